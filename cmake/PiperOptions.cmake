@@ -1,0 +1,48 @@
+# What every target of piper is compiled with: piper_library() and piper_program().
+include_guard()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+find_program(PIPER_CCACHE ccache)
+if(PIPER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PIPER_CCACHE})
+endif()
+find_package(Threads REQUIRED)
+
+add_library(piper_options INTERFACE)
+target_include_directories(piper_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(piper_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers
+  -fno-omit-frame-pointer $<$<BOOL:${PIPER_WARNINGS_AS_ERRORS}>:-Werror>)
+target_link_libraries(piper_options INTERFACE Threads::Threads)
+if(PIPER_SANITIZE)
+  target_compile_options(piper_options INTERFACE -fsanitize=${PIPER_SANITIZE})
+  target_link_options(piper_options INTERFACE -fsanitize=${PIPER_SANITIZE})
+endif()
+
+# piper_library(NAME SOURCES ... LINK ... PRIVATE_LINK ...): a static library of one folder.
+function(piper_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_link_libraries(${name} PUBLIC piper_options ${arg_LINK} PRIVATE ${arg_PRIVATE_LINK})
+endfunction()
+
+# piper_program(NAME SOURCES ... LINK ...): an executable in bin/.
+function(piper_program name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE piper_options ${arg_LINK})
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
+endfunction()
+
+# piper_test(NAME LABELS ... SOURCES ... LINK ...): one Catch2 program, one ctest entry.
+function(piper_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;LABELS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE piper_options piper_test_main ${arg_LINK})
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 600)
+endfunction()

@@ -1,0 +1,39 @@
+// Derives the backward of a bound graph, op by op, and appends it to the graph.
+//
+// Input level: forward graph, `loss` set, every op's `chunk` set, batch means already written as
+// sums x 1/count (normalise_losses). Output level: the same ops, then phase-kBackward ops in
+// a topological order, each with the chunk of the forward op it serves, ending for each parameter in
+// accumulate_grad ops: one per (parameter, chunk), "each use has its own accumulator".
+//
+// Sums of several gradients of one value are made per chunk first, in reverse op order of the
+// uses, then added in the producer's chunk in descending chunk order: the sum's order depends on the
+// graph and its chunks alone, never on placement. Input and weight gradients are separate ops, so that a
+// backward chunk can be cut into input part and weight part. Nothing is differentiated that no trained
+// parameter needs. Values that the backward reads are exactly the operands of its ops.
+#pragma once
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/graph.h"
+
+namespace piper::autodiff {
+
+struct BackwardMap {
+  std::vector<ir::ValueId> gradient;  // [value] -> its total gradient, invalid where none
+};
+
+// Errors: P0420 an operator on the path to a parameter has no rule (named with node and module),
+// P0421 the loss does not depend on any trained parameter, P0422 the loss is not a scalar.
+Result<BackwardMap> differentiate(ir::Graph& graph, diag::Diagnostics& diags);
+
+// --- rules: one file per operator family under rules/, one function per operator, listed in rules.def.
+struct RuleContext {
+  ir::GraphBuilder& b;                          // phase kBackward, the op's scope and chunk, derived provenance
+  const ir::Op& op;
+  const std::vector<ir::ValueId>& grad_results; // gradient of each result; invalid = zero (at least one is valid)
+  const std::vector<bool>& needs;               // [operand] its gradient is wanted
+};
+// Gradients of the operands, in operand order; invalid = none (not wanted, or not differentiable).
+using Rule = std::vector<ir::ValueId> (*)(const RuleContext&);
+Rule find_rule(ir::OpKind kind);                // nullptr where the operator has none
+
+}  // namespace piper::autodiff

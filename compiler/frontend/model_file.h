@@ -1,0 +1,50 @@
+// A model file, opened once, symbolic; bound to numbers as often as a distinct local batch asks.
+// Containers (.onnx now) are adapters behind this interface. Reading knows no strategy.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/graph.h"
+
+namespace piper::frontend {
+
+struct ModelInput {
+  std::string name;
+  DType dtype = DType::kF32;
+  // Each axis: a fixed extent >= 0, or -1 with the name of its symbol or expression.
+  std::vector<int64_t> shape;
+  std::vector<std::string> symbols;
+};
+
+struct BindRequest {
+  int64_t local_batch = 1;                  // samples of one piece: the leading axis of every batched input
+  std::map<std::string, int64_t> dims;      // other symbols by name
+  std::vector<std::string> freeze;          // globs of parameter names
+};
+
+class ModelFile {
+ public:
+  virtual ~ModelFile() = default;
+  virtual const std::string& base_name() const = 0;
+  virtual std::string sha256() const = 0;                        // of the file and its external data's file sizes
+  virtual const std::vector<ModelInput>& inputs() const = 0;
+  virtual const std::vector<std::string>& outputs() const = 0;
+  virtual int64_t fixed_batch() const = 0;                       // -1 where the batch is symbolic
+  virtual int64_t declared_min_batch() const = 0;                // 1 where nothing is declared
+  // The graph for one local batch: imported, folded, causal masks recognised, dead ops removed, inputs
+  // that nothing reads kept in inputs(). Errors are diagnostics (P03xx) that name node and Python line.
+  virtual Result<ir::Graph> bind(const BindRequest& request, diag::Diagnostics& diags) const = 0;
+};
+
+// Opens by content, not by suffix. Damaged exports are refused here (P0310..) by the names of the lost
+// parameters, or repaired where the file proves how.
+// `route`: "auto" (FX text where every node has it, else ONNX operators), "fx", "onnx".
+Result<std::unique_ptr<ModelFile>> open_model(const std::string& path, const std::string& route,
+                                              diag::Diagnostics& diags);
+
+}  // namespace piper::frontend

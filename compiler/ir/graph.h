@@ -1,0 +1,215 @@
+// The model graph: operators of the closed op set (ops.def) on statically shaped SSA values.
+// Importers make it through GraphBuilder, autodiff appends the backward to it, lowering reads it.
+// Ops stand in a topological order (their index order); passes that reorder rebuild the graph.
+// It knows nothing of devices, microbatches or ranks.
+#pragma once
+
+#include <cstdint>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/ir/ids.h"
+#include "compiler/ir/op_attrs.h"
+#include "compiler/ir/provenance.h"
+#include "schemas/base/status.h"
+#include "schemas/plan/dtype.h"
+
+namespace piper::ir {
+
+enum class OpKind : uint8_t {
+#define PIPER_OP(enumerator, name, attrs) enumerator,
+#include "compiler/ir/ops.def"
+#undef PIPER_OP
+};
+std::string_view op_name(OpKind kind);                       // "layer_norm"
+std::optional<OpKind> op_from_name(std::string_view name);
+Attrs default_attrs(OpKind kind);                            // holds the op's attrs struct
+
+struct TensorType {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  int64_t elements() const;
+  int64_t bytes() const { return elements() * dtype_bytes(dtype); }
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+};
+std::string to_string(const TensorType& type);               // "f32[8, 20, 64]"
+
+// The bytes of a constant, row-major, little-endian; shared between graphs of one model.
+using ConstantData = std::shared_ptr<const std::vector<std::byte>>;
+
+enum class ValueKind : uint8_t {
+  kOpResult,
+  kInput,         // a graph input; leading axis = samples of the piece (or a static input)
+  kParameter,     // trained, or frozen (see Parameter)
+  kBuffer,        // state that a step may change (running statistics)
+  kConstant,
+  kSeedStep,      // i64 [2]: (seed, step), the same on all ranks
+  kSampleOffset,  // i64 [1]: position of the piece's first sample in the step's batch
+};
+
+struct Value {
+  ValueKind kind = ValueKind::kOpResult;
+  TensorType type;
+  OpId producer;              // kOpResult only
+  uint32_t result_index = 0;  // kOpResult only
+  uint32_t payload = 0;       // kInput, kParameter, kBuffer, kConstant: index into the graph's list
+  std::string name;           // unique in the graph; the model's own name where it has one
+};
+
+// Where the initial bytes of a parameter, buffer or constant stand.
+struct WeightSource {
+  std::string file;       // path as given on this machine; "" = `data` holds them
+  int64_t offset = 0;     // bytes, into `file`
+  int64_t bytes = 0;
+  ConstantData data;      // where file is ""
+  std::vector<int64_t> permutation;  // un-done by the importer: stored = permute(parameter); empty = none
+};
+
+struct Parameter {
+  ValueId value;
+  std::vector<std::string> names;  // every name of a tied parameter; the first is the model's canonical name
+  bool trainable = true;
+  WeightSource source;
+};
+struct Input {
+  ValueId value;
+  std::string name;
+  bool batched = true;    // the leading axis is the batch
+};
+struct Constant {
+  ValueId value;
+  WeightSource source;
+};
+
+// Which program of a chunk an op belongs to.
+enum class Phase : uint8_t {
+  kCount,        // once per piece, before every forward: what mean losses divide by
+  kCountFinish,  // once per step, after all pieces' counts are summed
+  kForward,
+  kBackward,
+};
+
+struct Op {
+  OpKind kind = OpKind::kAdd;
+  Phase phase = Phase::kForward;
+  Attrs attrs;
+  std::vector<ValueId> operands;  // an invalid id = an absent optional operand
+  std::vector<ValueId> results;
+  ScopeId scope;                  // module path
+  ProvId prov;
+  ChunkId chunk;                  // set by the chunking pass; backward ops inherit their forward op's
+};
+
+class Graph {
+ public:
+  // --- reading
+  size_t num_ops() const { return ops_.size(); }
+  size_t num_values() const { return values_.size(); }
+  const Op& op(OpId id) const { return ops_[id.index]; }
+  Op& op(OpId id) { return ops_[id.index]; }
+  const Value& value(ValueId id) const { return values_[id.index]; }
+  Value& value(ValueId id) { return values_[id.index]; }
+  const TensorType& type(ValueId id) const { return values_[id.index].type; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  std::vector<Parameter>& parameters() { return parameters_; }
+  const std::vector<Parameter>& buffers() const { return buffers_; }
+  const std::vector<Input>& inputs() const { return inputs_; }
+  std::vector<Input>& inputs() { return inputs_; }
+  const std::vector<Constant>& constants() const { return constants_; }
+  std::vector<Constant>& constants() { return constants_; }
+  const std::string& scope(ScopeId id) const;   // "" for the root or an invalid id
+  // Graph outputs by name; the importer lists every output of the file.
+  struct Output {
+    std::string name;
+    ValueId value;
+  };
+  std::vector<Output> outputs;
+  ValueId loss;                                  // set by the driver from `model.loss`
+  Provenance& provenance() { return provenance_; }
+  const Provenance& provenance() const { return provenance_; }
+
+  // --- making; used by GraphBuilder, the importers and the parser
+  ScopeId intern_scope(std::string_view module_path);
+  ValueId add_input(std::string name, TensorType type, bool batched);
+  ValueId add_parameter(std::vector<std::string> names, TensorType type, bool trainable, WeightSource source);
+  ValueId add_buffer(std::vector<std::string> names, TensorType type, WeightSource source);
+  ValueId add_constant(std::string name, TensorType type, WeightSource source);
+  ValueId seed_step();      // made at first use
+  ValueId sample_offset();  // made at first use
+  // Appends an op whose result types are given. Names of results: `name`, or made from the op's
+  // name and index where it is "" (unique in the graph).
+  OpId append(OpKind kind, Attrs attrs, std::vector<ValueId> operands, std::vector<TensorType> results,
+              ScopeId scope, ProvId prov, std::string name = "");
+  // For each value, the ops that read it, in op order (operands named twice count once).
+  std::vector<std::vector<OpId>> uses() const;
+
+ private:
+  std::string unique_name(std::string wish);
+  std::vector<Op> ops_;
+  std::vector<Value> values_;
+  std::vector<Parameter> parameters_, buffers_;
+  std::vector<Input> inputs_;
+  std::vector<Constant> constants_;
+  std::vector<std::string> scopes_;
+  std::unordered_map<std::string, uint32_t> scope_index_, name_index_;
+  ValueId seed_step_, sample_offset_;
+  Provenance provenance_;
+};
+
+// Types of the results of an operator. Errors (code P0401): operand count, dtype or shape do not
+// fit; the message names the operator and the operand types.
+Result<std::vector<TensorType>> infer_types(OpKind kind, const Attrs& attrs,
+                                            const std::vector<const TensorType*>& operands);
+
+// Appends ops with inferred types under one scope and provenance. A misfit is the importer's or a
+// rule's bug or a broken model: it is kept as the first failure (`status()`), and an op with an
+// f32 [] result is returned so that the caller can go on without a check per call.
+class GraphBuilder {
+ public:
+  GraphBuilder(Graph& graph, ScopeId scope, ProvId prov) : graph_(graph), scope_(scope), prov_(prov) {}
+  Graph& graph() { return graph_; }
+  void set_scope(ScopeId scope) { scope_ = scope; }
+  void set_prov(ProvId prov) { prov_ = prov; }
+  void set_phase(Phase phase) { phase_ = phase; }
+  void set_chunk(ChunkId chunk) { chunk_ = chunk; }
+  const TensorType& type(ValueId v) const { return graph_.type(v); }
+
+  // The op's only result, or all of them.
+  ValueId add1(OpKind kind, std::vector<ValueId> operands, Attrs attrs = NoAttrs{}, std::string name = "");
+  std::vector<ValueId> add(OpKind kind, std::vector<ValueId> operands, Attrs attrs = NoAttrs{}, std::string name = "");
+  ValueId scalar(double value, DType dtype);                          // a constant of shape []
+  ValueId constant_i64(std::vector<int64_t> shape, const std::vector<int64_t>& data);
+  // Short forms that return x itself where nothing changes.
+  ValueId reshape(ValueId x, std::vector<int64_t> shape);
+  ValueId permute(ValueId x, std::vector<int64_t> dims);
+  ValueId transpose(ValueId x, int64_t a, int64_t b);                 // negative axes count from the end
+  ValueId expand(ValueId x, std::vector<int64_t> shape);
+  ValueId slice(ValueId x, int64_t dim, int64_t start, int64_t end, int64_t step = 1);
+  ValueId unsqueeze(ValueId x, int64_t dim);
+  ValueId squeeze(ValueId x, int64_t dim);
+  ValueId cast(ValueId x, DType to);
+  ValueId sum(ValueId x, std::vector<int64_t> dims, bool keepdim);
+  ValueId sum_to_shape(ValueId x, const std::vector<int64_t>& shape); // reverse of a broadcast
+  const Status& status() const { return status_; }
+
+ private:
+  Graph& graph_;
+  ScopeId scope_;
+  ProvId prov_;
+  Phase phase_ = Phase::kForward;
+  ChunkId chunk_;
+  Status status_;
+};
+
+// --- text form (.pir) and checks
+std::string print(const Graph& graph);
+Result<Graph> parse_graph(std::string_view text, std::string_view file_name);
+// The numbered rules of verify_graph.h; fails with the first broken rule's number (P04xx).
+Status verify(const Graph& graph);
+
+}  // namespace piper::ir

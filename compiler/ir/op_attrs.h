@@ -1,0 +1,190 @@
+// Attributes of the operators: one struct per shape of attributes, with one reflection hook,
+// `fields`, that the printer, the parser, equality and the plan emitter share. `fields(v)` calls
+// `v("name", member)` for each member in a fixed order; members are int64_t, double, bool,
+// std::string, DType, std::vector<int64_t> or ValueId. Formulas are in ops.def.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "compiler/ir/ids.h"
+#include "schemas/plan/dtype.h"
+
+#define PIPER_FIELDS(...)                 \
+  template <class Self, class V>          \
+  static void fields(Self& self, V&& v) { \
+    __VA_ARGS__                           \
+  }
+#define PIPER_FIELD(name) v(#name, self.name);
+
+namespace piper::ir {
+
+struct NoAttrs {
+  template <class Self, class V>
+  static void fields(Self&, V&&) {}
+};
+struct ReshapeAttrs {
+  std::vector<int64_t> shape;
+  PIPER_FIELDS(PIPER_FIELD(shape))
+};
+struct PermuteAttrs {
+  std::vector<int64_t> dims;
+  PIPER_FIELDS(PIPER_FIELD(dims))
+};
+struct ExpandAttrs {
+  std::vector<int64_t> shape;
+  PIPER_FIELDS(PIPER_FIELD(shape))
+};
+struct SliceAttrs {
+  int64_t dim = 0, start = 0, end = 0, step = 1;
+  PIPER_FIELDS(PIPER_FIELD(dim) PIPER_FIELD(start) PIPER_FIELD(end) PIPER_FIELD(step))
+};
+struct SliceBackwardAttrs {
+  std::vector<int64_t> shape;
+  int64_t dim = 0, start = 0, end = 0, step = 1;
+  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(dim) PIPER_FIELD(start) PIPER_FIELD(end)
+                   PIPER_FIELD(step))
+};
+struct CastAttrs {
+  DType to = DType::kF32;
+  PIPER_FIELDS(PIPER_FIELD(to))
+};
+struct SlopeAttrs {
+  double slope = 0.01;
+  PIPER_FIELDS(PIPER_FIELD(slope))
+};
+struct GeluAttrs {
+  std::string approximate = "none";  // "none" (erf) or "tanh"
+  PIPER_FIELDS(PIPER_FIELD(approximate))
+};
+struct ExponentAttrs {
+  double exponent = 1;
+  PIPER_FIELDS(PIPER_FIELD(exponent))
+};
+struct ClampAttrs {
+  double min = 0, max = 0;  // -inf / +inf where unbounded
+  PIPER_FIELDS(PIPER_FIELD(min) PIPER_FIELD(max))
+};
+struct ReduceAttrs {
+  std::vector<int64_t> dims;  // sorted, non-negative
+  bool keepdim = false;
+  PIPER_FIELDS(PIPER_FIELD(dims) PIPER_FIELD(keepdim))
+};
+struct DimAttrs {
+  int64_t dim = 0;  // non-negative
+  PIPER_FIELDS(PIPER_FIELD(dim))
+};
+struct TopkAttrs {
+  int64_t dim = 0, k = 1;
+  PIPER_FIELDS(PIPER_FIELD(dim) PIPER_FIELD(k))
+};
+struct EmbeddingAttrs {
+  int64_t padding_idx = -1;  // -1: none; else that row gets no gradient
+  bool scale_grad_by_freq = false;
+  PIPER_FIELDS(PIPER_FIELD(padding_idx) PIPER_FIELD(scale_grad_by_freq))
+};
+struct EmbeddingBackwardAttrs {
+  std::vector<int64_t> shape;
+  int64_t padding_idx = -1;
+  bool scale_grad_by_freq = false;
+  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(padding_idx) PIPER_FIELD(scale_grad_by_freq))
+};
+struct PadAttrs {
+  std::vector<int64_t> low, high;  // one per axis
+  double value = 0;
+  PIPER_FIELDS(PIPER_FIELD(low) PIPER_FIELD(high) PIPER_FIELD(value))
+};
+struct ConvolutionAttrs {  // one entry per spatial axis
+  std::vector<int64_t> stride, padding, dilation;
+  int64_t groups = 1;
+  PIPER_FIELDS(PIPER_FIELD(stride) PIPER_FIELD(padding) PIPER_FIELD(dilation) PIPER_FIELD(groups))
+};
+struct ConvolutionBackwardAttrs {
+  std::vector<int64_t> shape, stride, padding, dilation;
+  int64_t groups = 1;
+  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(stride) PIPER_FIELD(padding) PIPER_FIELD(dilation)
+                   PIPER_FIELD(groups))
+};
+struct LayerNormAttrs {
+  int64_t axes = 1;  // number of trailing axes that are normalised
+  double eps = 1e-5;
+  PIPER_FIELDS(PIPER_FIELD(axes) PIPER_FIELD(eps))
+};
+struct GroupNormAttrs {
+  int64_t groups = 1;
+  double eps = 1e-5;
+  PIPER_FIELDS(PIPER_FIELD(groups) PIPER_FIELD(eps))
+};
+struct BatchNormAttrs {
+  double momentum = 0.1, eps = 1e-5;
+  PIPER_FIELDS(PIPER_FIELD(momentum) PIPER_FIELD(eps))
+};
+struct PoolAttrs {
+  std::vector<int64_t> kernel, stride, padding, dilation;
+  bool ceil_mode = false;
+  PIPER_FIELDS(PIPER_FIELD(kernel) PIPER_FIELD(stride) PIPER_FIELD(padding) PIPER_FIELD(dilation)
+                   PIPER_FIELD(ceil_mode))
+};
+struct PoolBackwardAttrs {
+  std::vector<int64_t> shape, kernel, stride, padding, dilation;
+  bool ceil_mode = false;
+  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(kernel) PIPER_FIELD(stride) PIPER_FIELD(padding)
+                   PIPER_FIELD(dilation) PIPER_FIELD(ceil_mode))
+};
+struct SdpaAttrs {
+  bool is_causal = false;  // lower triangle of [S, T], aligned at the top left as in PyTorch
+  double scale = 1;        // always explicit
+  PIPER_FIELDS(PIPER_FIELD(is_causal) PIPER_FIELD(scale))
+};
+// A tensor of outer x batch x inner elements (row-major), batch = samples of the piece. The mask of
+// sample n is a function of (seed, step, key, sample_offset + n, outer_index * inner + inner_index).
+struct DropoutAttrs {
+  double p = 0;
+  int64_t key = 0;  // xxh64 of "module path/ordinal", reinterpreted as signed
+  int64_t outer = 1, batch = 1, inner = 1;
+  PIPER_FIELDS(PIPER_FIELD(p) PIPER_FIELD(key) PIPER_FIELD(outer) PIPER_FIELD(batch)
+                   PIPER_FIELD(inner))
+};
+struct CrossEntropyAttrs {
+  int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  PIPER_FIELDS(PIPER_FIELD(ignore_index) PIPER_FIELD(label_smoothing))
+};
+struct CrossEntropyLossAttrs {
+  std::string reduction = "mean";
+  int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  PIPER_FIELDS(PIPER_FIELD(reduction) PIPER_FIELD(ignore_index) PIPER_FIELD(label_smoothing))
+};
+struct NllBackwardAttrs {
+  std::vector<int64_t> shape;
+  int64_t ignore_index = -100;
+  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(ignore_index))
+};
+struct ReductionAttrs {
+  std::string reduction = "mean";
+  PIPER_FIELDS(PIPER_FIELD(reduction))
+};
+struct AccumulateGradAttrs {
+  ValueId parameter;
+  PIPER_FIELDS(PIPER_FIELD(parameter))
+};
+struct FillAttrs {
+  std::vector<int64_t> shape;
+  double value = 0;
+  DType to = DType::kF32;
+  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(value) PIPER_FIELD(to))
+};
+
+using Attrs =
+    std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs,
+                 CastAttrs, SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs,
+                 TopkAttrs, EmbeddingAttrs, EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs,
+                 ConvolutionBackwardAttrs, LayerNormAttrs, GroupNormAttrs, BatchNormAttrs,
+                 PoolAttrs, PoolBackwardAttrs, SdpaAttrs, DropoutAttrs, CrossEntropyAttrs,
+                 CrossEntropyLossAttrs, NllBackwardAttrs, ReductionAttrs, AccumulateGradAttrs,
+                 FillAttrs>;
+
+}  // namespace piper::ir

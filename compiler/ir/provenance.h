@@ -1,0 +1,57 @@
+// Where every node comes from: an interned list of entries, each naming a place in the user's
+// files and the entries it was derived from. The chain is printed in diagnostics and carried into
+// plans. Files appear by base name only; absolute paths of exporting machines never enter plans.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/ir/ids.h"
+
+namespace piper::ir {
+
+struct ModelOrigin {       // a node of the model file
+  std::string node;        // the file's own node name
+  std::string scope;       // module path
+  std::string source;      // "modeling_gpt2.py:680" where the file says so: base name and line, shown, never put in plans
+};
+struct DirectiveOrigin {   // a line of the strategy
+  std::string directive;   // "replicate"
+  std::string place;       // "s.yaml:14:3"
+};
+struct DerivedOrigin {     // made by a pass
+  std::string pass;        // "autodiff"
+  std::vector<ProvId> parents;
+};
+struct UnknownOrigin {
+  std::string why;
+};
+struct ProvEntry {
+  enum class Kind : uint8_t { kModel, kDirective, kDerived, kUnknown } kind = Kind::kUnknown;
+  ModelOrigin model;
+  DirectiveOrigin directive;
+  DerivedOrigin derived;
+  UnknownOrigin unknown;
+};
+
+class Provenance {
+ public:
+  ProvId model(ModelOrigin origin);
+  ProvId directive(DirectiveOrigin origin);
+  ProvId derived(std::string pass, std::vector<ProvId> parents);
+  ProvId unknown(std::string why);
+  const ProvEntry& entry(ProvId id) const { return entries_[id.index]; }
+  size_t size() const { return entries_.size(); }
+  // One line: "layer_norm 'ln' (module h.0.ln1), backward by autodiff".
+  std::string describe(ProvId id) const;
+
+ private:
+  ProvId intern(std::string key, ProvEntry entry);
+  std::vector<ProvEntry> entries_;
+  std::unordered_map<std::string, uint32_t> index_;
+};
+
+}  // namespace piper::ir

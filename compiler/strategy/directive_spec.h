@@ -1,0 +1,41 @@
+// The declaration of a directive: its name, arguments and documentation, from which the loader, the
+// JSON Schema, the reference page and `piperc --help-directive` are made. One constant of this type
+// per directive stands in compiler/directives/<name>.cc; the table is directive_table.def.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace piper::strategy {
+
+enum class ArgKind : uint8_t {
+  kFilter,        // Filter
+  kFilterGroups,  // FilterGroups: at least two groups
+  kDevices,       // Devices: non-empty, distinct, non-negative ranks, in order
+  kDeviceGroups,  // std::vector<Devices>: one list, or a list of equal lists
+  kName,          // std::string: a stream or dimension name
+  kChoice,        // std::string: one of `choices`
+  kCount,         // int64_t >= 1
+  kMebibytes,     // double >= 0
+  kFlag,          // bool
+  kCapacity,      // Capacity
+};
+struct ArgSpec {
+  std::string_view name;
+  ArgKind kind;
+  bool required = false;
+  std::string_view default_text;    // as shown in the reference; "" = none
+  std::string_view doc;
+  std::vector<std::string_view> choices;
+};
+struct DirectiveSpec {
+  std::string_view name;
+  std::string_view summary;         // one line
+  std::string_view doc;             // paragraphs
+  std::vector<ArgSpec> args;
+  std::string_view example;         // one directive as YAML
+  std::vector<std::string_view> filter_forbids;  // tags the filter must not name, e.g. {"MB", "PASS"}
+};
+
+}  // namespace piper::strategy

@@ -1,0 +1,38 @@
+// Schedule families: pure functions (ranks, stages, microbatches) -> rows of slots. They know no
+// graph and no device; the driver turns the rows into `order` directives. Formulas and their sources
+// stand in each family's file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/strategy/strategy.h"
+#include "schemas/base/status.h"
+
+namespace piper::strategy {
+
+struct Action {                 // one pass of one stage on one microbatch
+  int32_t stage = 0, microbatch = 0;
+  Pass pass = Pass::kF;
+  friend bool operator==(const Action&, const Action&) = default;
+};
+using Slot = std::vector<Action>;          // more than one action: they overlap
+struct ScheduleTable {
+  std::vector<std::vector<Slot>> rows;     // [rank][slot]
+  std::vector<int32_t> stage_rank;         // [stage] -> rank (of the family, 0..R-1)
+};
+struct FamilyRequest {
+  int32_t ranks = 1, stages = 1, microbatches = 1;
+  std::vector<int32_t> stage_rank;         // placement given by the user's `place`; empty: the family's own
+};
+// Errors (message says which numbers would do): P0230 unknown family, P0231 precondition broken,
+// P0232 placement the family cannot have.
+Result<ScheduleTable> expand_family(std::string_view family, const FamilyRequest& request);
+std::vector<std::string_view> family_names();
+// PyTorch's pipeline table, one row a rank: "0F0,0F1,0B0". Round trip with the reader (P0233).
+std::string print_csv(const ScheduleTable& table);
+Result<ScheduleTable> parse_csv(std::string_view text);
+
+}  // namespace piper::strategy

@@ -1,0 +1,64 @@
+// Kernels behind one header without LibTorch types. At load the executor binds every KernelCall of
+// every run to memory and keeps the PreparedKernels; a step calls run() on each. Implementations:
+// LibTorch's operators on views made at load, and own kernels.
+//
+// Thread rule: bind at load on any one thread; run() on the stream's thread, after
+// `enter_worker_thread()` was called once on it. Nothing here allocates in run() outside the kernels
+// listed in tests/unit/allocation_table, and those allocate from the scratch arena.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::kernels {
+
+// Where an operand of a call lies: start of its slot or workspace on this device, plus the operand's
+// own offset applied; nullptr for an absent operand.
+struct BoundOperand {
+  std::byte* data = nullptr;
+  const plan::Operand* operand = nullptr;   // dtype, shape, strides
+};
+
+class PreparedKernel {
+ public:
+  virtual ~PreparedKernel() = default;
+  virtual void run() = 0;                   // throws only on our own bugs and library failures
+};
+
+// Checks shapes, dtypes, attributes and the `accumulate` flag against kernels.def. Errors: R0401
+// unknown kernel, R0402 operands or attributes do not fit (damaged or mismatched plan).
+Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
+                                             const std::vector<BoundOperand>& inputs);
+
+struct OptimizerStep {                      // one Update instruction, bound
+  const plan::Optimizer* optimizer = nullptr;
+  double weight_decay = 0;
+  float* parameter = nullptr;
+  float* gradient = nullptr;                // cleared
+  float* m = nullptr;                       // momentum or first moment; nullptr where unused
+  float* v = nullptr;
+  const float* scale = nullptr;             // nullptr: 1
+  int64_t count = 0;
+};
+// step counts from 1; lr is the scheduled rate. Bitwise independent of how a range is cut.
+void apply(const OptimizerStep& update, int64_t step, double lr);
+
+// dst[i] += src[i], f32: the one reduction of CPU communicators.
+void add_f32(float* dst, const float* src, int64_t count);
+
+// Process-wide set-up, before the first kernel: MKL_CBWR unless the user set it, the scratch allocator.
+void initialise_process();
+// Once on each thread that runs kernels: autograd off, intra-op threads.
+void enter_worker_thread(int num_threads);
+// High-water mark of library scratch of this thread's arena, bytes.
+int64_t scratch_high_water();
+// Number of allocator calls made by kernels since start, for the steady-state test.
+int64_t allocation_count();
+
+}  // namespace piper::kernels

@@ -1,0 +1,51 @@
+// Reads and writes plan bundles (schemas/README.md has the formats). Writing is canonical: the same
+// Bundle gives the same bytes on every machine. Reading checks everything it uses: SHA-256 of each
+// file against the manifest, grammar, index ranges, byte ranges inside buffers; a damaged bundle is
+// refused by file, line and name (P06xx), never crashed on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::plan {
+
+// One tensor to be written into weights/*.safetensors.
+struct WeightTensor {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::string file;                 // source file; "" = `data`
+  int64_t offset = 0, bytes = 0;    // in the source
+  const std::byte* data = nullptr;
+  std::vector<int64_t> permutation; // stored = permute(tensor): written un-permuted; empty = none
+};
+enum class WeightMode : uint8_t { kCopy, kLink, kNone };
+
+// Writes into DIR + ".partial-<pid>" and renames: an existing bundle is replaced as a whole, a
+// directory that holds anything else is refused (P0601). Fills manifest.files.
+Status write_bundle(const std::string& directory, Bundle& bundle, const std::vector<WeightTensor>& parameters,
+                    const std::vector<WeightTensor>& constants, WeightMode mode);
+
+// The manifest and provenance always; programs and rank plans as asked. `ranks` empty = all.
+Result<Bundle> read_bundle(const std::string& directory, const std::vector<int32_t>& ranks = {});
+Result<Manifest> read_manifest(const std::string& directory);
+// SHA-256 over manifest.json: what all ranks compare before the first step.
+Result<std::string> bundle_digest(const std::string& directory);
+
+// Text of the parts, for tests, `piper-plan show` and `--emit=plan`.
+std::string print_program(const Program& program);
+std::string print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
+                            const std::vector<Program>& programs);
+std::string print_manifest(const Manifest& manifest);
+Result<Program> parse_program(std::string_view text, const std::string& file);
+Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file,
+                                 const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs);
+Result<Manifest> parse_manifest(std::string_view text, const std::string& file);
+
+}  // namespace piper::plan

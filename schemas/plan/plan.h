@@ -1,0 +1,219 @@
+// The plan bundle in memory: what `piperc` emits and `piper-run` executes. Plain data; the reader,
+// the writer and the checks of a damaged bundle stand beside it. One Bundle = the manifest, the
+// chunk programs, one RankPlan per rank. Formats on disk: schemas/README.md.
+//
+// A program is a flat list of kernel calls on operands; an operand is a slot (bound per run to a
+// range of a rank's buffer) or the workspace, plus byte offset, dtype, shape and strides. A rank
+// plan is ONE list of instructions in issue order, each naming its stream; the list of a stream is
+// the subsequence of its instructions. (One list shows the order that the proofs are about, and
+// diffs better than one list per stream.)
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "schemas/base/ids.h"
+#include "schemas/plan/dtype.h"
+
+namespace piper::plan {
+
+inline constexpr int kFormatVersion = 1;
+
+// ------------------------------------------------------------------ programs
+struct Operand {
+  static constexpr int32_t kWorkspace = -1;
+  static constexpr int32_t kAbsent = -2;  // an optional operand that is not there
+  int32_t slot = kAbsent;                 // index into Program::slots, or one of the above
+  int64_t offset = 0;                     // bytes from the start of the slot or workspace
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape, strides;    // strides in elements; 0 for a broadcast axis
+};
+
+using AttrValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>>;
+struct Attr {
+  std::string name;
+  AttrValue value;
+};
+
+struct KernelCall {
+  std::string kernel;             // a name of kernels.def
+  bool accumulate = false;        // out += result instead of out = result (kernels.def says who can)
+  std::vector<Operand> outputs;   // an absent output is not computed (kernels.def says who can)
+  std::vector<Operand> inputs;
+  std::vector<Attr> attrs;        // in the kernel's fixed order
+  std::string origin;             // key into Provenance: module path or node; for error messages
+};
+
+enum class SlotRole : uint8_t {
+  kInput,       // read: model inputs, activations and gradients that arrive
+  kOutput,      // written: activations and gradients that leave
+  kSaved,       // written by the forward, read by the backward
+  kParameter,   // read
+  kGradient,    // read and added to
+  kState,       // read and written: running statistics
+  kConstant,    // read
+  kScalar,      // read: step-wide values (seed_step, sample_offset, 1/count)
+};
+struct Slot {
+  std::string name;      // what it holds, unique in the program
+  SlotRole role = SlotRole::kInput;
+  int64_t bytes = 0;
+  bool reads = false, writes = false;
+};
+
+struct Program {
+  std::string name;               // "c0.F.b4": chunk, pass, local batch
+  std::vector<Slot> slots;
+  int64_t workspace_bytes = 0;
+  std::vector<KernelCall> calls;
+};
+
+// ------------------------------------------------------------------ rank plans
+enum class BufferClass : uint8_t {
+  kArena,       // inside the rank's arena, shares bytes over time with others of this class
+  kParameter,   // persistent, read from weights at load
+  kGradient,    // persistent, zero at load; the update clears it
+  kOptimizer,   // persistent, zero at load
+  kState,       // persistent, read from weights at load (running statistics)
+  kConstant,    // persistent, read from weights/constants.safetensors at load
+  kInput,       // persistent, filled by the loader before each step
+  kScalar,      // persistent, written by the executor before each step (seed_step, lr) or initialised from `init`
+};
+struct Buffer {
+  std::string name;               // "act c1.in x m0", "grad h.0", unique on the rank
+  BufferClass cls = BufferClass::kArena;
+  int64_t bytes = 0;
+  int64_t offset = 0;             // into the arena (kArena) or the class's own region; 64-byte aligned
+  DType dtype = DType::kF32;      // of the elements; mixed contents (saved blocks) say f32
+  std::vector<int64_t> shape;     // empty for mixed contents
+  std::vector<int64_t> init;      // kScalar, i64 only: initial value, not touched by the executor afterwards
+};
+
+// A range of a buffer.
+struct BufferRange {
+  int32_t buffer = -1;            // index into RankPlan::buffers
+  int64_t offset = 0;             // bytes
+};
+
+// A tensor of the model inside persistent buffers of a rank.
+struct Placement {
+  std::string name;               // canonical parameter, buffer or constant name
+  BufferRange where;
+  BufferRange gradient;           // buffer = -1: not trained, or no accumulator here
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  bool owner = false;             // this rank writes it into saved weights (exactly one rank does)
+};
+
+// One model input on this rank: samples [first, first + count) of every step's batch go here.
+struct InputSlice {
+  std::string input;
+  int64_t first = 0, count = 0;
+  BufferRange where;
+};
+
+struct ArgumentList {             // one BufferRange per slot of the program
+  std::string name;               // "c0.F m0"
+  std::vector<BufferRange> arguments;
+};
+
+struct Run { int32_t program = -1; int32_t arguments = -1; BufferRange workspace; };
+struct Send { BufferRange data; int64_t bytes = 0; int32_t peer = -1; int32_t channel = -1; };
+struct Recv { BufferRange data; int64_t bytes = 0; int32_t peer = -1; int32_t channel = -1; };
+enum class Reduction : uint8_t { kSum };
+struct AllReduce { BufferRange data; int64_t count = 0; DType dtype = DType::kF32; int32_t communicator = -1; Reduction reduction = Reduction::kSum; };
+struct Record { int32_t event = -1; };
+struct Wait { int32_t event = -1; };
+// Applies the optimizer to `count` f32 elements and clears the gradient. `scale` (f32 [1],
+// optional) multiplies the gradient first. m, v: moments (sgd: m = momentum; absent where unused).
+struct Update {
+  int32_t group = -1;             // index into Manifest::optimizer.groups
+  BufferRange parameter, gradient, m, v, scale;
+  int64_t count = 0;
+};
+using Action = std::variant<Run, Send, Recv, AllReduce, Record, Wait, Update>;
+
+struct Instruction {
+  int32_t stream = 0;             // index into RankPlan::streams
+  Action action;
+  int32_t provenance = -1;        // index into Bundle::provenance
+};
+
+struct Stream { std::string name; };                       // "compute", "pp:0>1", "dp_reduce:0,1"
+struct Communicator { std::string name; std::vector<int32_t> ranks; };  // positions = order of the sum
+struct Channel { std::string name; int32_t id = 0; };      // id: unique per directed pair of ranks; the MPI tag
+
+struct RankPlan {
+  int32_t rank = 0;
+  int64_t arena_bytes = 0;
+  std::vector<Stream> streams;
+  std::vector<Communicator> communicators;
+  std::vector<Channel> channels;
+  std::vector<std::string> events;
+  std::vector<Buffer> buffers;
+  std::vector<Placement> placements;
+  std::vector<InputSlice> inputs;
+  std::vector<ArgumentList> arguments;
+  std::vector<Instruction> instructions;
+  BufferRange seed_step;          // i64 [2]; buffer -1: not used on this rank
+  BufferRange learning_rate;      // unused by executors that pass lr by value
+  BufferRange loss;               // f32 []: the step's loss, on the reporting rank only
+  BufferRange grad_norm;          // f32 []: on the reporting rank, where clipping is on
+};
+
+// ------------------------------------------------------------------ manifest
+struct OptimizerGroup { std::string name; double weight_decay = 0; };
+struct Optimizer {
+  std::string kind = "sgd";       // "sgd", "adam", "adamw"
+  double lr = 0.01, momentum = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  bool nesterov = false;
+  std::vector<OptimizerGroup> groups;
+};
+struct LrSchedule {               // factor on lr at step s, counted from 1
+  int64_t warmup = 0;
+  std::string kind = "constant";  // "constant", "cosine", "linear"
+  int64_t until = 0;
+  double to = 0, constant = 1;
+};
+struct InputDecl {
+  std::string name;
+  DType dtype = DType::kI64;
+  std::vector<int64_t> sample_shape;  // without the batch axis (batched), or the whole shape
+  bool batched = true;
+  std::string feed;               // "tokens", "next_tokens" or "" for a token stream
+};
+struct RunDefaults { std::string data; int64_t steps = 0; uint64_t seed = 0; std::string sampling; };
+struct FileEntry { std::string path, sha256; int64_t bytes = 0; };
+struct RankSummary { int64_t arena_bytes = 0, persistent_bytes = 0, scratch_bytes = 0, sent_bytes = 0, peak_bytes = 0; };
+struct TensorInfo { std::string name; DType dtype = DType::kF32; std::vector<int64_t> shape; std::vector<std::string> aliases; bool trained = true; };
+
+struct Manifest {
+  int version = kFormatVersion;
+  std::string model_name, model_sha256, strategy_name, strategy_sha256;  // base names
+  int32_t world_size = 1;
+  int32_t reporting_rank = 0;
+  int64_t batch = 0;              // samples of one step on all ranks
+  std::vector<InputDecl> inputs;
+  std::vector<TensorInfo> tensors;     // parameters and buffers of the model, canonical order
+  Optimizer optimizer;
+  LrSchedule lr_schedule;
+  double clip_grad_norm = 0;      // 0: none (the plan holds the nodes; here for the reader and for the limit itself)
+  RunDefaults run;
+  std::vector<RankSummary> ranks;
+  std::vector<FileEntry> files;   // every other file of the bundle, sorted by path
+};
+
+// Provenance table: key -> text, in the order of first use.
+struct ProvenanceEntry { std::string key; std::string text; };
+
+struct Bundle {
+  Manifest manifest;
+  std::vector<Program> programs;
+  std::vector<RankPlan> ranks;    // the reader can load one rank only
+  std::vector<ProvenanceEntry> provenance;
+};
+
+}  // namespace piper::plan

@@ -1,0 +1,46 @@
+// The safetensors format: 8-byte little-endian header length, JSON header, data. Reader by mmap,
+// writer streaming. Errors P0620 (not a safetensors file, or damaged), P0621 (cannot be written).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "schemas/base/status.h"
+#include "schemas/plan/dtype.h"
+
+namespace piper::plan {
+
+struct TensorView {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  const std::byte* data = nullptr;
+  int64_t bytes = 0;
+};
+
+class SafetensorsFile {            // keeps the mapping alive
+ public:
+  static Result<SafetensorsFile> open(const std::string& path);
+  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+  const TensorView* find(const std::string& name) const;
+
+ private:
+  std::shared_ptr<void> mapping_;  // shared: views handed out keep it through the file object
+  std::map<std::string, TensorView> tensors_;
+};
+
+struct TensorToWrite {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  // Called once, in order, to write exactly `bytes` bytes.
+  std::function<Status(const std::function<Status(const void*, int64_t)>& write)> produce;
+  int64_t bytes = 0;
+};
+// Written beside and renamed. Tensors in the given order.
+Status write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
+
+}  // namespace piper::plan
