@@ -1,0 +1,28 @@
+// Cuts a bound forward graph into chunks by the strategy's annotations.
+//
+// Input level: folded graph. Output level: the same graph with `chunk` set on every op; ops that
+// depend on no parameter and carry no tag (masks, positions, label shifts) are copied into every region
+// that reads them. It stands before normalise_losses and autodiff: the order of gradient sums
+// depends on chunks. Untagged ops that depend on a parameter join the region of their first consumer, else of
+// their last producer; `--verbose` remarks say where each went. It cannot cut an op in two.
+#pragma once
+
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/chunks.h"
+#include "compiler/strategy/strategy.h"
+
+namespace piper::passes {
+
+// Globs match module paths (`*` matches any characters, dots too; a leading `*.` also matches nothing; a
+// match is a whole module, never a name prefix). starts: region k = all ops, in op order, from the first op whose
+// module path matches starts[k] to the first match of starts[k+1]. modules: each matching module is one region,
+// numbered in graph order. Errors: P0210 a glob that matches nothing (lists near module paths), P0211 starts not in
+// graph order, P0212 a backward-flowing region (later region feeds an earlier one).
+Result<ir::ChunkedGraph> cut_chunks(ir::Graph graph, const std::vector<strategy::Annotation>& annotations,
+                                    diag::Diagnostics& diags);
+// The glob rule, shared by freeze, no_decay, per_microbatch.
+bool glob_matches(const std::string& glob, const std::string& module_path);
+
+}  // namespace piper::passes

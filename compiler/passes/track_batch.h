@@ -1,0 +1,32 @@
+// Which axis of each value is the batch, and how: the batch may be one factor of a merged axis
+// ([B * S, C]). Separability, sample slicing and dropout keys rest on it.
+//
+// Input level: bound forward graph. It changes nothing but the `outer`, `batch`, `inner` attributes of dropout ops.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/graph.h"
+
+namespace piper::passes {
+
+enum class BatchKind : uint8_t {
+  kNone,     // the same for every piece
+  kAxis,     // extent of `axis` = outer * batch * inner: element (o, n, i) belongs to sample n
+  kMixed,    // depends on several samples at once (a batch statistic, a sum over the batch)
+};
+struct BatchFactor {
+  BatchKind kind = BatchKind::kNone;
+  int64_t axis = 0, outer = 1, inner = 1;
+};
+struct BatchMap {
+  std::vector<BatchFactor> values;  // [value]
+};
+// An op whose handling is unknown and whose operands are batched gives kMixed: safe, refused under a split.
+BatchMap track_batch(const ir::Graph& graph, int64_t local_batch);
+// Sets outer, batch, inner of every dropout. Error P0330: a dropout on a kMixed value under several pieces.
+Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_batch, int64_t pieces, diag::Diagnostics& diags);
+
+}  // namespace piper::passes
