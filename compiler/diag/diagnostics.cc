@@ -1,0 +1,162 @@
+#include "compiler/diag/diagnostics.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+namespace piper::diag {
+namespace {
+
+// A broken file can produce an error per byte; what nobody will read is only counted.
+constexpr size_t kMaxKept = 500;
+
+std::vector<std::string> split_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    size_t end = text.find('\n', begin);
+    if (end == std::string::npos) end = text.size();
+    size_t stop = end;
+    if (stop > begin && text[stop - 1] == '\r') --stop;
+    lines.push_back(text.substr(begin, stop - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+bool same(const Diagnostic& a, const Diagnostic& b) {
+  return a.severity == b.severity && a.code == b.code && a.message == b.message && a.span.file == b.span.file &&
+         a.span.line == b.span.line && a.span.column == b.span.column;
+}
+
+std::string lower(const std::string& text) {
+  std::string result = text;
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+// Edit distance with transposition of neighbours (optimal string alignment).
+size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t swap = a[i - 1] == b[j - 1] ? 0 : 1;
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + swap});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+InFlight::InFlight(Diagnostics& owner, Diagnostic diagnostic) : owner_(&owner), diagnostic_(std::move(diagnostic)) {}
+
+InFlight::InFlight(InFlight&& other) noexcept
+    : owner_(other.owner_), diagnostic_(std::move(other.diagnostic_)), text_(std::move(other.text_)) {
+  other.owner_ = nullptr;
+}
+
+InFlight::~InFlight() { finish(); }
+
+void InFlight::finish() {
+  if (owner_ == nullptr) return;
+  diagnostic_.message = text_.str();
+  Diagnostics* owner = std::exchange(owner_, nullptr);
+  owner->take(diagnostic_);
+}
+
+InFlight& InFlight::note(std::string text, Span span) {
+  diagnostic_.notes.emplace_back(span, std::move(text));
+  return *this;
+}
+
+InFlight& InFlight::help(std::string text) {
+  diagnostic_.help = std::move(text);
+  return *this;
+}
+
+InFlight::operator Status() {
+  const std::string code = diagnostic_.code;
+  finish();
+  return Status::reported(code);
+}
+
+uint32_t Diagnostics::add_file(std::string name, std::string text) {
+  files_.push_back({std::move(name), split_lines(text)});
+  return static_cast<uint32_t>(files_.size());  // 0 stays free for "none"
+}
+
+const std::string& Diagnostics::file_name(uint32_t file) const {
+  static const std::string kNone;
+  return file == 0 || file > files_.size() ? kNone : files_[file - 1].name;
+}
+
+std::string Diagnostics::place(Span span) const {
+  if (span.file == 0) return "";
+  const std::string& name = file_name(span.file);
+  const size_t slash = name.find_last_of('/');
+  return (slash == std::string::npos ? name : name.substr(slash + 1)) + ":" + std::to_string(span.line) + ":" +
+         std::to_string(span.column);
+}
+
+InFlight Diagnostics::error(std::string code, Span span) {
+  Diagnostic d;
+  d.severity = Severity::kError;
+  d.code = std::move(code);
+  d.span = span;
+  return InFlight(*this, std::move(d));
+}
+
+InFlight Diagnostics::warning(std::string code, Span span) {
+  Diagnostic d;
+  d.severity = Severity::kWarning;
+  d.code = std::move(code);
+  d.span = span;
+  return InFlight(*this, std::move(d));
+}
+
+void Diagnostics::remark(std::string text, Span span) {
+  Diagnostic d;
+  d.severity = Severity::kNote;
+  d.span = span;
+  d.message = std::move(text);
+  take(std::move(d));
+}
+
+void Diagnostics::take(Diagnostic diagnostic) {
+  const bool is_error = diagnostic.severity == Severity::kError;
+  // The same mistake can be met on several ways through a program; it is told once.
+  const bool known =
+      std::any_of(list_.begin(), list_.end(), [&](const Diagnostic& other) { return same(other, diagnostic); });
+  if (known && (!is_error || num_errors_ > 0)) return;
+  if (is_error) ++num_errors_;
+  if (list_.size() < kMaxKept || (is_error && num_errors_ == 1)) list_.push_back(std::move(diagnostic));
+}
+
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
+  const std::string small = lower(word);
+  for (const std::string& candidate : candidates) {
+    if (candidate == word) continue;
+    const std::string other = lower(candidate);
+    const size_t limit = best_distance;
+    const size_t gap = other.size() > small.size() ? other.size() - small.size() : small.size() - other.size();
+    if (gap >= limit || small.size() > 200) continue;
+    size_t distance = edit_distance(small, other);
+    // "loss" is no misspelling of "lr" just because both are short.
+    if (distance >= std::max(small.size(), other.size())) continue;
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace piper::diag
