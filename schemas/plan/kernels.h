@@ -1,0 +1,79 @@
+// The kernel set of plans as a table: what kernels.def says, and the scratch bounds it names. Used by the
+// plan emitter (fusing accumulation, sharing storage, predicting memory), by the verifier and by
+// runtime/kernels, which checks every call against it. It knows no implementation of a kernel.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "schemas/plan/plan.h"
+
+namespace piper::plan {
+
+// Formulas for the most bytes a call may take from the scratch arena at one time, for one intra-op thread.
+enum class Scratch : uint8_t {
+  kNone,         // nothing worth planning: at most kScratchSlack
+  kOperands,     // dense copies: 2 x (all outputs + all inputs, without broadcast)
+  kConvolution,  // layout changes of the convolution library, which pads channels to 16, and its workspace
+  kAttention,    // dense copies, and the tiles of the flash kernels
+};
+inline constexpr int64_t kScratchSlack = 64 * 1024;
+inline constexpr int kMany = 1 << 20;
+
+struct KernelInfo {
+  std::string_view name;
+  int min_inputs = 0, max_inputs = 0, outputs = 1;
+  bool can_accumulate = false;
+  int in_place = -1;
+  Scratch scratch = Scratch::kNone;
+};
+
+inline constexpr KernelInfo kKernels[] = {
+#define PIPER_KERNEL(name, min_inputs, max_inputs, outputs, can_accumulate, in_place, scratch) \
+  {name, min_inputs, max_inputs, outputs, can_accumulate, in_place, Scratch::scratch},
+#include "schemas/plan/kernels.def"
+#undef PIPER_KERNEL
+};
+inline constexpr int kNumKernels = static_cast<int>(sizeof(kKernels) / sizeof(kKernels[0]));
+
+// nullptr: no kernel of that name. Linear in the table; keep the answer.
+inline const KernelInfo* find_kernel(std::string_view name) {
+  for (const KernelInfo& info : kKernels)
+    if (info.name == name) return &info;
+  return nullptr;
+}
+
+// Bytes of an operand once made dense; broadcast axes count once.
+inline int64_t dense_bytes(const Operand& operand) {
+  if (operand.slot == Operand::kAbsent) return 0;
+  int64_t bytes = dtype_bytes(operand.dtype);
+  for (size_t axis = 0; axis < operand.shape.size(); ++axis)
+    if (operand.strides.size() <= axis || operand.strides[axis] != 0) bytes *= operand.shape[axis];
+  return bytes;
+}
+
+// Upper bound of the scratch of one call, in bytes, with `threads` intra-op threads.
+inline int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, int threads = 1) {
+  int64_t operands = 0, largest = 0, head_dim = 0;
+  for (const auto* list : {&call.outputs, &call.inputs})
+    for (const Operand& operand : *list) {
+      operands += dense_bytes(operand);
+      largest = std::max(largest, dense_bytes(operand));
+      if (operand.slot != Operand::kAbsent && operand.shape.size() == 4) head_dim = std::max(head_dim, operand.shape[3]);
+    }
+  switch (info.scratch) {
+    case Scratch::kNone:
+      return kScratchSlack;
+    case Scratch::kOperands:
+      return 2 * operands + kScratchSlack;
+    case Scratch::kConvolution:
+      return 2 * operands + 16 * largest * threads + kScratchSlack;
+    case Scratch::kAttention:
+      // Per thread: two score tiles and the accumulators of at most 768 query by 512 key rows.
+      return 3 * operands + threads * 4 * (2 * 768 * 512 + 4 * 768 * (head_dim + 4)) + kScratchSlack;
+  }
+  return 0;
+}
+
+}  // namespace piper::plan
