@@ -1,0 +1,163 @@
+// Storage of the model graph: values, ops, names and scopes.
+#include "compiler/ir/graph.h"
+
+#include "schemas/base/check.h"
+
+namespace piper::ir {
+
+int64_t TensorType::elements() const {
+  int64_t n = 1;
+  for (int64_t extent : shape) n *= extent;
+  return n;
+}
+
+std::string to_string(const TensorType& type) {
+  std::string text(dtype_name(type.dtype));
+  text += '[';
+  for (size_t i = 0; i < type.shape.size(); ++i) {
+    if (i) text += ", ";
+    text += std::to_string(type.shape[i]);
+  }
+  return text + "]";
+}
+
+const std::string& Graph::scope(ScopeId id) const {
+  static const std::string kRoot;
+  return id.valid() ? scopes_[id.index] : kRoot;
+}
+
+ScopeId Graph::intern_scope(std::string_view module_path) {
+  auto [place, added] =
+      scope_index_.try_emplace(std::string(module_path), static_cast<uint32_t>(scopes_.size()));
+  if (added) scopes_.emplace_back(module_path);
+  return ScopeId(place->second);
+}
+
+std::string Graph::unique_name(std::string wish) {
+  PIPER_CHECK(!wish.empty(), "a value without a name");
+  auto [place, added] = name_index_.try_emplace(wish, 1u);
+  if (added) return wish;
+  for (;;) {
+    std::string name = wish + "_" + std::to_string(++place->second);
+    // The map may grow in the insertion below, which keeps references but not this iterator.
+    uint32_t count = place->second;
+    if (name_index_.try_emplace(name, 1u).second) return name;
+    place = name_index_.find(wish);
+    place->second = count;
+  }
+}
+
+ValueId Graph::add_input(std::string name, TensorType type, bool batched) {
+  ValueId id(values_.size());
+  Value v;
+  v.kind = ValueKind::kInput;
+  v.type = std::move(type);
+  v.payload = static_cast<uint32_t>(inputs_.size());
+  v.name = unique_name(name);
+  inputs_.push_back({id, std::move(name), batched});
+  values_.push_back(std::move(v));
+  return id;
+}
+
+ValueId Graph::add_parameter(std::vector<std::string> names, TensorType type, bool trainable,
+                             WeightSource source) {
+  PIPER_CHECK(!names.empty(), "a parameter without a name");
+  ValueId id(values_.size());
+  Value v;
+  v.kind = ValueKind::kParameter;
+  v.type = std::move(type);
+  v.payload = static_cast<uint32_t>(parameters_.size());
+  v.name = unique_name(names[0]);
+  parameters_.push_back({id, std::move(names), trainable, std::move(source)});
+  values_.push_back(std::move(v));
+  return id;
+}
+
+ValueId Graph::add_buffer(std::vector<std::string> names, TensorType type, WeightSource source) {
+  PIPER_CHECK(!names.empty(), "a buffer without a name");
+  ValueId id(values_.size());
+  Value v;
+  v.kind = ValueKind::kBuffer;
+  v.type = std::move(type);
+  v.payload = static_cast<uint32_t>(buffers_.size());
+  v.name = unique_name(names[0]);
+  buffers_.push_back({id, std::move(names), false, std::move(source)});
+  values_.push_back(std::move(v));
+  return id;
+}
+
+ValueId Graph::add_constant(std::string name, TensorType type, WeightSource source) {
+  ValueId id(values_.size());
+  Value v;
+  v.kind = ValueKind::kConstant;
+  v.type = std::move(type);
+  v.payload = static_cast<uint32_t>(constants_.size());
+  v.name = unique_name(name.empty() ? "constant" : std::move(name));
+  constants_.push_back({id, std::move(source)});
+  values_.push_back(std::move(v));
+  return id;
+}
+
+ValueId Graph::seed_step() {
+  if (!seed_step_.valid()) {
+    seed_step_ = ValueId(values_.size());
+    Value v;
+    v.kind = ValueKind::kSeedStep;
+    v.type = {DType::kI64, {2}};
+    v.name = unique_name("seed_step");
+    values_.push_back(std::move(v));
+  }
+  return seed_step_;
+}
+
+ValueId Graph::sample_offset() {
+  if (!sample_offset_.valid()) {
+    sample_offset_ = ValueId(values_.size());
+    Value v;
+    v.kind = ValueKind::kSampleOffset;
+    v.type = {DType::kI64, {1}};
+    v.name = unique_name("sample_offset");
+    values_.push_back(std::move(v));
+  }
+  return sample_offset_;
+}
+
+OpId Graph::append(OpKind kind, Attrs attrs, std::vector<ValueId> operands,
+                   std::vector<TensorType> results, ScopeId scope, ProvId prov, std::string name) {
+  OpId id(ops_.size());
+  for (ValueId operand : operands)
+    PIPER_CHECK(!operand.valid() || operand.index < values_.size(), "operand of ", op_name(kind),
+                " is no value of this graph");
+  Op op;
+  op.kind = kind;
+  op.attrs = std::move(attrs);
+  op.operands = std::move(operands);
+  op.scope = scope;
+  op.prov = prov;
+  std::string base = name.empty() ? std::string(op_name(kind)) : std::move(name);
+  for (size_t i = 0; i < results.size(); ++i) {
+    Value v;
+    v.type = std::move(results[i]);
+    v.producer = id;
+    v.result_index = static_cast<uint32_t>(i);
+    v.name = unique_name(i == 0 ? base : base + "." + std::to_string(i));
+    if (i == 0) base = v.name;
+    op.results.push_back(ValueId(values_.size()));
+    values_.push_back(std::move(v));
+  }
+  ops_.push_back(std::move(op));
+  return id;
+}
+
+std::vector<std::vector<OpId>> Graph::uses() const {
+  std::vector<std::vector<OpId>> uses(values_.size());
+  for (size_t i = 0; i < ops_.size(); ++i)
+    for (ValueId operand : ops_[i].operands) {
+      if (!operand.valid()) continue;
+      std::vector<OpId>& list = uses[operand.index];
+      if (list.empty() || list.back() != OpId(i)) list.push_back(OpId(i));
+    }
+  return uses;
+}
+
+}  // namespace piper::ir

@@ -1,0 +1,110 @@
+// Result types of losses and of step-wide values.
+#include "compiler/ir/infer.h"
+
+namespace piper::ir::infer {
+namespace {
+
+// logits [N, C] or [N, C, d..] (at `at`), target i64 [N] or [N, d..] (next), class weight (at `weight`).
+Status want_classes(const Call& c, size_t at, size_t weight) {
+  PIPER_RETURN_IF_ERROR(c.want_float(at));
+  PIPER_RETURN_IF_ERROR(c.want_dtype(at + 1, DType::kI64));
+  Shape rows = c.x(at).shape;
+  if (rows.size() < 2) return c.fail("logits want at least two axes, the second is the classes");
+  int64_t classes = rows[1];
+  rows.erase(rows.begin() + 1);
+  PIPER_RETURN_IF_ERROR(c.want(at + 1, {DType::kI64, rows}));
+  return c.want(weight, {c.x(at).dtype, {classes}});
+}
+
+Result<Types> reduced(const Call& c, const std::string& reduction, TensorType unreduced) {
+  if (reduction == "none") return Types{std::move(unreduced)};
+  if (reduction != "mean" && reduction != "sum") return c.fail("reduction must be mean, sum or none");
+  return Types{{unreduced.dtype, {}}};
+}
+
+}  // namespace
+
+Result<Types> losses(const Call& c) {
+  switch (c.kind) {
+    case OpKind::kCrossEntropySum:
+    case OpKind::kNllSum: {
+      PIPER_RETURN_IF_ERROR(c.require(2, 1));
+      PIPER_RETURN_IF_ERROR(want_classes(c, 0, 2));
+      TensorType sum{c.x(0).dtype, {}};
+      if (c.kind == OpKind::kNllSum) return Types{sum};
+      return Types{sum, {DType::kF32, {c.x(1).elements()}}};
+    }
+    case OpKind::kCrossEntropyBackward:
+      PIPER_RETURN_IF_ERROR(c.require(4, 1));
+      PIPER_RETURN_IF_ERROR(want_classes(c, 1, 4));
+      PIPER_RETURN_IF_ERROR(c.want(0, {c.x(1).dtype, {}}));
+      PIPER_RETURN_IF_ERROR(c.want(3, {DType::kF32, {c.x(2).elements()}}));
+      return Types{c.x(1)};
+    case OpKind::kCrossEntropyCount:
+      PIPER_RETURN_IF_ERROR(c.require(1, 1));
+      PIPER_RETURN_IF_ERROR(c.want_dtype(0, DType::kI64));
+      PIPER_RETURN_IF_ERROR(c.want_float(1));
+      if (c.optional(1) && c.optional(1)->shape.size() != 1) return c.fail("class weight wants one axis");
+      return Types{{DType::kF32, {}}};
+    case OpKind::kCrossEntropyLoss:
+    case OpKind::kNllLoss:
+      PIPER_RETURN_IF_ERROR(c.require(2, 1));
+      PIPER_RETURN_IF_ERROR(want_classes(c, 0, 2));
+      return reduced(c, c.as<CrossEntropyLossAttrs>().reduction, {c.x(0).dtype, c.x(1).shape});
+    case OpKind::kNllBackward: {
+      const Shape& shape = c.as<NllBackwardAttrs>().shape;
+      PIPER_RETURN_IF_ERROR(c.require(2, 1));
+      PIPER_RETURN_IF_ERROR(c.want_float(0));
+      PIPER_RETURN_IF_ERROR(c.want(0, {c.x(0).dtype, {}}));
+      Shape rows = shape;
+      if (rows.size() < 2) return c.fail("shape wants at least two axes, the second is the classes");
+      rows.erase(rows.begin() + 1);
+      PIPER_RETURN_IF_ERROR(c.want(1, {DType::kI64, rows}));
+      PIPER_RETURN_IF_ERROR(c.want(2, {c.x(0).dtype, {shape[1]}}));
+      return Types{{c.x(0).dtype, shape}};
+    }
+    default: break;  // mse_loss
+  }
+  PIPER_RETURN_IF_ERROR(c.require(2));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  PIPER_RETURN_IF_ERROR(c.want(1, c.x(0)));
+  return reduced(c, c.as<ReductionAttrs>().reduction, c.x(0));
+}
+
+Result<Types> step_values(const Call& c) {
+  switch (c.kind) {
+    case OpKind::kDropout: {
+      const auto& a = c.as<DropoutAttrs>();
+      PIPER_RETURN_IF_ERROR(c.require(3));
+      PIPER_RETURN_IF_ERROR(c.want_float(0));
+      PIPER_RETURN_IF_ERROR(c.want(1, {DType::kI64, {2}}));
+      PIPER_RETURN_IF_ERROR(c.want(2, {DType::kI64, {1}}));
+      if (!(a.p >= 0 && a.p <= 1)) return c.fail("p must be from 0 to 1");
+      // All three are 1 until the batch axis is known.
+      int64_t laid_out = a.outer * a.batch * a.inner;
+      if (laid_out != 1 && laid_out != c.x(0).elements())
+        return c.fail("outer x batch x inner is not the number of elements");
+      return Types{c.x(0)};
+    }
+    case OpKind::kStepSum:
+      PIPER_RETURN_IF_ERROR(c.require(1));
+      if (!c.x(0).shape.empty()) return c.fail("wants a scalar");
+      return Types{c.x(0)};
+    case OpKind::kAccumulateGrad:
+      PIPER_RETURN_IF_ERROR(c.require(1));
+      PIPER_RETURN_IF_ERROR(c.want_float(0));
+      return Types{};
+    case OpKind::kFill: {
+      const auto& a = c.as<FillAttrs>();
+      PIPER_RETURN_IF_ERROR(c.require(0));
+      for (int64_t extent : a.shape)
+        if (extent < 0) return c.fail("negative extent");
+      return Types{{a.to, a.shape}};
+    }
+    default: break;  // copy
+  }
+  PIPER_RETURN_IF_ERROR(c.require(1));
+  return Types{c.x(0)};
+}
+
+}  // namespace piper::ir::infer

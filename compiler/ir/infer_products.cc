@@ -1,0 +1,182 @@
+// Result types of matrix products, convolutions, attention and pooling.
+#include "compiler/ir/infer.h"
+
+namespace piper::ir::infer {
+namespace {
+
+Result<Types> matmul(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(2));
+  PIPER_RETURN_IF_ERROR(c.want_dtype(1, c.x(0).dtype));
+  const Shape &a = c.x(0).shape, &b = c.x(1).shape;
+  if (a.size() < 2 || b.size() < 2) return c.fail("both operands want at least two axes");
+  if (a.back() != b[b.size() - 2]) return c.fail("inner extents differ");
+  TensorType y{c.x(0).dtype, {}};
+  if (!broadcast(Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2), y.shape))
+    return c.fail("leading axes cannot be broadcast");
+  y.shape.push_back(a[a.size() - 2]);
+  y.shape.push_back(b.back());
+  return Types{y};
+}
+
+Result<Types> linear(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(2, 1));
+  PIPER_RETURN_IF_ERROR(c.want_dtype(1, c.x(0).dtype));
+  TensorType y = c.x(0);
+  const Shape& w = c.x(1).shape;
+  if (y.shape.empty() || w.size() != 2) return c.fail("wants x [.., I] and weight [O, I]");
+  if (y.shape.back() != w[1]) return c.fail("inner extents differ");
+  y.shape.back() = w[0];
+  PIPER_RETURN_IF_ERROR(c.want(2, {y.dtype, {w[0]}}));
+  return Types{y};
+}
+
+Result<Types> linear_backward(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(2));
+  PIPER_RETURN_IF_ERROR(c.want_dtype(1, c.x(0).dtype));
+  const Shape &g = c.x(0).shape, &other = c.x(1).shape;
+  if (g.empty() || other.empty()) return c.fail("operands want at least one axis");
+  if (c.kind == OpKind::kLinearBackwardInput) {
+    if (other.size() != 2 || g.back() != other[0]) return c.fail("wants g [.., O] and weight [O, I]");
+    TensorType y = c.x(0);
+    y.shape.back() = other[1];
+    return Types{y};
+  }
+  if (Shape(g.begin(), g.end() - 1) != Shape(other.begin(), other.end() - 1))
+    return c.fail("leading axes of g and x differ");
+  return Types{{c.x(0).dtype, {g.back(), other.back()}}};
+}
+
+struct ConvolutionShape {
+  const Shape &stride, &padding, &dilation;
+  int64_t groups;
+};
+
+// Checks x and w against the attributes; y gets the result shape, "" where they fit.
+std::string convolve(const Shape& x, const Shape& w, const ConvolutionShape& a, Shape& y) {
+  if (x.size() < 3 || x.size() > 4 || w.size() != x.size()) return "wants x [N, C, ..] and weight of one or two spatial axes";
+  size_t n = x.size() - 2;
+  if (a.stride.size() != n || a.padding.size() != n || a.dilation.size() != n)
+    return "stride, padding and dilation want one entry per spatial axis";
+  if (a.groups < 1 || x[1] % a.groups || w[0] % a.groups || w[1] != x[1] / a.groups)
+    return "channels and groups do not fit";
+  y = {x[0], w[0]};
+  for (size_t i = 0; i < n; ++i) {
+    if (a.stride[i] < 1 || a.dilation[i] < 1 || a.padding[i] < 0) return "stride and dilation must be positive";
+    int64_t room = x[i + 2] + 2 * a.padding[i] - a.dilation[i] * (w[i + 2] - 1) - 1;
+    if (room < 0) return "the kernel is larger than the padded input";
+    y.push_back(room / a.stride[i] + 1);
+  }
+  return "";
+}
+
+Result<Types> convolution(const Call& c) {
+  const auto& a = c.as<ConvolutionAttrs>();
+  PIPER_RETURN_IF_ERROR(c.require(2, 1));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  PIPER_RETURN_IF_ERROR(c.want_dtype(1, c.x(0).dtype));
+  TensorType y{c.x(0).dtype, {}};
+  std::string why = convolve(c.x(0).shape, c.x(1).shape, {a.stride, a.padding, a.dilation, a.groups}, y.shape);
+  if (!why.empty()) return c.fail(why);
+  PIPER_RETURN_IF_ERROR(c.want(2, {y.dtype, {c.x(1).shape[0]}}));
+  return Types{y};
+}
+
+Result<Types> convolution_backward(const Call& c) {
+  const auto& a = c.as<ConvolutionBackwardAttrs>();
+  PIPER_RETURN_IF_ERROR(c.require(2));
+  PIPER_RETURN_IF_ERROR(c.want_dtype(1, c.x(0).dtype));
+  bool input = c.kind == OpKind::kConvolutionBackwardInput;
+  const Shape& x = input ? a.shape : c.x(1).shape;
+  const Shape& w = input ? c.x(1).shape : a.shape;
+  TensorType g{c.x(0).dtype, {}};
+  std::string why = convolve(x, w, {a.stride, a.padding, a.dilation, a.groups}, g.shape);
+  if (!why.empty()) return c.fail(why);
+  PIPER_RETURN_IF_ERROR(c.want(0, g));
+  return Types{{g.dtype, a.shape}};
+}
+
+// Extents of a pooled [N, C, H, W] (PyTorch's pooling_output_shape).
+template <class A>
+std::string pooled(const Shape& x, const A& a, bool dilated, Shape& y) {
+  if (x.size() != 4) return "wants [N, C, H, W]";
+  if (a.kernel.size() != 2 || a.stride.size() != 2 || a.padding.size() != 2 ||
+      (dilated && a.dilation.size() != 2))
+    return "kernel, stride, padding and dilation want two entries";
+  y = {x[0], x[1]};
+  for (size_t i = 0; i < 2; ++i) {
+    int64_t dilation = dilated ? a.dilation[i] : 1;
+    if (a.kernel[i] < 1 || a.stride[i] < 1 || dilation < 1) return "kernel, stride and dilation must be positive";
+    if (a.padding[i] < 0 || a.padding[i] > a.kernel[i] / 2) return "padding must be at most half the kernel";
+    int64_t room = x[i + 2] + 2 * a.padding[i] - dilation * (a.kernel[i] - 1) - 1;
+    if (room < 0) return "the kernel is larger than the padded input";
+    int64_t extent = (room + (a.ceil_mode ? a.stride[i] - 1 : 0)) / a.stride[i] + 1;
+    if (a.ceil_mode && (extent - 1) * a.stride[i] >= x[i + 2] + a.padding[i]) --extent;
+    y.push_back(extent);
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<Types> products(const Call& c) {
+  if (c.kind == OpKind::kMatmul) return matmul(c);
+  if (c.kind == OpKind::kLinear) return linear(c);
+  return linear_backward(c);
+}
+
+Result<Types> convolutions(const Call& c) {
+  return c.kind == OpKind::kConvolution ? convolution(c) : convolution_backward(c);
+}
+
+Result<Types> pooling(const Call& c) {
+  bool max = c.kind == OpKind::kMaxPool2d || c.kind == OpKind::kMaxPool2dBackward;
+  if (c.kind == OpKind::kMaxPool2d || c.kind == OpKind::kAvgPool2d) {
+    PIPER_RETURN_IF_ERROR(c.require(1));
+    PIPER_RETURN_IF_ERROR(c.want_float(0));
+    TensorType y{c.x(0).dtype, {}};
+    std::string why = pooled(c.x(0).shape, c.as<PoolAttrs>(), max, y.shape);
+    if (!why.empty()) return c.fail(why);
+    if (!max) return Types{y};
+    return Types{y, {DType::kI64, y.shape}};
+  }
+  const auto& a = c.as<PoolBackwardAttrs>();
+  PIPER_RETURN_IF_ERROR(c.require(max ? 2 : 1));
+  TensorType g{c.x(0).dtype, {}};
+  std::string why = pooled(a.shape, a, max, g.shape);
+  if (!why.empty()) return c.fail(why);
+  PIPER_RETURN_IF_ERROR(c.want(0, g));
+  if (max) PIPER_RETURN_IF_ERROR(c.want(1, {DType::kI64, g.shape}));
+  return Types{{g.dtype, a.shape}};
+}
+
+Result<Types> attention(const Call& c) {
+  bool backward = c.kind == OpKind::kSdpaBackward;
+  size_t q_at = backward ? 1 : 0;
+  size_t mask_at = backward ? 6 : 3;
+  PIPER_RETURN_IF_ERROR(c.require(mask_at, 1));
+  const TensorType &q = c.x(q_at), &k = c.x(q_at + 1), &v = c.x(q_at + 2);
+  PIPER_RETURN_IF_ERROR(c.want_float(q_at));
+  if (k.dtype != q.dtype || v.dtype != q.dtype) return c.fail("q, k and v have different dtypes");
+  if (q.shape.size() != 4 || k.shape.size() != 4 || v.shape.size() != 4)
+    return c.fail("q, k and v want four axes [batch, heads, sequence, width]");
+  int64_t heads = q.shape[1], kv_heads = k.shape[1];
+  if (k.shape[0] != q.shape[0] || k.shape[3] != q.shape[3] || v.shape[0] != q.shape[0] ||
+      v.shape[1] != kv_heads || v.shape[2] != k.shape[2])
+    return c.fail("q, k and v do not fit together");
+  if (kv_heads == 0 || heads % kv_heads) return c.fail("heads of q must be a multiple of those of k");
+  if (const TensorType* mask = c.optional(mask_at)) {
+    if (mask->dtype != DType::kBool && mask->dtype != q.dtype) return c.fail("the mask must be bool or of q's dtype");
+    Shape scores{q.shape[0], heads, q.shape[2], k.shape[2]}, both;
+    if (!broadcast(mask->shape, scores, both) || both != scores)
+      return c.fail("the mask cannot be broadcast to [batch, heads, S, T]");
+  }
+  TensorType y{q.dtype, {q.shape[0], heads, q.shape[2], v.shape[3]}};
+  TensorType lse{DType::kF32, {q.shape[0], heads, q.shape[2]}};
+  if (!backward) return Types{y, lse};
+  PIPER_RETURN_IF_ERROR(c.want(0, y));
+  PIPER_RETURN_IF_ERROR(c.want(4, y));
+  PIPER_RETURN_IF_ERROR(c.want(5, lse));
+  return Types{q, k, v};
+}
+
+}  // namespace piper::ir::infer

@@ -1,0 +1,41 @@
+// Names and attribute structs of the operators, made from ops.def.
+#include "compiler/ir/graph.h"
+
+#include <iterator>
+#include <unordered_map>
+
+namespace piper::ir {
+namespace {
+
+constexpr std::string_view kNames[] = {
+#define PIPER_OP(enumerator, name, attrs) name,
+#include "compiler/ir/ops.def"
+#undef PIPER_OP
+};
+
+}  // namespace
+
+std::string_view op_name(OpKind kind) { return kNames[static_cast<size_t>(kind)]; }
+
+std::optional<OpKind> op_from_name(std::string_view name) {
+  static const std::unordered_map<std::string_view, OpKind> kTable = [] {
+    std::unordered_map<std::string_view, OpKind> table;
+    for (size_t i = 0; i < std::size(kNames); ++i) table.emplace(kNames[i], static_cast<OpKind>(i));
+    return table;
+  }();
+  auto found = kTable.find(name);
+  if (found == kTable.end()) return std::nullopt;
+  return found->second;
+}
+
+Attrs default_attrs(OpKind kind) {
+  switch (kind) {
+#define PIPER_OP(enumerator, name, attrs) \
+  case OpKind::enumerator: return attrs{};
+#include "compiler/ir/ops.def"
+#undef PIPER_OP
+  }
+  return NoAttrs{};
+}
+
+}  // namespace piper::ir
