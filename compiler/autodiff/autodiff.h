@@ -18,7 +18,9 @@
 namespace piper::autodiff {
 
 struct BackwardMap {
-  std::vector<ir::ValueId> gradient;  // [value] -> its total gradient, invalid where none
+  // [value] -> its total gradient, invalid where none. A parameter read in several chunks has no
+  // total: its accumulate_grad ops name the sum of each chunk.
+  std::vector<ir::ValueId> gradient;
 };
 
 // Errors: P0420 an operator on the path to a parameter has no rule (named with node and module),
@@ -35,5 +37,13 @@ struct RuleContext {
 // Gradients of the operands, in operand order; invalid = none (not wanted, or not differentiable).
 using Rule = std::vector<ir::ValueId> (*)(const RuleContext&);
 Rule find_rule(ir::OpKind kind);                // nullptr where the operator has none
+
+// What rules.def says of an operator.
+enum class Derivative : uint8_t {
+  kRule,  // differentiable: find_rule gives the rule
+  kZero,  // the gradient stops here: derivative zero, or bool and integer results
+  kNone,  // not differentiated: a backward operator, or one that other passes remove or make
+};
+Derivative derivative_of(ir::OpKind kind);
 
 }  // namespace piper::autodiff

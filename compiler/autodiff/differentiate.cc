@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "compiler/autodiff/autodiff.h"
+
+namespace piper::autodiff {
+
+namespace {
+
+using ir::ChunkId;
+using ir::Graph;
+using ir::GraphBuilder;
+using ir::Op;
+using ir::OpId;
+using ir::OpKind;
+using ir::ValueId;
+using ir::ValueKind;
+
+// One walk from the last forward op to the first.
+class ReverseWalk {
+ public:
+  ReverseWalk(Graph& graph, diag::Diagnostics& diags)
+      : graph_(graph), diags_(diags), num_values_(graph.num_values()), num_ops_(graph.num_ops()) {}
+
+  Result<BackwardMap> run() {
+    find_needs();
+    if (Status status = check_loss(); !status.ok()) return status;
+    find_first_reads();
+    sums_.resize(num_values_);
+    map_.gradient.resize(num_values_);
+    seed();
+    for (size_t index = num_ops_; index-- > 0;) {
+      const Op op = graph_.op(OpId(index));  // a copy: appending ops moves the graph's list
+      if (op.phase != ir::Phase::kForward) continue;
+      if (Status status = visit(op); !status.ok()) return status;
+      if (Status status = accumulate_after(OpId(index), op); !status.ok()) return status;
+    }
+    return std::move(map_);
+  }
+
+ private:
+  // The gradient of a value that one chunk contributes, summed in reverse op order of the uses.
+  struct ChunkSum {
+    ChunkId chunk;
+    ValueId sum;
+  };
+
+  // needs_[v]: v is a trained parameter, or depends on one through operators with a derivative.
+  void find_needs() {
+    needs_.assign(num_values_, false);
+    for (const ir::Parameter& parameter : graph_.parameters())
+      needs_[parameter.value.index] = parameter.trainable && is_floating(graph_.type(parameter.value).dtype);
+    for (size_t index = 0; index < num_ops_; ++index) {
+      const Op& op = graph_.op(OpId(index));
+      if (op.phase != ir::Phase::kForward || derivative_of(op.kind) == Derivative::kZero) continue;
+      const bool any = std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return needs(v); });
+      if (!any) continue;
+      for (ValueId result : op.results) needs_[result.index] = is_floating(graph_.type(result).dtype);
+    }
+  }
+  bool needs(ValueId value) const { return value.valid() && needs_[value.index]; }
+
+  Status check_loss() {
+    PIPER_CHECK(graph_.loss.valid(), "differentiate: the graph has no loss");
+    const ir::TensorType& type = graph_.type(graph_.loss);
+    if (!type.shape.empty() || !is_floating(type.dtype))
+      return diags_.error("P0422") << "the loss '" << graph_.value(graph_.loss).name << "' is " << to_string(type)
+                                   << ", not a floating-point scalar (shape [])";
+    if (!needs(graph_.loss))
+      return diags_.error("P0421") << "the loss '" << graph_.value(graph_.loss).name
+                                   << "' does not depend on any trained parameter";
+    return {};
+  }
+
+  // first_reads_[op]: the parameters for which `op` is the first op of its chunk, in op order, that
+  // reads them; after its backward the chunk's sum is complete.
+  void find_first_reads() {
+    first_reads_.resize(num_ops_);
+    std::vector<std::vector<ChunkId>> seen(num_values_);
+    for (size_t index = 0; index < num_ops_; ++index) {
+      const Op& op = graph_.op(OpId(index));
+      if (op.phase != ir::Phase::kForward) continue;
+      for (ValueId operand : op.operands) {
+        if (!needs(operand) || graph_.value(operand).kind != ValueKind::kParameter) continue;
+        std::vector<ChunkId>& chunks = seen[operand.index];
+        if (std::find(chunks.begin(), chunks.end(), op.chunk) != chunks.end()) continue;
+        chunks.push_back(op.chunk);
+        first_reads_[index].push_back(operand);
+      }
+    }
+  }
+
+  void seed() {
+    const ValueId loss = graph_.loss;
+    ChunkId chunk;
+    if (graph_.value(loss).kind == ValueKind::kOpResult) chunk = graph_.op(graph_.value(loss).producer).chunk;
+    GraphBuilder builder(graph_, ir::ScopeId(), graph_.provenance().derived("autodiff", {}));
+    sums_[loss.index].push_back({chunk, builder.scalar(1.0, graph_.type(loss).dtype)});
+  }
+
+  GraphBuilder builder_for(const Op& op) {
+    GraphBuilder builder(graph_, op.scope, graph_.provenance().derived("autodiff", {op.prov}));
+    builder.set_phase(ir::Phase::kBackward);
+    builder.set_chunk(op.chunk);
+    return builder;
+  }
+
+  Status visit(const Op& op) {
+    std::vector<bool> wanted;
+    for (ValueId operand : op.operands) wanted.push_back(needs(operand));
+    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return {};
+    const bool reached = std::any_of(op.results.begin(), op.results.end(),
+                                     [&](ValueId v) { return needs(v) && !sums_[v.index].empty(); });
+    if (!reached) return {};
+    const Rule rule = find_rule(op.kind);
+    if (rule == nullptr) return not_differentiable(op, "has no derivative");
+
+    GraphBuilder builder = builder_for(op);
+    std::vector<ValueId> grad_results;
+    for (ValueId result : op.results) grad_results.push_back(total(builder, result));
+    const std::vector<ValueId> gradients = rule(RuleContext{builder, op, grad_results, wanted});
+    PIPER_CHECK(builder.status().ok(), "the derivative of ", op_name(op.kind), " does not fit: ",
+                builder.status().ok() ? "" : builder.status().error().message);
+    PIPER_CHECK(gradients.size() == op.operands.size(), "the derivative of ", op_name(op.kind), " gives ",
+                gradients.size(), " gradients for ", op.operands.size(), " operands");
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (!wanted[i]) continue;
+      if (!gradients[i].valid())
+        return not_differentiable(op, "has no derivative by its operand " + std::to_string(i));
+      PIPER_CHECK(graph_.type(gradients[i]) == graph_.type(op.operands[i]), "the derivative of ", op_name(op.kind),
+                  " by operand ", i, " is ", to_string(graph_.type(gradients[i])), ", not ",
+                  to_string(graph_.type(op.operands[i])));
+      contribute(builder, op.operands[i], op.chunk, gradients[i]);
+    }
+    return {};
+  }
+
+  Status not_differentiable(const Op& op, const std::string& why) {
+    return diags_.error("P0420") << "operator " << graph_.provenance().describe(op.prov) << " (" << op_name(op.kind)
+                                 << ") " << why << ", and a trained parameter needs its gradient";
+  }
+
+  void contribute(GraphBuilder& builder, ValueId value, ChunkId chunk, ValueId gradient) {
+    for (ChunkSum& entry : sums_[value.index]) {
+      if (entry.chunk != chunk) continue;
+      entry.sum = builder.add1(OpKind::kAdd, {entry.sum, gradient});
+      return;
+    }
+    sums_[value.index].push_back({chunk, gradient});
+  }
+
+  // The sum over chunks, added in the producer's chunk in descending chunk order.
+  ValueId total(GraphBuilder& builder, ValueId value) {
+    std::vector<ChunkSum>& sums = sums_[value.index];
+    if (!needs(value) || sums.empty()) return {};
+    std::sort(sums.begin(), sums.end(), [](const ChunkSum& a, const ChunkSum& b) { return b.chunk < a.chunk; });
+    ValueId result = sums[0].sum;
+    for (size_t i = 1; i < sums.size(); ++i) result = builder.add1(OpKind::kAdd, {result, sums[i].sum});
+    map_.gradient[value.index] = result;
+    return result;
+  }
+
+  Status accumulate_after(OpId id, const Op& op) {
+    for (ValueId parameter : first_reads_[id.index]) {
+      const std::vector<ChunkSum>& sums = sums_[parameter.index];
+      const auto entry =
+          std::find_if(sums.begin(), sums.end(), [&](const ChunkSum& sum) { return sum.chunk == op.chunk; });
+      if (entry == sums.end()) continue;
+      GraphBuilder builder = builder_for(op);
+      (void)builder.add(OpKind::kAccumulateGrad, {entry->sum}, ir::AccumulateGradAttrs{parameter});  // has no result
+      if (!builder.status().ok()) return Status(builder.status().error());
+      map_.gradient[parameter.index] = sums.size() == 1 ? entry->sum : ValueId();
+    }
+    return {};
+  }
+
+  Graph& graph_;
+  diag::Diagnostics& diags_;
+  const size_t num_values_, num_ops_;           // of the forward graph
+  std::vector<bool> needs_;                     // [value]
+  std::vector<std::vector<ValueId>> first_reads_;  // [op]
+  std::vector<std::vector<ChunkSum>> sums_;     // [value]
+  BackwardMap map_;
+};
+
+}  // namespace
+
+Result<BackwardMap> differentiate(Graph& graph, diag::Diagnostics& diags) { return ReverseWalk(graph, diags).run(); }
+
+}  // namespace piper::autodiff

@@ -1,0 +1,29 @@
+// Derivatives of attention and of dropout. A float mask that needs a gradient gets none here: the
+// caller reports it as not differentiable.
+#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/rules.h"
+
+namespace piper::autodiff::rules {
+
+std::vector<ValueId> scaled_dot_product_attention(const RuleContext& ctx) {
+  std::vector<ValueId> operands = {grad(ctx)};
+  for (size_t i = 0; i < 3; ++i) operands.push_back(ctx.op.operands[i]);
+  operands.push_back(ctx.op.results[0]);
+  operands.push_back(ctx.op.results[1]);
+  operands.push_back(ctx.op.operands.size() > 3 ? ctx.op.operands[3] : ValueId());
+  const std::vector<ValueId> backward = ctx.b.add(OpKind::kSdpaBackward, std::move(operands), ctx.op.attrs);
+  std::vector<ValueId> result(ctx.op.operands.size());
+  for (size_t i = 0; i < 3 && i < backward.size(); ++i)
+    if (ctx.needs[i]) result[i] = backward[i];
+  return result;
+}
+
+// The mask is a function of position, so that the same operator on g applies it again.
+std::vector<ValueId> dropout(const RuleContext& ctx) {
+  std::vector<ValueId> result(ctx.op.operands.size());
+  result[0] =
+      ctx.b.add1(OpKind::kDropout, {grad(ctx), ctx.op.operands[1], ctx.op.operands[2]}, ctx.op.attrs);
+  return result;
+}
+
+}  // namespace piper::autodiff::rules

@@ -1,0 +1,116 @@
+#include "compiler/autodiff/rules/helpers.h"
+
+#include <cstring>
+
+namespace piper::autodiff::rules {
+
+namespace {
+
+// The value below expands and reshapes: its elements are the same numbers.
+ValueId strip_broadcast(const ir::Graph& graph, ValueId value) {
+  while (graph.value(value).kind == ir::ValueKind::kOpResult) {
+    const ir::Op& op = graph.op(graph.value(value).producer);
+    if (op.kind != OpKind::kExpand && op.kind != OpKind::kReshape) break;
+    value = op.operands[0];
+  }
+  return value;
+}
+
+template <class T>
+double read_as(const std::vector<std::byte>& data) {
+  T value{};
+  std::memcpy(&value, data.data(), sizeof value);
+  return static_cast<double>(value);
+}
+
+std::vector<int64_t> broadcast_shape(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  std::vector<int64_t> result = a.size() >= b.size() ? a : b;
+  const std::vector<int64_t>& shorter = a.size() >= b.size() ? b : a;
+  const size_t shift = result.size() - shorter.size();
+  for (size_t i = 0; i < shorter.size(); ++i)
+    if (result[shift + i] == 1) result[shift + i] = shorter[i];
+  return result;
+}
+
+}  // namespace
+
+ValueId grad(const RuleContext& ctx) { return ctx.grad_results[0]; }
+
+const ir::TensorType& operand_type(const RuleContext& ctx, size_t operand) {
+  return ctx.b.type(ctx.op.operands[operand]);
+}
+
+std::optional<double> constant_value(const ir::Graph& graph, ValueId value) {
+  const ir::Value& root = graph.value(strip_broadcast(graph, value));
+  if (root.kind != ir::ValueKind::kConstant || root.type.elements() != 1) return std::nullopt;
+  const ir::WeightSource& source = graph.constants()[root.payload].source;
+  if (source.data == nullptr || static_cast<int64_t>(source.data->size()) != root.type.bytes()) return std::nullopt;
+  switch (root.type.dtype) {
+    case DType::kF32: return read_as<float>(*source.data);
+    case DType::kF64: return read_as<double>(*source.data);
+    case DType::kBF16:
+    case DType::kI64:
+    case DType::kI32:
+    case DType::kBool: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+ValueId scalar(const RuleContext& ctx, double value, DType dtype) {
+  const ir::Graph& graph = ctx.b.graph();
+  const double rounded = dtype == DType::kF32 ? static_cast<double>(static_cast<float>(value)) : value;
+  for (const ir::Constant& constant : graph.constants()) {
+    const ir::TensorType& type = graph.type(constant.value);
+    if (type.shape.empty() && type.dtype == dtype && constant_value(graph, constant.value) == rounded)
+      return constant.value;
+  }
+  return ctx.b.scalar(value, dtype);
+}
+
+ValueId multiply(const RuleContext& ctx, ValueId g, ValueId x) {
+  const ir::Graph& graph = ctx.b.graph();
+  const std::optional<double> g_constant = constant_value(graph, g), x_constant = constant_value(graph, x);
+  const std::vector<int64_t> shape = broadcast_shape(ctx.b.type(g).shape, ctx.b.type(x).shape);
+  if (g_constant && x_constant)
+    return ctx.b.expand(scalar(ctx, *g_constant * *x_constant, ctx.b.type(g).dtype), shape);
+  if (g_constant == 1.0) return ctx.b.expand(x, shape);
+  if (x_constant == 1.0) return ctx.b.expand(g, shape);
+  return ctx.b.add1(OpKind::kMul, {g, x});
+}
+
+ValueId scale(const RuleContext& ctx, ValueId x, double factor) {
+  if (factor == 1.0) return x;
+  const DType dtype = ctx.b.type(x).dtype;
+  if (const std::optional<double> constant = constant_value(ctx.b.graph(), x))
+    return ctx.b.expand(scalar(ctx, *constant * factor, dtype), ctx.b.type(x).shape);
+  return ctx.b.add1(OpKind::kMul, {x, scalar(ctx, factor, dtype)});
+}
+
+ValueId negate(const RuleContext& ctx, ValueId x) {
+  if (constant_value(ctx.b.graph(), x)) return scale(ctx, x, -1.0);
+  return ctx.b.add1(OpKind::kNeg, {x});
+}
+
+ValueId zeros(const RuleContext& ctx, const ir::TensorType& type) {
+  return ctx.b.add1(OpKind::kFill, {}, ir::FillAttrs{type.shape, 0.0, type.dtype});
+}
+
+ValueId to_operand(const RuleContext& ctx, ValueId g, size_t operand) {
+  const std::vector<int64_t> shape = operand_type(ctx, operand).shape;  // a copy: appending ops moves the types
+  return ctx.b.sum_to_shape(g, shape);
+}
+
+ValueId keep_dims(const RuleContext& ctx, ValueId reduced, const ir::ReduceAttrs& attrs, size_t operand) {
+  std::vector<int64_t> shape = operand_type(ctx, operand).shape;
+  for (int64_t dim : attrs.dims) shape[static_cast<size_t>(dim)] = 1;
+  return ctx.b.reshape(reduced, std::move(shape));
+}
+
+ValueId sum_but(const RuleContext& ctx, ValueId g, size_t axis) {
+  std::vector<int64_t> dims;
+  for (size_t i = 0; i < ctx.b.type(g).shape.size(); ++i)
+    if (i != axis) dims.push_back(static_cast<int64_t>(i));
+  return dims.empty() ? g : ctx.b.sum(g, std::move(dims), false);
+}
+
+}  // namespace piper::autodiff::rules
