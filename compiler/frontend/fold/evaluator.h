@@ -1,0 +1,118 @@
+// Shared by the families of the constant evaluator (evaluate_*.cc); no one else includes it.
+// A family function gets operands of supported dtypes and result types that already passed type
+// inference; it returns nullopt for a dtype it does not know or an index outside its axis.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "compiler/frontend/fold.h"
+#include "schemas/base/check.h"
+
+namespace piper::frontend::eval {
+
+using Shape = std::vector<int64_t>;
+using Tensors = std::vector<ConstantTensor>;
+using Evaluated = std::optional<Tensors>;
+
+struct Call {
+  ir::OpKind kind;
+  const ir::Attrs& attrs;
+  const Tensors& x;
+  const std::vector<ir::TensorType>& results;
+
+  template <class A>
+  const A& as() const {
+    const A* a = std::get_if<A>(&attrs);
+    PIPER_CHECK(a != nullptr, "wrong attribute struct for ", ir::op_name(kind));
+    return *a;
+  }
+};
+
+// Elements of a tensor; bool is stored as uint8_t 0 or 1. The allocator aligns for every dtype.
+template <class T>
+const T* elements(const ConstantTensor& t) {
+  return reinterpret_cast<const T*>(t.data->data());
+}
+
+// A result under construction.
+struct Buffer {
+  explicit Buffer(const ir::TensorType& t) : type(t), bytes(static_cast<size_t>(t.bytes())) {}
+  template <class T>
+  T* data() {
+    return reinterpret_cast<T*>(bytes.data());
+  }
+  ConstantTensor done() {
+    return {type, std::make_shared<const std::vector<std::byte>>(std::move(bytes))};
+  }
+  ir::TensorType type;
+  std::vector<std::byte> bytes;
+};
+
+// Calls f(T{}) with the element type of dtype; false for bf16, which is never folded.
+template <class F>
+bool with_type(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::kF32: f(float{}); return true;
+    case DType::kF64: f(double{}); return true;
+    case DType::kI64: f(int64_t{}); return true;
+    case DType::kI32: f(int32_t{}); return true;
+    case DType::kBool: f(uint8_t{}); return true;
+    case DType::kBF16: return false;
+  }
+  return false;
+}
+// Calls f(T{}) with an unsigned type of the element's size: for ops that only move elements.
+template <class F>
+void with_size(DType dtype, F&& f) {
+  switch (dtype_bytes(dtype)) {
+    case 1: f(uint8_t{}); break;
+    case 2: f(uint16_t{}); break;
+    case 4: f(uint32_t{}); break;
+    default: f(uint64_t{}); break;
+  }
+}
+
+// Row-major strides in elements.
+inline Shape strides_of(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+// Strides that read a tensor of `from` as if broadcast to `to`.
+inline Shape broadcast_strides(const Shape& from, const Shape& to) {
+  Shape own = strides_of(from), strides(to.size(), 0);
+  size_t lead = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) strides[i + lead] = from[i] == 1 ? 0 : own[i];
+  return strides;
+}
+
+// Visits all positions of `shape` in row-major order with the offset of each operand.
+template <size_t N, class F>
+void for_each(const Shape& shape, const std::array<Shape, N>& strides, F&& f) {
+  int64_t count = 1;
+  for (int64_t extent : shape) count *= extent;
+  Shape at(shape.size(), 0);
+  std::array<int64_t, N> offset{};
+  for (int64_t i = 0; i < count; ++i) {
+    f(i, offset);
+    for (size_t d = shape.size(); d-- > 0;) {
+      for (size_t n = 0; n < N; ++n) offset[n] += strides[n][d];
+      if (++at[d] < shape[d]) break;
+      for (size_t n = 0; n < N; ++n) offset[n] -= strides[n][d] * shape[d];
+      at[d] = 0;
+    }
+  }
+}
+
+Evaluated views(const Call& c);        // reshape, permute, expand, slice, detach, copy, fill
+Evaluated cast(const Call& c);
+Evaluated unary(const Call& c);
+Evaluated binary(const Call& c);       // with where
+Evaluated reductions(const Call& c);   // sum, mean, amax, max_dim, cumsum, topk, matmul
+Evaluated indexing(const Call& c);
+
+}  // namespace piper::frontend::eval

@@ -1,0 +1,275 @@
+// Folds constants, simplifies, drops what nothing reads.
+#include "compiler/frontend/fold.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/frontend/fold/evaluator.h"
+#include "compiler/frontend/fold/recognise_mask.h"
+
+namespace piper::frontend {
+namespace {
+
+using ir::OpKind;
+using ir::ValueId;
+
+// Constants up to this size are stored as they are; larger ones stay views of what they repeat.
+constexpr int64_t kSmallBytes = 1024;
+
+bool is_view(OpKind kind) {
+  for (OpKind view : {OpKind::kReshape, OpKind::kPermute, OpKind::kExpand, OpKind::kSlice, OpKind::kDetach})
+    if (kind == view) return true;
+  return false;
+}
+
+// Ops that must stay though nothing reads their results.
+bool has_effect(const ir::Op& op) {
+  if (op.kind == OpKind::kAccumulateGrad) return true;
+  return op.kind == OpKind::kBatchNorm && op.operands.size() > 3 && op.operands[3].valid();
+}
+
+std::optional<double> splat(const ConstantTensor& t) {
+  std::optional<double> value;
+  if (t.type.elements() == 0) return value;
+  bool same = true;
+  eval::with_type(t.type.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* data = eval::elements<T>(t);
+    for (int64_t i = 1; i < t.type.elements() && same; ++i)
+      same = std::memcmp(&data[i], &data[0], sizeof(T)) == 0;
+    if (same) value = static_cast<double>(data[0]);
+  });
+  return value;
+}
+
+class Folder {
+ public:
+  explicit Folder(const ir::Graph& graph)
+      : from_(graph), known_(graph.num_values()), same_as_(graph.num_values()), new_id_(graph.num_values()) {}
+
+  ir::Graph run() {
+    for (size_t i = 0; i < from_.num_values(); ++i) {
+      same_as_[i] = ValueId(i);
+      known_[i] = constant_of(from_, ValueId(i));
+    }
+    for (size_t i = 0; i < from_.num_ops(); ++i) look_at(from_.op(ir::OpId(i)));
+    mark_live();
+    copy();
+    return std::move(to_);
+  }
+
+ private:
+  ValueId resolve(ValueId v) const {
+    while (v.valid() && same_as_[v.index] != v) v = same_as_[v.index];
+    return v;
+  }
+  const std::optional<ConstantTensor>& known(ValueId v) const { return known_[resolve(v).index]; }
+  bool all_equal(ValueId v, double wanted) const {
+    if (!v.valid() || !known(v)) return false;
+    std::optional<double> value = splat(*known(v));
+    return value && *value == wanted;
+  }
+
+  // Decides what one op's results are: constants, another value, or its own.
+  void look_at(const ir::Op& op) {
+    if (op.phase != ir::Phase::kForward || has_effect(op)) return;
+    bool constant = true;
+    std::vector<ConstantTensor> operands;
+    for (ValueId operand : op.operands) {
+      constant = constant && operand.valid() && known(operand).has_value();
+      if (!constant) break;
+      operands.push_back(*known(operand));
+    }
+    if (constant) {
+      if (auto results = evaluate(op.kind, op.attrs, operands)) {
+        for (size_t i = 0; i < op.results.size(); ++i) known_[op.results[i].index] = (*results)[i];
+        return;
+      }
+    }
+    if (op.results.size() != 1) return;
+    ValueId same = simplified(op);
+    if (same.valid() && from_.type(same) == from_.type(op.results[0]))
+      same_as_[op.results[0].index] = resolve(same);
+  }
+
+  // The operand that the result equals, by the operator's algebra; its type is compared by the caller.
+  ValueId simplified(const ir::Op& op) const {
+    const std::vector<ValueId>& x = op.operands;
+    switch (op.kind) {
+      case OpKind::kReshape:
+      case OpKind::kExpand:
+      case OpKind::kSlice:
+      case OpKind::kCast: return x[0];  // nothing changes where the types agree
+      case OpKind::kPermute: {
+        const auto& dims = std::get<ir::PermuteAttrs>(op.attrs).dims;
+        return std::is_sorted(dims.begin(), dims.end()) ? x[0] : ValueId();
+      }
+      case OpKind::kAdd: return all_equal(x[1], 0) ? x[0] : all_equal(x[0], 0) ? x[1] : ValueId();
+      case OpKind::kSub: return all_equal(x[1], 0) ? x[0] : ValueId();
+      case OpKind::kMul: return all_equal(x[1], 1) ? x[0] : all_equal(x[0], 1) ? x[1] : ValueId();
+      case OpKind::kDiv: return all_equal(x[1], 1) ? x[0] : ValueId();
+      case OpKind::kPowScalar:
+        return std::get<ir::ExponentAttrs>(op.attrs).exponent == 1 ? x[0] : ValueId();
+      case OpKind::kWhere: return all_equal(x[0], 1) ? x[1] : all_equal(x[0], 0) ? x[2] : ValueId();
+      case OpKind::kLogicalAnd: return all_equal(x[1], 1) ? x[0] : all_equal(x[0], 1) ? x[1] : ValueId();
+      case OpKind::kLogicalOr: return all_equal(x[1], 0) ? x[0] : all_equal(x[0], 0) ? x[1] : ValueId();
+      case OpKind::kSum:
+      case OpKind::kMean:
+        return std::get<ir::ReduceAttrs>(op.attrs).dims.empty() ? x[0] : ValueId();
+      case OpKind::kCat: return x.size() == 1 ? x[0] : ValueId();
+      case OpKind::kDropout: return std::get<ir::DropoutAttrs>(op.attrs).p == 0 ? x[0] : ValueId();
+      default: return ValueId();
+    }
+  }
+
+  // The mask operand of attention that a pattern replaces, with the causal flag it leaves.
+  std::optional<bool> replaced_mask(const ir::Op& op) const {
+    if (op.kind != OpKind::kSdpa || op.operands.size() < 4 || !op.operands[3].valid()) return std::nullopt;
+    const std::optional<ConstantTensor>& mask = known(op.operands[3]);
+    if (!mask) return std::nullopt;
+    bool causal = std::get<ir::SdpaAttrs>(op.attrs).is_causal;
+    switch (recognise_mask(*mask, causal, from_.type(op.operands[0]).shape[2], from_.type(op.operands[1]).shape[2])) {
+      case MaskPattern::kFull: return false;
+      case MaskPattern::kCausal: return true;
+      case MaskPattern::kOther: return std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  std::vector<ValueId> read_operands(const ir::Op& op) const {
+    std::vector<ValueId> operands = op.operands;
+    if (replaced_mask(op)) operands.resize(3);
+    return operands;
+  }
+
+  void mark_live() {
+    live_.assign(from_.num_ops(), false);
+    std::vector<bool> read(from_.num_values(), false);
+    auto need = [&](ValueId v) {
+      v = resolve(v);
+      if (v.valid() && !known_[v.index]) read[v.index] = true;
+    };
+    for (const ir::Graph::Output& output : from_.outputs) need(output.value);
+    need(from_.loss);
+    for (size_t i = from_.num_ops(); i-- > 0;) {
+      const ir::Op& op = from_.op(ir::OpId(i));
+      bool live = has_effect(op) || op.phase != ir::Phase::kForward;
+      for (ValueId result : op.results) live = live || read[result.index];
+      live_[i] = live;
+      if (!live) continue;
+      for (ValueId operand : read_operands(op)) need(operand);
+    }
+  }
+
+  void copy() {
+    to_.provenance() = from_.provenance();
+    for (size_t i = 0; i < from_.num_values(); ++i) {
+      const ir::Value& v = from_.value(ValueId(i));
+      if (v.kind == ir::ValueKind::kInput) {
+        const ir::Input& input = from_.inputs()[v.payload];
+        new_id_[i] = to_.add_input(input.name, v.type, input.batched);
+      } else if (v.kind == ir::ValueKind::kParameter) {
+        const ir::Parameter& p = from_.parameters()[v.payload];
+        new_id_[i] = to_.add_parameter(p.names, v.type, p.trainable, p.source);
+      } else if (v.kind == ir::ValueKind::kBuffer) {
+        const ir::Parameter& p = from_.buffers()[v.payload];
+        new_id_[i] = to_.add_buffer(p.names, v.type, p.source);
+      }
+    }
+    for (size_t i = 0; i < from_.num_ops(); ++i)
+      if (live_[i]) copy_op(from_.op(ir::OpId(i)));
+    for (const ir::Graph::Output& output : from_.outputs)
+      to_.outputs.push_back({output.name, moved(output.value)});
+    if (from_.loss.valid()) to_.loss = moved(from_.loss);
+  }
+
+  void copy_op(const ir::Op& op) {
+    std::vector<ValueId> operands;
+    for (ValueId operand : read_operands(op)) operands.push_back(operand.valid() ? moved(operand) : operand);
+    ir::Attrs attrs = op.attrs;
+    if (std::optional<bool> causal = replaced_mask(op)) std::get<ir::SdpaAttrs>(attrs).is_causal = *causal;
+    if (auto* grad = std::get_if<ir::AccumulateGradAttrs>(&attrs)) grad->parameter = moved(grad->parameter);
+    append_like(op, op.kind, std::move(attrs), std::move(operands));
+  }
+
+  void append_like(const ir::Op& op, OpKind kind, ir::Attrs attrs, std::vector<ValueId> operands) {
+    std::vector<ir::TensorType> types;
+    for (ValueId result : op.results) types.push_back(from_.type(result));
+    ir::OpId id = to_.append(kind, std::move(attrs), std::move(operands), std::move(types),
+                             to_.intern_scope(from_.scope(op.scope)), op.prov,
+                             op.results.empty() ? "" : from_.value(op.results[0]).name);
+    to_.op(id).phase = op.phase;
+    to_.op(id).chunk = op.chunk;
+    for (size_t i = 0; i < op.results.size(); ++i) new_id_[op.results[i].index] = to_.op(id).results[i];
+  }
+
+  // The value in the new graph; a constant is made at its first use.
+  ValueId moved(ValueId old) {
+    ValueId v = resolve(old);
+    ValueId& id = new_id_[v.index];
+    if (id.valid()) return id;
+    const ir::Value& value = from_.value(v);
+    switch (value.kind) {
+      case ir::ValueKind::kSeedStep: return id = to_.seed_step();
+      case ir::ValueKind::kSampleOffset: return id = to_.sample_offset();
+      case ir::ValueKind::kConstant:
+        return id = to_.add_constant(value.name, value.type, from_.constants()[value.payload].source);
+      case ir::ValueKind::kOpResult: break;
+      case ir::ValueKind::kInput:
+      case ir::ValueKind::kParameter:
+      case ir::ValueKind::kBuffer: PIPER_CHECK(false, "not copied: ", value.name);
+    }
+    PIPER_CHECK(known_[v.index].has_value(), "read before it is made: ", value.name);
+    make_constant(v);
+    return new_id_[v.index];
+  }
+
+  void make_constant(ValueId v) {
+    const ConstantTensor& t = *known_[v.index];
+    const ir::Op& op = from_.op(from_.value(v).producer);
+    if (t.type.bytes() > kSmallBytes && op.results.size() == 1) {
+      if (splat(t)) {
+        size_t bytes = static_cast<size_t>(dtype_bytes(t.type.dtype));
+        ValueId element = add(from_.value(v).name + ".element", {t.type.dtype, {}},
+                              {t.data->begin(), t.data->begin() + static_cast<std::ptrdiff_t>(bytes)});
+        append_like(op, OpKind::kExpand, ir::ExpandAttrs{t.type.shape}, {element});
+        return;
+      }
+      if (is_view(op.kind) && root_bytes(v) * 2 <= t.type.bytes()) {
+        ValueId source = moved(op.operands[0]);
+        append_like(op, op.kind, op.attrs, {source});
+        return;
+      }
+    }
+    new_id_[v.index] = add(from_.value(v).name, t.type, *t.data);
+  }
+
+  // Size of the constant that a chain of views starts from.
+  int64_t root_bytes(ValueId v) const {
+    v = resolve(v);
+    while (from_.value(v).kind == ir::ValueKind::kOpResult &&
+           is_view(from_.op(from_.value(v).producer).kind))
+      v = resolve(from_.op(from_.value(v).producer).operands[0]);
+    return from_.type(v).bytes();
+  }
+
+  ValueId add(std::string name, ir::TensorType type, std::vector<std::byte> bytes) {
+    ir::WeightSource source;
+    source.bytes = static_cast<int64_t>(bytes.size());
+    source.data = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+    return to_.add_constant(std::move(name), std::move(type), std::move(source));
+  }
+
+  const ir::Graph& from_;
+  ir::Graph to_;
+  std::vector<std::optional<ConstantTensor>> known_;  // [value] bytes, where constant
+  std::vector<ValueId> same_as_;                      // [value] the value it equals
+  std::vector<ValueId> new_id_;                       // [value] its id in to_
+  std::vector<bool> live_;                            // [op]
+};
+
+}  // namespace
+
+ir::Graph fold(const ir::Graph& graph) { return Folder(graph).run(); }
+
+}  // namespace piper::frontend
