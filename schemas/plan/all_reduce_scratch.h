@@ -1,0 +1,26 @@
+// How an all_reduce of the CPU cuts its work, and with it the scratch memory it needs: the runtime
+// allocates it, the compiler predicts it. A stream owns one scratch block, as large as its largest
+// all_reduce needs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace piper::plan {
+
+// Bytes of one member's segment that are summed at a time: large enough to hide a hand-over between
+// threads, small enough that the parts of all members stay in a cache and in 4 MiB of scratch.
+constexpr int64_t all_reduce_piece_bytes(int64_t group_size) {
+  const int64_t others = std::max<int64_t>(group_size - 1, 1);
+  return std::clamp<int64_t>((int64_t{4} << 20) / others, int64_t{64} << 10, int64_t{1} << 20) / 64 * 64;
+}
+
+// Scratch of one all_reduce of `count` elements of `element_bytes` bytes.
+constexpr int64_t all_reduce_scratch_bytes(int64_t count, int64_t group_size, int64_t element_bytes) {
+  if (group_size <= 1 || count <= 0) return 0;
+  const int64_t segment = (count + group_size - 1) / group_size * element_bytes;
+  const int64_t piece = std::min(segment, all_reduce_piece_bytes(group_size));
+  return (group_size - 1) * ((piece + 63) / 64 * 64);
+}
+
+}  // namespace piper::plan

@@ -1,0 +1,74 @@
+// The words of the bundle's text format for its enumerations, and how operands and buffer ranges
+// are spelt. One place for the printers and the parsers of this folder; nobody else needs it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schemas/plan/plan.h"
+
+namespace piper::plan {
+
+inline constexpr int64_t kBufferAlignment = 64;
+inline constexpr std::string_view kWorkspaceWord = "workspace";  // as an operand; no slot may be called so
+
+constexpr std::string_view class_name(BufferClass cls) {
+  switch (cls) {
+    case BufferClass::kArena: return "arena";
+    case BufferClass::kParameter: return "parameter";
+    case BufferClass::kGradient: return "gradient";
+    case BufferClass::kOptimizer: return "optimizer";
+    case BufferClass::kState: return "state";
+    case BufferClass::kConstant: return "constant";
+    case BufferClass::kInput: return "input";
+    case BufferClass::kScalar: return "scalar";
+  }
+  return "";
+}
+inline constexpr int kNumBufferClasses = 8;
+
+constexpr std::string_view role_name(SlotRole role) {
+  switch (role) {
+    case SlotRole::kInput: return "input";
+    case SlotRole::kOutput: return "output";
+    case SlotRole::kSaved: return "saved";
+    case SlotRole::kParameter: return "parameter";
+    case SlotRole::kGradient: return "gradient";
+    case SlotRole::kState: return "state";
+    case SlotRole::kConstant: return "constant";
+    case SlotRole::kScalar: return "scalar";
+  }
+  return "";
+}
+inline constexpr int kNumSlotRoles = 8;
+
+template <class Enum>
+std::optional<Enum> enum_from_name(std::string_view name, std::string_view (*name_of)(Enum), int count) {
+  for (int i = 0; i < count; ++i)
+    if (name_of(static_cast<Enum>(i)) == name) return static_cast<Enum>(i);
+  return std::nullopt;
+}
+
+// A name and a byte offset in one string: "name+128"; "+0" only behind a name that itself ends so.
+struct NameAndOffset {
+  std::string_view name;
+  int64_t offset = 0;
+};
+std::optional<NameAndOffset> split_offset(std::string_view text);
+bool ends_like_offset(std::string_view name);
+
+// Row-major strides of a shape, in elements.
+std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape);
+// Number of elements, or nullopt on a negative extent or overflow.
+std::optional<int64_t> element_count(const std::vector<int64_t>& shape);
+
+// Whether [offset, offset + bytes) lies inside [0, size), without overflow.
+constexpr bool range_inside(int64_t offset, int64_t bytes, int64_t size) {
+  return offset >= 0 && bytes >= 0 && offset <= size && bytes <= size - offset;
+}
+
+}  // namespace piper::plan

@@ -1,0 +1,245 @@
+#include <unordered_set>
+
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/json_reader.h"
+#include "schemas/plan/names.h"
+#include "schemas/plan/provenance_text.h"
+
+namespace piper::plan {
+namespace {
+
+constexpr std::string_view kSyntax = "P0605", kName = "P0606", kRange = "P0607", kVersion = "P0608";
+
+std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
+
+// A file of the bundle: relative, forward slashes, never up and out of it.
+bool is_safe_path(std::string_view path) {
+  if (path.empty() || path.front() == '/' || path.find('\0') != std::string_view::npos) return false;
+  while (!path.empty()) {
+    const auto part = path.substr(0, path.find('/'));
+    if (part.empty() || part == "." || part == "..") return false;
+    path.remove_prefix(std::min(path.size(), part.size() + 1));
+  }
+  return true;
+}
+
+class ManifestParser {
+ public:
+  ManifestParser(std::string_view text, const std::string& file) : reader_(text, file) {}
+
+  Result<Manifest> parse() {
+    reader_.open_object();
+    version();
+    source("model", manifest_.model_name, manifest_.model_sha256);
+    source("strategy", manifest_.strategy_name, manifest_.strategy_sha256);
+    manifest_.world_size = static_cast<int32_t>(number("world_size", 1, 1 << 24));
+    manifest_.reporting_rank = static_cast<int32_t>(number("reporting_rank", 0, manifest_.world_size - 1));
+    manifest_.batch = number("batch", 0, INT64_MAX);
+    inputs();
+    tensors();
+    optimizer();
+    run();
+    ranks();
+    files();
+    reader_.close_object();
+    reader_.end_of_text();
+    if (!reader_.ok()) return reader_.status();
+    return std::move(manifest_);
+  }
+
+ private:
+  void version() {
+    reader_.key("format");
+    const size_t at = reader_.position();
+    if (const auto format = reader_.string(); format != "piper plan")
+      reader_.fail(kSyntax, at, "this is not the manifest of a plan bundle");
+    reader_.key("version");
+    manifest_.version = reader_.small_integer();
+    if (manifest_.version != kFormatVersion)
+      reader_.fail(kVersion, at, "plan format version " + std::to_string(manifest_.version) + " cannot be read; this program reads version " +
+                                     std::to_string(kFormatVersion) + ": compile the plan again");
+  }
+  void source(const char* key, std::string& name, std::string& digest) {
+    reader_.key(key);
+    reader_.open_object();
+    reader_.key("name");
+    name = reader_.string();
+    reader_.key("sha256");
+    digest = reader_.string();
+    reader_.close_object();
+  }
+  int64_t number(const char* key, int64_t low, int64_t high) {
+    reader_.key(key);
+    const size_t at = reader_.position();
+    const int64_t value = reader_.integer();
+    if (value >= low && value <= high) return value;
+    reader_.fail(kRange, at, std::string(key) + " is out of range");
+    return low;
+  }
+  double real(const char* key) {
+    reader_.key(key);
+    return reader_.real();
+  }
+  std::string text(const char* key) {
+    reader_.key(key);
+    return std::string(reader_.string());
+  }
+  bool boolean(const char* key) {
+    reader_.key(key);
+    return reader_.boolean();
+  }
+  DType dtype() {
+    reader_.key("dtype");
+    const size_t at = reader_.position();
+    const auto name = reader_.string();
+    const auto known = dtype_from_name(name);
+    if (!known) reader_.fail(kSyntax, at, "unknown dtype " + quoted(name));
+    return known.value_or(DType::kF32);
+  }
+  std::vector<int64_t> shape(const char* key) {
+    reader_.key(key);
+    const size_t at = reader_.position();
+    auto extents = reader_.integers();
+    if (!element_count(extents)) reader_.fail(kRange, at, "a shape with a negative or too large extent");
+    return extents;
+  }
+  template <class Item>
+  void section(const char* key, Item item) {
+    reader_.key(key);
+    reader_.open_array();
+    names_.clear();
+    while (reader_.next_item()) {
+      reader_.open_object();
+      item();
+      reader_.close_object();
+    }
+  }
+  void unique(const std::string& name, const char* what) {
+    if (reader_.ok() && !names_.insert(name).second)
+      reader_.fail(kName, reader_.position(), std::string("two ") + what + " are called " + quoted(name));
+  }
+
+  void inputs() {
+    section("inputs", [&] {
+      auto& input = manifest_.inputs.emplace_back();
+      input.name = text("input");
+      unique(input.name, "inputs");
+      input.dtype = dtype();
+      input.sample_shape = shape("sample_shape");
+      input.batched = boolean("batched");
+      input.feed = text("feed");
+    });
+  }
+  void tensors() {
+    section("tensors", [&] {
+      auto& tensor = manifest_.tensors.emplace_back();
+      tensor.name = text("tensor");
+      unique(tensor.name, "tensors");
+      tensor.dtype = dtype();
+      tensor.shape = shape("shape");
+      reader_.key("aliases");
+      tensor.aliases = reader_.strings();
+      tensor.trained = boolean("trained");
+    });
+  }
+  void optimizer() {
+    auto& optimizer = manifest_.optimizer;
+    reader_.key("optimizer");
+    reader_.open_object();
+    size_t at = reader_.position();
+    optimizer.kind = text("kind");
+    if (optimizer.kind != "sgd" && optimizer.kind != "adam" && optimizer.kind != "adamw")
+      reader_.fail(kSyntax, at, "unknown optimizer " + quoted(optimizer.kind));
+    optimizer.lr = real("lr");
+    optimizer.momentum = real("momentum");
+    optimizer.beta1 = real("beta1");
+    optimizer.beta2 = real("beta2");
+    optimizer.eps = real("eps");
+    optimizer.nesterov = boolean("nesterov");
+    reader_.close_object();
+    section("optimizer_groups", [&] {
+      auto& group = optimizer.groups.emplace_back();
+      group.name = text("group");
+      group.weight_decay = real("weight_decay");
+    });
+    auto& schedule = manifest_.lr_schedule;
+    reader_.key("lr_schedule");
+    reader_.open_object();
+    at = reader_.position();
+    schedule.kind = text("kind");
+    if (schedule.kind != "constant" && schedule.kind != "cosine" && schedule.kind != "linear")
+      reader_.fail(kSyntax, at, "unknown learning-rate schedule " + quoted(schedule.kind));
+    schedule.warmup = number("warmup", 0, INT64_MAX);
+    schedule.until = number("until", 0, INT64_MAX);
+    schedule.to = real("to");
+    schedule.constant = real("constant");
+    reader_.close_object();
+    manifest_.clip_grad_norm = real("clip_grad_norm");
+  }
+  void run() {
+    auto& run = manifest_.run;
+    reader_.key("run");
+    reader_.open_object();
+    run.data = text("data");
+    run.steps = number("steps", 0, INT64_MAX);
+    reader_.key("seed");
+    run.seed = reader_.unsigned_integer();
+    run.sampling = text("sampling");
+    reader_.close_object();
+  }
+  void ranks() {
+    section("ranks", [&] {
+      auto& rank = manifest_.ranks.emplace_back();
+      rank.arena_bytes = number("arena_bytes", 0, INT64_MAX);
+      rank.persistent_bytes = number("persistent_bytes", 0, INT64_MAX);
+      rank.scratch_bytes = number("scratch_bytes", 0, INT64_MAX);
+      rank.sent_bytes = number("sent_bytes", 0, INT64_MAX);
+      rank.peak_bytes = number("peak_bytes", 0, INT64_MAX);
+    });
+    if (reader_.ok() && manifest_.ranks.size() != static_cast<size_t>(manifest_.world_size))
+      reader_.fail(kRange, reader_.position(), "the manifest describes " + std::to_string(manifest_.ranks.size()) + " ranks, world_size is " +
+                                 std::to_string(manifest_.world_size));
+  }
+  void files() {
+    section("files", [&] {
+      auto& file = manifest_.files.emplace_back();
+      const size_t at = reader_.position();
+      file.path = text("file");
+      unique(file.path, "files");
+      if (reader_.ok() && !is_safe_path(file.path)) reader_.fail(kName, at, "a bundle cannot hold the file " + quoted(file.path));
+      file.bytes = number("bytes", 0, INT64_MAX);
+      file.sha256 = text("sha256");
+    });
+  }
+
+  JsonReader reader_;
+  Manifest manifest_;
+  std::unordered_set<std::string> names_;
+};
+
+}  // namespace
+
+Result<Manifest> parse_manifest(std::string_view text, const std::string& file) {
+  return ManifestParser(text, file).parse();
+}
+
+Result<std::vector<ProvenanceEntry>> parse_provenance(std::string_view text, const std::string& file) {
+  JsonReader reader(text, file);
+  std::vector<ProvenanceEntry> entries;
+  std::unordered_set<std::string> keys;
+  reader.open_object();
+  reader.key("provenance");
+  reader.open_object();
+  std::string_view key;
+  while (reader.next_key(key)) {
+    const size_t at = reader.position();
+    if (!keys.emplace(key).second) reader.fail("P0606", at, "two entries are called " + quoted(key));
+    entries.push_back({std::string(key), std::string(reader.string())});
+  }
+  reader.close_object();
+  reader.end_of_text();
+  if (!reader.ok()) return reader.status();
+  return entries;
+}
+
+}  // namespace piper::plan

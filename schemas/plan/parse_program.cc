@@ -1,0 +1,215 @@
+#include <charconv>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/json_reader.h"
+#include "schemas/plan/names.h"
+
+namespace piper::plan {
+namespace {
+
+constexpr std::string_view kSyntax = "P0605", kName = "P0606", kRange = "P0607";
+constexpr size_t kMaxAxes = 16;
+
+std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
+
+// "1,2,3" up to `close`; moves `text` behind it.
+bool split_numbers(std::string_view& text, char close, std::vector<int64_t>& values) {
+  while (!text.empty()) {
+    if (text.front() == close) {
+      text.remove_prefix(1);
+      return true;
+    }
+    if (!values.empty()) {
+      if (text.front() != ',') return false;
+      text.remove_prefix(1);
+    }
+    int64_t value = 0;
+    const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (result.ec != std::errc() || value < 0 || values.size() == kMaxAxes) return false;
+    values.push_back(value);
+    text.remove_prefix(static_cast<size_t>(result.ptr - text.data()));
+  }
+  return false;
+}
+
+// Bytes from the operand's offset to behind its last element, or nullopt on overflow.
+std::optional<int64_t> extent_bytes(const Operand& operand) {
+  int64_t last = 0;
+  for (size_t i = 0; i < operand.shape.size(); ++i) {
+    if (operand.shape[i] == 0) return 0;
+    int64_t step = 0;
+    if (__builtin_mul_overflow(operand.shape[i] - 1, operand.strides[i], &step) ||
+        __builtin_add_overflow(last, step, &last))
+      return std::nullopt;
+  }
+  int64_t bytes = 0;
+  if (__builtin_add_overflow(last, int64_t{1}, &last) ||
+      __builtin_mul_overflow(last, dtype_bytes(operand.dtype), &bytes))
+    return std::nullopt;
+  return bytes;
+}
+
+class ProgramParser {
+ public:
+  ProgramParser(std::string_view text, const std::string& file) : reader_(text, file) {}
+
+  Result<Program> parse() {
+    reader_.open_object();
+    reader_.key("program");
+    program_.name = reader_.string();
+    if (reader_.ok() && program_.name.empty()) reader_.fail(kName, reader_.position(), "a program without a name");
+    reader_.key("workspace_bytes");
+    size_t at = reader_.position();
+    program_.workspace_bytes = reader_.integer();
+    if (program_.workspace_bytes < 0) reader_.fail(kRange, at, "workspace_bytes is negative");
+    reader_.key("slots");
+    reader_.open_array();
+    while (reader_.next_item()) slot();
+    for (size_t i = 0; i < program_.slots.size(); ++i) by_name_.emplace(program_.slots[i].name, static_cast<int32_t>(i));
+    reader_.key("calls");
+    reader_.open_array();
+    while (reader_.next_item()) call();
+    reader_.close_object();
+    reader_.end_of_text();
+    if (!reader_.ok()) return reader_.status();
+    return std::move(program_);
+  }
+
+ private:
+  void slot() {
+    const size_t at = reader_.position();
+    Slot& slot = program_.slots.emplace_back();
+    reader_.open_object();
+    reader_.key("slot");
+    slot.name = reader_.string();
+    reader_.key("role");
+    const auto role = reader_.string();
+    reader_.key("bytes");
+    slot.bytes = reader_.integer();
+    reader_.key("access");
+    const auto access = reader_.string();
+    reader_.close_object();
+    if (!reader_.ok()) return;
+    if (slot.name.empty() || slot.name == kWorkspaceWord) {
+      reader_.fail(kName, at, "a slot cannot be called " + quoted(slot.name));
+      return;
+    }
+    if (!slot_names_.insert(slot.name).second) {
+      reader_.fail(kName, at, "two slots are called " + quoted(slot.name));
+      return;
+    }
+    if (slot.bytes < 0) reader_.fail(kRange, at, "slot " + quoted(slot.name) + " has a negative size");
+    const auto known = enum_from_name<SlotRole>(role, role_name, kNumSlotRoles);
+    if (!known) reader_.fail(kSyntax, at, "unknown slot role " + quoted(role));
+    if (known) slot.role = *known;
+    if (access != "read" && access != "write" && access != "read_write" && access != "none")
+      reader_.fail(kSyntax, at, "unknown access " + quoted(access) + "; read, write, read_write or none");
+    slot.reads = access == "read" || access == "read_write";
+    slot.writes = access == "write" || access == "read_write";
+  }
+
+  void call() {
+    KernelCall& call = program_.calls.emplace_back();
+    reader_.open_object();
+    reader_.key("call");
+    call.kernel = reader_.string();
+    if (reader_.optional_key("add")) call.accumulate = reader_.boolean();
+    reader_.key("out");
+    operands(call.outputs);
+    reader_.key("in");
+    operands(call.inputs);
+    if (reader_.optional_key("attrs")) attrs(call.attrs);
+    if (reader_.optional_key("from")) call.origin = reader_.string();
+    reader_.close_object();
+  }
+
+  void operands(std::vector<Operand>& list) {
+    reader_.open_array();
+    while (reader_.next_item()) {
+      Operand& operand = list.emplace_back();
+      if (reader_.accept_null()) continue;
+      (void)reader_.peek();
+      const size_t at = reader_.position();
+      const auto text = reader_.string();
+      if (reader_.ok()) parse_operand(text, at, operand);
+    }
+  }
+
+  bool parse_operand(std::string_view text, size_t at, Operand& operand) {
+    const auto malformed = [&] {
+      return reader_.fail(kSyntax, at, "operand " + quoted(text) + " is not of the form \"name+offset dtype[shape]{strides}\"");
+    };
+    const size_t space = text.rfind(' ');
+    if (space == std::string_view::npos) return malformed();
+    auto type = text.substr(space + 1);
+    const size_t bracket = type.find('[');
+    if (bracket == std::string_view::npos) return malformed();
+    const auto dtype = dtype_from_name(type.substr(0, bracket));
+    const auto place = split_offset(text.substr(0, space));
+    type.remove_prefix(bracket + 1);
+    if (!dtype || !place || !split_numbers(type, ']', operand.shape)) return malformed();
+    operand.dtype = *dtype;
+    operand.offset = place->offset;
+    if (type.empty()) {
+      operand.strides = contiguous_strides(operand.shape);
+    } else {
+      if (type.front() != '{') return malformed();
+      type.remove_prefix(1);
+      if (!split_numbers(type, '}', operand.strides) || !type.empty() || operand.strides.size() != operand.shape.size())
+        return malformed();
+    }
+    int64_t room = program_.workspace_bytes;
+    operand.slot = Operand::kWorkspace;
+    if (place->name != kWorkspaceWord) {
+      const auto found = by_name_.find(place->name);
+      if (found == by_name_.end())
+        return reader_.fail(kName, at, "operand " + quoted(text) + ": the program has no slot " + quoted(place->name));
+      operand.slot = found->second;
+      room = program_.slots[static_cast<size_t>(operand.slot)].bytes;
+    }
+    const auto count = element_count(operand.shape);
+    const auto bytes = extent_bytes(operand);
+    if (!count || !bytes || !range_inside(operand.offset, *bytes, room))
+      return reader_.fail(kRange, at, "operand " + quoted(text) + " goes beyond the " + std::to_string(room) +
+                                          " bytes of " + quoted(place->name));
+    if (operand.offset % dtype_bytes(operand.dtype) != 0)
+      return reader_.fail(kRange, at, "operand " + quoted(text) + ": the offset is not a multiple of the element size");
+    return true;
+  }
+
+  void attrs(std::vector<Attr>& list) {
+    reader_.open_object();
+    std::string_view name;
+    while (reader_.next_key(name)) {
+      for (const auto& attr : list)
+        if (attr.name == name) reader_.fail(kName, reader_.position(), "the attribute " + quoted(name) + " stands twice");
+      Attr& attr = list.emplace_back();
+      attr.name = name;
+      switch (reader_.peek()) {
+        case '"': attr.value = std::string(reader_.string()); break;
+        case '[': attr.value = reader_.integers(); break;
+        case 't':
+        case 'f': attr.value = reader_.boolean(); break;
+        case 'n': attr.value = reader_.real(); break;
+        default:
+          if (reader_.number_is_real()) attr.value = reader_.real();
+          else attr.value = reader_.integer();
+      }
+    }
+  }
+
+  JsonReader reader_;
+  Program program_;
+  std::unordered_set<std::string> slot_names_;
+  std::unordered_map<std::string_view, int32_t> by_name_;
+};
+
+}  // namespace
+
+Result<Program> parse_program(std::string_view text, const std::string& file) {
+  return ProgramParser(text, file).parse();
+}
+
+}  // namespace piper::plan

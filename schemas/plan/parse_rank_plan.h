@@ -1,0 +1,26 @@
+// Reads ranks/*.json against tables that are built once for all ranks of a bundle. Used by the
+// bundle's reader; parse_rank_plan of bundle_io.h is the same for one plan.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::plan {
+
+using NameIndex = std::unordered_map<std::string_view, int32_t>;
+
+// Views into the bundle's programs and provenance, which must outlive it.
+struct SharedNames {
+  NameIndex programs, provenance;
+  const std::vector<Program>* all_programs = nullptr;
+};
+SharedNames index_names(const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs);
+
+Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const SharedNames& names);
+
+}  // namespace piper::plan

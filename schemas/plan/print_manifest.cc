@@ -1,0 +1,178 @@
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/json_writer.h"
+#include "schemas/plan/names.h"
+#include "schemas/plan/provenance_text.h"
+
+namespace piper::plan {
+namespace {
+
+class ManifestPrinter {
+ public:
+  explicit ManifestPrinter(const Manifest& manifest) : manifest_(manifest), json_(text_) {}
+
+  std::string print() {
+    json_.begin_file();
+    name("format", "piper plan");
+    member("version", manifest_.version);
+    source("model", manifest_.model_name, manifest_.model_sha256);
+    source("strategy", manifest_.strategy_name, manifest_.strategy_sha256);
+    member("world_size", manifest_.world_size);
+    member("reporting_rank", manifest_.reporting_rank);
+    member("batch", manifest_.batch);
+    inputs();
+    tensors();
+    optimizer();
+    run();
+    ranks();
+    files();
+    json_.end_file();
+    return std::move(text_);
+  }
+
+ private:
+  void name(const char* key, std::string_view value) {
+    json_.key(key);
+    json_.string(value);
+  }
+  void number(const char* key, int64_t value) {
+    json_.key(key);
+    json_.number(value);
+  }
+  void real(const char* key, double value) {
+    json_.key(key);
+    json_.real(value);
+  }
+  void boolean(const char* key, bool value) {
+    json_.key(key);
+    json_.boolean(value);
+  }
+  void member(const char* key, int64_t value) {
+    json_.next_member();
+    number(key, value);
+  }
+  void source(const char* key, std::string_view base_name, std::string_view digest) {
+    json_.next_member();
+    json_.key(key);
+    json_.raw("{");
+    name("name", base_name);
+    name("sha256", digest);
+    json_.raw("}");
+  }
+  template <class Items, class Print>
+  void section(const char* key, const Items& items, Print print) {
+    json_.next_member();
+    json_.begin_lines(key, '[');
+    for (const auto& item : items) {
+      json_.line();
+      json_.raw("{");
+      print(item);
+      json_.raw("}");
+    }
+    json_.end_lines(']');
+  }
+
+  void inputs() {
+    section("inputs", manifest_.inputs, [&](const InputDecl& input) {
+      name("input", input.name);
+      name("dtype", dtype_name(input.dtype));
+      json_.key("sample_shape");
+      json_.numbers(input.sample_shape);
+      boolean("batched", input.batched);
+      name("feed", input.feed);
+    });
+  }
+  void tensors() {
+    section("tensors", manifest_.tensors, [&](const TensorInfo& tensor) {
+      name("tensor", tensor.name);
+      name("dtype", dtype_name(tensor.dtype));
+      json_.key("shape");
+      json_.numbers(tensor.shape);
+      json_.key("aliases");
+      json_.strings(tensor.aliases);
+      boolean("trained", tensor.trained);
+    });
+  }
+  void optimizer() {
+    const auto& optimizer = manifest_.optimizer;
+    json_.next_member();
+    json_.key("optimizer");
+    json_.raw("{");
+    name("kind", optimizer.kind);
+    real("lr", optimizer.lr);
+    real("momentum", optimizer.momentum);
+    real("beta1", optimizer.beta1);
+    real("beta2", optimizer.beta2);
+    real("eps", optimizer.eps);
+    boolean("nesterov", optimizer.nesterov);
+    json_.raw("}");
+    section("optimizer_groups", optimizer.groups, [&](const OptimizerGroup& group) {
+      name("group", group.name);
+      real("weight_decay", group.weight_decay);
+    });
+    const auto& schedule = manifest_.lr_schedule;
+    json_.next_member();
+    json_.key("lr_schedule");
+    json_.raw("{");
+    name("kind", schedule.kind);
+    number("warmup", schedule.warmup);
+    number("until", schedule.until);
+    real("to", schedule.to);
+    real("constant", schedule.constant);
+    json_.raw("}");
+    json_.next_member();
+    real("clip_grad_norm", manifest_.clip_grad_norm);
+  }
+  void run() {
+    json_.next_member();
+    json_.key("run");
+    json_.raw("{");
+    name("data", manifest_.run.data);
+    number("steps", manifest_.run.steps);
+    json_.key("seed");
+    json_.number(manifest_.run.seed);
+    name("sampling", manifest_.run.sampling);
+    json_.raw("}");
+  }
+  void ranks() {
+    section("ranks", manifest_.ranks, [&](const RankSummary& rank) {
+      number("arena_bytes", rank.arena_bytes);
+      number("persistent_bytes", rank.persistent_bytes);
+      number("scratch_bytes", rank.scratch_bytes);
+      number("sent_bytes", rank.sent_bytes);
+      number("peak_bytes", rank.peak_bytes);
+    });
+  }
+  void files() {
+    section("files", manifest_.files, [&](const FileEntry& file) {
+      name("file", file.path);
+      number("bytes", file.bytes);
+      name("sha256", file.sha256);
+    });
+  }
+
+  const Manifest& manifest_;
+  std::string text_;
+  JsonWriter json_;
+};
+
+}  // namespace
+
+std::string print_manifest(const Manifest& manifest) { return ManifestPrinter(manifest).print(); }
+
+std::string print_provenance(const std::vector<ProvenanceEntry>& provenance) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_file();
+  json.begin_lines("provenance", '{');
+  for (const auto& entry : provenance) {
+    json.line();
+    json.string(entry.key);
+    json.raw(":");
+    json.string(entry.text);
+  }
+  json.end_lines('}');
+  json.end_file();
+  return text;
+}
+
+}  // namespace piper::plan

@@ -1,0 +1,126 @@
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/json_writer.h"
+#include "schemas/plan/names.h"
+
+namespace piper::plan {
+namespace {
+
+void print_list(JsonWriter& json, char open, const std::vector<int64_t>& values, char close) {
+  json.raw(std::string_view(&open, 1));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) json.raw(",");
+    json.number(values[i]);
+  }
+  json.raw(std::string_view(&close, 1));
+}
+
+// "x+128 f32[4,8]{1,4}"; the offset where it is not 0, the strides where they are not row-major.
+void print_operand(JsonWriter& json, const Operand& operand, const Program& program) {
+  if (operand.slot == Operand::kAbsent) return json.raw("null");
+  std::string_view name = kWorkspaceWord;
+  if (operand.slot != Operand::kWorkspace) {
+    PIPER_CHECK(operand.slot >= 0 && static_cast<size_t>(operand.slot) < program.slots.size(), program.name);
+    name = program.slots[static_cast<size_t>(operand.slot)].name;
+  }
+  json.raw("\"");
+  json.string_body(name);
+  if (operand.offset != 0 || ends_like_offset(name)) {
+    json.raw("+");
+    json.number(operand.offset);
+  }
+  json.raw(" ");
+  json.raw(dtype_name(operand.dtype));
+  print_list(json, '[', operand.shape, ']');
+  if (!operand.strides.empty() && operand.strides != contiguous_strides(operand.shape)) {
+    PIPER_CHECK(operand.strides.size() == operand.shape.size(), program.name, ": ", name);
+    print_list(json, '{', operand.strides, '}');
+  }
+  json.raw("\"");
+}
+
+void print_operands(JsonWriter& json, const std::vector<Operand>& operands, const Program& program) {
+  json.raw("[");
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (i > 0) json.raw(",");
+    print_operand(json, operands[i], program);
+  }
+  json.raw("]");
+}
+
+struct PrintAttr {
+  JsonWriter& json;
+  void operator()(int64_t value) const { json.number(value); }
+  void operator()(double value) const { json.real(value); }
+  void operator()(bool value) const { json.boolean(value); }
+  void operator()(const std::string& value) const { json.string(value); }
+  void operator()(const std::vector<int64_t>& value) const { json.numbers(value); }
+};
+
+void print_call(JsonWriter& json, const KernelCall& call, const Program& program) {
+  json.raw("{");
+  json.key("call");
+  json.string(call.kernel);
+  if (call.accumulate) {
+    json.key("add");
+    json.boolean(true);
+  }
+  json.key("out");
+  print_operands(json, call.outputs, program);
+  json.key("in");
+  print_operands(json, call.inputs, program);
+  if (!call.attrs.empty()) {
+    json.key("attrs");
+    json.raw("{");
+    for (const auto& attr : call.attrs) {
+      json.key(attr.name);
+      std::visit(PrintAttr{json}, attr.value);
+    }
+    json.raw("}");
+  }
+  if (!call.origin.empty()) {
+    json.key("from");
+    json.string(call.origin);
+  }
+  json.raw("}");
+}
+
+}  // namespace
+
+std::string print_program(const Program& program) {
+  std::string text;
+  text.reserve(256 + 120 * program.calls.size());
+  JsonWriter json(text);
+  json.begin_file();
+  json.key("program");
+  json.string(program.name);
+  json.next_member();
+  json.key("workspace_bytes");
+  json.number(program.workspace_bytes);
+  json.next_member();
+  json.begin_lines("slots", '[');
+  for (const auto& slot : program.slots) {
+    json.line();
+    json.raw("{");
+    json.key("slot");
+    json.string(slot.name);
+    json.key("role");
+    json.string(role_name(slot.role));
+    json.key("bytes");
+    json.number(slot.bytes);
+    json.key("access");
+    json.string(slot.reads ? (slot.writes ? "read_write" : "read") : (slot.writes ? "write" : "none"));
+    json.raw("}");
+  }
+  json.end_lines(']');
+  json.next_member();
+  json.begin_lines("calls", '[');
+  for (const auto& call : program.calls) {
+    json.line();
+    print_call(json, call, program);
+  }
+  json.end_lines(']');
+  json.end_file();
+  return text;
+}
+
+}  // namespace piper::plan

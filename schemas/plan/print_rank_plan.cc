@@ -1,0 +1,233 @@
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/json_writer.h"
+#include "schemas/plan/names.h"
+
+namespace piper::plan {
+namespace {
+
+template <class T>
+const T& at(const std::vector<T>& items, int32_t index, const char* what) {
+  PIPER_CHECK(index >= 0 && static_cast<size_t>(index) < items.size(), what, " ", index, " of ", items.size());
+  return items[static_cast<size_t>(index)];
+}
+
+// Prints one rank plan; the instructions one method a kind.
+class RankPlanPrinter {
+ public:
+  RankPlanPrinter(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
+                  const std::vector<Program>& programs)
+      : plan_(plan), provenance_(provenance), programs_(programs), json_(text_) {
+    text_.reserve(1024 + 112 * plan.instructions.size() + 128 * plan.buffers.size());
+  }
+
+  std::string print() {
+    json_.begin_file();
+    header();
+    declarations();
+    buffers();
+    tensors();
+    arguments();
+    instructions();
+    offsets();
+    json_.end_file();
+    return std::move(text_);
+  }
+
+ private:
+  void range_body(const BufferRange& range) {
+    const auto& name = at(plan_.buffers, range.buffer, "buffer").name;
+    json_.string(name);
+    if (range.offset == 0 && !ends_like_offset(name)) return;
+    text_.back() = '+';
+    json_.number(range.offset);
+    json_.raw("\"");
+  }
+  void range(const char* key, const BufferRange& where) {
+    json_.key(key);
+    range_body(where);
+  }
+  void optional_range(const char* key, const BufferRange& where) {
+    if (where.buffer >= 0) range(key, where);
+  }
+  void name(const char* key, std::string_view value) {
+    json_.key(key);
+    json_.string(value);
+  }
+  void number(const char* key, int64_t value) {
+    json_.key(key);
+    json_.number(value);
+  }
+  void shape(const std::vector<int64_t>& extents) {
+    json_.key("shape");
+    json_.numbers(extents);
+  }
+
+  void header() {
+    number("rank", plan_.rank);
+    json_.next_member();
+    number("arena_bytes", plan_.arena_bytes);
+    member("seed_step", plan_.seed_step);
+    member("learning_rate", plan_.learning_rate);
+    member("loss", plan_.loss);
+    member("grad_norm", plan_.grad_norm);
+    json_.next_member();
+  }
+  void member(const char* key, const BufferRange& where) {
+    if (where.buffer < 0) return;
+    json_.next_member();
+    range(key, where);
+  }
+
+  template <class Items, class Print>
+  void section(const char* key, const Items& items, Print print) {
+    json_.begin_lines(key, '[');
+    for (const auto& item : items) {
+      json_.line();
+      print(item);
+    }
+    json_.end_lines(']');
+    json_.next_member();
+  }
+
+  void declarations() {
+    section("streams", plan_.streams, [&](const Stream& stream) { json_.string(stream.name); });
+    section("communicators", plan_.communicators, [&](const Communicator& communicator) {
+      json_.raw("{");
+      name("communicator", communicator.name);
+      json_.key("ranks");
+      json_.numbers(communicator.ranks);
+      json_.raw("}");
+    });
+    section("channels", plan_.channels, [&](const Channel& channel) {
+      json_.raw("{");
+      name("channel", channel.name);
+      number("id", channel.id);
+      json_.raw("}");
+    });
+    section("events", plan_.events, [&](const std::string& event) { json_.string(event); });
+  }
+
+  void buffers() {
+    section("buffers", plan_.buffers, [&](const Buffer& buffer) {
+      json_.raw("{");
+      name("buffer", buffer.name);
+      name("class", class_name(buffer.cls));
+      number("bytes", buffer.bytes);
+      name("dtype", dtype_name(buffer.dtype));
+      shape(buffer.shape);
+      if (!buffer.init.empty()) {
+        json_.key("init");
+        json_.numbers(buffer.init);
+      }
+      json_.raw("}");
+    });
+  }
+
+  void tensors() {
+    section("placements", plan_.placements, [&](const Placement& placement) {
+      json_.raw("{");
+      name("tensor", placement.name);
+      range("in", placement.where);
+      optional_range("gradient", placement.gradient);
+      name("dtype", dtype_name(placement.dtype));
+      shape(placement.shape);
+      if (placement.owner) {
+        json_.key("owner");
+        json_.boolean(true);
+      }
+      json_.raw("}");
+    });
+    section("inputs", plan_.inputs, [&](const InputSlice& slice) {
+      json_.raw("{");
+      name("input", slice.input);
+      number("first", slice.first);
+      number("count", slice.count);
+      range("in", slice.where);
+      json_.raw("}");
+    });
+  }
+
+  void arguments() {
+    section("arguments", plan_.arguments, [&](const ArgumentList& list) {
+      json_.raw("{");
+      name("args", list.name);
+      json_.key("in");
+      json_.raw("[");
+      for (size_t i = 0; i < list.arguments.size(); ++i) {
+        if (i > 0) json_.raw(",");
+        range_body(list.arguments[i]);
+      }
+      json_.raw("]}");
+    });
+  }
+
+  void action(const Run& run) {
+    name("run", at(programs_, run.program, "program").name);
+    name("args", at(plan_.arguments, run.arguments, "argument list").name);
+    optional_range("workspace", run.workspace);
+  }
+  // `bytes` stands where the message is not the whole rest of its buffer.
+  void message(const char* key, const char* peer_key, const BufferRange& data, int64_t bytes, int32_t peer,
+               int32_t channel) {
+    range(key, data);
+    if (bytes != at(plan_.buffers, data.buffer, "buffer").bytes - data.offset) number("bytes", bytes);
+    number(peer_key, peer);
+    name("channel", at(plan_.channels, channel, "channel").name);
+  }
+  void action(const Send& send) { message("send", "to", send.data, send.bytes, send.peer, send.channel); }
+  void action(const Recv& recv) { message("recv", "from", recv.data, recv.bytes, recv.peer, recv.channel); }
+  void action(const AllReduce& reduce) {
+    range("all_reduce", reduce.data);
+    number("count", reduce.count);
+    name("dtype", dtype_name(reduce.dtype));
+    name("op", "sum");
+    name("communicator", at(plan_.communicators, reduce.communicator, "communicator").name);
+  }
+  void action(const Record& record) { name("record", at(plan_.events, record.event, "event")); }
+  void action(const Wait& wait) { name("wait", at(plan_.events, wait.event, "event")); }
+  void action(const Update& update) {
+    range("update", update.parameter);
+    number("group", update.group);
+    number("count", update.count);
+    range("gradient", update.gradient);
+    optional_range("m", update.m);
+    optional_range("v", update.v);
+    optional_range("scale", update.scale);
+  }
+
+  void instructions() {
+    section("instructions", plan_.instructions, [&](const Instruction& instruction) {
+      json_.raw("{");
+      std::visit([this](const auto& kind) { action(kind); }, instruction.action);
+      name("stream", at(plan_.streams, instruction.stream, "stream").name);
+      if (instruction.provenance >= 0) name("at", at(provenance_, instruction.provenance, "provenance").key);
+      json_.raw("}");
+    });
+  }
+
+  void offsets() {
+    json_.begin_lines("offsets", '{');
+    for (const auto& buffer : plan_.buffers) {
+      json_.line();
+      json_.string(buffer.name);
+      json_.raw(":");
+      json_.number(buffer.offset);
+    }
+    json_.end_lines('}');
+  }
+
+  const RankPlan& plan_;
+  const std::vector<ProvenanceEntry>& provenance_;
+  const std::vector<Program>& programs_;
+  std::string text_;
+  JsonWriter json_;
+};
+
+}  // namespace
+
+std::string print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
+                            const std::vector<Program>& programs) {
+  return RankPlanPrinter(plan, provenance, programs).print();
+}
+
+}  // namespace piper::plan

@@ -1,0 +1,167 @@
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "schemas/plan/bundle_files.h"
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/file_bytes.h"
+#include "schemas/plan/names.h"
+#include "schemas/plan/parse_rank_plan.h"
+#include "schemas/plan/provenance_text.h"
+
+namespace piper::plan {
+namespace {
+
+class BundleReader {
+ public:
+  explicit BundleReader(const std::string& directory) : directory_(directory) {}
+
+  Result<Bundle> read(std::vector<int32_t> ranks) {
+    PIPER_ASSIGN(bundle_.manifest, read_manifest(directory_));
+    for (const auto& file : bundle_.manifest.files) files_.emplace(file.path, &file);
+    PIPER_ASSIGN(const auto provenance, checked_file(std::string(kProvenanceFile)));
+    PIPER_ASSIGN(bundle_.provenance, parse_provenance(provenance.text(), path_of(kProvenanceFile)));
+    PIPER_RETURN_IF_ERROR(programs());
+    PIPER_RETURN_IF_ERROR(choose(ranks));
+    const auto names = index_names(bundle_.provenance, bundle_.programs);
+    for (const int32_t rank : ranks) PIPER_RETURN_IF_ERROR(rank_plan(rank, names));
+    // Weights are large and shared: rank 0 digests them for all, the others look at their size.
+    PIPER_RETURN_IF_ERROR(weights(ranks.front() == 0));
+    return std::move(bundle_);
+  }
+
+ private:
+  std::string path_of(std::string_view file) const { return directory_ + "/" + std::string(file); }
+
+  // A file of the manifest, as long as it says, and with its digest.
+  Result<MappedFile> checked_file(const std::string& name, bool digest = true) {
+    const auto entry = files_.find(name);
+    if (entry == files_.end())
+      return Status::failure("P0603", path_of(kManifestFile) + ": the bundle has no file " + name);
+    PIPER_ASSIGN(auto file, map_file(path_of(name)));
+    const auto& expected = *entry->second;
+    if (file.bytes != expected.bytes)
+      return Status::failure("P0604", path_of(name) + ": damaged or changed by hand: " + std::to_string(file.bytes) +
+                                          " bytes, the manifest says " + std::to_string(expected.bytes));
+    if (digest && sha256(file.text()) != expected.sha256)
+      return Status::failure("P0604", path_of(name) + ": damaged or changed by hand: its SHA-256 is not the manifest's");
+    return file;
+  }
+
+  Status programs() {
+    std::vector<std::string> paths;
+    for (const auto& file : bundle_.manifest.files)
+      if (file.path.compare(0, kProgramFolder.size(), kProgramFolder) == 0) paths.push_back(file.path);
+    std::unordered_set<std::string> names;
+    for (const auto& path : paths) {
+      PIPER_ASSIGN(const auto file, checked_file(path));
+      PIPER_ASSIGN(auto program, parse_program(file.text(), path_of(path)));
+      if (!names.insert(program.name).second)
+        return Status::failure("P0606", path_of(path) + ":2: two programs are called \"" + program.name + "\"");
+      bundle_.programs.push_back(std::move(program));
+    }
+    return {};
+  }
+
+  Status choose(std::vector<int32_t>& ranks) const {
+    const int32_t world = bundle_.manifest.world_size;
+    if (ranks.empty())
+      for (int32_t rank = 0; rank < world; ++rank) ranks.push_back(rank);
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    for (const int32_t rank : ranks)
+      if (rank < 0 || rank >= world)
+        return Status::failure("P0611", "the plan is for " + std::to_string(world) + " ranks; there is no rank " + std::to_string(rank));
+    return {};
+  }
+
+  Status rank_plan(int32_t rank, const SharedNames& names) {
+    const std::string path = rank_file(rank);
+    PIPER_ASSIGN(const auto file, checked_file(path));
+    PIPER_ASSIGN(auto plan, parse_rank_plan(file.text(), path_of(path), names));
+    if (plan.rank != rank)
+      return Status::failure("P0611", path_of(path) + ":2: this is the plan of rank " + std::to_string(plan.rank));
+    PIPER_RETURN_IF_ERROR(check_against_manifest(plan).with_context(path_of(path)));
+    bundle_.ranks.push_back(std::move(plan));
+    return {};
+  }
+
+  // What a rank plan says about things that the manifest declares.
+  Status check_against_manifest(const RankPlan& plan) const {
+    const auto& manifest = bundle_.manifest;
+    const auto bad = [](const std::string& why) { return Status::failure("P0611", why); };
+    if (plan.arena_bytes != manifest.ranks[static_cast<size_t>(plan.rank)].arena_bytes)
+      return bad("arena_bytes is not what the manifest says");
+    for (const auto& communicator : plan.communicators)
+      for (const int32_t member : communicator.ranks)
+        if (member >= manifest.world_size)
+          return bad("communicator \"" + communicator.name + "\" holds rank " + std::to_string(member) + " of " + std::to_string(manifest.world_size));
+    for (size_t i = 0; i < plan.instructions.size(); ++i)
+      PIPER_RETURN_IF_ERROR(check_instruction(plan.instructions[i]).with_context("instruction " + std::to_string(i)));
+    for (const auto& slice : plan.inputs) PIPER_RETURN_IF_ERROR(check_input(plan, slice));
+    return {};
+  }
+
+  Status check_instruction(const Instruction& instruction) const {
+    const auto& manifest = bundle_.manifest;
+    int32_t peer = -1;
+    if (const auto* send = std::get_if<Send>(&instruction.action)) peer = send->peer;
+    if (const auto* recv = std::get_if<Recv>(&instruction.action)) peer = recv->peer;
+    if (peer >= manifest.world_size)
+      return Status::failure("P0611", "rank " + std::to_string(peer) + " is beyond the world of " + std::to_string(manifest.world_size));
+    const auto* update = std::get_if<Update>(&instruction.action);
+    if (update != nullptr && static_cast<size_t>(update->group) >= manifest.optimizer.groups.size())
+      return Status::failure("P0611", "the manifest has no optimizer group " + std::to_string(update->group));
+    return {};
+  }
+
+  Status check_input(const RankPlan& plan, const InputSlice& slice) const {
+    const auto bad = [&slice](const std::string& why) {
+      return Status::failure("P0611", "input \"" + slice.input + "\": " + why);
+    };
+    const auto& inputs = bundle_.manifest.inputs;
+    const auto input = std::find_if(inputs.begin(), inputs.end(), [&](const auto& i) { return i.name == slice.input; });
+    if (input == inputs.end()) return bad("the manifest does not declare it");
+    if (input->batched && !range_inside(slice.first, slice.count, bundle_.manifest.batch))
+      return bad("samples beyond the batch of " + std::to_string(bundle_.manifest.batch));
+    int64_t bytes = 0;
+    const auto elements = element_count(input->sample_shape);
+    const int64_t samples = input->batched ? slice.count : 1;
+    if (!elements || __builtin_mul_overflow(*elements, samples, &bytes) ||
+        __builtin_mul_overflow(bytes, dtype_bytes(input->dtype), &bytes) ||
+        !range_inside(slice.where.offset, bytes, plan.buffers[static_cast<size_t>(slice.where.buffer)].bytes))
+      return bad("its samples do not fit their buffer");
+    return {};
+  }
+
+  Status weights(bool digest) {
+    for (const auto path : {kModelWeights, kConstantWeights})
+      if (files_.count(std::string(path)) != 0)
+        if (auto file = checked_file(std::string(path), digest); !file.ok()) return file.take_status();
+    return {};
+  }
+
+  std::string directory_;
+  Bundle bundle_;
+  std::unordered_map<std::string, const FileEntry*> files_;
+};
+
+}  // namespace
+
+Result<Manifest> read_manifest(const std::string& directory) {
+  const std::string path = directory + "/" + std::string(kManifestFile);
+  auto file = map_file(path);
+  if (!file.ok())
+    return Status::failure("P0603", directory + " is not a plan bundle: " + file.error().message);
+  return parse_manifest(file->text(), path);
+}
+
+Result<Bundle> read_bundle(const std::string& directory, const std::vector<int32_t>& ranks) {
+  return BundleReader(directory).read(ranks);
+}
+
+Result<std::string> bundle_digest(const std::string& directory) {
+  return sha256_of_file(directory + "/" + std::string(kManifestFile));
+}
+
+}  // namespace piper::plan

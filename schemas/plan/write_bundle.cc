@@ -1,0 +1,145 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "schemas/plan/bundle_files.h"
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/file_bytes.h"
+#include "schemas/plan/provenance_text.h"
+#include "schemas/plan/write_weights.h"
+
+namespace piper::plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status cannot_write(const fs::path& path, const std::error_code& error) {
+  return Status::failure("P0602", "cannot write " + path.string() + ": " + error.message());
+}
+
+// Refuses to replace anything but an empty directory or a bundle.
+Status check_target(const fs::path& directory) {
+  std::error_code error;
+  const auto status = fs::status(directory, error);
+  if (!fs::exists(status)) return {};
+  const auto refuse = [&directory](const std::string& why) {
+    return Status::failure("P0601", directory.string() + " is not replaced: " + why +
+                                        "; name a new directory, an empty one or an existing plan bundle");
+  };
+  if (!fs::is_directory(status)) return refuse("it is not a directory");
+  const std::set<std::string> ours = {std::string(kManifestFile), std::string(kProvenanceFile), "programs", "ranks", "weights"};
+  std::set<std::string> foreign;
+  bool any = false;
+  fs::directory_iterator entries(directory, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    any = true;
+    const auto name = entries->path().filename().string();
+    if (ours.count(name) == 0) foreign.insert(name);
+  }
+  if (error) return cannot_write(directory, error);
+  if (!foreign.empty()) return refuse("it holds \"" + *foreign.begin() + "\", which is no part of a plan bundle");
+  if (!any) return {};
+  const auto manifest = map_file((directory / kManifestFile).string());
+  if (!manifest.ok() || manifest->text().substr(0, 200).find("\"piper plan\"") == std::string_view::npos)
+    return refuse("it has no manifest of a plan bundle");
+  return {};
+}
+
+// A directory that vanishes unless it was kept.
+class TemporaryDirectory {
+ public:
+  explicit TemporaryDirectory(fs::path path) : path_(std::move(path)) {}
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    if (!kept_) fs::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const fs::path& path() const { return path_; }
+  void keep() { kept_ = true; }
+
+ private:
+  fs::path path_;
+  bool kept_ = false;
+};
+
+class BundleWriter {
+ public:
+  BundleWriter(fs::path root, Bundle& bundle) : root_(std::move(root)), bundle_(bundle) {}
+
+  Status write(const std::vector<WeightTensor>& parameters, const std::vector<WeightTensor>& constants, WeightMode mode) {
+    for (const auto folder : {kProgramFolder, kRankFolder, kWeightFolder}) {
+      if (folder == kWeightFolder && mode == WeightMode::kNone && constants.empty()) continue;
+      std::error_code error;
+      fs::create_directories(root_ / std::string(folder.substr(0, folder.size() - 1)), error);
+      if (error) return cannot_write(root_, error);
+    }
+    PIPER_RETURN_IF_ERROR(text_file(std::string(kProvenanceFile), print_provenance(bundle_.provenance)));
+    const auto files = program_files(bundle_.programs);
+    for (size_t i = 0; i < files.size(); ++i)
+      PIPER_RETURN_IF_ERROR(text_file(files[i], print_program(bundle_.programs[i])));
+    for (const auto& rank : bundle_.ranks)
+      PIPER_RETURN_IF_ERROR(text_file(rank_file(rank.rank), print_rank_plan(rank, bundle_.provenance, bundle_.programs)));
+    if (mode != WeightMode::kNone) PIPER_RETURN_IF_ERROR(weight_file(kModelWeights, parameters, mode));
+    if (!constants.empty()) PIPER_RETURN_IF_ERROR(weight_file(kConstantWeights, constants, WeightMode::kCopy));
+    std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+    bundle_.manifest.files = std::move(entries_);
+    return write_file((root_ / kManifestFile).string(), print_manifest(bundle_.manifest));
+  }
+
+ private:
+  Status text_file(const std::string& path, const std::string& text) {
+    entries_.push_back({path, sha256(text), static_cast<int64_t>(text.size())});
+    return write_file((root_ / path).string(), text);
+  }
+  Status weight_file(std::string_view path, const std::vector<WeightTensor>& tensors, WeightMode mode) {
+    const std::string full = (root_ / path).string();
+    PIPER_RETURN_IF_ERROR(write_weights(full, tensors, mode));
+    PIPER_ASSIGN(const auto file, map_file(full));
+    entries_.push_back({std::string(path), sha256(file.text()), file.bytes});
+    return {};
+  }
+
+  fs::path root_;
+  Bundle& bundle_;
+  std::vector<FileEntry> entries_;
+};
+
+// Puts `fresh` in the place of `target`; what stood there is gone afterwards.
+Status replace(TemporaryDirectory& fresh, const fs::path& target) {
+  std::error_code error;
+  TemporaryDirectory old(target.string() + ".replaced-" + std::to_string(::getpid()));
+  const bool existed = fs::exists(target, error);
+  if (existed) fs::rename(target, old.path(), error);
+  if (error) return cannot_write(target, error);
+  fs::rename(fresh.path(), target, error);
+  if (!error) {
+    fresh.keep();
+    return {};
+  }
+  std::error_code ignored;
+  if (existed) fs::rename(old.path(), target, ignored);
+  return cannot_write(target, error);
+}
+
+}  // namespace
+
+Status write_bundle(const std::string& directory, Bundle& bundle, const std::vector<WeightTensor>& parameters,
+                    const std::vector<WeightTensor>& constants, WeightMode mode) {
+  std::error_code error;
+  // "plans/" and "plans" are the same directory; a link to a directory is followed.
+  fs::path target = fs::weakly_canonical(fs::absolute(directory, error), error);
+  if (error) return cannot_write(directory, error);
+  if (!target.has_filename()) target = target.parent_path();
+  PIPER_RETURN_IF_ERROR(check_target(target));
+  fs::create_directories(target.parent_path(), error);
+  if (error) return cannot_write(target.parent_path(), error);
+  TemporaryDirectory fresh(target.string() + ".partial-" + std::to_string(::getpid()));
+  fs::remove_all(fresh.path(), error);
+  PIPER_RETURN_IF_ERROR(BundleWriter(fresh.path(), bundle).write(parameters, constants, mode));
+  return replace(fresh, target);
+}
+
+}  // namespace piper::plan
