@@ -1,0 +1,123 @@
+#include "tests/unit/plan_bundle_example.h"
+
+#include "schemas/base/check.h"
+
+namespace piper::plan::example {
+namespace {
+
+constexpr int32_t kCompute = 0, kToPeer = 1, kFromPeer = 2, kReduce = 3;
+
+Operand slot(int32_t index, std::vector<int64_t> shape, std::vector<int64_t> strides) {
+  return {index, 0, DType::kF32, std::move(shape), std::move(strides)};
+}
+
+Program forward() {
+  Program program{"c0.F.b4", {}, 256, {}};
+  program.slots = {{"x", SlotRole::kInput, 64, true, false},
+                   {"weight", SlotRole::kParameter, 64, true, false},
+                   {"y", SlotRole::kOutput, 64, false, true}};
+  KernelCall mm{"mm", false, {{Operand::kWorkspace, 64, DType::kF32, {4, 4}, {4, 1}}},
+                {slot(0, {4, 4}, {4, 1}), slot(1, {4, 4}, {1, 4})}, {}, "layers.0"};
+  KernelCall fill{"masked_fill", false, {slot(2, {4, 4}, {4, 1})},
+                  {{Operand::kWorkspace, 64, DType::kF32, {4, 4}, {4, 1}}, {}},
+                  {{"value", -1.0 / 0.0}, {"dim", int64_t{-1}}, {"scale", 2.0}, {"keep", true},
+                   {"mode", std::string("a \"b\"")}, {"axes", std::vector<int64_t>{0, 1}}},
+                  "layers.0.act"};
+  program.calls = {mm, fill};
+  return program;
+}
+
+Program backward() {
+  Program program{"c0.B.b4", {}, 0, {}};
+  program.slots = {{"grad y", SlotRole::kInput, 64, true, false},
+                   {"grad weight", SlotRole::kGradient, 64, true, true}};
+  program.calls = {{"copy", true, {slot(1, {16}, {1})}, {slot(0, {16}, {1})}, {}, ""}};
+  return program;
+}
+
+RankPlan one_rank(int32_t rank) {
+  RankPlan plan;
+  plan.rank = rank;
+  plan.arena_bytes = 640;
+  plan.streams = {{"compute"}, {"to peer"}, {"from peer"}, {"reduce"}};
+  plan.communicators = {{"dp:0,1", {0, 1}}};
+  plan.channels = {{"there", 0}, {"back", 1}};
+  plan.buffers = {{"x", BufferClass::kInput, 64, 0, DType::kF32, {4, 4}, {}},
+                  {"weight", BufferClass::kParameter, 64, 0, DType::kF32, {4, 4}, {}},
+                  {"grad weight", BufferClass::kGradient, 64, 0, DType::kF32, {4, 4}, {}},
+                  {"workspace", BufferClass::kArena, 256, 0, DType::kF32, {}, {}},
+                  {"act y m0", BufferClass::kArena, 128, 256, DType::kF32, {}, {}},
+                  {"act peer m0", BufferClass::kArena, 128, 384, DType::kF32, {}, {}},
+                  {"loss+1", BufferClass::kArena, 64, 512, DType::kF32, {}, {}},
+                  {"sample_offset", BufferClass::kScalar, 8, 0, DType::kI64, {1}, {4}},
+                  {"seed_step", BufferClass::kScalar, 16, 64, DType::kI64, {2}, {}}};
+  plan.placements = {{"layers.0.weight", {1, 0}, {2, 0}, DType::kF32, {4, 4}, rank == 0}};
+  plan.inputs = {{"input", 4 * rank, 4, {0, 0}}};
+  plan.seed_step = {8, 0};
+  plan.loss = rank == 1 ? BufferRange{6, 0} : BufferRange{};
+  return plan;
+}
+
+}  // namespace
+
+int32_t append(RankPlan& plan, int32_t stream, Action action, int32_t provenance) {
+  plan.instructions.push_back({stream, std::move(action), provenance});
+  return static_cast<int32_t>(plan.instructions.size() - 1);
+}
+int32_t add_buffer(RankPlan& plan, Buffer buffer) {
+  plan.buffers.push_back(std::move(buffer));
+  return static_cast<int32_t>(plan.buffers.size() - 1);
+}
+int32_t add_event(RankPlan& plan, const std::string& name) {
+  plan.events.push_back(name);
+  return static_cast<int32_t>(plan.events.size() - 1);
+}
+
+Bundle two_ranks() {
+  Bundle bundle;
+  bundle.provenance = {{"s.yaml:3:5", "place at s.yaml:3:5"}, {"s.yaml:9:5", "order at s.yaml:9:5"}, {"optimizer", "the optimizer"}};
+  bundle.programs = {backward(), forward()};
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    RankPlan plan = one_rank(rank);
+    const auto ran = add_event(plan, "c0.F m0"), arrived = add_event(plan, "act peer m0"), done = add_event(plan, "c0.B m0"),
+               summed = add_event(plan, "grad weight summed"), left = add_event(plan, "act y m0 left");
+    plan.arguments = {{"c0.F m0", {{0, 0}, {1, 0}, {4, 0}}}, {"c0.B m0", {{5, 64}, {2, 0}}}};
+    append(plan, kCompute, Run{1, 0, {3, 0}}, 0);
+    append(plan, kCompute, Record{ran});
+    append(plan, kToPeer, Wait{ran});
+    // Rank 0's message travels first on both ranks: one global order.
+    const Send send{{4, 0}, 64, 1 - rank, rank == 0 ? 0 : 1};
+    const Recv recv{{5, 64}, 64, 1 - rank, rank == 0 ? 1 : 0};
+    if (rank == 0) append(plan, kToPeer, send, 1);
+    append(plan, kFromPeer, recv, 1);
+    if (rank == 1) append(plan, kToPeer, send, 1);
+    append(plan, kToPeer, Record{left});
+    append(plan, kFromPeer, Record{arrived});
+    append(plan, kCompute, Wait{arrived});
+    append(plan, kCompute, Run{0, 1, {}}, 0);
+    append(plan, kCompute, Record{done});
+    append(plan, kReduce, Wait{done});
+    append(plan, kReduce, AllReduce{{2, 0}, 16, DType::kF32, 0, Reduction::kSum}, 1);
+    append(plan, kReduce, Record{summed});
+    append(plan, kCompute, Wait{summed});
+    append(plan, kCompute, Wait{left});
+    append(plan, kCompute, Update{0, {1, 0}, {2, 0}, {}, {}, {6, 4}, 16}, 2);
+    bundle.ranks.push_back(std::move(plan));
+  }
+  auto& manifest = bundle.manifest;
+  manifest.model_name = "m.onnx";
+  manifest.model_sha256 = std::string(64, 'a');
+  manifest.strategy_name = "s.yaml";
+  manifest.strategy_sha256 = std::string(64, 'b');
+  manifest.world_size = 2;
+  manifest.reporting_rank = 1;
+  manifest.batch = 8;
+  manifest.inputs = {{"input", DType::kF32, {4}, true, ""}};
+  manifest.tensors = {{"layers.0.weight", DType::kF32, {4, 4}, {"tied.weight"}, true}};
+  manifest.optimizer.groups = {{"all", 0.1}};
+  manifest.run = {"data.safetensors", 10, 18446744073709551615u, "sequential"};
+  manifest.ranks = {{640, 264, 0, 64, 904}, {640, 264, 0, 64, 904}};
+  return bundle;
+}
+
+}  // namespace piper::plan::example

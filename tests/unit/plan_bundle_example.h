@@ -1,0 +1,17 @@
+// A small, complete and correct bundle of two ranks, for tests of the bundle's reader, writer,
+// verifier and tools: rank 0 runs a chunk and sends, rank 1 receives, runs, sends back; then both
+// sum their gradients and update.
+#pragma once
+
+#include "schemas/plan/plan.h"
+
+namespace piper::plan::example {
+
+Bundle two_ranks();
+
+// Adds an instruction at the end; returns its index.
+int32_t append(RankPlan& plan, int32_t stream, Action action, int32_t provenance = -1);
+int32_t add_buffer(RankPlan& plan, Buffer buffer);
+int32_t add_event(RankPlan& plan, const std::string& name);
+
+}  // namespace piper::plan::example

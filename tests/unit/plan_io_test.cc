@@ -1,0 +1,377 @@
+// Reader and writer of plan bundles: round trips, determinism, and every kind of damage refused with
+// its place and reason.
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/file_bytes.h"
+#include "schemas/plan/provenance_text.h"
+#include "schemas/plan/safetensors.h"
+#include "tests/unit/plan_bundle_example.h"
+
+namespace fs = std::filesystem;
+using namespace piper;
+using namespace piper::plan;
+
+namespace {
+
+struct TempDir {
+  fs::path path;
+  TempDir() {
+    std::string pattern = (fs::temp_directory_path() / "piper-plan-XXXXXX").string();
+    path = mkdtemp(pattern.data());
+  }
+  ~TempDir() { fs::remove_all(path); }
+  std::string operator/(const std::string& name) const { return (path / name).string(); }
+};
+
+std::string slurp(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::string message(const Status& status) { return status.ok() ? "ok" : status.error().code + " " + status.error().message; }
+
+std::vector<WeightTensor> weights(const std::vector<float>& values) {
+  WeightTensor tensor{"layers.0.weight", DType::kF32, {4, 4}, "", 0, 64, reinterpret_cast<const std::byte*>(values.data()), {}};
+  return {tensor};
+}
+
+std::vector<float> counted() {
+  std::vector<float> values(16);
+  for (size_t i = 0; i < 16; ++i) values[i] = static_cast<float>(i);
+  return values;
+}
+
+// The example written to `directory`.
+void write_example(const std::string& directory) {
+  auto bundle = example::two_ranks();
+  const auto values = counted();
+  REQUIRE(message(write_bundle(directory, bundle, weights(values), {}, WeightMode::kCopy)) == "ok");
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::string rank_damage(const std::string& from, const std::string& to) {
+  const auto bundle = example::two_ranks();
+  const auto text = print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs);
+  return message(parse_rank_plan(replaced(text, from, to), "r", bundle.provenance, bundle.programs).status());
+}
+std::string program_damage(const std::string& from, const std::string& to) {
+  return message(parse_program(replaced(print_program(example::two_ranks().programs[1]), from, to), "p").status());
+}
+std::string manifest_damage(const std::string& from, const std::string& to) {
+  auto bundle = example::two_ranks();
+  bundle.manifest.files = {{"ranks/rank-00000.json", "00", 3}};
+  return message(parse_manifest(replaced(print_manifest(bundle.manifest), from, to), "m").status());
+}
+
+}  // namespace
+
+// What was printed and parsed prints again to the same bytes.
+TEST_CASE("plan text round trip") {
+  auto bundle = example::two_ranks();
+  for (const auto& program : bundle.programs) {
+    const auto text = print_program(program);
+    const auto parsed = parse_program(text, "p");
+    REQUIRE(message(parsed.status()) == "ok");
+    CHECK(print_program(*parsed) == text);
+  }
+  for (const auto& plan : bundle.ranks) {
+    const auto text = print_rank_plan(plan, bundle.provenance, bundle.programs);
+    const auto parsed = parse_rank_plan(text, "r", bundle.provenance, bundle.programs);
+    REQUIRE(message(parsed.status()) == "ok");
+    CHECK(print_rank_plan(*parsed, bundle.provenance, bundle.programs) == text);
+    CHECK(parsed->instructions.size() == plan.instructions.size());
+    CHECK(parsed->buffers[7].init == std::vector<int64_t>{4});
+  }
+  bundle.manifest.files = {{"ranks/rank-00000.json", "00", 3}};
+  const auto text = print_manifest(bundle.manifest);
+  const auto parsed = parse_manifest(text, "m");
+  REQUIRE(message(parsed.status()) == "ok");
+  CHECK(print_manifest(*parsed) == text);
+  CHECK(parsed->run.seed == 18446744073709551615u);
+  const auto table = print_provenance(bundle.provenance);
+  CHECK(print_provenance(*parse_provenance(table, "t")) == table);
+}
+
+// The text is what the format page promises.
+TEST_CASE("plan text is readable") {
+  const auto bundle = example::two_ranks();
+  const auto text = print_rank_plan(bundle.ranks[0], bundle.provenance, bundle.programs);
+  const auto holds = [&text](const char* line) { return text.find(std::string("\n") + line) != std::string::npos; };
+  CHECK(holds(R"({"run":"c0.F.b4","args":"c0.F m0","workspace":"workspace","stream":"compute","at":"s.yaml:3:5"},)"));
+  CHECK(holds(R"({"send":"act y m0","bytes":64,"to":1,"channel":"there","stream":"to peer","at":"s.yaml:9:5"},)"));
+  CHECK(holds(R"({"recv":"act peer m0+64","from":1,"channel":"back","stream":"from peer","at":"s.yaml:9:5"},)"));
+  CHECK(holds(R"({"wait":"c0.F m0","stream":"to peer"},)"));
+  CHECK(holds(R"({"all_reduce":"grad weight","count":16,"dtype":"f32","op":"sum","communicator":"dp:0,1","stream":"reduce","at":"s.yaml:9:5"},)"));
+  CHECK(holds(R"({"update":"weight","group":0,"count":16,"gradient":"grad weight","scale":"loss+1+4","stream":"compute","at":"optimizer"})"));
+  CHECK(holds(R"({"args":"c0.B m0","in":["act peer m0+64","grad weight"]})"));
+  CHECK(holds(R"("act peer m0":384,)"));
+  const auto program = print_program(bundle.programs[1]);
+  CHECK(program.find(R"({"call":"mm","out":["workspace+64 f32[4,4]"],"in":["x f32[4,4]","weight f32[4,4]{1,4}"],"from":"layers.0"})") != std::string::npos);
+  CHECK(program.find(R"("attrs":{"value":-1e999,"dim":-1,"scale":2.0,"keep":true,"mode":"a \"b\"","axes":[0,1]})") != std::string::npos);
+}
+
+// White space is free.
+TEST_CASE("plan text with white space") {
+  const auto bundle = example::two_ranks();
+  auto text = print_rank_plan(bundle.ranks[0], bundle.provenance, bundle.programs);
+  std::string spaced;
+  bool inside = false;
+  for (const char c : text) {
+    if (c == '"') inside = !inside;
+    spaced += c;
+    if (!inside && (c == ',' || c == '{' || c == ':' || c == '[' || c == ']')) spaced += " \n\t";
+  }
+  const auto parsed = parse_rank_plan(spaced, "r", bundle.provenance, bundle.programs);
+  REQUIRE(message(parsed.status()) == "ok");
+  CHECK(print_rank_plan(*parsed, bundle.provenance, bundle.programs) == text);
+}
+
+// The same bundle gives the same bytes; what is read and written again too.
+TEST_CASE("bundles are deterministic") {
+  TempDir dir;
+  write_example(dir / "a");
+  write_example(dir / "b/");
+  auto bundle = read_bundle(dir / "a");
+  REQUIRE(message(bundle.status()) == "ok");
+  const auto values = counted();
+  REQUIRE(message(write_bundle(dir / "c", *bundle, weights(values), {}, WeightMode::kCopy)) == "ok");
+  for (const auto* file : {"manifest.json", "provenance.json", "programs/c0.F.b4.json", "programs/c0.B.b4.json",
+                           "ranks/rank-00000.json", "ranks/rank-00001.json", "weights/model.safetensors"}) {
+    INFO(file);
+    const auto text = slurp(dir / "a/" + file);
+    CHECK(!text.empty());
+    CHECK(slurp(dir / "b/" + file) == text);
+    CHECK(slurp(dir / "c/" + file) == text);
+  }
+  CHECK(*bundle_digest(dir / "a") == *bundle_digest(dir / "c"));
+  CHECK(bundle->ranks.size() == 2);
+  const auto one = read_bundle(dir / "a", {1});
+  REQUIRE(one.ok());
+  REQUIRE(one->ranks.size() == 1);
+  CHECK(one->ranks[0].rank == 1);
+}
+
+// An existing bundle is replaced as a whole; anything else stays as it is.
+TEST_CASE("output directory") {
+  TempDir dir;
+  write_example(dir / "plans");
+  std::ofstream(dir / "plans/ranks/rank-00009.json") << "stale";
+  write_example(dir / "plans");
+  CHECK(!fs::exists(dir / "plans/ranks/rank-00009.json"));
+  size_t entries = 0;
+  for (const auto& entry : fs::directory_iterator(dir.path)) entries += entry.exists() ? 1 : 0;
+  CHECK(entries == 1);
+
+  std::ofstream(dir / "plans/thesis.tex") << "mine";
+  auto bundle = example::two_ranks();
+  const auto refused = [&](const std::string& name) { return message(write_bundle(dir / name, bundle, {}, {}, WeightMode::kNone)); };
+  const std::string hint = "; name a new directory, an empty one or an existing plan bundle";
+  CHECK(refused("plans") == "P0601 " + dir / "plans" + " is not replaced: it holds \"thesis.tex\", which is no part of a plan bundle" + hint);
+  CHECK(slurp(dir / "plans/thesis.tex") == "mine");
+  fs::create_directories(dir / "other/ranks");
+  CHECK(refused("other") == "P0601 " + dir / "other" + " is not replaced: it has no manifest of a plan bundle" + hint);
+  std::ofstream(dir / "file") << "x";
+  CHECK(refused("file") == "P0601 " + dir / "file" + " is not replaced: it is not a directory" + hint);
+  fs::create_directories(dir / "empty");
+  CHECK(refused("empty") == "ok");
+  CHECK(refused("deep/er/plans") == "ok");
+}
+
+// A changed, short or missing file is named.
+TEST_CASE("damaged files of a bundle") {
+  TempDir dir;
+  const auto read = [&] { return message(read_bundle(dir / "p").status()); };
+  for (const std::string file : {"ranks/rank-00001.json", "programs/c0.F.b4.json", "provenance.json", "weights/model.safetensors"}) {
+    write_example(dir / "p");
+    const auto text = slurp(dir / "p/" + file);
+    auto changed = text;
+    changed[changed.size() / 2] ^= 1;
+    std::ofstream(dir / "p/" + file, std::ios::binary) << changed;
+    CHECK(read() == "P0604 " + dir / "p/" + file + ": damaged or changed by hand: its SHA-256 is not the manifest's");
+    std::ofstream(dir / "p/" + file, std::ios::binary) << text.substr(0, text.size() - 1);
+    CHECK(read() == "P0604 " + dir / "p/" + file + ": damaged or changed by hand: " + std::to_string(text.size() - 1) +
+                        " bytes, the manifest says " + std::to_string(text.size()));
+    fs::remove(dir / "p/" + file);
+    CHECK(read() == "P0603 cannot read " + dir / "p/" + file + ": No such file or directory");
+  }
+  fs::remove(dir / "p/manifest.json");
+  CHECK(read() == "P0603 " + dir / "p" + " is not a plan bundle: cannot read " + dir / "p/manifest.json: No such file or directory");
+  write_example(dir / "q");
+  CHECK(message(read_bundle(dir / "q", {2}).status()) == "P0611 the plan is for 2 ranks; there is no rank 2");
+}
+
+// Each kind of damage inside a rank plan, with line and name.
+TEST_CASE("damaged rank plans") {
+  CHECK(rank_damage("\"act y m0\"", "\"act z m0\"") == "P0606 r:44: there is no buffer \"act y m0\"");
+  CHECK(rank_damage("{\"buffer\":\"weight\"", "{\"buffer\":\"x\"") == "P0606 r:28: two buffers are called \"x\"");
+  CHECK(rank_damage("\"events\":[\n\"c0.F m0\"", "\"events\":[\n\"c0.B m0\"") == "P0606 r:22: two events are called \"c0.B m0\"");
+  CHECK(rank_damage("\"run\":\"c0.F.b4\"", "\"run\":\"c9\"") == "P0606 r:48: there is no program \"c9\"");
+  CHECK(rank_damage("\"args\":\"c0.F m0\",\"work", "\"args\":\"c1\",\"work") == "P0606 r:48: there is no argument list \"c1\"");
+  CHECK(rank_damage("\"stream\":\"to peer\"", "\"stream\":\"t\"") == "P0606 r:50: there is no stream \"t\"");
+  CHECK(rank_damage("\"at\":\"s.yaml:3:5\"", "\"at\":\"?\"") == "P0606 r:48: there is no provenance entry \"?\"");
+  CHECK(rank_damage("\"in\":[\"x\",\"weight\"", "\"in\":[\"x\"") ==
+        "P0609 r:48: argument list \"c0.F m0\" has 2 entries, program \"c0.F.b4\" has 3 slots");
+  CHECK(rank_damage("\"in\":[\"x\"", "\"in\":[\"x+4\"") ==
+        "P0607 r:48: slot \"x\" of program \"c0.F.b4\" needs 64 bytes, buffer \"x\" has 60");
+  CHECK(rank_damage("\"workspace\":\"workspace\"", "\"workspace\":\"act y m0\"") ==
+        "P0607 r:48: 256 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
+  CHECK(rank_damage(",\"workspace\":\"workspace\"", "") == "P0607 r:48: program \"c0.F.b4\" needs a workspace");
+  CHECK(rank_damage("\"act y m0\",\"bytes\":64", "\"act y m0+96\",\"bytes\":64") ==
+        "P0607 r:52: 64 bytes at 96 go beyond the 128 bytes of buffer \"act y m0\"");
+  CHECK(rank_damage("\"bytes\":64,\"to\":0", "\"bytes\":-1,\"to\":0") ==
+        "P0607 r:52: -1 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
+  CHECK(rank_damage("\"to\":0", "\"to\":1") == "P0607 r:52: rank 1 cannot be the other end of a message");
+  CHECK(rank_damage("\"count\":16,\"dtype\"", "\"count\":99,\"dtype\"") ==
+        "P0607 r:59: 396 bytes at 0 go beyond the 64 bytes of buffer \"grad weight\"");
+  CHECK(rank_damage("\"op\":\"sum\"", "\"op\":\"max\"") == "P0605 r:59: unknown reduction \"max\"; sum is the one there is");
+  CHECK(rank_damage("\"ranks\":[0,1]", "\"ranks\":[0,0]") == "P0606 r:13: communicator \"dp:0,1\" has a rank twice");
+  CHECK(rank_damage("\"ranks\":[0,1]", "\"ranks\":[0,2]") == "P0607 r:13: communicator \"dp:0,1\" does not hold rank 1");
+  CHECK(rank_damage("\"act peer m0\":384", "\"act peer m0\":385") ==
+        "P0607 r:71: the offset of buffer \"act peer m0\" is not a multiple of 64 from 0 up");
+  CHECK(rank_damage("\"act peer m0\":384", "\"act peer m0\":576") ==
+        "P0607 r:71: buffer \"act peer m0\" goes beyond the arena's 640 bytes");
+  CHECK(rank_damage("\"act peer m0\":384,\n", "") == "P0606 r:74: no offset for buffer \"act peer m0\"");
+  CHECK(rank_damage("\"seed_step\":64", "\"seed_step\":0") ==
+        "P0607 r:35: the persistent buffers \"sample_offset\" and \"seed_step\" overlap");
+  CHECK(rank_damage("\"class\":\"input\"", "\"class\":\"heap\"") == "P0605 r:27: unknown buffer class \"heap\"");
+  CHECK(rank_damage("\"init\":[4]", "\"init\":[4,5]") ==
+        "P0607 r:34: buffer \"sample_offset\" cannot have this init: i64 scalars of its size only");
+  CHECK(rank_damage("{\"wait\":", "{\"hope\":") == "P0605 r:50: unknown instruction \"hope\"");
+  CHECK(rank_damage("\"class\":\"input\",", "\"class\":\"input\",\"colour\":1,") ==
+        "P0605 r:27: expected the key \"bytes\", found \"colour\"");
+  CHECK(rank_damage("\"stream\":\"to peer\"}", "\"stream\":\"to peer\",\"late\":1}") ==
+        "P0605 r:50: unknown or misplaced key '\"late\":1},'");
+  CHECK(rank_damage("\"arena_bytes\":640", "\"arena_bytes\":640 640") == "P0605 r:3: expected ',', found '640,'");
+  CHECK(rank_damage("\"arena_bytes\":640", "\"arena_bytes\":99999999999999999999") ==
+        "P0605 r:3: expected an integer, found '99999999999999999999,'");
+}
+
+TEST_CASE("damaged programs") {
+  CHECK(program_damage("\"x f32[4,4]\"", "\"z f32[4,4]\"") ==
+        "P0606 p:10: operand \"z f32[4,4]\": the program has no slot \"z\"");
+  CHECK(program_damage("\"x f32[4,4]\"", "\"x f32[4,5]\"") == "P0607 p:10: operand \"x f32[4,5]\" goes beyond the 64 bytes of \"x\"");
+  CHECK(program_damage("\"x f32[4,4]\"", "\"x f32[4611686018427387904,4]\"") ==
+        "P0607 p:10: operand \"x f32[4611686018427387904,4]\" goes beyond the 64 bytes of \"x\"");
+  CHECK(program_damage("\"x f32[4,4]\"", "\"x+2 f32[4]\"") ==
+        "P0607 p:10: operand \"x+2 f32[4]\": the offset is not a multiple of the element size");
+  CHECK(program_damage("workspace+64 f32", "workspace+252 f32") ==
+        "P0607 p:10: operand \"workspace+252 f32[4,4]\" goes beyond the 256 bytes of \"workspace\"");
+  CHECK(program_damage("\"x f32[4,4]\"", "\"x f16[4,4]\"") ==
+        "P0605 p:10: operand \"x f16[4,4]\" is not of the form \"name+offset dtype[shape]{strides}\"");
+  CHECK(program_damage("{1,4}", "{1}") ==
+        "P0605 p:10: operand \"weight f32[4,4]{1}\" is not of the form \"name+offset dtype[shape]{strides}\"");
+  CHECK(program_damage("{\"slot\":\"weight\"", "{\"slot\":\"x\"") == "P0606 p:6: two slots are called \"x\"");
+  CHECK(program_damage("{\"slot\":\"weight\"", "{\"slot\":\"workspace\"") == "P0606 p:6: a slot cannot be called \"workspace\"");
+  CHECK(program_damage("\"role\":\"input\"", "\"role\":\"guest\"") == "P0605 p:5: unknown slot role \"guest\"");
+  CHECK(program_damage("\"access\":\"read\"", "\"access\":\"r\"") ==
+        "P0605 p:5: unknown access \"r\"; read, write, read_write or none");
+  CHECK(program_damage("\"dim\":-1", "\"value\":-1") == "P0606 p:11: the attribute \"value\" stands twice");
+  CHECK(program_damage("\"calls\":[", "\"calls\":[\"\\uD800\",") != "ok");
+}
+
+TEST_CASE("damaged manifests") {
+  CHECK(manifest_damage("\"version\":1", "\"version\":2") ==
+        "P0608 m:2: plan format version 2 cannot be read; this program reads version 1: compile the plan again");
+  CHECK(manifest_damage("piper plan", "pipe plan") == "P0605 m:2: this is not the manifest of a plan bundle");
+  CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:7: reporting_rank is out of range");
+  CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") == "P0607 m:25: the manifest describes 2 ranks, world_size is 3");
+  CHECK(manifest_damage("ranks/rank-00000.json", "../secret") == "P0606 m:27: a bundle cannot hold the file \"../secret\"");
+  CHECK(manifest_damage("\"kind\":\"sgd\"", "\"kind\":\"lion\"") == "P0605 m:15: unknown optimizer \"lion\"");
+}
+
+// No prefix and no changed byte crashes a parser.
+TEST_CASE("any bytes are survived") {
+  const auto bundle = example::two_ranks();
+  const auto rank = print_rank_plan(bundle.ranks[0], bundle.provenance, bundle.programs);
+  const auto program = print_program(bundle.programs[1]);
+  const auto manifest = print_manifest(bundle.manifest);
+  for (size_t i = 0; i < rank.size(); ++i) {
+    const bool whole = parse_rank_plan(rank.substr(0, i), "r", bundle.provenance, bundle.programs).ok();
+    REQUIRE(whole == (i + 1 == rank.size()));  // the last byte is a line end
+    for (const char c : {'\0', '"', '9', '-', '{', '\xff'}) {
+      auto changed = rank;
+      changed[i] = c;
+      (void)parse_rank_plan(changed, "r", bundle.provenance, bundle.programs).ok();
+    }
+  }
+  for (size_t i = 0; i < program.size(); ++i)
+    for (const char c : {'\0', '"', '9', '-', '[', '\\'}) {
+      auto changed = program;
+      changed[i] = c;
+      (void)parse_program(changed, "p").ok();
+    }
+  for (size_t i = 0; i < manifest.size(); ++i) {
+    auto changed = manifest;
+    changed[i] = '"';
+    (void)parse_manifest(changed, "m").ok();
+  }
+}
+
+// Weights: permutations of the importer are undone, files linked where they are the same.
+TEST_CASE("weights") {
+  TempDir dir;
+  auto bundle = example::two_ranks();
+  const auto values = counted();
+  auto tensors = weights(values);
+  tensors[0].permutation = {1, 0};
+  REQUIRE(message(write_bundle(dir / "a", bundle, tensors, tensors, WeightMode::kCopy)) == "ok");
+  const auto file = SafetensorsFile::open(dir / "a/weights/model.safetensors");
+  REQUIRE(message(file.status()) == "ok");
+  const auto* tensor = file->find("layers.0.weight");
+  REQUIRE(tensor != nullptr);
+  float second = 0;
+  std::memcpy(&second, tensor->data + 4, 4);
+  CHECK(second == 4.0f);
+  CHECK(fs::exists(dir / "a/weights/constants.safetensors"));
+
+  tensors = weights(values);
+  tensors[0].file = dir / "a/weights/model.safetensors";
+  tensors[0].offset = static_cast<int64_t>(fs::file_size(tensors[0].file)) - 64;
+  REQUIRE(message(write_bundle(dir / "b", bundle, tensors, {}, WeightMode::kLink)) == "ok");
+  CHECK(fs::hard_link_count(dir / "b/weights/model.safetensors") == 2);
+  tensors[0].offset += 1;
+  CHECK(message(write_bundle(dir / "c", bundle, tensors, {}, WeightMode::kCopy)).substr(0, 5) == "P0610");
+  CHECK(!fs::exists(dir / "c"));
+  REQUIRE(message(write_bundle(dir / "d", bundle, {}, {}, WeightMode::kNone)) == "ok");
+  CHECK(!fs::exists(dir / "d/weights"));
+  CHECK(read_bundle(dir / "d").ok());
+}
+
+TEST_CASE("damaged safetensors") {
+  TempDir dir;
+  const auto open = [&](const std::string& header, size_t data) {
+    std::string text(8, '\0');
+    for (size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(header.size() >> (8 * i));
+    std::ofstream(dir / "x", std::ios::binary) << text << header << std::string(data, 'd');
+    auto shown = message(SafetensorsFile::open(dir / "x").status());
+    const std::string common = "P0620 " + dir / "x" + ": not a safetensors file, or damaged: ";
+    return shown.substr(0, common.size()) == common ? shown.substr(common.size()) : shown;
+  };
+  CHECK(open(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8) == "ok");
+  CHECK(open(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 7) == "tensor \"a\": data_offsets lie outside the file");
+  CHECK(open(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8) == "tensor \"a\": data_offsets hold 8 bytes, the shape needs 12");
+  CHECK(open(R"({"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]}})", 8) ==
+        "tensor \"a\": dtype F16 is not supported (F32, F64, BF16, I64, I32, BOOL are)");
+  CHECK(open(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,8]}})", 8) == "tensor \"a\": shape must hold numbers from 0 up");
+  CHECK(open(R"({"a":{"dtype":"F32","shape":[4611686018427387904,8],"data_offsets":[0,8]}})", 8) == "tensor \"a\": shape is too large");
+  CHECK(open(R"({"a":3})", 8) == "tensor \"a\": needs dtype, shape and data_offsets");
+  CHECK(open("[1", 8) == "the header is not a JSON object");
+  std::ofstream(dir / "x", std::ios::binary) << std::string(9, '\x7f');
+  CHECK(message(SafetensorsFile::open(dir / "x").status()).find("goes beyond the file") != std::string::npos);
+  std::ofstream(dir / "x", std::ios::binary) << "abc";
+  CHECK(message(SafetensorsFile::open(dir / "x").status()).find("shorter than its 8-byte header length") != std::string::npos);
+}
