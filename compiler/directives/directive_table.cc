@@ -1,0 +1,35 @@
+#include "compiler/directives/directive_table.h"
+
+#include "compiler/directives/order.h"
+#include "compiler/directives/place.h"
+#include "compiler/directives/recompute.h"
+#include "compiler/directives/replicate.h"
+#include "compiler/directives/shard.h"
+#include "compiler/directives/split.h"
+#include "compiler/directives/stream.h"
+#include "compiler/strategy/describe_specs.h"
+
+namespace piper::directives {
+
+std::span<const strategy::DirectiveSpec* const> all_specs() {
+  static const strategy::DirectiveSpec* const kSpecs[] = {
+#define PIPER_DIRECTIVE(name) &name##_spec(),
+#include "compiler/directives/directive_table.def"
+#undef PIPER_DIRECTIVE
+  };
+  return kSpecs;
+}
+
+const strategy::DirectiveSpec* find_spec(std::string_view name) {
+  for (const strategy::DirectiveSpec* spec : all_specs()) {
+    if (spec->name == name) return spec;
+  }
+  return nullptr;
+}
+
+std::string help_directive(std::string_view name) {
+  const strategy::DirectiveSpec* spec = find_spec(name);
+  return spec == nullptr ? "" : strategy::help_text(*spec);
+}
+
+}  // namespace piper::directives

@@ -1,0 +1,43 @@
+#include "compiler/directives/place.h"
+
+#include "compiler/strategy/directive_args.h"
+
+namespace piper::directives {
+
+using strategy::ArgKind;
+
+const strategy::DirectiveSpec& place_spec() {
+  static const strategy::DirectiveSpec spec = {
+      .name = "place",
+      .summary = "runs the matched chunks on a device group",
+      .doc =
+          "A position in `devices` is a replica index. Where a data edge crosses groups, send and receive "
+          "pairs are inserted, one message per tensor that a consumer really reads. Several devices need a "
+          "replicate or shard over exactly that list.\n\n"
+          "A filter may name microbatches: then the same region lives on several devices, each doing some "
+          "of the microbatches. If any chunk is placed, all must be; without any place, everything runs on "
+          "device 0.",
+      .args =
+          {
+              {"filter", ArgKind::kFilter, true, "",
+               "the chunks; may name microbatches, not passes", {}},
+              {"devices", ArgKind::kDevices, true, "",
+               "the group, in replica order", {}},
+              {"stream", ArgKind::kName, false, "pp",
+               "the stream of the messages to and from these chunks", {}},
+          },
+      .example = "{op: place, filter: {PP: 0}, devices: [0, 1], stream: pp}",
+      .filter_forbids = {"PASS"},
+  };
+  return spec;
+}
+
+Result<PlaceArgs> read_place(const strategy::Directive& directive) {
+  PlaceArgs args;
+  PIPER_ASSIGN(args.filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
+  PIPER_ASSIGN(args.devices, strategy::required_arg<strategy::Devices>(directive, "devices"));
+  args.stream = strategy::arg_or(directive, "stream", args.stream);
+  return args;
+}
+
+}  // namespace piper::directives

@@ -1,0 +1,23 @@
+// The `place` directive: which device group runs which chunks. Its spec and typed arguments;
+// communication where data cross groups is a later phase.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/strategy/directive_spec.h"
+#include "compiler/strategy/strategy.h"
+#include "schemas/base/status.h"
+
+namespace piper::directives {
+
+struct PlaceArgs {
+  strategy::Filter filter;
+  strategy::Devices devices;
+  std::string stream = "pp";
+};
+const strategy::DirectiveSpec& place_spec();
+// Unpacks a loaded directive; defaults filled in. Error P0206: a required argument is missing.
+Result<PlaceArgs> read_place(const strategy::Directive& directive);
+
+}  // namespace piper::directives

@@ -1,0 +1,63 @@
+#include "compiler/directives/replicate.h"
+
+#include "compiler/strategy/directive_args.h"
+
+namespace piper::directives {
+
+using strategy::ArgKind;
+
+const strategy::DirectiveSpec& replicate_spec() {
+  static const strategy::DirectiveSpec spec = {
+      .name = "replicate",
+      .summary = "keeps copies of the matched chunks on several devices and sums their gradients",
+      .doc =
+          "Gradients are summed over the replicas with the scale of the global mean, once per step after "
+          "the last microbatch. Buckets are whole parameters of one group in reverse model order; a larger "
+          "parameter is alone; a bucket communicates when its last gradient is ready.\n\n"
+          "Each level of sharding implies the one before: shard_optimizer updates a shard per replica, "
+          "shard_grads reduce-scatters after every microbatch, shard_params gathers parameters before use.",
+      .args =
+          {
+              {"filter", ArgKind::kFilter, true, "",
+               "the chunks, on all microbatches and passes", {}},
+              {"devices", ArgKind::kDevices, true, "",
+               "the group, in replica order; equal to that of place", {}},
+              {"reduce_stream", ArgKind::kName, false, "dp_reduce",
+               "the stream of gradient reductions", {}},
+              {"gather_stream", ArgKind::kName, false, "dp_gather",
+               "the stream of parameter gathers", {}},
+              {"bucket_size", ArgKind::kMebibytes, false, "25",
+               "upper size of one reduction; 0 = one bucket per parameter", {}},
+              {"shard_optimizer", ArgKind::kFlag, false, "false",
+               "each replica updates its shard of the parameters and gathers the rest", {}},
+              {"shard_grads", ArgKind::kFlag, false, "false",
+               "gradients are kept as shards and reduce-scattered after every microbatch", {}},
+              {"shard_params", ArgKind::kFlag, false, "false",
+               "parameters are kept as shards, gathered before use and freed after", {}},
+              {"residency", ArgKind::kChoice, false, "use",
+               "how long a gathered parameter stays: for one use, for a microbatch, for the step", {"use", "microbatch", "step"}},
+              {"prefetch", ArgKind::kCount, false, "1",
+               "buckets that are gathered ahead of their use", {}},
+          },
+      .example = "{op: replicate, filter: {PP: 0}, devices: [0, 1], bucket_size: 25}",
+      .filter_forbids = {"MB", "PASS"},
+  };
+  return spec;
+}
+
+Result<ReplicateArgs> read_replicate(const strategy::Directive& directive) {
+  ReplicateArgs args;
+  PIPER_ASSIGN(args.filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
+  PIPER_ASSIGN(args.devices, strategy::required_arg<strategy::Devices>(directive, "devices"));
+  args.reduce_stream = strategy::arg_or(directive, "reduce_stream", args.reduce_stream);
+  args.gather_stream = strategy::arg_or(directive, "gather_stream", args.gather_stream);
+  args.bucket_size = strategy::arg_or(directive, "bucket_size", args.bucket_size);
+  args.shard_optimizer = strategy::arg_or(directive, "shard_optimizer", args.shard_optimizer);
+  args.shard_grads = strategy::arg_or(directive, "shard_grads", args.shard_grads);
+  args.shard_params = strategy::arg_or(directive, "shard_params", args.shard_params);
+  args.residency = strategy::arg_or(directive, "residency", args.residency);
+  args.prefetch = strategy::arg_or(directive, "prefetch", args.prefetch);
+  return args;
+}
+
+}  // namespace piper::directives

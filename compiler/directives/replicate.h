@@ -1,0 +1,29 @@
+// The `replicate` directive: data parallelism over a device group. Its spec and typed arguments.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/strategy/directive_spec.h"
+#include "compiler/strategy/strategy.h"
+#include "schemas/base/status.h"
+
+namespace piper::directives {
+
+struct ReplicateArgs {
+  strategy::Filter filter;
+  strategy::Devices devices;
+  std::string reduce_stream = "dp_reduce";
+  std::string gather_stream = "dp_gather";
+  double bucket_size = 25;         // mebibytes
+  bool shard_optimizer = false;
+  bool shard_grads = false;
+  bool shard_params = false;
+  std::string residency = "use";
+  int64_t prefetch = 1;
+};
+const strategy::DirectiveSpec& replicate_spec();
+// Unpacks a loaded directive; defaults filled in. Error P0206: a required argument is missing.
+Result<ReplicateArgs> read_replicate(const strategy::Directive& directive);
+
+}  // namespace piper::directives

@@ -1,0 +1,224 @@
+#include "compiler/strategy/describe_specs.h"
+
+#include <nlohmann/json.hpp>
+
+#include "compiler/strategy/families.h"
+
+namespace piper::strategy {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json ref(const char* name) { return {{"$ref", std::string("#/$defs/") + name}}; }
+Json text(const char* type) { return {{"type", type}}; }
+Json whole(int64_t minimum) { return {{"type", "integer"}, {"minimum", minimum}}; }
+Json number(double minimum) { return {{"type", "number"}, {"minimum", minimum}}; }
+Json above_zero() { return {{"type", "number"}, {"exclusiveMinimum", 0}}; }
+Json list_of(Json item) { return {{"type", "array"}, {"items", std::move(item)}}; }
+Json choice(const std::vector<std::string_view>& words) { return {{"enum", words}}; }
+Json object(Json properties, std::vector<std::string> required = {}) {
+  Json result = {{"type", "object"}, {"additionalProperties", false}, {"properties", std::move(properties)}};
+  if (!required.empty()) result["required"] = required;
+  return result;
+}
+Json exactly_one(const std::vector<const char*>& keys) {
+  Json list = Json::array();
+  for (const char* key : keys) list.push_back({{"required", Json::array({key})}});
+  return list;
+}
+
+Json argument(const ArgSpec& arg) {
+  switch (arg.kind) {
+    case ArgKind::kFilter: return ref("filter");
+    case ArgKind::kFilterGroups:
+      return {{"type", "array"},
+              {"minItems", 2},
+              {"items", {{"type", "array"}, {"minItems", 1}, {"items", ref("filter")}}}};
+    case ArgKind::kDevices: return ref("devices");
+    case ArgKind::kDeviceGroups: return {{"oneOf", {ref("devices"), list_of(ref("devices"))}}};
+    case ArgKind::kName: return text("string");
+    case ArgKind::kChoice: return choice(arg.choices);
+    case ArgKind::kCount: return whole(1);
+    case ArgKind::kMebibytes: return number(0);
+    case ArgKind::kFlag: return text("boolean");
+    case ArgKind::kCapacity:
+      return object({{"factor", above_zero()}, {"overflow", choice({"drop", "error"})}}, {"factor"});
+  }
+  return {};
+}
+
+Json directive(const DirectiveSpec& spec) {
+  Json properties = {{"op", {{"const", spec.name}}}};
+  std::vector<std::string> required = {"op"};
+  for (const ArgSpec& arg : spec.args) {
+    Json entry = argument(arg);
+    entry["description"] = arg.doc;
+    properties[std::string(arg.name)] = std::move(entry);
+    if (arg.required) required.emplace_back(arg.name);
+  }
+  Json result = object(std::move(properties), required);
+  result["description"] = spec.summary;
+  return result;
+}
+
+Json model() {
+  Json inputs = {{"type", "object"}, {"additionalProperties", choice({"tokens", "next_tokens"})}};
+  Json entropy = object({{"logits", text("string")}, {"labels", text("string")}, {"ignore_index", text("integer")}},
+                        {"logits", "labels"});
+  Json mse = object({{"prediction", text("string")}, {"target", text("string")}}, {"prediction", "target"});
+  Json loss = {{"oneOf", {text("string"), object({{"cross_entropy", entropy}}, {"cross_entropy"}),
+                          object({{"mse", mse}}, {"mse"})}}};
+  return object({{"batch", whole(1)},
+                 {"dims", {{"type", "object"}, {"additionalProperties", whole(1)}}},
+                 {"loss", loss},
+                 {"inputs", inputs},
+                 {"freeze", ref("globs")}});
+}
+
+Json annotation() {
+  Json entry = object({{"tag", text("string")},
+                       {"starts", ref("globs")},
+                       {"stages", whole(1)},
+                       {"balance", choice({"flops"})},
+                       {"modules", ref("globs")}},
+                      {"tag"});
+  entry["oneOf"] = exactly_one({"starts", "stages", "modules"});
+  return entry;
+}
+
+Json schedule() {
+  Json rank_group = {{"oneOf", {whole(0), ref("devices")}}};
+  Json entry = object({{"family", choice(family_names())},
+                       {"csv", text("string")},
+                       {"microbatches", whole(1)},
+                       {"stages", text("string")},
+                       {"ranks", list_of(rank_group)},
+                       {"virtual", whole(1)}});
+  entry["oneOf"] = exactly_one({"family", "csv"});
+  return entry;
+}
+
+Json optimizer() {
+  Json beta = {{"type", "number"}, {"minimum", 0}, {"exclusiveMaximum", 1}};
+  Json adam = object({{"lr", number(0)},
+                      {"betas", {{"type", "array"}, {"items", beta}, {"minItems", 2}, {"maxItems", 2}}},
+                      {"eps", number(0)},
+                      {"weight_decay", number(0)},
+                      {"no_decay", ref("globs")}},
+                     {"lr"});
+  Json sgd = object({{"lr", number(0)},
+                     {"momentum", number(0)},
+                     {"nesterov", text("boolean")},
+                     {"weight_decay", number(0)},
+                     {"no_decay", ref("globs")}},
+                    {"lr"});
+  Json entry = object({{"adamw", adam}, {"adam", adam}, {"sgd", sgd}});
+  entry["oneOf"] = exactly_one({"adamw", "adam", "sgd"});
+  return entry;
+}
+
+Json lr_schedule() {
+  Json curve = object({{"until", whole(1)}, {"to", number(0)}}, {"until"});
+  return object({{"warmup", whole(0)}, {"cosine", curve}, {"linear", curve}, {"constant", number(0)}});
+}
+
+Json definitions(std::span<const DirectiveSpec* const> specs) {
+  Json index = {{"oneOf", {whole(0), {{"type", "string"}, {"pattern", "^[0-9]+\\.\\.[0-9]+$"}}}}};
+  Json value = {{"oneOf",
+                 {ref("index"), {{"const", "*"}}, {{"type", "array"}, {"minItems", 1}, {"items", ref("index")}}}}};
+  Json all = Json::array();
+  for (const DirectiveSpec* spec : specs) all.push_back(ref(std::string(spec->name).c_str()));
+  Json defs = {
+      {"index", index},
+      {"filter",
+       {{"type", "object"},
+        {"properties", {{"PASS", choice({"F", "B", "BI", "BW"})}}},
+        {"additionalProperties", value}}},
+      {"devices", {{"type", "array"}, {"minItems", 1}, {"uniqueItems", true}, {"items", whole(0)}}},
+      {"globs", list_of({{"type", "string"}, {"minLength", 1}})},
+  };
+  for (const DirectiveSpec* spec : specs) defs[std::string(spec->name)] = directive(*spec);
+  defs["directives"] = list_of({{"oneOf", all}});
+  return defs;
+}
+
+}  // namespace
+
+std::string_view kind_name(ArgKind kind) {
+  switch (kind) {
+    case ArgKind::kFilter: return "filter";
+    case ArgKind::kFilterGroups: return "list of groups of filters";
+    case ArgKind::kDevices: return "list of ranks";
+    case ArgKind::kDeviceGroups: return "list of ranks, or list of such lists";
+    case ArgKind::kName: return "name";
+    case ArgKind::kChoice: return "one of";
+    case ArgKind::kCount: return "whole number";
+    case ArgKind::kMebibytes: return "megabytes (2^20 bytes)";
+    case ArgKind::kFlag: return "true or false";
+    case ArgKind::kCapacity: return "{factor: number, overflow: drop | error}";
+  }
+  return "";
+}
+
+std::string help_text(const DirectiveSpec& spec) {
+  std::string out = std::string(spec.name) + ": " + std::string(spec.summary) + "\n\n" + std::string(spec.doc) + "\n\n";
+  for (const ArgSpec& arg : spec.args) {
+    out += "  " + std::string(arg.name) + " (" + std::string(kind_name(arg.kind));
+    for (size_t i = 0; i < arg.choices.size(); ++i) out += (i > 0 ? ", " : " ") + std::string(arg.choices[i]);
+    if (arg.required) {
+      out += "; required";
+    } else if (!arg.default_text.empty()) {
+      out += "; default " + std::string(arg.default_text);
+    }
+    out += ")\n      " + std::string(arg.doc) + "\n";
+  }
+  return out + "\nexample: " + std::string(spec.example) + "\n";
+}
+
+std::string reference_page(std::span<const DirectiveSpec* const> specs) {
+  std::string out = "# Directives\n\nGenerated from the specs in compiler/directives; `piperc --help-directive NAME` prints the same.\n";
+  for (const DirectiveSpec* spec : specs) {
+    out += "\n## " + std::string(spec->name) + "\n\n" + std::string(spec->summary) + "\n\n" + std::string(spec->doc) +
+           "\n\n| field | value | default | meaning |\n|---|---|---|---|\n";
+    for (const ArgSpec& arg : spec->args) {
+      std::string value(kind_name(arg.kind));
+      for (size_t i = 0; i < arg.choices.size(); ++i) value += (i > 0 ? ", `" : " `") + std::string(arg.choices[i]) + "`";
+      for (size_t bar = value.find(" | "); bar != std::string::npos; bar = value.find(" | ", bar + 4)) {
+        value.replace(bar, 3, " \\| ");
+      }
+      out += "| `" + std::string(arg.name) + "` | " + value + " | " +
+             (arg.required ? std::string("required") : std::string(arg.default_text)) + " | " + std::string(arg.doc) +
+             " |\n";
+    }
+    out += "\n    - " + std::string(spec->example) + "\n";
+  }
+  return out;
+}
+
+std::string json_schema(std::span<const DirectiveSpec* const> specs) {
+  Json streams = {{"type", "object"},
+                  {"additionalProperties",
+                   object({{"priority", choice({"high", "normal", "low"})}, {"max_ctas", whole(1)}})}};
+  Json run = object({{"data", text("string")},
+                     {"steps", whole(1)},
+                     {"seed", whole(0)},
+                     {"sampling", choice({"sequential", "shuffled"})}});
+  Json program = object({{"piper", {{"const", 1}}},
+                         {"model", model()},
+                         {"annotate", list_of(annotation())},
+                         {"directives", ref("directives")},
+                         {"schedule", schedule()},
+                         {"streams", streams},
+                         {"per_microbatch", ref("globs")},
+                         {"optimizer", optimizer()},
+                         {"lr_schedule", lr_schedule()},
+                         {"clip_grad_norm", above_zero()},
+                         {"run", run}});
+  Json root = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+               {"title", "piper strategy"},
+               {"oneOf", {program, ref("directives")}},
+               {"$defs", definitions(specs)}};
+  return root.dump(1) + "\n";
+}
+
+}  // namespace piper::strategy

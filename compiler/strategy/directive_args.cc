@@ -1,0 +1,69 @@
+#include "compiler/strategy/directive_args.h"
+
+#include <fmt/format.h>
+
+#include "compiler/strategy/filter.h"
+
+namespace piper::strategy {
+namespace {
+
+std::string print_arg(const ArgValue& value) {
+  struct Printer {
+    std::string operator()(std::monostate) const { return "null"; }
+    std::string operator()(const Filter& filter) const { return to_string(filter); }
+    std::string operator()(const FilterGroups& groups) const {
+      std::string text = "[";
+      for (size_t g = 0; g < groups.size(); ++g) {
+        text += g > 0 ? ", [" : "[";
+        for (size_t i = 0; i < groups[g].size(); ++i) text += (i > 0 ? ", " : "") + to_string(groups[g][i]);
+        text += "]";
+      }
+      return text + "]";
+    }
+    std::string operator()(const Devices& devices) const { return to_string(devices); }
+    std::string operator()(const std::vector<Devices>& groups) const {
+      if (groups.size() == 1) return to_string(groups[0]);
+      std::string text = "[";
+      for (size_t g = 0; g < groups.size(); ++g) text += (g > 0 ? ", " : "") + to_string(groups[g]);
+      return text + "]";
+    }
+    std::string operator()(const std::string& text) const { return text; }
+    std::string operator()(int64_t number) const { return fmt::format("{}", number); }
+    std::string operator()(double number) const { return fmt::format("{}", number); }
+    std::string operator()(bool flag) const { return flag ? "true" : "false"; }
+    std::string operator()(const Capacity& capacity) const {
+      return fmt::format("{{factor: {}, overflow: {}}}", capacity.factor, capacity.overflow);
+    }
+  };
+  return std::visit(Printer{}, value);
+}
+
+}  // namespace
+
+size_t arg_index(const DirectiveSpec& spec, std::string_view name) {
+  size_t index = 0;
+  while (index < spec.args.size() && spec.args[index].name != name) ++index;
+  PIPER_CHECK(index < spec.args.size(), "directive '", spec.name, "' has no argument '", name, "'");
+  return index;
+}
+
+Span arg_span(const Directive& directive, std::string_view name) {
+  return directive.arg_spans[arg_index(*directive.spec, name)];
+}
+
+std::string to_string(const Devices& devices) {
+  std::string text = "[";
+  for (size_t i = 0; i < devices.ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(devices.ranks[i]);
+  return text + "]";
+}
+
+std::string to_string(const Directive& directive) {
+  std::string text = "{op: " + std::string(directive.spec->name);
+  for (size_t i = 0; i < directive.args.size(); ++i) {
+    if (std::holds_alternative<std::monostate>(directive.args[i])) continue;
+    text += ", " + std::string(directive.spec->args[i].name) + ": " + print_arg(directive.args[i]);
+  }
+  return text + "}";
+}
+
+}  // namespace piper::strategy

@@ -1,0 +1,123 @@
+// The sections about training: `optimizer`, `lr_schedule`, `run`. Defaults are PyTorch's.
+#include <limits>
+
+#include "compiler/strategy/load_sections.h"
+
+namespace piper::strategy {
+namespace {
+
+constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
+
+struct Bounds {
+  double min = 0;
+  double below = std::numeric_limits<double>::infinity();  // exclusive
+};
+
+void read_bounded(ReadContext& context, const Value* value, const std::string& what, Bounds bounds, double& out) {
+  if (value == nullptr) return;
+  const auto number = read_number(context, *value, what);
+  if (!number) return;
+  if (*number < bounds.min || *number >= bounds.below) {
+    auto error = context.diags.error("P0207", value->span);
+    error << what << " must be at least " << bounds.min;
+    if (bounds.below < std::numeric_limits<double>::infinity()) error << " and less than " << bounds.below;
+    error << ", not " << *number;
+    return;
+  }
+  out = *number;
+}
+
+void read_betas(ReadContext& context, const Value& value, plan::Optimizer& out) {
+  if (value.kind != Value::Kind::kList || value.items.size() != 2) {
+    context.diags.error("P0202", value.span).help("for example [0.9, 0.95]") << "'betas' must be a list of two numbers";
+    return;
+  }
+  read_bounded(context, &value.items[0], "the first of 'betas'", {0, 1}, out.beta1);
+  read_bounded(context, &value.items[1], "the second of 'betas'", {0, 1}, out.beta2);
+}
+
+}  // namespace
+
+void load_optimizer(ReadContext& context, const Value& value, Strategy& out) {
+  MapReader reader(context, value, "'optimizer'");
+  if (!reader.ok()) return;
+  if (reader.alternatives({"adamw", "adam", "sgd"}) == 0) {
+    context.diags.error("P0206", value.span).help("for example {adamw: {lr: 3.0e-4}}")
+        << "'optimizer' needs 'adamw', 'adam' or 'sgd'";
+  }
+  OptimizerConfig config;
+  config.span = value.span;
+  for (const char* kind : {"adamw", "adam", "sgd"}) {
+    const Value* fields = reader.get(kind);
+    if (fields == nullptr) continue;
+    const bool is_sgd = kind == std::string_view("sgd");
+    config.values.kind = kind;
+    config.weight_decay = kind == std::string_view("adamw") ? 0.01 : 0;
+    MapReader inner(context, *fields, "'" + std::string(kind) + "'");
+    read_bounded(context, inner.require("lr"), "'lr'", {}, config.values.lr);
+    read_bounded(context, inner.get("weight_decay"), "'weight_decay'", {}, config.weight_decay);
+    if (const Value* globs = inner.get("no_decay")) config.no_decay = read_strings(context, *globs, "'no_decay'");
+    if (is_sgd) {
+      read_bounded(context, inner.get("momentum"), "'momentum'", {}, config.values.momentum);
+      if (const Value* nesterov = inner.get("nesterov")) {
+        config.values.nesterov = read_bool(context, *nesterov, "'nesterov'").value_or(false);
+        if (config.values.nesterov && config.values.momentum == 0) {
+          context.diags.error("P0207", nesterov->span) << "'nesterov' needs a 'momentum' greater than 0";
+        }
+      }
+    } else {
+      if (const Value* betas = inner.get("betas")) read_betas(context, *betas, config.values);
+      read_bounded(context, inner.get("eps"), "'eps'", {}, config.values.eps);
+    }
+    inner.finish();
+  }
+  reader.finish();
+  out.optimizer = std::move(config);
+}
+
+void load_lr_schedule(ReadContext& context, const Value& value, Strategy& out) {
+  MapReader reader(context, value, "'lr_schedule'");
+  if (!reader.ok()) return;
+  plan::LrSchedule& schedule = out.lr_schedule;
+  if (const Value* warmup = reader.get("warmup")) {
+    schedule.warmup = read_int(context, *warmup, "'warmup'", 0, kMaxInt).value_or(0);
+  }
+  reader.alternatives({"cosine", "linear", "constant"});
+  for (const char* kind : {"cosine", "linear"}) {
+    const Value* fields = reader.get(kind);
+    if (fields == nullptr) continue;
+    schedule.kind = kind;
+    MapReader inner(context, *fields, "'" + std::string(kind) + "'");
+    if (const Value* until = inner.require("until")) {
+      schedule.until = read_int(context, *until, "'until'", 1, kMaxInt).value_or(schedule.warmup + 1);
+      if (schedule.until <= schedule.warmup) {
+        context.diags.error("P0207", until->span)
+            << "'until' (" << schedule.until << ") must be after 'warmup' (" << schedule.warmup << ")";
+      }
+    }
+    read_bounded(context, inner.get("to"), "'to'", {}, schedule.to);
+    inner.finish();
+  }
+  if (const Value* constant = reader.get("constant")) {
+    schedule.kind = "constant";
+    read_bounded(context, constant, "'constant'", {}, schedule.constant);
+  }
+  reader.finish();
+}
+
+void load_run(ReadContext& context, const Value& value, Strategy& out) {
+  MapReader reader(context, value, "'run'");
+  if (const Value* data = reader.get("data")) out.run.data = read_string(context, *data, "'data'").value_or("");
+  if (const Value* steps = reader.get("steps")) {
+    out.run.steps = read_int(context, *steps, "'steps'", 1, kMaxInt).value_or(0);
+  }
+  if (const Value* seed = reader.get("seed")) {
+    out.run.seed = static_cast<uint64_t>(read_int(context, *seed, "'seed'", 0, kMaxInt).value_or(0));
+  }
+  if (const Value* sampling = reader.get("sampling")) {
+    out.run.sampling = read_choice(context, *sampling, "'sampling'", {"sequential", "shuffled"}).value_or("");
+  }
+  reader.finish();
+}
+
+}  // namespace piper::strategy
