@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compiler/autodiff/autodiff.h"
+#include "compiler/autodiff/find_splits.h"
 
 namespace piper::autodiff {
 
@@ -28,13 +29,18 @@ class ReverseWalk {
     find_needs();
     if (Status status = check_loss(); !status.ok()) return status;
     find_first_reads();
+    splits_ = find_splits(graph_);
     sums_.resize(num_values_);
     map_.gradient.resize(num_values_);
     seed();
     for (size_t index = num_ops_; index-- > 0;) {
       const Op op = graph_.op(OpId(index));  // a copy: appending ops moves the graph's list
       if (op.phase != ir::Phase::kForward) continue;
-      if (Status status = visit(op); !status.ok()) return status;
+      if (is_part(op)) {
+        join_parts(OpId(index), op);
+      } else if (Status status = visit(op); !status.ok()) {
+        return status;
+      }
       if (Status status = accumulate_after(OpId(index), op); !status.ok()) return status;
     }
     return std::move(map_);
@@ -137,6 +143,32 @@ class ReverseWalk {
     return {};
   }
 
+  bool is_part(const Op& op) const {
+    return op.kind == OpKind::kSlice && needs(op.operands[0]) && !splits_[op.operands[0].index].parts.empty();
+  }
+
+  // Parts of a split are handled together at the first of them, where the gradients of all are known.
+  void join_parts(OpId id, const Op& op) {
+    const Split& split = splits_[op.operands[0].index];
+    const auto part_of = [&](OpId part) { return graph_.op(part).results[0]; };
+    if (id != split.first) return;
+    if (std::all_of(split.parts.begin(), split.parts.end(),
+                    [&](OpId part) { return sums_[part_of(part).index].empty(); }))
+      return;
+    GraphBuilder builder = builder_for(op);
+    std::vector<ValueId> pieces;
+    for (OpId part : split.parts) {
+      ValueId piece = total(builder, part_of(part));
+      if (!piece.valid()) {
+        const ir::TensorType type = graph_.type(part_of(part));
+        piece = builder.add1(OpKind::kFill, {}, ir::FillAttrs{type.shape, 0.0, type.dtype});
+      }
+      pieces.push_back(piece);
+    }
+    contribute(builder, op.operands[0], op.chunk, builder.add1(OpKind::kCat, pieces, ir::DimAttrs{split.dim}));
+    PIPER_CHECK(builder.status().ok(), "the gradients of a split do not fit");
+  }
+
   Status not_differentiable(const Op& op, const std::string& why) {
     return diags_.error("P0420") << "operator " << graph_.provenance().describe(op.prov) << " (" << op_name(op.kind)
                                  << ") " << why << ", and a trained parameter needs its gradient";
@@ -181,6 +213,7 @@ class ReverseWalk {
   const size_t num_values_, num_ops_;           // of the forward graph
   std::vector<bool> needs_;                     // [value]
   std::vector<std::vector<ValueId>> first_reads_;  // [op]
+  std::vector<Split> splits_;                   // [value]
   std::vector<std::vector<ChunkSum>> sums_;     // [value]
   BackwardMap map_;
 };

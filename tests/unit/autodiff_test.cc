@@ -169,6 +169,25 @@ TEST_CASE("uses of a parameter in one chunk share an accumulator") {
         "accumulate_grad(add) w\n");
 }
 
+// The parts of a split are joined by one cat; what nothing reads is zero.
+TEST_CASE("the gradient of a split is a cat") {
+  Model m;
+  const ValueId w = m.parameter("w", {2, 6});
+  const ValueId x = m.b.add1(OpKind::kExp, {w}, ir::NoAttrs{}, "x");
+  const ValueId last = m.b.add1(OpKind::kTanh, {m.b.slice(x, 1, 4, 6)}, ir::NoAttrs{}, "last");
+  (void)m.b.slice(x, 1, 2, 4);  // no use
+  const ValueId first = m.b.add1(OpKind::kSigmoid, {m.b.slice(x, 1, 0, 2)}, ir::NoAttrs{}, "first");
+  CHECK(m.differentiated(m.total(m.b.add1(OpKind::kAdd, {last, first}))) ==
+        "reshape(scalar)\n"
+        "expand(reshape)\n"
+        "sigmoid_backward(expand, first)\n"
+        "tanh_backward(expand, last)\n"
+        "fill()\n"
+        "cat(sigmoid_backward, fill, tanh_backward)\n"
+        "mul(cat, x)\n"
+        "accumulate_grad(mul) w\n");
+}
+
 // The backward carries the forward op's scope and a provenance derived from its.
 TEST_CASE("backward ops know their origin") {
   Model m;

@@ -1,0 +1,357 @@
+#include "tests/numeric/torch_reference.h"
+
+#include <cstring>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/erf.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/gather.h>
+#include <ATen/ops/ge.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/group_norm.h>
+#include <ATen/ops/gt.h>
+#include <ATen/ops/index_add.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/le.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/log_sigmoid.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_not.h>
+#include <ATen/ops/logical_or.h>
+#include <ATen/ops/lt.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/max.h>
+#include <ATen/ops/max_pool2d_with_indices.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/ne.h>
+#include <ATen/ops/neg.h>
+#include <ATen/ops/nll_loss_nd.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/reciprocal.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/rms_norm.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/scatter.h>
+#include <ATen/ops/scatter_add.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sign.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+
+namespace piper::numeric {
+
+namespace {
+
+using ir::OpKind;
+constexpr int64_t kSumReduction = 2;  // at::Reduction::Sum
+
+at::ScalarType scalar_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return at::kFloat;
+    case DType::kF64: return at::kDouble;
+    case DType::kBF16: return at::kBFloat16;
+    case DType::kI64: return at::kLong;
+    case DType::kI32: return at::kInt;
+    case DType::kBool: return at::kBool;
+  }
+  return at::kFloat;
+}
+
+at::Tensor to_torch(const Tensor& tensor) {
+  at::Tensor result = at::empty(tensor.type.shape, at::TensorOptions(scalar_type(tensor.type.dtype)));
+  if (!tensor.bytes.empty()) std::memcpy(result.data_ptr(), tensor.bytes.data(), tensor.bytes.size());
+  return result;
+}
+
+Tensor from_torch(const at::Tensor& tensor, const ir::TensorType& type) {
+  const at::Tensor dense = tensor.detach().contiguous();
+  PIPER_CHECK(dense.sizes() == at::IntArrayRef(type.shape), "LibTorch gives another shape than ", to_string(type));
+  Tensor result{type, std::vector<std::byte>(static_cast<size_t>(type.bytes()))};
+  if (!result.bytes.empty()) std::memcpy(result.bytes.data(), dense.data_ptr(), result.bytes.size());
+  return result;
+}
+
+// One op on ATen tensors.
+class Call {
+ public:
+  Call(const ir::Op& op, std::vector<at::Tensor> operands) : op_(op), x_(std::move(operands)) {}
+
+  std::vector<at::Tensor> run() {
+    if (auto result = view(); result.defined()) return {result};
+    if (auto result = unary(); result.defined()) return {result};
+    if (auto result = binary(); result.defined()) return {result};
+    if (auto result = reduce(); !result.empty()) return result;
+    if (auto result = index(); result.defined()) return {result};
+    return layer();
+  }
+
+ private:
+  template <class T>
+  const T& as() const {
+    return std::get<T>(op_.attrs);
+  }
+  at::Tensor optional(size_t i) const { return i < x_.size() ? x_[i] : at::Tensor(); }
+  std::optional<at::Tensor> maybe(size_t i) const {
+    return optional(i).defined() ? std::optional<at::Tensor>(x_[i]) : std::nullopt;
+  }
+
+  at::Tensor view() const {
+    switch (op_.kind) {
+      case OpKind::kReshape: return x_[0].reshape(as<ir::ReshapeAttrs>().shape);
+      case OpKind::kPermute: return x_[0].permute(as<ir::PermuteAttrs>().dims);
+      case OpKind::kExpand: return x_[0].expand(as<ir::ExpandAttrs>().shape);
+      case OpKind::kSlice: {
+        const auto& a = as<ir::SliceAttrs>();
+        return x_[0].slice(a.dim, a.start, a.end, a.step);
+      }
+      case OpKind::kDetach: return x_[0].detach();
+      case OpKind::kStepSum: return x_[0];
+      case OpKind::kCast: return x_[0].to(scalar_type(as<ir::CastAttrs>().to));
+      default: return {};
+    }
+  }
+
+  at::Tensor unary() const {
+    const at::Tensor& x = x_.empty() ? at::Tensor() : x_[0];
+    switch (op_.kind) {
+      case OpKind::kNeg: return at::neg(x);
+      case OpKind::kAbs: return at::abs(x);
+      case OpKind::kSign: return at::sign(x);
+      case OpKind::kExp: return at::exp(x);
+      case OpKind::kLog: return at::log(x);
+      case OpKind::kSqrt: return at::sqrt(x);
+      case OpKind::kRsqrt: return at::rsqrt(x);
+      case OpKind::kReciprocal: return at::reciprocal(x);
+      case OpKind::kSin: return at::sin(x);
+      case OpKind::kCos: return at::cos(x);
+      case OpKind::kErf: return at::erf(x);
+      case OpKind::kTanh: return at::tanh(x);
+      case OpKind::kSigmoid: return at::sigmoid(x);
+      case OpKind::kLogSigmoid: return at::log_sigmoid(x);
+      case OpKind::kSoftplus: return at::softplus(x, 1, 20);
+      case OpKind::kRelu: return at::relu(x);
+      case OpKind::kLeakyRelu: return at::leaky_relu(x, as<ir::SlopeAttrs>().slope);
+      case OpKind::kGelu: return at::gelu(x, as<ir::GeluAttrs>().approximate);
+      case OpKind::kSilu: return at::silu(x);
+      case OpKind::kPowScalar: return at::pow(x, as<ir::ExponentAttrs>().exponent);
+      case OpKind::kClamp: return at::clamp(x, as<ir::ClampAttrs>().min, as<ir::ClampAttrs>().max);
+      case OpKind::kLogicalNot: return at::logical_not(x);
+      case OpKind::kIsNan: return at::isnan(x);
+      default: return {};
+    }
+  }
+
+  at::Tensor binary() const {
+    switch (op_.kind) {
+      case OpKind::kAdd: return at::add(x_[0], x_[1]);
+      case OpKind::kSub: return at::sub(x_[0], x_[1]);
+      case OpKind::kMul: return at::mul(x_[0], x_[1]);
+      case OpKind::kDiv:
+        return x_[0].is_floating_point() ? at::div(x_[0], x_[1]) : at::div(x_[0], x_[1], "floor");
+      case OpKind::kMaximum: return at::maximum(x_[0], x_[1]);
+      case OpKind::kMinimum: return at::minimum(x_[0], x_[1]);
+      case OpKind::kEq: return at::eq(x_[0], x_[1]);
+      case OpKind::kNe: return at::ne(x_[0], x_[1]);
+      case OpKind::kLt: return at::lt(x_[0], x_[1]);
+      case OpKind::kLe: return at::le(x_[0], x_[1]);
+      case OpKind::kGt: return at::gt(x_[0], x_[1]);
+      case OpKind::kGe: return at::ge(x_[0], x_[1]);
+      case OpKind::kLogicalAnd: return at::logical_and(x_[0], x_[1]);
+      case OpKind::kLogicalOr: return at::logical_or(x_[0], x_[1]);
+      case OpKind::kWhere: return at::where(x_[0], x_[1], x_[2]);
+      case OpKind::kMatmul: return at::matmul(x_[0], x_[1]);
+      default: return {};
+    }
+  }
+
+  std::vector<at::Tensor> reduce() const {
+    switch (op_.kind) {
+      case OpKind::kSum:
+      case OpKind::kMean:
+      case OpKind::kAmax: {
+        const auto& a = as<ir::ReduceAttrs>();
+        if (a.dims.empty()) return {x_[0]};
+        if (op_.kind == OpKind::kSum) return {at::sum(x_[0], a.dims, a.keepdim)};
+        if (op_.kind == OpKind::kMean) return {at::mean(x_[0], a.dims, a.keepdim)};
+        return {at::amax(x_[0], a.dims, a.keepdim)};
+      }
+      case OpKind::kMaxDim: {
+        const auto both = at::max(x_[0], as<ir::TopkAttrs>().dim, true);
+        return {std::get<0>(both), std::get<1>(both)};
+      }
+      case OpKind::kTopk: {
+        const auto both = at::topk(x_[0], as<ir::TopkAttrs>().k, as<ir::TopkAttrs>().dim);
+        return {std::get<0>(both), std::get<1>(both)};
+      }
+      case OpKind::kCumsum: return {at::cumsum(x_[0], as<ir::DimAttrs>().dim)};
+      case OpKind::kSoftmax: return {at::softmax(x_[0], as<ir::DimAttrs>().dim)};
+      case OpKind::kLogSoftmax: return {at::log_softmax(x_[0], as<ir::DimAttrs>().dim)};
+      default: return {};
+    }
+  }
+
+  at::Tensor index() const {
+    switch (op_.kind) {
+      case OpKind::kEmbedding: {
+        const auto& a = as<ir::EmbeddingAttrs>();
+        return at::embedding(x_[0], x_[1], a.padding_idx, a.scale_grad_by_freq);
+      }
+      case OpKind::kGather: return at::gather(x_[0], as<ir::DimAttrs>().dim, x_[1]);
+      case OpKind::kScatter: return at::scatter(x_[0], as<ir::DimAttrs>().dim, x_[1], x_[2]);
+      case OpKind::kScatterAdd: return at::scatter_add(x_[0], as<ir::DimAttrs>().dim, x_[1], x_[2]);
+      case OpKind::kIndexSelect: return at::index_select(x_[0], as<ir::DimAttrs>().dim, x_[1]);
+      case OpKind::kIndexAdd: return at::index_add(x_[0], as<ir::DimAttrs>().dim, x_[1], x_[2]);
+      case OpKind::kCat: return at::cat(x_, as<ir::DimAttrs>().dim);
+      case OpKind::kPad: {
+        const auto& a = as<ir::PadAttrs>();
+        std::vector<int64_t> widths;  // last axis first
+        for (size_t i = a.low.size(); i-- > 0;) {
+          widths.push_back(a.low[i]);
+          widths.push_back(a.high[i]);
+        }
+        return at::constant_pad_nd(x_[0], widths, a.value);
+      }
+      case OpKind::kFill: {
+        const auto& a = as<ir::FillAttrs>();
+        return at::full(a.shape, a.value, at::TensorOptions(scalar_type(a.to)));
+      }
+      default: return {};
+    }
+  }
+
+  std::vector<at::Tensor> layer() const {
+    switch (op_.kind) {
+      case OpKind::kLinear: return {at::linear(x_[0], x_[1], maybe(2))};
+      case OpKind::kConvolution: {
+        const auto& a = as<ir::ConvolutionAttrs>();
+        const std::vector<int64_t> none(a.stride.size(), 0);
+        return {at::convolution(x_[0], x_[1], maybe(2), a.stride, a.padding, a.dilation, false, none, a.groups)};
+      }
+      case OpKind::kLayerNorm: {
+        const auto& a = as<ir::LayerNormAttrs>();
+        return {at::layer_norm(x_[0], x_[0].sizes().slice(x_[0].dim() - a.axes), maybe(1), maybe(2), a.eps)};
+      }
+      case OpKind::kRmsNorm: {
+        const auto& a = as<ir::LayerNormAttrs>();
+        return {at::rms_norm(x_[0], x_[0].sizes().slice(x_[0].dim() - a.axes), maybe(1), a.eps)};
+      }
+      case OpKind::kGroupNorm: {
+        const auto& a = as<ir::GroupNormAttrs>();
+        return {at::group_norm(x_[0], a.groups, maybe(1), maybe(2), a.eps)};
+      }
+      case OpKind::kBatchNorm: {
+        const auto& a = as<ir::BatchNormAttrs>();
+        return {at::batch_norm(x_[0], maybe(1), maybe(2), {}, {}, true, a.momentum, a.eps, false)};
+      }
+      case OpKind::kMaxPool2d: {
+        const auto& a = as<ir::PoolAttrs>();
+        const auto both =
+            at::max_pool2d_with_indices(x_[0], a.kernel, a.stride, a.padding, a.dilation, a.ceil_mode);
+        return {std::get<0>(both), std::get<1>(both)};
+      }
+      case OpKind::kAvgPool2d: {
+        const auto& a = as<ir::PoolAttrs>();
+        return {at::avg_pool2d(x_[0], a.kernel, a.stride, a.padding, a.ceil_mode, true, std::nullopt)};
+      }
+      case OpKind::kSdpa: {
+        const auto& a = as<ir::SdpaAttrs>();
+        const bool grouped = x_[0].size(1) != x_[1].size(1);
+        return {at::scaled_dot_product_attention(x_[0], x_[1], x_[2], maybe(3), 0.0, a.is_causal, a.scale, grouped)};
+      }
+      case OpKind::kCrossEntropySum: {
+        const auto& a = as<ir::CrossEntropyAttrs>();
+        return {at::cross_entropy_loss(x_[0], x_[1], maybe(2), kSumReduction, a.ignore_index, a.label_smoothing)};
+      }
+      case OpKind::kNllSum: {
+        const auto& a = as<ir::CrossEntropyAttrs>();
+        return {at::nll_loss_nd(x_[0], x_[1], maybe(2), kSumReduction, a.ignore_index)};
+      }
+      case OpKind::kCrossEntropyCount: {
+        const auto& a = as<ir::CrossEntropyAttrs>();
+        const at::Tensor counts = at::ne(x_[0], a.ignore_index);
+        if (!optional(1).defined()) return {at::sum(counts).to(at::kFloat)};
+        const at::Tensor classes = at::where(counts, x_[0], at::zeros_like(x_[0])).reshape({-1});
+        const at::Tensor weights = at::index_select(x_[1], 0, classes).reshape(x_[0].sizes());
+        return {at::sum(at::mul(weights, counts)).to(at::kFloat)};
+      }
+      default: break;
+    }
+    PIPER_CHECK(false, "no LibTorch reference of ", op_name(op_.kind));
+    return {};
+  }
+
+  const ir::Op& op_;
+  std::vector<at::Tensor> x_;
+};
+
+}  // namespace
+
+TorchResult torch_gradients(const ir::Graph& graph, size_t num_ops, Interpreter& values) {
+  const c10::AutoGradMode autograd(true);
+  std::vector<at::Tensor> tensors(graph.num_values());
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (graph.value(ir::ValueId(i)).kind != ir::ValueKind::kOpResult)
+      tensors[i] = to_torch(values.source(ir::ValueId(i)));
+  for (const ir::Parameter& parameter : graph.parameters())
+    if (parameter.trainable && is_floating(graph.type(parameter.value).dtype))
+      tensors[parameter.value.index].set_requires_grad(true);
+
+  for (size_t i = 0; i < num_ops; ++i) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    std::vector<at::Tensor> operands;
+    for (ir::ValueId operand : op.operands)
+      operands.push_back(operand.valid() ? tensors[operand.index] : at::Tensor());
+    const std::vector<at::Tensor> results = Call(op, std::move(operands)).run();
+    for (size_t k = 0; k < results.size() && k < op.results.size(); ++k) tensors[op.results[k].index] = results[k];
+  }
+
+  const at::Tensor loss = tensors[graph.loss.index];
+  loss.backward();
+  TorchResult result{from_torch(loss, graph.type(graph.loss)), {}};
+  for (const ir::Parameter& parameter : graph.parameters()) {
+    const at::Tensor& gradient = tensors[parameter.value.index].grad();
+    result.gradients.push_back(gradient.defined()
+                                   ? std::optional<Tensor>(from_torch(gradient, graph.type(parameter.value)))
+                                   : std::nullopt);
+  }
+  return result;
+}
+
+}  // namespace piper::numeric
