@@ -1,6 +1,9 @@
 // Storage of the model graph: values, ops, names and scopes.
 #include "compiler/ir/graph.h"
 
+#include <functional>
+#include <queue>
+
 #include "schemas/base/check.h"
 
 namespace piper::ir {
@@ -147,6 +150,40 @@ OpId Graph::append(OpKind kind, Attrs attrs, std::vector<ValueId> operands,
   }
   ops_.push_back(std::move(op));
   return id;
+}
+
+void Graph::remove_ops(const std::vector<bool>& drop) {
+  std::vector<Op> kept;
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    for (ValueId result : ops_[i].results)
+      values_[result.index].producer = drop[i] ? OpId() : OpId(kept.size());
+    if (!drop[i]) kept.push_back(std::move(ops_[i]));
+  }
+  ops_ = std::move(kept);
+}
+
+void Graph::sort_ops() {
+  std::vector<size_t> waits_for(ops_.size(), 0);
+  std::vector<std::vector<OpId>> readers = uses();
+  for (const Op& op : ops_)
+    for (ValueId result : op.results)
+      for (OpId reader : readers[result.index]) ++waits_for[reader.index];
+  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;  // smallest index first
+  for (size_t i = 0; i < ops_.size(); ++i)
+    if (waits_for[i] == 0) ready.push(i);
+  std::vector<Op> sorted;
+  while (!ready.empty()) {
+    Op& op = ops_[ready.top()];
+    ready.pop();
+    for (ValueId result : op.results) {
+      for (OpId reader : readers[result.index])
+        if (--waits_for[reader.index] == 0) ready.push(reader.index);
+      values_[result.index].producer = OpId(sorted.size());
+    }
+    sorted.push_back(std::move(op));
+  }
+  PIPER_CHECK(sorted.size() == ops_.size(), "a cycle among ops");
+  ops_ = std::move(sorted);
 }
 
 std::vector<std::vector<OpId>> Graph::uses() const {

@@ -145,6 +145,11 @@ class Graph {
   // name and index where it is "" (unique in the graph).
   OpId append(OpKind kind, Attrs attrs, std::vector<ValueId> operands, std::vector<TensorType> results,
               ScopeId scope, ProvId prov, std::string name = "");
+  // Drops the marked ops ([op]); the others keep their order. Results of dropped ops stay as values
+  // without a producer, so that value ids keep their meaning; nothing may read them.
+  void remove_ops(const std::vector<bool>& drop);
+  // Puts ops behind the producers of their operands, otherwise keeps their order. Op ids change.
+  void sort_ops();
   // For each value, the ops that read it, in op order (operands named twice count once).
   std::vector<std::vector<OpId>> uses() const;
 

@@ -15,14 +15,18 @@ namespace piper::passes {
 enum class BatchKind : uint8_t {
   kNone,     // the same for every piece
   kAxis,     // extent of `axis` = outer * batch * inner: element (o, n, i) belongs to sample n
-  kMixed,    // depends on several samples at once (a batch statistic, a sum over the batch)
+  kMixed,    // depends on several samples at once (a batch statistic, a sum over the batch); no axis is the batch
 };
 struct BatchFactor {
   BatchKind kind = BatchKind::kNone;
   int64_t axis = 0, outer = 1, inner = 1;
 };
 struct BatchMap {
-  std::vector<BatchFactor> values;  // [value]
+  std::vector<BatchFactor> values;  // [value]; values added to the graph later have none: use of()
+  // Ops that make values depending on several samples out of values that have a batch axis, in op
+  // order: reductions over the batch, and batch_norm, whose result still has its batch axis.
+  std::vector<ir::OpId> mixers;
+  BatchFactor of(ir::ValueId v) const { return v.index < values.size() ? values[v.index] : BatchFactor{}; }
 };
 // An op whose handling is unknown and whose operands are batched gives kMixed: safe, refused under a split.
 BatchMap track_batch(const ir::Graph& graph, int64_t local_batch);

@@ -1,0 +1,349 @@
+// Rewrites the loss top-down from its value: terms that are linear to it keep the global count, the
+// others become statistics of a piece or errors. New ops are appended; what they replace is dropped.
+#include "compiler/passes/normalise_losses.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "compiler/passes/cut_chunks.h"
+#include "compiler/passes/expand_losses.h"
+#include "schemas/base/check.h"
+
+namespace piper::passes {
+namespace {
+
+using ir::OpId;
+using ir::OpKind;
+using ir::Phase;
+using ir::ValueId;
+
+class Normaliser {
+ public:
+  Normaliser(ir::Graph& graph, const BatchMap& batch, const StepShape& step,
+             const std::vector<std::string>& per_microbatch, diag::Diagnostics& diags)
+      : graph_(graph), batch_(batch), step_(step), per_microbatch_(per_microbatch), diags_(diags) {}
+
+  Status run() {
+    PIPER_CHECK(graph_.loss.valid(), "the graph has no loss");
+    old_ops_ = graph_.num_ops();
+    find_taints();
+    PIPER_ASSIGN(ValueId loss, step_.pieces > 1 ? share(graph_.loss, OpId()) : one_piece(graph_.loss));
+    for (ir::Graph::Output& output : graph_.outputs)
+      if (output.value == graph_.loss) output.value = loss;
+    std::erase_if(graph_.outputs, [&](const ir::Graph::Output& o) { return o.value != loss; });
+    graph_.loss = loss;
+    PIPER_RETURN_IF_ERROR(replace_remaining_losses());
+    drop_dead();
+    return failure_.ok() ? Status() : std::move(failure_);
+  }
+
+ private:
+  // ---------------------------------------------------------------- what mixes samples
+  bool covered(const ir::Op& op) const {
+    const std::string& scope = graph_.scope(op.scope);
+    for (const std::string& glob : per_microbatch_) {
+      if (glob == "*") return true;
+      for (size_t end = scope.size(); end != std::string::npos && end > 0; end = scope.rfind('.', end - 1))
+        if (glob_matches(glob, scope.substr(0, end))) return true;
+    }
+    return false;
+  }
+
+  // taint_[v]: an op that mixes samples, that v depends on and that `per_microbatch` does not cover.
+  void find_taints() {
+    taint_.assign(graph_.num_values(), OpId());
+    size_t next = 0;
+    for (size_t i = 0; i < graph_.num_ops(); ++i) {
+      const ir::Op& op = graph_.op(OpId(i));
+      OpId taint;
+      for (ValueId operand : op.operands)
+        if (operand.valid() && taint_[operand.index].valid() && !taint.valid()) taint = taint_[operand.index];
+      if (next < batch_.mixers.size() && batch_.mixers[next] == OpId(i)) {
+        ++next;
+        if (!taint.valid() && !covered(op)) taint = OpId(i);
+      }
+      for (ValueId result : op.results) taint_[result.index] = taint;
+    }
+  }
+
+  Status not_separable(OpId mixer) {
+    const ir::Op& op = graph_.op(mixer);
+    const std::string& scope = graph_.scope(op.scope);
+    std::string module = scope.empty() ? "*" : scope;
+    auto error = diags_.error("P0331");
+    error << "'" << ir::op_name(op.kind) << "' of " << graph_.provenance().describe(op.prov)
+          << " computes one value from all samples of the batch, and the step's batch is cut into " << step_.pieces
+          << " pieces (microbatches x replicas)";
+    error.note("the loss depends on it in a way that is not a sum over samples, so pieces cannot be added up");
+    error.help("`per_microbatch: [\"" + module +
+               "\"]` lets every piece compute it from its own samples; the term then enters the loss with weight 1/" +
+               std::to_string(step_.pieces) + ". That is another computation than the one on the whole batch");
+    return error;
+  }
+  // Error unless everything that v depends on is separable or covered.
+  Status want_clean(ValueId v) {
+    return v.valid() && taint_[v.index].valid() ? not_separable(taint_[v.index]) : Status();
+  }
+
+  // ---------------------------------------------------------------- building
+  ir::GraphBuilder builder(const ir::Op& op, Phase phase = Phase::kForward) {
+    ir::ScopeId scope = op.scope;
+    ir::GraphBuilder b(graph_, scope, graph_.provenance().derived("normalise_losses", {op.prov}));
+    b.set_chunk(op.chunk);
+    b.set_phase(phase);
+    return b;
+  }
+  ValueId finish(const ir::GraphBuilder& b, ValueId v) {
+    if (!b.status().ok() && failure_.ok()) failure_ = Status(b.status().error());
+    return v;
+  }
+  ValueId divide(ir::GraphBuilder& b, ValueId v, int64_t count) {
+    return count == 1 ? v : b.add1(OpKind::kDiv, {v, b.scalar(static_cast<double>(count), b.type(v).dtype)});
+  }
+
+  // ---------------------------------------------------------------- the linear part
+  // A value whose sum over the pieces is what `v` is on the whole batch. `reader` is the op that reads
+  // v, none for the loss itself.
+  Result<ValueId> share(ValueId v, OpId reader) {
+    if (auto found = shared_.find(v.index); found != shared_.end()) return found->second;
+    PIPER_ASSIGN(ValueId result, make_share(v, reader));
+    shared_.emplace(v.index, result);
+    return result;
+  }
+
+  Result<ValueId> make_share(ValueId v, OpId reader) {
+    const ir::Value& value = graph_.value(v);
+    if (batch_.of(v).kind == BatchKind::kNone || value.kind != ir::ValueKind::kOpResult)
+      return weighted(v, reader.valid() ? reader : value.producer);
+    OpId id = value.producer;
+    const ir::Op op = graph_.op(id);
+    switch (op.kind) {
+      case OpKind::kCrossEntropyLoss:
+      case OpKind::kNllLoss: return class_loss(op);
+      case OpKind::kMseLoss: return squared_error(op);
+      case OpKind::kAdd:
+      case OpKind::kSub: {
+        PIPER_ASSIGN(ValueId a, share(op.operands[0], id));
+        PIPER_ASSIGN(ValueId b, share(op.operands[1], id));
+        return rebuilt(op, {a, b});
+      }
+      case OpKind::kMul:
+        if (same_for_all(op.operands[0])) {
+          PIPER_ASSIGN(ValueId b, share(op.operands[1], id));
+          return rebuilt(op, {op.operands[0], b});
+        }
+        [[fallthrough]];
+      case OpKind::kDiv:
+        if (same_for_all(op.operands[1])) {
+          PIPER_ASSIGN(ValueId a, share(op.operands[0], id));
+          return rebuilt(op, {a, op.operands[1]});
+        }
+        break;
+      case OpKind::kSum:
+      case OpKind::kMean: {
+        bool reduces_batch = batch_.of(op.operands[0]).kind == BatchKind::kAxis;
+        if (!reduces_batch) {
+          PIPER_ASSIGN(ValueId a, share(op.operands[0], id));
+          return rebuilt(op, {a});
+        }
+        PIPER_RETURN_IF_ERROR(want_clean(op.operands[0]));
+        return op.kind == OpKind::kSum ? Result<ValueId>(v) : batch_mean(op);
+      }
+      case OpKind::kCast:
+        if (!is_floating(graph_.type(op.operands[0]).dtype)) break;
+        [[fallthrough]];
+      case OpKind::kNeg:
+      case OpKind::kReshape:
+      case OpKind::kPermute:
+      case OpKind::kExpand:
+      case OpKind::kSlice:
+        if (batch_.of(op.operands[0]).kind == BatchKind::kAxis) break;  // takes some samples out of the batch
+        {
+          PIPER_ASSIGN(ValueId a, share(op.operands[0], id));
+          return rebuilt(op, {a});
+        }
+      default: break;
+    }
+    PIPER_RETURN_IF_ERROR(want_clean(v));
+    return weighted(v, id);
+  }
+
+  bool same_for_all(ValueId v) const { return batch_.of(v).kind == BatchKind::kNone; }
+
+  // v x 1/pieces, in the chunk of `at`.
+  Result<ValueId> weighted(ValueId v, OpId at) {
+    PIPER_CHECK(at.valid(), "a loss that no op makes");
+    ir::GraphBuilder b = builder(graph_.op(at));
+    return finish(b, divide(b, v, step_.pieces));
+  }
+
+  ValueId rebuilt(const ir::Op& op, std::vector<ValueId> operands) {
+    if (operands == op.operands) return op.results[0];
+    ir::GraphBuilder b = builder(op);
+    return finish(b, b.add1(op.kind, std::move(operands), op.attrs));
+  }
+
+  Result<ValueId> batch_mean(const ir::Op& op) {
+    const auto& a = std::get<ir::ReduceAttrs>(op.attrs);
+    int64_t count = step_.pieces;
+    for (int64_t dim : a.dims) count *= graph_.type(op.operands[0]).shape[static_cast<size_t>(dim)];
+    ir::GraphBuilder b = builder(op);
+    return finish(b, divide(b, b.sum(op.operands[0], a.dims, a.keepdim), count));
+  }
+
+  // ---------------------------------------------------------------- losses
+  Result<ValueId> squared_error(const ir::Op& op) {
+    for (ValueId operand : op.operands) PIPER_RETURN_IF_ERROR(want_clean(operand));
+    ir::GraphBuilder b = builder(op);
+    return finish(b, expand_squared_error(b, op, step_.pieces));
+  }
+
+  Result<ValueId> class_loss(const ir::Op& op) {
+    for (ValueId operand : op.operands) PIPER_RETURN_IF_ERROR(want_clean(operand));
+    const auto& a = std::get<ir::CrossEntropyLossAttrs>(op.attrs);
+    ir::GraphBuilder b = builder(op);
+    if (a.reduction != "mean") return finish(b, expand_class_loss(b, op, ValueId()));
+    PIPER_ASSIGN(ValueId inverse, inverse_count(op));
+    return finish(b, expand_class_loss(b, op, inverse));
+  }
+
+  // 1 / number (or class weight) of counted targets of the whole step, from copies of the ops that make
+  // the labels. One per (labels, weight, ignore_index).
+  Result<ValueId> inverse_count(const ir::Op& op) {
+    const auto& a = std::get<ir::CrossEntropyLossAttrs>(op.attrs);
+    ValueId weight = op.operands.size() > 2 ? op.operands[2] : ValueId();
+    auto key = std::make_tuple(op.operands[1].index, weight.index, a.ignore_index);
+    if (auto found = counts_.find(key); found != counts_.end()) return found->second;
+    std::map<uint32_t, ValueId> copies;
+    PIPER_ASSIGN(ValueId labels, count_copy(op, op.operands[1], copies));
+    if (weight.valid()) {
+      PIPER_ASSIGN(weight, count_copy(op, weight, copies));
+    }
+    ir::GraphBuilder b = builder(op, Phase::kCount);
+    std::vector<ValueId> operands{labels};
+    if (weight.valid()) operands.push_back(weight);
+    ValueId count = b.add1(OpKind::kCrossEntropyCount, operands, ir::CrossEntropyAttrs{a.ignore_index, 0});
+    count = b.add1(OpKind::kStepSum, {count});
+    b.set_phase(Phase::kCountFinish);
+    ValueId inverse = b.add1(OpKind::kReciprocal, {count});
+    inverse = b.cast(inverse, graph_.type(op.operands[0]).dtype);
+    counts_.emplace(key, inverse);
+    return finish(b, inverse);
+  }
+
+  // v as made by ops of phase kCount alone, in the chunk of the loss op.
+  Result<ValueId> count_copy(const ir::Op& loss, ValueId v, std::map<uint32_t, ValueId>& copies) {
+    const ir::Value& value = graph_.value(v);
+    if (value.kind == ir::ValueKind::kParameter)
+      return diags_.error("P0332").help("use labels and class weights that are inputs or constants")
+             << "the number of labels that " << graph_.provenance().describe(loss.prov)
+             << " divides by depends on the parameter '" << value.name << "', so it is not known before the first forward";
+    if (value.kind != ir::ValueKind::kOpResult) return v;
+    if (auto found = copies.find(v.index); found != copies.end()) return found->second;
+    const ir::Op op = graph_.op(value.producer);
+    std::vector<ValueId> operands;
+    for (ValueId operand : op.operands) {
+      if (operand.valid()) {
+        PIPER_ASSIGN(operand, count_copy(loss, operand, copies));
+      }
+      operands.push_back(operand);
+    }
+    ir::GraphBuilder b = builder(op, Phase::kCount);
+    b.set_chunk(loss.chunk);
+    std::vector<ValueId> results = b.add(op.kind, std::move(operands), op.attrs);
+    for (size_t i = 0; i < results.size(); ++i) copies.emplace(op.results[i].index, results[i]);
+    return finish(b, copies.at(v.index));
+  }
+
+  // ---------------------------------------------------------------- the rest
+  Result<ValueId> one_piece(ValueId loss) { return loss; }
+
+  // Loss operators that are read otherwise: statistics of a piece, or unreduced. Their readers are
+  // redirected; a mean divides by the piece's own count.
+  Status replace_remaining_losses() {
+    mark_live();
+    std::vector<ValueId> instead(graph_.num_values());
+    std::vector<size_t> order;
+    size_t before = graph_.num_ops();
+    for (size_t i = 0; i < before; ++i) {
+      if (!live_[i]) continue;
+      const ir::Op op = graph_.op(OpId(i));
+      bool class_loss = op.kind == OpKind::kCrossEntropyLoss || op.kind == OpKind::kNllLoss;
+      if (!class_loss && op.kind != OpKind::kMseLoss) continue;
+      ir::GraphBuilder b = builder(op);
+      ValueId result;
+      if (!class_loss) {
+        result = expand_squared_error(b, op, 1);
+      } else {
+        const auto& a = std::get<ir::CrossEntropyLossAttrs>(op.attrs);
+        ValueId inverse;
+        if (a.reduction == "mean") {
+          std::vector<ValueId> operands(op.operands.begin() + 1, op.operands.end());
+          inverse = b.add1(OpKind::kCrossEntropyCount, operands, ir::CrossEntropyAttrs{a.ignore_index, 0});
+          inverse = b.cast(b.add1(OpKind::kReciprocal, {inverse}), graph_.type(op.operands[0]).dtype);
+        }
+        result = expand_class_loss(b, op, inverse);
+      }
+      instead[op.results[0].index] = finish(b, result);
+    }
+    if (graph_.num_ops() == before) return {};
+    auto redirect = [&](ValueId& v) {
+      if (v.valid() && v.index < instead.size() && instead[v.index].valid()) v = instead[v.index];
+    };
+    for (size_t i = 0; i < graph_.num_ops(); ++i)
+      for (ValueId& operand : graph_.op(OpId(i)).operands) redirect(operand);
+    redirect(graph_.loss);
+    for (ir::Graph::Output& output : graph_.outputs) redirect(output.value);
+    graph_.sort_ops();
+    return {};
+  }
+
+  static bool has_effect(const ir::Op& op) {
+    return op.kind == OpKind::kBatchNorm && op.operands.size() > 3 && op.operands[3].valid();
+  }
+
+  void mark_live() {
+    live_.assign(graph_.num_ops(), false);
+    std::vector<bool> read(graph_.num_values(), false);
+    read[graph_.loss.index] = true;
+    for (size_t i = graph_.num_ops(); i-- > 0;) {
+      const ir::Op& op = graph_.op(OpId(i));
+      bool live = has_effect(op);
+      for (ValueId result : op.results) live = live || read[result.index];
+      live_[i] = live;
+      if (!live) continue;
+      for (ValueId operand : op.operands)
+        if (operand.valid()) read[operand.index] = true;
+    }
+  }
+
+  void drop_dead() {
+    mark_live();
+    std::vector<bool> drop(live_.size());
+    for (size_t i = 0; i < live_.size(); ++i) drop[i] = !live_[i];
+    graph_.remove_ops(drop);
+  }
+
+  ir::Graph& graph_;
+  const BatchMap& batch_;
+  StepShape step_;
+  const std::vector<std::string>& per_microbatch_;
+  diag::Diagnostics& diags_;
+  size_t old_ops_ = 0;
+  std::vector<OpId> taint_;                   // [value of the graph as given]
+  std::map<uint32_t, ValueId> shared_;        // value -> share()
+  std::map<std::tuple<uint32_t, uint32_t, int64_t>, ValueId> counts_;
+  std::vector<bool> live_;                    // [op]
+  Status failure_;
+};
+
+}  // namespace
+
+Status normalise_losses(ir::Graph& graph, const BatchMap& batch, const StepShape& step,
+                        const std::vector<std::string>& per_microbatch, diag::Diagnostics& diags) {
+  return Normaliser(graph, batch, step, per_microbatch, diags).run();
+}
+
+}  // namespace piper::passes

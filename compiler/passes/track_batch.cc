@@ -1,0 +1,394 @@
+// One transfer function per operator family: factors of the operands -> factors of the results.
+#include "compiler/passes/track_batch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "schemas/base/check.h"
+
+namespace piper::passes {
+namespace {
+
+using ir::OpKind;
+using ir::ValueId;
+using Shape = std::vector<int64_t>;
+
+BatchFactor mixed() { return {BatchKind::kMixed}; }
+bool has_axis(const BatchFactor& f) { return f.kind == BatchKind::kAxis; }
+
+int64_t product(const Shape& shape, size_t from, size_t to) {
+  int64_t n = 1;
+  for (size_t i = from; i < to; ++i) n *= shape[i];
+  return n;
+}
+
+class Tracker {
+ public:
+  Tracker(const ir::Graph& graph, int64_t local_batch) : graph_(graph), batch_(local_batch) {
+    map_.values.resize(graph.num_values());
+  }
+
+  BatchMap run() {
+    for (const ir::Input& input : graph_.inputs())
+      if (input.batched && !shape(input.value).empty())
+        map_.values[input.value.index] = {BatchKind::kAxis, 0, shape(input.value)[0] / batch_, 1};
+    for (size_t i = 0; i < graph_.num_ops(); ++i) look_at(ir::OpId(i));
+    return std::move(map_);
+  }
+
+ private:
+  const Shape& shape(ValueId v) const { return graph_.type(v).shape; }
+  BatchFactor factor(const ir::Op& op, size_t operand) const {
+    if (operand >= op.operands.size() || !op.operands[operand].valid()) return {};
+    return map_.of(op.operands[operand]);
+  }
+
+  void look_at(ir::OpId id) {
+    const ir::Op& op = graph_.op(id);
+    bool any_axis = false, any_mixed = false;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      any_axis = any_axis || has_axis(factor(op, i));
+      any_mixed = any_mixed || factor(op, i).kind == BatchKind::kMixed;
+    }
+    if (!any_axis) {
+      for (ValueId result : op.results)
+        if (any_mixed) map_.values[result.index] = mixed();
+      return;
+    }
+    for (size_t r = 0; r < op.results.size(); ++r) {
+      BatchFactor f = transfer(op, r);
+      // Falling back to kMixed also guards every rule: an axis must hold a whole number of batches.
+      const Shape& s = shape(op.results[r]);
+      if (has_axis(f) && (f.axis >= static_cast<int64_t>(s.size()) ||
+                          s[static_cast<size_t>(f.axis)] != f.outer * batch_ * f.inner))
+        f = mixed();
+      map_.values[op.results[r].index] = f;
+      bool mixes = f.kind == BatchKind::kMixed || op.kind == OpKind::kBatchNorm;
+      if (mixes && (map_.mixers.empty() || map_.mixers.back() != id)) map_.mixers.push_back(id);
+    }
+  }
+
+  // The factor of result r of an op with at least one operand that has a batch axis.
+  BatchFactor transfer(const ir::Op& op, size_t r) const {
+    ValueId y = op.results[r];
+    BatchFactor x = factor(op, 0);
+    switch (op.kind) {
+      case OpKind::kReshape: return reshaped(x, shape(op.operands[0]), shape(y));
+      case OpKind::kPermute: {
+        const Shape& dims = std::get<ir::PermuteAttrs>(op.attrs).dims;
+        x.axis = std::find(dims.begin(), dims.end(), x.axis) - dims.begin();
+        return x;
+      }
+      case OpKind::kSlice: {
+        const auto& a = std::get<ir::SliceAttrs>(op.attrs);
+        if (a.dim != x.axis) return x;
+        return a.step == 1 && shape(y) == shape(op.operands[0]) ? x : mixed();
+      }
+      case OpKind::kExpand:
+      case OpKind::kDetach:
+      case OpKind::kCopy:
+      case OpKind::kCast:
+      case OpKind::kNeg:
+      case OpKind::kAbs:
+      case OpKind::kSign:
+      case OpKind::kExp:
+      case OpKind::kLog:
+      case OpKind::kSqrt:
+      case OpKind::kRsqrt:
+      case OpKind::kReciprocal:
+      case OpKind::kSin:
+      case OpKind::kCos:
+      case OpKind::kErf:
+      case OpKind::kTanh:
+      case OpKind::kSigmoid:
+      case OpKind::kLogSigmoid:
+      case OpKind::kSoftplus:
+      case OpKind::kRelu:
+      case OpKind::kLeakyRelu:
+      case OpKind::kGelu:
+      case OpKind::kSilu:
+      case OpKind::kPowScalar:
+      case OpKind::kClamp:
+      case OpKind::kLogicalNot:
+      case OpKind::kIsNan:
+      case OpKind::kAdd:
+      case OpKind::kSub:
+      case OpKind::kMul:
+      case OpKind::kDiv:
+      case OpKind::kMaximum:
+      case OpKind::kMinimum:
+      case OpKind::kEq:
+      case OpKind::kNe:
+      case OpKind::kLt:
+      case OpKind::kLe:
+      case OpKind::kGt:
+      case OpKind::kGe:
+      case OpKind::kLogicalAnd:
+      case OpKind::kLogicalOr:
+      case OpKind::kWhere: return broadcast(op, op.operands.size(), shape(y));
+      case OpKind::kDropout: return x;
+      case OpKind::kSum:
+      case OpKind::kMean:
+      case OpKind::kAmax: {
+        const auto& a = std::get<ir::ReduceAttrs>(op.attrs);
+        if (std::count(a.dims.begin(), a.dims.end(), x.axis)) return mixed();
+        if (!a.keepdim)
+          x.axis -= std::count_if(a.dims.begin(), a.dims.end(), [&](int64_t d) { return d < x.axis; });
+        return x;
+      }
+      case OpKind::kMaxDim:
+      case OpKind::kTopk: return x.axis == std::get<ir::TopkAttrs>(op.attrs).dim ? mixed() : x;
+      case OpKind::kCumsum:
+      case OpKind::kSoftmax:
+      case OpKind::kLogSoftmax: return x.axis == std::get<ir::DimAttrs>(op.attrs).dim ? mixed() : x;
+      case OpKind::kEmbedding:
+        if (x.kind != BatchKind::kNone) return mixed();
+        return factor(op, 1);
+      case OpKind::kGather:
+      case OpKind::kScatter:
+      case OpKind::kScatterAdd: return by_index(op, shape(y));
+      case OpKind::kIndexSelect: return index_select(op);
+      case OpKind::kIndexAdd: {
+        BatchFactor f = same(op, {0, 2});
+        bool moves = factor(op, 1).kind != BatchKind::kNone || f.axis == std::get<ir::DimAttrs>(op.attrs).dim;
+        return moves ? mixed() : f;
+      }
+      case OpKind::kCat: {
+        int64_t dim = std::get<ir::DimAttrs>(op.attrs).dim;
+        std::optional<BatchFactor> f;
+        for (size_t i = 0; i < op.operands.size(); ++i)
+          if (!merge(f, factor(op, i))) return mixed();
+        return f->axis == dim ? mixed() : *f;
+      }
+      case OpKind::kPad: {
+        const auto& a = std::get<ir::PadAttrs>(op.attrs);
+        size_t axis = static_cast<size_t>(x.axis);
+        return a.low[axis] == 0 && a.high[axis] == 0 ? x : mixed();
+      }
+      case OpKind::kMatmul: return matmul(op, shape(y));
+      case OpKind::kLinear: {
+        bool weights = factor(op, 1).kind != BatchKind::kNone || factor(op, 2).kind != BatchKind::kNone;
+        return weights || x.axis + 1 == static_cast<int64_t>(shape(y).size()) ? mixed() : x;
+      }
+      case OpKind::kConvolution:
+      case OpKind::kMaxPool2d:
+      case OpKind::kAvgPool2d:
+      case OpKind::kGroupNorm: return only_first(op) && x.axis == 0 ? x : mixed();
+      case OpKind::kBatchNorm: return r == 0 && only_first(op) && x.axis == 0 ? x : mixed();
+      case OpKind::kLayerNorm:
+      case OpKind::kRmsNorm: {
+        int64_t axes = std::get<ir::LayerNormAttrs>(op.attrs).axes;
+        const Shape& from = shape(op.operands[0]);
+        int64_t lead = static_cast<int64_t>(from.size()) - axes;
+        if (!only_first(op) || x.axis >= lead) return mixed();
+        return r == 0 ? x : reshaped(x, Shape(from.begin(), from.begin() + lead), shape(y));
+      }
+      case OpKind::kSdpa: {
+        BatchFactor f = same(op, {0, 1, 2});
+        if (!has_axis(f) || f.axis != 0) return mixed();
+        BatchFactor mask = factor(op, 3);
+        if (mask.kind == BatchKind::kNone) return f;
+        bool fits = has_axis(mask) && mask.axis + 4 == static_cast<int64_t>(shape(op.operands[3]).size());
+        return fits ? f : mixed();
+      }
+      case OpKind::kCrossEntropyLoss:
+      case OpKind::kNllLoss: {
+        bool rows = std::get<ir::CrossEntropyLossAttrs>(op.attrs).reduction == "none";
+        return rows && has_axis(factor(op, 1)) ? factor(op, 1) : mixed();
+      }
+      case OpKind::kMseLoss: {
+        bool elements = std::get<ir::ReductionAttrs>(op.attrs).reduction == "none";
+        return elements ? broadcast(op, 2, shape(y)) : mixed();
+      }
+      default: return mixed();
+    }
+  }
+
+  bool only_first(const ir::Op& op) const {
+    for (size_t i = 1; i < op.operands.size(); ++i)
+      if (has_axis(factor(op, i))) return false;
+    return true;
+  }
+
+  // Takes `next` into the common factor `f`; kNone and kMixed have no axis to disagree about.
+  bool merge(std::optional<BatchFactor>& f, const BatchFactor& next) const {
+    if (!has_axis(next)) return true;
+    if (!f) {
+      f = next;
+      return true;
+    }
+    if (f->axis == next.axis && f->outer == next.outer && f->inner == next.inner) return true;
+    // With one sample every axis can pass for the batch.
+    if (batch_ != 1) return false;
+    if (next.axis < f->axis) f = next;
+    return true;
+  }
+
+  // The factor that all these operands, of one shape but for other axes, share.
+  BatchFactor same(const ir::Op& op, std::initializer_list<size_t> operands) const {
+    std::optional<BatchFactor> f;
+    for (size_t i : operands)
+      if (!merge(f, factor(op, i))) return mixed();
+    return f.value_or(mixed());
+  }
+
+  // Operands 0..count-1 are broadcast to `to`, aligned at the last axis.
+  BatchFactor broadcast(const ir::Op& op, size_t count, const Shape& to) const {
+    std::optional<BatchFactor> f;
+    for (size_t i = 0; i < count; ++i) {
+      BatchFactor x = factor(op, i);
+      if (!has_axis(x)) continue;
+      x.axis += static_cast<int64_t>(to.size() - shape(op.operands[i]).size());
+      x.outer = widened(x, to);
+      if (!merge(f, x)) return mixed();
+    }
+    return f.value_or(mixed());
+  }
+  // With one sample the batch axis, of extent 1, may itself be broadcast.
+  int64_t widened(const BatchFactor& x, const Shape& to) const {
+    int64_t whole = x.outer * batch_ * x.inner;
+    return whole == 1 ? to[static_cast<size_t>(x.axis)] : x.outer;
+  }
+
+  // Row-major position of an element = (before * B + sample) * after + rest. The new axis that holds
+  // the sample is the one whose own stride divides `after`.
+  BatchFactor reshaped(const BatchFactor& x, const Shape& from, const Shape& to) const {
+    if (!has_axis(x)) return x;
+    size_t axis = static_cast<size_t>(x.axis);
+    int64_t after = x.inner * product(from, axis + 1, from.size());
+    int64_t before = x.outer * product(from, 0, axis);
+    BatchFactor best = mixed();
+    for (size_t d = 0; d < to.size(); ++d) {
+      int64_t stride = product(to, d + 1, to.size());
+      if (stride == 0 || after % stride) continue;
+      int64_t inner = after / stride;
+      if (inner == 0 || to[d] % (batch_ * inner)) continue;
+      int64_t outer = to[d] / (batch_ * inner);
+      if (product(to, 0, d) * outer != before) continue;
+      BatchFactor found{BatchKind::kAxis, static_cast<int64_t>(d), outer, inner};
+      bool own = outer == 1 && inner == 1;
+      if (best.kind == BatchKind::kMixed || (own && (best.outer != 1 || best.inner != 1))) best = found;
+    }
+    return best;
+  }
+
+  BatchFactor by_index(const ir::Op& op, const Shape& to) const {
+    int64_t dim = std::get<ir::DimAttrs>(op.attrs).dim;
+    std::optional<BatchFactor> f;
+    if (op.kind == OpKind::kGather) {
+      BatchFactor x = factor(op, 0), index = factor(op, 1);
+      if (!has_axis(x)) return index;
+      if (x.axis == dim || !merge(f, x) || !merge(f, index)) return mixed();
+      return *f;
+    }
+    for (size_t i = 0; i < 3; ++i)
+      if (!merge(f, factor(op, i))) return mixed();
+    if (f->axis == dim) return mixed();
+    // A smaller index or source than x must still cover the whole batch axis.
+    size_t axis = static_cast<size_t>(f->axis);
+    bool whole = shape(op.operands[1])[axis] == to[axis];
+    return whole ? *f : mixed();
+  }
+
+  BatchFactor index_select(const ir::Op& op) const {
+    int64_t dim = std::get<ir::DimAttrs>(op.attrs).dim;
+    BatchFactor x = factor(op, 0), index = factor(op, 1);
+    if (has_axis(index)) {
+      if (x.kind != BatchKind::kNone) return mixed();
+      index.axis = dim;
+      return index;
+    }
+    if (index.kind == BatchKind::kMixed) return mixed();
+    if (x.axis != dim) return x;
+    return selected_samples(x, dim, op.operands[1]);
+  }
+
+  // A constant index over the batch axis that takes whole samples in their order, each as often.
+  BatchFactor selected_samples(const BatchFactor& x, int64_t dim, ValueId index) const {
+    const ir::Value& v = graph_.value(index);
+    if (v.kind != ir::ValueKind::kConstant) return mixed();
+    const ir::ConstantData& data = graph_.constants()[v.payload].source.data;
+    if (!data || data->size() != static_cast<size_t>(v.type.bytes())) return mixed();
+    size_t count = static_cast<size_t>(v.type.elements());
+    std::vector<int64_t> sample(count);
+    std::memcpy(sample.data(), data->data(), data->size());
+    for (int64_t& s : sample) s = s / x.inner % batch_;
+    size_t inner = 0;
+    while (inner < count && sample[inner] == 0) ++inner;
+    if (inner == 0 || count % (inner * static_cast<size_t>(batch_))) return mixed();
+    for (size_t i = 0; i < count; ++i)
+      if (sample[i] != static_cast<int64_t>(i / inner % static_cast<size_t>(batch_))) return mixed();
+    return {BatchKind::kAxis, dim, static_cast<int64_t>(count / inner) / batch_, static_cast<int64_t>(inner)};
+  }
+
+  BatchFactor matmul(const ir::Op& op, const Shape& to) const {
+    int64_t rank = static_cast<int64_t>(to.size());
+    std::optional<BatchFactor> f;
+    for (size_t i = 0; i < 2; ++i) {
+      BatchFactor x = factor(op, i);
+      if (!has_axis(x)) continue;
+      int64_t own_rank = static_cast<int64_t>(shape(op.operands[i]).size());
+      int64_t from_end = own_rank - x.axis;  // 1 = last axis
+      if (from_end == (i == 0 ? 1 : 2)) return mixed();  // the contracted axis
+      x.axis = rank - from_end;
+      if (from_end > 2) x.outer = widened(x, to);
+      if (!merge(f, x)) return mixed();
+    }
+    return f.value_or(mixed());
+  }
+
+  const ir::Graph& graph_;
+  int64_t batch_;
+  BatchMap map_;
+};
+
+}  // namespace
+
+BatchMap track_batch(const ir::Graph& graph, int64_t local_batch) {
+  PIPER_CHECK(local_batch > 0, "local batch ", local_batch);
+  return Tracker(graph, local_batch).run();
+}
+
+Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_batch, int64_t pieces,
+                       diag::Diagnostics& diags) {
+  ValueId zero;
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    ir::Op& op = graph.op(ir::OpId(i));
+    if (op.kind != OpKind::kDropout) continue;
+    auto& attrs = std::get<ir::DropoutAttrs>(op.attrs);
+    const Shape shape = graph.type(op.operands[0]).shape;
+    BatchFactor f = batch.of(op.operands[0]);
+    attrs.outer = attrs.batch = 1;
+    attrs.inner = product(shape, 0, shape.size());
+    switch (f.kind) {
+      case BatchKind::kAxis: {
+        size_t axis = static_cast<size_t>(f.axis);
+        attrs.outer = product(shape, 0, axis) * f.outer;
+        attrs.batch = local_batch;
+        attrs.inner = f.inner * product(shape, axis + 1, shape.size());
+        break;
+      }
+      case BatchKind::kNone: {
+        // One mask for all samples of the step: it must not follow the piece's offset.
+        if (!zero.valid()) {
+          ir::GraphBuilder b(graph, ir::ScopeId(), op.prov);
+          zero = b.constant_i64({1}, {0});
+        }
+        graph.op(ir::OpId(i)).operands[2] = zero;
+        break;
+      }
+      case BatchKind::kMixed:
+        if (pieces > 1)
+          return diags.error("P0330")
+                     .help("apply the dropout before the samples are mixed, or compile with one microbatch on one replica")
+                 << "dropout of " << graph.provenance().describe(op.prov)
+                 << " acts on a value that mixes the samples of the batch, so its mask cannot be the same under "
+                 << pieces << " pieces of the batch";
+        break;
+    }
+  }
+  return {};
+}
+
+}  // namespace piper::passes
