@@ -1,0 +1,21 @@
+// Before the first step all ranks compare what they were started with: the digest of the bundle and
+// the options that every rank must share. Collective: every rank calls it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/hal/communicator.h"
+
+namespace piper::bootstrap {
+
+struct Agreement {
+  std::string bundle_digest;
+  std::string options;  // readable: "seed 1, 20 steps, ..."
+};
+// R0102 names the ranks that differ from rank 0, and in what. The same message on every rank.
+Status check_agreement(hal::Communicator& communicator, const Agreement& mine, const hal::WaitControl& control);
+// The comparison itself, by rank.
+Status compare_agreements(const std::vector<Agreement>& by_rank);
+
+}  // namespace piper::bootstrap

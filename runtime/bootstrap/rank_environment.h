@@ -1,0 +1,49 @@
+// Who this process is in a launch: rank and size as the launcher wrote them into the environment.
+// Used by piper-run to choose a communicator and to explain a launch that does not fit the plan. It
+// starts nothing and talks to nobody.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "schemas/base/status.h"
+
+namespace piper::bootstrap {
+
+enum class Launcher : uint8_t {
+  kNone,       // started by hand: one process
+  kOpenMpi,    // mpirun or mpiexec of Open MPI
+  kPmi,        // PMI or PMIx of another launcher
+  kSlurm,      // srun
+  kTorchrun,   // RANK and WORLD_SIZE
+};
+std::string_view launcher_name(Launcher launcher);
+
+struct RankEnvironment {
+  Launcher launcher = Launcher::kNone;
+  int32_t rank = 0;
+  int32_t size = 1;
+  // Whether MPI processes of this launch can find each other.
+  bool can_join_mpi = false;
+};
+
+using GetVariable = std::function<std::optional<std::string>(const char* name)>;
+// The first launcher whose variables are complete. R0105: a variable that is not a number.
+Result<RankEnvironment> read_rank_environment(const GetVariable& get);
+// From the process's own environment.
+std::optional<std::string> process_variable(const char* name);
+
+enum class Transport : uint8_t {
+  kLocal,  // all ranks in this process; the default for one process; needs nothing, uses one machine
+  kMpi,    // one process a rank; the default under a launcher; needs MPI
+};
+
+// `requested`: "local", "mpi" or "" for the default. R0101: the launch does not fit the world size.
+// R0103: the launcher's processes cannot join in MPI. Both say what to launch instead.
+Result<Transport> choose_transport(const RankEnvironment& environment, const std::string& requested, int32_t world_size);
+// R0101 again, once MPI knows its size.
+Status check_world_size(int32_t launched, int32_t world_size);
+
+}  // namespace piper::bootstrap

@@ -1,0 +1,156 @@
+#include "runtime/checkpoint/save.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "runtime/hal/host_collectives.h"
+
+namespace piper::checkpoint {
+
+namespace {
+
+int64_t tensor_bytes(const plan::TensorInfo& tensor) {
+  int64_t bytes = dtype_bytes(tensor.dtype);
+  for (int64_t extent : tensor.shape) bytes *= extent;
+  return bytes;
+}
+
+std::string encode(const std::vector<Piece>& pieces) {
+  std::ostringstream text;
+  for (const Piece& p : pieces) text << p.tensor << ' ' << p.offset << ' ' << p.bytes << ' ' << p.preferred << '\n';
+  return text.str();
+}
+
+std::vector<Piece> decode(const std::string& text) {
+  std::vector<Piece> pieces;
+  std::istringstream in(text);
+  for (Piece p; in >> p.tensor >> p.offset >> p.bytes >> p.preferred;) pieces.push_back(p);
+  return pieces;
+}
+
+struct Candidate {
+  int32_t rank;
+  int64_t index;
+  const Piece* piece;
+};
+
+// The candidate that holds byte `at`: preferred ones first, then the lowest rank.
+const Candidate* pick(const std::vector<Candidate>& candidates, int64_t at) {
+  const Candidate* best = nullptr;
+  for (const Candidate& c : candidates) {
+    if (c.piece->offset > at || at >= c.piece->offset + c.piece->bytes) continue;
+    if (best == nullptr || (c.piece->preferred && !best->piece->preferred)) best = &c;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<Chosen> choose_pieces(const std::vector<std::vector<Piece>>& by_rank, const std::vector<plan::TensorInfo>& tensors) {
+  std::vector<std::vector<Candidate>> of_tensor(tensors.size());
+  for (size_t rank = 0; rank < by_rank.size(); ++rank)
+    for (size_t i = 0; i < by_rank[rank].size(); ++i) {
+      const Piece& piece = by_rank[rank][i];
+      of_tensor.at(static_cast<size_t>(piece.tensor)).push_back({static_cast<int32_t>(rank), static_cast<int64_t>(i), &piece});
+    }
+  std::vector<Chosen> chosen;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const size_t before = chosen.size();
+    const int64_t bytes = tensor_bytes(tensors[t]);
+    for (int64_t at = 0; at < bytes;) {
+      const Candidate* best = pick(of_tensor[t], at);
+      if (best == nullptr) {
+        chosen.resize(before);
+        break;
+      }
+      const int64_t end = std::min(best->piece->offset + best->piece->bytes, bytes);
+      chosen.push_back({static_cast<int64_t>(t), best->rank, best->index, at, end - at});
+      at = end;
+    }
+  }
+  return chosen;
+}
+
+namespace {
+
+// Rank 0: collects a tensor when the writer asks for it; its other names follow it and reuse it.
+class Collector {
+ public:
+  Collector(const plan::Manifest& manifest, const std::vector<Piece>& mine, const std::vector<Chosen>& chosen,
+            hal::Communicator& communicator, const hal::WaitControl& control)
+      : manifest_(manifest), mine_(mine), chosen_(chosen), communicator_(communicator), control_(control) {}
+
+  Status write(int64_t tensor, const std::function<Status(const void*, int64_t)>& write) {
+    if (tensor != held_) PIPER_RETURN_IF_ERROR(collect(tensor));
+    return write(bytes_.data(), static_cast<int64_t>(bytes_.size()));
+  }
+
+ private:
+  Status collect(int64_t tensor) {
+    held_ = tensor;
+    bytes_.resize(static_cast<size_t>(tensor_bytes(manifest_.tensors[static_cast<size_t>(tensor)])));
+    for (; next_ < chosen_.size() && chosen_[next_].tensor == tensor; ++next_) {
+      const Chosen& c = chosen_[next_];
+      if (c.rank == communicator_.rank()) {
+        const Piece& piece = mine_[static_cast<size_t>(c.piece)];
+        std::memcpy(bytes_.data() + c.offset, piece.data + (c.offset - piece.offset), static_cast<size_t>(c.bytes));
+      } else {
+        PIPER_RETURN_IF_ERROR(hal::host_receive(communicator_, c.rank, bytes_.data() + c.offset, c.bytes, control_));
+      }
+    }
+    return {};
+  }
+
+  const plan::Manifest& manifest_;
+  const std::vector<Piece>& mine_;
+  const std::vector<Chosen>& chosen_;
+  hal::Communicator& communicator_;
+  const hal::WaitControl& control_;
+  int64_t held_ = -1;
+  size_t next_ = 0;
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace
+
+Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, const std::vector<Piece>& mine,
+                    hal::Communicator& communicator, const hal::WaitControl& control) {
+  PIPER_ASSIGN(std::vector<std::string> encoded, hal::host_allgather(communicator, encode(mine), control));
+  std::vector<std::vector<Piece>> by_rank;
+  for (const std::string& text : encoded) by_rank.push_back(decode(text));
+  const std::vector<Chosen> chosen = choose_pieces(by_rank, manifest.tensors);
+
+  if (communicator.rank() != 0) {
+    for (const Chosen& c : chosen) {
+      if (c.rank != communicator.rank()) continue;
+      const Piece& piece = mine[static_cast<size_t>(c.piece)];
+      PIPER_RETURN_IF_ERROR(hal::host_send(communicator, 0, piece.data + (c.offset - piece.offset), c.bytes, control));
+    }
+    return {};
+  }
+
+  Collector collector(manifest, mine, chosen, communicator, control);
+  std::vector<bool> placed(manifest.tensors.size(), false);
+  for (const Chosen& c : chosen) placed[static_cast<size_t>(c.tensor)] = true;
+  std::vector<plan::TensorToWrite> to_write;
+  for (size_t t = 0; t < manifest.tensors.size(); ++t) {
+    const plan::TensorInfo& tensor = manifest.tensors[t];
+    plan::TensorToWrite entry{tensor.name, tensor.dtype, tensor.shape, {}, tensor_bytes(tensor)};
+    if (placed[t] || entry.bytes == 0) {
+      entry.produce = [&collector, t](const auto& write) { return collector.write(static_cast<int64_t>(t), write); };
+    } else {
+      const plan::TensorView* view = options.unplaced == nullptr ? nullptr : options.unplaced->find_tensor(tensor);
+      if (view == nullptr || view->bytes != entry.bytes) continue;
+      entry.produce = [view](const auto& write) { return write(view->data, view->bytes); };
+    }
+    to_write.push_back(entry);
+    for (const std::string& alias : tensor.aliases) {
+      entry.name = alias;
+      to_write.push_back(entry);
+    }
+  }
+  return plan::write_safetensors(options.path, to_write);
+}
+
+}  // namespace piper::checkpoint

@@ -1,0 +1,41 @@
+// Saves tensors that lie spread over the ranks as one .safetensors file, written by rank 0 under the
+// model's own names, each tied weight under all of them: loadable with load_state_dict. Collective.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/weights.h"
+#include "runtime/hal/communicator.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::checkpoint {
+
+// Bytes [offset, offset + bytes) of a tensor, as this rank has them.
+struct Piece {
+  int64_t tensor = 0;   // index into Manifest::tensors
+  int64_t offset = 0, bytes = 0;
+  bool preferred = false;  // the owner's pieces go before those of other ranks
+  const std::byte* data = nullptr;
+};
+
+// What of each tensor is taken from which rank, in tensor and offset order. A tensor that the pieces
+// do not cover is left out.
+struct Chosen {
+  int64_t tensor = 0;
+  int32_t rank = 0;
+  int64_t piece = 0;    // index into that rank's list
+  int64_t offset = 0, bytes = 0;  // in the tensor
+};
+std::vector<Chosen> choose_pieces(const std::vector<std::vector<Piece>>& by_rank, const std::vector<plan::TensorInfo>& tensors);
+
+struct SaveOptions {
+  std::string path;
+  // Tensors that no rank has (buffers no operator reads) are copied from here; nullptr: left out.
+  const WeightSource* unplaced = nullptr;
+};
+// P0621 when the file cannot be written.
+Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, const std::vector<Piece>& mine,
+                    hal::Communicator& communicator, const hal::WaitControl& control);
+
+}  // namespace piper::checkpoint

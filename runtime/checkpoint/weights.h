@@ -1,0 +1,34 @@
+// Where a rank's parameters, running statistics and constants come from: the bundle's own weights, or
+// the file of --load for everything but constants. One per process, shared by its ranks; read-only
+// and mapped, so a rank touches only the tensors it copies.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+#include "schemas/plan/safetensors.h"
+
+namespace piper::checkpoint {
+
+class WeightSource {
+ public:
+  // `load_file` empty: the bundle's weights. A bundle may have no weights at all; then only a rank
+  // that needs some fails. Errors of the safetensors reader.
+  static Result<WeightSource> open(const std::string& bundle_directory, const std::string& load_file,
+                                   const plan::Manifest& manifest);
+  // The tensor of a placement, by its own name or another name of a tied weight. R0501 not there,
+  // R0502 another shape or type.
+  Result<plan::TensorView> find(const plan::Placement& placement, bool constant) const;
+  // A tensor of the bundle or the loaded file by name; nullptr where there is none.
+  const plan::TensorView* find_tensor(const plan::TensorInfo& tensor) const;
+
+ private:
+  std::optional<plan::SafetensorsFile> model_, constants_;
+  std::string model_name_;  // for messages
+  std::map<std::string, const plan::TensorInfo*> info_;
+};
+
+}  // namespace piper::checkpoint

@@ -1,0 +1,40 @@
+#include "runtime/data/data_source.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "runtime/data/tensor_source.h"
+#include "runtime/data/token_source.h"
+
+namespace piper::data {
+
+int64_t DataSource::steps_per_epoch(int64_t batch) const {
+  return std::max<int64_t>(1, num_samples() / std::max<int64_t>(batch, 1));
+}
+
+int64_t DataSource::epoch_beginning_in(int64_t step, int64_t batch) const {
+  const int64_t samples = num_samples();
+  if (samples <= 0) return 0;
+  // Samples of this step are [(step - 1) batch, step batch) of the endless sequence of epochs.
+  const int64_t last_epoch = (step * batch - 1) / samples;
+  const int64_t before = step == 1 ? 0 : ((step - 1) * batch - 1) / samples;
+  return last_epoch > before ? last_epoch + 1 : 0;
+}
+
+Result<std::unique_ptr<DataSource>> DataSource::open(const DataOptions& options, const plan::Manifest& manifest) {
+  if (options.path.empty())
+    return Status::failure("R0201", "no data: give --data PATH (a .safetensors file, a directory of .npy files, a .bin token file "
+                                    "or a text file), or `data` under `run` in the strategy");
+  struct stat info {};
+  if (stat(options.path.c_str(), &info) != 0)
+    return Status::failure("R0201", "there is no data at '" + options.path + "'");
+  const bool directory = S_ISDIR(info.st_mode);
+  const std::string suffix = ".safetensors";
+  const bool safetensors = options.path.size() > suffix.size() &&
+                           options.path.compare(options.path.size() - suffix.size(), suffix.size(), suffix) == 0;
+  if (directory || safetensors) return open_tensor_source(options, directory, manifest);
+  return open_token_source(options, manifest);
+}
+
+}  // namespace piper::data

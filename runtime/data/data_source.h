@@ -1,0 +1,51 @@
+// Training data of a run: fills the plan's input buffers, step by step. Two kinds of source: tensor
+// files (one tensor per model input) and token streams. Read-only after open(), so all ranks of a
+// process share one. Sampling depends on seed, step and sample alone, never on ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::data {
+
+enum class Sampling : uint8_t {
+  kSequential,  // samples in file order; the default of tensor files
+  kShuffled,    // a permutation an epoch (tensor files), or random starts (token streams, their default)
+};
+
+struct DataOptions {
+  std::string path;
+  std::optional<Sampling> sampling;  // none: the source's default
+  uint64_t seed = 0;
+  std::string token_dtype;           // of a .bin file: "u16", "u32", "u8", or "" to go by the name
+};
+
+class DataSource {
+ public:
+  virtual ~DataSource() = default;
+  // R0201 cannot be read, R0202 an input has no data, R0203 shapes, R0204 element types, R0205 numbers
+  // of samples differ, R0206 a token stream cannot feed the inputs, R0207 too short, R0208 bad .npy.
+  static Result<std::unique_ptr<DataSource>> open(const DataOptions& options, const plan::Manifest& manifest);
+
+  // Writes samples [first, first + count) of step `step` (from 1) of one input, in its own dtype and
+  // contiguous, to `destination`. Thread-safe; allocates nothing.
+  virtual void fill(size_t input_index, int64_t step, int64_t first, int64_t count, std::byte* destination) const = 0;
+  // Samples of one pass.
+  virtual int64_t num_samples() const = 0;
+  virtual Sampling sampling() const = 0;
+  // Positions of a token sample, 0 where samples are no tokens.
+  virtual int64_t tokens_per_sample() const = 0;
+
+  // Steps of one pass, at least 1.
+  int64_t steps_per_epoch(int64_t batch) const;
+  // The epoch (from 1) that begins in this step after the first, 0 if none.
+  int64_t epoch_beginning_in(int64_t step, int64_t batch) const;
+};
+
+}  // namespace piper::data

@@ -1,0 +1,194 @@
+#include "runtime/exec/load_rank.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+
+#include "runtime/hal/host_collectives.h"
+#include "schemas/plan/all_reduce_scratch.h"
+
+namespace piper::exec {
+
+namespace {
+
+constexpr int64_t kAlignment = 64;
+constexpr size_t kNumClasses = static_cast<size_t>(plan::BufferClass::kScalar) + 1;
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// One region for the arena; one for all persistent classes, class after class.
+Status allocate_buffers(LoadedRank& rank) {
+  std::array<int64_t, kNumClasses> class_bytes{};
+  for (const plan::Buffer& buffer : rank.plan->buffers) {
+    int64_t& bytes = class_bytes[static_cast<size_t>(buffer.cls)];
+    bytes = std::max(bytes, aligned(buffer.offset + buffer.bytes));
+  }
+  const auto arena_class = static_cast<size_t>(plan::BufferClass::kArena);
+  class_bytes[arena_class] = std::max(class_bytes[arena_class], rank.plan->arena_bytes);
+  std::array<int64_t, kNumClasses> class_offset{};
+  int64_t persistent = 0;
+  for (size_t c = 0; c < kNumClasses; ++c) {
+    if (c == arena_class) continue;
+    class_offset[c] = persistent;
+    persistent += class_bytes[c];
+  }
+  PIPER_ASSIGN(rank.arena, rank.device->allocate(class_bytes[arena_class]));
+  PIPER_ASSIGN(rank.persistent, rank.device->allocate(persistent));
+  for (const plan::Buffer& buffer : rank.plan->buffers) {
+    const auto c = static_cast<size_t>(buffer.cls);
+    std::byte* region = c == arena_class ? rank.arena->data() : rank.persistent->data() + class_offset[c];
+    rank.buffer_base.push_back(region + buffer.offset);
+  }
+  return {};
+}
+
+Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights) {
+  for (size_t i = 0; i < rank.plan->buffers.size(); ++i) {
+    const plan::Buffer& buffer = rank.plan->buffers[i];
+    if (!buffer.init.empty())
+      std::memcpy(rank.buffer_base[i], buffer.init.data(), std::min<size_t>(buffer.init.size() * sizeof(int64_t), static_cast<size_t>(buffer.bytes)));
+  }
+  for (const plan::Placement& placement : rank.plan->placements) {
+    if (weights == nullptr) continue;
+    const bool constant = rank.plan->buffers.at(static_cast<size_t>(placement.where.buffer)).cls == plan::BufferClass::kConstant;
+    PIPER_ASSIGN(const plan::TensorView view, weights->find(placement, constant));
+    if (view.bytes > 0) std::memcpy(rank.at(placement.where), view.data, static_cast<size_t>(view.bytes));
+  }
+  return {};
+}
+
+std::string group_key(const plan::Communicator& group) {
+  std::string key = group.name;
+  for (int32_t rank : group.ranks) key += "\t" + std::to_string(rank);
+  return key;
+}
+
+// The ranks number their communicators by themselves: the channels of a group's sums come from its
+// place in the sorted list of all groups of the run, which is the same everywhere.
+Result<std::vector<int32_t>> agree_on_sum_channels(const plan::RankPlan& plan, hal::Communicator& communicator,
+                                                   const hal::WaitControl& control) {
+  std::string mine;
+  for (const plan::Communicator& group : plan.communicators) mine += group_key(group) + "\n";
+  PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(communicator, mine, control));
+  std::set<std::string> keys;
+  for (const std::string& text : all)
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = text.find('\n', at);
+      keys.insert(text.substr(at, end - at));
+      at = end + 1;
+    }
+  std::vector<int32_t> channels;
+  for (const plan::Communicator& group : plan.communicators) {
+    const auto index = std::distance(keys.begin(), keys.find(group_key(group)));
+    channels.push_back(hal::kSumChannels + 2 * static_cast<int32_t>(index));
+  }
+  return channels;
+}
+
+// One block per stream, as large as its largest sum needs.
+Result<std::vector<std::byte*>> allocate_sum_scratch(LoadedRank& rank) {
+  std::vector<int64_t> bytes(rank.plan->streams.size(), 0);
+  for (const plan::Instruction& instruction : rank.plan->instructions) {
+    const auto* sum = std::get_if<plan::AllReduce>(&instruction.action);
+    if (sum == nullptr) continue;
+    const auto members = static_cast<int64_t>(rank.plan->communicators.at(static_cast<size_t>(sum->communicator)).ranks.size());
+    int64_t& most = bytes.at(static_cast<size_t>(instruction.stream));
+    most = std::max(most, plan::all_reduce_scratch_bytes(sum->count, members, dtype_bytes(sum->dtype)));
+  }
+  int64_t total = 0;
+  for (int64_t stream_bytes : bytes) total += aligned(stream_bytes);
+  PIPER_ASSIGN(rank.sum_scratch, rank.device->allocate(total));
+  std::vector<std::byte*> scratch;
+  int64_t offset = 0;
+  for (int64_t stream_bytes : bytes) {
+    scratch.push_back(rank.sum_scratch->data() + offset);
+    offset += aligned(stream_bytes);
+  }
+  return scratch;
+}
+
+struct PrepareAction {
+  int32_t stream;
+  PrepareContext& context;
+  Prepared operator()(const plan::Run& a) const { return prepare_run(a, stream, context); }
+  Prepared operator()(const plan::Send& a) const { return prepare_send(a, stream, context); }
+  Prepared operator()(const plan::Recv& a) const { return prepare_recv(a, stream, context); }
+  Prepared operator()(const plan::AllReduce& a) const { return prepare_all_reduce(a, stream, context); }
+  Prepared operator()(const plan::Record& a) const { return prepare_record(a, stream, context); }
+  Prepared operator()(const plan::Wait& a) const { return prepare_wait(a, stream, context); }
+  Prepared operator()(const plan::Update& a) const { return prepare_update(a, stream, context); }
+};
+
+struct ActionText {
+  const plan::Bundle& bundle;
+  const plan::RankPlan& plan;
+  std::string operator()(const plan::Run& a) const {
+    return "run " + bundle.programs.at(static_cast<size_t>(a.program)).name + " on " + plan.arguments.at(static_cast<size_t>(a.arguments)).name;
+  }
+  std::string operator()(const plan::Send& a) const { return "send to rank " + std::to_string(a.peer); }
+  std::string operator()(const plan::Recv& a) const { return "recv from rank " + std::to_string(a.peer); }
+  std::string operator()(const plan::AllReduce& a) const {
+    return "all_reduce on " + plan.communicators.at(static_cast<size_t>(a.communicator)).name;
+  }
+  std::string operator()(const plan::Record& a) const { return "record " + plan.events.at(static_cast<size_t>(a.event)); }
+  std::string operator()(const plan::Wait& a) const { return "wait " + plan.events.at(static_cast<size_t>(a.event)); }
+  std::string operator()(const plan::Update&) const { return "update"; }
+};
+
+// An event is a step number: a second record in a step would release a wait meant for the first.
+Status check_events(const plan::RankPlan& plan) {
+  std::vector<int32_t> recorded(plan.events.size(), 0);
+  for (const plan::Instruction& instruction : plan.instructions)
+    if (const auto* record = std::get_if<plan::Record>(&instruction.action))
+      if (++recorded.at(static_cast<size_t>(record->event)) == 2)
+        return Status::failure("R0404", "event '" + plan.events[static_cast<size_t>(record->event)] + "' is recorded twice in a step");
+  return {};
+}
+
+}  // namespace
+
+std::string describe_instruction(const plan::Bundle& bundle, const plan::RankPlan& plan, int32_t index) {
+  const plan::Instruction& instruction = plan.instructions.at(static_cast<size_t>(index));
+  std::string text = "instr " + std::to_string(index) + " " + std::visit(ActionText{bundle, plan}, instruction.action);
+  if (instruction.provenance >= 0 && static_cast<size_t>(instruction.provenance) < bundle.provenance.size())
+    text += " (" + bundle.provenance[static_cast<size_t>(instruction.provenance)].text + ")";
+  return text;
+}
+
+Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
+                                              const checkpoint::WeightSource* weights, hal::Communicator& communicator,
+                                              const LoadOptions& options) {
+  auto rank = std::make_unique<LoadedRank>();
+  rank->bundle = &bundle;
+  rank->plan = &plan;
+  rank->device = hal::make_cpu_device(options.device);
+  PIPER_RETURN_IF_ERROR(check_events(plan));
+  PIPER_RETURN_IF_ERROR(allocate_buffers(*rank));
+  PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights));
+  rank->events = std::make_unique<hal::Event[]>(plan.events.size());
+  if (options.save_gradients) rank->gradients = std::make_unique<GradientCapture>(plan);
+
+  PrepareContext context;
+  context.bundle = &bundle;
+  context.plan = &plan;
+  context.buffer_base = rank->buffer_base;
+  context.communicator = &communicator;
+  context.events = rank->events.get();
+  context.programs = &rank->programs;
+  context.gradients = rank->gradients.get();
+  PIPER_ASSIGN(context.sum_channels, agree_on_sum_channels(plan, communicator, options.wait));
+  PIPER_ASSIGN(context.sum_scratch, allocate_sum_scratch(*rank));
+
+  rank->streams.resize(plan.streams.size());
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const plan::Instruction& instruction = plan.instructions[i];
+    Prepared prepared = std::visit(PrepareAction{instruction.stream, context}, instruction.action);
+    if (!prepared.ok())
+      return prepared.take_status().with_context(describe_instruction(bundle, plan, static_cast<int32_t>(i)));
+    rank->streams.at(static_cast<size_t>(instruction.stream)).push_back({static_cast<int32_t>(i), std::move(prepared).value()});
+  }
+  return rank;
+}
+
+}  // namespace piper::exec

@@ -1,0 +1,55 @@
+// Binding instructions at load: one function per kind, defined in the file of that kind, and what
+// they need. Used by load_rank.cc alone.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "runtime/exec/gradient_capture.h"
+#include "runtime/exec/instruction.h"
+#include "runtime/hal/communicator.h"
+#include "runtime/hal/event.h"
+#include "runtime/kernels/kernel.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::exec {
+
+// The kernels of one program on one argument list and workspace; shared by the runs that agree in all.
+struct BoundProgram {
+  const plan::Program* program = nullptr;
+  std::vector<std::unique_ptr<kernels::PreparedKernel>> kernels;
+};
+
+struct PrepareContext {
+  const plan::Bundle* bundle = nullptr;
+  const plan::RankPlan* plan = nullptr;
+  std::vector<std::byte*> buffer_base;           // by buffer
+  hal::Communicator* communicator = nullptr;
+  std::vector<int32_t> sum_channels;             // by communicator of the plan
+  hal::Event* events = nullptr;                  // by event of the plan
+  std::vector<std::byte*> sum_scratch;           // by stream
+  std::map<std::tuple<int32_t, int32_t, int32_t, int64_t>, std::unique_ptr<BoundProgram>>* programs = nullptr;
+  GradientCapture* gradients = nullptr;          // nullptr: gradients are not saved
+
+  // nullptr for a range without buffer.
+  std::byte* at(const plan::BufferRange& range) const {
+    return range.buffer < 0 ? nullptr : buffer_base.at(static_cast<size_t>(range.buffer)) + range.offset;
+  }
+};
+
+using Prepared = Result<std::unique_ptr<PreparedInstruction>>;
+// R0404: the plan asks for what this runtime cannot do. R0401 and R0402: kernels::bind().
+Prepared prepare_run(const plan::Run& run, int32_t stream, PrepareContext& context);
+Prepared prepare_send(const plan::Send& send, int32_t stream, PrepareContext& context);
+Prepared prepare_recv(const plan::Recv& recv, int32_t stream, PrepareContext& context);
+Prepared prepare_all_reduce(const plan::AllReduce& all_reduce, int32_t stream, PrepareContext& context);
+Prepared prepare_record(const plan::Record& record, int32_t stream, PrepareContext& context);
+Prepared prepare_wait(const plan::Wait& wait, int32_t stream, PrepareContext& context);
+Prepared prepare_update(const plan::Update& update, int32_t stream, PrepareContext& context);
+
+// The tag of a channel of the plan.
+Result<int32_t> channel_id(int32_t channel, const PrepareContext& context);
+
+}  // namespace piper::exec

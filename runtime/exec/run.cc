@@ -1,0 +1,88 @@
+// `run`: the kernels of a chunk program, one after the other.
+#include <exception>
+
+#include "runtime/exec/prepare.h"
+#include "schemas/base/check.h"
+
+namespace piper::exec {
+
+namespace {
+
+const std::string& origin_text(const plan::Bundle& bundle, const std::string& key) {
+  for (const plan::ProvenanceEntry& entry : bundle.provenance)
+    if (entry.key == key) return entry.text;
+  return key;
+}
+
+std::string call_text(const plan::Bundle& bundle, const plan::Program& program, size_t index) {
+  const plan::KernelCall& call = program.calls[index];
+  std::string text = "call " + std::to_string(index) + " of " + program.name + ", kernel " + call.kernel;
+  if (!call.origin.empty()) text += " (" + origin_text(bundle, call.origin) + ")";
+  return text;
+}
+
+class PreparedRun : public PreparedInstruction {
+ public:
+  PreparedRun(const plan::Bundle& bundle, BoundProgram& program) : bundle_(bundle), program_(program) {}
+  Status execute(const StepContext&) override {
+    size_t at = 0;
+    try {
+      for (; at < program_.kernels.size(); ++at) program_.kernels[at]->run();
+    } catch (const InternalError&) {
+      throw;
+    } catch (const std::exception& failure) {
+      // Libraries append a stack trace, which says nothing about the model.
+      std::string what = failure.what();
+      what = what.substr(0, what.find('\n'));
+      return Status::failure("R0403", call_text(bundle_, *program_.program, at) + ": " + what);
+    }
+    return {};
+  }
+
+ private:
+  const plan::Bundle& bundle_;
+  BoundProgram& program_;
+};
+
+Result<std::unique_ptr<BoundProgram>> bind_program(const plan::Run& run, const PrepareContext& context) {
+  const plan::Program& program = context.bundle->programs.at(static_cast<size_t>(run.program));
+  const plan::ArgumentList& list = context.plan->arguments.at(static_cast<size_t>(run.arguments));
+  if (list.arguments.size() != program.slots.size())
+    return Status::failure("R0404", "arguments '" + list.name + "' do not fit program '" + program.name + "'");
+  std::byte* workspace = context.at(run.workspace);
+  auto bind_operands = [&](const std::vector<plan::Operand>& operands) {
+    std::vector<kernels::BoundOperand> bound;
+    bound.reserve(operands.size());
+    for (const plan::Operand& operand : operands) {
+      std::byte* base = nullptr;
+      if (operand.slot == plan::Operand::kWorkspace)
+        base = workspace;
+      else if (operand.slot >= 0)
+        base = context.at(list.arguments.at(static_cast<size_t>(operand.slot)));
+      bound.push_back({base == nullptr ? nullptr : base + operand.offset, &operand});
+    }
+    return bound;
+  };
+  auto bound = std::make_unique<BoundProgram>();
+  bound->program = &program;
+  bound->kernels.reserve(program.calls.size());
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    const plan::KernelCall& call = program.calls[i];
+    auto kernel = kernels::bind(call, bind_operands(call.outputs), bind_operands(call.inputs));
+    if (!kernel.ok()) return kernel.take_status().with_context(call_text(*context.bundle, program, i));
+    bound->kernels.push_back(std::move(kernel).value());
+  }
+  return bound;
+}
+
+}  // namespace
+
+Prepared prepare_run(const plan::Run& run, int32_t, PrepareContext& context) {
+  auto& bound = (*context.programs)[{run.program, run.arguments, run.workspace.buffer, run.workspace.offset}];
+  if (bound == nullptr) {
+    PIPER_ASSIGN(bound, bind_program(run, context));
+  }
+  return std::unique_ptr<PreparedInstruction>(std::make_unique<PreparedRun>(*context.bundle, *bound));
+}
+
+}  // namespace piper::exec

@@ -1,0 +1,40 @@
+// A rank's life from start to end: agree with the others, load, step, save. Every rank of a run calls
+// run_rank() with its own communicator; what is the same for the ranks of a process is shared.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "runtime/checkpoint/weights.h"
+#include "runtime/data/data_source.h"
+#include "runtime/exec/load_rank.h"
+#include "runtime/hal/stop.h"
+
+namespace piper::exec {
+
+struct SessionOptions {
+  int64_t steps = 0;
+  uint64_t seed = 0;
+  int threads = 1;                 // intra-op threads of a rank
+  std::chrono::milliseconds timeout{300000};
+  hal::DeviceOptions device;
+  std::string log, save, save_gradients;  // files; empty: none
+};
+
+// Shared by the ranks of a process; outlives them.
+struct Session {
+  const plan::Bundle* bundle = nullptr;
+  std::string bundle_digest;
+  const checkpoint::WeightSource* weights = nullptr;
+  const data::DataSource* data = nullptr;
+  SessionOptions options;
+  hal::Stop stop;
+  std::atomic<bool> started{false};      // the first step began
+  std::atomic<int64_t> steps_done{0};    // by the reporting rank, or by any where it is elsewhere; for messages
+};
+
+// Never throws: a failure is raised in session.stop, once, and wakes the other ranks of the process.
+void run_rank(Session& session, const plan::RankPlan& plan, hal::Communicator& communicator);
+
+}  // namespace piper::exec

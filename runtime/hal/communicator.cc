@@ -1,0 +1,11 @@
+#include "runtime/hal/communicator.h"
+
+namespace piper::hal {
+
+std::string describe_wait(const Transfer& transfer) {
+  return "rank " + std::to_string(transfer.peer) +
+         (transfer.direction == Direction::kSend ? " to receive " : " to send ") + std::to_string(transfer.bytes) +
+         " bytes on channel " + std::to_string(transfer.channel);
+}
+
+}  // namespace piper::hal

@@ -1,0 +1,20 @@
+// Small collectives of the host side, for start-up and the end of a run: on exchanges, so every
+// backend has them. All ranks call them in the same order. Not for steps: they allocate.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/hal/communicator.h"
+
+namespace piper::hal {
+
+// Every rank's bytes, by rank.
+Result<std::vector<std::string>> host_allgather(Communicator& communicator, const std::string& mine,
+                                                const WaitControl& control);
+Status host_barrier(Communicator& communicator, const WaitControl& control);
+// One message on the host's channel.
+Status host_send(Communicator& communicator, int32_t peer, const void* data, int64_t bytes, const WaitControl& control);
+Status host_receive(Communicator& communicator, int32_t peer, void* data, int64_t bytes, const WaitControl& control);
+
+}  // namespace piper::hal

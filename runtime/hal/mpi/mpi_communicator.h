@@ -1,0 +1,20 @@
+// The MPI communicator: one process per rank. One progress thread makes every MPI call of the
+// process, from MPI_Init_thread to MPI_Finalize; streams hand it their exchanges and sleep. It yields
+// and sleeps between polls, because ranks often share cores. Built without MPI, make() is an error.
+#pragma once
+
+#include <memory>
+
+#include "runtime/hal/communicator.h"
+
+namespace piper::hal {
+
+class MpiCommunicator : public Communicator {
+ public:
+  // Starts MPI. R0104: built without MPI, or MPI does not start. At most one per process.
+  static Result<std::unique_ptr<MpiCommunicator>> make();
+  // Ends all processes of the run with this exit code, without waiting for them; does not return.
+  [[noreturn]] virtual void abort(int exit_code) = 0;
+};
+
+}  // namespace piper::hal

@@ -1,0 +1,11 @@
+#include "runtime/hal/mpi/mpi_communicator.h"
+
+namespace piper::hal {
+
+Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::make() {
+  return Status::failure("R0104",
+                         "this piper-run was built without MPI. Install an MPI library with its headers, configure the "
+                         "build again, or run all ranks in one process with --comm local");
+}
+
+}  // namespace piper::hal

@@ -1,0 +1,263 @@
+// piper-run: executes a plan bundle. Exit status: 0 done, 1 refused before the first step, 2 command
+// line, 3 failed later, 70 a bug of piper-run.
+#include <CLI/CLI.hpp>
+
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "runtime/bootstrap/rank_environment.h"
+#include "runtime/exec/session.h"
+#include "runtime/hal/host_collectives.h"
+#include "runtime/hal/local/local_communicator.h"
+#include "runtime/hal/mpi/mpi_communicator.h"
+#include "runtime/kernels/kernel.h"
+#include "schemas/plan/bundle_io.h"
+
+namespace piper {
+namespace {
+
+enum Exit : int { kDone = 0, kRefused = 1, kCommandLine = 2, kFailed = 3, kBug = 70 };
+
+struct Flags {
+  std::string bundle, data, sampling, token_dtype, load, comm, device = "cpu", huge_pages = "on";
+  std::string log, save, save_gradients;
+  std::optional<int64_t> steps;
+  std::optional<uint64_t> seed;
+  int threads = 0;
+  double timeout_s = 300;
+};
+
+void declare_flags(CLI::App& app, Flags& flags) {
+  app.add_option("bundle", flags.bundle, "directory of the plan bundle")->required();
+  app.add_option("--data", flags.data, "tensor file (.safetensors or a directory of .npy), token file (.bin) or text");
+  app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")->check(CLI::NonNegativeNumber);
+  app.add_option("--sampling", flags.sampling, "order of the samples")->check(CLI::IsMember({"sequential", "shuffled"}));
+  app.add_option("--seed", flags.seed, "seed of sampling and dropout");
+  app.add_option("--token-dtype", flags.token_dtype, "tokens of a .bin file; default u16, u32 for *.u32.bin")->check(CLI::IsMember({"u8", "u16", "u32"}));
+  app.add_option("--log", flags.log, "write one JSON object a step to this file");
+  app.add_option("--load", flags.load, "start from the weights of this .safetensors file");
+  app.add_option("--save", flags.save, "write the weights after the last step to this .safetensors file");
+  app.add_option("--save-gradients", flags.save_gradients, "write the first step's gradients to this .safetensors file");
+  app.add_option("--comm", flags.comm, "communicator; default: local for one process, mpi under a launcher")->check(CLI::IsMember({"local", "mpi", "nccl"}));
+  app.add_option("--device", flags.device, "device of the ranks")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--threads", flags.threads, "threads per rank; default: cores / ranks, at least 1")->check(CLI::PositiveNumber);
+  app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(CLI::PositiveNumber);
+  app.add_option("--huge-pages", flags.huge_pages, "back the ranks' memory with huge pages")->check(CLI::IsMember({"on", "off"}));
+}
+
+// The handler has no argument but the signal: the one place where the process's Stop is a global.
+std::atomic<hal::Stop*> signal_stop{nullptr};
+
+void on_signal(int signal_number) {
+  if (hal::Stop* stop = signal_stop.load()) stop->raise_signal(signal_number);
+}
+
+void install_signal_handlers(hal::Stop& stop) {
+  signal_stop = &stop;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second signal ends the process at once
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+void print_error(const Error& error) {
+  if (error.reported) return;
+  const std::string code = error.code.empty() ? "" : "[" + error.code + "]";
+  std::fprintf(stderr, "piper-run: error%s: %s\n", code.c_str(), error.message.c_str());
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// Ranks that share this machine's cores.
+int ranks_here(bootstrap::Transport transport, int32_t world_size) {
+  if (transport == bootstrap::Transport::kLocal) return world_size;
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"})
+    if (auto value = bootstrap::process_variable(name)) return std::max(1, std::atoi(value->c_str()));
+  return world_size;
+}
+
+// What a process reads before any rank starts.
+struct Inputs {
+  plan::Bundle bundle;
+  std::optional<checkpoint::WeightSource> weights;
+  std::unique_ptr<data::DataSource> data;
+};
+
+Status read_inputs(const Flags& flags, const std::vector<int32_t>& ranks, Inputs& inputs, exec::Session& session) {
+  PIPER_ASSIGN(inputs.bundle, plan::read_bundle(flags.bundle, ranks));
+  PIPER_ASSIGN(session.bundle_digest, plan::bundle_digest(flags.bundle));
+  const plan::Manifest& manifest = inputs.bundle.manifest;
+  PIPER_ASSIGN(inputs.weights, checkpoint::WeightSource::open(flags.bundle, flags.load, manifest));
+
+  data::DataOptions data;
+  data.path = flags.data.empty() ? manifest.run.data : flags.data;
+  data.seed = flags.seed.value_or(manifest.run.seed);
+  data.token_dtype = flags.token_dtype;
+  const std::string sampling = flags.sampling.empty() ? manifest.run.sampling : flags.sampling;
+  if (!sampling.empty()) data.sampling = sampling == "shuffled" ? data::Sampling::kShuffled : data::Sampling::kSequential;
+  PIPER_ASSIGN(inputs.data, data::DataSource::open(data, manifest));
+
+  exec::SessionOptions& options = session.options;
+  options.seed = data.seed;
+  options.steps = flags.steps.value_or(manifest.run.steps > 0 ? manifest.run.steps : inputs.data->steps_per_epoch(manifest.batch));
+  session.bundle = &inputs.bundle;
+  session.weights = &*inputs.weights;
+  session.data = inputs.data.get();
+  return {};
+}
+
+struct Quiet {
+  bool signal = false;        // somebody else reports the signal
+  bool common_error = false;  // another process reports what all ranks found alike (R0102)
+};
+
+// After the ranks of this process have ended: prints what is to be said, once.
+int conclude(exec::Session& session, Quiet quiet) {
+  const Status failure = session.stop.take_failure();
+  const bool started = session.started;
+  if (!failure.ok()) {
+    if (failure.error().code != "R0102" || !quiet.common_error) print_error(failure.error());
+    if (failure.error().code == "bug") return kBug;
+    return started ? kFailed : kRefused;
+  }
+  if (const int signal_number = session.stop.signal_number(); signal_number != 0) {
+    if (!quiet.signal)
+      std::fprintf(stderr, "piper-run: stopped by %s after step %lld of %lld; nothing was saved\n", signal_number == SIGINT ? "SIGINT" : "SIGTERM",
+                   static_cast<long long>(session.steps_done.load()), static_cast<long long>(session.options.steps));
+    return started ? kFailed : kRefused;
+  }
+  return kDone;
+}
+
+int run_local(const Flags& flags, exec::Session& session, int32_t world_size) {
+  Inputs inputs;
+  if (Status status = read_inputs(flags, {}, inputs, session); !status.ok()) {
+    print_error(status.error());
+    return kRefused;
+  }
+  hal::LocalWorld world(world_size);
+  std::vector<std::unique_ptr<hal::Communicator>> communicators;
+  for (int32_t r = 0; r < world_size; ++r) communicators.push_back(world.communicator(r));
+  std::vector<std::thread> ranks;
+  for (const plan::RankPlan& plan : inputs.bundle.ranks)
+    ranks.emplace_back([&session, &plan, &communicators] {
+      exec::run_rank(session, plan, *communicators[static_cast<size_t>(plan.rank)]);
+    });
+  for (std::thread& rank : ranks) rank.join();
+  return conclude(session, {});
+}
+
+// Whether every rank could read what it needs; rank 0 prints the first failure that it learns of.
+Result<bool> all_ready(const Status& mine, hal::Communicator& communicator, const hal::WaitControl& wait) {
+  const std::string text = mine.ok() ? "" : mine.error().code + "\n" + mine.error().message;
+  PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(communicator, text, wait));
+  const auto failed = std::find_if(all.begin(), all.end(), [](const std::string& t) { return !t.empty(); });
+  if (failed == all.end()) return true;
+  if (communicator.rank() == 0) {
+    const size_t end = failed->find('\n');
+    const bool everywhere = std::all_of(all.begin(), all.end(), [&](const std::string& t) { return t == *failed; });
+    print_error({failed->substr(0, end), (everywhere ? "" : "rank " + std::to_string(failed - all.begin()) + ": ") + failed->substr(end + 1), false});
+  }
+  return false;
+}
+
+int run_mpi(const Flags& flags, exec::Session& session, int32_t world_size) {
+  auto made = hal::MpiCommunicator::make();
+  if (!made.ok()) {
+    print_error(made.error());
+    return kRefused;
+  }
+  hal::MpiCommunicator& communicator = **made;
+  if (Status status = bootstrap::check_world_size(communicator.world_size(), world_size); !status.ok()) {
+    if (communicator.rank() == 0) print_error(status.error());
+    return kRefused;
+  }
+  Inputs inputs;
+  const Status status = read_inputs(flags, {communicator.rank()}, inputs, session);
+  const hal::WaitControl wait{&session.stop, session.options.timeout};
+  const auto ready = all_ready(status, communicator, wait);
+  if (ready.ok() && !*ready) return kRefused;
+  if (!ready.ok()) {
+    if (!hal::is_stopped(ready.status())) print_error(ready.error());
+    communicator.abort(kRefused);
+  }
+  const auto& plans = inputs.bundle.ranks;
+  const auto mine = std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == communicator.rank(); });
+  PIPER_CHECK(mine != plans.end(), "the bundle has no plan of rank ", communicator.rank());
+  std::thread rank([&] { exec::run_rank(session, *mine, communicator); });
+  rank.join();
+
+  if (!session.stop.raised()) return kDone;
+  // Other ranks wait for this one: they are ended by MPI, which then also reports a SIGTERM it sends.
+  const bool speaks = communicator.rank() == 0;
+  const int exit_code = conclude(session, {session.stop.signal_number() == SIGTERM || !speaks, !speaks});
+  communicator.abort(exit_code);
+}
+
+int run(const Flags& flags) {
+  if (flags.device != "cpu" || flags.comm == "nccl") {
+    print_error({"R0106", "this piper-run executes plans on CPU ranks only: use --device cpu, and --comm local or mpi", false});
+    return kRefused;
+  }
+  const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);
+  // Before MPI runs, the launcher's rank tells which process speaks.
+  const bool speaks = !environment.ok() || environment->rank == 0;
+  auto refuse = [&](const Error& error) {
+    if (speaks) print_error(error);
+    return kRefused;
+  };
+  if (!environment.ok()) return refuse(environment.error());
+  const auto manifest = plan::read_manifest(flags.bundle);
+  if (!manifest.ok()) return refuse(manifest.error());
+  const int32_t world_size = manifest->world_size;
+  const auto transport = bootstrap::choose_transport(*environment, flags.comm, world_size);
+  if (!transport.ok()) return refuse(transport.error());
+
+  exec::Session session;
+  session.options.threads = flags.threads > 0 ? flags.threads : std::max(1, usable_cores() / ranks_here(*transport, world_size));
+  session.options.timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.timeout_s * 1000));
+  session.options.device.huge_pages = flags.huge_pages == "on";
+  session.options.log = flags.log;
+  session.options.save = flags.save;
+  session.options.save_gradients = flags.save_gradients;
+  install_signal_handlers(session.stop);
+  int code = kBug;
+  switch (*transport) {
+    case bootstrap::Transport::kLocal: code = run_local(flags, session, world_size); break;
+    case bootstrap::Transport::kMpi: code = run_mpi(flags, session, world_size); break;
+  }
+  signal_stop = nullptr;
+  return code;
+}
+
+}  // namespace
+}  // namespace piper
+
+int main(int argc, char** argv) {
+  piper::kernels::initialise_process();
+  CLI::App app{"Executes a plan bundle written by piperc.", "piper-run"};
+  piper::Flags flags;
+  piper::declare_flags(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? piper::kDone : piper::kCommandLine;
+  }
+  try {
+    return piper::run(flags);
+  } catch (const std::exception& bug) {
+    std::fprintf(stderr, "piper-run: bug in piper-run: %s\n", bug.what());
+    return piper::kBug;
+  }
+}

@@ -1,0 +1,68 @@
+#include "runtime/trace/step_log.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+namespace piper::trace {
+
+namespace {
+
+template <class T>
+std::string shortest(T value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  char text[64];
+  auto [end, error] = std::to_chars(text, text + sizeof text, value);
+  (void)error;  // 64 characters hold every float and double
+  return std::string(text, end);
+}
+
+// Measured numbers: more digits than the clock has say nothing.
+std::string measured(double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return std::isfinite(value) ? text : "0";
+}
+
+}  // namespace
+
+std::string number_text(double value) { return shortest(value); }
+std::string number_text(float value) { return shortest(value); }
+
+std::string step_line(const StepRecord& record) {
+  std::string line = "{\"step\": " + std::to_string(record.step) + ", \"loss\": " + number_text(record.loss) +
+                     ", \"step_ms\": " + measured(record.step_ms);
+  if (record.tokens_per_s > 0) line += ", \"tokens_per_s\": " + measured(record.tokens_per_s);
+  line += ", \"samples_per_s\": " + measured(record.samples_per_s) + ", \"lr\": " + number_text(record.lr);
+  if (record.grad_norm) line += ", \"grad_norm\": " + number_text(*record.grad_norm);
+  return line + "}";
+}
+
+std::string summary_line(const Summary& summary) {
+  std::string line = "{\"summary\": {\"steps\": " + std::to_string(summary.steps) +
+                     ", \"median_step_ms\": " + measured(summary.median_step_ms) +
+                     ", \"total_s\": " + measured(summary.total_s) + ", \"peak_memory_bytes\": [";
+  for (size_t i = 0; i < summary.peak_memory_bytes.size(); ++i)
+    line += (i == 0 ? "" : ", ") + std::to_string(summary.peak_memory_bytes[i]);
+  return line + "]}}";
+}
+
+Result<StepLog> StepLog::open(const std::string& path) {
+  StepLog log;
+  log.path_ = path;
+  if (path.empty()) return log;
+  log.file_.reset(std::fopen(path.c_str(), "we"));
+  if (log.file_ == nullptr) return Status::failure("R0601", "cannot write the log '" + path + "': " + std::strerror(errno));
+  return log;
+}
+
+Status StepLog::write(const std::string& line) {
+  if (file_ == nullptr) return {};
+  if (std::fputs(line.c_str(), file_.get()) < 0 || std::fputc('\n', file_.get()) == EOF || std::fflush(file_.get()) != 0)
+    return Status::failure("R0601", "cannot write the log '" + path_ + "': " + std::strerror(errno));
+  return {};
+}
+
+}  // namespace piper::trace

@@ -1,0 +1,56 @@
+// The --log file: one JSON object a step and a last line with the summary, written by the reporting
+// rank. Numbers are the shortest text that reads back to the same value; a loss that is not a number
+// is written as NaN or Infinity, as Python reads it.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schemas/base/status.h"
+
+namespace piper::trace {
+
+struct StepRecord {
+  int64_t step = 0;            // from 1
+  float loss = 0;              // mean over the global batch, before this step's update
+  double step_ms = 0;
+  double tokens_per_s = 0;     // 0: samples are no token sequences; the field is left out
+  double samples_per_s = 0;
+  double lr = 0;
+  std::optional<float> grad_norm;
+};
+
+struct Summary {
+  int64_t steps = 0;
+  double median_step_ms = 0;
+  double total_s = 0;
+  std::vector<int64_t> peak_memory_bytes;  // by rank
+};
+
+// One line each, without the newline.
+std::string step_line(const StepRecord& record);
+std::string summary_line(const Summary& summary);
+// Shortest text that reads back to the same value.
+std::string number_text(double value);
+std::string number_text(float value);
+
+class StepLog {
+ public:
+  // R0601 when the file cannot be written. An empty path writes nowhere.
+  static Result<StepLog> open(const std::string& path);
+  // Each line is flushed, so that a run can be followed.
+  Status write(const std::string& line);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;
+  std::string path_;
+};
+
+}  // namespace piper::trace
