@@ -1,0 +1,99 @@
+#include "compiler/frontend/onnx/import_nodes.h"
+
+#include <algorithm>
+
+#include "compiler/frontend/onnx/node_origin.h"
+#include "compiler/frontend/onnx/ops.h"
+
+namespace piper::frontend::onnx {
+namespace {
+
+constexpr int64_t kOldestOpset = 13, kNewestOpset = 25;
+
+struct Entry {
+  std::string_view op_type;
+  ImportFunction function;
+};
+constexpr Entry kTable[] = {
+#define PIPER_ONNX_OP(op_type, function) {op_type, &import_##function},
+#include "compiler/frontend/onnx/ops_table.def"
+#undef PIPER_ONNX_OP
+};
+
+std::string named(const OnnxNode& node, const std::string& domain) {
+  return "'" + (domain.empty() ? node.op_type : domain + "." + node.op_type).substr(0, 160) + "'";
+}
+
+// One node; its results are added to the state's values.
+Status import_node(ImportState& state, const OnnxNode& node, diag::Diagnostics& diags) {
+  const ImportFunction function = node.domain.empty() ? find_operator(node.op_type) : nullptr;
+  if (function == nullptr) {
+    diag::InFlight error = diags.error("P0305");
+    error << "the ONNX operator " << named(node, node.domain) << " is not supported: " << describe_node(node);
+    error.help("supported operators are " + supported_operators());
+    return error;
+  }
+  const std::string module = node_scope(node);
+  ir::Graph& graph = *state.graph;
+  const ir::ScopeId scope = graph.intern_scope(module);
+  std::string name = node.name;
+  if (name.empty() && !node.outputs.empty()) name = node.outputs[0];
+  const ir::ProvId prov = graph.provenance().model({name, module, node_line(node)});
+  NodeImport n(state, node, module, scope, prov);
+  function(n);
+  if (const Status status = n.status(); !status.ok())
+    return diags.error(status.error().code == "P0401" ? "P0306" : status.error().code)
+           << "cannot import " << describe_node(node) << ": " << status.error().message;
+  for (const auto& [output, value] : n.results())
+    if (!state.values.emplace(output, value).second)
+      return diags.error("P0306") << "cannot import " << describe_node(node) << ": the name '" << output.substr(0, 200) << "' is made twice";
+  return Status();
+}
+
+void count_readers(const OnnxFile& file, ImportState& state) {
+  for (const OnnxNode& node : file.nodes)
+    for (const std::string& name : node.inputs) ++state.readers[name];
+  for (const OnnxValueInfo& output : file.outputs) ++state.readers[output.name];
+}
+
+}  // namespace
+
+ImportFunction find_operator(std::string_view op_type) {
+  for (const Entry& e : kTable)
+    if (e.op_type == op_type) return e.function;
+  return nullptr;
+}
+
+std::string supported_operators() {
+  std::vector<std::string_view> names;
+  for (const Entry& e : kTable) names.push_back(e.op_type);
+  std::sort(names.begin(), names.end());
+  std::string out;
+  for (const std::string_view name : names) out += (out.empty() ? "" : ", ") + std::string(name);
+  return out;
+}
+
+Status import_nodes(BoundModel& model, diag::Diagnostics& diags, const FoldLimits& limits) {
+  const OnnxFile& file = *model.file;
+  const int64_t opset = file.opset_version();
+  if (opset < kOldestOpset || opset > kNewestOpset)
+    return diags.error("P0303") << "the model uses ONNX opset " << opset << "; piper imports opsets " << kOldestOpset << " to " << kNewestOpset;
+  ImportState state;
+  state.file = &file;
+  state.graph = &model.graph;
+  state.opset = opset;
+  state.local_batch = model.local_batch;
+  state.limits = limits;
+  for (const auto& [name, value] : model.values) state.values[name] = {value, false, {}};
+  count_readers(file, state);
+  for (const OnnxNode& node : file.nodes) PIPER_RETURN_IF_ERROR(import_node(state, node, diags));
+  for (const OnnxValueInfo& output : file.outputs) {
+    const auto found = state.values.find(output.name);
+    if (found == state.values.end() || found->second.is_sequence)
+      return diags.error("P0306") << "the graph's output '" << output.name.substr(0, 200) << "' is made by no node";
+    model.graph.outputs.push_back({output.name, found->second.value});
+  }
+  return Status();
+}
+
+}  // namespace piper::frontend::onnx

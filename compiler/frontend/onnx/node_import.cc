@@ -1,0 +1,401 @@
+#include "compiler/frontend/onnx/node_import.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+namespace piper::frontend::onnx {
+namespace {
+
+constexpr int64_t kMostElements = int64_t{1} << 46;
+
+// bf16 is the upper half of a float.
+double bf16_value(uint16_t bits) {
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float f = 0;
+  std::memcpy(&f, &wide, sizeof f);
+  return f;
+}
+
+template <class T>
+T element(const ConstantTensor& t, int64_t i) {
+  T v;
+  std::memcpy(&v, t.data->data() + static_cast<size_t>(i) * sizeof(T), sizeof(T));
+  return v;
+}
+
+double number_at(const ConstantTensor& t, int64_t i) {
+  switch (t.type.dtype) {
+    case DType::kF32: return element<float>(t, i);
+    case DType::kF64: return element<double>(t, i);
+    case DType::kBF16: return bf16_value(element<uint16_t>(t, i));
+    case DType::kI64: return static_cast<double>(element<int64_t>(t, i));
+    case DType::kI32: return element<int32_t>(t, i);
+    case DType::kBool: return element<uint8_t>(t, i);
+  }
+  return 0;
+}
+
+bool in_range(int64_t v, int64_t most) { return v >= -most && v <= most; }
+bool all_in_range(const std::vector<int64_t>& values, int64_t most) {
+  return std::all_of(values.begin(), values.end(), [&](int64_t v) { return in_range(v, most); });
+}
+
+}  // namespace
+
+std::optional<int64_t> count_elements(const std::vector<int64_t>& shape) {
+  int64_t n = 1;
+  for (const int64_t extent : shape) {
+    if (extent < 0 || extent > kMostElements) return std::nullopt;
+    // Zero extents keep the others' product bounded too, so that strides can be computed.
+    if (__builtin_mul_overflow(n, std::max<int64_t>(extent, 1), &n) || n > kMostElements) return std::nullopt;
+  }
+  for (const int64_t extent : shape)
+    if (extent == 0) return 0;
+  return n;
+}
+
+std::optional<std::vector<int64_t>> broadcast_shape(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  std::vector<int64_t> out(std::max(a.size(), b.size()));
+  for (size_t i = 0; i < out.size(); ++i) {
+    const int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
+    const int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (x != y && x != 1 && y != 1) return std::nullopt;
+    out[out.size() - 1 - i] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+NodeImport::NodeImport(ImportState& state, const OnnxNode& node, std::string module, ir::ScopeId scope, ir::ProvId prov)
+    : state_(state), node_(node), module_(std::move(module)), builder_(*state.graph, scope, prov) {}
+
+// ---- failures
+
+void NodeImport::refuse(const std::string& what, std::string code) {
+  if (status_.ok()) status_ = Status::failure(std::move(code), what);
+}
+
+Status NodeImport::status() const {
+  if (!status_.ok()) return Status(status_.error());
+  if (!builder_.status().ok()) return Status(builder_.status().error());
+  return Status();
+}
+
+ValueId NodeImport::harmless() { return builder_.scalar(0, DType::kF32); }
+
+// ---- operands
+
+ValueId NodeImport::in(size_t i) {
+  if (!has(i)) {
+    refuse("operand " + std::to_string(i) + " is missing");
+    return harmless();
+  }
+  const auto found = state_.values.find(node_.inputs[i]);
+  if (found == state_.values.end()) {
+    refuse("it reads '" + node_.inputs[i].substr(0, 200) + "', which nothing before it makes");
+    return harmless();
+  }
+  if (found->second.is_sequence) {
+    refuse("operand " + std::to_string(i) + " is a sequence");
+    return harmless();
+  }
+  return found->second.value;
+}
+
+const std::vector<ValueId>& NodeImport::sequence(size_t i) {
+  const auto found = has(i) ? state_.values.find(node_.inputs[i]) : state_.values.end();
+  if (found == state_.values.end() || !found->second.is_sequence) {
+    refuse("operand " + std::to_string(i) + " is no sequence");
+    return no_items_;
+  }
+  return found->second.items;
+}
+
+bool NodeImport::is_read(size_t i) const {
+  if (i >= node_.outputs.size() || node_.outputs[i].empty()) return false;
+  const auto found = state_.readers.find(node_.outputs[i]);
+  return found != state_.readers.end() && found->second > 0;
+}
+
+// ---- values
+
+std::optional<std::vector<int64_t>> NodeImport::known_ints(ValueId v) const {
+  const std::optional<ConstantTensor> t = known(v);
+  if (!t || is_floating(t->type.dtype)) return std::nullopt;
+  std::vector<int64_t> out(static_cast<size_t>(t->type.elements()));
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    if (t->type.dtype == DType::kI64) out[i] = element<int64_t>(*t, at);
+    if (t->type.dtype == DType::kI32) out[i] = element<int32_t>(*t, at);
+    if (t->type.dtype == DType::kBool) out[i] = element<uint8_t>(*t, at);
+  }
+  return out;
+}
+
+std::vector<int64_t> NodeImport::ints(ValueId v, const char* what) {
+  if (!ok()) return {};
+  std::optional<std::vector<int64_t>> out = known_ints(v);
+  if (!out) {
+    refuse(std::string("its ") + what + " is not known when the model is compiled");
+    return {};
+  }
+  return *std::move(out);
+}
+
+int64_t NodeImport::one_int(ValueId v, const char* what) {
+  const std::vector<int64_t> all = ints(v, what);
+  if (!ok()) return 0;
+  if (all.size() != 1) {
+    refuse(std::string("its ") + what + " is not one number");
+    return 0;
+  }
+  return all[0];
+}
+
+std::optional<std::vector<double>> NodeImport::known_numbers(ValueId v, int64_t most) const {
+  const std::optional<ConstantTensor> t = known(v);
+  if (!t || t->type.elements() > most) return std::nullopt;
+  std::vector<double> out(static_cast<size_t>(t->type.elements()));
+  for (size_t i = 0; i < out.size(); ++i) out[i] = number_at(*t, static_cast<int64_t>(i));
+  return out;
+}
+
+std::optional<double> NodeImport::known_number(ValueId v) const {
+  const std::optional<ConstantTensor> t = known(v);
+  if (!t || t->type.elements() == 0) return std::nullopt;
+  const double first = number_at(*t, 0);
+  for (int64_t i = 1; i < t->type.elements(); ++i)
+    if (number_at(*t, i) != first) return std::nullopt;
+  return first;
+}
+
+const ir::Op* NodeImport::made_by(ValueId v, OpKind kind) const {
+  const ir::Value& value = graph().value(v);
+  if (value.kind != ir::ValueKind::kOpResult) return nullptr;
+  const ir::Op& op = std::as_const(graph()).op(value.producer);
+  return op.kind == kind ? &op : nullptr;
+}
+
+// ---- attributes
+
+const OnnxAttribute* NodeImport::attribute(std::string_view name, OnnxAttribute::Kind kind) {
+  const OnnxAttribute* a = node_.find(name);
+  if (a != nullptr && a->kind != kind) {
+    refuse("its attribute '" + std::string(name) + "' has the wrong type");
+    return nullptr;
+  }
+  return a;
+}
+
+int64_t NodeImport::int_attr(std::string_view name, int64_t fallback) {
+  const OnnxAttribute* a = attribute(name, OnnxAttribute::Kind::kInt);
+  return a != nullptr ? a->i : fallback;
+}
+
+double NodeImport::float_attr(std::string_view name, double fallback) {
+  const OnnxAttribute* a = attribute(name, OnnxAttribute::Kind::kFloat);
+  if (a == nullptr) return fallback;
+  char text[64];
+  const std::to_chars_result written = std::to_chars(text, text + sizeof text, a->f);
+  double value = a->f;
+  if (written.ec == std::errc()) std::from_chars(text, written.ptr, value);
+  return value;
+}
+
+std::string NodeImport::string_attr(std::string_view name, std::string fallback) {
+  const OnnxAttribute* a = attribute(name, OnnxAttribute::Kind::kString);
+  return a != nullptr ? a->s : fallback;
+}
+
+std::vector<int64_t> NodeImport::ints_attr(std::string_view name, std::vector<int64_t> fallback) {
+  const OnnxAttribute* a = attribute(name, OnnxAttribute::Kind::kInts);
+  return a != nullptr ? a->ints : fallback;
+}
+
+int64_t NodeImport::axis(int64_t raw, int64_t rank) {
+  if (raw < -rank || raw >= rank) {
+    refuse("the axis " + std::to_string(raw) + " does not exist on a tensor of " + std::to_string(rank) + " axes");
+    return 0;
+  }
+  return raw < 0 ? raw + rank : raw;
+}
+
+// ---- ops
+
+std::string NodeImport::part_name(const std::string& name) {
+  if (!name.empty()) return name;
+  const std::string base = node_.outputs.empty() || node_.outputs[0].empty() ? std::string("part") : node_.outputs[0];
+  return base + "." + std::to_string(++parts_);
+}
+
+// Extents in attributes come from the file: they are bounded before type inference multiplies them.
+bool NodeImport::sizes_fit(const Attrs& attrs) {
+  constexpr int64_t kMostWindow = int64_t{1} << 31;
+  bool fit = true;
+  if (const auto* a = std::get_if<ir::ReshapeAttrs>(&attrs)) fit = count_elements(a->shape).has_value();
+  if (const auto* a = std::get_if<ir::ExpandAttrs>(&attrs)) fit = count_elements(a->shape).has_value();
+  if (const auto* a = std::get_if<ir::PadAttrs>(&attrs))
+    fit = all_in_range(a->low, kMostElements) && all_in_range(a->high, kMostElements);
+  if (const auto* a = std::get_if<ir::ConvolutionAttrs>(&attrs))
+    fit = all_in_range(a->stride, kMostWindow) && all_in_range(a->padding, kMostWindow) && all_in_range(a->dilation, kMostWindow);
+  if (const auto* a = std::get_if<ir::PoolAttrs>(&attrs))
+    fit = all_in_range(a->kernel, kMostWindow) && all_in_range(a->stride, kMostWindow) && all_in_range(a->padding, kMostWindow) &&
+          all_in_range(a->dilation, kMostWindow);
+  if (!fit) refuse("an extent is negative or too large");
+  return fit;
+}
+
+std::vector<ValueId> NodeImport::emit_all(OpKind kind, std::vector<ValueId> operands, Attrs attrs, std::string name) {
+  if (!ok() || !sizes_fit(attrs)) return std::vector<ValueId>(4, harmless());
+  std::vector<const ir::TensorType*> types;
+  std::vector<ConstantTensor> constants;
+  bool foldable = true;
+  for (const ValueId v : operands) {
+    types.push_back(v.valid() ? &type(v) : nullptr);
+    std::optional<ConstantTensor> t = v.valid() ? known(v) : std::nullopt;
+    if (t)
+      constants.push_back(*std::move(t));
+    else
+      foldable = false;
+  }
+  Result<std::vector<ir::TensorType>> inferred = infer_types(kind, attrs, types);
+  if (!inferred.ok()) {
+    refuse(inferred.error().message);
+    return std::vector<ValueId>(4, harmless());
+  }
+  int64_t bytes = 0;
+  for (const ir::TensorType& t : *inferred) {
+    const std::optional<int64_t> n = count_elements(t.shape);
+    if (!n) {
+      refuse("its result is too large");
+      return std::vector<ValueId>(4, harmless());
+    }
+    bytes += *n * dtype_bytes(t.dtype);
+  }
+  if (foldable && bytes <= state_.limits.constant_bytes && bytes <= state_.limits.total_bytes - state_.folded_bytes) {
+    if (std::optional<std::vector<ConstantTensor>> folded = evaluate(kind, attrs, constants)) {
+      state_.folded_bytes += bytes;
+      std::vector<ValueId> out;
+      for (ConstantTensor& t : *folded) out.push_back(constant(std::move(t), out.empty() ? part_name(name) : part_name("")));
+      return out;
+    }
+  }
+  return builder_.add(kind, std::move(operands), std::move(attrs), part_name(name));
+}
+
+ValueId NodeImport::emit(OpKind kind, std::vector<ValueId> operands, Attrs attrs, std::string name) {
+  const std::vector<ValueId> all = emit_all(kind, std::move(operands), std::move(attrs), std::move(name));
+  PIPER_CHECK(!all.empty(), ir::op_name(kind), " has no result");
+  return all[0];
+}
+
+ValueId NodeImport::reshape(ValueId x, std::vector<int64_t> to) {
+  if (type(x).shape == to) return x;
+  return emit(OpKind::kReshape, {x}, ir::ReshapeAttrs{std::move(to)});
+}
+
+ValueId NodeImport::permute(ValueId x, std::vector<int64_t> dims) {
+  bool same = dims.size() == type(x).shape.size();
+  for (size_t i = 0; i < dims.size(); ++i) same = same && dims[i] == static_cast<int64_t>(i);
+  return same ? x : emit(OpKind::kPermute, {x}, ir::PermuteAttrs{std::move(dims)});
+}
+
+ValueId NodeImport::swap_last(ValueId x) {
+  std::vector<int64_t> dims(type(x).shape.size());
+  for (size_t i = 0; i < dims.size(); ++i) dims[i] = static_cast<int64_t>(i);
+  if (dims.size() < 2) {
+    refuse("a matrix is expected");
+    return x;
+  }
+  std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+  return permute(x, std::move(dims));
+}
+
+ValueId NodeImport::expand(ValueId x, std::vector<int64_t> to) {
+  if (type(x).shape == to) return x;
+  return emit(OpKind::kExpand, {x}, ir::ExpandAttrs{std::move(to)});
+}
+
+ValueId NodeImport::slice(ValueId x, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  const std::vector<int64_t>& from = type(x).shape;
+  if (dim >= 0 && dim < static_cast<int64_t>(from.size()) && start == 0 && step == 1 && end == from[static_cast<size_t>(dim)]) return x;
+  return emit(OpKind::kSlice, {x}, ir::SliceAttrs{dim, start, end, step});
+}
+
+ValueId NodeImport::unsqueeze(ValueId x, int64_t dim) {
+  std::vector<int64_t> to = shape(x);
+  dim = axis(dim, static_cast<int64_t>(to.size()) + 1);
+  to.insert(to.begin() + dim, 1);
+  return reshape(x, std::move(to));
+}
+
+ValueId NodeImport::cast(ValueId x, DType to) {
+  return dtype(x) == to ? x : emit(OpKind::kCast, {x}, ir::CastAttrs{to});
+}
+
+ValueId NodeImport::index_select(ValueId x, int64_t dim, const std::vector<int64_t>& index) {
+  if (!ok()) return x;
+  const std::vector<int64_t> from = shape(x);
+  if (dim < 0 || dim >= static_cast<int64_t>(from.size())) {
+    refuse("the axis " + std::to_string(dim) + " does not exist");
+    return x;
+  }
+  const int64_t extent = from[static_cast<size_t>(dim)];
+  bool run = true;  // consecutive: a slice
+  for (size_t i = 0; i < index.size(); ++i) {
+    if (index[i] < 0 || index[i] >= extent) {
+      refuse("the index " + std::to_string(index[i]) + " lies outside an axis of extent " + std::to_string(extent));
+      return x;
+    }
+    run = run && index[i] == index[0] + static_cast<int64_t>(i);
+  }
+  if (run && !index.empty()) return slice(x, dim, index[0], index[0] + static_cast<int64_t>(index.size()));
+  return emit(OpKind::kIndexSelect, {x, constant_i64({static_cast<int64_t>(index.size())}, index)}, ir::DimAttrs{dim});
+}
+
+ValueId NodeImport::constant(ConstantTensor tensor, std::string name) {
+  ir::WeightSource source;
+  source.bytes = static_cast<int64_t>(tensor.data->size());
+  source.data = std::move(tensor.data);
+  return graph().add_constant(part_name(name), std::move(tensor.type), std::move(source));
+}
+
+ValueId NodeImport::constant_i64(std::vector<int64_t> shape, const std::vector<int64_t>& data) {
+  std::vector<std::byte> bytes(data.size() * sizeof(int64_t));
+  if (!data.empty()) std::memcpy(bytes.data(), data.data(), bytes.size());
+  return constant({{DType::kI64, std::move(shape)}, std::make_shared<const std::vector<std::byte>>(std::move(bytes))});
+}
+
+ValueId NodeImport::constant_bool(std::vector<int64_t> shape, const std::vector<bool>& data) {
+  std::vector<std::byte> bytes(data.size());
+  for (size_t i = 0; i < data.size(); ++i) bytes[i] = data[i] ? std::byte{1} : std::byte{0};
+  return constant({{DType::kBool, std::move(shape)}, std::make_shared<const std::vector<std::byte>>(std::move(bytes))});
+}
+
+ValueId NodeImport::scalar(double value, DType dtype) { return builder_.scalar(value, dtype); }
+
+bool NodeImport::may_make(int64_t bytes) {
+  if (bytes > state_.limits.constant_bytes || bytes > state_.limits.total_bytes - state_.folded_bytes) {
+    refuse("it makes a constant of " + std::to_string(bytes) + " bytes, which is too large");
+    return false;
+  }
+  state_.folded_bytes += bytes;
+  return true;
+}
+
+// ---- results
+
+void NodeImport::set(size_t i, ValueId v) {
+  if (i < node_.outputs.size() && !node_.outputs[i].empty()) results_[node_.outputs[i]] = {v, false, {}};
+}
+
+void NodeImport::set_sequence(size_t i, std::vector<ValueId> items) {
+  if (i < node_.outputs.size() && !node_.outputs[i].empty()) results_[node_.outputs[i]] = {ValueId(), true, std::move(items)};
+}
+
+void NodeImport::result(OpKind kind, std::vector<ValueId> operands, Attrs attrs) {
+  set(0, emit(kind, std::move(operands), std::move(attrs), node_.outputs.empty() ? "" : node_.outputs[0]));
+}
+
+}  // namespace piper::frontend::onnx

@@ -1,0 +1,74 @@
+#include "compiler/frontend/onnx/node_origin.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace piper::frontend::onnx {
+namespace {
+
+constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
+constexpr std::string_view kStackKey = "pkg.torch.onnx.stack_trace";
+constexpr std::string_view kNoScope = "_empty_nn_module_stack_from_metadata_hook";
+
+// The strings of a Python list literal: "['', 'h.0', \"x\"]".
+std::vector<std::string> python_strings(std::string_view text) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char quote = text[i];
+    if (quote != '\'' && quote != '"') continue;
+    std::string word;
+    for (++i; i < text.size() && text[i] != quote; ++i) {
+      if (text[i] == '\\' && i + 1 < text.size()) ++i;
+      word += text[i];
+    }
+    out.push_back(std::move(word));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string node_scope(const OnnxNode& node) {
+  if (const std::string* scopes = node.metadata.find(kScopesKey)) {
+    const std::vector<std::string> path = python_strings(*scopes);
+    if (path.size() < 2 || path[path.size() - 2] == kNoScope) return "";
+    return path[path.size() - 2];
+  }
+  if (node.name.empty() || node.name[0] != '/') return "";
+  const size_t last = node.name.rfind('/');
+  if (last == 0) return "";
+  std::string path = node.name.substr(1, last - 1);
+  std::replace(path.begin(), path.end(), '/', '.');
+  return path;
+}
+
+std::string node_line(const OnnxNode& node) {
+  const std::string* trace = node.metadata.find(kStackKey);
+  if (trace == nullptr) return "";
+  constexpr std::string_view kFile = "File \"", kLine = "\", line ";
+  std::string own, any;
+  for (size_t at = trace->find(kFile); at != std::string::npos; at = trace->find(kFile, at + 1)) {
+    const size_t start = at + kFile.size();
+    const size_t end = trace->find(kLine, start);
+    if (end == std::string::npos) break;
+    const std::string path = trace->substr(start, end - start);
+    size_t digits = end + kLine.size();
+    std::string line;
+    while (digits < trace->size() && (*trace)[digits] >= '0' && (*trace)[digits] <= '9') line += (*trace)[digits++];
+    any = path.substr(path.find_last_of("/\\") + 1) + ":" + line;
+    if (path.find("/torch/") == std::string::npos) own = any;
+  }
+  return own.empty() ? any : own;
+}
+
+std::string describe_node(const OnnxNode& node) {
+  std::string name = node.name;
+  if (name.empty() && !node.outputs.empty()) name = "making " + node.outputs[0];
+  std::string out = "node '" + name.substr(0, 200) + "' (" + node.op_type.substr(0, 80);
+  const std::string scope = node_scope(node), line = node_line(node);
+  if (!scope.empty()) out += ", module '" + scope.substr(0, 200) + "'";
+  if (!line.empty()) out += ", " + line;
+  return out + ")";
+}
+
+}  // namespace piper::frontend::onnx

@@ -1,0 +1,92 @@
+// Activations; those that the op set does not have are written out by their formulas in the ONNX
+// operator reference.
+#include "compiler/frontend/onnx/ops.h"
+
+namespace piper::frontend::onnx {
+namespace {
+
+void unary(NodeImport& n, OpKind kind) { n.result(kind, {n.in(0)}); }
+
+// x where positive, else scale * (exp(x / width) - 1). The exponent is bounded above, so that the
+// branch that is not taken has a finite gradient.
+ValueId exponential_unit(NodeImport& n, ValueId x, double scale, double width) {
+  const ValueId zero = n.scalar_like(0, x);
+  ValueId low = n.emit(OpKind::kMinimum, {x, zero});
+  if (width != 1) low = n.emit(OpKind::kMul, {low, n.scalar_like(1 / width, x)});
+  ValueId curve = n.emit(OpKind::kSub, {n.emit(OpKind::kExp, {low}), n.scalar_like(1, x)});
+  if (scale != 1) curve = n.emit(OpKind::kMul, {curve, n.scalar_like(scale, x)});
+  return n.emit(OpKind::kWhere, {n.emit(OpKind::kGt, {x, zero}), x, curve});
+}
+
+ValueId hard_sigmoid(NodeImport& n, ValueId x, double alpha, double beta) {
+  const ValueId line = n.emit(OpKind::kAdd, {n.emit(OpKind::kMul, {x, n.scalar_like(alpha, x)}), n.scalar_like(beta, x)});
+  return n.emit(OpKind::kClamp, {line}, ir::ClampAttrs{0, 1});
+}
+
+void along_axis(NodeImport& n, OpKind kind) {
+  const ValueId x = n.in(0);
+  const int64_t axis = n.axis(n.int_attr("axis", -1), n.rank(x));
+  if (n.ok()) n.result(kind, {x}, ir::DimAttrs{axis});
+}
+
+}  // namespace
+
+void import_relu(NodeImport& n) { unary(n, OpKind::kRelu); }
+void import_sigmoid(NodeImport& n) { unary(n, OpKind::kSigmoid); }
+void import_softplus(NodeImport& n) { unary(n, OpKind::kSoftplus); }
+void import_tanh(NodeImport& n) { unary(n, OpKind::kTanh); }
+void import_softmax(NodeImport& n) { along_axis(n, OpKind::kSoftmax); }
+void import_log_softmax(NodeImport& n) { along_axis(n, OpKind::kLogSoftmax); }
+
+void import_leaky_relu(NodeImport& n) { n.result(OpKind::kLeakyRelu, {n.in(0)}, ir::SlopeAttrs{n.float_attr("alpha", 0.01)}); }
+
+void import_gelu(NodeImport& n) {
+  const std::string approximate = n.string_attr("approximate", "none");
+  if (approximate != "none" && approximate != "tanh") return n.refuse("its approximation '" + approximate + "' is unknown");
+  n.result(OpKind::kGelu, {n.in(0)}, ir::GeluAttrs{approximate});
+}
+
+void import_swish(NodeImport& n) {
+  const ValueId x = n.in(0);
+  const double alpha = n.float_attr("alpha", 1);
+  if (alpha == 1) return n.result(OpKind::kSilu, {x});
+  n.result(OpKind::kMul, {x, n.emit(OpKind::kSigmoid, {n.emit(OpKind::kMul, {x, n.scalar_like(alpha, x)})})});
+}
+
+void import_mish(NodeImport& n) {
+  const ValueId x = n.in(0);
+  n.result(OpKind::kMul, {x, n.emit(OpKind::kTanh, {n.emit(OpKind::kSoftplus, {x})})});
+}
+
+void import_softsign(NodeImport& n) {
+  const ValueId x = n.in(0);
+  n.result(OpKind::kDiv, {x, n.emit(OpKind::kAdd, {n.emit(OpKind::kAbs, {x}), n.scalar_like(1, x)})});
+}
+
+void import_hard_sigmoid(NodeImport& n) { n.set(0, hard_sigmoid(n, n.in(0), n.float_attr("alpha", 0.2), n.float_attr("beta", 0.5))); }
+
+void import_hard_swish(NodeImport& n) {
+  const ValueId x = n.in(0);
+  n.result(OpKind::kMul, {x, hard_sigmoid(n, x, 1.0 / 6, 0.5)});
+}
+
+void import_elu(NodeImport& n) { n.set(0, exponential_unit(n, n.in(0), n.float_attr("alpha", 1), 1)); }
+
+void import_celu(NodeImport& n) {
+  const double alpha = n.float_attr("alpha", 1);
+  if (alpha == 0) return n.refuse("its alpha is 0");
+  n.set(0, exponential_unit(n, n.in(0), alpha, alpha));
+}
+
+void import_selu(NodeImport& n) {
+  const double alpha = n.float_attr("alpha", 1.67326319217681884765625), gamma = n.float_attr("gamma", 1.05070102214813232421875);
+  const ValueId x = n.in(0);
+  n.result(OpKind::kMul, {exponential_unit(n, x, alpha, 1), n.scalar_like(gamma, x)});
+}
+
+void import_prelu(NodeImport& n) {
+  const ValueId x = n.in(0), slope = n.in(1);
+  n.result(OpKind::kWhere, {n.emit(OpKind::kGt, {x, n.scalar_like(0, x)}), x, n.emit(OpKind::kMul, {x, slope})});
+}
+
+}  // namespace piper::frontend::onnx

@@ -1,0 +1,124 @@
+// Element-wise operators of two or more operands. ONNX wants equal element types, as the op set does.
+#include <cmath>
+
+#include "compiler/frontend/onnx/ops.h"
+
+namespace piper::frontend::onnx {
+namespace {
+
+void binary(NodeImport& n, OpKind kind) {
+  const ValueId a = n.in(0), b = n.in(1);
+  n.result(kind, {a, b});
+}
+
+void variadic(NodeImport& n, OpKind kind) {
+  ValueId out = n.in(0);
+  for (size_t i = 1; i < n.num_inputs(); ++i) out = n.emit(kind, {out, n.in(i)});
+  n.set(0, out);
+}
+
+// Integer division of ONNX rounds towards zero, `div` of the op set rounds down: they differ by one
+// where the operands' signs differ and the division leaves a remainder.
+ValueId truncated_div(NodeImport& n, ValueId a, ValueId b) {
+  const ValueId zero = n.scalar_like(0, a);
+  const ValueId down = n.emit(OpKind::kDiv, {a, b});
+  const ValueId exact = n.emit(OpKind::kEq, {n.emit(OpKind::kMul, {down, b}), a});
+  const ValueId signs = n.emit(OpKind::kNe, {n.emit(OpKind::kLt, {a, zero}), n.emit(OpKind::kLt, {b, zero})});
+  const ValueId off = n.emit(OpKind::kLogicalAnd, {signs, n.emit(OpKind::kLogicalNot, {exact})});
+  return n.emit(OpKind::kAdd, {down, n.cast(off, n.dtype(a))});
+}
+
+bool has_zero(NodeImport& n, ValueId v) {
+  const std::optional<std::vector<int64_t>> all = n.known_ints(v);
+  if (!all) return false;
+  for (const int64_t x : *all)
+    if (x == 0) return true;
+  return false;
+}
+
+// x, where `gate` = sigmoid(x).
+bool is_sigmoid_of(NodeImport& n, ValueId gate, ValueId x) {
+  const ir::Op* op = n.made_by(gate, OpKind::kSigmoid);
+  return op != nullptr && op->operands[0] == x;
+}
+
+}  // namespace
+
+void import_equal(NodeImport& n) { binary(n, OpKind::kEq); }
+void import_greater(NodeImport& n) { binary(n, OpKind::kGt); }
+void import_greater_or_equal(NodeImport& n) { binary(n, OpKind::kGe); }
+void import_less(NodeImport& n) { binary(n, OpKind::kLt); }
+void import_less_or_equal(NodeImport& n) { binary(n, OpKind::kLe); }
+void import_logical_and(NodeImport& n) { binary(n, OpKind::kLogicalAnd); }
+void import_logical_or(NodeImport& n) { binary(n, OpKind::kLogicalOr); }
+void import_logical_xor(NodeImport& n) { binary(n, OpKind::kNe); }
+void import_sub(NodeImport& n) { binary(n, OpKind::kSub); }
+void import_max(NodeImport& n) { variadic(n, OpKind::kMaximum); }
+void import_min(NodeImport& n) { variadic(n, OpKind::kMinimum); }
+void import_sum(NodeImport& n) { variadic(n, OpKind::kAdd); }
+
+void import_mean(NodeImport& n) {
+  ValueId out = n.in(0);
+  for (size_t i = 1; i < n.num_inputs(); ++i) out = n.emit(OpKind::kAdd, {out, n.in(i)});
+  if (n.num_inputs() == 1) return n.set(0, out);
+  n.result(OpKind::kDiv, {out, n.scalar_like(static_cast<double>(n.num_inputs()), out)});
+}
+
+void import_add(NodeImport& n) {
+  const ValueId a = n.in(0), b = n.in(1);
+  if (!n.ok()) return;
+  if (const std::optional<ValueId> y = match_linear_bias(n, a, b)) return n.set(0, *y);
+  if (const std::optional<ValueId> y = match_group_norm_shift(n, a, b)) return n.set(0, *y);
+  n.result(OpKind::kAdd, {a, b});
+}
+
+void import_mul(NodeImport& n) {
+  const ValueId a = n.in(0), b = n.in(1);
+  if (!n.ok()) return;
+  if (is_sigmoid_of(n, b, a)) return n.result(OpKind::kSilu, {a});
+  if (is_sigmoid_of(n, a, b)) return n.result(OpKind::kSilu, {b});
+  if (const std::optional<ValueId> y = match_group_norm_scale(n, a, b)) return n.set(0, *y);
+  n.result(OpKind::kMul, {a, b});
+}
+
+void import_div(NodeImport& n) {
+  const ValueId a = n.in(0), b = n.in(1);
+  if (!n.ok()) return;
+  if (is_floating(n.dtype(a))) return n.result(OpKind::kDiv, {a, b});
+  if (has_zero(n, b)) return n.refuse("it divides by zero");
+  n.set(0, truncated_div(n, a, b));
+}
+
+// a - b * floor(a / b) has the divisor's sign, as Python's %; fmod = 1 has the dividend's.
+void import_mod(NodeImport& n) {
+  const ValueId a = n.in(0), b = n.in(1);
+  if (!n.ok()) return;
+  if (is_floating(n.dtype(a))) return n.refuse("remainders of floating-point values are not supported");
+  if (has_zero(n, b)) return n.refuse("it divides by zero");
+  const ValueId quotient = n.int_attr("fmod", 0) != 0 ? truncated_div(n, a, b) : n.emit(OpKind::kDiv, {a, b});
+  n.result(OpKind::kSub, {a, n.emit(OpKind::kMul, {quotient, b})});
+}
+
+void import_pow(NodeImport& n) {
+  const ValueId a = n.in(0), b = n.in(1);
+  if (!n.ok()) return;
+  const std::optional<double> exponent = n.known_number(b);
+  if (exponent && n.rank(b) <= n.rank(a)) {
+    if (is_floating(n.dtype(a))) return n.result(OpKind::kPowScalar, {a}, ir::ExponentAttrs{*exponent});
+    if (*exponent == 1) return n.set(0, a);
+    if (*exponent == 2) return n.result(OpKind::kMul, {a, a});
+  }
+  const std::optional<double> base = n.known_number(a);
+  if (base && *base > 0 && is_floating(n.dtype(a)) && n.rank(a) <= n.rank(b)) {
+    const ValueId x = n.cast(b, n.dtype(a));
+    return n.result(OpKind::kExp, {n.emit(OpKind::kMul, {x, n.scalar_like(std::log(*base), a)})});
+  }
+  n.refuse("its exponent is not known when the model is compiled, or is not supported for integers");
+}
+
+void import_where(NodeImport& n) {
+  const ValueId condition = n.in(0), a = n.in(1), b = n.in(2);
+  n.result(OpKind::kWhere, {condition, a, b});
+}
+
+}  // namespace piper::frontend::onnx
