@@ -1,0 +1,43 @@
+#include "schemas/verify/accesses.h"
+
+namespace piper::verify {
+namespace {
+
+using namespace plan;
+
+struct Collect {
+  const Bundle& bundle;
+  const RankPlan& plan;
+  std::vector<Access>& accesses;
+
+  void add(const BufferRange& where, int64_t bytes, bool reads, bool writes) const {
+    if (where.buffer >= 0 && bytes > 0 && (reads || writes)) accesses.push_back({where, bytes, reads, writes});
+  }
+  void operator()(const Run& run) const {
+    const auto& program = bundle.programs.at(static_cast<size_t>(run.program));
+    const auto& list = plan.arguments.at(static_cast<size_t>(run.arguments)).arguments;
+    add(run.workspace, program.workspace_bytes, false, true);
+    for (size_t i = 0; i < program.slots.size(); ++i)
+      add(list.at(i), program.slots[i].bytes, program.slots[i].reads, program.slots[i].writes);
+  }
+  void operator()(const Send& send) const { add(send.data, send.bytes, true, false); }
+  void operator()(const Recv& recv) const { add(recv.data, recv.bytes, false, true); }
+  void operator()(const AllReduce& reduce) const {
+    add(reduce.data, reduce.count * dtype_bytes(reduce.dtype), true, true);
+  }
+  void operator()(const Record&) const {}
+  void operator()(const Wait&) const {}
+  void operator()(const Update& update) const {
+    const int64_t bytes = update.count * dtype_bytes(DType::kF32);
+    for (const auto& where : {update.parameter, update.gradient, update.m, update.v}) add(where, bytes, true, true);
+    add(update.scale, dtype_bytes(DType::kF32), true, false);
+  }
+};
+
+}  // namespace
+
+void collect_accesses(const Bundle& bundle, const RankPlan& plan, const Action& action, std::vector<Access>& accesses) {
+  std::visit(Collect{bundle, plan, accesses}, action);
+}
+
+}  // namespace piper::verify

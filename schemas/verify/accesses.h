@@ -1,0 +1,22 @@
+// What an instruction reads and writes, as ranges of buffers. Used by the race rules and by
+// `piper-plan explain`, which asks who wrote a buffer.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schemas/plan/plan.h"
+
+namespace piper::verify {
+
+struct Access {
+  plan::BufferRange where;
+  int64_t bytes = 0;
+  bool reads = false, writes = false;
+};
+
+// Appends to `accesses`; empty ranges are left out. A workspace counts as written.
+void collect_accesses(const plan::Bundle& bundle, const plan::RankPlan& plan, const plan::Action& action,
+                      std::vector<Access>& accesses);
+
+}  // namespace piper::verify

@@ -1,0 +1,37 @@
+#include "schemas/verify/check_programs.h"
+
+namespace piper::verify {
+namespace {
+
+using namespace plan;
+
+Status check_operand(const Program& program, size_t call, const Operand& operand, bool reads, bool writes) {
+  if (operand.slot < 0) return {};
+  const auto& slot = program.slots.at(static_cast<size_t>(operand.slot));
+  if ((!reads || slot.reads) && (!writes || slot.writes)) return {};
+  return Status::failure("P0635", "rule 7: program " + program.name + " call " + std::to_string(call) + " (" + program.calls[call].kernel +
+                                      (writes && !slot.writes ? ") writes" : ") reads") + " slot \"" + slot.name +
+                                      "\", which does not declare it");
+}
+
+}  // namespace
+
+Status check_program(const Program& program) {
+  std::vector<char> written(program.slots.size());
+  for (size_t c = 0; c < program.calls.size(); ++c) {
+    const auto& call = program.calls[c];
+    for (const auto& input : call.inputs) {
+      // What the program itself wrote it may read: a saved value, an output used further on.
+      const bool own = input.slot >= 0 && written.at(static_cast<size_t>(input.slot));
+      PIPER_RETURN_IF_ERROR(check_operand(program, c, input, !own, false));
+    }
+    for (const auto& output : call.outputs) {
+      const bool own = output.slot >= 0 && written.at(static_cast<size_t>(output.slot));
+      PIPER_RETURN_IF_ERROR(check_operand(program, c, output, call.accumulate && !own, true));
+      if (output.slot >= 0) written[static_cast<size_t>(output.slot)] = 1;
+    }
+  }
+  return {};
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,65 @@
+#include "schemas/verify/describe.h"
+
+namespace piper::verify {
+namespace {
+
+using namespace plan;
+
+std::string quoted(const std::string& name) { return "\"" + name + "\""; }
+
+class Describe {
+ public:
+  Describe(const Bundle& bundle, const RankPlan& plan) : bundle_(bundle), plan_(plan) {}
+
+  std::string operator()(const Run& run) const {
+    return "run " + bundle_.programs.at(static_cast<size_t>(run.program)).name + " with " +
+           quoted(plan_.arguments.at(static_cast<size_t>(run.arguments)).name);
+  }
+  std::string operator()(const Send& send) const {
+    return "send " + range(send.data) + " to rank " + std::to_string(send.peer) + " on channel " + channel(send.channel) +
+           ", " + std::to_string(send.bytes) + " bytes";
+  }
+  std::string operator()(const Recv& recv) const {
+    return "recv " + range(recv.data) + " from rank " + std::to_string(recv.peer) + " on channel " +
+           channel(recv.channel) + ", " + std::to_string(recv.bytes) + " bytes";
+  }
+  std::string operator()(const AllReduce& reduce) const {
+    return "all_reduce " + range(reduce.data) + " over " +
+           quoted(plan_.communicators.at(static_cast<size_t>(reduce.communicator)).name) + ", " +
+           std::to_string(reduce.count) + " " + std::string(dtype_name(reduce.dtype));
+  }
+  std::string operator()(const Record& record) const { return "record " + event(record.event); }
+  std::string operator()(const Wait& wait) const { return "wait " + event(wait.event); }
+  std::string operator()(const Update& update) const {
+    return "update " + range(update.parameter) + ", " + std::to_string(update.count) + " elements";
+  }
+
+ private:
+  std::string range(const BufferRange& where) const {
+    const auto& name = plan_.buffers.at(static_cast<size_t>(where.buffer)).name;
+    return quoted(where.offset == 0 ? name : name + "+" + std::to_string(where.offset));
+  }
+  std::string channel(int32_t index) const { return quoted(plan_.channels.at(static_cast<size_t>(index)).name); }
+  std::string event(int32_t index) const { return quoted(plan_.events.at(static_cast<size_t>(index))); }
+
+  const Bundle& bundle_;
+  const RankPlan& plan_;
+};
+
+}  // namespace
+
+std::string describe_action(const Bundle& bundle, const RankPlan& plan, const Action& action) {
+  return std::visit(Describe(bundle, plan), action);
+}
+
+std::string describe_instruction(const Bundle& bundle, const RankPlan& plan, size_t index) {
+  const auto& instruction = plan.instructions.at(index);
+  std::string text = "rank " + std::to_string(plan.rank) + " instruction " + std::to_string(index) + " (" +
+                     describe_action(bundle, plan, instruction.action) + ", on stream " +
+                     quoted(plan.streams.at(static_cast<size_t>(instruction.stream)).name);
+  if (instruction.provenance >= 0)
+    text += "; " + bundle.provenance.at(static_cast<size_t>(instruction.provenance)).key;
+  return text + ")";
+}
+
+}  // namespace piper::verify

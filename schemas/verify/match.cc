@@ -1,0 +1,189 @@
+#include "schemas/verify/match.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "schemas/verify/describe.h"
+#include "schemas/verify/order.h"
+
+namespace piper::verify {
+namespace {
+
+using namespace plan;
+
+Status refuted(const std::string& message) { return Status::failure("P0631", message); }
+
+// One end of a message. Sorted by (src, dst, channel, end, place in the issue order).
+struct End {
+  int32_t src, dst, channel;
+  bool receives;
+  int32_t plan, instruction;
+  int64_t bytes;
+  auto key() const { return std::tie(src, dst, channel); }
+  auto order() const { return std::tie(src, dst, channel, receives, instruction); }
+};
+
+class Matcher {
+ public:
+  explicit Matcher(const Bundle& bundle) : bundle_(bundle), plan_of_(static_cast<size_t>(bundle.manifest.world_size), -1) {}
+
+  Result<Matching> match() {
+    for (size_t p = 0; p < bundle_.ranks.size(); ++p) {
+      const auto& plan = bundle_.ranks[p];
+      PIPER_CHECK(plan.rank >= 0 && static_cast<size_t>(plan.rank) < plan_of_.size());
+      plan_of_[static_cast<size_t>(plan.rank)] = static_cast<int32_t>(p);
+      matching_.transfer_of.emplace_back(plan.instructions.size(), -1);
+    }
+    for (size_t p = 0; p < bundle_.ranks.size(); ++p) PIPER_RETURN_IF_ERROR(collect(static_cast<int32_t>(p)));
+    PIPER_RETURN_IF_ERROR(messages());
+    PIPER_RETURN_IF_ERROR(collectives());
+    matching_.first.push_back(static_cast<int64_t>(matching_.participants.size()));
+    return std::move(matching_);
+  }
+
+ private:
+  std::string name(int32_t plan, int32_t instruction) const {
+    return describe_instruction(bundle_, bundle_.ranks[static_cast<size_t>(plan)], static_cast<size_t>(instruction));
+  }
+  bool loaded(int32_t rank) const {
+    return rank >= 0 && static_cast<size_t>(rank) < plan_of_.size() && plan_of_[static_cast<size_t>(rank)] >= 0;
+  }
+
+  // The last operation on a channel or communicator of this rank, to fix the order of the next.
+  struct Last { Moment moment; int32_t instruction = -1; };
+  Status follow(const VectorClocks& clocks, Last& last, const Moment& moment, int32_t plan, int32_t index, const char* what) {
+    if (last.instruction >= 0 && !clocks.before(last.moment, moment.stream))
+      return refuted("rule " + std::string(what) + ": nothing orders " + name(plan, last.instruction) + " and " + name(plan, index));
+    last = {moment, index};
+    return {};
+  }
+
+  Status collect(int32_t p) {
+    const auto& plan = bundle_.ranks[static_cast<size_t>(p)];
+    VectorClocks clocks(plan);
+    std::map<std::tuple<bool, int32_t, int32_t>, Last> channels;
+    std::vector<Last> communicators(plan.communicators.size());
+    std::vector<char> recorded(plan.events.size());
+    for (size_t i = 0; i < plan.instructions.size(); ++i) {
+      const auto& instruction = plan.instructions[i];
+      const auto index = static_cast<int32_t>(i);
+      if (const auto* record = std::get_if<Record>(&instruction.action))
+        if (recorded[static_cast<size_t>(record->event)]++)
+          return Status::failure("P0632", "rule 3: " + name(p, index) + " records an event that is already recorded");
+      const Moment moment = clocks.advance(instruction);
+      if (const auto* send = std::get_if<Send>(&instruction.action)) {
+        const int32_t id = plan.channels[static_cast<size_t>(send->channel)].id;
+        PIPER_RETURN_IF_ERROR(follow(clocks, channels[{false, send->peer, id}], moment, p, index, "1"));
+        if (loaded(send->peer)) ends_.push_back({plan.rank, send->peer, id, false, p, index, send->bytes});
+      } else if (const auto* recv = std::get_if<Recv>(&instruction.action)) {
+        const int32_t id = plan.channels[static_cast<size_t>(recv->channel)].id;
+        PIPER_RETURN_IF_ERROR(follow(clocks, channels[{true, recv->peer, id}], moment, p, index, "1"));
+        if (loaded(recv->peer)) ends_.push_back({recv->peer, plan.rank, id, true, p, index, recv->bytes});
+      } else if (const auto* reduce = std::get_if<AllReduce>(&instruction.action)) {
+        const auto c = static_cast<size_t>(reduce->communicator);
+        PIPER_RETURN_IF_ERROR(follow(clocks, communicators[c], moment, p, index, "2"));
+        groups_[{plan.communicators[c].name, plan.communicators[c].ranks}][p].push_back(index);
+      }
+    }
+    for (size_t i = 0; i < plan.instructions.size(); ++i)
+      if (const auto* wait = std::get_if<Wait>(&plan.instructions[i].action))
+        if (!recorded[static_cast<size_t>(wait->event)])
+          return Status::failure("P0632", "rule 3: " + name(p, static_cast<int32_t>(i)) + " waits for an event that nothing records");
+    return {};
+  }
+
+  const std::string& channel_name(const End& end) const {
+    const auto& plan = bundle_.ranks[static_cast<size_t>(end.plan)];
+    const auto& action = plan.instructions[static_cast<size_t>(end.instruction)].action;
+    const int32_t channel = end.receives ? std::get<Recv>(action).channel : std::get<Send>(action).channel;
+    return plan.channels[static_cast<size_t>(channel)].name;
+  }
+
+  int32_t new_transfer() {
+    matching_.first.push_back(static_cast<int64_t>(matching_.participants.size()));
+    return static_cast<int32_t>(matching_.first.size() - 1);
+  }
+  void join(int32_t transfer, int32_t plan, int32_t instruction) {
+    matching_.participants.push_back({plan, instruction});
+    matching_.transfer_of[static_cast<size_t>(plan)][static_cast<size_t>(instruction)] = transfer;
+  }
+
+  Status messages() {
+    std::sort(ends_.begin(), ends_.end(), [](const End& a, const End& b) { return a.order() < b.order(); });
+    for (size_t begin = 0; begin < ends_.size();) {
+      size_t middle = begin, end = begin;
+      while (end < ends_.size() && ends_[end].key() == ends_[begin].key()) end += 1;
+      while (middle < end && !ends_[middle].receives) middle += 1;
+      for (size_t k = 0; begin + k < middle || middle + k < end; ++k) {
+        if (begin + k == middle)
+          return refuted("rule 1: nothing on rank " + std::to_string(ends_[begin].src) + " sends what " +
+                         name(ends_[middle + k].plan, ends_[middle + k].instruction) + " receives");
+        const End& send = ends_[begin + k];
+        if (middle + k == end)
+          return refuted("rule 1: nothing on rank " + std::to_string(send.dst) + " receives what " + name(send.plan, send.instruction) + " sends");
+        const End& recv = ends_[middle + k];
+        const auto meets = [&] { return "rule 1: " + name(send.plan, send.instruction) + " meets " + name(recv.plan, recv.instruction); };
+        if (send.bytes != recv.bytes) return refuted(meets() + ": the sizes differ");
+        if (channel_name(send) != channel_name(recv)) return refuted(meets() + ": the channels have one id and two names");
+        const int32_t transfer = new_transfer();
+        join(transfer, send.plan, send.instruction);
+        join(transfer, recv.plan, recv.instruction);
+        ++matching_.num_messages;
+      }
+      begin = end;
+    }
+    return {};
+  }
+
+  Status collectives() {
+    for (const auto& [group, by_plan] : groups_) {
+      const auto& [group_name, members] = group;
+      const auto& [first_plan, sequence] = *by_plan.begin();
+      for (const int32_t member : members)
+        if (loaded(member) && by_plan.count(plan_of_[static_cast<size_t>(member)]) == 0)
+          return refuted("rule 2: rank " + std::to_string(member) + " is a member of communicator \"" + group_name +
+                         "\" with the same members, but takes no part in " + name(first_plan, sequence.front()));
+      PIPER_RETURN_IF_ERROR(equal_sequences(by_plan));
+      for (size_t k = 0; k < sequence.size(); ++k) {
+        const int32_t transfer = new_transfer();
+        for (const auto& [plan, indices] : by_plan) join(transfer, plan, indices[k]);
+        ++matching_.num_collectives;
+      }
+    }
+    return {};
+  }
+
+  const AllReduce& reduce_at(int32_t plan, int32_t index) const {
+    return std::get<AllReduce>(bundle_.ranks[static_cast<size_t>(plan)].instructions[static_cast<size_t>(index)].action);
+  }
+  Status equal_sequences(const std::map<int32_t, std::vector<int32_t>>& by_plan) const {
+    const auto& [first_plan, sequence] = *by_plan.begin();
+    for (const auto& [plan, indices] : by_plan) {
+      for (size_t k = 0; k < std::min(sequence.size(), indices.size()); ++k) {
+        const auto &a = reduce_at(first_plan, sequence[k]), &b = reduce_at(plan, indices[k]);
+        if (a.count != b.count || a.dtype != b.dtype || a.reduction != b.reduction)
+          return refuted("rule 2: " + name(first_plan, sequence[k]) + " meets " + name(plan, indices[k]) + ": count, dtype or reduction differ");
+      }
+      if (sequence.size() == indices.size()) continue;
+      const bool longer = indices.size() > sequence.size();
+      const int32_t alone = longer ? indices[sequence.size()] : sequence[indices.size()];
+      return refuted("rule 2: rank " + std::to_string(bundle_.ranks[static_cast<size_t>(longer ? first_plan : plan)].rank) +
+                     " takes no part in " + name(longer ? plan : first_plan, alone));
+    }
+    return {};
+  }
+
+  const Bundle& bundle_;
+  std::vector<int32_t> plan_of_;  // rank -> index into Bundle::ranks, -1 where not loaded
+  Matching matching_;
+  std::vector<End> ends_;
+  // (name, members) -> index into Bundle::ranks -> instructions
+  std::map<std::pair<std::string, std::vector<int32_t>>, std::map<int32_t, std::vector<int32_t>>> groups_;
+};
+
+}  // namespace
+
+Result<Matching> match(const Bundle& bundle) { return Matcher(bundle).match(); }
+
+}  // namespace piper::verify

@@ -1,0 +1,171 @@
+#include "schemas/verify/races.h"
+
+#include <algorithm>
+#include <map>
+
+#include "schemas/verify/accesses.h"
+#include "schemas/verify/describe.h"
+#include "schemas/verify/order.h"
+
+namespace piper::verify {
+namespace {
+
+using namespace plan;
+
+// Unwritten bytes up to this many at an access's end are rounding, not contents.
+constexpr int64_t kRounding = 64;
+
+struct Touch {
+  Moment moment;
+  int32_t instruction = -1;
+};
+// Bytes with one history. `writer.instruction` = -1: not written in this step.
+struct Segment {
+  int64_t end = 0;
+  Touch writer;
+  int32_t buffer = -1;          // through which the last write came
+  std::vector<Touch> readers;   // since the last write, the latest of each stream
+};
+
+// Lays the arena and the persistent buffers into one line of addresses and walks the accesses in
+// issue order. Looking at the last write and the reads since is enough: what came before is ordered
+// before those, or was refuted there.
+class RaceChecker {
+ public:
+  RaceChecker(const Bundle& bundle, const RankPlan& plan) : bundle_(bundle), plan_(plan), clocks_(plan) {
+    int64_t next = plan.arena_bytes;
+    for (const auto& buffer : plan.buffers) {
+      if (buffer.cls == BufferClass::kArena) {
+        base_.push_back(buffer.offset);
+        continue;
+      }
+      base_.push_back(next);
+      next += buffer.bytes;
+    }
+    segments_[0].end = next;
+  }
+
+  Status check(int64_t& num_accesses) {
+    std::vector<Access> accesses;
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      const auto& instruction = plan_.instructions[i];
+      const Touch touch{clocks_.advance(instruction), static_cast<int32_t>(i)};
+      accesses.clear();
+      collect_accesses(bundle_, plan_, instruction.action, accesses);
+      num_accesses += static_cast<int64_t>(accesses.size());
+      if (std::holds_alternative<Run>(instruction.action)) PIPER_RETURN_IF_ERROR(check_run(accesses, i));
+      for (const auto& access : accesses)
+        if (access.reads) PIPER_RETURN_IF_ERROR(read(access, touch));
+      for (const auto& access : accesses)
+        if (access.writes) PIPER_RETURN_IF_ERROR(write(access, touch));
+    }
+    return {};
+  }
+
+ private:
+  using Segments = std::map<int64_t, Segment>;
+
+  const Buffer& buffer(const Access& access) const { return plan_.buffers[static_cast<size_t>(access.where.buffer)]; }
+  int64_t start(const Access& access) const {
+    return base_[static_cast<size_t>(access.where.buffer)] + access.where.offset;
+  }
+  std::string name(int32_t instruction) const { return describe_instruction(bundle_, plan_, static_cast<size_t>(instruction)); }
+  std::string quoted(int32_t buffer) const { return "\"" + plan_.buffers[static_cast<size_t>(buffer)].name + "\""; }
+
+  // Cuts so that a segment begins at `address`; the segment there.
+  Segments::iterator cut(int64_t address) {
+    auto found = std::prev(segments_.upper_bound(address));
+    if (found->first == address || found->second.end <= address) return found->first == address ? found : std::next(found);
+    Segment tail = found->second;
+    found->second.end = address;
+    return segments_.emplace_hint(std::next(found), address, std::move(tail));
+  }
+
+  Status race(const Touch& earlier, const char* did, const Touch& later, const char* does, const Access& access) const {
+    return Status::failure("P0633", "rule 5: data race on " + quoted(access.where.buffer) + ": nothing orders what " + name(earlier.instruction) +
+                                        " " + did + " and what " + name(later.instruction) + " " + does);
+  }
+
+  // Rule 6 for runs, and rule 7's overlaps.
+  Status check_run(const std::vector<Access>& accesses, size_t instruction) {
+    for (const auto& access : accesses) {
+      const auto cls = buffer(access).cls;
+      if (access.writes && (cls == BufferClass::kParameter || cls == BufferClass::kConstant || cls == BufferClass::kInput))
+        return Status::failure("P0634", "rule 6: " + name(static_cast<int32_t>(instruction)) + " writes " + quoted(access.where.buffer) +
+                                            ", which runs only read");
+    }
+    order_.assign(accesses.begin(), accesses.end());
+    std::sort(order_.begin(), order_.end(), [this](const Access& a, const Access& b) { return start(a) < start(b); });
+    int64_t end = -1, written_end = -1;
+    const Access *last = nullptr, *last_written = nullptr;
+    for (const auto& access : order_) {
+      const int64_t from = start(access), to = from + access.bytes;
+      const Access* other = from < written_end ? last_written : access.writes && from < end ? last : nullptr;
+      if (other != nullptr)
+        return Status::failure("P0635", "rule 7: " + name(static_cast<int32_t>(instruction)) + ": its slots in " + quoted(other->where.buffer) + " and " +
+                                            quoted(access.where.buffer) + " overlap, and one is written");
+      if (to > end) { end = to; last = &access; }
+      if (access.writes && to > written_end) { written_end = to; last_written = &access; }
+    }
+    return {};
+  }
+
+  Status read(const Access& access, const Touch& touch) {
+    const int64_t from = start(access), to = from + access.bytes;
+    const bool arena = buffer(access).cls == BufferClass::kArena;
+    cut(to);
+    for (auto at = cut(from); at != segments_.end() && at->first < to; ++at) {
+      auto& segment = at->second;
+      if (segment.writer.instruction >= 0 && segment.writer.instruction != touch.instruction &&
+          !clocks_.before(segment.writer.moment, touch.moment.stream))
+        return race(segment.writer, "writes", touch, "reads", access);
+      const bool tail = at->first > from && segment.end >= to && to - at->first < kRounding;
+      if (arena && segment.writer.instruction < 0 && !tail)
+        return Status::failure("P0634", "rule 6: " + name(touch.instruction) + " reads bytes of " + quoted(access.where.buffer) +
+                                            " that nothing wrote in this step");
+      if (arena && segment.writer.instruction >= 0 && segment.buffer != access.where.buffer)
+        return Status::failure("P0634", "rule 6: " + name(touch.instruction) + " reads " + quoted(access.where.buffer) + ", whose bytes " +
+                                            name(segment.writer.instruction) + " overwrote as " + quoted(segment.buffer));
+      const auto same = std::find_if(segment.readers.begin(), segment.readers.end(),
+                                     [&](const Touch& reader) { return reader.moment.stream == touch.moment.stream; });
+      if (same != segment.readers.end()) *same = touch;
+      else segment.readers.push_back(touch);
+    }
+    return {};
+  }
+
+  Status write(const Access& access, const Touch& touch) {
+    const int64_t from = start(access), to = from + access.bytes;
+    cut(to);
+    const auto first = cut(from);
+    auto at = first;
+    for (; at != segments_.end() && at->first < to; ++at) {
+      const auto& segment = at->second;
+      if (segment.writer.instruction >= 0 && segment.writer.instruction != touch.instruction &&
+          !clocks_.before(segment.writer.moment, touch.moment.stream))
+        return race(segment.writer, "writes", touch, "writes", access);
+      for (const auto& reader : segment.readers)
+        if (reader.instruction != touch.instruction && !clocks_.before(reader.moment, touch.moment.stream))
+          return race(reader, "reads", touch, "writes", access);
+    }
+    if (first == at) return {};
+    segments_.erase(std::next(first), at);
+    first->second = {to, touch, access.where.buffer, {}};
+    return {};
+  }
+
+  const Bundle& bundle_;
+  const RankPlan& plan_;
+  VectorClocks clocks_;
+  std::vector<int64_t> base_;  // address of each buffer
+  Segments segments_;          // by first address, without gaps
+  std::vector<Access> order_;
+};
+
+}  // namespace
+
+Status check_races(const Bundle& bundle, const RankPlan& plan, int64_t& num_accesses) {
+  return RaceChecker(bundle, plan).check(num_accesses);
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,41 @@
+// Proves, from a bundle alone, that its plans run to the end and read what they should, or refutes
+// it with a story that names ranks, instructions and directives. Used by piperc before it reports
+// success, by piper-run at load and by `piper-plan verify`. Shares no code with the compiler; needs
+// a bundle as read_bundle gives it (names resolved, ranges inside their buffers). Linear in the
+// instructions, up to the number of streams of a rank. With only some ranks loaded, rules 1 to 4
+// hold among those.
+//
+// Rules; a refutation cites the number:
+//   1 (P0631) Messages: per directed pair of ranks and channel, the same sequence of bytes on both
+//     ends, in an order that streams and events fix on each rank.
+//   2 (P0631) Collectives: per communicator the same members and the same sequence of (op, count,
+//     dtype) on every member, in a fixed order on each.
+//   3 (P0632) Events: each recorded exactly once a step.
+//   4 (P0632) No deadlock: with start and end nodes per instruction and the edges start -> end,
+//     end(prev) -> start(next), record -> wait, start(participant) -> end(participant), no cycle:
+//     neither with streams as declared (D0) nor with each rank's instructions in issue order (D2).
+//   5 (P0633) No data race: conflicting accesses to overlapping bytes of a rank are ordered by
+//     streams and events. The step's end waits for all streams.
+//   6 (P0634) Contents: what is read from a buffer was written through that buffer and not
+//     overwritten through another since; arena bytes are written before they are read; a run never
+//     writes parameters, constants or inputs.
+//   7 (P0635) Programs: calls access slots as the slots declare; slots that are written in a run
+//     overlap no other slot and not the workspace.
+#pragma once
+
+#include <cstdint>
+
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::verify {
+
+// What was proved about.
+struct VerifyReport {
+  int64_t ranks = 0, instructions = 0, messages = 0, collectives = 0, accesses = 0;
+  bool complete = false;  // all ranks of the world were there
+};
+
+Result<VerifyReport> verify(const plan::Bundle& bundle);
+
+}  // namespace piper::verify

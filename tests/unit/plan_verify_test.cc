@@ -1,0 +1,232 @@
+// The bundle's verifier: what it proves, and each rule refuted with its story.
+#include <catch2/catch.hpp>
+
+#include "schemas/verify/verify.h"
+#include "tests/unit/plan_bundle_example.h"
+
+using namespace piper;
+using namespace piper::plan;
+using example::add_buffer;
+using example::add_event;
+using example::append;
+
+namespace {
+
+std::string refutation(const Bundle& bundle) {
+  const auto report = verify::verify(bundle);
+  return report.ok() ? "ok" : report.error().code + " " + report.error().message;
+}
+
+bool begins(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
+
+// Ranks without instructions: one stream, one channel, an arena of buffers of 64 bytes.
+Bundle empty_ranks(int32_t count, const std::vector<std::string>& buffers) {
+  Bundle bundle;
+  bundle.manifest.world_size = count;
+  bundle.provenance = {{"s.yaml:2:3", "order"}};
+  for (int32_t rank = 0; rank < count; ++rank) {
+    RankPlan plan;
+    plan.rank = rank;
+    plan.streams = {{"compute"}, {"pp"}};
+    plan.channels = {{"c", 0}};
+    for (const auto& name : buffers) {
+      add_buffer(plan, {name, BufferClass::kArena, 64, plan.arena_bytes, DType::kF32, {}, {}});
+      plan.arena_bytes += 64;
+    }
+    bundle.ranks.push_back(plan);
+  }
+  return bundle;
+}
+
+// A program that writes (or reads) one slot of 64 bytes.
+Program toucher(const std::string& name, bool reads, bool writes) {
+  Program program{name, {{"x", SlotRole::kInput, 64, reads, writes}}, 0, {}};
+  return program;
+}
+
+}  // namespace
+
+TEST_CASE("a correct bundle is proved") {
+  const auto bundle = example::two_ranks();
+  const auto report = verify::verify(bundle);
+  // The example's update reads a scale that nothing wrote: the one thing to repair here.
+  REQUIRE(!report.ok());
+  CHECK(begins(report.error().message, "rule 6: rank 0 instruction 15 (update \"weight\", 16 elements, on stream \"compute\"; optimizer) reads bytes of \"loss+1\""));
+  auto repaired = bundle;
+  for (auto& plan : repaired.ranks) std::get<Update>(plan.instructions.back().action).scale = {};
+  const auto proved = verify::verify(repaired);
+  REQUIRE(refutation(repaired) == "ok");
+  CHECK(proved->ranks == 2);
+  CHECK(proved->messages == 2);
+  CHECK(proved->collectives == 1);
+  CHECK(proved->instructions == 32);
+  CHECK(proved->complete);
+  repaired.ranks.erase(repaired.ranks.begin());
+  const auto part = verify::verify(repaired);
+  REQUIRE(part.ok());
+  CHECK(!part->complete);
+}
+
+// Each rank first receives what the other sends afterwards.
+TEST_CASE("the textbook deadlock") {
+  auto bundle = empty_ranks(2, {"a", "b"});
+  bundle.programs = {toucher("fill", false, true)};
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    auto& plan = bundle.ranks[static_cast<size_t>(rank)];
+    plan.arguments = {{"fill", {{1, 0}}}};
+    append(plan, 0, Run{0, 0, {}});
+    append(plan, 0, Recv{{0, 0}, 64, 1 - rank, 0}, 0);
+    append(plan, 0, Send{{1, 0}, 64, 1 - rank, 0}, 0);
+  }
+  CHECK(refutation(bundle) ==
+        "P0632 rule 4: deadlock, even with every stream running on its own:\n"
+        "  rank 0 instruction 1 (recv \"a\" from rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3) needs\n"
+        "    rank 1 instruction 2 (send \"b\" to rank 0 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), which comes after\n"
+        "  rank 1 instruction 1 (recv \"a\" from rank 0 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3) needs\n"
+        "    rank 0 instruction 2 (send \"b\" to rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), which comes after\n"
+        "  rank 0 instruction 1 (recv \"a\" from rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3)");
+  // With the sends on a stream of their own it runs, but not in issue order.
+  for (auto& plan : bundle.ranks) {
+    const auto filled = add_event(plan, "filled");
+    plan.instructions[2].stream = 1;
+    plan.instructions.insert(plan.instructions.begin() + 1, {{0, Record{filled}, -1}, {1, Wait{filled}, -1}});
+  }
+  CHECK(begins(refutation(bundle), "P0632 rule 4: deadlock when each rank issues its instructions in order:\n"));
+  // One rank sends first: proved.
+  auto& plan = bundle.ranks[0];
+  std::swap(plan.instructions[3], plan.instructions[4]);
+  CHECK(refutation(bundle) == "ok");
+}
+
+TEST_CASE("three ranks in a ring") {
+  auto bundle = empty_ranks(3, {"a", "b"});
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    auto& plan = bundle.ranks[static_cast<size_t>(rank)];
+    append(plan, 0, Recv{{0, 0}, 64, (rank + 2) % 3, 0});
+    append(plan, 0, Send{{0, 0}, 64, (rank + 1) % 3, 0});
+  }
+  const auto story = refutation(bundle);
+  CHECK(begins(story, "P0632 rule 4: deadlock, even with"));
+  CHECK(std::count(story.begin(), story.end(), '\n') == 7);
+  std::swap(bundle.ranks[1].instructions[0], bundle.ranks[1].instructions[1]);
+  CHECK(begins(refutation(bundle), "P0634 rule 6: rank 1 instruction 0 (send"));
+}
+
+TEST_CASE("messages that do not match") {
+  auto bundle = empty_ranks(2, {"a"});
+  bundle.programs = {toucher("fill", false, true)};
+  bundle.ranks[0].arguments = {{"fill", {{0, 0}}}};
+  append(bundle.ranks[0], 0, Run{0, 0, {}});
+  append(bundle.ranks[0], 0, Send{{0, 0}, 64, 1, 0}, 0);
+  const std::string send = "rank 0 instruction 1 (send \"a\" to rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3)";
+  CHECK(refutation(bundle) == "P0631 rule 1: nothing on rank 1 receives what " + send + " sends");
+  append(bundle.ranks[1], 0, Recv{{0, 0}, 32, 0, 0});
+  CHECK(refutation(bundle) == "P0631 rule 1: " + send +
+                                  " meets rank 1 instruction 0 (recv \"a\" from rank 0 on channel \"c\", 32 bytes, on stream \"compute\"): the sizes differ");
+  std::get<Recv>(bundle.ranks[1].instructions[0].action).bytes = 64;
+  CHECK(refutation(bundle) == "ok");
+  bundle.ranks[1].channels[0].name = "d";
+  CHECK(refutation(bundle).find("the channels have one id and two names") != std::string::npos);
+  bundle.ranks[1].channels[0].name = "c";
+  append(bundle.ranks[1], 0, Recv{{0, 0}, 64, 0, 0});
+  CHECK(begins(refutation(bundle), "P0631 rule 1: nothing on rank 0 sends what rank 1 instruction 1 (recv"));
+  // Two messages of one channel on two streams that nothing orders.
+  append(bundle.ranks[0], 1, Send{{0, 0}, 64, 1, 0});
+  CHECK(begins(refutation(bundle), "P0631 rule 1: nothing orders " + send + " and rank 0 instruction 2 (send"));
+}
+
+TEST_CASE("collectives that do not match") {
+  auto bundle = empty_ranks(2, {});
+  for (auto& plan : bundle.ranks) {
+    add_buffer(plan, {"g", BufferClass::kGradient, 64, 0, DType::kF32, {}, {}});
+    plan.communicators = {{"dp", {0, 1}}};
+    append(plan, 0, AllReduce{{0, 0}, 16, DType::kF32, 0, Reduction::kSum});
+  }
+  CHECK(refutation(bundle) == "ok");
+  append(bundle.ranks[1], 0, AllReduce{{0, 0}, 16, DType::kF32, 0, Reduction::kSum});
+  CHECK(begins(refutation(bundle), "P0631 rule 2: rank 0 takes no part in rank 1 instruction 1 (all_reduce \"g\" over \"dp\", 16 f32"));
+  append(bundle.ranks[0], 0, AllReduce{{0, 0}, 8, DType::kF32, 0, Reduction::kSum});
+  CHECK(refutation(bundle).find("count, dtype or reduction differ") != std::string::npos);
+  bundle.ranks[1].communicators[0].ranks = {1, 0};
+  CHECK(refutation(bundle).find("is a member of communicator \"dp\" with the same members, but takes no part in") != std::string::npos);
+}
+
+TEST_CASE("events") {
+  auto bundle = empty_ranks(1, {"a"});
+  auto& plan = bundle.ranks[0];
+  const auto event = add_event(plan, "e");
+  append(plan, 0, Wait{event});
+  CHECK(begins(refutation(bundle), "P0632 rule 3: rank 0 instruction 0 (wait \"e\", on stream \"compute\") waits for an event that nothing records"));
+  append(plan, 1, Record{event});
+  CHECK(begins(refutation(bundle), "P0632 rule 4: deadlock when each rank issues its instructions in order:"));
+  append(plan, 1, Record{event});
+  CHECK(begins(refutation(bundle), "P0632 rule 3: rank 0 instruction 2 (record \"e\", on stream \"pp\") records an event"));
+}
+
+TEST_CASE("data races") {
+  auto bundle = empty_ranks(2, {"a"});
+  bundle.programs = {toucher("fill", false, true), toucher("read", true, false)};
+  auto& plan = bundle.ranks[0];
+  plan.arguments = {{"a", {{0, 0}}}};
+  append(plan, 0, Run{0, 0, {}});
+  const auto filled = add_event(plan, "filled");
+  append(plan, 0, Record{filled});
+  append(plan, 1, Wait{filled});
+  append(plan, 1, Send{{0, 0}, 64, 1, 0});
+  append(bundle.ranks[1], 0, Recv{{0, 0}, 64, 0, 0});
+  REQUIRE(refutation(bundle) == "ok");
+  // A second reader is no conflict; a writer is, until an event orders it.
+  append(plan, 0, Run{1, 0, {}});
+  CHECK(refutation(bundle) == "ok");
+  auto unordered = bundle;
+  append(unordered.ranks[0], 0, Run{0, 0, {}});
+  CHECK(refutation(unordered) ==
+        "P0633 rule 5: data race on \"a\": nothing orders what rank 0 instruction 3 (send \"a\" to rank 1 on channel \"c\", 64 bytes, on stream \"pp\")"
+        " reads and what rank 0 instruction 5 (run fill with \"a\", on stream \"compute\") writes");
+  const auto sent = add_event(plan, "sent");
+  append(plan, 1, Record{sent});
+  append(plan, 0, Wait{sent});
+  append(plan, 0, Run{0, 0, {}});
+  CHECK(refutation(bundle) == "ok");
+  // Without the wait the send races with the first writer.
+  plan.instructions.erase(plan.instructions.begin() + 2);
+  CHECK(begins(refutation(bundle), "P0633 rule 5: data race on \"a\": nothing orders what rank 0 instruction 0 (run fill"));
+}
+
+TEST_CASE("contents of shared bytes") {
+  auto bundle = empty_ranks(1, {"a", "b"});
+  bundle.programs = {toucher("fill", false, true), toucher("read", true, false)};
+  auto& plan = bundle.ranks[0];
+  plan.arguments = {{"a", {{0, 0}}}, {"b", {{1, 0}}}};
+  append(plan, 0, Run{0, 0, {}});
+  append(plan, 0, Run{0, 1, {}});
+  append(plan, 0, Run{1, 0, {}});
+  CHECK(refutation(bundle) == "ok");
+  plan.buffers[1].offset = 0;
+  CHECK(refutation(bundle) ==
+        "P0634 rule 6: rank 0 instruction 2 (run read with \"a\", on stream \"compute\") reads \"a\", whose bytes rank 0 instruction 1 (run fill with \"b\","
+        " on stream \"compute\") overwrote as \"b\"");
+  plan.buffers[1].offset = 64;
+  plan.instructions.erase(plan.instructions.begin());
+  CHECK(begins(refutation(bundle), "P0634 rule 6: rank 0 instruction 1 (run read with \"a\", on stream \"compute\") reads bytes of \"a\" that nothing wrote"));
+  plan.buffers[1].cls = BufferClass::kParameter;
+  CHECK(refutation(bundle).find("writes \"b\", which runs only read") != std::string::npos);
+}
+
+TEST_CASE("programs that do what they do not declare") {
+  auto bundle = empty_ranks(1, {"a", "b"});
+  Program program{"p", {{"x", SlotRole::kInput, 64, true, false}, {"y", SlotRole::kOutput, 64, false, true}}, 0, {}};
+  const Operand x{0, 0, DType::kF32, {16}, {1}}, y{1, 0, DType::kF32, {16}, {1}};
+  program.calls = {{"copy", false, {y}, {x}, {}, ""}, {"copy", true, {y}, {y}, {}, ""}};
+  bundle.programs = {program};
+  CHECK(refutation(bundle) == "ok");
+  bundle.programs[0].calls[0] = {"copy", false, {x}, {x}, {}, ""};
+  CHECK(refutation(bundle) == "P0635 rule 7: program p call 0 (copy) writes slot \"x\", which does not declare it");
+  bundle.programs[0].calls[0] = {"copy", false, {y}, {y}, {}, ""};
+  CHECK(refutation(bundle) == "P0635 rule 7: program p call 0 (copy) reads slot \"y\", which does not declare it");
+  bundle.programs = {program};
+  bundle.ranks[0].arguments = {{"p", {{0, 0}, {0, 0}}}};
+  append(bundle.ranks[0], 0, Run{0, 0, {}});
+  CHECK(refutation(bundle) ==
+        "P0635 rule 7: rank 0 instruction 0 (run p with \"p\", on stream \"compute\"): its slots in \"a\" and \"a\" overlap, and one is written");
+}
