@@ -1,0 +1,295 @@
+// The strategy loader on right programs, overrides, bare lists, and what is generated from specs.
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/directives/directive_table.h"
+#include "compiler/directives/order.h"
+#include "compiler/directives/place.h"
+#include "compiler/directives/recompute.h"
+#include "compiler/directives/replicate.h"
+#include "compiler/directives/shard.h"
+#include "compiler/directives/split.h"
+#include "compiler/directives/stream.h"
+#include "compiler/strategy/describe_specs.h"
+#include "compiler/strategy/directive_args.h"
+#include "compiler/strategy/filter.h"
+#include "compiler/strategy/loader.h"
+
+namespace piper::strategy {
+namespace {
+
+Strategy load(const std::string& text, const std::vector<std::string>& overrides = {},
+              diag::Diagnostics* remarks = nullptr) {
+  diag::Diagnostics own;
+  diag::Diagnostics& diags = remarks != nullptr ? *remarks : own;
+  auto strategy = parse_strategy("dir/s.yaml", text, overrides, directives::all_specs(), diags);
+  INFO(diags.render_text(true));
+  REQUIRE(strategy.ok());
+  return std::move(strategy).value();
+}
+
+// The rendered errors of a wrong program.
+std::string errors(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  diag::Diagnostics diags;
+  auto strategy = parse_strategy("s.yaml", text, overrides, directives::all_specs(), diags);
+  CHECK(!strategy.ok());
+  return diags.render_text(false);
+}
+
+std::string slurp(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+const char* const kEveryKey = R"(piper: 1
+model:
+  batch: 64
+  dims: {S: 128}
+  loss: {cross_entropy: {logits: logits, labels: labels}}
+  inputs: {input_ids: tokens, labels: next_tokens}
+  freeze: ["*.wte"]
+annotate:
+  - {tag: PP, starts: ["*.h.0", "*.h.4"]}
+  - {tag: XX, stages: 4, balance: flops}
+  - {tag: EP, modules: ["*.mlp.experts"]}
+directives:
+  - {op: place,     filter: {PP: 0}, devices: [0, 1], stream: pp}
+  - {op: place,     filter: {PP: 1}, devices: [2, 3]}
+  - {op: replicate, filter: {PP: 0}, devices: [0, 1], bucket_size: 25, shard_params: true, residency: step, prefetch: 2}
+  - {op: split, num_microbatches: 2}
+  - {op: order, filters: [[{PP: 0, MB: 0, PASS: F}], [{PP: 0, MB: [0, 2, "4..6"], PASS: BI}, {PP: "*"}], [{PASS: BW}]]}
+  - {op: shard, filter: {EP: "*"}, devices: [[0, 1], [2, 3]], capacity: {factor: 1.25, overflow: error}}
+  - op: recompute
+    filter: {PP: "0..1"}
+  - {op: stream, filter: {PP: 0, PASS: BW}, name: weights}
+streams: {ep: {priority: high, max_ctas: 8}}
+per_microbatch: ["*.mlp.router"]
+optimizer: {adamw: {lr: 3.0e-4, betas: [0.9, 0.95], eps: 1e-8, weight_decay: 0.1, no_decay: ["*.bias", "*norm*"]}}
+lr_schedule: {warmup: 100, cosine: {until: 2000, to: 0.1}}
+clip_grad_norm: 1.0
+run: {data: corpus.bin, steps: 2000, seed: 1, sampling: shuffled}
+)";
+
+}  // namespace
+
+TEST_CASE("every key of the language is read") {
+  const Strategy s = load(kEveryKey);
+  CHECK(s.file_name == "s.yaml");
+  CHECK(s.sha256.size() == 64);
+  CHECK(!s.bare_list);
+  CHECK(s.model.batch == 64);
+  CHECK(s.model.dims.at("S") == 128);
+  CHECK(s.model.loss.kind == LossChoice::Kind::kCrossEntropy);
+  CHECK(s.model.loss.labels == "labels");
+  CHECK(s.model.inputs.at("labels") == "next_tokens");
+  CHECK(s.model.freeze == std::vector<std::string>{"*.wte"});
+  CHECK(s.model.batch_span.line == 3);
+  CHECK(s.model.batch_span.column == 10);
+  REQUIRE(s.annotations.size() == 3);
+  CHECK(s.annotations[0].globs.size() == 2);
+  CHECK(s.annotations[0].glob_spans[1].column == 33);
+  CHECK(s.annotations[1].stages == 4);
+  CHECK(s.annotations[2].kind == Annotation::Kind::kModules);
+  REQUIRE(s.directives.size() == 8);
+  CHECK(s.streams[0].max_ctas == 8);
+  CHECK(s.per_microbatch.size() == 1);
+  CHECK(s.optimizer->values.kind == "adamw");
+  CHECK(s.optimizer->values.lr == 3e-4);
+  CHECK(s.optimizer->values.beta2 == 0.95);
+  CHECK(s.optimizer->weight_decay == 0.1);
+  CHECK(s.optimizer->no_decay.size() == 2);
+  CHECK(s.lr_schedule.kind == "cosine");
+  CHECK(s.lr_schedule.warmup == 100);
+  CHECK(s.lr_schedule.until == 2000);
+  CHECK(s.lr_schedule.to == 0.1);
+  CHECK(s.clip_grad_norm == 1.0);
+  CHECK(s.run.data == "corpus.bin");
+  CHECK(s.run.steps == 2000);
+  CHECK(s.run.seed == 1);
+}
+
+TEST_CASE("directives unpack into typed arguments with defaults") {
+  const Strategy s = load(kEveryKey);
+  auto place = directives::read_place(s.directives[1]);
+  REQUIRE(place.ok());
+  CHECK(place->devices.ranks == std::vector<int32_t>{2, 3});
+  CHECK(place->stream == "pp");
+  CHECK(place->filter.terms[0].matches(1));
+  CHECK(!place->filter.terms[0].matches(0));
+  auto replicate = directives::read_replicate(s.directives[2]);
+  REQUIRE(replicate.ok());
+  CHECK(replicate->bucket_size == 25);
+  CHECK(replicate->shard_params);
+  CHECK(!replicate->shard_grads);
+  CHECK(replicate->residency == "step");
+  CHECK(replicate->prefetch == 2);
+  CHECK(replicate->reduce_stream == "dp_reduce");
+  auto split = directives::read_split(s.directives[3]);
+  REQUIRE(split.ok());
+  CHECK(split->num_microbatches == 2);
+  CHECK(split->dim_name == "MB");
+  CHECK(split->filter.terms.empty());
+  auto order = directives::read_order(s.directives[4]);
+  REQUIRE(order.ok());
+  REQUIRE(order->filters.size() == 3);
+  const FilterTerm& mb = order->filters[1][0].terms[1];
+  CHECK(mb.matches(2));
+  CHECK(!mb.matches(3));
+  CHECK(mb.matches(5));
+  CHECK(order->filters[1][1].terms[0].any);
+  CHECK(order->filters[0][0].pass == Pass::kF);
+  auto shard = directives::read_shard(s.directives[5]);
+  REQUIRE(shard.ok());
+  CHECK(shard->devices.size() == 2);
+  CHECK(shard->capacity->overflow == "error");
+  CHECK(directives::read_recompute(s.directives[6]).ok());
+  CHECK(directives::read_stream(s.directives[7])->name == "weights");
+}
+
+TEST_CASE("a directive printed as YAML is read back the same") {
+  const Strategy s = load(kEveryKey);
+  std::string text;
+  for (const Directive& d : s.directives) text += "- " + to_string(d) + "\n";
+  const Strategy again = load(text);
+  REQUIRE(again.directives.size() == s.directives.size());
+  for (size_t i = 0; i < s.directives.size(); ++i) CHECK(to_string(again.directives[i]) == to_string(s.directives[i]));
+}
+
+TEST_CASE("a bare list of the prototype is read: device, quoted integers, sparse labels, its streams") {
+  diag::Diagnostics diags;
+  const Strategy s = load(R"([{"op": "place", "filter": {"PP": 0}, "device": [4, 6]},
+ {"op": "place", "filter": {"PP": 1}, "device": ["5", "9"], "stream": "pp_stream"},
+ {"op": "split", "filter": {}, "dim_name": "MB", "num_microbatches": "2"},
+ {"op": "replicate", "filter": {"PP": "0"}, "devices": [4, 6], "reduce_stream": "dp", "bucket_size": "1000"}])",
+                          {"model.batch=8", "optimizer.sgd.lr=0.1", "model.loss=loss"}, &diags);
+  CHECK(s.bare_list);
+  CHECK(directives::read_place(s.directives[0])->devices.ranks == std::vector<int32_t>{0, 2});
+  CHECK(directives::read_place(s.directives[1])->devices.ranks == std::vector<int32_t>{1, 3});
+  CHECK(directives::read_place(s.directives[1])->stream == "pp_stream");
+  CHECK(directives::read_split(s.directives[2])->num_microbatches == 2);
+  CHECK(directives::read_replicate(s.directives[3])->bucket_size == 1000);
+  CHECK(s.model.batch == 8);
+  CHECK(s.optimizer->values.lr == 0.1);
+  CHECK(diags.render_text(true).find("4 -> 0, 5 -> 1, 6 -> 2, 9 -> 3") != std::string::npos);
+  diag::Diagnostics silent;
+  load(R"([{"op": "place", "filter": {"PP": 0}, "device": [1, 0]}])", {}, &silent);
+  CHECK(silent.all().empty());
+}
+
+TEST_CASE("defaults of optimizers are PyTorch's, alternatives of lr_schedule and loss are read") {
+  CHECK(load("optimizer: {adamw: {lr: 1}}").optimizer->weight_decay == 0.01);
+  CHECK(load("optimizer: {adam: {lr: 1}}").optimizer->weight_decay == 0);
+  const auto sgd = load("optimizer: {sgd: {lr: .5, momentum: 0.9, nesterov: true}}").optimizer->values;
+  CHECK(sgd.lr == 0.5);
+  CHECK(sgd.nesterov);
+  CHECK(load("lr_schedule: {constant: 0.5}").lr_schedule.constant == 0.5);
+  CHECK(load("lr_schedule: {warmup: 5}").lr_schedule.kind == "constant");
+  CHECK(load("lr_schedule: {linear: {until: 10}}").lr_schedule.to == 0);
+  CHECK(load("model: {loss: out}").model.loss.output == "out");
+  CHECK(load("model: {loss: {mse: {prediction: y, target: t}}}").model.loss.kind == LossChoice::Kind::kMse);
+  CHECK(load("schedule: {family: 1f1b, microbatches: 4, ranks: [[0, 1], [2, 3]], virtual: 2}").schedule->ranks.size() == 2);
+  CHECK(load("schedule: {family: 1f1b, microbatches: 4, ranks: [0, 1, 2]}").schedule->ranks[2].ranks[0] == 2);
+  CHECK(load("schedule: {csv: table.csv}").schedule->csv == "table.csv");
+}
+
+TEST_CASE("scalars follow the YAML 1.2 core schema") {
+  auto kind = [](const std::string& text, bool quoted = false) {
+    Value value;
+    value.text = text;
+    value.quoted = quoted;
+    resolve_scalar(value);
+    return value.kind;
+  };
+  using K = Value::Kind;
+  for (const char* t : {"", "~", "null", "Null", "NULL"}) CHECK(kind(t) == K::kNull);
+  for (const char* t : {"true", "True", "FALSE"}) CHECK(kind(t) == K::kBool);
+  for (const char* t : {"0", "-12", "+3", "0x1F", "0o17", "007"}) CHECK(kind(t) == K::kInt);
+  for (const char* t : {"1e-8", "1.", ".5", "-1.5E+3", ".inf", "-.Inf", ".nan", "1e400", "99999999999999999999"}) {
+    CHECK(kind(t) == K::kFloat);
+  }
+  for (const char* t : {"yes", "no", "on", "1_000", "0..3", "1:30", "nan", "inf", "1e", ".", "-", "e5", "0x", "0o8"}) {
+    CHECK(kind(t) == K::kString);
+  }
+  CHECK(kind("1", true) == K::kString);
+}
+
+TEST_CASE("--set changes, adds and reaches into lists; a wrong one points into the command line") {
+  const Strategy s = load(kEveryKey, {"model.batch=128", "model.dims.T=7", "annotate.1.stages=8", "run={steps: 3}",
+                                      "directives.3.num_microbatches=4"});
+  CHECK(s.model.batch == 128);
+  CHECK(s.model.dims.size() == 2);
+  CHECK(s.annotations[1].stages == 8);
+  CHECK(s.run.steps == 3);
+  CHECK(s.run.data.empty());
+  CHECK(directives::read_split(s.directives[3])->num_microbatches == 4);
+  CHECK(s.sha256 != load(kEveryKey).sha256);
+  CHECK(errors(kEveryKey, {"model.batch"}).find("--set:1:1: error[P0103]") != std::string::npos);
+  CHECK(errors(kEveryKey, {"model.batch=x"}).find("--set:1:13: error[P0202]") != std::string::npos);
+  CHECK(errors(kEveryKey, {"model.batch.x=1"}).find("error[P0103]") != std::string::npos);
+  CHECK(errors(kEveryKey, {"annotate.7.stages=1"}).find("error[P0103]") != std::string::npos);
+  CHECK(errors(kEveryKey, {"modle.batch=1"}).find("did you mean 'model'?") != std::string::npos);
+  CHECK(errors(kEveryKey, {"run={steps: "}).find("error[P0102]") != std::string::npos);
+  CHECK(errors(kEveryKey, {"a..b=1"}).find("error[P0103]") != std::string::npos);
+}
+
+TEST_CASE("hostile files end in diagnostics") {
+  errors("");
+  errors("# only a comment\n");
+  errors("--- 1\n--- 2\n");
+  errors(std::string(3000, '['));
+  errors(std::string(100, '[') + std::string(100, ']'));
+  errors("a: &a [*a]");
+  errors("&a [&b [*a]]");
+  errors("a: *b");
+  errors("x: !!python/object 1");
+  errors("? [a]\n: 1");
+  errors("'unclosed");
+  errors(std::string("model: {batch: 1}\0", 18) + "\x01\xff");
+  std::string bomb = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string p = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + p;
+    for (int k = 0; k < 9; ++k) bomb += ", " + p;
+    bomb += "]\n";
+  }
+  CHECK(errors(bomb).find("P0105") != std::string::npos);
+}
+
+TEST_CASE("a file that is not there is named") {
+  diag::Diagnostics diags;
+  CHECK(!load_strategy("no/such/file.yaml", {}, directives::all_specs(), diags).ok());
+  CHECK(diags.render_text(false).find("no/such/file.yaml") != std::string::npos);
+}
+
+TEST_CASE("every directive's example is a right directive, and help shows every field") {
+  for (const DirectiveSpec* spec : directives::all_specs()) {
+    INFO(spec->name);
+    const Strategy s = load("[" + std::string(spec->example) + "]");
+    CHECK(s.directives[0].spec == spec);
+    const std::string help = directives::help_directive(spec->name);
+    for (const ArgSpec& arg : spec->args) CHECK(help.find(std::string(arg.name) + " (") != std::string::npos);
+  }
+  CHECK(directives::help_directive("plaec").empty());
+}
+
+// PIPER_UPDATE_GENERATED=1 writes the files instead of comparing them.
+TEST_CASE("schema and reference page are those of the specs") {
+  const std::pair<std::string, std::string> files[] = {
+      {"/schemas/strategy.schema.json", json_schema(directives::all_specs())},
+      {"/docs/directives.md", reference_page(directives::all_specs())}};
+  for (const auto& [path, text] : files) {
+    INFO(path);
+    if (std::getenv("PIPER_UPDATE_GENERATED") != nullptr) {
+      std::ofstream(PIPER_SOURCE_DIR + path, std::ios::binary) << text;
+    } else {
+      CHECK(slurp(PIPER_SOURCE_DIR + path) == text);
+    }
+  }
+}
+
+}  // namespace piper::strategy
