@@ -1,0 +1,176 @@
+#include "runtime/kernels/binding.h"
+
+#include <ATen/TensorUtils.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace piper::kernels {
+namespace {
+
+at::ScalarType scalar_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return at::kFloat;
+    case DType::kF64: return at::kDouble;
+    case DType::kBF16: return at::kBFloat16;
+    case DType::kI64: return at::kLong;
+    case DType::kI32: return at::kInt;
+    case DType::kBool: return at::kBool;
+  }
+  refuse("an unknown element type");
+}
+
+at::Tensor view_of(const BoundOperand& bound, const char* kind, size_t index) {
+  if (bound.operand == nullptr || bound.operand->slot == plan::Operand::kAbsent) return {};
+  const plan::Operand& operand = *bound.operand;
+  if (operand.strides.size() != operand.shape.size()) refuse(kind, ' ', index, " has strides of another rank");
+  int64_t elements = 1;
+  for (size_t axis = 0; axis < operand.shape.size(); ++axis) {
+    if (operand.shape[axis] < 0 || operand.strides[axis] < 0) refuse(kind, ' ', index, " has a negative extent or stride");
+    elements *= operand.shape[axis];
+  }
+  if (bound.data == nullptr && elements != 0) refuse(kind, ' ', index, " has no memory");
+  if (reinterpret_cast<uintptr_t>(bound.data) % static_cast<uintptr_t>(dtype_bytes(operand.dtype)) != 0)
+    refuse(kind, ' ', index, " is not aligned to its element type");
+  return at::from_blob(bound.data, operand.shape, operand.strides,
+                       at::TensorOptions().dtype(scalar_type(operand.dtype)).device(at::kCPU));
+}
+
+}  // namespace
+
+Call::Call(const plan::KernelCall& call, const plan::KernelInfo& info, const std::vector<BoundOperand>& outputs,
+           const std::vector<BoundOperand>& inputs)
+    : call_(call), scratch_bound_(plan::scratch_bytes(info, call)) {
+  const int num_inputs = static_cast<int>(inputs.size());
+  if (num_inputs < info.min_inputs || num_inputs > info.max_inputs)
+    refuse(num_inputs, " inputs where ", info.min_inputs, " to ", info.max_inputs, " are expected");
+  if (outputs.empty() || static_cast<int>(outputs.size()) > info.outputs)
+    refuse(outputs.size(), " outputs where ", info.outputs, " are expected");
+  if (call.accumulate && !info.can_accumulate) refuse("it cannot accumulate");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    out_.push_back(view_of(outputs[i], "output", i));
+    const at::Tensor& t = out_.back();
+    for (int64_t axis = 0; t.defined() && axis < t.dim(); ++axis)
+      if (t.size(axis) > 1 && t.stride(axis) == 0) refuse("output ", i, " has a broadcast axis");
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    in_.push_back(view_of(inputs[i], "input", i));
+    if (static_cast<int>(i) < info.min_inputs && !in_.back().defined()) refuse("input ", i, " is absent");
+  }
+  bool any_output = false;
+  for (const at::Tensor& t : out_) any_output |= t.defined();
+  if (!any_output) refuse("it has no output");
+}
+
+const plan::AttrValue& Call::attr(const char* name) const {
+  for (const plan::Attr& attr : call_.attrs)
+    if (attr.name == name) return attr.value;
+  refuse("attribute `", name, "` is missing");
+}
+int64_t Call::attr_int(const char* name) const {
+  if (const auto* value = std::get_if<int64_t>(&attr(name))) return *value;
+  refuse("attribute `", name, "` is not an integer");
+}
+double Call::attr_double(const char* name) const {
+  const plan::AttrValue& value = attr(name);
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  // A reader of JSON cannot tell 1 from 1.0, and JSON has no infinities.
+  if (const auto* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    if (*text == "inf") return std::numeric_limits<double>::infinity();
+    if (*text == "-inf") return -std::numeric_limits<double>::infinity();
+    if (*text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  }
+  refuse("attribute `", name, "` is not a number");
+}
+bool Call::attr_bool(const char* name) const {
+  if (const auto* value = std::get_if<bool>(&attr(name))) return *value;
+  refuse("attribute `", name, "` is not true or false");
+}
+std::string Call::attr_string(const char* name) const {
+  if (const auto* value = std::get_if<std::string>(&attr(name))) return *value;
+  refuse("attribute `", name, "` is not a string");
+}
+std::vector<int64_t> Call::attr_ints(const char* name) const {
+  if (const auto* value = std::get_if<std::vector<int64_t>>(&attr(name))) return *value;
+  refuse("attribute `", name, "` is not a list of integers");
+}
+
+void want_shape(const at::Tensor& tensor, at::IntArrayRef shape, const char* what) {
+  if (tensor.sizes() != shape) refuse(what, " has shape ", tensor.sizes(), " where ", shape, " is expected");
+}
+void want_dtype(const at::Tensor& tensor, at::ScalarType dtype, const char* what) {
+  if (tensor.scalar_type() != dtype)
+    refuse(what, " has element type ", toString(tensor.scalar_type()), " where ", toString(dtype), " is expected");
+}
+void want_same_dtype(const at::Tensor& a, const at::Tensor& b) {
+  if (a.scalar_type() != b.scalar_type())
+    refuse("operands have element types ", toString(a.scalar_type()), " and ", toString(b.scalar_type()));
+}
+int64_t want_axis(const at::Tensor& tensor, int64_t axis) {
+  if (axis < 0 || axis >= std::max<int64_t>(tensor.dim(), 1))
+    refuse("axis ", axis, " of a tensor of rank ", tensor.dim());
+  return axis;
+}
+void want_broadcast(const at::Tensor& out, const std::vector<at::Tensor>& inputs) {
+  size_t rank = 0;
+  for (const at::Tensor& t : inputs) rank = std::max<size_t>(rank, static_cast<size_t>(t.dim()));
+  std::vector<int64_t> shape(rank, 1);
+  for (const at::Tensor& t : inputs)
+    for (int64_t axis = 0; axis < t.dim(); ++axis) {
+      int64_t& extent = shape[rank - static_cast<size_t>(t.dim()) + static_cast<size_t>(axis)];
+      if (t.size(axis) == 1) continue;
+      if (extent != 1 && extent != t.size(axis)) refuse("input shapes do not broadcast");
+      extent = t.size(axis);
+    }
+  want_shape(out, shape, "the output");
+}
+
+NamedKernel::NamedKernel(const Call& call)
+    : name_(call.origin().empty() ? call.name() : call.name() + " of " + call.origin()),
+      scratch_bound_(call.scratch_bound()) {}
+
+void NamedKernel::run() {
+  ScratchScope scope;
+  try {
+    execute();
+  } catch (const Refusal& refusal) {
+    throw std::runtime_error(name_ + ": " + refusal.what());
+  } catch (const c10::Error& error) {
+    // what() would print a backtrace.
+    throw std::runtime_error(name_ + ": " + error.what_without_backtrace());
+  }
+  PIPER_CHECK(scope.peak() <= scratch_bound_, name_, " took ", scope.peak(), " bytes of scratch, its bound is ",
+              scratch_bound_);
+}
+
+at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype) {
+  return at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kCPU));
+}
+at::Tensor dense(const at::Tensor& t) {
+  if (!t.defined() || t.is_contiguous()) return t;
+  at::Tensor copy = scratch_like(t);
+  copy.copy_(t);
+  return copy;
+}
+void store(const at::Tensor& out, const at::Tensor& result, bool accumulate) {
+  if (accumulate)
+    out.add_(result);
+  else
+    out.copy_(result);
+}
+
+at::Tensor merged_axes(const at::Tensor& t, int64_t first, int64_t last) {
+  std::vector<int64_t> shape(t.sizes().begin(), t.sizes().begin() + first);
+  int64_t extent = 1;
+  for (int64_t axis = first; axis < last; ++axis) extent *= t.size(axis);
+  shape.push_back(extent);
+  shape.insert(shape.end(), t.sizes().begin() + last, t.sizes().end());
+  const auto strides = at::detail::computeStride(t.sizes(), t.strides(), shape);
+  if (!strides) return {};
+  return t.as_strided(shape, *strides);
+}
+
+}  // namespace piper::kernels

@@ -1,0 +1,129 @@
+// What the kernel families of this folder share: the bound call (LibTorch views of the operands and the
+// attributes), refusal of calls that do not fit, and prepared kernels made of lambdas. Private to
+// runtime/kernels; nobody else sees a LibTorch type. It does not decide which binder serves which kernel
+// (kernel_table.def) and holds no kernel.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+
+#include <cstdint>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/scratch_arena.h"
+#include "schemas/plan/kernels.h"
+
+namespace piper::kernels {
+
+// A call that does not fit its kernel; bind() turns it into R0402.
+class Refusal : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+template <class... Parts>
+[[noreturn]] void refuse(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  throw Refusal(text.str());
+}
+
+// One KernelCall with its operands as views. Views stay valid while the executor's memory does.
+class Call {
+ public:
+  Call(const plan::KernelCall& call, const plan::KernelInfo& info, const std::vector<BoundOperand>& outputs,
+       const std::vector<BoundOperand>& inputs);
+
+  // The view of an operand; undefined where it is absent or not listed.
+  at::Tensor out(size_t i) const { return i < out_.size() ? out_[i] : at::Tensor(); }
+  at::Tensor in(size_t i) const { return i < in_.size() ? in_[i] : at::Tensor(); }
+  size_t num_inputs() const { return in_.size(); }
+  bool accumulate() const { return call_.accumulate; }
+  const std::string& name() const { return call_.kernel; }
+  const std::string& origin() const { return call_.origin; }
+  int64_t scratch_bound() const { return scratch_bound_; }
+
+  // Attributes by name; a missing one or one of another type is refused.
+  int64_t attr_int(const char* name) const;
+  double attr_double(const char* name) const;
+  bool attr_bool(const char* name) const;
+  std::string attr_string(const char* name) const;
+  std::vector<int64_t> attr_ints(const char* name) const;
+
+ private:
+  const plan::AttrValue& attr(const char* name) const;
+
+  const plan::KernelCall& call_;
+  std::vector<at::Tensor> out_, in_;
+  int64_t scratch_bound_ = 0;
+};
+
+// Checks that bind shares. All refuse with the operand's name and both shapes.
+void want_shape(const at::Tensor& tensor, at::IntArrayRef shape, const char* what);
+void want_dtype(const at::Tensor& tensor, at::ScalarType dtype, const char* what);
+void want_same_dtype(const at::Tensor& a, const at::Tensor& b);
+int64_t want_axis(const at::Tensor& tensor, int64_t axis);
+// The output must have the broadcast shape of the inputs.
+void want_broadcast(const at::Tensor& out, const std::vector<at::Tensor>& inputs);
+
+// A kernel whose failures name it and whose scratch is counted.
+class NamedKernel : public PreparedKernel {
+ public:
+  explicit NamedKernel(const Call& call);
+  void run() final;
+
+ private:
+  virtual void execute() = 0;
+  std::string name_;
+  int64_t scratch_bound_;
+};
+
+template <class F>
+std::unique_ptr<PreparedKernel> make_kernel(const Call& call, F body) {
+  class Lambda final : public NamedKernel {
+   public:
+    Lambda(const Call& call, F body) : NamedKernel(call), body_(std::move(body)) {}
+
+   private:
+    void execute() override { body_(); }
+    F body_;
+  };
+  return std::make_unique<Lambda>(call, std::move(body));
+}
+
+using Binder = std::unique_ptr<PreparedKernel> (*)(const Call&);
+
+// Scratch tensors, valid inside run() only.
+at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype);
+inline at::Tensor scratch_like(const at::Tensor& t) { return scratch(t.sizes(), t.scalar_type()); }
+// `t` itself where dense, else a dense copy in scratch. Undefined stays undefined.
+at::Tensor dense(const at::Tensor& t);
+// out = result, or out += result.
+void store(const at::Tensor& out, const at::Tensor& result, bool accumulate);
+
+// Calls body(y) with a dense tensor y that stands for `out`, then stores y unless y is `out` itself.
+template <class F>
+void produce(const at::Tensor& out, bool accumulate, F&& body) {
+  if (!accumulate && out.is_contiguous()) {
+    at::Tensor y = out;
+    body(y);
+    return;
+  }
+  at::Tensor y = scratch_like(out);
+  body(y);
+  store(out, y, accumulate);
+}
+
+// A view of `t` with axes [first, last) merged into one, or undefined where the strides forbid it.
+at::Tensor merged_axes(const at::Tensor& t, int64_t first, int64_t last);
+
+#define PIPER_BINDER(name, function) std::unique_ptr<PreparedKernel> function(const Call& call);
+#include "runtime/kernels/kernel_table.def"
+#undef PIPER_BINDER
+
+}  // namespace piper::kernels

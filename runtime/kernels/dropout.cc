@@ -1,0 +1,112 @@
+#include "runtime/kernels/dropout.h"
+
+#include <algorithm>
+
+#include "runtime/kernels/binding.h"
+#include "runtime/kernels/clones.h"
+
+namespace piper::kernels {
+namespace {
+
+constexpr int kBlocks = 16;  // made at a time, so that the rounds run in vectors
+
+// y[i] = x[i] * scale or 0 for the elements [first, first + count) of a sample.
+template <class T>
+PIPER_INLINE void drop(const T* x, T* y, int64_t first, int64_t count, const DropoutStream& stream, uint32_t sample,
+                       uint32_t threshold, T scale) {
+  uint32_t words[4 * kBlocks];
+  int64_t done = 0;
+  while (done < count) {
+    const int64_t block = (first + done) / 4, skip = (first + done) % 4;
+    uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
+    for (int i = 0; i < kBlocks; ++i) {
+      c0[i] = static_cast<uint32_t>(block + i);
+      c1[i] = sample;
+      c2[i] = stream.step;
+      c3[i] = stream.purpose;
+    }
+    uint32_t key0 = stream.key0, key1 = stream.key1;
+    for (int round = 0; round < 10; ++round) {
+      for (int i = 0; i < kBlocks; ++i) {
+        const uint64_t a = static_cast<uint64_t>(0xd2511f53u) * c0[i], b = static_cast<uint64_t>(0xcd9e8d57u) * c2[i];
+        c0[i] = static_cast<uint32_t>(b >> 32) ^ c1[i] ^ key0;
+        c2[i] = static_cast<uint32_t>(a >> 32) ^ c3[i] ^ key1;
+        c1[i] = static_cast<uint32_t>(b);
+        c3[i] = static_cast<uint32_t>(a);
+      }
+      key0 += 0x9e3779b9u;
+      key1 += 0xbb67ae85u;
+    }
+    for (int i = 0; i < kBlocks; ++i) {
+      words[4 * i] = c0[i];
+      words[4 * i + 1] = c1[i];
+      words[4 * i + 2] = c2[i];
+      words[4 * i + 3] = c3[i];
+    }
+    const int64_t now = std::min<int64_t>(4 * kBlocks - skip, count - done);
+    const uint32_t* from = words + skip;
+    for (int64_t i = 0; i < now; ++i)
+      y[done + i] = (from[i] >> 8) >= threshold ? x[done + i] * scale : T(0);
+    done += now;
+  }
+}
+
+PIPER_CLONES void drop_f32(const float* x, float* y, int64_t first, int64_t count, const DropoutStream& stream,
+                           uint32_t sample, uint32_t threshold, float scale) {
+  drop(x, y, first, count, stream, sample, threshold, scale);
+}
+PIPER_CLONES void drop_f64(const double* x, double* y, int64_t first, int64_t count, const DropoutStream& stream,
+                           uint32_t sample, uint32_t threshold, double scale) {
+  drop(x, y, first, count, stream, sample, threshold, scale);
+}
+
+struct Extents {
+  int64_t outer, batch, inner;
+};
+
+void drop_all(const at::Tensor& x, at::Tensor& y, const Extents& e, double p, const DropoutStream& stream,
+              int64_t sample_offset) {
+  const uint32_t threshold = dropout_threshold(p);
+  const double scale = p < 1 ? 1 / (1 - p) : 0;
+  for (int64_t outer = 0; outer < e.outer; ++outer)
+    for (int64_t n = 0; n < e.batch; ++n) {
+      const int64_t at = (outer * e.batch + n) * e.inner;
+      const auto sample = static_cast<uint32_t>(sample_offset + n);
+      if (x.scalar_type() == at::kFloat)
+        drop_f32(x.const_data_ptr<float>() + at, y.mutable_data_ptr<float>() + at, outer * e.inner, e.inner, stream,
+                 sample, threshold, static_cast<float>(scale));
+      else
+        drop_f64(x.const_data_ptr<double>() + at, y.mutable_data_ptr<double>() + at, outer * e.inner, e.inner, stream,
+                 sample, threshold, scale);
+    }
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> bind_dropout(const Call& call) {
+  const at::Tensor x = call.in(0), seed_step = call.in(1), sample_offset = call.in(2);
+  const double p = call.attr_double("p");
+  if (!(p >= 0 && p <= 1)) refuse("attribute `p` is ", p);
+  const auto key = static_cast<uint64_t>(call.attr_int("key"));
+  const Extents e{call.attr_int("outer"), call.attr_int("batch"), call.attr_int("inner")};
+  if (e.outer < 0 || e.batch < 0 || e.inner < 0 || e.outer * e.batch * e.inner != x.numel())
+    refuse("attributes of ", e.outer, " x ", e.batch, " x ", e.inner, " elements for ", x.numel());
+  if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble)
+    refuse("element type ", toString(x.scalar_type()), " is not supported");
+  want_shape(call.out(0), x.sizes(), "the output");
+  want_same_dtype(call.out(0), x);
+  want_dtype(seed_step, at::kLong, "input 1");
+  want_dtype(sample_offset, at::kLong, "input 2");
+  if (seed_step.numel() != 2 || !seed_step.is_contiguous()) refuse("input 1 does not hold seed and step");
+  if (sample_offset.numel() != 1) refuse("input 2 does not hold one number");
+  return make_kernel(call, [y = call.out(0), x, seed_step, sample_offset, p, key, e]() mutable {
+    const int64_t* values = seed_step.const_data_ptr<int64_t>();
+    const DropoutStream stream =
+        dropout_stream(static_cast<uint64_t>(values[0]), static_cast<uint64_t>(values[1]), key);
+    const at::Tensor input = dense(x);
+    const int64_t first_sample = *sample_offset.const_data_ptr<int64_t>();
+    produce(y, false, [&](at::Tensor& out) { drop_all(input, out, e, p, stream, first_sample); });
+  });
+}
+
+}  // namespace piper::kernels

@@ -1,0 +1,66 @@
+#include "runtime/kernels/kernel.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "runtime/kernels/binding.h"
+
+namespace piper::kernels {
+namespace {
+
+struct Entry {
+  const plan::KernelInfo* info;
+  Binder binder;
+};
+
+const std::unordered_map<std::string_view, Entry>& entries() {
+  static const auto* table = [] {
+    auto* map = new std::unordered_map<std::string_view, Entry>;
+#define PIPER_BINDER(name, function) map->emplace(name, Entry{plan::find_kernel(name), &function});
+#include "runtime/kernels/kernel_table.def"
+#undef PIPER_BINDER
+    return map;
+  }();
+  return *table;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
+                                             const std::vector<BoundOperand>& inputs) {
+  const auto found = entries().find(call.kernel);
+  if (found == entries().end() || found->second.info == nullptr)
+    return Status::failure("R0401", "no kernel is named `" + call.kernel + "`");
+  const std::string where = call.origin.empty() ? std::string() : " (" + call.origin + ")";
+  try {
+    const Call bound(call, *found->second.info, outputs, inputs);
+    return found->second.binder(bound);
+  } catch (const Refusal& refusal) {
+    return Status::failure("R0402", "kernel `" + call.kernel + "`" + where + ": " + refusal.what());
+  } catch (const c10::Error& error) {
+    return Status::failure("R0402", "kernel `" + call.kernel + "`" + where + ": " + error.what_without_backtrace());
+  }
+}
+
+void initialise_process() {
+  // Products give the same bits for every number of rows and threads. Read by MKL at its first call.
+  setenv("MKL_CBWR", "AUTO,STRICT", 0);
+  install_scratch_allocator();
+}
+
+void enter_worker_thread(int num_threads) {
+  // Lives as long as the thread: kernels run below autograd.
+  thread_local std::optional<at::AutoDispatchBelowADInplaceOrView> guard;
+  if (!guard) guard.emplace();
+  at::set_num_threads(num_threads);
+}
+
+int64_t scratch_high_water() { return arena_high_water(); }
+int64_t allocation_count() { return arena_allocations(); }
+
+}  // namespace piper::kernels

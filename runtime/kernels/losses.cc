@@ -1,0 +1,355 @@
+// Cross entropy and negative log-likelihood, own kernels: one pass a row forward, one backward, no
+// probabilities stored between. Losses are sums over the targets that count; a mean is the plan's
+// business. Row sums are taken in 16 lanes and rows added up in double, both in a fixed order.
+//
+// With smoothing e, C classes, class weights w (1 where absent), x the logits of a row and t its target:
+//   loss = (1 - e) w_t (lse - x_t) + e / C sum_c w_c (lse - x_c)          as torch.nn.functional.cross_entropy
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "runtime/kernels/binding.h"
+#include "runtime/kernels/clones.h"
+
+namespace piper::kernels {
+namespace {
+
+constexpr int kLanes = 16;
+
+// exp(x) for x <= 88, relative error below 2e-7: Cephes' expf. Written out because a call to the library
+// would not run in vectors. Below -87 the result is 0 to within 1.2e-38.
+PIPER_INLINE float exp_of(float x) {
+  x = x < -87.0f ? -87.0f : x;
+  const float n = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f;
+  const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  float y = 1.9875691500e-4f;
+  y = y * r + 1.3981999507e-3f;
+  y = y * r + 8.3334519073e-3f;
+  y = y * r + 4.1665795894e-2f;
+  y = y * r + 1.6666665459e-1f;
+  y = y * r + 5.0000001201e-1f;
+  y = y * (r * r) + r + 1.0f;
+  const int32_t exponent = (static_cast<int32_t>(n) + 127) << 23;
+  return y * std::bit_cast<float>(exponent);
+}
+PIPER_INLINE double exp_of(double x) { return std::exp(x); }
+
+template <class T>
+PIPER_INLINE T row_max(const T* x, int64_t s, int64_t count) {
+  T lanes[kLanes];
+  for (T& lane : lanes) lane = -std::numeric_limits<T>::infinity();
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const T value = x[(i + lane) * s];
+      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
+    }
+  for (; i < count; ++i) lanes[0] = x[i * s] > lanes[0] ? x[i * s] : lanes[0];
+  for (const T lane : lanes) lanes[0] = lane > lanes[0] ? lane : lanes[0];
+  return lanes[0];
+}
+template <class T, class F>
+PIPER_INLINE T lane_sum(int64_t count, F&& term) {
+  T lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
+  for (int lane = 0; i < count; ++i, ++lane) lanes[lane] += term(i);
+  T sum = 0;
+  for (int lane = 0; lane < kLanes; ++lane) sum += lanes[lane];
+  return sum;
+}
+
+template <class T>
+PIPER_INLINE T row_lse_body(const T* x, int64_t s, int64_t count) {
+  const T top = row_max(x, s, count);
+  if (top == std::numeric_limits<T>::infinity() || top == -std::numeric_limits<T>::infinity()) return top;
+  return top + std::log(lane_sum<T>(count, [=](int64_t i) { return exp_of(x[i * s] - top); }));
+}
+// sum_c w_c x_c, w null: 1.
+template <class T>
+PIPER_INLINE T weighted_sum_body(const T* x, int64_t s, const T* w, int64_t count) {
+  return w == nullptr ? lane_sum<T>(count, [=](int64_t i) { return x[i * s]; })
+                      : lane_sum<T>(count, [=](int64_t i) { return w[i] * x[i * s]; });
+}
+// dx_c = total exp(x_c - lse) - even w_c; the target's part is subtracted by the caller.
+template <class T>
+PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t count, T lse, T total,
+                                    T even) {
+  if (even == 0) {
+    for (int64_t i = 0; i < count; ++i) dx[i * ds] = total * exp_of(x[i * s] - lse);
+  } else if (w == nullptr) {
+    for (int64_t i = 0; i < count; ++i) dx[i * ds] = total * exp_of(x[i * s] - lse) - even;
+  } else {
+    for (int64_t i = 0; i < count; ++i) dx[i * ds] = total * exp_of(x[i * s] - lse) - even * w[i];
+  }
+}
+
+// Side by side is the usual case: the stride known to be 1 is what lets the loop run in vectors.
+#define PIPER_ROWS(T)                                                                                       \
+  PIPER_CLONES T row_lse(const T* x, int64_t s, int64_t count) {                                            \
+    return s == 1 ? row_lse_body(x, 1, count) : row_lse_body(x, s, count);                                  \
+  }                                                                                                         \
+  PIPER_CLONES T weighted_sum(const T* x, int64_t s, const T* w, int64_t count) {                           \
+    return s == 1 ? weighted_sum_body(x, 1, w, count) : weighted_sum_body(x, s, w, count);                  \
+  }                                                                                                         \
+  PIPER_CLONES void row_gradient(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t count, T lse, \
+                                 T total, T even) {                                                         \
+    if (s == 1 && ds == 1)                                                                                  \
+      row_gradient_body(x, 1, dx, 1, w, count, lse, total, even);                                           \
+    else                                                                                                    \
+      row_gradient_body(x, s, dx, ds, w, count, lse, total, even);                                          \
+  }
+PIPER_ROWS(float)
+PIPER_ROWS(double)
+#undef PIPER_ROWS
+
+// Walks the rows of (scores [N, C, d..], target [N, d..]) in the target's row-major order.
+class Rows {
+ public:
+  Rows(const at::Tensor& scores, const at::Tensor& target) {
+    num_classes_ = scores.size(1);
+    class_stride_ = scores.stride(1);
+    for (int64_t axis = 0; axis < target.dim(); ++axis) {
+      const int64_t scores_axis = axis == 0 ? 0 : axis + 1;
+      axes_.push_back({target.size(axis), scores.stride(scores_axis), target.stride(axis)});
+      count_ *= target.size(axis);
+    }
+  }
+  int64_t count() const { return count_; }
+  int64_t num_classes() const { return num_classes_; }
+  int64_t class_stride() const { return class_stride_; }
+  int64_t scores_offset(int64_t row) const { return offset(row, &Axis::scores); }
+  int64_t target_offset(int64_t row) const { return offset(row, &Axis::target); }
+
+ private:
+  struct Axis {
+    int64_t extent, scores, target;
+  };
+  int64_t offset(int64_t row, int64_t Axis::*stride) const {
+    int64_t at = 0;
+    for (size_t axis = axes_.size(); axis-- > 1;) {
+      at += row % axes_[axis].extent * (axes_[axis].*stride);
+      row /= axes_[axis].extent;
+    }
+    return axes_.empty() ? at : at + row * (axes_[0].*stride);
+  }
+  std::vector<Axis> axes_;
+  int64_t count_ = 1, num_classes_ = 0, class_stride_ = 1;
+};
+
+struct Targets {
+  at::Tensor target, weight;  // weight may be undefined
+  int64_t ignore_index;
+  // The class of a row, or -1 where it does not count.
+  int64_t of(int64_t offset, int64_t num_classes) const {
+    const int64_t t = target.const_data_ptr<int64_t>()[offset];
+    if (t == ignore_index) return -1;
+    if (t < 0 || t >= num_classes) refuse("target ", t, " is outside of 0..", num_classes - 1);
+    return t;
+  }
+  template <class T>
+  const T* weights() const {
+    return weight.defined() ? weight.const_data_ptr<T>() : nullptr;
+  }
+  template <class T>
+  T of_class(int64_t c) const {
+    return weight.defined() ? weights<T>()[c] : T(1);
+  }
+};
+
+Targets check_targets(const Call& call, const at::Tensor& target, const at::Tensor& weight, const at::Tensor& scores) {
+  want_dtype(target, at::kLong, "the target");
+  if (scores.defined()) {
+    if (scores.dim() < 2 || target.dim() != scores.dim() - 1) refuse("scores of rank ", scores.dim());
+    for (int64_t axis = 0; axis < target.dim(); ++axis)
+      if (target.size(axis) != scores.size(axis == 0 ? 0 : axis + 1))
+        refuse("a target of ", target.sizes(), " for scores of ", scores.sizes());
+    if (scores.scalar_type() != at::kFloat && scores.scalar_type() != at::kDouble)
+      refuse("element type ", toString(scores.scalar_type()), " is not supported");
+    if (weight.defined()) {
+      want_shape(weight, {scores.size(1)}, "the class weight");
+      want_same_dtype(weight, scores);
+    }
+  }
+  if (weight.defined() && !weight.is_contiguous()) refuse("a class weight that is not dense");
+  return {target, weight, call.attr_int("ignore_index")};
+}
+
+// A sum into a scalar of any floating type.
+void put_scalar(const at::Tensor& out, double value, bool accumulate) {
+  if (out.scalar_type() == at::kFloat) {
+    float& cell = *out.mutable_data_ptr<float>();
+    cell = static_cast<float>(accumulate ? cell + value : value);
+  } else {
+    double& cell = *out.mutable_data_ptr<double>();
+    cell = accumulate ? cell + value : value;
+  }
+}
+double get_scalar(const at::Tensor& t) {
+  return t.scalar_type() == at::kFloat ? *t.const_data_ptr<float>() : *t.const_data_ptr<double>();
+}
+void want_scalar(const at::Tensor& t, const char* what) {
+  if (t.numel() != 1 || (t.scalar_type() != at::kFloat && t.scalar_type() != at::kDouble))
+    refuse(what, " is not a floating scalar");
+}
+
+template <class T>
+double cross_entropy(const Rows& rows, const at::Tensor& logits, const Targets& targets, double smoothing, float* lse) {
+  const int64_t num_classes = rows.num_classes(), s = rows.class_stride();
+  const T* data = logits.const_data_ptr<T>();
+  double even = smoothing / static_cast<double>(num_classes), all_weights = static_cast<double>(num_classes), sum = 0;
+  if (targets.weight.defined()) all_weights = targets.weight.sum().item<double>();
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    const int64_t target = targets.of(rows.target_offset(row), num_classes);
+    if (target < 0) {
+      if (lse != nullptr) lse[row] = 0;
+      continue;
+    }
+    const T* x = data + rows.scores_offset(row);
+    const T row_value = row_lse(x, s, num_classes);
+    if (lse != nullptr) lse[row] = static_cast<float>(row_value);
+    sum += (1 - smoothing) * static_cast<double>(targets.of_class<T>(target)) *
+           (static_cast<double>(row_value) - static_cast<double>(x[target * s]));
+    if (smoothing != 0)
+      sum += even * (static_cast<double>(row_value) * all_weights -
+                     static_cast<double>(weighted_sum(x, s, targets.weights<T>(), num_classes)));
+  }
+  return sum;
+}
+
+template <class T>
+void cross_entropy_gradient(const Rows& rows, const Rows& out_rows, const at::Tensor& logits, const at::Tensor& dlogits,
+                            const Targets& targets, double smoothing, double g, const float* lse) {
+  const int64_t num_classes = rows.num_classes(), s = rows.class_stride(), ds = out_rows.class_stride();
+  const double even = smoothing / static_cast<double>(num_classes);
+  double all_weights = static_cast<double>(num_classes);
+  if (targets.weight.defined()) all_weights = targets.weight.sum().item<double>();
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    const int64_t target = targets.of(rows.target_offset(row), num_classes);
+    const T* x = logits.const_data_ptr<T>() + rows.scores_offset(row);
+    T* dx = dlogits.mutable_data_ptr<T>() + out_rows.scores_offset(row);
+    if (target < 0) {
+      for (int64_t c = 0; c < num_classes; ++c) dx[c * ds] = 0;
+      continue;
+    }
+    // The saved statistic is f32: f64 takes its own.
+    const T row_value = sizeof(T) == sizeof(float) ? static_cast<T>(lse[row]) : row_lse(x, s, num_classes);
+    const double own = (1 - smoothing) * static_cast<double>(targets.of_class<T>(target));
+    row_gradient(x, s, dx, ds, targets.weights<T>(), num_classes, row_value,
+                 static_cast<T>(g * (own + even * all_weights)), static_cast<T>(g * even));
+    dx[target * ds] -= static_cast<T>(g * own);
+  }
+}
+
+void want_rows(const at::Tensor& lse, const at::Tensor& target) {
+  want_dtype(lse, at::kFloat, "the row statistics");
+  if (lse.numel() != target.numel() || !lse.is_contiguous())
+    refuse("row statistics of ", lse.sizes(), " for ", target.numel(), " rows");
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> bind_cross_entropy_sum(const Call& call) {
+  const at::Tensor logits = call.in(0), sum = call.out(0), lse = call.out(1);
+  const Targets targets = check_targets(call, call.in(1), call.in(2), logits);
+  const double smoothing = call.attr_double("label_smoothing");
+  want_scalar(sum, "the output");
+  if (lse.defined()) want_rows(lse, targets.target);
+  return make_kernel(call, [logits, targets, smoothing, sum, lse, rows = Rows(logits, targets.target),
+                            accumulate = call.accumulate()] {
+    float* saved = lse.defined() ? lse.mutable_data_ptr<float>() : nullptr;
+    const double value = logits.scalar_type() == at::kFloat
+                             ? cross_entropy<float>(rows, logits, targets, smoothing, saved)
+                             : cross_entropy<double>(rows, logits, targets, smoothing, saved);
+    put_scalar(sum, value, accumulate);
+  });
+}
+
+std::unique_ptr<PreparedKernel> bind_cross_entropy_backward(const Call& call) {
+  const at::Tensor g = call.in(0), logits = call.in(1), lse = call.in(3), dlogits = call.out(0);
+  const Targets targets = check_targets(call, call.in(2), call.in(4), logits);
+  const double smoothing = call.attr_double("label_smoothing");
+  want_scalar(g, "the gradient");
+  want_rows(lse, targets.target);
+  want_shape(dlogits, logits.sizes(), "the output");
+  want_same_dtype(dlogits, logits);
+  return make_kernel(call, [g, logits, lse, dlogits, targets, smoothing, rows = Rows(logits, targets.target),
+                            out_rows = Rows(dlogits, targets.target)]() mutable {
+    const float* saved = lse.const_data_ptr<float>();
+    if (logits.scalar_type() == at::kFloat)
+      cross_entropy_gradient<float>(rows, out_rows, logits, dlogits, targets, smoothing, get_scalar(g), saved);
+    else
+      cross_entropy_gradient<double>(rows, out_rows, logits, dlogits, targets, smoothing, get_scalar(g), saved);
+  });
+}
+
+std::unique_ptr<PreparedKernel> bind_cross_entropy_count(const Call& call) {
+  const Targets targets = check_targets(call, call.in(0), call.in(1), {});
+  want_scalar(call.out(0), "the output");
+  if (targets.weight.defined()) want_scalar(targets.weight.select(0, 0), "the class weight");
+  return make_kernel(call, [targets, count = call.out(0), accumulate = call.accumulate()] {
+    const at::Tensor list = dense(targets.target);
+    const int64_t* t = list.const_data_ptr<int64_t>();
+    const int64_t classes = targets.weight.defined() ? targets.weight.numel() : std::numeric_limits<int64_t>::max();
+    double sum = 0;
+    for (int64_t i = 0; i < list.numel(); ++i) {
+      if (t[i] == targets.ignore_index) continue;
+      if (t[i] < 0 || t[i] >= classes) refuse("target ", t[i], " is not a class");
+      sum += !targets.weight.defined()                         ? 1.0
+             : targets.weight.scalar_type() == at::kFloat ? targets.weights<float>()[t[i]]
+                                                               : targets.weights<double>()[t[i]];
+    }
+    put_scalar(count, sum, accumulate);
+  });
+}
+
+namespace {
+template <class T>
+double nll(const Rows& rows, const at::Tensor& scores, const Targets& targets) {
+  double sum = 0;
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    const int64_t target = targets.of(rows.target_offset(row), rows.num_classes());
+    if (target < 0) continue;
+    const T value = scores.const_data_ptr<T>()[rows.scores_offset(row) + target * rows.class_stride()];
+    sum -= static_cast<double>(targets.of_class<T>(target)) * static_cast<double>(value);
+  }
+  return sum;
+}
+template <class T>
+void nll_gradient(const Rows& rows, const at::Tensor& dx, const Targets& targets, double g) {
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    const int64_t target = targets.of(rows.target_offset(row), rows.num_classes());
+    if (target < 0) continue;
+    dx.mutable_data_ptr<T>()[rows.scores_offset(row) + target * rows.class_stride()] =
+        static_cast<T>(-g * static_cast<double>(targets.of_class<T>(target)));
+  }
+}
+}  // namespace
+
+std::unique_ptr<PreparedKernel> bind_nll_sum(const Call& call) {
+  const at::Tensor scores = call.in(0), sum = call.out(0);
+  const Targets targets = check_targets(call, call.in(1), call.in(2), scores);
+  want_scalar(sum, "the output");
+  return make_kernel(call, [scores, targets, sum, rows = Rows(scores, targets.target), accumulate = call.accumulate()] {
+    put_scalar(sum, scores.scalar_type() == at::kFloat ? nll<float>(rows, scores, targets)
+                                                       : nll<double>(rows, scores, targets),
+               accumulate);
+  });
+}
+
+std::unique_ptr<PreparedKernel> bind_nll_backward(const Call& call) {
+  const at::Tensor g = call.in(0), dx = call.out(0);
+  want_scalar(g, "the gradient");
+  want_shape(dx, call.attr_ints("shape"), "the output");
+  const Targets targets = check_targets(call, call.in(1), call.in(2), dx);
+  return make_kernel(call, [g, dx, targets, rows = Rows(dx, targets.target)]() mutable {
+    dx.zero_();
+    if (dx.scalar_type() == at::kFloat)
+      nll_gradient<float>(rows, dx, targets, get_scalar(g));
+    else
+      nll_gradient<double>(rows, dx, targets, get_scalar(g));
+  });
+}
+
+}  // namespace piper::kernels

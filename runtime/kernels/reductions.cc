@@ -1,0 +1,155 @@
+// Reductions, scans and the scalars of gradient clipping.
+#include <ATen/ops/amax.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/max.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/topk.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/kernels/binding.h"
+
+namespace piper::kernels {
+namespace {
+
+struct Reduction {
+  std::vector<int64_t> dims;
+  bool keepdim = false;
+  int64_t count = 1;  // elements that become one
+};
+
+Reduction check_reduction(const Call& call) {
+  const at::Tensor x = call.in(0);
+  Reduction r{call.attr_ints("dims"), call.attr_bool("keepdim"), 1};
+  std::vector<bool> reduced(static_cast<size_t>(x.dim()), false);
+  for (int64_t dim : r.dims) {
+    if (dim < 0 || dim >= x.dim() || reduced[static_cast<size_t>(dim)]) refuse("axis ", dim, " cannot be reduced");
+    reduced[static_cast<size_t>(dim)] = true;
+    r.count *= x.size(dim);
+  }
+  std::vector<int64_t> shape;
+  for (int64_t axis = 0; axis < x.dim(); ++axis) {
+    if (!reduced[static_cast<size_t>(axis)])
+      shape.push_back(x.size(axis));
+    else if (r.keepdim)
+      shape.push_back(1);
+  }
+  want_shape(call.out(0), shape, "the output");
+  want_same_dtype(call.out(0), x);
+  return r;
+}
+
+// LibTorch reads an empty list of axes as all axes; here nothing is reduced then.
+std::unique_ptr<PreparedKernel> bind_sum_scaled(const Call& call, bool mean) {
+  const Reduction r = check_reduction(call);
+  if (r.dims.empty())
+    return make_kernel(call, [y = call.out(0), x = call.in(0), accumulate = call.accumulate()]() mutable {
+      store(y, x, accumulate);
+    });
+  const double divisor = mean ? static_cast<double>(r.count) : 1;
+  return make_kernel(call, [y = call.out(0), x = call.in(0), r, divisor, accumulate = call.accumulate()]() mutable {
+    if (!accumulate) {
+      at::sum_out(y, x, r.dims, r.keepdim);
+      if (divisor != 1) y.div_(divisor);
+      return;
+    }
+    at::Tensor result = scratch_like(y);
+    at::sum_out(result, x, r.dims, r.keepdim);
+    if (divisor != 1) result.div_(divisor);
+    y.add_(result);
+  });
+}
+
+void check_selection(const Call& call, int64_t k) {
+  const at::Tensor x = call.in(0);
+  const int64_t dim = want_axis(x, call.attr_int("dim"));
+  if (x.dim() > 0 && (k < 1 || k > x.size(dim))) refuse("attribute `k` is ", k, " for ", x.size(dim), " elements");
+  std::vector<int64_t> shape = x.sizes().vec();
+  if (!shape.empty()) shape[static_cast<size_t>(dim)] = k;
+  want_same_dtype(call.out(0), x);
+  want_shape(call.out(0), shape, "output 0");
+  if (!call.out(1).defined()) return;
+  want_dtype(call.out(1), at::kLong, "output 1");
+  want_shape(call.out(1), shape, "output 1");
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> bind_sum(const Call& call) { return bind_sum_scaled(call, false); }
+std::unique_ptr<PreparedKernel> bind_mean(const Call& call) { return bind_sum_scaled(call, true); }
+
+std::unique_ptr<PreparedKernel> bind_amax(const Call& call) {
+  const Reduction r = check_reduction(call);
+  if (r.dims.empty()) return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { y.copy_(x); });
+  return make_kernel(call, [y = call.out(0), x = call.in(0), r]() mutable { at::amax_out(y, x, r.dims, r.keepdim); });
+}
+
+std::unique_ptr<PreparedKernel> bind_max_dim(const Call& call) {
+  check_selection(call, 1);
+  return make_kernel(call, [y = call.out(0), i = call.out(1), x = call.in(0), dim = call.attr_int("dim")]() mutable {
+    at::Tensor indices = i.defined() ? i : scratch(y.sizes(), at::kLong);
+    at::max_out(y, indices, x, dim, true);
+  });
+}
+
+std::unique_ptr<PreparedKernel> bind_topk(const Call& call) {
+  const int64_t k = call.attr_int("k");
+  check_selection(call, k);
+  return make_kernel(call, [y = call.out(0), i = call.out(1), x = call.in(0), dim = call.attr_int("dim"), k]() mutable {
+    at::Tensor indices = i.defined() ? i : scratch(y.sizes(), at::kLong);
+    at::topk_out(y, indices, x, k, dim, true, true);
+  });
+}
+
+std::unique_ptr<PreparedKernel> bind_cumsum(const Call& call) {
+  want_shape(call.out(0), call.in(0).sizes(), "the output");
+  want_same_dtype(call.out(0), call.in(0));
+  return make_kernel(call, [y = call.out(0), x = call.in(0), dim = want_axis(call.in(0), call.attr_int("dim"))]() mutable {
+    at::cumsum_out(y, x, dim);
+  });
+}
+
+// Eight partial sums in double, added in a fixed order.
+std::unique_ptr<PreparedKernel> bind_square_sum(const Call& call) {
+  want_dtype(call.in(0), at::kFloat, "the input");
+  want_dtype(call.out(0), at::kFloat, "the output");
+  if (call.out(0).numel() != 1) refuse("the output has more than one element");
+  return make_kernel(call, [y = call.out(0), x = call.in(0), accumulate = call.accumulate()]() mutable {
+    const at::Tensor values = dense(x);
+    const float* data = values.const_data_ptr<float>();
+    const int64_t count = values.numel();
+    double lanes[8] = {};
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8)
+      for (int lane = 0; lane < 8; ++lane) lanes[lane] += static_cast<double>(data[i + lane]) * data[i + lane];
+    for (int lane = 0; i < count; ++i, ++lane) lanes[lane] += static_cast<double>(data[i]) * data[i];
+    double sum = 0;
+    for (double lane : lanes) sum += lane;
+    float& out = *y.mutable_data_ptr<float>();
+    out = static_cast<float>(accumulate ? out + sum : sum);
+  });
+}
+
+// torch.nn.utils.clip_grad_norm_: scale = min(1, max_norm / (norm + 1e-6)).
+std::unique_ptr<PreparedKernel> bind_clip_scale(const Call& call) {
+  want_dtype(call.in(0), at::kFloat, "the input");
+  for (const at::Tensor& out : {call.out(0), call.out(1)}) {
+    if (!out.defined()) continue;
+    want_dtype(out, at::kFloat, "an output");
+    if (out.numel() != 1) refuse("an output has more than one element");
+  }
+  return make_kernel(call, [norm = call.out(0), scale = call.out(1), x = call.in(0),
+                            max_norm = call.attr_double("max_norm")]() mutable {
+    const at::Tensor sums = dense(x);
+    double sum = 0;
+    for (int64_t i = 0; i < sums.numel(); ++i) sum += sums.const_data_ptr<float>()[i];
+    const float total = static_cast<float>(std::sqrt(sum));
+    if (norm.defined()) *norm.mutable_data_ptr<float>() = total;
+    // NaN stays NaN, as torch.clamp keeps it.
+    const float wanted = static_cast<float>(max_norm) / (total + 1e-6f);
+    if (scale.defined()) *scale.mutable_data_ptr<float>() = wanted > 1.0f ? 1.0f : wanted;
+  });
+}
+
+}  // namespace piper::kernels
