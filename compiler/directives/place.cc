@@ -1,5 +1,6 @@
 #include "compiler/directives/place.h"
 
+#include "compiler/directives/select.h"
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::directives {
@@ -38,6 +39,27 @@ Result<PlaceArgs> read_place(const strategy::Directive& directive) {
   PIPER_ASSIGN(args.devices, strategy::required_arg<strategy::Devices>(directive, "devices"));
   args.stream = strategy::arg_or(directive, "stream", args.stream);
   return args;
+}
+
+Status apply_place(const PlaceArgs& args, const strategy::Directive& directive, const ir::Dag& dag, Placement& placement,
+                   diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
+  for (ir::ChunkId chunk : selection.chunks) {
+    for (int32_t m : selection.microbatches) {
+      const Claim& claim = placement.at(chunk, m);
+      if (!claim.ranks.empty() && claim.ranks != args.devices.ranks) {
+        auto error = diags.error("P0217", args.devices.span);
+        error << dag.chunks[chunk.index].name << " is placed twice, on devices " << strategy::to_string(args.devices)
+              << " and on other ones";
+        error.note("the other 'place' is here", claim.span);
+        return error;
+      }
+    }
+  }
+  for (ir::ChunkId chunk : selection.chunks)
+    for (int32_t m : selection.microbatches)
+      placement.at(chunk, m) = {args.devices.ranks, args.devices.span, directive.span, args.stream};
+  return Status();
 }
 
 }  // namespace piper::directives

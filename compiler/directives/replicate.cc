@@ -1,5 +1,8 @@
 #include "compiler/directives/replicate.h"
 
+#include <algorithm>
+
+#include "compiler/directives/select.h"
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::directives {
@@ -58,6 +61,47 @@ Result<ReplicateArgs> read_replicate(const strategy::Directive& directive) {
   args.residency = strategy::arg_or(directive, "residency", args.residency);
   args.prefetch = strategy::arg_or(directive, "prefetch", args.prefetch);
   return args;
+}
+
+Status apply_replicate(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag, Placement& placement,
+                       diag::Diagnostics& diags) {
+  for (const char* key : {"shard_optimizer", "shard_grads", "shard_params"})
+    if (strategy::arg_or(directive, key, false))
+      return diags.error("P0299", strategy::arg_span(directive, key)) << "'" << key << "' is not carried out by this version";
+  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
+  for (ir::ChunkId chunk : selection.chunks) {
+    if (placement.replicated[chunk.index].line != 0) {
+      auto error = diags.error("P0217", directive.span);
+      error << dag.chunks[chunk.index].name << " is replicated twice";
+      error.note("the other 'replicate' is here", placement.replicated[chunk.index]);
+      return error;
+    }
+    for (int32_t m = 0; m < dag.num_microbatches; ++m) {
+      const Claim& claim = placement.at(chunk, m);
+      if (claim.ranks.empty() || claim.ranks == args.devices.ranks) continue;
+      // A chunk that lives on several groups, by microbatch, has one replicate for each of them.
+      const bool other_group = std::none_of(claim.ranks.begin(), claim.ranks.end(), [&](int32_t r) {
+        return std::find(args.devices.ranks.begin(), args.devices.ranks.end(), r) != args.devices.ranks.end();
+      });
+      auto error = diags.error("P0215", args.devices.span);
+      error << "'replicate' over devices " << strategy::to_string(args.devices) << ", but " << dag.chunks[chunk.index].name
+            << " is placed on " << (other_group ? "different" : "partly different") << " ones";
+      error.note("placed here", claim.span);
+      error.help("use the same list, in the same order, in both");
+      return error;
+    }
+  }
+  const ir::ProvId prov = dag.provenance.directive({"replicate", diags.place(directive.span)});
+  const uint32_t stream = dag.intern_stream(args.reduce_stream);
+  for (ir::ChunkId chunk : selection.chunks) {
+    placement.replicated[chunk.index] = directive.span;
+    dag.replication[chunk.index] = {static_cast<int64_t>(args.bucket_size * 1024 * 1024), stream, prov};
+    for (int32_t m = 0; m < dag.num_microbatches; ++m) {
+      Claim& claim = placement.at(chunk, m);
+      if (claim.ranks.empty()) claim = {args.devices.ranks, args.devices.span, directive.span, "pp"};
+    }
+  }
+  return Status();
 }
 
 }  // namespace piper::directives

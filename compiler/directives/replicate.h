@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/directives/placement.h"
+#include "compiler/ir/dag.h"
 #include "compiler/strategy/directive_spec.h"
 #include "compiler/strategy/strategy.h"
 #include "schemas/base/status.h"
@@ -25,5 +27,10 @@ struct ReplicateArgs {
 const strategy::DirectiveSpec& replicate_spec();
 // Unpacks a loaded directive; defaults filled in. Error P0206: a required argument is missing.
 Result<ReplicateArgs> read_replicate(const strategy::Directive& directive);
+
+// Sets how the matched chunks' gradients are reduced; places the chunks that no `place` matches. Errors: P0203, P0204, P0215 the
+// group differs from the place's, P0217 two replicates on one chunk, P0299 sharded optimizer, gradients or parameters.
+Status apply_replicate(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag, Placement& placement,
+                       diag::Diagnostics& diags);
 
 }  // namespace piper::directives

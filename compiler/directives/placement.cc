@@ -1,0 +1,116 @@
+#include "compiler/directives/placement.h"
+
+#include <algorithm>
+#include <set>
+
+namespace piper::directives {
+namespace {
+
+std::string list(const std::vector<int32_t>& ranks) {
+  std::string text = "[";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
+  return text + "]";
+}
+
+// The numbers of microbatches (given the largest group) that would divide the batch.
+std::string dividing_counts(int64_t batch, int64_t largest_group) {
+  std::string text;
+  int shown = 0;
+  for (int64_t m = 1; m * largest_group <= batch && shown < 12; ++m)
+    if (batch % (m * largest_group) == 0) {
+      text += (text.empty() ? "" : ", ") + std::to_string(m);
+      ++shown;
+    }
+  return text.empty() ? "none" : text;
+}
+
+Status check_group_sizes(const Placement& placement, int64_t batch, const ir::Dag& dag, diag::Diagnostics& diags) {
+  size_t largest = 1;
+  diag::Span span;
+  for (size_t c = 0; c < dag.chunks.size(); ++c)
+    for (int32_t m = 0; m < dag.num_microbatches; ++m) {
+      const Claim& claim = placement.at(ir::ChunkId(c), m);
+      if (claim.ranks.size() > largest) {
+        largest = claim.ranks.size();
+        span = claim.span;
+      }
+    }
+  if (batch % (static_cast<int64_t>(largest) * dag.num_microbatches) != 0) {
+    auto error = diags.error("P0223", span);
+    error << "a batch of " << batch << " does not divide into " << dag.num_microbatches << " microbatches on " << largest << " replicas";
+    error.note("numbers of microbatches that would do: " + dividing_counts(batch, static_cast<int64_t>(largest)));
+    return error;
+  }
+  for (const ir::ChunkCrossing& crossing : dag.crossings)
+    for (int32_t m = 0; m < dag.num_microbatches; ++m) {
+      const Claim& a = placement.at(crossing.from, m);
+      const Claim& b = placement.at(crossing.to, m);
+      const size_t large = std::max(a.ranks.size(), b.ranks.size()), small = std::min(a.ranks.size(), b.ranks.size());
+      if (small == 0 || large % small == 0) continue;
+      auto error = diags.error("P0216", b.span);
+      error << dag.chunks[crossing.from.index].name << " on " << a.ranks.size() << " devices feeds "
+            << dag.chunks[crossing.to.index].name << " on " << b.ranks.size() << ": the groups do not nest";
+      error.note("the other group is here", a.span);
+      return error;
+    }
+  return Status();
+}
+
+}  // namespace
+
+Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Diagnostics& diags) {
+  const size_t num_chunks = dag.chunks.size();
+  bool any = false;
+  for (size_t c = 0; c < num_chunks; ++c)
+    for (int32_t m = 0; m < dag.num_microbatches; ++m) any |= !placement.at(ir::ChunkId(c), m).ranks.empty();
+  std::set<int32_t> used;
+  for (size_t c = 0; c < num_chunks; ++c) {
+    for (int32_t m = 0; m < dag.num_microbatches; ++m) {
+      const Claim& claim = placement.at(ir::ChunkId(c), m);
+      if (any && claim.ranks.empty()) {
+        auto error = diags.error("P0219");
+        error << dag.chunks[c].name << (dag.split ? ", microbatch " + std::to_string(m) + "," : "") << " has no device, but other chunks have";
+        error.help("extend a `place` to it");
+        return error;
+      }
+      if (claim.ranks.size() > 1 && placement.replicated[c].line == 0) {
+        auto error = diags.error("P0214", claim.span);
+        error << dag.chunks[c].name << " is placed on " << claim.ranks.size() << " devices without a replicate or shard over " << list(claim.ranks);
+        error.help("add {op: replicate, filter: ..., devices: " + list(claim.ranks) + "}");
+        return error;
+      }
+      used.insert(claim.ranks.begin(), claim.ranks.end());
+      const Claim& first = placement.at(ir::ChunkId(c), 0);
+      if (claim.ranks != first.ranks)
+        for (int32_t r : claim.ranks)
+          if (std::find(first.ranks.begin(), first.ranks.end(), r) != first.ranks.end())
+            return diags.error("P0215", claim.span) << dag.chunks[c].name << " lives on unequal groups that overlap: " << list(first.ranks)
+                                                    << " and " << list(claim.ranks);
+    }
+  }
+  if (any) {
+    const int32_t world = *used.rbegin() + 1;
+    for (int32_t r = 0; r < world; ++r)
+      if (!used.count(r))
+        return diags.error("P0227") << "rank " << r << " has no work, but rank " << world - 1 << " has; ranks are numbered from 0 without gaps";
+    dag.world_size = world;
+  }
+  PIPER_RETURN_IF_ERROR(check_group_sizes(placement, batch, dag, diags));
+
+  dag.placement.assign(num_chunks, std::vector<ir::GroupId>(dag.num_microbatches));
+  dag.chunk_stream.assign(num_chunks, 0);
+  dag.chunk_prov.assign(num_chunks, ir::ProvId());
+  for (size_t c = 0; c < num_chunks; ++c) {
+    for (int32_t m = 0; m < dag.num_microbatches; ++m) {
+      const Claim& claim = placement.at(ir::ChunkId(c), m);
+      dag.placement[c][m] = dag.intern_group(any ? claim.ranks : std::vector<int32_t>{0});
+    }
+    const Claim& first = placement.at(ir::ChunkId(c), 0);
+    dag.chunk_stream[c] = dag.intern_stream(first.stream);
+    dag.chunk_prov[c] = any ? dag.provenance.directive({"place", diags.place(first.directive)})
+                            : dag.provenance.unknown("no place: everything on device 0");
+  }
+  return Status();
+}
+
+}  // namespace piper::directives

@@ -1,0 +1,37 @@
+// Who runs what, while directives claim it: one device list per (chunk, microbatch). When all claims
+// are in, `settle` checks them as a whole and writes the groups into the DAG.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/dag.h"
+
+namespace piper::directives {
+
+struct Claim {
+  std::vector<int32_t> ranks;   // empty: unclaimed
+  diag::Span span;              // of the device list
+  diag::Span directive;
+  std::string stream = "pp";
+};
+struct Placement {
+  Placement(size_t num_chunks, int32_t num_microbatches)
+      : replicated(num_chunks), num_microbatches_(num_microbatches), claims_(num_chunks * num_microbatches) {}
+  Claim& at(ir::ChunkId chunk, int32_t m) { return claims_[chunk.index * num_microbatches_ + m]; }
+  const Claim& at(ir::ChunkId chunk, int32_t m) const { return claims_[chunk.index * num_microbatches_ + m]; }
+  std::vector<diag::Span> replicated;   // [chunk]: the replicate that claims it, line 0 where none
+
+ private:
+  int32_t num_microbatches_;
+  std::vector<Claim> claims_;
+};
+
+// Sets dag.placement, groups, chunk_stream, chunk_prov, world_size. Without any claim everything is on device 0. Errors: P0219 a chunk without
+// device beside placed ones, P0214 several devices without replicate, P0227 an unused rank in between, P0216 groups that do not nest,
+// P0223 a batch that does not divide, P0299 one chunk on unequal groups that overlap.
+Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Diagnostics& diags);
+
+}  // namespace piper::directives

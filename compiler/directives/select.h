@@ -1,0 +1,23 @@
+// What a filter matches: chunks by their tags, microbatches by MB. Used by every directive's
+// application; a filter that matches nothing is reported here, with what exists.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/dag.h"
+#include "compiler/strategy/strategy.h"
+
+namespace piper::directives {
+
+struct Selection {
+  std::vector<ir::ChunkId> chunks;      // ascending
+  std::vector<int32_t> microbatches;    // ascending; all of them where the filter does not name MB
+  bool names_microbatch = false;
+};
+// Errors: P0203 no node has the tag (did you mean), P0204 no node has this combination.
+Result<Selection> select(const ir::Dag& dag, const strategy::Filter& filter, diag::Diagnostics& diags);
+
+}  // namespace piper::directives

@@ -1,0 +1,347 @@
+#include "compiler/driver/compile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <iomanip>
+#include <map>
+#include <ostream>
+#include <regex>
+#include <set>
+
+#include "compiler/directives/directive_table.h"
+#include "compiler/directives/order.h"
+#include "compiler/directives/place.h"
+#include "compiler/directives/replicate.h"
+#include "compiler/driver/expand_schedule.h"
+#include "compiler/driver/prepare_model.h"
+#include "compiler/driver/print_dag.h"
+#include "compiler/emit/emit_bundle.h"
+#include "compiler/passes/build_dag.h"
+#include "compiler/passes/insert_gradient_work.h"
+#include "compiler/passes/insert_transfers.h"
+#include "compiler/passes/order_nodes.h"
+#include "compiler/strategy/directive_args.h"
+#include "compiler/strategy/loader.h"
+
+namespace piper::driver {
+namespace {
+
+// Everything that the phases hand on.
+struct Compilation {
+  strategy::Strategy strategy;
+  std::unique_ptr<frontend::ModelFile> model;
+  int64_t batch = 1;
+  ExpandedSchedule schedule;
+  std::vector<ModelVariant> variants;   // [0] = the reference
+  std::map<int64_t, ir::ChunkedGraph> chunked;  // bound, not yet differentiated
+  std::vector<passes::ChunkShape> shapes;
+  ir::Dag dag;
+  emit::Emitted emitted;
+};
+
+class Driver {
+ public:
+  Driver(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err)
+      : options_(options), diags_(diags), out_(out), err_(err) {}
+  Status run();
+
+ private:
+  Status load();
+  Status bind();
+  Status place();
+  Status differentiate();
+  Status build();
+  Status order();
+  Status emit();
+  Status write();
+  Status check_memory() const;
+  void print_state(const std::string& phase);
+  void print_expansion();
+
+  const CompileOptions& options_;
+  diag::Diagnostics& diags_;
+  std::ostream& out_;
+  std::ostream& err_;
+  Compilation c_;
+};
+
+Status Driver::load() {
+  PIPER_ASSIGN(c_.strategy, strategy::load_strategy(options_.strategy, options_.overrides, directives::all_specs(), diags_));
+  PIPER_ASSIGN(c_.model, frontend::open_model(options_.model, options_.route, diags_));
+  for (const strategy::Directive& directive : c_.strategy.directives)
+    for (const char* name : {"shard", "recompute", "stream"})
+      if (directive.spec->name == name)
+        return diags_.error("P0299", directive.span) << "'" << name << "' is not carried out by this version";
+  if (!c_.strategy.optimizer) {
+    auto error = diags_.error("P0238");
+    error << "the strategy has no optimizer";
+    error.help("add optimizer: {adamw: {lr: 3.0e-4}}, or use --set optimizer.sgd.lr=0.1");
+    return error;
+  }
+  if (c_.strategy.model.batch) {
+    c_.batch = *c_.strategy.model.batch;
+  } else if (c_.model->fixed_batch() > 0) {
+    c_.batch = c_.model->fixed_batch();
+  } else {
+    auto error = diags_.error("P0228", c_.strategy.model.span);
+    error << "the number of samples of a step is not given";
+    error.help("set model.batch, in the file or with --set model.batch=64");
+    return error;
+  }
+  return Status();
+}
+
+// One bind is enough to see chunks and tags; it is done at the local batch of the largest group.
+Status Driver::bind() {
+  PIPER_ASSIGN(c_.dag.num_microbatches, choose_microbatches(c_.strategy, c_.dag.split, diags_));
+  int64_t largest = 1;
+  for (const strategy::Directive& directive : c_.strategy.directives)
+    for (const char* name : {"place", "replicate"})
+      if (directive.spec->name == name)
+        if (const auto* devices = strategy::find_arg<strategy::Devices>(directive, "devices"))
+          largest = std::max<int64_t>(largest, static_cast<int64_t>(devices->ranks.size()));
+  if (c_.strategy.schedule)
+    for (const strategy::Devices& devices : c_.strategy.schedule->ranks) largest = std::max<int64_t>(largest, static_cast<int64_t>(devices.ranks.size()));
+  const int64_t pieces = c_.dag.num_microbatches * largest;
+  if (c_.batch % pieces != 0) {
+    auto error = diags_.error("P0223", c_.strategy.model.batch_span);
+    error << "a batch of " << c_.batch << " does not divide into " << c_.dag.num_microbatches << " microbatches on " << largest << " replicas";
+    std::string good;
+    for (int64_t m = 1; m <= 64 && m * largest <= c_.batch; ++m)
+      if (c_.batch % (m * largest) == 0) good += (good.empty() ? "" : ", ") + std::to_string(m);
+    error.note("numbers of microbatches that would do: " + (good.empty() ? std::string("none") : good));
+    return error;
+  }
+  const int64_t local = c_.batch / pieces;
+  if (c_.model->fixed_batch() > 0 && local != c_.model->fixed_batch()) {
+    auto error = diags_.error("P0223", c_.strategy.model.batch_span);
+    error << "the model's batch is fixed at " << c_.model->fixed_batch() << " samples, but each piece would have " << local;
+    error.help("export with a symbolic batch (tools/piper_export.py), or choose batch = " + std::to_string(pieces * c_.model->fixed_batch()));
+    return error;
+  }
+  if (local < c_.model->declared_min_batch())
+    diags_.warning("P0223", c_.strategy.model.batch_span) << "pieces of " << local << " sample(s) are below the exporter's declared minimum of "
+                                                          << c_.model->declared_min_batch() << "; the model may have been specialised";
+  PIPER_ASSIGN(ir::ChunkedGraph chunked, bind_and_cut(*c_.model, c_.strategy, local, diags_));
+  c_.chunked.emplace(local, std::move(chunked));
+  return Status();
+}
+
+Status Driver::place() {
+  const ir::ChunkedGraph& chunked = c_.chunked.begin()->second;
+  ir::Dag& dag = c_.dag;
+  dag.chunks = chunked.chunks;
+  dag.streams = {"compute"};
+  dag.replication.assign(dag.chunks.size(), ir::Replication());
+  PIPER_ASSIGN(c_.schedule, expand_schedule(c_.strategy, dag.chunks, dag.num_microbatches, diags_));
+  std::vector<strategy::Directive> all = c_.strategy.directives;
+  all.insert(all.end(), c_.schedule.placement.begin(), c_.schedule.placement.end());
+  directives::Placement placement(dag.chunks.size(), dag.num_microbatches);
+  for (const strategy::Directive& directive : all)
+    if (directive.spec->name == "place") {
+      PIPER_ASSIGN(const directives::PlaceArgs args, directives::read_place(directive));
+      PIPER_RETURN_IF_ERROR(directives::apply_place(args, directive, dag, placement, diags_));
+    }
+  for (const strategy::Directive& directive : all)
+    if (directive.spec->name == "replicate") {
+      PIPER_ASSIGN(const directives::ReplicateArgs args, directives::read_replicate(directive));
+      PIPER_RETURN_IF_ERROR(directives::apply_replicate(args, directive, dag, placement, diags_));
+    }
+  return directives::settle(placement, c_.batch, dag, diags_);
+}
+
+// One variant per distinct local batch; the largest local batch is the reference.
+Status Driver::differentiate() {
+  ir::Dag& dag = c_.dag;
+  std::set<int64_t, std::greater<>> locals;
+  for (const auto& row : dag.placement)
+    for (ir::GroupId group : row)
+      locals.insert(c_.batch / dag.num_microbatches / static_cast<int64_t>(dag.groups[group.index].ranks.size()));
+  for (int64_t local : locals) {
+    if (!c_.chunked.count(local)) {
+      PIPER_ASSIGN(ir::ChunkedGraph chunked, bind_and_cut(*c_.model, c_.strategy, local, diags_));
+      c_.chunked.emplace(local, std::move(chunked));
+    }
+    PIPER_ASSIGN(ModelVariant variant, differentiate_and_lower(std::move(c_.chunked.at(local)), c_.strategy, c_.batch, local, diags_));
+    c_.variants.push_back(std::move(variant));
+  }
+  c_.chunked.clear();
+  const ModelVariant& reference = c_.variants[0];
+  for (const ModelVariant& other : c_.variants) {
+    bool same = other.chunked.chunks.size() == reference.chunked.chunks.size() &&
+                other.lowered.crossings.size() == reference.lowered.crossings.size();
+    for (size_t i = 0; same && i < reference.lowered.crossings.size(); ++i)
+      same = other.lowered.crossings[i].value == reference.lowered.crossings[i].value;
+    if (!same)
+      return diags_.error("P0512") << "the model has another structure for pieces of " << other.local_batch << " samples than for "
+                                   << reference.local_batch << "; use device groups of one size";
+  }
+  const ir::Graph& graph = reference.chunked.graph;
+  c_.shapes.assign(dag.chunks.size(), passes::ChunkShape());
+  for (const emit::LoweredProgram& program : reference.lowered.programs) {
+    passes::ChunkShape& shape = c_.shapes[program.chunk.index];
+    switch (program.phase) {
+      case ir::Phase::kCount: shape.has_count = true; break;
+      case ir::Phase::kCountFinish: shape.has_count_finish = true; break;
+      case ir::Phase::kForward: shape.has_forward = true; break;
+      case ir::Phase::kBackward: shape.has_backward = true; break;
+    }
+    for (const emit::SlotHolds& holds : program.holds) {
+      if (holds.kind == emit::SlotHolds::Kind::kParameter) shape.reads.push_back(holds.index);
+      if (holds.kind == emit::SlotHolds::Kind::kGradient) shape.gradients.push_back(holds.index);
+    }
+  }
+  for (passes::ChunkShape& shape : c_.shapes)
+    for (auto* list : {&shape.reads, &shape.gradients}) {
+      std::sort(list->begin(), list->end());
+      list->erase(std::unique(list->begin(), list->end()), list->end());
+    }
+  for (const emit::Crossing& crossing : reference.lowered.crossings)
+    dag.crossings.push_back({crossing.from, crossing.to, crossing.phase == ir::Phase::kBackward ? ir::Pass::kBackward : ir::Pass::kForward,
+                             crossing.value});
+  const ir::ValueId loss = reference.lowered.layouts[graph.loss.index].root;
+  if (graph.value(loss).kind == ir::ValueKind::kOpResult) dag.loss_chunk = graph.op(graph.value(loss).producer).chunk;
+  return Status();
+}
+
+Status Driver::build() {
+  ir::Dag& dag = c_.dag;
+  passes::build_dag(dag, c_.shapes);
+  passes::insert_transfers(dag);
+  const ir::Graph& graph = c_.variants[0].chunked.graph;
+  std::vector<passes::ParameterInfo> parameters;
+  for (const ir::Parameter& p : graph.parameters()) parameters.push_back({p.names[0], graph.type(p.value).bytes(), p.trainable});
+  passes::GradientOptions gradient;
+  gradient.clip = c_.strategy.clip_grad_norm > 0;
+  if (gradient.clip) gradient.clip_prov = dag.provenance.directive({"clip_grad_norm", diags_.place(c_.strategy.clip_span)});
+  gradient.update_prov = dag.provenance.directive({"optimizer", diags_.place(c_.strategy.optimizer->span)});
+  passes::insert_gradient_work(dag, c_.shapes, parameters, gradient);
+  return Status();
+}
+
+Status Driver::order() {
+  const directives::Successors next = directives::data_successors(c_.dag);
+  std::vector<const strategy::Directive*> orders;
+  for (const strategy::Directive& directive : c_.strategy.directives)
+    if (directive.spec->name == "order") orders.push_back(&directive);
+  for (const strategy::Directive& directive : c_.schedule.orders) orders.push_back(&directive);
+  for (const strategy::Directive* directive : orders) {
+    PIPER_ASSIGN(const directives::OrderArgs args, directives::read_order(*directive));
+    PIPER_RETURN_IF_ERROR(directives::apply_order(args, *directive, c_.dag, next, diags_));
+  }
+  return passes::order_nodes(c_.dag, diags_);
+}
+
+Status Driver::emit() {
+  emit::EmitRequest request;
+  request.dag = &c_.dag;
+  request.strategy = &c_.strategy;
+  request.batch = c_.batch;
+  request.model_name = c_.model->base_name();
+  request.model_sha256 = c_.model->sha256();
+  const ir::Graph& graph = c_.variants[0].chunked.graph;
+  request.optimizer = c_.strategy.optimizer->values;
+  request.optimizer.groups = {{"decay", c_.strategy.optimizer->weight_decay}};
+  if (!c_.strategy.optimizer->no_decay.empty()) request.optimizer.groups.push_back({"no_decay", 0});
+  for (const ir::Parameter& p : graph.parameters()) {
+    const bool no_decay = std::any_of(p.names.begin(), p.names.end(),
+                                      [&](const std::string& name) { return names_parameter(c_.strategy.optimizer->no_decay, name); });
+    request.decay_group.push_back(no_decay ? 1 : 0);
+  }
+  request.feeds = token_feeds(graph, c_.strategy.model);
+  for (ModelVariant& variant : c_.variants)
+    request.variants.push_back({variant.local_batch, &variant.chunked.graph, std::move(variant.lowered)});
+  PIPER_ASSIGN(c_.emitted, emit::emit_bundle(request, diags_));
+  return check_memory();
+}
+
+Status Driver::check_memory() const {
+  if (options_.memory_limit <= 0) return Status();
+  for (size_t r = 0; r < c_.emitted.bundle.manifest.ranks.size(); ++r) {
+    const plan::RankSummary& summary = c_.emitted.bundle.manifest.ranks[r];
+    if (summary.peak_bytes <= options_.memory_limit) continue;
+    auto error = diags_.error("P0520");
+    error << "rank " << r << " needs " << summary.peak_bytes << " bytes, the limit is " << options_.memory_limit;
+    error.note("arena " + std::to_string(summary.arena_bytes) + ", parameters, gradients and optimizer " + std::to_string(summary.persistent_bytes) +
+               ", library scratch " + std::to_string(summary.scratch_bytes));
+    std::vector<const plan::Buffer*> largest;
+    for (const plan::Buffer& b : c_.emitted.bundle.ranks[r].buffers) largest.push_back(&b);
+    std::stable_sort(largest.begin(), largest.end(), [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
+    for (size_t i = 0; i < largest.size() && i < 5; ++i) error.note(largest[i]->name + ": " + std::to_string(largest[i]->bytes) + " bytes");
+    error.help("use more microbatches, more stages or more ranks");
+    return error;
+  }
+  return Status();
+}
+
+Status Driver::write() {
+  if (options_.output.empty()) return Status();
+  return plan::write_bundle(options_.output, c_.emitted.bundle, c_.emitted.parameters, c_.emitted.constants, options_.weights);
+}
+
+void Driver::print_expansion() {
+  if (options_.expand == Expand::kCsv) {
+    out_ << strategy::print_csv(c_.schedule.table);
+  } else if (options_.expand == Expand::kYaml) {
+    out_ << "directives:\n";
+    if (c_.strategy.schedule) out_ << "  - {op: split, num_microbatches: " << c_.dag.num_microbatches << "}\n";
+    for (const auto* list : {&c_.strategy.directives, &c_.schedule.placement, &c_.schedule.orders})
+      for (const strategy::Directive& directive : *list) out_ << "  - " << strategy::to_string(directive) << "\n";
+  }
+}
+
+void Driver::print_state(const std::string& phase) {
+  if (!options_.print_ir_after.empty()) {
+    if (!std::regex_search(phase, std::regex(options_.print_ir_after))) return;
+    err_ << "// after " << phase << "\n";
+  }
+  const bool dag_exists = !c_.dag.nodes.empty();
+  if (dag_exists) {
+    print_dag(c_.dag, c_.variants[0].chunked.graph, err_);
+  } else if (!c_.variants.empty()) {
+    err_ << ir::print(c_.variants[0].chunked.graph);
+  } else if (!c_.chunked.empty()) {
+    err_ << ir::print(c_.chunked.begin()->second.graph);
+  }
+}
+
+Status Driver::run() {
+  using Phase = std::pair<const char*, std::function<Status()>>;
+  const std::vector<Phase> phases = {
+      {"load", [&] { return load(); }},   {"bind", [&] { return bind(); }},
+      {"place", [&] { return place(); }}, {"differentiate", [&] { return differentiate(); }},
+      {"build", [&] { return build(); }}, {"order", [&] { return order(); }},
+      {"emit", [&] { return emit(); }},   {"write", [&] { return write(); }},
+  };
+  for (const auto& [name, phase] : phases) {
+    const auto begin = std::chrono::steady_clock::now();
+    PIPER_RETURN_IF_ERROR(phase());
+    if (options_.time_phases)
+      err_ << std::left << std::setw(16) << name
+           << std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() << " ms\n";
+    if (!options_.print_ir_after.empty()) print_state(name);
+    const std::string at = name;
+    if (at == "place") print_expansion();
+    if (at == "differentiate" && options_.emit == Emit::kGraph) out_ << ir::print(c_.variants[0].chunked.graph);
+    if (at == "order" && options_.emit == Emit::kDag) print_dag(c_.dag, c_.variants[0].chunked.graph, out_);
+    if (at == "emit" && options_.emit == Emit::kPlan)
+      for (const plan::RankPlan& plan : c_.emitted.bundle.ranks)
+        out_ << plan::print_rank_plan(plan, c_.emitted.bundle.provenance, c_.emitted.bundle.programs);
+    if (at == options_.stop_after) break;
+  }
+  return Status();
+}
+
+}  // namespace
+
+const std::vector<std::string>& phase_names() {
+  static const std::vector<std::string> names = {"load", "bind", "place", "differentiate", "build", "order", "emit", "write"};
+  return names;
+}
+
+Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err) {
+  return Driver(options, diags, out, err).run();
+}
+
+}  // namespace piper::driver

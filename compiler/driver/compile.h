@@ -1,0 +1,36 @@
+// The phases of piperc, in order: strategy, model, bind, chunk, place, differentiate, lower, build the DAG, order,
+// emit, write. One function runs them; each phase is a call into one library. It prints nothing but what --emit and --expand ask for.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "schemas/base/status.h"
+#include "schemas/plan/bundle_io.h"
+
+namespace piper::driver {
+
+enum class Emit : uint8_t { kNone, kGraph, kDag, kPlan };
+enum class Expand : uint8_t { kNone, kYaml, kCsv };
+
+struct CompileOptions {
+  std::string model, strategy, output;   // output "": nothing is written
+  std::vector<std::string> overrides;
+  std::string route = "auto";
+  Emit emit = Emit::kNone;
+  Expand expand = Expand::kNone;
+  std::string stop_after;                // a name of phase_names(), or ""
+  std::string print_ir_after;            // a regular expression over phase names, or ""
+  plan::WeightMode weights = plan::WeightMode::kCopy;
+  int64_t memory_limit = 0;              // bytes per rank; 0: none
+  bool time_phases = false;
+};
+const std::vector<std::string>& phase_names();
+
+// Errors are in `diags` where they have a place, else in the Status.
+Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err);
+
+}  // namespace piper::driver

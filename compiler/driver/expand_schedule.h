@@ -1,0 +1,25 @@
+// Turns `schedule: {family: ...}` into the directives it stands for: `split`, one `order` per rank, and `place` and `replicate`
+// where the file places none of the stages. The result is what --expand prints.
+#pragma once
+
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/dag.h"
+#include "compiler/strategy/families.h"
+#include "compiler/strategy/strategy.h"
+
+namespace piper::driver {
+
+struct ExpandedSchedule {
+  std::vector<strategy::Directive> placement;  // place, replicate
+  std::vector<strategy::Directive> orders;
+  strategy::ScheduleTable table;
+};
+// M of the schedule, or of the split; 1 where neither is given. `tag`: the split's dimension.
+Result<int32_t> choose_microbatches(const strategy::Strategy& strategy, bool& split, diag::Diagnostics& diags);
+// `chunks` tell the number of stages; user `place` directives tell the ranks.
+Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, const std::vector<ir::Chunk>& chunks, int32_t num_microbatches,
+                                         diag::Diagnostics& diags);
+
+}  // namespace piper::driver

@@ -1,0 +1,40 @@
+// Makes one variant of the model ready for the DAG: bound to a local batch, loss chosen, cut into chunks,
+// means normalised, differentiated, lowered. Runs once per distinct local batch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/emit/lower_programs.h"
+#include "compiler/frontend/model_file.h"
+#include "compiler/ir/chunks.h"
+#include "compiler/strategy/strategy.h"
+
+namespace piper::driver {
+
+struct ModelVariant {
+  int64_t local_batch = 1;
+  ir::ChunkedGraph chunked;
+  emit::LoweredGraph lowered;
+};
+
+// Bind, loss, chunks. What placement needs.
+Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const strategy::Strategy& strategy, int64_t local_batch,
+                                      diag::Diagnostics& diags);
+// The rest: `pieces` = batch / local_batch.
+Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, const strategy::Strategy& strategy, int64_t batch,
+                                             int64_t local_batch, diag::Diagnostics& diags);
+
+// Sets graph.loss by the strategy's choice; may append a loss operator and an input for labels. Errors: P0237.
+Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, int64_t local_batch, diag::Diagnostics& diags);
+
+// What a token stream feeds to each graph input: "tokens", "next_tokens" or "". Labels that the graph shifts itself get the tokens.
+std::vector<std::string> token_feeds(const ir::Graph& graph, const strategy::ModelConfig& config);
+
+// True where a glob matches the parameter's name or one of the modules that hold it.
+bool names_parameter(const std::vector<std::string>& globs, const std::string& parameter);
+
+}  // namespace piper::driver

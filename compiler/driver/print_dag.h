@@ -1,0 +1,12 @@
+// The training DAG as text, in issue order: one node per line with group, stream and origin. For people and for golden tests.
+#pragma once
+
+#include <iosfwd>
+
+#include "compiler/ir/dag.h"
+
+namespace piper::driver {
+
+void print_dag(const ir::Dag& dag, const ir::Graph& graph, std::ostream& out);
+
+}  // namespace piper::driver

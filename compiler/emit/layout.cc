@@ -1,0 +1,133 @@
+#include "compiler/emit/layout.h"
+
+#include <optional>
+
+namespace piper::emit {
+namespace {
+
+using ir::OpKind;
+
+std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t step = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = step;
+    step *= shape[i];
+  }
+  return strides;
+}
+
+// Strides of `to` over the storage of (from, strides), or nothing where no strides express it.
+// Walks both shapes from the last axis, matching groups of axes that are dense in memory.
+std::optional<std::vector<int64_t>> reshape_strides(const std::vector<int64_t>& from, const std::vector<int64_t>& strides,
+                                                    const std::vector<int64_t>& to) {
+  std::vector<int64_t> result(to.size(), 1);
+  for (int64_t extent : from)
+    if (extent == 0) return contiguous_strides(to);
+  int64_t view_axis = static_cast<int64_t>(to.size()) - 1;
+  int64_t base = from.empty() ? 1 : strides.back();
+  int64_t in_chunk = 1, out_chunk = 1;
+  for (int64_t axis = static_cast<int64_t>(from.size()) - 1; axis >= 0; --axis) {
+    in_chunk *= from[axis];
+    const bool group_ends = axis == 0 || (from[axis - 1] != 1 && strides[axis - 1] != in_chunk * base);
+    if (!group_ends) continue;
+    while (view_axis >= 0 && (out_chunk < in_chunk || to[view_axis] == 1)) {
+      result[view_axis] = out_chunk * base;
+      out_chunk *= to[view_axis];
+      --view_axis;
+    }
+    if (out_chunk != in_chunk) return std::nullopt;
+    if (axis > 0) {
+      base = strides[axis - 1];
+      in_chunk = out_chunk = 1;
+    }
+  }
+  for (; view_axis >= 0; --view_axis) {
+    if (to[view_axis] != 1) return std::nullopt;
+    result[view_axis] = 1;
+  }
+  return result;
+}
+
+std::vector<int64_t> root_strides(const ir::Graph& graph, ir::ValueId id) {
+  const ir::Value& value = graph.value(id);
+  const std::vector<int64_t>& shape = value.type.shape;
+  if (value.kind == ir::ValueKind::kOpResult && shape.size() == 4) {
+    const OpKind kind = graph.op(value.producer).kind;
+    const bool heads_inside = (kind == OpKind::kSdpa && value.result_index == 0) || kind == OpKind::kSdpaBackward;
+    if (heads_inside) {
+      const int64_t heads = shape[1], rows = shape[2], width = shape[3];
+      return {rows * heads * width, width, heads * width, 1};
+    }
+  }
+  return contiguous_strides(shape);
+}
+
+// Whether every op that reads `value` stands in the chunk of `op`.
+bool read_in_own_chunk_only(const ir::Graph& graph, const std::vector<std::vector<ir::OpId>>& uses, ir::OpId op) {
+  for (ir::OpId user : uses[graph.op(op).results[0].index])
+    if (graph.op(user).chunk != graph.op(op).chunk) return false;
+  return true;
+}
+
+}  // namespace
+
+std::vector<Layout> lay_out(const ir::Graph& graph) {
+  std::vector<Layout> layouts(graph.num_values());
+  const auto uses = graph.uses();
+  auto make_root = [&](ir::ValueId id) { layouts[id.index] = {id, 0, root_strides(graph, id)}; };
+  for (size_t i = 0; i < graph.num_values(); ++i)
+    if (graph.value(ir::ValueId(i)).kind != ir::ValueKind::kOpResult) make_root(ir::ValueId(i));
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    for (ir::ValueId result : op.results) make_root(result);
+    if (op.results.size() != 1 || op.operands.empty()) continue;
+    const ir::ValueId in = op.operands[0], out = op.results[0];
+    const std::vector<int64_t>& shape = graph.type(out).shape;
+    const Layout& source = layouts[in.index];
+    switch (op.kind) {
+      case OpKind::kDetach:
+        layouts[out.index] = source;
+        break;
+      case OpKind::kPermute: {
+        Layout view{source.root, source.offset, {}};
+        for (int64_t dim : std::get<ir::PermuteAttrs>(op.attrs).dims) view.strides.push_back(source.strides[dim]);
+        layouts[out.index] = std::move(view);
+        break;
+      }
+      case OpKind::kExpand: {
+        const std::vector<int64_t>& from = graph.type(in).shape;
+        Layout view{source.root, source.offset, std::vector<int64_t>(shape.size(), 0)};
+        const size_t lead = shape.size() - from.size();
+        for (size_t axis = 0; axis < from.size(); ++axis)
+          if (from[axis] == shape[lead + axis]) view.strides[lead + axis] = source.strides[axis];
+        layouts[out.index] = std::move(view);
+        break;
+      }
+      case OpKind::kSlice: {
+        if (!read_in_own_chunk_only(graph, uses, ir::OpId(i))) break;
+        const auto& slice = std::get<ir::SliceAttrs>(op.attrs);
+        Layout view = source;
+        view.offset += slice.start * view.strides[slice.dim];
+        view.strides[slice.dim] *= slice.step;
+        layouts[out.index] = std::move(view);
+        break;
+      }
+      case OpKind::kReshape: {
+        auto strides = reshape_strides(graph.type(in).shape, source.strides, shape);
+        if (strides) layouts[out.index] = {source.root, source.offset, std::move(*strides)};
+        break;
+      }
+      default:
+        break;
+    }
+  }
+  return layouts;
+}
+
+bool is_view(const ir::Graph& graph, const std::vector<Layout>& layouts, ir::OpId op) {
+  const ir::Op& o = graph.op(op);
+  return o.results.size() == 1 && layouts[o.results[0].index].root != o.results[0];
+}
+
+}  // namespace piper::emit

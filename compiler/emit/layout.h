@@ -1,0 +1,28 @@
+// Where the elements of each value lie: as a view of a root. View operators (reshape, permute,
+// expand, slice, detach) become strides over the storage of the value they read, so that they are
+// never kernel calls; a view that strides cannot express is a root of its own (a `copy`).
+// Read by program lowering and by the boundary analysis. It plans no memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+namespace piper::emit {
+
+struct Layout {
+  ir::ValueId root;              // the value whose storage holds the elements (itself for a root)
+  int64_t offset = 0;            // elements of the root's dtype
+  std::vector<int64_t> strides;  // elements
+};
+
+// [value] -> layout. Roots are dense; attention results are stored [B, S, H, D] behind their
+// [B, H, S, D] shape, so that the transpose and reshape that follow them cost nothing.
+// A slice that another chunk reads is a root (a message carries no more than is read).
+std::vector<Layout> lay_out(const ir::Graph& graph);
+
+// True where `op` is expressed by strides alone (its result is no root).
+bool is_view(const ir::Graph& graph, const std::vector<Layout>& layouts, ir::OpId op);
+
+}  // namespace piper::emit

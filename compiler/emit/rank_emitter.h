@@ -1,0 +1,103 @@
+// Emits the plan of one rank: walks the DAG's order, keeps the nodes that involve the rank, binds each
+// program slot to a buffer. Used by emit_bundle only. What all ranks share stands in EmitShared.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/emit/emit_bundle.h"
+#include "compiler/emit/place_buffers.h"
+
+namespace piper::emit {
+
+// Programs, constants and provenance of the bundle, interned by content.
+class EmitShared {
+ public:
+  EmitShared(const EmitRequest& request, plan::Bundle& bundle, diag::Diagnostics& diags);
+
+  const EmitRequest& request;
+  diag::Diagnostics& diags;
+  plan::Bundle& bundle;
+  std::vector<int32_t> owner;                      // [parameter] the rank that writes it into saved weights
+
+  int32_t intern_program(plan::Program program);   // by name; equal names have equal contents
+  const plan::Program& program(int32_t index) const { return bundle.programs[index]; }
+  // The program of (variant, chunk, phase), or nullptr.
+  const LoweredProgram* find(size_t variant, ir::ChunkId chunk, ir::Phase phase) const;
+  int32_t program_index(size_t variant, ir::ChunkId chunk, ir::Phase phase);
+  // The name of a constant in the constants file; equal contents share one.
+  const std::string& constant_name(size_t variant, uint32_t constant);
+  std::vector<plan::WeightTensor> constants;       // in order of first use
+  size_t variant_of_group(ir::GroupId group) const;
+  int32_t provenance(ir::ProvId id);
+
+ private:
+  std::map<std::string, int32_t> program_names_;
+  std::map<std::tuple<size_t, uint32_t, ir::Phase>, const LoweredProgram*> lowered_;
+  std::map<std::tuple<size_t, uint32_t, ir::Phase>, int32_t> program_indices_;
+  std::map<std::pair<size_t, uint32_t>, std::string> constant_names_;
+  std::map<std::string, std::string> constant_by_content_;
+  std::map<uint32_t, int32_t> provenance_index_;
+  std::map<std::string, int32_t> provenance_keys_;
+};
+
+class RankEmitter {
+ public:
+  RankEmitter(EmitShared& shared, int32_t rank) : s_(shared), dag_(*shared.request.dag), rank_(rank) {}
+  Result<plan::RankPlan> emit();
+
+ private:
+  struct Bound {                                   // a run's slot bindings before they are interned
+    std::vector<plan::BufferRange> arguments;
+    std::vector<Access> accesses;
+  };
+  // --- nodes
+  Status visit(const ir::Node& node);
+  void compute(const ir::Node& node, const ir::ComputeNode& n);
+  void step(const ir::Node& node, const ir::StepNode& n);
+  Status transfer(const ir::Node& node, const ir::TransferNode& n);
+  Status transfer_value(const ir::Node& node, const ir::TransferNode& n);
+  void transfer_accumulator(const ir::Node& node, const ir::TransferNode& n);
+  void all_reduce(const ir::Node& node, const ir::AllReduceNode& n);
+  void update(const ir::Node& node, const ir::UpdateNode& n);
+  // --- instructions
+  void run(int32_t program, std::string arguments_name, Bound bound, int32_t provenance);
+  void send(plan::BufferRange data, int64_t bytes, int32_t peer, uint32_t stream, int32_t provenance);
+  void receive(plan::BufferRange data, int64_t bytes, int32_t peer, uint32_t stream, int32_t provenance);
+  void add(int32_t stream, plan::Action action, std::vector<Access> accesses, std::string name, int32_t provenance);
+  int32_t stream(const std::string& name);
+  int32_t channel(int32_t peer, bool outgoing, uint32_t stream);
+  int32_t communicator(const std::string& stream, const std::vector<int32_t>& ranks);
+  // --- buffers
+  int32_t buffer(const std::string& key, plan::BufferClass cls, int64_t bytes, DType dtype, std::vector<int64_t> shape);
+  plan::BufferRange value(ir::ValueId root, int32_t microbatch, size_t variant);
+  plan::BufferRange parameter(uint32_t p);
+  plan::BufferRange gradient(ir::AccumulatorId accumulator);
+  plan::BufferRange bind(const SlotHolds& holds, const plan::Slot& slot, size_t variant, ir::ChunkId chunk, int32_t microbatch,
+                         ir::GroupId group);
+  plan::BufferRange workspace(int64_t bytes);
+  ir::AccumulatorId primary(uint32_t p) const;     // the parameter's first use on this rank, invalid where none
+  ir::AccumulatorId accumulator_of(uint32_t p, ir::ChunkId chunk, ir::GroupId group) const;
+  int32_t position(ir::GroupId group) const;       // -1: not a member
+  int64_t first_sample(ir::GroupId group, int32_t microbatch) const;
+  int64_t parameter_bytes(uint32_t p) const;
+  void finish_placements();
+
+  EmitShared& s_;
+  const ir::Dag& dag_;
+  int32_t rank_;
+  plan::RankPlan plan_;
+  std::vector<TracedInstruction> traced_;
+  std::unordered_map<std::string, int32_t> buffers_, streams_, channels_, communicators_;
+  std::map<std::tuple<uint32_t, int32_t, size_t>, plan::BufferRange> values_;   // (root, microbatch, variant)
+  std::map<std::pair<uint32_t, int32_t>, bool> received_, combined_;
+  int64_t workspace_bytes_ = 0;
+  int32_t workspace_buffer_ = -1;
+  std::map<std::string, int> used_names_;
+};
+
+}  // namespace piper::emit

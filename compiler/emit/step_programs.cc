@@ -1,0 +1,127 @@
+#include "compiler/emit/step_programs.h"
+
+#include "compiler/emit/offset_allocator.h"
+
+namespace piper::emit {
+namespace {
+
+plan::Slot make_slot(std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes) {
+  plan::Slot slot;
+  slot.name = std::move(name);
+  slot.role = role;
+  slot.bytes = bytes;
+  slot.reads = reads;
+  slot.writes = writes;
+  return slot;
+}
+
+plan::Operand flat(int32_t slot, int64_t elements, DType dtype = DType::kF32, int64_t offset = 0) {
+  plan::Operand o;
+  o.slot = slot;
+  o.offset = offset;
+  o.dtype = dtype;
+  o.shape = {elements};
+  o.strides = {1};
+  return o;
+}
+plan::Operand scalar(int32_t slot, int64_t offset = 0) {
+  plan::Operand o;
+  o.slot = slot;
+  o.offset = offset;
+  return o;
+}
+
+plan::KernelCall call(std::string kernel, std::vector<plan::Operand> outputs, std::vector<plan::Operand> inputs, std::string origin) {
+  plan::KernelCall c;
+  c.kernel = std::move(kernel);
+  c.outputs = std::move(outputs);
+  c.inputs = std::move(inputs);
+  c.origin = std::move(origin);
+  return c;
+}
+
+plan::KernelCall zero(plan::Operand out, const std::string& origin) {
+  const std::vector<int64_t> shape = out.shape;
+  const std::string dtype(dtype_name(out.dtype));
+  plan::KernelCall c = call("fill", {std::move(out)}, {}, origin);
+  c.attrs = {{"shape", shape}, {"value", 0.0}, {"to", dtype}};
+  return c;
+}
+
+}  // namespace
+
+plan::Program loss_finish_program() {
+  plan::Program p;
+  p.name = "loss.finish";
+  p.slots = {make_slot("loss sum", plan::SlotRole::kGradient, 4, true, true), make_slot("loss", plan::SlotRole::kOutput, 4, false, true)};
+  p.calls.push_back(call("copy", {scalar(1)}, {scalar(0)}, "loss"));
+  p.calls.push_back(zero(scalar(0), "loss"));
+  return p;
+}
+
+plan::Program combine_program(const std::string& parameter, DType dtype, int64_t elements, const std::vector<bool>& local, size_t target) {
+  plan::Program p;
+  p.name = "combine." + parameter + ".";
+  const int64_t bytes = elements * dtype_bytes(dtype);
+  for (size_t u = 0; u < local.size(); ++u) {
+    p.name += local[u] ? 'l' : 'r';
+    p.slots.push_back(make_slot("grad use " + std::to_string(u), plan::SlotRole::kGradient, bytes, true, local[u]));
+  }
+  auto use = [&](size_t u) { return flat(static_cast<int32_t>(u), elements, dtype); };
+  if (local.size() == 2) {
+    plan::KernelCall add = call("add_into", {use(target)}, {use(1 - target)}, parameter);
+    add.accumulate = true;
+    p.calls.push_back(std::move(add));
+  } else {
+    // Left to right into the workspace, then into place: the order of the sum does not depend on `target`.
+    p.workspace_bytes = OffsetAllocator::align(bytes);
+    plan::Operand sum = flat(plan::Operand::kWorkspace, elements, dtype);
+    p.calls.push_back(call("add", {sum}, {use(0), use(1)}, parameter));
+    for (size_t u = 2; u < local.size(); ++u) {
+      plan::KernelCall add = call("add_into", {sum}, {use(u)}, parameter);
+      add.accumulate = true;
+      p.calls.push_back(std::move(add));
+    }
+    p.calls.push_back(call("copy", {use(target)}, {sum}, parameter));
+  }
+  for (size_t u = 0; u < local.size(); ++u)
+    if (local[u] && u != target) p.calls.push_back(zero(use(u), parameter));
+  return p;
+}
+
+plan::Program norm_part_program(const std::string& name, int64_t num_parameters, const std::vector<OwnedGradient>& owned) {
+  plan::Program p;
+  p.name = name;
+  p.slots.push_back(make_slot("norms", plan::SlotRole::kOutput, 4 * num_parameters, false, true));
+  p.calls.push_back(zero(flat(0, num_parameters), "clip_grad_norm"));
+  for (const OwnedGradient& g : owned) {
+    const auto slot = static_cast<int32_t>(p.slots.size());
+    p.slots.push_back(make_slot("grad " + g.name, plan::SlotRole::kGradient, 4 * g.elements, true, false));
+    p.calls.push_back(call("square_sum", {scalar(0, 4 * static_cast<int64_t>(g.parameter))}, {flat(slot, g.elements)}, g.name));
+  }
+  return p;
+}
+
+plan::Program clip_program(int64_t num_parameters, double max_norm) {
+  plan::Program p;
+  p.name = "clip";
+  p.slots = {make_slot("norms", plan::SlotRole::kInput, 4 * num_parameters, true, false),
+             make_slot("grad_norm", plan::SlotRole::kOutput, 4, false, true),
+             make_slot("grad_scale", plan::SlotRole::kOutput, 4, false, true)};
+  plan::KernelCall c = call("clip_scale", {scalar(1), scalar(2)}, {flat(0, num_parameters)}, "clip_grad_norm");
+  c.attrs = {{"max_norm", max_norm}};
+  p.calls.push_back(std::move(c));
+  return p;
+}
+
+plan::Program copy_program(int64_t bytes) {
+  plan::Program p;
+  p.name = "copy." + std::to_string(bytes);
+  p.slots = {make_slot("from", plan::SlotRole::kInput, bytes, true, false), make_slot("to", plan::SlotRole::kOutput, bytes, false, true)};
+  const DType dtype = bytes % 4 == 0 ? DType::kI32 : DType::kBool;
+  const int64_t elements = bytes / dtype_bytes(dtype);
+  p.calls.push_back(call("copy", {flat(1, elements, dtype)}, {flat(0, elements, dtype)}, "copy"));
+  return p;
+}
+
+}  // namespace piper::emit

@@ -1,0 +1,31 @@
+// Small programs of the step's own work, which no model operator makes: taking the loss, adding up a
+// tied parameter's gradients, gradient norms and clipping, local copies. Pure functions; shared by all ranks that need the same one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schemas/plan/plan.h"
+
+namespace piper::emit {
+
+// slots: loss sum (read, cleared), loss (written).
+plan::Program loss_finish_program();
+// slots: one per use of the parameter, in use order. The sum of all uses, in that order, ends in slot `target`;
+// the other `local` slots are cleared for the next step, the rest are only read.
+plan::Program combine_program(const std::string& parameter, DType dtype, int64_t elements, const std::vector<bool>& local, size_t target);
+// slots: norms f32 [num_parameters] (written whole), then one gradient per entry of `owned`: its squared norm goes to
+// its parameter's place, all others are 0.
+struct OwnedGradient {
+  uint32_t parameter = 0;
+  std::string name;
+  int64_t elements = 0;
+};
+plan::Program norm_part_program(const std::string& name, int64_t num_parameters, const std::vector<OwnedGradient>& owned);
+// slots: norms (read), grad_norm (written), grad_scale (written).
+plan::Program clip_program(int64_t num_parameters, double max_norm);
+// slots: from (read), to (written); plain bytes counted in 4-byte words.
+plan::Program copy_program(int64_t bytes);
+
+}  // namespace piper::emit

@@ -1,0 +1,77 @@
+#include "compiler/ir/dag.h"
+
+#include "schemas/base/check.h"
+
+namespace piper::ir {
+
+std::string_view pass_name(Pass pass) {
+  switch (pass) {
+    case Pass::kCount: return "C";
+    case Pass::kForward: return "F";
+    case Pass::kBackward: return "B";
+  }
+  return "";
+}
+
+NodeId Dag::add_node(NodePayload payload, GroupId group, uint32_t stream, ProvId prov) {
+  nodes.push_back({std::move(payload), group, stream, prov});
+  return NodeId(nodes.size() - 1);
+}
+
+void Dag::add_edge(NodeId from, NodeId to, EdgeKind kind, diag::Span span) { edges.push_back({from, to, kind, span}); }
+
+GroupId Dag::intern_group(const std::vector<int32_t>& ranks) {
+  for (size_t g = 0; g < groups.size(); ++g)
+    if (groups[g].ranks == ranks) return GroupId(g);
+  groups.push_back({ranks});
+  return GroupId(groups.size() - 1);
+}
+
+uint32_t Dag::intern_stream(const std::string& name) {
+  for (size_t s = 0; s < streams.size(); ++s)
+    if (streams[s] == name) return static_cast<uint32_t>(s);
+  streams.push_back(name);
+  return static_cast<uint32_t>(streams.size() - 1);
+}
+
+std::string Dag::describe(NodeId id) const {
+  struct Text {
+    const Dag& dag;
+    std::string operator()(const ComputeNode& n) const {
+      std::string text = std::string(pass_name(n.pass)) + " of " + dag.chunks[n.chunk.index].name;
+      if (dag.split) text += ", microbatch " + std::to_string(n.microbatch);
+      return text;
+    }
+    std::string operator()(const StepNode& n) const {
+      switch (n.work) {
+        case StepWork::kCountFinish: return "count of " + dag.chunks[n.chunk.index].name;
+        case StepWork::kLossFinish: return "loss of the step";
+        case StepWork::kCombine: return "sum of a tied parameter's gradients";
+        case StepWork::kNormPart: return "gradient norms";
+        case StepWork::kClip: return "gradient clipping";
+      }
+      return "";
+    }
+    std::string operator()(const TransferNode& n) const {
+      switch (n.cargo) {
+        case Cargo::kValue: return "transfer of a value, microbatch " + std::to_string(n.microbatch);
+        case Cargo::kAccumulator: return "transfer of a tied parameter's gradient";
+        case Cargo::kLoss: return "transfer of the loss";
+      }
+      return "";
+    }
+    std::string operator()(const AllReduceNode& n) const {
+      switch (n.what) {
+        case Reduced::kBucket: return "all_reduce of " + dag.buckets[n.bucket.index].name;
+        case Reduced::kCount: return "all_reduce of a count";
+        case Reduced::kLoss: return "all_reduce of the loss";
+        case Reduced::kNorm: return "all_reduce of the gradient norms";
+      }
+      return "";
+    }
+    std::string operator()(const UpdateNode& n) const { return "update of " + dag.buckets[n.bucket.index].name; }
+  };
+  return std::visit(Text{*this}, nodes[id.index].payload);
+}
+
+}  // namespace piper::ir

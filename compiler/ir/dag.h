@@ -1,0 +1,149 @@
+// The training DAG: every compute and every communication of one step on the whole cluster. A node
+// lives on a device *group*, so that the DAG does not grow with replicas. Directives and passes edit it; the emitter
+// projects it onto ranks. It knows chunks, passes and microbatches; kernels and bytes come later.
+//
+// Edges are stored as (from, to, why): data edges follow from crossings of the model graph, order edges from `order`.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/chunks.h"
+#include "compiler/ir/ids.h"
+
+namespace piper::ir {
+
+using NodeId = Id<struct NodeTag>;
+using GroupId = Id<struct GroupTag>;             // Dag::groups
+using AccumulatorId = Id<struct AccumulatorTag>; // Dag::accumulators
+using BucketId = Id<struct BucketTag>;           // Dag::buckets
+
+// Ranks in replica order: the position in the list is the replica index.
+struct DeviceGroup {
+  std::vector<int32_t> ranks;
+};
+
+// A pass of a chunk on one microbatch.
+enum class Pass : uint8_t { kCount, kForward, kBackward };
+struct ComputeNode {
+  ChunkId chunk;
+  Pass pass = Pass::kForward;
+  int32_t microbatch = 0;
+};
+// Work done once per step.
+enum class StepWork : uint8_t {
+  kCountFinish,  // chunk: 1/count of every mean loss
+  kLossFinish,   // the step's loss is taken, the accumulator cleared
+  kCombine,      // parameter: gradients of its uses are added up
+  kNormPart,     // squared norms of the gradients a rank owns
+  kClip,         // total norm and the factor on gradients
+};
+struct StepNode {
+  StepWork work = StepWork::kCountFinish;
+  ChunkId chunk;             // kCountFinish
+  uint32_t parameter = 0;    // kCombine: index into Graph::parameters
+};
+// One message: every member of `to` that does not hold the thing yet receives it from its peer in the node's group.
+enum class Cargo : uint8_t { kValue, kAccumulator, kLoss };
+struct TransferNode {
+  Cargo cargo = Cargo::kValue;
+  ValueId value;             // kValue: a root of the model graph
+  int32_t microbatch = 0;    // kValue
+  AccumulatorId accumulator; // kAccumulator
+  GroupId to;
+  Pass pass = Pass::kForward;
+};
+enum class Reduced : uint8_t { kBucket, kCount, kLoss, kNorm };
+struct AllReduceNode {
+  Reduced what = Reduced::kBucket;
+  BucketId bucket;
+  ChunkId chunk;             // kCount: the chunk whose counts are summed
+};
+struct UpdateNode {
+  BucketId bucket;
+};
+using NodePayload = std::variant<ComputeNode, StepNode, TransferNode, AllReduceNode, UpdateNode>;
+
+struct Node {
+  NodePayload payload;
+  GroupId group;
+  uint32_t stream = 0;       // Dag::streams
+  ProvId prov;
+};
+
+enum class EdgeKind : uint8_t { kData, kOrder };
+struct Edge {
+  NodeId from, to;
+  EdgeKind kind = EdgeKind::kData;
+  diag::Span span;           // of the directive that made an order edge
+};
+
+// The gradient of one parameter as used by one chunk on one group.
+struct Accumulator {
+  uint32_t parameter = 0;    // index into Graph::parameters
+  ChunkId chunk;
+  GroupId group;
+  uint32_t use = 0;          // position among the parameter's accumulators
+  BucketId bucket;
+  int64_t offset = 0;        // bytes, inside the bucket
+};
+struct Bucket {
+  std::string name;
+  GroupId group;
+  std::vector<AccumulatorId> accumulators;
+  int64_t bytes = 0;
+  uint32_t stream = 0;
+  ProvId prov;
+};
+
+// One crossing of the model graph, as edges need it.
+struct ChunkCrossing {
+  ChunkId from, to;
+  Pass pass = Pass::kForward;
+  ValueId value;
+};
+
+// How the gradients of a chunk's parameters are reduced and updated.
+struct Replication {
+  int64_t bucket_bytes = -1;                  // -1: no bound; 0: a bucket per parameter
+  uint32_t stream = 0;                        // of the reductions
+  ProvId prov;
+};
+
+struct Dag {
+  std::vector<Chunk> chunks;
+  std::vector<ChunkCrossing> crossings;
+  int32_t num_microbatches = 1;
+  bool split = false;                         // a split gave the MB tag
+  std::vector<std::vector<GroupId>> placement;  // [chunk][microbatch]
+  std::vector<uint32_t> chunk_stream;         // [chunk]: stream of the messages it sends
+  std::vector<Replication> replication;       // [chunk]
+  std::vector<ProvId> chunk_prov;             // [chunk]: the directive that placed it
+  std::vector<DeviceGroup> groups;
+  std::vector<std::string> streams;           // [0] = "compute"
+  std::vector<Node> nodes;
+  std::vector<Edge> edges;
+  std::vector<Accumulator> accumulators;
+  std::vector<std::vector<AccumulatorId>> parameter_uses;  // [parameter] in use order
+  std::vector<Bucket> buckets;
+  ChunkId loss_chunk;
+  Provenance provenance;
+  // [chunk][pass][microbatch] -> node, invalid where the chunk has no such pass.
+  std::vector<std::array<std::vector<NodeId>, 3>> compute;
+  std::vector<NodeId> order;                  // a linear extension, set by order_nodes
+  int32_t world_size = 1;
+
+  NodeId add_node(NodePayload payload, GroupId group, uint32_t stream, ProvId prov);
+  void add_edge(NodeId from, NodeId to, EdgeKind kind = EdgeKind::kData, diag::Span span = {});
+  GroupId intern_group(const std::vector<int32_t>& ranks);
+  uint32_t intern_stream(const std::string& name);
+  // "F of PP0, microbatch 3": for messages.
+  std::string describe(NodeId node) const;
+};
+std::string_view pass_name(Pass pass);         // "C", "F", "B"
+
+}  // namespace piper::ir

@@ -1,0 +1,106 @@
+#include "compiler/passes/build_dag.h"
+
+#include <algorithm>
+
+namespace piper::passes {
+
+using ir::ChunkId;
+using ir::ComputeNode;
+using ir::NodeId;
+using ir::Pass;
+
+namespace {
+
+// Every group that holds `chunk` for some microbatch, as one list of ranks in order of first use.
+std::vector<int32_t> union_of_groups(const ir::Dag& dag, ChunkId chunk) {
+  std::vector<int32_t> ranks;
+  for (ir::GroupId group : dag.placement[chunk.index])
+    for (int32_t rank : dag.groups[group.index].ranks)
+      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  return ranks;
+}
+
+}  // namespace
+
+void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
+  const size_t num_chunks = dag.chunks.size();
+  const int32_t m_count = dag.num_microbatches;
+  dag.compute.resize(num_chunks);
+  for (size_t c = 0; c < num_chunks; ++c)
+    for (auto& row : dag.compute[c]) row.assign(m_count, NodeId());
+
+  auto add_pass = [&](size_t c, Pass pass) {
+    for (int32_t m = 0; m < m_count; ++m)
+      dag.compute[c][static_cast<size_t>(pass)][m] =
+          dag.add_node(ComputeNode{ChunkId(c), pass, m}, dag.placement[c][m], 0, dag.chunk_prov[c]);
+  };
+  for (size_t c = 0; c < num_chunks; ++c) {
+    if (shapes[c].has_count) add_pass(c, Pass::kCount);
+    if (shapes[c].has_forward) add_pass(c, Pass::kForward);
+  }
+  for (size_t c = num_chunks; c-- > 0;)
+    if (shapes[c].has_backward) add_pass(c, Pass::kBackward);
+
+  auto node = [&](size_t c, Pass pass, int32_t m) { return dag.compute[c][static_cast<size_t>(pass)][m]; };
+  // Counts: summed over microbatches on each rank, over ranks by an all_reduce, then inverted once.
+  for (size_t c = 0; c < num_chunks; ++c) {
+    if (!shapes[c].has_count) continue;
+    const ir::GroupId everyone = dag.intern_group(union_of_groups(dag, ChunkId(c)));
+    NodeId summed;
+    if (dag.groups[everyone.index].ranks.size() > 1)
+      summed = dag.add_node(ir::AllReduceNode{ir::Reduced::kCount, {}, ChunkId(c)}, everyone, dag.intern_stream("loss"),
+                            dag.provenance.unknown("count of a mean loss"));
+    const NodeId finish = dag.add_node(ir::StepNode{ir::StepWork::kCountFinish, ChunkId(c), 0}, everyone, 0,
+                                       dag.provenance.unknown("count of a mean loss"));
+    for (int32_t m = 0; m < m_count; ++m) dag.add_edge(node(c, Pass::kCount, m), summed.valid() ? summed : finish);
+    if (summed.valid()) dag.add_edge(summed, finish);
+    for (int32_t m = 0; m < m_count; ++m) {
+      if (node(c, Pass::kForward, m).valid()) dag.add_edge(finish, node(c, Pass::kForward, m));
+      if (node(c, Pass::kBackward, m).valid()) dag.add_edge(finish, node(c, Pass::kBackward, m));
+    }
+  }
+  for (size_t c = 0; c < num_chunks; ++c)
+    for (int32_t m = 0; m < m_count; ++m)
+      if (node(c, Pass::kForward, m).valid() && node(c, Pass::kBackward, m).valid())
+        dag.add_edge(node(c, Pass::kForward, m), node(c, Pass::kBackward, m));
+  // One edge per pair of chunks, whatever the number of values; transfers look the values up.
+  size_t last_from = SIZE_MAX, last_to = SIZE_MAX;
+  Pass last_pass = Pass::kCount;
+  for (const ir::ChunkCrossing& crossing : dag.crossings) {
+    const size_t from = crossing.from.index, to = crossing.to.index;
+    if (from == last_from && to == last_to && crossing.pass == last_pass) continue;
+    last_from = from;
+    last_to = to;
+    last_pass = crossing.pass;
+    // A backward value is read by backwards; a forward value by the forward, or by the backward alone where there is no forward.
+    for (int32_t m = 0; m < m_count; ++m) {
+      NodeId reader = node(to, crossing.pass, m);
+      if (!reader.valid()) reader = node(to, Pass::kBackward, m);
+      dag.add_edge(node(from, crossing.pass, m), reader);
+    }
+  }
+  // The step's loss.
+  if (dag.loss_chunk.valid()) {
+    const size_t c = dag.loss_chunk.index;
+    const ir::ProvId loss_prov = dag.provenance.unknown("loss of the step");
+    const ir::GroupId everyone = dag.intern_group(union_of_groups(dag, dag.loss_chunk));
+    NodeId last = dag.add_node(ir::StepNode{ir::StepWork::kLossFinish, dag.loss_chunk, 0}, everyone, 0, loss_prov);
+    for (int32_t m = 0; m < m_count; ++m) dag.add_edge(node(c, Pass::kForward, m), last);
+    const uint32_t stream = dag.intern_stream("loss");
+    const std::vector<int32_t> ranks = dag.groups[everyone.index].ranks;
+    if (ranks.size() > 1) {
+      const NodeId sum = dag.add_node(ir::AllReduceNode{ir::Reduced::kLoss, {}, dag.loss_chunk}, everyone, stream, loss_prov);
+      dag.add_edge(last, sum);
+      last = sum;
+    }
+    if (std::find(ranks.begin(), ranks.end(), 0) == ranks.end()) {
+      ir::TransferNode report;
+      report.cargo = ir::Cargo::kLoss;
+      report.to = dag.intern_group({0});
+      const ir::GroupId first = dag.intern_group({ranks[0]});
+      dag.add_edge(last, dag.add_node(report, first, stream, loss_prov));
+    }
+  }
+}
+
+}  // namespace piper::passes

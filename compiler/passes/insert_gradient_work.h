@@ -1,0 +1,30 @@
+// Adds everything between the last backward and the next step: gradient accumulators and their buckets,
+// reductions over replicas, sums of tied parameters, clipping, updates.
+//
+// Input level: insert_transfers. Output level: a complete step. It stands before `order` is applied, which is about compute alone, and before
+// order_nodes, which must see every node. A bucket holds whole parameters of one chunk and group in reverse model order. Each use of a tied
+// parameter is reduced over its own replicas first; the uses are then added in use order on every holder, so the sum does not depend on placement.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/dag.h"
+#include "compiler/passes/build_dag.h"
+
+namespace piper::passes {
+
+struct ParameterInfo {
+  std::string name;
+  int64_t bytes = 0;
+  bool trainable = true;
+};
+struct GradientOptions {
+  bool clip = false;
+  ir::ProvId clip_prov, update_prov;
+};
+void insert_gradient_work(ir::Dag& dag, const std::vector<ChunkShape>& shapes, const std::vector<ParameterInfo>& parameters,
+                          const GradientOptions& options);
+
+}  // namespace piper::passes

@@ -1,0 +1,49 @@
+#include "compiler/passes/insert_transfers.h"
+
+#include <map>
+#include <tuple>
+#include <variant>
+
+namespace piper::passes {
+
+using ir::NodeId;
+
+void insert_transfers(ir::Dag& dag) {
+  // Values that go from one chunk to another, by (pass, from, to).
+  std::map<std::tuple<ir::Pass, uint32_t, uint32_t>, std::vector<ir::ValueId>> values;
+  for (const ir::ChunkCrossing& c : dag.crossings) values[{c.pass, c.from.index, c.to.index}].push_back(c.value);
+  // (value, microbatch, receiving group) -> the message, shared by all its readers.
+  std::map<std::tuple<uint32_t, int32_t, uint32_t>, NodeId> messages;
+  std::vector<ir::Edge> kept;
+  std::vector<ir::Edge> edges = std::move(dag.edges);
+  dag.edges.clear();
+  kept.reserve(edges.size());
+  const ir::ProvId prov = dag.provenance.derived("insert_transfers", {});
+  for (const ir::Edge& edge : edges) {
+    const ir::Node from = dag.nodes[edge.from.index];
+    const ir::GroupId to_group = dag.nodes[edge.to.index].group;
+    const auto* producer = std::get_if<ir::ComputeNode>(&from.payload);
+    const auto* consumer = std::get_if<ir::ComputeNode>(&dag.nodes[edge.to.index].payload);
+    const bool crosses = producer && consumer && producer->chunk != consumer->chunk && from.group != to_group;
+    if (!crosses) {
+      kept.push_back(edge);
+      continue;
+    }
+    for (ir::ValueId value : values.at({producer->pass, producer->chunk.index, consumer->chunk.index})) {
+      auto [it, fresh] = messages.emplace(std::make_tuple(value.index, producer->microbatch, to_group.index), NodeId());
+      if (fresh) {
+        ir::TransferNode message;
+        message.value = value;
+        message.microbatch = producer->microbatch;
+        message.to = to_group;
+        message.pass = producer->pass;
+        it->second = dag.add_node(message, from.group, dag.chunk_stream[producer->chunk.index], prov);
+        kept.push_back({edge.from, it->second, ir::EdgeKind::kData, {}});
+      }
+      kept.push_back({it->second, edge.to, ir::EdgeKind::kData, {}});
+    }
+  }
+  dag.edges = std::move(kept);
+}
+
+}  // namespace piper::passes

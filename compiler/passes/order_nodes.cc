@@ -1,0 +1,157 @@
+#include "compiler/passes/order_nodes.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <queue>
+#include <tuple>
+
+namespace piper::passes {
+namespace {
+
+using ir::NodeId;
+
+struct Graph {                      // successors in compressed rows
+  std::vector<uint32_t> first, next;
+  std::vector<uint32_t> indegree;
+};
+
+Graph successors(const ir::Dag& dag) {
+  Graph g;
+  g.first.assign(dag.nodes.size() + 1, 0);
+  g.indegree.assign(dag.nodes.size(), 0);
+  for (const ir::Edge& e : dag.edges) {
+    ++g.first[e.from.index + 1];
+    ++g.indegree[e.to.index];
+  }
+  for (size_t i = 1; i < g.first.size(); ++i) g.first[i] += g.first[i - 1];
+  g.next.resize(dag.edges.size());
+  std::vector<uint32_t> fill(g.first.begin(), g.first.end() - 1);
+  for (const ir::Edge& e : dag.edges) g.next[fill[e.from.index]++] = e.to.index;
+  return g;
+}
+
+// Ranks with the same memberships behave alike: one lane of time for each such class.
+std::vector<std::vector<uint32_t>> classes_of_groups(const ir::Dag& dag) {
+  std::map<int32_t, std::vector<uint32_t>> memberships;
+  for (size_t g = 0; g < dag.groups.size(); ++g)
+    for (int32_t r : dag.groups[g].ranks) memberships[r].push_back(static_cast<uint32_t>(g));
+  std::map<std::vector<uint32_t>, uint32_t> class_of;
+  std::vector<std::vector<uint32_t>> classes(dag.groups.size());
+  for (const auto& [rank, member] : memberships) {
+    const uint32_t id = class_of.emplace(member, static_cast<uint32_t>(class_of.size())).first->second;
+    for (uint32_t g : member)
+      if (classes[g].empty() || std::find(classes[g].begin(), classes[g].end(), id) == classes[g].end()) classes[g].push_back(id);
+  }
+  return classes;
+}
+
+struct Cost {
+  int64_t time = 0;
+  bool occupies = true;   // takes the devices of its group
+  int32_t rank = 0;       // at equal readiness: lower first
+  int32_t microbatch = std::numeric_limits<int32_t>::max();
+  int32_t pass = 0;
+};
+
+Cost cost_of(const ir::NodePayload& payload) {
+  struct Visitor {
+    Cost operator()(const ir::ComputeNode& n) const {
+      switch (n.pass) {
+        case ir::Pass::kCount: return {0, true, 1, n.microbatch, 0};
+        case ir::Pass::kForward: return {10, true, 2, n.microbatch, 1};
+        case ir::Pass::kBackward: return {20, true, 2, n.microbatch, 0};
+      }
+      return {};
+    }
+    Cost operator()(const ir::StepNode& n) const {
+      return {0, true, n.work == ir::StepWork::kCountFinish ? 1 : 3, std::numeric_limits<int32_t>::max(), 0};
+    }
+    Cost operator()(const ir::TransferNode&) const { return {0, false, 0, 0, 0}; }
+    Cost operator()(const ir::AllReduceNode&) const { return {0, false, 0, 0, 0}; }
+    Cost operator()(const ir::UpdateNode&) const { return {1, true, 4, std::numeric_limits<int32_t>::max(), 0}; }
+  };
+  return std::visit(Visitor{}, payload);
+}
+
+Status report_cycle(const ir::Dag& dag, const Graph& graph, diag::Diagnostics& diags) {
+  // Every node left has a predecessor among those left: walk back until a node repeats.
+  std::vector<std::vector<const ir::Edge*>> into(dag.nodes.size());
+  for (const ir::Edge& e : dag.edges)
+    if (graph.indegree[e.from.index] > 0 && graph.indegree[e.to.index] > 0) into[e.to.index].push_back(&e);
+  uint32_t at = 0;
+  while (graph.indegree[at] == 0 || into[at].empty()) ++at;
+  std::vector<int64_t> seen(dag.nodes.size(), -1);
+  std::vector<const ir::Edge*> path;
+  while (seen[at] < 0) {
+    seen[at] = static_cast<int64_t>(path.size());
+    const ir::Edge* edge = into[at].front();
+    for (const ir::Edge* e : into[at])
+      if (e->kind == ir::EdgeKind::kOrder) edge = e;
+    path.push_back(edge);
+    at = edge->from.index;
+  }
+  std::vector<const ir::Edge*> cycle(path.begin() + seen[at], path.end());
+  std::reverse(cycle.begin(), cycle.end());
+  diag::Span span;
+  for (const ir::Edge* e : cycle)
+    if (e->kind == ir::EdgeKind::kOrder && span.line == 0) span = e->span;
+  auto error = diags.error("P0221", span);
+  error << "this order contradicts the data flow: " << dag.describe(cycle.front()->from) << " would wait for itself";
+  for (const ir::Edge* e : cycle) {
+    const std::string why = e->kind == ir::EdgeKind::kOrder ? "this order says so" : "it reads what that makes";
+    error.note(dag.describe(e->to) + " comes after " + dag.describe(e->from) + ": " + why, e->span);
+  }
+  error.help("let each microbatch's forward come before its backward, and stages follow the model");
+  return error;
+}
+
+}  // namespace
+
+Status order_nodes(ir::Dag& dag, diag::Diagnostics& diags) {
+  Graph graph = successors(dag);
+  const auto classes = classes_of_groups(dag);
+  size_t num_classes = 0;
+  for (const auto& list : classes)
+    for (uint32_t c : list) num_classes = std::max<size_t>(num_classes, c + 1);
+  std::vector<int64_t> free_at(num_classes, 0), ready(dag.nodes.size(), 0);
+
+  // (start, rank, microbatch, pass, node), smallest first. A start may be stale: it is checked when popped.
+  using Entry = std::tuple<int64_t, int32_t, int32_t, int32_t, uint32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+  std::vector<Cost> costs(dag.nodes.size());
+  for (size_t i = 0; i < dag.nodes.size(); ++i) costs[i] = cost_of(dag.nodes[i].payload);
+  auto start_of = [&](uint32_t n) {
+    int64_t start = ready[n];
+    if (costs[n].occupies)
+      for (uint32_t c : classes[dag.nodes[n].group.index]) start = std::max(start, free_at[c]);
+    return start;
+  };
+  auto push = [&](uint32_t n) { queue.emplace(start_of(n), costs[n].rank, costs[n].microbatch, costs[n].pass, n); };
+  for (uint32_t n = 0; n < dag.nodes.size(); ++n)
+    if (graph.indegree[n] == 0) push(n);
+  dag.order.clear();
+  dag.order.reserve(dag.nodes.size());
+  while (!queue.empty()) {
+    const auto [start, rank, microbatch, pass, n] = queue.top();
+    queue.pop();
+    const int64_t now = start_of(n);
+    if (now > start) {
+      queue.emplace(now, rank, microbatch, pass, n);
+      continue;
+    }
+    dag.order.push_back(NodeId(n));
+    const int64_t end = start + costs[n].time;
+    if (costs[n].occupies)
+      for (uint32_t c : classes[dag.nodes[n].group.index]) free_at[c] = end;
+    for (uint32_t e = graph.first[n]; e < graph.first[n + 1]; ++e) {
+      const uint32_t to = graph.next[e];
+      ready[to] = std::max(ready[to], end);
+      if (--graph.indegree[to] == 0) push(to);
+    }
+  }
+  if (dag.order.size() != dag.nodes.size()) return report_cycle(dag, graph, diags);
+  return Status();
+}
+
+}  // namespace piper::passes

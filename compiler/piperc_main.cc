@@ -1,0 +1,95 @@
+// piperc: model + strategy -> plan bundle. Flags, driver, exit status; nothing else.
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+#include <map>
+
+#include "compiler/diag/explain.h"
+#include "compiler/directives/directive_table.h"
+#include "compiler/driver/compile.h"
+#include "schemas/base/check.h"
+
+namespace {
+
+constexpr int kUserError = 1, kUsage = 2, kInternal = 70;
+
+int run(int argc, char** argv) {
+  CLI::App app("Compiles a model and a strategy into one plan per rank.", "piperc");
+  piper::driver::CompileOptions options;
+  bool verbose = false;
+  std::string diagnostics = "text", explain, help_directive, emit = "none", expand = "none", weights = "copy";
+  app.add_option("model", options.model, "the model, an .onnx file");
+  app.add_option("--strategy", options.strategy, "the strategy, YAML or JSON");
+  app.add_option("-o,--output", options.output, "directory of the plan bundle; a bundle there is replaced");
+  app.add_option("--set", options.overrides, "KEY=VALUE overrides a key of the strategy")->take_all()->expected(1)->allow_extra_args(false);
+  app.add_option("--emit", emit, "print the graph, the dag or the plan")->check(CLI::IsMember({"none", "graph", "dag", "plan"}));
+  app.add_option("--expand", expand, "print what the schedule expands to")->expected(0, 1)->default_str("yaml")->check(CLI::IsMember({"none", "yaml", "csv"}));
+  app.add_option("--stop-after", options.stop_after, "the last phase to run")->check(CLI::IsMember(piper::driver::phase_names()));
+  app.add_option("--print-ir-after", options.print_ir_after, "print the IR after the phases that match this regular expression");
+  app.add_option("--weights", weights, "copy the weights into the bundle, link their file, or leave them out")->check(CLI::IsMember({"copy", "link", "none"}));
+  app.add_option("--memory-limit", options.memory_limit, "bytes per rank; a plan that needs more is refused");
+  app.add_option("--route", options.route, "how to read ONNX: by FX text, by operators, or what the file has")->check(CLI::IsMember({"auto", "fx", "onnx"}));
+  app.add_flag("--time-phases", options.time_phases, "print the time of each phase");
+  app.add_flag("--verbose", verbose, "print remarks");
+  app.add_option("--diagnostics", diagnostics, "text or json")->check(CLI::IsMember({"text", "json"}));
+  app.add_option("--explain", explain, "explain an error code");
+  app.add_option("--help-directive", help_directive, "describe a directive");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : kUsage;
+  }
+  if (!explain.empty()) {
+    const std::string page(piper::diag::explain(explain));
+    if (page.empty()) {
+      std::cerr << "piperc: no error has the code '" << explain << "'\n";
+      return kUsage;
+    }
+    std::cout << page << "\n";
+    return 0;
+  }
+  if (!help_directive.empty()) {
+    const std::string page = piper::directives::help_directive(help_directive);
+    if (page.empty()) {
+      std::cerr << "piperc: there is no directive '" << help_directive << "'\n";
+      return kUsage;
+    }
+    std::cout << page;
+    return 0;
+  }
+  if (options.model.empty() || options.strategy.empty()) {
+    std::cerr << "piperc: a model and --strategy are needed; see piperc --help\n";
+    return kUsage;
+  }
+  using piper::driver::Emit;
+  using piper::driver::Expand;
+  using piper::plan::WeightMode;
+  options.emit = std::map<std::string, Emit>{{"none", Emit::kNone}, {"graph", Emit::kGraph}, {"dag", Emit::kDag}, {"plan", Emit::kPlan}}.at(emit);
+  if (app.count("--expand") > 0 && expand == "none") expand = "yaml";
+  options.expand = std::map<std::string, Expand>{{"none", Expand::kNone}, {"yaml", Expand::kYaml}, {"csv", Expand::kCsv}}.at(expand);
+  options.weights = std::map<std::string, WeightMode>{{"copy", WeightMode::kCopy}, {"link", WeightMode::kLink}, {"none", WeightMode::kNone}}.at(weights);
+
+  piper::diag::Diagnostics diags;
+  const piper::Status status = piper::driver::compile(options, diags, std::cout, std::cerr);
+  if (diagnostics == "json")
+    std::cerr << diags.render_json();
+  else
+    std::cerr << diags.render_text(verbose);
+  if (status.ok()) return 0;
+  if (!status.error().reported) {
+    const std::string& code = status.error().code;
+    std::cerr << "piperc: error" << (code.empty() ? "" : "[" + code + "]") << ": " << status.error().message << "\n";
+  }
+  return kUserError;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& bug) {
+    std::cerr << "bug in piperc: " << bug.what() << "\n";
+    return kInternal;
+  }
+}
