@@ -1,0 +1,195 @@
+// Text form of a model graph (.pir): provenance, leaf values, ops, outputs; one entry per line.
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+#include "compiler/ir/attrs_text.h"
+#include "compiler/ir/graph.h"
+
+namespace piper::ir {
+namespace {
+
+// Constants up to this many elements are written as numbers, larger ones as hexadecimal bytes.
+constexpr int64_t kMostNumbers = 16;
+
+template <class T>
+std::string float_text(T value) {
+  char buffer[64];
+  std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
+  if (text.find_first_of(".enf") == std::string::npos) text += ".0";
+  return text;
+}
+
+class Printer {
+ public:
+  explicit Printer(const Graph& graph) : graph_(graph) {}
+
+  std::string run() {
+    out_ << "graph {\n";
+    for (size_t i = 0; i < graph_.provenance().size(); ++i) provenance(i);
+    for (size_t i = 0; i < graph_.num_values(); ++i) leaf(graph_.value(ValueId(i)));
+    for (size_t i = 0; i < graph_.num_ops(); ++i) op(graph_.op(OpId(i)));
+    for (const Graph::Output& output : graph_.outputs)
+      out_ << "  output " << quoted(output.name) << " = " << name(output.value) << "\n";
+    if (graph_.loss.valid()) out_ << "  loss " << name(graph_.loss) << "\n";
+    out_ << "}\n";
+    return out_.str();
+  }
+
+ private:
+  std::string name(ValueId v) const { return v.valid() ? value_text(graph_.value(v).name) : "none"; }
+
+  void provenance(size_t i) {
+    const ProvEntry& e = graph_.provenance().entry(ProvId(i));
+    out_ << "  prov " << i << " ";
+    switch (e.kind) {
+      case ProvEntry::Kind::kModel:
+        out_ << "model " << quoted(e.model.node) << " " << quoted(e.model.scope) << " " << quoted(e.model.source);
+        break;
+      case ProvEntry::Kind::kDirective:
+        out_ << "directive " << quoted(e.directive.directive) << " " << quoted(e.directive.place);
+        break;
+      case ProvEntry::Kind::kDerived: {
+        out_ << "derived " << quoted(e.derived.pass) << " [";
+        const char* comma = "";
+        for (ProvId parent : e.derived.parents) {
+          // An invalid parent is written as -1.
+          out_ << comma << (parent.valid() ? static_cast<int64_t>(parent.index) : -1);
+          comma = ", ";
+        }
+        out_ << "]";
+        break;
+      }
+      case ProvEntry::Kind::kUnknown: out_ << "unknown " << quoted(e.unknown.why); break;
+    }
+    out_ << "\n";
+  }
+
+  void leaf(const Value& v) {
+    if (v.kind == ValueKind::kOpResult) return;
+    out_ << "  " << value_text(v.name) << " = ";
+    switch (v.kind) {
+      case ValueKind::kInput: {
+        const Input& input = graph_.inputs()[v.payload];
+        out_ << "input " << quoted(input.name) << " : " << to_string(v.type) << (input.batched ? "" : " static");
+        break;
+      }
+      case ValueKind::kParameter: {
+        const Parameter& p = graph_.parameters()[v.payload];
+        named("parameter", p, v.type);
+        if (!p.trainable) out_ << " frozen";
+        break;
+      }
+      case ValueKind::kBuffer: named("buffer", graph_.buffers()[v.payload], v.type); break;
+      case ValueKind::kConstant:
+        out_ << "constant : " << to_string(v.type);
+        source(graph_.constants()[v.payload].source, v.type);
+        break;
+      case ValueKind::kSeedStep: out_ << "seed_step"; break;
+      case ValueKind::kSampleOffset: out_ << "sample_offset"; break;
+      case ValueKind::kOpResult: break;
+    }
+    out_ << "\n";
+  }
+
+  void named(const char* what, const Parameter& p, const TensorType& type) {
+    out_ << what << " [";
+    for (size_t i = 0; i < p.names.size(); ++i) out_ << (i ? ", " : "") << quoted(p.names[i]);
+    out_ << "] : " << to_string(type);
+    source(p.source, type);
+  }
+
+  void source(const WeightSource& s, const TensorType& type) {
+    if (!s.file.empty())
+      out_ << " file " << quoted(s.file) << " offset " << s.offset << " bytes " << s.bytes;
+    else if (s.data)
+      data(*s.data, type);
+    if (!s.permutation.empty()) {
+      out_ << " permutation [";
+      for (size_t i = 0; i < s.permutation.size(); ++i) out_ << (i ? ", " : "") << s.permutation[i];
+      out_ << "]";
+    }
+  }
+
+  void data(const std::vector<std::byte>& bytes, const TensorType& type) {
+    out_ << " data ";
+    std::string numbers = as_numbers(bytes, type);
+    if (!numbers.empty()) {
+      out_ << numbers;
+      return;
+    }
+    static const char* kDigits = "0123456789abcdef";
+    out_ << '"';
+    for (std::byte b : bytes) out_ << kDigits[static_cast<int>(b) >> 4] << kDigits[static_cast<int>(b) & 15];
+    out_ << '"';
+  }
+
+  // "[1, 2]"; "" where the bytes would not come back (NaN payloads, bf16, many elements).
+  static std::string as_numbers(const std::vector<std::byte>& bytes, const TensorType& type) {
+    if (type.elements() > kMostNumbers || static_cast<int64_t>(bytes.size()) != type.bytes()) return "";
+    std::string text = "[";
+    for (int64_t i = 0; i < type.elements(); ++i) {
+      if (i) text += ", ";
+      auto read = [&](auto value) {
+        std::memcpy(&value, bytes.data() + static_cast<size_t>(i) * sizeof value, sizeof value);
+        return value;
+      };
+      switch (type.dtype) {
+        case DType::kF32: {
+          float f = read(float{});
+          if (std::isnan(f)) return "";
+          text += float_text(f);
+          break;
+        }
+        case DType::kF64: {
+          double d = read(double{});
+          if (std::isnan(d)) return "";
+          text += float_text(d);
+          break;
+        }
+        case DType::kI64: text += std::to_string(read(int64_t{})); break;
+        case DType::kI32: text += std::to_string(read(int32_t{})); break;
+        case DType::kBool: {
+          uint8_t b = read(uint8_t{});
+          if (b > 1) return "";
+          text += b ? "true" : "false";
+          break;
+        }
+        case DType::kBF16: return "";
+      }
+    }
+    return text + "]";
+  }
+
+  void op(const Op& op) {
+    out_ << "  ";
+    for (size_t i = 0; i < op.results.size(); ++i) out_ << (i ? ", " : "") << name(op.results[i]);
+    if (!op.results.empty()) out_ << " = ";
+    out_ << op_name(op.kind) << "(";
+    for (size_t i = 0; i < op.operands.size(); ++i) out_ << (i ? ", " : "") << name(op.operands[i]);
+    out_ << ")";
+    std::string attrs = to_string(op.attrs, &graph_);
+    if (!attrs.empty()) out_ << " {" << attrs << "}";
+    for (size_t i = 0; i < op.results.size(); ++i) out_ << (i ? ", " : " : ") << to_string(graph_.type(op.results[i]));
+    switch (op.phase) {
+      case Phase::kCount: out_ << " phase count"; break;
+      case Phase::kCountFinish: out_ << " phase count_finish"; break;
+      case Phase::kForward: break;
+      case Phase::kBackward: out_ << " phase backward"; break;
+    }
+    if (op.chunk.valid()) out_ << " chunk " << op.chunk.index;
+    if (op.scope.valid()) out_ << " scope " << quoted(graph_.scope(op.scope));
+    if (op.prov.valid()) out_ << " prov " << op.prov.index;
+    out_ << "\n";
+  }
+
+  const Graph& graph_;
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+std::string print(const Graph& graph) { return Printer(graph).run(); }
+
+}  // namespace piper::ir
