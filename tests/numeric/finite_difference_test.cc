@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
 #include <set>
 
 #include "compiler/autodiff/autodiff.h"
@@ -40,7 +39,6 @@ Tensor central_differences(PreparedCase& c, ir::ValueId parameter) {
 
 TEST_CASE("gradients are the differences of the forward") {
   const uint64_t seed = test_seed();
-  std::cout << "PIPER_TEST_SEED=" << seed << "\n";
   kernels::initialise_process();
   kernels::enter_worker_thread(1);
   for (const RuleCase& rule_case : rule_cases()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 
 namespace piper::numeric {
 
@@ -97,8 +98,13 @@ std::vector<RuleCase> rule_cases() {
 }
 
 uint64_t test_seed() {
-  const char* text = std::getenv("PIPER_TEST_SEED");
-  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  static const uint64_t seed = [] {
+    const char* text = std::getenv("PIPER_TEST_SEED");
+    const uint64_t number = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+    std::cout << "PIPER_TEST_SEED=" << number << "\n";
+    return number;
+  }();
+  return seed;
 }
 
 }  // namespace piper::numeric

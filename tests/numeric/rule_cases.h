@@ -59,7 +59,7 @@ void add_pointwise_cases(std::vector<RuleCase>& cases);
 void add_shape_cases(std::vector<RuleCase>& cases);
 void add_layer_cases(std::vector<RuleCase>& cases);
 
-// PIPER_TEST_SEED of the environment, or 1; printed by the tests that use it.
+// PIPER_TEST_SEED of the environment, or 1; printed at its first use.
 uint64_t test_seed();
 
 }  // namespace piper::numeric

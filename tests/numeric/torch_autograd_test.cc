@@ -3,8 +3,6 @@
 // few roundings of 6e-8 on sums of tens of terms of size 1), in f64 the case's own.
 #include <catch2/catch.hpp>
 
-#include <iostream>
-
 #include "tests/numeric/prepare_case.h"
 #include "tests/numeric/torch_reference.h"
 
@@ -29,7 +27,6 @@ void compare(const RuleCase& rule_case, DType dtype, double tolerance) {
 }
 
 TEST_CASE("gradients are those of LibTorch autograd") {
-  std::cout << "PIPER_TEST_SEED=" << test_seed() << "\n";
   kernels::initialise_process();
   kernels::enter_worker_thread(1);
   for (const RuleCase& rule_case : rule_cases()) {

@@ -1,6 +1,8 @@
 #include "tests/numeric/torch_reference.h"
 
 #include <cstring>
+#include <exception>
+#include <thread>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -321,9 +323,7 @@ class Call {
   std::vector<at::Tensor> x_;
 };
 
-}  // namespace
-
-TorchResult torch_gradients(const ir::Graph& graph, size_t num_ops, Interpreter& values) {
+TorchResult gradients_on_this_thread(const ir::Graph& graph, size_t num_ops, Interpreter& values) {
   const c10::AutoGradMode autograd(true);
   std::vector<at::Tensor> tensors(graph.num_values());
   for (size_t i = 0; i < tensors.size(); ++i)
@@ -351,6 +351,24 @@ TorchResult torch_gradients(const ir::Graph& graph, size_t num_ops, Interpreter&
                                    ? std::optional<Tensor>(from_torch(gradient, graph.type(parameter.value)))
                                    : std::nullopt);
   }
+  return result;
+}
+
+}  // namespace
+
+// On a thread of its own: the caller's runs kernels, which switch autograd off for their thread.
+TorchResult torch_gradients(const ir::Graph& graph, size_t num_ops, Interpreter& values) {
+  TorchResult result;
+  std::exception_ptr failure;
+  std::thread thread([&] {
+    try {
+      result = gradients_on_this_thread(graph, num_ops, values);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  thread.join();
+  if (failure != nullptr) std::rethrow_exception(failure);
   return result;
 }
 
