@@ -8,6 +8,7 @@
 #include <ATen/ops/native_batch_norm_backward.h>
 #include <ATen/ops/native_group_norm.h>
 #include <ATen/ops/native_group_norm_backward.h>
+#include <ATen/ops/ones.h>
 
 #include "runtime/kernels/binding.h"
 
@@ -112,13 +113,14 @@ std::unique_ptr<PreparedKernel> bind_group_norm_half(const Call& call, bool inpu
   const at::Tensor g = call.in(0), x = call.in(1);
   const Groups s = groups_of(call, x);
   check_norm_backward(call, s.samples * s.groups, input_half);
+  // LibTorch shapes the weight's gradient like the weight, which the weight half does not have.
+  const std::optional<at::Tensor> w = input_half ? optional(call.in(4)) : at::ones({s.channels}, x.options());
   return make_kernel(call, [out0 = call.out(0), out1 = call.out(1), g, x, mean = call.in(2), rstd = call.in(3),
-                            w = optional(call.in(4)), s, input_half, accumulate = call.accumulate()]() mutable {
+                            w, s, input_half, accumulate = call.accumulate()]() mutable {
     const at::Tensor m = as_type(mean, x).view({s.samples, s.groups}), r = as_type(rstd, x).view({s.samples, s.groups});
     const auto result =
-        // The input gradient is asked for always: LibTorch's CPU kernel reads its device.
         at::native_group_norm_backward(dense(g), dense(x), m, r, w, s.samples, s.channels, s.spatial, s.groups,
-                                       {true, !input_half && out0.defined(), !input_half && out1.defined()});
+                                       {input_half, !input_half && out0.defined(), !input_half && out1.defined()});
     if (input_half) {
       out0.copy_(std::get<0>(result));
       return;
