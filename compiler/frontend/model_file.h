@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/diag/diagnostics.h"
+#include "compiler/ir/chunks.h"
 #include "compiler/ir/graph.h"
 
 namespace piper::frontend {
@@ -36,6 +37,9 @@ class ModelFile {
   virtual const std::vector<std::string>& outputs() const = 0;
   virtual int64_t fixed_batch() const = 0;                       // -1 where the batch is symbolic
   virtual int64_t declared_min_batch() const = 0;                // 1 where nothing is declared
+  // Tags that the model itself carries (torch.fx.traceback.annotate, kept by tools/piper_export.py), by
+  // the node name of an op's ModelOrigin. A strategy's `annotate` goes before them.
+  virtual std::map<std::string, ir::TagSet> node_tags() const { return {}; }
   // The graph for one local batch: imported, folded, causal masks recognised, dead ops removed, inputs
   // that nothing reads kept in inputs(). Errors are diagnostics (P03xx) that name node and Python line.
   virtual Result<ir::Graph> bind(const BindRequest& request, diag::Diagnostics& diags) const = 0;

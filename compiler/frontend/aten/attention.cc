@@ -1,0 +1,77 @@
+// scaled_dot_product_attention.
+#include <cmath>
+#include <limits>
+
+#include "compiler/frontend/aten/dropout.h"
+#include "compiler/frontend/aten/table.h"
+
+namespace piper::frontend::aten {
+namespace {
+
+// [B, H, S, D] with the heads of k or v repeated for grouped queries.
+ValueId with_heads(Call& c, ValueId x, int64_t heads) {
+  const std::vector<int64_t> s = c.shape(x);
+  if (s[1] == heads || s[1] == 0) return x;
+  const int64_t n = heads / s[1];
+  return c.reshape(c.expand(c.unsqueeze(x, 2), {s[0], s[1], n, s[2], s[3]}), {s[0], heads, s[2], s[3]});
+}
+
+// Attention written out, with dropout on the probabilities: softmax(q k^T scale + mask), dropped, times v.
+ValueId with_dropout(Call& c, ValueId q, ValueId k, ValueId v, ValueId mask, bool causal, double scale, double p) {
+  const int64_t heads = c.extent(q, 1), rows = c.extent(q, 2), columns = c.extent(k, 2);
+  k = with_heads(c, k, heads);
+  v = with_heads(c, v, heads);
+  const ValueId scaled = c.binary(OpKind::kMul, q, scale);
+  ValueId scores = c.op(OpKind::kMatmul, {scaled, c.transpose(k, -2, -1)});
+  const ValueId low = c.scalar(-std::numeric_limits<double>::infinity(), c.dtype(scores));
+  if (causal) {
+    const ValueId row = c.unsqueeze(c.range(0, rows, 1, DType::kI64), 1);
+    const ValueId column = c.unsqueeze(c.range(0, columns, 1, DType::kI64), 0);
+    scores = c.op(OpKind::kWhere, {c.binary(OpKind::kLe, column, row), scores, low});
+  }
+  if (mask.valid()) {
+    if (c.dtype(mask) == DType::kBool) scores = c.op(OpKind::kWhere, {mask, scores, low});
+    else scores = c.binary(OpKind::kAdd, scores, mask);
+  }
+  const ValueId weights = c.op(OpKind::kSoftmax, {scores}, ir::DimAttrs{3});
+  return c.op(OpKind::kMatmul, {dropped(c, weights, p), v});
+}
+
+}  // namespace
+
+Item attention(Call& c) {
+  ValueId q = c.tensor("query"), k = c.tensor("key"), v = c.tensor("value"), mask = c.tensor_or_none("attn_mask");
+  const int64_t r = c.rank(q);
+  if (r < 2 || r > 4 || c.rank(k) != r || c.rank(v) != r)
+    return c.fail("attention is supported on tensors of 2, 3 or 4 axes");
+  if (mask.valid() && c.rank(mask) > r) return c.fail("the attention mask has more axes than the query");
+  if (mask.valid() && c.dtype(mask) != DType::kBool) mask = c.cast(mask, c.dtype(q));
+  // The head axis of [B, S, D] is added behind the batch, so that axis 0 stays the batch.
+  for (int64_t missing = r; missing < 4; ++missing) {
+    const int64_t at = missing - 2;
+    q = c.unsqueeze(q, at);
+    k = c.unsqueeze(k, at);
+    v = c.unsqueeze(v, at);
+    if (mask.valid() && c.rank(mask) == missing) mask = c.unsqueeze(mask, at);
+  }
+  const int64_t heads = c.extent(q, 1), groups = c.extent(k, 1);
+  if (heads != groups && !c.flag("enable_gqa")) return c.fail("the query has " + std::to_string(heads) + " heads, the key " + std::to_string(groups));
+  const double scale = c.has("scale") ? c.real("scale") : 1 / std::sqrt(static_cast<double>(c.extent(q, 3)));
+  const double p = c.real("dropout_p");
+  if (p < 0 || p >= 1) return c.refuse("P0325", "attention dropout with probability " + std::to_string(p));
+  ValueId y;
+  if (p > 0) {
+    y = with_dropout(c, q, k, v, mask, c.flag("is_causal"), scale, p);
+  } else {
+    std::vector<ValueId> operands{q, k, v};
+    if (mask.valid()) operands.push_back(mask);
+    ir::SdpaAttrs attrs;
+    attrs.is_causal = c.flag("is_causal");
+    attrs.scale = scale;
+    y = c.op(OpKind::kSdpa, std::move(operands), attrs);
+  }
+  for (int64_t extra = 4; extra > r; --extra) y = c.squeeze(y, extra - 3);
+  return Item::of_tensor(y);
+}
+
+}  // namespace piper::frontend::aten

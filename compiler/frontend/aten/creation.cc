@@ -1,0 +1,78 @@
+// ATen calls that make tensors from numbers.
+#include <cmath>
+
+#include "compiler/frontend/aten/table.h"
+
+namespace piper::frontend::aten {
+namespace {
+
+Item made(ValueId v) { return Item::of_tensor(v); }
+
+DType dtype_of_number(const Item& x) {
+  if (x.kind == Item::Kind::kBool) return DType::kBool;
+  return x.kind == Item::Kind::kInt ? DType::kI64 : DType::kF32;
+}
+
+Item like(Call& c, double value) {
+  const ValueId x = c.tensor("self");
+  return made(c.filled(c.shape(x), value, c.dtype_or("dtype", c.dtype(x))));
+}
+Item fresh(Call& c, double value) {
+  const ValueId x = c.tensor("self");
+  return made(c.filled(c.ints("size"), value, c.dtype_or("dtype", c.dtype(x))));
+}
+
+}  // namespace
+
+Item arange(Call& c) {
+  const bool has_start = c.target() != "aten.arange.default";
+  const Item zero = Item::of_int(0), one = Item::of_int(1);
+  const Item& start = has_start ? c.arg("start") : zero;
+  const Item& step = c.target() == "aten.arange.start_step" ? c.arg("step") : one;
+  const Item& end = c.arg("end");
+  if (!start.is_number() || !end.is_number() || !step.is_number() || step.number() == 0)
+    return c.fail("the bounds of a range must be known when the model is bound");
+  const bool real = start.kind == Item::Kind::kFloat || end.kind == Item::Kind::kFloat || step.kind == Item::Kind::kFloat;
+  const DType t = c.dtype_or("dtype", real ? DType::kF32 : DType::kI64);
+  const int64_t count = std::max<int64_t>(0, static_cast<int64_t>(std::ceil((end.number() - start.number()) / step.number())));
+  if (!real) return made(c.range(start.integer, count, step.integer, t));
+  const ValueId steps = c.cast(c.range(0, count, 1, DType::kI64), DType::kF32);
+  const ValueId scaled = c.binary(OpKind::kMul, steps, step.number());
+  return made(c.cast(c.binary(OpKind::kAdd, scaled, start.number()), t));
+}
+
+Item zeros(Call& c) { return made(c.filled(c.ints("size"), 0, c.dtype_or("dtype", DType::kF32))); }
+Item ones(Call& c) { return made(c.filled(c.ints("size"), 1, c.dtype_or("dtype", DType::kF32))); }
+Item full(Call& c) {
+  const Item& value = c.arg("fill_value");
+  return made(c.filled(c.ints("size"), c.real("fill_value"), c.dtype_or("dtype", dtype_of_number(value))));
+}
+Item scalar_tensor(Call& c) { return made(c.scalar(c.real("fill_value"), c.dtype_or("dtype", DType::kF32))); }
+Item zeros_like(Call& c) { return like(c, 0); }
+Item ones_like(Call& c) { return like(c, 1); }
+Item full_like(Call& c) { return like(c, c.real("fill_value")); }
+Item new_zeros(Call& c) { return fresh(c, 0); }
+Item new_ones(Call& c) { return fresh(c, 1); }
+Item new_full(Call& c) { return fresh(c, c.real("fill_value")); }
+
+Item fill(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(c.expand(c.as(c.arg("value"), c.dtype(x)), c.shape(x)));
+}
+Item copy(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(c.expand(c.cast(c.tensor("src"), c.dtype(x)), c.shape(x)));
+}
+
+Item one_hot(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t n = c.integer("num_classes");
+  if (n < 1) return c.fail("one_hot needs num_classes: without it the shape depends on the data");
+  return made(c.cast(c.binary(OpKind::kEq, c.unsqueeze(x, -1), c.range(0, n, 1, DType::kI64)), DType::kI64));
+}
+
+Item random(Call& c) {
+  return c.refuse("P0321", "'" + c.target() + "' draws random numbers that no seed of the step fixes; only dropout is supported");
+}
+
+}  // namespace piper::frontend::aten

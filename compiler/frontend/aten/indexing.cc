@@ -1,0 +1,202 @@
+// ATen calls that read or write elements by index tensors.
+#include <algorithm>
+
+#include "compiler/frontend/aten/table.h"
+
+namespace piper::frontend::aten {
+namespace {
+
+Item made(ValueId v) { return Item::of_tensor(v); }
+
+// The axis along which an index tensor with known elements counts 0, 1, .. extent - 1, every other
+// axis having extent 1 or repeating it; -1 where it does not.
+int64_t counting_axis(Call& c, ValueId index, int64_t extent) {
+  std::vector<int64_t> known;
+  if (!c.known_ints(index, known)) return -1;
+  const std::vector<int64_t> shape = c.shape(index);
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] != extent) continue;
+    int64_t inner = 1;
+    for (size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
+    bool counts = true;
+    for (size_t i = 0; i < known.size() && counts; ++i)
+      counts = known[i] == static_cast<int64_t>(i) / inner % extent;
+    if (counts) return static_cast<int64_t>(axis);
+  }
+  return -1;
+}
+
+std::vector<int64_t> broadcast_shape(Call& c, const std::vector<ValueId>& xs) {
+  std::vector<int64_t> out;
+  for (ValueId x : xs) {
+    const std::vector<int64_t> s = c.shape(x);
+    if (s.size() > out.size()) out.insert(out.begin(), s.size() - out.size(), 1);
+    for (size_t i = 0; i < s.size(); ++i) {
+      int64_t& o = out[out.size() - s.size() + i];
+      o = std::max(o, s[i]);
+      if (s[i] == 0) o = 0;
+    }
+  }
+  return out;
+}
+
+// Indices that all count along distinct ascending axes select everything in place: the result is a
+// view. This is how a mask is laid out over the batch; as a gather it would look as if samples mixed.
+bool as_view(Call& c, ValueId x, int64_t first, const std::vector<ValueId>& indices, ValueId& out) {
+  const std::vector<int64_t> wide = broadcast_shape(c, indices);
+  const size_t r = wide.size();
+  std::vector<int64_t> parted(r, 1);
+  int64_t last = -1;
+  for (size_t k = 0; k < indices.size(); ++k) {
+    const int64_t n = c.extent(x, first + static_cast<int64_t>(k));
+    int64_t axis = counting_axis(c, indices[k], n);
+    if (axis < 0) return false;
+    axis += static_cast<int64_t>(r) - c.rank(indices[k]);
+    if (axis <= last) return false;
+    last = axis;
+    parted[static_cast<size_t>(axis)] = n;
+  }
+  std::vector<int64_t> shape = c.shape(x), full = shape;
+  const auto from = static_cast<std::ptrdiff_t>(first), to = from + static_cast<std::ptrdiff_t>(indices.size());
+  shape.erase(shape.begin() + from, shape.begin() + to);
+  full = shape;
+  shape.insert(shape.begin() + from, parted.begin(), parted.end());
+  full.insert(full.begin() + from, wide.begin(), wide.end());
+  out = c.expand(c.reshape(x, std::move(shape)), std::move(full));
+  return true;
+}
+
+// Negative indices count from the end.
+ValueId wrapped(Call& c, ValueId index, int64_t extent) {
+  std::vector<int64_t> known;
+  if (c.known_ints(index, known)) {
+    if (std::all_of(known.begin(), known.end(), [](int64_t i) { return i >= 0; })) return index;
+  }
+  const ValueId negative = c.binary(OpKind::kLt, index, 0);
+  return c.op(OpKind::kWhere, {negative, c.binary(OpKind::kAdd, index, static_cast<double>(extent)), index});
+}
+
+// Adjacent index tensors of an indexing expression, and the axis of the first.
+struct Indexed {
+  int64_t first = 0;
+  std::vector<ValueId> indices;
+  bool ok = false;
+};
+Indexed index_tensors(Call& c) {
+  Indexed out;
+  const std::vector<Item>& list = c.arg("indices").list;
+  int64_t end = -1;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].is_none()) continue;
+    if (!list[i].is_tensor()) {
+      c.fail("indexing with anything but tensors");
+      return out;
+    }
+    if (c.dtype(list[i].tensor) == DType::kBool) {
+      c.refuse("P0323", "indexing with a bool mask makes a tensor whose shape depends on the data; use torch.where");
+      return out;
+    }
+    if (out.indices.empty()) out.first = static_cast<int64_t>(i);
+    else if (end != static_cast<int64_t>(i)) {
+      c.fail("index tensors must stand next to each other");
+      return out;
+    }
+    end = static_cast<int64_t>(i) + 1;
+    out.indices.push_back(c.cast(list[i].tensor, DType::kI64));
+  }
+  if (out.indices.empty()) c.fail("indexing without index tensors");
+  else out.ok = true;
+  return out;
+}
+
+}  // namespace
+
+Item embedding(Call& c) {
+  ir::EmbeddingAttrs attrs;
+  const ValueId weight = c.tensor("weight");
+  const int64_t padding = c.integer("padding_idx");
+  attrs.padding_idx = padding < -1 ? padding + c.extent(weight, 0) : padding;
+  attrs.scale_grad_by_freq = c.flag("scale_grad_by_freq");
+  return made(c.op(OpKind::kEmbedding, {weight, c.cast(c.tensor("indices"), DType::kI64)}, attrs));
+}
+
+Item gather(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(c.op(OpKind::kGather, {x, c.cast(c.tensor("index"), DType::kI64)}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+}
+
+Item scatter(Call& c) {
+  const ValueId x = c.tensor("self"), index = c.cast(c.tensor("index"), DType::kI64);
+  ValueId src = c.as(c.arg("src"), c.dtype(x));
+  if (c.rank(src) == 0 && c.rank(index) > 0) src = c.expand(src, c.shape(index));
+  if (c.shape(src) != c.shape(index) && c.rank(src) == c.rank(index))  // only the part that the index covers is read
+    for (int64_t d = 0; d < c.rank(src); ++d) src = c.slice(src, d, 0, c.extent(index, d));
+  return made(c.op(c.kind(), {x, index, src}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+}
+
+Item index_select(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(c.op(OpKind::kIndexSelect, {x, c.cast(c.tensor("index"), DType::kI64)}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+}
+
+Item index_add(Call& c) {
+  const ValueId x = c.tensor("self");
+  ValueId source = c.tensor("source");
+  if (c.real("alpha") != 1) source = c.binary(OpKind::kMul, source, c.real("alpha"));
+  return made(c.op(OpKind::kIndexAdd, {x, c.cast(c.tensor("index"), DType::kI64), source}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+}
+
+// x[.., i, j, ..] with adjacent index tensors: the indexed axes are merged into one, which is read
+// with i * extent(j) + j.
+Item index(Call& c) {
+  const Indexed where = index_tensors(c);
+  ValueId x = c.tensor("self");
+  if (!where.ok || where.first + static_cast<int64_t>(where.indices.size()) > c.rank(x)) return c.fail("indexing of this form");
+  ValueId view;
+  if (as_view(c, x, where.first, where.indices, view)) return made(view);
+  const std::vector<int64_t> wide = broadcast_shape(c, where.indices);
+  std::vector<int64_t> merged = c.shape(x), result = merged;
+  const auto from = static_cast<std::ptrdiff_t>(where.first);
+  ValueId flat;
+  int64_t extent = 1;
+  for (size_t k = 0; k < where.indices.size(); ++k) {
+    const int64_t n = c.extent(x, where.first + static_cast<int64_t>(k));
+    const ValueId i = wrapped(c, where.indices[k], n);
+    flat = k == 0 ? i : c.binary(OpKind::kAdd, c.binary(OpKind::kMul, flat, static_cast<double>(n)), i);
+    extent *= n;
+  }
+  const auto to = from + static_cast<std::ptrdiff_t>(where.indices.size());
+  merged.erase(merged.begin() + from, merged.begin() + to);
+  result = merged;
+  merged.insert(merged.begin() + from, extent);
+  result.insert(result.begin() + from, wide.begin(), wide.end());
+  const ValueId rows = c.reshape(c.expand(flat, wide), {-1});
+  const ValueId picked = c.op(OpKind::kIndexSelect, {c.reshape(x, std::move(merged)), rows}, ir::DimAttrs{where.first});
+  return made(c.reshape(picked, std::move(result)));
+}
+
+Item index_put(Call& c) {
+  const Indexed where = index_tensors(c);
+  const ValueId x = c.tensor("self");
+  if (!c.flag("accumulate")) return c.fail("index_put is supported with accumulate=True: otherwise equal indices have no defined order");
+  if (!where.ok || where.first != 0 || static_cast<int64_t>(where.indices.size()) > c.rank(x)) return c.fail("index_put of this form");
+  const std::vector<int64_t> wide = broadcast_shape(c, where.indices), shape = c.shape(x);
+  ValueId flat;
+  int64_t extent = 1;
+  for (size_t k = 0; k < where.indices.size(); ++k) {
+    const ValueId i = wrapped(c, where.indices[k], shape[k]);
+    flat = k == 0 ? i : c.binary(OpKind::kAdd, c.binary(OpKind::kMul, flat, static_cast<double>(shape[k])), i);
+    extent *= shape[k];
+  }
+  std::vector<int64_t> tail(shape.begin() + static_cast<std::ptrdiff_t>(where.indices.size()), shape.end());
+  std::vector<int64_t> merged = tail, source = tail, rows = tail;
+  merged.insert(merged.begin(), extent);
+  source.insert(source.begin(), wide.begin(), wide.end());
+  rows.insert(rows.begin(), -1);
+  const ValueId values = c.reshape(c.expand(c.as(c.arg("values"), c.dtype(x)), std::move(source)), std::move(rows));
+  const ValueId indices = c.reshape(c.expand(flat, wide), {-1});
+  const ValueId y = c.op(OpKind::kIndexAdd, {c.reshape(x, std::move(merged)), indices, values}, ir::DimAttrs{0});
+  return made(c.reshape(y, shape));
+}
+
+}  // namespace piper::frontend::aten

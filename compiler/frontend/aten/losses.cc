@@ -1,0 +1,148 @@
+// ATen calls that are losses. Reductions are ATen's numbers: 0 none, 1 mean, 2 sum.
+#include <limits>
+
+#include "compiler/frontend/aten/table.h"
+
+namespace piper::frontend::aten {
+namespace {
+
+Item made(ValueId v) { return Item::of_tensor(v); }
+
+std::string reduction_name(Call& c) {
+  const int64_t r = c.integer("reduction");
+  if (r < 0 || r > 2) c.fail("an unknown reduction");
+  return r == 0 ? "none" : r == 2 ? "sum" : "mean";
+}
+
+Item reduced(Call& c, ValueId terms) {
+  const std::string r = reduction_name(c);
+  if (r == "none") return made(terms);
+  return made(r == "sum" ? c.sum(terms, c.all_dims(terms), false) : c.mean(terms, c.all_dims(terms), false));
+}
+
+// target and prediction in one shape, as ATen's element-wise losses broadcast them.
+ValueId difference(Call& c) { return c.binary(OpKind::kSub, c.tensor("self"), c.tensor("target")); }
+
+// min(max(x, low), infinity)
+ValueId at_least(Call& c, ValueId x, double low) {
+  ir::ClampAttrs attrs;
+  attrs.min = low;
+  attrs.max = std::numeric_limits<double>::infinity();
+  return c.op(OpKind::kClamp, {x}, attrs);
+}
+
+// Probabilities as targets: -sum over classes of target * log_softmax; the mean divides by the
+// number of rows, whatever the class weights.
+Item soft_cross_entropy(Call& c, ValueId logits, ValueId target) {
+  const double smoothing = c.real("label_smoothing");
+  const int64_t axis = c.rank(logits) == 1 ? 0 : 1, classes = c.extent(logits, axis);
+  ValueId t = c.cast(target, c.dtype(logits));
+  if (smoothing > 0) {
+    t = c.binary(OpKind::kMul, t, 1 - smoothing);
+    t = c.binary(OpKind::kAdd, t, smoothing / static_cast<double>(classes));
+  }
+  ValueId terms = c.binary(OpKind::kMul, c.op(OpKind::kLogSoftmax, {logits}, ir::DimAttrs{axis}), t);
+  if (c.has("weight")) {
+    std::vector<int64_t> shape(c.shape(logits).size(), 1);
+    shape[static_cast<size_t>(axis)] = classes;
+    terms = c.binary(OpKind::kMul, terms, c.reshape(c.tensor("weight"), std::move(shape)));
+  }
+  return reduced(c, c.op(OpKind::kNeg, {c.sum(terms, {axis}, false)}));
+}
+
+// Losses on [C] take it as one row.
+Item classified(Call& c, double smoothing) {
+  ValueId x = c.tensor("self"), target = c.cast(c.tensor("target"), DType::kI64);
+  const bool lone = c.rank(x) == 1;
+  if (lone) {
+    x = c.unsqueeze(x, 0);
+    target = c.reshape(target, {1});
+  }
+  ir::CrossEntropyLossAttrs attrs;
+  attrs.reduction = reduction_name(c);
+  attrs.ignore_index = c.integer("ignore_index");
+  attrs.label_smoothing = smoothing;
+  std::vector<ValueId> operands{x, target};
+  if (c.has("weight")) operands.push_back(c.tensor("weight"));
+  ValueId y = c.op(c.kind(), std::move(operands), attrs);
+  if (lone && attrs.reduction == "none") y = c.reshape(y, {});
+  return made(y);
+}
+
+}  // namespace
+
+Item cross_entropy(Call& c) {
+  const ValueId logits = c.tensor("self"), target = c.tensor("target");
+  if (is_floating(c.dtype(target))) return soft_cross_entropy(c, logits, target);
+  return classified(c, c.real("label_smoothing"));
+}
+Item nll_loss(Call& c) { return classified(c, 0); }
+Item nll_loss_results(Call& c) { return Item::of_list({classified(c, 0), Item::none()}); }
+
+Item mse_loss(Call& c) {
+  const ValueId x = c.tensor("self"), target = c.tensor("target");
+  if (c.shape(x) == c.shape(target) && c.dtype(x) == c.dtype(target))
+    return made(c.op(OpKind::kMseLoss, {x, target}, ir::ReductionAttrs{reduction_name(c)}));
+  const ValueId d = difference(c);
+  return reduced(c, c.binary(OpKind::kMul, d, d));
+}
+
+Item l1_loss(Call& c) { return reduced(c, c.op(OpKind::kAbs, {difference(c)})); }
+
+// |d| < beta ? d^2 / (2 beta) : |d| - beta / 2
+Item smooth_l1_loss(Call& c) {
+  const double beta = c.real("beta");
+  const ValueId d = difference(c), a = c.op(OpKind::kAbs, {d});
+  if (beta == 0) return reduced(c, a);
+  const ValueId near = c.binary(OpKind::kMul, c.binary(OpKind::kMul, d, d), 0.5 / beta);
+  const ValueId far = c.binary(OpKind::kSub, a, 0.5 * beta);
+  return reduced(c, c.op(OpKind::kWhere, {c.binary(OpKind::kLt, a, beta), near, far}));
+}
+
+// |d| <= delta ? d^2 / 2 : delta (|d| - delta / 2)
+Item huber_loss(Call& c) {
+  const double delta = c.real("delta");
+  const ValueId d = difference(c), a = c.op(OpKind::kAbs, {d});
+  const ValueId near = c.binary(OpKind::kMul, c.binary(OpKind::kMul, d, d), 0.5);
+  const ValueId far = c.binary(OpKind::kMul, c.binary(OpKind::kSub, a, 0.5 * delta), delta);
+  return reduced(c, c.op(OpKind::kWhere, {c.binary(OpKind::kLe, a, delta), near, far}));
+}
+
+// (1 - t) x - (1 + (pos_weight - 1) t) log_sigmoid(x), as ATen computes it.
+Item bce_with_logits(Call& c) {
+  const ValueId x = c.tensor("self"), t = c.tensor("target");
+  ValueId log = c.op(OpKind::kLogSigmoid, {x});
+  if (c.has("pos_weight")) {
+    const ValueId factor = c.binary(OpKind::kMul, c.binary(OpKind::kSub, c.tensor("pos_weight"), 1), t);
+    log = c.binary(OpKind::kMul, c.binary(OpKind::kAdd, factor, 1), log);
+  }
+  const ValueId rest = c.binary(OpKind::kSub, c.scalar(1, c.dtype(t)), t);
+  ValueId terms = c.binary(OpKind::kSub, c.binary(OpKind::kMul, rest, x), log);
+  if (c.has("weight")) terms = c.binary(OpKind::kMul, terms, c.tensor("weight"));
+  return reduced(c, terms);
+}
+
+// -(t max(log p, -100) + (1 - t) max(log(1 - p), -100))
+Item binary_cross_entropy(Call& c) {
+  const ValueId p = c.tensor("self"), t = c.tensor("target");
+  const ValueId one = c.scalar(1, c.dtype(p));
+  const ValueId yes = at_least(c, c.op(OpKind::kLog, {p}), -100);
+  const ValueId no = at_least(c, c.op(OpKind::kLog, {c.binary(OpKind::kSub, one, p)}), -100);
+  ValueId terms = c.binary(OpKind::kMul, t, yes);
+  terms = c.binary(OpKind::kAdd, terms, c.binary(OpKind::kMul, c.binary(OpKind::kSub, one, t), no));
+  terms = c.op(OpKind::kNeg, {terms});
+  if (c.has("weight")) terms = c.binary(OpKind::kMul, terms, c.tensor("weight"));
+  return reduced(c, terms);
+}
+
+// t (log t - x), 0 where t is 0; with log_target exp(t) (t - x).
+Item kl_div(Call& c) {
+  const ValueId x = c.tensor("self"), t = c.tensor("target");
+  if (c.flag("log_target")) return reduced(c, c.binary(OpKind::kMul, c.op(OpKind::kExp, {t}), c.binary(OpKind::kSub, t, x)));
+  const ValueId positive = c.binary(OpKind::kGt, t, 0);
+  const ValueId safe = c.op(OpKind::kWhere, {positive, t, c.scalar(1, c.dtype(t))});
+  const ValueId terms = c.binary(OpKind::kMul, t, c.binary(OpKind::kSub, c.op(OpKind::kLog, {safe}), x));
+  return reduced(c, terms);
+}
+
+}  // namespace piper::frontend::aten

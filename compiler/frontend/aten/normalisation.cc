@@ -1,0 +1,113 @@
+// ATen calls that normalise: layer, RMS, group and batch norm, softmax.
+#include <limits>
+
+#include "compiler/frontend/aten/table.h"
+
+namespace piper::frontend::aten {
+namespace {
+
+Item made(ValueId v) { return Item::of_tensor(v); }
+
+Item all_of(const std::vector<ValueId>& values) {
+  std::vector<Item> out;
+  for (ValueId v : values) out.push_back(made(v));
+  return Item::of_list(std::move(out));
+}
+
+// [C] laid over axis 1 of x.
+ValueId per_channel(Call& c, ValueId v, ValueId x) {
+  std::vector<int64_t> shape(c.shape(x).size(), 1);
+  if (shape.size() > 1) shape[1] = c.extent(v, 0);
+  return c.reshape(v, std::move(shape));
+}
+
+// (x - mean) / sqrt(var + eps) * w + b with statistics that the batch does not change.
+ValueId with_fixed_statistics(Call& c) {
+  const ValueId x = c.tensor("input"), mean = c.tensor("running_mean"), var = c.tensor("running_var");
+  const ValueId scale = c.op(OpKind::kRsqrt, {c.binary(OpKind::kAdd, var, c.real("eps"))});
+  ValueId y = c.binary(OpKind::kMul, c.binary(OpKind::kSub, x, per_channel(c, mean, x)), per_channel(c, scale, x));
+  if (c.has("weight")) y = c.binary(OpKind::kMul, y, per_channel(c, c.tensor("weight"), x));
+  if (c.has("bias")) y = c.binary(OpKind::kAdd, y, per_channel(c, c.tensor("bias"), x));
+  return y;
+}
+
+std::vector<ValueId> batch_norm_values(Call& c, bool has_statistics) {
+  ir::BatchNormAttrs attrs;
+  attrs.momentum = c.real("momentum");
+  attrs.eps = c.real("eps");
+  const ValueId mean = has_statistics ? c.tensor_or_none("running_mean") : ValueId();
+  const ValueId var = has_statistics ? c.tensor_or_none("running_var") : ValueId();
+  for (ValueId v : {mean, var})
+    if (v.valid() && c.graph().value(v).kind != ir::ValueKind::kBuffer)
+      c.refuse("P0324", "the running statistics of a batch norm in training mode must be buffers of the model");
+  return c.ops(OpKind::kBatchNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias"), mean, var}, attrs);
+}
+
+Item soft(Call& c, OpKind kind, DType to) {
+  const ValueId x = c.cast(c.tensor("self"), to);
+  if (c.rank(x) == 0) return c.fail("a softmax of a scalar");
+  return made(c.op(kind, {x}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+}
+
+}  // namespace
+
+Item layer_norm(Call& c) {
+  ir::LayerNormAttrs attrs;
+  attrs.axes = static_cast<int64_t>(c.ints("normalized_shape").size());
+  attrs.eps = c.real("eps");
+  const std::vector<ValueId> r = c.ops(OpKind::kLayerNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs);
+  if (c.kind() == OpKind::kLayerNorm) return made(r[0]);
+  return all_of(r);
+}
+
+Item rms_norm(Call& c) {
+  const ValueId x = c.tensor("input");
+  ir::LayerNormAttrs attrs;
+  attrs.axes = static_cast<int64_t>(c.ints("normalized_shape").size());
+  // PyTorch's default is the machine epsilon of the input's dtype.
+  const double smallest = c.dtype(x) == DType::kF64 ? std::numeric_limits<double>::epsilon()
+                          : c.dtype(x) == DType::kBF16 ? 0.0078125
+                                                       : static_cast<double>(std::numeric_limits<float>::epsilon());
+  attrs.eps = c.has("eps") ? c.real("eps") : smallest;
+  const std::vector<ValueId> r = c.ops(OpKind::kRmsNorm, {x, c.tensor_or_none("weight")}, attrs);
+  if (c.kind() == OpKind::kRmsNorm) return made(r[0]);
+  return all_of(r);
+}
+
+Item group_norm(Call& c) {
+  ir::GroupNormAttrs attrs;
+  attrs.groups = c.integer("num_groups");
+  attrs.eps = c.real("eps");
+  return made(c.op(OpKind::kGroupNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs));
+}
+Item native_group_norm(Call& c) {
+  ir::GroupNormAttrs attrs;
+  attrs.groups = c.integer("num_groups");
+  attrs.eps = c.real("eps");
+  return all_of(c.ops(OpKind::kGroupNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs));
+}
+
+Item batch_norm(Call& c) {
+  if (!c.flag("training")) return made(with_fixed_statistics(c));
+  return made(batch_norm_values(c, true)[0]);
+}
+// The results beyond the statistics of the batch are the updated running statistics, which the
+// operator writes in place.
+Item batch_norm_results(Call& c) {
+  if (!c.flag("training")) return Item::of_list({made(with_fixed_statistics(c)), Item::none(), Item::none(), Item::none(), Item::none()});
+  Item out = all_of(batch_norm_values(c, true));
+  out.list.resize(5);
+  return out;
+}
+Item batch_norm_statistics(Call& c) { return all_of(batch_norm_values(c, false)); }
+Item batch_norm_evaluated(Call& c) {
+  return Item::of_list({made(with_fixed_statistics(c)), Item::none(), Item::none()});
+}
+
+Item softmax(Call& c) {
+  const DType own = c.dtype(c.tensor("self"));
+  return soft(c, c.kind(), c.dtype_or("dtype", is_floating(own) ? own : DType::kF32));
+}
+Item softmax_half(Call& c) { return soft(c, c.kind(), c.dtype(c.tensor("self"))); }
+
+}  // namespace piper::frontend::aten

@@ -1,0 +1,205 @@
+// ATen calls that work element by element.
+#include <cmath>
+#include <limits>
+
+#include "compiler/frontend/aten/table.h"
+
+namespace piper::frontend::aten {
+namespace {
+
+Item made(ValueId v) { return Item::of_tensor(v); }
+
+// Operators on floats take integers too: PyTorch computes them in the default dtype.
+ValueId floating(Call& c, std::string_view name) {
+  const ValueId x = c.tensor(name);
+  return is_floating(c.dtype(x)) ? x : c.cast(x, DType::kF32);
+}
+
+// min(max(x, low), high)
+ValueId clamped(Call& c, ValueId x, double low, double high) {
+  ir::ClampAttrs attrs;
+  attrs.min = low;
+  attrs.max = high;
+  return c.op(OpKind::kClamp, {x}, attrs);
+}
+
+// (x is integer) floor(a / b); kDiv rounds down on integers.
+ValueId floor_quotient(Call& c) {
+  const Item &a = c.arg("self"), &b = c.arg("other");
+  const DType t = promoted(c.graph(), {&a, &b});
+  if (is_floating(t)) c.fail("a rounded division of floating-point tensors has no gradient and is not supported");
+  return c.binary(OpKind::kDiv, a, b);
+}
+
+}  // namespace
+
+Item unary(Call& c) { return made(c.op(c.kind(), {c.tensor("self")})); }
+Item unary_float(Call& c) { return made(c.op(c.kind(), {floating(c, "self")})); }
+Item log_sigmoid_forward(Call& c) {
+  return Item::of_list({made(c.op(OpKind::kLogSigmoid, {c.tensor("self")})), Item::none()});
+}
+
+Item logical_not(Call& c) {
+  const ValueId x = c.tensor("self");
+  if (c.dtype(x) != DType::kBool && c.target() == "aten.bitwise_not.default")
+    return c.fail("bitwise_not is supported on bool tensors");
+  return made(c.op(OpKind::kLogicalNot, {c.cast(x, DType::kBool)}));
+}
+
+Item softplus(Call& c) {
+  const double beta = c.real("beta");
+  if (c.real("threshold") != 20) return c.fail("softplus is supported with threshold 20");
+  const ValueId x = floating(c, "self");
+  if (beta == 1) return made(c.op(OpKind::kSoftplus, {x}));
+  return made(c.binary(OpKind::kDiv, c.op(OpKind::kSoftplus, {c.binary(OpKind::kMul, x, beta)}), beta));
+}
+
+Item leaky_relu(Call& c) {
+  return made(c.op(OpKind::kLeakyRelu, {c.tensor("self")}, ir::SlopeAttrs{c.real("negative_slope")}));
+}
+
+Item gelu(Call& c) {
+  return made(c.op(OpKind::kGelu, {c.tensor("self")}, ir::GeluAttrs{c.text("approximate")}));
+}
+
+// scale * (x > 0 ? x : alpha * (exp(min(x, 0) * input_scale) - 1)); the minimum keeps the unused
+// branch finite.
+Item elu(Call& c) {
+  const ValueId x = floating(c, "self");
+  const double inf = std::numeric_limits<double>::infinity();
+  const ValueId low = c.binary(OpKind::kMul, clamped(c, x, -inf, 0), c.real("input_scale"));
+  const ValueId curve = c.binary(OpKind::kMul, c.binary(OpKind::kSub, c.op(OpKind::kExp, {low}), 1), c.real("alpha"));
+  const ValueId positive = c.binary(OpKind::kGt, x, 0);
+  ValueId y = c.op(OpKind::kWhere, {positive, x, curve});
+  if (c.real("scale") != 1) y = c.binary(OpKind::kMul, y, c.real("scale"));
+  return made(y);
+}
+
+Item mish(Call& c) {
+  const ValueId x = floating(c, "self");
+  return made(c.binary(OpKind::kMul, x, c.op(OpKind::kTanh, {c.op(OpKind::kSoftplus, {x})})));
+}
+
+Item hardtanh(Call& c) { return made(clamped(c, c.tensor("self"), c.real("min_val"), c.real("max_val"))); }
+Item relu6(Call& c) { return made(clamped(c, c.tensor("self"), 0, 6)); }
+Item hardsigmoid(Call& c) {
+  const ValueId x = floating(c, "self");
+  return made(c.binary(OpKind::kDiv, clamped(c, c.binary(OpKind::kAdd, x, 3), 0, 6), 6));
+}
+Item hardswish(Call& c) {
+  const ValueId x = floating(c, "self");
+  const ValueId gate = clamped(c, c.binary(OpKind::kAdd, x, 3), 0, 6);
+  return made(c.binary(OpKind::kDiv, c.binary(OpKind::kMul, x, gate), 6));
+}
+Item log1p(Call& c) { return made(c.op(OpKind::kLog, {c.binary(OpKind::kAdd, floating(c, "self"), 1)})); }
+Item expm1(Call& c) { return made(c.binary(OpKind::kSub, c.op(OpKind::kExp, {floating(c, "self")}), 1)); }
+
+Item square(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(is_floating(c.dtype(x)) ? c.op(OpKind::kPowScalar, {x}, ir::ExponentAttrs{2}) : c.binary(OpKind::kMul, x, x));
+}
+
+Item pow_scalar(Call& c) {
+  ValueId x = c.tensor("self");
+  const double exponent = c.real("exponent");
+  if (!is_floating(c.dtype(x))) {
+    if (exponent == 1) return made(x);
+    if (exponent == 2 && c.arg("exponent").kind != Item::Kind::kFloat) return made(c.binary(OpKind::kMul, x, x));
+    x = c.cast(x, DType::kF32);
+    if (c.arg("exponent").kind != Item::Kind::kFloat) return c.fail("an integer power of an integer tensor is supported for the exponents 1 and 2");
+  }
+  return made(c.op(OpKind::kPowScalar, {x}, ir::ExponentAttrs{exponent}));
+}
+
+// base ^ x = exp(x * log(base))
+Item pow_of_scalar(Call& c) {
+  const double base = c.real("self");
+  if (base <= 0) return c.fail("a number to the power of a tensor is supported for positive numbers");
+  return made(c.op(OpKind::kExp, {c.binary(OpKind::kMul, floating(c, "exponent"), std::log(base))}));
+}
+
+Item clamp(Call& c) {
+  ValueId x = c.tensor("self");
+  const double inf = std::numeric_limits<double>::infinity();
+  if (!is_floating(c.dtype(x))) {
+    if (c.has("min")) x = c.binary(OpKind::kMaximum, Item::of_tensor(x), c.arg("min"));
+    if (c.has("max")) x = c.binary(OpKind::kMinimum, Item::of_tensor(x), c.arg("max"));
+    return made(x);
+  }
+  return made(clamped(c, x, c.has("min") ? c.real("min") : -inf, c.has("max") ? c.real("max") : inf));
+}
+
+Item arithmetic(Call& c) { return made(c.binary(c.kind(), c.arg("self"), c.arg("other"))); }
+
+Item add_or_sub(Call& c) {
+  Item other = c.arg("other");
+  const Item& alpha = c.arg("alpha");
+  if (alpha.number() != 1) other = made(c.binary(OpKind::kMul, other, alpha));
+  const DType t = promoted(c.graph(), {&c.arg("self"), &other});
+  if (t == DType::kBool && c.kind() == OpKind::kAdd)  // on bool, + is "or"
+    return made(c.op(OpKind::kLogicalOr, {c.as(c.arg("self"), t), c.as(other, t)}));
+  return made(c.binary(c.kind(), c.arg("self"), other));
+}
+
+Item rsub(Call& c) {
+  Item self = c.arg("self");
+  if (c.arg("alpha").number() != 1) self = made(c.binary(OpKind::kMul, self, c.arg("alpha")));
+  return made(c.binary(OpKind::kSub, c.arg("other"), self));
+}
+
+Item divide(Call& c) {
+  const Item &a = c.arg("self"), &b = c.arg("other");
+  const DType t = promoted(c.graph(), {&a, &b});
+  const DType to = is_floating(t) ? t : DType::kF32;
+  return made(c.op(OpKind::kDiv, {c.as(a, to), c.as(b, to)}));
+}
+
+Item divide_rounded(Call& c) {
+  if (!c.has("rounding_mode")) return divide(c);
+  if (c.text("rounding_mode") != "floor") return c.fail("division with rounding_mode 'trunc' is not supported; use 'floor'");
+  return made(floor_quotient(c));
+}
+Item floor_divide(Call& c) { return made(floor_quotient(c)); }
+
+// a - floor(a / b) * b
+Item remainder(Call& c) {
+  const Item quotient = made(floor_quotient(c));
+  const Item whole = made(c.binary(OpKind::kMul, quotient, c.arg("other")));
+  return made(c.binary(OpKind::kSub, c.arg("self"), whole));
+}
+
+Item addcmul(Call& c) {
+  ValueId product = c.binary(c.kind(), c.tensor("tensor1"), c.tensor("tensor2"));
+  if (c.real("value") != 1) product = c.binary(OpKind::kMul, product, c.real("value"));
+  return made(c.binary(OpKind::kAdd, c.tensor("self"), product));
+}
+
+Item logical(Call& c) {
+  return made(c.op(c.kind(), {c.as(c.arg("self"), DType::kBool), c.as(c.arg("other"), DType::kBool)}));
+}
+
+Item bitwise(Call& c) {
+  if (promoted(c.graph(), {&c.arg("self"), &c.arg("other")}) != DType::kBool)
+    return c.fail("bitwise operators are supported on bool tensors");
+  return logical(c);
+}
+
+Item where(Call& c) {
+  const Item &a = c.arg("self"), &b = c.arg("other");
+  const DType t = promoted(c.graph(), {&a, &b});
+  return made(c.op(OpKind::kWhere, {c.cast(c.tensor("condition"), DType::kBool), c.as(a, t), c.as(b, t)}));
+}
+
+Item masked_fill(Call& c) {
+  const ValueId x = c.tensor("self");
+  const DType t = c.dtype(x);
+  return made(c.op(OpKind::kWhere, {c.cast(c.tensor("mask"), DType::kBool), c.as(c.arg("value"), t), x}));
+}
+
+Item to_copy(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(c.cast(x, c.dtype_or("dtype", c.dtype(x))));
+}
+Item type_as(Call& c) { return made(c.cast(c.tensor("self"), c.dtype(c.tensor("other")))); }
+
+}  // namespace piper::frontend::aten

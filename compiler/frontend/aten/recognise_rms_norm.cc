@@ -1,0 +1,190 @@
+#include "compiler/frontend/aten/recognise_rms_norm.h"
+
+#include <cstring>
+#include <optional>
+#include <unordered_map>
+
+#include "compiler/frontend/fold.h"
+
+namespace piper::frontend::aten {
+namespace {
+
+using ir::Op;
+using ir::OpId;
+using ir::OpKind;
+using ir::ValueId;
+
+struct Norm {
+  ValueId x, weight;   // weight may be invalid
+  double eps = 0;
+};
+
+class Recogniser {
+ public:
+  explicit Recogniser(const ir::Graph& graph) : from_(graph), uses_(graph.uses()), new_id_(graph.num_values()) {}
+
+  ir::Graph run() {
+    std::unordered_map<uint32_t, Norm> norms;  // by the op that gives the normalised value
+    for (size_t i = 0; i < from_.num_ops(); ++i) {
+      const std::optional<Norm> norm = plain_norm(from_.op(OpId(i)));
+      if (!norm) continue;
+      const ValueId y = from_.op(OpId(i)).results[0];
+      const std::optional<std::pair<OpId, ValueId>> weighted = weighting(y);
+      if (weighted) norms[weighted->first.index] = {norm->x, weighted->second, norm->eps};
+      else norms[static_cast<uint32_t>(i)] = *norm;
+    }
+    copy(norms);
+    return std::move(to_);
+  }
+
+ private:
+  const Op* made_by(ValueId v, OpKind kind) const {
+    const ir::Value& value = from_.value(v);
+    if (value.kind != ir::ValueKind::kOpResult) return nullptr;
+    const Op& op = from_.op(value.producer);
+    return op.kind == kind ? &op : nullptr;
+  }
+
+  // The value of an f32 constant of one element.
+  std::optional<double> scalar(ValueId v) const {
+    const std::optional<ConstantTensor> c = constant_of(from_, v);
+    if (!c || c->type.dtype != DType::kF32 || c->type.elements() != 1) return std::nullopt;
+    float f = 0;
+    std::memcpy(&f, c->data->data(), sizeof f);
+    return static_cast<double>(f);
+  }
+
+  // v = x^2
+  bool is_square(ValueId v, ValueId x) const {
+    if (const Op* power = made_by(v, OpKind::kPowScalar))
+      return power->operands[0] == x && std::get<ir::ExponentAttrs>(power->attrs).exponent == 2;
+    const Op* product = made_by(v, OpKind::kMul);
+    return product != nullptr && product->operands[0] == x && product->operands[1] == x;
+  }
+
+  // v = mean(x^2, last axis, kept) + eps
+  std::optional<double> eps_of(ValueId v, ValueId x) const {
+    const Op* add = made_by(v, OpKind::kAdd);
+    if (add == nullptr) return std::nullopt;
+    for (int side = 0; side < 2; ++side) {
+      const Op* mean = made_by(add->operands[side], OpKind::kMean);
+      const std::optional<double> eps = scalar(add->operands[1 - side]);
+      if (mean == nullptr || !eps) continue;
+      const auto& attrs = std::get<ir::ReduceAttrs>(mean->attrs);
+      const int64_t last = static_cast<int64_t>(from_.type(x).shape.size()) - 1;
+      if (attrs.keepdim && attrs.dims == std::vector<int64_t>{last} && is_square(mean->operands[0], x)) return eps;
+    }
+    return std::nullopt;
+  }
+
+  // x * rsqrt(..), x * reciprocal(sqrt(..)) or x / sqrt(..)
+  std::optional<Norm> plain_norm(const Op& op) const {
+    const auto try_side = [&](ValueId x, ValueId root) -> std::optional<Norm> {
+      if (from_.type(x).dtype != DType::kF32 || from_.type(x).shape.empty()) return std::nullopt;
+      const std::optional<double> eps = eps_of(root, x);
+      if (!eps) return std::nullopt;
+      return Norm{x, ValueId(), *eps};
+    };
+    if (op.kind == OpKind::kMul) {
+      for (int side = 0; side < 2; ++side) {
+        const ValueId x = op.operands[side], factor = op.operands[1 - side];
+        if (const Op* r = made_by(factor, OpKind::kRsqrt))
+          if (const std::optional<Norm> norm = try_side(x, r->operands[0])) return norm;
+        if (const Op* r = made_by(factor, OpKind::kReciprocal))
+          if (const Op* s = made_by(r->operands[0], OpKind::kSqrt))
+            if (const std::optional<Norm> norm = try_side(x, s->operands[0])) return norm;
+      }
+    } else if (op.kind == OpKind::kDiv) {
+      if (const Op* s = made_by(op.operands[1], OpKind::kSqrt)) return try_side(op.operands[0], s->operands[0]);
+    }
+    return std::nullopt;
+  }
+
+  // The only reader of y, where it multiplies y by a weight over the last axis.
+  std::optional<std::pair<OpId, ValueId>> weighting(ValueId y) const {
+    for (const ir::Graph::Output& out : from_.outputs)
+      if (out.value == y) return std::nullopt;
+    if (uses_[y.index].size() != 1) return std::nullopt;
+    const OpId id = uses_[y.index][0];
+    const Op& op = from_.op(id);
+    if (op.kind != OpKind::kMul || op.operands[0] == op.operands[1]) return std::nullopt;
+    const ValueId w = op.operands[0] == y ? op.operands[1] : op.operands[0];
+    if (from_.type(w).dtype != DType::kF32 || from_.type(w).shape != std::vector<int64_t>{from_.type(y).shape.back()}) return std::nullopt;
+    return std::make_pair(id, w);
+  }
+
+  ValueId moved(ValueId old) {
+    if (!old.valid()) return old;
+    ValueId& id = new_id_[old.index];
+    if (id.valid()) return id;
+    const ir::Value& value = from_.value(old);
+    if (value.kind == ir::ValueKind::kSeedStep) return id = to_.seed_step();
+    if (value.kind == ir::ValueKind::kSampleOffset) return id = to_.sample_offset();
+    PIPER_CHECK(false, "read before it is made: ", value.name);
+  }
+
+  void copy(const std::unordered_map<uint32_t, Norm>& norms) {
+    to_.provenance() = from_.provenance();
+    for (size_t i = 0; i < from_.num_values(); ++i) {
+      const ir::Value& v = from_.value(ValueId(static_cast<uint32_t>(i)));
+      switch (v.kind) {
+        case ir::ValueKind::kInput:
+          new_id_[i] = to_.add_input(from_.inputs()[v.payload].name, v.type, from_.inputs()[v.payload].batched);
+          break;
+        case ir::ValueKind::kParameter: {
+          const ir::Parameter& p = from_.parameters()[v.payload];
+          new_id_[i] = to_.add_parameter(p.names, v.type, p.trainable, p.source);
+          break;
+        }
+        case ir::ValueKind::kBuffer: {
+          const ir::Parameter& p = from_.buffers()[v.payload];
+          new_id_[i] = to_.add_buffer(p.names, v.type, p.source);
+          break;
+        }
+        case ir::ValueKind::kConstant:
+          new_id_[i] = to_.add_constant(v.name, v.type, from_.constants()[v.payload].source);
+          break;
+        case ir::ValueKind::kOpResult: case ir::ValueKind::kSeedStep: case ir::ValueKind::kSampleOffset: break;
+      }
+    }
+    for (size_t i = 0; i < from_.num_ops(); ++i) {
+      const auto found = norms.find(static_cast<uint32_t>(i));
+      copy_op(from_.op(OpId(static_cast<uint32_t>(i))), found == norms.end() ? nullptr : &found->second);
+    }
+    for (const ir::Graph::Output& output : from_.outputs) to_.outputs.push_back({output.name, moved(output.value)});
+    if (from_.loss.valid()) to_.loss = moved(from_.loss);
+  }
+
+  void copy_op(const Op& op, const Norm* norm) {
+    std::vector<ValueId> operands;
+    std::vector<ir::TensorType> types;
+    for (ValueId v : op.results) types.push_back(from_.type(v));
+    OpKind kind = op.kind;
+    ir::Attrs attrs = op.attrs;
+    if (norm != nullptr) {
+      kind = OpKind::kRmsNorm;
+      attrs = ir::LayerNormAttrs{1, norm->eps};
+      operands = {moved(norm->x), moved(norm->weight)};
+      const int64_t width = types[0].shape.back();
+      types.push_back({DType::kF32, {width > 0 ? types[0].elements() / width : 0}});
+    } else {
+      for (ValueId v : op.operands) operands.push_back(moved(v));
+    }
+    const OpId id = to_.append(kind, std::move(attrs), std::move(operands), std::move(types), to_.intern_scope(from_.scope(op.scope)),
+                               op.prov, op.results.empty() ? "" : from_.value(op.results[0]).name);
+    to_.op(id).phase = op.phase;
+    to_.op(id).chunk = op.chunk;
+    for (size_t i = 0; i < op.results.size(); ++i) new_id_[op.results[i].index] = to_.op(id).results[i];
+  }
+
+  const ir::Graph& from_;
+  std::vector<std::vector<OpId>> uses_;
+  std::vector<ValueId> new_id_;
+  ir::Graph to_;
+};
+
+}  // namespace
+
+ir::Graph recognise_rms_norm(const ir::Graph& graph) { return Recogniser(graph).run(); }
+
+}  // namespace piper::frontend::aten

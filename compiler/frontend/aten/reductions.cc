@@ -1,0 +1,181 @@
+// ATen calls that reduce or scan axes.
+#include <cmath>
+
+#include "compiler/frontend/aten/table.h"
+
+namespace piper::frontend::aten {
+namespace {
+
+Item made(ValueId v) { return Item::of_tensor(v); }
+
+// The operand in the dtype that the call asks for; sums of integers and bools are int64.
+ValueId summand(Call& c) {
+  const ValueId x = c.tensor("self");
+  return c.cast(x, c.dtype_or("dtype", is_floating(c.dtype(x)) ? c.dtype(x) : DType::kI64));
+}
+ValueId averaged(Call& c) {
+  const ValueId x = c.tensor("self");
+  return c.cast(x, c.dtype_or("dtype", c.dtype(x)));
+}
+ValueId greatest(Call& c, ValueId x, const std::vector<int64_t>& dims, bool keepdim) {
+  return dims.empty() ? x : c.op(OpKind::kAmax, {x}, ir::ReduceAttrs{dims, keepdim});
+}
+ValueId negated(Call& c, ValueId x) { return c.op(OpKind::kNeg, {x}); }
+int64_t count_of(Call& c, ValueId x, const std::vector<int64_t>& dims) {
+  int64_t n = 1;
+  for (int64_t d : dims) n *= c.extent(x, d);
+  return n;
+}
+
+// values, indices along one axis of the greatest (sign 1) or least (-1) element.
+std::vector<ValueId> extreme(Call& c, ValueId x, int64_t d, bool keepdim, bool least) {
+  if (c.rank(x) == 0) return {x, c.scalar(0, DType::kI64)};
+  const std::vector<ValueId> found = c.ops(OpKind::kMaxDim, {least ? negated(c, x) : x}, ir::TopkAttrs{d, 1});
+  if (found.size() != 2) return {x, x};
+  ValueId value = least ? negated(c, found[0]) : found[0], index = found[1];
+  if (!keepdim) {
+    value = c.squeeze(value, d);
+    index = c.squeeze(index, d);
+  }
+  return {value, index};
+}
+Item extreme_call(Call& c, bool least) {
+  const ValueId x = c.tensor("self");
+  const std::vector<ValueId> r = extreme(c, x, c.dim("dim", c.shape(x).size()), c.flag("keepdim"), least);
+  return Item::of_list({made(r[0]), made(r[1])});
+}
+
+// any = some element is not 0; all = no element is 0 (kind kEq: counts the zeros).
+Item counted(Call& c, const std::vector<int64_t>& dims, bool keepdim) {
+  ValueId x = c.cast(c.tensor("self"), DType::kBool);
+  const bool all = c.kind() == OpKind::kEq;
+  if (all) x = c.op(OpKind::kLogicalNot, {x});
+  const ValueId n = c.sum(c.cast(x, DType::kI64), dims, keepdim);
+  return made(c.binary(c.kind(), n, 0));
+}
+
+}  // namespace
+
+Item sum_all(Call& c) {
+  const ValueId x = summand(c);
+  return made(c.sum(x, c.all_dims(x), false));
+}
+Item sum(Call& c) {
+  const ValueId x = summand(c);
+  return made(c.sum(x, c.dims("dim", c.shape(x).size()), c.flag("keepdim")));
+}
+Item mean_all(Call& c) {
+  const ValueId x = averaged(c);
+  return made(c.mean(x, c.all_dims(x), false));
+}
+Item mean(Call& c) {
+  const ValueId x = averaged(c);
+  return made(c.mean(x, c.dims("dim", c.shape(x).size()), c.flag("keepdim")));
+}
+
+Item amax(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(greatest(c, x, c.dims("dim", c.shape(x).size()), c.flag("keepdim")));
+}
+Item amin(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(negated(c, greatest(c, negated(c, x), c.dims("dim", c.shape(x).size()), c.flag("keepdim"))));
+}
+Item max_all(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(greatest(c, x, c.all_dims(x), false));
+}
+Item min_all(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(negated(c, greatest(c, negated(c, x), c.all_dims(x), false)));
+}
+Item max_dim(Call& c) { return extreme_call(c, false); }
+Item min_dim(Call& c) { return extreme_call(c, true); }
+Item argmax(Call& c) {
+  ValueId x = c.tensor("self");
+  if (!c.has("dim")) return made(extreme(c, c.reshape(x, {-1}), 0, false, false)[1]);
+  return made(extreme(c, x, c.dim("dim", c.shape(x).size()), c.flag("keepdim"), false)[1]);
+}
+
+Item topk(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size());
+  const bool largest = c.flag("largest");
+  const std::vector<ValueId> found = c.ops(OpKind::kTopk, {largest ? x : negated(c, x)}, ir::TopkAttrs{d, c.integer("k")});
+  if (found.size() != 2) return c.fail("topk does not fit");
+  return Item::of_list({made(largest ? found[0] : negated(c, found[0])), made(found[1])});
+}
+Item sort(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size());
+  const bool down = c.flag("descending");
+  const std::vector<ValueId> found = c.ops(OpKind::kTopk, {down ? x : negated(c, x)}, ir::TopkAttrs{d, c.extent(x, d)});
+  if (found.size() != 2) return c.fail("sort does not fit");
+  return Item::of_list({made(down ? found[0] : negated(c, found[0])), made(found[1])});
+}
+Item cumsum(Call& c) {
+  const ValueId x = summand(c);
+  if (c.rank(x) == 0) return made(x);
+  return made(c.op(OpKind::kCumsum, {x}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+}
+
+// sum((x - mean)^2) / (n - correction)
+Item variance(Call& c) {
+  const ValueId x = c.tensor("self");
+  const std::vector<int64_t> dims = c.dims("dim", c.shape(x).size());
+  const double correction = c.target() == "aten.var.dim" ? (c.flag("unbiased") ? 1 : 0) : c.has("correction") ? c.real("correction") : 1;
+  const double n = static_cast<double>(count_of(c, x, dims));
+  if (n - correction <= 0) return c.fail("the variance of too few elements");
+  const ValueId centred = c.binary(OpKind::kSub, x, c.mean(x, dims, true));
+  const ValueId total = c.sum(c.binary(OpKind::kMul, centred, centred), dims, c.flag("keepdim"));
+  const ValueId var = c.binary(OpKind::kDiv, total, n - correction);
+  return made(c.kind() == OpKind::kSqrt ? c.op(OpKind::kSqrt, {var}) : var);
+}
+
+// m + log(sum(exp(x - m))) with m = max(x) as a constant for the gradient, which it does not change.
+Item logsumexp(Call& c) {
+  const ValueId x = c.tensor("self");
+  const std::vector<int64_t> dims = c.dims("dim", c.shape(x).size());
+  const ValueId m = c.op(OpKind::kDetach, {greatest(c, x, dims, true)});
+  ValueId y = c.sum(c.op(OpKind::kExp, {c.binary(OpKind::kSub, x, m)}), dims, true);
+  y = c.binary(OpKind::kAdd, c.op(OpKind::kLog, {y}), m);
+  if (!c.flag("keepdim"))
+    for (auto d = dims.rbegin(); d != dims.rend(); ++d) y = c.squeeze(y, *d);
+  return made(y);
+}
+
+Item vector_norm(Call& c) {
+  const ValueId x = averaged(c);
+  const std::vector<int64_t> dims = c.dims("dim", c.shape(x).size());
+  const double order = c.real("ord");
+  if (order == 1) return made(c.sum(c.op(OpKind::kAbs, {x}), dims, c.flag("keepdim")));
+  if (order != 2) return c.fail("a vector norm is supported with ord 1 and 2");
+  return made(c.op(OpKind::kSqrt, {c.sum(c.binary(OpKind::kMul, x, x), dims, c.flag("keepdim"))}));
+}
+
+Item any_of(Call& c) { return counted(c, c.all_dims(c.tensor("self")), false); }
+Item any_of_dim(Call& c) {
+  const ValueId x = c.tensor("self");
+  return counted(c, {c.dim("dim", c.shape(x).size())}, c.flag("keepdim"));
+}
+
+// Counts per bin: edge[i] <= x < edge[i + 1], the last bin closed; edges at min + i * (max - min) / bins.
+Item histc(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t bins = c.integer("bins");
+  const double low = c.real("min"), high = c.real("max");
+  if (bins < 1 || high <= low) return c.fail("histc is supported with min < max: otherwise the bins depend on the data");
+  const DType t = c.dtype(x);
+  const ValueId flat = c.unsqueeze(c.reshape(x, {-1}), 1);
+  const ValueId i = c.cast(c.range(0, bins, 1, DType::kI64), DType::kF32);
+  const double width = (high - low) / static_cast<double>(bins);
+  const ValueId from = c.binary(OpKind::kAdd, c.binary(OpKind::kMul, i, width), low);
+  const ValueId to = c.binary(OpKind::kAdd, c.binary(OpKind::kMul, c.binary(OpKind::kAdd, i, 1), width), low);
+  const ValueId last = c.binary(OpKind::kGe, i, static_cast<double>(bins - 1));
+  const ValueId above = c.binary(OpKind::kGe, flat, from), below = c.binary(OpKind::kLt, flat, to);
+  const ValueId at_end = c.op(OpKind::kLogicalAnd, {last, c.binary(OpKind::kLe, flat, high)});
+  const ValueId inside = c.op(OpKind::kLogicalAnd, {above, c.op(OpKind::kLogicalOr, {below, at_end})});
+  return made(c.sum(c.cast(inside, t), {0}, false));
+}
+
+}  // namespace piper::frontend::aten

@@ -1,0 +1,64 @@
+// Calls on sizes: numbers that are known once the model's symbols are bound.
+#include <cmath>
+
+#include "compiler/frontend/aten/table.h"
+
+namespace piper::frontend::aten {
+namespace {
+
+int64_t floor_div(int64_t a, int64_t b) {
+  const int64_t q = a / b;
+  return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
+}
+
+}  // namespace
+
+Item sym_size(Call& c) {
+  const ValueId x = c.tensor("self");
+  return Item::of_int(c.extent(x, c.dim("dim", c.shape(x).size())));
+}
+Item sym_numel(Call& c) { return Item::of_int(c.type(c.tensor("self")).elements()); }
+
+Item number_cast(Call& c) {
+  const Item& a = c.arg("a");
+  if (!a.is_number()) return c.fail("the operand must be a size");
+  if (c.target() == "sym_float") return Item::of_float(a.number());
+  if (c.target() == "sym_int") return Item::of_int(static_cast<int64_t>(a.number()));
+  if (c.target() == "sym_not") return Item::of_bool(a.number() == 0);
+  return a.kind == Item::Kind::kFloat ? Item::of_float(-a.real) : Item::of_int(-a.integer);
+}
+
+Item number_op(Call& c) {
+  const Item &a = c.arg("a"), &b = c.arg("b");
+  if (!a.is_number() || !b.is_number()) return c.fail("the operands must be sizes");
+  const double x = a.number(), y = b.number();
+  const bool real = a.kind == Item::Kind::kFloat || b.kind == Item::Kind::kFloat;
+  const int64_t i = a.kind == Item::Kind::kBool ? a.flag : a.integer, j = b.kind == Item::Kind::kBool ? b.flag : b.integer;
+  const std::string& t = c.target();
+  if (t == "operator.eq") return Item::of_bool(x == y);
+  if (t == "operator.ne") return Item::of_bool(x != y);
+  if (t == "operator.lt") return Item::of_bool(x < y);
+  if (t == "operator.le") return Item::of_bool(x <= y);
+  if (t == "operator.gt") return Item::of_bool(x > y);
+  if (t == "operator.ge") return Item::of_bool(x >= y);
+  if ((c.kind() == OpKind::kDiv) && y == 0) return c.fail("a size is divided by zero");
+  if (t == "operator.truediv") return Item::of_float(x / y);
+  if (real) {
+    if (t == "operator.add") return Item::of_float(x + y);
+    if (t == "operator.sub") return Item::of_float(x - y);
+    if (t == "operator.mul") return Item::of_float(x * y);
+    if (t == "operator.floordiv") return Item::of_float(std::floor(x / y));
+    if (t == "operator.mod") return Item::of_float(x - std::floor(x / y) * y);
+    if (t == "operator.pow") return Item::of_float(std::pow(x, y));
+    return Item::of_float(t == "sym_max" ? std::fmax(x, y) : std::fmin(x, y));
+  }
+  if (t == "operator.add") return Item::of_int(i + j);
+  if (t == "operator.sub") return Item::of_int(i - j);
+  if (t == "operator.mul") return Item::of_int(i * j);
+  if (t == "operator.floordiv") return Item::of_int(floor_div(i, j));
+  if (t == "operator.mod") return Item::of_int(i - floor_div(i, j) * j);
+  if (t == "operator.pow") return Item::of_int(static_cast<int64_t>(std::llround(std::pow(x, y))));
+  return Item::of_int(t == "sym_max" ? std::max(i, j) : std::min(i, j));
+}
+
+}  // namespace piper::frontend::aten

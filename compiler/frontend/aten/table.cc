@@ -1,0 +1,127 @@
+#include "compiler/frontend/aten/table.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/frontend/aten/fx_text.h"
+
+namespace piper::frontend::aten {
+namespace {
+
+// Reads `aten.linear.default(Tensor input, Tensor weight, Tensor? bias=None)`.
+Schema parse_schema(std::string_view text) {
+  Schema out;
+  const size_t open = text.find('(');
+  PIPER_CHECK(open != std::string_view::npos && text.back() == ')', "schema ", std::string(text));
+  out.target = std::string(text.substr(0, open));
+  size_t at = open + 1;
+  while (at < text.size() - 1) {
+    size_t end = at;
+    for (int nested = 0; end < text.size() - 1 && (nested > 0 || text[end] != ','); ++end)
+      nested += text[end] == '[' ? 1 : text[end] == ']' ? -1 : 0;
+    std::string_view field = text.substr(at, end - at);
+    while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
+    Parameter p;
+    const size_t space = field.find(' ');
+    PIPER_CHECK(space != std::string_view::npos, "schema ", std::string(text));
+    p.type = std::string(field.substr(0, space));
+    const std::string_view rest = field.substr(space + 1);
+    const size_t equals = rest.find('=');
+    p.name = std::string(rest.substr(0, equals));
+    if (equals != std::string_view::npos) {
+      Result<Item> value = parse_fx_literal(rest.substr(equals + 1));
+      PIPER_CHECK(value.ok(), "default in schema ", std::string(text));
+      p.has_default = true;
+      p.fallback = std::move(value).value();
+    }
+    out.parameters.push_back(std::move(p));
+    at = end + 1;
+  }
+  return out;
+}
+
+std::map<std::string, TableRow> make_table() {
+  std::map<std::string, TableRow> table;
+  const auto add = [&](Handler handler, OpKind kind, std::string_view text) {
+    Schema schema = parse_schema(text);
+    std::string target = schema.target;
+    const bool fresh = table.emplace(std::move(target), TableRow{std::move(schema), kind, handler}).second;
+    PIPER_CHECK(fresh, "two rows for ", std::string(text));
+  };
+#define PIPER_ATEN(handler, kind, schema) add(&handler, OpKind::kind, schema);
+#include "compiler/frontend/aten/call_table.def"
+#undef PIPER_ATEN
+  return table;
+}
+
+const std::map<std::string, TableRow>& table() {
+  static const std::map<std::string, TableRow> rows = make_table();
+  return rows;
+}
+
+// "aten.linear.default" -> "aten.linear."
+std::string operator_prefix(const std::string& target) {
+  const size_t dot = target.rfind('.');
+  return dot == std::string::npos ? target : target.substr(0, dot + 1);
+}
+
+bool is_placement(const std::string& name) {
+  for (const char* x : {"device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator"})
+    if (name == x) return true;
+  return false;
+}
+
+}  // namespace
+
+const TableRow* find_row(const std::string& target) {
+  const auto found = table().find(target);
+  return found == table().end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> resembling_targets(const std::string& target) {
+  std::vector<std::string> overloads, all;
+  const std::string prefix = operator_prefix(target);
+  for (const auto& [name, row] : table()) {
+    all.push_back(name);
+    if (name.rfind(prefix, 0) == 0) overloads.push_back(name);
+  }
+  if (!overloads.empty()) return overloads;
+  const std::string near = diag::nearest(target, all);
+  if (near.empty()) return {};
+  return {near};
+}
+
+Result<std::vector<Item>> bind_arguments(const Schema& schema, std::vector<Item> args,
+                                         std::vector<std::pair<std::string, Item>> kwargs) {
+  const std::vector<Parameter>& parameters = schema.parameters;
+  std::vector<Item> bound(parameters.size());
+  std::vector<bool> given(parameters.size(), false);
+  if (args.size() > parameters.size())
+    return Status::failure("P0305", schema.target + " was called with " + std::to_string(args.size()) +
+                                        " arguments; piper knows " + std::to_string(parameters.size()));
+  for (size_t i = 0; i < args.size(); ++i) {
+    bound[i] = std::move(args[i]);
+    given[i] = true;
+  }
+  for (auto& [name, value] : kwargs) {
+    const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == name; });
+    if (found == parameters.end()) {
+      if (is_placement(name) || value.is_none()) continue;
+      return Status::failure("P0305", schema.target + " was called with '" + name + "', which piper does not know");
+    }
+    const size_t i = static_cast<size_t>(found - parameters.begin());
+    bound[i] = std::move(value);
+    given[i] = true;
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (given[i]) continue;
+    if (!parameters[i].has_default)
+      return Status::failure("P0305", schema.target + " was called without '" + parameters[i].name + "'");
+    bound[i] = parameters[i].fallback;
+  }
+  return bound;
+}
+
+}  // namespace piper::frontend::aten

@@ -1,0 +1,312 @@
+// ATen calls that move, cut or join elements without computing anything.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "compiler/frontend/aten/table.h"
+
+namespace piper::frontend::aten {
+namespace {
+
+Item made(ValueId v) { return Item::of_tensor(v); }
+
+// One slice per size along `dim`.
+Item pieces(Call& c, ValueId x, int64_t dim, const std::vector<int64_t>& sizes) {
+  std::vector<Item> out;
+  int64_t at = 0;
+  for (int64_t size : sizes) {
+    out.push_back(made(c.slice(x, dim, at, at + size)));
+    at += size;
+  }
+  if (at != c.extent(x, dim)) return c.fail("the sizes of a split must add up to the axis");
+  return Item::of_list(std::move(out));
+}
+
+// Sizes of pieces of `size` elements, the last one smaller.
+std::vector<int64_t> even_sizes(int64_t extent, int64_t size) {
+  std::vector<int64_t> sizes;
+  for (int64_t at = 0; at < extent; at += size) sizes.push_back(std::min(size, extent - at));
+  return sizes;
+}
+
+int64_t bound_or(Call& c, std::string_view name, int64_t fallback) { return c.has(name) ? c.integer(name) : fallback; }
+
+}  // namespace
+
+Item same(Call& c) { return made(c.tensor("self")); }
+Item detach(Call& c) { return made(c.op(OpKind::kDetach, {c.tensor("self")})); }
+
+Item view(Call& c) { return made(c.reshape(c.tensor("self"), c.ints("size"))); }
+
+Item flatten(Call& c) {
+  const ValueId x = c.tensor("self");
+  if (c.rank(x) == 0) return made(c.reshape(x, {1}));
+  const int64_t first = c.dim("start_dim", c.shape(x).size()), last = c.dim("end_dim", c.shape(x).size());
+  std::vector<int64_t> shape;
+  for (int64_t d = 0; d < c.rank(x); ++d) {
+    if (d > first && d <= last) shape.back() *= c.extent(x, d);
+    else shape.push_back(c.extent(x, d));
+  }
+  return made(c.reshape(x, std::move(shape)));
+}
+
+Item unflatten(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size());
+  std::vector<int64_t> sizes = c.ints("sizes"), shape = c.shape(x);
+  int64_t known = 1;
+  for (int64_t s : sizes) known *= s == -1 ? 1 : s;
+  for (int64_t& s : sizes)
+    if (s == -1 && known > 0) s = c.extent(x, d) / known;
+  if (shape.empty()) return c.fail("unflatten of a scalar");
+  shape.erase(shape.begin() + d);
+  shape.insert(shape.begin() + d, sizes.begin(), sizes.end());
+  return made(c.reshape(x, std::move(shape)));
+}
+
+Item expand(Call& c) {
+  const ValueId x = c.tensor("self");
+  std::vector<int64_t> size = c.ints("size");
+  const int64_t extra = static_cast<int64_t>(size.size()) - c.rank(x);
+  if (extra < 0) return c.fail("expand to fewer axes");
+  for (int64_t i = 0; i < static_cast<int64_t>(size.size()); ++i)
+    if (size[static_cast<size_t>(i)] == -1) size[static_cast<size_t>(i)] = c.extent(x, i - extra);
+  return made(c.expand(x, std::move(size)));
+}
+Item expand_as(Call& c) { return made(c.expand(c.tensor("self"), c.shape(c.tensor("other")))); }
+
+Item transpose(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(c.transpose(x, c.dim("dim0", c.shape(x).size()), c.dim("dim1", c.shape(x).size())));
+}
+Item matrix_transpose(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(c.rank(x) < 2 ? x : c.transpose(x, -2, -1));
+}
+Item reverse_axes(Call& c) {
+  const ValueId x = c.tensor("self");
+  std::vector<int64_t> dims = c.all_dims(x);
+  std::reverse(dims.begin(), dims.end());
+  return made(c.permute(x, std::move(dims)));
+}
+Item permute(Call& c) {
+  const ValueId x = c.tensor("self");
+  std::vector<int64_t> dims = c.ints("dims");
+  for (int64_t& d : dims)
+    if (d < 0) d += c.rank(x);
+  return made(c.permute(x, std::move(dims)));
+}
+Item movedim(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t from = c.dim("source", c.shape(x).size()), to = c.dim("destination", c.shape(x).size());
+  std::vector<int64_t> dims = c.all_dims(x);
+  if (dims.empty()) return made(x);
+  dims.erase(dims.begin() + from);
+  dims.insert(dims.begin() + to, from);
+  return made(c.permute(x, std::move(dims)));
+}
+
+Item squeeze_all(Call& c) {
+  const ValueId x = c.tensor("self");
+  std::vector<int64_t> shape;
+  for (int64_t s : c.shape(x))
+    if (s != 1) shape.push_back(s);
+  return made(c.reshape(x, std::move(shape)));
+}
+Item squeeze(Call& c) {
+  const ValueId x = c.tensor("self");
+  const std::vector<int64_t> dims = c.dims("dim", c.shape(x).size());
+  std::vector<int64_t> shape;
+  for (int64_t d = 0; d < c.rank(x); ++d)
+    if (c.extent(x, d) != 1 || std::find(dims.begin(), dims.end(), d) == dims.end()) shape.push_back(c.extent(x, d));
+  return made(c.reshape(x, std::move(shape)));
+}
+Item unsqueeze(Call& c) { return made(c.unsqueeze(c.tensor("self"), c.integer("dim"))); }
+
+Item slice(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size());
+  return made(c.slice(x, d, bound_or(c, "start", 0), bound_or(c, "end", std::numeric_limits<int64_t>::max()), c.integer("step")));
+}
+Item narrow(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size());
+  const int64_t start = c.integer("start") + (c.integer("start") < 0 ? c.extent(x, d) : 0);
+  return made(c.slice(x, d, start, start + c.integer("length")));
+}
+Item select(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size());
+  int64_t i = c.integer("index");
+  if (i < 0) i += c.extent(x, d);
+  if (i < 0 || i >= c.extent(x, d)) return c.fail("select: the index lies outside of the axis");
+  return made(c.squeeze(c.slice(x, d, i, i + 1), d));
+}
+
+Item split(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size());
+  const int64_t size = c.integer("split_size");
+  if (size < 1) return c.fail("split: the size must be positive");
+  return pieces(c, x, d, even_sizes(c.extent(x, d), size));
+}
+Item split_with_sizes(Call& c) {
+  const ValueId x = c.tensor("self");
+  return pieces(c, x, c.dim("dim", c.shape(x).size()), c.ints("split_sizes"));
+}
+Item chunk(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size());
+  const int64_t n = std::max<int64_t>(c.integer("chunks"), 1);
+  return pieces(c, x, d, even_sizes(c.extent(x, d), std::max<int64_t>((c.extent(x, d) + n - 1) / n, 1)));
+}
+Item unbind(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size());
+  std::vector<Item> out;
+  for (int64_t i = 0; i < c.extent(x, d); ++i) out.push_back(made(c.squeeze(c.slice(x, d, i, i + 1), d)));
+  return Item::of_list(std::move(out));
+}
+
+Item cat(Call& c) {
+  std::vector<ValueId> parts = c.tensors("tensors");
+  std::vector<Item> items;
+  std::vector<const Item*> pointers;
+  for (ValueId v : parts) items.push_back(made(v));
+  for (const Item& x : items) pointers.push_back(&x);
+  const DType t = promoted(c.graph(), pointers);
+  const int64_t d = c.dim("dim", c.shape(parts[0]).size());
+  std::vector<ValueId> kept;
+  for (ValueId v : parts)
+    if (c.rank(v) != 1 || c.extent(v, 0) != 0 || parts.size() == 1) kept.push_back(c.cast(v, t));
+  return made(c.cat(std::move(kept), d));
+}
+Item stack(Call& c) {
+  std::vector<ValueId> parts = c.tensors("tensors");
+  const int64_t d = c.dim("dim", c.shape(parts[0]).size() + 1);
+  for (ValueId& v : parts) v = c.unsqueeze(v, d);
+  return made(c.cat(std::move(parts), d));
+}
+
+// x [a, b] repeated (m, n) = x viewed [1, a, 1, b], expanded to [m, a, n, b], viewed [m a, n b].
+Item repeat(Call& c) {
+  ValueId x = c.tensor("self");
+  std::vector<int64_t> repeats = c.ints("repeats"), shape = c.shape(x);
+  while (repeats.size() < shape.size()) repeats.insert(repeats.begin(), 1);
+  shape.insert(shape.begin(), repeats.size() - shape.size(), 1);
+  std::vector<int64_t> parted, wide, merged;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (repeats[i] != 1) {
+      parted.push_back(1);
+      wide.push_back(repeats[i]);
+    }
+    parted.push_back(shape[i]);
+    wide.push_back(shape[i]);
+    merged.push_back(repeats[i] * shape[i]);
+  }
+  return made(c.reshape(c.expand(c.reshape(x, std::move(parted)), std::move(wide)), std::move(merged)));
+}
+
+Item repeat_interleave(Call& c) {
+  ValueId x = c.tensor("self");
+  if (!c.has("dim")) x = c.reshape(x, {-1});
+  const int64_t d = c.has("dim") ? c.dim("dim", c.shape(x).size()) : 0;
+  const int64_t n = c.integer("repeats");
+  std::vector<int64_t> merged = c.shape(x);
+  if (merged.empty()) return c.fail("repeat_interleave of a scalar");
+  merged[static_cast<size_t>(d)] *= n;
+  ValueId y = c.unsqueeze(x, d + 1);
+  std::vector<int64_t> wide = c.shape(y);
+  wide[static_cast<size_t>(d) + 1] = n;
+  return made(c.reshape(c.expand(y, std::move(wide)), std::move(merged)));
+}
+
+Item pad(Call& c) {
+  const ValueId x = c.tensor("self");
+  if (c.text("mode") != "constant") return c.fail("padding is supported with mode 'constant'");
+  const std::vector<int64_t> pairs = c.ints("pad");
+  const size_t r = c.shape(x).size();
+  if (pairs.size() % 2 != 0 || pairs.size() / 2 > r) return c.fail("pad: two numbers per axis are wanted");
+  ir::PadAttrs attrs;
+  attrs.low.assign(r, 0);
+  attrs.high.assign(r, 0);
+  for (size_t i = 0; i < pairs.size() / 2; ++i) {  // pairs start at the last axis
+    attrs.low[r - 1 - i] = pairs[2 * i];
+    attrs.high[r - 1 - i] = pairs[2 * i + 1];
+  }
+  attrs.value = c.has("value") ? c.real("value") : 0;
+  return made(c.op(OpKind::kPad, {x}, std::move(attrs)));
+}
+
+Item slice_scatter(Call& c) {
+  const ValueId x = c.tensor("self"), src = c.tensor("src");
+  const int64_t d = c.dim("dim", c.shape(x).size()), n = c.extent(x, d);
+  if (c.integer("step") != 1) return c.fail("slice_scatter is supported with step 1");
+  int64_t start = bound_or(c, "start", 0), end = bound_or(c, "end", n);
+  if (start < 0) start += n;
+  if (end < 0) end += n;
+  start = std::clamp<int64_t>(start, 0, n);
+  end = std::clamp<int64_t>(end, start, n);
+  std::vector<ValueId> parts;
+  if (start > 0) parts.push_back(c.slice(x, d, 0, start));
+  if (end > start) parts.push_back(c.cast(src, c.dtype(x)));
+  if (end < n) parts.push_back(c.slice(x, d, end, n));
+  return made(parts.empty() ? x : c.cat(std::move(parts), d));
+}
+Item select_scatter(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size()), n = c.extent(x, d);
+  int64_t i = c.integer("index");
+  if (i < 0) i += n;
+  if (i < 0 || i >= n) return c.fail("select_scatter: the index lies outside of the axis");
+  std::vector<ValueId> parts;
+  if (i > 0) parts.push_back(c.slice(x, d, 0, i));
+  parts.push_back(c.cast(c.unsqueeze(c.tensor("src"), d), c.dtype(x)));
+  if (i + 1 < n) parts.push_back(c.slice(x, d, i + 1, n));
+  return made(c.cat(std::move(parts), d));
+}
+
+Item flip(Call& c) {
+  ValueId x = c.tensor("self");
+  for (int64_t d : c.dims("dims", c.shape(x).size()))
+    x = c.op(OpKind::kIndexSelect, {x, c.range(c.extent(x, d) - 1, c.extent(x, d), -1, DType::kI64)}, ir::DimAttrs{d});
+  return made(x);
+}
+
+Item roll(Call& c) {
+  ValueId x = c.tensor("self");
+  const std::vector<int64_t> shifts = c.ints("shifts"), dims = c.ints("dims");
+  if (dims.size() != shifts.size()) return c.fail("roll is supported with one axis per shift");
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t d = dims[i] < 0 ? dims[i] + c.rank(x) : dims[i], n = c.extent(x, d);
+    if (n == 0) continue;
+    const int64_t at = n - ((shifts[i] % n) + n) % n;  // first element of the result
+    if (at == n) continue;
+    x = c.cat({c.slice(x, d, at, n), c.slice(x, d, 0, at)}, d);
+  }
+  return made(x);
+}
+
+// tril keeps column <= row + diagonal, triu column >= row + diagonal.
+Item triangle(Call& c) {
+  const ValueId x = c.tensor("self");
+  if (c.rank(x) < 2) return c.fail("a triangle needs two axes");
+  const int64_t rows = c.extent(x, c.rank(x) - 2), columns = c.extent(x, c.rank(x) - 1);
+  const ValueId row = c.unsqueeze(c.range(c.integer("diagonal"), rows, 1, DType::kI64), 1);
+  const ValueId column = c.unsqueeze(c.range(0, columns, 1, DType::kI64), 0);
+  const ValueId keep = c.binary(c.kind(), column, row);
+  if (c.dtype(x) == DType::kBool) return made(c.op(OpKind::kLogicalAnd, {x, keep}));
+  return made(c.op(OpKind::kWhere, {keep, x, c.scalar(0, c.dtype(x))}));
+}
+
+Item getitem(Call& c) {
+  const Item& list = c.arg("self");
+  const int64_t i = c.integer("index");
+  const int64_t n = static_cast<int64_t>(list.list.size());
+  if (!list.is_list() || i >= n || i < -n) return c.fail("getitem: no such result");
+  const Item& x = list.list[static_cast<size_t>(i < 0 ? i + n : i)];
+  if (x.is_none()) return c.fail("result " + std::to_string(i) + " of this call is not supported");
+  return x;
+}
+
+}  // namespace piper::frontend::aten

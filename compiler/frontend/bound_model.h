@@ -1,0 +1,28 @@
+// What both import routes start from: a graph that already holds the file's inputs, parameters,
+// buffers and constants at one binding of its symbols, and where each ONNX value name stands.
+// Made by onnx_model.cc; read by aten/import_calls and onnx/import_nodes, which append the ops and
+// set the graph's outputs. It owns no file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "compiler/frontend/aten/dims.h"
+#include "compiler/frontend/onnx/onnx_file.h"
+#include "compiler/ir/graph.h"
+
+namespace piper::frontend {
+
+struct BoundModel {
+  const onnx::OnnxFile* file = nullptr;
+  ir::Graph graph;
+  aten::Dims dims;          // every bound symbol
+  int64_t local_batch = 1;
+  // Graph inputs and initializers by their ONNX names. Parameters and running statistics are
+  // kParameter and kBuffer values; every other initializer is a kConstant, its bytes in memory
+  // where it is small enough to be folded.
+  std::map<std::string, ir::ValueId> values;
+};
+
+}  // namespace piper::frontend

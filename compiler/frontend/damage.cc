@@ -1,0 +1,165 @@
+#include "compiler/frontend/damage.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/frontend/aten/call_groups.h"
+#include "compiler/frontend/aten/fx_text.h"
+#include "compiler/frontend/onnx/node_origin.h"
+
+namespace piper::frontend {
+namespace {
+
+constexpr std::string_view kTextKey = "pkg.torch.onnx.fx_node";
+constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
+constexpr size_t kMostNames = 10;
+
+// A call of the file with the node that carries its text; every distinct text once.
+struct TextCall {
+  const onnx::OnnxNode* node;
+  aten::FxCall call;
+  std::vector<std::string> refs;
+};
+
+std::vector<TextCall> text_calls(const onnx::OnnxFile& file) {
+  std::vector<TextCall> out;
+  std::set<std::string_view> seen;
+  for (const onnx::OnnxNode& node : file.nodes) {
+    const std::string* text = node.metadata.find(kTextKey);
+    if (text == nullptr || !seen.insert(*text).second) continue;
+    Result<aten::FxCall> call = aten::parse_fx_text(*text);
+    if (!call.ok()) continue;
+    TextCall t{&node, std::move(call).value(), {}};
+    for (const aten::Item& x : t.call.args) aten::collect_refs(x, t.refs);
+    for (const auto& [key, x] : t.call.kwargs) aten::collect_refs(x, t.refs);
+    out.push_back(std::move(t));
+  }
+  return out;
+}
+
+std::set<std::string> initializer_names(const onnx::OnnxFile& file) {
+  std::set<std::string> out;
+  for (const onnx::OnnxTensor& t : file.initializers) out.insert(t.name);
+  return out;
+}
+
+bool was_optimized(const onnx::OnnxFile& file) {
+  if (!aten::every_node_has_text(file)) return true;
+  for (const onnx::OnnxTensor& t : file.initializers)
+    if (t.metadata.find(kFoldedKey) != nullptr) return true;
+  for (const onnx::OnnxValueInfo& v : file.value_info)
+    if (v.metadata.find(kFoldedKey) != nullptr) return true;
+  return false;
+}
+
+std::string last_word(const std::string& path) {
+  const size_t dot = path.rfind('.');
+  return dot == std::string::npos ? path : path.substr(dot + 1);
+}
+std::string module_of(const std::string& path) {
+  const size_t dot = path.rfind('.');
+  return dot == std::string::npos ? std::string() : path.substr(0, dot);
+}
+
+// Parameters of the signature that are no initializer.
+std::vector<const SignatureEntry*> absent_parameters(const onnx::OnnxFile& file, const ExportMetadata& metadata) {
+  const std::set<std::string> present = initializer_names(file);
+  std::vector<const SignatureEntry*> out;
+  for (const SignatureEntry& e : metadata.inputs)
+    if (e.kind == "PARAMETER" && present.count(e.target) == 0) out.push_back(&e);
+  return out;
+}
+
+// What the call's text says that its ONNX operators do not carry; "" where nothing.
+std::string lost_by_operators(const aten::FxCall& call) {
+  const auto number = [&](size_t i, const char* name) {
+    for (const auto& [key, x] : call.kwargs)
+      if (key == name) return x.number();
+    return i < call.args.size() ? call.args[i].number() : 0.0;
+  };
+  const auto given = [&](size_t i, const char* name) {
+    for (const auto& [key, x] : call.kwargs)
+      if (key == name) return true;
+    return i < call.args.size();
+  };
+  const std::string& t = call.target;
+  if (t == "aten.cross_entropy_loss.default" && number(5, "label_smoothing") > 0) return "label smoothing";
+  if (t == "aten.scaled_dot_product_attention.default" && number(4, "dropout_p") > 0) return "dropout inside of attention";
+  if (t.find("native_batch_norm_legit") != std::string::npos && t.find("no_training") == std::string::npos && number(5, "training") != 0)
+    return "batch norm in training mode";
+  if (t == "aten.embedding.default" && given(2, "padding_idx") && number(2, "padding_idx") >= 0) return "padding_idx of an embedding";
+  if (t == "aten.embedding.default" && number(3, "scale_grad_by_freq") != 0) return "scale_grad_by_freq of an embedding";
+  return "";
+}
+
+}  // namespace
+
+std::map<std::string, std::vector<std::string>> tied_aliases(const onnx::OnnxFile& file, const ExportMetadata& metadata) {
+  std::map<std::string, std::vector<std::string>> out;
+  const std::set<std::string> present = initializer_names(file);
+  std::set<std::string> explained;
+  for (const std::vector<std::string>& group : metadata.tied) {
+    const auto own = std::find_if(group.begin(), group.end(), [&](const std::string& n) { return present.count(n) != 0; });
+    if (own == group.end()) continue;
+    for (const std::string& name : group)
+      if (name != *own && explained.insert(name).second) out[*own].push_back(name);
+  }
+  std::set<std::string> absent;
+  for (const SignatureEntry* e : absent_parameters(file, metadata))
+    if (explained.count(e->target) == 0) absent.insert(e->target);
+  if (absent.empty()) return out;
+  for (const TextCall& t : text_calls(file)) {
+    const std::string scope = onnx::node_scope(*t.node);
+    for (const std::string& ref : t.refs) {
+      const auto found = metadata.placeholders.find(ref);
+      if (found == metadata.placeholders.end() || module_of(found->second) == scope) continue;
+      const std::string alias = (scope.empty() ? "" : scope + ".") + last_word(found->second);
+      if (absent.erase(alias) != 0) out[found->second].push_back(alias);
+    }
+  }
+  return out;
+}
+
+Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, diag::Diagnostics& diags) {
+  if (!metadata.has_signature) return Status();
+  std::set<std::string> proved, used;
+  for (const auto& [own, aliases] : tied_aliases(file, metadata)) proved.insert(aliases.begin(), aliases.end());
+  const std::vector<TextCall> calls = text_calls(file);
+  for (const TextCall& t : calls) used.insert(t.refs.begin(), t.refs.end());
+  const bool optimized = was_optimized(file);
+
+  // In an unoptimized file a parameter that no text names is an alias of a tied one, or unused.
+  std::vector<std::string> lost;
+  for (const SignatureEntry* e : absent_parameters(file, metadata))
+    if (proved.count(e->target) == 0 && (optimized || used.count(e->name) != 0)) lost.push_back(e->target);
+  if (!lost.empty()) {
+    std::string names;
+    for (size_t i = 0; i < std::min(lost.size(), kMostNames); ++i) names += (i > 0 ? ", " : "") + lost[i];
+    if (lost.size() > kMostNames) names += " and " + std::to_string(lost.size() - kMostNames) + " more";
+    return diags.error("P0310").help("export again with torch.onnx.export(..., optimize=False), or with tools/piper_export.py")
+           << "this export has lost " << lost.size() << " parameter" << (lost.size() > 1 ? "s" : "") << " of the model: " << names
+           << ". The exporter's optimizer merges, transposes or folds weights: the loss would agree, the training would not";
+  }
+  for (const SignatureEntry& e : metadata.outputs) {
+    if (e.kind != "BUFFER_MUTATION" || last_word(e.target) == "num_batches_tracked") continue;
+    const auto placeholder = std::find_if(metadata.inputs.begin(), metadata.inputs.end(), [&](const SignatureEntry& in) { return in.target == e.target; });
+    const bool read = placeholder != metadata.inputs.end() && used.count(placeholder->name) != 0;
+    if (!read && initializer_names(file).count(e.target) == 0)
+      return diags.error("P0311").help("export again with torch.onnx.export(..., optimize=False), or with tools/piper_export.py")
+             << "the step of this model changes '" << e.target << "', but the export has lost it: a normalisation was fused away";
+  }
+  return Status();
+}
+
+Status check_operator_route(const onnx::OnnxFile& file, diag::Diagnostics& diags) {
+  for (const TextCall& t : text_calls(file)) {
+    const std::string what = lost_by_operators(t.call);
+    if (what.empty()) continue;
+    return diags.error("P0312").help("import the file by its ATen calls (model.route: fx); export it with optimize=False so that every node carries them")
+           << "node '" << t.node->name << "' (module " << onnx::node_scope(*t.node) << ", " << onnx::node_line(*t.node)
+           << "): ONNX operators do not carry " << what << ", which the model has";
+  }
+  return Status();
+}
+
+}  // namespace piper::frontend

@@ -1,0 +1,30 @@
+// What an export has lost: parameters that the exporter's optimizer merged, folded or renamed away,
+// and properties of the training step that plain ONNX operators do not carry. A damaged file
+// computes the same loss and trains another model, so it is refused by name when it is opened.
+// Used by onnx_model.cc; it repairs nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/frontend/export_metadata.h"
+#include "compiler/frontend/onnx/onnx_file.h"
+
+namespace piper::frontend {
+
+// Names of tied parameters that the file proves: the aliases of each initializer (without its own
+// name). An alias is proved by piper.tied, or by a call in the alias's own module that uses the
+// initializer (`wte` reads `lm_head.weight`).
+std::map<std::string, std::vector<std::string>> tied_aliases(const onnx::OnnxFile& file, const ExportMetadata& metadata);
+
+// Error P0310: parameters of the signature that are lost; P0311: running statistics that a step
+// should change and that no operator reads.
+Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, diag::Diagnostics& diags);
+
+// Error P0312: the file's texts say what its operators cannot (label smoothing, attention dropout,
+// batch norm in training mode, padding rows): the operator route would train
+// another model.
+Status check_operator_route(const onnx::OnnxFile& file, diag::Diagnostics& diags);
+
+}  // namespace piper::frontend
