@@ -242,7 +242,7 @@ TEST_CASE("P0422 the loss is not a scalar") {
   CHECK(failure_of(m, m.b.add1(OpKind::kExp, {w})).code == "P0422");
 }
 
-// Differentiating the same graph twice gives the same ops.
+// Differentiating the same graph twice gives the same bytes, and a graph that verifies and parses.
 TEST_CASE("autodiff is deterministic") {
   const auto make = [] {
     Model m;
@@ -252,9 +252,17 @@ TEST_CASE("autodiff is deterministic") {
     const ValueId q = m.b.slice(qkv, 2, 0, 8), k = m.b.slice(qkv, 2, 8, 16), v = m.b.slice(qkv, 2, 16, 24);
     const ValueId p = m.b.add1(OpKind::kSoftmax, {m.b.add1(OpKind::kMatmul, {q, m.b.transpose(k, -1, -2)})},
                                ir::DimAttrs{2});
-    return m.differentiated(m.total(m.b.add1(OpKind::kMatmul, {p, v})));
+    (void)m.differentiated(m.total(m.b.add1(OpKind::kMatmul, {p, v})));
+    const Status verified = ir::verify(m.graph);
+    INFO((verified.ok() ? "" : verified.error().message));
+    CHECK(verified.ok());
+    return ir::print(m.graph);
   };
-  CHECK(make() == make());
+  const std::string text = make();
+  CHECK(make() == text);
+  const Result<ir::Graph> again = ir::parse_graph(text, "printed.pir");
+  REQUIRE(again.ok());
+  CHECK(ir::print(*again) == text);
 }
 
 // Every operator of ops.def is decided in rules.def.
