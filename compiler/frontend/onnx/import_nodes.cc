@@ -77,7 +77,7 @@ Status import_nodes(BoundModel& model, diag::Diagnostics& diags, const FoldLimit
   const OnnxFile& file = *model.file;
   const int64_t opset = file.opset_version();
   if (opset < kOldestOpset || opset > kNewestOpset)
-    return diags.error("P0303") << "the model uses ONNX opset " << opset << "; piper imports opsets " << kOldestOpset << " to " << kNewestOpset;
+    return diags.error("P0308") << "the model uses ONNX opset " << opset << "; piper imports opsets " << kOldestOpset << " to " << kNewestOpset;
   ImportState state;
   state.file = &file;
   state.graph = &model.graph;

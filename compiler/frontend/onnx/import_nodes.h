@@ -13,7 +13,7 @@
 namespace piper::frontend::onnx {
 
 // Appends the ops of every node and sets the graph's outputs.
-// Errors, each naming node, module and Python line: P0303 the opset is outside 13 to 25; P0305 an
+// Errors, each naming node, module and Python line: P0308 the opset is outside 13 to 25; P0305 an
 // operator is not supported; P0306 a form of a supported one is not, or the graph is malformed;
 // P0322 batch normalisation without batch statistics.
 Status import_nodes(BoundModel& model, diag::Diagnostics& diags, const FoldLimits& limits = {});

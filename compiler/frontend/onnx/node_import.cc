@@ -292,6 +292,8 @@ ValueId NodeImport::emit(OpKind kind, std::vector<ValueId> operands, Attrs attrs
 
 ValueId NodeImport::reshape(ValueId x, std::vector<int64_t> to) {
   if (type(x).shape == to) return x;
+  if (const ir::Op* back = made_by(x, OpKind::kReshape))
+    if (type(back->operands[0]).shape == to) return back->operands[0];
   return emit(OpKind::kReshape, {x}, ir::ReshapeAttrs{std::move(to)});
 }
 

@@ -50,6 +50,23 @@ void trailing_norm(NodeImport& n, OpKind kind, double eps) {
   n.set(0, y);
 }
 
+// The running statistic that operand i names, as a buffer: files without the exporter's signature
+// do not say that a step changes it.
+ValueId running_statistic(NodeImport& n, size_t i) {
+  const ValueId v = n.in(i);
+  const ir::Value& value = n.graph().value(v);
+  if (!n.ok() || value.kind == ir::ValueKind::kBuffer) return v;
+  if (value.kind != ir::ValueKind::kConstant) {
+    n.refuse("its running statistics are not stored in the model");
+    return v;
+  }
+  const ir::WeightSource source = n.graph().constants()[value.payload].source;
+  const ir::TensorType type = value.type;
+  const ValueId buffer = n.graph().add_buffer({n.node().inputs[i]}, type, source);
+  n.state().values[n.node().inputs[i]] = {buffer, false, {}};
+  return buffer;
+}
+
 }  // namespace
 
 void import_layer_normalization(NodeImport& n) { trailing_norm(n, OpKind::kLayerNorm, n.float_attr("epsilon", 1e-5)); }
@@ -122,11 +139,12 @@ std::optional<ValueId> match_group_norm_shift(NodeImport& n, ValueId a, ValueId 
 }
 
 void import_batch_normalization(NodeImport& n) {
-  const ValueId x = n.in(0), scale = n.in(1), shift = n.in(2), mean = n.in(3), variance = n.in(4);
+  const ValueId x = n.in(0), scale = n.in(1), shift = n.in(2);
   if (n.int_attr("training_mode", 0) == 0)
     return n.refuse("it normalises with the running statistics: the export lost its training mode (batch statistics). Export with "
                     "tools/piper_export.py, which keeps the call's text", "P0322");
   const ir::BatchNormAttrs attrs{1 - n.float_attr("momentum", 0.9), n.float_attr("epsilon", 1e-5)};
+  const ValueId mean = running_statistic(n, 3), variance = running_statistic(n, 4);
   if (!n.ok()) return;
   n.result(OpKind::kBatchNorm, {x, scale, shift, mean, variance}, attrs);
   // The updated statistics are the buffers themselves after the op.
