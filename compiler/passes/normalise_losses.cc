@@ -27,14 +27,19 @@ class Normaliser {
 
   Status run() {
     PIPER_CHECK(graph_.loss.valid(), "the graph has no loss");
-    old_ops_ = graph_.num_ops();
     find_taints();
-    PIPER_ASSIGN(ValueId loss, step_.pieces > 1 ? share(graph_.loss, OpId()) : one_piece(graph_.loss));
+    PIPER_ASSIGN(ValueId loss, step_.pieces > 1 ? share(graph_.loss, OpId()) : Result<ValueId>(graph_.loss));
     for (ir::Graph::Output& output : graph_.outputs)
       if (output.value == graph_.loss) output.value = loss;
     std::erase_if(graph_.outputs, [&](const ir::Graph::Output& o) { return o.value != loss; });
     graph_.loss = loss;
     PIPER_RETURN_IF_ERROR(replace_remaining_losses());
+    if (const ir::Value& value = graph_.value(graph_.loss); !value.type.shape.empty()) {
+      ir::GraphBuilder b = builder(graph_.op(value.producer));
+      ValueId scalar = finish(b, b.reshape(graph_.loss, {}));
+      for (ir::Graph::Output& output : graph_.outputs) output.value = scalar;
+      graph_.loss = scalar;
+    }
     drop_dead();
     return failure_.ok() ? Status() : std::move(failure_);
   }
@@ -258,14 +263,11 @@ class Normaliser {
   }
 
   // ---------------------------------------------------------------- the rest
-  Result<ValueId> one_piece(ValueId loss) { return loss; }
-
   // Loss operators that are read otherwise: statistics of a piece, or unreduced. Their readers are
   // redirected; a mean divides by the piece's own count.
   Status replace_remaining_losses() {
     mark_live();
     std::vector<ValueId> instead(graph_.num_values());
-    std::vector<size_t> order;
     size_t before = graph_.num_ops();
     for (size_t i = 0; i < before; ++i) {
       if (!live_[i]) continue;
@@ -331,7 +333,6 @@ class Normaliser {
   StepShape step_;
   const std::vector<std::string>& per_microbatch_;
   diag::Diagnostics& diags_;
-  size_t old_ops_ = 0;
   std::vector<OpId> taint_;                   // [value of the graph as given]
   std::map<uint32_t, ValueId> shared_;        // value -> share()
   std::map<std::tuple<uint32_t, uint32_t, int64_t>, ValueId> counts_;

@@ -1,0 +1,130 @@
+// piper-opt: runs passes on a .pir file and prints the result, or checks golden files.
+//   piper-opt FILE.pir --passes fold,normalise_losses [--param KEY=VALUE]...
+//   piper-opt --test FILE...       every file against the expectations in its comments
+// Exit status: 0 done, 1 a file is wrong or an expectation broken, 2 command line, 70 our bug.
+#include <CLI/CLI.hpp>
+
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "compiler/directives/directive_table.h"
+#include "compiler/strategy/loader.h"
+#include "tools/piper_opt/golden_file.h"
+#include "tools/piper_opt/run_passes.h"
+
+namespace piper::opt {
+namespace {
+
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// "name:LINE:COLUMN: text" of a parser's failure as a diagnostic at that place.
+void report(const Status& status, const std::string& name, uint32_t file, diag::Diagnostics& diags) {
+  if (status.ok() || status.error().reported) return;
+  diag::Span span{file, 0, 0};
+  std::string message = status.error().message;
+  if (message.compare(0, name.size() + 1, name + ":") == 0) {
+    std::istringstream in(message.substr(name.size() + 1));
+    char colon = 0;
+    in >> span.line >> colon >> span.column >> colon;
+    std::getline(in, message);
+  }
+  diags.error(status.error().code, span) << message;
+}
+
+Status run(const std::string& name, const std::string& text, const GoldenFile& golden, diag::Diagnostics& diags,
+           std::string& output) {
+  PIPER_ASSIGN(ir::Graph graph, ir::parse_graph(text, name));
+  PIPER_RETURN_IF_ERROR(ir::verify(graph));
+  for (const std::string& pass : golden.passes) {
+    PIPER_RETURN_IF_ERROR(run_pass(pass, golden.params, graph, diags));
+    PIPER_RETURN_IF_ERROR(ir::verify(graph));
+  }
+  output = ir::print(graph);
+  PIPER_ASSIGN(ir::Graph again, ir::parse_graph(output, name));
+  if (ir::print(again) != output) return Status::failure("", "the output does not read back to the same text");
+  return {};
+}
+
+// "" where every expectation holds.
+std::string test(const std::string& path, const std::string& text) {
+  Result<GoldenFile> golden = read_golden(text);
+  if (!golden.ok()) return golden.error().message;
+  diag::Diagnostics diags;
+  std::string output, name = base_name(path);
+  if (ends_with(path, ".yaml") || ends_with(path, ".json")) {
+    (void)strategy::parse_strategy(name, text, {}, directives::all_specs(), diags);  // its errors are in diags
+  } else {
+    uint32_t file = diags.add_file(name, text);
+    report(run(name, text, *golden, diags, output), name, file, diags);
+  }
+  std::string broken = broken_errors(*golden, diags.all());
+  if (broken.empty()) broken = broken_check(*golden, output);
+  return broken.empty() || output.empty() ? broken : broken + "\n--- output\n" + output;
+}
+
+int main_of(int argc, char** argv) {
+  std::vector<std::string> files, params;
+  std::string passes;
+  bool testing = false;
+  CLI::App app{"runs passes on model graphs in text form (.pir)"};
+  app.add_option("FILE", files, "a .pir file; with --test also strategies (.yaml)")->required();
+  app.add_option("--passes", passes, "passes in order, separated by commas");
+  app.add_option("--param", params, "KEY=VALUE for the passes: local_batch, pieces, batch, per_microbatch");
+  app.add_flag("--test", testing, "check the files against the expectations in their comments");
+  std::string footer = "passes:";
+  for (const std::string& name : pass_names()) footer += " " + name;
+  app.footer(footer);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  int failed = 0;
+  for (const std::string& path : files) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) {
+      std::cerr << path << ": cannot be read\n";
+      return 1;
+    }
+    std::ostringstream buffer;
+    buffer << in.rdbuf();
+    const std::string text = buffer.str();
+    if (testing) {
+      std::string broken = test(path, text);
+      if (!broken.empty()) {
+        std::cerr << path << ": " << broken << "\n";
+        ++failed;
+      }
+      continue;
+    }
+    GoldenFile golden;
+    std::istringstream list(passes);
+    for (std::string pass; std::getline(list, pass, ',');) golden.passes.push_back(pass);
+    for (const std::string& param : params) golden.params[param.substr(0, param.find('='))] = param.substr(param.find('=') + 1);
+    diag::Diagnostics diags;
+    std::string output;
+    uint32_t file = diags.add_file(base_name(path), text);
+    report(run(base_name(path), text, golden, diags, output), base_name(path), file, diags);
+    std::cerr << diags.render_text(false);
+    if (diags.failed()) return 1;
+    std::cout << output;
+  }
+  if (testing) std::cout << files.size() << " files, " << failed << " failed\n";
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace piper::opt
+
+int main(int argc, char** argv) {
+  try {
+    return piper::opt::main_of(argc, argv);
+  } catch (const std::exception& e) {
+    std::cerr << "bug in piper-opt: " << e.what() << "\n";
+    return 70;
+  }
+}
