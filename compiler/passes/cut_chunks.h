@@ -3,7 +3,8 @@
 // Input level: folded graph. Output level: the same graph with `chunk` set on every op; ops that
 // depend on no parameter and carry no tag (masks, positions, label shifts) are copied into every region
 // that reads them. It stands before normalise_losses and autodiff: the order of gradient sums
-// depends on chunks. Untagged ops that depend on a parameter join the region of their first consumer, else of
+// depends on chunks. Views and casts of weights that several regions read are copied too, so that each region
+// reads the parameter itself. Untagged ops that depend on a parameter join the region of their first consumer, else of
 // their last producer; `--verbose` remarks say where each went. It cannot cut an op in two.
 #pragma once
 
@@ -11,6 +12,7 @@
 
 #include "compiler/diag/diagnostics.h"
 #include "compiler/ir/chunks.h"
+#include "compiler/passes/glob.h"
 #include "compiler/strategy/strategy.h"
 
 namespace piper::passes {
@@ -22,7 +24,5 @@ namespace piper::passes {
 // graph order, P0212 a backward-flowing region (later region feeds an earlier one).
 Result<ir::ChunkedGraph> cut_chunks(ir::Graph graph, const std::vector<strategy::Annotation>& annotations,
                                     diag::Diagnostics& diags);
-// The glob rule, shared by freeze, no_decay, per_microbatch.
-bool glob_matches(const std::string& glob, const std::string& module_path);
 
 }  // namespace piper::passes

@@ -1,0 +1,117 @@
+#include <algorithm>
+
+#include "compiler/passes/assign_regions.h"
+
+namespace piper::passes {
+namespace {
+
+// "transformer.h.3" of "transformer.h.3.mlp.c_fc"; a path without a number is its own block.
+std::string_view block_of(const std::string& scope) {
+  size_t begin = 0;
+  while (begin < scope.size()) {
+    const size_t end = std::min(scope.find('.', begin), scope.size());
+    const bool is_number =
+        end > begin && std::all_of(scope.begin() + begin, scope.begin() + end, [](char c) { return c >= '0' && c <= '9'; });
+    if (is_number) return std::string_view(scope).substr(0, end);
+    begin = end + 1;
+  }
+  return scope;
+}
+
+struct Block {
+  size_t first_op = 0;
+  double cost = 0;
+};
+
+// Number of stages that greedy filling up to `limit` needs.
+int32_t stages_needed(const std::vector<Block>& blocks, double limit) {
+  int32_t stages = 1;
+  double sum = 0;
+  for (const Block& block : blocks) {
+    if (sum > 0 && sum + block.cost > limit) {
+      ++stages;
+      sum = 0;
+    }
+    sum += block.cost;
+  }
+  return stages;
+}
+
+// Block index at which each stage begins.
+std::vector<size_t> cut(const std::vector<Block>& blocks, int32_t num_stages, double limit) {
+  std::vector<size_t> begins{0};
+  double sum = 0;
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    const size_t stages_left = static_cast<size_t>(num_stages) - begins.size();
+    const bool must = blocks.size() - b <= stages_left && b > begins.back();
+    if (stages_left > 0 && b > begins.back() && (must || sum + blocks[b].cost > limit)) {
+      begins.push_back(b);
+      sum = 0;
+    }
+    sum += blocks[b].cost;
+  }
+  return begins;
+}
+
+}  // namespace
+
+double estimate_flops(const ir::Graph& graph, const ir::Op& op) {
+  const double out = op.results.empty() ? 0 : static_cast<double>(graph.type(op.results[0]).elements());
+  switch (op.kind) {
+    case ir::OpKind::kMatmul:
+    case ir::OpKind::kLinear:
+      return 2 * out * static_cast<double>(graph.type(op.operands[0]).shape.back());
+    case ir::OpKind::kConvolution: {
+      const ir::TensorType& weight = graph.type(op.operands[1]);
+      return 2 * out * static_cast<double>(weight.elements()) / static_cast<double>(std::max<int64_t>(1, weight.shape[0]));
+    }
+    case ir::OpKind::kSdpa: {
+      const std::vector<int64_t>& keys = graph.type(op.operands[1]).shape;  // [B, H, T, D]
+      return 4 * out * static_cast<double>(keys[keys.size() - 2]);
+    }
+    case ir::OpKind::kReshape:
+    case ir::OpKind::kPermute:
+    case ir::OpKind::kExpand:
+    case ir::OpKind::kSlice:
+    case ir::OpKind::kDetach:
+      return 0;
+    // Everything else moves its data once. A `default` is right here: the number is an estimate.
+    default:
+      return out;
+  }
+}
+
+std::vector<int32_t> balance_stages(const ir::Graph& graph, const std::vector<OpRole>& roles, int32_t num_stages,
+                                    std::vector<double>& stage_cost) {
+  std::vector<Block> blocks;
+  std::string_view current;
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    if (roles[i] != OpRole::kWork) continue;
+    const std::string_view block = block_of(graph.scope(graph.op(ir::OpId(i)).scope));
+    // Operators of the root module stay with the block before them: they tie blocks together.
+    if (blocks.empty() || (!block.empty() && block != current)) {
+      blocks.push_back({blocks.empty() ? 0 : i, 0});
+      current = block;
+    }
+    blocks.back().cost += estimate_flops(graph, graph.op(ir::OpId(i)));
+  }
+  if (blocks.size() < static_cast<size_t>(num_stages)) return {};
+  double low = 0, high = 0;
+  for (const Block& block : blocks) low = std::max(low, block.cost), high += block.cost;
+  for (int step = 0; step < 60 && low < high; ++step) {
+    const double middle = low + (high - low) / 2;
+    (stages_needed(blocks, middle) <= num_stages ? high : low) = middle;
+  }
+  const std::vector<size_t> begins = cut(blocks, num_stages, high);
+  std::vector<int32_t> stage_of(graph.num_ops(), 0);
+  stage_cost.assign(static_cast<size_t>(num_stages), 0);
+  for (size_t s = 0; s < begins.size(); ++s) {
+    const size_t last_block = s + 1 < begins.size() ? begins[s + 1] : blocks.size();
+    const size_t last_op = s + 1 < begins.size() ? blocks[begins[s + 1]].first_op : graph.num_ops();
+    for (size_t b = begins[s]; b < last_block; ++b) stage_cost[s] += blocks[b].cost;
+    for (size_t i = blocks[begins[s]].first_op; i < last_op; ++i) stage_of[i] = static_cast<int32_t>(s);
+  }
+  return stage_of;
+}
+
+}  // namespace piper::passes

@@ -1,0 +1,278 @@
+// Cutting model graphs into chunks: regions, joins, copies, levels, and the errors of annotations.
+#include <catch2/catch.hpp>
+
+#include <map>
+
+#include "compiler/passes/assign_regions.h"
+#include "compiler/passes/cut_chunks.h"
+
+namespace piper::passes {
+namespace {
+
+using ir::OpKind;
+using ir::ValueId;
+using strategy::Annotation;
+
+// A transformer in miniature: embedding, a mask made from nothing, `num_blocks` blocks with two
+// linears and a residual, a head and a loss on shifted labels.
+struct Model {
+  ir::Graph graph;
+  ir::ProvId prov = graph.provenance().unknown("test");
+  ir::GraphBuilder b{graph, ir::ScopeId(), prov};
+  int32_t num_parameters = 0;
+
+  void in(const std::string& scope) { b.set_scope(graph.intern_scope(scope)); }
+  ValueId weight(std::vector<int64_t> shape) {
+    return graph.add_parameter({"p" + std::to_string(num_parameters++)}, {DType::kF32, std::move(shape)}, true, {});
+  }
+  ValueId linear(ValueId x, int64_t out = 8) { return b.add1(OpKind::kLinear, {x, weight({out, 8})}); }
+
+  explicit Model(int num_blocks = 4, bool experts = false) {
+    const ValueId idx = graph.add_input("idx", {DType::kI64, {2, 4}}, true);
+    const ValueId labels = graph.add_input("labels", {DType::kI64, {2, 4}}, true);
+    in("wte");
+    ValueId x = b.add1(OpKind::kEmbedding, {weight({16, 8}), idx}, ir::EmbeddingAttrs{});
+    in("");
+    const ValueId mask = b.add1(OpKind::kExp, {b.scalar(1, DType::kF32)}, ir::NoAttrs{}, "mask");
+    for (int k = 0; k < num_blocks; ++k) {
+      const std::string block = "h." + std::to_string(k);
+      in(block + ".attn");
+      ValueId y = b.add1(OpKind::kMul, {linear(x), mask});
+      in(block);
+      const ValueId mid = b.add1(OpKind::kAdd, {x, y});
+      in(block + (experts ? ".mlp.experts" : ".mlp"));
+      y = linear(b.add1(OpKind::kRelu, {linear(mid)}));
+      in(block);
+      x = b.add1(OpKind::kAdd, {mid, y});
+    }
+    in("head");
+    const ValueId logits = b.reshape(linear(x, 16), {8, 16});
+    in("");
+    const ValueId targets = b.reshape(b.add1(OpKind::kAdd, {labels, labels}), {8});
+    const ValueId loss = b.add1(OpKind::kCrossEntropyLoss, {logits, targets}, ir::CrossEntropyLossAttrs{}, "loss");
+    graph.outputs.push_back({"loss", loss});
+    graph.loss = loss;
+    if (!b.status().ok()) FAIL(b.status().error().message);
+  }
+};
+
+Annotation starts(const std::string& tag, std::vector<std::string> globs) {
+  Annotation a;
+  a.tag = tag;
+  a.kind = Annotation::Kind::kStarts;
+  a.globs = std::move(globs);
+  return a;
+}
+Annotation modules(const std::string& tag, std::vector<std::string> globs) {
+  Annotation a = starts(tag, std::move(globs));
+  a.kind = Annotation::Kind::kModules;
+  return a;
+}
+Annotation stages(const std::string& tag, int64_t count) {
+  Annotation a;
+  a.tag = tag;
+  a.kind = Annotation::Kind::kStages;
+  a.stages = count;
+  return a;
+}
+
+// Every op has a chunk, edges lead to the same or a later chunk, op order is topological, the
+// verifier is content and names are unique.
+void check_invariants(const ir::ChunkedGraph& cut) {
+  const ir::Graph& g = cut.graph;
+  std::map<std::string, int> names;
+  for (const ir::Chunk& chunk : cut.chunks) CHECK(++names[chunk.name] == 1);
+  for (size_t i = 0; i < g.num_ops(); ++i) {
+    const ir::Op& op = g.op(ir::OpId(i));
+    REQUIRE(op.chunk.valid());
+    for (ValueId operand : op.operands) {
+      if (!operand.valid() || g.value(operand).kind != ir::ValueKind::kOpResult) continue;
+      const ir::OpId producer = g.value(operand).producer;
+      CHECK(producer.index < i);
+      CHECK(!(op.chunk < g.op(producer).chunk));
+    }
+  }
+  const Status status = ir::verify(g);
+  if (!status.ok()) FAIL_CHECK(status.error().message);
+}
+
+ir::ChunkedGraph cut(Model model, const std::vector<Annotation>& annotations, std::string* remarks = nullptr) {
+  diag::Diagnostics diags;
+  auto result = cut_chunks(std::move(model.graph), annotations, diags);
+  INFO(diags.render_text(true));
+  REQUIRE(result.ok());
+  if (remarks != nullptr) *remarks = diags.render_text(true);
+  check_invariants(*result);
+  return std::move(result).value();
+}
+
+std::string chunk_names(const ir::ChunkedGraph& cut) {
+  std::string text;
+  for (const ir::Chunk& chunk : cut.chunks) text += (text.empty() ? "" : " ") + chunk.name;
+  return text;
+}
+
+// Chunk name of the op that makes a value.
+std::string chunk_of(const ir::ChunkedGraph& cut, const std::string& value) {
+  for (size_t v = 0; v < cut.graph.num_values(); ++v) {
+    const ir::Value& candidate = cut.graph.value(ValueId(v));
+    if (candidate.name == value && candidate.kind == ir::ValueKind::kOpResult) {
+      return cut.chunks[cut.graph.op(candidate.producer).chunk.index].name;
+    }
+  }
+  return "no such value";
+}
+
+std::string error(Model model, const std::vector<Annotation>& annotations) {
+  diag::Diagnostics diags;
+  CHECK(!cut_chunks(std::move(model.graph), annotations, diags).ok());
+  return diags.render_text(false);
+}
+
+}  // namespace
+
+TEST_CASE("globs match whole modules") {
+  CHECK(glob_matches("*.h.0", "h.0"));
+  CHECK(glob_matches("*.h.0", "transformer.h.0"));
+  CHECK(!glob_matches("*.h.1", "transformer.h.10"));
+  CHECK(!glob_matches("*.h.1", "transformer.h.1.mlp"));
+  CHECK(!glob_matches("*.h.1", "xh.1"));
+  CHECK(glob_matches("*", ""));
+  CHECK(glob_matches("*norm*", "a.layernorm.b"));
+  CHECK(glob_matches("a*b*c", "axxbyybzc"));
+  CHECK(!glob_matches("a*b*c", "axxbyybz"));
+  CHECK(glob_covers("*.wte", "transformer.wte.weight"));
+  CHECK(!glob_covers("*.h.1", "transformer.h.10.weight"));
+  CHECK(glob_covers("*.bias", "h.0.bias"));
+  CHECK(covering_length("*.h.*", "m.h.3.mlp") == 5);
+}
+
+TEST_CASE("without annotations everything is one chunk and the graph stays as it was") {
+  Model model;
+  const std::string before = ir::print(model.graph);
+  const auto result = cut(std::move(model), {});
+  CHECK(chunk_names(result) == "all");
+  CHECK(result.tags.empty());
+  CHECK(result.graph.num_ops() > 10);
+}
+
+TEST_CASE("starts cut at modules; what stands before joins, what needs no parameter is copied") {
+  std::string remarks;
+  const auto result = cut(Model(), {starts("PP", {"*.h.0", "*.h.2"})}, &remarks);
+  CHECK(chunk_names(result) == "PP0 PP1");
+  CHECK(chunk_of(result, "embedding") == "PP0");
+  CHECK(chunk_of(result, "loss") == "PP1");
+  CHECK(chunk_of(result, "mask@PP0") == "PP0");
+  CHECK(chunk_of(result, "mask@PP1") == "PP1");
+  CHECK(result.tags[0].tag == "PP");
+  CHECK(result.tags[0].count == 2);
+  CHECK(remarks.find("1 untagged operators of module 'wte' join PP0") != std::string::npos);
+  CHECK(remarks.find("copied into PP0, PP1") != std::string::npos);
+  CHECK(result.graph.value(result.graph.loss).name == "loss");
+  // Only the residual stream crosses.
+  int crossing = 0;
+  const auto uses = result.graph.uses();
+  for (size_t v = 0; v < result.graph.num_values(); ++v) {
+    const ir::Value& value = result.graph.value(ValueId(v));
+    if (value.kind != ir::ValueKind::kOpResult) continue;
+    bool crosses = false;
+    for (ir::OpId use : uses[v]) {
+      crosses = crosses || result.graph.op(use).chunk != result.graph.op(value.producer).chunk;
+    }
+    crossing += crosses;
+  }
+  CHECK(crossing == 1);
+}
+
+TEST_CASE("experts inside stages alternate with the rest and get numbers in graph order") {
+  const auto result = cut(Model(4, true), {starts("PP", {"*.h.0", "*.h.2"}), modules("EP", {"*.mlp.experts"})});
+  CHECK(chunk_names(result) ==
+        "PP0 EP0.PP0 PP0.2 EP1.PP0 PP0.3 PP1 EP2.PP1 PP1.2 EP3.PP1 PP1.3");
+  CHECK(result.tags.size() == 2);
+  CHECK(result.tags[0].count == 4);
+}
+
+TEST_CASE("stages are balanced by cost and their numbers are remarked") {
+  std::string remarks;
+  const auto result = cut(Model(8), {stages("PP", 4)}, &remarks);
+  CHECK(chunk_names(result) == "PP0 PP1 PP2 PP3");
+  CHECK(remarks.find("4 stages: the largest costs") != std::string::npos);
+  CHECK(error(Model(2), {stages("PP", 40)}).find("error[P0207]") != std::string::npos);
+  CHECK(chunk_names(cut(Model(2), {stages("PP", 1)})) == "PP0");
+  // Block costs 1 (embedding) and 4 x equal: two stages get two blocks each.
+  const Model model(4);
+  std::vector<double> cost;
+  const auto stage = balance_stages(model.graph, op_roles(model.graph), 2, cost);
+  REQUIRE(cost.size() == 2);
+  CHECK(std::max(cost[0], cost[1]) < 1.5 * std::min(cost[0], cost[1]));
+}
+
+TEST_CASE("modules alone: the first tag takes everything, the rest joins its neighbours") {
+  const auto result = cut(Model(4), {modules("PP", {"*.h.0", "*.h.1", "*.h.2", "*.h.3"})});
+  CHECK(chunk_names(result) == "PP0 PP1 PP2 PP3");
+  CHECK(chunk_of(result, "embedding") == "PP0");
+  CHECK(chunk_of(result, "loss") == "PP3");
+}
+
+TEST_CASE("an op of a stage that reads nothing from earlier stages does not make a chunk of its own") {
+  Model model(2);
+  // A second branch from the inputs that meets the trunk in the last block.
+  model.in("h.1.side");
+  const ValueId idx = model.graph.inputs()[0].value;
+  const ValueId side = model.b.add1(OpKind::kEmbedding, {model.weight({16, 8}), idx}, ir::EmbeddingAttrs{}, "side");
+  const ValueId merged = model.b.add1(OpKind::kAdd, {model.b.sum(side, {0, 1, 2}, false), model.graph.loss}, ir::NoAttrs{});
+  model.graph.loss = merged;
+  model.graph.outputs[0].value = merged;
+  const auto result = cut(std::move(model), {starts("PP", {"*.h.0", "*.h.1"})});
+  CHECK(chunk_names(result) == "PP0 PP1");
+  CHECK(chunk_of(result, "side") == "PP1");
+}
+
+TEST_CASE("a weight used in two regions is read in both, its views are copied") {
+  Model model(2);
+  const ValueId shared = model.weight({8, 8});
+  model.in("h.0");
+  const ValueId turned = model.b.add1(OpKind::kPermute, {shared}, ir::PermuteAttrs{{1, 0}}, "turned");
+  model.in("h.1.mlp");
+  const ValueId x = model.b.add1(OpKind::kMatmul, {turned, turned});
+  const ValueId both = model.b.add1(OpKind::kAdd, {model.b.sum(x, {0, 1}, false), model.graph.loss});
+  model.graph.loss = both;
+  const auto result = cut(std::move(model), {starts("PP", {"*.h.0", "*.h.1"})});
+  CHECK(chunk_of(result, "turned") == "PP1");
+}
+
+TEST_CASE("the cut is deterministic and survives printing") {
+  const auto a = cut(Model(4, true), {starts("PP", {"*.h.0", "*.h.2"}), modules("EP", {"*.mlp.experts"})});
+  const auto b = cut(Model(4, true), {starts("PP", {"*.h.0", "*.h.2"}), modules("EP", {"*.mlp.experts"})});
+  CHECK(ir::print(a.graph) == ir::print(b.graph));
+  auto again = ir::parse_graph(ir::print(a.graph), "a.pir");
+  if (!again.ok()) FAIL(again.error().message);
+  CHECK(ir::print(*again) == ir::print(a.graph));
+}
+
+TEST_CASE("wrong annotations are named") {
+  CHECK(error(Model(), {starts("PP", {"*.h.0", "*.h.9"})}).find("error[P0210]: no module of the model matches '*.h.9'") !=
+        std::string::npos);
+  CHECK(error(Model(), {starts("PP", {"*.layer.0"})}).find("the modules are") != std::string::npos);
+  CHECK(error(Model(), {modules("EP", {"*.head", "*.mpl"})}).find("error[P0210]") != std::string::npos);
+  CHECK(error(Model(), {starts("PP", {"*.h.2", "*.h.0"})}).find("error[P0211]") != std::string::npos);
+  CHECK(error(Model(), {starts("PP", {"*.h.0", "h.0"})}).find("error[P0211]") != std::string::npos);
+  CHECK(error(Model(), {starts("PP", {"*.h.0"}), stages("PP", 2)}).find("error[P0217]") != std::string::npos);
+}
+
+TEST_CASE("a region that feeds an earlier one is refused") {
+  Model model(3);
+  model.in("h.0.again");
+  const ValueId x = model.b.add1(OpKind::kRelu, {model.graph.loss});
+  model.graph.loss = x;
+  const std::string text = error(std::move(model), {modules("PP", {"*.h.0", "*.h.1", "*.h.2"})});
+  CHECK(text.find("error[P0212]: PP 2 feeds PP 0, an earlier region") != std::string::npos);
+}
+
+TEST_CASE("three hundred blocks with experts") {
+  const auto result = cut(Model(300, true), {stages("PP", 16), modules("EP", {"*.mlp.experts"})});
+  CHECK(result.tags[1].count == 16);
+  CHECK(result.tags[0].count == 300);
+}
+
+}  // namespace piper::passes
