@@ -1,7 +1,9 @@
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "compiler/diag/diagnostics.h"
@@ -108,6 +110,26 @@ TEST_CASE("every code has a page that says what the table says") {
     }
   }
   CHECK(explain("P9999").empty());
+}
+
+// A code is a quoted "Pdddd" in the sources of compiler, schemas and tools.
+TEST_CASE("every code that the sources emit is in the table") {
+  std::set<std::string> known;
+  for (const CodeEntry& entry : all_codes()) known.emplace(entry.code);
+  for (const char* folder : {"compiler", "schemas", "tools"}) {
+    const std::filesystem::path root = std::filesystem::path(PIPER_SOURCE_DIR) / folder;
+    if (!std::filesystem::is_directory(root)) continue;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+      if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
+      const std::string text = slurp(entry.path().string());
+      for (size_t at = text.find("\"P0"); at != std::string::npos; at = text.find("\"P0", at + 1)) {
+        const std::string code = text.substr(at + 1, 5);
+        const bool is_code = at + 6 < text.size() && text[at + 6] == '"' &&
+                             code.find_first_not_of("0123456789", 1) == std::string::npos;
+        if (is_code && known.count(code) == 0) FAIL_CHECK(entry.path().string() << " emits " << code);
+      }
+    }
+  }
 }
 
 }  // namespace piper::diag
