@@ -46,7 +46,9 @@ class Call {
   bool accumulate() const { return call_.accumulate; }
   const std::string& name() const { return call_.kernel; }
   const std::string& origin() const { return call_.origin; }
+  // Bytes: for one intra-op thread, and for each further one.
   int64_t scratch_bound() const { return scratch_bound_; }
+  int64_t scratch_per_thread() const { return scratch_per_thread_; }
 
   // Attributes by name; a missing one or one of another type is refused.
   int64_t attr_int(const char* name) const;
@@ -60,7 +62,7 @@ class Call {
 
   const plan::KernelCall& call_;
   std::vector<at::Tensor> out_, in_;
-  int64_t scratch_bound_ = 0;
+  int64_t scratch_bound_ = 0, scratch_per_thread_ = 0;
 };
 
 // Checks that bind shares. All refuse with the operand's name and both shapes.
@@ -80,7 +82,7 @@ class NamedKernel : public PreparedKernel {
  private:
   virtual void execute() = 0;
   std::string name_;
-  int64_t scratch_bound_;
+  int64_t scratch_bound_, scratch_per_thread_;
 };
 
 template <class F>

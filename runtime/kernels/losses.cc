@@ -194,12 +194,22 @@ void want_scalar(const at::Tensor& t, const char* what) {
     refuse(what, " is not a floating scalar");
 }
 
+// Sum of the class weights; the number of classes where there are none.
+template <class T>
+double sum_of_weights(const Targets& targets, int64_t num_classes) {
+  if (!targets.weight.defined()) return static_cast<double>(num_classes);
+  double sum = 0;
+  for (int64_t c = 0; c < num_classes; ++c) sum += static_cast<double>(targets.weights<T>()[c]);
+  return sum;
+}
+
 template <class T>
 double cross_entropy(const Rows& rows, const at::Tensor& logits, const Targets& targets, double smoothing, float* lse) {
   const int64_t num_classes = rows.num_classes(), s = rows.class_stride();
   const T* data = logits.const_data_ptr<T>();
-  double even = smoothing / static_cast<double>(num_classes), all_weights = static_cast<double>(num_classes), sum = 0;
-  if (targets.weight.defined()) all_weights = targets.weight.sum().item<double>();
+  const double even = smoothing / static_cast<double>(num_classes);
+  const double all_weights = sum_of_weights<T>(targets, num_classes);
+  double sum = 0;
   for (int64_t row = 0; row < rows.count(); ++row) {
     const int64_t target = targets.of(rows.target_offset(row), num_classes);
     if (target < 0) {
@@ -223,8 +233,7 @@ void cross_entropy_gradient(const Rows& rows, const Rows& out_rows, const at::Te
                             const Targets& targets, double smoothing, double g, const float* lse) {
   const int64_t num_classes = rows.num_classes(), s = rows.class_stride(), ds = out_rows.class_stride();
   const double even = smoothing / static_cast<double>(num_classes);
-  double all_weights = static_cast<double>(num_classes);
-  if (targets.weight.defined()) all_weights = targets.weight.sum().item<double>();
+  const double all_weights = sum_of_weights<T>(targets, num_classes);
   for (int64_t row = 0; row < rows.count(); ++row) {
     const int64_t target = targets.of(rows.target_offset(row), num_classes);
     const T* x = logits.const_data_ptr<T>() + rows.scores_offset(row);

@@ -23,7 +23,12 @@ int64_t check_softmax(const Call& call) {
   return want_axis(call.out(0), call.attr_int("dim"));
 }
 
+// A weight as the operators read it: dense, or none.
 std::optional<at::Tensor> optional(const at::Tensor& t) {
+  return t.defined() ? std::optional<at::Tensor>(dense(t)) : std::nullopt;
+}
+// A running statistic, which the operator changes in place.
+std::optional<at::Tensor> state(const at::Tensor& t) {
   return t.defined() ? std::optional<at::Tensor>(t) : std::nullopt;
 }
 // A saved statistic in the element type of x.
@@ -72,22 +77,26 @@ void check_norm_backward(const Call& call, int64_t statistics, bool input_half) 
 
 std::unique_ptr<PreparedKernel> bind_softmax(const Call& call) {
   return make_kernel(call, [y = call.out(0), x = call.in(0), dim = check_softmax(call)]() mutable {
-    at::_softmax_out(y, x, dim, false);
+    produce(y, false, [&](at::Tensor& out) { at::_softmax_out(out, dense(x), dim, false); });
   });
 }
 std::unique_ptr<PreparedKernel> bind_log_softmax(const Call& call) {
   return make_kernel(call, [y = call.out(0), x = call.in(0), dim = check_softmax(call)]() mutable {
-    at::_log_softmax_out(y, x, dim, false);
+    produce(y, false, [&](at::Tensor& out) { at::_log_softmax_out(out, dense(x), dim, false); });
   });
 }
 std::unique_ptr<PreparedKernel> bind_softmax_backward(const Call& call) {
   return make_kernel(call, [dx = call.out(0), g = call.in(0), y = call.in(1), dim = check_softmax(call)]() mutable {
-    at::_softmax_backward_data_out(dx, g, y, dim, y.scalar_type());
+    produce(dx, false, [&](at::Tensor& out) {
+      at::_softmax_backward_data_out(out, dense(g), dense(y), dim, y.scalar_type());
+    });
   });
 }
 std::unique_ptr<PreparedKernel> bind_log_softmax_backward(const Call& call) {
   return make_kernel(call, [dx = call.out(0), g = call.in(0), y = call.in(1), dim = check_softmax(call)]() mutable {
-    at::_log_softmax_backward_data_out(dx, g, y, dim, y.scalar_type());
+    produce(dx, false, [&](at::Tensor& out) {
+      at::_log_softmax_backward_data_out(out, dense(g), dense(y), dim, y.scalar_type());
+    });
   });
 }
 
@@ -99,9 +108,10 @@ std::unique_ptr<PreparedKernel> bind_group_norm(const Call& call) {
   want_count(call.in(2), s.channels, "the bias");
   want_count(call.out(1), s.samples * s.groups, "output 1");
   want_count(call.out(2), s.samples * s.groups, "output 2");
-  return make_kernel(call, [y = call.out(0), mean = call.out(1), rstd = call.out(2), x, w = optional(call.in(1)),
-                            b = optional(call.in(2)), s]() mutable {
-    const auto result = at::native_group_norm(dense(x), w, b, s.samples, s.channels, s.spatial, s.groups, s.eps);
+  return make_kernel(call, [y = call.out(0), mean = call.out(1), rstd = call.out(2), x, w = call.in(1),
+                            b = call.in(2), s]() mutable {
+    const auto result = at::native_group_norm(dense(x), optional(w), optional(b), s.samples, s.channels, s.spatial,
+                                              s.groups, s.eps);
     y.copy_(std::get<0>(result));
     store_statistic(mean, std::get<1>(result));
     store_statistic(rstd, std::get<2>(result));
@@ -114,13 +124,13 @@ std::unique_ptr<PreparedKernel> bind_group_norm_half(const Call& call, bool inpu
   const Groups s = groups_of(call, x);
   check_norm_backward(call, s.samples * s.groups, input_half);
   // LibTorch shapes the weight's gradient like the weight, which the weight half does not have.
-  const std::optional<at::Tensor> w = input_half ? optional(call.in(4)) : at::ones({s.channels}, x.options());
+  const at::Tensor w = input_half ? call.in(4) : at::ones({s.channels}, x.options());
   return make_kernel(call, [out0 = call.out(0), out1 = call.out(1), g, x, mean = call.in(2), rstd = call.in(3),
                             w, s, input_half, accumulate = call.accumulate()]() mutable {
     const at::Tensor m = as_type(mean, x).view({s.samples, s.groups}), r = as_type(rstd, x).view({s.samples, s.groups});
-    const auto result =
-        at::native_group_norm_backward(dense(g), dense(x), m, r, w, s.samples, s.channels, s.spatial, s.groups,
-                                       {input_half, !input_half && out0.defined(), !input_half && out1.defined()});
+    const auto result = at::native_group_norm_backward(
+        dense(g), dense(x), m, r, optional(w), s.samples, s.channels, s.spatial, s.groups,
+        {input_half, !input_half && out0.defined(), !input_half && out1.defined()});
     if (input_half) {
       out0.copy_(std::get<0>(result));
       return;
@@ -136,9 +146,9 @@ std::unique_ptr<PreparedKernel> bind_batch_norm_half(const Call& call, bool inpu
   check_norm_backward(call, x.size(1), input_half);
   const double eps = call.attr_double("eps");
   return make_kernel(call, [out0 = call.out(0), out1 = call.out(1), g, x, mean = call.in(2), rstd = call.in(3),
-                            w = optional(call.in(4)), eps, input_half, accumulate = call.accumulate()]() mutable {
+                            w = call.in(4), eps, input_half, accumulate = call.accumulate()]() mutable {
     const auto result = at::native_batch_norm_backward(
-        dense(g), dense(x), w, std::nullopt, std::nullopt, as_type(mean, x), as_type(rstd, x), true, eps,
+        dense(g), dense(x), optional(w), std::nullopt, std::nullopt, as_type(mean, x), as_type(rstd, x), true, eps,
         {input_half, !input_half && out0.defined(), !input_half && out1.defined()});
     if (input_half) {
       out0.copy_(std::get<0>(result));
@@ -170,11 +180,12 @@ std::unique_ptr<PreparedKernel> bind_batch_norm(const Call& call) {
   for (size_t i = 1; i < call.num_inputs(); ++i) want_count(call.in(i), x.size(1), "a parameter or statistic");
   want_count(call.out(1), x.size(1), "output 1");
   want_count(call.out(2), x.size(1), "output 2");
-  return make_kernel(call, [y = call.out(0), mean = call.out(1), rstd = call.out(2), x, w = optional(call.in(1)),
-                            b = optional(call.in(2)), running_mean = optional(call.in(3)),
-                            running_var = optional(call.in(4)), momentum = call.attr_double("momentum"),
+  return make_kernel(call, [y = call.out(0), mean = call.out(1), rstd = call.out(2), x, w = call.in(1),
+                            b = call.in(2), running_mean = state(call.in(3)),
+                            running_var = state(call.in(4)), momentum = call.attr_double("momentum"),
                             eps = call.attr_double("eps")]() mutable {
-    const auto result = at::native_batch_norm(dense(x), w, b, running_mean, running_var, true, momentum, eps);
+    const auto result = at::native_batch_norm(dense(x), optional(w), optional(b), running_mean, running_var, true,
+                                              momentum, eps);
     y.copy_(std::get<0>(result));
     store_statistic(mean, std::get<1>(result));
     store_statistic(rstd, std::get<2>(result));

@@ -1,7 +1,9 @@
 // Reductions, scans and the scalars of gradient clipping.
 #include <ATen/ops/amax.h>
 #include <ATen/ops/cumsum.h>
+#include <ATen/ops/div.h>
 #include <ATen/ops/max.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/topk.h>
 
@@ -47,17 +49,14 @@ std::unique_ptr<PreparedKernel> bind_sum_scaled(const Call& call, bool mean) {
     return make_kernel(call, [y = call.out(0), x = call.in(0), accumulate = call.accumulate()]() mutable {
       store(y, x, accumulate);
     });
-  const double divisor = mean ? static_cast<double>(r.count) : 1;
+  // A tensor, because a plain number would become one at every run.
+  at::Tensor divisor;
+  if (mean) divisor = at::scalar_tensor(r.count, call.in(0).options());
   return make_kernel(call, [y = call.out(0), x = call.in(0), r, divisor, accumulate = call.accumulate()]() mutable {
-    if (!accumulate) {
-      at::sum_out(y, x, r.dims, r.keepdim);
-      if (divisor != 1) y.div_(divisor);
-      return;
-    }
-    at::Tensor result = scratch_like(y);
+    at::Tensor result = accumulate ? scratch_like(y) : y;
     at::sum_out(result, x, r.dims, r.keepdim);
-    if (divisor != 1) result.div_(divisor);
-    y.add_(result);
+    if (divisor.defined()) at::div_out(result, result, divisor);
+    if (accumulate) y.add_(result);
   });
 }
 

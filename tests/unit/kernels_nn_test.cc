@@ -1,0 +1,285 @@
+// Kernels of runtime/kernels against LibTorch: normalisation, convolution, pooling, attention, losses.
+
+#include "tests/unit/kernels_testing.h"
+
+namespace piper::kernels::testing {
+namespace {
+
+using plan::Attr;
+using Ints = std::vector<int64_t>;
+
+struct Fixture {
+  Fixture() {
+    initialise_process();
+    enter_worker_thread(1);
+    at::manual_seed(11);
+  }
+};
+
+at::Tensor normal(at::IntArrayRef shape) { return at::randn(shape); }
+at::Tensor integers(int64_t high, at::IntArrayRef shape) { return at::randint(high, shape, at::kLong); }
+
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask, bool causal,
+                     double scale) {
+  const int64_t groups = q.size(1) / k.size(1);
+  at::Tensor scores = at::matmul(q, k.repeat_interleave(groups, 1).transpose(-1, -2)) * scale;
+  if (causal) {
+    const at::Tensor lower = at::ones({q.size(2), k.size(2)}, at::kBool).tril();
+    scores = scores.masked_fill(lower.logical_not(), -INFINITY);
+  }
+  if (mask.defined())
+    scores = mask.scalar_type() == at::kBool ? scores.masked_fill(mask.logical_not(), -INFINITY) : scores + mask;
+  return at::matmul(at::_safe_softmax(scores, -1), v.repeat_interleave(groups, 1));
+}
+
+struct Heads {
+  int64_t batch, heads, key_heads, queries, keys, dim;
+};
+
+void check_attention(const Heads& h, const at::Tensor& mask, bool causal) {
+  const double scale = 0.4;
+  const std::vector<Attr> attrs{{"is_causal", causal}, {"scale", scale}};
+  const at::Tensor q = normal({h.batch, h.heads, h.queries, h.dim}), k = normal({h.batch, h.key_heads, h.keys, h.dim}),
+                   v = normal({h.batch, h.key_heads, h.keys, h.dim}), g = normal(q.sizes());
+  const auto forward = [=](const Tensors& t) { return attention(t[0], t[1], t[2], mask, causal, scale); };
+  check({"scaled_dot_product_attention", attrs, {q, k, v, mask},
+         [&](const Tensors& t) { return Tensors{forward(t), at::Tensor()}; }});
+  at::Tensor y = at::empty(q.sizes()), lse = at::empty({h.batch, h.heads, h.queries});
+  REQUIRE(run_kernel("scaled_dot_product_attention", {y, lse}, {q, k, v, mask}, attrs).ok());
+  check({"scaled_dot_product_attention_backward", attrs, {g, q, k, v, y, lse, mask},
+         [&](const Tensors& t) { return gradients(forward, {t[1], t[2], t[3]}, {0, 1, 2}, t[0]); },
+         {false, false, false, false, true, true}, {}, true, false});
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "softmax and its gradient equal LibTorch on any axis") {
+  const at::Tensor x = normal({3, 5, 17}), g = normal({3, 5, 17});
+  for (const int64_t dim : {int64_t{2}, int64_t{1}, int64_t{0}}) {
+    const std::vector<Attr> attrs{{"dim", dim}};
+    check({"softmax", attrs, {x}, [=](const Tensors& t) { return Tensors{at::softmax(t[0], dim)}; }});
+    check({"log_softmax", attrs, {x}, [=](const Tensors& t) { return Tensors{at::log_softmax(t[0], dim)}; }});
+    check({"softmax_backward", attrs, {g, at::softmax(x, dim)},
+           [=](const Tensors& t) { return Tensors{t[1] * (t[0] - (t[0] * t[1]).sum(dim, true))}; }});
+    check({"log_softmax_backward", attrs, {g, at::log_softmax(x, dim)},
+           [=](const Tensors& t) { return Tensors{t[0] - at::exp(t[1]) * t[0].sum(dim, true)}; }});
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "layer and root-mean-square normalisation equal LibTorch both ways") {
+  const at::Tensor x = normal({3, 5, 33}) + 0.3, w = normal({33}), b = normal({33}), g = normal({3, 5, 33});
+  const std::vector<Attr> attrs{{"axes", int64_t{1}}, {"eps", 1e-5}};
+  const auto mean_of = [](const at::Tensor& t) { return t.mean(-1).reshape({-1}); };
+  const auto rstd_of = [](const at::Tensor& t) { return (t.var(-1, false) + 1e-5).rsqrt().reshape({-1}); };
+  const auto rms_of = [](const at::Tensor& t) { return (t * t).mean(-1).add(1e-5).rsqrt().reshape({-1}); };
+  const auto rms = [=](const Tensors& t) {
+    const at::Tensor y = t[0] * rms_of(t[0]).reshape({3, 5, 1});
+    return t.size() > 1 && t[1].defined() ? y * t[1] : y;
+  };
+  for (const bool affine : {true, false}) {
+    const at::Tensor weight = affine ? w : at::Tensor(), bias = affine ? b : at::Tensor();
+    const auto layer = [](const Tensors& t) {
+      const bool has = t.size() > 1 && t[1].defined();
+      return at::layer_norm(t[0], {33}, has ? t[1] : at::Tensor(), has ? t[2] : at::Tensor(), 1e-5);
+    };
+    check({"layer_norm", attrs, {x, weight, bias},
+           [&](const Tensors& t) { return Tensors{layer(t), mean_of(t[0]), rstd_of(t[0])}; }, {}, {false, true, true}});
+    check({"layer_norm_backward_input", attrs, {g, x, mean_of(x), rstd_of(x), weight},
+           [&](const Tensors& t) {
+             return gradients([&](const Tensors& in) { return layer({in[0], t[4], t[4]}); }, {t[1]}, {0}, t[0]);
+           },
+           {false, false, true, true}});
+    check({"rms_norm", attrs, {x, weight}, [&](const Tensors& t) { return Tensors{rms(t), rms_of(t[0])}; }, {},
+           {false, true}});
+    check({"rms_norm_backward_input", attrs, {g, x, rms_of(x), weight},
+           [&](const Tensors& t) {
+             return gradients([&](const Tensors& in) { return rms({in[0], t[3]}); }, {t[1]}, {0}, t[0]);
+           },
+           {false, false, true}});
+  }
+  check({"layer_norm_backward_weight", attrs, {g, x, mean_of(x), rstd_of(x)},
+         [&](const Tensors& t) {
+           return gradients([](const Tensors& in) { return at::layer_norm(in[0], {33}, in[1], in[2], 1e-5); },
+                            {t[1], w.to(at::kDouble), b.to(at::kDouble)}, {1, 2}, t[0]);
+         },
+         {false, false, true, true}});
+  check({"rms_norm_backward_weight", attrs, {g, x, rms_of(x)},
+         [&](const Tensors& t) { return gradients(rms, {t[1], w.to(at::kDouble)}, {1}, t[0]); },
+         {false, false, true}});
+}
+
+TEST_CASE_METHOD(Fixture, "the kernels behind layer_norm, gelu and attention equal their operators bitwise") {
+  const at::Tensor x = normal({16, 64}), w = normal({64}), b = normal({64});
+  at::Tensor y = at::empty({16, 64}), mean = at::empty({16}), rstd = at::empty({16});
+  REQUIRE(run_kernel("layer_norm", {y, mean, rstd}, {x, w, b}, {{"axes", int64_t{1}}, {"eps", 1e-5}}).ok());
+  CHECK(at::equal(y, std::get<0>(at::native_layer_norm(x, {64}, w, b, 1e-5))));
+  REQUIRE(run_kernel("gelu", {y}, {x}, {{"approximate", std::string("tanh")}}).ok());
+  CHECK(at::equal(y, at::gelu(x, "tanh")));
+  const at::Tensor q = normal({2, 3, 9, 8}), k = normal({2, 3, 9, 8}), v = normal({2, 3, 9, 8});
+  at::Tensor out = at::empty({2, 3, 9, 8}), lse = at::empty({2, 3, 9});
+  REQUIRE(run_kernel("scaled_dot_product_attention", {out, lse}, {q, k, v}, {{"is_causal", true}, {"scale", 0.5}}).ok());
+  const auto [expected, expected_lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, true, {}, 0.5);
+  CHECK(at::equal(out, expected));
+  CHECK(at::equal(lse, expected_lse));
+}
+
+TEST_CASE_METHOD(Fixture, "group and batch normalisation equal LibTorch both ways") {
+  const at::Tensor x = normal({4, 6, 5, 3}), w = normal({6}), b = normal({6}), g = normal({4, 6, 5, 3});
+  const at::Tensor wide_w = w.to(at::kDouble), wide_b = b.to(at::kDouble);
+  const std::vector<Attr> group{{"groups", int64_t{2}}, {"eps", 1e-5}};
+  const auto [y, mean, rstd] = at::native_group_norm(x, w, b, 4, 6, 15, 2, 1e-5);
+  const auto group_norm = [](const Tensors& t) { return at::group_norm(t[0], 2, t[1], t[2], 1e-5); };
+  check({"group_norm", group, {x, w, b},
+         [&](const Tensors& t) {
+           const auto [out, m, r] = at::native_group_norm(t[0], t[1], t[2], 4, 6, 15, 2, 1e-5);
+           return Tensors{out, m, r};
+         },
+         {}, {false, true, true}});
+  const Tensors group_inputs{g, x, mean, rstd};
+  check({"group_norm_backward_input", group, {g, x, mean, rstd, w},
+         [&](const Tensors& t) { return gradients(group_norm, {t[1], wide_w, wide_b}, {0}, t[0]); },
+         {false, false, true, true}, {}, true, false});
+  check({"group_norm_backward_weight", group, group_inputs,
+         [&](const Tensors& t) { return gradients(group_norm, {t[1], wide_w, wide_b}, {1, 2}, t[0]); },
+         {false, false, true, true}, {}, true, false, 1e-4});
+
+  const std::vector<Attr> batch{{"momentum", 0.1}, {"eps", 1e-5}};
+  const auto batch_norm = [](const Tensors& t) {
+    return at::batch_norm(t[0], t[1], t[2], {}, {}, true, 0.1, 1e-5, false);
+  };
+  const at::Tensor batch_mean = x.mean({0, 2, 3}), batch_rstd = (x.var({0, 2, 3}, false) + 1e-5).rsqrt();
+  check({"batch_norm", batch, {x, w, b},
+         [&](const Tensors& t) {
+           return Tensors{batch_norm(t), t[0].mean({0, 2, 3}), (t[0].var({0, 2, 3}, false) + 1e-5).rsqrt()};
+         },
+         {false, true, true}, {false, true, true}, true, false});
+  check({"batch_norm_backward_input", batch, {g, x, batch_mean, batch_rstd, w},
+         [&](const Tensors& t) { return gradients(batch_norm, {t[1], wide_w, wide_b}, {0}, t[0]); },
+         {false, false, true, true, true}, {}, true, false});
+  check({"batch_norm_backward_weight", batch, {g, x, batch_mean, batch_rstd},
+         [&](const Tensors& t) { return gradients(batch_norm, {t[1], wide_w, wide_b}, {1, 2}, t[0]); },
+         {false, false, true, true}, {}, true, false, 1e-4});
+  // The running statistics move, and absent weights are allowed.
+  at::Tensor running_mean = at::zeros({6}), running_var = at::ones({6}), out = at::empty(x.sizes());
+  REQUIRE(run_kernel("batch_norm", {out, at::empty({6}), at::empty({6})}, {x, {}, {}, running_mean, running_var}, batch).ok());
+  CHECK(close(running_mean, batch_mean * 0.1, 1e-5));
+  CHECK(close(running_var, x.var({0, 2, 3}, true) * 0.1 + 0.9, 1e-5));
+}
+
+TEST_CASE_METHOD(Fixture, "convolutions and pooling equal LibTorch both ways") {
+  struct Shape {
+    Ints x, w, stride, padding, dilation;
+    int64_t groups;
+  };
+  for (const Shape& s : {Shape{{2, 3, 9, 8}, {4, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+                         Shape{{2, 4, 9, 8}, {6, 2, 3, 2}, {2, 1}, {0, 1}, {1, 2}, 2},
+                         Shape{{2, 3, 12}, {4, 3, 3}, {2}, {1}, {1}, 1}}) {
+    const at::Tensor x = normal(s.x), w = normal(s.w), b = normal({s.w[0]});
+    const auto convolve = [&](const Tensors& t) {
+      return at::convolution(t[0], t[1], t.size() > 2 ? t[2] : at::Tensor(), s.stride, s.padding, s.dilation, false,
+                             Ints(s.stride.size(), 0), s.groups);
+    };
+    const std::vector<Attr> attrs{{"stride", s.stride}, {"padding", s.padding}, {"dilation", s.dilation},
+                                  {"groups", s.groups}};
+    check({"convolution", attrs, {x, w, b}, [&](const Tensors& t) { return Tensors{convolve(t)}; }});
+    const at::Tensor g = normal(convolve({x, w}).sizes());
+    std::vector<Attr> input_attrs = attrs, weight_attrs = attrs;
+    input_attrs.insert(input_attrs.begin(), {"shape", s.x});
+    weight_attrs.insert(weight_attrs.begin(), {"shape", s.w});
+    check({"convolution_backward_input", input_attrs, {g, w},
+           [&](const Tensors& t) { return gradients(convolve, {x.to(at::kDouble), t[1]}, {0}, t[0]); }});
+    check({"convolution_backward_weight", weight_attrs, {g, x},
+           [&](const Tensors& t) { return gradients(convolve, {t[1], w.to(at::kDouble)}, {1}, t[0]); },
+           {}, {}, true, true, 1e-4});
+  }
+  const at::Tensor x = normal({2, 3, 9, 8});
+  for (const bool ceil_mode : {false, true}) {
+    const Ints two{2, 2}, one{1, 1}, three{3, 3};
+    const std::vector<Attr> attrs{{"kernel", three}, {"stride", two}, {"padding", one}, {"dilation", one},
+                                  {"ceil_mode", ceil_mode}};
+    std::vector<Attr> backward_attrs = attrs;
+    backward_attrs.insert(backward_attrs.begin(), {"shape", Ints{2, 3, 9, 8}});
+    const auto max_pool = [&](const at::Tensor& t) { return at::max_pool2d_with_indices(t, three, two, one, one, ceil_mode); };
+    const auto avg_pool = [&](const Tensors& t) { return at::avg_pool2d(t[0], three, two, one, ceil_mode); };
+    check({"max_pool2d", attrs, {x}, [&](const Tensors& t) {
+             const auto [y, i] = max_pool(t[0]);
+             return Tensors{y, i};
+           }});
+    const at::Tensor g = normal(std::get<0>(max_pool(x)).sizes());
+    check({"max_pool2d_backward", backward_attrs, {g, std::get<1>(max_pool(x))}, [&](const Tensors& t) {
+             return gradients([&](const Tensors& in) { return std::get<0>(max_pool(in[0])); }, {x.to(at::kDouble)}, {0}, t[0]);
+           }});
+    check({"avg_pool2d", attrs, {x}, [&](const Tensors& t) { return Tensors{avg_pool(t)}; }});
+    check({"avg_pool2d_backward", backward_attrs, {normal(avg_pool({x}).sizes())},
+           [&](const Tensors& t) { return gradients(avg_pool, {x.to(at::kDouble)}, {0}, t[0]); }});
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "attention equals softmax attention for masks, groups of heads and unequal lengths") {
+  check_attention({2, 4, 4, 6, 6, 8}, {}, false);
+  check_attention({2, 4, 4, 6, 6, 8}, {}, true);
+  check_attention({2, 4, 2, 6, 9, 8}, {}, false);
+  check_attention({1, 2, 1, 40, 40, 64}, {}, true);
+  check_attention({2, 4, 4, 6, 6, 8}, normal({6, 6}), false);
+  check_attention({2, 4, 4, 6, 6, 8}, normal({2, 1, 6, 6}), true);
+  // A padding mask as BERT's: per sample, over keys.
+  at::Tensor keys = at::ones({2, 1, 1, 6}, at::kBool);
+  keys.select(0, 1).narrow(2, 4, 2).fill_(false);
+  check_attention({2, 4, 4, 6, 6, 8}, keys, false);
+  check_attention({2, 4, 4, 6, 6, 8}, keys.expand({2, 1, 6, 6}), false);
+  // A row that may attend to nothing gives 0.
+  at::Tensor none = at::ones({6, 6}, at::kBool);
+  none.select(0, 2).fill_(false);
+  check_attention({2, 4, 4, 6, 6, 8}, none, false);
+}
+
+TEST_CASE_METHOD(Fixture, "losses equal LibTorch with ignored targets, class weights and smoothing") {
+  struct Shape {
+    Ints logits, target;
+  };
+  for (const Shape& s : {Shape{{6, 37}, {6}}, Shape{{2, 5, 4}, {2, 4}}, Shape{{2, 5, 2, 3}, {2, 2, 3}}})
+    for (const bool weighted : {false, true})
+      for (const double smoothing : {0.0, 0.1}) {
+        const at::Tensor logits = normal(s.logits) * 3, target = integers(5, s.target),
+                         weight = weighted ? at::rand({s.logits[1]}) + 0.5 : at::Tensor();
+        target.view({-1}).narrow(0, 1, 2).fill_(-100);
+        const std::vector<Attr> attrs{{"ignore_index", int64_t{-100}}, {"label_smoothing", smoothing}};
+        const at::Tensor g = at::scalar_tensor(0.3);
+        const auto loss = [=](const Tensors& t) {
+          return at::cross_entropy_loss(t[0], t[1], weight.defined() ? weight.to(at::kDouble) : weight, at::Reduction::Sum,
+                                        -100, smoothing);
+        };
+        check({"cross_entropy_sum", attrs, {logits, target, weight},
+               [&](const Tensors& t) { return Tensors{loss(t), at::Tensor()}; },
+               {false, false, true}, {}, true, !weighted});
+        at::Tensor sum = at::zeros({}), lse = at::empty({target.numel()});
+        REQUIRE(run_kernel("cross_entropy_sum", {sum, lse}, {logits, target, weight}, attrs).ok());
+        check({"cross_entropy_backward", attrs, {g, logits, target, lse, weight},
+               [&](const Tensors& t) { return gradients(loss, {t[1], t[2]}, {0}, t[0]); },
+               {false, false, false, true, true}, {}, true, !weighted});
+        check({"cross_entropy_count", attrs, {target, weight},
+               [&](const Tensors& t) {
+                 const at::Tensor kept = t[0].masked_select(t[0].ne(-100));
+                 return Tensors{weighted ? t[1].index_select(0, kept).sum()
+                                         : at::scalar_tensor(static_cast<double>(kept.numel()), at::kDouble)};
+               },
+               {false, true}, {}, true, !weighted});
+        if (smoothing != 0) continue;
+        const auto nll = [=](const Tensors& t) {
+          const at::Tensor w = weight.defined() ? weight.to(at::kDouble) : weight;
+          return at::nll_loss_nd(t[0], t[1], w, at::Reduction::Sum, -100);
+        };
+        check({"nll_sum", attrs, {logits, target, weight}, [&](const Tensors& t) { return Tensors{nll(t)}; },
+               {false, false, true}, {}, true, !weighted});
+        check({"nll_backward", {{"shape", s.logits}, {"ignore_index", int64_t{-100}}}, {g, target, weight},
+               [&](const Tensors& t) { return gradients(nll, {logits.to(at::kDouble), t[1]}, {0}, t[0]); },
+               {false, false, true}, {}, true, !weighted});
+      }
+  // A target that is no class is named, not read.
+  at::Tensor sum = at::zeros({});
+  CHECK_THROWS_WITH(run_kernel("cross_entropy_sum", {sum}, {normal({2, 3}), at::full({2}, 7, at::kLong)},
+                               {{"ignore_index", int64_t{-100}}, {"label_smoothing", 0.0}}).ok(),
+                    Catch::Contains("target 7"));
+}
+
+}  // namespace piper::kernels::testing

@@ -1,0 +1,50 @@
+// Harness of the kernel tests: runs one kernel on tensors in every form a plan may use (f32 and f64, dense
+// and strided operands, accumulating, in place) and compares with a reference computed in f64. Records
+// what it saw (kernels run, allocations in steady state) for the tests over the whole table.
+#pragma once
+
+#include <ATen/ATen.h>
+// LibTorch defines a CHECK of its own; the tests mean Catch2's.
+#undef CHECK
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/kernels/kernel.h"
+
+namespace piper::kernels::testing {
+
+using Tensors = std::vector<at::Tensor>;
+
+// Runs a kernel once on the tensors' own memory. Undefined tensors are absent operands.
+Status run_kernel(const std::string& name, const Tensors& outputs, const Tensors& inputs,
+                  const std::vector<plan::Attr>& attrs = {}, bool accumulate = false);
+
+struct Case {
+  std::string name;
+  std::vector<plan::Attr> attrs;
+  Tensors inputs;                                          // floating ones are f32; made f64 for the f64 run
+  std::function<Tensors(const Tensors& inputs)> reference; // in f64, with autograd; undefined: not compared
+  std::vector<bool> f32_inputs = {};                       // inputs that are f32 whatever the run is (statistics)
+  std::vector<bool> f32_outputs = {};                      // the same for outputs
+  bool strided = true;                                     // also with strided operands (statistics stay dense)
+  bool f64 = true;
+  double tolerance = 2e-5;
+};
+void check(const Case& c);
+
+// Gradients of f(inputs) for the given inputs under `g`.
+Tensors gradients(const std::function<at::Tensor(const Tensors&)>& f, Tensors inputs, const std::vector<size_t>& of,
+                  const at::Tensor& g);
+
+// A tensor of the same values whose elements do not lie side by side.
+at::Tensor strided_copy(const at::Tensor& t);
+bool close(const at::Tensor& a, const at::Tensor& b, double tolerance);
+
+// kernel -> most allocator calls of one steady-state run, dense f32 operands.
+std::map<std::string, int64_t>& seen_allocations();
+
+}  // namespace piper::kernels::testing
