@@ -1,0 +1,103 @@
+// Scratch bounds of kernels.def at sizes of real models: a kernel that takes more than its formula says
+// throws, so running is the test. Few threads and many, because tiles are per thread.
+#include "tests/unit/kernels_testing.h"
+
+namespace piper::kernels::testing {
+namespace {
+
+using plan::Attr;
+using Ints = std::vector<int64_t>;
+
+struct Fixture {
+  Fixture() {
+    initialise_process();
+    enter_worker_thread(1);
+  }
+  ~Fixture() { enter_worker_thread(1); }
+};
+
+at::Tensor some(at::IntArrayRef shape) { return at::rand(shape); }
+at::Tensor integers(int64_t high, at::IntArrayRef shape) { return at::randint(high, shape, at::kLong); }
+
+void run(const std::string& name, const Tensors& out, const Tensors& in, const std::vector<Attr>& attrs = {}) {
+  INFO(name);
+  Status status;
+  CHECK_NOTHROW(status = run_kernel(name, out, in, attrs));
+  INFO((status.ok() ? "" : status.error().message));
+  CHECK(status.ok());
+}
+
+void convolve(Ints x, Ints w, int64_t stride, int64_t padding, int64_t groups) {
+  INFO("x " << at::IntArrayRef(x) << " w " << at::IntArrayRef(w) << " stride " << stride << " groups " << groups);
+  const std::vector<Attr> attrs{{"stride", Ints{stride, stride}}, {"padding", Ints{padding, padding}},
+                                {"dilation", Ints{1, 1}}, {"groups", groups}};
+  std::vector<Attr> with_x = attrs, with_w = attrs;
+  with_x.push_back({"shape", x});
+  with_w.push_back({"shape", w});
+  const Ints y{x[0], w[0], (x[2] + 2 * padding - w[2]) / stride + 1, (x[3] + 2 * padding - w[3]) / stride + 1};
+  run("convolution", {some(y)}, {some(x), some(w), some({w[0]})}, attrs);
+  run("convolution_backward_input", {some(x)}, {some(y), some(w)}, with_x);
+  run("convolution_backward_weight", {some(w)}, {some(y), some(x)}, with_w);
+}
+
+void attend(Ints q, Ints k, const at::Tensor& mask, bool causal) {
+  INFO("q " << at::IntArrayRef(q) << " k " << at::IntArrayRef(k) << " causal " << causal);
+  const std::vector<Attr> attrs{{"is_causal", causal}, {"scale", 0.125}};
+  const at::Tensor lse = some({q[0], q[1], q[2]});
+  run("scaled_dot_product_attention", {some(q), lse}, {some(q), some(k), some(k), mask}, attrs);
+  run("scaled_dot_product_attention_backward", {some(q), some(k), some(k)},
+      {some(q), some(q), some(k), some(k), some(q), lse, mask}, attrs);
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "kernels stay within their scratch bounds at the sizes of real models") {
+  for (const int threads : {1, 4}) {
+    enter_worker_thread(threads);
+    INFO("threads " << threads);
+    for (const int64_t batch : {1, 8}) {
+      convolve({batch, 1, 28, 28}, {32, 1, 3, 3}, 1, 1, 1);
+      convolve({batch, 3, 32, 32}, {16, 3, 5, 5}, 1, 2, 1);
+      convolve({batch, 3, 96, 96}, {64, 3, 7, 7}, 2, 3, 1);
+      convolve({batch, 64, 28, 28}, {64, 64, 3, 3}, 1, 1, 1);
+      convolve({batch, 64, 28, 28}, {256, 64, 1, 1}, 1, 0, 1);
+      convolve({batch, 64, 28, 28}, {64, 1, 3, 3}, 1, 1, 64);
+      convolve({batch, 17, 9, 9}, {5, 17, 3, 3}, 2, 0, 1);
+      convolve({batch, 3, 64, 64}, {192, 3, 16, 16}, 16, 0, 1);
+    }
+    attend({2, 12, 1024, 64}, {2, 12, 1024, 64}, {}, true);
+    attend({4, 6, 128, 32}, {4, 6, 128, 32}, {}, true);
+    attend({2, 8, 333, 128}, {2, 2, 333, 128}, {}, true);
+    attend({1, 2, 700, 256}, {1, 2, 900, 256}, {}, false);
+    attend({8, 4, 128, 64}, {8, 4, 128, 64}, at::ones({8, 1, 1, 128}, at::kBool).expand({8, 1, 128, 128}), false);
+    attend({8, 4, 128, 64}, {8, 4, 128, 64}, at::ones({8, 1, 128, 128}, at::kBool), false);
+    attend({2, 2, 16, 8}, {2, 2, 16, 8}, {}, false);
+
+    const at::Tensor x = some({8, 256, 384}), w = some({384}), row = some({8 * 256});
+    const std::vector<Attr> norm{{"axes", int64_t{1}}, {"eps", 1e-5}}, last{{"dim", int64_t{2}}}, first{{"dim", int64_t{0}}};
+    run("layer_norm_backward_input", {some(x.sizes())}, {x, x, row, row, w}, norm);
+    run("layer_norm_backward_weight", {some({384}), some({384})}, {x, x, row, row}, norm);
+    run("softmax", {some(x.sizes())}, {x}, first);
+    run("cumsum", {some(x.sizes())}, {x}, first);
+    run("topk", {some({8, 256, 2}), integers(2, {8, 256, 2})}, {x}, {{"dim", int64_t{2}}, {"k", int64_t{2}}});
+    run("max_dim", {some({8, 1, 384}), integers(2, {8, 1, 384})}, {x}, {{"dim", int64_t{1}}, {"k", int64_t{1}}});
+    run("sum", {some({384})}, {x}, {{"dims", Ints{0, 1}}, {"keepdim", false}});
+    run("sum", {some({})}, {x}, {{"dims", Ints{0, 1, 2}}, {"keepdim", false}});
+    run("amax", {some({8, 256, 1})}, {x}, {{"dims", Ints{2}}, {"keepdim", true}});
+    const at::Tensor table = some({5000, 96}), ids = integers(5000, {8, 256}), g = some({8, 256, 96});
+    run("embedding", {some({8, 256, 96})}, {table, ids}, {{"padding_idx", int64_t{-1}}, {"scale_grad_by_freq", false}});
+    run("embedding_backward", {some({5000, 96})}, {g, ids},
+        {{"shape", Ints{5000, 96}}, {"padding_idx", int64_t{0}}, {"scale_grad_by_freq", false}});
+    const at::Tensor flat = ids.view({2048}), rows = g.view({2048, 96}),
+                     index = flat.unsqueeze(1).expand({2048, 96});
+    run("index_add", {some({5000, 96})}, {table, flat, rows}, first);
+    run("index_select", {some({2048, 96})}, {table, flat}, first);
+    run("gather", {some({2048, 96})}, {table, index}, first);
+    run("scatter", {some({5000, 96})}, {table, index, rows}, first);
+    run("scatter_add", {some({5000, 96})}, {table, index, rows}, first);
+    run("scatter_add", {some({5000, 96})}, {table, index.contiguous(), rows}, first);
+    run("matmul", {some({8, 12, 64, 64})}, {some({8, 12, 64, 32}), some({8, 12, 32, 64})});
+  }
+}
+
+}  // namespace piper::kernels::testing
