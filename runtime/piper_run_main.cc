@@ -117,22 +117,16 @@ Status read_inputs(const Flags& flags, const std::vector<int32_t>& ranks, Inputs
   return {};
 }
 
-struct Quiet {
-  bool signal = false;        // somebody else reports the signal
-  bool common_error = false;  // another process reports what all ranks found alike (R0102)
-};
-
-// After the ranks of this process have ended: prints what is to be said, once.
-int conclude(exec::Session& session, Quiet quiet) {
-  const Status failure = session.stop.take_failure();
+// After the ranks of this process have ended: the exit status, having printed what is to be said.
+int conclude(exec::Session& session, const Status& failure, bool quiet) {
   const bool started = session.started;
   if (!failure.ok()) {
-    if (failure.error().code != "R0102" || !quiet.common_error) print_error(failure.error());
+    if (!quiet) print_error(failure.error());
     if (failure.error().code == "bug") return kBug;
     return started ? kFailed : kRefused;
   }
   if (const int signal_number = session.stop.signal_number(); signal_number != 0) {
-    if (!quiet.signal)
+    if (!quiet)
       std::fprintf(stderr, "piper-run: stopped by %s after step %lld of %lld; nothing was saved\n", signal_number == SIGINT ? "SIGINT" : "SIGTERM",
                    static_cast<long long>(session.steps_done.load()), static_cast<long long>(session.options.steps));
     return started ? kFailed : kRefused;
@@ -155,7 +149,7 @@ int run_local(const Flags& flags, exec::Session& session, int32_t world_size) {
       exec::run_rank(session, plan, *communicators[static_cast<size_t>(plan.rank)]);
     });
   for (std::thread& rank : ranks) rank.join();
-  return conclude(session, {});
+  return conclude(session, session.stop.take_failure(), false);
 }
 
 // Whether every rank could read what it needs; rank 0 prints the first failure that it learns of.
@@ -199,10 +193,14 @@ int run_mpi(const Flags& flags, exec::Session& session, int32_t world_size) {
   rank.join();
 
   if (!session.stop.raised()) return kDone;
-  // Other ranks wait for this one: they are ended by MPI, which then also reports a SIGTERM it sends.
   const bool speaks = communicator.rank() == 0;
-  const int exit_code = conclude(session, {session.stop.signal_number() == SIGTERM || !speaks, !speaks});
+  const Status failure = session.stop.take_failure();
+  // What every rank found alike needs one message, and nobody is left waiting.
+  if (!failure.ok() && failure.error().code == "R0102") return conclude(session, failure, !speaks);
+  // Other ranks wait for this one: MPI ends them, and where it does so by SIGTERM the cause is told already.
+  const int exit_code = conclude(session, failure, failure.ok() && (session.stop.signal_number() == SIGTERM || !speaks));
   communicator.abort(exit_code);
+  return exit_code;
 }
 
 int run(const Flags& flags) {

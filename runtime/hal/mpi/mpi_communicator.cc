@@ -114,9 +114,9 @@ class Progress {
     for (;;) {
       {
         std::unique_lock lock(mutex_);
+        if (queue_.empty() && ending_ && !aborting_) return give_up();
         if (queue_.empty() && !aborting_) {
           if (requests_.empty()) {
-            if (ending_) return;
             // Wakes now and then without work: some transports finish a peer's message only inside a call.
             changed_.wait_for(lock, std::chrono::milliseconds(idle_polls < 100 ? 1 : 10));
             ++idle_polls;
@@ -163,6 +163,14 @@ class Progress {
       }
     }
     complete(job);
+  }
+
+  // Receives that nobody waits for any more would keep MPI_Finalize waiting for ever.
+  void give_up() {
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      if (active_[i].expected >= 0) MPI_Cancel(&requests_[i]);
+      MPI_Request_free(&requests_[i]);
+    }
   }
 
   static void complete(Job& job) {

@@ -1,0 +1,171 @@
+#include "tests/conformance/communicator_cases.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "runtime/hal/all_reduce.h"
+#include "runtime/hal/host_collectives.h"
+#include "schemas/plan/all_reduce_scratch.h"
+
+namespace piper::conformance {
+
+namespace {
+
+using hal::Direction;
+using hal::Transfer;
+
+const hal::WaitControl kWait{nullptr, std::chrono::seconds(60)};
+
+std::byte* bytes_of(std::vector<uint8_t>& data) { return reinterpret_cast<std::byte*>(data.data()); }
+
+std::vector<uint8_t> pattern(size_t bytes, int sender, int message) {
+  std::vector<uint8_t> data(bytes);
+  for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<uint8_t>(i * 7 + i / 251 + static_cast<size_t>(sender * 31 + message * 97));
+  return data;
+}
+
+// Messages of one channel arrive in the order they were sent, whatever their sizes.
+std::string point_to_point(hal::Communicator& c) {
+  const size_t sizes[] = {1, 0, 3, 64, 4097, (size_t{1} << 20) + 3, 5};
+  const int32_t next = (c.rank() + 1) % c.world_size(), before = (c.rank() + c.world_size() - 1) % c.world_size();
+  if (c.world_size() == 1) return "";
+  int message = 0;
+  for (size_t size : sizes) {
+    std::vector<uint8_t> out = pattern(size, c.rank(), message), in(size + 1, 0xee);
+    auto exchange = c.prepare({{Direction::kSend, next, 5, bytes_of(out), static_cast<int64_t>(size)},
+                               {Direction::kReceive, before, 5, bytes_of(in), static_cast<int64_t>(size)}});
+    for (int round = 0; round < 3; ++round) {
+      if (Status s = exchange->run(kWait); !s.ok()) return s.error().message;
+      in.resize(size);
+      if (in != pattern(size, before, message)) return "message " + std::to_string(message) + " differs";
+      std::fill(in.begin(), in.end(), uint8_t{0});
+    }
+    ++message;
+  }
+  return "";
+}
+
+// Channels are independent: what is sent first on one may be received last.
+std::string channels_are_independent(hal::Communicator& c) {
+  if (c.world_size() == 1 || c.rank() > 1) return "";
+  std::vector<uint8_t> a = pattern(100, c.rank(), 1), b = pattern(200, c.rank(), 2);
+  Status first, second;
+  if (c.rank() == 0) {
+    std::thread on_channel_1([&] { first = c.prepare({{Direction::kSend, 1, 1, bytes_of(a), 100}})->run(kWait); });
+    second = c.prepare({{Direction::kSend, 1, 2, bytes_of(b), 200}})->run(kWait);
+    on_channel_1.join();
+  } else {
+    std::vector<uint8_t> in_a(100), in_b(200);
+    second = c.prepare({{Direction::kReceive, 0, 2, bytes_of(in_b), 200}})->run(kWait);
+    first = c.prepare({{Direction::kReceive, 0, 1, bytes_of(in_a), 100}})->run(kWait);
+    if (in_a != pattern(100, 0, 1) || in_b != pattern(200, 0, 2)) return "messages differ";
+  }
+  return first.ok() && second.ok() ? "" : "a transfer failed";
+}
+
+float value_of(int32_t rank, int64_t i) {
+  // Of very different sizes, so that another order of the sum gives other bits.
+  const uint32_t mixed = static_cast<uint32_t>(i) * 2654435761u + static_cast<uint32_t>(rank) * 40503u;
+  return (static_cast<float>(mixed % 20011) - 10000.f) * (mixed % 3 == 0 ? 1e-4f : mixed % 3 == 1 ? 1.f : 3e3f);
+}
+
+void add_f32(float* dst, const float* src, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) dst[i] += src[i];
+}
+
+std::string sum_over(hal::Communicator& c, const std::vector<int32_t>& group, int64_t count) {
+  if (std::find(group.begin(), group.end(), c.rank()) == group.end()) return "";
+  std::vector<float> data(static_cast<size_t>(count));
+  std::vector<std::byte> scratch(static_cast<size_t>(plan::all_reduce_scratch_bytes(count, static_cast<int64_t>(group.size()), 4)));
+  auto sum = hal::AllReduce::prepare(c, {group, hal::kSumChannels, reinterpret_cast<std::byte*>(data.data()), count, DType::kF32,
+                                         scratch.data(), &add_f32});
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t i = 0; i < count; ++i) data[static_cast<size_t>(i)] = value_of(c.rank(), i);
+    if (Status s = sum->run(kWait); !s.ok()) return s.error().message;
+    for (int64_t i = 0; i < count; ++i) {
+      float expected = value_of(group[0], i);
+      for (size_t position = 1; position < group.size(); ++position) expected += value_of(group[position], i);
+      if (std::memcmp(&expected, &data[static_cast<size_t>(i)], sizeof expected) != 0)
+        return "element " + std::to_string(i) + " of " + std::to_string(count) + " in a group of " + std::to_string(group.size());
+    }
+  }
+  return "";
+}
+
+// Bit for bit the sum in position order, for every group size, also with fewer elements than members.
+std::string all_reduce_bits(hal::Communicator& c) {
+  for (int32_t size = 1; size <= c.world_size(); ++size) {
+    std::vector<int32_t> forward, backward;
+    for (int32_t r = 0; r < size; ++r) forward.push_back(r);
+    backward.assign(forward.rbegin(), forward.rend());
+    for (int64_t count : {1, 2, 3, 5, 17, 1001}) {
+      for (const auto& group : {forward, backward})
+        if (std::string wrong = sum_over(c, group, count); !wrong.empty()) return wrong;
+    }
+  }
+  std::vector<int32_t> all;
+  for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
+  // More than one piece per member.
+  return sum_over(c, all, 1'100'003);
+}
+
+std::string all_reduce_integers(hal::Communicator& c) {
+  std::vector<int32_t> all;
+  for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
+  std::vector<int64_t> data = {c.rank() + 1, (int64_t{1} << 40) + c.rank(), -c.rank()};
+  std::vector<std::byte> scratch(static_cast<size_t>(plan::all_reduce_scratch_bytes(3, c.world_size(), 8)));
+  auto sum = hal::AllReduce::prepare(c, {all, hal::kSumChannels, reinterpret_cast<std::byte*>(data.data()), 3, DType::kI64, scratch.data(), &add_f32});
+  if (Status s = sum->run(kWait); !s.ok()) return s.error().message;
+  const int64_t n = c.world_size(), below = n * (n - 1) / 2;
+  return data == std::vector<int64_t>{below + n, (n << 40) + below, -below} ? "" : "wrong sums";
+}
+
+std::string host_collectives(hal::Communicator& c) {
+  const std::string mine(static_cast<size_t>(c.rank()) * 1000, static_cast<char>('a' + c.rank()));
+  auto all = hal::host_allgather(c, mine, kWait);
+  if (!all.ok()) return all.error().message;
+  for (int32_t r = 0; r < c.world_size(); ++r)
+    if ((*all)[static_cast<size_t>(r)] != std::string(static_cast<size_t>(r) * 1000, static_cast<char>('a' + r))) return "text of another rank";
+  Status barrier = hal::host_barrier(c, kWait);
+  return barrier.ok() ? "" : barrier.error().message;
+}
+
+// A receive that nobody answers ends when the Stop is raised, and when its time is over.
+std::string waiting_ends(hal::Communicator& c) {
+  if (c.world_size() == 1) return "";
+  const int32_t peer = (c.rank() + 1) % c.world_size();
+  static std::vector<uint8_t> never(8);  // a given-up receive may stay posted
+  hal::Stop stop;
+  std::thread raiser([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    stop.raise(Status::failure("R0302", "elsewhere"));
+  });
+  Status woken = c.prepare({{Direction::kReceive, peer, 77, bytes_of(never), 8}})->run({&stop, std::chrono::seconds(60)});
+  raiser.join();
+  if (!hal::is_stopped(woken)) return "the Stop did not end the wait";
+  Status late = c.prepare({{Direction::kReceive, peer, 78, bytes_of(never), 8}})->run({nullptr, std::chrono::milliseconds(60)});
+  if (late.ok() || late.error().code != "R0302") return "the wait has no end";
+  return late.error().message.find("rank " + std::to_string(peer)) != std::string::npos ? "" : "unnamed peer: " + late.error().message;
+}
+
+}  // namespace
+
+std::vector<Case> common_cases() {
+  return {{"point_to_point", point_to_point},
+          {"channels_are_independent", channels_are_independent},
+          {"all_reduce_bits", all_reduce_bits},
+          {"all_reduce_integers", all_reduce_integers},
+          {"host_collectives", host_collectives},
+          {"waiting_ends", waiting_ends}};
+}
+
+std::string sizes_that_differ(hal::Communicator& c) {
+  static std::vector<uint8_t> data(64);
+  if (c.rank() == 0) (void)c.prepare({{Direction::kSend, 1, 9, bytes_of(data), 48}})->run(kWait);  // which end fails is the backend's choice
+  if (c.rank() != 1) return "";
+  Status status = c.prepare({{Direction::kReceive, 0, 9, bytes_of(data), 64}})->run(kWait);
+  return status.ok() ? "a message of 48 bytes passed for one of 64" : "";
+}
+
+}  // namespace piper::conformance

@@ -1,0 +1,35 @@
+// The conformance cases on the in-process communicator, for worlds of 1 to 5 ranks.
+#include <catch2/catch.hpp>
+
+#include <thread>
+
+#include "runtime/hal/local/local_communicator.h"
+#include "tests/conformance/communicator_cases.h"
+
+namespace piper::conformance {
+namespace {
+
+void run_everywhere(int32_t world_size, const Case& test) {
+  hal::LocalWorld world(world_size);
+  std::vector<std::string> wrong(static_cast<size_t>(world_size));
+  std::vector<std::thread> ranks;
+  for (int32_t r = 0; r < world_size; ++r)
+    ranks.emplace_back([&, r] { wrong[static_cast<size_t>(r)] = test.run(*world.communicator(r)); });
+  for (std::thread& rank : ranks) rank.join();
+  for (int32_t r = 0; r < world_size; ++r) {
+    INFO(test.name << ", rank " << r << " of " << world_size);
+    CHECK(wrong[static_cast<size_t>(r)] == "");
+  }
+}
+
+TEST_CASE("local communicator conforms") {
+  for (int32_t world_size = 1; world_size <= 5; ++world_size)
+    for (const Case& test : common_cases()) run_everywhere(world_size, test);
+}
+
+TEST_CASE("local communicator notices messages whose sizes differ") {
+  run_everywhere(2, {"sizes_that_differ", sizes_that_differ});
+}
+
+}  // namespace
+}  // namespace piper::conformance

@@ -1,0 +1,99 @@
+// Rank environment, choice of the communicator, agreement of the ranks.
+#include <catch2/catch.hpp>
+
+#include <map>
+
+#include "runtime/bootstrap/agreement.h"
+#include "runtime/bootstrap/rank_environment.h"
+
+namespace piper::bootstrap {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+RankEnvironment environment(const Variables& variables) {
+  auto result = read_rank_environment([&](const char* name) -> std::optional<std::string> {
+    auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  });
+  REQUIRE(result.ok());
+  return *result;
+}
+
+TEST_CASE("the launcher is known by its variables") {
+  const RankEnvironment alone = environment({});
+  CHECK(alone.launcher == Launcher::kNone);
+  CHECK(alone.size == 1);
+
+  const RankEnvironment mpirun = environment({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "2"}});
+  CHECK(mpirun.launcher == Launcher::kOpenMpi);
+  CHECK(mpirun.rank == 2);
+  CHECK(mpirun.size == 4);
+  CHECK(mpirun.can_join_mpi);
+
+  const Variables slurm = {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_ID", "0"}};
+  CHECK(environment(slurm).launcher == Launcher::kSlurm);
+  CHECK(environment(slurm).size == 2);
+  CHECK_FALSE(environment(slurm).can_join_mpi);
+  Variables with_pmix = slurm;
+  with_pmix["PMIX_RANK"] = "1";
+  CHECK(environment(with_pmix).can_join_mpi);
+
+  CHECK(environment({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).launcher == Launcher::kTorchrun);
+  CHECK(environment({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}).launcher == Launcher::kPmi);
+}
+
+// A batch script carries Slurm's variables, but is not one of srun's tasks.
+TEST_CASE("a process in a batch script runs alone") {
+  CHECK(environment({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).launcher == Launcher::kNone);
+}
+
+TEST_CASE("a variable that is no number is R0105") {
+  auto result = read_rank_environment([](const char* name) -> std::optional<std::string> {
+    if (std::string(name) == "RANK") return "first";
+    if (std::string(name) == "WORLD_SIZE") return "2";
+    return std::nullopt;
+  });
+  REQUIRE_FALSE(result.ok());
+  CHECK(result.error().code == "R0105");
+  CHECK(result.error().message.find("'first'") != std::string::npos);
+}
+
+TEST_CASE("one process runs all ranks, a launcher's processes use MPI") {
+  RankEnvironment alone;
+  CHECK(choose_transport(alone, "", 4).value() == Transport::kLocal);
+  const RankEnvironment mpirun{Launcher::kOpenMpi, 0, 4, true};
+  CHECK(choose_transport(mpirun, "", 4).value() == Transport::kMpi);
+}
+
+TEST_CASE("a launch of another size is R0101 and says what to launch") {
+  const RankEnvironment mpirun{Launcher::kOpenMpi, 0, 2, true};
+  const auto result = choose_transport(mpirun, "", 4);
+  REQUIRE_FALSE(result.ok());
+  CHECK(result.error().code == "R0101");
+  CHECK(result.error().message.find("plan is for 4 ranks, but 2 processes were launched") != std::string::npos);
+  CHECK(result.error().message.find("mpirun -n 4") != std::string::npos);
+  CHECK(choose_transport(mpirun, "local", 4).error().code == "R0101");
+}
+
+TEST_CASE("srun without PMIx is R0103") {
+  const RankEnvironment srun{Launcher::kSlurm, 0, 4, false};
+  const auto result = choose_transport(srun, "", 4);
+  REQUIRE_FALSE(result.ok());
+  CHECK(result.error().code == "R0103");
+  CHECK(result.error().message.find("--mpi=pmix") != std::string::npos);
+}
+
+TEST_CASE("ranks that read another bundle are named, R0102") {
+  const Status status = compare_agreements({{"aaaa", "seed 1"}, {"bbbb", "seed 1"}, {"aaaa", "seed 1"}, {"cccc", "seed 1"}});
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().code == "R0102");
+  CHECK(status.error().message.find("ranks 1, 3 read another plan") == 0);
+  const Status options = compare_agreements({{"aaaa", "seed 1"}, {"aaaa", "seed 2"}});
+  CHECK(options.error().message.find("rank 1 started with other options than rank 0: seed 2 against seed 1") == 0);
+  CHECK(compare_agreements({{"aaaa", "seed 1"}, {"aaaa", "seed 1"}}).ok());
+}
+
+}  // namespace
+}  // namespace piper::bootstrap
