@@ -1,8 +1,9 @@
 // Binds an ONNX file's inputs and initializers with one extent for every symbol, for tests and the
 // fuzzer of the operator-by-operator importer: float initializers with axes are parameters, all
-// others constants. The compiler's own binding knows more (kinds, ties, symbols by name).
+// others and those called running_* constants. The compiler's own binding knows more (kinds, ties, symbols by name).
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "compiler/frontend/bound_model.h"
@@ -35,7 +36,7 @@ inline std::optional<frontend::BoundModel> bind_plainly(const frontend::onnx::On
     ir::WeightSource source;
     source.bytes = static_cast<int64_t>(value->data->size());
     source.data = value->data;
-    const bool parameter = is_floating(*dtype) && !t.dims.empty();
+    const bool parameter = is_floating(*dtype) && !t.dims.empty() && t.name.rfind("running_", 0) != 0;
     out.values[t.name] = parameter ? out.graph.add_parameter({t.name}, value->type, true, source) : out.graph.add_constant(t.name, value->type, source);
   }
   return out;
