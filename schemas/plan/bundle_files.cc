@@ -13,8 +13,8 @@ std::string safe_name(std::string_view name) {
     const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
     if (!good) c = '_';
   }
-  if (safe.empty() || safe.front() == '.') safe.insert(safe.begin(), '_');
-  return safe;
+  if (!safe.empty() && safe.front() != '.') return safe;
+  return std::string(1, '_').append(safe);
 }
 
 std::string lower(std::string text) {
@@ -26,9 +26,11 @@ std::string lower(std::string text) {
 }  // namespace
 
 std::string rank_file(int32_t rank) {
-  std::string digits = std::to_string(rank);
-  if (digits.size() < 5) digits.insert(0, 5 - digits.size(), '0');
-  return std::string(kRankFolder) + "rank-" + digits + ".json";
+  constexpr size_t kDigits = 5;
+  const std::string digits = std::to_string(rank);
+  std::string file(kRankFolder);
+  file.append("rank-").append(kDigits - std::min(kDigits, digits.size()), '0').append(digits).append(".json");
+  return file;
 }
 
 std::vector<std::string> program_files(const std::vector<Program>& programs) {

@@ -120,4 +120,67 @@ Bundle two_ranks() {
   return bundle;
 }
 
+namespace {
+
+Program pass_program(const std::string& name, bool first) {
+  Program program{name, {}, 0, {}};
+  if (!first) program.slots.push_back({"x", SlotRole::kInput, 64, true, false});
+  program.slots.push_back({"y", SlotRole::kOutput, 64, false, true});
+  return program;
+}
+
+// Adds one pass of one microbatch: arrival on a stream of its own, run, departure.
+void add_pass(RankPlan& plan, int32_t rank, int32_t program, const std::string& pass, int32_t m, int32_t from, int32_t to) {
+  const bool forward = pass == "F";
+  const std::string name = "PP" + std::to_string(rank) + "." + pass + " m" + std::to_string(m);
+  const int32_t incoming = forward ? 1 : 2, outgoing = forward ? 3 : 4;
+  const auto fresh = [&plan](const std::string& buffer) {
+    plan.arena_bytes += 64;
+    return add_buffer(plan, {buffer, BufferClass::kArena, 64, plan.arena_bytes - 64, DType::kF32, {16}, {}});
+  };
+  const int32_t out = fresh("out " + name);
+  ArgumentList list{name, {}};
+  if (from >= 0) {
+    const int32_t in = fresh("in " + name), event = add_event(plan, "in " + name);
+    append(plan, incoming, Recv{{in, 0}, 64, from, forward ? 0 : 1}, 0);
+    append(plan, incoming, Record{event});
+    append(plan, 0, Wait{event});
+    list.arguments.push_back({in, 0});
+  }
+  list.arguments.push_back({out, 0});
+  plan.arguments.push_back(list);
+  append(plan, 0, Run{program, static_cast<int32_t>(plan.arguments.size() - 1), {}}, 0);
+  if (to < 0) return;
+  const int32_t event = add_event(plan, name);
+  append(plan, 0, Record{event});
+  append(plan, outgoing, Wait{event});
+  append(plan, outgoing, Send{{out, 0}, 64, to, forward ? 0 : 1}, 0);
+}
+
+}  // namespace
+
+Bundle pipeline(int32_t ranks, int32_t microbatches) {
+  Bundle bundle = two_ranks();
+  bundle.ranks.clear();
+  bundle.programs.clear();
+  bundle.manifest.world_size = ranks;
+  bundle.manifest.reporting_rank = ranks - 1;
+  bundle.manifest.ranks.clear();
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    const std::string chunk = "PP" + std::to_string(rank);
+    const bool first = rank == 0, last = rank + 1 == ranks;
+    bundle.programs.push_back(pass_program(chunk + ".F.b1", first));
+    bundle.programs.push_back(pass_program(chunk + ".B.b1", last));
+    RankPlan plan;
+    plan.rank = rank;
+    plan.streams = {{"compute"}, {"act in"}, {"grad in"}, {"act out"}, {"grad out"}};
+    plan.channels = {{"act", 0}, {"grad", 1}};
+    for (int32_t m = 0; m < microbatches; ++m) add_pass(plan, rank, 2 * rank, "F", m, rank - 1, last ? -1 : rank + 1);
+    for (int32_t m = 0; m < microbatches; ++m) add_pass(plan, rank, 2 * rank + 1, "B", m, last ? -1 : rank + 1, rank - 1);
+    bundle.manifest.ranks.push_back({plan.arena_bytes, 0, 0, 64 * microbatches, plan.arena_bytes});
+    bundle.ranks.push_back(std::move(plan));
+  }
+  return bundle;
+}
+
 }  // namespace piper::plan::example

@@ -1,6 +1,6 @@
 // A small, complete and correct bundle of two ranks, for tests of the bundle's reader, writer,
 // verifier and tools: rank 0 runs a chunk and sends, rank 1 receives, runs, sends back; then both
-// sum their gradients and update.
+// sum their gradients and update. And a pipeline of any size.
 #pragma once
 
 #include "schemas/plan/plan.h"
@@ -8,6 +8,10 @@
 namespace piper::plan::example {
 
 Bundle two_ranks();
+
+// `ranks` chunks in a row, all forwards before all backwards: rank r runs PP<r>.F and PP<r>.B of every
+// microbatch and exchanges 64-byte messages with its neighbours.
+Bundle pipeline(int32_t ranks, int32_t microbatches);
 
 // Adds an instruction at the end; returns its index.
 int32_t append(RankPlan& plan, int32_t stream, Action action, int32_t provenance = -1);

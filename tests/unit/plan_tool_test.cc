@@ -1,0 +1,100 @@
+// The commands of piper-plan on hand-made bundles.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "schemas/plan/bundle_io.h"
+#include "tests/unit/plan_bundle_example.h"
+#include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/text_table.h"
+
+namespace fs = std::filesystem;
+using namespace piper;
+
+namespace {
+
+struct TempDir {
+  fs::path path;
+  TempDir() {
+    std::string pattern = (fs::temp_directory_path() / "piper-plan-XXXXXX").string();
+    path = mkdtemp(pattern.data());
+  }
+  ~TempDir() { fs::remove_all(path); }
+  std::string write(const std::string& name, plan::Bundle bundle) const {
+    const auto directory = (path / name).string();
+    REQUIRE(plan::write_bundle(directory, bundle, {}, {}, plan::WeightMode::kNone).ok());
+    return directory;
+  }
+};
+
+std::string text(const Result<std::string>& result) { return result.ok() ? *result : result.error().code + " " + result.error().message; }
+bool holds(const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("rank lists") {
+  CHECK(tools::rank_list({0, 1, 2, 5, 7, 8}) == "0-2,5,7,8");
+  CHECK(tools::merge_ranks({{"0", "a"}, {"1", "b"}, {"2", "a"}}) == std::vector<std::vector<std::string>>{{"0,2", "a"}, {"1", "b"}});
+  CHECK(tools::human_bytes(1536) == "1.5 KiB");
+}
+
+// Four chunks, four microbatches: (p - 1 + m) * (forward + backward).
+TEST_CASE("show draws the schedule") {
+  TempDir dir;
+  const auto plans = dir.write("p", plan::example::pipeline(4, 4));
+  const auto shown = text(tools::show(plans, {}));
+  INFO(shown);
+  CHECK(holds(shown, "0     |F0 F1 F2 F3 ...........................B0--- B1--- B2--- B3--- |"));
+  CHECK(holds(shown, "3     |.........F0 F1 F2 F3 B0--- B1--- B2--- B3--- ..................|"));
+  CHECK(holds(shown, "m.onnx with s.yaml: 4 ranks, batch 8, 8 programs, sgd"));
+  CHECK(text(tools::simulate_bundle(plans, {})).find("step: 21 units") == 0);
+  CHECK(text(tools::simulate_bundle(plans, {1, 1})).find("step: 14 units") == 0);
+  CHECK(holds(text(tools::verify_bundle(plans)), "proved for 4 ranks"));
+}
+
+TEST_CASE("verify tells the refutation") {
+  TempDir dir;
+  auto bundle = plan::example::pipeline(2, 2);
+  bundle.ranks[1].instructions.pop_back();
+  CHECK(holds(text(tools::verify_bundle(dir.write("p", bundle))), "P0631 rule 1: nothing on rank 1 sends what rank 0 instruction"));
+  CHECK(holds(text(tools::verify_bundle((dir.path / "none").string())), "P0603"));
+}
+
+TEST_CASE("diff tells lines and ranks") {
+  TempDir dir;
+  auto bundle = plan::example::pipeline(3, 2);
+  const auto a = dir.write("a", bundle);
+  CHECK(!tools::diff(a, dir.write("b", bundle), 0)->differs);
+  bundle.provenance[0].key = "s.yaml:4:5";
+  bundle.manifest.optimizer.lr = 0.5;
+  const auto changed = tools::diff(a, dir.write("c", bundle), 0);
+  REQUIRE(changed.ok());
+  INFO(changed->text);
+  CHECK(changed->differs);
+  CHECK(holds(changed->text, "+2: \"provenance\"") == false);
+  CHECK(holds(changed->text, "manifest.json\n  -15: \"optimizer\":{\"kind\":\"sgd\",\"lr\":0.01,"));
+  CHECK(holds(changed->text, "provenance.json\n  -3: \"s.yaml:3:5\":\"place at s.yaml:3:5\"\n  +3: \"s.yaml:4:5\""));
+  CHECK(holds(changed->text, "rank 2\n  -"));
+  const auto cut = tools::diff(a, (dir.path / "c").string(), 1);
+  CHECK(holds(cut->text, "more lines; --lines 0 shows all)"));
+}
+
+TEST_CASE("explain tells the chain") {
+  TempDir dir;
+  const auto plans = dir.write("p", plan::example::pipeline(2, 2));
+  tools::ExplainOptions options;
+  options.rank = 1;
+  options.instruction = 3;
+  const auto chain = text(tools::explain(plans, options));
+  INFO(chain);
+  CHECK(holds(chain, "rank 1 instruction 3 (run PP1.F.b1 with \"PP1.F m0\", on stream \"compute\"; s.yaml:3:5)\n  from s.yaml:3:5: place at s.yaml:3:5"));
+  CHECK(holds(chain, "  reads \"in PP1.F m0\" 0 to 64\n    written by rank 1 instruction 0 (recv"));
+  options.instruction = 99;
+  CHECK(text(tools::explain(plans, options)) == " there is no instruction 99");
+  options.instruction = -1;
+  options.buffer = "in PP1.F m1";
+  CHECK(holds(text(tools::explain(plans, options)), "  read by rank 1 instruction 7 (run PP1.F.b1"));
+  options.buffer = "PP1.B";
+  CHECK(holds(text(tools::explain(plans, options)), " no buffer is called \"PP1.B\"; these hold it: \"out PP1.B m0\", \"out PP1.B m1\""));
+  options.buffer = "";
+  CHECK(holds(text(tools::explain(plans, options)), "s.yaml:3:5"));
+}

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""Export a PyTorch model with its loss to an ONNX file that piper trains exactly.
+
+    from piper_export import export
+    export(model, {"input_ids": ids, "labels": labels}, "model.onnx")
+
+    python piper_export.py module.py:make_model -o model.onnx
+    # make_model() returns (model, example_inputs) or (model, example_inputs, options of export)
+
+torch.onnx.export's defaults are made for inference: its optimizer merges and folds weights, and
+frozen parameters, regions without gradient, tags and names of tied weights are lost. This file
+exports with the right settings and writes what ONNX has no place for into the file's metadata:
+piper.tags, piper.frozen, piper.no_grad, piper.tied. It needs torch >= 2.13, onnx and onnxscript.
+
+The forward must return the scalar loss, or an object with a `loss` (transformers), or pass
+`loss=function(outputs, inputs)`. Every example input needs a batch of at least 2 on axis 0.
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import inspect
+import pathlib
+import sys
+import types
+import warnings
+
+import torch
+
+_NO_GRAD = "piper_no_grad"
+
+
+class ExportError(ValueError):
+    """The model cannot be exported so that it would train as it does in PyTorch."""
+
+
+def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_inputs=(), dynamic=None,
+           batch_axis_name="B", opset=20, external_data=None, allow_custom_functions=False) -> pathlib.Path:
+    """Write `model` with its loss to `path` (an .onnx file); returns the path.
+
+    example_inputs: {argument of forward: tensor}, or a tuple in the order of forward's arguments.
+    loss: function(outputs, inputs as a dict) -> scalar, where forward does not return the loss itself.
+    static_inputs: names of inputs whose axis 0 is not the batch.
+    dynamic: {input: {axis: name}}: further symbolic axes, e.g. {"input_ids": {1: "S"}}.
+    external_data: keep weights in a second file; by default where they exceed 1 GiB.
+    allow_custom_functions: export torch.autograd.Function by its forward; its backward is lost.
+    """
+    inputs = _named_inputs(model, example_inputs)
+    shapes = _dynamic_shapes(inputs, set(static_inputs), dynamic or {}, batch_axis_name)
+    path = pathlib.Path(path)
+    weight_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
+    was_training = model.training
+    model.train()
+    try:
+        with (warnings.catch_warnings(), _returning_loss(model, loss), _recording_no_grad(model),
+              _refusing_custom_functions(allow_custom_functions)):
+            warnings.simplefilter("ignore")
+            with torch.fx.traceback.preserve_node_meta():
+                program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
+            onnx_program = torch.onnx.export(
+                program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
+                dynamic_shapes=shapes)
+    finally:
+        model.train(was_training)
+    _check_outputs(onnx_program)
+    for key, text in _notes(model, onnx_program).items():
+        if text:
+            onnx_program.model.metadata_props[key] = text
+    _check_parameters(model, onnx_program)
+    onnx_program.save(str(path), external_data=weight_bytes > 2**30 if external_data is None else external_data)
+    return path
+
+
+def _named_inputs(model, example_inputs) -> dict[str, torch.Tensor]:
+    if isinstance(example_inputs, torch.Tensor):
+        example_inputs = (example_inputs,)
+    if not isinstance(example_inputs, dict):
+        names = list(inspect.signature(model.forward).parameters)
+        example_inputs = dict(zip(names, example_inputs, strict=False))
+    named = {}
+    for name, value in example_inputs.items():
+        if not isinstance(value, torch.Tensor):
+            raise ExportError(f"input '{name}' must be a tensor, not {type(value).__name__}")
+        named[name] = value.detach().clone()  # one tensor given twice would become one input
+    return named
+
+
+def _dynamic_shapes(inputs, static_inputs, dynamic, batch_axis_name):
+    unknown = (static_inputs | set(dynamic)) - set(inputs)
+    if unknown:
+        raise ExportError(f"no such input: {', '.join(sorted(unknown))}; inputs are {', '.join(inputs)}")
+    axes = {batch_axis_name: torch.export.Dim(batch_axis_name, min=2)}
+    shapes, batches = {}, {}
+    for name, tensor in inputs.items():
+        shapes[name] = {}
+        if name not in static_inputs and tensor.dim() > 0:
+            shapes[name][0] = axes[batch_axis_name]
+            batches[name] = tensor.shape[0]
+        for axis, symbol in dynamic.get(name, {}).items():
+            shapes[name][axis] = axes.setdefault(symbol, torch.export.Dim(symbol, min=2))
+    if not batches:
+        raise ExportError("no input has a batch axis")
+    if len(set(batches.values())) > 1:
+        raise ExportError(f"example inputs have different batches: {batches}; name inputs without a batch in static_inputs")
+    if min(batches.values()) < 2:
+        raise ExportError("the example batch must be at least 2: torch.export treats an extent of 1 as fixed")
+    return shapes
+
+
+@contextlib.contextmanager
+def _returning_loss(model, loss):
+    """forward returns the scalar loss; parameter names stay as they are."""
+    forward = model.forward
+
+    def with_loss(*args, **kwargs):
+        bound = inspect.signature(forward).bind_partial(*args, **kwargs)
+        outputs = forward(*args, **kwargs)
+        if loss is not None:
+            return loss(outputs, dict(bound.arguments))
+        return outputs if isinstance(outputs, torch.Tensor) else getattr(outputs, "loss", outputs)
+
+    with_loss.__signature__ = inspect.signature(forward)
+    had_own = "forward" in vars(model)
+    model.forward = types.MethodType(_unbound(with_loss), model)
+    try:
+        yield
+    finally:
+        if had_own:
+            model.forward = forward
+        else:
+            del model.forward
+
+
+def _unbound(function):
+    def forward(_self, *args, **kwargs):
+        return function(*args, **kwargs)
+
+    signature = inspect.signature(function)
+    first = inspect.Parameter("_self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    forward.__signature__ = signature.replace(parameters=[first, *signature.parameters.values()])
+    return forward
+
+
+@contextlib.contextmanager
+def _recording_no_grad(model):
+    """Annotates what the model computes under torch.no_grad: exports keep no trace of it."""
+    depth = [0]
+    hooks = [model.register_forward_pre_hook(lambda *_: depth.__setitem__(0, depth[0] + 1)),
+             model.register_forward_hook(lambda *_: depth.__setitem__(0, depth[0] - 1), always_call=True)]
+    patched = []
+
+    def patch(cls, without_gradient):
+        enter, leave = cls.__enter__, cls.__exit__
+
+        # Inside of the model the switch itself is left out: it would move the region into a
+        # sub-graph whose nodes lose their module path.
+        def new_enter(self):
+            if depth[0] == 0:
+                return enter(self)
+            marks = vars(self).setdefault("_piper_marks", [])
+            marks.append(torch.fx.traceback.annotate({_NO_GRAD: without_gradient(self)}))
+            marks[-1].__enter__()
+            return self
+
+        def new_exit(self, *error):
+            marks = vars(self).get("_piper_marks")
+            if not marks:
+                return leave(self, *error)
+            marks.pop().__exit__(*error)
+            return None
+
+        cls.__enter__, cls.__exit__ = new_enter, new_exit
+        patched.append((cls, enter, leave))
+
+    patch(torch.no_grad, lambda _: True)
+    patch(torch.enable_grad, lambda _: False)
+    patch(torch.set_grad_enabled, lambda self: not self.mode)
+    try:
+        yield
+    finally:
+        for cls, enter, leave in patched:
+            cls.__enter__, cls.__exit__ = enter, leave
+        for hook in hooks:
+            hook.remove()
+
+
+@contextlib.contextmanager
+def _refusing_custom_functions(allowed):
+    original = torch.autograd.Function.__dict__["apply"]
+
+    def apply(cls, *args, **kwargs):
+        if not allowed and cls.__module__.split(".")[0] != "torch":
+            raise ExportError(
+                f"the model uses the torch.autograd.Function '{cls.__qualname__}': an export keeps its forward and "
+                "loses its backward. Write it with ordinary operators, or pass allow_custom_functions=True "
+                "where the backward is the derivative of the forward")
+        return original.__get__(None, cls)(*args, **kwargs)
+
+    torch.autograd.Function.apply = classmethod(apply)
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = original
+
+
+def _check_outputs(onnx_program):
+    outputs = onnx_program.model.graph.outputs
+    if len(outputs) != 1 or len(outputs[0].shape or ()) != 0:
+        found = ", ".join(f"{o.name} {o.shape}" for o in outputs)
+        raise ExportError(f"forward must return one scalar loss, but the export returns {found}; pass loss=function(outputs, inputs)")
+
+
+def _notes(model, onnx_program) -> dict[str, str]:
+    tags, no_grad = [], []
+    for node in onnx_program.exported_program.graph.nodes:
+        custom = dict(node.meta.get("custom") or {})
+        if custom.pop(_NO_GRAD, False):
+            no_grad.append(node.name)
+        words = [f"{key}={value}" for key, value in sorted(custom.items())
+                 if isinstance(value, int) and not isinstance(value, bool) and not key.startswith("_") and " " not in key]
+        if words and node.op == "call_function":
+            tags.append(f"{node.name} {' '.join(words)}")
+    groups: dict[int, list[str]] = {}
+    frozen = []
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        groups.setdefault(id(parameter), []).append(name)
+        if not parameter.requires_grad:
+            frozen.append(name)
+    return {"piper.tags": "\n".join(tags), "piper.no_grad": "\n".join(no_grad), "piper.frozen": "\n".join(frozen),
+            "piper.tied": "\n".join(" ".join(names) for names in groups.values() if len(names) > 1)}
+
+
+def _check_parameters(model, onnx_program):
+    kept = set(onnx_program.model.graph.initializers)
+    groups: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        groups.setdefault(id(parameter), []).append(name)
+    lost = [names[0] for names in groups.values() if not kept & set(names)]
+    if lost:
+        print(f"piper_export: the loss does not depend on {', '.join(lost[:10])}"
+              f"{' and more' if len(lost) > 10 else ''}: left out", file=sys.stderr)
+
+
+def _load(reference):
+    file, _, name = reference.rpartition(":")
+    if not file:
+        raise ExportError("name the function that makes the model: module.py:make_model")
+    spec = importlib.util.spec_from_file_location(pathlib.Path(file).stem, file)
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(pathlib.Path(file).resolve().parent))
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Export a PyTorch model with its loss for piper.")
+    parser.add_argument("model", help="module.py:function; the function returns (model, example_inputs[, options])")
+    parser.add_argument("-o", "--out", required=True, help="the .onnx file to write")
+    parser.add_argument("--opset", type=int, default=20)
+    args = parser.parse_args()
+    try:
+        model, inputs, *rest = _load(args.model)()
+        path = export(model, inputs, args.out, **{"opset": args.opset, **(rest[0] if rest else {})})
+    except ExportError as error:
+        print(f"piper_export: {error}", file=sys.stderr)
+        return 1
+    print(f"{path}: {path.stat().st_size} bytes, {sum(p.numel() for p in model.parameters())} parameters")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+// The commands of piper-plan, each in a file of its own: text for standard output, or a failure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "schemas/base/status.h"
+#include "tools/piper_plan/timeline.h"
+
+namespace piper::tools {
+
+struct ShowOptions {
+  int64_t columns = 160;  // of the schedule's picture; 0 = all
+  bool all = false;       // every row of the picture and every stream
+  Costs costs;
+};
+Result<std::string> show(const std::string& directory, const ShowOptions& options);
+
+Result<std::string> verify_bundle(const std::string& directory);
+
+Result<std::string> simulate_bundle(const std::string& directory, const Costs& costs);
+
+struct Difference {
+  std::string text;
+  bool differs = false;
+};
+// `lines`: shown per file at most; 0 = all.
+Result<Difference> diff(const std::string& a, const std::string& b, int64_t lines);
+
+struct ExplainOptions {
+  int32_t rank = -1;         // -1: all
+  int64_t instruction = -1;
+  std::string buffer;
+};
+Result<std::string> explain(const std::string& directory, const ExplainOptions& options);
+
+}  // namespace piper::tools

@@ -1,0 +1,86 @@
+// piper-plan: looks at plan bundles. Exit status: 0 done, 1 refuted, damaged or different
+// (diff --exit-code), 2 command line (diff: also a bundle that cannot be read), 70 our bug.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "tools/piper_plan/commands.h"
+
+namespace {
+
+using piper::tools::Costs;
+
+int print(const piper::Result<std::string>& result) {
+  if (result.ok()) {
+    std::fputs(result->c_str(), stdout);
+    return 0;
+  }
+  const auto& error = result.error();
+  std::fprintf(stderr, "piper-plan: %s%s%s\n", error.code.c_str(), error.code.empty() ? "" : ": ", error.message.c_str());
+  return 1;
+}
+
+int print_diff(const std::string& a, const std::string& b, int64_t lines, bool exit_code) {
+  const auto result = piper::tools::diff(a, b, lines);
+  if (!result.ok()) {
+    (void)print(result.status());
+    return 2;
+  }
+  std::fputs(result->text.c_str(), stdout);
+  return exit_code && result->differs ? 1 : 0;
+}
+
+void add_costs(CLI::App* command, Costs& costs) {
+  command->add_option("--forward", costs.forward, "time of one forward")->check(CLI::NonNegativeNumber);
+  command->add_option("--backward", costs.backward, "time of one backward")->check(CLI::NonNegativeNumber);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Looks at plan bundles: what will run, why, how long, and the proof that it can", "piper-plan");
+  app.require_subcommand(1);
+  std::string directory, other;
+  int64_t lines = 20;
+  bool exit_code = false;
+  piper::tools::ShowOptions shown;
+  piper::tools::ExplainOptions explained;
+  Costs costs;
+
+  auto* const verify = app.add_subcommand("verify", "prove matching, freedom from deadlock and races, or tell what refutes it");
+  auto* const show = app.add_subcommand("show", "the schedule as a picture, ranks, memory, streams");
+  auto* const diff = app.add_subcommand("diff", "what differs between two bundles, by rank and line");
+  auto* const simulate = app.add_subcommand("simulate", "step time with unit costs");
+  auto* const explain = app.add_subcommand("explain", "where instructions come from, who writes a buffer");
+  for (auto* const command : {verify, show, diff, simulate, explain}) command->add_option("DIR", directory, "plan bundle")->required();
+  show->add_option("--columns", shown.columns, "width of the picture, 0 = all")->check(CLI::NonNegativeNumber);
+  show->add_flag("--all", shown.all, "every row of the picture and every stream");
+  add_costs(show, shown.costs);
+  add_costs(simulate, costs);
+  diff->add_option("OTHER", other, "plan bundle to compare with")->required();
+  diff->add_flag("--exit-code", exit_code, "exit 1 when they differ");
+  diff->add_option("--lines", lines, "lines shown per file, 0 = all")->check(CLI::NonNegativeNumber);
+  explain->add_option("--rank", explained.rank, "one rank")->check(CLI::NonNegativeNumber);
+  auto* const instruction = explain->add_option("--instruction", explained.instruction, "its position in the rank's list, from 0")->check(CLI::NonNegativeNumber);
+  explain->add_option("--buffer", explained.buffer, "a buffer's name")->excludes(instruction);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (*verify) return print(piper::tools::verify_bundle(directory));
+  if (*show) return print(piper::tools::show(directory, shown));
+  if (*diff) return print_diff(directory, other, lines, exit_code);
+  if (*simulate) return print(piper::tools::simulate_bundle(directory, costs));
+  return print(piper::tools::explain(directory, explained));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bug in piper-plan: %s\n", error.what());
+    return 70;
+  }
+}

@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/names.h"
+#include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/text_table.h"
+
+namespace piper::tools {
+namespace {
+
+using namespace plan;
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr size_t kShownRows = 64;  // of a table, unless all are asked for
+
+// The digits at a chunk's end, or its whole name.
+std::string short_chunk(const std::string& chunk) {
+  size_t at = chunk.size();
+  while (at > 0 && chunk[at - 1] >= '0' && chunk[at - 1] <= '9') --at;
+  return at == chunk.size() ? chunk + ":" : chunk.substr(at);
+}
+
+struct Cell {
+  std::string label;
+  double begin = 0, end = 0;
+};
+
+// "F0" where the rank has one chunk, "2F0" where it has several; I and W are the halves of a backward.
+std::vector<Cell> cells_of(const RankPlan& plan, const std::vector<Span>& spans) {
+  std::set<std::string> chunks;
+  std::vector<ChunkPass> passes;
+  for (const auto& span : spans) {
+    const auto& run = std::get<Run>(plan.instructions[static_cast<size_t>(span.instruction)].action);
+    passes.push_back(*chunk_pass(plan.arguments[static_cast<size_t>(run.arguments)].name));
+    chunks.insert(passes.back().chunk);
+  }
+  std::vector<Cell> cells;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const std::string pass = passes[i].pass.size() == 2 ? passes[i].pass.substr(1) : passes[i].pass;
+    const std::string label = (chunks.size() > 1 ? short_chunk(passes[i].chunk) : "") + pass + std::to_string(passes[i].microbatch);
+    cells.push_back({label, spans[i].begin, spans[i].end});
+  }
+  return cells;
+}
+
+// One row: every time unit `width` columns wide, idle time as dots. Runs of two streams at one time
+// stand one after the other as far as they fit.
+std::string draw(const std::vector<Cell>& cells, double unit, size_t width, double step) {
+  std::string row(static_cast<size_t>(std::lround(step / unit)) * width, '.');
+  for (const auto& cell : cells) {
+    const auto from = static_cast<size_t>(std::lround(cell.begin / unit)) * width;
+    const auto to = std::max(from + width, static_cast<size_t>(std::lround(cell.end / unit)) * width);
+    std::string text = cell.label;
+    text.resize(std::max(to - from, text.size() + 1), cell.label.find('F') == std::string::npos ? '-' : ' ');
+    text.back() = ' ';
+    if (from + text.size() > row.size()) row.resize(from + text.size(), '.');
+    row.replace(from, text.size(), text);
+  }
+  return row;
+}
+
+std::string picture(const Bundle& bundle, const Timeline& timeline, const ShowOptions& options) {
+  std::vector<std::vector<Cell>> all;
+  size_t width = 3;
+  double unit = 0;
+  for (size_t p = 0; p < bundle.ranks.size(); ++p) {
+    all.push_back(cells_of(bundle.ranks[p], timeline.spans[p]));
+    for (const auto& cell : all.back()) {
+      width = std::max(width, cell.label.size() + 1);
+      const double length = cell.end - cell.begin;
+      if (length > 0 && (unit == 0 || length < unit)) unit = length;
+    }
+  }
+  if (unit == 0) return "  no chunk runs\n";
+  Rows rows;
+  bool cut = false;
+  for (size_t p = 0; p < all.size(); ++p) {
+    auto row = draw(all[p], unit, width, timeline.step);
+    if (options.columns > 0 && row.size() > static_cast<size_t>(options.columns)) {
+      row.resize(static_cast<size_t>(options.columns));
+      cut = true;
+    }
+    rows.push_back({std::to_string(bundle.ranks[p].rank), "|" + row + "|"});
+  }
+  rows = merge_ranks(rows);
+  const size_t total = rows.size();
+  if (!options.all && total > kShownRows) rows.resize(kShownRows);
+  auto text = format_table({"rank", "F forward, B backward, I its input part, W its weight part; number = microbatch"}, rows);
+  if (rows.size() < total) text += "  (" + std::to_string(total - rows.size()) + " more rows; --all shows them)\n";
+  if (cut) text += "  (cut at " + std::to_string(options.columns) + " columns; --columns 0 shows all)\n";
+  return text;
+}
+
+std::string memory_table(const Bundle& bundle) {
+  Rows rows;
+  for (const auto& plan : bundle.ranks) {
+    std::vector<int64_t> bytes(kNumBufferClasses);
+    for (const auto& buffer : plan.buffers) bytes[static_cast<size_t>(buffer.cls)] += buffer.bytes;
+    bytes[static_cast<size_t>(BufferClass::kArena)] = plan.arena_bytes;
+    std::vector<std::string> row = {std::to_string(plan.rank)};
+    for (const int64_t size : bytes) row.push_back(human_bytes(size));
+    const auto& summary = bundle.manifest.ranks[static_cast<size_t>(plan.rank)];
+    row.push_back(human_bytes(summary.scratch_bytes));
+    row.push_back(human_bytes(summary.peak_bytes));
+    rows.push_back(row);
+  }
+  std::vector<std::string> headings = {"rank"};
+  for (int cls = 0; cls < kNumBufferClasses; ++cls) headings.emplace_back(class_name(static_cast<BufferClass>(cls)));
+  headings.push_back("scratch");
+  headings.push_back("peak");
+  return format_table(headings, merge_ranks(rows));
+}
+
+struct Traffic {
+  int64_t ranks = 0, instructions = 0, runs = 0, messages = 0, collectives = 0, bytes = 0;
+};
+
+std::string stream_table(const Bundle& bundle, bool all) {
+  std::map<std::string, Traffic> streams;
+  for (const auto& plan : bundle.ranks) {
+    for (const auto& stream : plan.streams) ++streams[stream.name].ranks;
+    for (const auto& instruction : plan.instructions) {
+      auto& traffic = streams[plan.streams[static_cast<size_t>(instruction.stream)].name];
+      ++traffic.instructions;
+      if (std::holds_alternative<Run>(instruction.action)) ++traffic.runs;
+      if (const auto* send = std::get_if<Send>(&instruction.action)) {
+        ++traffic.messages;
+        traffic.bytes += send->bytes;
+      }
+      if (const auto* reduce = std::get_if<AllReduce>(&instruction.action)) {
+        ++traffic.collectives;
+        traffic.bytes += reduce->count * dtype_bytes(reduce->dtype);
+      }
+    }
+  }
+  Rows rows;
+  for (const auto& [name, traffic] : streams)
+    rows.push_back({name, std::to_string(traffic.ranks), std::to_string(traffic.instructions), std::to_string(traffic.runs),
+                    std::to_string(traffic.messages), std::to_string(traffic.collectives), human_bytes(traffic.bytes)});
+  const size_t total = rows.size();
+  if (!all && total > kShownRows) rows.resize(kShownRows);
+  auto text = format_table({"stream", "ranks", "instructions", "runs", "sends", "all_reduces", "bytes"}, rows);
+  if (rows.size() < total) text += "  (" + std::to_string(total - rows.size()) + " more; --all shows them)\n";
+  return text;
+}
+
+std::string rank_table(const Bundle& bundle, const Timeline& timeline) {
+  Rows rows;
+  for (size_t p = 0; p < bundle.ranks.size(); ++p) {
+    const auto& plan = bundle.ranks[p];
+    double busy = 0;
+    for (const auto& span : timeline.spans[p]) busy += span.end - span.begin;
+    const auto idle = timeline.step > 0 ? std::lround(100 * (1 - busy / timeline.step)) : 0;
+    rows.push_back({std::to_string(plan.rank), std::to_string(plan.instructions.size()), std::to_string(plan.streams.size()),
+                    std::to_string(plan.buffers.size()), human_bytes(bundle.manifest.ranks[static_cast<size_t>(plan.rank)].sent_bytes),
+                    std::to_string(std::max(idle, 0L)) + " %"});
+  }
+  return format_table({"rank", "instructions", "streams", "buffers", "sent", "idle"}, merge_ranks(rows));
+}
+
+}  // namespace
+
+Result<std::string> show(const std::string& directory, const ShowOptions& options) {
+  PIPER_ASSIGN(const auto bundle, read_bundle(directory));
+  PIPER_ASSIGN(const auto timeline, simulate(bundle, options.costs));
+  const auto& manifest = bundle.manifest;
+  std::string text = manifest.model_name + " with " + manifest.strategy_name + ": " + std::to_string(manifest.world_size) +
+                     " ranks, batch " + std::to_string(manifest.batch) + ", " + std::to_string(bundle.programs.size()) +
+                     " programs, " + manifest.optimizer.kind + "\n";
+  text += "\nSchedule (only chunk runs take time: a forward 1, a backward 2 unless told)\n" + picture(bundle, timeline, options);
+  text += "\nRanks\n" + rank_table(bundle, timeline);
+  text += "\nMemory\n" + memory_table(bundle);
+  text += "\nStreams\n" + stream_table(bundle, options.all);
+  return text;
+}
+
+}  // namespace piper::tools

@@ -1,0 +1,39 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "schemas/plan/bundle_io.h"
+#include "schemas/verify/verify.h"
+#include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/text_table.h"
+
+namespace piper::tools {
+
+Result<std::string> simulate_bundle(const std::string& directory, const Costs& costs) {
+  PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
+  PIPER_ASSIGN(const auto timeline, simulate(bundle, costs));
+  char line[128];
+  std::snprintf(line, sizeof line, "step: %g units (forward %g, backward %g)\n", timeline.step, costs.forward, costs.backward);
+  std::string text = line;
+  std::vector<std::vector<std::string>> rows;
+  for (size_t p = 0; p < timeline.spans.size(); ++p) {
+    double busy = 0;
+    for (const auto& span : timeline.spans[p]) busy += span.end - span.begin;
+    char number[2][32];
+    std::snprintf(number[0], sizeof number[0], "%g", busy);
+    std::snprintf(number[1], sizeof number[1], "%.1f %%", timeline.step > 0 ? 100 * std::max(0.0, 1 - busy / timeline.step) : 0.0);
+    rows.push_back({std::to_string(bundle.ranks[p].rank), number[0], number[1]});
+  }
+  return text + format_table({"rank", "busy", "idle"}, merge_ranks(rows));
+}
+
+Result<std::string> verify_bundle(const std::string& directory) {
+  PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
+  PIPER_ASSIGN(const auto report, verify::verify(bundle));
+  return "proved for " + std::to_string(report.ranks) + " ranks, " + std::to_string(report.instructions) + " instructions: " +
+         std::to_string(report.messages) + " messages and " + std::to_string(report.collectives) +
+         " collectives match; no deadlock, by streams and in issue order; no data race among " +
+         std::to_string(report.accesses) + " accesses; what is read was written\n";
+}
+
+}  // namespace piper::tools

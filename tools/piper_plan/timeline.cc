@@ -1,0 +1,115 @@
+#include "tools/piper_plan/timeline.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "schemas/verify/match.h"
+
+namespace piper::tools {
+namespace {
+
+using namespace plan;
+
+double cost_of(const std::string& pass, const Costs& costs) {
+  if (pass == "F") return costs.forward;
+  return pass == "B" ? costs.backward : costs.backward / 2;
+}
+
+class Simulator {
+ public:
+  Simulator(const Bundle& bundle, const verify::Matching& matching, const Costs& costs)
+      : bundle_(bundle), matching_(matching), costs_(costs), missing_(matching.first.size() - 1), latest_(missing_.size()) {
+    for (size_t t = 0; t < missing_.size(); ++t) missing_[t] = matching.first[t + 1] - matching.first[t];
+    for (const auto& plan : bundle.ranks) {
+      next_.push_back(0);
+      arrived_.push_back(0);
+      streams_.emplace_back(plan.streams.size());
+      events_.emplace_back(plan.events.size());
+      timeline_.spans.emplace_back();
+    }
+  }
+
+  Timeline play() {
+    std::vector<size_t> ready;
+    for (size_t p = bundle_.ranks.size(); p-- > 0;) ready.push_back(p);
+    while (!ready.empty()) {
+      const size_t p = ready.back();
+      ready.pop_back();
+      run_rank(p, ready);
+    }
+    for (const auto& streams : streams_)
+      for (const double end : streams) timeline_.step = std::max(timeline_.step, end);
+    return std::move(timeline_);
+  }
+
+ private:
+  // In issue order, which never blocks a verified bundle for good, until a transfer lacks its other end.
+  void run_rank(size_t p, std::vector<size_t>& ready) {
+    const auto& plan = bundle_.ranks[p];
+    for (; next_[p] < plan.instructions.size(); ++next_[p], arrived_[p] = 0) {
+      const auto& instruction = plan.instructions[next_[p]];
+      double& now = streams_[p][static_cast<size_t>(instruction.stream)];
+      const int32_t transfer = matching_.transfer_of[p][next_[p]];
+      if (transfer >= 0) {
+        const auto t = static_cast<size_t>(transfer);
+        if (!arrived_[p]) {
+          arrived_[p] = 1;
+          latest_[t] = std::max(latest_[t], now);
+          if (--missing_[t] == 0)
+            for (auto k = matching_.first[t]; k < matching_.first[t + 1]; ++k)
+              ready.push_back(static_cast<size_t>(matching_.participants[static_cast<size_t>(k)].plan));
+        }
+        if (missing_[t] > 0) return;
+        now = latest_[t];
+      } else {
+        local(p, instruction, now);
+      }
+    }
+  }
+
+  void local(size_t p, const Instruction& instruction, double& now) {
+    const auto& plan = bundle_.ranks[p];
+    if (const auto* wait = std::get_if<Wait>(&instruction.action)) {
+      now = std::max(now, events_[p][static_cast<size_t>(wait->event)]);
+    } else if (const auto* record = std::get_if<Record>(&instruction.action)) {
+      events_[p][static_cast<size_t>(record->event)] = now;
+    } else if (const auto* run = std::get_if<Run>(&instruction.action)) {
+      const auto pass = chunk_pass(plan.arguments[static_cast<size_t>(run->arguments)].name);
+      if (!pass) return;
+      const double begin = now;
+      now += cost_of(pass->pass, costs_);
+      timeline_.spans[p].push_back({static_cast<int32_t>(next_[p]), begin, now});
+    }
+  }
+
+  const Bundle& bundle_;
+  const verify::Matching& matching_;
+  Costs costs_;
+  std::vector<int64_t> missing_;  // per transfer: participants that have not come
+  std::vector<double> latest_;
+  std::vector<size_t> next_;      // per loaded rank
+  std::vector<char> arrived_;     // its next instruction has been counted at its transfer
+  std::vector<std::vector<double>> streams_, events_;
+  Timeline timeline_;
+};
+
+}  // namespace
+
+std::optional<ChunkPass> chunk_pass(const std::string& name) {
+  const size_t space = name.rfind(" m");
+  if (space == std::string::npos) return std::nullopt;
+  const size_t dot = name.rfind('.', space);
+  if (dot == std::string::npos) return std::nullopt;
+  ChunkPass parts{name.substr(0, dot), name.substr(dot + 1, space - dot - 1), 0};
+  if (parts.pass != "F" && parts.pass != "B" && parts.pass != "BI" && parts.pass != "BW") return std::nullopt;
+  const auto [end, error] = std::from_chars(name.data() + space + 2, name.data() + name.size(), parts.microbatch);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return parts;
+}
+
+Result<Timeline> simulate(const Bundle& bundle, const Costs& costs) {
+  PIPER_ASSIGN(const auto matching, verify::match(bundle));
+  return Simulator(bundle, matching, costs).play();
+}
+
+}  // namespace piper::tools
