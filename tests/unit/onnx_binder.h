@@ -1,10 +1,12 @@
 // Binds an ONNX file's inputs and initializers with one extent for every symbol, for tests and the
 // fuzzer of the operator-by-operator importer: float initializers with axes are parameters, all
-// others and those called running_* constants. The compiler's own binding knows more (kinds, ties, symbols by name).
+// others, buffers and those called running_* constants. The compiler's own binding knows more (kinds, ties, symbols by name).
 #pragma once
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "compiler/frontend/bound_model.h"
 
@@ -28,6 +30,11 @@ inline std::optional<frontend::BoundModel> bind_plainly(const frontend::onnx::On
     if (!dtype || v.name.empty() || out.values.count(v.name) > 0) return std::nullopt;
     out.values[v.name] = out.graph.add_input(v.name, type, true);
   }
+  std::set<std::string> buffers;
+  for (const onnx::OnnxValueInfo& v : file.value_info) {
+    const std::string* kind = v.metadata.find("pkg.torch.export.graph_signature.InputSpec.kind");
+    if (kind != nullptr && *kind == "BUFFER") buffers.insert(v.name);
+  }
   for (const onnx::OnnxTensor& t : file.initializers) {
     const std::optional<DType> dtype = onnx::dtype_of(t.elem_type);
     if (!dtype || out.values.count(t.name) > 0) return std::nullopt;
@@ -36,7 +43,7 @@ inline std::optional<frontend::BoundModel> bind_plainly(const frontend::onnx::On
     ir::WeightSource source;
     source.bytes = static_cast<int64_t>(value->data->size());
     source.data = value->data;
-    const bool parameter = is_floating(*dtype) && !t.dims.empty() && t.name.rfind("running_", 0) != 0;
+    const bool parameter = is_floating(*dtype) && !t.dims.empty() && t.name.rfind("running_", 0) != 0 && buffers.count(t.name) == 0;
     out.values[t.name] = parameter ? out.graph.add_parameter({t.name}, value->type, true, source) : out.graph.add_constant(t.name, value->type, source);
   }
   return out;

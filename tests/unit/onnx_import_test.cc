@@ -492,6 +492,38 @@ TEST_CASE("an unsupported operator is named with its place") {
   CHECK(has(refusal(other).text, "module 'h.0.act'"));
 }
 
+// What can never be compiled says why.
+TEST_CASE("random numbers, data-dependent shapes and odd statistics have codes of their own") {
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.node("RandomNormalLike", {"x"}, {"y"});
+    CHECK(refusal(m).code == "P0321");
+  }
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.node("NonZero", {"x"}, {"y"});
+    CHECK(refusal(m).code == "P0323");
+  }
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.input("to", ElemCode::kInt64, {"2"});
+    m.node("Reshape", {"x", "to"}, {"y"});
+    CHECK(refusal(m).code == "P0323");
+  }
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.weight("w", {4});
+    m.node("BatchNormalization", {"x", "w", "w", "w", "w"}, {"y"}, {int_attribute("training_mode", 1)});
+    CHECK(refusal(m).code == "P0324");
+  }
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.number("p", 1);
+    m.node("Dropout", {"x", "p"}, {"y"});
+    CHECK(refusal(m).code == "P0325");
+  }
+}
+
 TEST_CASE("malformed graphs are refused, not followed") {
   {
     ModelWriter m = with_input({"B", "4"});

@@ -24,10 +24,22 @@ std::string named(const OnnxNode& node, const std::string& domain) {
   return "'" + (domain.empty() ? node.op_type : domain + "." + node.op_type).substr(0, 160) + "'";
 }
 
+// Why an operator outside the table can never be in it, as a code; "" where it only is not yet.
+std::string_view reason_against(std::string_view op_type) {
+  for (const std::string_view random : {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
+    if (op_type == random) return "P0321";
+  for (const std::string_view dynamic : {"Compress", "NonMaxSuppression", "NonZero", "Unique"})
+    if (op_type == dynamic) return "P0323";
+  return "";
+}
+
 // One node; its results are added to the state's values.
 Status import_node(ImportState& state, const OnnxNode& node, diag::Diagnostics& diags) {
   const ImportFunction function = node.domain.empty() ? find_operator(node.op_type) : nullptr;
   if (function == nullptr) {
+    const std::string_view reason = node.domain.empty() ? reason_against(node.op_type) : "";
+    if (reason == "P0321") return diags.error("P0321") << describe_node(node) << " draws random numbers that no seed of the step fixes";
+    if (reason == "P0323") return diags.error("P0323") << "the shape that " << describe_node(node) << " makes depends on the data";
     diag::InFlight error = diags.error("P0305");
     error << "the ONNX operator " << named(node, node.domain) << " is not supported: " << describe_node(node);
     error.help("supported operators are " + supported_operators());
@@ -87,6 +99,8 @@ Status import_nodes(BoundModel& model, diag::Diagnostics& diags, const FoldLimit
   for (const auto& [name, value] : model.values) state.values[name] = {value, false, {}};
   count_readers(file, state);
   for (const OnnxNode& node : file.nodes) PIPER_RETURN_IF_ERROR(import_node(state, node, diags));
+  for (const auto& [name, value] : state.values)
+    if (!value.is_sequence) model.values[name] = value.value;
   for (const OnnxValueInfo& output : file.outputs) {
     const auto found = state.values.find(output.name);
     if (found == state.values.end() || found->second.is_sequence)

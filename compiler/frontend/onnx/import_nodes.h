@@ -12,10 +12,12 @@
 
 namespace piper::frontend::onnx {
 
-// Appends the ops of every node and sets the graph's outputs.
+// Appends the ops of every node, sets the graph's outputs and adds every named value to
+// `model.values`.
 // Errors, each naming node, module and Python line: P0308 the opset is outside 13 to 25; P0305 an
 // operator is not supported; P0306 a form of a supported one is not, or the graph is malformed;
-// P0322 batch normalisation without batch statistics.
+// P0321 random numbers; P0322, P0324 batch normalisation without batch statistics or whose running
+// ones are no state; P0323 a shape that depends on data; P0325 a dropout ratio outside [0, 1).
 Status import_nodes(BoundModel& model, diag::Diagnostics& diags, const FoldLimits& limits = {});
 
 }  // namespace piper::frontend::onnx

@@ -137,7 +137,7 @@ std::vector<int64_t> NodeImport::ints(ValueId v, const char* what) {
   if (!ok()) return {};
   std::optional<std::vector<int64_t>> out = known_ints(v);
   if (!out) {
-    refuse(std::string("its ") + what + " is not known when the model is compiled");
+    refuse(std::string("its ") + what + " is not known when the model is compiled", "P0323");
     return {};
   }
   return *std::move(out);

@@ -88,7 +88,7 @@ void import_range(NodeImport& n) {
   double bounds[3];
   for (int i = 0; i < 3; ++i) {
     const std::optional<double> v = n.known_number(operands[i]);
-    if (!v) return n.refuse("its bounds are not known when the model is compiled");
+    if (!v) return n.refuse("its bounds are not known when the model is compiled", "P0323");
     bounds[i] = *v;
   }
   const double count = std::max(0.0, std::ceil((bounds[1] - bounds[0]) / bounds[2]));

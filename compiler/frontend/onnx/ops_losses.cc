@@ -62,13 +62,13 @@ void import_dropout(NodeImport& n) {
   double ratio = 0.5;
   if (n.has(1)) {
     const std::optional<double> r = n.known_number(n.in(1));
-    if (!r) return n.refuse("its ratio is not known when the model is compiled");
+    if (!r) return n.refuse("its ratio is not known when the model is compiled", "P0323");
     ratio = *r;
   }
   const bool training = n.has(2) && n.one_int(n.in(2), "training_mode") != 0;
   if (n.is_read(1)) n.refuse("its second result, the mask, is not supported");
   if (!n.ok()) return;
-  if (!(ratio >= 0 && ratio < 1)) return n.refuse("its ratio is not in [0, 1)");
+  if (!(ratio >= 0 && ratio < 1)) return n.refuse("its ratio of " + std::to_string(ratio) + " is not in [0, 1)", "P0325");
   if (ratio == 0) return n.set(0, x);
   const int64_t ordinal = n.state().dropouts[n.module()]++;
   if (!training) return n.set(0, x);

@@ -57,7 +57,7 @@ ValueId running_statistic(NodeImport& n, size_t i) {
   const ir::Value& value = n.graph().value(v);
   if (!n.ok() || value.kind == ir::ValueKind::kBuffer) return v;
   if (value.kind != ir::ValueKind::kConstant) {
-    n.refuse("its running statistics are not stored in the model");
+    n.refuse("its running statistics are not stored in the model", "P0324");
     return v;
   }
   const ir::WeightSource source = n.graph().constants()[value.payload].source;

@@ -183,7 +183,7 @@ void import_pad(NodeImport& n) {
   double value = 0;
   if (n.has(2)) {
     const std::optional<double> v = n.known_number(n.in(2));
-    if (!v) return n.refuse("its value is not known when the model is compiled");
+    if (!v) return n.refuse("its value is not known when the model is compiled", "P0323");
     value = *v;
   }
   if (!n.ok()) return;
