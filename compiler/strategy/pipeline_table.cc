@@ -168,6 +168,7 @@ Result<ScheduleTable> parse_csv(std::string_view text) {
       if (comma == std::string_view::npos) break;
       line.remove_prefix(comma + 1);
     }
+    if (table.rows.back().empty()) return bad("row " + std::to_string(table.rows.size()) + " has no passes");
   }
   if (table.rows.empty()) return bad("the table is empty");
   // A full table has at least two passes per stage and microbatch; this also bounds the check below.

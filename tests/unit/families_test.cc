@@ -317,6 +317,7 @@ TEST_CASE("a pipeline table is read back; a broken one is refused by row and cel
     CHECK(result.error().message.find(part) != std::string::npos);
   };
   fails("", "empty");
+  fails("0F0,0B0\n,,\n", "row 2 has no passes");
   fails("0F0,0X0", "row 1, cell 2");
   fails("0F0,0B0\n0F1,0B1,SEND", "row 2, cell 3");
   fails("0F0,0W0,0I0", "before its I");
