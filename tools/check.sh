@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Sets up, builds and passes the tests: what continuous integration runs.
+#
+#   tools/check.sh            release build: all tests but the slow ones; fuzzers, 30 s a reader; sanitizers on the fast tests
+#   tools/check.sh --quick    release build and its fast tests only
+#   tools/check.sh --slow     the slow tests too
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mode="${1:-}"
+tools/setup.sh
+export PIPER_PYTHON="${PIPER_PYTHON:-$(tools/find_python.sh)}"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+jobs="${PIPER_JOBS:-$(nproc)}"
+
+build() {
+  cmake --preset "$1" >/dev/null
+  cmake --build --preset "$1" -j "$jobs" ${2:+--target $2}
+}
+
+build release
+if [ "$mode" != --quick ]; then
+  build fuzz fuzzers
+  ctest --test-dir build/fuzz -L fuzz --output-on-failure --no-tests=error -j "$jobs"
+fi
+# Last, so that its summary closes the run.
+exclude=(-LE slow)
+[ "$mode" = --slow ] && exclude=()
+ctest --test-dir build/release --output-on-failure --no-tests=error -j "$jobs" "${exclude[@]}"

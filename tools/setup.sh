@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Installs what piper needs to build and test on Debian 12: packages, and LibTorch where none is found.
+# A second run finds everything in place and does nothing. Called by tools/check.sh and tools/demo.sh.
+#
+#   PIPER_TORCH_DIR   directory of an existing LibTorch (holds include/ and lib/): used as it is
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages="build-essential ccache catch2 clang-14 cmake libcli11-dev libclang-rt-14-dev libfmt-dev libopenmpi-dev
+ libprotozero-dev libssl-dev libxxhash-dev libyaml-cpp-dev munge ninja-build nlohmann-json3-dev openmpi-bin
+ python3-venv slurm-client slurm-wlm"
+python_packages="numpy onnx==1.23.2 onnxscript==0.7.2 safetensors transformers==5.23.0"
+
+fail() {
+  printf 'setup: %s\n' "$*" >&2
+  exit 1
+}
+
+install_packages() {
+  local missing=""
+  if ! command -v dpkg-query >/dev/null; then
+    for tool in cmake ninja g++ mpirun; do
+      command -v "$tool" >/dev/null || missing="$missing $tool"
+    done
+    [ -z "$missing" ] || fail "this is no Debian system and these tools are missing:$missing; install them, and the libraries that README.md lists"
+    return
+  fi
+  for package in $packages; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"
+  done
+  [ -n "$missing" ] || return 0
+  [ "$(id -u)" = 0 ] || fail "these packages are missing and only root can install them: apt-get install$missing"
+  command -v apt-get >/dev/null || fail "these packages are missing and there is no apt-get:$missing"
+  echo "setup: installing Debian packages:$missing"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq || fail "no package index could be reached; missing:$missing"
+  # shellcheck disable=SC2086
+  apt-get install -y -qq --no-install-recommends $missing >/dev/null || fail "apt-get could not install:$missing"
+}
+
+has_modules() { "$1" -c 'import torch, numpy, onnx, onnxscript, safetensors, transformers' 2>/dev/null; }
+
+# The python with torch that tests and exports use: the project's own environment, or an active one that has all of it.
+install_python() {
+  if [ -x .venv/bin/python ] && has_modules .venv/bin/python; then return 0; fi
+  if command -v python3 >/dev/null && has_modules python3; then return 0; fi
+  command -v python3 >/dev/null || fail "python3 is missing"
+  echo "setup: making .venv with torch==2.13.0 (about 200 MB as a CPU build; an index that only has CUDA builds sends gigabytes) and: $python_packages"
+  python3 -m venv .venv || fail "python3 cannot make a virtual environment; install python3-venv"
+  .venv/bin/python -m pip install --quiet torch==2.13.0 || fail "pip could not install torch==2.13.0; set PIPER_TORCH_DIR to an existing LibTorch, or check the package index"
+  # shellcheck disable=SC2086
+  .venv/bin/python -m pip install --quiet $python_packages || fail "pip could not install: $python_packages"
+}
+
+install_packages
+if [ -n "${PIPER_TORCH_DIR:-}" ]; then
+  [ -e "$PIPER_TORCH_DIR/lib/libtorch_cpu.so" ] || fail "PIPER_TORCH_DIR=$PIPER_TORCH_DIR holds no lib/libtorch_cpu.so"
+fi
+install_python
