@@ -9,13 +9,16 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(PIPER_CCACHE ccache)
 if(PIPER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${PIPER_CCACHE})
+  # Paths relative to the checkout: a second clone of the same sources finds the objects of the first.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${PIPER_CCACHE})
 endif()
 find_package(Threads REQUIRED)
 
 add_library(piper_options INTERFACE)
 target_include_directories(piper_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(piper_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers
+  # g++ 12 reports these for standard containers at -O2 where nothing is wrong (GCC bugs 105329, 105562).
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
   -fno-omit-frame-pointer $<$<BOOL:${PIPER_WARNINGS_AS_ERRORS}>:-Werror>)
 target_link_libraries(piper_options INTERFACE Threads::Threads)
 if(PIPER_SANITIZE)
