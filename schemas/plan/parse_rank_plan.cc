@@ -419,6 +419,10 @@ class RankPlanParser {
 
   // Persistent buffers of a class never share bytes: they live through the whole run.
   Status check_memory() {
+    int64_t total = plan_.arena_bytes;
+    for (size_t i = 0; i < plan_.buffers.size(); ++i)
+      if (plan_.buffers[i].cls != BufferClass::kArena && __builtin_add_overflow(total, plan_.buffers[i].bytes, &total))
+        return reader_.failure_at(kRange, buffer_at_[i], "the buffers up to " + quoted(plan_.buffers[i].name) + " are larger than any memory");
     std::vector<size_t> order;
     for (size_t i = 0; i < plan_.buffers.size(); ++i)
       if (plan_.buffers[i].cls != BufferClass::kArena && plan_.buffers[i].bytes > 0) order.push_back(i);

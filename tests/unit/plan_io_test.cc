@@ -245,6 +245,8 @@ TEST_CASE("damaged rank plans") {
   CHECK(rank_damage("\"act peer m0\":384", "\"act peer m0\":576") ==
         "P0607 r:71: buffer \"act peer m0\" goes beyond the arena's 640 bytes");
   CHECK(rank_damage("\"act peer m0\":384,\n", "") == "P0606 r:74: no offset for buffer \"act peer m0\"");
+  CHECK(rank_damage("\"buffer\":\"seed_step\",\"class\":\"scalar\",\"bytes\":16", "\"buffer\":\"seed_step\",\"class\":\"scalar\",\"bytes\":9223372036854775807") ==
+        "P0607 r:35: the buffers up to \"seed_step\" are larger than any memory");
   CHECK(rank_damage("\"seed_step\":64", "\"seed_step\":0") ==
         "P0607 r:35: the persistent buffers \"sample_offset\" and \"seed_step\" overlap");
   CHECK(rank_damage("\"class\":\"input\"", "\"class\":\"heap\"") == "P0605 r:27: unknown buffer class \"heap\"");

@@ -1,0 +1,68 @@
+// The plan readers on any bytes: they refuse or accept, never crash; what they accept prints again to
+// a text that reads back the same, and can be verified. The first byte chooses the file's kind.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/provenance_text.h"
+#include "schemas/verify/verify.h"
+#include "tests/unit/plan_bundle_example.h"
+
+namespace {
+
+using namespace piper;
+using namespace piper::plan;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+const Bundle& example_bundle() {
+  static const Bundle bundle = example::two_ranks();
+  return bundle;
+}
+
+void fuzz_rank(std::string_view text) {
+  const auto& bundle = example_bundle();
+  const auto plan = parse_rank_plan(text, "f", bundle.provenance, bundle.programs);
+  if (!plan.ok()) return;
+  const auto printed = print_rank_plan(*plan, bundle.provenance, bundle.programs);
+  const auto again = parse_rank_plan(printed, "f", bundle.provenance, bundle.programs);
+  require(again.ok() && print_rank_plan(*again, bundle.provenance, bundle.programs) == printed);
+  Bundle changed = bundle;
+  if (plan->rank >= 2) return;
+  changed.ranks[static_cast<size_t>(plan->rank)] = *plan;
+  (void)verify::verify(changed).ok();
+}
+
+void fuzz_program(std::string_view text) {
+  const auto program = parse_program(text, "f");
+  if (!program.ok()) return;
+  const auto printed = print_program(*program);
+  const auto again = parse_program(printed, "f");
+  require(again.ok() && print_program(*again) == printed);
+}
+
+void fuzz_manifest(std::string_view text) {
+  const auto manifest = parse_manifest(text, "f");
+  if (!manifest.ok()) return;
+  const auto printed = print_manifest(*manifest);
+  const auto again = parse_manifest(printed, "f");
+  require(again.ok() && print_manifest(*again) == printed);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 4) {
+    case 0: fuzz_rank(text); break;
+    case 1: fuzz_program(text); break;
+    case 2: fuzz_manifest(text); break;
+    case 3: (void)parse_provenance(text, "f").ok(); break;
+  }
+  return 0;
+}

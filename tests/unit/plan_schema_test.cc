@@ -1,0 +1,121 @@
+// plan.schema.json describes what the writer writes: checked with a small validator of the part of
+// JSON Schema that the file uses.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/provenance_text.h"
+#include "tests/unit/plan_bundle_example.h"
+
+using namespace piper;
+using Json = nlohmann::json;
+
+namespace {
+
+class Validator {
+ public:
+  explicit Validator(Json root) : root_(std::move(root)) {}
+
+  bool valid(const Json& value, const Json& schema) const {
+    for (const auto& [key, rule] : schema.items())
+      if (!holds(key, rule, value, schema)) return false;
+    return true;
+  }
+  bool valid_as(const Json& value, const std::string& definition) const { return valid(value, root_["$defs"][definition]); }
+  bool valid(const Json& value) const { return valid(value, root_); }
+
+ private:
+  static bool is_type(const std::string& type, const Json& value) {
+    if (type == "object") return value.is_object();
+    if (type == "array") return value.is_array();
+    if (type == "string") return value.is_string();
+    if (type == "boolean") return value.is_boolean();
+    if (type == "null") return value.is_null();
+    if (type == "integer") return value.is_number_integer();
+    REQUIRE(type == "number");
+    return value.is_number();
+  }
+  bool holds(const std::string& key, const Json& rule, const Json& value, const Json& schema) const {
+    if (key == "$schema" || key == "title" || key == "description" || key == "$defs") return true;
+    if (key == "$ref") return valid(value, root_.at(Json::json_pointer(rule.get<std::string>().substr(1))));
+    if (key == "const") return value == rule;
+    if (key == "enum") return std::find(rule.begin(), rule.end(), value) != rule.end();
+    if (key == "minimum") return !value.is_number() || value >= rule;
+    if (key == "multipleOf") return value.get<int64_t>() % rule.get<int64_t>() == 0;
+    if (key == "minLength") return !value.is_string() || value.get<std::string>().size() >= rule.get<size_t>();
+    if (key == "pattern") return !value.is_string() || std::regex_search(value.get<std::string>(), std::regex(rule.get<std::string>()));
+    if (key == "type") {
+      if (rule.is_string()) return is_type(rule, value);
+      return std::any_of(rule.begin(), rule.end(), [&](const Json& type) { return is_type(type, value); });
+    }
+    if (key == "oneOf") return std::count_if(rule.begin(), rule.end(), [&](const Json& one) { return valid(value, one); }) == 1;
+    if (key == "items") return !value.is_array() || std::all_of(value.begin(), value.end(), [&](const Json& item) { return valid(item, rule); });
+    if (key == "required")
+      return std::all_of(rule.begin(), rule.end(), [&](const Json& name) { return value.contains(name.get<std::string>()); });
+    if (key == "properties") {
+      for (const auto& [name, property] : rule.items())
+        if (value.contains(name) && !valid(value[name], property)) return false;
+      return true;
+    }
+    REQUIRE(key == "additionalProperties");
+    for (const auto& [name, member] : value.items()) {
+      if (schema.contains("properties") && schema["properties"].contains(name)) continue;
+      if (rule.is_boolean() ? !rule.get<bool>() : !valid(member, rule)) return false;
+    }
+    return true;
+  }
+
+  Json root_;
+};
+
+Validator load() {
+  std::ifstream file(PIPER_PLAN_SCHEMA);
+  REQUIRE(file.good());
+  return Validator(Json::parse(file));
+}
+
+}  // namespace
+
+TEST_CASE("the writer's texts follow the schema") {
+  const auto schema = load();
+  auto bundle = plan::example::two_ranks();
+  bundle.manifest.files = {{"ranks/rank-00000.json", std::string(64, '0'), 3}};
+  const auto manifest = Json::parse(plan::print_manifest(bundle.manifest));
+  CHECK(schema.valid_as(manifest, "manifest"));
+  CHECK(schema.valid(manifest));
+  for (const auto& plan : bundle.ranks)
+    CHECK(schema.valid_as(Json::parse(plan::print_rank_plan(plan, bundle.provenance, bundle.programs)), "rank_plan"));
+  // Infinity is beyond the numbers of the JSON library used here; everything else of a program is not.
+  for (auto program : bundle.programs) {
+    for (auto& call : program.calls)
+      if (!call.attrs.empty()) call.attrs.erase(call.attrs.begin());
+    CHECK(schema.valid_as(Json::parse(plan::print_program(program)), "program"));
+  }
+  CHECK(schema.valid_as(Json::parse(plan::print_provenance(bundle.provenance)), "provenance"));
+}
+
+TEST_CASE("the schema refuses what is not of the format") {
+  const auto schema = load();
+  const auto bundle = plan::example::two_ranks();
+  const auto good = Json::parse(plan::print_rank_plan(bundle.ranks[0], bundle.provenance, bundle.programs));
+  auto changed = good;
+  changed["colour"] = 1;
+  CHECK(!schema.valid(changed));
+  changed = good;
+  changed["instructions"][0].erase("stream");
+  CHECK(!schema.valid(changed));
+  changed = good;
+  changed["instructions"][0]["late"] = true;
+  CHECK(!schema.valid(changed));
+  changed = good;
+  changed["buffers"][0]["class"] = "heap";
+  CHECK(!schema.valid(changed));
+  changed = good;
+  changed["offsets"]["x"] = 3;
+  CHECK(!schema.valid(changed));
+  changed = good;
+  changed["arena_bytes"] = "640";
+  CHECK(!schema.valid(changed));
+}
