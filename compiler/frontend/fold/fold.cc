@@ -2,7 +2,7 @@
 #include "compiler/frontend/fold.h"
 
 #include <algorithm>
-#include <cmath>
+#include <unordered_map>
 
 #include "compiler/frontend/fold/evaluator.h"
 #include "compiler/frontend/fold/recognise_mask.h"
@@ -213,6 +213,7 @@ class Folder {
       case ir::ValueKind::kSeedStep: return id = to_.seed_step();
       case ir::ValueKind::kSampleOffset: return id = to_.sample_offset();
       case ir::ValueKind::kConstant:
+        if (known_[v.index]) return id = add(value.name, *known_[v.index]);
         return id = to_.add_constant(value.name, value.type, from_.constants()[value.payload].source);
       case ir::ValueKind::kOpResult: break;
       case ir::ValueKind::kInput:
@@ -230,8 +231,9 @@ class Folder {
     if (t.type.bytes() > kSmallBytes && op.results.size() == 1) {
       if (splat(t)) {
         size_t bytes = static_cast<size_t>(dtype_bytes(t.type.dtype));
-        ValueId element = add(from_.value(v).name + ".element", {t.type.dtype, {}},
-                              {t.data->begin(), t.data->begin() + static_cast<std::ptrdiff_t>(bytes)});
+        auto first = std::make_shared<const std::vector<std::byte>>(
+            t.data->begin(), t.data->begin() + static_cast<std::ptrdiff_t>(bytes));
+        ValueId element = add(from_.value(v).name + ".element", {{t.type.dtype, {}}, std::move(first)});
         append_like(op, OpKind::kExpand, ir::ExpandAttrs{t.type.shape}, {element});
         return;
       }
@@ -241,7 +243,7 @@ class Folder {
         return;
       }
     }
-    new_id_[v.index] = add(from_.value(v).name, t.type, *t.data);
+    new_id_[v.index] = add(from_.value(v).name, t);
   }
 
   // Size of the constant that a chain of views starts from.
@@ -253,11 +255,18 @@ class Folder {
     return from_.type(v).bytes();
   }
 
-  ValueId add(std::string name, ir::TensorType type, std::vector<std::byte> bytes) {
-    ir::WeightSource source;
-    source.bytes = static_cast<int64_t>(bytes.size());
-    source.data = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-    return to_.add_constant(std::move(name), std::move(type), std::move(source));
+  // One constant for all that have the same type and bytes: layers repeat masks and positions.
+  ValueId add(std::string name, const ConstantTensor& t) {
+    std::string key = ir::to_string(t.type) + ":";
+    key.append(reinterpret_cast<const char*>(t.data->data()), t.data->size());
+    auto [place, is_new] = constants_.try_emplace(std::move(key));
+    if (is_new) {
+      ir::WeightSource source;
+      source.bytes = static_cast<int64_t>(t.data->size());
+      source.data = t.data;
+      place->second = to_.add_constant(std::move(name), t.type, std::move(source));
+    }
+    return place->second;
   }
 
   const ir::Graph& from_;
@@ -266,6 +275,7 @@ class Folder {
   std::vector<ValueId> same_as_;                      // [value] the value it equals
   std::vector<ValueId> new_id_;                       // [value] its id in to_
   std::vector<bool> live_;                            // [op]
+  std::unordered_map<std::string, ValueId> constants_;  // type and bytes -> constant of to_
 };
 
 }  // namespace

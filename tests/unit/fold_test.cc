@@ -1,0 +1,140 @@
+// The constant evaluator against values that PyTorch gives.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "compiler/frontend/fold.h"
+
+namespace piper::frontend {
+namespace {
+
+using ir::OpKind;
+
+template <class T>
+ConstantTensor tensor(DType dtype, std::vector<int64_t> shape, const std::vector<T>& data) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(data.size() * sizeof(T));
+  if (!data.empty()) std::memcpy(bytes->data(), data.data(), bytes->size());
+  return {{dtype, std::move(shape)}, bytes};
+}
+ConstantTensor i64(std::vector<int64_t> shape, std::vector<int64_t> data) { return tensor(DType::kI64, std::move(shape), data); }
+ConstantTensor f32(std::vector<int64_t> shape, std::vector<float> data) { return tensor(DType::kF32, std::move(shape), data); }
+ConstantTensor boolean(std::vector<int64_t> shape, std::vector<uint8_t> data) { return tensor(DType::kBool, std::move(shape), data); }
+
+template <class T>
+std::vector<T> numbers(const ConstantTensor& t) {
+  std::vector<T> data(static_cast<size_t>(t.type.elements()));
+  if (!data.empty()) std::memcpy(data.data(), t.data->data(), t.data->size());
+  return data;
+}
+
+template <class T>
+std::vector<T> result(OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands, size_t which = 0) {
+  auto results = evaluate(kind, attrs, operands);
+  REQUIRE(results);
+  return numbers<T>((*results)[which]);
+}
+using I = std::vector<int64_t>;
+using F = std::vector<float>;
+using B = std::vector<uint8_t>;
+
+const float kNan = std::numeric_limits<float>::quiet_NaN();
+
+}  // namespace
+
+TEST_CASE("views of constants") {
+  ConstantTensor x = i64({2, 3}, {0, 1, 2, 3, 4, 5});
+  CHECK(result<int64_t>(OpKind::kPermute, ir::PermuteAttrs{{1, 0}}, {x}) == I{0, 3, 1, 4, 2, 5});
+  CHECK(result<int64_t>(OpKind::kSlice, ir::SliceAttrs{1, 0, 3, 2}, {x}) == I{0, 2, 3, 5});
+  CHECK(result<int64_t>(OpKind::kExpand, ir::ExpandAttrs{{2, 2}}, {i64({2, 1}, {7, 8})}) == I{7, 7, 8, 8});
+  CHECK(result<int64_t>(OpKind::kReshape, ir::ReshapeAttrs{{3, 2}}, {x}) == I{0, 1, 2, 3, 4, 5});
+  CHECK(result<float>(OpKind::kFill, ir::FillAttrs{{2}, 0.5, DType::kF32}, {}) == F{0.5f, 0.5f});
+  CHECK(result<int64_t>(OpKind::kSlice, ir::SliceAttrs{0, 1, 1, 1}, {x}).empty());
+}
+
+TEST_CASE("integer division floors and refuses zero") {
+  ConstantTensor a = i64({4}, {7, -7, 7, -7}), b = i64({4}, {2, 2, -2, -2});
+  CHECK(result<int64_t>(OpKind::kDiv, ir::NoAttrs{}, {a, b}) == I{3, -4, -4, 3});
+  CHECK_FALSE(evaluate(OpKind::kDiv, ir::NoAttrs{}, {a, i64({}, {0})}));
+  ConstantTensor low = i64({1}, {INT64_MIN});
+  CHECK(result<int64_t>(OpKind::kDiv, ir::NoAttrs{}, {low, i64({1}, {-1})}) == I{INT64_MIN});
+  CHECK(result<int64_t>(OpKind::kNeg, ir::NoAttrs{}, {low}) == I{INT64_MIN});
+}
+
+TEST_CASE("element-wise constants broadcast; NaN goes through") {
+  CHECK(result<float>(OpKind::kAdd, ir::NoAttrs{}, {f32({2, 1}, {1, 2}), f32({2}, {10, 20})}) == F{11, 21, 12, 22});
+  CHECK(std::isnan(result<float>(OpKind::kMaximum, ir::NoAttrs{}, {f32({1}, {1}), f32({1}, {kNan})})[0]));
+  CHECK(result<uint8_t>(OpKind::kLe, ir::NoAttrs{}, {i64({3}, {0, 1, 2}), i64({}, {1})}) == B{1, 1, 0});
+  CHECK(result<uint8_t>(OpKind::kLogicalAnd, ir::NoAttrs{}, {boolean({2}, {1, 0}), boolean({2}, {1, 1})}) == B{1, 0});
+  CHECK(result<float>(OpKind::kWhere, ir::NoAttrs{}, {boolean({2, 1}, {1, 0}), f32({}, {5}), f32({2}, {1, 2})}) == F{5, 5, 1, 2});
+  CHECK(result<float>(OpKind::kSqrt, ir::NoAttrs{}, {f32({2}, {4, 2})}) == F{2, std::sqrt(2.0f)});
+  CHECK(result<float>(OpKind::kCos, ir::NoAttrs{}, {f32({1}, {1})}) == F{0.5403023f});
+  CHECK(result<uint8_t>(OpKind::kIsNan, ir::NoAttrs{}, {f32({2}, {kNan, 1})}) == B{1, 0});
+  CHECK(result<int64_t>(OpKind::kPowScalar, ir::ExponentAttrs{3}, {i64({2}, {2, -3})}) == I{8, -27});
+  CHECK(result<float>(OpKind::kClamp, ir::ClampAttrs{0, std::numeric_limits<double>::infinity()}, {f32({2}, {-1, 9})}) == F{0, 9});
+}
+
+TEST_CASE("casts truncate, and anything but zero is true") {
+  CHECK(result<int64_t>(OpKind::kCast, ir::CastAttrs{DType::kI64}, {f32({3}, {1.9f, -1.9f, kNan})}) == I{1, -1, 0});
+  CHECK(result<uint8_t>(OpKind::kCast, ir::CastAttrs{DType::kBool}, {f32({3}, {0.5f, 0, 256})}) == B{1, 0, 1});
+  CHECK(result<float>(OpKind::kCast, ir::CastAttrs{DType::kF32}, {boolean({2}, {1, 0})}) == F{1, 0});
+}
+
+TEST_CASE("reductions and scans of constants") {
+  ConstantTensor x = i64({2, 3}, {1, 5, 2, 4, 0, 4});
+  CHECK(result<int64_t>(OpKind::kSum, ir::ReduceAttrs{{1}, false}, {x}) == I{8, 8});
+  CHECK(result<int64_t>(OpKind::kAmax, ir::ReduceAttrs{{0}, true}, {x}) == I{4, 5, 4});
+  CHECK(result<int64_t>(OpKind::kCumsum, ir::DimAttrs{1}, {x}) == I{1, 6, 8, 4, 4, 8});
+  CHECK(result<float>(OpKind::kMean, ir::ReduceAttrs{{0, 1}, false}, {f32({2, 2}, {1, 2, 3, 4})}) == F{2.5f});
+  CHECK(result<int64_t>(OpKind::kTopk, ir::TopkAttrs{1, 2}, {x}) == I{5, 2, 4, 4});
+  CHECK(result<int64_t>(OpKind::kTopk, ir::TopkAttrs{1, 2}, {x}, 1) == I{1, 2, 0, 2});
+  CHECK(result<int64_t>(OpKind::kMaxDim, ir::TopkAttrs{1, 1}, {x}, 1) == I{1, 0});
+  CHECK(result<float>(OpKind::kMatmul, ir::NoAttrs{}, {f32({1, 2, 1}, {1, 2}), f32({2, 1, 2}, {1, 2, 3, 4})}) ==
+        F{1, 2, 2, 4, 3, 4, 6, 8});
+}
+
+TEST_CASE("indexing of constants") {
+  ConstantTensor x = i64({2, 3}, {0, 1, 2, 3, 4, 5});
+  CHECK(result<int64_t>(OpKind::kGather, ir::DimAttrs{1}, {x, i64({2, 2}, {2, 0, 1, 1})}) == I{2, 0, 4, 4});
+  CHECK(result<int64_t>(OpKind::kIndexSelect, ir::DimAttrs{1}, {x, i64({2}, {2, 0})}) == I{2, 0, 5, 3});
+  CHECK(result<int64_t>(OpKind::kScatter, ir::DimAttrs{1}, {x, i64({2, 1}, {0, 2}), i64({2, 1}, {9, 8})}) == I{9, 1, 2, 3, 4, 8});
+  CHECK(result<int64_t>(OpKind::kScatterAdd, ir::DimAttrs{0}, {x, i64({1, 3}, {1, 1, 0}), i64({1, 3}, {10, 20, 30})}) ==
+        I{0, 1, 32, 13, 24, 5});
+  CHECK(result<int64_t>(OpKind::kIndexAdd, ir::DimAttrs{0}, {x, i64({2}, {1, 1}), x}) == I{0, 1, 2, 6, 9, 12});
+  CHECK(result<float>(OpKind::kEmbedding, ir::EmbeddingAttrs{}, {f32({2, 2}, {1, 2, 3, 4}), i64({2}, {1, 0})}) == F{3, 4, 1, 2});
+  CHECK(result<int64_t>(OpKind::kCat, ir::DimAttrs{1}, {x, i64({2, 1}, {8, 9})}) == I{0, 1, 2, 8, 3, 4, 5, 9});
+  CHECK(result<int64_t>(OpKind::kPad, ir::PadAttrs{{0, -1}, {1, 1}, -5}, {x}) == I{1, 2, -5, 4, 5, -5, -5, -5, -5});
+  CHECK_FALSE(evaluate(OpKind::kIndexSelect, ir::DimAttrs{1}, {x, i64({1}, {3})}));
+}
+
+TEST_CASE("what the evaluator does not know stays") {
+  CHECK_FALSE(evaluate(OpKind::kLinear, ir::NoAttrs{}, {f32({1, 1}, {1}), f32({1, 1}, {1})}));
+  CHECK_FALSE(evaluate(OpKind::kAdd, ir::NoAttrs{}, {f32({1}, {1}), i64({1}, {1})}));
+}
+
+TEST_CASE("folding keeps inputs, parameters and effects, and is done after one pass") {
+  auto graph = ir::parse_graph(R"(graph {
+    %x = input "x" : f32[4, 3]
+    %unread = input "unread" : i64[4]
+    %w = parameter ["w"] : f32[3]
+    %mean = buffer ["bn.mean"] : f32[3]
+    %var = buffer ["bn.var"] : f32[3]
+    %two = constant : f32[] data [2.0]
+    %four = mul(%two, %two)
+    %y, %m, %r = batch_norm(%x, %w, %w, %mean, %var)
+    %z = mul(%x, %four)
+    output "z" = %z
+  })", "t.pir");
+  REQUIRE(graph.ok());
+  ir::Graph folded = fold(*graph);
+  CHECK(folded.inputs().size() == 2);
+  CHECK(folded.parameters().size() == 1);
+  CHECK(folded.buffers().size() == 2);
+  CHECK(folded.num_ops() == 2);  // batch_norm updates its buffers
+  CHECK(folded.constants().size() == 1);
+  CHECK(ir::verify(folded).ok());
+  CHECK(ir::print(fold(folded)) == ir::print(folded));
+}
+
+}  // namespace piper::frontend
