@@ -130,11 +130,12 @@ void remark_joins(const ir::Graph& graph, const std::vector<OpRole>& roles, cons
     if (!own) ++joined[{graph.scope(graph.op(ir::OpId(i)).scope), region_name(regions, regions.keys[i][0])}];
   }
   for (const auto& [what, count] : joined) {
-    diags.remark(std::to_string(count) + " untagged operators of " +
-                 (what.first.empty() ? "the root module" : "module '" + what.first + "'") + " join " + what.second);
+    diags.remark("untagged operators of " + (what.first.empty() ? "the root module" : "module '" + what.first + "'") +
+                 " join " + what.second + ": " + std::to_string(count));
   }
   for (const auto& [where, count] : copied) {
-    diags.remark(std::to_string(count) + " operators that depend on no input or no parameter are copied into " + where);
+    diags.remark("operators that depend on no parameter, and views of weights, copied into " + where + ": " +
+                 std::to_string(count));
   }
 }
 

@@ -166,7 +166,7 @@ TEST_CASE("starts cut at modules; what stands before joins, what needs no parame
   CHECK(chunk_of(result, "mask@PP1") == "PP1");
   CHECK(result.tags[0].tag == "PP");
   CHECK(result.tags[0].count == 2);
-  CHECK(remarks.find("1 untagged operators of module 'wte' join PP0") != std::string::npos);
+  CHECK(remarks.find("untagged operators of module 'wte' join PP0: 1") != std::string::npos);
   CHECK(remarks.find("copied into PP0, PP1") != std::string::npos);
   CHECK(result.graph.value(result.graph.loss).name == "loss");
   // Only the residual stream crosses.
