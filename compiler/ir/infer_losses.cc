@@ -81,8 +81,12 @@ Result<Types> step_values(const Call& c) {
       PIPER_RETURN_IF_ERROR(c.want(2, {DType::kI64, {1}}));
       if (!(a.p >= 0 && a.p <= 1)) return c.fail("p must be from 0 to 1");
       // All three are 1 until the batch axis is known.
-      int64_t laid_out = a.outer * a.batch * a.inner;
-      if (laid_out != 1 && laid_out != c.x(0).elements())
+      if (a.outer < 1 || a.batch < 1 || a.inner < 0) return c.fail("outer, batch and inner must be positive");
+      bool laid_out = a.outer != 1 || a.batch != 1 || a.inner != 1;
+      int64_t elements = c.x(0).elements();
+      bool whole = elements % a.outer == 0 && elements / a.outer % a.batch == 0 &&
+                   elements / a.outer / a.batch == a.inner;
+      if (laid_out && !whole)
         return c.fail("outer x batch x inner is not the number of elements");
       return Types{c.x(0)};
     }

@@ -2,12 +2,39 @@
 #include "compiler/ir/infer.h"
 
 namespace piper::ir {
+namespace {
 
-Result<std::vector<TensorType>> infer_types(OpKind kind, const Attrs& attrs,
-                                            const std::vector<const TensorType*>& operands) {
-  infer::Call call{kind, attrs, operands};
-  if (attrs.index() != default_attrs(kind).index()) return call.fail("attributes of another operator");
-  switch (kind) {
+// Bounds that keep all later arithmetic on extents and attributes inside int64_t: text and model
+// files may hold any number.
+constexpr int64_t kMostExtent = int64_t{1} << 40;
+constexpr int64_t kMostElements = int64_t{1} << 48;
+constexpr int64_t kMostWindow = int64_t{1} << 22;  // strides, paddings, kernels
+
+bool small_enough(const infer::Shape& shape) {
+  int64_t elements = 1;
+  for (int64_t extent : shape) {
+    if (extent > kMostExtent || (extent > 0 && elements > kMostElements / extent)) return false;
+    elements *= extent > 0 ? extent : 1;
+  }
+  return true;
+}
+
+struct AttrBounds {
+  bool ok = true;
+  void operator()(std::string_view name, int64_t v) {
+    if (name != "key" && name != "ignore_index") ok = ok && v >= -kMostExtent && v <= kMostExtent;
+  }
+  void operator()(std::string_view name, const std::vector<int64_t>& v) {
+    if (name == "shape") ok = ok && small_enough(v);
+    else
+      for (int64_t entry : v) ok = ok && entry >= -kMostWindow && entry <= kMostWindow;
+  }
+  template <class T>
+  void operator()(std::string_view, const T&) {}
+};
+
+Result<std::vector<TensorType>> by_family(const infer::Call& call) {
+  switch (call.kind) {
     case OpKind::kReshape:
     case OpKind::kPermute:
     case OpKind::kExpand:
@@ -120,6 +147,22 @@ Result<std::vector<TensorType>> infer_types(OpKind kind, const Attrs& attrs,
     case OpKind::kCopy: return infer::step_values(call);
   }
   return call.fail("unknown operator");
+}
+
+}  // namespace
+
+Result<std::vector<TensorType>> infer_types(OpKind kind, const Attrs& attrs,
+                                            const std::vector<const TensorType*>& operands) {
+  infer::Call call{kind, attrs, operands};
+  if (attrs.index() != default_attrs(kind).index()) return call.fail("attributes of another operator");
+  AttrBounds bounds;
+  std::visit([&](const auto& a) { std::decay_t<decltype(a)>::fields(a, bounds); }, attrs);
+  if (!bounds.ok) return call.fail("an attribute is out of range");
+  Result<std::vector<TensorType>> results = by_family(call);
+  if (!results.ok()) return results;
+  for (const TensorType& type : *results)
+    if (!small_enough(type.shape)) return call.fail("too many elements");
+  return results;
 }
 
 }  // namespace piper::ir

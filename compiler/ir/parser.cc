@@ -11,7 +11,8 @@
 namespace piper::ir {
 namespace {
 
-// A shape larger than this many elements is refused, so that sizes in bytes cannot overflow.
+// Larger shapes are refused, so that arithmetic on extents and sizes in bytes cannot overflow.
+constexpr int64_t kMostExtent = int64_t{1} << 40;
 constexpr int64_t kMostElements = int64_t{1} << 48;
 
 class Parser {
@@ -91,7 +92,7 @@ class Parser {
     int64_t elements = 1;
     for (int64_t extent : t.shape) {
       if (extent < 0) return lexer_.fail(at, "negative extent");
-      if (extent > 0 && elements > kMostElements / extent) return lexer_.fail(at, "too many elements");
+      if (extent > kMostExtent || (extent > 0 && elements > kMostElements / extent)) return lexer_.fail(at, "too many elements");
       elements *= std::max<int64_t>(extent, 1);
     }
     return t;
