@@ -22,6 +22,7 @@ import contextlib
 import importlib.util
 import inspect
 import pathlib
+import re
 import sys
 import types
 import warnings
@@ -68,6 +69,7 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
         if text:
             onnx_program.model.metadata_props[key] = text
     _check_parameters(model, onnx_program)
+    _shorten_stack_traces(onnx_program)
     onnx_program.save(str(path), external_data=weight_bytes > 2**30 if external_data is None else external_data)
     return path
 
@@ -240,6 +242,17 @@ def _check_parameters(model, onnx_program):
     if lost:
         print(f"piper_export: the loss does not depend on {', '.join(lost[:10])}"
               f"{' and more' if len(lost) > 10 else ''}: left out", file=sys.stderr)
+
+
+def _shorten_stack_traces(onnx_program):
+    """Keeps the user's own frames, files by base name: what diagnostics show, and no machine's paths."""
+    key = "pkg.torch.onnx.stack_trace"
+    for node in onnx_program.model.graph:
+        frames = re.split(r'(?m)^(?=\s*File ")', node.metadata_props.get(key, ""))
+        own = [f for f in frames if f.strip() and "/torch/" not in f] or frames[-1:]
+        short = [re.sub(r'File "[^"]*[/\\]([^"/\\]+)"', r'File "\1"', f) for f in own]
+        if short and short != [""]:
+            node.metadata_props[key] = "".join(short)
 
 
 def _load(reference):

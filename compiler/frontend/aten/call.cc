@@ -190,7 +190,7 @@ std::vector<int64_t> Call::dims(std::string_view name, size_t rank) {
 
 // ---- failures
 
-Item Call::fail(const std::string& message) { return refuse("P0305", message); }
+Item Call::fail(const std::string& message) { return refuse("P0306", message); }
 
 Item Call::refuse(std::string code, const std::string& message) {
   if (status_.ok()) status_ = Status::failure(std::move(code), message);

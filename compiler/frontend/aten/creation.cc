@@ -1,4 +1,5 @@
 // ATen calls that make tensors from numbers.
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/frontend/aten/table.h"
@@ -39,6 +40,14 @@ Item arange(Call& c) {
   const ValueId steps = c.cast(c.range(0, count, 1, DType::kI64), DType::kF32);
   const ValueId scaled = c.binary(OpKind::kMul, steps, step.number());
   return made(c.cast(c.binary(OpKind::kAdd, scaled, start.number()), t));
+}
+
+Item linspace(Call& c) {
+  const double start = c.real("start"), end = c.real("end");
+  const int64_t steps = c.integer("steps");
+  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
+  const ValueId i = c.cast(c.range(0, steps, 1, DType::kI64), DType::kF32);
+  return made(c.cast(c.binary(OpKind::kAdd, c.binary(OpKind::kMul, i, step), start), c.dtype_or("dtype", DType::kF32)));
 }
 
 Item zeros(Call& c) { return made(c.filled(c.ints("size"), 0, c.dtype_or("dtype", DType::kF32))); }

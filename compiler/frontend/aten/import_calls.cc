@@ -107,7 +107,7 @@ class Importer {
     Item result = row.handler(call);
     if (metadata_.no_grad.count(group.call.name) != 0) stop_gradient(call, result);
     if (const Status status = call.status(); !status.ok())
-      return diags_.error(status.error().code.empty() ? "P0305" : status.error().code)
+      return diags_.error(status.error().code.empty() || status.error().code == "P0401" ? "P0306" : status.error().code)
              << "node " << describe(group) << ": " << status.error().message;
     return keep(group, std::move(result), values_before);
   }
@@ -154,7 +154,9 @@ class Importer {
     if (const auto found = declared_.find(name); found != declared_.end()) {
       const onnx::OnnxValueInfo& info = *found->second;
       bool fits = info.elem_type == 0 || onnx::dtype_of(info.elem_type) == value.type.dtype;
-      if (info.has_shape) {
+      // The exporter declares a scalar for every classification loss, unreduced ones too.
+      const bool trusted = !(info.dims.empty() && group.call.target.find("_loss.") != std::string::npos);
+      if (info.has_shape && trusted) {
         fits = fits && info.dims.size() == value.type.shape.size();
         for (size_t d = 0; fits && d < info.dims.size(); ++d) {
           int64_t extent = info.dims[d].value;

@@ -11,9 +11,9 @@
 namespace piper::frontend::aten {
 
 // Appends the ops of every call that an output depends on and sets the graph's outputs.
-// Errors, each naming the node, its module and its Python line: P0305 a call that is not
-// supported, P0306 a result that is not what the file declares, P0304 a name that nothing defines,
-// P032x what would change the training silently.
+// Errors, each naming the node, its module and its Python line: P0305 an operator that is not
+// supported, P0306 a form of one that is not, or a result that is not what the file declares, P0304
+// a name that nothing defines, P0310 a lost parameter, P032x what would change the training silently.
 Status import_calls(BoundModel& model, const CallGroups& groups, const ExportMetadata& metadata,
                     diag::Diagnostics& diags);
 

@@ -87,6 +87,16 @@ Item native_group_norm(Call& c) {
   return all_of(c.ops(OpKind::kGroupNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs));
 }
 
+// One group per channel.
+Item instance_norm(Call& c) {
+  const ValueId x = c.tensor("input");
+  if (!c.flag("use_input_stats") || c.has("running_mean")) return c.fail("instance_norm with running statistics is not supported");
+  ir::GroupNormAttrs attrs;
+  attrs.groups = c.extent(x, 1);
+  attrs.eps = c.real("eps");
+  return made(c.op(OpKind::kGroupNorm, {x, c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs));
+}
+
 Item batch_norm(Call& c) {
   if (!c.flag("training")) return made(with_fixed_statistics(c));
   return made(batch_norm_values(c, true)[0]);

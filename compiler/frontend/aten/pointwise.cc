@@ -39,6 +39,26 @@ Item log_sigmoid_forward(Call& c) {
   return Item::of_list({made(c.op(OpKind::kLogSigmoid, {c.tensor("self")})), Item::none()});
 }
 
+// The first half of an axis gated by the second.
+Item glu(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size()), half = c.extent(x, d) / 2;
+  const ValueId gate = c.op(OpKind::kSigmoid, {c.slice(x, d, half, 2 * half)});
+  return made(c.binary(OpKind::kMul, c.slice(x, d, 0, half), gate));
+}
+
+// x > 0 ? x : weight * x, one weight per channel (axis 1).
+Item prelu(Call& c) {
+  const ValueId x = c.tensor("self");
+  ValueId w = c.tensor("weight");
+  if (c.rank(w) == 1 && c.rank(x) > 1) {
+    std::vector<int64_t> shape(c.shape(x).size(), 1);
+    shape[1] = c.extent(w, 0);
+    w = c.reshape(w, std::move(shape));
+  }
+  return made(c.op(OpKind::kWhere, {c.binary(OpKind::kGt, x, 0), x, c.binary(OpKind::kMul, w, x)}));
+}
+
 Item logical_not(Call& c) {
   const ValueId x = c.tensor("self");
   if (c.dtype(x) != DType::kBool && c.target() == "aten.bitwise_not.default")
@@ -130,6 +150,19 @@ Item clamp(Call& c) {
 }
 
 Item arithmetic(Call& c) { return made(c.binary(c.kind(), c.arg("self"), c.arg("other"))); }
+
+Item bounded(Call& c) { return made(c.binary(c.kind(), c.arg("self"), c.arg(c.kind() == OpKind::kMaximum ? "min" : "max"))); }
+
+// x log(y), 0 where x is 0 whatever y is.
+Item xlogy(Call& c) {
+  const Item &a = c.arg("self"), &b = c.arg("other");
+  const DType t = promoted(c.graph(), {&a, &b});
+  const DType to = is_floating(t) ? t : DType::kF32;
+  const ValueId x = c.as(a, to), y = c.as(b, to);
+  const ValueId zero = c.binary(OpKind::kEq, x, 0);
+  const ValueId safe = c.op(OpKind::kWhere, {zero, c.scalar(1, to), y});
+  return made(c.binary(OpKind::kMul, x, c.op(OpKind::kLog, {safe})));
+}
 
 Item add_or_sub(Call& c) {
   Item other = c.arg("other");

@@ -1,4 +1,5 @@
 // Calls on sizes: numbers that are known once the model's symbols are bound.
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/frontend/aten/table.h"

@@ -73,6 +73,17 @@ Item expand(Call& c) {
     if (size[static_cast<size_t>(i)] == -1) size[static_cast<size_t>(i)] = c.extent(x, i - extra);
   return made(c.expand(x, std::move(size)));
 }
+// Axis i of x becomes axis broadcast_dimensions[i] of the result.
+Item broadcast_in_dim(Call& c) {
+  const ValueId x = c.tensor("self");
+  std::vector<int64_t> shape = c.ints("shape"), parted(shape.size(), 1);
+  const std::vector<int64_t> at = c.ints("broadcast_dimensions");
+  for (size_t i = 0; i < at.size(); ++i) {
+    if (at[i] < 0 || at[i] >= static_cast<int64_t>(shape.size())) return c.fail("broadcast_in_dim: no such axis");
+    parted[static_cast<size_t>(at[i])] = c.extent(x, static_cast<int64_t>(i));
+  }
+  return made(c.expand(c.reshape(x, std::move(parted)), std::move(shape)));
+}
 Item expand_as(Call& c) { return made(c.expand(c.tensor("self"), c.shape(c.tensor("other")))); }
 
 Item transpose(Call& c) {

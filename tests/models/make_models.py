@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Makes the small models that the tests read (checked in beside this file).
+
+    python tests/models/make_models.py [OUT]     # default: this folder; needs torch, onnx, onnxscript
+"""
+import pathlib
+import sys
+
+import onnx
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "tools"))
+from piper_export import export  # noqa: E402
+
+VOCAB, WIDTH, HEADS, SEQ, BATCH = 19, 8, 2, 6, 4
+
+
+class TinyMlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 10), nn.Linear(10, 10), nn.Linear(10, 3)])
+
+    def forward(self, x, target):
+        for layer in self.layers[:-1]:
+            x = torch.tanh(layer(x))
+        return F.mse_loss(self.layers[-1](x), target)
+
+
+class Block(nn.Module):
+    def __init__(self, dropout):
+        super().__init__()
+        self.ln1, self.ln2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.qkv, self.proj = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.fc, self.out = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x):
+        b, s, c = x.shape
+        q, k, v = (t.view(b, s, HEADS, c // HEADS).transpose(1, 2) for t in self.qkv(self.ln1(x)).split(c, 2))
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.drop.p, is_causal=True)
+        x = x + self.drop(self.proj(y.transpose(1, 2).reshape(b, s, c)))
+        return x + self.drop(self.out(F.gelu(self.fc(self.ln2(x)))))
+
+
+class TinyGpt(nn.Module):
+    """Tied head, learned positions; labels of -1 do not count."""
+
+    def __init__(self, layers=2, dropout=0.0):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(VOCAB, WIDTH), nn.Embedding(2 * SEQ, WIDTH)
+        self.h = nn.ModuleList(Block(dropout) for _ in range(layers))
+        self.ln_f, self.lm_head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCAB, bias=False)
+        self.lm_head.weight = self.wte.weight
+
+    def forward(self, input_ids, labels):
+        x = self.wte(input_ids) + self.wpe(torch.arange(input_ids.shape[1]))
+        for block in self.h:
+            x = block(x)
+        logits = self.lm_head(self.ln_f(x))
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-1)
+
+
+class Hazards(nn.Module):
+    """What plain ONNX operators lose, in one model."""
+
+    def __init__(self):
+        super().__init__()
+        self.emb = nn.Embedding(VOCAB, WIDTH, padding_idx=0)
+        self.norm = nn.BatchNorm1d(SEQ)
+        self.scale = nn.Parameter(torch.ones(WIDTH))
+        self.frozen, self.gate, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, VOCAB)
+        self.frozen.weight.requires_grad_(False)
+
+    def forward(self, ids, labels):
+        x = self.norm(self.emb(ids))
+        with torch.fx.traceback.annotate({"PP": 0}):
+            x = self.frozen(x)
+            x = self.scale * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+        with torch.no_grad():
+            gate = torch.sigmoid(self.gate(x))
+        with torch.fx.traceback.annotate({"PP": 1}):
+            logits = self.head(x * gate + x.detach())
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
+
+
+def tokens():
+    return torch.randint(1, VOCAB, (BATCH, SEQ))
+
+
+def shrink(path):
+    """Drops metadata that no reader of ours looks at: half of a small file."""
+    model = onnx.load(path)
+    for node in model.graph.node:
+        kept = [p for p in node.metadata_props if p.key not in ("namespace", "pkg.torch.onnx.class_hierarchy")]
+        del node.metadata_props[:]
+        node.metadata_props.extend(kept)
+    onnx.save(model, path)
+
+
+def main():
+    out = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
+    torch.manual_seed(0)
+    text = {"input_ids": tokens(), "labels": tokens()}
+    export(TinyMlp(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_mlp.onnx")
+    export(TinyGpt(), text, out / "tiny_gpt.onnx", opset=23)
+    sequence = {"input_ids": {1: "S"}, "labels": {1: "S"}}
+    export(TinyGpt(layers=1, dropout=0.1), text, out / "tiny_gpt_dropout.onnx", dynamic=sequence)
+    export(Hazards(), {"ids": tokens(), "labels": tokens()}, out / "hazards.onnx")
+    # What not to do: a fixed batch, and the exporter's own optimizer.
+    mlp_inputs = {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}
+    for model, inputs, name, optimize in ((TinyMlp(), mlp_inputs, "fixed_batch", False), (TinyGpt(layers=1), text, "optimized", True)):
+        program = torch.onnx.export(model.train(), (), kwargs=inputs, dynamo=True, verbose=False, opset_version=20, optimize=optimize)
+        for node in program.model.graph:
+            node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)
+        program.save(str(out / f"{name}.onnx"))
+    for path in out.glob("*.onnx"):
+        shrink(path)
+
+
+if __name__ == "__main__":
+    main()

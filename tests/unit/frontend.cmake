@@ -1,0 +1,2 @@
+piper_test(frontend_test SOURCES frontend_test.cc LINK piper_frontend LABELS unit)
+target_compile_definitions(frontend_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")

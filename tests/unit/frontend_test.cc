@@ -1,0 +1,300 @@
+// The model file interface: texts of calls, extents, the ATen route, damage and what ONNX forgets.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <map>
+
+#include "compiler/frontend/aten/dims.h"
+#include "compiler/frontend/aten/fx_text.h"
+#include "compiler/frontend/aten/table.h"
+#include "compiler/frontend/model_file.h"
+
+using namespace piper;
+using frontend::BindRequest;
+using frontend::ModelFile;
+using frontend::aten::Item;
+
+namespace {
+
+std::string model_path(const std::string& name) { return std::string(PIPER_TEST_MODELS) + "/" + name + ".onnx"; }
+
+std::unique_ptr<ModelFile> open(const std::string& name, const std::string& route = "auto") {
+  diag::Diagnostics diags;
+  auto model = frontend::open_model(model_path(name), route, diags);
+  INFO(diags.render_text(true));
+  REQUIRE(model.ok());
+  return std::move(model).value();
+}
+
+ir::Graph bound(const ModelFile& model, const BindRequest& request) {
+  diag::Diagnostics diags;
+  auto graph = model.bind(request, diags);
+  INFO(diags.render_text(true));
+  REQUIRE(graph.ok());
+  return std::move(graph).value();
+}
+
+BindRequest batch_of(int64_t n) {
+  BindRequest request;
+  request.local_batch = n;
+  return request;
+}
+
+std::map<std::string, int> op_counts(const ir::Graph& graph) {
+  std::map<std::string, int> out;
+  for (uint32_t i = 0; i < graph.num_ops(); ++i) ++out[std::string(ir::op_name(graph.op(ir::OpId(i)).kind))];
+  return out;
+}
+
+const ir::Op* first_op(const ir::Graph& graph, ir::OpKind kind) {
+  for (uint32_t i = 0; i < graph.num_ops(); ++i)
+    if (graph.op(ir::OpId(i)).kind == kind) return &graph.op(ir::OpId(i));
+  return nullptr;
+}
+
+const ir::Parameter* parameter(const ir::Graph& graph, const std::string& name) {
+  for (const ir::Parameter& p : graph.parameters())
+    if (std::find(p.names.begin(), p.names.end(), name) != p.names.end()) return &p;
+  return nullptr;
+}
+
+// The code and text of the only error of an action.
+struct Failure {
+  std::string code, text;
+};
+template <class Action>
+Failure failure(Action&& action) {
+  diag::Diagnostics diags;
+  REQUIRE_FALSE(action(diags).ok());
+  REQUIRE(diags.num_errors() == 1);
+  return {diags.all()[0].code, diags.render_text(true)};
+}
+
+}  // namespace
+
+// A call's text is read with nested lists, numbers, words and references.
+TEST_CASE("text of a call") {
+  const auto call = frontend::aten::parse_fx_text(
+      "%sdpa : [num_users=1] = call_function[target=torch.ops.aten.scaled_dot_product_attention.default](args = "
+      "(%q, [%k, -1, 1e-05], None, True, 9223372036854775807, -inf), kwargs = {scale: 0.25, device: cpu, dtype: torch.int64})");
+  REQUIRE(call.ok());
+  CHECK(call->name == "sdpa");
+  CHECK(call->target == "aten.scaled_dot_product_attention.default");
+  REQUIRE(call->args.size() == 6);
+  CHECK(call->args[0].kind == Item::Kind::kRef);
+  CHECK(call->args[0].text == "q");
+  REQUIRE(call->args[1].list.size() == 3);
+  CHECK(call->args[1].list[1].integer == -1);
+  CHECK(call->args[1].list[2].real == 1e-05);
+  CHECK(call->args[2].is_none());
+  CHECK(call->args[3].flag);
+  CHECK(call->args[4].integer == INT64_MAX);
+  CHECK(call->args[5].real < -1e308);
+  REQUIRE(call->kwargs.size() == 3);
+  CHECK(call->kwargs[2].second.text == "torch.int64");
+}
+
+// The equation of an einsum stands there unquoted, with commas and possibly spaces.
+TEST_CASE("text of an einsum") {
+  const auto call = frontend::aten::parse_fx_text(
+      "%einsum : [num_users=1] = call_function[target=torch.ops.aten.einsum.default](args = (b s d, t d -> b t, [%x, %w]), kwargs = {})");
+  REQUIRE(call.ok());
+  CHECK(call->args[0].text == "b s d, t d -> b t");
+  CHECK(call->args[1].list.size() == 2);
+}
+
+// Cut or foreign texts are refused, never misread.
+TEST_CASE("broken texts of calls") {
+  const std::string whole = "%a : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor](args = (%x, [1, 2]), kwargs = {k: (1,)})";
+  REQUIRE(frontend::aten::parse_fx_text(whole).ok());
+  for (size_t n = 0; n < whole.size() - 2; ++n) {
+    const auto cut = frontend::aten::parse_fx_text(whole.substr(0, n));
+    REQUIRE_FALSE(cut.ok());
+    CHECK(cut.error().code == "P0304");
+  }
+  CHECK_FALSE(frontend::aten::parse_fx_text(std::string(5000, '[')).ok());
+  CHECK_FALSE(frontend::aten::parse_fx_literal(std::string(5000, '(')).ok());
+}
+
+// Extents are Python expressions of symbols: division rounds down.
+TEST_CASE("symbolic extents") {
+  frontend::aten::Dims dims;
+  dims.bind("B", 3);
+  dims.bind("s72", 10);
+  const auto value = [&](const char* text) { return dims.evaluate(text).value(); };
+  CHECK(value("24*B") == 72);
+  CHECK(value("((15*B)//2)") == 22);
+  CHECK(value("-7//2") == -4);
+  CHECK(value("s72 - B - 1") == 6);
+  CHECK(value("Max(1, s72 - 20)") == 1);
+  CHECK(value("Mod(s72, B)") == 1);
+  CHECK(value("2**B") == 8);
+  const auto unbound = dims.evaluate("B*S");
+  REQUIRE_FALSE(unbound.ok());
+  CHECK(unbound.error().code == "P0302");
+  CHECK(unbound.error().message.find("'S'") != std::string::npos);
+  for (const char* broken : {"", "B +", "1//0", "B B", "((B)", "f(B)"}) CHECK_FALSE(dims.evaluate(broken).ok());
+}
+
+// Every row of the table is a schema that parses, and defaults fill what a call leaves out.
+TEST_CASE("table of calls") {
+  const frontend::aten::TableRow* row = frontend::aten::find_row("aten.layer_norm.default");
+  REQUIRE(row != nullptr);
+  const auto bound_args = frontend::aten::bind_arguments(row->schema, {Item::of_ref("x"), Item::of_list({Item::of_int(8)})},
+                                                         {{"eps", Item::of_float(1e-6)}, {"device", Item::of_text("cpu")}});
+  REQUIRE(bound_args.ok());
+  CHECK((*bound_args)[2].is_none());
+  CHECK((*bound_args)[4].real == 1e-6);
+  const auto unknown = frontend::aten::bind_arguments(row->schema, {}, {{"colour", Item::of_int(1)}});
+  REQUIRE_FALSE(unknown.ok());
+  CHECK(unknown.error().message.find("colour") != std::string::npos);
+  CHECK(frontend::aten::find_row("aten.fft_rfft.default") == nullptr);
+  CHECK(frontend::aten::resembling_targets("aten.add.Other").size() == 2);
+}
+
+// The whole of a small model: parameters by name, the loss, attention whole and causal.
+TEST_CASE("tiny gpt by its ATen calls") {
+  const auto model = open("tiny_gpt");
+  CHECK(model->fixed_batch() == -1);
+  CHECK(model->declared_min_batch() == 2);
+  CHECK(model->sha256().size() == 64);
+  CHECK(model->outputs() == std::vector<std::string>{"cross_entropy_loss"});
+  REQUIRE(model->inputs().size() == 2);
+  CHECK(model->inputs()[0].symbols[0] == "B");
+  for (int64_t n : {4, 2, 1}) {
+    const ir::Graph graph = bound(*model, batch_of(n));
+    CHECK(graph.parameters().size() == 28);
+    auto counts = op_counts(graph);
+    CHECK(counts["linear"] == 9);
+    CHECK(counts["scaled_dot_product_attention"] == 2);
+    CHECK(counts["layer_norm"] == 5);
+    CHECK(std::get<ir::SdpaAttrs>(first_op(graph, ir::OpKind::kSdpa)->attrs).is_causal);
+    const ir::Op* loss = first_op(graph, ir::OpKind::kCrossEntropyLoss);
+    CHECK(std::get<ir::CrossEntropyLossAttrs>(loss->attrs).ignore_index == -1);
+    CHECK(graph.type(loss->operands[0]).shape == std::vector<int64_t>{6 * n, 19});
+    REQUIRE(graph.outputs.size() == 1);
+    CHECK(graph.outputs[0].value == loss->results[0]);
+    CHECK(graph.inputs()[0].batched);
+  }
+}
+
+// A tied weight is one parameter that knows its names; modules become scopes.
+TEST_CASE("tied weights and scopes") {
+  const ir::Graph graph = bound(*open("tiny_gpt"), batch_of(4));
+  const ir::Parameter* head = parameter(graph, "wte.weight");
+  REQUIRE(head != nullptr);
+  CHECK(head == parameter(graph, "lm_head.weight"));
+  bool found = false;
+  for (uint32_t i = 0; i < graph.num_ops(); ++i) found = found || graph.scope(graph.op(ir::OpId(i)).scope) == "h.1.qkv";
+  CHECK(found);
+}
+
+// Dropouts are keyed by module and ordinal; dropout inside of attention is written out.
+TEST_CASE("dropout and open extents") {
+  const auto model = open("tiny_gpt_dropout");
+  BindRequest request = batch_of(4);
+  request.dims["S"] = 5;
+  const ir::Graph graph = bound(*model, request);
+  auto counts = op_counts(graph);
+  CHECK(counts["dropout"] == 3);
+  CHECK(counts["scaled_dot_product_attention"] == 0);
+  std::vector<int64_t> keys;
+  for (uint32_t i = 0; i < graph.num_ops(); ++i)
+    if (const auto* d = std::get_if<ir::DropoutAttrs>(&graph.op(ir::OpId(i)).attrs)) keys.push_back(d->key);
+  std::sort(keys.begin(), keys.end());
+  CHECK(std::unique(keys.begin(), keys.end()) == keys.end());
+  const Failure unbound = failure([&](diag::Diagnostics& d) { return model->bind(batch_of(4), d); });
+  CHECK(unbound.code == "P0302");
+  CHECK(unbound.text.find("'S'") != std::string::npos);
+  request.dims["T"] = 3;
+  CHECK(failure([&](diag::Diagnostics& d) { return model->bind(request, d); }).code == "P0302");
+}
+
+// What ONNX operators lose is kept by the ATen route and by the export helper's notes.
+TEST_CASE("hazards are kept") {
+  const auto model = open("hazards");
+  const ir::Graph graph = bound(*model, batch_of(4));
+  auto counts = op_counts(graph);
+  CHECK(counts["batch_norm"] == 1);
+  CHECK(counts["rms_norm"] == 1);
+  CHECK(counts["detach"] == 3);  // one detach of the model, two results under no_grad
+  CHECK(std::get<ir::EmbeddingAttrs>(first_op(graph, ir::OpKind::kEmbedding)->attrs).padding_idx == 0);
+  CHECK(std::get<ir::CrossEntropyLossAttrs>(first_op(graph, ir::OpKind::kCrossEntropyLoss)->attrs).label_smoothing == 0.1);
+  REQUIRE(graph.buffers().size() == 2);
+  CHECK(graph.buffers()[0].names[0].find("norm.running_") == 0);
+  CHECK_FALSE(parameter(graph, "frozen.weight")->trainable);
+  CHECK(parameter(graph, "frozen.bias")->trainable);
+  const auto tags = model->node_tags();
+  REQUIRE(tags.count("linear") == 1);
+  CHECK(tags.at("linear") == ir::TagSet{{"PP", 0}});
+}
+
+// Freezing goes by glob over parameters or modules; a pattern without a match is an error.
+TEST_CASE("freeze") {
+  const auto model = open("tiny_gpt");
+  BindRequest request = batch_of(4);
+  request.freeze = {"*.wte", "h.1"};
+  const ir::Graph graph = bound(*model, request);
+  CHECK_FALSE(parameter(graph, "lm_head.weight")->trainable);
+  CHECK_FALSE(parameter(graph, "h.1.qkv.weight")->trainable);
+  CHECK(parameter(graph, "h.0.qkv.weight")->trainable);
+  request.freeze = {"h.2"};
+  CHECK(failure([&](diag::Diagnostics& d) { return model->bind(request, d); }).code == "P0309");
+}
+
+// A fixed batch can only be bound as it is.
+TEST_CASE("fixed batch") {
+  const auto model = open("fixed_batch");
+  CHECK(model->fixed_batch() == 4);
+  CHECK(bound(*model, batch_of(4)).inputs()[0].batched);
+  CHECK(failure([&](diag::Diagnostics& d) { return model->bind(batch_of(2), d); }).code == "P0303");
+}
+
+// An export that lost parameters is refused with their names.
+TEST_CASE("damaged export") {
+  const Failure lost = failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("optimized"), "auto", d); });
+  CHECK(lost.code == "P0310");
+  CHECK(lost.text.find("wpe.weight") != std::string::npos);
+  CHECK(lost.text.find("optimize=False") != std::string::npos);
+}
+
+// The operator route makes the same ops where nothing is lost, and refuses where something is.
+TEST_CASE("two routes") {
+  for (const char* name : {"tiny_mlp", "tiny_gpt"}) {
+    const ir::Graph fx = bound(*open(name, "fx"), batch_of(4)), onnx = bound(*open(name, "onnx"), batch_of(4));
+    CHECK(op_counts(fx) == op_counts(onnx));
+    REQUIRE(fx.parameters().size() == onnx.parameters().size());
+    for (size_t i = 0; i < fx.parameters().size(); ++i) CHECK(fx.parameters()[i].names == onnx.parameters()[i].names);
+  }
+  CHECK(failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("hazards"), "onnx", d); }).code == "P0312");
+  CHECK(failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("tiny_mlp"), "tflite", d); }).code == "P0300");
+  CHECK(failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("absent"), "auto", d); }).code == "P0301");
+}
+
+// An edited text that disagrees with the file's own types is found out.
+TEST_CASE("a text that lies") {
+  std::ifstream in(model_path("tiny_mlp"), std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const auto edited = [&](const std::string& from, const std::string& to) {
+    REQUIRE(from.size() == to.size());
+    std::string copy = bytes;
+    const size_t at = copy.find(from);
+    REQUIRE(at != std::string::npos);
+    copy.replace(at, from.size(), to);
+    const std::string path = "edited_" + std::to_string(std::hash<std::string>{}(to)) + ".onnx";
+    std::ofstream(path, std::ios::binary) << copy;
+    const Failure f = failure([&](diag::Diagnostics& d) -> Status {
+      auto model = frontend::open_model(path, "fx", d);
+      if (!model.ok()) return model.take_status();
+      return (*model)->bind(batch_of(4), d).take_status();
+    });
+    std::remove(path.c_str());
+    return f;
+  };
+  CHECK(edited("aten.linear.default](args = (%x, %p_layers_0_weight", "aten.linear.default](args = (%x, %p_layers_1_weight").code == "P0306");
+  const Failure unknown = edited("torch.ops.aten.tanh.default", "torch.ops.aten.tank.default");
+  CHECK(unknown.code == "P0305");
+  CHECK(unknown.text.find("make_models.py:") != std::string::npos);
+  CHECK(unknown.text.find("aten.tanh.default") != std::string::npos);
+  CHECK(edited("args = (%x, %p_layers_0_weight", "args = (%y, %p_layers_0_weight").code == "P0304");
+}
