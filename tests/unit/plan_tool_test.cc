@@ -37,6 +37,14 @@ TEST_CASE("rank lists") {
   CHECK(tools::human_bytes(1536) == "1.5 KiB");
 }
 
+TEST_CASE("names of chunk passes") {
+  CHECK(tools::chunk_pass("PP0.EP1.BI m12")->chunk == "PP0.EP1");
+  CHECK(tools::chunk_pass("PP0.BI m12")->microbatch == 12);
+  CHECK(tools::chunk_pass("PP0.F")->pass == "F");
+  CHECK(!tools::chunk_pass("PP0.count"));
+  CHECK(!tools::chunk_pass("loss"));
+}
+
 // Four chunks, four microbatches: (p - 1 + m) * (forward + backward).
 TEST_CASE("show draws the schedule") {
   TempDir dir;

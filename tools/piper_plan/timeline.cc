@@ -96,12 +96,13 @@ class Simulator {
 }  // namespace
 
 std::optional<ChunkPass> chunk_pass(const std::string& name) {
-  const size_t space = name.rfind(" m");
-  if (space == std::string::npos) return std::nullopt;
+  // Without a split of the batch the name ends with the pass.
+  const size_t space = std::min(name.rfind(" m"), name.size());
   const size_t dot = name.rfind('.', space);
   if (dot == std::string::npos) return std::nullopt;
   ChunkPass parts{name.substr(0, dot), name.substr(dot + 1, space - dot - 1), 0};
   if (parts.pass != "F" && parts.pass != "B" && parts.pass != "BI" && parts.pass != "BW") return std::nullopt;
+  if (space == name.size()) return parts;
   const auto [end, error] = std::from_chars(name.data() + space + 2, name.data() + name.size(), parts.microbatch);
   if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
   return parts;
