@@ -194,6 +194,22 @@ TEST_CASE("attention is put together with its mask") {
   }
 }
 
+// Opsets below 20 write gelu with erf; exporters differ in where the half stands.
+TEST_CASE("gelu is put together") {
+  for (const bool early : {false, true}) {
+    ModelWriter m = with_input({"B", "4"}, 18);
+    m.number("root", 1.41421354f);
+    m.number("one", 1);
+    m.number("half", 0.5f);
+    m.node("Div", {"x", "root"}, {"d"});
+    m.node("Erf", {"d"}, {"e"});
+    m.node("Add", {"e", "one"}, {"g"});
+    m.node("Mul", {"x", early ? "half" : "g"}, {"p"});
+    m.node("Mul", {"p", early ? "g" : "half"}, {"y"});
+    CHECK(ops_of(m) == Ops{"gelu(x) f32[2, 4]"});
+  }
+}
+
 TEST_CASE("the Attention operator keeps scale and causality") {
   ModelWriter m(23);
   for (const char* name : {"q", "k", "v"}) m.input(name, ElemCode::kFloat, {"B", "5", "8"});

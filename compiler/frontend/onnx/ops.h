@@ -38,6 +38,9 @@ std::optional<ValueId> match_group_norm_reshape(NodeImport& n, ValueId x, const 
 std::optional<ValueId> match_group_norm_scale(NodeImport& n, ValueId a, ValueId b);
 std::optional<ValueId> match_group_norm_shift(NodeImport& n, ValueId a, ValueId b);
 
+// gelu(x), where a * b is x * 0.5 * (1 + erf(x / sqrt(2))) in any order (opsets below 20).
+std::optional<ValueId> match_gelu(NodeImport& n, ValueId a, ValueId b);
+
 // mse_loss(x, target) where `squares` is the square of their difference; nullopt otherwise.
 std::optional<ValueId> match_mse_loss(NodeImport& n, ValueId squares);
 

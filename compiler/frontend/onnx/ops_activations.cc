@@ -1,5 +1,7 @@
 // Activations; those that the op set does not have are written out by their formulas in the ONNX
 // operator reference.
+#include <cmath>
+
 #include "compiler/frontend/onnx/ops.h"
 
 namespace piper::frontend::onnx {
@@ -23,6 +25,24 @@ ValueId hard_sigmoid(NodeImport& n, ValueId x, double alpha, double beta) {
   return n.emit(OpKind::kClamp, {line}, ir::ClampAttrs{0, 1});
 }
 
+// x, where v = 1 + erf(x / sqrt(2)).
+std::optional<ValueId> erf_gate_of(NodeImport& n, ValueId v) {
+  const ir::Op* add = n.made_by(v, OpKind::kAdd);
+  if (add == nullptr) return std::nullopt;
+  const bool second = n.known_number(add->operands[1]) == 1.0;
+  if (!second && n.known_number(add->operands[0]) != 1.0) return std::nullopt;
+  const ir::Op* erf = n.made_by(add->operands[second ? 0 : 1], OpKind::kErf);
+  if (erf == nullptr) return std::nullopt;
+  const ValueId inner = erf->operands[0];
+  const auto near = [](std::optional<double> c, double wanted) { return c && std::abs(*c - wanted) < 1e-6; };
+  if (const ir::Op* div = n.made_by(inner, OpKind::kDiv); div != nullptr && near(n.known_number(div->operands[1]), std::sqrt(2.0)))
+    return div->operands[0];
+  if (const ir::Op* mul = n.made_by(inner, OpKind::kMul))
+    for (const size_t i : {size_t{0}, size_t{1}})
+      if (near(n.known_number(mul->operands[1 - i]), std::sqrt(0.5))) return mul->operands[i];
+  return std::nullopt;
+}
+
 void along_axis(NodeImport& n, OpKind kind) {
   const ValueId x = n.in(0);
   const int64_t axis = n.axis(n.int_attr("axis", -1), n.rank(x));
@@ -30,6 +50,22 @@ void along_axis(NodeImport& n, OpKind kind) {
 }
 
 }  // namespace
+
+std::optional<ValueId> match_gelu(NodeImport& n, ValueId a, ValueId b) {
+  for (const auto& [outer, pair] : {std::pair(a, b), std::pair(b, a)}) {
+    const ir::Op* mul = n.made_by(pair, OpKind::kMul);
+    if (mul == nullptr) continue;
+    const ValueId factors[] = {outer, mul->operands[0], mul->operands[1]};
+    for (size_t gate = 0; gate < 3; ++gate) {
+      const std::optional<ValueId> x = erf_gate_of(n, factors[gate]);
+      if (!x || n.shape(*x) != n.shape(factors[gate])) continue;
+      const ValueId left = factors[(gate + 1) % 3], right = factors[(gate + 2) % 3];
+      const bool matches = (left == *x && n.known_number(right) == 0.5) || (right == *x && n.known_number(left) == 0.5);
+      if (matches) return n.emit(OpKind::kGelu, {*x}, ir::GeluAttrs{}, n.node().outputs.empty() ? "" : n.node().outputs[0]);
+    }
+  }
+  return std::nullopt;
+}
 
 void import_relu(NodeImport& n) { unary(n, OpKind::kRelu); }
 void import_sigmoid(NodeImport& n) { unary(n, OpKind::kSigmoid); }

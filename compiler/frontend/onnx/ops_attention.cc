@@ -29,23 +29,25 @@ std::optional<std::pair<ValueId, double>> scaled(NodeImport& n, ValueId v) {
   return std::nullopt;
 }
 
-// k where v = transpose(k, -2, -1), written as one permute, or as reshape to three axes, permute, reshape.
-std::optional<ValueId> transposed(NodeImport& n, ValueId v) {
+// k where v = transpose(k, -2, -1): behind a permute, behind reshape to three axes, permute,
+// reshape, or v with its last axes swapped back.
+ValueId transposed(NodeImport& n, ValueId v) {
   const std::vector<int64_t> shape = n.shape(v);
-  if (shape.size() != 4) return std::nullopt;
   if (const ir::Op* permute = n.made_by(v, OpKind::kPermute)) {
-    if (std::get<ir::PermuteAttrs>(permute->attrs).dims == std::vector<int64_t>{0, 1, 3, 2}) return permute->operands[0];
-    return std::nullopt;
+    std::vector<int64_t> dims = std::get<ir::PermuteAttrs>(permute->attrs).dims;
+    std::swap(dims[2], dims[3]);
+    return n.permute(permute->operands[0], dims);
   }
   const ir::Op* outer = n.made_by(v, OpKind::kReshape);
   const ir::Op* permute = outer != nullptr ? n.made_by(outer->operands[0], OpKind::kPermute) : nullptr;
-  if (permute == nullptr || std::get<ir::PermuteAttrs>(permute->attrs).dims != std::vector<int64_t>{0, 2, 1}) return std::nullopt;
-  const ir::Op* inner = n.made_by(permute->operands[0], OpKind::kReshape);
-  if (inner == nullptr) return std::nullopt;
-  const ValueId k = inner->operands[0];
-  const bool same = n.shape(k) == std::vector<int64_t>{shape[0], shape[1], shape[3], shape[2]} &&
-                    n.shape(permute->operands[0]) == std::vector<int64_t>{shape[0] * shape[1], shape[3], shape[2]};
-  return same ? std::optional(k) : std::nullopt;
+  if (permute != nullptr && std::get<ir::PermuteAttrs>(permute->attrs).dims == std::vector<int64_t>{0, 2, 1}) {
+    const ir::Op* inner = n.made_by(permute->operands[0], OpKind::kReshape);
+    const ValueId k = inner != nullptr ? inner->operands[0] : permute->operands[0];
+    if (n.shape(k) == std::vector<int64_t>{shape[0], shape[1], shape[3], shape[2]} &&
+        n.shape(permute->operands[0]) == std::vector<int64_t>{shape[0] * shape[1], shape[3], shape[2]})
+      return k;
+  }
+  return n.swap_last(v);
 }
 
 struct Mask {
@@ -105,16 +107,15 @@ struct Scores {
   double scale = 1;
 };
 
-// (q * c) x (transpose(k) * c).
+// (q * c) x (transpose(k) * c); `k` is still transposed, [batch, heads, width, sequence].
 std::optional<Scores> read_scores(NodeImport& n, ValueId v) {
   const ir::Op* product = n.made_by(v, OpKind::kMatmul);
   if (product == nullptr) return std::nullopt;
   const ValueId left = product->operands[0], right = product->operands[1];
   const auto q = scaled(n, left), k = scaled(n, right);
   if (!q || !k) return std::nullopt;
-  const std::optional<ValueId> key = transposed(n, k->first);
-  if (!key || n.rank(q->first) != 4) return std::nullopt;
-  return Scores{q->first, *key, exact_scale(q->second * k->second, n.shape(q->first)[3])};
+  if (n.rank(q->first) != 4 || n.rank(k->first) != 4) return std::nullopt;
+  return Scores{q->first, k->first, exact_scale(q->second * k->second, n.shape(q->first)[3])};
 }
 
 }  // namespace
@@ -136,9 +137,9 @@ std::optional<ValueId> match_attention(NodeImport& n, ValueId probabilities, Val
     if (!scores || n.shape(a) != shape) return std::nullopt;
   }
   const std::vector<int64_t> q = n.shape(scores->q), k = n.shape(scores->k);
-  if (q[0] != k[0] || q[0] != value_shape[0] || k[1] != value_shape[1] || k[2] != value_shape[2] || k[1] < 1 || q[1] % k[1] != 0) return std::nullopt;
+  if (q[0] != k[0] || q[0] != value_shape[0] || k[1] != value_shape[1] || k[3] != value_shape[2] || k[1] < 1 || q[1] % k[1] != 0) return std::nullopt;
   const Mask m = mask.valid() ? read_mask(n, mask, shape[2], shape[3]) : Mask{};
-  std::vector<ValueId> operands = {scores->q, scores->k, values};
+  std::vector<ValueId> operands = {scores->q, transposed(n, scores->k), values};
   if (m.value.valid()) operands.push_back(m.value);
   return n.emit(OpKind::kSdpa, operands, ir::SdpaAttrs{m.is_causal, scores->scale}, n.node().outputs.empty() ? "" : n.node().outputs[0]);
 }

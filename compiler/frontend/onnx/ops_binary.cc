@@ -77,6 +77,7 @@ void import_mul(NodeImport& n) {
   if (!n.ok()) return;
   if (is_sigmoid_of(n, b, a)) return n.result(OpKind::kSilu, {a});
   if (is_sigmoid_of(n, a, b)) return n.result(OpKind::kSilu, {b});
+  if (const std::optional<ValueId> y = match_gelu(n, a, b)) return n.set(0, *y);
   if (const std::optional<ValueId> y = match_group_norm_scale(n, a, b)) return n.set(0, *y);
   n.result(OpKind::kMul, {a, b});
 }
