@@ -59,6 +59,11 @@ class Normaliser {
   // taint_[v]: an op that mixes samples, that v depends on and that `per_microbatch` does not cover.
   void find_taints() {
     taint_.assign(graph_.num_values(), OpId());
+    parameter_free_.assign(graph_.num_values(), false);
+    for (size_t i = 0; i < graph_.num_values(); ++i) {
+      ir::ValueKind kind = graph_.value(ValueId(i)).kind;
+      parameter_free_[i] = kind == ir::ValueKind::kInput || kind == ir::ValueKind::kConstant;
+    }
     size_t next = 0;
     for (size_t i = 0; i < graph_.num_ops(); ++i) {
       const ir::Op& op = graph_.op(OpId(i));
@@ -69,7 +74,12 @@ class Normaliser {
         ++next;
         if (!taint.valid() && !covered(op)) taint = OpId(i);
       }
-      for (ValueId result : op.results) taint_[result.index] = taint;
+      bool free = std::all_of(op.operands.begin(), op.operands.end(),
+                              [&](ValueId v) { return !v.valid() || parameter_free_[v.index]; });
+      for (ValueId result : op.results) {
+        taint_[result.index] = taint;
+        parameter_free_[result.index] = free;
+      }
     }
   }
 
@@ -135,15 +145,17 @@ class Normaliser {
         return rebuilt(op, {a, b});
       }
       case OpKind::kMul:
-        if (same_for_all(op.operands[0])) {
+        if (same_for_all(op.operands[0]) || known_before_forward(op.operands[0])) {
+          PIPER_ASSIGN(ValueId a, step_wide(op, op.operands[0]));
           PIPER_ASSIGN(ValueId b, share(op.operands[1], id));
-          return rebuilt(op, {op.operands[0], b});
+          return rebuilt(op, {a, b});
         }
         [[fallthrough]];
       case OpKind::kDiv:
-        if (same_for_all(op.operands[1])) {
+        if (same_for_all(op.operands[1]) || known_before_forward(op.operands[1])) {
           PIPER_ASSIGN(ValueId a, share(op.operands[0], id));
-          return rebuilt(op, {a, op.operands[1]});
+          PIPER_ASSIGN(ValueId b, step_wide(op, op.operands[1]));
+          return rebuilt(op, {a, b});
         }
         break;
       case OpKind::kSum:
@@ -176,6 +188,62 @@ class Normaliser {
   }
 
   bool same_for_all(ValueId v) const { return batch_.of(v).kind == BatchKind::kNone; }
+
+  // ---------------------------------------------------------------- counts of a step
+  // v is made of sums and means over the batch of values that no parameter enters, such as the number
+  // of positions of a loss mask: then its value on the whole batch is computed before the first forward.
+  bool known_before_forward(ValueId v) const {
+    const ir::Value& value = graph_.value(v);
+    if (value.kind == ir::ValueKind::kConstant) return true;
+    BatchKind kind = batch_.of(v).kind;
+    if (value.kind == ir::ValueKind::kInput) return kind == BatchKind::kNone;
+    if (value.kind != ir::ValueKind::kOpResult || kind == BatchKind::kAxis || !parameter_free_[v.index]) return false;
+    const ir::Op& op = graph_.op(value.producer);
+    if (reduces_batch(op)) return value.type.elements() == 1 && !taint_[op.operands[0].index].valid();
+    return op.results.size() == 1 && std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId operand) {
+      return operand.valid() && known_before_forward(operand);
+    });
+  }
+  bool reduces_batch(const ir::Op& op) const {
+    return (op.kind == OpKind::kSum || op.kind == OpKind::kMean) && batch_.of(op.operands[0]).kind == BatchKind::kAxis;
+  }
+
+  // The value of v on the whole batch; v itself where it is the same for every piece.
+  Result<ValueId> step_wide(const ir::Op& reader, ValueId v) {
+    return same_for_all(v) ? Result<ValueId>(v) : count_finish(reader, v);
+  }
+  // v by ops of the phases kCount and kCountFinish.
+  Result<ValueId> count_finish(const ir::Op& reader, ValueId v) {
+    const ir::Value value = graph_.value(v);
+    if (value.kind != ir::ValueKind::kOpResult) return v;
+    if (auto found = step_values_.find(v.index); found != step_values_.end()) return found->second;
+    const ir::Op op = graph_.op(value.producer);
+    ir::GraphBuilder b = builder(op, Phase::kCount);
+    b.set_chunk(reader.chunk);
+    ValueId result;
+    if (reduces_batch(op)) {
+      const auto& a = std::get<ir::ReduceAttrs>(op.attrs);
+      std::map<uint32_t, ValueId> copies;
+      PIPER_ASSIGN(ValueId x, count_copy(reader, op.operands[0], copies));
+      result = b.cast(b.reshape(b.sum(x, a.dims, false), {}), DType::kF32);
+      result = b.add1(OpKind::kStepSum, {result});
+      b.set_phase(Phase::kCountFinish);
+      int64_t terms = 1;
+      for (int64_t dim : a.dims) terms *= graph_.type(op.operands[0]).shape[static_cast<size_t>(dim)];
+      if (op.kind == OpKind::kMean) result = divide(b, result, terms * step_.pieces);
+      result = b.reshape(b.cast(result, value.type.dtype), value.type.shape);
+    } else {
+      std::vector<ValueId> operands;
+      for (ValueId operand : op.operands) {
+        PIPER_ASSIGN(ValueId moved, count_finish(reader, operand));
+        operands.push_back(moved);
+      }
+      b.set_phase(Phase::kCountFinish);
+      result = b.add1(op.kind, std::move(operands), op.attrs);
+    }
+    step_values_.emplace(v.index, result);
+    return finish(b, result);
+  }
 
   // v x 1/pieces, in the chunk of `at`.
   Result<ValueId> weighted(ValueId v, OpId at) {
@@ -334,7 +402,9 @@ class Normaliser {
   const std::vector<std::string>& per_microbatch_;
   diag::Diagnostics& diags_;
   std::vector<OpId> taint_;                   // [value of the graph as given]
+  std::vector<bool> parameter_free_;          // [value of the graph as given] made of inputs and constants alone
   std::map<uint32_t, ValueId> shared_;        // value -> share()
+  std::map<uint32_t, ValueId> step_values_;   // value -> count_finish()
   std::map<std::tuple<uint32_t, uint32_t, int64_t>, ValueId> counts_;
   std::vector<bool> live_;                    // [op]
   Status failure_;

@@ -5,7 +5,8 @@
 // A value is *linear to the loss* when the loss depends on it only through add, sub, neg, mul/div by a value that
 // is the same for every piece, reshape, cast, sum. A mean over the batch that is linear to the loss becomes sum x 1/count with the
 // global count: a constant where every element counts; where labels can be ignored, reciprocal(step_sum(cross_entropy_count(labels)))
-// built from copies of the label ops with phase kCount, and kCountFinish after step_sum. Any other use of a value that mixes samples is
+// built from copies of the label ops with phase kCount, and kCountFinish after step_sum. A factor or divisor made of
+// batch sums that no parameter enters (the number of positions of a loss mask) is made so too. Any other use of a value that mixes samples is
 // not separable: with pieces > 1 it is error P0331 naming the op, its module and what `per_microbatch` would mean, unless
 // `per_microbatch` covers the op's module ("*" alone also covers the root); then the statistic is the piece's own, and enters the loss
 // with weight 1/pieces. A value that is the same for every piece enters with weight 1/pieces too. With one piece everything is left as it is
