@@ -1,0 +1,197 @@
+"""Export, compile, run, compare: what the end-to-end tests share.
+
+A Case is a model and a composition of pipeline and data parallelism; `train` runs it through piperc and
+piper-run as a user does and returns losses, gradients of the first step and final weights.
+"""
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import piper_export  # noqa: E402
+import zoo  # noqa: E402
+
+logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+BATCH, STEPS = 8, 20
+OPTIMIZERS = {"adamw": {"lr": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1},
+              "sgd": {"lr": None, "momentum": 0.9}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Composition:
+    stages: int = 1
+    replicas: int = 1
+    microbatches: int = 1
+    family: str | None = None
+    devices: tuple[tuple[int, ...], ...] | None = None     # per stage; default: stage after stage
+
+
+COMPOSITIONS = {
+    "one": Composition(),
+    "mb4": Composition(microbatches=4),
+    "dp2": Composition(replicas=2),
+    "dp2_mb2": Composition(replicas=2, microbatches=2),
+    "pp2_gpipe": Composition(2, 1, 4, "gpipe"),
+    "pp2_1f1b": Composition(2, 1, 4, "1f1b"),
+    "pp2_1f1b_swapped": Composition(2, 1, 4, "1f1b", ((1,), (0,))),
+    "pp4_gpipe": Composition(4, 1, 4, "gpipe"),
+    "pp4_1f1b": Composition(4, 1, 4, "1f1b"),
+    "pp2_one_device": Composition(2, 1, 4, None, ((0,), (0,))),
+    "pp2_dp2": Composition(2, 2, 2, "1f1b"),
+    "pp2_nested": Composition(2, 2, 2, "1f1b", ((0,), (1, 2))),
+    "pp2_nested_back": Composition(2, 2, 2, "1f1b", ((0, 1), (2,))),
+}
+
+
+def strategy_text(model: str, name: str, optimizer: str, extra: str = "") -> str:
+    c = COMPOSITIONS[name]
+    spec = zoo.MODELS[model]
+    groups = c.devices or tuple(tuple(range(s * c.replicas, (s + 1) * c.replicas)) for s in range(c.stages))
+    lines = ["piper: 1", f"model: {{batch: {BATCH}}}"]
+    if len(groups) > 1:
+        starts = spec.quarters[::len(spec.quarters) // len(groups)]
+        lines.append(f"annotate:\n  - {{tag: PP, starts: {json.dumps(list(starts))}}}")
+    directives = []
+    for stage, group in enumerate(groups):
+        chosen = f"{{PP: {stage}}}" if len(groups) > 1 else "{}"
+        if len(groups) > 1 or len(group) > 1:
+            directives.append(f"  - {{op: place, filter: {chosen}, devices: {list(group)}}}")
+        if len(group) > 1:
+            directives.append(f"  - {{op: replicate, filter: {chosen}, devices: {list(group)}, bucket_size: 0.05}}")
+    if c.microbatches > 1 and not c.family:
+        directives.append(f"  - {{op: split, num_microbatches: {c.microbatches}}}")
+    if directives:
+        lines.append("directives:\n" + "\n".join(directives))
+    if c.family:
+        lines.append(f"schedule: {{family: {c.family}, microbatches: {c.microbatches}}}")
+    values = dict(OPTIMIZERS[optimizer])
+    if values["lr"] is None:
+        values["lr"] = spec.sgd_lr
+    lines.append(f"optimizer: {{{optimizer}: {json.dumps(values)}}}")
+    return "\n".join(lines) + "\n" + extra
+
+
+def world_size(name: str) -> int:
+    c = COMPOSITIONS[name]
+    groups = c.devices or tuple(tuple(range(s * c.replicas, (s + 1) * c.replicas)) for s in range(c.stages))
+    return 1 + max(r for g in groups for r in g)
+
+
+@dataclasses.dataclass
+class Result:
+    losses: list[float]
+    gradients: dict[str, torch.Tensor]
+    weights: dict[str, torch.Tensor]
+    log: str
+
+
+class Bench:
+    """The programs and a folder for exported models and plans."""
+
+    def __init__(self, bin_dir, work):
+        self.bin, self.work = pathlib.Path(bin_dir), pathlib.Path(work)
+        self.work.mkdir(parents=True, exist_ok=True)
+
+    def exported(self, model: str) -> pathlib.Path:
+        path = self.work / f"{model}.onnx"
+        if not path.exists():
+            from safetensors.torch import save_file
+            example = zoo.draw(model, BATCH)
+            piper_export.export(zoo.build(model), example, path)
+            save_file(zoo.draw(model, BATCH * STEPS), self.work / f"{model}.safetensors")
+        return path
+
+    def call(self, command, **kw):
+        environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=600, env=environment, **kw)
+        if done.returncode:
+            raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stdout}")
+        return done.stdout
+
+    def compile(self, model, text, tag, *flags):
+        path = self.exported(model)
+        strategy = self.work / f"{tag}.yaml"
+        strategy.write_text(text)
+        plans = self.work / f"{tag}.plans"
+        self.call([self.bin / "piperc", path, "--strategy", strategy, "-o", plans, *flags])
+        return plans
+
+    def run(self, plans, model, world, launch="local", steps=STEPS, *flags) -> Result:
+        from safetensors.torch import load_file
+        out = plans.with_suffix("." + launch)
+        out.mkdir(exist_ok=True)
+        command = [self.bin / "piper-run", plans, "--data", self.work / f"{model}.safetensors", "--steps", steps,
+                   "--log", out / "log.jsonl", "--save", out / "weights.safetensors",
+                   "--save-gradients", out / "gradients.safetensors", "--threads", 1, *flags]
+        if launch == "mpirun":
+            command = ["mpirun", "--oversubscribe", "-n", world, *command]
+        text = self.call(command)
+        rows = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        return Result([row["loss"] for row in rows if "loss" in row], load_file(out / "gradients.safetensors"),
+                      load_file(out / "weights.safetensors"), text)
+
+    def train(self, model, name, optimizer, launch="local", extra="", *flags) -> Result:
+        plans = self.compile(model, strategy_text(model, name, optimizer, extra), f"{model}-{name}-{optimizer}", *flags)
+        return self.run(plans, model, world_size(name), launch)
+
+
+def torch_training(model: str, optimizer: str, *, schedule=None, clip=None, around=None):
+    """PyTorch's own loop on one process: losses, gradients of step 1, module after the last step."""
+    torch.set_num_threads(1)
+    module, data = zoo.build(model), zoo.draw(model, BATCH * STEPS)
+    values = dict(OPTIMIZERS[optimizer])
+    if values["lr"] is None:
+        values["lr"] = zoo.MODELS[model].sgd_lr
+    rule = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[optimizer](module.parameters(), foreach=False, **values)
+    base_lr, losses, gradients = values["lr"], [], {}
+    for step in range(STEPS):
+        if schedule:
+            for group in rule.param_groups:
+                group["lr"] = base_lr * schedule(step + 1)
+        rule.zero_grad(set_to_none=True)
+        batch = {k: v[step * BATCH:(step + 1) * BATCH] for k, v in data.items()}
+        loss = around(module, step + 1, batch) if around else module(**batch)
+        loss.backward()
+        losses.append(loss.item())
+        if step == 0:
+            gradients = {n: p.grad.detach().clone() for n, p in module.named_parameters() if p.grad is not None}
+        if clip:
+            torch.nn.utils.clip_grad_norm_(module.parameters(), clip)
+        rule.step()
+    return losses, gradients, module
+
+
+def loss_faults(losses, expected, tolerance):
+    if len(losses) != len(expected):
+        return [f"{len(losses)} losses, expected {len(expected)}"]
+    return [f"step {i + 1}: loss {a!r}, expected {b!r}" for i, (a, b) in enumerate(zip(losses, expected))
+            if not abs(a - b) <= (min(tolerance, 1e-6) if i == 0 else tolerance) * abs(b)]
+
+
+def gradient_faults(gradients, expected):
+    """Norm of the difference <= 1e-5 of max(its norm, 1e-4 of the typical gradient's).
+
+    Gradients below 1e-6 of the largest are zero in exact arithmetic (key biases) and hold rounding noise only.
+    """
+    norms = sorted(g.norm().item() for g in expected.values())
+    typical = norms[len(norms) // 2]
+    faults = []
+    for name, wanted in expected.items():
+        if name not in gradients:
+            faults.append(f"{name}: no gradient")
+            continue
+        if wanted.norm().item() < 1e-6 * norms[-1]:
+            continue
+        error = (gradients[name] - wanted).norm().item()
+        if error > 1e-5 * max(wanted.norm().item(), 1e-4 * typical):
+            faults.append(f"{name}: gradient differs by {error:.3g}, norm {wanted.norm().item():.3g}")
+    return faults

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Losses of 20 steps and gradients of step 1 against PyTorch's own loop on one process.
+
+  train_matches_torch.py --bin BIN --work DIR MODEL... [--compositions a,b] [--optimizers adamw,sgd]
+                         [--launch local|mpirun] [--route auto|onnx]
+
+Tolerances: losses 1e-6 at step 1, then the model's (1e-5; 1e-4 for the CNN, whose max pooling flips on rounding);
+gradients 1e-5 of max(norm, 1e-4 of the typical norm). Exit status 0: all agree.
+"""
+import argparse
+import sys
+
+import harness
+import zoo
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", choices=zoo.MODELS)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--compositions", default="one,dp2_mb2,pp2_gpipe,pp2_1f1b,pp4_1f1b,pp2_dp2,pp2_nested,pp2_nested_back")
+    parser.add_argument("--optimizers", default="adamw,sgd")
+    parser.add_argument("--launch", choices=("local", "mpirun"), default="local")
+    parser.add_argument("--route", default="auto")
+    args = parser.parse_args()
+    bench = harness.Bench(args.bin, args.work)
+    failed = total = 0
+    for model in args.models:
+        for optimizer in args.optimizers.split(","):
+            losses, gradients, _ = harness.torch_training(model, optimizer)
+            for name in args.compositions.split(","):
+                result = bench.train(model, name, optimizer, args.launch, "", "--route", args.route)
+                faults = harness.loss_faults(result.losses, losses, zoo.MODELS[model].tolerance)
+                faults += harness.gradient_faults(result.gradients, gradients)
+                worst = max((abs(a - b) / abs(b) for a, b in zip(result.losses, losses)), default=float("nan"))
+                print(f"{model:12} {optimizer:6} {name:16} {args.launch:7} largest relative loss difference {worst:.1e}"
+                      + ("" if not faults else f"  FAILED {len(faults)}: {faults[0]}"), flush=True)
+                failed += bool(faults)
+                total += 1
+    print(f"{total - failed} of {total} agree with PyTorch")
+    sys.exit(1 if failed or not total else 0)
+
+
+if __name__ == "__main__":
+    main()

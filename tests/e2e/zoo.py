@@ -1,0 +1,206 @@
+"""Small seeded models of the end-to-end tests: fp32, loss inside forward, learnable data.
+
+MODELS maps a name to a Model: how to build it, how to draw data for it, where its four quarters begin.
+Sizes are multiples of 32 where bits are compared across row splits, and four blocks deep so that four
+pipeline stages fit.
+"""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+VOCABULARY, SEQUENCE, BLOCKS, WIDTH = 97, 16, 4, 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    build: Callable[[], nn.Module]
+    draw: Callable[[int, torch.Generator], dict[str, torch.Tensor]]
+    quarters: tuple[str, ...] = ()      # module where each quarter of the network begins
+    sgd_lr: float = 0.05
+    tolerance: float = 1e-5             # of losses over 20 steps, relative
+    exact_pieces: bool = True           # the mean over equal pieces is the batch's loss
+    seed: int = 5
+
+
+# ------------------------------------------------------------------ data
+def _chains(samples, length, generator):
+    """Token chains t -> 5 t + 1, one token in four replaced at random."""
+    tokens = torch.empty(samples, length, dtype=torch.int64)
+    tokens[:, 0] = torch.randint(VOCABULARY, (samples,), generator=generator)
+    noise = torch.randint(VOCABULARY, (samples, length), generator=generator)
+    keep = torch.rand(samples, length, generator=generator) < 0.75
+    for i in range(1, length):
+        tokens[:, i] = torch.where(keep[:, i], (5 * tokens[:, i - 1] + 1) % VOCABULARY, noise[:, i])
+    return tokens
+
+
+def draw_next_token(samples, generator):
+    tokens = _chains(samples, SEQUENCE + 1, generator)
+    return {"input_ids": tokens[:, :-1].contiguous(), "labels": tokens[:, 1:].contiguous()}
+
+
+def draw_causal(samples, generator):
+    tokens = _chains(samples, SEQUENCE, generator)
+    return {"input_ids": tokens, "labels": tokens.clone()}
+
+
+def draw_masked(samples, generator):
+    """Uneven lengths and uneven numbers of counted labels, so that a mean of means is wrong."""
+    tokens = _chains(samples, SEQUENCE, generator)
+    lengths = torch.randint(SEQUENCE // 2, SEQUENCE + 1, (samples, 1), generator=generator)
+    attention_mask = (torch.arange(SEQUENCE) < lengths).long()
+    chosen = (torch.rand(samples, SEQUENCE, generator=generator) < 0.25) & (attention_mask == 1)
+    chosen[:, 0] = True
+    return {"input_ids": torch.where(chosen, VOCABULARY - 1, tokens) * attention_mask,
+            "attention_mask": attention_mask, "labels": torch.where(chosen, tokens, -100)}
+
+
+def draw_vectors(samples, generator):
+    teacher = torch.randn(32, 8, generator=generator) / 6
+    x = torch.randn(samples, 32, generator=generator)
+    return {"x": x, "target": torch.tanh(2 * x @ teacher)}
+
+
+def draw_images(samples, generator):
+    patterns = torch.randn(10, 3, 16, 16, generator=generator)
+    labels = torch.randint(10, (samples,), generator=generator)
+    return {"pixel_values": patterns[labels] + torch.randn(samples, 3, 16, 16, generator=generator), "labels": labels}
+
+
+# ------------------------------------------------------------------ plain PyTorch
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(32, 128), nn.Linear(128, 128), nn.Linear(128, 128), nn.Linear(128, 8)])
+
+    def forward(self, x, target):
+        for layer in self.layers[:-1]:
+            x = torch.tanh(layer(x))
+        return F.mse_loss(self.layers[-1](x), target)
+
+
+class Cnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 32, 3, padding=1)
+        self.norm = nn.GroupNorm(8, 32)
+        self.down = nn.Conv2d(32, 64, 3, stride=2, padding=1)
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, pixel_values, labels):
+        x = F.max_pool2d(F.relu(self.norm(self.stem(pixel_values))), 2)
+        x = F.adaptive_avg_pool2d(F.silu(self.down(x)), 1).flatten(1)
+        return F.cross_entropy(self.head(x), labels)
+
+
+class Block(nn.Module):
+    def __init__(self, dropout):
+        super().__init__()
+        self.heads, self.dropout = 4, dropout
+        self.ln1, self.ln2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.qkv, self.proj = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x):
+        b, s, c = x.shape
+        q, k, v = (t.view(b, s, self.heads, c // self.heads).transpose(1, 2) for t in self.qkv(self.ln1(x)).chunk(3, dim=-1))
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout, is_causal=True)
+        x = x + self.proj(y.transpose(1, 2).reshape(b, s, c))
+        return x + self.drop(self.down(F.gelu(self.up(self.ln2(x)))))
+
+
+class Gpt(nn.Module):
+    """Learned positions, head tied to the token embedding, and a skip connection over the blocks."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(SEQUENCE, WIDTH)
+        self.h = nn.ModuleList(Block(dropout) for _ in range(BLOCKS))
+        self.ln_f = nn.LayerNorm(WIDTH)
+        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        nn.init.normal_(self.wte.weight, std=0.05)
+        self.head.weight = self.wte.weight
+
+    def forward(self, input_ids, labels):
+        x = first = self.wte(input_ids) + self.wpe(torch.arange(input_ids.shape[1]))
+        for block in self.h:
+            x = block(x)
+        return F.cross_entropy(self.head(self.ln_f(x + 0.1 * first)).flatten(0, 1), labels.flatten(), ignore_index=-1)
+
+
+# ------------------------------------------------------------------ transformers, random weights, no edits
+class Loss(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+
+class CausalLoss(Loss):
+    def forward(self, input_ids, labels):
+        return self.net(input_ids=input_ids, labels=labels, use_cache=False).loss
+
+
+class MaskedLoss(Loss):
+    def forward(self, input_ids, attention_mask, labels):
+        return self.net(input_ids=input_ids, attention_mask=attention_mask, labels=labels).loss
+
+
+class ImageLoss(Loss):
+    def forward(self, pixel_values, labels):
+        return self.net(pixel_values=pixel_values, labels=labels).loss
+
+
+def _transformer(wrapper, family, head, **config):
+    def build():
+        import transformers
+        made = getattr(transformers, family + "Config")(**config)
+        made._attn_implementation = "sdpa"
+        return wrapper(getattr(transformers, head)(made))
+    return build
+
+
+_DECODER = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": BLOCKS, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "intermediate_size": 160, "max_position_embeddings": 2 * SEQUENCE}
+
+gpt2 = _transformer(CausalLoss, "GPT2", "GPT2LMHeadModel", vocab_size=VOCABULARY, n_positions=2 * SEQUENCE, n_embd=WIDTH,
+                    n_layer=BLOCKS, n_head=4, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0, bos_token_id=0, eos_token_id=0)
+llama = _transformer(CausalLoss, "Llama", "LlamaForCausalLM", **_DECODER)
+qwen3 = _transformer(CausalLoss, "Qwen3", "Qwen3ForCausalLM", head_dim=16, **_DECODER)
+bert = _transformer(MaskedLoss, "Bert", "BertForMaskedLM", vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=BLOCKS,
+                    num_attention_heads=4, intermediate_size=160, max_position_embeddings=2 * SEQUENCE,
+                    hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+vit = _transformer(ImageLoss, "ViT", "ViTForImageClassification", hidden_size=WIDTH, num_hidden_layers=BLOCKS, num_attention_heads=4,
+                   intermediate_size=160, image_size=16, patch_size=4, num_labels=10, hidden_dropout_prob=0.0,
+                   attention_probs_dropout_prob=0.0)
+
+
+def _quarters(pattern):
+    return tuple(pattern.format(i) for i in range(BLOCKS))
+
+
+MODELS = {
+    "mlp": Model(Mlp, draw_vectors, _quarters("layers.{}")),
+    "cnn": Model(Cnn, draw_images, ("stem", "norm", "down", "head"), tolerance=1e-4),
+    "gpt": Model(Gpt, draw_next_token, _quarters("h.{}")),
+    "gpt_dropout": Model(lambda: Gpt(dropout=0.2), draw_next_token, _quarters("h.{}")),
+    "gpt2": Model(gpt2, draw_causal, _quarters("net.transformer.h.{}")),
+    "llama": Model(llama, draw_causal, _quarters("net.model.layers.{}")),
+    "qwen3": Model(qwen3, draw_causal, _quarters("net.model.layers.{}")),
+    "bert": Model(bert, draw_masked, _quarters("net.bert.encoder.layer.{}"), exact_pieces=False),
+    "vit": Model(vit, draw_images, _quarters("net.vit.layers.{}")),
+}
+
+
+def build(name):
+    torch.manual_seed(MODELS[name].seed)
+    return MODELS[name].build().train()
+
+
+def draw(name, samples):
+    return MODELS[name].draw(samples, torch.Generator().manual_seed(MODELS[name].seed + 1000))
