@@ -178,6 +178,7 @@ TEST_CASE("damaged models are refused with what is wrong") {
   const std::pair<std::string, const char*> tensors[] = {
       {tensor_bytes("w", ElemCode::kFloat, {3}, std::string(8, 'a')), "'w' has 8 bytes of data where its shape needs 12"},
       {tensor_bytes("w", ElemCode::kFloat, {-1}, ""), "negative extent"},
+      {tensor_bytes("w", ElemCode::kFloat, {0, -1}, ""), "negative extent"},
       {tensor_bytes("w", ElemCode::kFloat, {int64_t{1} << 40, int64_t{1} << 40}, ""), "overflows"},
       {tensor_bytes("w", ElemCode::kFloat, std::vector<int64_t>(100, 1), std::string(4, 'a')), "100 axes"},
       {tensor_bytes("", ElemCode::kFloat, {1}, std::string(4, 'a')), "no name"},
@@ -187,6 +188,17 @@ TEST_CASE("damaged models are refused with what is wrong") {
     m.initializer(tensor);
     INFO(expected);
     CHECK(why(m.bytes()).find(expected) != std::string::npos);
+  }
+  {
+    std::string strings;
+    Builder<TensorField> t(strings);
+    t.add_int64(TensorField::kDims, 1);
+    t.add_int32(TensorField::kDataType, 1);
+    t.add_string(TensorField::kName, "w");
+    t.add_bytes(TensorField::kStringData, "a");
+    ModelWriter m = small();
+    m.initializer(strings);
+    CHECK(why(m.bytes()).find("another element type") != std::string::npos);
   }
   {
     ModelWriter m = small();

@@ -5,29 +5,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <unordered_set>
 
 #include <protozero/exception.hpp>
-#include <protozero/pbf_message.hpp>
 
-#include "compiler/frontend/onnx/onnx_fields.h"
+#include "compiler/frontend/onnx/wire.h"
 
 namespace piper::frontend::onnx {
 namespace {
 
-constexpr int64_t kMaxRank = 64;
-
-// What is wrong with a file; leaves this file only as a Status.
-struct Damage : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-[[noreturn]] void damaged(const std::string& what) { throw Damage(what); }
-
-std::string in_quotes(const std::string& name) { return "'" + name.substr(0, 200) + "'"; }
+using wire::append_entry;
+using wire::append_floats;
+using wire::append_ints;
+using wire::damaged;
+using wire::get_int;
+using wire::get_message;
+using wire::get_text;
+using wire::in_quotes;
+using wire::Message;
+using wire::want_wire;
 
 class MappedBytes : public FileBytes {
  public:
@@ -50,111 +49,6 @@ class CopiedBytes : public FileBytes {
  private:
   std::string bytes_;
 };
-
-template <class Field>
-using Message = protozero::pbf_message<Field>;
-
-template <class Field>
-std::string text(Message<Field>& m) {
-  const protozero::data_view v = m.get_view();
-  return {v.data(), v.size()};
-}
-
-template <class Field>
-void want_wire(const Message<Field>& m, protozero::pbf_wire_type type, const char* what) {
-  if (m.wire_type() != type) damaged(std::string(what) + " has the wrong wire type");
-}
-
-template <class Field>
-std::string get_text(Message<Field>& m, const char* what) {
-  want_wire(m, protozero::pbf_wire_type::length_delimited, what);
-  return text(m);
-}
-template <class Field>
-int64_t get_int(Message<Field>& m, const char* what) {
-  want_wire(m, protozero::pbf_wire_type::varint, what);
-  return m.get_int64();
-}
-template <class Sub, class Field>
-Message<Sub> get_message(Message<Field>& m, const char* what) {
-  want_wire(m, protozero::pbf_wire_type::length_delimited, what);
-  return Message<Sub>{m.get_view()};
-}
-
-// Repeated numbers stand packed or one by one.
-template <class Field>
-void append_ints(Message<Field>& m, std::vector<int64_t>& out, const char* what) {
-  if (m.wire_type() == protozero::pbf_wire_type::length_delimited) {
-    for (const int64_t v : m.get_packed_int64()) out.push_back(v);
-  } else {
-    out.push_back(get_int(m, what));
-  }
-}
-template <class Field>
-void append_floats(Message<Field>& m, std::vector<float>& out, const char* what) {
-  if (m.wire_type() == protozero::pbf_wire_type::length_delimited) {
-    const protozero::data_view v = m.get_view();
-    if (v.size() % sizeof(float) != 0) damaged(std::string(what) + " is no whole number of floats");
-    const size_t first = out.size();
-    out.resize(first + v.size() / sizeof(float));
-    if (v.size() > 0) std::memcpy(out.data() + first, v.data(), v.size());
-  } else {
-    want_wire(m, protozero::pbf_wire_type::fixed32, what);
-    out.push_back(m.get_float());
-  }
-}
-template <class Field>
-void append_doubles(Message<Field>& m, std::vector<double>& out, const char* what) {
-  if (m.wire_type() == protozero::pbf_wire_type::length_delimited) {
-    const protozero::data_view v = m.get_view();
-    if (v.size() % sizeof(double) != 0) damaged(std::string(what) + " is no whole number of doubles");
-    const size_t first = out.size();
-    out.resize(first + v.size() / sizeof(double));
-    if (v.size() > 0) std::memcpy(out.data() + first, v.data(), v.size());
-  } else {
-    want_wire(m, protozero::pbf_wire_type::fixed64, what);
-    out.push_back(m.get_double());
-  }
-}
-
-std::pair<std::string, std::string> read_entry(Message<EntryField> m) {
-  std::pair<std::string, std::string> entry;
-  while (m.next()) {
-    switch (m.tag()) {
-      case EntryField::kKey: entry.first = get_text(m, "a metadata key"); break;
-      case EntryField::kValue: entry.second = get_text(m, "a metadata value"); break;
-      default: m.skip();
-    }
-  }
-  return entry;
-}
-
-template <class Field>
-void append_entry(Message<Field>& m, Metadata& out) {
-  out.entries.push_back(read_entry(get_message<EntryField>(m, "a metadata entry")));
-}
-
-// Bytes of one element of an ONNX type; 0 where elements are no whole bytes or unknown.
-int64_t elem_bytes(int32_t elem_type) {
-  switch (elem_type) {
-    case 1: case 6: case 12: return 4;
-    case 2: case 3: case 9: case 17: case 18: case 19: case 20: case 24: return 1;
-    case 4: case 5: case 10: case 16: return 2;
-    case 7: case 11: case 13: case 14: return 8;
-    case 15: return 16;
-    default: return 0;
-  }
-}
-
-template <class To, class From>
-std::vector<std::byte> as_bytes(const std::vector<From>& values) {
-  std::vector<std::byte> out(values.size() * sizeof(To));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const To v = static_cast<To>(values[i]);
-    std::memcpy(out.data() + i * sizeof(To), &v, sizeof(To));
-  }
-  return out;
-}
 
 // Reads one file's messages; knows the file's extent and folder for the checks of payloads.
 class Reader {
@@ -209,7 +103,7 @@ class Reader {
       switch (m.tag()) {
         case GraphField::kNode: out.nodes.push_back(read_node(get_message<NodeField>(m, "a node"))); break;
         case GraphField::kInitializer: {
-          OnnxTensor t = read_tensor(get_message<TensorField>(m, "an initializer"));
+          OnnxTensor t = wire::read_tensor(get_message<TensorField>(m, "an initializer"), bytes_, path_);
           if (t.name.empty()) damaged("an initializer has no name");
           out.initializers.push_back(std::move(t));
           break;
@@ -269,7 +163,7 @@ class Reader {
         case AttributeField::kI: out.i = get_int(m, "an integer attribute"); seen = Kind::kInt; break;
         case AttributeField::kS: out.s = get_text(m, "a string attribute"); seen = Kind::kString; break;
         case AttributeField::kT:
-          out.tensors.assign(1, read_tensor(get_message<TensorField>(m, "a tensor attribute")));
+          out.tensors.assign(1, wire::read_tensor(get_message<TensorField>(m, "a tensor attribute"), bytes_, path_));
           seen = Kind::kTensor;
           break;
         case AttributeField::kFloats: append_floats(m, out.floats, "a float list"); seen = Kind::kFloats; break;
@@ -343,7 +237,7 @@ class Reader {
         default: m.skip();
       }
     }
-    if (static_cast<int64_t>(out.dims.size()) > kMaxRank)
+    if (static_cast<int64_t>(out.dims.size()) > wire::kMaxRank)
       damaged("the value " + in_quotes(out.name) + " has " + std::to_string(out.dims.size()) + " axes");
   }
 
@@ -363,156 +257,6 @@ class Reader {
     return out;
   }
 
-  struct Payload {
-    bool raw = false;
-    protozero::data_view raw_view;
-    std::vector<int64_t> ints;      // int64_data and int32_data
-    std::vector<float> floats;
-    std::vector<double> doubles;
-    bool int32 = false, int64 = false, other = false, external = false;
-    std::vector<std::pair<std::string, std::string>> external_entries;
-  };
-
-  OnnxTensor read_tensor(Message<TensorField> m) {
-    OnnxTensor out;
-    Payload p;
-    while (m.next()) {
-      switch (m.tag()) {
-        case TensorField::kDims: append_ints(m, out.dims, "a tensor's extents"); break;
-        case TensorField::kDataType: out.elem_type = static_cast<int32_t>(get_int(m, "a tensor's type")); break;
-        case TensorField::kName: out.name = get_text(m, "a tensor's name"); break;
-        case TensorField::kFloatData: append_floats(m, p.floats, "float_data"); break;
-        case TensorField::kInt32Data: append_ints(m, p.ints, "int32_data"); p.int32 = true; break;
-        case TensorField::kInt64Data: append_ints(m, p.ints, "int64_data"); p.int64 = true; break;
-        case TensorField::kDoubleData: append_doubles(m, p.doubles, "double_data"); break;
-        case TensorField::kRawData:
-          want_wire(m, protozero::pbf_wire_type::length_delimited, "raw_data");
-          p.raw = true;
-          p.raw_view = m.get_view();
-          break;
-        case TensorField::kStringData:
-        case TensorField::kUint64Data: p.other = true; m.skip(); break;
-        case TensorField::kSegment: damaged("a tensor is stored in segments, which piper does not read");
-        case TensorField::kExternalData:
-          p.external_entries.push_back(read_entry(get_message<EntryField>(m, "external_data")));
-          break;
-        case TensorField::kDataLocation: p.external = get_int(m, "data_location") == 1; break;
-        case TensorField::kMetadataProps: append_entry(m, out.metadata); break;
-        default: m.skip();
-      }
-    }
-    count_elements(out);
-    if (p.external) {
-      place_external(out, p);
-    } else if (p.raw) {
-      out.place = OnnxTensor::Place::kInFile;
-      out.offset = p.raw_view.data() - bytes_.data();
-      out.bytes = static_cast<int64_t>(p.raw_view.size());
-      const int64_t width = elem_bytes(out.elem_type);
-      if (width > 0 && out.bytes != out.elements * width)
-        damaged("the tensor " + in_quotes(out.name) + " has " + std::to_string(out.bytes) + " bytes of data where its shape needs " +
-                std::to_string(out.elements * width));
-    } else {
-      decode(out, p);
-    }
-    return out;
-  }
-
-  static void count_elements(OnnxTensor& t) {
-    if (static_cast<int64_t>(t.dims.size()) > kMaxRank)
-      damaged("the tensor " + in_quotes(t.name) + " has " + std::to_string(t.dims.size()) + " axes");
-    int64_t n = 1;
-    for (const int64_t d : t.dims) {
-      if (d < 0) damaged("the tensor " + in_quotes(t.name) + " has a negative extent");
-      if (d == 0) {
-        t.elements = 0;
-        return;
-      }
-      int64_t bytes = 0;
-      if (__builtin_mul_overflow(n, d, &n) || __builtin_mul_overflow(n, int64_t{16}, &bytes))
-        damaged("the shape of tensor " + in_quotes(t.name) + " overflows");
-    }
-    t.elements = n;
-  }
-
-  static void decode(OnnxTensor& t, const Payload& p) {
-    t.place = OnnxTensor::Place::kDecoded;
-    const std::optional<DType> dtype = dtype_of(t.elem_type);
-    if (!dtype || p.other) {
-      if (t.elem_type < 1 || t.elem_type > 28)
-        damaged("the tensor " + in_quotes(t.name) + " has no known element type (" + std::to_string(t.elem_type) + ")");
-      return;  // refused where it is used, under its name
-    }
-    size_t count = 0;
-    switch (*dtype) {
-      case DType::kF32: count = p.floats.size(); t.decoded = as_bytes<float>(p.floats); break;
-      case DType::kF64: count = p.doubles.size(); t.decoded = as_bytes<double>(p.doubles); break;
-      case DType::kI64:
-        count = p.int64 && !p.int32 ? p.ints.size() : 0;
-        t.decoded = as_bytes<int64_t>(p.ints);
-        break;
-      case DType::kI32:
-        count = p.int32 && !p.int64 ? p.ints.size() : 0;
-        t.decoded = as_bytes<int32_t>(p.ints);
-        break;
-      case DType::kBF16:
-        count = p.int32 && !p.int64 ? p.ints.size() : 0;
-        t.decoded = as_bytes<uint16_t>(p.ints);
-        break;
-      case DType::kBool:
-        count = p.int32 && !p.int64 ? p.ints.size() : 0;
-        t.decoded = as_bytes<uint8_t>(p.ints);
-        break;
-    }
-    if (static_cast<int64_t>(count) != t.elements)
-      damaged("the tensor " + in_quotes(t.name) + " has " + std::to_string(count) + " values where its shape needs " +
-              std::to_string(t.elements));
-    t.bytes = static_cast<int64_t>(t.decoded.size());
-  }
-
-  static int64_t parse_count(const std::string& digits, const std::string& tensor) {
-    int64_t v = 0;
-    if (digits.empty() || digits.size() > 18) damaged("the external data of " + in_quotes(tensor) + " has a broken offset or length");
-    for (const char c : digits) {
-      if (c < '0' || c > '9') damaged("the external data of " + in_quotes(tensor) + " has a broken offset or length");
-      v = v * 10 + (c - '0');
-    }
-    return v;
-  }
-
-  void place_external(OnnxTensor& t, const Payload& p) {
-    namespace fs = std::filesystem;
-    t.place = OnnxTensor::Place::kExternal;
-    std::string location;
-    t.bytes = -1;
-    for (const auto& [key, value] : p.external_entries) {
-      if (key == "location") location = value;
-      if (key == "offset") t.offset = parse_count(value, t.name);
-      if (key == "length") t.bytes = parse_count(value, t.name);
-    }
-    if (path_.empty()) damaged("the tensor " + in_quotes(t.name) + " is stored outside the model");
-    const fs::path relative = fs::path(location).lexically_normal();
-    if (location.empty() || location.find('\0') != std::string::npos || relative.is_absolute() || *relative.begin() == "..")
-      damaged("the external data of " + in_quotes(t.name) + " is at " + in_quotes(location) + ", outside the model's folder");
-    const fs::path folder = fs::path(path_).has_parent_path() ? fs::path(path_).parent_path() : fs::path(".");
-    const fs::path whole = folder / relative;
-    std::error_code error;
-    const fs::path real = fs::weakly_canonical(whole, error);
-    const fs::path real_folder = error ? fs::path() : fs::weakly_canonical(folder, error);
-    if (error || real.lexically_relative(real_folder).empty() || *real.lexically_relative(real_folder).begin() == "..")
-      damaged("the external data of " + in_quotes(t.name) + " is at " + in_quotes(location) + ", outside the model's folder");
-    const uintmax_t size = fs::is_regular_file(real, error) ? fs::file_size(real, error) : 0;
-    if (error || !fs::is_regular_file(real, error))
-      damaged("the file " + in_quotes(location) + " with the data of " + in_quotes(t.name) + " is not there");
-    const int64_t width = elem_bytes(t.elem_type);
-    if (t.bytes < 0) t.bytes = width > 0 ? t.elements * width : static_cast<int64_t>(size) - t.offset;
-    if (width > 0 && t.bytes != t.elements * width)
-      damaged("the tensor " + in_quotes(t.name) + " has " + std::to_string(t.bytes) + " bytes of data where its shape needs " +
-              std::to_string(t.elements * width));
-    if (t.offset > static_cast<int64_t>(size) || t.bytes > static_cast<int64_t>(size) - t.offset)
-      damaged("the file " + in_quotes(location) + " is too short for the tensor " + in_quotes(t.name));
-    t.external_path = whole.string();
-  }
 
   std::string_view bytes_;
   std::string path_;
@@ -524,7 +268,7 @@ Result<OnnxFile> read_from(std::unique_ptr<const FileBytes> bytes, const std::st
   out.path = path;
   try {
     Reader(bytes->view(), path).read_model(out);
-  } catch (const Damage& e) {
+  } catch (const wire::Damage& e) {
     return Status::failure("P0301", shown + " is no readable ONNX model: " + e.what());
   } catch (const protozero::exception& e) {
     return Status::failure("P0301", shown + " is no readable ONNX model: damaged or cut off (" + e.what() + ")");
