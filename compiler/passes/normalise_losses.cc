@@ -216,7 +216,7 @@ class Normaliser {
   Result<ValueId> count_finish(const ir::Op& reader, ValueId v) {
     const ir::Value value = graph_.value(v);
     if (value.kind != ir::ValueKind::kOpResult) return v;
-    if (auto found = step_values_.find(v.index); found != step_values_.end()) return found->second;
+    if (auto found = step_values_.find({reader.chunk.index, v.index}); found != step_values_.end()) return found->second;
     const ir::Op op = graph_.op(value.producer);
     ir::GraphBuilder b = builder(op, Phase::kCount);
     b.set_chunk(reader.chunk);
@@ -241,7 +241,7 @@ class Normaliser {
       b.set_phase(Phase::kCountFinish);
       result = b.add1(op.kind, std::move(operands), op.attrs);
     }
-    step_values_.emplace(v.index, result);
+    step_values_.emplace(std::make_pair(reader.chunk.index, v.index), result);
     return finish(b, result);
   }
 
@@ -283,11 +283,11 @@ class Normaliser {
   }
 
   // 1 / number (or class weight) of counted targets of the whole step, from copies of the ops that make
-  // the labels. One per (labels, weight, ignore_index).
+  // the labels. One per (chunk, labels, weight, ignore_index): counts never cross chunks.
   Result<ValueId> inverse_count(const ir::Op& op) {
     const auto& a = std::get<ir::CrossEntropyLossAttrs>(op.attrs);
     ValueId weight = op.operands.size() > 2 ? op.operands[2] : ValueId();
-    auto key = std::make_tuple(op.operands[1].index, weight.index, a.ignore_index);
+    auto key = std::make_tuple(op.chunk.index, op.operands[1].index, weight.index, a.ignore_index);
     if (auto found = counts_.find(key); found != counts_.end()) return found->second;
     std::map<uint32_t, ValueId> copies;
     PIPER_ASSIGN(ValueId labels, count_copy(op, op.operands[1], copies));
@@ -404,8 +404,8 @@ class Normaliser {
   std::vector<OpId> taint_;                   // [value of the graph as given]
   std::vector<bool> parameter_free_;          // [value of the graph as given] made of inputs and constants alone
   std::map<uint32_t, ValueId> shared_;        // value -> share()
-  std::map<uint32_t, ValueId> step_values_;   // value -> count_finish()
-  std::map<std::tuple<uint32_t, uint32_t, int64_t>, ValueId> counts_;
+  std::map<std::pair<uint32_t, uint32_t>, ValueId> step_values_;  // (chunk, value) -> count_finish()
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t, int64_t>, ValueId> counts_;
   std::vector<bool> live_;                    // [op]
   Status failure_;
 };
