@@ -23,6 +23,7 @@
 #include "compiler/passes/order_nodes.h"
 #include "compiler/strategy/directive_args.h"
 #include "compiler/strategy/loader.h"
+#include "schemas/verify/verify.h"
 
 namespace piper::driver {
 namespace {
@@ -54,6 +55,7 @@ class Driver {
   Status build();
   Status order();
   Status emit();
+  Status verify() const;
   Status write();
   Status check_memory() const;
   void print_state(const std::string& phase);
@@ -256,6 +258,13 @@ Status Driver::emit() {
   return check_memory();
 }
 
+// The independent checker reads only the bundle. What it refutes here is our bug, whatever the user wrote.
+Status Driver::verify() const {
+  const auto report = verify::verify(c_.emitted.bundle);
+  PIPER_CHECK(report.ok(), "the emitted plan was refuted: [", report.error().code, "] ", report.error().message);
+  return Status();
+}
+
 Status Driver::check_memory() const {
   if (options_.memory_limit <= 0) return Status();
   for (size_t r = 0; r < c_.emitted.bundle.manifest.ranks.size(); ++r) {
@@ -312,7 +321,8 @@ Status Driver::run() {
       {"load", [&] { return load(); }},   {"bind", [&] { return bind(); }},
       {"place", [&] { return place(); }}, {"differentiate", [&] { return differentiate(); }},
       {"build", [&] { return build(); }}, {"order", [&] { return order(); }},
-      {"emit", [&] { return emit(); }},   {"write", [&] { return write(); }},
+      {"emit", [&] { return emit(); }},   {"verify", [&] { return verify(); }},
+      {"write", [&] { return write(); }},
   };
   for (const auto& [name, phase] : phases) {
     const auto begin = std::chrono::steady_clock::now();
@@ -336,7 +346,7 @@ Status Driver::run() {
 }  // namespace
 
 const std::vector<std::string>& phase_names() {
-  static const std::vector<std::string> names = {"load", "bind", "place", "differentiate", "build", "order", "emit", "write"};
+  static const std::vector<std::string> names = {"load", "bind", "place", "differentiate", "build", "order", "emit", "verify", "write"};
   return names;
 }
 

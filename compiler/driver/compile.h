@@ -1,5 +1,5 @@
 // The phases of piperc, in order: strategy, model, bind, chunk, place, differentiate, lower, build the DAG, order,
-// emit, write. One function runs them; each phase is a call into one library. It prints nothing but what --emit and --expand ask for.
+// emit, verify, write. One function runs them; each phase is a call into one library. It prints nothing but what --emit and --expand ask for.
 #pragma once
 
 #include <cstdint>
