@@ -130,8 +130,14 @@ Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, 
 
   // In an unoptimized file a parameter that no text names is an alias of a tied one, or unused.
   std::vector<std::string> lost;
-  for (const SignatureEntry* e : absent_parameters(file, metadata))
-    if (proved.count(e->target) == 0 && (optimized || used.count(e->name) != 0)) lost.push_back(e->target);
+  std::string unnamed;
+  for (const SignatureEntry* e : absent_parameters(file, metadata)) {
+    if (proved.count(e->target) != 0) continue;
+    if (optimized || used.count(e->name) != 0) lost.push_back(e->target);
+    else unnamed += (unnamed.empty() ? "" : ", ") + e->target;
+  }
+  if (!unnamed.empty() && lost.empty())
+    diags.remark("no call of the model reads these parameters of its signature: other names of tied weights, or unused: " + unnamed);
   if (!lost.empty()) {
     std::string names;
     for (size_t i = 0; i < std::min(lost.size(), kMostNames); ++i) names += (i > 0 ? ", " : "") + lost[i];
@@ -155,7 +161,7 @@ Status check_operator_route(const onnx::OnnxFile& file, diag::Diagnostics& diags
   for (const TextCall& t : text_calls(file)) {
     const std::string what = lost_by_operators(t.call);
     if (what.empty()) continue;
-    return diags.error("P0312").help("import the file by its ATen calls (model.route: fx); export it with optimize=False so that every node carries them")
+    return diags.error("P0312").help("import the file by its ATen calls (route auto or fx); that wants an export with optimize=False, where every node carries its call")
            << "node '" << t.node->name << "' (module " << onnx::node_scope(*t.node) << ", " << onnx::node_line(*t.node)
            << "): ONNX operators do not carry " << what << ", which the model has";
   }

@@ -8,6 +8,8 @@ namespace {
 
 // Results beyond this are not evaluated here: looking ahead must not blow up memory.
 constexpr int64_t kMaxFoldedBytes = int64_t{1} << 26;
+constexpr int64_t kMostExtent = int64_t{1} << 40;
+constexpr int64_t kMostElements = int64_t{1} << 46;
 constexpr int64_t kMaxRange = int64_t{1} << 28;
 
 int category(DType t) {
@@ -147,6 +149,11 @@ std::vector<int64_t> Call::ints(std::string_view name, size_t count) {
     else if (y.is_tensor() && known_ints(y.tensor, known) && known.size() == 1) out.push_back(known[0]);
     else fail("argument '" + std::string(name) + "' must be integers that are known when the model is bound");
   }
+  for (int64_t& v : out)
+    if (v > kMostExtent || v < -kMostExtent) {
+      fail("argument '" + std::string(name) + "' holds " + std::to_string(v) + ", which no tensor can have");
+      v = 1;
+    }
   if (count > 0 && out.size() == 1) out.resize(count, out[0]);
   if (count > 0 && out.size() != count) {
     fail("argument '" + std::string(name) + "' must have " + std::to_string(count) + " entries");
@@ -208,6 +215,13 @@ int64_t Call::extent(ValueId v, int64_t dim) const {
   return dim >= 0 && dim < static_cast<int64_t>(s.size()) ? s[static_cast<size_t>(dim)] : 1;
 }
 
+int64_t Call::product(int64_t a, int64_t b) {
+  int64_t out = 0;
+  if (!__builtin_mul_overflow(a, b, &out) && out <= kMostElements && out >= -kMostElements) return out;
+  fail("a tensor of " + std::to_string(a) + " x " + std::to_string(b) + " elements");
+  return 1;
+}
+
 // ---- ops
 
 std::vector<ValueId> Call::ops(OpKind kind, std::vector<ValueId> operands, Attrs attrs) {
@@ -242,7 +256,7 @@ ValueId Call::reshape(ValueId x, std::vector<int64_t> shape) {
   int64_t known = 1, open = -1;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == -1 && open < 0) open = static_cast<int64_t>(i);
-    else known *= shape[i];
+    else known = product(known, shape[i]);
   }
   const int64_t elements = type(x).elements();
   if (open >= 0) {

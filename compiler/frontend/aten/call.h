@@ -81,6 +81,7 @@ class Call {
   std::vector<int64_t> shape(ValueId v) const { return graph().type(v).shape; }
   int64_t rank(ValueId v) const { return static_cast<int64_t>(graph().type(v).shape.size()); }
   int64_t extent(ValueId v, int64_t dim) const;
+  int64_t product(int64_t a, int64_t b);   // of extents; a failure where no tensor can be so large
   DType dtype(ValueId v) const { return graph().type(v).dtype; }
   const ir::Graph& graph() const { return *state_.graph; }
 

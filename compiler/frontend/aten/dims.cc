@@ -8,6 +8,7 @@ namespace piper::frontend::aten {
 namespace {
 
 int64_t floor_div(int64_t a, int64_t b) {
+  if (b == -1) return a == INT64_MIN ? INT64_MAX : -a;
   const int64_t q = a / b;
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
@@ -38,15 +39,15 @@ class Parser {
     return Status::failure("P0302", "cannot read the extent '" + std::string(text_) + "'");
   }
   Result<int64_t> sum() {
-    if (++depth_ > 64) return malformed();
+    if (++depth_ > kMaxDepth) return malformed();
     PIPER_ASSIGN(int64_t v, term());
     for (;;) {
       if (take("+")) {
         PIPER_ASSIGN(const int64_t w, term());
-        v += w;
+        if (__builtin_add_overflow(v, w, &v)) return malformed();
       } else if (take("-")) {
         PIPER_ASSIGN(const int64_t w, term());
-        v -= w;
+        if (__builtin_sub_overflow(v, w, &v)) return malformed();
       } else {
         --depth_;
         return v;
@@ -62,7 +63,7 @@ class Parser {
         v = floor_div(v, w);
       } else if (take("*")) {
         PIPER_ASSIGN(const int64_t w, unary());
-        v *= w;
+        if (__builtin_mul_overflow(v, w, &v)) return malformed();
       } else if (take("%")) {
         PIPER_ASSIGN(const int64_t w, unary());
         if (w == 0) return malformed();
@@ -73,15 +74,23 @@ class Parser {
     }
   }
   Result<int64_t> unary() {
+    if (++depth_ > kMaxDepth) return malformed();
     if (take("-")) {
-      PIPER_ASSIGN(const int64_t v, unary());
-      return -v;
+      PIPER_ASSIGN(int64_t v, unary());
+      --depth_;
+      if (__builtin_sub_overflow(int64_t{0}, v, &v)) return malformed();
+      return v;
     }
     PIPER_ASSIGN(const int64_t base, primary());
-    if (!take("**")) return base;
-    PIPER_ASSIGN(const int64_t exponent, unary());
-    int64_t v = 1;
-    for (int64_t i = 0; i < std::min<int64_t>(exponent, 62); ++i) v *= base;
+    int64_t v = base;
+    if (take("**")) {
+      PIPER_ASSIGN(const int64_t exponent, unary());
+      if (exponent < 0 || exponent > 62) return malformed();
+      v = 1;
+      for (int64_t i = 0; i < exponent; ++i)
+        if (__builtin_mul_overflow(v, base, &v)) return malformed();
+    }
+    --depth_;
     return v;
   }
   Result<int64_t> primary() {
@@ -124,6 +133,7 @@ class Parser {
     return malformed();
   }
 
+  static constexpr int kMaxDepth = 64;
   std::string_view text_;
   const std::map<std::string, int64_t>& values_;
   size_t pos_ = 0;

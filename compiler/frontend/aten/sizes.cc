@@ -8,6 +8,7 @@ namespace piper::frontend::aten {
 namespace {
 
 int64_t floor_div(int64_t a, int64_t b) {
+  if (b == -1) return a == INT64_MIN ? INT64_MAX : -a;
   const int64_t q = a / b;
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
@@ -24,7 +25,7 @@ Item number_cast(Call& c) {
   const Item& a = c.arg("a");
   if (!a.is_number()) return c.fail("the operand must be a size");
   if (c.target() == "sym_float") return Item::of_float(a.number());
-  if (c.target() == "sym_int") return Item::of_int(static_cast<int64_t>(a.number()));
+  if (c.target() == "sym_int") return std::abs(a.number()) < 1e15 ? Item::of_int(static_cast<int64_t>(a.number())) : c.fail("a size is too large");
   if (c.target() == "sym_not") return Item::of_bool(a.number() == 0);
   return a.kind == Item::Kind::kFloat ? Item::of_float(-a.real) : Item::of_int(-a.integer);
 }
@@ -53,12 +54,19 @@ Item number_op(Call& c) {
     if (t == "operator.pow") return Item::of_float(std::pow(x, y));
     return Item::of_float(t == "sym_max" ? std::fmax(x, y) : std::fmin(x, y));
   }
-  if (t == "operator.add") return Item::of_int(i + j);
-  if (t == "operator.sub") return Item::of_int(i - j);
-  if (t == "operator.mul") return Item::of_int(i * j);
+  int64_t out = 0;
+  bool overflow = false;
+  if (t == "operator.add") overflow = __builtin_add_overflow(i, j, &out);
+  if (t == "operator.sub") overflow = __builtin_sub_overflow(i, j, &out);
+  if (t == "operator.mul") overflow = __builtin_mul_overflow(i, j, &out);
+  if (overflow) return c.fail("a size is too large");
+  if (t == "operator.add" || t == "operator.sub" || t == "operator.mul") return Item::of_int(out);
   if (t == "operator.floordiv") return Item::of_int(floor_div(i, j));
   if (t == "operator.mod") return Item::of_int(i - floor_div(i, j) * j);
-  if (t == "operator.pow") return Item::of_int(static_cast<int64_t>(std::llround(std::pow(x, y))));
+  if (t == "operator.pow") {
+    const double power = std::pow(x, y);
+    return std::abs(power) < 1e15 ? Item::of_int(static_cast<int64_t>(std::llround(power))) : c.fail("a size is too large");
+  }
   return Item::of_int(t == "sym_max" ? std::max(i, j) : std::min(i, j));
 }
 

@@ -15,6 +15,7 @@ Item pieces(Call& c, ValueId x, int64_t dim, const std::vector<int64_t>& sizes) 
   std::vector<Item> out;
   int64_t at = 0;
   for (int64_t size : sizes) {
+    if (size < 0) return c.fail("the sizes of a split must not be negative");
     out.push_back(made(c.slice(x, dim, at, at + size)));
     at += size;
   }
@@ -55,7 +56,7 @@ Item unflatten(Call& c) {
   const int64_t d = c.dim("dim", c.shape(x).size());
   std::vector<int64_t> sizes = c.ints("sizes"), shape = c.shape(x);
   int64_t known = 1;
-  for (int64_t s : sizes) known *= s == -1 ? 1 : s;
+  for (int64_t s : sizes) known = c.product(known, s == -1 ? 1 : s);
   for (int64_t& s : sizes)
     if (s == -1 && known > 0) s = c.extent(x, d) / known;
   if (shape.empty()) return c.fail("unflatten of a scalar");
@@ -142,8 +143,9 @@ Item slice(Call& c) {
 Item narrow(Call& c) {
   const ValueId x = c.tensor("self");
   const int64_t d = c.dim("dim", c.shape(x).size());
-  const int64_t start = c.integer("start") + (c.integer("start") < 0 ? c.extent(x, d) : 0);
-  return made(c.slice(x, d, start, start + c.integer("length")));
+  const int64_t n = c.extent(x, d), start = c.integer("start") + (c.integer("start") < 0 ? n : 0), length = c.integer("length");
+  if (start < 0 || start > n || length < 0 || length > n - start) return c.fail("narrow: the range lies outside of the axis");
+  return made(c.slice(x, d, start, start + length));
 }
 Item select(Call& c) {
   const ValueId x = c.tensor("self");
@@ -213,7 +215,7 @@ Item repeat(Call& c) {
     }
     parted.push_back(shape[i]);
     wide.push_back(shape[i]);
-    merged.push_back(repeats[i] * shape[i]);
+    merged.push_back(c.product(repeats[i], shape[i]));
   }
   return made(c.reshape(c.expand(c.reshape(x, std::move(parted)), std::move(wide)), std::move(merged)));
 }
@@ -223,9 +225,10 @@ Item repeat_interleave(Call& c) {
   if (!c.has("dim")) x = c.reshape(x, {-1});
   const int64_t d = c.has("dim") ? c.dim("dim", c.shape(x).size()) : 0;
   const int64_t n = c.integer("repeats");
+  if (n < 0) return c.fail("repeat_interleave: a negative number of repeats");
   std::vector<int64_t> merged = c.shape(x);
   if (merged.empty()) return c.fail("repeat_interleave of a scalar");
-  merged[static_cast<size_t>(d)] *= n;
+  merged[static_cast<size_t>(d)] = c.product(merged[static_cast<size_t>(d)], n);
   ValueId y = c.unsqueeze(x, d + 1);
   std::vector<int64_t> wide = c.shape(y);
   wide[static_cast<size_t>(d) + 1] = n;
