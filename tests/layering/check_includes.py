@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Who may include whom, read off the #include lines.
+
+  check_includes.py ROOT
+
+Folders of the project see only the folders that FOLDERS lists for them, third-party headers stand in .cc files or in the
+adapter headers of ADAPTERS, and no strategy has a name in the code that every strategy shares.
+"""
+import pathlib
+import re
+import sys
+
+BASE, PLAN, VERIFY = "schemas/base", "schemas/plan", "schemas/verify"
+DIAG, IR = "compiler/diag", "compiler/ir"
+# Folder -> folders it may include. Files that stand in compiler/, runtime/ or a tool are programs: they see their component.
+FOLDERS = {
+    BASE: [],
+    PLAN: [BASE],
+    VERIFY: [BASE, PLAN],
+    DIAG: [BASE],
+    IR: [BASE, PLAN, DIAG],
+    "compiler/strategy": [BASE, PLAN, DIAG, IR],
+    "compiler/frontend": [BASE, PLAN, DIAG, IR],
+    "compiler/autodiff": [BASE, PLAN, DIAG, IR],
+    "compiler/passes": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/autodiff"],
+    "compiler/directives": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/autodiff", "compiler/passes"],
+    "compiler/emit": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/passes", "compiler/directives"],
+    "compiler/driver": [BASE, PLAN, VERIFY, "compiler"],
+    "compiler": [BASE, PLAN, "compiler"],
+    "runtime/hal": [BASE, PLAN],
+    "runtime/trace": [BASE, PLAN],
+    "runtime/data": [BASE, PLAN],
+    "runtime/kernels": [BASE, PLAN],
+    "runtime/bootstrap": [BASE, PLAN, "runtime/hal"],
+    "runtime/checkpoint": [BASE, PLAN, "runtime/hal"],
+    "runtime/exec": [BASE, PLAN, "runtime"],
+    "runtime": [BASE, PLAN, VERIFY, "runtime"],
+    "launcher": [BASE, PLAN, "launcher"],
+    "tools/piper_plan": [BASE, PLAN, VERIFY],
+    "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],
+}
+NAMELESS = ("compiler/ir", "compiler/passes", "compiler/emit", "runtime")
+NAMES = re.compile(r"1f1b|one_f_one_b|gpipe|dual_?pipe|zero[ _-]?bubble|\bzb[_-]|\bzero-?[123]\b", re.IGNORECASE)
+# Headers that a component must not see, however deep in its folders.
+FORBIDDEN = {
+    "compiler": re.compile(r"^(ATen|c10|torch|caffe2|cuda|cublas|cudnn|nccl|mpi\.h|rccl|hip)"),
+    "schemas": re.compile(r"^(ATen|c10|torch|caffe2|cuda|cublas|cudnn|nccl|mpi\.h|onnx|yaml-cpp|protozero)"),
+    "runtime": re.compile(r"^(onnx|yaml-cpp|protozero|google/protobuf|Python\.h|pybind11|torch/(csrc/)?(jit|autograd|extension))"),
+    "launcher": re.compile(r"^(ATen|c10|torch|onnx|yaml-cpp|protozero)"),
+}
+# Headers that hand a third-party type to the .cc files of their own folder, and to nobody else.
+ADAPTERS = {
+    "compiler/frontend/onnx/wire.h": "protozero/",
+    "compiler/frontend/onnx/onnx_fields.h": "protozero/",
+    "runtime/kernels/binding.h": ("ATen/", "c10/"),
+}
+THIRD_PARTY = re.compile(r"[/]|^(mpi|nccl|cuda\w*|xxhash|zlib|zstd)\.h$")
+SYSTEM = re.compile(r"^(sys|linux|netinet|arpa|net|bits|asm)/")
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+
+
+def folder_of(path: str) -> str | None:
+    """The longest entry of FOLDERS that the file lies in; a program's folder holds only its own files."""
+    parts = path.split("/")[:-1]
+    for end in range(len(parts), 0, -1):
+        name = "/".join(parts[:end])
+        if name in FOLDERS:
+            return name
+    return None
+
+
+def may_include(source: str, target: str) -> bool:
+    return any(target == allowed or (allowed.count("/") == 0 and target.startswith(allowed + "/"))
+               for allowed in [source, *FOLDERS[source]])
+
+
+def check_line(path: str, folder: str, quoted: bool, header: str) -> str | None:
+    """Why this include is wrong, or None."""
+    if quoted:
+        target = folder_of(header)
+        if target is None:
+            return f'"{header}" lies in no folder that tests/layering knows' if "/" in header else f'"{header}" is no full path'
+        if not may_include(folder, target):
+            return f"{folder} must not include {target} ({header})"
+        if header in ADAPTERS and pathlib.PurePath(header).parent != pathlib.PurePath(path).parent:
+            return f"{header} is an adapter of its own folder"
+        return None
+    forbidden = FORBIDDEN.get(path.split("/")[0])
+    if forbidden and forbidden.search(header):
+        return f"{path.split('/')[0]} must not include <{header}>"
+    third_party = THIRD_PARTY.search(header) and not SYSTEM.search(header)
+    if third_party and path.endswith(".h") and not header.startswith(ADAPTERS.get(path, ("\0",))):
+        return f"<{header}> belongs into a .cc file"
+    return None
+
+
+def faults_of(root: pathlib.Path, file: pathlib.Path) -> list[str]:
+    path = file.relative_to(root).as_posix()
+    folder = folder_of(path)
+    if folder is None:
+        return [f"{path}: lies in no folder that tests/layering knows"]
+    faults = []
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        found = INCLUDE.match(line)
+        why = check_line(path, folder, found[1] == '"', found[2]) if found else None
+        if why is None and path.startswith(tuple(f"{name}/" for name in NAMELESS)) and NAMES.search(line):
+            why = f"names a strategy: {NAMES.search(line)[0]}"
+        if why:
+            faults.append(f"{path}:{number}: {why}")
+    return faults
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]).resolve()
+    files = sorted(file for top in ("schemas", "compiler", "runtime", "launcher", "tools") for file in (root / top).rglob("*")
+                   if file.suffix in (".h", ".cc", ".cu", ".def", ".inc"))
+    faults = [fault for file in files for fault in faults_of(root, file)]
+    for line in faults:
+        print(line)
+    print(f"{len(files)} files, {len(faults)} faults")
+    sys.exit(1 if faults or not files else 0)
+
+
+if __name__ == "__main__":
+    main()
