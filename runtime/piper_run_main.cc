@@ -212,7 +212,10 @@ int run(const Flags& flags) {
   // Before MPI runs, the launcher's rank tells which process speaks.
   const bool speaks = !environment.ok() || environment->rank == 0;
   auto refuse = [&](const Error& error) {
-    if (speaks) print_error(error);
+    if (speaks)
+      print_error(error);
+    else
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));  // a launcher ends all when the first one exits
     return kRefused;
   };
   if (!environment.ok()) return refuse(environment.error());

@@ -13,208 +13,26 @@
 #include "runtime/exec/session.h"
 #include "runtime/hal/local/local_communicator.h"
 #include "schemas/plan/safetensors.h"
+#include "tests/unit/hand_written_plans.h"
 
 namespace piper::exec {
 namespace {
 
 namespace fs = std::filesystem;
-using plan::BufferClass;
-using plan::Operand;
-using plan::SlotRole;
-
-Operand operand(int32_t slot, std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset = 0) {
-  Operand o;
-  o.slot = slot;
-  o.offset = offset;
-  o.shape = std::move(shape);
-  o.strides = std::move(strides);
-  return o;
-}
-
-plan::KernelCall mm(Operand out, Operand a, Operand b, bool accumulate = false) {
-  plan::KernelCall call;
-  call.kernel = "mm";
-  call.accumulate = accumulate;
-  call.outputs = {std::move(out)};
-  call.inputs = {std::move(a), std::move(b)};
-  call.origin = "model";
-  return call;
-}
-
-plan::Slot slot(const std::string& name, SlotRole role, int64_t bytes) {
-  const bool writes = role == SlotRole::kOutput || role == SlotRole::kGradient;
-  return {name, role, bytes, role != SlotRole::kOutput, writes};
-}
-
-int32_t add_buffer(plan::RankPlan& rank, const std::string& name, BufferClass cls, int64_t offset, std::vector<int64_t> shape) {
-  plan::Buffer buffer;
-  buffer.name = name;
-  buffer.cls = cls;
-  buffer.offset = offset;
-  buffer.bytes = 4;
-  for (int64_t extent : shape) buffer.bytes *= extent;
-  buffer.shape = std::move(shape);
-  rank.buffers.push_back(buffer);
-  return static_cast<int32_t>(rank.buffers.size()) - 1;
-}
-
-plan::Placement placement(const std::string& name, int32_t buffer, int32_t gradient, std::vector<int64_t> shape, bool owner) {
-  plan::Placement p;
-  p.name = name;
-  p.where.buffer = buffer;
-  p.gradient.buffer = gradient;
-  p.shape = std::move(shape);
-  p.owner = owner;
-  return p;
-}
-
-void add_input(plan::Bundle& bundle, const std::string& name, int64_t width) {
-  plan::InputDecl declared;
-  declared.name = name;
-  declared.dtype = DType::kF32;
-  declared.sample_shape = {width};
-  bundle.manifest.inputs.push_back(declared);
-}
-
-template <class A>
-plan::Instruction instruction(int32_t stream, A action) {
-  plan::Instruction i;
-  i.stream = stream;
-  i.action = std::move(action);
-  i.provenance = 0;
-  return i;
-}
-
-plan::BufferRange whole(int32_t buffer) { return {buffer, 0}; }
-
-plan::TensorInfo info(const std::string& name, std::vector<int64_t> shape) {
-  plan::TensorInfo tensor;
-  tensor.name = name;
-  tensor.shape = std::move(shape);
-  return tensor;
-}
-
-// loss = sum over samples of (x W) V . t; samples of 3 features; W [3, 2] on rank 0, V [2, 2] on rank 1.
-// Two samples a step; both ranks take the whole batch.
-plan::Bundle pipeline() {
-  plan::Bundle bundle;
-  bundle.manifest.world_size = 2;
-  bundle.manifest.reporting_rank = 1;
-  bundle.manifest.batch = 2;
-  bundle.manifest.optimizer.lr = 0.5;
-  bundle.manifest.optimizer.groups = {{"all", 0}};
-  bundle.manifest.tensors = {info("w", {3, 2}), info("v", {2, 2})};
-  add_input(bundle, "x", 3);
-  add_input(bundle, "t", 2);
-  bundle.provenance = {{"cut", "place at s.yaml:3:5"}, {"model", "net.layer"}};
-
-  plan::Program forward{"c0.F", {slot("x", SlotRole::kInput, 24), slot("w", SlotRole::kParameter, 24), slot("y", SlotRole::kOutput, 16)}, 0, {}};
-  forward.calls.push_back(mm(operand(2, {2, 2}, {2, 1}), operand(0, {2, 3}, {3, 1}), operand(1, {3, 2}, {2, 1})));
-  plan::Program backward{"c0.B", {slot("x", SlotRole::kInput, 24), slot("gy", SlotRole::kInput, 16), slot("gw", SlotRole::kGradient, 24)}, 0, {}};
-  backward.calls.push_back(mm(operand(2, {3, 2}, {2, 1}), operand(0, {3, 2}, {1, 3}), operand(1, {2, 2}, {2, 1}), true));
-  // z = y V; loss = z t (as rows of 4); gy = t Vt; gv += yt t.
-  plan::Program last{"c1.FB", {slot("y", SlotRole::kInput, 16), slot("v", SlotRole::kParameter, 16), slot("t", SlotRole::kInput, 16),
-                               slot("loss", SlotRole::kOutput, 4), slot("gy", SlotRole::kOutput, 16), slot("gv", SlotRole::kGradient, 16)}, 64, {}};
-  last.calls.push_back(mm(operand(Operand::kWorkspace, {2, 2}, {2, 1}), operand(0, {2, 2}, {2, 1}), operand(1, {2, 2}, {2, 1})));
-  last.calls.push_back(mm(operand(3, {1, 1}, {1, 1}), operand(Operand::kWorkspace, {1, 4}, {4, 1}), operand(2, {4, 1}, {1, 1})));
-  last.calls.push_back(mm(operand(4, {2, 2}, {2, 1}), operand(2, {2, 2}, {2, 1}), operand(1, {2, 2}, {1, 2})));
-  last.calls.push_back(mm(operand(5, {2, 2}, {2, 1}), operand(0, {2, 2}, {1, 2}), operand(2, {2, 2}, {2, 1}), true));
-  bundle.programs = {forward, backward, last};
-
-  plan::RankPlan a;
-  a.rank = 0;
-  a.streams = {{"compute"}, {"pp"}};
-  a.channels = {{"fwd", 3}, {"bwd", 3}};
-  a.events = {"y ready", "gy here"};
-  const int32_t x = add_buffer(a, "x", BufferClass::kInput, 0, {2, 3}), w = add_buffer(a, "w", BufferClass::kParameter, 0, {3, 2}),
-                gw = add_buffer(a, "grad w", BufferClass::kGradient, 0, {3, 2}), y = add_buffer(a, "y", BufferClass::kArena, 0, {2, 2}),
-                gy = add_buffer(a, "gy", BufferClass::kArena, 64, {2, 2});
-  a.arena_bytes = 128;
-  a.placements = {placement("w", w, gw, {3, 2}, true)};
-  a.inputs = {{"x", 0, 2, whole(x)}};
-  a.arguments = {{"c0.F m0", {whole(x), whole(w), whole(y)}}, {"c0.B m0", {whole(x), whole(gy), whole(gw)}}};
-  a.instructions = {instruction(0, plan::Run{0, 0, {}}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
-                    instruction(1, plan::Send{whole(y), 16, 1, 0}), instruction(1, plan::Recv{whole(gy), 16, 1, 1}),
-                    instruction(1, plan::Record{1}), instruction(0, plan::Wait{1}), instruction(0, plan::Run{1, 1, {}}),
-                    instruction(0, plan::Update{0, whole(w), whole(gw), {}, {}, {}, 6})};
-
-  plan::RankPlan b;
-  b.rank = 1;
-  b.streams = {{"compute"}};
-  b.channels = {{"fwd", 3}, {"bwd", 3}};
-  const int32_t t = add_buffer(b, "t", BufferClass::kInput, 0, {2, 2}), v = add_buffer(b, "v", BufferClass::kParameter, 0, {2, 2}),
-                gv = add_buffer(b, "grad v", BufferClass::kGradient, 0, {2, 2}), by = add_buffer(b, "y", BufferClass::kArena, 0, {2, 2}),
-                bgy = add_buffer(b, "gy", BufferClass::kArena, 64, {2, 2}), loss = add_buffer(b, "loss", BufferClass::kArena, 128, {}),
-                work = add_buffer(b, "workspace", BufferClass::kArena, 192, {16});
-  b.arena_bytes = 256;
-  b.placements = {placement("v", v, gv, {2, 2}, true)};
-  b.inputs = {{"t", 0, 2, whole(t)}};
-  b.arguments = {{"c1.FB m0", {whole(by), whole(v), whole(t), whole(loss), whole(bgy), whole(gv)}}};
-  b.instructions = {instruction(0, plan::Recv{whole(by), 16, 0, 0}), instruction(0, plan::Run{2, 0, whole(work)}),
-                    instruction(0, plan::Send{whole(bgy), 16, 0, 1}), instruction(0, plan::Update{0, whole(v), whole(gv), {}, {}, {}, 4})};
-  b.loss = whole(loss);
-  bundle.ranks = {a, b};
-  return bundle;
-}
-
-// Two replicas, a sample each: loss = sum of (x W) . t; gradient and loss are summed on their own stream.
-plan::Bundle replicas() {
-  plan::Bundle bundle;
-  bundle.manifest.world_size = 2;
-  bundle.manifest.batch = 2;
-  bundle.manifest.optimizer.lr = 0.5;
-  bundle.manifest.optimizer.groups = {{"all", 0}};
-  bundle.manifest.tensors = {info("w", {3, 2})};
-  add_input(bundle, "x", 3);
-  add_input(bundle, "t", 2);
-  bundle.provenance = {{"copy", "replicate at s.yaml:4:5"}};
-  plan::Program step{"c0.FB", {slot("x", SlotRole::kInput, 12), slot("t", SlotRole::kInput, 8), slot("w", SlotRole::kParameter, 24),
-                               slot("loss", SlotRole::kOutput, 4), slot("gw", SlotRole::kGradient, 24)}, 64, {}};
-  step.calls.push_back(mm(operand(Operand::kWorkspace, {1, 2}, {2, 1}), operand(0, {1, 3}, {3, 1}), operand(2, {3, 2}, {2, 1})));
-  step.calls.push_back(mm(operand(3, {1, 1}, {1, 1}), operand(Operand::kWorkspace, {1, 2}, {2, 1}), operand(1, {2, 1}, {1, 1})));
-  step.calls.push_back(mm(operand(4, {3, 2}, {2, 1}), operand(0, {3, 1}, {1, 3}), operand(1, {1, 2}, {2, 1}), true));
-  bundle.programs = {step};
-  for (int32_t r = 0; r < 2; ++r) {
-    plan::RankPlan rank;
-    rank.rank = r;
-    rank.streams = {{"compute"}, {"dp_reduce"}};
-    rank.communicators = {{"dp_reduce:0,1", {0, 1}}};
-    rank.events = {"grads ready", "grads summed"};
-    const int32_t x = add_buffer(rank, "x", BufferClass::kInput, 0, {1, 3}), t = add_buffer(rank, "t", BufferClass::kInput, 64, {1, 2}),
-                  w = add_buffer(rank, "w", BufferClass::kParameter, 0, {3, 2}), gw = add_buffer(rank, "grad w", BufferClass::kGradient, 0, {3, 2}),
-                  loss = add_buffer(rank, "loss", BufferClass::kArena, 0, {}), work = add_buffer(rank, "workspace", BufferClass::kArena, 64, {16});
-    rank.arena_bytes = 128;
-    rank.placements = {placement("w", w, gw, {3, 2}, r == 0)};
-    rank.inputs = {{"x", r, 1, whole(x)}, {"t", r, 1, whole(t)}};
-    rank.arguments = {{"c0.FB m0", {whole(x), whole(t), whole(w), whole(loss), whole(gw)}}};
-    rank.instructions = {instruction(0, plan::Run{0, 0, whole(work)}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
-                         instruction(1, plan::AllReduce{whole(gw), 6, DType::kF32, 0, plan::Reduction::kSum}),
-                         instruction(1, plan::AllReduce{whole(loss), 1, DType::kF32, 0, plan::Reduction::kSum}),
-                         instruction(1, plan::Record{1}), instruction(0, plan::Wait{1}),
-                         instruction(0, plan::Update{0, whole(w), whole(gw), {}, {}, {}, 6})};
-    if (r == 0) rank.loss = whole(loss);
-    bundle.ranks.push_back(rank);
-  }
-  return bundle;
-}
-
-const std::vector<float> kX = {1, 2, 3, 4, 5, 6, 7, 8, 9, -1, -2, -3};
-const std::vector<float> kT = {1, -1, 2, 0.5f, 3, 1, -2, 4};
-const std::vector<float> kW = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f}, kV = {1, 2, 3, 4};
-
-plan::TensorToWrite tensor(const std::string& name, std::vector<int64_t> shape, const std::vector<float>& values) {
-  plan::TensorToWrite t{name, DType::kF32, std::move(shape), {}, static_cast<int64_t>(values.size() * 4)};
-  t.produce = [&values](const auto& write) { return write(values.data(), static_cast<int64_t>(values.size() * 4)); };
-  return t;
-}
+using hand_written::instruction;
+using hand_written::kT;
+using hand_written::kV;
+using hand_written::kW;
+using hand_written::kX;
+using hand_written::pipeline;
+using hand_written::replicas;
 
 // Runs a bundle on threads, with four samples of data, and keeps what it wrote.
 class Fixture {
  public:
   Fixture() : folder_(fs::temp_directory_path() / ("piper-exec-test-" + std::to_string(getpid()))) {
     fs::create_directories(folder_);
-    REQUIRE(plan::write_safetensors(path("data.safetensors"), {tensor("x", {4, 3}, kX), tensor("t", {4, 2}, kT)}).ok());
-    REQUIRE(plan::write_safetensors(path("weights.safetensors"), {tensor("w", {3, 2}, kW), tensor("v", {2, 2}, kV)}).ok());
+    REQUIRE(hand_written::write_files(folder_.string()).ok());
   }
   ~Fixture() { fs::remove_all(folder_); }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }

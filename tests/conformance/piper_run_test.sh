@@ -1,0 +1,69 @@
+#!/bin/sh
+# piper-run on hand-written plans: the same bits in one process and under mpirun, and what it says and
+# returns when a launch or a run goes wrong. Usage: piper_run_test.sh PIPER_RUN WRITE_PLANS [MPIRUN]
+set -u
+run=$1 write=$2 mpirun=${3:-}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+# expect STATUS TEXT COMMAND...: the command's exit status, and a piece of what it prints
+expect() {
+  want=$1 text=$2
+  shift 2
+  "$@" > "$dir/out" 2>&1
+  got=$?
+  [ "$got" = "$want" ] || { fail "exit $got instead of $want: $*"; cat "$dir/out"; }
+  grep -qF -- "$text" "$dir/out" || { fail "no '$text': $*"; cat "$dir/out"; }
+}
+
+for plans in pipeline replicas; do
+  "$write" $plans "$dir/$plans" || exit 1
+  d=$dir/$plans
+  set -- "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 3
+  expect 0 "step 3/3" "$run" "$@" --save "$d/local.safetensors" --save-gradients "$d/local.grad.safetensors" --log "$d/local.jsonl"
+  expect 0 "step 3/3" "$run" "$@" --save "$d/small.safetensors" --huge-pages off --threads 1
+  cmp -s "$d/local.safetensors" "$d/small.safetensors" || fail "$plans: huge pages change the result"
+  [ "$(wc -l < "$d/local.jsonl")" = 4 ] || fail "$plans: the log has not 3 steps and a summary"
+  [ -z "$mpirun" ] && continue
+  mpi="$mpirun --allow-run-as-root --oversubscribe"
+  expect 0 "step 3/3" $mpi -n 2 "$run" "$@" --save "$d/mpi.safetensors" --save-gradients "$d/mpi.grad.safetensors"
+  cmp -s "$d/local.safetensors" "$d/mpi.safetensors" || fail "$plans: local and MPI give other weights"
+  cmp -s "$d/local.grad.safetensors" "$d/mpi.grad.safetensors" || fail "$plans: local and MPI give other gradients"
+done
+
+d=$dir/pipeline
+expect 1 "R0501" "$run" "$d/plans" --data "$d/data.safetensors"
+expect 1 "R0201" "$run" "$d/plans" --load "$d/weights.safetensors"
+expect 1 "R0106" "$run" "$d/plans" --device cuda
+expect 2 "--stepz" "$run" "$d/plans" --stepz 3
+expect 2 "bundle" "$run"
+expect 1 "" "$run" "$d/nothing"
+expect 1 "R0601" "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --log "$d/no/such/log"
+expect 3 "P0621" "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --save "$d/no/such/file"
+# Signals end a run with a message.
+"$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 100000000 > "$dir/out" 2>&1 &
+pid=$!
+sleep 2
+kill -INT $pid
+wait $pid
+got=$?
+[ $got = 3 ] || fail "exit $got after SIGINT"
+grep -q "stopped by SIGINT" "$dir/out" || { fail "no word about SIGINT"; cat "$dir/out"; }
+
+if [ -n "$mpirun" ]; then
+  mpi="$mpirun --allow-run-as-root --oversubscribe"
+  expect 1 "the plan is for 2 ranks, but 3 processes were launched" $mpi -n 3 "$run" "$d/plans" --data "$d/data.safetensors"
+  expect 1 "R0201" $mpi -n 2 "$run" "$d/plans" --load "$d/weights.safetensors"
+  expect 1 "R0501" $mpi -n 2 "$run" "$d/plans" --data "$d/data.safetensors"
+  expect 1 "rank 1 started with other options" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --seed 1 \
+    : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --seed 2
+  cp -r "$d/plans" "$d/other"
+  "$write" replicas "$d/2"
+  expect 1 "rank 1 read another plan than rank 0" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
+    : -n 1 "$run" "$d/2/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors"
+else
+  echo "[SKIP] MPI part: no mpirun"
+fi
+[ $failures = 0 ] && echo "all as expected"
+exit $((failures > 0))

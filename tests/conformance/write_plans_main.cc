@@ -1,0 +1,21 @@
+// Writes a hand-written bundle with its data and weights: write_plans pipeline|replicas DIR makes
+// DIR/plans, DIR/data.safetensors and DIR/weights.safetensors. Used by piper_run_test.sh.
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "schemas/plan/bundle_io.h"
+#include "tests/unit/hand_written_plans.h"
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  const std::string which = argv[1], directory = argv[2];
+  std::filesystem::create_directories(directory);
+  piper::plan::Bundle bundle = which == "pipeline" ? piper::hand_written::pipeline() : piper::hand_written::replicas();
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) bundle.manifest.ranks[r].arena_bytes = bundle.ranks[r].arena_bytes;
+  piper::Status status = piper::hand_written::write_files(directory);
+  if (status.ok()) status = piper::plan::write_bundle(directory + "/plans", bundle, {}, {}, piper::plan::WeightMode::kNone);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.error().message.c_str());
+  return 1;
+}
