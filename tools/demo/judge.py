@@ -25,7 +25,7 @@ def unigram_entropy(text: bytes) -> float:
 
 def learned(corpus: str, log: str) -> int:
     entropy, values = unigram_entropy(pathlib.Path(corpus).read_bytes()), losses(log)
-    last = values[-10:]
+    last = values[-max(1, min(10, len(values) // 10)):]
     loss = sum(last) / len(last)
     print(f"loss of step 1: {values[0]:.3f}; mean of the last {len(last)} of {len(values)} steps: {loss:.3f} nats a byte; "
           f"unigram entropy of the text: {entropy:.3f}")
