@@ -55,7 +55,7 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
     model.train()
     try:
         with (warnings.catch_warnings(), _returning_loss(model, loss), _recording_no_grad(model),
-              _refusing_custom_functions(allow_custom_functions)):
+              _refusing_custom_functions(allow_custom_functions), _without_cache(model)):
             warnings.simplefilter("ignore")
             with torch.fx.traceback.preserve_node_meta():
                 program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
@@ -185,6 +185,19 @@ def _recording_no_grad(model):
             cls.__enter__, cls.__exit__ = enter, leave
         for hook in hooks:
             hook.remove()
+
+
+@contextlib.contextmanager
+def _without_cache(model):
+    """transformers models build key-value caches by default: of no use in training."""
+    configs = [m.config for m in model.modules() if getattr(getattr(m, "config", None), "use_cache", False) is True]
+    for config in configs:
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        for config in configs:
+            config.use_cache = True
 
 
 @contextlib.contextmanager

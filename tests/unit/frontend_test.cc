@@ -1,8 +1,10 @@
 // The model file interface: texts of calls, extents, the ATen route, damage and what ONNX forgets.
 #include <algorithm>
-#include <catch2/catch.hpp>
+#include <cstdio>
 #include <fstream>
 #include <map>
+
+#include <catch2/catch.hpp>
 
 #include "compiler/frontend/aten/dims.h"
 #include "compiler/frontend/aten/fx_text.h"
@@ -271,30 +273,45 @@ TEST_CASE("two routes") {
   CHECK(failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("absent"), "auto", d); }).code == "P0301");
 }
 
+// The error of opening and binding a copy of a model in which one text is replaced.
+Failure edited(const std::string& name, const std::string& from, const std::string& to, const BindRequest& request) {
+  REQUIRE(from.size() == to.size());
+  std::ifstream in(model_path(name), std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const size_t at = bytes.find(from);
+  REQUIRE(at != std::string::npos);
+  bytes.replace(at, from.size(), to);
+  const std::string path = "edited_" + name + ".onnx";
+  std::ofstream(path, std::ios::binary) << bytes;
+  const Failure f = failure([&](diag::Diagnostics& d) -> Status {
+    auto model = frontend::open_model(path, "fx", d);
+    if (!model.ok()) return model.take_status();
+    return (*model)->bind(request, d).take_status();
+  });
+  std::remove(path.c_str());
+  return f;
+}
+
 // An edited text that disagrees with the file's own types is found out.
 TEST_CASE("a text that lies") {
-  std::ifstream in(model_path("tiny_mlp"), std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  const auto edited = [&](const std::string& from, const std::string& to) {
-    REQUIRE(from.size() == to.size());
-    std::string copy = bytes;
-    const size_t at = copy.find(from);
-    REQUIRE(at != std::string::npos);
-    copy.replace(at, from.size(), to);
-    const std::string path = "edited_" + std::to_string(std::hash<std::string>{}(to)) + ".onnx";
-    std::ofstream(path, std::ios::binary) << copy;
-    const Failure f = failure([&](diag::Diagnostics& d) -> Status {
-      auto model = frontend::open_model(path, "fx", d);
-      if (!model.ok()) return model.take_status();
-      return (*model)->bind(batch_of(4), d).take_status();
-    });
-    std::remove(path.c_str());
-    return f;
-  };
-  CHECK(edited("aten.linear.default](args = (%x, %p_layers_0_weight", "aten.linear.default](args = (%x, %p_layers_1_weight").code == "P0306");
-  const Failure unknown = edited("torch.ops.aten.tanh.default", "torch.ops.aten.tank.default");
+  const auto mlp = [](const char* from, const char* to) { return edited("tiny_mlp", from, to, batch_of(4)); };
+  CHECK(mlp("aten.linear.default](args = (%x, %p_layers_0_weight", "aten.linear.default](args = (%x, %p_layers_1_weight").code == "P0306");
+  CHECK(mlp("args = (%x, %p_layers_0_weight", "args = (%y, %p_layers_0_weight").code == "P0304");
+}
+
+// An operator that nobody knows is named with its place in the user's program and its neighbours.
+TEST_CASE("unknown operator") {
+  const Failure unknown = edited("tiny_mlp", "torch.ops.aten.tanh.default", "torch.ops.aten.tank.default", batch_of(4));
   CHECK(unknown.code == "P0305");
   CHECK(unknown.text.find("make_models.py:") != std::string::npos);
   CHECK(unknown.text.find("aten.tanh.default") != std::string::npos);
-  CHECK(edited("args = (%x, %p_layers_0_weight", "args = (%y, %p_layers_0_weight").code == "P0304");
+}
+
+// Randomness without a key, and a probability that is none, are refused.
+TEST_CASE("random numbers") {
+  CHECK(edited("tiny_mlp", "torch.ops.aten.tanh.default", "torch.ops.aten.rand.default", batch_of(4)).code == "P0321");
+  BindRequest request = batch_of(4);
+  request.dims["S"] = 5;
+  CHECK(edited("tiny_gpt_dropout", "%linear_1, 0.1, True)", "%linear_1, 1.1, True)", request).code == "P0325");
+  CHECK(edited("tiny_gpt_dropout", "None, 0.1, True)", "None, 1.1, True)", request).code == "P0304");  // one text of many
 }

@@ -40,7 +40,13 @@ Result<CallGroups> group_calls(const onnx::OnnxFile& file) {
   for (size_t g = 0; g < out.groups.size(); ++g)
     for (size_t n : out.groups[g].nodes)
       for (const std::string& name : file.nodes[n].outputs) out.producer.emplace(name, g);
-  for (size_t g = 0; g < out.groups.size(); ++g) out.producer[out.groups[g].call.name] = g;
+  std::unordered_map<std::string_view, size_t> by_name;
+  for (size_t g = 0; g < out.groups.size(); ++g) {
+    const std::string& name = out.groups[g].call.name;
+    if (!by_name.emplace(name, g).second)
+      return Status::failure("P0304", "nodes carry two different texts of the call '%" + name + "': the file must have been edited");
+    out.producer[name] = g;
+  }
   return out;
 }
 

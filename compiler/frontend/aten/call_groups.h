@@ -27,7 +27,7 @@ struct CallGroups {
 // True where every node carries an FX text: the ATen route can read the file.
 bool every_node_has_text(const onnx::OnnxFile& file);
 
-// Error P0304: a text is not understood (the node is named).
+// Error P0304: a text is not understood (the node is named), or two texts claim one name.
 Result<CallGroups> group_calls(const onnx::OnnxFile& file);
 
 // Groups that the graph's outputs depend on, dependencies first, else in file order.

@@ -83,11 +83,23 @@ class Importer {
     return out;
   }
 
+  // The exporter drops empty tensors (a cache before its first token) from a cat, but not from its
+  // text. The declared shape of the result, which is checked, proves that a part was empty.
+  std::vector<Item> without_dropped_parts(const CallGroup& group) const {
+    std::vector<Item> args = group.call.args;
+    if (group.call.target != "aten.cat.default" || args.empty() || declared_.count(group.call.name) == 0) return args;
+    std::vector<Item> kept;
+    for (const Item& x : args[0].list)
+      if (x.kind != Item::Kind::kRef || results_.count(x.text) != 0) kept.push_back(x);
+    if (!kept.empty()) args[0].list = std::move(kept);
+    return args;
+  }
+
   Status import(const CallGroup& group) {
     const TableRow& row = *find_row(group.call.target);
     const onnx::OnnxNode& node = node_of(group);
     std::vector<Item> args;
-    for (const Item& x : group.call.args) {
+    for (const Item& x : without_dropped_parts(group)) {
       PIPER_ASSIGN(Item value, resolve(x, group));
       args.push_back(std::move(value));
     }

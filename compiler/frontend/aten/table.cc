@@ -105,7 +105,9 @@ Result<std::vector<Item>> bind_arguments(const Schema& schema, std::vector<Item>
     bound[i] = std::move(args[i]);
     given[i] = true;
   }
-  for (auto& [name, value] : kwargs) {
+  for (auto& argument : kwargs) {
+    const std::string& name = argument.first;
+    Item& value = argument.second;
     const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == name; });
     if (found == parameters.end()) {
       if (is_placement(name) || value.is_none()) continue;
