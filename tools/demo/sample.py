@@ -27,9 +27,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Write text with trained weights.")
     parser.add_argument("weights")
     parser.add_argument("--prompt", default="def ")
-    parser.add_argument("--length", type=int, default=400)
+    parser.add_argument("--length", type=int, default=300)
     parser.add_argument("--temperature", type=float, default=0.7)
     args = parser.parse_args()
+    torch.set_num_threads(1)  # so small a model is no faster on more
     module = gpt.Gpt()
     module.load_state_dict(load_file(args.weights), strict=True)
     module.eval()
