@@ -1,5 +1,5 @@
 // GELU both ways through the kernel behind the operator: gelu_out with the error function goes through
-// another library and allocates. Compiled with the definitions that DispatchStub.h wants; the operator
+// another library and allocates. The tanh form on f32 has an own kernel. Compiled with the definitions that DispatchStub.h wants; the operator
 // serves element types the kernel does not.
 #include <ATen/TensorIterator.h>
 #include <ATen/native/Activation.h>
@@ -7,6 +7,7 @@
 #include <ATen/ops/gelu_backward.h>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/fast_pointwise.h"
 
 namespace piper::kernels {
 namespace {
@@ -22,7 +23,10 @@ at::native::GeluType gelu_type(const Call& call) {
 std::unique_ptr<PreparedKernel> bind_gelu(const Call& call) {
   want_shape(call.out(0), call.in(0).sizes(), "the output");
   want_same_dtype(call.out(0), call.in(0));
-  return make_kernel(call, [y = call.out(0), x = call.in(0), type = gelu_type(call)]() mutable {
+  const auto type = gelu_type(call);
+  if (type == at::native::GeluType::Tanh && call.in(0).scalar_type() == at::kFloat)
+    return make_kernel(call, [y = call.out(0), x = call.in(0)] { gelu_tanh_f32(y, x); });
+  return make_kernel(call, [y = call.out(0), x = call.in(0), type]() mutable {
     auto iterator = at::TensorIterator::unary_op(y, x);
     at::native::GeluKernel(at::kCPU, iterator, type);
   });
@@ -33,7 +37,10 @@ std::unique_ptr<PreparedKernel> bind_gelu_backward(const Call& call) {
     want_shape(t, call.out(0).sizes(), "an input");
     want_same_dtype(t, call.out(0));
   }
-  return make_kernel(call, [dx = call.out(0), g = call.in(0), x = call.in(1), type = gelu_type(call)]() mutable {
+  const auto type = gelu_type(call);
+  if (type == at::native::GeluType::Tanh && call.out(0).scalar_type() == at::kFloat)
+    return make_kernel(call, [dx = call.out(0), g = call.in(0), x = call.in(1)] { gelu_tanh_backward_f32(dx, g, x); });
+  return make_kernel(call, [dx = call.out(0), g = call.in(0), x = call.in(1), type]() mutable {
     auto iterator = at::TensorIterator::borrowing_binary_op(dx, g, x);
     at::native::GeluBackwardKernel(at::kCPU, iterator, type);
   });

@@ -4,84 +4,75 @@
 //
 // With smoothing e, C classes, class weights w (1 where absent), x the logits of a row and t its target:
 //   loss = (1 - e) w_t (lse - x_t) + e / C sum_c w_c (lse - x_c)          as torch.nn.functional.cross_entropy
-#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "runtime/kernels/binding.h"
-#include "runtime/kernels/clones.h"
+#include "runtime/kernels/lanes.h"
 
 namespace piper::kernels {
 namespace {
 
-constexpr int kLanes = 16;
-
-// exp(x) for x <= 88, relative error below 2e-7: Cephes' expf. Written out because a call to the library
-// would not run in vectors. Below -87 the result is 0 to within 1.2e-38.
-PIPER_INLINE float exp_of(float x) {
-  x = x < -87.0f ? -87.0f : x;
-  const float n = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f;
-  const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-  float y = 1.9875691500e-4f;
-  y = y * r + 1.3981999507e-3f;
-  y = y * r + 8.3334519073e-3f;
-  y = y * r + 4.1665795894e-2f;
-  y = y * r + 1.6666665459e-1f;
-  y = y * r + 5.0000001201e-1f;
-  y = y * (r * r) + r + 1.0f;
-  const int32_t exponent = (static_cast<int32_t>(n) + 127) << 23;
-  return y * std::bit_cast<float>(exponent);
-}
-PIPER_INLINE double exp_of(double x) { return std::exp(x); }
-
 template <class T>
 PIPER_INLINE T row_max(const T* x, int64_t s, int64_t count) {
-  T lanes[kLanes];
-  for (T& lane : lanes) lane = -std::numeric_limits<T>::infinity();
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const T value = x[(i + lane) * s];
-      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
-    }
-  for (; i < count; ++i) lanes[0] = x[i * s] > lanes[0] ? x[i * s] : lanes[0];
-  for (const T lane : lanes) lanes[0] = lane > lanes[0] ? lane : lanes[0];
-  return lanes[0];
-}
-template <class T, class F>
-PIPER_INLINE T lane_sum(int64_t count, F&& term) {
-  T lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
-  for (int lane = 0; i < count; ++i, ++lane) lanes[lane] += term(i);
-  T sum = 0;
-  for (int lane = 0; lane < kLanes; ++lane) sum += lanes[lane];
-  return sum;
+  const T lowest = -std::numeric_limits<T>::infinity();
+  Lanes<T> top = Lanes<T>{} + lowest, values;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    load_lanes(values, x, s, i, count, lowest);
+    top = values > top ? values : top;
+  }
+  T result = lowest;
+  for (int lane = 0; lane < kLanes; ++lane) result = top[lane] > result ? top[lane] : result;
+  return result;
 }
 
 template <class T>
 PIPER_INLINE T row_lse_body(const T* x, int64_t s, int64_t count) {
   const T top = row_max(x, s, count);
   if (top == std::numeric_limits<T>::infinity() || top == -std::numeric_limits<T>::infinity()) return top;
-  return top + std::log(lane_sum<T>(count, [=](int64_t i) { return exp_of(x[i * s] - top); }));
+  Lanes<T> sum{}, values;
+  const int64_t whole = count / kLanes * kLanes;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    load_lanes(values, x, s, i, count, top);
+    values -= top;
+    exp_lanes(values);
+    sum += values;
+  }
+  if (whole < count) {
+    load_lanes(values, x, s, whole, count, top);
+    values -= top;
+    exp_lanes(values);
+    for (int lane = 0; lane < count - whole; ++lane) sum[lane] += values[lane];
+  }
+  return top + std::log(sum_lanes<T>(sum));
 }
 // sum_c w_c x_c, w null: 1.
 template <class T>
 PIPER_INLINE T weighted_sum_body(const T* x, int64_t s, const T* w, int64_t count) {
-  return w == nullptr ? lane_sum<T>(count, [=](int64_t i) { return x[i * s]; })
-                      : lane_sum<T>(count, [=](int64_t i) { return w[i] * x[i * s]; });
+  Lanes<T> sum{}, values, weights = Lanes<T>{} + T(1);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    load_lanes(values, x, s, i, count, T(0));
+    if (w != nullptr) load_lanes(weights, w, 1, i, count, T(0));
+    sum += weights * values;
+  }
+  return sum_lanes<T>(sum);
 }
 // dx_c = total exp(x_c - lse) - even w_c; the target's part is subtracted by the caller.
 template <class T>
 PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t count, T lse, T total,
                                     T even) {
-  if (even == 0) {
-    for (int64_t i = 0; i < count; ++i) dx[i * ds] = total * exp_of(x[i * s] - lse);
-  } else if (w == nullptr) {
-    for (int64_t i = 0; i < count; ++i) dx[i * ds] = total * exp_of(x[i * s] - lse) - even;
-  } else {
-    for (int64_t i = 0; i < count; ++i) dx[i * ds] = total * exp_of(x[i * s] - lse) - even * w[i];
+  Lanes<T> values, weights = Lanes<T>{} + T(1);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    load_lanes(values, x, s, i, count, lse);
+    if (even != 0 && w != nullptr) load_lanes(weights, w, 1, i, count, T(0));
+    values -= lse;
+    exp_lanes(values);
+    values = values * total - weights * even;
+    if (ds == 1 && i + kLanes <= count) {
+      std::memcpy(dx + i, &values, sizeof(values));
+      continue;
+    }
+    for (int lane = 0; lane < kLanes && i + lane < count; ++lane) dx[(i + lane) * ds] = values[lane];
   }
 }
 

@@ -40,6 +40,7 @@
 #include <cmath>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/fast_pointwise.h"
 
 namespace piper::kernels {
 namespace {
@@ -78,8 +79,6 @@ PIPER_UNARY(rsqrt)
 PIPER_UNARY(reciprocal)
 PIPER_UNARY(sin)
 PIPER_UNARY(cos)
-PIPER_UNARY(erf)
-PIPER_UNARY(tanh)
 PIPER_UNARY(sigmoid)
 PIPER_UNARY(softplus)
 PIPER_UNARY(silu)
@@ -105,6 +104,17 @@ PIPER_BINARY(ge, check_binary)
 PIPER_BINARY(logical_and, check_binary)
 PIPER_BINARY(logical_or, check_binary)
 #undef PIPER_BINARY
+
+#define PIPER_FAST_UNARY(name)                                       \
+  std::unique_ptr<PreparedKernel> bind_##name(const Call& call) {    \
+    check_unary(call);                                               \
+    if (call.in(0).scalar_type() == at::kFloat)                      \
+      return make_kernel(call, [y = call.out(0), x = call.in(0)] { name##_f32(y, x); });               \
+    return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { at::name##_out(y, x); });   \
+  }
+PIPER_FAST_UNARY(erf)
+PIPER_FAST_UNARY(tanh)
+#undef PIPER_FAST_UNARY
 
 std::unique_ptr<PreparedKernel> bind_div(const Call& call) {
   check_arithmetic(call);

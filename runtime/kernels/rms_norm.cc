@@ -4,12 +4,10 @@
 #include <cmath>
 
 #include "runtime/kernels/binding.h"
-#include "runtime/kernels/clones.h"
+#include "runtime/kernels/lanes.h"
 
 namespace piper::kernels {
 namespace {
-
-constexpr int kLanes = 16;
 
 template <class T, class F>
 PIPER_INLINE T lane_sum(int64_t count, F&& term) {

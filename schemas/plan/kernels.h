@@ -14,7 +14,7 @@ namespace piper::plan {
 // Formulas for the most bytes a call may take from the scratch arena at one time, for one intra-op thread.
 enum class Scratch : uint8_t {
   kNone,         // nothing worth planning: at most kScratchSlack
-  kOperands,     // dense copies: 2 x (all outputs + all inputs, without broadcast)
+  kOperands,     // dense copies: 2 x (all outputs + all inputs)
   kConvolution,  // layout changes of the convolution library, which pads channels to 16, and its workspace
   kAttention,    // dense copies, and the tiles of the flash kernels
 };
@@ -44,20 +44,30 @@ inline const KernelInfo* find_kernel(std::string_view name) {
   return nullptr;
 }
 
-// Bytes of an operand once made dense; broadcast axes count once.
-inline int64_t dense_bytes(const Operand& operand) {
+// Elements of an operand; `stored`: broadcast axes count once.
+inline int64_t elements(const Operand& operand, bool stored = false) {
   if (operand.slot == Operand::kAbsent) return 0;
-  int64_t bytes = dtype_bytes(operand.dtype);
+  int64_t count = 1;
   for (size_t axis = 0; axis < operand.shape.size(); ++axis)
-    if (operand.strides.size() <= axis || operand.strides[axis] != 0) bytes *= operand.shape[axis];
-  return bytes;
+    if (!stored || operand.strides.size() <= axis || operand.strides[axis] != 0) count *= operand.shape[axis];
+  return count;
 }
+// Bytes of an operand once made dense.
+inline int64_t dense_bytes(const Operand& operand) { return elements(operand) * dtype_bytes(operand.dtype); }
 
 // Upper bound of the scratch of one call, in bytes, with `threads` intra-op threads.
 inline int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, int threads = 1) {
   int64_t operands = 0, largest = 0, head_dim = 0;
+  // The mask of an attention is the one operand that is not made dense: it is converted where it is bool.
+  const Operand* mask = nullptr;
+  if (info.scratch == Scratch::kAttention && call.inputs.size() == static_cast<size_t>(info.max_inputs))
+    mask = &call.inputs.back();
   for (const auto* list : {&call.outputs, &call.inputs})
     for (const Operand& operand : *list) {
+      if (&operand == mask) {
+        operands += elements(operand, true) * 4;
+        continue;
+      }
       operands += dense_bytes(operand);
       largest = std::max(largest, dense_bytes(operand));
       if (operand.slot != Operand::kAbsent && operand.shape.size() == 4) head_dim = std::max(head_dim, operand.shape[3]);

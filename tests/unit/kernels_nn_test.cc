@@ -108,13 +108,11 @@ TEST_CASE_METHOD(Fixture, "layer and root-mean-square normalisation equal LibTor
          {false, false, true}});
 }
 
-TEST_CASE_METHOD(Fixture, "the kernels behind layer_norm, gelu and attention equal their operators bitwise") {
+TEST_CASE_METHOD(Fixture, "the kernels behind layer_norm and attention equal their operators bitwise") {
   const at::Tensor x = normal({16, 64}), w = normal({64}), b = normal({64});
   at::Tensor y = at::empty({16, 64}), mean = at::empty({16}), rstd = at::empty({16});
   REQUIRE(run_kernel("layer_norm", {y, mean, rstd}, {x, w, b}, {{"axes", int64_t{1}}, {"eps", 1e-5}}).ok());
   CHECK(at::equal(y, std::get<0>(at::native_layer_norm(x, {64}, w, b, 1e-5))));
-  REQUIRE(run_kernel("gelu", {y}, {x}, {{"approximate", std::string("tanh")}}).ok());
-  CHECK(at::equal(y, at::gelu(x, "tanh")));
   const at::Tensor q = normal({2, 3, 9, 8}), k = normal({2, 3, 9, 8}), v = normal({2, 3, 9, 8});
   at::Tensor out = at::empty({2, 3, 9, 8}), lse = at::empty({2, 3, 9});
   REQUIRE(run_kernel("scaled_dot_product_attention", {out, lse}, {q, k, v}, {{"is_causal", true}, {"scale", 0.5}}).ok());

@@ -161,6 +161,26 @@ TEST_CASE_METHOD(Fixture, "optimizers follow torch.optim and do not depend on ho
   CHECK(at::equal(scaled.p, plain.p));
 }
 
+TEST_CASE_METHOD(Fixture, "own element-wise functions are exact to f32 over their range and keep bits under cuts") {
+  const at::Tensor x = at::cat({at::linspace(-12, 12, 4001), at::linspace(-0.7, 0.7, 1000),
+                                at::tensor({0.0f, 1e-20f, -1e-6f, 50.0f, -50.0f, INFINITY, -INFINITY, NAN})});
+  const at::Tensor wide = x.to(at::kDouble);
+  at::Tensor y = at::empty_like(x);
+  REQUIRE(run_kernel("tanh", {y}, {x}).ok());
+  CHECK(at::allclose(y.to(at::kDouble), at::tanh(wide), 3e-7, 1e-30, true));
+  at::Tensor part = at::empty({7});
+  REQUIRE(run_kernel("tanh", {part}, {x.narrow(0, 35, 7)}).ok());
+  CHECK(at::equal(part, y.narrow(0, 35, 7)));
+  REQUIRE(run_kernel("erf", {y}, {x}).ok());
+  CHECK(at::allclose(y.to(at::kDouble), at::erf(wide), 0, 4e-7, true));
+  const at::Tensor finite = x.narrow(0, 0, 5006), wide_finite = finite.to(at::kDouble);
+  at::Tensor z = at::empty_like(finite);
+  REQUIRE(run_kernel("gelu", {z}, {finite}, {{"approximate", std::string("tanh")}}).ok());
+  CHECK(at::allclose(z.to(at::kDouble), at::gelu(wide_finite, "tanh"), 1e-6, 2e-7));
+  REQUIRE(run_kernel("gelu_backward", {z}, {at::ones_like(finite), finite}, {{"approximate", std::string("tanh")}}).ok());
+  CHECK(at::allclose(z.to(at::kDouble), at::gelu_backward(at::ones_like(wide_finite), wide_finite, "tanh"), 1e-6, 1e-6));
+}
+
 TEST_CASE_METHOD(Fixture, "lowering kernels do what kernels.def says") {
   const at::Tensor x = at::randn({5, 33});
   check({"fill", {{"shape", Ints{3, 4}}, {"value", 2.5}, {"to", std::string("f32")}}, {},

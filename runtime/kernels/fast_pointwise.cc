@@ -1,0 +1,144 @@
+#include "runtime/kernels/fast_pointwise.h"
+
+#include "runtime/kernels/lanes.h"
+
+namespace piper::kernels {
+namespace {
+
+using Values = Lanes<float>;
+
+PIPER_INLINE void abs_lanes(Values& x) { x = x < 0.0f ? -x : x; }
+
+// Cephes' tanhf: a polynomial near 0, 1 - 2 / (exp(2 |x|) + 1) elsewhere.
+PIPER_INLINE void tanh_lanes(Values& x) {
+  Values size = x;
+  abs_lanes(size);
+  Values e = size > 10.0f ? Values{} + 20.0f : size * 2.0f;
+  exp_lanes(e);
+  const Values far = 1.0f - 2.0f / (e + 1.0f);
+  const Values z = x * x;
+  Values near = z * -5.70498872745e-3f + 2.06390887954e-2f;
+  near = near * z - 5.37397155531e-2f;
+  near = near * z + 1.33314422036e-1f;
+  near = near * z - 3.33332819422e-1f;
+  near = near * z * x + x;
+  x = size < 0.625f ? near : (x < 0.0f ? -far : far);
+}
+// Abramowitz and Stegun 7.1.26.
+PIPER_INLINE void erf_lanes(Values& x) {
+  Values size = x;
+  abs_lanes(size);
+  const Values t = 1.0f / (size * 0.3275911f + 1.0f);
+  Values p = t * 1.061405429f - 1.453152027f;
+  p = p * t + 1.421413741f;
+  p = p * t - 0.284496736f;
+  p = p * t + 0.254829592f;
+  Values e = -(x * x);
+  exp_lanes(e);
+  const Values y = 1.0f - p * t * e;
+  x = x < 0.0f ? -y : y;
+}
+// gelu(x) = x s with s = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3); leaves s.
+PIPER_INLINE void gelu_sigmoid(const Values& x, Values& s) {
+  const Values u = (x * x * x * 0.044715f + x) * 0.7978845608f;
+  Values e = u * -2.0f;
+  e = e > 80.0f ? Values{} + 80.0f : e;
+  exp_lanes(e);
+  s = 1.0f / (e + 1.0f);
+}
+
+struct Tanh {
+  static PIPER_INLINE void apply(Values& x, const Values&) { tanh_lanes(x); }
+};
+struct Erf {
+  static PIPER_INLINE void apply(Values& x, const Values&) { erf_lanes(x); }
+};
+struct GeluTanh {
+  static PIPER_INLINE void apply(Values& x, const Values&) {
+    Values s;
+    gelu_sigmoid(x, s);
+    x = x * s;
+  }
+};
+struct GeluTanhBackward {
+  static PIPER_INLINE void apply(Values& x, const Values& g) {
+    Values s;
+    gelu_sigmoid(x, s);
+    const Values slope = (x * x * (3 * 0.044715f) + 1.0f) * (2 * 0.7978845608f);
+    x = g * (s + x * s * (1.0f - s) * slope);
+  }
+};
+
+struct Row {
+  float* y;
+  const float* x;
+  const float* g;  // nullptr where the function has one operand
+  int64_t y_stride, x_stride, g_stride, count;
+};
+
+template <class F>
+PIPER_INLINE void row_body(const Row& r) {
+  Values x, g{};
+  for (int64_t i = 0; i < r.count; i += kLanes) {
+    load_lanes(x, r.x, r.x_stride, i, r.count, 0.0f);
+    if (r.g != nullptr) load_lanes(g, r.g, r.g_stride, i, r.count, 0.0f);
+    F::apply(x, g);
+    if (r.y_stride == 1 && i + kLanes <= r.count) {
+      std::memcpy(r.y + i, &x, sizeof(x));
+      continue;
+    }
+    for (int lane = 0; lane < kLanes && i + lane < r.count; ++lane) r.y[(i + lane) * r.y_stride] = x[lane];
+  }
+}
+
+PIPER_CLONES void tanh_row(const Row& row) { row_body<Tanh>(row); }
+PIPER_CLONES void erf_row(const Row& row) { row_body<Erf>(row); }
+PIPER_CLONES void gelu_row(const Row& row) { row_body<GeluTanh>(row); }
+PIPER_CLONES void gelu_backward_row(const Row& row) { row_body<GeluTanhBackward>(row); }
+
+// One row where all operands are dense, else one for each index of the leading axes.
+template <class F>
+void for_each_row(const at::Tensor& y, const at::Tensor& x, const at::Tensor& g, F&& body) {
+  Row row{y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), g.defined() ? g.const_data_ptr<float>() : nullptr,
+          1, 1, 1, y.numel()};
+  if (row.count == 0) return;
+  if (y.dim() == 0 || (y.is_contiguous() && x.is_contiguous() && (!g.defined() || g.is_contiguous()))) {
+    body(row);
+    return;
+  }
+  const int64_t last = y.dim() - 1;
+  const int64_t rows = y.numel() / y.size(last);
+  row.count = y.size(last);
+  row.y_stride = y.stride(last);
+  row.x_stride = x.stride(last);
+  row.g_stride = g.defined() ? g.stride(last) : 0;
+  for (int64_t index = 0; index < rows; ++index) {
+    Row at = row;
+    int64_t rest = index;
+    for (int64_t axis = last; axis-- > 0;) {
+      const int64_t i = rest % y.size(axis);
+      rest /= y.size(axis);
+      at.y += i * y.stride(axis);
+      at.x += i * x.stride(axis);
+      if (g.defined()) at.g += i * g.stride(axis);
+    }
+    body(at);
+  }
+}
+
+}  // namespace
+
+void tanh_f32(const at::Tensor& y, const at::Tensor& x) {
+  for_each_row(y, x, {}, [](const Row& row) { tanh_row(row); });
+}
+void erf_f32(const at::Tensor& y, const at::Tensor& x) {
+  for_each_row(y, x, {}, [](const Row& row) { erf_row(row); });
+}
+void gelu_tanh_f32(const at::Tensor& y, const at::Tensor& x) {
+  for_each_row(y, x, {}, [](const Row& row) { gelu_row(row); });
+}
+void gelu_tanh_backward_f32(const at::Tensor& dx, const at::Tensor& g, const at::Tensor& x) {
+  for_each_row(dx, x, g, [](const Row& row) { gelu_backward_row(row); });
+}
+
+}  // namespace piper::kernels
