@@ -11,13 +11,16 @@ import pathlib
 import sys
 import sysconfig
 
+# Other people's packages, tests, and folders that are mostly tables.
+SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idlelib", "encodings", "pydoc_data"}
+
 
 def standard_library(limit: int) -> bytes:
     root = pathlib.Path(sysconfig.get_paths()["stdlib"])
     text = bytearray()
     for path in sorted(root.rglob("*.py"), key=lambda p: p.relative_to(root).as_posix()):
         inside = path.relative_to(root).parts
-        if {"site-packages", "dist-packages", "test", "tests", "idlelib"} & set(inside):
+        if SKIPPED & set(inside):
             continue
         text += path.read_bytes()
         if len(text) >= limit:
