@@ -41,6 +41,12 @@ Status check_group_sizes(const Placement& placement, int64_t batch, const ir::Da
     error.note("numbers of microbatches that would do: " + dividing_counts(batch, static_cast<int64_t>(largest)));
     return error;
   }
+  return Status();
+}
+
+}  // namespace
+
+Status check_nesting(const Placement& placement, const ir::Dag& dag, diag::Diagnostics& diags) {
   for (const ir::ChunkCrossing& crossing : dag.crossings)
     for (int32_t m = 0; m < dag.num_microbatches; ++m) {
       const Claim& a = placement.at(crossing.from, m);
@@ -51,12 +57,11 @@ Status check_group_sizes(const Placement& placement, int64_t batch, const ir::Da
       error << dag.chunks[crossing.from.index].name << " on " << a.ranks.size() << " devices feeds "
             << dag.chunks[crossing.to.index].name << " on " << b.ranks.size() << ": the groups do not nest";
       error.note("the other group is here", a.span);
+      error.help("choose sizes of which one divides the other");
       return error;
     }
   return Status();
 }
-
-}  // namespace
 
 Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Diagnostics& diags) {
   const size_t num_chunks = dag.chunks.size();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <iomanip>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <regex>
 #include <set>
@@ -12,6 +13,7 @@
 #include "compiler/directives/directive_table.h"
 #include "compiler/directives/order.h"
 #include "compiler/directives/place.h"
+#include "compiler/directives/placement.h"
 #include "compiler/directives/replicate.h"
 #include "compiler/driver/expand_schedule.h"
 #include "compiler/driver/prepare_model.h"
@@ -34,6 +36,7 @@ struct Compilation {
   std::unique_ptr<frontend::ModelFile> model;
   int64_t batch = 1;
   ExpandedSchedule schedule;
+  std::optional<directives::Placement> placement;
   std::vector<ModelVariant> variants;   // [0] = the reference
   std::map<int64_t, ir::ChunkedGraph> chunked;  // bound, not yet differentiated
   std::vector<passes::ChunkShape> shapes;
@@ -112,7 +115,11 @@ Status Driver::bind() {
     std::string good;
     for (int64_t m = 1; m <= 64 && m * largest <= c_.batch; ++m)
       if (c_.batch % (m * largest) == 0) good += (good.empty() ? "" : ", ") + std::to_string(m);
-    error.note("numbers of microbatches that would do: " + (good.empty() ? std::string("none") : good));
+    const int64_t below = c_.batch / pieces * pieces;
+    if (good.empty())
+      error.note("batches that would do: " + (below > 0 ? std::to_string(below) + ", " : std::string()) + std::to_string(below + pieces));
+    else
+      error.note("numbers of microbatches that would do: " + good);
     return error;
   }
   const int64_t local = c_.batch / pieces;
@@ -136,15 +143,22 @@ Status Driver::place() {
   dag.chunks = chunked.chunks;
   dag.streams = {"compute"};
   dag.replication.assign(dag.chunks.size(), ir::Replication());
+  c_.placement.emplace(dag.chunks.size(), dag.num_microbatches);
+  directives::Placement& placement = *c_.placement;
+  const auto apply_places = [&](const std::vector<strategy::Directive>& list) -> Status {
+    for (const strategy::Directive& directive : list)
+      if (directive.spec->name == "place") {
+        PIPER_ASSIGN(const directives::PlaceArgs args, directives::read_place(directive));
+        PIPER_RETURN_IF_ERROR(directives::apply_place(args, directive, dag, placement, diags_));
+      }
+    return Status();
+  };
+  // The user's own before the schedule: a filter that matches nothing is the cause when the schedule misses a stage.
+  PIPER_RETURN_IF_ERROR(apply_places(c_.strategy.directives));
   PIPER_ASSIGN(c_.schedule, expand_schedule(c_.strategy, dag.chunks, dag.num_microbatches, diags_));
+  PIPER_RETURN_IF_ERROR(apply_places(c_.schedule.placement));
   std::vector<strategy::Directive> all = c_.strategy.directives;
   all.insert(all.end(), c_.schedule.placement.begin(), c_.schedule.placement.end());
-  directives::Placement placement(dag.chunks.size(), dag.num_microbatches);
-  for (const strategy::Directive& directive : all)
-    if (directive.spec->name == "place") {
-      PIPER_ASSIGN(const directives::PlaceArgs args, directives::read_place(directive));
-      PIPER_RETURN_IF_ERROR(directives::apply_place(args, directive, dag, placement, diags_));
-    }
   for (const strategy::Directive& directive : all)
     if (directive.spec->name == "replicate") {
       PIPER_ASSIGN(const directives::ReplicateArgs args, directives::read_replicate(directive));
@@ -202,6 +216,7 @@ Status Driver::differentiate() {
   for (const emit::Crossing& crossing : reference.lowered.crossings)
     dag.crossings.push_back({crossing.from, crossing.to, crossing.phase == ir::Phase::kBackward ? ir::Pass::kBackward : ir::Pass::kForward,
                              crossing.value});
+  PIPER_RETURN_IF_ERROR(directives::check_nesting(*c_.placement, dag, diags_));
   const ir::ValueId loss = reference.lowered.layouts[graph.loss.index].root;
   if (graph.value(loss).kind == ir::ValueKind::kOpResult) dag.loss_chunk = graph.op(graph.value(loss).producer).chunk;
   return Status();

@@ -119,7 +119,12 @@ Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, con
   for (int32_t s = 0; s < stages; ++s) {
     const strategy::Devices* devices = placed_devices(strategy.directives, schedule.stages_tag, s);
     if (devices == nullptr) {
-      if (placed) return diags.error("P0219", schedule.span) << "stage " << s << " has no `place`, but earlier stages have";
+      if (placed) {
+        auto error = diags.error("P0219", schedule.span);
+        error << "stage " << s << " has no `place`, but earlier stages have";
+        error.help("place every stage by its " + schedule.stages_tag + ", or none: then the schedule places them");
+        return error;
+      }
       continue;
     }
     placed = true;

@@ -1,6 +1,9 @@
 #include "runtime/checkpoint/save.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <sstream>
 
@@ -113,6 +116,13 @@ class Collector {
 };
 
 }  // namespace
+
+Status check_writable(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  if (::access(directory.c_str(), W_OK | X_OK) == 0) return {};
+  return Status::failure("P0621", "cannot write " + path + ": directory " + directory + ": " + std::strerror(errno));
+}
 
 Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, const std::vector<Piece>& mine,
                     hal::Communicator& communicator, const hal::WaitControl& control) {

@@ -34,6 +34,8 @@ struct SaveOptions {
   // Tensors that no rank has (buffers no operator reads) are copied from here; nullptr: left out.
   const WeightSource* unplaced = nullptr;
 };
+// Whether a file may be written there: asked before the first step, not after the last one. P0621.
+Status check_writable(const std::string& path);
 // P0621 when the file cannot be written.
 Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, const std::vector<Piece>& mine,
                     hal::Communicator& communicator, const hal::WaitControl& control);

@@ -91,6 +91,8 @@ class RankRun {
 
   Status run() {
     PIPER_RETURN_IF_ERROR(bootstrap::check_agreement(communicator_, {session_.bundle_digest, agreed_options(session_)}, wait_));
+    for (const std::string* path : {&session_.options.save, &session_.options.save_gradients})
+      if (!path->empty() && communicator_.rank() == 0) PIPER_RETURN_IF_ERROR(checkpoint::check_writable(*path));
     LoadOptions load{session_.options.device, !session_.options.save_gradients.empty(), wait_};
     PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights, communicator_, load));
     PIPER_RETURN_IF_ERROR(bind_inputs());

@@ -67,6 +67,12 @@ std::string operator_prefix(const std::string& target) {
   return dot == std::string::npos ? target : target.substr(0, dot + 1);
 }
 
+// "aten.linear.default" -> "linear": the rest is alike in all names.
+std::string operator_name(const std::string& target) {
+  const size_t first = target.find('.'), last = target.rfind('.');
+  return first == last ? target : target.substr(first + 1, last - first - 1);
+}
+
 bool is_placement(const std::string& name) {
   for (const char* x : {"device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator"})
     if (name == x) return true;
@@ -81,16 +87,19 @@ const TableRow* find_row(const std::string& target) {
 }
 
 std::vector<std::string> resembling_targets(const std::string& target) {
-  std::vector<std::string> overloads, all;
+  std::vector<std::string> overloads, names;
   const std::string prefix = operator_prefix(target);
   for (const auto& [name, row] : table()) {
-    all.push_back(name);
+    names.push_back(operator_name(name));
     if (name.rfind(prefix, 0) == 0) overloads.push_back(name);
   }
   if (!overloads.empty()) return overloads;
-  const std::string near = diag::nearest(target, all);
+  const std::string near = diag::nearest(operator_name(target), names);
   if (near.empty()) return {};
-  return {near};
+  std::vector<std::string> resembling;
+  for (const auto& [name, row] : table())
+    if (operator_name(name) == near) resembling.push_back(name);
+  return resembling;
 }
 
 Result<std::vector<Item>> bind_arguments(const Schema& schema, std::vector<Item> args,
