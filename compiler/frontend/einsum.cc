@@ -96,8 +96,10 @@ class Contractor {
   explicit Contractor(ir::GraphBuilder& builder) : b_(builder) {}
 
   int64_t extent(const Term& t, Label l) const {
-    const auto at = std::find(t.labels.begin(), t.labels.end(), l);
-    return at == t.labels.end() ? 1 : b_.type(t.value).shape[static_cast<size_t>(at - t.labels.begin())];
+    const auto at = static_cast<size_t>(std::find(t.labels.begin(), t.labels.end(), l) - t.labels.begin());
+    const std::vector<int64_t>& shape = b_.type(t.value).shape;
+    // After a misfit (operands of different element types), which the builder keeps, a value has no axes.
+    return at < t.labels.size() && at < shape.size() ? shape[at] : 1;
   }
 
   // Axes in this order; labels that the term lacks become extents of 1.

@@ -484,6 +484,10 @@ TEST_CASE("einsum becomes products") {
     bad.node("Einsum", {"x", "w"}, {"y"}, {string_attribute("equation", wrong)});
     CHECK(refusal(bad).code == "P0306");
   }
+  ModelWriter mixed = with_input({"2", "3"});
+  mixed.input("i", ElemCode::kInt64, {"3", "4"});
+  mixed.node("Einsum", {"x", "i"}, {"y"}, {string_attribute("equation", "ab,bc->ca")});
+  CHECK(refusal(mixed).code == "P0306");
 }
 
 // The diagnostic names node, module and the Python line without its folder, and what is supported.
