@@ -1,0 +1,276 @@
+"""The cases of wrong_inputs.py: what a user gets wrong, by area, in the order in which the page shows them."""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+STRATEGY, MODEL, BUNDLE, LAUNCH, DATA, RUNNING = "Strategies", "Models", "Bundles", "Launches", "Data", "While it runs"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    area: str
+    title: str
+    command: str
+    files: dict[str, str | bytes] = dataclasses.field(default_factory=dict)
+    prepare: Callable | None = None
+    masks: tuple[tuple[str, str], ...] = ()     # pattern, what is shown instead
+    signal: str = ""
+    signal_rank: int | None = None              # of mpirun's; None: the program itself
+
+    @property
+    def mpi(self):
+        return self.command.startswith("mpirun")
+
+
+ALL: list[Case] = []
+
+PIPELINE = """\
+piper: 1
+model: {batch: 8}
+annotate:
+  - {tag: PP, starts: ["h.0", "h.1"]}
+directives:
+  - {op: place, filter: {PP: 0}, devices: [0]}
+  - {op: place, filter: {PP: 1}, devices: [1]}
+schedule: {family: 1f1b, microbatches: 4}
+optimizer: {sgd: {lr: 0.1}}
+"""
+REPLICAS = """\
+piper: 1
+model: {batch: 8}
+directives:
+  - {op: place, filter: {}, devices: [0, 1]}
+  - {op: replicate, filter: {}, devices: [0, 1]}
+optimizer: {sgd: {lr: 0.1}}
+"""
+SINGLE = """\
+piper: 1
+model: {batch: 8}
+optimizer: {sgd: {lr: 0.1}}
+"""
+
+
+def edited(text: str, *changes: tuple[str, str]) -> str:
+    for old, new in changes:
+        if old not in text:
+            raise AssertionError(f"nothing to replace: {old}")
+        text = text.replace(old, new)
+    return text
+
+
+BY_HAND = edited(PIPELINE, ("schedule: {family: 1f1b, microbatches: 4}\n", ""), ("devices: [1]}\n", """\
+devices: [1]}
+  - {op: split, num_microbatches: 2}
+"""))
+
+
+def strategy(name, title, text, model="tiny_gpt.onnx", flags=""):
+    command = f"piperc {model} --strategy strategy.yaml -o plans {flags}".rstrip()
+    ALL.append(Case(name, STRATEGY, title, command, {"strategy.yaml": text}))
+
+
+# ------------------------------------------------------------------ strategies
+strategy("unknown_key", "A key that does not exist", edited(PIPELINE, ("microbatches", "micro_batches")))
+strategy("unknown_section", "A section that does not exist", edited(PIPELINE, ("optimizer:", "optimiser:")))
+strategy("unknown_directive", "A directive that does not exist", edited(PIPELINE, ("op: place, filter: {PP: 1}", "op: pin, filter: {PP: 1}")))
+strategy("not_yaml", "No YAML", edited(PIPELINE, ("devices: [1]}", "devices: [1}")))
+strategy("duplicate_key", "A key twice", PIPELINE + "model: {batch: 16}\n")
+strategy("wrong_type", "A word for a number", edited(PIPELINE, ("batch: 8", "batch: eight")))
+strategy("tag_typo", "A tag spelt wrong in a filter", edited(BY_HAND, ("filter: {PP: 1}", "filter: {P: 1}")))
+strategy("tag_typo_beside_schedule", "A tag spelt wrong in a filter, beside a schedule", edited(PIPELINE, ("filter: {PP: 1}", "filter: {P: 1}")))
+strategy("stage_missing", "A stage that does not exist", edited(BY_HAND, ("filter: {PP: 1}", "filter: {PP: 2}")))
+strategy("stage_missing_beside_schedule", "A stage that does not exist, beside a schedule", edited(PIPELINE, ("filter: {PP: 1}", "filter: {PP: 2}")))
+strategy("pass_typo", "A pass that does not exist",
+         edited(BY_HAND, ("num_microbatches: 2}\n", "num_microbatches: 2}\n  - {op: order, filters: [[{PP: 0, MB: 0, PASS: F}], [{PP: 0, MB: 0, PASS: BACKWARD}]]}\n")))
+strategy("microbatch_missing", "A microbatch that does not exist",
+         edited(BY_HAND, ("num_microbatches: 2}\n", "num_microbatches: 2}\n  - {op: order, filters: [[{PP: 0, MB: 0, PASS: F}], [{PP: 0, MB: 2, PASS: F}]]}\n")))
+strategy("glob_matches_nothing", "A module path that the model does not have", edited(PIPELINE, ('"h.1"', '"layers.1"')))
+strategy("batch_does_not_divide", "A batch that microbatches do not divide", edited(PIPELINE, ("microbatches: 4", "microbatches: 3")))
+strategy("batch_does_not_divide_replicas", "A batch that replicas do not divide", edited(REPLICAS, ("batch: 8", "batch: 9")))
+strategy("group_without_replicate", "A group of devices without replicate",
+         edited(PIPELINE, ("devices: [0]", "devices: [0, 1]"), ("devices: [1]", "devices: [2, 3]")))
+strategy("place_and_replicate_differ", "place and replicate name different devices",
+         edited(REPLICAS, ("replicate, filter: {}, devices: [0, 1]", "replicate, filter: {}, devices: [0, 2]")))
+strategy("groups_do_not_nest", "Stages on two and three devices", edited(
+    PIPELINE, ("devices: [0]}\n", "devices: [0, 1]}\n  - {op: replicate, filter: {PP: 0}, devices: [0, 1]}\n"),
+    ("devices: [1]}\n", "devices: [2, 3, 4]}\n  - {op: replicate, filter: {PP: 1}, devices: [2, 3, 4]}\n"), ("batch: 8", "batch: 24")))
+strategy("order_against_data", "An order that contradicts data", edited(BY_HAND, ("num_microbatches: 2}\n", """\
+num_microbatches: 2}
+  - {op: order, filters: [[{PP: 0, MB: 0, PASS: F}], [{PP: 0, MB: 0, PASS: B}], [{PP: 0, MB: 1, PASS: F}]]}
+  - {op: order, filters: [[{PP: 1, MB: 1, PASS: F}], [{PP: 1, MB: 0, PASS: F}]]}
+""")))
+strategy("order_of_other_devices", "An order of passes on different devices that data do not imply", edited(BY_HAND, ("num_microbatches: 2}\n", """\
+num_microbatches: 2}
+  - {op: order, filters: [[{PP: 1, MB: 0, PASS: F}], [{PP: 0, MB: 1, PASS: F}]]}
+""")))
+strategy("order_splits_backward", "A backward in two halves", edited(BY_HAND, ("num_microbatches: 2}\n", """\
+num_microbatches: 2}
+  - {op: order, filters: [[{PP: 0, MB: 0, PASS: BI}], [{PP: 0, MB: 0, PASS: BW}]]}
+""")))
+strategy("order_without_weights_half", "Half of a backward without the other",
+         edited(BY_HAND, ("num_microbatches: 2}\n", """\
+num_microbatches: 2}
+  - {op: order, filters: [[{PP: 0, MB: 0, PASS: F}], [{PP: 0, MB: 0, PASS: BI}]]}
+""")))
+strategy("shard_a_dense_region", "shard", edited(REPLICAS, ("op: replicate", "op: shard")))
+strategy("two_splits", "Two splits", edited(BY_HAND, ("num_microbatches: 2}\n", "num_microbatches: 2}\n  - {op: split, num_microbatches: 4}\n")))
+strategy("split_beside_schedule", "split beside schedule", edited(PIPELINE, ("devices: [1]}\n", "devices: [1]}\n  - {op: split, num_microbatches: 4}\n")))
+strategy("order_beside_schedule", "order beside schedule", edited(PIPELINE, ("devices: [1]}\n", """\
+devices: [1]}
+  - {op: order, filters: [[{PP: 0, MB: 0, PASS: F}], [{PP: 0, MB: 1, PASS: F}]]}
+""")))
+strategy("wrong_family", "A schedule that does not exist", edited(PIPELINE, ("family: 1f1b", "family: 1fb1")))
+strategy("microbatches_missing", "A schedule without its microbatches", edited(PIPELINE, (", microbatches: 4", "")))
+strategy("family_precondition", "Microbatches that a schedule cannot have", edited(PIPELINE, ("family: 1f1b, microbatches: 4", "family: dualpipe, microbatches: 1")))
+strategy("unused_rank", "A device in between that nothing uses", edited(PIPELINE, ("devices: [1]", "devices: [2]")))
+strategy("repeated_device", "A device twice in a group", edited(REPLICAS, ("devices: [0, 1]", "devices: [0, 0]")))
+strategy("negative_device", "A negative device", edited(PIPELINE, ("devices: [1]", "devices: [-1]")))
+strategy("one_stage_unplaced", "A stage without a place", edited(PIPELINE, ("  - {op: place, filter: {PP: 1}, devices: [1]}\n", "")))
+strategy("two_places", "Two places for one stage", edited(BY_HAND, ("filter: {PP: 1}", "filter: {}")))
+strategy("no_optimizer", "No optimizer", edited(PIPELINE, ("optimizer: {sgd: {lr: 0.1}}\n", "")))
+strategy("no_batch", "No batch", edited(SINGLE, ("model: {batch: 8}\n", "")))
+strategy("loss_unknown", "A loss that the model does not have", edited(SINGLE, ("batch: 8", "batch: 8, loss: los")))
+strategy("dimension_unbound", "A dimension of the model without a value", SINGLE, "tiny_gpt_dropout.onnx")
+strategy("dimension_unknown", "A dimension that the model does not have", edited(SINGLE, ("batch: 8", "batch: 8, dims: {T: 6}")))
+strategy("override_typo", "--set with a key that does not exist", SINGLE, flags="--set optimizer.sgd.rate=0.2")
+strategy("override_without_value", "--set without a value", SINGLE, flags="--set model.batch")
+strategy("memory_limit", "More memory than --memory-limit allows", PIPELINE, flags="--memory-limit 20000")
+ALL.append(Case("strategy_missing", STRATEGY, "A strategy file that does not exist", "piperc tiny_gpt.onnx --strategy strategies/pp2.yaml -o plans"))
+ALL.append(Case("strategy_not_given", STRATEGY, "No strategy", "piperc tiny_gpt.onnx -o plans"))
+ALL.append(Case("flag_unknown", STRATEGY, "A flag that does not exist", "piperc tiny_gpt.onnx --strategy strategy.yaml --out plans"))
+
+
+# ------------------------------------------------------------------ models
+def model(name, title, file, text=SINGLE, prepare=None, flags=""):
+    ALL.append(Case(name, MODEL, title, f"piperc {file} --strategy strategy.yaml -o plans {flags}".rstrip(), {"strategy.yaml": text}, prepare,
+                    ((r"wrong_cases\.py:\d+", "model.py:12"),)))
+
+
+def export_outside_the_set(desk):
+    import logging
+
+    import torch
+    import harness  # noqa: F401  (tools/ on the path)
+    import piper_export
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+
+    class Determinant(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(9, 9)
+
+        def forward(self, x, target):
+            y = torch.linalg.det(self.layer(x).view(-1, 3, 3))
+            return torch.nn.functional.mse_loss(y, target)
+
+    torch.manual_seed(0)
+    piper_export.export(Determinant(), {"x": torch.randn(4, 9), "target": torch.randn(4)}, desk.work / "determinant.onnx")
+
+
+model("model_missing", "A model that does not exist", "tiny_gtp.onnx")
+model("model_not_onnx", "A file that is no ONNX model", "model.onnx", prepare=lambda desk: desk.write("model.onnx", "state_dict\n" * 40))
+model("model_truncated", "Half of a model", "half.onnx",
+      prepare=lambda desk: desk.write("half.onnx", (desk.work / "tiny_gpt.onnx").read_bytes()[:40000]))
+model("model_optimized", "A model exported with optimize=True", "optimized.onnx")
+model("model_fixed_batch", "A model exported with a fixed batch", "fixed_batch.onnx")
+model("model_outside_the_set", "An operator that piper does not know", "determinant.onnx", prepare=export_outside_the_set)
+HAZARD_SPLIT = edited(SINGLE, ("optimizer", "directives:\n  - {op: split, num_microbatches: 2}\noptimizer"))
+model("batch_norm_under_split", "Batch normalisation in microbatches", "hazards.onnx", HAZARD_SPLIT)
+model("batch_norm_under_replicate", "Batch normalisation on replicas", "hazards.onnx", REPLICAS)
+
+
+# ------------------------------------------------------------------ bundles, launches and data
+def tensors(desk, samples=40, **changes):
+    import torch
+    from safetensors.torch import save_file
+    generator = torch.Generator().manual_seed(1)
+    made = {n: torch.randint(1, 19, (samples, 6), generator=generator) for n in ("input_ids", "labels")}
+    for name, change in changes.items():
+        value = change(made.pop(name))
+        if value is not None:
+            made[value[0]] = value[1].contiguous()
+    save_file(made, desk.work / "data.safetensors")
+
+
+def trained(text=PIPELINE, damage=None, flags="", **changes):
+    def prepare(desk):
+        desk.write("strategy.yaml", text)
+        desk.must(f"piperc tiny_gpt.onnx --strategy strategy.yaml -o plans {flags}")
+        tensors(desk, **changes)
+        if damage:
+            damage(desk)
+    return prepare
+
+
+def flip(name, at):
+    def damage(desk):
+        path = desk.work / "plans" / name
+        content = bytearray(path.read_bytes())
+        content[at] ^= 1
+        path.write_bytes(content)
+    return damage
+
+
+def cut(name):
+    def damage(desk):
+        path = desk.work / "plans" / name
+        path.write_bytes(path.read_bytes()[:len(path.read_bytes()) // 2])
+    return damage
+
+
+RUN = "piper-run plans --data data.safetensors --steps 2"
+
+
+# All ranks find it alike; which one tells is chance.
+RANK = ((r"rank \d+:", "rank N:"),)
+
+
+def run(name, area, title, prepare, command=RUN, masks=()):
+    ALL.append(Case(name, area, title, command, {}, prepare, masks))
+
+
+run("bundle_missing", BUNDLE, "A bundle that does not exist", None)
+run("bundle_is_no_bundle", BUNDLE, "A directory that is no bundle", lambda desk: (desk.work / "plans").mkdir())
+run("bundle_byte_flipped", BUNDLE, "A flipped bit in the plan of a rank", trained(damage=flip("ranks/rank-00001.json", 600)))
+run("bundle_file_missing", BUNDLE, "The plan of a rank is missing", trained(damage=lambda desk: (desk.work / "plans/ranks/rank-00001.json").unlink()))
+run("bundle_manifest_damaged", BUNDLE, "A damaged manifest", trained(damage=cut("manifest.json")))
+run("bundle_weights_damaged", BUNDLE, "A flipped bit in the weights", trained(damage=flip("weights/model.safetensors", -5)))
+run("bundle_without_weights", BUNDLE, "A bundle without weights and no --load", trained(flags="--weights none"), masks=RANK)
+run("load_missing", BUNDLE, "--load of a file that does not exist", trained(), RUN + " --load weights.safetensors")
+run("load_other_model", BUNDLE, "--load of another model's weights", trained(), RUN + " --load data.safetensors", (RANK[0], (r"tensor '.*'", "tensor NAME")))
+ALL.append(Case("output_is_something_else", BUNDLE, "-o names a directory with something else", "piperc tiny_gpt.onnx --strategy strategy.yaml -o thesis",
+                {"strategy.yaml": SINGLE}, lambda desk: ((desk.work / "thesis").mkdir(), desk.write("thesis/chapter1.tex", "Once"))))
+ALL.append(Case("output_is_a_file", BUNDLE, "-o names a file", "piperc tiny_gpt.onnx --strategy strategy.yaml -o tiny_gpt.onnx", {"strategy.yaml": SINGLE}))
+
+run("launch_too_many", LAUNCH, "mpirun starts three processes for two ranks", trained(), "mpirun -n 3 " + RUN)
+run("launch_local_under_mpirun", LAUNCH, "--comm local under mpirun", trained(), "mpirun -n 2 " + RUN + " --comm local")
+run("launch_mpi_alone", LAUNCH, "--comm mpi without a launcher", trained(), RUN + " --comm mpi")
+run("launch_cuda", LAUNCH, "--device cuda", trained(), RUN + " --device cuda")
+run("launch_flag", LAUNCH, "A number that is none", trained(), "piper-run plans --data data.safetensors --steps many")
+
+run("data_not_given", DATA, "No data", trained(), "piper-run plans --steps 2")
+run("data_missing", DATA, "Data that do not exist", trained(), "piper-run plans --data corpus.bin --steps 2")
+run("data_missing_mpirun", DATA, "Data that do not exist, under mpirun", trained(), "mpirun -n 2 piper-run plans --data corpus.bin --steps 2")
+run("data_input_missing", DATA, "A tensor with another name than the model's input", trained(labels=lambda t: ("targets", t)))
+run("data_wrong_dtype", DATA, "Numbers of another type", trained(input_ids=lambda t: ("input_ids", t.float())))
+run("data_wrong_shape", DATA, "Samples of another shape", trained(input_ids=lambda t: ("input_ids", t[:, :4])))
+run("data_lengths_differ", DATA, "Inputs with different numbers of samples", trained(labels=lambda t: ("labels", t[:30])))
+run("data_index_out_of_range", DATA, "A token that the vocabulary does not have", trained(input_ids=lambda t: ("input_ids", t + 10)))
+STREAM = "piper-run plans --data corpus.bin --steps 2"
+run("stream_width", DATA, "A token file of bytes, read as 16-bit tokens",
+    trained(damage=lambda desk: desk.write("corpus.bin", bytes(range(1, 11)) * 100)), STREAM)
+run("stream_too_short", DATA, "A token stream shorter than a sample",
+    trained(damage=lambda desk: desk.write("corpus.bin", b"\1\0\2\0\3\0")), STREAM)
+run("stream_odd_bytes", DATA, "A token file that ends within a token",
+    trained(damage=lambda desk: desk.write("corpus.bin", b"\1\0" * 200 + b"\1")), STREAM)
+
+# ------------------------------------------------------------------ while it runs
+LONG = "piper-run plans --data data.safetensors --steps 1000000 --log log.jsonl"
+STEP = (r"after step \d+", "after step N")
+ALL.append(Case("rank_killed", RUNNING, "A rank is killed", "mpirun -n 2 " + LONG, {}, trained(), (STEP,), "SIGKILL", 1))
+ALL.append(Case("rank_zero_killed", RUNNING, "Rank 0 is killed", "mpirun -n 2 " + LONG, {}, trained(), (STEP,), "SIGKILL", 0))
+ALL.append(Case("interrupted", RUNNING, "Ctrl-C", LONG, {}, trained(), (STEP,), "SIGINT"))
+run("save_into_nowhere", RUNNING, "--save into a directory that does not exist", trained(), RUN + " --save results/weights.safetensors")
+run("log_into_nowhere", RUNNING, "--log into a directory that does not exist", trained(), RUN + " --log results/log.jsonl")
