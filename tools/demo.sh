@@ -3,7 +3,7 @@
 #
 #   tools/demo.sh                     on the sources of Python's standard library, for about a minute
 #   tools/demo.sh --text FILE         on a text of your own
-#   tools/demo.sh --steps N           a shorter or longer training (250 by default)
+#   tools/demo.sh --steps N           a shorter or longer training (300 by default)
 #
 # Sets up and builds preset `release` the first time; everything it makes stands in build/. PIPER_BIN names a folder
 # with piperc, piper-run and piper-plan to use instead of building them; PIPER_PYTHON a python with torch and onnx.
@@ -16,7 +16,7 @@ usage() {
   exit "$1"
 }
 
-text="" steps=250
+text="" steps=300
 while [ $# -gt 0 ]; do
   case "$1" in
     --text) [ $# -ge 2 ] || usage 2; text="$(cd "$here" && realpath -- "$2")"; shift 2 ;;

@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("weights")
     parser.add_argument("--prompt", default="def ")
     parser.add_argument("--length", type=int, default=300)
-    parser.add_argument("--temperature", type=float, default=0.7)
+    parser.add_argument("--temperature", type=float, default=0.8)
     args = parser.parse_args()
     torch.set_num_threads(1)  # so small a model is no faster on more
     module = gpt.Gpt()
