@@ -354,20 +354,21 @@ plan::Operand ProgramBuilder::read(ValueId v) {
   if (value.kind != ValueKind::kOpResult) return operand_in_slot(slot_of_leaf(r), v, 0);
   const ir::Op& producer = l_.graph_.op(value.producer);
   const int64_t bytes = value.type.bytes();
+  // A slot is read where the program uses what it finds there; what it has written itself it may use anyway.
+  const bool own = ProgramKey{producer.chunk.index, producer.phase} == key_;
   switch (l_.usage_.home[r.index]) {
     case Home::kWorkspace: {
-      PIPER_CHECK((ProgramKey{producer.chunk.index, producer.phase} == key_), "value '", value.name, "' read across programs");
+      PIPER_CHECK(own, "value '", value.name, "' read across programs");
       plan::Operand o = operand_in_slot(plan::Operand::kWorkspace, v, 0);
       return o;
     }
     case Home::kSaved: {
       const int64_t block = l_.usage_.saved_bytes[key_.first];
-      const int32_t s = slot({Kind::kSaved, {}, 0}, "saved", plan::SlotRole::kSaved, block, true, false);
+      const int32_t s = slot({Kind::kSaved, {}, 0}, "saved", plan::SlotRole::kSaved, block, !own, false);
       return operand_in_slot(s, v, l_.usage_.saved_offset[r.index]);
     }
     case Home::kOwnSlot: {
-      const bool own = ProgramKey{producer.chunk.index, producer.phase} == key_;
-      const int32_t s = slot({Kind::kValue, r, 0}, value.name, own ? plan::SlotRole::kOutput : plan::SlotRole::kInput, bytes, true, false);
+      const int32_t s = slot({Kind::kValue, r, 0}, value.name, own ? plan::SlotRole::kOutput : plan::SlotRole::kInput, bytes, !own, false);
       return operand_in_slot(s, v, 0);
     }
     case Home::kCount: {
@@ -375,7 +376,7 @@ plan::Operand ProgramBuilder::read(ValueId v) {
       return operand_in_slot(s, v, 0);
     }
     case Home::kStepValue: {
-      const int32_t s = slot({Kind::kStepValue, r, 0}, value.name, plan::SlotRole::kScalar, bytes, true, false);
+      const int32_t s = slot({Kind::kStepValue, r, 0}, value.name, plan::SlotRole::kScalar, bytes, !own, false);
       return operand_in_slot(s, v, 0);
     }
     case Home::kLeaf: break;
