@@ -12,6 +12,8 @@ if(PIPER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Paths relative to the checkout: a second clone of the same sources finds the objects of the first.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${PIPER_CCACHE})
 endif()
+# Installed programs find LibTorch where the build found it.
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 find_package(Threads REQUIRED)
 
 add_library(piper_options INTERFACE)

@@ -35,6 +35,7 @@ struct Compilation {
   strategy::Strategy strategy;
   std::unique_ptr<frontend::ModelFile> model;
   int64_t batch = 1;
+  std::optional<strategy::ScheduleTable> table;  // of `schedule: {csv: ...}`
   ExpandedSchedule schedule;
   std::optional<directives::Placement> placement;
   std::vector<ModelVariant> variants;   // [0] = the reference
@@ -84,6 +85,13 @@ Status Driver::load() {
     error.help("add optimizer: {adamw: {lr: 3.0e-4}}, or use --set optimizer.sgd.lr=0.1");
     return error;
   }
+  if (c_.strategy.schedule && !c_.strategy.schedule->csv.empty()) {
+    const size_t slash = options_.strategy.find_last_of('/');
+    PIPER_ASSIGN(c_.table, read_schedule_table(*c_.strategy.schedule, slash == std::string::npos ? "" : options_.strategy.substr(0, slash), diags_));
+    c_.strategy.schedule->microbatches = microbatches_of(*c_.table);
+  }
+  for (const strategy::StreamConfig& stream : c_.strategy.streams)
+    diags_.remark("resources of stream '" + stream.name + "' have no effect on CPU ranks", stream.span);
   if (c_.strategy.model.batch) {
     c_.batch = *c_.strategy.model.batch;
   } else if (c_.model->fixed_batch() > 0) {
@@ -155,7 +163,7 @@ Status Driver::place() {
   };
   // The user's own before the schedule: a filter that matches nothing is the cause when the schedule misses a stage.
   PIPER_RETURN_IF_ERROR(apply_places(c_.strategy.directives));
-  PIPER_ASSIGN(c_.schedule, expand_schedule(c_.strategy, dag.chunks, dag.num_microbatches, diags_));
+  PIPER_ASSIGN(c_.schedule, expand_schedule(c_.strategy, dag.chunks, dag.num_microbatches, c_.table ? &*c_.table : nullptr, diags_));
   PIPER_RETURN_IF_ERROR(apply_places(c_.schedule.placement));
   std::vector<strategy::Directive> all = c_.strategy.directives;
   all.insert(all.end(), c_.schedule.placement.begin(), c_.schedule.placement.end());

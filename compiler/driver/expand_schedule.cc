@@ -95,8 +95,27 @@ Result<int32_t> choose_microbatches(const strategy::Strategy& strategy, bool& sp
   return count;
 }
 
+int32_t microbatches_of(const strategy::ScheduleTable& table) {
+  int32_t count = 0;
+  for (const auto& row : table.rows)
+    for (const strategy::Slot& slot : row)
+      for (const strategy::Action& action : slot) count = std::max(count, action.microbatch + 1);
+  return count;
+}
+
+Result<strategy::ScheduleTable> read_schedule_table(const strategy::Schedule& schedule, const std::string& folder, diag::Diagnostics& diags) {
+  const std::string path = schedule.csv.front() == '/' || folder.empty() ? schedule.csv : folder + "/" + schedule.csv;
+  std::ifstream file(path);
+  if (!file) return diags.error("P0101", schedule.family_span) << "the table '" << schedule.csv << "' cannot be read";
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto table = strategy::parse_csv(text.str());
+  if (!table.ok()) return diags.error(table.error().code, schedule.family_span) << schedule.csv << ": " << table.error().message;
+  return table;
+}
+
 Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, const std::vector<ir::Chunk>& chunks, int32_t num_microbatches,
-                                         diag::Diagnostics& diags) {
+                                         const strategy::ScheduleTable* given, diag::Diagnostics& diags) {
   ExpandedSchedule expanded;
   if (!strategy.schedule) return expanded;
   const strategy::Schedule& schedule = *strategy.schedule;
@@ -143,13 +162,29 @@ Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, con
     }
   }
   request.ranks = static_cast<int32_t>(groups.size());
-  auto table = strategy::expand_family(schedule.family, request);
-  if (!table.ok()) {
-    auto error = diags.error(table.error().code, schedule.family_span);
-    error << table.error().message;
-    return error;
+  if (given != nullptr) {
+    if (static_cast<int32_t>(given->stage_rank.size()) != stages)
+      return diags.error("P0233", schedule.family_span) << "the table has " << given->stage_rank.size() << " stages, the model has " << stages;
+    if (!placed && schedule.ranks.empty()) {
+      groups.clear();
+      for (int32_t r = 0; r < static_cast<int32_t>(given->rows.size()); ++r) groups.push_back({{r}, schedule.span});
+    }
+    for (int32_t s = 0; s < stages; ++s)
+      if (placed && request.stage_rank[s] != given->stage_rank[s])
+        return diags.error("P0232", schedule.family_span) << "the table runs stage " << s << " in row " << given->stage_rank[s]
+                                                          << ", but its `place` makes it group " << request.stage_rank[s];
+    if (groups.size() != given->rows.size())
+      return diags.error("P0232", schedule.family_span) << "the table has " << given->rows.size() << " rows for " << groups.size() << " device groups";
+    expanded.table = *given;
+  } else {
+    auto table = strategy::expand_family(schedule.family, request);
+    if (!table.ok()) {
+      auto error = diags.error(table.error().code, schedule.family_span);
+      error << table.error().message;
+      return error;
+    }
+    expanded.table = std::move(table).value();
   }
-  expanded.table = std::move(table).value();
   if (!placed)
     for (int32_t s = 0; s < stages; ++s) {
       const strategy::Devices& devices = groups[expanded.table.stage_rank[s]];

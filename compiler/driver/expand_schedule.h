@@ -19,7 +19,11 @@ struct ExpandedSchedule {
 // M of the schedule, or of the split; 1 where neither is given. `tag`: the split's dimension.
 Result<int32_t> choose_microbatches(const strategy::Strategy& strategy, bool& split, diag::Diagnostics& diags);
 // `chunks` tell the number of stages; user `place` directives tell the ranks.
+// `table`: what `schedule: {csv: ...}` named, or nullptr where a family is to be expanded.
 Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, const std::vector<ir::Chunk>& chunks, int32_t num_microbatches,
-                                         diag::Diagnostics& diags);
+                                         const strategy::ScheduleTable* table, diag::Diagnostics& diags);
+// Reads that table from `folder` (the strategy's own). Errors: P0101, P0233.
+Result<strategy::ScheduleTable> read_schedule_table(const strategy::Schedule& schedule, const std::string& folder, diag::Diagnostics& diags);
+int32_t microbatches_of(const strategy::ScheduleTable& table);
 
 }  // namespace piper::driver

@@ -6,6 +6,7 @@
 #include "compiler/emit/offset_allocator.h"
 #include "compiler/emit/rank_emitter.h"
 #include "schemas/base/check.h"
+#include "schemas/plan/all_reduce_scratch.h"
 #include "schemas/plan/kernels.h"
 
 namespace piper::emit {
@@ -109,7 +110,7 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const plan::Bundle& bun
   for (const plan::Buffer& b : plan.buffers)
     if (b.cls != plan::BufferClass::kArena) s.persistent_bytes += OffsetAllocator::align(std::max<int64_t>(b.bytes, 1));
   std::vector<bool> used(bundle.programs.size(), false);
-  int64_t largest_reduction = 0;
+  std::vector<int64_t> reduction(plan.streams.size(), 0);   // scratch of each stream's largest reduction
   for (const plan::Instruction& i : plan.instructions) {
     if (const auto* run = std::get_if<plan::Run>(&i.action)) used[run->program] = true;
     if (const auto* send = std::get_if<plan::Send>(&i.action)) s.sent_bytes += send->bytes;
@@ -117,7 +118,8 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const plan::Bundle& bun
       const auto members = static_cast<int64_t>(plan.communicators[reduce->communicator].ranks.size());
       const int64_t bytes = reduce->count * dtype_bytes(reduce->dtype);
       s.sent_bytes += 2 * bytes * (members - 1) / members;
-      largest_reduction = std::max(largest_reduction, bytes);
+      int64_t& scratch = reduction[i.stream];
+      scratch = std::max(scratch, plan::all_reduce_scratch_bytes(reduce->count, members, dtype_bytes(reduce->dtype)));
     }
   }
   for (size_t p = 0; p < used.size(); ++p)
@@ -125,7 +127,8 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const plan::Bundle& bun
       for (const plan::KernelCall& call : bundle.programs[p].calls)
         if (const plan::KernelInfo* kernel = plan::find_kernel(call.kernel))
           s.scratch_bytes = std::max(s.scratch_bytes, plan::scratch_bytes(*kernel, call));
-  s.peak_bytes = s.arena_bytes + s.persistent_bytes + s.scratch_bytes + largest_reduction;
+  for (int64_t bytes : reduction) s.scratch_bytes += OffsetAllocator::align(bytes);
+  s.peak_bytes = s.arena_bytes + s.persistent_bytes + s.scratch_bytes;
   return s;
 }
 

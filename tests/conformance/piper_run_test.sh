@@ -40,7 +40,7 @@ expect 2 "--stepz" "$run" "$d/plans" --stepz 3
 expect 2 "bundle" "$run"
 expect 1 "" "$run" "$d/nothing"
 expect 1 "R0601" "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --log "$d/no/such/log"
-expect 3 "P0621" "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --save "$d/no/such/file"
+expect 1 "P0621" "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --save "$d/no/such/file"
 # Signals end a run with a message.
 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 100000000 > "$dir/out" 2>&1 &
 pid=$!

@@ -53,6 +53,7 @@ ADAPTERS = {
     "compiler/frontend/onnx/wire.h": "protozero/",
     "compiler/frontend/onnx/onnx_fields.h": "protozero/",
     "runtime/kernels/binding.h": ("ATen/", "c10/"),
+    "runtime/kernels/fast_pointwise.h": ("ATen/",),
 }
 THIRD_PARTY = re.compile(r"[/]|^(mpi|nccl|cuda\w*|xxhash|zlib|zstd)\.h$")
 SYSTEM = re.compile(r"^(sys|linux|netinet|arpa|net|bits|asm)/")
