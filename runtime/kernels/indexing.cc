@@ -31,6 +31,14 @@ void select_rows(at::Tensor& y, const at::Tensor& table, const at::Tensor& index
   y.copy_(result.view(y.sizes()));
 }
 
+// After ATen has found an index out of range: its text names neither the index nor the table.
+void explain_index(const at::Tensor& index, int64_t rows) {
+  const at::Tensor flat = dense(index);
+  const int64_t* values = flat.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < flat.numel(); ++i)
+    if (values[i] < 0 || values[i] >= rows) refuse("index ", values[i], " lies outside of the table, which has ", rows, " rows");
+}
+
 at::Tensor sliced(const at::Tensor& t, int64_t dim, int64_t start, int64_t end, int64_t step) {
   if (step < 1 || start < 0 || end < start || end > t.size(dim)) refuse("a slice outside of its axis");
   return t.slice(dim, start, end, step);
@@ -46,7 +54,14 @@ std::unique_ptr<PreparedKernel> bind_embedding(const Call& call) {
   shape.push_back(table.size(1));
   want_shape(call.out(0), shape, "the output");
   want_same_dtype(call.out(0), table);
-  return make_kernel(call, [y = call.out(0), table, index]() mutable { select_rows(y, table, index); });
+  return make_kernel(call, [y = call.out(0), table, index]() mutable {
+    try {
+      select_rows(y, table, index);
+    } catch (const c10::IndexError&) {
+      explain_index(index, table.size(0));
+      throw;
+    }
+  });
 }
 
 // Adds rows in index order, so the sum does not depend on the table's size.
