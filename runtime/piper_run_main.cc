@@ -34,9 +34,16 @@ struct Flags {
 };
 
 void declare_flags(CLI::App& app, Flags& flags) {
+  // CLI11's own check answers with the largest double, digit by digit.
+  const CLI::Validator whole_number(
+      [](std::string& text) {
+        const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+        return digits ? std::string() : "'" + text + "' is not a whole number of at least 0";
+      },
+      "NONNEGATIVE");
   app.add_option("bundle", flags.bundle, "directory of the plan bundle")->required();
   app.add_option("--data", flags.data, "tensor file (.safetensors or a directory of .npy), token file (.bin) or text");
-  app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")->check(CLI::NonNegativeNumber);
+  app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")->check(whole_number);
   app.add_option("--sampling", flags.sampling, "order of the samples")->check(CLI::IsMember({"sequential", "shuffled"}));
   app.add_option("--seed", flags.seed, "seed of sampling and dropout");
   app.add_option("--token-dtype", flags.token_dtype, "tokens of a .bin file; default u16, u32 for *.u32.bin")->check(CLI::IsMember({"u8", "u16", "u32"}));
