@@ -275,3 +275,6 @@ ALL.append(Case("rank_zero_killed", RUNNING, "Rank 0 is killed", "mpirun -n 2 " 
 ALL.append(Case("interrupted", RUNNING, "Ctrl-C", LONG, {}, trained(), (STEP,), "SIGINT"))
 run("save_into_nowhere", RUNNING, "--save into a directory that does not exist", trained(), RUN + " --save results/weights.safetensors")
 run("log_into_nowhere", RUNNING, "--log into a directory that does not exist", trained(), RUN + " --log results/log.jsonl")
+ALL.append(Case("rank_frozen", RUNNING, "A rank that answers no more", "mpirun -n 2 " + LONG + " --timeout 3", {}, trained(),
+                ((r"^(piper-run: error.*: rank 0), .* waited (.* rank 1) .*", r"\1, WHERE: waited \2 WHAT"),
+                 (r"^piper-run: error.*: rank 1, .*", "")), "SIGSTOP", 1))     # woken to be ended, rank 1 may speak too

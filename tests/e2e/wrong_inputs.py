@@ -96,7 +96,7 @@ def as_shown(case, desk: Desk, text: str) -> str:
         lines = [re.sub(r"(noticed that process rank \d+) with PID.*(exited on signal \d+).*", r"\1 \2", line) for line in lines]
     for pattern, shown in case.masks:
         lines = [re.sub(pattern, shown, line) for line in lines]
-    return "".join(line + "\n" for line in lines if not re.match(r"step \d+[/:]", line))
+    return "".join(line + "\n" for line in lines if line and not re.match(r"step \d+[/:]", line))
 
 
 def play(case, desk: Desk) -> str:
