@@ -7,7 +7,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "compiler/emit/kernel_attrs.h"
 #include "compiler/emit/offset_allocator.h"
+#include "compiler/emit/plan_workspace.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/kernels.h"
 
@@ -255,7 +257,7 @@ class ProgramBuilder {
   void add_op(size_t index);
   void add_loss(ValueId loss);
   void clear_counts();
-  LoweredProgram finish();
+  LoweredProgram finish() { return std::move(out_); }
 
  private:
   plan::Operand absent() const { return {}; }
@@ -266,24 +268,13 @@ class ProgramBuilder {
   int32_t slot_of_leaf(ValueId root);
   int32_t slot(SlotHolds holds, std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes);
   int32_t gradient_slot(uint32_t parameter);
-  void emit(plan::KernelCall call) { calls_.push_back({std::move(call), {}}); }
-  void plan_workspace();
+  void emit(plan::KernelCall call) { out_.program.calls.push_back(std::move(call)); }
   std::string origin(const ir::Op& op) const;
 
-  struct PendingCall {
-    plan::KernelCall call;
-    std::vector<std::pair<plan::Operand*, uint32_t>> unused;
-  };
   const Lowering& l_;
   ProgramKey key_;
   LoweredProgram out_;
-  std::vector<PendingCall> calls_;
   std::map<std::tuple<SlotHolds::Kind, uint32_t>, int32_t> slot_index_;
-  std::set<int32_t> count_slots_;
-  // Workspace roots get pseudo offsets (root index) while building; plan_workspace() replaces them.
-  struct Interval { size_t first = 0, last = 0; int64_t bytes = 0, offset = -1; };
-  std::map<uint32_t, Interval> workspace_;
-  std::map<std::pair<size_t, size_t>, uint32_t> workspace_operands_;  // (call, position) -> root; outputs first
 };
 
 int32_t ProgramBuilder::slot(SlotHolds holds, std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes) {
@@ -416,18 +407,6 @@ std::string ProgramBuilder::origin(const ir::Op& o) const {
   return scope.empty() ? "model" : scope;
 }
 
-// Collects the attributes of an op in field order, as the plan's kernel calls carry them.
-struct AttrCollector {
-  std::vector<plan::Attr>& out;
-  void operator()(const char* name, int64_t v) { out.push_back({name, v}); }
-  void operator()(const char* name, double v) { out.push_back({name, v}); }
-  void operator()(const char* name, bool v) { out.push_back({name, v}); }
-  void operator()(const char* name, const std::string& v) { out.push_back({name, v}); }
-  void operator()(const char* name, const std::vector<int64_t>& v) { out.push_back({name, v}); }
-  void operator()(const char* name, DType v) { out.push_back({name, std::string(dtype_name(v))}); }
-  void operator()(const char*, ValueId) {}
-};
-
 void ProgramBuilder::add_op(size_t index) {
   const ir::Op& o = l_.op(index);
   if (o.kind == OpKind::kAccumulateGrad) {
@@ -499,7 +478,7 @@ void ProgramBuilder::add_op(size_t index) {
       call.outputs.push_back(write(r));
     }
   }
-  std::visit([&](const auto& attrs) { std::decay_t<decltype(attrs)>::fields(attrs, AttrCollector{call.attrs}); }, o.attrs);
+  call.attrs = kernel_attrs(o.attrs);
   emit(std::move(call));
 }
 
@@ -530,74 +509,6 @@ void ProgramBuilder::clear_counts() {
     out_.program.slots[s].writes = true;
     emit(std::move(call));
   }
-}
-
-LoweredProgram ProgramBuilder::finish() {
-  out_.program.calls.reserve(calls_.size());
-  for (PendingCall& pending : calls_) out_.program.calls.push_back(std::move(pending.call));
-  return std::move(out_);
-}
-
-// Gives every workspace operand of a program its offset. While it was built, workspace operands named
-// their root by `roots` (call by call, outputs then inputs, in order of appearance).
-void plan_workspace(plan::Program& program, const std::vector<std::vector<uint32_t>>& roots,
-                    const std::vector<int64_t>& root_bytes) {
-  struct Life { size_t first = 0, last = 0; int64_t offset = -1; };
-  std::map<uint32_t, Life> lives;
-  for (size_t c = 0; c < roots.size(); ++c)
-    for (uint32_t r : roots[c]) {
-      auto [it, fresh] = lives.emplace(r, Life{c, c, -1});
-      if (!fresh) it->second.last = c;
-    }
-  OffsetAllocator allocator;
-  for (size_t c = 0; c < roots.size(); ++c) {
-    plan::KernelCall& call = program.calls[c];
-    const plan::KernelInfo* kernel = plan::find_kernel(call.kernel);
-    // A kernel that may write over one of its inputs takes that input's bytes where they die here.
-    if (kernel != nullptr && kernel->in_place >= 0 && !call.outputs.empty() &&
-        call.outputs[0].slot == plan::Operand::kWorkspace &&
-        static_cast<size_t>(kernel->in_place) < call.inputs.size()) {
-      const plan::Operand& in = call.inputs[kernel->in_place];
-      const plan::Operand& out = call.outputs[0];
-      if (in.slot == plan::Operand::kWorkspace && in.dtype == out.dtype && in.shape == out.shape &&
-          in.strides == out.strides && in.offset == 0) {
-        size_t position = 0, in_position = 0;
-        for (const plan::Operand& o : call.outputs) position += o.slot == plan::Operand::kWorkspace;
-        in_position = position;
-        for (int64_t k = 0; k < kernel->in_place; ++k) in_position += call.inputs[k].slot == plan::Operand::kWorkspace;
-        const uint32_t from = roots[c][in_position], to = roots[c][0];
-        Life& dying = lives.at(from);
-        Life& born = lives.at(to);
-        size_t reads_here = 0;
-        for (size_t k = position; k < roots[c].size(); ++k) reads_here += roots[c][k] == from;
-        if (from != to && dying.last == c && born.first == c && born.offset < 0 && reads_here == 1 &&
-            root_bytes[from] == root_bytes[to]) {
-          born.offset = dying.offset;
-          dying.offset = -2;  // taken over: not released
-        }
-      }
-    }
-    for (uint32_t r : roots[c]) {
-      Life& life = lives.at(r);
-      if (life.first == c && life.offset == -1) life.offset = allocator.allocate(root_bytes[r]);
-    }
-    size_t position = 0;
-    auto place = [&](plan::Operand& o) {
-      if (o.slot != plan::Operand::kWorkspace) return;
-      const uint32_t r = roots[c][position++];
-      int64_t offset = lives.at(r).offset;
-      if (offset == -2) offset = lives.at(roots[c][0]).offset;
-      o.offset += offset;
-    };
-    for (plan::Operand& o : call.outputs) place(o);
-    for (plan::Operand& o : call.inputs) place(o);
-    std::set<uint32_t> seen;
-    for (uint32_t r : roots[c]) {
-      const Life& life = lives.at(r);
-      if (life.last == c && life.offset >= 0 && seen.insert(r).second) allocator.release(life.offset, root_bytes[r]);
-    }
-  }
-  program.workspace_bytes = allocator.high_water();
 }
 
 LoweredGraph Lowering::run() {

@@ -57,6 +57,8 @@ class FreedBytes {
   std::map<int64_t, Range> ranges_;  // by first byte, disjoint
 };
 
+}  // namespace
+
 void place_persistent(plan::RankPlan& plan) {
   std::array<int64_t, 8> region{};
   for (plan::Buffer& buffer : plan.buffers) {
@@ -67,10 +69,7 @@ void place_persistent(plan::RankPlan& plan) {
   }
 }
 
-}  // namespace
-
 void place_buffers(plan::RankPlan& plan, std::vector<TracedInstruction>&& traced) {
-  place_persistent(plan);
   const size_t n = traced.size(), num_streams = plan.streams.size();
   constexpr uint32_t kNever = 0xffffffffu;
   std::vector<uint32_t> first(plan.buffers.size(), kNever), last(plan.buffers.size(), 0);

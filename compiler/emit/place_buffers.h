@@ -25,7 +25,9 @@ struct TracedInstruction {
   std::string name;                 // of the event recorded after it, unique on the rank
 };
 
-// Sets arena offsets and arena_bytes, persistent offsets per class, and fills plan.instructions and plan.events.
+// Sets arena offsets and arena_bytes, and fills plan.instructions and plan.events.
 void place_buffers(plan::RankPlan& plan, std::vector<TracedInstruction>&& traced);
+// Offsets of the persistent buffers, one after the other within each class, in the order of their declarations.
+void place_persistent(plan::RankPlan& plan);
 
 }  // namespace piper::emit

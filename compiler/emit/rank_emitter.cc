@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/emit/sort_declarations.h"
 #include "compiler/emit/step_programs.h"
 #include "schemas/base/check.h"
 
@@ -571,6 +572,8 @@ Result<plan::RankPlan> RankEmitter::emit() {
   finish_placements();
   if (workspace_buffer_ >= 0) plan_.buffers[workspace_buffer_].bytes = workspace_bytes_;
   place_buffers(plan_, std::move(traced_));
+  sort_declarations(plan_);
+  place_persistent(plan_);
   return std::move(plan_);
 }
 

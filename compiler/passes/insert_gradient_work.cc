@@ -144,7 +144,6 @@ void GradientWork::reduce_buckets() {
 
 void GradientWork::combine_tied() {
   combined_.assign(parameters_.size(), {});
-  const ir::ProvId prov = dag_.provenance.derived("insert_gradient_work", {});
   for (size_t p = 0; p < parameters_.size(); ++p) {
     const std::vector<AccumulatorId>& uses = dag_.parameter_uses[p];
     if (uses.size() < 2) continue;
@@ -153,6 +152,9 @@ void GradientWork::combine_tied() {
       const GroupId g = dag_.accumulators[use.index].group;
       if (std::find(groups.begin(), groups.end(), g) == groups.end()) groups.push_back(g);
     }
+    std::vector<ir::ProvId> parents;
+    for (AccumulatorId use : uses) parents.push_back(dag_.chunk_prov[dag_.accumulators[use.index].chunk.index]);
+    const ir::ProvId prov = dag_.provenance.derived("insert_gradient_work", parents);
     std::vector<NodeId> inputs;
     for (AccumulatorId use : uses) {
       const ir::Accumulator& a = dag_.accumulators[use.index];
