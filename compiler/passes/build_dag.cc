@@ -46,12 +46,12 @@ void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
   for (size_t c = 0; c < num_chunks; ++c) {
     if (!shapes[c].has_count) continue;
     const ir::GroupId everyone = dag.intern_group(union_of_groups(dag, ChunkId(c)));
+    const ir::ProvId counted = dag.provenance.derived("count of a mean loss", {dag.chunk_prov[c]});
     NodeId summed;
     if (dag.groups[everyone.index].ranks.size() > 1)
       summed = dag.add_node(ir::AllReduceNode{ir::Reduced::kCount, {}, ChunkId(c)}, everyone, dag.intern_stream("loss"),
-                            dag.provenance.unknown("count of a mean loss"));
-    const NodeId finish = dag.add_node(ir::StepNode{ir::StepWork::kCountFinish, ChunkId(c), 0}, everyone, 0,
-                                       dag.provenance.unknown("count of a mean loss"));
+                            counted);
+    const NodeId finish = dag.add_node(ir::StepNode{ir::StepWork::kCountFinish, ChunkId(c), 0}, everyone, 0, counted);
     for (int32_t m = 0; m < m_count; ++m) dag.add_edge(node(c, Pass::kCount, m), summed.valid() ? summed : finish);
     if (summed.valid()) dag.add_edge(summed, finish);
     for (int32_t m = 0; m < m_count; ++m) {
@@ -82,7 +82,7 @@ void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
   // The step's loss.
   if (dag.loss_chunk.valid()) {
     const size_t c = dag.loss_chunk.index;
-    const ir::ProvId loss_prov = dag.provenance.unknown("loss of the step");
+    const ir::ProvId loss_prov = dag.provenance.derived("loss of the step", {dag.chunk_prov[c]});
     const ir::GroupId everyone = dag.intern_group(union_of_groups(dag, dag.loss_chunk));
     NodeId last = dag.add_node(ir::StepNode{ir::StepWork::kLossFinish, dag.loss_chunk, 0}, everyone, 0, loss_prov);
     for (int32_t m = 0; m < m_count; ++m) dag.add_edge(node(c, Pass::kForward, m), last);
