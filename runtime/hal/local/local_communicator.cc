@@ -44,6 +44,7 @@ class LocalExchange : public Exchange {
     Status result;
     for (Request& request : requests_) {
       WaitResult waited = result.ok() ? request.done.wait(request.generation, control) : WaitResult::kStopped;
+      if (waited == WaitResult::kReady) let_peer_leave(request);
       if (waited != WaitResult::kReady) {
         withdraw(request);
         if (!result.ok()) continue;
@@ -90,9 +91,16 @@ class LocalExchange : public Exchange {
       const Request& to = sends ? *other : mine;
       std::memcpy(to.transfer.data, from.transfer.data, static_cast<size_t>(mine.transfer.bytes));
     }
-    other->done.signal(other_generation);
+    {
+      // The other end may end its exchange as soon as it sees the signal: it passes this lock before it does.
+      std::lock_guard lock(box.mutex);
+      other->done.signal(other_generation);
+    }
     mine.done.signal(mine.generation);
   }
+
+  // After a wait that was ready: the peer has left signal(), which touches the request until it returns.
+  static void let_peer_leave(Request& mine) { std::lock_guard lock(mine.mailbox->mutex); }
 
   // Takes back what nobody has met; a copy under way is waited for, because it uses this rank's memory.
   static void withdraw(Request& mine) {
@@ -107,6 +115,7 @@ class LocalExchange : public Exchange {
     }
     while (mine.done.wait(mine.generation, WaitControl{}) != WaitResult::kReady) {
     }
+    let_peer_leave(mine);
   }
 
   std::vector<Request> requests_;
