@@ -63,6 +63,11 @@ class Progress {
     }
     changed_.notify_one();
   }
+  // Takes a job that is done but that this thread may still be signalling; it goes when the next round begins.
+  void retire(std::unique_ptr<Job> job) {
+    std::lock_guard lock(mutex_);
+    retired_.push_back(std::move(job));
+  }
   [[noreturn]] void abort(int exit_code) {
     {
       std::lock_guard lock(mutex_);
@@ -129,6 +134,7 @@ class Progress {
           return;
         }
         posting_.swap(queue_);
+        retired_.clear();
       }
       if (!posting_.empty()) idle_polls = 0;
       for (Job* job : posting_) post(*job);
@@ -225,6 +231,7 @@ class Progress {
   int abort_code_ = 0;
   std::string start_failure_;
   // Only the progress thread:
+  std::vector<std::unique_ptr<Job>> retired_;   // guarded by mutex_
   std::vector<MPI_Request> requests_;
   std::vector<Active> active_;
   std::vector<int> indices_;
@@ -238,7 +245,10 @@ class MpiExchange : public Exchange {
   }
   // MPI may still write to an exchange that was given up: its job stays until the process ends.
   ~MpiExchange() override {
-    if (!job_->done.reached(job_->generation)) (void)job_.release();
+    if (job_->done.reached(job_->generation))
+      progress_.retire(std::move(job_));
+    else
+      (void)job_.release();
   }
   Status run(const WaitControl& control) override {
     if (job_->transfers.empty()) return {};
