@@ -49,5 +49,6 @@ function(piper_test name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE piper_options piper_test_main ${arg_LINK})
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 600)
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 600
+    ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
 endfunction()

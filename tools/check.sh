@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Sets up, builds and passes the tests: what continuous integration runs.
 #
-#   tools/check.sh            release build: all tests but the slow ones; fuzzers, 30 s a reader; sanitizers on the fast tests
+#   tools/check.sh            release build: all tests but the slow ones; fuzzers, 30 s a reader
 #   tools/check.sh --quick    release build and its fast tests only
 #   tools/check.sh --slow     the slow tests too
+#   tools/check.sh --sanitize fast tests under AddressSanitizer + UndefinedBehaviorSanitizer, then ThreadSanitizer
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode="${1:-}"
@@ -17,6 +18,13 @@ build() {
   cmake --build --preset "$1" -j "$jobs" ${2:+--target $2}
 }
 
+if [ "$mode" = --sanitize ]; then
+  for preset in asan tsan; do
+    build "$preset"
+    ctest --test-dir "build/$preset" -L 'unit|golden' -LE 'e2e|slow' --output-on-failure --no-tests=error -j "$jobs"
+  done
+  exit
+fi
 build release
 if [ "$mode" != --quick ]; then
   build fuzz fuzzers
