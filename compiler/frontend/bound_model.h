@@ -23,6 +23,8 @@ struct BoundModel {
   // kParameter and kBuffer values; every other initializer is a kConstant, its bytes in memory
   // where it is small enough to be folded.
   std::map<std::string, ir::ValueId> values;
+  // By the name of its ONNX node: what a text says of an embedding and the operator (Gather) cannot carry.
+  std::map<std::string, ir::EmbeddingAttrs> embeddings;
 };
 
 }  // namespace piper::frontend

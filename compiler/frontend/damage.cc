@@ -70,25 +70,21 @@ std::vector<const SignatureEntry*> absent_parameters(const onnx::OnnxFile& file,
   return out;
 }
 
+// A numeric argument of a call by position or name; `otherwise` where it is not given.
+double number_of(const aten::FxCall& call, size_t i, const char* name, double otherwise) {
+  for (const auto& [key, x] : call.kwargs)
+    if (key == name) return x.number();
+  return i < call.args.size() ? call.args[i].number() : otherwise;
+}
+
 // What the call's text says that its ONNX operators do not carry; "" where nothing.
 std::string lost_by_operators(const aten::FxCall& call) {
-  const auto number = [&](size_t i, const char* name) {
-    for (const auto& [key, x] : call.kwargs)
-      if (key == name) return x.number();
-    return i < call.args.size() ? call.args[i].number() : 0.0;
-  };
-  const auto given = [&](size_t i, const char* name) {
-    for (const auto& [key, x] : call.kwargs)
-      if (key == name) return true;
-    return i < call.args.size();
-  };
+  const auto number = [&](size_t i, const char* name) { return number_of(call, i, name, 0); };
   const std::string& t = call.target;
   if (t == "aten.cross_entropy_loss.default" && number(5, "label_smoothing") > 0) return "label smoothing";
   if (t == "aten.scaled_dot_product_attention.default" && number(4, "dropout_p") > 0) return "dropout inside of attention";
   if (t.find("native_batch_norm_legit") != std::string::npos && t.find("no_training") == std::string::npos && number(5, "training") != 0)
     return "batch norm in training mode";
-  if (t == "aten.embedding.default" && given(2, "padding_idx") && number(2, "padding_idx") >= 0) return "padding_idx of an embedding";
-  if (t == "aten.embedding.default" && number(3, "scale_grad_by_freq") != 0) return "scale_grad_by_freq of an embedding";
   return "";
 }
 
@@ -155,6 +151,18 @@ Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, 
              << "the step of this model changes '" << e.target << "', but the export has lost it: a normalisation was fused away";
   }
   return Status();
+}
+
+std::map<std::string, ir::EmbeddingAttrs> embedding_texts(const onnx::OnnxFile& file) {
+  std::map<std::string, ir::EmbeddingAttrs> out;
+  for (const TextCall& t : text_calls(file)) {
+    if (t.call.target != "aten.embedding.default") continue;
+    ir::EmbeddingAttrs attrs;
+    attrs.padding_idx = static_cast<int64_t>(number_of(t.call, 2, "padding_idx", -1));
+    attrs.scale_grad_by_freq = number_of(t.call, 3, "scale_grad_by_freq", 0) != 0;
+    out.emplace(t.node->name, attrs);
+  }
+  return out;
 }
 
 Status check_operator_route(const onnx::OnnxFile& file, diag::Diagnostics& diags) {

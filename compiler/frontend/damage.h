@@ -4,6 +4,7 @@
 // Used by onnx_model.cc; it repairs nothing.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,12 @@ std::map<std::string, std::vector<std::string>> tied_aliases(const onnx::OnnxFil
 // should change and that no operator reads.
 Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, diag::Diagnostics& diags);
 
+// What the texts say of each embedding (padding row, scaling by frequency), by ONNX node name: the operator route
+// takes it from here, since a Gather cannot carry it.
+std::map<std::string, ir::EmbeddingAttrs> embedding_texts(const onnx::OnnxFile& file);
+
 // Error P0312: the file's texts say what its operators cannot (label smoothing, attention dropout,
-// batch norm in training mode, padding rows): the operator route would train
-// another model.
+// batch norm in training mode): the operator route would train another model.
 Status check_operator_route(const onnx::OnnxFile& file, diag::Diagnostics& diags);
 
 }  // namespace piper::frontend

@@ -261,7 +261,10 @@ Result<ir::Graph> OnnxModel::bind(const BindRequest& request, diag::Diagnostics&
   PIPER_RETURN_IF_ERROR(bind_dims(request, model, diags));
   PIPER_RETURN_IF_ERROR(add_values(request, model, diags));
   if (calls_) PIPER_RETURN_IF_ERROR(aten::import_calls(model, *calls_, metadata_, diags));
-  else PIPER_RETURN_IF_ERROR(onnx::import_nodes(model, diags));
+  else {
+    model.embeddings = embedding_texts(file_);
+    PIPER_RETURN_IF_ERROR(onnx::import_nodes(model, diags));
+  }
   return fold(aten::recognise_rms_norm(model.graph));
 }
 

@@ -98,7 +98,7 @@ def dropout(bench):
 
 
 def routes(bench):
-    for model in ("mlp", "gpt", "cnn", "llama"):
+    for model in ("mlp", "gpt", "cnn", "bert", "gpt2", "llama", "qwen3", "vit"):
         expected = bench.train(model, "one", "sgd").losses
         result = bench.train(model, "one", "sgd", "local", "", "--route", "onnx")
         problems = harness.loss_faults(result.losses, expected, zoo.MODELS[model].tolerance)

@@ -96,6 +96,7 @@ Status import_nodes(BoundModel& model, diag::Diagnostics& diags, const FoldLimit
   state.opset = opset;
   state.local_batch = model.local_batch;
   state.limits = limits;
+  state.embeddings = &model.embeddings;
   for (const auto& [name, value] : model.values) state.values[name] = {value, false, {}};
   count_readers(file, state);
   for (const OnnxNode& node : file.nodes) PIPER_RETURN_IF_ERROR(import_node(state, node, diags));

@@ -44,6 +44,7 @@ struct ImportState {
   FoldLimits limits;
   int64_t folded_bytes = 0;
   std::unordered_map<std::string, NamedValue> values;
+  const std::map<std::string, ir::EmbeddingAttrs>* embeddings = nullptr;  // BoundModel::embeddings
   std::map<std::string, int64_t> dropouts;  // module path -> dropouts seen
   std::map<std::string, int64_t> readers;   // value name -> nodes and graph outputs that read it
 };

@@ -77,7 +77,11 @@ void import_gather(NodeImport& n) {
   const std::vector<int64_t> index_shape = n.shape(index);
   if (n.is_parameter(x) && from.size() == 2 && axis == 0 && !index_shape.empty()) {
     index = n.known(index) ? wrap_index(n, index, from[0]) : n.cast(index, DType::kI64);
-    return n.result(OpKind::kEmbedding, {x, index}, ir::EmbeddingAttrs{});
+    ir::EmbeddingAttrs attrs;
+    if (const auto* said = n.state().embeddings)
+      if (const auto found = said->find(n.node().name); found != said->end()) attrs = found->second;
+    if (attrs.padding_idx < -1) attrs.padding_idx += from[0];
+    return n.result(OpKind::kEmbedding, {x, index}, attrs);
   }
   index = n.known(index) ? wrap_index(n, index, from[static_cast<size_t>(axis)]) : n.cast(index, DType::kI64);
   if (!n.ok()) return;
