@@ -45,6 +45,7 @@ endfunction()
 if(NOT TARGET piper_torch)
   piper_find_torch(piper_torch_directory)
   message(STATUS "LibTorch: ${piper_torch_directory}")
+  set_property(GLOBAL PROPERTY PIPER_TORCH_LIBRARIES_IN ${piper_torch_directory}/lib)
   add_library(piper_torch INTERFACE)
   # -idirafter, not -isystem: torch ships headers of fmt, protobuf and others that must not come before
   # the system's. Headers found this way count as system headers.

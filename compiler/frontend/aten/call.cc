@@ -71,6 +71,7 @@ const Item& Call::arg(std::string_view name) const {
   for (size_t i = 0; i < schema_.parameters.size(); ++i)
     if (schema_.parameters[i].name == name) return bound_[i];
   PIPER_CHECK(false, "the schema of ", schema_.target, " has no parameter ", std::string(name));
+  return bound_.front();
 }
 
 ValueId Call::tensor(std::string_view name) {

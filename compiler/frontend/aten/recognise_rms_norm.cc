@@ -121,6 +121,7 @@ class Recogniser {
     if (value.kind == ir::ValueKind::kSeedStep) return id = to_.seed_step();
     if (value.kind == ir::ValueKind::kSampleOffset) return id = to_.sample_offset();
     PIPER_CHECK(false, "read before it is made: ", value.name);
+    return id;
   }
 
   void copy(const std::unordered_map<uint32_t, Norm>& norms) {
