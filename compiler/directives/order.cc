@@ -1,7 +1,10 @@
 #include "compiler/directives/order.h"
 
 #include <algorithm>
+#include <map>
+#include <queue>
 #include <set>
+#include <tuple>
 
 #include "compiler/directives/select.h"
 #include "compiler/strategy/directive_args.h"
@@ -39,42 +42,163 @@ Result<OrderArgs> read_order(const strategy::Directive& directive) {
 
 namespace {
 
-// The compute nodes one filter matches, as a set in DAG terms.
-struct Matched {
-  std::vector<ir::NodeId> nodes;
-};
+using strategy::Pass;
 
-Result<Matched> match(const strategy::Filter& filter, const ir::Dag& dag, diag::Diagnostics& diags) {
+bool is_half(const std::optional<Pass>& pass) { return pass && (*pass == Pass::kBI || *pass == Pass::kBW); }
+
+bool pass_matches(const std::optional<Pass>& wanted, ir::Pass pass) {
+  switch (pass) {
+    case ir::Pass::kCount: return false;
+    case ir::Pass::kForward: return !wanted || *wanted == Pass::kF;
+    case ir::Pass::kBackward: return !wanted || *wanted == Pass::kB || *wanted == Pass::kBI;
+    case ir::Pass::kBackwardWeight: return !wanted || *wanted == Pass::kB || *wanted == Pass::kBW;
+  }
+  return false;
+}
+
+bool is_compute(const ir::Dag& dag, uint32_t node) { return std::holds_alternative<ir::ComputeNode>(dag.nodes[node].payload); }
+
+// Where a half that was asked for has no work of its own (an embedding has no input part), it is left out.
+Result<std::vector<ir::NodeId>> match(const strategy::Filter& filter, const ir::Dag& dag, diag::Diagnostics& diags) {
   PIPER_ASSIGN(const Selection selection, select(dag, filter, diags));
-  if (filter.pass && (*filter.pass == strategy::Pass::kBI || *filter.pass == strategy::Pass::kBW))
-    return diags.error("P0299", filter.span) << "halves of a backward (BI, BW) are not carried out by this version";
-  Matched matched;
+  std::vector<ir::NodeId> nodes;
   for (ir::ChunkId chunk : selection.chunks)
-    for (ir::Pass pass : {ir::Pass::kForward, ir::Pass::kBackward}) {
-      if (filter.pass && (*filter.pass == strategy::Pass::kF) != (pass == ir::Pass::kForward)) continue;
+    for (size_t pass = 0; pass < ir::kNumPasses; ++pass) {
+      if (!pass_matches(filter.pass, static_cast<ir::Pass>(pass))) continue;
       for (int32_t m : selection.microbatches) {
-        const ir::NodeId node = dag.compute[chunk.index][static_cast<size_t>(pass)][m];
-        if (node.valid()) matched.nodes.push_back(node);
+        const ir::NodeId node = dag.compute[chunk.index][pass][m];
+        if (node.valid()) nodes.push_back(node);
       }
     }
-  if (matched.nodes.empty()) {
+  if (nodes.empty() && !is_half(filter.pass)) {
     auto error = diags.error("P0204", filter.span);
     error << "the filter " << strategy::to_string(filter) << " matches no compute";
     return error;
   }
-  return matched;
+  return nodes;
+}
+
+bool share_device(const ir::Dag& dag, ir::NodeId a, ir::NodeId b) {
+  const ir::GroupId ga = dag.nodes[a.index].group, gb = dag.nodes[b.index].group;
+  if (ga == gb) return true;
+  const auto& x = dag.groups[ga.index].ranks;
+  const auto& y = dag.groups[gb.index].ranks;
+  return std::any_of(x.begin(), x.end(), [&](int32_t r) { return std::find(y.begin(), y.end(), r) != y.end(); });
+}
+
+// Members with no member before them (or behind them): the ends of a group.
+std::vector<ir::NodeId> ends(const DataPaths& paths, const ir::Dag& dag, const std::vector<ir::NodeId>& nodes, bool last) {
+  if (nodes.size() == 1) return nodes;
+  std::set<uint32_t> members, inner;
+  for (ir::NodeId n : nodes) members.insert(n.index);
+  auto note = [&](uint32_t from, uint32_t to) {
+    if (members.count(to)) inner.insert(last ? from : to);
+  };
+  for (ir::NodeId n : nodes)
+    for (uint32_t s : paths.next[n.index]) {
+      note(n.index, s);
+      if (!is_compute(dag, s))
+        for (uint32_t t : paths.next[s]) note(n.index, t);
+    }
+  std::vector<ir::NodeId> result;
+  for (ir::NodeId n : nodes)
+    if (!inner.count(n.index) && is_compute(dag, n.index)) result.push_back(n);
+  return result;
+}
+
+// A compute outside of the set on a path between two members, or an invalid id. Depth bounds the search.
+ir::NodeId outsider(const DataPaths& paths, const ir::Dag& dag, const std::vector<ir::NodeId>& nodes) {
+  if (nodes.size() < 2) return {};
+  std::set<uint32_t> members;
+  int32_t deepest = 0;
+  for (ir::NodeId n : nodes) {
+    members.insert(n.index);
+    deepest = std::max(deepest, paths.depth[n.index]);
+  }
+  // A path that leaves the set carries the first compute outside of it.
+  std::map<uint32_t, uint32_t> left_by;
+  std::vector<std::pair<uint32_t, uint32_t>> stack;   // (node, outsider or kNone)
+  constexpr uint32_t kNone = 0xffffffffu;
+  for (ir::NodeId n : nodes)
+    for (uint32_t s : paths.next[n.index])
+      if (!members.count(s)) stack.emplace_back(s, kNone);
+  while (!stack.empty()) {
+    auto [n, by] = stack.back();
+    stack.pop_back();
+    if (members.count(n)) {
+      if (by != kNone) return ir::NodeId(by);
+      continue;
+    }
+    if (paths.depth[n] >= deepest) continue;
+    if (by == kNone && is_compute(dag, n)) by = n;
+    if (!left_by.emplace(n, by).second) continue;
+    for (uint32_t s : paths.next[n]) stack.emplace_back(s, by);
+  }
+  return {};
+}
+
+// The compute nodes of a slot as one sequence. Its members alternate where one waits for communication that this slot issued: a member
+// whose next chunk needs a message that nothing has run beside yet lets the other one go first.
+std::vector<ir::NodeId> alternate(const DataPaths& paths, const ir::Dag& dag, const std::vector<std::vector<ir::NodeId>>& members) {
+  struct Member {
+    std::vector<ir::NodeId> nodes;
+    size_t next = 0;
+    std::tuple<bool, int32_t> priority;             // forward first, then the lower microbatch
+  };
+  auto compute = [&](ir::NodeId n) -> const ir::ComputeNode& { return std::get<ir::ComputeNode>(dag.nodes[n.index].payload); };
+  std::vector<Member> list;
+  std::set<uint32_t> slot;
+  for (const std::vector<ir::NodeId>& nodes : members) {
+    Member m;
+    for (ir::NodeId n : nodes)
+      if (is_compute(dag, n.index)) m.nodes.push_back(n);
+    if (m.nodes.empty()) continue;
+    std::sort(m.nodes.begin(), m.nodes.end(), [&](ir::NodeId a, ir::NodeId b) {
+      const bool wa = compute(a).pass == ir::Pass::kBackwardWeight, wb = compute(b).pass == ir::Pass::kBackwardWeight;
+      return std::make_tuple(wa, paths.depth[a.index], a.index) < std::make_tuple(wb, paths.depth[b.index], b.index);
+    });
+    for (ir::NodeId n : m.nodes) slot.insert(n.index);
+    const ir::ComputeNode& first = compute(m.nodes[0]);
+    m.priority = {first.pass != ir::Pass::kForward, first.microbatch};
+    list.push_back(std::move(m));
+  }
+  std::map<uint32_t, uint32_t> sender;              // compute -> the compute of this slot whose message it needs
+  for (uint32_t n : slot)
+    for (uint32_t s : paths.next[n])
+      if (!is_compute(dag, s))
+        for (uint32_t t : paths.next[s])
+          if (slot.count(t)) sender[t] = n;
+  std::vector<ir::NodeId> sequence;
+  std::map<uint32_t, size_t> issued;                // compute -> position in the sequence
+  for (;;) {
+    Member* best = nullptr;
+    bool best_waits = false;
+    for (Member& m : list) {
+      if (m.next == m.nodes.size()) continue;
+      const auto from = sender.find(m.nodes[m.next].index);
+      const bool waits = from != sender.end() && issued.count(from->second) && issued.at(from->second) + 1 == sequence.size();
+      if (best == nullptr || std::make_tuple(waits, m.priority) < std::make_tuple(best_waits, best->priority)) {
+        best = &m;
+        best_waits = waits;
+      }
+    }
+    if (best == nullptr) return sequence;
+    const ir::NodeId n = best->nodes[best->next++];
+    issued[n.index] = sequence.size();
+    sequence.push_back(n);
+  }
 }
 
 // Whether data lead from `from` to `to`, through any nodes.
-bool reaches(const Successors& next, uint32_t from, uint32_t to) {
-  std::vector<bool> seen(next.size(), false);
+bool reaches(const DataPaths& paths, uint32_t from, uint32_t to) {
+  std::vector<bool> seen(paths.next.size(), false);
   std::vector<uint32_t> stack = {from};
   while (!stack.empty()) {
     const uint32_t n = stack.back();
     stack.pop_back();
     if (n == to) return true;
-    for (uint32_t s : next[n])
-      if (!seen[s]) {
+    for (uint32_t s : paths.next[n])
+      if (!seen[s] && paths.depth[s] <= paths.depth[to]) {
         seen[s] = true;
         stack.push_back(s);
       }
@@ -82,84 +206,117 @@ bool reaches(const Successors& next, uint32_t from, uint32_t to) {
   return false;
 }
 
-bool share_device(const ir::Dag& dag, ir::NodeId a, ir::NodeId b) {
-  const auto& x = dag.groups[dag.nodes[a.index].group.index].ranks;
-  const auto& y = dag.groups[dag.nodes[b.index].group.index].ranks;
-  return std::any_of(x.begin(), x.end(), [&](int32_t r) { return std::find(y.begin(), y.end(), r) != y.end(); });
-}
-
-// Members with no member before them (or behind them): the ends of a group.
-std::vector<ir::NodeId> ends(const Successors& next, const std::vector<ir::NodeId>& nodes, bool last) {
-  if (nodes.size() == 1) return nodes;
-  std::set<uint32_t> members, followed, preceded;
-  for (ir::NodeId n : nodes) members.insert(n.index);
-  for (ir::NodeId n : nodes)
-    for (uint32_t s : next[n.index])
-      if (members.count(s)) {
-        followed.insert(n.index);
-        preceded.insert(s);
-      }
-  std::vector<ir::NodeId> result;
-  for (ir::NodeId n : nodes)
-    if (!(last ? followed : preceded).count(n.index)) result.push_back(n);
-  return result;
-}
-
-// A node outside of the set on a path between two members, or an invalid id.
-ir::NodeId outsider(const Successors& next, const std::vector<ir::NodeId>& nodes) {
-  if (nodes.size() < 2) return {};
-  std::set<uint32_t> members, seen;
-  for (ir::NodeId n : nodes) members.insert(n.index);
-  for (ir::NodeId n : nodes)
-    for (uint32_t s : next[n.index]) {
-      if (members.count(s) || !seen.insert(s).second) continue;
-      for (uint32_t member : members)
-        if (reaches(next, s, member)) return ir::NodeId(s);
-    }
-  return {};
-}
+// One group of an `order`, ready to be chained to its neighbours.
+struct Group {
+  std::vector<ir::NodeId> first, last;
+};
 
 }  // namespace
 
-Status apply_order(const OrderArgs& args, const strategy::Directive& directive, ir::Dag& dag, const Successors& next,
-                   diag::Diagnostics& diags) {
-  std::vector<std::vector<ir::NodeId>> groups;
-  for (const std::vector<strategy::Filter>& group : args.filters) {
-    std::vector<ir::NodeId> nodes;
+Status find_split_backwards(const OrderArgs& args, const ir::Dag& dag, std::vector<HalfNames>& halves, diag::Diagnostics& diags) {
+  halves.resize(dag.chunks.size() * dag.num_microbatches);
+  for (const auto& group : args.filters)
     for (const strategy::Filter& filter : group) {
-      PIPER_ASSIGN(Matched matched, match(filter, dag, diags));
-      const ir::NodeId between = outsider(next, matched.nodes);
-      if (between.valid())
-        return diags.error("P0220", filter.span) << "the nodes of " << strategy::to_string(filter) << " are not convex: "
-                                                 << dag.describe(between) << " runs between them";
-      nodes.insert(nodes.end(), matched.nodes.begin(), matched.nodes.end());
+      if (!is_half(filter.pass)) continue;
+      PIPER_ASSIGN(const Selection selection, select(dag, filter, diags));
+      for (ir::ChunkId chunk : selection.chunks)
+        for (int32_t m : selection.microbatches) {
+          HalfNames& names = halves[chunk.index * dag.num_microbatches + m];
+          (*filter.pass == Pass::kBI ? names.input : names.weight) = filter.span;
+          (*filter.pass == Pass::kBI ? names.has_input : names.has_weight) = true;
+        }
     }
-    groups.push_back(std::move(nodes));
-  }
-  std::vector<ir::Edge> added;
-  for (size_t g = 0; g + 1 < groups.size(); ++g) {
-    bool any = false;
-    for (ir::NodeId before : ends(next, groups[g], true))
-      for (ir::NodeId after : ends(next, groups[g + 1], false)) {
-        if (!share_device(dag, before, after)) continue;
-        any = true;
-        added.push_back({before, after, ir::EdgeKind::kOrder, directive.made_by.empty() ? args.filters[g + 1][0].span : directive.span});
-      }
-    if (any) continue;
-    if (!reaches(next, groups[g][0].index, groups[g + 1][0].index))
-      return diags.error("P0234", args.filters[g + 1][0].span)
-             << dag.describe(groups[g + 1][0]) << " shares no device with " << dag.describe(groups[g][0])
-             << ", and data do not order them";
-  }
-  dag.edges.insert(dag.edges.end(), added.begin(), added.end());
   return Status();
 }
 
-Successors data_successors(const ir::Dag& dag) {
-  Successors next(dag.nodes.size());
+Result<std::vector<bool>> chunks_to_split(const std::vector<HalfNames>& halves, const ir::Dag& dag, diag::Diagnostics& diags) {
+  std::vector<bool> split(dag.chunks.size(), false);
+  for (size_t c = 0; c < dag.chunks.size(); ++c)
+    for (int32_t m = 0; m < dag.num_microbatches; ++m) {
+      if (halves.empty()) break;
+      const HalfNames& names = halves[c * dag.num_microbatches + m];
+      if (names.has_input != names.has_weight) {
+        auto error = diags.error("P0222", names.has_input ? names.input : names.weight);
+        error << (names.has_input ? "BI" : "BW") << " of " << dag.chunks[c].name << ", microbatch " << m << ", is ordered, its "
+              << (names.has_input ? "BW" : "BI") << " is not";
+        error.help("name both halves, BI before BW");
+        return error;
+      }
+      if (names.has_input) split[c] = true;
+    }
+  return split;
+}
+
+Status apply_order(const OrderArgs& args, const strategy::Directive& directive, ir::Dag& dag, const DataPaths& paths,
+                   diag::Diagnostics& diags) {
+  std::vector<Group> groups;
+  std::vector<size_t> source;                       // [group] -> position in args.filters
+  for (size_t g = 0; g < args.filters.size(); ++g) {
+    std::vector<std::vector<ir::NodeId>> members;
+    for (const strategy::Filter& filter : args.filters[g]) {
+      PIPER_ASSIGN(std::vector<ir::NodeId> nodes, match(filter, dag, diags));
+      const ir::NodeId between = outsider(paths, dag, nodes);
+      if (between.valid())
+        return diags.error("P0220", filter.span) << "the nodes of " << strategy::to_string(filter) << " are not convex: "
+                                                 << dag.describe(between) << " runs between them";
+      if (!nodes.empty()) members.push_back(std::move(nodes));
+    }
+    if (members.empty()) continue;
+    Group group;
+    if (members.size() == 1) {
+      group = {ends(paths, dag, members[0], false), ends(paths, dag, members[0], true)};
+    } else {
+      const std::vector<ir::NodeId> sequence = alternate(paths, dag, members);
+      for (size_t i = 0; i + 1 < sequence.size(); ++i)
+        if (share_device(dag, sequence[i], sequence[i + 1]))
+          dag.add_edge(sequence[i], sequence[i + 1], ir::EdgeKind::kOrder,
+                       directive.made_by.empty() ? args.filters[g][0].span : directive.span);
+      group = {{sequence.front()}, {sequence.back()}};
+    }
+    if (group.first.empty()) continue;
+    groups.push_back(std::move(group));
+    source.push_back(g);
+  }
+  for (size_t g = 0; g + 1 < groups.size(); ++g) {
+    const diag::Span span = args.filters[source[g + 1]][0].span;
+    bool any = false;
+    for (ir::NodeId before : groups[g].last)
+      for (ir::NodeId after : groups[g + 1].first) {
+        if (!share_device(dag, before, after)) continue;
+        any = true;
+        dag.add_edge(before, after, ir::EdgeKind::kOrder, directive.made_by.empty() ? span : directive.span);
+      }
+    if (any) continue;
+    const ir::NodeId before = groups[g].last[0], after = groups[g + 1].first[0];
+    if (!reaches(paths, before.index, after.index))
+      return diags.error("P0234", span) << dag.describe(after) << " shares no device with " << dag.describe(before)
+                                        << ", and data do not order them";
+  }
+  return Status();
+}
+
+DataPaths data_paths(const ir::Dag& dag) {
+  DataPaths paths;
+  paths.next.resize(dag.nodes.size());
+  paths.depth.assign(dag.nodes.size(), 0);
+  std::vector<uint32_t> waiting(dag.nodes.size(), 0);
   for (const ir::Edge& e : dag.edges)
-    if (e.kind == ir::EdgeKind::kData) next[e.from.index].push_back(e.to.index);
-  return next;
+    if (e.kind == ir::EdgeKind::kData) {
+      paths.next[e.from.index].push_back(e.to.index);
+      ++waiting[e.to.index];
+    }
+  std::vector<uint32_t> ready;
+  for (uint32_t n = 0; n < waiting.size(); ++n)
+    if (waiting[n] == 0) ready.push_back(n);
+  while (!ready.empty()) {
+    const uint32_t n = ready.back();
+    ready.pop_back();
+    for (uint32_t s : paths.next[n]) {
+      paths.depth[s] = std::max(paths.depth[s], paths.depth[n] + 1);
+      if (--waiting[s] == 0) ready.push_back(s);
+    }
+  }
+  return paths;
 }
 
 }  // namespace piper::directives

@@ -61,6 +61,7 @@ class Driver {
   Status emit();
   Status verify() const;
   Status write();
+  std::vector<const strategy::Directive*> orders() const;
   Status check_memory() const;
   void print_state(const std::string& phase);
   void print_expansion();
@@ -172,7 +173,14 @@ Status Driver::place() {
       PIPER_ASSIGN(const directives::ReplicateArgs args, directives::read_replicate(directive));
       PIPER_RETURN_IF_ERROR(directives::apply_replicate(args, directive, dag, placement, diags_));
     }
-  return directives::settle(placement, c_.batch, dag, diags_);
+  PIPER_RETURN_IF_ERROR(directives::settle(placement, c_.batch, dag, diags_));
+  std::vector<directives::HalfNames> halves;
+  for (const strategy::Directive* directive : orders()) {
+    PIPER_ASSIGN(const directives::OrderArgs args, directives::read_order(*directive));
+    PIPER_RETURN_IF_ERROR(directives::find_split_backwards(args, dag, halves, diags_));
+  }
+  PIPER_ASSIGN(dag.backward_split, directives::chunks_to_split(halves, dag, diags_));
+  return Status();
 }
 
 // One variant per distinct local batch; the largest local batch is the reference.
@@ -187,7 +195,7 @@ Status Driver::differentiate() {
       PIPER_ASSIGN(ir::ChunkedGraph chunked, bind_and_cut(*c_.model, c_.strategy, local, diags_));
       c_.chunked.emplace(local, std::move(chunked));
     }
-    PIPER_ASSIGN(ModelVariant variant, differentiate_and_lower(std::move(c_.chunked.at(local)), c_.strategy, c_.batch, local, diags_));
+    PIPER_ASSIGN(ModelVariant variant, differentiate_and_lower(std::move(c_.chunked.at(local)), c_.strategy, c_.batch, local, dag.backward_split, diags_));
     c_.variants.push_back(std::move(variant));
   }
   c_.chunked.clear();
@@ -210,6 +218,7 @@ Status Driver::differentiate() {
       case ir::Phase::kCountFinish: shape.has_count_finish = true; break;
       case ir::Phase::kForward: shape.has_forward = true; break;
       case ir::Phase::kBackward: shape.has_backward = true; break;
+      case ir::Phase::kBackwardWeight: shape.has_backward_weight = true; break;
     }
     for (const emit::SlotHolds& holds : program.holds) {
       if (holds.kind == emit::SlotHolds::Kind::kParameter) shape.reads.push_back(holds.index);
@@ -245,15 +254,19 @@ Status Driver::build() {
   return Status();
 }
 
-Status Driver::order() {
-  const directives::Successors next = directives::data_successors(c_.dag);
+std::vector<const strategy::Directive*> Driver::orders() const {
   std::vector<const strategy::Directive*> orders;
   for (const strategy::Directive& directive : c_.strategy.directives)
     if (directive.spec->name == "order") orders.push_back(&directive);
   for (const strategy::Directive& directive : c_.schedule.orders) orders.push_back(&directive);
-  for (const strategy::Directive* directive : orders) {
+  return orders;
+}
+
+Status Driver::order() {
+  const directives::DataPaths paths = directives::data_paths(c_.dag);
+  for (const strategy::Directive* directive : orders()) {
     PIPER_ASSIGN(const directives::OrderArgs args, directives::read_order(*directive));
-    PIPER_RETURN_IF_ERROR(directives::apply_order(args, *directive, c_.dag, next, diags_));
+    PIPER_RETURN_IF_ERROR(directives::apply_order(args, *directive, c_.dag, paths, diags_));
   }
   return passes::order_nodes(c_.dag, diags_);
 }

@@ -5,6 +5,7 @@
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/passes/cut_chunks.h"
 #include "compiler/passes/normalise_losses.h"
+#include "compiler/passes/split_backward.h"
 #include "compiler/passes/track_batch.h"
 
 namespace piper::driver {
@@ -146,7 +147,7 @@ Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const st
 }
 
 Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, const strategy::Strategy& strategy, int64_t batch,
-                                             int64_t local_batch, diag::Diagnostics& diags) {
+                                             int64_t local_batch, const std::vector<bool>& backward_split, diag::Diagnostics& diags) {
   ModelVariant variant;
   variant.local_batch = local_batch;
   variant.chunked = std::move(chunked);
@@ -157,6 +158,7 @@ Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, const str
   PIPER_RETURN_IF_ERROR(passes::normalise_losses(graph, map, step, strategy.per_microbatch, diags));
   auto differentiated = autodiff::differentiate(graph, diags);
   if (!differentiated.ok()) return differentiated.take_status();
+  passes::split_backward(graph, differentiated.value(), backward_split);
   variant.lowered = emit::lower_programs(graph, variant.chunked.chunks.size());
   return variant;
 }

@@ -24,9 +24,9 @@ struct ModelVariant {
 // Bind, loss, chunks. What placement needs.
 Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const strategy::Strategy& strategy, int64_t local_batch,
                                       diag::Diagnostics& diags);
-// The rest: `pieces` = batch / local_batch.
+// The rest: `pieces` = batch / local_batch; `backward_split`: [chunk].
 Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, const strategy::Strategy& strategy, int64_t batch,
-                                             int64_t local_batch, diag::Diagnostics& diags);
+                                             int64_t local_batch, const std::vector<bool>& backward_split, diag::Diagnostics& diags);
 
 // Sets graph.loss by the strategy's choice; may append a loss operator and an input for labels. Errors: P0237.
 Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, int64_t local_batch, diag::Diagnostics& diags);

@@ -35,14 +35,15 @@ plan::WeightTensor weight_tensor(const std::string& name, const ir::TensorType& 
   return w;
 }
 
-char phase_letter(ir::Phase phase) {
+std::string phase_name(ir::Phase phase, bool backward_split) {
   switch (phase) {
-    case ir::Phase::kCount: return 'C';
-    case ir::Phase::kCountFinish: return 'N';
-    case ir::Phase::kForward: return 'F';
-    case ir::Phase::kBackward: return 'B';
+    case ir::Phase::kCount: return "C";
+    case ir::Phase::kCountFinish: return "N";
+    case ir::Phase::kForward: return "F";
+    case ir::Phase::kBackward: return backward_split ? "BI" : "B";
+    case ir::Phase::kBackwardWeight: return "BW";
   }
-  return '?';
+  return "?";
 }
 
 // Exactly one rank writes each tensor into saved weights: the first that trains it, else the first that reads it, else rank 0.
@@ -155,7 +156,7 @@ int32_t EmitShared::program_index(size_t variant, ir::ChunkId chunk, ir::Phase p
   auto [it, fresh] = program_indices_.emplace(std::make_tuple(variant, chunk.index, phase), -1);
   if (fresh) {
     plan::Program program = find(variant, chunk, phase)->program;
-    program.name = request.dag->chunks[chunk.index].name + "." + phase_letter(phase) + ".b" +
+    program.name = request.dag->chunks[chunk.index].name + "." + phase_name(phase, request.dag->backward_split[chunk.index]) + ".b" +
                    std::to_string(request.variants[variant].local_batch);
     it->second = intern_program(std::move(program));
   }

@@ -1,6 +1,7 @@
 #include "compiler/emit/lower_programs.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <tuple>
@@ -44,8 +45,9 @@ struct Usage {
   std::vector<Home> home;                          // [value], of roots
   std::vector<std::set<ProgramKey>> readers;       // [value], of roots
   std::vector<uint32_t> num_reads;                 // [value], of roots: operands of kernels that read it
-  std::vector<int64_t> saved_offset;               // [value], in its chunk's saved block
-  std::vector<int64_t> saved_bytes;                // [chunk]
+  std::vector<int64_t> saved_offset;               // [value], in a saved block of its chunk
+  std::vector<uint8_t> saved_block;                // [value], a SavedBlock
+  std::vector<std::array<int64_t, kNumSavedBlocks>> saved_bytes;  // [chunk]
 };
 
 // One gradient contribution that is added into an accumulator.
@@ -57,7 +59,7 @@ struct Contribution {
 class Lowering {
  public:
   Lowering(const ir::Graph& graph, size_t num_chunks) : graph_(graph), layouts_(lay_out(graph)) {
-    usage_.saved_bytes.assign(num_chunks, 0);
+    usage_.saved_bytes.assign(num_chunks, {});
     parameter_index_.assign(graph.num_values(), -1);
     for (size_t i = 0; i < graph.parameters().size(); ++i)
       parameter_index_[graph.parameters()[i].value.index] = static_cast<int64_t>(i);
@@ -130,6 +132,7 @@ void Lowering::analyse_usage() {
   usage_.readers.assign(n, {});
   usage_.num_reads.assign(n, 0);
   usage_.saved_offset.assign(n, 0);
+  usage_.saved_block.assign(n, kForBackward);
   auto read = [&](ValueId v, ProgramKey by) {
     usage_.readers[root(v).index].insert(by);
     ++usage_.num_reads[root(v).index];
@@ -151,7 +154,7 @@ void Lowering::analyse_usage() {
     const ir::Value& value = graph_.value(loss);
     if (value.kind == ValueKind::kOpResult) read(loss, {graph_.op(value.producer).chunk.index, Phase::kForward});
   }
-  std::vector<OffsetAllocator> saved(usage_.saved_bytes.size());
+  std::vector<std::array<OffsetAllocator, kNumSavedBlocks>> saved(usage_.saved_bytes.size());
   for (size_t i = 0; i < graph_.num_ops(); ++i) {
     const ir::Op& o = op(i);
     const ProgramKey key{o.chunk.index, o.phase};
@@ -163,25 +166,31 @@ void Lowering::analyse_usage() {
         home = Home::kCount;
         continue;
       }
-      bool elsewhere = false, own_backward = false;
+      bool elsewhere = false, own_backward = false, own_weight = false;
       for (const ProgramKey& reader : usage_.readers[result.index]) {
         if (reader == key) continue;
-        if (o.phase == Phase::kForward && reader.first == key.first && reader.second == Phase::kBackward)
+        const bool later = reader.first == key.first && (o.phase == Phase::kForward || o.phase == Phase::kBackward);
+        if (later && reader.second == Phase::kBackward)
           own_backward = true;
+        else if (later && reader.second == Phase::kBackwardWeight)
+          own_weight = true;
         else
           elsewhere = true;
       }
       if (o.phase == Phase::kCountFinish) {
-        if (elsewhere || own_backward) home = Home::kStepValue;
+        if (elsewhere || own_backward || own_weight) home = Home::kStepValue;
       } else if (elsewhere) {
         home = Home::kOwnSlot;
-      } else if (own_backward) {
+      } else if (own_backward || own_weight) {
         home = Home::kSaved;
-        usage_.saved_offset[result.index] = saved[o.chunk.index].allocate(graph_.type(result).bytes());
+        const SavedBlock block = o.phase == Phase::kBackward ? kInputToWeight : own_weight ? kForWeight : kForBackward;
+        usage_.saved_block[result.index] = static_cast<uint8_t>(block);
+        usage_.saved_offset[result.index] = saved[o.chunk.index][block].allocate(graph_.type(result).bytes());
       }
     }
   }
-  for (size_t c = 0; c < saved.size(); ++c) usage_.saved_bytes[c] = saved[c].high_water();
+  for (size_t c = 0; c < saved.size(); ++c)
+    for (size_t b = 0; b < kNumSavedBlocks; ++b) usage_.saved_bytes[c][b] = saved[c][b].high_water();
 }
 
 // Strides by which the kernel that makes `root` writes it into the accumulator that `gradient` belongs to.
@@ -218,7 +227,7 @@ void Lowering::choose_accumulating_kernels() {
       const ValueId r = root(part.value);
       const ir::Value& value = graph_.value(r);
       if (value.kind != ValueKind::kOpResult) continue;
-      if (graph_.op(value.producer).chunk != op(op_index).chunk) continue;
+      if (graph_.op(value.producer).chunk != op(op_index).chunk || graph_.op(value.producer).phase != op(op_index).phase) continue;
       by_producer[value.producer.index].push_back({part, r});
     }
   for (const auto& [producer, parts] : by_producer) {
@@ -226,7 +235,7 @@ void Lowering::choose_accumulating_kernels() {
     const OpKind kind = o.kind;
     const std::string_view name = ir::op_name(kind);
     const plan::KernelInfo* kernel = plan::find_kernel(name);
-    if (o.phase != Phase::kBackward || kernel == nullptr || !kernel->can_accumulate) continue;
+    if ((o.phase != Phase::kBackward && o.phase != Phase::kBackwardWeight) || kernel == nullptr || !kernel->can_accumulate) continue;
     bool all = true;
     std::vector<std::pair<ValueId, std::pair<uint32_t, std::vector<int64_t>>>> chosen;
     for (const auto& [part, r] : parts) {
@@ -266,6 +275,7 @@ class ProgramBuilder {
   plan::Operand write(ValueId root);
   plan::Operand whole_slot(int32_t slot, DType dtype, const std::vector<int64_t>& shape) const;
   int32_t slot_of_leaf(ValueId root);
+  int32_t saved_slot(ValueId root, bool reads, bool writes);
   int32_t slot(SlotHolds holds, std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes);
   int32_t gradient_slot(uint32_t parameter);
   void emit(plan::KernelCall call) { out_.program.calls.push_back(std::move(call)); }
@@ -337,6 +347,12 @@ int32_t ProgramBuilder::slot_of_leaf(ValueId r) {
   return -1;
 }
 
+int32_t ProgramBuilder::saved_slot(ValueId r, bool reads, bool writes) {
+  static constexpr const char* kNames[kNumSavedBlocks] = {"saved", "saved for W", "kept for W"};
+  const uint8_t block = l_.usage_.saved_block[r.index];
+  return slot({SlotHolds::Kind::kSaved, {}, block}, kNames[block], plan::SlotRole::kSaved, l_.usage_.saved_bytes[key_.first][block], reads, writes);
+}
+
 plan::Operand ProgramBuilder::read(ValueId v) {
   if (!v.valid()) return absent();
   using Kind = SlotHolds::Kind;
@@ -354,9 +370,7 @@ plan::Operand ProgramBuilder::read(ValueId v) {
       return o;
     }
     case Home::kSaved: {
-      const int64_t block = l_.usage_.saved_bytes[key_.first];
-      const int32_t s = slot({Kind::kSaved, {}, 0}, "saved", plan::SlotRole::kSaved, block, !own, false);
-      return operand_in_slot(s, v, l_.usage_.saved_offset[r.index]);
+      return operand_in_slot(saved_slot(r, !own, false), v, l_.usage_.saved_offset[r.index]);
     }
     case Home::kOwnSlot: {
       const int32_t s = slot({Kind::kValue, r, 0}, value.name, own ? plan::SlotRole::kOutput : plan::SlotRole::kInput, bytes, !own, false);
@@ -383,8 +397,7 @@ plan::Operand ProgramBuilder::write(ValueId r) {
   switch (l_.usage_.home[r.index]) {
     case Home::kWorkspace: return operand_in_slot(plan::Operand::kWorkspace, r, 0);
     case Home::kSaved:
-      return operand_in_slot(slot({Kind::kSaved, {}, 0}, "saved", plan::SlotRole::kSaved, l_.usage_.saved_bytes[key_.first], false, true),
-                             r, l_.usage_.saved_offset[r.index]);
+      return operand_in_slot(saved_slot(r, false, true), r, l_.usage_.saved_offset[r.index]);
     case Home::kOwnSlot:
       return operand_in_slot(slot({Kind::kValue, r, 0}, value.name, plan::SlotRole::kOutput, bytes, false, true), r, 0);
     case Home::kStepValue:

@@ -16,6 +16,15 @@
 
 namespace piper::emit {
 
+// What one program of a chunk leaves for a later one of the same microbatch. Blocks differ by who reads them last, so that each is given
+// back as early as possible.
+enum SavedBlock : uint32_t {
+  kForBackward,       // forward -> backward
+  kForWeight,         // forward -> weight part of a split backward
+  kInputToWeight,     // input part -> weight part
+  kNumSavedBlocks,
+};
+
 struct SlotHolds {
   enum class Kind : uint8_t {
     kInput,         // graph input (index)
@@ -26,7 +35,7 @@ struct SlotHolds {
     kSeedStep,
     kSampleOffset,
     kValue,         // a root value of its own, made by some program of the same microbatch
-    kSaved,         // the chunk's saved block
+    kSaved,         // a saved block of the chunk (index into SavedBlock)
     kCount,         // accumulator of a step_sum: added to by kCount, read and cleared by kCountFinish
     kStepValue,     // a value of phase kCountFinish: one per step
     kLoss,          // accumulator of the step's loss

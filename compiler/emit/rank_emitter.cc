@@ -23,6 +23,7 @@ Phase phase_of(ir::Pass pass) {
     case ir::Pass::kCount: return Phase::kCount;
     case ir::Pass::kForward: return Phase::kForward;
     case ir::Pass::kBackward: return Phase::kBackward;
+    case ir::Pass::kBackwardWeight: return Phase::kBackwardWeight;
   }
   return Phase::kForward;
 }
@@ -180,7 +181,8 @@ BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, si
     }
     case Kind::kValue: return value(holds.value, microbatch, variant);
     case Kind::kSaved: {
-      const std::string name = dag_.chunks[chunk.index].name + " saved" + mark + batch_mark;
+      static constexpr const char* kBlock[] = {" saved", " saved for W", " kept for W"};
+      const std::string name = dag_.chunks[chunk.index].name + kBlock[holds.index] + mark + batch_mark;
       return {buffer(name, BufferClass::kArena, slot.bytes, DType::kF32, {}), 0};
     }
     case Kind::kCount:
@@ -255,7 +257,7 @@ void RankEmitter::compute(const ir::Node& node, const ir::ComputeNode& n) {
   Bound bound;
   for (size_t slot = 0; slot < lowered->holds.size(); ++slot)
     bound.arguments.push_back(bind(lowered->holds[slot], lowered->program.slots[slot], variant, n.chunk, n.microbatch, node.group));
-  std::string name = dag_.chunks[n.chunk.index].name + "." + std::string(ir::pass_name(n.pass));
+  std::string name = dag_.chunks[n.chunk.index].name + "." + std::string(ir::pass_name(n.pass, dag_.backward_split[n.chunk.index]));
   if (dag_.split) name += " m" + std::to_string(n.microbatch);
   run(index, std::move(name), std::move(bound), s_.provenance(node.prov));
 }

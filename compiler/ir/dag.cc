@@ -4,11 +4,12 @@
 
 namespace piper::ir {
 
-std::string_view pass_name(Pass pass) {
+std::string_view pass_name(Pass pass, bool backward_split) {
   switch (pass) {
     case Pass::kCount: return "C";
     case Pass::kForward: return "F";
-    case Pass::kBackward: return "B";
+    case Pass::kBackward: return backward_split ? "BI" : "B";
+    case Pass::kBackwardWeight: return "BW";
   }
   return "";
 }
@@ -38,7 +39,7 @@ std::string Dag::describe(NodeId id) const {
   struct Text {
     const Dag& dag;
     std::string operator()(const ComputeNode& n) const {
-      std::string text = std::string(pass_name(n.pass)) + " of " + dag.chunks[n.chunk.index].name;
+      std::string text = std::string(pass_name(n.pass, dag.backward_split[n.chunk.index])) + " of " + dag.chunks[n.chunk.index].name;
       if (dag.split) text += ", microbatch " + std::to_string(n.microbatch);
       return text;
     }

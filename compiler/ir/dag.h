@@ -28,7 +28,8 @@ struct DeviceGroup {
 };
 
 // A pass of a chunk on one microbatch.
-enum class Pass : uint8_t { kCount, kForward, kBackward };
+enum class Pass : uint8_t { kCount, kForward, kBackward, kBackwardWeight };
+inline constexpr size_t kNumPasses = 4;
 struct ComputeNode {
   ChunkId chunk;
   Pass pass = Pass::kForward;
@@ -122,6 +123,7 @@ struct Dag {
   std::vector<std::vector<GroupId>> placement;  // [chunk][microbatch]
   std::vector<uint32_t> chunk_stream;         // [chunk]: stream of the messages it sends
   std::vector<Replication> replication;       // [chunk]
+  std::vector<bool> backward_split;           // [chunk]: its backward is an input part and a weight part
   std::vector<ProvId> chunk_prov;             // [chunk]: the directive that placed it
   std::vector<DeviceGroup> groups;
   std::vector<std::string> streams;           // [0] = "compute"
@@ -133,7 +135,7 @@ struct Dag {
   ChunkId loss_chunk;
   Provenance provenance;
   // [chunk][pass][microbatch] -> node, invalid where the chunk has no such pass.
-  std::vector<std::array<std::vector<NodeId>, 3>> compute;
+  std::vector<std::array<std::vector<NodeId>, kNumPasses>> compute;
   std::vector<NodeId> order;                  // a linear extension, set by order_nodes
   int32_t world_size = 1;
 
@@ -144,6 +146,7 @@ struct Dag {
   // "F of PP0, microbatch 3": for messages.
   std::string describe(NodeId node) const;
 };
-std::string_view pass_name(Pass pass);         // "C", "F", "B"
+// "C", "F", "B"; of a split backward "BI" and "BW".
+std::string_view pass_name(Pass pass, bool backward_split);
 
 }  // namespace piper::ir

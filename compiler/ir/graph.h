@@ -91,7 +91,8 @@ enum class Phase : uint8_t {
   kCount,        // once per piece, before every forward: what mean losses divide by
   kCountFinish,  // once per step, after all pieces' counts are summed
   kForward,
-  kBackward,
+  kBackward,        // of a chunk whose backward is split: the part that makes gradients of activations
+  kBackwardWeight,  // the rest of a split backward
 };
 
 struct Op {

@@ -420,7 +420,8 @@ class Parser {
         if (is_word("count")) op.phase = Phase::kCount;
         else if (is_word("count_finish")) op.phase = Phase::kCountFinish;
         else if (is_word("backward")) op.phase = Phase::kBackward;
-        else return lexer_.fail(token_, "expected count, count_finish or backward");
+        else if (is_word("backward_weight")) op.phase = Phase::kBackwardWeight;
+        else return lexer_.fail(token_, "expected count, count_finish, backward or backward_weight");
         PIPER_RETURN_IF_ERROR(advance());
       } else if (is_word("chunk")) {
         PIPER_RETURN_IF_ERROR(advance());

@@ -177,6 +177,7 @@ class Printer {
       case Phase::kCountFinish: out_ << " phase count_finish"; break;
       case Phase::kForward: break;
       case Phase::kBackward: out_ << " phase backward"; break;
+      case Phase::kBackwardWeight: out_ << " phase backward_weight"; break;
     }
     if (op.chunk.valid()) out_ << " chunk " << op.chunk.index;
     if (op.scope.valid()) out_ << " scope " << quoted(graph_.scope(op.scope));

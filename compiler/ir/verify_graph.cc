@@ -129,9 +129,12 @@ class Verifier {
           return fails("an op that finishes a count reads step_sum or its like");
         break;
       case Phase::kForward:
-        if (producer.phase == Phase::kBackward) return fails("forward reads backward");
+        if (producer.phase == Phase::kBackward || producer.phase == Phase::kBackwardWeight) return fails("forward reads backward");
         break;
-      case Phase::kBackward: break;
+      case Phase::kBackward:
+        if (producer.phase == Phase::kBackwardWeight) return fails("an input part reads a weight part");
+        break;
+      case Phase::kBackwardWeight: break;
     }
     return {};
   }

@@ -38,8 +38,10 @@ void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
     if (shapes[c].has_count) add_pass(c, Pass::kCount);
     if (shapes[c].has_forward) add_pass(c, Pass::kForward);
   }
-  for (size_t c = num_chunks; c-- > 0;)
+  for (size_t c = num_chunks; c-- > 0;) {
     if (shapes[c].has_backward) add_pass(c, Pass::kBackward);
+    if (shapes[c].has_backward_weight) add_pass(c, Pass::kBackwardWeight);
+  }
 
   auto node = [&](size_t c, Pass pass, int32_t m) { return dag.compute[c][static_cast<size_t>(pass)][m]; };
   // Counts: summed over microbatches on each rank, over ranks by an all_reduce, then inverted once.
@@ -56,13 +58,20 @@ void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
     if (summed.valid()) dag.add_edge(summed, finish);
     for (int32_t m = 0; m < m_count; ++m) {
       if (node(c, Pass::kForward, m).valid()) dag.add_edge(finish, node(c, Pass::kForward, m));
-      if (node(c, Pass::kBackward, m).valid()) dag.add_edge(finish, node(c, Pass::kBackward, m));
+      for (Pass pass : {Pass::kBackward, Pass::kBackwardWeight})
+        if (node(c, pass, m).valid()) dag.add_edge(finish, node(c, pass, m));
     }
   }
   for (size_t c = 0; c < num_chunks; ++c)
-    for (int32_t m = 0; m < m_count; ++m)
-      if (node(c, Pass::kForward, m).valid() && node(c, Pass::kBackward, m).valid())
-        dag.add_edge(node(c, Pass::kForward, m), node(c, Pass::kBackward, m));
+    for (int32_t m = 0; m < m_count; ++m) {
+      NodeId before = node(c, Pass::kForward, m);
+      for (Pass pass : {Pass::kBackward, Pass::kBackwardWeight}) {
+        const NodeId after = node(c, pass, m);
+        if (!after.valid()) continue;
+        if (before.valid()) dag.add_edge(before, after);
+        before = after;
+      }
+    }
   // One edge per pair of chunks, whatever the number of values; transfers look the values up.
   size_t last_from = SIZE_MAX, last_to = SIZE_MAX;
   Pass last_pass = Pass::kCount;
@@ -72,10 +81,12 @@ void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
     last_from = from;
     last_to = to;
     last_pass = crossing.pass;
-    // A backward value is read by backwards; a forward value by the forward, or by the backward alone where there is no forward.
+    // A backward value is read by backwards; a forward value by the forward, or by the backward alone where there is no forward. Later
+    // passes of the reader follow that one.
     for (int32_t m = 0; m < m_count; ++m) {
       NodeId reader = node(to, crossing.pass, m);
-      if (!reader.valid()) reader = node(to, Pass::kBackward, m);
+      for (Pass pass : {Pass::kBackward, Pass::kBackwardWeight})
+        if (!reader.valid()) reader = node(to, pass, m);
       dag.add_edge(node(from, crossing.pass, m), reader);
     }
   }

@@ -13,7 +13,7 @@ namespace piper::passes {
 
 // What a chunk has, from the lowered programs.
 struct ChunkShape {
-  bool has_count = false, has_forward = false, has_backward = false;
+  bool has_count = false, has_forward = false, has_backward = false, has_backward_weight = false;
   bool has_count_finish = false;                 // once per step
   std::vector<uint32_t> gradients;               // parameters whose gradients its backward adds up, ascending
   std::vector<uint32_t> reads;                   // parameters its programs read, ascending

@@ -130,7 +130,8 @@ void GradientWork::reduce_buckets() {
     std::vector<NodeId> backwards;
     for (int32_t m = 0; m < dag_.num_microbatches; ++m)
       if (dag_.placement[chunk.index][m] == bucket.group)
-        backwards.push_back(dag_.compute[chunk.index][static_cast<size_t>(ir::Pass::kBackward)][m]);
+        for (ir::Pass pass : {ir::Pass::kBackward, ir::Pass::kBackwardWeight})
+          if (const NodeId n = dag_.compute[chunk.index][static_cast<size_t>(pass)][m]; n.valid()) backwards.push_back(n);
     if (dag_.groups[bucket.group.index].ranks.size() > 1) {
       const NodeId reduce = dag_.add_node(ir::AllReduceNode{ir::Reduced::kBucket, BucketId(b), {}}, bucket.group,
                                           bucket.stream, bucket.prov);

@@ -54,13 +54,15 @@ struct Cost {
   int32_t pass = 0;
 };
 
-Cost cost_of(const ir::NodePayload& payload) {
+Cost cost_of(const ir::Dag& dag, const ir::NodePayload& payload) {
   struct Visitor {
+    const ir::Dag& dag;
     Cost operator()(const ir::ComputeNode& n) const {
       switch (n.pass) {
         case ir::Pass::kCount: return {0, true, 1, n.microbatch, 0};
         case ir::Pass::kForward: return {10, true, 2, n.microbatch, 1};
-        case ir::Pass::kBackward: return {20, true, 2, n.microbatch, 0};
+        case ir::Pass::kBackward: return {dag.backward_split[n.chunk.index] ? 10 : 20, true, 2, n.microbatch, 0};
+        case ir::Pass::kBackwardWeight: return {10, true, 2, n.microbatch, 2};
       }
       return {};
     }
@@ -71,7 +73,7 @@ Cost cost_of(const ir::NodePayload& payload) {
     Cost operator()(const ir::AllReduceNode&) const { return {0, false, 0, 0, 0}; }
     Cost operator()(const ir::UpdateNode&) const { return {1, true, 4, std::numeric_limits<int32_t>::max(), 0}; }
   };
-  return std::visit(Visitor{}, payload);
+  return std::visit(Visitor{dag}, payload);
 }
 
 Status report_cycle(const ir::Dag& dag, const Graph& graph, diag::Diagnostics& diags) {
@@ -120,7 +122,7 @@ Status order_nodes(ir::Dag& dag, diag::Diagnostics& diags) {
   using Entry = std::tuple<int64_t, int32_t, int32_t, int32_t, uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
   std::vector<Cost> costs(dag.nodes.size());
-  for (size_t i = 0; i < dag.nodes.size(); ++i) costs[i] = cost_of(dag.nodes[i].payload);
+  for (size_t i = 0; i < dag.nodes.size(); ++i) costs[i] = cost_of(dag, dag.nodes[i].payload);
   auto start_of = [&](uint32_t n) {
     int64_t start = ready[n];
     if (costs[n].occupies)

@@ -1,0 +1,69 @@
+#include "compiler/passes/split_backward.h"
+
+namespace piper::passes {
+namespace {
+
+using ir::OpId;
+using ir::OpKind;
+using ir::Phase;
+using ir::ValueId;
+using ir::ValueKind;
+
+// [value] whether it depends on a graph input; forward ops only.
+std::vector<bool> find_activations(const ir::Graph& graph) {
+  std::vector<bool> activation(graph.num_values(), false);
+  for (const ir::Input& input : graph.inputs()) activation[input.value.index] = true;
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(OpId(i));
+    if (op.phase != Phase::kForward) continue;
+    for (ValueId v : op.operands)
+      if (v.valid() && activation[v.index])
+        for (ValueId result : op.results) activation[result.index] = true;
+  }
+  return activation;
+}
+
+}  // namespace
+
+void split_backward(ir::Graph& graph, const autodiff::BackwardMap& gradients, const std::vector<bool>& split) {
+  const std::vector<bool> activation = find_activations(graph);
+  std::vector<bool> input_part(graph.num_ops(), false);
+  auto mark = [&](ValueId v) {
+    if (v.valid() && graph.value(v).kind == ValueKind::kOpResult && graph.value(v).producer.valid())
+      input_part[graph.value(v).producer.index] = true;
+  };
+  for (size_t v = 0; v < gradients.gradient.size() && v < activation.size(); ++v)
+    if (activation[v]) mark(gradients.gradient[v]);
+  // A value that another chunk's backward reads is due before that chunk's weight part.
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(OpId(i));
+    for (ValueId v : op.operands)
+      if (v.valid() && graph.value(v).kind == ValueKind::kOpResult && graph.op(graph.value(v).producer).chunk != op.chunk) mark(v);
+  }
+  for (size_t i = graph.num_ops(); i-- > 0;)
+    if (input_part[i])
+      for (ValueId v : graph.op(OpId(i)).operands) mark(v);
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    ir::Op& op = graph.op(OpId(i));
+    if (op.phase != Phase::kBackward || !split[op.chunk.index] || input_part[i]) continue;
+    // Views of what the input part makes, and their accumulation, cost nothing there and would cost a buffer here.
+    const bool follows = op.kind == OpKind::kAccumulateGrad || op.kind == OpKind::kReshape || op.kind == OpKind::kPermute;
+    if (follows && op.operands[0].valid()) {
+      const ir::Value& made = graph.value(op.operands[0]);
+      const bool here = made.kind == ValueKind::kOpResult && input_part[made.producer.index] &&
+                        graph.op(made.producer).phase == Phase::kBackward && graph.op(made.producer).chunk == op.chunk;
+      if (here && graph.op(made.producer).results.size() > 1) {
+        input_part[i] = true;
+        continue;
+      }
+      if (here && op.kind == OpKind::kAccumulateGrad && graph.op(made.producer).results.size() == 1 &&
+          (graph.op(made.producer).kind == OpKind::kReshape || graph.op(made.producer).kind == OpKind::kPermute)) {
+        input_part[i] = true;
+        continue;
+      }
+    }
+    op.phase = Phase::kBackwardWeight;
+  }
+}
+
+}  // namespace piper::passes
