@@ -1,5 +1,5 @@
 // Rule 4: no cycle among starts and ends. Plays the plans forward: an instruction ends when all
-// participants of its transfer have started; what never ends stands on a cycle.
+// participants of its transfer have started; what never ends waits on a cycle.
 #pragma once
 
 #include "schemas/base/status.h"
@@ -8,8 +8,15 @@
 
 namespace piper::verify {
 
-// Streams: instructions of a stream follow one another (D0). IssueOrder: all of a rank (D2).
-enum class Chaining : uint8_t { kStreams, kIssueOrder };
-Status check_deadlock(const plan::Bundle& bundle, const Matching& matching, Chaining chaining);
+// Which instructions of a rank follow one another, beyond what events say. Each level adds edges to
+// the one before: a cycle of D0 is one of D1 and D2 too.
+enum class Level : uint8_t {
+  kStreams,        // D0: the instructions of a stream
+  kCommunication,  // D1: also all communication of a rank, in issue order, whatever stream it is on
+                   // (what a library that runs one communication of a device at a time asks for)
+  kIssueOrder,     // D2: all instructions of a rank
+};
+// The failure tells the shortest cycle of waits.
+Status check_deadlock(const plan::Bundle& bundle, const Matching& matching, Level level);
 
 }  // namespace piper::verify

@@ -11,9 +11,10 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
   VerifyReport report;
   for (const auto& program : bundle.programs) PIPER_RETURN_IF_ERROR(check_program(program));
   PIPER_ASSIGN(const auto matching, match(bundle));
-  if (auto in_order = check_deadlock(bundle, matching, Chaining::kIssueOrder); !in_order.ok()) {
-    // A cycle of the streams alone is the stronger statement, and usually the shorter story.
-    PIPER_RETURN_IF_ERROR(check_deadlock(bundle, matching, Chaining::kStreams));
+  if (auto in_order = check_deadlock(bundle, matching, Level::kIssueOrder); !in_order.ok()) {
+    // A cycle at a lower level is the stronger statement, and usually the shorter story.
+    PIPER_RETURN_IF_ERROR(check_deadlock(bundle, matching, Level::kStreams));
+    PIPER_RETURN_IF_ERROR(check_deadlock(bundle, matching, Level::kCommunication));
     return in_order;
   }
   for (const auto& plan : bundle.ranks) {

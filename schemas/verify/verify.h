@@ -13,7 +13,9 @@
 //   3 (P0632) Events: each recorded exactly once a step.
 //   4 (P0632) No deadlock: with start and end nodes per instruction and the edges start -> end,
 //     end(prev) -> start(next), record -> wait, start(participant) -> end(participant), no cycle:
-//     neither with streams as declared (D0) nor with each rank's instructions in issue order (D2).
+//     with streams as declared (level D0), with all communication of a rank also chained in issue
+//     order (D1), and with all instructions of a rank in issue order (D2). A refutation names the
+//     lowest level that fails and tells the shortest cycle of waits.
 //   5 (P0633) No data race: conflicting accesses to overlapping bytes of a rank are ordered by
 //     streams and events. The step's end waits for all streams.
 //   6 (P0634) Contents: what is read from a buffer was written through that buffer and not

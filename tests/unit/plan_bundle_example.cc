@@ -1,5 +1,7 @@
 #include "tests/unit/plan_bundle_example.h"
 
+#include <algorithm>
+
 #include "schemas/base/check.h"
 
 namespace piper::plan::example {
@@ -159,7 +161,7 @@ void add_pass(RankPlan& plan, int32_t rank, int32_t program, const std::string& 
 
 }  // namespace
 
-Bundle pipeline(int32_t ranks, int32_t microbatches) {
+Bundle pipeline(int32_t ranks, int32_t microbatches, bool alternate) {
   Bundle bundle = two_ranks();
   bundle.ranks.clear();
   bundle.programs.clear();
@@ -175,8 +177,11 @@ Bundle pipeline(int32_t ranks, int32_t microbatches) {
     plan.rank = rank;
     plan.streams = {{"compute"}, {"act in"}, {"grad in"}, {"act out"}, {"grad out"}};
     plan.channels = {{"act", 0}, {"grad", 1}};
-    for (int32_t m = 0; m < microbatches; ++m) add_pass(plan, rank, 2 * rank, "F", m, rank - 1, last ? -1 : rank + 1);
-    for (int32_t m = 0; m < microbatches; ++m) add_pass(plan, rank, 2 * rank + 1, "B", m, last ? -1 : rank + 1, rank - 1);
+    const int32_t ahead = alternate ? std::min(ranks - 1 - rank, microbatches) : microbatches;
+    for (int32_t k = 0; k < microbatches + ahead; ++k) {
+      if (k < microbatches) add_pass(plan, rank, 2 * rank, "F", k, rank - 1, last ? -1 : rank + 1);
+      if (k >= ahead) add_pass(plan, rank, 2 * rank + 1, "B", k - ahead, last ? -1 : rank + 1, rank - 1);
+    }
     bundle.manifest.ranks.push_back({plan.arena_bytes, 0, 0, 64 * microbatches, plan.arena_bytes});
     bundle.ranks.push_back(std::move(plan));
   }

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "schemas/verify/verify.h"
+#include "schemas/verify/wait_cycle.h"
 #include "tests/unit/plan_bundle_example.h"
 
 using namespace piper;
@@ -79,19 +80,19 @@ TEST_CASE("the textbook deadlock") {
     append(plan, 0, Send{{1, 0}, 64, 1 - rank, 0}, 0);
   }
   CHECK(refutation(bundle) ==
-        "P0632 rule 4: deadlock, even with every stream running on its own:\n"
-        "  rank 0 instruction 1 (recv \"a\" from rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3) needs\n"
-        "    rank 1 instruction 2 (send \"b\" to rank 0 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), which comes after\n"
-        "  rank 1 instruction 1 (recv \"a\" from rank 0 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3) needs\n"
-        "    rank 0 instruction 2 (send \"b\" to rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), which comes after\n"
-        "  rank 0 instruction 1 (recv \"a\" from rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3)");
+        "P0632 rule 4: deadlock, even with every stream running on its own (level D0):\n"
+        "  rank 0 instruction 1 (recv \"a\" from rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), which waits for\n"
+        "  rank 1 instruction 2 (send \"b\" to rank 0 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), its other end, which waits for\n"
+        "  rank 1 instruction 1 (recv \"a\" from rank 0 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), before it on its stream, which waits for\n"
+        "  rank 0 instruction 2 (send \"b\" to rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), its other end, which waits for\n"
+        "  rank 0 instruction 1 (recv \"a\" from rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), before it on its stream");
   // With the sends on a stream of their own it runs, but not in issue order.
   for (auto& plan : bundle.ranks) {
     const auto filled = add_event(plan, "filled");
     plan.instructions[2].stream = 1;
     plan.instructions.insert(plan.instructions.begin() + 1, {{0, Record{filled}, -1}, {1, Wait{filled}, -1}});
   }
-  CHECK(begins(refutation(bundle), "P0632 rule 4: deadlock when each rank issues its instructions in order:\n"));
+  CHECK(begins(refutation(bundle), "P0632 rule 4: deadlock when each rank communicates in issue order (level D1; the streams alone, D0, have none):\n"));
   // One rank sends first: proved.
   auto& plan = bundle.ranks[0];
   std::swap(plan.instructions[3], plan.instructions[4]);
@@ -110,6 +111,37 @@ TEST_CASE("three ranks in a ring") {
   CHECK(std::count(story.begin(), story.end(), '\n') == 7);
   std::swap(bundle.ranks[1].instructions[0], bundle.ranks[1].instructions[1]);
   CHECK(begins(refutation(bundle), "P0634 rule 6: rank 1 instruction 0 (send"));
+}
+
+// With streams that run on their own the textbook order of one forward and one backward in turn is fine. Where a rank
+// communicates in issue order, its second activation stands before the first gradient that it waits for.
+TEST_CASE("the textbook order of a pipeline is refuted where communication runs in issue order") {
+  const auto story = refutation(example::pipeline(2, 4, true));
+  CHECK(story ==
+        "P0632 rule 4: deadlock when each rank communicates in issue order (level D1; the streams alone, D0, have none):\n"
+        "  rank 0 instruction 8 (recv \"in PP0.B m0\" from rank 1 on channel \"grad\", 64 bytes, on stream \"grad in\"; s.yaml:3:5), which waits for\n"
+        "  rank 0 instruction 7 (send \"out PP0.F m1\" to rank 1 on channel \"act\", 64 bytes, on stream \"act out\"; s.yaml:3:5), communication issued before it, which waits for\n"
+        "  rank 1 instruction 8 (recv \"in PP1.F m1\" from rank 0 on channel \"act\", 64 bytes, on stream \"act in\"; s.yaml:3:5), its other end, which waits for\n"
+        "  rank 1 instruction 7 (send \"out PP1.B m0\" to rank 0 on channel \"grad\", 64 bytes, on stream \"grad out\"; s.yaml:3:5), communication issued before it, which waits for\n"
+        "  rank 0 instruction 8 (recv \"in PP0.B m0\" from rank 1 on channel \"grad\", 64 bytes, on stream \"grad in\"; s.yaml:3:5), its other end");
+  for (const int32_t ranks : {3, 4, 8}) {
+    INFO(ranks);
+    CHECK(begins(refutation(example::pipeline(ranks, 2 * ranks, true)), "P0632 rule 4: deadlock when each rank communicates in issue order (level D1;"));
+  }
+  // One microbatch leaves nothing to alternate; all forwards first is fine at any level.
+  CHECK(refutation(example::pipeline(4, 1, true)) == "ok");
+  CHECK(refutation(example::pipeline(4, 8)) == "ok");
+}
+
+TEST_CASE("the shortest of several cycles of waits is told") {
+  using verify::shortest_cycle;
+  CHECK(shortest_cycle({}).empty());
+  CHECK(shortest_cycle({{1}, {2}, {}}).empty());
+  CHECK(shortest_cycle({{1}, {1}}) == std::vector<int32_t>{1});
+  // A ring of four with a chord that makes a ring of three, behind a tail.
+  CHECK(shortest_cycle({{1}, {2}, {3}, {4}, {1, 2}}) == std::vector<int32_t>{2, 3, 4});
+  // Two components: the shorter ring is in the second.
+  CHECK(shortest_cycle({{1}, {2}, {0, 3}, {4}, {3}}) == std::vector<int32_t>{3, 4});
 }
 
 TEST_CASE("messages that do not match") {
@@ -158,7 +190,7 @@ TEST_CASE("events") {
   append(plan, 0, Wait{event});
   CHECK(begins(refutation(bundle), "P0632 rule 3: rank 0 instruction 0 (wait \"e\", on stream \"compute\") waits for an event that nothing records"));
   append(plan, 1, Record{event});
-  CHECK(begins(refutation(bundle), "P0632 rule 4: deadlock when each rank issues its instructions in order:"));
+  CHECK(begins(refutation(bundle), "P0632 rule 4: deadlock when each rank issues its instructions in order (level D2;"));
   append(plan, 1, Record{event});
   CHECK(begins(refutation(bundle), "P0632 rule 3: rank 0 instruction 2 (record \"e\", on stream \"pp\") records an event"));
 }
