@@ -162,17 +162,20 @@ Status Driver::place() {
       }
     return Status();
   };
-  // The user's own before the schedule: a filter that matches nothing is the cause when the schedule misses a stage.
+  const auto apply_replicates = [&](const std::vector<strategy::Directive>& list) -> Status {
+    for (const strategy::Directive& directive : list)
+      if (directive.spec->name == "replicate") {
+        PIPER_ASSIGN(const directives::ReplicateArgs args, directives::read_replicate(directive));
+        PIPER_RETURN_IF_ERROR(directives::apply_replicate(args, directive, dag, placement, diags_));
+      }
+    return Status();
+  };
+  // The user's own before the schedule, which reads its ranks from what they claim.
   PIPER_RETURN_IF_ERROR(apply_places(c_.strategy.directives));
-  PIPER_ASSIGN(c_.schedule, expand_schedule(c_.strategy, dag.chunks, dag.num_microbatches, c_.table ? &*c_.table : nullptr, diags_));
+  PIPER_RETURN_IF_ERROR(apply_replicates(c_.strategy.directives));
+  PIPER_ASSIGN(c_.schedule, expand_schedule(c_.strategy, dag, placement, c_.table ? &*c_.table : nullptr, diags_));
   PIPER_RETURN_IF_ERROR(apply_places(c_.schedule.placement));
-  std::vector<strategy::Directive> all = c_.strategy.directives;
-  all.insert(all.end(), c_.schedule.placement.begin(), c_.schedule.placement.end());
-  for (const strategy::Directive& directive : all)
-    if (directive.spec->name == "replicate") {
-      PIPER_ASSIGN(const directives::ReplicateArgs args, directives::read_replicate(directive));
-      PIPER_RETURN_IF_ERROR(directives::apply_replicate(args, directive, dag, placement, diags_));
-    }
+  PIPER_RETURN_IF_ERROR(apply_replicates(c_.schedule.replication));
   PIPER_RETURN_IF_ERROR(directives::settle(placement, c_.batch, dag, diags_));
   std::vector<directives::HalfNames> halves;
   for (const strategy::Directive* directive : orders()) {
@@ -331,7 +334,7 @@ void Driver::print_expansion() {
   } else if (options_.expand == Expand::kYaml) {
     out_ << "directives:\n";
     if (c_.strategy.schedule) out_ << "  - {op: split, num_microbatches: " << c_.dag.num_microbatches << "}\n";
-    for (const auto* list : {&c_.strategy.directives, &c_.schedule.placement, &c_.schedule.orders})
+    for (const auto* list : {&c_.strategy.directives, &c_.schedule.placement, &c_.schedule.replication, &c_.schedule.orders})
       for (const strategy::Directive& directive : *list) out_ << "  - " << strategy::to_string(directive) << "\n";
   }
 }

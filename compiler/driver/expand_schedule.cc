@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "compiler/directives/directive_table.h"
-#include "compiler/directives/place.h"
 #include "compiler/directives/split.h"
+#include "compiler/driver/schedule_ranks.h"
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::driver {
@@ -35,18 +35,6 @@ void set_arg(Directive& directive, std::string_view name, strategy::ArgValue val
   directive.args[strategy::arg_index(*directive.spec, name)] = std::move(value);
 }
 
-// The device list a user's `place` gives to stage `index` of `tag`, or nullptr.
-const strategy::Devices* placed_devices(const std::vector<Directive>& list, const std::string& tag, int64_t index) {
-  for (const Directive& directive : list) {
-    if (directive.spec->name != "place") continue;
-    const auto* filter = strategy::find_arg<strategy::Filter>(directive, "filter");
-    if (filter == nullptr) continue;
-    for (const strategy::FilterTerm& term : filter->terms)
-      if (term.tag == tag && (term.any || term.matches(index))) return strategy::find_arg<strategy::Devices>(directive, "devices");
-  }
-  return nullptr;
-}
-
 Directive order_of_row(const std::vector<strategy::Slot>& row, const strategy::Schedule& schedule) {
   strategy::FilterGroups groups;
   for (const strategy::Slot& slot : row) {
@@ -63,6 +51,44 @@ Directive order_of_row(const std::vector<strategy::Slot>& row, const strategy::S
   Directive order = make_directive("order", schedule);
   set_arg(order, "filters", std::move(groups));
   return order;
+}
+
+// A `place` for every part of a stage that the user's directives leave open, and a `replicate` where nobody keeps its copies equal.
+void place_stages(const strategy::Schedule& schedule, const StagePlaces& places, const std::vector<strategy::Devices>& ranks,
+                  ExpandedSchedule& expanded) {
+  const strategy::ScheduleTable& table = expanded.table;
+  for (int32_t s = 0; s < places.num_stages(); ++s) {
+    const size_t M = table.stage_rank[s].size();
+    std::vector<bool> done(ranks.size(), false);
+    for (size_t first = 0; first < M; ++first) {
+      const int32_t rank = table.stage_rank[s][first];
+      if (done[rank]) continue;
+      done[rank] = true;
+      std::vector<int32_t> open;
+      for (size_t m = first; m < M; ++m)
+        if (table.stage_rank[s][m] == rank && places.claims[s][m] == nullptr) open.push_back(static_cast<int32_t>(m));
+      strategy::Filter filter;
+      filter.terms = {index_term(schedule.stages_tag, s)};
+      filter.span = schedule.span;
+      if (ranks[rank].ranks.size() > 1 && !places.replicated[s]) {
+        Directive replicate = make_directive("replicate", schedule);
+        set_arg(replicate, "filter", filter);
+        set_arg(replicate, "devices", ranks[rank]);
+        expanded.replication.push_back(std::move(replicate));
+      }
+      if (open.empty()) continue;
+      if (open.size() < M) {
+        strategy::FilterTerm microbatches;
+        microbatches.tag = "MB";
+        microbatches.ranges = as_ranges(open);
+        filter.terms.push_back(std::move(microbatches));
+      }
+      Directive place = make_directive("place", schedule);
+      set_arg(place, "filter", filter);
+      set_arg(place, "devices", ranks[rank]);
+      expanded.placement.push_back(std::move(place));
+    }
+  }
 }
 
 }  // namespace
@@ -114,93 +140,31 @@ Result<strategy::ScheduleTable> read_schedule_table(const strategy::Schedule& sc
   return table;
 }
 
-Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, const std::vector<ir::Chunk>& chunks, int32_t num_microbatches,
+Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, const ir::Dag& dag, const directives::Placement& placement,
                                          const strategy::ScheduleTable* given, diag::Diagnostics& diags) {
   ExpandedSchedule expanded;
   if (!strategy.schedule) return expanded;
   const strategy::Schedule& schedule = *strategy.schedule;
-  int32_t stages = 0;
-  for (const ir::Chunk& chunk : chunks)
-    for (const ir::TagValue& tag : chunk.tags)
-      if (tag.tag == schedule.stages_tag) stages = std::max(stages, tag.index + 1);
-  if (stages == 0) {
-    auto error = diags.error("P0203", schedule.span);
-    error << "no node has tag '" << schedule.stages_tag << "', by which the schedule finds its stages";
-    error.help("annotate the stages, e.g. {tag: " + schedule.stages_tag + ", stages: 4, balance: flops}");
-    return error;
-  }
-  // Ranks of the family: the user's groups in the order of their first stage.
-  std::vector<strategy::Devices> groups;
-  strategy::FamilyRequest request;
-  request.stages = stages;
-  request.microbatches = num_microbatches;
-  bool placed = false;
-  for (int32_t s = 0; s < stages; ++s) {
-    const strategy::Devices* devices = placed_devices(strategy.directives, schedule.stages_tag, s);
-    if (devices == nullptr) {
-      if (placed) {
-        auto error = diags.error("P0219", schedule.span);
-        error << "stage " << s << " has no `place`, but earlier stages have";
-        error.help("place every stage by its " + schedule.stages_tag + ", or none: then the schedule places them");
-        return error;
-      }
-      continue;
-    }
-    placed = true;
-    auto known = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.ranks == devices->ranks; });
-    if (known == groups.end()) known = groups.insert(groups.end(), *devices);
-    request.stage_rank.push_back(static_cast<int32_t>(known - groups.begin()));
-  }
-  if (placed && static_cast<int32_t>(request.stage_rank.size()) != stages)
-    return diags.error("P0219", schedule.span) << "some stages have a `place`, others have none";
-  if (!placed) {
-    const int64_t virtual_stages = schedule.virtual_stages.value_or(1);
-    if (!schedule.ranks.empty()) {
-      groups = schedule.ranks;
-    } else {
-      for (int32_t r = 0; r < stages / std::max<int64_t>(virtual_stages, 1); ++r) groups.push_back({{r}, schedule.span});
-    }
-  }
-  request.ranks = static_cast<int32_t>(groups.size());
+  PIPER_ASSIGN(const StagePlaces places, read_stage_places(schedule, dag, placement, diags));
+  const size_t num_ranks = schedule.ranks.empty() ? places.groups.size() : schedule.ranks.size();
   if (given != nullptr) {
-    if (static_cast<int32_t>(given->stage_rank.size()) != stages)
-      return diags.error("P0233", schedule.family_span) << "the table has " << given->stage_rank.size() << " stages, the model has " << stages;
-    if (!placed && schedule.ranks.empty()) {
-      groups.clear();
-      for (int32_t r = 0; r < static_cast<int32_t>(given->rows.size()); ++r) groups.push_back({{r}, schedule.span});
-    }
-    for (int32_t s = 0; s < stages; ++s)
-      if (placed && request.stage_rank[s] != given->stage_rank[s])
-        return diags.error("P0232", schedule.family_span) << "the table runs stage " << s << " in row " << given->stage_rank[s]
-                                                          << ", but its `place` makes it group " << request.stage_rank[s];
-    if (groups.size() != given->rows.size())
-      return diags.error("P0232", schedule.family_span) << "the table has " << given->rows.size() << " rows for " << groups.size() << " device groups";
+    if (static_cast<int32_t>(given->stage_rank.size()) != places.num_stages())
+      return diags.error("P0233", schedule.family_span) << "the table has " << given->stage_rank.size() << " stages, the model has " << places.num_stages();
+    if (num_ranks > 0 && num_ranks != given->rows.size())
+      return diags.error("P0232", schedule.family_span) << "the table has " << given->rows.size() << " rows for " << num_ranks << " device groups";
     expanded.table = *given;
   } else {
+    strategy::FamilyRequest request;
+    request.ranks = static_cast<int32_t>(num_ranks);
+    request.stages = places.num_stages();
+    request.microbatches = dag.num_microbatches;
+    request.virtual_stages = static_cast<int32_t>(schedule.virtual_stages.value_or(0));
     auto table = strategy::expand_family(schedule.family, request);
-    if (!table.ok()) {
-      auto error = diags.error(table.error().code, schedule.family_span);
-      error << table.error().message;
-      return error;
-    }
+    if (!table.ok()) return diags.error(table.error().code, schedule.family_span) << table.error().message;
     expanded.table = std::move(table).value();
   }
-  if (!placed)
-    for (int32_t s = 0; s < stages; ++s) {
-      const strategy::Devices& devices = groups[expanded.table.stage_rank[s]];
-      strategy::Filter filter;
-      filter.terms = {index_term(schedule.stages_tag, s)};
-      filter.span = schedule.span;
-      Directive place = make_directive("place", schedule);
-      set_arg(place, "filter", filter);
-      set_arg(place, "devices", devices);
-      expanded.placement.push_back(std::move(place));
-      if (devices.ranks.size() < 2) continue;
-      Directive replicate = make_directive("replicate", schedule);
-      set_arg(replicate, "filter", filter);
-      set_arg(replicate, "devices", devices);
-      expanded.placement.push_back(std::move(replicate));
-    }
+  PIPER_ASSIGN(const std::vector<strategy::Devices> ranks, assign_ranks(schedule, expanded.table, places, diags));
+  place_stages(schedule, places, ranks, expanded);
   for (const auto& row : expanded.table.rows)
     if (row.size() > 1) expanded.orders.push_back(order_of_row(row, schedule));
   return expanded;

@@ -35,46 +35,66 @@ const Family kFamilies[] = {
     {"dualpipe", Layout::kTwoCopies, two_way_rows, 2, false},
 };
 
-int32_t owner(Layout layout, int32_t ranks, int32_t stage) {
-  switch (layout) {
-    case Layout::kOneStage:
-    case Layout::kTwoCopies: return stage;
-    case Layout::kLooped: return stage % ranks;
-    case Layout::kV: return stage < ranks ? stage : 2 * ranks - 1 - stage;
-  }
-  return 0;
-}
-
 Status broken(const Family& family, const std::string& text) {
   return Status::failure("P0231", "the family '" + std::string(family.name) + "' " + text);
 }
 
-Status check_stages(const Family& family, const FamilyRequest& request) {
-  const int32_t R = request.ranks, S = request.stages;
-  const std::string have = "; here are " + std::to_string(S) + " stages on " + std::to_string(R) + " ranks";
+// Stages that one rank owns where neither the ranks nor `virtual` tell.
+int32_t stages_per_rank(Layout layout) {
+  switch (layout) {
+    case Layout::kOneStage:
+    case Layout::kTwoCopies: return 1;
+    case Layout::kLooped:
+    case Layout::kV: return 2;
+  }
+  return 1;
+}
+
+std::string counted(int64_t number, const char* noun) {
+  return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
+}
+
+// The number of ranks, checked against the stages.
+Result<int32_t> check_stages(const Family& family, const FamilyRequest& request) {
+  const int32_t S = request.stages;
+  const bool looped = family.layout == Layout::kLooped;
+  const int32_t own = stages_per_rank(family.layout);
+  if (!looped && request.virtual_stages > 0 && request.virtual_stages != own) {
+    return broken(family, "has " + counted(own, "stage") + " per rank, so 'virtual' cannot be " +
+                              std::to_string(request.virtual_stages));
+  }
+  const int32_t v = request.virtual_stages > 0 ? request.virtual_stages : own;
+  if (request.ranks == 0 && S % v != 0) {
+    return broken(family, (looped && request.virtual_stages == 0 ? "takes two stages per rank where neither 'ranks' nor 'virtual' says more"
+                                                                 : "has " + counted(v, "stage") + " per rank") +
+                              (S == 1 ? "; here is " : "; here are ") + counted(S, "stage") + ": use " + (S > v ? std::to_string(S / v * v) + " or " : "") +
+                              std::to_string((S / v + 1) * v));
+  }
+  const int32_t R = request.ranks > 0 ? request.ranks : S / v;
+  const std::string have = "; here are " + counted(S, "stage") + " on " + counted(R, "rank");
   switch (family.layout) {
     case Layout::kOneStage:
-      if (S != R) return broken(family, "has one stage per rank" + have + ": use " + std::to_string(S) + " ranks");
+      if (S != R) return broken(family, "has one stage per rank" + have + ": use " + counted(S, "rank"));
       break;
     case Layout::kLooped:
       if (S % R != 0) return broken(family, "needs a number of stages that is a multiple of the ranks" + have);
+      if (request.virtual_stages > 0 && S != R * request.virtual_stages)
+        return broken(family, "has " + counted(S / R, "stage") + " per rank, 'virtual' says " + std::to_string(request.virtual_stages) + have);
       break;
     case Layout::kV:
-      if (S != 2 * R) return broken(family, "has two stages per rank" + have + ": use " + std::to_string(2 * R) + " stages");
+      if (S != 2 * R) return broken(family, "has two stages per rank" + have + ": use " + std::to_string(2 * R) + " stages" +
+                                                (S % 2 == 0 ? " or " + counted(S / 2, "rank") : ""));
       break;
     case Layout::kTwoCopies:
-      if (S != R) return broken(family, "has as many stages as ranks" + have + ": use " + std::to_string(S) + " ranks");
+      if (S != R) return broken(family, "has as many stages as ranks" + have + ": use " + counted(S, "rank"));
       if (R % 2 != 0) return broken(family, "needs an even number of ranks, not " + std::to_string(R));
       break;
   }
-  return {};
+  return R;
 }
 
-Status check(const Family& family, const FamilyRequest& request) {
-  const int32_t R = request.ranks, S = request.stages, M = request.microbatches;
-  if (R < 1 || S < 1 || M < 1) return broken(family, "needs at least one rank, one stage and one microbatch");
-  PIPER_RETURN_IF_ERROR(check_stages(family, request));
-  const std::string got = "; here are " + std::to_string(M) + " on " + std::to_string(R) + " ranks";
+Status check_microbatches(const Family& family, int32_t R, int32_t M) {
+  const std::string got = "; here are " + std::to_string(M) + " on " + counted(R, "rank");
   if (M < family.min_microbatches_per_rank * R) {
     return broken(family, "needs at least " + std::to_string(family.min_microbatches_per_rank * R) + " microbatches" + got);
   }
@@ -85,19 +105,6 @@ Status check(const Family& family, const FamilyRequest& request) {
   }
   if (family.layout == Layout::kTwoCopies && M % 2 != 0) {
     return broken(family, "needs an even number of microbatches" + got + ": use " + std::to_string(M + 1));
-  }
-  if (request.stage_rank.empty()) return {};
-  if (request.stage_rank.size() != static_cast<size_t>(S)) {
-    return Status::failure("P0232", "the placement names " + std::to_string(request.stage_rank.size()) +
-                                        " stages of " + std::to_string(S));
-  }
-  for (int32_t stage = 0; stage < S; ++stage) {
-    const int32_t wanted = owner(family.layout, R, stage);
-    if (request.stage_rank[stage] == wanted) continue;
-    return Status::failure("P0232", "the family '" + std::string(family.name) + "' has stage " +
-                                        std::to_string(stage) + " on rank " + std::to_string(wanted) +
-                                        " of the pipeline, but it is placed on rank " +
-                                        std::to_string(request.stage_rank[stage]));
   }
   return {};
 }
@@ -110,15 +117,23 @@ std::vector<std::string_view> family_names() {
   return names;
 }
 
+void fill_stage_ranks(ScheduleTable& table, int32_t stages, int32_t microbatches) {
+  table.stage_rank.assign(stages, std::vector<int32_t>(microbatches, -1));
+  for (size_t rank = 0; rank < table.rows.size(); ++rank)
+    for (const Slot& slot : table.rows[rank])
+      for (const Action& action : slot) table.stage_rank[action.stage][action.microbatch] = static_cast<int32_t>(rank);
+}
+
 Result<ScheduleTable> expand_family(std::string_view name, const FamilyRequest& request) {
   for (const Family& family : kFamilies) {
     if (family.name != name) continue;
-    PIPER_RETURN_IF_ERROR(check(family, request));
+    if (request.ranks < 0 || request.stages < 1 || request.microbatches < 1 || request.virtual_stages < 0)
+      return broken(family, "needs at least one rank, one stage and one microbatch");
+    PIPER_ASSIGN(const int32_t ranks, check_stages(family, request));
+    PIPER_RETURN_IF_ERROR(check_microbatches(family, ranks, request.microbatches));
     ScheduleTable table;
-    table.rows = family.rows({request.ranks, request.stages, request.microbatches});
-    for (int32_t stage = 0; stage < request.stages; ++stage) {
-      table.stage_rank.push_back(owner(family.layout, request.ranks, stage));
-    }
+    table.rows = family.rows({ranks, request.stages, request.microbatches});
+    fill_stage_ranks(table, request.stages, request.microbatches);
     return table;
   }
   std::vector<std::string> known;

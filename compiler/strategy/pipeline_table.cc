@@ -177,15 +177,7 @@ Result<ScheduleTable> parse_csv(std::string_view text) {
                " microbatches, but has only " + std::to_string(num_actions) + " passes");
   }
   PIPER_RETURN_IF_ERROR(check_complete(table, num_stages, num_microbatches));
-  table.stage_rank.assign(static_cast<size_t>(num_stages), -1);
-  for (size_t rank = 0; rank < table.rows.size(); ++rank) {
-    for (const Slot& slot : table.rows[rank]) {
-      for (const Action& action : slot) {
-        int32_t& owner = table.stage_rank[static_cast<size_t>(action.stage)];
-        if (action.microbatch == 0) owner = static_cast<int32_t>(rank);
-      }
-    }
-  }
+  fill_stage_ranks(table, num_stages, num_microbatches);
   return table;
 }
 

@@ -13,7 +13,7 @@ namespace piper::strategy {
 namespace {
 
 ScheduleTable expand(const std::string& family, int32_t ranks, int32_t stages, int32_t microbatches) {
-  auto table = expand_family(family, {ranks, stages, microbatches, {}});
+  auto table = expand_family(family, {ranks, stages, microbatches});
   INFO(family << " R=" << ranks << " S=" << stages << " M=" << microbatches);
   if (!table.ok()) FAIL(table.error().message);
   return std::move(table).value();
@@ -232,6 +232,44 @@ TEST_CASE("idle time and activations are those of the literature") {
   }
 }
 
+TEST_CASE("idle time follows the formulas for other times of a pass") {
+  for (const auto& [f, i, w] : {std::tuple{3, 2, 1}, std::tuple{2, 2, 2}, std::tuple{4, 5, 3}, std::tuple{1, 1, 1}}) {
+    Costs costs;
+    costs.f = f, costs.i = i, costs.w = w, costs.b = i + w;
+    for (int p : {2, 4, 6}) {
+      for (int m : {2 * p, 4 * p}) {
+        INFO("p=" << p << " m=" << m << " F=" << f << " I=" << i << " W=" << w);
+        const Run gpipe = simulate(expand("gpipe", p, p, m), costs), one = simulate(expand("1f1b", p, p, m), costs);
+        const Run zero = simulate(expand("zero_bubble", p, p, m), costs);
+        for (int v : {1, 2, 3, 4}) {
+          const Run inter = simulate(expand("interleaved_1f1b", p, v * p, m), costs);
+          for (int r = 0; r < p; ++r) CHECK(inter.idle[r] == (p - 1) * (f + costs.b));
+          CHECK(inter.peak[0] == (v == 1 ? std::min(m, 2 * p - 1) : p * v + p - 1));
+        }
+        for (int r = 0; r < p; ++r) {
+          CHECK(gpipe.idle[r] == (p - 1) * (f + costs.b));
+          CHECK(one.idle[r] == (p - 1) * (f + costs.b));
+          CHECK(zero.idle[r] == (p - 1) * (f + i - w));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the two-copies form on twice the ranks takes as long as the V form") {
+  for (int p : {1, 2, 3, 4}) {
+    for (int m : {2 * p, 3 * p, 5 * p}) {
+      INFO("p=" << p << " m=" << m);
+      const Run v = simulate(expand("dualpipev", p, 2 * p, m)), two = simulate(expand("dualpipe", 2 * p, 2 * p, 2 * m));
+      CHECK(two.makespan == v.makespan);
+      for (int r = 0; r < 2 * p; ++r) {
+        CHECK(two.idle[r] == p - 1);
+        CHECK(two.peak[r] <= 2 * p + 1);
+      }
+    }
+  }
+}
+
 TEST_CASE("every family gives complete rows without deadlock over many shapes") {
   for (int p = 1; p <= 6; ++p) {
     for (int m = 1; m <= 4 * p + 3; ++m) {
@@ -281,6 +319,18 @@ TEST_CASE("the two-copies form mirrors the two halves of the microbatches") {
   }
 }
 
+TEST_CASE("every stage stands on the rank that the family's layout says") {
+  const auto owners = [](const char* family, int32_t ranks, int32_t stages, int32_t microbatches) {
+    return expand(family, ranks, stages, microbatches).stage_rank;
+  };
+  using Rows = std::vector<std::vector<int32_t>>;
+  CHECK(owners("gpipe", 2, 2, 2) == Rows{{0, 0}, {1, 1}});
+  CHECK(owners("interleaved_zero_bubble", 2, 4, 2) == Rows{{0, 0}, {1, 1}, {0, 0}, {1, 1}});
+  CHECK(owners("zb_v", 2, 4, 2) == Rows{{0, 0}, {1, 1}, {1, 1}, {0, 0}});
+  CHECK(owners("dualpipev", 2, 4, 4) == Rows{{0, 0, 0, 0}, {1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}});
+  CHECK(owners("dualpipe", 2, 2, 4) == Rows{{0, 0, 1, 1}, {1, 1, 0, 0}});
+}
+
 TEST_CASE("preconditions are refused with numbers that would do") {
   auto fails = [](const char* family, FamilyRequest request, const char* code, const char* part) {
     auto result = expand_family(family, request);
@@ -288,17 +338,35 @@ TEST_CASE("preconditions are refused with numbers that would do") {
     CHECK(result.error().code == code);
     CHECK(result.error().message.find(part) != std::string::npos);
   };
-  fails("1F1B", {2, 2, 4, {}}, "P0230", "did you mean '1f1b'");
-  fails("1f1b", {2, 4, 4, {}}, "P0231", "one stage per rank");
-  fails("interleaved_1f1b", {4, 8, 6, {}}, "P0231", "use 4 or 8");
-  fails("interleaved_1f1b", {4, 6, 8, {}}, "P0231", "multiple of the ranks");
-  fails("dualpipev", {4, 8, 7, {}}, "P0231", "at least 8");
-  fails("dualpipev", {4, 4, 8, {}}, "P0231", "use 8 stages");
-  fails("dualpipe", {4, 4, 9, {}}, "P0231", "even number of microbatches");
-  fails("dualpipe", {3, 3, 6, {}}, "P0231", "even number of ranks");
-  fails("1f1b", {2, 2, 0, {}}, "P0231", "at least one");
-  fails("interleaved_1f1b", {2, 4, 4, {0, 0, 1, 1}}, "P0232", "stage 1 on rank 1");
-  CHECK(expand_family("interleaved_1f1b", {2, 4, 4, {0, 1, 0, 1}}).ok());
+  fails("1F1B", {2, 2, 4}, "P0230", "did you mean '1f1b'");
+  fails("1f1b", {2, 4, 4}, "P0231", "one stage per rank");
+  fails("interleaved_1f1b", {4, 8, 6}, "P0231", "use 4 or 8");
+  fails("interleaved_1f1b", {4, 6, 8}, "P0231", "multiple of the ranks");
+  fails("dualpipev", {4, 8, 7}, "P0231", "at least 8");
+  fails("dualpipev", {4, 4, 8}, "P0231", "use 8 stages");
+  fails("dualpipe", {4, 4, 9}, "P0231", "even number of microbatches");
+  fails("dualpipe", {3, 3, 6}, "P0231", "even number of ranks");
+  fails("1f1b", {2, 2, 0}, "P0231", "at least one");
+  fails("1f1b", {-1, 2, 4}, "P0231", "at least one");
+  fails("1f1b", {0, 4, 4, 2}, "P0231", "'virtual' cannot be 2");
+  fails("zb_v", {0, 4, 4, 1}, "P0231", "has 2 stages per rank");
+  fails("zb_v", {0, 3, 4}, "P0231", "use 2 or 4");
+  fails("zb_v", {0, 1, 4}, "P0231", "here is 1 stage: use 2");
+  fails("interleaved_1f1b", {0, 5, 4}, "P0231", "where neither 'ranks' nor 'virtual' says more");
+  fails("interleaved_1f1b", {0, 6, 4, 4}, "P0231", "use 4 or 8");
+  fails("interleaved_1f1b", {2, 8, 4, 2}, "P0231", "has 4 stages per rank, 'virtual' says 2");
+}
+
+TEST_CASE("where the ranks are left open, a family takes as many as it has for the stages") {
+  auto ranks = [](const char* family, int32_t stages, int32_t virtual_stages) { return expand_family(family, {0, stages, 8, virtual_stages}).value().rows.size(); };
+  CHECK(ranks("1f1b", 4, 0) == 4);
+  CHECK(ranks("1f1b", 4, 1) == 4);
+  CHECK(ranks("dualpipe", 4, 0) == 4);
+  CHECK(ranks("zb_v", 8, 0) == 4);
+  CHECK(ranks("dualpipev", 8, 2) == 4);
+  CHECK(ranks("interleaved_1f1b", 8, 0) == 4);
+  CHECK(ranks("interleaved_1f1b", 8, 4) == 2);
+  CHECK(ranks("interleaved_zero_bubble", 8, 8) == 1);
 }
 
 TEST_CASE("a pipeline table is read back; a broken one is refused by row and cell") {

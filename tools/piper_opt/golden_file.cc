@@ -108,6 +108,10 @@ Result<GoldenFile> read_golden(const std::string& text) {
           return Status::failure("", "line " + std::to_string(number) + ": PARAMS wants KEY=VALUE");
         golden.params[trimmed(param.substr(0, equals))] = trimmed(param.substr(equals + 1));
       }
+    } else if (auto model = after("COMPILE:")) {
+      golden.model = *model;
+    } else if (auto override_text = after("SET:")) {
+      golden.overrides.push_back(*override_text);
     } else if (auto check = after("CHECK:")) {
       golden.checks.push_back({false, *check, number});
     } else if (auto absent = after("CHECK-NOT:")) {

@@ -3,6 +3,9 @@
 //
 //   // RUN-PASSES: fold,normalise_losses        passes in order; none: parse, verify, print
 //   // PARAMS: local_batch=4, pieces=2          integers, and per_microbatch=GLOB|GLOB
+//   # COMPILE: ../../models/tiny_gpt.onnx       of a strategy file: compile that model, by a path from the golden file's folder;
+//                                              PARAMS: expand=yaml|csv, emit=dag|plan, stop=PHASE; remarks follow what is printed
+//   # SET: KEY=VALUE                           piperc's --set, one a line
 //   // CHECK: text                              a line of the output holds text, behind the last CHECK's line
 //   // CHECK-NOT: text                          no line up to the next CHECK (or the end) holds it
 //   // expect-error@+1 P0402: {{text}}          an error of this code, one line below; without @+N anywhere
@@ -32,6 +35,8 @@ struct ExpectedError {
 struct GoldenFile {
   std::vector<std::string> passes;
   std::map<std::string, std::string> params;
+  std::string model;                    // "": the strategy file is only loaded
+  std::vector<std::string> overrides;
   std::vector<Check> checks;
   std::vector<ExpectedError> errors;
 };

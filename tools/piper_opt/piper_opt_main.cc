@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "compiler/directives/directive_table.h"
+#include "compiler/driver/compile.h"
 #include "compiler/strategy/loader.h"
 #include "tools/piper_opt/golden_file.h"
 #include "tools/piper_opt/run_passes.h"
@@ -49,14 +50,41 @@ Status run(const std::string& name, const std::string& text, const GoldenFile& g
   return {};
 }
 
+// A strategy file with its model; errors are in `diags`.
+std::string compile(const std::string& path, const GoldenFile& golden, diag::Diagnostics& diags) {
+  driver::CompileOptions options;
+  options.strategy = path;
+  options.model = path.substr(0, path.rfind('/') + 1) + golden.model;
+  options.overrides = golden.overrides;
+  options.weights = plan::WeightMode::kNone;
+  const auto param = [&](const char* key) {
+    const auto it = golden.params.find(key);
+    return it == golden.params.end() ? std::string() : it->second;
+  };
+  const std::string expand = param("expand"), emit = param("emit");
+  if (!expand.empty()) options.expand = expand == "csv" ? driver::Expand::kCsv : driver::Expand::kYaml;
+  if (!emit.empty()) options.emit = emit == "plan" ? driver::Emit::kPlan : driver::Emit::kDag;
+  options.stop_after = param("stop");
+  std::ostringstream out, err;
+  const Status status = driver::compile(options, diags, out, err);
+  if (!status.ok() && !status.error().reported) diags.error(status.error().code) << status.error().message;
+  for (const diag::Diagnostic& d : diags.all()) {
+    if (d.severity == diag::Severity::kError) continue;
+    out << (d.severity == diag::Severity::kWarning ? "warning: " : "remark: ") << d.message << "\n";
+  }
+  return out.str();
+}
+
 // "" where every expectation holds.
 std::string test(const std::string& path, const std::string& text) {
   Result<GoldenFile> golden = read_golden(text);
   if (!golden.ok()) return golden.error().message;
   diag::Diagnostics diags;
   std::string output, name = base_name(path);
-  if (ends_with(path, ".yaml") || ends_with(path, ".json")) {
-    (void)strategy::parse_strategy(name, text, {}, directives::all_specs(), diags);  // its errors are in diags
+  if (!golden->model.empty()) {
+    output = compile(path, *golden, diags);
+  } else if (ends_with(path, ".yaml") || ends_with(path, ".json")) {
+    (void)strategy::parse_strategy(name, text, golden->overrides, directives::all_specs(), diags);  // its errors are in diags
   } else {
     uint32_t file = diags.add_file(name, text);
     report(run(name, text, *golden, diags, output), name, file, diags);
