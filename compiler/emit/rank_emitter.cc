@@ -162,9 +162,9 @@ BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, si
       if (fresh) {
         plan::Placement placement;
         placement.name = name;
-        placement.where = where;
         placement.dtype = type.dtype;
         placement.shape = type.shape;
+        placement.value = {where, 0, type.elements(), false};
         plan_.placements.push_back(std::move(placement));
       }
       return where;
@@ -544,24 +544,25 @@ void RankEmitter::finish_placements() {
     const AccumulatorId use = primary(p);
     const bool held = use.valid() || buffers_.count("param " + info.names[0]) > 0;
     if (!held && s_.owner[p] != rank_) continue;
+    const ir::TensorType& type = graph.type(info.value);
+    const bool owner = s_.owner[p] == rank_;
     plan::Placement placement;
     placement.name = info.names[0];
-    placement.where = parameter(p);
-    if (use.valid()) placement.gradient = gradient(use);
-    placement.dtype = graph.type(info.value).dtype;
-    placement.shape = graph.type(info.value).shape;
-    placement.owner = s_.owner[p] == rank_;
+    placement.dtype = type.dtype;
+    placement.shape = type.shape;
+    placement.value = {parameter(p), 0, type.elements(), owner};
+    if (use.valid()) placement.gradient = {gradient(use), 0, type.elements(), owner};
     model.push_back(std::move(placement));
   }
   for (const ir::Parameter& state : graph.buffers()) {
     auto it = buffers_.find("state " + state.names[0]);
     if (it == buffers_.end()) continue;
+    const ir::TensorType& type = graph.type(state.value);
     plan::Placement placement;
     placement.name = state.names[0];
-    placement.where = {it->second, 0};
-    placement.dtype = graph.type(state.value).dtype;
-    placement.shape = graph.type(state.value).shape;
-    placement.owner = true;
+    placement.dtype = type.dtype;
+    placement.shape = type.shape;
+    placement.value = {{it->second, 0}, 0, type.elements(), true};
     model.push_back(std::move(placement));
   }
   plan_.placements.insert(plan_.placements.begin(), model.begin(), model.end());

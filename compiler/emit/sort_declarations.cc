@@ -73,6 +73,20 @@ struct Renumbering {
     range(a.data);
     a.communicator = communicators[a.communicator];
   }
+  void operator()(plan::ReduceScatter& a) const {
+    range(a.data);
+    range(a.out);
+    a.communicator = communicators[a.communicator];
+  }
+  void operator()(plan::AllGather& a) const {
+    range(a.part);
+    range(a.data);
+    a.communicator = communicators[a.communicator];
+  }
+  void operator()(plan::AllToAll& a) const {
+    for (plan::BufferRange* r : {&a.send, &a.recv, &a.send_counts, &a.recv_counts}) range(*r);
+    a.communicator = communicators[a.communicator];
+  }
   void operator()(plan::Record& a) const { a.event = events[a.event]; }
   void operator()(plan::Wait& a) const { a.event = events[a.event]; }
   void operator()(plan::Update& a) const {
@@ -92,8 +106,8 @@ void sort_declarations(plan::RankPlan& plan) {
   to.channels = sort_by_name(plan.channels, named);
   to.communicators = sort_by_name(plan.communicators, named);
   for (plan::Placement& p : plan.placements) {
-    to.range(p.where);
-    to.range(p.gradient);
+    to.range(p.value.where);
+    to.range(p.gradient.where);
   }
   for (plan::InputSlice& input : plan.inputs) to.range(input.where);
   for (plan::ArgumentList& list : plan.arguments)

@@ -21,14 +21,14 @@ int64_t tensor_bytes(const plan::TensorInfo& tensor) {
 
 std::string encode(const std::vector<Piece>& pieces) {
   std::ostringstream text;
-  for (const Piece& p : pieces) text << p.tensor << ' ' << p.offset << ' ' << p.bytes << ' ' << p.preferred << '\n';
+  for (const Piece& p : pieces) text << p.tensor << ' ' << p.offset << ' ' << p.bytes << ' ' << p.owner << '\n';
   return text.str();
 }
 
 std::vector<Piece> decode(const std::string& text) {
   std::vector<Piece> pieces;
   std::istringstream in(text);
-  for (Piece p; in >> p.tensor >> p.offset >> p.bytes >> p.preferred;) pieces.push_back(p);
+  for (Piece p; in >> p.tensor >> p.offset >> p.bytes >> p.owner;) pieces.push_back(p);
   return pieces;
 }
 
@@ -38,19 +38,16 @@ struct Candidate {
   const Piece* piece;
 };
 
-// The candidate that holds byte `at`: preferred ones first, then the lowest rank.
+// The owned candidate that holds byte `at`, of the lowest rank that has it.
 const Candidate* pick(const std::vector<Candidate>& candidates, int64_t at) {
-  const Candidate* best = nullptr;
-  for (const Candidate& c : candidates) {
-    if (c.piece->offset > at || at >= c.piece->offset + c.piece->bytes) continue;
-    if (best == nullptr || (c.piece->preferred && !best->piece->preferred)) best = &c;
-  }
-  return best;
+  for (const Candidate& c : candidates)
+    if (c.piece->owner && c.piece->offset <= at && at < c.piece->offset + c.piece->bytes) return &c;
+  return nullptr;
 }
 
 }  // namespace
 
-std::vector<Chosen> choose_pieces(const std::vector<std::vector<Piece>>& by_rank, const std::vector<plan::TensorInfo>& tensors) {
+Result<std::vector<Chosen>> choose_pieces(const std::vector<std::vector<Piece>>& by_rank, const std::vector<plan::TensorInfo>& tensors) {
   std::vector<std::vector<Candidate>> of_tensor(tensors.size());
   for (size_t rank = 0; rank < by_rank.size(); ++rank)
     for (size_t i = 0; i < by_rank[rank].size(); ++i) {
@@ -59,14 +56,13 @@ std::vector<Chosen> choose_pieces(const std::vector<std::vector<Piece>>& by_rank
     }
   std::vector<Chosen> chosen;
   for (size_t t = 0; t < tensors.size(); ++t) {
-    const size_t before = chosen.size();
+    if (of_tensor[t].empty()) continue;
     const int64_t bytes = tensor_bytes(tensors[t]);
     for (int64_t at = 0; at < bytes;) {
       const Candidate* best = pick(of_tensor[t], at);
-      if (best == nullptr) {
-        chosen.resize(before);
-        break;
-      }
+      if (best == nullptr)
+        return Status::failure("R0503", "tensor '" + tensors[t].name + "' cannot be saved: no rank owns its element " +
+                                            std::to_string(at / dtype_bytes(tensors[t].dtype)));
       const int64_t end = std::min(best->piece->offset + best->piece->bytes, bytes);
       chosen.push_back({static_cast<int64_t>(t), best->rank, best->index, at, end - at});
       at = end;
@@ -129,7 +125,7 @@ Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, 
   PIPER_ASSIGN(std::vector<std::string> encoded, hal::host_allgather(communicator, encode(mine), control));
   std::vector<std::vector<Piece>> by_rank;
   for (const std::string& text : encoded) by_rank.push_back(decode(text));
-  const std::vector<Chosen> chosen = choose_pieces(by_rank, manifest.tensors);
+  PIPER_ASSIGN(const std::vector<Chosen> chosen, choose_pieces(by_rank, manifest.tensors));
 
   if (communicator.rank() != 0) {
     for (const Chosen& c : chosen) {

@@ -15,19 +15,20 @@ namespace piper::checkpoint {
 struct Piece {
   int64_t tensor = 0;   // index into Manifest::tensors
   int64_t offset = 0, bytes = 0;
-  bool preferred = false;  // the owner's pieces go before those of other ranks
+  bool owner = false;   // these bytes are the ones that are saved
   const std::byte* data = nullptr;
 };
 
-// What of each tensor is taken from which rank, in tensor and offset order. A tensor that the pieces
-// do not cover is left out.
+// What of each tensor is taken from which rank, in tensor and offset order: the owners' pieces, the
+// lowest rank's where two own the same bytes. Tensors without pieces are left out. R0503: pieces of a
+// tensor are there, but its owners do not cover it.
 struct Chosen {
   int64_t tensor = 0;
   int32_t rank = 0;
   int64_t piece = 0;    // index into that rank's list
   int64_t offset = 0, bytes = 0;  // in the tensor
 };
-std::vector<Chosen> choose_pieces(const std::vector<std::vector<Piece>>& by_rank, const std::vector<plan::TensorInfo>& tensors);
+Result<std::vector<Chosen>> choose_pieces(const std::vector<std::vector<Piece>>& by_rank, const std::vector<plan::TensorInfo>& tensors);
 
 struct SaveOptions {
   std::string path;
@@ -36,7 +37,7 @@ struct SaveOptions {
 };
 // Whether a file may be written there: asked before the first step, not after the last one. P0621.
 Status check_writable(const std::string& path);
-// P0621 when the file cannot be written.
+// P0621 when the file cannot be written; errors of choose_pieces().
 Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, const std::vector<Piece>& mine,
                     hal::Communicator& communicator, const hal::WaitControl& control);
 

@@ -12,12 +12,6 @@ std::map<std::string, int64_t> tensor_indices(const plan::Manifest& manifest) {
   return index;
 }
 
-int64_t placement_bytes(const plan::Placement& placement) {
-  int64_t bytes = dtype_bytes(placement.dtype);
-  for (int64_t extent : placement.shape) bytes *= extent;
-  return bytes;
-}
-
 }  // namespace
 
 std::byte* GradientCapture::reserve(const plan::BufferRange& range, int64_t bytes) {
@@ -32,13 +26,15 @@ std::vector<checkpoint::Piece> GradientCapture::pieces(const plan::Manifest& man
   std::vector<checkpoint::Piece> result;
   for (const plan::Placement& placement : plan_.placements) {
     auto tensor = index.find(placement.name);
-    if (placement.gradient.buffer < 0 || tensor == index.end()) continue;
-    const int64_t begin = placement.gradient.offset, end = begin + placement_bytes(placement);
+    const plan::Part& part = placement.gradient;
+    if (part.where.buffer < 0 || tensor == index.end()) continue;
+    const int64_t element = dtype_bytes(placement.dtype);
+    const int64_t begin = part.where.offset, end = begin + part.count * element;
     for (const Range& range : ranges_) {
-      if (range.where.buffer != placement.gradient.buffer) continue;
+      if (range.where.buffer != part.where.buffer) continue;
       const int64_t from = std::max(begin, range.where.offset), to = std::min(end, range.where.offset + range.bytes);
       if (from >= to) continue;
-      result.push_back({tensor->second, from - begin, to - from, placement.owner, copies_.at(range.where.buffer).data() + from});
+      result.push_back({tensor->second, part.first * element + from - begin, to - from, part.owner, copies_.at(range.where.buffer).data() + from});
     }
   }
   return result;
@@ -50,9 +46,11 @@ std::vector<checkpoint::Piece> weight_pieces(const plan::Manifest& manifest, con
   std::vector<checkpoint::Piece> result;
   for (const plan::Placement& placement : plan.placements) {
     auto tensor = index.find(placement.name);
-    if (!placement.owner || tensor == index.end()) continue;
-    result.push_back({tensor->second, 0, placement_bytes(placement), true,
-                      buffer_base.at(static_cast<size_t>(placement.where.buffer)) + placement.where.offset});
+    const plan::Part& part = placement.value;
+    if (part.where.buffer < 0 || tensor == index.end()) continue;
+    const int64_t element = dtype_bytes(placement.dtype);
+    result.push_back({tensor->second, part.first * element, part.count * element, part.owner,
+                      buffer_base.at(static_cast<size_t>(part.where.buffer)) + part.where.offset});
   }
   return result;
 }

@@ -31,7 +31,7 @@ class GradientCapture {
   std::vector<Range> ranges_;
 };
 
-// The tensors whose weights this rank writes into saved files.
+// The parts of the model's tensors that this rank holds.
 std::vector<checkpoint::Piece> weight_pieces(const plan::Manifest& manifest, const plan::RankPlan& plan,
                                              const std::vector<std::byte*>& buffer_base);
 

@@ -50,10 +50,12 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights) {
       std::memcpy(rank.buffer_base[i], buffer.init.data(), std::min<size_t>(buffer.init.size() * sizeof(int64_t), static_cast<size_t>(buffer.bytes)));
   }
   for (const plan::Placement& placement : rank.plan->placements) {
-    if (weights == nullptr) continue;
-    const bool constant = rank.plan->buffers.at(static_cast<size_t>(placement.where.buffer)).cls == plan::BufferClass::kConstant;
+    const plan::Part& part = placement.value;
+    if (weights == nullptr || part.where.buffer < 0) continue;
+    const bool constant = rank.plan->buffers.at(static_cast<size_t>(part.where.buffer)).cls == plan::BufferClass::kConstant;
     PIPER_ASSIGN(const plan::TensorView view, weights->find(placement, constant));
-    if (view.bytes > 0) std::memcpy(rank.at(placement.where), view.data, static_cast<size_t>(view.bytes));
+    const int64_t element = dtype_bytes(placement.dtype);
+    if (part.count > 0) std::memcpy(rank.at(part.where), view.data + part.first * element, static_cast<size_t>(part.count * element));
   }
   return {};
 }
@@ -115,6 +117,9 @@ struct PrepareAction {
   Prepared operator()(const plan::Send& a) const { return prepare_send(a, stream, context); }
   Prepared operator()(const plan::Recv& a) const { return prepare_recv(a, stream, context); }
   Prepared operator()(const plan::AllReduce& a) const { return prepare_all_reduce(a, stream, context); }
+  Prepared operator()(const plan::ReduceScatter& a) const { return prepare_reduce_scatter(a, stream, context); }
+  Prepared operator()(const plan::AllGather& a) const { return prepare_all_gather(a, stream, context); }
+  Prepared operator()(const plan::AllToAll& a) const { return prepare_all_to_all(a, stream, context); }
   Prepared operator()(const plan::Record& a) const { return prepare_record(a, stream, context); }
   Prepared operator()(const plan::Wait& a) const { return prepare_wait(a, stream, context); }
   Prepared operator()(const plan::Update& a) const { return prepare_update(a, stream, context); }
@@ -128,9 +133,13 @@ struct ActionText {
   }
   std::string operator()(const plan::Send& a) const { return "send to rank " + std::to_string(a.peer); }
   std::string operator()(const plan::Recv& a) const { return "recv from rank " + std::to_string(a.peer); }
-  std::string operator()(const plan::AllReduce& a) const {
-    return "all_reduce on " + plan.communicators.at(static_cast<size_t>(a.communicator)).name;
+  std::string on(const char* kind, int32_t communicator) const {
+    return kind + (" on " + plan.communicators.at(static_cast<size_t>(communicator)).name);
   }
+  std::string operator()(const plan::AllReduce& a) const { return on("all_reduce", a.communicator); }
+  std::string operator()(const plan::ReduceScatter& a) const { return on("reduce_scatter", a.communicator); }
+  std::string operator()(const plan::AllGather& a) const { return on("all_gather", a.communicator); }
+  std::string operator()(const plan::AllToAll& a) const { return on("all_to_all", a.communicator); }
   std::string operator()(const plan::Record& a) const { return "record " + plan.events.at(static_cast<size_t>(a.event)); }
   std::string operator()(const plan::Wait& a) const { return "wait " + plan.events.at(static_cast<size_t>(a.event)); }
   std::string operator()(const plan::Update&) const { return "update"; }

@@ -45,6 +45,9 @@ Prepared prepare_run(const plan::Run& run, int32_t stream, PrepareContext& conte
 Prepared prepare_send(const plan::Send& send, int32_t stream, PrepareContext& context);
 Prepared prepare_recv(const plan::Recv& recv, int32_t stream, PrepareContext& context);
 Prepared prepare_all_reduce(const plan::AllReduce& all_reduce, int32_t stream, PrepareContext& context);
+Prepared prepare_reduce_scatter(const plan::ReduceScatter& reduce_scatter, int32_t stream, PrepareContext& context);
+Prepared prepare_all_gather(const plan::AllGather& all_gather, int32_t stream, PrepareContext& context);
+Prepared prepare_all_to_all(const plan::AllToAll& all_to_all, int32_t stream, PrepareContext& context);
 Prepared prepare_record(const plan::Record& record, int32_t stream, PrepareContext& context);
 Prepared prepare_wait(const plan::Wait& wait, int32_t stream, PrepareContext& context);
 Prepared prepare_update(const plan::Update& update, int32_t stream, PrepareContext& context);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/check_collectives.h"
 #include "schemas/plan/json_reader.h"
 #include "schemas/plan/names.h"
 
@@ -247,24 +248,41 @@ class RankPlanParser {
     plan_.grad_norm = specials_[3].where;
   }
 
+  struct PartKeys { const char *where, *first, *count, *owner; };
+  Part part(const PartKeys& keys, DType dtype, int64_t elements, size_t at) {
+    Part part;
+    if (!reader_.optional_key(keys.where)) return part;
+    part.where = range();
+    part.count = elements;
+    if (reader_.optional_key(keys.first)) {
+      part.first = reader_.integer();
+      part.count = at_least_zero(keys.count);
+    }
+    if (reader_.optional_key(keys.owner)) part.owner = reader_.boolean();
+    if (!reader_.ok()) return part;
+    if (range_inside(part.first, part.count, elements))
+      need(part.where, part.count * dtype_bytes(dtype), at);
+    else
+      reader_.fail(kRange, at, std::to_string(part.count) + " elements at " + std::to_string(part.first) + " go beyond the " +
+                                   std::to_string(elements) + " elements of the tensor");
+    return part;
+  }
+
   void tensors() {
     section("placements", [&](size_t at) {
       auto& placement = plan_.placements.emplace_back();
       reader_.open_object();
       reader_.key("tensor");
       placement.name = reader_.string();
-      reader_.key("in");
-      placement.where = range();
-      if (reader_.optional_key("gradient")) placement.gradient = range();
       placement.dtype = dtype();
       reader_.key("shape");
       placement.shape = reader_.integers();
-      if (reader_.optional_key("owner")) placement.owner = reader_.boolean();
+      const int64_t elements = tensor_bytes(placement.dtype, placement.shape, at) / dtype_bytes(placement.dtype);
+      placement.value = part({"in", "first", "count", "owner"}, placement.dtype, elements, at);
+      placement.gradient = part({"gradient", "gradient_first", "gradient_count", "gradient_owner"}, placement.dtype, elements, at);
       reader_.close_object();
-      if (!reader_.ok()) return;
-      const int64_t bytes = tensor_bytes(placement.dtype, placement.shape, at);
-      need(placement.where, bytes, at);
-      if (placement.gradient.buffer >= 0) need(placement.gradient, bytes, at);
+      if (reader_.ok() && placement.value.where.buffer < 0 && placement.gradient.where.buffer < 0)
+        reader_.fail(kSyntax, at, "the placement of " + quoted(placement.name) + " places nothing");
     });
     section("inputs", [&](size_t) {
       auto& slice = plan_.inputs.emplace_back();
@@ -306,6 +324,9 @@ class RankPlanParser {
     else if (kind == "wait") instruction.action = Wait{resolve(event_index_, "event")};
     else if (kind == "record") instruction.action = Record{resolve(event_index_, "event")};
     else if (kind == "all_reduce") instruction.action = all_reduce();
+    else if (kind == "reduce_scatter") instruction.action = reduce_scatter();
+    else if (kind == "all_gather") instruction.action = all_gather();
+    else if (kind == "all_to_all") instruction.action = all_to_all();
     else if (kind == "update") instruction.action = update();
     else reader_.fail(kSyntax, instruction_at_, "unknown instruction " + quoted(kind));
     reader_.key("stream");
@@ -360,19 +381,60 @@ class RankPlanParser {
     return message;
   }
 
+  // ---- collectives
+  BufferRange range(const char* key) {
+    reader_.key(key);
+    return range();
+  }
+  DType summed() {
+    const auto type = dtype();
+    reader_.key("op");
+    const size_t at = reader_.position();
+    if (const auto op = reader_.string(); op != "sum")
+      reader_.fail(kSyntax, at, "unknown reduction " + quoted(op) + "; sum is the one there is");
+    return type;
+  }
+  template <class Collective>
+  Collective over_ranks(Collective collective) {
+    reader_.key("communicator");
+    collective.communicator = resolve(communicator_index_, "communicator");
+    if (!reader_.ok()) return collective;
+    if (const auto wrong = misfit(plan_, collective); !wrong.empty()) reader_.fail(kRange, instruction_at_, wrong);
+    return collective;
+  }
   AllReduce all_reduce() {
     AllReduce reduce;
     reduce.data = range();
-    const size_t at = at_;
     reduce.count = at_least_zero("count");
-    reduce.dtype = dtype();
-    reader_.key("op");
-    if (const auto op = reader_.string(); op != "sum")
-      reader_.fail(kSyntax, at, "unknown reduction " + quoted(op) + "; sum is the one there is");
-    reader_.key("communicator");
-    reduce.communicator = resolve(communicator_index_, "communicator");
-    need(reduce.data, tensor_bytes(reduce.dtype, {reduce.count}, at), at);
-    return reduce;
+    reduce.dtype = summed();
+    return over_ranks(reduce);
+  }
+  ReduceScatter reduce_scatter() {
+    ReduceScatter reduce;
+    reduce.data = range();
+    reduce.out = range("out");
+    reduce.count = at_least_zero("count");
+    reduce.dtype = summed();
+    return over_ranks(reduce);
+  }
+  AllGather all_gather() {
+    AllGather gather;
+    gather.part = range();
+    gather.data = range("data");
+    gather.bytes = at_least_zero("bytes");
+    return over_ranks(gather);
+  }
+  AllToAll all_to_all() {
+    AllToAll exchange;
+    exchange.send = range();
+    exchange.recv = range("recv");
+    exchange.bytes = at_least_zero("bytes");
+    if (reader_.optional_key("send_counts")) {
+      exchange.send_counts = range();
+      exchange.recv_counts = range("recv_counts");
+      exchange.row_bytes = at_least_zero("row_bytes");
+    }
+    return over_ranks(exchange);
   }
 
   Update update() {

@@ -20,7 +20,7 @@
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 1;
+inline constexpr int kFormatVersion = 2;
 
 // ------------------------------------------------------------------ programs
 struct Operand {
@@ -98,14 +98,21 @@ struct BufferRange {
   int64_t offset = 0;             // bytes
 };
 
-// A tensor of the model inside persistent buffers of a rank.
+// Elements [first, first + count) of a tensor, in row-major order of the whole tensor.
+struct Part {
+  BufferRange where;              // buffer = -1: none
+  int64_t first = 0, count = 0;   // elements
+  bool owner = false;             // this rank writes these elements into saved files
+};
+
+// A tensor of the model, or parts of it, inside persistent buffers of a rank. A tensor may have several
+// placements on a rank and on several ranks; each element of a saved file has exactly one owner.
 struct Placement {
   std::string name;               // canonical parameter, buffer or constant name
-  BufferRange where;
-  BufferRange gradient;           // buffer = -1: not trained, or no accumulator here
   DType dtype = DType::kF32;
-  std::vector<int64_t> shape;
-  bool owner = false;             // this rank writes it into saved weights (exactly one rank does)
+  std::vector<int64_t> shape;     // of the whole tensor
+  Part value;                     // read from the weights at load
+  Part gradient;                  // none: not trained, or no accumulator here
 };
 
 // One model input on this rank: samples [first, first + count) of every step's batch go here.
@@ -125,6 +132,31 @@ struct Send { BufferRange data; int64_t bytes = 0; int32_t peer = -1; int32_t ch
 struct Recv { BufferRange data; int64_t bytes = 0; int32_t peer = -1; int32_t channel = -1; };
 enum class Reduction : uint8_t { kSum };
 struct AllReduce { BufferRange data; int64_t count = 0; DType dtype = DType::kF32; int32_t communicator = -1; Reduction reduction = Reduction::kSum; };
+// `data` holds one part of `count` elements for each position of the communicator. Position j's `out`
+// becomes the sum over the members of part j, added in position order in fp32 (integers and f64: in
+// their own type). `out` is the own part inside `data`, or does not overlap `data`. Parts of `data`
+// that are not `out` keep their values.
+struct ReduceScatter {
+  BufferRange data, out;
+  int64_t count = 0;
+  DType dtype = DType::kF32;
+  int32_t communicator = -1;
+  Reduction reduction = Reduction::kSum;
+};
+// The `part` of `bytes` bytes of each position j lands at offset j * bytes of every member's `data`.
+// `part` is the own part inside `data`, or does not overlap `data`.
+struct AllGather { BufferRange part, data; int64_t bytes = 0; int32_t communicator = -1; };
+// Part j of `send` goes to position j, where it becomes part i of `recv`, i = own position. A part is
+// `bytes` bytes; `send` and `recv` do not overlap. With counts (i64 [members] each) only the first rows
+// of `row_bytes` bytes of a part travel: send_counts[j] rows to j, recv_counts[i] rows from i; the rest
+// of recv's part is left as it is. The two counts of a pair must be equal.
+struct AllToAll {
+  BufferRange send, recv;
+  int64_t bytes = 0;
+  BufferRange send_counts, recv_counts;  // buffer = -1 both: whole parts travel
+  int64_t row_bytes = 0;                 // 0 without counts
+  int32_t communicator = -1;
+};
 struct Record { int32_t event = -1; };
 struct Wait { int32_t event = -1; };
 // Applies the optimizer to `count` f32 elements and clears the gradient. `scale` (f32 [1],
@@ -134,7 +166,7 @@ struct Update {
   BufferRange parameter, gradient, m, v, scale;
   int64_t count = 0;
 };
-using Action = std::variant<Run, Send, Recv, AllReduce, Record, Wait, Update>;
+using Action = std::variant<Run, Send, Recv, AllReduce, ReduceScatter, AllGather, AllToAll, Record, Wait, Update>;
 
 struct Instruction {
   int32_t stream = 0;             // index into RankPlan::streams

@@ -11,6 +11,8 @@ const T& at(const std::vector<T>& items, int32_t index, const char* what) {
   return items[static_cast<size_t>(index)];
 }
 
+struct PartKeys { const char *where, *first, *count, *owner; };
+
 // Prints one rank plan; the instructions one method a kind.
 class RankPlanPrinter {
  public:
@@ -123,18 +125,28 @@ class RankPlanPrinter {
     });
   }
 
+  // `first` and `count` stand where the part is not the whole tensor.
+  void part(const PartKeys& keys, const Part& part, std::optional<int64_t> elements) {
+    if (part.where.buffer < 0) return;
+    range(keys.where, part.where);
+    if (part.first != 0 || part.count != elements) {
+      number(keys.first, part.first);
+      number(keys.count, part.count);
+    }
+    if (!part.owner) return;
+    json_.key(keys.owner);
+    json_.boolean(true);
+  }
+
   void tensors() {
     section("placements", plan_.placements, [&](const Placement& placement) {
       json_.raw("{");
       name("tensor", placement.name);
-      range("in", placement.where);
-      optional_range("gradient", placement.gradient);
       name("dtype", dtype_name(placement.dtype));
       shape(placement.shape);
-      if (placement.owner) {
-        json_.key("owner");
-        json_.boolean(true);
-      }
+      const auto elements = element_count(placement.shape);
+      part({"in", "first", "count", "owner"}, placement.value, elements);
+      part({"gradient", "gradient_first", "gradient_count", "gradient_owner"}, placement.gradient, elements);
       json_.raw("}");
     });
     section("inputs", plan_.inputs, [&](const InputSlice& slice) {
@@ -176,12 +188,38 @@ class RankPlanPrinter {
   }
   void action(const Send& send) { message("send", "to", send.data, send.bytes, send.peer, send.channel); }
   void action(const Recv& recv) { message("recv", "from", recv.data, recv.bytes, recv.peer, recv.channel); }
+  void communicator(int32_t index) { name("communicator", at(plan_.communicators, index, "communicator").name); }
   void action(const AllReduce& reduce) {
     range("all_reduce", reduce.data);
     number("count", reduce.count);
     name("dtype", dtype_name(reduce.dtype));
     name("op", "sum");
-    name("communicator", at(plan_.communicators, reduce.communicator, "communicator").name);
+    communicator(reduce.communicator);
+  }
+  void action(const ReduceScatter& reduce) {
+    range("reduce_scatter", reduce.data);
+    range("out", reduce.out);
+    number("count", reduce.count);
+    name("dtype", dtype_name(reduce.dtype));
+    name("op", "sum");
+    communicator(reduce.communicator);
+  }
+  void action(const AllGather& gather) {
+    range("all_gather", gather.part);
+    range("data", gather.data);
+    number("bytes", gather.bytes);
+    communicator(gather.communicator);
+  }
+  void action(const AllToAll& exchange) {
+    range("all_to_all", exchange.send);
+    range("recv", exchange.recv);
+    number("bytes", exchange.bytes);
+    if (exchange.send_counts.buffer >= 0) {
+      range("send_counts", exchange.send_counts);
+      range("recv_counts", exchange.recv_counts);
+      number("row_bytes", exchange.row_bytes);
+    }
+    communicator(exchange.communicator);
   }
   void action(const Record& record) { name("record", at(plan_.events, record.event, "event")); }
   void action(const Wait& wait) { name("wait", at(plan_.events, wait.event, "event")); }

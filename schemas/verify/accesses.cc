@@ -25,6 +25,33 @@ struct Collect {
   void operator()(const AllReduce& reduce) const {
     add(reduce.data, reduce.count * dtype_bytes(reduce.dtype), true, true);
   }
+  int64_t members(int32_t communicator) const {
+    return static_cast<int64_t>(plan.communicators.at(static_cast<size_t>(communicator)).ranks.size());
+  }
+  // Whether a part is one of the parts behind `data`: then it is the own one.
+  static bool inside(const BufferRange& part, const BufferRange& data, int64_t bytes) {
+    return part.buffer == data.buffer && part.offset >= data.offset && part.offset < data.offset + bytes;
+  }
+  void operator()(const ReduceScatter& reduce) const {
+    const int64_t part = reduce.count * dtype_bytes(reduce.dtype), all = part * members(reduce.communicator);
+    add(reduce.data, all, true, false);
+    add(reduce.out, part, false, true);
+  }
+  void operator()(const AllGather& gather) const {
+    const int64_t all = gather.bytes * members(gather.communicator);
+    add(gather.part, gather.bytes, true, false);
+    if (!inside(gather.part, gather.data, all)) return add(gather.data, all, false, true);
+    const BufferRange behind{gather.data.buffer, gather.part.offset + gather.bytes};
+    add(gather.data, gather.part.offset - gather.data.offset, false, true);
+    add(behind, gather.data.offset + all - behind.offset, false, true);
+  }
+  void operator()(const AllToAll& exchange) const {
+    const int64_t num_members = members(exchange.communicator), all = exchange.bytes * num_members;
+    add(exchange.send, all, true, false);
+    add(exchange.recv, all, false, true);
+    add(exchange.send_counts, num_members * dtype_bytes(DType::kI64), true, false);
+    add(exchange.recv_counts, num_members * dtype_bytes(DType::kI64), true, false);
+  }
   void operator()(const Record&) const {}
   void operator()(const Wait&) const {}
   void operator()(const Update& update) const {

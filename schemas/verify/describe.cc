@@ -24,9 +24,19 @@ class Describe {
            channel(recv.channel) + ", " + std::to_string(recv.bytes) + " bytes";
   }
   std::string operator()(const AllReduce& reduce) const {
-    return "all_reduce " + range(reduce.data) + " over " +
-           quoted(plan_.communicators.at(static_cast<size_t>(reduce.communicator)).name) + ", " +
-           std::to_string(reduce.count) + " " + std::string(dtype_name(reduce.dtype));
+    return "all_reduce " + range(reduce.data) + " over " + communicator(reduce.communicator) + ", " + std::to_string(reduce.count) + " " + std::string(dtype_name(reduce.dtype));
+  }
+  std::string operator()(const ReduceScatter& reduce) const {
+    return "reduce_scatter " + range(reduce.data) + " to " + range(reduce.out) + " over " + communicator(reduce.communicator) + ", " +
+           std::to_string(reduce.count) + " " + std::string(dtype_name(reduce.dtype)) + " a member";
+  }
+  std::string operator()(const AllGather& gather) const {
+    return "all_gather " + range(gather.part) + " to " + range(gather.data) + " over " + communicator(gather.communicator) + ", " +
+           std::to_string(gather.bytes) + " bytes a member";
+  }
+  std::string operator()(const AllToAll& exchange) const {
+    return "all_to_all " + range(exchange.send) + " to " + range(exchange.recv) + " over " + communicator(exchange.communicator) + ", " +
+           (exchange.send_counts.buffer >= 0 ? "up to " : "") + std::to_string(exchange.bytes) + " bytes a pair";
   }
   std::string operator()(const Record& record) const { return "record " + event(record.event); }
   std::string operator()(const Wait& wait) const { return "wait " + event(wait.event); }
@@ -39,6 +49,7 @@ class Describe {
     const auto& name = plan_.buffers.at(static_cast<size_t>(where.buffer)).name;
     return quoted(where.offset == 0 ? name : name + "+" + std::to_string(where.offset));
   }
+  std::string communicator(int32_t index) const { return quoted(plan_.communicators.at(static_cast<size_t>(index)).name); }
   std::string channel(int32_t index) const { return quoted(plan_.channels.at(static_cast<size_t>(index)).name); }
   std::string event(int32_t index) const { return quoted(plan_.events.at(static_cast<size_t>(index))); }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "schemas/verify/describe.h"
@@ -11,6 +12,29 @@ namespace piper::verify {
 namespace {
 
 using namespace plan;
+
+// What the members of a collective must agree on. A count of the exchanged rows is known at run time only.
+struct Collective {
+  size_t kind = 0;               // of the Action
+  int64_t count = 0;             // elements, or bytes of a part
+  DType dtype = DType::kF32;
+  Reduction reduction = Reduction::kSum;
+  int64_t row_bytes = 0;         // > 0: counted rows travel
+  int32_t communicator = -1;     // each rank's own index: not compared
+  bool operator==(const Collective& other) const {
+    const auto agreed = [](const Collective& c) { return std::tie(c.kind, c.count, c.dtype, c.reduction, c.row_bytes); };
+    return agreed(*this) == agreed(other);
+  }
+};
+
+std::optional<Collective> collective_of(const Action& action) {
+  const size_t kind = action.index();
+  if (const auto* a = std::get_if<AllReduce>(&action)) return Collective{kind, a->count, a->dtype, a->reduction, 0, a->communicator};
+  if (const auto* a = std::get_if<ReduceScatter>(&action)) return Collective{kind, a->count, a->dtype, a->reduction, 0, a->communicator};
+  if (const auto* a = std::get_if<AllGather>(&action)) return Collective{kind, a->bytes, DType::kF32, Reduction::kSum, 0, a->communicator};
+  if (const auto* a = std::get_if<AllToAll>(&action)) return Collective{kind, a->bytes, DType::kF32, Reduction::kSum, a->row_bytes, a->communicator};
+  return std::nullopt;
+}
 
 Status refuted(const std::string& message) { return Status::failure("P0631", message); }
 
@@ -80,8 +104,8 @@ class Matcher {
         const int32_t id = plan.channels[static_cast<size_t>(recv->channel)].id;
         PIPER_RETURN_IF_ERROR(follow(clocks, channels[{true, recv->peer, id}], moment, p, index, "1"));
         if (loaded(recv->peer)) ends_.push_back({recv->peer, plan.rank, id, true, p, index, recv->bytes});
-      } else if (const auto* reduce = std::get_if<AllReduce>(&instruction.action)) {
-        const auto c = static_cast<size_t>(reduce->communicator);
+      } else if (const auto collective = collective_of(instruction.action)) {
+        const auto c = static_cast<size_t>(collective->communicator);
         PIPER_RETURN_IF_ERROR(follow(clocks, communicators[c], moment, p, index, "2"));
         groups_[{plan.communicators[c].name, plan.communicators[c].ranks}][p].push_back(index);
       }
@@ -154,16 +178,15 @@ class Matcher {
     return {};
   }
 
-  const AllReduce& reduce_at(int32_t plan, int32_t index) const {
-    return std::get<AllReduce>(bundle_.ranks[static_cast<size_t>(plan)].instructions[static_cast<size_t>(index)].action);
+  const Action& action_at(int32_t plan, int32_t index) const {
+    return bundle_.ranks[static_cast<size_t>(plan)].instructions[static_cast<size_t>(index)].action;
   }
   Status equal_sequences(const std::map<int32_t, std::vector<int32_t>>& by_plan) const {
     const auto& [first_plan, sequence] = *by_plan.begin();
     for (const auto& [plan, indices] : by_plan) {
       for (size_t k = 0; k < std::min(sequence.size(), indices.size()); ++k) {
-        const auto &a = reduce_at(first_plan, sequence[k]), &b = reduce_at(plan, indices[k]);
-        if (a.count != b.count || a.dtype != b.dtype || a.reduction != b.reduction)
-          return refuted("rule 2: " + name(first_plan, sequence[k]) + " meets " + name(plan, indices[k]) + ": count, dtype or reduction differ");
+        if (collective_of(action_at(first_plan, sequence[k])) != collective_of(action_at(plan, indices[k])))
+          return refuted("rule 2: " + name(first_plan, sequence[k]) + " meets " + name(plan, indices[k]) + ": kind, count, dtype or reduction differ");
       }
       if (sequence.size() == indices.size()) continue;
       const bool longer = indices.size() > sequence.size();

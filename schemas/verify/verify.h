@@ -8,8 +8,8 @@
 // Rules; a refutation cites the number:
 //   1 (P0631) Messages: per directed pair of ranks and channel, the same sequence of bytes on both
 //     ends, in an order that streams and events fix on each rank.
-//   2 (P0631) Collectives: per communicator the same members and the same sequence of (op, count,
-//     dtype) on every member, in a fixed order on each.
+//   2 (P0631) Collectives: per communicator the same members and the same sequence of (kind, count,
+//     dtype, reduction, row bytes) on every member, in a fixed order on each.
 //   3 (P0632) Events: each recorded exactly once a step.
 //   4 (P0632) No deadlock: with start and end nodes per instruction and the edges start -> end,
 //     end(prev) -> start(next), record -> wait, start(participant) -> end(participant), no cycle:

@@ -21,18 +21,27 @@ plan::TensorInfo info(const std::string& name, int64_t count, std::vector<std::s
   return tensor;
 }
 
-TEST_CASE("pieces come from the owner first, then from the lowest rank that has them") {
-  const std::vector<plan::TensorInfo> tensors = {info("a", 4), info("b", 2)};
-  const auto chosen = choose_pieces({{{0, 0, 8, false, nullptr}}, {{0, 0, 4, true, nullptr}, {0, 4, 12, false, nullptr}}, {{1, 0, 4, true, nullptr}}}, tensors);
-  REQUIRE(chosen.size() == 3);
-  CHECK(chosen[0].rank == 1);  // the owner's first element
-  CHECK(chosen[0].bytes == 4);
-  CHECK(chosen[1].rank == 0);
-  CHECK(chosen[1].offset == 4);
-  CHECK(chosen[1].bytes == 4);
-  CHECK(chosen[2].rank == 1);
-  CHECK(chosen[2].offset == 8);
-  CHECK(chosen[2].bytes == 8);  // and "b", of which half is missing, is left out
+TEST_CASE("each byte comes from the rank that owns it") {
+  const std::vector<plan::TensorInfo> tensors = {info("a", 4), info("b", 2), info("nowhere", 2)};
+  std::vector<std::vector<Piece>> pieces = {{{0, 0, 16, false, nullptr}, {1, 0, 8, true, nullptr}},
+                                            {{0, 8, 8, true, nullptr}, {1, 0, 8, true, nullptr}},
+                                            {{0, 0, 8, true, nullptr}}};
+  const auto chosen = choose_pieces(pieces, tensors);
+  REQUIRE(chosen.ok());
+  REQUIRE(chosen->size() == 3);
+  CHECK((*chosen)[0].rank == 2);
+  CHECK((*chosen)[0].bytes == 8);
+  CHECK((*chosen)[1].rank == 1);
+  CHECK((*chosen)[1].offset == 8);
+  CHECK((*chosen)[1].bytes == 8);
+  CHECK((*chosen)[2].tensor == 1);
+  CHECK((*chosen)[2].rank == 0);
+
+  pieces[1][0].owner = false;
+  const auto hole = choose_pieces(pieces, tensors);
+  REQUIRE(!hole.ok());
+  CHECK(hole.error().code == "R0503");
+  CHECK(hole.error().message == "tensor 'a' cannot be saved: no rank owns its element 2");
 }
 
 TEST_CASE("rank 0 writes the tensors of all ranks under all their names") {

@@ -49,10 +49,11 @@ int32_t add_buffer(plan::RankPlan& rank, const std::string& name, BufferClass cl
 plan::Placement placement(const std::string& name, int32_t buffer, int32_t gradient, std::vector<int64_t> shape, bool owner) {
   plan::Placement p;
   p.name = name;
-  p.where.buffer = buffer;
-  p.gradient.buffer = gradient;
+  int64_t count = 1;
+  for (int64_t extent : shape) count *= extent;
+  p.value = {{buffer, 0}, 0, count, owner};
+  if (gradient >= 0) p.gradient = {{gradient, 0}, 0, count, owner};
   p.shape = std::move(shape);
-  p.owner = owner;
   return p;
 }
 

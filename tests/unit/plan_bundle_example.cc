@@ -53,7 +53,7 @@ RankPlan one_rank(int32_t rank) {
                   {"loss+1", BufferClass::kArena, 64, 512, DType::kF32, {}, {}},
                   {"sample_offset", BufferClass::kScalar, 8, 0, DType::kI64, {1}, {4}},
                   {"seed_step", BufferClass::kScalar, 16, 64, DType::kI64, {2}, {}}};
-  plan.placements = {{"layers.0.weight", {1, 0}, {2, 0}, DType::kF32, {4, 4}, rank == 0}};
+  plan.placements = {{"layers.0.weight", DType::kF32, {4, 4}, {{1, 0}, 0, 16, rank == 0}, {{2, 0}, 0, 16, rank == 0}}};
   plan.inputs = {{"input", 4 * rank, 4, {0, 0}}};
   plan.seed_step = {8, 0};
   plan.loss = rank == 1 ? BufferRange{6, 0} : BufferRange{};

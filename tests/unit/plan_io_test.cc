@@ -214,6 +214,63 @@ TEST_CASE("damaged files of a bundle") {
   CHECK(message(read_bundle(dir / "q", {2}).status()) == "P0611 the plan is for 2 ranks; there is no rank 2");
 }
 
+// What a test of one instruction or placement adds to the example's rank 1.
+std::string added(const Action& action, const Placement& placement = {}) {
+  auto bundle = example::two_ranks();
+  auto& plan = bundle.ranks[1];
+  if (!placement.name.empty()) plan.placements.push_back(placement);
+  else example::append(plan, 0, action);
+  const auto text = print_rank_plan(plan, bundle.provenance, bundle.programs);
+  const auto parsed = parse_rank_plan(text, "r", bundle.provenance, bundle.programs);
+  if (!parsed.ok()) return message(parsed.status());
+  CHECK(print_rank_plan(*parsed, bundle.provenance, bundle.programs) == text);
+  const auto section = text.find(placement.name.empty() ? "\"instructions\"" : "\"placements\"");
+  const auto end = text.find("\n]", section), begin = text.rfind('\n', end - 1) + 1;
+  return text.substr(begin, end - begin);
+}
+
+// Rank 1 is position 1 of 2. Buffer 0 has 64 bytes, 3 has 256, 4 and 5 have 128 each.
+TEST_CASE("collectives are printed and parsed") {
+  CHECK(added(ReduceScatter{{4, 0}, {5, 64}, 16, DType::kF32, 0, Reduction::kSum}) ==
+        R"({"reduce_scatter":"act y m0","out":"act peer m0+64","count":16,"dtype":"f32","op":"sum","communicator":"dp:0,1","stream":"compute"})");
+  CHECK(added(ReduceScatter{{4, 0}, {4, 64}, 16, DType::kF32, 0, Reduction::kSum}).substr(0, 43) == R"({"reduce_scatter":"act y m0","out":"act y m)");
+  CHECK(added(AllGather{{0, 0}, {4, 0}, 64, 0}) == R"({"all_gather":"x","data":"act y m0","bytes":64,"communicator":"dp:0,1","stream":"compute"})");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {}, {}, 0, 0}) ==
+        R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"communicator":"dp:0,1","stream":"compute"})");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {8, 0}, {3, 16}, 16, 0}) ==
+        R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"send_counts":"seed_step","recv_counts":"workspace+16","row_bytes":16,"communicator":"dp:0,1","stream":"compute"})");
+}
+
+TEST_CASE("collectives whose ranges do not fit are refused") {
+  CHECK(added(ReduceScatter{{4, 0}, {5, 0}, 17, DType::kF32, 0, Reduction::kSum}) ==
+        "P0607 r:64: 2 parts of 68 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
+  CHECK(added(ReduceScatter{{4, 0}, {4, 0}, 16, DType::kF32, 0, Reduction::kSum}) ==
+        "P0607 r:64: a part inside of all parts must be the rank's own, which is at 64");
+  CHECK(added(AllGather{{3, 32}, {3, 0}, 64, 0}) == "P0607 r:64: a part inside of all parts must be the rank's own, which is at 64");
+  CHECK(added(AllGather{{3, 128}, {3, 0}, 64, 0}).substr(0, 28) == R"({"all_gather":"workspace+128)");
+  CHECK(added(AllGather{{0, 0}, {3, 0}, int64_t{1} << 62, 0}).substr(0, 11) == "P0607 r:64:");
+  CHECK(added(AllToAll{{3, 0}, {3, 64}, 64, {}, {}, 0, 0}) == "P0607 r:64: what it sends and where it receives overlap");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 0}, {3, 16}, 24, 0}) == "P0607 r:64: rows of 24 bytes do not fill parts of 64 bytes");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 0}, {3, 248}, 16, 0}) ==
+        "P0607 r:64: 2 parts of 8 bytes at 248 go beyond the 256 bytes of buffer \"workspace\"");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 4}, {3, 16}, 16, 0}) == "P0607 r:64: its counts do not stand at a multiple of 8");
+  CHECK(added(AllToAll{{4, 0}, {3, 0}, 64, {8, 0}, {3, 16}, 16, 0}) == "P0607 r:64: where it receives overlaps its counts");
+}
+
+// A tensor may lie in parts; a part that is the whole tensor needs no numbers.
+TEST_CASE("parts of tensors are printed and parsed") {
+  CHECK(added({}, {"w", DType::kF32, {4, 4}, {{1, 0}, 0, 16, true}, {}}) ==
+        R"({"tensor":"w","dtype":"f32","shape":[4,4],"in":"weight","owner":true})");
+  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 16}, 8, 12, false}, {{2, 0}, 16, 16, true}}) ==
+        R"({"tensor":"w","dtype":"f32","shape":[4,8],"in":"weight+16","first":8,"count":12,"gradient":"grad weight","gradient_first":16,"gradient_count":16,"gradient_owner":true})");
+  CHECK(added({}, {"w", DType::kF32, {4, 8}, {}, {{2, 0}, 0, 0, false}}) ==
+        R"({"tensor":"w","dtype":"f32","shape":[4,8],"gradient":"grad weight","gradient_first":0,"gradient_count":0})");
+  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 0}, 20, 13, false}, {}}) == "P0607 r:39: 13 elements at 20 go beyond the 32 elements of the tensor");
+  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 0}, 0, 32, false}, {}}) == "P0607 r:39: 128 bytes at 0 go beyond the 64 bytes of buffer \"weight\"");
+  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 0}, -1, 2, false}, {}}).substr(0, 11) == "P0607 r:39:");
+  CHECK(added({}, {"w", DType::kF32, {4, 4}, {}, {}}) == "P0605 r:39: the placement of \"w\" places nothing");
+}
+
 // Each kind of damage inside a rank plan, with line and name.
 TEST_CASE("damaged rank plans") {
   CHECK(rank_damage("\"act y m0\"", "\"act z m0\"") == "P0606 r:44: there is no buffer \"act y m0\"");
@@ -286,8 +343,8 @@ TEST_CASE("damaged programs") {
 }
 
 TEST_CASE("damaged manifests") {
-  CHECK(manifest_damage("\"version\":1", "\"version\":2") ==
-        "P0608 m:2: plan format version 2 cannot be read; this program reads version 1: compile the plan again");
+  CHECK(manifest_damage("\"version\":2", "\"version\":1") ==
+        "P0608 m:2: plan format version 1 cannot be read; this program reads version 2: compile the plan again");
   CHECK(manifest_damage("piper plan", "pipe plan") == "P0605 m:2: this is not the manifest of a plan bundle");
   CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:7: reporting_rank is out of range");
   CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") == "P0607 m:25: the manifest describes 2 ranks, world_size is 3");

@@ -118,6 +118,16 @@ struct Traffic {
   int64_t ranks = 0, instructions = 0, runs = 0, messages = 0, collectives = 0, bytes = 0;
 };
 
+// Bytes of a collective's whole data on this rank; -1 for other instructions. Of counted rows: at most.
+int64_t collective_bytes(const RankPlan& plan, const Action& action) {
+  const auto members = [&plan](int32_t c) { return static_cast<int64_t>(plan.communicators[static_cast<size_t>(c)].ranks.size()); };
+  if (const auto* a = std::get_if<AllReduce>(&action)) return a->count * dtype_bytes(a->dtype);
+  if (const auto* a = std::get_if<ReduceScatter>(&action)) return a->count * dtype_bytes(a->dtype) * members(a->communicator);
+  if (const auto* a = std::get_if<AllGather>(&action)) return a->bytes * members(a->communicator);
+  if (const auto* a = std::get_if<AllToAll>(&action)) return a->bytes * members(a->communicator);
+  return -1;
+}
+
 std::string stream_table(const Bundle& bundle, bool all) {
   std::map<std::string, Traffic> streams;
   for (const auto& plan : bundle.ranks) {
@@ -130,9 +140,9 @@ std::string stream_table(const Bundle& bundle, bool all) {
         ++traffic.messages;
         traffic.bytes += send->bytes;
       }
-      if (const auto* reduce = std::get_if<AllReduce>(&instruction.action)) {
+      if (const int64_t bytes = collective_bytes(plan, instruction.action); bytes >= 0) {
         ++traffic.collectives;
-        traffic.bytes += reduce->count * dtype_bytes(reduce->dtype);
+        traffic.bytes += bytes;
       }
     }
   }
@@ -142,7 +152,7 @@ std::string stream_table(const Bundle& bundle, bool all) {
                     std::to_string(traffic.messages), std::to_string(traffic.collectives), human_bytes(traffic.bytes)});
   const size_t total = rows.size();
   if (!all && total > kShownRows) rows.resize(kShownRows);
-  auto text = format_table({"stream", "ranks", "instructions", "runs", "sends", "all_reduces", "bytes"}, rows);
+  auto text = format_table({"stream", "ranks", "instructions", "runs", "sends", "collectives", "bytes"}, rows);
   if (rows.size() < total) text += "  (" + std::to_string(total - rows.size()) + " more; --all shows them)\n";
   return text;
 }
