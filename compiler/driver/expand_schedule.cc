@@ -137,6 +137,9 @@ Result<strategy::ScheduleTable> read_schedule_table(const strategy::Schedule& sc
   text << file.rdbuf();
   auto table = strategy::parse_csv(text.str());
   if (!table.ok()) return diags.error(table.error().code, schedule.family_span) << schedule.csv << ": " << table.error().message;
+  const int32_t count = microbatches_of(*table);
+  if (schedule.microbatches && *schedule.microbatches != count)
+    return diags.error("P0233", schedule.span) << "the table has " << count << " microbatches, 'microbatches' says " << *schedule.microbatches;
   return table;
 }
 
@@ -151,7 +154,7 @@ Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, con
     if (static_cast<int32_t>(given->stage_rank.size()) != places.num_stages())
       return diags.error("P0233", schedule.family_span) << "the table has " << given->stage_rank.size() << " stages, the model has " << places.num_stages();
     if (num_ranks > 0 && num_ranks != given->rows.size())
-      return diags.error("P0232", schedule.family_span) << "the table has " << given->rows.size() << " rows for " << num_ranks << " device groups";
+      return diags.error("P0232", schedule.family_span) << "the table has " << given->rows.size() << " rows for " << num_ranks << (num_ranks == 1 ? " device group" : " device groups");
     expanded.table = *given;
   } else {
     strategy::FamilyRequest request;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "compiler/strategy/filter.h"
+#include "compiler/strategy/value.h"
 
 namespace piper::strategy {
 namespace {
@@ -27,7 +28,7 @@ std::string print_arg(const ArgValue& value) {
       for (size_t g = 0; g < groups.size(); ++g) text += (g > 0 ? ", " : "") + to_string(groups[g]);
       return text + "]";
     }
-    std::string operator()(const std::string& text) const { return text; }
+    std::string operator()(const std::string& text) const { return as_yaml(text); }
     std::string operator()(int64_t number) const { return fmt::format("{}", number); }
     std::string operator()(double number) const { return fmt::format("{}", number); }
     std::string operator()(bool flag) const { return flag ? "true" : "false"; }

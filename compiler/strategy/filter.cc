@@ -136,7 +136,7 @@ std::string to_string(const Filter& filter) {
   std::string text = "{";
   for (const FilterTerm& term : filter.terms) {
     if (text.size() > 1) text += ", ";
-    text += term.tag + ": ";
+    text += as_yaml(term.tag) + ": ";
     if (term.any) {
       text += "\"*\"";
       continue;

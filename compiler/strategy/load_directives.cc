@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/strategy/directive_args.h"
 #include "compiler/strategy/filter.h"
 #include "compiler/strategy/load_sections.h"
 
@@ -151,8 +152,9 @@ void load_directive(ReadContext& context, const Value& value, std::span<const Di
   MapReader reader(context, value, "a '" + op->text + "' directive");
   reader.get("op");
   for (const ArgSpec& arg : directive.spec->args) {
-    const bool has_alias = context.bare_list && arg.name == "devices" && value.find("device") != nullptr;
-    if (has_alias) reader.alternatives({"device", "devices"});
+    const Value* alias = context.bare_list && arg.name == "devices" ? reader.get("device") : nullptr;
+    const bool has_alias = alias != nullptr;
+    if (has_alias && value.find("devices") != nullptr && value.find("devices")->kind != Value::Kind::kNull) reader.alternatives({"device", "devices"});
     const std::string_view key = has_alias ? std::string_view("device") : arg.name;
     if (has_alias) reader.get("devices");
     const Value* given = arg.required ? reader.require(key) : reader.get(key);
@@ -177,6 +179,22 @@ const Filter* first_filter_naming(const Directive& directive, const std::string&
     }
   }
   return nullptr;
+}
+
+// Visits every device list with the directive that it stands in, nullptr for those of the schedule.
+template <class Visit>
+void for_all_devices(Strategy& strategy, Visit&& visit) {
+  for (Directive& directive : strategy.directives) {
+    for (ArgValue& arg : directive.args) {
+      if (auto* devices = std::get_if<Devices>(&arg)) visit(&directive, *devices);
+      if (auto* groups = std::get_if<std::vector<Devices>>(&arg)) {
+        for (Devices& group : *groups) visit(&directive, group);
+      }
+    }
+  }
+  if (strategy.schedule) {
+    for (Devices& group : strategy.schedule->ranks) visit(static_cast<Directive*>(nullptr), group);
+  }
 }
 
 }  // namespace
@@ -305,19 +323,29 @@ void check_directives(ReadContext& context, const Strategy& strategy) {
   }
 }
 
+void align_replicas(ReadContext& context, Strategy& strategy) {
+  const auto sorted = [](std::vector<int32_t> ranks) {
+    std::sort(ranks.begin(), ranks.end());
+    return ranks;
+  };
+  std::map<std::vector<int32_t>, std::vector<int32_t>> placed;  // sorted ranks -> as the first place lists them
+  for_all_devices(strategy, [&](const Directive* directive, const Devices& devices) {
+    if (directive != nullptr && directive->spec->name == "place") placed.emplace(sorted(devices.ranks), devices.ranks);
+  });
+  for_all_devices(strategy, [&](const Directive*, Devices& devices) {
+    const auto found = placed.find(sorted(devices.ranks));
+    if (found == placed.end() || found->second == devices.ranks) return;
+    const std::string before = to_string(devices);
+    devices.ranks = found->second;
+    context.diags.remark("a device list of a bare list is a set: " + before + " is read as " + to_string(devices) +
+                             ", the order in which that group is placed first",
+                         devices.span);
+  });
+}
+
 void renumber_devices(ReadContext& context, Strategy& strategy) {
   std::set<int32_t> labels;
-  auto for_all = [&](auto&& visit) {
-    for (Directive& directive : strategy.directives) {
-      for (ArgValue& arg : directive.args) {
-        if (auto* devices = std::get_if<Devices>(&arg)) visit(*devices);
-        if (auto* groups = std::get_if<std::vector<Devices>>(&arg)) {
-          for (Devices& group : *groups) visit(group);
-        }
-      }
-    }
-  };
-  for_all([&](Devices& devices) { labels.insert(devices.ranks.begin(), devices.ranks.end()); });
+  for_all_devices(strategy, [&](const Directive*, Devices& devices) { labels.insert(devices.ranks.begin(), devices.ranks.end()); });
   if (labels.empty() || *labels.rbegin() + 1 == static_cast<int32_t>(labels.size())) return;
   std::map<int32_t, int32_t> dense;
   std::string text;
@@ -326,7 +354,7 @@ void renumber_devices(ReadContext& context, Strategy& strategy) {
     dense[label] = rank;
     text += (text.empty() ? "" : ", ") + std::to_string(label) + " -> " + std::to_string(rank);
   }
-  for_all([&](Devices& devices) {
+  for_all_devices(strategy, [&](const Directive*, Devices& devices) {
     for (int32_t& rank : devices.ranks) rank = dense[rank];
   });
   context.diags.remark("the device labels of a bare list are renumbered to ranks: " + text,

@@ -177,6 +177,7 @@ void load_schedule(ReadContext& context, const Value& value, Strategy& out) {
   if (const Value* count = reader.get("virtual")) {
     schedule.virtual_stages = read_int(context, *count, "'virtual'", 1, kMaxCount);
   }
+  if (value.find("csv") != nullptr) reader.alternatives({"csv", "virtual"});
   reader.finish();
   out.schedule = std::move(schedule);
 }

@@ -83,7 +83,10 @@ Result<Strategy> parse_strategy(const std::string& name, const std::string& text
   ReadContext context{diags, strategy.bare_list};
   load_root(context, root, specs, strategy);
   if (diags.num_errors() > errors_before) return Status::reported(first_code(diags));
-  if (strategy.bare_list) renumber_devices(context, strategy);
+  if (strategy.bare_list) {
+    align_replicas(context, strategy);
+    renumber_devices(context, strategy);
+  }
   return strategy;
 }
 

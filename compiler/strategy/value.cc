@@ -1,5 +1,6 @@
 #include "compiler/strategy/value.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -120,6 +121,27 @@ void resolve_scalar(Value& value) {
   } else if (parse_float(s, value.number)) {
     value.kind = Value::Kind::kFloat;
   }
+}
+
+std::string as_yaml(const std::string& text) {
+  Value value;
+  value.text = text;
+  resolve_scalar(value);
+  const bool plain = value.kind == Value::Kind::kString && !text.empty() && text[0] != '-' && text[0] != '.' &&
+                     std::all_of(text.begin(), text.end(), [](char c) {
+                       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+                     });
+  if (plain) return text;
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      out += std::string("\\x") + "0123456789abcdef"[c >> 4] + "0123456789abcdef"[c & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
 }
 
 }  // namespace piper::strategy

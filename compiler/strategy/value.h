@@ -36,6 +36,8 @@ std::string describe(const Value& value);
 
 // Resolves a plain scalar's kind by the core schema; a quoted one stays a string.
 void resolve_scalar(Value& value);
+// A string as a YAML scalar: plain where it reads back as that string, else in double quotes.
+std::string as_yaml(const std::string& text);
 
 // Parses one YAML document or JSON text. `file` is the registered file for spans; columns of the
 // first line are shifted by `column_shift`. Errors: P0102 syntax, P0104 duplicate keys, P0105 tags,

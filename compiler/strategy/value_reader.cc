@@ -117,6 +117,7 @@ const Value* MapReader::get(std::string_view key) {
   known_.emplace_back(key);
   const Value* value = ok_ ? value_.find(key) : nullptr;
   if (value != nullptr && value->kind == Value::Kind::kNull) {
+    if (context_.bare_list) return nullptr;
     context_.diags.error("P0202", key_span(key)) << "'" << key << "' has no value";
     return nullptr;
   }
@@ -125,7 +126,8 @@ const Value* MapReader::get(std::string_view key) {
 
 const Value* MapReader::require(std::string_view key, const std::string& help) {
   const Value* value = get(key);
-  if (ok_ && value_.find(key) == nullptr) {
+  const Value* given = ok_ ? value_.find(key) : nullptr;
+  if (ok_ && (given == nullptr || (value == nullptr && context_.bare_list))) {
     auto error = context_.diags.error("P0206", value_.span);
     error << what_ << " needs '" << key << "'";
     if (!help.empty()) error.help(help);

@@ -160,6 +160,29 @@ TEST_CASE("a directive printed as YAML is read back the same") {
   for (size_t i = 0; i < s.directives.size(); ++i) CHECK(to_string(again.directives[i]) == to_string(s.directives[i]));
 }
 
+TEST_CASE("names that YAML would read as something else are printed in quotes") {
+  const Strategy s = load(R"(directives:
+  - {op: place, filter: {"a b": 1}, devices: [0], stream: "x: \"y\""}
+  - {op: place, filter: {}, devices: [0], stream: "true"}
+  - {op: place, filter: {}, devices: [0], stream: "1e3"}
+  - {op: place, filter: {}, devices: [0], stream: dp-1.a_B}
+)");
+  CHECK(to_string(s.directives[0]) == R"({op: place, filter: {"a b": 1}, devices: [0], stream: "x: \"y\""})");
+  CHECK(to_string(s.directives[1]) == R"({op: place, filter: {}, devices: [0], stream: "true"})");
+  CHECK(to_string(s.directives[2]) == R"({op: place, filter: {}, devices: [0], stream: "1e3"})");
+  CHECK(to_string(s.directives[3]) == R"({op: place, filter: {}, devices: [0], stream: dp-1.a_B})");
+}
+
+TEST_CASE("a bare list's null is a key that is not given; elsewhere it is an error") {
+  CHECK(directives::read_place(load(R"([{"op": "place", "filter": {"PP": 0}, "devices": [0], "device": null, "stream": null}])").directives[0])->stream == "pp");
+  diag::Diagnostics diags;
+  CHECK(!parse_strategy("s.yaml", "directives: [{op: place, filter: {}, devices: [0], stream: null}]", {}, directives::all_specs(), diags).ok());
+  CHECK(diags.all()[0].code == "P0202");
+  diag::Diagnostics missing;
+  CHECK(!parse_strategy("s.json", R"([{"op": "place", "filter": {}, "devices": null}])", {}, directives::all_specs(), missing).ok());
+  CHECK(missing.all()[0].code == "P0206");
+}
+
 TEST_CASE("a bare list of the prototype is read: device, quoted integers, sparse labels, its streams") {
   diag::Diagnostics diags;
   const Strategy s = load(R"([{"op": "place", "filter": {"PP": 0}, "device": [4, 6]},
