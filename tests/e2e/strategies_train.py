@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Every file in strategies/ compiles and trains: under `local` and under mpirun, to the losses of one device.
+"""Every file in strategies/ compiles and trains: under `local` and under mpirun, as one device does.
 
-  strategies_train.py --bin BIN --work DIR --strategies DIR
+  strategies_train.py --bin BIN --work DIR --strategies DIR [--only NAME]...
 
-The model is the tests' GPT; its batch is overridden to the file's. Losses of 10 steps agree with PyTorch's own loop to 1e-5
-(plain optimizers), and the two launchers give the same bits.
+The model is the tests' GPT. Each file runs with its own optimizer, and with SGD in its place: AdamW hides a gradient of the
+wrong scale. Losses of 10 steps agree with PyTorch's own loop to 1e-5 (1e-6 at the first step), gradients of the first step
+to 1e-5 of their norm, and the two launchers give the same bits.
 """
 import argparse
 import json
@@ -20,26 +21,56 @@ import zoo
 STEPS = 10
 
 
-def reference(data, batch, clip, factor):
-    """PyTorch on one process, with the optimizer that the files share."""
+SGD = {"lr": 0.05, "momentum": 0.9}
+
+
+def reference(data, batch, clip, factor, sgd):
+    """PyTorch on one process, with the optimizer that the files share, or SGD: losses, gradients of step 1."""
     torch.set_num_threads(1)
     module = zoo.build("gpt")
-    plain = [p for n, p in module.named_parameters() if not (n.endswith(".bias") or "ln" in n)]
-    rest = [p for n, p in module.named_parameters() if n.endswith(".bias") or "ln" in n]
-    rule = torch.optim.AdamW([{"params": plain}, {"params": rest, "weight_decay": 0.0}], lr=3e-4, betas=(0.9, 0.95),
-                             weight_decay=0.1, foreach=False)
-    losses = []
+    if sgd:
+        rule = torch.optim.SGD(module.parameters(), foreach=False, **SGD)
+    else:
+        plain = [p for n, p in module.named_parameters() if not (n.endswith(".bias") or "ln" in n)]
+        rest = [p for n, p in module.named_parameters() if n.endswith(".bias") or "ln" in n]
+        rule = torch.optim.AdamW([{"params": plain}, {"params": rest, "weight_decay": 0.0}], lr=3e-4, betas=(0.9, 0.95),
+                                 weight_decay=0.1, foreach=False)
+    base = rule.param_groups[0]["lr"]
+    losses, gradients = [], {}
     for step in range(STEPS):
         for group in rule.param_groups:
-            group["lr"] = 3e-4 * factor(step + 1)
+            group["lr"] = base * factor(step + 1)
         rule.zero_grad()
         loss = module(**{k: v[step * batch:(step + 1) * batch] for k, v in data.items()})
         loss.backward()
+        if step == 0:
+            gradients = {n: p.grad.detach().clone() for n, p in module.named_parameters()}
         if clip:
             torch.nn.utils.clip_grad_norm_(module.parameters(), clip)
         rule.step()
         losses.append(loss.item())
-    return losses
+    return losses, gradients
+
+
+def faults_of(bench, path, sgd):
+    """What is wrong with one file, and the number of its ranks."""
+    from safetensors.torch import save_file
+    plans = bench.work / f"{path.stem}{'.sgd' if sgd else ''}.plans"
+    changed = ["--set", f"optimizer={json.dumps({'sgd': SGD})}"] if sgd else []
+    bench.call([bench.bin / "piperc", bench.work / "gpt.onnx", "--strategy", path, "-o", plans, *changed])
+    manifest = json.loads((plans / "manifest.json").read_text())
+    batch, world = manifest["batch"], manifest["world_size"]
+    data = zoo.draw("gpt", batch * STEPS)
+    save_file(data, bench.work / "gpt.safetensors")
+    clip = manifest.get("clip_grad_norm") or 0
+    # The files that warm up do so over 20 steps, longer than this test runs.
+    warmup = manifest.get("lr_schedule", {}).get("warmup", 0)
+    losses, gradients = reference(data, batch, clip, lambda step: step / warmup if warmup else 1.0, sgd)
+    result = bench.run(plans, "gpt", world, "local", STEPS)
+    faults = harness.loss_faults(result.losses, losses, 1e-5) + harness.gradient_faults(result.gradients, gradients)
+    if world > 1 and shutil.which("mpirun") and bench.run(plans, "gpt", world, "mpirun", STEPS).losses != result.losses:
+        faults.append("local and mpirun differ")
+    return faults, world
 
 
 def main():
@@ -47,29 +78,19 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--strategies", required=True, type=pathlib.Path)
+    parser.add_argument("--only", action="append", help="a file's name without .yaml")
     args = parser.parse_args()
-    from safetensors.torch import save_file
     bench = harness.Bench(args.bin, args.work)
     bench.exported("gpt")
+    paths = [p for p in sorted(args.strategies.glob("*.yaml")) if not args.only or p.stem in args.only]
     failed = 0
-    for path in sorted(args.strategies.glob("*.yaml")):
-        plans = bench.work / f"{path.stem}.plans"
-        bench.call([bench.bin / "piperc", bench.work / "gpt.onnx", "--strategy", path, "-o", plans])
-        manifest = json.loads((plans / "manifest.json").read_text())
-        batch, world = manifest["batch"], manifest["world_size"]
-        data = zoo.draw("gpt", batch * STEPS)
-        save_file(data, bench.work / "gpt.safetensors")
-        clip = manifest.get("clip_grad_norm") or 0
-        # The files that warm up do so over 20 steps, longer than this test runs.
-        warmup = manifest.get("lr_schedule", {}).get("warmup", 0)
-        expected = reference(data, batch, clip, lambda step, w=warmup: step / w if w else 1.0)
-        result = bench.run(plans, "gpt", world, "local", STEPS)
-        faults = harness.loss_faults(result.losses, expected, 1e-5)
-        if world > 1 and shutil.which("mpirun") and bench.run(plans, "gpt", world, "mpirun", STEPS).losses != result.losses:
-            faults.append("local and mpirun differ")
-        print(f"{'FAILED' if faults else 'ok    '} {path.name} ({world} ranks)" + (f": {faults[0]}" if faults else ""), flush=True)
-        failed += bool(faults)
-    sys.exit(1 if failed else 0)
+    for path in paths:
+        for sgd in (False, True):
+            faults, world = faults_of(bench, path, sgd)
+            print(f"{'FAILED' if faults else 'ok    '} {path.name} ({world} ranks{', SGD' if sgd else ''})"
+                  + (f": {faults[0]}" if faults else ""), flush=True)
+            failed += bool(faults)
+    sys.exit(1 if failed or not paths else 0)
 
 
 if __name__ == "__main__":

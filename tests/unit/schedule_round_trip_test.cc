@@ -3,9 +3,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "compiler/driver/compile.h"
@@ -54,6 +56,21 @@ std::string plans(const std::string& strategy) {
   return std::regex_replace(run(strategy, options), std::regex("\"at\":\"[^\"]*\""), "\"at\":\"\"");
 }
 
+// The passes of every rank's plan as table cells, "0F1", in the order in which they are issued.
+std::vector<std::vector<std::string>> issued(const std::string& plans) {
+  std::vector<std::vector<std::string>> ranks;
+  const std::regex run("^\\{\"run\":\"[^\"]*\",\"args\":\"PP([0-9]+)\\.(F|B|BI|BW) m([0-9]+)\"");
+  std::istringstream in(plans);
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("\"rank\":", 0) == 0) ranks.emplace_back();
+    std::smatch match;
+    if (!std::regex_search(line, match, run)) continue;
+    const std::string pass = match[2] == "BI" ? "I" : match[2] == "BW" ? "W" : match[2].str();
+    ranks.back().push_back(match[1].str() + pass + match[3].str());
+  }
+  return ranks;
+}
+
 const char* const kHead =
     "model: {batch: 16}\n"
     "annotate: [{tag: PP, starts: [\"h.0.ln1\", \"h.0.ln2\", \"h.1.ln1\", \"h.1.ln2\"]}]\n"
@@ -78,6 +95,42 @@ TEST_CASE("the expansion of every family reads back to the same plans, as direct
     CHECK(plan.size() > 10000);
     CHECK(plans(by_hand) == plan);
     CHECK(plans(by_table) == plan);
+  }
+}
+
+TEST_CASE("every rank issues the passes of its row, in the row's order; members of a slot may change places") {
+  const Folder folder;
+  for (std::string_view family : strategy::family_names()) {
+    const std::string name(family);
+    INFO(name);
+    const std::string schedule = folder.write("family.yaml", kHead + ("schedule: {family: " + name + ", microbatches: 8}\n"));
+    const auto table = strategy::parse_csv(expansion(schedule, Expand::kCsv)).value();
+    const auto ranks = issued(plans(schedule));
+    REQUIRE(ranks.size() == table.rows.size());
+    std::set<int32_t> split;  // stages with a split backward
+    for (const auto& row : table.rows)
+      for (const strategy::Slot& slot : row)
+        for (const strategy::Action& a : slot)
+          if (a.pass == strategy::Pass::kBW) split.insert(a.stage);
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      size_t at = 0;
+      for (const strategy::Slot& slot : table.rows[r]) {
+        std::vector<std::string> wanted;
+        for (const strategy::Action& a : slot) {
+          // Where some backward of a stage is split, a whole one is its halves, one behind the other.
+          const bool halves = a.pass == strategy::Pass::kB && split.count(a.stage) > 0;
+          for (char pass : std::string(halves ? "IW" : std::string(1, "FBIW"[static_cast<size_t>(a.pass)])))
+            wanted.push_back(std::to_string(a.stage) + pass + std::to_string(a.microbatch));
+        }
+        REQUIRE(at + wanted.size() <= ranks[r].size());
+        std::vector<std::string> found(ranks[r].begin() + at, ranks[r].begin() + at + wanted.size());
+        std::sort(wanted.begin(), wanted.end());
+        std::sort(found.begin(), found.end());
+        REQUIRE(found == wanted);
+        at += wanted.size();
+      }
+      CHECK(at == ranks[r].size());
+    }
   }
 }
 
