@@ -63,11 +63,21 @@ Result<ReplicateArgs> read_replicate(const strategy::Directive& directive) {
   return args;
 }
 
+namespace {
+
+int64_t bucket_bytes(const ReplicateArgs& args) { return static_cast<int64_t>(args.bucket_size * 1024 * 1024); }
+
+}  // namespace
+
+Status bound_segments(const ReplicateArgs& args, const ir::Dag& dag, std::vector<int64_t>& bounds, diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
+  if (args.devices.ranks.size() > 1)
+    for (ir::ChunkId chunk : selection.chunks) bounds[chunk.index] = bucket_bytes(args);
+  return Status();
+}
+
 Status apply_replicate(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag, Placement& placement,
                        diag::Diagnostics& diags) {
-  for (const char* key : {"shard_optimizer", "shard_grads", "shard_params"})
-    if (strategy::arg_or(directive, key, false))
-      return diags.error("P0299", strategy::arg_span(directive, key)) << "'" << key << "' is not carried out by this version";
   PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
   for (ir::ChunkId chunk : selection.chunks) {
     if (placement.replicated[chunk.index].line != 0) {
@@ -92,10 +102,20 @@ Status apply_replicate(const ReplicateArgs& args, const strategy::Directive& dir
     }
   }
   const ir::ProvId prov = dag.provenance.directive({"replicate", diags.place(directive.span)});
-  const uint32_t stream = dag.intern_stream(args.reduce_stream);
+  ir::Replication replication;
+  replication.bucket_bytes = bucket_bytes(args);
+  replication.stream = dag.intern_stream(args.reduce_stream);
+  replication.gather_stream = dag.intern_stream(args.gather_stream);
+  replication.sharded = args.shard_params      ? ir::Sharded::kParameters
+                        : args.shard_grads     ? ir::Sharded::kGradients
+                        : args.shard_optimizer ? ir::Sharded::kOptimizer
+                                               : ir::Sharded::kNothing;
+  replication.residency = args.residency == "step" ? ir::Residency::kStep : args.residency == "microbatch" ? ir::Residency::kMicrobatch : ir::Residency::kUse;
+  replication.prefetch = static_cast<int32_t>(args.prefetch);
+  replication.prov = prov;
   for (ir::ChunkId chunk : selection.chunks) {
     placement.replicated[chunk.index] = directive.span;
-    dag.replication[chunk.index] = {static_cast<int64_t>(args.bucket_size * 1024 * 1024), stream, prov};
+    dag.replication[chunk.index] = replication;
     for (int32_t m = 0; m < dag.num_microbatches; ++m) {
       Claim& claim = placement.at(chunk, m);
       if (claim.ranks.empty()) claim = {args.devices.ranks, args.devices.span, directive.span, "pp"};

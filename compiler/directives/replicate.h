@@ -28,8 +28,12 @@ const strategy::DirectiveSpec& replicate_spec();
 // Unpacks a loaded directive; defaults filled in. Error P0206: a required argument is missing.
 Result<ReplicateArgs> read_replicate(const strategy::Directive& directive);
 
+// How many bytes of parameters a segment of a chunk may first use (passes/cut_segments.h): the bucket size where the chunk is replicated on
+// several devices, else `bounds` is left as it is. Errors: P0203, P0204.
+Status bound_segments(const ReplicateArgs& args, const ir::Dag& dag, std::vector<int64_t>& bounds, diag::Diagnostics& diags);
+
 // Sets how the matched chunks' gradients are reduced; places the chunks that no `place` matches. Errors: P0203, P0204, P0215 the
-// group differs from the place's, P0217 two replicates on one chunk, P0299 sharded optimizer, gradients or parameters.
+// group differs from the place's, P0217 two replicates on one chunk.
 Status apply_replicate(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag, Placement& placement,
                        diag::Diagnostics& diags);
 

@@ -15,11 +15,14 @@
 #include "compiler/directives/place.h"
 #include "compiler/directives/placement.h"
 #include "compiler/directives/replicate.h"
+#include "compiler/directives/select.h"
 #include "compiler/driver/expand_schedule.h"
 #include "compiler/driver/prepare_model.h"
 #include "compiler/driver/print_dag.h"
 #include "compiler/emit/emit_bundle.h"
+#include "compiler/emit/rank_emitter.h"
 #include "compiler/passes/build_dag.h"
+#include "compiler/passes/insert_gathers.h"
 #include "compiler/passes/insert_gradient_work.h"
 #include "compiler/passes/insert_transfers.h"
 #include "compiler/passes/order_nodes.h"
@@ -40,6 +43,7 @@ struct Compilation {
   std::optional<directives::Placement> placement;
   std::vector<ModelVariant> variants;   // [0] = the reference
   std::map<int64_t, ir::ChunkedGraph> chunked;  // bound, not yet differentiated
+  std::vector<int64_t> segment_bytes;   // [region], see passes/cut_segments.h
   std::vector<passes::ChunkShape> shapes;
   ir::Dag dag;
   emit::Emitted emitted;
@@ -55,13 +59,14 @@ class Driver {
   Status load();
   Status bind();
   Status place();
+  Status claim();
   Status differentiate();
   Status build();
   Status order();
   Status emit();
   Status verify() const;
   Status write();
-  std::vector<const strategy::Directive*> orders() const;
+  std::vector<const strategy::Directive*> directives_named(std::string_view name) const;
   Status check_memory() const;
   void print_state(const std::string& phase);
   void print_expansion();
@@ -146,44 +151,58 @@ Status Driver::bind() {
   return Status();
 }
 
+// Regions first: schedules and bucket sizes are said of them. Then the forward is finished, which may cut regions into several chunks, and
+// every chunk is placed.
 Status Driver::place() {
-  const ir::ChunkedGraph& chunked = c_.chunked.begin()->second;
+  const int64_t local = c_.chunked.begin()->first;
   ir::Dag& dag = c_.dag;
-  dag.chunks = chunked.chunks;
+  dag.chunks = c_.chunked.at(local).chunks;
   dag.streams = {"compute"};
-  dag.replication.assign(dag.chunks.size(), ir::Replication());
-  c_.placement.emplace(dag.chunks.size(), dag.num_microbatches);
-  directives::Placement& placement = *c_.placement;
-  const auto apply_places = [&](const std::vector<strategy::Directive>& list) -> Status {
-    for (const strategy::Directive& directive : list)
-      if (directive.spec->name == "place") {
-        PIPER_ASSIGN(const directives::PlaceArgs args, directives::read_place(directive));
-        PIPER_RETURN_IF_ERROR(directives::apply_place(args, directive, dag, placement, diags_));
-      }
-    return Status();
-  };
-  const auto apply_replicates = [&](const std::vector<strategy::Directive>& list) -> Status {
-    for (const strategy::Directive& directive : list)
-      if (directive.spec->name == "replicate") {
-        PIPER_ASSIGN(const directives::ReplicateArgs args, directives::read_replicate(directive));
-        PIPER_RETURN_IF_ERROR(directives::apply_replicate(args, directive, dag, placement, diags_));
-      }
-    return Status();
-  };
   // The user's own before the schedule, which reads its ranks from what they claim.
-  PIPER_RETURN_IF_ERROR(apply_places(c_.strategy.directives));
-  PIPER_RETURN_IF_ERROR(apply_replicates(c_.strategy.directives));
-  PIPER_ASSIGN(c_.schedule, expand_schedule(c_.strategy, dag, placement, c_.table ? &*c_.table : nullptr, diags_));
-  PIPER_RETURN_IF_ERROR(apply_places(c_.schedule.placement));
-  PIPER_RETURN_IF_ERROR(apply_replicates(c_.schedule.replication));
-  PIPER_RETURN_IF_ERROR(directives::settle(placement, c_.batch, dag, diags_));
+  PIPER_RETURN_IF_ERROR(claim());
+  PIPER_ASSIGN(c_.schedule, expand_schedule(c_.strategy, dag, *c_.placement, c_.table ? &*c_.table : nullptr, diags_));
+  c_.segment_bytes.assign(dag.chunks.size(), -1);
+  for (const strategy::Directive* directive : directives_named("replicate")) {
+    PIPER_ASSIGN(const directives::ReplicateArgs args, directives::read_replicate(*directive));
+    PIPER_RETURN_IF_ERROR(directives::bound_segments(args, dag, c_.segment_bytes, diags_));
+  }
+  PIPER_RETURN_IF_ERROR(finish_forward(c_.chunked.at(local), c_.strategy, c_.batch, local, c_.segment_bytes, diags_));
+
+  dag.chunks = c_.chunked.at(local).chunks;
+  PIPER_RETURN_IF_ERROR(claim());
+  PIPER_RETURN_IF_ERROR(directives::settle(*c_.placement, c_.batch, dag, diags_));
   std::vector<directives::HalfNames> halves;
-  for (const strategy::Directive* directive : orders()) {
+  for (const strategy::Directive* directive : directives_named("order")) {
     PIPER_ASSIGN(const directives::OrderArgs args, directives::read_order(*directive));
     PIPER_RETURN_IF_ERROR(directives::find_split_backwards(args, dag, halves, diags_));
   }
   PIPER_ASSIGN(dag.backward_split, directives::chunks_to_split(halves, dag, diags_));
   return Status();
+}
+
+// What directives claim of the chunks there are now.
+Status Driver::claim() {
+  ir::Dag& dag = c_.dag;
+  dag.replication.assign(dag.chunks.size(), ir::Replication());
+  c_.placement.emplace(dag.chunks.size(), dag.num_microbatches);
+  for (const strategy::Directive* directive : directives_named("place")) {
+    PIPER_ASSIGN(const directives::PlaceArgs args, directives::read_place(*directive));
+    PIPER_RETURN_IF_ERROR(directives::apply_place(args, *directive, dag, *c_.placement, diags_));
+  }
+  for (const strategy::Directive* directive : directives_named("replicate")) {
+    PIPER_ASSIGN(const directives::ReplicateArgs args, directives::read_replicate(*directive));
+    PIPER_RETURN_IF_ERROR(directives::apply_replicate(args, *directive, dag, *c_.placement, diags_));
+  }
+  return Status();
+}
+
+// The user's directives of a kind, then those that the schedule expands to.
+std::vector<const strategy::Directive*> Driver::directives_named(std::string_view name) const {
+  std::vector<const strategy::Directive*> found;
+  for (const auto* list : {&c_.strategy.directives, &c_.schedule.placement, &c_.schedule.replication, &c_.schedule.orders})
+    for (const strategy::Directive& directive : *list)
+      if (directive.spec->name == name) found.push_back(&directive);
+  return found;
 }
 
 // One variant per distinct local batch; the largest local batch is the reference.
@@ -196,9 +215,10 @@ Status Driver::differentiate() {
   for (int64_t local : locals) {
     if (!c_.chunked.count(local)) {
       PIPER_ASSIGN(ir::ChunkedGraph chunked, bind_and_cut(*c_.model, c_.strategy, local, diags_));
+      PIPER_RETURN_IF_ERROR(finish_forward(chunked, c_.strategy, c_.batch, local, c_.segment_bytes, diags_));
       c_.chunked.emplace(local, std::move(chunked));
     }
-    PIPER_ASSIGN(ModelVariant variant, differentiate_and_lower(std::move(c_.chunked.at(local)), c_.strategy, c_.batch, local, dag.backward_split, diags_));
+    PIPER_ASSIGN(ModelVariant variant, differentiate_and_lower(std::move(c_.chunked.at(local)), local, dag.backward_split, diags_));
     c_.variants.push_back(std::move(variant));
   }
   c_.chunked.clear();
@@ -224,7 +244,11 @@ Status Driver::differentiate() {
       case ir::Phase::kBackwardWeight: shape.has_backward_weight = true; break;
     }
     for (const emit::SlotHolds& holds : program.holds) {
-      if (holds.kind == emit::SlotHolds::Kind::kParameter) shape.reads.push_back(holds.index);
+      if (holds.kind == emit::SlotHolds::Kind::kParameter) {
+        shape.reads.push_back(holds.index);
+        for (size_t pass = 0; pass < ir::kNumPasses; ++pass)
+          if (emit::phase_of(static_cast<ir::Pass>(pass)) == program.phase) shape.pass_reads[pass].push_back(holds.index);
+      }
       if (holds.kind == emit::SlotHolds::Kind::kGradient) shape.gradients.push_back(holds.index);
     }
   }
@@ -257,21 +281,15 @@ Status Driver::build() {
   return Status();
 }
 
-std::vector<const strategy::Directive*> Driver::orders() const {
-  std::vector<const strategy::Directive*> orders;
-  for (const strategy::Directive& directive : c_.strategy.directives)
-    if (directive.spec->name == "order") orders.push_back(&directive);
-  for (const strategy::Directive& directive : c_.schedule.orders) orders.push_back(&directive);
-  return orders;
-}
-
 Status Driver::order() {
   const directives::DataPaths paths = directives::data_paths(c_.dag);
-  for (const strategy::Directive* directive : orders()) {
+  for (const strategy::Directive* directive : directives_named("order")) {
     PIPER_ASSIGN(const directives::OrderArgs args, directives::read_order(*directive));
     PIPER_RETURN_IF_ERROR(directives::apply_order(args, *directive, c_.dag, paths, diags_));
   }
-  return passes::order_nodes(c_.dag, diags_);
+  PIPER_RETURN_IF_ERROR(passes::order_nodes(c_.dag, diags_));
+  passes::insert_gathers(c_.dag, c_.shapes);
+  return Status();
 }
 
 Status Driver::emit() {

@@ -4,6 +4,7 @@
 
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/passes/cut_chunks.h"
+#include "compiler/passes/cut_segments.h"
 #include "compiler/passes/normalise_losses.h"
 #include "compiler/passes/split_backward.h"
 #include "compiler/passes/track_batch.h"
@@ -146,16 +147,23 @@ Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const st
   return passes::cut_chunks(std::move(graph), strategy.annotations, diags);
 }
 
-Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, const strategy::Strategy& strategy, int64_t batch,
-                                             int64_t local_batch, const std::vector<bool>& backward_split, diag::Diagnostics& diags) {
-  ModelVariant variant;
-  variant.local_batch = local_batch;
-  variant.chunked = std::move(chunked);
-  ir::Graph& graph = variant.chunked.graph;
+Status finish_forward(ir::ChunkedGraph& chunked, const strategy::Strategy& strategy, int64_t batch, int64_t local_batch,
+                      const std::vector<int64_t>& segment_bytes, diag::Diagnostics& diags) {
+  ir::Graph& graph = chunked.graph;
   const passes::StepShape step{batch, batch / local_batch};
   const passes::BatchMap map = passes::track_batch(graph, local_batch);
   PIPER_RETURN_IF_ERROR(passes::lay_out_dropout(graph, map, local_batch, step.pieces, diags));
   PIPER_RETURN_IF_ERROR(passes::normalise_losses(graph, map, step, strategy.per_microbatch, diags));
+  passes::cut_segments(chunked, segment_bytes);
+  return Status();
+}
+
+Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, int64_t local_batch, const std::vector<bool>& backward_split,
+                                             diag::Diagnostics& diags) {
+  ModelVariant variant;
+  variant.local_batch = local_batch;
+  variant.chunked = std::move(chunked);
+  ir::Graph& graph = variant.chunked.graph;
   auto differentiated = autodiff::differentiate(graph, diags);
   if (!differentiated.ok()) return differentiated.take_status();
   passes::split_backward(graph, differentiated.value(), backward_split);

@@ -21,12 +21,15 @@ struct ModelVariant {
   emit::LoweredGraph lowered;
 };
 
-// Bind, loss, chunks. What placement needs.
+// Bind, loss, regions: what a strategy's filters are about.
 Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const strategy::Strategy& strategy, int64_t local_batch,
                                       diag::Diagnostics& diags);
-// The rest: `pieces` = batch / local_batch; `backward_split`: [chunk].
-Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, const strategy::Strategy& strategy, int64_t batch,
-                                             int64_t local_batch, const std::vector<bool>& backward_split, diag::Diagnostics& diags);
+// The rest of the forward: dropout keys, losses as sums of pieces, regions cut into segments. `segment_bytes`: [region].
+Status finish_forward(ir::ChunkedGraph& chunked, const strategy::Strategy& strategy, int64_t batch, int64_t local_batch,
+                      const std::vector<int64_t>& segment_bytes, diag::Diagnostics& diags);
+// The backward and the programs. `backward_split`: [chunk].
+Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, int64_t local_batch, const std::vector<bool>& backward_split,
+                                             diag::Diagnostics& diags);
 
 // Sets graph.loss by the strategy's choice; may append a loss operator and an input for labels. Errors: P0237.
 Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, int64_t local_batch, diag::Diagnostics& diags);

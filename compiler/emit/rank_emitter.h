@@ -1,9 +1,11 @@
 // Emits the plan of one rank: walks the DAG's order, keeps the nodes that involve the rank, binds each
-// program slot to a buffer. Used by emit_bundle only. What all ranks share stands in EmitShared.
+// program slot to a buffer. Used by emit_bundle only. Its methods stand in rank_emitter.cc (buffers, computes), emit_transfers.cc,
+// emit_collectives.cc and emit_step_work.cc. What all ranks share stands in EmitShared.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -45,6 +47,9 @@ class EmitShared {
   std::map<std::string, int32_t> provenance_keys_;
 };
 
+// The phase whose program a pass runs.
+ir::Phase phase_of(ir::Pass pass);
+
 class RankEmitter {
  public:
   RankEmitter(EmitShared& shared, int32_t rank) : s_(shared), dag_(*shared.request.dag), rank_(rank) {}
@@ -55,6 +60,17 @@ class RankEmitter {
     std::vector<plan::BufferRange> arguments;
     std::vector<Access> accesses;
   };
+  // The ranks that share a bucket's sums with this one, and this rank's part of the bucket.
+  struct Team {
+    const std::vector<int32_t>* ranks = nullptr;
+    int64_t position = 0, part_bytes = 0;
+  };
+  // Elements [first, first + count) of a whole parameter that this rank updates.
+  struct Piece {
+    int64_t first = 0, count = 0;
+    plan::BufferRange value, gradient;
+    bool owner = false;                            // this rank alone counts and saves them
+  };
   // --- nodes
   Status visit(const ir::Node& node);
   void compute(const ir::Node& node, const ir::ComputeNode& n);
@@ -63,9 +79,13 @@ class RankEmitter {
   Status transfer_value(const ir::Node& node, const ir::TransferNode& n);
   void transfer_accumulator(const ir::Node& node, const ir::TransferNode& n);
   void all_reduce(const ir::Node& node, const ir::AllReduceNode& n);
+  void reduce_scatter(const ir::Node& node, const ir::ReduceScatterNode& n);
+  void all_gather(const ir::Node& node, const ir::AllGatherNode& n);
   void update(const ir::Node& node, const ir::UpdateNode& n);
+  void clear_gradients(const LoweredProgram& lowered, const ir::ComputeNode& n, const ir::Node& node);
+  std::string compute_name(const ir::ComputeNode& n) const;
   // --- instructions
-  void run(int32_t program, std::string arguments_name, Bound bound, int32_t provenance);
+  void run(int32_t program, std::string arguments_name, Bound bound, int32_t provenance, int32_t stream_index = 0);
   void send(plan::BufferRange data, int64_t bytes, int32_t peer, uint32_t stream, int32_t provenance);
   void receive(plan::BufferRange data, int64_t bytes, int32_t peer, uint32_t stream, int32_t provenance);
   void add(int32_t stream, plan::Action action, std::vector<Access> accesses, std::string name, int32_t provenance);
@@ -75,11 +95,18 @@ class RankEmitter {
   // --- buffers
   int32_t buffer(const std::string& key, plan::BufferClass cls, int64_t bytes, DType dtype, std::vector<int64_t> shape);
   plan::BufferRange value(ir::ValueId root, int32_t microbatch, size_t variant);
-  plan::BufferRange parameter(uint32_t p);
-  plan::BufferRange gradient(ir::AccumulatorId accumulator);
-  plan::BufferRange bind(const SlotHolds& holds, const plan::Slot& slot, size_t variant, ir::ChunkId chunk, int32_t microbatch,
-                         ir::GroupId group);
-  plan::BufferRange workspace(int64_t bytes);
+  plan::BufferRange parameter(uint32_t p, const ir::ComputeNode* reader = nullptr);
+  plan::BufferRange gradient(ir::AccumulatorId accumulator, int32_t microbatch);
+  int32_t parameter_buffer(const ir::Bucket& bucket, const ir::ComputeNode* reader);
+  int32_t parameter_part_buffer(const ir::Bucket& bucket);
+  int32_t gradient_buffer(const ir::Bucket& bucket, int32_t microbatch);
+  int32_t gradient_part_buffer(const ir::Bucket& bucket);
+  plan::BufferRange update_home(const ir::Bucket& bucket, bool gradient);
+  Team team_of(const ir::Bucket& bucket) const;
+  Piece piece_of(uint32_t p);
+  int64_t slice_begin(uint32_t p) const;           // the first element of the parameter that lives on this rank
+  plan::BufferRange bind(const SlotHolds& holds, const plan::Slot& slot, size_t variant, const ir::ComputeNode& n, ir::GroupId group);
+  plan::BufferRange workspace(int64_t bytes, int32_t stream_index);
   ir::AccumulatorId primary(uint32_t p) const;     // the parameter's first use on this rank, invalid where none
   ir::AccumulatorId accumulator_of(uint32_t p, ir::ChunkId chunk, ir::GroupId group) const;
   int32_t position(ir::GroupId group) const;       // -1: not a member
@@ -95,8 +122,7 @@ class RankEmitter {
   std::unordered_map<std::string, int32_t> buffers_, streams_, channels_, communicators_;
   std::map<std::tuple<uint32_t, int32_t, size_t>, plan::BufferRange> values_;   // (root, microbatch, variant)
   std::map<std::pair<uint32_t, int32_t>, bool> received_, combined_;
-  int64_t workspace_bytes_ = 0;
-  int32_t workspace_buffer_ = -1;
+  std::set<std::pair<uint32_t, int32_t>> cleared_;  // (bucket, microbatch)
   std::map<std::string, int> used_names_;
 };
 

@@ -114,6 +114,24 @@ plan::Program clip_program(int64_t num_parameters, double max_norm) {
   return p;
 }
 
+plan::Program add_program(int64_t bytes) {
+  plan::Program p;
+  p.name = "add." + std::to_string(bytes);
+  p.slots = {make_slot("sum", plan::SlotRole::kGradient, bytes, true, true), make_slot("part", plan::SlotRole::kInput, bytes, true, false)};
+  plan::KernelCall add = call("add_into", {flat(0, bytes / 4)}, {flat(1, bytes / 4)}, "gradient");
+  add.accumulate = true;
+  p.calls.push_back(std::move(add));
+  return p;
+}
+
+plan::Program clear_program(int64_t bytes) {
+  plan::Program p;
+  p.name = "clear." + std::to_string(bytes);
+  p.slots = {make_slot("gradient", plan::SlotRole::kOutput, bytes, false, true)};
+  p.calls.push_back(zero(flat(0, bytes / 4), "gradient"));
+  return p;
+}
+
 plan::Program copy_program(int64_t bytes) {
   plan::Program p;
   p.name = "copy." + std::to_string(bytes);

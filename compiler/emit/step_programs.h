@@ -25,6 +25,10 @@ struct OwnedGradient {
 plan::Program norm_part_program(const std::string& name, int64_t num_parameters, const std::vector<OwnedGradient>& owned);
 // slots: norms (read), grad_norm (written), grad_scale (written).
 plan::Program clip_program(int64_t num_parameters, double max_norm);
+// slots: sum (read, written), part (read): sum += part, f32.
+plan::Program add_program(int64_t bytes);
+// slots: f32 that become 0.
+plan::Program clear_program(int64_t bytes);
 // slots: from (read), to (written); plain bytes counted in 4-byte words.
 plan::Program copy_program(int64_t bytes);
 

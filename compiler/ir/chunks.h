@@ -21,6 +21,7 @@ using TagSet = std::vector<TagValue>;   // sorted by tag name, at most one value
 
 struct Chunk {
   TagSet tags;
+  int32_t region = -1;  // index of the region that the strategy names; segments of one region share it (cut_segments)
   std::string name;     // "PP0", "PP0.EP1", "all" where untagged; ".2" added where tags repeat; unique
 };
 

@@ -1,5 +1,7 @@
 #include "compiler/ir/dag.h"
 
+#include <algorithm>
+
 #include "schemas/base/check.h"
 
 namespace piper::ir {
@@ -33,6 +35,21 @@ uint32_t Dag::intern_stream(const std::string& name) {
     if (streams[s] == name) return static_cast<uint32_t>(s);
   streams.push_back(name);
   return static_cast<uint32_t>(streams.size() - 1);
+}
+
+AccumulatorId Dag::find_accumulator(uint32_t parameter, ChunkId chunk, GroupId group) const {
+  for (AccumulatorId use : parameter_uses[parameter]) {
+    const Accumulator& a = accumulators[use.index];
+    if (a.group == group && chunks[a.chunk.index].region == chunks[chunk.index].region) return use;
+  }
+  return {};
+}
+
+const std::vector<int32_t>& Dag::team_of(const Bucket& bucket, int32_t rank) const {
+  for (const std::vector<int32_t>& team : bucket.teams)
+    if (std::find(team.begin(), team.end(), rank) != team.end()) return team;
+  PIPER_CHECK(false, "rank ", rank, " has no part in bucket ", bucket.name);
+  return bucket.teams.front();
 }
 
 std::string Dag::describe(NodeId id) const {
@@ -69,6 +86,14 @@ std::string Dag::describe(NodeId id) const {
         case Reduced::kNorm: return "all_reduce of the gradient norms";
       }
       return "";
+    }
+    std::string operator()(const ReduceScatterNode& n) const {
+      std::string text = "reduce_scatter of " + dag.buckets[n.bucket.index].name;
+      if (n.microbatch >= 0) text += ", microbatch " + std::to_string(n.microbatch);
+      return text;
+    }
+    std::string operator()(const AllGatherNode& n) const {
+      return "all_gather of " + dag.buckets[n.bucket.index].name + (n.updated ? "" : " for " + (*this)(n.reader));
     }
     std::string operator()(const UpdateNode& n) const { return "update of " + dag.buckets[n.bucket.index].name; }
   };

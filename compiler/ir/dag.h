@@ -58,6 +58,17 @@ struct TransferNode {
   GroupId to;
   Pass pass = Pass::kForward;
 };
+// Every member of a bucket's team ends with the sum of its part of the gradients.
+struct ReduceScatterNode {
+  BucketId bucket;
+  int32_t microbatch = -1;   // -1: once per step
+};
+// Every member of a bucket's team ends with the whole parameters.
+struct AllGatherNode {
+  BucketId bucket;
+  bool updated = false;      // after the update, into the parameters' own place; else before a use, into a place that lives as long as the use
+  ComputeNode reader;        // where not `updated`: the first compute that reads what is gathered
+};
 enum class Reduced : uint8_t { kBucket, kCount, kLoss, kNorm };
 struct AllReduceNode {
   Reduced what = Reduced::kBucket;
@@ -67,7 +78,7 @@ struct AllReduceNode {
 struct UpdateNode {
   BucketId bucket;
 };
-using NodePayload = std::variant<ComputeNode, StepNode, TransferNode, AllReduceNode, UpdateNode>;
+using NodePayload = std::variant<ComputeNode, StepNode, TransferNode, AllReduceNode, UpdateNode, ReduceScatterNode, AllGatherNode>;
 
 struct Node {
   NodePayload payload;
@@ -83,10 +94,16 @@ struct Edge {
   diag::Span span;           // of the directive that made an order edge
 };
 
-// The gradient of one parameter as used by one chunk on one group.
+// What the members of a team keep one part of each, instead of the whole; each level includes the ones before.
+enum class Sharded : uint8_t { kNothing, kOptimizer, kGradients, kParameters };
+// How long gathered parameters live: one compute, a microbatch's forward to the end of its backward, the step.
+enum class Residency : uint8_t { kUse, kMicrobatch, kStep };
+
+// The gradient of one parameter as used by one region on one group.
 struct Accumulator {
   uint32_t parameter = 0;    // index into Graph::parameters
-  ChunkId chunk;
+  ChunkId chunk;             // the region's first chunk that adds to it; its backward is the last of them
+  std::vector<ChunkId> chunks;  // all of them
   GroupId group;
   uint32_t use = 0;          // position among the parameter's accumulators
   BucketId bucket;
@@ -95,9 +112,13 @@ struct Accumulator {
 struct Bucket {
   std::string name;
   GroupId group;
+  std::vector<std::vector<int32_t>> teams;    // partition of the group: who sums with whom; positions are the order of the sum
   std::vector<AccumulatorId> accumulators;
-  int64_t bytes = 0;
-  uint32_t stream = 0;
+  int64_t bytes = 0;                          // a multiple of the team's size where anything is sharded
+  Sharded sharded = Sharded::kNothing;
+  Residency residency = Residency::kUse;
+  int32_t prefetch = 1;                       // computes ahead of the reader
+  uint32_t stream = 0, gather_stream = 0;     // of reductions, of gathers
   ProvId prov;
 };
 
@@ -111,7 +132,10 @@ struct ChunkCrossing {
 // How the gradients of a chunk's parameters are reduced and updated.
 struct Replication {
   int64_t bucket_bytes = -1;                  // -1: no bound; 0: a bucket per parameter
-  uint32_t stream = 0;                        // of the reductions
+  uint32_t stream = 0, gather_stream = 0;     // of reductions, of gathers
+  Sharded sharded = Sharded::kNothing;
+  Residency residency = Residency::kUse;
+  int32_t prefetch = 1;
   ProvId prov;
 };
 
@@ -145,6 +169,10 @@ struct Dag {
   uint32_t intern_stream(const std::string& name);
   // "F of PP0, microbatch 3": for messages.
   std::string describe(NodeId node) const;
+  // The accumulator of a parameter for a region on a group, invalid where none.
+  AccumulatorId find_accumulator(uint32_t parameter, ChunkId chunk, GroupId group) const;
+  // The team of a bucket that holds the rank.
+  const std::vector<int32_t>& team_of(const Bucket& bucket, int32_t rank) const;
 };
 // "C", "F", "B"; of a split backward "BI" and "BW".
 std::string_view pass_name(Pass pass, bool backward_split);

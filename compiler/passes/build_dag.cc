@@ -56,10 +56,11 @@ void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
     const NodeId finish = dag.add_node(ir::StepNode{ir::StepWork::kCountFinish, ChunkId(c), 0}, everyone, 0, counted);
     for (int32_t m = 0; m < m_count; ++m) dag.add_edge(node(c, Pass::kCount, m), summed.valid() ? summed : finish);
     if (summed.valid()) dag.add_edge(summed, finish);
-    for (int32_t m = 0; m < m_count; ++m) {
-      if (node(c, Pass::kForward, m).valid()) dag.add_edge(finish, node(c, Pass::kForward, m));
-      for (Pass pass : {Pass::kBackward, Pass::kBackwardWeight})
-        if (node(c, pass, m).valid()) dag.add_edge(finish, node(c, pass, m));
+    for (size_t reader = 0; reader < num_chunks; ++reader) {
+      if (dag.chunks[reader].region != dag.chunks[c].region) continue;
+      for (int32_t m = 0; m < m_count; ++m)
+        for (Pass pass : {Pass::kForward, Pass::kBackward, Pass::kBackwardWeight})
+          if (node(reader, pass, m).valid()) dag.add_edge(finish, node(reader, pass, m));
     }
   }
   for (size_t c = 0; c < num_chunks; ++c)

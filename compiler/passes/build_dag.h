@@ -5,6 +5,7 @@
 // insert_transfers stands right behind it and replaces those. It must see the final number of microbatches.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "compiler/ir/dag.h"
@@ -17,6 +18,7 @@ struct ChunkShape {
   bool has_count_finish = false;                 // once per step
   std::vector<uint32_t> gradients;               // parameters whose gradients its backward adds up, ascending
   std::vector<uint32_t> reads;                   // parameters its programs read, ascending
+  std::array<std::vector<uint32_t>, ir::kNumPasses> pass_reads;  // the same by pass
 };
 
 // Sets nodes, edges and `compute` of a Dag whose chunks, crossings, num_microbatches, placement and loss_chunk are set.

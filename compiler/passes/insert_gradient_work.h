@@ -2,7 +2,8 @@
 // reductions over replicas, sums of tied parameters, clipping, updates.
 //
 // Input level: insert_transfers. Output level: a complete step. It stands before `order` is applied, which is about compute alone, and before
-// order_nodes, which must see every node. A bucket holds whole parameters of one chunk and group in reverse model order. Each use of a tied
+// order_nodes, which must see every node. A bucket holds whole parameters of one region and group in reverse model order. Where gradients are
+// sharded, every microbatch's gradients are reduced as soon as its backward is done, else once per step. Each use of a tied
 // parameter is reduced over its own replicas first; the uses are then added in use order on every holder, so the sum does not depend on placement.
 #pragma once
 
@@ -17,8 +18,10 @@ namespace piper::passes {
 
 struct ParameterInfo {
   std::string name;
-  int64_t bytes = 0;
+  int64_t bytes = 0;                        // on one rank
   bool trainable = true;
+  int32_t shard = -1;                       // which expert shard it belongs to
+  std::vector<std::vector<int32_t>> teams;  // who sums its gradient with whom; empty: all ranks of a use's group
 };
 struct GradientOptions {
   bool clip = false;

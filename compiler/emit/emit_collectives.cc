@@ -1,0 +1,97 @@
+// Collectives: sums of gradients, counts, losses and norms; gathers of parameters.
+#include "compiler/emit/rank_emitter.h"
+#include "compiler/emit/step_programs.h"
+
+namespace piper::emit {
+
+using ir::Phase;
+using plan::BufferClass;
+using plan::BufferRange;
+
+void RankEmitter::all_reduce(const ir::Node& node, const ir::AllReduceNode& n) {
+  const std::vector<int32_t>* members = &dag_.groups[node.group.index].ranks;
+  std::vector<BufferRange> data;
+  std::vector<int64_t> counts;
+  switch (n.what) {
+    case ir::Reduced::kBucket: {
+      const ir::Bucket& bucket = dag_.buckets[n.bucket.index];
+      data.push_back({gradient_buffer(bucket, -1), 0});
+      counts.push_back(bucket.bytes / 4);
+      members = team_of(bucket).ranks;
+      break;
+    }
+    case ir::Reduced::kCount: {
+      const size_t variant = s_.variant_of_group(dag_.placement[n.chunk.index][0]);
+      const LoweredProgram* finish = s_.find(variant, n.chunk, Phase::kCountFinish);
+      for (size_t slot = 0; slot < finish->holds.size(); ++slot)
+        if (finish->holds[slot].kind == SlotHolds::Kind::kCount) {
+          data.push_back(bind(finish->holds[slot], finish->program.slots[slot], variant, {n.chunk, ir::Pass::kCount, 0}, node.group));
+          counts.push_back(finish->program.slots[slot].bytes / 4);
+        }
+      break;
+    }
+    case ir::Reduced::kLoss:
+      data.push_back({buffer("loss", BufferClass::kGradient, 4, DType::kF32, {}), 0});
+      counts.push_back(1);
+      break;
+    case ir::Reduced::kNorm: {
+      const auto num = static_cast<int64_t>(dag_.parameter_uses.size());
+      data.push_back({buffer("grad norms", BufferClass::kArena, 4 * num, DType::kF32, {num}), 0});
+      counts.push_back(num);
+      break;
+    }
+  }
+  const std::string& lane = dag_.streams[node.stream];
+  for (size_t i = 0; i < data.size(); ++i) {
+    plan::AllReduce reduce{data[i], counts[i], DType::kF32, communicator(lane, *members), plan::Reduction::kSum};
+    const std::string stream_name = plan_.communicators[reduce.communicator].name;
+    add(stream(stream_name), reduce, {{data[i].buffer, true, true}}, "reduced " + plan_.buffers[data[i].buffer].name, s_.provenance(node.prov));
+  }
+}
+
+void RankEmitter::reduce_scatter(const ir::Node& node, const ir::ReduceScatterNode& n) {
+  const ir::Bucket& bucket = dag_.buckets[n.bucket.index];
+  const Team team = team_of(bucket);
+  plan::ReduceScatter reduce;
+  reduce.count = team.part_bytes / 4;
+  reduce.communicator = communicator(dag_.streams[node.stream], *team.ranks);
+  const int32_t lane = stream(plan_.communicators[reduce.communicator].name);
+  const int32_t provenance = s_.provenance(node.prov);
+  if (bucket.sharded == ir::Sharded::kOptimizer) {
+    reduce.data = {gradient_buffer(bucket, n.microbatch), 0};
+    reduce.out = {reduce.data.buffer, team.position * team.part_bytes};
+    add(lane, reduce, {{reduce.data.buffer, true, true}}, "reduced " + plan_.buffers[reduce.data.buffer].name, provenance);
+    return;
+  }
+  const std::string mark = dag_.split ? " m" + std::to_string(n.microbatch) : "";
+  reduce.data = {gradient_buffer(bucket, n.microbatch), 0};
+  reduce.out = {buffer("sum " + bucket.name + mark, BufferClass::kArena, team.part_bytes, DType::kF32, {}), 0};
+  add(lane, reduce, {{reduce.data.buffer, true, false}, {reduce.out.buffer, false, true}}, "reduced " + plan_.buffers[reduce.data.buffer].name,
+      provenance);
+  // Added up where it arrives, so that no compute waits for the reduction.
+  Bound bound;
+  bound.arguments = {{gradient_part_buffer(bucket), 0}, reduce.out};
+  run(s_.intern_program(add_program(team.part_bytes)), "add " + bucket.name + mark, std::move(bound), provenance, lane);
+}
+
+void RankEmitter::all_gather(const ir::Node& node, const ir::AllGatherNode& n) {
+  const ir::Bucket& bucket = dag_.buckets[n.bucket.index];
+  const Team team = team_of(bucket);
+  plan::AllGather gather;
+  gather.bytes = team.part_bytes;
+  gather.communicator = communicator(dag_.streams[node.stream], *team.ranks);
+  std::vector<Access> accesses;
+  if (n.updated) {
+    gather.data = {parameter_buffer(bucket, nullptr), 0};
+    gather.part = {gather.data.buffer, team.position * team.part_bytes};
+    accesses = {{gather.data.buffer, true, true}};
+  } else {
+    gather.data = {parameter_buffer(bucket, &n.reader), 0};
+    gather.part = {parameter_part_buffer(bucket), 0};
+    accesses = {{gather.part.buffer, true, false}, {gather.data.buffer, false, true}};
+  }
+  add(stream(plan_.communicators[gather.communicator].name), gather, std::move(accesses), "gathered " + plan_.buffers[gather.data.buffer].name,
+      s_.provenance(node.prov));
+}
+
+}  // namespace piper::emit
