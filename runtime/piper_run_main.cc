@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -26,12 +27,26 @@ enum Exit : int { kDone = 0, kRefused = 1, kCommandLine = 2, kFailed = 3, kBug =
 
 struct Flags {
   std::string bundle, data, sampling, token_dtype, load, comm, device = "cpu", huge_pages = "on";
-  std::string log, save, save_gradients;
+  std::string log, save, save_gradients, link_delay;
   std::optional<int64_t> steps;
   std::optional<uint64_t> seed;
   int threads = 0;
   double timeout_s = 300;
 };
+
+std::optional<hal::LinkDelay> parse_link_delay(const std::string& text) {
+  int64_t latency_us = 0, bytes_per_second = 0;
+  const char* const end = text.data() + text.size();
+  auto read = std::from_chars(text.data(), end, latency_us);
+  if (read.ec != std::errc() || latency_us < 0) return std::nullopt;
+  if (read.ptr != end) {
+    if (*read.ptr != ',') return std::nullopt;
+    read = std::from_chars(read.ptr + 1, end, bytes_per_second);
+    if (read.ec != std::errc() || read.ptr != end || bytes_per_second <= 0) return std::nullopt;
+  }
+  if (latency_us > 3'600'000'000) return std::nullopt;  // an hour is a mistake
+  return hal::LinkDelay{std::chrono::microseconds(latency_us), bytes_per_second};
+}
 
 void declare_flags(CLI::App& app, Flags& flags) {
   // CLI11's own check answers with the largest double, digit by digit.
@@ -41,6 +56,11 @@ void declare_flags(CLI::App& app, Flags& flags) {
         return digits ? std::string() : "'" + text + "' is not a whole number of at least 0";
       },
       "NONNEGATIVE");
+  const CLI::Validator link_delay(
+      [](std::string& text) {
+        return parse_link_delay(text) ? std::string() : "'" + text + "' is not microseconds, or microseconds,bytes per second: 500 or 500,1000000000";
+      },
+      "MICROSECONDS[,BYTES_PER_SECOND]");
   app.add_option("bundle", flags.bundle, "directory of the plan bundle")->required();
   app.add_option("--data", flags.data, "tensor file (.safetensors or a directory of .npy), token file (.bin) or text");
   app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")->check(whole_number);
@@ -55,6 +75,9 @@ void declare_flags(CLI::App& app, Flags& flags) {
   app.add_option("--device", flags.device, "device of the ranks")->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--threads", flags.threads, "threads per rank; default: cores / ranks, at least 1")->check(CLI::PositiveNumber);
   app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(CLI::PositiveNumber);
+  app.add_option("--link-delay", flags.link_delay,
+                 "MICROSECONDS[,BYTES_PER_SECOND]: make every message between ranks take that long, for benchmarks")
+      ->check(link_delay);
   app.add_option("--huge-pages", flags.huge_pages, "back the ranks' memory with huge pages")->check(CLI::IsMember({"on", "off"}));
 }
 
@@ -236,6 +259,7 @@ int run(const Flags& flags) {
   session.options.threads = flags.threads > 0 ? flags.threads : std::max(1, usable_cores() / ranks_here(*transport, world_size));
   session.options.timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.timeout_s * 1000));
   session.options.device.huge_pages = flags.huge_pages == "on";
+  if (!flags.link_delay.empty()) session.options.link_delay = parse_link_delay(flags.link_delay);
   session.options.log = flags.log;
   session.options.save = flags.save;
   session.options.save_gradients = flags.save_gradients;

@@ -6,7 +6,7 @@
 #include "compiler/emit/offset_allocator.h"
 #include "compiler/emit/rank_emitter.h"
 #include "schemas/base/check.h"
-#include "schemas/plan/all_reduce_scratch.h"
+#include "schemas/plan/collective_costs.h"
 #include "schemas/plan/kernels.h"
 
 namespace piper::emit {
@@ -114,23 +114,8 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const plan::Bundle& bun
   std::vector<int64_t> reduction(plan.streams.size(), 0);   // scratch of each stream's largest reduction
   for (const plan::Instruction& i : plan.instructions) {
     if (const auto* run = std::get_if<plan::Run>(&i.action)) used[run->program] = true;
-    if (const auto* send = std::get_if<plan::Send>(&i.action)) s.sent_bytes += send->bytes;
-    if (const auto* reduce = std::get_if<plan::ReduceScatter>(&i.action)) {
-      const auto members = static_cast<int64_t>(plan.communicators[reduce->communicator].ranks.size());
-      s.sent_bytes += reduce->count * dtype_bytes(reduce->dtype) * (members - 1);
-      reduction[i.stream] = std::max(reduction[i.stream], plan::all_reduce_scratch_bytes(reduce->count * members, members, dtype_bytes(reduce->dtype)));
-    }
-    if (const auto* gather = std::get_if<plan::AllGather>(&i.action))
-      s.sent_bytes += gather->bytes * (static_cast<int64_t>(plan.communicators[gather->communicator].ranks.size()) - 1);
-    if (const auto* exchange = std::get_if<plan::AllToAll>(&i.action))
-      s.sent_bytes += exchange->bytes * (static_cast<int64_t>(plan.communicators[exchange->communicator].ranks.size()) - 1);
-    if (const auto* reduce = std::get_if<plan::AllReduce>(&i.action)) {
-      const auto members = static_cast<int64_t>(plan.communicators[reduce->communicator].ranks.size());
-      const int64_t bytes = reduce->count * dtype_bytes(reduce->dtype);
-      s.sent_bytes += 2 * bytes * (members - 1) / members;
-      int64_t& scratch = reduction[i.stream];
-      scratch = std::max(scratch, plan::all_reduce_scratch_bytes(reduce->count, members, dtype_bytes(reduce->dtype)));
-    }
+    s.sent_bytes += plan::sent_bytes(plan, i.action);
+    reduction[i.stream] = std::max(reduction[i.stream], plan::collective_scratch_bytes(plan, i.action));
   }
   for (size_t p = 0; p < used.size(); ++p)
     if (used[p])

@@ -1,8 +1,6 @@
 // `all_reduce`: the sum over a communicator's ranks, in position order.
 #include "runtime/hal/all_reduce.h"
 
-#include <algorithm>
-
 #include "runtime/exec/prepare.h"
 
 namespace piper::exec {
@@ -11,29 +9,26 @@ namespace {
 
 class PreparedAllReduce : public PreparedInstruction {
  public:
-  explicit PreparedAllReduce(std::unique_ptr<hal::AllReduce> sum) : sum_(std::move(sum)) {}
-  Status execute(const StepContext& context) override { return sum_->run(context.wait); }
+  explicit PreparedAllReduce(std::unique_ptr<hal::AllReduce> collective) : collective_(std::move(collective)) {}
+  Status execute(const StepContext& context) override { return collective_->run(context.wait); }
 
  private:
-  std::unique_ptr<hal::AllReduce> sum_;
+  std::unique_ptr<hal::AllReduce> collective_;
 };
 
 }  // namespace
 
 Prepared prepare_all_reduce(const plan::AllReduce& all_reduce, int32_t stream, PrepareContext& context) {
-  const auto index = static_cast<size_t>(all_reduce.communicator);
-  const plan::Communicator& group = context.plan->communicators.at(index);
-  if (std::find(group.ranks.begin(), group.ranks.end(), context.plan->rank) == group.ranks.end())
-    return Status::failure("R0404", "communicator '" + group.name + "' does not contain this rank");
-  if (!hal::can_all_reduce(all_reduce.dtype))
+  PIPER_ASSIGN(const plan::Communicator* group, group_of(all_reduce.communicator, context));
+  if (!hal::can_sum(all_reduce.dtype))
     return Status::failure("R0404", "all_reduce of " + std::string(dtype_name(all_reduce.dtype)) + " is not supported on CPU ranks");
   hal::AllReduceSpec spec;
-  spec.group = group.ranks;
-  spec.channel = context.sum_channels.at(index);
+  spec.group = group->ranks;
+  spec.channel = context.group_channels.at(static_cast<size_t>(all_reduce.communicator));
   spec.data = context.at(all_reduce.data);
   spec.count = all_reduce.count;
   spec.dtype = all_reduce.dtype;
-  spec.scratch = context.sum_scratch.at(static_cast<size_t>(stream));
+  spec.scratch = context.group_scratch.at(static_cast<size_t>(stream));
   spec.add_f32 = &kernels::add_f32;
   return std::unique_ptr<PreparedInstruction>(
       std::make_unique<PreparedAllReduce>(hal::AllReduce::prepare(*context.communicator, spec)));

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "runtime/hal/host_collectives.h"
-#include "schemas/plan/all_reduce_scratch.h"
+#include "schemas/plan/collective_costs.h"
 
 namespace piper::exec {
 
@@ -66,10 +66,10 @@ std::string group_key(const plan::Communicator& group) {
   return key;
 }
 
-// The ranks number their communicators by themselves: the channels of a group's sums come from its
+// The ranks number their communicators by themselves: the channels of a group come from its
 // place in the sorted list of all groups of the run, which is the same everywhere.
-Result<std::vector<int32_t>> agree_on_sum_channels(const plan::RankPlan& plan, hal::Communicator& communicator,
-                                                   const hal::WaitControl& control) {
+Result<std::vector<int32_t>> agree_on_group_channels(const plan::RankPlan& plan, hal::Communicator& communicator,
+                                                     const hal::WaitControl& control) {
   std::string mine;
   for (const plan::Communicator& group : plan.communicators) mine += group_key(group) + "\n";
   PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(communicator, mine, control));
@@ -83,28 +83,25 @@ Result<std::vector<int32_t>> agree_on_sum_channels(const plan::RankPlan& plan, h
   std::vector<int32_t> channels;
   for (const plan::Communicator& group : plan.communicators) {
     const auto index = std::distance(keys.begin(), keys.find(group_key(group)));
-    channels.push_back(hal::kSumChannels + 2 * static_cast<int32_t>(index));
+    channels.push_back(hal::kGroupChannels + 2 * static_cast<int32_t>(index));
   }
   return channels;
 }
 
-// One block per stream, as large as its largest sum needs.
-Result<std::vector<std::byte*>> allocate_sum_scratch(LoadedRank& rank) {
+// One block per stream, as large as its largest collective needs.
+Result<std::vector<std::byte*>> allocate_group_scratch(LoadedRank& rank) {
   std::vector<int64_t> bytes(rank.plan->streams.size(), 0);
   for (const plan::Instruction& instruction : rank.plan->instructions) {
-    const auto* sum = std::get_if<plan::AllReduce>(&instruction.action);
-    if (sum == nullptr) continue;
-    const auto members = static_cast<int64_t>(rank.plan->communicators.at(static_cast<size_t>(sum->communicator)).ranks.size());
     int64_t& most = bytes.at(static_cast<size_t>(instruction.stream));
-    most = std::max(most, plan::all_reduce_scratch_bytes(sum->count, members, dtype_bytes(sum->dtype)));
+    most = std::max(most, plan::collective_scratch_bytes(*rank.plan, instruction.action));
   }
   int64_t total = 0;
   for (int64_t stream_bytes : bytes) total += aligned(stream_bytes);
-  PIPER_ASSIGN(rank.sum_scratch, rank.device->allocate(total));
+  PIPER_ASSIGN(rank.group_scratch, rank.device->allocate(total));
   std::vector<std::byte*> scratch;
   int64_t offset = 0;
   for (int64_t stream_bytes : bytes) {
-    scratch.push_back(rank.sum_scratch->data() + offset);
+    scratch.push_back(rank.group_scratch->data() + offset);
     offset += aligned(stream_bytes);
   }
   return scratch;
@@ -157,6 +154,12 @@ Status check_events(const plan::RankPlan& plan) {
 
 }  // namespace
 
+Result<const plan::Communicator*> group_of(int32_t communicator, const PrepareContext& context) {
+  const plan::Communicator& group = context.plan->communicators.at(static_cast<size_t>(communicator));
+  if (std::find(group.ranks.begin(), group.ranks.end(), context.plan->rank) != group.ranks.end()) return &group;
+  return Status::failure("R0404", "communicator '" + group.name + "' does not contain this rank");
+}
+
 std::string describe_instruction(const plan::Bundle& bundle, const plan::RankPlan& plan, int32_t index) {
   const plan::Instruction& instruction = plan.instructions.at(static_cast<size_t>(index));
   std::string text = "instr " + std::to_string(index) + " " + std::visit(ActionText{bundle, plan}, instruction.action);
@@ -186,8 +189,8 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   context.events = rank->events.get();
   context.programs = &rank->programs;
   context.gradients = rank->gradients.get();
-  PIPER_ASSIGN(context.sum_channels, agree_on_sum_channels(plan, communicator, options.wait));
-  PIPER_ASSIGN(context.sum_scratch, allocate_sum_scratch(*rank));
+  PIPER_ASSIGN(context.group_channels, agree_on_group_channels(plan, communicator, options.wait));
+  PIPER_ASSIGN(context.group_scratch, allocate_group_scratch(*rank));
 
   rank->streams.resize(plan.streams.size());
   for (size_t i = 0; i < plan.instructions.size(); ++i) {

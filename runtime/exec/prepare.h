@@ -27,9 +27,9 @@ struct PrepareContext {
   const plan::RankPlan* plan = nullptr;
   std::vector<std::byte*> buffer_base;           // by buffer
   hal::Communicator* communicator = nullptr;
-  std::vector<int32_t> sum_channels;             // by communicator of the plan
+  std::vector<int32_t> group_channels;           // by communicator of the plan: this one and the next are its own
   hal::Event* events = nullptr;                  // by event of the plan
-  std::vector<std::byte*> sum_scratch;           // by stream
+  std::vector<std::byte*> group_scratch;         // by stream
   std::map<std::tuple<int32_t, int32_t, int32_t, int64_t>, std::unique_ptr<BoundProgram>>* programs = nullptr;
   GradientCapture* gradients = nullptr;          // nullptr: gradients are not saved
 
@@ -52,6 +52,8 @@ Prepared prepare_record(const plan::Record& record, int32_t stream, PrepareConte
 Prepared prepare_wait(const plan::Wait& wait, int32_t stream, PrepareContext& context);
 Prepared prepare_update(const plan::Update& update, int32_t stream, PrepareContext& context);
 
+// The communicator of a collective, which contains this rank. R0404 where it does not.
+Result<const plan::Communicator*> group_of(int32_t communicator, const PrepareContext& context);
 // The tag of a channel of the plan.
 Result<int32_t> channel_id(int32_t channel, const PrepareContext& context);
 

@@ -24,7 +24,8 @@ std::string agreed_options(const Session& session) {
   return "seed " + std::to_string(o.seed) + ", " + std::to_string(o.steps) + " steps, " +
          (session.data->sampling() == data::Sampling::kShuffled ? "shuffled" : "sequential") + " sampling, " +
          std::to_string(session.data->num_samples()) + " samples, " + (o.save.empty() ? "no --save, " : "--save, ") +
-         (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients");
+         (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") +
+         (o.link_delay ? ", links of " + std::to_string(o.link_delay->latency.count()) + " us and " + std::to_string(o.link_delay->bytes_per_second) + " bytes/s" : "");
 }
 
 // What the reporting rank tells about the steps.
@@ -87,14 +88,16 @@ class Reporter {
 class RankRun {
  public:
   RankRun(Session& session, const plan::RankPlan& plan, hal::Communicator& communicator)
-      : session_(session), plan_(plan), communicator_(communicator), wait_{&session.stop, session.options.timeout} {}
+      : session_(session), plan_(plan), communicator_(communicator), wait_{&session.stop, session.options.timeout} {
+    if (session.options.link_delay) delayed_ = hal::delay_links(communicator, *session.options.link_delay);
+  }
 
   Status run() {
     PIPER_RETURN_IF_ERROR(bootstrap::check_agreement(communicator_, {session_.bundle_digest, agreed_options(session_)}, wait_));
     for (const std::string* path : {&session_.options.save, &session_.options.save_gradients})
       if (!path->empty() && communicator_.rank() == 0) PIPER_RETURN_IF_ERROR(checkpoint::check_writable(*path));
     LoadOptions load{session_.options.device, !session_.options.save_gradients.empty(), wait_};
-    PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights, communicator_, load));
+    PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights, delayed_ != nullptr ? *delayed_ : communicator_, load));
     PIPER_RETURN_IF_ERROR(bind_inputs());
     if (plan_.rank == session_.bundle->manifest.reporting_rank) {
       PIPER_ASSIGN(reporter_, Reporter::open(session_, *rank_));
@@ -155,6 +158,7 @@ class RankRun {
   const plan::RankPlan& plan_;
   hal::Communicator& communicator_;
   hal::WaitControl wait_;
+  std::unique_ptr<hal::Communicator> delayed_;  // nullptr: links as they are
   std::unique_ptr<LoadedRank> rank_;
   std::unique_ptr<Reporter> reporter_;
   std::vector<BoundInput> inputs_;

@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/weights.h"
 #include "runtime/data/data_source.h"
 #include "runtime/exec/load_rank.h"
+#include "runtime/hal/link_delay.h"
 #include "runtime/hal/stop.h"
 
 namespace piper::exec {
@@ -19,6 +20,7 @@ struct SessionOptions {
   int threads = 1;                 // intra-op threads of a rank
   std::chrono::milliseconds timeout{300000};
   hal::DeviceOptions device;
+  std::optional<hal::LinkDelay> link_delay;  // for benchmarks and tests
   std::string log, save, save_gradients;  // files; empty: none
 };
 

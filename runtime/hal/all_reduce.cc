@@ -7,42 +7,17 @@
 
 namespace piper::hal {
 
-namespace {
-
-template <class T>
-void add_typed(std::byte* dst, const std::byte* src, int64_t count) {
-  T* to = reinterpret_cast<T*>(dst);
-  const T* from = reinterpret_cast<const T*>(src);
-  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
-}
-
-}  // namespace
-
-bool can_all_reduce(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-    case DType::kF64:
-    case DType::kI64:
-    case DType::kI32: return true;
-    case DType::kBF16:
-    case DType::kBool: return false;
-  }
-  return false;
-}
-
 std::unique_ptr<AllReduce> AllReduce::prepare(Communicator& communicator, const AllReduceSpec& spec) {
   auto result = std::make_unique<AllReduce>();
-  result->spec_ = spec;
   const auto members = static_cast<int64_t>(spec.group.size());
   if (members <= 1 || spec.count == 0) return result;
   auto self = std::find(spec.group.begin(), spec.group.end(), communicator.rank());
-  PIPER_CHECK(self != spec.group.end() && can_all_reduce(spec.dtype), "all_reduce on rank ", communicator.rank());
+  PIPER_CHECK(self != spec.group.end() && can_sum(spec.dtype), "all_reduce on rank ", communicator.rank());
   const int64_t position = self - spec.group.begin();
-  result->position_ = position;
-
   const int64_t element = dtype_bytes(spec.dtype);
   const int64_t piece_count = plan::all_reduce_piece_bytes(members) / element;
-  result->scratch_stride_ = plan::all_reduce_scratch_bytes(spec.count, members, element) / (members - 1);
+  const int64_t stride = plan::all_reduce_scratch_bytes(spec.count, members, element) / (members - 1);
+  result->sum_ = {spec.dtype, spec.add_f32, members, position, spec.scratch, stride};
   auto segment_begin = [&](int64_t member) { return member * spec.count / members; };
   const int64_t longest = (spec.count + members - 1) / members;
   const int64_t rounds = (longest + piece_count - 1) / piece_count;
@@ -73,9 +48,7 @@ std::unique_ptr<AllReduce> AllReduce::prepare(Communicator& communicator, const 
       if (round < rounds) {
         auto [begin, count] = part(other, round);
         transfer(Direction::kSend, other, spec.channel, spec.data + begin * element, count);
-        const int64_t place = other < position ? other : other - 1;
-        transfer(Direction::kReceive, other, spec.channel, spec.scratch + place * result->scratch_stride_,
-                 part(position, round).second);
+        transfer(Direction::kReceive, other, spec.channel, result->sum_.place_of(other), part(position, round).second);
       }
     }
     result->exchanges_.push_back(communicator.prepare(std::move(transfers)));
@@ -86,33 +59,9 @@ std::unique_ptr<AllReduce> AllReduce::prepare(Communicator& communicator, const 
 Status AllReduce::run(const WaitControl& control) {
   for (size_t round = 0; round < exchanges_.size(); ++round) {
     PIPER_RETURN_IF_ERROR(exchanges_[round]->run(control));
-    if (round < pieces_.size()) add_piece(pieces_[round]);
+    if (round < pieces_.size()) sum_.add_piece(pieces_[round].own, pieces_[round].count);
   }
   return {};
-}
-
-void AllReduce::add_piece(const Piece& piece) const {
-  if (piece.count == 0) return;
-  // Positions before this one are summed in the first part's place; adding that to the own values is
-  // the same sum (x + y = y + x, bit by bit), and saves a copy.
-  for (int64_t place = 1; place < position_; ++place)
-    add(spec_.scratch, spec_.scratch + place * scratch_stride_, piece.count);
-  if (position_ > 0) add(piece.own, spec_.scratch, piece.count);
-  const auto others = static_cast<int64_t>(spec_.group.size()) - 1;
-  for (int64_t place = position_; place < others; ++place)
-    add(piece.own, spec_.scratch + place * scratch_stride_, piece.count);
-}
-
-void AllReduce::add(std::byte* dst, const std::byte* src, int64_t count) const {
-  switch (spec_.dtype) {
-    case DType::kF32: return spec_.add_f32(reinterpret_cast<float*>(dst), reinterpret_cast<const float*>(src), count);
-    case DType::kF64: return add_typed<double>(dst, src, count);
-    case DType::kI64: return add_typed<int64_t>(dst, src, count);
-    case DType::kI32: return add_typed<int32_t>(dst, src, count);
-    case DType::kBF16:
-    case DType::kBool: break;
-  }
-  PIPER_CHECK(false, "all_reduce of ", dtype_name(spec_.dtype));
 }
 
 }  // namespace piper::hal

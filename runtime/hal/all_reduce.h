@@ -1,25 +1,23 @@
-// The one sum over ranks of the CPU: each member owns a contiguous segment, receives the others'
-// parts of it, adds them element by element in the order of their positions in the group, and sends
-// the result to all. The bits depend on that order alone, not on backend, bucket or message size.
-// Used by the executor's all_reduce instruction; runs piece by piece so that scratch stays small.
+// The sum over ranks on the CPU: each member owns a contiguous segment, receives the others' parts of
+// it, adds them element by element in the order of their positions in the group (position_sum.h), and
+// sends the result to all. The bits depend on that order alone, not on backend, bucket or message
+// size. Used by the executor's all_reduce instruction; runs piece by piece so that scratch stays small.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "runtime/hal/communicator.h"
-#include "schemas/plan/dtype.h"
+#include "runtime/hal/position_sum.h"
 
 namespace piper::hal {
-
-using AddF32 = void (*)(float* dst, const float* src, int64_t count);
 
 struct AllReduceSpec {
   std::vector<int32_t> group;     // ranks by position; contains the caller's
   int32_t channel = 0;            // uses `channel` and `channel` + 1
   std::byte* data = nullptr;
   int64_t count = 0;
-  DType dtype = DType::kF32;      // f32, f64, i64 or i32
+  DType dtype = DType::kF32;      // one that can_sum()
   std::byte* scratch = nullptr;   // plan::all_reduce_scratch_bytes() bytes, 64-byte aligned
   AddF32 add_f32 = nullptr;
 };
@@ -35,17 +33,10 @@ class AllReduce {
     std::byte* own = nullptr;
     int64_t count = 0;
   };
-  void add_piece(const Piece& piece) const;
-  void add(std::byte* dst, const std::byte* src, int64_t count) const;
 
-  AllReduceSpec spec_;
-  int64_t position_ = 0;
-  int64_t scratch_stride_ = 0;    // bytes between the parts of two members
+  PositionSum sum_;
   std::vector<Piece> pieces_;     // one per round
   std::vector<std::unique_ptr<Exchange>> exchanges_;  // rounds + 1
 };
-
-// Whether an all_reduce of this type is implemented.
-bool can_all_reduce(DType dtype);
 
 }  // namespace piper::hal

@@ -1,6 +1,6 @@
 // How the ranks of a run reach each other: sets of point-to-point transfers, prepared at load and
-// carried out as often as needed. Everything else (all_reduce.h, host_collectives.h) is written once
-// on top of it, so that every backend gives the same bits. Backends: local/ (all ranks in one
+// carried out as often as needed. Everything else (all_reduce.h, all_to_all.h, host_collectives.h, ...)
+// is written once on top of it, so that every backend gives the same bits. Backends: local/ (all ranks in one
 // process) and mpi/.
 #pragma once
 
@@ -15,11 +15,11 @@
 
 namespace piper::hal {
 
-// Channel ids: a plan's own below kPlanChannels, then two per communicator for its sums, then the
-// host's. Messages of one (source, destination, channel) match in order. Kept under 2^23, which every
-// MPI allows as a tag.
+// Channel ids: a plan's own below kPlanChannels, then two per communicator for its collectives, then the
+// host's; then what link_delay.h adds. Messages of one (source, destination, channel) match in order.
+// Kept under 2^23, which every MPI allows as a tag.
 inline constexpr int32_t kPlanChannels = 1 << 20;
-inline constexpr int32_t kSumChannels = 1 << 20;
+inline constexpr int32_t kGroupChannels = 1 << 20;
 inline constexpr int32_t kHostChannel = 1 << 22;
 
 enum class Direction : uint8_t { kSend, kReceive };
@@ -40,6 +40,8 @@ class Exchange {
   // R0301 sizes of the two ends differ, R0302 timed out (names the peer), R0303 the library failed;
   // stopped() after a failure elsewhere.
   virtual Status run(const WaitControl& control) = 0;
+  // Before a run: transfer `transfer` of the list carries `bytes` from now on, at most what it was prepared for.
+  virtual void resize(size_t transfer, int64_t bytes) = 0;
 };
 
 class Communicator {

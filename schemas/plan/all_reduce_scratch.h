@@ -1,6 +1,5 @@
-// How an all_reduce of the CPU cuts its work, and with it the scratch memory it needs: the runtime
-// allocates it, the compiler predicts it. A stream owns one scratch block, as large as its largest
-// all_reduce needs.
+// How an all_reduce and a reduce_scatter of the CPU cut their work, and with it the scratch memory they
+// need. By instruction: collective_costs.h.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +20,11 @@ constexpr int64_t all_reduce_scratch_bytes(int64_t count, int64_t group_size, in
   const int64_t segment = (count + group_size - 1) / group_size * element_bytes;
   const int64_t piece = std::min(segment, all_reduce_piece_bytes(group_size));
   return (group_size - 1) * ((piece + 63) / 64 * 64);
+}
+
+// Scratch of one reduce_scatter of `count` elements a member.
+constexpr int64_t reduce_scatter_scratch_bytes(int64_t count, int64_t group_size, int64_t element_bytes) {
+  return all_reduce_scratch_bytes(count * group_size, group_size, element_bytes);
 }
 
 }  // namespace piper::plan

@@ -6,7 +6,9 @@
 
 #include "runtime/hal/all_reduce.h"
 #include "runtime/hal/host_collectives.h"
+#include "runtime/hal/link_delay.h"
 #include "schemas/plan/all_reduce_scratch.h"
+#include "tests/conformance/collective_cases.h"
 
 namespace piper::conformance {
 
@@ -64,6 +66,69 @@ std::string channels_are_independent(hal::Communicator& c) {
   return first.ok() && second.ok() ? "" : "a transfer failed";
 }
 
+// A send does not wait for a receive that was posted before it and has nothing to do with it: rank 0
+// answers rank 1's receive only when it has heard, by way of rank 2, of the send that comes after it.
+std::string sends_pass_receives(hal::Communicator& c) {
+  if (c.world_size() < 3 || c.rank() > 2) return "";
+  enum Channel : int32_t { kHello = 20, kLate, kPassing, kHeard };
+  std::vector<uint8_t> hello = pattern(3, 1, 0), late = pattern(64, 0, 1), passing = pattern(70'000, 1, 2), heard = pattern(5, 2, 3);
+  const auto run = [&c](std::vector<Transfer> transfers) {
+    const Status status = c.prepare(std::move(transfers))->run(kWait);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  const auto receive = [&](int32_t peer, int32_t channel, const std::vector<uint8_t>& expected) {
+    std::vector<uint8_t> in(expected.size());
+    const std::string failed = run({{Direction::kReceive, peer, channel, bytes_of(in), static_cast<int64_t>(in.size())}});
+    return !failed.empty() ? failed : in == expected ? "" : "a message differs";
+  };
+  const auto send = [&](int32_t peer, int32_t channel, std::vector<uint8_t>& data) {
+    return run({{Direction::kSend, peer, channel, bytes_of(data), static_cast<int64_t>(data.size())}});
+  };
+  if (c.rank() == 0) {
+    const std::string failed = receive(2, kHeard, heard);
+    return failed.empty() ? send(1, kLate, late) : failed;
+  }
+  if (c.rank() == 2) {
+    std::string failed = receive(1, kHello, hello);  // rank 1's receive stands
+    if (failed.empty()) failed = send(1, kHello, hello);
+    if (failed.empty()) failed = receive(1, kPassing, passing);
+    return failed.empty() ? send(0, kHeard, heard) : failed;
+  }
+  std::vector<uint8_t> in(late.size());
+  std::string on_lane;
+  std::thread lane([&] {
+    on_lane = run({{Direction::kReceive, 0, kLate, bytes_of(in), static_cast<int64_t>(in.size())}, {Direction::kSend, 2, kHello, bytes_of(hello), 3}});
+  });
+  std::string failed = receive(2, kHello, hello);
+  if (failed.empty()) failed = send(2, kPassing, passing);
+  lane.join();
+  if (!failed.empty() || !on_lane.empty()) return failed + on_lane;
+  return in == late ? "" : "the late message differs";
+}
+
+// A message takes its time, by the clock of both ends; a run without messages takes none.
+std::string delays_are_kept(hal::Communicator& c) {
+  if (c.world_size() == 1 || c.rank() > 1) return "";
+  const hal::LinkDelay delay{std::chrono::microseconds(2000), 10'000'000};
+  auto slow = hal::delay_links(c, delay);
+  std::vector<uint8_t> data(50'000), clock(sizeof(int64_t));
+  const auto now_us = [] { return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); };
+  for (int round = 0; round < 3; ++round) {
+    const int64_t before = now_us();
+    std::memcpy(clock.data(), &before, sizeof before);
+    const Direction direction = c.rank() == 0 ? Direction::kSend : Direction::kReceive;
+    const int32_t peer = 1 - c.rank();
+    Status status = slow->prepare({{direction, peer, 30, bytes_of(data), 50'000}})->run(kWait);
+    const int64_t after = now_us();
+    if (status.ok()) status = c.prepare({{direction, peer, 31, bytes_of(clock), 8}})->run(kWait);
+    if (!status.ok()) return status.error().message;
+    int64_t sent = 0;
+    std::memcpy(&sent, clock.data(), sizeof sent);
+    if (c.rank() == 1 && after - sent < 2000 + 5000) return "a message took " + std::to_string(after - sent) + " us of at least 7000";
+  }
+  return "";
+}
+
 float value_of(int32_t rank, int64_t i) {
   // Of very different sizes, so that another order of the sum gives other bits.
   const uint32_t mixed = static_cast<uint32_t>(i) * 2654435761u + static_cast<uint32_t>(rank) * 40503u;
@@ -78,7 +143,7 @@ std::string sum_over(hal::Communicator& c, const std::vector<int32_t>& group, in
   if (std::find(group.begin(), group.end(), c.rank()) == group.end()) return "";
   std::vector<float> data(static_cast<size_t>(count));
   std::vector<std::byte> scratch(static_cast<size_t>(plan::all_reduce_scratch_bytes(count, static_cast<int64_t>(group.size()), 4)));
-  auto sum = hal::AllReduce::prepare(c, {group, hal::kSumChannels, reinterpret_cast<std::byte*>(data.data()), count, DType::kF32,
+  auto sum = hal::AllReduce::prepare(c, {group, hal::kGroupChannels, reinterpret_cast<std::byte*>(data.data()), count, DType::kF32,
                                          scratch.data(), &add_f32});
   for (int round = 0; round < 2; ++round) {
     for (int64_t i = 0; i < count; ++i) data[static_cast<size_t>(i)] = value_of(c.rank(), i);
@@ -115,7 +180,7 @@ std::string all_reduce_integers(hal::Communicator& c) {
   for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
   std::vector<int64_t> data = {c.rank() + 1, (int64_t{1} << 40) + c.rank(), -c.rank()};
   std::vector<std::byte> scratch(static_cast<size_t>(plan::all_reduce_scratch_bytes(3, c.world_size(), 8)));
-  auto sum = hal::AllReduce::prepare(c, {all, hal::kSumChannels, reinterpret_cast<std::byte*>(data.data()), 3, DType::kI64, scratch.data(), &add_f32});
+  auto sum = hal::AllReduce::prepare(c, {all, hal::kGroupChannels, reinterpret_cast<std::byte*>(data.data()), 3, DType::kI64, scratch.data(), &add_f32});
   if (Status s = sum->run(kWait); !s.ok()) return s.error().message;
   const int64_t n = c.world_size(), below = n * (n - 1) / 2;
   return data == std::vector<int64_t>{below + n, (n << 40) + below, -below} ? "" : "wrong sums";
@@ -152,12 +217,21 @@ std::string waiting_ends(hal::Communicator& c) {
 }  // namespace
 
 std::vector<Case> common_cases() {
-  return {{"point_to_point", point_to_point},
-          {"channels_are_independent", channels_are_independent},
-          {"all_reduce_bits", all_reduce_bits},
-          {"all_reduce_integers", all_reduce_integers},
-          {"host_collectives", host_collectives},
-          {"waiting_ends", waiting_ends}};
+  std::vector<Case> cases = {{"point_to_point", point_to_point},
+                             {"channels_are_independent", channels_are_independent},
+                             {"sends_pass_receives", sends_pass_receives},
+                             {"all_reduce_bits", all_reduce_bits},
+                             {"all_reduce_integers", all_reduce_integers},
+                             {"host_collectives", host_collectives},
+                             {"waiting_ends", waiting_ends}};
+  for (const Case& collective : collective_cases()) cases.push_back(collective);
+  return cases;
+}
+
+Case delays() { return {"delays_are_kept", delays_are_kept}; }
+
+std::unique_ptr<hal::Communicator> delayed(hal::Communicator& communicator) {
+  return hal::delay_links(communicator, {std::chrono::microseconds(20), 100'000'000'000});
 }
 
 std::string sizes_that_differ(hal::Communicator& c) {

@@ -15,6 +15,10 @@ struct Case {
 };
 // Cases that leave the world usable.
 std::vector<Case> common_cases();
+// Only of a communicator whose messages are not delayed yet.
+Case delays();
+// The same communicator with a short delay: all common cases hold on it too.
+std::unique_ptr<hal::Communicator> delayed(hal::Communicator& communicator);
 // A send and a receive of different sizes must fail on the receiving rank; leaves messages behind, so
 // it comes last.
 std::string sizes_that_differ(hal::Communicator& communicator);

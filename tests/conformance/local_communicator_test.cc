@@ -9,12 +9,15 @@
 namespace piper::conformance {
 namespace {
 
-void run_everywhere(int32_t world_size, const Case& test) {
+void run_everywhere(int32_t world_size, const Case& test, bool with_delay = false) {
   hal::LocalWorld world(world_size);
   std::vector<std::string> wrong(static_cast<size_t>(world_size));
   std::vector<std::thread> ranks;
   for (int32_t r = 0; r < world_size; ++r)
-    ranks.emplace_back([&, r] { wrong[static_cast<size_t>(r)] = test.run(*world.communicator(r)); });
+    ranks.emplace_back([&, r] {
+      const auto communicator = world.communicator(r);
+      wrong[static_cast<size_t>(r)] = with_delay ? test.run(*delayed(*communicator)) : test.run(*communicator);
+    });
   for (std::thread& rank : ranks) rank.join();
   for (int32_t r = 0; r < world_size; ++r) {
     INFO(test.name << ", rank " << r << " of " << world_size);
@@ -25,6 +28,13 @@ void run_everywhere(int32_t world_size, const Case& test) {
 TEST_CASE("local communicator conforms") {
   for (int32_t world_size = 1; world_size <= 5; ++world_size)
     for (const Case& test : common_cases()) run_everywhere(world_size, test);
+}
+
+TEST_CASE("local communicator conforms with delayed links") {
+  for (int32_t world_size : {1, 3}) {
+    for (const Case& test : common_cases()) run_everywhere(world_size, test, true);
+    run_everywhere(world_size, delays());
+  }
 }
 
 TEST_CASE("local communicator notices messages whose sizes differ") {

@@ -35,6 +35,9 @@ int main() {
   }
   bool passed = true;
   for (const Case& test : piper::conformance::common_cases()) passed = passes(**communicator, test) && passed;
+  const auto slower = piper::conformance::delayed(**communicator);
+  for (const Case& test : piper::conformance::common_cases()) passed = passes(*slower, test) && passed;
+  passed = passes(**communicator, piper::conformance::delays()) && passed;
   passed = passes(**communicator, {"sizes_that_differ", piper::conformance::sizes_that_differ}) && passed;
   if ((*communicator)->rank() == 0) std::printf("%s on %d ranks\n", passed ? "conforms" : "FAILS", (*communicator)->world_size());
   if (!passed) (*communicator)->abort(1);

@@ -17,22 +17,29 @@ expect() {
   grep -qF -- "$text" "$dir/out" || { fail "no '$text': $*"; cat "$dir/out"; }
 }
 
-for plans in pipeline replicas; do
+for plans in pipeline replicas sharded exchanged; do
   "$write" $plans "$dir/$plans" || exit 1
   d=$dir/$plans
   set -- "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 3
   expect 0 "step 3/3" "$run" "$@" --save "$d/local.safetensors" --save-gradients "$d/local.grad.safetensors" --log "$d/local.jsonl"
   expect 0 "step 3/3" "$run" "$@" --save "$d/small.safetensors" --huge-pages off --threads 1
   cmp -s "$d/local.safetensors" "$d/small.safetensors" || fail "$plans: huge pages change the result"
+  expect 0 "step 3/3" "$run" "$@" --save "$d/late.safetensors" --link-delay 300,100000000
+  cmp -s "$d/local.safetensors" "$d/late.safetensors" || fail "$plans: delayed links change the result"
   [ "$(wc -l < "$d/local.jsonl")" = 4 ] || fail "$plans: the log has not 3 steps and a summary"
   [ -z "$mpirun" ] && continue
   mpi="$mpirun --allow-run-as-root --oversubscribe"
-  expect 0 "step 3/3" $mpi -n 2 "$run" "$@" --save "$d/mpi.safetensors" --save-gradients "$d/mpi.grad.safetensors"
+  expect 0 "step 3/3" $mpi -n 2 "$run" "$@" --save "$d/mpi.safetensors" --save-gradients "$d/mpi.grad.safetensors" --link-delay 100
   cmp -s "$d/local.safetensors" "$d/mpi.safetensors" || fail "$plans: local and MPI give other weights"
   cmp -s "$d/local.grad.safetensors" "$d/mpi.grad.safetensors" || fail "$plans: local and MPI give other gradients"
 done
 
+cmp -s "$dir/replicas/local.safetensors" "$dir/sharded/local.safetensors" || fail "a shared update changes the weights"
+cmp -s "$dir/replicas/local.grad.safetensors" "$dir/sharded/local.grad.safetensors" || fail "a shared update changes the saved gradients"
+
 d=$dir/pipeline
+expect 2 "is not microseconds" "$run" "$d/plans" --link-delay soon
+expect 2 "is not microseconds" "$run" "$d/plans" --link-delay 5,0
 expect 1 "R0501" "$run" "$d/plans" --data "$d/data.safetensors"
 expect 1 "R0201" "$run" "$d/plans" --load "$d/weights.safetensors"
 expect 1 "R0106" "$run" "$d/plans" --device cuda
@@ -58,6 +65,8 @@ if [ -n "$mpirun" ]; then
   expect 1 "R0501" $mpi -n 2 "$run" "$d/plans" --data "$d/data.safetensors"
   expect 1 "rank 1 started with other options" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --seed 1 \
     : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --seed 2
+  expect 1 "rank 1 started with other options" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
+    : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --link-delay 5
   cp -r "$d/plans" "$d/other"
   "$write" replicas "$d/2"
   expect 1 "rank 1 read another plan than rank 0" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \

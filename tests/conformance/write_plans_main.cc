@@ -1,7 +1,8 @@
-// Writes a hand-written bundle with its data and weights: write_plans pipeline|replicas DIR makes
-// DIR/plans, DIR/data.safetensors and DIR/weights.safetensors. Used by piper_run_test.sh.
+// Writes a hand-written bundle with its data and weights: write_plans NAME DIR makes DIR/plans,
+// DIR/data.safetensors and DIR/weights.safetensors. Used by piper_run_test.sh.
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "schemas/plan/bundle_io.h"
@@ -11,7 +12,11 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string which = argv[1], directory = argv[2];
   std::filesystem::create_directories(directory);
-  piper::plan::Bundle bundle = which == "pipeline" ? piper::hand_written::pipeline() : piper::hand_written::replicas();
+  using namespace piper::hand_written;
+  const std::map<std::string, piper::plan::Bundle (*)()> bundles = {
+      {"pipeline", pipeline}, {"replicas", replicas}, {"sharded", sharded}, {"exchanged", exchanged}};
+  if (bundles.count(which) == 0) return 2;
+  piper::plan::Bundle bundle = bundles.at(which)();
   for (size_t r = 0; r < bundle.ranks.size(); ++r) bundle.manifest.ranks[r].arena_bytes = bundle.ranks[r].arena_bytes;
   piper::Status status = piper::hand_written::write_files(directory);
   if (status.ok()) status = piper::plan::write_bundle(directory + "/plans", bundle, {}, {}, piper::plan::WeightMode::kNone);

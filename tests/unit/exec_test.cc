@@ -51,6 +51,7 @@ class Fixture {
     session.options.steps = steps;
     session.options.timeout = timeout;
     session.options.device.huge_pages = false;
+    session.options.link_delay = link_delay;
     session.options.log = path("log.jsonl");
     session.options.save = path("saved.safetensors");
     session.options.save_gradients = path("gradients.safetensors");
@@ -77,6 +78,7 @@ class Fixture {
     return lines;
   }
   std::chrono::milliseconds timeout{60000};
+  std::optional<hal::LinkDelay> link_delay;
 
  private:
   fs::path folder_;
@@ -149,6 +151,51 @@ TEST_CASE("replicas sum their gradients before the update") {
     for (size_t i = 0; i < w.size(); ++i) w[i] -= 0.5 * gw[i];
   }
   check_close(fixture.saved("saved.safetensors", "w"), w);
+}
+
+// Both halves of a sum add in position order: sharing the update changes no bit.
+TEST_CASE("replicas that share the update train as those that do not") {
+  Fixture fixture;
+  std::vector<float> weights[2], gradients[2];
+  for (int shared = 0; shared < 2; ++shared) {
+    const Status status = fixture.run(shared == 0 ? replicas() : hand_written::sharded(), 3);
+    INFO((status.ok() ? "" : status.error().message));
+    REQUIRE(status.ok());
+    weights[shared] = fixture.saved("saved.safetensors", "w");
+    gradients[shared] = fixture.saved("gradients.safetensors", "w");
+  }
+  CHECK(weights[0] == weights[1]);
+  CHECK(gradients[0] == gradients[1]);
+}
+
+TEST_CASE("samples that change ranks give the same gradient") {
+  Fixture fixture;
+  const plan::Bundle bundle = hand_written::exchanged();
+  const Status status = fixture.run(bundle, 1);
+  INFO((status.ok() ? "" : status.error().message));
+  REQUIRE(status.ok());
+  const auto gw = product(transpose({kX.begin(), kX.end()}, 4, 3), {kT.begin(), kT.end()}, 3, 4, 2);
+  check_close(fixture.saved("gradients.safetensors", "w"), gw);
+}
+
+TEST_CASE("row counts that do not fit are R0304, with the instruction") {
+  Fixture fixture;
+  plan::Bundle bundle = hand_written::exchanged();
+  for (auto& rank : bundle.ranks) rank.buffers.back().init = {1, 2};
+  const Status status = fixture.run(bundle, 1);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().code == "R0304");
+  CHECK(status.error().message.find("instr 1 all_to_all on dp_reduce:0,1 (replicate at s.yaml:4:5): 2 rows to rank 1") != std::string::npos);
+}
+
+// With one lane for a stream and a directed pair, no send waits for a receive that it does not depend on.
+TEST_CASE("a send passes a receive that was issued before it on another lane") {
+  Fixture fixture;
+  fixture.link_delay = hal::LinkDelay{std::chrono::microseconds(3000), 0};
+  const plan::Bundle bundle = hand_written::lanes();
+  const Status status = fixture.run(bundle, 3);
+  INFO((status.ok() ? "" : status.error().message));
+  CHECK(status.ok());
 }
 
 TEST_CASE("a message that never comes is reported with rank, step, instruction and provenance") {

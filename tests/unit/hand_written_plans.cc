@@ -179,6 +179,98 @@ plan::Bundle replicas() {
   return bundle;
 }
 
+plan::Bundle sharded() {
+  plan::Bundle bundle = replicas();
+  // The gradient is not added to: nobody clears the half that another rank updates.
+  plan::Program& step = bundle.programs[0];
+  step.slots[4] = slot("gw", SlotRole::kOutput, 24);
+  step.calls[2].accumulate = false;
+  for (int32_t r = 0; r < 2; ++r) {
+    plan::RankPlan& rank = bundle.ranks[static_cast<size_t>(r)];
+    const int32_t w = 2, gw = 3, loss = 4;
+    rank.buffers[3] = {"grad w", BufferClass::kArena, 24, 128, DType::kF32, {3, 2}, {}};
+    rank.arena_bytes = 192;
+    const int32_t apart = add_buffer(rank, "grad w shard", BufferClass::kGradient, 0, {3});
+    rank.events.push_back("w updated");
+    rank.events.push_back("w gathered");
+    const plan::BufferRange half{w, 12 * r}, sum = r == 0 ? whole(gw) : whole(apart);
+    const plan::Part mine{half, 3 * r, 3, true}, theirs{{w, 12 * (1 - r)}, 3 * (1 - r), 3, false}, gradient{sum, 3 * r, 3, true};
+    rank.placements = {{"w", DType::kF32, {3, 2}, theirs, {}}, {"w", DType::kF32, {3, 2}, mine, gradient}};
+    rank.instructions = {instruction(0, plan::Run{0, 0, whole(5)}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
+                         instruction(1, plan::ReduceScatter{whole(gw), sum, 3, DType::kF32, 0, plan::Reduction::kSum}),
+                         instruction(1, plan::AllReduce{whole(loss), 1, DType::kF32, 0, plan::Reduction::kSum}),
+                         instruction(1, plan::Record{1}), instruction(0, plan::Wait{1}),
+                         instruction(0, plan::Update{0, half, sum, {}, {}, {}, 3}), instruction(0, plan::Record{2}), instruction(1, plan::Wait{2}),
+                         instruction(1, plan::AllGather{half, whole(w), 12, 0}), instruction(1, plan::Record{3}), instruction(0, plan::Wait{3})};
+  }
+  return bundle;
+}
+
+plan::Bundle exchanged() {
+  plan::Bundle bundle = replicas();
+  bundle.manifest.batch = 4;
+  plan::Program& step = bundle.programs[0];
+  step.slots = {slot("x", SlotRole::kInput, 24), slot("t", SlotRole::kInput, 16), slot("w", SlotRole::kParameter, 24),
+                slot("loss", SlotRole::kOutput, 4), slot("gw", SlotRole::kGradient, 24)};
+  step.calls = {mm(operand(Operand::kWorkspace, {2, 2}, {2, 1}), operand(0, {2, 3}, {3, 1}), operand(2, {3, 2}, {2, 1})),
+                mm(operand(3, {1, 1}, {1, 1}), operand(Operand::kWorkspace, {1, 4}, {4, 1}), operand(1, {4, 1}, {1, 1})),
+                mm(operand(4, {3, 2}, {2, 1}), operand(0, {3, 2}, {1, 3}), operand(1, {2, 2}, {2, 1}), true)};
+  for (int32_t r = 0; r < 2; ++r) {
+    plan::RankPlan& rank = bundle.ranks[static_cast<size_t>(r)];
+    const int32_t x = 0, t = 1, w = 2, gw = 3, loss = 4, work = 5;
+    rank.buffers[0] = {"x", BufferClass::kInput, 24, 0, DType::kF32, {2, 3}, {}};
+    rank.buffers[1] = {"t", BufferClass::kInput, 16, 64, DType::kF32, {2, 2}, {}};
+    const int32_t x_in = add_buffer(rank, "x in", BufferClass::kArena, 128, {2, 3}), t_in = add_buffer(rank, "t in", BufferClass::kArena, 192, {2, 2});
+    rank.arena_bytes = 256;
+    rank.buffers.push_back({"rows", BufferClass::kScalar, 16, 0, DType::kI64, {2}, {1, 1}});
+    const auto rows = static_cast<int32_t>(rank.buffers.size()) - 1;
+    rank.events.push_back("samples here");
+    rank.inputs = {{"x", 2 * r, 2, whole(x)}, {"t", 2 * r, 2, whole(t)}};
+    rank.arguments[0].arguments = {whole(x_in), whole(t_in), whole(w), whole(loss), whole(gw)};
+    const std::vector<plan::Instruction> rest = rank.instructions;
+    rank.instructions = {instruction(1, plan::AllToAll{whole(x), whole(x_in), 12, {}, {}, 0, 0}),
+                         instruction(1, plan::AllToAll{whole(t), whole(t_in), 8, whole(rows), whole(rows), 8, 0}),
+                         instruction(1, plan::Record{2}), instruction(0, plan::Wait{2})};
+    rank.instructions.insert(rank.instructions.end(), rest.begin(), rest.end());
+    rank.instructions[4] = instruction(0, plan::Run{0, 0, whole(work)});
+  }
+  return bundle;
+}
+
+plan::Bundle lanes() {
+  plan::Bundle bundle = replicas();
+  bundle.manifest.world_size = 3;
+  bundle.manifest.ranks.resize(3);
+  bundle.manifest.batch = 1;
+  bundle.manifest.tensors.clear();
+  bundle.programs.clear();
+  bundle.ranks.clear();
+  for (int32_t r = 0; r < 3; ++r) {
+    plan::RankPlan rank;
+    rank.rank = r;
+    rank.channels = {{"late", 0}, {"passing", 1}, {"heard", 2}};
+    rank.events = {"passed"};
+    const auto out = whole(add_buffer(rank, "x", BufferClass::kInput, 0, {1, 3})), in = whole(add_buffer(rank, "in", BufferClass::kArena, 0, {1, 3}));
+    rank.inputs = {{"x", 0, 1, out}};
+    rank.arena_bytes = 64;
+    if (r == 0) {
+      rank.streams = {{"2>0"}, {"0>1"}};
+      rank.instructions = {instruction(0, plan::Recv{in, 12, 2, 2}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
+                           instruction(1, plan::Send{out, 12, 1, 0})};
+    } else if (r == 1) {
+      rank.streams = {{"0>1"}, {"1>2"}};
+      rank.events.clear();
+      rank.instructions = {instruction(0, plan::Recv{in, 12, 0, 0}), instruction(1, plan::Send{out, 12, 2, 1})};
+    } else {
+      rank.streams = {{"1>2"}, {"2>0"}};
+      rank.instructions = {instruction(0, plan::Recv{in, 12, 1, 1}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
+                           instruction(1, plan::Send{out, 12, 0, 2})};
+    }
+    bundle.ranks.push_back(rank);
+  }
+  return bundle;
+}
+
 const std::vector<float> kX = {1, 2, 3, 4, 5, 6, 7, 8, 9, -1, -2, -3};
 const std::vector<float> kT = {1, -1, 2, 0.5f, 3, 1, -2, 4};
 const std::vector<float> kW = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f}, kV = {1, 2, 3, 4};

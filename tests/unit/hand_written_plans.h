@@ -16,6 +16,16 @@ plan::Bundle pipeline();
 // Two replicas, a sample each: loss = sum of (x W) . t; gradient and loss are summed on their own stream.
 plan::Bundle replicas();
 
+// The same step with the work of the update shared: each replica sums and updates its half of W, and gathers
+// the other half. Rank 0 sums in place, rank 1 apart; W and its gradient are placed in parts.
+plan::Bundle sharded();
+// The same step after the samples have changed places: x by whole parts, t by counted rows of which each
+// sends the other's own. Two samples a rank.
+plan::Bundle exchanged();
+// Three ranks and three messages: rank 1's send stands behind a receive on another lane, and only that
+// send makes rank 0 answer the receive.
+plan::Bundle lanes();
+
 // An instruction as the plans have it: with the provenance of the bundle's first entry.
 template <class A>
 plan::Instruction instruction(int32_t stream, A action) {

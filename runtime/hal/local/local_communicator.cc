@@ -62,6 +62,7 @@ class LocalExchange : public Exchange {
     }
     return result;
   }
+  void resize(size_t transfer, int64_t bytes) override { requests_.at(transfer).transfer.bytes = bytes; }
 
  private:
   static void post(Request& mine) {

@@ -263,6 +263,7 @@ class MpiExchange : public Exchange {
     if (!job_->failure.empty()) return Status::failure("R0303", job_->failure);
     return {};
   }
+  void resize(size_t transfer, int64_t bytes) override { job_->transfers.at(transfer).bytes = bytes; }
 
  private:
   std::string describe_wait_all() const {
