@@ -183,6 +183,78 @@ TEST_CASE("collectives that do not match") {
   CHECK(refutation(bundle).find("is a member of communicator \"dp\" with the same members, but takes no part in") != std::string::npos);
 }
 
+// The kinds that move parts: one communicator holds one sequence of all kinds.
+TEST_CASE("collectives of parts") {
+  auto bundle = empty_ranks(2, {});
+  bundle.programs = {toucher("fill", false, true), toucher("use", true, false)};
+  for (auto& plan : bundle.ranks) {
+    for (const char* name : {"all", "other", "counts"}) add_buffer(plan, {name, BufferClass::kGradient, 128, 128 * static_cast<int64_t>(plan.buffers.size()), DType::kF32, {}, {}});
+    add_buffer(plan, {"part", BufferClass::kArena, 64, 0, DType::kF32, {}, {}});
+    plan.arena_bytes = 64;
+    plan.communicators = {{"dp", {0, 1}}};
+    plan.arguments = {{"part", {{3, 0}}}, {"first of all", {{0, 0}}}};
+    append(plan, 0, ReduceScatter{{0, 0}, {3, 0}, 16, DType::kF32, 0, Reduction::kSum});
+    append(plan, 0, AllGather{{3, 0}, {1, 0}, 64, 0}, 0);
+    append(plan, 0, AllToAll{{0, 0}, {1, 0}, 64, {2, 0}, {2, 16}, 16, 0});
+    append(plan, 0, Run{1, 0, {}});
+  }
+  const auto report = verify::verify(bundle);
+  REQUIRE(refutation(bundle) == "ok");
+  CHECK(report->collectives == 3);
+
+  auto changed = bundle;
+  std::swap(changed.ranks[1].instructions[1], changed.ranks[1].instructions[2]);
+  CHECK(refutation(changed) ==
+        "P0631 rule 2: rank 0 instruction 1 (all_gather \"part\" to \"other\" over \"dp\", 64 bytes a member, on stream \"compute\"; s.yaml:2:3) meets "
+        "rank 1 instruction 1 (all_to_all \"all\" to \"other\" over \"dp\", up to 64 bytes a pair, on stream \"compute\"): kind, count, dtype or reduction differ");
+  changed = bundle;
+  std::get<AllGather>(changed.ranks[1].instructions[1].action).bytes = 32;
+  CHECK(begins(refutation(changed), "P0631 rule 2: rank 0 instruction 1 (all_gather"));
+  changed = bundle;
+  std::get<AllToAll>(changed.ranks[0].instructions[2].action).row_bytes = 8;
+  CHECK(begins(refutation(changed), "P0631 rule 2: rank 0 instruction 2 (all_to_all"));
+  changed = bundle;
+  changed.ranks[1].instructions.erase(changed.ranks[1].instructions.begin() + 2);
+  CHECK(begins(refutation(changed), "P0631 rule 2: rank 1 takes no part in rank 0 instruction 2 (all_to_all"));
+
+  // What a collective reads must be there, and what it writes races with other streams.
+  changed = bundle;
+  changed.ranks[0].instructions.erase(changed.ranks[0].instructions.begin());
+  changed.ranks[1].instructions.erase(changed.ranks[1].instructions.begin());
+  CHECK(begins(refutation(changed), "P0634 rule 6: rank 0 instruction 0 (all_gather \"part\" to \"other\" over \"dp\", 64 bytes a member, on stream \"compute\"; s.yaml:2:3) reads bytes of \"part\""));
+  changed = bundle;
+  changed.ranks[1].instructions[3] = {1, Run{1, 0, {}}, -1};
+  CHECK(begins(refutation(changed), "P0633 rule 5: data race on \"part\": nothing orders what rank 1 instruction 0 (reduce_scatter \"all\" to \"part\" over \"dp\", 16 f32 a member"));
+  // Reading the parts that are not written to is no conflict with a sum apart from them.
+  changed = bundle;
+  changed.ranks[1].instructions[3] = {1, Run{1, 1, {}}, -1};
+  CHECK(refutation(changed) == "ok");
+  // The own part inside of all parts is not written by a gather in place.
+  for (auto& plan : changed.ranks) {
+    plan.arguments[1].arguments = {{0, 64 * plan.rank}};
+    plan.instructions = {{0, AllGather{{0, 64 * plan.rank}, {0, 0}, 64, 0}, -1}, {1, Run{1, 1, {}}, -1}};
+  }
+  CHECK(refutation(changed) == "ok");
+  changed.ranks[0].arguments[1].arguments = {{0, 64}};
+  CHECK(begins(refutation(changed), "P0633 rule 5: data race on \"all\""));
+}
+
+// Collectives wait for all members: two communicators in opposite order do not end.
+TEST_CASE("collectives in opposite order deadlock") {
+  auto bundle = empty_ranks(2, {});
+  for (auto& plan : bundle.ranks) {
+    for (const char* name : {"a", "b"}) add_buffer(plan, {name, BufferClass::kGradient, 128, 128 * static_cast<int64_t>(plan.buffers.size()), DType::kF32, {}, {}});
+    plan.communicators = {{"dp", {0, 1}}, {"ep", {0, 1}}};
+    const Instruction scatter{0, ReduceScatter{{0, 0}, {0, 64 * plan.rank}, 16, DType::kF32, 0, Reduction::kSum}, -1};
+    const Instruction exchange{0, AllGather{{1, 64 * plan.rank}, {1, 0}, 64, 1}, -1};
+    plan.instructions = plan.rank == 0 ? std::vector<Instruction>{scatter, exchange} : std::vector<Instruction>{exchange, scatter};
+  }
+  CHECK(begins(refutation(bundle), "P0632 rule 4: deadlock, even with every stream running on its own"));
+  for (auto& plan : bundle.ranks) std::swap(plan.instructions[0], plan.instructions[1]);
+  std::swap(bundle.ranks[0].instructions[0], bundle.ranks[0].instructions[1]);
+  CHECK(refutation(bundle) == "ok");
+}
+
 TEST_CASE("events") {
   auto bundle = empty_ranks(1, {"a"});
   auto& plan = bundle.ranks[0];
