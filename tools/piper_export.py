@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Export a PyTorch model with its loss to an ONNX file that piper trains exactly.
+"""Export a PyTorch model with its loss to a file that piper trains exactly: ONNX, or torch's own `.pt2`.
 
     from piper_export import export
-    export(model, {"input_ids": ids, "labels": labels}, "model.onnx")
+    export(model, {"input_ids": ids, "labels": labels}, "model.onnx")   # or "model.pt2"
 
     python piper_export.py module.py:make_model -o model.onnx
     # make_model() returns (model, example_inputs) or (model, example_inputs, options of export)
@@ -10,7 +10,9 @@
 torch.onnx.export's defaults are made for inference: its optimizer merges and folds weights, and
 frozen parameters, regions without gradient, tags and names of tied weights are lost. This file
 exports with the right settings and writes what ONNX has no place for into the file's metadata:
-piper.tags, piper.frozen, piper.no_grad, piper.tied. It needs torch >= 2.13, onnx and onnxscript.
+piper.tags, piper.frozen, piper.no_grad, piper.tied. A `.pt2` archive (torch.export.save) has a place
+for these; piper.dims adds the names of symbolic axes. It needs torch >= 2.13; ONNX files also need
+onnx and onnxscript.
 
 The forward must return the scalar loss, or an object with a `loss` (transformers), or pass
 `loss=function(outputs, inputs)`. Every example input needs a batch of at least 2 on axis 0.
@@ -38,13 +40,13 @@ class ExportError(ValueError):
 
 def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_inputs=(), dynamic=None,
            batch_axis_name="B", opset=20, external_data=None, allow_custom_functions=False) -> pathlib.Path:
-    """Write `model` with its loss to `path` (an .onnx file); returns the path.
+    """Write `model` with its loss to `path` (.onnx or .pt2); returns the path.
 
     example_inputs: {argument of forward: tensor}, or a tuple in the order of forward's arguments.
     loss: function(outputs, inputs as a dict) -> scalar, where forward does not return the loss itself.
     static_inputs: names of inputs whose axis 0 is not the batch.
     dynamic: {input: {axis: name}}: further symbolic axes, e.g. {"input_ids": {1: "S"}}.
-    external_data: keep weights in a second file; by default where they exceed 1 GiB.
+    opset, external_data: of an .onnx file; weights stand in a second file by default where they exceed 1 GiB.
     allow_custom_functions: export torch.autograd.Function by its forward; its backward is lost.
     """
     inputs = _named_inputs(model, example_inputs)
@@ -59,11 +61,15 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
             warnings.simplefilter("ignore")
             with torch.fx.traceback.preserve_node_meta():
                 program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
-            onnx_program = torch.onnx.export(
-                program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
-                dynamic_shapes=shapes)
+            if path.suffix != ".pt2":
+                onnx_program = torch.onnx.export(
+                    program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
+                    dynamic_shapes=shapes)
     finally:
         model.train(was_training)
+    if path.suffix == ".pt2":
+        _save_pt2(program, path, shapes)
+        return path
     _check_outputs(onnx_program)
     for key, text in _notes(model, onnx_program).items():
         if text:
@@ -219,6 +225,27 @@ def _refusing_custom_functions(allowed):
         torch.autograd.Function.apply = original
 
 
+def _save_pt2(program, path, shapes):
+    outputs = [s.arg for s in program.graph_signature.output_specs if s.kind == torch.export.graph_signature.OutputKind.USER_OUTPUT]
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    if len(outputs) != 1 or not isinstance(values.get(outputs[0].name), torch.Tensor) or values[outputs[0].name].dim() != 0:
+        found = ", ".join(f"{o.name} {tuple(getattr(values.get(getattr(o, 'name', None)), 'shape', ()))}" for o in outputs)
+        raise ExportError(f"forward must return one scalar loss, but the export returns {found}; pass loss=function(outputs, inputs)")
+    names = []
+    for name, axes in shapes.items():
+        for axis, dim in axes.items():
+            symbol = str(values[name].shape[axis])
+            if symbol.isidentifier():
+                names.append(f"{symbol} {dim.__name__}\n")
+    for module in program.graph_module.modules():
+        for node in getattr(getattr(module, "graph", None), "nodes", ()):
+            if node.meta.get("stack_trace"):
+                node.meta["stack_trace"] = _short_trace(node.meta["stack_trace"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.export.save(program, str(path), extra_files={"piper.dims": "".join(dict.fromkeys(names))})
+
+
 def _check_outputs(onnx_program):
     outputs = onnx_program.model.graph.outputs
     if len(outputs) != 1 or len(outputs[0].shape or ()) != 0:
@@ -261,11 +288,15 @@ def _shorten_stack_traces(onnx_program):
     """Keeps the user's own frames, files by base name: what diagnostics show, and no machine's paths."""
     key = "pkg.torch.onnx.stack_trace"
     for node in onnx_program.model.graph:
-        frames = re.split(r'(?m)^(?=\s*File ")', node.metadata_props.get(key, ""))
-        own = [f for f in frames if f.strip() and "/torch/" not in f] or frames[-1:]
-        short = [re.sub(r'File "[^"]*[/\\]([^"/\\]+)"', r'File "\1"', f) for f in own]
-        if short and short != [""]:
-            node.metadata_props[key] = "".join(short)
+        short = _short_trace(node.metadata_props.get(key, ""))
+        if short:
+            node.metadata_props[key] = short
+
+
+def _short_trace(trace):
+    frames = re.split(r'(?m)^(?=\s*File ")', trace)
+    own = [f for f in frames if f.strip() and "/torch/" not in f] or frames[-1:]
+    return "".join(re.sub(r'File "[^"]*[/\\]([^"/\\]+)"', r'File "\1"', f) for f in own)
 
 
 def _load(reference):
@@ -283,7 +314,7 @@ def _load(reference):
 def main() -> int:
     parser = argparse.ArgumentParser(description="Export a PyTorch model with its loss for piper.")
     parser.add_argument("model", help="module.py:function; the function returns (model, example_inputs[, options])")
-    parser.add_argument("-o", "--out", required=True, help="the .onnx file to write")
+    parser.add_argument("-o", "--out", required=True, help="the file to write: .onnx or .pt2")
     parser.add_argument("--opset", type=int, default=20)
     args = parser.parse_args()
     try:

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/frontend/aten/call_groups.h"
+#include "compiler/frontend/aten/onnx_calls.h"
 #include "compiler/frontend/aten/fx_text.h"
 #include "compiler/frontend/onnx/node_origin.h"
 

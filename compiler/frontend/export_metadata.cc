@@ -1,6 +1,7 @@
 #include "compiler/frontend/export_metadata.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 namespace piper::frontend {
@@ -49,6 +50,18 @@ void read_signature(const std::string& text, ExportMetadata& out) {
   }
 }
 
+// "PP=0 EP=1".
+ir::TagSet read_tags(const std::string& text) {
+  ir::TagSet tags;
+  for (const std::string& word : words_of(text)) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos || equals == 0) continue;
+    tags.push_back({word.substr(0, equals), static_cast<int32_t>(std::strtol(word.c_str() + equals + 1, nullptr, 10))});
+  }
+  std::sort(tags.begin(), tags.end(), [](const ir::TagValue& a, const ir::TagValue& b) { return a.tag < b.tag; });
+  return tags;
+}
+
 // The least lower bound of `{s72: VR[2, int_oo], s38: VR[2, 48]}`; 1 where there is none.
 int64_t least_bound(const std::string& text) {
   int64_t least = -1;
@@ -85,7 +98,7 @@ ExportMetadata read_export_metadata(const onnx::OnnxFile& file) {
 
   if (const std::string* text = note(file, "piper.tags"))
     for (const std::string& line : lines_of(*text))
-      if (const size_t space = line.find(' '); space != std::string::npos) out.tags[line.substr(0, space)] = line.substr(space + 1);
+      if (const size_t space = line.find(' '); space != std::string::npos) out.tags[line.substr(0, space)] = read_tags(line.substr(space + 1));
   if (const std::string* text = note(file, "piper.frozen"))
     for (const std::string& line : lines_of(*text)) out.frozen.insert(line);
   if (const std::string* text = note(file, "piper.no_grad"))

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/frontend/onnx/onnx_file.h"
+#include "compiler/ir/chunks.h"
 
 namespace piper::frontend {
 
@@ -28,7 +29,7 @@ struct ExportMetadata {
   int64_t declared_min_batch = 1;
 
   // piper's own notes.
-  std::map<std::string, std::string> tags;      // FX node -> "PP=0 EP=1"
+  std::map<std::string, ir::TagSet> tags;       // by FX node
   std::set<std::string> frozen;                 // parameter names
   std::set<std::string> no_grad;                // FX nodes whose results carry no gradient
   std::vector<std::vector<std::string>> tied;   // groups of names of one parameter, the canonical one first

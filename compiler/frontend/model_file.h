@@ -1,5 +1,5 @@
 // A model file, opened once, symbolic; bound to numbers as often as a distinct local batch asks.
-// Containers (.onnx now) are adapters behind this interface. Reading knows no strategy.
+// Containers (.onnx, .pt2) are adapters behind this interface. Reading knows no strategy.
 #pragma once
 
 #include <cstdint>

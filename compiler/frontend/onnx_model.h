@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/frontend/aten/call_groups.h"
-#include "compiler/frontend/bound_model.h"
+#include "compiler/frontend/aten/program.h"
 #include "compiler/frontend/export_metadata.h"
 #include "compiler/frontend/model_file.h"
+#include "compiler/frontend/model_values.h"
 #include "compiler/frontend/onnx/onnx_file.h"
 
 namespace piper::frontend {
@@ -22,33 +22,30 @@ class OnnxModel final : public ModelFile {
   // Errors: P0301 unreadable, P0304 a text of a node, P0310-P0312 a damaged export.
   static Result<std::unique_ptr<ModelFile>> open(const std::string& path, const std::string& route, diag::Diagnostics& diags);
 
-  const std::string& base_name() const override { return base_name_; }
+  const std::string& base_name() const override { return values_.base_name; }
   std::string sha256() const override;
-  const std::vector<ModelInput>& inputs() const override { return inputs_; }
+  const std::vector<ModelInput>& inputs() const override { return values_.inputs; }
   const std::vector<std::string>& outputs() const override { return outputs_; }
-  int64_t fixed_batch() const override { return fixed_batch_; }
+  int64_t fixed_batch() const override { return values_.fixed_batch; }
   int64_t declared_min_batch() const override { return metadata_.declared_min_batch; }
-  std::map<std::string, ir::TagSet> node_tags() const override;
+  std::map<std::string, ir::TagSet> node_tags() const override { return metadata_.tags; }
   // Errors: P0302 an extent without a value, P0303 a batch that the file cannot have, and those of the route.
   Result<ir::Graph> bind(const BindRequest& request, diag::Diagnostics& diags) const override;
 
  private:
   OnnxModel() = default;
   Status read_inputs(diag::Diagnostics& diags);
-  Status bind_dims(const BindRequest& request, BoundModel& model, diag::Diagnostics& diags) const;
-  Status add_values(const BindRequest& request, BoundModel& model, diag::Diagnostics& diags) const;
+  Status read_tensors(diag::Diagnostics& diags);
   bool is_parameter(const onnx::OnnxTensor& tensor) const;
   bool is_running_statistic(const std::string& name) const;
 
-  std::string path_, base_name_;
+  std::string path_;
   onnx::OnnxFile file_;
   ExportMetadata metadata_;
-  std::map<std::string, std::vector<std::string>> aliases_;  // initializer -> other names of the tied parameter
-  std::map<std::string, std::string> kinds_;                 // initializer -> InputSpec.kind
-  std::optional<aten::CallGroups> calls_;                    // the ATen route, where it is taken
-  std::vector<ModelInput> inputs_;
+  std::map<std::string, std::string> kinds_;   // initializer -> InputSpec.kind
+  ModelValues values_;
+  std::optional<aten::Program> program_;       // the ATen route, where it is taken
   std::vector<std::string> outputs_;
-  int64_t fixed_batch_ = -1;
 };
 
 }  // namespace piper::frontend

@@ -96,12 +96,12 @@ class Result:
 class Bench:
     """The programs and a folder for exported models and plans."""
 
-    def __init__(self, bin_dir, work):
-        self.bin, self.work = pathlib.Path(bin_dir), pathlib.Path(work)
+    def __init__(self, bin_dir, work, container="onnx"):
+        self.bin, self.work, self.container = pathlib.Path(bin_dir), pathlib.Path(work), container
         self.work.mkdir(parents=True, exist_ok=True)
 
     def exported(self, model: str) -> pathlib.Path:
-        path = self.work / f"{model}.onnx"
+        path = self.work / f"{model}.{self.container}"
         if not path.exists():
             from safetensors.torch import save_file
             example = zoo.draw(model, BATCH)

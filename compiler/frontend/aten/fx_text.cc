@@ -22,11 +22,7 @@ class Parser {
     if (at == std::string_view::npos) return fail("'call_function[target='");
     pos_ = at + std::string_view("call_function[target=").size();
     out.target = word("]");
-    for (std::string_view prefix : {"torch.ops.", "torch._ops.", "_operator.", "torch."}) {
-      if (out.target.rfind(prefix, 0) != 0) continue;
-      out.target = (prefix == "_operator." ? "operator." : "") + out.target.substr(prefix.size());
-      break;
-    }
+    out.target = plain_target(std::move(out.target));
     if (!take("]") || !take("(") || !take("args") || !take("=") || !take("("))
       return fail("'(args = ('");
     const bool equation = out.target.rfind("aten.einsum", 0) == 0;
@@ -159,6 +155,12 @@ class Parser {
 };
 
 }  // namespace
+
+std::string plain_target(std::string target) {
+  for (std::string_view prefix : {"torch.ops.", "torch._ops.", "_operator.", "torch."})
+    if (target.rfind(prefix, 0) == 0) return (prefix == "_operator." ? "operator." : "") + target.substr(prefix.size());
+  return target;
+}
 
 Result<FxCall> parse_fx_text(std::string_view text) { return Parser(text).call(); }
 Result<Item> parse_fx_literal(std::string_view text) { return Parser(text).literal(); }

@@ -21,6 +21,10 @@ struct FxCall {
   std::vector<std::pair<std::string, Item>> kwargs;
 };
 
+// A target as the table names it: "torch.ops.aten.add.Tensor" -> "aten.add.Tensor",
+// "_operator.mul" -> "operator.mul".
+std::string plain_target(std::string target);
+
 // Error P0304: the text is not of this form; the message quotes where it stops.
 Result<FxCall> parse_fx_text(std::string_view text);
 

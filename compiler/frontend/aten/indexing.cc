@@ -175,7 +175,21 @@ Item index(Call& c) {
   return made(c.reshape(picked, std::move(result)));
 }
 
+// x[mask] = one value, for a mask over the leading axes of x: a choice per element.
+bool put_by_mask(Call& c, Item& out) {
+  const std::vector<Item>& list = c.arg("indices").list;
+  if (list.size() != 1 || !list[0].is_tensor() || c.dtype(list[0].tensor) != DType::kBool || c.flag("accumulate")) return false;
+  const ValueId x = c.tensor("self"), value = c.as(c.arg("values"), c.dtype(x));
+  if (c.type(value).elements() != 1) return false;
+  std::vector<int64_t> shape = c.shape(list[0].tensor);
+  if (shape.size() > c.shape(x).size()) return false;
+  shape.resize(c.shape(x).size(), 1);
+  out = made(c.op(OpKind::kWhere, {c.reshape(list[0].tensor, std::move(shape)), c.reshape(value, {}), x}));
+  return true;
+}
+
 Item index_put(Call& c) {
+  if (Item chosen; put_by_mask(c, chosen)) return chosen;
   const Indexed where = index_tensors(c);
   const ValueId x = c.tensor("self");
   if (!c.flag("accumulate")) return c.fail("index_put is supported with accumulate=True: otherwise equal indices have no defined order");

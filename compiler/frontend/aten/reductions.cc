@@ -119,6 +119,21 @@ Item cumsum(Call& c) {
   return made(c.op(OpKind::kCumsum, {x}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
 }
 
+// Differences of neighbours along an axis, n times over, after `prepend` and `append` have been joined.
+Item diff(Call& c) {
+  ValueId x = c.tensor("self");
+  if (c.rank(x) == 0) return c.fail("diff of a scalar");
+  const int64_t d = c.dim("dim", c.shape(x).size());
+  std::vector<ValueId> parts = {x};
+  if (c.has("prepend")) parts.insert(parts.begin(), c.tensor("prepend"));
+  if (c.has("append")) parts.push_back(c.tensor("append"));
+  x = c.cat(std::move(parts), d);
+  const OpKind kind = c.dtype(x) == DType::kBool ? OpKind::kNe : OpKind::kSub;
+  for (int64_t n = c.integer("n"); n > 0 && c.extent(x, d) > 0; --n)
+    x = c.binary(kind, c.slice(x, d, 1, c.extent(x, d)), c.slice(x, d, 0, c.extent(x, d) - 1));
+  return made(x);
+}
+
 // sum((x - mean)^2) / (n - correction)
 Item variance(Call& c) {
   const ValueId x = c.tensor("self");

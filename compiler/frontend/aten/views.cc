@@ -38,6 +38,7 @@ Item same(Call& c) { return made(c.tensor("self")); }
 Item detach(Call& c) { return made(c.op(OpKind::kDetach, {c.tensor("self")})); }
 
 Item view(Call& c) { return made(c.reshape(c.tensor("self"), c.ints("size"))); }
+Item view_as(Call& c) { return made(c.reshape(c.tensor("self"), c.shape(c.tensor("other")))); }
 
 Item flatten(Call& c) {
   const ValueId x = c.tensor("self");
@@ -86,6 +87,21 @@ Item broadcast_in_dim(Call& c) {
   return made(c.expand(c.reshape(x, std::move(parted)), std::move(shape)));
 }
 Item expand_as(Call& c) { return made(c.expand(c.tensor("self"), c.shape(c.tensor("other")))); }
+Item broadcast_tensors(Call& c) {
+  const std::vector<ValueId> parts = c.tensors("tensors");
+  std::vector<int64_t> wide;
+  for (ValueId x : parts) {
+    const std::vector<int64_t> s = c.shape(x);
+    if (s.size() > wide.size()) wide.insert(wide.begin(), s.size() - wide.size(), 1);
+    for (size_t i = 0; i < s.size(); ++i) {
+      int64_t& extent = wide[wide.size() - s.size() + i];
+      if (extent == 1) extent = s[i];
+    }
+  }
+  std::vector<Item> out;
+  for (ValueId x : parts) out.push_back(made(c.expand(x, wide)));
+  return Item::of_list(std::move(out));
+}
 
 Item transpose(Call& c) {
   const ValueId x = c.tensor("self");

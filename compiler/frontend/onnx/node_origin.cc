@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "compiler/frontend/python_line.h"
+
 namespace piper::frontend::onnx {
 namespace {
 
@@ -44,21 +46,7 @@ std::string node_scope(const OnnxNode& node) {
 
 std::string node_line(const OnnxNode& node) {
   const std::string* trace = node.metadata.find(kStackKey);
-  if (trace == nullptr) return "";
-  constexpr std::string_view kFile = "File \"", kLine = "\", line ";
-  std::string own, any;
-  for (size_t at = trace->find(kFile); at != std::string::npos; at = trace->find(kFile, at + 1)) {
-    const size_t start = at + kFile.size();
-    const size_t end = trace->find(kLine, start);
-    if (end == std::string::npos) break;
-    const std::string path = trace->substr(start, end - start);
-    size_t digits = end + kLine.size();
-    std::string line;
-    while (digits < trace->size() && (*trace)[digits] >= '0' && (*trace)[digits] <= '9') line += (*trace)[digits++];
-    any = path.substr(path.find_last_of("/\\") + 1) + ":" + line;
-    if (path.find("/torch/") == std::string::npos) own = any;
-  }
-  return own.empty() ? any : own;
+  return trace == nullptr ? "" : python_line(*trace);
 }
 
 std::string describe_node(const OnnxNode& node) {

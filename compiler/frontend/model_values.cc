@@ -1,0 +1,182 @@
+#include "compiler/frontend/model_values.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <set>
+
+namespace piper::frontend {
+namespace {
+
+// Constants up to this size are read into memory, so that they can be folded.
+constexpr int64_t kMostBytesInMemory = int64_t{1} << 26;
+
+bool is_name(const std::string& symbol) {
+  return !symbol.empty() && std::all_of(symbol.begin(), symbol.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; }) &&
+         std::isdigit(static_cast<unsigned char>(symbol[0])) == 0;
+}
+
+// `*` matches any characters; a leading "*." also matches nothing.
+bool glob_matches(std::string_view glob, std::string_view name) {
+  if (glob.rfind("*.", 0) == 0 && glob_matches(glob.substr(2), name)) return true;
+  size_t g = 0, n = 0, star = std::string_view::npos, mark = 0;
+  while (n < name.size()) {
+    if (g < glob.size() && glob[g] == '*') {
+      star = g++;
+      mark = n;
+    } else if (g < glob.size() && glob[g] == name[n]) {
+      ++g;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      g = star + 1;
+      n = ++mark;
+    } else {
+      return false;
+    }
+  }
+  while (g < glob.size() && glob[g] == '*') ++g;
+  return g == glob.size();
+}
+
+// A glob means a parameter, or every parameter of a module.
+bool freezes(const std::string& glob, const std::string& name) {
+  return glob_matches(glob, name) || glob_matches(glob + ".*", name);
+}
+
+Status bind_dims(const ModelValues& values, const BindRequest& request, BoundModel& model, diag::Diagnostics& diags) {
+  if (request.local_batch < 1) return diags.error("P0303") << "a piece must have at least one sample";
+  if (values.fixed_batch >= 0 && request.local_batch != values.fixed_batch)
+    return diags.error("P0303").help("export with a symbolic batch axis (dynamic_shapes={\"input_ids\": {0: Dim(\"B\")}, ...}), or choose microbatches of " + std::to_string(values.fixed_batch) + " samples")
+           << values.base_name << " was exported for a batch of exactly " << values.fixed_batch << "; the strategy asks for pieces of "
+           << request.local_batch << " samples";
+  std::set<std::string> symbols, batch;
+  for (const ModelInput& input : values.inputs)
+    for (size_t d = 0; d < input.shape.size(); ++d) {
+      if (input.shape[d] >= 0 || !is_name(input.symbols[d])) continue;
+      symbols.insert(input.symbols[d]);
+      if (d == 0) batch.insert(input.symbols[d]);
+    }
+  for (const std::string& s : batch) {
+    if (const auto range = values.ranges.find(s); range != values.ranges.end() && request.local_batch > range->second.most)
+      return diags.error("P0303") << values.base_name << " was exported for batches of at most " << range->second.most
+                                  << "; the strategy asks for pieces of " << request.local_batch << " samples";
+    model.dims.bind(s, request.local_batch);
+  }
+  for (const auto& [name, extent] : request.dims) {
+    if (symbols.count(name) == 0 || batch.count(name) != 0) {
+      std::vector<std::string> open;
+      for (const std::string& s : symbols)
+        if (batch.count(s) == 0) open.push_back(s);
+      diag::InFlight error = diags.error("P0302");
+      error << "model.dims names '" << name << "', which is no open extent of " << values.base_name;
+      if (batch.count(name) != 0) error << ": it is the batch, which the strategy sets";
+      const std::string near = diag::nearest(name, open);
+      std::string list;
+      for (const std::string& s : open) list += (list.empty() ? "" : ", ") + s;
+      error.help(!near.empty() ? "did you mean '" + near + "'?" : list.empty() ? "the model has no open extents" : "open extents: " + list);
+      return error;
+    }
+    if (extent < 1) return diags.error("P0302") << "model.dims: '" << name << "' must be positive";
+    if (const auto range = values.ranges.find(name); range != values.ranges.end() && (extent < range->second.least || extent > range->second.most))
+      return diags.error("P0302") << "model.dims: " << name << " = " << extent << " lies outside of what " << values.base_name << " was exported for: "
+                                  << range->second.least << (range->second.most == INT64_MAX ? " and more" : " to " + std::to_string(range->second.most));
+    model.dims.bind(name, extent);
+  }
+  return Status();
+}
+
+Status add_inputs(const ModelValues& values, BoundModel& model, diag::Diagnostics& diags) {
+  for (const ModelInput& input : values.inputs) {
+    ir::TensorType type{input.dtype, input.shape};
+    for (size_t d = 0; d < input.shape.size(); ++d) {
+      if (input.shape[d] >= 0) continue;
+      Result<int64_t> extent = model.dims.evaluate(input.symbols[d].empty() ? "?" : input.symbols[d]);
+      if (!extent.ok())
+        return diags.error(extent.error().code).help("strategy: model: {dims: {" + (input.symbols[d].empty() ? std::string("S") : input.symbols[d]) + ": 128}}")
+               << "input '" << input.name << "' of " << values.base_name << ", axis " << d << ": " << extent.error().message;
+      type.shape[d] = extent.value();
+    }
+    const bool batched = !type.shape.empty() && (values.fixed_batch >= 0 ? type.shape[0] == values.fixed_batch : input.shape[0] < 0);
+    model.values[input.name] = model.graph.add_input(input.name, std::move(type), batched);
+  }
+  return Status();
+}
+
+// True where no pattern freezes it; patterns that match are taken off `unmatched`.
+bool stays_trainable(const StoredTensor& t, const BindRequest& request, std::set<std::string>& unmatched) {
+  bool trainable = t.trainable && is_floating(t.type.dtype);
+  for (const std::string& name : t.names)
+    for (const std::string& glob : request.freeze)
+      if (freezes(glob, name)) {
+        trainable = false;
+        unmatched.erase(glob);
+      }
+  return trainable;
+}
+
+}  // namespace
+
+int64_t fixed_batch_of(const std::vector<ModelInput>& inputs) {
+  int64_t fixed = -1;
+  for (const ModelInput& input : inputs) {
+    if (input.shape.empty()) continue;
+    if (input.shape[0] < 0) return -1;
+    if (fixed < 0) fixed = input.shape[0];
+  }
+  return fixed;
+}
+
+Result<ConstantTensor> read_tensor(const ir::TensorType& type, const ir::WeightSource& source) {
+  ConstantTensor out;
+  out.type = type;
+  std::vector<std::byte> bytes;
+  if (source.data) {
+    bytes = *source.data;
+  } else {
+    bytes.resize(static_cast<size_t>(source.bytes));
+    std::ifstream in(source.file, std::ios::binary);
+    in.seekg(source.offset);
+    in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    if (!in) return Status::failure("P0301", "cannot read its bytes from " + source.file);
+  }
+  if (type.dtype == DType::kBool)
+    for (std::byte& b : bytes) b = b == std::byte{0} ? std::byte{0} : std::byte{1};
+  out.data = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  return out;
+}
+
+Status bind_values(const ModelValues& values, const BindRequest& request, BoundModel& model, diag::Diagnostics& diags) {
+  PIPER_RETURN_IF_ERROR(bind_dims(values, request, model, diags));
+  PIPER_RETURN_IF_ERROR(add_inputs(values, model, diags));
+  std::set<std::string> unmatched(request.freeze.begin(), request.freeze.end());
+  std::vector<std::string> all_names;
+  for (const StoredTensor& t : values.tensors) {
+    const std::string& key = t.names[0];
+    if (t.role == StoredTensor::Role::kConstant) {
+      ir::WeightSource source = t.source;
+      if (source.bytes <= kMostBytesInMemory) {
+        Result<ConstantTensor> value = read_tensor(t.type, source);
+        if (!value.ok()) return diags.error(value.error().code) << values.base_name << ": tensor '" << key << "': " << value.error().message;
+        source = ir::WeightSource();
+        source.bytes = t.type.bytes();
+        source.data = value->data;
+      }
+      model.values[key] = model.graph.add_constant(key, t.type, std::move(source));
+      continue;
+    }
+    all_names.insert(all_names.end(), t.names.begin(), t.names.end());
+    model.values[key] = t.role == StoredTensor::Role::kBuffer
+                            ? model.graph.add_buffer(t.names, t.type, t.source)
+                            : model.graph.add_parameter(t.names, t.type, stays_trainable(t, request, unmatched), t.source);
+  }
+  for (const std::string& glob : unmatched) {
+    diag::InFlight error = diags.error("P0309");
+    error << "model.freeze: '" << glob << "' matches no parameter of " << values.base_name;
+    const std::string near = diag::nearest(glob, all_names);
+    if (!near.empty()) error.help("did you mean '" + near + "'?");
+    return error;
+  }
+  return Status();
+}
+
+}  // namespace piper::frontend
