@@ -348,9 +348,11 @@ Status Driver::write() {
 
 void Driver::print_expansion() {
   if (options_.expand == Expand::kCsv) {
+    if (!c_.strategy.schedule) diags_.warning("P0233") << "there is no table to print: the strategy has no schedule";
     out_ << strategy::print_csv(c_.schedule.table);
   } else if (options_.expand == Expand::kYaml) {
-    out_ << "directives:\n";
+    const bool none = !c_.strategy.schedule && c_.strategy.directives.empty();
+    out_ << (none ? "directives: []\n" : "directives:\n");
     if (c_.strategy.schedule) out_ << "  - {op: split, num_microbatches: " << c_.dag.num_microbatches << "}\n";
     for (const auto* list : {&c_.strategy.directives, &c_.schedule.placement, &c_.schedule.replication, &c_.schedule.orders})
       for (const strategy::Directive& directive : *list) out_ << "  - " << strategy::to_string(directive) << "\n";

@@ -148,6 +148,12 @@ TEST_CASE("groups, streams and names of directives read back") {
   CHECK(plans(again) == plans(first));
 }
 
+TEST_CASE("a strategy without directives expands to an empty list that reads back") {
+  const Folder folder;
+  const std::string first = folder.write("first.yaml", kHead);
+  CHECK(expansion(first, Expand::kYaml) == "directives: []\n");
+}
+
 TEST_CASE("a table's rows go to the devices of ranks, or to those where its stages are placed, in any order") {
   const Folder folder;
   folder.write("table.csv", "1F0,1B0,1F1,1B1\n0F0,0F1,0B0,0B1\n");
