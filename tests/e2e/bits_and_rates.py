@@ -3,9 +3,10 @@
 
   bits_and_rates.py --bin BIN --work DIR [--no-mpirun]
 
-Bitwise: gpipe to 1f1b, another placement, local and mpirun, two runs of one bundle; compiling twice, and in another
-folder, gives the same bytes; changing lr changes manifest lines only. To 1e-5: warm-up + cosine and clipping with two
-stages on two replicas; dropout with the masks of a torch twin of the generator, under every composition; both import routes.
+Bitwise: gpipe to 1f1b, every other schedule family of four stages, another placement, local and mpirun, two runs of one
+bundle; compiling twice, and in another folder, gives the same bytes; changing lr changes manifest lines only. To 1e-5:
+warm-up + cosine and clipping with two stages on two replicas; dropout with the masks of a torch twin of the generator,
+under every composition; both import routes.
 """
 import argparse
 import filecmp
@@ -47,6 +48,13 @@ def bits(bench, mpirun):
             check(f"{model}: pp2_1f1b and {other} {launch} give the same bits" if against is base else
                   f"{model}: {other} local and mpirun give the same bits", *same_bits(against, result))
         check(f"{model}: two runs give the same bits", *same_bits(base, bench.train(model, "pp2_1f1b", "adamw")))
+
+
+def bits_of_families(bench):
+    """Every family that leaves a stage's microbatches in their order gives the same bits, whatever ranks its stages are on."""
+    base = bench.train("gpt", "pp4_1f1b", "adamw")
+    for other in ("pp4_gpipe", "pp4_zero_bubble", "pp4_interleaved", "pp4_interleaved_zero_bubble", "pp4_zb_v", "pp4_dualpipev"):
+        check(f"gpt: pp4_1f1b and {other} give the same bits", *same_bits(base, bench.train("gpt", other, "adamw")))
 
 
 def files_of(folder):
@@ -116,6 +124,7 @@ def main():
     rates(bench)
     dropout(bench)
     routes(bench)
+    bits_of_families(bench)
     bits(bench, not args.no_mpirun)
     sys.exit(1 if faults else 0)
 

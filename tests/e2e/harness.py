@@ -32,6 +32,7 @@ class Composition:
     microbatches: int = 1
     family: str | None = None
     devices: tuple[tuple[int, ...], ...] | None = None     # per stage; default: stage after stage
+    ranks: int | None = None        # the family places the stages itself, on this many ranks
 
 
 COMPOSITIONS = {
@@ -48,6 +49,13 @@ COMPOSITIONS = {
     "pp2_dp2": Composition(2, 2, 2, "1f1b"),
     "pp2_nested": Composition(2, 2, 2, "1f1b", ((0,), (1, 2))),
     "pp2_nested_back": Composition(2, 2, 2, "1f1b", ((0, 1), (2,))),
+    "pp4_zero_bubble": Composition(4, 1, 4, "zero_bubble", ranks=4),
+    "pp4_interleaved": Composition(4, 1, 4, "interleaved_1f1b", ranks=2),
+    "pp4_interleaved_zero_bubble": Composition(4, 1, 4, "interleaved_zero_bubble", ranks=2),
+    "pp4_zb_v": Composition(4, 1, 4, "zb_v", ranks=2),
+    "pp4_dualpipev": Composition(4, 1, 4, "dualpipev", ranks=2),
+    "pp2_dualpipe": Composition(2, 1, 4, "dualpipe", ranks=2),
+    "pp4_dualpipev_dp2": Composition(4, 2, 4, "dualpipev", ranks=2),
 }
 
 
@@ -59,19 +67,21 @@ def strategy_text(model: str, name: str, optimizer: str, extra: str = "") -> str
     if len(groups) > 1:
         starts = spec.quarters[::len(spec.quarters) // len(groups)]
         lines.append(f"annotate:\n  - {{tag: PP, starts: {json.dumps(list(starts))}}}")
-    directives = []
-    for stage, group in enumerate(groups):
+    directives, ranks = [], ""
+    if c.ranks:
+        ranks = ", ranks: " + json.dumps([list(range(r * c.replicas, (r + 1) * c.replicas)) for r in range(c.ranks)])
+    for stage, group in enumerate(() if c.ranks else groups):
         chosen = f"{{PP: {stage}}}" if len(groups) > 1 else "{}"
         if len(groups) > 1 or len(group) > 1:
             directives.append(f"  - {{op: place, filter: {chosen}, devices: {list(group)}}}")
         if len(group) > 1:
             directives.append(f"  - {{op: replicate, filter: {chosen}, devices: {list(group)}, bucket_size: 0.05}}")
     if c.microbatches > 1 and not c.family:
-        directives.append(f"  - {{op: split, num_microbatches: {c.microbatches}}}")
+        directives.append(f"  - {{op: split, num_microbatches: {c.microbatches}{ranks}}}")
     if directives:
         lines.append("directives:\n" + "\n".join(directives))
     if c.family:
-        lines.append(f"schedule: {{family: {c.family}, microbatches: {c.microbatches}}}")
+        lines.append(f"schedule: {{family: {c.family}, microbatches: {c.microbatches}{ranks}}}")
     values = dict(OPTIMIZERS[optimizer])
     if values["lr"] is None:
         values["lr"] = spec.sgd_lr
@@ -81,6 +91,8 @@ def strategy_text(model: str, name: str, optimizer: str, extra: str = "") -> str
 
 def world_size(name: str) -> int:
     c = COMPOSITIONS[name]
+    if c.ranks:
+        return c.ranks * c.replicas
     groups = c.devices or tuple(tuple(range(s * c.replicas, (s + 1) * c.replicas)) for s in range(c.stages))
     return 1 + max(r for g in groups for r in g)
 
