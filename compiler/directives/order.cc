@@ -46,16 +46,6 @@ using strategy::Pass;
 
 bool is_half(const std::optional<Pass>& pass) { return pass && (*pass == Pass::kBI || *pass == Pass::kBW); }
 
-bool pass_matches(const std::optional<Pass>& wanted, ir::Pass pass) {
-  switch (pass) {
-    case ir::Pass::kCount: return false;
-    case ir::Pass::kForward: return !wanted || *wanted == Pass::kF;
-    case ir::Pass::kBackward: return !wanted || *wanted == Pass::kB || *wanted == Pass::kBI;
-    case ir::Pass::kBackwardWeight: return !wanted || *wanted == Pass::kB || *wanted == Pass::kBW;
-  }
-  return false;
-}
-
 bool is_compute(const ir::Dag& dag, uint32_t node) { return std::holds_alternative<ir::ComputeNode>(dag.nodes[node].payload); }
 
 // Where a half that was asked for has no work of its own (an embedding has no input part), it is left out.

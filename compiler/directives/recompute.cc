@@ -1,5 +1,6 @@
 #include "compiler/directives/recompute.h"
 
+#include "compiler/directives/select.h"
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::directives {
@@ -29,6 +30,18 @@ Result<RecomputeArgs> read_recompute(const strategy::Directive& directive) {
   RecomputeArgs args;
   PIPER_ASSIGN(args.filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
   return args;
+}
+
+Status apply_recompute(const RecomputeArgs& args, const ir::Dag& dag, std::vector<bool>& chunks, diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
+  if (static_cast<int32_t>(selection.microbatches.size()) != dag.num_microbatches) {
+    auto error = diags.error("P0299", args.filter.span);
+    error << "recompute of some microbatches only";
+    error.help("all microbatches of a chunk share one program: leave MB out of the filter");
+    return error;
+  }
+  for (ir::ChunkId chunk : selection.chunks) chunks[chunk.index] = true;
+  return Status();
 }
 
 }  // namespace piper::directives

@@ -30,6 +30,16 @@ std::string list_tags(const std::map<std::string, int32_t>& extents) {
 
 }  // namespace
 
+bool pass_matches(const std::optional<strategy::Pass>& wanted, ir::Pass pass) {
+  switch (pass) {
+    case ir::Pass::kCount: return false;
+    case ir::Pass::kForward: return !wanted || *wanted == strategy::Pass::kF;
+    case ir::Pass::kBackward: return !wanted || *wanted == strategy::Pass::kB || *wanted == strategy::Pass::kBI;
+    case ir::Pass::kBackwardWeight: return !wanted || *wanted == strategy::Pass::kB || *wanted == strategy::Pass::kBW;
+  }
+  return false;
+}
+
 Result<Selection> select(const ir::Dag& dag, const strategy::Filter& filter, diag::Diagnostics& diags) {
   const auto extents = tag_extents(dag);
   Selection selection;

@@ -17,6 +17,9 @@ struct Selection {
   std::vector<int32_t> microbatches;    // ascending; all of them where the filter does not name MB
   bool names_microbatch = false;
 };
+// Whether a pass of a chunk is one that a filter's PASS names; without PASS every pass but the counting of labels is.
+bool pass_matches(const std::optional<strategy::Pass>& wanted, ir::Pass pass);
+
 // Errors: P0203 no node has the tag (did you mean), P0204 no node has this combination.
 Result<Selection> select(const ir::Dag& dag, const strategy::Filter& filter, diag::Diagnostics& diags);
 

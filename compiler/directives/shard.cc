@@ -1,5 +1,8 @@
 #include "compiler/directives/shard.h"
 
+#include <algorithm>
+
+#include "compiler/directives/select.h"
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::directives {
@@ -40,6 +43,63 @@ Result<ShardArgs> read_shard(const strategy::Directive& directive) {
   args.stream = strategy::arg_or(directive, "stream", args.stream);
   if (const auto* value = strategy::find_arg<strategy::Capacity>(directive, "capacity")) args.capacity = *value;
   return args;
+}
+
+Status find_shard(const ShardArgs& args, const strategy::Directive& directive, const ir::Dag& dag, std::vector<passes::ShardedChunks>& shards,
+                  diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
+  passes::ShardedChunks found;
+  found.shard.stream = args.stream;
+  found.shard.span = directive.span;
+  std::vector<int32_t> seen;
+  for (const strategy::Devices& group : args.devices) {
+    if (group.ranks.size() != args.devices[0].ranks.size())
+      return diags.error("P0213", group.span) << "the groups of a 'shard' must have one size";
+    for (int32_t rank : group.ranks) {
+      if (std::find(seen.begin(), seen.end(), rank) != seen.end())
+        return diags.error("P0213", group.span) << "device " << rank << " is in two groups of this 'shard'";
+      seen.push_back(rank);
+    }
+    found.shard.groups.push_back(group.ranks);
+  }
+  for (ir::ChunkId chunk : selection.chunks)
+    for (const passes::ShardedChunks& other : shards)
+      if (std::find(other.chunks.begin(), other.chunks.end(), chunk) != other.chunks.end()) {
+        auto error = diags.error("P0217", directive.span);
+        error << dag.chunks[chunk.index].name << " is sharded twice";
+        error.note("the other 'shard' is here", other.shard.span);
+        return error;
+      }
+  found.chunks = selection.chunks;
+  shards.push_back(std::move(found));
+  return Status();
+}
+
+Status apply_shard(const ShardArgs& args, const strategy::Directive& directive, const ir::Dag& dag, Placement& placement, diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
+  std::vector<int32_t> all;
+  for (const strategy::Devices& group : args.devices) all.insert(all.end(), group.ranks.begin(), group.ranks.end());
+  std::vector<int32_t> sorted = all;
+  std::sort(sorted.begin(), sorted.end());
+  for (ir::ChunkId chunk : selection.chunks) {
+    placement.sharded[chunk.index] = directive.span;
+    for (int32_t m = 0; m < dag.num_microbatches; ++m) {
+      Claim& claim = placement.at(chunk, m);
+      if (claim.ranks.empty()) {
+        claim = {all, args.devices[0].span, directive.span, "pp"};
+        continue;
+      }
+      std::vector<int32_t> placed = claim.ranks;
+      std::sort(placed.begin(), placed.end());
+      if (placed == sorted) continue;
+      auto error = diags.error("P0215", args.devices[0].span);
+      error << "the groups of this 'shard' do not partition the devices of " << dag.chunks[chunk.index].name;
+      error.note("placed here", claim.span);
+      error.help("list every device of the data group in exactly one group");
+      return error;
+    }
+  }
+  return Status();
 }
 
 }  // namespace piper::directives

@@ -1,5 +1,6 @@
 #include "compiler/directives/stream.h"
 
+#include "compiler/directives/select.h"
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::directives {
@@ -31,6 +32,22 @@ Result<StreamArgs> read_stream(const strategy::Directive& directive) {
   PIPER_ASSIGN(args.filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
   PIPER_ASSIGN(args.name, strategy::required_arg<std::string>(directive, "name"));
   return args;
+}
+
+Status apply_stream(const StreamArgs& args, const strategy::Directive& directive, ir::Dag& dag, diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
+  const uint32_t stream = dag.intern_stream(args.name);
+  for (ir::ChunkId chunk : selection.chunks)
+    for (size_t pass = 0; pass < ir::kNumPasses; ++pass) {
+      if (!pass_matches(args.filter.pass, static_cast<ir::Pass>(pass))) continue;
+      for (int32_t m : selection.microbatches) {
+        const auto [it, fresh] = dag.streams_of_compute.emplace(std::make_tuple(chunk.index, static_cast<ir::Pass>(pass), m), stream);
+        if (fresh || it->second == stream) continue;
+        return diags.error("P0217", directive.span) << "a compute of " << dag.chunks[chunk.index].name << " is put on stream '" << args.name
+                                                    << "' and on stream '" << dag.streams[it->second] << "'";
+      }
+    }
+  return Status();
 }
 
 }  // namespace piper::directives

@@ -14,8 +14,10 @@
 #include "compiler/directives/order.h"
 #include "compiler/directives/place.h"
 #include "compiler/directives/placement.h"
+#include "compiler/directives/recompute.h"
 #include "compiler/directives/replicate.h"
-#include "compiler/directives/select.h"
+#include "compiler/directives/shard.h"
+#include "compiler/directives/stream.h"
 #include "compiler/driver/expand_schedule.h"
 #include "compiler/driver/prepare_model.h"
 #include "compiler/driver/print_dag.h"
@@ -43,7 +45,8 @@ struct Compilation {
   std::optional<directives::Placement> placement;
   std::vector<ModelVariant> variants;   // [0] = the reference
   std::map<int64_t, ir::ChunkedGraph> chunked;  // bound, not yet differentiated
-  std::vector<int64_t> segment_bytes;   // [region], see passes/cut_segments.h
+  ForwardShape forward;
+  BackwardShape backward;
   std::vector<passes::ChunkShape> shapes;
   ir::Dag dag;
   emit::Emitted emitted;
@@ -81,10 +84,6 @@ class Driver {
 Status Driver::load() {
   PIPER_ASSIGN(c_.strategy, strategy::load_strategy(options_.strategy, options_.overrides, directives::all_specs(), diags_));
   PIPER_ASSIGN(c_.model, frontend::open_model(options_.model, options_.route, diags_));
-  for (const strategy::Directive& directive : c_.strategy.directives)
-    for (const char* name : {"shard", "recompute", "stream"})
-      if (directive.spec->name == name)
-        return diags_.error("P0299", directive.span) << "'" << name << "' is not carried out by this version";
   if (!c_.strategy.optimizer) {
     auto error = diags_.error("P0238");
     error << "the strategy has no optimizer";
@@ -120,6 +119,12 @@ Status Driver::bind() {
       if (directive.spec->name == name)
         if (const auto* devices = strategy::find_arg<strategy::Devices>(directive, "devices"))
           largest = std::max<int64_t>(largest, static_cast<int64_t>(devices->ranks.size()));
+  for (const strategy::Directive* directive : directives_named("shard")) {
+    PIPER_ASSIGN(const directives::ShardArgs args, directives::read_shard(*directive));
+    int64_t devices = 0;
+    for (const strategy::Devices& group : args.devices) devices += static_cast<int64_t>(group.ranks.size());
+    largest = std::max(largest, devices);
+  }
   if (c_.strategy.schedule)
     for (const strategy::Devices& devices : c_.strategy.schedule->ranks) largest = std::max<int64_t>(largest, static_cast<int64_t>(devices.ranks.size()));
   const int64_t pieces = c_.dag.num_microbatches * largest;
@@ -161,12 +166,16 @@ Status Driver::place() {
   // The user's own before the schedule, which reads its ranks from what they claim.
   PIPER_RETURN_IF_ERROR(claim());
   PIPER_ASSIGN(c_.schedule, expand_schedule(c_.strategy, dag, *c_.placement, c_.table ? &*c_.table : nullptr, diags_));
-  c_.segment_bytes.assign(dag.chunks.size(), -1);
+  c_.forward.segment_bytes.assign(dag.chunks.size(), -1);
   for (const strategy::Directive* directive : directives_named("replicate")) {
     PIPER_ASSIGN(const directives::ReplicateArgs args, directives::read_replicate(*directive));
-    PIPER_RETURN_IF_ERROR(directives::bound_segments(args, dag, c_.segment_bytes, diags_));
+    PIPER_RETURN_IF_ERROR(directives::bound_segments(args, dag, c_.forward.segment_bytes, diags_));
   }
-  PIPER_RETURN_IF_ERROR(finish_forward(c_.chunked.at(local), c_.strategy, c_.batch, local, c_.segment_bytes, diags_));
+  for (const strategy::Directive* directive : directives_named("shard")) {
+    PIPER_ASSIGN(const directives::ShardArgs args, directives::read_shard(*directive));
+    PIPER_RETURN_IF_ERROR(directives::find_shard(args, *directive, dag, c_.forward.shards, diags_));
+  }
+  PIPER_RETURN_IF_ERROR(finish_forward(c_.chunked.at(local), c_.strategy, c_.batch, local, c_.forward, diags_));
 
   dag.chunks = c_.chunked.at(local).chunks;
   PIPER_RETURN_IF_ERROR(claim());
@@ -177,6 +186,18 @@ Status Driver::place() {
     PIPER_RETURN_IF_ERROR(directives::find_split_backwards(args, dag, halves, diags_));
   }
   PIPER_ASSIGN(dag.backward_split, directives::chunks_to_split(halves, dag, diags_));
+  c_.backward.split = dag.backward_split;
+  c_.backward.recompute.assign(dag.chunks.size(), false);
+  for (const strategy::Directive* directive : directives_named("recompute")) {
+    PIPER_ASSIGN(const directives::RecomputeArgs args, directives::read_recompute(*directive));
+    PIPER_RETURN_IF_ERROR(directives::apply_recompute(args, dag, c_.backward.recompute, diags_));
+  }
+  for (const strategy::Directive* directive : directives_named("stream")) {
+    PIPER_ASSIGN(const directives::StreamArgs args, directives::read_stream(*directive));
+    PIPER_RETURN_IF_ERROR(directives::apply_stream(args, *directive, dag, diags_));
+  }
+  for (const ir::ExpertShard& shard : c_.chunked.at(local).shards)
+    dag.expert_groups.push_back({shard.groups, dag.intern_stream(shard.stream), dag.provenance.directive({"shard", diags_.place(shard.span)})});
   return Status();
 }
 
@@ -192,6 +213,10 @@ Status Driver::claim() {
   for (const strategy::Directive* directive : directives_named("replicate")) {
     PIPER_ASSIGN(const directives::ReplicateArgs args, directives::read_replicate(*directive));
     PIPER_RETURN_IF_ERROR(directives::apply_replicate(args, *directive, dag, *c_.placement, diags_));
+  }
+  for (const strategy::Directive* directive : directives_named("shard")) {
+    PIPER_ASSIGN(const directives::ShardArgs args, directives::read_shard(*directive));
+    PIPER_RETURN_IF_ERROR(directives::apply_shard(args, *directive, dag, *c_.placement, diags_));
   }
   return Status();
 }
@@ -215,10 +240,10 @@ Status Driver::differentiate() {
   for (int64_t local : locals) {
     if (!c_.chunked.count(local)) {
       PIPER_ASSIGN(ir::ChunkedGraph chunked, bind_and_cut(*c_.model, c_.strategy, local, diags_));
-      PIPER_RETURN_IF_ERROR(finish_forward(chunked, c_.strategy, c_.batch, local, c_.segment_bytes, diags_));
+      PIPER_RETURN_IF_ERROR(finish_forward(chunked, c_.strategy, c_.batch, local, c_.forward, diags_));
       c_.chunked.emplace(local, std::move(chunked));
     }
-    PIPER_ASSIGN(ModelVariant variant, differentiate_and_lower(std::move(c_.chunked.at(local)), local, dag.backward_split, diags_));
+    PIPER_ASSIGN(ModelVariant variant, differentiate_and_lower(std::move(c_.chunked.at(local)), local, c_.backward, diags_));
     c_.variants.push_back(std::move(variant));
   }
   c_.chunked.clear();
@@ -252,6 +277,8 @@ Status Driver::differentiate() {
       if (holds.kind == emit::SlotHolds::Kind::kGradient) shape.gradients.push_back(holds.index);
     }
   }
+  for (const emit::Exchange& exchange : reference.lowered.exchanges)
+    (exchange.phase == ir::Phase::kForward ? c_.shapes[exchange.chunk.index].has_forward : c_.shapes[exchange.chunk.index].has_backward) = true;
   for (passes::ChunkShape& shape : c_.shapes)
     for (auto* list : {&shape.reads, &shape.gradients}) {
       std::sort(list->begin(), list->end());
@@ -272,7 +299,17 @@ Status Driver::build() {
   passes::insert_transfers(dag);
   const ir::Graph& graph = c_.variants[0].chunked.graph;
   std::vector<passes::ParameterInfo> parameters;
-  for (const ir::Parameter& p : graph.parameters()) parameters.push_back({p.names[0], graph.type(p.value).bytes(), p.trainable});
+  for (const ir::Parameter& p : graph.parameters()) {
+    passes::ParameterInfo info{p.names[0], graph.type(p.value).bytes(), p.trainable, p.shard, {}};
+    if (p.shard >= 0) {
+      // Position by position across the expert groups.
+      const auto& groups = dag.expert_groups[p.shard].groups;
+      info.teams.resize(groups[0].size());
+      for (const std::vector<int32_t>& group : groups)
+        for (size_t position = 0; position < group.size(); ++position) info.teams[position].push_back(group[position]);
+    }
+    parameters.push_back(std::move(info));
+  }
   passes::GradientOptions gradient;
   gradient.clip = c_.strategy.clip_grad_norm > 0;
   if (gradient.clip) gradient.clip_prov = dag.provenance.directive({"clip_grad_norm", diags_.place(c_.strategy.clip_span)});

@@ -5,7 +5,9 @@
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/passes/cut_chunks.h"
 #include "compiler/passes/cut_segments.h"
+#include "compiler/passes/leave_exchanges.h"
 #include "compiler/passes/normalise_losses.h"
+#include "compiler/passes/recompute.h"
 #include "compiler/passes/split_backward.h"
 #include "compiler/passes/track_batch.h"
 
@@ -148,17 +150,26 @@ Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const st
 }
 
 Status finish_forward(ir::ChunkedGraph& chunked, const strategy::Strategy& strategy, int64_t batch, int64_t local_batch,
-                      const std::vector<int64_t>& segment_bytes, diag::Diagnostics& diags) {
+                      const ForwardShape& shape, diag::Diagnostics& diags) {
   ir::Graph& graph = chunked.graph;
   const passes::StepShape step{batch, batch / local_batch};
   const passes::BatchMap map = passes::track_batch(graph, local_batch);
   PIPER_RETURN_IF_ERROR(passes::lay_out_dropout(graph, map, local_batch, step.pieces, diags));
   PIPER_RETURN_IF_ERROR(passes::normalise_losses(graph, map, step, strategy.per_microbatch, diags));
+  std::vector<int64_t> segment_bytes = shape.segment_bytes;
+  if (!shape.shards.empty()) {
+    PIPER_ASSIGN(const std::vector<ir::ChunkId> cut_from, passes::partition_experts(chunked, shape.shards, diags));
+    segment_bytes.clear();
+    for (size_t c = 0; c < cut_from.size(); ++c) {
+      segment_bytes.push_back(shape.segment_bytes[cut_from[c].index]);
+      chunked.chunks[c].region = static_cast<int32_t>(cut_from[c].index);
+    }
+  }
   passes::cut_segments(chunked, segment_bytes);
   return Status();
 }
 
-Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, int64_t local_batch, const std::vector<bool>& backward_split,
+Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, int64_t local_batch, const BackwardShape& shape,
                                              diag::Diagnostics& diags) {
   ModelVariant variant;
   variant.local_batch = local_batch;
@@ -166,7 +177,9 @@ Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, int64_t l
   ir::Graph& graph = variant.chunked.graph;
   auto differentiated = autodiff::differentiate(graph, diags);
   if (!differentiated.ok()) return differentiated.take_status();
-  passes::split_backward(graph, differentiated.value(), backward_split);
+  passes::leave_exchanges(variant.chunked);
+  passes::recompute(graph, shape.recompute);
+  passes::split_backward(graph, differentiated.value(), shape.split);
   variant.lowered = emit::lower_programs(graph, variant.chunked.chunks.size());
   return variant;
 }

@@ -11,6 +11,7 @@
 #include "compiler/emit/lower_programs.h"
 #include "compiler/frontend/model_file.h"
 #include "compiler/ir/chunks.h"
+#include "compiler/passes/partition_experts.h"
 #include "compiler/strategy/strategy.h"
 
 namespace piper::driver {
@@ -24,11 +25,19 @@ struct ModelVariant {
 // Bind, loss, regions: what a strategy's filters are about.
 Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const strategy::Strategy& strategy, int64_t local_batch,
                                       diag::Diagnostics& diags);
-// The rest of the forward: dropout keys, losses as sums of pieces, regions cut into segments. `segment_bytes`: [region].
+// What directives make of the forward and of the backward.
+struct ForwardShape {
+  std::vector<int64_t> segment_bytes;              // [region], see passes/cut_segments.h
+  std::vector<passes::ShardedChunks> shards;       // of regions
+};
+struct BackwardShape {
+  std::vector<bool> split, recompute;              // [chunk]
+};
+// The rest of the forward: dropout keys, losses as sums of pieces, experts partitioned, regions cut into segments.
 Status finish_forward(ir::ChunkedGraph& chunked, const strategy::Strategy& strategy, int64_t batch, int64_t local_batch,
-                      const std::vector<int64_t>& segment_bytes, diag::Diagnostics& diags);
-// The backward and the programs. `backward_split`: [chunk].
-Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, int64_t local_batch, const std::vector<bool>& backward_split,
+                      const ForwardShape& shape, diag::Diagnostics& diags);
+// The backward and the programs.
+Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, int64_t local_batch, const BackwardShape& shape,
                                              diag::Diagnostics& diags);
 
 // Sets graph.loss by the strategy's choice; may append a loss operator and an input for labels. Errors: P0237.

@@ -91,7 +91,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
     plan::TensorInfo info;
     info.name = p.names[0];
     info.dtype = graph.type(p.value).dtype;
-    info.shape = graph.type(p.value).shape;
+    info.shape = p.whole(graph.type(p.value)).shape;
     info.aliases.assign(p.names.begin() + 1, p.names.end());
     info.trained = trained;
     m.tensors.push_back(std::move(info));
@@ -144,6 +144,13 @@ int32_t EmitShared::intern_program(plan::Program program) {
 const LoweredProgram* EmitShared::find(size_t variant, ir::ChunkId chunk, ir::Phase phase) const {
   auto it = lowered_.find({variant, chunk.index, phase});
   return it == lowered_.end() ? nullptr : it->second;
+}
+
+const Exchange& EmitShared::find_exchange(size_t variant, ir::ChunkId chunk, ir::Phase phase) const {
+  for (const Exchange& exchange : request.variants[variant].lowered.exchanges)
+    if (exchange.chunk == chunk && exchange.phase == phase) return exchange;
+  PIPER_CHECK(false, "no exchange in ", request.dag->chunks[chunk.index].name);
+  return request.variants[variant].lowered.exchanges.front();
 }
 
 int32_t EmitShared::program_index(size_t variant, ir::ChunkId chunk, ir::Phase phase) {
@@ -229,7 +236,7 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
     out.bundle.manifest.ranks.push_back(summary_of(plan, out.bundle));
   }
   const ir::Graph& graph = *request.variants[0].graph;
-  for (const ir::Parameter& p : graph.parameters()) out.parameters.push_back(weight_tensor(p.names[0], graph.type(p.value), p.source));
+  for (const ir::Parameter& p : graph.parameters()) out.parameters.push_back(weight_tensor(p.names[0], p.whole(graph.type(p.value)), p.source));
   for (const ir::Parameter& b : graph.buffers()) out.parameters.push_back(weight_tensor(b.names[0], graph.type(b.value), b.source));
   out.constants = std::move(shared.constants);
   std::sort(out.constants.begin(), out.constants.end(), [](const auto& a, const auto& b) { return a.name < b.name; });

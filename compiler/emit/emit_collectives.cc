@@ -94,4 +94,28 @@ void RankEmitter::all_gather(const ir::Node& node, const ir::AllGatherNode& n) {
       s_.provenance(node.prov));
 }
 
+void RankEmitter::exchange(const ir::Node& node, const ir::ExchangeNode& n) {
+  const size_t variant = s_.variant_of_group(node.group);
+  const Exchange& exchange = s_.find_exchange(variant, n.at.chunk, phase_of(n.at.pass));
+  const ir::ChunkId chunk = n.at.chunk;
+  const std::vector<int32_t>& ranks = dag_.expert_group_of(dag_.chunks[chunk.index].shard, rank_);
+  const ir::Graph& graph = *s_.request.variants[variant].graph;
+  plan::AllToAll action;
+  action.send = value(exchange.from, n.at.microbatch, variant);
+  action.recv = value(exchange.to, n.at.microbatch, variant);
+  action.bytes = graph.type(exchange.to).bytes() / static_cast<int64_t>(ranks.size());
+  action.communicator = communicator(dag_.streams[node.stream], ranks);
+  std::vector<Access> accesses = {{action.send.buffer, true, false}, {action.recv.buffer, false, true}};
+  if (exchange.send_counts.valid()) {
+    action.send_counts = value(exchange.send_counts, n.at.microbatch, variant);
+    action.recv_counts = value(exchange.receive_counts, n.at.microbatch, variant);
+    const ir::TensorType& type = graph.type(exchange.to);   // [members, rows, ..]
+    action.row_bytes = action.bytes / type.shape[1];
+    accesses.push_back({action.send_counts.buffer, true, false});
+    accesses.push_back({action.recv_counts.buffer, true, false});
+  }
+  add(stream(plan_.communicators[action.communicator].name), action, std::move(accesses), "exchanged " + plan_.buffers[action.recv.buffer].name,
+      s_.provenance(node.prov));
+}
+
 }  // namespace piper::emit

@@ -153,7 +153,7 @@ void RankEmitter::finish_placements() {
     plan::Placement placement;
     placement.name = info.names[0];
     placement.dtype = type.dtype;
-    placement.shape = type.shape;
+    placement.shape = info.whole(type).shape;
     if (use.valid()) {
       const Piece piece = piece_of(p);
       const ir::Bucket& bucket = dag_.buckets[dag_.accumulators[use.index].bucket.index];

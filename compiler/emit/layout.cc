@@ -70,6 +70,13 @@ bool read_in_own_chunk_only(const ir::Graph& graph, const std::vector<std::vecto
   return true;
 }
 
+// What is exchanged between ranks lies in one piece: parts are ranges of bytes.
+bool is_exchanged(const ir::Graph& graph, const std::vector<std::vector<ir::OpId>>& uses, ir::ValueId value) {
+  for (ir::OpId user : uses[value.index])
+    if (graph.op(user).kind == OpKind::kAllToAll) return true;
+  return false;
+}
+
 }  // namespace
 
 std::vector<Layout> lay_out(const ir::Graph& graph) {
@@ -85,6 +92,7 @@ std::vector<Layout> lay_out(const ir::Graph& graph) {
     const ir::ValueId in = op.operands[0], out = op.results[0];
     const std::vector<int64_t>& shape = graph.type(out).shape;
     const Layout& source = layouts[in.index];
+    if (is_exchanged(graph, uses, out)) continue;
     switch (op.kind) {
       case OpKind::kDetach:
         layouts[out.index] = source;

@@ -19,7 +19,7 @@ struct Layout {
 
 // [value] -> layout. Roots are dense; attention results are stored [B, S, H, D] behind their
 // [B, H, S, D] shape, so that the transpose and reshape that follow them cost nothing.
-// A slice that another chunk reads is a root (a message carries no more than is read).
+// A slice that another chunk reads is a root (a message carries no more than is read), and so is what an all_to_all reads.
 std::vector<Layout> lay_out(const ir::Graph& graph);
 
 // True where `op` is expressed by strides alone (its result is no root).

@@ -75,7 +75,7 @@ class Lowering {
   ValueId root(ValueId v) const { return layouts_[v.index].root; }
   bool is_call(size_t i) const {
     const OpKind kind = op(i).kind;
-    return !skipped_.count(static_cast<uint32_t>(i)) && kind != OpKind::kAccumulateGrad && kind != OpKind::kStepSum &&
+    return !skipped_.count(static_cast<uint32_t>(i)) && kind != OpKind::kAccumulateGrad && kind != OpKind::kStepSum && kind != OpKind::kAllToAll &&
            !is_view(graph_, layouts_, OpId(i));
   }
   void collect_contributions();
@@ -144,7 +144,7 @@ void Lowering::analyse_usage() {
       for (const Contribution& part : contributions_.at(static_cast<uint32_t>(i))) read(part.value, key);
     } else if (o.kind == OpKind::kStepSum) {
       read(o.operands[0], {o.chunk.index, Phase::kCount});
-    } else if (is_call(i)) {
+    } else if (is_call(i) || o.kind == OpKind::kAllToAll) {
       for (ValueId v : o.operands)
         if (v.valid()) read(v, key);
     }
@@ -164,6 +164,10 @@ void Lowering::analyse_usage() {
       home = Home::kWorkspace;
       if (o.kind == OpKind::kStepSum) {
         home = Home::kCount;
+        continue;
+      }
+      if (o.kind == OpKind::kAllToAll) {
+        home = Home::kOwnSlot;
         continue;
       }
       bool elsewhere = false, own_backward = false, own_weight = false;
@@ -462,6 +466,21 @@ void ProgramBuilder::add_op(size_t index) {
       in.offset += s.start * in.strides[s.dim] * dtype_bytes(in.dtype);
       in.strides[s.dim] *= s.step;
       in.shape = l_.graph_.type(o.results[0]).shape;
+    } else if (o.kind == OpKind::kPermute) {
+      const plan::Operand from = in;
+      const auto& dims = std::get<ir::PermuteAttrs>(o.attrs).dims;
+      for (size_t axis = 0; axis < dims.size(); ++axis) {
+        in.shape[axis] = from.shape[dims[axis]];
+        in.strides[axis] = from.strides[dims[axis]];
+      }
+    } else if (o.kind == OpKind::kExpand) {
+      const std::vector<int64_t>& shape = l_.graph_.type(o.results[0]).shape;
+      const size_t lead = shape.size() - in.shape.size();
+      std::vector<int64_t> strides(shape.size(), 0);
+      for (size_t axis = 0; axis < in.shape.size(); ++axis)
+        if (in.shape[axis] == shape[lead + axis]) strides[lead + axis] = in.strides[axis];
+      in.shape = shape;
+      in.strides = std::move(strides);
     }
     plan::Operand out = write(o.results[0]);
     out.shape = in.shape;
@@ -593,6 +612,15 @@ LoweredGraph Lowering::run() {
     for (const ProgramKey& reader : usage_.readers[v])
       if (reader.first != producer.chunk.index)
         crossings.emplace(producer.phase, producer.chunk.index, reader.first, static_cast<uint32_t>(v));
+  }
+  for (size_t i = 0; i < graph_.num_ops(); ++i) {
+    if (op(i).kind != OpKind::kAllToAll) continue;
+    Exchange exchange{op(i).chunk, op(i).phase, root(op(i).operands[0]), op(i).results[0], {}, {}};
+    if (op(i).operands.size() > 2) {
+      exchange.send_counts = root(op(i).operands[1]);
+      exchange.receive_counts = root(op(i).operands[2]);
+    }
+    result.exchanges.push_back(exchange);
   }
   for (const auto& [phase, from, to, value] : crossings)
     result.crossings.push_back({ChunkId(from), ChunkId(to), phase, ValueId(value)});

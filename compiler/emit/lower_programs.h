@@ -57,8 +57,17 @@ struct Crossing {
   ir::ValueId value;
 };
 
+// An all_to_all: the work of a chunk that has no program. Counts are invalid where whole parts travel.
+struct Exchange {
+  ir::ChunkId chunk;
+  ir::Phase phase = ir::Phase::kForward;
+  ir::ValueId from, to;                    // roots
+  ir::ValueId send_counts, receive_counts; // roots
+};
+
 struct LoweredGraph {
   std::vector<LoweredProgram> programs;    // by chunk, then phase
+  std::vector<Exchange> exchanges;
   std::vector<Crossing> crossings;         // sorted by (phase, from, to, value)
   std::vector<Layout> layouts;
 };

@@ -90,6 +90,8 @@ void place_buffers(plan::RankPlan& plan, std::vector<TracedInstruction>&& traced
   for (uint32_t i = 0; i < n; ++i) {
     const int32_t stream = traced[i].instruction.stream;
     after.clear();
+    for (uint32_t j : traced[i].after)
+      if (traced[j].instruction.stream != stream) after.push_back(j);
     for (const Access& a : traced[i].accesses) {
       plan::Buffer& buffer = plan.buffers[a.buffer];
       if (buffer.cls == plan::BufferClass::kArena && first[a.buffer] == i && !placed[a.buffer]) {

@@ -22,6 +22,7 @@ struct Access {
 struct TracedInstruction {
   plan::Instruction instruction;
   std::vector<Access> accesses;
+  std::vector<uint32_t> after;      // instructions of other streams that the strategy orders before it
   std::string name;                 // of the event recorded after it, unique on the rank
 };
 

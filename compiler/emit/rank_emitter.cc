@@ -138,7 +138,13 @@ BufferRange RankEmitter::update_home(const ir::Bucket& bucket, bool gradient) {
                                                     : BufferRange{parameter_buffer(bucket, nullptr), 0};
 }
 
-int64_t RankEmitter::slice_begin(uint32_t) const { return 0; }
+int64_t RankEmitter::slice_begin(uint32_t p) const {
+  const ir::Graph& graph = *s_.request.variants[0].graph;
+  const ir::Parameter& parameter = graph.parameters()[p];
+  if (parameter.shard < 0) return 0;
+  const std::vector<int32_t>& group = dag_.expert_group_of(parameter.shard, rank_);
+  return (std::find(group.begin(), group.end(), rank_) - group.begin()) * graph.type(parameter.value).elements();
+}
 
 // What this rank updates of a parameter that it trains.
 RankEmitter::Piece RankEmitter::piece_of(uint32_t p) {
@@ -287,7 +293,7 @@ int32_t RankEmitter::communicator(const std::string& stream_name, const std::vec
 void RankEmitter::add(int32_t stream_index, plan::Action action, std::vector<Access> accesses, std::string name, int32_t provenance) {
   const int count = used_names_[name]++;
   if (count > 0) name += " #" + std::to_string(count + 1);
-  traced_.push_back({{stream_index, std::move(action), provenance}, std::move(accesses), std::move(name)});
+  traced_.push_back({{stream_index, std::move(action), provenance}, std::move(accesses), {}, std::move(name)});
 }
 
 void RankEmitter::run(int32_t program, std::string arguments_name, Bound bound, int32_t provenance, int32_t stream_index) {
@@ -364,6 +370,7 @@ Status RankEmitter::visit(const ir::Node& node) {
     void operator()(const ir::TransferNode&) {}
     void operator()(const ir::AllReduceNode& n) { e.all_reduce(node, n); }
     void operator()(const ir::UpdateNode& n) { e.update(node, n); }
+    void operator()(const ir::ExchangeNode& n) { e.exchange(node, n); }
     void operator()(const ir::ReduceScatterNode& n) { e.reduce_scatter(node, n); }
     void operator()(const ir::AllGatherNode& n) { e.all_gather(node, n); }
   };
@@ -374,7 +381,21 @@ Status RankEmitter::visit(const ir::Node& node) {
 Result<plan::RankPlan> RankEmitter::emit() {
   plan_.rank = rank_;
   stream("compute");
-  for (ir::NodeId id : dag_.order) PIPER_RETURN_IF_ERROR(visit(dag_.nodes[id.index]));
+  // Streams of one rank keep an order that the strategy asks for by an event.
+  std::vector<std::vector<ir::NodeId>> ordered_after(dag_.nodes.size());
+  if (!dag_.streams_of_compute.empty())
+    for (const ir::Edge& edge : dag_.edges)
+      if (edge.kind == ir::EdgeKind::kOrder && dag_.nodes[edge.from.index].stream != dag_.nodes[edge.to.index].stream)
+        ordered_after[edge.to.index].push_back(edge.from);
+  std::map<uint32_t, uint32_t> last;   // node -> its last instruction here
+  for (ir::NodeId id : dag_.order) {
+    const size_t first = traced_.size();
+    PIPER_RETURN_IF_ERROR(visit(dag_.nodes[id.index]));
+    if (traced_.size() == first) continue;
+    for (ir::NodeId from : ordered_after[id.index])
+      if (const auto it = last.find(from.index); it != last.end()) traced_[first].after.push_back(it->second);
+    last[id.index] = static_cast<uint32_t>(traced_.size() - 1);
+  }
   finish_placements();
   place_buffers(plan_, std::move(traced_));
   sort_declarations(plan_);

@@ -31,6 +31,7 @@ class EmitShared {
   // The program of (variant, chunk, phase), or nullptr.
   const LoweredProgram* find(size_t variant, ir::ChunkId chunk, ir::Phase phase) const;
   int32_t program_index(size_t variant, ir::ChunkId chunk, ir::Phase phase);
+  const Exchange& find_exchange(size_t variant, ir::ChunkId chunk, ir::Phase phase) const;
   // The name of a constant in the constants file; equal contents share one.
   const std::string& constant_name(size_t variant, uint32_t constant);
   std::vector<plan::WeightTensor> constants;       // in order of first use
@@ -81,6 +82,7 @@ class RankEmitter {
   void all_reduce(const ir::Node& node, const ir::AllReduceNode& n);
   void reduce_scatter(const ir::Node& node, const ir::ReduceScatterNode& n);
   void all_gather(const ir::Node& node, const ir::AllGatherNode& n);
+  void exchange(const ir::Node& node, const ir::ExchangeNode& n);
   void update(const ir::Node& node, const ir::UpdateNode& n);
   void clear_gradients(const LoweredProgram& lowered, const ir::ComputeNode& n, const ir::Node& node);
   std::string compute_name(const ir::ComputeNode& n) const;

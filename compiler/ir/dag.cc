@@ -16,6 +16,12 @@ std::string_view pass_name(Pass pass, bool backward_split) {
   return "";
 }
 
+uint32_t Dag::compute_stream(size_t chunk, Pass pass, int32_t microbatch) const {
+  if (streams_of_compute.empty()) return 0;
+  const auto it = streams_of_compute.find({static_cast<uint32_t>(chunk), pass, microbatch});
+  return it == streams_of_compute.end() ? 0 : it->second;
+}
+
 NodeId Dag::add_node(NodePayload payload, GroupId group, uint32_t stream, ProvId prov) {
   nodes.push_back({std::move(payload), group, stream, prov});
   return NodeId(nodes.size() - 1);
@@ -43,6 +49,19 @@ AccumulatorId Dag::find_accumulator(uint32_t parameter, ChunkId chunk, GroupId g
     if (a.group == group && chunks[a.chunk.index].region == chunks[chunk.index].region) return use;
   }
   return {};
+}
+
+const ComputeNode* chunk_pass(const NodePayload& payload) {
+  if (const auto* compute = std::get_if<ComputeNode>(&payload)) return compute;
+  if (const auto* exchange = std::get_if<ExchangeNode>(&payload)) return &exchange->at;
+  return nullptr;
+}
+
+const std::vector<int32_t>& Dag::expert_group_of(int32_t shard, int32_t rank) const {
+  for (const std::vector<int32_t>& group : expert_groups[shard].groups)
+    if (std::find(group.begin(), group.end(), rank) != group.end()) return group;
+  PIPER_CHECK(false, "rank ", rank, " is in no group of expert shard ", shard);
+  return expert_groups[shard].groups.front();
 }
 
 const std::vector<int32_t>& Dag::team_of(const Bucket& bucket, int32_t rank) const {
@@ -95,6 +114,7 @@ std::string Dag::describe(NodeId id) const {
     std::string operator()(const AllGatherNode& n) const {
       return "all_gather of " + dag.buckets[n.bucket.index].name + (n.updated ? "" : " for " + (*this)(n.reader));
     }
+    std::string operator()(const ExchangeNode& n) const { return "all_to_all " + (*this)(n.at); }
     std::string operator()(const UpdateNode& n) const { return "update of " + dag.buckets[n.bucket.index].name; }
   };
   return std::visit(Text{*this}, nodes[id.index].payload);

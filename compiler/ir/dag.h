@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -34,6 +36,10 @@ struct ComputeNode {
   ChunkId chunk;
   Pass pass = Pass::kForward;
   int32_t microbatch = 0;
+};
+// A pass of a chunk that is an all_to_all.
+struct ExchangeNode {
+  ComputeNode at;
 };
 // Work done once per step.
 enum class StepWork : uint8_t {
@@ -78,7 +84,9 @@ struct AllReduceNode {
 struct UpdateNode {
   BucketId bucket;
 };
-using NodePayload = std::variant<ComputeNode, StepNode, TransferNode, AllReduceNode, UpdateNode, ReduceScatterNode, AllGatherNode>;
+using NodePayload = std::variant<ComputeNode, StepNode, TransferNode, AllReduceNode, UpdateNode, ReduceScatterNode, AllGatherNode, ExchangeNode>;
+// The chunk, pass and microbatch of a compute or an exchange, null for others.
+const ComputeNode* chunk_pass(const NodePayload& payload);
 
 struct Node {
   NodePayload payload;
@@ -92,6 +100,13 @@ struct Edge {
   NodeId from, to;
   EdgeKind kind = EdgeKind::kData;
   diag::Span span;           // of the directive that made an order edge
+};
+
+// The groups of an expert shard, which partition the data group of its chunks.
+struct ExpertGroups {
+  std::vector<std::vector<int32_t>> groups;
+  uint32_t stream = 0;
+  ProvId prov;
 };
 
 // What the members of a team keep one part of each, instead of the whole; each level includes the ones before.
@@ -146,6 +161,7 @@ struct Dag {
   bool split = false;                         // a split gave the MB tag
   std::vector<std::vector<GroupId>> placement;  // [chunk][microbatch]
   std::vector<uint32_t> chunk_stream;         // [chunk]: stream of the messages it sends
+  std::map<std::tuple<uint32_t, Pass, int32_t>, uint32_t> streams_of_compute;  // (chunk, pass, microbatch) -> stream, where not 0
   std::vector<Replication> replication;       // [chunk]
   std::vector<bool> backward_split;           // [chunk]: its backward is an input part and a weight part
   std::vector<ProvId> chunk_prov;             // [chunk]: the directive that placed it
@@ -156,6 +172,7 @@ struct Dag {
   std::vector<Accumulator> accumulators;
   std::vector<std::vector<AccumulatorId>> parameter_uses;  // [parameter] in use order
   std::vector<Bucket> buckets;
+  std::vector<ExpertGroups> expert_groups;    // Chunk::shard and Parameter::shard index it
   ChunkId loss_chunk;
   Provenance provenance;
   // [chunk][pass][microbatch] -> node, invalid where the chunk has no such pass.
@@ -163,6 +180,8 @@ struct Dag {
   std::vector<NodeId> order;                  // a linear extension, set by order_nodes
   int32_t world_size = 1;
 
+  // The stream that a compute runs on: what a `stream` directive says, else 0.
+  uint32_t compute_stream(size_t chunk, Pass pass, int32_t microbatch) const;
   NodeId add_node(NodePayload payload, GroupId group, uint32_t stream, ProvId prov);
   void add_edge(NodeId from, NodeId to, EdgeKind kind = EdgeKind::kData, diag::Span span = {});
   GroupId intern_group(const std::vector<int32_t>& ranks);
@@ -171,6 +190,8 @@ struct Dag {
   std::string describe(NodeId node) const;
   // The accumulator of a parameter for a region on a group, invalid where none.
   AccumulatorId find_accumulator(uint32_t parameter, ChunkId chunk, GroupId group) const;
+  // The expert group of a shard that holds the rank.
+  const std::vector<int32_t>& expert_group_of(int32_t shard, int32_t rank) const;
   // The team of a bucket that holds the rank.
   const std::vector<int32_t>& team_of(const Bucket& bucket, int32_t rank) const;
 };

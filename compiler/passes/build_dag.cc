@@ -30,9 +30,16 @@ void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
     for (auto& row : dag.compute[c]) row.assign(m_count, NodeId());
 
   auto add_pass = [&](size_t c, Pass pass) {
-    for (int32_t m = 0; m < m_count; ++m)
-      dag.compute[c][static_cast<size_t>(pass)][m] =
-          dag.add_node(ComputeNode{ChunkId(c), pass, m}, dag.placement[c][m], 0, dag.chunk_prov[c]);
+    for (int32_t m = 0; m < m_count; ++m) {
+      const ComputeNode at{ChunkId(c), pass, m};
+      NodeId& node = dag.compute[c][static_cast<size_t>(pass)][m];
+      if (dag.chunks[c].exchange) {
+        const ir::ExpertGroups& groups = dag.expert_groups[dag.chunks[c].shard];
+        node = dag.add_node(ir::ExchangeNode{at}, dag.placement[c][m], groups.stream, groups.prov);
+      } else {
+        node = dag.add_node(at, dag.placement[c][m], dag.compute_stream(c, pass, m), dag.chunk_prov[c]);
+      }
+    }
   };
   for (size_t c = 0; c < num_chunks; ++c) {
     if (shapes[c].has_count) add_pass(c, Pass::kCount);

@@ -23,8 +23,8 @@ void insert_transfers(ir::Dag& dag) {
   for (const ir::Edge& edge : edges) {
     const ir::Node from = dag.nodes[edge.from.index];
     const ir::GroupId to_group = dag.nodes[edge.to.index].group;
-    const auto* producer = std::get_if<ir::ComputeNode>(&from.payload);
-    const auto* consumer = std::get_if<ir::ComputeNode>(&dag.nodes[edge.to.index].payload);
+    const ir::ComputeNode* producer = ir::chunk_pass(from.payload);
+    const ir::ComputeNode* consumer = ir::chunk_pass(dag.nodes[edge.to.index].payload);
     const bool crosses = producer && consumer && producer->chunk != consumer->chunk && from.group != to_group;
     if (!crosses) {
       kept.push_back(edge);

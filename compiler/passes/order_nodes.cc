@@ -71,6 +71,7 @@ Cost cost_of(const ir::Dag& dag, const ir::NodePayload& payload) {
     }
     Cost operator()(const ir::TransferNode&) const { return {0, false, 0, 0, 0}; }
     Cost operator()(const ir::AllReduceNode&) const { return {0, false, 0, 0, 0}; }
+    Cost operator()(const ir::ExchangeNode& n) const { return {0, false, 0, n.at.microbatch, 0}; }
     Cost operator()(const ir::ReduceScatterNode&) const { return {0, false, 0, 0, 0}; }
     Cost operator()(const ir::AllGatherNode&) const { return {0, false, 0, 0, 0}; }
     Cost operator()(const ir::UpdateNode&) const { return {1, true, 4, std::numeric_limits<int32_t>::max(), 0}; }

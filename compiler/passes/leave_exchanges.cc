@@ -1,0 +1,21 @@
+#include "compiler/passes/leave_exchanges.h"
+
+namespace piper::passes {
+
+void leave_exchanges(ir::ChunkedGraph& chunked) {
+  ir::Graph& graph = chunked.graph;
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    ir::Op& op = graph.op(ir::OpId(i));
+    if (op.kind == ir::OpKind::kAllToAll || !op.chunk.valid() || !chunked.chunks[op.chunk.index].exchange) continue;
+    // Backwards run from the last chunk to the first: the lowest chunk makes its operand last.
+    ir::ChunkId last;
+    for (ir::ValueId v : op.operands) {
+      if (!v.valid() || graph.value(v).kind != ir::ValueKind::kOpResult) continue;
+      const ir::ChunkId made = graph.op(graph.value(v).producer).chunk;
+      if (made != op.chunk && (!last.valid() || made < last)) last = made;
+    }
+    if (last.valid()) op.chunk = last;
+  }
+}
+
+}  // namespace piper::passes
