@@ -75,6 +75,15 @@ struct Parameter {
   std::vector<std::string> names;  // every name of a tied parameter; the first is the model's canonical name
   bool trainable = true;
   WeightSource source;
+  // Where the first axis is cut over an expert group: this graph's type is one of `shards` equal parts, the rank at
+  // position p of its group holds part p, and `source` is the whole. `shard`: index into ChunkedGraph::shards.
+  int32_t shards = 1;
+  int32_t shard = -1;
+  // The type of the whole, given that of a part.
+  TensorType whole(TensorType part) const {
+    if (shards > 1) part.shape[0] *= shards;
+    return part;
+  }
 };
 struct Input {
   ValueId value;

@@ -94,6 +94,10 @@ Result<Types> step_values(const Call& c) {
       PIPER_RETURN_IF_ERROR(c.require(1));
       if (!c.x(0).shape.empty()) return c.fail("wants a scalar");
       return Types{c.x(0)};
+    case OpKind::kAllToAll:
+      PIPER_RETURN_IF_ERROR(c.require(1));
+      if (c.x(0).shape.empty()) return c.fail("wants an axis of parts");
+      return Types{c.x(0)};
     case OpKind::kAccumulateGrad:
       PIPER_RETURN_IF_ERROR(c.require(1));
       PIPER_RETURN_IF_ERROR(c.want_float(0));

@@ -142,6 +142,7 @@ Result<std::vector<TensorType>> by_family(const infer::Call& call) {
     case OpKind::kMseLoss: return infer::losses(call);
     case OpKind::kDropout:
     case OpKind::kStepSum:
+    case OpKind::kAllToAll:
     case OpKind::kAccumulateGrad:
     case OpKind::kFill:
     case OpKind::kCopy: return infer::step_values(call);

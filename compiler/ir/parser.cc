@@ -14,6 +14,7 @@ namespace {
 // Larger shapes are refused, so that arithmetic on extents and sizes in bytes cannot overflow.
 constexpr int64_t kMostExtent = int64_t{1} << 40;
 constexpr int64_t kMostElements = int64_t{1} << 48;
+constexpr int64_t kMostShards = 2048;
 
 class Parser {
  public:
@@ -230,12 +231,26 @@ class Parser {
     }
     PIPER_RETURN_IF_ERROR(want(":"));
     PIPER_ASSIGN(TensorType t, type());
-    PIPER_ASSIGN(WeightSource from, source(t));
+    Parameter cut;
+    if (kind == "parameter" && is_word("shards")) {
+      PIPER_RETURN_IF_ERROR(advance());
+      PIPER_ASSIGN(const int64_t shards, integer());
+      PIPER_RETURN_IF_ERROR(want_word("by"));
+      PIPER_ASSIGN(const int64_t shard, integer());
+      if (shards < 2 || shards > kMostShards || shard < 0 || shard > kMostShards || t.shape.empty())
+        return lexer_.fail(at, "at least two parts of a first axis expected");
+      cut.shards = static_cast<int32_t>(shards);
+      cut.shard = static_cast<int32_t>(shard);
+    }
+    PIPER_ASSIGN(WeightSource from, source(cut.whole(t)));
     if (kind == "constant") return graph_.add_constant(name, std::move(t), std::move(from));
     if (kind == "buffer") return graph_.add_buffer(std::move(names), std::move(t), std::move(from));
     bool frozen = is_word("frozen");
     if (frozen) PIPER_RETURN_IF_ERROR(advance());
-    return graph_.add_parameter(std::move(names), std::move(t), !frozen, std::move(from));
+    const ValueId v = graph_.add_parameter(std::move(names), std::move(t), !frozen, std::move(from));
+    graph_.parameters().back().shards = cut.shards;
+    graph_.parameters().back().shard = cut.shard;
+    return v;
   }
 
   Result<WeightSource> source(const TensorType& t) {

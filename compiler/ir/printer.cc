@@ -97,7 +97,8 @@ class Printer {
     out_ << what << " [";
     for (size_t i = 0; i < p.names.size(); ++i) out_ << (i ? ", " : "") << quoted(p.names[i]);
     out_ << "] : " << to_string(type);
-    source(p.source, type);
+    if (p.shards > 1) out_ << " shards " << p.shards << " by " << p.shard;
+    source(p.source, p.whole(type));
   }
 
   void source(const WeightSource& s, const TensorType& type) {

@@ -29,10 +29,11 @@ class Verifier {
   static Status broken(const char* rule, const std::string& text) { return Status::failure(rule, text); }
   bool exists(ValueId v) const { return v.valid() && v.index < graph_.num_values(); }
 
-  Status source(const Value& v, ValueId id, ValueId listed, const WeightSource& s) const {
+  // `shards`: how many values of this type the source holds.
+  Status source(const Value& v, ValueId id, ValueId listed, const WeightSource& s, int64_t shards = 1) const {
     if (listed != id) return broken(kRuleLinks, "the entry of '" + v.name + "' names another value");
-    int64_t bytes = s.data ? static_cast<int64_t>(s.data->size()) : s.file.empty() ? v.type.bytes() : s.bytes;
-    if (bytes != v.type.bytes())
+    int64_t bytes = s.data ? static_cast<int64_t>(s.data->size()) : s.file.empty() ? v.type.bytes() * shards : s.bytes;
+    if (bytes != v.type.bytes() * shards)
       return broken(kRuleData, "'" + v.name + "' is " + to_string(v.type) + " but has " + std::to_string(bytes) + " bytes");
     return {};
   }
@@ -63,7 +64,9 @@ class Verifier {
         case ValueKind::kParameter: {
           if (v.payload >= graph_.parameters().size()) return broken(kRuleLinks, "'" + v.name + "' has no entry");
           const Parameter& p = graph_.parameters()[v.payload];
-          PIPER_RETURN_IF_ERROR(source(v, ValueId(i), p.value, p.source));
+          if (p.shards < 1 || (p.shards > 1 && (v.type.shape.empty() || p.shard < 0)))
+            return broken(kRuleData, "'" + v.name + "' is a part of nothing");
+          PIPER_RETURN_IF_ERROR(source(v, ValueId(i), p.value, p.source, p.shards));
           break;
         }
         case ValueKind::kBuffer: {
