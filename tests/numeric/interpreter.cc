@@ -267,6 +267,10 @@ Status Interpreter::prepare_op(const ir::Op& op) {
       step.accumulate_from = *x;
       return {};
     }
+    case ir::OpKind::kAllToAll: {  // alone, a rank sends to itself; several ranks overwrite the result
+      const View y = views_[op.results[0].index] = new_buffer(graph_.type(op.results[0]));
+      return bind(step, "copy", {y}, {x}, {});
+    }
     default: break;  // every other operator is a kernel of the same name
   }
   std::vector<View> outputs;
@@ -278,6 +282,11 @@ Status Interpreter::prepare_op(const ir::Op& op) {
 
 Tensor& Interpreter::source(ir::ValueId value) {
   PIPER_CHECK(graph_.value(value).kind != ir::ValueKind::kOpResult, graph_.value(value).name, " is computed");
+  return *buffers_[views_[value.index].buffer];
+}
+
+Tensor& Interpreter::received(ir::ValueId value) {
+  PIPER_CHECK(graph_.op(graph_.value(value).producer).kind == ir::OpKind::kAllToAll, graph_.value(value).name, " is not received");
   return *buffers_[views_[value.index].buffer];
 }
 

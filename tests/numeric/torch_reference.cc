@@ -144,7 +144,8 @@ class Call {
         return x_[0].slice(a.dim, a.start, a.end, a.step);
       }
       case OpKind::kDetach: return x_[0].detach();
-      case OpKind::kStepSum: return x_[0];
+      case OpKind::kStepSum:
+      case OpKind::kAllToAll: return x_[0];
       case OpKind::kCast: return x_[0].to(scalar_type(as<ir::CastAttrs>().to));
       default: return {};
     }

@@ -1,0 +1,16 @@
+// Marks through matrix products (see expert_marks.h). A product is where weights meet tokens: it decides which axis of
+// the activation carries the tokens, and it is where experts are contracted.
+#pragma once
+
+#include <vector>
+
+#include "compiler/passes/expert_marks.h"
+
+namespace piper::passes {
+
+// a [.., M, K] x b [.., K, N], leading axes broadcast.
+ExpertTransfer transfer_matmul(const ExpertRules& rules, const ir::Op& op, const std::vector<const ExpertMark*>& marks);
+// x [.., I], w [O, I], bias? [O].
+ExpertTransfer transfer_linear(const ExpertRules& rules, const ir::Op& op, const std::vector<const ExpertMark*>& marks);
+
+}  // namespace piper::passes

@@ -1,0 +1,411 @@
+// partition_experts against the same layer whole: D ranks, each with tokens of its own, run the graph of one rank in step and
+// exchange what their all_to_all ops send. Loss of every rank, gradients of experts (on their owner) and of everything else (summed
+// over ranks) must be those of the unsharded layer. f64; only sums over tokens and experts are taken in another order: 1e-12.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+
+#include "compiler/autodiff/autodiff.h"
+#include "compiler/ir/graph.h"
+#include "compiler/passes/partition_experts.h"
+#include "tests/numeric/interpreter.h"
+
+namespace {
+
+using namespace piper;
+using numeric::Interpreter;
+using numeric::Tensor;
+
+constexpr double kTolerance = 1e-12;
+
+ir::ChunkedGraph parse(const std::string& text) {
+  auto graph = ir::parse_graph("graph {\n" + text + "}\n", "layer.pir");
+  INFO((graph.ok() ? "" : graph.error().message));
+  REQUIRE(graph.ok());
+  ir::ChunkedGraph chunked;
+  chunked.graph = std::move(graph).value();
+  uint32_t last = 0;
+  for (size_t i = 0; i < chunked.graph.num_ops(); ++i) {
+    ir::ChunkId& chunk = chunked.graph.op(ir::OpId(i)).chunk;
+    if (!chunk.valid()) chunk = ir::ChunkId(0);
+    last = std::max<uint32_t>(last, chunk.index);
+  }
+  for (uint32_t c = 0; c <= last; ++c) {
+    ir::Chunk chunk;
+    chunk.tags = {{"R", static_cast<int32_t>(c)}};
+    chunk.name = "R" + std::to_string(c);
+    chunked.chunks.push_back(std::move(chunk));
+  }
+  return chunked;
+}
+
+// Numbers in [-1, 1) that depend on the name and the rank alone.
+void fill(Tensor& tensor, const std::string& name, int rank) {
+  std::seed_seq seed(name.begin(), name.end());
+  std::mt19937_64 random(seed);
+  random.discard(static_cast<unsigned long long>(1000 * rank));
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  for (int64_t i = 0; i < tensor.type.elements(); ++i) tensor.set(i, uniform(random));
+}
+
+struct Run {
+  std::vector<double> losses;                           // [rank]
+  std::map<std::string, std::vector<double>> gradients;  // summed over ranks; of experts put together
+  std::map<std::string, std::vector<double>> outputs;    // of rank 1
+};
+
+// Ranks run op by op; parameters of the whole layer are the same on all of them.
+Run run_ranks(const ir::Graph& graph, int devices) {
+  std::vector<std::unique_ptr<Interpreter>> ranks;
+  for (int r = 0; r < devices; ++r) {
+    auto made = Interpreter::make(graph);
+    INFO((made.ok() ? "" : made.error().message));
+    REQUIRE(made.ok());
+    ranks.push_back(std::move(made).value());
+    for (const ir::Input& input : graph.inputs()) fill(ranks.back()->source(input.value), input.name, r);
+    for (const ir::Parameter& p : graph.parameters()) {
+      Tensor whole{p.whole(graph.type(p.value)), {}};
+      whole.bytes.resize(static_cast<size_t>(whole.type.bytes()));
+      fill(whole, p.names[0], 0);
+      Tensor& own = ranks.back()->source(p.value);
+      const int64_t first = p.shards > 1 ? r * own.type.elements() : 0;
+      for (int64_t i = 0; i < own.type.elements(); ++i) own.set(i, whole.at(first + i));
+    }
+  }
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    for (auto& rank : ranks) rank->run(i, i + 1);
+    const ir::Op& op = graph.op(ir::OpId(i));
+    if (op.kind != ir::OpKind::kAllToAll) continue;
+    std::vector<Tensor> sent;
+    for (auto& rank : ranks) sent.push_back(rank->value(op.operands[0]));
+    const int64_t part = sent[0].type.elements() / devices;
+    REQUIRE(sent[0].type.shape[0] == devices);
+    for (int to = 0; to < devices; ++to)
+      for (int from = 0; from < devices; ++from)
+        for (int64_t k = 0; k < part; ++k)
+          ranks[static_cast<size_t>(to)]->received(op.results[0]).set(from * part + k, sent[static_cast<size_t>(from)].at(to * part + k));
+  }
+  Run run;
+  for (auto& rank : ranks) run.losses.push_back(rank->value(graph.loss).at(0));
+  for (const ir::Graph::Output& output : graph.outputs) {
+    const Tensor value = ranks[1]->value(output.value);
+    for (int64_t i = 0; i < value.type.elements(); ++i) run.outputs[output.name].push_back(value.at(i));
+  }
+  for (const ir::Parameter& p : graph.parameters()) {
+    std::vector<double>& sum = run.gradients[p.names[0]];
+    sum.assign(static_cast<size_t>(p.whole(graph.type(p.value)).elements()), 0);
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      const Tensor* gradient = ranks[r]->gradient(p.value);
+      if (gradient == nullptr) continue;
+      const int64_t first = p.shards > 1 ? static_cast<int64_t>(r) * gradient->type.elements() : 0;
+      for (int64_t i = 0; i < gradient->type.elements(); ++i) sum[static_cast<size_t>(first + i)] += gradient->at(i);
+    }
+  }
+  return run;
+}
+
+void check_close(const std::vector<double>& got, const std::vector<double>& want) {
+  REQUIRE(got.size() == want.size());
+  double worst = 0, largest = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    worst = std::max(worst, std::abs(got[i] - want[i]) / std::max(1.0, std::abs(want[i])));
+    largest = std::max(largest, std::abs(want[i]));
+  }
+  CHECK(worst <= kTolerance);
+  CHECK(largest > 1e-3);  // something was compared
+}
+
+// What autodiff and the DAG rely on.
+void check_chunks(const ir::ChunkedGraph& chunked) {
+  const ir::Graph& graph = chunked.graph;
+  std::vector<std::pair<int, int>> ops(chunked.chunks.size());  // forward, backward
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    const bool backward = op.phase == ir::Phase::kBackward;
+    INFO(ir::op_name(op.kind) << " in " << chunked.chunks[op.chunk.index].name);
+    if (op.kind != ir::OpKind::kAccumulateGrad) (backward ? ops[op.chunk.index].second : ops[op.chunk.index].first) += 1;
+    CHECK((op.kind == ir::OpKind::kAllToAll) == chunked.chunks[op.chunk.index].exchange);
+    for (ir::ValueId v : op.operands) {
+      if (!v.valid() || graph.value(v).kind != ir::ValueKind::kOpResult) continue;
+      const ir::Op& producer = graph.op(graph.value(v).producer);
+      if (producer.phase == ir::Phase::kBackward) CHECK_FALSE(producer.chunk < op.chunk);
+      else if (!backward) CHECK_FALSE(op.chunk < producer.chunk);
+    }
+  }
+  std::set<std::string> names;
+  for (size_t c = 0; c < chunked.chunks.size(); ++c) {
+    CHECK(names.insert(chunked.chunks[c].name).second);
+    if (!chunked.chunks[c].exchange) continue;
+    CHECK(ops[c].first == 1);
+    CHECK(ops[c].second <= 1);
+  }
+}
+
+struct Expected {
+  std::set<std::string> cut;   // parameters
+  int exchanges = 0;           // all_to_all ops of the forward
+};
+
+void compare(const std::string& text, int devices, const Expected& expected) {
+  kernels::initialise_process();
+  kernels::enter_worker_thread(1);
+  diag::Diagnostics diags;
+  ir::ChunkedGraph whole = parse(text), cut = parse(text);
+  passes::ShardedChunks shard;
+  shard.shard.groups.emplace_back();
+  for (int d = 0; d < devices; ++d) shard.shard.groups[0].push_back(d);
+  std::set<uint32_t> sharded;  // all chunks that hold an op of three axes' weights
+  for (size_t i = 0; i < cut.graph.num_ops(); ++i)
+    for (ir::ValueId v : cut.graph.op(ir::OpId(i)).operands)
+      if (v.valid() && expected.cut.count(cut.graph.value(v).name)) sharded.insert(cut.graph.op(ir::OpId(i)).chunk.index);
+  for (uint32_t c : sharded) shard.chunks.emplace_back(c);
+  const auto parents = passes::partition_experts(cut, {shard}, diags);
+  INFO(diags.render_text(false));
+  REQUIRE(parents.ok());
+  REQUIRE(parents->size() == cut.chunks.size());
+  std::set<std::string> cut_names;
+  for (const ir::Parameter& p : cut.graph.parameters())
+    if (p.shards > 1) cut_names.insert(p.names[0]);
+  CHECK(cut_names == expected.cut);
+  int exchanges = 0;
+  for (size_t i = 0; i < cut.graph.num_ops(); ++i) exchanges += cut.graph.op(ir::OpId(i)).kind == ir::OpKind::kAllToAll ? 1 : 0;
+  CHECK(exchanges == expected.exchanges);
+  REQUIRE(autodiff::differentiate(whole.graph, diags).ok());
+  REQUIRE(autodiff::differentiate(cut.graph, diags).ok());
+  const Status valid = ir::verify(cut.graph);
+  INFO((valid.ok() ? "" : valid.error().message));
+  REQUIRE(valid.ok());
+  check_chunks(cut);
+  const Run want = run_ranks(whole.graph, devices), got = run_ranks(cut.graph, devices);
+  check_close(got.losses, want.losses);
+  for (const auto& [name, values] : want.outputs) check_close(got.outputs.at(name), values);
+  for (const auto& [name, gradient] : want.gradients) {
+    INFO("gradient of " << name);
+    check_close(got.gradients.at(name), gradient);
+  }
+}
+
+// 6 tokens of width 3, 4 experts 3 -> 5 -> 3.
+const char* kHead = R"(
+  %x = input "x" : f64[6, 3]
+  %router = parameter ["router"] : f64[4, 3]
+  %logits = linear(%x, %router, none)
+  %gate = softmax(%logits) {dim=1}
+)";
+const char* kTail = R"(
+  %square = mul(%y, %x)
+  %more = add(%square, %y)
+  %squared = mul(%more, %more)
+  %s = sum(%squared) {dims=[0, 1], keepdim=false}
+  output "y" = %y
+  loss %s
+)";
+
+// einsum("tc,ech->eth"), einsum("eth,ehc,te->tc") as they are imported: the first is one product over all experts' columns.
+const char* kDense = R"(
+  %w1 = parameter ["w1"] : f64[4, 3, 5]
+  %w2 = parameter ["w2"] : f64[4, 5, 3]
+  %p = permute(%w1) {dims=[1, 0, 2]}
+  %columns = reshape(%p) {shape=[3, 20]}
+  %h0 = matmul(%x, %columns)
+  %h1 = reshape(%h0) {shape=[6, 4, 5]}
+  %h = permute(%h1) {dims=[1, 0, 2]}
+  %a = gelu(%h) {approximate="none"}
+  %z = matmul(%a, %w2)
+  %zt = permute(%z) {dims=[1, 2, 0]}
+  %g = reshape(%gate) {shape=[6, 4, 1]}
+  %weighed = matmul(%zt, %g)
+  %y = reshape(%weighed) {shape=[6, 3]}
+)";
+
+TEST_CASE("every expert on every token, weighed and summed by a product") {
+  for (int devices : {2, 4}) {
+    DYNAMIC_SECTION(devices << " devices") { compare(std::string(kHead) + kDense + kTail, devices, {{"w1", "w2"}, 3}); }
+  }
+}
+
+TEST_CASE("tokens repeated for every expert travel once, biases belong to their experts") {
+  compare(std::string(kHead) + R"(
+    %w1 = parameter ["w1"] : f64[4, 3, 5]
+    %b1 = parameter ["b1"] : f64[4, 5]
+    %w2 = parameter ["w2"] : f64[4, 5, 3]
+    %scale = parameter ["scale"] : f64[4, 1, 3]
+    %e = expand(%x) {shape=[4, 6, 3]}
+    %flat = reshape(%e) {shape=[24, 3]}
+    %each = reshape(%flat) {shape=[4, 6, 3]}
+    %h = matmul(%each, %w1)
+    %bias = reshape(%b1) {shape=[4, 1, 5]}
+    %hb = add(%h, %bias)
+    %a = silu(%hb)
+    %z = matmul(%a, %w2)
+    %zs = mul(%z, %scale)
+    %gt = permute(%gate) {dims=[1, 0]}
+    %g = reshape(%gt) {shape=[4, 6, 1]}
+    %weighed = mul(%zs, %g)
+    %y = sum(%weighed) {dims=[0], keepdim=false}
+  )" + kTail, 2, {{"w1", "b1", "w2", "scale"}, 3});
+}
+
+TEST_CASE("gated experts as one product over hidden units of all experts") {
+  compare(std::string(kHead) + R"(
+    %up = parameter ["up"] : f64[4, 3, 10]
+    %down = parameter ["down"] : f64[4, 5, 3]
+    %p = permute(%up) {dims=[1, 0, 2]}
+    %columns = reshape(%p) {shape=[3, 40]}
+    %h0 = matmul(%x, %columns)
+    %h = reshape(%h0) {shape=[6, 4, 10]}
+    %left = slice(%h) {dim=2, start=0, end=5, step=1}
+    %right = slice(%h) {dim=2, start=5, end=10, step=1}
+    %act = silu(%left)
+    %a = mul(%act, %right)
+    %g = reshape(%gate) {shape=[6, 4, 1]}
+    %ag = mul(%a, %g)
+    %rows = reshape(%ag) {shape=[6, 20]}
+    %down_rows = reshape(%down) {shape=[20, 3]}
+    %y = matmul(%rows, %down_rows)
+  )" + kTail, 2, {{"up", "down"}, 3});
+}
+
+TEST_CASE("weights as those of a linear layer, and a norm inside of the experts") {
+  compare(std::string(kHead) + R"(
+    %w1 = parameter ["w1"] : f64[4, 5, 3]
+    %w2 = parameter ["w2"] : f64[4, 5, 3]
+    %norm = parameter ["norm"] : f64[5]
+    %rows1 = reshape(%w1) {shape=[20, 3]}
+    %h0 = linear(%x, %rows1, none)
+    %h1 = reshape(%h0) {shape=[6, 4, 5]}
+    %n, %mean, %rstd = layer_norm(%h1, %norm, none) {axes=1, eps=0.1}
+    %h = permute(%n) {dims=[1, 0, 2]}
+    %z = matmul(%h, %w2)
+    %gt = permute(%gate) {dims=[1, 0]}
+    %g = reshape(%gt) {shape=[4, 6, 1]}
+    %weighed = mul(%z, %g)
+    %y = sum(%weighed) {dims=[0], keepdim=false}
+  )" + kTail, 4, {{"w1", "w2"}, 3});
+}
+
+// Dispatch and combine are matrices that mix tokens: whole rows travel to the experts and back.
+const char* kCapacity = R"(
+  %w1 = parameter ["w1"] : f64[4, 3, 5]
+  %b1 = parameter ["b1"] : f64[4, 5]
+  %w2 = parameter ["w2"] : f64[4, 5, 3]
+  %slots = parameter ["slots"] : f64[2, 3]
+  %slot_logits = linear(%x, %slots, none)
+  %slot = softmax(%slot_logits) {dim=1}
+  %g1 = reshape(%gate) {shape=[6, 4, 1]}
+  %s1 = reshape(%slot) {shape=[6, 1, 2]}
+  %combine = mul(%g1, %s1)
+  %flat = reshape(%combine) {shape=[6, 8]}
+  %dispatch = permute(%flat) {dims=[1, 0]}
+  %sent = matmul(%dispatch, %x)
+  %rows = reshape(%sent) {shape=[4, 2, 3]}
+  %h = matmul(%rows, %w1)
+  %bias = reshape(%b1) {shape=[4, 1, 5]}
+  %hb = add(%h, %bias)
+  %a = gelu(%hb) {approximate="none"}
+  %z = matmul(%a, %w2)
+  %zr = reshape(%z) {shape=[8, 3]}
+  %y = matmul(%flat, %zr)
+)";
+
+TEST_CASE("experts with a capacity") {
+  for (int devices : {2, 4}) {
+    DYNAMIC_SECTION(devices << " devices") { compare(std::string(kHead) + kCapacity + kTail, devices, {{"w1", "b1", "w2"}, 2}); }
+  }
+}
+
+TEST_CASE("experts with a capacity for each group of tokens") {
+  compare(R"(
+    %x = input "x" : f64[2, 6, 3]
+    %assign = parameter ["assign"] : f64[8, 6]
+    %w1 = parameter ["w1"] : f64[4, 3, 5]
+    %w2 = parameter ["w2"] : f64[4, 5, 3]
+    %sent = matmul(%assign, %x)
+    %split = reshape(%sent) {shape=[2, 4, 2, 3]}
+    %rows = permute(%split) {dims=[1, 0, 2, 3]}
+    %u1 = reshape(%w1) {shape=[4, 1, 3, 5]}
+    %u2 = reshape(%w2) {shape=[4, 1, 5, 3]}
+    %h = matmul(%rows, %u1)
+    %a = tanh(%h)
+    %z = matmul(%a, %u2)
+    %back = permute(%z) {dims=[1, 0, 2, 3]}
+    %zr = reshape(%back) {shape=[2, 8, 3]}
+    %collect = permute(%assign) {dims=[1, 0]}
+    %y = matmul(%collect, %zr)
+    %yy = mul(%y, %x)
+    %s = sum(%yy) {dims=[0, 1, 2], keepdim=false}
+    output "y" = %y
+    loss %s
+  )", 2, {{"w1", "w2"}, 2});
+}
+
+// An op that experts cannot do on parts makes tokens return and travel again.
+TEST_CASE("what mixes experts in between stands outside") {
+  compare(std::string(kHead) + R"(
+    %w1 = parameter ["w1"] : f64[4, 3, 5]
+    %w2 = parameter ["w2"] : f64[4, 5, 3]
+    %e = expand(%x) {shape=[4, 6, 3]}
+    %h = matmul(%e, %w1)
+    %mix = softmax(%h) {dim=0}
+    %z = matmul(%mix, %w2)
+    %gt = permute(%gate) {dims=[1, 0]}
+    %g = reshape(%gt) {shape=[4, 6, 1]}
+    %weighed = mul(%z, %g)
+    %y = sum(%weighed) {dims=[0], keepdim=false}
+  )" + kTail, 2, {{"w1", "w2"}, 5});
+}
+
+// Two layers in one chunk, the second fed by the first; a mask without parameters is read on both sides.
+TEST_CASE("several layers in one chunk") {
+  const std::string second = R"(
+    %v1 = parameter ["v1"] : f64[4, 3, 5]
+    %v2 = parameter ["v2"] : f64[4, 5, 3]
+    %mask = fill() {shape=[6, 3], value=0.5, to=f64}
+    %first = mul(%weighed2, %mask)
+    %e = expand(%first) {shape=[4, 6, 3]}
+    %k = matmul(%e, %v1)
+    %ka = tanh(%k)
+    %l = matmul(%ka, %v2)
+    %lm = mul(%l, %mask)
+    %sumd = sum(%lm) {dims=[0], keepdim=false}
+    %y = add(%sumd, %mask)
+  )";
+  std::string dense = kDense;
+  dense.replace(dense.find("%y = reshape"), 2, "%weighed2");
+  compare(std::string(kHead) + dense + second + kTail, 2, {{"w1", "w2", "v1", "v2"}, 5});
+}
+
+TEST_CASE("experts in a chunk between others") {
+  std::string text = R"(
+    %in = input "x" : f64[6, 3]
+    %embed = parameter ["embed"] : f64[3, 3]
+    %router = parameter ["router"] : f64[4, 3]
+    %w1 = parameter ["w1"] : f64[4, 3, 5]
+    %w2 = parameter ["w2"] : f64[4, 5, 3]
+    %head = parameter ["head"] : f64[3, 3]
+    %x = linear(%in, %embed, none) chunk 0
+    %logits = linear(%x, %router, none) chunk 1
+    %gate = softmax(%logits) {dim=1} chunk 1
+    %e = expand(%x) {shape=[4, 6, 3]} chunk 1
+    %h = matmul(%e, %w1) chunk 1
+    %a = relu(%h) chunk 1
+    %z = matmul(%a, %w2) chunk 1
+    %zt = permute(%z) {dims=[1, 2, 0]} chunk 1
+    %g = reshape(%gate) {shape=[6, 4, 1]} chunk 1
+    %weighed = matmul(%zt, %g) chunk 1
+    %flat = reshape(%weighed) {shape=[6, 3]} chunk 1
+    %res = add(%flat, %x) chunk 1
+    %out = linear(%res, %head, none) chunk 2
+    %sq = mul(%out, %out) chunk 2
+    %s = sum(%sq) {dims=[0, 1], keepdim=false} chunk 2
+    output "y" = %out
+    loss %s
+  )";
+  compare(text, 4, {{"w1", "w2"}, 3});
+}
+
+}  // namespace
