@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <mutex>
 #include <thread>
 
 #include "schemas/base/check.h"
@@ -15,11 +16,31 @@ using Clock = std::chrono::system_clock;  // the one clock that machines can agr
 
 int64_t now_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count(); }
 
+struct Message {
+  bool received = false;
+  int64_t bytes = 0;     // -1: not delayed
+  int64_t sent_ns = 0;
+};
+using Messages = std::vector<Message>;
+
+// The backend may still write the time of an exchange that was given up: it stays as long as this.
+class GivenUp {
+ public:
+  void keep(std::unique_ptr<Messages> messages) {
+    std::lock_guard lock(mutex_);
+    kept_.push_back(std::move(messages));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Messages>> kept_;
+};
+
 // Beside each message goes the time at which it was sent, on a channel of its own.
 class DelayedExchange : public Exchange {
  public:
-  DelayedExchange(Communicator& below, const LinkDelay& delay, std::vector<Transfer> transfers)
-      : delay_(delay), messages_owner_(std::make_unique<std::vector<Message>>()), messages_(*messages_owner_) {
+  DelayedExchange(Communicator& below, const LinkDelay& delay, GivenUp& given_up, std::vector<Transfer> transfers)
+      : delay_(delay), given_up_(given_up), owned_(std::make_unique<Messages>()), messages_(*owned_) {
     for (const Transfer& t : transfers) {
       PIPER_CHECK(t.channel == kHostChannel || t.channel < kPlanChannels + kGroupChannels, "channel ", t.channel, " of a delayed message");
       messages_.push_back({t.direction == Direction::kReceive, t.channel == kHostChannel ? -1 : t.bytes, 0});
@@ -36,10 +57,9 @@ class DelayedExchange : public Exchange {
     below_ = below.prepare(std::move(transfers));
   }
 
-  // The backend may still write to an exchange that was given up: its times stay until the process ends.
   ~DelayedExchange() override {
     below_.reset();
-    if (given_up_) (void)messages_owner_.release();
+    if (failed_) given_up_.keep(std::move(owned_));
   }
 
   void resize(size_t transfer, int64_t bytes) override {
@@ -52,7 +72,7 @@ class DelayedExchange : public Exchange {
     for (Message& message : messages_)
       if (!message.received) message.sent_ns = sent;
     if (Status status = below_->run(control); !status.ok()) {
-      given_up_ = true;
+      failed_ = true;
       return status;
     }
     const int64_t here = now_ns();
@@ -63,12 +83,6 @@ class DelayedExchange : public Exchange {
   }
 
  private:
-  struct Message {
-    bool received = false;
-    int64_t bytes = 0;     // -1: not delayed
-    int64_t sent_ns = 0;
-  };
-
   int64_t travel_ns(int64_t bytes) const {
     const double transmission = delay_.bytes_per_second > 0 ? static_cast<double>(bytes) / static_cast<double>(delay_.bytes_per_second) : 0;
     return std::chrono::nanoseconds(delay_.latency).count() + static_cast<int64_t>(transmission * 1e9);
@@ -87,10 +101,11 @@ class DelayedExchange : public Exchange {
   static constexpr int32_t kTimeChannels = kHostChannel + kPlanChannels + kGroupChannels;
 
   LinkDelay delay_;
-  std::unique_ptr<std::vector<Message>> messages_owner_;
-  std::vector<Message>& messages_;  // by transfer
+  GivenUp& given_up_;
+  std::unique_ptr<Messages> owned_;
+  Messages& messages_;  // by transfer
   std::unique_ptr<Exchange> below_;
-  bool given_up_ = false;
+  bool failed_ = false;
 };
 
 class DelayedCommunicator : public Communicator {
@@ -99,13 +114,14 @@ class DelayedCommunicator : public Communicator {
   int32_t rank() const override { return below_.rank(); }
   int32_t world_size() const override { return below_.world_size(); }
   std::unique_ptr<Exchange> prepare(std::vector<Transfer> transfers) override {
-    return std::make_unique<DelayedExchange>(below_, delay_, std::move(transfers));
+    return std::make_unique<DelayedExchange>(below_, delay_, given_up_, std::move(transfers));
   }
   int64_t buffer_bytes() const override { return below_.buffer_bytes(); }
 
  private:
   Communicator& below_;
   LinkDelay delay_;
+  GivenUp given_up_;
 };
 
 }  // namespace

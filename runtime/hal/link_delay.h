@@ -17,7 +17,7 @@ struct LinkDelay {
   int64_t bytes_per_second = 0;  // 0: messages of any size take the latency alone
 };
 
-// All ranks must use the same. `below` must outlive the result.
+// All ranks must use the same. `below` must outlive the result, and the result its exchanges.
 std::unique_ptr<Communicator> delay_links(Communicator& below, const LinkDelay& delay);
 
 }  // namespace piper::hal

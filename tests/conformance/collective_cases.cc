@@ -113,7 +113,7 @@ std::string all_gather_in(hal::Communicator& c, const std::vector<int32_t>& grou
 
 std::string all_gather_parts(hal::Communicator& c) {
   for (const auto& group : groups_of(c))
-    for (size_t bytes : {size_t{0}, size_t{1}, size_t{3}, size_t{64}, size_t{4097}, (size_t{1} << 20) + 3})
+    for (size_t bytes : {size_t{0}, size_t{1}, size_t{3}, size_t{64}, size_t{4097}, size_t{200'003}})
       for (const bool in_place : {false, true})
         if (auto wrong = in_group(all_gather_in(c, group, bytes, in_place), group, static_cast<int64_t>(bytes)); !wrong.empty()) return wrong;
   return "";
@@ -156,7 +156,7 @@ std::string all_to_all_in(hal::Communicator& c, const std::vector<int32_t>& grou
 
 std::string all_to_all_parts(hal::Communicator& c) {
   for (const auto& group : groups_of(c))
-    for (size_t row : {size_t{1}, size_t{12}, size_t{4097}, size_t{20'011}})
+    for (size_t row : {size_t{1}, size_t{12}, size_t{4097}})
       for (const bool counted : {false, true})
         if (auto wrong = in_group(all_to_all_in(c, group, row, counted), group, static_cast<int64_t>(row)); !wrong.empty()) return wrong;
   return "";
