@@ -1,0 +1,266 @@
+#include "compiler/emit/program_builder.h"
+
+#include "compiler/emit/kernel_attrs.h"
+#include "schemas/base/check.h"
+#include "schemas/plan/kernels.h"
+
+namespace piper::emit {
+
+using ir::OpId;
+using ir::OpKind;
+using ir::ValueId;
+using ir::ValueKind;
+
+int32_t ProgramBuilder::slot(SlotHolds holds, std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes) {
+  const bool by_value = holds.kind == SlotHolds::Kind::kValue || holds.kind == SlotHolds::Kind::kStepValue ||
+                        holds.kind == SlotHolds::Kind::kCount;
+  const auto key = std::make_tuple(holds.kind, by_value ? holds.value.index : holds.index);
+  auto [it, fresh] = slot_index_.emplace(key, static_cast<int32_t>(out_.holds.size()));
+  if (fresh) {
+    plan::Slot s;
+    s.name = std::move(name);
+    s.role = role;
+    s.bytes = bytes;
+    out_.program.slots.push_back(std::move(s));
+    out_.holds.push_back(holds);
+  }
+  plan::Slot& s = out_.program.slots[it->second];
+  s.reads |= reads;
+  s.writes |= writes;
+  return it->second;
+}
+
+plan::Operand ProgramBuilder::operand_in_slot(int32_t slot_number, ValueId v, int64_t base) const {
+  const Layout& view = l_.layouts[v.index];
+  const ir::TensorType& type = l_.graph.type(v);
+  plan::Operand o;
+  o.slot = slot_number;
+  o.offset = base + view.offset * dtype_bytes(type.dtype);
+  o.dtype = type.dtype;
+  o.shape = type.shape;
+  o.strides = view.strides;
+  return o;
+}
+
+plan::Operand ProgramBuilder::whole_slot(int32_t slot_number, DType dtype, const std::vector<int64_t>& shape) const {
+  plan::Operand o;
+  o.slot = slot_number;
+  o.dtype = dtype;
+  o.shape = shape;
+  o.strides = contiguous(shape);
+  return o;
+}
+
+int32_t ProgramBuilder::slot_of_leaf(ValueId r) {
+  using Kind = SlotHolds::Kind;
+  const ir::Value& value = l_.graph.value(r);
+  const int64_t bytes = value.type.bytes();
+  switch (value.kind) {
+    case ValueKind::kInput: return slot({Kind::kInput, r, value.payload}, value.name, plan::SlotRole::kInput, bytes, true, false);
+    case ValueKind::kParameter:
+      return slot({Kind::kParameter, r, value.payload}, value.name, plan::SlotRole::kParameter, bytes, true, false);
+    case ValueKind::kBuffer: return slot({Kind::kBuffer, r, value.payload}, value.name, plan::SlotRole::kState, bytes, true, true);
+    case ValueKind::kConstant:
+      return slot({Kind::kConstant, r, value.payload}, value.name, plan::SlotRole::kConstant, bytes, true, false);
+    case ValueKind::kSeedStep: return slot({Kind::kSeedStep, r, 0}, "seed_step", plan::SlotRole::kScalar, bytes, true, false);
+    case ValueKind::kSampleOffset:
+      return slot({Kind::kSampleOffset, r, 0}, "sample_offset", plan::SlotRole::kScalar, bytes, true, false);
+    case ValueKind::kOpResult: break;
+  }
+  PIPER_CHECK(false, "no leaf: ", value.name);
+  return -1;
+}
+
+int32_t ProgramBuilder::saved_slot(ValueId r, bool reads, bool writes) {
+  static constexpr const char* kNames[kNumSavedBlocks] = {"saved", "saved for W", "kept for W"};
+  const uint8_t block = l_.usage.saved_block[r.index];
+  return slot({SlotHolds::Kind::kSaved, {}, block}, kNames[block], plan::SlotRole::kSaved, l_.usage.saved_bytes[key_.first][block], reads, writes);
+}
+
+plan::Operand ProgramBuilder::read(ValueId v) {
+  if (!v.valid()) return absent();
+  using Kind = SlotHolds::Kind;
+  const ValueId r = l_.root(v);
+  const ir::Value& value = l_.graph.value(r);
+  if (value.kind != ValueKind::kOpResult) return operand_in_slot(slot_of_leaf(r), v, 0);
+  const ir::Op& producer = l_.graph.op(value.producer);
+  const int64_t bytes = value.type.bytes();
+  // A slot is read where the program uses what it finds there; what it has written itself it may use anyway.
+  const bool own = ProgramKey{producer.chunk.index, producer.phase} == key_;
+  switch (l_.usage.home[r.index]) {
+    case Home::kWorkspace: {
+      PIPER_CHECK(own, "value '", value.name, "' read across programs");
+      plan::Operand o = operand_in_slot(plan::Operand::kWorkspace, v, 0);
+      return o;
+    }
+    case Home::kSaved: {
+      return operand_in_slot(saved_slot(r, !own, false), v, l_.usage.saved_offset[r.index]);
+    }
+    case Home::kOwnSlot: {
+      const int32_t s = slot({Kind::kValue, r, 0}, value.name, own ? plan::SlotRole::kOutput : plan::SlotRole::kInput, bytes, !own, false);
+      return operand_in_slot(s, v, 0);
+    }
+    case Home::kCount: {
+      const int32_t s = slot({Kind::kCount, r, 0}, value.name, plan::SlotRole::kGradient, bytes, true, false);
+      return operand_in_slot(s, v, 0);
+    }
+    case Home::kStepValue: {
+      const int32_t s = slot({Kind::kStepValue, r, 0}, value.name, plan::SlotRole::kScalar, bytes, !own, false);
+      return operand_in_slot(s, v, 0);
+    }
+    case Home::kLeaf: break;
+  }
+  PIPER_CHECK(false, "unplaced value ", value.name);
+  return {};
+}
+
+plan::Operand ProgramBuilder::write(ValueId r) {
+  using Kind = SlotHolds::Kind;
+  const ir::Value& value = l_.graph.value(r);
+  const int64_t bytes = value.type.bytes();
+  switch (l_.usage.home[r.index]) {
+    case Home::kWorkspace: return operand_in_slot(plan::Operand::kWorkspace, r, 0);
+    case Home::kSaved:
+      return operand_in_slot(saved_slot(r, false, true), r, l_.usage.saved_offset[r.index]);
+    case Home::kOwnSlot:
+      return operand_in_slot(slot({Kind::kValue, r, 0}, value.name, plan::SlotRole::kOutput, bytes, false, true), r, 0);
+    case Home::kStepValue:
+      return operand_in_slot(slot({Kind::kStepValue, r, 0}, value.name, plan::SlotRole::kScalar, bytes, false, true), r, 0);
+    case Home::kCount:
+    case Home::kLeaf: break;
+  }
+  PIPER_CHECK(false, "unplaced result ", value.name);
+  return {};
+}
+
+int32_t ProgramBuilder::gradient_slot(uint32_t parameter) {
+  const ir::Parameter& p = l_.graph.parameters()[parameter];
+  return slot({SlotHolds::Kind::kGradient, p.value, parameter}, "grad " + p.names[0], plan::SlotRole::kGradient,
+              l_.graph.type(p.value).bytes(), true, true);
+}
+
+std::string ProgramBuilder::origin(const ir::Op& o) const {
+  const std::string& scope = l_.graph.scope(o.scope);
+  return scope.empty() ? "model" : scope;
+}
+
+void ProgramBuilder::add_op(size_t index) {
+  const ir::Op& o = l_.op(index);
+  if (o.kind == OpKind::kAccumulateGrad) {
+    for (const Contribution& part : l_.contributions.at(static_cast<uint32_t>(index))) {
+      if (l_.accumulated.count(l_.root(part.value).index)) continue;
+      plan::KernelCall call;
+      call.kernel = "add_into";
+      call.accumulate = true;
+      call.inputs.push_back(read(part.value));
+      call.outputs.push_back(whole_slot(gradient_slot(part.parameter), l_.graph.type(part.value).dtype, l_.graph.type(part.value).shape));
+      call.origin = origin(o);
+      emit(std::move(call));
+    }
+    return;
+  }
+  if (o.kind == OpKind::kStepSum) {
+    const ValueId result = o.results[0];
+    plan::KernelCall call;
+    call.kernel = "add_into";
+    call.accumulate = true;
+    call.inputs.push_back(read(o.operands[0]));
+    const int32_t s = slot({SlotHolds::Kind::kCount, result, 0}, l_.graph.value(result).name, plan::SlotRole::kGradient,
+                           l_.graph.type(result).bytes(), true, true);
+    call.outputs.push_back(whole_slot(s, l_.graph.type(result).dtype, l_.graph.type(result).shape));
+    call.origin = origin(o);
+    emit(std::move(call));
+    return;
+  }
+  if (!l_.is_call(index)) return;
+  plan::KernelCall call;
+  const bool copied_view = o.kind == OpKind::kReshape || o.kind == OpKind::kSlice || o.kind == OpKind::kPermute ||
+                           o.kind == OpKind::kExpand || o.kind == OpKind::kDetach;
+  call.origin = origin(o);
+  if (copied_view) {
+    // A reshape that strides cannot express reads its operand in row-major order; a slice becomes a strided read.
+    call.kernel = "copy";
+    plan::Operand in = read(o.operands[0]);
+    if (o.kind == OpKind::kSlice) {
+      const auto& s = std::get<ir::SliceAttrs>(o.attrs);
+      in.offset += s.start * in.strides[s.dim] * dtype_bytes(in.dtype);
+      in.strides[s.dim] *= s.step;
+      in.shape = l_.graph.type(o.results[0]).shape;
+    } else if (o.kind == OpKind::kPermute) {
+      const plan::Operand from = in;
+      const auto& dims = std::get<ir::PermuteAttrs>(o.attrs).dims;
+      for (size_t axis = 0; axis < dims.size(); ++axis) {
+        in.shape[axis] = from.shape[dims[axis]];
+        in.strides[axis] = from.strides[dims[axis]];
+      }
+    } else if (o.kind == OpKind::kExpand) {
+      const std::vector<int64_t>& shape = l_.graph.type(o.results[0]).shape;
+      const size_t lead = shape.size() - in.shape.size();
+      std::vector<int64_t> strides(shape.size(), 0);
+      for (size_t axis = 0; axis < in.shape.size(); ++axis)
+        if (in.shape[axis] == shape[lead + axis]) strides[lead + axis] = in.strides[axis];
+      in.shape = shape;
+      in.strides = std::move(strides);
+    }
+    plan::Operand out = write(o.results[0]);
+    out.shape = in.shape;
+    out.strides = contiguous(in.shape);
+    call.inputs.push_back(std::move(in));
+    call.outputs.push_back(std::move(out));
+    emit(std::move(call));
+    return;
+  }
+  call.kernel = std::string(ir::op_name(o.kind));
+  for (ValueId v : o.operands) call.inputs.push_back(read(v));
+  const bool accumulates =
+      std::any_of(o.results.begin(), o.results.end(), [&](ValueId r) { return l_.accumulated.count(r.index) > 0; });
+  call.accumulate = accumulates;
+  for (ValueId r : o.results) {
+    auto it = l_.accumulated.find(r.index);
+    if (it != l_.accumulated.end()) {
+      plan::Operand out;
+      out.slot = gradient_slot(it->second.first);
+      out.dtype = l_.graph.type(r).dtype;
+      out.shape = l_.graph.type(r).shape;
+      out.strides = it->second.second;
+      call.outputs.push_back(std::move(out));
+    } else if (accumulates) {
+      call.outputs.push_back(absent());
+    } else {
+      call.outputs.push_back(write(r));
+    }
+  }
+  call.attrs = kernel_attrs(o.attrs);
+  emit(std::move(call));
+}
+
+void ProgramBuilder::add_loss(ValueId loss) {
+  const ir::TensorType& type = l_.graph.type(loss);
+  plan::KernelCall call;
+  call.kernel = "add_into";
+  call.accumulate = true;
+  call.inputs.push_back(read(loss));
+  const int32_t s = slot({SlotHolds::Kind::kLoss, loss, 0}, "loss", plan::SlotRole::kGradient, type.bytes(), true, true);
+  call.outputs.push_back(whole_slot(s, type.dtype, {}));
+  call.inputs[0].shape = {};
+  call.inputs[0].strides = {};
+  call.origin = "loss";
+  emit(std::move(call));
+}
+
+// The counts of the step are read; they start the next step at zero.
+void ProgramBuilder::clear_counts() {
+  for (size_t s = 0; s < out_.holds.size(); ++s) {
+    if (out_.holds[s].kind != SlotHolds::Kind::kCount) continue;
+    const ir::TensorType& type = l_.graph.type(out_.holds[s].value);
+    plan::KernelCall call;
+    call.kernel = "fill";
+    call.outputs.push_back(whole_slot(static_cast<int32_t>(s), type.dtype, type.shape));
+    call.attrs = {{"shape", type.shape}, {"value", 0.0}, {"to", std::string(dtype_name(type.dtype))}};
+    call.origin = "loss";
+    out_.program.slots[s].writes = true;
+    emit(std::move(call));
+  }
+}
+
+}  // namespace piper::emit
