@@ -21,7 +21,8 @@ const strategy::DirectiveSpec& order_spec() {
       .doc =
           "The groups run in the order of the list on the devices they share; filters in one group overlap. "
           "Naming BI or BW splits the matched backward; BI comes before its BW. Order across devices is "
-          "allowed where the data already imply it.\n\n"
+          "allowed where the data already imply it. Chunks of overlapping filters alternate where one waits for "
+          "communication; a nested list, [[{...}, {...}]], runs exactly as it is written.\n\n"
           "The nodes that a filter matches must be convex: no path between two of them leaves the set.",
       .args =
           {
@@ -129,7 +130,8 @@ ir::NodeId outsider(const DataPaths& paths, const ir::Dag& dag, const std::vecto
 
 // The compute nodes of a slot as one sequence. Its members alternate where one waits for communication that this slot issued: a member
 // whose next chunk needs a message that nothing has run beside yet lets the other one go first.
-std::vector<ir::NodeId> alternate(const DataPaths& paths, const ir::Dag& dag, const std::vector<std::vector<ir::NodeId>>& members) {
+// `in_sequence`: member after member instead.
+std::vector<ir::NodeId> alternate(const DataPaths& paths, const ir::Dag& dag, const std::vector<std::vector<ir::NodeId>>& members, bool in_sequence) {
   struct Member {
     std::vector<ir::NodeId> nodes;
     size_t next = 0;
@@ -167,6 +169,7 @@ std::vector<ir::NodeId> alternate(const DataPaths& paths, const ir::Dag& dag, co
       if (m.next == m.nodes.size()) continue;
       const auto from = sender.find(m.nodes[m.next].index);
       const bool waits = from != sender.end() && issued.count(from->second) && issued.at(from->second) + 1 == sequence.size();
+      if (in_sequence && best != nullptr) break;
       if (best == nullptr || std::make_tuple(waits, m.priority) < std::make_tuple(best_waits, best->priority)) {
         best = &m;
         best_waits = waits;
@@ -256,7 +259,7 @@ Status apply_order(const OrderArgs& args, const strategy::Directive& directive, 
     if (members.size() == 1) {
       group = {ends(paths, dag, members[0], false), ends(paths, dag, members[0], true)};
     } else {
-      const std::vector<ir::NodeId> sequence = alternate(paths, dag, members);
+      const std::vector<ir::NodeId> sequence = alternate(paths, dag, members, args.filters[g][0].in_sequence);
       for (size_t i = 0; i + 1 < sequence.size(); ++i)
         if (share_device(dag, sequence[i], sequence[i + 1]))
           dag.add_edge(sequence[i], sequence[i + 1], ir::EdgeKind::kOrder,

@@ -15,9 +15,10 @@ std::string print_arg(const ArgValue& value) {
     std::string operator()(const FilterGroups& groups) const {
       std::string text = "[";
       for (size_t g = 0; g < groups.size(); ++g) {
-        text += g > 0 ? ", [" : "[";
+        const bool nested = groups[g].front().in_sequence;
+        text += std::string(g > 0 ? ", [" : "[") + (nested ? "[" : "");
         for (size_t i = 0; i < groups[g].size(); ++i) text += (i > 0 ? ", " : "") + to_string(groups[g][i]);
-        text += "]";
+        text += nested ? "]]" : "]";
       }
       return text + "]";
     }

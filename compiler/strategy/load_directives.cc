@@ -36,14 +36,22 @@ std::optional<FilterGroups> read_groups(ReadContext& context, const Value& value
       continue;
     }
     std::vector<Filter> group;
-    for (const Value& entry : item.items) {
+    const bool nested = item.items[0].kind == Value::Kind::kList;
+    if (nested && (item.items.size() > 1 || item.items[0].items.empty())) {
+      context.diags.error("P0202", item.span).help("[[{...}, {...}]] runs exactly in this order, [{...}, {...}] lets the filters alternate")
+          << "a slot that is fixed by hand is one list of filters inside the slot";
+      good = false;
+      continue;
+    }
+    for (const Value& entry : nested ? item.items[0].items : item.items) {
       if (entry.kind == Value::Kind::kList) {
-        context.diags.error("P0299", entry.span).help("list the filters of the slot side by side")
-            << "a nested list inside a slot is not in this version";
+        context.diags.error("P0202", entry.span).help("[[{...}, {...}]] runs exactly in this order, [{...}, {...}] lets the filters alternate")
+            << "a list among the filters of a slot";
         good = false;
         continue;
       }
       if (auto filter = read_filter(context, entry, {}, "the filter")) {
+        filter->in_sequence = nested;
         group.push_back(std::move(*filter));
       } else {
         good = false;

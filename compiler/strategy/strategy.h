@@ -33,6 +33,7 @@ struct FilterTerm {
 struct Filter {
   std::vector<FilterTerm> terms;     // a conjunction; empty and no pass = everything
   std::optional<Pass> pass;
+  bool in_sequence = false;          // in a group of an order: written in a nested list, so the order of the list is kept
   Span span;
 };
 

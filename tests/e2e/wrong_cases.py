@@ -90,7 +90,7 @@ strategy("glob_matches_nothing", "A module path that the model does not have", e
 strategy("batch_does_not_divide", "A batch that microbatches do not divide", edited(PIPELINE, ("microbatches: 4", "microbatches: 3")))
 strategy("batch_does_not_divide_replicas", "A batch that replicas do not divide", edited(REPLICAS, ("batch: 8", "batch: 9")))
 strategy("group_without_replicate", "A group of devices without replicate",
-         edited(PIPELINE, ("devices: [0]", "devices: [0, 1]"), ("devices: [1]", "devices: [2, 3]")))
+         edited(BY_HAND, ("devices: [0]", "devices: [0, 1]"), ("devices: [1]", "devices: [2, 3]")))
 strategy("place_and_replicate_differ", "place and replicate name different devices",
          edited(REPLICAS, ("replicate, filter: {}, devices: [0, 1]", "replicate, filter: {}, devices: [0, 2]")))
 strategy("groups_do_not_nest", "Stages on two and three devices", edited(
@@ -105,16 +105,16 @@ strategy("order_of_other_devices", "An order of passes on different devices that
 num_microbatches: 2}
   - {op: order, filters: [[{PP: 1, MB: 0, PASS: F}], [{PP: 0, MB: 1, PASS: F}]]}
 """)))
-strategy("order_splits_backward", "A backward in two halves", edited(BY_HAND, ("num_microbatches: 2}\n", """\
+strategy("order_weights_before_input", "The weight half of a backward before its input half", edited(BY_HAND, ("num_microbatches: 2}\n", """\
 num_microbatches: 2}
-  - {op: order, filters: [[{PP: 0, MB: 0, PASS: BI}], [{PP: 0, MB: 0, PASS: BW}]]}
+  - {op: order, filters: [[{PP: 0, MB: 0, PASS: BW}], [{PP: 0, MB: 0, PASS: BI}]]}
 """)))
 strategy("order_without_weights_half", "Half of a backward without the other",
          edited(BY_HAND, ("num_microbatches: 2}\n", """\
 num_microbatches: 2}
   - {op: order, filters: [[{PP: 0, MB: 0, PASS: F}], [{PP: 0, MB: 0, PASS: BI}]]}
 """)))
-strategy("shard_a_dense_region", "shard", edited(REPLICAS, ("op: replicate", "op: shard")))
+strategy("shard_a_dense_region", "shard over a region without experts", edited(REPLICAS, ("op: replicate", "op: shard")))
 strategy("two_splits", "Two splits", edited(BY_HAND, ("num_microbatches: 2}\n", "num_microbatches: 2}\n  - {op: split, num_microbatches: 4}\n")))
 strategy("split_beside_schedule", "split beside schedule", edited(PIPELINE, ("devices: [1]}\n", "devices: [1]}\n  - {op: split, num_microbatches: 4}\n")))
 strategy("order_beside_schedule", "order beside schedule", edited(PIPELINE, ("devices: [1]}\n", """\
