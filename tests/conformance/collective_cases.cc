@@ -197,6 +197,22 @@ std::string kinds_mix(hal::Communicator& c) {
 
 }  // namespace
 
+std::string counts_that_differ(hal::Communicator& c) {
+  if (c.world_size() < 2 || c.rank() > 1) return "";
+  std::vector<uint8_t> send(32), recv(32);
+  const size_t self = static_cast<size_t>(c.rank()), other = 1 - self;
+  for (const auto& [sent, expected] : {std::pair<int64_t, int64_t>(2, 1), {0, 1}}) {
+    std::vector<int64_t> to(2, 1), from(2, 1);
+    if (c.rank() == 0) to[other] = sent;
+    if (c.rank() == 1) from[other] = expected;
+    hal::AllToAllSpec spec{{0, 1}, hal::kGroupChannels + 10, bytes_of(send), bytes_of(recv), 16, to.data(), from.data(), 8};
+    const Status status = hal::AllToAll::prepare(c, spec)->run(kWait);
+    if (c.rank() == 1 && (status.ok() || (status.error().code != "R0301" && status.error().code != "R0303")))
+      return std::to_string(sent) + " rows passed for " + std::to_string(expected);
+  }
+  return "";
+}
+
 std::vector<Case> collective_cases() {
   return {{"reduce_scatter_bits", reduce_scatter_bits},
           {"reduce_scatter_integers", reduce_scatter_integers},

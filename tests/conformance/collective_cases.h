@@ -8,5 +8,7 @@
 namespace piper::conformance {
 
 std::vector<Case> collective_cases();
+// Two ranks that count the rows between them differently: the receiving one must fail.
+std::string counts_that_differ(hal::Communicator& communicator);
 
 }  // namespace piper::conformance

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "runtime/hal/local/local_communicator.h"
-#include "tests/conformance/communicator_cases.h"
+#include "tests/conformance/collective_cases.h"
 
 namespace piper::conformance {
 namespace {
@@ -39,6 +39,7 @@ TEST_CASE("local communicator conforms with delayed links") {
 
 TEST_CASE("local communicator notices messages whose sizes differ") {
   run_everywhere(2, {"sizes_that_differ", sizes_that_differ});
+  run_everywhere(2, {"counts_that_differ", counts_that_differ});
 }
 
 }  // namespace

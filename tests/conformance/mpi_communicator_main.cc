@@ -4,7 +4,7 @@
 
 #include "runtime/hal/host_collectives.h"
 #include "runtime/hal/mpi/mpi_communicator.h"
-#include "tests/conformance/communicator_cases.h"
+#include "tests/conformance/collective_cases.h"
 
 namespace {
 
@@ -38,6 +38,7 @@ int main() {
   const auto slower = piper::conformance::delayed(**communicator);
   for (const Case& test : piper::conformance::common_cases()) passed = passes(*slower, test) && passed;
   passed = passes(**communicator, piper::conformance::delays()) && passed;
+  passed = passes(**communicator, {"counts_that_differ", piper::conformance::counts_that_differ}) && passed;
   passed = passes(**communicator, {"sizes_that_differ", piper::conformance::sizes_that_differ}) && passed;
   if ((*communicator)->rank() == 0) std::printf("%s on %d ranks\n", passed ? "conforms" : "FAILS", (*communicator)->world_size());
   if (!passed) (*communicator)->abort(1);
