@@ -58,7 +58,7 @@ Status apply_place(const PlaceArgs& args, const strategy::Directive& directive, 
   }
   for (ir::ChunkId chunk : selection.chunks)
     for (int32_t m : selection.microbatches)
-      placement.at(chunk, m) = {args.devices.ranks, args.devices.span, directive.span, args.stream};
+      placement.at(chunk, m) = {args.devices.ranks, args.devices.span, directive.span, args.stream, placement.at(chunk, m).replicated};
   return Status();
 }
 

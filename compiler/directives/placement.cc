@@ -78,7 +78,7 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
         error.help("extend a `place` to it");
         return error;
       }
-      if (claim.ranks.size() > 1 && placement.replicated[c].line == 0 && placement.sharded[c].line == 0) {
+      if (claim.ranks.size() > 1 && claim.replicated.line == 0 && placement.sharded[c].line == 0) {
         auto error = diags.error("P0214", claim.span);
         error << dag.chunks[c].name << " is placed on " << claim.ranks.size() << " devices without a replicate or shard over " << list(claim.ranks);
         error.help("add {op: replicate, filter: ..., devices: " + list(claim.ranks) + "}");

@@ -16,13 +16,14 @@ struct Claim {
   diag::Span span;              // of the device list
   diag::Span directive;
   std::string stream = "pp";
+  diag::Span replicated;        // the replicate over exactly these ranks, line 0 where none
 };
 struct Placement {
   Placement(size_t num_chunks, int32_t num_microbatches)
       : replicated(num_chunks), sharded(num_chunks), num_microbatches_(num_microbatches), claims_(num_chunks * num_microbatches) {}
   Claim& at(ir::ChunkId chunk, int32_t m) { return claims_[chunk.index * num_microbatches_ + m]; }
   const Claim& at(ir::ChunkId chunk, int32_t m) const { return claims_[chunk.index * num_microbatches_ + m]; }
-  std::vector<diag::Span> replicated;   // [chunk]: the replicate that claims it, line 0 where none
+  std::vector<diag::Span> replicated;   // [chunk]: a replicate that claims it, on some microbatches at least; line 0 where none
   std::vector<diag::Span> sharded;      // [chunk]: the shard that claims it
 
  private:

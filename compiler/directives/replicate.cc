@@ -67,6 +67,80 @@ namespace {
 
 int64_t bucket_bytes(const ReplicateArgs& args) { return static_cast<int64_t>(args.bucket_size * 1024 * 1024); }
 
+bool is_open(const Placement& placement, ir::ChunkId chunk, int32_t num_microbatches) {
+  for (int32_t m = 0; m < num_microbatches; ++m)
+    if (!placement.at(chunk, m).ranks.empty()) return false;
+  return true;
+}
+
+ir::Replication replication_of(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag, const diag::Diagnostics& diags) {
+  ir::Replication replication;
+  replication.bucket_bytes = bucket_bytes(args);
+  replication.stream = dag.intern_stream(args.reduce_stream);
+  replication.gather_stream = dag.intern_stream(args.gather_stream);
+  replication.sharded = args.shard_params      ? ir::Sharded::kParameters
+                        : args.shard_grads     ? ir::Sharded::kGradients
+                        : args.shard_optimizer ? ir::Sharded::kOptimizer
+                                               : ir::Sharded::kNothing;
+  replication.residency = args.residency == "step" ? ir::Residency::kStep : args.residency == "microbatch" ? ir::Residency::kMicrobatch : ir::Residency::kUse;
+  replication.prefetch = static_cast<int32_t>(args.prefetch);
+  replication.prov = dag.provenance.directive({"replicate", diags.place(directive.span)});
+  return replication;
+}
+
+bool same_settings(const ir::Replication& a, const ir::Replication& b) {
+  return a.bucket_bytes == b.bucket_bytes && a.stream == b.stream && a.gather_stream == b.gather_stream && a.sharded == b.sharded &&
+         a.residency == b.residency && a.prefetch == b.prefetch;
+}
+
+// Whether the chunk may be replicated so. One that lives on several groups, by microbatch, has a replicate for each of them.
+Status check_chunk(ir::ChunkId chunk, const ReplicateArgs& args, const strategy::Directive& directive, const ir::Replication& replication,
+                   const ir::Dag& dag, const Placement& placement, diag::Diagnostics& diags) {
+  const Claim* here = nullptr;
+  const Claim* elsewhere = nullptr;
+  bool overlaps = false;
+  for (int32_t m = 0; m < dag.num_microbatches; ++m) {
+    const Claim& claim = placement.at(chunk, m);
+    if (claim.ranks.empty()) continue;
+    if (claim.ranks == args.devices.ranks) {
+      here = &claim;
+      continue;
+    }
+    const bool shares = std::any_of(claim.ranks.begin(), claim.ranks.end(), [&](int32_t r) {
+      return std::find(args.devices.ranks.begin(), args.devices.ranks.end(), r) != args.devices.ranks.end();
+    });
+    if (elsewhere == nullptr || (shares && !overlaps)) elsewhere = &claim;
+    overlaps |= shares;
+  }
+  const diag::Span& other = placement.replicated[chunk.index];
+  const std::string& name = dag.chunks[chunk.index].name;
+  if (elsewhere != nullptr && (here == nullptr || overlaps)) {
+    auto error = diags.error("P0215", args.devices.span);
+    error << "'replicate' over devices " << strategy::to_string(args.devices) << ", but " << name << " is placed on "
+          << (overlaps ? "partly different" : "different") << " ones";
+    error.note("placed here", elsewhere->span);
+    error.help("use the same list, in the same order, in both");
+    return error;
+  }
+  if (other.line != 0 && (here == nullptr || here->replicated.line != 0)) {
+    auto error = diags.error("P0217", directive.span);
+    error << name << " is replicated twice";
+    error.note("the other 'replicate' is here", other);
+    return error;
+  }
+  if (other.line != 0 && !same_settings(dag.replication[chunk.index], replication)) {
+    auto error = diags.error("P0217", directive.span);
+    error << name << " is replicated on several groups, with different settings";
+    error.note("the other 'replicate' is here", other);
+    error.help("use the same streams, bucket size and sharding on all of them");
+    return error;
+  }
+  if (elsewhere != nullptr && replication.sharded != ir::Sharded::kNothing)
+    return diags.error("P0299", directive.span) << name << " lives on several groups, by microbatch; there, this version keeps optimizer state, "
+                                                   "gradients and parameters whole";
+  return Status();
+}
+
 }  // namespace
 
 Status bound_segments(const ReplicateArgs& args, const ir::Dag& dag, std::vector<int64_t>& bounds, diag::Diagnostics& diags) {
@@ -79,46 +153,16 @@ Status bound_segments(const ReplicateArgs& args, const ir::Dag& dag, std::vector
 Status apply_replicate(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag, Placement& placement,
                        diag::Diagnostics& diags) {
   PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
-  for (ir::ChunkId chunk : selection.chunks) {
-    if (placement.replicated[chunk.index].line != 0) {
-      auto error = diags.error("P0217", directive.span);
-      error << dag.chunks[chunk.index].name << " is replicated twice";
-      error.note("the other 'replicate' is here", placement.replicated[chunk.index]);
-      return error;
-    }
-    for (int32_t m = 0; m < dag.num_microbatches; ++m) {
-      const Claim& claim = placement.at(chunk, m);
-      if (claim.ranks.empty() || claim.ranks == args.devices.ranks) continue;
-      // A chunk that lives on several groups, by microbatch, has one replicate for each of them.
-      const bool other_group = std::none_of(claim.ranks.begin(), claim.ranks.end(), [&](int32_t r) {
-        return std::find(args.devices.ranks.begin(), args.devices.ranks.end(), r) != args.devices.ranks.end();
-      });
-      auto error = diags.error("P0215", args.devices.span);
-      error << "'replicate' over devices " << strategy::to_string(args.devices) << ", but " << dag.chunks[chunk.index].name
-            << " is placed on " << (other_group ? "different" : "partly different") << " ones";
-      error.note("placed here", claim.span);
-      error.help("use the same list, in the same order, in both");
-      return error;
-    }
-  }
-  const ir::ProvId prov = dag.provenance.directive({"replicate", diags.place(directive.span)});
-  ir::Replication replication;
-  replication.bucket_bytes = bucket_bytes(args);
-  replication.stream = dag.intern_stream(args.reduce_stream);
-  replication.gather_stream = dag.intern_stream(args.gather_stream);
-  replication.sharded = args.shard_params      ? ir::Sharded::kParameters
-                        : args.shard_grads     ? ir::Sharded::kGradients
-                        : args.shard_optimizer ? ir::Sharded::kOptimizer
-                                               : ir::Sharded::kNothing;
-  replication.residency = args.residency == "step" ? ir::Residency::kStep : args.residency == "microbatch" ? ir::Residency::kMicrobatch : ir::Residency::kUse;
-  replication.prefetch = static_cast<int32_t>(args.prefetch);
-  replication.prov = prov;
+  const ir::Replication replication = replication_of(args, directive, dag, diags);
+  for (ir::ChunkId chunk : selection.chunks) PIPER_RETURN_IF_ERROR(check_chunk(chunk, args, directive, replication, dag, placement, diags));
   for (ir::ChunkId chunk : selection.chunks) {
     placement.replicated[chunk.index] = directive.span;
     dag.replication[chunk.index] = replication;
+    const bool open = is_open(placement, chunk, dag.num_microbatches);
     for (int32_t m = 0; m < dag.num_microbatches; ++m) {
       Claim& claim = placement.at(chunk, m);
-      if (claim.ranks.empty()) claim = {args.devices.ranks, args.devices.span, directive.span, "pp"};
+      if (open) claim = {args.devices.ranks, args.devices.span, directive.span, "pp", {}};
+      if (claim.ranks == args.devices.ranks) claim.replicated = directive.span;
     }
   }
   return Status();

@@ -32,8 +32,9 @@ Result<ReplicateArgs> read_replicate(const strategy::Directive& directive);
 // several devices, else `bounds` is left as it is. Errors: P0203, P0204.
 Status bound_segments(const ReplicateArgs& args, const ir::Dag& dag, std::vector<int64_t>& bounds, diag::Diagnostics& diags);
 
-// Sets how the matched chunks' gradients are reduced; places the chunks that no `place` matches. Errors: P0203, P0204, P0215 the
-// group differs from the place's, P0217 two replicates on one chunk.
+// Sets how the matched chunks' gradients are reduced; places the chunks that no `place` matches. A chunk that lives on several groups,
+// by microbatch, takes one replicate for each group, with equal settings. Errors: P0203, P0204, P0215 no group of a chunk is this one,
+// P0217 two replicates on one group, or different settings, P0299 sharding on several groups.
 Status apply_replicate(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag, Placement& placement,
                        diag::Diagnostics& diags);
 

@@ -55,6 +55,7 @@ COMPOSITIONS = {
     "pp4_zb_v": Composition(4, 1, 4, "zb_v", ranks=2),
     "pp4_dualpipev": Composition(4, 1, 4, "dualpipev", ranks=2),
     "pp2_dualpipe": Composition(2, 1, 4, "dualpipe", ranks=2),
+    "pp2_dualpipe_dp2": Composition(2, 2, 4, "dualpipe", ranks=2),
     "pp4_dualpipev_dp2": Composition(4, 2, 4, "dualpipev", ranks=2),
 }
 
