@@ -16,7 +16,7 @@ struct Claim {
   diag::Span span;              // of the device list
   diag::Span directive;
   std::string stream = "pp";
-  diag::Span replicated;        // the replicate over exactly these ranks, line 0 where none
+  diag::Span replicated = {};   // the replicate over exactly these ranks, line 0 where none
 };
 struct Placement {
   Placement(size_t num_chunks, int32_t num_microbatches)

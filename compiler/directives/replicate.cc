@@ -161,7 +161,7 @@ Status apply_replicate(const ReplicateArgs& args, const strategy::Directive& dir
     const bool open = is_open(placement, chunk, dag.num_microbatches);
     for (int32_t m = 0; m < dag.num_microbatches; ++m) {
       Claim& claim = placement.at(chunk, m);
-      if (open) claim = {args.devices.ranks, args.devices.span, directive.span, "pp", {}};
+      if (open) claim = {args.devices.ranks, args.devices.span, directive.span, "pp"};
       if (claim.ranks == args.devices.ranks) claim.replicated = directive.span;
     }
   }

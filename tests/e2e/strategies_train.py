@@ -52,12 +52,13 @@ def reference(data, batch, clip, factor, sgd):
     return losses, gradients
 
 
-def faults_of(bench, path, sgd):
-    """What is wrong with one file, and the number of its ranks."""
+def faults_of(bench, name, path, sets, sgd):
+    """What is wrong with one strategy, and the number of its ranks."""
     from safetensors.torch import save_file
-    plans = bench.work / f"{path.stem}{'.sgd' if sgd else ''}.plans"
-    changed = ["--set", f"optimizer={json.dumps({'sgd': SGD})}"] if sgd else []
-    bench.call([bench.bin / "piperc", bench.work / "gpt.onnx", "--strategy", path, "-o", plans, *changed])
+    plans = bench.work / f"{name}{'.sgd' if sgd else ''}.plans"
+    if sgd:
+        sets = [*sets, f"optimizer={json.dumps({'sgd': SGD})}"]
+    bench.call([bench.bin / "piperc", bench.work / "gpt.onnx", "--strategy", path, "-o", plans, *(f for s in sets for f in ("--set", s))])
     manifest = json.loads((plans / "manifest.json").read_text())
     batch, world = manifest["batch"], manifest["world_size"]
     data = zoo.draw("gpt", batch * STEPS)
@@ -73,6 +74,19 @@ def faults_of(bench, path, sgd):
     return faults, world
 
 
+def train(bench, strategies):
+    """Every (name, path, sets) with both optimizers; how many are wrong."""
+    bench.exported("gpt")
+    failed = 0
+    for name, path, sets in strategies:
+        for sgd in (False, True):
+            faults, world = faults_of(bench, name, path, sets, sgd)
+            print(f"{'FAILED' if faults else 'ok    '} {name} ({world} ranks{', SGD' if sgd else ''})"
+                  + (f": {faults[0]}" if faults else ""), flush=True)
+            failed += bool(faults)
+    return failed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
@@ -81,15 +95,8 @@ def main():
     parser.add_argument("--only", action="append", help="a file's name without .yaml")
     args = parser.parse_args()
     bench = harness.Bench(args.bin, args.work)
-    bench.exported("gpt")
     paths = [p for p in sorted(args.strategies.glob("*.yaml")) if not args.only or p.stem in args.only]
-    failed = 0
-    for path in paths:
-        for sgd in (False, True):
-            faults, world = faults_of(bench, path, sgd)
-            print(f"{'FAILED' if faults else 'ok    '} {path.name} ({world} ranks{', SGD' if sgd else ''})"
-                  + (f": {faults[0]}" if faults else ""), flush=True)
-            failed += bool(faults)
+    failed = train(bench, [(path.stem, path, []) for path in paths])
     sys.exit(1 if failed or not paths else 0)
 
 
