@@ -64,7 +64,6 @@ class Driver {
   Status place();
   Status claim();
   Status differentiate();
-  void warn_of_running_statistics();
   Status build();
   Status order();
   Status emit();
@@ -231,29 +230,6 @@ std::vector<const strategy::Directive*> Driver::directives_named(std::string_vie
   return found;
 }
 
-// Copies of running statistics on several devices are not brought together.
-void Driver::warn_of_running_statistics() {
-  const ir::Graph& graph = c_.variants[0].chunked.graph;
-  const ir::Op* first = nullptr;
-  int count = 0;
-  for (size_t i = 0; i < graph.num_ops(); ++i) {
-    const ir::Op& op = graph.op(ir::OpId(i));
-    if (op.kind != ir::OpKind::kBatchNorm || op.phase != ir::Phase::kForward || op.operands.size() < 4 || !op.operands[3].valid()) continue;
-    const auto& groups = c_.dag.placement[op.chunk.index];
-    const bool several = std::any_of(groups.begin(), groups.end(), [&](ir::GroupId g) {
-      return g != groups[0] || c_.dag.groups[g.index].ranks.size() > 1;
-    });
-    if (!several) continue;
-    if (first == nullptr) first = &op;
-    ++count;
-  }
-  if (first == nullptr) return;
-  auto warning = diags_.warning("P0334");
-  warning << "the running statistics of '" << graph.scope(first->scope) << "'";
-  if (count > 1) warning << " and " << count - 1 << " more modules";
-  warning << " are kept apart on several devices; one device's are saved";
-}
-
 // One variant per distinct local batch; the largest local batch is the reference.
 Status Driver::differentiate() {
   ir::Dag& dag = c_.dag;
@@ -271,7 +247,6 @@ Status Driver::differentiate() {
     c_.variants.push_back(std::move(variant));
   }
   c_.chunked.clear();
-  warn_of_running_statistics();
   const ModelVariant& reference = c_.variants[0];
   for (const ModelVariant& other : c_.variants) {
     bool same = other.chunked.chunks.size() == reference.chunked.chunks.size() &&

@@ -53,6 +53,7 @@ class RaceChecker {
       accesses.clear();
       collect_accesses(bundle_, plan_, instruction.action, accesses);
       num_accesses += static_cast<int64_t>(accesses.size());
+      PIPER_RETURN_IF_ERROR(check_written(accesses, i));
       if (std::holds_alternative<Run>(instruction.action)) PIPER_RETURN_IF_ERROR(check_run(accesses, i));
       for (const auto& access : accesses)
         if (access.reads) PIPER_RETURN_IF_ERROR(read(access, touch));
@@ -86,14 +87,32 @@ class RaceChecker {
                                         " " + did + " and what " + name(later.instruction) + " " + does);
   }
 
-  // Rule 6 for runs, and rule 7's overlaps.
+  // Rule 6: what no instruction of this kind may write.
+  Status check_written(const std::vector<Access>& accesses, size_t instruction) const {
+    const auto& action = plan_.instructions[instruction].action;
+    const bool run = std::holds_alternative<Run>(action), update = std::holds_alternative<Update>(action);
+    const auto may_write = [&](BufferClass cls) {
+      switch (cls) {
+        case BufferClass::kArena:
+        case BufferClass::kGradient: return true;
+        case BufferClass::kParameter: return !run;
+        case BufferClass::kOptimizer: return update;
+        case BufferClass::kState: return run;
+        case BufferClass::kConstant:
+        case BufferClass::kInput:
+        case BufferClass::kScalar: return false;
+      }
+      return false;
+    };
+    for (const auto& access : accesses)
+      if (access.writes && !may_write(buffer(access).cls))
+        return Status::failure("P0634", "rule 6: " + name(static_cast<int32_t>(instruction)) + " writes " + quoted(access.where.buffer) + ", which " +
+                                            (run ? "runs" : "it may") + " only read");
+    return {};
+  }
+
+  // Rule 7's overlaps.
   Status check_run(const std::vector<Access>& accesses, size_t instruction) {
-    for (const auto& access : accesses) {
-      const auto cls = buffer(access).cls;
-      if (access.writes && (cls == BufferClass::kParameter || cls == BufferClass::kConstant || cls == BufferClass::kInput))
-        return Status::failure("P0634", "rule 6: " + name(static_cast<int32_t>(instruction)) + " writes " + quoted(access.where.buffer) +
-                                            ", which runs only read");
-    }
     order_.assign(accesses.begin(), accesses.end());
     std::sort(order_.begin(), order_.end(), [this](const Access& a, const Access& b) { return start(a) < start(b); });
     int64_t end = -1, written_end = -1;

@@ -1,6 +1,7 @@
 #include "schemas/verify/verify.h"
 
 #include "schemas/verify/check_programs.h"
+#include "schemas/verify/contents_flow.h"
 #include "schemas/verify/deadlock.h"
 #include "schemas/verify/match.h"
 #include "schemas/verify/races.h"
@@ -25,6 +26,7 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
   report.messages = matching.num_messages;
   report.collectives = matching.num_collectives;
   report.complete = report.ranks == bundle.manifest.world_size;
+  if (report.complete) PIPER_RETURN_IF_ERROR(check_contents(bundle, matching));
   return report;
 }
 

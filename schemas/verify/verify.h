@@ -19,10 +19,17 @@
 //   5 (P0633) No data race: conflicting accesses to overlapping bytes of a rank are ordered by
 //     streams and events. The step's end waits for all streams.
 //   6 (P0634) Contents: what is read from a buffer was written through that buffer and not
-//     overwritten through another since; arena bytes are written before they are read; a run never
-//     writes parameters, constants or inputs.
+//     overwritten through another since; arena bytes are written before they are read; only updates
+//     write moments, runs never write parameters, nothing writes constants, inputs or scalars.
 //   7 (P0635) Programs: calls access slots as the slots declare; slots that are written in a run
 //     overlap no other slot and not the workspace.
+// With all ranks loaded, contents are followed through a step (contents_flow.h says what that rests on):
+//   8 (P0636) Sums: a gradient, a count of terms, the loss and the gradients' norm hold each sample, or
+//     element, exactly once when they are used; what is added somewhere is used; the next step starts cleared.
+//   9 (P0637) Meaning: a run reads the values, parameters and constants that its slots name, all for the same
+//     samples; parameters whole, and as they were when the step began.
+//  10 (P0638) Updates: every copy of a trained parameter that is read or saved is updated once, every element of
+//     a tensor saved by one rank, moments are not shared, gradients are clipped where the optimizer says so.
 #pragma once
 
 #include <cstdint>

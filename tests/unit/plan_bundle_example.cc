@@ -124,10 +124,12 @@ Bundle two_ranks() {
 
 namespace {
 
-Program pass_program(const std::string& name, bool first) {
-  Program program{name, {}, 0, {}};
-  if (!first) program.slots.push_back({"x", SlotRole::kInput, 64, true, false});
-  program.slots.push_back({"y", SlotRole::kOutput, 64, false, true});
+// Values are called after their maker; `from` = -1: none arrives.
+Program pass_program(int32_t rank, const std::string& pass, int32_t from) {
+  const auto value = [&](int32_t maker) { return pass + " PP" + std::to_string(maker); };
+  Program program{"PP" + std::to_string(rank) + "." + pass + ".b1", {}, 0, {}};
+  if (from >= 0) program.slots.push_back({value(from), SlotRole::kInput, 64, true, false});
+  program.slots.push_back({value(rank), SlotRole::kOutput, 64, false, true});
   return program;
 }
 
@@ -169,10 +171,9 @@ Bundle pipeline(int32_t ranks, int32_t microbatches, bool alternate) {
   bundle.manifest.reporting_rank = ranks - 1;
   bundle.manifest.ranks.clear();
   for (int32_t rank = 0; rank < ranks; ++rank) {
-    const std::string chunk = "PP" + std::to_string(rank);
-    const bool first = rank == 0, last = rank + 1 == ranks;
-    bundle.programs.push_back(pass_program(chunk + ".F.b1", first));
-    bundle.programs.push_back(pass_program(chunk + ".B.b1", last));
+    const bool last = rank + 1 == ranks;
+    bundle.programs.push_back(pass_program(rank, "F", rank - 1));
+    bundle.programs.push_back(pass_program(rank, "B", last ? -1 : rank + 1));
     RankPlan plan;
     plan.rank = rank;
     plan.streams = {{"compute"}, {"act in"}, {"grad in"}, {"act out"}, {"grad out"}};

@@ -1,0 +1,129 @@
+#include "schemas/verify/contents_flow.h"
+
+#include "schemas/verify/describe.h"
+#include "schemas/verify/flow.h"
+
+namespace piper::verify {
+
+using namespace plan;
+
+namespace {
+
+Names tensor_names(const Bundle& bundle) {
+  Names names;
+  for (const auto& tensor : bundle.manifest.tensors) (void)names.id(tensor.name);
+  return names;
+}
+
+std::vector<int64_t> element_counts(const Bundle& bundle) {
+  std::vector<int64_t> counts;
+  for (const auto& tensor : bundle.manifest.tensors) {
+    int64_t count = 1;
+    for (const int64_t extent : tensor.shape) count *= extent;
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+std::vector<int64_t> running_sums(const std::vector<int64_t>& counts) {
+  std::vector<int64_t> sums;
+  int64_t next = 0;
+  for (const int64_t count : counts) {
+    sums.push_back(next);
+    next += count;
+  }
+  return sums;
+}
+
+}  // namespace
+
+Flow::Flow(const Bundle& bundle, const Matching& matching)
+    : bundle_(bundle),
+      matching_(matching),
+      tensors_(tensor_names(bundle)),
+      first_element_(running_sums(element_counts(bundle))),
+      num_elements_(element_counts(bundle)),
+      ledger_(bundle.manifest.batch, tensors_, first_element_),
+      effects_(program_effects(bundle, tensors_, ledger_.labels, ledger_.addends)),
+      flight_of_(matching.first.size() - 1, -1) {
+  for (size_t t = 0; t + 1 < matching.first.size(); ++t) missing_.push_back(static_cast<int32_t>(matching.first[t + 1] - matching.first[t]));
+  ranks_.reserve(bundle.ranks.size());
+  for (const auto& plan : bundle.ranks) {
+    ranks_.push_back({&plan, RankContents(plan), 0, false});
+    ranks_.back().contents.slice.assign(tensors_.size(), -1);
+  }
+}
+
+std::string Flow::here(const Rank& rank) const { return describe_instruction(bundle_, *rank.plan, rank.next); }
+Status Flow::refuted(const char* code, const Rank& rank, const std::string& what) const {
+  const char last = code[4];  // P0636 to P0638: rules 8 to 10
+  return Status::failure(code, std::string("rule ") + (last == '6' ? "8" : last == '7' ? "9" : "10") + ": " + here(rank) + ": " + what);
+}
+
+Status Flow::play() {
+  PIPER_RETURN_IF_ERROR(begin());
+  std::vector<size_t> ready;
+  for (size_t r = ranks_.size(); r-- > 0;) ready.push_back(r);
+  while (!ready.empty()) {
+    const size_t rank = ready.back();
+    ready.pop_back();
+    PIPER_RETURN_IF_ERROR(advance(rank, ready));
+  }
+  for (const auto& rank : ranks_)
+    PIPER_CHECK(rank.next == rank.plan->instructions.size(), "rank ", rank.plan->rank, " stands still, though rule 4 holds");
+  return check_end();
+}
+
+// In issue order, until a message has not been sent or a collective lacks a member.
+Status Flow::advance(size_t r, std::vector<size_t>& ready) {
+  Rank& rank = ranks_[r];
+  const auto& transfers = matching_.transfer_of[static_cast<size_t>(rank.plan - bundle_.ranks.data())];
+  for (; rank.next < rank.plan->instructions.size(); ++rank.next, rank.arrived = false) {
+    const auto& action = rank.plan->instructions[rank.next].action;
+    if (const auto* run_ = std::get_if<Run>(&action)) {
+      PIPER_RETURN_IF_ERROR(run(rank, *run_));
+      continue;
+    }
+    if (const auto* update_ = std::get_if<Update>(&action)) {
+      PIPER_RETURN_IF_ERROR(update(rank, *update_));
+      continue;
+    }
+    if (transfers[rank.next] < 0) continue;
+    const auto t = static_cast<size_t>(transfers[rank.next]);
+    const auto* first = &matching_.participants[static_cast<size_t>(matching_.first[t])];
+    if (const auto* send = std::get_if<Send>(&action)) {
+      if (free_flights_.empty()) {
+        free_flights_.push_back(static_cast<int32_t>(flights_.size()));
+        flights_.emplace_back();
+      }
+      flight_of_[t] = free_flights_.back();
+      free_flights_.pop_back();
+      Pieces& flight = flights_[static_cast<size_t>(flight_of_[t])];
+      flight.clear();
+      rank.contents.take(send->data, send->bytes, flight);
+      const auto receiver = static_cast<size_t>(first[1].plan);
+      if (ranks_[receiver].next == static_cast<size_t>(first[1].instruction)) ready.push_back(receiver);
+      continue;
+    }
+    if (const auto* recv = std::get_if<Recv>(&action)) {
+      if (flight_of_[t] < 0) return {};
+      rank.contents.put(recv->data, flights_[static_cast<size_t>(flight_of_[t])]);
+      free_flights_.push_back(flight_of_[t]);
+      continue;
+    }
+    if (!rank.arrived) {
+      rank.arrived = true;
+      if (--missing_[t] == 0) {
+        PIPER_RETURN_IF_ERROR(collective(static_cast<int32_t>(t)));
+        for (auto k = matching_.first[t]; k < matching_.first[t + 1]; ++k)
+          if (const auto other = static_cast<size_t>(matching_.participants[static_cast<size_t>(k)].plan); other != r) ready.push_back(other);
+      }
+    }
+    if (missing_[t] > 0) return {};
+  }
+  return {};
+}
+
+Status check_contents(const Bundle& bundle, const Matching& matching) { return Flow(bundle, matching).play(); }
+
+}  // namespace piper::verify

@@ -1,0 +1,35 @@
+// Rules 8 to 10: follows what the bytes of all ranks mean through one step, in issue order. A model input
+// holds samples; a run makes values of the samples that it reads, and adds those samples to its
+// accumulators; messages and collectives carry contents, reductions add them; an update makes the next
+// version of a parameter. Time is linear in accesses; sums are worked out once each.
+//
+// Proved from the bundle, given that each compute program is right about what stands in its own slots:
+// - Every sum (gradients, counts of terms, the loss, the norm) holds each sample, or element, exactly once
+//   when it is used: at an update, a count's end, a norm, the report. Gradients and counts start each step
+//   cleared.
+// - A run reads its inputs and saved values for one and the same list of samples, the values and parameters
+//   that its slots name, and parameters as they were when the step began: so forward and backward of a
+//   microbatch read the same version. An addition to a gradient goes to the elements that the program reads
+//   as that parameter.
+// - Every copy of a parameter that the next step reads is updated, from a gradient with the same addends; every
+//   element of a saved tensor has one owner.
+//
+// Taken from names: a program CHUNK.PASS.bN belongs to CHUNK; parameter slots are called like the tensor,
+// gradient slots "grad TENSOR"; a value has the slot name of its maker at its readers; a saved block has the
+// same slot name in all programs of its chunk. A wrong name can only refute.
+//
+// Trusted: what kernels of compute programs calculate, and that they keep the samples of a value apart in equal
+// parts, in order; that rows which came from D ranks stay in D parts until they go back. Not covered: the
+// order of updates of running statistics, weight decay groups (only that copies agree).
+#pragma once
+
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+#include "schemas/verify/match.h"
+
+namespace piper::verify {
+
+// All ranks must be there, and rules 1 to 7 hold.
+Status check_contents(const plan::Bundle& bundle, const Matching& matching);
+
+}  // namespace piper::verify

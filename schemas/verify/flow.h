@@ -1,0 +1,91 @@
+// The state of following a step's contents (contents_flow.h), and its parts: runs, messages and
+// collectives, updates, the end of the step. Internal to the verifier.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+#include "schemas/verify/ledger.h"
+#include "schemas/verify/match.h"
+#include "schemas/verify/program_effects.h"
+#include "schemas/verify/rank_contents.h"
+
+namespace piper::verify {
+
+class Flow {
+ public:
+  Flow(const plan::Bundle& bundle, const Matching& matching);
+  Status play();
+
+ private:
+  struct Rank {
+    const plan::RankPlan* plan = nullptr;
+    RankContents contents;
+    size_t next = 0;
+    bool arrived = false;  // at the collective at `next`
+  };
+  struct Place { size_t rank = 0; int32_t instruction = -1; };
+
+  // --- start and end of a step
+  Status begin();
+  Status begin_inputs(Rank& rank);
+  void begin_scalars(Rank& rank);
+  Status begin_placements(Rank& rank);
+  Status check_end();
+  Status check_owners() const;
+  Status check_next_step(const Rank& rank) const;
+  Status check_loss();
+  Status check_moments() const;
+  Status check_norms() const;
+  Status check_addends() const;
+
+  // --- instructions
+  Status advance(size_t rank, std::vector<size_t>& ready);
+  Status run(Rank& rank, const plan::Run& run);
+  Status follow(Rank& rank, const ProgramEffects& effects, const plan::Program& program, const std::vector<plan::BufferRange>& arguments);
+  Status update(Rank& rank, const plan::Update& update);
+  Status collective(int32_t transfer);
+
+  // --- parts of a run
+  struct Seen { int32_t samples = 0, parts = 0; };
+  Status read_value(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot, Seen& seen);
+  Status read_parameter(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t tensor, const std::string& slot);
+  Status read_scalar(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot);
+  Status read_constant(Rank& rank, const plan::BufferRange& where, ProgramEffects::Bound& bound, const std::string& slot);
+  Status on_sum(Rank& rank, const plan::BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what, const Seen& seen, const std::string& slot);
+  // Resolves which samples stand in a piece of a value; -1 where a sample is cut.
+  int32_t samples_of(const Piece& piece);
+
+  // --- stories
+  std::string here(const Rank& rank) const;  // the instruction at `next`
+  Status refuted(const char* code, const Rank& rank, const std::string& what) const;
+
+  const plan::Bundle& bundle_;
+  const Matching& matching_;
+  Names tensors_, constants_;
+  std::vector<int64_t> first_element_;     // [tensor] when all elements are counted through
+  std::vector<int64_t> num_elements_;      // [tensor]
+  Ledger ledger_;
+  std::vector<ProgramEffects> effects_;
+  std::vector<Rank> ranks_;
+
+  std::vector<int32_t> missing_;           // [transfer] participants that have not arrived
+  std::vector<int32_t> flight_of_;         // [transfer] a sent message's place in flights_, or -1
+  std::vector<Pieces> flights_;
+  std::vector<int32_t> free_flights_;
+  std::vector<Place> first_adder_;         // [addend]
+
+  struct Updated { std::vector<int32_t> addends; int32_t group = -1; Place by; };
+  std::map<int32_t, Updated> updated_;     // by tensor: what the first update of some of it was like
+  std::vector<SampleRange> updated_elements_;
+  struct Moment { size_t rank = 0; int32_t buffer = -1; int64_t begin = 0, end = 0; int32_t instruction = -1; };
+  std::vector<Moment> moments_;
+  std::map<int32_t, Place> norms_;         // by sum: where the first clip used it
+  Pieces scratch_, scratch_more_, scratch_sum_;
+};
+
+}  // namespace piper::verify

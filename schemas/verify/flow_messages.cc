@@ -1,0 +1,113 @@
+// Collectives: all members have arrived; their contents are moved and added at once.
+#include <algorithm>
+
+#include "schemas/verify/flow.h"
+
+namespace piper::verify {
+
+using namespace plan;
+using Kind = Content::Kind;
+
+namespace {
+
+// The pieces of [from, to) of `pieces`.
+void cut_out(const Pieces& pieces, int64_t from, int64_t to, Pieces& result) {
+  int64_t begin = 0;
+  for (const auto& piece : pieces) {
+    const int64_t end = begin + piece.bytes, cut_begin = std::max(from, begin), cut_end = std::min(to, end);
+    if (cut_begin < cut_end) {
+      Piece cut{cut_end - cut_begin, piece.content};
+      cut.content.origin += cut_begin - begin;
+      append(result, cut);
+    }
+    begin = end;
+  }
+}
+
+}  // namespace
+
+Status Flow::collective(int32_t transfer) {
+  // Members by position.
+  struct Member { Rank* rank = nullptr; const Action* action = nullptr; };
+  std::vector<Member> members;
+  const auto t = static_cast<size_t>(transfer);
+  for (auto k = matching_.first[t]; k < matching_.first[t + 1]; ++k) {
+    const auto& participant = matching_.participants[static_cast<size_t>(k)];
+    Rank& rank = ranks_[static_cast<size_t>(participant.plan)];
+    members.push_back({&rank, &rank.plan->instructions[static_cast<size_t>(participant.instruction)].action});
+  }
+  const auto communicator = std::visit(
+      [](const auto& action) -> int32_t {
+        if constexpr (requires { action.communicator; }) return action.communicator;
+        else return -1;
+      },
+      *members[0].action);
+  const auto& order = members[0].rank->plan->communicators[static_cast<size_t>(communicator)].ranks;
+  std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+    return std::find(order.begin(), order.end(), a.rank->plan->rank) < std::find(order.begin(), order.end(), b.rank->plan->rank);
+  });
+  const auto num_members = static_cast<int64_t>(members.size());
+
+  const auto add_all = [&](const auto& range_of, int64_t bytes, Pieces& sum) -> Status {
+    for (const auto& member : members) {
+      scratch_.clear();
+      member.rank->contents.take(range_of(member), bytes, scratch_);
+      if (&member == &members[0]) {
+        // Values of one member are a sum of one.
+        const Pieces nothing = {{bytes, Content{Kind::kZero}}};
+        if (const auto wrong = ledger_.add(nothing, scratch_, sum); !wrong.empty()) return refuted("P0636", *member.rank, wrong);
+        continue;
+      }
+      if (const auto wrong = ledger_.add(sum, scratch_, scratch_sum_); !wrong.empty()) return refuted("P0636", *member.rank, wrong);
+      std::swap(sum, scratch_sum_);
+    }
+    return {};
+  };
+
+  if (std::holds_alternative<AllReduce>(*members[0].action)) {
+    const auto& shape = std::get<AllReduce>(*members[0].action);
+    Pieces sum;
+    PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<AllReduce>(*m.action).data; }, shape.count * dtype_bytes(shape.dtype), sum));
+    for (const auto& member : members) member.rank->contents.put(std::get<AllReduce>(*member.action).data, sum);
+  } else if (std::holds_alternative<ReduceScatter>(*members[0].action)) {
+    const auto& shape = std::get<ReduceScatter>(*members[0].action);
+    const int64_t part = shape.count * dtype_bytes(shape.dtype);
+    Pieces sum;
+    PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<ReduceScatter>(*m.action).data; }, part * num_members, sum));
+    for (size_t j = 0; j < members.size(); ++j) {
+      scratch_.clear();
+      cut_out(sum, part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
+      members[j].rank->contents.put(std::get<ReduceScatter>(*members[j].action).out, scratch_);
+    }
+  } else if (std::holds_alternative<AllGather>(*members[0].action)) {
+    const int64_t part = std::get<AllGather>(*members[0].action).bytes;
+    scratch_.clear();
+    for (const auto& member : members) member.rank->contents.take(std::get<AllGather>(*member.action).part, part, scratch_);
+    for (const auto& member : members) member.rank->contents.put(std::get<AllGather>(*member.action).data, scratch_);
+  } else if (std::holds_alternative<AllToAll>(*members[0].action)) {
+    const int64_t part = std::get<AllToAll>(*members[0].action).bytes;
+    std::vector<Pieces> sent(members.size()), arrived(members.size());
+    for (size_t i = 0; i < members.size(); ++i) members[i].rank->contents.take(std::get<AllToAll>(*members[i].action).send, part * num_members, sent[i]);
+    for (size_t j = 0; j < members.size(); ++j)
+      for (size_t i = 0; i < members.size(); ++i) {
+        scratch_.clear();
+        cut_out(sent[i], part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
+        for (auto& piece : scratch_) {
+          auto& content = piece.content;
+          if (content.kind != Kind::kValue) continue;
+          // Rows that came in parts go back in parts; others go to every member for all samples of the value.
+          if (content.parts > 0) content.how = samples_of(piece);
+          if (content.how < 0) return refuted("P0637", *members[i].rank, "a part begins or ends inside of a sample");
+          content.what = -1;
+          content.parts = static_cast<int32_t>(num_members);
+          content.origin = 0;
+          content.size = piece.bytes;
+        }
+        arrived[j].insert(arrived[j].end(), scratch_.begin(), scratch_.end());
+      }
+    for (size_t j = 0; j < members.size(); ++j) members[j].rank->contents.put(std::get<AllToAll>(*members[j].action).recv, arrived[j]);
+  }
+  return {};
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,287 @@
+// Runs: what they read must be what their slots name, for the same samples; what they make is of those samples.
+#include "schemas/verify/flow.h"
+
+namespace piper::verify {
+
+using namespace plan;
+using Kind = Content::Kind;
+using Do = ProgramEffects::Do;
+
+namespace {
+
+// A slot may be longer than what was written by less than this.
+constexpr int64_t kRounding = 64;
+
+std::string quoted(const std::string& name) { return "\"" + name + "\""; }
+// Labels of saved blocks are CHUNK\nSLOT.
+std::string shown(std::string label) {
+  const size_t line = label.find('\n');
+  return quoted(line == std::string::npos ? label : label.substr(line + 1) + " of " + label.substr(0, line));
+}
+
+}  // namespace
+
+int32_t Flow::samples_of(const Piece& piece) {
+  return ledger_.samples.slice(piece.content.how, piece.content.origin, piece.bytes, piece.content.size);
+}
+
+Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int32_t label, const std::string& slot, Seen& seen) {
+  // Nearly always: one whole value.
+  if (const auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes)) {
+    const auto& content = segment->content;
+    if (content.kind == Kind::kValue && content.what == label && content.parts == 0 && segment->begin == where.offset && content.origin == 0 && content.size == bytes &&
+        (content.how == 0 || seen.samples == 0 || content.how == seen.samples)) {
+      if (content.how != 0) seen.samples = content.how;
+      return {};
+    }
+  }
+  scratch_.clear();
+  rank.contents.take(where, bytes, scratch_);
+  int32_t samples = 0, first = -1;
+  int32_t parts = 0;
+  bool alike = true;
+  for (const auto& piece : scratch_) {
+    const auto& content = piece.content;
+    switch (content.kind) {
+      case Kind::kValue:
+        break;
+      case Kind::kNothing:  // rounding at the end
+        if (&piece == &scratch_.back() && piece.bytes < kRounding) continue;
+        return refuted("P0637", rank, "reads what nothing wrote where " + quoted(slot) + " should be");
+      case Kind::kZero:
+        return refuted("P0637", rank, "reads zeros where " + quoted(slot) + " should be");
+      case Kind::kClip:  // numbers that are the same for all samples
+      case Kind::kConstant:
+        continue;
+      case Kind::kSum:
+        if (ledger_.addends[ledger_.terms(content)[0].first].tensor < 0) continue;
+        return refuted("P0637", rank, "reads a gradient where " + quoted(slot) + " should be");
+      case Kind::kParameter:
+        return refuted("P0637", rank, "reads parameter " + quoted(tensors_[content.what]) + " where " + quoted(slot) + " should be");
+      case Kind::kOther:
+        return refuted("P0637", rank, "reads " + quoted(rank.plan->buffers[static_cast<size_t>(where.buffer)].name) + " where " + quoted(slot) + " should be");
+    }
+    if (content.what >= 0 && content.what != label)
+      return refuted("P0637", rank, "reads " + shown(ledger_.labels[content.what]) + " where " + quoted(slot) + " should be");
+    const int32_t here = samples_of(piece);
+    if (here < 0) return refuted("P0637", rank, "reads a part of " + quoted(slot) + " that begins or ends inside of a sample");
+    if (first < 0) first = here;
+    alike = alike && here == first;
+    parts = std::max(parts, content.parts);
+    samples = ledger_.samples.append(samples, here);
+  }
+  // What a rank sent to others and got back from them is its own again.
+  if (parts > 0 && alike && scratch_.size() == static_cast<size_t>(parts)) samples = first, parts = 0;
+  if (samples == 0) return {};
+  if (seen.samples != 0 && seen.samples != samples)
+    return refuted("P0637", rank, "reads " + quoted(slot) + " for " + text(ledger_.samples.ranges(samples)) + ", other values for " +
+                                      text(ledger_.samples.ranges(seen.samples)));
+  seen.samples = samples;
+  seen.parts = std::max(seen.parts, parts);
+  return {};
+}
+
+Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes, int32_t tensor, const std::string& slot) {
+  if (tensor < 0) return refuted("P0637", rank, "the model has no parameter " + quoted(slot));
+  int64_t& slice = rank.contents.slice[static_cast<size_t>(tensor)];
+  // Nearly always: one piece, where other runs read it too.
+  if (auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes)) {
+    auto& content = segment->content;
+    if (content.kind == Kind::kParameter && content.what == tensor && content.how == 0 && content.origin + where.offset - segment->begin == slice) {
+      content.relied = content.start;
+      return {};
+    }
+  }
+  scratch_.clear();
+  rank.contents.take(where, bytes, scratch_);
+  int64_t expected = scratch_.empty() ? 0 : scratch_[0].content.origin;
+  if (slice < 0) slice = expected;
+  if (slice != expected) return refuted("P0637", rank, "reads " + quoted(slot) + " from another element on than other runs of this rank");
+  for (const auto& piece : scratch_) {
+    const auto& content = piece.content;
+    if (content.kind != Kind::kParameter)
+      return refuted("P0637", rank, "reads what is no parameter, or was not gathered, where " + quoted(slot) + " should be");
+    if (content.what != tensor || content.origin != expected)
+      return refuted("P0637", rank, "reads elements from " + std::to_string(content.origin / 4) + " of " + quoted(tensors_[content.what]) + " where elements from " +
+                                        std::to_string(expected / 4) + " of " + quoted(slot) + " should be");
+    if (content.how != 0) return refuted("P0637", rank, "reads " + quoted(slot) + " after its update");
+    expected += piece.bytes;
+  }
+  return {};
+}
+
+Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, int32_t label, const std::string& slot) {
+  scratch_.clear();
+  rank.contents.take(where, bytes, scratch_);
+  for (const auto& piece : scratch_)
+    if (piece.content.kind != Kind::kValue || (piece.content.what >= 0 && piece.content.what != label))
+      return refuted("P0637", rank, "reads something else where " + quoted(slot) + " should be");
+  return {};
+}
+
+Status Flow::read_constant(Rank& rank, const BufferRange& where, ProgramEffects::Bound& bound, const std::string& slot) {
+  scratch_.clear();
+  rank.contents.take(where, 1, scratch_);
+  if (scratch_.empty()) return {};
+  const auto& content = scratch_[0].content;
+  if (content.kind != Kind::kConstant || content.origin != 0)
+    return refuted("P0637", rank, "reads what is no constant where " + quoted(slot) + " should be");
+  // All runs of a program read the same.
+  if (bound.what < 0) bound.what = content.what;
+  if (bound.what != content.what)
+    return refuted("P0637", rank, "reads constant " + quoted(constants_[content.what]) + " as " + quoted(slot) + ", other runs of the program " + quoted(constants_[bound.what]));
+  return {};
+}
+
+Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what, const Seen& seen, const std::string& slot) {
+  switch (what.act) {
+    case Do::kClear: {
+      Content zero;
+      zero.kind = Kind::kZero;
+      rank.contents.put(where, bytes, zero);
+      return {};
+    }
+    case Do::kConsume: {
+      scratch_.clear();
+      rank.contents.take(where, bytes, scratch_);
+      bool any = false;
+      for (const auto& piece : scratch_) {
+        if (piece.content.kind != Kind::kSum) continue;
+        any = true;
+        if (const auto wrong = ledger_.use(piece.content); !wrong.empty()) return refuted("P0636", rank, "uses " + quoted(slot) + " with " + wrong);
+      }
+      return any ? Status() : refuted("P0636", rank, "uses " + quoted(slot) + ", to which nothing was added");
+    }
+    case Do::kAdd:
+    case Do::kAssign:
+      break;
+  }
+  const auto addend = static_cast<size_t>(what.addend);
+  if (first_adder_.size() <= addend) first_adder_.resize(addend + 1);
+  if (first_adder_[addend].instruction < 0) first_adder_[addend] = {static_cast<size_t>(&rank - ranks_.data()), static_cast<int32_t>(rank.next)};
+  const int32_t tensor = ledger_.addends[what.addend].tensor;
+  const int64_t base = tensor >= 0 ? std::max<int64_t>(rank.contents.slice[static_cast<size_t>(tensor)], 0) : 0;
+  if (what.act == Do::kAssign) {
+    rank.contents.put(where, bytes, ledger_.sum(what.addend, seen.samples, base));
+    return {};
+  }
+  for (auto& segment : rank.contents.cut(where, bytes)) {
+    auto& content = segment.content;
+    const int64_t origin = base + segment.begin - where.offset;
+    if (content.kind == Kind::kZero) {
+      content.relied = content.start;
+      rank.contents.replaced(where.buffer, segment);
+      content = ledger_.sum(what.addend, seen.samples, origin);
+      continue;
+    }
+    if (content.kind != Kind::kSum) return refuted("P0636", rank, "adds " + quoted(slot) + " to what is no sum");
+    if (content.origin != origin) return refuted("P0636", rank, "adds " + quoted(slot) + " to a sum over other elements");
+    ledger_.add(content, what.addend, seen.samples);
+  }
+  return {};
+}
+
+Status Flow::run(Rank& rank, const Run& run) {
+  auto& effects = effects_[static_cast<size_t>(run.program)];
+  const auto& program = bundle_.programs[static_cast<size_t>(run.program)];
+  const auto& arguments = rank.plan->arguments[static_cast<size_t>(run.arguments)].arguments;
+  if (effects.follow) return follow(rank, effects, program, arguments);
+  const auto slot = [&](int32_t index) -> const Slot& { return program.slots[static_cast<size_t>(index)]; };
+  const auto where = [&](int32_t index) -> const BufferRange& { return arguments[static_cast<size_t>(index)]; };
+  Seen seen;
+  for (const auto& [index, label] : effects.reads)
+    PIPER_RETURN_IF_ERROR(read_value(rank, where(index), slot(index).bytes, label, slot(index).name, seen));
+  for (const auto& [index, tensor] : effects.parameters)
+    PIPER_RETURN_IF_ERROR(read_parameter(rank, where(index), slot(index).bytes, tensor, slot(index).name));
+  for (const auto& [index, label] : effects.scalars)
+    PIPER_RETURN_IF_ERROR(read_scalar(rank, where(index), slot(index).bytes, label, slot(index).name));
+  for (auto& bound : effects.constants)
+    PIPER_RETURN_IF_ERROR(read_constant(rank, where(bound.slot), bound, slot(bound.slot).name));
+  for (const int32_t index : effects.sample_offsets) {
+    const auto& init = rank.plan->buffers[static_cast<size_t>(where(index).buffer)].init;
+    if (seen.samples != 0 && (init.size() != 1 || init[0] != ledger_.samples.ranges(seen.samples)[0].first))
+      return refuted("P0637", rank, "draws its dropout for another sample than its first");
+  }
+  for (const auto& sum : effects.sums)
+    PIPER_RETURN_IF_ERROR(on_sum(rank, where(sum.slot), slot(sum.slot).bytes, sum, seen, slot(sum.slot).name));
+  for (const auto& [index, label] : effects.writes) {
+    Content value;
+    value.kind = Kind::kValue;
+    value.what = label;
+    value.how = seen.samples;
+    value.parts = seen.parts;
+    value.size = slot(index).bytes;
+    rank.contents.put(where(index), slot(index).bytes, value);
+  }
+  return {};
+}
+
+Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& program, const std::vector<BufferRange>& arguments) {
+  BufferContents workspace(std::max<int64_t>(program.workspace_bytes, 1));
+  const auto bound = [&](const ProgramEffects::Place& place) {
+    BufferRange where = arguments[static_cast<size_t>(place.slot)];
+    where.offset += place.offset;
+    return where;
+  };
+  const auto take = [&](const ProgramEffects::Place& place, Pieces& pieces) {
+    pieces.clear();
+    if (place.slot < 0) workspace.read(place.offset, place.offset + place.bytes, pieces);
+    else rank.contents.take(bound(place), place.bytes, pieces);
+  };
+  const auto put = [&](const ProgramEffects::Place& place, const Pieces& pieces) {
+    if (place.slot < 0) workspace.write(place.offset, pieces);
+    else rank.contents.put(bound(place), pieces);
+  };
+  using Op = ProgramEffects::Op;
+  Content zero;
+  zero.kind = Kind::kZero;
+  Pieces a, b, sum;
+  for (const auto& call : effects.calls) {
+    std::string wrong;
+    switch (call.op) {
+      case Op::kClear:
+        put(call.outputs[0], {{call.outputs[0].bytes, zero}});
+        continue;
+      case Op::kCopy:
+        take(call.inputs[0], a);
+        put(call.outputs[0], a);
+        continue;
+      case Op::kAdd:
+        take(call.inputs[0], a);
+        take(call.inputs[1], b);
+        wrong = ledger_.add(a, b, sum);
+        break;
+      case Op::kAddInto:
+      case Op::kMoveAdd:
+        take(call.outputs[0], a);
+        take(call.inputs[0], b);
+        wrong = ledger_.add(a, b, sum);
+        if (call.op == Op::kMoveAdd) put(call.inputs[0], {{call.inputs[0].bytes, zero}});
+        break;
+      case Op::kSquareSum:
+        take(call.inputs[0], a);
+        take(call.outputs[0], sum);
+        wrong = ledger_.add_norm(a, sum);
+        break;
+      case Op::kClip: {
+        take(call.inputs[0], a);
+        int32_t norm = 0;
+        wrong = ledger_.norm_of(a, norm);
+        norms_.emplace(norm, Place{static_cast<size_t>(&rank - ranks_.data()), static_cast<int32_t>(rank.next)});
+        Content clip;
+        clip.kind = Kind::kClip;
+        for (clip.what = 0; clip.what < 2; ++clip.what) {
+          const auto& output = call.outputs[static_cast<size_t>(clip.what)];
+          put(output, {{output.bytes, clip}});
+        }
+        if (!wrong.empty()) break;
+        continue;
+      }
+    }
+    if (!wrong.empty()) return refuted("P0636", rank, wrong);
+    put(call.outputs[0], sum);
+  }
+  return {};
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,152 @@
+#include "schemas/verify/ledger.h"
+
+#include <algorithm>
+
+namespace piper::verify {
+namespace {
+
+using Kind = Content::Kind;
+
+bool empty(Kind kind) { return kind == Kind::kZero || kind == Kind::kNothing; }
+
+}  // namespace
+
+Ledger::Ledger(int64_t batch, const Names& tensors, std::vector<int64_t> elements)
+    : sums_(samples), batch_(batch), tensors_(tensors), elements_(std::move(elements)) {
+  norm_ = addends.id("", "square of the gradients' norm", -1);
+}
+
+Content Ledger::sum(int32_t addend, int32_t sample_ids, int64_t origin) {
+  Content content;
+  content.kind = Kind::kSum;
+  content.what = addend;
+  content.how = sums_.leaf(sample_ids);
+  content.origin = origin;
+  return content;
+}
+
+Ledger::Terms Ledger::terms(const Content& content) const {
+  if (content.what >= 0) return {{content.what, content.how}};
+  return lists_[static_cast<size_t>(-1 - content.what)];
+}
+
+void Ledger::add(Content& content, int32_t addend, int32_t sample_ids) {
+  if (content.what == addend) {
+    content.how = sums_.add(content.how, sums_.leaf(sample_ids));
+    return;
+  }
+  Content result;
+  (void)add(content, sum(addend, sample_ids, content.origin), result);
+  content = result;
+}
+
+Content Ledger::as_sum(const Content& content) {
+  if (content.kind != Kind::kValue) return content;
+  const int32_t addend = addends.id("", content.what < 0 ? "" : labels[content.what], -1);
+  return sum(addend, content.how, content.origin);
+}
+
+std::string Ledger::add(const Content& left, const Content& right, Content& result) {
+  if (empty(left.kind) || empty(right.kind)) {
+    const Content& other = empty(left.kind) ? right : left;
+    if (empty(other.kind)) {
+      result = left.kind == Kind::kZero ? right : left;
+      return "";
+    }
+    if (left.kind == Kind::kNothing || right.kind == Kind::kNothing) return "adds bytes that nothing wrote";
+    result = as_sum(other);
+    return result.kind == Kind::kSum ? "" : "adds what is no sum";
+  }
+  const Content a = as_sum(left), b = as_sum(right);
+  if (a.kind != Kind::kSum || b.kind != Kind::kSum) return "adds what is no sum";
+  if (a.origin != b.origin) return "adds sums over different elements";
+  result = a;
+  if (a.what == b.what && a.what >= 0) {
+    result.how = sums_.add(a.how, b.how);
+    return "";
+  }
+  Terms all = terms(a);
+  for (const auto& [addend, sum] : terms(b)) {
+    const auto at = std::lower_bound(all.begin(), all.end(), addend, [](const auto& term, int32_t id) { return term.first < id; });
+    if (at != all.end() && at->first == addend) at->second = sums_.add(at->second, sum);
+    else all.insert(at, {addend, sum});
+  }
+  const auto [it, fresh] = list_ids_.emplace(all, static_cast<int32_t>(lists_.size()));
+  if (fresh) lists_.push_back(std::move(all));
+  result.what = -1 - it->second;
+  result.how = 0;
+  return "";
+}
+
+std::string Ledger::add(const Pieces& a, const Pieces& b, Pieces& result) {
+  result.clear();
+  size_t i = 0, j = 0;
+  int64_t in_a = 0, in_b = 0;
+  while (i < a.size() && j < b.size()) {
+    Content left = a[i].content, right = b[j].content;
+    left.origin += in_a;
+    right.origin += in_b;
+    Piece piece;
+    piece.bytes = std::min(a[i].bytes - in_a, b[j].bytes - in_b);
+    if (auto wrong = add(left, right, piece.content); !wrong.empty()) return wrong;
+    append(result, piece);
+    if ((in_a += piece.bytes) == a[i].bytes) ++i, in_a = 0;
+    if ((in_b += piece.bytes) == b[j].bytes) ++j, in_b = 0;
+  }
+  return "";
+}
+
+std::string Ledger::use(const Content& content) {
+  for (const auto& [addend, sum] : terms(content)) {
+    if (used_.size() < addends.size()) used_.resize(addends.size());
+    used_[static_cast<size_t>(addend)] = 1;
+    if (sums_.complete(sum, batch_)) continue;
+    const auto holds = sums_.compare(sum, {{0, batch_}});
+    // Terms that depend on no sample cannot be counted.
+    if (holds.missing == std::vector<SampleRange>{{0, batch_}} && holds.foreign.empty()) {
+      if (sums_.compare(sum, {}).exact()) continue;
+    }
+    const auto& what = addends[addend];
+    const std::string name = "what " + (what.chunk.empty() ? "is" : what.chunk) + (what.chunk.empty() ? " in \"" : " adds to \"") + what.slot + "\"";
+    if (!holds.repeated.empty()) return text(holds.repeated) + " more than once in " + name;
+    if (!holds.missing.empty()) return text(holds.missing) + " missing in " + name;
+    return text(holds.foreign) + ", outside of the step, in " + name;
+  }
+  return "";
+}
+
+std::string Ledger::add_norm(const Pieces& gradients, Pieces& result) {
+  int32_t elements = 0;
+  for (const auto& piece : gradients) {
+    if (empty(piece.content.kind)) continue;
+    if (piece.content.kind != Kind::kSum) return "takes the norm of what is no gradient";
+    if (auto wrong = use(piece.content); !wrong.empty()) return "takes the norm of a gradient with " + wrong;
+    const int32_t tensor = addends[terms(piece.content)[0].first].tensor;
+    if (tensor < 0) return "takes the norm of what is no parameter's gradient";
+    elements = samples.append(elements, samples.range(elements_[static_cast<size_t>(tensor)] + piece.content.origin / 4, piece.bytes / 4));
+  }
+  const Pieces more = {{4, elements == 0 ? Content{Kind::kZero} : sum(norm_, elements, 0)}};
+  const Pieces before = result;
+  return add(before, more, result);
+}
+
+std::string Ledger::norm_of(const Pieces& norms, int32_t& sum) {
+  sum = 0;
+  for (const auto& piece : norms) {
+    if (piece.content.kind == Kind::kZero) continue;
+    if (piece.content.kind != Kind::kSum || piece.content.what != norm_) return "clips by what is no norm of gradients";
+    sum = sums_.add(sum, piece.content.how);
+  }
+  return "";
+}
+
+std::string Ledger::check_norm(int32_t sum, const std::vector<SampleRange>& elements) const {
+  const auto holds = sums_.compare(sum, elements);
+  if (holds.exact()) return "";
+  const auto& wrong = !holds.missing.empty() ? holds.missing : !holds.repeated.empty() ? holds.repeated : holds.foreign;
+  const auto tensor = std::upper_bound(elements_.begin(), elements_.end(), wrong[0].first) - elements_.begin() - 1;
+  const char* const how = !holds.missing.empty() ? "lacks" : !holds.repeated.empty() ? "counts more than once" : "counts, though nothing updates it,";
+  return how + (" element " + std::to_string(wrong[0].first - elements_[static_cast<size_t>(tensor)])) + " of \"" + tensors_[static_cast<int32_t>(tensor)] + "\"";
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,64 @@
+// Sums of contents: which addends a sum has, which samples each of them holds, whether that is all of
+// them. Used by the rules about contents (contents_flow.h).
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schemas/verify/contents.h"
+#include "schemas/verify/program_effects.h"
+#include "schemas/verify/samples.h"
+
+namespace piper::verify {
+
+class Ledger {
+ public:
+  // `batch`: samples of a step. `elements[t]`, [tensors]: the first element of tensor t when all are counted through.
+  Ledger(int64_t batch, const Names& tensors, std::vector<int64_t> elements);
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  Content sum(int32_t addend, int32_t samples, int64_t origin);
+  // `content` + the addend's samples. `content` is a sum.
+  void add(Content& content, int32_t addend, int32_t samples);
+  // a + b where they mean something together; what is wrong, or "". Values become sums of their samples.
+  std::string add(const Content& a, const Content& b, Content& result);
+  std::string add(const Pieces& a, const Pieces& b, Pieces& result);
+
+  // Sorted by addend.
+  using Terms = std::vector<std::pair<int32_t, int32_t>>;  // addend, sum
+  Terms terms(const Content& content) const;
+  // Whether each addend of a sum holds each sample of the step exactly once: "" or what is wrong with the first
+  // that does not. Its addends count as used.
+  std::string use(const Content& content);
+
+  // The part of the gradients' norm that a complete gradient adds: its elements. "" or what is wrong.
+  std::string add_norm(const Pieces& gradients, Pieces& result);
+  // The elements whose squares a norm holds; "" or why it is no norm.
+  std::string norm_of(const Pieces& norms, int32_t& sum);
+  // What is wrong with a norm over `elements` (sorted, disjoint), or "".
+  std::string check_norm(int32_t sum, const std::vector<SampleRange>& elements) const;
+
+  const std::vector<char>& used() const { return used_; }
+
+  SampleTable samples;
+  Addends addends;
+  Names labels;
+
+ private:
+  int32_t as_list(const Content& content);
+  Content as_sum(const Content& content);
+
+  SumTable sums_;
+  int64_t batch_;
+  const Names& tensors_;
+  std::vector<int64_t> elements_;
+  int32_t norm_ = -1;                      // the addend of norms
+  std::vector<Terms> lists_;
+  std::map<Terms, int32_t> list_ids_;
+  std::vector<char> used_;                 // [addend]
+};
+
+}  // namespace piper::verify

@@ -1,0 +1,196 @@
+#include "schemas/verify/program_effects.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "schemas/plan/dtype.h"
+#include "schemas/plan/kernels.h"
+
+namespace piper::verify {
+
+using namespace plan;
+
+int32_t Names::id(const std::string& name) {
+  const auto [it, fresh] = ids_.emplace(name, static_cast<int32_t>(names_.size()));
+  if (fresh) names_.push_back(name);
+  return it->second;
+}
+int32_t Names::find(const std::string& name) const {
+  const auto it = ids_.find(name);
+  return it == ids_.end() ? -1 : it->second;
+}
+int32_t Addends::id(const std::string& chunk, const std::string& slot, int32_t tensor) {
+  const int32_t id = keys_.id(chunk + '\n' + slot);
+  if (static_cast<size_t>(id) == all_.size()) all_.push_back({chunk, slot, tensor});
+  return id;
+}
+
+namespace {
+
+constexpr std::string_view kGradientPrefix = "grad ";
+
+// "PP0.EP1.B.b4" -> "PP0.EP1"; nothing where the name is not of this form.
+std::optional<std::string> chunk_of(const std::string& program) {
+  const size_t batch = program.rfind(".b");
+  if (batch == std::string::npos || batch + 2 == program.size() ||
+      !std::all_of(program.begin() + static_cast<std::ptrdiff_t>(batch) + 2, program.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    return std::nullopt;
+  const size_t pass = program.rfind('.', batch - 1);
+  if (batch == 0 || pass == std::string::npos || pass == 0) return std::nullopt;
+  return program.substr(0, pass);
+}
+
+bool dense(const Operand& operand) {
+  int64_t stride = 1;
+  for (size_t axis = operand.shape.size(); axis-- > 0;) {
+    if (operand.shape[axis] != 1 && operand.strides.at(axis) != stride) return false;
+    stride *= operand.shape[axis];
+  }
+  return true;
+}
+
+bool is_zero_fill(const KernelCall& call) {
+  if (call.kernel != "fill") return false;
+  for (const auto& attr : call.attrs)
+    if (attr.name == "value") {
+      const auto* real = std::get_if<double>(&attr.value);
+      const auto* integer = std::get_if<int64_t>(&attr.value);
+      return (real && *real == 0) || (integer && *integer == 0);
+    }
+  return false;
+}
+
+using Op = ProgramEffects::Op;
+
+std::optional<ProgramEffects::Call> followed(const KernelCall& call) {
+  ProgramEffects::Call result;
+  size_t inputs = 1, outputs = 1;
+  if (is_zero_fill(call)) inputs = 0;
+  else if (call.kernel == "copy") result.op = call.accumulate ? Op::kAddInto : Op::kCopy;
+  else if (call.kernel == "add") result.op = Op::kAdd, inputs = 2;
+  else if (call.kernel == "add_into") result.op = Op::kAddInto;
+  else if (call.kernel == "move_add") result.op = Op::kMoveAdd, outputs = call.outputs.size();
+  else if (call.kernel == "square_sum") result.op = Op::kSquareSum;
+  else if (call.kernel == "clip_scale") result.op = Op::kClip, outputs = 2;
+  else return std::nullopt;
+  if (result.op == Op::kAddInto && call.kernel == "add_into" && !call.accumulate) return std::nullopt;
+  if (call.inputs.size() != inputs || call.outputs.size() != outputs) return std::nullopt;
+  const auto take = [](const std::vector<Operand>& operands, std::vector<ProgramEffects::Place>& places) {
+    for (const auto& operand : operands) {
+      if (operand.slot == Operand::kAbsent || !dense(operand)) return false;
+      places.push_back({operand.slot, operand.offset, dense_bytes(operand)});
+    }
+    return true;
+  };
+  if (!take(call.outputs, result.outputs) || !take(call.inputs, result.inputs)) return std::nullopt;
+  // Element by element: nothing is repeated or converted on the way.
+  if (result.op == Op::kCopy || result.op == Op::kAdd || result.op == Op::kAddInto || result.op == Op::kMoveAdd)
+    for (const auto& input : result.inputs)
+      if (input.bytes != result.outputs[0].bytes) return std::nullopt;
+  return result;
+}
+
+class Summary {
+ public:
+  Summary(const Program& program, const Names& tensors, Names& labels, Addends& addends)
+      : program_(program), tensors_(tensors), labels_(labels), addends_(addends), chunk_(chunk_of(program.name)) {}
+
+  ProgramEffects make() {
+    if (!chunk_ && follow()) return std::move(effects_);
+    effects_ = {};
+    for (size_t s = 0; s < program_.slots.size(); ++s) bind(static_cast<int32_t>(s));
+    for (const auto& call : program_.calls) visit(call);
+    return std::move(effects_);
+  }
+
+ private:
+  bool follow() {
+    for (const auto& call : program_.calls) {
+      auto step = followed(call);
+      if (!step) return false;
+      // Without `accumulate` the sum replaces what is there: cleared first, then added to.
+      if (step->op == Op::kSquareSum && !call.accumulate) effects_.calls.push_back({Op::kClear, step->outputs, {}});
+      effects_.calls.push_back(std::move(*step));
+    }
+    effects_.follow = true;
+    return true;
+  }
+
+  // Values that chunks exchange are named alike everywhere; saved blocks within a chunk.
+  int32_t label(const Slot& slot) {
+    return labels_.id(slot.role == SlotRole::kSaved ? chunk_.value_or(program_.name) + '\n' + slot.name : slot.name);
+  }
+
+  void bind(int32_t index) {
+    const auto& slot = program_.slots[static_cast<size_t>(index)];
+    switch (slot.role) {
+      case SlotRole::kInput:
+      case SlotRole::kOutput:
+      case SlotRole::kSaved:
+        if (slot.reads) effects_.reads.push_back({index, label(slot)});
+        if (slot.writes) effects_.writes.push_back({index, label(slot)});
+        break;
+      case SlotRole::kScalar:
+        if (slot.reads) effects_.scalars.push_back({index, label(slot)});
+        if (slot.writes) effects_.writes.push_back({index, label(slot)});
+        break;
+      case SlotRole::kParameter:
+        effects_.parameters.push_back({index, tensors_.find(slot.name)});
+        break;
+      case SlotRole::kConstant:
+        effects_.constants.push_back({index, -1});
+        break;
+      case SlotRole::kGradient:
+      case SlotRole::kState:
+        break;
+    }
+  }
+
+  bool on_sum(const Operand& operand) const {
+    return operand.slot >= 0 && program_.slots[static_cast<size_t>(operand.slot)].role == SlotRole::kGradient;
+  }
+  void act(int32_t slot, ProgramEffects::Do what) {
+    const auto& name = program_.slots[static_cast<size_t>(slot)].name;
+    int32_t addend = -1;
+    if (what == ProgramEffects::Do::kAdd || what == ProgramEffects::Do::kAssign) {
+      const bool gradient = name.compare(0, kGradientPrefix.size(), kGradientPrefix) == 0;
+      addend = addends_.id(chunk_.value_or(program_.name), name, gradient ? tensors_.find(name.substr(kGradientPrefix.size())) : -1);
+    }
+    // Several calls that add to one slot are one contribution of the run.
+    for (size_t i = effects_.sums.size(); i-- > 0;) {
+      if (effects_.sums[i].slot != slot) continue;
+      if (effects_.sums[i].act == what || (effects_.sums[i].act == ProgramEffects::Do::kAssign && what == ProgramEffects::Do::kAdd)) return;
+      break;
+    }
+    effects_.sums.push_back({slot, what, addend});
+  }
+
+  void visit(const KernelCall& call) {
+    for (const auto& input : call.inputs)
+      if (on_sum(input)) act(input.slot, ProgramEffects::Do::kConsume);
+    for (const auto& output : call.outputs)
+      if (on_sum(output))
+        act(output.slot, call.accumulate ? ProgramEffects::Do::kAdd : is_zero_fill(call) ? ProgramEffects::Do::kClear : ProgramEffects::Do::kAssign);
+    if (call.kernel == "dropout" && call.inputs.size() == 3 && call.inputs[2].slot >= 0) {
+      auto& slots = effects_.sample_offsets;
+      if (std::find(slots.begin(), slots.end(), call.inputs[2].slot) == slots.end()) slots.push_back(call.inputs[2].slot);
+    }
+  }
+
+  const Program& program_;
+  const Names& tensors_;
+  Names& labels_;
+  Addends& addends_;
+  std::optional<std::string> chunk_;
+  ProgramEffects effects_;
+};
+
+}  // namespace
+
+std::vector<ProgramEffects> program_effects(const Bundle& bundle, const Names& tensors, Names& labels, Addends& addends) {
+  std::vector<ProgramEffects> effects;
+  for (const auto& program : bundle.programs) effects.push_back(Summary(program, tensors, labels, addends).make());
+  return effects;
+}
+
+}  // namespace piper::verify

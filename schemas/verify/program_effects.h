@@ -1,0 +1,74 @@
+// What running a program does to contents, worked out once per program: which values it reads and makes,
+// which parameters it reads, what it does to accumulators. Programs that only move, add and clear are
+// kept as a list of such calls, to be followed call by call; of others ("compute") the kernels are
+// trusted. Used by the rules about contents (contents_flow.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "schemas/plan/plan.h"
+
+namespace piper::verify {
+
+// Strings as ids, from 0.
+class Names {
+ public:
+  int32_t id(const std::string& name);
+  int32_t find(const std::string& name) const;  // -1: none
+  const std::string& operator[](int32_t id) const { return names_[static_cast<size_t>(id)]; }
+  size_t size() const { return names_.size(); }
+
+ private:
+  std::unordered_map<std::string, int32_t> ids_;
+  std::vector<std::string> names_;
+};
+
+// A kind of addend of a sum: what the programs of one chunk add into the slot of one name. The programs
+// of a chunk are called CHUNK.PASS.bN: passes and local batches of a chunk add to the same.
+struct Addend {
+  std::string chunk, slot;
+  int32_t tensor = -1;  // of the slot "grad TENSOR": its id, else -1
+};
+class Addends {
+ public:
+  int32_t id(const std::string& chunk, const std::string& slot, int32_t tensor);
+  const Addend& operator[](int32_t id) const { return all_[static_cast<size_t>(id)]; }
+  size_t size() const { return all_.size(); }
+
+ private:
+  Names keys_;
+  std::vector<Addend> all_;
+};
+
+struct ProgramEffects {
+  struct Bound { int32_t slot = -1, what = -1; };
+  enum class Do : uint8_t {
+    kAdd,      // adds its samples
+    kAssign,   // replaces by its samples
+    kConsume,  // uses the sum
+    kClear,
+  };
+  struct OnSum { int32_t slot = -1; Do act = Do::kAdd; int32_t addend = -1; };
+  // Compute programs.
+  std::vector<Bound> reads, writes;   // values; what = label
+  std::vector<Bound> scalars;         // read; what = label
+  std::vector<Bound> parameters;      // what = tensor, -1 where the model has none of that name
+  std::vector<Bound> constants;
+  std::vector<OnSum> sums;            // in order
+  std::vector<int32_t> sample_offsets;  // slots that dropout reads as the position of its first sample
+  // Programs to follow.
+  enum class Op : uint8_t { kClear, kCopy, kAdd, kAddInto, kMoveAdd, kSquareSum, kClip };
+  struct Place { int32_t slot = -1; int64_t offset = 0, bytes = 0; };  // slot -1: workspace
+  struct Call { Op op = Op::kClear; std::vector<Place> outputs, inputs; };
+  bool follow = false;
+  std::vector<Call> calls;
+};
+
+// Labels name values; tensors are parameters of the model.
+std::vector<ProgramEffects> program_effects(const plan::Bundle& bundle, const Names& tensors, Names& labels, Addends& addends);
+
+}  // namespace piper::verify

@@ -1,0 +1,63 @@
+#include "schemas/verify/rank_contents.h"
+
+namespace piper::verify {
+
+RankContents::RankContents(const plan::RankPlan& plan) {
+  buffers_.reserve(plan.buffers.size());
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    buffers_.emplace_back(plan.buffers[b].bytes);
+    const auto all = [&](Content::Kind kind) {
+      Content content;
+      content.kind = kind;
+      begin({static_cast<int32_t>(b), 0}, plan.buffers[b].bytes, content);
+    };
+    switch (plan.buffers[b].cls) {
+      case plan::BufferClass::kGradient:
+        all(Content::Kind::kZero);
+        break;
+      case plan::BufferClass::kOptimizer:
+      case plan::BufferClass::kState:
+      case plan::BufferClass::kScalar:
+        all(Content::Kind::kOther);
+        break;
+      case plan::BufferClass::kArena:
+      case plan::BufferClass::kParameter:
+      case plan::BufferClass::kConstant:
+      case plan::BufferClass::kInput:
+        break;
+    }
+  }
+}
+
+void RankContents::begin(const plan::BufferRange& where, int64_t bytes, Content content) {
+  content.start = true;
+  buffer(where.buffer).write(where.offset, where.offset + bytes, content);
+}
+
+void RankContents::take(const plan::BufferRange& where, int64_t bytes, Pieces& pieces) {
+  for (auto& segment : cut(where, bytes)) {
+    segment.content.relied = segment.content.start;
+    Piece piece{segment.end - segment.begin, segment.content};
+    piece.content.start = piece.content.relied = false;
+    append(pieces, piece);
+  }
+}
+
+void RankContents::replaced(int32_t index, BufferContents::Segment& segment) {
+  if (segment.content.relied) replaced_.push_back({index, segment.begin, segment.end, segment.content});
+  segment.content.start = segment.content.relied = false;
+}
+
+void RankContents::put(const plan::BufferRange& where, const Pieces& pieces) {
+  int64_t bytes = 0;
+  for (const auto& piece : pieces) bytes += piece.bytes;
+  for (auto& segment : cut(where, bytes)) replaced(where.buffer, segment);
+  buffer(where.buffer).write(where.offset, pieces);
+}
+
+void RankContents::put(const plan::BufferRange& where, int64_t bytes, const Content& content) {
+  for (auto& segment : cut(where, bytes)) replaced(where.buffer, segment);
+  buffer(where.buffer).write(where.offset, where.offset + bytes, content);
+}
+
+}  // namespace piper::verify
