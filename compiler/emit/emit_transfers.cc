@@ -39,9 +39,9 @@ Status RankEmitter::transfer_value(const ir::Node& node, const ir::TransferNode&
   const int64_t ratio = large / small;
   const bool per_sample = from_type.shape != to_type.shape;
   if (ratio > 1 && !per_sample && n.pass == ir::Pass::kBackward)
-    return s_.diags.error("P0511") << "the gradient '" << s_.request.variants[0].graph->value(n.value).name
-                                   << "' is not per sample and would have to be summed between groups of " << from.size() << " and "
-                                   << to.size() << " devices";
+    return Status::failure("P0511", "the gradient '" + s_.request.variants[0].graph->value(n.value).name +
+                                        "' is not per sample and would have to be summed between groups of " + std::to_string(from.size()) +
+                                        " and " + std::to_string(to.size()) + " devices");
   if (per_sample) {
     // Parts must be contiguous: the axis that differs is the outermost in memory.
     const auto& strides = s_.request.variants[from_variant].lowered.layouts[n.value.index].strides;
@@ -49,9 +49,9 @@ Status RankEmitter::transfer_value(const ir::Node& node, const ir::TransferNode&
       if (from_type.shape[axis] != to_type.shape[axis])
         for (size_t other = 0; other < strides.size(); ++other)
           if (other != axis && from_type.shape[other] > 1 && strides[other] > strides[axis])
-            return s_.diags.error("P0510") << "'" << s_.request.variants[0].graph->value(n.value).name
-                                           << "' is exchanged between groups of " << from.size() << " and " << to.size()
-                                           << " devices, but its samples are not contiguous in memory";
+            return Status::failure("P0510", "'" + s_.request.variants[0].graph->value(n.value).name + "' is exchanged between groups of " +
+                                                std::to_string(from.size()) + " and " + std::to_string(to.size()) +
+                                                " devices, but its samples are not contiguous in memory");
   }
   for (int64_t j = 0; j < large; ++j) {
     const int64_t i = j / ratio;

@@ -65,7 +65,7 @@ int64_t RankEmitter::first_sample(GroupId group, int32_t microbatch) const {
 }
 
 BufferRange RankEmitter::value(ValueId root, int32_t microbatch, size_t variant) {
-  const auto key = std::make_tuple(root.index, microbatch, variant);
+  const uint64_t key = (static_cast<uint64_t>(root.index) << 32) | (static_cast<uint64_t>(microbatch) << 8) | variant;
   auto it = values_.find(key);
   if (it != values_.end()) return it->second;
   const ir::Graph& graph = *s_.request.variants[variant].graph;
@@ -357,11 +357,7 @@ void RankEmitter::clear_gradients(const LoweredProgram& lowered, const ir::Compu
 }
 
 Status RankEmitter::visit(const ir::Node& node) {
-  if (const auto* message = std::get_if<ir::TransferNode>(&node.payload)) {
-    if (position(node.group) < 0 && position(message->to) < 0) return Status();
-    return transfer(node, *message);
-  }
-  if (position(node.group) < 0) return Status();
+  if (const auto* message = std::get_if<ir::TransferNode>(&node.payload)) return transfer(node, *message);
   struct Visitor {
     RankEmitter& e;
     const ir::Node& node;
@@ -382,16 +378,17 @@ Result<plan::RankPlan> RankEmitter::emit() {
   plan_.rank = rank_;
   stream("compute");
   // Streams of one rank keep an order that the strategy asks for by an event.
-  std::vector<std::vector<ir::NodeId>> ordered_after(dag_.nodes.size());
-  if (!dag_.streams_of_compute.empty())
+  std::unordered_map<uint32_t, std::vector<ir::NodeId>> ordered_after;
+  const bool several_streams = !dag_.streams_of_compute.empty();
+  if (several_streams)
     for (const ir::Edge& edge : dag_.edges)
       if (edge.kind == ir::EdgeKind::kOrder && dag_.nodes[edge.from.index].stream != dag_.nodes[edge.to.index].stream)
         ordered_after[edge.to.index].push_back(edge.from);
-  std::map<uint32_t, uint32_t> last;   // node -> its last instruction here
-  for (ir::NodeId id : dag_.order) {
+  std::unordered_map<uint32_t, uint32_t> last;   // node -> its last instruction here
+  for (ir::NodeId id : s_.nodes_of_rank[rank_]) {
     const size_t first = traced_.size();
     PIPER_RETURN_IF_ERROR(visit(dag_.nodes[id.index]));
-    if (traced_.size() == first) continue;
+    if (!several_streams || traced_.size() == first) continue;
     for (ir::NodeId from : ordered_after[id.index])
       if (const auto it = last.find(from.index); it != last.end()) traced_[first].after.push_back(it->second);
     last[id.index] = static_cast<uint32_t>(traced_.size() - 1);

@@ -1,6 +1,6 @@
 // Emits the plan of one rank: walks the DAG's order, keeps the nodes that involve the rank, binds each
 // program slot to a buffer. Used by emit_bundle only. Its methods stand in rank_emitter.cc (buffers, computes), emit_transfers.cc,
-// emit_collectives.cc and emit_step_work.cc. What all ranks share stands in EmitShared.
+// emit_collectives.cc and emit_step_work.cc. What all ranks share stands in emit_shared.h.
 #pragma once
 
 #include <cstdint>
@@ -11,45 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "compiler/emit/emit_bundle.h"
+#include "compiler/emit/emit_shared.h"
 #include "compiler/emit/place_buffers.h"
 
 namespace piper::emit {
-
-// Programs, constants and provenance of the bundle, interned by content.
-class EmitShared {
- public:
-  EmitShared(const EmitRequest& request, plan::Bundle& bundle, diag::Diagnostics& diags);
-
-  const EmitRequest& request;
-  diag::Diagnostics& diags;
-  plan::Bundle& bundle;
-  std::vector<int32_t> owner;                      // [parameter] the rank that writes it into saved weights
-
-  int32_t intern_program(plan::Program program);   // by name; equal names have equal contents
-  const plan::Program& program(int32_t index) const { return bundle.programs[index]; }
-  // The program of (variant, chunk, phase), or nullptr.
-  const LoweredProgram* find(size_t variant, ir::ChunkId chunk, ir::Phase phase) const;
-  int32_t program_index(size_t variant, ir::ChunkId chunk, ir::Phase phase);
-  const Exchange& find_exchange(size_t variant, ir::ChunkId chunk, ir::Phase phase) const;
-  // The name of a constant in the constants file; equal contents share one.
-  const std::string& constant_name(size_t variant, uint32_t constant);
-  std::vector<plan::WeightTensor> constants;       // in order of first use
-  size_t variant_of_group(ir::GroupId group) const;
-  int32_t provenance(ir::ProvId id);
-
- private:
-  std::map<std::string, int32_t> program_names_;
-  std::map<std::tuple<size_t, uint32_t, ir::Phase>, const LoweredProgram*> lowered_;
-  std::map<std::tuple<size_t, uint32_t, ir::Phase>, int32_t> program_indices_;
-  std::map<std::pair<size_t, uint32_t>, std::string> constant_names_;
-  std::map<std::string, std::string> constant_by_content_;
-  std::map<uint32_t, int32_t> provenance_index_;
-  std::map<std::string, int32_t> provenance_keys_;
-};
-
-// The phase whose program a pass runs.
-ir::Phase phase_of(ir::Pass pass);
 
 class RankEmitter {
  public:
@@ -122,10 +87,10 @@ class RankEmitter {
   plan::RankPlan plan_;
   std::vector<TracedInstruction> traced_;
   std::unordered_map<std::string, int32_t> buffers_, streams_, channels_, communicators_;
-  std::map<std::tuple<uint32_t, int32_t, size_t>, plan::BufferRange> values_;   // (root, microbatch, variant)
+  std::unordered_map<uint64_t, plan::BufferRange> values_;   // (root, microbatch, variant), packed
   std::map<std::pair<uint32_t, int32_t>, bool> received_, combined_;
   std::set<std::pair<uint32_t, int32_t>> cleared_;  // (bucket, microbatch)
-  std::map<std::string, int> used_names_;
+  std::unordered_map<std::string, int> used_names_;
 };
 
 }  // namespace piper::emit

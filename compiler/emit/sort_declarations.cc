@@ -11,25 +11,20 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // "m2" before "m10": runs of digits compare by value.
 bool natural_less(std::string_view a, std::string_view b) {
-  size_t i = 0, j = 0;
-  while (i < a.size() && j < b.size()) {
-    if (is_digit(a[i]) && is_digit(b[j])) {
-      size_t end_a = i, end_b = j;
-      while (end_a < a.size() && is_digit(a[end_a])) ++end_a;
-      while (end_b < b.size() && is_digit(b[end_b])) ++end_b;
-      if (end_a - i != end_b - j) return end_a - i < end_b - j;
-      const int order = a.substr(i, end_a - i).compare(b.substr(j, end_b - j));
-      if (order != 0) return order < 0;
-      i = end_a;
-      j = end_b;
-    } else if (a[i] != b[j]) {
-      return a[i] < b[j];
-    } else {
-      ++i;
-      ++j;
-    }
+  const size_t shorter = std::min(a.size(), b.size());
+  size_t at = 0;
+  while (at < shorter && a[at] == b[at]) ++at;
+  size_t run = at;   // where the digits begin in which the two differ
+  while (run > 0 && is_digit(a[run - 1])) --run;
+  const bool digits = run < at || (at < shorter && is_digit(a[at]) && is_digit(b[at]));
+  if (digits) {
+    size_t end_a = at, end_b = at;
+    while (end_a < a.size() && is_digit(a[end_a])) ++end_a;
+    while (end_b < b.size() && is_digit(b[end_b])) ++end_b;
+    if (end_a != end_b) return end_a < end_b;
   }
-  return a.size() - i < b.size() - j;
+  if (at == shorter) return a.size() < b.size();
+  return a[at] < b[at];
 }
 
 // Sorts `list` by name; [old index] -> new index.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "schemas/base/parallel.h"
 #include "schemas/plan/bundle_files.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/file_bytes.h"
@@ -76,12 +77,21 @@ class BundleWriter {
       fs::create_directories(root_ / std::string(folder.substr(0, folder.size() - 1)), error);
       if (error) return cannot_write(root_, error);
     }
-    PIPER_RETURN_IF_ERROR(text_file(std::string(kProvenanceFile), print_provenance(bundle_.provenance)));
     const auto files = program_files(bundle_.programs);
-    for (size_t i = 0; i < files.size(); ++i)
-      PIPER_RETURN_IF_ERROR(text_file(files[i], print_program(bundle_.programs[i])));
-    for (const auto& rank : bundle_.ranks)
-      PIPER_RETURN_IF_ERROR(text_file(rank_file(rank.rank), print_rank_plan(rank, bundle_.provenance, bundle_.programs)));
+    const size_t programs = files.size(), count = 1 + programs + bundle_.ranks.size();
+    entries_.resize(count);
+    std::vector<Status> statuses(count);
+    parallel_for(count, [&](size_t i) {
+      if (i == 0) {
+        statuses[i] = text_file(entries_[i], std::string(kProvenanceFile), print_provenance(bundle_.provenance));
+      } else if (i <= programs) {
+        statuses[i] = text_file(entries_[i], files[i - 1], print_program(bundle_.programs[i - 1]));
+      } else {
+        const RankPlan& rank = bundle_.ranks[i - 1 - programs];
+        statuses[i] = text_file(entries_[i], rank_file(rank.rank), print_rank_plan(rank, bundle_.provenance, bundle_.programs));
+      }
+    });
+    for (Status& status : statuses) PIPER_RETURN_IF_ERROR(std::move(status));
     if (mode != WeightMode::kNone) PIPER_RETURN_IF_ERROR(weight_file(kModelWeights, parameters, mode));
     if (!constants.empty()) PIPER_RETURN_IF_ERROR(weight_file(kConstantWeights, constants, WeightMode::kCopy));
     std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
@@ -90,8 +100,8 @@ class BundleWriter {
   }
 
  private:
-  Status text_file(const std::string& path, const std::string& text) {
-    entries_.push_back({path, sha256(text), static_cast<int64_t>(text.size())});
+  Status text_file(FileEntry& entry, const std::string& path, const std::string& text) const {
+    entry = {path, sha256(text), static_cast<int64_t>(text.size())};
     return write_file((root_ / path).string(), text);
   }
   Status weight_file(std::string_view path, const std::vector<WeightTensor>& tensors, WeightMode mode) {

@@ -1,0 +1,66 @@
+// What the plans of all ranks share while they are emitted: programs, constants and provenance of the bundle, interned by content.
+//
+// Ranks are emitted side by side, so the tables are guarded; indices depend on who asks first and are renumbered by `finish` in an order
+// that does not (programs by name, provenance by first use in rank order).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "compiler/emit/emit_bundle.h"
+
+namespace piper::emit {
+
+// The phase whose program a pass runs.
+ir::Phase phase_of(ir::Pass pass);
+
+class EmitShared {
+ public:
+  explicit EmitShared(const EmitRequest& request);
+
+  const EmitRequest& request;
+  std::vector<int32_t> owner;                      // [parameter] the rank that writes it into saved weights
+  std::vector<std::vector<ir::NodeId>> nodes_of_rank;  // [rank] what involves it, in the order of the DAG
+
+  int32_t intern_program(plan::Program program);   // by name; equal names have equal contents
+  const plan::Program& program(int32_t index) const;
+  // The program of (variant, chunk, phase), or nullptr.
+  const LoweredProgram* find(size_t variant, ir::ChunkId chunk, ir::Phase phase) const;
+  int32_t program_index(size_t variant, ir::ChunkId chunk, ir::Phase phase);
+  const Exchange& find_exchange(size_t variant, ir::ChunkId chunk, ir::Phase phase) const;
+  // The name of a constant in the constants file; equal contents share one.
+  const std::string& constant_name(size_t variant, uint32_t constant);
+  size_t variant_of_group(ir::GroupId group) const;
+  int32_t provenance(ir::ProvId id);
+  // Moves programs, provenance and constants that ranks use into `out`, whose rank plans are complete, and renumbers these.
+  void finish(Emitted& out);
+
+ private:
+  mutable std::mutex mutex_;
+  std::deque<plan::Program> programs_;             // references stay good
+  std::vector<plan::ProvenanceEntry> provenance_;
+  std::map<std::string, int32_t> program_names_;
+  std::map<std::tuple<size_t, uint32_t, ir::Phase>, const LoweredProgram*> lowered_;
+  std::map<std::tuple<size_t, uint32_t, ir::Phase>, int32_t> program_indices_;
+  std::map<std::tuple<size_t, uint32_t, ir::Phase>, const Exchange*> exchanges_;
+  struct NamedConstant {
+    std::string name;
+    plan::WeightTensor tensor;
+    bool used = false;
+  };
+  std::vector<NamedConstant> constants_;           // one per content
+  std::vector<std::vector<uint32_t>> constant_of_; // [variant][constant] -> index into constants_
+  std::map<uint32_t, int32_t> provenance_index_;
+  std::map<std::string, int32_t> provenance_keys_;
+};
+
+// A tensor for the weights files.
+plan::WeightTensor weight_tensor(const std::string& name, const ir::TensorType& type, const ir::WeightSource& source);
+
+}  // namespace piper::emit
