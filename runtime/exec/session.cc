@@ -108,7 +108,7 @@ class RankRun {
     for (int64_t step = 1; step <= session_.options.steps; ++step) PIPER_RETURN_IF_ERROR(one_step(executor, step));
     if (!session_.options.save.empty())
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save, session_.weights}, session_.bundle->manifest,
-                                                     weight_pieces(session_.bundle->manifest, plan_, rank_->buffer_base), communicator_, wait_));
+                                                     weight_pieces(session_.bundle->manifest, plan_, rank_->buffer_base), communicator_, hal::patient(wait_)));
     return finish(executor);
   }
 
@@ -141,13 +141,13 @@ class RankRun {
     session_.steps_done.store(step, std::memory_order_relaxed);
     if (step == 1 && rank_->gradients != nullptr)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest, rank_->gradients->pieces(manifest),
-                                                     communicator_, wait_));
+                                                     communicator_, hal::patient(wait_)));
     return {};
   }
 
   Status finish(Executor& executor) {
     const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() + communicator_.buffer_bytes();
-    PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(communicator_, std::to_string(peak), wait_));
+    PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(communicator_, std::to_string(peak), hal::patient(wait_)));
     if (reporter_ == nullptr) return {};
     std::vector<int64_t> peaks;
     for (const std::string& text : all) peaks.push_back(std::stoll(text));

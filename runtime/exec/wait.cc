@@ -9,10 +9,7 @@ class PreparedWait : public PreparedInstruction {
  public:
   PreparedWait(hal::Event& event, const std::string& name) : event_(event), name_(name) {}
   Status execute(const StepContext& context) override {
-    // A little more patience than a message has: what never came is reported, not who waited for it.
-    hal::WaitControl patient = context.wait;
-    patient.timeout += patient.timeout / 4 + std::chrono::milliseconds(200);
-    switch (event_.wait(static_cast<uint32_t>(context.step), patient)) {
+    switch (event_.wait(static_cast<uint32_t>(context.step), hal::patient(context.wait))) {
       case hal::WaitResult::kReady: return {};
       case hal::WaitResult::kStopped: return hal::stopped();
       case hal::WaitResult::kTimedOut: break;

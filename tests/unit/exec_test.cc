@@ -206,6 +206,7 @@ TEST_CASE("a message that never comes is reported with rank, step, instruction a
   const Status status = fixture.run(bundle, 1);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == "R0302");
+  INFO(status.error().message);
   CHECK(status.error().message.find("step 1, instr 4 recv from rank 1 (place at s.yaml:3:5): waited") != std::string::npos);
 }
 
