@@ -41,6 +41,7 @@ bool is_stopped(const Status& status);
 struct WaitControl {
   const Stop* stop = nullptr;
   std::chrono::milliseconds timeout{300000};
+};
 
 // More patience than a message has: where a rank waits for what others do only after their messages, the message that never came is
 // what is reported.
@@ -48,6 +49,5 @@ inline WaitControl patient(WaitControl control) {
   control.timeout += control.timeout / 4 + std::chrono::milliseconds(200);
   return control;
 }
-};
 
 }  // namespace piper::hal
