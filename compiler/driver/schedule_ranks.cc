@@ -59,6 +59,10 @@ std::string layout_text(const strategy::ScheduleTable& table) {
   return text + (table.rows.size() > kMaxListed ? "; ..." : "");
 }
 
+bool is_by(const diag::Span& directive, const Claim& claim) {
+  return directive.line != 0 && directive.line == claim.directive.line && directive.column == claim.directive.column;
+}
+
 Status check_disjoint(const StagePlaces& places, diag::Diagnostics& diags) {
   std::map<int32_t, const Claim*> owner;
   for (const auto& row : places.claims)
@@ -113,7 +117,7 @@ Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const 
                                       diag::Diagnostics& diags) {
   const int32_t M = dag.num_microbatches;
   StagePlaces places;
-  std::vector<bool> exists;
+  std::vector<bool> exists, seen;  // [stage]: has a chunk; has one whose claim was read
   for (size_t c = 0; c < dag.chunks.size(); ++c)
     for (const ir::TagValue& tag : dag.chunks[c].tags) {
       if (tag.tag != schedule.stages_tag) continue;
@@ -121,10 +125,14 @@ Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const 
         places.claims.resize(tag.index + 1, std::vector<const Claim*>(M, nullptr));
         places.replicated.resize(tag.index + 1, false);
         exists.resize(tag.index + 1, false);
+        seen.resize(tag.index + 1, false);
       }
-      const bool first = !exists[tag.index];
       exists[tag.index] = true;
       if (placement.replicated[c].line != 0) places.replicated[tag.index] = true;
+      // What a `shard` alone claims is left to the schedule where `ranks` says it all: `shard` then finds its region placed.
+      if (!schedule.ranks.empty() && is_by(placement.sharded[c], placement.at(ir::ChunkId(c), 0))) continue;
+      const bool first = !seen[tag.index];
+      seen[tag.index] = true;
       for (int32_t m = 0; m < M; ++m) {
         const Claim& claim = placement.at(ir::ChunkId(c), m);
         const Claim*& known = places.claims[tag.index][m];
