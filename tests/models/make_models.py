@@ -29,6 +29,19 @@ class TinyMlp(nn.Module):
         return F.mse_loss(self.layers[-1](x), target)
 
 
+class Chain(nn.Module):
+    """Sixteen layers that only neighbours connect: pipelines of up to sixteen equal stages."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(16))
+
+    def forward(self, x, target):
+        for layer in self.layers[:-1]:
+            x = torch.tanh(layer(x))
+        return F.mse_loss(self.layers[-1](x), target)
+
+
 class Block(nn.Module):
     def __init__(self, dropout):
         super().__init__()
@@ -109,6 +122,7 @@ def main():
     sequence = {"input_ids": {1: "S"}, "labels": {1: "S"}}
     export(TinyGpt(layers=1, dropout=0.1), text, out / "tiny_gpt_dropout.onnx", dynamic=sequence)
     export(Hazards(), {"ids": tokens(), "labels": tokens()}, out / "hazards.onnx")
+    export(Chain(), {"x": torch.randn(BATCH, 4), "target": torch.randn(BATCH, 4)}, out / "chain.onnx")
     # What not to do: a fixed batch, and the exporter's own optimizer.
     mlp_inputs = {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}
     for model, inputs, name, optimize in ((TinyMlp(), mlp_inputs, "fixed_batch", False), (TinyGpt(layers=1), text, "optimized", True)):
