@@ -146,7 +146,7 @@ Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const st
   request.freeze = strategy.model.freeze;
   PIPER_ASSIGN(ir::Graph graph, model.bind(request, diags));
   PIPER_RETURN_IF_ERROR(choose_loss(graph, strategy.model.loss, local_batch, diags));
-  return passes::cut_chunks(std::move(graph), strategy.annotations, diags);
+  return passes::cut_chunks(std::move(graph), strategy.annotations, diags, model.node_tags());
 }
 
 Status finish_forward(ir::ChunkedGraph& chunked, const strategy::Strategy& strategy, int64_t batch, int64_t local_batch,

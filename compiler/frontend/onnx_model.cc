@@ -10,6 +10,7 @@
 #include "compiler/frontend/file_digest.h"
 #include "compiler/frontend/fold.h"
 #include "compiler/frontend/onnx/import_nodes.h"
+#include "compiler/frontend/onnx/node_origin.h"
 
 namespace piper::frontend {
 namespace {
@@ -73,6 +74,16 @@ std::string OnnxModel::sha256() const {
   for (const onnx::OnnxTensor& t : file_.initializers)
     if (t.place == onnx::OnnxTensor::Place::kExternal) external.insert(t.external_path);
   return file_digest(path_, {external.begin(), external.end()});
+}
+
+// Tags go by FX name; the operator route names its ops after ONNX nodes.
+std::map<std::string, ir::TagSet> OnnxModel::node_tags() const {
+  if (program_) return metadata_.tags;
+  std::map<std::string, ir::TagSet> out;
+  for (const onnx::OnnxNode& node : file_.nodes)
+    if (const auto tags = metadata_.tags.find(onnx::node_fx_name(node)); tags != metadata_.tags.end())
+      out[node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name] = tags->second;
+  return out;
 }
 
 bool OnnxModel::is_running_statistic(const std::string& name) const {

@@ -382,10 +382,11 @@ class Rebuilder {
 }  // namespace
 
 Result<ir::ChunkedGraph> cut_chunks(ir::Graph graph, const std::vector<strategy::Annotation>& annotations,
-                                    diag::Diagnostics& diags) {
+                                    diag::Diagnostics& diags, const ModelTags& model_tags) {
   const std::vector<OpRole> roles = op_roles(graph);
   Regions regions;
   PIPER_ASSIGN(regions.columns, assign_regions(graph, roles, annotations, diags));
+  PIPER_RETURN_IF_ERROR(add_model_tags(graph, roles, annotations, model_tags, regions.columns, diags));
   for (size_t c = 0; c < regions.columns.size(); ++c) {
     if (regions.columns[c].is_partition) regions.partitions.push_back(c);
   }

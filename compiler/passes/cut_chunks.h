@@ -12,6 +12,7 @@
 
 #include "compiler/diag/diagnostics.h"
 #include "compiler/ir/chunks.h"
+#include "compiler/passes/add_model_tags.h"
 #include "compiler/passes/glob.h"
 #include "compiler/strategy/strategy.h"
 
@@ -22,7 +23,8 @@ namespace piper::passes {
 // module path matches starts[k] to the first match of starts[k+1]. modules: each matching module is one region,
 // numbered in graph order. Errors: P0210 a glob that matches nothing (lists near module paths), P0211 starts not in
 // graph order, P0212 a backward-flowing region (later region feeds an earlier one).
+// `model_tags`: the model's own annotations; those of the strategy go before them. P0316: they leave out an index.
 Result<ir::ChunkedGraph> cut_chunks(ir::Graph graph, const std::vector<strategy::Annotation>& annotations,
-                                    diag::Diagnostics& diags);
+                                    diag::Diagnostics& diags, const ModelTags& model_tags = {});
 
 }  // namespace piper::passes

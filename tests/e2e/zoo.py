@@ -49,6 +49,12 @@ def draw_causal(samples, generator):
     return {"input_ids": tokens, "labels": tokens.clone()}
 
 
+def draw_reversed(samples, generator):
+    """A sequence and, shorter, its end backwards."""
+    tokens = _chains(samples, SEQUENCE, generator).clamp(min=1)
+    return {"input_ids": tokens, "labels": tokens.flip(1)[:, :SEQUENCE - 4].contiguous()}
+
+
 def draw_masked(samples, generator):
     """Uneven lengths and uneven numbers of counted labels, so that a mean of means is wrong."""
     tokens = _chains(samples, SEQUENCE, generator)
@@ -134,6 +140,48 @@ class Gpt(nn.Module):
         return F.cross_entropy(self.head(self.ln_f(x + 0.1 * first)).flatten(0, 1), labels.flatten(), ignore_index=-1)
 
 
+class InPlace(nn.Module):
+    """Writes into tensors, through views of them, and under no_grad; batch statistics on the way."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.norm, self.down = nn.Linear(32, 64), nn.BatchNorm1d(64), nn.Linear(64, 8)
+        self.mix = nn.Parameter(torch.randn(64, 64).t() / 8)       # not stored row by row
+        self.register_buffer("ramp", torch.linspace(-1, 1, 64))
+
+    def forward(self, x, target):
+        h = self.norm(self.up(x))
+        h[target[:, 0] > 0.5] = 0.25
+        z = torch.zeros_like(h)
+        z[:, 2:40] = h[:, 1:39]
+        z[:, 0] += 1
+        pairs = z.view(-1, 32, 2)
+        pairs[:, 3:5].mul_(0.5)
+        z += h @ self.mix
+        pairs.transpose(1, 2)[:, 0].add_(self.ramp[:32])
+        with torch.no_grad():
+            gate = torch.sigmoid(h)
+            gate[:, :4] = 1
+        out = self.down(torch.tanh_(z * gate) + h)
+        out.clamp_(-3, 3)
+        return F.mse_loss(out, target)
+
+
+class TaggedGpt(Gpt):
+    """The stages of a pipeline are annotated in Python."""
+
+    def forward(self, input_ids, labels):
+        with torch.fx.traceback.annotate({"PP": 0}):
+            x = first = self.wte(input_ids) + self.wpe(torch.arange(input_ids.shape[1]))
+            for block in self.h[:2]:
+                x = block(x)
+        with torch.fx.traceback.annotate({"PP": 1}):
+            for block in self.h[2:]:
+                x = block(x)
+            logits = self.head(self.ln_f(x + 0.1 * first))
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-1)
+
+
 # ------------------------------------------------------------------ transformers, random weights, no edits
 class Loss(nn.Module):
     def __init__(self, net):
@@ -151,16 +199,21 @@ class MaskedLoss(Loss):
         return self.net(input_ids=input_ids, attention_mask=attention_mask, labels=labels).loss
 
 
+class SequenceToSequenceLoss(Loss):
+    def forward(self, input_ids, labels):
+        return self.net(input_ids=input_ids, labels=labels, use_cache=False).loss
+
+
 class ImageLoss(Loss):
     def forward(self, pixel_values, labels):
         return self.net(pixel_values=pixel_values, labels=labels).loss
 
 
-def _transformer(wrapper, family, head, **config):
+def _transformer(wrapper, family, head, attention="sdpa", **config):
     def build():
         import transformers
         made = getattr(transformers, family + "Config")(**config)
-        made._attn_implementation = "sdpa"
+        made._attn_implementation = attention
         return wrapper(getattr(transformers, head)(made))
     return build
 
@@ -179,6 +232,15 @@ vit = _transformer(ImageLoss, "ViT", "ViTForImageClassification", hidden_size=WI
                    intermediate_size=160, image_size=16, patch_size=4, num_labels=10, hidden_dropout_prob=0.0,
                    attention_probs_dropout_prob=0.0)
 
+# Learned relative positions are a bias of the attention scores. torch's ONNX exporter cannot export it with sdpa.
+_T5 = {"vocab_size": VOCABULARY, "d_model": WIDTH, "d_kv": 16, "d_ff": 160, "num_layers": BLOCKS // 2, "num_decoder_layers": BLOCKS // 2,
+       "num_heads": 4, "dropout_rate": 0.0, "decoder_start_token_id": 0, "pad_token_id": 0}
+t5 = _transformer(SequenceToSequenceLoss, "T5", "T5ForConditionalGeneration", "eager", **_T5)
+t5_sdpa = _transformer(SequenceToSequenceLoss, "T5", "T5ForConditionalGeneration", "sdpa", **_T5)
+
+
+_T5_QUARTERS = ("net.encoder.block.0", "net.encoder.block.1", "net.decoder.block.0", "net.decoder.block.1")
+
 
 def _quarters(pattern):
     return tuple(pattern.format(i) for i in range(BLOCKS))
@@ -193,6 +255,10 @@ MODELS = {
     "llama": Model(llama, draw_causal, _quarters("net.model.layers.{}")),
     "qwen3": Model(qwen3, draw_causal, _quarters("net.model.layers.{}")),
     "bert": Model(bert, draw_masked, _quarters("net.bert.encoder.layer.{}"), exact_pieces=False),
+    "in_place": Model(InPlace, draw_vectors, ("up", "norm", "down", "down"), exact_pieces=False),
+    "gpt_tagged": Model(TaggedGpt, draw_next_token),
+    "t5": Model(t5, draw_reversed, _T5_QUARTERS),
+    "t5_sdpa": Model(t5_sdpa, draw_reversed, _T5_QUARTERS),
     "vit": Model(vit, draw_images, _quarters("net.vit.layers.{}")),
 }
 

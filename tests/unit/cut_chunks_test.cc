@@ -1,6 +1,8 @@
 // Cutting model graphs into chunks: regions, joins, copies, levels, and the errors of annotations.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <functional>
 #include <map>
 
 #include "compiler/passes/assign_regions.h"
@@ -273,6 +275,73 @@ TEST_CASE("three hundred blocks with experts") {
   const auto result = cut(Model(300, true), {stages("PP", 16), modules("EP", {"*.mlp.experts"})});
   CHECK(result.tags[1].count == 16);
   CHECK(result.tags[0].count == 300);
+}
+
+// The model's own tags: what an op of a module is called in the file, and its tag.
+struct Tagged {
+  Model model;
+  ModelTags tags;
+  // Ops of modules that `region` numbers get the tag.
+  void annotate(const std::string& tag, const std::function<int(const std::string&)>& region) {
+    ir::Graph& g = model.graph;
+    for (size_t i = 0; i < g.num_ops(); ++i) {
+      ir::Op& op = g.op(ir::OpId(i));
+      const std::string node = "n" + std::to_string(i);
+      op.prov = g.provenance().model({node, g.scope(op.scope), ""});
+      if (const int k = region(g.scope(op.scope)); k >= -1) {
+        if (k >= 0 || tag == "bad") tags[node].push_back({tag, k});
+      }
+    }
+  }
+};
+int block_pair(const std::string& scope) { return scope.rfind("h.", 0) == 0 ? (scope[2] - '0') / 2 : -1; }
+int expert_block(const std::string& scope) { return scope.find("experts") != std::string::npos ? scope[2] - '0' : -1; }
+
+TEST_CASE("a model brings its own tags") {
+  Tagged t;
+  t.annotate("PP", block_pair);
+  diag::Diagnostics diags;
+  const auto result = cut_chunks(std::move(t.model.graph), {}, diags, t.tags);
+  REQUIRE(result.ok());
+  check_invariants(*result);
+  CHECK(chunk_names(*result) == "PP0 PP1");
+  CHECK(chunk_of(*result, "loss") == "PP1");   // untagged: with what it reads
+  REQUIRE(result->tags.size() == 1);
+  CHECK(result->tags[0].count == 2);
+}
+
+TEST_CASE("the tag on the most ops is the one that every op joins") {
+  Tagged t{Model(4, true), {}};
+  t.annotate("EP", expert_block);
+  t.annotate("PP", block_pair);
+  for (auto& [node, tags] : t.tags) std::sort(tags.begin(), tags.end(), [](const auto& a, const auto& b) { return a.tag < b.tag; });
+  diag::Diagnostics diags;
+  const auto result = cut_chunks(std::move(t.model.graph), {}, diags, t.tags);
+  REQUIRE(result.ok());
+  check_invariants(*result);
+  CHECK(chunk_names(*result).find("EP1.PP0") != std::string::npos);
+  CHECK(chunk_of(*result, "loss").substr(0, 3) == "PP1");
+}
+
+TEST_CASE("an annotation goes before the model's own tag and says so") {
+  Tagged t;
+  t.annotate("PP", block_pair);
+  diag::Diagnostics diags;
+  const auto result = cut_chunks(std::move(t.model.graph), {starts("PP", {"h.0", "h.1"})}, diags, t.tags);
+  REQUIRE(result.ok());
+  CHECK(chunk_of(*result, "loss") == "PP1");
+  CHECK(chunk_names(*result) == "PP0 PP1");
+  CHECK(diags.render_text(true).find("the model's own annotations of it are not used") != std::string::npos);
+}
+
+TEST_CASE("tags of the model that leave out an index are refused") {
+  for (const int first : {1, -1}) {
+    Tagged t;
+    t.annotate(first < 0 ? "bad" : "PP", [&](const std::string& scope) { return scope.rfind("h.", 0) == 0 ? first : -2; });
+    diag::Diagnostics diags;
+    CHECK(!cut_chunks(std::move(t.model.graph), {}, diags, t.tags).ok());
+    CHECK(diags.render_text(false).find("error[P0316]") != std::string::npos);
+  }
 }
 
 }  // namespace piper::passes

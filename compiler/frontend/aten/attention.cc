@@ -1,6 +1,7 @@
 // scaled_dot_product_attention.
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "compiler/frontend/aten/dropout.h"
 #include "compiler/frontend/aten/table.h"
@@ -16,8 +17,26 @@ ValueId with_heads(Call& c, ValueId x, int64_t heads) {
   return c.reshape(c.expand(c.unsqueeze(x, 2), {s[0], s[1], n, s[2], s[3]}), {s[0], heads, s[2], s[3]});
 }
 
-// Attention written out, with dropout on the probabilities: softmax(q k^T scale + mask), dropped, times v.
-ValueId with_dropout(Call& c, ValueId q, ValueId k, ValueId v, ValueId mask, bool causal, double scale, double p) {
+// A float mask that is made from trained parameters (learned relative positions) has a gradient.
+bool is_trained(const ir::Graph& graph, ValueId mask) {
+  std::vector<ValueId> work{mask};
+  std::set<uint32_t> seen;
+  while (!work.empty()) {
+    const ValueId v = work.back();
+    work.pop_back();
+    if (!v.valid() || !seen.insert(v.index).second) continue;
+    const ir::Value& value = graph.value(v);
+    if (value.kind == ir::ValueKind::kParameter && graph.parameters()[value.payload].trainable) return true;
+    if (value.kind != ir::ValueKind::kOpResult || !is_floating(value.type.dtype)) continue;
+    const ir::Op& op = graph.op(value.producer);
+    if (op.kind != OpKind::kDetach) work.insert(work.end(), op.operands.begin(), op.operands.end());
+  }
+  return false;
+}
+
+// Attention written out: softmax(q k^T scale + mask), dropped, times v. For what the fused operator has
+// no derivative of: dropout on the probabilities, a mask that is trained.
+ValueId written_out(Call& c, ValueId q, ValueId k, ValueId v, ValueId mask, bool causal, double scale, double p) {
   const int64_t heads = c.extent(q, 1), rows = c.extent(q, 2), columns = c.extent(k, 2);
   k = with_heads(c, k, heads);
   v = with_heads(c, v, heads);
@@ -34,7 +53,7 @@ ValueId with_dropout(Call& c, ValueId q, ValueId k, ValueId v, ValueId mask, boo
     else scores = c.binary(OpKind::kAdd, scores, mask);
   }
   const ValueId weights = c.op(OpKind::kSoftmax, {scores}, ir::DimAttrs{3});
-  return c.op(OpKind::kMatmul, {dropped(c, weights, p), v});
+  return c.op(OpKind::kMatmul, {p > 0 ? dropped(c, weights, p) : weights, v});
 }
 
 }  // namespace
@@ -60,8 +79,8 @@ Item attention(Call& c) {
   const double p = c.real("dropout_p");
   if (p < 0 || p >= 1) return c.refuse("P0325", "attention dropout with probability " + std::to_string(p));
   ValueId y;
-  if (p > 0) {
-    y = with_dropout(c, q, k, v, mask, c.flag("is_causal"), scale, p);
+  if (p > 0 || (mask.valid() && is_trained(c.graph(), mask))) {
+    y = written_out(c, q, k, v, mask, c.flag("is_causal"), scale, p);
   } else {
     std::vector<ValueId> operands{q, k, v};
     if (mask.valid()) operands.push_back(mask);

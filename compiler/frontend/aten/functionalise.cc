@@ -7,6 +7,8 @@
 namespace piper::frontend::aten {
 namespace {
 
+constexpr int kMostViews = 1000;
+
 // How the result of a call shares memory with its first argument.
 enum class Sharing : uint8_t { kNone, kView, kMaybe };
 
@@ -76,6 +78,7 @@ class Functionaliser {
     size_t storage = 0;
     uint64_t version = 0;     // of the storage, when `current` was right
     bool is_root = true;
+    int depth = 0;            // of views
     View view;
   };
   struct Storage {
@@ -102,6 +105,7 @@ class Functionaliser {
     if (t.is_root || t.view.sharing == Sharing::kMaybe)
       return Status::failure("P0313", "'%" + name + "' may share memory with a tensor that was changed in place meanwhile, and the file does not say whether it does; "
                                       "use an operator that does not work in place, or .clone()");
+    if (t.depth > kMostViews) return Status::failure("P0313", "'%" + name + "' is a view of a view, more than " + std::to_string(kMostViews) + " times over");
     const View view = t.view;
     PIPER_ASSIGN(const std::string parent, read(view.parent));
     std::string made = parent;
@@ -181,11 +185,13 @@ class Functionaliser {
       if (self == nullptr || self->kind != Item::Kind::kRef) continue;
       Tensor& parent = tensor(self->text);
       const size_t storage = parent.storage;
+      const int depth = parent.depth + 1;
       Tensor& t = tensors_[name];
       t.current = name;
       t.storage = storage;
       t.version = storages_[storage].version;
       t.is_root = false;
+      t.depth = depth;
       t.view = {self->text, written, index, is_list, sharing};
       if (is_same) t.view.call = FxCall();
     }
@@ -252,6 +258,7 @@ class Functionaliser {
     result.storage = own.storage;
     result.version = own.version;
     result.is_root = false;
+    result.depth = own.depth + 1;
     result.view = View();
     result.view.parent = self;
     return Status();

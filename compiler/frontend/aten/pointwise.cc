@@ -151,7 +151,25 @@ Item clamp(Call& c) {
 
 Item arithmetic(Call& c) { return made(c.binary(c.kind(), c.arg("self"), c.arg("other"))); }
 
-Item bounded(Call& c) { return made(c.binary(c.kind(), c.arg("self"), c.arg(c.kind() == OpKind::kMaximum ? "min" : "max"))); }
+// A bound that is a tensor: at a tie the gradient goes to what is bounded, whole.
+ValueId bounded_by(Call& c, OpKind kind, ValueId x, const Item& bound) {
+  const ValueId b = c.as(bound, c.dtype(x));
+  return c.op(OpKind::kWhere, {c.binary(kind == OpKind::kMaximum ? OpKind::kLt : OpKind::kGt, x, b), b, x});
+}
+Item bounded(Call& c) {
+  const ValueId x = c.cast(c.tensor("self"), promoted(c.graph(), {&c.arg("self"), &c.arg(c.kind() == OpKind::kMaximum ? "min" : "max")}));
+  return made(bounded_by(c, c.kind(), x, c.arg(c.kind() == OpKind::kMaximum ? "min" : "max")));
+}
+Item clamp_by_tensors(Call& c) {
+  const auto is_number = [&](const Item& x) { return !x.is_tensor() || (c.rank(x.tensor) == 0 && c.known(x.tensor)); };
+  const Item &min = c.arg("min"), &max = c.arg("max");
+  ValueId x = c.tensor("self");
+  const DType own = c.dtype(x);
+  if (is_floating(own) && is_number(min) && is_number(max)) return clamp(c);
+  if (c.has("min")) x = bounded_by(c, OpKind::kMaximum, c.cast(x, promoted(c.graph(), {&c.arg("self"), &min})), min);
+  if (c.has("max")) x = bounded_by(c, OpKind::kMinimum, c.cast(x, promoted(c.graph(), {&c.arg("self"), &max})), max);
+  return made(x);
+}
 
 // x log(y), 0 where x is 0 whatever y is.
 Item xlogy(Call& c) {

@@ -44,6 +44,13 @@ std::string node_scope(const OnnxNode& node) {
   return path;
 }
 
+std::string node_fx_name(const OnnxNode& node) {
+  const std::string* scopes = node.metadata.find(kScopesKey);
+  if (scopes == nullptr) return "";
+  const std::vector<std::string> path = python_strings(*scopes);
+  return path.empty() ? "" : path.back();
+}
+
 std::string node_line(const OnnxNode& node) {
   const std::string* trace = node.metadata.find(kStackKey);
   return trace == nullptr ? "" : python_line(*trace);

@@ -12,6 +12,8 @@ namespace piper::frontend::onnx {
 // "h.0.attn": the last but one entry of `pkg.torch.onnx.name_scopes`; without that metadata the
 // folders of a node name such as "/h.0/attn/MatMul"; "" for the root.
 std::string node_scope(const OnnxNode& node);
+// The FX node that torch's exporter made it from: the last entry of that metadata; "" without it.
+std::string node_fx_name(const OnnxNode& node);
 // "gpt2.py:680": base name and line of the innermost Python frame outside the torch package (else
 // of the innermost frame); "" where the file does not say.
 std::string node_line(const OnnxNode& node);

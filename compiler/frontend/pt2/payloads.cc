@@ -117,6 +117,8 @@ Result<ir::WeightSource> payload_source(const ZipArchive& archive, const std::st
         __builtin_mul_overflow(payload.strides[d], std::max<int64_t>(payload.sizes[d] - 1, 0), &reach) || __builtin_add_overflow(last, reach, &last) || last > kMostElements)
       return Status::failure("P0301", "its extents are impossible");
   }
+  if (elements * width > entry->bytes)
+    return Status::failure("P0301", "'" + name + "' holds " + std::to_string(entry->bytes) + " bytes; its extents need " + std::to_string(elements * width));
   if (elements > 0 && (last + 1) * width > entry->bytes)
     return Status::failure("P0301", "'" + name + "' holds " + std::to_string(entry->bytes) + " bytes; its extents need " + std::to_string((last + 1) * width));
   ir::WeightSource out;
