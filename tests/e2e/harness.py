@@ -118,7 +118,12 @@ class Bench:
         if not path.exists():
             from safetensors.torch import save_file
             example = zoo.draw(model, BATCH)
-            piper_export.export(zoo.build(model), example, path)
+            if self.container == "plain.pt2":    # without piper's helper, as its documentation says
+                batch = torch.export.Dim("B", min=2)
+                program = torch.export.export(zoo.build(model), (), kwargs=example, dynamic_shapes={k: {0: batch} for k in example})
+                torch.export.save(program, path)
+            else:
+                piper_export.export(zoo.build(model), example, path)
             save_file(zoo.draw(model, BATCH * STEPS), self.work / f"{model}.safetensors")
         return path
 

@@ -2,7 +2,7 @@
 """Losses of 20 steps and gradients of step 1 against PyTorch's own loop on one process.
 
   train_matches_torch.py --bin BIN --work DIR MODEL... [--compositions a,b] [--optimizers adamw,sgd]
-                         [--launch local|mpirun] [--route auto|onnx] [--container onnx|pt2]
+                         [--launch local|mpirun] [--route auto|onnx] [--container onnx|pt2|plain.pt2]
 
 Tolerances: losses 1e-6 at step 1, then the model's (1e-5; 1e-4 for the CNN, whose max pooling flips on rounding);
 gradients 1e-5 of max(norm, 1e-4 of the typical norm). Exit status 0: all agree.
@@ -23,7 +23,7 @@ def main():
     parser.add_argument("--optimizers", default="adamw,sgd")
     parser.add_argument("--launch", choices=("local", "mpirun"), default="local")
     parser.add_argument("--route", default="auto")
-    parser.add_argument("--container", choices=("onnx", "pt2"), default="onnx")
+    parser.add_argument("--container", choices=("onnx", "pt2", "plain.pt2"), default="onnx")
     args = parser.parse_args()
     bench = harness.Bench(args.bin, args.work, args.container)
     failed = total = 0

@@ -123,6 +123,9 @@ def main():
     export(TinyGpt(layers=1, dropout=0.1), text, out / "tiny_gpt_dropout.onnx", dynamic=sequence)
     export(Hazards(), {"ids": tokens(), "labels": tokens()}, out / "hazards.onnx")
     export(Chain(), {"x": torch.randn(BATCH, 4), "target": torch.randn(BATCH, 4)}, out / "chain.onnx")
+    export(TinyMlp(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_mlp.pt2")
+    export(TinyGpt(layers=1, dropout=0.1), text, out / "tiny_gpt_dropout.pt2", dynamic=sequence)
+    export(Hazards(), {"ids": tokens(), "labels": tokens()}, out / "hazards.pt2")
     # What not to do: a fixed batch, and the exporter's own optimizer.
     mlp_inputs = {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}
     for model, inputs, name, optimize in ((TinyMlp(), mlp_inputs, "fixed_batch", False), (TinyGpt(layers=1), text, "optimized", True)):
