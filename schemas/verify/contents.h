@@ -24,7 +24,7 @@ struct Content {
   bool relied = false;   // ... and used as such
   int32_t what = -1;     // kValue: label, -1 any. kParameter: tensor. kConstant: name. kClip: 0 norm, 1 factor. kSum: >= 0 its only addend, else a list of addends
   int32_t how = 0;       // kValue: samples. kParameter: version. kSum with one addend: the sum
-  int32_t parts = 0;     // kValue: > 0 rows came from that many ranks, one part each
+  int32_t parts = 0;     // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known
   int64_t origin = 0;    // bytes from the start of the value, tensor or accumulator
   int64_t size = 0;      // kValue: bytes of the whole value
 

@@ -44,6 +44,7 @@ Status Flow::begin_inputs(Rank& rank) {
     value.what = ledger_.labels.id(slice.input);
     value.how = declared->batched ? ledger_.samples.range(slice.first, slice.count) : 0;
     value.size = bytes;
+    value.parts = 1;  // samples one after the other: unlike those of other values, parts of it are parts of the samples
     rank.contents.begin(slice.where, bytes, value);
   }
   return {};

@@ -95,7 +95,7 @@ Status Flow::collective(int32_t transfer) {
         for (auto& piece : scratch_) {
           auto& content = piece.content;
           if (content.kind != Kind::kValue) continue;
-          // Rows that came in parts go back in parts; others go to every member for all samples of the value.
+          // Rows that came in parts go back in parts, other values go to every member for all of their samples.
           if (content.parts > 0) content.how = samples_of(piece);
           if (content.how < 0) return refuted("P0637", *members[i].rank, "a part begins or ends inside of a sample");
           content.what = -1;

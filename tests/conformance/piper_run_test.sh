@@ -37,6 +37,14 @@ done
 cmp -s "$dir/replicas/local.safetensors" "$dir/sharded/local.safetensors" || fail "a shared update changes the weights"
 cmp -s "$dir/replicas/local.grad.safetensors" "$dir/sharded/local.grad.safetensors" || fail "a shared update changes the saved gradients"
 
+# A plan that would train wrongly is refused before the first step.
+"$write" unsummed "$dir/unsummed" || exit 1
+d=$dir/unsummed
+set -- "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors"
+refuted='[P0636]: rule 8: rank 1 instruction 6 (update "w", 6 elements, on stream "compute"; copy): updates "w" by a gradient with sample 0 missing'
+expect 1 "$refuted" "$run" "$@"
+[ -z "$mpirun" ] || expect 1 "$refuted" $mpirun --allow-run-as-root --oversubscribe -n 2 "$run" "$@"
+
 d=$dir/pipeline
 expect 2 "is not microseconds" "$run" "$d/plans" --link-delay soon
 expect 2 "is not microseconds" "$run" "$d/plans" --link-delay 5,0

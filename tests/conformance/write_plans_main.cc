@@ -8,13 +8,24 @@
 #include "schemas/plan/bundle_io.h"
 #include "tests/unit/hand_written_plans.h"
 
+namespace {
+
+// Two replicas that do not add up their gradients: each would train on its own.
+piper::plan::Bundle unsummed() {
+  auto bundle = piper::hand_written::replicas();
+  for (auto& rank : bundle.ranks) rank.instructions.erase(rank.instructions.begin() + 3);
+  return bundle;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string which = argv[1], directory = argv[2];
   std::filesystem::create_directories(directory);
   using namespace piper::hand_written;
   const std::map<std::string, piper::plan::Bundle (*)()> bundles = {
-      {"pipeline", pipeline}, {"replicas", replicas}, {"sharded", sharded}, {"exchanged", exchanged}};
+      {"pipeline", pipeline}, {"replicas", replicas}, {"sharded", sharded}, {"exchanged", exchanged}, {"unsummed", unsummed}};
   if (bundles.count(which) == 0) return 2;
   piper::plan::Bundle bundle = bundles.at(which)();
   for (size_t r = 0; r < bundle.ranks.size(); ++r) bundle.manifest.ranks[r].arena_bytes = bundle.ranks[r].arena_bytes;

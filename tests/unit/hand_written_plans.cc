@@ -91,11 +91,11 @@ plan::Bundle pipeline() {
 
   plan::Program forward{"c0.F", {slot("x", SlotRole::kInput, 24), slot("w", SlotRole::kParameter, 24), slot("y", SlotRole::kOutput, 16)}, 0, {}};
   forward.calls.push_back(mm(operand(2, {2, 2}, {2, 1}), operand(0, {2, 3}, {3, 1}), operand(1, {3, 2}, {2, 1})));
-  plan::Program backward{"c0.B", {slot("x", SlotRole::kInput, 24), slot("gy", SlotRole::kInput, 16), slot("gw", SlotRole::kGradient, 24)}, 0, {}};
+  plan::Program backward{"c0.B", {slot("x", SlotRole::kInput, 24), slot("gy", SlotRole::kInput, 16), slot("grad w", SlotRole::kGradient, 24)}, 0, {}};
   backward.calls.push_back(mm(operand(2, {3, 2}, {2, 1}), operand(0, {3, 2}, {1, 3}), operand(1, {2, 2}, {2, 1}), true));
   // z = y V; loss = z t (as rows of 4); gy = t Vt; gv += yt t.
   plan::Program last{"c1.FB", {slot("y", SlotRole::kInput, 16), slot("v", SlotRole::kParameter, 16), slot("t", SlotRole::kInput, 16),
-                               slot("loss", SlotRole::kOutput, 4), slot("gy", SlotRole::kOutput, 16), slot("gv", SlotRole::kGradient, 16)}, 64, {}};
+                               slot("loss", SlotRole::kOutput, 4), slot("gy", SlotRole::kOutput, 16), slot("grad v", SlotRole::kGradient, 16)}, 64, {}};
   last.calls.push_back(mm(operand(Operand::kWorkspace, {2, 2}, {2, 1}), operand(0, {2, 2}, {2, 1}), operand(1, {2, 2}, {2, 1})));
   last.calls.push_back(mm(operand(3, {1, 1}, {1, 1}), operand(Operand::kWorkspace, {1, 4}, {4, 1}), operand(2, {4, 1}, {1, 1})));
   last.calls.push_back(mm(operand(4, {2, 2}, {2, 1}), operand(2, {2, 2}, {2, 1}), operand(1, {2, 2}, {1, 2})));
@@ -150,7 +150,7 @@ plan::Bundle replicas() {
   add_input(bundle, "t", 2);
   bundle.provenance = {{"copy", "replicate at s.yaml:4:5"}};
   plan::Program step{"c0.FB", {slot("x", SlotRole::kInput, 12), slot("t", SlotRole::kInput, 8), slot("w", SlotRole::kParameter, 24),
-                               slot("loss", SlotRole::kOutput, 4), slot("gw", SlotRole::kGradient, 24)}, 64, {}};
+                               slot("loss", SlotRole::kOutput, 4), slot("grad w", SlotRole::kGradient, 24)}, 64, {}};
   step.calls.push_back(mm(operand(Operand::kWorkspace, {1, 2}, {2, 1}), operand(0, {1, 3}, {3, 1}), operand(2, {3, 2}, {2, 1})));
   step.calls.push_back(mm(operand(3, {1, 1}, {1, 1}), operand(Operand::kWorkspace, {1, 2}, {2, 1}), operand(1, {2, 1}, {1, 1})));
   step.calls.push_back(mm(operand(4, {3, 2}, {2, 1}), operand(0, {3, 1}, {1, 3}), operand(1, {1, 2}, {2, 1}), true));
@@ -183,7 +183,8 @@ plan::Bundle sharded() {
   plan::Bundle bundle = replicas();
   // The gradient is not added to: nobody clears the half that another rank updates.
   plan::Program& step = bundle.programs[0];
-  step.slots[4] = slot("gw", SlotRole::kOutput, 24);
+  step.slots[4] = slot("grad w", SlotRole::kGradient, 24);
+  step.slots[4].reads = false;
   step.calls[2].accumulate = false;
   for (int32_t r = 0; r < 2; ++r) {
     plan::RankPlan& rank = bundle.ranks[static_cast<size_t>(r)];
@@ -211,7 +212,7 @@ plan::Bundle exchanged() {
   bundle.manifest.batch = 4;
   plan::Program& step = bundle.programs[0];
   step.slots = {slot("x", SlotRole::kInput, 24), slot("t", SlotRole::kInput, 16), slot("w", SlotRole::kParameter, 24),
-                slot("loss", SlotRole::kOutput, 4), slot("gw", SlotRole::kGradient, 24)};
+                slot("loss", SlotRole::kOutput, 4), slot("grad w", SlotRole::kGradient, 24)};
   step.calls = {mm(operand(Operand::kWorkspace, {2, 2}, {2, 1}), operand(0, {2, 3}, {3, 1}), operand(2, {3, 2}, {2, 1})),
                 mm(operand(3, {1, 1}, {1, 1}), operand(Operand::kWorkspace, {1, 4}, {4, 1}), operand(1, {4, 1}, {1, 1})),
                 mm(operand(4, {3, 2}, {2, 1}), operand(0, {3, 2}, {1, 3}), operand(1, {2, 2}, {2, 1}), true)};

@@ -4,6 +4,7 @@
 
 #include "schemas/verify/verify.h"
 #include "schemas/verify/wait_cycle.h"
+#include "tests/unit/hand_written_plans.h"
 #include "tests/unit/plan_bundle_example.h"
 
 using namespace piper;
@@ -84,6 +85,11 @@ TEST_CASE("a correct bundle is proved") {
   const auto part = verify::verify(repaired);
   REQUIRE(part.ok());
   CHECK(!part->complete);
+}
+
+TEST_CASE("the plans that the runtime is tested with are proved") {
+  for (const auto make : {hand_written::pipeline, hand_written::replicas, hand_written::sharded, hand_written::exchanged})
+    CHECK(refutation(make()) == "ok");
 }
 
 // Each rank first receives what the other sends afterwards.

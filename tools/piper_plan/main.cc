@@ -45,7 +45,7 @@ int run(int argc, char** argv) {
   piper::tools::ExplainOptions explained;
   Costs costs;
 
-  auto* const verify = app.add_subcommand("verify", "prove matching, freedom from deadlock and races, or tell what refutes it");
+  auto* const verify = app.add_subcommand("verify", "prove that the plans match, end, race nowhere and sum every sample once, or tell what refutes it");
   auto* const show = app.add_subcommand("show", "the schedule as a picture, ranks, memory, streams");
   auto* const diff = app.add_subcommand("diff", "what differs between two bundles, by rank and line");
   auto* const simulate = app.add_subcommand("simulate", "step time with unit costs");

@@ -32,8 +32,9 @@ Result<std::string> verify_bundle(const std::string& directory) {
   PIPER_ASSIGN(const auto report, verify::verify(bundle));
   return "proved for " + std::to_string(report.ranks) + " ranks, " + std::to_string(report.instructions) + " instructions: " +
          std::to_string(report.messages) + " messages and " + std::to_string(report.collectives) +
-         " collectives match; no deadlock, by streams and in issue order; no data race among " +
-         std::to_string(report.accesses) + " accesses; what is read was written\n";
+         " collectives match; no deadlock, by streams, by communication and in issue order (D0, D1, D2); no data race among " +
+         std::to_string(report.accesses) + " accesses; what is read was written; every sum holds each sample once, every run reads what "
+         "its slots name, every copy of a parameter is updated once\n";
 }
 
 }  // namespace piper::tools
