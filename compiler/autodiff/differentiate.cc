@@ -74,7 +74,8 @@ class ReverseWalk {
     if (!type.shape.empty() || !is_floating(type.dtype))
       return diags_.error("P0422") << "the loss '" << graph_.value(graph_.loss).name << "' is " << to_string(type)
                                    << ", not a floating-point scalar (shape [])";
-    if (!needs(graph_.loss))
+    const std::vector<ValueId> losses = graph_.all_losses();
+    if (std::none_of(losses.begin(), losses.end(), [&](ValueId loss) { return needs(loss); }))
       return diags_.error("P0421") << "the loss '" << graph_.value(graph_.loss).name
                                    << "' does not depend on any trained parameter";
     return {};
@@ -99,7 +100,11 @@ class ReverseWalk {
   }
 
   void seed() {
-    const ValueId loss = graph_.loss;
+    for (ValueId loss : graph_.all_losses())
+      if (needs(loss)) seed(loss);
+  }
+
+  void seed(ValueId loss) {
     ChunkId chunk;
     if (graph_.value(loss).kind == ValueKind::kOpResult) chunk = graph_.op(graph_.value(loss).producer).chunk;
     GraphBuilder builder(graph_, ir::ScopeId(), graph_.provenance().derived("autodiff", {}));

@@ -45,7 +45,7 @@ std::vector<Split> find_splits(const ir::Graph& graph) {
         other_use[operand.index] = true;
     }
   }
-  if (graph.loss.valid()) other_use[graph.loss.index] = true;
+  for (ir::ValueId loss : graph.all_losses()) other_use[loss.index] = true;
   std::vector<Split> splits(graph.num_values());
   for (size_t v = 0; v < splits.size(); ++v)
     if (!other_use[v]) splits[v] = as_split(graph, ir::ValueId(v), std::move(slices[v]));

@@ -288,8 +288,12 @@ Status Driver::differentiate() {
     dag.crossings.push_back({crossing.from, crossing.to, crossing.phase == ir::Phase::kBackward ? ir::Pass::kBackward : ir::Pass::kForward,
                              crossing.value});
   PIPER_RETURN_IF_ERROR(directives::check_nesting(*c_.placement, dag, diags_));
-  const ir::ValueId loss = reference.lowered.layouts[graph.loss.index].root;
-  if (graph.value(loss).kind == ir::ValueKind::kOpResult) dag.loss_chunk = graph.op(graph.value(loss).producer).chunk;
+  std::set<ir::ChunkId> loss_chunks;
+  for (ir::ValueId term : graph.all_losses()) {
+    const ir::ValueId loss = reference.lowered.layouts[term.index].root;
+    if (graph.value(loss).kind == ir::ValueKind::kOpResult) loss_chunks.insert(graph.op(graph.value(loss).producer).chunk);
+  }
+  dag.loss_chunks.assign(loss_chunks.begin(), loss_chunks.end());
   return Status();
 }
 

@@ -9,6 +9,7 @@
 #include "compiler/passes/normalise_losses.h"
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/split_backward.h"
+#include "compiler/passes/spread_losses.h"
 #include "compiler/passes/track_batch.h"
 
 namespace piper::driver {
@@ -165,6 +166,7 @@ Status finish_forward(ir::ChunkedGraph& chunked, const strategy::Strategy& strat
       chunked.chunks[c].region = static_cast<int32_t>(cut_from[c].index);
     }
   }
+  passes::spread_losses(chunked.graph);
   passes::cut_segments(chunked, segment_bytes);
   return Status();
 }

@@ -26,10 +26,10 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks) {
     const Phase phase = l.op(i).kind == OpKind::kStepSum ? Phase::kCount : l.op(i).phase;
     ops[{l.op(i).chunk.index, phase}].push_back(i);
   }
-  ProgramKey loss_program{ChunkId::kNone, Phase::kForward};
-  if (graph.loss.valid()) {
-    const ir::Value& loss = graph.value(l.root(graph.loss));
-    if (loss.kind == ValueKind::kOpResult) loss_program.first = graph.op(loss.producer).chunk.index;
+  std::map<ProgramKey, std::vector<ValueId>> losses;
+  for (ValueId loss : graph.all_losses()) {
+    const ir::Value& value = graph.value(l.root(loss));
+    if (value.kind == ValueKind::kOpResult) losses[{graph.op(value.producer).chunk.index, Phase::kForward}].push_back(loss);
   }
   std::vector<int64_t> root_bytes(graph.num_values());
   for (size_t v = 0; v < root_bytes.size(); ++v) root_bytes[v] = graph.type(ValueId(v)).bytes();
@@ -70,9 +70,9 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks) {
       builder.add_op(i);
       note_roots(i);
     }
-    if (key == loss_program) {
-      builder.add_loss(graph.loss);
-      const ValueId r = l.root(graph.loss);
+    for (ValueId loss : losses[key]) {
+      builder.add_loss(loss);
+      const ValueId r = l.root(loss);
       roots.push_back(l.usage.home[r.index] == Home::kWorkspace ? std::vector<uint32_t>{r.index} : std::vector<uint32_t>{});
     }
     if (key.second == Phase::kCountFinish) builder.clear_counts();

@@ -88,8 +88,8 @@ void Lowering::analyse_usage() {
         if (v.valid()) read(v, key);
     }
   }
-  if (graph.loss.valid()) {
-    const ValueId loss = root(graph.loss);
+  for (ValueId term : graph.all_losses()) {
+    const ValueId loss = root(term);
     const ir::Value& value = graph.value(loss);
     if (value.kind == ValueKind::kOpResult) read(loss, {graph.op(value.producer).chunk.index, Phase::kForward});
   }

@@ -173,7 +173,7 @@ struct Dag {
   std::vector<std::vector<AccumulatorId>> parameter_uses;  // [parameter] in use order
   std::vector<Bucket> buckets;
   std::vector<ExpertGroups> expert_groups;    // Chunk::shard and Parameter::shard index it
-  ChunkId loss_chunk;
+  std::vector<ChunkId> loss_chunks;           // chunks that add to the step's loss, ascending
   Provenance provenance;
   // [chunk][pass][microbatch] -> node, invalid where the chunk has no such pass.
   std::vector<std::array<std::vector<NodeId>, kNumPasses>> compute;

@@ -186,6 +186,12 @@ void Graph::sort_ops() {
   ops_ = std::move(sorted);
 }
 
+std::vector<ValueId> Graph::all_losses() const {
+  std::vector<ValueId> all = loss_terms;
+  if (loss.valid()) all.push_back(loss);
+  return all;
+}
+
 std::vector<std::vector<OpId>> Graph::uses() const {
   std::vector<std::vector<OpId>> uses(values_.size());
   for (size_t i = 0; i < ops_.size(); ++i)

@@ -140,6 +140,8 @@ class Graph {
   };
   std::vector<Output> outputs;
   ValueId loss;                                  // set by the driver from `model.loss`
+  std::vector<ValueId> loss_terms;               // what the step's loss has beside `loss` (passes/spread_losses)
+  std::vector<ValueId> all_losses() const;       // loss_terms, then loss; empty where there is none
   Provenance& provenance() { return provenance_; }
   const Provenance& provenance() const { return provenance_; }
 

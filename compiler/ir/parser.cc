@@ -123,6 +123,12 @@ class Parser {
       graph_.outputs.push_back(std::move(output));
       return {};
     }
+    if (is_word("loss_term")) {
+      PIPER_RETURN_IF_ERROR(advance());
+      PIPER_ASSIGN(const ValueId term, value());
+      graph_.loss_terms.push_back(term);
+      return {};
+    }
     if (is_word("loss")) {
       PIPER_RETURN_IF_ERROR(advance());
       PIPER_ASSIGN(graph_.loss, value());

@@ -159,10 +159,11 @@ class Verifier {
     };
     for (const Graph::Output& output : graph_.outputs)
       if (!made(output.value)) return broken(kRuleOperands, "output '" + output.name + "' is no value of the graph");
-    if (!graph_.loss.valid()) return {};
-    if (!made(graph_.loss)) return broken(kRuleOperands, "the loss is no value of the graph");
-    const TensorType& type = graph_.type(graph_.loss);
-    if (!type.shape.empty() || !is_floating(type.dtype)) return broken(kRuleLoss, "the loss is " + to_string(type));
+    for (ValueId loss : graph_.all_losses()) {
+      if (!made(loss)) return broken(kRuleOperands, "the loss is no value of the graph");
+      const TensorType& type = graph_.type(loss);
+      if (!type.shape.empty() || !is_floating(type.dtype)) return broken(kRuleLoss, "the loss is " + to_string(type));
+    }
     return {};
   }
 

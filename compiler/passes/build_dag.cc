@@ -98,27 +98,31 @@ void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
       dag.add_edge(node(from, crossing.pass, m), reader);
     }
   }
-  // The step's loss.
-  if (dag.loss_chunk.valid()) {
-    const size_t c = dag.loss_chunk.index;
-    const ir::ProvId loss_prov = dag.provenance.derived("loss of the step", {dag.chunk_prov[c]});
-    const ir::GroupId everyone = dag.intern_group(union_of_groups(dag, dag.loss_chunk));
-    NodeId last = dag.add_node(ir::StepNode{ir::StepWork::kLossFinish, dag.loss_chunk, 0}, everyone, 0, loss_prov);
-    for (int32_t m = 0; m < m_count; ++m) dag.add_edge(node(c, Pass::kForward, m), last);
-    const uint32_t stream = dag.intern_stream("loss");
-    const std::vector<int32_t> ranks = dag.groups[everyone.index].ranks;
-    if (ranks.size() > 1) {
-      const NodeId sum = dag.add_node(ir::AllReduceNode{ir::Reduced::kLoss, {}, dag.loss_chunk}, everyone, stream, loss_prov);
-      dag.add_edge(last, sum);
-      last = sum;
-    }
-    if (std::find(ranks.begin(), ranks.end(), 0) == ranks.end()) {
-      ir::TransferNode report;
-      report.cargo = ir::Cargo::kLoss;
-      report.to = dag.intern_group({0});
-      const ir::GroupId first = dag.intern_group({ranks[0]});
-      dag.add_edge(last, dag.add_node(report, first, stream, loss_prov));
-    }
+  // The step's loss: summed over microbatches and terms on each rank, then over ranks.
+  if (dag.loss_chunks.empty()) return;
+  std::vector<ir::ProvId> parents;
+  std::vector<int32_t> ranks;
+  for (ChunkId c : dag.loss_chunks) {
+    parents.push_back(dag.chunk_prov[c.index]);
+    for (int32_t rank : union_of_groups(dag, c))
+      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  }
+  const ir::ProvId loss_prov = dag.provenance.derived("loss of the step", std::move(parents));
+  const ir::GroupId everyone = dag.intern_group(ranks);
+  NodeId last = dag.add_node(ir::StepNode{ir::StepWork::kLossFinish, dag.loss_chunks.back(), 0}, everyone, 0, loss_prov);
+  for (ChunkId c : dag.loss_chunks)
+    for (int32_t m = 0; m < m_count; ++m) dag.add_edge(node(c.index, Pass::kForward, m), last);
+  const uint32_t stream = dag.intern_stream("loss");
+  if (ranks.size() > 1) {
+    const NodeId sum = dag.add_node(ir::AllReduceNode{ir::Reduced::kLoss, {}, dag.loss_chunks.back()}, everyone, stream, loss_prov);
+    dag.add_edge(last, sum);
+    last = sum;
+  }
+  if (std::find(ranks.begin(), ranks.end(), 0) == ranks.end()) {
+    ir::TransferNode report;
+    report.cargo = ir::Cargo::kLoss;
+    report.to = dag.intern_group({0});
+    dag.add_edge(last, dag.add_node(report, dag.intern_group({ranks[0]}), stream, loss_prov));
   }
 }
 

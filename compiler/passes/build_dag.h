@@ -21,7 +21,7 @@ struct ChunkShape {
   std::array<std::vector<uint32_t>, ir::kNumPasses> pass_reads;  // the same by pass
 };
 
-// Sets nodes, edges and `compute` of a Dag whose chunks, crossings, num_microbatches, placement and loss_chunk are set.
+// Sets nodes, edges and `compute` of a Dag whose chunks, crossings, num_microbatches, placement and loss_chunks are set.
 void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes);
 
 }  // namespace piper::passes

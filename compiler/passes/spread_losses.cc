@@ -1,0 +1,109 @@
+#include "compiler/passes/spread_losses.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+namespace piper::passes {
+namespace {
+
+using ir::OpId;
+using ir::OpKind;
+using ir::ValueId;
+using ir::ValueKind;
+
+// A term and the scalar operators around it, outermost first.
+struct Term {
+  ValueId value;
+  std::vector<OpId> around;
+};
+
+class Spread {
+ public:
+  explicit Spread(ir::Graph& graph) : graph_(graph), uses_(graph.uses()) {}
+
+  void run() {
+    collect(graph_.loss, {}, true);
+    std::set<ir::ChunkId> chunks;
+    for (const Term& term : terms_)
+      if (term.value.valid() && graph_.value(term.value).kind == ValueKind::kOpResult) chunks.insert(graph_.op(graph_.value(term.value).producer).chunk);
+    if (chunks.size() < 2) return;
+    const ir::ChunkId last = graph_.op(graph_.value(graph_.loss).producer).chunk;
+    const ValueId whole = graph_.loss;
+    std::vector<ValueId> placed;
+    for (const Term& term : terms_) placed.push_back(place(term, last));
+    graph_.loss = placed.back();
+    placed.pop_back();
+    graph_.loss_terms = std::move(placed);
+    graph_.outputs.erase(std::remove_if(graph_.outputs.begin(), graph_.outputs.end(), [&](const auto& o) { return o.value == whole; }),
+                         graph_.outputs.end());
+    drop_.resize(graph_.num_ops(), false);
+    graph_.remove_ops(drop_);
+  }
+
+ private:
+  bool is_constant(ValueId v) const { return v.valid() && graph_.value(v).kind == ValueKind::kConstant && graph_.type(v).elements() == 1; }
+
+  void collect(ValueId v, std::vector<OpId> around, bool is_loss) {
+    const ir::Value& value = graph_.value(v);
+    const bool only_here = value.kind == ValueKind::kOpResult && uses_[v.index].size() == (is_loss ? 0 : 1);
+    if (only_here && value.type.elements() == 1) {
+      const OpId id = value.producer;
+      const ir::Op& op = graph_.op(id);
+      if (op.kind == OpKind::kAdd && op.operands[0] != op.operands[1] && graph_.type(op.operands[0]).elements() == 1 &&
+          graph_.type(op.operands[1]).elements() == 1) {
+        mark(id);
+        const std::vector<ValueId> operands = op.operands;
+        for (ValueId operand : operands) collect(operand, around, false);
+        return;
+      }
+      const bool scaled = (op.kind == OpKind::kMul || op.kind == OpKind::kDiv) && is_constant(op.operands[1]);
+      if (scaled || op.kind == OpKind::kNeg || op.kind == OpKind::kReshape || op.kind == OpKind::kCast) {
+        if (graph_.type(op.operands[0]).elements() == 1) {
+          mark(id);
+          around.push_back(id);
+          collect(op.operands[0], std::move(around), false);
+          return;
+        }
+      }
+    }
+    terms_.push_back({v, std::move(around)});
+  }
+
+  void mark(OpId id) {
+    drop_.resize(std::max(drop_.size(), graph_.num_ops()), false);
+    drop_[id.index] = true;
+  }
+
+  ValueId place(const Term& term, ir::ChunkId otherwise) {
+    ValueId v = term.value;
+    const ir::ChunkId chunk = graph_.value(v).kind == ValueKind::kOpResult ? graph_.op(graph_.value(v).producer).chunk : otherwise;
+    for (size_t i = term.around.size(); i-- > 0;) {
+      const ir::Op op = graph_.op(term.around[i]);
+      std::vector<ValueId> operands = op.operands;
+      operands[0] = v;
+      const OpId made = graph_.append(op.kind, op.attrs, std::move(operands), {graph_.type(op.results[0])}, op.scope, op.prov);
+      graph_.op(made).chunk = chunk;
+      v = graph_.op(made).results[0];
+    }
+    if (!graph_.type(v).shape.empty()) {
+      const OpId made = graph_.append(OpKind::kReshape, ir::ReshapeAttrs{}, {v}, {{graph_.type(v).dtype, {}}}, ir::ScopeId(), ir::ProvId());
+      graph_.op(made).chunk = chunk;
+      v = graph_.op(made).results[0];
+    }
+    return v;
+  }
+
+  ir::Graph& graph_;
+  std::vector<std::vector<OpId>> uses_;
+  std::vector<Term> terms_;
+  std::vector<bool> drop_;
+};
+
+}  // namespace
+
+void spread_losses(ir::Graph& graph) {
+  if (graph.loss.valid() && graph.value(graph.loss).kind == ValueKind::kOpResult) Spread(graph).run();
+}
+
+}  // namespace piper::passes
