@@ -82,7 +82,9 @@ ir::Replication replication_of(const ReplicateArgs& args, const strategy::Direct
                         : args.shard_grads     ? ir::Sharded::kGradients
                         : args.shard_optimizer ? ir::Sharded::kOptimizer
                                                : ir::Sharded::kNothing;
-  replication.residency = args.residency == "step" ? ir::Residency::kStep : args.residency == "microbatch" ? ir::Residency::kMicrobatch : ir::Residency::kUse;
+  replication.residency = args.residency == "step"         ? ir::Residency::kStep
+                          : args.residency == "microbatch" ? ir::Residency::kMicrobatch
+                                                           : ir::Residency::kUse;
   replication.prefetch = static_cast<int32_t>(args.prefetch);
   replication.prov = dag.provenance.directive({"replicate", diags.place(directive.span)});
   return replication;

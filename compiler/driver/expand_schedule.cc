@@ -152,9 +152,11 @@ Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, con
   const size_t num_ranks = schedule.ranks.empty() ? places.groups.size() : schedule.ranks.size();
   if (given != nullptr) {
     if (static_cast<int32_t>(given->stage_rank.size()) != places.num_stages())
-      return diags.error("P0233", schedule.family_span) << "the table has " << given->stage_rank.size() << " stages, the model has " << places.num_stages();
+      return diags.error("P0233", schedule.family_span) << "the table has " << given->stage_rank.size() << " stages, the model has "
+                                                        << places.num_stages();
     if (num_ranks > 0 && num_ranks != given->rows.size())
-      return diags.error("P0232", schedule.family_span) << "the table has " << given->rows.size() << " rows for " << num_ranks << (num_ranks == 1 ? " device group" : " device groups");
+      return diags.error("P0232", schedule.family_span) << "the table has " << given->rows.size() << " rows for " << num_ranks
+                                                        << (num_ranks == 1 ? " device group" : " device groups");
     expanded.table = *given;
   } else {
     strategy::FamilyRequest request;

@@ -65,10 +65,11 @@ Result<int32_t> check_stages(const Family& family, const FamilyRequest& request)
   }
   const int32_t v = request.virtual_stages > 0 ? request.virtual_stages : own;
   if (request.ranks == 0 && S % v != 0) {
-    return broken(family, (looped && request.virtual_stages == 0 ? "takes two stages per rank where neither 'ranks' nor 'virtual' says more"
-                                                                 : "has " + counted(v, "stage") + " per rank") +
-                              (S == 1 ? "; here is " : "; here are ") + counted(S, "stage") + ": use " + (S > v ? std::to_string(S / v * v) + " or " : "") +
-                              std::to_string((S / v + 1) * v));
+    const bool guessed = looped && request.virtual_stages == 0;
+    return broken(family, (guessed ? "takes two stages per rank where neither 'ranks' nor 'virtual' says more"
+                                   : "has " + counted(v, "stage") + " per rank") +
+                              (S == 1 ? "; here is " : "; here are ") + counted(S, "stage") + ": use " +
+                              (S > v ? std::to_string(S / v * v) + " or " : "") + std::to_string((S / v + 1) * v));
   }
   const int32_t R = request.ranks > 0 ? request.ranks : S / v;
   const std::string have = "; here are " + counted(S, "stage") + " on " + counted(R, "rank");
