@@ -319,6 +319,11 @@ Status Driver::build() {
   if (gradient.clip) gradient.clip_prov = dag.provenance.directive({"clip_grad_norm", diags_.place(c_.strategy.clip_span)});
   gradient.update_prov = dag.provenance.directive({"optimizer", diags_.place(c_.strategy.optimizer->span)});
   passes::insert_gradient_work(dag, c_.shapes, parameters, gradient);
+  for (const ir::Accumulator& a : dag.accumulators) {
+    const ir::Bucket& bucket = dag.buckets[a.bucket.index];
+    if (a.use == 0 && bucket.sharded < dag.replication[a.chunk.index].sharded && bucket.teams[0].size() > 1)
+      diags_.remark("'" + parameters[a.parameter].name + "' is kept whole: it is used in several regions or on several device groups");
+  }
   return Status();
 }
 
