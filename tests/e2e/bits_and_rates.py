@@ -99,7 +99,7 @@ def rates(bench):
 
 def dropout(bench):
     losses, gradients, _ = harness.torch_training("gpt_dropout", "sgd", around=philox.with_masks(seed=0))
-    for name in ("one", "mb4", "dp2_mb2", "pp2_1f1b", "pp2_dp2"):
+    for name in ("one", "mb4", "dp2_mb2", "pp2_1f1b", "pp2_dp2", "pp4_zero_bubble", "pp4_dualpipev_dp2", "pp2_dualpipe"):
         result = bench.train("gpt_dropout", name, "sgd")
         problems = harness.loss_faults(result.losses, losses, 1e-5) + harness.gradient_faults(result.gradients, gradients)
         check(f"dropout with the twin's masks, {name}", not problems, problems[:1])
