@@ -79,6 +79,7 @@ Result<Types> reductions(const Call& c);
 Result<Types> indexing(const Call& c);
 Result<Types> products(const Call& c);
 Result<Types> convolutions(const Call& c);
+Result<Types> experts(const Call& c);
 Result<Types> norms(const Call& c);
 Result<Types> channel_norms(const Call& c);  // group_norm, batch_norm
 Result<Types> pooling(const Call& c);

@@ -110,6 +110,12 @@ Result<std::vector<TensorType>> by_family(const infer::Call& call) {
     case OpKind::kConvolution:
     case OpKind::kConvolutionBackwardInput:
     case OpKind::kConvolutionBackwardWeight: return infer::convolutions(call);
+    case OpKind::kExpertOrder:
+    case OpKind::kTakeRows:
+    case OpKind::kGroupedMatmul:
+    case OpKind::kGroupedMatmulWeight:
+    case OpKind::kGroupedExpand:
+    case OpKind::kGroupedSum: return infer::experts(call);
     case OpKind::kSoftmax:
     case OpKind::kSoftmaxBackward:
     case OpKind::kLogSoftmax:

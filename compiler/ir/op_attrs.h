@@ -167,6 +167,24 @@ struct ReductionAttrs {
   std::string reduction = "mean";
   PIPER_FIELDS(PIPER_FIELD(reduction))
 };
+struct ExpertOrderAttrs {
+  int64_t experts = 1;
+  int64_t segments = 1;  // the experts are cut into as many equal runs, one for each segment of the rows
+  int64_t capacity = 1;  // rows of a segment
+  PIPER_FIELDS(PIPER_FIELD(experts) PIPER_FIELD(segments) PIPER_FIELD(capacity))
+};
+struct TakeRowsAttrs {
+  int64_t repeat = 1;  // so many consecutive indices mean one row of x
+  PIPER_FIELDS(PIPER_FIELD(repeat))
+};
+struct GroupedMatmulAttrs {
+  bool transposed = false;
+  PIPER_FIELDS(PIPER_FIELD(transposed))
+};
+struct RowsAttrs {
+  int64_t rows = 0;
+  PIPER_FIELDS(PIPER_FIELD(rows))
+};
 struct AccumulateGradAttrs {
   ValueId parameter;
   PIPER_FIELDS(PIPER_FIELD(parameter))
@@ -185,6 +203,6 @@ using Attrs =
                  ConvolutionBackwardAttrs, LayerNormAttrs, GroupNormAttrs, BatchNormAttrs,
                  PoolAttrs, PoolBackwardAttrs, SdpaAttrs, DropoutAttrs, CrossEntropyAttrs,
                  CrossEntropyLossAttrs, NllBackwardAttrs, ReductionAttrs, AccumulateGradAttrs,
-                 FillAttrs>;
+                 FillAttrs, ExpertOrderAttrs, TakeRowsAttrs, GroupedMatmulAttrs, RowsAttrs>;
 
 }  // namespace piper::ir

@@ -160,6 +160,7 @@ class Normaliser {
         break;
       case OpKind::kSum:
       case OpKind::kMean: {
+        if (batch_.of(op.operands[0]).kind == BatchKind::kGrouped) break;
         bool reduces_batch = batch_.of(op.operands[0]).kind == BatchKind::kAxis;
         if (!reduces_batch) {
           PIPER_ASSIGN(ValueId a, share(op.operands[0], id));
@@ -176,7 +177,7 @@ class Normaliser {
       case OpKind::kPermute:
       case OpKind::kExpand:
       case OpKind::kSlice:
-        if (batch_.of(op.operands[0]).kind == BatchKind::kAxis) break;  // takes some samples out of the batch
+        if (per_sample(op.operands[0])) break;  // takes some samples out of the batch
         {
           PIPER_ASSIGN(ValueId a, share(op.operands[0], id));
           return rebuilt(op, {a});
@@ -187,6 +188,9 @@ class Normaliser {
     return weighted(v, id);
   }
 
+  bool per_sample(ValueId v) const {
+    return batch_.of(v).kind == BatchKind::kAxis || batch_.of(v).kind == BatchKind::kGrouped;
+  }
   bool same_for_all(ValueId v) const { return batch_.of(v).kind == BatchKind::kNone; }
 
   // ---------------------------------------------------------------- counts of a step
@@ -197,7 +201,7 @@ class Normaliser {
     if (value.kind == ir::ValueKind::kConstant) return true;
     BatchKind kind = batch_.of(v).kind;
     if (value.kind == ir::ValueKind::kInput) return kind == BatchKind::kNone;
-    if (value.kind != ir::ValueKind::kOpResult || kind == BatchKind::kAxis || !parameter_free_[v.index]) return false;
+    if (value.kind != ir::ValueKind::kOpResult || per_sample(v) || !parameter_free_[v.index]) return false;
     const ir::Op& op = graph_.op(value.producer);
     if (reduces_batch(op)) return value.type.elements() == 1 && !taint_[op.operands[0].index].valid();
     return op.results.size() == 1 && std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId operand) {

@@ -15,7 +15,8 @@ using ir::ValueId;
 using Shape = std::vector<int64_t>;
 
 BatchFactor mixed() { return {BatchKind::kMixed}; }
-bool has_axis(const BatchFactor& f) { return f.kind == BatchKind::kAxis; }
+bool has_axis(const BatchFactor& f) { return f.kind == BatchKind::kAxis || f.kind == BatchKind::kGrouped; }
+bool reads_counts(OpKind kind) { return kind == OpKind::kGroupedMatmul || kind == OpKind::kGroupedExpand; }
 
 int64_t product(const Shape& shape, size_t from, size_t to) {
   int64_t n = 1;
@@ -51,7 +52,10 @@ class Tracker {
       any_axis = any_axis || has_axis(factor(op, i));
       any_mixed = any_mixed || factor(op, i).kind == BatchKind::kMixed;
     }
-    if (!any_axis) {
+    // How many rows each expert has depends on all samples. The groups may, anything else mixes samples.
+    bool of_counts = false;
+    for (ValueId operand : op.operands) of_counts = of_counts || is_count(operand);
+    if (!any_axis && !of_counts) {
       for (ValueId result : op.results)
         if (any_mixed) map_.values[result.index] = mixed();
       return;
@@ -64,15 +68,38 @@ class Tracker {
                           s[static_cast<size_t>(f.axis)] != f.outer * batch_ * f.inner))
         f = mixed();
       map_.values[op.results[r].index] = f;
-      bool mixes = f.kind == BatchKind::kMixed || op.kind == OpKind::kBatchNorm;
+      bool mixes = (f.kind == BatchKind::kMixed && op.kind != OpKind::kExpertOrder) || op.kind == OpKind::kBatchNorm;
       if (mixes && (map_.mixers.empty() || map_.mixers.back() != id)) map_.mixers.push_back(id);
     }
+  }
+
+  // The op that made v, where it is an expert_order and v its result `first` or a later one.
+  const ir::Op* expert_order(ValueId v, uint32_t first) const {
+    if (!v.valid() || graph_.value(v).kind != ir::ValueKind::kOpResult || graph_.value(v).result_index < first) return nullptr;
+    const ir::Op& op = graph_.op(graph_.value(v).producer);
+    return op.kind == OpKind::kExpertOrder ? &op : nullptr;
+  }
+  bool is_count(ValueId v) const { return expert_order(v, 2) != nullptr && map_.of(v).kind == BatchKind::kMixed; }
+
+  // Rows taken into the groups of an expert_order, or back.
+  BatchFactor take_rows(const ir::Op& op) const {
+    const ir::Op* order = expert_order(op.operands[1], 0);
+    if (order == nullptr) return mixed();
+    BatchFactor ids = map_.of(order->operands[0]), x = factor(op, 0);
+    bool back = op.operands[1] == order->results[1];
+    if (ids.kind != BatchKind::kAxis || x.kind == BatchKind::kMixed || (has_axis(x) && x.axis != 0)) return mixed();
+    if (back) return x.kind == BatchKind::kAxis ? mixed() : ids;
+    x.inner *= std::get<ir::TakeRowsAttrs>(op.attrs).repeat;
+    bool fits = x.kind == BatchKind::kNone || (x.kind == BatchKind::kAxis && x.outer == ids.outer && x.inner == ids.inner);
+    return fits ? map_.of(op.operands[1]) : mixed();
   }
 
   // The factor of result r of an op with at least one operand that has a batch axis.
   BatchFactor transfer(const ir::Op& op, size_t r) const {
     ValueId y = op.results[r];
     BatchFactor x = factor(op, 0);
+    for (ValueId operand : op.operands)
+      if (is_count(operand) && !reads_counts(op.kind)) return mixed();
     switch (op.kind) {
       case OpKind::kReshape: return reshaped(x, shape(op.operands[0]), shape(y));
       case OpKind::kPermute: {
@@ -171,6 +198,15 @@ class Tracker {
         bool weights = factor(op, 1).kind != BatchKind::kNone || factor(op, 2).kind != BatchKind::kNone;
         return weights || x.axis + 1 == static_cast<int64_t>(shape(y).size()) ? mixed() : x;
       }
+      case OpKind::kExpertOrder:
+        if (r > 1 || x.kind != BatchKind::kAxis) return mixed();
+        return {BatchKind::kGrouped, 0, 1, shape(y)[0] / batch_};
+      case OpKind::kTakeRows: return take_rows(op);
+      case OpKind::kGroupedMatmul:
+        return x.kind == BatchKind::kGrouped && x.axis == 0 && factor(op, 1).kind == BatchKind::kNone ? x : mixed();
+      case OpKind::kGroupedExpand:
+        if (x.kind != BatchKind::kNone || !is_count(op.operands[1])) return mixed();
+        return {BatchKind::kGrouped, 0, 1, shape(y)[0] / batch_};
       case OpKind::kConvolution:
       case OpKind::kMaxPool2d:
       case OpKind::kAvgPool2d:
@@ -218,6 +254,7 @@ class Tracker {
       f = next;
       return true;
     }
+    if (f->kind != next.kind) return false;
     if (f->axis == next.axis && f->outer == next.outer && f->inner == next.inner) return true;
     // With one sample every axis can pass for the batch.
     if (batch_ != 1) return false;
@@ -266,7 +303,8 @@ class Tracker {
       if (inner == 0 || to[d] % (batch_ * inner)) continue;
       int64_t outer = to[d] / (batch_ * inner);
       if (product(to, 0, d) * outer != before) continue;
-      BatchFactor found{BatchKind::kAxis, static_cast<int64_t>(d), outer, inner};
+      if (x.kind == BatchKind::kGrouped && to[d] != from[axis]) continue;  // would put rows of several samples into one
+      BatchFactor found{x.kind, static_cast<int64_t>(d), outer, inner};
       bool own = outer == 1 && inner == 1;
       if (best.kind == BatchKind::kMixed || (own && (best.outer != 1 || best.inner != 1))) best = found;
     }
@@ -301,6 +339,7 @@ class Tracker {
     }
     if (index.kind == BatchKind::kMixed) return mixed();
     if (x.axis != dim) return x;
+    if (x.kind == BatchKind::kGrouped) return mixed();
     return selected_samples(x, dim, op.operands[1]);
   }
 
@@ -378,6 +417,7 @@ Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_ba
         graph.op(ir::OpId(i)).operands[2] = zero;
         break;
       }
+      case BatchKind::kGrouped:
       case BatchKind::kMixed:
         if (pieces > 1)
           return diags.error("P0330")

@@ -15,6 +15,7 @@ namespace piper::passes {
 enum class BatchKind : uint8_t {
   kNone,     // the same for every piece
   kAxis,     // extent of `axis` = outer * batch * inner: element (o, n, i) belongs to sample n
+  kGrouped,  // the same, in the order of the rows' experts: each element of `axis` belongs to one sample, which one is known at run time
   kMixed,    // depends on several samples at once (a batch statistic, a sum over the batch); no axis is the batch
 };
 struct BatchFactor {

@@ -94,6 +94,7 @@ std::vector<RuleCase> rule_cases() {
   add_pointwise_cases(cases);
   add_shape_cases(cases);
   add_layer_cases(cases);
+  add_expert_cases(cases);
   return cases;
 }
 

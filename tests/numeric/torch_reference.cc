@@ -10,10 +10,14 @@
 #include <ATen/ops/abs.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/amax.h>
+#include <ATen/ops/argsort.h>
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/batch_norm.h>
+#include <ATen/ops/bincount.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/cos.h>
@@ -58,6 +62,7 @@
 #include <ATen/ops/pow.h>
 #include <ATen/ops/reciprocal.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -69,12 +74,15 @@
 #include <ATen/ops/sin.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/softplus.h>
+#include <ATen/ops/sort.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 namespace piper::numeric {
@@ -121,6 +129,7 @@ class Call {
     if (auto result = binary(); result.defined()) return {result};
     if (auto result = reduce(); !result.empty()) return result;
     if (auto result = index(); result.defined()) return {result};
+    if (auto result = experts(); !result.empty()) return result;
     return layer();
   }
 
@@ -254,6 +263,46 @@ class Call {
       case OpKind::kFill: {
         const auto& a = as<ir::FillAttrs>();
         return at::full(a.shape, a.value, at::TensorOptions(scalar_type(a.to)));
+      }
+      default: return {};
+    }
+  }
+
+  // For each row of groups the expert it belongs to, -1 for padding.
+  at::Tensor expert_of_row(const at::Tensor& counts, int64_t rows) const {
+    std::vector<int64_t> expert(static_cast<size_t>(rows), -1);
+    const int64_t segments = counts.size(0), segment_rows = rows / segments;
+    const at::Tensor dense = counts.contiguous();
+    const int64_t* count = dense.const_data_ptr<int64_t>();
+    for (int64_t s = 0; s < segments; ++s) {
+      int64_t row = s * segment_rows;
+      for (int64_t e = 0; e < counts.size(1); ++e, ++count)
+        for (int64_t i = 0; i < *count; ++i) expert[static_cast<size_t>(row++)] = e;
+    }
+    return at::tensor(expert, at::TensorOptions(at::kLong));
+  }
+  // table[expert], zero where the expert is -1.
+  static at::Tensor entries(const at::Tensor& table, const at::Tensor& expert) {
+    std::vector<int64_t> shape(static_cast<size_t>(table.dim()), 1);
+    shape[0] = -1;
+    const at::Tensor real = at::ge(expert, 0).reshape(shape).to(table.scalar_type());
+    return at::mul(at::index_select(table, 0, at::clamp_min(expert, 0)), real);
+  }
+
+  std::vector<at::Tensor> experts() const {
+    switch (op_.kind) {
+      case OpKind::kExpertOrder: {
+        const auto& a = as<ir::ExpertOrderAttrs>();
+        PIPER_CHECK(a.segments == 1 && a.capacity == x_[0].size(0), "only the plain order has a reference");
+        const at::Tensor order = std::get<1>(at::sort(x_[0], true, 0, false)), position = at::argsort(order);
+        return {order, position, at::bincount(x_[0], {}, a.experts).reshape({1, -1}), at::zeros({}, at::TensorOptions(at::kLong))};
+      }
+      case OpKind::kTakeRows: return {entries(at::repeat_interleave(x_[0], as<ir::TakeRowsAttrs>().repeat, 0), x_[1])};
+      case OpKind::kGroupedExpand: return {entries(x_[0], expert_of_row(x_[1], as<ir::RowsAttrs>().rows))};
+      case OpKind::kGroupedMatmul: {
+        const at::Tensor w = entries(as<ir::GroupedMatmulAttrs>().transposed ? x_[1].transpose(1, 2) : x_[1],
+                                     expert_of_row(x_[2], x_[0].size(0)));
+        return {at::bmm(x_[0].unsqueeze(1), w).squeeze(1)};
       }
       default: return {};
     }

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "compiler/autodiff/autodiff.h"
+#include "compiler/frontend/experts/recognise_experts.h"
 #include "compiler/frontend/fold.h"
 #include "compiler/passes/normalise_losses.h"
 #include "compiler/passes/partition_experts.h"
@@ -75,6 +76,10 @@ struct NamedPass {
 const NamedPass kPasses[] = {
     {"fold", [](const Params&, ir::Graph& graph, diag::Diagnostics&) {
        graph = frontend::fold(graph);
+       return Status();
+     }},
+    {"recognise_experts", [](const Params&, ir::Graph& graph, diag::Diagnostics&) {
+       graph = frontend::recognise_experts(std::move(graph));
        return Status();
      }},
     {"lay_out_dropout", [](const Params& p, ir::Graph& graph, diag::Diagnostics& diags) {

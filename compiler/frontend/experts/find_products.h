@@ -1,0 +1,30 @@
+// Finds where a model multiplies each row by the matrix of the row's expert, as exporters write it: a list
+// of expert ids gathers whole matrices, `index_select(w [E, A, B], ids [N])`, and a batched product takes one
+// row for each of them. Used by recognise_experts alone; it changes nothing.
+#pragma once
+
+#include <optional>
+
+#include "compiler/ir/graph.h"
+
+namespace piper::frontend::experts {
+
+struct Product {
+  ir::ValueId weight;         // [E, A, B], made of parameters and constants alone
+  bool transposed = false;    // attribute of the grouped_matmul that stands for it
+  ir::ValueId index;          // i64 [N], as the index_select reads it
+  ir::ValueId row;            // the other operand: one row of K elements for each index
+  size_t prefix = 0;          // leading axes of the result; their extents multiply to N
+  int64_t rows = 0, in = 0, out = 0;  // N, K, M
+};
+
+// nullopt where `op` is no such product.
+std::optional<Product> product_of(const ir::Graph& graph, const ir::Op& op);
+
+// The value that decides which expert each row has: `index` without reshapes, and without the
+// where(ids < 0, ids + E, ids) of an index that may count from the end.
+ir::ValueId root_of_index(const ir::Graph& graph, ir::ValueId index);
+// Whether `v` cannot be negative: positions found by topk or max_dim.
+bool is_never_negative(const ir::Graph& graph, ir::ValueId v);
+
+}  // namespace piper::frontend::experts

@@ -1,0 +1,191 @@
+#include "compiler/frontend/experts/row_wise.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "schemas/base/check.h"
+
+namespace piper::frontend::experts {
+namespace {
+
+using ir::OpKind;
+using Shape = std::vector<int64_t>;
+
+bool is_element_wise(OpKind kind) {
+  switch (kind) {
+    case OpKind::kDetach:
+    case OpKind::kCast:
+    case OpKind::kNeg:
+    case OpKind::kAbs:
+    case OpKind::kSign:
+    case OpKind::kExp:
+    case OpKind::kLog:
+    case OpKind::kSqrt:
+    case OpKind::kRsqrt:
+    case OpKind::kReciprocal:
+    case OpKind::kSin:
+    case OpKind::kCos:
+    case OpKind::kErf:
+    case OpKind::kTanh:
+    case OpKind::kSigmoid:
+    case OpKind::kLogSigmoid:
+    case OpKind::kSoftplus:
+    case OpKind::kRelu:
+    case OpKind::kLeakyRelu:
+    case OpKind::kGelu:
+    case OpKind::kSilu:
+    case OpKind::kPowScalar:
+    case OpKind::kClamp:
+    case OpKind::kLogicalNot:
+    case OpKind::kIsNan:
+    case OpKind::kAdd:
+    case OpKind::kSub:
+    case OpKind::kMul:
+    case OpKind::kDiv:
+    case OpKind::kMaximum:
+    case OpKind::kMinimum:
+    case OpKind::kEq:
+    case OpKind::kNe:
+    case OpKind::kLt:
+    case OpKind::kLe:
+    case OpKind::kGt:
+    case OpKind::kGe:
+    case OpKind::kLogicalAnd:
+    case OpKind::kLogicalOr:
+    case OpKind::kWhere: return true;
+    default: return false;
+  }
+}
+
+bool same_prefix(const Shape& a, const Shape& b, size_t prefix) {
+  return a.size() >= prefix && b.size() >= prefix && std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(prefix), b.begin());
+}
+
+// The prefix of `to`, a reshape of a value with rows in `prefix` axes of `from`; 0 where rows are cut or merged.
+size_t reshaped_prefix(const Shape& from, size_t prefix, const Shape& to) {
+  int64_t rows = 1, reached = 1;
+  for (size_t i = 0; i < prefix; ++i) rows *= from[i];
+  for (size_t i = 0; i < to.size(); ++i) {
+    reached *= to[i];
+    if (reached == rows) return i + 1;
+  }
+  return 0;
+}
+
+bool all_behind(const Shape& dims, size_t prefix) {
+  return std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return d >= static_cast<int64_t>(prefix); });
+}
+
+Shape without_prefix(const Shape& shape, size_t prefix, int64_t num_rows) {
+  Shape out(shape.begin() + static_cast<std::ptrdiff_t>(prefix), shape.end());
+  out.insert(out.begin(), num_rows);
+  return out;
+}
+
+// Element-wise operators, and cat: operands are aligned at the last axis.
+std::optional<RowWise> aligned(const ir::Graph& graph, const ir::Op& op, const std::vector<size_t>& rows) {
+  const Shape& y = graph.type(op.results[0]).shape;
+  RowWise out;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    if (rows[i] == 0) continue;
+    const Shape& x = graph.type(op.operands[i]).shape;
+    if (x.size() != y.size() || !same_prefix(x, y, rows[i]) || (out.prefix != 0 && out.prefix != rows[i])) return std::nullopt;
+    out.prefix = rows[i];
+  }
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    Role role = Role::kShared;
+    if (op.operands[i].valid()) {
+      const Shape& x = graph.type(op.operands[i]).shape;
+      const size_t missing = y.size() - x.size();
+      bool row_axes = false;
+      for (size_t d = missing; d < out.prefix; ++d) row_axes = row_axes || x[d - missing] != 1;
+      role = rows[i] != 0 ? Role::kRows : row_axes ? Role::kOther : Role::kShared;
+      // An operand of all rows that no product has made.
+      if (role == Role::kOther && missing == 0 && same_prefix(x, y, out.prefix)) role = Role::kRows;
+    }
+    out.roles.push_back(role);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<RowWise> row_wise(const ir::Graph& graph, const ir::Op& op, const std::vector<size_t>& rows) {
+  if (op.results.empty() || op.operands.empty()) return std::nullopt;
+  if (is_element_wise(op.kind)) return aligned(graph, op, rows);
+  if (op.kind == OpKind::kCat) {
+    std::optional<RowWise> out = aligned(graph, op, rows);
+    const bool fits = out && all_behind({std::get<ir::DimAttrs>(op.attrs).dim}, out->prefix) &&
+                      std::all_of(out->roles.begin(), out->roles.end(), [](Role r) { return r == Role::kRows; });
+    return fits ? out : std::nullopt;
+  }
+  // The others have rows in operand 0 alone.
+  for (size_t i = 1; i < rows.size(); ++i)
+    if (rows[i] != 0) return std::nullopt;
+  const size_t prefix = rows[0];
+  const Shape &x = graph.type(op.operands[0]).shape, &y = graph.type(op.results[0]).shape;
+  RowWise out{prefix, std::vector<Role>(op.operands.size(), Role::kShared)};
+  out.roles[0] = Role::kRows;
+  bool fits = false;
+  switch (op.kind) {
+    case OpKind::kReshape:
+      out.prefix = reshaped_prefix(x, prefix, y);
+      fits = out.prefix != 0;
+      break;
+    case OpKind::kPermute: {
+      const Shape& dims = std::get<ir::PermuteAttrs>(op.attrs).dims;
+      fits = true;
+      for (size_t i = 0; i < prefix; ++i) fits = fits && dims[i] == static_cast<int64_t>(i);
+      break;
+    }
+    case OpKind::kExpand: fits = x.size() == y.size() && same_prefix(x, y, prefix); break;
+    case OpKind::kSlice: fits = all_behind({std::get<ir::SliceAttrs>(op.attrs).dim}, prefix); break;
+    case OpKind::kSum:
+    case OpKind::kMean:
+    case OpKind::kAmax: fits = all_behind(std::get<ir::ReduceAttrs>(op.attrs).dims, prefix); break;
+    case OpKind::kCumsum:
+    case OpKind::kSoftmax:
+    case OpKind::kLogSoftmax: fits = all_behind({std::get<ir::DimAttrs>(op.attrs).dim}, prefix); break;
+    case OpKind::kLinear: fits = x.size() > prefix; break;
+    case OpKind::kLayerNorm:
+    case OpKind::kRmsNorm:
+      fits = static_cast<int64_t>(x.size() - prefix) >= std::get<ir::LayerNormAttrs>(op.attrs).axes;
+      break;
+    default: break;
+  }
+  return fits ? std::optional<RowWise>(std::move(out)) : std::nullopt;
+}
+
+ir::Attrs merged_attrs(const ir::Graph& graph, const ir::Op& op, size_t prefix, size_t operand_prefix, int64_t num_rows) {
+  ir::Attrs attrs = op.attrs;
+  const int64_t shift = static_cast<int64_t>(operand_prefix) - 1;
+  switch (op.kind) {
+    case OpKind::kReshape:
+      std::get<ir::ReshapeAttrs>(attrs).shape = without_prefix(graph.type(op.results[0]).shape, prefix, num_rows);
+      break;
+    case OpKind::kExpand:
+      std::get<ir::ExpandAttrs>(attrs).shape = without_prefix(graph.type(op.results[0]).shape, prefix, num_rows);
+      break;
+    case OpKind::kPermute: {
+      Shape& dims = std::get<ir::PermuteAttrs>(attrs).dims;
+      dims.erase(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(operand_prefix));
+      for (int64_t& d : dims) d -= shift;
+      dims.insert(dims.begin(), 0);
+      break;
+    }
+    case OpKind::kSlice: std::get<ir::SliceAttrs>(attrs).dim -= shift; break;
+    case OpKind::kSum:
+    case OpKind::kMean:
+    case OpKind::kAmax:
+      for (int64_t& d : std::get<ir::ReduceAttrs>(attrs).dims) d -= shift;
+      break;
+    case OpKind::kCat:
+    case OpKind::kCumsum:
+    case OpKind::kSoftmax:
+    case OpKind::kLogSoftmax: std::get<ir::DimAttrs>(attrs).dim -= shift; break;
+    default: break;  // element-wise, and operators on trailing axes
+  }
+  return attrs;
+}
+
+}  // namespace piper::frontend::experts

@@ -1,0 +1,68 @@
+#include "compiler/ir/copy_graph.h"
+
+#include <utility>
+
+#include "schemas/base/check.h"
+
+namespace piper::ir {
+
+CopyGraph::CopyGraph(const Graph& from, Graph& to) : from_(from), to_(to), moved_(from.num_values()) {
+  PIPER_CHECK(to.num_values() == 0, "the copy has values already");
+  to_.provenance() = from_.provenance();
+  for (size_t i = 0; i < from_.num_values(); ++i) {
+    const Value& v = from_.value(ValueId(static_cast<uint32_t>(i)));
+    switch (v.kind) {
+      case ValueKind::kInput:
+        moved_[i] = to_.add_input(from_.inputs()[v.payload].name, v.type, from_.inputs()[v.payload].batched);
+        break;
+      case ValueKind::kParameter: {
+        const Parameter& p = from_.parameters()[v.payload];
+        moved_[i] = to_.add_parameter(p.names, v.type, p.trainable, p.source);
+        break;
+      }
+      case ValueKind::kBuffer: {
+        const Parameter& p = from_.buffers()[v.payload];
+        moved_[i] = to_.add_buffer(p.names, v.type, p.source);
+        break;
+      }
+      case ValueKind::kConstant:
+        moved_[i] = to_.add_constant(v.name, v.type, from_.constants()[v.payload].source);
+        break;
+      case ValueKind::kOpResult:
+      case ValueKind::kSeedStep:
+      case ValueKind::kSampleOffset: break;
+    }
+  }
+}
+
+ValueId CopyGraph::moved(ValueId old) {
+  if (!old.valid()) return old;
+  ValueId& id = moved_[old.index];
+  if (id.valid()) return id;
+  const Value& value = from_.value(old);
+  if (value.kind == ValueKind::kSeedStep) return id = to_.seed_step();
+  if (value.kind == ValueKind::kSampleOffset) return id = to_.sample_offset();
+  PIPER_CHECK(false, "read before it is made: ", value.name);
+  return id;
+}
+
+OpId CopyGraph::copy_op(OpId old) {
+  const Op& op = from_.op(old);
+  std::vector<ValueId> operands;
+  for (ValueId v : op.operands) operands.push_back(moved(v));
+  std::vector<TensorType> types;
+  for (ValueId v : op.results) types.push_back(from_.type(v));
+  const OpId id = to_.append(op.kind, op.attrs, std::move(operands), std::move(types), moved_scope(op.scope), op.prov,
+                             op.results.empty() ? "" : from_.value(op.results[0]).name);
+  to_.op(id).phase = op.phase;
+  to_.op(id).chunk = op.chunk;
+  for (size_t i = 0; i < op.results.size(); ++i) place(op.results[i], to_.op(id).results[i]);
+  return id;
+}
+
+void CopyGraph::finish() {
+  for (const Graph::Output& output : from_.outputs) to_.outputs.push_back({output.name, moved(output.value)});
+  if (from_.loss.valid()) to_.loss = moved(from_.loss);
+}
+
+}  // namespace piper::ir
