@@ -34,6 +34,10 @@ class Composition:
     devices: tuple[tuple[int, ...], ...] | None = None     # per stage; default: stage after stage
     ranks: int | None = None        # the family places the stages itself, on this many ranks
 
+    @property
+    def pieces(self) -> int:
+        return self.replicas * self.microbatches
+
 
 COMPOSITIONS = {
     "one": Composition(),
@@ -65,6 +69,8 @@ def strategy_text(model: str, name: str, optimizer: str, extra: str = "") -> str
     spec = zoo.MODELS[model]
     groups = c.devices or tuple(tuple(range(s * c.replicas, (s + 1) * c.replicas)) for s in range(c.stages))
     lines = ["piper: 1", f"model: {{batch: {BATCH}}}"]
+    if spec.per_microbatch and c.pieces > 1:
+        lines.append(f"per_microbatch: {json.dumps(list(spec.per_microbatch))}")
     if len(groups) > 1:
         starts = spec.quarters[::len(spec.quarters) // len(groups)]
         lines.append(f"annotate:\n  - {{tag: PP, starts: {json.dumps(list(starts))}}}")
@@ -186,6 +192,17 @@ def torch_training(model: str, optimizer: str, *, schedule=None, clip=None, arou
             torch.nn.utils.clip_grad_norm_(module.parameters(), clip)
         rule.step()
     return losses, gradients, module
+
+
+def piece_by_piece(pieces: int):
+    """The step of a model with statistics per piece: the mean of the pieces' losses, each on its own samples.
+
+    It is the step's loss where every piece has as many counted labels as the others.
+    """
+    def step(module, _, batch):
+        parts = [{k: v.chunk(pieces)[i] for k, v in batch.items()} for i in range(pieces)]
+        return sum(module(**part) for part in parts) / pieces
+    return step
 
 
 def loss_faults(losses, expected, tolerance):

@@ -5,7 +5,8 @@
                          [--launch local|mpirun] [--route auto|onnx] [--container onnx|pt2|plain.pt2]
 
 Tolerances: losses 1e-6 at step 1, then the model's (1e-5; 1e-4 for the CNN, whose max pooling flips on rounding);
-gradients 1e-5 of max(norm, 1e-4 of the typical norm). Exit status 0: all agree.
+gradients 1e-5 of max(norm, 1e-4 of the typical norm). Models with statistics per microbatch are compared with a
+loop over the same pieces of the batch. Exit status 0: all agree.
 """
 import argparse
 import sys
@@ -29,8 +30,13 @@ def main():
     failed = total = 0
     for model in args.models:
         for optimizer in args.optimizers.split(","):
-            losses, gradients, _ = harness.torch_training(model, optimizer)
+            by_pieces = {}
             for name in args.compositions.split(","):
+                pieces = harness.COMPOSITIONS[name].pieces if zoo.MODELS[model].per_microbatch else 1
+                if pieces not in by_pieces:
+                    around = harness.piece_by_piece(pieces) if pieces > 1 else None
+                    by_pieces[pieces] = harness.torch_training(model, optimizer, around=around)
+                losses, gradients, _ = by_pieces[pieces]
                 result = bench.train(model, name, optimizer, args.launch, "", "--route", args.route)
                 faults = harness.loss_faults(result.losses, losses, zoo.MODELS[model].tolerance)
                 faults += harness.gradient_faults(result.gradients, gradients)

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import zoo_experts as experts
+
 VOCABULARY, SEQUENCE, BLOCKS, WIDTH = 97, 16, 4, 64
 
 
@@ -25,6 +27,7 @@ class Model:
     tolerance: float = 1e-5             # of losses over 20 steps, relative
     exact_pieces: bool = True           # the mean over equal pieces is the batch's loss
     seed: int = 5
+    per_microbatch: tuple[str, ...] = ()   # modules whose statistics are those of a piece of the batch
 
 
 # ------------------------------------------------------------------ data
@@ -242,6 +245,27 @@ t5_sdpa = _transformer(SequenceToSequenceLoss, "T5", "T5ForConditionalGeneration
 _T5_QUARTERS = ("net.encoder.block.0", "net.encoder.block.1", "net.decoder.block.0", "net.decoder.block.1")
 
 
+_EXPERTS = {"num_experts_per_tok": 2, "output_router_logits": True, "router_aux_loss_coef": 0.02, **_DECODER}
+
+
+def _mixture(family, **config):
+    base = _transformer(CausalLoss, family, family + "ForCausalLM", **_EXPERTS, **config)
+
+    def build():
+        model = base()
+        model.net.config._experts_implementation = "batched_mm"   # the one that ONNX can hold
+        return model
+    return build
+
+
+qwen3_moe = _mixture("Qwen3Moe", head_dim=16, num_experts=8, moe_intermediate_size=32, norm_topk_prob=True)
+mixtral = _mixture("Mixtral", num_local_experts=4, sliding_window=None)
+
+
+def _experts(form):
+    return lambda: experts.ExpertGpt(form, VOCABULARY, SEQUENCE, WIDTH, BLOCKS)
+
+
 def _quarters(pattern):
     return tuple(pattern.format(i) for i in range(BLOCKS))
 
@@ -260,6 +284,11 @@ MODELS = {
     "t5": Model(t5, draw_reversed, _T5_QUARTERS),
     "t5_sdpa": Model(t5_sdpa, draw_reversed, _T5_QUARTERS),
     "vit": Model(vit, draw_images, _quarters("net.vit.layers.{}")),
+    "qwen3_moe": Model(qwen3_moe, draw_causal, _quarters("net.model.layers.{}"), per_microbatch=("*",)),
+    "mixtral": Model(mixtral, draw_causal, _quarters("net.model.layers.{}"), per_microbatch=("*",)),
+    "moe_gathered": Model(_experts(experts.GatheredExperts), draw_next_token, _quarters("h.{}")),
+    "moe_capacity": Model(_experts(experts.CapacityExperts), draw_next_token, _quarters("h.{}"), per_microbatch=("*.moe",)),
+    "moe_dense": Model(_experts(experts.DenseExperts), draw_next_token, _quarters("h.{}")),
 }
 
 
