@@ -47,6 +47,12 @@ Result<ShardArgs> read_shard(const strategy::Directive& directive) {
 
 Status find_shard(const ShardArgs& args, const strategy::Directive& directive, const ir::Dag& dag, std::vector<passes::ShardedChunks>& shards,
                   diag::Diagnostics& diags) {
+  if (args.capacity) {
+    auto error = diags.error("P0299", strategy::arg_span(directive, "capacity"));
+    error << "'capacity' is not carried out by this version";
+    error.help("leave it out: buffers then hold the worst case, and nothing is dropped");
+    return error;
+  }
   PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
   passes::ShardedChunks found;
   found.shard.stream = args.stream;

@@ -95,8 +95,13 @@ Result<Types> step_values(const Call& c) {
       if (!c.x(0).shape.empty()) return c.fail("wants a scalar");
       return Types{c.x(0)};
     case OpKind::kAllToAll:
-      PIPER_RETURN_IF_ERROR(c.require(1));
+      PIPER_RETURN_IF_ERROR(c.require(1, 2));
       if (c.x(0).shape.empty()) return c.fail("wants an axis of parts");
+      if (c.operands.size() > 1) {
+        if (c.operands.size() != 3 || !c.optional(1) || !c.optional(2)) return c.fail("wants the counts of both ways");
+        if (c.x(0).shape.size() < 2) return c.fail("wants rows in its parts");
+        for (size_t i : {1, 2}) PIPER_RETURN_IF_ERROR(c.want(i, {DType::kI64, {c.x(0).shape[0]}}));
+      }
       return Types{c.x(0)};
     case OpKind::kAccumulateGrad:
       PIPER_RETURN_IF_ERROR(c.require(1));

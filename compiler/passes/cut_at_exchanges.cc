@@ -43,10 +43,14 @@ class Cutter {
     levels_.assign(graph_.num_ops(), {});
     copied_.assign(graph_.num_ops(), false);
     std::vector<int32_t> level(graph_.num_ops());
+    std::vector<bool> of_input(graph_.num_values(), false);
+    for (const ir::Input& input : graph_.inputs()) of_input[input.value.index] = true;
     for (size_t i = 0; i < graph_.num_ops(); ++i) {
       const ir::Op& op = graph_.op(OpId(i));
+      const bool reads_input = std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return v.valid() && of_input[v.index]; });
+      for (ValueId result : op.results) of_input[result.index] = reads_input;
       const bool counts = op.phase == Phase::kCount || op.phase == Phase::kCountFinish;
-      copied_[i] = is_cut(op.chunk) && unit_of(i) < 0 && !is_exchange(i) && (counts || roles[i] == OpRole::kCopied);
+      copied_[i] = is_cut(op.chunk) && unit_of(i) < 0 && (counts || (roles[i] == OpRole::kCopied && !reads_input));
     }
     std::map<int32_t, int32_t> unit_level;
     for (bool changed = true; changed;) {
@@ -138,9 +142,7 @@ class Cutter {
         chunk.shard = marks_.shard[c];
         chunk.exchange = piece.first % 2 == 1;
         if (!first || chunk.exchange || experts) {
-          const char* role = chunk.exchange ? (marks_.to_experts.at(piece.second) ? ".to_experts" : ".from_experts")
-                             : experts ? ".experts" : ".rest";
-          chunk.name += role;
+          chunk.name += std::string(".") + (chunk.exchange ? marks_.way.at(piece.second) : experts ? "experts" : "rest");
           const std::string base = chunk.name;
           for (int32_t repeat = 2; !names.insert(chunk.name).second; ++repeat) chunk.name = base + "." + std::to_string(repeat);
         }

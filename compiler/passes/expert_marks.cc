@@ -137,7 +137,7 @@ class Transfer {
       if (marks_[i] == nullptr) continue;
       ExpertMark mark = *marks_[i];
       const int64_t shift = rank - static_cast<int64_t>(shape(i).size());
-      mark.expert.axis += shift;
+      if (mark.expert.present()) mark.expert.axis += shift;
       if (all.expert.present() && all.expert != mark.expert) return {};
       all.expert = mark.expert;
       if (!mark.token.present()) continue;

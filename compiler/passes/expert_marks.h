@@ -25,7 +25,7 @@ struct TokenCut {
   friend auto operator<=>(const TokenCut&, const TokenCut&) = default;
 };
 struct ExpertMark {
-  ExpertFactor expert;
+  ExpertFactor expert;   // absent: rows in the order of experts, see find_grouped_parts.h
   TokenCut token;   // absent: the same for all sources (made of weights alone)
   friend auto operator<=>(const ExpertMark&, const ExpertMark&) = default;
 };

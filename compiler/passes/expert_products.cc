@@ -54,6 +54,7 @@ class Product {
   // Both were made by experts.
   bool both() {
     const ExpertMark &a = *marks_[0], &b = *marks_[1];
+    if (!a.expert.present() || !b.expert.present()) return false;
     const int64_t at = place(0, a.expert.axis);
     if (at != place(1, b.expert.axis) || (at != kContracted && !is_batch(at))) return false;
     if (a.expert.outer != b.expert.outer || a.expert.inner != b.expert.inner) return false;
@@ -79,6 +80,12 @@ class Product {
     const size_t other = 1 - i;
     const ExpertMark& mark = *marks_[i];
     const bool same = rules_.same_for_all[op_.operands[other].index];
+    if (!mark.expert.present()) {  // rows of all experts, times a matrix that all share
+      if (i != 0 || !same || mark.token.axis != own(0)) return false;
+      transfer_.kind = Kind::kFollows;
+      set_token(mark.token, place(0, mark.token.axis));
+      return true;
+    }
     const int64_t at = place(i, mark.expert.axis);
     set_expert(mark.expert, at);
     OperandWish wish{{}, shape(other)};

@@ -10,7 +10,8 @@
 //
 // Capacity form [E, C, H]: rows travel, C becomes D*C. Dense form (every expert on every token): tokens go to all members, a gate's
 // columns to their owners; where experts are summed, each member makes its experts' share and the shares are added in position order.
-// What cannot be cut is refused (find_expert_parts.h). Run once per local batch: the structure depends on the model alone.
+// Grouped form (rows in the order of their experts): counts travel first, then rows in parts as large as the worst case, of which only the
+// counted rows are sent; nothing is dropped. What cannot be cut is refused (find_expert_parts.h, find_grouped_parts.h). Run once per local batch: the structure depends on the model alone.
 #pragma once
 
 #include <cstdint>

@@ -39,8 +39,8 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks) {
     if (!needed[i]) continue;
     const ir::Op op = graph.op(OpId(i));   // a copy: appending moves the list
     std::vector<ValueId> operands = op.operands;
-    for (ValueId& v : operands)
-      if (v.valid() && v.index < again.size() && again[v.index].valid()) v = again[v.index];
+    for (ValueId& v : operands)  // what another chunk made is kept, though that chunk may repeat it for itself
+      if (v.valid() && again[v.index].valid() && graph.op(graph.value(v).producer).chunk == op.chunk) v = again[v.index];
     std::vector<ir::TensorType> types;
     for (ValueId result : op.results) types.push_back(graph.type(result));
     const OpId copy = graph.append(op.kind, op.attrs, std::move(operands), std::move(types), op.scope,

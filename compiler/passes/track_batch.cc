@@ -296,6 +296,7 @@ class Tracker {
     int64_t after = x.inner * product(from, axis + 1, from.size());
     int64_t before = x.outer * product(from, 0, axis);
     BatchFactor best = mixed();
+    int best_rank = -1;
     for (size_t d = 0; d < to.size(); ++d) {
       int64_t stride = product(to, d + 1, to.size());
       if (stride == 0 || after % stride) continue;
@@ -305,8 +306,12 @@ class Tracker {
       if (product(to, 0, d) * outer != before) continue;
       if (x.kind == BatchKind::kGrouped && to[d] != from[axis]) continue;  // would put rows of several samples into one
       BatchFactor found{x.kind, static_cast<int64_t>(d), outer, inner};
-      bool own = outer == 1 && inner == 1;
-      if (best.kind == BatchKind::kMixed || (own && (best.outer != 1 || best.inner != 1))) best = found;
+      // One sample fits in several places: an axis of its own, else the front of one ([B * S], not [E * B]).
+      int rank = outer != 1 ? 0 : inner != 1 ? 1 : 2;
+      if (rank > best_rank) {
+        best = found;
+        best_rank = rank;
+      }
     }
     return best;
   }

@@ -3,8 +3,8 @@
 
   strategies_train.py --bin BIN --work DIR --strategies DIR [--only NAME]...
 
-The model is the tests' GPT. Each file runs with its own optimizer, and with SGD in its place: AdamW hides a gradient of the
-wrong scale. Losses of 10 steps agree with PyTorch's own loop to 1e-5 (1e-6 at the first step), gradients of the first step
+The model is the tests' GPT, with mixtures of experts where the file shards them. Each file runs with its own optimizer, and with
+SGD in its place: AdamW hides a gradient of the wrong scale. Losses of 10 steps agree with PyTorch's own loop to 1e-5 (1e-6 at the first step), gradients of the first step
 to 1e-5 of their norm, and the two launchers give the same bits.
 """
 import argparse
@@ -24,10 +24,10 @@ STEPS = 10
 SGD = {"lr": 0.05, "momentum": 0.9}
 
 
-def reference(data, batch, clip, factor, sgd):
+def reference(model, data, batch, clip, factor, sgd):
     """PyTorch on one process, with the optimizer that the files share, or SGD: losses, gradients of step 1."""
     torch.set_num_threads(1)
-    module = zoo.build("gpt")
+    module = zoo.build(model)
     if sgd:
         rule = torch.optim.SGD(module.parameters(), foreach=False, **SGD)
     else:
@@ -55,28 +55,28 @@ def reference(data, batch, clip, factor, sgd):
 def faults_of(bench, name, path, sets, sgd):
     """What is wrong with one strategy, and the number of its ranks."""
     from safetensors.torch import save_file
+    model = "moe_dense" if "op: shard" in path.read_text() else "gpt"
     plans = bench.work / f"{name}{'.sgd' if sgd else ''}.plans"
     if sgd:
         sets = [*sets, f"optimizer={json.dumps({'sgd': SGD})}"]
-    bench.call([bench.bin / "piperc", bench.work / "gpt.onnx", "--strategy", path, "-o", plans, *(f for s in sets for f in ("--set", s))])
+    bench.call([bench.bin / "piperc", bench.exported(model), "--strategy", path, "-o", plans, *(f for s in sets for f in ("--set", s))])
     manifest = json.loads((plans / "manifest.json").read_text())
     batch, world = manifest["batch"], manifest["world_size"]
-    data = zoo.draw("gpt", batch * STEPS)
-    save_file(data, bench.work / "gpt.safetensors")
+    data = zoo.draw(model, batch * STEPS)
+    save_file(data, bench.work / f"{model}.safetensors")
     clip = manifest.get("clip_grad_norm") or 0
     # The files that warm up do so over 20 steps, longer than this test runs.
     warmup = manifest.get("lr_schedule", {}).get("warmup", 0)
-    losses, gradients = reference(data, batch, clip, lambda step: step / warmup if warmup else 1.0, sgd)
-    result = bench.run(plans, "gpt", world, "local", STEPS)
+    losses, gradients = reference(model, data, batch, clip, lambda step: step / warmup if warmup else 1.0, sgd)
+    result = bench.run(plans, model, world, "local", STEPS)
     faults = harness.loss_faults(result.losses, losses, 1e-5) + harness.gradient_faults(result.gradients, gradients)
-    if world > 1 and shutil.which("mpirun") and bench.run(plans, "gpt", world, "mpirun", STEPS).losses != result.losses:
+    if world > 1 and shutil.which("mpirun") and bench.run(plans, model, world, "mpirun", STEPS).losses != result.losses:
         faults.append("local and mpirun differ")
     return faults, world
 
 
 def train(bench, strategies):
     """Every (name, path, sets) with both optimizers; how many are wrong."""
-    bench.exported("gpt")
     failed = 0
     for name, path, sets in strategies:
         for sgd in (False, True):

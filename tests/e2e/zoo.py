@@ -275,6 +275,7 @@ MODELS = {
     "cnn": Model(Cnn, draw_images, ("stem", "norm", "down", "head"), tolerance=1e-4),
     "gpt": Model(Gpt, draw_next_token, _quarters("h.{}")),
     "gpt_dropout": Model(lambda: Gpt(dropout=0.2), draw_next_token, _quarters("h.{}")),
+    "moe_stacked": Model(_experts(experts.StackedExperts), draw_next_token, _quarters("h.{}"), seed=9),
     "gpt2": Model(gpt2, draw_causal, _quarters("net.transformer.h.{}")),
     "llama": Model(llama, draw_causal, _quarters("net.model.layers.{}")),
     "qwen3": Model(qwen3, draw_causal, _quarters("net.model.layers.{}")),

@@ -81,6 +81,28 @@ class DenseExperts(nn.Module):
         return torch.einsum("te,eth->th", gate, y).reshape(batch, length, hidden)
 
 
+class StackedExperts(nn.Module):
+    """The dense form as batched products: tokens repeated for every expert, gated units, biases, a sum over experts."""
+
+    def __init__(self, hidden, inner, experts=4, chosen=2):
+        super().__init__()
+        self.experts, self.chosen = experts, chosen
+        self.router = nn.Linear(hidden, experts, bias=False)
+        self.gate_up, self.gate_up_bias = nn.Parameter(torch.randn(experts, hidden, 2 * inner) * 0.05), nn.Parameter(torch.randn(experts, 2 * inner) * 0.05)
+        self.down, self.down_bias = nn.Parameter(torch.randn(experts, inner, hidden) * 0.05), nn.Parameter(torch.randn(experts, hidden) * 0.05)
+
+    def forward(self, x):
+        batch, length, hidden = x.shape
+        tokens = x.reshape(-1, hidden)
+        scores = self.router(tokens).softmax(-1)
+        top, ids = scores.topk(self.chosen)
+        gate = torch.zeros_like(scores).scatter(1, ids, top)
+        each = tokens.repeat(self.experts, 1).view(self.experts, -1, hidden)
+        left, right = (torch.bmm(each, self.gate_up) + self.gate_up_bias[:, None]).chunk(2, dim=-1)
+        y = torch.bmm(F.silu(left) * right, self.down) + self.down_bias[:, None]
+        return (y * gate.transpose(0, 1)[..., None]).sum(0).reshape(batch, length, hidden)
+
+
 class GatheredExperts(nn.Module):
     """The grouped form by hand, with biases and a scale of each expert, and ids that count from the end."""
 

@@ -99,6 +99,31 @@ class Hazards(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
 
 
+class Mixture(nn.Module):
+    """Every one of four experts on every row, weighed by a router."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(6, 4)
+        self.up, self.down = nn.Parameter(torch.randn(4, 6, 8)), nn.Parameter(torch.randn(4, 8, 6))
+
+    def forward(self, x):
+        hidden = torch.einsum("tc,ech->eth", x, self.up).tanh()
+        return torch.einsum("eth,ehc,te->tc", hidden, self.down, self.router(x).softmax(-1))
+
+
+class TinyExperts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.mixtures, self.last = nn.Linear(6, 6), nn.ModuleList([Mixture(), Mixture()]), nn.Linear(6, 3)
+
+    def forward(self, x, target):
+        x = self.first(x)
+        for mixture in self.mixtures:
+            x = x + mixture(x)
+        return F.mse_loss(self.last(x), target)
+
+
 def tokens():
     return torch.randint(1, VOCAB, (BATCH, SEQ))
 
@@ -133,6 +158,7 @@ def main():
         for node in program.model.graph:
             node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)
         program.save(str(out / f"{name}.onnx"))
+    export(TinyExperts(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_experts.onnx")
     for path in out.glob("*.onnx"):
         shrink(path)
 

@@ -58,6 +58,31 @@ struct Run {
   std::map<std::string, std::vector<double>> outputs;    // of rank 1
 };
 
+// Rows beyond the counts do not arrive: nothing may come of what lies there.
+void exchange(std::vector<std::unique_ptr<Interpreter>>& ranks, const ir::Op& op) {
+  std::vector<Tensor> sent, counts, expected;
+  for (auto& rank : ranks) {
+    sent.push_back(rank->value(op.operands[0]));
+    if (op.operands.size() == 1) continue;
+    counts.push_back(rank->value(op.operands[1]));
+    expected.push_back(rank->value(op.operands[2]));
+  }
+  const size_t devices = ranks.size();
+  REQUIRE(sent[0].type.shape[0] == static_cast<int64_t>(devices));
+  const int64_t part = sent[0].type.elements() / static_cast<int64_t>(devices);
+  for (size_t to = 0; to < devices; ++to)
+    for (size_t from = 0; from < devices; ++from) {
+      int64_t travel = part;
+      if (!counts.empty()) {
+        CHECK(counts[from].at(static_cast<int64_t>(to)) == expected[to].at(static_cast<int64_t>(from)));
+        travel = static_cast<int64_t>(counts[from].at(static_cast<int64_t>(to))) * (part / sent[0].type.shape[1]);
+      }
+      Tensor& received = ranks[to]->received(op.results[0]);
+      for (int64_t k = 0; k < part; ++k)
+        received.set(static_cast<int64_t>(from) * part + k, k < travel ? sent[from].at(static_cast<int64_t>(to) * part + k) : std::nan(""));
+    }
+}
+
 // Ranks run op by op; parameters of the whole layer are the same on all of them.
 Run run_ranks(const ir::Graph& graph, int devices) {
   std::vector<std::unique_ptr<Interpreter>> ranks;
@@ -80,14 +105,7 @@ Run run_ranks(const ir::Graph& graph, int devices) {
     for (auto& rank : ranks) rank->run(i, i + 1);
     const ir::Op& op = graph.op(ir::OpId(i));
     if (op.kind != ir::OpKind::kAllToAll) continue;
-    std::vector<Tensor> sent;
-    for (auto& rank : ranks) sent.push_back(rank->value(op.operands[0]));
-    const int64_t part = sent[0].type.elements() / devices;
-    REQUIRE(sent[0].type.shape[0] == devices);
-    for (int to = 0; to < devices; ++to)
-      for (int from = 0; from < devices; ++from)
-        for (int64_t k = 0; k < part; ++k)
-          ranks[static_cast<size_t>(to)]->received(op.results[0]).set(from * part + k, sent[static_cast<size_t>(from)].at(to * part + k));
+    exchange(ranks, op);
   }
   Run run;
   for (auto& rank : ranks) run.losses.push_back(rank->value(graph.loss).at(0));
@@ -341,6 +359,56 @@ TEST_CASE("experts with a capacity for each group of tokens") {
     output "y" = %y
     loss %s
   )", 2, {{"w1", "w2"}, 2});
+}
+
+// Rows behind one another, expert by expert; how many each has is known when it runs.
+const char* kOrder = R"(
+  %weight, %chosen = topk(%gate) {dim=1, k=2}
+  %ids = reshape(%chosen) {shape=[12]}
+  %order, %position, %counts, %dropped = expert_order(%ids) {experts=4, segments=1, capacity=12}
+  %rows = take_rows(%x, %order, %position) {repeat=2}
+)";
+const char* kBack = R"(
+  %back = take_rows(%z, %position, %order) {repeat=1}
+  %each = reshape(%back) {shape=[6, 2, 3]}
+  %g = reshape(%weight) {shape=[6, 2, 1]}
+  %weighed = mul(%each, %g)
+  %y = sum(%weighed) {dims=[1], keepdim=false}
+)";
+
+TEST_CASE("rows in the order of their experts") {
+  const std::string text = std::string(kHead) + kOrder + R"(
+    %w1 = parameter ["w1"] : f64[4, 5, 3]
+    %b1 = parameter ["b1"] : f64[4, 5]
+    %w2 = parameter ["w2"] : f64[4, 5, 3]
+    %turned = permute(%w1) {dims=[0, 2, 1]}
+    %h = grouped_matmul(%rows, %turned, %counts) {transposed=false}
+    %bias = grouped_expand(%b1, %counts) {rows=12}
+    %hb = add(%h, %bias)
+    %a = silu(%hb)
+    %z = grouped_matmul(%a, %w2, %counts) {transposed=false}
+  )" + kBack + kTail;
+  for (int devices : {2, 4}) {
+    DYNAMIC_SECTION(devices << " devices") { compare(text, devices, {{"w1", "b1", "w2"}, 3}); }
+  }
+}
+
+// Padding enters the gradient of a parameter that all rows share, so whole parts travel.
+TEST_CASE("rows of experts that meet a shared parameter") {
+  compare(std::string(kHead) + kOrder + R"(
+    %w1 = parameter ["w1"] : f64[4, 3, 6]
+    %w2 = parameter ["w2"] : f64[4, 3, 3]
+    %scale = parameter ["scale"] : f64[3]
+    %shift = parameter ["shift"] : f64[3]
+    %scaled = mul(%rows, %scale)
+    %h = grouped_matmul(%scaled, %w1, %counts) {transposed=false}
+    %left = slice(%h) {dim=1, start=0, end=3, step=1}
+    %right = slice(%h) {dim=1, start=3, end=6, step=1}
+    %act = silu(%left)
+    %a = mul(%act, %right)
+    %m = grouped_matmul(%a, %w2, %counts) {transposed=true}
+    %z = add(%m, %shift)
+  )" + kBack + kTail, 2, {{"w1", "w2"}, 3});
 }
 
 // An op that experts cannot do on parts makes tokens return and travel again.

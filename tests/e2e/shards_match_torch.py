@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Models whose experts are partitioned over devices train as PyTorch trains them whole, on one process.
+
+  shards_match_torch.py --bin BIN --work DIR [MODEL...] [--strategies a,b] [--optimizers adamw,sgd] [--launch local|mpirun]
+
+Losses of 20 steps, gradients of step 1 and weights after the last step. Where a statistic belongs to a piece (a microbatch on a
+replica), PyTorch's loop takes the same pieces. Tolerances are those of train_matches_torch.py; weights: 1e-4 of the
+largest of their tensor for SGD (20 steps of rounding), not compared for AdamW, which turns rounding of zero gradients into steps.
+Exit status 0: all agree.
+"""
+import argparse
+import dataclasses
+import json
+import sys
+
+import harness
+import zoo
+
+
+# Model -> modules whose experts are sharded.
+REGIONS = {"moe_dense": "*.moe", "moe_stacked": "*.moe", "moe_capacity": "*.moe", "moe_gathered": "*.moe",
+           "qwen3_moe": "*.mlp", "mixtral": "*.mlp"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Strategy:
+    data: tuple[tuple[int, ...], ...]             # devices of every stage
+    experts: tuple[tuple[tuple[int, ...], ...], ...]  # groups of every stage; () where its experts stay whole
+    microbatches: int = 1
+    family: str | None = None
+    replicate: str = ""
+    extra: str = ""
+    directives: str = ""
+    alone: bool = False      # no `place`, no `replicate`: all of the model is in regions that are sharded
+
+    def pieces(self):
+        return self.microbatches * max(len(group) for group in self.data)
+
+
+STRATEGIES = {
+    "ep2": Strategy(((0, 1),), (((0, 1),),)),
+    "ep2_mb2": Strategy(((0, 1),), (((0, 1),),), 2),
+    "ep4": Strategy(((0, 1, 2, 3),), (((0, 1, 2, 3),),)),
+    "ep2x2": Strategy(((0, 1, 2, 3),), (((0, 1), (2, 3)),)),
+    "ep2x2_across": Strategy(((0, 1, 2, 3),), (((0, 2), (3, 1)),), 2),
+    "pp2_ep2": Strategy(((0, 1), (2, 3)), (((0, 1),), ((2, 3),)), 2, "1f1b"),
+    "pp2_ep2_gpipe": Strategy(((0, 1), (2, 3)), (((0, 1),), ((2, 3),)), 4, "gpipe"),
+    "pp2_ep2_zero_bubble": Strategy(((0, 1), (2, 3)), (((0, 1),), ((2, 3),)), 4, "zero_bubble"),
+    "ep2_optimizer": Strategy(((0, 1),), (((0, 1),),), 2, replicate=", shard_optimizer: true"),
+    "ep2_gradients": Strategy(((0, 1),), (((0, 1),),), 2, replicate=", shard_grads: true"),
+    "ep2_parameters": Strategy(((0, 1),), (((0, 1),),), 2, replicate=", shard_params: true"),
+    "ep2x2_parameters": Strategy(((0, 1, 2, 3),), (((0, 1), (2, 3)),), 2, replicate=", shard_params: true"),
+    "pp2_ep2_parameters": Strategy(((0, 1), (2, 3)), (((0, 1),), ((2, 3),)), 2, "1f1b", replicate=", shard_params: true"),
+    "pp2_nested_ep2": Strategy(((0,), (1, 2)), ((), ((1, 2),)), 2, "1f1b"),
+    "ep2_recompute": Strategy(((0, 1),), (((0, 1),),), 2, directives="  - {op: recompute, filter: {EP: \"*\"}}"),
+    "ep2_alone": Strategy(((0, 1),), (((0, 1),),), 2, alone=True),
+    "ep2_clip": Strategy(((0, 1),), (((0, 1),),), extra="clip_grad_norm: 0.5\n"),
+}
+
+
+def strategy_text(s: Strategy, model: str, optimizer: str) -> str:
+    spec = zoo.MODELS[model]
+    annotations = [f'  - {{tag: EP, modules: ["{REGIONS[model]}"]}}']
+    if len(s.data) > 1:
+        annotations.insert(0, f"  - {{tag: PP, starts: {json.dumps(spec.quarters[::len(spec.quarters) // len(s.data)])}}}")
+    directives = []
+    for stage, (devices, groups) in enumerate(zip(s.data, s.experts)):
+        tag = f"PP: {stage}" if len(s.data) > 1 else ""
+        both = ", ".join(filter(None, (tag, 'EP: "*"')))
+        if s.alone:
+            tag = both = ""
+        else:
+            directives += [f"  - {{op: place, filter: {{{tag}}}, devices: {list(devices)}}}",
+                           f"  - {{op: replicate, filter: {{{tag}}}, devices: {list(devices)}, bucket_size: 0.05{s.replicate}}}"]
+        if groups:
+            directives.append(f"  - {{op: shard, filter: {{{both}}}, devices: {json.dumps(groups if len(groups) > 1 else groups[0])}}}")
+    if s.microbatches > 1 and not s.family:
+        directives.append(f"  - {{op: split, num_microbatches: {s.microbatches}}}")
+    if s.directives:
+        directives.append(s.directives)
+    values = dict(harness.OPTIMIZERS[optimizer])
+    values["lr"] = values["lr"] or spec.sgd_lr
+    text = f"piper: 1\nmodel: {{batch: {harness.BATCH}}}\nannotate:\n" + "\n".join(annotations) + "\ndirectives:\n" + "\n".join(directives)
+    if s.family:
+        text += f"\nschedule: {{family: {s.family}, microbatches: {s.microbatches}}}"
+    if spec.per_microbatch:
+        text += f"\nper_microbatch: {json.dumps(list(spec.per_microbatch))}"
+    return text + f"\noptimizer: {{{optimizer}: {json.dumps(values)}}}\n" + s.extra
+
+
+def weight_faults(weights, module):
+    faults = []
+    for name, wanted in module.named_parameters():
+        if name not in weights:
+            faults.append(f"{name}: not saved")
+        elif (weights[name] - wanted.detach()).abs().max() > 1e-4 * wanted.detach().abs().max():
+            faults.append(f"{name}: weights differ by {(weights[name] - wanted.detach()).abs().max():.3g}")
+    return faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=list(REGIONS))
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--strategies", default=",".join(STRATEGIES))
+    parser.add_argument("--optimizers", default="sgd")
+    parser.add_argument("--launch", choices=("local", "mpirun"), default="local")
+    args = parser.parse_args()
+    bench = harness.Bench(args.bin, args.work)
+    failed = total = 0
+    for model in args.models:
+        spec = zoo.MODELS[model]
+        for optimizer in args.optimizers.split(","):
+            references = {}
+            for name in args.strategies.split(","):
+                s = STRATEGIES[name]
+                clip = 0.5 if "clip" in s.extra else None
+                key = (s.pieces() if spec.per_microbatch else 1, clip)
+                if key not in references:
+                    around = harness.piece_by_piece(key[0]) if key[0] > 1 else None
+                    references[key] = harness.torch_training(model, optimizer, clip=clip, around=around)
+                losses, gradients, module = references[key]
+                plans = bench.compile(model, strategy_text(s, model, optimizer), f"{model}-{name}-{optimizer}")
+                result = bench.run(plans, model, 1 + max(max(d) for d in s.data), args.launch)
+                faults = harness.loss_faults(result.losses, losses, spec.tolerance)
+                faults += harness.gradient_faults(result.gradients, gradients)
+                if optimizer == "sgd":
+                    faults += weight_faults(result.weights, module)
+                worst = max((abs(a - b) / abs(b) for a, b in zip(result.losses, losses)), default=float("nan"))
+                print(f"{model:16} {optimizer:6} {name:20} {args.launch:7} largest relative loss difference {worst:.1e}"
+                      + ("" if not faults else f"  FAILED {len(faults)}: {faults[0]}"), flush=True)
+                failed += bool(faults)
+                total += 1
+    print(f"{total - failed} of {total} agree with PyTorch")
+    sys.exit(1 if failed or not total else 0)
+
+
+if __name__ == "__main__":
+    main()
