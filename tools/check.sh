@@ -14,7 +14,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 jobs="${PIPER_JOBS:-$(nproc)}"
 
 build() {
-  cmake --preset "$1" >/dev/null
+  cmake --preset "$1" "${@:3}" >/dev/null
   cmake --build --preset "$1" -j "$jobs" ${2:+--target $2}
 }
 
@@ -25,7 +25,7 @@ if [ "$mode" = --sanitize ]; then
   done
   exit
 fi
-build release
+build release "" -DPIPER_TORCHSCRIPT=ON
 if [ "$mode" != --quick ]; then
   build fuzz fuzzers
   ctest --test-dir build/fuzz -L fuzz --output-on-failure --no-tests=error -j "$jobs"

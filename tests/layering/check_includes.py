@@ -37,6 +37,7 @@ FOLDERS = {
     "runtime": [BASE, PLAN, VERIFY, "runtime"],
     "launcher": [BASE, PLAN, "launcher"],
     "tools/piper_plan": [BASE, PLAN, VERIFY],
+    "tools/piper_torchscript": [BASE],
     "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],
 }
 NAMELESS = ("compiler/ir", "compiler/passes", "compiler/emit", "runtime")

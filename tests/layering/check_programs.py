@@ -15,6 +15,7 @@ FORBIDDEN = {
     "piper-plan": r"torch|c10|libmpi|open-rte|open-pal|cuda|nccl|python|onnx|yaml",
     "piper-opt": r"torch|c10|libmpi|open-rte|open-pal|cuda|nccl|python",
     "piper-run": r"python|onnx|yaml",
+    "piper-torchscript": r"libmpi|open-rte|open-pal|cuda|nccl|python|onnx|yaml",
 }
 
 
