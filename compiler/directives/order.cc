@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "compiler/directives/alternate.h"
 #include "compiler/directives/select.h"
 #include "compiler/strategy/directive_args.h"
 #include "compiler/strategy/filter.h"
@@ -128,60 +129,6 @@ ir::NodeId outsider(const DataPaths& paths, const ir::Dag& dag, const std::vecto
   return {};
 }
 
-// The compute nodes of a slot as one sequence. Its members alternate where one waits for communication that this slot issued: a member
-// whose next chunk needs a message that nothing has run beside yet lets the other one go first.
-// `in_sequence`: member after member instead.
-std::vector<ir::NodeId> alternate(const DataPaths& paths, const ir::Dag& dag, const std::vector<std::vector<ir::NodeId>>& members, bool in_sequence) {
-  struct Member {
-    std::vector<ir::NodeId> nodes;
-    size_t next = 0;
-    std::tuple<bool, int32_t> priority;             // forward first, then the lower microbatch
-  };
-  auto compute = [&](ir::NodeId n) -> const ir::ComputeNode& { return std::get<ir::ComputeNode>(dag.nodes[n.index].payload); };
-  std::vector<Member> list;
-  std::set<uint32_t> slot;
-  for (const std::vector<ir::NodeId>& nodes : members) {
-    Member m;
-    for (ir::NodeId n : nodes)
-      if (is_compute(dag, n.index)) m.nodes.push_back(n);
-    if (m.nodes.empty()) continue;
-    std::sort(m.nodes.begin(), m.nodes.end(), [&](ir::NodeId a, ir::NodeId b) {
-      const bool wa = compute(a).pass == ir::Pass::kBackwardWeight, wb = compute(b).pass == ir::Pass::kBackwardWeight;
-      return std::make_tuple(wa, paths.depth[a.index], a.index) < std::make_tuple(wb, paths.depth[b.index], b.index);
-    });
-    for (ir::NodeId n : m.nodes) slot.insert(n.index);
-    const ir::ComputeNode& first = compute(m.nodes[0]);
-    m.priority = {first.pass != ir::Pass::kForward, first.microbatch};
-    list.push_back(std::move(m));
-  }
-  std::map<uint32_t, uint32_t> sender;              // compute -> the compute of this slot whose message it needs
-  for (uint32_t n : slot)
-    for (uint32_t s : paths.next[n])
-      if (!is_compute(dag, s))
-        for (uint32_t t : paths.next[s])
-          if (slot.count(t)) sender[t] = n;
-  std::vector<ir::NodeId> sequence;
-  std::map<uint32_t, size_t> issued;                // compute -> position in the sequence
-  for (;;) {
-    Member* best = nullptr;
-    bool best_waits = false;
-    for (Member& m : list) {
-      if (m.next == m.nodes.size()) continue;
-      const auto from = sender.find(m.nodes[m.next].index);
-      const bool waits = from != sender.end() && issued.count(from->second) && issued.at(from->second) + 1 == sequence.size();
-      if (in_sequence && best != nullptr) break;
-      if (best == nullptr || std::make_tuple(waits, m.priority) < std::make_tuple(best_waits, best->priority)) {
-        best = &m;
-        best_waits = waits;
-      }
-    }
-    if (best == nullptr) return sequence;
-    const ir::NodeId n = best->nodes[best->next++];
-    issued[n.index] = sequence.size();
-    sequence.push_back(n);
-  }
-}
-
 // Whether data lead from `from` to `to`, through any nodes.
 bool reaches(const DataPaths& paths, uint32_t from, uint32_t to) {
   std::vector<bool> seen(paths.next.size(), false);
@@ -259,7 +206,8 @@ Status apply_order(const OrderArgs& args, const strategy::Directive& directive, 
     if (members.size() == 1) {
       group = {ends(paths, dag, members[0], false), ends(paths, dag, members[0], true)};
     } else {
-      const std::vector<ir::NodeId> sequence = alternate(paths, dag, members, args.filters[g][0].in_sequence);
+      const bool fixed = args.filters[g][0].in_sequence;
+      const std::vector<ir::NodeId> sequence = fixed ? one_after_the_other(paths, dag, members) : alternate(paths, dag, members);
       for (size_t i = 0; i + 1 < sequence.size(); ++i)
         if (share_device(dag, sequence[i], sequence[i + 1]))
           dag.add_edge(sequence[i], sequence[i + 1], ir::EdgeKind::kOrder,

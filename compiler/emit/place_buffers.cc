@@ -57,6 +57,35 @@ class FreedBytes {
   std::map<int64_t, Range> ranges_;  // by first byte, disjoint
 };
 
+// Nothing says when a message that no run waits for is through: after this many later runs it is taken for sent.
+constexpr size_t kPatienceRuns = 4;
+
+// Bytes whose last access is a communication, kept back from the arena: a run that took them at once would wait for the message.
+class HeldBytes {
+ public:
+  void put(int64_t offset, int64_t bytes, const History& history, uint32_t now) {
+    held_.push_back({offset, bytes, now, {}});
+    for (const auto* accesses : {&history.writes, &history.reads})
+      held_.back().last.insert(held_.back().last.end(), accesses->begin(), accesses->end());
+  }
+  // Gives back what is complete for the stream of a run that knows `known` ([stream] instructions), and what was put before `patience_ended`.
+  void release(const uint32_t* known, uint32_t patience_ended, OffsetAllocator& arena) {
+    std::erase_if(held_, [&](const Held& held) {
+      const bool complete = std::all_of(held.last.begin(), held.last.end(), [&](const auto& access) { return known[access.first] > access.second; });
+      if (complete || held.since < patience_ended) arena.release(held.offset, held.bytes);
+      return complete || held.since < patience_ended;
+    });
+  }
+
+ private:
+  struct Held {
+    int64_t offset = 0, bytes = 0;
+    uint32_t since = 0;                                // the instruction that gave them back
+    std::vector<std::pair<int32_t, uint32_t>> last;    // (stream, instruction)
+  };
+  std::vector<Held> held_;
+};
+
 }  // namespace
 
 void place_persistent(plan::RankPlan& plan) {
@@ -71,6 +100,10 @@ void place_persistent(plan::RankPlan& plan) {
 
 void place_buffers(plan::RankPlan& plan, std::vector<TracedInstruction>&& traced) {
   const size_t n = traced.size(), num_streams = plan.streams.size();
+  const auto ends_with_message = [&](const History& history) {
+    const auto is_message = [&](const auto& access) { return !std::holds_alternative<plan::Run>(traced[access.second].instruction.action); };
+    return std::any_of(history.reads.begin(), history.reads.end(), is_message) || std::any_of(history.writes.begin(), history.writes.end(), is_message);
+  };
   constexpr uint32_t kNever = 0xffffffffu;
   std::vector<uint32_t> first(plan.buffers.size(), kNever), last(plan.buffers.size(), 0);
   for (uint32_t i = 0; i < n; ++i)
@@ -87,24 +120,9 @@ void place_buffers(plan::RankPlan& plan, std::vector<TracedInstruction>&& traced
   std::vector<std::vector<uint32_t>> waits(n);
   std::vector<bool> recorded(n, false), placed(plan.buffers.size(), false);
   std::vector<uint32_t> after;
-  for (uint32_t i = 0; i < n; ++i) {
-    const int32_t stream = traced[i].instruction.stream;
-    after.clear();
-    for (uint32_t j : traced[i].after)
-      if (traced[j].instruction.stream != stream) after.push_back(j);
-    for (const Access& a : traced[i].accesses) {
-      plan::Buffer& buffer = plan.buffers[a.buffer];
-      if (buffer.cls == plan::BufferClass::kArena && first[a.buffer] == i && !placed[a.buffer]) {
-        placed[a.buffer] = true;
-        buffer.offset = arena.allocate(buffer.bytes);
-        freed.take(buffer.offset, OffsetAllocator::align(std::max<int64_t>(buffer.bytes, 1)), after);
-      }
-      for (const auto& [s, w] : history[a.buffer].writes)
-        if (s != stream) after.push_back(w);
-      if (a.writes)
-        for (const auto& [s, r] : history[a.buffer].reads)
-          if (s != stream) after.push_back(r);
-    }
+  HeldBytes held;
+  std::vector<uint32_t> recent_runs;   // issue positions
+  const auto order_after = [&](uint32_t i, int32_t stream) {
     std::sort(after.begin(), after.end(), std::greater<>());
     uint32_t* known = &stream_clock[static_cast<size_t>(stream) * num_streams];
     for (uint32_t j : after) {
@@ -115,6 +133,33 @@ void place_buffers(plan::RankPlan& plan, std::vector<TracedInstruction>&& traced
       const uint32_t* seen = &clock[static_cast<size_t>(j) * num_streams];
       for (size_t s = 0; s < num_streams; ++s) known[s] = std::max(known[s], seen[s]);
     }
+    after.clear();
+  };
+  for (uint32_t i = 0; i < n; ++i) {
+    const int32_t stream = traced[i].instruction.stream;
+    uint32_t* known = &stream_clock[static_cast<size_t>(stream) * num_streams];
+    const bool is_run = std::holds_alternative<plan::Run>(traced[i].instruction.action);
+    if (is_run) recent_runs.push_back(i);
+    for (uint32_t j : traced[i].after)
+      if (traced[j].instruction.stream != stream) after.push_back(j);
+    for (const Access& a : traced[i].accesses) {
+      for (const auto& [s, w] : history[a.buffer].writes)
+        if (s != stream) after.push_back(w);
+      if (a.writes)
+        for (const auto& [s, r] : history[a.buffer].reads)
+          if (s != stream) after.push_back(r);
+    }
+    order_after(i, stream);
+    // A message's own stream knows that it is through, the runs that would take its bytes do not.
+    if (is_run) held.release(known, recent_runs.size() > kPatienceRuns ? recent_runs[recent_runs.size() - 1 - kPatienceRuns] : 0, arena);
+    for (const Access& a : traced[i].accesses) {
+      plan::Buffer& buffer = plan.buffers[a.buffer];
+      if (buffer.cls != plan::BufferClass::kArena || first[a.buffer] != i || placed[a.buffer]) continue;
+      placed[a.buffer] = true;
+      buffer.offset = arena.allocate(buffer.bytes);
+      freed.take(buffer.offset, OffsetAllocator::align(std::max<int64_t>(buffer.bytes, 1)), after);
+    }
+    order_after(i, stream);
     known[stream] = i + 1;
     std::copy(known, known + num_streams, &clock[static_cast<size_t>(i) * num_streams]);
     for (const Access& a : traced[i].accesses) {
@@ -132,7 +177,10 @@ void place_buffers(plan::RankPlan& plan, std::vector<TracedInstruction>&& traced
       if (buffer.cls != plan::BufferClass::kArena || last[a.buffer] != i || first[a.buffer] == kNever) continue;
       const int64_t bytes = OffsetAllocator::align(std::max<int64_t>(buffer.bytes, 1));
       freed.put(buffer.offset, bytes, history[a.buffer]);
-      arena.release(buffer.offset, bytes);
+      if (ends_with_message(history[a.buffer]))
+        held.put(buffer.offset, bytes, history[a.buffer], i);
+      else
+        arena.release(buffer.offset, bytes);
       first[a.buffer] = kNever;  // a buffer named twice by one instruction is given back once
     }
   }

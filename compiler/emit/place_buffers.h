@@ -2,7 +2,7 @@
 // order its streams.
 //
 // Buffers of class kArena share bytes over time: a buffer takes its bytes at its first access in issue order and gives them back after its
-// last. Two accesses that conflict (same buffer, or bytes handed from one buffer to another; at least one writes) on different streams are ordered by an
+// last; where that is a message, only when it is known to be through or several runs later, so that no run waits for it to have room. Two accesses that conflict (same buffer, or bytes handed from one buffer to another; at least one writes) on different streams are ordered by an
 // event, unless streams and earlier events order them already (a vector clock per stream says so). Every event points forward in issue
 // order, so none can close a cycle. Linear in instructions x streams.
 #pragma once

@@ -1,0 +1,123 @@
+// What lets communication run beside compute: the sequence of a slot, and bytes that a message still holds.
+#include <catch2/catch.hpp>
+
+#include "compiler/directives/alternate.h"
+#include "compiler/emit/place_buffers.h"
+
+namespace piper {
+namespace {
+
+using ir::NodeId;
+using ir::Pass;
+
+// Computes by name, in any order; messages join two of them.
+struct SlotDag {
+  ir::Dag dag;
+  std::vector<std::string> names;
+
+  NodeId compute(const std::string& name, Pass pass, int32_t microbatch) {
+    names.resize(dag.nodes.size() + 1);
+    names.back() = name;
+    return dag.add_node(ir::ComputeNode{ir::ChunkId(static_cast<uint32_t>(dag.nodes.size())), pass, microbatch}, ir::GroupId(0), 0, {});
+  }
+  void message(NodeId from, NodeId to) {
+    names.resize(dag.nodes.size() + 1);
+    const NodeId exchange = dag.add_node(ir::ExchangeNode{}, ir::GroupId(0), 1, {});
+    dag.add_edge(from, exchange);
+    dag.add_edge(exchange, to);
+  }
+  std::string text(const std::vector<NodeId>& sequence) const {
+    std::string all;
+    for (NodeId n : sequence) all += (all.empty() ? "" : " ") + names[n.index];
+    return all;
+  }
+};
+
+// A forward f1 ~ f2 ~ f3 and a backward b1 b2 ~ b3 ~ b4, ~ a message.
+struct Slot : SlotDag {
+  std::vector<NodeId> forward, backward;
+  Slot() {
+    for (const char* name : {"f1", "f2", "f3"}) forward.push_back(compute(name, Pass::kForward, 1));
+    for (const char* name : {"b1", "b2", "b3", "b4"}) backward.push_back(compute(name, Pass::kBackward, 0));
+    message(forward[0], forward[1]);
+    message(forward[1], forward[2]);
+    dag.add_edge(backward[0], backward[1]);
+    message(backward[1], backward[2]);
+    message(backward[2], backward[3]);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a member goes on until it waits, then the one whose message was sent first") {
+  Slot slot;
+  CHECK(slot.text(directives::alternate(directives::data_paths(slot.dag), slot.dag, {slot.backward, slot.forward})) == "f1 b1 b2 f2 b3 f3 b4");
+}
+
+TEST_CASE("a weight pass runs where all members wait, and not before its own input pass") {
+  Slot slot;
+  const NodeId of_b1 = slot.compute("w1", Pass::kBackwardWeight, 0), of_b4 = slot.compute("w4", Pass::kBackwardWeight, 0);
+  slot.dag.add_edge(slot.backward[0], of_b1);
+  slot.dag.add_edge(slot.backward[3], of_b4);
+  slot.backward.push_back(of_b4);
+  slot.backward.push_back(of_b1);
+  CHECK(slot.text(directives::alternate(directives::data_paths(slot.dag), slot.dag, {slot.forward, slot.backward})) ==
+        "f1 b1 b2 w1 f2 b3 f3 b4 w4");
+}
+
+TEST_CASE("members that are fixed by hand do not alternate") {
+  Slot slot;
+  CHECK(slot.text(directives::one_after_the_other(directives::data_paths(slot.dag), slot.dag, {slot.backward, slot.forward})) ==
+        "b1 b2 b3 b4 f1 f2 f3");
+}
+
+namespace {
+
+// Runs on stream 0 and sends on stream 1; each instruction touches one buffer of 64 bytes.
+struct Traced {
+  plan::RankPlan plan;
+  std::vector<emit::TracedInstruction> list;
+
+  Traced() {
+    plan.streams = {{"compute"}, {"pp:0>1"}};
+    for (int b = 0; b < 8; ++b) {
+      plan::Buffer buffer;
+      buffer.name = "b" + std::to_string(b);
+      buffer.bytes = 64;
+      plan.buffers.push_back(buffer);
+    }
+  }
+  void run(int32_t buffer) { list.push_back({{0, plan::Run{}, -1}, {{buffer, true, true}}, {}, "run " + std::to_string(list.size())}); }
+  void send(int32_t buffer) { list.push_back({{1, plan::Send{}, -1}, {{buffer, true, false}}, {}, "send " + std::to_string(list.size())}); }
+  int64_t waits_of_compute() const {
+    int64_t count = 0;
+    for (const plan::Instruction& i : plan.instructions) count += i.stream == 0 && std::holds_alternative<plan::Wait>(i.action);
+    return count;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a run does not take the bytes of a message that is on its way") {
+  Traced traced;
+  traced.run(0);
+  traced.send(0);
+  traced.run(1);
+  emit::place_buffers(traced.plan, std::move(traced.list));
+  CHECK(traced.waits_of_compute() == 0);
+  CHECK(traced.plan.buffers[0].offset != traced.plan.buffers[1].offset);
+}
+
+TEST_CASE("several runs later the bytes of a message are taken, behind an event") {
+  Traced traced;
+  traced.run(0);
+  traced.send(0);
+  for (int32_t b : {1, 1, 1, 1}) traced.run(b);
+  traced.run(2);
+  traced.run(1);
+  emit::place_buffers(traced.plan, std::move(traced.list));
+  CHECK(traced.plan.buffers[2].offset == traced.plan.buffers[0].offset);
+  CHECK(traced.waits_of_compute() == 1);
+}
+
+}  // namespace piper
