@@ -28,7 +28,7 @@ enum Exit : int { kDone = 0, kRefused = 1, kCommandLine = 2, kFailed = 3, kBug =
 
 struct Flags {
   std::string bundle, data, sampling, token_dtype, load, comm, device = "cpu", huge_pages = "on";
-  std::string log, save, save_gradients, link_delay;
+  std::string log, save, save_gradients, profile, link_delay;
   std::optional<int64_t> steps;
   std::optional<uint64_t> seed;
   int threads = 0;
@@ -72,6 +72,7 @@ void declare_flags(CLI::App& app, Flags& flags) {
   app.add_option("--load", flags.load, "start from the weights of this .safetensors file");
   app.add_option("--save", flags.save, "write the weights after the last step to this .safetensors file");
   app.add_option("--save-gradients", flags.save_gradients, "write the first step's gradients to this .safetensors file");
+  app.add_option("--profile", flags.profile, "write the mean times of every instruction to this file, one JSON object a line");
   app.add_option("--comm", flags.comm, "communicator; default: local for one process, mpi under a launcher")->check(CLI::IsMember({"local", "mpi", "nccl"}));
   app.add_option("--device", flags.device, "device of the ranks")->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--threads", flags.threads, "threads per rank; default: cores / ranks, at least 1")->check(CLI::PositiveNumber);
@@ -282,6 +283,7 @@ int run(const Flags& flags) {
   session.options.log = flags.log;
   session.options.save = flags.save;
   session.options.save_gradients = flags.save_gradients;
+  session.options.profile = flags.profile;
   install_signal_handlers(session.stop);
   int code = kBug;
   switch (*transport) {

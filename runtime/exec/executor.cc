@@ -29,6 +29,7 @@ Status Executor::run_step(int64_t step, double lr, uint64_t seed) {
     const auto value = static_cast<float>(lr);
     std::memcpy(rank_.at(rank_.plan->learning_rate), &value, sizeof value);
   }
+  if (profile_ != nullptr) profile_->begin_step(step);
   if (!rank_.streams.empty()) streams_->run(walk_);
   return stop_.raised() ? hal::stopped() : Status();
 }
@@ -41,7 +42,7 @@ void Executor::walk(int stream) {
     position.store(instruction.index, std::memory_order_relaxed);
     Status status;
     try {
-      status = instruction.prepared->execute(context_);
+      status = profile_ == nullptr ? instruction.prepared->execute(context_) : execute(instruction);
     } catch (const InternalError& bug) {
       status = Status::failure("bug", bug.what());
     } catch (const std::exception& failure) {
@@ -52,6 +53,15 @@ void Executor::walk(int stream) {
     return;
   }
   position.store(-1, std::memory_order_relaxed);
+}
+
+Status Executor::execute(const BoundInstruction& instruction) {
+  const auto begin = trace::Profile::Clock::now();
+  const int64_t begin_cpu = trace::Profile::thread_ns();
+  Status status = instruction.prepared->execute(context_);
+  const int64_t cpu = trace::Profile::thread_ns() - begin_cpu;
+  profile_->add(instruction.index, begin, trace::Profile::Clock::now(), cpu);
+  return status;
 }
 
 void Executor::fail(int stream, int32_t instruction, Status failure) {

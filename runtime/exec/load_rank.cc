@@ -160,9 +160,13 @@ Result<const plan::Communicator*> group_of(int32_t communicator, const PrepareCo
   return Status::failure("R0404", "communicator '" + group.name + "' does not contain this rank");
 }
 
+std::string action_text(const plan::Bundle& bundle, const plan::RankPlan& plan, int32_t index) {
+  return std::visit(ActionText{bundle, plan}, plan.instructions.at(static_cast<size_t>(index)).action);
+}
+
 std::string describe_instruction(const plan::Bundle& bundle, const plan::RankPlan& plan, int32_t index) {
   const plan::Instruction& instruction = plan.instructions.at(static_cast<size_t>(index));
-  std::string text = "instr " + std::to_string(index) + " " + std::visit(ActionText{bundle, plan}, instruction.action);
+  std::string text = "instr " + std::to_string(index) + " " + action_text(bundle, plan, index);
   if (instruction.provenance >= 0 && static_cast<size_t>(instruction.provenance) < bundle.provenance.size())
     text += " (" + bundle.provenance[static_cast<size_t>(instruction.provenance)].text + ")";
   return text;

@@ -46,6 +46,8 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
                                               const checkpoint::WeightSource* weights, hal::Communicator& communicator,
                                               const LoadOptions& options);
 
+// "run PP0.F m3", "send to 1", of instruction `index`.
+std::string action_text(const plan::Bundle& bundle, const plan::RankPlan& plan, int32_t index);
 // "instr 87 all_reduce (replicate at x.yaml:14:3)".
 std::string describe_instruction(const plan::Bundle& bundle, const plan::RankPlan& plan, int32_t index);
 

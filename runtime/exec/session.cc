@@ -24,7 +24,7 @@ std::string agreed_options(const Session& session) {
   return "seed " + std::to_string(o.seed) + ", " + std::to_string(o.steps) + " steps, " +
          (session.data->sampling() == data::Sampling::kShuffled ? "shuffled" : "sequential") + " sampling, " +
          std::to_string(session.data->num_samples()) + " samples, " + (o.save.empty() ? "no --save, " : "--save, ") +
-         (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") +
+         (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") + (o.profile.empty() ? "" : ", --profile") +
          (o.link_delay ? ", links of " + std::to_string(o.link_delay->latency.count()) + " us and " + std::to_string(o.link_delay->bytes_per_second) + " bytes/s" : "");
 }
 
@@ -103,6 +103,10 @@ class RankRun {
       PIPER_ASSIGN(reporter_, Reporter::open(session_, *rank_));
     }
     Executor executor(*rank_, session_.stop, session_.options.timeout, session_.options.threads);
+    if (!session_.options.profile.empty()) {
+      profile_ = std::make_unique<trace::Profile>(plan_.instructions.size());
+      executor.set_profile(profile_.get());
+    }
     PIPER_RETURN_IF_ERROR(hal::host_barrier(communicator_, wait_));
     session_.started = true;
     for (int64_t step = 1; step <= session_.options.steps; ++step) PIPER_RETURN_IF_ERROR(one_step(executor, step));
@@ -148,10 +152,27 @@ class RankRun {
   Status finish(Executor& executor) {
     const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() + communicator_.buffer_bytes();
     PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(communicator_, std::to_string(peak), hal::patient(wait_)));
+    if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());
     if (reporter_ == nullptr) return {};
     std::vector<int64_t> peaks;
     for (const std::string& text : all) peaks.push_back(std::stoll(text));
     return reporter_->finish(std::move(peaks));
+  }
+
+  // All ranks' lines in one file, written by the reporting rank.
+  Status write_profile() {
+    std::string lines;
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      if (i > 0) lines += '\n';
+      lines += profile_->line({plan_.rank, static_cast<int32_t>(i), plan_.streams.at(static_cast<size_t>(plan_.instructions[i].stream)).name,
+                               action_text(*session_.bundle, plan_, static_cast<int32_t>(i))});
+    }
+    PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(communicator_, lines, hal::patient(wait_)));
+    if (reporter_ == nullptr) return {};
+    PIPER_ASSIGN(trace::StepLog file, trace::StepLog::open(session_.options.profile));
+    for (const std::string& text : all)
+      if (!text.empty()) PIPER_RETURN_IF_ERROR(file.write(text));
+    return {};
   }
 
   Session& session_;
@@ -161,6 +182,7 @@ class RankRun {
   std::unique_ptr<hal::Communicator> delayed_;  // nullptr: links as they are
   std::unique_ptr<LoadedRank> rank_;
   std::unique_ptr<Reporter> reporter_;
+  std::unique_ptr<trace::Profile> profile_;     // nullptr: not asked for
   std::vector<BoundInput> inputs_;
 };
 

@@ -21,7 +21,7 @@ struct SessionOptions {
   std::chrono::milliseconds timeout{300000};
   hal::DeviceOptions device;
   std::optional<hal::LinkDelay> link_delay;  // for benchmarks and tests
-  std::string log, save, save_gradients;  // files; empty: none
+  std::string log, save, save_gradients, profile;  // files; empty: none
 };
 
 // Shared by the ranks of a process; outlives them.

@@ -1,6 +1,7 @@
 // The commands of piper-plan on hand-made bundles.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "schemas/plan/bundle_io.h"
 #include "tests/unit/plan_bundle_example.h"
@@ -57,6 +58,36 @@ TEST_CASE("show draws the schedule") {
   CHECK(text(tools::simulate_bundle(plans, {})).find("step: 21 units") == 0);
   CHECK(text(tools::simulate_bundle(plans, {1, 1})).find("step: 14 units") == 0);
   CHECK(holds(text(tools::verify_bundle(plans)), "proved for 4 ranks"));
+}
+
+// Every run 10 us, everything else 1 us; two ranks with one chunk each and two microbatches.
+TEST_CASE("simulate with the times of a run") {
+  TempDir dir;
+  const auto bundle = plan::example::pipeline(2, 2);
+  const auto plans = dir.write("p", bundle);
+  const auto write = [&](size_t leave_out) {
+    const std::string path = (dir.path / "profile").string();
+    std::ofstream file(path);
+    for (const auto& rank : bundle.ranks)
+      for (size_t i = 0; i + leave_out < rank.instructions.size(); ++i) {
+        const bool run = std::holds_alternative<plan::Run>(rank.instructions[i].action);
+        file << "{\"rank\":" << rank.rank << ",\"instruction\":" << i << ",\"stream\":\"s\",\"what\":\"w\",\"begin_us\":0.0,\"end_us\":0.0,\"cpu_us\":"
+             << (run ? "10.0" : "0.0") << "}\n";
+      }
+    return path;
+  };
+  const auto step = [&](const tools::Link& link) {
+    const auto told = text(tools::simulate_measured(plans, write(0), link));
+    INFO(told);
+    REQUIRE(told.find("step: ") == 0);
+    return std::stod(told.substr(6));
+  };
+  const double free_links = step({});
+  // All forwards go before the backwards: the way forth and the way back are on the critical path.
+  CHECK(step({5, 0}) == Approx(free_links + 10));
+  CHECK(step({5, 1e6}) > step({5, 1e9}));
+  CHECK(holds(text(tools::simulate_measured(plans, write(1), {})), "lacks instructions of rank 0"));
+  CHECK(holds(text(tools::simulate_measured(plans, (dir.path / "none").string(), {})), "none"));
 }
 
 TEST_CASE("verify tells the refutation") {

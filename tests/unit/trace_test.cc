@@ -3,11 +3,27 @@
 
 #include <cmath>
 
+#include "runtime/trace/profile.h"
 #include "runtime/trace/progress.h"
 #include "runtime/trace/step_log.h"
 
 namespace piper::trace {
 namespace {
+
+TEST_CASE("a profile holds means over the steps behind the warm-up") {
+  using std::chrono::microseconds;
+  Profile profile(2);
+  for (int64_t step = 1; step <= Profile::kFirstStep + 1; ++step) {
+    profile.begin_step(step);
+    const auto begin = Profile::Clock::now();
+    const int64_t us = step < Profile::kFirstStep ? 1'000'000 : 10 * (step - Profile::kFirstStep + 1);
+    profile.add(1, begin, begin + microseconds(us), us * 1000);
+  }
+  const std::string line = profile.line({3, 1, "compute", "run \"a\""});
+  CHECK(line.find(R"({"rank":3,"instruction":1,"stream":"compute","what":"run \"a\"","begin_us":)") == 0);
+  CHECK(line.find(R"("cpu_us":15.0})") != std::string::npos);
+  CHECK(profile.line({3, 0, "compute", "x"}).find(R"("end_us":0.0,"cpu_us":0.0})") != std::string::npos);
+}
 
 TEST_CASE("a step is one JSON object") {
   StepRecord record;

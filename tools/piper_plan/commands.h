@@ -19,6 +19,8 @@ Result<std::string> show(const std::string& directory, const ShowOptions& option
 Result<std::string> verify_bundle(const std::string& directory);
 
 Result<std::string> simulate_bundle(const std::string& directory, const Costs& costs);
+// With the times of a profile (piper-run --profile).
+Result<std::string> simulate_measured(const std::string& directory, const std::string& profile, const Link& link);
 
 struct Difference {
   std::string text;

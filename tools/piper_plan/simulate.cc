@@ -8,13 +8,10 @@
 #include "tools/piper_plan/text_table.h"
 
 namespace piper::tools {
+namespace {
 
-Result<std::string> simulate_bundle(const std::string& directory, const Costs& costs) {
-  PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
-  PIPER_ASSIGN(const auto timeline, simulate(bundle, costs));
-  char line[128];
-  std::snprintf(line, sizeof line, "step: %g units (forward %g, backward %g)\n", timeline.step, costs.forward, costs.backward);
-  std::string text = line;
+// Busy: the sum of its runs, on whatever stream.
+std::string table_of_ranks(const plan::Bundle& bundle, const Timeline& timeline) {
   std::vector<std::vector<std::string>> rows;
   for (size_t p = 0; p < timeline.spans.size(); ++p) {
     double busy = 0;
@@ -24,7 +21,32 @@ Result<std::string> simulate_bundle(const std::string& directory, const Costs& c
     std::snprintf(number[1], sizeof number[1], "%.1f %%", timeline.step > 0 ? 100 * std::max(0.0, 1 - busy / timeline.step) : 0.0);
     rows.push_back({std::to_string(bundle.ranks[p].rank), number[0], number[1]});
   }
-  return text + format_table({"rank", "busy", "idle"}, merge_ranks(rows));
+  return format_table({"rank", "busy", "idle"}, merge_ranks(rows));
+}
+
+}  // namespace
+
+Result<std::string> simulate_bundle(const std::string& directory, const Costs& costs) {
+  PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
+  PIPER_ASSIGN(const auto timeline, simulate(bundle, costs));
+  char line[128];
+  std::snprintf(line, sizeof line, "step: %g units (forward %g, backward %g)\n", timeline.step, costs.forward, costs.backward);
+  return line + table_of_ranks(bundle, timeline);
+}
+
+Result<std::string> simulate_measured(const std::string& directory, const std::string& profile, const Link& link) {
+  PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
+  PIPER_ASSIGN(auto measured, read_profile(bundle, profile));
+  measured.link = link;
+  PIPER_ASSIGN(const auto timeline, simulate_times(bundle, measured));
+  char line[160];
+  std::snprintf(line, sizeof line, "step: %.6g us (measured runs; links: %g us", timeline.step, link.latency_us);
+  std::string text = line;
+  if (link.bytes_per_second > 0) {
+    std::snprintf(line, sizeof line, ", %g bytes/s", link.bytes_per_second);
+    text += line;
+  }
+  return text + ")\n" + table_of_ranks(bundle, timeline);
 }
 
 Result<std::string> verify_bundle(const std::string& directory) {

@@ -1,6 +1,7 @@
-// Plays a bundle with unit costs: when each run begins and ends if only runs take time. Used by
-// `piper-plan show` for its picture and by `piper-plan simulate`. Needs a bundle that verify()
-// accepts; it knows nothing of link speeds.
+// Plays a bundle: when each run begins and ends with unit costs, or with the times that a run of it
+// measured and links of a stated speed. Used by `piper-plan show` for its picture and by `piper-plan
+// simulate`. Needs a bundle that verify() accepts. Every stream has a processor of its own, so a step
+// is the plan's critical path: no run on fewer processors is shorter at these costs.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,20 @@ struct Costs {
   double forward = 1, backward = 2;
 };
 
+// What a message takes beside the work of its ends; as `piper-run --link-delay`: every message has the full rate.
+struct Link {
+  double latency_us = 0, bytes_per_second = 0;  // 0 bytes/s: any size takes the latency alone
+};
+
+// Microseconds of each instruction, [loaded rank][instruction], and the links between ranks.
+struct Measured {
+  std::vector<std::vector<double>> cost_us;
+  Link link;
+};
+// Reads what `piper-run --profile` wrote of this bundle: the time that an instruction's thread computed. An error tells the line that
+// does not fit, or that a rank is missing.
+Result<Measured> read_profile(const plan::Bundle& bundle, const std::string& path);
+
 // The parts of an argument list's name, "PP0.F m3"; nullopt for runs that are no chunk pass.
 struct ChunkPass {
   std::string chunk, pass;
@@ -34,5 +49,7 @@ struct Timeline {
   double step = 0;                       // end of the last instruction
 };
 Result<Timeline> simulate(const plan::Bundle& bundle, const Costs& costs);
+// In microseconds. Spans are all runs and updates.
+Result<Timeline> simulate_times(const plan::Bundle& bundle, const Measured& measured);
 
 }  // namespace piper::tools
