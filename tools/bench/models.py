@@ -1,0 +1,149 @@
+"""The models of the benchmarks, in plain PyTorch: functions for tools/piper_export.py, and stages for PyTorch's own pipelining.
+
+`untied` is the demo GPT with a head of its own (PyTorch's pipelining offers no tied weights), `wide` a GPT whose parameters outweigh its
+activations, `experts` a GPT with a mixture of experts in every block.
+"""
+from __future__ import annotations
+
+import math
+import pathlib
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "demo"))
+import model as demo  # noqa: E402
+
+EXPERTS, EXPERT_WIDTH, EXPERT_HIDDEN, EXPERT_SEQUENCE = 4, 128, 256, 64
+
+
+def tied():
+    return demo.make_model()
+
+
+def untied():
+    module, example = demo.make_model()
+    module.head.weight = nn.Parameter(module.wte.weight.detach().clone())
+    return module, example
+
+
+class WideBlock(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        b, s, c = x.shape
+        q, k, v = (t.view(b, s, self.heads, c // self.heads).transpose(1, 2) for t in self.qkv(self.ln_1(x)).chunk(3, -1))
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, s, c))
+        return x + self.down(F.gelu(self.up(self.ln_2(x)), approximate="tanh"))
+
+
+class WideGpt(nn.Module):
+    def __init__(self, width, layers, sequence):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(256, width), nn.Embedding(sequence, width)
+        self.h = nn.ModuleList(WideBlock(width, 8) for _ in range(layers))
+        self.ln_f = nn.LayerNorm(width)
+        self.head = nn.Linear(width, 256, bias=False)
+
+    def forward(self, idx, targets):
+        x = self.wte(idx) + self.wpe(torch.arange(idx.shape[1], device=idx.device))
+        for block in self.h:
+            x = block(x)
+        return F.cross_entropy(self.head(self.ln_f(x)).flatten(0, 1), targets.flatten())
+
+
+def wide():
+    torch.manual_seed(1)
+    example = torch.randint(256, (2, 32))
+    return WideGpt(512, 8, 32), {"idx": example, "targets": example.clone()}
+
+
+class Mixture(nn.Module):
+    """Every expert on every token; a gate, zero but for the two best experts, weighs the sum."""
+
+    def __init__(self, width, hidden, experts):
+        super().__init__()
+        self.router = nn.Linear(width, experts, bias=False)
+        self.up = nn.Parameter(torch.randn(experts, width, hidden) / math.sqrt(width))
+        self.down = nn.Parameter(torch.randn(experts, hidden, width) / math.sqrt(hidden))
+
+    def forward(self, x):
+        tokens = x.reshape(-1, x.shape[-1])
+        probs = F.softmax(self.router(tokens), dim=-1)
+        weight, chosen = probs.topk(2, dim=-1)
+        gate = torch.zeros_like(probs).scatter(1, chosen, weight / weight.sum(-1, keepdim=True))
+        hidden = F.gelu(torch.einsum("tc,ech->eth", tokens, self.up), approximate="tanh")
+        return torch.einsum("eth,ehc,te->tc", hidden, self.down, gate).view_as(x)
+
+
+class ExpertBlock(nn.Module):
+    def __init__(self, width, hidden, experts):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mixture = Mixture(width, hidden, experts)
+
+    def forward(self, x):
+        b, s, c = x.shape
+        q, k, v = (t.view(b, s, 4, c // 4).transpose(1, 2) for t in self.qkv(self.ln_1(x)).chunk(3, -1))
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, s, c))
+        return x + self.mixture(self.ln_2(x))
+
+
+class ExpertGpt(nn.Module):
+    def __init__(self, layers, width, hidden, experts, sequence):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(256, width), nn.Embedding(sequence, width)
+        self.h = nn.ModuleList(ExpertBlock(width, hidden, experts) for _ in range(layers))
+        self.ln_f = nn.LayerNorm(width)
+        self.head = nn.Linear(width, 256, bias=False)
+
+    def forward(self, idx, targets):
+        x = self.wte(idx) + self.wpe(torch.arange(idx.shape[1], device=idx.device))
+        for block in self.h:
+            x = block(x)
+        return F.cross_entropy(self.head(self.ln_f(x)).flatten(0, 1), targets.flatten())
+
+
+def _experts(layers, width, hidden, sequence):
+    torch.manual_seed(1)
+    example = torch.randint(256, (2, sequence))
+    return ExpertGpt(layers, width, hidden, EXPERTS, sequence), {"idx": example, "targets": example.clone()}
+
+
+def experts():
+    return _experts(4, EXPERT_WIDTH, EXPERT_HIDDEN, EXPERT_SEQUENCE)
+
+
+def experts_deep():
+    """16 small blocks: one for each stage of a V on eight ranks."""
+    return _experts(16, 32, 32, 8)
+
+
+def experts_three_a_stage():
+    """24 small blocks: three for each of eight stages."""
+    return _experts(24, 32, 32, 8)
+
+
+class Stage(nn.Module):
+    """Blocks [first, last) of a GPT of the demo's form, with the embeddings before the first and the head behind the last."""
+
+    def __init__(self, whole, first, last):
+        super().__init__()
+        self.h = nn.ModuleList(whole.h[first:last])
+        self.wte, self.wpe = (whole.wte, whole.wpe) if first == 0 else (None, None)
+        self.ln_f, self.head = (whole.ln_f, whole.head) if last == len(whole.h) else (None, None)
+
+    def forward(self, x):
+        if self.wte is not None:
+            x = self.wte(x) + self.wpe(torch.arange(x.shape[1], device=x.device))
+        for block in self.h:
+            x = block(x)
+        return x if self.head is None else self.head(self.ln_f(x))
