@@ -8,6 +8,7 @@
 #include "compiler/frontend/aten/functionalise.h"
 #include "compiler/frontend/aten/import_calls.h"
 #include "compiler/frontend/aten/recognise_rms_norm.h"
+#include "compiler/frontend/experts/recognise_experts.h"
 #include "compiler/frontend/file_digest.h"
 #include "compiler/frontend/pt2/payloads.h"
 
@@ -208,7 +209,7 @@ Result<ir::Graph> Pt2Model::bind(const BindRequest& request, diag::Diagnostics& 
   model.local_batch = request.local_batch;
   PIPER_RETURN_IF_ERROR(bind_values(values_, request, model, diags));
   PIPER_RETURN_IF_ERROR(aten::import_calls(model, program_, diags));
-  return fold(aten::recognise_rms_norm(model.graph));
+  return recognise_experts(fold(aten::recognise_rms_norm(model.graph)));
 }
 
 }  // namespace piper::frontend

@@ -18,6 +18,8 @@ CopyGraph::CopyGraph(const Graph& from, Graph& to) : from_(from), to_(to), moved
       case ValueKind::kParameter: {
         const Parameter& p = from_.parameters()[v.payload];
         moved_[i] = to_.add_parameter(p.names, v.type, p.trainable, p.source);
+        to_.parameters().back() = p;
+        to_.parameters().back().value = moved_[i];
         break;
       }
       case ValueKind::kBuffer: {
@@ -62,7 +64,24 @@ OpId CopyGraph::copy_op(OpId old) {
 
 void CopyGraph::finish() {
   for (const Graph::Output& output : from_.outputs) to_.outputs.push_back({output.name, moved(output.value)});
+  for (ValueId term : from_.loss_terms) to_.loss_terms.push_back(moved(term));
   if (from_.loss.valid()) to_.loss = moved(from_.loss);
+}
+
+void drop_unread(Graph& graph) {
+  std::vector<bool> read(graph.num_values(), false), drop(graph.num_ops(), false);
+  for (const Graph::Output& output : graph.outputs) read[output.value.index] = true;
+  for (ValueId loss : graph.all_losses()) read[loss.index] = true;
+  for (size_t i = graph.num_ops(); i-- > 0;) {
+    const Op& op = graph.op(OpId(static_cast<uint32_t>(i)));
+    bool live = op.kind == OpKind::kAccumulateGrad || (op.kind == OpKind::kBatchNorm && op.operands.size() > 3 && op.operands[3].valid());
+    for (ValueId result : op.results) live = live || read[result.index];
+    drop[i] = !live;
+    if (!live) continue;
+    for (ValueId operand : op.operands)
+      if (operand.valid()) read[operand.index] = true;
+  }
+  graph.remove_ops(drop);
 }
 
 }  // namespace piper::ir

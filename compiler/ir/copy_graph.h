@@ -21,7 +21,7 @@ class CopyGraph {
   OpId copy_op(OpId old);
   // From now on `made` stands for `old`.
   void place(ValueId old, ValueId made) { moved_[old.index] = made; }
-  // Copies the outputs and the loss.
+  // Copies the outputs and the losses.
   void finish();
 
  private:
@@ -29,5 +29,8 @@ class CopyGraph {
   Graph& to_;
   std::vector<ValueId> moved_;
 };
+
+// Removes ops whose results nothing reads, unless they have an effect.
+void drop_unread(Graph& graph);
 
 }  // namespace piper::ir

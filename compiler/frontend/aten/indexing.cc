@@ -188,10 +188,24 @@ bool put_by_mask(Call& c, Item& out) {
   return true;
 }
 
+namespace {
+// The places of a whole list in the order of its elements: each place once.
+bool is_permutation(Call& c, ValueId index) {
+  const ir::Value& value = c.graph().value(index);
+  if (value.kind != ir::ValueKind::kOpResult || value.type.shape.size() != 1) return false;
+  const ir::Op& op = c.graph().op(value.producer);
+  return op.kind == OpKind::kTopk && value.result_index == 1 && std::get<ir::TopkAttrs>(op.attrs).k == c.extent(op.operands[0], 0);
+}
+}  // namespace
+
 Item index_put(Call& c) {
   if (Item chosen; put_by_mask(c, chosen)) return chosen;
   const Indexed where = index_tensors(c);
   const ValueId x = c.tensor("self");
+  if (!c.flag("accumulate") && where.ok && where.indices.size() == 1 && c.rank(x) == 1 && is_permutation(c, where.indices[0])) {
+    const ValueId values = c.expand(c.as(c.arg("values"), c.dtype(x)), c.shape(where.indices[0]));
+    return made(c.op(OpKind::kScatter, {x, where.indices[0], values}, ir::DimAttrs{0}));
+  }
   if (!c.flag("accumulate")) return c.fail("index_put is supported with accumulate=True: otherwise equal indices have no defined order");
   if (!where.ok || where.first != 0 || static_cast<int64_t>(where.indices.size()) > c.rank(x)) return c.fail("index_put of this form");
   const std::vector<int64_t> wide = broadcast_shape(c, where.indices), shape = c.shape(x);

@@ -174,6 +174,15 @@ Item any_of_dim(Call& c) {
   return counted(c, {c.dim("dim", c.shape(x).size())}, c.flag("keepdim"));
 }
 
+namespace {
+// What a cast was made from; x itself where it is none.
+ValueId before_cast(Call& c, ValueId x) {
+  const ir::Value& value = c.graph().value(x);
+  if (value.kind != ir::ValueKind::kOpResult || c.graph().op(value.producer).kind != OpKind::kCast) return x;
+  return c.graph().op(value.producer).operands[0];
+}
+}  // namespace
+
 // Counts per bin: edge[i] <= x < edge[i + 1], the last bin closed; edges at min + i * (max - min) / bins.
 Item histc(Call& c) {
   const ValueId x = c.tensor("self");
@@ -181,6 +190,12 @@ Item histc(Call& c) {
   const double low = c.real("min"), high = c.real("max");
   if (bins < 1 || high <= low) return c.fail("histc is supported with min < max: otherwise the bins depend on the data");
   const DType t = c.dtype(x);
+  // Integers with one bin for each.
+  if (const ValueId whole = before_cast(c, x); !is_floating(c.dtype(whole)) && low == std::floor(low) && high - low + 1 == static_cast<double>(bins)) {
+    const ValueId numbers = c.range(static_cast<int64_t>(low), bins, 1, c.dtype(whole));
+    const ValueId same = c.op(OpKind::kEq, {c.unsqueeze(c.reshape(whole, {-1}), 1), numbers});
+    return made(c.sum(c.cast(same, t), {0}, false));
+  }
   const ValueId flat = c.unsqueeze(c.reshape(x, {-1}), 1);
   const ValueId i = c.cast(c.range(0, bins, 1, DType::kI64), DType::kF32);
   const double width = (high - low) / static_cast<double>(bins);

@@ -86,9 +86,46 @@ ValueId unwrapped(const ir::Graph& graph, const Op& where) {
   return ids;
 }
 
+// [T, k, M], a reshape of one product for each token: [T, 1, K] x [T, K, k * M] or [T, k * M, K] x [T, K, 1].
+std::optional<Product> wide_product_of(const ir::Graph& graph, const Op& op) {
+  const Op* matmul = producer(graph, op.operands[0]);
+  const Shape& y = graph.type(op.results[0]).shape;
+  if (matmul == nullptr || matmul->kind != OpKind::kMatmul || y.size() != 3) return std::nullopt;
+  for (size_t side = 0; side < 2; ++side) {
+    const Op* wide = producer(graph, matmul->operands[side]);
+    const Shape &all = graph.type(matmul->operands[side]).shape, &row = graph.type(matmul->operands[1 - side]).shape;
+    if (wide == nullptr || wide->kind != OpKind::kReshape || all.size() != 3 || row.size() != 3) continue;
+    const int64_t in = all[side == 0 ? 2 : 1];
+    if (all != (side == 0 ? Shape{y[0], y[1] * y[2], in} : Shape{y[0], in, y[1] * y[2]})) continue;
+    if (row != (side == 0 ? Shape{y[0], in, 1} : Shape{y[0], 1, in})) continue;
+    ValueId apart = wide->operands[0];
+    if (side == 1) {
+      const Op* turned = producer(graph, apart);
+      if (turned == nullptr || turned->kind != OpKind::kPermute || std::get<ir::PermuteAttrs>(turned->attrs).dims != Shape{0, 2, 1, 3}) continue;
+      apart = turned->operands[0];
+    }
+    if (graph.type(apart).shape != (side == 0 ? Shape{y[0], y[1], y[2], in} : Shape{y[0], y[1], in, y[2]})) continue;
+    const std::optional<Gathered> matrices = gathered(graph, apart);
+    if (!matrices) continue;
+    Product p;
+    p.weight = matrices->weight;
+    p.index = matrices->index;
+    p.row = matmul->operands[1 - side];
+    p.transposed = (side == 0) != matrices->swapped;
+    p.prefix = 2;
+    p.row_prefix = 1;
+    p.rows = y[0] * y[1];
+    p.in = in;
+    p.out = y[2];
+    return p;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Product> product_of(const ir::Graph& graph, const Op& op) {
+  if (op.kind == OpKind::kReshape) return wide_product_of(graph, op);
   if (op.kind != OpKind::kMatmul) return std::nullopt;
   for (size_t side = 0; side < 2; ++side) {
     const std::optional<Gathered> matrices = gathered(graph, op.operands[side]);
@@ -98,7 +135,7 @@ std::optional<Product> product_of(const ir::Graph& graph, const Op& op) {
     p.index = matrices->index;
     p.row = op.operands[1 - side];
     const Shape &own = graph.type(op.operands[side]).shape, &row = graph.type(p.row).shape, &y = graph.type(op.results[0]).shape;
-    p.prefix = y.size() - 2;
+    p.prefix = p.row_prefix = y.size() - 2;
     p.rows = graph.type(p.index).shape[0];
     // One row for each matrix, and none of them read by several rows.
     if (own.size() != y.size() || row.size() != y.size()) continue;

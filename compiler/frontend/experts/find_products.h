@@ -15,10 +15,12 @@ struct Product {
   ir::ValueId index;          // i64 [N], as the index_select reads it
   ir::ValueId row;            // the other operand: one row of K elements for each index
   size_t prefix = 0;          // leading axes of the result; their extents multiply to N
+  size_t row_prefix = 0;      // of `row`: they multiply to N, or to fewer where k indices in a row share one of its rows
   int64_t rows = 0, in = 0, out = 0;  // N, K, M
 };
 
-// nullopt where `op` is no such product.
+// nullopt where `op` does not end such a product. Where the matrices of a token's k experts stand side by side,
+// [T, K, k * M] for a token [T, 1, K], it is the reshape to [T, k, M] that ends it.
 std::optional<Product> product_of(const ir::Graph& graph, const ir::Op& op);
 
 // The value that decides which expert each row has: `index` without reshapes, and without the

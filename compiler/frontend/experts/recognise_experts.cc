@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/frontend/experts/find_products.h"
+#include "compiler/frontend/experts/recognise_sorted.h"
 #include "compiler/frontend/experts/row_wise.h"
 #include "compiler/frontend/fold.h"
 #include "compiler/ir/copy_graph.h"
@@ -65,7 +66,7 @@ class Recogniser {
       else copy.copy_op(id);
     }
     copy.finish();
-    drop_dead(to);
+    ir::drop_unread(to);
     return to;
   }
 
@@ -138,7 +139,7 @@ class Recogniser {
       routing.position = made[1];
       routing.counts = made[2];
     }
-    const ValueId row = reshaped(b, sorted(routing, product.row, product.prefix, op), {routing.rows, product.in});
+    const ValueId row = reshaped(b, sorted(routing, product.row, product.row_prefix, op), {routing.rows, product.in});
     const ValueId y = b.add1(OpKind::kGroupedMatmul, {row, copy_->moved(product.weight), routing.counts},
                              ir::GroupedMatmulAttrs{product.transposed});
     const Shape shape = from_.type(op.results[0]).shape;
@@ -288,22 +289,6 @@ class Recogniser {
   }
   Shape merged(ValueId x, int64_t rows) const { return {rows, rows == 0 ? 0 : from_.type(x).elements() / rows}; }
 
-  static void drop_dead(ir::Graph& graph) {
-    std::vector<bool> read(graph.num_values(), false), drop(graph.num_ops(), false);
-    for (const ir::Graph::Output& output : graph.outputs) read[output.value.index] = true;
-    if (graph.loss.valid()) read[graph.loss.index] = true;
-    for (size_t i = graph.num_ops(); i-- > 0;) {
-      const Op& op = graph.op(OpId(static_cast<uint32_t>(i)));
-      bool live = op.kind == OpKind::kBatchNorm && op.operands.size() > 3 && op.operands[3].valid();
-      for (ValueId result : op.results) live = live || read[result.index];
-      drop[i] = !live;
-      if (!live) continue;
-      for (ValueId operand : op.operands)
-        if (operand.valid()) read[operand.index] = true;
-    }
-    graph.remove_ops(drop);
-  }
-
   const ir::Graph& from_;
   ir::Graph* to_ = nullptr;
   ir::CopyGraph* copy_ = nullptr;
@@ -314,6 +299,7 @@ class Recogniser {
 }  // namespace
 
 ir::Graph recognise_experts(ir::Graph graph) {
+  graph = experts::recognise_sorted(std::move(graph));
   Recogniser recogniser(graph);
   return recogniser.find() ? recogniser.run() : std::move(graph);
 }

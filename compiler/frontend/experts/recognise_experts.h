@@ -7,6 +7,9 @@
 // model's order (take_rows). Biases and scales of experts become grouped_expand. Sums keep their terms, so
 // results differ by the rounding of a matrix product alone.
 //
+// Models that sort the rows themselves and call a grouped product are made the same operators
+// (recognise_sorted.h).
+//
 // Input and output level: bound and folded forward graph without chunks. Graphs without such products come
 // back as they are.
 #pragma once

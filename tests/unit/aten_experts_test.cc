@@ -1,0 +1,94 @@
+// ATen calls around grouped products: what the importer makes of one call after another.
+#include <catch2/catch.hpp>
+
+#include "compiler/frontend/aten/table.h"
+
+using namespace piper;
+using frontend::aten::Item;
+
+namespace {
+
+struct Model {
+  ir::Graph graph;
+  frontend::aten::ImportState state;
+  Status status;
+
+  Model() { state.graph = &graph; }
+  Item input(const std::string& name, DType dtype, std::vector<int64_t> shape) {
+    return Item::of_tensor(graph.add_input(name, {dtype, std::move(shape)}, true));
+  }
+  Item call(const std::string& target, std::vector<Item> args, std::vector<std::pair<std::string, Item>> kwargs = {}) {
+    const frontend::aten::TableRow* row = frontend::aten::find_row(target);
+    REQUIRE(row != nullptr);
+    Result<std::vector<Item>> bound = frontend::aten::bind_arguments(row->schema, std::move(args), std::move(kwargs));
+    REQUIRE(bound.ok());
+    frontend::aten::Call made(state, row->schema, row->kind, std::move(bound).value(), "call", "m", graph.intern_scope("m"),
+                              graph.provenance().model({"call", "m", ""}));
+    Item result = row->handler(made);
+    if (status.ok()) status = made.status();
+    return result;
+  }
+  const ir::Op& producer(const Item& x) const { return graph.op(graph.value(x.tensor).producer); }
+  std::vector<ir::OpKind> kinds() const {
+    std::vector<ir::OpKind> out;
+    for (size_t i = 0; i < graph.num_ops(); ++i) out.push_back(graph.op(ir::OpId(static_cast<uint32_t>(i))).kind);
+    return out;
+  }
+  bool has(ir::OpKind kind) const {
+    for (ir::OpKind k : kinds())
+      if (k == kind) return true;
+    return false;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("offsets that are sums of counts give the counts back, and a turned weight is read as stored") {
+  Model m;
+  const Item sorted = m.call("aten.sort.default", {m.input("ids", DType::kI64, {6})});
+  const Item numbers = m.call("aten._to_copy.default", {sorted.list[0]}, {{"dtype", Item::of_text("torch.float32")}});
+  const Item counts = m.call("aten.histc.default", {numbers, Item::of_int(4), Item::of_int(0), Item::of_int(3)});
+  // Whole numbers with one bin for each are compared, not put between edges.
+  CHECK(m.has(ir::OpKind::kEq));
+  CHECK_FALSE(m.has(ir::OpKind::kGe));
+  const Item ends = m.call("aten.cumsum.default", {counts, Item::of_int(0)}, {{"dtype", Item::of_text("torch.int32")}});
+  const Item w = m.call("aten.transpose.int", {m.input("w", DType::kF32, {4, 5, 3}), Item::of_int(-2), Item::of_int(-1)});
+  const Item y = m.call("transformers.grouped_mm_fallback.default", {m.input("x", DType::kF32, {6, 3}), w, ends});
+  REQUIRE(m.status.ok());
+  const ir::Op& product = m.producer(y);
+  REQUIRE(product.kind == ir::OpKind::kGroupedMatmul);
+  CHECK(std::get<ir::GroupedMatmulAttrs>(product.attrs).transposed);
+  CHECK(m.graph.value(product.operands[1]).kind == ir::ValueKind::kInput);
+  CHECK(m.graph.type(product.operands[2]) == ir::TensorType{DType::kI64, {1, 4}});
+  CHECK_FALSE(m.has(ir::OpKind::kSub));
+}
+
+TEST_CASE("offsets of another origin are subtracted from each other") {
+  Model m;
+  const Item y = m.call("aten._grouped_mm.default",
+                        {m.input("x", DType::kF32, {6, 3}), m.input("w", DType::kF32, {4, 3, 5}), m.input("ends", DType::kI32, {4})});
+  REQUIRE(m.status.ok());
+  CHECK(m.graph.type(y.tensor) == ir::TensorType{DType::kF32, {6, 5}});
+  CHECK(m.has(ir::OpKind::kSub));
+}
+
+TEST_CASE("grouped products of another form are refused") {
+  Model rows;
+  rows.call("aten._grouped_mm.default", {rows.input("x", DType::kF32, {3, 6}), rows.input("w", DType::kF32, {6, 5}), rows.input("ends", DType::kI32, {4})});
+  CHECK_FALSE(rows.status.ok());
+  Model none;
+  none.call("aten._grouped_mm.default", {none.input("x", DType::kF32, {4, 2, 6}), none.input("w", DType::kF32, {4, 6, 5})});
+  CHECK_FALSE(none.status.ok());
+}
+
+TEST_CASE("a write without accumulation is supported at the places of a sort, each of which occurs once") {
+  Model m;
+  const Item ids = m.input("ids", DType::kI64, {6}), places = m.input("places", DType::kI64, {6});
+  const Item order = m.call("aten.sort.default", {ids}).list[1];
+  const Item empty = m.call("aten.empty_like.default", {order});
+  m.call("aten.index_put.default", {empty, Item::of_list({order}), places});
+  CHECK(m.status.ok());
+  CHECK(m.has(ir::OpKind::kScatter));
+  m.call("aten.index_put.default", {empty, Item::of_list({ids}), places});
+  CHECK_FALSE(m.status.ok());
+}
