@@ -68,6 +68,15 @@ bool parse_cell(std::string_view cell, Slot& out) {
   }
 }
 
+// What tables with communication hold beside passes: "0SEND_F1", "1UNSHARD".
+bool is_communication(std::string_view cell) {
+  const size_t at = cell.find_first_not_of("0123456789");
+  if (at == 0 || at == std::string_view::npos) return false;
+  for (std::string_view word : {"SEND_", "RECV_", "UNSHARD", "RESHARD", "REDUCE_GRAD"})
+    if (cell.substr(at).starts_with(word)) return true;
+  return false;
+}
+
 std::string_view trim(std::string_view s) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t' || s.front() == '"')) s.remove_prefix(1);
   while (!s.empty() && (s.back() == ' ' || s.back() == '\t' || s.back() == '\r' || s.back() == '"')) s.remove_suffix(1);
@@ -155,8 +164,10 @@ Result<ScheduleTable> parse_csv(std::string_view text) {
       if (!cell.empty()) {
         Slot slot;
         if (!parse_cell(cell, slot)) {
-          return bad("row " + std::to_string(table.rows.size()) + ", cell " + std::to_string(column) + ": '" +
-                     std::string(cell.substr(0, 40)) + "' is no pass like 0F1 and no (0F1;1B0)OVERLAP_F_B");
+          const std::string where = "row " + std::to_string(table.rows.size()) + ", cell " + std::to_string(column) + ": '" +
+                                    std::string(cell.substr(0, 40)) + "' is ";
+          if (is_communication(cell)) return bad(where + "communication, which piper derives; write a table of passes only");
+          return bad(where + "no pass like 0F1 and no (0F1;1B0)OVERLAP_F_B");
         }
         for (const Action& action : slot) {
           num_stages = std::max(num_stages, action.stage + 1);

@@ -387,6 +387,8 @@ TEST_CASE("a pipeline table is read back; a broken one is refused by row and cel
   fails("", "empty");
   fails("0F0,0B0\n,,\n", "row 2 has no passes");
   fails("0F0,0X0", "row 1, cell 2");
+  fails("0UNSHARD,0F0,0B0", "row 1, cell 1: '0UNSHARD' is communication");
+  fails("0F0,0SEND_F0,0B0", "row 1, cell 2: '0SEND_F0' is communication");
   fails("0F0,0B0\n0F1,0B1,SEND", "row 2, cell 3");
   fails("0F0,0W0,0I0", "before its I");
   fails("0B0,0F0", "before its forward");
