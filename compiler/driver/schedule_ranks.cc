@@ -117,7 +117,8 @@ Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const 
                                       diag::Diagnostics& diags) {
   const int32_t M = dag.num_microbatches;
   StagePlaces places;
-  std::vector<bool> exists, seen;  // [stage]: has a chunk; has one whose claim was read
+  std::vector<bool> exists;                 // [stage]: has a chunk
+  std::vector<const ir::Chunk*> read_first; // [stage]: the first chunk whose claim was read
   for (size_t c = 0; c < dag.chunks.size(); ++c)
     for (const ir::TagValue& tag : dag.chunks[c].tags) {
       if (tag.tag != schedule.stages_tag) continue;
@@ -125,20 +126,21 @@ Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const 
         places.claims.resize(tag.index + 1, std::vector<const Claim*>(M, nullptr));
         places.replicated.resize(tag.index + 1, false);
         exists.resize(tag.index + 1, false);
-        seen.resize(tag.index + 1, false);
+        read_first.resize(tag.index + 1, nullptr);
       }
       exists[tag.index] = true;
       if (placement.replicated[c].line != 0) places.replicated[tag.index] = true;
       // What a `shard` alone claims is left to the schedule where `ranks` says it all: `shard` then finds its region placed.
       if (!schedule.ranks.empty() && is_by(placement.sharded[c], placement.at(ir::ChunkId(c), 0))) continue;
-      const bool first = !seen[tag.index];
-      seen[tag.index] = true;
+      const bool first = read_first[tag.index] == nullptr;
+      if (first) read_first[tag.index] = &dag.chunks[c];
       for (int32_t m = 0; m < M; ++m) {
         const Claim& claim = placement.at(ir::ChunkId(c), m);
         const Claim*& known = places.claims[tag.index][m];
         if (!first && (known == nullptr) != claim.ranks.empty()) {
           auto error = diags.error("P0219", known == nullptr ? claim.span : known->span);
-          error << "a part of stage " << tag.index << " is placed, but not " << dag.chunks[c].name;
+          const ir::Chunk& open = known == nullptr ? *read_first[tag.index] : dag.chunks[c];
+          error << "a part of stage " << tag.index << " is placed, but not " << open.name;
           error.help("place the whole stage, {" + schedule.stages_tag + ": " + std::to_string(tag.index) + "}");
           return error;
         }

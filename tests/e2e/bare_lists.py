@@ -51,6 +51,12 @@ def replicas(**options):
         alternate(0, 1), alternate(1, 0)]
 
 
+def experts():
+    """Experts parted over each stage's two devices; `shard` stands before the `replicate` that it narrows."""
+    shards = [{"op": "shard", "filter": {"PP": s, "EP": "*"}, "devices": g, "stream": "ep_stream"} for s, g in enumerate(([12, 10], [11, 13]))]
+    return shards + replicas(gather_stream="ag_stream", shard_params=True, bucket_size=1000)
+
+
 def halves():
     """The second stage's weight halves wait until all of its forwards are through."""
     last = [one(1, m, name) for m in range(MICROBATCHES) for name in ("F", "BI")] + [one(1, m, "BW") for m in range(MICROBATCHES)]
@@ -77,6 +83,7 @@ PROGRAMS = {
     "replicas": (2, replicas()),
     "parts of gradients": (2, replicas(gather_stream="ag_stream", shard_grads=True, bucket_size=1000)),
     "parts of parameters": (2, replicas(gather_stream="ag_stream", shard_params=True, bucket_size=1000, shard_grads=None)),
+    "experts": (2, experts()),
     "halves": (2, halves()),
     "stars": (2, stars()),
     "slots": (4, slots()),
@@ -93,9 +100,11 @@ def main():
     for name, (stages, program) in PROGRAMS.items():
         path = bench.work / f"{name.replace(' ', '_')}.json"
         path.write_text(json.dumps(program))
-        starts = json.dumps([f"h.{s * 4 // stages}" for s in range(stages)])
+        tags = [{"tag": "PP", "starts": [f"h.{s * 4 // stages}" for s in range(stages)]}]
+        if name == "experts":
+            tags.append({"tag": "EP", "modules": ["*.moe"]})
         adamw = {"lr": 3e-4, "betas": [0.9, 0.95], "weight_decay": 0.1, "no_decay": ["*.bias", "*ln*"]}
-        strategies.append((path.stem, path, ["model.batch=16", f"annotate=[{{tag: PP, starts: {starts}}}]",
+        strategies.append((path.stem, path, ["model.batch=16", f"annotate={json.dumps(tags)}",
                                              f"optimizer={json.dumps({'adamw': adamw})}"]))
     sys.exit(1 if strategies_train.train(bench, strategies) else 0)
 

@@ -10,6 +10,7 @@ to 1e-5 of their norm, and the two launchers give the same bits.
 import argparse
 import json
 import pathlib
+import re
 import shutil
 import sys
 
@@ -55,7 +56,7 @@ def reference(model, data, batch, clip, factor, sgd):
 def faults_of(bench, name, path, sets, sgd):
     """What is wrong with one strategy, and the number of its ranks."""
     from safetensors.torch import save_file
-    model = "moe_dense" if "op: shard" in path.read_text() else "gpt"
+    model = "moe_dense" if re.search(r'op"?: "?shard', path.read_text()) else "gpt"
     plans = bench.work / f"{name}{'.sgd' if sgd else ''}.plans"
     if sgd:
         sets = [*sets, f"optimizer={json.dumps({'sgd': SGD})}"]
