@@ -1,5 +1,7 @@
 #include "schemas/verify/contents_flow.h"
 
+#include <algorithm>
+
 #include "schemas/verify/describe.h"
 #include "schemas/verify/flow.h"
 
@@ -47,6 +49,11 @@ Flow::Flow(const Bundle& bundle, const Matching& matching)
       effects_(program_effects(bundle, tensors_, ledger_.labels, ledger_.addends)),
       flight_of_(matching.first.size() - 1, -1) {
   for (size_t t = 0; t + 1 < matching.first.size(); ++t) missing_.push_back(static_cast<int32_t>(matching.first[t + 1] - matching.first[t]));
+  for (const auto& effects : effects_)
+    for (const auto& written : effects.writes) {
+      made_.resize(std::max(made_.size(), static_cast<size_t>(written.what) + 1));
+      made_[static_cast<size_t>(written.what)] = 1;
+    }
   ranks_.reserve(bundle.ranks.size());
   for (const auto& plan : bundle.ranks) {
     ranks_.push_back({&plan, RankContents(plan), 0, false});

@@ -52,6 +52,7 @@ class Flow {
 
   // --- parts of a run
   struct Seen { int32_t samples = 0, parts = 0; };
+  bool is_called(int32_t value, int32_t label);  // whether a value may stand at a slot of this label
   Status read_value(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot, Seen& seen);
   Status read_parameter(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t tensor, const std::string& slot);
   Status read_scalar(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot);
@@ -84,6 +85,8 @@ class Flow {
   std::vector<SampleRange> updated_elements_;
   struct Moment { size_t rank = 0; int32_t buffer = -1; int64_t begin = 0, end = 0; int32_t instruction = -1; };
   std::vector<Moment> moments_;
+  std::vector<char> made_;                 // [label] a program makes it
+  std::map<int32_t, int32_t> exchanged_;   // label of a value that came by an exchange, at its readers -> at its arrival
   std::map<int32_t, Place> norms_;         // by sum: where the first clip used it
   Pieces scratch_, scratch_more_, scratch_sum_;
 };

@@ -98,7 +98,7 @@ Status Flow::collective(int32_t transfer) {
           // Rows that came in parts go back in parts, other values go to every member for all of their samples.
           if (content.parts > 0) content.how = samples_of(piece);
           if (content.how < 0) return refuted("P0637", *members[i].rank, "a part begins or ends inside of a sample");
-          content.what = -1;
+          content.what = ledger_.exchanged(content.what);
           content.parts = static_cast<int32_t>(num_members);
           content.origin = 0;
           content.size = piece.bytes;

@@ -25,6 +25,13 @@ int32_t Flow::samples_of(const Piece& piece) {
   return ledger_.samples.slice(piece.content.how, piece.content.origin, piece.bytes, piece.content.size);
 }
 
+bool Flow::is_called(int32_t value, int32_t label) {
+  if (value < 0 || value == label) return true;
+  // An exchange makes another value, which no program makes and whose name its first reader tells.
+  const bool made = static_cast<size_t>(label) < made_.size() && made_[static_cast<size_t>(label)];
+  return ledger_.is_exchanged(value) && !made && exchanged_.emplace(label, value).first->second == value;
+}
+
 Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int32_t label, const std::string& slot, Seen& seen) {
   // Nearly always: one whole value.
   if (const auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes)) {
@@ -61,7 +68,7 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
       case Kind::kOther:
         return refuted("P0637", rank, "reads " + quoted(rank.plan->buffers[static_cast<size_t>(where.buffer)].name) + " where " + quoted(slot) + " should be");
     }
-    if (content.what >= 0 && content.what != label)
+    if (!is_called(content.what, label))
       return refuted("P0637", rank, "reads " + shown(ledger_.labels[content.what]) + " where " + quoted(slot) + " should be");
     const int32_t here = samples_of(piece);
     if (here < 0) return refuted("P0637", rank, "reads a part of " + quoted(slot) + " that begins or ends inside of a sample");

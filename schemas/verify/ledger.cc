@@ -115,6 +115,14 @@ std::string Ledger::use(const Content& content) {
   return "";
 }
 
+int32_t Ledger::exchanged(int32_t label) {
+  if (label < 0) return label;
+  const int32_t id = labels.id("exchanged " + labels[label]);
+  if (exchanged_.size() <= static_cast<size_t>(id)) exchanged_.resize(static_cast<size_t>(id) + 1);
+  exchanged_[static_cast<size_t>(id)] = 1;
+  return id;
+}
+
 std::string Ledger::add_norm(const Pieces& gradients, Pieces& result) {
   int32_t elements = 0;
   for (const auto& piece : gradients) {

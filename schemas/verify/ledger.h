@@ -43,6 +43,10 @@ class Ledger {
 
   const std::vector<char>& used() const { return used_; }
 
+  // The label of a value after an exchange, where it is another value.
+  int32_t exchanged(int32_t label);
+  bool is_exchanged(int32_t label) const { return static_cast<size_t>(label) < exchanged_.size() && exchanged_[static_cast<size_t>(label)]; }
+
   SampleTable samples;
   Addends addends;
   Names labels;
@@ -59,6 +63,7 @@ class Ledger {
   std::vector<Terms> lists_;
   std::map<Terms, int32_t> list_ids_;
   std::vector<char> used_;                 // [addend]
+  std::vector<char> exchanged_;            // [label]
 };
 
 }  // namespace piper::verify

@@ -22,7 +22,8 @@ struct Composition {
 
 std::vector<Composition> compositions() {
   const std::string head = "piper: 1\nmodel: {batch: 8}\n", sized = "piper: 1\nmodel: {batch: 8, dims: {S: 6}}\n", clip = "clip_grad_norm: 1.0\n", adam = "optimizer: {adamw: {lr: 0.001, weight_decay: 0.1, no_decay: [\"*.bias\"]}}\n",
-                    sgd = "optimizer: {sgd: {lr: 0.1}}\n", stages = "annotate: [{tag: PP, starts: [h.0, h.1]}]\n";
+                    sgd = "optimizer: {sgd: {lr: 0.1}}\n", stages = "annotate: [{tag: PP, starts: [h.0, h.1]}]\n",
+                    experts = "annotate: [{tag: EP, modules: [mixtures.0, mixtures.1]}]\n";
   const auto replicas = [](const std::string& more) { return "directives:\n  - {op: replicate, filter: {}, devices: [0, 1], bucket_size: " + std::string(more.empty() ? "0.001" : "0.004") + more + "}\n  - {op: split, num_microbatches: 2}\n"; };
   const auto placed = [](const std::string& first, const std::string& second) {
     std::string text = "directives:\n";
@@ -49,6 +50,8 @@ std::vector<Composition> compositions() {
       {"sharded optimizer", "tiny_gpt.onnx", head + replicas(", shard_optimizer: true") + clip + adam},
       {"sharded gradients", "tiny_gpt.onnx", head + replicas(", shard_grads: true") + clip + adam},
       {"sharded parameters", "tiny_gpt.onnx", head + replicas(", shard_params: true") + clip + adam},
+      {"sharded experts", "tiny_experts.onnx", head + experts + replicas("") + "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1]}\n" + clip + adam},
+      {"sharded experts and gradients", "tiny_experts.onnx", head + experts + replicas(", shard_grads: true") + "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1]}\n" + sgd},
   };
 }
 
@@ -187,13 +190,17 @@ class Mutation {
       return "all_reduce " + changed("count", reduce->count, {1, reduce->count / 2, reduce->count + 1});
     }
     if (auto* reduce = std::get_if<ReduceScatter>(&chosen.action)) return "reduce_scatter " + range(pick(2) == 0 ? reduce->data : reduce->out);
+    if (auto* exchange = std::get_if<AllToAll>(&chosen.action)) {
+      if (pick(3) == 0) return "all_to_all " + changed("bytes", exchange->bytes, {4, exchange->bytes / 2, exchange->bytes * 2});
+      return "all_to_all " + range(pick(2) == 0 ? exchange->send : exchange->recv);
+    }
     // A gather brings along elements that its reader does not need: changing those changes nothing.
     if (auto* update = std::get_if<Update>(&chosen.action)) {
       switch (pick(4)) {
         case 0: return "update parameter " + range(update->parameter);
         case 1: return "update gradient " + range(update->gradient);
         case 2: return "update scale " + range(update->scale);
-        default: return "update " + changed("count", update->count, {1, update->count / 2, update->count - 1});
+        default: return "update " + changed("count", update->count, {1, update->count / 2});
       }
     }
     return "";

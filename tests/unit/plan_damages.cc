@@ -289,14 +289,19 @@ bool reduction_before_the_last_backward(Bundle& b) {
   return !found.empty();
 }
 bool update_before_the_last_backward(Bundle& b) {
-  const auto updates = find<Update>(b);
+  // The last that adds to its own gradient: others may well come later.
   const auto runs = backwards(b);
-  for (const At update : updates)
-    for (size_t k = runs.size(); k-- > 0;)
-      if (runs[k].rank == update.rank && runs[k].index < update.index) {
-        move_ahead(b, update, runs[k].index);
-        return true;
-      }
+  for (const At update : find<Update>(b))
+    for (size_t k = runs.size(); k-- > 0;) {
+      const auto& run = std::get<Run>(get(b, runs[k]).action);
+      const auto& list = b.ranks[update.rank].arguments;
+      const auto gradient = std::get<Update>(get(b, update).action).gradient.buffer;
+      if (runs[k].rank != update.rank || runs[k].index > update.index) continue;
+      const auto& arguments = list[static_cast<size_t>(run.arguments)].arguments;
+      if (std::none_of(arguments.begin(), arguments.end(), [&](const BufferRange& where) { return where.buffer == gradient; })) continue;
+      move_ahead(b, update, runs[k].index);
+      return true;
+    }
   return false;
 }
 bool update_between_forward_and_backward(Bundle& b) {
@@ -445,8 +450,9 @@ bool dropout_of_another_sample(Bundle& b) {
 // ------------------------------------------------------------------ updates and saving
 bool update_left_out(Bundle& b) { return erase_all(b, first_only<Update>(find<Update>(b))); }
 bool update_lacks_elements(Bundle& b) {
-  const auto found = find<Update>(b);
-  if (!found.empty()) std::get<Update>(get(b, found[0]).action).count -= 1;
+  // All but the first: the last may be padding.
+  const auto found = find<Update>(b, [](const RankPlan&, const Update& update) { return update.count > 1; });
+  if (!found.empty()) std::get<Update>(get(b, found[0]).action).count = 1;
   return !found.empty();
 }
 bool moments_shared(Bundle& b) {
@@ -530,6 +536,29 @@ bool scattered_reduction_left_out(Bundle& b) {
   return erase_all(b, find<ReduceScatter>(b, [&](const RankPlan& p, const ReduceScatter& a) { return name_of(p, a.data) == data; }));
 }
 
+std::vector<At> first_exchange(const Bundle& b) {
+  const auto found = find<AllToAll>(b);
+  if (found.empty()) return {};
+  const std::string data = name_of(b.ranks[found[0].rank], std::get<AllToAll>(b.ranks[found[0].rank].instructions[found[0].index].action).send);
+  return find<AllToAll>(b, [&](const RankPlan& plan, const AllToAll& a) { return name_of(plan, a.send) == data; });
+}
+bool exchange_left_out(Bundle& b) { return erase_all(b, first_exchange(b)); }
+bool exchange_left_out_on_one_rank(Bundle& b) { return erase_all(b, first_only<AllToAll>(first_exchange(b))); }
+bool exchanged_rows_of_another_microbatch(Bundle& b) {
+  // The last forward of a rank reads what an earlier one was given.
+  const auto exchanges = find<AllToAll>(b);
+  for (const At a : exchanges)
+    for (const At other : exchanges) {
+      auto &x = std::get<AllToAll>(get(b, a).action), &y = std::get<AllToAll>(get(b, other).action);
+      const auto& plan = b.ranks[a.rank];
+      const auto value = [](const std::string& name) { return name.substr(0, name.rfind(' ')); };
+      if (a.rank != other.rank || a.index >= other.index || value(name_of(plan, x.send)) != value(name_of(plan, y.send)) || x.send.buffer == y.send.buffer) continue;
+      y.send = x.send;
+      return true;
+    }
+  return false;
+}
+
 }  // namespace
 
 const std::vector<Damage>& all() {
@@ -545,12 +574,14 @@ const std::vector<Damage>& all() {
       PIPER_DAMAGE(collective_left_out_on_one_rank, "P0631"),
       PIPER_DAMAGE(collective_smaller_on_one_rank, "P0631"),
       PIPER_DAMAGE(members_in_another_order_on_one_rank, "P0631"),
+      PIPER_DAMAGE(exchange_left_out_on_one_rank, "P0631"),
       PIPER_DAMAGE(wait_left_out, "P0633"),
       PIPER_DAMAGE(record_left_out, "P0632"),
       PIPER_DAMAGE(event_recorded_twice, "P0632"),
       PIPER_DAMAGE(wait_before_its_record, "P0632"),
       PIPER_DAMAGE(workspace_over_an_argument, "P0633", "P0634", "P0635"),
       PIPER_DAMAGE(saved_values_of_two_microbatches_share_bytes, "P0634"),
+      PIPER_DAMAGE(exchange_left_out, "P0634"),
       PIPER_DAMAGE(forward_left_out, "P0634"),
       PIPER_DAMAGE(program_writes_what_it_does_not_declare, "P0635"),
       PIPER_DAMAGE(backward_left_out, "P0636"),
@@ -575,6 +606,7 @@ const std::vector<Damage>& all() {
       PIPER_DAMAGE(run_reads_another_parameter, "P0637"),
       PIPER_DAMAGE(run_reads_parameters_after_their_update, "P0637", "P0633"),
       PIPER_DAMAGE(dropout_of_another_sample, "P0637"),
+      PIPER_DAMAGE(exchanged_rows_of_another_microbatch, "P0637", "P0634"),
       PIPER_DAMAGE(gather_left_out, "P0634", "P0637", "P0638"),
       PIPER_DAMAGE(update_left_out, "P0636", "P0638"),
       PIPER_DAMAGE(update_lacks_elements, "P0636", "P0638"),

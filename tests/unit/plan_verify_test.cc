@@ -1,7 +1,9 @@
 // The bundle's verifier: what it proves, and each rule refuted with its story.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
 
+#include "schemas/verify/samples.h"
 #include "schemas/verify/verify.h"
 #include "schemas/verify/wait_cycle.h"
 #include "tests/unit/hand_written_plans.h"
@@ -357,4 +359,65 @@ TEST_CASE("programs that do what they do not declare") {
   append(bundle.ranks[0], 0, Run{0, 0, {}});
   CHECK(refutation(bundle) ==
         "P0635 rule 7: rank 0 instruction 0 (run p with \"p\", on stream \"compute\"): its slots in \"a\" and \"a\" overlap, and one is written");
+}
+
+TEST_CASE("lists of samples") {
+  verify::SampleTable samples;
+  const int32_t low = samples.range(0, 2), high = samples.range(2, 2);
+  const int32_t all = samples.append(low, high);
+  CHECK(all == samples.range(0, 4));
+  CHECK(samples.append(high, low) != all);  // a list, not a set
+  CHECK(samples.append(0, low) == low);
+  CHECK(samples.slice(all, 0, 32, 64) == low);
+  CHECK(samples.slice(samples.append(high, low), 32, 32, 64) == low);
+  CHECK(samples.slice(all, 0, 24, 64) == -1);  // inside of a sample
+  CHECK(samples.range(5, 0) == 0);
+  CHECK(verify::text(samples.ranges(samples.append(high, low))) == "samples 2 to 3 and 0 to 1");
+  CHECK(verify::text(samples.ranges(samples.range(7, 1))) == "sample 7");
+}
+
+TEST_CASE("sums say what is missing and what is counted twice") {
+  verify::SampleTable samples;
+  verify::SumTable sums(samples);
+  const int32_t a = sums.leaf(samples.range(0, 2)), b = sums.leaf(samples.range(2, 2)), c = sums.leaf(samples.range(6, 2));
+  CHECK(sums.add(a, b) == sums.add(a, b));
+  CHECK(sums.add(0, a) == a);
+  CHECK(sums.complete(sums.add(a, b), 4));
+  CHECK(!sums.complete(a, 4));
+  const auto holds = sums.compare(sums.add(sums.add(a, a), c), {{0, 5}});
+  CHECK(holds.repeated == std::vector<verify::SampleRange>{{0, 2}});
+  CHECK(holds.missing == std::vector<verify::SampleRange>{{2, 3}});
+  CHECK(holds.foreign == std::vector<verify::SampleRange>{{6, 2}});
+  // A sum that was doubled sixty times is looked at in sixty steps.
+  int32_t doubled = a;
+  for (int i = 0; i < 60; ++i) doubled = sums.add(doubled, doubled);
+  CHECK(sums.compare(doubled, {{0, 2}}).repeated == std::vector<verify::SampleRange>{{0, 2}});
+}
+
+// A copy of the runtime's plan of two replicas, changed; what the verifier says about it.
+TEST_CASE("stories of sums, meaning and updates") {
+  const auto story = [](const std::function<void(Bundle&)>& change) {
+    auto bundle = hand_written::replicas();
+    change(bundle);
+    return refutation(bundle);
+  };
+  CHECK(story([](Bundle& b) {
+          for (auto& plan : b.ranks) plan.instructions.insert(plan.instructions.begin() + 4, plan.instructions[3]);
+        }) == "P0636 rule 8: rank 1 instruction 8 (update \"w\", 6 elements, on stream \"compute\"; copy): updates \"w\" by a gradient with samples 0 to 1 more than "
+              "once in what c0.FB adds to \"grad w\"");
+  CHECK(story([](Bundle& b) {
+          for (auto& plan : b.ranks)
+            for (auto& slice : plan.inputs) slice.first = 0;
+        }) == "P0636 rule 8: rank 0 instruction 7 (update \"w\", 6 elements, on stream \"compute\"; copy): updates \"w\" by a gradient with sample 0 more than once in what c0.FB adds to \"grad w\"");
+  CHECK(story([](Bundle& b) { b.ranks[0].inputs[1].first = 1; }) ==
+        "P0637 rule 9: rank 0 instruction 0 (run c0.FB with \"c0.FB m0\", on stream \"compute\"; copy): reads \"t\" for sample 1, other values for sample 0");
+  CHECK(story([](Bundle& b) { b.programs[0].slots[2].name = "v"; }) ==
+        "P0637 rule 9: rank 0 instruction 0 (run c0.FB with \"c0.FB m0\", on stream \"compute\"; copy): the model has no parameter \"v\"");
+  CHECK(story([](Bundle& b) { std::get<Update>(b.ranks[1].instructions[7].action).count = 5; }) ==
+        "P0636 rule 8: rank 1 adds to \"grad w\" from zero on, but leaves it uncleared for the next step");
+  CHECK(story([](Bundle& b) { b.ranks[0].placements[0].value.owner = false; }) == "P0638 rule 10: no rank saves element 0 of \"w\"");
+  CHECK(story([](Bundle& b) { b.ranks[1].placements[0].value.owner = true; }) == "P0638 rule 10: more than one rank saves element 0 of \"w\"");
+  CHECK(story([](Bundle& b) {
+          for (auto& plan : b.ranks) plan.instructions.erase(plan.instructions.begin() + 4);
+        }) == "P0636 rule 8: the loss that rank 0 reports has sample 1 missing in what is in \"loss\"");
 }
