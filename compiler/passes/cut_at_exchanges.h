@@ -1,4 +1,5 @@
-// The last step of partition_experts: chunks that hold all_to_all ops become several, each all_to_all one of its own. Not a pass of its own.
+// The last step of partition_experts: chunks that hold all_to_all ops become several, each all_to_all one of its own.
+// Not a pass of its own.
 #pragma once
 
 #include <cstdint>

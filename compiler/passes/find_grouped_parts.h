@@ -1,9 +1,11 @@
-// Finds what can run on the rank that holds an expert in the grouped form: rows that an expert_order puts behind one another, expert by
-// expert, the products that take them by groups, and what stands between. The analysis of partition_experts; it edits nothing.
+// Finds what can run on the rank that holds an expert in the grouped form: rows that an expert_order puts behind one
+// another, expert by expert, the products that take them by groups, and what stands between. The analysis of
+// partition_experts; it edits nothing.
 //
-// A rank sends each member the rows of that member's experts, in a part of fixed size with padding; the member has as many parts as
-// sources, each in the order of experts, with counts of its own. So all ops between the rows' way in (take_rows by the order) and out
-// (take_rows by the position) must work row by row: the marks of such values have no expert factor, and their first axis is the tokens.
+// A rank sends each member the rows of that member's experts, in a part of fixed size with padding; the member has as
+// many parts as sources, each in the order of experts, with counts of its own. So all ops between the rows' way in
+// (take_rows by the order) and out (take_rows by the position) must work row by row: the marks of such values have no
+// expert factor, and their first axis is the tokens.
 #pragma once
 
 #include <cstdint>

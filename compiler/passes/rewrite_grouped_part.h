@@ -1,6 +1,7 @@
-// Rewrites the ops of one GroupedPart for a rank that holds some of the experts. Counts travel first: each member learns how many rows of
-// each of its experts come from each source. Then rows travel in parts of as many rows as the sender has (nothing is dropped), of
-// which only the counted ones are sent; the way back is the same. Used by partition_experts alone, op by op in op order.
+// Rewrites the ops of one GroupedPart for a rank that holds some of the experts. Counts travel first: each member
+// learns how many rows of each of its experts come from each source. Then rows travel in parts of as many rows as the
+// sender has (nothing is dropped), of which only the counted ones are sent; the way back is the same. Used by
+// partition_experts alone, op by op in op order.
 #pragma once
 
 #include <cstdint>

@@ -31,6 +31,7 @@ class Strategy:
     replicate: str = ""
     extra: str = ""
     directives: str = ""
+    halves: bool = False     # two regions of several layers each, instead of one for each mixture
     alone: bool = False      # no `place`, no `replicate`: all of the model is in regions that are sharded
 
     def pieces(self):
@@ -53,6 +54,7 @@ STRATEGIES = {
     "pp2_ep2_parameters": Strategy(((0, 1), (2, 3)), (((0, 1),), ((2, 3),)), 2, "1f1b", replicate=", shard_params: true"),
     "pp2_nested_ep2": Strategy(((0,), (1, 2)), ((), ((1, 2),)), 2, "1f1b"),
     "ep2_recompute": Strategy(((0, 1),), (((0, 1),),), 2, directives="  - {op: recompute, filter: {EP: \"*\"}}"),
+    "ep2_halves": Strategy(((0, 1),), (((0, 1),),), 2, halves=True),
     "ep2_alone": Strategy(((0, 1),), (((0, 1),),), 2, alone=True),
     "ep2_clip": Strategy(((0, 1),), (((0, 1),),), extra="clip_grad_norm: 0.5\n"),
 }
@@ -61,6 +63,8 @@ STRATEGIES = {
 def strategy_text(s: Strategy, model: str, optimizer: str) -> str:
     spec = zoo.MODELS[model]
     annotations = [f'  - {{tag: EP, modules: ["{REGIONS[model]}"]}}']
+    if s.halves:
+        annotations = [f"  - {{tag: EP, starts: {json.dumps(spec.quarters[::2])}}}"]
     if len(s.data) > 1:
         annotations.insert(0, f"  - {{tag: PP, starts: {json.dumps(spec.quarters[::len(spec.quarters) // len(s.data)])}}}")
     directives = []
