@@ -4,89 +4,12 @@
 #include <functional>
 #include <optional>
 
-#include "schemas/plan/dtype.h"
+#include "tests/unit/plan_damage_edits.h"
 
 namespace piper::damages {
 namespace {
 
 using namespace plan;
-
-struct At { size_t rank = 0, index = 0; };
-
-Instruction& get(Bundle& bundle, At at) { return bundle.ranks[at.rank].instructions[at.index]; }
-void erase(Bundle& bundle, At at) {
-  auto& list = bundle.ranks[at.rank].instructions;
-  list.erase(list.begin() + static_cast<std::ptrdiff_t>(at.index));
-}
-void insert(Bundle& bundle, At at, const Instruction& instruction) {
-  auto& list = bundle.ranks[at.rank].instructions;
-  list.insert(list.begin() + static_cast<std::ptrdiff_t>(at.index), instruction);
-}
-// Takes the instruction away and puts it in front of `before`, which stands earlier.
-void move_ahead(Bundle& bundle, At from, size_t before) {
-  const Instruction moved = get(bundle, from);
-  erase(bundle, from);
-  insert(bundle, {from.rank, before}, moved);
-}
-
-// All instructions of a kind for which `wanted` holds, rank by rank.
-template <class A>
-std::vector<At> find(const Bundle& bundle, const std::function<bool(const RankPlan&, const A&)>& wanted = [](const RankPlan&, const A&) { return true; }) {
-  std::vector<At> found;
-  for (size_t r = 0; r < bundle.ranks.size(); ++r)
-    for (size_t i = 0; i < bundle.ranks[r].instructions.size(); ++i)
-      if (const auto* a = std::get_if<A>(&bundle.ranks[r].instructions[i].action); a && wanted(bundle.ranks[r], *a)) found.push_back({r, i});
-  return found;
-}
-template <class A>
-std::vector<At> first_only(std::vector<At> found) {
-  if (found.size() > 1) found.resize(1);
-  return found;
-}
-// Erases all, from the back.
-bool erase_all(Bundle& bundle, std::vector<At> found) {
-  for (size_t k = found.size(); k-- > 0;) erase(bundle, found[k]);
-  return !found.empty();
-}
-
-const Program& program_of(const Bundle& bundle, const Run& run) { return bundle.programs[static_cast<size_t>(run.program)]; }
-bool starts(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
-const std::string& name_of(const RankPlan& plan, const BufferRange& where) { return plan.buffers[static_cast<size_t>(where.buffer)].name; }
-BufferClass class_of(const RankPlan& plan, const BufferRange& where) { return plan.buffers[static_cast<size_t>(where.buffer)].cls; }
-
-bool adds_gradients(const Program& program) {
-  return std::any_of(program.slots.begin(), program.slots.end(), [](const Slot& slot) { return slot.role == SlotRole::kGradient && starts(slot.name, "grad ") && slot.writes; }) &&
-         !starts(program.name, "combine");
-}
-bool makes_values(const Program& program) {
-  return std::any_of(program.slots.begin(), program.slots.end(), [](const Slot& slot) { return (slot.role == SlotRole::kOutput || slot.role == SlotRole::kSaved) && slot.writes; });
-}
-std::vector<At> backwards(const Bundle& bundle) {
-  return find<Run>(bundle, [&](const RankPlan&, const Run& run) { return adds_gradients(program_of(bundle, run)); });
-}
-std::vector<At> leaf_backwards(const Bundle& bundle) {
-  return find<Run>(bundle, [&](const RankPlan&, const Run& run) { return adds_gradients(program_of(bundle, run)) && !makes_values(program_of(bundle, run)); });
-}
-std::vector<At> forwards(const Bundle& bundle) {
-  return find<Run>(bundle, [&](const RankPlan&, const Run& run) { return program_of(bundle, run).name.find(".F.") != std::string::npos; });
-}
-// Reductions of parameters' gradients; `of_first`: of the first one's communicator and buffer only.
-std::vector<At> reductions(const Bundle& bundle) {
-  return find<AllReduce>(bundle, [](const RankPlan& plan, const AllReduce& a) { return starts(name_of(plan, a.data), "grad ") && name_of(plan, a.data) != "grad norms"; });
-}
-std::vector<At> reductions_of(const Bundle& bundle, const std::string& buffer_prefix) {
-  return find<AllReduce>(bundle, [&](const RankPlan& plan, const AllReduce& a) { return starts(name_of(plan, a.data), buffer_prefix); });
-}
-std::vector<At> first_reduction(const Bundle& bundle) {
-  const auto found = reductions(bundle);
-  if (found.empty()) return {};
-  const auto& plan = bundle.ranks[found[0].rank];
-  const auto& reduce = std::get<AllReduce>(plan.instructions[found[0].index].action);
-  const std::string name = plan.communicators[static_cast<size_t>(reduce.communicator)].name, data = name_of(plan, reduce.data);
-  return find<AllReduce>(bundle, [&](const RankPlan& p, const AllReduce& a) {
-    return p.communicators[static_cast<size_t>(a.communicator)].name == name && name_of(p, a.data) == data;
-  });
-}
 
 // Calls `change` for each argument of each run that has the role, until it returns true.
 bool change_argument(Bundle& bundle, SlotRole role, const std::function<bool(RankPlan&, const Program&, size_t, BufferRange&, const Run&)>& change) {
