@@ -39,7 +39,7 @@ Result<Location> find_program(const pt2::ZipArchive& archive) {
   if (found.size() == 1) return found[0];
   if (found.size() > 1) return Status::failure("P0301", "it holds " + std::to_string(found.size()) + " programs; save the one to train with torch.export.save");
   if (is_old) return Status::failure("P0315", "it was saved by an older torch; save it again with torch 2.9 or later");
-  if (is_script) return Status::failure("P0301", "it is a TorchScript archive; export the model with torch.export or tools/piper_export.py");
+  if (is_script) return Status::failure("P0301", "it is a TorchScript archive; export the model with tools/piper_export.py, or rewrite a trace with piper-torchscript");
   if (is_pickle) return Status::failure("P0301", "it holds weights (torch.save), no program; export the model with torch.export or tools/piper_export.py");
   return Status::failure("P0301", "it is a zip archive without a program; piper reads what torch.export.save writes");
 }

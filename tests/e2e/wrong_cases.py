@@ -170,6 +170,79 @@ def export_outside_the_set(desk):
     piper_export.export(Determinant(), {"x": torch.randn(4, 9), "target": torch.randn(4)}, desk.work / "determinant.onnx")
 
 
+def archive(source, **changes):
+    """Writes model.pt2: `source` with the text of entries changed, or without them (None)."""
+    def prepare(desk):
+        import zipfile
+        with zipfile.ZipFile(desk.work / source) as old, zipfile.ZipFile(desk.work / "model.pt2", "w") as new:
+            for name in old.namelist():
+                change = changes.get(name.rsplit("/", 1)[1].replace(".", "_"), ())
+                if change is not None:
+                    content = old.read(name)
+                    new.writestr(name, edited(content.decode(), change).encode() if change else content)
+    return prepare
+
+
+def saved(make):
+    """Writes model.pt2 by torch.export.save: what the user's own program would make."""
+    def prepare(desk):
+        import warnings
+
+        import torch
+
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        inputs = {"x": torch.randn(4, 8), "target": torch.randn(4, 8)}
+        batch = torch.export.Dim("B", min=2)
+        program = torch.export.export(make(torch).train(), (), kwargs=inputs, dynamic_shapes={name: {0: batch} for name in inputs})
+        torch.export.save(program, desk.work / "model.pt2")
+    return prepare
+
+
+def average(torch):
+    class Average(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 8)
+            self.register_buffer("ema", torch.zeros(8))
+
+        def forward(self, x, target):
+            y = self.layer(x)
+            self.ema.mul_(0.9).add_(0.1 * y.detach().mean(0))
+            return torch.nn.functional.mse_loss(y - self.ema, target)
+    return Average()
+
+
+def expanded(torch):
+    class Expanded(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 8)
+
+        def forward(self, x, target):
+            y = self.layer(x)
+            first = torch.zeros(1, 8)
+            first.expand(4, 8)[1].add_(1)
+            return torch.nn.functional.mse_loss(y + first, target)
+    return Expanded()
+
+
+def traced(desk):
+    import torch
+    torch.jit.trace(torch.nn.Linear(3, 3), torch.randn(2, 3)).save(str(desk.work / "model.pt"))
+
+
+model("pt2_truncated", "Half of a .pt2 archive", "half.pt2",
+      prepare=lambda desk: desk.write("half.pt2", (desk.work / "tiny_mlp.pt2").read_bytes()[:9000]))
+model("pt2_other_schema", "A .pt2 archive of another version of torch", "model.pt2", prepare=archive("tiny_mlp.pt2", model_json=('"major": 8', '"major": 7')))
+model("pt2_lost_weight", "A .pt2 archive without one of its weights", "model.pt2", prepare=archive("tiny_mlp.pt2", weight_2=None))
+model("pt2_lost_entry", "A .pt2 archive that does not list one of its weights", "model.pt2",
+      prepare=archive("tiny_mlp.pt2", model_weights_config_json=("layers.1.weight", "layers.9.weight")))
+model("pt2_changes_a_buffer", "A model that keeps an average of its own", "model.pt2", prepare=saved(average))
+model("pt2_in_place_through_expand", "A change in place that cannot be followed", "model.pt2", prepare=saved(expanded))
+model("pt2_open_extent", "A .pt2 archive with an extent that the strategy leaves open", "tiny_gpt_dropout.pt2")
+model("torchscript", "A traced model, given to piperc as it is", "model.pt", prepare=traced)
+model("tags_with_a_gap", "Tags of the model that leave out an index", "model.pt2", prepare=archive("hazards.pt2", model_json=('\\"PP\\": 0', '\\"PP\\": 2')))
 model("model_missing", "A model that does not exist", "tiny_gtp.onnx")
 model("model_not_onnx", "A file that is no ONNX model", "model.onnx", prepare=lambda desk: desk.write("model.onnx", "state_dict\n" * 40))
 model("model_truncated", "Half of a model", "half.onnx",

@@ -100,8 +100,9 @@ def as_shown(case, desk: Desk, text: str) -> str:
 
 
 def play(case, desk: Desk) -> str:
-    for model in MODELS.glob("*.onnx"):
-        shutil.copy(model, desk.work)
+    for suffix in ("onnx", "pt2"):
+        for model in MODELS.glob(f"*.{suffix}"):
+            shutil.copy(model, desk.work)
     for name, content in case.files.items():
         desk.write(name, content)
     if case.prepare:
