@@ -57,15 +57,20 @@ std::vector<std::vector<size_t>> readers_of(const ir::Graph& graph) {
   return readers;
 }
 
-// Untagged work joins its first reader (backwards through the ops), else its last producer
-// (forwards). What reads work is work, so copied ops play no part in this.
+// Untagged work joins the first region that reads it (backwards through the ops), else the last one that it
+// reads from (forwards): neither what skips to the end nor a head on the way then makes data flow back. What
+// reads work is work, so copied ops play no part in this.
 void join_work(const ir::Graph& graph, const std::vector<OpRole>& roles,
                const std::vector<std::vector<size_t>>& readers, Regions& regions) {
   for (size_t i = graph.num_ops(); i-- > 0;) {
     if (roles[i] == OpRole::kCopied) continue;
     RegionKey own = regions.annotated(i);
     for (size_t p = 0; p < own.size(); ++p) {
-      for (size_t k = 0; k < readers[i].size() && own[p] < 0; ++k) own[p] = regions.keys[readers[i][k]][0][p];
+      if (own[p] >= 0) continue;
+      for (size_t reader : readers[i]) {
+        const int32_t region = regions.keys[reader][0][p];
+        if (region >= 0 && (own[p] < 0 || region < own[p])) own[p] = region;
+      }
     }
     regions.keys[i] = {own};
   }
@@ -74,15 +79,10 @@ void join_work(const ir::Graph& graph, const std::vector<OpRole>& roles,
     RegionKey& own = regions.keys[i][0];
     for (size_t p = 0; p < own.size(); ++p) {
       if (own[p] >= 0) continue;
-      size_t last = 0;
       for (ir::ValueId operand : graph.op(ir::OpId(i)).operands) {
         if (!operand.valid() || graph.value(operand).kind != ir::ValueKind::kOpResult) continue;
         const size_t producer = graph.value(operand).producer.index;
-        if (roles[producer] == OpRole::kCopied || producer < last) continue;
-        const int32_t region = regions.keys[producer][0][p];
-        if (region < 0) continue;
-        own[p] = region;
-        last = producer;
+        if (roles[producer] != OpRole::kCopied) own[p] = std::max(own[p], regions.keys[producer][0][p]);
       }
     }
   }
