@@ -153,7 +153,7 @@ Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const st
 Status finish_forward(ir::ChunkedGraph& chunked, const strategy::Strategy& strategy, int64_t batch, int64_t local_batch,
                       const ForwardShape& shape, diag::Diagnostics& diags) {
   ir::Graph& graph = chunked.graph;
-  const passes::StepShape step{batch, batch / local_batch};
+  const passes::StepShape step{batch, batch / local_batch, shape.cut};
   const passes::BatchMap map = passes::track_batch(graph, local_batch);
   PIPER_RETURN_IF_ERROR(passes::lay_out_dropout(graph, map, local_batch, step.pieces, diags));
   PIPER_RETURN_IF_ERROR(passes::normalise_losses(graph, map, step, strategy.per_microbatch, diags));

@@ -27,6 +27,7 @@ Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const st
                                       diag::Diagnostics& diags);
 // What directives make of the forward and of the backward.
 struct ForwardShape {
+  bool cut = false;                                // the batch of some device group is cut into several pieces
   std::vector<int64_t> segment_bytes;              // [region], see passes/cut_segments.h
   std::vector<passes::ShardedChunks> shards;       // of regions
 };

@@ -23,12 +23,12 @@ class Normaliser {
  public:
   Normaliser(ir::Graph& graph, const BatchMap& batch, const StepShape& step,
              const std::vector<std::string>& per_microbatch, diag::Diagnostics& diags)
-      : graph_(graph), batch_(batch), step_(step), per_microbatch_(per_microbatch), diags_(diags) {}
+      : graph_(graph), batch_(batch), step_(step), cut_(step.cut || step.pieces > 1), per_microbatch_(per_microbatch), diags_(diags) {}
 
   Status run() {
     PIPER_CHECK(graph_.loss.valid(), "the graph has no loss");
     find_taints();
-    PIPER_ASSIGN(ValueId loss, step_.pieces > 1 ? share(graph_.loss, OpId()) : Result<ValueId>(graph_.loss));
+    PIPER_ASSIGN(ValueId loss, cut_ ? share(graph_.loss, OpId()) : Result<ValueId>(graph_.loss));
     for (ir::Graph::Output& output : graph_.outputs)
       if (output.value == graph_.loss) output.value = loss;
     std::erase_if(graph_.outputs, [&](const ir::Graph::Output& o) { return o.value != loss; });
@@ -115,7 +115,7 @@ class Normaliser {
     return v;
   }
   ValueId divide(ir::GraphBuilder& b, ValueId v, int64_t count) {
-    return count == 1 ? v : b.add1(OpKind::kDiv, {v, b.scalar(static_cast<double>(count), b.type(v).dtype)});
+    return count == 1 && !cut_ ? v : b.add1(OpKind::kDiv, {v, b.scalar(static_cast<double>(count), b.type(v).dtype)});
   }
 
   // ---------------------------------------------------------------- the linear part
@@ -403,6 +403,7 @@ class Normaliser {
   ir::Graph& graph_;
   const BatchMap& batch_;
   StepShape step_;
+  bool cut_;
   const std::vector<std::string>& per_microbatch_;
   diag::Diagnostics& diags_;
   std::vector<OpId> taint_;                   // [value of the graph as given]

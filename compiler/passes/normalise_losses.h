@@ -9,7 +9,7 @@
 // batch sums that no parameter enters (the number of positions of a loss mask) is made so too. Any other use of a value that mixes samples is
 // not separable: with pieces > 1 it is error P0331 naming the op, its module and what `per_microbatch` would mean, unless
 // `per_microbatch` covers the op's module ("*" alone also covers the root); then the statistic is the piece's own, and enters the loss
-// with weight 1/pieces. A value that is the same for every piece enters with weight 1/pieces too. With one piece everything is left as it is
+// with weight 1/pieces. A value that is the same for every piece enters with weight 1/pieces too. Where nothing is cut everything is left as it is
 // but for the loss operators. It stands after cut_chunks (count ops take the chunk of their loss op) and before autodiff.
 #pragma once
 
@@ -25,6 +25,7 @@ namespace piper::passes {
 struct StepShape {
   int64_t batch = 1;    // samples of the step on all devices
   int64_t pieces = 1;   // microbatches x replicas
+  bool cut = false;     // another group has several: with one piece, too, the graph gets the structure that it has with more
 };
 Status normalise_losses(ir::Graph& graph, const BatchMap& batch, const StepShape& step,
                         const std::vector<std::string>& per_microbatch, diag::Diagnostics& diags);
