@@ -167,7 +167,13 @@ void RankEmitter::finish_placements() {
       if (placement.gradient.count == 0) placement.gradient = {};
       if (placement.value.count == 0) continue;
     } else {
-      placement.value = {parameter(p), slice_begin(p), type.elements(), s_.owner[p] == rank_};
+      // A frozen part of the experts is saved by the first group's members, each its own.
+      bool saves = s_.owner[p] == rank_;
+      if (info.shard >= 0) {
+        const std::vector<int32_t>& first = dag_.expert_groups[info.shard].groups[0];
+        saves = std::find(first.begin(), first.end(), rank_) != first.end();
+      }
+      placement.value = {parameter(p), slice_begin(p), type.elements(), saves};
     }
     model.push_back(std::move(placement));
   }
