@@ -146,10 +146,31 @@ bool reaches(const DataPaths& paths, uint32_t from, uint32_t to) {
   return false;
 }
 
-// One group of an `order`, ready to be chained to its neighbours.
-struct Group {
+// What a group of an `order` has on one device group, ready to be chained to what stands before and behind it there.
+struct Part {
+  ir::GroupId devices;
   std::vector<ir::NodeId> first, last;
 };
+using Group = std::vector<Part>;
+
+std::map<ir::GroupId, std::vector<ir::NodeId>> by_devices(const ir::Dag& dag, const std::vector<ir::NodeId>& nodes) {
+  std::map<ir::GroupId, std::vector<ir::NodeId>> result;
+  for (ir::NodeId n : nodes) result[dag.nodes[n.index].group].push_back(n);
+  return result;
+}
+
+// Chains the nodes of a slot where they share a device.
+Group chain_slot(ir::Dag& dag, const std::vector<ir::NodeId>& sequence, const diag::Span& span) {
+  std::map<ir::GroupId, ir::NodeId> latest;
+  for (ir::NodeId n : sequence) {
+    for (const auto& [devices, before] : latest)
+      if (share_device(dag, before, n)) dag.add_edge(before, n, ir::EdgeKind::kOrder, span);
+    latest[dag.nodes[n.index].group] = n;
+  }
+  Group group;
+  for (const auto& [devices, nodes] : by_devices(dag, sequence)) group.push_back({devices, {nodes.front()}, {nodes.back()}});
+  return group;
+}
 
 }  // namespace
 
@@ -204,31 +225,34 @@ Status apply_order(const OrderArgs& args, const strategy::Directive& directive, 
     if (members.empty()) continue;
     Group group;
     if (members.size() == 1) {
-      group = {ends(paths, dag, members[0], false), ends(paths, dag, members[0], true)};
+      for (const auto& [devices, nodes] : by_devices(dag, members[0])) {
+        Part part{devices, ends(paths, dag, nodes, false), ends(paths, dag, nodes, true)};
+        if (!part.first.empty()) group.push_back(std::move(part));
+      }
     } else {
       const bool fixed = args.filters[g][0].in_sequence;
-      const std::vector<ir::NodeId> sequence = fixed ? one_after_the_other(paths, dag, members) : alternate(paths, dag, members);
-      for (size_t i = 0; i + 1 < sequence.size(); ++i)
-        if (share_device(dag, sequence[i], sequence[i + 1]))
-          dag.add_edge(sequence[i], sequence[i + 1], ir::EdgeKind::kOrder,
-                       directive.made_by.empty() ? args.filters[g][0].span : directive.span);
-      group = {{sequence.front()}, {sequence.back()}};
+      group = chain_slot(dag, fixed ? one_after_the_other(paths, dag, members) : alternate(paths, dag, members),
+                         directive.made_by.empty() ? args.filters[g][0].span : directive.span);
     }
-    if (group.first.empty()) continue;
+    if (group.empty()) continue;
     groups.push_back(std::move(group));
     source.push_back(g);
   }
-  for (size_t g = 0; g + 1 < groups.size(); ++g) {
-    const diag::Span span = args.filters[source[g + 1]][0].span;
-    bool any = false;
-    for (ir::NodeId before : groups[g].last)
-      for (ir::NodeId after : groups[g + 1].first) {
-        if (!share_device(dag, before, after)) continue;
-        any = true;
-        dag.add_edge(before, after, ir::EdgeKind::kOrder, directive.made_by.empty() ? span : directive.span);
+  // Device group -> the last of this order there, and the order's group that it is of.
+  std::map<ir::GroupId, std::pair<const Part*, size_t>> latest;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const diag::Span span = args.filters[source[g]][0].span;
+    bool any = g == 0;
+    for (const Part& part : groups[g])
+      for (const auto& [devices, before] : latest) {
+        if (!share_device(dag, before.first->last[0], part.first[0])) continue;
+        any |= before.second + 1 == g;
+        for (ir::NodeId from : before.first->last)
+          for (ir::NodeId to : part.first) dag.add_edge(from, to, ir::EdgeKind::kOrder, directive.made_by.empty() ? span : directive.span);
       }
+    for (const Part& part : groups[g]) latest[part.devices] = {&part, g};
     if (any) continue;
-    const ir::NodeId before = groups[g].last[0], after = groups[g + 1].first[0];
+    const ir::NodeId before = groups[g - 1][0].last[0], after = groups[g][0].first[0];
     if (!reaches(paths, before.index, after.index))
       return diags.error("P0234", span) << dag.describe(after) << " shares no device with " << dag.describe(before)
                                         << ", and data do not order them";

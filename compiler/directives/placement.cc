@@ -69,6 +69,7 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
   for (size_t c = 0; c < num_chunks; ++c)
     for (int32_t m = 0; m < dag.num_microbatches; ++m) any |= !placement.at(ir::ChunkId(c), m).ranks.empty();
   std::set<int32_t> used;
+  diag::Span largest_rank;   // where the largest rank so far stands
   for (size_t c = 0; c < num_chunks; ++c) {
     for (int32_t m = 0; m < dag.num_microbatches; ++m) {
       const Claim& claim = placement.at(ir::ChunkId(c), m);
@@ -84,7 +85,10 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
         error.help("add {op: replicate, filter: ..., devices: " + list(claim.ranks) + "}");
         return error;
       }
-      used.insert(claim.ranks.begin(), claim.ranks.end());
+      for (int32_t r : claim.ranks) {
+        if (used.empty() || r > *used.rbegin()) largest_rank = claim.span;
+        used.insert(r);
+      }
       const Claim& first = placement.at(ir::ChunkId(c), 0);
       if (claim.ranks != first.ranks)
         for (int32_t r : claim.ranks)
@@ -97,7 +101,7 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
     const int32_t world = *used.rbegin() + 1;
     for (int32_t r = 0; r < world; ++r)
       if (!used.count(r))
-        return diags.error("P0227") << "rank " << r << " has no work, but rank " << world - 1 << " has; ranks are numbered from 0 without gaps";
+        return diags.error("P0227", largest_rank) << "rank " << r << " has no work, but rank " << world - 1 << " has; ranks are numbered from 0 without gaps";
     dag.world_size = world;
   }
   PIPER_RETURN_IF_ERROR(check_group_sizes(placement, batch, dag, diags));

@@ -1,7 +1,10 @@
 #include "compiler/directives/stream.h"
 
+#include <algorithm>
+
 #include "compiler/directives/select.h"
 #include "compiler/strategy/directive_args.h"
+#include "compiler/strategy/filter.h"
 
 namespace piper::directives {
 
@@ -36,6 +39,13 @@ Result<StreamArgs> read_stream(const strategy::Directive& directive) {
 
 Status apply_stream(const StreamArgs& args, const strategy::Directive& directive, ir::Dag& dag, diag::Diagnostics& diags) {
   PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
+  const bool half = args.filter.pass && (*args.filter.pass == strategy::Pass::kBI || *args.filter.pass == strategy::Pass::kBW);
+  if (half && std::none_of(selection.chunks.begin(), selection.chunks.end(), [&](ir::ChunkId c) { return dag.backward_split[c.index]; })) {
+    auto error = diags.error("P0204", args.filter.span);
+    error << "the filter " << strategy::to_string(args.filter) << " matches no compute: no backward that it names is split";
+    error.help("order BI and BW of these chunks, or use a schedule that does");
+    return error;
+  }
   const uint32_t stream = dag.intern_stream(args.name);
   for (ir::ChunkId chunk : selection.chunks)
     for (size_t pass = 0; pass < ir::kNumPasses; ++pass) {
