@@ -18,6 +18,7 @@
 #include "compiler/directives/replicate.h"
 #include "compiler/directives/shard.h"
 #include "compiler/directives/stream.h"
+#include "compiler/driver/check_exchanges.h"
 #include "compiler/driver/expand_schedule.h"
 #include "compiler/driver/prepare_model.h"
 #include "compiler/driver/print_dag.h"
@@ -166,6 +167,7 @@ Status Driver::place() {
   // The user's own before the schedule, which reads its ranks from what they claim.
   PIPER_RETURN_IF_ERROR(claim());
   PIPER_ASSIGN(c_.schedule, expand_schedule(c_.strategy, dag, *c_.placement, c_.table ? &*c_.table : nullptr, diags_));
+  c_.forward.cut = local < c_.batch;
   c_.forward.segment_bytes.assign(dag.chunks.size(), -1);
   for (const strategy::Directive* directive : directives_named("replicate")) {
     PIPER_ASSIGN(const directives::ReplicateArgs args, directives::read_replicate(*directive));
@@ -288,6 +290,7 @@ Status Driver::differentiate() {
     dag.crossings.push_back({crossing.from, crossing.to, crossing.phase == ir::Phase::kBackward ? ir::Pass::kBackward : ir::Pass::kForward,
                              crossing.value});
   PIPER_RETURN_IF_ERROR(directives::check_nesting(*c_.placement, dag, diags_));
+  PIPER_RETURN_IF_ERROR(check_exchanges(*c_.placement, dag, c_.variants, c_.batch, diags_));
   std::set<ir::ChunkId> loss_chunks;
   for (ir::ValueId term : graph.all_losses()) {
     const ir::ValueId loss = reference.lowered.layouts[term.index].root;
