@@ -124,6 +124,45 @@ class TinyExperts(nn.Module):
         return F.mse_loss(self.last(x), target)
 
 
+class Experts(nn.Module):
+    """Every expert on every row, times a gate."""
+
+    def __init__(self):
+        super().__init__()
+        self.w1, self.w2 = nn.Parameter(torch.randn(4, 8, 8) / 3), nn.Parameter(torch.randn(4, 8, 8) / 3)
+
+    def forward(self, x, gate):
+        return torch.einsum("eth,ehc,te->tc", F.gelu(torch.einsum("tc,ech->eth", x, self.w1)), self.w2, gate)
+
+
+class TinyTwoLosses(nn.Module):
+    """A mixture of experts between two layers, and a second loss before it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.early, self.router = nn.Linear(6, 8), nn.Linear(8, 3), nn.Linear(8, 4, bias=False)
+        self.experts, self.last = Experts(), nn.Linear(8, 3)
+
+    def forward(self, x, target):
+        x = torch.tanh(self.first(x))
+        early = F.mse_loss(self.early(x), target)
+        x = x + self.experts(x, F.softmax(self.router(x), dim=-1))
+        return F.mse_loss(self.last(x), target) + 0.3 * early
+
+
+class TinyStatistic(nn.Module):
+    """The second layer reads a statistic of the batch that the first makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x, target):
+        x = torch.tanh(self.first(x))
+        scale = x.abs().mean()
+        return F.mse_loss(self.last(x) * scale, target)
+
+
 def tokens():
     return torch.randint(1, VOCAB, (BATCH, SEQ))
 
@@ -148,6 +187,8 @@ def main():
     export(TinyGpt(layers=1, dropout=0.1), text, out / "tiny_gpt_dropout.onnx", dynamic=sequence)
     export(Hazards(), {"ids": tokens(), "labels": tokens()}, out / "hazards.onnx")
     export(Chain(), {"x": torch.randn(BATCH, 4), "target": torch.randn(BATCH, 4)}, out / "chain.onnx")
+    export(TinyTwoLosses(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_two_losses.onnx")
+    export(TinyStatistic(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_statistic.onnx")
     export(TinyMlp(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_mlp.pt2")
     export(TinyGpt(layers=1, dropout=0.1), text, out / "tiny_gpt_dropout.pt2", dynamic=sequence)
     export(Hazards(), {"ids": tokens(), "labels": tokens()}, out / "hazards.pt2")
