@@ -1,0 +1,206 @@
+"""The table of the matrix: what is combined with what. compositions.py trains every row against one device and PyTorch.
+
+A row says which model is cut where, which devices each stage has, the schedule, what is replicated and how, and which
+further directives and keys its strategy has; `strategy` makes the file from it.
+"""
+from __future__ import annotations
+
+import dataclasses
+
+BATCH = 16
+FOUR, TWO, THREE = ("h.0", "h.1", "h.2", "h.3"), ("h.0", "h.2"), ("h.0", "h.1", "h.3")
+LEVELS = {"dp": {}, "optimizer": {"shard_optimizer": True}, "grads": {"shard_grads": True}, "params": {"shard_params": True}}
+OPTIMIZERS = {"adamw": {"lr": 2e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1}, "sgd": {"lr": 0.1, "momentum": 0.9}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    model: str
+    starts: tuple[str, ...] = ()             # modules where stages begin; empty: one region
+    groups: tuple[tuple[int, ...], ...] = ()  # devices of each stage; empty: the family places on `ranks`
+    ranks: tuple[tuple[int, ...], ...] = ()
+    family: str | None = None
+    microbatches: int = 1
+    replicate: dict = dataclasses.field(default_factory=dict)
+    experts: tuple | None = None             # `devices` of a shard per stage that has experts: {stage: devices} as pairs
+    more: tuple[dict, ...] = ()              # further directives
+    keys: dict = dataclasses.field(default_factory=dict)
+    annotate: tuple[dict, ...] | None = None  # instead of `starts`
+    fast: bool = False
+
+    @property
+    def pieces(self) -> int:
+        """Into how many pieces a step's batch is cut: microbatches times replicas."""
+        return self.microbatches * max((len(g) for g in self.groups + self.ranks), default=1)
+
+
+def strategy(row: Row, optimizer: str) -> dict:
+    text: dict = {"piper": 1, "model": {"batch": BATCH}}
+    annotate = list(row.annotate or ())
+    if row.starts:
+        annotate.append({"tag": "PP", "starts": list(row.starts)})
+    if row.experts:
+        annotate.append({"tag": "EP", "modules": ["*.mlp.experts"]})
+    if annotate:
+        text["annotate"] = annotate
+    staged = bool(row.starts or row.annotate)
+    directives: list[dict] = []
+    for stage, group in enumerate(row.groups):
+        chosen = {"PP": stage} if staged else {}
+        directives.append({"op": "place", "filter": chosen, "devices": list(group)})
+        if len(group) > 1:
+            directives.append({"op": "replicate", "filter": chosen, "devices": list(group), "bucket_size": 0.02} | row.replicate)
+    if row.ranks and row.replicate:
+        owner = {}
+        ranks = len(row.ranks)
+        for stage in range(len(row.starts)):
+            v = row.family in ("zb_v", "dualpipev")
+            owner[stage] = stage if stage < ranks else (2 * ranks - 1 - stage if v else stage % ranks)
+        for stage, rank in owner.items():
+            if len(row.ranks[rank]) > 1:
+                directives.append({"op": "replicate", "filter": {"PP": stage}, "devices": list(row.ranks[rank]), "bucket_size": 0.02} | row.replicate)
+    for region, devices in row.experts or ():
+        directives.append({"op": "shard", "filter": region, "devices": devices})
+    if row.microbatches > 1 and not row.family:
+        directives.append({"op": "split", "num_microbatches": row.microbatches})
+    directives += row.more
+    if directives:
+        text["directives"] = directives
+    if row.family:
+        text["schedule"] = {"family": row.family, "microbatches": row.microbatches}
+        if row.ranks:
+            text["schedule"]["ranks"] = [list(r) for r in row.ranks]
+    text["optimizer"] = {optimizer: OPTIMIZERS[optimizer]}
+    return text | row.keys
+
+
+def _families() -> list[Row]:
+    """Every family on two ranks of two replicas, at every level of sharding: dense, and with experts shared by the replicas."""
+    shapes = {"gpipe": (TWO, 2), "1f1b": (TWO, 4), "zero_bubble": (TWO, 2), "interleaved_1f1b": (FOUR, 4),
+              "interleaved_zero_bubble": (FOUR, 2), "zb_v": (FOUR, 4), "dualpipev": (FOUR, 4)}
+    rows = []
+    for number, (family, (starts, microbatches)) in enumerate(shapes.items()):
+        for step, (level, fields) in enumerate(LEVELS.items()):
+            residency = {"residency": ("use", "microbatch", "step")[number % 3], "prefetch": 1 + number % 3} if level == "params" else {}
+            rows.append(Row(f"{family}_{level}", ("dense", "losses", "plain")[(number + step) % 3], starts, ranks=((0, 1), (2, 3)),
+                            family=family, microbatches=microbatches, replicate=fields | residency, fast=(number + step) % 4 == 0))
+        shared = {"gpipe": "dp", "1f1b": "optimizer", "zero_bubble": "dp", "interleaved_1f1b": "grads",
+                  "interleaved_zero_bubble": "dp", "zb_v": "params", "dualpipev": "dp"}[family]
+        for model, level in (("experts", "dp"), ("slots", shared)):
+            # The odd, or the even, of four blocks hold experts.
+            held = [1, 3] if model == "experts" else [0, 2]
+            stage_of = {b: max(i for i, s in enumerate(starts) if int(s[2:]) <= b) for b in held}
+            ranks = ((0, 1), (2, 3))
+            v = family in ("zb_v", "dualpipev")
+            rank_of = {s: s if s < 2 else (3 - s if v else s % 2) for s in stage_of.values()}
+            rows.append(Row(f"{family}_{model}_{level}", model, starts, ranks=ranks, family=family, microbatches=microbatches,
+                            replicate=LEVELS[level] or {"bucket_size": 0.02},
+                            experts=tuple(({"EP": i}, list(ranks[rank_of[stage_of[b]]])) for i, b in enumerate(held)),
+                            fast=family in ("1f1b", "dualpipev") and model == "experts"))
+    return rows
+
+
+_BOTH = ({"EP": "*"},)
+_TAIL = {"op": "recompute", "filter": {"PP": "*"}}
+
+
+def _sizes() -> list[Row]:
+    """Two, three and four ranks, microbatches that fill the pipeline and that do not, stages of unequal cost."""
+    return [
+        Row("one_device_split", "losses", microbatches=8),
+        Row("two_ranks_many", "dense", TWO, ((0,), (1,)), family="1f1b", microbatches=8),
+        Row("two_ranks_one", "dense", TWO, ((0,), (1,)), family="1f1b", microbatches=1),
+        Row("three_ranks", "dense", THREE, ((0,), (1,), (2,)), family="1f1b", microbatches=4, fast=True),
+        Row("three_ranks_few", "losses", THREE, ((2,), (0,), (1,)), family="zero_bubble", microbatches=2),
+        Row("three_ranks_gpipe", "experts", THREE, ((0,), (1,), (2,)), family="gpipe", microbatches=2),
+        Row("four_ranks", "dense", FOUR, ((0,), (1,), (2,), (3,)), family="zero_bubble", microbatches=8, fast=True),
+        Row("four_ranks_few", "slots", FOUR, ((0,), (1,), (2,), (3,)), family="1f1b", microbatches=2),
+        Row("four_ranks_data", "dense", TWO, ((0, 1), (2, 3)), microbatches=2),
+        Row("four_replicas", "losses", groups=((0, 1, 2, 3),), replicate={"shard_params": True, "residency": "microbatch"}, microbatches=2),
+        Row("four_replicas_one_bucket", "dense", groups=((3, 2, 1, 0),), replicate={"shard_grads": True, "bucket_size": 25}, microbatches=4),
+        Row("bucket_per_parameter", "dense", groups=((0, 1),), replicate={"shard_optimizer": True, "bucket_size": 0}, microbatches=2),
+        Row("params_per_parameter", "experts", groups=((0, 1),), replicate={"shard_params": True, "bucket_size": 0, "prefetch": 2}),
+        Row("two_way", "dense", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=4, fast=True),
+        Row("two_way_four", "plain", FOUR, ranks=((0,), (1,), (2,), (3,)), family="dualpipe", microbatches=8),
+        Row("two_way_experts", "experts", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=4),
+        Row("v_on_one_replica", "losses", FOUR, ranks=((1,), (0,)), family="dualpipev", microbatches=8),
+        Row("balanced", "losses", groups=((0,), (1,), (2,)), annotate=({"tag": "PP", "stages": 3, "balance": "flops"},), family="1f1b",
+            microbatches=4, fast=True),
+        Row("balanced_experts", "experts", groups=((0, 1), (2, 3)), annotate=({"tag": "PP", "stages": 2, "balance": "flops"},),
+            family="zero_bubble", microbatches=2, replicate=LEVELS["optimizer"]),
+    ]
+
+
+def _groups() -> list[Row]:
+    """Neighbours of unequal size, expert groups inside the data group, stages without parameters."""
+    quiet = ("h.0", "quiet", "h.2")
+    return [
+        Row("one_to_two", "dense", TWO, ((0,), (1, 2)), family="1f1b", microbatches=2, fast=True),
+        Row("two_to_one", "losses", TWO, ((0, 1), (2,)), family="zero_bubble", microbatches=4, replicate=LEVELS["params"]),
+        Row("two_to_four", "dense", TWO, ((0, 1), (2, 3, 4, 5)), family="gpipe", microbatches=2, replicate=LEVELS["grads"]),
+        Row("four_to_two", "plain", TWO, ((0, 1, 2, 3), (4, 5)), family="1f1b", microbatches=4, replicate=LEVELS["optimizer"]),
+        Row("one_two_four", "losses", THREE, ((0,), (1, 2), (3, 4, 5, 6)), family="1f1b", microbatches=4, fast=True),
+        Row("one_to_two_whole", "dense", TWO, ((0,), (1, 2)), replicate=LEVELS["params"]),
+        Row("one_to_two_experts", "experts", TWO, ((0,), (1, 2)), family="1f1b", microbatches=2, experts=(({"EP": 1}, [1, 2]),)),
+        Row("two_to_four_experts", "experts", TWO, ((0, 1), (2, 3, 4, 5)), family="zero_bubble", microbatches=2,
+            experts=(({"EP": 0}, [1, 0]), ({"EP": 1}, [[2, 3], [4, 5]]))),
+        Row("expert_groups", "experts", groups=((0, 1, 2, 3),), microbatches=2, experts=(({"EP": "*"}, [[0, 1], [2, 3]]),), fast=True),
+        Row("expert_groups_optimizer", "experts", groups=((0, 1, 2, 3),), microbatches=2, replicate=LEVELS["optimizer"],
+            experts=(({"EP": "*"}, [[0, 2], [1, 3]]),)),
+        Row("expert_groups_grads", "slots", groups=((0, 1, 2, 3),), microbatches=2, replicate=LEVELS["grads"],
+            experts=(({"EP": "*"}, [[0, 1], [2, 3]]),)),
+        Row("expert_groups_params", "experts", groups=((0, 1, 2, 3),), microbatches=2, replicate=LEVELS["params"],
+            experts=(({"EP": "*"}, [[3, 1], [2, 0]]),)),
+        Row("an_expert_each", "experts", groups=((0, 1, 2, 3),), experts=(({"EP": "*"}, [0, 1, 2, 3]),), fast=True),
+        Row("slots_an_expert_each", "slots", groups=((0, 1, 2, 3),), experts=(({"EP": "*"}, [0, 1, 2, 3]),), microbatches=2),
+        Row("slots_alone", "slots", groups=((0, 1),), experts=(({"EP": 1}, [0, 1]),), microbatches=2, replicate=LEVELS["params"]),
+        Row("no_parameters", "dense", quiet, ((0,), (1,), (2,)), family="1f1b", microbatches=4, fast=True),
+        Row("no_parameters_split", "losses", quiet, ((0,), (1,), (0,)), microbatches=4),
+        Row("no_parameters_replicated", "experts", quiet, ((0, 1), (2, 3), (4, 5)), family="zero_bubble", microbatches=2,
+            replicate=LEVELS["params"], experts=(({"EP": 1}, [4, 5]),)),
+        Row("same_device_stages", "dense", FOUR, ((0,), (1,), (1,), (0,)), microbatches=4),
+    ]
+
+
+def _extras() -> list[Row]:
+    """Recomputed forwards, streams, orders by hand, clipping, rates, frozen parameters, statistics of a piece."""
+    def slot(*members):
+        return [dict(zip(("PP", "MB", "PASS"), m)) for m in members]
+
+    by_hand = ({"op": "order", "filters": [slot((0, 0, "F")), slot((0, 1, "F")), slot((0, 0, "BI")), slot((0, 1, "BI"), (0, 0, "BW")), slot((0, 1, "BW"))]},
+               {"op": "order", "filters": [slot((1, 0, "F")), slot((1, 1, "F"), (1, 0, "B")), slot((1, 1, "B"))]})
+    rate = {"lr_schedule": {"warmup": 3, "cosine": {"until": 8, "to": 0.1}}, "clip_grad_norm": 0.5}
+    return [
+        Row("recompute", "dense", TWO, ((0,), (1,)), family="1f1b", microbatches=4, more=(_TAIL,), fast=True),
+        Row("recompute_stage", "losses", FOUR, ranks=((0,), (1,)), family="zb_v", microbatches=4,
+            more=({"op": "recompute", "filter": {"PP": [1, 2]}},)),
+        Row("recompute_params", "dense", TWO, ((0, 1), (2, 3)), family="zero_bubble", microbatches=2, replicate=LEVELS["params"], more=(_TAIL,)),
+        Row("recompute_experts", "experts", TWO, ((0, 1), (2, 3)), family="1f1b", microbatches=2, more=(_TAIL,),
+            experts=(({"EP": 0}, [0, 1]), ({"EP": 1}, [2, 3]))),
+        Row("recompute_slots", "slots", groups=((0, 1),), microbatches=2, experts=(({"EP": "*"}, [0, 1]),),
+            more=({"op": "recompute", "filter": {}},)),
+        Row("streams", "dense", TWO, ((0,), (1,)), family="zero_bubble", microbatches=4,
+            more=({"op": "stream", "filter": {"PASS": "BW"}, "name": "weights"},), fast=True),
+        Row("streams_of_experts", "experts", groups=((0, 1),), microbatches=2, experts=(({"EP": "*"}, [0, 1]),),
+            more=({"op": "stream", "filter": {"MB": 1}, "name": "other"},)),
+        Row("streams_in_slots", "experts", FOUR, ranks=((0, 1), (2, 3)), family="dualpipev", microbatches=4, replicate={"bucket_size": 0.02},
+            experts=(({"EP": 0}, [2, 3]), ({"EP": 1}, [0, 1])), more=({"op": "stream", "filter": {"PP": [2, 3]}, "name": "second"},)),
+        Row("orders_by_hand", "dense", TWO, ((0,), (1,)), microbatches=2, more=by_hand, fast=True),
+        Row("orders_by_hand_params", "losses", TWO, ((0, 1), (2, 3)), microbatches=2, more=by_hand, replicate=LEVELS["params"]),
+        Row("clip_and_rate", "dense", TWO, ((0, 1), (2,)), family="1f1b", microbatches=2, keys=rate, replicate=LEVELS["params"], fast=True),
+        Row("clip_and_rate_grads", "losses", groups=((0, 1, 2, 3),), microbatches=2, keys=rate, replicate=LEVELS["grads"]),
+        Row("clip_experts", "experts", TWO, ((0, 1), (2, 3)), family="zero_bubble", microbatches=2, keys=rate,
+            experts=(({"EP": 0}, [0, 1]), ({"EP": 1}, [2, 3])), replicate=LEVELS["optimizer"]),
+        Row("clip_expert_groups", "experts", groups=((0, 1, 2, 3),), keys=rate, experts=(({"EP": "*"}, [[0, 1], [2, 3]]),),
+            replicate=LEVELS["optimizer"]),
+        Row("clip_two_way", "dense", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=4, keys=rate),
+        Row("pieces", "balance", microbatches=4, keys={"per_microbatch": ["*.mlp"]}, fast=True),
+        Row("pieces_pipeline", "balance", TWO, ((0, 1), (2, 3)), family="1f1b", microbatches=2, keys={"per_microbatch": ["*.mlp"]},
+            replicate=LEVELS["grads"]),
+        Row("pieces_experts", "balance", TWO, ((0, 1), (2, 3)), family="zero_bubble", microbatches=2, keys={"per_microbatch": ["*.mlp"]},
+            experts=(({"EP": 0}, [0, 1]), ({"EP": 1}, [2, 3]))),
+    ]
+
+
+ROWS = {row.name: row for row in _families() + _sizes() + _groups() + _extras()}
