@@ -101,7 +101,6 @@ def _families() -> list[Row]:
     return rows
 
 
-_BOTH = ({"EP": "*"},)
 _TAIL = {"op": "recompute", "filter": {"PP": "*"}}
 
 
@@ -154,6 +153,15 @@ def _groups() -> list[Row]:
             experts=(({"EP": "*"}, [[3, 1], [2, 0]]),)),
         Row("an_expert_each", "experts", groups=((0, 1, 2, 3),), experts=(({"EP": "*"}, [0, 1, 2, 3]),), fast=True),
         Row("slots_an_expert_each", "slots", groups=((0, 1, 2, 3),), experts=(({"EP": "*"}, [0, 1, 2, 3]),), microbatches=2),
+        Row("gathered_groups", "gathered", groups=((0, 1, 2, 3),), microbatches=2, experts=(({"EP": "*"}, [[0, 1], [2, 3]]),), fast=True),
+        Row("gathered_an_expert_each", "gathered", groups=((0, 1, 2, 3),), experts=(({"EP": "*"}, [2, 0, 1, 3]),), replicate=LEVELS["grads"]),
+        Row("gathered_pipeline", "gathered", FOUR, ranks=((0, 1), (2, 3)), family="zb_v", microbatches=4, replicate=LEVELS["params"],
+            experts=(({"EP": 0}, [2, 3]), ({"EP": 1}, [0, 1]))),
+        Row("gathered_slots", "gathered", FOUR, ranks=((0, 1), (2, 3)), family="dualpipev", microbatches=4, replicate=LEVELS["optimizer"],
+            experts=(({"EP": 0}, [2, 3]), ({"EP": 1}, [0, 1]))),
+        Row("gathered_recompute", "gathered", TWO, ((0, 1), (2, 3)), family="1f1b", microbatches=2, more=(_TAIL,),
+            experts=(({"EP": 0}, [0, 1]), ({"EP": 1}, [2, 3]))),
+        Row("gathered_whole", "gathered", TWO, ((0,), (1, 2)), family="zero_bubble", microbatches=2, replicate=LEVELS["params"]),
         Row("slots_alone", "slots", groups=((0, 1),), experts=(({"EP": 1}, [0, 1]),), microbatches=2, replicate=LEVELS["params"]),
         Row("no_parameters", "dense", quiet, ((0,), (1,), (2,)), family="1f1b", microbatches=4, fast=True),
         Row("no_parameters_split", "losses", quiet, ((0,), (1,), (0,)), microbatches=4),

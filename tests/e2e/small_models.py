@@ -1,7 +1,7 @@
 """The models of the matrix of compositions: four blocks, width 32, about a tenth of a second per run.
 
 What makes them hard to spread: a tied embedding, a skip connection over all blocks, a block without parameters, blocks of
-different cost, two losses with counts of their own, mixtures of experts in two exported forms, a balance loss over a piece.
+different cost, two losses with counts of their own, mixtures of experts in three exported forms, a balance loss over a piece.
 MODELS maps a name to a Model; `starts` are the modules where stages may begin.
 """
 from __future__ import annotations
@@ -52,6 +52,16 @@ class Experts(nn.Module):
         return torch.einsum("eth,ehc,te->tc", hidden, self.w2, weights)
 
 
+class GatheredExperts(Experts):
+    """Each token gathers the matrices of its experts."""
+
+    def forward(self, tokens, gate, chosen):
+        rows = tokens.unsqueeze(1).expand(-1, TOP_K, -1).reshape(-1, 1, tokens.shape[1])
+        index = chosen.reshape(-1)
+        made = torch.bmm(F.gelu(torch.bmm(rows, self.w1[index])), self.w2[index])
+        return (made.view(-1, TOP_K, tokens.shape[1]) * gate.unsqueeze(-1)).sum(1)
+
+
 class ExpertsWithSlots(nn.Module):
     """Dispatch and combine tensors with a fixed number of slots per expert and sample; what finds no slot is dropped."""
 
@@ -78,10 +88,11 @@ class ExpertsWithSlots(nn.Module):
 class Mixture(nn.Module):
     """Top-2 softmax router; remembers how far its choice was from another one."""
 
-    def __init__(self, slots, balance):
+    def __init__(self, form, balance):
         super().__init__()
         self.router = nn.Linear(WIDTH, EXPERTS, bias=False)
-        self.experts = ExpertsWithSlots() if slots else Experts()
+        self.experts = {"dense": Experts, "gathered": GatheredExperts, "slots": ExpertsWithSlots}[form]()
+        slots = form == "slots"
         self.slots, self.balance, self.margin = slots, balance, math.inf
 
     def forward(self, x):
@@ -124,13 +135,13 @@ class Net(nn.Module):
     """A decoder of four blocks and, between the second and the third, one without parameters.
 
     hidden: widths of the feed-forward layers, 0 = a mixture of experts. tied: the head is the embedding. skip: the
-    embedding is added again behind the blocks. second_loss: a head of its own behind the second block.
+    embedding is added again behind the blocks. second_loss: a head of its own behind the second block. form: of the mixtures.
     """
 
-    def __init__(self, hidden=(64, 64, 64, 64), tied=False, skip=False, second_loss=False, slots=False, balance=False):
+    def __init__(self, hidden=(64, 64, 64, 64), tied=False, skip=False, second_loss=False, form="dense", balance=False):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(SEQUENCE, WIDTH)
-        self.h = nn.ModuleList(Block(FeedForward(n) if n else Mixture(slots, balance)) for n in hidden)
+        self.h = nn.ModuleList(Block(FeedForward(n) if n else Mixture(form, balance)) for n in hidden)
         self.quiet = Quiet()
         self.ln_f, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
         self.early = nn.Linear(WIDTH, VOCABULARY) if second_loss else None
@@ -174,7 +185,8 @@ MODELS = {
     "plain": Model(Net),
     "losses": Model(lambda: Net(hidden=(32, 128, 64, 160), skip=True, second_loss=True)),
     "experts": Model(lambda: Net(hidden=(64, 0, 64, 0), tied=True, skip=True), seed=22),
-    "slots": Model(lambda: Net(hidden=(0, 64, 0, 64), slots=True), seed=19),
+    "slots": Model(lambda: Net(hidden=(0, 64, 0, 64), form="slots"), seed=19),
+    "gathered": Model(lambda: Net(hidden=(64, 0, 64, 0), tied=True, form="gathered"), seed=14),
     "balance": Model(lambda: Net(hidden=(64, 0, 64, 0), balance=True), seed=21, pieces=True),
 }
 

@@ -12,7 +12,7 @@ import random
 
 BATCH = 16
 STARTS = ("h.0", "h.1", "quiet", "h.2", "h.3")
-EXPERT_BLOCKS = {"experts": (1, 3), "slots": (0, 2)}
+EXPERT_BLOCKS = {"experts": (1, 3), "gathered": (1, 3), "slots": (0, 2)}
 FAMILIES = ("gpipe", "1f1b", "zero_bubble", "interleaved_1f1b", "interleaved_zero_bubble", "zb_v", "dualpipev", "dualpipe")
 
 
@@ -36,7 +36,7 @@ class Maker:
 
     def program(self) -> Program:
         r = self.random
-        self.model = r.choice(("dense", "losses", "plain", "experts", "experts", "slots"))
+        self.model = r.choice(("dense", "losses", "plain", "experts", "gathered", "slots"))
         self.microbatches = r.choice((1, 2, 2, 4))
         self.orders, self.has_slots = {}, False
         self.text = {"model": {"batch": BATCH}, "annotate": [], "directives": []}
@@ -262,11 +262,11 @@ class Maker:
             if isinstance(text.get("schedule"), dict):
                 text["schedule"][r.choice(("family", "ranks", "virtual", "stages"))] = r.choice(
                     (r.choice(FAMILIES), "zb", 2, 0, [[0], [1]], [[0, 1]], [[1], [0], [2]], "EP", "PP", [], 2**40))
-            else:
+            elif self.chance(0.4):
                 text["schedule"] = {"family": r.choice(FAMILIES), "microbatches": r.choice((1, 2, 3, 4))}
         elif kind == 9 and directives:
             chosen = r.choice(directives)
-            key = r.choice(("op", "bucket_size", "residency", "prefetch", "shard_params", "stream", "name", "capacity", "dim_name", "extra"))
+            key = r.choice([*chosen, "bucket_size", "shard_params", "stream", "capacity", "extra"])
             chosen[key] = r.choice(("place", "shard", "order", 0, -1, 1e30, "x", True, None, [], {}, "step", 0.5, {"factor": 1.25, "overflow": "drop"}))
         elif kind == 10:
             path = r.choice((("model", "batch"), ("model", "loss"), ("model", "freeze"), ("optimizer",), ("clip_grad_norm",), ("lr_schedule",),
