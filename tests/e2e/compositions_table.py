@@ -162,6 +162,7 @@ def _groups() -> list[Row]:
         Row("gathered_recompute", "gathered", TWO, ((0, 1), (2, 3)), family="1f1b", microbatches=2, more=(_TAIL,),
             experts=(({"EP": 0}, [0, 1]), ({"EP": 1}, [2, 3]))),
         Row("gathered_whole", "gathered", TWO, ((0,), (1, 2)), family="zero_bubble", microbatches=2, replicate=LEVELS["params"]),
+        Row("shard_places", "experts", TWO, ((0,),), microbatches=2, more=({"op": "shard", "filter": {"PP": 1}, "devices": [1, 2]},)),
         Row("slots_alone", "slots", groups=((0, 1),), experts=(({"EP": 1}, [0, 1]),), microbatches=2, replicate=LEVELS["params"]),
         Row("no_parameters", "dense", quiet, ((0,), (1,), (2,)), family="1f1b", microbatches=4, fast=True),
         Row("no_parameters_split", "losses", quiet, ((0,), (1,), (0,)), microbatches=4),
