@@ -9,6 +9,7 @@ its run; a ratio is taken inside a round. The pipelines cut the batch into four 
 import argparse
 import json
 import os
+import re
 import socket
 import statistics
 import subprocess
@@ -66,7 +67,8 @@ def torch_step_ms(variant, world, steps):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for r in range(world)]
     outs = [p.communicate() for p in ranks]
     if any(p.returncode for p in ranks):
-        raise RuntimeError("\n".join(err.strip().splitlines()[-1] for _, err in outs if err.strip()))
+        said = [line for _, err in outs for line in err.splitlines() if re.search(r"Error|ASSERT", line)]
+        raise RuntimeError(said[0][-160:] if said else "a rank of PyTorch failed")
     return statistics.median(json.loads(outs[0][0].splitlines()[-1]))
 
 
@@ -102,7 +104,7 @@ def main():
                 torch_step_ms(name.replace("_dp2", "_ddp"), ranks, 1)
                 row += " runs | | | | |"
             except RuntimeError as failure:
-                row += f" fails: {str(failure).splitlines()[0][:100]} | | | | |"
+                row += f" fails: {failure} | | | | |"
         print(row, flush=True)
 
 
