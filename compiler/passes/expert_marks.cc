@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/element_wise.h"
 #include "compiler/passes/expert_products.h"
 
 namespace piper::passes {
@@ -25,6 +26,8 @@ class Transfer {
       : rules_(rules), op_(op), marks_(marks) {}
 
   ExpertTransfer run() {
+    if (ir::is_element_wise_unary(op_.kind)) return follow(*marks_[0]);
+    if (ir::is_element_wise_broadcast(op_.kind)) return elementwise();
     switch (op_.kind) {
       case OpKind::kReshape: return first(reshaped(*marks_[0], rules_.experts, shape(0), result()));
       case OpKind::kPermute: return permuted();
@@ -37,46 +40,7 @@ class Transfer {
       case OpKind::kSoftmax:
       case OpKind::kLogSoftmax: return keeps(std::get<ir::DimAttrs>(op_.attrs).dim) ? follow(*marks_[0]) : ExpertTransfer();
       case OpKind::kDetach:
-      case OpKind::kCopy:
-      case OpKind::kCast:
-      case OpKind::kNeg:
-      case OpKind::kAbs:
-      case OpKind::kSign:
-      case OpKind::kExp:
-      case OpKind::kLog:
-      case OpKind::kSqrt:
-      case OpKind::kRsqrt:
-      case OpKind::kReciprocal:
-      case OpKind::kSin:
-      case OpKind::kCos:
-      case OpKind::kErf:
-      case OpKind::kTanh:
-      case OpKind::kSigmoid:
-      case OpKind::kLogSigmoid:
-      case OpKind::kSoftplus:
-      case OpKind::kRelu:
-      case OpKind::kLeakyRelu:
-      case OpKind::kGelu:
-      case OpKind::kSilu:
-      case OpKind::kPowScalar:
-      case OpKind::kClamp:
-      case OpKind::kLogicalNot:
-      case OpKind::kIsNan: return follow(*marks_[0]);
-      case OpKind::kAdd:
-      case OpKind::kSub:
-      case OpKind::kMul:
-      case OpKind::kDiv:
-      case OpKind::kMaximum:
-      case OpKind::kMinimum:
-      case OpKind::kEq:
-      case OpKind::kNe:
-      case OpKind::kLt:
-      case OpKind::kLe:
-      case OpKind::kGt:
-      case OpKind::kGe:
-      case OpKind::kLogicalAnd:
-      case OpKind::kLogicalOr:
-      case OpKind::kWhere: return elementwise();
+      case OpKind::kCopy: return follow(*marks_[0]);
       case OpKind::kSum:
       case OpKind::kMean:
       case OpKind::kAmax: return reduced();

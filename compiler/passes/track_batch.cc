@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "compiler/ir/element_wise.h"
 #include "schemas/base/check.h"
 
 namespace piper::passes {
@@ -100,6 +101,7 @@ class Tracker {
     BatchFactor x = factor(op, 0);
     for (ValueId operand : op.operands)
       if (is_count(operand) && !reads_counts(op.kind)) return mixed();
+    if (ir::is_element_wise_unary(op.kind) || ir::is_element_wise_broadcast(op.kind)) return broadcast(op, op.operands.size(), shape(y));
     switch (op.kind) {
       case OpKind::kReshape: return reshaped(x, shape(op.operands[0]), shape(y));
       case OpKind::kPermute: {
@@ -114,46 +116,7 @@ class Tracker {
       }
       case OpKind::kExpand:
       case OpKind::kDetach:
-      case OpKind::kCopy:
-      case OpKind::kCast:
-      case OpKind::kNeg:
-      case OpKind::kAbs:
-      case OpKind::kSign:
-      case OpKind::kExp:
-      case OpKind::kLog:
-      case OpKind::kSqrt:
-      case OpKind::kRsqrt:
-      case OpKind::kReciprocal:
-      case OpKind::kSin:
-      case OpKind::kCos:
-      case OpKind::kErf:
-      case OpKind::kTanh:
-      case OpKind::kSigmoid:
-      case OpKind::kLogSigmoid:
-      case OpKind::kSoftplus:
-      case OpKind::kRelu:
-      case OpKind::kLeakyRelu:
-      case OpKind::kGelu:
-      case OpKind::kSilu:
-      case OpKind::kPowScalar:
-      case OpKind::kClamp:
-      case OpKind::kLogicalNot:
-      case OpKind::kIsNan:
-      case OpKind::kAdd:
-      case OpKind::kSub:
-      case OpKind::kMul:
-      case OpKind::kDiv:
-      case OpKind::kMaximum:
-      case OpKind::kMinimum:
-      case OpKind::kEq:
-      case OpKind::kNe:
-      case OpKind::kLt:
-      case OpKind::kLe:
-      case OpKind::kGt:
-      case OpKind::kGe:
-      case OpKind::kLogicalAnd:
-      case OpKind::kLogicalOr:
-      case OpKind::kWhere: return broadcast(op, op.operands.size(), shape(y));
+      case OpKind::kCopy: return broadcast(op, op.operands.size(), shape(y));
       case OpKind::kDropout: return x;
       case OpKind::kSum:
       case OpKind::kMean:

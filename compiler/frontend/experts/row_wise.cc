@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/ir/element_wise.h"
 #include "schemas/base/check.h"
 
 namespace piper::frontend::experts {
@@ -12,49 +13,7 @@ using ir::OpKind;
 using Shape = std::vector<int64_t>;
 
 bool is_element_wise(OpKind kind) {
-  switch (kind) {
-    case OpKind::kDetach:
-    case OpKind::kCast:
-    case OpKind::kNeg:
-    case OpKind::kAbs:
-    case OpKind::kSign:
-    case OpKind::kExp:
-    case OpKind::kLog:
-    case OpKind::kSqrt:
-    case OpKind::kRsqrt:
-    case OpKind::kReciprocal:
-    case OpKind::kSin:
-    case OpKind::kCos:
-    case OpKind::kErf:
-    case OpKind::kTanh:
-    case OpKind::kSigmoid:
-    case OpKind::kLogSigmoid:
-    case OpKind::kSoftplus:
-    case OpKind::kRelu:
-    case OpKind::kLeakyRelu:
-    case OpKind::kGelu:
-    case OpKind::kSilu:
-    case OpKind::kPowScalar:
-    case OpKind::kClamp:
-    case OpKind::kLogicalNot:
-    case OpKind::kIsNan:
-    case OpKind::kAdd:
-    case OpKind::kSub:
-    case OpKind::kMul:
-    case OpKind::kDiv:
-    case OpKind::kMaximum:
-    case OpKind::kMinimum:
-    case OpKind::kEq:
-    case OpKind::kNe:
-    case OpKind::kLt:
-    case OpKind::kLe:
-    case OpKind::kGt:
-    case OpKind::kGe:
-    case OpKind::kLogicalAnd:
-    case OpKind::kLogicalOr:
-    case OpKind::kWhere: return true;
-    default: return false;
-  }
+  return kind == OpKind::kDetach || ir::is_element_wise_unary(kind) || ir::is_element_wise_broadcast(kind);
 }
 
 bool same_prefix(const Shape& a, const Shape& b, size_t prefix) {
