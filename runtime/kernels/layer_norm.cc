@@ -4,29 +4,17 @@
 #include <ATen/native/layer_norm.h>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/norm_rows.h"
 
 namespace piper::kernels {
 namespace {
 
-struct Rows {
-  int64_t rows = 1, columns = 1;
-  double eps = 0;
-};
-
-Rows rows_of(const Call& call, const at::Tensor& x) {
-  const int64_t axes = call.attr_int("axes");
-  if (axes < 1 || axes > x.dim()) refuse("attribute `axes` is ", axes, " for rank ", x.dim());
-  Rows r;
-  r.eps = call.attr_double("eps");
-  for (int64_t axis = 0; axis < x.dim(); ++axis) (axis < x.dim() - axes ? r.rows : r.columns) *= x.size(axis);
-  return r;
-}
-void want_statistics(const at::Tensor& t, const Rows& r) {
+void want_statistics(const at::Tensor& t, const NormRows& r) {
   if (!t.defined()) return;
   want_dtype(t, at::kFloat, "a statistic");
   if (t.numel() != r.rows || !t.is_contiguous()) refuse("a statistic of ", t.sizes(), " for ", r.rows, " rows");
 }
-void want_weight(const at::Tensor& t, const at::Tensor& x, const Rows& r) {
+void want_weight(const at::Tensor& t, const at::Tensor& x, const NormRows& r) {
   if (!t.defined()) return;
   want_same_dtype(t, x);
   if (t.numel() != r.columns) refuse("a weight of ", t.sizes(), " for ", r.columns, " columns");
@@ -34,7 +22,7 @@ void want_weight(const at::Tensor& t, const at::Tensor& x, const Rows& r) {
 
 // Statistics in the element type of x: the saved f32 ones, or computed anew.
 std::pair<at::Tensor, at::Tensor> statistics(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd,
-                                             const Rows& r) {
+                                             const NormRows& r) {
   if (x.scalar_type() == at::kFloat) return {mean, rstd};
   at::Tensor y = scratch_like(x), new_mean = scratch({r.rows}, x.scalar_type()), new_rstd = scratch_like(new_mean);
   at::native::LayerNormKernel(at::kCPU, x, at::Tensor(), at::Tensor(), r.rows, r.columns, r.eps, &y, &new_mean,
@@ -46,7 +34,7 @@ std::pair<at::Tensor, at::Tensor> statistics(const at::Tensor& x, const at::Tens
 
 std::unique_ptr<PreparedKernel> bind_layer_norm(const Call& call) {
   const at::Tensor x = call.in(0);
-  const Rows r = rows_of(call, x);
+  const NormRows r = norm_rows(call, x);
   want_shape(call.out(0), x.sizes(), "the output");
   want_same_dtype(call.out(0), x);
   want_weight(call.in(1), x, r);
@@ -69,7 +57,7 @@ std::unique_ptr<PreparedKernel> bind_layer_norm(const Call& call) {
 
 std::unique_ptr<PreparedKernel> bind_layer_norm_backward_input(const Call& call) {
   const at::Tensor g = call.in(0), x = call.in(1), mean = call.in(2), rstd = call.in(3), w = call.in(4);
-  const Rows r = rows_of(call, x);
+  const NormRows r = norm_rows(call, x);
   want_shape(g, x.sizes(), "the gradient");
   want_shape(call.out(0), x.sizes(), "the output");
   want_same_dtype(call.out(0), x);
@@ -90,7 +78,7 @@ std::unique_ptr<PreparedKernel> bind_layer_norm_backward_input(const Call& call)
 
 std::unique_ptr<PreparedKernel> bind_layer_norm_backward_weight(const Call& call) {
   const at::Tensor g = call.in(0), x = call.in(1), mean = call.in(2), rstd = call.in(3);
-  const Rows r = rows_of(call, x);
+  const NormRows r = norm_rows(call, x);
   want_shape(g, x.sizes(), "the gradient");
   want_same_dtype(g, x);
   want_statistics(mean, r);

@@ -46,25 +46,25 @@ PIPER_INLINE T row_lse_body(const T* x, int64_t s, int64_t count) {
   }
   return top + std::log(sum_lanes<T>(sum));
 }
-// sum_c w_c x_c, w null: 1.
+// sum_c w_c x_c, w null: 1; weights stand ws apart, 0 where one number stands for all.
 template <class T>
-PIPER_INLINE T weighted_sum_body(const T* x, int64_t s, const T* w, int64_t count) {
+PIPER_INLINE T weighted_sum_body(const T* x, int64_t s, const T* w, int64_t ws, int64_t count) {
   Lanes<T> sum{}, values, weights = Lanes<T>{} + T(1);
   for (int64_t i = 0; i < count; i += kLanes) {
     load_lanes(values, x, s, i, count, T(0));
-    if (w != nullptr) load_lanes(weights, w, 1, i, count, T(0));
+    if (w != nullptr) load_lanes(weights, w, ws, i, count, T(0));
     sum += weights * values;
   }
   return sum_lanes<T>(sum);
 }
 // dx_c = total exp(x_c - lse) - even w_c; the target's part is subtracted by the caller.
 template <class T>
-PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t count, T lse, T total,
-                                    T even) {
+PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws, int64_t count, T lse,
+                                    T total, T even) {
   Lanes<T> values, weights = Lanes<T>{} + T(1);
   for (int64_t i = 0; i < count; i += kLanes) {
     load_lanes(values, x, s, i, count, lse);
-    if (even != 0 && w != nullptr) load_lanes(weights, w, 1, i, count, T(0));
+    if (even != 0 && w != nullptr) load_lanes(weights, w, ws, i, count, T(0));
     values -= lse;
     exp_lanes(values);
     values = values * total - weights * even;
@@ -81,15 +81,15 @@ PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, co
   PIPER_CLONES T row_lse(const T* x, int64_t s, int64_t count) {                                            \
     return s == 1 ? row_lse_body(x, 1, count) : row_lse_body(x, s, count);                                  \
   }                                                                                                         \
-  PIPER_CLONES T weighted_sum(const T* x, int64_t s, const T* w, int64_t count) {                           \
-    return s == 1 ? weighted_sum_body(x, 1, w, count) : weighted_sum_body(x, s, w, count);                  \
+  PIPER_CLONES T weighted_sum(const T* x, int64_t s, const T* w, int64_t ws, int64_t count) {               \
+    return s == 1 && ws == 1 ? weighted_sum_body(x, 1, w, 1, count) : weighted_sum_body(x, s, w, ws, count); \
   }                                                                                                         \
-  PIPER_CLONES void row_gradient(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t count, T lse, \
-                                 T total, T even) {                                                         \
-    if (s == 1 && ds == 1)                                                                                  \
-      row_gradient_body(x, 1, dx, 1, w, count, lse, total, even);                                           \
+  PIPER_CLONES void row_gradient(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws,           \
+                                 int64_t count, T lse, T total, T even) {                                   \
+    if (s == 1 && ds == 1 && ws == 1)                                                                       \
+      row_gradient_body(x, 1, dx, 1, w, 1, count, lse, total, even);                                        \
     else                                                                                                    \
-      row_gradient_body(x, s, dx, ds, w, count, lse, total, even);                                          \
+      row_gradient_body(x, s, dx, ds, w, ws, count, lse, total, even);                                      \
   }
 PIPER_ROWS(float)
 PIPER_ROWS(double)
@@ -132,6 +132,7 @@ class Rows {
 struct Targets {
   at::Tensor target, weight;  // weight may be undefined
   int64_t ignore_index;
+  int64_t weight_stride = 1;
   // The class of a row, or -1 where it does not count.
   int64_t of(int64_t offset, int64_t num_classes) const {
     const int64_t t = target.const_data_ptr<int64_t>()[offset];
@@ -145,7 +146,7 @@ struct Targets {
   }
   template <class T>
   T of_class(int64_t c) const {
-    return weight.defined() ? weights<T>()[c] : T(1);
+    return weight.defined() ? weights<T>()[c * weight_stride] : T(1);
   }
 };
 
@@ -163,8 +164,8 @@ Targets check_targets(const Call& call, const at::Tensor& target, const at::Tens
       want_same_dtype(weight, scores);
     }
   }
-  if (weight.defined() && !weight.is_contiguous()) refuse("a class weight that is not dense");
-  return {target, weight, call.attr_int("ignore_index")};
+  if (weight.defined() && weight.dim() != 1) refuse("a class weight of rank ", weight.dim());
+  return {target, weight, call.attr_int("ignore_index"), weight.defined() ? weight.stride(0) : 1};
 }
 
 // A sum into a scalar of any floating type.
@@ -190,7 +191,7 @@ template <class T>
 double sum_of_weights(const Targets& targets, int64_t num_classes) {
   if (!targets.weight.defined()) return static_cast<double>(num_classes);
   double sum = 0;
-  for (int64_t c = 0; c < num_classes; ++c) sum += static_cast<double>(targets.weights<T>()[c]);
+  for (int64_t c = 0; c < num_classes; ++c) sum += static_cast<double>(targets.of_class<T>(c));
   return sum;
 }
 
@@ -214,7 +215,7 @@ double cross_entropy(const Rows& rows, const at::Tensor& logits, const Targets& 
            (static_cast<double>(row_value) - static_cast<double>(x[target * s]));
     if (smoothing != 0)
       sum += even * (static_cast<double>(row_value) * all_weights -
-                     static_cast<double>(weighted_sum(x, s, targets.weights<T>(), num_classes)));
+                     static_cast<double>(weighted_sum(x, s, targets.weights<T>(), targets.weight_stride, num_classes)));
   }
   return sum;
 }
@@ -236,7 +237,7 @@ void cross_entropy_gradient(const Rows& rows, const Rows& out_rows, const at::Te
     // The saved statistic is f32: f64 takes its own.
     const T row_value = sizeof(T) == sizeof(float) ? static_cast<T>(lse[row]) : row_lse(x, s, num_classes);
     const double own = (1 - smoothing) * static_cast<double>(targets.of_class<T>(target));
-    row_gradient(x, s, dx, ds, targets.weights<T>(), num_classes, row_value,
+    row_gradient(x, s, dx, ds, targets.weights<T>(), targets.weight_stride, num_classes, row_value,
                  static_cast<T>(g * (own + even * all_weights)), static_cast<T>(g * even));
     dx[target * ds] -= static_cast<T>(g * own);
   }
@@ -297,8 +298,8 @@ std::unique_ptr<PreparedKernel> bind_cross_entropy_count(const Call& call) {
       if (t[i] == targets.ignore_index) continue;
       if (t[i] < 0 || t[i] >= classes) refuse("target ", t[i], " is not a class");
       sum += !targets.weight.defined()                         ? 1.0
-             : targets.weight.scalar_type() == at::kFloat ? targets.weights<float>()[t[i]]
-                                                               : targets.weights<double>()[t[i]];
+             : targets.weight.scalar_type() == at::kFloat ? targets.of_class<float>(t[i])
+                                                               : targets.of_class<double>(t[i]);
     }
     put_scalar(count, sum, accumulate);
   });

@@ -1,6 +1,7 @@
-// Matrix products: matmul, linear and its gradients, as one list of mm / bmm calls on views made at bind.
-// Leading axes are folded into the rows of one product where the strides allow, else into a batched
-// product, else looped over. Accumulation is the product's own beta = 1.
+// Matrix products: matmul, linear and its gradients, as one list of products made at bind: own ones (sgemm.h) or
+// mm / bmm calls on views. Leading axes are folded into the rows of one product where the strides allow, else
+// into a batched product, else looped over. Accumulation is the product's own.
+#include <ATen/Parallel.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
@@ -11,6 +12,7 @@
 #include <deque>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/sgemm.h"
 
 namespace piper::kernels {
 namespace {
@@ -103,21 +105,67 @@ std::vector<Views> views_of(Product p, const at::Tensor& out, const at::Tensor& 
   return views;
 }
 
-std::unique_ptr<PreparedKernel> make_products(const Call& call, std::vector<Views> views, const at::Tensor& bias = {}) {
-  return make_kernel(call, [views = std::move(views), bias, accumulate = call.accumulate()]() mutable {
-    for (Views& v : views) {
-      if (v.out.dim() == 3) {
-        if (accumulate)
-          at::baddbmm_out(v.out, v.out, v.a, v.b);
-        else
-          at::bmm_out(v.out, v.a, v.b);
-      } else if (bias.defined()) {
-        at::addmm_out(v.out, bias, v.a, v.b);
-      } else if (accumulate) {
-        at::addmm_out(v.out, v.out, v.a, v.b);
-      } else {
-        at::mm_out(v.out, v.a, v.b);
-      }
+// A product of `views`; of rank 3: of each of its matrices. `add`: into the output.
+void run_library(Views& v, bool add) {
+  if (v.out.dim() == 3) {
+    if (add)
+      at::baddbmm_out(v.out, v.out, v.a, v.b);
+    else
+      at::bmm_out(v.out, v.a, v.b);
+  } else if (add) {
+    at::addmm_out(v.out, v.out, v.a, v.b);
+  } else {
+    at::mm_out(v.out, v.a, v.b);
+  }
+}
+
+// Whether each product has an output of its own, or all are pieces of one sum and follow each other.
+enum class Outputs { kOwn, kOne };
+
+bool adds(bool accumulate, Outputs outputs, size_t view) { return accumulate || (outputs == Outputs::kOne && view > 0); }
+
+// All of `views` as own products, or none.
+std::vector<Sgemm> own_products(const std::vector<Views>& views, const at::Tensor& bias, bool accumulate, Outputs outputs) {
+  std::vector<Sgemm> products;
+  const auto take = [&](const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool add) {
+    const auto product = as_sgemm(out, a, b, bias, add);
+    if (product) products.push_back(*product);
+    return product.has_value();
+  };
+  for (size_t i = 0; i < views.size(); ++i) {
+    const auto& [out, a, b] = views[i];
+    const bool add = adds(accumulate, outputs, i);
+    if (out.dim() == 2) {
+      if (!take(out, a, b, add)) return {};
+      continue;
+    }
+    for (int64_t e = 0; e < out.size(0); ++e)
+      if (!take(out.select(0, e), a.select(0, e), b.select(0, e), add)) return {};
+  }
+  return products;
+}
+
+// Many products with outputs of their own share the threads; else each one uses all.
+void run_own(const std::vector<Sgemm>& products, Outputs outputs) {
+  const auto count = static_cast<int64_t>(products.size());
+  const bool together = outputs == Outputs::kOwn && count >= at::get_num_threads();
+  const Sgemm& p = products.front();
+  const int64_t grain = together ? 1 + kSerialWork / std::max<int64_t>(1, p.m * p.n * p.k) : count;
+  at::parallel_for(0, count, grain, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) sgemm(products[static_cast<size_t>(i)]);
+  });
+}
+
+// `bias` goes to products of rank 2 that add to nothing.
+std::unique_ptr<PreparedKernel> make_products(const Call& call, std::vector<Views> views, const at::Tensor& bias, Outputs outputs) {
+  std::vector<Sgemm> own = own_products(views, bias, call.accumulate(), outputs);
+  if (!own.empty()) return make_kernel(call, [own = std::move(own), outputs] { run_own(own, outputs); });
+  return make_kernel(call, [views = std::move(views), bias, accumulate = call.accumulate(), outputs]() mutable {
+    for (size_t i = 0; i < views.size(); ++i) {
+      if (bias.defined())
+        at::addmm_out(views[i].out, bias, views[i].a, views[i].b);
+      else
+        run_library(views[i], adds(accumulate, outputs, i));
     }
   });
 }
@@ -151,7 +199,7 @@ std::unique_ptr<PreparedKernel> bind_rows_times_matrix(const Call& call, const a
   p.a_m = last > 0 ? x.stride(last - 1) : std::max<int64_t>(p.k, 1);
   p.out_m = last > 0 ? out.stride(last - 1) : std::max<int64_t>(p.n, 1);
   for (int64_t axis = 0; axis + 1 < last; ++axis) p.batch.push_back({x.size(axis), out.stride(axis), x.stride(axis), 0});
-  return make_products(call, views_of(p, out, x, w, false), bias);
+  return make_products(call, views_of(p, out, x, w, false), bias, Outputs::kOwn);
 }
 
 }  // namespace
@@ -176,7 +224,7 @@ std::unique_ptr<PreparedKernel> bind_matmul(const Call& call) {
     };
     p.batch.push_back({extent, out.stride(axis), stride_in(a), stride_in(b)});
   }
-  return make_products(call, views_of(p, out, a, b, true));
+  return make_products(call, views_of(p, out, a, b, true), {}, Outputs::kOwn);
 }
 
 std::unique_ptr<PreparedKernel> bind_linear(const Call& call) {
@@ -209,16 +257,7 @@ std::unique_ptr<PreparedKernel> bind_linear_backward_weight(const Call& call) {
     views.push_back({dw, matrix(g, at.a, {g.size(-1), inner.extent}, {g.stride(-1), inner.a}),
                      matrix(x, at.b, {inner.extent, x.size(-1)}, {inner.b, x.stride(-1)})});
   });
-  return make_kernel(call, [views = std::move(views), accumulate = call.accumulate()]() mutable {
-    bool add = accumulate;
-    for (Views& v : views) {
-      if (add)
-        at::addmm_out(v.out, v.out, v.a, v.b);
-      else
-        at::mm_out(v.out, v.a, v.b);
-      add = true;
-    }
-  });
+  return make_products(call, std::move(views), {}, Outputs::kOne);
 }
 
 }  // namespace piper::kernels

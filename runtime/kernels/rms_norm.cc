@@ -5,6 +5,7 @@
 
 #include "runtime/kernels/binding.h"
 #include "runtime/kernels/lanes.h"
+#include "runtime/kernels/norm_rows.h"
 
 namespace piper::kernels {
 namespace {
@@ -79,27 +80,17 @@ PIPER_RMS(float)
 PIPER_RMS(double)
 #undef PIPER_RMS
 
-struct Rows {
-  int64_t rows = 1, columns = 1;
-  double eps = 0;
-};
-
-Rows rows_of(const Call& call, const at::Tensor& x) {
-  const int64_t axes = call.attr_int("axes");
-  if (axes < 1 || axes > x.dim()) refuse("attribute `axes` is ", axes, " for rank ", x.dim());
+NormRows rows_of(const Call& call, const at::Tensor& x) {
   if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble)
     refuse("element type ", toString(x.scalar_type()), " is not supported");
-  Rows r;
-  r.eps = call.attr_double("eps");
-  for (int64_t axis = 0; axis < x.dim(); ++axis) (axis < x.dim() - axes ? r.rows : r.columns) *= x.size(axis);
-  return r;
+  return norm_rows(call, x);
 }
-void want_rstd(const at::Tensor& t, const Rows& r) {
+void want_rstd(const at::Tensor& t, const NormRows& r) {
   if (!t.defined()) return;
   want_dtype(t, at::kFloat, "rstd");
   if (t.numel() != r.rows || !t.is_contiguous()) refuse("rstd of ", t.sizes(), " for ", r.rows, " rows");
 }
-void want_columns(const at::Tensor& t, const at::Tensor& x, const Rows& r, const char* what) {
+void want_columns(const at::Tensor& t, const at::Tensor& x, const NormRows& r, const char* what) {
   if (!t.defined()) return;
   want_same_dtype(t, x);
   if (t.numel() != r.columns) refuse(what, " has ", t.numel(), " elements where ", r.columns, " are expected");
@@ -110,7 +101,7 @@ const T* data_or_null(const at::Tensor& t) {
   return t.defined() ? t.const_data_ptr<T>() : nullptr;
 }
 // rstd in the element type of x. The saved one is f32; for f64 it is computed anew.
-at::Tensor rstd_for(const at::Tensor& x, const at::Tensor& rstd, const Rows& r) {
+at::Tensor rstd_for(const at::Tensor& x, const at::Tensor& rstd, const NormRows& r) {
   if (x.scalar_type() == at::kFloat) return rstd;
   at::Tensor result = scratch({r.rows}, at::kDouble);
   for (int64_t row = 0; row < r.rows; ++row)
@@ -130,7 +121,7 @@ void by_type(const at::Tensor& x, F&& body) {
 
 std::unique_ptr<PreparedKernel> bind_rms_norm(const Call& call) {
   const at::Tensor x = call.in(0);
-  const Rows r = rows_of(call, x);
+  const NormRows r = rows_of(call, x);
   want_shape(call.out(0), x.sizes(), "the output");
   want_same_dtype(call.out(0), x);
   want_columns(call.in(1), x, r, "the weight");
@@ -150,7 +141,7 @@ std::unique_ptr<PreparedKernel> bind_rms_norm(const Call& call) {
 
 std::unique_ptr<PreparedKernel> bind_rms_norm_backward_input(const Call& call) {
   const at::Tensor g = call.in(0), x = call.in(1), rstd = call.in(2), w = call.in(3);
-  const Rows r = rows_of(call, x);
+  const NormRows r = rows_of(call, x);
   want_shape(g, x.sizes(), "the gradient");
   want_same_dtype(g, x);
   want_shape(call.out(0), x.sizes(), "the output");
@@ -171,7 +162,7 @@ std::unique_ptr<PreparedKernel> bind_rms_norm_backward_input(const Call& call) {
 
 std::unique_ptr<PreparedKernel> bind_rms_norm_backward_weight(const Call& call) {
   const at::Tensor g = call.in(0), x = call.in(1), rstd = call.in(2);
-  const Rows r = rows_of(call, x);
+  const NormRows r = rows_of(call, x);
   want_shape(g, x.sizes(), "the gradient");
   want_same_dtype(g, x);
   want_columns(call.out(0), x, r, "the output");

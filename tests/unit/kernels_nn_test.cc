@@ -5,19 +5,7 @@
 namespace piper::kernels::testing {
 namespace {
 
-using plan::Attr;
-using Ints = std::vector<int64_t>;
-
-struct Fixture {
-  Fixture() {
-    initialise_process();
-    enter_worker_thread(1);
-    at::manual_seed(11);
-  }
-};
-
-at::Tensor normal(at::IntArrayRef shape) { return at::randn(shape); }
-at::Tensor integers(int64_t high, at::IntArrayRef shape) { return at::randint(high, shape, at::kLong); }
+using Fixture = Seeded<11>;
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask, bool causal,
                      double scale) {
@@ -115,8 +103,10 @@ TEST_CASE_METHOD(Fixture, "the kernels behind layer_norm and attention equal the
   CHECK(at::equal(y, std::get<0>(at::native_layer_norm(x, {64}, w, b, 1e-5))));
   const at::Tensor q = normal({2, 3, 9, 8}), k = normal({2, 3, 9, 8}), v = normal({2, 3, 9, 8});
   at::Tensor out = at::empty({2, 3, 9, 8}), lse = at::empty({2, 3, 9});
-  REQUIRE(run_kernel("scaled_dot_product_attention", {out, lse}, {q, k, v}, {{"is_causal", true}, {"scale", 0.5}}).ok());
-  const auto [expected, expected_lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, true, {}, 0.5);
+  // With a mask, which no own kernel takes.
+  const at::Tensor mask = normal({9, 9});
+  REQUIRE(run_kernel("scaled_dot_product_attention", {out, lse}, {q, k, v, mask}, {{"is_causal", false}, {"scale", 0.5}}).ok());
+  const auto [expected, expected_lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, false, mask, 0.5);
   CHECK(at::equal(out, expected));
   CHECK(at::equal(lse, expected_lse));
 }
@@ -218,6 +208,12 @@ TEST_CASE_METHOD(Fixture, "attention equals softmax attention for masks, groups 
   check_attention({2, 4, 4, 6, 6, 8}, {}, true);
   check_attention({2, 4, 2, 6, 9, 8}, {}, false);
   check_attention({1, 2, 1, 40, 40, 64}, {}, true);
+  // Longer than a strip of queries, a panel of keys and a chunk of the backward, and past the own kernels' keys.
+  check_attention({1, 2, 2, 130, 130, 33}, {}, true);
+  check_attention({1, 4, 2, 115, 70, 16}, {}, true);
+  check_attention({1, 2, 1, 20, 150, 32}, {}, true);
+  check_attention({1, 2, 2, 30, 97, 80}, {}, false);
+  check_attention({1, 1, 1, 3, 1100, 8}, {}, true);
   check_attention({2, 4, 4, 6, 6, 8}, normal({6, 6}), false);
   check_attention({2, 4, 4, 6, 6, 8}, normal({2, 1, 6, 6}), true);
   // A padding mask as BERT's: per sample, over keys.
@@ -231,15 +227,41 @@ TEST_CASE_METHOD(Fixture, "attention equals softmax attention for masks, groups 
   check_attention({2, 4, 4, 6, 6, 8}, none, false);
 }
 
+TEST_CASE_METHOD(Fixture, "attention gives a sample the same bits in every batch and on any number of threads") {
+  const std::vector<Attr> attrs{{"is_causal", true}, {"scale", 0.25}};
+  const at::Tensor q = normal({3, 4, 50, 16}), k = normal({3, 2, 50, 16}), v = normal(k.sizes()), g = normal(q.sizes());
+  const auto run = [&](int64_t first, int64_t count) {
+    const auto some = [&](const at::Tensor& t) { return t.narrow(0, first, count); };
+    Tensors out{at::empty(some(q).sizes()), at::empty({count, 4, 50}), at::empty(some(q).sizes()), at::empty(some(k).sizes()),
+                at::empty(some(k).sizes())};
+    REQUIRE(run_kernel("scaled_dot_product_attention", {out[0], out[1]}, {some(q), some(k), some(v)}, attrs).ok());
+    REQUIRE(run_kernel("scaled_dot_product_attention_backward", {out[2], out[3], out[4]},
+                       {some(g), some(q), some(k), some(v), out[0], out[1]}, attrs).ok());
+    return out;
+  };
+  const Tensors whole = run(0, 3), part = run(1, 2);
+  enter_worker_thread(3);
+  const Tensors threads = run(0, 3);
+  enter_worker_thread(1);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    CHECK(at::equal(part[i], whole[i].narrow(0, 1, 2)));
+    CHECK(at::equal(threads[i], whole[i]));
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "losses equal LibTorch with ignored targets, class weights and smoothing") {
   struct Shape {
     Ints logits, target;
   };
   for (const Shape& s : {Shape{{6, 37}, {6}}, Shape{{2, 5, 4}, {2, 4}}, Shape{{2, 5, 2, 3}, {2, 2, 3}}})
-    for (const bool weighted : {false, true})
+    for (const char* weights : {"none", "dense", "every other", "one for all"})
       for (const double smoothing : {0.0, 0.1}) {
-        const at::Tensor logits = normal(s.logits) * 3, target = integers(5, s.target),
-                         weight = weighted ? at::rand({s.logits[1]}) + 0.5 : at::Tensor();
+        const bool weighted = std::string(weights) != "none";
+        const at::Tensor logits = normal(s.logits) * 3, target = integers(5, s.target), many = at::rand({2 * s.logits[1]}) + 0.5,
+                         weight = !weighted                                  ? at::Tensor()
+                                  : std::string(weights) == "dense"       ? many.narrow(0, 0, s.logits[1])
+                                  : std::string(weights) == "every other" ? many.slice(0, 0, many.size(0), 2)
+                                                                          : many.narrow(0, 0, 1).expand({s.logits[1]});
         target.view({-1}).narrow(0, 1, 2).fill_(-100);
         const std::vector<Attr> attrs{{"ignore_index", int64_t{-100}}, {"label_smoothing", smoothing}};
         const at::Tensor g = at::scalar_tensor(0.3);
@@ -254,7 +276,7 @@ TEST_CASE_METHOD(Fixture, "losses equal LibTorch with ignored targets, class wei
         REQUIRE(run_kernel("cross_entropy_sum", {sum, lse}, {logits, target, weight}, attrs).ok());
         check({"cross_entropy_backward", attrs, {g, logits, target, lse, weight},
                [&](const Tensors& t) { return gradients(loss, {t[1], t[2]}, {0}, t[0]); },
-               {false, false, false, true, true}, {}, true, !weighted});
+               {false, false, false, true, !weighted}, {}, true, !weighted});
         check({"cross_entropy_count", attrs, {target, weight},
                [&](const Tensors& t) {
                  const at::Tensor kept = t[0].masked_select(t[0].ne(-100));

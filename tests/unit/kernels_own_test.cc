@@ -10,18 +10,7 @@
 namespace piper::kernels::testing {
 namespace {
 
-using plan::Attr;
-using Ints = std::vector<int64_t>;
-
-struct Fixture {
-  Fixture() {
-    initialise_process();
-    enter_worker_thread(1);
-    at::manual_seed(13);
-  }
-};
-
-at::Tensor list(Ints values) { return at::tensor(values, at::kLong); }
+using Fixture = Seeded<13>;
 
 at::Tensor drop(const at::Tensor& x, double p, int64_t key, Ints extents, int64_t seed, int64_t step, int64_t offset) {
   at::Tensor y = at::empty(x.sizes(), x.options());

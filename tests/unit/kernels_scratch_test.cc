@@ -5,9 +5,6 @@
 namespace piper::kernels::testing {
 namespace {
 
-using plan::Attr;
-using Ints = std::vector<int64_t>;
-
 struct Fixture {
   Fixture() {
     initialise_process();
@@ -17,7 +14,6 @@ struct Fixture {
 };
 
 at::Tensor some(at::IntArrayRef shape) { return at::rand(shape); }
-at::Tensor integers(int64_t high, at::IntArrayRef shape) { return at::randint(high, shape, at::kLong); }
 
 void run(const std::string& name, const Tensors& out, const Tensors& in, const std::vector<Attr>& attrs = {}) {
   INFO(name);

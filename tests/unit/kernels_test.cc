@@ -7,20 +7,9 @@
 namespace piper::kernels::testing {
 namespace {
 
-using plan::Attr;
-using Ints = std::vector<int64_t>;
+using Fixture = Seeded<7>;
 
-struct Fixture {
-  Fixture() {
-    initialise_process();
-    enter_worker_thread(1);
-    at::manual_seed(7);
-  }
-};
-
-at::Tensor normal(at::IntArrayRef shape) { return at::randn(shape); }
 at::Tensor positive(at::IntArrayRef shape) { return at::rand(shape) + 0.1; }
-at::Tensor integers(int64_t high, at::IntArrayRef shape) { return at::randint(high, shape, at::kLong); }
 
 void unary(const std::string& name, const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& f,
            std::vector<Attr> attrs = {}) {

@@ -17,7 +17,22 @@
 
 namespace piper::kernels::testing {
 
+using plan::Attr;
+using Ints = std::vector<int64_t>;
 using Tensors = std::vector<at::Tensor>;
+
+// One thread, and the same random numbers for every test case of a file.
+template <uint64_t seed>
+struct Seeded {
+  Seeded() {
+    initialise_process();
+    enter_worker_thread(1);
+    at::manual_seed(seed);
+  }
+};
+inline at::Tensor normal(at::IntArrayRef shape) { return at::randn(shape); }
+inline at::Tensor integers(int64_t high, at::IntArrayRef shape) { return at::randint(high, shape, at::kLong); }
+inline at::Tensor list(const Ints& values) { return at::tensor(values, at::kLong); }
 
 // Runs a kernel once on the tensors' own memory. Undefined tensors are absent operands.
 Status run_kernel(const std::string& name, const Tensors& outputs, const Tensors& inputs,

@@ -1,0 +1,48 @@
+// Products of f32 matrices by an own kernel for AVX-512, for processors where it is faster than LibTorch's
+// library (see own_sgemm). Used by every kernel of this folder that multiplies matrices.
+//
+// An element of c is one chain of fused multiply-adds over k, cut after every 256 terms; the parts are added
+// in order. So its bits depend on its row of a, its column of b and the bias alone: not on the number of
+// rows or columns, their strides, or the number of threads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "runtime/kernels/binding.h"
+
+namespace piper::kernels {
+
+// c[m, n] = a[m, k] b[k, n] + bias[n], or c += a b. Strides in elements; rows of c are dense. c shares no byte
+// with a, b or bias.
+struct Sgemm {
+  int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;
+  int64_t a_row = 0, a_column = 0;
+  const float* b = nullptr;
+  int64_t b_row = 0, b_column = 0;
+  float* c = nullptr;
+  int64_t c_row = 0;
+  const float* bias = nullptr;  // nullptr: none; none where the product accumulates
+  bool accumulate = false;
+};
+
+// Whether this processor can run sgemm().
+bool can_sgemm();
+
+// Multiply-adds that are not worth a second thread.
+inline constexpr int64_t kSerialWork = 1 << 20;
+
+// Whether products of this process are sgemm()'s: the processor is AMD's and has AVX-512, and this program is built
+// with OpenMP (g++), unless the environment variable PIPER_SGEMM says `own` or `library`. Refuses another value, and `own` where there is no AVX-512.
+bool own_sgemm();
+
+// out (+)= a b + bias on views of rank 2, `bias` dense or undefined. Nothing where the library computes it:
+// own_sgemm() says so, the elements are not f32, or `out` is dense along neither axis that sgemm() can write.
+std::optional<Sgemm> as_sgemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
+                              bool accumulate);
+
+// Only where can_sgemm(). Packs operands into 1 MiB that each thread keeps from its first call on.
+void sgemm(const Sgemm& product);
+
+}  // namespace piper::kernels
