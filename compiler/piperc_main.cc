@@ -1,8 +1,14 @@
 // piperc: model + strategy -> plan bundle. Flags, driver, exit status; nothing else.
 #include <CLI/CLI.hpp>
 
+#include <charconv>
 #include <iostream>
 #include <map>
+#include <regex>
+
+#ifdef PIPER_MIMALLOC
+#include <mimalloc.h>
+#endif
 
 #include "compiler/diag/explain.h"
 #include "compiler/directives/directive_table.h"
@@ -25,9 +31,27 @@ int run(int argc, char** argv) {
   app.add_option("--emit", emit, "print the graph, the dag or the plan")->check(CLI::IsMember({"none", "graph", "dag", "plan"}));
   app.add_option("--expand", expand, "print what the schedule expands to")->expected(0, 1)->default_str("yaml")->check(CLI::IsMember({"none", "yaml", "csv"}));
   app.add_option("--stop-after", options.stop_after, "the last phase to run")->check(CLI::IsMember(piper::driver::phase_names()));
-  app.add_option("--print-ir-after", options.print_ir_after, "print the IR after the phases that match this regular expression");
+  const CLI::Validator expression(
+      [](std::string& text) {
+        try {
+          const std::regex compiled(text);
+        } catch (const std::regex_error&) {
+          return "'" + text + "' is no regular expression";
+        }
+        return std::string();
+      },
+      "REGEX");
+  app.add_option("--print-ir-after", options.print_ir_after, "print the IR after the phases that match this regular expression")->check(expression);
   app.add_option("--weights", weights, "copy the weights into the bundle, link their file, or leave them out")->check(CLI::IsMember({"copy", "link", "none"}));
-  app.add_option("--memory-limit", options.memory_limit, "bytes per rank; a plan that needs more is refused");
+  const CLI::Validator bytes(
+      [](std::string& text) {
+        int64_t value = 0;
+        const char* const end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, value);
+        return read.ec == std::errc() && read.ptr == end && value > 0 ? std::string() : "'" + text + "' is not a number of bytes above 0";
+      },
+      "BYTES");
+  app.add_option("--memory-limit", options.memory_limit, "bytes per rank; a plan that needs more is refused")->check(bytes);
   app.add_option("--route", options.route, "how to read ONNX: by FX text, by operators, or what the file has")->check(CLI::IsMember({"auto", "fx", "onnx"}));
   app.add_flag("--time-phases", options.time_phases, "print the time of each phase");
   app.add_flag("--verbose", verbose, "print remarks");
@@ -61,6 +85,10 @@ int run(int argc, char** argv) {
     std::cerr << "piperc: a model and --strategy are needed; see piperc --help\n";
     return kUsage;
   }
+  if (app.count("--output") > 0 && options.output.empty()) {
+    std::cerr << "piperc: -o needs the name of a directory\n";
+    return kUsage;
+  }
   using piper::driver::Emit;
   using piper::driver::Expand;
   using piper::plan::WeightMode;
@@ -70,11 +98,17 @@ int run(int argc, char** argv) {
   options.weights = std::map<std::string, WeightMode>{{"copy", WeightMode::kCopy}, {"link", WeightMode::kLink}, {"none", WeightMode::kNone}}.at(weights);
 
   piper::diag::Diagnostics diags;
+  options.process_ends_next = true;
   const piper::Status status = piper::driver::compile(options, diags, std::cout, std::cerr);
   if (diagnostics == "json")
     std::cerr << diags.render_json();
   else
     std::cerr << diags.render_text(verbose);
+  std::cout.flush();
+  if (!std::cout) {
+    std::cerr << "piperc: error[P0602]: standard output cannot be written\n";
+    return kUserError;
+  }
   if (status.ok()) return 0;
   if (!status.error().reported) {
     const std::string& code = status.error().code;
@@ -82,6 +116,12 @@ int run(int argc, char** argv) {
   }
   return kUserError;
 }
+
+#ifdef PIPER_MIMALLOC
+// Huge pages from the first allocation on, which the constructors of libraries make: so this comes before them.
+void use_huge_pages() { mi_option_enable(mi_option_large_os_pages); }
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_constructors)() = use_huge_pages;
+#endif
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,6 +26,8 @@ namespace piper {
 namespace {
 
 enum Exit : int { kDone = 0, kRefused = 1, kCommandLine = 2, kFailed = 3, kBug = 70 };
+
+constexpr double kLongestWaitS = 1e9;
 
 struct Flags {
   std::string bundle, data, sampling, token_dtype, load, comm, device = "cpu", huge_pages = "on";
@@ -75,8 +78,29 @@ void declare_flags(CLI::App& app, Flags& flags) {
   app.add_option("--profile", flags.profile, "write the mean times of every instruction to this file, one JSON object a line");
   app.add_option("--comm", flags.comm, "communicator; default: local for one process, mpi under a launcher")->check(CLI::IsMember({"local", "mpi", "nccl"}));
   app.add_option("--device", flags.device, "device of the ranks")->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--threads", flags.threads, "threads per rank; default: cores / ranks, at least 1")->check(CLI::PositiveNumber);
-  app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(CLI::PositiveNumber);
+  // Of whole numbers with an upper bound; the message names both ends.
+  const auto between = [](int least, int most) {
+    return CLI::Validator(
+        [=](std::string& text) {
+          int value = 0;
+          const char* const end = text.data() + text.size();
+          const auto read = std::from_chars(text.data(), end, value);
+          const bool fits = read.ec == std::errc() && read.ptr == end && value >= least && value <= most;
+          return fits ? std::string() : "'" + text + "' is not a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+        },
+        "POSITIVE");
+  };
+  const CLI::Validator seconds(
+      [](std::string& text) {
+        double value = 0;
+        const char* const end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, value);
+        const bool fits = read.ec == std::errc() && read.ptr == end && value > 0 && value <= kLongestWaitS;
+        return fits ? std::string() : "'" + text + "' is not a number of seconds above 0 and up to " + std::to_string(static_cast<int64_t>(kLongestWaitS));
+      },
+      "SECONDS");
+  app.add_option("--threads", flags.threads, "threads per rank; default: cores / ranks, at least 1")->check(between(1, 1024));
+  app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(seconds);
   app.add_option("--link-delay", flags.link_delay,
                  "MICROSECONDS[,BYTES_PER_SECOND]: make every message between ranks take that long, for benchmarks")
       ->check(link_delay);
@@ -90,6 +114,17 @@ void on_signal(int signal_number) {
   if (hal::Stop* stop = signal_stop.load()) stop->raise_signal(signal_number);
 }
 
+// Bytes of a mapped file that are gone: the kernel raises SIGBUS where they are read, and no code can go on there. Ranks of one
+// process meet them at the same time: the first one tells and ends the process, the others wait for that.
+std::atomic_flag bus_error_told;
+
+void on_bus_error(int) {
+  while (bus_error_told.test_and_set()) pause();
+  constexpr char kText[] = "piper-run: error[R0209]: a file that this run reads (its data or weights) was cut while the run read it; nothing was saved\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
+  _exit(kFailed);
+}
+
 void install_signal_handlers(hal::Stop& stop) {
   signal_stop = &stop;
   struct sigaction action {};
@@ -97,6 +132,9 @@ void install_signal_handlers(hal::Stop& stop) {
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second signal ends the process at once
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = on_bus_error;
+  action.sa_flags = 0;
+  sigaction(SIGBUS, &action, nullptr);
 }
 
 void print_error(const Error& error) {

@@ -1,7 +1,11 @@
 #include "compiler/directives/placement.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
+
+#include "schemas/base/check.h"
 
 namespace piper::directives {
 namespace {
@@ -44,6 +48,49 @@ Status check_group_sizes(const Placement& placement, int64_t batch, const ir::Da
   return Status();
 }
 
+// A claim on the same chunk, else on the chunk before it that has one, else on the first behind it.
+std::pair<size_t, const Claim*> nearest_claim(const Placement& placement, const ir::Dag& dag, size_t chunk) {
+  const auto claim_on = [&](size_t c) -> const Claim* {
+    for (int32_t m = 0; m < dag.num_microbatches; ++m)
+      if (const Claim& claim = placement.at(ir::ChunkId(c), m); !claim.ranks.empty()) return &claim;
+    return nullptr;
+  };
+  for (size_t c = chunk + 1; c-- > 0;)
+    if (const Claim* claim = claim_on(c)) return {c, claim};
+  for (size_t c = chunk + 1; c < dag.chunks.size(); ++c)
+    if (const Claim* claim = claim_on(c)) return {c, claim};
+  PIPER_CHECK(false, "no chunk has a device");
+  return {};
+}
+
+// Groups of one size cut a microbatch into the same pieces, so a device that is in two of them has one piece: it stands at the same position.
+Status check_positions(const Placement& placement, const ir::Dag& dag, diag::Diagnostics& diags) {
+  for (int32_t m = 0; m < dag.num_microbatches; ++m) {
+    std::vector<size_t> distinct;                // chunks, the first of each device list
+    for (size_t c = 0; c < dag.chunks.size(); ++c) {
+      const Claim& claim = placement.at(ir::ChunkId(c), m);
+      const auto claims_same = [&](size_t other) { return placement.at(ir::ChunkId(other), m).ranks == claim.ranks; };
+      if (claim.ranks.size() > 1 && std::none_of(distinct.begin(), distinct.end(), claims_same)) distinct.push_back(c);
+    }
+    std::map<std::pair<size_t, int32_t>, std::pair<size_t, size_t>> pieces;   // (size, device) -> (position, chunk)
+    for (size_t c : distinct) {
+      const Claim& claim = placement.at(ir::ChunkId(c), m);
+      for (size_t position = 0; position < claim.ranks.size(); ++position) {
+        const auto [known, fresh] = pieces.emplace(std::make_pair(claim.ranks.size(), claim.ranks[position]), std::make_pair(position, c));
+        if (fresh || known->second.first == position) continue;
+        const size_t other = known->second.second;
+        auto error = diags.error("P0215", claim.span);
+        error << "device " << claim.ranks[position] << " is replica " << position << " of " << dag.chunks[c].name << ", but replica " << known->second.first
+              << " of " << dag.chunks[other].name << ": it would have two parts of a microbatch";
+        error.note("the other group is here", placement.at(ir::ChunkId(other), m).span);
+        error.help("list the devices that groups of one size share at the same positions");
+        return error;
+      }
+    }
+  }
+  return Status();
+}
+
 }  // namespace
 
 Status check_nesting(const Placement& placement, const ir::Dag& dag, diag::Diagnostics& diags) {
@@ -74,8 +121,10 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
     for (int32_t m = 0; m < dag.num_microbatches; ++m) {
       const Claim& claim = placement.at(ir::ChunkId(c), m);
       if (any && claim.ranks.empty()) {
-        auto error = diags.error("P0219");
+        const auto [near, its_claim] = nearest_claim(placement, dag, c);
+        auto error = diags.error("P0219", its_claim->span);
         error << dag.chunks[c].name << (dag.split ? ", microbatch " + std::to_string(m) + "," : "") << " has no device, but other chunks have";
+        error.note(near == c ? "other microbatches of it are placed here" : dag.chunks[near].name + " is placed here");
         error.help("extend a `place` to it");
         return error;
       }
@@ -89,12 +138,14 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
         if (used.empty() || r > *used.rbegin()) largest_rank = claim.span;
         used.insert(r);
       }
-      const Claim& first = placement.at(ir::ChunkId(c), 0);
-      if (claim.ranks != first.ranks)
+      for (int32_t before = 0; before < m; ++before) {
+        const Claim& other = placement.at(ir::ChunkId(c), before);
+        if (claim.ranks == other.ranks) break;   // compared with the ones before it already
         for (int32_t r : claim.ranks)
-          if (std::find(first.ranks.begin(), first.ranks.end(), r) != first.ranks.end())
-            return diags.error("P0215", claim.span) << dag.chunks[c].name << " lives on unequal groups that overlap: " << list(first.ranks)
+          if (std::find(other.ranks.begin(), other.ranks.end(), r) != other.ranks.end())
+            return diags.error("P0215", claim.span) << dag.chunks[c].name << " lives on unequal groups that overlap: " << list(other.ranks)
                                                     << " and " << list(claim.ranks);
+      }
     }
   }
   if (any) {
@@ -105,6 +156,7 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
     dag.world_size = world;
   }
   PIPER_RETURN_IF_ERROR(check_group_sizes(placement, batch, dag, diags));
+  PIPER_RETURN_IF_ERROR(check_positions(placement, dag, diags));
 
   dag.placement.assign(num_chunks, std::vector<ir::GroupId>(dag.num_microbatches));
   dag.chunk_stream.assign(num_chunks, 0);

@@ -33,7 +33,7 @@ struct Placement {
 
 // Sets dag.placement, groups, chunk_stream, chunk_prov, world_size. Without any claim everything is on device 0. Errors: P0219 a chunk without
 // device beside placed ones, P0214 several devices without replicate, P0227 an unused rank in between,
-// P0223 a batch that does not divide, P0215 one chunk on unequal groups that overlap.
+// P0223 a batch that does not divide, P0215 one chunk on unequal groups that overlap, or a device at two positions of groups of one size.
 Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Diagnostics& diags);
 
 // For when dag.crossings are known. P0216: data cross between groups of which neither size divides the other.

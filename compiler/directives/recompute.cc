@@ -14,11 +14,12 @@ const strategy::DirectiveSpec& recompute_spec() {
       .doc =
           "The saved values of the matched chunks are dropped after the forward; the chunk's inputs are "
           "kept and the forward is repeated at the start of the matched backward. Random masks are "
-          "functions of counters, so the repetition gives the same values.",
+          "functions of counters, so the repetition gives the same values.\n\n"
+          "A filter may name microbatches: the others of the chunk keep what they save.",
       .args =
           {
               {"filter", ArgKind::kFilter, true, "",
-               "the chunks", {}},
+               "the chunks; may name microbatches, not passes", {}},
           },
       .example = "{op: recompute, filter: {PP: \"*\"}}",
       .filter_forbids = {"PASS"},
@@ -32,15 +33,10 @@ Result<RecomputeArgs> read_recompute(const strategy::Directive& directive) {
   return args;
 }
 
-Status apply_recompute(const RecomputeArgs& args, const ir::Dag& dag, std::vector<bool>& chunks, diag::Diagnostics& diags) {
+Status apply_recompute(const RecomputeArgs& args, ir::Dag& dag, diag::Diagnostics& diags) {
   PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
-  if (static_cast<int32_t>(selection.microbatches.size()) != dag.num_microbatches) {
-    auto error = diags.error("P0299", args.filter.span);
-    error << "recompute of some microbatches only";
-    error.help("all microbatches of a chunk share one program: leave MB out of the filter");
-    return error;
-  }
-  for (ir::ChunkId chunk : selection.chunks) chunks[chunk.index] = true;
+  for (ir::ChunkId chunk : selection.chunks)
+    for (int32_t m : selection.microbatches) dag.recomputed[chunk.index][m] = true;
   return Status();
 }
 

@@ -18,7 +18,7 @@ const strategy::DirectiveSpec& recompute_spec();
 // Unpacks a loaded directive; defaults filled in. Error P0206: a required argument is missing.
 Result<RecomputeArgs> read_recompute(const strategy::Directive& directive);
 
-// Marks the matched chunks in `chunks`, [chunk]. Errors: P0203, P0204, P0299 a filter that names some of the microbatches only.
-Status apply_recompute(const RecomputeArgs& args, const ir::Dag& dag, std::vector<bool>& chunks, diag::Diagnostics& diags);
+// Marks the matched passes in dag.recomputed, which has its size. Errors: P0203, P0204.
+Status apply_recompute(const RecomputeArgs& args, ir::Dag& dag, diag::Diagnostics& diags);
 
 }  // namespace piper::directives

@@ -17,6 +17,8 @@ const strategy::DirectiveSpec& replicate_spec() {
           "Gradients are summed over the replicas with the scale of the global mean, once per step after "
           "the last microbatch. Buckets are whole parameters of one group in reverse model order; a larger "
           "parameter is alone; a bucket communicates when its last gradient is ready.\n\n"
+          "A chunk that lives on several groups, by microbatch, takes a replicate for each, with equal settings: its "
+          "gradients are summed over the devices of all of them, and sharded over all of them.\n\n"
           "Each level of sharding implies the one before: shard_optimizer updates a shard per replica, "
           "shard_grads reduce-scatters after every microbatch, shard_params gathers parameters before use.",
       .args =
@@ -40,7 +42,7 @@ const strategy::DirectiveSpec& replicate_spec() {
               {"residency", ArgKind::kChoice, false, "use",
                "how long a gathered parameter stays: for one use, for a microbatch, for the step", {"use", "microbatch", "step"}},
               {"prefetch", ArgKind::kCount, false, "1",
-               "buckets that are gathered ahead of their use", {}},
+               "how many computes ahead of its reader a bucket is gathered; 0 = right in front of it, with the least memory", {}, 0},
           },
       .example = "{op: replicate, filter: {PP: 0}, devices: [0, 1], bucket_size: 25}",
       .filter_forbids = {"MB", "PASS"},
@@ -65,7 +67,7 @@ Result<ReplicateArgs> read_replicate(const strategy::Directive& directive) {
 
 namespace {
 
-int64_t bucket_bytes(const ReplicateArgs& args) { return static_cast<int64_t>(args.bucket_size * 1024 * 1024); }
+int64_t bucket_bytes(const ReplicateArgs& args) { return static_cast<int64_t>(std::min(args.bucket_size * 1024 * 1024, 0x1p62)); }
 
 bool is_open(const Placement& placement, ir::ChunkId chunk, int32_t num_microbatches) {
   for (int32_t m = 0; m < num_microbatches; ++m)
@@ -137,19 +139,32 @@ Status check_chunk(ir::ChunkId chunk, const ReplicateArgs& args, const strategy:
     error.help("use the same streams, bucket size and sharding on all of them");
     return error;
   }
-  if (elsewhere != nullptr && replication.sharded != ir::Sharded::kNothing)
-    return diags.error("P0299", directive.span) << name << " lives on several groups, by microbatch; there, this version keeps optimizer state, "
-                                                   "gradients and parameters whole";
   return Status();
 }
 
 }  // namespace
 
-Status bound_segments(const ReplicateArgs& args, const ir::Dag& dag, std::vector<int64_t>& bounds, diag::Diagnostics& diags) {
-  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
-  if (args.devices.ranks.size() > 1)
-    for (ir::ChunkId chunk : selection.chunks) bounds[chunk.index] = bucket_bytes(args);
+Status bound_segments(const std::vector<ReplicateArgs>& replicates, const ir::Dag& dag, std::vector<int64_t>& bounds, diag::Diagnostics& diags) {
+  std::vector<size_t> devices(dag.chunks.size());
+  for (const ReplicateArgs& args : replicates) {
+    PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
+    for (ir::ChunkId chunk : selection.chunks) {
+      devices[chunk.index] += args.devices.ranks.size();
+      if (devices[chunk.index] > 1) bounds[chunk.index] = bucket_bytes(args);
+    }
+  }
   return Status();
+}
+
+void replicate_unasked(ir::Dag& dag) {
+  const ReplicateArgs defaults;
+  for (size_t c = 0; c < dag.chunks.size(); ++c) {
+    ir::Replication& replication = dag.replication[c];
+    if (replication.prov.valid() || dag.groups_of(ir::ChunkId(c)).size() < 2) continue;
+    replication.bucket_bytes = bucket_bytes(defaults);
+    replication.stream = dag.intern_stream(defaults.reduce_stream);
+    replication.prov = dag.chunk_prov[c];
+  }
 }
 
 Status apply_replicate(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag, Placement& placement,

@@ -22,6 +22,13 @@ std::map<std::string, int32_t> tag_extents(const ir::Dag& dag) {
   return extents;
 }
 
+bool has_tag(const ir::Dag& dag, const std::string& name) {
+  if (name == kMicrobatchTag && dag.split) return true;
+  return std::any_of(dag.chunks.begin(), dag.chunks.end(), [&](const ir::Chunk& chunk) {
+    return std::any_of(chunk.tags.begin(), chunk.tags.end(), [&](const ir::TagValue& tag) { return tag.tag == name; });
+  });
+}
+
 std::string list_tags(const std::map<std::string, int32_t>& extents) {
   std::string text;
   for (const auto& [tag, last] : extents) text += (text.empty() ? "" : ", ") + tag + " (0.." + std::to_string(last) + ")";
@@ -41,11 +48,11 @@ bool pass_matches(const std::optional<strategy::Pass>& wanted, ir::Pass pass) {
 }
 
 Result<Selection> select(const ir::Dag& dag, const strategy::Filter& filter, diag::Diagnostics& diags) {
-  const auto extents = tag_extents(dag);
   Selection selection;
   const strategy::FilterTerm* microbatch = nullptr;
   for (const strategy::FilterTerm& term : filter.terms) {
-    if (!extents.count(term.tag)) {
+    if (!has_tag(dag, term.tag)) {
+      const auto extents = tag_extents(dag);
       std::vector<std::string> names;
       for (const auto& [tag, last] : extents) names.push_back(tag);
       auto error = diags.error("P0203", term.tag_span);
@@ -77,7 +84,7 @@ Result<Selection> select(const ir::Dag& dag, const strategy::Filter& filter, dia
   if (selection.chunks.empty() || selection.microbatches.empty()) {
     auto error = diags.error("P0204", filter.span);
     error << "the filter " << strategy::to_string(filter) << " matches nothing";
-    error.note(list_tags(extents));
+    error.note(list_tags(tag_extents(dag)));
     return error;
   }
   return selection;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <iomanip>
 #include <map>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "compiler/directives/stream.h"
 #include "compiler/driver/check_exchanges.h"
 #include "compiler/driver/expand_schedule.h"
+#include "compiler/driver/note_running_statistics.h"
 #include "compiler/driver/prepare_model.h"
 #include "compiler/driver/print_dag.h"
 #include "compiler/emit/emit_bundle.h"
@@ -50,6 +52,7 @@ struct Compilation {
   BackwardShape backward;
   std::vector<passes::ChunkShape> shapes;
   ir::Dag dag;
+  std::future<std::string> model_sha256;   // read beside the phases that need no model; after `model`, which it reads
   emit::Emitted emitted;
 };
 
@@ -152,7 +155,7 @@ Status Driver::bind() {
   if (local < c_.model->declared_min_batch())
     diags_.warning("P0223", c_.strategy.model.batch_span) << "pieces of " << local << " sample(s) are below the exporter's declared minimum of "
                                                           << c_.model->declared_min_batch() << "; the model may have been specialised";
-  PIPER_ASSIGN(ir::ChunkedGraph chunked, bind_and_cut(*c_.model, c_.strategy, local, diags_));
+  PIPER_ASSIGN(ir::ChunkedGraph chunked, bind_and_cut(*c_.model, c_.strategy, c_.batch, local, diags_));
   c_.chunked.emplace(local, std::move(chunked));
   return Status();
 }
@@ -169,19 +172,28 @@ Status Driver::place() {
   PIPER_ASSIGN(c_.schedule, expand_schedule(c_.strategy, dag, *c_.placement, c_.table ? &*c_.table : nullptr, diags_));
   c_.forward.cut = local < c_.batch;
   c_.forward.segment_bytes.assign(dag.chunks.size(), -1);
+  std::vector<directives::ReplicateArgs> replicates;
   for (const strategy::Directive* directive : directives_named("replicate")) {
-    PIPER_ASSIGN(const directives::ReplicateArgs args, directives::read_replicate(*directive));
-    PIPER_RETURN_IF_ERROR(directives::bound_segments(args, dag, c_.forward.segment_bytes, diags_));
+    PIPER_ASSIGN(directives::ReplicateArgs args, directives::read_replicate(*directive));
+    replicates.push_back(std::move(args));
   }
+  PIPER_RETURN_IF_ERROR(directives::bound_segments(replicates, dag, c_.forward.segment_bytes, diags_));
   for (const strategy::Directive* directive : directives_named("shard")) {
     PIPER_ASSIGN(const directives::ShardArgs args, directives::read_shard(*directive));
     PIPER_RETURN_IF_ERROR(directives::find_shard(args, *directive, dag, c_.forward.shards, diags_));
+  }
+  PIPER_RETURN_IF_ERROR(claim());
+  for (size_t region = 0; region < dag.chunks.size(); ++region) {
+    c_.forward.devices.emplace_back();
+    for (int32_t m = 0; m < dag.num_microbatches; ++m)
+      c_.forward.devices.back().push_back(std::max<int64_t>(1, static_cast<int64_t>(c_.placement->at(ir::ChunkId(region), m).ranks.size())));
   }
   PIPER_RETURN_IF_ERROR(finish_forward(c_.chunked.at(local), c_.strategy, c_.batch, local, c_.forward, diags_));
 
   dag.chunks = c_.chunked.at(local).chunks;
   PIPER_RETURN_IF_ERROR(claim());
   PIPER_RETURN_IF_ERROR(directives::settle(*c_.placement, c_.batch, dag, diags_));
+  directives::replicate_unasked(dag);
   std::vector<directives::HalfNames> halves;
   for (const strategy::Directive* directive : directives_named("order")) {
     PIPER_ASSIGN(const directives::OrderArgs args, directives::read_order(*directive));
@@ -189,10 +201,16 @@ Status Driver::place() {
   }
   PIPER_ASSIGN(dag.backward_split, directives::chunks_to_split(halves, dag, diags_));
   c_.backward.split = dag.backward_split;
-  c_.backward.recompute.assign(dag.chunks.size(), false);
+  dag.recomputed.assign(dag.chunks.size(), std::vector<bool>(dag.num_microbatches, false));
   for (const strategy::Directive* directive : directives_named("recompute")) {
     PIPER_ASSIGN(const directives::RecomputeArgs args, directives::read_recompute(*directive));
-    PIPER_RETURN_IF_ERROR(directives::apply_recompute(args, dag, c_.backward.recompute, diags_));
+    PIPER_RETURN_IF_ERROR(directives::apply_recompute(args, dag, diags_));
+  }
+  for (std::vector<bool>& row : dag.recomputed) {
+    const bool alike = std::equal(row.begin() + 1, row.end(), row.begin());
+    c_.backward.recompute.push_back(alike && row[0]);
+    c_.backward.repeat_some.push_back(!alike);
+    if (alike) row.clear();
   }
   for (const strategy::Directive* directive : directives_named("stream")) {
     PIPER_ASSIGN(const directives::StreamArgs args, directives::read_stream(*directive));
@@ -241,23 +259,27 @@ Status Driver::differentiate() {
       locals.insert(c_.batch / dag.num_microbatches / static_cast<int64_t>(dag.groups[group.index].ranks.size()));
   for (int64_t local : locals) {
     if (!c_.chunked.count(local)) {
-      PIPER_ASSIGN(ir::ChunkedGraph chunked, bind_and_cut(*c_.model, c_.strategy, local, diags_));
+      PIPER_ASSIGN(ir::ChunkedGraph chunked, bind_and_cut(*c_.model, c_.strategy, c_.batch, local, diags_));
       PIPER_RETURN_IF_ERROR(finish_forward(chunked, c_.strategy, c_.batch, local, c_.forward, diags_));
       c_.chunked.emplace(local, std::move(chunked));
     }
-    PIPER_ASSIGN(ModelVariant variant, differentiate_and_lower(std::move(c_.chunked.at(local)), local, c_.backward, diags_));
+    PIPER_ASSIGN(ModelVariant variant, differentiate_and_lower(std::move(c_.chunked.at(local)), local, c_.backward,
+                                                               c_.variants.empty() ? nullptr : &c_.variants[0], diags_));
     c_.variants.push_back(std::move(variant));
   }
   c_.chunked.clear();
   const ModelVariant& reference = c_.variants[0];
   for (const ModelVariant& other : c_.variants) {
-    bool same = other.chunked.chunks.size() == reference.chunked.chunks.size() &&
-                other.lowered.crossings.size() == reference.lowered.crossings.size();
-    for (size_t i = 0; same && i < reference.lowered.crossings.size(); ++i)
-      same = other.lowered.crossings[i].value == reference.lowered.crossings[i].value;
-    if (!same)
-      return diags_.error("P0512") << "the model has another structure for pieces of " << other.local_batch << " samples than for "
-                                   << reference.local_batch << "; use device groups of one size";
+    const auto &wanted = reference.lowered.crossings, &found = other.lowered.crossings;
+    size_t at = 0;
+    while (at < std::min(wanted.size(), found.size()) && wanted[at].value == found[at].value) ++at;
+    if (at == wanted.size() && at == found.size() && other.chunked.chunks.size() == reference.chunked.chunks.size()) continue;
+    auto error = diags_.error("P0512");
+    error << "the model has another structure for pieces of " << other.local_batch << " samples than for " << reference.local_batch
+          << "; use device groups of one size";
+    if (at < wanted.size()) error.note("a piece of " + std::to_string(reference.local_batch) + " samples hands on '" + reference.chunked.graph.value(wanted[at].value).name + "'");
+    if (at < found.size()) error.note("a piece of " + std::to_string(other.local_batch) + " samples hands on '" + other.chunked.graph.value(found[at].value).name + "'");
+    return error;
   }
   const ir::Graph& graph = reference.chunked.graph;
   c_.shapes.assign(dag.chunks.size(), passes::ChunkShape());
@@ -279,6 +301,11 @@ Status Driver::differentiate() {
       if (holds.kind == emit::SlotHolds::Kind::kGradient) shape.gradients.push_back(holds.index);
     }
   }
+  for (const emit::LoweredProgram& program : reference.lowered.repeating)
+    for (const emit::SlotHolds& holds : program.holds)
+      if (holds.kind == emit::SlotHolds::Kind::kParameter)
+        for (size_t pass = 0; pass < ir::kNumPasses; ++pass)
+          if (emit::phase_of(static_cast<ir::Pass>(pass)) == program.phase) c_.shapes[program.chunk.index].repeating_reads[pass].push_back(holds.index);
   for (const emit::Exchange& exchange : reference.lowered.exchanges)
     (exchange.phase == ir::Phase::kForward ? c_.shapes[exchange.chunk.index].has_forward : c_.shapes[exchange.chunk.index].has_backward) = true;
   for (passes::ChunkShape& shape : c_.shapes)
@@ -291,16 +318,21 @@ Status Driver::differentiate() {
                              crossing.value});
   PIPER_RETURN_IF_ERROR(directives::check_nesting(*c_.placement, dag, diags_));
   PIPER_RETURN_IF_ERROR(check_exchanges(*c_.placement, dag, c_.variants, c_.batch, diags_));
+  note_running_statistics(*c_.placement, dag, reference, diags_);
   std::set<ir::ChunkId> loss_chunks;
   for (ir::ValueId term : graph.all_losses()) {
     const ir::ValueId loss = reference.lowered.layouts[term.index].root;
     if (graph.value(loss).kind == ir::ValueKind::kOpResult) loss_chunks.insert(graph.op(graph.value(loss).producer).chunk);
   }
   dag.loss_chunks.assign(loss_chunks.begin(), loss_chunks.end());
+  std::set<ir::ChunkId> dropping_chunks;
+  for (ir::ValueId number : graph.dropped) dropping_chunks.insert(graph.op(graph.value(number).producer).chunk);
+  dag.dropping_chunks.assign(dropping_chunks.begin(), dropping_chunks.end());
   return Status();
 }
 
 Status Driver::build() {
+  c_.model_sha256 = std::async(std::launch::async, [this] { return c_.model->sha256(); });
   ir::Dag& dag = c_.dag;
   passes::build_dag(dag, c_.shapes);
   passes::insert_transfers(dag);
@@ -325,7 +357,7 @@ Status Driver::build() {
   for (const ir::Accumulator& a : dag.accumulators) {
     const ir::Bucket& bucket = dag.buckets[a.bucket.index];
     if (a.use == 0 && bucket.sharded < dag.replication[a.chunk.index].sharded && bucket.teams[0].size() > 1)
-      diags_.remark("'" + parameters[a.parameter].name + "' is kept whole: it is used in several regions or on several device groups");
+      diags_.remark("'" + parameters[a.parameter].name + "' is kept whole: its uses are not sharded alike over groups of one size");
   }
   return Status();
 }
@@ -347,7 +379,7 @@ Status Driver::emit() {
   request.strategy = &c_.strategy;
   request.batch = c_.batch;
   request.model_name = c_.model->base_name();
-  request.model_sha256 = c_.model->sha256();
+  request.model_sha256 = c_.model_sha256.get();
   const ir::Graph& graph = c_.variants[0].chunked.graph;
   request.optimizer = c_.strategy.optimizer->values;
   request.optimizer.groups = {{"decay", c_.strategy.optimizer->weight_decay}};
@@ -391,8 +423,7 @@ Status Driver::check_memory() const {
 }
 
 Status Driver::write() {
-  if (options_.output.empty()) return Status();
-  return plan::write_bundle(options_.output, c_.emitted.bundle, c_.emitted.parameters, c_.emitted.constants, options_.weights);
+  return plan::write_bundle(options_.output, c_.emitted.bundle, c_.emitted.parameters, c_.emitted.constants, options_.weights, [this] { return verify(); });
 }
 
 void Driver::print_expansion() {
@@ -425,13 +456,17 @@ void Driver::print_state(const std::string& phase) {
 
 Status Driver::run() {
   using Phase = std::pair<const char*, std::function<Status()>>;
-  const std::vector<Phase> phases = {
+  std::vector<Phase> phases = {
       {"load", [&] { return load(); }},   {"bind", [&] { return bind(); }},
       {"place", [&] { return place(); }}, {"differentiate", [&] { return differentiate(); }},
       {"build", [&] { return build(); }}, {"order", [&] { return order(); }},
-      {"emit", [&] { return emit(); }},   {"verify", [&] { return verify(); }},
-      {"write", [&] { return write(); }},
+      {"emit", [&] { return emit(); }},
   };
+  // The proof runs beside the writing where there is one.
+  if (options_.output.empty() || options_.stop_after == "verify")
+    phases.push_back({"verify", [&] { return verify(); }});
+  else
+    phases.push_back({"write", [&] { return write(); }});
   for (const auto& [name, phase] : phases) {
     const auto begin = std::chrono::steady_clock::now();
     PIPER_RETURN_IF_ERROR(phase());
@@ -459,7 +494,14 @@ const std::vector<std::string>& phase_names() {
 }
 
 Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err) {
-  return Driver(options, diags, out, err).run();
+  auto driver = std::make_unique<Driver>(options, diags, out, err);
+  Status status = driver->run();
+  if (options.process_ends_next) {
+    static std::unique_ptr<Driver>* left = nullptr;   // never destroyed
+    left = new std::unique_ptr<Driver>(std::move(driver));
+    (void)left;
+  }
+  return status;
 }
 
 }  // namespace piper::driver

@@ -22,6 +22,7 @@ struct CompileOptions {
   std::string route = "auto";
   Emit emit = Emit::kNone;
   Expand expand = Expand::kNone;
+  bool process_ends_next = false;        // what the compilation holds is left to the system: freeing it piece by piece costs a tenth of a run
   std::string stop_after;                // a name of phase_names(), or ""
   std::string print_ir_after;            // a regular expression over phase names, or ""
   plan::WeightMode weights = plan::WeightMode::kCopy;

@@ -1,8 +1,11 @@
 #include "compiler/driver/prepare_model.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/autodiff/autodiff.h"
+#include "compiler/directives/split.h"
+#include "compiler/passes/copy_weight_ops.h"
 #include "compiler/passes/cut_chunks.h"
 #include "compiler/passes/cut_segments.h"
 #include "compiler/passes/leave_exchanges.h"
@@ -73,6 +76,18 @@ Status attach_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::D
   return Status();
 }
 
+// Where the strategy cuts the batch: the number of microbatches, else the first of its replicas.
+diag::Span cut_by(const strategy::Strategy& strategy) {
+  const auto named = [](const strategy::Directive& directive, std::string_view name) { return directive.spec->name == name; };
+  for (const strategy::Directive& directive : strategy.directives)
+    if (named(directive, "split"))
+      if (const auto args = directives::read_split(directive); args.ok() && args->num_microbatches > 1) return directive.span;
+  if (strategy.schedule && strategy.schedule->microbatches.value_or(1) > 1) return strategy.schedule->span;
+  for (const strategy::Directive& directive : strategy.directives)
+    if (named(directive, "replicate") || named(directive, "shard")) return directive.span;
+  return {};
+}
+
 }  // namespace
 
 Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, int64_t, diag::Diagnostics& diags) {
@@ -139,10 +154,15 @@ std::vector<std::string> token_feeds(const ir::Graph& graph, const strategy::Mod
   return feeds;
 }
 
-Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const strategy::Strategy& strategy, int64_t local_batch,
+Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const strategy::Strategy& strategy, int64_t batch, int64_t local_batch,
                                       diag::Diagnostics& diags) {
   frontend::BindRequest request;
   request.local_batch = local_batch;
+  request.step_batch = batch;
+  request.per_piece = [&](const std::string& module) {
+    return std::any_of(strategy.per_microbatch.begin(), strategy.per_microbatch.end(),
+                       [&](const std::string& glob) { return passes::glob_covers(glob, module); });
+  };
   request.dims = strategy.model.dims;
   request.freeze = strategy.model.freeze;
   PIPER_ASSIGN(ir::Graph graph, model.bind(request, diags));
@@ -153,7 +173,8 @@ Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const st
 Status finish_forward(ir::ChunkedGraph& chunked, const strategy::Strategy& strategy, int64_t batch, int64_t local_batch,
                       const ForwardShape& shape, diag::Diagnostics& diags) {
   ir::Graph& graph = chunked.graph;
-  const passes::StepShape step{batch, batch / local_batch, shape.cut};
+  passes::copy_weight_ops(graph, shape.devices);
+  const passes::StepShape step{batch, batch / local_batch, shape.cut, cut_by(strategy)};
   const passes::BatchMap map = passes::track_batch(graph, local_batch);
   PIPER_RETURN_IF_ERROR(passes::lay_out_dropout(graph, map, local_batch, step.pieces, diags));
   PIPER_RETURN_IF_ERROR(passes::normalise_losses(graph, map, step, strategy.per_microbatch, diags));
@@ -172,7 +193,7 @@ Status finish_forward(ir::ChunkedGraph& chunked, const strategy::Strategy& strat
 }
 
 Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, int64_t local_batch, const BackwardShape& shape,
-                                             diag::Diagnostics& diags) {
+                                             const ModelVariant* reference, diag::Diagnostics& diags) {
   ModelVariant variant;
   variant.local_batch = local_batch;
   variant.chunked = std::move(chunked);
@@ -181,8 +202,16 @@ Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, int64_t l
   if (!differentiated.ok()) return differentiated.take_status();
   passes::leave_exchanges(variant.chunked);
   passes::recompute(graph, shape.recompute);
+  std::optional<ir::Graph> repeating;
+  if (std::find(shape.repeat_some.begin(), shape.repeat_some.end(), true) != shape.repeat_some.end()) {
+    repeating = graph;
+    passes::recompute(*repeating, shape.repeat_some);
+    passes::split_backward(*repeating, differentiated.value(), shape.split);
+  }
   passes::split_backward(graph, differentiated.value(), shape.split);
-  variant.lowered = emit::lower_programs(graph, variant.chunked.chunks.size());
+  const emit::LoweredGraph* like = reference != nullptr ? &reference->lowered : nullptr;
+  variant.lowered = emit::lower_programs(graph, variant.chunked.chunks.size(), like);
+  if (repeating) emit::add_repeating(variant.lowered, emit::lower_programs(*repeating, variant.chunked.chunks.size(), like), shape.repeat_some);
   return variant;
 }
 

@@ -1,6 +1,8 @@
 #include "compiler/emit/emit_bundle.h"
 
 #include <algorithm>
+#include <map>
+#include <thread>
 
 #include "compiler/emit/offset_allocator.h"
 #include "compiler/emit/rank_emitter.h"
@@ -78,6 +80,27 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const std::vector<int64
   return s;
 }
 
+// Ranks with the same nodes side by side, in blocks small enough to keep every core busy.
+std::vector<std::vector<int32_t>> blocks_of_like_ranks(const std::vector<std::vector<ir::NodeId>>& nodes_of_rank) {
+  const size_t world = nodes_of_rank.size(), cores = std::max(1u, std::thread::hardware_concurrency());
+  const size_t most = std::max<size_t>(2, world / (4 * cores));
+  std::vector<std::vector<int32_t>> blocks;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> open;   // (nodes, the first of them) -> blocks with room
+  for (size_t rank = 0; rank < world; ++rank) {
+    const std::vector<ir::NodeId>& nodes = nodes_of_rank[rank];
+    std::vector<size_t>& candidates = open[{static_cast<uint32_t>(nodes.size()), nodes.empty() ? 0 : nodes[0].index}];
+    const auto like = std::find_if(candidates.begin(), candidates.end(), [&](size_t block) { return nodes_of_rank[blocks[block][0]] == nodes; });
+    const size_t block = like == candidates.end() ? blocks.size() : *like;
+    if (block == blocks.size()) {
+      blocks.emplace_back();
+      candidates.push_back(block);
+    }
+    blocks[block].push_back(static_cast<int32_t>(rank));
+    if (blocks[block].size() == most) candidates.erase(std::find(candidates.begin(), candidates.end(), block));
+  }
+  return blocks;
+}
+
 }  // namespace
 
 Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags) {
@@ -87,12 +110,16 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   const auto world = static_cast<size_t>(request.dag->world_size);
   out.bundle.ranks.resize(world);
   std::vector<Status> statuses(world);
-  parallel_for(world, [&](size_t rank) {
-    auto plan = RankEmitter(shared, static_cast<int32_t>(rank)).emit();
-    if (plan.ok())
-      out.bundle.ranks[rank] = std::move(plan).value();
-    else
-      statuses[rank] = plan.take_status();
+  const std::vector<std::vector<int32_t>> blocks = blocks_of_like_ranks(shared.nodes_of_rank);
+  parallel_for(blocks.size(), [&](size_t block) {
+    LikeRanks like;
+    for (int32_t rank : blocks[block]) {
+      auto plan = RankEmitter(shared, rank, like).emit();
+      if (plan.ok())
+        out.bundle.ranks[rank] = std::move(plan).value();
+      else
+        statuses[rank] = plan.take_status();
+    }
   });
   for (const Status& status : statuses)
     if (!status.ok()) return diags.error(status.error().code) << status.error().message;

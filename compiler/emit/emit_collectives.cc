@@ -1,4 +1,6 @@
 // Collectives: sums of gradients, counts, losses and norms; gathers of parameters.
+#include <algorithm>
+
 #include "compiler/emit/rank_emitter.h"
 #include "compiler/emit/step_programs.h"
 
@@ -12,6 +14,7 @@ void RankEmitter::all_reduce(const ir::Node& node, const ir::AllReduceNode& n) {
   const std::vector<int32_t>* members = &dag_.groups[node.group.index].ranks;
   std::vector<BufferRange> data;
   std::vector<int64_t> counts;
+  DType dtype = DType::kF32;
   switch (n.what) {
     case ir::Reduced::kBucket: {
       const ir::Bucket& bucket = dag_.buckets[n.bucket.index];
@@ -22,7 +25,7 @@ void RankEmitter::all_reduce(const ir::Node& node, const ir::AllReduceNode& n) {
     }
     case ir::Reduced::kCount: {
       const size_t variant = s_.variant_of_group(dag_.placement[n.chunk.index][0]);
-      const LoweredProgram* finish = s_.find(variant, n.chunk, Phase::kCountFinish);
+      const LoweredProgram* finish = s_.find(variant, n.chunk, Phase::kCountFinish, 0);
       for (size_t slot = 0; slot < finish->holds.size(); ++slot)
         if (finish->holds[slot].kind == SlotHolds::Kind::kCount) {
           data.push_back(bind(finish->holds[slot], finish->program.slots[slot], variant, {n.chunk, ir::Pass::kCount, 0}, node.group));
@@ -34,6 +37,11 @@ void RankEmitter::all_reduce(const ir::Node& node, const ir::AllReduceNode& n) {
       data.push_back({buffer("loss", BufferClass::kGradient, 4, DType::kF32, {}), 0});
       counts.push_back(1);
       break;
+    case ir::Reduced::kDropped:
+      data.push_back({buffer("dropped", BufferClass::kGradient, 8, DType::kI64, {}), 0});
+      counts.push_back(1);
+      dtype = DType::kI64;
+      break;
     case ir::Reduced::kNorm: {
       const auto num = static_cast<int64_t>(dag_.parameter_uses.size());
       data.push_back({buffer("grad norms", BufferClass::kArena, 4 * num, DType::kF32, {num}), 0});
@@ -41,11 +49,9 @@ void RankEmitter::all_reduce(const ir::Node& node, const ir::AllReduceNode& n) {
       break;
     }
   }
-  const std::string& lane = dag_.streams[node.stream];
   for (size_t i = 0; i < data.size(); ++i) {
-    plan::AllReduce reduce{data[i], counts[i], DType::kF32, communicator(lane, *members), plan::Reduction::kSum};
-    const std::string stream_name = plan_.communicators[reduce.communicator].name;
-    add(stream(stream_name), reduce, {{data[i].buffer, true, true}}, "reduced " + plan_.buffers[data[i].buffer].name, s_.provenance(node.prov));
+    plan::AllReduce reduce{data[i], counts[i], dtype, communicator(node.stream, *members), plan::Reduction::kSum};
+    add(stream(plan_.communicators[reduce.communicator].name), reduce, {{data[i].buffer, true, true}}, s_.provenance(node.prov));
   }
 }
 
@@ -54,24 +60,28 @@ void RankEmitter::reduce_scatter(const ir::Node& node, const ir::ReduceScatterNo
   const Team team = team_of(bucket);
   plan::ReduceScatter reduce;
   reduce.count = team.part_bytes / 4;
-  reduce.communicator = communicator(dag_.streams[node.stream], *team.ranks);
+  reduce.communicator = communicator(node.stream, *team.ranks);
   const int32_t lane = stream(plan_.communicators[reduce.communicator].name);
   const int32_t provenance = s_.provenance(node.prov);
   if (bucket.sharded == ir::Sharded::kOptimizer) {
-    reduce.data = {gradient_buffer(bucket, n.microbatch), 0};
+    reduce.data = {gradient_buffer(bucket, -1), 0};
     reduce.out = {reduce.data.buffer, team.position * team.part_bytes};
-    add(lane, reduce, {{reduce.data.buffer, true, true}}, "reduced " + plan_.buffers[reduce.data.buffer].name, provenance);
+    add(lane, reduce, {{reduce.data.buffer, true, true}}, provenance);
     return;
   }
-  const std::string mark = dag_.split ? " m" + std::to_string(n.microbatch) : "";
-  reduce.data = {gradient_buffer(bucket, n.microbatch), 0};
+  // The microbatch that runs here; a member that has none left adds zeros.
+  const std::vector<ir::GroupId>& homes = dag_.placement[dag_.accumulators[bucket.accumulators[0].index].chunk.index];
+  const auto own = std::find_if(n.microbatches.begin(), n.microbatches.end(), [&](int32_t m) { return position(homes[m]) >= 0; });
+  const int32_t microbatch = own == n.microbatches.end() ? n.microbatches[0] : *own;
+  if (own == n.microbatches.end()) clear_gradient(bucket, microbatch, provenance, lane);
+  const std::string mark = dag_.split ? " m" + std::to_string(microbatch) : "";
+  reduce.data = {gradient_buffer(bucket, microbatch), 0};
   reduce.out = {buffer("sum " + bucket.name + mark, BufferClass::kArena, team.part_bytes, DType::kF32, {}), 0};
-  add(lane, reduce, {{reduce.data.buffer, true, false}, {reduce.out.buffer, false, true}}, "reduced " + plan_.buffers[reduce.data.buffer].name,
-      provenance);
+  add(lane, reduce, {{reduce.data.buffer, true, false}, {reduce.out.buffer, false, true}}, provenance);
   // Added up where it arrives, so that no compute waits for the reduction.
-  Bound bound;
-  bound.arguments = {{gradient_part_buffer(bucket), 0}, reduce.out};
-  run(s_.intern_program(add_program(team.part_bytes)), "add " + bucket.name + mark, std::move(bound), provenance, lane);
+  std::vector<BufferRange> arguments;
+  arguments = {{gradient_part_buffer(bucket), 0}, reduce.out};
+  run(s_.intern_program(add_program(team.part_bytes)), "add " + bucket.name + mark, std::move(arguments), provenance, lane);
 }
 
 void RankEmitter::all_gather(const ir::Node& node, const ir::AllGatherNode& n) {
@@ -79,19 +89,22 @@ void RankEmitter::all_gather(const ir::Node& node, const ir::AllGatherNode& n) {
   const Team team = team_of(bucket);
   plan::AllGather gather;
   gather.bytes = team.part_bytes;
-  gather.communicator = communicator(dag_.streams[node.stream], *team.ranks);
-  std::vector<Access> accesses;
+  gather.communicator = communicator(node.stream, *team.ranks);
+  const int32_t lane = stream(plan_.communicators[gather.communicator].name);
+  const int32_t provenance = s_.provenance(node.prov);
   if (n.updated) {
     gather.data = {parameter_buffer(bucket, nullptr), 0};
     gather.part = {gather.data.buffer, team.position * team.part_bytes};
-    accesses = {{gather.data.buffer, true, true}};
+    add(lane, gather, {{gather.data.buffer, true, true}}, provenance);
   } else {
-    gather.data = {parameter_buffer(bucket, &n.reader), 0};
+    // A member that runs none of the readers takes part all the same.
+    const auto own = std::find_if(n.readers.begin(), n.readers.end(), [&](const ir::ComputeNode& reader) {
+      return position(dag_.placement[reader.chunk.index][reader.microbatch]) >= 0;
+    });
+    gather.data = {parameter_buffer(bucket, own == n.readers.end() ? &n.readers[0] : &*own), 0};
     gather.part = {parameter_part_buffer(bucket), 0};
-    accesses = {{gather.part.buffer, true, false}, {gather.data.buffer, false, true}};
+    add(lane, gather, {{gather.part.buffer, true, false}, {gather.data.buffer, false, true}}, provenance);
   }
-  add(stream(plan_.communicators[gather.communicator].name), gather, std::move(accesses), "gathered " + plan_.buffers[gather.data.buffer].name,
-      s_.provenance(node.prov));
 }
 
 void RankEmitter::exchange(const ir::Node& node, const ir::ExchangeNode& n) {
@@ -104,18 +117,17 @@ void RankEmitter::exchange(const ir::Node& node, const ir::ExchangeNode& n) {
   action.send = value(exchange.from, n.at.microbatch, variant);
   action.recv = value(exchange.to, n.at.microbatch, variant);
   action.bytes = graph.type(exchange.to).bytes() / static_cast<int64_t>(ranks.size());
-  action.communicator = communicator(dag_.streams[node.stream], ranks);
-  std::vector<Access> accesses = {{action.send.buffer, true, false}, {action.recv.buffer, false, true}};
+  action.communicator = communicator(node.stream, ranks);
   if (exchange.send_counts.valid()) {
     action.send_counts = value(exchange.send_counts, n.at.microbatch, variant);
     action.recv_counts = value(exchange.receive_counts, n.at.microbatch, variant);
     const ir::TensorType& type = graph.type(exchange.to);   // [members, rows, ..]
     action.row_bytes = action.bytes / type.shape[1];
-    accesses.push_back({action.send_counts.buffer, true, false});
-    accesses.push_back({action.recv_counts.buffer, true, false});
   }
-  add(stream(plan_.communicators[action.communicator].name), action, std::move(accesses), "exchanged " + plan_.buffers[action.recv.buffer].name,
+  add(stream(plan_.communicators[action.communicator].name), action, {{action.send.buffer, true, false}, {action.recv.buffer, false, true}},
       s_.provenance(node.prov));
+  for (const BufferRange& counts : {action.send_counts, action.recv_counts})
+    if (counts.buffer >= 0) touch({counts.buffer, true, false});
 }
 
 }  // namespace piper::emit

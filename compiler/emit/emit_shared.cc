@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "schemas/base/check.h"
+#include "schemas/plan/chunk_names.h"
 
 namespace piper::emit {
 namespace {
@@ -49,6 +50,27 @@ std::vector<int32_t> owners(const EmitRequest& request) {
   return owner;
 }
 
+// Devices that run an operator with a state (running statistics) on other samples have other values in theirs. The
+// first device of the first microbatch saves its own, as PyTorch does where each replica keeps its statistics.
+std::vector<int32_t> state_owners(const EmitRequest& request) {
+  const ir::Dag& dag = *request.dag;
+  std::vector<int32_t> owner(request.variants[0].graph->buffers().size(), -1);
+  for (const LoweredProgram& program : request.variants[0].lowered.programs)
+    for (const SlotHolds& holds : program.holds)
+      if (holds.kind == SlotHolds::Kind::kBuffer && owner[holds.index] < 0)
+        owner[holds.index] = dag.groups[dag.placement[program.chunk.index][0].index].ranks[0];
+  return owner;
+}
+
+constexpr size_t kNoVariant = static_cast<size_t>(-1);
+
+size_t variant_for(const EmitRequest& request, const ir::DeviceGroup& group) {
+  const int64_t local = request.batch / request.dag->num_microbatches / static_cast<int64_t>(group.ranks.size());
+  for (size_t v = 0; v < request.variants.size(); ++v)
+    if (request.variants[v].local_batch == local) return v;
+  return kNoVariant;
+}
+
 // [rank] -> the nodes that it takes part in.
 std::vector<std::vector<ir::NodeId>> by_rank(const ir::Dag& dag) {
   std::vector<std::vector<ir::NodeId>> nodes(dag.world_size);
@@ -78,12 +100,17 @@ plan::WeightTensor weight_tensor(const std::string& name, const ir::TensorType& 
   return w;
 }
 
-EmitShared::EmitShared(const EmitRequest& r) : request(r), owner(owners(r)), nodes_of_rank(by_rank(*r.dag)) {
+EmitShared::EmitShared(const EmitRequest& r) : request(r), owner(owners(r)), state_owner(state_owners(r)), nodes_of_rank(by_rank(*r.dag)), work_(r.variants.size() * r.dag->chunks.size() * ir::kNumPhases) {
+  for (const ir::DeviceGroup& group : r.dag->groups) variant_of_.push_back(variant_for(r, group));
+  provenance_of_.assign(r.dag->provenance.size(), -1);
+  for (const ir::Node& node : r.dag->nodes)
+    if (node.prov.valid() && provenance_of_[node.prov.index] < 0) provenance_of_[node.prov.index] = intern_provenance(node.prov);
   std::map<std::string, uint32_t> by_content;
   constant_of_.resize(r.variants.size());
   for (size_t v = 0; v < r.variants.size(); ++v) {
-    for (const LoweredProgram& program : r.variants[v].lowered.programs) lowered_[{v, program.chunk.index, program.phase}] = &program;
-    for (const Exchange& exchange : r.variants[v].lowered.exchanges) exchanges_[{v, exchange.chunk.index, exchange.phase}] = &exchange;
+    for (const LoweredProgram& program : r.variants[v].lowered.programs) work(v, program.chunk, program.phase).program.lowered = &program;
+    for (const LoweredProgram& program : r.variants[v].lowered.repeating) work(v, program.chunk, program.phase).repeating.lowered = &program;
+    for (const Exchange& exchange : r.variants[v].lowered.exchanges) work(v, exchange.chunk, exchange.phase).exchange = &exchange;
     const ir::Graph& graph = *r.variants[v].graph;
     for (const ir::Constant& c : graph.constants()) {
       const ir::TensorType& type = graph.type(c.value);
@@ -110,30 +137,25 @@ const plan::Program& EmitShared::program(int32_t index) const {
   return programs_[index];
 }
 
-const LoweredProgram* EmitShared::find(size_t variant, ir::ChunkId chunk, ir::Phase phase) const {
-  const auto it = lowered_.find({variant, chunk.index, phase});
-  return it == lowered_.end() ? nullptr : it->second;
+const LoweredProgram* EmitShared::find(size_t variant, ir::ChunkId chunk, ir::Phase phase, int32_t microbatch) const {
+  const Work& asked = work(variant, chunk, phase);
+  return (request.dag->repeats(chunk, microbatch) ? asked.repeating : asked.program).lowered;
 }
 
 const Exchange& EmitShared::find_exchange(size_t variant, ir::ChunkId chunk, ir::Phase phase) const {
-  const auto it = exchanges_.find({variant, chunk.index, phase});
-  PIPER_CHECK(it != exchanges_.end(), "no exchange in ", request.dag->chunks[chunk.index].name);
-  return *it->second;
+  const Exchange* exchange = work(variant, chunk, phase).exchange;
+  PIPER_CHECK(exchange != nullptr, "no exchange in ", request.dag->chunks[chunk.index].name);
+  return *exchange;
 }
 
-int32_t EmitShared::program_index(size_t variant, ir::ChunkId chunk, ir::Phase phase) {
-  const auto key = std::make_tuple(variant, chunk.index, phase);
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (const auto it = program_indices_.find(key); it != program_indices_.end()) return it->second;
-  }
-  plan::Program program = find(variant, chunk, phase)->program;
-  program.name = request.dag->chunks[chunk.index].name + "." + phase_name(phase, request.dag->backward_split[chunk.index]) + ".b" +
-                 std::to_string(request.variants[variant].local_batch);
-  const int32_t index = intern_program(std::move(program));
-  const std::lock_guard<std::mutex> lock(mutex_);
-  program_indices_.emplace(key, index);
-  return index;
+int32_t EmitShared::program_index(size_t variant, ir::ChunkId chunk, ir::Phase phase, int32_t microbatch) {
+  const bool repeats = request.dag->repeats(chunk, microbatch);
+  Work::Program& asked = repeats ? work(variant, chunk, phase).repeating : work(variant, chunk, phase).program;
+  if (const int32_t known = asked.index; known >= 0) return known;
+  plan::Program program = asked.lowered->program;
+  program.name = plan::program_name({request.dag->chunks[chunk.index].name, phase_name(phase, request.dag->backward_split[chunk.index]),
+                                     request.variants[variant].local_batch, repeats});
+  return asked.index = intern_program(std::move(program));   // the same whoever comes first
 }
 
 const std::string& EmitShared::constant_name(size_t variant, uint32_t constant) {
@@ -144,19 +166,11 @@ const std::string& EmitShared::constant_name(size_t variant, uint32_t constant) 
 }
 
 size_t EmitShared::variant_of_group(ir::GroupId group) const {
-  const auto members = static_cast<int64_t>(request.dag->groups[group.index].ranks.size());
-  const int64_t local = request.batch / request.dag->num_microbatches / members;
-  for (size_t v = 0; v < request.variants.size(); ++v)
-    if (request.variants[v].local_batch == local) return v;
-  PIPER_CHECK(false, "no variant for local batch ", local);
-  return 0;
+  PIPER_CHECK(variant_of_[group.index] != kNoVariant, "no variant for a group of ", request.dag->groups[group.index].ranks.size());
+  return variant_of_[group.index];
 }
 
-int32_t EmitShared::provenance(ir::ProvId id) {
-  if (!id.valid()) return -1;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  auto [it, fresh] = provenance_index_.emplace(id.index, -1);
-  if (!fresh) return it->second;
+int32_t EmitShared::intern_provenance(ir::ProvId id) {
   const ir::Provenance& table = request.dag->provenance;
   const ir::ProvEntry& entry = table.entry(id);
   const std::string text = table.describe(id);
@@ -173,8 +187,7 @@ int32_t EmitShared::provenance(ir::ProvId id) {
   }
   auto [known, first] = provenance_keys_.emplace(key, static_cast<int32_t>(provenance_.size()));
   if (first) provenance_.push_back({key, text});
-  it->second = known->second;
-  return it->second;
+  return known->second;
 }
 
 void EmitShared::finish(Emitted& out) {

@@ -4,12 +4,12 @@
 // that does not (programs by name, provenance by first use in rank order).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,29 +26,45 @@ class EmitShared {
 
   const EmitRequest& request;
   std::vector<int32_t> owner;                      // [parameter] the rank that writes it into saved weights
+  std::vector<int32_t> state_owner;                // [buffer] the same: of the copies that devices keep, the first one's
   std::vector<std::vector<ir::NodeId>> nodes_of_rank;  // [rank] what involves it, in the order of the DAG
 
   int32_t intern_program(plan::Program program);   // by name; equal names have equal contents
   const plan::Program& program(int32_t index) const;
-  // The program of (variant, chunk, phase), or nullptr.
-  const LoweredProgram* find(size_t variant, ir::ChunkId chunk, ir::Phase phase) const;
-  int32_t program_index(size_t variant, ir::ChunkId chunk, ir::Phase phase);
+  // The program that a microbatch of the chunk runs, or nullptr. For what is done once per step any microbatch will do.
+  const LoweredProgram* find(size_t variant, ir::ChunkId chunk, ir::Phase phase, int32_t microbatch) const;
+  int32_t program_index(size_t variant, ir::ChunkId chunk, ir::Phase phase, int32_t microbatch);
   const Exchange& find_exchange(size_t variant, ir::ChunkId chunk, ir::Phase phase) const;
   // The name of a constant in the constants file; equal contents share one.
   const std::string& constant_name(size_t variant, uint32_t constant);
   size_t variant_of_group(ir::GroupId group) const;
-  int32_t provenance(ir::ProvId id);
+  int32_t provenance(ir::ProvId id) const { return id.valid() ? provenance_of_[id.index] : -1; }
   // Moves programs, provenance and constants that ranks use into `out`, whose rank plans are complete, and renumbers these.
   void finish(Emitted& out);
 
  private:
+  // What a chunk does in a phase, in one variant of the model.
+  struct Work {
+    struct Program {
+      const LoweredProgram* lowered = nullptr;
+      std::atomic<int32_t> index{-1};              // once a rank has asked for it
+    };
+    Program program, repeating;                    // the second where some microbatches repeat their forward: what these run
+    const Exchange* exchange = nullptr;
+  };
+  Work& work(size_t variant, ir::ChunkId chunk, ir::Phase phase) {
+    return work_[(variant * request.dag->chunks.size() + chunk.index) * ir::kNumPhases + static_cast<size_t>(phase)];
+  }
+  const Work& work(size_t variant, ir::ChunkId chunk, ir::Phase phase) const { return const_cast<EmitShared*>(this)->work(variant, chunk, phase); }
+  int32_t intern_provenance(ir::ProvId id);
+
   mutable std::mutex mutex_;
   std::deque<plan::Program> programs_;             // references stay good
-  std::vector<plan::ProvenanceEntry> provenance_;
   std::map<std::string, int32_t> program_names_;
-  std::map<std::tuple<size_t, uint32_t, ir::Phase>, const LoweredProgram*> lowered_;
-  std::map<std::tuple<size_t, uint32_t, ir::Phase>, int32_t> program_indices_;
-  std::map<std::tuple<size_t, uint32_t, ir::Phase>, const Exchange*> exchanges_;
+  std::vector<Work> work_;                         // [variant][chunk][phase]
+  std::vector<size_t> variant_of_;                 // [group], kNoVariant where only collectives use it
+  std::vector<plan::ProvenanceEntry> provenance_;
+  std::vector<int32_t> provenance_of_;             // [ProvId], -1 where no node has it
   struct NamedConstant {
     std::string name;
     plan::WeightTensor tensor;
@@ -56,7 +72,6 @@ class EmitShared {
   };
   std::vector<NamedConstant> constants_;           // one per content
   std::vector<std::vector<uint32_t>> constant_of_; // [variant][constant] -> index into constants_
-  std::map<uint32_t, int32_t> provenance_index_;
   std::map<std::string, int32_t> provenance_keys_;
 };
 

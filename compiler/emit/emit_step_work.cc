@@ -18,20 +18,28 @@ void RankEmitter::step(const ir::Node& node, const ir::StepNode& n) {
   switch (n.work) {
     case ir::StepWork::kCountFinish: {
       const size_t variant = s_.variant_of_group(dag_.placement[n.chunk.index][0]);
-      const LoweredProgram* lowered = s_.find(variant, n.chunk, Phase::kCountFinish);
+      const LoweredProgram* lowered = s_.find(variant, n.chunk, Phase::kCountFinish, 0);
       PIPER_CHECK(lowered != nullptr, "no count program");
-      Bound bound;
+      std::vector<BufferRange> arguments;
       for (size_t slot = 0; slot < lowered->holds.size(); ++slot)
-        bound.arguments.push_back(bind(lowered->holds[slot], lowered->program.slots[slot], variant, {n.chunk, ir::Pass::kCount, 0}, node.group));
-      run(s_.program_index(variant, n.chunk, Phase::kCountFinish), dag_.chunks[n.chunk.index].name + ".count", std::move(bound), provenance);
+        arguments.push_back(bind(lowered->holds[slot], lowered->program.slots[slot], variant, {n.chunk, ir::Pass::kCount, 0}, node.group));
+      run(s_.program_index(variant, n.chunk, Phase::kCountFinish, 0), dag_.chunks[n.chunk.index].name + ".count", std::move(arguments), provenance);
       return;
     }
     case ir::StepWork::kLossFinish: {
-      Bound bound;
-      bound.arguments = {{buffer("loss sum", BufferClass::kGradient, 4, DType::kF32, {}), 0},
+      std::vector<BufferRange> arguments;
+      arguments = {{buffer("loss sum", BufferClass::kGradient, 4, DType::kF32, {}), 0},
                          {buffer("loss", BufferClass::kGradient, 4, DType::kF32, {}), 0}};
-      plan_.loss = bound.arguments[1];
-      run(s_.intern_program(loss_finish_program()), "loss", std::move(bound), provenance);
+      plan_.loss = arguments[1];
+      run(s_.intern_program(finish_program("loss", DType::kF32)), "loss", std::move(arguments), provenance);
+      return;
+    }
+    case ir::StepWork::kDroppedFinish: {
+      std::vector<BufferRange> arguments;
+      arguments = {{buffer("dropped sum", BufferClass::kGradient, 8, DType::kI64, {}), 0},
+                         {buffer("dropped", BufferClass::kGradient, 8, DType::kI64, {}), 0}};
+      plan_.dropped = arguments[1];
+      run(s_.intern_program(finish_program("dropped", DType::kI64)), "dropped", std::move(arguments), provenance);
       return;
     }
     case ir::StepWork::kCombine: {
@@ -44,42 +52,41 @@ void RankEmitter::step(const ir::Node& node, const ir::StepNode& n) {
       const auto& uses = dag_.parameter_uses[p];
       std::vector<bool> local;
       size_t target = uses.size();
-      Bound bound;
+      std::vector<BufferRange> arguments;
       for (size_t u = 0; u < uses.size(); ++u) {
         const bool here = position(dag_.accumulators[uses[u].index].group) >= 0;
         local.push_back(here);
         if (here && target == uses.size()) target = u;
-        bound.arguments.push_back(here ? gradient(uses[u], -1)
-                                       : BufferRange{buffer("grad " + info.names[0] + " use " + std::to_string(u), BufferClass::kArena,
-                                                            type.bytes(), type.dtype, type.shape), 0});
+        arguments.push_back(here ? summed_gradient(uses[u]) : BufferRange{received_gradient(uses[u]), 0});
       }
-      run(s_.intern_program(combine_program(info.names[0], type.dtype, type.elements(), local, target)), "combine " + info.names[0],
-          std::move(bound), provenance);
+      const int64_t elements = summed_bytes(uses[0]) / dtype_bytes(type.dtype);
+      run(s_.intern_program(combine_program(info.names[0], type.dtype, elements, local, target)), "combine " + info.names[0], std::move(arguments),
+          provenance);
       return;
     }
     case ir::StepWork::kNormPart: {
       std::vector<OwnedGradient> owned;
-      Bound bound;
-      bound.arguments.push_back({buffer("grad norms", BufferClass::kArena, 4 * num_parameters, DType::kF32, {num_parameters}), 0});
+      std::vector<BufferRange> arguments;
+      arguments.push_back({buffer("grad norms", BufferClass::kArena, 4 * num_parameters, DType::kF32, {num_parameters}), 0});
       const ir::Graph& graph = *s_.request.variants[0].graph;
       for (uint32_t p = 0; p < dag_.parameter_uses.size(); ++p) {
         if (!primary(p).valid()) continue;
         const Piece piece = piece_of(p);
         if (!piece.owner || piece.count == 0) continue;
         owned.push_back({p, graph.parameters()[p].names[0], piece.count});
-        bound.arguments.push_back(piece.gradient);
+        arguments.push_back(piece.gradient);
       }
       const std::string name = owned.empty() ? "norm.none" : "norm.r" + std::to_string(rank_);
-      run(s_.intern_program(norm_part_program(name, num_parameters, owned)), "gradient norms", std::move(bound), provenance);
+      run(s_.intern_program(norm_part_program(name, num_parameters, owned)), "gradient norms", std::move(arguments), provenance);
       return;
     }
     case ir::StepWork::kClip: {
-      Bound bound;
-      bound.arguments = {{buffer("grad norms", BufferClass::kArena, 4 * num_parameters, DType::kF32, {num_parameters}), 0},
+      std::vector<BufferRange> arguments;
+      arguments = {{buffer("grad norms", BufferClass::kArena, 4 * num_parameters, DType::kF32, {num_parameters}), 0},
                          {buffer("grad_norm", BufferClass::kGradient, 4, DType::kF32, {}), 0},
                          {buffer("grad_scale", BufferClass::kGradient, 4, DType::kF32, {}), 0}};
-      plan_.grad_norm = bound.arguments[1];
-      run(s_.intern_program(clip_program(num_parameters, s_.request.strategy->clip_grad_norm)), "clip", std::move(bound), provenance);
+      plan_.grad_norm = arguments[1];
+      run(s_.intern_program(clip_program(num_parameters, s_.request.strategy->clip_grad_norm)), "clip", std::move(arguments), provenance);
       return;
     }
   }
@@ -93,7 +100,10 @@ void RankEmitter::update(const ir::Node& node, const ir::UpdateNode& n) {
   const bool sharded = bucket.sharded != ir::Sharded::kNothing;
   const Team team = team_of(bucket);
   const int64_t part_begin = sharded ? team.position * team.part_bytes : 0, part_end = sharded ? part_begin + team.part_bytes : bucket.bytes;
-  const BufferRange value = update_home(bucket, false), sum = update_home(bucket, true);
+  // Without weights of its own, a bucket of later uses has no place for them.
+  const bool holds_weights = std::any_of(bucket.accumulators.begin(), bucket.accumulators.end(),
+                                         [&](AccumulatorId id) { return primary(dag_.accumulators[id.index].parameter) == id; });
+  const BufferRange value = holds_weights ? update_home(bucket, false) : BufferRange(), sum = update_home(bucket, true);
   size_t i = 0;
   while (i < bucket.accumulators.size()) {
     const ir::Accumulator& first = dag_.accumulators[bucket.accumulators[i].index];
@@ -118,26 +128,19 @@ void RankEmitter::update(const ir::Node& node, const ir::UpdateNode& n) {
     u.count = (end - begin) / 4;
     u.parameter = {value.buffer, begin - value.offset};
     u.gradient = {sum.buffer, begin - sum.offset};
-    std::vector<Access> accesses = {{u.parameter.buffer, true, true}, {u.gradient.buffer, true, true}};
-    if (has_m) {
-      u.m = {buffer("m " + bucket.name, BufferClass::kOptimizer, part_end - part_begin, DType::kF32, {}), begin - part_begin};
-      accesses.push_back({u.m.buffer, true, true});
-    }
-    if (has_v) {
-      u.v = {buffer("v " + bucket.name, BufferClass::kOptimizer, part_end - part_begin, DType::kF32, {}), begin - part_begin};
-      accesses.push_back({u.v.buffer, true, true});
-    }
-    if (s_.request.strategy->clip_grad_norm > 0) {
-      u.scale = {buffer("grad_scale", BufferClass::kGradient, 4, DType::kF32, {}), 0};
-      accesses.push_back({u.scale.buffer, true, false});
-    }
-    add(stream("compute"), u, std::move(accesses), "updated " + bucket.name, s_.provenance(node.prov));
+    if (has_m) u.m = {buffer("m " + bucket.name, BufferClass::kOptimizer, part_end - part_begin, DType::kF32, {}), begin - part_begin};
+    if (has_v) u.v = {buffer("v " + bucket.name, BufferClass::kOptimizer, part_end - part_begin, DType::kF32, {}), begin - part_begin};
+    if (s_.request.strategy->clip_grad_norm > 0) u.scale = {buffer("grad_scale", BufferClass::kGradient, 4, DType::kF32, {}), 0};
+    add(stream("compute"), u, {{u.parameter.buffer, true, true}, {u.gradient.buffer, true, true}}, s_.provenance(node.prov));
+    for (const BufferRange& moment : {u.m, u.v})
+      if (moment.buffer >= 0) touch({moment.buffer, true, true});
+    if (u.scale.buffer >= 0) touch({u.scale.buffer, true, false});
   }
   // Updates clear what they use; the rest of a gradient that every member holds whole is cleared here.
   if (bucket.sharded == ir::Sharded::kOptimizer) {
-    Bound bound;
-    bound.arguments = {{gradient_buffer(bucket, -1), 0}};
-    run(s_.intern_program(clear_program(bucket.bytes)), "clear " + bucket.name, std::move(bound), s_.provenance(node.prov), stream("compute"));
+    std::vector<BufferRange> arguments;
+    arguments = {{gradient_buffer(bucket, -1), 0}};
+    run(s_.intern_program(clear_program(bucket.bytes)), "clear " + bucket.name, std::move(arguments), s_.provenance(node.prov), stream("compute"));
   }
 }
 
@@ -147,7 +150,7 @@ void RankEmitter::finish_placements() {
   for (uint32_t p = 0; p < graph.parameters().size(); ++p) {
     const ir::Parameter& info = graph.parameters()[p];
     const AccumulatorId use = primary(p);
-    const bool held = use.valid() || buffers_.count("param " + info.names[0]) > 0;
+    const bool held = use.valid() || find_buffer("param " + info.names[0]) >= 0;
     if (!held && s_.owner[p] != rank_) continue;
     const ir::TensorType& type = graph.type(info.value);
     plan::Placement placement;
@@ -160,7 +163,7 @@ void RankEmitter::finish_placements() {
       if (bucket.sharded == ir::Sharded::kParameters) {
         placement.value = {piece.value, piece.first, piece.count, piece.owner};
       } else {
-        const bool saves = bucket.sharded == ir::Sharded::kNothing ? piece.owner : team_of(bucket).position == 0;
+        const bool saves = bucket.sharded == ir::Sharded::kNothing ? piece.owner : team_of(bucket).position == 0 && dag_.accumulators[use.index].use == 0;
         placement.value = {parameter(p), slice_begin(p), type.elements(), saves};
       }
       placement.gradient = {piece.gradient, piece.first, piece.count, piece.owner};
@@ -177,15 +180,16 @@ void RankEmitter::finish_placements() {
     }
     model.push_back(std::move(placement));
   }
-  for (const ir::Parameter& state : graph.buffers()) {
-    auto it = buffers_.find("state " + state.names[0]);
-    if (it == buffers_.end()) continue;
+  for (size_t b = 0; b < graph.buffers().size(); ++b) {
+    const ir::Parameter& state = graph.buffers()[b];
+    const int32_t held = find_buffer("state " + state.names[0]);
+    if (held < 0) continue;
     const ir::TensorType& type = graph.type(state.value);
     plan::Placement placement;
     placement.name = state.names[0];
     placement.dtype = type.dtype;
     placement.shape = type.shape;
-    placement.value = {{it->second, 0}, 0, type.elements(), true};
+    placement.value = {{held, 0}, 0, type.elements(), s_.state_owner[b] == rank_};
     model.push_back(std::move(placement));
   }
   plan_.placements.insert(plan_.placements.begin(), model.begin(), model.end());

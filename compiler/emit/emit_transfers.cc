@@ -69,9 +69,9 @@ Status RankEmitter::transfer_value(const ir::Node& node, const ir::TransferNode&
       BufferRange a = value(n.value, n.microbatch, from_variant), b = value(n.value, n.microbatch, to_variant);
       a.offset += from_offset;
       b.offset += to_offset;
-      Bound bound;
-      bound.arguments = {a, b};
-      run(s_.intern_program(copy_program(bytes)), "copy " + plan_.buffers[b.buffer].name, std::move(bound), prov);
+      std::vector<BufferRange> arguments;
+      arguments = {a, b};
+      run(s_.intern_program(copy_program(bytes)), "copy " + plan_.buffers[b.buffer].name, std::move(arguments), prov);
       continue;
     }
     if (src == rank_) {
@@ -90,9 +90,7 @@ Status RankEmitter::transfer_value(const ir::Node& node, const ir::TransferNode&
 void RankEmitter::transfer_accumulator(const ir::Node& node, const ir::TransferNode& n) {
   const auto& from = dag_.groups[node.group.index].ranks;
   const auto& to = dag_.groups[n.to.index].ranks;
-  const ir::Accumulator& a = dag_.accumulators[n.accumulator.index];
-  const ir::Parameter& info = s_.request.variants[0].graph->parameters()[a.parameter];
-  const ir::TensorType& type = s_.request.variants[0].graph->type(info.value);
+  const int64_t bytes = summed_bytes(n.accumulator);
   for (size_t j = 0; j < to.size(); ++j) {
     const int32_t dst = to[j], src = from[j % from.size()];
     if (std::find(from.begin(), from.end(), dst) != from.end()) continue;
@@ -101,10 +99,9 @@ void RankEmitter::transfer_accumulator(const ir::Node& node, const ir::TransferN
     if (done) continue;
     done = true;
     if (src == rank_) {
-      send(gradient(n.accumulator, -1), type.bytes(), dst, node.stream, s_.provenance(node.prov));
+      send(summed_gradient(n.accumulator), bytes, dst, node.stream, s_.provenance(node.prov));
     } else {
-      const int32_t b = buffer("grad " + info.names[0] + " use " + std::to_string(a.use), BufferClass::kArena, type.bytes(), type.dtype, type.shape);
-      receive({b, 0}, type.bytes(), src, node.stream, s_.provenance(node.prov));
+      receive({received_gradient(n.accumulator), 0}, bytes, src, node.stream, s_.provenance(node.prov));
     }
   }
 }

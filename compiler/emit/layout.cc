@@ -2,20 +2,12 @@
 
 #include <optional>
 
+#include "compiler/ir/shapes.h"
+
 namespace piper::emit {
 namespace {
 
 using ir::OpKind;
-
-std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
-  std::vector<int64_t> strides(shape.size());
-  int64_t step = 1;
-  for (size_t i = shape.size(); i-- > 0;) {
-    strides[i] = step;
-    step *= shape[i];
-  }
-  return strides;
-}
 
 // Strides of `to` over the storage of (from, strides), or nothing where no strides express it.
 // Walks both shapes from the last axis, matching groups of axes that are dense in memory.
@@ -23,7 +15,7 @@ std::optional<std::vector<int64_t>> reshape_strides(const std::vector<int64_t>& 
                                                     const std::vector<int64_t>& to) {
   std::vector<int64_t> result(to.size(), 1);
   for (int64_t extent : from)
-    if (extent == 0) return contiguous_strides(to);
+    if (extent == 0) return ir::row_major_strides(to);
   int64_t view_axis = static_cast<int64_t>(to.size()) - 1;
   int64_t base = from.empty() ? 1 : strides.back();
   int64_t in_chunk = 1, out_chunk = 1;
@@ -60,7 +52,7 @@ std::vector<int64_t> root_strides(const ir::Graph& graph, ir::ValueId id) {
       return {rows * heads * width, width, heads * width, 1};
     }
   }
-  return contiguous_strides(shape);
+  return ir::row_major_strides(shape);
 }
 
 // Whether every op that reads `value` stands in the chunk of `op`.
@@ -79,7 +71,7 @@ bool is_exchanged(const ir::Graph& graph, const std::vector<std::vector<ir::OpId
 
 }  // namespace
 
-std::vector<Layout> lay_out(const ir::Graph& graph) {
+std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* like) {
   std::vector<Layout> layouts(graph.num_values());
   const auto uses = graph.uses();
   auto make_root = [&](ir::ValueId id) { layouts[id.index] = {id, 0, root_strides(graph, id)}; };
@@ -93,6 +85,7 @@ std::vector<Layout> lay_out(const ir::Graph& graph) {
     const std::vector<int64_t>& shape = graph.type(out).shape;
     const Layout& source = layouts[in.index];
     if (is_exchanged(graph, uses, out)) continue;
+    if (op.kind == OpKind::kReshape && like != nullptr && out.index < like->size() && (*like)[out.index].root == out) continue;
     switch (op.kind) {
       case OpKind::kDetach:
         layouts[out.index] = source;

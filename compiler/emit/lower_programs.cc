@@ -9,6 +9,7 @@
 #include "compiler/emit/lowering.h"
 #include "compiler/emit/plan_workspace.h"
 #include "compiler/emit/program_builder.h"
+#include "schemas/base/check.h"
 
 namespace piper::emit {
 
@@ -19,18 +20,20 @@ using ir::Phase;
 using ir::ValueId;
 using ir::ValueKind;
 
-LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks) {
-  Lowering l(graph, num_chunks);
+LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const LoweredGraph* like) {
+  Lowering l(graph, num_chunks, like != nullptr ? &like->layouts : nullptr);
   std::map<ProgramKey, std::vector<size_t>> ops;
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const Phase phase = l.op(i).kind == OpKind::kStepSum ? Phase::kCount : l.op(i).phase;
     ops[{l.op(i).chunk.index, phase}].push_back(i);
   }
-  std::map<ProgramKey, std::vector<ValueId>> losses;
-  for (ValueId loss : graph.all_losses()) {
-    const ir::Value& value = graph.value(l.root(loss));
-    if (value.kind == ValueKind::kOpResult) losses[{graph.op(value.producer).chunk.index, Phase::kForward}].push_back(loss);
-  }
+  std::map<ProgramKey, std::vector<std::pair<SlotHolds::Kind, ValueId>>> sums;  // what forwards add to sums of the step
+  const auto add_up = [&](SlotHolds::Kind kind, ValueId addend) {
+    const ir::Value& value = graph.value(l.root(addend));
+    if (value.kind == ValueKind::kOpResult) sums[{graph.op(value.producer).chunk.index, Phase::kForward}].push_back({kind, addend});
+  };
+  for (ValueId loss : graph.all_losses()) add_up(SlotHolds::Kind::kLoss, loss);
+  for (ValueId number : graph.dropped) add_up(SlotHolds::Kind::kDropped, number);
   std::vector<int64_t> root_bytes(graph.num_values());
   for (size_t v = 0; v < root_bytes.size(); ++v) root_bytes[v] = graph.type(ValueId(v)).bytes();
 
@@ -70,9 +73,9 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks) {
       builder.add_op(i);
       note_roots(i);
     }
-    for (ValueId loss : losses[key]) {
-      builder.add_loss(loss);
-      const ValueId r = l.root(loss);
+    for (const auto& [kind, addend] : sums[key]) {
+      builder.add_to_step(kind, addend);
+      const ValueId r = l.root(addend);
       roots.push_back(l.usage.home[r.index] == Home::kWorkspace ? std::vector<uint32_t>{r.index} : std::vector<uint32_t>{});
     }
     if (key.second == Phase::kCountFinish) builder.clear_counts();
@@ -103,6 +106,18 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks) {
     result.crossings.push_back({ChunkId(from), ChunkId(to), phase, ValueId(value)});
   result.layouts = std::move(l.layouts);
   return result;
+}
+
+void add_repeating(LoweredGraph& lowered, LoweredGraph other, const std::vector<bool>& chunks) {
+  const auto same = [](const Crossing& a, const Crossing& b) { return a.from == b.from && a.to == b.to && a.phase == b.phase && a.value == b.value; };
+  PIPER_CHECK(std::equal(lowered.crossings.begin(), lowered.crossings.end(), other.crossings.begin(), other.crossings.end(), same),
+              "a repeated forward changes what chunks exchange");
+  for (const Crossing& crossing : lowered.crossings) {
+    const Layout &a = lowered.layouts[crossing.value.index], &b = other.layouts[crossing.value.index];
+    PIPER_CHECK(a.root == b.root && a.strides == b.strides, "a repeated forward changes how a value is laid out");
+  }
+  for (LoweredProgram& program : other.programs)
+    if (chunks[program.chunk.index]) lowered.repeating.push_back(std::move(program));
 }
 
 }  // namespace piper::emit

@@ -39,6 +39,7 @@ struct SlotHolds {
     kCount,         // accumulator of a step_sum: added to by kCount, read and cleared by kCountFinish
     kStepValue,     // a value of phase kCountFinish: one per step
     kLoss,          // accumulator of the step's loss
+    kDropped,       // accumulator of the step's number of dropped rows
   } kind = Kind::kValue;
   ir::ValueId value;    // kValue, kStepValue, kCount (the step_sum's result): the root
   uint32_t index = 0;
@@ -67,12 +68,18 @@ struct Exchange {
 
 struct LoweredGraph {
   std::vector<LoweredProgram> programs;    // by chunk, then phase
+  std::vector<LoweredProgram> repeating;   // the same of chunks of which some microbatches repeat their forward: what these run instead
   std::vector<Exchange> exchanges;
   std::vector<Crossing> crossings;         // sorted by (phase, from, to, value)
   std::vector<Layout> layouts;
 };
 
 // `num_chunks`: chunk ids are below it. `origin(op)` gives the key of the provenance table.
-LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks);
+// `like`: the same graph lowered for another batch, or null (layout.h).
+LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const LoweredGraph* like = nullptr);
+
+// Takes the programs of the chosen chunks from `other`, the same graph with their forwards repeated, as those of `lowered.repeating`. What chunks
+// exchange must be equal in both.
+void add_repeating(LoweredGraph& lowered, LoweredGraph other, const std::vector<bool>& chunks);
 
 }  // namespace piper::emit

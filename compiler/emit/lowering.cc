@@ -4,6 +4,7 @@
 #include <map>
 
 #include "compiler/emit/offset_allocator.h"
+#include "compiler/ir/shapes.h"
 #include "schemas/plan/kernels.h"
 
 namespace piper::emit {
@@ -15,17 +16,7 @@ using ir::Phase;
 using ir::ValueId;
 using ir::ValueKind;
 
-std::vector<int64_t> contiguous(const std::vector<int64_t>& shape) {
-  std::vector<int64_t> strides(shape.size());
-  int64_t step = 1;
-  for (size_t i = shape.size(); i-- > 0;) {
-    strides[i] = step;
-    step *= shape[i];
-  }
-  return strides;
-}
-
-Lowering::Lowering(const ir::Graph& g, size_t num_chunks) : graph(g), layouts(lay_out(g)) {
+Lowering::Lowering(const ir::Graph& g, size_t num_chunks, const std::vector<Layout>* like) : graph(g), layouts(lay_out(g, like)) {
   usage.saved_bytes.assign(num_chunks, {});
   parameter_index.assign(graph.num_values(), -1);
   for (size_t i = 0; i < graph.parameters().size(); ++i)
@@ -93,6 +84,7 @@ void Lowering::analyse_usage() {
     const ir::Value& value = graph.value(loss);
     if (value.kind == ValueKind::kOpResult) read(loss, {graph.op(value.producer).chunk.index, Phase::kForward});
   }
+  for (ValueId number : graph.dropped) read(root(number), {graph.op(graph.value(root(number)).producer).chunk.index, Phase::kForward});
   std::vector<std::array<OffsetAllocator, kNumSavedBlocks>> saved(usage.saved_bytes.size());
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& o = op(i);
@@ -143,9 +135,9 @@ bool Lowering::accumulator_strides(ValueId gradient, ValueId root_value, std::ve
   const ir::TensorType& r = graph.type(root_value);
   const std::vector<int64_t>& physical = layouts[root_value.index].strides;
   if (view.offset != 0 || g.elements() != r.elements() || g.dtype != r.dtype) return false;
-  const std::vector<int64_t> target = contiguous(g.shape);
-  if (physical == contiguous(r.shape) && view.strides == target) {
-    strides = contiguous(r.shape);
+  const std::vector<int64_t> target = ir::row_major_strides(g.shape);
+  if (physical == ir::row_major_strides(r.shape) && view.strides == target) {
+    strides = ir::row_major_strides(r.shape);
     return true;
   }
   strides.assign(r.shape.size(), 0);

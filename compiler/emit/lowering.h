@@ -21,8 +21,6 @@ using ProgramKey = std::pair<uint32_t, ir::Phase>;
 // Where the storage of a root stands, seen from the program that makes it.
 enum class Home : uint8_t { kLeaf, kWorkspace, kSaved, kOwnSlot, kCount, kStepValue };
 
-std::vector<int64_t> contiguous(const std::vector<int64_t>& shape);
-
 // The reads and homes of every root of the graph: what all programs of it share.
 struct Usage {
   std::vector<Home> home;                          // [value], of roots
@@ -41,7 +39,7 @@ struct Contribution {
 
 // Filled by the constructor.
 struct Lowering {
-  Lowering(const ir::Graph& graph, size_t num_chunks);
+  Lowering(const ir::Graph& graph, size_t num_chunks, const std::vector<Layout>* like);
 
   const ir::Op& op(size_t i) const { return graph.op(ir::OpId(i)); }
   ir::ValueId root(ir::ValueId v) const { return layouts[v.index].root; }

@@ -12,7 +12,7 @@ void OffsetAllocator::insert(int64_t offset, int64_t bytes) {
   by_size_.emplace(bytes, offset);
 }
 
-void OffsetAllocator::erase(std::map<int64_t, int64_t>::iterator range) {
+void OffsetAllocator::erase(std::pmr::map<int64_t, int64_t>::iterator range) {
   by_size_.erase({range->second, range->first});
   by_offset_.erase(range);
 }

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <memory_resource>
 #include <set>
 #include <utility>
 
@@ -15,6 +17,9 @@ class OffsetAllocator {
   static constexpr int64_t kAlignment = 64;  // bytes: one cache line, one AVX-512 register
   static int64_t align(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+  OffsetAllocator() = default;
+  OffsetAllocator(OffsetAllocator&&) = default;   // no assignment: the maps stay with their memory
+
   // Bytes are rounded up to the alignment; zero bytes take one line, so that every range is distinct.
   int64_t allocate(int64_t bytes);
   void release(int64_t offset, int64_t bytes);
@@ -22,9 +27,10 @@ class OffsetAllocator {
 
  private:
   void insert(int64_t offset, int64_t bytes);
-  void erase(std::map<int64_t, int64_t>::iterator range);
-  std::map<int64_t, int64_t> by_offset_;                // offset -> bytes of a free range
-  std::set<std::pair<int64_t, int64_t>> by_size_;       // (bytes, offset)
+  void erase(std::pmr::map<int64_t, int64_t>::iterator range);
+  std::unique_ptr<std::pmr::unsynchronized_pool_resource> memory_ = std::make_unique<std::pmr::unsynchronized_pool_resource>();
+  std::pmr::map<int64_t, int64_t> by_offset_{memory_.get()};             // offset -> bytes of a free range
+  std::pmr::set<std::pair<int64_t, int64_t>> by_size_{memory_.get()};    // (bytes, offset)
   int64_t size_ = 0;
 };
 

@@ -2,38 +2,90 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <memory_resource>
 #include <utility>
 
+#include "compiler/emit/event_names.h"
 #include "compiler/emit/offset_allocator.h"
 
 namespace piper::emit {
 namespace {
 
-// The last accesses of a buffer, per stream: what a later access must come after.
-struct History {
-  std::vector<std::pair<int32_t, uint32_t>> writes, reads;  // (stream, instruction)
+// An access that a later one must come after.
+struct Past {
+  int32_t stream = -1;
+  uint32_t instruction = 0;
 };
 
-void note(std::vector<std::pair<int32_t, uint32_t>>& list, int32_t stream, uint32_t instruction) {
-  for (auto& entry : list)
-    if (entry.first == stream) {
-      entry.second = instruction;
-      return;
+// The last accesses of each buffer: the last write, and of each stream the last read since.
+class Histories {
+ public:
+  explicit Histories(size_t buffers) : of_(buffers) {}
+
+  void write(int32_t buffer, Past access) {
+    Of& h = of_[buffer];
+    h.write = access;
+    if (h.first_read < 0) return;
+    int32_t tail = h.first_read;
+    while (reads_[tail].next >= 0) tail = reads_[tail].next;
+    reads_[tail].next = spare_;
+    spare_ = h.first_read;
+    h.first_read = -1;
+  }
+  void read(int32_t buffer, Past access) {
+    Of& h = of_[buffer];
+    for (int32_t r = h.first_read; r >= 0; r = reads_[r].next)
+      if (reads_[r].access.stream == access.stream) {
+        reads_[r].access = access;
+        return;
+      }
+    int32_t slot = spare_;
+    if (slot >= 0) {
+      spare_ = reads_[slot].next;
+    } else {
+      slot = static_cast<int32_t>(reads_.size());
+      reads_.emplace_back();
     }
-  list.emplace_back(stream, instruction);
-}
+    reads_[slot] = {access, h.first_read};
+    h.first_read = slot;
+  }
+  template <class Visit>
+  void each_read(int32_t buffer, const Visit& visit) const {
+    for (int32_t r = of_[buffer].first_read; r >= 0; r = reads_[r].next) visit(reads_[r].access);
+  }
+  template <class Visit>
+  void each_write(int32_t buffer, const Visit& visit) const {
+    if (of_[buffer].write.stream >= 0) visit(of_[buffer].write);
+  }
+
+ private:
+  struct Of {
+    Past write;
+    int32_t first_read = -1;
+  };
+  struct Read {
+    Past access;
+    int32_t next = -1;
+  };
+  std::vector<Of> of_;
+  std::vector<Read> reads_;   // lists, and the list of unused ones
+  int32_t spare_ = -1;
+};
+
+// Accesses of a buffer that gave its bytes back: a stretch of one list that all stretches share.
+struct Stretch {
+  uint32_t begin = 0, end = 0;
+};
 
 // Bytes of the arena that were given back, with the accesses that their next owner must come after.
 class FreedBytes {
  public:
-  void put(int64_t offset, int64_t bytes, const History& history) {
-    std::vector<uint32_t> last;
-    for (const auto& [stream, instruction] : history.writes) last.push_back(instruction);
-    for (const auto& [stream, instruction] : history.reads) last.push_back(instruction);
-    ranges_[offset] = {offset + bytes, std::move(last)};
-  }
+  explicit FreedBytes(const std::vector<Past>& past) : past_(past) {}
+
+  void put(int64_t offset, int64_t bytes, Stretch last) { ranges_[offset] = {offset + bytes, last}; }
   // Removes [offset, offset + bytes) and appends its accesses.
   void take(int64_t offset, int64_t bytes, std::vector<uint32_t>& after) {
     const int64_t end = offset + bytes;
@@ -41,9 +93,9 @@ class FreedBytes {
     if (it != ranges_.begin() && std::prev(it)->second.end > offset) --it;
     while (it != ranges_.end() && it->first < end) {
       const int64_t first = it->first;
-      Range range = std::move(it->second);
+      const Range range = it->second;
       it = ranges_.erase(it);
-      after.insert(after.end(), range.last.begin(), range.last.end());
+      for (uint32_t i = range.last.begin; i < range.last.end; ++i) after.push_back(past_[i].instruction);
       if (first < offset) ranges_[first] = {offset, range.last};
       if (range.end > end) it = ranges_.emplace(end, Range{range.end, range.last}).first;
     }
@@ -52,9 +104,11 @@ class FreedBytes {
  private:
   struct Range {
     int64_t end = 0;
-    std::vector<uint32_t> last;
+    Stretch last;
   };
-  std::map<int64_t, Range> ranges_;  // by first byte, disjoint
+  const std::vector<Past>& past_;
+  std::pmr::unsynchronized_pool_resource memory_;
+  std::pmr::map<int64_t, Range> ranges_{&memory_};  // by first byte, disjoint
 };
 
 // Nothing says when a message that no run waits for is through: after this many later runs it is taken for sent.
@@ -63,15 +117,14 @@ constexpr size_t kPatienceRuns = 4;
 // Bytes whose last access is a communication, kept back from the arena: a run that took them at once would wait for the message.
 class HeldBytes {
  public:
-  void put(int64_t offset, int64_t bytes, const History& history, uint32_t now) {
-    held_.push_back({offset, bytes, now, {}});
-    for (const auto* accesses : {&history.writes, &history.reads})
-      held_.back().last.insert(held_.back().last.end(), accesses->begin(), accesses->end());
-  }
+  explicit HeldBytes(const std::vector<Past>& past) : past_(past) {}
+
+  void put(int64_t offset, int64_t bytes, Stretch last, uint32_t now) { held_.push_back({offset, bytes, now, last}); }
   // Gives back what is complete for the stream of a run that knows `known` ([stream] instructions), and what was put before `patience_ended`.
   void release(const uint32_t* known, uint32_t patience_ended, OffsetAllocator& arena) {
     std::erase_if(held_, [&](const Held& held) {
-      const bool complete = std::all_of(held.last.begin(), held.last.end(), [&](const auto& access) { return known[access.first] > access.second; });
+      const bool complete = std::all_of(past_.begin() + held.last.begin, past_.begin() + held.last.end,
+                                        [&](const Past& access) { return known[access.stream] > access.instruction; });
       if (complete || held.since < patience_ended) arena.release(held.offset, held.bytes);
       return complete || held.since < patience_ended;
     });
@@ -81,10 +134,120 @@ class HeldBytes {
   struct Held {
     int64_t offset = 0, bytes = 0;
     uint32_t since = 0;                                // the instruction that gave them back
-    std::vector<std::pair<int32_t, uint32_t>> last;    // (stream, instruction)
+    Stretch last;
   };
+  const std::vector<Past>& past_;
   std::vector<Held> held_;
 };
+
+ArenaQuestion question_of(const plan::RankPlan& plan, Trace& trace) {
+  ArenaQuestion q;
+  q.num_streams = plan.streams.size();
+  q.steps.reserve(trace.size() + 1);
+  for (const Trace::Traced& traced : trace.instructions)
+    q.steps.push_back({traced.instruction.stream, std::holds_alternative<plan::Run>(traced.instruction.action), traced.first_access});
+  q.steps.push_back({0, false, static_cast<uint32_t>(trace.accesses.size())});
+  q.accesses = std::move(trace.accesses);
+  q.ordered = std::move(trace.ordered);
+  q.buffers.reserve(plan.buffers.size());
+  for (const plan::Buffer& buffer : plan.buffers)
+    q.buffers.push_back({OffsetAllocator::align(std::max<int64_t>(buffer.bytes, 1)), buffer.cls == plan::BufferClass::kArena});
+  return q;
+}
+
+ArenaAnswer place(const ArenaQuestion& q) {
+  const size_t n = q.steps.size() - 1, num_streams = q.num_streams;
+  constexpr uint32_t kNever = 0xffffffffu;
+  std::vector<uint32_t> first(q.buffers.size(), kNever), last(q.buffers.size(), 0);
+  for (uint32_t i = 0; i < n; ++i)
+    for (const Access& a : q.accesses_of(i)) {
+      if (first[a.buffer] == kNever) first[a.buffer] = i;
+      last[a.buffer] = i;
+    }
+
+  ArenaAnswer out;
+  out.offsets.assign(q.buffers.size(), 0);
+  out.first_wait.assign(n + 1, 0);
+  out.recorded.assign(n, false);
+  OffsetAllocator arena;
+  std::vector<Past> past;              // of buffers that gave their bytes back
+  FreedBytes freed(past);
+  HeldBytes held(past);
+  Histories history(q.buffers.size());
+  // clock[i * num_streams + s] = 1 + the last instruction of stream s known to be complete once i is.
+  std::vector<uint32_t> clock(n * num_streams, 0), stream_clock(num_streams * num_streams, 0);
+  std::vector<bool> placed(q.buffers.size(), false);
+  std::vector<uint32_t> after;
+  std::vector<uint32_t> recent_runs;   // issue positions
+  size_t at_ordered = 0;
+  const auto order_after = [&](int32_t stream) {
+    std::sort(after.begin(), after.end(), std::greater<>());
+    uint32_t* known = &stream_clock[static_cast<size_t>(stream) * num_streams];
+    for (uint32_t j : after) {
+      const int32_t other = q.steps[j].stream;
+      if (other == stream || known[other] > j) continue;
+      out.waits.push_back(j);
+      out.recorded[j] = true;
+      const uint32_t* seen = &clock[static_cast<size_t>(j) * num_streams];
+      for (size_t s = 0; s < num_streams; ++s) known[s] = std::max(known[s], seen[s]);
+    }
+    after.clear();
+  };
+  for (uint32_t i = 0; i < n; ++i) {
+    const std::span<const Access> accesses = q.accesses_of(i);
+    const int32_t stream = q.steps[i].stream;
+    const auto after_other = [&](const Past& access) {
+      if (access.stream != stream) after.push_back(access.instruction);
+    };
+    uint32_t* known = &stream_clock[static_cast<size_t>(stream) * num_streams];
+    if (q.steps[i].is_run) recent_runs.push_back(i);
+    for (; at_ordered < q.ordered.size() && q.ordered[at_ordered].first == i; ++at_ordered) {
+      const uint32_t j = q.ordered[at_ordered].second;
+      after_other({q.steps[j].stream, j});
+    }
+    for (const Access& a : accesses) {
+      history.each_write(a.buffer, after_other);
+      if (a.writes) history.each_read(a.buffer, after_other);
+    }
+    order_after(stream);
+    // A message's own stream knows that it is through, the runs that would take its bytes do not.
+    if (q.steps[i].is_run)
+      held.release(known, recent_runs.size() > kPatienceRuns ? recent_runs[recent_runs.size() - 1 - kPatienceRuns] : 0, arena);
+    for (const Access& a : accesses) {
+      if (!q.buffers[a.buffer].in_arena || first[a.buffer] != i || placed[a.buffer]) continue;
+      placed[a.buffer] = true;
+      out.offsets[a.buffer] = arena.allocate(q.buffers[a.buffer].bytes);
+      freed.take(out.offsets[a.buffer], q.buffers[a.buffer].bytes, after);
+    }
+    order_after(stream);
+    std::sort(out.waits.begin() + out.first_wait[i], out.waits.end());
+    out.first_wait[i + 1] = static_cast<uint32_t>(out.waits.size());
+    known[stream] = i + 1;
+    std::copy(known, known + num_streams, &clock[static_cast<size_t>(i) * num_streams]);
+    for (const Access& a : accesses)
+      if (a.writes)
+        history.write(a.buffer, {stream, i});
+      else
+        history.read(a.buffer, {stream, i});
+    for (const Access& a : accesses) {
+      if (!q.buffers[a.buffer].in_arena || last[a.buffer] != i || first[a.buffer] == kNever) continue;
+      const int64_t offset = out.offsets[a.buffer], bytes = q.buffers[a.buffer].bytes;
+      Stretch ends{static_cast<uint32_t>(past.size()), 0};
+      const auto keep = [&](const Past& access) { past.push_back(access); };
+      history.each_write(a.buffer, keep);
+      history.each_read(a.buffer, keep);
+      ends.end = static_cast<uint32_t>(past.size());
+      freed.put(offset, bytes, ends);
+      if (std::any_of(past.begin() + ends.begin, past.end(), [&](const Past& access) { return !q.steps[access.instruction].is_run; }))
+        held.put(offset, bytes, ends, i);
+      else
+        arena.release(offset, bytes);
+      first[a.buffer] = kNever;  // a buffer named twice by one instruction is given back once
+    }
+  }
+  out.arena_bytes = arena.high_water();
+  return out;
+}
 
 }  // namespace
 
@@ -98,108 +261,29 @@ void place_persistent(plan::RankPlan& plan) {
   }
 }
 
-void place_buffers(plan::RankPlan& plan, std::vector<TracedInstruction>&& traced) {
-  const size_t n = traced.size(), num_streams = plan.streams.size();
-  const auto ends_with_message = [&](const History& history) {
-    const auto is_message = [&](const auto& access) { return !std::holds_alternative<plan::Run>(traced[access.second].instruction.action); };
-    return std::any_of(history.reads.begin(), history.reads.end(), is_message) || std::any_of(history.writes.begin(), history.writes.end(), is_message);
-  };
-  constexpr uint32_t kNever = 0xffffffffu;
-  std::vector<uint32_t> first(plan.buffers.size(), kNever), last(plan.buffers.size(), 0);
-  for (uint32_t i = 0; i < n; ++i)
-    for (const Access& a : traced[i].accesses) {
-      if (first[a.buffer] == kNever) first[a.buffer] = i;
-      last[a.buffer] = i;
-    }
-
-  OffsetAllocator arena;
-  FreedBytes freed;
-  std::vector<History> history(plan.buffers.size());
-  // clock[i * num_streams + s] = 1 + the last instruction of stream s known to be complete once i is.
-  std::vector<uint32_t> clock(n * num_streams, 0), stream_clock(num_streams * num_streams, 0);
-  std::vector<std::vector<uint32_t>> waits(n);
-  std::vector<bool> recorded(n, false), placed(plan.buffers.size(), false);
-  std::vector<uint32_t> after;
-  HeldBytes held;
-  std::vector<uint32_t> recent_runs;   // issue positions
-  const auto order_after = [&](uint32_t i, int32_t stream) {
-    std::sort(after.begin(), after.end(), std::greater<>());
-    uint32_t* known = &stream_clock[static_cast<size_t>(stream) * num_streams];
-    for (uint32_t j : after) {
-      const int32_t other = traced[j].instruction.stream;
-      if (other == stream || known[other] > j) continue;
-      waits[i].push_back(j);
-      recorded[j] = true;
-      const uint32_t* seen = &clock[static_cast<size_t>(j) * num_streams];
-      for (size_t s = 0; s < num_streams; ++s) known[s] = std::max(known[s], seen[s]);
-    }
-    after.clear();
-  };
-  for (uint32_t i = 0; i < n; ++i) {
-    const int32_t stream = traced[i].instruction.stream;
-    uint32_t* known = &stream_clock[static_cast<size_t>(stream) * num_streams];
-    const bool is_run = std::holds_alternative<plan::Run>(traced[i].instruction.action);
-    if (is_run) recent_runs.push_back(i);
-    for (uint32_t j : traced[i].after)
-      if (traced[j].instruction.stream != stream) after.push_back(j);
-    for (const Access& a : traced[i].accesses) {
-      for (const auto& [s, w] : history[a.buffer].writes)
-        if (s != stream) after.push_back(w);
-      if (a.writes)
-        for (const auto& [s, r] : history[a.buffer].reads)
-          if (s != stream) after.push_back(r);
-    }
-    order_after(i, stream);
-    // A message's own stream knows that it is through, the runs that would take its bytes do not.
-    if (is_run) held.release(known, recent_runs.size() > kPatienceRuns ? recent_runs[recent_runs.size() - 1 - kPatienceRuns] : 0, arena);
-    for (const Access& a : traced[i].accesses) {
-      plan::Buffer& buffer = plan.buffers[a.buffer];
-      if (buffer.cls != plan::BufferClass::kArena || first[a.buffer] != i || placed[a.buffer]) continue;
-      placed[a.buffer] = true;
-      buffer.offset = arena.allocate(buffer.bytes);
-      freed.take(buffer.offset, OffsetAllocator::align(std::max<int64_t>(buffer.bytes, 1)), after);
-    }
-    order_after(i, stream);
-    known[stream] = i + 1;
-    std::copy(known, known + num_streams, &clock[static_cast<size_t>(i) * num_streams]);
-    for (const Access& a : traced[i].accesses) {
-      History& h = history[a.buffer];
-      if (a.writes) {
-        h.writes.clear();
-        h.reads.clear();
-        note(h.writes, stream, i);
-      } else {
-        note(h.reads, stream, i);
-      }
-    }
-    for (const Access& a : traced[i].accesses) {
-      plan::Buffer& buffer = plan.buffers[a.buffer];
-      if (buffer.cls != plan::BufferClass::kArena || last[a.buffer] != i || first[a.buffer] == kNever) continue;
-      const int64_t bytes = OffsetAllocator::align(std::max<int64_t>(buffer.bytes, 1));
-      freed.put(buffer.offset, bytes, history[a.buffer]);
-      if (ends_with_message(history[a.buffer]))
-        held.put(buffer.offset, bytes, history[a.buffer], i);
-      else
-        arena.release(buffer.offset, bytes);
-      first[a.buffer] = kNever;  // a buffer named twice by one instruction is given back once
-    }
+void place_buffers(plan::RankPlan& plan, Trace&& trace, PlacedArena& last) {
+  if (ArenaQuestion question = question_of(plan, trace); question != last.question) {
+    last.question = std::move(question);
+    last.answer = place(last.question);
   }
-  plan.arena_bytes = arena.high_water();
-
+  const ArenaAnswer& answer = last.answer;
+  const auto n = static_cast<uint32_t>(trace.size());
+  plan.arena_bytes = answer.arena_bytes;
+  for (size_t b = 0; b < plan.buffers.size(); ++b) plan.buffers[b].offset = answer.offsets[b];
+  EventNames names(plan);
   std::vector<int32_t> event_of(n, -1);
   for (uint32_t i = 0; i < n; ++i)
-    if (recorded[i]) {
+    if (answer.recorded[i]) {
       event_of[i] = static_cast<int32_t>(plan.events.size());
-      plan.events.push_back(traced[i].name);
+      plan.events.push_back(names.name(trace.instructions[i].instruction.action));
     }
+  plan.instructions.reserve(n + answer.waits.size() + plan.events.size());
   for (uint32_t i = 0; i < n; ++i) {
-    plan::Instruction& instruction = traced[i].instruction;
-    std::sort(waits[i].begin(), waits[i].end());
-    for (uint32_t j : waits[i])
-      plan.instructions.push_back({instruction.stream, plan::Wait{event_of[j]}, instruction.provenance});
-    const int32_t stream = instruction.stream, provenance = instruction.provenance;
-    plan.instructions.push_back(std::move(instruction));
-    if (recorded[i]) plan.instructions.push_back({stream, plan::Record{event_of[i]}, provenance});
+    const plan::Instruction& instruction = trace.instructions[i].instruction;
+    for (uint32_t w = answer.first_wait[i]; w < answer.first_wait[i + 1]; ++w)
+      plan.instructions.push_back({instruction.stream, plan::Wait{event_of[answer.waits[w]]}, instruction.provenance});
+    plan.instructions.push_back(instruction);
+    if (answer.recorded[i]) plan.instructions.push_back({instruction.stream, plan::Record{event_of[i]}, instruction.provenance});
   }
 }
 

@@ -8,7 +8,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "schemas/plan/plan.h"
@@ -18,16 +19,59 @@ namespace piper::emit {
 struct Access {
   int32_t buffer = -1;
   bool reads = false, writes = false;
+  bool operator==(const Access&) const = default;
 };
-struct TracedInstruction {
-  plan::Instruction instruction;
+// A rank's instructions in issue order.
+struct Trace {
+  struct Traced {
+    plan::Instruction instruction;
+    uint32_t first_access = 0;      // its accesses end where those of the next instruction begin
+  };
+  std::vector<Traced> instructions;
   std::vector<Access> accesses;
-  std::vector<uint32_t> after;      // instructions of other streams that the strategy orders before it
-  std::string name;                 // of the event recorded after it, unique on the rank
+  std::vector<std::pair<uint32_t, uint32_t>> ordered;   // (instruction, an earlier one of another stream that the strategy puts before it), sorted
+
+  size_t size() const { return instructions.size(); }
 };
 
-// Sets arena offsets and arena_bytes, and fills plan.instructions and plan.events.
-void place_buffers(plan::RankPlan& plan, std::vector<TracedInstruction>&& traced);
+// What the placement depends on, and the placement. Ranks that do the same work on other data have equal questions.
+struct ArenaQuestion {
+  struct Step {
+    int32_t stream = 0;
+    bool is_run = false;
+    uint32_t first_access = 0;
+    bool operator==(const Step&) const = default;
+  };
+  struct Size {
+    int64_t bytes = 0;
+    bool in_arena = false;
+    bool operator==(const Size&) const = default;
+  };
+  size_t num_streams = 0;
+  std::vector<Step> steps;          // one an instruction, and the end
+  std::vector<Access> accesses;
+  std::vector<std::pair<uint32_t, uint32_t>> ordered;
+  std::vector<Size> buffers;
+  bool operator==(const ArenaQuestion&) const = default;
+
+  std::span<const Access> accesses_of(size_t i) const {
+    return {accesses.data() + steps[i].first_access, accesses.data() + steps[i + 1].first_access};
+  }
+};
+struct ArenaAnswer {
+  int64_t arena_bytes = 0;
+  std::vector<int64_t> offsets;                // [buffer], 0 outside the arena
+  std::vector<uint32_t> waits, first_wait;     // instruction i waits for waits[first_wait[i]] .. waits[first_wait[i + 1] - 1]
+  std::vector<bool> recorded;                  // [instruction]: an event follows it
+};
+struct PlacedArena {
+  ArenaQuestion question;
+  ArenaAnswer answer;
+};
+
+// Sets arena offsets and arena_bytes, and fills plan.instructions and plan.events (named after what they follow: event_names.h).
+// `last` holds an earlier placement, which serves again where the question is the same; it becomes this one.
+void place_buffers(plan::RankPlan& plan, Trace&& trace, PlacedArena& last);
 // Offsets of the persistent buffers, one after the other within each class, in the order of their declarations.
 void place_persistent(plan::RankPlan& plan);
 

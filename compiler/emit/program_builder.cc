@@ -1,7 +1,9 @@
 #include "compiler/emit/program_builder.h"
 
 #include "compiler/emit/kernel_attrs.h"
+#include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
+#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/kernels.h"
 
 namespace piper::emit {
@@ -10,6 +12,20 @@ using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
 using ir::ValueKind;
+
+namespace {
+
+// ", shard at s.yaml:9:5" of the first directive that an entry comes from, "" where there is none.
+std::string directive_behind(const ir::Provenance& provenance, ir::ProvId id) {
+  if (!id.valid()) return "";
+  const ir::ProvEntry& entry = provenance.entry(id);
+  if (entry.kind == ir::ProvEntry::Kind::kDirective) return ", " + entry.directive.directive + " at " + entry.directive.place;
+  for (ir::ProvId parent : entry.derived.parents)
+    if (std::string text = directive_behind(provenance, parent); !text.empty()) return text;
+  return "";
+}
+
+}  // namespace
 
 int32_t ProgramBuilder::slot(SlotHolds holds, std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes) {
   const bool by_value = holds.kind == SlotHolds::Kind::kValue || holds.kind == SlotHolds::Kind::kStepValue ||
@@ -47,7 +63,7 @@ plan::Operand ProgramBuilder::whole_slot(int32_t slot_number, DType dtype, const
   o.slot = slot_number;
   o.dtype = dtype;
   o.shape = shape;
-  o.strides = contiguous(shape);
+  o.strides = ir::row_major_strides(shape);
   return o;
 }
 
@@ -135,13 +151,17 @@ plan::Operand ProgramBuilder::write(ValueId r) {
 
 int32_t ProgramBuilder::gradient_slot(uint32_t parameter) {
   const ir::Parameter& p = l_.graph.parameters()[parameter];
-  return slot({SlotHolds::Kind::kGradient, p.value, parameter}, "grad " + p.names[0], plan::SlotRole::kGradient,
+  return slot({SlotHolds::Kind::kGradient, p.value, parameter}, plan::gradient_slot_name(p.names[0]), plan::SlotRole::kGradient,
               l_.graph.type(p.value).bytes(), true, true);
 }
 
 std::string ProgramBuilder::origin(const ir::Op& o) const {
   const std::string& scope = l_.graph.scope(o.scope);
-  return scope.empty() ? "model" : scope;
+  std::string text = scope.empty() ? "model" : scope;
+  // What a run may refuse for the strategy's sake names the strategy's line.
+  if (const auto* order = std::get_if<ir::ExpertOrderAttrs>(&o.attrs); order != nullptr && order->strict)
+    text += directive_behind(l_.graph.provenance(), o.prov);
+  return text;
 }
 
 void ProgramBuilder::add_op(size_t index) {
@@ -204,7 +224,7 @@ void ProgramBuilder::add_op(size_t index) {
     }
     plan::Operand out = write(o.results[0]);
     out.shape = in.shape;
-    out.strides = contiguous(in.shape);
+    out.strides = ir::row_major_strides(in.shape);
     call.inputs.push_back(std::move(in));
     call.outputs.push_back(std::move(out));
     emit(std::move(call));
@@ -234,17 +254,18 @@ void ProgramBuilder::add_op(size_t index) {
   emit(std::move(call));
 }
 
-void ProgramBuilder::add_loss(ValueId loss) {
-  const ir::TensorType& type = l_.graph.type(loss);
+void ProgramBuilder::add_to_step(SlotHolds::Kind kind, ValueId addend) {
+  const ir::TensorType& type = l_.graph.type(addend);
+  const std::string name = kind == SlotHolds::Kind::kLoss ? "loss" : "dropped";
   plan::KernelCall call;
   call.kernel = "add_into";
   call.accumulate = true;
-  call.inputs.push_back(read(loss));
-  const int32_t s = slot({SlotHolds::Kind::kLoss, loss, 0}, "loss", plan::SlotRole::kGradient, type.bytes(), true, true);
+  call.inputs.push_back(read(addend));
+  const int32_t s = slot({kind, addend, 0}, name, plan::SlotRole::kGradient, type.bytes(), true, true);
   call.outputs.push_back(whole_slot(s, type.dtype, {}));
   call.inputs[0].shape = {};
   call.inputs[0].strides = {};
-  call.origin = "loss";
+  call.origin = name;
   emit(std::move(call));
 }
 

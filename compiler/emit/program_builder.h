@@ -20,7 +20,8 @@ class ProgramBuilder {
   }
 
   void add_op(size_t index);
-  void add_loss(ir::ValueId loss);
+  // Adds a scalar to the step's sum of that kind: kLoss or kDropped.
+  void add_to_step(SlotHolds::Kind kind, ir::ValueId addend);
   void clear_counts();
   LoweredProgram finish() { return std::move(out_); }
 

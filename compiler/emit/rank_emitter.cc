@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "compiler/emit/sort_declarations.h"
 #include "compiler/emit/step_programs.h"
 #include "schemas/base/check.h"
+#include "schemas/plan/chunk_names.h"
 
 namespace piper::emit {
 
@@ -38,18 +38,22 @@ std::string rank_list(const std::vector<int32_t>& ranks) {
 }  // namespace
 
 // ------------------------------------------------------------------ buffers
-int32_t RankEmitter::buffer(const std::string& key, BufferClass cls, int64_t bytes, DType dtype, std::vector<int64_t> shape) {
-  auto [it, fresh] = buffers_.emplace(key, static_cast<int32_t>(plan_.buffers.size()));
-  if (fresh) {
-    plan::Buffer b;
-    b.name = key;
-    b.cls = cls;
-    b.bytes = bytes;
-    b.dtype = dtype;
-    b.shape = std::move(shape);
-    plan_.buffers.push_back(std::move(b));
-  }
-  return it->second;
+int32_t RankEmitter::find_buffer(std::string_view name) const {
+  const auto it = buffers_.find(name);
+  return it == buffers_.end() ? -1 : *it;
+}
+
+int32_t RankEmitter::buffer(std::string_view name, BufferClass cls, int64_t bytes, DType dtype, const std::vector<int64_t>& shape) {
+  if (const int32_t known = find_buffer(name); known >= 0) return known;
+  const auto fresh = static_cast<int32_t>(plan_.buffers.size());
+  plan::Buffer& b = plan_.buffers.emplace_back();
+  b.name = name;
+  b.cls = cls;
+  b.bytes = bytes;
+  b.dtype = dtype;
+  b.shape = shape;
+  buffers_.insert(fresh);
+  return fresh;
 }
 
 int32_t RankEmitter::position(GroupId group) const {
@@ -66,16 +70,14 @@ int64_t RankEmitter::first_sample(GroupId group, int32_t microbatch) const {
 
 BufferRange RankEmitter::value(ValueId root, int32_t microbatch, size_t variant) {
   const uint64_t key = (static_cast<uint64_t>(root.index) << 32) | (static_cast<uint64_t>(microbatch) << 8) | variant;
-  auto it = values_.find(key);
-  if (it != values_.end()) return it->second;
+  const auto [it, fresh] = values_.try_emplace(key);
+  if (!fresh) return it->second;
   const ir::Graph& graph = *s_.request.variants[variant].graph;
   const ir::Value& v = graph.value(root);
   std::string name = v.name;
   if (dag_.split) name += " m" + std::to_string(microbatch);
   if (variant != 0) name += " b" + std::to_string(s_.request.variants[variant].local_batch);
-  const BufferRange range{buffer(name, BufferClass::kArena, v.type.bytes(), v.type.dtype, v.type.shape), 0};
-  values_.emplace(key, range);
-  return range;
+  return it->second = {buffer(name, BufferClass::kArena, v.type.bytes(), v.type.dtype, v.type.shape), 0};
 }
 
 AccumulatorId RankEmitter::primary(uint32_t p) const {
@@ -84,8 +86,8 @@ AccumulatorId RankEmitter::primary(uint32_t p) const {
   return {};
 }
 
-AccumulatorId RankEmitter::accumulator_of(uint32_t p, ChunkId chunk, GroupId group) const {
-  const AccumulatorId found = dag_.find_accumulator(p, chunk, group);
+AccumulatorId RankEmitter::accumulator_of(uint32_t p, ChunkId chunk) const {
+  const AccumulatorId found = dag_.find_accumulator(p, chunk);
   PIPER_CHECK(found.valid(), "no accumulator for parameter ", p);
   return found;
 }
@@ -157,7 +159,7 @@ RankEmitter::Piece RankEmitter::piece_of(uint32_t p) {
   if (bucket.sharded != ir::Sharded::kNothing) {
     begin = std::max(begin, team.position * team.part_bytes);
     end = std::min(end, (team.position + 1) * team.part_bytes);
-    piece.owner = true;
+    piece.owner = a.use == 0;   // the groups of later uses have the same parts
   }
   if (begin >= end) return piece;
   const BufferRange value = update_home(bucket, false), sum = update_home(bucket, true);
@@ -186,6 +188,31 @@ BufferRange RankEmitter::gradient(AccumulatorId id, int32_t microbatch) {
   return {gradient_buffer(dag_.buckets[a.bucket.index], microbatch), a.offset};
 }
 
+// What this rank has of a use's gradient when it is reduced: all of it, or its part where it is sharded, which then stands alone in its bucket.
+BufferRange RankEmitter::summed_gradient(AccumulatorId id) {
+  const ir::Accumulator& a = dag_.accumulators[id.index];
+  const ir::Bucket& bucket = dag_.buckets[a.bucket.index];
+  if (bucket.sharded == ir::Sharded::kNothing) return gradient(id, -1);
+  if (bucket.sharded >= ir::Sharded::kGradients) return {gradient_part_buffer(bucket), 0};
+  const Team team = team_of(bucket);
+  return {gradient_buffer(bucket, -1), team.position * team.part_bytes};
+}
+
+// Where the gradient of a use elsewhere arrives.
+int32_t RankEmitter::received_gradient(AccumulatorId id) {
+  const ir::Accumulator& a = dag_.accumulators[id.index];
+  const ir::Parameter& info = s_.request.variants[0].graph->parameters()[a.parameter];
+  return buffer("grad " + info.names[0] + " use " + std::to_string(a.use), BufferClass::kArena, summed_bytes(id), DType::kF32, {});
+}
+
+// Its size, the same on every rank.
+int64_t RankEmitter::summed_bytes(AccumulatorId id) const {
+  const ir::Accumulator& a = dag_.accumulators[id.index];
+  const ir::Bucket& bucket = dag_.buckets[a.bucket.index];
+  if (bucket.sharded == ir::Sharded::kNothing) return parameter_bytes(a.parameter);
+  return bucket.bytes / static_cast<int64_t>(bucket.teams[0].size());
+}
+
 // One workspace a stream: programs of two streams run at the same time.
 BufferRange RankEmitter::workspace(int64_t bytes, int32_t stream_index) {
   if (bytes == 0) return {};
@@ -196,6 +223,7 @@ BufferRange RankEmitter::workspace(int64_t bytes, int32_t stream_index) {
 }
 
 BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, size_t variant, const ir::ComputeNode& n, GroupId group) {
+  if (holds.kind == SlotHolds::Kind::kValue) return value(holds.value, n.microbatch, variant);
   const ChunkId chunk = n.chunk;
   const int32_t microbatch = n.microbatch;
   using Kind = SlotHolds::Kind;
@@ -207,7 +235,7 @@ BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, si
       const ir::Input& input = graph.inputs()[holds.index];
       const ir::TensorType& type = graph.type(input.value);
       const std::string name = input.name + (input.batched ? mark + batch_mark : "");
-      const bool fresh = buffers_.find(name) == buffers_.end();
+      const bool fresh = find_buffer(name) < 0;
       const BufferRange where{buffer(name, BufferClass::kInput, type.bytes(), type.dtype, type.shape), 0};
       if (fresh) {
         plan::InputSlice slice;
@@ -222,7 +250,7 @@ BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, si
       return where;
     }
     case Kind::kParameter: return parameter(holds.index, &n);
-    case Kind::kGradient: return gradient(accumulator_of(holds.index, chunk, group), microbatch);
+    case Kind::kGradient: return gradient(accumulator_of(holds.index, chunk), microbatch);
     case Kind::kBuffer: {
       const ir::Parameter& state = graph.buffers()[holds.index];
       const ir::TensorType& type = graph.type(state.value);
@@ -231,7 +259,7 @@ BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, si
     case Kind::kConstant: {
       const ir::TensorType& type = graph.type(graph.constants()[holds.index].value);
       const std::string& name = s_.constant_name(variant, holds.index);
-      const bool fresh = buffers_.find("const " + name) == buffers_.end();
+      const bool fresh = find_buffer("const " + name) < 0;
       const BufferRange where{buffer("const " + name, BufferClass::kConstant, type.bytes(), type.dtype, type.shape), 0};
       if (fresh) {
         plan::Placement placement;
@@ -253,7 +281,7 @@ BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, si
       plan_.buffers[b].init = {first_sample(group, microbatch)};
       return {b, 0};
     }
-    case Kind::kValue: return value(holds.value, microbatch, variant);
+    case Kind::kValue: break;   // above
     case Kind::kSaved: {
       static constexpr const char* kBlock[] = {" saved", " saved for W", " kept for W"};
       const std::string name = dag_.chunks[chunk.index].name + kBlock[holds.index] + mark + batch_mark;
@@ -264,6 +292,7 @@ BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, si
     case Kind::kStepValue:
       return {buffer("step " + slot.name, BufferClass::kArena, slot.bytes, graph.type(holds.value).dtype, {}), 0};
     case Kind::kLoss: return {buffer("loss sum", BufferClass::kGradient, slot.bytes, DType::kF32, {}), 0};
+    case Kind::kDropped: return {buffer("dropped sum", BufferClass::kGradient, slot.bytes, DType::kI64, {}), 0};
   }
   return {};
 }
@@ -275,6 +304,13 @@ int32_t RankEmitter::stream(const std::string& name) {
   return it->second;
 }
 
+int32_t RankEmitter::stream_of(uint32_t dag_stream) {
+  if (dag_stream >= stream_of_.size()) stream_of_.resize(dag_.streams.size(), -1);
+  int32_t& known = stream_of_[dag_stream];
+  if (known < 0) known = stream(dag_.streams[dag_stream]);
+  return known;
+}
+
 int32_t RankEmitter::channel(int32_t peer, bool outgoing, uint32_t stream_index) {
   const int32_t from = outgoing ? rank_ : peer, to = outgoing ? peer : rank_;
   const std::string name = dag_.streams[stream_index] + ":" + std::to_string(from) + ">" + std::to_string(to);
@@ -283,77 +319,80 @@ int32_t RankEmitter::channel(int32_t peer, bool outgoing, uint32_t stream_index)
   return it->second;
 }
 
-int32_t RankEmitter::communicator(const std::string& stream_name, const std::vector<int32_t>& ranks) {
-  const std::string name = stream_name + ":" + rank_list(ranks);
-  auto [it, fresh] = communicators_.emplace(name, static_cast<int32_t>(plan_.communicators.size()));
+// `ranks` stands in the DAG. Equal lists are one communicator, whoever holds them.
+int32_t RankEmitter::communicator(uint32_t dag_stream, const std::vector<int32_t>& ranks) {
+  const auto [known, first] = communicator_of_.try_emplace({dag_stream, &ranks}, -1);
+  if (!first) return known->second;
+  const std::string name = dag_.streams[dag_stream] + ":" + rank_list(ranks);
+  const auto [it, fresh] = communicators_.emplace(name, static_cast<int32_t>(plan_.communicators.size()));
   if (fresh) plan_.communicators.push_back({name, ranks});
-  return it->second;
+  return known->second = it->second;
 }
 
-void RankEmitter::add(int32_t stream_index, plan::Action action, std::vector<Access> accesses, std::string name, int32_t provenance) {
-  const int count = used_names_[name]++;
-  if (count > 0) name += " #" + std::to_string(count + 1);
-  traced_.push_back({{stream_index, std::move(action), provenance}, std::move(accesses), {}, std::move(name)});
+void RankEmitter::add(int32_t stream_index, plan::Action action, std::initializer_list<Access> accesses, int32_t provenance) {
+  trace_.instructions.push_back({{stream_index, action, provenance}, static_cast<uint32_t>(trace_.accesses.size())});
+  trace_.accesses.insert(trace_.accesses.end(), accesses);
 }
 
-void RankEmitter::run(int32_t program, std::string arguments_name, Bound bound, int32_t provenance, int32_t stream_index) {
+void RankEmitter::run(int32_t program, std::string arguments_name, std::vector<BufferRange> arguments, int32_t provenance, int32_t stream_index) {
   const plan::Program& p = s_.program(program);
   plan::Run instruction;
   instruction.program = program;
   instruction.arguments = static_cast<int32_t>(plan_.arguments.size());
   instruction.workspace = workspace(p.workspace_bytes, stream_index);
-  for (size_t slot = 0; slot < p.slots.size(); ++slot)
-    bound.accesses.push_back({bound.arguments[slot].buffer, p.slots[slot].reads, p.slots[slot].writes});
-  if (instruction.workspace.buffer >= 0) bound.accesses.push_back({instruction.workspace.buffer, true, true});
-  plan_.arguments.push_back({arguments_name, std::move(bound.arguments)});
-  add(stream_index, instruction, std::move(bound.accesses), std::move(arguments_name), provenance);
+  add(stream_index, instruction, {}, provenance);
+  for (size_t slot = 0; slot < p.slots.size(); ++slot) touch({arguments[slot].buffer, p.slots[slot].reads, p.slots[slot].writes});
+  if (instruction.workspace.buffer >= 0) touch({instruction.workspace.buffer, true, true});
+  plan_.arguments.push_back({std::move(arguments_name), std::move(arguments)});
 }
 
 void RankEmitter::send(BufferRange data, int64_t bytes, int32_t peer, uint32_t stream_index, int32_t provenance) {
-  plan::Send instruction{data, bytes, peer, channel(peer, true, stream_index)};
-  const std::string lane = plan_.channels[instruction.channel].name;
-  add(stream(lane), instruction, {{data.buffer, true, false}}, "sent " + plan_.buffers[data.buffer].name + " >" + std::to_string(peer), provenance);
+  const plan::Send instruction{data, bytes, peer, channel(peer, true, stream_index)};
+  add(stream(plan_.channels[instruction.channel].name), instruction, {{data.buffer, true, false}}, provenance);
 }
 
 void RankEmitter::receive(BufferRange data, int64_t bytes, int32_t peer, uint32_t stream_index, int32_t provenance) {
-  plan::Recv instruction{data, bytes, peer, channel(peer, false, stream_index)};
-  const std::string lane = plan_.channels[instruction.channel].name;
-  add(stream(lane), instruction, {{data.buffer, false, true}}, "got " + plan_.buffers[data.buffer].name + " <" + std::to_string(peer), provenance);
+  const plan::Recv instruction{data, bytes, peer, channel(peer, false, stream_index)};
+  add(stream(plan_.channels[instruction.channel].name), instruction, {{data.buffer, false, true}}, provenance);
 }
 
 // ------------------------------------------------------------------ nodes
 void RankEmitter::compute(const ir::Node& node, const ir::ComputeNode& n) {
   const size_t variant = s_.variant_of_group(node.group);
   const Phase phase = phase_of(n.pass);
-  const LoweredProgram* lowered = s_.find(variant, n.chunk, phase);
+  const LoweredProgram* lowered = s_.find(variant, n.chunk, phase, n.microbatch);
   PIPER_CHECK(lowered != nullptr, "no program for ", dag_.chunks[n.chunk.index].name);
-  const int32_t index = s_.program_index(variant, n.chunk, phase);
+  const int32_t index = s_.program_index(variant, n.chunk, phase, n.microbatch);
   clear_gradients(*lowered, n, node);
-  Bound bound;
+  std::vector<BufferRange> arguments;
+  arguments.reserve(lowered->holds.size());
   for (size_t slot = 0; slot < lowered->holds.size(); ++slot)
-    bound.arguments.push_back(bind(lowered->holds[slot], lowered->program.slots[slot], variant, n, node.group));
-  run(index, compute_name(n), std::move(bound), s_.provenance(node.prov), stream(dag_.streams[node.stream]));
+    arguments.push_back(bind(lowered->holds[slot], lowered->program.slots[slot], variant, n, node.group));
+  run(index, compute_name(n), std::move(arguments), s_.provenance(node.prov), stream_of(node.stream));
 }
 
 std::string RankEmitter::compute_name(const ir::ComputeNode& n) const {
-  std::string name = dag_.chunks[n.chunk.index].name + "." + std::string(ir::pass_name(n.pass, dag_.backward_split[n.chunk.index]));
-  if (dag_.split) name += " m" + std::to_string(n.microbatch);
-  return name;
+  plan::ChunkRun run{dag_.chunks[n.chunk.index].name, std::string(ir::pass_name(n.pass, dag_.backward_split[n.chunk.index])), {}};
+  if (dag_.split) run.microbatch = n.microbatch;
+  return plan::run_name(run);
 }
 
 // Gradients that are reduced after every microbatch start at zero in front of its first backward.
 void RankEmitter::clear_gradients(const LoweredProgram& lowered, const ir::ComputeNode& n, const ir::Node& node) {
   for (const SlotHolds& holds : lowered.holds) {
     if (holds.kind != SlotHolds::Kind::kGradient) continue;
-    const ir::Accumulator& a = dag_.accumulators[accumulator_of(holds.index, n.chunk, node.group).index];
+    const ir::Accumulator& a = dag_.accumulators[accumulator_of(holds.index, n.chunk).index];
     const ir::Bucket& bucket = dag_.buckets[a.bucket.index];
     if (bucket.sharded < ir::Sharded::kGradients || !cleared_.emplace(a.bucket.index, n.microbatch).second) continue;
-    Bound bound;
-    bound.arguments = {{gradient_buffer(bucket, n.microbatch), 0}};
-    std::string name = "clear " + plan_.buffers[bound.arguments[0].buffer].name;
-    run(s_.intern_program(clear_program(bucket.bytes)), std::move(name), std::move(bound), s_.provenance(node.prov),
-        stream(dag_.streams[node.stream]));
+    clear_gradient(bucket, n.microbatch, s_.provenance(node.prov), stream_of(node.stream));
   }
+}
+
+void RankEmitter::clear_gradient(const ir::Bucket& bucket, int32_t microbatch, int32_t provenance, int32_t stream_index) {
+  std::vector<BufferRange> arguments;
+  arguments = {{gradient_buffer(bucket, microbatch), 0}};
+  std::string name = "clear " + plan_.buffers[arguments[0].buffer].name;
+  run(s_.intern_program(clear_program(bucket.bytes)), std::move(name), std::move(arguments), provenance, stream_index);
 }
 
 Status RankEmitter::visit(const ir::Node& node) {
@@ -386,16 +425,16 @@ Result<plan::RankPlan> RankEmitter::emit() {
         ordered_after[edge.to.index].push_back(edge.from);
   std::unordered_map<uint32_t, uint32_t> last;   // node -> its last instruction here
   for (ir::NodeId id : s_.nodes_of_rank[rank_]) {
-    const size_t first = traced_.size();
+    const auto first = static_cast<uint32_t>(trace_.size());
     PIPER_RETURN_IF_ERROR(visit(dag_.nodes[id.index]));
-    if (!several_streams || traced_.size() == first) continue;
+    if (!several_streams || trace_.size() == first) continue;
     for (ir::NodeId from : ordered_after[id.index])
-      if (const auto it = last.find(from.index); it != last.end()) traced_[first].after.push_back(it->second);
-    last[id.index] = static_cast<uint32_t>(traced_.size() - 1);
+      if (const auto it = last.find(from.index); it != last.end()) trace_.ordered.emplace_back(first, it->second);
+    last[id.index] = static_cast<uint32_t>(trace_.size() - 1);
   }
   finish_placements();
-  place_buffers(plan_, std::move(traced_));
-  sort_declarations(plan_);
+  place_buffers(plan_, std::move(trace_), like_.arena);
+  sort_declarations(plan_, like_.orders);
   place_persistent(plan_);
   return std::move(plan_);
 }

@@ -4,28 +4,34 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
 #include <tuple>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "compiler/emit/emit_shared.h"
 #include "compiler/emit/place_buffers.h"
+#include "compiler/emit/sort_declarations.h"
 
 namespace piper::emit {
 
+// What ranks with the same nodes find alike: each starts from what the one before it found.
+struct LikeRanks {
+  PlacedArena arena;
+  DeclarationOrders orders;
+};
+
 class RankEmitter {
  public:
-  RankEmitter(EmitShared& shared, int32_t rank) : s_(shared), dag_(*shared.request.dag), rank_(rank) {}
+  RankEmitter(EmitShared& shared, int32_t rank, LikeRanks& like) : s_(shared), dag_(*shared.request.dag), rank_(rank), like_(like) {}
   Result<plan::RankPlan> emit();
 
  private:
-  struct Bound {                                   // a run's slot bindings before they are interned
-    std::vector<plan::BufferRange> arguments;
-    std::vector<Access> accesses;
-  };
   // The ranks that share a bucket's sums with this one, and this rank's part of the bucket.
   struct Team {
     const std::vector<int32_t>* ranks = nullptr;
@@ -51,19 +57,27 @@ class RankEmitter {
   void update(const ir::Node& node, const ir::UpdateNode& n);
   void clear_gradients(const LoweredProgram& lowered, const ir::ComputeNode& n, const ir::Node& node);
   std::string compute_name(const ir::ComputeNode& n) const;
+  void clear_gradient(const ir::Bucket& bucket, int32_t microbatch, int32_t provenance, int32_t stream_index);
   // --- instructions
-  void run(int32_t program, std::string arguments_name, Bound bound, int32_t provenance, int32_t stream_index = 0);
+  // `arguments`: a range for each slot of the program.
+  void run(int32_t program, std::string arguments_name, std::vector<plan::BufferRange> arguments, int32_t provenance, int32_t stream_index = 0);
   void send(plan::BufferRange data, int64_t bytes, int32_t peer, uint32_t stream, int32_t provenance);
   void receive(plan::BufferRange data, int64_t bytes, int32_t peer, uint32_t stream, int32_t provenance);
-  void add(int32_t stream, plan::Action action, std::vector<Access> accesses, std::string name, int32_t provenance);
+  void add(int32_t stream, plan::Action action, std::initializer_list<Access> accesses, int32_t provenance);
+  void touch(Access access) { trace_.accesses.push_back(access); }   // of the instruction added last
   int32_t stream(const std::string& name);
+  int32_t stream_of(uint32_t dag_stream);          // by index into Dag::streams, for computes
   int32_t channel(int32_t peer, bool outgoing, uint32_t stream);
-  int32_t communicator(const std::string& stream, const std::vector<int32_t>& ranks);
+  int32_t communicator(uint32_t dag_stream, const std::vector<int32_t>& ranks);
   // --- buffers
-  int32_t buffer(const std::string& key, plan::BufferClass cls, int64_t bytes, DType dtype, std::vector<int64_t> shape);
+  int32_t find_buffer(std::string_view name) const;   // -1: none yet
+  int32_t buffer(std::string_view name, plan::BufferClass cls, int64_t bytes, DType dtype, const std::vector<int64_t>& shape);
   plan::BufferRange value(ir::ValueId root, int32_t microbatch, size_t variant);
   plan::BufferRange parameter(uint32_t p, const ir::ComputeNode* reader = nullptr);
   plan::BufferRange gradient(ir::AccumulatorId accumulator, int32_t microbatch);
+  int32_t received_gradient(ir::AccumulatorId accumulator);
+  plan::BufferRange summed_gradient(ir::AccumulatorId accumulator);
+  int64_t summed_bytes(ir::AccumulatorId accumulator) const;
   int32_t parameter_buffer(const ir::Bucket& bucket, const ir::ComputeNode* reader);
   int32_t parameter_part_buffer(const ir::Bucket& bucket);
   int32_t gradient_buffer(const ir::Bucket& bucket, int32_t microbatch);
@@ -75,7 +89,7 @@ class RankEmitter {
   plan::BufferRange bind(const SlotHolds& holds, const plan::Slot& slot, size_t variant, const ir::ComputeNode& n, ir::GroupId group);
   plan::BufferRange workspace(int64_t bytes, int32_t stream_index);
   ir::AccumulatorId primary(uint32_t p) const;     // the parameter's first use on this rank, invalid where none
-  ir::AccumulatorId accumulator_of(uint32_t p, ir::ChunkId chunk, ir::GroupId group) const;
+  ir::AccumulatorId accumulator_of(uint32_t p, ir::ChunkId chunk) const;
   int32_t position(ir::GroupId group) const;       // -1: not a member
   int64_t first_sample(ir::GroupId group, int32_t microbatch) const;
   int64_t parameter_bytes(uint32_t p) const;
@@ -84,13 +98,25 @@ class RankEmitter {
   EmitShared& s_;
   const ir::Dag& dag_;
   int32_t rank_;
+  LikeRanks& like_;
   plan::RankPlan plan_;
-  std::vector<TracedInstruction> traced_;
-  std::unordered_map<std::string, int32_t> buffers_, streams_, channels_, communicators_;
+  Trace trace_;
+  // Names of plan_.buffers, by index: looked up by text.
+  struct BufferName {
+    using is_transparent = void;
+    const std::vector<plan::Buffer>* buffers;
+    std::string_view text(int32_t index) const { return (*buffers)[index].name; }
+    static std::string_view text(std::string_view name) { return name; }
+    size_t operator()(const auto& name) const { return std::hash<std::string_view>()(text(name)); }
+    bool operator()(const auto& a, const auto& b) const { return text(a) == text(b); }
+  };
+  std::unordered_set<int32_t, BufferName, BufferName> buffers_{64, BufferName{&plan_.buffers}, BufferName{&plan_.buffers}};
+  std::unordered_map<std::string, int32_t> streams_, channels_, communicators_;
+  std::vector<int32_t> stream_of_;                           // [stream of the DAG], -1: not asked for yet
+  std::map<std::pair<uint32_t, const void*>, int32_t> communicator_of_;
   std::unordered_map<uint64_t, plan::BufferRange> values_;   // (root, microbatch, variant), packed
   std::map<std::pair<uint32_t, int32_t>, bool> received_, combined_;
   std::set<std::pair<uint32_t, int32_t>> cleared_;  // (bucket, microbatch)
-  std::unordered_map<std::string, int> used_names_;
 };
 
 }  // namespace piper::emit

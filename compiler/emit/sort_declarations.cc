@@ -9,38 +9,48 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// "m2" before "m10": runs of digits compare by value.
-bool natural_less(std::string_view a, std::string_view b) {
-  const size_t shorter = std::min(a.size(), b.size());
-  size_t at = 0;
-  while (at < shorter && a[at] == b[at]) ++at;
-  size_t run = at;   // where the digits begin in which the two differ
-  while (run > 0 && is_digit(a[run - 1])) --run;
-  const bool digits = run < at || (at < shorter && is_digit(a[at]) && is_digit(b[at]));
-  if (digits) {
-    size_t end_a = at, end_b = at;
-    while (end_a < a.size() && is_digit(a[end_a])) ++end_a;
-    while (end_b < b.size() && is_digit(b[end_b])) ++end_b;
-    if (end_a != end_b) return end_a < end_b;
+// Appends a key that compares byte by byte as names do: "m2" before "m10", so a run of digits is led by its length.
+void append_key(std::string_view name, std::string& keys) {
+  for (size_t i = 0; i < name.size();) {
+    if (!is_digit(name[i])) {
+      keys.push_back(name[i++]);
+      continue;
+    }
+    size_t end = i;
+    while (end < name.size() && is_digit(name[end])) ++end;
+    keys.push_back(static_cast<char>('0' + std::min<size_t>(end - i, 9)));
+    keys.append(name, i, end - i);
+    i = end;
   }
-  if (at == shorter) return a.size() < b.size();
-  return a[at] < b[at];
 }
 
-// Sorts `list` by name; [old index] -> new index.
+// Sorts `list` by name; [old index] -> new index. `guess` is the order that another rank's list had (its old indices, sorted), often this
+// one's too; it becomes this one's.
 template <class T, class Name>
-std::vector<int32_t> sort_by_name(std::vector<T>& list, Name name) {
-  std::vector<int32_t> order(list.size()), position(list.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int32_t x, int32_t y) {
-    const std::string_view a = name(list[x]), b = name(list[y]);
-    return a != b ? natural_less(a, b) : x < y;
-  });
+std::vector<int32_t> sort_by_name(std::vector<T>& list, Name name, std::vector<int32_t>& guess) {
+  const size_t n = list.size();
+  std::string keys;
+  std::vector<uint32_t> ends(n + 1, 0);
+  for (size_t i = 0; i < n; ++i) {
+    append_key(name(list[i]), keys);
+    ends[i + 1] = static_cast<uint32_t>(keys.size());
+  }
+  const auto key = [&](int32_t i) { return std::string_view(keys).substr(ends[i], ends[i + 1] - ends[i]); };
+  const auto before = [&](int32_t x, int32_t y) {
+    const int order = key(x).compare(key(y));
+    return order != 0 ? order < 0 : x < y;
+  };
+  if (guess.size() != n || !std::is_sorted(guess.begin(), guess.end(), before)) {
+    guess.resize(n);
+    std::iota(guess.begin(), guess.end(), 0);
+    std::sort(guess.begin(), guess.end(), before);
+  }
+  std::vector<int32_t> position(n);
   std::vector<T> sorted;
-  sorted.reserve(list.size());
-  for (size_t i = 0; i < order.size(); ++i) {
-    position[order[i]] = static_cast<int32_t>(i);
-    sorted.push_back(std::move(list[order[i]]));
+  sorted.reserve(n);
+  for (size_t i = 0; i < n; ++i) {
+    position[guess[i]] = static_cast<int32_t>(i);
+    sorted.push_back(std::move(list[guess[i]]));
   }
   list = std::move(sorted);
   return position;
@@ -91,15 +101,15 @@ struct Renumbering {
 
 }  // namespace
 
-void sort_declarations(plan::RankPlan& plan) {
+void sort_declarations(plan::RankPlan& plan, DeclarationOrders& guess) {
   auto named = [](const auto& item) { return std::string_view(item.name); };
   Renumbering to;
-  to.buffers = sort_by_name(plan.buffers, named);
-  to.arguments = sort_by_name(plan.arguments, named);
-  to.events = sort_by_name(plan.events, [](const std::string& name) { return std::string_view(name); });
-  to.streams = sort_by_name(plan.streams, named);
-  to.channels = sort_by_name(plan.channels, named);
-  to.communicators = sort_by_name(plan.communicators, named);
+  to.buffers = sort_by_name(plan.buffers, named, guess.buffers);
+  to.arguments = sort_by_name(plan.arguments, named, guess.arguments);
+  to.events = sort_by_name(plan.events, [](const std::string& name) { return std::string_view(name); }, guess.events);
+  to.streams = sort_by_name(plan.streams, named, guess.streams);
+  to.channels = sort_by_name(plan.channels, named, guess.channels);
+  to.communicators = sort_by_name(plan.communicators, named, guess.communicators);
   for (plan::Placement& p : plan.placements) {
     to.range(p.value.where);
     to.range(p.gradient.where);
@@ -111,7 +121,7 @@ void sort_declarations(plan::RankPlan& plan) {
     instruction.stream = to.streams[instruction.stream];
     std::visit(to, instruction.action);
   }
-  for (plan::BufferRange* r : {&plan.seed_step, &plan.learning_rate, &plan.loss, &plan.grad_norm}) to.range(*r);
+  for (plan::BufferRange* r : {&plan.seed_step, &plan.learning_rate, &plan.loss, &plan.grad_norm, &plan.dropped}) to.range(*r);
   std::stable_sort(plan.inputs.begin(), plan.inputs.end(), [&](const plan::InputSlice& a, const plan::InputSlice& b) {
     return a.where.buffer < b.where.buffer;
   });

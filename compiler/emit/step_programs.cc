@@ -1,6 +1,7 @@
 #include "compiler/emit/step_programs.h"
 
 #include "compiler/emit/offset_allocator.h"
+#include "schemas/plan/chunk_names.h"
 
 namespace piper::emit {
 namespace {
@@ -24,9 +25,10 @@ plan::Operand flat(int32_t slot, int64_t elements, DType dtype = DType::kF32, in
   o.strides = {1};
   return o;
 }
-plan::Operand scalar(int32_t slot, int64_t offset = 0) {
+plan::Operand scalar(int32_t slot, int64_t offset = 0, DType dtype = DType::kF32) {
   plan::Operand o;
   o.slot = slot;
+  o.dtype = dtype;
   o.offset = offset;
   return o;
 }
@@ -50,12 +52,13 @@ plan::KernelCall zero(plan::Operand out, const std::string& origin) {
 
 }  // namespace
 
-plan::Program loss_finish_program() {
+plan::Program finish_program(const std::string& what, DType dtype) {
   plan::Program p;
-  p.name = "loss.finish";
-  p.slots = {make_slot("loss sum", plan::SlotRole::kGradient, 4, true, true), make_slot("loss", plan::SlotRole::kOutput, 4, false, true)};
-  p.calls.push_back(call("copy", {scalar(1)}, {scalar(0)}, "loss"));
-  p.calls.push_back(zero(scalar(0), "loss"));
+  p.name = what + ".finish";
+  const int64_t bytes = dtype_bytes(dtype);
+  p.slots = {make_slot(what + " sum", plan::SlotRole::kGradient, bytes, true, true), make_slot(what, plan::SlotRole::kOutput, bytes, false, true)};
+  p.calls.push_back(call("copy", {scalar(1, 0, dtype)}, {scalar(0, 0, dtype)}, what));
+  p.calls.push_back(zero(scalar(0, 0, dtype), what));
   return p;
 }
 
@@ -96,7 +99,7 @@ plan::Program norm_part_program(const std::string& name, int64_t num_parameters,
   p.calls.push_back(zero(flat(0, num_parameters), "clip_grad_norm"));
   for (const OwnedGradient& g : owned) {
     const auto slot = static_cast<int32_t>(p.slots.size());
-    p.slots.push_back(make_slot("grad " + g.name, plan::SlotRole::kGradient, 4 * g.elements, true, false));
+    p.slots.push_back(make_slot(plan::gradient_slot_name(g.name), plan::SlotRole::kGradient, 4 * g.elements, true, false));
     p.calls.push_back(call("square_sum", {scalar(0, 4 * static_cast<int64_t>(g.parameter))}, {flat(slot, g.elements)}, g.name));
   }
   return p;

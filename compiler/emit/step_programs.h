@@ -10,8 +10,8 @@
 
 namespace piper::emit {
 
-// slots: loss sum (read, cleared), loss (written).
-plan::Program loss_finish_program();
+// A scalar sum of the step is taken, `what` = "loss" or "dropped". slots: its sum (read, cleared), itself (written).
+plan::Program finish_program(const std::string& what, DType dtype);
 // slots: one per use of the parameter, in use order. The sum of all uses, in that order, ends in slot `target`;
 // the other `local` slots are cleared for the next step, the rest are only read.
 plan::Program combine_program(const std::string& parameter, DType dtype, int64_t elements, const std::vector<bool>& local, size_t target);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,6 +25,9 @@ struct ModelInput {
 
 struct BindRequest {
   int64_t local_batch = 1;                  // samples of one piece: the leading axis of every batched input
+  int64_t step_batch = 0;                   // samples of the step; 0: as many as local_batch
+  // Module path -> whether it computes with the extent of a piece, not of the step. None does where this is empty.
+  std::function<bool(const std::string&)> per_piece;
   std::map<std::string, int64_t> dims;      // other symbols by name
   std::vector<std::string> freeze;          // globs of parameter names
 };

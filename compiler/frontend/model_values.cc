@@ -56,12 +56,15 @@ Status bind_dims(const ModelValues& values, const BindRequest& request, BoundMod
       symbols.insert(input.symbols[d]);
       if (d == 0) batch.insert(input.symbols[d]);
     }
+  aten::Dims step_dims;
   for (const std::string& s : batch) {
     if (const auto range = values.ranges.find(s); range != values.ranges.end() && request.local_batch > range->second.most)
       return diags.error("P0303") << values.base_name << " was exported for batches of at most " << range->second.most
                                   << "; the strategy asks for pieces of " << request.local_batch << " samples";
     model.dims.bind(s, request.local_batch);
+    step_dims.bind(s, request.step_batch > 0 ? request.step_batch : request.local_batch);
   }
+  model.per_piece = request.per_piece;
   for (const auto& [name, extent] : request.dims) {
     if (symbols.count(name) == 0 || batch.count(name) != 0) {
       std::vector<std::string> open;
@@ -81,7 +84,9 @@ Status bind_dims(const ModelValues& values, const BindRequest& request, BoundMod
       return diags.error("P0302") << "model.dims: " << name << " = " << extent << " lies outside of what " << values.base_name << " was exported for: "
                                   << range->second.least << (range->second.most == INT64_MAX ? " and more" : " to " + std::to_string(range->second.most));
     model.dims.bind(name, extent);
+    step_dims.bind(name, extent);
   }
+  model.step_extent = [step_dims](const std::string& expression) { return step_dims.evaluate(expression); };
   return Status();
 }
 

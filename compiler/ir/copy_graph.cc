@@ -6,7 +6,7 @@
 
 namespace piper::ir {
 
-CopyGraph::CopyGraph(const Graph& from, Graph& to) : from_(from), to_(to), moved_(from.num_values()) {
+CopyGraph::CopyGraph(const Graph& from, Graph& to, Constants constants) : from_(from), to_(to), moved_(from.num_values()) {
   PIPER_CHECK(to.num_values() == 0, "the copy has values already");
   to_.provenance() = from_.provenance();
   for (size_t i = 0; i < from_.num_values(); ++i) {
@@ -28,7 +28,7 @@ CopyGraph::CopyGraph(const Graph& from, Graph& to) : from_(from), to_(to), moved
         break;
       }
       case ValueKind::kConstant:
-        moved_[i] = to_.add_constant(v.name, v.type, from_.constants()[v.payload].source);
+        if (constants == Constants::kCopied) moved_[i] = to_.add_constant(v.name, v.type, from_.constants()[v.payload].source);
         break;
       case ValueKind::kOpResult:
       case ValueKind::kSeedStep:
@@ -52,9 +52,16 @@ OpId CopyGraph::copy_op(OpId old) {
   const Op& op = from_.op(old);
   std::vector<ValueId> operands;
   for (ValueId v : op.operands) operands.push_back(moved(v));
+  return append_like(old, op.kind, op.attrs, std::move(operands));
+}
+
+OpId CopyGraph::append_like(OpId old, OpKind kind, Attrs attrs, std::vector<ValueId> operands, std::vector<TensorType> more) {
+  const Op& op = from_.op(old);
+  if (auto* grad = std::get_if<AccumulateGradAttrs>(&attrs)) grad->parameter = moved(grad->parameter);
   std::vector<TensorType> types;
   for (ValueId v : op.results) types.push_back(from_.type(v));
-  const OpId id = to_.append(op.kind, op.attrs, std::move(operands), std::move(types), moved_scope(op.scope), op.prov,
+  for (TensorType& type : more) types.push_back(std::move(type));
+  const OpId id = to_.append(kind, std::move(attrs), std::move(operands), std::move(types), moved_scope(op.scope), op.prov,
                              op.results.empty() ? "" : from_.value(op.results[0]).name);
   to_.op(id).phase = op.phase;
   to_.op(id).chunk = op.chunk;
@@ -65,16 +72,22 @@ OpId CopyGraph::copy_op(OpId old) {
 void CopyGraph::finish() {
   for (const Graph::Output& output : from_.outputs) to_.outputs.push_back({output.name, moved(output.value)});
   for (ValueId term : from_.loss_terms) to_.loss_terms.push_back(moved(term));
+  for (ValueId number : from_.dropped) to_.dropped.push_back(moved(number));
   if (from_.loss.valid()) to_.loss = moved(from_.loss);
+}
+
+bool has_effect(const Op& op) {
+  return op.kind == OpKind::kAccumulateGrad || (op.kind == OpKind::kBatchNorm && op.operands.size() > 3 && op.operands[3].valid());
 }
 
 void drop_unread(Graph& graph) {
   std::vector<bool> read(graph.num_values(), false), drop(graph.num_ops(), false);
   for (const Graph::Output& output : graph.outputs) read[output.value.index] = true;
   for (ValueId loss : graph.all_losses()) read[loss.index] = true;
+  for (ValueId number : graph.dropped) read[number.index] = true;
   for (size_t i = graph.num_ops(); i-- > 0;) {
     const Op& op = graph.op(OpId(static_cast<uint32_t>(i)));
-    bool live = op.kind == OpKind::kAccumulateGrad || (op.kind == OpKind::kBatchNorm && op.operands.size() > 3 && op.operands[3].valid());
+    bool live = has_effect(op);
     for (ValueId result : op.results) live = live || read[result.index];
     drop[i] = !live;
     if (!live) continue;

@@ -43,12 +43,27 @@ uint32_t Dag::intern_stream(const std::string& name) {
   return static_cast<uint32_t>(streams.size() - 1);
 }
 
-AccumulatorId Dag::find_accumulator(uint32_t parameter, ChunkId chunk, GroupId group) const {
-  for (AccumulatorId use : parameter_uses[parameter]) {
-    const Accumulator& a = accumulators[use.index];
-    if (a.group == group && chunks[a.chunk.index].region == chunks[chunk.index].region) return use;
-  }
+AccumulatorId Dag::find_accumulator(uint32_t parameter, ChunkId chunk) const {
+  for (AccumulatorId use : parameter_uses[parameter])
+    if (chunks[accumulators[use.index].chunk.index].region == chunks[chunk.index].region) return use;
   return {};
+}
+
+std::vector<GroupId> Dag::groups_of(ChunkId chunk) const {
+  std::vector<GroupId> found = placement[chunk.index];
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+int32_t Dag::round_of(ChunkId chunk, int32_t microbatch) const {
+  const std::vector<GroupId>& row = placement[chunk.index];
+  return static_cast<int32_t>(std::count(row.begin(), row.begin() + microbatch, row[microbatch]));
+}
+
+bool Dag::has_member(GroupId group, int32_t rank) const {
+  const std::vector<int32_t>& ranks = groups[group.index].ranks;
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
 const ComputeNode* chunk_pass(const NodePayload& payload) {
@@ -83,6 +98,7 @@ std::string Dag::describe(NodeId id) const {
       switch (n.work) {
         case StepWork::kCountFinish: return "count of " + dag.chunks[n.chunk.index].name;
         case StepWork::kLossFinish: return "loss of the step";
+        case StepWork::kDroppedFinish: return "number of dropped rows";
         case StepWork::kCombine: return "sum of a tied parameter's gradients";
         case StepWork::kNormPart: return "gradient norms";
         case StepWork::kClip: return "gradient clipping";
@@ -102,17 +118,20 @@ std::string Dag::describe(NodeId id) const {
         case Reduced::kBucket: return "all_reduce of " + dag.buckets[n.bucket.index].name;
         case Reduced::kCount: return "all_reduce of a count";
         case Reduced::kLoss: return "all_reduce of the loss";
+        case Reduced::kDropped: return "all_reduce of the number of dropped rows";
         case Reduced::kNorm: return "all_reduce of the gradient norms";
       }
       return "";
     }
     std::string operator()(const ReduceScatterNode& n) const {
       std::string text = "reduce_scatter of " + dag.buckets[n.bucket.index].name;
-      if (n.microbatch >= 0) text += ", microbatch " + std::to_string(n.microbatch);
+      for (size_t i = 0; i < n.microbatches.size(); ++i) text += (i == 0 ? ", microbatch " : " and ") + std::to_string(n.microbatches[i]);
       return text;
     }
     std::string operator()(const AllGatherNode& n) const {
-      return "all_gather of " + dag.buckets[n.bucket.index].name + (n.updated ? "" : " for " + (*this)(n.reader));
+      std::string text = "all_gather of " + dag.buckets[n.bucket.index].name;
+      for (size_t i = 0; i < n.readers.size(); ++i) text += (i == 0 ? " for " : " and ") + (*this)(n.readers[i]);
+      return text;
     }
     std::string operator()(const ExchangeNode& n) const { return "all_to_all " + (*this)(n.at); }
     std::string operator()(const UpdateNode& n) const { return "update of " + dag.buckets[n.bucket.index].name; }

@@ -45,6 +45,7 @@ struct ExchangeNode {
 enum class StepWork : uint8_t {
   kCountFinish,  // chunk: 1/count of every mean loss
   kLossFinish,   // the step's loss is taken, the accumulator cleared
+  kDroppedFinish,  // the same of the number of dropped rows
   kCombine,      // parameter: gradients of its uses are added up
   kNormPart,     // squared norms of the gradients a rank owns
   kClip,         // total norm and the factor on gradients
@@ -67,15 +68,15 @@ struct TransferNode {
 // Every member of a bucket's team ends with the sum of its part of the gradients.
 struct ReduceScatterNode {
   BucketId bucket;
-  int32_t microbatch = -1;   // -1: once per step
+  std::vector<int32_t> microbatches;  // one of each device group that the bucket's chunks run on, while it has some; empty: once per step
 };
 // Every member of a bucket's team ends with the whole parameters.
 struct AllGatherNode {
   BucketId bucket;
   bool updated = false;      // after the update, into the parameters' own place; else before a use, into a place that lives as long as the use
-  ComputeNode reader;        // where not `updated`: the first compute that reads what is gathered
+  std::vector<ComputeNode> readers;  // where not `updated`: the first compute that reads what is gathered, one of each device group that has one
 };
-enum class Reduced : uint8_t { kBucket, kCount, kLoss, kNorm };
+enum class Reduced : uint8_t { kBucket, kCount, kLoss, kDropped, kNorm };
 struct AllReduceNode {
   Reduced what = Reduced::kBucket;
   BucketId bucket;
@@ -114,7 +115,7 @@ enum class Sharded : uint8_t { kNothing, kOptimizer, kGradients, kParameters };
 // How long gathered parameters live: one compute, a microbatch's forward to the end of its backward, the step.
 enum class Residency : uint8_t { kUse, kMicrobatch, kStep };
 
-// The gradient of one parameter as used by one region on one group.
+// The gradient of one parameter as used by one region. Where the region runs on several device groups, by microbatch, `group` is all of them together.
 struct Accumulator {
   uint32_t parameter = 0;    // index into Graph::parameters
   ChunkId chunk;             // the region's first chunk that adds to it; its backward is the last of them
@@ -164,6 +165,7 @@ struct Dag {
   std::map<std::tuple<uint32_t, Pass, int32_t>, uint32_t> streams_of_compute;  // (chunk, pass, microbatch) -> stream, where not 0
   std::vector<Replication> replication;       // [chunk]
   std::vector<bool> backward_split;           // [chunk]: its backward is an input part and a weight part
+  std::vector<std::vector<bool>> recomputed;  // [chunk][microbatch]: its backward repeats the forward, unlike that of others; empty where all are alike
   std::vector<ProvId> chunk_prov;             // [chunk]: the directive that placed it
   std::vector<DeviceGroup> groups;
   std::vector<std::string> streams;           // [0] = "compute"
@@ -174,6 +176,7 @@ struct Dag {
   std::vector<Bucket> buckets;
   std::vector<ExpertGroups> expert_groups;    // Chunk::shard and Parameter::shard index it
   std::vector<ChunkId> loss_chunks;           // chunks that add to the step's loss, ascending
+  std::vector<ChunkId> dropping_chunks;       // chunks that add to its number of dropped rows, ascending
   Provenance provenance;
   // [chunk][pass][microbatch] -> node, invalid where the chunk has no such pass.
   std::vector<std::array<std::vector<NodeId>, kNumPasses>> compute;
@@ -188,8 +191,18 @@ struct Dag {
   uint32_t intern_stream(const std::string& name);
   // "F of PP0, microbatch 3": for messages.
   std::string describe(NodeId node) const;
-  // The accumulator of a parameter for a region on a group, invalid where none.
-  AccumulatorId find_accumulator(uint32_t parameter, ChunkId chunk, GroupId group) const;
+  // The accumulator of a parameter for a chunk's region, invalid where none.
+  AccumulatorId find_accumulator(uint32_t parameter, ChunkId chunk) const;
+  // The device groups that a chunk runs on, each once, by id.
+  std::vector<GroupId> groups_of(ChunkId chunk) const;
+  // How many microbatches before this one run on the same group: one of each group with equal numbers can be communicated at once.
+  int32_t round_of(ChunkId chunk, int32_t microbatch) const;
+  bool has_member(GroupId group, int32_t rank) const;
+  // Whether the chunk has two programs for a pass, and this microbatch runs the second.
+  bool repeats(ChunkId chunk, int32_t microbatch) const {
+    const std::vector<bool>& row = recomputed[chunk.index];
+    return !row.empty() && row[microbatch];
+  }
   // The expert group of a shard that holds the rank.
   const std::vector<int32_t>& expert_group_of(int32_t shard, int32_t rank) const;
   // The team of a bucket that holds the rank.

@@ -7,6 +7,19 @@
 #include "schemas/base/check.h"
 
 namespace piper::ir {
+namespace {
+
+// A value that no op makes.
+Value leaf(ValueKind kind, TensorType type, size_t payload, std::string name) {
+  Value v;
+  v.kind = kind;
+  v.type = std::move(type);
+  v.payload = static_cast<uint32_t>(payload);
+  v.name = std::move(name);
+  return v;
+}
+
+}  // namespace
 
 int64_t TensorType::elements() const {
   int64_t n = 1;
@@ -51,64 +64,40 @@ std::string Graph::unique_name(std::string wish) {
 }
 
 ValueId Graph::add_input(std::string name, TensorType type, bool batched) {
-  ValueId id(values_.size());
-  Value v;
-  v.kind = ValueKind::kInput;
-  v.type = std::move(type);
-  v.payload = static_cast<uint32_t>(inputs_.size());
-  v.name = unique_name(name);
+  const ValueId id(values_.size());
+  values_.push_back(leaf(ValueKind::kInput, std::move(type), inputs_.size(), unique_name(name)));
   inputs_.push_back({id, std::move(name), batched});
-  values_.push_back(std::move(v));
   return id;
 }
 
 ValueId Graph::add_parameter(std::vector<std::string> names, TensorType type, bool trainable,
                              WeightSource source) {
   PIPER_CHECK(!names.empty(), "a parameter without a name");
-  ValueId id(values_.size());
-  Value v;
-  v.kind = ValueKind::kParameter;
-  v.type = std::move(type);
-  v.payload = static_cast<uint32_t>(parameters_.size());
-  v.name = unique_name(names[0]);
+  const ValueId id(values_.size());
+  values_.push_back(leaf(ValueKind::kParameter, std::move(type), parameters_.size(), unique_name(names[0])));
   parameters_.push_back({id, std::move(names), trainable, std::move(source)});
-  values_.push_back(std::move(v));
   return id;
 }
 
 ValueId Graph::add_buffer(std::vector<std::string> names, TensorType type, WeightSource source) {
   PIPER_CHECK(!names.empty(), "a buffer without a name");
-  ValueId id(values_.size());
-  Value v;
-  v.kind = ValueKind::kBuffer;
-  v.type = std::move(type);
-  v.payload = static_cast<uint32_t>(buffers_.size());
-  v.name = unique_name(names[0]);
+  const ValueId id(values_.size());
+  values_.push_back(leaf(ValueKind::kBuffer, std::move(type), buffers_.size(), unique_name(names[0])));
   buffers_.push_back({id, std::move(names), false, std::move(source)});
-  values_.push_back(std::move(v));
   return id;
 }
 
 ValueId Graph::add_constant(std::string name, TensorType type, WeightSource source) {
-  ValueId id(values_.size());
-  Value v;
-  v.kind = ValueKind::kConstant;
-  v.type = std::move(type);
-  v.payload = static_cast<uint32_t>(constants_.size());
-  v.name = unique_name(name.empty() ? "constant" : std::move(name));
+  const ValueId id(values_.size());
+  values_.push_back(leaf(ValueKind::kConstant, std::move(type), constants_.size(), unique_name(name.empty() ? "constant" : std::move(name))));
   constants_.push_back({id, std::move(source)});
-  values_.push_back(std::move(v));
   return id;
 }
 
 ValueId Graph::seed_step() {
   if (!seed_step_.valid()) {
     seed_step_ = ValueId(values_.size());
-    Value v;
-    v.kind = ValueKind::kSeedStep;
-    v.type = {DType::kI64, {2}};
-    v.name = unique_name("seed_step");
-    values_.push_back(std::move(v));
+    values_.push_back(leaf(ValueKind::kSeedStep, {DType::kI64, {2}}, 0, unique_name("seed_step")));
   }
   return seed_step_;
 }
@@ -116,11 +105,7 @@ ValueId Graph::seed_step() {
 ValueId Graph::sample_offset() {
   if (!sample_offset_.valid()) {
     sample_offset_ = ValueId(values_.size());
-    Value v;
-    v.kind = ValueKind::kSampleOffset;
-    v.type = {DType::kI64, {1}};
-    v.name = unique_name("sample_offset");
-    values_.push_back(std::move(v));
+    values_.push_back(leaf(ValueKind::kSampleOffset, {DType::kI64, {1}}, 0, unique_name("sample_offset")));
   }
   return sample_offset_;
 }

@@ -103,6 +103,7 @@ enum class Phase : uint8_t {
   kBackward,        // of a chunk whose backward is split: the part that makes gradients of activations
   kBackwardWeight,  // the rest of a split backward
 };
+inline constexpr size_t kNumPhases = 5;
 
 struct Op {
   OpKind kind = OpKind::kAdd;
@@ -141,6 +142,7 @@ class Graph {
   std::vector<Output> outputs;
   ValueId loss;                                  // set by the driver from `model.loss`
   std::vector<ValueId> loss_terms;               // what the step's loss has beside `loss` (passes/spread_losses)
+  std::vector<ValueId> dropped;                  // i64 []: numbers of rows that experts have no place for; the step's log has their sum
   std::vector<ValueId> all_losses() const;       // loss_terms, then loss; empty where there is none
   Provenance& provenance() { return provenance_; }
   const Provenance& provenance() const { return provenance_; }

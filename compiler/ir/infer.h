@@ -8,11 +8,11 @@
 
 #include "compiler/ir/attrs_text.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 
 namespace piper::ir::infer {
 
-using Shape = std::vector<int64_t>;
 using Types = std::vector<TensorType>;
 
 struct Call {
@@ -68,9 +68,6 @@ struct Call {
     return {};
   }
 };
-
-// The broadcast shape of two shapes, or false.
-bool broadcast(const Shape& a, const Shape& b, Shape& out);
 
 Result<Types> views(const Call& c);
 Result<Types> unary(const Call& c);

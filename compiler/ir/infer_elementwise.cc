@@ -5,18 +5,6 @@
 
 namespace piper::ir::infer {
 
-bool broadcast(const Shape& a, const Shape& b, Shape& out) {
-  size_t rank = std::max(a.size(), b.size());
-  out.assign(rank, 1);
-  for (size_t i = 0; i < rank; ++i) {
-    int64_t x = i + a.size() < rank ? 1 : a[i + a.size() - rank];
-    int64_t y = i + b.size() < rank ? 1 : b[i + b.size() - rank];
-    if (x != y && x != 1 && y != 1) return false;
-    out[i] = x == 1 ? y : x;
-  }
-  return true;
-}
-
 Result<Types> unary(const Call& c) {
   PIPER_RETURN_IF_ERROR(c.require(1));
   TensorType y = c.x(0);
@@ -49,11 +37,10 @@ Result<Types> binary(const Call& c) {
     PIPER_RETURN_IF_ERROR(c.require(3));
     PIPER_RETURN_IF_ERROR(c.want_dtype(0, DType::kBool));
     PIPER_RETURN_IF_ERROR(c.want_dtype(2, c.x(1).dtype));
-    TensorType y{c.x(1).dtype, {}};
-    Shape both;
-    if (!broadcast(c.x(1).shape, c.x(2).shape, both) || !broadcast(c.x(0).shape, both, y.shape))
-      return c.fail("shapes cannot be broadcast");
-    return Types{y};
+    const std::optional<Shape> branches = broadcast_shape(c.x(1).shape, c.x(2).shape);
+    const std::optional<Shape> shape = branches ? broadcast_shape(c.x(0).shape, *branches) : std::nullopt;
+    if (!shape) return c.fail("shapes cannot be broadcast");
+    return Types{{c.x(1).dtype, *shape}};
   }
   PIPER_RETURN_IF_ERROR(c.require(2));
   TensorType y{c.x(0).dtype, {}};
@@ -80,7 +67,9 @@ Result<Types> binary(const Call& c) {
       PIPER_RETURN_IF_ERROR(c.want(1, c.x(0)));
       break;
   }
-  if (!broadcast(c.x(0).shape, c.x(1).shape, y.shape)) return c.fail("shapes cannot be broadcast");
+  std::optional<Shape> shape = broadcast_shape(c.x(0).shape, c.x(1).shape);
+  if (!shape) return c.fail("shapes cannot be broadcast");
+  y.shape = std::move(*shape);
   return Types{y};
 }
 

@@ -11,7 +11,7 @@ Result<Types> expert_order(const Call& c) {
   if (c.x(0).shape.size() != 1) return c.fail("ids must have one axis");
   if (a.experts < 1 || a.segments < 1 || a.experts % a.segments) return c.fail("segments must divide experts");
   if (a.capacity < 0) return c.fail("capacity must not be negative");
-  return Types{{DType::kI64, {a.segments * a.capacity}},
+  return Types{{DType::kI64, {a.segments * a.segment_rows(c.x(0).shape[0])}},
                {DType::kI64, c.x(0).shape},
                {DType::kI64, {a.segments, a.experts / a.segments}},
                {DType::kI64, {}}};

@@ -10,12 +10,11 @@ Result<Types> matmul(const Call& c) {
   const Shape &a = c.x(0).shape, &b = c.x(1).shape;
   if (a.size() < 2 || b.size() < 2) return c.fail("both operands want at least two axes");
   if (a.back() != b[b.size() - 2]) return c.fail("inner extents differ");
-  TensorType y{c.x(0).dtype, {}};
-  if (!broadcast(Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2), y.shape))
-    return c.fail("leading axes cannot be broadcast");
-  y.shape.push_back(a[a.size() - 2]);
-  y.shape.push_back(b.back());
-  return Types{y};
+  std::optional<Shape> shape = broadcast_shape(Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2));
+  if (!shape) return c.fail("leading axes cannot be broadcast");
+  shape->push_back(a[a.size() - 2]);
+  shape->push_back(b.back());
+  return Types{{c.x(0).dtype, std::move(*shape)}};
 }
 
 Result<Types> linear(const Call& c) {
@@ -166,8 +165,8 @@ Result<Types> attention(const Call& c) {
   if (kv_heads == 0 || heads % kv_heads) return c.fail("heads of q must be a multiple of those of k");
   if (const TensorType* mask = c.optional(mask_at)) {
     if (mask->dtype != DType::kBool && mask->dtype != q.dtype) return c.fail("the mask must be bool or of q's dtype");
-    Shape scores{q.shape[0], heads, q.shape[2], k.shape[2]}, both;
-    if (!broadcast(mask->shape, scores, both) || both != scores)
+    const Shape scores{q.shape[0], heads, q.shape[2], k.shape[2]};
+    if (broadcast_shape(mask->shape, scores) != scores)
       return c.fail("the mask cannot be broadcast to [batch, heads, S, T]");
   }
   TensorType y{q.dtype, {q.shape[0], heads, q.shape[2], v.shape[3]}};

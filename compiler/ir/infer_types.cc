@@ -10,7 +10,7 @@ constexpr int64_t kMostExtent = int64_t{1} << 40;
 constexpr int64_t kMostElements = int64_t{1} << 48;
 constexpr int64_t kMostWindow = int64_t{1} << 22;  // strides, paddings, kernels
 
-bool small_enough(const infer::Shape& shape) {
+bool small_enough(const Shape& shape) {
   int64_t elements = 1;
   for (int64_t extent : shape) {
     if (extent > kMostExtent || (extent > 0 && elements > kMostElements / extent)) return false;

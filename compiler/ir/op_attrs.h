@@ -4,6 +4,7 @@
 // std::string, DType, std::vector<int64_t> or ValueId. Formulas are in ops.def.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -170,8 +171,11 @@ struct ReductionAttrs {
 struct ExpertOrderAttrs {
   int64_t experts = 1;
   int64_t segments = 1;  // the experts are cut into as many equal runs, one for each segment of the rows
-  int64_t capacity = 1;  // rows of a segment
-  PIPER_FIELDS(PIPER_FIELD(experts) PIPER_FIELD(segments) PIPER_FIELD(capacity))
+  int64_t capacity = 1;  // rows that one expert takes at most, the first ones
+  bool strict = false;   // a row past the capacity is an error of the run
+  // Rows of a segment: what its experts can be asked for, of `rows` rows in all.
+  int64_t segment_rows(int64_t rows) const { return capacity >= rows ? rows : std::min(rows, capacity * (experts / segments)); }
+  PIPER_FIELDS(PIPER_FIELD(experts) PIPER_FIELD(segments) PIPER_FIELD(capacity) PIPER_FIELD(strict))
 };
 struct TakeRowsAttrs {
   int64_t repeat = 1;  // so many consecutive indices mean one row of x

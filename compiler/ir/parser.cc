@@ -123,6 +123,12 @@ class Parser {
       graph_.outputs.push_back(std::move(output));
       return {};
     }
+    if (is_word("dropped")) {
+      PIPER_RETURN_IF_ERROR(advance());
+      PIPER_ASSIGN(const ValueId number, value());
+      graph_.dropped.push_back(number);
+      return {};
+    }
     if (is_word("loss_term")) {
       PIPER_RETURN_IF_ERROR(advance());
       PIPER_ASSIGN(const ValueId term, value());

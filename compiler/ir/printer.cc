@@ -32,6 +32,7 @@ class Printer {
     for (size_t i = 0; i < graph_.num_ops(); ++i) op(graph_.op(OpId(i)));
     for (const Graph::Output& output : graph_.outputs)
       out_ << "  output " << quoted(output.name) << " = " << name(output.value) << "\n";
+    for (ValueId number : graph_.dropped) out_ << "  dropped " << name(number) << "\n";
     for (ValueId term : graph_.loss_terms) out_ << "  loss_term " << name(term) << "\n";
     if (graph_.loss.valid()) out_ << "  loss " << name(graph_.loss) << "\n";
     out_ << "}\n";

@@ -164,6 +164,10 @@ class Verifier {
       const TensorType& type = graph_.type(loss);
       if (!type.shape.empty() || !is_floating(type.dtype)) return broken(kRuleLoss, "the loss is " + to_string(type));
     }
+    for (ValueId number : graph_.dropped) {
+      if (!made(number)) return broken(kRuleOperands, "a number of dropped rows is no value of the graph");
+      if (graph_.type(number) != TensorType{DType::kI64, {}}) return broken(kRuleLoss, "a number of dropped rows is " + to_string(graph_.type(number)));
+    }
     return {};
   }
 

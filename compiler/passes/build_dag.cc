@@ -20,6 +20,49 @@ std::vector<int32_t> union_of_groups(const ir::Dag& dag, ChunkId chunk) {
   return ranks;
 }
 
+// A sum over microbatches and chunks on each rank, then over ranks: the node behind which every rank has it. `also`: a rank
+// that joins in, whether or not it has something to add; -1: none.
+NodeId add_sum(ir::Dag& dag, const std::vector<ChunkId>& chunks, ir::StepWork finish, ir::Reduced reduced, const std::string& stream, const std::string& what,
+               int32_t also) {
+  std::vector<ir::ProvId> parents;
+  std::vector<int32_t> ranks;
+  for (ChunkId c : chunks) {
+    parents.push_back(dag.chunk_prov[c.index]);
+    for (int32_t rank : union_of_groups(dag, c))
+      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  }
+  if (also >= 0 && std::find(ranks.begin(), ranks.end(), also) == ranks.end()) ranks.insert(ranks.begin(), also);
+  const ir::ProvId prov = dag.provenance.derived(what, std::move(parents));
+  const ir::GroupId everyone = dag.intern_group(ranks);
+  const NodeId last = dag.add_node(ir::StepNode{finish, chunks.back(), 0}, everyone, 0, prov);
+  for (ChunkId c : chunks)
+    for (NodeId forward : dag.compute[c.index][static_cast<size_t>(Pass::kForward)]) dag.add_edge(forward, last);
+  const uint32_t lane = dag.intern_stream(stream);
+  if (ranks.size() == 1) return last;
+  const NodeId sum = dag.add_node(ir::AllReduceNode{reduced, {}, chunks.back()}, everyone, lane, prov);
+  dag.add_edge(last, sum);
+  return sum;
+}
+
+// The first rank reports.
+void add_loss(ir::Dag& dag) {
+  if (dag.loss_chunks.empty()) return;
+  const NodeId last = add_sum(dag, dag.loss_chunks, ir::StepWork::kLossFinish, ir::Reduced::kLoss, "loss", "loss of the step", -1);
+  const std::vector<int32_t>& ranks = dag.groups[dag.nodes[last.index].group.index].ranks;
+  if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) return;
+  const ir::GroupId holder = dag.intern_group({ranks[0]});
+  ir::TransferNode report;
+  report.cargo = ir::Cargo::kLoss;
+  report.to = dag.intern_group({0});
+  const ir::ProvId prov = dag.nodes[last.index].prov;
+  dag.add_edge(last, dag.add_node(report, holder, dag.intern_stream("loss"), prov));
+}
+
+void add_dropped(ir::Dag& dag) {
+  if (dag.dropping_chunks.empty()) return;
+  add_sum(dag, dag.dropping_chunks, ir::StepWork::kDroppedFinish, ir::Reduced::kDropped, "dropped", "number of dropped rows", 0);
+}
+
 }  // namespace
 
 void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
@@ -98,32 +141,8 @@ void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
       dag.add_edge(node(from, crossing.pass, m), reader);
     }
   }
-  // The step's loss: summed over microbatches and terms on each rank, then over ranks.
-  if (dag.loss_chunks.empty()) return;
-  std::vector<ir::ProvId> parents;
-  std::vector<int32_t> ranks;
-  for (ChunkId c : dag.loss_chunks) {
-    parents.push_back(dag.chunk_prov[c.index]);
-    for (int32_t rank : union_of_groups(dag, c))
-      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
-  }
-  const ir::ProvId loss_prov = dag.provenance.derived("loss of the step", std::move(parents));
-  const ir::GroupId everyone = dag.intern_group(ranks);
-  NodeId last = dag.add_node(ir::StepNode{ir::StepWork::kLossFinish, dag.loss_chunks.back(), 0}, everyone, 0, loss_prov);
-  for (ChunkId c : dag.loss_chunks)
-    for (int32_t m = 0; m < m_count; ++m) dag.add_edge(node(c.index, Pass::kForward, m), last);
-  const uint32_t stream = dag.intern_stream("loss");
-  if (ranks.size() > 1) {
-    const NodeId sum = dag.add_node(ir::AllReduceNode{ir::Reduced::kLoss, {}, dag.loss_chunks.back()}, everyone, stream, loss_prov);
-    dag.add_edge(last, sum);
-    last = sum;
-  }
-  if (std::find(ranks.begin(), ranks.end(), 0) == ranks.end()) {
-    ir::TransferNode report;
-    report.cargo = ir::Cargo::kLoss;
-    report.to = dag.intern_group({0});
-    dag.add_edge(last, dag.add_node(report, dag.intern_group({ranks[0]}), stream, loss_prov));
-  }
+  add_loss(dag);
+  add_dropped(dag);
 }
 
 }  // namespace piper::passes

@@ -19,6 +19,7 @@ struct ChunkShape {
   std::vector<uint32_t> gradients;               // parameters whose gradients its backward adds up, ascending
   std::vector<uint32_t> reads;                   // parameters its programs read, ascending
   std::array<std::vector<uint32_t>, ir::kNumPasses> pass_reads;  // the same by pass
+  std::array<std::vector<uint32_t>, ir::kNumPasses> repeating_reads;  // of microbatches that repeat their forward where others do not
 };
 
 // Sets nodes, edges and `compute` of a Dag whose chunks, crossings, num_microbatches, placement and loss_chunks are set.

@@ -1,12 +1,13 @@
 #include "compiler/passes/exchange_tokens.h"
 
+#include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 
 namespace piper::passes {
 namespace {
 
 using ir::ValueId;
-using Shape = std::vector<int64_t>;
+using ir::Shape;
 
 // A factor of an axis. Every axis is split so far that the D of the experts and the D of the sources stand alone.
 enum class Atom : uint8_t { kPlain, kOwners, kSources };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/ir/element_wise.h"
+#include "compiler/ir/shapes.h"
 #include "compiler/passes/expert_products.h"
 
 namespace piper::passes {
@@ -11,14 +12,8 @@ namespace {
 
 using ir::OpKind;
 using ir::ValueId;
-using Shape = std::vector<int64_t>;
+using ir::Shape;
 using Kind = ExpertTransfer::Kind;
-
-int64_t product(const Shape& shape, size_t from) {
-  int64_t n = 1;
-  for (size_t i = from; i < shape.size(); ++i) n *= shape[i];
-  return n;
-}
 
 class Transfer {
  public:
@@ -227,21 +222,18 @@ Shape local_shape(Shape shape, const ExpertMark& mark, int64_t devices) {
 std::optional<ExpertMark> reshaped(const ExpertMark& mark, int64_t experts, const Shape& from, const Shape& to) {
   ExpertMark result;
   if (mark.expert.present()) {
-    const int64_t after = mark.expert.inner * product(from, static_cast<size_t>(mark.expert.axis) + 1);
-    for (size_t d = 0; d < to.size() && !result.expert.present(); ++d) {
-      const int64_t stride = product(to, d + 1);
-      if (stride == 0 || after % stride != 0 || to[d] % (experts * (after / stride)) != 0) continue;
-      result.expert = {static_cast<int64_t>(d), to[d] / (experts * (after / stride)), after / stride};
-    }
+    const int64_t after = mark.expert.inner * ir::elements_behind(from, static_cast<size_t>(mark.expert.axis));
+    for (size_t d = 0; d < to.size() && !result.expert.present(); ++d)
+      if (const auto place = ir::factor_in_axis(to, d, experts, after)) result.expert = {static_cast<int64_t>(d), place->outer, place->inner};
     if (!result.expert.present()) return std::nullopt;
   }
   if (mark.token.present()) {
-    const int64_t after = mark.token.rest * product(from, static_cast<size_t>(mark.token.axis) + 1);
+    const int64_t after = mark.token.rest * ir::elements_behind(from, static_cast<size_t>(mark.token.axis));
     for (size_t d = 0; d < to.size(); ++d) {
-      const int64_t stride = product(to, d + 1);
-      if (stride == 0 || after % stride != 0 || to[d] % (after / stride) != 0) continue;
+      const auto place = ir::factor_in_axis(to, d, 1, after);
+      if (!place) continue;
       // Between two axes either can take the sources; the right one, where they stand before something.
-      result.token = {static_cast<int64_t>(d), to[d] / (after / stride), after / stride};
+      result.token = {static_cast<int64_t>(d), place->outer, place->inner};
       if (result.token.rest > 1) break;
     }
     if (!result.token.present()) return std::nullopt;

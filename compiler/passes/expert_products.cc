@@ -2,11 +2,13 @@
 
 #include <optional>
 
+#include "compiler/ir/shapes.h"
+
 namespace piper::passes {
 namespace {
 
 using ir::ValueId;
-using Shape = std::vector<int64_t>;
+using ir::Shape;
 using Kind = ExpertTransfer::Kind;
 
 constexpr int64_t kContracted = -1;

@@ -31,7 +31,7 @@ struct GroupedOp {
 struct GroupedPart {
   ir::ChunkId chunk;
   ir::OpId order;                       // the expert_order
-  int64_t experts = 1, rows = 1;        // E, and the rows of a rank: the bound of those that it may send to one member
+  int64_t experts = 1, rows = 1;        // E, and the rows of a rank: it never sends more to one member
   std::vector<ir::ValueId> weights;     // parameters whose first axis is E, in order
   std::vector<GroupedOp> ops;           // ascending
   std::map<uint32_t, ExpertMark> marks; // value -> what it looks like on a rank

@@ -2,50 +2,96 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 
 namespace piper::passes {
+namespace {
 
 using ir::BucketId;
 using ir::NodeId;
 
+// Readers that one gather serves: (bucket, round, chunk, pass). Groups that share a bucket gather for their microbatches of one round at once. Where the
+// gathered parameters outlive a use, any pass will do, and any chunk that has its microbatches on the same groups; where they live for the step, every reader.
+using GatherKey = std::tuple<uint32_t, int32_t, uint32_t, ir::Pass>;
+
+// [chunk] -> the first chunk of equal placement.
+std::vector<uint32_t> equally_placed(const ir::Dag& dag) {
+  std::map<std::vector<ir::GroupId>, uint32_t> first;
+  std::vector<uint32_t> like(dag.chunks.size());
+  for (size_t c = 0; c < like.size(); ++c) like[c] = first.emplace(dag.placement[c], static_cast<uint32_t>(c)).first->second;
+  return like;
+}
+
+GatherKey key_of(const ir::Dag& dag, const std::vector<uint32_t>& like, BucketId bucket, const ir::ComputeNode& reader) {
+  const int32_t round = dag.round_of(reader.chunk, reader.microbatch);
+  switch (dag.buckets[bucket.index].residency) {
+    case ir::Residency::kUse: return {bucket.index, round, reader.chunk.index, reader.pass};
+    case ir::Residency::kMicrobatch: return {bucket.index, round, like[reader.chunk.index], ir::Pass::kCount};
+    case ir::Residency::kStep: return {bucket.index, 0, 0, ir::Pass::kCount};
+  }
+  return {};
+}
+
+// The sharded buckets that a compute reads.
+std::vector<BucketId> read_by(const ir::Dag& dag, const std::vector<ChunkShape>& shapes, const ir::Node& node, const ir::ComputeNode& compute) {
+  std::vector<BucketId> read;
+  const ChunkShape& shape = shapes[compute.chunk.index];
+  const auto& reads = dag.repeats(compute.chunk, compute.microbatch) ? shape.repeating_reads : shape.pass_reads;
+  for (uint32_t p : reads[static_cast<size_t>(compute.pass)])
+    for (ir::AccumulatorId use : dag.parameter_uses[p]) {
+      const ir::Accumulator& a = dag.accumulators[use.index];
+      if (!dag.has_member(a.group, dag.groups[node.group.index].ranks[0])) continue;
+      const bool sharded = dag.buckets[a.bucket.index].sharded == ir::Sharded::kParameters;
+      if (sharded && std::find(read.begin(), read.end(), a.bucket) == read.end()) read.push_back(a.bucket);
+      break;   // later uses on this group read the same place
+    }
+  return read;
+}
+
+struct Gather {
+  NodeId node;
+  size_t before = 0;                     // position in the order
+  std::vector<ir::GroupId> served;       // groups that have their reader
+};
+
+}  // namespace
+
 void insert_gathers(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
   const bool any = std::any_of(dag.buckets.begin(), dag.buckets.end(), [](const ir::Bucket& b) { return b.sharded == ir::Sharded::kParameters; });
   if (!any) return;
+  const std::vector<uint32_t> like = equally_placed(dag);
   const size_t n = dag.order.size();
-  std::vector<std::vector<NodeId>> before(n);                 // [position in the order] gathers issued in front of it
   std::map<uint32_t, std::vector<size_t>> computes;           // group -> positions of its computes so far
-  std::set<std::tuple<uint32_t, int32_t>> alive;              // (bucket, microbatch or -1): gathered once already
+  std::map<GatherKey, size_t> known;                          // index into `gathers`
+  std::vector<Gather> gathers;
   for (size_t i = 0; i < n; ++i) {
     const ir::Node node = dag.nodes[dag.order[i].index];
     const auto* compute = std::get_if<ir::ComputeNode>(&node.payload);
     if (compute == nullptr) continue;
     std::vector<size_t>& positions = computes[node.group.index];
     positions.push_back(i);
-    std::vector<BucketId> read;
-    for (uint32_t p : shapes[compute->chunk.index].pass_reads[static_cast<size_t>(compute->pass)])
-      for (ir::AccumulatorId use : dag.parameter_uses[p]) {
-        const ir::Accumulator& a = dag.accumulators[use.index];
-        if (a.group != node.group || dag.buckets[a.bucket.index].sharded != ir::Sharded::kParameters) continue;
-        if (std::find(read.begin(), read.end(), a.bucket) == read.end()) read.push_back(a.bucket);
-      }
-    for (BucketId b : read) {
+    for (BucketId b : read_by(dag, shapes, node, *compute)) {
       const ir::Bucket& bucket = dag.buckets[b.index];
-      if (bucket.residency != ir::Residency::kUse &&
-          !alive.emplace(b.index, bucket.residency == ir::Residency::kStep ? -1 : compute->microbatch).second)
-        continue;
-      ir::AllGatherNode gather;
-      gather.bucket = b;
-      gather.reader = *compute;
-      const uint32_t stream = bucket.gather_stream;
-      const ir::ProvId prov = bucket.prov;
-      const size_t ahead = std::min<size_t>(static_cast<size_t>(bucket.prefetch), positions.size() - 1);
-      const NodeId id = dag.add_node(gather, node.group, stream, prov);
-      dag.add_edge(id, dag.order[i]);
-      before[positions[positions.size() - 1 - ahead]].push_back(id);
+      const auto [place, fresh] = known.emplace(key_of(dag, like, b, *compute), gathers.size());
+      if (fresh) {
+        ir::AllGatherNode payload;
+        payload.bucket = b;
+        const ir::GroupId group = bucket.group;
+        const uint32_t stream = bucket.gather_stream;
+        const ir::ProvId prov = bucket.prov;
+        gathers.push_back({dag.add_node(std::move(payload), group, stream, prov), i, {}});
+      }
+      Gather& gather = gathers[place->second];
+      if (std::find(gather.served.begin(), gather.served.end(), node.group) != gather.served.end()) continue;
+      gather.served.push_back(node.group);
+      std::get<ir::AllGatherNode>(dag.nodes[gather.node.index].payload).readers.push_back(*compute);
+      dag.add_edge(gather.node, dag.order[i]);
+      const size_t ahead = std::min<size_t>(static_cast<size_t>(dag.buckets[b.index].prefetch), positions.size() - 1);
+      gather.before = std::min(gather.before, positions[positions.size() - 1 - ahead]);
     }
   }
+  std::vector<std::vector<NodeId>> before(n);                 // [position in the order] gathers issued in front of it
+  for (const Gather& gather : gathers) before[gather.before].push_back(gather.node);
   std::vector<NodeId> order;
   order.reserve(dag.nodes.size());
   for (size_t i = 0; i < n; ++i) {

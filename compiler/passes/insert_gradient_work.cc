@@ -36,14 +36,13 @@ class GradientWork {
   }
 
  private:
-  std::vector<GroupId> groups_of(ChunkId chunk) const {
-    std::vector<GroupId> groups;
-    for (GroupId g : dag_.placement[chunk.index])
-      if (std::find(groups.begin(), groups.end(), g) == groups.end()) groups.push_back(g);
-    return groups;
-  }
+  GroupId home_of(ChunkId chunk);
   void make_accumulators();
+  void add_accumulator(uint32_t parameter, ChunkId chunk);
+  void make_accumulators_of_readers();
+  bool parts_add_up(uint32_t parameter) const;
   std::vector<bool> find_shardable() const;
+  bool holds_weights(const ir::Bucket& bucket) const;
   void make_buckets();
   void close_bucket(std::vector<AccumulatorId>& members, ir::Sharded sharded);
   void reduce_buckets();
@@ -55,41 +54,107 @@ class GradientWork {
   const std::vector<ChunkShape>& shapes_;
   const std::vector<ParameterInfo>& parameters_;
   const GradientOptions& options_;
+  std::vector<bool> read_elsewhere_;                  // [parameter]: by regions that add nothing to its gradient, on devices of their own
   std::vector<std::vector<NodeId>> ready_;            // [bucket]: after these its gradients are final on their group
   std::vector<std::vector<NodeId>> combined_;         // [parameter]: combine nodes of a tied parameter
   NodeId clip_;
 };
 
+// All devices that the chunk runs on. By group id, which follows the model and not the numbers of devices: the order of a sum does not depend on these.
+GroupId GradientWork::home_of(ChunkId chunk) {
+  const std::vector<GroupId> groups = dag_.groups_of(chunk);
+  if (groups.size() == 1) return groups[0];
+  std::vector<int32_t> ranks;
+  for (GroupId group : groups) {
+    const std::vector<int32_t>& members = dag_.groups[group.index].ranks;
+    ranks.insert(ranks.end(), members.begin(), members.end());
+  }
+  return dag_.intern_group(ranks);
+}
+
 void GradientWork::make_accumulators() {
   dag_.parameter_uses.assign(parameters_.size(), {});
   for (size_t c = 0; c < shapes_.size(); ++c)
-    for (GroupId group : groups_of(ChunkId(c)))
-      for (uint32_t p : shapes_[c].gradients) {
-        const AccumulatorId known = dag_.find_accumulator(p, ChunkId(c), group);
-        if (known.valid()) {
-          dag_.accumulators[known.index].chunks.push_back(ChunkId(c));
-          continue;
-        }
-        ir::Accumulator a;
-        a.parameter = p;
-        a.chunk = ChunkId(c);
-        a.chunks = {ChunkId(c)};
-        a.group = group;
-        a.use = static_cast<uint32_t>(dag_.parameter_uses[p].size());
-        dag_.parameter_uses[p].push_back(AccumulatorId(dag_.accumulators.size()));
-        dag_.accumulators.push_back(a);
+    for (uint32_t p : shapes_[c].gradients) {
+      const AccumulatorId known = dag_.find_accumulator(p, ChunkId(c));
+      if (known.valid()) {
+        dag_.accumulators[known.index].chunks.push_back(ChunkId(c));
+        continue;
       }
+      add_accumulator(p, ChunkId(c));
+    }
+  make_accumulators_of_readers();
 }
 
-// A parameter with several uses, or with readers elsewhere, is kept whole: parts of different layouts could not be added up.
-std::vector<bool> GradientWork::find_shardable() const {
-  std::vector<bool> shardable(parameters_.size(), true);
-  for (size_t p = 0; p < parameters_.size(); ++p) shardable[p] = dag_.parameter_uses[p].size() == 1;
+void GradientWork::add_accumulator(uint32_t parameter, ChunkId chunk) {
+  ir::Accumulator a;
+  a.parameter = parameter;
+  a.chunk = chunk;
+  a.chunks = {chunk};
+  a.group = home_of(chunk);
+  a.use = static_cast<uint32_t>(dag_.parameter_uses[parameter].size());
+  dag_.parameter_uses[parameter].push_back(AccumulatorId(dag_.accumulators.size()));
+  dag_.accumulators.push_back(a);
+}
+
+// A trained parameter that a region reads and adds nothing to (behind detach), on devices where no other region does: its sum of zeros
+// is a use like the others, so that the copy there is updated too.
+void GradientWork::make_accumulators_of_readers() {
+  read_elsewhere_.assign(parameters_.size(), false);
   for (size_t c = 0; c < shapes_.size(); ++c)
-    for (uint32_t p : shapes_[c].reads)
-      for (GroupId group : dag_.placement[c])
-        if (shardable[p] && dag_.accumulators[dag_.parameter_uses[p][0].index].group != group) shardable[p] = false;
+    for (uint32_t p : shapes_[c].reads) {
+      const std::vector<AccumulatorId>& uses = dag_.parameter_uses[p];
+      if (uses.empty()) continue;
+      const auto& ranks = dag_.groups[home_of(ChunkId(c)).index].ranks;
+      const bool alone = std::any_of(ranks.begin(), ranks.end(), [&](int32_t rank) {
+        return std::none_of(uses.begin(), uses.end(), [&](AccumulatorId use) { return dag_.has_member(dag_.accumulators[use.index].group, rank); });
+      });
+      if (!alone) continue;
+      add_accumulator(p, ChunkId(c));
+      read_elsewhere_[p] = true;
+    }
+}
+
+// Whether the parts of all uses are the same elements, so that each member has its part of the sum: as many members everywhere, and no device with a part
+// of two groups.
+bool GradientWork::parts_add_up(uint32_t parameter) const {
+  const std::vector<AccumulatorId>& uses = dag_.parameter_uses[parameter];
+  if (uses.size() > 1 && parameters_[parameter].shard >= 0) return false;
+  for (size_t i = 1; i < uses.size(); ++i) {
+    const ir::Accumulator& a = dag_.accumulators[uses[i].index];
+    if (dag_.replication[a.chunk.index].sharded != dag_.replication[dag_.accumulators[uses[0].index].chunk.index].sharded) return false;
+    const std::vector<int32_t>& ranks = dag_.groups[a.group.index].ranks;
+    for (size_t j = 0; j < i; ++j) {
+      const GroupId before = dag_.accumulators[uses[j].index].group;
+      if (before == a.group) continue;
+      if (dag_.groups[before.index].ranks.size() != ranks.size()) return false;
+      if (std::any_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return dag_.has_member(before, rank); })) return false;
+    }
+  }
+  return !uses.empty();
+}
+
+// A parameter of which the parts do not add up, or with readers elsewhere, is kept whole.
+std::vector<bool> GradientWork::find_shardable() const {
+  std::vector<bool> shardable;
+  for (uint32_t p = 0; p < parameters_.size(); ++p) shardable.push_back(parts_add_up(p) && !read_elsewhere_[p]);
+  for (size_t c = 0; c < shapes_.size(); ++c)
+    for (uint32_t p : shapes_[c].reads) {
+      const std::vector<AccumulatorId>& uses = dag_.parameter_uses[p];
+      shardable[p] = shardable[p] && std::any_of(uses.begin(), uses.end(), [&](AccumulatorId use) {
+        return dag_.groups_of(ChunkId(c)) == dag_.groups_of(dag_.accumulators[use.index].chunk);
+      });
+    }
   return shardable;
+}
+
+// Whether the weights that the bucket's gradients belong to stand in its layout. Those of a parameter that one group uses twice stand in that of the first use.
+bool GradientWork::holds_weights(const ir::Bucket& bucket) const {
+  return std::any_of(bucket.accumulators.begin(), bucket.accumulators.end(), [&](AccumulatorId id) {
+    const ir::Accumulator& a = dag_.accumulators[id.index];
+    const std::vector<AccumulatorId>& uses = dag_.parameter_uses[a.parameter];
+    return std::none_of(uses.begin(), uses.begin() + a.use, [&](AccumulatorId before) { return dag_.accumulators[before.index].group == a.group; });
+  });
 }
 
 void GradientWork::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded sharded) {
@@ -108,7 +173,6 @@ void GradientWork::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded
   bucket.gather_stream = replication.gather_stream;
   bucket.prov = replication.prov;
   bucket.name = dag_.chunks[first.chunk.index].name + "/" + parameters_[first.parameter].name;
-  if (dag_.placement[first.chunk.index].front() != first.group) bucket.name += "@" + std::to_string(first.group.index);
   for (AccumulatorId id : members) {
     ir::Accumulator& a = dag_.accumulators[id.index];
     a.bucket = BucketId(dag_.buckets.size());
@@ -121,20 +185,19 @@ void GradientWork::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded
   dag_.buckets.push_back(std::move(bucket));
 }
 
-// Buckets of a region on a group, from its last parameter to its first. Parameters that cannot share a layout stand apart: later uses of tied ones (on
-// ranks that hold the first use too, they have no weights beside them), ones kept whole beside sharded ones, ones summed by other teams. Ones that several
+// Buckets of a region, from its last parameter to its first. Parameters that cannot share a layout stand apart: later uses of tied ones (on
+// ranks that hold the first use too, they have no weights beside them), ones kept whole beside sharded ones, sharded ones
+// that are used elsewhere too (each alone, so that its parts are the same everywhere), ones summed by other teams. Ones that several
 // segments add to are ready late, and would keep the others waiting.
 void GradientWork::make_buckets() {
   const std::vector<bool> shardable = find_shardable();
-  using Key = std::tuple<int32_t, size_t, bool, bool, int32_t, bool>;   // region, group in its order, later use, kept whole, expert shard, spread
+  using Key = std::tuple<int32_t, bool, bool, int32_t, bool, int64_t>;   // region, later use, kept whole, expert shard, spread, alone
   std::map<Key, std::vector<AccumulatorId>> classes;
   for (size_t i = 0; i < dag_.accumulators.size(); ++i) {
     const ir::Accumulator& a = dag_.accumulators[i];
-    const std::vector<GroupId> groups = groups_of(a.chunk);
-    const auto group = static_cast<size_t>(std::find(groups.begin(), groups.end(), a.group) - groups.begin());
     const bool sharded = dag_.replication[a.chunk.index].sharded != ir::Sharded::kNothing;
-    classes[{-dag_.chunks[a.chunk.index].region, group, a.use > 0, sharded && !shardable[a.parameter], parameters_[a.parameter].shard,
-             a.chunks.size() > 1}]
+    classes[{-dag_.chunks[a.chunk.index].region, a.use > 0, sharded && !shardable[a.parameter], parameters_[a.parameter].shard,
+             a.chunks.size() > 1, sharded && shardable[a.parameter] && dag_.parameter_uses[a.parameter].size() > 1 ? a.parameter : -1}]
         .push_back(AccumulatorId(i));
   }
   for (auto& [key, all] : classes) {
@@ -143,7 +206,7 @@ void GradientWork::make_buckets() {
       return std::make_tuple(b.chunk.index, b.parameter) < std::make_tuple(a.chunk.index, a.parameter);
     });
     const ir::Replication& replication = dag_.replication[dag_.accumulators[all[0].index].chunk.index];
-    const ir::Sharded sharded = std::get<3>(key) ? ir::Sharded::kNothing : replication.sharded;
+    const ir::Sharded sharded = std::get<2>(key) ? ir::Sharded::kNothing : replication.sharded;
     std::vector<AccumulatorId> open;
     int64_t filled = 0;
     for (AccumulatorId id : all) {
@@ -168,11 +231,9 @@ void GradientWork::reduce_buckets() {
       for (ChunkId c : dag_.accumulators[id.index].chunks)
         if (std::find(chunks.begin(), chunks.end(), c) == chunks.end()) chunks.push_back(c);
     auto backwards_of = [&](int32_t m, std::vector<NodeId>& backwards) {
-      for (ChunkId c : chunks) {
-        if (dag_.placement[c.index][m] != bucket.group) continue;
+      for (ChunkId c : chunks)
         for (ir::Pass pass : {ir::Pass::kBackward, ir::Pass::kBackwardWeight})
           if (const NodeId n = dag_.compute[c.index][static_cast<size_t>(pass)][m]; n.valid()) backwards.push_back(n);
-      }
     };
     auto reduce_after = [&](const std::vector<NodeId>& backwards, ir::NodePayload payload) {
       const NodeId reduce = dag_.add_node(std::move(payload), bucket.group, bucket.stream, bucket.prov);
@@ -180,17 +241,20 @@ void GradientWork::reduce_buckets() {
       ready_[b].push_back(reduce);
     };
     if (bucket.sharded >= ir::Sharded::kGradients) {
-      for (int32_t m = 0; m < dag_.num_microbatches; ++m) {
+      // The first microbatches of all groups together, then the second ones, and so on.
+      std::map<int32_t, std::vector<int32_t>> rounds;
+      for (int32_t m = 0; m < dag_.num_microbatches; ++m) rounds[dag_.round_of(chunks[0], m)].push_back(m);
+      for (auto& [round, microbatches] : rounds) {
         std::vector<NodeId> backwards;
-        backwards_of(m, backwards);
-        if (!backwards.empty()) reduce_after(backwards, ir::ReduceScatterNode{BucketId(b), m});
+        for (int32_t m : microbatches) backwards_of(m, backwards);
+        reduce_after(backwards, ir::ReduceScatterNode{BucketId(b), std::move(microbatches)});
       }
       continue;
     }
     std::vector<NodeId> backwards;
     for (int32_t m = 0; m < dag_.num_microbatches; ++m) backwards_of(m, backwards);
     if (bucket.sharded == ir::Sharded::kOptimizer)
-      reduce_after(backwards, ir::ReduceScatterNode{BucketId(b), -1});
+      reduce_after(backwards, ir::ReduceScatterNode{BucketId(b), {}});
     else if (bucket.teams[0].size() > 1)
       reduce_after(backwards, ir::AllReduceNode{ir::Reduced::kBucket, BucketId(b), {}});
     else
@@ -277,7 +341,7 @@ void GradientWork::update() {
             if (n.valid()) dag_.add_edge(n, update);
       }
     }
-    if (bucket.sharded == ir::Sharded::kOptimizer || bucket.sharded == ir::Sharded::kGradients) {
+    if ((bucket.sharded == ir::Sharded::kOptimizer || bucket.sharded == ir::Sharded::kGradients) && holds_weights(bucket)) {
       ir::AllGatherNode gather;
       gather.bucket = BucketId(b);
       gather.updated = true;

@@ -87,7 +87,7 @@ class Normaliser {
     const ir::Op& op = graph_.op(mixer);
     const std::string& scope = graph_.scope(op.scope);
     std::string module = scope.empty() ? "*" : scope;
-    auto error = diags_.error("P0331");
+    auto error = diags_.error("P0331", step_.cut_by);
     error << "'" << ir::op_name(op.kind) << "' of " << graph_.provenance().describe(op.prov)
           << " computes one value from all samples of the batch, and the step's batch is cut into " << step_.pieces
           << " pieces (microbatches x replicas)";
@@ -158,6 +158,15 @@ class Normaliser {
           return rebuilt(op, {a, b});
         }
         break;
+      case OpKind::kCat: {
+        if (std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId x) { return per_sample(x); })) break;
+        std::vector<ValueId> parts;
+        for (ValueId operand : op.operands) {
+          PIPER_ASSIGN(const ValueId part, share(operand, id));
+          parts.push_back(part);
+        }
+        return rebuilt(op, std::move(parts));
+      }
       case OpKind::kSum:
       case OpKind::kMean: {
         if (batch_.of(op.operands[0]).kind == BatchKind::kGrouped) break;

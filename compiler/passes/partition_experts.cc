@@ -1,6 +1,7 @@
 #include "compiler/passes/partition_experts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <set>
@@ -67,6 +68,7 @@ class Partitioner {
         auto region = std::find_if(regions.begin(), regions.end(), [&](const auto& r) { return r.first == tags; });
         if (region == regions.end()) region = regions.insert(regions.end(), {tags, false});
         region->second = region->second || !parts.empty() || !by_rows.empty();
+        if (shards_[s].bound && !parts.empty()) return not_grouped(chunk, *shards_[s].bound);
         PIPER_RETURN_IF_ERROR(assign(parts, s, parts_));
         PIPER_RETURN_IF_ERROR(assign(by_rows, s, grouped_));
       }
@@ -82,7 +84,7 @@ class Partitioner {
     const int64_t devices = static_cast<int64_t>(shards_[s].shard.groups.at(0).size());
     for (Part& part : found) {
       PIPER_RETURN_IF_ERROR(check_division(part.chunk, part.experts, part.weights[0], devices, shards_[s].shard));
-      if (devices > 1) assigned.push_back({std::move(part), static_cast<int32_t>(s), devices});
+      if (devices > 1 || shards_[s].bound) assigned.push_back({std::move(part), static_cast<int32_t>(s), devices});
     }
     return {};
   }
@@ -96,6 +98,14 @@ class Partitioner {
     error << state_.chunked.chunks[chunk.index].name << " has " << experts << " experts, which " << devices << " devices cannot share equally";
     error.note("the experts are the first axis of '" + graph_.value(weight).name + "'");
     error.help("use groups of " + good + " devices");
+    return error;
+  }
+
+  Status not_grouped(ir::ChunkId chunk, const RowBound& bound) {
+    auto error = diags_.error("P0242", bound.span);
+    error << "'capacity' bounds the rows of experts in the grouped form, and the experts of " << state_.chunked.chunks[chunk.index].name << " are not";
+    error.note("how many tokens each of them takes stands in the model: every token, or a capacity of its own");
+    error.help("leave 'capacity' out");
     return error;
   }
 
@@ -137,11 +147,13 @@ class Partitioner {
       take(a);
     }
     for (const Assigned<GroupedPart>& a : grouped_) {
-      grouped.push_back(std::make_unique<GroupedPartRewriter>(state_, a.part, a.shard, a.devices, units++));
+      grouped.push_back(std::make_unique<GroupedPartRewriter>(state_, a.part, a.shard, a.devices, units++,
+                                                               shards_[static_cast<size_t>(a.shard)].bound));
       steps.emplace_back(a.part.order, [rewriter = grouped.back().get()] { rewriter->rewrite_order(); });
       for (const GroupedOp& op : a.part.ops)
         steps.emplace_back(op.op, [rewriter = grouped.back().get(), &op] { rewriter->rewrite(op); });
-      take(a);
+      tell_bound(a);
+      if (a.devices > 1) take(a);
     }
     std::stable_sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [op, step] : steps) step();
@@ -158,6 +170,14 @@ class Partitioner {
     diags_.remark(state_.chunked.chunks[a.part.chunk.index].name + ": " + std::to_string(a.part.experts) + " experts over " +
                       std::to_string(a.devices) + " devices; cut are " + names,
                   shards_[static_cast<size_t>(a.shard)].shard.span);
+  }
+
+  void tell_bound(const Assigned<GroupedPart>& a) {
+    const std::optional<RowBound>& bound = shards_[static_cast<size_t>(a.shard)].bound;
+    if (!bound) return;
+    diags_.remark(state_.chunked.chunks[a.part.chunk.index].name + ": an expert takes " + std::to_string(bound->rows_of_expert(a.part.rows, a.part.experts)) +
+                      " of the " + std::to_string(a.part.rows) + " rows of a microbatch on a rank at most; more " + (bound->strict ? "are an error" : "are dropped"),
+                  bound->span);
   }
 
   // ---------------------------------------------------------------- tidy up
@@ -184,12 +204,14 @@ class Partitioner {
           if (operand.valid()) ++readers[operand.index];
     for (const ir::Graph::Output& output : graph_.outputs) ++readers[output.value.index];
     if (graph_.loss.valid()) ++readers[graph_.loss.index];
+    for (ValueId number : graph_.dropped) ++readers[number.index];
     for (size_t i = graph_.num_ops(); i-- > 0;) {
       const ir::Op& op = graph_.op(OpId(i));
       const bool candidate = op.kind == OpKind::kReshape || op.kind == OpKind::kPermute || op.kind == OpKind::kExpand ||
                              op.kind == OpKind::kCast || op.kind == OpKind::kDetach || op.kind == OpKind::kExpertOrder;
       const bool read = std::any_of(op.results.begin(), op.results.end(), [&](ValueId v) { return readers[v.index] > 0; });
-      if (dropped[i] || !candidate || read || state_.marks.shard[op.chunk.index] < 0) continue;
+      const bool in_reach = state_.marks.shard[op.chunk.index] >= 0 || op.kind == OpKind::kExpertOrder;
+      if (dropped[i] || !candidate || read || !in_reach) continue;
       dropped[i] = true;
       --readers[op.operands[0].index];
     }
@@ -204,6 +226,14 @@ class Partitioner {
 };
 
 }  // namespace
+
+int64_t RowBound::rows_of_expert(int64_t rows, int64_t experts) const {
+  const double wanted = factor * static_cast<double>(rows) / static_cast<double>(experts);
+  if (wanted >= static_cast<double>(rows)) return rows;
+  const double nearest = std::round(wanted);
+  const double bound = std::abs(wanted - nearest) <= 1e-9 * nearest ? nearest : std::ceil(wanted);
+  return std::clamp<int64_t>(static_cast<int64_t>(bound), 1, rows);
+}
 
 Result<std::vector<ir::ChunkId>> partition_experts(ir::ChunkedGraph& chunked, const std::vector<ShardedChunks>& shards,
                                                    diag::Diagnostics& diags) {

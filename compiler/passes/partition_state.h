@@ -44,10 +44,9 @@ class PartitionState {
     b.set_chunk(op.chunk);
     return b;
   }
-  // Attributes of `op` that hold the shape of its result take that on a rank.
-  ir::Attrs local_attrs(const ir::Op& op, const ExpertMark& mark, int64_t devices) const {
+  // Attributes of `op` that hold the shape of its result take that on a rank, `made`.
+  static ir::Attrs local_attrs(const ir::Op& op, const std::vector<int64_t>& made) {
     ir::Attrs attrs = op.attrs;
-    const std::vector<int64_t> made = local_shape(graph.type(op.results[0]).shape, mark, devices);
     if (auto* reshape = std::get_if<ir::ReshapeAttrs>(&attrs)) reshape->shape = made;
     if (auto* expand = std::get_if<ir::ExpandAttrs>(&attrs)) expand->shape = made;
     if (auto* rows = std::get_if<ir::RowsAttrs>(&attrs)) rows->rows = made[0];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/shapes.h"
 #include "compiler/passes/exchange_tokens.h"
 
 namespace piper::passes {
@@ -9,7 +10,7 @@ namespace piper::passes {
 using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
-using Shape = std::vector<int64_t>;
+using ir::Shape;
 
 void ExpertPartRewriter::rewrite(const PartOp& part_op) {
   const ir::Op op = s_.graph.op(part_op.op);  // a copy: appending ops moves the graph's list
@@ -27,7 +28,7 @@ void ExpertPartRewriter::rewrite(const PartOp& part_op) {
   const Shape shape = s_.graph.type(op.results[0]).shape;
   const Shape made = local_shape(shape, transfer.results[0], devices_);
   const std::vector<ValueId> results =
-      b.add(op.kind, std::move(operands), s_.local_attrs(op, transfer.results[0], devices_), s_.graph.value(op.results[0]).name);
+      b.add(op.kind, std::move(operands), PartitionState::local_attrs(op, made), s_.graph.value(op.results[0]).name);
   PIPER_CHECK(b.status().ok(), op_name(op.kind), " of an expert part: ", b.status().ok() ? "" : b.status().error().message);
   PIPER_CHECK(s_.graph.type(results[0]).shape == made, op_name(op.kind), " of an expert part is ", to_string(s_.graph.type(results[0])));
   s_.marks.unit[results[0].index] = unit;
@@ -67,7 +68,7 @@ ValueId ExpertPartRewriter::enter(ir::GraphBuilder& b, ValueId v, const OperandW
   return s_.in_unit(b, unit, [&] {
     for (auto view = views.rbegin(); view != views.rend(); ++view) {
       const ir::Op op = s_.graph.op(view->op);
-      result = b.add1(op.kind, {result}, s_.local_attrs(op, view->mark, devices_), s_.graph.value(op.results[0]).name);
+      result = b.add1(op.kind, {result}, PartitionState::local_attrs(op, local_shape(s_.graph.type(op.results[0]).shape, view->mark, devices_)), s_.graph.value(op.results[0]).name);
     }
     return result;
   });

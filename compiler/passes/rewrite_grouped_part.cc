@@ -8,12 +8,13 @@ using ir::ValueId;
 void GroupedPartRewriter::rewrite_order() {
   const ir::Op op = s_.graph.op(part_.order);
   ir::GraphBuilder b = s_.builder(op, shard_);
-  const std::vector<ValueId> made = b.add(OpKind::kExpertOrder, {s_.resolve(op.operands[0])},
-                                          ir::ExpertOrderAttrs{part_.experts, devices_, part_.rows}, s_.graph.value(op.results[0]).name);
+  const std::vector<ValueId> made =
+      b.add(OpKind::kExpertOrder, {s_.resolve(op.operands[0])}, order_attrs_, s_.graph.value(op.results[0]).name);
   order_ = made[0];
   position_ = made[1];
-  counts_ = s_.exchange(b, {made[2]}, s_.graph.value(made[2]).name + ".received", kCounts);
-  if (!part_.padding_is_read) {
+  if (counts_dropped_) s_.graph.dropped.push_back(made[3]);
+  counts_ = devices_ == 1 ? made[2] : s_.exchange(b, {made[2]}, s_.graph.value(made[2]).name + ".received", kCounts);
+  if (!part_.padding_is_read && devices_ > 1) {
     rows_sent_ = b.sum(made[2], {1}, false);
     rows_received_ = b.sum(counts_, {1}, false);
   }
@@ -23,12 +24,13 @@ void GroupedPartRewriter::rewrite_order() {
 // Rows of D parts, as they are sent.
 std::vector<int64_t> GroupedPartRewriter::parts_of(ValueId rows) const {
   std::vector<int64_t> shape = s_.graph.type(rows).shape;
-  shape[0] = part_.rows;
+  shape[0] = segment_rows_;
   shape.insert(shape.begin(), devices_);
   return shape;
 }
 
 ValueId GroupedPartRewriter::travel(ir::GraphBuilder& b, ValueId rows, ValueId sent, ValueId received, const std::string& name, const char* way) {
+  if (devices_ == 1) return rows;
   std::vector<ValueId> operands{b.reshape(rows, parts_of(rows))};
   if (sent.valid()) operands.insert(operands.end(), {sent, received});
   return s_.exchange(b, std::move(operands), name, way);
@@ -65,9 +67,11 @@ void GroupedPartRewriter::rewrite(const GroupedOp& grouped) {
     else operands.push_back(part_.marks.count(v.index) ? s_.local(v) : s_.resolve(v));
   }
   const ExpertMark mark = part_.marks.at(op.results[0].index);
+  std::vector<int64_t> made = local_shape(s_.graph.type(op.results[0]).shape, mark, devices_);
+  if (mark.token.present()) made[0] = devices_ * segment_rows_;
   std::vector<ValueId> results;
   (void)s_.in_unit(b, unit_, [&] {
-    results = b.add(op.kind, std::move(operands), s_.local_attrs(op, mark, devices_), name);
+    results = b.add(op.kind, std::move(operands), PartitionState::local_attrs(op, made), name);
     return results[0];
   });
   for (size_t r = 0; r < results.size(); ++r) s_.inside[op.results[r].index] = results[r];

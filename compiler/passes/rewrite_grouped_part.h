@@ -1,20 +1,26 @@
 // Rewrites the ops of one GroupedPart for a rank that holds some of the experts. Counts travel first: each member
 // learns how many rows of each of its experts come from each source. Then rows travel in parts of as many rows as the
-// sender has (nothing is dropped), of which only the counted ones are sent; the way back is the same. Used by
-// partition_experts alone, op by op in op order.
+// sender has, or as its experts' bounds allow, of which only the counted ones are sent; the way back is the same. A row
+// over its expert's bound is sent nowhere, and zeros stand for it where rows leave. In a group of one device nothing
+// travels. Used by partition_experts alone, op by op in op order.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "compiler/passes/find_grouped_parts.h"
+#include "compiler/passes/partition_experts.h"
 #include "compiler/passes/partition_state.h"
 
 namespace piper::passes {
 
 class GroupedPartRewriter {
  public:
-  GroupedPartRewriter(PartitionState& state, const GroupedPart& part, int32_t shard, int64_t devices, int32_t unit)
-      : s_(state), part_(part), shard_(shard), devices_(devices), unit_(unit) {}
+  GroupedPartRewriter(PartitionState& state, const GroupedPart& part, int32_t shard, int64_t devices, int32_t unit,
+                      const std::optional<RowBound>& bound)
+      : s_(state), part_(part), shard_(shard), devices_(devices), unit_(unit), counts_dropped_(bound && !bound->strict),
+        order_attrs_{part.experts, devices, bound ? bound->rows_of_expert(part.rows, part.experts) : part.rows, bound && bound->strict},
+        segment_rows_(order_attrs_.segment_rows(part.rows)) {}
   // The expert_order itself comes first.
   void rewrite_order();
   void rewrite(const GroupedOp& op);
@@ -28,6 +34,9 @@ class GroupedPartRewriter {
   int32_t shard_;
   int64_t devices_;
   int32_t unit_;
+  bool counts_dropped_;
+  ir::ExpertOrderAttrs order_attrs_;
+  int64_t segment_rows_;                   // of a part that travels
   ir::ValueId order_, position_;           // of the rows that this rank sends
   ir::ValueId counts_;                     // [D, E/D] of the rows that it receives
   ir::ValueId rows_sent_, rows_received_;  // [D]

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "compiler/ir/element_wise.h"
+#include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 
 namespace piper::passes {
@@ -13,17 +14,11 @@ namespace {
 
 using ir::OpKind;
 using ir::ValueId;
-using Shape = std::vector<int64_t>;
+using ir::Shape;
 
 BatchFactor mixed() { return {BatchKind::kMixed}; }
 bool has_axis(const BatchFactor& f) { return f.kind == BatchKind::kAxis || f.kind == BatchKind::kGrouped; }
 bool reads_counts(OpKind kind) { return kind == OpKind::kGroupedMatmul || kind == OpKind::kGroupedExpand; }
-
-int64_t product(const Shape& shape, size_t from, size_t to) {
-  int64_t n = 1;
-  for (size_t i = from; i < to; ++i) n *= shape[i];
-  return n;
-}
 
 class Tracker {
  public:
@@ -256,21 +251,17 @@ class Tracker {
   BatchFactor reshaped(const BatchFactor& x, const Shape& from, const Shape& to) const {
     if (!has_axis(x)) return x;
     size_t axis = static_cast<size_t>(x.axis);
-    int64_t after = x.inner * product(from, axis + 1, from.size());
-    int64_t before = x.outer * product(from, 0, axis);
+    int64_t after = x.inner * ir::elements_behind(from, axis);
+    int64_t before = x.outer * ir::elements(from, 0, axis);
     BatchFactor best = mixed();
     int best_rank = -1;
     for (size_t d = 0; d < to.size(); ++d) {
-      int64_t stride = product(to, d + 1, to.size());
-      if (stride == 0 || after % stride) continue;
-      int64_t inner = after / stride;
-      if (inner == 0 || to[d] % (batch_ * inner)) continue;
-      int64_t outer = to[d] / (batch_ * inner);
-      if (product(to, 0, d) * outer != before) continue;
+      const std::optional<ir::AxisFactor> place = ir::factor_in_axis(to, d, batch_, after);
+      if (!place || ir::elements(to, 0, d) * place->outer != before) continue;
       if (x.kind == BatchKind::kGrouped && to[d] != from[axis]) continue;  // would put rows of several samples into one
-      BatchFactor found{x.kind, static_cast<int64_t>(d), outer, inner};
+      BatchFactor found{x.kind, static_cast<int64_t>(d), place->outer, place->inner};
       // One sample fits in several places: an axis of its own, else the front of one ([B * S], not [E * B]).
-      int rank = outer != 1 ? 0 : inner != 1 ? 1 : 2;
+      int rank = place->outer != 1 ? 0 : place->inner != 1 ? 1 : 2;
       if (rank > best_rank) {
         best = found;
         best_rank = rank;
@@ -367,13 +358,13 @@ Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_ba
     const Shape shape = graph.type(op.operands[0]).shape;
     BatchFactor f = batch.of(op.operands[0]);
     attrs.outer = attrs.batch = 1;
-    attrs.inner = product(shape, 0, shape.size());
+    attrs.inner = ir::elements(shape, 0, shape.size());
     switch (f.kind) {
       case BatchKind::kAxis: {
         size_t axis = static_cast<size_t>(f.axis);
-        attrs.outer = product(shape, 0, axis) * f.outer;
+        attrs.outer = ir::elements(shape, 0, axis) * f.outer;
         attrs.batch = local_batch;
-        attrs.inner = f.inner * product(shape, axis + 1, shape.size());
+        attrs.inner = f.inner * ir::elements_behind(shape, axis);
         break;
       }
       case BatchKind::kNone: {

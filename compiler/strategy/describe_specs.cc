@@ -38,7 +38,7 @@ Json argument(const ArgSpec& arg) {
     case ArgKind::kDeviceGroups: return {{"oneOf", {ref("devices"), list_of(ref("devices"))}}};
     case ArgKind::kName: return text("string");
     case ArgKind::kChoice: return choice(arg.choices);
-    case ArgKind::kCount: return whole(1);
+    case ArgKind::kCount: return whole(arg.least);
     case ArgKind::kMebibytes: return number(0);
     case ArgKind::kFlag: return text("boolean");
     case ArgKind::kCapacity:

@@ -16,7 +16,7 @@ enum class ArgKind : uint8_t {
   kDeviceGroups,  // std::vector<Devices>: one list, or a list of equal lists
   kName,          // std::string: a stream or dimension name
   kChoice,        // std::string: one of `choices`
-  kCount,         // int64_t >= 1
+  kCount,         // int64_t >= ArgSpec::least
   kMebibytes,     // double >= 0
   kFlag,          // bool
   kCapacity,      // Capacity
@@ -28,6 +28,7 @@ struct ArgSpec {
   std::string_view default_text;    // as shown in the reference; "" = none
   std::string_view doc;
   std::vector<std::string_view> choices;
+  int64_t least = 1;                // kCount
 };
 struct DirectiveSpec {
   std::string_view name;

@@ -69,7 +69,7 @@ std::optional<Capacity> read_capacity(ReadContext& context, const Value& value) 
   bool good = reader.ok();
   if (const Value* factor = reader.require("factor")) {
     const auto number = read_number(context, *factor, "'factor'");
-    if (number && *number <= 0) {
+    if (number && !(*number > 0)) {
       context.diags.error("P0207", factor->span) << "'factor' must be greater than 0";
     }
     good = good && number && *number > 0;
@@ -112,7 +112,7 @@ ArgValue read_argument(ReadContext& context, const DirectiveSpec& spec, const Ar
       return or_nothing(
           read_choice(context, value, what, std::vector<std::string>(arg.choices.begin(), arg.choices.end())));
     case ArgKind::kCount:
-      return or_nothing(read_int(context, value, what, 1, kMaxRank));
+      return or_nothing(read_int(context, value, what, arg.least, kMaxRank));
     case ArgKind::kMebibytes: {
       Value number = value;
       if (context.bare_list && value.kind == Value::Kind::kString) {

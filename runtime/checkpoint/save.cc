@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/save.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -114,6 +115,10 @@ class Collector {
 }  // namespace
 
 Status check_writable(const std::string& path) {
+  // A finished file takes the path's place: what is no file must not be lost by that.
+  struct stat found {};
+  if (::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode))
+    return Status::failure("P0621", "cannot write " + path + ": it is " + (S_ISDIR(found.st_mode) ? "a directory" : "no regular file"));
   const size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   if (::access(directory.c_str(), W_OK | X_OK) == 0) return {};

@@ -30,6 +30,8 @@ class PreparedRun : public PreparedInstruction {
       for (; at < program_.kernels.size(); ++at) program_.kernels[at]->run();
     } catch (const InternalError&) {
       throw;
+    } catch (const kernels::OverCapacity& over) {
+      return Status::failure("R0406", call_text(bundle_, *program_.program, at) + ": " + over.what());
     } catch (const std::exception& failure) {
       // Libraries append a stack trace, which says nothing about the model.
       std::string what = failure.what();

@@ -55,6 +55,11 @@ class Reporter {
       std::memcpy(&norm, rank_.at(rank_.plan->grad_norm), sizeof norm);
       record.grad_norm = norm;
     }
+    if (rank_.plan->dropped.buffer >= 0) {
+      int64_t dropped = 0;
+      std::memcpy(&dropped, rank_.at(rank_.plan->dropped), sizeof dropped);
+      record.dropped = dropped;
+    }
     times_.push_back(record.step_ms);
     if (const int64_t epoch = session_.data->epoch_beginning_in(step, manifest.batch); epoch > 0)
       progress_.note("step " + std::to_string(step) + ": the data begin again, epoch " + std::to_string(epoch));

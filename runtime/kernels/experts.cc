@@ -9,10 +9,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/sgemm.h"
 
 namespace piper::kernels {
 namespace {
@@ -88,6 +89,12 @@ at::Tensor dense_rows(const at::Tensor& t) {
 
 int64_t grain(int64_t row_bytes) { return std::max<int64_t>(1, kGrainBytes / std::max<int64_t>(row_bytes, 1)); }
 
+void multiply(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
+  if (const auto product = as_sgemm(out, a, b, {}, accumulate)) sgemm(*product);
+  else if (accumulate) at::addmm_out(out, out, a, b);
+  else at::mm_out(out, a, b);
+}
+
 template <class T>
 void add_rows(T* sum, const T* rows, int64_t stride, int64_t count, int64_t columns) {
   for (int64_t r = 0; r < count; ++r)
@@ -99,59 +106,58 @@ void add_rows(T* sum, const T* rows, int64_t stride, int64_t count, int64_t colu
 std::unique_ptr<PreparedKernel> bind_expert_order(const Call& call) {
   const at::Tensor ids = call.in(0), order = call.out(0), position = call.out(1), counts = call.out(2), dropped = call.out(3);
   const int64_t experts = call.attr_int("experts"), segments = call.attr_int("segments"), capacity = call.attr_int("capacity");
+  const bool strict = call.attr_bool("strict");
   if (experts < 1 || segments < 1 || experts % segments != 0 || capacity < 0) refuse("attributes that do not fit each other");
   if (ids.dim() != 1) refuse("the ids are not a list");
-  want_shape(order, {segments * capacity}, "the order");
+  const int64_t count = ids.size(0), per_segment = experts / segments;
+  const int64_t segment_rows = capacity >= count ? count : std::min(count, capacity * per_segment);
+  want_shape(order, {segments * segment_rows}, "the order");
   for (const at::Tensor& t : {ids, order, position, counts, dropped})
     if (t.defined()) want_dtype(t, at::kLong, "an operand");
   if (position.defined()) want_shape(position, ids.sizes(), "the positions");
-  if (counts.defined()) want_shape(counts, {segments, experts / segments}, "the counts");
+  if (counts.defined()) want_shape(counts, {segments, per_segment}, "the counts");
   if (dropped.defined()) want_shape(dropped, {}, "the number of dropped rows");
-  return make_kernel(call, [=, next = std::vector<int64_t>(static_cast<size_t>(experts)),
-                            taken = std::vector<int64_t>(static_cast<size_t>(segments))]() mutable {
+  // asked: rows that ask for an expert; next, end: the places that are left for those it takes.
+  const auto per_expert = std::vector<int64_t>(static_cast<size_t>(experts));
+  return make_kernel(call, [=, asked = per_expert, next = per_expert, end = per_expert]() mutable {
     const int64_t* id = ids.const_data_ptr<int64_t>();
-    const int64_t count = ids.size(0), id_step = ids.stride(0), per_segment = experts / segments;
-    // Which rows a full segment refuses depends on their own order, not on their experts.
-    const auto for_each_row = [&](auto&& kept, auto&& refused) {
-      std::fill(taken.begin(), taken.end(), 0);
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t expert = id[i * id_step];
-        if (expert < 0 || expert >= experts) refuse("row ", i, " asks for expert ", expert, " of ", experts);
-        int64_t& in_segment = taken[static_cast<size_t>(expert / per_segment)];
-        if (in_segment == capacity) {
-          refused(i);
-        } else {
-          ++in_segment;
-          kept(i, next[static_cast<size_t>(expert)]);
-        }
-      }
-    };
+    const int64_t id_step = ids.stride(0);
+    std::fill(asked.begin(), asked.end(), 0);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t expert = id[i * id_step];
+      if (expert < 0 || expert >= experts) refuse("row ", i, " asks for expert ", expert, " of ", experts);
+      ++asked[static_cast<size_t>(expert)];
+    }
     int64_t lost = 0;
-    std::fill(next.begin(), next.end(), 0);
-    for_each_row([](int64_t, int64_t& rows) { ++rows; }, [&](int64_t) { ++lost; });
+    for (const int64_t rows : asked) lost += std::max<int64_t>(rows - capacity, 0);
+    if (strict && lost > 0) {
+      const auto fullest = std::max_element(asked.begin(), asked.end());
+      throw OverCapacity(std::to_string(lost) + " of " + std::to_string(count) + " rows are over the capacity of " + std::to_string(capacity) +
+                         " rows of an expert; expert " + std::to_string(fullest - asked.begin()) + " is asked for " + std::to_string(*fullest));
+    }
     if (dropped.defined()) *dropped.mutable_data_ptr<int64_t>() = lost;
     int64_t* place = order.mutable_data_ptr<int64_t>();
     int64_t* back = position.defined() ? position.mutable_data_ptr<int64_t>() : nullptr;
     const int64_t place_step = order.stride(0), back_step = back != nullptr ? position.stride(0) : 0;
     for (int64_t segment = 0; segment < segments; ++segment) {
-      int64_t start = segment * capacity;
+      int64_t start = segment * segment_rows;
       for (int64_t e = 0; e < per_segment; ++e) {
-        int64_t& rows = next[static_cast<size_t>(segment * per_segment + e)];
-        if (counts.defined())
-          counts.mutable_data_ptr<int64_t>()[segment * counts.stride(0) + e * counts.stride(1)] = rows;
-        start += std::exchange(rows, start);
+        const auto expert = static_cast<size_t>(segment * per_segment + e);
+        const int64_t rows = std::min(asked[expert], capacity);
+        if (counts.defined()) counts.mutable_data_ptr<int64_t>()[segment * counts.stride(0) + e * counts.stride(1)] = rows;
+        next[expert] = start;
+        start += rows;
+        end[expert] = start;
       }
-      for (; start < (segment + 1) * capacity; ++start) place[start * place_step] = -1;
+      for (; start < (segment + 1) * segment_rows; ++start) place[start * place_step] = -1;
     }
-    for_each_row(
-        [&](int64_t i, int64_t& at) {
-          place[at * place_step] = i;
-          if (back != nullptr) back[i * back_step] = at;
-          ++at;
-        },
-        [&](int64_t i) {
-          if (back != nullptr) back[i * back_step] = -1;
-        });
+    for (int64_t i = 0; i < count; ++i) {
+      const auto expert = static_cast<size_t>(id[i * id_step]);
+      const bool taken = next[expert] < end[expert];
+      if (taken) place[next[expert] * place_step] = i;
+      if (back != nullptr) back[i * back_step] = taken ? next[expert] : -1;
+      if (taken) ++next[expert];
+    }
   });
 }
 
@@ -205,8 +211,7 @@ std::unique_ptr<PreparedKernel> bind_grouped_matmul(const Call& call) {
         [&](int64_t expert, int64_t first, int64_t rows) {
           at::Tensor& out = to.rows(first, rows);
           const at::Tensor& matrix = of_expert[static_cast<size_t>(expert)];
-          if (accumulate) at::addmm_out(out, out, from.rows(first, rows), matrix);
-          else at::mm_out(out, from.rows(first, rows), matrix);
+          multiply(out, from.rows(first, rows), matrix, accumulate);
         },
         [&](int64_t first, int64_t rows) {
           if (!accumulate) to.rows(first, rows).zero_();
@@ -230,8 +235,7 @@ std::unique_ptr<PreparedKernel> bind_grouped_matmul_weight(const Call& call) {
     groups.for_each(
         [&](int64_t expert, int64_t first, int64_t rows) {
           at::Tensor& out = of_expert[static_cast<size_t>(expert)];
-          if (written[static_cast<size_t>(expert)]) at::addmm_out(out, out, left.rows(first, rows), right.rows(first, rows));
-          else at::mm_out(out, left.rows(first, rows), right.rows(first, rows));
+          multiply(out, left.rows(first, rows), right.rows(first, rows), written[static_cast<size_t>(expert)]);
           written[static_cast<size_t>(expert)] = true;
         },
         [](int64_t, int64_t) {});

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "schemas/base/status.h"
@@ -25,10 +26,16 @@ struct BoundOperand {
   const plan::Operand* operand = nullptr;   // dtype, shape, strides
 };
 
+// Thrown by run() where experts are asked for more rows than the plan gives them place for, and the plan says that this is an error.
+class OverCapacity : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;
-  virtual void run() = 0;                   // throws only on our own bugs and library failures
+  virtual void run() = 0;                   // throws only OverCapacity, and on our own bugs and library failures
 };
 
 // Checks shapes, dtypes, attributes and the `accumulate` flag against kernels.def. Errors: R0401

@@ -28,6 +28,7 @@ std::string progress_text(const StepRecord& record, int64_t total_steps, double 
                 static_cast<long long>(total_steps), static_cast<double>(record.loss),
                 tokens ? record.tokens_per_s : record.samples_per_s, tokens ? "tokens/s" : "samples/s");
   std::string line = text;
+  if (record.dropped.value_or(0) > 0) line += "  " + std::to_string(*record.dropped) + " rows dropped";
   if (record.step < total_steps) {
     const auto left = static_cast<long long>(std::llround(seconds_left));
     if (left >= 3600)

@@ -22,6 +22,7 @@ struct StepRecord {
   double samples_per_s = 0;
   double lr = 0;
   std::optional<float> grad_norm;
+  std::optional<int64_t> dropped;  // rows that experts had no place for, of all layers, microbatches and ranks
 };
 
 struct Summary {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,9 +29,10 @@ struct WeightTensor {
 enum class WeightMode : uint8_t { kCopy, kLink, kNone };
 
 // Writes into DIR + ".partial-<pid>" and renames: an existing bundle is replaced as a whole, a
-// directory that holds anything else is refused (P0601). Fills manifest.files.
+// directory that holds anything else is refused (P0601). Fills manifest.files. `prove` is called while the files are
+// written and may read the bundle; where it fails, nothing takes the place of what was there.
 Status write_bundle(const std::string& directory, Bundle& bundle, const std::vector<WeightTensor>& parameters,
-                    const std::vector<WeightTensor>& constants, WeightMode mode);
+                    const std::vector<WeightTensor>& constants, WeightMode mode, const std::function<Status()>& prove = {});
 
 // The manifest and provenance always; programs and rank plans as asked. `ranks` empty = all.
 Result<Bundle> read_bundle(const std::string& directory, const std::vector<int32_t>& ranks = {});
@@ -42,6 +44,8 @@ Result<std::string> bundle_digest(const std::string& directory);
 std::string print_program(const Program& program);
 std::string print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
                             const std::vector<Program>& programs);
+// Into `text`, whose memory serves again: a large bundle is mostly such texts.
+void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs, std::string& text);
 std::string print_manifest(const Manifest& manifest);
 Result<Program> parse_program(std::string_view text, const std::string& file);
 Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file,

@@ -246,6 +246,7 @@ class RankPlanParser {
     plan_.learning_rate = specials_[1].where;
     plan_.loss = specials_[2].where;
     plan_.grad_norm = specials_[3].where;
+    plan_.dropped = specials_[4].where;
   }
 
   struct PartKeys { const char *where, *first, *count, *owner; };
@@ -519,7 +520,7 @@ class RankPlanParser {
   JsonReader reader_;
   const SharedNames& shared_;
   RankPlan plan_;
-  Special specials_[4] = {{"seed_step", 16}, {"learning_rate", 4}, {"loss", 4}, {"grad_norm", 4}};
+  Special specials_[5] = {{"seed_step", 16}, {"learning_rate", 4}, {"loss", 4}, {"grad_norm", 4}, {"dropped", 8}};
   NameIndex stream_index_, communicator_index_, channel_index_, event_index_, buffer_index_, argument_index_;
   std::vector<size_t> declared_at_, buffer_at_;
   size_t at_ = 0;              // of the range read last

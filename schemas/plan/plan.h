@@ -20,7 +20,7 @@
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 2;
+inline constexpr int kFormatVersion = 3;
 
 // ------------------------------------------------------------------ programs
 struct Operand {
@@ -194,6 +194,7 @@ struct RankPlan {
   BufferRange learning_rate;      // unused by executors that pass lr by value
   BufferRange loss;               // f32 []: the step's loss, on the reporting rank only
   BufferRange grad_norm;          // f32 []: on the reporting rank, where clipping is on
+  BufferRange dropped;            // i64 []: the step's number of dropped rows, on the reporting rank, where experts may drop some
 };
 
 // ------------------------------------------------------------------ manifest

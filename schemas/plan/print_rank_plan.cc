@@ -17,12 +17,13 @@ struct PartKeys { const char *where, *first, *count, *owner; };
 class RankPlanPrinter {
  public:
   RankPlanPrinter(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
-                  const std::vector<Program>& programs)
-      : plan_(plan), provenance_(provenance), programs_(programs), json_(text_) {
+                  const std::vector<Program>& programs, std::string& text)
+      : plan_(plan), provenance_(provenance), programs_(programs), text_(text), json_(text) {
+    text_.clear();
     text_.reserve(1024 + 112 * plan.instructions.size() + 128 * plan.buffers.size());
   }
 
-  std::string print() {
+  void print() {
     json_.begin_file();
     header();
     declarations();
@@ -32,7 +33,6 @@ class RankPlanPrinter {
     instructions();
     offsets();
     json_.end_file();
-    return std::move(text_);
   }
 
  private:
@@ -72,6 +72,7 @@ class RankPlanPrinter {
     member("learning_rate", plan_.learning_rate);
     member("loss", plan_.loss);
     member("grad_norm", plan_.grad_norm);
+    member("dropped", plan_.dropped);
     json_.next_member();
   }
   void member(const char* key, const BufferRange& where) {
@@ -257,7 +258,7 @@ class RankPlanPrinter {
   const RankPlan& plan_;
   const std::vector<ProvenanceEntry>& provenance_;
   const std::vector<Program>& programs_;
-  std::string text_;
+  std::string& text_;
   JsonWriter json_;
 };
 
@@ -265,7 +266,13 @@ class RankPlanPrinter {
 
 std::string print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
                             const std::vector<Program>& programs) {
-  return RankPlanPrinter(plan, provenance, programs).print();
+  std::string text;
+  print_rank_plan(plan, provenance, programs, text);
+  return text;
+}
+
+void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs, std::string& text) {
+  RankPlanPrinter(plan, provenance, programs, text).print();
 }
 
 }  // namespace piper::plan

@@ -70,7 +70,8 @@ class BundleWriter {
  public:
   BundleWriter(fs::path root, Bundle& bundle) : root_(std::move(root)), bundle_(bundle) {}
 
-  Status write(const std::vector<WeightTensor>& parameters, const std::vector<WeightTensor>& constants, WeightMode mode) {
+  Status write(const std::vector<WeightTensor>& parameters, const std::vector<WeightTensor>& constants, WeightMode mode,
+               const std::function<Status()>& prove) {
     for (const auto folder : {kProgramFolder, kRankFolder, kWeightFolder}) {
       if (folder == kWeightFolder && mode == WeightMode::kNone && constants.empty()) continue;
       std::error_code error;
@@ -80,15 +81,22 @@ class BundleWriter {
     const auto files = program_files(bundle_.programs);
     const size_t programs = files.size(), count = 1 + programs + bundle_.ranks.size();
     entries_.resize(count);
-    std::vector<Status> statuses(count);
-    parallel_for(count, [&](size_t i) {
+    std::vector<Status> statuses(count + 1);
+    parallel_for(count + 1, [&](size_t turn) {
+      if (turn == 0) {
+        if (prove) statuses.back() = prove();
+        return;
+      }
+      const size_t i = turn - 1;
       if (i == 0) {
         statuses[i] = text_file(entries_[i], std::string(kProvenanceFile), print_provenance(bundle_.provenance));
       } else if (i <= programs) {
         statuses[i] = text_file(entries_[i], files[i - 1], print_program(bundle_.programs[i - 1]));
       } else {
         const RankPlan& rank = bundle_.ranks[i - 1 - programs];
-        statuses[i] = text_file(entries_[i], rank_file(rank.rank), print_rank_plan(rank, bundle_.provenance, bundle_.programs));
+        thread_local std::string text;
+        print_rank_plan(rank, bundle_.provenance, bundle_.programs, text);
+        statuses[i] = text_file(entries_[i], rank_file(rank.rank), text);
       }
     });
     for (Status& status : statuses) PIPER_RETURN_IF_ERROR(std::move(status));
@@ -137,7 +145,7 @@ Status replace(TemporaryDirectory& fresh, const fs::path& target) {
 }  // namespace
 
 Status write_bundle(const std::string& directory, Bundle& bundle, const std::vector<WeightTensor>& parameters,
-                    const std::vector<WeightTensor>& constants, WeightMode mode) {
+                    const std::vector<WeightTensor>& constants, WeightMode mode, const std::function<Status()>& prove) {
   std::error_code error;
   // "plans/" and "plans" are the same directory; a link to a directory is followed.
   fs::path target = fs::weakly_canonical(fs::absolute(directory, error), error);
@@ -148,7 +156,7 @@ Status write_bundle(const std::string& directory, Bundle& bundle, const std::vec
   if (error) return cannot_write(target.parent_path(), error);
   TemporaryDirectory fresh(target.string() + ".partial-" + std::to_string(::getpid()));
   fs::remove_all(fresh.path(), error);
-  PIPER_RETURN_IF_ERROR(BundleWriter(fresh.path(), bundle).write(parameters, constants, mode));
+  PIPER_RETURN_IF_ERROR(BundleWriter(fresh.path(), bundle).write(parameters, constants, mode, prove));
   return replace(fresh, target);
 }
 

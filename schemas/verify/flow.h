@@ -39,6 +39,7 @@ class Flow {
   Status check_owners() const;
   Status check_next_step(const Rank& rank) const;
   Status check_loss();
+  Status check_dropped();
   Status check_moments() const;
   Status check_norms() const;
   Status check_addends() const;

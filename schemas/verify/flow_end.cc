@@ -92,6 +92,7 @@ Status Flow::begin_placements(Rank& rank) {
 Status Flow::check_end() {
   std::sort(updated_elements_.begin(), updated_elements_.end());
   PIPER_RETURN_IF_ERROR(check_loss());
+  PIPER_RETURN_IF_ERROR(check_dropped());
   PIPER_RETURN_IF_ERROR(check_addends());
   for (const auto& rank : ranks_) PIPER_RETURN_IF_ERROR(check_next_step(rank));
   PIPER_RETURN_IF_ERROR(check_norms());
@@ -116,6 +117,22 @@ Status Flow::check_loss() {
   reporting->contents.take(reporting->plan->grad_norm, 4, pieces);
   const bool norm = pieces[0].content.kind == Kind::kClip && pieces[0].content.what == 0;
   return norm ? Status() : Status::failure("P0636", "rule 8: " + rank_name(*reporting->plan) + " reports what is no norm of the gradients");
+}
+
+// The reported number of dropped rows is a sum over all samples of such numbers.
+Status Flow::check_dropped() {
+  const auto reporting = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.plan->rank == bundle_.manifest.reporting_rank; });
+  if (reporting == ranks_.end() || reporting->plan->dropped.buffer < 0) return {};
+  const auto wrong = [&](const std::string& what) {
+    return Status::failure("P0636", "rule 8: the number of dropped rows that " + rank_name(*reporting->plan) + " reports " + what);
+  };
+  Pieces pieces;
+  reporting->contents.take(reporting->plan->dropped, dtype_bytes(DType::kI64), pieces);
+  if (pieces.size() != 1 || pieces[0].content.kind != Kind::kSum) return wrong("is never computed");
+  for (const auto& [addend, sum] : ledger_.terms(pieces[0].content))
+    if (ledger_.addends[addend].slot != "dropped") return wrong("holds \"" + ledger_.addends[addend].slot + "\"");
+  const std::string missing = ledger_.use(pieces[0].content);
+  return missing.empty() ? Status() : wrong("has " + missing);
 }
 
 // Whatever is added somewhere reaches an update, a count or the loss.

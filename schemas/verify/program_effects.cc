@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
 
@@ -26,19 +27,6 @@ int32_t Addends::id(const std::string& chunk, const std::string& slot, int32_t t
 }
 
 namespace {
-
-constexpr std::string_view kGradientPrefix = "grad ";
-
-// "PP0.EP1.B.b4" -> "PP0.EP1"; nothing where the name is not of this form.
-std::optional<std::string> chunk_of(const std::string& program) {
-  const size_t batch = program.rfind(".b");
-  if (batch == std::string::npos || batch + 2 == program.size() ||
-      !std::all_of(program.begin() + static_cast<std::ptrdiff_t>(batch) + 2, program.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    return std::nullopt;
-  const size_t pass = program.rfind('.', batch - 1);
-  if (batch == 0 || pass == std::string::npos || pass == 0) return std::nullopt;
-  return program.substr(0, pass);
-}
 
 bool dense(const Operand& operand) {
   int64_t stride = 1;
@@ -93,7 +81,9 @@ std::optional<ProgramEffects::Call> followed(const KernelCall& call) {
 class Summary {
  public:
   Summary(const Program& program, const Names& tensors, Names& labels, Addends& addends)
-      : program_(program), tensors_(tensors), labels_(labels), addends_(addends), chunk_(chunk_of(program.name)) {}
+      : program_(program), tensors_(tensors), labels_(labels), addends_(addends) {
+    if (auto named = chunk_program(program.name)) chunk_ = std::move(named->chunk);
+  }
 
   ProgramEffects make() {
     if (!chunk_ && follow()) return std::move(effects_);
@@ -153,8 +143,8 @@ class Summary {
     const auto& name = program_.slots[static_cast<size_t>(slot)].name;
     int32_t addend = -1;
     if (what == ProgramEffects::Do::kAdd || what == ProgramEffects::Do::kAssign) {
-      const bool gradient = name.compare(0, kGradientPrefix.size(), kGradientPrefix) == 0;
-      addend = addends_.id(chunk_.value_or(program_.name), name, gradient ? tensors_.find(name.substr(kGradientPrefix.size())) : -1);
+      const auto tensor = tensor_of_gradient_slot(name);
+      addend = addends_.id(chunk_.value_or(program_.name), name, tensor ? tensors_.find(std::string(*tensor)) : -1);
     }
     // Several calls that add to one slot are one contribution of the run.
     for (size_t i = effects_.sums.size(); i-- > 0;) {

@@ -27,11 +27,11 @@ class Names {
   std::vector<std::string> names_;
 };
 
-// A kind of addend of a sum: what the programs of one chunk add into the slot of one name. The programs
-// of a chunk are called CHUNK.PASS.bN: passes and local batches of a chunk add to the same.
+// A kind of addend of a sum: what the programs of one chunk add into the slot of one name. Passes and
+// local batches of a chunk add to the same (plan/chunk_names.h).
 struct Addend {
   std::string chunk, slot;
-  int32_t tensor = -1;  // of the slot "grad TENSOR": its id, else -1
+  int32_t tensor = -1;  // where the slot is a gradient's: the tensor's id, else -1
 };
 class Addends {
  public:

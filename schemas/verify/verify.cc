@@ -1,5 +1,8 @@
 #include "schemas/verify/verify.h"
 
+#include <vector>
+
+#include "schemas/base/parallel.h"
 #include "schemas/verify/check_programs.h"
 #include "schemas/verify/contents_flow.h"
 #include "schemas/verify/deadlock.h"
@@ -18,15 +21,28 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
     PIPER_RETURN_IF_ERROR(check_deadlock(bundle, matching, Level::kCommunication));
     return in_order;
   }
-  for (const auto& plan : bundle.ranks) {
-    PIPER_RETURN_IF_ERROR(check_races(bundle, plan, report.accesses));
-    report.instructions += static_cast<int64_t>(plan.instructions.size());
-  }
-  report.ranks = static_cast<int64_t>(bundle.ranks.size());
+  const size_t ranks = bundle.ranks.size();
+  report.ranks = static_cast<int64_t>(ranks);
   report.messages = matching.num_messages;
   report.collectives = matching.num_collectives;
   report.complete = report.ranks == bundle.manifest.world_size;
-  if (report.complete) PIPER_RETURN_IF_ERROR(check_contents(bundle, matching));
+  // Races rank by rank, beside them the walk through all ranks' contents. Of several refutations the first in this order is told.
+  std::vector<Status> races(ranks);
+  std::vector<int64_t> accesses(ranks, 0);
+  Status contents;
+  parallel_for(ranks + 1, [&](size_t i) {
+    if (i == 0) {
+      if (report.complete) contents = check_contents(bundle, matching);
+    } else {
+      races[i - 1] = check_races(bundle, bundle.ranks[i - 1], accesses[i - 1]);
+    }
+  });
+  for (size_t i = 0; i < ranks; ++i) {
+    PIPER_RETURN_IF_ERROR(std::move(races[i]));
+    report.accesses += accesses[i];
+    report.instructions += static_cast<int64_t>(bundle.ranks[i].instructions.size());
+  }
+  PIPER_RETURN_IF_ERROR(std::move(contents));
   return report;
 }
 

@@ -51,7 +51,13 @@ def strategy(row: Row, optimizer: str) -> dict:
         directives.append({"op": "place", "filter": chosen, "devices": list(group)})
         if len(group) > 1:
             directives.append({"op": "replicate", "filter": chosen, "devices": list(group), "bucket_size": 0.02} | row.replicate)
-    if row.ranks and row.replicate:
+    if row.family == "dualpipe" and row.replicate:
+        half, last = row.microbatches // 2, len(row.ranks) - 1
+        for stage in range(len(row.starts)):
+            for devices, first in ((row.ranks[stage], 0), (row.ranks[last - stage], half)):
+                directives.append({"op": "place", "filter": {"PP": stage, "MB": f"{first}..{first + half - 1}"}, "devices": list(devices)})
+                directives.append({"op": "replicate", "filter": {"PP": stage}, "devices": list(devices), "bucket_size": 0.02} | row.replicate)
+    elif row.ranks and row.replicate:
         owner = {}
         ranks = len(row.ranks)
         for stage in range(len(row.starts)):
@@ -86,7 +92,7 @@ def _families() -> list[Row]:
             rows.append(Row(f"{family}_{level}", ("dense", "losses", "plain")[(number + step) % 3], starts, ranks=((0, 1), (2, 3)),
                             family=family, microbatches=microbatches, replicate=fields | residency, fast=(number + step) % 4 == 0))
         shared = {"gpipe": "dp", "1f1b": "optimizer", "zero_bubble": "dp", "interleaved_1f1b": "grads",
-                  "interleaved_zero_bubble": "dp", "zb_v": "params", "dualpipev": "dp"}[family]
+                  "interleaved_zero_bubble": "dp", "zb_v": "params", "dualpipev": "params"}[family]
         for model, level in (("experts", "dp"), ("slots", shared)):
             # The odd, or the even, of four blocks hold experts.
             held = [1, 3] if model == "experts" else [0, 2]
@@ -102,6 +108,17 @@ def _families() -> list[Row]:
 
 
 _TAIL = {"op": "recompute", "filter": {"PP": "*"}}
+_REPEAT_SOME = {"op": "recompute", "filter": {"PP": "*", "MB": 0}}
+
+
+def _by_microbatch(placed: dict[int, tuple[tuple[int, ...], str]], fields: dict) -> tuple[dict, ...]:
+    """Directives for regions on several groups: {region: ((devices, microbatches), ..)}."""
+    directives = []
+    for region, parts in placed.items():
+        for devices, microbatches in parts:
+            directives.append({"op": "place", "filter": {"PP": region, "MB": microbatches}, "devices": list(devices)})
+            directives.append({"op": "replicate", "filter": {"PP": region}, "devices": list(devices), "bucket_size": 0.02} | fields)
+    return tuple(directives)
 
 
 def _sizes() -> list[Row]:
@@ -119,10 +136,31 @@ def _sizes() -> list[Row]:
         Row("four_replicas", "losses", groups=((0, 1, 2, 3),), replicate={"shard_params": True, "residency": "microbatch"}, microbatches=2),
         Row("four_replicas_one_bucket", "dense", groups=((3, 2, 1, 0),), replicate={"shard_grads": True, "bucket_size": 25}, microbatches=4),
         Row("bucket_per_parameter", "dense", groups=((0, 1),), replicate={"shard_optimizer": True, "bucket_size": 0}, microbatches=2),
+        Row("params_not_ahead", "losses", TWO, ((0, 1), (2, 3)), family="1f1b", microbatches=2, replicate=LEVELS["params"] | {"prefetch": 0}),
         Row("params_per_parameter", "experts", groups=((0, 1),), replicate={"shard_params": True, "bucket_size": 0, "prefetch": 2}),
         Row("two_way", "dense", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=4, fast=True),
         Row("two_way_four", "plain", FOUR, ranks=((0,), (1,), (2,), (3,)), family="dualpipe", microbatches=8),
         Row("two_way_experts", "experts", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=4),
+        Row("two_way_buckets", "losses", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=8, replicate={"bucket_size": 0.02}),
+        Row("two_way_optimizer", "dense", TWO, ranks=((1,), (0,)), family="dualpipe", microbatches=4, replicate=LEVELS["optimizer"], fast=True),
+        Row("two_way_grads", "losses", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=8, replicate=LEVELS["grads"]),
+        Row("two_way_params", "plain", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=4, replicate=LEVELS["params"], fast=True),
+        Row("two_way_params_microbatch", "experts", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=4,
+            replicate=LEVELS["params"] | {"residency": "microbatch", "prefetch": 2}),
+        Row("two_way_params_step", "dense", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=8,
+            replicate=LEVELS["params"] | {"residency": "step"}, more=(_TAIL,)),
+        Row("two_way_four_optimizer", "losses", FOUR, ranks=((0,), (1,), (2,), (3,)), family="dualpipe", microbatches=8,
+            replicate=LEVELS["optimizer"]),
+        Row("two_way_four_grads", "plain", FOUR, ranks=((3,), (1,), (2,), (0,)), family="dualpipe", microbatches=16, replicate=LEVELS["grads"]),
+        Row("two_way_four_params", "dense", FOUR, ranks=((0,), (1,), (2,), (3,)), family="dualpipe", microbatches=8, replicate=LEVELS["params"]),
+        Row("two_way_groups", "dense", TWO, ranks=((0, 1), (2, 3)), family="dualpipe", microbatches=4, replicate={"bucket_size": 0.02}),
+        Row("two_way_groups_optimizer", "experts", TWO, ranks=((0, 1), (2, 3)), family="dualpipe", microbatches=4, replicate=LEVELS["optimizer"]),
+        Row("two_way_groups_grads", "dense", TWO, ranks=((0, 1), (2, 3)), family="dualpipe", microbatches=8, replicate=LEVELS["grads"], fast=True),
+        Row("two_way_expert_groups", "experts", TWO, ranks=((0, 1), (2, 3)), family="dualpipe", microbatches=4, replicate=LEVELS["optimizer"],
+            experts=(({"EP": "*"}, [[0, 1], [3, 2]]),)),
+        Row("two_way_expert_groups_params", "gathered", TWO, ranks=((0, 1), (2, 3)), family="dualpipe", microbatches=4, replicate=LEVELS["params"],
+            experts=(({"EP": "*"}, [[0, 1], [2, 3]]),)),
+        Row("two_way_groups_params", "losses", TWO, ranks=((0, 1), (2, 3)), family="dualpipe", microbatches=4, replicate=LEVELS["params"]),
         Row("v_on_one_replica", "losses", FOUR, ranks=((1,), (0,)), family="dualpipev", microbatches=8),
         Row("balanced", "losses", groups=((0,), (1,), (2,)), annotate=({"tag": "PP", "stages": 3, "balance": "flops"},), family="1f1b",
             microbatches=4, fast=True),
@@ -164,6 +202,17 @@ def _groups() -> list[Row]:
         Row("gathered_whole", "gathered", TWO, ((0,), (1, 2)), family="zero_bubble", microbatches=2, replicate=LEVELS["params"]),
         Row("shard_places", "experts", TWO, ((0,),), microbatches=2, more=({"op": "shard", "filter": {"PP": 1}, "devices": [1, 2]},)),
         Row("slots_alone", "slots", groups=((0, 1),), experts=(({"EP": 1}, [0, 1]),), microbatches=2, replicate=LEVELS["params"]),
+        Row("several_groups_grads", "dense", TWO, microbatches=4, more=_by_microbatch(
+            {0: (((0,), "0..2"), ((1,), 3)), 1: (((2,), "0..3"),)}, LEVELS["grads"]), fast=True),
+        Row("several_groups_params", "losses", TWO, microbatches=4, more=_by_microbatch(
+            {0: (((0,), "0..1"), ((1, 2), "2..3")), 1: (((3,), [0, 2, 3]), ((1,), 1))}, LEVELS["params"] | {"prefetch": 2})),
+        Row("several_groups_microbatch", "dense", TWO, microbatches=4, more=_by_microbatch(
+            {0: (((0,), [0, 2, 3]), ((1, 2), 1)), 1: (((1, 2), "0..3"),)}, LEVELS["params"] | {"residency": "microbatch"})),
+        Row("made_of_weights", "shared", TWO, ((0,), (1, 2)), family="1f1b", microbatches=2, fast=True),
+        Row("made_of_weights_params", "shared", THREE, ((0, 1, 2, 3), (4, 5), (6,)), family="zero_bubble", microbatches=4,
+            replicate=LEVELS["params"]),
+        Row("made_of_weights_one_size", "shared", TWO, ((0, 1), (2, 3)), family="1f1b", microbatches=2, replicate=LEVELS["grads"]),
+        Row("made_of_weights_two_way", "shared", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=4, replicate=LEVELS["optimizer"]),
         Row("no_parameters", "dense", quiet, ((0,), (1,), (2,)), family="1f1b", microbatches=4, fast=True),
         Row("no_parameters_split", "losses", quiet, ((0,), (1,), (0,)), microbatches=4),
         Row("no_parameters_replicated", "experts", quiet, ((0, 1), (2, 3), (4, 5)), family="zero_bubble", microbatches=2,
@@ -184,6 +233,14 @@ def _extras() -> list[Row]:
         Row("recompute", "dense", TWO, ((0,), (1,)), family="1f1b", microbatches=4, more=(_TAIL,), fast=True),
         Row("recompute_stage", "losses", FOUR, ranks=((0,), (1,)), family="zb_v", microbatches=4,
             more=({"op": "recompute", "filter": {"PP": [1, 2]}},)),
+        Row("recompute_some", "dense", TWO, ((0,), (1,)), family="1f1b", microbatches=4, more=(_REPEAT_SOME,), fast=True),
+        Row("recompute_some_params", "losses", TWO, ((0, 1), (2, 3)), family="zero_bubble", microbatches=4, replicate=LEVELS["params"],
+            more=({"op": "recompute", "filter": {"PP": 1, "MB": "1..2"}}, {"op": "recompute", "filter": {"PP": 0}})),
+        Row("recompute_some_experts", "experts", TWO, ((0, 1), (2, 3)), family="1f1b", microbatches=2, more=(_REPEAT_SOME,),
+            experts=(({"EP": 0}, [0, 1]), ({"EP": 1}, [2, 3]))),
+        Row("recompute_some_two_way", "plain", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=4, replicate=LEVELS["params"],
+            more=({"op": "recompute", "filter": {"PP": "*", "MB": [0, 3]}},)),
+        Row("recompute_some_sizes", "dense", TWO, ((0,), (1, 2)), family="1f1b", microbatches=4, more=(_REPEAT_SOME,)),
         Row("recompute_params", "dense", TWO, ((0, 1), (2, 3)), family="zero_bubble", microbatches=2, replicate=LEVELS["params"], more=(_TAIL,)),
         Row("recompute_experts", "experts", TWO, ((0, 1), (2, 3)), family="1f1b", microbatches=2, more=(_TAIL,),
             experts=(({"EP": 0}, [0, 1]), ({"EP": 1}, [2, 3]))),
@@ -204,6 +261,9 @@ def _extras() -> list[Row]:
         Row("clip_expert_groups", "experts", groups=((0, 1, 2, 3),), keys=rate, experts=(({"EP": "*"}, [[0, 1], [2, 3]]),),
             replicate=LEVELS["optimizer"]),
         Row("clip_two_way", "dense", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=4, keys=rate),
+        Row("clip_two_way_params", "dense", FOUR, ranks=((0,), (1,), (2,), (3,)), family="dualpipe", microbatches=8, keys=rate,
+            replicate=LEVELS["params"]),
+        Row("clip_two_way_groups", "experts", TWO, ranks=((0, 1), (2, 3)), family="dualpipe", microbatches=4, keys=rate, replicate=LEVELS["grads"]),
         Row("pieces", "balance", microbatches=4, keys={"per_microbatch": ["*.mlp"]}, fast=True),
         Row("pieces_pipeline", "balance", TWO, ((0, 1), (2, 3)), family="1f1b", microbatches=2, keys={"per_microbatch": ["*.mlp"]},
             replicate=LEVELS["grads"]),

@@ -212,6 +212,23 @@ def loss_faults(losses, expected, tolerance):
             if not abs(a - b) <= (min(tolerance, 1e-6) if i == 0 else tolerance) * abs(b)]
 
 
+class Agreement:
+    """Tells a line for every run that was compared with PyTorch, and at the end how many agree."""
+
+    def __init__(self):
+        self.failed = self.total = 0
+
+    def add(self, label, losses, expected, faults):
+        worst = max((abs(a - b) / abs(b) for a, b in zip(losses, expected)), default=float("nan"))
+        print(f"{label} largest relative loss difference {worst:.1e}" + ("" if not faults else f"  FAILED {len(faults)}: {faults[0]}"), flush=True)
+        self.failed += bool(faults)
+        self.total += 1
+
+    def exit(self):
+        print(f"{self.total - self.failed} of {self.total} agree with PyTorch")
+        sys.exit(1 if self.failed or not self.total else 0)
+
+
 def gradient_faults(gradients, expected):
     """Norm of the difference <= 1e-5 of max(its norm, 1e-4 of the typical gradient's).
 

@@ -11,7 +11,6 @@ Exit status 0: all agree.
 import argparse
 import dataclasses
 import json
-import sys
 
 import harness
 import zoo
@@ -58,6 +57,9 @@ STRATEGIES = {
     "ep2_alone": Strategy(((0, 1),), (((0, 1),),), 2, alone=True),
     "ep2_clip": Strategy(((0, 1),), (((0, 1),),), extra="clip_grad_norm: 0.5\n"),
 }
+
+# The stages cut the batch into pieces of two sizes, and each layer bounds its experts by its own piece: a loop over pieces of one size is no reference.
+NO_REFERENCE = {("moe_capacity", "pp2_nested_ep2")}
 
 
 def strategy_text(s: Strategy, model: str, optimizer: str) -> str:
@@ -112,12 +114,14 @@ def main():
     parser.add_argument("--launch", choices=("local", "mpirun"), default="local")
     args = parser.parse_args()
     bench = harness.Bench(args.bin, args.work)
-    failed = total = 0
+    agreement = harness.Agreement()
     for model in args.models:
         spec = zoo.MODELS[model]
         for optimizer in args.optimizers.split(","):
             references = {}
             for name in args.strategies.split(","):
+                if (model, name) in NO_REFERENCE:
+                    continue
                 s = STRATEGIES[name]
                 clip = 0.5 if "clip" in s.extra else None
                 key = (s.pieces() if spec.per_microbatch else 1, clip)
@@ -131,13 +135,8 @@ def main():
                 faults += harness.gradient_faults(result.gradients, gradients)
                 if optimizer == "sgd":
                     faults += weight_faults(result.weights, module)
-                worst = max((abs(a - b) / abs(b) for a, b in zip(result.losses, losses)), default=float("nan"))
-                print(f"{model:16} {optimizer:6} {name:20} {args.launch:7} largest relative loss difference {worst:.1e}"
-                      + ("" if not faults else f"  FAILED {len(faults)}: {faults[0]}"), flush=True)
-                failed += bool(faults)
-                total += 1
-    print(f"{total - failed} of {total} agree with PyTorch")
-    sys.exit(1 if failed or not total else 0)
+                agreement.add(f"{model:16} {optimizer:6} {name:20} {args.launch:7}", result.losses, losses, faults)
+    agreement.exit()
 
 
 if __name__ == "__main__":

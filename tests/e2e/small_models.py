@@ -136,9 +136,10 @@ class Net(nn.Module):
 
     hidden: widths of the feed-forward layers, 0 = a mixture of experts. tied: the head is the embedding. skip: the
     embedding is added again behind the blocks. second_loss: a head of its own behind the second block. form: of the mixtures.
+    shared: all blocks add what one layer makes of the positions, which depends on no input.
     """
 
-    def __init__(self, hidden=(64, 64, 64, 64), tied=False, skip=False, second_loss=False, form="dense", balance=False):
+    def __init__(self, hidden=(64, 64, 64, 64), tied=False, skip=False, second_loss=False, form="dense", balance=False, shared=False):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(SEQUENCE, WIDTH)
         self.h = nn.ModuleList(Block(FeedForward(n) if n else Mixture(form, balance)) for n in hidden)
@@ -146,6 +147,7 @@ class Net(nn.Module):
         self.ln_f, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
         self.early = nn.Linear(WIDTH, VOCABULARY) if second_loss else None
         self.skip = skip
+        self.shared = nn.Linear(WIDTH, WIDTH) if shared else None
         nn.init.normal_(self.wte.weight, std=0.1)
         if tied:
             self.head.weight = self.wte.weight
@@ -154,6 +156,7 @@ class Net(nn.Module):
         """The mean over counted labels, that of the second head, and the balance of the routers."""
         x = first = self.wte(input_ids) + self.wpe(torch.arange(input_ids.shape[1]))
         balance = extra = 0.0
+        places = torch.tanh(self.shared(self.wpe.weight)) if self.shared is not None else None
         for i, block in enumerate(self.h):
             if i == 2:
                 if self.early is not None:
@@ -161,7 +164,7 @@ class Net(nn.Module):
                     wanted = torch.where(labels % 2 == 0, labels, -100)
                     extra = F.cross_entropy(self.early(x).flatten(0, 1), wanted.flatten())
                 x = self.quiet(x)
-            x, term = block(x)
+            x, term = block(x if places is None else x + places)
             balance = balance + term
         if self.skip:
             x = x + 0.1 * first
@@ -187,6 +190,7 @@ MODELS = {
     "experts": Model(lambda: Net(hidden=(64, 0, 64, 0), tied=True, skip=True), seed=22),
     "slots": Model(lambda: Net(hidden=(0, 64, 0, 64), form="slots"), seed=19),
     "gathered": Model(lambda: Net(hidden=(64, 0, 64, 0), tied=True, form="gathered"), seed=14),
+    "shared": Model(lambda: Net(shared=True, tied=True)),
     "balance": Model(lambda: Net(hidden=(64, 0, 64, 0), balance=True), seed=21, pieces=True),
 }
 

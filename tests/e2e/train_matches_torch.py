@@ -9,7 +9,6 @@ gradients 1e-5 of max(norm, 1e-4 of the typical norm). Models with statistics pe
 loop over the same pieces of the batch. Exit status 0: all agree.
 """
 import argparse
-import sys
 
 import harness
 import zoo
@@ -27,7 +26,7 @@ def main():
     parser.add_argument("--container", choices=("onnx", "pt2", "plain.pt2"), default="onnx")
     args = parser.parse_args()
     bench = harness.Bench(args.bin, args.work, args.container)
-    failed = total = 0
+    agreement = harness.Agreement()
     for model in args.models:
         for optimizer in args.optimizers.split(","):
             by_pieces = {}
@@ -40,13 +39,8 @@ def main():
                 result = bench.train(model, name, optimizer, args.launch, "", "--route", args.route)
                 faults = harness.loss_faults(result.losses, losses, zoo.MODELS[model].tolerance)
                 faults += harness.gradient_faults(result.gradients, gradients)
-                worst = max((abs(a - b) / abs(b) for a, b in zip(result.losses, losses)), default=float("nan"))
-                print(f"{model:12} {optimizer:6} {name:16} {args.launch:7} largest relative loss difference {worst:.1e}"
-                      + ("" if not faults else f"  FAILED {len(faults)}: {faults[0]}"), flush=True)
-                failed += bool(faults)
-                total += 1
-    print(f"{total - failed} of {total} agree with PyTorch")
-    sys.exit(1 if failed or not total else 0)
+                agreement.add(f"{model:12} {optimizer:6} {name:16} {args.launch:7}", result.losses, losses, faults)
+    agreement.exit()
 
 
 if __name__ == "__main__":

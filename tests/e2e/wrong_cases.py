@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 
 STRATEGY, MODEL, BUNDLE, LAUNCH, DATA, RUNNING = "Strategies", "Models", "Bundles", "Launches", "Data", "While it runs"
@@ -18,6 +19,7 @@ class Case:
     masks: tuple[tuple[str, str], ...] = ()     # pattern, what is shown instead
     signal: str = ""
     signal_rank: int | None = None              # of mpirun's; None: the program itself
+    meanwhile: Callable | None = None           # done to the desk while the program runs
 
     @property
     def mpi(self):
@@ -138,6 +140,10 @@ strategy("override_typo", "--set with a key that does not exist", SINGLE, flags=
 strategy("override_without_value", "--set without a value", SINGLE, flags="--set model.batch")
 strategy("memory_limit", "More memory than --memory-limit allows", PIPELINE, flags="--memory-limit 20000",
          masks=((r"note: (param|grad) PP0/", "note: param PP0/"),))     # both have that size
+ALL.append(Case("flag_regex", STRATEGY, "--print-ir-after with half of an expression", "piperc tiny_gpt.onnx --strategy strategy.yaml -o plans --print-ir-after=(",
+                {"strategy.yaml": SINGLE}))
+ALL.append(Case("flag_memory_limit", STRATEGY, "A memory limit below zero", "piperc tiny_gpt.onnx --strategy strategy.yaml -o plans --memory-limit -5",
+                {"strategy.yaml": SINGLE}))
 ALL.append(Case("strategy_missing", STRATEGY, "A strategy file that does not exist", "piperc tiny_gpt.onnx --strategy strategies/pp2.yaml -o plans"))
 ALL.append(Case("strategy_not_given", STRATEGY, "No strategy", "piperc tiny_gpt.onnx -o plans"))
 ALL.append(Case("flag_unknown", STRATEGY, "A flag that does not exist", "piperc tiny_gpt.onnx --strategy strategy.yaml --out plans"))
@@ -322,6 +328,8 @@ run("launch_too_many", LAUNCH, "mpirun starts three processes for two ranks", tr
 run("launch_local_under_mpirun", LAUNCH, "--comm local under mpirun", trained(), "mpirun -n 2 " + RUN + " --comm local")
 run("launch_mpi_alone", LAUNCH, "--comm mpi without a launcher", trained(), RUN + " --comm mpi")
 run("launch_cuda", LAUNCH, "--device cuda", trained(), RUN + " --device cuda")
+run("launch_threads", LAUNCH, "More threads than a rank can have", trained(), RUN + " --threads 100000")
+run("launch_timeout", LAUNCH, "A timeout that is no time", trained(), RUN + " --timeout nan")
 run("launch_flag", LAUNCH, "A number that is none", trained(), "piper-run plans --data data.safetensors --steps many")
 
 run("data_not_given", DATA, "No data", trained(), "piper-run plans --steps 2")
@@ -333,6 +341,26 @@ run("data_wrong_shape", DATA, "Samples of another shape", trained(input_ids=lamb
 run("data_lengths_differ", DATA, "Inputs with different numbers of samples", trained(labels=lambda t: ("labels", t[:30])))
 run("data_index_out_of_range", DATA, "A token that the vocabulary does not have", trained(input_ids=lambda t: ("input_ids", t + 10)),
     masks=((r"index \d+ lies", "index N lies"),))
+
+
+def routed(desk):
+    import torch
+    from safetensors.torch import save_file
+    desk.write("strategy.yaml", """piper: 1
+model: {batch: 8}
+annotate:
+  - {tag: EP, modules: [mixtures.0, mixtures.1]}
+directives:
+  - {op: place, filter: {}, devices: [0]}
+  - {op: shard, filter: {EP: 0}, devices: [0], capacity: {factor: 0.5, overflow: error}}
+optimizer: {sgd: {lr: 0.1}}
+""")
+    desk.must("piperc tiny_routed.onnx --strategy strategy.yaml -o plans")
+    generator = torch.Generator().manual_seed(1)
+    save_file({"x": torch.randn(40, 6, generator=generator), "target": torch.randn(40, 3, generator=generator)}, desk.work / "data.safetensors")
+
+
+run("experts_over_capacity", DATA, "More rows for an expert than the strategy allows", routed)
 STREAM = "piper-run plans --data corpus.bin --steps 2"
 run("stream_width", DATA, "A token file of bytes, read as 16-bit tokens",
     trained(damage=lambda desk: desk.write("corpus.bin", bytes(range(1, 11)) * 100)), STREAM)
@@ -347,6 +375,8 @@ STEP = (r"after step \d+", "after step N")
 ALL.append(Case("rank_killed", RUNNING, "A rank is killed", "mpirun -n 2 " + LONG, {}, trained(), (STEP,), "SIGKILL", 1))
 ALL.append(Case("rank_zero_killed", RUNNING, "Rank 0 is killed", "mpirun -n 2 " + LONG, {}, trained(), (STEP,), "SIGKILL", 0))
 ALL.append(Case("interrupted", RUNNING, "Ctrl-C", LONG, {}, trained(), (STEP,), "SIGINT"))
+ALL.append(Case("data_cut", RUNNING, "The data file is cut", LONG, {}, trained(), meanwhile=lambda desk: os.truncate(desk.work / "data.safetensors", 0)))
+run("save_over_a_directory", RUNNING, "--save names a directory", trained(), RUN + " --save plans")
 run("save_into_nowhere", RUNNING, "--save into a directory that does not exist", trained(), RUN + " --save results/weights.safetensors")
 run("log_into_nowhere", RUNNING, "--log into a directory that does not exist", trained(), RUN + " --log results/log.jsonl")
 ALL.append(Case("rank_frozen", RUNNING, "A rank that answers no more", "mpirun -n 2 " + LONG + " --timeout 3", {}, trained(),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What a user sees who gives piperc or piper-run something wrong: the exact text and the exit status.
 
-  wrong_inputs.py --bin BIN --work DIR [--no-mpirun] [--only NAME] [--update] [--markdown]
+  wrong_inputs.py --bin BIN --work DIR [--no-mpirun] [--only NAME] [--update] [--page]
 
 Every case of wrong_cases.py runs in a folder of its own. Its commands, what they print and how they exit stand in
-wrong_inputs/expected/NAME.txt; --update writes these files anew, --markdown prints them as a page.
+wrong_inputs/expected/NAME.txt; --update writes these files anew, --page the page of docs/errors that shows them.
 """
 import argparse
 import difflib
@@ -20,6 +20,7 @@ import time
 import wrong_cases
 
 EXPECTED = pathlib.Path(__file__).resolve().parent / "wrong_inputs" / "expected"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "errors" / "examples.md"
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "models"
 LIMIT_S = 120    # a case that takes longer hangs
 
@@ -50,8 +51,8 @@ class Desk:
         if code:
             raise AssertionError(f"exit {code}: {command}\n{text}")
 
-    def start_and_signal(self, command: str, log: str, number: int, of_rank: int | None) -> tuple[int, str]:
-        """Starts, waits for the third step in the log, and signals the program or one of mpirun's ranks."""
+    def start_and_disturb(self, command: str, log: str, disturb) -> tuple[int, str]:
+        """Starts, waits for the third step in the log, and calls disturb(pid of the program, pids of mpirun's ranks)."""
         out = self.work / "signalled.txt"
         with out.open("w") as sink:
             process = subprocess.Popen(command.split(), cwd=self.work, env=self.environment, stdout=sink, stderr=subprocess.STDOUT)
@@ -62,12 +63,12 @@ class Desk:
                     raise AssertionError("no third step: " + out.read_text())
                 time.sleep(0.02)
             ranks = children(process.pid)
-            os.kill(process.pid if of_rank is None else rank_pid(ranks, of_rank), number)
+            disturb(process.pid, ranks)
             try:
                 code = process.wait(timeout=LIMIT_S)
             except subprocess.TimeoutExpired:
                 process.kill()
-                raise AssertionError("the run hangs after the signal: " + out.read_text()) from None
+                raise AssertionError("the run hangs when disturbed: " + out.read_text()) from None
         until = time.monotonic() + 10
         while left := [pid for pid in ranks if pathlib.Path(f"/proc/{pid}/cmdline").exists()]:
             if time.monotonic() > until:
@@ -108,25 +109,29 @@ def play(case, desk: Desk) -> str:
     if case.prepare:
         case.prepare(desk)
     if case.signal:
-        code, text = desk.start_and_signal(case.command, "log.jsonl", getattr(signal, case.signal), case.signal_rank)
+        def send(pid, ranks):
+            os.kill(pid if case.signal_rank is None else rank_pid(ranks, case.signal_rank), getattr(signal, case.signal))
+        code, text = desk.start_and_disturb(case.command, "log.jsonl", send)
+    elif case.meanwhile:
+        code, text = desk.start_and_disturb(case.command, "log.jsonl", lambda pid, ranks: case.meanwhile(desk))
     else:
         code, text = desk.call(case.command)
     shown = as_shown(case, desk, text)
     return f"# {case.title}\n$ {case.command}\n{shown}exit {code}\n"
 
 
-def markdown(cases):
-    print("# What piperc and piper-run say to wrong inputs\n")
-    print("Written by `python tests/e2e/wrong_inputs.py --markdown` from the expected texts of the test of the same name.")
-    print("Exit status: 1 refused before the first step, 2 command line, 3 failed while training.\n")
+def page(cases) -> str:
+    lines = ["# What piperc and piper-run say to wrong inputs\n",
+             "Written by `python tests/e2e/wrong_inputs.py --page` from the expected texts of the test of the same name.",
+             "Exit status: 1 refused before the first step, 2 command line, 3 failed while training.\n"]
     area = None
     for case in cases:
         if case.area != area:
             area = case.area
-            print(f"## {area}\n")
-        title, command, *lines = (EXPECTED / f"{case.name}.txt").read_text().splitlines()
-        print(f"**{title[2:]}**\n")
-        print("```\n" + "\n".join([command, *lines]) + "\n```\n")
+            lines.append(f"## {area}\n")
+        title, command, *shown = (EXPECTED / f"{case.name}.txt").read_text().splitlines()
+        lines += [f"**{title[2:]}**\n", "```\n" + "\n".join([command, *shown]) + "\n```\n"]
+    return "\n".join(lines) + "\n"
 
 
 def main():
@@ -136,11 +141,12 @@ def main():
     parser.add_argument("--no-mpirun", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--update", action="store_true")
-    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--page", action="store_true")
     args = parser.parse_args()
     cases = [case for case in wrong_cases.ALL if args.only in case.name and not (args.no_mpirun and case.mpi)]
-    if args.markdown:
-        return markdown(wrong_cases.ALL)
+    if args.page:
+        PAGE.write_text(page(wrong_cases.ALL))
+        return
     EXPECTED.mkdir(parents=True, exist_ok=True)
     failed = 0
     for case in cases:
@@ -161,7 +167,10 @@ def main():
     left = {p.stem for p in EXPECTED.glob("*.txt")} - {case.name for case in wrong_cases.ALL}
     if left:
         print(f"FAILED expected texts without a case: {sorted(left)}")
-    sys.exit(1 if failed or left or not cases else 0)
+    stale = not left and PAGE.read_text() != page(wrong_cases.ALL)
+    if stale:
+        print(f"FAILED {PAGE.name} is not what --page writes")
+    sys.exit(1 if failed or left or stale or not cases else 0)
 
 
 if __name__ == "__main__":

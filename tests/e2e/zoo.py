@@ -93,6 +93,40 @@ class Mlp(nn.Module):
         return F.mse_loss(self.layers[-1](x), target)
 
 
+class Detached(Mlp):
+    """The second layer's weights are read again further on, without a gradient."""
+
+    def forward(self, x, target):
+        for layer in self.layers[:-1]:
+            x = torch.tanh(layer(x))
+        x = x + 0.1 * F.linear(x, self.layers[1].weight.detach())
+        return F.mse_loss(self.layers[-1](x), target)
+
+
+class Balance(nn.Module):
+    """A statistic of the batch, divided by hand."""
+
+    def forward(self, x):
+        return (x.sum(0) / x.shape[0]).pow(2).sum()
+
+
+class Counted(Mlp):
+    """Sums over the batch that the model itself divides by the batch's extent."""
+
+    def __init__(self):
+        super().__init__()
+        self.balance = Balance()
+
+    def forward(self, x, target):
+        for layer in self.layers[:-1]:
+            x = torch.tanh(layer(x))
+        z = self.layers[-1](x)
+        samples = z.shape[0]
+        loss = F.kl_div(F.log_softmax(z, -1), target.softmax(-1), reduction="batchmean")
+        loss = loss + (z - target).pow(2).sum() / z.numel() + z.abs().sum() * (0.1 / (2.0 * samples))
+        return loss + 0.1 * self.balance(z)
+
+
 class Cnn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -168,6 +202,17 @@ class InPlace(nn.Module):
         out = self.down(torch.tanh_(z * gate) + h)
         out.clamp_(-3, 3)
         return F.mse_loss(out, target)
+
+
+class Normed(nn.Module):
+    """Batch normalisation with running statistics, over enough values in a piece of two samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.norm, self.down = nn.Linear(32, 64), nn.BatchNorm1d(8), nn.Linear(64, 8)
+
+    def forward(self, x, target):
+        return F.mse_loss(self.down(torch.tanh(self.norm(self.up(x).view(-1, 8, 8)).flatten(1))), target)
 
 
 class TaggedGpt(Gpt):
@@ -274,6 +319,8 @@ def _quarters(pattern):
 
 MODELS = {
     "mlp": Model(Mlp, draw_vectors, _quarters("layers.{}")),
+    "detached": Model(Detached, draw_vectors, _quarters("layers.{}")),
+    "counted": Model(Counted, draw_vectors, _quarters("layers.{}"), per_microbatch=("balance",)),
     "cnn": Model(Cnn, draw_images, ("stem", "norm", "down", "head"), tolerance=1e-4),
     "gpt": Model(Gpt, draw_next_token, _quarters("h.{}")),
     "gpt_dropout": Model(lambda: Gpt(dropout=0.2), draw_next_token, _quarters("h.{}")),
@@ -283,6 +330,7 @@ MODELS = {
     "qwen3": Model(qwen3, draw_causal, _quarters("net.model.layers.{}")),
     "bert": Model(bert, draw_masked, _quarters("net.bert.encoder.layer.{}"), exact_pieces=False),
     "in_place": Model(InPlace, draw_vectors, ("up", "norm", "down", "down"), exact_pieces=False),
+    "normed": Model(Normed, draw_vectors, ("up", "up", "down", "down"), per_microbatch=("norm",)),
     "gpt_tagged": Model(TaggedGpt, draw_next_token),
     "t5": Model(t5, draw_reversed, _T5_QUARTERS),
     "t5_sdpa": Model(t5_sdpa, draw_reversed, _T5_QUARTERS),

@@ -124,6 +124,32 @@ class TinyExperts(nn.Module):
         return F.mse_loss(self.last(x), target)
 
 
+class Routed(nn.Module):
+    """Two of four experts on every row, by their gathered matrices."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(6, 4)
+        self.up, self.down = nn.Parameter(torch.randn(4, 6, 8)), nn.Parameter(torch.randn(4, 8, 6))
+
+    def forward(self, x):
+        gate, ids = self.router(x).softmax(-1).topk(2)
+        hidden = torch.einsum("tc,tkch->tkh", x, self.up[ids]).tanh()
+        return (torch.einsum("tkh,tkhc->tkc", hidden, self.down[ids]) * gate.unsqueeze(-1)).sum(1)
+
+
+class TinyRouted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.mixtures, self.last = nn.Linear(6, 6), nn.ModuleList([Routed(), Routed()]), nn.Linear(6, 3)
+
+    def forward(self, x, target):
+        x = self.first(x)
+        for mixture in self.mixtures:
+            x = x + mixture(x)
+        return F.mse_loss(self.last(x), target)
+
+
 class Experts(nn.Module):
     """Every expert on every row, times a gate."""
 
@@ -163,6 +189,20 @@ class TinyStatistic(nn.Module):
         return F.mse_loss(self.last(x) * scale, target)
 
 
+class TinyShared(nn.Module):
+    """Both layers add what one weight makes of another, without any input."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 8)
+        self.table = nn.Parameter(torch.randn(4, 8))
+
+    def forward(self, x, target):
+        place = torch.tanh(self.table).sum(0)
+        x = torch.tanh(self.first(x) + place)
+        return F.mse_loss(self.last(x) + place, target)
+
+
 def tokens():
     return torch.randint(1, VOCAB, (BATCH, SEQ))
 
@@ -200,6 +240,8 @@ def main():
             node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)
         program.save(str(out / f"{name}.onnx"))
     export(TinyExperts(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_experts.onnx")
+    export(TinyShared(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 8)}, out / "tiny_shared.onnx")
+    export(TinyRouted(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_routed.onnx")
     for path in out.glob("*.onnx"):
         shrink(path)
 

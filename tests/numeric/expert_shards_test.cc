@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -56,6 +57,7 @@ struct Run {
   std::vector<double> losses;                           // [rank]
   std::map<std::string, std::vector<double>> gradients;  // summed over ranks; of experts put together
   std::map<std::string, std::vector<double>> outputs;    // of rank 1
+  int64_t dropped = 0;                                   // on all ranks
 };
 
 // Rows beyond the counts do not arrive: nothing may come of what lies there.
@@ -108,7 +110,10 @@ Run run_ranks(const ir::Graph& graph, int devices) {
     exchange(ranks, op);
   }
   Run run;
-  for (auto& rank : ranks) run.losses.push_back(rank->value(graph.loss).at(0));
+  for (auto& rank : ranks) {
+    run.losses.push_back(rank->value(graph.loss).at(0));
+    for (ir::ValueId number : graph.dropped) run.dropped += static_cast<int64_t>(rank->value(number).at(0));
+  }
   for (const ir::Graph::Output& output : graph.outputs) {
     const Tensor value = ranks[1]->value(output.value);
     for (int64_t i = 0; i < value.type.elements(); ++i) run.outputs[output.name].push_back(value.at(i));
@@ -168,12 +173,13 @@ struct Expected {
   int exchanges = 0;           // all_to_all ops of the forward
 };
 
-void compare(const std::string& text, int devices, const Expected& expected) {
+void compare(const std::string& text, int devices, const Expected& expected, std::optional<passes::RowBound> bound = std::nullopt) {
   kernels::initialise_process();
   kernels::enter_worker_thread(1);
   diag::Diagnostics diags;
   ir::ChunkedGraph whole = parse(text), cut = parse(text);
   passes::ShardedChunks shard;
+  shard.bound = bound;
   shard.shard.groups.emplace_back();
   for (int d = 0; d < devices; ++d) shard.shard.groups[0].push_back(d);
   std::set<uint32_t> sharded;  // all chunks that hold an op of three axes' weights
@@ -181,6 +187,14 @@ void compare(const std::string& text, int devices, const Expected& expected) {
     for (ir::ValueId v : cut.graph.op(ir::OpId(i)).operands)
       if (v.valid() && expected.cut.count(cut.graph.value(v).name)) sharded.insert(cut.graph.op(ir::OpId(i)).chunk.index);
   for (uint32_t c : sharded) shard.chunks.emplace_back(c);
+  // Every rank bounds its own rows, in a group of one device as in others.
+  if (bound) {
+    passes::ShardedChunks alone = shard;
+    alone.shard.groups = {{0}};
+    REQUIRE(passes::partition_experts(whole, {alone}, diags).ok());
+    CHECK(whole.chunks.size() == parse(text).chunks.size());
+    CHECK(ir::verify(whole.graph).ok());
+  }
   const auto parents = passes::partition_experts(cut, {shard}, diags);
   INFO(diags.render_text(false));
   REQUIRE(parents.ok());
@@ -200,6 +214,8 @@ void compare(const std::string& text, int devices, const Expected& expected) {
   check_chunks(cut);
   const Run want = run_ranks(whole.graph, devices), got = run_ranks(cut.graph, devices);
   check_close(got.losses, want.losses);
+  CHECK(got.dropped == want.dropped);
+  CHECK((got.dropped > 0) == (bound && !bound->strict));
   for (const auto& [name, values] : want.outputs) check_close(got.outputs.at(name), values);
   for (const auto& [name, gradient] : want.gradients) {
     INFO("gradient of " << name);
@@ -376,8 +392,8 @@ const char* kBack = R"(
   %y = sum(%weighed) {dims=[1], keepdim=false}
 )";
 
-TEST_CASE("rows in the order of their experts") {
-  const std::string text = std::string(kHead) + kOrder + R"(
+std::string biased_experts() {
+  return std::string(kHead) + kOrder + R"(
     %w1 = parameter ["w1"] : f64[4, 5, 3]
     %b1 = parameter ["b1"] : f64[4, 5]
     %w2 = parameter ["w2"] : f64[4, 5, 3]
@@ -388,14 +404,28 @@ TEST_CASE("rows in the order of their experts") {
     %a = silu(%hb)
     %z = grouped_matmul(%a, %w2, %counts) {transposed=false}
   )" + kBack + kTail;
+}
+
+TEST_CASE("rows in the order of their experts") {
   for (int devices : {2, 4}) {
-    DYNAMIC_SECTION(devices << " devices") { compare(text, devices, {{"w1", "b1", "w2"}, 3}); }
+    DYNAMIC_SECTION(devices << " devices") { compare(biased_experts(), devices, {{"w1", "b1", "w2"}, 3}); }
   }
 }
 
+TEST_CASE("rows in the order of their experts, each of which takes some") {
+  for (int devices : {2, 4})
+    for (double factor : {0.3, 0.5, 1.0}) {   // 1, 2 and 3 of 12 rows
+      DYNAMIC_SECTION(devices << " devices, factor " << factor) {
+        compare(biased_experts(), devices, {{"w1", "b1", "w2"}, 3}, passes::RowBound{factor, false, {}});
+      }
+    }
+  // What cannot be exceeded drops nothing, strict or not.
+  compare(biased_experts(), 2, {{"w1", "b1", "w2"}, 3}, passes::RowBound{4, true, {}});
+}
+
 // Padding enters the gradient of a parameter that all rows share, so whole parts travel.
-TEST_CASE("rows of experts that meet a shared parameter") {
-  compare(std::string(kHead) + kOrder + R"(
+std::string experts_with_shared_parameters() {
+  return std::string(kHead) + kOrder + R"(
     %w1 = parameter ["w1"] : f64[4, 3, 6]
     %w2 = parameter ["w2"] : f64[4, 3, 3]
     %scale = parameter ["scale"] : f64[3]
@@ -408,7 +438,13 @@ TEST_CASE("rows of experts that meet a shared parameter") {
     %a = mul(%act, %right)
     %m = grouped_matmul(%a, %w2, %counts) {transposed=true}
     %z = add(%m, %shift)
-  )" + kBack + kTail, 2, {{"w1", "w2"}, 3});
+  )" + kBack + kTail;
+}
+
+TEST_CASE("rows of experts that meet a shared parameter") { compare(experts_with_shared_parameters(), 2, {{"w1", "w2"}, 3}); }
+
+TEST_CASE("some rows of experts meet a shared parameter") {
+  compare(experts_with_shared_parameters(), 2, {{"w1", "w2"}, 3}, passes::RowBound{0.5, false, {}});
 }
 
 // An op that experts cannot do on parts makes tokens return and travel again.

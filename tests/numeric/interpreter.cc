@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include "compiler/ir/shapes.h"
+
 namespace piper::numeric {
 
 namespace {
@@ -19,16 +21,6 @@ struct AttrCollector {
       attrs.push_back({name, field});
   }
 };
-
-std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape) {
-  std::vector<int64_t> strides(shape.size());
-  int64_t step = 1;
-  for (size_t i = shape.size(); i-- > 0;) {
-    strides[i] = step;
-    step *= shape[i];
-  }
-  return strides;
-}
 
 bool is_dense(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
   int64_t step = 1;
@@ -60,7 +52,7 @@ std::vector<std::byte> unpermute(const std::vector<std::byte>& stored, const ir:
                                  const std::vector<int64_t>& permutation) {
   std::vector<int64_t> stored_shape;
   for (int64_t axis : permutation) stored_shape.push_back(type.shape[static_cast<size_t>(axis)]);
-  const std::vector<int64_t> stored_strides = dense_strides(stored_shape);
+  const std::vector<int64_t> stored_strides = ir::row_major_strides(stored_shape);
   std::vector<int64_t> strides(type.shape.size());
   for (size_t i = 0; i < permutation.size(); ++i) strides[static_cast<size_t>(permutation[i])] = stored_strides[i];
   const size_t size = static_cast<size_t>(dtype_bytes(type.dtype));
@@ -173,7 +165,7 @@ Interpreter::View Interpreter::new_buffer(const ir::TensorType& type) {
   tensor->type = type;
   tensor->bytes.resize(static_cast<size_t>(type.bytes()));
   buffers_.push_back(std::move(tensor));
-  return {buffers_.size() - 1, 0, type.shape, dense_strides(type.shape), type.dtype};
+  return {buffers_.size() - 1, 0, type.shape, ir::row_major_strides(type.shape), type.dtype};
 }
 
 plan::Operand Interpreter::operand_of(const View& view) const {
@@ -220,7 +212,7 @@ Status Interpreter::prepare_op(const ir::Op& op) {
         PIPER_RETURN_IF_ERROR(bind(step, "copy", {y}, {x}, {}));
       }
       y.shape = graph_.type(op.results[0]).shape;
-      y.strides = dense_strides(y.shape);
+      y.strides = ir::row_major_strides(y.shape);
       views_[op.results[0].index] = std::move(y);
       return {};
     }

@@ -36,12 +36,14 @@ class Maker:
 
     def program(self) -> Program:
         r = self.random
-        self.model = r.choice(("dense", "losses", "plain", "experts", "gathered", "slots"))
+        self.model = r.choice(("dense", "losses", "plain", "shared", "experts", "gathered", "slots"))
         self.microbatches = r.choice((1, 2, 2, 4))
         self.orders, self.has_slots = {}, False
         self.text = {"model": {"batch": BATCH}, "annotate": [], "directives": []}
         if self.chance(0.3):
             self._scheduled()
+        elif self.chance(0.2):
+            self._placed_by_microbatch()
         else:
             self._placed()
         self._experts()
@@ -70,7 +72,7 @@ class Maker:
             fields["bucket_size"] = self.random.choice((0, 0.01, 0.03, 25))
         fields |= self.random.choice(({}, {}, {"shard_optimizer": True}, {"shard_grads": True}, {"shard_params": True}, {"shard_params": True}))
         if "shard_params" in fields:
-            fields["residency"], fields["prefetch"] = self.random.choice(("use", "microbatch", "step")), self.random.choice((1, 1, 2, 5))
+            fields["residency"], fields["prefetch"] = self.random.choice(("use", "microbatch", "step")), self.random.choice((0, 1, 1, 2, 5))
         if self.chance(0.2):
             fields["reduce_stream"] = self.random.choice(("dp", "pp", "reduce"))
         self.text["directives"].append(fields)
@@ -82,7 +84,7 @@ class Maker:
         two = family in ("interleaved_1f1b", "interleaved_zero_bubble", "zb_v", "dualpipev")
         stages = 2 * ranks if two else ranks
         self.microbatches = 4 if family in ("dualpipev", "dualpipe") else r.choice((2, 4))
-        size = r.choice((1, 1, 2)) if family != "dualpipe" else 1
+        size = r.choice((1, 1, 2))
         self._stages(stages)
         pool = list(range(ranks * size))
         r.shuffle(pool)
@@ -92,10 +94,45 @@ class Maker:
         if family == "dualpipe":
             self.groups = [tuple(pool)] * stages      # for _experts: no group to share
         self.text["schedule"] = {"family": family, "microbatches": self.microbatches, "ranks": [list(g) for g in groups]}
-        if size > 1 and self.chance(0.7):
+        if family == "dualpipe" and self.chance(0.7):
+            half = self.microbatches // 2
+            for stage in range(stages):
+                self._spread(stage, [(groups[stage], range(half)), (groups[ranks - 1 - stage], range(half, 2 * half))])
+        elif family != "dualpipe" and size > 1 and self.chance(0.7):
             for stage, group in enumerate(self.groups):
                 self._replicate(stage, group)
         self.two_way = family == "dualpipe"
+
+    def _spread(self, stage, parts):
+        """One stage on several groups: [(devices, microbatches)]."""
+        for devices, microbatches in parts:
+            self.text["directives"].append({"op": "place", "filter": self._chosen(stage) | {"MB": list(microbatches)}, "devices": list(devices)})
+        if all(len(devices) == 1 for devices, _ in parts) and self.chance(0.3):
+            return
+        self._replicate(stage, parts[0][0])
+        for devices, _ in parts[1:]:
+            self.text["directives"].append(self.text["directives"][-1] | {"devices": list(devices)})
+
+    def _placed_by_microbatch(self):
+        """Every stage on one or two of the groups, which microbatch where by chance."""
+        r = self.random
+        self.two_way, self.microbatches = True, r.choice((2, 4))
+        self._stages(r.randint(1, 4))
+        stages, device, pool = len(self.starts), 0, []
+        for size in r.choice(((1, 1), (1, 2), (2, 2), (1, 1, 1), (1, 1, 2))):
+            pool.append(tuple(range(device, device + size)))
+            device += size
+        owners = [[r.choice(pool) for _ in range(self.microbatches)] for _ in range(stages)]
+        for group in pool:             # every device must have work
+            if not any(group in row for row in owners):
+                owners[r.randrange(stages)][r.randrange(self.microbatches)] = group
+        used = {d for row in owners for g in row for d in g}
+        numbers = {d: i for i, d in enumerate(sorted(used))}
+        for stage, row in enumerate(owners):
+            row = [tuple(numbers[d] for d in g) for g in row]
+            self._spread(stage, [(g, [m for m in range(self.microbatches) if row[m] == g]) for g in sorted(set(row))])
+        self.groups = [tuple(sorted(numbers.values()))] * stages     # for _experts: no group to share
+        self.text["directives"].append({"op": "split", "num_microbatches": self.microbatches})
 
     def _placed(self):
         r = self.random
@@ -200,7 +237,8 @@ class Maker:
     def _others(self):
         r, stages = self.random, len(self.groups)
         if self.chance(0.3):
-            self.text["directives"].append({"op": "recompute", "filter": {"PP": r.choice(("*", r.randrange(stages)))} if self.tagged else {}})
+            some = {"MB": sorted(r.sample(range(self.microbatches), r.randint(1, self.microbatches)))} if self.microbatches > 1 and self.chance(0.5) else {}
+            self.text["directives"].append({"op": "recompute", "filter": ({"PP": r.choice(("*", r.randrange(stages)))} if self.tagged else {}) | some})
         if self.chance(0.3):
             what = {"PASS": r.choice(("F", "B"))} if self.chance(0.5) else {"PP": r.randrange(stages)} if self.tagged else {}
             self.text["directives"].append({"op": "stream", "filter": what, "name": r.choice(("second", "pp", "x"))})

@@ -1,36 +1,17 @@
 // Training data: the generator, tensor files, token streams, sampling, mismatches.
 #include <catch2/catch.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "runtime/data/data_source.h"
 #include "runtime/data/permutation.h"
 #include "runtime/data/philox.h"
 #include "schemas/plan/safetensors.h"
+#include "tests/unit/temp_folder.h"
 
 namespace piper::data {
 namespace {
-
-namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("piper-data-test-" + std::to_string(getpid()))) { fs::create_directories(path_); }
-  ~Folder() { fs::remove_all(path_); }
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(file(name), std::ios::binary) << bytes;
-    return file(name);
-  }
-
- private:
-  fs::path path_;
-};
 
 template <class T>
 std::string raw(const std::vector<T>& values) {
@@ -101,8 +82,8 @@ TEST_CASE("Philox4x32-10 gives the published numbers") {
 }
 
 TEST_CASE("tensor files are read in order, begin again at their end and widen integers") {
-  Folder folder;
-  const std::string path = folder.file("d.safetensors");
+  TempFolder folder;
+  const std::string path = folder / "d.safetensors";
   REQUIRE(plan::write_safetensors(path, {tensor("x", DType::kI32, {5, 2}, raw<int32_t>({0, 1, 10, 11, 20, 21, 30, 31, 40, -41}))}).ok());
   auto source = must_open(at(path), manifest_of(2, {input("x", DType::kI64, {2})}));
   CHECK(source->num_samples() == 5);
@@ -120,10 +101,10 @@ TEST_CASE("tensor files are read in order, begin again at their end and widen in
 }
 
 TEST_CASE("shuffled tensors take every sample once an epoch, in another order each") {
-  Folder folder;
+  TempFolder folder;
   std::vector<int64_t> values(12);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i);
-  const std::string path = folder.file("d.safetensors");
+  const std::string path = folder / "d.safetensors";
   REQUIRE(plan::write_safetensors(path, {tensor("x", DType::kI64, {12}, raw(values))}).ok());
   DataOptions options = at(path);
   options.sampling = Sampling::kShuffled;
@@ -144,24 +125,24 @@ TEST_CASE("shuffled tensors take every sample once an epoch, in another order ea
 }
 
 TEST_CASE("directories of .npy files are read") {
-  Folder folder;
+  TempFolder folder;
   folder.write("x.npy", npy("<f4", "(3, 2)", raw<float>({1, 2, 3, 4, 5, 6})));
   folder.write("y.npy", npy("|u1", "(3,)", raw<uint8_t>({7, 8, 255})));
-  auto source = must_open(at(folder.file("")), manifest_of(1, {input("x", DType::kF32, {2}), input("y", DType::kI64, {})}));
+  auto source = must_open(at(folder.path().string()), manifest_of(1, {input("x", DType::kF32, {2}), input("y", DType::kI64, {})}));
   float x[2];
   source->fill(0, 2, 0, 1, reinterpret_cast<std::byte*>(x));
   CHECK(x[1] == 4);
   CHECK(read_i64(*source, 1, 3, 0, 1, 1) == std::vector<int64_t>{255});
   folder.write("y.npy", npy(">i4", "(3,)", raw<int32_t>({7, 8, 9})));
-  CHECK(open_error(at(folder.file("")), manifest_of(1, {input("y", DType::kI64, {})})).code == "R0208");
+  CHECK(open_error(at(folder.path().string()), manifest_of(1, {input("y", DType::kI64, {})})).code == "R0208");
   folder.write("y.npy", npy("<i4", "(30,)", raw<int32_t>({7, 8, 9})));
-  CHECK(open_error(at(folder.file("")), manifest_of(1, {input("y", DType::kI64, {})})).code == "R0208");
-  CHECK(open_error(at(folder.file("")), manifest_of(1, {input("z", DType::kI64, {})})).code == "R0202");
+  CHECK(open_error(at(folder.path().string()), manifest_of(1, {input("y", DType::kI64, {})})).code == "R0208");
+  CHECK(open_error(at(folder.path().string()), manifest_of(1, {input("z", DType::kI64, {})})).code == "R0202");
 }
 
 TEST_CASE("data that does not fit names the input, what is expected and what is there") {
-  Folder folder;
-  const std::string path = folder.file("d.safetensors");
+  TempFolder folder;
+  const std::string path = folder / "d.safetensors";
   REQUIRE(plan::write_safetensors(path, {tensor("x", DType::kF32, {2, 3}, raw<float>({0, 1, 2, 3, 4, 5})),
                                          tensor("y", DType::kI64, {3}, raw<int64_t>({1, 2, 3}))}).ok());
   const Error shape = open_error(at(path), manifest_of(1, {input("x", DType::kF32, {4})}));
@@ -176,7 +157,7 @@ TEST_CASE("data that does not fit names the input, what is expected and what is 
   CHECK(missing.message.find("holds x, y") != std::string::npos);
   CHECK(open_error(at(path), manifest_of(1, {input("x", DType::kF32, {3}), input("y", DType::kI64, {})})).code == "R0205");
   CHECK(open_error(at(""), manifest_of(1, {})).code == "R0201");
-  CHECK(open_error(at(folder.file("nothing")), manifest_of(1, {})).code == "R0201");
+  CHECK(open_error(at(folder / "nothing"), manifest_of(1, {})).code == "R0201");
 }
 
 std::vector<plan::InputDecl> language_inputs(int64_t length) {
@@ -184,7 +165,7 @@ std::vector<plan::InputDecl> language_inputs(int64_t length) {
 }
 
 TEST_CASE("token streams feed tokens and next tokens") {
-  Folder folder;
+  TempFolder folder;
   const std::string path = folder.write("t.bin", raw<uint16_t>({100, 101, 102, 103, 104, 105, 106, 65535, 108}));
   DataOptions options = at(path);
   options.sampling = Sampling::kSequential;
@@ -197,7 +178,7 @@ TEST_CASE("token streams feed tokens and next tokens") {
 }
 
 TEST_CASE("text is a stream of bytes, and .u32.bin one of 32-bit tokens") {
-  Folder folder;
+  TempFolder folder;
   DataOptions text = at(folder.write("t.txt", "abcdef"));
   text.sampling = Sampling::kSequential;
   CHECK(read_i64(*must_open(text, manifest_of(1, language_inputs(2))), 1, 2, 0, 1, 2) == std::vector<int64_t>{'d', 'e'});
@@ -207,7 +188,7 @@ TEST_CASE("text is a stream of bytes, and .u32.bin one of 32-bit tokens") {
 }
 
 TEST_CASE("shuffled token streams start where the generator says") {
-  Folder folder;
+  TempFolder folder;
   std::string bytes(1000, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i % 251);
   DataOptions options = at(folder.write("t.txt", bytes));
@@ -225,7 +206,7 @@ TEST_CASE("shuffled token streams start where the generator says") {
 }
 
 TEST_CASE("token streams that cannot feed the model are refused") {
-  Folder folder;
+  TempFolder folder;
   const std::string path = folder.write("t.txt", "abcd");
   const Error undecided = open_error(at(path), manifest_of(1, {input("mask", DType::kI64, {2})}));
   CHECK(undecided.code == "R0206");

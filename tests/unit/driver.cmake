@@ -1,6 +1,6 @@
 if(PIPER_COMPONENTS STREQUAL "all")
   piper_test(schedule_round_trip_test LABELS unit SOURCES schedule_round_trip_test.cc LINK piper_driver)
   target_compile_definitions(schedule_round_trip_test PRIVATE PIPER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  piper_test(schedule_step_time_test LABELS unit SOURCES schedule_step_time_test.cc LINK piper_driver piper_plan_commands)
-  target_compile_definitions(schedule_step_time_test PRIVATE PIPER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  piper_test(schedule_step_time_test LABELS unit SOURCES schedule_step_time_test.cc compiled_plans.cc LINK piper_driver piper_plan_commands)
+  target_compile_definitions(schedule_step_time_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
 endif()

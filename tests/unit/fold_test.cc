@@ -137,4 +137,36 @@ TEST_CASE("folding keeps inputs, parameters and effects, and is done after one p
   CHECK(ir::print(fold(folded)) == ir::print(folded));
 }
 
+// Programs of pieces of different sizes differ in shapes alone.
+TEST_CASE("what stays a view does not hang on the batch") {
+  const auto folded = [](int64_t batch) {
+    const std::string b = std::to_string(batch), rows = std::to_string(4 * batch);
+    const auto graph = ir::parse_graph("graph {\n"
+                                       "  %x = input \"x\" : f32[" + b + ", 4]\n"
+                                       "  %flags = input \"flags\" : i64[" + b + ", 2]\n"
+                                       "  %index = input \"index\" : i64[" + rows + ", 1]\n"
+                                       "  %row = constant : f32[4] data [1.0, 2.0, 3.0, 4.0]\n"
+                                       "  %pair = constant : i64[2] data [0, 1]\n"
+                                       "  %zeros = fill() {shape=[" + rows + ", 4], value=0, to=f32}\n"
+                                       "  %ones = fill() {shape=[" + rows + ", 1], value=1, to=f32}\n"
+                                       "  %table = expand(%row) {shape=[" + b + ", 4]}\n"
+                                       "  %pairs = expand(%pair) {shape=[" + b + ", 2]}\n"
+                                       "  %spread = scatter(%zeros, %index, %ones) {dim=1}\n"
+                                       "  %y = add(%x, %table)\n"
+                                       "  %z = mul(%flags, %pairs)\n"
+                                       "  output \"spread\" = %spread\n  output \"y\" = %y\n  output \"z\" = %z\n}", "t.pir");
+    REQUIRE(graph.ok());
+    return fold(*graph);
+  };
+  const ir::Graph reference = folded(64);      // zeros of 4096 bytes, pairs of 1024
+  for (int64_t batch : {1, 2, 16, 65, 1000}) {
+    const ir::Graph other = folded(batch);
+    INFO(ir::print(other));
+    REQUIRE(other.num_ops() == reference.num_ops());
+    REQUIRE(other.num_values() == reference.num_values());
+    CHECK(other.constants().size() == reference.constants().size());
+    for (size_t i = 0; i < reference.num_ops(); ++i) CHECK(other.op(ir::OpId(i)).kind == reference.op(ir::OpId(i)).kind);
+  }
+}
+
 }  // namespace piper::frontend

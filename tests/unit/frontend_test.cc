@@ -300,7 +300,7 @@ TEST_CASE("a text that lies") {
 
 // An operator that nobody knows is named with its place in the user's program and its neighbours.
 TEST_CASE("unknown operator") {
-  const Failure unknown = edited("tiny_mlp", "torch.ops.aten.tanh.default", "torch.ops.aten.tank.default", batch_of(4));
+  const Failure unknown = edited("tiny_mlp", "torch.ops.aten.tanh.default", "torch.ops.aten.tnah.default", batch_of(4));
   CHECK(unknown.code == "P0305");
   CHECK(unknown.text.find("make_models.py:") != std::string::npos);
   CHECK(unknown.text.find("aten.tanh.default") != std::string::npos);

@@ -1,4 +1,5 @@
 // Kernels on rows in groups of experts against LibTorch, row by row.
+#include <algorithm>
 #include <limits>
 
 #include "tests/unit/kernels_testing.h"
@@ -6,18 +7,7 @@
 namespace piper::kernels::testing {
 namespace {
 
-using plan::Attr;
-using Ints = std::vector<int64_t>;
-
-struct Fixture {
-  Fixture() {
-    initialise_process();
-    enter_worker_thread(1);
-    at::manual_seed(17);
-  }
-};
-
-at::Tensor list(const Ints& values) { return at::tensor(values, at::kLong); }
+using Fixture = Seeded<17>;
 
 // The expert of each row, -1 for padding.
 at::Tensor experts_of(const at::Tensor& counts, int64_t rows) {
@@ -40,8 +30,8 @@ at::Tensor membership(const at::Tensor& counts, int64_t rows, const at::TensorOp
   return experts_of(counts, rows).unsqueeze(1).eq(at::arange(counts.size(1))).to(options.dtype());
 }
 
-std::vector<Attr> order_attrs(int64_t experts, int64_t segments, int64_t capacity) {
-  return {{"experts", experts}, {"segments", segments}, {"capacity", capacity}};
+std::vector<Attr> order_attrs(int64_t experts, int64_t segments, int64_t capacity, bool strict = false) {
+  return {{"experts", experts}, {"segments", segments}, {"capacity", capacity}, {"strict", strict}};
 }
 
 }  // namespace
@@ -62,13 +52,41 @@ TEST_CASE_METHOD(Fixture, "expert_order is a stable sort by expert with its inve
                     Catch::Contains("row 1 asks for expert -1 of 3"));
 }
 
-TEST_CASE_METHOD(Fixture, "expert_order cuts experts into segments of bounded capacity and says what it drops") {
-  // Experts 0, 1 in the first segment and 2, 3 in the second, three rows each. Row 4 finds the first one full.
-  const at::Tensor ids = list({1, 0, 3, 1, 0, 2});
-  check({"expert_order", order_attrs(4, 2, 3), {ids}, [](const Tensors&) {
-           return Tensors{list({1, 0, 3, 5, 2, -1}), list({1, 0, 4, 2, -1, 3}), list({1, 2, 1, 1}).view({2, 2}),
-                          at::ones({}, at::kLong)};
+TEST_CASE_METHOD(Fixture, "expert_order gives each expert its first rows and says what it drops") {
+  // Experts 0, 1 in the first segment and 2, 3 in the second, two rows for each. Rows 4 and 6 find expert 1 full.
+  const at::Tensor ids = list({1, 0, 3, 1, 1, 2, 1, 3});
+  check({"expert_order", order_attrs(4, 2, 2), {ids}, [](const Tensors&) {
+           return Tensors{list({1, 0, 3, -1, 5, 2, 7, -1}), list({1, 0, 5, 2, -1, 4, -1, 6}), list({1, 2, 1, 2}).view({2, 2}),
+                          at::full({}, 2, at::kLong)};
          }});
+  // A segment is never longer than there are rows.
+  check({"expert_order", order_attrs(4, 2, 3), {list({1, 1, 1, 1})}, [](const Tensors&) {
+           return Tensors{list({0, 1, 2, -1, -1, -1, -1, -1}), list({0, 1, 2, -1}), list({0, 3, 0, 0}).view({2, 2}), at::ones({}, at::kLong)};
+         }});
+  // However many an expert is asked for: the first ones, in their order.
+  const at::Tensor many = at::randint(5, {200}, at::kLong);
+  for (const int64_t capacity : {1, 7, 40, 200}) {
+    check({"expert_order", order_attrs(5, 5, capacity), {many}, [&](const Tensors& t) {
+             const int64_t rows = std::min<int64_t>(200, capacity);
+             at::Tensor order = at::full({5, rows}, -1, at::kLong), position = at::full({200}, -1, at::kLong), counts = at::zeros({5, 1}, at::kLong);
+             for (int64_t e = 0; e < 5; ++e) {
+               const at::Tensor taken = t[0].eq(e).nonzero().flatten().slice(0, 0, capacity);
+               order.select(0, e).slice(0, 0, taken.size(0)).copy_(taken);
+               position.index_put_({taken}, at::arange(taken.size(0)) + e * rows);
+               counts.select(0, e).fill_(taken.size(0));
+             }
+             return Tensors{order.flatten(), position, counts, position.lt(0).sum()};
+           }});
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a strict expert_order refuses what an expert has no place for") {
+  at::Tensor order = at::empty({4}, at::kLong);
+  REQUIRE(run_kernel("expert_order", {order}, {list({0, 1, 0, 1})}, order_attrs(2, 2, 2, true)).ok());
+  CHECK(at::equal(order, list({0, 2, 1, 3})));
+  CHECK_THROWS_AS(run_kernel("expert_order", {order}, {list({0, 1, 1, 1})}, order_attrs(2, 2, 2, true)), OverCapacity);
+  CHECK_THROWS_WITH(run_kernel("expert_order", {order}, {list({0, 1, 1, 1})}, order_attrs(2, 2, 2, true)),
+                    Catch::Contains("1 of 4 rows are over the capacity of 2 rows of an expert; expert 1 is asked for 3"));
 }
 
 TEST_CASE_METHOD(Fixture, "take_rows reads rows, zeros for none, and repeats") {

@@ -8,6 +8,7 @@
 
 #include "compiler/frontend/onnx/onnx_file.h"
 #include "tests/unit/onnx_writer.h"
+#include "tests/unit/temp_folder.h"
 
 using namespace piper;
 using namespace piper::test;
@@ -59,26 +60,6 @@ std::string external(const std::string& location, const std::string& offset = "0
   t.add_enum(TensorField::kDataLocation, 1);
   return out;
 }
-
-// A folder that is removed at the end of the test.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "piper_onnx_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::filesystem::path write(const std::string& name, const std::string& bytes) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return path_ / name;
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace
 
@@ -237,11 +218,11 @@ TEST_CASE("truncated and altered models never crash the reader") {
 }
 
 TEST_CASE("external data is read from the model's folder only") {
-  const Folder folder;
+  const TempFolder folder;
   const auto model = [&](const std::string& tensor) {
     ModelWriter m = small();
     m.initializer(tensor);
-    return folder.write("sub/model.onnx", m.bytes()).string();
+    return folder.write("sub/model.onnx", m.bytes());
   };
   folder.write("sub/w.bin", "xxxx" + raw_of<float>({1, 2, 3, 4}));
   folder.write("outside.bin", std::string(64, 'a'));

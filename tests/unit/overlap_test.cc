@@ -76,10 +76,12 @@ namespace {
 // Runs on stream 0 and sends on stream 1; each instruction touches one buffer of 64 bytes.
 struct Traced {
   plan::RankPlan plan;
-  std::vector<emit::TracedInstruction> list;
+  emit::Trace trace;
+  emit::PlacedArena placed;
 
   Traced() {
     plan.streams = {{"compute"}, {"pp:0>1"}};
+    plan.arguments = {{"run", {}}};
     for (int b = 0; b < 8; ++b) {
       plan::Buffer buffer;
       buffer.name = "b" + std::to_string(b);
@@ -87,8 +89,13 @@ struct Traced {
       plan.buffers.push_back(buffer);
     }
   }
-  void run(int32_t buffer) { list.push_back({{0, plan::Run{}, -1}, {{buffer, true, true}}, {}, "run " + std::to_string(list.size())}); }
-  void send(int32_t buffer) { list.push_back({{1, plan::Send{}, -1}, {{buffer, true, false}}, {}, "send " + std::to_string(list.size())}); }
+  void add(int32_t stream, plan::Action action, emit::Access access) {
+    trace.instructions.push_back({{stream, action, -1}, static_cast<uint32_t>(trace.accesses.size())});
+    trace.accesses.push_back(access);
+  }
+  void run(int32_t buffer) { add(0, plan::Run{.arguments = 0}, {buffer, true, true}); }
+  void send(int32_t buffer) { add(1, plan::Send{.data = {buffer, 0}, .peer = 1}, {buffer, true, false}); }
+  void place() { emit::place_buffers(plan, emit::Trace(trace), placed); }
   int64_t waits_of_compute() const {
     int64_t count = 0;
     for (const plan::Instruction& i : plan.instructions) count += i.stream == 0 && std::holds_alternative<plan::Wait>(i.action);
@@ -103,7 +110,7 @@ TEST_CASE("a run does not take the bytes of a message that is on its way") {
   traced.run(0);
   traced.send(0);
   traced.run(1);
-  emit::place_buffers(traced.plan, std::move(traced.list));
+  traced.place();
   CHECK(traced.waits_of_compute() == 0);
   CHECK(traced.plan.buffers[0].offset != traced.plan.buffers[1].offset);
 }
@@ -115,9 +122,28 @@ TEST_CASE("several runs later the bytes of a message are taken, behind an event"
   for (int32_t b : {1, 1, 1, 1}) traced.run(b);
   traced.run(2);
   traced.run(1);
-  emit::place_buffers(traced.plan, std::move(traced.list));
+  traced.place();
   CHECK(traced.plan.buffers[2].offset == traced.plan.buffers[0].offset);
   CHECK(traced.waits_of_compute() == 1);
+}
+
+TEST_CASE("a placement serves again where the question is the same, and only there") {
+  Traced one;
+  one.run(0);
+  one.send(0);
+  one.run(1);
+  one.place();
+  Traced other = one;
+  other.plan.events.clear();
+  other.plan.instructions.clear();
+  other.place();
+  CHECK(other.plan.arena_bytes == one.plan.arena_bytes);
+  CHECK(other.plan.instructions.size() == one.plan.instructions.size());
+  other.plan.buffers[1].bytes = 4096;
+  other.plan.events.clear();
+  other.plan.instructions.clear();
+  other.place();
+  CHECK(other.plan.arena_bytes >= one.plan.arena_bytes + 4096 - 64);
 }
 
 }  // namespace piper

@@ -1,4 +1,4 @@
-// Finding and changing instructions of a bundle, for plan_damages.cc.
+// Finding and changing instructions of a bundle, for the files damage_*.cc.
 #pragma once
 
 #include <algorithm>
@@ -98,6 +98,27 @@ inline std::vector<At> first_reduction(const Bundle& bundle) {
   return find<AllReduce>(bundle, [&](const RankPlan& p, const AllReduce& a) {
     return p.communicators[static_cast<size_t>(a.communicator)].name == name && name_of(p, a.data) == data;
   });
+}
+
+// Calls `change` for each argument of each run that has the role, until it returns true.
+inline bool change_argument(Bundle& bundle, SlotRole role,
+                            const std::function<bool(RankPlan&, const Program&, size_t, BufferRange&, const Run&)>& change) {
+  for (auto& plan : bundle.ranks)
+    for (auto& instruction : plan.instructions) {
+      const auto* run = std::get_if<Run>(&instruction.action);
+      if (!run) continue;
+      const auto& program = program_of(bundle, *run);
+      for (size_t s = 0; s < program.slots.size(); ++s)
+        if (program.slots[s].role == role && change(plan, program, s, plan.arguments[static_cast<size_t>(run->arguments)].arguments[s], *run)) return true;
+    }
+  return false;
+}
+// All members of the first exchange.
+inline std::vector<At> first_exchange(const Bundle& b) {
+  const auto found = find<plan::AllToAll>(b);
+  if (found.empty()) return {};
+  const std::string data = name_of(b.ranks[found[0].rank], std::get<plan::AllToAll>(b.ranks[found[0].rank].instructions[found[0].index].action).send);
+  return find<plan::AllToAll>(b, [&](const RankPlan& plan, const plan::AllToAll& a) { return name_of(plan, a.send) == data; });
 }
 
 }  // namespace piper::damages

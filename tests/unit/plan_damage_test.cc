@@ -1,5 +1,5 @@
 // The verifier against damage: compiled plans of several compositions are proved; damaged in any of the ways
-// of plan_damages.cc they are refused with the code that the table says; and what single changed fields of
+// of damage_*.cc they are refused with the code that the table says; and what single changed fields of
 // random instructions leave accepted means the same.
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -52,6 +52,7 @@ std::vector<Composition> compositions() {
       {"sharded parameters", "tiny_gpt.onnx", head + replicas(", shard_params: true") + clip + adam},
       {"sharded experts", "tiny_experts.onnx", head + experts + replicas("") + "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1]}\n" + clip + adam},
       {"sharded experts and gradients", "tiny_experts.onnx", head + experts + replicas(", shard_grads: true") + "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1]}\n" + sgd},
+      {"experts with a capacity", "tiny_routed.onnx", head + experts + replicas("") + "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1], capacity: {factor: 1.25}}\n" + sgd},
   };
 }
 

@@ -1,7 +1,5 @@
 // Reader and writer of plan bundles: round trips, determinism, and every kind of damage refused with
 // its place and reason.
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
@@ -13,22 +11,13 @@
 #include "schemas/plan/provenance_text.h"
 #include "schemas/plan/safetensors.h"
 #include "tests/unit/plan_bundle_example.h"
+#include "tests/unit/temp_folder.h"
 
 namespace fs = std::filesystem;
 using namespace piper;
 using namespace piper::plan;
 
 namespace {
-
-struct TempDir {
-  fs::path path;
-  TempDir() {
-    std::string pattern = (fs::temp_directory_path() / "piper-plan-XXXXXX").string();
-    path = mkdtemp(pattern.data());
-  }
-  ~TempDir() { fs::remove_all(path); }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-};
 
 std::string slurp(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -142,7 +131,7 @@ TEST_CASE("plan text with white space") {
 
 // The same bundle gives the same bytes; what is read and written again too.
 TEST_CASE("bundles are deterministic") {
-  TempDir dir;
+  TempFolder dir;
   write_example(dir / "a");
   write_example(dir / "b/");
   auto bundle = read_bundle(dir / "a");
@@ -167,13 +156,13 @@ TEST_CASE("bundles are deterministic") {
 
 // An existing bundle is replaced as a whole; anything else stays as it is.
 TEST_CASE("output directory") {
-  TempDir dir;
+  TempFolder dir;
   write_example(dir / "plans");
   std::ofstream(dir / "plans/ranks/rank-00009.json") << "stale";
   write_example(dir / "plans");
   CHECK(!fs::exists(dir / "plans/ranks/rank-00009.json"));
   size_t entries = 0;
-  for (const auto& entry : fs::directory_iterator(dir.path)) entries += entry.exists() ? 1 : 0;
+  for (const auto& entry : fs::directory_iterator(dir.path())) entries += entry.exists() ? 1 : 0;
   CHECK(entries == 1);
 
   std::ofstream(dir / "plans/thesis.tex") << "mine";
@@ -193,7 +182,7 @@ TEST_CASE("output directory") {
 
 // A changed, short or missing file is named.
 TEST_CASE("damaged files of a bundle") {
-  TempDir dir;
+  TempFolder dir;
   const auto read = [&] { return message(read_bundle(dir / "p").status()); };
   for (const std::string file : {"ranks/rank-00001.json", "programs/c0.F.b4.json", "provenance.json", "weights/model.safetensors"}) {
     write_example(dir / "p");
@@ -343,8 +332,8 @@ TEST_CASE("damaged programs") {
 }
 
 TEST_CASE("damaged manifests") {
-  CHECK(manifest_damage("\"version\":2", "\"version\":1") ==
-        "P0608 m:2: plan format version 1 cannot be read; this program reads version 2: compile the plan again");
+  CHECK(manifest_damage("\"version\":3", "\"version\":1") ==
+        "P0608 m:2: plan format version 1 cannot be read; this program reads version 3: compile the plan again");
   CHECK(manifest_damage("piper plan", "pipe plan") == "P0605 m:2: this is not the manifest of a plan bundle");
   CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:7: reporting_rank is out of range");
   CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") == "P0607 m:25: the manifest describes 2 ranks, world_size is 3");
@@ -382,7 +371,7 @@ TEST_CASE("any bytes are survived") {
 
 // Weights: permutations of the importer are undone, files linked where they are the same.
 TEST_CASE("weights") {
-  TempDir dir;
+  TempFolder dir;
   auto bundle = example::two_ranks();
   const auto values = counted();
   auto tensors = weights(values);
@@ -411,7 +400,7 @@ TEST_CASE("weights") {
 }
 
 TEST_CASE("damaged safetensors") {
-  TempDir dir;
+  TempFolder dir;
   const auto open = [&](const std::string& header, size_t data) {
     std::string text(8, '\0');
     for (size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(header.size() >> (8 * i));

@@ -1,31 +1,21 @@
 // The commands of piper-plan on hand-made bundles.
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <fstream>
 
 #include "schemas/plan/bundle_io.h"
 #include "tests/unit/plan_bundle_example.h"
+#include "tests/unit/temp_folder.h"
 #include "tools/piper_plan/commands.h"
 #include "tools/piper_plan/text_table.h"
 
-namespace fs = std::filesystem;
 using namespace piper;
 
 namespace {
 
-struct TempDir {
-  fs::path path;
-  TempDir() {
-    std::string pattern = (fs::temp_directory_path() / "piper-plan-XXXXXX").string();
-    path = mkdtemp(pattern.data());
-  }
-  ~TempDir() { fs::remove_all(path); }
-  std::string write(const std::string& name, plan::Bundle bundle) const {
-    const auto directory = (path / name).string();
-    REQUIRE(plan::write_bundle(directory, bundle, {}, {}, plan::WeightMode::kNone).ok());
-    return directory;
-  }
-};
+std::string write(const TempFolder& folder, const std::string& name, plan::Bundle bundle) {
+  REQUIRE(plan::write_bundle(folder / name, bundle, {}, {}, plan::WeightMode::kNone).ok());
+  return folder / name;
+}
 
 std::string text(const Result<std::string>& result) { return result.ok() ? *result : result.error().code + " " + result.error().message; }
 bool holds(const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }
@@ -38,18 +28,10 @@ TEST_CASE("rank lists") {
   CHECK(tools::human_bytes(1536) == "1.5 KiB");
 }
 
-TEST_CASE("names of chunk passes") {
-  CHECK(tools::chunk_pass("PP0.EP1.BI m12")->chunk == "PP0.EP1");
-  CHECK(tools::chunk_pass("PP0.BI m12")->microbatch == 12);
-  CHECK(tools::chunk_pass("PP0.F")->pass == "F");
-  CHECK(!tools::chunk_pass("PP0.count"));
-  CHECK(!tools::chunk_pass("loss"));
-}
-
 // Four chunks, four microbatches: (p - 1 + m) * (forward + backward).
 TEST_CASE("show draws the schedule") {
-  TempDir dir;
-  const auto plans = dir.write("p", plan::example::pipeline(4, 4));
+  TempFolder dir;
+  const auto plans = write(dir, "p", plan::example::pipeline(4, 4));
   const auto shown = text(tools::show(plans, {}));
   INFO(shown);
   CHECK(holds(shown, "0     |F0 F1 F2 F3 ...........................B0--- B1--- B2--- B3--- |"));
@@ -62,11 +44,11 @@ TEST_CASE("show draws the schedule") {
 
 // Every run 10 us, everything else 1 us; two ranks with one chunk each and two microbatches.
 TEST_CASE("simulate with the times of a run") {
-  TempDir dir;
+  TempFolder dir;
   const auto bundle = plan::example::pipeline(2, 2);
-  const auto plans = dir.write("p", bundle);
-  const auto write = [&](size_t leave_out) {
-    const std::string path = (dir.path / "profile").string();
+  const auto plans = write(dir, "p", bundle);
+  const auto profile = [&](size_t leave_out) {
+    const std::string path = dir / "profile";
     std::ofstream file(path);
     for (const auto& rank : bundle.ranks)
       for (size_t i = 0; i + leave_out < rank.instructions.size(); ++i) {
@@ -77,7 +59,7 @@ TEST_CASE("simulate with the times of a run") {
     return path;
   };
   const auto step = [&](const tools::Link& link) {
-    const auto told = text(tools::simulate_measured(plans, write(0), link));
+    const auto told = text(tools::simulate_measured(plans, profile(0), link));
     INFO(told);
     REQUIRE(told.find("step: ") == 0);
     return std::stod(told.substr(6));
@@ -86,26 +68,26 @@ TEST_CASE("simulate with the times of a run") {
   // All forwards go before the backwards: the way forth and the way back are on the critical path.
   CHECK(step({5, 0}) == Approx(free_links + 10));
   CHECK(step({5, 1e6}) > step({5, 1e9}));
-  CHECK(holds(text(tools::simulate_measured(plans, write(1), {})), "lacks instructions of rank 0"));
-  CHECK(holds(text(tools::simulate_measured(plans, (dir.path / "none").string(), {})), "none"));
+  CHECK(holds(text(tools::simulate_measured(plans, profile(1), {})), "lacks instructions of rank 0"));
+  CHECK(holds(text(tools::simulate_measured(plans, dir / "none", {})), "none"));
 }
 
 TEST_CASE("verify tells the refutation") {
-  TempDir dir;
+  TempFolder dir;
   auto bundle = plan::example::pipeline(2, 2);
   bundle.ranks[1].instructions.pop_back();
-  CHECK(holds(text(tools::verify_bundle(dir.write("p", bundle))), "P0631 rule 1: nothing on rank 1 sends what rank 0 instruction"));
-  CHECK(holds(text(tools::verify_bundle((dir.path / "none").string())), "P0603"));
+  CHECK(holds(text(tools::verify_bundle(write(dir, "p", bundle))), "P0631 rule 1: nothing on rank 1 sends what rank 0 instruction"));
+  CHECK(holds(text(tools::verify_bundle(dir / "none")), "P0603"));
 }
 
 TEST_CASE("diff tells lines and ranks") {
-  TempDir dir;
+  TempFolder dir;
   auto bundle = plan::example::pipeline(3, 2);
-  const auto a = dir.write("a", bundle);
-  CHECK(!tools::diff(a, dir.write("b", bundle), 0)->differs);
+  const auto a = write(dir, "a", bundle);
+  CHECK(!tools::diff(a, write(dir, "b", bundle), 0)->differs);
   bundle.provenance[0].key = "s.yaml:4:5";
   bundle.manifest.optimizer.lr = 0.5;
-  const auto changed = tools::diff(a, dir.write("c", bundle), 0);
+  const auto changed = tools::diff(a, write(dir, "c", bundle), 0);
   REQUIRE(changed.ok());
   INFO(changed->text);
   CHECK(changed->differs);
@@ -113,13 +95,13 @@ TEST_CASE("diff tells lines and ranks") {
   CHECK(holds(changed->text, "manifest.json\n  -15: \"optimizer\":{\"kind\":\"sgd\",\"lr\":0.01,"));
   CHECK(holds(changed->text, "provenance.json\n  -3: \"s.yaml:3:5\":\"place at s.yaml:3:5\"\n  +3: \"s.yaml:4:5\""));
   CHECK(holds(changed->text, "rank 2\n  -"));
-  const auto cut = tools::diff(a, (dir.path / "c").string(), 1);
+  const auto cut = tools::diff(a, dir / "c", 1);
   CHECK(holds(cut->text, "more lines; --lines 0 shows all)"));
 }
 
 TEST_CASE("explain tells the chain") {
-  TempDir dir;
-  const auto plans = dir.write("p", plan::example::pipeline(2, 2));
+  TempFolder dir;
+  const auto plans = write(dir, "p", plan::example::pipeline(2, 2));
   tools::ExplainOptions options;
   options.rank = 1;
   options.instruction = 3;

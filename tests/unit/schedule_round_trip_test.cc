@@ -1,36 +1,17 @@
 // What --expand prints is the program that was compiled: read back, as directives or as a table, it gives the same plans.
 #include <catch2/catch.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include "compiler/driver/compile.h"
 #include "compiler/strategy/families.h"
+#include "tests/unit/temp_folder.h"
 
 namespace piper::driver {
 namespace {
-
-namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("piper-round-trip-" + std::to_string(getpid()))) { fs::create_directories(path_); }
-  ~Folder() { fs::remove_all(path_); }
-  std::string write(const std::string& name, const std::string& text) const {
-    const std::string path = (path_ / name).string();
-    std::ofstream(path) << text;
-    return path;
-  }
-
- private:
-  fs::path path_;
-};
 
 std::string run(const std::string& strategy, CompileOptions options) {
   options.model = std::string(PIPER_SOURCE_DIR) + "/tests/models/tiny_gpt.onnx";
@@ -79,7 +60,7 @@ const char* const kHead =
 }  // namespace
 
 TEST_CASE("the expansion of every family reads back to the same plans, as directives and as a table") {
-  const Folder folder;
+  const TempFolder folder;
   for (std::string_view family : strategy::family_names()) {
     const std::string name(family);
     INFO(name);
@@ -99,7 +80,7 @@ TEST_CASE("the expansion of every family reads back to the same plans, as direct
 }
 
 TEST_CASE("every rank issues the passes of its row, in the row's order; members of a slot may change places") {
-  const Folder folder;
+  const TempFolder folder;
   for (std::string_view family : strategy::family_names()) {
     const std::string name(family);
     INFO(name);
@@ -135,7 +116,7 @@ TEST_CASE("every rank issues the passes of its row, in the row's order; members 
 }
 
 TEST_CASE("groups, streams and names of directives read back") {
-  const Folder folder;
+  const TempFolder folder;
   const char* const body =
       "directives:\n"
       "  - {op: place, filter: {PP: \"0..1\"}, devices: [2, 0], stream: \"a: b\"}\n"
@@ -149,13 +130,13 @@ TEST_CASE("groups, streams and names of directives read back") {
 }
 
 TEST_CASE("a strategy without directives expands to an empty list that reads back") {
-  const Folder folder;
+  const TempFolder folder;
   const std::string first = folder.write("first.yaml", kHead);
   CHECK(expansion(first, Expand::kYaml) == "directives: []\n");
 }
 
 TEST_CASE("a table's rows go to the devices of ranks, or to those where its stages are placed, in any order") {
-  const Folder folder;
+  const TempFolder folder;
   folder.write("table.csv", "1F0,1B0,1F1,1B1\n0F0,0F1,0B0,0B1\n");
   const std::string head =
       "model: {batch: 8}\nannotate: [{tag: PP, starts: [\"h.0\", \"h.1\"]}]\noptimizer: {sgd: {lr: 0.1}}\n";

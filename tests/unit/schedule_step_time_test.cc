@@ -2,47 +2,33 @@
 // all ranks are played with unit costs, one compute lane a rank, free communication.
 #include <catch2/catch.hpp>
 
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 
-#include "compiler/driver/compile.h"
 #include "schemas/plan/bundle_io.h"
+#include "tests/unit/compiled_plans.h"
+#include "tests/unit/temp_folder.h"
+#include "tools/piper_plan/commands.h"
 #include "tools/piper_plan/timeline.h"
 
-namespace piper::driver {
+namespace piper::tools {
 namespace {
 
-namespace fs = std::filesystem;
+// A chain of 16 equal layers in `stages` stages.
+plan::Bundle chain(const std::string& family, int stages, int microbatches, const std::string& directives = "") {
+  std::ostringstream text;
+  text << "model: {batch: " << 2 * microbatches << "}\nannotate: [{tag: PP, starts: [";
+  for (int s = 0; s < stages; ++s) text << (s > 0 ? ", " : "") << "layers." << s * 16 / stages;
+  text << "]}]\noptimizer: {sgd: {lr: 0.1}}\nschedule: {family: " << family << ", microbatches: " << microbatches << "}\n" << directives;
+  return compiled::bundle("chain.onnx", text.str());
+}
 
-// A chain of 16 equal layers in `stages` stages; F = 1, B = 2, BI = BW = 1.
-double step_time(const std::string& family, int stages, int microbatches) {
-  const fs::path folder = fs::temp_directory_path() / ("piper-step-time-" + std::to_string(getpid()));
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  std::ofstream file(folder / "s.yaml");
-  file << "model: {batch: " << 2 * microbatches << "}\nannotate: [{tag: PP, starts: [";
-  for (int s = 0; s < stages; ++s) file << (s > 0 ? ", " : "") << "layers." << s * 16 / stages;
-  file << "]}]\noptimizer: {sgd: {lr: 0.1}}\nschedule: {family: " << family << ", microbatches: " << microbatches << "}\n";
-  file.close();
-  CompileOptions options;
-  options.model = std::string(PIPER_SOURCE_DIR) + "/tests/models/chain.onnx";
-  options.strategy = (folder / "s.yaml").string();
-  options.output = (folder / "plans").string();
-  options.weights = plan::WeightMode::kNone;
-  diag::Diagnostics diags;
-  std::ostringstream out, err;
-  const Status status = compile(options, diags, out, err);
-  if (!status.ok()) FAIL(status.error().message << "\n" << diags.render_text(false));
-  const auto bundle = plan::read_bundle(options.output);
-  REQUIRE(bundle.ok());
-  const auto timeline = tools::simulate(*bundle, {});
+// F = 1, B = 2, BI = BW = 1.
+double step_time(const plan::Bundle& bundle) {
+  const auto timeline = simulate(bundle, {});
   REQUIRE(timeline.ok());
-  fs::remove_all(folder);
   return timeline->step;
 }
+double step_time(const std::string& family, int stages, int microbatches) { return step_time(chain(family, stages, microbatches)); }
 
 }  // namespace
 
@@ -75,4 +61,21 @@ TEST_CASE("two copies of a pipeline take as long as a V of half the ranks and mi
   CHECK(step_time("dualpipe", 8, 16) == 51);
 }
 
-}  // namespace piper::driver
+// Buckets cut every stage into pieces: two ranks a stage, four microbatches, 15 units as without them.
+TEST_CASE("the pieces of a stage take the time of the stage and are drawn as one") {
+  auto bundle = chain("1f1b", 2, 4,
+                      "directives:\n"
+                      "  - {op: replicate, filter: {PP: 0}, devices: [0, 1], bucket_size: 0.0001}\n"
+                      "  - {op: replicate, filter: {PP: 1}, devices: [2, 3], bucket_size: 0.0001}\n");
+  REQUIRE(bundle.programs.size() > 8);
+  CHECK(step_time(bundle) == Approx(15));
+  const TempFolder folder;
+  REQUIRE(plan::write_bundle(folder / "plans", bundle, {}, {}, plan::WeightMode::kNone).ok());
+  const auto shown = show(folder / "plans", {});
+  REQUIRE(shown.ok());
+  INFO(*shown);
+  CHECK(shown->find("0,1   |F0 F1 ......B0--- F2 B1--- F3 B2--- ...B3--- |") != std::string::npos);
+  CHECK(shown->find("2,3   |...F0 B0--- F1 B1--- F2 B2--- F3 B3--- ......|") != std::string::npos);
+}
+
+}  // namespace piper::tools

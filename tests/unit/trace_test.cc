@@ -36,6 +36,8 @@ TEST_CASE("a step is one JSON object") {
   record.tokens_per_s = 6400;
   record.grad_norm = 0.5f;
   CHECK(step_line(record) == R"({"step": 3, "loss": 5.54, "step_ms": 41.25, "tokens_per_s": 6400, "samples_per_s": 200, "lr": 3e-04, "grad_norm": 0.5})");
+  record.dropped = 12;
+  CHECK(step_line(record).find(R"(, "grad_norm": 0.5, "dropped": 12})") != std::string::npos);
   CHECK(summary_line({20, 41.5, 2, {100, 200}}) ==
         R"({"summary": {"steps": 20, "median_step_ms": 41.5, "total_s": 2, "peak_memory_bytes": [100, 200]}})");
 }
@@ -60,6 +62,11 @@ TEST_CASE("progress says loss, speed and time left") {
   record.tokens_per_s = 1280;
   CHECK(progress_text(record, 100, 83) == "step 12/100  loss 5.4321  1280 tokens/s  1:23 left");
   CHECK(progress_text(record, 12, 0) == "step 12/12  loss 5.4321  1280 tokens/s");
+  record.dropped = 0;
+  CHECK(progress_text(record, 12, 0) == "step 12/12  loss 5.4321  1280 tokens/s");
+  record.dropped = 7;
+  CHECK(progress_text(record, 100, 83) == "step 12/100  loss 5.4321  1280 tokens/s  7 rows dropped  1:23 left");
+  record.dropped.reset();
   record.tokens_per_s = 0;
   CHECK(progress_text(record, 100, 3661) == "step 12/100  loss 5.4321  40 samples/s  1:01:01 left");
 }

@@ -101,7 +101,7 @@ int main_of(int argc, char** argv) {
   CLI::App app{"runs passes on model graphs in text form (.pir)"};
   app.add_option("FILE", files, "a .pir file; with --test also strategies (.yaml)")->required();
   app.add_option("--passes", passes, "passes in order, separated by commas");
-  app.add_option("--param", params, "KEY=VALUE for the passes: local_batch, pieces, batch, per_microbatch, devices, sharded");
+  app.add_option("--param", params, "KEY=VALUE for the passes: local_batch, pieces, batch, per_microbatch, devices, sharded, capacity, overflow");
   app.add_flag("--test", testing, "check the files against the expectations in their comments");
   std::string footer = "passes:";
   for (const std::string& name : pass_names()) footer += " " + name;

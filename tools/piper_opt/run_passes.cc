@@ -29,6 +29,8 @@ struct Params {
       for (std::string glob; std::getline(in, glob, '|');) per_microbatch.push_back(glob);
     }
     devices = static_cast<int32_t>(integer("devices", 2));
+    if (auto found = given.find("capacity"); found != given.end())
+      bound = passes::RowBound{std::strtod(found->second.c_str(), nullptr), given.count("overflow") > 0 && given.at("overflow") == "error", {}};
     if (auto found = given.find("sharded"); found != given.end()) {
       std::istringstream in(found->second);
       for (std::string chunk; std::getline(in, chunk, '|');) sharded.emplace_back(std::strtoul(chunk.c_str(), nullptr, 10));
@@ -38,6 +40,7 @@ struct Params {
   passes::StepShape step;
   std::vector<std::string> per_microbatch;
   int32_t devices = 2;                 // of partition_experts: one group
+  std::optional<passes::RowBound> bound;
   std::vector<ir::ChunkId> sharded;    // chunks whose experts are partitioned
 };
 
@@ -57,6 +60,7 @@ Status partition(const Params& p, ir::Graph& graph, diag::Diagnostics& diags) {
     chunked.chunks.push_back(std::move(chunk));
   }
   passes::ShardedChunks shard;
+  shard.bound = p.bound;
   shard.shard.groups.emplace_back();
   for (int32_t d = 0; d < p.devices; ++d) shard.shard.groups[0].push_back(d);
   for (ir::ChunkId chunk : p.sharded)

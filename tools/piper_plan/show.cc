@@ -4,8 +4,10 @@
 #include <set>
 
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/names.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/stages.h"
 #include "tools/piper_plan/text_table.h"
 
 namespace piper::tools {
@@ -16,11 +18,11 @@ using Rows = std::vector<std::vector<std::string>>;
 
 constexpr size_t kShownRows = 64;  // of a table, unless all are asked for
 
-// The digits at a chunk's end, or its whole name.
-std::string short_chunk(const std::string& chunk) {
-  size_t at = chunk.size();
-  while (at > 0 && chunk[at - 1] >= '0' && chunk[at - 1] <= '9') --at;
-  return at == chunk.size() ? chunk + ":" : chunk.substr(at);
+// The digits at a stage's end, or its whole name.
+std::string short_stage(const std::string& stage) {
+  size_t at = stage.size();
+  while (at > 0 && stage[at - 1] >= '0' && stage[at - 1] <= '9') --at;
+  return at == stage.size() ? stage + ":" : stage.substr(at);
 }
 
 struct Cell {
@@ -28,20 +30,24 @@ struct Cell {
   double begin = 0, end = 0;
 };
 
-// "F0" where the rank has one chunk, "2F0" where it has several; I and W are the halves of a backward.
-std::vector<Cell> cells_of(const RankPlan& plan, const std::vector<Span>& spans) {
-  std::set<std::string> chunks;
-  std::vector<ChunkPass> passes;
+// "F0" where the rank has one stage, "2F0" where it has several; I and W are the halves of a backward. Pieces of a stage that
+// follow one another are one cell.
+std::vector<Cell> cells_of(const RankPlan& plan, const std::vector<Span>& spans, const Stages& stages) {
+  std::set<std::string> present;
+  std::vector<ChunkRun> passes;
   for (const auto& span : spans) {
     const auto& run = std::get<Run>(plan.instructions[static_cast<size_t>(span.instruction)].action);
-    passes.push_back(*chunk_pass(plan.arguments[static_cast<size_t>(run.arguments)].name));
-    chunks.insert(passes.back().chunk);
+    passes.push_back(*chunk_run(plan.arguments[static_cast<size_t>(run.arguments)].name));
+    passes.back().chunk = stages.stage_of(passes.back().chunk);
+    present.insert(passes.back().chunk);
   }
   std::vector<Cell> cells;
   for (size_t i = 0; i < spans.size(); ++i) {
     const std::string pass = passes[i].pass.size() == 2 ? passes[i].pass.substr(1) : passes[i].pass;
-    const std::string label = (chunks.size() > 1 ? short_chunk(passes[i].chunk) : "") + pass + std::to_string(passes[i].microbatch);
-    cells.push_back({label, spans[i].begin, spans[i].end});
+    const std::string label = (present.size() > 1 ? short_stage(passes[i].chunk) : "") + pass + std::to_string(passes[i].microbatch.value_or(0));
+    constexpr double kRounding = 1e-9;
+    if (!cells.empty() && cells.back().label == label && std::abs(cells.back().end - spans[i].begin) < kRounding) cells.back().end = spans[i].end;
+    else cells.push_back({label, spans[i].begin, spans[i].end});
   }
   return cells;
 }
@@ -63,18 +69,19 @@ std::string draw(const std::vector<Cell>& cells, double unit, size_t width, doub
 }
 
 std::string picture(const Bundle& bundle, const Timeline& timeline, const ShowOptions& options) {
+  const Stages stages(bundle);
   std::vector<std::vector<Cell>> all;
   size_t width = 3;
   double unit = 0;
   for (size_t p = 0; p < bundle.ranks.size(); ++p) {
-    all.push_back(cells_of(bundle.ranks[p], timeline.spans[p]));
+    all.push_back(cells_of(bundle.ranks[p], timeline.spans[p], stages));
     for (const auto& cell : all.back()) {
       width = std::max(width, cell.label.size() + 1);
       const double length = cell.end - cell.begin;
       if (length > 0 && (unit == 0 || length < unit)) unit = length;
     }
   }
-  if (unit == 0) return "  no chunk runs\n";
+  if (unit == 0) return "  no passes of stages\n";
   Rows rows;
   bool cut = false;
   for (size_t p = 0; p < all.size(); ++p) {
@@ -180,7 +187,7 @@ Result<std::string> show(const std::string& directory, const ShowOptions& option
   std::string text = manifest.model_name + " with " + manifest.strategy_name + ": " + std::to_string(manifest.world_size) +
                      " ranks, batch " + std::to_string(manifest.batch) + ", " + std::to_string(bundle.programs.size()) +
                      " programs, " + manifest.optimizer.kind + "\n";
-  text += "\nSchedule (only chunk runs take time: a forward 1, a backward 2 unless told)\n" + picture(bundle, timeline, options);
+  text += "\nSchedule (only passes of stages take time: a forward 1, a backward 2 unless told)\n" + picture(bundle, timeline, options);
   text += "\nRanks\n" + rank_table(bundle, timeline);
   text += "\nMemory\n" + memory_table(bundle);
   text += "\nStreams\n" + stream_table(bundle, options.all);

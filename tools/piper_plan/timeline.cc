@@ -1,28 +1,32 @@
 #include "tools/piper_plan/timeline.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/collective_costs.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/json_reader.h"
 #include "schemas/verify/match.h"
+#include "tools/piper_plan/stages.h"
 
 namespace piper::tools {
 namespace {
 
 using namespace plan;
 
-double cost_of(const std::string& pass, const Costs& costs) {
-  if (pass == "F") return costs.forward;
-  return pass == "B" ? costs.backward : costs.backward / 2;
+// Nothing for runs that do not count: the step's own work, and the count of a loss's terms.
+std::optional<double> cost_of(const std::string& argument_list, const Costs& costs, const Stages& stages) {
+  const auto run = chunk_run(argument_list);
+  if (!run || run->pass == "C" || run->pass == "N") return std::nullopt;
+  const double stage = run->pass == "F" ? costs.forward : run->pass == "B" ? costs.backward : costs.backward / 2;
+  return stage / static_cast<double>(stages.pieces_of(run->chunk, run->pass));
 }
 
 class Simulator {
  public:
   // `measured`: nullptr for unit costs.
   Simulator(const Bundle& bundle, const verify::Matching& matching, const Costs& costs, const Measured* measured)
-      : bundle_(bundle), matching_(matching), costs_(costs), measured_(measured), missing_(matching.first.size() - 1), latest_(missing_.size()) {
+      : bundle_(bundle), matching_(matching), costs_(costs), stages_(bundle), measured_(measured), missing_(matching.first.size() - 1), latest_(missing_.size()) {
     for (size_t t = 0; t < missing_.size(); ++t) missing_[t] = matching.first[t + 1] - matching.first[t];
     for (const auto& plan : bundle.ranks) {
       next_.push_back(0);
@@ -98,10 +102,10 @@ class Simulator {
       now += measured_->cost_us[p][next_[p]];
       timeline_.spans[p].push_back({static_cast<int32_t>(next_[p]), begin, now});
     } else if (const auto* run = std::get_if<Run>(&instruction.action)) {
-      const auto pass = chunk_pass(plan.arguments[static_cast<size_t>(run->arguments)].name);
-      if (!pass) return;
+      const auto cost = cost_of(plan.arguments[static_cast<size_t>(run->arguments)].name, costs_, stages_);
+      if (!cost) return;
       const double begin = now;
-      now += cost_of(pass->pass, costs_);
+      now += *cost;
       timeline_.spans[p].push_back({static_cast<int32_t>(next_[p]), begin, now});
     }
   }
@@ -109,6 +113,7 @@ class Simulator {
   const Bundle& bundle_;
   const verify::Matching& matching_;
   Costs costs_;
+  Stages stages_;
   const Measured* measured_;
   std::vector<int64_t> missing_;  // per transfer: participants that have not come
   std::vector<double> latest_;
@@ -119,19 +124,6 @@ class Simulator {
 };
 
 }  // namespace
-
-std::optional<ChunkPass> chunk_pass(const std::string& name) {
-  // Without a split of the batch the name ends with the pass.
-  const size_t space = std::min(name.rfind(" m"), name.size());
-  const size_t dot = name.rfind('.', space);
-  if (dot == std::string::npos) return std::nullopt;
-  ChunkPass parts{name.substr(0, dot), name.substr(dot + 1, space - dot - 1), 0};
-  if (parts.pass != "F" && parts.pass != "B" && parts.pass != "BI" && parts.pass != "BW") return std::nullopt;
-  if (space == name.size()) return parts;
-  const auto [end, error] = std::from_chars(name.data() + space + 2, name.data() + name.size(), parts.microbatch);
-  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return parts;
-}
 
 Result<Timeline> simulate(const Bundle& bundle, const Costs& costs) {
   PIPER_ASSIGN(const auto matching, verify::match(bundle));

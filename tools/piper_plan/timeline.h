@@ -14,7 +14,8 @@
 
 namespace piper::tools {
 
-// Time of one chunk run by pass; a backward in two halves costs half of it each. Other runs cost 0.
+// Time of one pass of a stage (stages.h); a backward in two halves costs half of it each. The pieces of a stage share its
+// time evenly. Other runs cost 0.
 struct Costs {
   double forward = 1, backward = 2;
 };
@@ -32,13 +33,6 @@ struct Measured {
 // Reads what `piper-run --profile` wrote of this bundle: the time that an instruction's thread computed. An error tells the line that
 // does not fit, or that a rank is missing.
 Result<Measured> read_profile(const plan::Bundle& bundle, const std::string& path);
-
-// The parts of an argument list's name, "PP0.F m3"; nullopt for runs that are no chunk pass.
-struct ChunkPass {
-  std::string chunk, pass;
-  int64_t microbatch = 0;
-};
-std::optional<ChunkPass> chunk_pass(const std::string& argument_list);
 
 struct Span {
   int32_t instruction = -1;

@@ -2,6 +2,9 @@
 
 #include <cstring>
 
+#include "compiler/ir/shapes.h"
+#include "schemas/base/check.h"
+
 namespace piper::autodiff::rules {
 
 namespace {
@@ -21,15 +24,6 @@ double read_as(const std::vector<std::byte>& data) {
   T value{};
   std::memcpy(&value, data.data(), sizeof value);
   return static_cast<double>(value);
-}
-
-std::vector<int64_t> broadcast_shape(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  std::vector<int64_t> result = a.size() >= b.size() ? a : b;
-  const std::vector<int64_t>& shorter = a.size() >= b.size() ? b : a;
-  const size_t shift = result.size() - shorter.size();
-  for (size_t i = 0; i < shorter.size(); ++i)
-    if (result[shift + i] == 1) result[shift + i] = shorter[i];
-  return result;
 }
 
 }  // namespace
@@ -70,11 +64,12 @@ ValueId scalar(const RuleContext& ctx, double value, DType dtype) {
 ValueId multiply(const RuleContext& ctx, ValueId g, ValueId x) {
   const ir::Graph& graph = ctx.b.graph();
   const std::optional<double> g_constant = constant_value(graph, g), x_constant = constant_value(graph, x);
-  const std::vector<int64_t> shape = broadcast_shape(ctx.b.type(g).shape, ctx.b.type(x).shape);
+  const std::optional<ir::Shape> shape = ir::broadcast_shape(ctx.b.type(g).shape, ctx.b.type(x).shape);
+  PIPER_CHECK(shape, to_string(ctx.b.type(g)), " times ", to_string(ctx.b.type(x)));
   if (g_constant && x_constant)
-    return ctx.b.expand(scalar(ctx, *g_constant * *x_constant, ctx.b.type(g).dtype), shape);
-  if (g_constant == 1.0) return ctx.b.expand(x, shape);
-  if (x_constant == 1.0) return ctx.b.expand(g, shape);
+    return ctx.b.expand(scalar(ctx, *g_constant * *x_constant, ctx.b.type(g).dtype), *shape);
+  if (g_constant == 1.0) return ctx.b.expand(x, *shape);
+  if (x_constant == 1.0) return ctx.b.expand(g, *shape);
   return ctx.b.add1(OpKind::kMul, {g, x});
 }
 

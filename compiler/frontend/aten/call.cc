@@ -110,7 +110,7 @@ int64_t Call::integer(std::string_view name) {
 
 double Call::real(std::string_view name) {
   const Item& x = arg(name);
-  if (x.is_number()) return x.number();
+  if (x.is_number()) return value(x);
   if (x.is_tensor()) {
     const std::optional<ConstantTensor> c = known(x.tensor);
     if (c && c->type.dtype == DType::kF32 && c->data->size() == sizeof(float)) {
@@ -374,7 +374,13 @@ ValueId Call::range(int64_t start, int64_t count, int64_t step, DType dtype) {
 ValueId Call::as(const Item& item, DType dtype) {
   if (item.is_tensor()) return cast(item.tensor, dtype);
   if (!item.is_number()) fail("an operand must be a tensor or a number");
-  return scalar(item.number(), dtype);
+  return scalar(value(item), dtype);
+}
+
+// The root computes with the step's batch in any case: it is where sums over samples are divided to become the loss.
+double Call::value(const Item& number) const {
+  const bool of_piece = number.varies && !module_.empty() && state_.per_piece && state_.per_piece(module_);
+  return of_piece ? number.number() : number.of_step();
 }
 
 ValueId Call::binary(OpKind kind, const Item& a, const Item& b) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,6 +40,7 @@ struct ImportState {
   ir::Graph* graph = nullptr;
   int64_t local_batch = 1;
   std::map<std::string, int64_t> dropouts;   // module path -> dropouts seen
+  std::function<bool(const std::string&)> per_piece;   // of a module: it computes with the extent of a piece
   // Results of ops on constants. The ops stay in the graph: what becomes a constant, and what stays
   // a view of a small one, is decided when the whole graph is folded.
   std::unordered_map<uint32_t, ConstantTensor> known;
@@ -107,6 +109,9 @@ class Call {
   ValueId binary(OpKind kind, const Item& a, const Item& b);
   ValueId binary(OpKind kind, ValueId a, ValueId b) { return binary(kind, Item::of_tensor(a), Item::of_tensor(b)); }
   ValueId binary(OpKind kind, ValueId a, double b);
+  // A number that enters the model's arithmetic: where it is made of the batch's extent, that of the step's batch,
+  // but in modules of `per_piece` that of the piece. Shapes are those of the piece always.
+  double value(const Item& number) const;
   // `item` as a tensor of `dtype`.
   ValueId as(const Item& item, DType dtype);
   std::vector<int64_t> all_dims(ValueId x) const;

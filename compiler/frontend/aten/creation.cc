@@ -52,6 +52,12 @@ Item linspace(Call& c) {
   return made(c.cast(c.binary(OpKind::kAdd, c.binary(OpKind::kMul, i, step), start), c.dtype_or("dtype", DType::kF32)));
 }
 
+Item eye(Call& c) {
+  const int64_t rows = c.integer("n"), columns = c.target() == "aten.eye.m" ? c.integer("m") : rows;
+  const ValueId row = c.unsqueeze(c.range(0, rows, 1, DType::kI64), 1), column = c.unsqueeze(c.range(0, columns, 1, DType::kI64), 0);
+  return made(c.cast(c.binary(OpKind::kEq, row, column), c.dtype_or("dtype", DType::kF32)));
+}
+
 Item zeros(Call& c) { return made(c.filled(c.ints("size"), 0, c.dtype_or("dtype", DType::kF32))); }
 Item ones(Call& c) { return made(c.filled(c.ints("size"), 1, c.dtype_or("dtype", DType::kF32))); }
 Item full(Call& c) {

@@ -5,13 +5,13 @@
 #include <vector>
 
 namespace piper::frontend::aten {
-namespace {
-
 int64_t floor_div(int64_t a, int64_t b) {
   if (b == -1) return a == INT64_MIN ? INT64_MAX : -a;
   const int64_t q = a / b;
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
+
+namespace {
 
 // expression := term (('+' | '-') term)*; term := unary (('*' | '//' | '/' | '%') unary)*;
 // unary := '-' unary | power; power := primary ('**' unary)?

@@ -12,6 +12,9 @@
 
 namespace piper::frontend::aten {
 
+// Rounds down; b is not 0. The one quotient beyond int64_t becomes the largest.
+int64_t floor_div(int64_t a, int64_t b);
+
 class Dims {
  public:
   void bind(const std::string& symbol, int64_t extent) { values_[symbol] = extent; }

@@ -1,6 +1,8 @@
 #include "compiler/frontend/aten/import_calls.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -14,11 +16,15 @@ class Importer {
   Importer(BoundModel& model, const Program& program, diag::Diagnostics& diags) : model_(model), program_(program), diags_(diags) {
     state_.graph = &model.graph;
     state_.local_batch = model.local_batch;
+    state_.per_piece = model.per_piece;
     for (const auto& [name, value] : model.values) results_[name] = Item::of_tensor(value);
     for (const auto& [placeholder, value] : program.placeholders)
       if (const auto found = model.values.find(value); found != model.values.end()) results_[placeholder] = Item::of_tensor(found->second);
     for (const auto& [name, expression] : program.sizes)
-      if (const Result<int64_t> size = model.dims.evaluate(expression); size.ok()) results_.emplace(name, Item::of_int(*size));
+      if (const Result<int64_t> size = model.dims.evaluate(expression); size.ok()) {
+        Item& item = results_.emplace(name, Item::of_int(*size)).first->second;
+        if (const Result<int64_t> step = step_extent(expression); step.ok()) vary(item, static_cast<double>(*step));
+      }
   }
 
   Status run() {
@@ -95,13 +101,69 @@ class Importer {
     const ir::ScopeId scope = model_.graph.intern_scope(c.module);
     const ir::ProvId prov = model_.graph.provenance().model({c.call.name, c.module, c.line});
     const size_t values_before = model_.graph.num_values();
+    std::optional<std::vector<Item>> of_step = with_step_numbers(*bound);
     Call call(state_, row.schema, row.kind, std::move(bound).value(), c.call.name, c.module, scope, prov);
     Item result = row.handler(call);
+    if (result.is_number() && of_step) {
+      Call again(state_, row.schema, row.kind, *std::move(of_step), c.call.name, c.module, scope, prov);
+      vary(result, row.handler(again).number());
+    }
+    if (result.is_number() && !c.call.args.empty()) vary_by_declaration(c, result);
     if (c.no_grad) stop_gradient(call, result);
     if (const Status status = call.status(); !status.ok())
       return diags_.error(status.error().code.empty() || status.error().code == "P0401" ? "P0306" : status.error().code)
              << "node " << describe_call(c) << ": " << status.error().message;
     return keep(c, std::move(result), values_before);
+  }
+
+  // ---- numbers made of the batch's extent
+
+  Result<int64_t> step_extent(const std::string& expression) const {
+    return model_.step_extent ? model_.step_extent(expression) : model_.dims.evaluate(expression);
+  }
+
+  static void vary(Item& number, double whole) {
+    number.varies = whole != number.number();
+    number.whole = whole;
+  }
+
+  // The arguments with every number as it is in the step's batch; nullopt where that changes none.
+  static std::optional<std::vector<Item>> with_step_numbers(const std::vector<Item>& args) {
+    if (std::none_of(args.begin(), args.end(), [](const Item& x) { return x.varies; })) return std::nullopt;
+    std::vector<Item> out = args;
+    for (Item& x : out) {
+      if (!x.varies) continue;
+      switch (x.kind) {
+        case Item::Kind::kInt: x.integer = static_cast<int64_t>(x.whole); break;
+        case Item::Kind::kFloat: x.real = x.whole; break;
+        case Item::Kind::kBool: x.flag = x.whole != 0; break;
+        case Item::Kind::kNone: case Item::Kind::kText: case Item::Kind::kRef: case Item::Kind::kTensor: case Item::Kind::kList: break;
+      }
+      x.varies = false;
+    }
+    return out;
+  }
+
+  // An extent that a call reads from a tensor: the file says how it is made of symbols.
+  void vary_by_declaration(const ProgramCall& c, Item& extent) const {
+    const bool one = c.call.target == "aten.sym_size.int";
+    if ((!one && c.call.target != "aten.sym_numel.default") || c.call.args[0].kind != Item::Kind::kRef) return;
+    const auto found = program_.declared.find(c.call.args[0].text);
+    if (found == program_.declared.end() || !found->second.has_shape) return;
+    const std::vector<DeclaredDim>& dims = found->second.dims;
+    int64_t wanted = 0;
+    if (one) {
+      if (c.call.args.size() < 2 || c.call.args[1].kind != Item::Kind::kInt) return;
+      wanted = c.call.args[1].integer + (c.call.args[1].integer < 0 ? static_cast<int64_t>(dims.size()) : 0);
+    }
+    double whole = 1;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (one && static_cast<int64_t>(d) != wanted) continue;
+      if (dims[d].extent >= 0) whole *= static_cast<double>(dims[d].extent);
+      else if (const Result<int64_t> known = step_extent(dims[d].expression); known.ok()) whole *= static_cast<double>(known.value());
+      else return;
+    }
+    vary(extent, whole);
   }
 
   void stop_gradient(Call& call, Item& result) {
@@ -127,11 +189,16 @@ class Importer {
   Status check_and_name(const ProgramCall& c, const std::string& name, const Item& result, size_t values_before) {
     if (!result.is_tensor()) return Status();
     ir::Value& value = model_.graph.value(result.tensor);
-    if (const auto found = program_.declared.find(name); found != program_.declared.end()) {
+    const bool from_untrusted = std::any_of(c.refs.begin(), c.refs.end(), [&](const std::string& ref) { return untrusted_.count(ref) != 0; });
+    const auto found = program_.declared.find(name);
+    if (found == program_.declared.end() && from_untrusted && !value.type.shape.empty()) untrusted_.insert(name);
+    if (found != program_.declared.end()) {
       const DeclaredType& declared = found->second;
       bool fits = !declared.has_dtype || declared.dtype == value.type.dtype;
       // torch's ONNX exporter declares a scalar for every classification loss, unreduced ones too.
-      const bool trusted = !(declared.dims.empty() && c.call.target.find("_loss.") != std::string::npos);
+      // What is computed from them may be declared a scalar, too.
+      const bool trusted = !declared.dims.empty() || (c.call.target.find("_loss.") == std::string::npos && !from_untrusted);
+      if ((!trusted || from_untrusted) && !value.type.shape.empty()) untrusted_.insert(name);
       if (declared.has_shape && trusted) {
         fits = fits && declared.dims.size() == value.type.shape.size();
         for (size_t d = 0; fits && d < declared.dims.size(); ++d) {
@@ -168,6 +235,7 @@ class Importer {
   ImportState state_;
   std::unordered_map<std::string, Item> results_;
   std::set<std::string> used_names_;
+  std::set<std::string> untrusted_;   // names that the file declares scalars though they need not be
 };
 
 }  // namespace

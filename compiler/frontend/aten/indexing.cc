@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/frontend/aten/table.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::aten {
 namespace {
@@ -26,24 +27,9 @@ int64_t counting_axis(Call& c, ValueId index, int64_t extent) {
   return -1;
 }
 
-std::vector<int64_t> broadcast_shape(Call& c, const std::vector<ValueId>& xs) {
-  std::vector<int64_t> out;
-  for (ValueId x : xs) {
-    const std::vector<int64_t> s = c.shape(x);
-    if (s.size() > out.size()) out.insert(out.begin(), s.size() - out.size(), 1);
-    for (size_t i = 0; i < s.size(); ++i) {
-      int64_t& o = out[out.size() - s.size() + i];
-      o = std::max(o, s[i]);
-      if (s[i] == 0) o = 0;
-    }
-  }
-  return out;
-}
-
 // Indices that all count along distinct ascending axes select everything in place: the result is a
 // view. This is how a mask is laid out over the batch; as a gather it would look as if samples mixed.
-bool as_view(Call& c, ValueId x, int64_t first, const std::vector<ValueId>& indices, ValueId& out) {
-  const std::vector<int64_t> wide = broadcast_shape(c, indices);
+bool as_view(Call& c, ValueId x, int64_t first, const std::vector<ValueId>& indices, const ir::Shape& wide, ValueId& out) {
   const size_t r = wide.size();
   std::vector<int64_t> parted(r, 1);
   int64_t last = -1;
@@ -80,6 +66,7 @@ ValueId wrapped(Call& c, ValueId index, int64_t extent) {
 struct Indexed {
   int64_t first = 0;
   std::vector<ValueId> indices;
+  ir::Shape shape;  // that they all broadcast to
   bool ok = false;
 };
 Indexed index_tensors(Call& c) {
@@ -105,7 +92,11 @@ Indexed index_tensors(Call& c) {
     out.indices.push_back(c.cast(list[i].tensor, DType::kI64));
   }
   if (out.indices.empty()) c.fail("indexing without index tensors");
-  else out.ok = true;
+  std::optional<ir::Shape> shape = ir::Shape();
+  for (size_t i = 0; i < out.indices.size() && shape; ++i) shape = ir::broadcast_shape(*shape, c.shape(out.indices[i]));
+  if (!shape) c.fail("index tensors whose shapes cannot be broadcast");
+  out.ok = !out.indices.empty() && shape;
+  if (shape) out.shape = std::move(*shape);
   return out;
 }
 
@@ -118,6 +109,25 @@ Item embedding(Call& c) {
   attrs.padding_idx = padding < -1 ? padding + c.extent(weight, 0) : padding;
   attrs.scale_grad_by_freq = c.flag("scale_grad_by_freq");
   return made(c.op(OpKind::kEmbedding, {weight, c.cast(c.tensor("indices"), DType::kI64)}, attrs));
+}
+
+// Sums or means of rows of the weight, one for each bag; offsets say where the bags of a flat list of indices begin.
+Item embedding_bag(Call& c) {
+  const ValueId weight = c.tensor("weight"), indices = c.cast(c.tensor("indices"), DType::kI64);
+  std::vector<int64_t> begins;
+  if (c.has("per_sample_weights")) return c.fail("embedding_bag with weights of the rows is not supported");
+  if (c.integer("mode") != 0 && c.integer("mode") != 1) return c.fail("embedding_bag is supported with mode 'sum' and 'mean'");
+  if (c.has("padding_idx") && c.integer("padding_idx") >= 0) return c.fail("embedding_bag with padding_idx is not supported");
+  if (c.flag("include_last_offset") || c.rank(indices) != 1 || !c.known_ints(c.tensor("offsets"), begins) || begins.empty())
+    return c.fail("embedding_bag is supported for bags of one size: give the indices as a matrix, one row for each bag");
+  const auto bags = static_cast<int64_t>(begins.size()), size = c.extent(indices, 0) / bags;
+  for (int64_t i = 0; i < bags; ++i)
+    if (size * bags != c.extent(indices, 0) || begins[static_cast<size_t>(i)] != i * size) return c.fail("embedding_bag is supported for bags of one size");
+  ir::EmbeddingAttrs attrs;
+  attrs.scale_grad_by_freq = c.flag("scale_grad_by_freq");
+  const ValueId rows = c.op(OpKind::kEmbedding, {weight, c.reshape(indices, {bags, size})}, attrs);
+  const ValueId y = c.integer("mode") == 0 ? c.sum(rows, {1}, false) : c.mean(rows, {1}, false);
+  return Item::of_list({made(y), Item::none(), Item::none(), Item::none()});
 }
 
 Item gather(Call& c) {
@@ -146,6 +156,24 @@ Item index_add(Call& c) {
   return made(c.op(OpKind::kIndexAdd, {x, c.cast(c.tensor("index"), DType::kI64), source}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
 }
 
+namespace {
+// x[arange(n), j]: for each i along the first indexed axis the element j[i] of the second. Gathered along the second, which keeps
+// samples apart that stand along the first.
+bool per_row(Call& c, ValueId x, const Indexed& where, ValueId& out) {
+  if (where.indices.size() != 2) return false;
+  const int64_t n = c.extent(x, where.first);
+  const ValueId rows = where.indices[0], picked = where.indices[1];
+  if (c.rank(rows) != 1 || c.rank(picked) != 1 || c.extent(picked, 0) != n || counting_axis(c, rows, n) != 0) return false;
+  const int64_t axis = where.first + 1;
+  std::vector<int64_t> parted(c.shape(x).size(), 1), wide = c.shape(x);
+  parted[static_cast<size_t>(where.first)] = n;
+  wide[static_cast<size_t>(axis)] = 1;
+  const ValueId index = c.expand(c.reshape(wrapped(c, picked, c.extent(x, axis)), std::move(parted)), std::move(wide));
+  out = c.squeeze(c.op(OpKind::kGather, {x, index}, ir::DimAttrs{axis}), axis);
+  return true;
+}
+}  // namespace
+
 // x[.., i, j, ..] with adjacent index tensors: the indexed axes are merged into one, which is read
 // with i * extent(j) + j.
 Item index(Call& c) {
@@ -153,8 +181,9 @@ Item index(Call& c) {
   ValueId x = c.tensor("self");
   if (!where.ok || where.first + static_cast<int64_t>(where.indices.size()) > c.rank(x)) return c.fail("indexing of this form");
   ValueId view;
-  if (as_view(c, x, where.first, where.indices, view)) return made(view);
-  const std::vector<int64_t> wide = broadcast_shape(c, where.indices);
+  if (as_view(c, x, where.first, where.indices, where.shape, view)) return made(view);
+  if (per_row(c, x, where, view)) return made(view);
+  const ir::Shape& wide = where.shape;
   std::vector<int64_t> merged = c.shape(x), result = merged;
   const auto from = static_cast<std::ptrdiff_t>(where.first);
   ValueId flat;
@@ -208,7 +237,7 @@ Item index_put(Call& c) {
   }
   if (!c.flag("accumulate")) return c.fail("index_put is supported with accumulate=True: otherwise equal indices have no defined order");
   if (!where.ok || where.first != 0 || static_cast<int64_t>(where.indices.size()) > c.rank(x)) return c.fail("index_put of this form");
-  const std::vector<int64_t> wide = broadcast_shape(c, where.indices), shape = c.shape(x);
+  const ir::Shape &wide = where.shape, shape = c.shape(x);
   ValueId flat;
   int64_t extent = 1;
   for (size_t k = 0; k < where.indices.size(); ++k) {

@@ -18,6 +18,9 @@ struct Item {
   bool flag = false;        // kBool
   int64_t integer = 0;      // kInt
   double real = 0;          // kFloat
+  // A number made of the batch's extent: integer, real and flag say it of a piece, `whole` of the step's batch.
+  bool varies = false;
+  double whole = 0;
   std::string text;         // kText: a bare word; kRef: the name without '%'
   ir::ValueId tensor;       // kTensor
   std::vector<Item> list;   // kList: lists and tuples
@@ -35,7 +38,9 @@ struct Item {
   bool is_tensor() const { return kind == Kind::kTensor; }
   bool is_list() const { return kind == Kind::kList; }
   bool is_number() const { return kind == Kind::kBool || kind == Kind::kInt || kind == Kind::kFloat; }
-  // The number as a double; 0 where it is none.
+  // The number as a value of the model's arithmetic: of the step's batch.
+  double of_step() const { return varies ? whole : number(); }
+  // The number as a double, of a piece; 0 where it is none.
   double number() const {
     switch (kind) {
       case Kind::kBool: return flag ? 1 : 0;

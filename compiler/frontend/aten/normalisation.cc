@@ -114,6 +114,25 @@ Item batch_norm_evaluated(Call& c) {
   return Item::of_list({made(with_fixed_statistics(c)), Item::none(), Item::none()});
 }
 
+// sum(a / max(|a|, eps) * b / max(|b|, eps))
+Item cosine_similarity(Call& c) {
+  std::vector<ValueId> scaled;
+  const ValueId a = c.tensor("x1"), b = c.tensor("x2");
+  const size_t rank = static_cast<size_t>(std::max(c.rank(a), c.rank(b)));
+  const int64_t d = c.dim("dim", rank);
+  for (ValueId x : {a, b}) {
+    const int64_t own = d - (static_cast<int64_t>(rank) - c.rank(x));
+    if (own < 0) return c.fail("cosine_similarity along an axis that one operand lacks");
+    const ValueId squares = c.sum(c.binary(OpKind::kMul, x, x), {own}, true);
+    const double least = c.real("eps") * c.real("eps");
+    ir::ClampAttrs attrs;
+    attrs.min = least;
+    attrs.max = std::numeric_limits<double>::infinity();
+    scaled.push_back(c.binary(OpKind::kMul, x, c.op(OpKind::kRsqrt, {c.op(OpKind::kClamp, {squares}, attrs)})));
+  }
+  return made(c.sum(c.binary(OpKind::kMul, scaled[0], scaled[1]), {d}, false));
+}
+
 Item softmax(Call& c) {
   const DType own = c.dtype(c.tensor("self"));
   return soft(c, c.kind(), c.dtype_or("dtype", is_floating(own) ? own : DType::kF32));

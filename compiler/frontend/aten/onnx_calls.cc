@@ -87,6 +87,9 @@ Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata
   out.placeholders = metadata.placeholders;
   for (const SignatureEntry& e : metadata.inputs) out.lost.emplace(e.name, e.target);
   for (const onnx::OnnxValueInfo& v : file.value_info) out.declared[v.name] = declared_type(v);
+  for (const onnx::OnnxValueInfo& v : file.inputs) out.declared.emplace(v.name, declared_type(v));
+  for (const auto& [name, input] : out.placeholders)
+    if (const auto found = out.declared.find(input); found != out.declared.end()) out.declared.emplace(name, found->second);
   for (const onnx::OnnxValueInfo& v : file.outputs) {
     out.declared.emplace(v.name, declared_type(v));
     out.outputs.push_back(v.name);

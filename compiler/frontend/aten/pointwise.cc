@@ -31,6 +31,18 @@ ValueId floor_quotient(Call& c) {
   return c.binary(OpKind::kDiv, a, b);
 }
 
+// scale * (x > 0 ? x : alpha * (exp(min(x, 0) * input_scale) - 1)); the minimum keeps the unused
+// branch finite.
+ValueId exponential_unit(Call& c, double alpha, double scale, double input_scale) {
+  const ValueId x = floating(c, "self");
+  const double inf = std::numeric_limits<double>::infinity();
+  const ValueId low = c.binary(OpKind::kMul, clamped(c, x, -inf, 0), input_scale);
+  const ValueId curve = c.binary(OpKind::kMul, c.binary(OpKind::kSub, c.op(OpKind::kExp, {low}), 1), alpha);
+  const ValueId positive = c.binary(OpKind::kGt, x, 0);
+  const ValueId y = c.op(OpKind::kWhere, {positive, x, curve});
+  return scale != 1 ? c.binary(OpKind::kMul, y, scale) : y;
+}
+
 }  // namespace
 
 Item unary(Call& c) { return made(c.op(c.kind(), {c.tensor("self")})); }
@@ -82,22 +94,50 @@ Item gelu(Call& c) {
   return made(c.op(OpKind::kGelu, {c.tensor("self")}, ir::GeluAttrs{c.text("approximate")}));
 }
 
-// scale * (x > 0 ? x : alpha * (exp(min(x, 0) * input_scale) - 1)); the minimum keeps the unused
-// branch finite.
-Item elu(Call& c) {
-  const ValueId x = floating(c, "self");
-  const double inf = std::numeric_limits<double>::infinity();
-  const ValueId low = c.binary(OpKind::kMul, clamped(c, x, -inf, 0), c.real("input_scale"));
-  const ValueId curve = c.binary(OpKind::kMul, c.binary(OpKind::kSub, c.op(OpKind::kExp, {low}), 1), c.real("alpha"));
-  const ValueId positive = c.binary(OpKind::kGt, x, 0);
-  ValueId y = c.op(OpKind::kWhere, {positive, x, curve});
-  if (c.real("scale") != 1) y = c.binary(OpKind::kMul, y, c.real("scale"));
-  return made(y);
-}
+Item elu(Call& c) { return made(exponential_unit(c, c.real("alpha"), c.real("scale"), c.real("input_scale"))); }
 
 Item mish(Call& c) {
   const ValueId x = floating(c, "self");
   return made(c.binary(OpKind::kMul, x, c.op(OpKind::kTanh, {c.op(OpKind::kSoftplus, {x})})));
+}
+
+// scale * (x > 0 ? x : alpha * (exp(x) - 1)) with the constants of Klambauer et al., Self-Normalizing Neural Networks.
+Item selu(Call& c) { return made(exponential_unit(c, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1)); }
+// max(0, x) + min(0, alpha * (exp(x / alpha) - 1))
+Item celu(Call& c) { return made(exponential_unit(c, c.real("alpha"), 1, 1 / c.real("alpha"))); }
+
+// (exp(x) + exp(-x)) / 2
+Item cosh(Call& c) {
+  const ValueId x = floating(c, "self");
+  return made(c.binary(OpKind::kMul, c.binary(OpKind::kAdd, c.op(OpKind::kExp, {x}), c.op(OpKind::kExp, {c.op(OpKind::kNeg, {x})})), 0.5));
+}
+Item tan(Call& c) {
+  const ValueId x = floating(c, "self");
+  return made(c.binary(OpKind::kDiv, c.op(OpKind::kSin, {x}), c.op(OpKind::kCos, {x})));
+}
+Item log2(Call& c) { return made(c.binary(OpKind::kMul, c.op(OpKind::kLog, {floating(c, "self")}), 1.4426950408889634)); }
+Item log10(Call& c) { return made(c.binary(OpKind::kMul, c.op(OpKind::kLog, {floating(c, "self")}), 0.43429448190325182)); }
+Item exp2(Call& c) { return made(c.op(OpKind::kExp, {c.binary(OpKind::kMul, floating(c, "self"), 0.69314718055994531)})); }
+Item masked_outside(Call& c) {   // hardshrink: x outside of [-lambd, lambd], else 0
+  const ValueId x = floating(c, "self");
+  const ValueId outside = c.binary(OpKind::kGt, c.op(OpKind::kAbs, {x}), c.real("lambd"));
+  return made(c.op(OpKind::kWhere, {outside, x, c.scalar(0, c.dtype(x))}));
+}
+// x - clamp(x, -lambd, lambd)
+Item softshrink(Call& c) {
+  const ValueId x = floating(c, "self");
+  return made(c.binary(OpKind::kSub, x, clamped(c, x, -c.real("lambd"), c.real("lambd"))));
+}
+// log(exp(a) + exp(b)) = max + softplus(-|a - b|)
+Item logaddexp(Call& c) {
+  const ValueId a = floating(c, "self"), b = floating(c, "other");
+  const ValueId apart = c.op(OpKind::kNeg, {c.op(OpKind::kAbs, {c.binary(OpKind::kSub, a, b)})});
+  return made(c.binary(OpKind::kAdd, c.binary(OpKind::kMaximum, a, b), c.op(OpKind::kSoftplus, {apart})));
+}
+// self + weight * (end - self)
+Item lerp(Call& c) {
+  const ValueId a = c.tensor("self"), b = c.tensor("end");
+  return made(c.binary(OpKind::kAdd, a, c.binary(OpKind::kMul, c.binary(OpKind::kSub, b, a), c.as(c.arg("weight"), c.dtype(a)))));
 }
 
 Item hardtanh(Call& c) { return made(clamped(c, c.tensor("self"), c.real("min_val"), c.real("max_val"))); }
@@ -185,7 +225,7 @@ Item xlogy(Call& c) {
 Item add_or_sub(Call& c) {
   Item other = c.arg("other");
   const Item& alpha = c.arg("alpha");
-  if (alpha.number() != 1) other = made(c.binary(OpKind::kMul, other, alpha));
+  if (alpha.of_step() != 1) other = made(c.binary(OpKind::kMul, other, alpha));
   const DType t = promoted(c.graph(), {&c.arg("self"), &other});
   if (t == DType::kBool && c.kind() == OpKind::kAdd)  // on bool, + is "or"
     return made(c.op(OpKind::kLogicalOr, {c.as(c.arg("self"), t), c.as(other, t)}));
@@ -194,7 +234,7 @@ Item add_or_sub(Call& c) {
 
 Item rsub(Call& c) {
   Item self = c.arg("self");
-  if (c.arg("alpha").number() != 1) self = made(c.binary(OpKind::kMul, self, c.arg("alpha")));
+  if (c.arg("alpha").of_step() != 1) self = made(c.binary(OpKind::kMul, self, c.arg("alpha")));
   return made(c.binary(OpKind::kSub, c.arg("other"), self));
 }
 

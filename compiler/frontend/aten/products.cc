@@ -65,6 +65,11 @@ Item addmm(Call& c) {
 
 Item matmul(Call& c) { return made(product(c, c.tensor("self"), c.tensor("other"))); }
 
+Item outer(Call& c) {
+  const ValueId a = c.tensor("self"), b = c.tensor("vec2");
+  return made(c.binary(OpKind::kMul, c.unsqueeze(a, 1), c.unsqueeze(b, 0)));
+}
+
 Item einsum(Call& c) {
   const std::vector<ValueId> operands = c.tensors("tensors");
   const std::string equation = c.text("equation");
@@ -94,7 +99,7 @@ Item convolution_worded(Call& c) {
 }
 
 Item convolution_general(Call& c) {
-  if (c.flag("transposed")) return c.fail("transposed convolutions are not supported");
+  if (c.flag("transposed")) return conv_transpose(c);
   return convolve(c, c.ints("padding", spatial_axes(c)));
 }
 

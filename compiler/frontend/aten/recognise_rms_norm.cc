@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "compiler/frontend/fold.h"
+#include "compiler/ir/copy_graph.h"
 
 namespace piper::frontend::aten {
 namespace {
@@ -21,9 +22,9 @@ struct Norm {
 
 class Recogniser {
  public:
-  explicit Recogniser(const ir::Graph& graph) : from_(graph), uses_(graph.uses()), new_id_(graph.num_values()) {}
+  explicit Recogniser(const ir::Graph& graph) : from_(graph), uses_(graph.uses()) {}
 
-  ir::Graph run() {
+  ir::Graph run() const {
     std::unordered_map<uint32_t, Norm> norms;  // by the op that gives the normalised value
     for (size_t i = 0; i < from_.num_ops(); ++i) {
       const std::optional<Norm> norm = plain_norm(from_.op(OpId(i)));
@@ -33,8 +34,7 @@ class Recogniser {
       if (weighted) norms[weighted->first.index] = {norm->x, weighted->second, norm->eps};
       else norms[static_cast<uint32_t>(i)] = *norm;
     }
-    copy(norms);
-    return std::move(to_);
+    return copy(norms);
   }
 
  private:
@@ -113,75 +113,28 @@ class Recogniser {
     return std::make_pair(id, w);
   }
 
-  ValueId moved(ValueId old) {
-    if (!old.valid()) return old;
-    ValueId& id = new_id_[old.index];
-    if (id.valid()) return id;
-    const ir::Value& value = from_.value(old);
-    if (value.kind == ir::ValueKind::kSeedStep) return id = to_.seed_step();
-    if (value.kind == ir::ValueKind::kSampleOffset) return id = to_.sample_offset();
-    PIPER_CHECK(false, "read before it is made: ", value.name);
-    return id;
-  }
-
-  void copy(const std::unordered_map<uint32_t, Norm>& norms) {
-    to_.provenance() = from_.provenance();
-    for (size_t i = 0; i < from_.num_values(); ++i) {
-      const ir::Value& v = from_.value(ValueId(static_cast<uint32_t>(i)));
-      switch (v.kind) {
-        case ir::ValueKind::kInput:
-          new_id_[i] = to_.add_input(from_.inputs()[v.payload].name, v.type, from_.inputs()[v.payload].batched);
-          break;
-        case ir::ValueKind::kParameter: {
-          const ir::Parameter& p = from_.parameters()[v.payload];
-          new_id_[i] = to_.add_parameter(p.names, v.type, p.trainable, p.source);
-          break;
-        }
-        case ir::ValueKind::kBuffer: {
-          const ir::Parameter& p = from_.buffers()[v.payload];
-          new_id_[i] = to_.add_buffer(p.names, v.type, p.source);
-          break;
-        }
-        case ir::ValueKind::kConstant:
-          new_id_[i] = to_.add_constant(v.name, v.type, from_.constants()[v.payload].source);
-          break;
-        case ir::ValueKind::kOpResult: case ir::ValueKind::kSeedStep: case ir::ValueKind::kSampleOffset: break;
-      }
-    }
+  ir::Graph copy(const std::unordered_map<uint32_t, Norm>& norms) const {
+    ir::Graph to;
+    ir::CopyGraph copy(from_, to);
     for (size_t i = 0; i < from_.num_ops(); ++i) {
-      const auto found = norms.find(static_cast<uint32_t>(i));
-      copy_op(from_.op(OpId(static_cast<uint32_t>(i))), found == norms.end() ? nullptr : &found->second);
+      const OpId id(i);
+      const auto found = norms.find(id.index);
+      if (found == norms.end()) {
+        copy.copy_op(id);
+        continue;
+      }
+      const Norm& norm = found->second;
+      const ir::TensorType& y = from_.type(from_.op(id).results[0]);
+      const int64_t width = y.shape.back();
+      const ir::TensorType rows{DType::kF32, {width > 0 ? y.elements() / width : 0}};
+      copy.append_like(id, OpKind::kRmsNorm, ir::LayerNormAttrs{1, norm.eps}, {copy.moved(norm.x), copy.moved(norm.weight)}, {rows});
     }
-    for (const ir::Graph::Output& output : from_.outputs) to_.outputs.push_back({output.name, moved(output.value)});
-    if (from_.loss.valid()) to_.loss = moved(from_.loss);
-  }
-
-  void copy_op(const Op& op, const Norm* norm) {
-    std::vector<ValueId> operands;
-    std::vector<ir::TensorType> types;
-    for (ValueId v : op.results) types.push_back(from_.type(v));
-    OpKind kind = op.kind;
-    ir::Attrs attrs = op.attrs;
-    if (norm != nullptr) {
-      kind = OpKind::kRmsNorm;
-      attrs = ir::LayerNormAttrs{1, norm->eps};
-      operands = {moved(norm->x), moved(norm->weight)};
-      const int64_t width = types[0].shape.back();
-      types.push_back({DType::kF32, {width > 0 ? types[0].elements() / width : 0}});
-    } else {
-      for (ValueId v : op.operands) operands.push_back(moved(v));
-    }
-    const OpId id = to_.append(kind, std::move(attrs), std::move(operands), std::move(types), to_.intern_scope(from_.scope(op.scope)),
-                               op.prov, op.results.empty() ? "" : from_.value(op.results[0]).name);
-    to_.op(id).phase = op.phase;
-    to_.op(id).chunk = op.chunk;
-    for (size_t i = 0; i < op.results.size(); ++i) new_id_[op.results[i].index] = to_.op(id).results[i];
+    copy.finish();
+    return to;
   }
 
   const ir::Graph& from_;
   std::vector<std::vector<OpId>> uses_;
-  std::vector<ValueId> new_id_;
-  ir::Graph to_;
 };
 
 }  // namespace

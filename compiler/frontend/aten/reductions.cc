@@ -27,6 +27,13 @@ int64_t count_of(Call& c, ValueId x, const std::vector<int64_t>& dims) {
   return n;
 }
 
+// The square root of a sum of squares; where that is 0, torch gives the norm the gradient 0.
+ValueId root(Call& c, ValueId squares) {
+  const ValueId zero = c.binary(OpKind::kEq, squares, 0);
+  const ValueId safe = c.op(OpKind::kWhere, {zero, c.scalar(1, c.dtype(squares)), squares});
+  return c.op(OpKind::kWhere, {zero, c.scalar(0, c.dtype(squares)), c.op(OpKind::kSqrt, {safe})});
+}
+
 // values, indices along one axis of the greatest (sign 1) or least (-1) element.
 std::vector<ValueId> extreme(Call& c, ValueId x, int64_t d, bool keepdim, bool least) {
   if (c.rank(x) == 0) return {x, c.scalar(0, DType::kI64)};
@@ -97,6 +104,12 @@ Item argmax(Call& c) {
   return made(extreme(c, x, c.dim("dim", c.shape(x).size()), c.flag("keepdim"), false)[1]);
 }
 
+Item argmin(Call& c) {
+  ValueId x = c.tensor("self");
+  if (!c.has("dim")) return made(extreme(c, c.reshape(x, {-1}), 0, false, true)[1]);
+  return made(extreme(c, x, c.dim("dim", c.shape(x).size()), c.flag("keepdim"), true)[1]);
+}
+
 Item topk(Call& c) {
   const ValueId x = c.tensor("self");
   const int64_t d = c.dim("dim", c.shape(x).size());
@@ -112,6 +125,10 @@ Item sort(Call& c) {
   const std::vector<ValueId> found = c.ops(OpKind::kTopk, {down ? x : negated(c, x)}, ir::TopkAttrs{d, c.extent(x, d)});
   if (found.size() != 2) return c.fail("sort does not fit");
   return Item::of_list({made(down ? found[0] : negated(c, found[0])), made(found[1])});
+}
+Item argsort(Call& c) {
+  const Item both = sort(c);
+  return both.list.size() == 2 ? both.list[1] : both;
 }
 Item cumsum(Call& c) {
   const ValueId x = summand(c);
@@ -138,13 +155,19 @@ Item diff(Call& c) {
 Item variance(Call& c) {
   const ValueId x = c.tensor("self");
   const std::vector<int64_t> dims = c.dims("dim", c.shape(x).size());
-  const double correction = c.target() == "aten.var.dim" ? (c.flag("unbiased") ? 1 : 0) : c.has("correction") ? c.real("correction") : 1;
+  const bool worded = c.target().find(".correction") == std::string::npos && c.target().rfind("prims.", 0) != 0;
+  const double correction = worded ? (c.flag("unbiased") ? 1 : 0) : c.has("correction") ? c.real("correction") : 1;
   const double n = static_cast<double>(count_of(c, x, dims));
   if (n - correction <= 0) return c.fail("the variance of too few elements");
   const ValueId centred = c.binary(OpKind::kSub, x, c.mean(x, dims, true));
   const ValueId total = c.sum(c.binary(OpKind::kMul, centred, centred), dims, c.flag("keepdim"));
   const ValueId var = c.binary(OpKind::kDiv, total, n - correction);
-  return made(c.kind() == OpKind::kSqrt ? c.op(OpKind::kSqrt, {var}) : var);
+  return made(c.kind() == OpKind::kSqrt ? root(c, var) : var);
+}
+Item variance_and_mean(Call& c) {
+  const ValueId x = c.tensor("self");
+  const Item first = variance(c);
+  return Item::of_list({first, made(c.mean(x, c.dims("dim", c.shape(x).size()), c.flag("keepdim")))});
 }
 
 // m + log(sum(exp(x - m))) with m = max(x) as a constant for the gradient, which it does not change.
@@ -165,7 +188,7 @@ Item vector_norm(Call& c) {
   const double order = c.real("ord");
   if (order == 1) return made(c.sum(c.op(OpKind::kAbs, {x}), dims, c.flag("keepdim")));
   if (order != 2) return c.fail("a vector norm is supported with ord 1 and 2");
-  return made(c.op(OpKind::kSqrt, {c.sum(c.binary(OpKind::kMul, x, x), dims, c.flag("keepdim"))}));
+  return made(root(c, c.sum(c.binary(OpKind::kMul, x, x), dims, c.flag("keepdim"))));
 }
 
 Item any_of(Call& c) { return counted(c, c.all_dims(c.tensor("self")), false); }

@@ -2,18 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/frontend/aten/dims.h"
 #include "compiler/frontend/aten/table.h"
 
 namespace piper::frontend::aten {
-namespace {
-
-int64_t floor_div(int64_t a, int64_t b) {
-  if (b == -1) return a == INT64_MIN ? INT64_MAX : -a;
-  const int64_t q = a / b;
-  return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
-}
-
-}  // namespace
 
 Item sym_size(Call& c) {
   const ValueId x = c.tensor("self");

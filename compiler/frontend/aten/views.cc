@@ -134,6 +134,26 @@ Item movedim(Call& c) {
   return made(c.permute(x, std::move(dims)));
 }
 
+Item movedims(Call& c) {
+  const ValueId x = c.tensor("self");
+  std::vector<int64_t> from = c.ints("source"), to = c.ints("destination"), order(static_cast<size_t>(c.rank(x)), -1);
+  if (from.size() != to.size()) return c.fail("movedim: as many sources as destinations are needed");
+  std::vector<bool> taken(order.size(), false);
+  for (size_t i = 0; i < from.size(); ++i) {
+    const int64_t f = from[i] < 0 ? from[i] + c.rank(x) : from[i], t = to[i] < 0 ? to[i] + c.rank(x) : to[i];
+    if (f < 0 || t < 0 || f >= c.rank(x) || t >= c.rank(x)) return c.fail("movedim: no such axis");
+    order[static_cast<size_t>(t)] = f;
+    taken[static_cast<size_t>(f)] = true;
+  }
+  size_t next = 0;
+  for (int64_t& axis : order) {
+    while (axis < 0 && next < taken.size() && taken[next]) ++next;
+    if (axis < 0 && next < taken.size()) axis = static_cast<int64_t>(next++);
+  }
+  return made(c.permute(x, std::move(order)));
+}
+Item ravel(Call& c) { return made(c.reshape(c.tensor("self"), {-1})); }
+
 Item squeeze_all(Call& c) {
   const ValueId x = c.tensor("self");
   std::vector<int64_t> shape;
@@ -182,6 +202,29 @@ Item split(Call& c) {
 Item split_with_sizes(Call& c) {
   const ValueId x = c.tensor("self");
   return pieces(c, x, c.dim("dim", c.shape(x).size()), c.ints("split_sizes"));
+}
+// `sections` pieces, the first ones larger by one where they do not divide the axis.
+Item tensor_split_sections(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size()), n = c.integer("sections");
+  if (n < 1) return c.fail("tensor_split: the number of sections must be positive");
+  std::vector<int64_t> sizes;
+  for (int64_t i = 0; i < n; ++i) sizes.push_back(c.extent(x, d) / n + (i < c.extent(x, d) % n ? 1 : 0));
+  return pieces(c, x, d, sizes);
+}
+Item tensor_split_indices(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t d = c.dim("dim", c.shape(x).size()), n = c.extent(x, d);
+  std::vector<Item> out;
+  int64_t from = 0;
+  std::vector<int64_t> ends = c.ints("indices");
+  ends.push_back(n);
+  for (int64_t end : ends) {
+    const int64_t to = std::clamp<int64_t>(end < 0 ? end + n : end, 0, n);
+    out.push_back(made(c.slice(x, d, from, std::max(from, to))));
+    from = to;
+  }
+  return Item::of_list(std::move(out));
 }
 Item chunk(Call& c) {
   const ValueId x = c.tensor("self");
@@ -294,6 +337,41 @@ Item select_scatter(Call& c) {
   parts.push_back(c.cast(c.unsqueeze(c.tensor("src"), d), c.dtype(x)));
   if (i + 1 < n) parts.push_back(c.slice(x, d, i + 1, n));
   return made(c.cat(std::move(parts), d));
+}
+
+// One tensor for each vector, all of the shape of all their extents; "xy" exchanges the first two axes.
+Item meshgrid(Call& c) {
+  const std::vector<ValueId> vectors = c.tensors("tensors");
+  const bool exchanged = c.target() == "aten.meshgrid.indexing" && c.text("indexing") == "xy" && vectors.size() > 1;
+  std::vector<int64_t> wide;
+  for (ValueId v : vectors) wide.push_back(c.type(v).elements());
+  std::vector<Item> out;
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    std::vector<int64_t> parted(wide.size(), 1);
+    parted[i] = wide[i];
+    ValueId y = c.expand(c.reshape(vectors[i], std::move(parted)), wide);
+    out.push_back(made(exchanged ? c.transpose(y, 0, 1) : y));
+  }
+  return Item::of_list(std::move(out));
+}
+
+// A square matrix with the vector on a diagonal, or a diagonal of a matrix.
+Item diag(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t k = c.integer("diagonal");
+  if (c.rank(x) == 1) {
+    const int64_t n = c.extent(x, 0) + std::abs(k), above = std::max<int64_t>(k, 0), below = std::max<int64_t>(-k, 0);
+    const ValueId on = c.binary(OpKind::kEq, c.unsqueeze(c.range(k, n, 1, DType::kI64), 1), c.unsqueeze(c.range(0, n, 1, DType::kI64), 0));
+    ir::PadAttrs attrs;
+    attrs.low = {above};
+    attrs.high = {below};
+    const ValueId row = c.unsqueeze(c.op(OpKind::kPad, {x}, std::move(attrs)), 0);      // by column
+    return made(c.op(OpKind::kWhere, {on, row, c.scalar(0, c.dtype(x))}));
+  }
+  if (c.rank(x) != 2 || k != 0) return c.fail("diag is supported for a vector, and for the main diagonal of a matrix");
+  const int64_t n = std::min(c.extent(x, 0), c.extent(x, 1));
+  const ValueId flat = c.reshape(x, {-1});
+  return made(c.slice(flat, 0, 0, (n - 1) * (c.extent(x, 1) + 1) + 1, c.extent(x, 1) + 1));
 }
 
 Item flip(Call& c) {

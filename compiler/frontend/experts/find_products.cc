@@ -1,9 +1,9 @@
 #include "compiler/frontend/experts/find_products.h"
 
 #include <cstring>
-#include <numeric>
 
 #include "compiler/frontend/fold.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::experts {
 namespace {
@@ -11,16 +11,11 @@ namespace {
 using ir::Op;
 using ir::OpKind;
 using ir::ValueId;
-using Shape = std::vector<int64_t>;
+using ir::Shape;
 
 const Op* producer(const ir::Graph& graph, ValueId v) {
   if (!v.valid() || graph.value(v).kind != ir::ValueKind::kOpResult) return nullptr;
   return &graph.op(graph.value(v).producer);
-}
-
-int64_t product(const Shape& shape, size_t from, size_t to) {
-  return std::accumulate(shape.begin() + static_cast<std::ptrdiff_t>(from), shape.begin() + static_cast<std::ptrdiff_t>(to),
-                         int64_t{1}, std::multiplies<>());
 }
 
 // Made of parameters and constants by views and casts.
@@ -139,7 +134,7 @@ std::optional<Product> product_of(const ir::Graph& graph, const Op& op) {
     p.rows = graph.type(p.index).shape[0];
     // One row for each matrix, and none of them read by several rows.
     if (own.size() != y.size() || row.size() != y.size()) continue;
-    if (product(own, 0, p.prefix) != p.rows || product(y, 0, p.prefix) != p.rows) continue;
+    if (ir::elements(own, 0, p.prefix) != p.rows || ir::elements(y, 0, p.prefix) != p.rows) continue;
     // A row may serve several experts that stand next to each other: [T, 1, K] for T * k rows.
     bool broadcast = false, fits = true;
     for (size_t i = 0; i < p.prefix; ++i) {

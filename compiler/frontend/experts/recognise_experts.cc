@@ -11,6 +11,7 @@
 #include "compiler/frontend/experts/row_wise.h"
 #include "compiler/frontend/fold.h"
 #include "compiler/ir/copy_graph.h"
+#include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 
 namespace piper::frontend {
@@ -23,7 +24,7 @@ using ir::Op;
 using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
-using Shape = std::vector<int64_t>;
+using ir::Shape;
 
 // One list of expert ids, and what stands in the order of its experts.
 struct Routing {

@@ -4,13 +4,14 @@
 #include <numeric>
 
 #include "compiler/ir/element_wise.h"
+#include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 
 namespace piper::frontend::experts {
 namespace {
 
 using ir::OpKind;
-using Shape = std::vector<int64_t>;
+using ir::Shape;
 
 bool is_element_wise(OpKind kind) {
   return kind == OpKind::kDetach || ir::is_element_wise_unary(kind) || ir::is_element_wise_broadcast(kind);

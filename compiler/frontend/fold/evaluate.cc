@@ -1,5 +1,6 @@
 // The constant evaluator: type inference first, then one family.
 #include "compiler/frontend/fold/evaluator.h"
+#include "compiler/ir/element_wise.h"
 
 namespace piper::frontend {
 namespace {
@@ -36,21 +37,6 @@ eval::Evaluated run(const eval::Call& c) {
     case OpKind::kClamp:
     case OpKind::kLogicalNot:
     case OpKind::kIsNan: return eval::unary(c);
-    case OpKind::kAdd:
-    case OpKind::kSub:
-    case OpKind::kMul:
-    case OpKind::kDiv:
-    case OpKind::kMaximum:
-    case OpKind::kMinimum:
-    case OpKind::kEq:
-    case OpKind::kNe:
-    case OpKind::kLt:
-    case OpKind::kLe:
-    case OpKind::kGt:
-    case OpKind::kGe:
-    case OpKind::kLogicalAnd:
-    case OpKind::kLogicalOr:
-    case OpKind::kWhere: return eval::binary(c);
     case OpKind::kSum:
     case OpKind::kMean:
     case OpKind::kAmax:
@@ -66,7 +52,7 @@ eval::Evaluated run(const eval::Call& c) {
     case OpKind::kIndexAdd:
     case OpKind::kCat:
     case OpKind::kPad: return eval::indexing(c);
-    default: return std::nullopt;
+    default: return ir::is_element_wise_broadcast(c.kind) ? eval::binary(c) : std::nullopt;
   }
 }
 

@@ -39,7 +39,7 @@ Evaluated gather(const Call& c) {
   const ConstantTensor &x = c.x[0], &index = c.x[1];
   if (!inside(index, x.type.shape[dim])) return std::nullopt;
   Buffer y(c.results[0]);
-  Shape strides = strides_of(x.type.shape);
+  Shape strides = ir::row_major_strides(x.type.shape);
   int64_t along = strides[dim];
   strides[dim] = 0;
   const int64_t* at_index = elements<int64_t>(index);
@@ -60,7 +60,7 @@ Evaluated scatter(const Call& c) {
   if (!inside(index, x.type.shape[dim])) return std::nullopt;
   Buffer y(c.results[0]);
   y.bytes = *x.data;
-  Shape strides = strides_of(x.type.shape);
+  Shape strides = ir::row_major_strides(x.type.shape);
   int64_t along = strides[dim];
   strides[dim] = 0;
   const int64_t* at_index = elements<int64_t>(index);
@@ -68,7 +68,7 @@ Evaluated scatter(const Call& c) {
     using T = decltype(zero);
     const T* from = elements<T>(src);
     T* out = y.data<T>();
-    for_each<2>(index.type.shape, {strides, strides_of(src.type.shape)}, [&](int64_t i, const auto& at) {
+    for_each<2>(index.type.shape, {strides, ir::row_major_strides(src.type.shape)}, [&](int64_t i, const auto& at) {
       T& to = out[at[0] + at_index[i] * along];
       to = c.kind == OpKind::kScatterAdd ? static_cast<T>(to + from[at[1]]) : from[at[1]];
     });
@@ -83,7 +83,7 @@ Evaluated index_add(const Call& c) {
   if (!inside(index, x.type.shape[dim])) return std::nullopt;
   Buffer y(c.results[0]);
   y.bytes = *x.data;
-  Shape strides = strides_of(x.type.shape);
+  Shape strides = ir::row_major_strides(x.type.shape);
   int64_t along = strides[dim];
   strides[dim] = 0;
   Shape row(src.type.shape.size(), 0);  // position along the indexed axis
@@ -121,7 +121,7 @@ Evaluated pad(const Call& c) {
   const auto& a = c.as<ir::PadAttrs>();
   const ConstantTensor& x = c.x[0];
   Buffer y(c.results[0]);
-  Shape own = strides_of(x.type.shape), to = strides_of(y.type.shape);
+  Shape own = ir::row_major_strides(x.type.shape), to = ir::row_major_strides(y.type.shape);
   // The part of x that stays: read from `first_x`, written from `first_y`.
   Shape kept;
   int64_t first_x = 0, first_y = 0;

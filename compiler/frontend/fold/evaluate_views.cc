@@ -48,7 +48,7 @@ Evaluated views(const Call& c) {
     return Tensors{y.done()};
   }
   const ConstantTensor& x = c.x[0];
-  Shape own = strides_of(x.type.shape);
+  Shape own = ir::row_major_strides(x.type.shape);
   if (c.kind == ir::OpKind::kPermute) {
     Shape strides;
     for (int64_t dim : c.as<ir::PermuteAttrs>().dims) strides.push_back(own[static_cast<size_t>(dim)]);

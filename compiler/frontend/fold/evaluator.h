@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "compiler/frontend/fold.h"
+#include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 
 namespace piper::frontend::eval {
 
-using Shape = std::vector<int64_t>;
+using ir::Shape;
 using Tensors = std::vector<ConstantTensor>;
 using Evaluated = std::optional<Tensors>;
 
@@ -76,15 +77,9 @@ void with_size(DType dtype, F&& f) {
   }
 }
 
-// Row-major strides in elements.
-inline Shape strides_of(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
-  return strides;
-}
 // Strides that read a tensor of `from` as if broadcast to `to`.
 inline Shape broadcast_strides(const Shape& from, const Shape& to) {
-  Shape own = strides_of(from), strides(to.size(), 0);
+  Shape own = ir::row_major_strides(from), strides(to.size(), 0);
   size_t lead = to.size() - from.size();
   for (size_t i = 0; i < from.size(); ++i) strides[i + lead] = from[i] == 1 ? 0 : own[i];
   return strides;

@@ -6,6 +6,7 @@
 
 #include "compiler/frontend/fold/evaluator.h"
 #include "compiler/frontend/fold/recognise_mask.h"
+#include "compiler/ir/copy_graph.h"
 
 namespace piper::frontend {
 namespace {
@@ -13,19 +14,10 @@ namespace {
 using ir::OpKind;
 using ir::ValueId;
 
-// Constants up to this size are stored as they are; larger ones stay views of what they repeat.
-constexpr int64_t kSmallBytes = 1024;
-
 bool is_view(OpKind kind) {
   for (OpKind view : {OpKind::kReshape, OpKind::kPermute, OpKind::kExpand, OpKind::kSlice, OpKind::kDetach})
     if (kind == view) return true;
   return false;
-}
-
-// Ops that must stay though nothing reads their results.
-bool has_effect(const ir::Op& op) {
-  if (op.kind == OpKind::kAccumulateGrad) return true;
-  return op.kind == OpKind::kBatchNorm && op.operands.size() > 3 && op.operands[3].valid();
 }
 
 std::optional<double> splat(const ConstantTensor& t) {
@@ -45,7 +37,7 @@ std::optional<double> splat(const ConstantTensor& t) {
 class Folder {
  public:
   explicit Folder(const ir::Graph& graph)
-      : from_(graph), known_(graph.num_values()), same_as_(graph.num_values()), new_id_(graph.num_values()) {}
+      : from_(graph), known_(graph.num_values()), same_as_(graph.num_values()), copy_(graph, to_, ir::CopyGraph::Constants::kLeft) {}
 
   ir::Graph run() {
     for (size_t i = 0; i < from_.num_values(); ++i) {
@@ -72,7 +64,7 @@ class Folder {
 
   // Decides what one op's results are: constants, another value, or its own.
   void look_at(const ir::Op& op) {
-    if (op.phase != ir::Phase::kForward || has_effect(op)) return;
+    if (op.phase != ir::Phase::kForward || ir::has_effect(op)) return;
     bool constant = true;
     std::vector<ConstantTensor> operands;
     for (ValueId operand : op.operands) {
@@ -150,10 +142,10 @@ class Folder {
       if (v.valid() && !known_[v.index]) read[v.index] = true;
     };
     for (const ir::Graph::Output& output : from_.outputs) need(output.value);
-    need(from_.loss);
+    for (ValueId loss : from_.all_losses()) need(loss);
     for (size_t i = from_.num_ops(); i-- > 0;) {
       const ir::Op& op = from_.op(ir::OpId(i));
-      bool live = has_effect(op) || op.phase != ir::Phase::kForward;
+      bool live = ir::has_effect(op) || op.phase != ir::Phase::kForward;
       for (ValueId result : op.results) live = live || read[result.index];
       live_[i] = live;
       if (!live) continue;
@@ -162,97 +154,74 @@ class Folder {
   }
 
   void copy() {
-    to_.provenance() = from_.provenance();
-    for (size_t i = 0; i < from_.num_values(); ++i) {
-      const ir::Value& v = from_.value(ValueId(i));
-      if (v.kind == ir::ValueKind::kInput) {
-        const ir::Input& input = from_.inputs()[v.payload];
-        new_id_[i] = to_.add_input(input.name, v.type, input.batched);
-      } else if (v.kind == ir::ValueKind::kParameter) {
-        const ir::Parameter& p = from_.parameters()[v.payload];
-        new_id_[i] = to_.add_parameter(p.names, v.type, p.trainable, p.source);
-      } else if (v.kind == ir::ValueKind::kBuffer) {
-        const ir::Parameter& p = from_.buffers()[v.payload];
-        new_id_[i] = to_.add_buffer(p.names, v.type, p.source);
-      }
-    }
     for (size_t i = 0; i < from_.num_ops(); ++i)
-      if (live_[i]) copy_op(from_.op(ir::OpId(i)));
-    for (const ir::Graph::Output& output : from_.outputs)
-      to_.outputs.push_back({output.name, moved(output.value)});
-    if (from_.loss.valid()) to_.loss = moved(from_.loss);
+      if (live_[i]) copy_op(ir::OpId(i));
+    for (const ir::Graph::Output& output : from_.outputs) copy_.place(output.value, moved(output.value));
+    for (ValueId loss : from_.all_losses()) copy_.place(loss, moved(loss));
+    copy_.finish();
   }
 
-  void copy_op(const ir::Op& op) {
+  void copy_op(ir::OpId id) {
+    const ir::Op& op = from_.op(id);
     std::vector<ValueId> operands;
     for (ValueId operand : read_operands(op)) operands.push_back(operand.valid() ? moved(operand) : operand);
     ir::Attrs attrs = op.attrs;
     if (std::optional<bool> causal = replaced_mask(op)) std::get<ir::SdpaAttrs>(attrs).is_causal = *causal;
-    if (auto* grad = std::get_if<ir::AccumulateGradAttrs>(&attrs)) grad->parameter = moved(grad->parameter);
-    append_like(op, op.kind, std::move(attrs), std::move(operands));
-  }
-
-  void append_like(const ir::Op& op, OpKind kind, ir::Attrs attrs, std::vector<ValueId> operands) {
-    std::vector<ir::TensorType> types;
-    for (ValueId result : op.results) types.push_back(from_.type(result));
-    ir::OpId id = to_.append(kind, std::move(attrs), std::move(operands), std::move(types),
-                             to_.intern_scope(from_.scope(op.scope)), op.prov,
-                             op.results.empty() ? "" : from_.value(op.results[0]).name);
-    to_.op(id).phase = op.phase;
-    to_.op(id).chunk = op.chunk;
-    for (size_t i = 0; i < op.results.size(); ++i) new_id_[op.results[i].index] = to_.op(id).results[i];
+    copy_.append_like(id, op.kind, std::move(attrs), std::move(operands));
   }
 
   // The value in the new graph; a constant is made at its first use.
   ValueId moved(ValueId old) {
-    ValueId v = resolve(old);
-    ValueId& id = new_id_[v.index];
-    if (id.valid()) return id;
-    const ir::Value& value = from_.value(v);
-    switch (value.kind) {
-      case ir::ValueKind::kSeedStep: return id = to_.seed_step();
-      case ir::ValueKind::kSampleOffset: return id = to_.sample_offset();
-      case ir::ValueKind::kConstant:
-        if (known_[v.index]) return id = add(value.name, *known_[v.index]);
-        return id = to_.add_constant(value.name, value.type, from_.constants()[value.payload].source);
-      case ir::ValueKind::kOpResult: break;
-      case ir::ValueKind::kInput:
-      case ir::ValueKind::kParameter:
-      case ir::ValueKind::kBuffer: PIPER_CHECK(false, "not copied: ", value.name);
+    const ValueId v = resolve(old);
+    if (!copy_.is_moved(v)) {
+      const ir::Value& value = from_.value(v);
+      if (known_[v.index] && value.kind == ir::ValueKind::kOpResult) make_constant(v);
+      else if (known_[v.index]) copy_.place(v, add(value.name, *known_[v.index]));
+      else if (value.kind == ir::ValueKind::kConstant)
+        copy_.place(v, to_.add_constant(value.name, value.type, from_.constants()[value.payload].source));
     }
-    PIPER_CHECK(known_[v.index].has_value(), "read before it is made: ", value.name);
-    make_constant(v);
-    return new_id_[v.index];
+    return copy_.moved(v);
   }
 
+  // What repeats numbers stays a view of them. Whether it does must not hang on extents: the same model bound
+  // to another batch has to keep the same values.
   void make_constant(ValueId v) {
     const ConstantTensor& t = *known_[v.index];
-    const ir::Op& op = from_.op(from_.value(v).producer);
-    if (t.type.bytes() > kSmallBytes && op.results.size() == 1) {
-      if (splat(t)) {
+    const ir::OpId producer = from_.value(v).producer;
+    const ir::Op& op = from_.op(producer);
+    if (!t.type.shape.empty() && t.type.elements() > 0 && op.results.size() == 1) {
+      if (t.type.elements() > 1 ? splat(t).has_value() : is_repeated(v)) {
         size_t bytes = static_cast<size_t>(dtype_bytes(t.type.dtype));
         auto first = std::make_shared<const std::vector<std::byte>>(
             t.data->begin(), t.data->begin() + static_cast<std::ptrdiff_t>(bytes));
         ValueId element = add(from_.value(v).name + ".element", {{t.type.dtype, {}}, std::move(first)});
-        append_like(op, OpKind::kExpand, ir::ExpandAttrs{t.type.shape}, {element});
+        copy_.append_like(producer, OpKind::kExpand, ir::ExpandAttrs{t.type.shape}, {element});
         return;
       }
-      if (is_view(op.kind) && root_bytes(v) * 2 <= t.type.bytes()) {
-        ValueId source = moved(op.operands[0]);
-        append_like(op, op.kind, op.attrs, {source});
+      if (is_view(op.kind) && is_repeated(v)) {
+        copy_.append_like(producer, op.kind, op.attrs, {moved(op.operands[0])});
         return;
       }
     }
-    new_id_[v.index] = add(from_.value(v).name, t);
+    copy_.place(v, add(from_.value(v).name, t));
   }
 
-  // Size of the constant that a chain of views starts from.
-  int64_t root_bytes(ValueId v) const {
-    v = resolve(v);
-    while (from_.value(v).kind == ir::ValueKind::kOpResult &&
-           is_view(from_.op(from_.value(v).producer).kind))
-      v = resolve(from_.op(from_.value(v).producer).operands[0]);
-    return from_.type(v).bytes();
+  // Whether the value is filled, or a view of what an expand or a fill repeats.
+  bool is_repeated(ValueId v) const {
+    for (v = resolve(v); from_.value(v).kind == ir::ValueKind::kOpResult;) {
+      const ir::Op& op = from_.op(from_.value(v).producer);
+      if (op.kind == OpKind::kExpand || op.kind == OpKind::kFill) return true;
+      if (!is_view(op.kind) || (op.kind == OpKind::kReshape && !keeps_axes(op))) return false;
+      v = resolve(op.operands[0]);
+    }
+    return false;
+  }
+
+  // A reshape that only adds or drops axes of extent 1; any other would copy what is repeated, in every step.
+  bool keeps_axes(const ir::Op& reshape) const {
+    std::vector<int64_t> before = from_.type(reshape.operands[0]).shape, after = from_.type(reshape.results[0]).shape;
+    for (auto* shape : {&before, &after}) shape->erase(std::remove(shape->begin(), shape->end(), 1), shape->end());
+    return before == after;
   }
 
   // One constant for all that have the same type and bytes: layers repeat masks and positions.
@@ -273,7 +242,7 @@ class Folder {
   ir::Graph to_;
   std::vector<std::optional<ConstantTensor>> known_;  // [value] bytes, where constant
   std::vector<ValueId> same_as_;                      // [value] the value it equals
-  std::vector<ValueId> new_id_;                       // [value] its id in to_
+  ir::CopyGraph copy_;
   std::vector<bool> live_;                            // [op]
   std::unordered_map<std::string, ValueId> constants_;  // type and bytes -> constant of to_
 };

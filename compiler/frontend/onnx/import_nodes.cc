@@ -97,6 +97,10 @@ Status import_nodes(BoundModel& model, diag::Diagnostics& diags, const FoldLimit
   state.local_batch = model.local_batch;
   state.limits = limits;
   state.embeddings = &model.embeddings;
+  state.step_extent = model.step_extent;
+  state.per_piece = model.per_piece;
+  for (const OnnxValueInfo& info : file.inputs) state.infos.emplace(info.name, &info);
+  for (const OnnxValueInfo& info : file.value_info) state.infos.emplace(info.name, &info);
   for (const auto& [name, value] : model.values) state.values[name] = {value, false, {}};
   count_readers(file, state);
   for (const OnnxNode& node : file.nodes) PIPER_RETURN_IF_ERROR(import_node(state, node, diags));

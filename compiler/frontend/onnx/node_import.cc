@@ -25,6 +25,17 @@ T element(const ConstantTensor& t, int64_t i) {
   return v;
 }
 
+std::vector<int64_t> integers(const ConstantTensor& t) {
+  std::vector<int64_t> out(static_cast<size_t>(t.type.elements()));
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    if (t.type.dtype == DType::kI64) out[i] = element<int64_t>(t, at);
+    if (t.type.dtype == DType::kI32) out[i] = element<int32_t>(t, at);
+    if (t.type.dtype == DType::kBool) out[i] = element<uint8_t>(t, at);
+  }
+  return out;
+}
+
 double number_at(const ConstantTensor& t, int64_t i) {
   switch (t.type.dtype) {
     case DType::kF32: return element<float>(t, i);
@@ -54,17 +65,6 @@ std::optional<int64_t> count_elements(const std::vector<int64_t>& shape) {
   for (const int64_t extent : shape)
     if (extent == 0) return 0;
   return n;
-}
-
-std::optional<std::vector<int64_t>> broadcast_shape(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  std::vector<int64_t> out(std::max(a.size(), b.size()));
-  for (size_t i = 0; i < out.size(); ++i) {
-    const int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
-    const int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (x != y && x != 1 && y != 1) return std::nullopt;
-    out[out.size() - 1 - i] = x == 1 ? y : x;
-  }
-  return out;
 }
 
 NodeImport::NodeImport(ImportState& state, const OnnxNode& node, std::string module, ir::ScopeId scope, ir::ProvId prov)
@@ -123,14 +123,44 @@ bool NodeImport::is_read(size_t i) const {
 std::optional<std::vector<int64_t>> NodeImport::known_ints(ValueId v) const {
   const std::optional<ConstantTensor> t = known(v);
   if (!t || is_floating(t->type.dtype)) return std::nullopt;
-  std::vector<int64_t> out(static_cast<size_t>(t->type.elements()));
-  for (size_t i = 0; i < out.size(); ++i) {
-    const auto at = static_cast<int64_t>(i);
-    if (t->type.dtype == DType::kI64) out[i] = element<int64_t>(*t, at);
-    if (t->type.dtype == DType::kI32) out[i] = element<int32_t>(*t, at);
-    if (t->type.dtype == DType::kBool) out[i] = element<uint8_t>(*t, at);
+  return integers(*t);
+}
+
+std::optional<std::vector<int64_t>> NodeImport::known_ints_of_step(ValueId v) const {
+  const auto found = state_.of_step.find(v.index);
+  if (found == state_.of_step.end()) return known_ints(v);
+  if (is_floating(found->second.type.dtype)) return std::nullopt;
+  return integers(found->second);
+}
+
+std::optional<std::vector<int64_t>> NodeImport::step_shape(size_t i) const {
+  const auto found = has(i) ? state_.infos.find(node_.inputs[i]) : state_.infos.end();
+  if (found == state_.infos.end() || !found->second->has_shape || !state_.step_extent) return std::nullopt;
+  std::vector<int64_t> out;
+  for (const OnnxDim& d : found->second->dims) {
+    const Result<int64_t> extent = d.value >= 0 ? Result<int64_t>(d.value) : state_.step_extent(d.symbol);
+    if (!extent.ok()) return std::nullopt;
+    out.push_back(*extent);
   }
   return out;
+}
+
+ValueId NodeImport::constant_i64(std::vector<int64_t> shape, const std::vector<int64_t>& data, const std::optional<std::vector<int64_t>>& of_step) {
+  const ValueId v = constant_i64(std::move(shape), data);
+  if (of_step && of_step->size() == data.size() && *of_step != data) {
+    std::vector<std::byte> bytes(of_step->size() * sizeof(int64_t));
+    std::memcpy(bytes.data(), of_step->data(), bytes.size());
+    state_.of_step[v.index] = {type(v), std::make_shared<const std::vector<std::byte>>(std::move(bytes))};
+  }
+  return v;
+}
+
+// A number that enters the model's arithmetic is that of the step's batch; in modules of `per_piece`, but for the root, that of the piece.
+ValueId NodeImport::for_arithmetic(ValueId v) {
+  const auto found = v.valid() ? state_.of_step.find(v.index) : state_.of_step.end();
+  if (found == state_.of_step.end() || !is_floating(found->second.type.dtype)) return v;
+  if (!module_.empty() && state_.per_piece && state_.per_piece(module_)) return v;
+  return constant(found->second);
 }
 
 std::vector<int64_t> NodeImport::ints(ValueId v, const char* what) {
@@ -278,10 +308,27 @@ std::vector<ValueId> NodeImport::emit_all(OpKind kind, std::vector<ValueId> oper
       state_.folded_bytes += bytes;
       std::vector<ValueId> out;
       for (ConstantTensor& t : *folded) out.push_back(constant(std::move(t), out.empty() ? part_name(name) : part_name("")));
+      keep_of_step(kind, attrs, operands, std::move(constants), out);
       return out;
     }
   }
+  for (ValueId& v : operands) v = for_arithmetic(v);
   return builder_.add(kind, std::move(operands), std::move(attrs), part_name(name));
+}
+
+// Files what folded results are in the step's batch, where an operand is another there.
+void NodeImport::keep_of_step(OpKind kind, const Attrs& attrs, const std::vector<ValueId>& operands, std::vector<ConstantTensor> constants,
+                              const std::vector<ValueId>& results) {
+  bool varies = false;
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (const auto found = state_.of_step.find(operands[i].index); found != state_.of_step.end()) {
+      constants[i] = found->second;
+      varies = true;
+    }
+  if (!varies) return;
+  std::optional<std::vector<ConstantTensor>> folded = evaluate(kind, attrs, constants);
+  for (size_t i = 0; folded && i < folded->size() && i < results.size(); ++i)
+    if ((*folded)[i].type == type(results[i]) && *(*folded)[i].data != *known(results[i])->data) state_.of_step[results[i].index] = std::move((*folded)[i]);
 }
 
 ValueId NodeImport::emit(OpKind kind, std::vector<ValueId> operands, Attrs attrs, std::string name) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,6 +48,12 @@ struct ImportState {
   const std::map<std::string, ir::EmbeddingAttrs>* embeddings = nullptr;  // BoundModel::embeddings
   std::map<std::string, int64_t> dropouts;  // module path -> dropouts seen
   std::map<std::string, int64_t> readers;   // value name -> nodes and graph outputs that read it
+  // Known values that are made of the batch's extent: what they are in the step's batch, where that differs. The known value itself
+  // is that of a piece: shapes are made of it.
+  std::unordered_map<uint32_t, ConstantTensor> of_step;
+  std::unordered_map<std::string_view, const OnnxValueInfo*> infos;   // by value name
+  std::function<Result<int64_t>(const std::string&)> step_extent;     // of an expression of symbols
+  std::function<bool(const std::string&)> per_piece;                  // as in BindRequest
 };
 
 class NodeImport {
@@ -93,6 +100,12 @@ class NodeImport {
   // The op that makes `v`, if it is of this kind; else null. Valid until the next emit.
   const ir::Op* made_by(ValueId v, OpKind kind) const;
 
+  // The shape of operand i in the step's batch, where the file says it in symbols.
+  std::optional<std::vector<int64_t>> step_shape(size_t i) const;
+  // A known integer value that is `of_step` in the step's batch.
+  ValueId constant_i64(std::vector<int64_t> shape, const std::vector<int64_t>& data, const std::optional<std::vector<int64_t>>& of_step);
+  std::optional<std::vector<int64_t>> known_ints_of_step(ValueId v) const;
+
   // --- attributes
   const OnnxAttribute* attribute(std::string_view name, OnnxAttribute::Kind kind);
   int64_t int_attr(std::string_view name, int64_t fallback);
@@ -132,6 +145,9 @@ class NodeImport {
   std::string part_name(const std::string& name);
   ValueId harmless();
   bool sizes_fit(const Attrs& attrs);
+  ValueId for_arithmetic(ValueId v);
+  void keep_of_step(OpKind kind, const Attrs& attrs, const std::vector<ValueId>& operands, std::vector<ConstantTensor> constants,
+                    const std::vector<ValueId>& results);
 
   ImportState& state_;
   const OnnxNode& node_;
@@ -145,7 +161,5 @@ class NodeImport {
 
 // The product of extents; nullopt where one is negative or the product is beyond 2^46.
 std::optional<int64_t> count_elements(const std::vector<int64_t>& shape);
-// The shape that two shapes broadcast to; nullopt where they do not fit.
-std::optional<std::vector<int64_t>> broadcast_shape(const std::vector<int64_t>& a, const std::vector<int64_t>& b);
 
 }  // namespace piper::frontend::onnx

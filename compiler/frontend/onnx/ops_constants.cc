@@ -64,10 +64,17 @@ void import_shape(NodeImport& n) {
   const auto clamp = [&](int64_t v) { return std::min(std::max<int64_t>(v < 0 ? v + rank : v, 0), rank); };
   const int64_t start = clamp(n.int_attr("start", 0));
   const int64_t end = std::max(start, clamp(n.int_attr("end", rank)));
-  n.set(0, n.constant_i64({end - start}, {shape.begin() + start, shape.begin() + end}));
+  std::optional<std::vector<int64_t>> of_step = n.step_shape(0);
+  if (of_step && static_cast<int64_t>(of_step->size()) == rank) *of_step = std::vector<int64_t>(of_step->begin() + start, of_step->begin() + end);
+  n.set(0, n.constant_i64({end - start}, {shape.begin() + start, shape.begin() + end}, of_step));
 }
 
-void import_size(NodeImport& n) { n.set(0, n.constant_i64({}, {n.type(n.in(0)).elements()})); }
+void import_size(NodeImport& n) {
+  std::optional<std::vector<int64_t>> of_step = n.step_shape(0);
+  const std::optional<int64_t> elements = of_step ? count_elements(*of_step) : std::nullopt;
+  if (elements) of_step = {*elements};
+  n.set(0, n.constant_i64({}, {n.type(n.in(0)).elements()}, elements ? of_step : std::nullopt));
+}
 
 void import_range(NodeImport& n) {
   const ValueId operands[] = {n.in(0), n.in(1), n.in(2)};

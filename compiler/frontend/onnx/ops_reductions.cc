@@ -102,11 +102,13 @@ void import_reduce_prod(NodeImport& n) {
   if (!n.ok()) return;
   const std::optional<std::vector<int64_t>> all = n.known_ints(r.x);
   if (!all || static_cast<int64_t>(r.dims.size()) != n.rank(r.x)) return n.refuse("products are supported for known integers along all axes only");
-  int64_t product = 1;
+  int64_t product = 1, of_step = 1;
   for (const int64_t v : *all)
     if (__builtin_mul_overflow(product, v, &product)) return n.refuse("its product overflows");
+  for (const int64_t v : n.known_ints_of_step(r.x).value_or(*all))
+    if (__builtin_mul_overflow(of_step, v, &of_step)) return n.refuse("its product overflows");
   const std::vector<int64_t> to(r.keepdim ? static_cast<size_t>(n.rank(r.x)) : 0, 1);
-  n.set(0, n.cast(n.constant_i64(to, {product}), n.dtype(r.x)));
+  n.set(0, n.cast(n.constant_i64(to, {product}, std::vector<int64_t>{of_step}), n.dtype(r.x)));
 }
 
 void import_arg_max(NodeImport& n) {

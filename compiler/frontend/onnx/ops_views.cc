@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/frontend/onnx/ops.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::onnx {
 namespace {
@@ -128,7 +129,7 @@ void import_expand(NodeImport& n) {
   const ValueId x = n.in(0);
   const std::vector<int64_t> wanted = n.ints(n.in(1), "shape");
   if (!n.ok()) return;
-  const std::optional<std::vector<int64_t>> to = broadcast_shape(n.shape(x), wanted);
+  const std::optional<std::vector<int64_t>> to = ir::broadcast_shape(n.shape(x), wanted);
   if (!to) return n.refuse("its operand cannot be broadcast to its shape");
   if (n.shape(x) == *to) return n.set(0, x);
   n.result(OpKind::kExpand, {x}, ir::ExpandAttrs{*to});

@@ -3,7 +3,7 @@
 // RUN-PASSES: partition_experts
 // PARAMS: devices=2, sharded=0
 // CHECK: %w = parameter ["w"] : f32[2, 8, 8] shards 2 by 0
-// CHECK: %[[order]], %[[position]], %[[counts]], %[[dropped]] = expert_order(%ids) {experts=4, segments=2, capacity=6} : i64[12], i64[6], i64[2, 2], i64[] chunk 0
+// CHECK: %[[order]], %[[position]], %[[counts]], %[[dropped]] = expert_order(%ids) {experts=4, segments=2, capacity=6, strict=false} : i64[12], i64[6], i64[2, 2], i64[] chunk 0
 // CHECK: %[[incoming]] = all_to_all(%[[counts]]) : i64[2, 2] chunk 1
 // CHECK: %[[sent]] = sum(%[[counts]]) {dims=[1], keepdim=false} : i64[2] chunk 0
 // CHECK: %[[expected]] = sum(%[[incoming]]) {dims=[1], keepdim=false} : i64[2] chunk 2

@@ -1,7 +1,7 @@
 // Two products over gathered matrices become grouped products on rows in one order; what stands between
 // them stays in that order, and no op reads a gathered matrix.
 // RUN-PASSES: recognise_experts
-// CHECK: %[[order]], %[[position]], %[[counts]], %[[dropped]] = expert_order(%[[ids]]) {experts=4, segments=1, capacity=12}
+// CHECK: %[[order]], %[[position]], %[[counts]], %[[dropped]] = expert_order(%[[ids]]) {experts=4, segments=1, capacity=12, strict=false}
 // CHECK: take_rows(%x, %[[order]], %[[position]]) {repeat=2} : f32[12, 8]
 // CHECK: [[up]] = grouped_matmul(%[[rows]], %w1, %[[counts]]) {transposed=true} : f32[12, 6]
 // CHECK: [[act]] = silu(%[[up]]) : f32[12, 6]

@@ -1,7 +1,7 @@
 // Rows in two axes, tokens and choices; the row of a token is broadcast over its choices, and matrices are
 // transposed after they are gathered.
 // RUN-PASSES: recognise_experts
-// CHECK: %[[order]], %[[position]], %[[counts]], %[[dropped]] = expert_order(%[[ids]]) {experts=4, segments=1, capacity=12}
+// CHECK: %[[order]], %[[position]], %[[counts]], %[[dropped]] = expert_order(%[[ids]]) {experts=4, segments=1, capacity=12, strict=false}
 // CHECK: take_rows(%[[tokens]], %[[order]], %[[position]]) {repeat=2} : f32[12, 8]
 // CHECK: [[y]] = grouped_matmul(%[[rows]], %w, %[[counts]]) {transposed=true} : f32[12, 5]
 // CHECK: [[back]] = take_rows(%[[y]], %[[position]], %[[order]]) {repeat=1}

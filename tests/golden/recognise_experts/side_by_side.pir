@@ -1,7 +1,7 @@
 // One product for each token, with the matrices of its experts side by side, as an einsum over tokens and
 // choices is written.
 // RUN-PASSES: recognise_experts
-// CHECK: [[order]], %[[position]], %[[counts]], %[[dropped]] = expert_order(%ids) {experts=4, segments=1, capacity=12}
+// CHECK: [[order]], %[[position]], %[[counts]], %[[dropped]] = expert_order(%ids) {experts=4, segments=1, capacity=12, strict=false}
 // CHECK: [[rows]] = take_rows(%x, %[[order]], %[[position]]) {repeat=2} : f32[12, 8]
 // CHECK: [[y]] = grouped_matmul(%[[rows]], %w, %[[counts]]) {transposed=false} : f32[12, 5]
 // CHECK: [[z]] = grouped_matmul(%[[again]], %v, %[[counts]]) {transposed=true} : f32[12, 5]

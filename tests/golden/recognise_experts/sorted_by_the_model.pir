@@ -1,7 +1,7 @@
 // Rows that the model sorts itself for a grouped product: the sort, the histogram and the inverse become one
 // expert_order; entries of experts that are read by the sorted ids follow the groups.
 // RUN-PASSES: recognise_experts
-// CHECK: [[order]], %[[position]], %[[counts]], %[[dropped]] = expert_order(%ids) {experts=4, segments=1, capacity=12}
+// CHECK: [[order]], %[[position]], %[[counts]], %[[dropped]] = expert_order(%ids) {experts=4, segments=1, capacity=12, strict=false}
 // CHECK: [[rows]] = take_rows(%x, %[[order]], %[[position]]) {repeat=2} : f32[12, 8]
 // CHECK: [[gates]] = take_rows(%gate, %[[order]], %[[position]]) {repeat=1} : f32[12]
 // CHECK: [[product]] = grouped_matmul(%[[rows]], %w, %[[counts]]) {transposed=true} : f32[12, 5]

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Calls of ATen that become compositions of operators, each behind a layer of its own: losses and gradients against PyTorch.
+
+  aten_calls.py --bin BIN --work DIR
+
+One model holds them all, so a gradient that differs names the call by its layer. Losses of 3 steps to 1e-5, gradients of the
+first to 2e-5 of their norms. Through .pt2, on one device and in two microbatches on two replicas.
+"""
+import argparse
+import json
+import sys
+import warnings
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import harness
+import piper_export
+
+BATCH, STEPS, WIDTH = 8, 3, 16
+
+
+def images(x):
+    return x.view(-1, 4, 2, 2)
+
+
+CALLS = {
+    "outer": lambda x, p: x * torch.outer(p[:4], p[4:8]).flatten(),
+    "tensor_split": lambda x, p: torch.cat([a * (i + 1) for i, a in enumerate(x.tensor_split(3, -1) + x.tensor_split((2, 5), 1))], 1),
+    "cosine_similarity": lambda x, p: F.cosine_similarity(x.view(-1, 4, 4), p.view(4, 4), dim=-1),
+    "std": lambda x, p: torch.stack([x.std(-1), x.std(1, unbiased=False), x.var(1)], 1),
+    "std_of_equal_numbers": lambda x, p: (x.detach() * 0 + x[:, :1] * 0).std(-1, keepdim=True),
+    "var_mean": lambda x, p: torch.cat(torch.var_mean(x, -1, keepdim=True), 1),
+    "norm_of_zeros": lambda x, p: torch.stack([x, x * 0], 1).norm(dim=-1),
+    "round": lambda x, p: x + (torch.round(4 * x) / 4 - x).detach() + torch.round(10 * x) * p,
+    "floor": lambda x, p: p * torch.floor(5 * x) + torch.ceil(3 * x) * x + torch.trunc(7 * x) * x,
+    "half_to_even": lambda x, p: p * torch.round(torch.arange(-8, 8) / 2 + 0 * x) + x,
+    "lerp": lambda x, p: torch.lerp(x, p.expand_as(x), 0.3) + torch.lerp(x, p.expand_as(x), p),
+    "units": lambda x, p: F.selu(x) + F.celu(x, 0.7) + F.elu(x, 0.5) + F.hardshrink(x, 0.2) + F.softshrink(x, 0.1) + F.tanhshrink(x),
+    "cosh": lambda x, p: torch.log(torch.cosh(x)) + torch.tan(0.5 * x),
+    "logarithms": lambda x, p: torch.log2(x.abs() + 1) + torch.log10(x.abs() + 1) + torch.exp2(x) + torch.logaddexp(x, p.expand_as(x)),
+    "aliases": lambda x, p: torch.multiply(x, p) + torch.subtract(x, p, alpha=2) + torch.divide(x, p.abs() + 1) + torch.clip(x, -0.5, 0.5) + torch.negative(x),
+    "meshgrid": lambda x, p: x + sum(g.flatten() * i for i, g in enumerate(torch.meshgrid(p[:2], p[2:10], indexing="xy"))),
+    "diag": lambda x, p: x @ torch.diag(p) + x @ torch.eye(WIDTH) + x @ torch.diag(p[1:], 1) * 2 + torch.diag(p.view(4, 4)).sum(),
+    "moveaxis": lambda x, p: torch.moveaxis(x.view(-1, 2, 4, 2), (1, 2), (3, 1)).flatten(1) * p,
+    "unfold": lambda x, p: (x.unfold(1, 3, 2) * p[:3]).sum(-1),
+    "argsort": lambda x, p: x.gather(1, x.detach().argsort(-1)) * p,
+    "one_of_a_row": lambda x, p: x.view(-1, 4, 4)[torch.arange(x.shape[0]), x.detach().argmax(-1) // 4 - 4] * p[:4],
+    "argmin": lambda x, p: x.gather(1, x.argmin(1, keepdim=True)),
+    "embedding_bag": lambda x, p: F.embedding_bag((x.detach() > 0).long(), p.view(2, 8), mode="mean") * x[:, :8],
+    "upsample": lambda x, p: F.interpolate(images(x), scale_factor=2) * F.interpolate(images(x), size=(4, 4)),
+    "conv_transpose": lambda x, p: F.conv_transpose2d(images(x), p.view(4, 1, 2, 2), stride=2, groups=2, padding=1, output_padding=1, dilation=2),
+    "conv_transpose1d": lambda x, p: F.conv_transpose1d(x.view(-1, 4, 4), p.view(4, 2, 2), bias=p[:2], stride=3),
+}
+
+
+class Model(nn.Module):
+    def __init__(self, names):
+        super().__init__()
+        self.layers = nn.ModuleDict({name: nn.Linear(WIDTH, WIDTH) for name in names})
+        self.vectors = nn.ParameterDict({name: nn.Parameter(torch.randn(WIDTH)) for name in names})
+
+    def forward(self, x):
+        loss = 0
+        for name, layer in self.layers.items():
+            y = CALLS[name](layer(x), self.vectors[name])
+            loss = loss + (y * torch.linspace(0.5, 1.5, y.shape[-1])).mean() + 0.1 * y.pow(2).mean()
+        return loss
+
+
+def check(bench, names, title, keys):
+    from safetensors.torch import save_file
+    torch.manual_seed(2)
+    model = Model(names).train()
+    data = torch.randn(BATCH * STEPS, WIDTH, generator=torch.Generator().manual_seed(3))
+    save_file({"x": data}, bench.work / f"{title}.safetensors")
+    path = bench.work / f"{title}.pt2"
+    piper_export.export(model, {"x": data[:BATCH]}, path)
+    strategy = bench.work / f"{title}.json"
+    strategy.write_text(json.dumps({"model": {"batch": BATCH}, "optimizer": {"sgd": {"lr": 0.01}}} | keys))
+    plans = bench.work / f"{title}.plans"
+    bench.call([bench.bin / "piperc", path, "--strategy", strategy, "-o", plans])
+    result = bench.run(plans, title, 0, "local", STEPS)
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.01), []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = model(data[step * BATCH:(step + 1) * BATCH])
+        loss.backward()
+        losses.append(loss.item())
+        if step == 0:
+            gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+        optimizer.step()
+    faults = [f"step {i + 1}: loss {a}, PyTorch {b}" for i, (a, b) in enumerate(zip(result.losses, losses)) if not abs(a - b) <= 1e-5 * abs(b)]
+    for name, wanted in gradients.items():
+        got = result.gradients.get(name)
+        if got is None or not (got - wanted).norm() <= 2e-5 * max(wanted.norm(), 1e-3):
+            faults.append(f"{name}: gradient differs" + ("" if got is None else f" by {(got - wanted).norm():.3g} of {wanted.norm():.3g}"))
+    if len(result.losses) != STEPS:
+        faults.append(f"{len(result.losses)} losses")
+    print(f"{title}: {len(names)} calls, losses {result.losses}" + "".join(f"\n  FAILED {fault}" for fault in faults), flush=True)
+    return len(faults)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--work", required=True)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    bench = harness.Bench(args.bin, args.work, "pt2")
+    failed = check(bench, list(CALLS), "one", {})
+    failed += check(bench, list(CALLS), "pieces", {"directives": [
+        {"op": "replicate", "filter": {}, "devices": [0, 1]}, {"op": "split", "num_microbatches": 2}]})
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
