@@ -61,6 +61,10 @@ class Driver {
   Driver(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err)
       : options_(options), diags_(diags), out_(out), err_(err) {}
   Status run();
+  // A thread that outlives main would run while the libraries it calls are torn down.
+  void end_threads() const {
+    if (c_.model_sha256.valid()) c_.model_sha256.wait();
+  }
 
  private:
   Status load();
@@ -332,7 +336,7 @@ Status Driver::differentiate() {
 }
 
 Status Driver::build() {
-  c_.model_sha256 = std::async(std::launch::async, [this] { return c_.model->sha256(); });
+  c_.model_sha256 = std::async([this] { return c_.model->sha256(); });   // here and now where the system has no more threads
   ir::Dag& dag = c_.dag;
   passes::build_dag(dag, c_.shapes);
   passes::insert_transfers(dag);
@@ -497,8 +501,9 @@ Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ost
   auto driver = std::make_unique<Driver>(options, diags, out, err);
   Status status = driver->run();
   if (options.process_ends_next) {
-    static std::unique_ptr<Driver>* left = nullptr;   // never destroyed
-    left = new std::unique_ptr<Driver>(std::move(driver));
+    driver->end_threads();
+    static Driver* left = nullptr;   // never destroyed
+    left = driver.release();
     (void)left;
   }
   return status;

@@ -6,13 +6,14 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 namespace piper {
 
 // Calls turn(i) once for every i below `count`, on up to 16 threads, in no order; in the calling thread alone where there is little to do or
-// one core. The first exception is thrown again here, after all threads have ended.
+// one core or no more threads to be had. The first exception is thrown again here, after all threads have ended.
 template <class Turn>
 void parallel_for(size_t count, const Turn& turn) {
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
@@ -34,7 +35,12 @@ void parallel_for(size_t count, const Turn& turn) {
     }
   };
   std::vector<std::thread> others;
-  for (size_t t = 1; t < threads; ++t) others.emplace_back(work);
+  others.reserve(threads - 1);
+  try {
+    for (size_t t = 1; t < threads; ++t) others.emplace_back(work);
+  } catch (const std::system_error&) {
+    // The system has no more threads: those that run take all turns.
+  }
   work();
   for (std::thread& other : others) other.join();
   if (failure) std::rethrow_exception(failure);
