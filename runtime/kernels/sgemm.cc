@@ -88,18 +88,27 @@ Sgemm turned(const Sgemm& p, int64_t c_column) {
   return t;
 }
 
-enum class Choice { kOwn, kLibrary, kNoSuchWord, kNoAvx512 };
+struct Choice {
+  OwnProducts own = OwnProducts::kNone;
+  const char* refused = nullptr;
+};
 Choice choose() {
   const char* text = std::getenv("PIPER_SGEMM");
   const std::string_view wish = text == nullptr ? "" : text;
-  if (wish == "own") return can_sgemm() ? Choice::kOwn : Choice::kNoAvx512;
-  if (wish == "library") return Choice::kLibrary;
-  if (wish != "") return Choice::kNoSuchWord;
-#if defined(__x86_64__) && defined(_OPENMP)
-  // The library runs its AVX2 kernels on AMD's processors. Without OpenMP sgemm() has one thread.
-  if (can_sgemm() && __builtin_cpu_is("amd")) return Choice::kOwn;
+  if (wish == "library") return {};
+  const bool all = wish == "own", attention = wish == "attention";
+  if (wish != "" && !all && !attention) return {{}, "the environment variable PIPER_SGEMM is none of own, attention and library"};
+  if (wish != "" && !can_sgemm()) return {{}, "the environment variable PIPER_SGEMM asks for own products, but this processor has no AVX-512"};
+#if !defined(__x86_64__) || !defined(_OPENMP)
+  // Without OpenMP sgemm() has one thread.
+  if (wish == "") return {};
 #endif
-  return Choice::kLibrary;
+  if (!can_sgemm()) return {};
+#if defined(__x86_64__)
+  // The library runs its AVX2 kernels on AMD's processors.
+  if (all || (wish == "" && __builtin_cpu_is("amd"))) return {OwnProducts::kAll};
+#endif
+  return {OwnProducts::kAttention};
 }
 
 }  // namespace
@@ -112,16 +121,15 @@ bool can_sgemm() {
 #endif
 }
 
-bool own_sgemm() {
+OwnProducts chosen_own_products() {
   static const Choice choice = choose();
-  if (choice == Choice::kNoSuchWord) refuse("the environment variable PIPER_SGEMM is neither own nor library");
-  if (choice == Choice::kNoAvx512) refuse("the environment variable PIPER_SGEMM is own, but this processor has no AVX-512");
-  return choice == Choice::kOwn;
+  if (choice.refused != nullptr) refuse(choice.refused);
+  return choice.own;
 }
 
 std::optional<Sgemm> as_sgemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
                               bool accumulate) {
-  if (out.scalar_type() != at::kFloat || !own_sgemm()) return std::nullopt;
+  if (out.scalar_type() != at::kFloat || chosen_own_products() != OwnProducts::kAll) return std::nullopt;
   Sgemm p{out.size(0), out.size(1), a.size(1)};
   p.a = a.const_data_ptr<float>(), p.a_row = a.stride(0), p.a_column = a.stride(1);
   p.b = b.const_data_ptr<float>(), p.b_row = b.stride(0), p.b_column = b.stride(1);

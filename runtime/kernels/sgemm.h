@@ -1,5 +1,5 @@
 // Products of f32 matrices by an own kernel for AVX-512, for processors where it is faster than LibTorch's
-// library (see own_sgemm). Used by every kernel of this folder that multiplies matrices.
+// library (see chosen_own_products). Used by every kernel of this folder that multiplies matrices.
 //
 // An element of c is one chain of fused multiply-adds over k, cut after every 256 terms; the parts are added
 // in order. So its bits depend on its row of a, its column of b and the bias alone: not on the number of
@@ -33,12 +33,14 @@ bool can_sgemm();
 // Multiply-adds that are not worth a second thread.
 inline constexpr int64_t kSerialWork = 1 << 20;
 
-// Whether products of this process are sgemm()'s: the processor is AMD's and has AVX-512, and this program is built
-// with OpenMP (g++), unless the environment variable PIPER_SGEMM says `own` or `library`. Refuses another value, and `own` where there is no AVX-512.
-bool own_sgemm();
+// Which products of this process are sgemm()'s. On AMD's processors with AVX-512 all, on others with AVX-512 those inside of
+// attention, in programs built without OpenMP (clang) none. The environment variable PIPER_SGEMM says otherwise: `own` (all),
+// `attention`, `library` (none). Refuses another value, and the first two where there is no AVX-512.
+enum class OwnProducts : uint8_t { kNone, kAttention, kAll };
+OwnProducts chosen_own_products();
 
 // out (+)= a b + bias on views of rank 2, `bias` dense or undefined. Nothing where the library computes it:
-// own_sgemm() says so, the elements are not f32, or `out` is dense along neither axis that sgemm() can write.
+// chosen_own_products() says so, the elements are not f32, or `out` is dense along neither axis that sgemm() can write.
 std::optional<Sgemm> as_sgemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
                               bool accumulate);
 

@@ -202,7 +202,7 @@ void pack_panels(const Lines& lines, float* to, int64_t width) {
 
 #include <cstdlib>
 
-// own_sgemm() is false here.
+// chosen_own_products() is kNone here.
 namespace piper::kernels {
 void multiply_tile(const TileOperands&, int64_t, bool) { std::abort(); }
 void pack_panels(const Lines&, float*, int64_t) { std::abort(); }

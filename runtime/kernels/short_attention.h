@@ -16,7 +16,7 @@ struct AttentionShape {
 };
 
 // Tensors of the calls below; q [batch, heads, queries, head_dim] and k [batch, key_heads, keys, head_dim] say the
-// element type. Refuses as own_sgemm() does.
+// element type. Refuses as chosen_own_products() does.
 bool serves_short_attention(const AttentionShape& shape, const at::Tensor& q, const at::Tensor& mask);
 
 // Elements of head_dim lie side by side in every operand; lse is [batch, heads, queries], any strides, or undefined.

@@ -4,7 +4,7 @@
   capacity_matches_torch.py --bin BIN --work DIR [MODEL...] [--strategies a,b] [--launch local|mpirun] [--no-mpirun]
 
 The reference decides pair by pair: of the pairs of a token and a chosen expert that one rank has in one microbatch, tokens first, then
-a token's choices, an expert takes the first ceil(factor * pairs / experts). Losses of 20 steps, gradients of step 1, weights after the last
+a token's choices, an expert takes the first ceil(factor * pairs / experts). Losses of all steps, gradients of step 1, weights after the last
 step, tolerances as in shards_match_torch.py; the number of dropped pairs of every step exactly. Then, once for each model: a factor
 that drops nothing gives the bits of a run without capacity; a capacity takes less memory, predicted and measured; `overflow: error`
 stops all ranks with R0406. Exit status 0: all agree.

@@ -27,7 +27,7 @@ def main():
         for optimizer in args.optimizers.split(","):
             for name in args.compositions.split(","):
                 onnx, *others = (harness.Bench(args.bin, args.work, c).train(model, name, optimizer).losses for c in args.containers.split(","))
-                equal = all(losses == onnx and len(losses) == harness.STEPS for losses in others)
+                equal = all(losses == onnx and len(losses) == zoo.MODELS[model].steps for losses in others)
                 worst = max((abs(a - b) / abs(b) for losses in others for a, b in zip(losses, onnx)), default=float("nan"))
                 print(f"{model:12} {optimizer:6} {name:12} " + ("equal to the bit" if equal else f"FAILED: largest relative loss difference {worst:.1e}"),
                       flush=True)

@@ -18,9 +18,10 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import piper_export  # noqa: E402
 import zoo  # noqa: E402
+import zoo_experts  # noqa: E402
 
 logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-BATCH, STEPS = 8, 20
+BATCH = 8
 OPTIMIZERS = {"adamw": {"lr": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1},
               "sgd": {"lr": None, "momentum": 0.9}}
 
@@ -112,6 +113,12 @@ class Result:
     log: str
 
 
+def is_current(path: pathlib.Path, *modules) -> bool:
+    """Whether an export is there and younger than the modules that say what is in it, and than what makes it."""
+    makers = [__file__, *(module.__file__ for module in (piper_export, *modules))]
+    return path.exists() and path.stat().st_mtime > max(pathlib.Path(maker).stat().st_mtime for maker in makers)
+
+
 class Bench:
     """The programs and a folder for exported models and plans."""
 
@@ -120,8 +127,9 @@ class Bench:
         self.work.mkdir(parents=True, exist_ok=True)
 
     def exported(self, model: str) -> pathlib.Path:
+        """The model's file, beside its data."""
         path = self.work / f"{model}.{self.container}"
-        if not path.exists():
+        if not is_current(path, zoo, zoo_experts):
             from safetensors.torch import save_file
             example = zoo.draw(model, BATCH)
             if self.container == "plain.pt2":    # without piper's helper, as its documentation says
@@ -130,7 +138,7 @@ class Bench:
                 torch.export.save(program, path)
             else:
                 piper_export.export(zoo.build(model), example, path)
-            save_file(zoo.draw(model, BATCH * STEPS), self.work / f"{model}.safetensors")
+            save_file(zoo.draw(model, BATCH * zoo.MODELS[model].steps), self.work / f"{model}.safetensors")
         return path
 
     def call(self, command, **kw):
@@ -149,11 +157,12 @@ class Bench:
         self.call([self.bin / "piperc", path, "--strategy", strategy, "-o", plans, *flags])
         return plans
 
-    def run(self, plans, model, world, launch="local", steps=STEPS, *flags) -> Result:
+    def run(self, plans, model, world, launch="local", steps=None, *flags) -> Result:
+        """`steps`: those of the model where none are given."""
         from safetensors.torch import load_file
         out = plans.with_suffix("." + launch)
         out.mkdir(exist_ok=True)
-        command = [self.bin / "piper-run", plans, "--data", self.work / f"{model}.safetensors", "--steps", steps,
+        command = [self.bin / "piper-run", plans, "--data", self.work / f"{model}.safetensors", "--steps", steps or zoo.MODELS[model].steps,
                    "--log", out / "log.jsonl", "--save", out / "weights.safetensors",
                    "--save-gradients", out / "gradients.safetensors", "--threads", 1, *flags]
         if launch == "mpirun":
@@ -171,13 +180,13 @@ class Bench:
 def torch_training(model: str, optimizer: str, *, schedule=None, clip=None, around=None):
     """PyTorch's own loop on one process: losses, gradients of step 1, module after the last step."""
     torch.set_num_threads(1)
-    module, data = zoo.build(model), zoo.draw(model, BATCH * STEPS)
+    module, data = zoo.build(model), zoo.draw(model, BATCH * zoo.MODELS[model].steps)
     values = dict(OPTIMIZERS[optimizer])
     if values["lr"] is None:
         values["lr"] = zoo.MODELS[model].sgd_lr
     rule = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[optimizer](module.parameters(), foreach=False, **values)
     base_lr, losses, gradients = values["lr"], [], {}
-    for step in range(STEPS):
+    for step in range(zoo.MODELS[model].steps):
         if schedule:
             for group in rule.param_groups:
                 group["lr"] = base_lr * schedule(step + 1)

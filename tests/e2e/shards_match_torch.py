@@ -3,7 +3,7 @@
 
   shards_match_torch.py --bin BIN --work DIR [MODEL...] [--strategies a,b] [--optimizers adamw,sgd] [--launch local|mpirun]
 
-Losses of 20 steps, gradients of step 1 and weights after the last step. Where a statistic belongs to a piece (a microbatch on a
+Losses of all steps, gradients of step 1 and weights after the last step. Where a statistic belongs to a piece (a microbatch on a
 replica), PyTorch's loop takes the same pieces. Tolerances are those of train_matches_torch.py; weights: 1e-4 of the
 largest of their tensor for SGD (20 steps of rounding), not compared for AdamW, which turns rounding of zero gradients into steps.
 Exit status 0: all agree.

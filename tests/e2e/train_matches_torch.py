@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Losses of 20 steps and gradients of step 1 against PyTorch's own loop on one process.
+"""Losses of all steps and gradients of step 1 against PyTorch's own loop on one process.
 
   train_matches_torch.py --bin BIN --work DIR MODEL... [--compositions a,b] [--optimizers adamw,sgd]
                          [--launch local|mpirun] [--route auto|onnx] [--container onnx|pt2|plain.pt2]
