@@ -3,19 +3,22 @@
 
   router_margins.py [MODEL...] [--seeds 9,10,11]
 
-Prints for each seed (the model's own where none is given) the smallest margin of a router over both optimizers and, for models whose
-reference is a loop over pieces, over the numbers of pieces that tests cut the batch into, as zoo_experts.smallest_margin defines it. A processor's other rounding moves scores by some 1e-6
-of their spread, more after steps of AdamW: below 5e-5 a test may pass on one machine and fail on another.
+Prints for each seed (the model's own where none is given) the smallest margin of a router, as zoo_experts.smallest_margin defines it, over
+both optimizers; over the numbers of pieces that tests cut the batch into, for models whose reference is a loop over pieces; and over
+the trainings with a capacity. A processor's other rounding moves scores by some 1e-6 of their spread, more after steps of AdamW: below
+2e-5 a test may pass on one machine and fail on another.
 """
 import argparse
 import dataclasses
 
+import capacity_matches_torch
 import harness
 import zoo
 import zoo_experts
 
 MIXTURES = ("qwen3_moe", "mixtral", "moe_gathered", "moe_capacity", "moe_dense", "moe_stacked")
 PIECES = {"adamw": (1, 2, 4), "sgd": (1, 2, 4, 8)}
+CAPACITY_PIECES = (2, 4, 8)
 
 
 def margin(model, optimizer, pieces):
@@ -40,6 +43,9 @@ def main():
         for seed in seeds:
             zoo.MODELS[model] = dataclasses.replace(zoo.MODELS[model], seed=seed)
             found = {(o, p): margin(model, o, p) for o, pieces in PIECES.items() for p in pieces if p == 1 or zoo.MODELS[model].per_microbatch}
+            if model in capacity_matches_torch.MODELS:
+                found |= {("capacity", p): capacity_matches_torch.torch_training(model, capacity_matches_torch.MODELS[model][0], p, None)[-1]
+                          for p in CAPACITY_PIECES}
             print(f"{model:14} seed {seed:3}  {min(found.values()):.1e}   " + " ".join(f"{o}/{p} {m:.0e}" for (o, p), m in found.items()), flush=True)
 
 

@@ -337,10 +337,10 @@ MODELS = {
     "t5_sdpa": Model(t5_sdpa, draw_reversed, _T5_QUARTERS),
     "vit": Model(vit, draw_images, _quarters("net.vit.layers.{}")),
     # Seeds by router_margins.py.
-    "qwen3_moe": Model(qwen3_moe, draw_causal, _quarters("net.model.layers.{}"), seed=12, steps=10, per_microbatch=("*",)),
-    "qwen3_moe_sorted": Model(qwen3_moe_sorted, draw_causal, _quarters("net.model.layers.{}"), seed=12, steps=10, per_microbatch=("*",)),
+    "qwen3_moe": Model(qwen3_moe, draw_causal, _quarters("net.model.layers.{}"), seed=14, steps=10, per_microbatch=("*",)),
+    "qwen3_moe_sorted": Model(qwen3_moe_sorted, draw_causal, _quarters("net.model.layers.{}"), seed=14, steps=10, per_microbatch=("*",)),
     "mixtral": Model(mixtral, draw_causal, _quarters("net.model.layers.{}"), seed=25, steps=10, per_microbatch=("*",)),
-    "moe_gathered": Model(_experts(experts.GatheredExperts), draw_next_token, _quarters("h.{}"), seed=10, steps=10),
+    "moe_gathered": Model(_experts(experts.GatheredExperts), draw_next_token, _quarters("h.{}"), seed=13, steps=10),
     "moe_capacity": Model(_experts(experts.CapacityExperts), draw_next_token, _quarters("h.{}"), seed=24, steps=10, per_microbatch=("*.moe",)),
     "moe_dense": Model(_experts(experts.DenseExperts), draw_next_token, _quarters("h.{}"), seed=22),
 }
