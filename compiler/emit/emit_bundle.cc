@@ -80,13 +80,13 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const std::vector<int64
   return s;
 }
 
-// Ranks with the same nodes side by side, in blocks small enough to keep every core busy.
-std::vector<std::vector<int32_t>> blocks_of_like_ranks(const std::vector<std::vector<ir::NodeId>>& nodes_of_rank) {
-  const size_t world = nodes_of_rank.size(), cores = std::max(1u, std::thread::hardware_concurrency());
-  const size_t most = std::max<size_t>(2, world / (4 * cores));
+// Of the given ranks, those with the same nodes side by side, in blocks small enough to keep every core busy.
+std::vector<std::vector<int32_t>> blocks_of_like_ranks(const std::vector<int32_t>& ranks, const std::vector<std::vector<ir::NodeId>>& nodes_of_rank) {
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const size_t most = std::max<size_t>(2, ranks.size() / (4 * cores));
   std::vector<std::vector<int32_t>> blocks;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> open;   // (nodes, the first of them) -> blocks with room
-  for (size_t rank = 0; rank < world; ++rank) {
+  for (int32_t rank : ranks) {
     const std::vector<ir::NodeId>& nodes = nodes_of_rank[rank];
     std::vector<size_t>& candidates = open[{static_cast<uint32_t>(nodes.size()), nodes.empty() ? 0 : nodes[0].index}];
     const auto like = std::find_if(candidates.begin(), candidates.end(), [&](size_t block) { return nodes_of_rank[blocks[block][0]] == nodes; });
@@ -95,7 +95,7 @@ std::vector<std::vector<int32_t>> blocks_of_like_ranks(const std::vector<std::ve
       blocks.emplace_back();
       candidates.push_back(block);
     }
-    blocks[block].push_back(static_cast<int32_t>(rank));
+    blocks[block].push_back(rank);
     if (blocks[block].size() == most) candidates.erase(std::find(candidates.begin(), candidates.end(), block));
   }
   return blocks;
@@ -110,11 +110,20 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   const auto world = static_cast<size_t>(request.dag->world_size);
   out.bundle.ranks.resize(world);
   std::vector<Status> statuses(world);
-  const std::vector<std::vector<int32_t>> blocks = blocks_of_like_ranks(shared.nodes_of_rank);
+  std::vector<RankWork> work(world);
+  parallel_for(world, [&](size_t rank) { work[rank] = work_of(shared, static_cast<int32_t>(rank)); });
+  const std::vector<int32_t> first = first_with_same_work(shared, work);
+  std::vector<int32_t> spelt_out;
+  for (size_t rank = 0; rank < world; ++rank)
+    if (first[rank] == static_cast<int32_t>(rank)) spelt_out.push_back(first[rank]);
+  const std::vector<std::vector<int32_t>> blocks = blocks_of_like_ranks(spelt_out, shared.nodes_of_rank);
+  std::vector<SampleOrigins> samples(world);
   parallel_for(blocks.size(), [&](size_t block) {
     LikeRanks like;
     for (int32_t rank : blocks[block]) {
-      auto plan = RankEmitter(shared, rank, like).emit();
+      RankEmitter emitter(shared, rank, like);
+      auto plan = emitter.emit();
+      samples[rank] = emitter.samples();
       if (plan.ok())
         out.bundle.ranks[rank] = std::move(plan).value();
       else
@@ -125,7 +134,15 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
     if (!status.ok()) return diags.error(status.error().code) << status.error().message;
   shared.finish(out);
   const std::vector<int64_t> scratch = scratch_of_programs(out.bundle);
-  for (const plan::RankPlan& plan : out.bundle.ranks) out.bundle.manifest.ranks.push_back(summary_of(plan, scratch));
+  std::vector<plan::RankSummary>& summaries = out.bundle.manifest.ranks;
+  summaries.resize(world);
+  parallel_for(world, [&](size_t i) {
+    const auto rank = static_cast<int32_t>(i);
+    LikeRanks none;
+    if (first[rank] == rank) summaries[rank] = summary_of(out.bundle.ranks[rank], scratch);
+    else out.bundle.ranks[rank] = RankEmitter(shared, rank, none).emit_like(out.bundle.ranks[first[rank]], samples[first[rank]], work[rank]);
+  });
+  for (size_t rank = 0; rank < world; ++rank) summaries[rank] = summaries[first[rank]];
   const ir::Graph& graph = *request.variants[0].graph;
   for (const ir::Parameter& p : graph.parameters()) out.parameters.push_back(weight_tensor(p.names[0], p.whole(graph.type(p.value)), p.source));
   for (const ir::Parameter& b : graph.buffers()) out.parameters.push_back(weight_tensor(b.names[0], graph.type(b.value), b.source));

@@ -50,8 +50,9 @@ void RankEmitter::all_reduce(const ir::Node& node, const ir::AllReduceNode& n) {
     }
   }
   for (size_t i = 0; i < data.size(); ++i) {
-    plan::AllReduce reduce{data[i], counts[i], dtype, communicator(node.stream, *members), plan::Reduction::kSum};
-    add(stream(plan_.communicators[reduce.communicator].name), reduce, {{data[i].buffer, true, true}}, s_.provenance(node.prov));
+    const Lane lane = communicator(node.stream, *members);
+    const plan::AllReduce reduce{data[i], counts[i], dtype, lane.index, plan::Reduction::kSum};
+    add(lane.stream, reduce, {{data[i].buffer, true, true}}, s_.provenance(node.prov));
   }
 }
 
@@ -60,8 +61,8 @@ void RankEmitter::reduce_scatter(const ir::Node& node, const ir::ReduceScatterNo
   const Team team = team_of(bucket);
   plan::ReduceScatter reduce;
   reduce.count = team.part_bytes / 4;
-  reduce.communicator = communicator(node.stream, *team.ranks);
-  const int32_t lane = stream(plan_.communicators[reduce.communicator].name);
+  const auto [index, lane] = communicator(node.stream, *team.ranks);
+  reduce.communicator = index;
   const int32_t provenance = s_.provenance(node.prov);
   if (bucket.sharded == ir::Sharded::kOptimizer) {
     reduce.data = {gradient_buffer(bucket, -1), 0};
@@ -89,8 +90,8 @@ void RankEmitter::all_gather(const ir::Node& node, const ir::AllGatherNode& n) {
   const Team team = team_of(bucket);
   plan::AllGather gather;
   gather.bytes = team.part_bytes;
-  gather.communicator = communicator(node.stream, *team.ranks);
-  const int32_t lane = stream(plan_.communicators[gather.communicator].name);
+  const auto [index, lane] = communicator(node.stream, *team.ranks);
+  gather.communicator = index;
   const int32_t provenance = s_.provenance(node.prov);
   if (n.updated) {
     gather.data = {parameter_buffer(bucket, nullptr), 0};
@@ -117,14 +118,15 @@ void RankEmitter::exchange(const ir::Node& node, const ir::ExchangeNode& n) {
   action.send = value(exchange.from, n.at.microbatch, variant);
   action.recv = value(exchange.to, n.at.microbatch, variant);
   action.bytes = graph.type(exchange.to).bytes() / static_cast<int64_t>(ranks.size());
-  action.communicator = communicator(node.stream, ranks);
+  const auto [index, lane] = communicator(node.stream, ranks);
+  action.communicator = index;
   if (exchange.send_counts.valid()) {
     action.send_counts = value(exchange.send_counts, n.at.microbatch, variant);
     action.recv_counts = value(exchange.receive_counts, n.at.microbatch, variant);
     const ir::TensorType& type = graph.type(exchange.to);   // [members, rows, ..]
     action.row_bytes = action.bytes / type.shape[1];
   }
-  add(stream(plan_.communicators[action.communicator].name), action, {{action.send.buffer, true, false}, {action.recv.buffer, false, true}},
+  add(lane, action, {{action.send.buffer, true, false}, {action.recv.buffer, false, true}},
       s_.provenance(node.prov));
   for (const BufferRange& counts : {action.send_counts, action.recv_counts})
     if (counts.buffer >= 0) touch({counts.buffer, true, false});

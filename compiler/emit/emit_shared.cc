@@ -100,7 +100,7 @@ plan::WeightTensor weight_tensor(const std::string& name, const ir::TensorType& 
   return w;
 }
 
-EmitShared::EmitShared(const EmitRequest& r) : request(r), owner(owners(r)), state_owner(state_owners(r)), nodes_of_rank(by_rank(*r.dag)), work_(r.variants.size() * r.dag->chunks.size() * ir::kNumPhases) {
+EmitShared::EmitShared(const EmitRequest& r) : request(r), owner(owners(r)), state_owner(state_owners(r)), nodes_of_rank(by_rank(*r.dag)), connections(*r.dag), work_(r.variants.size() * r.dag->chunks.size() * ir::kNumPhases) {
   for (const ir::DeviceGroup& group : r.dag->groups) variant_of_.push_back(variant_for(r, group));
   provenance_of_.assign(r.dag->provenance.size(), -1);
   for (const ir::Node& node : r.dag->nodes)
@@ -123,6 +123,19 @@ EmitShared::EmitShared(const EmitRequest& r) : request(r), owner(owners(r)), sta
       constant_of_[v].push_back(content->second);
     }
   }
+}
+
+ir::AccumulatorId EmitShared::primary(uint32_t p, int32_t rank) const {
+  for (ir::AccumulatorId use : request.dag->parameter_uses[p])
+    if (connections.position(request.dag->accumulators[use.index].group, rank) >= 0) return use;
+  return {};
+}
+
+bool EmitShared::owns(uint32_t p, int32_t rank) const {
+  const ir::Accumulator& a = request.dag->accumulators[primary(p, rank).index];
+  const ir::Bucket& bucket = request.dag->buckets[a.bucket.index];
+  if (bucket.sharded != ir::Sharded::kNothing) return a.use == 0;   // the groups of later uses have the same parts
+  return bucket.teams.size() > 1 ? request.dag->team_of(bucket, rank).front() == rank : owner[p] == rank;
 }
 
 int32_t EmitShared::intern_program(plan::Program program) {
@@ -200,7 +213,7 @@ void EmitShared::finish(Emitted& out) {
   }
   std::vector<int32_t> place(provenance_.size(), -1);
   for (plan::RankPlan& plan : out.bundle.ranks)
-    for (plan::Instruction& instruction : plan.instructions) {
+    for (plan::Instruction& instruction : plan.instructions.edit()) {
       if (auto* run = std::get_if<plan::Run>(&instruction.action)) run->program = position[run->program];
       if (instruction.provenance < 0) continue;
       int32_t& at = place[instruction.provenance];

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/emit/connections.h"
 #include "compiler/emit/emit_bundle.h"
 
 namespace piper::emit {
@@ -28,6 +29,12 @@ class EmitShared {
   std::vector<int32_t> owner;                      // [parameter] the rank that writes it into saved weights
   std::vector<int32_t> state_owner;                // [buffer] the same: of the copies that devices keep, the first one's
   std::vector<std::vector<ir::NodeId>> nodes_of_rank;  // [rank] what involves it, in the order of the DAG
+  Connections connections;
+
+  // A parameter's first use on a rank, invalid where none.
+  ir::AccumulatorId primary(uint32_t p, int32_t rank) const;
+  // Whether the rank, which uses the parameter, is the one that counts and saves the gradient that it holds.
+  bool owns(uint32_t p, int32_t rank) const;
 
   int32_t intern_program(plan::Program program);   // by name; equal names have equal contents
   const plan::Program& program(int32_t index) const;

@@ -13,21 +13,21 @@ Status RankEmitter::transfer(const ir::Node& node, const ir::TransferNode& n) {
   switch (n.cargo) {
     case ir::Cargo::kValue: return transfer_value(node, n);
     case ir::Cargo::kAccumulator: transfer_accumulator(node, n); return Status();
-    case ir::Cargo::kLoss: {
-      const int32_t from = dag_.groups[node.group.index].ranks[0], to = dag_.groups[n.to.index].ranks[0];
-      if (rank_ != from && rank_ != to) return Status();
-      const BufferRange loss{buffer("loss", BufferClass::kGradient, 4, DType::kF32, {}), 0};
-      plan_.loss = loss;
-      if (rank_ == from) send(loss, 4, to, node.stream, s_.provenance(node.prov));
-      if (rank_ == to) receive(loss, 4, from, node.stream, s_.provenance(node.prov));
+    case ir::Cargo::kLoss:
+      for (const Message& message : s_.connections.messages(node, n, rank_)) {
+        plan_.loss = {buffer("loss", BufferClass::kGradient, 4, DType::kF32, {}), 0};
+        pass(message, plan_.loss, 4, node);
+      }
       return Status();
-    }
   }
   return Status();
 }
 
-// Position j of the larger group exchanges with position floor(j small/large) of the smaller one, which holds
-// the samples of large/small members one after the other.
+void RankEmitter::pass(const Message& message, BufferRange data, int64_t bytes, const ir::Node& node) {
+  if (message.from == rank_) send(data, bytes, message.to, node.stream, s_.provenance(node.prov));
+  if (message.to == rank_) receive(data, bytes, message.from, node.stream, s_.provenance(node.prov));
+}
+
 Status RankEmitter::transfer_value(const ir::Node& node, const ir::TransferNode& n) {
   const auto& from = dag_.groups[node.group.index].ranks;
   const auto& to = dag_.groups[n.to.index].ranks;
@@ -35,10 +35,9 @@ Status RankEmitter::transfer_value(const ir::Node& node, const ir::TransferNode&
   const size_t from_variant = s_.variant_of_group(node.group), to_variant = s_.variant_of_group(n.to);
   const ir::TensorType& from_type = s_.request.variants[from_variant].graph->type(n.value);
   const ir::TensorType& to_type = s_.request.variants[to_variant].graph->type(n.value);
-  const auto large = static_cast<int64_t>(std::max(from.size(), to.size())), small = static_cast<int64_t>(std::min(from.size(), to.size()));
-  const int64_t ratio = large / small;
+  const auto large = static_cast<int64_t>(std::max(from.size(), to.size()));
   const bool per_sample = from_type.shape != to_type.shape;
-  if (ratio > 1 && !per_sample && n.pass == ir::Pass::kBackward)
+  if (from.size() != to.size() && !per_sample && n.pass == ir::Pass::kBackward)
     return Status::failure("P0511", "the gradient '" + s_.request.variants[0].graph->value(n.value).name +
                                         "' is not per sample and would have to be summed between groups of " + std::to_string(from.size()) +
                                         " and " + std::to_string(to.size()) + " devices");
@@ -53,56 +52,40 @@ Status RankEmitter::transfer_value(const ir::Node& node, const ir::TransferNode&
                                                 std::to_string(from.size()) + " and " + std::to_string(to.size()) +
                                                 " devices, but its samples are not contiguous in memory");
   }
-  for (int64_t j = 0; j < large; ++j) {
-    const int64_t i = j / ratio;
-    const int64_t sender = static_cast<int64_t>(from.size()) == large ? j : i, receiver = static_cast<int64_t>(to.size()) == large ? j : i;
-    const int32_t src = from[sender], dst = to[receiver];
-    if (src != rank_ && dst != rank_) continue;
-    const int64_t bytes = std::min(from_type.bytes(), to_type.bytes());
-    const int64_t part = per_sample ? (j % ratio) * bytes : 0;
+  const bool many_to_one = static_cast<int64_t>(from.size()) == large, one_to_many = static_cast<int64_t>(to.size()) == large;
+  const int64_t bytes = std::min(from_type.bytes(), to_type.bytes());
+  for (const Message& message : s_.connections.messages(node, n, rank_)) {
+    const int64_t part = per_sample ? message.part * bytes : 0;
     // Several identical copies of a value that is the same for every sample: the first one serves.
-    if (!per_sample && static_cast<int64_t>(from.size()) == large && j % ratio != 0) continue;
-    const int64_t from_offset = static_cast<int64_t>(from.size()) == large ? 0 : part;
-    const int64_t to_offset = static_cast<int64_t>(to.size()) == large ? 0 : part;
-    if (src == dst) {
-      if (from_variant == to_variant) continue;  // the same buffer
-      BufferRange a = value(n.value, n.microbatch, from_variant), b = value(n.value, n.microbatch, to_variant);
-      a.offset += from_offset;
-      b.offset += to_offset;
-      std::vector<BufferRange> arguments;
-      arguments = {a, b};
-      run(s_.intern_program(copy_program(bytes)), "copy " + plan_.buffers[b.buffer].name, std::move(arguments), prov);
+    if (!per_sample && many_to_one && message.part != 0) continue;
+    const auto sent = [&] {
+      BufferRange where = value(n.value, n.microbatch, from_variant);
+      where.offset += many_to_one ? 0 : part;
+      return where;
+    };
+    const auto received = [&] {
+      BufferRange where = value(n.value, n.microbatch, to_variant);
+      where.offset += one_to_many ? 0 : part;
+      return where;
+    };
+    if (message.from != message.to) {
+      pass(message, message.from == rank_ ? sent() : received(), bytes, node);
       continue;
     }
-    if (src == rank_) {
-      BufferRange a = value(n.value, n.microbatch, from_variant);
-      a.offset += from_offset;
-      send(a, bytes, dst, node.stream, prov);
-    } else {
-      BufferRange b = value(n.value, n.microbatch, to_variant);
-      b.offset += to_offset;
-      receive(b, bytes, src, node.stream, prov);
-    }
+    if (from_variant == to_variant) continue;  // the same buffer
+    const BufferRange source = sent(), copy = received();
+    run(s_.intern_program(copy_program(bytes)), "copy " + plan_.buffers[copy.buffer].name, {source, copy}, prov);
   }
   return Status();
 }
 
 void RankEmitter::transfer_accumulator(const ir::Node& node, const ir::TransferNode& n) {
-  const auto& from = dag_.groups[node.group.index].ranks;
-  const auto& to = dag_.groups[n.to.index].ranks;
   const int64_t bytes = summed_bytes(n.accumulator);
-  for (size_t j = 0; j < to.size(); ++j) {
-    const int32_t dst = to[j], src = from[j % from.size()];
-    if (std::find(from.begin(), from.end(), dst) != from.end()) continue;
-    if (dst != rank_ && src != rank_) continue;
-    bool& done = received_[{n.accumulator.index, dst}];   // a member of two receiving groups gets it once
+  for (const Message& message : s_.connections.messages(node, n, rank_)) {
+    bool& done = received_[{n.accumulator.index, message.to}];   // a member of two receiving groups gets it once
     if (done) continue;
     done = true;
-    if (src == rank_) {
-      send(summed_gradient(n.accumulator), bytes, dst, node.stream, s_.provenance(node.prov));
-    } else {
-      receive({received_gradient(n.accumulator), 0}, bytes, src, node.stream, s_.provenance(node.prov));
-    }
+    pass(message, message.from == rank_ ? summed_gradient(n.accumulator) : BufferRange{received_gradient(n.accumulator), 0}, bytes, node);
   }
 }
 

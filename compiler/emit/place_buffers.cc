@@ -253,7 +253,7 @@ ArenaAnswer place(const ArenaQuestion& q) {
 
 void place_persistent(plan::RankPlan& plan) {
   std::array<int64_t, 8> region{};
-  for (plan::Buffer& buffer : plan.buffers) {
+  for (plan::Buffer& buffer : plan.buffers.edit()) {
     if (buffer.cls == plan::BufferClass::kArena) continue;
     int64_t& size = region[static_cast<size_t>(buffer.cls)];
     buffer.offset = size;
@@ -269,7 +269,8 @@ void place_buffers(plan::RankPlan& plan, Trace&& trace, PlacedArena& last) {
   const ArenaAnswer& answer = last.answer;
   const auto n = static_cast<uint32_t>(trace.size());
   plan.arena_bytes = answer.arena_bytes;
-  for (size_t b = 0; b < plan.buffers.size(); ++b) plan.buffers[b].offset = answer.offsets[b];
+  std::vector<plan::Buffer>& buffers = plan.buffers.edit();
+  for (size_t b = 0; b < buffers.size(); ++b) buffers[b].offset = answer.offsets[b];
   EventNames names(plan);
   std::vector<int32_t> event_of(n, -1);
   for (uint32_t i = 0; i < n; ++i)
@@ -277,13 +278,14 @@ void place_buffers(plan::RankPlan& plan, Trace&& trace, PlacedArena& last) {
       event_of[i] = static_cast<int32_t>(plan.events.size());
       plan.events.push_back(names.name(trace.instructions[i].instruction.action));
     }
-  plan.instructions.reserve(n + answer.waits.size() + plan.events.size());
+  std::vector<plan::Instruction>& instructions = plan.instructions.edit();
+  instructions.reserve(n + answer.waits.size() + plan.events.size());
   for (uint32_t i = 0; i < n; ++i) {
     const plan::Instruction& instruction = trace.instructions[i].instruction;
     for (uint32_t w = answer.first_wait[i]; w < answer.first_wait[i + 1]; ++w)
-      plan.instructions.push_back({instruction.stream, plan::Wait{event_of[answer.waits[w]]}, instruction.provenance});
-    plan.instructions.push_back(instruction);
-    if (answer.recorded[i]) plan.instructions.push_back({instruction.stream, plan::Record{event_of[i]}, instruction.provenance});
+      instructions.push_back({instruction.stream, plan::Wait{event_of[answer.waits[w]]}, instruction.provenance});
+    instructions.push_back(instruction);
+    if (answer.recorded[i]) instructions.push_back({instruction.stream, plan::Record{event_of[i]}, instruction.provenance});
   }
 }
 

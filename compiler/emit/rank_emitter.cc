@@ -26,17 +26,6 @@ Phase phase_of(ir::Pass pass) {
   return Phase::kForward;
 }
 
-namespace {
-
-std::string rank_list(const std::vector<int32_t>& ranks) {
-  std::string text;
-  if (ranks.size() > 8) return std::to_string(ranks.front()) + ".." + std::to_string(ranks.back());
-  for (int32_t r : ranks) text += (text.empty() ? "" : ",") + std::to_string(r);
-  return text;
-}
-
-}  // namespace
-
 // ------------------------------------------------------------------ buffers
 int32_t RankEmitter::find_buffer(std::string_view name) const {
   const auto it = buffers_.find(name);
@@ -57,9 +46,7 @@ int32_t RankEmitter::buffer(std::string_view name, BufferClass cls, int64_t byte
 }
 
 int32_t RankEmitter::position(GroupId group) const {
-  const auto& ranks = dag_.groups[group.index].ranks;
-  auto it = std::find(ranks.begin(), ranks.end(), rank_);
-  return it == ranks.end() ? -1 : static_cast<int32_t>(it - ranks.begin());
+  return s_.connections.position(group, rank_);
 }
 
 int64_t RankEmitter::first_sample(GroupId group, int32_t microbatch) const {
@@ -80,11 +67,7 @@ BufferRange RankEmitter::value(ValueId root, int32_t microbatch, size_t variant)
   return it->second = {buffer(name, BufferClass::kArena, v.type.bytes(), v.type.dtype, v.type.shape), 0};
 }
 
-AccumulatorId RankEmitter::primary(uint32_t p) const {
-  for (AccumulatorId use : dag_.parameter_uses[p])
-    if (position(dag_.accumulators[use.index].group) >= 0) return use;
-  return {};
-}
+AccumulatorId RankEmitter::primary(uint32_t p) const { return s_.primary(p, rank_); }
 
 AccumulatorId RankEmitter::accumulator_of(uint32_t p, ChunkId chunk) const {
   const AccumulatorId found = dag_.find_accumulator(p, chunk);
@@ -155,11 +138,10 @@ RankEmitter::Piece RankEmitter::piece_of(uint32_t p) {
   const Team team = team_of(bucket);
   int64_t begin = a.offset, end = a.offset + parameter_bytes(p);
   Piece piece;
-  piece.owner = bucket.teams.size() > 1 ? team.position == 0 : s_.owner[p] == rank_;
+  piece.owner = s_.owns(p, rank_);
   if (bucket.sharded != ir::Sharded::kNothing) {
     begin = std::max(begin, team.position * team.part_bytes);
     end = std::min(end, (team.position + 1) * team.part_bytes);
-    piece.owner = a.use == 0;   // the groups of later uses have the same parts
   }
   if (begin >= end) return piece;
   const BufferRange value = update_home(bucket, false), sum = update_home(bucket, true);
@@ -218,7 +200,7 @@ BufferRange RankEmitter::workspace(int64_t bytes, int32_t stream_index) {
   if (bytes == 0) return {};
   const std::string& name = plan_.streams[stream_index].name;
   const int32_t b = buffer(name == "compute" ? "workspace" : "workspace " + name, BufferClass::kArena, 0, DType::kF32, {});
-  plan_.buffers[b].bytes = std::max(plan_.buffers[b].bytes, bytes);
+  if (plan_.buffers[b].bytes < bytes) plan_.buffers.edit()[b].bytes = bytes;
   return {b, 0};
 }
 
@@ -243,6 +225,7 @@ BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, si
         if (input.batched) {
           slice.first = first_sample(group, microbatch);
           slice.count = s_.request.variants[variant].local_batch;
+          samples_[name] = {group, microbatch};
         }
         slice.where = where;
         plan_.inputs.push_back(std::move(slice));
@@ -277,8 +260,12 @@ BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, si
     }
     case Kind::kSampleOffset: {
       const std::string name = "sample_offset" + mark + batch_mark;
+      const bool fresh = find_buffer(name) < 0;
       const int32_t b = buffer(name, BufferClass::kScalar, 8, DType::kI64, {1});
-      plan_.buffers[b].init = {first_sample(group, microbatch)};
+      if (fresh) {
+        plan_.scalars.push_back({b, {first_sample(group, microbatch)}});
+        samples_[name] = {group, microbatch};
+      }
       return {b, 0};
     }
     case Kind::kValue: break;   // above
@@ -311,22 +298,27 @@ int32_t RankEmitter::stream_of(uint32_t dag_stream) {
   return known;
 }
 
-int32_t RankEmitter::channel(int32_t peer, bool outgoing, uint32_t stream_index) {
-  const int32_t from = outgoing ? rank_ : peer, to = outgoing ? peer : rank_;
-  const std::string name = dag_.streams[stream_index] + ":" + std::to_string(from) + ">" + std::to_string(to);
-  auto [it, fresh] = channels_.emplace(name, static_cast<int32_t>(plan_.channels.size()));
-  if (fresh) plan_.channels.push_back({name, static_cast<int32_t>(stream_index)});
-  return it->second;
+RankEmitter::Lane RankEmitter::channel(int32_t peer, bool outgoing, uint32_t stream_index) {
+  const uint32_t number = s_.connections.channel(stream_index, outgoing ? rank_ : peer, outgoing ? peer : rank_);
+  const auto [lane, fresh] = lanes_.try_emplace(number);
+  if (fresh) {
+    const std::string& name = s_.connections.name(number);
+    lane->second = {static_cast<int32_t>(plan_.channels.size()), stream(name)};
+    plan_.channels.push_back({name, peer, static_cast<int32_t>(stream_index)});
+  }
+  return lane->second;
 }
 
-// `ranks` stands in the DAG. Equal lists are one communicator, whoever holds them.
-int32_t RankEmitter::communicator(uint32_t dag_stream, const std::vector<int32_t>& ranks) {
-  const auto [known, first] = communicator_of_.try_emplace({dag_stream, &ranks}, -1);
-  if (!first) return known->second;
-  const std::string name = dag_.streams[dag_stream] + ":" + rank_list(ranks);
-  const auto [it, fresh] = communicators_.emplace(name, static_cast<int32_t>(plan_.communicators.size()));
-  if (fresh) plan_.communicators.push_back({name, ranks});
-  return known->second = it->second;
+// `team` stands in the DAG.
+RankEmitter::Lane RankEmitter::communicator(uint32_t dag_stream, const std::vector<int32_t>& team) {
+  const uint32_t number = s_.connections.communicator(dag_stream, team);
+  const auto [lane, fresh] = lanes_.try_emplace(number);
+  if (fresh) {
+    const std::string& name = s_.connections.name(number);
+    lane->second = {static_cast<int32_t>(plan_.communicators.size()), stream(name)};
+    plan_.communicators.push_back({name, team});
+  }
+  return lane->second;
 }
 
 void RankEmitter::add(int32_t stream_index, plan::Action action, std::initializer_list<Access> accesses, int32_t provenance) {
@@ -347,13 +339,13 @@ void RankEmitter::run(int32_t program, std::string arguments_name, std::vector<B
 }
 
 void RankEmitter::send(BufferRange data, int64_t bytes, int32_t peer, uint32_t stream_index, int32_t provenance) {
-  const plan::Send instruction{data, bytes, peer, channel(peer, true, stream_index)};
-  add(stream(plan_.channels[instruction.channel].name), instruction, {{data.buffer, true, false}}, provenance);
+  const Lane lane = channel(peer, true, stream_index);
+  add(lane.stream, plan::Send{data, bytes, lane.index}, {{data.buffer, true, false}}, provenance);
 }
 
 void RankEmitter::receive(BufferRange data, int64_t bytes, int32_t peer, uint32_t stream_index, int32_t provenance) {
-  const plan::Recv instruction{data, bytes, peer, channel(peer, false, stream_index)};
-  add(stream(plan_.channels[instruction.channel].name), instruction, {{data.buffer, false, true}}, provenance);
+  const Lane lane = channel(peer, false, stream_index);
+  add(lane.stream, plan::Recv{data, bytes, lane.index}, {{data.buffer, false, true}}, provenance);
 }
 
 // ------------------------------------------------------------------ nodes

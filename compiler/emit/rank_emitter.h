@@ -16,6 +16,7 @@
 
 #include "compiler/emit/emit_shared.h"
 #include "compiler/emit/place_buffers.h"
+#include "compiler/emit/same_work.h"
 #include "compiler/emit/sort_declarations.h"
 
 namespace piper::emit {
@@ -26,10 +27,16 @@ struct LikeRanks {
   DeclarationOrders orders;
 };
 
+// By name of a buffer: the group and microbatch whose samples it holds or numbers.
+using SampleOrigins = std::map<std::string, std::pair<ir::GroupId, int32_t>>;
+
 class RankEmitter {
  public:
   RankEmitter(EmitShared& shared, int32_t rank, LikeRanks& like) : s_(shared), dag_(*shared.request.dag), rank_(rank), like_(like) {}
   Result<plan::RankPlan> emit();
+  // The plan of a rank whose work is that of `first`, which is complete; `samples` are its emitter's.
+  plan::RankPlan emit_like(const plan::RankPlan& first, const SampleOrigins& samples, const RankWork& work);
+  const SampleOrigins& samples() const { return samples_; }
 
  private:
   // The ranks that share a bucket's sums with this one, and this rank's part of the bucket.
@@ -49,6 +56,7 @@ class RankEmitter {
   void step(const ir::Node& node, const ir::StepNode& n);
   Status transfer(const ir::Node& node, const ir::TransferNode& n);
   Status transfer_value(const ir::Node& node, const ir::TransferNode& n);
+  void pass(const Message& message, plan::BufferRange data, int64_t bytes, const ir::Node& node);
   void transfer_accumulator(const ir::Node& node, const ir::TransferNode& n);
   void all_reduce(const ir::Node& node, const ir::AllReduceNode& n);
   void reduce_scatter(const ir::Node& node, const ir::ReduceScatterNode& n);
@@ -67,8 +75,10 @@ class RankEmitter {
   void touch(Access access) { trace_.accesses.push_back(access); }   // of the instruction added last
   int32_t stream(const std::string& name);
   int32_t stream_of(uint32_t dag_stream);          // by index into Dag::streams, for computes
-  int32_t channel(int32_t peer, bool outgoing, uint32_t stream);
-  int32_t communicator(uint32_t dag_stream, const std::vector<int32_t>& ranks);
+  // A channel or communicator of the plan, and the stream that is its own.
+  struct Lane { int32_t index = -1, stream = -1; };
+  Lane channel(int32_t peer, bool outgoing, uint32_t stream);
+  Lane communicator(uint32_t dag_stream, const std::vector<int32_t>& team);
   // --- buffers
   int32_t find_buffer(std::string_view name) const;   // -1: none yet
   int32_t buffer(std::string_view name, plan::BufferClass cls, int64_t bytes, DType dtype, const std::vector<int64_t>& shape);
@@ -104,16 +114,17 @@ class RankEmitter {
   // Names of plan_.buffers, by index: looked up by text.
   struct BufferName {
     using is_transparent = void;
-    const std::vector<plan::Buffer>* buffers;
+    const SharedVector<plan::Buffer>* buffers;
     std::string_view text(int32_t index) const { return (*buffers)[index].name; }
     static std::string_view text(std::string_view name) { return name; }
     size_t operator()(const auto& name) const { return std::hash<std::string_view>()(text(name)); }
     bool operator()(const auto& a, const auto& b) const { return text(a) == text(b); }
   };
   std::unordered_set<int32_t, BufferName, BufferName> buffers_{64, BufferName{&plan_.buffers}, BufferName{&plan_.buffers}};
-  std::unordered_map<std::string, int32_t> streams_, channels_, communicators_;
+  std::unordered_map<std::string, int32_t> streams_;
+  SampleOrigins samples_;
+  std::unordered_map<uint32_t, Lane> lanes_;                 // by number of the name
   std::vector<int32_t> stream_of_;                           // [stream of the DAG], -1: not asked for yet
-  std::map<std::pair<uint32_t, const void*>, int32_t> communicator_of_;
   std::unordered_map<uint64_t, plan::BufferRange> values_;   // (root, microbatch, variant), packed
   std::map<std::pair<uint32_t, int32_t>, bool> received_, combined_;
   std::set<std::pair<uint32_t, int32_t>> cleared_;  // (bucket, microbatch)

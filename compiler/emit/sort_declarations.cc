@@ -104,10 +104,10 @@ struct Renumbering {
 void sort_declarations(plan::RankPlan& plan, DeclarationOrders& guess) {
   auto named = [](const auto& item) { return std::string_view(item.name); };
   Renumbering to;
-  to.buffers = sort_by_name(plan.buffers, named, guess.buffers);
-  to.arguments = sort_by_name(plan.arguments, named, guess.arguments);
-  to.events = sort_by_name(plan.events, [](const std::string& name) { return std::string_view(name); }, guess.events);
-  to.streams = sort_by_name(plan.streams, named, guess.streams);
+  to.buffers = sort_by_name(plan.buffers.edit(), named, guess.buffers);
+  to.arguments = sort_by_name(plan.arguments.edit(), named, guess.arguments);
+  to.events = sort_by_name(plan.events.edit(), [](const std::string& name) { return std::string_view(name); }, guess.events);
+  to.streams = sort_by_name(plan.streams.edit(), named, guess.streams);
   to.channels = sort_by_name(plan.channels, named, guess.channels);
   to.communicators = sort_by_name(plan.communicators, named, guess.communicators);
   for (plan::Placement& p : plan.placements) {
@@ -115,9 +115,10 @@ void sort_declarations(plan::RankPlan& plan, DeclarationOrders& guess) {
     to.range(p.gradient.where);
   }
   for (plan::InputSlice& input : plan.inputs) to.range(input.where);
-  for (plan::ArgumentList& list : plan.arguments)
+  for (plan::ScalarValue& scalar : plan.scalars) scalar.buffer = to.buffers[scalar.buffer];
+  for (plan::ArgumentList& list : plan.arguments.edit())
     for (plan::BufferRange& r : list.arguments) to.range(r);
-  for (plan::Instruction& instruction : plan.instructions) {
+  for (plan::Instruction& instruction : plan.instructions.edit()) {
     instruction.stream = to.streams[instruction.stream];
     std::visit(to, instruction.action);
   }
@@ -125,6 +126,7 @@ void sort_declarations(plan::RankPlan& plan, DeclarationOrders& guess) {
   std::stable_sort(plan.inputs.begin(), plan.inputs.end(), [&](const plan::InputSlice& a, const plan::InputSlice& b) {
     return a.where.buffer < b.where.buffer;
   });
+  std::sort(plan.scalars.begin(), plan.scalars.end(), [](const plan::ScalarValue& a, const plan::ScalarValue& b) { return a.buffer < b.buffer; });
 }
 
 }  // namespace piper::emit

@@ -44,18 +44,31 @@ NodeId add_sum(ir::Dag& dag, const std::vector<ChunkId>& chunks, ir::StepWork fi
   return sum;
 }
 
-// The first rank reports.
+// A device group that holds rank 0 and could hear from `ranks` position by position; rank 0 alone where there is none.
+ir::GroupId reporters(ir::Dag& dag, const std::vector<int32_t>& ranks) {
+  for (const auto& row : dag.placement)
+    for (ir::GroupId id : row) {
+      const std::vector<int32_t>& group = dag.groups[id.index].ranks;
+      const auto elsewhere = [&](int32_t rank) { return std::find(ranks.begin(), ranks.end(), rank) == ranks.end(); };
+      if (group.size() == ranks.size() && dag.has_member(id, 0) && std::all_of(group.begin(), group.end(), elsewhere)) return id;
+    }
+  return dag.intern_group({0});
+}
+
+// Rank 0 reports; its replicas hear the loss as well, so that they do the same work.
 void add_loss(ir::Dag& dag) {
   if (dag.loss_chunks.empty()) return;
   const NodeId last = add_sum(dag, dag.loss_chunks, ir::StepWork::kLossFinish, ir::Reduced::kLoss, "loss", "loss of the step", -1);
-  const std::vector<int32_t>& ranks = dag.groups[dag.nodes[last.index].group.index].ranks;
+  const std::vector<int32_t> ranks = dag.groups[dag.nodes[last.index].group.index].ranks;
   if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) return;
-  const ir::GroupId holder = dag.intern_group({ranks[0]});
+  const ir::Node& sum = dag.nodes[last.index];
+  const ir::ProvId prov = sum.prov;
   ir::TransferNode report;
   report.cargo = ir::Cargo::kLoss;
-  report.to = dag.intern_group({0});
-  const ir::ProvId prov = dag.nodes[last.index].prov;
-  dag.add_edge(last, dag.add_node(report, holder, dag.intern_stream("loss"), prov));
+  report.to = reporters(dag, ranks);
+  const bool all = dag.groups[report.to.index].ranks.size() == ranks.size();
+  const ir::GroupId holders = all ? sum.group : dag.intern_group({ranks[0]});
+  dag.add_edge(last, dag.add_node(report, holders, dag.intern_stream("loss"), prov));
 }
 
 void add_dropped(ir::Dag& dag) {

@@ -44,11 +44,8 @@ Status allocate_buffers(LoadedRank& rank) {
 }
 
 Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights) {
-  for (size_t i = 0; i < rank.plan->buffers.size(); ++i) {
-    const plan::Buffer& buffer = rank.plan->buffers[i];
-    if (!buffer.init.empty())
-      std::memcpy(rank.buffer_base[i], buffer.init.data(), std::min<size_t>(buffer.init.size() * sizeof(int64_t), static_cast<size_t>(buffer.bytes)));
-  }
+  for (const plan::ScalarValue& scalar : rank.plan->scalars)
+    std::memcpy(rank.at({scalar.buffer, 0}), scalar.values.data(), scalar.values.size() * sizeof(int64_t));
   for (const plan::Placement& placement : rank.plan->placements) {
     const plan::Part& part = placement.value;
     if (weights == nullptr || part.where.buffer < 0) continue;
@@ -128,8 +125,9 @@ struct ActionText {
   std::string operator()(const plan::Run& a) const {
     return "run " + bundle.programs.at(static_cast<size_t>(a.program)).name + " on " + plan.arguments.at(static_cast<size_t>(a.arguments)).name;
   }
-  std::string operator()(const plan::Send& a) const { return "send to rank " + std::to_string(a.peer); }
-  std::string operator()(const plan::Recv& a) const { return "recv from rank " + std::to_string(a.peer); }
+  std::string operator()(const plan::Send& a) const { return "send to rank " + peer(a.channel); }
+  std::string operator()(const plan::Recv& a) const { return "recv from rank " + peer(a.channel); }
+  std::string peer(int32_t channel) const { return std::to_string(plan.channels.at(static_cast<size_t>(channel)).peer); }
   std::string on(const char* kind, int32_t communicator) const {
     return kind + (" on " + plan.communicators.at(static_cast<size_t>(communicator)).name);
   }

@@ -54,7 +54,7 @@ Prepared prepare_update(const plan::Update& update, int32_t stream, PrepareConte
 
 // The communicator of a collective, which contains this rank. R0404 where it does not.
 Result<const plan::Communicator*> group_of(int32_t communicator, const PrepareContext& context);
-// The tag of a channel of the plan.
-Result<int32_t> channel_id(int32_t channel, const PrepareContext& context);
+// A channel of the plan; R0404 where its id is none of a plan.
+Result<plan::Channel> plan_channel(int32_t index, const PrepareContext& context);
 
 }  // namespace piper::exec

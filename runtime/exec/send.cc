@@ -16,17 +16,17 @@ class PreparedSend : public PreparedInstruction {
 
 }  // namespace
 
-Result<int32_t> channel_id(int32_t channel, const PrepareContext& context) {
-  const int32_t id = context.plan->channels.at(static_cast<size_t>(channel)).id;
-  if (id < 0 || id >= hal::kPlanChannels)
-    return Status::failure("R0404", "channel id " + std::to_string(id) + " is not below " + std::to_string(hal::kPlanChannels));
-  return id;
+Result<plan::Channel> plan_channel(int32_t index, const PrepareContext& context) {
+  const plan::Channel& channel = context.plan->channels.at(static_cast<size_t>(index));
+  if (channel.id < 0 || channel.id >= hal::kPlanChannels)
+    return Status::failure("R0404", "channel id " + std::to_string(channel.id) + " is not below " + std::to_string(hal::kPlanChannels));
+  return channel;
 }
 
 Prepared prepare_send(const plan::Send& send, int32_t, PrepareContext& context) {
-  PIPER_ASSIGN(const int32_t channel, channel_id(send.channel, context));
+  PIPER_ASSIGN(const plan::Channel channel, plan_channel(send.channel, context));
   return std::unique_ptr<PreparedInstruction>(std::make_unique<PreparedSend>(context.communicator->prepare(
-      {{hal::Direction::kSend, send.peer, channel, context.at(send.data), send.bytes}})));
+      {{hal::Direction::kSend, channel.peer, channel.id, context.at(send.data), send.bytes}})));
 }
 
 }  // namespace piper::exec

@@ -42,14 +42,18 @@ Result<std::string> bundle_digest(const std::string& directory);
 
 // Text of the parts, for tests, `piper-plan show` and `--emit=plan`.
 std::string print_program(const Program& program);
+// `like`: the plan that does the same work (like_ranks.h) and is spelt out elsewhere; null: all is spelt out here.
 std::string print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
-                            const std::vector<Program>& programs);
+                            const std::vector<Program>& programs, const RankPlan* like = nullptr);
 // Into `text`, whose memory serves again: a large bundle is mostly such texts.
-void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs, std::string& text);
+void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs,
+                     const RankPlan* like, std::string& text);
 std::string print_manifest(const Manifest& manifest);
 Result<Program> parse_program(std::string_view text, const std::string& file);
-Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file,
-                                 const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs);
+// `like` gives the plan of the rank that a text refers to; without it such a text is refused.
+using PlanOfRank = std::function<Result<RankPlan>(int32_t rank)>;
+Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const std::vector<ProvenanceEntry>& provenance,
+                                 const std::vector<Program>& programs, const PlanOfRank& like = {});
 Result<Manifest> parse_manifest(std::string_view text, const std::string& file);
 
 }  // namespace piper::plan

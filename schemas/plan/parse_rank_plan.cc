@@ -6,25 +6,42 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/check_collectives.h"
 #include "schemas/plan/json_reader.h"
+#include "schemas/plan/like_ranks.h"
 #include "schemas/plan/names.h"
 
 namespace piper::plan {
 namespace {
 
-constexpr std::string_view kSyntax = "P0605", kName = "P0606", kRange = "P0607", kArguments = "P0609";
+constexpr std::string_view kSyntax = "P0605", kName = "P0606", kRange = "P0607", kArguments = "P0609", kManifest = "P0611";
 
 std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
 
 class RankPlanParser {
  public:
-  RankPlanParser(std::string_view text, const std::string& file, const SharedNames& names)
-      : reader_(text, file), shared_(names) {}
+  RankPlanParser(std::string_view text, const std::string& file, const SharedNames& names, const PlanOfRank& like)
+      : reader_(text, file), shared_(names), plan_of_rank_(like) {}
 
   Result<RankPlan> parse() {
     reader_.open_object();
     header();
-    declarations();
+    if (like_ >= 0 && reader_.ok()) {
+      PIPER_ASSIGN(const RankPlan first, like_plan());
+      PIPER_RETURN_IF_ERROR(own_part_of(first));
+    } else {
+      all_of_it();
+      if (!reader_.ok()) return reader_.status();
+      PIPER_RETURN_IF_ERROR(check_memory());
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  void all_of_it() {
+    streams();
+    peers();
+    events();
     buffers();
+    specials();
     tensors();
     arguments();
     reader_.key("instructions");
@@ -34,12 +51,45 @@ class RankPlanParser {
     offsets();
     reader_.close_object();
     reader_.end_of_text();
-    if (!reader_.ok()) return reader_.status();
-    PIPER_RETURN_IF_ERROR(check_memory());
-    return std::move(plan_);
   }
 
- private:
+  // ---- a plan that does what another rank's does
+  Result<RankPlan> like_plan() const {
+    const auto bad = [this](const std::string& why) { return reader_.failure_at(kManifest, like_at_, why); };
+    if (like_ >= plan_.rank) return bad("a plan can only be like that of an earlier rank");
+    if (!plan_of_rank_) return bad("it is like rank " + std::to_string(like_) + ", whose plan is not at hand");
+    auto first = plan_of_rank_(like_);
+    if (!first.ok()) return first.take_status();
+    return first;
+  }
+  Status own_part_of(const RankPlan& first) {
+    plan_.streams = first.streams;
+    plan_.events = first.events;
+    plan_.buffers = first.buffers;
+    plan_.arguments = first.arguments;
+    plan_.instructions = first.instructions;
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) buffer_index_.emplace(plan_.buffers[i].name, static_cast<int32_t>(i));
+    peers();
+    specials();
+    tensors();
+    reader_.close_object();
+    reader_.end_of_text();
+    if (!reader_.ok()) return reader_.status();
+    if (const auto why = why_other_work(plan_, first); !why.empty()) return reader_.failure_at(kManifest, like_at_, why);
+    // Where a part of a collective stands can depend on the rank's position.
+    for (size_t i = 0; i < plan_.instructions.size(); ++i)
+      if (const auto wrong = misfit_of(plan_.instructions[i].action); !wrong.empty())
+        return reader_.failure_at(kRange, like_at_, "instruction " + std::to_string(i) + " of rank " + std::to_string(first.rank) + ": " + wrong);
+    return {};
+  }
+  std::string misfit_of(const Action& action) const {
+    if (const auto* a = std::get_if<AllReduce>(&action)) return misfit(plan_, *a);
+    if (const auto* a = std::get_if<ReduceScatter>(&action)) return misfit(plan_, *a);
+    if (const auto* a = std::get_if<AllGather>(&action)) return misfit(plan_, *a);
+    if (const auto* a = std::get_if<AllToAll>(&action)) return misfit(plan_, *a);
+    return "";
+  }
+
   // ---- names and ranges
   bool declare(NameIndex& index, const std::string& name, size_t count, const char* what, size_t at) {
     if (!reader_.ok()) return false;
@@ -127,6 +177,11 @@ class RankPlanParser {
     const size_t at = reader_.position();
     plan_.rank = reader_.small_integer();
     if (plan_.rank < 0) reader_.fail(kRange, at, "rank is negative");
+    if (reader_.optional_key("like")) {
+      like_at_ = reader_.position();
+      like_ = reader_.small_integer();
+      if (like_ < 0) reader_.fail(kRange, like_at_, "like is negative");
+    }
     plan_.arena_bytes = at_least_zero("arena_bytes");
     // These name buffers that are declared further down: resolved after the buffers.
     for (auto& special : specials_) {
@@ -145,12 +200,14 @@ class RankPlanParser {
     while (reader_.next_item()) item(reader_.position());
   }
 
-  void declarations() {
+  void streams() {
     section("streams", [&](size_t at) {
       plan_.streams.push_back({std::string(reader_.string())});
       declared_at_.push_back(at);
     });
     index_declared(stream_index_, plan_.streams, "stream");
+  }
+  void peers() {
     section("communicators", [&](size_t at) {
       auto& communicator = plan_.communicators.emplace_back();
       reader_.open_object();
@@ -169,13 +226,19 @@ class RankPlanParser {
       reader_.open_object();
       reader_.key("channel");
       channel.name = reader_.string();
+      reader_.key("peer");
+      channel.peer = reader_.small_integer();
       reader_.key("id");
       channel.id = reader_.small_integer();
       reader_.close_object();
+      if (channel.peer < 0 || channel.peer == plan_.rank)
+        reader_.fail(kRange, at, "rank " + std::to_string(channel.peer) + " cannot be the other end of channel " + quoted(channel.name));
       if (channel.id < 0) reader_.fail(kRange, at, "channel " + quoted(channel.name) + " has a negative id");
       declared_at_.push_back(at);
     });
     index_declared(channel_index_, plan_.channels, "channel");
+  }
+  void events() {
     section("events", [&](size_t at) {
       plan_.events.emplace_back(reader_.string());
       declared_at_.push_back(at);
@@ -216,7 +279,6 @@ class RankPlanParser {
       buffer.dtype = dtype();
       reader_.key("shape");
       buffer.shape = reader_.integers();
-      if (reader_.optional_key("init")) buffer.init = reader_.integers();
       reader_.close_object();
       declared_at_.push_back(at);
       if (!reader_.ok()) return;
@@ -225,12 +287,11 @@ class RankPlanParser {
       buffer.cls = known.value_or(BufferClass::kArena);
       if (!buffer.shape.empty() && tensor_bytes(buffer.dtype, buffer.shape, at) > buffer.bytes)
         reader_.fail(kRange, at, "the shape of buffer " + quoted(buffer.name) + " needs more than its bytes");
-      if (!buffer.init.empty() && (buffer.cls != BufferClass::kScalar || buffer.dtype != DType::kI64 ||
-                                   buffer.init.size() > static_cast<size_t>(buffer.bytes) / 8))
-        reader_.fail(kRange, at, "buffer " + quoted(buffer.name) + " cannot have this init: i64 scalars of its size only");
     });
     buffer_at_ = declared_at_;
     index_declared(buffer_index_, plan_.buffers, "buffer");
+  }
+  void specials() {
     for (auto& special : specials_) {
       if (!special.present || !reader_.ok()) continue;
       const auto parts = split_offset(special.text);
@@ -295,6 +356,22 @@ class RankPlanParser {
       slice.where = needed("in", 0);
       reader_.close_object();
     });
+    std::vector<char> set(plan_.buffers.size());
+    section("scalars", [&](size_t at) {
+      auto& scalar = plan_.scalars.emplace_back();
+      reader_.open_object();
+      reader_.key("scalar");
+      scalar.buffer = resolve(buffer_index_, "buffer");
+      reader_.key("values");
+      scalar.values = reader_.integers();
+      reader_.close_object();
+      if (!reader_.ok()) return;
+      const auto i = static_cast<size_t>(scalar.buffer);
+      const auto& target = plan_.buffers[i];
+      if (set[i]++) reader_.fail(kName, at, "buffer " + quoted(target.name) + " is set twice");
+      if (target.cls != BufferClass::kScalar || target.dtype != DType::kI64 || scalar.values.size() > static_cast<size_t>(target.bytes) / 8)
+        reader_.fail(kRange, at, "buffer " + quoted(target.name) + " cannot hold these values: i64 scalars of its size only");
+    });
   }
 
   void arguments() {
@@ -320,8 +397,8 @@ class RankPlanParser {
     reader_.open_object();
     const auto kind = reader_.first_key();
     if (kind == "run") instruction.action = run();
-    else if (kind == "send") instruction.action = message<Send>("to");
-    else if (kind == "recv") instruction.action = message<Recv>("from");
+    else if (kind == "send") instruction.action = message<Send>();
+    else if (kind == "recv") instruction.action = message<Recv>();
     else if (kind == "wait") instruction.action = Wait{resolve(event_index_, "event")};
     else if (kind == "record") instruction.action = Record{resolve(event_index_, "event")};
     else if (kind == "all_reduce") instruction.action = all_reduce();
@@ -365,7 +442,7 @@ class RankPlanParser {
   }
 
   template <class Message>
-  Message message(const char* peer_key) {
+  Message message() {
     Message message;
     message.data = range();
     const size_t at = at_;
@@ -373,10 +450,6 @@ class RankPlanParser {
     message.bytes = buffer(message.data).bytes - message.data.offset;
     if (reader_.optional_key("bytes")) message.bytes = reader_.integer();
     need(message.data, message.bytes, at);
-    reader_.key(peer_key);
-    message.peer = reader_.small_integer();
-    if (message.peer < 0 || message.peer == plan_.rank)
-      reader_.fail(kRange, at, "rank " + std::to_string(message.peer) + " cannot be the other end of a message");
     reader_.key("channel");
     message.channel = resolve(channel_index_, "channel");
     return message;
@@ -457,7 +530,8 @@ class RankPlanParser {
 
   // ---- offsets
   void offsets() {
-    std::vector<char> seen(plan_.buffers.size());
+    auto& buffers = plan_.buffers.edit();
+    std::vector<char> seen(buffers.size());
     reader_.open_object();
     std::string_view name;
     while (reader_.next_key(name)) {
@@ -470,14 +544,14 @@ class RankPlanParser {
       }
       const auto i = static_cast<size_t>(found->second);
       if (seen[i]++) reader_.fail(kName, at, "two offsets for buffer " + quoted(name));
-      plan_.buffers[i].offset = offset;
+      buffers[i].offset = offset;
       if (offset < 0 || offset % kBufferAlignment != 0)
         reader_.fail(kRange, at, "the offset of buffer " + quoted(name) + " is not a multiple of 64 from 0 up");
-      if (plan_.buffers[i].cls == BufferClass::kArena && !range_inside(offset, plan_.buffers[i].bytes, plan_.arena_bytes))
+      if (buffers[i].cls == BufferClass::kArena && !range_inside(offset, buffers[i].bytes, plan_.arena_bytes))
         reader_.fail(kRange, at, "buffer " + quoted(name) + " goes beyond the arena's " + std::to_string(plan_.arena_bytes) + " bytes");
     }
     for (size_t i = 0; i < seen.size(); ++i)
-      if (!seen[i]) reader_.fail(kName, reader_.position(), "no offset for buffer " + quoted(plan_.buffers[i].name));
+      if (!seen[i]) reader_.fail(kName, reader_.position(), "no offset for buffer " + quoted(buffers[i].name));
   }
 
   // Persistent buffers of a class never share bytes: they live through the whole run.
@@ -519,7 +593,10 @@ class RankPlanParser {
 
   JsonReader reader_;
   const SharedNames& shared_;
+  const PlanOfRank& plan_of_rank_;
   RankPlan plan_;
+  int32_t like_ = -1;          // the rank whose plan this one is like
+  size_t like_at_ = 0;
   Special specials_[5] = {{"seed_step", 16}, {"learning_rate", 4}, {"loss", 4}, {"grad_norm", 4}, {"dropped", 8}};
   NameIndex stream_index_, communicator_index_, channel_index_, event_index_, buffer_index_, argument_index_;
   std::vector<size_t> declared_at_, buffer_at_;
@@ -537,13 +614,13 @@ SharedNames index_names(const std::vector<ProvenanceEntry>& provenance, const st
   return names;
 }
 
-Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const SharedNames& names) {
-  return RankPlanParser(text, file, names).parse();
+Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const SharedNames& names, const PlanOfRank& like) {
+  return RankPlanParser(text, file, names, like).parse();
 }
 
-Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file,
-                                 const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs) {
-  return parse_rank_plan(text, file, index_names(provenance, programs));
+Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const std::vector<ProvenanceEntry>& provenance,
+                                 const std::vector<Program>& programs, const PlanOfRank& like) {
+  return parse_rank_plan(text, file, index_names(provenance, programs), like);
 }
 
 }  // namespace piper::plan

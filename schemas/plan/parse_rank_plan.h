@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "schemas/base/status.h"
+#include "schemas/plan/bundle_io.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::plan {
@@ -21,6 +22,6 @@ struct SharedNames {
 };
 SharedNames index_names(const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs);
 
-Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const SharedNames& names);
+Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const SharedNames& names, const PlanOfRank& like);
 
 }  // namespace piper::plan

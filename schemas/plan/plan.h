@@ -16,11 +16,12 @@
 #include <vector>
 
 #include "schemas/base/ids.h"
+#include "schemas/base/shared_vector.h"
 #include "schemas/plan/dtype.h"
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 3;
+inline constexpr int kFormatVersion = 4;
 
 // ------------------------------------------------------------------ programs
 struct Operand {
@@ -80,7 +81,7 @@ enum class BufferClass : uint8_t {
   kState,       // persistent, read from weights at load (running statistics)
   kConstant,    // persistent, read from weights/constants.safetensors at load
   kInput,       // persistent, filled by the loader before each step
-  kScalar,      // persistent, written by the executor before each step (seed_step, lr) or initialised from `init`
+  kScalar,      // persistent, written by the executor before each step (seed_step, lr) or set at load (RankPlan::scalars)
 };
 struct Buffer {
   std::string name;               // "act c1.in x m0", "grad h.0", unique on the rank
@@ -89,7 +90,6 @@ struct Buffer {
   int64_t offset = 0;             // into the arena (kArena) or the class's own region; 64-byte aligned
   DType dtype = DType::kF32;      // of the elements; mixed contents (saved blocks) say f32
   std::vector<int64_t> shape;     // empty for mixed contents
-  std::vector<int64_t> init;      // kScalar, i64 only: initial value, not touched by the executor afterwards
 };
 
 // A range of a buffer.
@@ -122,14 +122,20 @@ struct InputSlice {
   BufferRange where;
 };
 
+// What a buffer of class kScalar and dtype i64 holds from load on.
+struct ScalarValue {
+  int32_t buffer = -1;            // index into RankPlan::buffers
+  std::vector<int64_t> values;
+};
+
 struct ArgumentList {             // one BufferRange per slot of the program
   std::string name;               // "c0.F m0"
   std::vector<BufferRange> arguments;
 };
 
 struct Run { int32_t program = -1; int32_t arguments = -1; BufferRange workspace; };
-struct Send { BufferRange data; int64_t bytes = 0; int32_t peer = -1; int32_t channel = -1; };
-struct Recv { BufferRange data; int64_t bytes = 0; int32_t peer = -1; int32_t channel = -1; };
+struct Send { BufferRange data; int64_t bytes = 0; int32_t channel = -1; };
+struct Recv { BufferRange data; int64_t bytes = 0; int32_t channel = -1; };
 enum class Reduction : uint8_t { kSum };
 struct AllReduce { BufferRange data; int64_t count = 0; DType dtype = DType::kF32; int32_t communicator = -1; Reduction reduction = Reduction::kSum; };
 // `data` holds one part of `count` elements for each position of the communicator. Position j's `out`
@@ -176,20 +182,24 @@ struct Instruction {
 
 struct Stream { std::string name; };                       // "compute", "pp:0>1", "dp_reduce:0,1"
 struct Communicator { std::string name; std::vector<int32_t> ranks; };  // positions = order of the sum
-struct Channel { std::string name; int32_t id = 0; };      // id: unique per directed pair of ranks; the MPI tag
+// Messages between this rank and `peer`, one way. id: unique per directed pair of ranks; the MPI tag.
+struct Channel { std::string name; int32_t peer = -1; int32_t id = 0; };
 
+// What a rank does (streams, events, buffers, arguments, instructions), and for whom: its peers, its samples, its parts of
+// the model. Instructions name no rank, so that ranks which do the same work on other data share it (like_ranks.h).
 struct RankPlan {
   int32_t rank = 0;
   int64_t arena_bytes = 0;
-  std::vector<Stream> streams;
+  SharedVector<Stream> streams;
   std::vector<Communicator> communicators;
   std::vector<Channel> channels;
-  std::vector<std::string> events;
-  std::vector<Buffer> buffers;
+  SharedVector<std::string> events;
+  SharedVector<Buffer> buffers;
   std::vector<Placement> placements;
   std::vector<InputSlice> inputs;
-  std::vector<ArgumentList> arguments;
-  std::vector<Instruction> instructions;
+  std::vector<ScalarValue> scalars;
+  SharedVector<ArgumentList> arguments;
+  SharedVector<Instruction> instructions;
   BufferRange seed_step;          // i64 [2]; buffer -1: not used on this rank
   BufferRange learning_rate;      // unused by executors that pass lr by value
   BufferRange loss;               // f32 []: the step's loss, on the reporting rank only

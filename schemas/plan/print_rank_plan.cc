@@ -5,8 +5,8 @@
 namespace piper::plan {
 namespace {
 
-template <class T>
-const T& at(const std::vector<T>& items, int32_t index, const char* what) {
+template <class Items>
+const auto& at(const Items& items, int32_t index, const char* what) {
   PIPER_CHECK(index >= 0 && static_cast<size_t>(index) < items.size(), what, " ", index, " of ", items.size());
   return items[static_cast<size_t>(index)];
 }
@@ -17,21 +17,28 @@ struct PartKeys { const char *where, *first, *count, *owner; };
 class RankPlanPrinter {
  public:
   RankPlanPrinter(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
-                  const std::vector<Program>& programs, std::string& text)
-      : plan_(plan), provenance_(provenance), programs_(programs), text_(text), json_(text) {
+                  const std::vector<Program>& programs, const RankPlan* like, std::string& text)
+      : plan_(plan), provenance_(provenance), programs_(programs), like_(like), text_(text), json_(text) {
     text_.clear();
-    text_.reserve(1024 + 112 * plan.instructions.size() + 128 * plan.buffers.size());
+    text_.reserve(like == nullptr ? 1024 + 112 * plan.instructions.size() + 128 * plan.buffers.size() : 8192);
   }
 
   void print() {
     json_.begin_file();
     header();
-    declarations();
-    buffers();
+    if (like_ == nullptr) section("streams", plan_.streams, [&](const Stream& stream) { json_.string(stream.name); });
+    peers();
+    if (like_ == nullptr) {
+      section("events", plan_.events, [&](const std::string& event) { json_.string(event); });
+      buffers();
+    }
     tensors();
-    arguments();
-    instructions();
-    offsets();
+    if (like_ == nullptr) {
+      json_.next_member();
+      arguments();
+      instructions();
+      offsets();
+    }
     json_.end_file();
   }
 
@@ -67,6 +74,10 @@ class RankPlanPrinter {
   void header() {
     number("rank", plan_.rank);
     json_.next_member();
+    if (like_ != nullptr) {
+      number("like", like_->rank);
+      json_.next_member();
+    }
     number("arena_bytes", plan_.arena_bytes);
     member("seed_step", plan_.seed_step);
     member("learning_rate", plan_.learning_rate);
@@ -82,18 +93,21 @@ class RankPlanPrinter {
   }
 
   template <class Items, class Print>
-  void section(const char* key, const Items& items, Print print) {
+  void last_section(const char* key, const Items& items, Print print) {
     json_.begin_lines(key, '[');
     for (const auto& item : items) {
       json_.line();
       print(item);
     }
     json_.end_lines(']');
+  }
+  template <class Items, class Print>
+  void section(const char* key, const Items& items, Print print) {
+    last_section(key, items, print);
     json_.next_member();
   }
 
-  void declarations() {
-    section("streams", plan_.streams, [&](const Stream& stream) { json_.string(stream.name); });
+  void peers() {
     section("communicators", plan_.communicators, [&](const Communicator& communicator) {
       json_.raw("{");
       name("communicator", communicator.name);
@@ -104,10 +118,10 @@ class RankPlanPrinter {
     section("channels", plan_.channels, [&](const Channel& channel) {
       json_.raw("{");
       name("channel", channel.name);
+      number("peer", channel.peer);
       number("id", channel.id);
       json_.raw("}");
     });
-    section("events", plan_.events, [&](const std::string& event) { json_.string(event); });
   }
 
   void buffers() {
@@ -118,10 +132,6 @@ class RankPlanPrinter {
       number("bytes", buffer.bytes);
       name("dtype", dtype_name(buffer.dtype));
       shape(buffer.shape);
-      if (!buffer.init.empty()) {
-        json_.key("init");
-        json_.numbers(buffer.init);
-      }
       json_.raw("}");
     });
   }
@@ -158,6 +168,13 @@ class RankPlanPrinter {
       range("in", slice.where);
       json_.raw("}");
     });
+    last_section("scalars", plan_.scalars, [&](const ScalarValue& scalar) {
+      json_.raw("{");
+      name("scalar", at(plan_.buffers, scalar.buffer, "buffer").name);
+      json_.key("values");
+      json_.numbers(scalar.values);
+      json_.raw("}");
+    });
   }
 
   void arguments() {
@@ -180,15 +197,13 @@ class RankPlanPrinter {
     optional_range("workspace", run.workspace);
   }
   // `bytes` stands where the message is not the whole rest of its buffer.
-  void message(const char* key, const char* peer_key, const BufferRange& data, int64_t bytes, int32_t peer,
-               int32_t channel) {
+  void message(const char* key, const BufferRange& data, int64_t bytes, int32_t channel) {
     range(key, data);
     if (bytes != at(plan_.buffers, data.buffer, "buffer").bytes - data.offset) number("bytes", bytes);
-    number(peer_key, peer);
     name("channel", at(plan_.channels, channel, "channel").name);
   }
-  void action(const Send& send) { message("send", "to", send.data, send.bytes, send.peer, send.channel); }
-  void action(const Recv& recv) { message("recv", "from", recv.data, recv.bytes, recv.peer, recv.channel); }
+  void action(const Send& send) { message("send", send.data, send.bytes, send.channel); }
+  void action(const Recv& recv) { message("recv", recv.data, recv.bytes, recv.channel); }
   void communicator(int32_t index) { name("communicator", at(plan_.communicators, index, "communicator").name); }
   void action(const AllReduce& reduce) {
     range("all_reduce", reduce.data);
@@ -258,6 +273,7 @@ class RankPlanPrinter {
   const RankPlan& plan_;
   const std::vector<ProvenanceEntry>& provenance_;
   const std::vector<Program>& programs_;
+  const RankPlan* like_;
   std::string& text_;
   JsonWriter json_;
 };
@@ -265,14 +281,15 @@ class RankPlanPrinter {
 }  // namespace
 
 std::string print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
-                            const std::vector<Program>& programs) {
+                            const std::vector<Program>& programs, const RankPlan* like) {
   std::string text;
-  print_rank_plan(plan, provenance, programs, text);
+  print_rank_plan(plan, provenance, programs, like, text);
   return text;
 }
 
-void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs, std::string& text) {
-  RankPlanPrinter(plan, provenance, programs, text).print();
+void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs,
+                     const RankPlan* like, std::string& text) {
+  RankPlanPrinter(plan, provenance, programs, like, text).print();
 }
 
 }  // namespace piper::plan

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -76,15 +77,25 @@ class BundleReader {
   }
 
   Status rank_plan(int32_t rank, const SharedNames& names) {
-    const std::string path = rank_file(rank);
-    PIPER_ASSIGN(const auto file, checked_file(path));
-    PIPER_ASSIGN(auto plan, parse_rank_plan(file.text(), path_of(path), names));
-    if (plan.rank != rank)
-      return Status::failure("P0611", path_of(path) + ":2: this is the plan of rank " + std::to_string(plan.rank));
-    PIPER_RETURN_IF_ERROR(check_against_manifest(plan).with_context(path_of(path)));
+    PIPER_ASSIGN(auto plan, plan_file(rank, names, [&](int32_t first) { return whole_plan(first, names); }));
+    PIPER_RETURN_IF_ERROR(check_against_manifest(plan).with_context(path_of(rank_file(rank))));
     bundle_.ranks.push_back(std::move(plan));
     return {};
   }
+  Result<RankPlan> plan_file(int32_t rank, const SharedNames& names, const PlanOfRank& like) {
+    if (const auto known = whole_.find(rank); known != whole_.end()) return known->second;
+    const std::string path = rank_file(rank);
+    PIPER_ASSIGN(const auto file, checked_file(path));
+    bool refers = false;
+    const PlanOfRank referred = [&](int32_t first) { refers = true; return like(first); };
+    PIPER_ASSIGN(auto plan, parse_rank_plan(file.text(), path_of(path), names, like ? referred : PlanOfRank()));
+    if (plan.rank != rank)
+      return Status::failure("P0611", path_of(path) + ":2: this is the plan of rank " + std::to_string(plan.rank));
+    if (!refers) whole_.emplace(rank, plan);
+    return plan;
+  }
+  // What another rank's plan refers to, which must itself be spelt out.
+  Result<RankPlan> whole_plan(int32_t rank, const SharedNames& names) { return plan_file(rank, names, {}); }
 
   // What a rank plan says about things that the manifest declares.
   Status check_against_manifest(const RankPlan& plan) const {
@@ -96,6 +107,9 @@ class BundleReader {
       for (const int32_t member : communicator.ranks)
         if (member >= manifest.world_size)
           return bad("communicator \"" + communicator.name + "\" holds rank " + std::to_string(member) + " of " + std::to_string(manifest.world_size));
+    for (const auto& channel : plan.channels)
+      if (channel.peer >= manifest.world_size)
+        return bad("channel \"" + channel.name + "\" leads to rank " + std::to_string(channel.peer) + " of " + std::to_string(manifest.world_size));
     for (size_t i = 0; i < plan.instructions.size(); ++i)
       PIPER_RETURN_IF_ERROR(check_instruction(plan.instructions[i]).with_context("instruction " + std::to_string(i)));
     for (const auto& slice : plan.inputs) PIPER_RETURN_IF_ERROR(check_input(plan, slice));
@@ -103,14 +117,8 @@ class BundleReader {
   }
 
   Status check_instruction(const Instruction& instruction) const {
-    const auto& manifest = bundle_.manifest;
-    int32_t peer = -1;
-    if (const auto* send = std::get_if<Send>(&instruction.action)) peer = send->peer;
-    if (const auto* recv = std::get_if<Recv>(&instruction.action)) peer = recv->peer;
-    if (peer >= manifest.world_size)
-      return Status::failure("P0611", "rank " + std::to_string(peer) + " is beyond the world of " + std::to_string(manifest.world_size));
     const auto* update = std::get_if<Update>(&instruction.action);
-    if (update != nullptr && static_cast<size_t>(update->group) >= manifest.optimizer.groups.size())
+    if (update != nullptr && static_cast<size_t>(update->group) >= bundle_.manifest.optimizer.groups.size())
       return Status::failure("P0611", "the manifest has no optimizer group " + std::to_string(update->group));
     return {};
   }
@@ -144,6 +152,7 @@ class BundleReader {
   std::string directory_;
   Bundle bundle_;
   std::unordered_map<std::string, const FileEntry*> files_;
+  std::map<int32_t, RankPlan> whole_;   // that were read and are spelt out
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "schemas/plan/bundle_files.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/file_bytes.h"
+#include "schemas/plan/like_ranks.h"
 #include "schemas/plan/provenance_text.h"
 #include "schemas/plan/write_weights.h"
 
@@ -82,6 +83,7 @@ class BundleWriter {
     const size_t programs = files.size(), count = 1 + programs + bundle_.ranks.size();
     entries_.resize(count);
     std::vector<Status> statuses(count + 1);
+    const std::vector<int32_t> like = like_ranks(bundle_);
     parallel_for(count + 1, [&](size_t turn) {
       if (turn == 0) {
         if (prove) statuses.back() = prove();
@@ -94,8 +96,9 @@ class BundleWriter {
         statuses[i] = text_file(entries_[i], files[i - 1], print_program(bundle_.programs[i - 1]));
       } else {
         const RankPlan& rank = bundle_.ranks[i - 1 - programs];
+        const int32_t first = like[i - 1 - programs];
         thread_local std::string text;
-        print_rank_plan(rank, bundle_.provenance, bundle_.programs, text);
+        print_rank_plan(rank, bundle_.provenance, bundle_.programs, first < 0 ? nullptr : &bundle_.ranks[static_cast<size_t>(first)], text);
         statuses[i] = text_file(entries_[i], rank_file(rank.rank), text);
       }
     });

@@ -16,11 +16,11 @@ class Describe {
            quoted(plan_.arguments.at(static_cast<size_t>(run.arguments)).name);
   }
   std::string operator()(const Send& send) const {
-    return "send " + range(send.data) + " to rank " + std::to_string(send.peer) + " on channel " + channel(send.channel) +
+    return "send " + range(send.data) + " to rank " + peer(send.channel) + " on channel " + channel(send.channel) +
            ", " + std::to_string(send.bytes) + " bytes";
   }
   std::string operator()(const Recv& recv) const {
-    return "recv " + range(recv.data) + " from rank " + std::to_string(recv.peer) + " on channel " +
+    return "recv " + range(recv.data) + " from rank " + peer(recv.channel) + " on channel " +
            channel(recv.channel) + ", " + std::to_string(recv.bytes) + " bytes";
   }
   std::string operator()(const AllReduce& reduce) const {
@@ -45,6 +45,7 @@ class Describe {
   }
 
  private:
+  std::string peer(int32_t channel) const { return std::to_string(plan_.channels.at(static_cast<size_t>(channel)).peer); }
   std::string range(const BufferRange& where) const {
     const auto& name = plan_.buffers.at(static_cast<size_t>(where.buffer)).name;
     return quoted(where.offset == 0 ? name : name + "+" + std::to_string(where.offset));

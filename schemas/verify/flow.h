@@ -27,6 +27,7 @@ class Flow {
     RankContents contents;
     size_t next = 0;
     bool arrived = false;  // at the collective at `next`
+    std::map<int32_t, const std::vector<int64_t>*> scalars;  // by buffer: what it holds from load on
   };
   struct Place { size_t rank = 0; int32_t instruction = -1; };
 

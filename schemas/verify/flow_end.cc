@@ -62,8 +62,10 @@ void Flow::begin_scalars(Rank& rank) {
     value.size = plan.buffers[static_cast<size_t>(buffer)].bytes;
     rank.contents.begin({buffer, 0}, value.size, value);
   };
-  for (size_t b = 0; b < plan.buffers.size(); ++b)
-    if (plan.buffers[b].cls == BufferClass::kScalar && !plan.buffers[b].init.empty()) call(static_cast<int32_t>(b), "sample_offset");
+  for (const auto& scalar : plan.scalars) {
+    call(scalar.buffer, "sample_offset");
+    rank.scalars.emplace(scalar.buffer, &scalar.values);
+  }
   call(plan.seed_step.buffer, "seed_step");
   call(plan.learning_rate.buffer, "learning_rate");
 }

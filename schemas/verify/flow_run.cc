@@ -205,8 +205,9 @@ Status Flow::run(Rank& rank, const Run& run) {
   for (auto& bound : effects.constants)
     PIPER_RETURN_IF_ERROR(read_constant(rank, where(bound.slot), bound, slot(bound.slot).name));
   for (const int32_t index : effects.sample_offsets) {
-    const auto& init = rank.plan->buffers[static_cast<size_t>(where(index).buffer)].init;
-    if (seen.samples != 0 && (init.size() != 1 || init[0] != ledger_.samples.ranges(seen.samples)[0].first))
+    const auto set = rank.scalars.find(where(index).buffer);
+    const bool one = set != rank.scalars.end() && set->second->size() == 1;
+    if (seen.samples != 0 && (!one || set->second->front() != ledger_.samples.ranges(seen.samples)[0].first))
       return refuted("P0637", rank, "draws its dropout for another sample than its first");
   }
   for (const auto& sum : effects.sums)

@@ -97,13 +97,13 @@ class Matcher {
           return Status::failure("P0632", "rule 3: " + name(p, index) + " records an event that is already recorded");
       const Moment moment = clocks.advance(instruction);
       if (const auto* send = std::get_if<Send>(&instruction.action)) {
-        const int32_t id = plan.channels[static_cast<size_t>(send->channel)].id;
-        PIPER_RETURN_IF_ERROR(follow(clocks, channels[{false, send->peer, id}], moment, p, index, "1"));
-        if (loaded(send->peer)) ends_.push_back({plan.rank, send->peer, id, false, p, index, send->bytes});
+        const Channel& channel = plan.channels[static_cast<size_t>(send->channel)];
+        PIPER_RETURN_IF_ERROR(follow(clocks, channels[{false, channel.peer, channel.id}], moment, p, index, "1"));
+        if (loaded(channel.peer)) ends_.push_back({plan.rank, channel.peer, channel.id, false, p, index, send->bytes});
       } else if (const auto* recv = std::get_if<Recv>(&instruction.action)) {
-        const int32_t id = plan.channels[static_cast<size_t>(recv->channel)].id;
-        PIPER_RETURN_IF_ERROR(follow(clocks, channels[{true, recv->peer, id}], moment, p, index, "1"));
-        if (loaded(recv->peer)) ends_.push_back({recv->peer, plan.rank, id, true, p, index, recv->bytes});
+        const Channel& channel = plan.channels[static_cast<size_t>(recv->channel)];
+        PIPER_RETURN_IF_ERROR(follow(clocks, channels[{true, channel.peer, channel.id}], moment, p, index, "1"));
+        if (loaded(channel.peer)) ends_.push_back({channel.peer, plan.rank, channel.id, true, p, index, recv->bytes});
       } else if (const auto collective = collective_of(instruction.action)) {
         const auto c = static_cast<size_t>(collective->communicator);
         PIPER_RETURN_IF_ERROR(follow(clocks, communicators[c], moment, p, index, "2"));

@@ -13,7 +13,7 @@ namespace {
 // Two replicas that do not add up their gradients: each would train on its own.
 piper::plan::Bundle unsummed() {
   auto bundle = piper::hand_written::replicas();
-  for (auto& rank : bundle.ranks) rank.instructions.erase(rank.instructions.begin() + 3);
+  for (auto& rank : bundle.ranks) rank.instructions.edit().erase(rank.instructions.begin() + 3);
   return bundle;
 }
 

@@ -26,7 +26,8 @@ const Bundle& example_bundle() {
 
 void fuzz_rank(std::string_view text) {
   const auto& bundle = example_bundle();
-  const auto plan = parse_rank_plan(text, "f", bundle.provenance, bundle.programs);
+  const PlanOfRank first = [&](int32_t) -> Result<RankPlan> { return bundle.ranks[0]; };
+  const auto plan = parse_rank_plan(text, "f", bundle.provenance, bundle.programs, first);
   if (!plan.ok()) return;
   const auto printed = print_rank_plan(*plan, bundle.provenance, bundle.programs);
   const auto again = parse_rank_plan(printed, "f", bundle.provenance, bundle.programs);

@@ -12,9 +12,10 @@ bool message_shorter_at_both_ends(Bundle& b) {
   for (const At at : find<Send>(b)) {
     auto& send = std::get<Send>(get(b, at).action);
     const auto& from = b.ranks[at.rank];
-    const int32_t id = from.channels[static_cast<size_t>(send.channel)].id;
+    const int32_t id = from.channels[static_cast<size_t>(send.channel)].id, to = from.channels[static_cast<size_t>(send.channel)].peer;
     const auto ends = find<Recv>(b, [&](const RankPlan& plan, const Recv& recv) {
-      return plan.rank == send.peer && recv.peer == from.rank && plan.channels[static_cast<size_t>(recv.channel)].id == id;
+      const auto& channel = plan.channels[static_cast<size_t>(recv.channel)];
+      return plan.rank == to && channel.peer == from.rank && channel.id == id;
     });
     // The first message of the channel, if it is long enough.
     auto& recv = std::get<Recv>(get(b, ends.at(0)).action);
@@ -46,7 +47,7 @@ bool workspace_over_an_argument(Bundle& b) {
     for (size_t s = 0; s < program.slots.size(); ++s) {
       const auto& where = plan.arguments[static_cast<size_t>(run.arguments)].arguments[s];
       if (class_of(plan, where) != BufferClass::kArena || program.slots[s].bytes == 0) continue;
-      plan.buffers[static_cast<size_t>(run.workspace.buffer)].offset = plan.buffers[static_cast<size_t>(where.buffer)].offset;
+      plan.buffers.edit()[static_cast<size_t>(run.workspace.buffer)].offset = plan.buffers[static_cast<size_t>(where.buffer)].offset;
       return true;
     }
   }
@@ -72,7 +73,7 @@ bool saved_values_of_two_microbatches_share_bytes(Bundle& b) {
     for (const size_t x : saved)
       for (const size_t y : saved)
         if (x != y && plan.buffers[x].bytes == plan.buffers[y].bytes && users(x, true) < users(y, true) && users(y, true) < users(x, false)) {
-          plan.buffers[y].offset = plan.buffers[x].offset;
+          plan.buffers.edit()[y].offset = plan.buffers[x].offset;
           return true;
         }
   }

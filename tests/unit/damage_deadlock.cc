@@ -10,7 +10,7 @@ using namespace plan;
 
 bool received_before_it_can_be_sent(Bundle& b) {
   // A gradient comes back to the first stage: it cannot be the first thing that happens there.
-  const auto found = find<Recv>(b, [](const RankPlan& plan, const Recv& recv) { return plan.rank == 0 && recv.peer > 0; });
+  const auto found = find<Recv>(b, [](const RankPlan& plan, const Recv& recv) { return plan.rank == 0 && plan.channels[static_cast<size_t>(recv.channel)].peer > 0; });
   if (found.empty() || found[0].index == 0 || find<Send>(b, [](const RankPlan& plan, const Send&) { return plan.rank == 0; }).empty()) return false;
   move_ahead(b, found[0], 0);
   return true;

@@ -19,7 +19,7 @@ bool message_received_twice(Bundle& b) {
 bool message_to_another_rank(Bundle& b) {
   const auto found = find<Send>(b);
   if (found.empty()) return false;
-  auto& peer = std::get<Send>(get(b, found[0]).action).peer;
+  auto& peer = b.ranks[found[0].rank].channels[static_cast<size_t>(std::get<Send>(get(b, found[0]).action).channel)].peer;
   for (int32_t other = 0; other < b.manifest.world_size; ++other)
     if (other != peer && other != b.ranks[found[0].rank].rank) {
       peer = other;

@@ -85,9 +85,9 @@ bool run_reads_parameters_after_their_update(Bundle& b) {
 }
 bool dropout_of_another_sample(Bundle& b) {
   for (auto& plan : b.ranks)
-    for (auto& buffer : plan.buffers)
-      if (starts(buffer.name, "sample_offset") && !buffer.init.empty()) {
-        buffer.init[0] += 1;
+    for (auto& scalar : plan.scalars)
+      if (starts(plan.buffers[static_cast<size_t>(scalar.buffer)].name, "sample_offset")) {
+        scalar.values[0] += 1;
         return true;
       }
   return false;

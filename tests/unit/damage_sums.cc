@@ -83,7 +83,7 @@ bool microbatch_of_other_samples(Bundle& b) {
   for (auto& plan : b.ranks)
     for (auto& slice : plan.inputs)
       if (slice.first == from->first && slice.count == from->second) slice.first = to->first;
-  return std::none_of(b.ranks.begin(), b.ranks.end(), [](const RankPlan& plan) { return std::any_of(plan.buffers.begin(), plan.buffers.end(), [](const Buffer& x) { return !x.init.empty(); }); });
+  return std::none_of(b.ranks.begin(), b.ranks.end(), [](const RankPlan& plan) { return !plan.scalars.empty(); });
 }
 bool tied_gradients_not_added(Bundle& b) {
   return erase_all(b, find<Run>(b, [&](const RankPlan&, const Run& run) { return starts(program_of(b, run).name, "combine"); }));
@@ -130,7 +130,7 @@ bool norm_not_summed_over_ranks(Bundle& b) { return erase_all(b, reductions_of(b
 bool gradient_added_to_another_parameter(Bundle& b) {
   return change_argument(b, SlotRole::kGradient, [&](RankPlan& plan, const Program& program, size_t s, BufferRange& where, const Run& run) {
     if (!adds_gradients(program)) return false;
-    auto& list = plan.arguments[static_cast<size_t>(run.arguments)].arguments;
+    auto& list = plan.arguments.edit()[static_cast<size_t>(run.arguments)].arguments;
     for (size_t other = s + 1; other < program.slots.size(); ++other)
       if (program.slots[other].role == SlotRole::kGradient && program.slots[other].bytes == program.slots[s].bytes) {
         std::swap(where, list[other]);

@@ -181,7 +181,7 @@ TEST_CASE("samples that change ranks give the same gradient") {
 TEST_CASE("row counts that do not fit are R0304, with the instruction") {
   Fixture fixture;
   plan::Bundle bundle = hand_written::exchanged();
-  for (auto& rank : bundle.ranks) rank.buffers.back().init = {1, 2};
+  for (auto& rank : bundle.ranks) rank.scalars[0].values = {1, 2};
   const Status status = fixture.run(bundle, 1);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == "R0304");
@@ -202,7 +202,8 @@ TEST_CASE("a message that never comes is reported with rank, step, instruction a
   Fixture fixture;
   fixture.timeout = std::chrono::seconds(3);  // also what the ranks have to find each other on a busy machine
   plan::Bundle bundle = pipeline();
-  bundle.ranks[1].instructions.erase(bundle.ranks[1].instructions.begin() + 2);  // rank 1 does not send
+  auto& instructions = bundle.ranks[1].instructions.edit();
+  instructions.erase(instructions.begin() + 2);  // rank 1 does not send
   const Status status = fixture.run(bundle, 1);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == "R0302");
@@ -213,7 +214,7 @@ TEST_CASE("a message that never comes is reported with rank, step, instruction a
 TEST_CASE("ends of a message that differ in size are reported") {
   Fixture fixture;
   plan::Bundle bundle = pipeline();
-  std::get<plan::Recv>(bundle.ranks[1].instructions[0].action).bytes = 12;
+  std::get<plan::Recv>(bundle.ranks[1].instructions.edit()[0].action).bytes = 12;
   const Status status = fixture.run(bundle, 1);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == "R0301");

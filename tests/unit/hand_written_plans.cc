@@ -105,7 +105,7 @@ plan::Bundle pipeline() {
   plan::RankPlan a;
   a.rank = 0;
   a.streams = {{"compute"}, {"pp"}};
-  a.channels = {{"fwd", 3}, {"bwd", 3}};
+  a.channels = {{"fwd", 1, 3}, {"bwd", 1, 3}};
   a.events = {"y ready", "gy here"};
   const int32_t x = add_buffer(a, "x", BufferClass::kInput, 0, {2, 3}), w = add_buffer(a, "w", BufferClass::kParameter, 0, {3, 2}),
                 gw = add_buffer(a, "grad w", BufferClass::kGradient, 0, {3, 2}), y = add_buffer(a, "y", BufferClass::kArena, 0, {2, 2}),
@@ -115,14 +115,14 @@ plan::Bundle pipeline() {
   a.inputs = {{"x", 0, 2, whole(x)}};
   a.arguments = {{"c0.F m0", {whole(x), whole(w), whole(y)}}, {"c0.B m0", {whole(x), whole(gy), whole(gw)}}};
   a.instructions = {instruction(0, plan::Run{0, 0, {}}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
-                    instruction(1, plan::Send{whole(y), 16, 1, 0}), instruction(1, plan::Recv{whole(gy), 16, 1, 1}),
+                    instruction(1, plan::Send{whole(y), 16, 0}), instruction(1, plan::Recv{whole(gy), 16, 1}),
                     instruction(1, plan::Record{1}), instruction(0, plan::Wait{1}), instruction(0, plan::Run{1, 1, {}}),
                     instruction(0, plan::Update{0, whole(w), whole(gw), {}, {}, {}, 6})};
 
   plan::RankPlan b;
   b.rank = 1;
   b.streams = {{"compute"}};
-  b.channels = {{"fwd", 3}, {"bwd", 3}};
+  b.channels = {{"fwd", 0, 3}, {"bwd", 0, 3}};
   const int32_t t = add_buffer(b, "t", BufferClass::kInput, 0, {2, 2}), v = add_buffer(b, "v", BufferClass::kParameter, 0, {2, 2}),
                 gv = add_buffer(b, "grad v", BufferClass::kGradient, 0, {2, 2}), by = add_buffer(b, "y", BufferClass::kArena, 0, {2, 2}),
                 bgy = add_buffer(b, "gy", BufferClass::kArena, 64, {2, 2}), loss = add_buffer(b, "loss", BufferClass::kArena, 128, {}),
@@ -131,8 +131,8 @@ plan::Bundle pipeline() {
   b.placements = {placement("v", v, gv, {2, 2}, true)};
   b.inputs = {{"t", 0, 2, whole(t)}};
   b.arguments = {{"c1.FB m0", {whole(by), whole(v), whole(t), whole(loss), whole(bgy), whole(gv)}}};
-  b.instructions = {instruction(0, plan::Recv{whole(by), 16, 0, 0}), instruction(0, plan::Run{2, 0, whole(work)}),
-                    instruction(0, plan::Send{whole(bgy), 16, 0, 1}), instruction(0, plan::Update{0, whole(v), whole(gv), {}, {}, {}, 4})};
+  b.instructions = {instruction(0, plan::Recv{whole(by), 16, 0}), instruction(0, plan::Run{2, 0, whole(work)}),
+                    instruction(0, plan::Send{whole(bgy), 16, 1}), instruction(0, plan::Update{0, whole(v), whole(gv), {}, {}, {}, 4})};
   b.loss = whole(loss);
   bundle.ranks = {a, b};
   return bundle;
@@ -189,7 +189,7 @@ plan::Bundle sharded() {
   for (int32_t r = 0; r < 2; ++r) {
     plan::RankPlan& rank = bundle.ranks[static_cast<size_t>(r)];
     const int32_t w = 2, gw = 3, loss = 4;
-    rank.buffers[3] = {"grad w", BufferClass::kArena, 24, 128, DType::kF32, {3, 2}, {}};
+    rank.buffers.edit()[3] = {"grad w", BufferClass::kArena, 24, 128, DType::kF32, {3, 2}};
     rank.arena_bytes = 192;
     const int32_t apart = add_buffer(rank, "grad w shard", BufferClass::kGradient, 0, {3});
     rank.events.push_back("w updated");
@@ -219,21 +219,22 @@ plan::Bundle exchanged() {
   for (int32_t r = 0; r < 2; ++r) {
     plan::RankPlan& rank = bundle.ranks[static_cast<size_t>(r)];
     const int32_t x = 0, t = 1, w = 2, gw = 3, loss = 4, work = 5;
-    rank.buffers[0] = {"x", BufferClass::kInput, 24, 0, DType::kF32, {2, 3}, {}};
-    rank.buffers[1] = {"t", BufferClass::kInput, 16, 64, DType::kF32, {2, 2}, {}};
+    rank.buffers.edit()[0] = {"x", BufferClass::kInput, 24, 0, DType::kF32, {2, 3}};
+    rank.buffers.edit()[1] = {"t", BufferClass::kInput, 16, 64, DType::kF32, {2, 2}};
     const int32_t x_in = add_buffer(rank, "x in", BufferClass::kArena, 128, {2, 3}), t_in = add_buffer(rank, "t in", BufferClass::kArena, 192, {2, 2});
     rank.arena_bytes = 256;
-    rank.buffers.push_back({"rows", BufferClass::kScalar, 16, 0, DType::kI64, {2}, {1, 1}});
+    rank.buffers.push_back({"rows", BufferClass::kScalar, 16, 0, DType::kI64, {2}});
     const auto rows = static_cast<int32_t>(rank.buffers.size()) - 1;
+    rank.scalars = {{rows, {1, 1}}};
     rank.events.push_back("samples here");
     rank.inputs = {{"x", 2 * r, 2, whole(x)}, {"t", 2 * r, 2, whole(t)}};
-    rank.arguments[0].arguments = {whole(x_in), whole(t_in), whole(w), whole(loss), whole(gw)};
-    const std::vector<plan::Instruction> rest = rank.instructions;
+    rank.arguments.edit()[0].arguments = {whole(x_in), whole(t_in), whole(w), whole(loss), whole(gw)};
+    std::vector<plan::Instruction> rest = rank.instructions.get();
+    rest[0] = instruction(0, plan::Run{0, 0, whole(work)});
     rank.instructions = {instruction(1, plan::AllToAll{whole(x), whole(x_in), 12, {}, {}, 0, 0}),
                          instruction(1, plan::AllToAll{whole(t), whole(t_in), 8, whole(rows), whole(rows), 8, 0}),
                          instruction(1, plan::Record{2}), instruction(0, plan::Wait{2})};
-    rank.instructions.insert(rank.instructions.end(), rest.begin(), rest.end());
-    rank.instructions[4] = instruction(0, plan::Run{0, 0, whole(work)});
+    for (const plan::Instruction& instruction : rest) rank.instructions.push_back(instruction);
   }
   return bundle;
 }
@@ -249,23 +250,24 @@ plan::Bundle lanes() {
   for (int32_t r = 0; r < 3; ++r) {
     plan::RankPlan rank;
     rank.rank = r;
-    rank.channels = {{"late", 0}, {"passing", 1}, {"heard", 2}};
+    // One lane from 0 to 1, one from 1 to 2, one from 2 to 0.
+    rank.channels = {{"late", r == 0 ? 1 : 0, 0}, {"passing", r == 1 ? 2 : 1, 1}, {"heard", r == 2 ? 0 : 2, 2}};
     rank.events = {"passed"};
     const auto out = whole(add_buffer(rank, "x", BufferClass::kInput, 0, {1, 3})), in = whole(add_buffer(rank, "in", BufferClass::kArena, 0, {1, 3}));
     rank.inputs = {{"x", 0, 1, out}};
     rank.arena_bytes = 64;
     if (r == 0) {
       rank.streams = {{"2>0"}, {"0>1"}};
-      rank.instructions = {instruction(0, plan::Recv{in, 12, 2, 2}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
-                           instruction(1, plan::Send{out, 12, 1, 0})};
+      rank.instructions = {instruction(0, plan::Recv{in, 12, 2}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
+                           instruction(1, plan::Send{out, 12, 0})};
     } else if (r == 1) {
       rank.streams = {{"0>1"}, {"1>2"}};
       rank.events.clear();
-      rank.instructions = {instruction(0, plan::Recv{in, 12, 0, 0}), instruction(1, plan::Send{out, 12, 2, 1})};
+      rank.instructions = {instruction(0, plan::Recv{in, 12, 0}), instruction(1, plan::Send{out, 12, 1})};
     } else {
       rank.streams = {{"1>2"}, {"2>0"}};
-      rank.instructions = {instruction(0, plan::Recv{in, 12, 1, 1}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
-                           instruction(1, plan::Send{out, 12, 0, 2})};
+      rank.instructions = {instruction(0, plan::Recv{in, 12, 1}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
+                           instruction(1, plan::Send{out, 12, 2})};
     }
     bundle.ranks.push_back(rank);
   }

@@ -82,6 +82,7 @@ struct Traced {
   Traced() {
     plan.streams = {{"compute"}, {"pp:0>1"}};
     plan.arguments = {{"run", {}}};
+    plan.channels = {{"pp:0>1", 1, 0}};
     for (int b = 0; b < 8; ++b) {
       plan::Buffer buffer;
       buffer.name = "b" + std::to_string(b);
@@ -94,7 +95,7 @@ struct Traced {
     trace.accesses.push_back(access);
   }
   void run(int32_t buffer) { add(0, plan::Run{.arguments = 0}, {buffer, true, true}); }
-  void send(int32_t buffer) { add(1, plan::Send{.data = {buffer, 0}, .peer = 1}, {buffer, true, false}); }
+  void send(int32_t buffer) { add(1, plan::Send{.data = {buffer, 0}, .channel = 0}, {buffer, true, false}); }
   void place() { emit::place_buffers(plan, emit::Trace(trace), placed); }
   int64_t waits_of_compute() const {
     int64_t count = 0;
@@ -139,7 +140,7 @@ TEST_CASE("a placement serves again where the question is the same, and only the
   other.place();
   CHECK(other.plan.arena_bytes == one.plan.arena_bytes);
   CHECK(other.plan.instructions.size() == one.plan.instructions.size());
-  other.plan.buffers[1].bytes = 4096;
+  other.plan.buffers.edit()[1].bytes = 4096;
   other.plan.events.clear();
   other.plan.instructions.clear();
   other.place();

@@ -43,18 +43,19 @@ RankPlan one_rank(int32_t rank) {
   plan.arena_bytes = 640;
   plan.streams = {{"compute"}, {"to peer"}, {"from peer"}, {"reduce"}};
   plan.communicators = {{"dp:0,1", {0, 1}}};
-  plan.channels = {{"there", 0}, {"back", 1}};
-  plan.buffers = {{"x", BufferClass::kInput, 64, 0, DType::kF32, {4, 4}, {}},
-                  {"weight", BufferClass::kParameter, 64, 0, DType::kF32, {4, 4}, {}},
-                  {"grad weight", BufferClass::kGradient, 64, 0, DType::kF32, {4, 4}, {}},
-                  {"workspace", BufferClass::kArena, 256, 0, DType::kF32, {}, {}},
-                  {"act y m0", BufferClass::kArena, 128, 256, DType::kF32, {}, {}},
-                  {"act peer m0", BufferClass::kArena, 128, 384, DType::kF32, {}, {}},
-                  {"loss+1", BufferClass::kArena, 64, 512, DType::kF32, {}, {}},
-                  {"sample_offset", BufferClass::kScalar, 8, 0, DType::kI64, {1}, {4}},
-                  {"seed_step", BufferClass::kScalar, 16, 64, DType::kI64, {2}, {}}};
+  plan.channels = {{"there", 1 - rank, 0}, {"back", 1 - rank, 1}};
+  plan.buffers = {{"x", BufferClass::kInput, 64, 0, DType::kF32, {4, 4}},
+                  {"weight", BufferClass::kParameter, 64, 0, DType::kF32, {4, 4}},
+                  {"grad weight", BufferClass::kGradient, 64, 0, DType::kF32, {4, 4}},
+                  {"workspace", BufferClass::kArena, 256, 0, DType::kF32, {}},
+                  {"act y m0", BufferClass::kArena, 128, 256, DType::kF32, {}},
+                  {"act peer m0", BufferClass::kArena, 128, 384, DType::kF32, {}},
+                  {"loss+1", BufferClass::kArena, 64, 512, DType::kF32, {}},
+                  {"sample_offset", BufferClass::kScalar, 8, 0, DType::kI64, {1}},
+                  {"seed_step", BufferClass::kScalar, 16, 64, DType::kI64, {2}}};
   plan.placements = {{"layers.0.weight", DType::kF32, {4, 4}, {{1, 0}, 0, 16, rank == 0}, {{2, 0}, 0, 16, rank == 0}}};
   plan.inputs = {{"input", 4 * rank, 4, {0, 0}}};
+  plan.scalars = {{7, {4}}};
   plan.seed_step = {8, 0};
   plan.loss = rank == 1 ? BufferRange{6, 0} : BufferRange{};
   return plan;
@@ -88,8 +89,8 @@ Bundle two_ranks() {
     append(plan, kCompute, Record{ran});
     append(plan, kToPeer, Wait{ran});
     // Rank 0's message travels first on both ranks: one global order.
-    const Send send{{4, 0}, 64, 1 - rank, rank == 0 ? 0 : 1};
-    const Recv recv{{5, 64}, 64, 1 - rank, rank == 0 ? 1 : 0};
+    const Send send{{4, 0}, 64, rank == 0 ? 0 : 1};
+    const Recv recv{{5, 64}, 64, rank == 0 ? 1 : 0};
     if (rank == 0) append(plan, kToPeer, send, 1);
     append(plan, kFromPeer, recv, 1);
     if (rank == 1) append(plan, kToPeer, send, 1);
@@ -133,20 +134,30 @@ Program pass_program(int32_t rank, const std::string& pass, int32_t from) {
   return program;
 }
 
+// The channel on which a rank's messages of a kind go to or come from its neighbour.
+int32_t channel(RankPlan& plan, const std::string& kind, int32_t from, int32_t to) {
+  const std::string name = kind + " " + std::to_string(from) + ">" + std::to_string(to);
+  const auto known = std::find_if(plan.channels.begin(), plan.channels.end(), [&](const Channel& c) { return c.name == name; });
+  const auto index = static_cast<int32_t>(known - plan.channels.begin());
+  if (known == plan.channels.end()) plan.channels.push_back({name, from == plan.rank ? to : from, kind == "act" ? 0 : 1});
+  return index;
+}
+
 // Adds one pass of one microbatch: arrival on a stream of its own, run, departure.
 void add_pass(RankPlan& plan, int32_t rank, int32_t program, const std::string& pass, int32_t m, int32_t from, int32_t to) {
   const bool forward = pass == "F";
   const std::string name = "PP" + std::to_string(rank) + "." + pass + " m" + std::to_string(m);
   const int32_t incoming = forward ? 1 : 2, outgoing = forward ? 3 : 4;
+  const char* const kind = forward ? "act" : "grad";
   const auto fresh = [&plan](const std::string& buffer) {
     plan.arena_bytes += 64;
-    return add_buffer(plan, {buffer, BufferClass::kArena, 64, plan.arena_bytes - 64, DType::kF32, {16}, {}});
+    return add_buffer(plan, {buffer, BufferClass::kArena, 64, plan.arena_bytes - 64, DType::kF32, {16}});
   };
   const int32_t out = fresh("out " + name);
   ArgumentList list{name, {}};
   if (from >= 0) {
     const int32_t in = fresh("in " + name), event = add_event(plan, "in " + name);
-    append(plan, incoming, Recv{{in, 0}, 64, from, forward ? 0 : 1}, 0);
+    append(plan, incoming, Recv{{in, 0}, 64, channel(plan, kind, from, rank)}, 0);
     append(plan, incoming, Record{event});
     append(plan, 0, Wait{event});
     list.arguments.push_back({in, 0});
@@ -158,7 +169,7 @@ void add_pass(RankPlan& plan, int32_t rank, int32_t program, const std::string& 
   const int32_t event = add_event(plan, name);
   append(plan, 0, Record{event});
   append(plan, outgoing, Wait{event});
-  append(plan, outgoing, Send{{out, 0}, 64, to, forward ? 0 : 1}, 0);
+  append(plan, outgoing, Send{{out, 0}, 64, channel(plan, kind, rank, to)}, 0);
 }
 
 }  // namespace
@@ -177,7 +188,6 @@ Bundle pipeline(int32_t ranks, int32_t microbatches, bool alternate) {
     RankPlan plan;
     plan.rank = rank;
     plan.streams = {{"compute"}, {"act in"}, {"grad in"}, {"act out"}, {"grad out"}};
-    plan.channels = {{"act", 0}, {"grad", 1}};
     const int32_t ahead = alternate ? std::min(ranks - 1 - rank, microbatches) : microbatches;
     for (int32_t k = 0; k < microbatches + ahead; ++k) {
       if (k < microbatches) add_pass(plan, rank, 2 * rank, "F", k, rank - 1, last ? -1 : rank + 1);

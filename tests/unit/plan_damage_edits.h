@@ -25,13 +25,13 @@ using plan::SlotRole;
 
 struct At { size_t rank = 0, index = 0; };
 
-inline Instruction& get(Bundle& bundle, At at) { return bundle.ranks[at.rank].instructions[at.index]; }
+inline Instruction& get(Bundle& bundle, At at) { return bundle.ranks[at.rank].instructions.edit()[at.index]; }
 inline void erase(Bundle& bundle, At at) {
-  auto& list = bundle.ranks[at.rank].instructions;
+  auto& list = bundle.ranks[at.rank].instructions.edit();
   list.erase(list.begin() + static_cast<std::ptrdiff_t>(at.index));
 }
 inline void insert(Bundle& bundle, At at, const Instruction& instruction) {
-  auto& list = bundle.ranks[at.rank].instructions;
+  auto& list = bundle.ranks[at.rank].instructions.edit();
   list.insert(list.begin() + static_cast<std::ptrdiff_t>(at.index), instruction);
 }
 // Takes the instruction away and puts it in front of `before`, which stands earlier.
@@ -109,7 +109,7 @@ inline bool change_argument(Bundle& bundle, SlotRole role,
       if (!run) continue;
       const auto& program = program_of(bundle, *run);
       for (size_t s = 0; s < program.slots.size(); ++s)
-        if (program.slots[s].role == role && change(plan, program, s, plan.arguments[static_cast<size_t>(run->arguments)].arguments[s], *run)) return true;
+        if (program.slots[s].role == role && change(plan, program, s, plan.arguments.edit()[static_cast<size_t>(run->arguments)].arguments[s], *run)) return true;
     }
   return false;
 }

@@ -149,7 +149,7 @@ class Mutation {
     return said + " " + before + " -> " + buffers[static_cast<size_t>(where.buffer)].name;
   }
   std::string argument() {
-    auto& list = plan_->arguments[pick(plan_->arguments.size())];
+    auto& list = plan_->arguments.edit()[pick(plan_->arguments.size())];
     if (list.arguments.empty() || list.name == "clip") return "";  // ranks that report nothing have no use for the norm
     const size_t at = pick(list.arguments.size());
     const auto name = [&] { return plan_->buffers[static_cast<size_t>(list.arguments[at].buffer)].name; };
@@ -176,7 +176,7 @@ class Mutation {
     }
   }
   std::string instruction() {
-    auto& chosen = plan_->instructions[pick(plan_->instructions.size())];
+    auto& chosen = plan_->instructions.edit()[pick(plan_->instructions.size())];
     if (auto* run = std::get_if<Run>(&chosen.action)) return "run " + changed("arguments", run->arguments, plan_->arguments.size());
     if (auto* send = std::get_if<Send>(&chosen.action)) {
       if (pick(2) == 0) return "send " + range(send->data);
@@ -184,7 +184,7 @@ class Mutation {
     }
     if (auto* recv = std::get_if<Recv>(&chosen.action)) {
       if (pick(2) == 0) return "recv " + range(recv->data);
-      return "recv " + changed("peer", recv->peer, static_cast<size_t>(bundle_.manifest.world_size));
+      return "recv " + changed("peer", plan_->channels[static_cast<size_t>(recv->channel)].peer, static_cast<size_t>(bundle_.manifest.world_size));
     }
     if (auto* reduce = std::get_if<AllReduce>(&chosen.action)) {
       if (pick(2) == 0) return "all_reduce " + range(reduce->data);

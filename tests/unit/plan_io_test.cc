@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/like_ranks.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/provenance_text.h"
 #include "schemas/plan/safetensors.h"
@@ -83,7 +84,7 @@ TEST_CASE("plan text round trip") {
     REQUIRE(message(parsed.status()) == "ok");
     CHECK(print_rank_plan(*parsed, bundle.provenance, bundle.programs) == text);
     CHECK(parsed->instructions.size() == plan.instructions.size());
-    CHECK(parsed->buffers[7].init == std::vector<int64_t>{4});
+    CHECK(parsed->scalars.at(0).values == std::vector<int64_t>{4});
   }
   bundle.manifest.files = {{"ranks/rank-00000.json", "00", 3}};
   const auto text = print_manifest(bundle.manifest);
@@ -101,8 +102,10 @@ TEST_CASE("plan text is readable") {
   const auto text = print_rank_plan(bundle.ranks[0], bundle.provenance, bundle.programs);
   const auto holds = [&text](const char* line) { return text.find(std::string("\n") + line) != std::string::npos; };
   CHECK(holds(R"({"run":"c0.F.b4","args":"c0.F m0","workspace":"workspace","stream":"compute","at":"s.yaml:3:5"},)"));
-  CHECK(holds(R"({"send":"act y m0","bytes":64,"to":1,"channel":"there","stream":"to peer","at":"s.yaml:9:5"},)"));
-  CHECK(holds(R"({"recv":"act peer m0+64","from":1,"channel":"back","stream":"from peer","at":"s.yaml:9:5"},)"));
+  CHECK(holds(R"({"send":"act y m0","bytes":64,"channel":"there","stream":"to peer","at":"s.yaml:9:5"},)"));
+  CHECK(holds(R"({"recv":"act peer m0+64","channel":"back","stream":"from peer","at":"s.yaml:9:5"},)"));
+  CHECK(holds(R"({"channel":"there","peer":1,"id":0},)"));
+  CHECK(holds(R"({"scalar":"sample_offset","values":[4]})"));
   CHECK(holds(R"({"wait":"c0.F m0","stream":"to peer"},)"));
   CHECK(holds(R"({"all_reduce":"grad weight","count":16,"dtype":"f32","op":"sum","communicator":"dp:0,1","stream":"reduce","at":"s.yaml:9:5"},)"));
   CHECK(holds(R"({"update":"weight","group":0,"count":16,"gradient":"grad weight","scale":"loss+1+4","stream":"compute","at":"optimizer"})"));
@@ -232,18 +235,18 @@ TEST_CASE("collectives are printed and parsed") {
 
 TEST_CASE("collectives whose ranges do not fit are refused") {
   CHECK(added(ReduceScatter{{4, 0}, {5, 0}, 17, DType::kF32, 0, Reduction::kSum}) ==
-        "P0607 r:64: 2 parts of 68 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
+        "P0607 r:67: 2 parts of 68 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
   CHECK(added(ReduceScatter{{4, 0}, {4, 0}, 16, DType::kF32, 0, Reduction::kSum}) ==
-        "P0607 r:64: a part inside of all parts must be the rank's own, which is at 64");
-  CHECK(added(AllGather{{3, 32}, {3, 0}, 64, 0}) == "P0607 r:64: a part inside of all parts must be the rank's own, which is at 64");
+        "P0607 r:67: a part inside of all parts must be the rank's own, which is at 64");
+  CHECK(added(AllGather{{3, 32}, {3, 0}, 64, 0}) == "P0607 r:67: a part inside of all parts must be the rank's own, which is at 64");
   CHECK(added(AllGather{{3, 128}, {3, 0}, 64, 0}).substr(0, 28) == R"({"all_gather":"workspace+128)");
-  CHECK(added(AllGather{{0, 0}, {3, 0}, int64_t{1} << 62, 0}).substr(0, 11) == "P0607 r:64:");
-  CHECK(added(AllToAll{{3, 0}, {3, 64}, 64, {}, {}, 0, 0}) == "P0607 r:64: what it sends and where it receives overlap");
-  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 0}, {3, 16}, 24, 0}) == "P0607 r:64: rows of 24 bytes do not fill parts of 64 bytes");
+  CHECK(added(AllGather{{0, 0}, {3, 0}, int64_t{1} << 62, 0}).substr(0, 11) == "P0607 r:67:");
+  CHECK(added(AllToAll{{3, 0}, {3, 64}, 64, {}, {}, 0, 0}) == "P0607 r:67: what it sends and where it receives overlap");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 0}, {3, 16}, 24, 0}) == "P0607 r:67: rows of 24 bytes do not fill parts of 64 bytes");
   CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 0}, {3, 248}, 16, 0}) ==
-        "P0607 r:64: 2 parts of 8 bytes at 248 go beyond the 256 bytes of buffer \"workspace\"");
-  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 4}, {3, 16}, 16, 0}) == "P0607 r:64: its counts do not stand at a multiple of 8");
-  CHECK(added(AllToAll{{4, 0}, {3, 0}, 64, {8, 0}, {3, 16}, 16, 0}) == "P0607 r:64: where it receives overlaps its counts");
+        "P0607 r:67: 2 parts of 8 bytes at 248 go beyond the 256 bytes of buffer \"workspace\"");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 4}, {3, 16}, 16, 0}) == "P0607 r:67: its counts do not stand at a multiple of 8");
+  CHECK(added(AllToAll{{4, 0}, {3, 0}, 64, {8, 0}, {3, 16}, 16, 0}) == "P0607 r:67: where it receives overlaps its counts");
 }
 
 // A tensor may lie in parts; a part that is the whole tensor needs no numbers.
@@ -260,49 +263,105 @@ TEST_CASE("parts of tensors are printed and parsed") {
   CHECK(added({}, {"w", DType::kF32, {4, 4}, {}, {}}) == "P0605 r:39: the placement of \"w\" places nothing");
 }
 
+// Two ranks that do the same on other samples.
+Bundle alike() {
+  auto bundle = example::two_ranks();
+  RankPlan other = bundle.ranks[0];
+  other.rank = 1;
+  for (auto& channel : other.channels) channel.peer = 0;
+  other.inputs[0].first = 4;
+  other.scalars[0].values = {8};
+  other.placements[0].value.owner = other.placements[0].gradient.owner = false;
+  bundle.ranks[1] = other;
+  return bundle;
+}
+
+std::string like_text(const Bundle& bundle) { return print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs, &bundle.ranks[0]); }
+
+TEST_CASE("a plan that does what another rank's does says only what is its own") {
+  const auto bundle = alike();
+  CHECK(like_ranks(bundle) == std::vector<int32_t>{-1, 0});
+  const auto text = like_text(bundle);
+  CHECK(text ==
+        "{\n\"rank\":1,\n\"like\":0,\n\"arena_bytes\":640,\n\"seed_step\":\"seed_step\",\n"
+        "\"communicators\":[\n{\"communicator\":\"dp:0,1\",\"ranks\":[0,1]}\n],\n"
+        "\"channels\":[\n{\"channel\":\"there\",\"peer\":0,\"id\":0},\n{\"channel\":\"back\",\"peer\":0,\"id\":1}\n],\n"
+        "\"placements\":[\n{\"tensor\":\"layers.0.weight\",\"dtype\":\"f32\",\"shape\":[4,4],\"in\":\"weight\",\"gradient\":\"grad weight\"}\n],\n"
+        "\"inputs\":[\n{\"input\":\"input\",\"first\":4,\"count\":4,\"in\":\"x\"}\n],\n"
+        "\"scalars\":[\n{\"scalar\":\"sample_offset\",\"values\":[8]}\n]\n}\n");
+  const PlanOfRank first = [&](int32_t rank) -> Result<RankPlan> { return bundle.ranks[static_cast<size_t>(rank)]; };
+  const auto parsed = parse_rank_plan(text, "r", bundle.provenance, bundle.programs, first);
+  REQUIRE(message(parsed.status()) == "ok");
+  CHECK(same_work(*parsed, bundle.ranks[0]));
+  CHECK(print_rank_plan(*parsed, bundle.provenance, bundle.programs, &bundle.ranks[0]) == text);
+  CHECK(print_rank_plan(*parsed, bundle.provenance, bundle.programs) == print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs));
+  // Where one of them is changed, they are alike no more.
+  auto changed = bundle;
+  changed.ranks[1].instructions.edit().pop_back();
+  CHECK(changed.ranks[0].instructions.size() == bundle.ranks[0].instructions.size());
+  CHECK(like_ranks(changed) == std::vector<int32_t>{-1, -1});
+}
+
+TEST_CASE("plans that cannot be like another are refused") {
+  const auto bundle = alike();
+  const auto refused = [&](const std::string& from, const std::string& to, bool at_hand = true) {
+    PlanOfRank first;
+    if (at_hand) first = [&](int32_t rank) -> Result<RankPlan> { return bundle.ranks[static_cast<size_t>(rank)]; };
+    return message(parse_rank_plan(replaced(like_text(bundle), from, to), "r", bundle.provenance, bundle.programs, first).status());
+  };
+  CHECK(refused("\"rank\":1", "\"rank\":1", false) == "P0611 r:3: it is like rank 0, whose plan is not at hand");
+  CHECK(refused("\"like\":0", "\"like\":1") == "P0611 r:3: a plan can only be like that of an earlier rank");
+  CHECK(refused("\"arena_bytes\":640", "\"arena_bytes\":704") == "P0611 r:3: arena_bytes is not that of rank 0");
+  CHECK(refused("\"channel\":\"back\"", "\"channel\":\"home\"") == "P0611 r:3: the channels are not called like those of rank 0");
+  CHECK(refused("\"ranks\":[0,1]", "\"ranks\":[0,1,2]") == "P0611 r:3: the communicators differ from those of rank 0 in name or size");
+  CHECK(refused("\"scalars\":[", "\"arguments\":[") == "P0605 r:19: expected the key \"scalars\", found \"arguments\"");
+}
+
 // Each kind of damage inside a rank plan, with line and name.
 TEST_CASE("damaged rank plans") {
-  CHECK(rank_damage("\"act y m0\"", "\"act z m0\"") == "P0606 r:44: there is no buffer \"act y m0\"");
+  CHECK(rank_damage("\"act y m0\"", "\"act z m0\"") == "P0606 r:47: there is no buffer \"act y m0\"");
   CHECK(rank_damage("{\"buffer\":\"weight\"", "{\"buffer\":\"x\"") == "P0606 r:28: two buffers are called \"x\"");
   CHECK(rank_damage("\"events\":[\n\"c0.F m0\"", "\"events\":[\n\"c0.B m0\"") == "P0606 r:22: two events are called \"c0.B m0\"");
-  CHECK(rank_damage("\"run\":\"c0.F.b4\"", "\"run\":\"c9\"") == "P0606 r:48: there is no program \"c9\"");
-  CHECK(rank_damage("\"args\":\"c0.F m0\",\"work", "\"args\":\"c1\",\"work") == "P0606 r:48: there is no argument list \"c1\"");
-  CHECK(rank_damage("\"stream\":\"to peer\"", "\"stream\":\"t\"") == "P0606 r:50: there is no stream \"t\"");
-  CHECK(rank_damage("\"at\":\"s.yaml:3:5\"", "\"at\":\"?\"") == "P0606 r:48: there is no provenance entry \"?\"");
+  CHECK(rank_damage("\"run\":\"c0.F.b4\"", "\"run\":\"c9\"") == "P0606 r:51: there is no program \"c9\"");
+  CHECK(rank_damage("\"args\":\"c0.F m0\",\"work", "\"args\":\"c1\",\"work") == "P0606 r:51: there is no argument list \"c1\"");
+  CHECK(rank_damage("\"stream\":\"to peer\"", "\"stream\":\"t\"") == "P0606 r:53: there is no stream \"t\"");
+  CHECK(rank_damage("\"at\":\"s.yaml:3:5\"", "\"at\":\"?\"") == "P0606 r:51: there is no provenance entry \"?\"");
   CHECK(rank_damage("\"in\":[\"x\",\"weight\"", "\"in\":[\"x\"") ==
-        "P0609 r:48: argument list \"c0.F m0\" has 2 entries, program \"c0.F.b4\" has 3 slots");
+        "P0609 r:51: argument list \"c0.F m0\" has 2 entries, program \"c0.F.b4\" has 3 slots");
   CHECK(rank_damage("\"in\":[\"x\"", "\"in\":[\"x+4\"") ==
-        "P0607 r:48: slot \"x\" of program \"c0.F.b4\" needs 64 bytes, buffer \"x\" has 60");
+        "P0607 r:51: slot \"x\" of program \"c0.F.b4\" needs 64 bytes, buffer \"x\" has 60");
   CHECK(rank_damage("\"workspace\":\"workspace\"", "\"workspace\":\"act y m0\"") ==
-        "P0607 r:48: 256 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
-  CHECK(rank_damage(",\"workspace\":\"workspace\"", "") == "P0607 r:48: program \"c0.F.b4\" needs a workspace");
+        "P0607 r:51: 256 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
+  CHECK(rank_damage(",\"workspace\":\"workspace\"", "") == "P0607 r:51: program \"c0.F.b4\" needs a workspace");
   CHECK(rank_damage("\"act y m0\",\"bytes\":64", "\"act y m0+96\",\"bytes\":64") ==
-        "P0607 r:52: 64 bytes at 96 go beyond the 128 bytes of buffer \"act y m0\"");
-  CHECK(rank_damage("\"bytes\":64,\"to\":0", "\"bytes\":-1,\"to\":0") ==
-        "P0607 r:52: -1 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
-  CHECK(rank_damage("\"to\":0", "\"to\":1") == "P0607 r:52: rank 1 cannot be the other end of a message");
+        "P0607 r:55: 64 bytes at 96 go beyond the 128 bytes of buffer \"act y m0\"");
+  CHECK(rank_damage("\"bytes\":64,\"channel\"", "\"bytes\":-1,\"channel\"") ==
+        "P0607 r:55: -1 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
+  CHECK(rank_damage("\"peer\":0", "\"peer\":1") == "P0607 r:16: rank 1 cannot be the other end of channel \"there\"");
   CHECK(rank_damage("\"count\":16,\"dtype\"", "\"count\":99,\"dtype\"") ==
-        "P0607 r:59: 396 bytes at 0 go beyond the 64 bytes of buffer \"grad weight\"");
-  CHECK(rank_damage("\"op\":\"sum\"", "\"op\":\"max\"") == "P0605 r:59: unknown reduction \"max\"; sum is the one there is");
+        "P0607 r:62: 396 bytes at 0 go beyond the 64 bytes of buffer \"grad weight\"");
+  CHECK(rank_damage("\"op\":\"sum\"", "\"op\":\"max\"") == "P0605 r:62: unknown reduction \"max\"; sum is the one there is");
   CHECK(rank_damage("\"ranks\":[0,1]", "\"ranks\":[0,0]") == "P0606 r:13: communicator \"dp:0,1\" has a rank twice");
   CHECK(rank_damage("\"ranks\":[0,1]", "\"ranks\":[0,2]") == "P0607 r:13: communicator \"dp:0,1\" does not hold rank 1");
   CHECK(rank_damage("\"act peer m0\":384", "\"act peer m0\":385") ==
-        "P0607 r:71: the offset of buffer \"act peer m0\" is not a multiple of 64 from 0 up");
+        "P0607 r:74: the offset of buffer \"act peer m0\" is not a multiple of 64 from 0 up");
   CHECK(rank_damage("\"act peer m0\":384", "\"act peer m0\":576") ==
-        "P0607 r:71: buffer \"act peer m0\" goes beyond the arena's 640 bytes");
-  CHECK(rank_damage("\"act peer m0\":384,\n", "") == "P0606 r:74: no offset for buffer \"act peer m0\"");
+        "P0607 r:74: buffer \"act peer m0\" goes beyond the arena's 640 bytes");
+  CHECK(rank_damage("\"act peer m0\":384,\n", "") == "P0606 r:77: no offset for buffer \"act peer m0\"");
   CHECK(rank_damage("\"buffer\":\"seed_step\",\"class\":\"scalar\",\"bytes\":16", "\"buffer\":\"seed_step\",\"class\":\"scalar\",\"bytes\":9223372036854775807") ==
         "P0607 r:35: the buffers up to \"seed_step\" are larger than any memory");
   CHECK(rank_damage("\"seed_step\":64", "\"seed_step\":0") ==
         "P0607 r:35: the persistent buffers \"sample_offset\" and \"seed_step\" overlap");
   CHECK(rank_damage("\"class\":\"input\"", "\"class\":\"heap\"") == "P0605 r:27: unknown buffer class \"heap\"");
-  CHECK(rank_damage("\"init\":[4]", "\"init\":[4,5]") ==
-        "P0607 r:34: buffer \"sample_offset\" cannot have this init: i64 scalars of its size only");
-  CHECK(rank_damage("{\"wait\":", "{\"hope\":") == "P0605 r:50: unknown instruction \"hope\"");
+  CHECK(rank_damage("\"values\":[4]", "\"values\":[4,5]") ==
+        "P0607 r:44: buffer \"sample_offset\" cannot hold these values: i64 scalars of its size only");
+  CHECK(rank_damage("\"scalar\":\"sample_offset\"", "\"scalar\":\"x\"") ==
+        "P0607 r:44: buffer \"x\" cannot hold these values: i64 scalars of its size only");
+  CHECK(rank_damage("{\"wait\":", "{\"hope\":") == "P0605 r:53: unknown instruction \"hope\"");
   CHECK(rank_damage("\"class\":\"input\",", "\"class\":\"input\",\"colour\":1,") ==
         "P0605 r:27: expected the key \"bytes\", found \"colour\"");
   CHECK(rank_damage("\"stream\":\"to peer\"}", "\"stream\":\"to peer\",\"late\":1}") ==
-        "P0605 r:50: unknown or misplaced key '\"late\":1},'");
+        "P0605 r:53: unknown or misplaced key '\"late\":1},'");
   CHECK(rank_damage("\"arena_bytes\":640", "\"arena_bytes\":640 640") == "P0605 r:3: expected ',', found '640,'");
   CHECK(rank_damage("\"arena_bytes\":640", "\"arena_bytes\":99999999999999999999") ==
         "P0605 r:3: expected an integer, found '99999999999999999999,'");
@@ -332,8 +391,8 @@ TEST_CASE("damaged programs") {
 }
 
 TEST_CASE("damaged manifests") {
-  CHECK(manifest_damage("\"version\":3", "\"version\":1") ==
-        "P0608 m:2: plan format version 1 cannot be read; this program reads version 3: compile the plan again");
+  CHECK(manifest_damage("\"version\":4", "\"version\":1") ==
+        "P0608 m:2: plan format version 1 cannot be read; this program reads version 4: compile the plan again");
   CHECK(manifest_damage("piper plan", "pipe plan") == "P0605 m:2: this is not the manifest of a plan bundle");
   CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:7: reporting_rank is out of range");
   CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") == "P0607 m:25: the manifest describes 2 ranks, world_size is 3");

@@ -87,6 +87,11 @@ TEST_CASE("the writer's texts follow the schema") {
   CHECK(schema.valid(manifest));
   for (const auto& plan : bundle.ranks)
     CHECK(schema.valid_as(Json::parse(plan::print_rank_plan(plan, bundle.provenance, bundle.programs)), "rank_plan"));
+  auto like = Json::parse(plan::print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs, &bundle.ranks[0]));
+  CHECK(schema.valid_as(like, "like_plan"));
+  CHECK(schema.valid(like));
+  like["events"] = Json::array();
+  CHECK(!schema.valid(like));
   // Infinity is beyond the numbers of the JSON library used here; everything else of a program is not.
   for (auto program : bundle.programs) {
     for (auto& call : program.calls)

@@ -75,7 +75,7 @@ TEST_CASE("simulate with the times of a run") {
 TEST_CASE("verify tells the refutation") {
   TempFolder dir;
   auto bundle = plan::example::pipeline(2, 2);
-  bundle.ranks[1].instructions.pop_back();
+  bundle.ranks[1].instructions.edit().pop_back();
   CHECK(holds(text(tools::verify_bundle(write(dir, "p", bundle))), "P0631 rule 1: nothing on rank 1 sends what rank 0 instruction"));
   CHECK(holds(text(tools::verify_bundle(dir / "none")), "P0603"));
 }

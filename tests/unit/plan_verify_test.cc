@@ -33,15 +33,17 @@ Bundle empty_ranks(int32_t count, const std::vector<std::string>& buffers) {
     RankPlan plan;
     plan.rank = rank;
     plan.streams = {{"compute"}, {"pp"}};
-    plan.channels = {{"c", 0}};
+    plan.channels = {{"c", count > 1 ? 1 - rank : -1, 0}};
     for (const auto& name : buffers) {
-      add_buffer(plan, {name, BufferClass::kArena, 64, plan.arena_bytes, DType::kF32, {}, {}});
+      add_buffer(plan, {name, BufferClass::kArena, 64, plan.arena_bytes, DType::kF32, {}});
       plan.arena_bytes += 64;
     }
     bundle.ranks.push_back(plan);
   }
   return bundle;
 }
+
+void erase(SharedVector<Instruction>& instructions, int32_t index) { instructions.edit().erase(instructions.begin() + index); }
 
 // A program that writes (or reads) one slot of 64 bytes.
 Program toucher(const std::string& name, bool reads, bool writes) {
@@ -61,10 +63,11 @@ Bundle complete_example() {
   forward.slots[1].name = "layers.0.weight";
   forward.slots.push_back({"loss", SlotRole::kOutput, 4, false, true});
   for (auto& plan : bundle.ranks) {
-    plan.arguments[0].arguments.push_back({6, 0});
-    std::get<Update>(plan.instructions.back().action).scale = {};
-    const auto reduce = std::find_if(plan.instructions.begin(), plan.instructions.end(), [](const Instruction& i) { return std::holds_alternative<AllReduce>(i.action); });
-    plan.instructions.insert(reduce + 1, {reduce->stream, AllReduce{{6, 0}, 1, DType::kF32, 0, Reduction::kSum}, -1});
+    plan.arguments.edit()[0].arguments.push_back({6, 0});
+    auto& instructions = plan.instructions.edit();
+    std::get<Update>(instructions.back().action).scale = {};
+    const auto reduce = std::find_if(instructions.begin(), instructions.end(), [](const Instruction& i) { return std::holds_alternative<AllReduce>(i.action); });
+    instructions.insert(reduce + 1, {reduce->stream, AllReduce{{6, 0}, 1, DType::kF32, 0, Reduction::kSum}, -1});
   }
   return bundle;
 }
@@ -102,8 +105,8 @@ TEST_CASE("the textbook deadlock") {
     auto& plan = bundle.ranks[static_cast<size_t>(rank)];
     plan.arguments = {{"fill", {{1, 0}}}};
     append(plan, 0, Run{0, 0, {}});
-    append(plan, 0, Recv{{0, 0}, 64, 1 - rank, 0}, 0);
-    append(plan, 0, Send{{1, 0}, 64, 1 - rank, 0}, 0);
+    append(plan, 0, Recv{{0, 0}, 64, 0}, 0);
+    append(plan, 0, Send{{1, 0}, 64, 0}, 0);
   }
   CHECK(refutation(bundle) ==
         "P0632 rule 4: deadlock, even with every stream running on its own (level D0):\n"
@@ -115,13 +118,14 @@ TEST_CASE("the textbook deadlock") {
   // With the sends on a stream of their own it runs, but not in issue order.
   for (auto& plan : bundle.ranks) {
     const auto filled = add_event(plan, "filled");
-    plan.instructions[2].stream = 1;
-    plan.instructions.insert(plan.instructions.begin() + 1, {{0, Record{filled}, -1}, {1, Wait{filled}, -1}});
+    auto& instructions = plan.instructions.edit();
+    instructions[2].stream = 1;
+    instructions.insert(instructions.begin() + 1, {{0, Record{filled}, -1}, {1, Wait{filled}, -1}});
   }
   CHECK(begins(refutation(bundle), "P0632 rule 4: deadlock when each rank communicates in issue order (level D1; the streams alone, D0, have none):\n"));
   // One rank sends first: proved.
   auto& plan = bundle.ranks[0];
-  std::swap(plan.instructions[3], plan.instructions[4]);
+  std::swap(plan.instructions.edit()[3], plan.instructions.edit()[4]);
   CHECK(refutation(bundle) == "ok");
 }
 
@@ -129,13 +133,15 @@ TEST_CASE("three ranks in a ring") {
   auto bundle = empty_ranks(3, {"a", "b"});
   for (int32_t rank = 0; rank < 3; ++rank) {
     auto& plan = bundle.ranks[static_cast<size_t>(rank)];
-    append(plan, 0, Recv{{0, 0}, 64, (rank + 2) % 3, 0});
-    append(plan, 0, Send{{0, 0}, 64, (rank + 1) % 3, 0});
+    const int32_t before = (rank + 2) % 3, after = (rank + 1) % 3;
+    plan.channels = {{"from " + std::to_string(before), before, 0}, {"from " + std::to_string(rank), after, 0}};
+    append(plan, 0, Recv{{0, 0}, 64, 0});
+    append(plan, 0, Send{{0, 0}, 64, 1});
   }
   const auto story = refutation(bundle);
   CHECK(begins(story, "P0632 rule 4: deadlock, even with"));
   CHECK(std::count(story.begin(), story.end(), '\n') == 7);
-  std::swap(bundle.ranks[1].instructions[0], bundle.ranks[1].instructions[1]);
+  std::swap(bundle.ranks[1].instructions.edit()[0], bundle.ranks[1].instructions.edit()[1]);
   CHECK(begins(refutation(bundle), "P0634 rule 6: rank 1 instruction 0 (send"));
 }
 
@@ -145,11 +151,11 @@ TEST_CASE("the textbook order of a pipeline is refuted where communication runs 
   const auto story = refutation(example::pipeline(2, 4, true));
   CHECK(story ==
         "P0632 rule 4: deadlock when each rank communicates in issue order (level D1; the streams alone, D0, have none):\n"
-        "  rank 0 instruction 8 (recv \"in PP0.B m0\" from rank 1 on channel \"grad\", 64 bytes, on stream \"grad in\"; s.yaml:3:5), which waits for\n"
-        "  rank 0 instruction 7 (send \"out PP0.F m1\" to rank 1 on channel \"act\", 64 bytes, on stream \"act out\"; s.yaml:3:5), communication issued before it, which waits for\n"
-        "  rank 1 instruction 8 (recv \"in PP1.F m1\" from rank 0 on channel \"act\", 64 bytes, on stream \"act in\"; s.yaml:3:5), its other end, which waits for\n"
-        "  rank 1 instruction 7 (send \"out PP1.B m0\" to rank 0 on channel \"grad\", 64 bytes, on stream \"grad out\"; s.yaml:3:5), communication issued before it, which waits for\n"
-        "  rank 0 instruction 8 (recv \"in PP0.B m0\" from rank 1 on channel \"grad\", 64 bytes, on stream \"grad in\"; s.yaml:3:5), its other end");
+        "  rank 0 instruction 8 (recv \"in PP0.B m0\" from rank 1 on channel \"grad 1>0\", 64 bytes, on stream \"grad in\"; s.yaml:3:5), which waits for\n"
+        "  rank 0 instruction 7 (send \"out PP0.F m1\" to rank 1 on channel \"act 0>1\", 64 bytes, on stream \"act out\"; s.yaml:3:5), communication issued before it, which waits for\n"
+        "  rank 1 instruction 8 (recv \"in PP1.F m1\" from rank 0 on channel \"act 0>1\", 64 bytes, on stream \"act in\"; s.yaml:3:5), its other end, which waits for\n"
+        "  rank 1 instruction 7 (send \"out PP1.B m0\" to rank 0 on channel \"grad 1>0\", 64 bytes, on stream \"grad out\"; s.yaml:3:5), communication issued before it, which waits for\n"
+        "  rank 0 instruction 8 (recv \"in PP0.B m0\" from rank 1 on channel \"grad 1>0\", 64 bytes, on stream \"grad in\"; s.yaml:3:5), its other end");
   for (const int32_t ranks : {3, 4, 8}) {
     INFO(ranks);
     CHECK(begins(refutation(example::pipeline(ranks, 2 * ranks, true)), "P0632 rule 4: deadlock when each rank communicates in issue order (level D1;"));
@@ -175,28 +181,28 @@ TEST_CASE("messages that do not match") {
   bundle.programs = {toucher("fill", false, true)};
   bundle.ranks[0].arguments = {{"fill", {{0, 0}}}};
   append(bundle.ranks[0], 0, Run{0, 0, {}});
-  append(bundle.ranks[0], 0, Send{{0, 0}, 64, 1, 0}, 0);
+  append(bundle.ranks[0], 0, Send{{0, 0}, 64, 0}, 0);
   const std::string send = "rank 0 instruction 1 (send \"a\" to rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3)";
   CHECK(refutation(bundle) == "P0631 rule 1: nothing on rank 1 receives what " + send + " sends");
-  append(bundle.ranks[1], 0, Recv{{0, 0}, 32, 0, 0});
+  append(bundle.ranks[1], 0, Recv{{0, 0}, 32, 0});
   CHECK(refutation(bundle) == "P0631 rule 1: " + send +
                                   " meets rank 1 instruction 0 (recv \"a\" from rank 0 on channel \"c\", 32 bytes, on stream \"compute\"): the sizes differ");
-  std::get<Recv>(bundle.ranks[1].instructions[0].action).bytes = 64;
+  std::get<Recv>(bundle.ranks[1].instructions.edit()[0].action).bytes = 64;
   CHECK(refutation(bundle) == "ok");
   bundle.ranks[1].channels[0].name = "d";
   CHECK(refutation(bundle).find("the channels have one id and two names") != std::string::npos);
   bundle.ranks[1].channels[0].name = "c";
-  append(bundle.ranks[1], 0, Recv{{0, 0}, 64, 0, 0});
+  append(bundle.ranks[1], 0, Recv{{0, 0}, 64, 0});
   CHECK(begins(refutation(bundle), "P0631 rule 1: nothing on rank 0 sends what rank 1 instruction 1 (recv"));
   // Two messages of one channel on two streams that nothing orders.
-  append(bundle.ranks[0], 1, Send{{0, 0}, 64, 1, 0});
+  append(bundle.ranks[0], 1, Send{{0, 0}, 64, 0});
   CHECK(begins(refutation(bundle), "P0631 rule 1: nothing orders " + send + " and rank 0 instruction 2 (send"));
 }
 
 TEST_CASE("collectives that do not match") {
   auto bundle = empty_ranks(2, {});
   for (auto& plan : bundle.ranks) {
-    add_buffer(plan, {"g", BufferClass::kGradient, 64, 0, DType::kF32, {}, {}});
+    add_buffer(plan, {"g", BufferClass::kGradient, 64, 0, DType::kF32, {}});
     plan.communicators = {{"dp", {0, 1}}};
     append(plan, 0, AllReduce{{0, 0}, 16, DType::kF32, 0, Reduction::kSum});
   }
@@ -214,8 +220,8 @@ TEST_CASE("collectives of parts") {
   auto bundle = empty_ranks(2, {});
   bundle.programs = {toucher("fill", false, true), toucher("use", true, false)};
   for (auto& plan : bundle.ranks) {
-    for (const char* name : {"all", "other", "counts"}) add_buffer(plan, {name, BufferClass::kGradient, 128, 128 * static_cast<int64_t>(plan.buffers.size()), DType::kF32, {}, {}});
-    add_buffer(plan, {"part", BufferClass::kArena, 64, 0, DType::kF32, {}, {}});
+    for (const char* name : {"all", "other", "counts"}) add_buffer(plan, {name, BufferClass::kGradient, 128, 128 * static_cast<int64_t>(plan.buffers.size()), DType::kF32, {}});
+    add_buffer(plan, {"part", BufferClass::kArena, 64, 0, DType::kF32, {}});
     plan.arena_bytes = 64;
     plan.communicators = {{"dp", {0, 1}}};
     plan.arguments = {{"part", {{3, 0}}}, {"first of all", {{0, 0}}}};
@@ -229,39 +235,39 @@ TEST_CASE("collectives of parts") {
   CHECK(report->collectives == 3);
 
   auto changed = bundle;
-  std::swap(changed.ranks[1].instructions[1], changed.ranks[1].instructions[2]);
+  std::swap(changed.ranks[1].instructions.edit()[1], changed.ranks[1].instructions.edit()[2]);
   CHECK(refutation(changed) ==
         "P0631 rule 2: rank 0 instruction 1 (all_gather \"part\" to \"other\" over \"dp\", 64 bytes a member, on stream \"compute\"; s.yaml:2:3) meets "
         "rank 1 instruction 1 (all_to_all \"all\" to \"other\" over \"dp\", up to 64 bytes a pair, on stream \"compute\"): kind, count, dtype or reduction differ");
   changed = bundle;
-  std::get<AllGather>(changed.ranks[1].instructions[1].action).bytes = 32;
+  std::get<AllGather>(changed.ranks[1].instructions.edit()[1].action).bytes = 32;
   CHECK(begins(refutation(changed), "P0631 rule 2: rank 0 instruction 1 (all_gather"));
   changed = bundle;
-  std::get<AllToAll>(changed.ranks[0].instructions[2].action).row_bytes = 8;
+  std::get<AllToAll>(changed.ranks[0].instructions.edit()[2].action).row_bytes = 8;
   CHECK(begins(refutation(changed), "P0631 rule 2: rank 0 instruction 2 (all_to_all"));
   changed = bundle;
-  changed.ranks[1].instructions.erase(changed.ranks[1].instructions.begin() + 2);
+  erase(changed.ranks[1].instructions, 2);
   CHECK(begins(refutation(changed), "P0631 rule 2: rank 1 takes no part in rank 0 instruction 2 (all_to_all"));
 
   // What a collective reads must be there, and what it writes races with other streams.
   changed = bundle;
-  changed.ranks[0].instructions.erase(changed.ranks[0].instructions.begin());
-  changed.ranks[1].instructions.erase(changed.ranks[1].instructions.begin());
+  erase(changed.ranks[0].instructions, 0);
+  erase(changed.ranks[1].instructions, 0);
   CHECK(begins(refutation(changed), "P0634 rule 6: rank 0 instruction 0 (all_gather \"part\" to \"other\" over \"dp\", 64 bytes a member, on stream \"compute\"; s.yaml:2:3) reads bytes of \"part\""));
   changed = bundle;
-  changed.ranks[1].instructions[3] = {1, Run{1, 0, {}}, -1};
+  changed.ranks[1].instructions.edit()[3] = {1, Run{1, 0, {}}, -1};
   CHECK(begins(refutation(changed), "P0633 rule 5: data race on \"part\": nothing orders what rank 1 instruction 0 (reduce_scatter \"all\" to \"part\" over \"dp\", 16 f32 a member"));
   // Reading the parts that are not written to is no conflict with a sum apart from them.
   changed = bundle;
-  changed.ranks[1].instructions[3] = {1, Run{1, 1, {}}, -1};
+  changed.ranks[1].instructions.edit()[3] = {1, Run{1, 1, {}}, -1};
   CHECK(refutation(changed) == "ok");
   // The own part inside of all parts is not written by a gather in place.
   for (auto& plan : changed.ranks) {
-    plan.arguments[1].arguments = {{0, 64 * plan.rank}};
+    plan.arguments.edit()[1].arguments = {{0, 64 * plan.rank}};
     plan.instructions = {{0, AllGather{{0, 64 * plan.rank}, {0, 0}, 64, 0}, -1}, {1, Run{1, 1, {}}, -1}};
   }
   CHECK(refutation(changed) == "ok");
-  changed.ranks[0].arguments[1].arguments = {{0, 64}};
+  changed.ranks[0].arguments.edit()[1].arguments = {{0, 64}};
   CHECK(begins(refutation(changed), "P0633 rule 5: data race on \"all\""));
 }
 
@@ -269,15 +275,15 @@ TEST_CASE("collectives of parts") {
 TEST_CASE("collectives in opposite order deadlock") {
   auto bundle = empty_ranks(2, {});
   for (auto& plan : bundle.ranks) {
-    for (const char* name : {"a", "b"}) add_buffer(plan, {name, BufferClass::kGradient, 128, 128 * static_cast<int64_t>(plan.buffers.size()), DType::kF32, {}, {}});
+    for (const char* name : {"a", "b"}) add_buffer(plan, {name, BufferClass::kGradient, 128, 128 * static_cast<int64_t>(plan.buffers.size()), DType::kF32, {}});
     plan.communicators = {{"dp", {0, 1}}, {"ep", {0, 1}}};
     const Instruction scatter{0, ReduceScatter{{0, 0}, {0, 64 * plan.rank}, 16, DType::kF32, 0, Reduction::kSum}, -1};
     const Instruction exchange{0, AllGather{{1, 64 * plan.rank}, {1, 0}, 64, 1}, -1};
     plan.instructions = plan.rank == 0 ? std::vector<Instruction>{scatter, exchange} : std::vector<Instruction>{exchange, scatter};
   }
   CHECK(begins(refutation(bundle), "P0632 rule 4: deadlock, even with every stream running on its own"));
-  for (auto& plan : bundle.ranks) std::swap(plan.instructions[0], plan.instructions[1]);
-  std::swap(bundle.ranks[0].instructions[0], bundle.ranks[0].instructions[1]);
+  for (auto& plan : bundle.ranks) std::swap(plan.instructions.edit()[0], plan.instructions.edit()[1]);
+  std::swap(bundle.ranks[0].instructions.edit()[0], bundle.ranks[0].instructions.edit()[1]);
   CHECK(refutation(bundle) == "ok");
 }
 
@@ -302,8 +308,8 @@ TEST_CASE("data races") {
   const auto filled = add_event(plan, "filled");
   append(plan, 0, Record{filled});
   append(plan, 1, Wait{filled});
-  append(plan, 1, Send{{0, 0}, 64, 1, 0});
-  append(bundle.ranks[1], 0, Recv{{0, 0}, 64, 0, 0});
+  append(plan, 1, Send{{0, 0}, 64, 0});
+  append(bundle.ranks[1], 0, Recv{{0, 0}, 64, 0});
   REQUIRE(refutation(bundle) == "ok");
   // A second reader is no conflict; a writer is, until an event orders it.
   append(plan, 0, Run{1, 0, {}});
@@ -319,7 +325,7 @@ TEST_CASE("data races") {
   append(plan, 0, Run{0, 0, {}});
   CHECK(refutation(bundle) == "ok");
   // Without the wait the send races with the first writer.
-  plan.instructions.erase(plan.instructions.begin() + 2);
+  erase(plan.instructions, 2);
   CHECK(begins(refutation(bundle), "P0633 rule 5: data race on \"a\": nothing orders what rank 0 instruction 0 (run fill"));
 }
 
@@ -332,14 +338,14 @@ TEST_CASE("contents of shared bytes") {
   append(plan, 0, Run{0, 1, {}});
   append(plan, 0, Run{1, 0, {}});
   CHECK(refutation(bundle) == "ok");
-  plan.buffers[1].offset = 0;
+  plan.buffers.edit()[1].offset = 0;
   CHECK(refutation(bundle) ==
         "P0634 rule 6: rank 0 instruction 2 (run read with \"a\", on stream \"compute\") reads \"a\", whose bytes rank 0 instruction 1 (run fill with \"b\","
         " on stream \"compute\") overwrote as \"b\"");
-  plan.buffers[1].offset = 64;
-  plan.instructions.erase(plan.instructions.begin());
+  plan.buffers.edit()[1].offset = 64;
+  erase(plan.instructions, 0);
   CHECK(begins(refutation(bundle), "P0634 rule 6: rank 0 instruction 1 (run read with \"a\", on stream \"compute\") reads bytes of \"a\" that nothing wrote"));
-  plan.buffers[1].cls = BufferClass::kParameter;
+  plan.buffers.edit()[1].cls = BufferClass::kParameter;
   CHECK(refutation(bundle).find("writes \"b\", which runs only read") != std::string::npos);
 }
 
@@ -402,7 +408,10 @@ TEST_CASE("stories of sums, meaning and updates") {
     return refutation(bundle);
   };
   CHECK(story([](Bundle& b) {
-          for (auto& plan : b.ranks) plan.instructions.insert(plan.instructions.begin() + 4, plan.instructions[3]);
+          for (auto& plan : b.ranks) {
+            auto& instructions = plan.instructions.edit();
+            instructions.insert(instructions.begin() + 4, Instruction(instructions[3]));
+          }
         }) == "P0636 rule 8: rank 1 instruction 8 (update \"w\", 6 elements, on stream \"compute\"; copy): updates \"w\" by a gradient with samples 0 to 1 more than "
               "once in what c0.FB adds to \"grad w\"");
   CHECK(story([](Bundle& b) {
@@ -413,11 +422,11 @@ TEST_CASE("stories of sums, meaning and updates") {
         "P0637 rule 9: rank 0 instruction 0 (run c0.FB with \"c0.FB m0\", on stream \"compute\"; copy): reads \"t\" for sample 1, other values for sample 0");
   CHECK(story([](Bundle& b) { b.programs[0].slots[2].name = "v"; }) ==
         "P0637 rule 9: rank 0 instruction 0 (run c0.FB with \"c0.FB m0\", on stream \"compute\"; copy): the model has no parameter \"v\"");
-  CHECK(story([](Bundle& b) { std::get<Update>(b.ranks[1].instructions[7].action).count = 5; }) ==
+  CHECK(story([](Bundle& b) { std::get<Update>(b.ranks[1].instructions.edit()[7].action).count = 5; }) ==
         "P0636 rule 8: rank 1 adds to \"grad w\" from zero on, but leaves it uncleared for the next step");
   CHECK(story([](Bundle& b) { b.ranks[0].placements[0].value.owner = false; }) == "P0638 rule 10: no rank saves element 0 of \"w\"");
   CHECK(story([](Bundle& b) { b.ranks[1].placements[0].value.owner = true; }) == "P0638 rule 10: more than one rank saves element 0 of \"w\"");
   CHECK(story([](Bundle& b) {
-          for (auto& plan : b.ranks) plan.instructions.erase(plan.instructions.begin() + 4);
+          for (auto& plan : b.ranks) erase(plan.instructions, 4);
         }) == "P0636 rule 8: the loss that rank 0 reports has sample 1 missing in what is in \"loss\"");
 }

@@ -1,0 +1,150 @@
+#include "compiler/emit/connections.h"
+
+#include <algorithm>
+#include <set>
+
+#include "schemas/base/check.h"
+
+namespace piper::emit {
+namespace {
+
+// "0,2,4"; of more than eight the first and the last: "0..63".
+std::string rank_list(const std::vector<int32_t>& ranks) {
+  if (ranks.size() > 8) return std::to_string(ranks.front()) + ".." + std::to_string(ranks.back());
+  std::string text;
+  for (int32_t r : ranks) text += (text.empty() ? "" : ",") + std::to_string(r);
+  return text;
+}
+
+std::string every_rank(const std::vector<int32_t>& ranks) {
+  std::string text;
+  for (int32_t r : ranks) text += (text.empty() ? "" : ",") + std::to_string(r);
+  return text;
+}
+
+}  // namespace
+
+Connections::Connections(const ir::Dag& dag) : dag_(dag), position_(dag.world_size, std::vector<int32_t>(dag.groups.size(), -1)) {
+  for (size_t group = 0; group < dag.groups.size(); ++group)
+    for (size_t i = 0; i < dag.groups[group].ranks.size(); ++i) position_[dag.groups[group].ranks[i]][group] = static_cast<int32_t>(i);
+  std::set<std::tuple<uint32_t, ir::GroupId, ir::GroupId, ir::Cargo>> seen;
+  for (ir::NodeId id : dag.order) {
+    const ir::Node& node = dag.nodes[id.index];
+    if (const auto* transfer = std::get_if<ir::TransferNode>(&node.payload)) {
+      if (seen.emplace(node.stream, node.group, transfer->to, transfer->cargo).second) name_channels(node, *transfer);
+      continue;
+    }
+    const std::vector<int32_t>& members = dag.groups[node.group.index].ranks;
+    const ir::Bucket* bucket = nullptr;
+    if (const auto* n = std::get_if<ir::AllReduceNode>(&node.payload)) {
+      if (n->what == ir::Reduced::kBucket)
+        bucket = &dag.buckets[n->bucket.index];
+      else if (!communicators_.contains({node.stream, &members}))
+        name_teams(node.stream, {members}), communicators_[{node.stream, &members}] = teams_.at({node.stream, members});
+    } else if (const auto* scatter = std::get_if<ir::ReduceScatterNode>(&node.payload)) {
+      bucket = &dag.buckets[scatter->bucket.index];
+    } else if (const auto* gather = std::get_if<ir::AllGatherNode>(&node.payload)) {
+      bucket = &dag.buckets[gather->bucket.index];
+    }
+    const std::vector<std::vector<int32_t>>* teams = bucket != nullptr ? &bucket->teams : nullptr;
+    if (const auto* exchange = std::get_if<ir::ExchangeNode>(&node.payload))
+      teams = &dag.expert_groups[dag.chunks[exchange->at.chunk.index].shard].groups;
+    if (teams == nullptr || communicators_.contains({node.stream, &teams->front()})) continue;
+    name_teams(node.stream, *teams);
+    for (const std::vector<int32_t>& team : *teams) communicators_[{node.stream, &team}] = teams_.at({node.stream, team});
+  }
+}
+
+std::vector<Message> Connections::messages(const ir::Node& node, const ir::TransferNode& n, int32_t rank) const {
+  const std::vector<int32_t>& from = dag_.groups[node.group.index].ranks;
+  const std::vector<int32_t>& to = dag_.groups[n.to.index].ranks;
+  const int64_t p = position(node.group, rank), q = position(n.to, rank);
+  const auto senders = static_cast<int64_t>(from.size()), receivers = static_cast<int64_t>(to.size());
+  std::vector<Message> out;
+  switch (n.cargo) {
+    case ir::Cargo::kValue: {
+      const int64_t large = std::max(senders, receivers), ratio = large / std::min(senders, receivers);
+      // Positions of the larger group that involve position `own` of a group of `size`.
+      const auto first = [&](int64_t own, int64_t size) { return size == large ? own : own * ratio; };
+      const auto end = [&](int64_t own, int64_t size) { return own < 0 ? 0 : first(own, size) + (size == large ? 1 : ratio); };
+      int64_t j = large;
+      if (p >= 0) j = std::min(j, first(p, senders));
+      if (q >= 0) j = std::min(j, first(q, receivers));
+      for (; j < std::max(end(p, senders), end(q, receivers)); ++j) {
+        const Message message{from[senders == large ? j : j / ratio], to[receivers == large ? j : j / ratio], j % ratio};
+        if (message.from == rank || message.to == rank) out.push_back(message);
+      }
+      break;
+    }
+    case ir::Cargo::kAccumulator:
+      // Who has the sum already needs none.
+      for (int64_t j = 0; j < receivers; ++j)
+        if ((to[j] == rank || from[j % senders] == rank) && position(node.group, to[j]) < 0) out.push_back({from[j % senders], to[j], 0});
+      break;
+    case ir::Cargo::kLoss:
+      for (int64_t j = 0; j < senders; ++j)
+        if (from[j] == rank || to[j] == rank) out.push_back({from[j], to[j], 0});
+      break;
+  }
+  return out;
+}
+
+void Connections::name_channels(const ir::Node& node, const ir::TransferNode& n) {
+  const std::vector<int32_t>& from = dag_.groups[node.group.index].ranks;
+  const std::vector<int32_t>& to = dag_.groups[n.to.index].ranks;
+  const std::string& stream = dag_.streams[node.stream];
+  const std::string groups = stream + ":" + rank_list(from) + ">" + rank_list(to);
+  const bool position_by_position = from.size() == to.size();
+  for (int32_t rank : from)
+    for (const Message& message : messages(node, n, rank)) {
+      if (message.from != rank || message.to == rank) continue;
+      const auto [known, fresh] = channels_.try_emplace({node.stream, message.from, message.to}, 0);
+      if (!fresh) continue;
+      const std::vector<int32_t> ends = {message.from, message.to};
+      std::string name = groups;
+      if (!position_by_position || !claim(name, ends)) {
+        name = stream + ":" + std::to_string(message.from) + ">" + std::to_string(message.to);
+        claim(name, ends);
+      }
+      known->second = number(name);
+    }
+}
+
+void Connections::name_teams(uint32_t stream, const std::vector<std::vector<int32_t>>& teams) {
+  const bool one_size = std::all_of(teams.begin(), teams.end(), [&](const auto& team) { return team.size() == teams[0].size(); });
+  std::string together;
+  if (teams.size() > 1 && one_size) {
+    std::vector<int32_t> all;
+    for (const auto& team : teams) all.insert(all.end(), team.begin(), team.end());
+    std::sort(all.begin(), all.end());
+    together = dag_.streams[stream] + ":" + rank_list(all) + "/" + std::to_string(teams[0].size());
+  }
+  for (const auto& team : teams) {
+    const auto [known, fresh] = teams_.try_emplace({stream, team}, 0);
+    if (!fresh) continue;
+    std::string name = together;
+    if (name.empty() || !claim(name, team)) name = dag_.streams[stream] + ":" + rank_list(team);
+    if (!claim(name, team)) name = dag_.streams[stream] + ":" + every_rank(team);
+    claim(name, team);
+    known->second = number(name);
+  }
+}
+
+bool Connections::claim(const std::string& name, const std::vector<int32_t>& ranks) {
+  const uint32_t n = number(name);
+  const auto other = [&](int32_t rank) {
+    const auto known = claimed_.find({n, rank});
+    return known != claimed_.end() && known->second != ranks;
+  };
+  if (std::any_of(ranks.begin(), ranks.end(), other)) return false;
+  for (int32_t rank : ranks) claimed_.emplace(std::make_pair(n, rank), ranks);
+  return true;
+}
+
+uint32_t Connections::number(const std::string& name) {
+  const auto [known, fresh] = numbers_.emplace(name, static_cast<uint32_t>(names_.size()));
+  if (fresh) names_.push_back(name);
+  return known->second;
+}
+
+}  // namespace piper::emit
