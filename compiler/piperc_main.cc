@@ -119,7 +119,10 @@ int run(int argc, char** argv) {
 
 #ifdef PIPER_MIMALLOC
 // Huge pages from the first allocation on, which the constructors of libraries make: so this comes before them.
-void use_huge_pages() { mi_option_enable(mi_option_large_os_pages); }
+void use_huge_pages() {
+  mi_option_enable(mi_option_large_os_pages);
+  mi_option_set(mi_option_eager_commit_delay, 0);   // the first memory of each thread as well
+}
 [[gnu::section(".preinit_array"), gnu::used]] void (*const before_constructors)() = use_huge_pages;
 #endif
 

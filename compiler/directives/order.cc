@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <queue>
-#include <set>
 #include <tuple>
 
 #include "compiler/directives/alternate.h"
@@ -78,13 +77,31 @@ bool share_device(const ir::Dag& dag, ir::NodeId a, ir::NodeId b) {
   return std::any_of(x.begin(), x.end(), [&](int32_t r) { return std::find(y.begin(), y.end(), r) != y.end(); });
 }
 
+// A set of nodes that is emptied at once: an order asks for thousands of small ones.
+class NodeMarks {
+ public:
+  explicit NodeMarks(size_t nodes) : marked_in_(nodes, 0) {}
+  void clear() { ++round_; }
+  void mark(uint32_t node) { marked_in_[node] = round_; }
+  bool marked(uint32_t node) const { return marked_in_[node] == round_; }
+
+ private:
+  std::vector<uint32_t> marked_in_;   // [node] the round in which it was marked
+  uint32_t round_ = 1;
+};
+struct Marks {
+  explicit Marks(const ir::Dag& dag) : members(dag.nodes.size()), inner(dag.nodes.size()) {}
+  NodeMarks members, inner;
+};
+
 // Members with no member before them (or behind them): the ends of a group.
-std::vector<ir::NodeId> ends(const DataPaths& paths, const ir::Dag& dag, const std::vector<ir::NodeId>& nodes, bool last) {
+std::vector<ir::NodeId> ends(const DataPaths& paths, const ir::Dag& dag, const std::vector<ir::NodeId>& nodes, bool last, Marks& marks) {
   if (nodes.size() == 1) return nodes;
-  std::set<uint32_t> members, inner;
-  for (ir::NodeId n : nodes) members.insert(n.index);
+  marks.members.clear();
+  marks.inner.clear();
+  for (ir::NodeId n : nodes) marks.members.mark(n.index);
   auto note = [&](uint32_t from, uint32_t to) {
-    if (members.count(to)) inner.insert(last ? from : to);
+    if (marks.members.marked(to)) marks.inner.mark(last ? from : to);
   };
   for (ir::NodeId n : nodes)
     for (uint32_t s : paths.next[n.index]) {
@@ -94,17 +111,17 @@ std::vector<ir::NodeId> ends(const DataPaths& paths, const ir::Dag& dag, const s
     }
   std::vector<ir::NodeId> result;
   for (ir::NodeId n : nodes)
-    if (!inner.count(n.index) && is_compute(dag, n.index)) result.push_back(n);
+    if (!marks.inner.marked(n.index) && is_compute(dag, n.index)) result.push_back(n);
   return result;
 }
 
 // A compute outside of the set on a path between two members, or an invalid id. Depth bounds the search.
-ir::NodeId outsider(const DataPaths& paths, const ir::Dag& dag, const std::vector<ir::NodeId>& nodes) {
+ir::NodeId outsider(const DataPaths& paths, const ir::Dag& dag, const std::vector<ir::NodeId>& nodes, NodeMarks& members) {
   if (nodes.size() < 2) return {};
-  std::set<uint32_t> members;
+  members.clear();
   int32_t deepest = 0;
   for (ir::NodeId n : nodes) {
-    members.insert(n.index);
+    members.mark(n.index);
     deepest = std::max(deepest, paths.depth[n.index]);
   }
   // A path that leaves the set carries the first compute outside of it.
@@ -113,11 +130,11 @@ ir::NodeId outsider(const DataPaths& paths, const ir::Dag& dag, const std::vecto
   constexpr uint32_t kNone = 0xffffffffu;
   for (ir::NodeId n : nodes)
     for (uint32_t s : paths.next[n.index])
-      if (!members.count(s)) stack.emplace_back(s, kNone);
+      if (!members.marked(s)) stack.emplace_back(s, kNone);
   while (!stack.empty()) {
     auto [n, by] = stack.back();
     stack.pop_back();
-    if (members.count(n)) {
+    if (members.marked(n)) {
       if (by != kNone) return ir::NodeId(by);
       continue;
     }
@@ -212,11 +229,12 @@ Status apply_order(const OrderArgs& args, const strategy::Directive& directive, 
                    diag::Diagnostics& diags) {
   std::vector<Group> groups;
   std::vector<size_t> source;                       // [group] -> position in args.filters
+  Marks marks(dag);
   for (size_t g = 0; g < args.filters.size(); ++g) {
     std::vector<std::vector<ir::NodeId>> members;
     for (const strategy::Filter& filter : args.filters[g]) {
       PIPER_ASSIGN(std::vector<ir::NodeId> nodes, match(filter, dag, diags));
-      const ir::NodeId between = outsider(paths, dag, nodes);
+      const ir::NodeId between = outsider(paths, dag, nodes, marks.members);
       if (between.valid())
         return diags.error("P0220", filter.span) << "the nodes of " << strategy::to_string(filter) << " are not convex: "
                                                  << dag.describe(between) << " runs between them";
@@ -226,7 +244,7 @@ Status apply_order(const OrderArgs& args, const strategy::Directive& directive, 
     Group group;
     if (members.size() == 1) {
       for (const auto& [devices, nodes] : by_devices(dag, members[0])) {
-        Part part{devices, ends(paths, dag, nodes, false), ends(paths, dag, nodes, true)};
+        Part part{devices, ends(paths, dag, nodes, false, marks), ends(paths, dag, nodes, true, marks)};
         if (!part.first.empty()) group.push_back(std::move(part));
       }
     } else {

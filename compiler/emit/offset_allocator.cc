@@ -1,39 +1,29 @@
 #include "compiler/emit/offset_allocator.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "schemas/base/check.h"
 
 namespace piper::emit {
 
-void OffsetAllocator::insert(int64_t offset, int64_t bytes) {
-  by_offset_.emplace(offset, bytes);
-  by_size_.emplace(bytes, offset);
-}
-
-void OffsetAllocator::erase(std::pmr::map<int64_t, int64_t>::iterator range) {
-  by_size_.erase({range->second, range->first});
-  by_offset_.erase(range);
-}
-
 int64_t OffsetAllocator::allocate(int64_t bytes) {
   bytes = align(std::max<int64_t>(bytes, 1));
-  auto fit = by_size_.lower_bound({bytes, 0});
-  if (fit != by_size_.end()) {
-    const auto [found, offset] = *fit;
-    erase(by_offset_.find(offset));
-    if (found > bytes) insert(offset + bytes, found - bytes);
+  // The smallest range that is large enough, the first of several.
+  Range* best = nullptr;
+  for (Range& range : free_)
+    if (range.bytes >= bytes && (best == nullptr || range.bytes < best->bytes)) best = &range;
+  if (best != nullptr) {
+    const int64_t offset = best->offset;
+    best->offset += bytes;
+    best->bytes -= bytes;
+    if (best->bytes == 0) free_.erase(free_.begin() + (best - free_.data()));
     return offset;
   }
   // Nothing fits: grow, beginning in a free range at the end of the block where there is one.
   int64_t offset = size_;
-  if (!by_offset_.empty()) {
-    auto last = std::prev(by_offset_.end());
-    if (last->first + last->second == size_) {
-      offset = last->first;
-      erase(last);
-    }
+  if (!free_.empty() && free_.back().offset + free_.back().bytes == size_) {
+    offset = free_.back().offset;
+    free_.pop_back();
   }
   size_ = offset + bytes;
   return offset;
@@ -41,22 +31,21 @@ int64_t OffsetAllocator::allocate(int64_t bytes) {
 
 void OffsetAllocator::release(int64_t offset, int64_t bytes) {
   bytes = align(std::max<int64_t>(bytes, 1));
-  auto next = by_offset_.lower_bound(offset);
-  PIPER_CHECK(next == by_offset_.end() || next->first >= offset + bytes, "released twice: offset ", offset);
-  if (next != by_offset_.end() && next->first == offset + bytes) {
-    bytes += next->second;
-    auto merged = next++;
-    erase(merged);
+  auto next = std::lower_bound(free_.begin(), free_.end(), offset, [](const Range& range, int64_t at) { return range.offset < at; });
+  PIPER_CHECK(next == free_.end() || next->offset >= offset + bytes, "released twice: offset ", offset);
+  const bool joins_next = next != free_.end() && next->offset == offset + bytes;
+  const bool joins_before = next != free_.begin() && (next - 1)->offset + (next - 1)->bytes == offset;
+  if (joins_before && joins_next) {
+    (next - 1)->bytes += bytes + next->bytes;
+    free_.erase(next);
+  } else if (joins_before) {
+    (next - 1)->bytes += bytes;
+  } else if (joins_next) {
+    next->offset = offset;
+    next->bytes += bytes;
+  } else {
+    free_.insert(next, {offset, bytes});
   }
-  if (next != by_offset_.begin()) {
-    auto before = std::prev(next);
-    if (before->first + before->second == offset) {
-      offset = before->first;
-      bytes += before->second;
-      erase(before);
-    }
-  }
-  insert(offset, bytes);
 }
 
 }  // namespace piper::emit

@@ -1,7 +1,6 @@
 #include "compiler/emit/sort_declarations.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string_view>
 
 namespace piper::emit {
@@ -24,27 +23,45 @@ void append_key(std::string_view name, std::string& keys) {
   }
 }
 
+// A name's key with its first bytes at hand, which decide most comparisons.
+struct Key {
+  Key() = default;
+  Key(std::string_view text, int32_t i) : rest(text), index(i) {
+    for (size_t k = 0; k < 16; ++k) head[k / 8] = head[k / 8] << 8 | (k < text.size() ? static_cast<unsigned char>(text[k]) : 0);
+    rest.remove_prefix(std::min<size_t>(16, rest.size()));
+  }
+  bool operator<(const Key& other) const {
+    if (head[0] != other.head[0]) return head[0] < other.head[0];
+    if (head[1] != other.head[1]) return head[1] < other.head[1];
+    const int order = rest.compare(other.rest);
+    return order != 0 ? order < 0 : index < other.index;
+  }
+
+  uint64_t head[2] = {};      // bytes 0 to 15, zeros behind a shorter key
+  std::string_view rest;
+  int32_t index = -1;
+};
+
 // Sorts `list` by name; [old index] -> new index. `guess` is the order that another rank's list had (its old indices, sorted), often this
 // one's too; it becomes this one's.
 template <class T, class Name>
 std::vector<int32_t> sort_by_name(std::vector<T>& list, Name name, std::vector<int32_t>& guess) {
   const size_t n = list.size();
   std::string keys;
+  std::vector<Key> order(n);
   std::vector<uint32_t> ends(n + 1, 0);
   for (size_t i = 0; i < n; ++i) {
     append_key(name(list[i]), keys);
     ends[i + 1] = static_cast<uint32_t>(keys.size());
   }
-  const auto key = [&](int32_t i) { return std::string_view(keys).substr(ends[i], ends[i + 1] - ends[i]); };
-  const auto before = [&](int32_t x, int32_t y) {
-    const int order = key(x).compare(key(y));
-    return order != 0 ? order < 0 : x < y;
-  };
-  if (guess.size() != n || !std::is_sorted(guess.begin(), guess.end(), before)) {
-    guess.resize(n);
-    std::iota(guess.begin(), guess.end(), 0);
-    std::sort(guess.begin(), guess.end(), before);
+  const bool guessed = guess.size() == n;
+  for (size_t i = 0; i < n; ++i) {
+    const int32_t index = guessed ? guess[i] : static_cast<int32_t>(i);
+    order[i] = Key(std::string_view(keys).substr(ends[index], ends[index + 1] - ends[index]), index);
   }
+  if (!std::is_sorted(order.begin(), order.end())) std::sort(order.begin(), order.end());
+  guess.resize(n);
+  for (size_t i = 0; i < n; ++i) guess[i] = order[i].index;
   std::vector<int32_t> position(n);
   std::vector<T> sorted;
   sorted.reserve(n);

@@ -118,16 +118,20 @@ std::map<std::string, std::vector<std::string>> tied_aliases(const onnx::OnnxFil
 
 Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, diag::Diagnostics& diags) {
   if (!metadata.has_signature) return Status();
+  std::vector<const SignatureEntry*> changed;   // buffers that a step changes
+  for (const SignatureEntry& e : metadata.outputs)
+    if (e.kind == "BUFFER_MUTATION" && last_word(e.target) != "num_batches_tracked") changed.push_back(&e);
+  const std::vector<const SignatureEntry*> absent = absent_parameters(file, metadata);
+  if (absent.empty() && changed.empty()) return Status();
   std::set<std::string> proved, used;
   for (const auto& [own, aliases] : tied_aliases(file, metadata)) proved.insert(aliases.begin(), aliases.end());
-  const std::vector<TextCall> calls = text_calls(file);
-  for (const TextCall& t : calls) used.insert(t.refs.begin(), t.refs.end());
+  for (const TextCall& t : text_calls(file)) used.insert(t.refs.begin(), t.refs.end());
   const bool optimized = was_optimized(file);
 
   // In an unoptimized file a parameter that no text names is an alias of a tied one, or unused.
   std::vector<std::string> lost;
   std::string unnamed;
-  for (const SignatureEntry* e : absent_parameters(file, metadata)) {
+  for (const SignatureEntry* e : absent) {
     if (proved.count(e->target) != 0) continue;
     if (optimized || used.count(e->name) != 0) lost.push_back(e->target);
     else unnamed += (unnamed.empty() ? "" : ", ") + e->target;
@@ -142,13 +146,12 @@ Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, 
            << "this export has lost " << lost.size() << " parameter" << (lost.size() > 1 ? "s" : "") << " of the model: " << names
            << ". The exporter's optimizer merges, transposes or folds weights: the loss would agree, the training would not";
   }
-  for (const SignatureEntry& e : metadata.outputs) {
-    if (e.kind != "BUFFER_MUTATION" || last_word(e.target) == "num_batches_tracked") continue;
-    const auto placeholder = std::find_if(metadata.inputs.begin(), metadata.inputs.end(), [&](const SignatureEntry& in) { return in.target == e.target; });
+  for (const SignatureEntry* e : changed) {
+    const auto placeholder = std::find_if(metadata.inputs.begin(), metadata.inputs.end(), [&](const SignatureEntry& in) { return in.target == e->target; });
     const bool read = placeholder != metadata.inputs.end() && used.count(placeholder->name) != 0;
-    if (!read && initializer_names(file).count(e.target) == 0)
+    if (!read && initializer_names(file).count(e->target) == 0)
       return diags.error("P0311").help("export again with torch.onnx.export(..., optimize=False), or with tools/piper_export.py")
-             << "the step of this model changes '" << e.target << "', but the export has lost it: a normalisation was fused away";
+             << "the step of this model changes '" << e->target << "', but the export has lost it: a normalisation was fused away";
   }
   return Status();
 }

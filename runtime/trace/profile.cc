@@ -15,8 +15,8 @@ int64_t Profile::thread_ns() {
 
 std::string Profile::line(const Subject& subject) const {
   const Times& times = times_.at(static_cast<size_t>(subject.instruction));
-  std::string text = "{";
-  plan::JsonWriter json(text);
+  plan::JsonWriter json;
+  json.raw("{");
   json.key("rank");
   json.number(subject.rank);
   json.key("instruction");
@@ -32,7 +32,8 @@ std::string Profile::line(const Subject& subject) const {
   time("begin_us", times.begin_ns);
   time("end_us", times.end_ns);
   time("cpu_us", times.cpu_ns);
-  return text + "}";
+  json.raw("}");
+  return json.str();
 }
 
 }  // namespace piper::trace

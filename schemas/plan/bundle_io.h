@@ -16,6 +16,8 @@
 
 namespace piper::plan {
 
+class JsonWriter;
+
 // One tensor to be written into weights/*.safetensors.
 struct WeightTensor {
   std::string name;
@@ -45,9 +47,9 @@ std::string print_program(const Program& program);
 // `like`: the plan that does the same work (like_ranks.h) and is spelt out elsewhere; null: all is spelt out here.
 std::string print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
                             const std::vector<Program>& programs, const RankPlan* like = nullptr);
-// Into `text`, whose memory serves again: a large bundle is mostly such texts.
+// Into `json`, which begins anew and whose memory serves again: a large bundle is mostly such texts.
 void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs,
-                     const RankPlan* like, std::string& text);
+                     const RankPlan* like, JsonWriter& json);
 std::string print_manifest(const Manifest& manifest);
 Result<Program> parse_program(std::string_view text, const std::string& file);
 // `like` gives the plan of the rank that a text refers to; without it such a text is refused.

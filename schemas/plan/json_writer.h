@@ -1,12 +1,14 @@
-// Appends canonical JSON text to a string: what every text file of a bundle is written with. No
-// spaces, keys in the order of the calls, shortest decimal numbers that read back exactly. It does
-// not check nesting; the printers of this folder do that by construction.
+// Builds canonical JSON text: what every text file of a bundle is written with. No spaces, keys in the order of the
+// calls, shortest decimal numbers that read back exactly. It does not check nesting; the printers of this folder do that by
+// construction. Owns its text, which grows as it is written: a bundle is megabytes of short pieces.
 #pragma once
 
-#include <cmath>
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,93 +17,119 @@ namespace piper::plan {
 
 class JsonWriter {
  public:
-  explicit JsonWriter(std::string& out) : out_(out) {}
+  std::string_view text() const { return {begin_.get(), size()}; }
+  std::string str() const { return std::string(text()); }
+  size_t size() const { return static_cast<size_t>(at_ - begin_.get()); }
+  // Begins anew in the same memory.
+  void clear() { at_ = begin_.get(); }
+  // Room for so many bytes more.
+  void reserve(size_t bytes) {
+    if (static_cast<size_t>(end_ - at_) >= bytes) [[likely]] return;
+    const size_t used = size(), capacity = std::max<size_t>({2 * static_cast<size_t>(end_ - begin_.get()), used + bytes, 256});
+    auto larger = std::make_unique_for_overwrite<char[]>(capacity);
+    if (used > 0) std::memcpy(larger.get(), begin_.get(), used);
+    begin_ = std::move(larger);
+    at_ = begin_.get() + used;
+    end_ = begin_.get() + capacity;
+  }
 
-  void raw(std::string_view text) { out_.append(text); }
+  void raw(std::string_view text) {
+    reserve(text.size());
+    put(text);
+  }
   void string(std::string_view text) {
-    out_.push_back('"');
-    string_body(text);
-    out_.push_back('"');
+    reserve(6 * text.size() + 2);
+    *at_++ = '"';
+    body(text);
+    *at_++ = '"';
   }
   // The inside of a string, for strings put together from parts.
   void string_body(std::string_view text) {
-    size_t clean = 0;
-    for (size_t i = 0; i < text.size(); ++i) {
-      if (i + 8 <= text.size() && eight_clean(text.data() + i)) {
-        i += 7;
-        continue;
-      }
-      const auto c = static_cast<unsigned char>(text[i]);
-      if (c >= 0x20 && c != '"' && c != '\\') [[likely]] continue;
-      out_.append(text.substr(clean, i - clean));
-      escape(c);
-      clean = i + 1;
-    }
-    out_.append(text.substr(clean));
+    reserve(6 * text.size());
+    body(text);
   }
+  // The string that ended last goes on: what follows is its inside, and a raw quote.
+  void reopen_string() { --at_; }
   template <class Integer>
   void number(Integer value) {
-    char digits[24];
-    const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-    out_.append(digits, end);
+    reserve(24);
+    at_ = std::to_chars(at_, end_, value).ptr;
   }
   // Always with a point or exponent, so that reading gives a double again. Infinity is 1e999 (what
   // JSON readers take for it), not-a-number is null.
   void real(double value) {
     if (std::isnan(value)) return raw("null");
     if (std::isinf(value)) return raw(value > 0 ? "1e999" : "-1e999");
-    char digits[40];
-    const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-    const std::string_view text(digits, static_cast<size_t>(end - digits));
-    out_.append(text);
-    if (text.find_first_of(".e") == std::string_view::npos) out_.append(".0");
+    reserve(40);
+    const std::string_view text(at_, static_cast<size_t>(std::to_chars(at_, end_, value).ptr - at_));
+    at_ += text.size();
+    if (text.find_first_of(".e") == std::string_view::npos) raw(".0");
   }
   void boolean(bool value) { raw(value ? "true" : "false"); }
   template <class Integer>
   void numbers(const std::vector<Integer>& values) {
-    out_.push_back('[');
+    raw("[");
     for (size_t i = 0; i < values.size(); ++i) {
-      if (i > 0) out_.push_back(',');
+      if (i > 0) raw(",");
       number(values[i]);
     }
-    out_.push_back(']');
+    raw("]");
   }
   void strings(const std::vector<std::string>& values) {
-    out_.push_back('[');
+    raw("[");
     for (size_t i = 0; i < values.size(); ++i) {
-      if (i > 0) out_.push_back(',');
+      if (i > 0) raw(",");
       string(values[i]);
     }
-    out_.push_back(']');
+    raw("]");
   }
   // "key": with a comma before it unless it opens an object.
   void key(std::string_view name) {
-    if (out_.back() != '{' && out_.back() != '\n') out_.push_back(',');
-    out_.push_back('"');
-    out_.append(name);
-    out_.append("\":");
+    reserve(name.size() + 4);
+    if (at_ != begin_.get() && at_[-1] != '{' && at_[-1] != '\n') *at_++ = ',';
+    *at_++ = '"';
+    put(name);
+    *at_++ = '"';
+    *at_++ = ':';
   }
   // "key":[ or {, one item a line: begin, item before each, end.
   void begin_lines(std::string_view name, char bracket) {
     key(name);
-    out_.push_back(bracket);
+    raw({&bracket, 1});
     first_line_ = true;
   }
   void line() {
-    out_.append(first_line_ ? "\n" : ",\n");
+    raw(first_line_ ? "\n" : ",\n");
     first_line_ = false;
   }
   void end_lines(char bracket) {
-    if (!first_line_) out_.push_back('\n');
+    if (!first_line_) raw("\n");
     first_line_ = false;
-    out_.push_back(bracket);
+    raw({&bracket, 1});
   }
   // Members of the file's outermost object: each on a line of its own.
-  void begin_file() { out_.append("{\n"); }
-  void next_member() { out_.append(",\n"); }
-  void end_file() { out_.append("\n}\n"); }
+  void begin_file() { raw("{\n"); }
+  void next_member() { raw(",\n"); }
+  void end_file() { raw("\n}\n"); }
 
  private:
+  // These two write where reserve() made room.
+  void put(std::string_view text) {
+    std::memcpy(at_, text.data(), text.size());
+    at_ += text.size();
+  }
+  void body(std::string_view text) {
+    size_t i = 0;
+    for (; i + 8 <= text.size() && eight_clean(text.data() + i); i += 8) std::memcpy(at_ + i, text.data() + i, 8);
+    at_ += i;
+    for (; i < text.size(); ++i) {
+      const auto c = static_cast<unsigned char>(text[i]);
+      if (c >= 0x20 && c != '"' && c != '\\') [[likely]]
+        *at_++ = text[i];
+      else
+        escape(c);
+    }
+  }
   // Whether none of eight bytes is a control character, a quote or a backslash. A byte that is 0 after `exclusive or` borrows
   // from its top bit (https://graphics.stanford.edu/~seander/bithacks.html#ZeroInWord); a hit next to a real one may be a false one.
   static bool eight_clean(const char* bytes) {
@@ -114,17 +142,19 @@ class JsonWriter {
   }
   void escape(unsigned char c) {
     if (c == '"' || c == '\\') {
-      out_.push_back('\\');
-      out_.push_back(static_cast<char>(c));
+      *at_++ = '\\';
+      *at_++ = static_cast<char>(c);
       return;
     }
     constexpr char kHex[] = "0123456789abcdef";
-    out_.append("\\u00");
-    out_.push_back(kHex[c >> 4]);
-    out_.push_back(kHex[c & 15]);
+    put("\\u00");
+    *at_++ = kHex[c >> 4];
+    *at_++ = kHex[c & 15];
   }
 
-  std::string& out_;
+  std::unique_ptr<char[]> begin_;
+  char* at_ = nullptr;
+  char* end_ = nullptr;
   bool first_line_ = true;
 };
 

@@ -8,7 +8,7 @@ namespace {
 
 class ManifestPrinter {
  public:
-  explicit ManifestPrinter(const Manifest& manifest) : manifest_(manifest), json_(text_) {}
+  explicit ManifestPrinter(const Manifest& manifest) : manifest_(manifest) {}
 
   std::string print() {
     json_.begin_file();
@@ -26,7 +26,7 @@ class ManifestPrinter {
     ranks();
     files();
     json_.end_file();
-    return std::move(text_);
+    return json_.str();
   }
 
  private:
@@ -151,7 +151,6 @@ class ManifestPrinter {
   }
 
   const Manifest& manifest_;
-  std::string text_;
   JsonWriter json_;
 };
 
@@ -160,8 +159,7 @@ class ManifestPrinter {
 std::string print_manifest(const Manifest& manifest) { return ManifestPrinter(manifest).print(); }
 
 std::string print_provenance(const std::vector<ProvenanceEntry>& provenance) {
-  std::string text;
-  JsonWriter json(text);
+  JsonWriter json;
   json.begin_file();
   json.begin_lines("provenance", '{');
   for (const auto& entry : provenance) {
@@ -172,7 +170,7 @@ std::string print_provenance(const std::vector<ProvenanceEntry>& provenance) {
   }
   json.end_lines('}');
   json.end_file();
-  return text;
+  return json.str();
 }
 
 }  // namespace piper::plan

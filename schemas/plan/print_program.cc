@@ -87,9 +87,8 @@ void print_call(JsonWriter& json, const KernelCall& call, const Program& program
 }  // namespace
 
 std::string print_program(const Program& program) {
-  std::string text;
-  text.reserve(256 + 120 * program.calls.size());
-  JsonWriter json(text);
+  JsonWriter json;
+  json.reserve(256 + 120 * program.calls.size());
   json.begin_file();
   json.key("program");
   json.string(program.name);
@@ -120,7 +119,7 @@ std::string print_program(const Program& program) {
   }
   json.end_lines(']');
   json.end_file();
-  return text;
+  return json.str();
 }
 
 }  // namespace piper::plan

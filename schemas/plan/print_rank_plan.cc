@@ -17,10 +17,10 @@ struct PartKeys { const char *where, *first, *count, *owner; };
 class RankPlanPrinter {
  public:
   RankPlanPrinter(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
-                  const std::vector<Program>& programs, const RankPlan* like, std::string& text)
-      : plan_(plan), provenance_(provenance), programs_(programs), like_(like), text_(text), json_(text) {
-    text_.clear();
-    text_.reserve(like == nullptr ? 1024 + 112 * plan.instructions.size() + 128 * plan.buffers.size() : 8192);
+                  const std::vector<Program>& programs, const RankPlan* like, JsonWriter& json)
+      : plan_(plan), provenance_(provenance), programs_(programs), like_(like), json_(json) {
+    json_.clear();
+    json_.reserve(like == nullptr ? 1024 + 112 * plan.instructions.size() + 128 * plan.buffers.size() : 8192);
   }
 
   void print() {
@@ -47,22 +47,23 @@ class RankPlanPrinter {
     const auto& name = at(plan_.buffers, range.buffer, "buffer").name;
     json_.string(name);
     if (range.offset == 0 && !ends_like_offset(name)) return;
-    text_.back() = '+';
+    json_.reopen_string();
+    json_.raw("+");
     json_.number(range.offset);
     json_.raw("\"");
   }
-  void range(const char* key, const BufferRange& where) {
+  void range(std::string_view key, const BufferRange& where) {
     json_.key(key);
     range_body(where);
   }
-  void optional_range(const char* key, const BufferRange& where) {
+  void optional_range(std::string_view key, const BufferRange& where) {
     if (where.buffer >= 0) range(key, where);
   }
-  void name(const char* key, std::string_view value) {
+  void name(std::string_view key, std::string_view value) {
     json_.key(key);
     json_.string(value);
   }
-  void number(const char* key, int64_t value) {
+  void number(std::string_view key, int64_t value) {
     json_.key(key);
     json_.number(value);
   }
@@ -274,22 +275,21 @@ class RankPlanPrinter {
   const std::vector<ProvenanceEntry>& provenance_;
   const std::vector<Program>& programs_;
   const RankPlan* like_;
-  std::string& text_;
-  JsonWriter json_;
+  JsonWriter& json_;
 };
 
 }  // namespace
 
 std::string print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
                             const std::vector<Program>& programs, const RankPlan* like) {
-  std::string text;
-  print_rank_plan(plan, provenance, programs, like, text);
-  return text;
+  JsonWriter json;
+  print_rank_plan(plan, provenance, programs, like, json);
+  return json.str();
 }
 
 void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs,
-                     const RankPlan* like, std::string& text) {
-  RankPlanPrinter(plan, provenance, programs, like, text).print();
+                     const RankPlan* like, JsonWriter& json) {
+  RankPlanPrinter(plan, provenance, programs, like, json).print();
 }
 
 }  // namespace piper::plan

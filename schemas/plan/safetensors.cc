@@ -85,24 +85,25 @@ Status write_all(int fd, const void* data, int64_t bytes, const std::string& pat
 }
 
 std::string header_text(const std::vector<TensorToWrite>& tensors) {
-  std::string text = "{";
-  JsonWriter json(text);
+  JsonWriter json;
+  json.raw("{");
   int64_t offset = 0;
   for (const auto& tensor : tensors) {
-    if (text.size() > 1) text.push_back(',');
+    if (json.size() > 1) json.raw(",");
     json.string(tensor.name);
-    text += ":{\"dtype\":\"";
-    text += format_name(tensor.dtype);
-    text += "\",\"shape\":";
+    json.raw(":{");
+    json.key("dtype");
+    json.string(format_name(tensor.dtype));
+    json.key("shape");
     json.numbers(tensor.shape);
-    text += ",\"data_offsets\":";
+    json.key("data_offsets");
     json.numbers(std::vector<int64_t>{offset, offset + tensor.bytes});
-    text.push_back('}');
+    json.raw("}");
     offset += tensor.bytes;
   }
-  text.push_back('}');
-  while (text.size() % 8 != 0) text.push_back(' ');
-  return text;
+  json.raw("}");
+  while (json.size() % 8 != 0) json.raw(" ");
+  return json.str();
 }
 
 Status write_to(int fd, const std::vector<TensorToWrite>& tensors, const std::string& path) {

@@ -8,6 +8,7 @@
 #include "schemas/plan/bundle_files.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/file_bytes.h"
+#include "schemas/plan/json_writer.h"
 #include "schemas/plan/like_ranks.h"
 #include "schemas/plan/provenance_text.h"
 #include "schemas/plan/write_weights.h"
@@ -97,9 +98,9 @@ class BundleWriter {
       } else {
         const RankPlan& rank = bundle_.ranks[i - 1 - programs];
         const int32_t first = like[i - 1 - programs];
-        thread_local std::string text;
-        print_rank_plan(rank, bundle_.provenance, bundle_.programs, first < 0 ? nullptr : &bundle_.ranks[static_cast<size_t>(first)], text);
-        statuses[i] = text_file(entries_[i], rank_file(rank.rank), text);
+        thread_local JsonWriter json;
+        print_rank_plan(rank, bundle_.provenance, bundle_.programs, first < 0 ? nullptr : &bundle_.ranks[static_cast<size_t>(first)], json);
+        statuses[i] = text_file(entries_[i], rank_file(rank.rank), json.text());
       }
     });
     for (Status& status : statuses) PIPER_RETURN_IF_ERROR(std::move(status));
@@ -111,7 +112,7 @@ class BundleWriter {
   }
 
  private:
-  Status text_file(FileEntry& entry, const std::string& path, const std::string& text) const {
+  Status text_file(FileEntry& entry, const std::string& path, std::string_view text) const {
     entry = {path, sha256(text), static_cast<int64_t>(text.size())};
     return write_file((root_ / path).string(), text);
   }
