@@ -8,18 +8,16 @@
 namespace piper::emit {
 namespace {
 
-// "0,2,4"; of more than eight the first and the last: "0..63".
-std::string rank_list(const std::vector<int32_t>& ranks) {
-  if (ranks.size() > 8) return std::to_string(ranks.front()) + ".." + std::to_string(ranks.back());
+// "0,2,4"
+std::string every_rank(const std::vector<int32_t>& ranks) {
   std::string text;
   for (int32_t r : ranks) text += (text.empty() ? "" : ",") + std::to_string(r);
   return text;
 }
 
-std::string every_rank(const std::vector<int32_t>& ranks) {
-  std::string text;
-  for (int32_t r : ranks) text += (text.empty() ? "" : ",") + std::to_string(r);
-  return text;
+// Of more than eight the first and the last: "0..63".
+std::string rank_list(const std::vector<int32_t>& ranks) {
+  return ranks.size() > 8 ? std::to_string(ranks.front()) + ".." + std::to_string(ranks.back()) : every_rank(ranks);
 }
 
 }  // namespace
@@ -39,8 +37,10 @@ Connections::Connections(const ir::Dag& dag) : dag_(dag), position_(dag.world_si
     if (const auto* n = std::get_if<ir::AllReduceNode>(&node.payload)) {
       if (n->what == ir::Reduced::kBucket)
         bucket = &dag.buckets[n->bucket.index];
-      else if (!communicators_.contains({node.stream, &members}))
-        name_teams(node.stream, {members}), communicators_[{node.stream, &members}] = teams_.at({node.stream, members});
+      else if (!communicators_.contains({node.stream, &members})) {
+        name_teams(node.stream, {members});
+        communicators_[{node.stream, &members}] = teams_.at({node.stream, members});
+      }
     } else if (const auto* scatter = std::get_if<ir::ReduceScatterNode>(&node.payload)) {
       bucket = &dag.buckets[scatter->bucket.index];
     } else if (const auto* gather = std::get_if<ir::AllGatherNode>(&node.payload)) {
@@ -131,13 +131,13 @@ void Connections::name_teams(uint32_t stream, const std::vector<std::vector<int3
 }
 
 bool Connections::claim(const std::string& name, const std::vector<int32_t>& ranks) {
-  const uint32_t n = number(name);
+  const uint32_t n = number(name), claim = claims_.emplace(ranks, claims_.size()).first->second;
   const auto other = [&](int32_t rank) {
     const auto known = claimed_.find({n, rank});
-    return known != claimed_.end() && known->second != ranks;
+    return known != claimed_.end() && known->second != claim;
   };
   if (std::any_of(ranks.begin(), ranks.end(), other)) return false;
-  for (int32_t rank : ranks) claimed_.emplace(std::make_pair(n, rank), ranks);
+  for (int32_t rank : ranks) claimed_.emplace(std::make_pair(n, rank), claim);
   return true;
 }
 

@@ -52,7 +52,8 @@ class Connections {
   std::map<std::tuple<uint32_t, int32_t, int32_t>, uint32_t> channels_;   // (stream, from, to)
   std::map<std::pair<uint32_t, const void*>, uint32_t> communicators_;    // (stream, address of the team)
   std::map<std::pair<uint32_t, std::vector<int32_t>>, uint32_t> teams_;   // (stream, team): equal teams are one communicator
-  std::map<std::pair<uint32_t, int32_t>, std::vector<int32_t>> claimed_;  // (name, rank) -> all ranks of what it stands for there
+  std::map<std::vector<int32_t>, uint32_t> claims_;                       // ranks of something named -> its number
+  std::map<std::pair<uint32_t, int32_t>, uint32_t> claimed_;              // (name, rank) -> what it stands for there
 };
 
 }  // namespace piper::emit

@@ -81,7 +81,7 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const std::vector<int64
 }
 
 // Of the given ranks, those with the same nodes side by side, in blocks small enough to keep every core busy.
-std::vector<std::vector<int32_t>> blocks_of_like_ranks(const std::vector<int32_t>& ranks, const std::vector<std::vector<ir::NodeId>>& nodes_of_rank) {
+std::vector<std::vector<int32_t>> blocks_with_same_nodes(const std::vector<int32_t>& ranks, const std::vector<std::vector<ir::NodeId>>& nodes_of_rank) {
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
   const size_t most = std::max<size_t>(2, ranks.size() / (4 * cores));
   std::vector<std::vector<int32_t>> blocks;
@@ -116,12 +116,12 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   std::vector<int32_t> spelt_out;
   for (size_t rank = 0; rank < world; ++rank)
     if (first[rank] == static_cast<int32_t>(rank)) spelt_out.push_back(first[rank]);
-  const std::vector<std::vector<int32_t>> blocks = blocks_of_like_ranks(spelt_out, shared.nodes_of_rank);
+  const std::vector<std::vector<int32_t>> blocks = blocks_with_same_nodes(spelt_out, shared.nodes_of_rank);
   std::vector<SampleOrigins> samples(world);
   parallel_for(blocks.size(), [&](size_t block) {
-    LikeRanks like;
+    Guesses guesses;
     for (int32_t rank : blocks[block]) {
-      RankEmitter emitter(shared, rank, like);
+      RankEmitter emitter(shared, rank, guesses);
       auto plan = emitter.emit();
       samples[rank] = emitter.samples();
       if (plan.ok())
@@ -138,7 +138,7 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   summaries.resize(world);
   parallel_for(world, [&](size_t i) {
     const auto rank = static_cast<int32_t>(i);
-    LikeRanks none;
+    Guesses none;
     if (first[rank] == rank) summaries[rank] = summary_of(out.bundle.ranks[rank], scratch);
     else out.bundle.ranks[rank] = RankEmitter(shared, rank, none).emit_like(out.bundle.ranks[first[rank]], samples[first[rank]], work[rank]);
   });

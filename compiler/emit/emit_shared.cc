@@ -31,21 +31,21 @@ std::string phase_name(ir::Phase phase, bool backward_split) {
 }
 
 // Exactly one rank writes each tensor into saved weights: the first that trains it, else the first that reads it, else rank 0.
-std::vector<int32_t> owners(const EmitRequest& request) {
+std::vector<int32_t> owners(const EmitRequest& request, std::vector<bool>& unread) {
   const ir::Dag& dag = *request.dag;
   const ir::Graph& graph = *request.variants[0].graph;
   std::vector<int32_t> owner(graph.parameters().size(), 0);
-  std::vector<bool> known(owner.size(), false);
+  unread.assign(owner.size(), true);
   for (size_t p = 0; p < owner.size(); ++p)
     if (!dag.parameter_uses[p].empty()) {
       owner[p] = dag.groups[dag.accumulators[dag.parameter_uses[p][0].index].group.index].ranks[0];
-      known[p] = true;
+      unread[p] = false;
     }
   for (const LoweredProgram& program : request.variants[0].lowered.programs)
     for (const SlotHolds& holds : program.holds)
-      if (holds.kind == SlotHolds::Kind::kParameter && !known[holds.index]) {
+      if (holds.kind == SlotHolds::Kind::kParameter && unread[holds.index]) {
         owner[holds.index] = dag.groups[dag.placement[program.chunk.index][0].index].ranks[0];
-        known[holds.index] = true;
+        unread[holds.index] = false;
       }
   return owner;
 }
@@ -100,7 +100,7 @@ plan::WeightTensor weight_tensor(const std::string& name, const ir::TensorType& 
   return w;
 }
 
-EmitShared::EmitShared(const EmitRequest& r) : request(r), owner(owners(r)), state_owner(state_owners(r)), nodes_of_rank(by_rank(*r.dag)), connections(*r.dag), work_(r.variants.size() * r.dag->chunks.size() * ir::kNumPhases) {
+EmitShared::EmitShared(const EmitRequest& r) : request(r), owner(owners(r, unread)), state_owner(state_owners(r)), nodes_of_rank(by_rank(*r.dag)), connections(*r.dag), work_(r.variants.size() * r.dag->chunks.size() * ir::kNumPhases) {
   for (const ir::DeviceGroup& group : r.dag->groups) variant_of_.push_back(variant_for(r, group));
   provenance_of_.assign(r.dag->provenance.size(), -1);
   for (const ir::Node& node : r.dag->nodes)

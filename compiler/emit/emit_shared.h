@@ -26,6 +26,7 @@ class EmitShared {
   explicit EmitShared(const EmitRequest& request);
 
   const EmitRequest& request;
+  std::vector<bool> unread;                        // [parameter] no program reads it: rank 0 keeps it all the same
   std::vector<int32_t> owner;                      // [parameter] the rank that writes it into saved weights
   std::vector<int32_t> state_owner;                // [buffer] the same: of the copies that devices keep, the first one's
   std::vector<std::vector<ir::NodeId>> nodes_of_rank;  // [rank] what involves it, in the order of the DAG

@@ -195,31 +195,4 @@ void RankEmitter::finish_placements() {
   plan_.placements.insert(plan_.placements.begin(), model.begin(), model.end());
 }
 
-plan::RankPlan RankEmitter::emit_like(const plan::RankPlan& first, const SampleOrigins& samples, const RankWork& work) {
-  plan_ = first;
-  plan_.rank = rank_;
-  for (plan::Channel& channel : plan_.channels)
-    for (const auto& [name, peer] : work.channels)
-      if (s_.connections.name(name) == channel.name) channel.peer = peer;
-  for (plan::Communicator& communicator : plan_.communicators)
-    for (const auto& [name, team] : work.communicators)
-      if (s_.connections.name(name) == communicator.name) communicator.ranks = *team;
-  const auto first_of = [&](int32_t buffer) {
-    const auto& [group, microbatch] = samples.at(plan_.buffers[buffer].name);
-    return first_sample(group, microbatch);
-  };
-  for (plan::InputSlice& input : plan_.inputs)
-    if (samples.contains(plan_.buffers[input.where.buffer].name)) input.first = first_of(input.where.buffer);
-  for (plan::ScalarValue& scalar : plan_.scalars) scalar.values = {first_of(scalar.buffer)};
-  // The parts of the model are the rank's own; constants are not.
-  for (size_t b = 0; b < plan_.buffers.size(); ++b)
-    if (plan_.buffers[b].cls != BufferClass::kArena) buffers_.insert(static_cast<int32_t>(b));
-  std::erase_if(plan_.placements, [&](const plan::Placement& placement) {
-    return placement.value.where.buffer < 0 || plan_.buffers[placement.value.where.buffer].cls != BufferClass::kConstant;
-  });
-  finish_placements();
-  PIPER_CHECK(plan_.buffers.shares(first.buffers), "rank ", rank_, " needs a buffer that rank ", first.rank, " has not");
-  return std::move(plan_);
-}
-
 }  // namespace piper::emit

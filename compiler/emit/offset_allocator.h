@@ -1,7 +1,7 @@
 // Offsets inside one block of bytes, handed out and taken back in the order of a straight-line
 // program: best fit, free ranges merged, the block grows where nothing fits. Used for the workspace of
-// a program and for the arena of a rank. Deterministic; linear in the number of free ranges, which is some tens in real
-// plans: a list beats search trees there.
+// a program and for the arena of a rank. Deterministic; linear in the number of free ranges, some tens
+// in real plans.
 #pragma once
 
 #include <cstddef>

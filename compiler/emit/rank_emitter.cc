@@ -425,8 +425,8 @@ Result<plan::RankPlan> RankEmitter::emit() {
     last[id.index] = static_cast<uint32_t>(trace_.size() - 1);
   }
   finish_placements();
-  place_buffers(plan_, std::move(trace_), like_.arena);
-  sort_declarations(plan_, like_.orders);
+  place_buffers(plan_, std::move(trace_), guesses_.arena);
+  sort_declarations(plan_, guesses_.orders);
   place_persistent(plan_);
   return std::move(plan_);
 }

@@ -1,6 +1,6 @@
 // Emits the plan of one rank: walks the DAG's order, keeps the nodes that involve the rank, binds each
 // program slot to a buffer. Used by emit_bundle only. Its methods stand in rank_emitter.cc (buffers, computes), emit_transfers.cc,
-// emit_collectives.cc and emit_step_work.cc. What all ranks share stands in emit_shared.h.
+// emit_collectives.cc, emit_step_work.cc and emit_like.cc. What all ranks share stands in emit_shared.h.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 
 namespace piper::emit {
 
-// What ranks with the same nodes find alike: each starts from what the one before it found.
-struct LikeRanks {
+// What ranks with the same nodes may find alike: each starts from what the one before it found.
+struct Guesses {
   PlacedArena arena;
   DeclarationOrders orders;
 };
@@ -32,7 +32,7 @@ using SampleOrigins = std::map<std::string, std::pair<ir::GroupId, int32_t>>;
 
 class RankEmitter {
  public:
-  RankEmitter(EmitShared& shared, int32_t rank, LikeRanks& like) : s_(shared), dag_(*shared.request.dag), rank_(rank), like_(like) {}
+  RankEmitter(EmitShared& shared, int32_t rank, Guesses& guesses) : s_(shared), dag_(*shared.request.dag), rank_(rank), guesses_(guesses) {}
   Result<plan::RankPlan> emit();
   // The plan of a rank whose work is that of `first`, which is complete; `samples` are its emitter's.
   plan::RankPlan emit_like(const plan::RankPlan& first, const SampleOrigins& samples, const RankWork& work);
@@ -108,7 +108,7 @@ class RankEmitter {
   EmitShared& s_;
   const ir::Dag& dag_;
   int32_t rank_;
-  LikeRanks& like_;
+  Guesses& guesses_;
   plan::RankPlan plan_;
   Trace trace_;
   // Names of plan_.buffers, by index: looked up by text.

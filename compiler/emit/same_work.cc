@@ -12,8 +12,8 @@ class Facts {
 
   RankWork collect() {
     for (uint32_t group = 0; group < dag_.groups.size(); ++group) put(s_.connections.position(ir::GroupId{group}, rank_) >= 0);
-    // Who keeps a tensor that no one trains here has a place for it.
-    for (uint32_t p = 0; p < s_.owner.size(); ++p) put(s_.owner[p] == rank_ && !s_.primary(p, rank_).valid());
+    for (uint32_t p = 0; p < s_.owner.size(); ++p)
+      if (s_.unread[p]) put(s_.owner[p] == rank_);   // who keeps it has a place for it
     for (ir::NodeId id : s_.nodes_of_rank[rank_]) {
       const ir::Node& node = dag_.nodes[id.index];
       std::visit([&](const auto& n) { visit(node, n); }, node.payload);

@@ -1,5 +1,6 @@
 // A vector whose copies share one storage until one of them is changed. Reading is that of a const std::vector; every
-// change goes through a method that takes a storage of its own first, so a copy never sees it.
+// change goes through a method that takes a storage of its own first, so a copy never sees it. Several threads may read and
+// copy one; it is changed while no other thread makes or drops copies of it.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,7 @@ class SharedVector {
   auto end() const { return get().end(); }
   // Whether both are one storage: a copy that nobody changed since. Never so where there is none.
   bool shares(const SharedVector& other) const { return items_ && items_ == other.items_; }
-  // Equal for two vectors exactly where they share.
+  // Equal for two vectors that have one exactly where they share it; null where there is none.
   const void* storage() const { return items_.get(); }
 
   // The elements, to be changed. References into a shared storage are not references into this one.

@@ -51,6 +51,7 @@ class RankPlanParser {
     offsets();
     reader_.close_object();
     reader_.end_of_text();
+    (void)plan_.instructions.edit();   // none is a list as well
   }
 
   // ---- a plan that does what another rank's does
@@ -369,8 +370,8 @@ class RankPlanParser {
       const auto i = static_cast<size_t>(scalar.buffer);
       const auto& target = plan_.buffers[i];
       if (set[i]++) reader_.fail(kName, at, "buffer " + quoted(target.name) + " is set twice");
-      if (target.cls != BufferClass::kScalar || target.dtype != DType::kI64 || scalar.values.size() > static_cast<size_t>(target.bytes) / 8)
-        reader_.fail(kRange, at, "buffer " + quoted(target.name) + " cannot hold these values: i64 scalars of its size only");
+      if (target.cls != BufferClass::kScalar || target.dtype != DType::kI64 || scalar.values.empty() || scalar.values.size() > static_cast<size_t>(target.bytes) / 8)
+        reader_.fail(kRange, at, "buffer " + quoted(target.name) + " cannot hold these values: one to as many i64 scalars as it is large");
     });
   }
 

@@ -202,9 +202,9 @@ struct RankPlan {
   SharedVector<Instruction> instructions;
   BufferRange seed_step;          // i64 [2]; buffer -1: not used on this rank
   BufferRange learning_rate;      // unused by executors that pass lr by value
-  BufferRange loss;               // f32 []: the step's loss, on the reporting rank only
-  BufferRange grad_norm;          // f32 []: on the reporting rank, where clipping is on
-  BufferRange dropped;            // i64 []: the step's number of dropped rows, on the reporting rank, where experts may drop some
+  BufferRange loss;               // f32 []: the step's loss, on the ranks that have it; the reporting rank does
+  BufferRange grad_norm;          // f32 []: on every rank that clips, where clipping is on
+  BufferRange dropped;            // i64 []: the step's number of dropped rows, on the ranks that have it, where experts may drop some
 };
 
 // ------------------------------------------------------------------ manifest

@@ -50,7 +50,7 @@ Status Flow::begin_inputs(Rank& rank) {
   return {};
 }
 
-// Scalars that the executor fills are called after what it fills in; one with an initial value is the
+// Scalars that the executor fills are called after what it fills in; one that the plan sets is the
 // position of a first sample.
 void Flow::begin_scalars(Rank& rank) {
   const auto& plan = *rank.plan;

@@ -354,9 +354,11 @@ TEST_CASE("damaged rank plans") {
         "P0607 r:35: the persistent buffers \"sample_offset\" and \"seed_step\" overlap");
   CHECK(rank_damage("\"class\":\"input\"", "\"class\":\"heap\"") == "P0605 r:27: unknown buffer class \"heap\"");
   CHECK(rank_damage("\"values\":[4]", "\"values\":[4,5]") ==
-        "P0607 r:44: buffer \"sample_offset\" cannot hold these values: i64 scalars of its size only");
+        "P0607 r:44: buffer \"sample_offset\" cannot hold these values: one to as many i64 scalars as it is large");
+  CHECK(rank_damage("\"values\":[4]", "\"values\":[]") ==
+        "P0607 r:44: buffer \"sample_offset\" cannot hold these values: one to as many i64 scalars as it is large");
   CHECK(rank_damage("\"scalar\":\"sample_offset\"", "\"scalar\":\"x\"") ==
-        "P0607 r:44: buffer \"x\" cannot hold these values: i64 scalars of its size only");
+        "P0607 r:44: buffer \"x\" cannot hold these values: one to as many i64 scalars as it is large");
   CHECK(rank_damage("{\"wait\":", "{\"hope\":") == "P0605 r:53: unknown instruction \"hope\"");
   CHECK(rank_damage("\"class\":\"input\",", "\"class\":\"input\",\"colour\":1,") ==
         "P0605 r:27: expected the key \"bytes\", found \"colour\"");

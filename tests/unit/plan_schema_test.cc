@@ -44,6 +44,7 @@ class Validator {
     if (key == "enum") return std::find(rule.begin(), rule.end(), value) != rule.end();
     if (key == "minimum") return !value.is_number() || value >= rule;
     if (key == "multipleOf") return value.get<int64_t>() % rule.get<int64_t>() == 0;
+    if (key == "minItems") return !value.is_array() || value.size() >= rule.get<size_t>();
     if (key == "minLength") return !value.is_string() || value.get<std::string>().size() >= rule.get<size_t>();
     if (key == "pattern") return !value.is_string() || std::regex_search(value.get<std::string>(), std::regex(rule.get<std::string>()));
     if (key == "type") {

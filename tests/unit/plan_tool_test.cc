@@ -99,6 +99,34 @@ TEST_CASE("diff tells lines and ranks") {
   CHECK(holds(cut->text, "more lines; --lines 0 shows all)"));
 }
 
+// Two ranks that do the same: the second one's file says so and does not change.
+TEST_CASE("diff tells what ranks do, wherever it is spelt out") {
+  TempFolder dir;
+  auto bundle = plan::example::two_ranks();
+  const auto second_does_the_same = [&bundle] {
+    plan::RankPlan same = bundle.ranks[0];
+    same.rank = 1;
+    for (auto& channel : same.channels) channel.peer = 0;
+    bundle.ranks[1] = same;
+  };
+  second_does_the_same();
+  const auto a = write(dir, "a", bundle);
+  bundle.ranks[0].instructions.edit()[0].provenance = 1;
+  second_does_the_same();
+  const auto b = write(dir, "b", bundle);
+  const auto changed = tools::diff(a, b, 0);
+  REQUIRE(changed.ok());
+  INFO(changed->text);
+  CHECK(holds(changed->text, "ranks 0,1\n  -"));
+  // A rank that leaves its kind is the only one that differs.
+  bundle.ranks[1].instructions.edit()[0].provenance = 0;
+  const auto left = tools::diff(b, write(dir, "c", bundle), 0);
+  REQUIRE(left.ok());
+  INFO(left->text);
+  CHECK(holds(left->text, "rank 1\n  -"));
+  CHECK_FALSE(holds(left->text, "rank 0"));
+}
+
 TEST_CASE("explain tells the chain") {
   TempFolder dir;
   const auto plans = write(dir, "p", plan::example::pipeline(2, 2));

@@ -4,7 +4,7 @@
   compile_time.py --bin build/release/bin --work DIR [--rounds 5]
 
 Prints per size: nodes of the DAG, median wall time of the whole program, time by phase; then the growth exponent between the
-sizes; then all phases before emission for 1, 2 and 64 replicas. Weights are left out (--weights none).
+sizes; then, for 1, 2 and 64 replicas, all phases before emission, the whole program and the size of the plans. Weights are left out.
 """
 import argparse
 import math
@@ -105,7 +105,10 @@ def main():
         path.write_text(strategy(64, replicas))
         runs = [compile_once(args, model, path, "--stop-after=order")[1] for _ in range(args.rounds)]
         before = [sum(r.values()) for r in runs]
-        print(f"replicas {replicas:3}: phases before emission {statistics.median(before):.2f} ms", flush=True)
+        whole = statistics.median(compile_once(args, model, path, "-o", args.work / "plans")[0] for _ in range(args.rounds))
+        size = sum(file.stat().st_size for file in (args.work / "plans").rglob("*") if file.is_file())
+        print(f"replicas {replicas:3}: phases before emission {statistics.median(before):.2f} ms, whole program {whole:.3f} s, "
+              f"plans {size / 1e6:.1f} MB", flush=True)
 
 
 if __name__ == "__main__":

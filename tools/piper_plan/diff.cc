@@ -112,6 +112,7 @@ class BundleDiff {
     std::set<std::string> paths;
     for (const auto& [path, digest] : old_files) paths.insert(path);
     for (const auto& [path, digest] : new_files) paths.insert(path);
+    bool rank_files = false;   // whether any differs
     a.files.clear();
     b.files.clear();
     add("manifest.json", compare_texts(print_manifest(a), print_manifest(b)));
@@ -119,8 +120,10 @@ class BundleDiff {
       const auto old_file = old_files.find(path), new_file = new_files.find(path);
       if (old_file == old_files.end()) alone_[1].push_back(path);
       else if (new_file == new_files.end()) alone_[0].push_back(path);
+      else if (is_rank(path)) rank_files |= old_file->second != new_file->second;
       else if (old_file->second != new_file->second) PIPER_RETURN_IF_ERROR(file(path));
     }
+    if (rank_files) PIPER_RETURN_IF_ERROR(rank_plans());
     return finish();
   }
 
@@ -147,7 +150,17 @@ class BundleDiff {
     add(path, compare_texts(a.text(), b.text()));
     return {};
   }
-  // Ranks whose files differ in the same way are told once.
+  static bool is_rank(const std::string& path) { return path.compare(0, plan::kRankFolder.size(), plan::kRankFolder) == 0; }
+  // What ranks do, wherever it is spelt out: as texts that refer to no other rank.
+  Status rank_plans() {
+    PIPER_ASSIGN(const auto a, plan::read_bundle(a_));
+    PIPER_ASSIGN(const auto b, plan::read_bundle(b_));
+    for (size_t rank = 0; rank < std::min(a.ranks.size(), b.ranks.size()); ++rank)
+      add(plan::rank_file(static_cast<int32_t>(rank)), compare_texts(plan::print_rank_plan(a.ranks[rank], a.provenance, a.programs),
+                                                                     plan::print_rank_plan(b.ranks[rank], b.provenance, b.programs)));
+    return {};
+  }
+  // Ranks that differ in the same way are told once.
   void add(const std::string& path, const std::string& change) {
     if (change.empty()) return;
     ++files_;
@@ -179,7 +192,7 @@ class BundleDiff {
     for (const auto& [change, ranks] : changes_)
       text_ += (ranks.size() == 1 ? "rank " : "ranks ") + rank_list(ranks) + "\n" + change;
     if (files_ == 0) return {"the bundles are equal\n", false};
-    text_ += std::to_string(files_) + (files_ == 1 ? " file differs: " : " files differ: ") + std::to_string(removed_) + " lines removed, " +
+    text_ += std::to_string(files_) + (files_ == 1 ? " file or plan differs: " : " files and plans differ: ") + std::to_string(removed_) + " lines removed, " +
              std::to_string(added_) + " added\n";
     return {text_, true};
   }
