@@ -110,6 +110,20 @@ Status check_nesting(const Placement& placement, const ir::Dag& dag, diag::Diagn
   return Status();
 }
 
+void Placement::fuse_chunks(const std::vector<ir::ChunkId>& into) {
+  const auto row = [&](size_t c) { return claims_.begin() + static_cast<int64_t>(c) * num_microbatches_; };
+  for (size_t c = 1; c < into.size(); ++c) {
+    if (into[c].index == c || into[c] == into[c - 1]) continue;
+    std::move(row(c), row(c + 1), row(into[c].index));
+    replicated[into[c].index] = replicated[c];
+    sharded[into[c].index] = sharded[c];
+  }
+  const size_t fused = into.empty() ? 0 : into.back().index + 1;
+  claims_.resize(fused * num_microbatches_);
+  replicated.resize(fused);
+  sharded.resize(fused);
+}
+
 Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Diagnostics& diags) {
   const size_t num_chunks = dag.chunks.size();
   bool any = false;

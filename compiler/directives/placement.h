@@ -23,6 +23,8 @@ struct Placement {
       : replicated(num_chunks), sharded(num_chunks), num_microbatches_(num_microbatches), claims_(num_chunks * num_microbatches) {}
   Claim& at(ir::ChunkId chunk, int32_t m) { return claims_[chunk.index * num_microbatches_ + m]; }
   const Claim& at(ir::ChunkId chunk, int32_t m) const { return claims_[chunk.index * num_microbatches_ + m]; }
+  // [chunk] -> the chunk that it became, which has what its first member has.
+  void fuse_chunks(const std::vector<ir::ChunkId>& into);
   std::vector<diag::Span> replicated;   // [chunk]: a replicate that claims it, on some microbatches at least; line 0 where none
   std::vector<diag::Span> sharded;      // [chunk]: the shard that claims it
 

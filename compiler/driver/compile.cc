@@ -21,12 +21,14 @@
 #include "compiler/directives/stream.h"
 #include "compiler/driver/check_exchanges.h"
 #include "compiler/driver/expand_schedule.h"
+#include "compiler/driver/fuse_alike_chunks.h"
 #include "compiler/driver/note_running_statistics.h"
 #include "compiler/driver/prepare_model.h"
 #include "compiler/driver/print_dag.h"
 #include "compiler/emit/emit_bundle.h"
 #include "compiler/emit/rank_emitter.h"
 #include "compiler/passes/build_dag.h"
+#include "compiler/passes/fuse_chunks.h"
 #include "compiler/passes/insert_gathers.h"
 #include "compiler/passes/insert_gradient_work.h"
 #include "compiler/passes/insert_transfers.h"
@@ -49,6 +51,7 @@ struct Compilation {
   std::vector<ModelVariant> variants;   // [0] = the reference
   std::map<int64_t, ir::ChunkedGraph> chunked;  // bound, not yet differentiated
   ForwardShape forward;
+  std::vector<ir::ChunkId> fused;       // [chunk of the finished forward] -> chunk
   BackwardShape backward;
   std::vector<passes::ChunkShape> shapes;
   ir::Dag dag;
@@ -204,21 +207,22 @@ Status Driver::place() {
     PIPER_RETURN_IF_ERROR(directives::find_split_backwards(args, dag, halves, diags_));
   }
   PIPER_ASSIGN(dag.backward_split, directives::chunks_to_split(halves, dag, diags_));
-  c_.backward.split = dag.backward_split;
   dag.recomputed.assign(dag.chunks.size(), std::vector<bool>(dag.num_microbatches, false));
   for (const strategy::Directive* directive : directives_named("recompute")) {
     PIPER_ASSIGN(const directives::RecomputeArgs args, directives::read_recompute(*directive));
     PIPER_RETURN_IF_ERROR(directives::apply_recompute(args, dag, diags_));
   }
+  for (const strategy::Directive* directive : directives_named("stream")) {
+    PIPER_ASSIGN(const directives::StreamArgs args, directives::read_stream(*directive));
+    PIPER_RETURN_IF_ERROR(directives::apply_stream(args, *directive, dag, diags_));
+  }
+  c_.fused = fuse_alike_chunks(directives_named("order"), c_.chunked.at(local), dag, *c_.placement);
+  c_.backward.split = dag.backward_split;
   for (std::vector<bool>& row : dag.recomputed) {
     const bool alike = std::equal(row.begin() + 1, row.end(), row.begin());
     c_.backward.recompute.push_back(alike && row[0]);
     c_.backward.repeat_some.push_back(!alike);
     if (alike) row.clear();
-  }
-  for (const strategy::Directive* directive : directives_named("stream")) {
-    PIPER_ASSIGN(const directives::StreamArgs args, directives::read_stream(*directive));
-    PIPER_RETURN_IF_ERROR(directives::apply_stream(args, *directive, dag, diags_));
   }
   for (const ir::ExpertShard& shard : c_.chunked.at(local).shards)
     dag.expert_groups.push_back({shard.groups, dag.intern_stream(shard.stream), dag.provenance.directive({"shard", diags_.place(shard.span)})});
@@ -265,6 +269,7 @@ Status Driver::differentiate() {
     if (!c_.chunked.count(local)) {
       PIPER_ASSIGN(ir::ChunkedGraph chunked, bind_and_cut(*c_.model, c_.strategy, c_.batch, local, diags_));
       PIPER_RETURN_IF_ERROR(finish_forward(chunked, c_.strategy, c_.batch, local, c_.forward, diags_));
+      if (chunked.chunks.size() == c_.fused.size()) passes::fuse_chunks(chunked, c_.fused);   // else refused below
       c_.chunked.emplace(local, std::move(chunked));
     }
     PIPER_ASSIGN(ModelVariant variant, differentiate_and_lower(std::move(c_.chunked.at(local)), local, c_.backward,

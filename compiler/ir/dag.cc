@@ -29,6 +29,25 @@ NodeId Dag::add_node(NodePayload payload, GroupId group, uint32_t stream, ProvId
 
 void Dag::add_edge(NodeId from, NodeId to, EdgeKind kind, diag::Span span) { edges.push_back({from, to, kind, span}); }
 
+void Dag::fuse_chunks(const std::vector<ChunkId>& into) {
+  const size_t fused = into.empty() ? 0 : into.back().index + 1;
+  const auto keep_first = [&](auto& of_chunk) {
+    for (size_t c = 0; c < into.size(); ++c)
+      if (into[c].index != c && into[c] != into[c - 1]) of_chunk[into[c].index] = std::move(of_chunk[c]);
+    of_chunk.resize(fused);
+  };
+  keep_first(placement);
+  keep_first(chunk_stream);
+  keep_first(chunk_prov);
+  keep_first(replication);
+  keep_first(recomputed);
+  keep_first(backward_split);
+  decltype(streams_of_compute) streams;
+  for (const auto& [at, stream] : streams_of_compute)
+    streams.emplace(std::make_tuple(into[std::get<0>(at)].index, std::get<1>(at), std::get<2>(at)), stream);
+  streams_of_compute = std::move(streams);
+}
+
 GroupId Dag::intern_group(const std::vector<int32_t>& ranks) {
   for (size_t g = 0; g < groups.size(); ++g)
     if (groups[g].ranks == ranks) return GroupId(g);

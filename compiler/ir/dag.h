@@ -153,6 +153,7 @@ struct Replication {
   Residency residency = Residency::kUse;
   int32_t prefetch = 1;
   ProvId prov;
+  friend bool operator==(const Replication&, const Replication&) = default;
 };
 
 struct Dag {
@@ -203,6 +204,8 @@ struct Dag {
     const std::vector<bool>& row = recomputed[chunk.index];
     return !row.empty() && row[microbatch];
   }
+  // What directives said of chunks, where some became one: [chunk] -> the fused one, which has what its first member has. Before build_dag.
+  void fuse_chunks(const std::vector<ChunkId>& into);
   // The expert group of a shard that holds the rank.
   const std::vector<int32_t>& expert_group_of(int32_t shard, int32_t rank) const;
   // The team of a bucket that holds the rank.

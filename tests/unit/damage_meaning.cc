@@ -114,7 +114,8 @@ std::vector<Damage> of_meaning() {
       PIPER_DAMAGE(run_reads_another_microbatch, "P0637"),
       PIPER_DAMAGE(run_reads_another_input, "P0637"),
       PIPER_DAMAGE(input_holds_other_samples, "P0637", "P0636"),
-      PIPER_DAMAGE(backward_reads_values_saved_for_another_microbatch, "P0637", "P0634"),
+      // P0635: where the other microbatch's memory serves another slot of the run by then.
+      PIPER_DAMAGE(backward_reads_values_saved_for_another_microbatch, "P0637", "P0634", "P0635"),
       PIPER_DAMAGE(run_reads_another_parameter, "P0637"),
       PIPER_DAMAGE(run_reads_parameters_after_their_update, "P0637", "P0633"),
       PIPER_DAMAGE(dropout_of_another_sample, "P0637"),
