@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "compiler/directives/alternate.h"
-#include "compiler/directives/select.h"
 #include "compiler/strategy/directive_args.h"
 #include "compiler/strategy/filter.h"
 
@@ -50,8 +49,8 @@ bool is_half(const std::optional<Pass>& pass) { return pass && (*pass == Pass::k
 bool is_compute(const ir::Dag& dag, uint32_t node) { return std::holds_alternative<ir::ComputeNode>(dag.nodes[node].payload); }
 
 // Where a half that was asked for has no work of its own (an embedding has no input part), it is left out.
-Result<std::vector<ir::NodeId>> match(const strategy::Filter& filter, const ir::Dag& dag, diag::Diagnostics& diags) {
-  PIPER_ASSIGN(const Selection selection, select(dag, filter, diags));
+Result<std::vector<ir::NodeId>> match(const strategy::Filter& filter, const ir::Dag& dag, const Selector& selector, diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const Selection selection, selector.select(filter, diags));
   std::vector<ir::NodeId> nodes;
   for (ir::ChunkId chunk : selection.chunks)
     for (size_t pass = 0; pass < ir::kNumPasses; ++pass) {
@@ -191,12 +190,12 @@ Group chain_slot(ir::Dag& dag, const std::vector<ir::NodeId>& sequence, const di
 
 }  // namespace
 
-Status find_split_backwards(const OrderArgs& args, const ir::Dag& dag, std::vector<HalfNames>& halves, diag::Diagnostics& diags) {
+Status find_split_backwards(const OrderArgs& args, const ir::Dag& dag, const Selector& selector, std::vector<HalfNames>& halves, diag::Diagnostics& diags) {
   halves.resize(dag.chunks.size() * dag.num_microbatches);
   for (const auto& group : args.filters)
     for (const strategy::Filter& filter : group) {
       if (!is_half(filter.pass)) continue;
-      PIPER_ASSIGN(const Selection selection, select(dag, filter, diags));
+      PIPER_ASSIGN(const Selection selection, selector.select(filter, diags));
       for (ir::ChunkId chunk : selection.chunks)
         for (int32_t m : selection.microbatches) {
           HalfNames& names = halves[chunk.index * dag.num_microbatches + m];
@@ -226,14 +225,14 @@ Result<std::vector<bool>> chunks_to_split(const std::vector<HalfNames>& halves, 
 }
 
 Status apply_order(const OrderArgs& args, const strategy::Directive& directive, ir::Dag& dag, const DataPaths& paths,
-                   diag::Diagnostics& diags) {
+                   const Selector& selector, diag::Diagnostics& diags) {
   std::vector<Group> groups;
   std::vector<size_t> source;                       // [group] -> position in args.filters
   Marks marks(dag);
   for (size_t g = 0; g < args.filters.size(); ++g) {
     std::vector<std::vector<ir::NodeId>> members;
     for (const strategy::Filter& filter : args.filters[g]) {
-      PIPER_ASSIGN(std::vector<ir::NodeId> nodes, match(filter, dag, diags));
+      PIPER_ASSIGN(std::vector<ir::NodeId> nodes, match(filter, dag, selector, diags));
       const ir::NodeId between = outsider(paths, dag, nodes, marks.members);
       if (between.valid())
         return diags.error("P0220", filter.span) << "the nodes of " << strategy::to_string(filter) << " are not convex: "

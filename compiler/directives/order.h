@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/directives/select.h"
 #include "compiler/ir/dag.h"
 #include "compiler/strategy/directive_spec.h"
 #include "compiler/strategy/strategy.h"
@@ -24,7 +25,7 @@ struct HalfNames {
   diag::Span input, weight;
 };
 // Adds what one `order` names to `halves`, [chunk * num_microbatches + microbatch].
-Status find_split_backwards(const OrderArgs& args, const ir::Dag& dag, std::vector<HalfNames>& halves, diag::Diagnostics& diags);
+Status find_split_backwards(const OrderArgs& args, const ir::Dag& dag, const Selector& selector, std::vector<HalfNames>& halves, diag::Diagnostics& diags);
 // [chunk] Error P0222: one half is named without the other.
 Result<std::vector<bool>> chunks_to_split(const std::vector<HalfNames>& halves, const ir::Dag& dag, diag::Diagnostics& diags);
 
@@ -38,6 +39,6 @@ DataPaths data_paths(const ir::Dag& dag);
 // Adds order edges from the last computes of each group to the first of the next, and within a group of several filters from chunk to chunk
 // of the alternation. Errors: P0203, P0204, P0220 a group that is not convex, P0234 groups without a common device that data do not order.
 Status apply_order(const OrderArgs& args, const strategy::Directive& directive, ir::Dag& dag, const DataPaths& paths,
-                   diag::Diagnostics& diags);
+                   const Selector& selector, diag::Diagnostics& diags);
 
 }  // namespace piper::directives

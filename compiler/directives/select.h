@@ -20,7 +20,28 @@ struct Selection {
 // Whether a pass of a chunk is one that a filter's PASS names; without PASS every pass but the counting of labels is.
 bool pass_matches(const std::optional<strategy::Pass>& wanted, ir::Pass pass);
 
-// Errors: P0203 no node has the tag (did you mean), P0204 no node has this combination.
+// The tags of the chunks there are now, for many filters.
+class Selector {
+ public:
+  explicit Selector(const ir::Dag& dag);
+  // Errors: P0203 no node has the tag (did you mean), P0204 no node has this combination.
+  Result<Selection> select(const strategy::Filter& filter, diag::Diagnostics& diags) const;
+
+ private:
+  struct Column {
+    std::string tag;
+    std::vector<int32_t> index;   // [chunk] -1 where the chunk has no such tag
+    int32_t last = 0;             // the largest of them
+  };
+  const Column* find(const std::string& tag) const;
+  std::string list_tags() const;
+
+  size_t num_chunks_;
+  int32_t num_microbatches_;
+  bool split_;
+  std::vector<Column> columns_;   // by tag
+};
+// The same for one filter.
 Result<Selection> select(const ir::Dag& dag, const strategy::Filter& filter, diag::Diagnostics& diags);
 
 }  // namespace piper::directives

@@ -202,9 +202,10 @@ Status Driver::place() {
   PIPER_RETURN_IF_ERROR(directives::settle(*c_.placement, c_.batch, dag, diags_));
   directives::replicate_unasked(dag);
   std::vector<directives::HalfNames> halves;
+  const directives::Selector selector(dag);
   for (const strategy::Directive* directive : directives_named("order")) {
     PIPER_ASSIGN(const directives::OrderArgs args, directives::read_order(*directive));
-    PIPER_RETURN_IF_ERROR(directives::find_split_backwards(args, dag, halves, diags_));
+    PIPER_RETURN_IF_ERROR(directives::find_split_backwards(args, dag, selector, halves, diags_));
   }
   PIPER_ASSIGN(dag.backward_split, directives::chunks_to_split(halves, dag, diags_));
   dag.recomputed.assign(dag.chunks.size(), std::vector<bool>(dag.num_microbatches, false));
@@ -373,9 +374,10 @@ Status Driver::build() {
 
 Status Driver::order() {
   const directives::DataPaths paths = directives::data_paths(c_.dag);
+  const directives::Selector selector(c_.dag);
   for (const strategy::Directive* directive : directives_named("order")) {
     PIPER_ASSIGN(const directives::OrderArgs args, directives::read_order(*directive));
-    PIPER_RETURN_IF_ERROR(directives::apply_order(args, *directive, c_.dag, paths, diags_));
+    PIPER_RETURN_IF_ERROR(directives::apply_order(args, *directive, c_.dag, paths, selector, diags_));
   }
   PIPER_RETURN_IF_ERROR(passes::order_nodes(c_.dag, diags_));
   passes::insert_gathers(c_.dag, c_.shapes);

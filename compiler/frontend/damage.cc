@@ -25,7 +25,7 @@ std::vector<TextCall> text_calls(const onnx::OnnxFile& file) {
   std::vector<TextCall> out;
   std::set<std::string_view> seen;
   for (const onnx::OnnxNode& node : file.nodes) {
-    const std::string* text = node.metadata.find(kTextKey);
+    const std::string_view* text = node.metadata.find(kTextKey);
     if (text == nullptr || !seen.insert(*text).second) continue;
     Result<aten::FxCall> call = aten::parse_fx_text(*text);
     if (!call.ok()) continue;

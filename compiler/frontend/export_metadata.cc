@@ -7,9 +7,9 @@
 namespace piper::frontend {
 namespace {
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> out;
-  std::istringstream in(text);
+  std::istringstream in{std::string(text)};
   for (std::string line; std::getline(in, line);) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (!line.empty()) out.push_back(line);
@@ -24,13 +24,13 @@ std::vector<std::string> words_of(const std::string& line) {
   return out;
 }
 
-const std::string* note(const onnx::OnnxFile& file, std::string_view key) {
-  const std::string* text = file.model_metadata.find(key);
+const std::string_view* note(const onnx::OnnxFile& file, std::string_view key) {
+  const std::string_view* text = file.model_metadata.find(key);
   return text != nullptr ? text : file.graph_metadata.find(key);
 }
 
 // Lines such as `p_wte_weight: PARAMETER target='wte.weight'` below "# inputs" and "# outputs".
-void read_signature(const std::string& text, ExportMetadata& out) {
+void read_signature(std::string_view text, ExportMetadata& out) {
   std::vector<SignatureEntry>* section = &out.inputs;
   for (const std::string& line : lines_of(text)) {
     if (line == "# inputs") section = &out.inputs;
@@ -63,7 +63,7 @@ ir::TagSet read_tags(const std::string& text) {
 }
 
 // The least lower bound of `{s72: VR[2, int_oo], s38: VR[2, 48]}`; 1 where there is none.
-int64_t least_bound(const std::string& text) {
+int64_t least_bound(std::string_view text) {
   int64_t least = -1;
   for (size_t at = text.find("VR["); at != std::string::npos; at = text.find("VR[", at + 3)) {
     int64_t v = 0;
@@ -78,11 +78,11 @@ int64_t least_bound(const std::string& text) {
 
 ExportMetadata read_export_metadata(const onnx::OnnxFile& file) {
   ExportMetadata out;
-  if (const std::string* text = file.graph_metadata.find("pkg.torch.export.ExportedProgram.graph_signature")) {
+  if (const std::string_view* text = file.graph_metadata.find("pkg.torch.export.ExportedProgram.graph_signature")) {
     out.has_signature = true;
     read_signature(*text, out);
   }
-  if (const std::string* text = file.graph_metadata.find("pkg.torch.export.ExportedProgram.range_constraints"))
+  if (const std::string_view* text = file.graph_metadata.find("pkg.torch.export.ExportedProgram.range_constraints"))
     out.declared_min_batch = least_bound(*text);
 
   std::set<std::string> initializers;
@@ -90,20 +90,20 @@ ExportMetadata read_export_metadata(const onnx::OnnxFile& file) {
   for (const SignatureEntry& e : out.inputs)
     if (initializers.count(e.target) != 0) out.placeholders[e.name] = e.target;
   const auto original = [&](const std::string& name, const onnx::Metadata& metadata) {
-    const std::string* fx = metadata.find("pkg.torch.onnx.original_node_name");
-    if (fx != nullptr && initializers.count(name) != 0) out.placeholders[*fx] = name;
+    const std::string_view* fx = metadata.find("pkg.torch.onnx.original_node_name");
+    if (fx != nullptr && initializers.count(name) != 0) out.placeholders[std::string(*fx)] = name;
   };
   for (const onnx::OnnxValueInfo& v : file.value_info) original(v.name, v.metadata);
   for (const onnx::OnnxTensor& t : file.initializers) original(t.name, t.metadata);
 
-  if (const std::string* text = note(file, "piper.tags"))
+  if (const std::string_view* text = note(file, "piper.tags"))
     for (const std::string& line : lines_of(*text))
       if (const size_t space = line.find(' '); space != std::string::npos) out.tags[line.substr(0, space)] = read_tags(line.substr(space + 1));
-  if (const std::string* text = note(file, "piper.frozen"))
+  if (const std::string_view* text = note(file, "piper.frozen"))
     for (const std::string& line : lines_of(*text)) out.frozen.insert(line);
-  if (const std::string* text = note(file, "piper.no_grad"))
+  if (const std::string_view* text = note(file, "piper.no_grad"))
     for (const std::string& line : lines_of(*text)) out.no_grad.insert(line);
-  if (const std::string* text = note(file, "piper.tied"))
+  if (const std::string_view* text = note(file, "piper.tied"))
     for (const std::string& line : lines_of(*text)) out.tied.push_back(words_of(line));
   return out;
 }

@@ -64,7 +64,7 @@ Status OnnxModel::read_inputs(diag::Diagnostics& diags) {
   for (const onnx::OnnxValueInfo& v : file_.outputs) outputs_.push_back(v.name);
   values_.fixed_batch = fixed_batch_of(values_.inputs);
   for (const onnx::OnnxValueInfo& v : file_.value_info)
-    if (const std::string* kind = v.metadata.find("pkg.torch.export.graph_signature.InputSpec.kind")) kinds_[v.name] = *kind;
+    if (const std::string_view* kind = v.metadata.find("pkg.torch.export.graph_signature.InputSpec.kind")) kinds_[v.name] = *kind;
   for (const SignatureEntry& e : metadata_.inputs)
     if (!e.target.empty()) kinds_.emplace(e.target, e.kind);
   return Status();

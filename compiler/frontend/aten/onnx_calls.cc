@@ -42,7 +42,7 @@ std::vector<std::pair<std::string, size_t>> result_names(const onnx::OnnxFile& f
 bool every_node_has_text(const onnx::OnnxFile& file) {
   if (file.nodes.empty()) return false;
   return std::all_of(file.nodes.begin(), file.nodes.end(), [](const onnx::OnnxNode& n) {
-    const std::string* text = n.metadata.find(kTextKey);
+    const std::string_view* text = n.metadata.find(kTextKey);
     return text != nullptr && text->find("call_function[target=") != std::string::npos;
   });
 }
@@ -55,7 +55,7 @@ Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata
   std::vector<Group> groups;
   std::unordered_map<std::string_view, size_t> by_text;
   for (size_t i = 0; i < file.nodes.size(); ++i) {
-    const std::string* text = file.nodes[i].metadata.find(kTextKey);
+    const std::string_view* text = file.nodes[i].metadata.find(kTextKey);
     if (text == nullptr) return Status::failure("P0304", "node '" + file.nodes[i].name + "' carries no FX text");
     const auto [found, fresh] = by_text.emplace(*text, groups.size());
     if (fresh) {

@@ -31,7 +31,7 @@ std::vector<std::string> python_strings(std::string_view text) {
 }  // namespace
 
 std::string node_scope(const OnnxNode& node) {
-  if (const std::string* scopes = node.metadata.find(kScopesKey)) {
+  if (const std::string_view* scopes = node.metadata.find(kScopesKey)) {
     const std::vector<std::string> path = python_strings(*scopes);
     if (path.size() < 2 || path[path.size() - 2] == kNoScope) return "";
     return path[path.size() - 2];
@@ -45,14 +45,14 @@ std::string node_scope(const OnnxNode& node) {
 }
 
 std::string node_fx_name(const OnnxNode& node) {
-  const std::string* scopes = node.metadata.find(kScopesKey);
+  const std::string_view* scopes = node.metadata.find(kScopesKey);
   if (scopes == nullptr) return "";
   const std::vector<std::string> path = python_strings(*scopes);
   return path.empty() ? "" : path.back();
 }
 
 std::string node_line(const OnnxNode& node) {
-  const std::string* trace = node.metadata.find(kStackKey);
+  const std::string_view* trace = node.metadata.find(kStackKey);
   return trace == nullptr ? "" : python_line(*trace);
 }
 

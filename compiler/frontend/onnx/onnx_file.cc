@@ -279,7 +279,7 @@ Result<OnnxFile> read_from(std::unique_ptr<const FileBytes> bytes, const std::st
 
 }  // namespace
 
-const std::string* Metadata::find(std::string_view key) const {
+const std::string_view* Metadata::find(std::string_view key) const {
   for (const auto& [k, v] : entries)
     if (k == key) return &v;
   return nullptr;

@@ -20,11 +20,11 @@
 
 namespace piper::frontend::onnx {
 
-// metadata_props of a node, value or graph, in file order.
+// metadata_props of a node, value or graph, in file order. They lie in OnnxFile::bytes: an exporter writes kilobytes for a node, and few are read.
 struct Metadata {
-  std::vector<std::pair<std::string, std::string>> entries;
+  std::vector<std::pair<std::string_view, std::string_view>> entries;
   // The value of a key, or null.
-  const std::string* find(std::string_view key) const;
+  const std::string_view* find(std::string_view key) const;
 };
 
 struct OnnxDim {

@@ -52,7 +52,7 @@ void import_identity(NodeImport& n) {
     if (found != n.state().values.end() && found->second.is_sequence) return n.set_sequence(0, found->second.items);
   }
   const ValueId x = n.in(0);
-  const std::string* call = n.node().metadata.find("pkg.torch.onnx.fx_node");
+  const std::string_view* call = n.node().metadata.find("pkg.torch.onnx.fx_node");
   if (call != nullptr && call->find("target=torch.ops.aten.detach.") != std::string::npos) return n.result(OpKind::kDetach, {x});
   n.set(0, x);
 }

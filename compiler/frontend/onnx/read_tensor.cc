@@ -38,7 +38,7 @@ struct Payload {
   std::vector<float> floats;
   std::vector<double> doubles;
   bool int32 = false, int64 = false, other = false, external = false;
-  std::vector<std::pair<std::string, std::string>> external_entries;
+  std::vector<std::pair<std::string_view, std::string_view>> external_entries;
 };
 
 void count_elements(OnnxTensor& t) {
@@ -92,7 +92,7 @@ void decode(OnnxTensor& t, const Payload& p) {
   t.bytes = static_cast<int64_t>(t.decoded.size());
 }
 
-int64_t parse_count(const std::string& digits, const std::string& tensor) {
+int64_t parse_count(std::string_view digits, const std::string& tensor) {
   int64_t v = 0;
   if (digits.empty() || digits.size() > 18) damaged("the external data of " + in_quotes(tensor) + " has a broken offset or length");
   for (const char c : digits) {

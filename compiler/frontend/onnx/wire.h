@@ -46,6 +46,13 @@ std::string get_text(Message<Field>& m, const char* what) {
   want_wire(m, protozero::pbf_wire_type::length_delimited, what);
   return text(m);
 }
+// The same where it lies in the file.
+template <class Field>
+std::string_view get_view(Message<Field>& m, const char* what) {
+  want_wire(m, protozero::pbf_wire_type::length_delimited, what);
+  const protozero::data_view view = m.get_view();
+  return {view.data(), view.size()};
+}
 template <class Field>
 int64_t get_int(Message<Field>& m, const char* what) {
   want_wire(m, protozero::pbf_wire_type::varint, what);
@@ -93,12 +100,12 @@ void append_doubles(Message<Field>& m, std::vector<double>& out, const char* wha
   }
 }
 
-inline std::pair<std::string, std::string> read_entry(Message<EntryField> m) {
-  std::pair<std::string, std::string> entry;
+inline std::pair<std::string_view, std::string_view> read_entry(Message<EntryField> m) {
+  std::pair<std::string_view, std::string_view> entry;
   while (m.next()) {
     switch (m.tag()) {
-      case EntryField::kKey: entry.first = get_text(m, "a metadata key"); break;
-      case EntryField::kValue: entry.second = get_text(m, "a metadata value"); break;
+      case EntryField::kKey: entry.first = get_view(m, "a metadata key"); break;
+      case EntryField::kValue: entry.second = get_view(m, "a metadata value"); break;
       default: m.skip();
     }
   }
