@@ -349,6 +349,11 @@ void RankEmitter::receive(BufferRange data, int64_t bytes, int32_t peer, uint32_
 }
 
 // ------------------------------------------------------------------ nodes
+// Whether a buffer of the class is the same for every microbatch of a chunk.
+static bool outlives_microbatches(BufferClass cls) {
+  return cls == BufferClass::kParameter || cls == BufferClass::kGradient || cls == BufferClass::kState || cls == BufferClass::kConstant;
+}
+
 void RankEmitter::compute(const ir::Node& node, const ir::ComputeNode& n) {
   const size_t variant = s_.variant_of_group(node.group);
   const Phase phase = phase_of(n.pass);
@@ -356,10 +361,14 @@ void RankEmitter::compute(const ir::Node& node, const ir::ComputeNode& n) {
   PIPER_CHECK(lowered != nullptr, "no program for ", dag_.chunks[n.chunk.index].name);
   const int32_t index = s_.program_index(variant, n.chunk, phase, n.microbatch);
   clear_gradients(*lowered, n, node);
-  std::vector<BufferRange> arguments;
-  arguments.reserve(lowered->holds.size());
-  for (size_t slot = 0; slot < lowered->holds.size(); ++slot)
-    arguments.push_back(bind(lowered->holds[slot], lowered->program.slots[slot], variant, n, node.group));
+  std::vector<BufferRange>& fixed = fixed_arguments_[lowered];
+  fixed.resize(lowered->holds.size());
+  std::vector<BufferRange> arguments = fixed;
+  for (size_t slot = 0; slot < arguments.size(); ++slot) {
+    if (arguments[slot].buffer >= 0) continue;
+    arguments[slot] = bind(lowered->holds[slot], lowered->program.slots[slot], variant, n, node.group);
+    if (outlives_microbatches(plan_.buffers[arguments[slot].buffer].cls)) fixed[slot] = arguments[slot];
+  }
   run(index, compute_name(n), std::move(arguments), s_.provenance(node.prov), stream_of(node.stream));
 }
 

@@ -126,6 +126,8 @@ class RankEmitter {
   std::unordered_map<uint32_t, Lane> lanes_;                 // by number of the name
   std::vector<int32_t> stream_of_;                           // [stream of the DAG], -1: not asked for yet
   std::unordered_map<uint64_t, plan::BufferRange> values_;   // (root, microbatch, variant), packed
+  // The arguments of a program that all its runs have, buffer = -1 for the others.
+  std::unordered_map<const LoweredProgram*, std::vector<plan::BufferRange>> fixed_arguments_;
   std::map<std::pair<uint32_t, int32_t>, bool> received_, combined_;
   std::set<std::pair<uint32_t, int32_t>> cleared_;  // (bucket, microbatch)
 };

@@ -1,6 +1,7 @@
 #include "compiler/emit/sort_declarations.h"
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
 
 namespace piper::emit {
@@ -8,19 +9,22 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Appends a key that compares byte by byte as names do: "m2" before "m10", so a run of digits is led by its length.
-void append_key(std::string_view name, std::string& keys) {
-  for (size_t i = 0; i < name.size();) {
-    if (!is_digit(name[i])) {
-      keys.push_back(name[i++]);
-      continue;
+// Writes a key that compares byte by byte as names do: "m2" before "m10", so a run of digits is led by its length. At most twice as long
+// as the name; returns its end.
+char* write_key(std::string_view name, char* at) {
+  char* led_at = nullptr;   // where the length of the open run of digits stands
+  for (const char c : name) {
+    if (!is_digit(c)) {
+      led_at = nullptr;
+    } else if (led_at == nullptr) {
+      led_at = at;
+      *at++ = '1';
+    } else if (*led_at < '9') {
+      ++*led_at;
     }
-    size_t end = i;
-    while (end < name.size() && is_digit(name[end])) ++end;
-    keys.push_back(static_cast<char>('0' + std::min<size_t>(end - i, 9)));
-    keys.append(name, i, end - i);
-    i = end;
+    *at++ = c;
   }
+  return at;
 }
 
 // A name's key with its first bytes at hand, which decide most comparisons.
@@ -47,17 +51,16 @@ struct Key {
 template <class T, class Name>
 std::vector<int32_t> sort_by_name(std::vector<T>& list, Name name, std::vector<int32_t>& guess) {
   const size_t n = list.size();
-  std::string keys;
+  size_t longest = 0;
+  for (const T& item : list) longest += 2 * name(item).size();
+  const auto keys = std::make_unique_for_overwrite<char[]>(longest);
   std::vector<Key> order(n);
   std::vector<uint32_t> ends(n + 1, 0);
-  for (size_t i = 0; i < n; ++i) {
-    append_key(name(list[i]), keys);
-    ends[i + 1] = static_cast<uint32_t>(keys.size());
-  }
+  for (size_t i = 0; i < n; ++i) ends[i + 1] = static_cast<uint32_t>(write_key(name(list[i]), keys.get() + ends[i]) - keys.get());
   const bool guessed = guess.size() == n;
   for (size_t i = 0; i < n; ++i) {
     const int32_t index = guessed ? guess[i] : static_cast<int32_t>(i);
-    order[i] = Key(std::string_view(keys).substr(ends[index], ends[index + 1] - ends[index]), index);
+    order[i] = Key({keys.get() + ends[index], ends[index + 1] - ends[index]}, index);
   }
   if (!std::is_sorted(order.begin(), order.end())) std::sort(order.begin(), order.end());
   guess.resize(n);

@@ -121,6 +121,10 @@ class JsonWriter {
   void body(std::string_view text) {
     size_t i = 0;
     for (; i + 8 <= text.size() && eight_clean(text.data() + i); i += 8) std::memcpy(at_ + i, text.data() + i, 8);
+    if (const size_t last = text.size() - 8; text.size() >= 8 && i > last && eight_clean(text.data() + last)) {
+      std::memcpy(at_ + last, text.data() + last, 8);   // overlaps the eight before
+      i = text.size();
+    }
     at_ += i;
     for (; i < text.size(); ++i) {
       const auto c = static_cast<unsigned char>(text[i]);
