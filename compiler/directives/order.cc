@@ -279,14 +279,14 @@ Status apply_order(const OrderArgs& args, const strategy::Directive& directive, 
 
 DataPaths data_paths(const ir::Dag& dag) {
   DataPaths paths;
-  paths.next.resize(dag.nodes.size());
+  paths.next = FlatLists<uint32_t>(dag.nodes.size(), [&](const auto& add) {
+    for (const ir::Edge& e : dag.edges)
+      if (e.kind == ir::EdgeKind::kData) add(e.from.index, e.to.index);
+  });
   paths.depth.assign(dag.nodes.size(), 0);
   std::vector<uint32_t> waiting(dag.nodes.size(), 0);
   for (const ir::Edge& e : dag.edges)
-    if (e.kind == ir::EdgeKind::kData) {
-      paths.next[e.from.index].push_back(e.to.index);
-      ++waiting[e.to.index];
-    }
+    if (e.kind == ir::EdgeKind::kData) ++waiting[e.to.index];
   std::vector<uint32_t> ready;
   for (uint32_t n = 0; n < waiting.size(); ++n)
     if (waiting[n] == 0) ready.push_back(n);

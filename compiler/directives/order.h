@@ -8,6 +8,7 @@
 #include "compiler/ir/dag.h"
 #include "compiler/strategy/directive_spec.h"
 #include "compiler/strategy/strategy.h"
+#include "schemas/base/flat_lists.h"
 #include "schemas/base/status.h"
 
 namespace piper::directives {
@@ -31,7 +32,7 @@ Result<std::vector<bool>> chunks_to_split(const std::vector<HalfNames>& halves, 
 
 // Data edges by node, and each node's depth (longest path from a source), which bounds searches. Made once: orders add no data edges.
 struct DataPaths {
-  std::vector<std::vector<uint32_t>> next;
+  FlatLists<uint32_t> next;
   std::vector<int32_t> depth;
 };
 DataPaths data_paths(const ir::Dag& dag);

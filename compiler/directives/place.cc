@@ -57,8 +57,13 @@ Status apply_place(const PlaceArgs& args, const strategy::Directive& directive, 
     }
   }
   for (ir::ChunkId chunk : selection.chunks)
-    for (int32_t m : selection.microbatches)
-      placement.at(chunk, m) = {args.devices.ranks, args.devices.span, directive.span, args.stream, placement.at(chunk, m).replicated};
+    for (int32_t m : selection.microbatches) {
+      Claim& claim = placement.at(chunk, m);
+      claim.ranks = args.devices.ranks;
+      claim.span = args.devices.span;
+      claim.directive = directive.span;
+      claim.stream = args.stream;
+    }
   return Status();
 }
 

@@ -66,6 +66,9 @@ std::pair<size_t, const Claim*> nearest_claim(const Placement& placement, const 
 // Groups of one size cut a microbatch into the same pieces, so a device that is in two of them has one piece: it stands at the same position.
 Status check_positions(const Placement& placement, const ir::Dag& dag, diag::Diagnostics& diags) {
   for (int32_t m = 0; m < dag.num_microbatches; ++m) {
+    size_t alike = 0;
+    while (alike < dag.chunks.size() && placement.as_before(ir::ChunkId(alike), m)) ++alike;
+    if (alike == dag.chunks.size()) continue;
     std::vector<size_t> distinct;                // chunks, the first of each device list
     for (size_t c = 0; c < dag.chunks.size(); ++c) {
       const Claim& claim = placement.at(ir::ChunkId(c), m);
@@ -133,6 +136,7 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
   diag::Span largest_rank;   // where the largest rank so far stands
   for (size_t c = 0; c < num_chunks; ++c) {
     for (int32_t m = 0; m < dag.num_microbatches; ++m) {
+      if (placement.as_before(ir::ChunkId(c), m)) continue;
       const Claim& claim = placement.at(ir::ChunkId(c), m);
       if (any && claim.ranks.empty()) {
         const auto [near, its_claim] = nearest_claim(placement, dag, c);
@@ -178,7 +182,7 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
   for (size_t c = 0; c < num_chunks; ++c) {
     for (int32_t m = 0; m < dag.num_microbatches; ++m) {
       const Claim& claim = placement.at(ir::ChunkId(c), m);
-      dag.placement[c][m] = dag.intern_group(any ? claim.ranks : std::vector<int32_t>{0});
+      dag.placement[c][m] = placement.as_before(ir::ChunkId(c), m) ? dag.placement[c][m - 1] : dag.intern_group(any ? claim.ranks : std::vector<int32_t>{0});
     }
     const Claim& first = placement.at(ir::ChunkId(c), 0);
     dag.chunk_stream[c] = dag.intern_stream(first.stream);

@@ -23,6 +23,10 @@ struct Placement {
       : replicated(num_chunks), sharded(num_chunks), num_microbatches_(num_microbatches), claims_(num_chunks * num_microbatches) {}
   Claim& at(ir::ChunkId chunk, int32_t m) { return claims_[chunk.index * num_microbatches_ + m]; }
   const Claim& at(ir::ChunkId chunk, int32_t m) const { return claims_[chunk.index * num_microbatches_ + m]; }
+  // The same devices, replicated alike, as for the microbatch before: what a check said of that one holds for this one.
+  bool as_before(ir::ChunkId chunk, int32_t m) const {
+    return m > 0 && at(chunk, m).ranks == at(chunk, m - 1).ranks && (at(chunk, m).replicated.line == 0) == (at(chunk, m - 1).replicated.line == 0);
+  }
   // [chunk] -> the chunk that it became, which has what its first member has.
   void fuse_chunks(const std::vector<ir::ChunkId>& into);
   std::vector<diag::Span> replicated;   // [chunk]: a replicate that claims it, on some microbatches at least; line 0 where none

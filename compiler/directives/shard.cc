@@ -108,6 +108,7 @@ Status apply_shard(const ShardArgs& args, const strategy::Directive& directive, 
         claim = {all, args.devices[0].span, directive.span, "pp"};
         continue;
       }
+      if (placement.as_before(chunk, m)) continue;
       used.insert(claim.ranks.begin(), claim.ranks.end());
       if (wrong == nullptr && covered(claim.ranks) != static_cast<int64_t>(claim.ranks.size())) wrong = &claim;
     }

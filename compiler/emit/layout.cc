@@ -56,14 +56,14 @@ std::vector<int64_t> root_strides(const ir::Graph& graph, ir::ValueId id) {
 }
 
 // Whether every op that reads `value` stands in the chunk of `op`.
-bool read_in_own_chunk_only(const ir::Graph& graph, const std::vector<std::vector<ir::OpId>>& uses, ir::OpId op) {
+bool read_in_own_chunk_only(const ir::Graph& graph, const ir::Uses& uses, ir::OpId op) {
   for (ir::OpId user : uses[graph.op(op).results[0].index])
     if (graph.op(user).chunk != graph.op(op).chunk) return false;
   return true;
 }
 
 // What is exchanged between ranks lies in one piece: parts are ranges of bytes.
-bool is_exchanged(const ir::Graph& graph, const std::vector<std::vector<ir::OpId>>& uses, ir::ValueId value) {
+bool is_exchanged(const ir::Graph& graph, const ir::Uses& uses, ir::ValueId value) {
   for (ir::OpId user : uses[value.index])
     if (graph.op(user).kind == OpKind::kAllToAll) return true;
   return false;

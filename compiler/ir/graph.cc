@@ -149,7 +149,7 @@ void Graph::remove_ops(const std::vector<bool>& drop) {
 
 void Graph::sort_ops() {
   std::vector<size_t> waits_for(ops_.size(), 0);
-  std::vector<std::vector<OpId>> readers = uses();
+  const Uses readers = uses();
   for (const Op& op : ops_)
     for (ValueId result : op.results)
       for (OpId reader : readers[result.index]) ++waits_for[reader.index];
@@ -177,15 +177,14 @@ std::vector<ValueId> Graph::all_losses() const {
   return all;
 }
 
-std::vector<std::vector<OpId>> Graph::uses() const {
-  std::vector<std::vector<OpId>> uses(values_.size());
-  for (size_t i = 0; i < ops_.size(); ++i)
-    for (ValueId operand : ops_[i].operands) {
-      if (!operand.valid()) continue;
-      std::vector<OpId>& list = uses[operand.index];
-      if (list.empty() || list.back() != OpId(i)) list.push_back(OpId(i));
+Uses Graph::uses() const {
+  return Uses(values_.size(), [this](const auto& add) {
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      const std::vector<ValueId>& operands = ops_[i].operands;
+      for (auto operand = operands.begin(); operand != operands.end(); ++operand)
+        if (operand->valid() && std::find(operands.begin(), operand, *operand) == operand) add(operand->index, OpId(i));
     }
-  return uses;
+  });
 }
 
 }  // namespace piper::ir

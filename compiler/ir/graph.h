@@ -16,6 +16,7 @@
 #include "compiler/ir/ids.h"
 #include "compiler/ir/op_attrs.h"
 #include "compiler/ir/provenance.h"
+#include "schemas/base/flat_lists.h"
 #include "schemas/base/status.h"
 #include "schemas/plan/dtype.h"
 
@@ -116,6 +117,8 @@ struct Op {
   ChunkId chunk;                  // set by the chunking pass; backward ops inherit their forward op's
 };
 
+using Uses = FlatLists<OpId>;   // [value] the ops that read it, ascending, each once
+
 class Graph {
  public:
   // --- reading
@@ -165,7 +168,7 @@ class Graph {
   // Puts ops behind the producers of their operands, otherwise keeps their order. Op ids change.
   void sort_ops();
   // For each value, the ops that read it, in op order (operands named twice count once).
-  std::vector<std::vector<OpId>> uses() const;
+  Uses uses() const;
 
  private:
   std::string unique_name(std::string wish);

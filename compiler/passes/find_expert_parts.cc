@@ -20,13 +20,13 @@ bool is_view_or_cast(OpKind kind) {
 class Search {
  public:
   Search(const ir::Graph& graph, ir::ChunkId chunk, const std::vector<OpId>& ops, const std::vector<bool>& same_for_all,
-         const std::vector<std::vector<OpId>>& uses, int64_t experts)
+         const ir::Uses& uses, int64_t experts)
       : graph_(graph), chunk_(chunk), ops_(ops), same_for_all_(same_for_all), uses_(uses), experts_(experts) {}
 
   // Readers of a weight that is cut must all stand in the chunk.
   bool may_be_cut(const ir::Parameter& p) const {
     const std::vector<int64_t>& shape = graph_.type(p.value).shape;
-    const std::vector<OpId>& readers = uses_[p.value.index];
+    const std::span<const OpId> readers = uses_[p.value.index];
     return p.shards == 1 && !shape.empty() && shape[0] == experts_ && !readers.empty() &&
            std::all_of(readers.begin(), readers.end(), [&](OpId op) { return graph_.op(op).chunk == chunk_; });
   }
@@ -212,7 +212,7 @@ class Search {
   ir::ChunkId chunk_;
   const std::vector<OpId>& ops_;
   const std::vector<bool>& same_for_all_;
-  const std::vector<std::vector<OpId>>& uses_;
+  const ir::Uses& uses_;
   int64_t experts_;
   ExpertPart part_;
   std::vector<OpId> touched_;   // ops that read something marked

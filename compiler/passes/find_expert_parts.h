@@ -43,13 +43,13 @@ class ExpertFinder {
   Result<std::vector<ExpertPart>> find(ir::ChunkId chunk, const diag::Span& span, diag::Diagnostics& diags) const;
   // [value] it depends on no input, so it is the same on every rank.
   const std::vector<bool>& same_for_all() const { return same_for_all_; }
-  const std::vector<std::vector<ir::OpId>>& uses() const { return uses_; }
+  const ir::Uses& uses() const { return uses_; }
   const std::vector<ir::OpId>& forward_ops(ir::ChunkId chunk) const { return ops_[chunk.index]; }
 
  private:
   const ir::Graph& graph_;
   std::vector<bool> same_for_all_;
-  std::vector<std::vector<ir::OpId>> uses_;         // [value]
+  ir::Uses uses_;                                   // [value]
   std::vector<std::vector<ir::OpId>> ops_;          // [chunk] forward ops
 };
 

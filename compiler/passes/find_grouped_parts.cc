@@ -13,7 +13,7 @@ using Kind = ExpertTransfer::Kind;
 
 class Search {
  public:
-  Search(const ir::Graph& graph, const std::vector<std::vector<OpId>>& uses, const std::vector<bool>& same_for_all, OpId order)
+  Search(const ir::Graph& graph, const ir::Uses& uses, const std::vector<bool>& same_for_all, OpId order)
       : graph_(graph), uses_(uses), order_(graph.op(order)), rules_{graph, std::get<ir::ExpertOrderAttrs>(order_.attrs).experts, same_for_all} {
     part_.chunk = order_.chunk;
     part_.order = order;
@@ -142,7 +142,7 @@ class Search {
   }
 
   const ir::Graph& graph_;
-  const std::vector<std::vector<OpId>>& uses_;
+  const ir::Uses& uses_;
   const ir::Op& order_;
   ExpertRules rules_;
   GroupedPart part_;

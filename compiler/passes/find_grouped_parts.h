@@ -41,7 +41,7 @@ struct GroupedPart {
 class GroupedFinder {
  public:
   // `graph`, `uses` ([value]) and `same_for_all` ([value]) must not change while this lives.
-  GroupedFinder(const ir::Graph& graph, const std::vector<std::vector<ir::OpId>>& uses, const std::vector<bool>& same_for_all)
+  GroupedFinder(const ir::Graph& graph, const ir::Uses& uses, const std::vector<bool>& same_for_all)
       : graph_(graph), uses_(uses), same_for_all_(same_for_all) {}
   // The parts of one chunk, given its forward ops in order. Errors: P0333 rows or weights are used in a way that cannot be cut.
   Result<std::vector<GroupedPart>> find(ir::ChunkId chunk, const std::vector<ir::OpId>& ops, const diag::Span& span,
@@ -49,7 +49,7 @@ class GroupedFinder {
 
  private:
   const ir::Graph& graph_;
-  const std::vector<std::vector<ir::OpId>>& uses_;
+  const ir::Uses& uses_;
   const std::vector<bool>& same_for_all_;
 };
 

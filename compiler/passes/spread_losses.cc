@@ -95,7 +95,7 @@ class Spread {
   }
 
   ir::Graph& graph_;
-  std::vector<std::vector<OpId>> uses_;
+  ir::Uses uses_;
   std::vector<Term> terms_;
   std::vector<bool> drop_;
 };

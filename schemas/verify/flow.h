@@ -91,6 +91,7 @@ class Flow {
   std::map<int32_t, int32_t> exchanged_;   // label of a value that came by an exchange, at its readers -> at its arrival
   std::map<int32_t, Place> norms_;         // by sum: where the first clip used it
   Pieces scratch_, scratch_more_, scratch_sum_;
+  std::vector<Pieces> sent_, arrived_;     // of an exchange, by position
 };
 
 }  // namespace piper::verify

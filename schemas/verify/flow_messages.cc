@@ -86,12 +86,15 @@ Status Flow::collective(int32_t transfer) {
     for (const auto& member : members) member.rank->contents.put(std::get<AllGather>(*member.action).data, scratch_);
   } else if (std::holds_alternative<AllToAll>(*members[0].action)) {
     const int64_t part = std::get<AllToAll>(*members[0].action).bytes;
-    std::vector<Pieces> sent(members.size()), arrived(members.size());
-    for (size_t i = 0; i < members.size(); ++i) members[i].rank->contents.take(std::get<AllToAll>(*members[i].action).send, part * num_members, sent[i]);
+    for (auto* pieces : {&sent_, &arrived_}) {
+      pieces->resize(members.size());
+      for (auto& list : *pieces) list.clear();
+    }
+    for (size_t i = 0; i < members.size(); ++i) members[i].rank->contents.take(std::get<AllToAll>(*members[i].action).send, part * num_members, sent_[i]);
     for (size_t j = 0; j < members.size(); ++j)
       for (size_t i = 0; i < members.size(); ++i) {
         scratch_.clear();
-        cut_out(sent[i], part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
+        cut_out(sent_[i], part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
         for (auto& piece : scratch_) {
           auto& content = piece.content;
           if (content.kind != Kind::kValue) continue;
@@ -103,9 +106,9 @@ Status Flow::collective(int32_t transfer) {
           content.origin = 0;
           content.size = piece.bytes;
         }
-        arrived[j].insert(arrived[j].end(), scratch_.begin(), scratch_.end());
+        arrived_[j].insert(arrived_[j].end(), scratch_.begin(), scratch_.end());
       }
-    for (size_t j = 0; j < members.size(); ++j) members[j].rank->contents.put(std::get<AllToAll>(*members[j].action).recv, arrived[j]);
+    for (size_t j = 0; j < members.size(); ++j) members[j].rank->contents.put(std::get<AllToAll>(*members[j].action).recv, arrived_[j]);
   }
   return {};
 }

@@ -117,10 +117,12 @@ std::string Ledger::use(const Content& content) {
 
 int32_t Ledger::exchanged(int32_t label) {
   if (label < 0) return label;
+  if (exchanged_as_.size() <= static_cast<size_t>(label)) exchanged_as_.resize(static_cast<size_t>(label) + 1, -1);
+  if (const int32_t known = exchanged_as_[static_cast<size_t>(label)]; known >= 0) return known;
   const int32_t id = labels.id("exchanged " + labels[label]);
   if (exchanged_.size() <= static_cast<size_t>(id)) exchanged_.resize(static_cast<size_t>(id) + 1);
   exchanged_[static_cast<size_t>(id)] = 1;
-  return id;
+  return exchanged_as_[static_cast<size_t>(label)] = id;
 }
 
 std::string Ledger::add_norm(const Pieces& gradients, Pieces& result) {

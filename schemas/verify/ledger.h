@@ -64,6 +64,7 @@ class Ledger {
   std::map<Terms, int32_t> list_ids_;
   std::vector<char> used_;                 // [addend]
   std::vector<char> exchanged_;            // [label]
+  std::vector<int32_t> exchanged_as_;      // [label] -> the label of what an exchange makes of it, -1: not asked for yet
 };
 
 }  // namespace piper::verify

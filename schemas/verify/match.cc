@@ -88,6 +88,7 @@ class Matcher {
     VectorClocks clocks(plan);
     std::map<std::tuple<bool, int32_t, int32_t>, Last> channels;
     std::vector<Last> communicators(plan.communicators.size());
+    std::vector<std::vector<int32_t>*> operations(plan.communicators.size());   // in groups_
     std::vector<char> recorded(plan.events.size());
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const auto& instruction = plan.instructions[i];
@@ -107,7 +108,8 @@ class Matcher {
       } else if (const auto collective = collective_of(instruction.action)) {
         const auto c = static_cast<size_t>(collective->communicator);
         PIPER_RETURN_IF_ERROR(follow(clocks, communicators[c], moment, p, index, "2"));
-        groups_[{plan.communicators[c].name, plan.communicators[c].ranks}][p].push_back(index);
+        if (operations[c] == nullptr) operations[c] = &groups_[{plan.communicators[c].name, plan.communicators[c].ranks}][p];
+        operations[c]->push_back(index);
       }
     }
     for (size_t i = 0; i < plan.instructions.size(); ++i)

@@ -82,6 +82,14 @@ class RaceChecker {
     return segments_.emplace_hint(std::next(found), address, std::move(tail));
   }
 
+  // The first segment of [from, to), cut at both ends.
+  Segments::iterator cut_out(int64_t from, int64_t to) {
+    const auto found = std::prev(segments_.upper_bound(from));
+    if (found->first == from && found->second.end == to) return found;   // nearly always
+    cut(to);
+    return cut(from);
+  }
+
   Status race(const Touch& earlier, const char* did, const Touch& later, const char* does, const Access& access) const {
     return Status::failure("P0633", "rule 5: data race on " + quoted(access.where.buffer) + ": nothing orders what " + name(earlier.instruction) +
                                         " " + did + " and what " + name(later.instruction) + " " + does);
@@ -132,8 +140,7 @@ class RaceChecker {
   Status read(const Access& access, const Touch& touch) {
     const int64_t from = start(access), to = from + access.bytes;
     const bool arena = buffer(access).cls == BufferClass::kArena;
-    cut(to);
-    for (auto at = cut(from); at != segments_.end() && at->first < to; ++at) {
+    for (auto at = cut_out(from, to); at != segments_.end() && at->first < to; ++at) {
       auto& segment = at->second;
       if (segment.writer.instruction >= 0 && segment.writer.instruction != touch.instruction &&
           !clocks_.before(segment.writer.moment, touch.moment.stream))
@@ -155,8 +162,7 @@ class RaceChecker {
 
   Status write(const Access& access, const Touch& touch) {
     const int64_t from = start(access), to = from + access.bytes;
-    cut(to);
-    const auto first = cut(from);
+    const auto first = cut_out(from, to);
     auto at = first;
     for (; at != segments_.end() && at->first < to; ++at) {
       const auto& segment = at->second;
@@ -169,7 +175,11 @@ class RaceChecker {
     }
     if (first == at) return {};
     segments_.erase(std::next(first), at);
-    first->second = {to, touch, access.where.buffer, {}};
+    Segment& written = first->second;
+    written.end = to;
+    written.writer = touch;
+    written.buffer = access.where.buffer;
+    written.readers.clear();
     return {};
   }
 

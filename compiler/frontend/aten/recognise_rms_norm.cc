@@ -134,7 +134,7 @@ class Recogniser {
   }
 
   const ir::Graph& from_;
-  std::vector<std::vector<OpId>> uses_;
+  ir::Uses uses_;
 };
 
 }  // namespace
