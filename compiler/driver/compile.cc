@@ -40,6 +40,10 @@
 namespace piper::driver {
 namespace {
 
+struct Digests {
+  std::string model, strategy;
+};
+
 // Everything that the phases hand on.
 struct Compilation {
   strategy::Strategy strategy;
@@ -55,7 +59,7 @@ struct Compilation {
   BackwardShape backward;
   std::vector<passes::ChunkShape> shapes;
   ir::Dag dag;
-  std::future<std::string> model_sha256;   // read beside the phases that need no model; after `model`, which it reads
+  std::future<Digests> digests;         // made beside the other phases; after `model` and `strategy`, which it reads
   emit::Emitted emitted;
 };
 
@@ -66,7 +70,7 @@ class Driver {
   Status run();
   // A thread that outlives main would run while the libraries it calls are torn down.
   void end_threads() const {
-    if (c_.model_sha256.valid()) c_.model_sha256.wait();
+    if (c_.digests.valid()) c_.digests.wait();
   }
 
  private:
@@ -118,6 +122,8 @@ Status Driver::load() {
     error.help("set model.batch, in the file or with --set model.batch=64");
     return error;
   }
+  // Here and now where the system has no more threads.
+  c_.digests = std::async([this] { return Digests{c_.model->sha256(), c_.strategy.sha256()}; });
   return Status();
 }
 
@@ -342,7 +348,6 @@ Status Driver::differentiate() {
 }
 
 Status Driver::build() {
-  c_.model_sha256 = std::async([this] { return c_.model->sha256(); });   // here and now where the system has no more threads
   ir::Dag& dag = c_.dag;
   passes::build_dag(dag, c_.shapes);
   passes::insert_transfers(dag);
@@ -390,7 +395,9 @@ Status Driver::emit() {
   request.strategy = &c_.strategy;
   request.batch = c_.batch;
   request.model_name = c_.model->base_name();
-  request.model_sha256 = c_.model_sha256.get();
+  Digests digests = c_.digests.get();
+  request.model_sha256 = std::move(digests.model);
+  request.strategy_sha256 = std::move(digests.strategy);
   const ir::Graph& graph = c_.variants[0].chunked.graph;
   request.optimizer = c_.strategy.optimizer->values;
   request.optimizer.groups = {{"decay", c_.strategy.optimizer->weight_decay}};

@@ -20,7 +20,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
   m.model_name = request.model_name;
   m.model_sha256 = request.model_sha256;
   m.strategy_name = strategy.file_name;
-  m.strategy_sha256 = strategy.sha256;
+  m.strategy_sha256 = request.strategy_sha256;
   m.world_size = request.dag->world_size;
   m.batch = request.batch;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {

@@ -28,7 +28,7 @@ struct EmitRequest {
   std::vector<Variant> variants;           // [0] is the reference
   const strategy::Strategy* strategy = nullptr;
   int64_t batch = 1;                       // samples of a step
-  std::string model_name, model_sha256;
+  std::string model_name, model_sha256, strategy_sha256;
   std::vector<int32_t> decay_group;        // [parameter] index into optimizer.groups
   plan::Optimizer optimizer;
   std::vector<std::string> feeds;          // [graph input] what a token stream feeds: "tokens", "next_tokens", ""

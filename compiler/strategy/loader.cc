@@ -63,6 +63,8 @@ void load_root(ReadContext& context, const Value& root, std::span<const Directiv
 
 }  // namespace
 
+std::string Strategy::sha256() const { return plan::sha256(digested); }
+
 Result<Strategy> parse_strategy(const std::string& name, const std::string& text,
                                 const std::vector<std::string>& overrides,
                                 std::span<const DirectiveSpec* const> specs, diag::Diagnostics& diags) {
@@ -73,13 +75,12 @@ Result<Strategy> parse_strategy(const std::string& name, const std::string& text
   strategy.file_name = base_name(name);
   strategy.bare_list = root.kind == Value::Kind::kList;
   if (strategy.bare_list) root = wrap(std::move(root));
-  std::string digested = text;
+  strategy.digested = text;
   for (const std::string& override_text : overrides) {
     PIPER_RETURN_IF_ERROR(apply_override(root, override_text, diags));
-    digested += '\0';
-    digested += override_text;
+    strategy.digested += '\0';
+    strategy.digested += override_text;
   }
-  strategy.sha256 = plan::sha256(digested);
   ReadContext context{diags, strategy.bare_list};
   load_root(context, root, specs, strategy);
   if (diags.num_errors() > errors_before) return Status::reported(first_code(diags));

@@ -97,7 +97,8 @@ struct StreamConfig { std::string name; std::string priority = "normal"; int64_t
 
 struct Strategy {
   std::string file_name;             // base name
-  std::string sha256;                // of the file's bytes and of the --set overrides
+  std::string digested;              // the file's bytes and the --set overrides: what sha256() is of
+  std::string sha256() const;
   bool bare_list = false;
   ModelConfig model;
   std::vector<Annotation> annotations;

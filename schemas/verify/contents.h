@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
+#include <span>
 #include <vector>
 
 namespace piper::verify {
@@ -47,7 +49,9 @@ class BufferContents {
     int64_t begin = 0, end = 0;
     Content content;
   };
-  explicit BufferContents(int64_t bytes) : segments_{{0, bytes, {}}} {}
+  // `memory` outlives it.
+  explicit BufferContents(int64_t bytes, std::pmr::memory_resource* memory = std::pmr::get_default_resource())
+      : segments_(1, Segment{0, bytes, {}}, memory) {}
 
   // Appends what is in [from, to).
   void read(int64_t from, int64_t to, Pieces& pieces) const;
@@ -60,7 +64,7 @@ class BufferContents {
   Span cut(int64_t from, int64_t to);
   void write(int64_t from, const Pieces& pieces);
   void write(int64_t from, int64_t to, const Content& content);
-  const std::vector<Segment>& segments() const { return segments_; }
+  std::span<const Segment> segments() const { return segments_; }
   // The segment that holds all of [from, to), or nullptr where several do.
   Segment* whole(int64_t from, int64_t to) {
     Segment& segment = segments_[find(from)];
@@ -71,7 +75,7 @@ class BufferContents {
   size_t find(int64_t at) const;  // the segment that holds `at`
   size_t split(int64_t at);       // the segment that begins there
 
-  std::vector<Segment> segments_;
+  std::pmr::vector<Segment> segments_;
 };
 
 }  // namespace piper::verify

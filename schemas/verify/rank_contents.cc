@@ -5,7 +5,7 @@ namespace piper::verify {
 RankContents::RankContents(const plan::RankPlan& plan) {
   buffers_.reserve(plan.buffers.size());
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
-    buffers_.emplace_back(plan.buffers[b].bytes);
+    buffers_.emplace_back(plan.buffers[b].bytes, memory_.get());
     const auto all = [&](Content::Kind kind) {
       Content content;
       content.kind = kind;

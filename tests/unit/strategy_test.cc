@@ -80,7 +80,7 @@ run: {data: corpus.bin, steps: 2000, seed: 1, sampling: shuffled}
 TEST_CASE("every key of the language is read") {
   const Strategy s = load(kEveryKey);
   CHECK(s.file_name == "s.yaml");
-  CHECK(s.sha256.size() == 64);
+  CHECK(s.sha256().size() == 64);
   CHECK(!s.bare_list);
   CHECK(s.model.batch == 64);
   CHECK(s.model.dims.at("S") == 128);
@@ -250,7 +250,7 @@ TEST_CASE("--set changes, adds and reaches into lists; a wrong one points into t
   CHECK(s.run.steps == 3);
   CHECK(s.run.data.empty());
   CHECK(directives::read_split(s.directives[3])->num_microbatches == 4);
-  CHECK(s.sha256 != load(kEveryKey).sha256);
+  CHECK(s.sha256() != load(kEveryKey).sha256());
   CHECK(errors(kEveryKey, {"model.batch"}).find("--set:1:1: error[P0103]") != std::string::npos);
   CHECK(errors(kEveryKey, {"model.batch=x"}).find("--set:1:13: error[P0202]") != std::string::npos);
   CHECK(errors(kEveryKey, {"model.batch.x=1"}).find("error[P0103]") != std::string::npos);
