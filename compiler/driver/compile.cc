@@ -35,6 +35,7 @@
 #include "compiler/passes/order_nodes.h"
 #include "compiler/strategy/directive_args.h"
 #include "compiler/strategy/loader.h"
+#include "schemas/base/parallel.h"
 #include "schemas/verify/verify.h"
 
 namespace piper::driver {
@@ -512,6 +513,7 @@ const std::vector<std::string>& phase_names() {
 }
 
 Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err) {
+  const KeptHelpers helpers(loop_threads() - 1);
   auto driver = std::make_unique<Driver>(options, diags, out, err);
   Status status = driver->run();
   if (options.process_ends_next) {

@@ -3,21 +3,114 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 namespace piper {
 
+// Threads that lend a hand and wait for more work in between, with the memory that they have taken by then.
+class Helpers {
+ public:
+  explicit Helpers(size_t threads) : wanted_threads_(threads) {}
+  ~Helpers() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ending_ = true;
+    }
+    offered_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Helpers(const Helpers&) = delete;
+  Helpers& operator=(const Helpers&) = delete;
+
+  // Calls `work` here and on up to `helpers` threads that are free before it ends here; returns when all of these calls have. Work may share
+  // work of its own. It throws nothing.
+  void share(const std::function<void()>& work, size_t helpers) {
+    Offer offer{&work, helpers, 0};
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      start_threads();
+      offers_.push_back(&offer);
+    }
+    offered_.notify_all();
+    work();
+    std::unique_lock<std::mutex> lock(mutex_);
+    std::erase(offers_, &offer);
+    left_.wait(lock, [&] { return offer.working == 0; });
+  }
+
+  // Those of this thread's loops; null where none are kept.
+  static Helpers*& kept() {
+    static thread_local Helpers* helpers = nullptr;
+    return helpers;
+  }
+
+ private:
+  struct Offer {
+    const std::function<void()>* work;
+    size_t wanted, working;
+  };
+  void start_threads() {
+    try {
+      while (threads_.size() < wanted_threads_) threads_.emplace_back([this] { help(); });
+    } catch (const std::system_error&) {
+      wanted_threads_ = threads_.size();   // the system has no more: the others do it all
+    }
+  }
+  void help() {
+    kept() = this;
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      offered_.wait(lock, [&] { return ending_ || !offers_.empty(); });
+      if (offers_.empty()) return;
+      Offer& offer = *offers_.back();   // the innermost
+      if (--offer.wanted == 0) offers_.pop_back();
+      ++offer.working;
+      lock.unlock();
+      (*offer.work)();
+      lock.lock();
+      // Who works still may have left nothing to do.
+      std::erase(offers_, &offer);
+      if (--offer.working == 0) left_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable offered_, left_;
+  std::vector<Offer*> offers_;
+  std::vector<std::thread> threads_;
+  size_t wanted_threads_;
+  bool ending_ = false;
+};
+
+// While it lives, this thread's loops and those within share one set of helpers instead of making theirs.
+class KeptHelpers {
+ public:
+  explicit KeptHelpers(size_t threads) : helpers_(threads), before_(Helpers::kept()) { Helpers::kept() = &helpers_; }
+  ~KeptHelpers() { Helpers::kept() = before_; }
+  KeptHelpers(const KeptHelpers&) = delete;
+  KeptHelpers& operator=(const KeptHelpers&) = delete;
+
+ private:
+  Helpers helpers_;
+  Helpers* before_;
+};
+
+// As many threads as a loop uses at most.
+inline size_t loop_threads() { return std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 16); }
+
 // Calls turn(i) once for every i below `count`, on up to 16 threads, in no order; in the calling thread alone where there is little to do or
 // one core or no more threads to be had. The first exception is thrown again here, after all threads have ended.
 template <class Turn>
 void parallel_for(size_t count, const Turn& turn) {
-  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const size_t threads = std::min({count, cores, size_t{16}});
+  const size_t threads = std::min(count, loop_threads());
   if (threads < 2 || count < 4) {
     for (size_t i = 0; i < count; ++i) turn(i);
     return;
@@ -25,7 +118,7 @@ void parallel_for(size_t count, const Turn& turn) {
   std::atomic<size_t> next{0};
   std::exception_ptr failure;
   std::mutex mutex;
-  const auto work = [&] {
+  const std::function<void()> work = [&] {
     try {
       for (size_t i; (i = next.fetch_add(1)) < count;) turn(i);
     } catch (...) {
@@ -34,15 +127,9 @@ void parallel_for(size_t count, const Turn& turn) {
       next = count;
     }
   };
-  std::vector<std::thread> others;
-  others.reserve(threads - 1);
-  try {
-    for (size_t t = 1; t < threads; ++t) others.emplace_back(work);
-  } catch (const std::system_error&) {
-    // The system has no more threads: those that run take all turns.
-  }
-  work();
-  for (std::thread& other : others) other.join();
+  std::optional<Helpers> own;
+  Helpers& helpers = Helpers::kept() != nullptr ? *Helpers::kept() : own.emplace(threads - 1);
+  helpers.share(work, threads - 1);
   if (failure) std::rethrow_exception(failure);
 }
 
