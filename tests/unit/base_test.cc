@@ -1,0 +1,75 @@
+// Loops over threads and flat lists.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "schemas/base/flat_lists.h"
+#include "schemas/base/parallel.h"
+
+using namespace piper;
+
+TEST_CASE("every turn of a loop runs once, in loops within loops too") {
+  const auto check = [] {
+    constexpr size_t kOuter = 40, kInner = 25;
+    std::vector<std::atomic<int>> runs(kOuter * kInner);
+    parallel_for(kOuter, [&](size_t i) { parallel_for(kInner, [&](size_t j) { ++runs[i * kInner + j]; }); });
+    for (const auto& count : runs) CHECK(count == 1);
+  };
+  SECTION("with helpers of its own") { check(); }
+  SECTION("with helpers that are kept") {
+    const KeptHelpers helpers(3);
+    for (int round = 0; round < 50; ++round) check();
+  }
+  SECTION("without any") {
+    const KeptHelpers helpers(0);
+    check();
+  }
+}
+
+TEST_CASE("an exception of a turn reaches the caller, and the helpers serve the next loop") {
+  const KeptHelpers helpers(2);
+  for (int round = 0; round < 20; ++round) {
+    CHECK_THROWS_AS(parallel_for(30, [&](size_t i) { if (i == 7) throw std::runtime_error("seven"); }), std::runtime_error);
+    std::atomic<int> turns = 0;
+    parallel_for(30, [&](size_t) { ++turns; });
+    CHECK(turns == 30);
+  }
+}
+
+TEST_CASE("helpers are kept for the thread that keeps them, as long as it does") {
+  CHECK(Helpers::kept() == nullptr);
+  {
+    const KeptHelpers outer(1);
+    Helpers* const first = Helpers::kept();
+    REQUIRE(first != nullptr);
+    {
+      const KeptHelpers inner(1);
+      CHECK(Helpers::kept() != first);
+    }
+    CHECK(Helpers::kept() == first);
+    std::thread([] { CHECK(Helpers::kept() == nullptr); }).join();
+  }
+  CHECK(Helpers::kept() == nullptr);
+}
+
+TEST_CASE("flat lists keep the order of each list") {
+  const std::vector<std::pair<size_t, int>> items = {{2, 20}, {0, 1}, {2, 21}, {0, 2}, {4, 40}, {2, 22}};
+  const FlatLists<int> lists(5, [&](const auto& add) {
+    for (const auto& [list, item] : items) add(list, item);
+  });
+  REQUIRE(lists.size() == 5);
+  const auto text = [&](size_t list) {
+    std::string joined;
+    for (const int item : lists[list]) joined += std::to_string(item) + " ";
+    return joined;
+  };
+  CHECK(text(0) == "1 2 ");
+  CHECK(text(1).empty());
+  CHECK(text(2) == "20 21 22 ");
+  CHECK(text(3).empty());
+  CHECK(text(4) == "40 ");
+  CHECK(FlatLists<int>().size() == 0);
+}
