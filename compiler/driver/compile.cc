@@ -196,7 +196,7 @@ Status Driver::place() {
     PIPER_ASSIGN(const directives::ShardArgs args, directives::read_shard(*directive));
     PIPER_RETURN_IF_ERROR(directives::find_shard(args, *directive, dag, c_.forward.shards, diags_));
   }
-  PIPER_RETURN_IF_ERROR(claim());
+  if (!c_.schedule.placement.empty() || !c_.schedule.replication.empty()) PIPER_RETURN_IF_ERROR(claim());
   for (size_t region = 0; region < dag.chunks.size(); ++region) {
     c_.forward.devices.emplace_back();
     for (int32_t m = 0; m < dag.num_microbatches; ++m)

@@ -135,7 +135,7 @@ Result<ir::Graph> OnnxModel::bind(const BindRequest& request, diag::Diagnostics&
     model.embeddings = embedding_texts(file_);
     PIPER_RETURN_IF_ERROR(onnx::import_nodes(model, diags));
   }
-  return recognise_experts(fold(aten::recognise_rms_norm(model.graph)));
+  return recognise_experts(fold(aten::recognise_rms_norm(std::move(model.graph))));
 }
 
 }  // namespace piper::frontend

@@ -209,7 +209,7 @@ Result<ir::Graph> Pt2Model::bind(const BindRequest& request, diag::Diagnostics& 
   model.local_batch = request.local_batch;
   PIPER_RETURN_IF_ERROR(bind_values(values_, request, model, diags));
   PIPER_RETURN_IF_ERROR(aten::import_calls(model, program_, diags));
-  return recognise_experts(fold(aten::recognise_rms_norm(model.graph)));
+  return recognise_experts(fold(aten::recognise_rms_norm(std::move(model.graph))));
 }
 
 }  // namespace piper::frontend

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "compiler/frontend/fold.h"
 #include "compiler/ir/copy_graph.h"
@@ -24,8 +25,9 @@ class Recogniser {
  public:
   explicit Recogniser(const ir::Graph& graph) : from_(graph), uses_(graph.uses()) {}
 
-  ir::Graph run() const {
-    std::unordered_map<uint32_t, Norm> norms;  // by the op that gives the normalised value
+  // By the op that gives the normalised value.
+  std::unordered_map<uint32_t, Norm> find() const {
+    std::unordered_map<uint32_t, Norm> norms;
     for (size_t i = 0; i < from_.num_ops(); ++i) {
       const std::optional<Norm> norm = plain_norm(from_.op(OpId(i)));
       if (!norm) continue;
@@ -34,7 +36,27 @@ class Recogniser {
       if (weighted) norms[weighted->first.index] = {norm->x, weighted->second, norm->eps};
       else norms[static_cast<uint32_t>(i)] = *norm;
     }
-    return copy(norms);
+    return norms;
+  }
+
+  ir::Graph copy(const std::unordered_map<uint32_t, Norm>& norms) const {
+    ir::Graph to;
+    ir::CopyGraph copy(from_, to);
+    for (size_t i = 0; i < from_.num_ops(); ++i) {
+      const OpId id(i);
+      const auto found = norms.find(id.index);
+      if (found == norms.end()) {
+        copy.copy_op(id);
+        continue;
+      }
+      const Norm& norm = found->second;
+      const ir::TensorType& y = from_.type(from_.op(id).results[0]);
+      const int64_t width = y.shape.back();
+      const ir::TensorType rows{DType::kF32, {width > 0 ? y.elements() / width : 0}};
+      copy.append_like(id, OpKind::kRmsNorm, ir::LayerNormAttrs{1, norm.eps}, {copy.moved(norm.x), copy.moved(norm.weight)}, {rows});
+    }
+    copy.finish();
+    return to;
   }
 
  private:
@@ -113,32 +135,16 @@ class Recogniser {
     return std::make_pair(id, w);
   }
 
-  ir::Graph copy(const std::unordered_map<uint32_t, Norm>& norms) const {
-    ir::Graph to;
-    ir::CopyGraph copy(from_, to);
-    for (size_t i = 0; i < from_.num_ops(); ++i) {
-      const OpId id(i);
-      const auto found = norms.find(id.index);
-      if (found == norms.end()) {
-        copy.copy_op(id);
-        continue;
-      }
-      const Norm& norm = found->second;
-      const ir::TensorType& y = from_.type(from_.op(id).results[0]);
-      const int64_t width = y.shape.back();
-      const ir::TensorType rows{DType::kF32, {width > 0 ? y.elements() / width : 0}};
-      copy.append_like(id, OpKind::kRmsNorm, ir::LayerNormAttrs{1, norm.eps}, {copy.moved(norm.x), copy.moved(norm.weight)}, {rows});
-    }
-    copy.finish();
-    return to;
-  }
-
   const ir::Graph& from_;
   ir::Uses uses_;
 };
 
 }  // namespace
 
-ir::Graph recognise_rms_norm(const ir::Graph& graph) { return Recogniser(graph).run(); }
+ir::Graph recognise_rms_norm(ir::Graph graph) {
+  const Recogniser recogniser(graph);
+  const auto norms = recogniser.find();
+  return norms.empty() ? std::move(graph) : recogniser.copy(norms);
+}
 
 }  // namespace piper::frontend::aten

@@ -9,6 +9,6 @@
 
 namespace piper::frontend::aten {
 
-ir::Graph recognise_rms_norm(const ir::Graph& graph);
+ir::Graph recognise_rms_norm(ir::Graph graph);
 
 }  // namespace piper::frontend::aten
