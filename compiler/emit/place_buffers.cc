@@ -4,8 +4,6 @@
 #include <array>
 #include <functional>
 #include <iterator>
-#include <map>
-#include <memory_resource>
 #include <utility>
 
 #include "compiler/emit/event_names.h"
@@ -85,30 +83,36 @@ class FreedBytes {
  public:
   explicit FreedBytes(const std::vector<Past>& past) : past_(past) {}
 
-  void put(int64_t offset, int64_t bytes, Stretch last) { ranges_[offset] = {offset + bytes, last}; }
+  void put(int64_t offset, int64_t bytes, Stretch last) {
+    const auto at = first_ending_after(offset);
+    ranges_.insert(at, {offset, offset + bytes, last});
+  }
   // Removes [offset, offset + bytes) and appends its accesses.
   void take(int64_t offset, int64_t bytes, std::vector<uint32_t>& after) {
     const int64_t end = offset + bytes;
-    auto it = ranges_.upper_bound(offset);
-    if (it != ranges_.begin() && std::prev(it)->second.end > offset) --it;
-    while (it != ranges_.end() && it->first < end) {
-      const int64_t first = it->first;
-      const Range range = it->second;
-      it = ranges_.erase(it);
-      for (uint32_t i = range.last.begin; i < range.last.end; ++i) after.push_back(past_[i].instruction);
-      if (first < offset) ranges_[first] = {offset, range.last};
-      if (range.end > end) it = ranges_.emplace(end, Range{range.end, range.last}).first;
-    }
+    const auto first = first_ending_after(offset);
+    auto last = first;
+    for (; last != ranges_.end() && last->begin < end; ++last)
+      for (uint32_t i = last->last.begin; i < last->last.end; ++i) after.push_back(past_[i].instruction);
+    if (first == last) return;
+    // What of the first lies before, what of the last lies behind.
+    const Range before{first->begin, offset, first->last}, behind{end, std::prev(last)->end, std::prev(last)->last};
+    auto at = ranges_.erase(first, last);
+    if (behind.begin < behind.end) at = ranges_.insert(at, behind);
+    if (before.begin < before.end) ranges_.insert(at, before);
   }
 
  private:
   struct Range {
-    int64_t end = 0;
+    int64_t begin = 0, end = 0;
     Stretch last;
   };
+  std::vector<Range>::iterator first_ending_after(int64_t offset) {
+    return std::partition_point(ranges_.begin(), ranges_.end(), [offset](const Range& range) { return range.end <= offset; });
+  }
+
   const std::vector<Past>& past_;
-  std::pmr::unsynchronized_pool_resource memory_;
-  std::pmr::map<int64_t, Range> ranges_{&memory_};  // by first byte, disjoint
+  std::vector<Range> ranges_;   // ascending, disjoint
 };
 
 // Nothing says when a message that no run waits for is through: after this many later runs it is taken for sent.

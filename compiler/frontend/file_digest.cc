@@ -13,7 +13,7 @@ std::string file_digest(const std::string& path, const std::vector<std::string>&
   std::ifstream in(path, std::ios::binary);
   const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   if (!in || !context || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1) return "";
-  std::vector<char> block(size_t{1} << 20);
+  std::vector<char> block(size_t{1} << 16);
   while (in) {
     in.read(block.data(), static_cast<std::streamsize>(block.size()));
     EVP_DigestUpdate(context.get(), block.data(), static_cast<size_t>(in.gcount()));
