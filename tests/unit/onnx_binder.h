@@ -32,7 +32,7 @@ inline std::optional<frontend::BoundModel> bind_plainly(const frontend::onnx::On
   }
   std::set<std::string> buffers;
   for (const onnx::OnnxValueInfo& v : file.value_info) {
-    const std::string* kind = v.metadata.find("pkg.torch.export.graph_signature.InputSpec.kind");
+    const std::string_view* kind = v.metadata.find("pkg.torch.export.graph_signature.InputSpec.kind");
     if (kind != nullptr && *kind == "BUFFER") buffers.insert(v.name);
   }
   for (const onnx::OnnxTensor& t : file.initializers) {
