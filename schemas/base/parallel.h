@@ -106,24 +106,28 @@ class KeptHelpers {
 // As many threads as a loop uses at most.
 inline size_t loop_threads() { return std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 16); }
 
-// Calls turn(i) once for every i below `count`, on up to 16 threads, in no order; in the calling thread alone where there is little to do or
-// one core or no more threads to be had. The first exception is thrown again here, after all threads have ended.
+// parallel_for() whatever the number of turns.
 template <class Turn>
-void parallel_for(size_t count, const Turn& turn) {
+void share_turns(size_t count, const Turn& turn) {
   const size_t threads = std::min(count, loop_threads());
-  if (threads < 2 || count < 4) {
+  if (threads < 2) {
     for (size_t i = 0; i < count; ++i) turn(i);
     return;
   }
   std::atomic<size_t> next{0};
   std::exception_ptr failure;
+  size_t failed = count;
   std::mutex mutex;
   const std::function<void()> work = [&] {
+    size_t i = 0;
     try {
-      for (size_t i; (i = next.fetch_add(1)) < count;) turn(i);
+      while ((i = next.fetch_add(1)) < count) turn(i);
     } catch (...) {
       const std::lock_guard<std::mutex> lock(mutex);
-      if (!failure) failure = std::current_exception();
+      if (i < failed) {
+        failed = i;
+        failure = std::current_exception();
+      }
       next = count;
     }
   };
@@ -131,6 +135,21 @@ void parallel_for(size_t count, const Turn& turn) {
   Helpers& helpers = Helpers::kept() != nullptr ? *Helpers::kept() : own.emplace(threads - 1);
   helpers.share(work, threads - 1);
   if (failure) std::rethrow_exception(failure);
+}
+
+// Calls turn(i) once for every i below `count`, on up to 16 threads, in no order; in the calling thread alone where there is little to do or
+// one core or no more threads to be had. Of several exceptions that of the lowest i is thrown again here, after all threads have ended; turns
+// beyond it may not have been called.
+template <class Turn>
+void parallel_for(size_t count, const Turn& turn) {
+  if (count >= 4) return share_turns(count, turn);
+  for (size_t i = 0; i < count; ++i) turn(i);
+}
+
+// Calls both, side by side where there is a thread for it.
+template <class First, class Second>
+void parallel_invoke(const First& first, const Second& second) {
+  share_turns(2, [&](size_t i) { i == 0 ? first() : second(); });
 }
 
 }  // namespace piper

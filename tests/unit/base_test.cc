@@ -39,6 +39,30 @@ TEST_CASE("an exception of a turn reaches the caller, and the helpers serve the 
   }
 }
 
+TEST_CASE("of several exceptions that of the first turn reaches the caller") {
+  const KeptHelpers helpers(3);
+  for (int round = 0; round < 200; ++round) {
+    std::string told;
+    try {
+      parallel_for(40, [&](size_t i) { if (i >= 5 && i % 5 == 0) throw std::runtime_error(std::to_string(i)); });
+    } catch (const std::runtime_error& e) {
+      told = e.what();
+    }
+    CHECK(told == "5");
+  }
+}
+
+TEST_CASE("two things side by side are both done, loops within them too") {
+  const KeptHelpers helpers(1);
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> first = 0, second = 0;
+    parallel_invoke([&] { parallel_for(20, [&](size_t) { ++first; }); }, [&] { parallel_for(30, [&](size_t) { ++second; }); });
+    CHECK(first == 20);
+    CHECK(second == 30);
+    CHECK_THROWS_AS(parallel_invoke([] {}, [] { throw std::runtime_error("second"); }), std::runtime_error);
+  }
+}
+
 TEST_CASE("helpers are kept for the thread that keeps them, as long as it does") {
   CHECK(Helpers::kept() == nullptr);
   {
