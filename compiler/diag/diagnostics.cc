@@ -4,6 +4,8 @@
 #include <cctype>
 #include <utility>
 
+#include "schemas/base/check.h"
+
 namespace piper::diag {
 namespace {
 
@@ -136,6 +138,11 @@ void Diagnostics::take(Diagnostic diagnostic) {
   if (known && (!is_error || num_errors_ > 0)) return;
   if (is_error) ++num_errors_;
   if (list_.size() < kMaxKept || (is_error && num_errors_ == 1)) list_.push_back(std::move(diagnostic));
+}
+
+void Diagnostics::append(Diagnostics&& other) {
+  PIPER_CHECK(other.files_.empty(), "its files would need new numbers");
+  for (Diagnostic& diagnostic : other.list_) take(std::move(diagnostic));
 }
 
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {

@@ -73,6 +73,9 @@ class Diagnostics {
   // A remark of `--verbose`; kept apart from errors.
   void remark(std::string text, Span span = {});
 
+  // Adds those of another, which speak of no file, behind these.
+  void append(Diagnostics&& other);
+
   size_t num_errors() const { return num_errors_; }
   bool failed() const { return num_errors_ > 0; }
   const std::vector<Diagnostic>& all() const { return list_; }

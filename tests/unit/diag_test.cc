@@ -66,6 +66,16 @@ TEST_CASE("warnings and remarks are no errors; remarks are shown on request") {
   CHECK(diags.render_text(true) == "warning[P0227]: odd\nnote: placed\n");
 }
 
+TEST_CASE("diagnostics collected apart stand behind, repetitions once") {
+  Diagnostics diags, apart;
+  diags.error("P0202") << "first";
+  apart.error("P0202") << "second";
+  apart.error("P0202") << "first";
+  diags.append(std::move(apart));
+  CHECK(diags.num_errors() == 2);
+  CHECK(diags.render_text(false) == "error[P0202]: first\nhelp: (piperc --explain P0202)\nerror[P0202]: second\nhelp: (piperc --explain P0202)\n");
+}
+
 TEST_CASE("a long line is shown near the caret, tabs and UTF-8 keep the caret in place") {
   Diagnostics diags;
   const uint32_t file = diags.add_file("s.json", std::string(5000, 'x') + "\n\t\xc3\xa9y\n");

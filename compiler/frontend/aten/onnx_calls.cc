@@ -1,9 +1,11 @@
 #include "compiler/frontend/aten/onnx_calls.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 #include "compiler/frontend/onnx/node_origin.h"
+#include "schemas/base/parallel.h"
 
 namespace piper::frontend::aten {
 namespace {
@@ -49,41 +51,55 @@ bool every_node_has_text(const onnx::OnnxFile& file) {
 
 Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata& metadata) {
   struct Group {
-    FxCall call;
+    std::string_view text;
     std::vector<size_t> nodes;   // ascending
+    ProgramCall call;
+    Status status;
   };
   std::vector<Group> groups;
   std::unordered_map<std::string_view, size_t> by_text;
   for (size_t i = 0; i < file.nodes.size(); ++i) {
     const std::string_view* text = file.nodes[i].metadata.find(kTextKey);
     if (text == nullptr) return Status::failure("P0304", "node '" + file.nodes[i].name + "' carries no FX text");
-    const auto [found, fresh] = by_text.emplace(*text, groups.size());
-    if (fresh) {
-      Result<FxCall> call = parse_fx_text(*text);
-      if (!call.ok()) return call.take_status().with_context("node '" + file.nodes[i].name + "'");
-      groups.push_back({std::move(call).value(), {}});
+    if (groups.empty() || groups.back().text != *text) {   // nearly always the nodes of a call stand together
+      const auto [found, fresh] = by_text.emplace(*text, groups.size());
+      if (!fresh) {
+        groups[found->second].nodes.push_back(i);
+        continue;
+      }
+      groups.emplace_back().text = *text;
     }
-    groups[found->second].nodes.push_back(i);
+    groups.back().nodes.push_back(i);
   }
-  std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.nodes.back() < b.nodes.back(); });
-
-  Program out;
-  out.may_drop_parts = true;
-  for (Group& group : groups) {
+  parallel_for(groups.size(), [&](size_t g) {
+    Group& group = groups[g];
+    Result<FxCall> call = parse_fx_text(group.text);
+    if (!call.ok()) {
+      group.status = call.take_status().with_context("node '" + file.nodes[group.nodes[0]].name + "'");
+      return;
+    }
     const onnx::OnnxNode& node = file.nodes[group.nodes.back()];
-    ProgramCall c;
-    c.call = std::move(group.call);
+    ProgramCall& c = group.call;
+    c.call = std::move(call).value();
     c.module = onnx::node_scope(node);
     c.line = onnx::node_line(node);
     c.results = result_names(file, group.nodes);
     c.no_grad = metadata.no_grad.count(c.call.name) != 0;
     if (const auto tags = metadata.tags.find(c.call.name); tags != metadata.tags.end()) c.tags = tags->second;
-    out.calls.push_back(std::move(c));
-  }
+  });
+  for (Group& group : groups) PIPER_RETURN_IF_ERROR(std::move(group.status));
+  std::vector<size_t> order(groups.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return groups[a].nodes.back() < groups[b].nodes.back(); });
+
+  Program out;
+  out.may_drop_parts = true;
+  out.calls.reserve(groups.size());
+  for (const size_t g : order) out.calls.push_back(std::move(groups[g].call));
   PIPER_RETURN_IF_ERROR(index_calls(out));
-  for (size_t g = 0; g < groups.size(); ++g)
-    for (size_t n : groups[g].nodes)
-      for (const std::string& name : file.nodes[n].outputs) out.producer.emplace(name, g);
+  for (size_t c = 0; c < order.size(); ++c)
+    for (size_t n : groups[order[c]].nodes)
+      for (const std::string& name : file.nodes[n].outputs) out.producer.emplace(name, c);
   out.placeholders = metadata.placeholders;
   for (const SignatureEntry& e : metadata.inputs) out.lost.emplace(e.name, e.target);
   for (const onnx::OnnxValueInfo& v : file.value_info) out.declared[v.name] = declared_type(v);
