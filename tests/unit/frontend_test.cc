@@ -140,6 +140,11 @@ TEST_CASE("symbolic extents") {
 
 // Every row of the table is a schema that parses, and defaults fill what a call leaves out.
 TEST_CASE("table of calls") {
+  std::vector<std::string> schemas;
+#define PIPER_ATEN(handler, kind, schema) schemas.push_back(schema);
+#include "compiler/frontend/aten/call_table.def"
+#undef PIPER_ATEN
+  for (const std::string& schema : schemas) CHECK(frontend::aten::find_row(schema.substr(0, schema.find('(')))->schema.target == schema.substr(0, schema.find('(')));
   const frontend::aten::TableRow* row = frontend::aten::find_row("aten.layer_norm.default");
   REQUIRE(row != nullptr);
   const auto bound_args = frontend::aten::bind_arguments(row->schema, {Item::of_ref("x"), Item::of_list({Item::of_int(8)})},

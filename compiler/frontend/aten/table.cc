@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <string_view>
 
 #include "compiler/diag/diagnostics.h"
@@ -42,13 +43,28 @@ Schema parse_schema(std::string_view text) {
   return out;
 }
 
-std::map<std::string, TableRow> make_table() {
-  std::map<std::string, TableRow> table;
+// A row of the table; its schema is read when the first call asks for it, since a model calls few of them.
+class LazyRow {
+ public:
+  LazyRow(std::string_view text, OpKind kind, Handler handler) : text_(text), kind_(kind), handler_(handler) {}
+  const TableRow& get() {
+    std::call_once(read_, [this] { row_ = {parse_schema(text_), kind_, handler_}; });
+    return row_;
+  }
+
+ private:
+  std::string_view text_;
+  OpKind kind_;
+  Handler handler_;
+  std::once_flag read_;
+  TableRow row_;
+};
+using Table = std::map<std::string_view, LazyRow>;   // by target
+
+Table make_table() {
+  Table table;
   const auto add = [&](Handler handler, OpKind kind, std::string_view text) {
-    Schema schema = parse_schema(text);
-    std::string target = schema.target;
-    const bool fresh = table.emplace(std::move(target), TableRow{std::move(schema), kind, handler}).second;
-    PIPER_CHECK(fresh, "two rows for ", std::string(text));
+    PIPER_CHECK(table.try_emplace(text.substr(0, text.find('(')), text, kind, handler).second, "two rows for ", std::string(text));
   };
 #define PIPER_ATEN(handler, kind, schema) add(&handler, OpKind::kind, schema);
 #include "compiler/frontend/aten/call_table.def"
@@ -56,21 +72,21 @@ std::map<std::string, TableRow> make_table() {
   return table;
 }
 
-const std::map<std::string, TableRow>& table() {
-  static const std::map<std::string, TableRow> rows = make_table();
+Table& table() {
+  static Table rows = make_table();
   return rows;
 }
 
 // "aten.linear.default" -> "aten.linear."
-std::string operator_prefix(const std::string& target) {
+std::string_view operator_prefix(std::string_view target) {
   const size_t dot = target.rfind('.');
-  return dot == std::string::npos ? target : target.substr(0, dot + 1);
+  return dot == std::string_view::npos ? target : target.substr(0, dot + 1);
 }
 
 // "aten.linear.default" -> "linear": the rest is alike in all names.
-std::string operator_name(const std::string& target) {
+std::string operator_name(std::string_view target) {
   const size_t first = target.find('.'), last = target.rfind('.');
-  return first == last ? target : target.substr(first + 1, last - first - 1);
+  return std::string(first == last ? target : target.substr(first + 1, last - first - 1));
 }
 
 bool is_placement(const std::string& name) {
@@ -83,22 +99,22 @@ bool is_placement(const std::string& name) {
 
 const TableRow* find_row(const std::string& target) {
   const auto found = table().find(target);
-  return found == table().end() ? nullptr : &found->second;
+  return found == table().end() ? nullptr : &found->second.get();
 }
 
 std::vector<std::string> resembling_targets(const std::string& target) {
   std::vector<std::string> overloads, names;
-  const std::string prefix = operator_prefix(target);
+  const std::string_view prefix = operator_prefix(target);
   for (const auto& [name, row] : table()) {
     names.push_back(operator_name(name));
-    if (name.rfind(prefix, 0) == 0) overloads.push_back(name);
+    if (name.starts_with(prefix)) overloads.emplace_back(name);
   }
   if (!overloads.empty()) return overloads;
   const std::string near = diag::nearest(operator_name(target), names);
   if (near.empty()) return {};
   std::vector<std::string> resembling;
   for (const auto& [name, row] : table())
-    if (operator_name(name) == near) resembling.push_back(name);
+    if (operator_name(name) == near) resembling.emplace_back(name);
   return resembling;
 }
 
