@@ -19,9 +19,10 @@ namespace {
 std::string directive_behind(const ir::Provenance& provenance, ir::ProvId id) {
   if (!id.valid()) return "";
   const ir::ProvEntry& entry = provenance.entry(id);
-  if (entry.kind == ir::ProvEntry::Kind::kDirective) return ", " + entry.directive.directive + " at " + entry.directive.place;
-  for (ir::ProvId parent : entry.derived.parents)
-    if (std::string text = directive_behind(provenance, parent); !text.empty()) return text;
+  if (const auto* directive = std::get_if<ir::DirectiveOrigin>(&entry)) return ", " + directive->directive + " at " + directive->place;
+  if (const auto* derived = std::get_if<ir::DerivedOrigin>(&entry))
+    for (ir::ProvId parent : derived->parents)
+      if (std::string text = directive_behind(provenance, parent); !text.empty()) return text;
   return "";
 }
 

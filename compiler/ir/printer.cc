@@ -45,25 +45,21 @@ class Printer {
   void provenance(size_t i) {
     const ProvEntry& e = graph_.provenance().entry(ProvId(i));
     out_ << "  prov " << i << " ";
-    switch (e.kind) {
-      case ProvEntry::Kind::kModel:
-        out_ << "model " << quoted(e.model.node) << " " << quoted(e.model.scope) << " " << quoted(e.model.source);
-        break;
-      case ProvEntry::Kind::kDirective:
-        out_ << "directive " << quoted(e.directive.directive) << " " << quoted(e.directive.place);
-        break;
-      case ProvEntry::Kind::kDerived: {
-        out_ << "derived " << quoted(e.derived.pass) << " [";
-        const char* comma = "";
-        for (ProvId parent : e.derived.parents) {
-          // An invalid parent is written as -1.
-          out_ << comma << (parent.valid() ? static_cast<int64_t>(parent.index) : -1);
-          comma = ", ";
-        }
-        out_ << "]";
-        break;
+    if (const auto* model = std::get_if<ModelOrigin>(&e)) {
+      out_ << "model " << quoted(model->node) << " " << quoted(model->scope) << " " << quoted(model->source);
+    } else if (const auto* directive = std::get_if<DirectiveOrigin>(&e)) {
+      out_ << "directive " << quoted(directive->directive) << " " << quoted(directive->place);
+    } else if (const auto* derived = std::get_if<DerivedOrigin>(&e)) {
+      out_ << "derived " << quoted(derived->pass) << " [";
+      const char* comma = "";
+      for (ProvId parent : derived->parents) {
+        // An invalid parent is written as -1.
+        out_ << comma << (parent.valid() ? static_cast<int64_t>(parent.index) : -1);
+        comma = ", ";
       }
-      case ProvEntry::Kind::kUnknown: out_ << "unknown " << quoted(e.unknown.why); break;
+      out_ << "]";
+    } else {
+      out_ << "unknown " << quoted(std::get<UnknownOrigin>(e).why);
     }
     out_ << "\n";
   }

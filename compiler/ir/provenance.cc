@@ -1,77 +1,54 @@
 // Interning and description of provenance entries.
 #include "compiler/ir/provenance.h"
 
-#include "schemas/base/check.h"
-
 namespace piper::ir {
 namespace {
-// Separates the parts of an interning key; it appears in no name.
-constexpr char kSep = '\x1f';
+
+size_t mixed(size_t a, size_t b) { return a * 0x9e3779b97f4a7c15u + b; }
+
+struct Hash {
+  std::hash<std::string> text;
+  size_t operator()(const ModelOrigin& o) const { return mixed(mixed(text(o.node), text(o.scope)), text(o.source)); }
+  size_t operator()(const DirectiveOrigin& o) const { return mixed(text(o.directive), text(o.place)); }
+  size_t operator()(const DerivedOrigin& o) const {
+    size_t hash = text(o.pass);
+    for (const ProvId parent : o.parents) hash = mixed(hash, parent.index);
+    return hash;
+  }
+  size_t operator()(const UnknownOrigin& o) const { return text(o.why); }
+};
+
 }  // namespace
 
-ProvId Provenance::intern(std::string key, ProvEntry entry) {
-  auto [place, added] = index_.try_emplace(std::move(key), static_cast<uint32_t>(entries_.size()));
-  if (added) entries_.push_back(std::move(entry));
-  return ProvId(place->second);
-}
-
-ProvId Provenance::model(ModelOrigin origin) {
-  std::string key = "m" + origin.node + kSep + origin.scope + kSep + origin.source;
-  ProvEntry entry;
-  entry.kind = ProvEntry::Kind::kModel;
-  entry.model = std::move(origin);
-  return intern(std::move(key), std::move(entry));
-}
-
-ProvId Provenance::directive(DirectiveOrigin origin) {
-  std::string key = "d" + origin.directive + kSep + origin.place;
-  ProvEntry entry;
-  entry.kind = ProvEntry::Kind::kDirective;
-  entry.directive = std::move(origin);
-  return intern(std::move(key), std::move(entry));
-}
-
-ProvId Provenance::derived(std::string pass, std::vector<ProvId> parents) {
-  std::string key = "p" + pass;
-  for (ProvId parent : parents) key += kSep + std::to_string(parent.index);
-  ProvEntry entry;
-  entry.kind = ProvEntry::Kind::kDerived;
-  entry.derived = {std::move(pass), std::move(parents)};
-  return intern(std::move(key), std::move(entry));
-}
-
-ProvId Provenance::unknown(std::string why) {
-  std::string key = "u" + why;
-  ProvEntry entry;
-  entry.kind = ProvEntry::Kind::kUnknown;
-  entry.unknown.why = std::move(why);
-  return intern(std::move(key), std::move(entry));
+ProvId Provenance::intern(ProvEntry entry) {
+  const size_t hash = std::visit(Hash(), entry);
+  for (auto [known, end] = index_.equal_range(hash); known != end; ++known)
+    if (entries_[known->second] == entry) return ProvId(known->second);
+  index_.emplace(hash, static_cast<uint32_t>(entries_.size()));
+  entries_.push_back(std::move(entry));
+  return ProvId(entries_.size() - 1);
 }
 
 std::string Provenance::describe(ProvId id) const {
   if (!id.valid() || id.index >= entries_.size()) return "no origin";
-  const ProvEntry& e = entries_[id.index];
-  switch (e.kind) {
-    case ProvEntry::Kind::kModel: {
-      std::string text = "node '" + e.model.node + "'";
-      if (!e.model.scope.empty()) text += " (module " + e.model.scope + ")";
-      if (!e.model.source.empty()) text += " at " + e.model.source;
-      return text;
-    }
-    case ProvEntry::Kind::kDirective:
-      return e.directive.directive + " at " + e.directive.place;
-    case ProvEntry::Kind::kDerived: {
-      std::string text;
-      for (ProvId parent : e.derived.parents) {
-        if (!text.empty()) text += " and ";
-        text += describe(parent);
-      }
-      if (!text.empty()) text += ", ";
-      return text + "made by " + e.derived.pass;
-    }
-    case ProvEntry::Kind::kUnknown: return "unknown origin (" + e.unknown.why + ")";
+  const ProvEntry& entry = entries_[id.index];
+  if (const auto* model = std::get_if<ModelOrigin>(&entry)) {
+    std::string text = "node '" + model->node + "'";
+    if (!model->scope.empty()) text += " (module " + model->scope + ")";
+    if (!model->source.empty()) text += " at " + model->source;
+    return text;
   }
-  return "";
+  if (const auto* directive = std::get_if<DirectiveOrigin>(&entry)) return directive->directive + " at " + directive->place;
+  if (const auto* derived = std::get_if<DerivedOrigin>(&entry)) {
+    std::string text;
+    for (ProvId parent : derived->parents) {
+      if (!text.empty()) text += " and ";
+      text += describe(parent);
+    }
+    if (!text.empty()) text += ", ";
+    return text + "made by " + derived->pass;
+  }
+  return "unknown origin (" + std::get<UnknownOrigin>(entry).why + ")";
 }
 
 }  // namespace piper::ir

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "compiler/ir/ids.h"
@@ -17,41 +18,39 @@ struct ModelOrigin {       // a node of the model file
   std::string node;        // the file's own node name
   std::string scope;       // module path
   std::string source;      // "modeling_gpt2.py:680" where the file says so: base name and line, shown, never put in plans
+  bool operator==(const ModelOrigin&) const = default;
 };
 struct DirectiveOrigin {   // a line of the strategy
   std::string directive;   // "replicate"
   std::string place;       // "s.yaml:14:3"
+  bool operator==(const DirectiveOrigin&) const = default;
 };
 struct DerivedOrigin {     // made by a pass
   std::string pass;        // "autodiff"
   std::vector<ProvId> parents;
+  bool operator==(const DerivedOrigin&) const = default;
 };
 struct UnknownOrigin {
   std::string why;
+  bool operator==(const UnknownOrigin&) const = default;
 };
-struct ProvEntry {
-  enum class Kind : uint8_t { kModel, kDirective, kDerived, kUnknown } kind = Kind::kUnknown;
-  ModelOrigin model;
-  DirectiveOrigin directive;
-  DerivedOrigin derived;
-  UnknownOrigin unknown;
-};
+using ProvEntry = std::variant<ModelOrigin, DirectiveOrigin, DerivedOrigin, UnknownOrigin>;
 
 class Provenance {
  public:
-  ProvId model(ModelOrigin origin);
-  ProvId directive(DirectiveOrigin origin);
-  ProvId derived(std::string pass, std::vector<ProvId> parents);
-  ProvId unknown(std::string why);
+  ProvId model(ModelOrigin origin) { return intern(std::move(origin)); }
+  ProvId directive(DirectiveOrigin origin) { return intern(std::move(origin)); }
+  ProvId derived(std::string pass, std::vector<ProvId> parents) { return intern(DerivedOrigin{std::move(pass), std::move(parents)}); }
+  ProvId unknown(std::string why) { return intern(UnknownOrigin{std::move(why)}); }
   const ProvEntry& entry(ProvId id) const { return entries_[id.index]; }
   size_t size() const { return entries_.size(); }
   // One line: "layer_norm 'ln' (module h.0.ln1), backward by autodiff".
   std::string describe(ProvId id) const;
 
  private:
-  ProvId intern(std::string key, ProvEntry entry);
+  ProvId intern(ProvEntry entry);
   std::vector<ProvEntry> entries_;
-  std::unordered_map<std::string, uint32_t> index_;
+  std::unordered_multimap<size_t, uint32_t> index_;   // by hash of the entry
 };
 
 }  // namespace piper::ir

@@ -31,13 +31,13 @@ Status add_model_tags(const ir::Graph& graph, const std::vector<OpRole>& roles, 
                       const ModelTags& model_tags, std::vector<TagColumn>& columns, diag::Diagnostics& diags) {
   std::map<std::string, TagColumn> added;
   for (size_t i = 0; i < graph.num_ops(); ++i) {
-    const ir::ProvEntry& origin = graph.provenance().entry(graph.op(ir::OpId(i)).prov);
-    if (roles[i] == OpRole::kCopied || origin.kind != ir::ProvEntry::Kind::kModel) continue;
-    const auto found = model_tags.find(origin.model.node);
+    const auto* origin = std::get_if<ir::ModelOrigin>(&graph.provenance().entry(graph.op(ir::OpId(i)).prov));
+    if (roles[i] == OpRole::kCopied || origin == nullptr) continue;
+    const auto found = model_tags.find(origin->node);
     if (found == model_tags.end()) continue;
     for (const ir::TagValue& value : found->second) {
       if (value.index < 0)
-        return diags.error("P0316") << "the model annotates '" << origin.model.node << "' with " << value.tag << " = " << value.index << "; indices start at 0";
+        return diags.error("P0316") << "the model annotates '" << origin->node << "' with " << value.tag << " = " << value.index << "; indices start at 0";
       TagColumn& column = added[value.tag];
       column.tag = value.tag;
       column.region.resize(graph.num_ops(), -1);

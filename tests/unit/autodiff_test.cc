@@ -196,7 +196,7 @@ TEST_CASE("backward ops know their origin") {
   const ir::Op& last = m.graph.op(ir::OpId(m.graph.num_ops() - 1));
   CHECK(last.kind == OpKind::kAccumulateGrad);
   CHECK(m.graph.scope(last.scope) == "net");
-  CHECK(m.graph.provenance().entry(last.prov).derived.pass == "autodiff");
+  CHECK(std::get<piper::ir::DerivedOrigin>(m.graph.provenance().entry(last.prov)).pass == "autodiff");
 }
 
 struct Failure {
