@@ -22,14 +22,18 @@ bool pass_matches(const std::optional<strategy::Pass>& wanted, ir::Pass pass) {
   return false;
 }
 
-Selector::Selector(const ir::Dag& dag) : num_chunks_(dag.chunks.size()), num_microbatches_(dag.num_microbatches), split_(dag.split) {
-  for (size_t c = 0; c < num_chunks_; ++c)
+Selector::Selector(const ir::Dag& dag) : num_microbatches_(dag.num_microbatches), split_(dag.split) {
+  const size_t num_chunks = dag.chunks.size();
+  for (size_t c = 0; c < num_chunks; ++c) {
+    all_.push_back(ir::ChunkId(c));
     for (const ir::TagValue& tag : dag.chunks[c].tags) {
       auto column = std::find_if(columns_.begin(), columns_.end(), [&](const Column& known) { return known.tag == tag.tag; });
-      if (column == columns_.end()) column = columns_.insert(column, {tag.tag, std::vector<int32_t>(num_chunks_, -1)});
+      if (column == columns_.end()) column = columns_.insert(column, {tag.tag, std::vector<int32_t>(num_chunks, -1), {}});
       column->index[c] = tag.index;
-      column->last = std::max(column->last, tag.index);
+      if (column->last() < tag.index) column->chunks.resize(static_cast<size_t>(tag.index) + 1);
+      column->chunks[static_cast<size_t>(tag.index)].push_back(ir::ChunkId(c));
     }
+  }
   std::sort(columns_.begin(), columns_.end(), [](const Column& a, const Column& b) { return a.tag < b.tag; });
 }
 
@@ -41,7 +45,7 @@ const Selector::Column* Selector::find(const std::string& tag) const {
 
 std::string Selector::list_tags() const {
   std::map<std::string, int32_t> extents;
-  for (const Column& column : columns_) extents[column.tag] = column.last;
+  for (const Column& column : columns_) extents[column.tag] = column.last();
   if (split_) extents[kMicrobatchTag] = num_microbatches_ - 1;
   std::string text;
   for (const auto& [tag, last] : extents) text += (text.empty() ? "" : ", ") + tag + " (0.." + std::to_string(last) + ")";
@@ -69,12 +73,21 @@ Result<Selection> Selector::select(const strategy::Filter& filter, diag::Diagnos
       return error;
     }
   }
-  for (size_t c = 0; c < num_chunks_; ++c) {
+  // Most filters name one index of some tag.
+  static const std::vector<ir::ChunkId> none;
+  const std::vector<ir::ChunkId>* among = &all_;
+  for (const auto& [term, column] : wanted) {
+    if (term->any || term->ranges.size() != 1 || term->ranges[0].first != term->ranges[0].second) continue;
+    const int64_t index = term->ranges[0].first;
+    const std::vector<ir::ChunkId>& fit = index >= 0 && index <= column->last() ? column->chunks[static_cast<size_t>(index)] : none;
+    if (fit.size() < among->size()) among = &fit;
+  }
+  for (const ir::ChunkId chunk : *among) {
     const bool matches = std::all_of(wanted.begin(), wanted.end(), [&](const auto& pair) {
-      const int32_t index = pair.second->index[c];
+      const int32_t index = pair.second->index[chunk.index];
       return index >= 0 && (pair.first->any || pair.first->matches(index));
     });
-    if (matches) selection.chunks.push_back(ir::ChunkId(c));
+    if (matches) selection.chunks.push_back(chunk);
   }
   selection.names_microbatch = microbatch != nullptr;
   std::vector<std::pair<int64_t, int64_t>> ranges = {{0, num_microbatches_ - 1}};

@@ -31,12 +31,13 @@ class Selector {
   struct Column {
     std::string tag;
     std::vector<int32_t> index;   // [chunk] -1 where the chunk has no such tag
-    int32_t last = 0;             // the largest of them
+    std::vector<std::vector<ir::ChunkId>> chunks;   // by index, ascending
+    int32_t last() const { return static_cast<int32_t>(chunks.size()) - 1; }
   };
   const Column* find(const std::string& tag) const;
   std::string list_tags() const;
 
-  size_t num_chunks_;
+  std::vector<ir::ChunkId> all_;
   int32_t num_microbatches_;
   bool split_;
   std::vector<Column> columns_;   // by tag

@@ -98,8 +98,23 @@ class Driver {
 };
 
 Status Driver::load() {
-  PIPER_ASSIGN(c_.strategy, strategy::load_strategy(options_.strategy, options_.overrides, directives::all_specs(), diags_));
-  PIPER_ASSIGN(c_.model, frontend::open_model(options_.model, options_.route, diags_));
+  // Side by side; of two wrong files the strategy is told.
+  Status strategy_read, model_read;
+  diag::Diagnostics of_model;
+  parallel_invoke(
+      [&] {
+        auto model = frontend::open_model(options_.model, options_.route, of_model);
+        if (model.ok()) c_.model = std::move(model).value();
+        else model_read = model.take_status();
+      },
+      [&] {
+        auto strategy = strategy::load_strategy(options_.strategy, options_.overrides, directives::all_specs(), diags_);
+        if (strategy.ok()) c_.strategy = std::move(strategy).value();
+        else strategy_read = strategy.take_status();
+      });
+  PIPER_RETURN_IF_ERROR(std::move(strategy_read));
+  diags_.append(std::move(of_model));
+  PIPER_RETURN_IF_ERROR(std::move(model_read));
   if (!c_.strategy.optimizer) {
     auto error = diags_.error("P0238");
     error << "the strategy has no optimizer";
@@ -379,11 +394,12 @@ Status Driver::build() {
 }
 
 Status Driver::order() {
-  const directives::DataPaths paths = directives::data_paths(c_.dag);
-  const directives::Selector selector(c_.dag);
+  directives::DataPaths paths;
+  std::optional<directives::Selector> selector;
+  parallel_invoke([&] { paths = directives::data_paths(c_.dag); }, [&] { selector.emplace(c_.dag); });
   for (const strategy::Directive* directive : directives_named("order")) {
     PIPER_ASSIGN(const directives::OrderArgs args, directives::read_order(*directive));
-    PIPER_RETURN_IF_ERROR(directives::apply_order(args, *directive, c_.dag, paths, selector, diags_));
+    PIPER_RETURN_IF_ERROR(directives::apply_order(args, *directive, c_.dag, paths, *selector, diags_));
   }
   PIPER_RETURN_IF_ERROR(passes::order_nodes(c_.dag, diags_));
   passes::insert_gathers(c_.dag, c_.shapes);
@@ -409,8 +425,8 @@ Status Driver::emit() {
     request.decay_group.push_back(no_decay ? 1 : 0);
   }
   request.feeds = token_feeds(graph, c_.strategy.model);
-  for (ModelVariant& variant : c_.variants)
-    request.variants.push_back({variant.local_batch, &variant.chunked.graph, std::move(variant.lowered)});
+  for (const ModelVariant& variant : c_.variants)
+    request.variants.push_back({variant.local_batch, &variant.chunked.graph, &variant.lowered});
   PIPER_ASSIGN(c_.emitted, emit::emit_bundle(request, diags_));
   return check_memory();
 }

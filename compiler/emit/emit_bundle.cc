@@ -119,9 +119,9 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   const std::vector<std::vector<int32_t>> blocks = blocks_with_same_nodes(spelt_out, shared.nodes_of_rank);
   std::vector<SampleOrigins> samples(world);
   parallel_for(blocks.size(), [&](size_t block) {
-    Guesses guesses;
+    PlacedArena guess;
     for (int32_t rank : blocks[block]) {
-      RankEmitter emitter(shared, rank, guesses);
+      RankEmitter emitter(shared, rank, guess);
       auto plan = emitter.emit();
       samples[rank] = emitter.samples();
       if (plan.ok())
@@ -138,7 +138,7 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   summaries.resize(world);
   parallel_for(world, [&](size_t i) {
     const auto rank = static_cast<int32_t>(i);
-    Guesses none;
+    PlacedArena none;
     if (first[rank] == rank) summaries[rank] = summary_of(out.bundle.ranks[rank], scratch);
     else out.bundle.ranks[rank] = RankEmitter(shared, rank, none).emit_like(out.bundle.ranks[first[rank]], samples[first[rank]], work[rank]);
   });

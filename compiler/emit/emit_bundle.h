@@ -21,7 +21,7 @@ namespace piper::emit {
 struct Variant {
   int64_t local_batch = 1;
   const ir::Graph* graph = nullptr;
-  LoweredGraph lowered;
+  const LoweredGraph* lowered = nullptr;
 };
 struct EmitRequest {
   const ir::Dag* dag = nullptr;

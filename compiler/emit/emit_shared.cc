@@ -41,7 +41,7 @@ std::vector<int32_t> owners(const EmitRequest& request, std::vector<bool>& unrea
       owner[p] = dag.groups[dag.accumulators[dag.parameter_uses[p][0].index].group.index].ranks[0];
       unread[p] = false;
     }
-  for (const LoweredProgram& program : request.variants[0].lowered.programs)
+  for (const LoweredProgram& program : request.variants[0].lowered->programs)
     for (const SlotHolds& holds : program.holds)
       if (holds.kind == SlotHolds::Kind::kParameter && unread[holds.index]) {
         owner[holds.index] = dag.groups[dag.placement[program.chunk.index][0].index].ranks[0];
@@ -55,7 +55,7 @@ std::vector<int32_t> owners(const EmitRequest& request, std::vector<bool>& unrea
 std::vector<int32_t> state_owners(const EmitRequest& request) {
   const ir::Dag& dag = *request.dag;
   std::vector<int32_t> owner(request.variants[0].graph->buffers().size(), -1);
-  for (const LoweredProgram& program : request.variants[0].lowered.programs)
+  for (const LoweredProgram& program : request.variants[0].lowered->programs)
     for (const SlotHolds& holds : program.holds)
       if (holds.kind == SlotHolds::Kind::kBuffer && owner[holds.index] < 0)
         owner[holds.index] = dag.groups[dag.placement[program.chunk.index][0].index].ranks[0];
@@ -108,9 +108,9 @@ EmitShared::EmitShared(const EmitRequest& r) : request(r), owner(owners(r, unrea
   std::map<std::string, uint32_t> by_content;
   constant_of_.resize(r.variants.size());
   for (size_t v = 0; v < r.variants.size(); ++v) {
-    for (const LoweredProgram& program : r.variants[v].lowered.programs) work(v, program.chunk, program.phase).program.lowered = &program;
-    for (const LoweredProgram& program : r.variants[v].lowered.repeating) work(v, program.chunk, program.phase).repeating.lowered = &program;
-    for (const Exchange& exchange : r.variants[v].lowered.exchanges) work(v, exchange.chunk, exchange.phase).exchange = &exchange;
+    for (const LoweredProgram& program : r.variants[v].lowered->programs) work(v, program.chunk, program.phase).program.lowered = &program;
+    for (const LoweredProgram& program : r.variants[v].lowered->repeating) work(v, program.chunk, program.phase).repeating.lowered = &program;
+    for (const Exchange& exchange : r.variants[v].lowered->exchanges) work(v, exchange.chunk, exchange.phase).exchange = &exchange;
     const ir::Graph& graph = *r.variants[v].graph;
     for (const ir::Constant& c : graph.constants()) {
       const ir::TensorType& type = graph.type(c.value);
@@ -188,15 +188,14 @@ int32_t EmitShared::intern_provenance(ir::ProvId id) {
   const ir::ProvEntry& entry = table.entry(id);
   const std::string text = table.describe(id);
   std::string key;
-  switch (entry.kind) {
-    case ir::ProvEntry::Kind::kModel: key = entry.model.node; break;
-    case ir::ProvEntry::Kind::kDirective: key = entry.directive.place; break;
-    case ir::ProvEntry::Kind::kDerived:
-      key = entry.derived.pass;
-      for (ir::ProvId parent : entry.derived.parents)
-        if (table.entry(parent).kind == ir::ProvEntry::Kind::kDirective) key += "@" + table.entry(parent).directive.place;
-      break;
-    case ir::ProvEntry::Kind::kUnknown: key = entry.unknown.why; break;
+  if (const auto* model = std::get_if<ir::ModelOrigin>(&entry)) key = model->node;
+  else if (const auto* directive = std::get_if<ir::DirectiveOrigin>(&entry)) key = directive->place;
+  else if (const auto* unknown = std::get_if<ir::UnknownOrigin>(&entry)) key = unknown->why;
+  else {
+    const auto& derived = std::get<ir::DerivedOrigin>(entry);
+    key = derived.pass;
+    for (ir::ProvId parent : derived.parents)
+      if (const auto* of = std::get_if<ir::DirectiveOrigin>(&table.entry(parent))) key += "@" + of->place;
   }
   auto [known, first] = provenance_keys_.emplace(key, static_cast<int32_t>(provenance_.size()));
   if (first) provenance_.push_back({key, text});

@@ -43,7 +43,7 @@ Status RankEmitter::transfer_value(const ir::Node& node, const ir::TransferNode&
                                         " and " + std::to_string(to.size()) + " devices");
   if (per_sample) {
     // Parts must be contiguous: the axis that differs is the outermost in memory.
-    const auto& strides = s_.request.variants[from_variant].lowered.layouts[n.value.index].strides;
+    const auto& strides = s_.request.variants[from_variant].lowered->layouts[n.value.index].strides;
     for (size_t axis = 0; axis < from_type.shape.size(); ++axis)
       if (from_type.shape[axis] != to_type.shape[axis])
         for (size_t other = 0; other < strides.size(); ++other)

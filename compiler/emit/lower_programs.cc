@@ -10,6 +10,7 @@
 #include "compiler/emit/plan_workspace.h"
 #include "compiler/emit/program_builder.h"
 #include "schemas/base/check.h"
+#include "schemas/base/parallel.h"
 
 namespace piper::emit {
 
@@ -38,7 +39,10 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const Low
   for (size_t v = 0; v < root_bytes.size(); ++v) root_bytes[v] = graph.type(ValueId(v)).bytes();
 
   LoweredGraph result;
-  for (const auto& [key, indices] : ops) {
+  const std::vector<std::pair<ProgramKey, std::vector<size_t>>> keyed(ops.begin(), ops.end());
+  std::vector<LoweredProgram> programs(keyed.size());
+  parallel_for(keyed.size(), [&](size_t p) {
+    const auto& [key, indices] = keyed[p];
     ProgramBuilder builder(l, key);
     std::vector<std::vector<uint32_t>> roots;  // workspace roots of each call
     auto note_roots = [&](size_t i) {
@@ -73,18 +77,20 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const Low
       builder.add_op(i);
       note_roots(i);
     }
-    for (const auto& [kind, addend] : sums[key]) {
-      builder.add_to_step(kind, addend);
-      const ValueId r = l.root(addend);
-      roots.push_back(l.usage.home[r.index] == Home::kWorkspace ? std::vector<uint32_t>{r.index} : std::vector<uint32_t>{});
-    }
+    if (const auto added = sums.find(key); added != sums.end())
+      for (const auto& [kind, addend] : added->second) {
+        builder.add_to_step(kind, addend);
+        const ValueId r = l.root(addend);
+        roots.push_back(l.usage.home[r.index] == Home::kWorkspace ? std::vector<uint32_t>{r.index} : std::vector<uint32_t>{});
+      }
     if (key.second == Phase::kCountFinish) builder.clear_counts();
-    LoweredProgram program = builder.finish();
-    roots.resize(program.program.calls.size());
-    if (program.program.calls.empty()) continue;
-    plan_workspace(program.program, roots, root_bytes);
-    result.programs.push_back(std::move(program));
-  }
+    programs[p] = builder.finish();
+    plan::Program& program = programs[p].program;
+    roots.resize(program.calls.size());
+    if (!program.calls.empty()) plan_workspace(program, roots, root_bytes);
+  });
+  for (LoweredProgram& program : programs)
+    if (!program.program.calls.empty()) result.programs.push_back(std::move(program));
   std::set<std::tuple<Phase, uint32_t, uint32_t, uint32_t>> crossings;
   for (size_t v = 0; v < graph.num_values(); ++v) {
     if (l.usage.home[v] != Home::kOwnSlot) continue;

@@ -61,10 +61,10 @@ BufferRange RankEmitter::value(ValueId root, int32_t microbatch, size_t variant)
   if (!fresh) return it->second;
   const ir::Graph& graph = *s_.request.variants[variant].graph;
   const ir::Value& v = graph.value(root);
-  std::string name = v.name;
-  if (dag_.split) name += " m" + std::to_string(microbatch);
-  if (variant != 0) name += " b" + std::to_string(s_.request.variants[variant].local_batch);
-  return it->second = {buffer(name, BufferClass::kArena, v.type.bytes(), v.type.dtype, v.type.shape), 0};
+  name_ = v.name;
+  if (dag_.split) name_.append(" m").append(std::to_string(microbatch));
+  if (variant != 0) name_.append(" b").append(std::to_string(s_.request.variants[variant].local_batch));
+  return it->second = {buffer(name_, BufferClass::kArena, v.type.bytes(), v.type.dtype, v.type.shape), 0};
 }
 
 AccumulatorId RankEmitter::primary(uint32_t p) const { return s_.primary(p, rank_); }
@@ -417,6 +417,9 @@ Status RankEmitter::visit(const ir::Node& node) {
 Result<plan::RankPlan> RankEmitter::emit() {
   plan_.rank = rank_;
   stream("compute");
+  const size_t some = 2 * s_.nodes_of_rank[rank_].size();   // about as many buffers
+  values_.reserve(some);
+  buffers_.reserve(some);
   // Streams of one rank keep an order that the strategy asks for by an event.
   std::unordered_map<uint32_t, std::vector<ir::NodeId>> ordered_after;
   const bool several_streams = !dag_.streams_of_compute.empty();
@@ -434,8 +437,8 @@ Result<plan::RankPlan> RankEmitter::emit() {
     last[id.index] = static_cast<uint32_t>(trace_.size() - 1);
   }
   finish_placements();
-  place_buffers(plan_, std::move(trace_), guesses_.arena);
-  sort_declarations(plan_, guesses_.orders);
+  place_buffers(plan_, std::move(trace_), guess_);
+  sort_declarations(plan_);
   place_persistent(plan_);
   return std::move(plan_);
 }

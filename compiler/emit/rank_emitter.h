@@ -21,18 +21,13 @@
 
 namespace piper::emit {
 
-// What ranks with the same nodes may find alike: each starts from what the one before it found.
-struct Guesses {
-  PlacedArena arena;
-  DeclarationOrders orders;
-};
-
 // By name of a buffer: the group and microbatch whose samples it holds or numbers.
 using SampleOrigins = std::map<std::string, std::pair<ir::GroupId, int32_t>>;
 
 class RankEmitter {
  public:
-  RankEmitter(EmitShared& shared, int32_t rank, Guesses& guesses) : s_(shared), dag_(*shared.request.dag), rank_(rank), guesses_(guesses) {}
+  // `guess`: where a rank with the same nodes had its buffers, often this one's place for them too; it becomes this one's.
+  RankEmitter(EmitShared& shared, int32_t rank, PlacedArena& guess) : s_(shared), dag_(*shared.request.dag), rank_(rank), guess_(guess) {}
   Result<plan::RankPlan> emit();
   // The plan of a rank whose work is that of `first`, which is complete; `samples` are its emitter's.
   plan::RankPlan emit_like(const plan::RankPlan& first, const SampleOrigins& samples, const RankWork& work);
@@ -108,7 +103,7 @@ class RankEmitter {
   EmitShared& s_;
   const ir::Dag& dag_;
   int32_t rank_;
-  Guesses& guesses_;
+  PlacedArena& guess_;
   plan::RankPlan plan_;
   Trace trace_;
   // Names of plan_.buffers, by index: looked up by text.
@@ -126,6 +121,7 @@ class RankEmitter {
   std::unordered_map<uint32_t, Lane> lanes_;                 // by number of the name
   std::vector<int32_t> stream_of_;                           // [stream of the DAG], -1: not asked for yet
   std::unordered_map<uint64_t, plan::BufferRange> values_;   // (root, microbatch, variant), packed
+  std::string name_;                                         // of a value, while its buffer is made
   // The arguments of a program that all its runs have, buffer = -1 for the others.
   std::unordered_map<const LoweredProgram*, std::vector<plan::BufferRange>> fixed_arguments_;
   std::map<std::pair<uint32_t, int32_t>, bool> received_, combined_;
