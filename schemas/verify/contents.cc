@@ -19,15 +19,27 @@ void append(Pieces& pieces, const Piece& piece) {
   else pieces.push_back(piece);
 }
 
+BufferContents::Several& BufferContents::several() {
+  if (several_ == nullptr) {
+    std::pmr::polymorphic_allocator<> allocator(memory_);
+    several_ = allocator.new_object<Several>();
+    several_->reserve(4);
+    several_->push_back(only_);
+  }
+  return *several_;
+}
+
 size_t BufferContents::find(int64_t at) const {
-  if (segments_.size() == 1) return 0;
-  const auto after = std::upper_bound(segments_.begin(), segments_.end(), at, [](int64_t address, const Segment& s) { return address < s.begin; });
-  return static_cast<size_t>(after - segments_.begin()) - 1;
+  const auto all = segments();
+  if (all.size() == 1) return 0;
+  const auto after = std::upper_bound(all.begin(), all.end(), at, [](int64_t address, const Segment& s) { return address < s.begin; });
+  return static_cast<size_t>(after - all.begin()) - 1;
 }
 
 void BufferContents::read(int64_t from, int64_t to, Pieces& pieces) const {
-  for (size_t i = find(from); i < segments_.size() && segments_[i].begin < to; ++i) {
-    const auto& segment = segments_[i];
+  const auto all = segments();
+  for (size_t i = find(from); i < all.size() && all[i].begin < to; ++i) {
+    const auto& segment = all[i];
     const int64_t begin = std::max(from, segment.begin);
     Piece piece{std::min(to, segment.end) - begin, segment.content};
     piece.content.origin += begin - segment.begin;
@@ -36,23 +48,24 @@ void BufferContents::read(int64_t from, int64_t to, Pieces& pieces) const {
 }
 
 size_t BufferContents::split(int64_t at) {
-  if (at >= segments_.back().end) return segments_.size();
+  auto& all = several();
+  if (at >= all.back().end) return all.size();
   const size_t i = find(at);
-  if (segments_[i].begin == at) return i;
-  Segment tail = segments_[i];
+  if (all[i].begin == at) return i;
+  Segment tail = all[i];
   tail.content.origin += at - tail.begin;
   tail.begin = at;
-  segments_[i].end = at;
-  segments_.insert(segments_.begin() + static_cast<std::ptrdiff_t>(i) + 1, tail);
+  all[i].end = at;
+  all.insert(all.begin() + static_cast<std::ptrdiff_t>(i) + 1, tail);
   return i + 1;
 }
 
 BufferContents::Span BufferContents::cut(int64_t from, int64_t to) {
-  if (from >= to) return {segments_.data(), segments_.data()};
-  if (Segment* const segment = whole(from, to); segment && segment->begin == from && segment->end == to) return {segment, segment + 1};
+  if (from >= to) return {&only_, &only_};
+  if (Segment* const segment = just(from, to)) return {segment, segment + 1};
   const size_t first = split(from);
   const size_t last = split(to);
-  return {segments_.data() + first, segments_.data() + last};
+  return {several_->data() + first, several_->data() + last};
 }
 
 void BufferContents::write(int64_t from, int64_t to, const Content& content) {
@@ -62,9 +75,9 @@ void BufferContents::write(int64_t from, int64_t to, const Content& content) {
     span.first->content = content;
     return;
   }
-  const auto first = segments_.begin() + (span.first - segments_.data());
+  const auto first = several_->begin() + (span.first - several_->data());
   *first = {from, to, content};
-  segments_.erase(first + 1, first + (span.last - span.first));
+  several_->erase(first + 1, first + (span.last - span.first));
 }
 
 void BufferContents::write(int64_t from, const Pieces& pieces) {
@@ -72,11 +85,15 @@ void BufferContents::write(int64_t from, const Pieces& pieces) {
   for (const auto& piece : pieces) to += piece.bytes;
   if (to == from) return;
   const Span span = cut(from, to);
-  const auto first = span.first - segments_.data();
   const auto held = static_cast<size_t>(span.last - span.first);
-  if (held > pieces.size()) segments_.erase(segments_.begin() + first, segments_.begin() + first + static_cast<std::ptrdiff_t>(held - pieces.size()));
-  if (held < pieces.size()) segments_.insert(segments_.begin() + first, pieces.size() - held, Segment{});
-  Segment* at = segments_.data() + first;
+  Segment* at = span.first;
+  if (held != pieces.size()) {
+    auto& all = several();
+    const auto first = span.first == &only_ ? 0 : span.first - all.data();
+    if (held > pieces.size()) all.erase(all.begin() + first, all.begin() + first + static_cast<std::ptrdiff_t>(held - pieces.size()));
+    else all.insert(all.begin() + first, pieces.size() - held, Segment{});
+    at = all.data() + first;
+  }
   for (const auto& piece : pieces) {
     *at++ = {from, from + piece.bytes, piece.content};
     from += piece.bytes;

@@ -42,16 +42,15 @@ struct Piece {
 using Pieces = std::vector<Piece>;
 void append(Pieces& pieces, const Piece& piece);  // joins what continues
 
-// The contents of one buffer.
+// The contents of one buffer. A rank has thousands, nearly all of them one segment, or one for each rank that sent a part.
 class BufferContents {
  public:
   struct Segment {
     int64_t begin = 0, end = 0;
     Content content;
   };
-  // `memory` outlives it.
-  explicit BufferContents(int64_t bytes, std::pmr::memory_resource* memory = std::pmr::get_default_resource())
-      : segments_(1, Segment{0, bytes, {}}, memory) {}
+  // `memory` outlives it and frees what it took.
+  BufferContents(int64_t bytes, std::pmr::memory_resource& memory) : only_{0, bytes, {}}, memory_(&memory) {}
 
   // Appends what is in [from, to).
   void read(int64_t from, int64_t to, Pieces& pieces) const;
@@ -64,18 +63,27 @@ class BufferContents {
   Span cut(int64_t from, int64_t to);
   void write(int64_t from, const Pieces& pieces);
   void write(int64_t from, int64_t to, const Content& content);
-  std::span<const Segment> segments() const { return segments_; }
+  std::span<const Segment> segments() const { return several_ != nullptr ? std::span<const Segment>(*several_) : std::span<const Segment>(&only_, 1); }
   // The segment that holds all of [from, to), or nullptr where several do.
   Segment* whole(int64_t from, int64_t to) {
-    Segment& segment = segments_[find(from)];
+    Segment& segment = several_ != nullptr ? (*several_)[find(from)] : only_;
     return to <= segment.end ? &segment : nullptr;
+  }
+  // The segment that is just [from, to), or nullptr.
+  Segment* just(int64_t from, int64_t to) {
+    Segment* const segment = whole(from, to);
+    return segment != nullptr && segment->begin == from && segment->end == to ? segment : nullptr;
   }
 
  private:
+  using Several = std::pmr::vector<Segment>;
+  Several& several();
   size_t find(int64_t at) const;  // the segment that holds `at`
-  size_t split(int64_t at);       // the segment that begins there
+  size_t split(int64_t at);       // the segment that begins there; in `several_`
 
-  std::pmr::vector<Segment> segments_;
+  Segment only_;                 // while `several_` is null
+  Several* several_ = nullptr;   // in `memory_`
+  std::pmr::memory_resource* memory_;
 };
 
 }  // namespace piper::verify

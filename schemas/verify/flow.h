@@ -30,6 +30,7 @@ class Flow {
     std::map<int32_t, const std::vector<int64_t>*> scalars;  // by buffer: what it holds from load on
   };
   struct Place { size_t rank = 0; int32_t instruction = -1; };
+  struct Member { Rank* rank = nullptr; const plan::Action* action = nullptr; };   // of a collective
 
   // --- start and end of a step
   Status begin();
@@ -91,6 +92,7 @@ class Flow {
   std::map<int32_t, int32_t> exchanged_;   // label of a value that came by an exchange, at its readers -> at its arrival
   std::map<int32_t, Place> norms_;         // by sum: where the first clip used it
   Pieces scratch_, scratch_more_, scratch_sum_;
+  std::vector<Member> members_;            // of the collective at hand, by position
   std::vector<Pieces> sent_, arrived_;     // of an exchange, by position
 };
 

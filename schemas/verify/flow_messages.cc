@@ -28,8 +28,8 @@ void cut_out(const Pieces& pieces, int64_t from, int64_t to, Pieces& result) {
 
 Status Flow::collective(int32_t transfer) {
   // Members by position.
-  struct Member { Rank* rank = nullptr; const Action* action = nullptr; };
-  std::vector<Member> members;
+  auto& members = members_;
+  members.clear();
   const auto t = static_cast<size_t>(transfer);
   for (auto k = matching_.first[t]; k < matching_.first[t + 1]; ++k) {
     const auto& participant = matching_.participants[static_cast<size_t>(k)];

@@ -193,39 +193,35 @@ Status Flow::run(Rank& rank, const Run& run) {
   const auto& program = bundle_.programs[static_cast<size_t>(run.program)];
   const auto& arguments = rank.plan->arguments[static_cast<size_t>(run.arguments)].arguments;
   if (effects.follow) return follow(rank, effects, program, arguments);
-  const auto slot = [&](int32_t index) -> const Slot& { return program.slots[static_cast<size_t>(index)]; };
+  const auto name = [&](int32_t index) -> const std::string& { return program.slots[static_cast<size_t>(index)].name; };
   const auto where = [&](int32_t index) -> const BufferRange& { return arguments[static_cast<size_t>(index)]; };
   Seen seen;
-  for (const auto& [index, label] : effects.reads)
-    PIPER_RETURN_IF_ERROR(read_value(rank, where(index), slot(index).bytes, label, slot(index).name, seen));
-  for (const auto& [index, tensor] : effects.parameters)
-    PIPER_RETURN_IF_ERROR(read_parameter(rank, where(index), slot(index).bytes, tensor, slot(index).name));
-  for (const auto& [index, label] : effects.scalars)
-    PIPER_RETURN_IF_ERROR(read_scalar(rank, where(index), slot(index).bytes, label, slot(index).name));
-  for (auto& bound : effects.constants)
-    PIPER_RETURN_IF_ERROR(read_constant(rank, where(bound.slot), bound, slot(bound.slot).name));
+  for (const auto& [index, label, bytes] : effects.reads) PIPER_RETURN_IF_ERROR(read_value(rank, where(index), bytes, label, name(index), seen));
+  for (const auto& [index, tensor, bytes] : effects.parameters) PIPER_RETURN_IF_ERROR(read_parameter(rank, where(index), bytes, tensor, name(index)));
+  for (const auto& [index, label, bytes] : effects.scalars) PIPER_RETURN_IF_ERROR(read_scalar(rank, where(index), bytes, label, name(index)));
+  for (auto& bound : effects.constants) PIPER_RETURN_IF_ERROR(read_constant(rank, where(bound.slot), bound, name(bound.slot)));
   for (const int32_t index : effects.sample_offsets) {
     const auto set = rank.scalars.find(where(index).buffer);
     const bool one = set != rank.scalars.end() && set->second->size() == 1;
     if (seen.samples != 0 && (!one || set->second->front() != ledger_.samples.ranges(seen.samples)[0].first))
       return refuted("P0637", rank, "draws its dropout for another sample than its first");
   }
-  for (const auto& sum : effects.sums)
-    PIPER_RETURN_IF_ERROR(on_sum(rank, where(sum.slot), slot(sum.slot).bytes, sum, seen, slot(sum.slot).name));
-  for (const auto& [index, label] : effects.writes) {
+  for (const auto& sum : effects.sums) PIPER_RETURN_IF_ERROR(on_sum(rank, where(sum.slot), sum.bytes, sum, seen, name(sum.slot)));
+  for (const auto& [index, label, bytes] : effects.writes) {
     Content value;
     value.kind = Kind::kValue;
     value.what = label;
     value.how = seen.samples;
     value.parts = seen.parts;
-    value.size = slot(index).bytes;
-    rank.contents.put(where(index), slot(index).bytes, value);
+    value.size = bytes;
+    rank.contents.put(where(index), bytes, value);
   }
   return {};
 }
 
 Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& program, const std::vector<BufferRange>& arguments) {
-  BufferContents workspace(std::max<int64_t>(program.workspace_bytes, 1));
+  std::pmr::monotonic_buffer_resource memory;
+  BufferContents workspace(std::max<int64_t>(program.workspace_bytes, 1), memory);
   const auto bound = [&](const ProgramEffects::Place& place) {
     BufferRange where = arguments[static_cast<size_t>(place.slot)];
     where.offset += place.offset;

@@ -2,6 +2,7 @@
 // stream, advanced in issue order. Rules 1, 2 and 5 ask it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -18,20 +19,19 @@ struct Moment {
 class VectorClocks {
  public:
   explicit VectorClocks(const plan::RankPlan& plan)
-      : width_(plan.streams.size()), now_(width_ * width_), events_(plan.events.size()) {}
+      : width_(plan.streams.size()), now_(width_ * width_), events_(plan.events.size() * width_) {}
 
   // Steps over the next instruction in issue order; its moment.
   Moment advance(const plan::Instruction& instruction) {
     const auto stream = static_cast<size_t>(instruction.stream);
     int32_t* const mine = &now_[stream * width_];
     if (const auto* wait = std::get_if<plan::Wait>(&instruction.action)) {
-      const auto& recorded = events_[static_cast<size_t>(wait->event)];
-      for (size_t i = 0; i < recorded.size(); ++i)
-        if (recorded[i] > mine[i]) mine[i] = recorded[i];
+      const int32_t* const recorded = &events_[static_cast<size_t>(wait->event) * width_];
+      for (size_t i = 0; i < width_; ++i) mine[i] = std::max(mine[i], recorded[i]);
     }
     const int32_t tick = ++mine[stream];
     if (const auto* record = std::get_if<plan::Record>(&instruction.action))
-      events_[static_cast<size_t>(record->event)].assign(mine, mine + width_);
+      std::copy_n(mine, width_, &events_[static_cast<size_t>(record->event) * width_]);
     return {instruction.stream, tick};
   }
   // Whether `earlier` is over before what `stream` does now.
@@ -41,8 +41,8 @@ class VectorClocks {
 
  private:
   size_t width_;
-  std::vector<int32_t> now_;                  // [streams, streams]
-  std::vector<std::vector<int32_t>> events_;  // [events][streams], empty before the record
+  std::vector<int32_t> now_;      // [streams, streams]
+  std::vector<int32_t> events_;   // [events, streams], zeros before the record
 };
 
 }  // namespace piper::verify

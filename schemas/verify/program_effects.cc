@@ -117,18 +117,18 @@ class Summary {
       case SlotRole::kInput:
       case SlotRole::kOutput:
       case SlotRole::kSaved:
-        if (slot.reads) effects_.reads.push_back({index, label(slot)});
-        if (slot.writes) effects_.writes.push_back({index, label(slot)});
+        if (slot.reads) effects_.reads.push_back({index, label(slot), slot.bytes});
+        if (slot.writes) effects_.writes.push_back({index, label(slot), slot.bytes});
         break;
       case SlotRole::kScalar:
-        if (slot.reads) effects_.scalars.push_back({index, label(slot)});
-        if (slot.writes) effects_.writes.push_back({index, label(slot)});
+        if (slot.reads) effects_.scalars.push_back({index, label(slot), slot.bytes});
+        if (slot.writes) effects_.writes.push_back({index, label(slot), slot.bytes});
         break;
       case SlotRole::kParameter:
-        effects_.parameters.push_back({index, tensors_.find(slot.name)});
+        effects_.parameters.push_back({index, tensors_.find(slot.name), slot.bytes});
         break;
       case SlotRole::kConstant:
-        effects_.constants.push_back({index, -1});
+        effects_.constants.push_back({index, -1, slot.bytes});
         break;
       case SlotRole::kGradient:
       case SlotRole::kState:
@@ -152,7 +152,7 @@ class Summary {
       if (effects_.sums[i].act == what || (effects_.sums[i].act == ProgramEffects::Do::kAssign && what == ProgramEffects::Do::kAdd)) return;
       break;
     }
-    effects_.sums.push_back({slot, what, addend});
+    effects_.sums.push_back({slot, what, addend, program_.slots[static_cast<size_t>(slot)].bytes});
   }
 
   void visit(const KernelCall& call) {

@@ -45,14 +45,14 @@ class Addends {
 };
 
 struct ProgramEffects {
-  struct Bound { int32_t slot = -1, what = -1; };
+  struct Bound { int32_t slot = -1, what = -1; int64_t bytes = 0; };   // bytes of the slot
   enum class Do : uint8_t {
     kAdd,      // adds its samples
     kAssign,   // replaces by its samples
     kConsume,  // uses the sum
     kClear,
   };
-  struct OnSum { int32_t slot = -1; Do act = Do::kAdd; int32_t addend = -1; };
+  struct OnSum { int32_t slot = -1; Do act = Do::kAdd; int32_t addend = -1; int64_t bytes = 0; };
   // Compute programs.
   std::vector<Bound> reads, writes;   // values; what = label
   std::vector<Bound> scalars;         // read; what = label

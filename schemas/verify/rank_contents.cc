@@ -5,7 +5,7 @@ namespace piper::verify {
 RankContents::RankContents(const plan::RankPlan& plan) {
   buffers_.reserve(plan.buffers.size());
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
-    buffers_.emplace_back(plan.buffers[b].bytes, memory_.get());
+    buffers_.emplace_back(plan.buffers[b].bytes, *memory_);
     const auto all = [&](Content::Kind kind) {
       Content content;
       content.kind = kind;
@@ -56,6 +56,12 @@ void RankContents::put(const plan::BufferRange& where, const Pieces& pieces) {
 }
 
 void RankContents::put(const plan::BufferRange& where, int64_t bytes, const Content& content) {
+  // Nearly always: in the place of one segment.
+  if (auto* segment = buffer(where.buffer).just(where.offset, where.offset + bytes)) {
+    replaced(where.buffer, *segment);
+    segment->content = content;
+    return;
+  }
   for (auto& segment : cut(where, bytes)) replaced(where.buffer, segment);
   buffer(where.buffer).write(where.offset, where.offset + bytes, content);
 }

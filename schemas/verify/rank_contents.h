@@ -38,7 +38,6 @@ class RankContents {
   std::vector<int64_t> slice;  // [tensor] its first byte that programs of this rank see; -1: none has read it yet
 
  private:
-  // A rank has thousands of buffers, nearly all of them one or two segments to the end.
   std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_ = std::make_unique<std::pmr::monotonic_buffer_resource>();
   std::vector<BufferContents> buffers_;
   std::vector<Replaced> replaced_;

@@ -27,12 +27,16 @@ int32_t SampleTable::intern(std::vector<SampleRange> ranges) {
 }
 
 int32_t SampleTable::range(int64_t first, int64_t count) {
-  return count > 0 ? intern({{first, count}}) : 0;
+  if (count <= 0) return 0;
+  const auto [known, fresh] = of_one_.try_emplace(SampleRange{first, count}, 0);
+  if (fresh) known->second = intern({{first, count}});
+  return known->second;
 }
 
 int32_t SampleTable::append(int32_t a, int32_t b) {
   if (a == 0 || b == 0) return a + b;
-  const auto known = appended_.find({a, b});
+  const uint64_t key = (static_cast<uint64_t>(static_cast<uint32_t>(a)) << 32) | static_cast<uint32_t>(b);
+  const auto known = appended_.find(key);
   if (known != appended_.end()) return known->second;
   std::vector<SampleRange> all = ranges(a);
   for (const auto& next : ranges(b)) {
@@ -40,7 +44,7 @@ int32_t SampleTable::append(int32_t a, int32_t b) {
     else all.push_back(next);
   }
   const int32_t id = intern(std::move(all));
-  appended_.emplace(std::make_pair(a, b), id);
+  appended_.emplace(key, id);
   return id;
 }
 
@@ -52,6 +56,7 @@ int32_t SampleTable::slice(int32_t samples, int64_t offset, int64_t length, int6
   const int64_t each = size / total;
   if (offset % each != 0 || length % each != 0) return -1;
   int64_t skip = offset / each, left = length / each;
+  if (ranges(samples).size() == 1) return range(ranges(samples)[0].first + skip, std::min(left, total - skip));
   std::vector<SampleRange> cut;
   for (const auto& range : ranges(samples)) {
     const int64_t skipped = std::min(skip, range.count), taken = std::min(left, range.count - skipped);

@@ -34,9 +34,13 @@ class SampleTable {
  private:
   int32_t intern(std::vector<SampleRange> ranges);
 
+  struct RangeHash {
+    size_t operator()(const SampleRange& range) const { return std::hash<int64_t>()(range.first * 1000003 + range.count); }
+  };
   std::vector<std::vector<SampleRange>> lists_;
   std::map<std::vector<SampleRange>, int32_t> ids_;
-  std::map<std::pair<int32_t, int32_t>, int32_t> appended_;
+  std::unordered_map<SampleRange, int32_t, RangeHash> of_one_;   // lists of one range, as nearly all are
+  std::unordered_map<uint64_t, int32_t> appended_;               // by the two ids
 };
 
 // Sums whose addends are lists of samples: what an accumulator holds. Id 0: the empty sum. A sum is kept
