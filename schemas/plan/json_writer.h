@@ -48,8 +48,12 @@ class JsonWriter {
     reserve(6 * text.size());
     body(text);
   }
-  // The string that ended last goes on: what follows is its inside, and a raw quote.
-  void reopen_string() { --at_; }
+  // Bytes [from, from + count) of the text once more.
+  void again(size_t from, size_t count) {
+    reserve(count);
+    std::memcpy(at_, begin_.get() + from, count);
+    at_ += count;
+  }
   template <class Integer>
   void number(Integer value) {
     reserve(24);

@@ -11,6 +11,42 @@ const auto& at(const Items& items, int32_t index, const char* what) {
   return items[static_cast<size_t>(index)];
 }
 
+// The names of a list, which stand in a text many times: where one was printed first it is copied from.
+template <class Items>
+class PrintedNames {
+ public:
+  PrintedNames(const Items& items, const char* what, JsonWriter& json) : items_(items), what_(what), json_(json), first_(items.size()) {}
+
+  // As a JSON string, `open` without its closing quote.
+  void print(int32_t index, bool open = false) {
+    const auto& item = at(items_, index, what_);
+    First& first = first_[static_cast<size_t>(index)];
+    if (first.size == 0) {
+      first.at = json_.size();
+      json_.raw("\"");
+      json_.string_body(name(item));
+      first.size = json_.size() - first.at;
+    } else {
+      json_.again(first.at, first.size);
+    }
+    if (!open) json_.raw("\"");
+  }
+
+ private:
+  static std::string_view name(const auto& item) {
+    if constexpr (requires { item.name; }) return item.name;
+    else if constexpr (requires { item.key; }) return item.key;
+    else return item;
+  }
+  struct First {
+    size_t at = 0, size = 0;
+  };
+  const Items& items_;
+  const char* what_;
+  JsonWriter& json_;
+  std::vector<First> first_;
+};
+
 struct PartKeys { const char *where, *first, *count, *owner; };
 
 // Prints one rank plan; the instructions one method a kind.
@@ -18,9 +54,11 @@ class RankPlanPrinter {
  public:
   RankPlanPrinter(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
                   const std::vector<Program>& programs, const RankPlan* like, JsonWriter& json)
-      : plan_(plan), provenance_(provenance), programs_(programs), like_(like), json_(json) {
+      : plan_(plan), like_(like), json_(json), buffers_(plan.buffers, "buffer", json), arguments_(plan.arguments, "argument list", json),
+        events_(plan.events, "event", json), streams_(plan.streams, "stream", json), channels_(plan.channels, "channel", json),
+        communicators_(plan.communicators, "communicator", json), places_(provenance, "provenance", json), programs_(programs, "program", json) {
     json_.clear();
-    json_.reserve(like == nullptr ? 1024 + 112 * plan.instructions.size() + 128 * plan.buffers.size() : 8192);
+    json_.reserve(like == nullptr ? 1024 + 144 * plan.instructions.size() + 192 * plan.buffers.size() : 8192);
   }
 
   void print() {
@@ -29,7 +67,8 @@ class RankPlanPrinter {
     if (like_ == nullptr) section("streams", plan_.streams, [&](const Stream& stream) { json_.string(stream.name); });
     peers();
     if (like_ == nullptr) {
-      section("events", plan_.events, [&](const std::string& event) { json_.string(event); });
+      int32_t next = 0;
+      section("events", plan_.events, [&](const std::string&) { events_.print(next++); });
       buffers();
     }
     tensors();
@@ -44,10 +83,9 @@ class RankPlanPrinter {
 
  private:
   void range_body(const BufferRange& range) {
-    const auto& name = at(plan_.buffers, range.buffer, "buffer").name;
-    json_.string(name);
-    if (range.offset == 0 && !ends_like_offset(name)) return;
-    json_.reopen_string();
+    const bool offset = range.offset != 0 || ends_like_offset(at(plan_.buffers, range.buffer, "buffer").name);
+    buffers_.print(range.buffer, offset);
+    if (!offset) return;
     json_.raw("+");
     json_.number(range.offset);
     json_.raw("\"");
@@ -62,6 +100,11 @@ class RankPlanPrinter {
   void name(std::string_view key, std::string_view value) {
     json_.key(key);
     json_.string(value);
+  }
+  template <class Items>
+  void name(std::string_view key, PrintedNames<Items>& names, int32_t index) {
+    json_.key(key);
+    names.print(index);
   }
   void number(std::string_view key, int64_t value) {
     json_.key(key);
@@ -126,9 +169,10 @@ class RankPlanPrinter {
   }
 
   void buffers() {
+    int32_t next = 0;
     section("buffers", plan_.buffers, [&](const Buffer& buffer) {
       json_.raw("{");
-      name("buffer", buffer.name);
+      name("buffer", buffers_, next++);
       name("class", class_name(buffer.cls));
       number("bytes", buffer.bytes);
       name("dtype", dtype_name(buffer.dtype));
@@ -179,9 +223,10 @@ class RankPlanPrinter {
   }
 
   void arguments() {
+    int32_t next = 0;
     section("arguments", plan_.arguments, [&](const ArgumentList& list) {
       json_.raw("{");
-      name("args", list.name);
+      name("args", arguments_, next++);
       json_.key("in");
       json_.raw("[");
       for (size_t i = 0; i < list.arguments.size(); ++i) {
@@ -193,19 +238,19 @@ class RankPlanPrinter {
   }
 
   void action(const Run& run) {
-    name("run", at(programs_, run.program, "program").name);
-    name("args", at(plan_.arguments, run.arguments, "argument list").name);
+    name("run", programs_, run.program);
+    name("args", arguments_, run.arguments);
     optional_range("workspace", run.workspace);
   }
   // `bytes` stands where the message is not the whole rest of its buffer.
   void message(const char* key, const BufferRange& data, int64_t bytes, int32_t channel) {
     range(key, data);
     if (bytes != at(plan_.buffers, data.buffer, "buffer").bytes - data.offset) number("bytes", bytes);
-    name("channel", at(plan_.channels, channel, "channel").name);
+    name("channel", channels_, channel);
   }
   void action(const Send& send) { message("send", send.data, send.bytes, send.channel); }
   void action(const Recv& recv) { message("recv", recv.data, recv.bytes, recv.channel); }
-  void communicator(int32_t index) { name("communicator", at(plan_.communicators, index, "communicator").name); }
+  void communicator(int32_t index) { name("communicator", communicators_, index); }
   void action(const AllReduce& reduce) {
     range("all_reduce", reduce.data);
     number("count", reduce.count);
@@ -238,8 +283,8 @@ class RankPlanPrinter {
     }
     communicator(exchange.communicator);
   }
-  void action(const Record& record) { name("record", at(plan_.events, record.event, "event")); }
-  void action(const Wait& wait) { name("wait", at(plan_.events, wait.event, "event")); }
+  void action(const Record& record) { name("record", events_, record.event); }
+  void action(const Wait& wait) { name("wait", events_, wait.event); }
   void action(const Update& update) {
     range("update", update.parameter);
     number("group", update.group);
@@ -254,28 +299,34 @@ class RankPlanPrinter {
     section("instructions", plan_.instructions, [&](const Instruction& instruction) {
       json_.raw("{");
       std::visit([this](const auto& kind) { action(kind); }, instruction.action);
-      name("stream", at(plan_.streams, instruction.stream, "stream").name);
-      if (instruction.provenance >= 0) name("at", at(provenance_, instruction.provenance, "provenance").key);
+      name("stream", streams_, instruction.stream);
+      if (instruction.provenance >= 0) name("at", places_, instruction.provenance);
       json_.raw("}");
     });
   }
 
   void offsets() {
     json_.begin_lines("offsets", '{');
-    for (const auto& buffer : plan_.buffers) {
+    for (size_t b = 0; b < plan_.buffers.size(); ++b) {
       json_.line();
-      json_.string(buffer.name);
+      buffers_.print(static_cast<int32_t>(b));
       json_.raw(":");
-      json_.number(buffer.offset);
+      json_.number(plan_.buffers[b].offset);
     }
     json_.end_lines('}');
   }
 
   const RankPlan& plan_;
-  const std::vector<ProvenanceEntry>& provenance_;
-  const std::vector<Program>& programs_;
   const RankPlan* like_;
   JsonWriter& json_;
+  PrintedNames<SharedVector<Buffer>> buffers_;
+  PrintedNames<SharedVector<ArgumentList>> arguments_;
+  PrintedNames<SharedVector<std::string>> events_;
+  PrintedNames<SharedVector<Stream>> streams_;
+  PrintedNames<std::vector<Channel>> channels_;
+  PrintedNames<std::vector<Communicator>> communicators_;
+  PrintedNames<std::vector<ProvenanceEntry>> places_;
+  PrintedNames<std::vector<Program>> programs_;
 };
 
 }  // namespace
