@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include <charconv>
+#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <regex>
@@ -130,7 +131,13 @@ void use_huge_pages() {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const int status = run(argc, argv);
+#ifdef PIPER_NO_TEARDOWN
+    std::cout.flush();
+    std::cerr.flush();
+    std::_Exit(status);
+#endif
+    return status;
   } catch (const std::exception& bug) {
     std::cerr << "bug in piperc: " << bug.what() << "\n";
     return kInternal;
