@@ -529,14 +529,14 @@ const std::vector<std::string>& phase_names() {
 }
 
 Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err) {
-  auto helpers = std::make_unique<KeptHelpers>(loop_threads() - 1);
+  const KeptHelpers helpers(loop_threads() - 1);
   auto driver = std::make_unique<Driver>(options, diags, out, err);
   Status status = driver->run();
   if (options.process_ends_next) {
     driver->end_threads();
-    // Never destroyed; the helpers wait for work that does not come.
-    static std::pair<Driver*, KeptHelpers*> left;
-    left = {driver.release(), helpers.release()};
+    static Driver* left = nullptr;   // never destroyed
+    left = driver.release();
+    (void)left;
   }
   return status;
 }
