@@ -4,7 +4,8 @@
   compile_experts.py --bin build/release/bin --work DIR [--rounds 15] [--devices 2]
 
 Two programs: 16 stages in a V on 8 ranks of the family, overlapped slots, 16 microbatches, one mixture a stage; and 8 stages, 32
-microbatches, three mixtures a stage. Prints nodes of the DAG, wall time of the whole program and time by phase; weights are left out.
+microbatches, three mixtures a stage. Prints nodes of the DAG, wall time of the whole program and time by phase; weights are left out. On a
+virtual machine also what share of its processors' time the host took meanwhile: wall times with more than a few percent of it are the host's.
 """
 import argparse
 import re
@@ -27,6 +28,13 @@ def strategy(stages, blocks, family, microbatches, devices):
     return text.replace("'", '"') + f"schedule: {{family: {family}, microbatches: {microbatches}}}\noptimizer: {{adamw: {{lr: 1.0e-3}}}}\n"
 
 
+def processor_ticks():
+    """All of them and the stolen ones, of all processors since the start of the machine (proc(5), /proc/stat)."""
+    with open("/proc/stat") as stat:
+        ticks = [int(word) for word in stat.readline().split()[1:9]]
+    return sum(ticks), ticks[7]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
@@ -43,6 +51,7 @@ def main():
         if done.returncode != 0:
             raise SystemExit(done.stderr)
         nodes[name] = re.search(r"nodes (\d+)", done.stdout)[1]
+    before, stolen_before = processor_ticks()
     for _ in range(args.rounds):
         for name, (model, text) in programs.items():
             began = time.perf_counter()
@@ -51,10 +60,12 @@ def main():
             if done.returncode != 0:
                 raise SystemExit(done.stderr)
             phases[name].append({m[1]: float(m[2]) for m in re.finditer(r"^(\w+) +([0-9.e+-]+) ms$", done.stderr, re.M)})
+    after, stolen_after = processor_ticks()
     for name in programs:
         print(f"{name}: nodes {nodes[name]}, whole program {spread(times[name], '{:.3f}')} s, phases "
               f"{sum(statistics.median(p[k] for p in phases[name]) for k in phases[name][0]):.1f} ms: "
               + " ".join(f"{k} {statistics.median(p[k] for p in phases[name]):.1f}" for k in phases[name][0]), flush=True)
+    print(f"stolen by the host: {100 * (stolen_after - stolen_before) / max(1, after - before):.1f} % of the processors' time", flush=True)
 
 
 if __name__ == "__main__":
