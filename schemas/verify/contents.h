@@ -51,6 +51,8 @@ class BufferContents {
   };
   // `memory` outlives it and frees what it took.
   BufferContents(int64_t bytes, std::pmr::memory_resource& memory) : only_{0, bytes, {}}, memory_(&memory) {}
+  BufferContents(BufferContents&&) = default;
+  BufferContents(const BufferContents&) = delete;
 
   // Appends what is in [from, to).
   void read(int64_t from, int64_t to, Pieces& pieces) const;
