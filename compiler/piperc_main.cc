@@ -28,10 +28,18 @@ int run(int argc, char** argv) {
   app.add_option("model", options.model, "the model, an .onnx file");
   app.add_option("--strategy", options.strategy, "the strategy, YAML or JSON");
   app.add_option("-o,--output", options.output, "directory of the plan bundle; a bundle there is replaced");
-  app.add_option("--set", options.overrides, "KEY=VALUE overrides a key of the strategy")->take_all()->expected(1)->allow_extra_args(false);
-  app.add_option("--emit", emit, "print the graph, the dag or the plan")->check(CLI::IsMember({"none", "graph", "dag", "plan"}));
-  app.add_option("--expand", expand, "print what the schedule expands to")->expected(0, 1)->default_str("yaml")->check(CLI::IsMember({"none", "yaml", "csv"}));
-  app.add_option("--stop-after", options.stop_after, "the last phase to run")->check(CLI::IsMember(piper::driver::phase_names()));
+  app.add_option("--set", options.overrides, "KEY=VALUE overrides a key of the strategy")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  app.add_option("--emit", emit, "print the graph, the dag or the plan")
+      ->check(CLI::IsMember({"none", "graph", "dag", "plan"}));
+  app.add_option("--expand", expand, "print what the schedule expands to")
+      ->expected(0, 1)
+      ->default_str("yaml")
+      ->check(CLI::IsMember({"none", "yaml", "csv"}));
+  app.add_option("--stop-after", options.stop_after, "the last phase to run")
+      ->check(CLI::IsMember(piper::driver::phase_names()));
   const CLI::Validator expression(
       [](std::string& text) {
         try {
@@ -42,18 +50,25 @@ int run(int argc, char** argv) {
         return std::string();
       },
       "REGEX");
-  app.add_option("--print-ir-after", options.print_ir_after, "print the IR after the phases that match this regular expression")->check(expression);
-  app.add_option("--weights", weights, "copy the weights into the bundle, link their file, or leave them out")->check(CLI::IsMember({"copy", "link", "none"}));
+  app.add_option("--print-ir-after", options.print_ir_after,
+                 "print the IR after the phases that match this regular expression")
+      ->check(expression);
+  app.add_option("--weights", weights, "copy the weights into the bundle, link their file, or leave them out")
+      ->check(CLI::IsMember({"copy", "link", "none"}));
   const CLI::Validator bytes(
       [](std::string& text) {
         int64_t value = 0;
         const char* const end = text.data() + text.size();
         const auto read = std::from_chars(text.data(), end, value);
-        return read.ec == std::errc() && read.ptr == end && value > 0 ? std::string() : "'" + text + "' is not a number of bytes above 0";
+        return read.ec == std::errc() && read.ptr == end && value > 0
+                   ? std::string()
+                   : "'" + text + "' is not a number of bytes above 0";
       },
       "BYTES");
-  app.add_option("--memory-limit", options.memory_limit, "bytes per rank; a plan that needs more is refused")->check(bytes);
-  app.add_option("--route", options.route, "how to read ONNX: by FX text, by operators, or what the file has")->check(CLI::IsMember({"auto", "fx", "onnx"}));
+  app.add_option("--memory-limit", options.memory_limit, "bytes per rank; a plan that needs more is refused")
+      ->check(bytes);
+  app.add_option("--route", options.route, "how to read ONNX: by FX text, by operators, or what the file has")
+      ->check(CLI::IsMember({"auto", "fx", "onnx"}));
   app.add_flag("--time-phases", options.time_phases, "print the time of each phase");
   app.add_flag("--verbose", verbose, "print remarks");
   app.add_option("--diagnostics", diagnostics, "text or json")->check(CLI::IsMember({"text", "json"}));
@@ -93,18 +108,25 @@ int run(int argc, char** argv) {
   using piper::driver::Emit;
   using piper::driver::Expand;
   using piper::plan::WeightMode;
-  options.emit = std::map<std::string, Emit>{{"none", Emit::kNone}, {"graph", Emit::kGraph}, {"dag", Emit::kDag}, {"plan", Emit::kPlan}}.at(emit);
+  options.emit = std::map<std::string, Emit>{
+      {"none", Emit::kNone},
+      {"graph", Emit::kGraph},
+      {"dag", Emit::kDag},
+      {"plan",
+       Emit::kPlan}}.at(emit);
   if (app.count("--expand") > 0 && expand == "none") expand = "yaml";
-  options.expand = std::map<std::string, Expand>{{"none", Expand::kNone}, {"yaml", Expand::kYaml}, {"csv", Expand::kCsv}}.at(expand);
-  options.weights = std::map<std::string, WeightMode>{{"copy", WeightMode::kCopy}, {"link", WeightMode::kLink}, {"none", WeightMode::kNone}}.at(weights);
+  options.expand =
+      std::map<std::string, Expand>{{"none", Expand::kNone}, {"yaml", Expand::kYaml}, {"csv", Expand::kCsv}}.at(expand);
+  options.weights =
+      std::map<std::string, WeightMode>{
+          {"copy", WeightMode::kCopy}, {"link", WeightMode::kLink}, {"none", WeightMode::kNone}}
+          .at(weights);
 
   piper::diag::Diagnostics diags;
   options.process_ends_next = true;
   const piper::Status status = piper::driver::compile(options, diags, std::cout, std::cerr);
-  if (diagnostics == "json")
-    std::cerr << diags.render_json();
-  else
-    std::cerr << diags.render_text(verbose);
+  if (diagnostics == "json") std::cerr << diags.render_json();
+  else std::cerr << diags.render_text(verbose);
   std::cout.flush();
   if (!std::cout) {
     std::cerr << "piperc: error[P0602]: standard output cannot be written\n";
@@ -122,7 +144,7 @@ int run(int argc, char** argv) {
 // Huge pages from the first allocation on, which the constructors of libraries make: so this comes before them.
 void use_huge_pages() {
   mi_option_enable(mi_option_large_os_pages);
-  mi_option_set(mi_option_eager_commit_delay, 0);   // the first memory of each thread as well
+  mi_option_set(mi_option_eager_commit_delay, 0);  // the first memory of each thread as well
 }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const before_constructors)() = use_huge_pages;
 #endif

@@ -62,21 +62,29 @@ void declare_flags(CLI::App& app, Flags& flags) {
       "NONNEGATIVE");
   const CLI::Validator link_delay(
       [](std::string& text) {
-        return parse_link_delay(text) ? std::string() : "'" + text + "' is not microseconds, or microseconds,bytes per second: 500 or 500,1000000000";
+        return parse_link_delay(text)
+                   ? std::string()
+                   : "'" + text + "' is not microseconds, or microseconds,bytes per second: 500 or 500,1000000000";
       },
       "MICROSECONDS[,BYTES_PER_SECOND]");
   app.add_option("bundle", flags.bundle, "directory of the plan bundle")->required();
   app.add_option("--data", flags.data, "tensor file (.safetensors or a directory of .npy), token file (.bin) or text");
-  app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")->check(whole_number);
-  app.add_option("--sampling", flags.sampling, "order of the samples")->check(CLI::IsMember({"sequential", "shuffled"}));
+  app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")
+      ->check(whole_number);
+  app.add_option("--sampling", flags.sampling, "order of the samples")
+      ->check(CLI::IsMember({"sequential", "shuffled"}));
   app.add_option("--seed", flags.seed, "seed of sampling and dropout");
-  app.add_option("--token-dtype", flags.token_dtype, "tokens of a .bin file; default u16, u32 for *.u32.bin")->check(CLI::IsMember({"u8", "u16", "u32"}));
+  app.add_option("--token-dtype", flags.token_dtype, "tokens of a .bin file; default u16, u32 for *.u32.bin")
+      ->check(CLI::IsMember({"u8", "u16", "u32"}));
   app.add_option("--log", flags.log, "write one JSON object a step to this file");
   app.add_option("--load", flags.load, "start from the weights of this .safetensors file");
   app.add_option("--save", flags.save, "write the weights after the last step to this .safetensors file");
-  app.add_option("--save-gradients", flags.save_gradients, "write the first step's gradients to this .safetensors file");
-  app.add_option("--profile", flags.profile, "write the mean times of every instruction to this file, one JSON object a line");
-  app.add_option("--comm", flags.comm, "communicator; default: local for one process, mpi under a launcher")->check(CLI::IsMember({"local", "mpi", "nccl"}));
+  app.add_option("--save-gradients", flags.save_gradients,
+                 "write the first step's gradients to this .safetensors file");
+  app.add_option("--profile", flags.profile,
+                 "write the mean times of every instruction to this file, one JSON object a line");
+  app.add_option("--comm", flags.comm, "communicator; default: local for one process, mpi under a launcher")
+      ->check(CLI::IsMember({"local", "mpi", "nccl"}));
   app.add_option("--device", flags.device, "device of the ranks")->check(CLI::IsMember({"cpu", "cuda"}));
   // Of whole numbers with an upper bound; the message names both ends.
   const auto between = [](int least, int most) {
@@ -86,7 +94,9 @@ void declare_flags(CLI::App& app, Flags& flags) {
           const char* const end = text.data() + text.size();
           const auto read = std::from_chars(text.data(), end, value);
           const bool fits = read.ec == std::errc() && read.ptr == end && value >= least && value <= most;
-          return fits ? std::string() : "'" + text + "' is not a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+          return fits ? std::string()
+                      : "'" + text + "' is not a whole number from " + std::to_string(least) + " to " +
+                            std::to_string(most);
         },
         "POSITIVE");
   };
@@ -96,15 +106,19 @@ void declare_flags(CLI::App& app, Flags& flags) {
         const char* const end = text.data() + text.size();
         const auto read = std::from_chars(text.data(), end, value);
         const bool fits = read.ec == std::errc() && read.ptr == end && value > 0 && value <= kLongestWaitS;
-        return fits ? std::string() : "'" + text + "' is not a number of seconds above 0 and up to " + std::to_string(static_cast<int64_t>(kLongestWaitS));
+        return fits ? std::string()
+                    : "'" + text + "' is not a number of seconds above 0 and up to " +
+                          std::to_string(static_cast<int64_t>(kLongestWaitS));
       },
       "SECONDS");
-  app.add_option("--threads", flags.threads, "threads per rank; default: cores / ranks, at least 1")->check(between(1, 1024));
+  app.add_option("--threads", flags.threads, "threads per rank; default: cores / ranks, at least 1")
+      ->check(between(1, 1024));
   app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(seconds);
   app.add_option("--link-delay", flags.link_delay,
                  "MICROSECONDS[,BYTES_PER_SECOND]: make every message between ranks take that long, for benchmarks")
       ->check(link_delay);
-  app.add_option("--huge-pages", flags.huge_pages, "back the ranks' memory with huge pages")->check(CLI::IsMember({"on", "off"}));
+  app.add_option("--huge-pages", flags.huge_pages, "back the ranks' memory with huge pages")
+      ->check(CLI::IsMember({"on", "off"}));
 }
 
 // The handler has no argument but the signal: the one place where the process's Stop is a global.
@@ -114,20 +128,22 @@ void on_signal(int signal_number) {
   if (hal::Stop* stop = signal_stop.load()) stop->raise_signal(signal_number);
 }
 
-// Bytes of a mapped file that are gone: the kernel raises SIGBUS where they are read, and no code can go on there. Ranks of one
-// process meet them at the same time: the first one tells and ends the process, the others wait for that.
+// Bytes of a mapped file that are gone: the kernel raises SIGBUS where they are read, and no code can go on there.
+// Ranks of one process meet them at the same time: the first one tells and ends the process, the others wait for that.
 std::atomic_flag bus_error_told;
 
 void on_bus_error(int) {
   while (bus_error_told.test_and_set()) pause();
-  constexpr char kText[] = "piper-run: error[R0209]: a file that this run reads (its data or weights) was cut while the run read it; nothing was saved\n";
+  constexpr char kText[] =
+      "piper-run: error[R0209]: a file that this run reads (its data or weights) was cut while the run read it; "
+      "nothing was saved\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
   _exit(kFailed);
 }
 
 void install_signal_handlers(hal::Stop& stop) {
   signal_stop = &stop;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second signal ends the process at once
   sigaction(SIGINT, &action, nullptr);
@@ -174,7 +190,9 @@ Result<plan::Bundle> read_plans(const std::string& directory, const std::vector<
   if (!ranks.empty()) {
     auto& plans = bundle.ranks;
     plans.erase(std::remove_if(plans.begin(), plans.end(),
-                               [&](const plan::RankPlan& plan) { return std::find(ranks.begin(), ranks.end(), plan.rank) == ranks.end(); }),
+                               [&](const plan::RankPlan& plan) {
+                                 return std::find(ranks.begin(), ranks.end(), plan.rank) == ranks.end();
+                               }),
                 plans.end());
     plans.shrink_to_fit();
   }
@@ -192,12 +210,14 @@ Status read_inputs(const Flags& flags, const std::vector<int32_t>& ranks, Inputs
   data.seed = flags.seed.value_or(manifest.run.seed);
   data.token_dtype = flags.token_dtype;
   const std::string sampling = flags.sampling.empty() ? manifest.run.sampling : flags.sampling;
-  if (!sampling.empty()) data.sampling = sampling == "shuffled" ? data::Sampling::kShuffled : data::Sampling::kSequential;
+  if (!sampling.empty())
+    data.sampling = sampling == "shuffled" ? data::Sampling::kShuffled : data::Sampling::kSequential;
   PIPER_ASSIGN(inputs.data, data::DataSource::open(data, manifest));
 
   exec::SessionOptions& options = session.options;
   options.seed = data.seed;
-  options.steps = flags.steps.value_or(manifest.run.steps > 0 ? manifest.run.steps : inputs.data->steps_per_epoch(manifest.batch));
+  options.steps =
+      flags.steps.value_or(manifest.run.steps > 0 ? manifest.run.steps : inputs.data->steps_per_epoch(manifest.batch));
   session.bundle = &inputs.bundle;
   session.weights = &*inputs.weights;
   session.data = inputs.data.get();
@@ -214,8 +234,9 @@ int conclude(exec::Session& session, const Status& failure, bool quiet) {
   }
   if (const int signal_number = session.stop.signal_number(); signal_number != 0) {
     if (!quiet)
-      std::fprintf(stderr, "piper-run: stopped by %s after step %lld of %lld; nothing was saved\n", signal_number == SIGINT ? "SIGINT" : "SIGTERM",
-                   static_cast<long long>(session.steps_done.load()), static_cast<long long>(session.options.steps));
+      std::fprintf(stderr, "piper-run: stopped by %s after step %lld of %lld; nothing was saved\n",
+                   signal_number == SIGINT ? "SIGINT" : "SIGTERM", static_cast<long long>(session.steps_done.load()),
+                   static_cast<long long>(session.options.steps));
     return started ? kFailed : kRefused;
   }
   return kDone;
@@ -248,8 +269,11 @@ Result<bool> all_ready(const Status& mine, hal::Communicator& communicator, cons
   if (communicator.rank() == 0) {
     const size_t end = failed->find('\n');
     // What refutes the bundle, P063x, concerns all ranks, though one of them has found it.
-    const bool everywhere = failed->compare(0, 4, "P063") == 0 || std::all_of(all.begin(), all.end(), [&](const std::string& t) { return t == *failed; });
-    print_error({failed->substr(0, end), (everywhere ? "" : "rank " + std::to_string(failed - all.begin()) + ": ") + failed->substr(end + 1), false});
+    const bool everywhere = failed->compare(0, 4, "P063") == 0 ||
+                            std::all_of(all.begin(), all.end(), [&](const std::string& t) { return t == *failed; });
+    print_error({failed->substr(0, end),
+                 (everywhere ? "" : "rank " + std::to_string(failed - all.begin()) + ": ") + failed->substr(end + 1),
+                 false});
   }
   return false;
 }
@@ -275,7 +299,8 @@ int run_mpi(const Flags& flags, exec::Session& session, int32_t world_size) {
     communicator.abort(kRefused);
   }
   const auto& plans = inputs.bundle.ranks;
-  const auto mine = std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == communicator.rank(); });
+  const auto mine =
+      std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == communicator.rank(); });
   PIPER_CHECK(mine != plans.end(), "the bundle has no plan of rank ", communicator.rank());
   std::thread rank([&] { exec::run_rank(session, *mine, communicator); });
   rank.join();
@@ -286,24 +311,24 @@ int run_mpi(const Flags& flags, exec::Session& session, int32_t world_size) {
   // What every rank found alike needs one message, and nobody is left waiting.
   if (!failure.ok() && failure.error().code == "R0102") return conclude(session, failure, !speaks);
   // Other ranks wait for this one: MPI ends them, and where it does so by SIGTERM the cause is told already.
-  const int exit_code = conclude(session, failure, failure.ok() && (session.stop.signal_number() == SIGTERM || !speaks));
+  const int exit_code =
+      conclude(session, failure, failure.ok() && (session.stop.signal_number() == SIGTERM || !speaks));
   communicator.abort(exit_code);
   return exit_code;
 }
 
 int run(const Flags& flags) {
   if (flags.device != "cpu" || flags.comm == "nccl") {
-    print_error({"R0106", "this piper-run executes plans on CPU ranks only: use --device cpu, and --comm local or mpi", false});
+    print_error(
+        {"R0106", "this piper-run executes plans on CPU ranks only: use --device cpu, and --comm local or mpi", false});
     return kRefused;
   }
   const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);
   // Before MPI runs, the launcher's rank tells which process speaks.
   const bool speaks = !environment.ok() || environment->rank == 0;
   auto refuse = [&](const Error& error) {
-    if (speaks)
-      print_error(error);
-    else
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));  // a launcher ends all when the first one exits
+    if (speaks) print_error(error);
+    else std::this_thread::sleep_for(std::chrono::milliseconds(500));  // a launcher ends all when the first one exits
     return kRefused;
   };
   if (!environment.ok()) return refuse(environment.error());
@@ -314,7 +339,8 @@ int run(const Flags& flags) {
   if (!transport.ok()) return refuse(transport.error());
 
   exec::Session session;
-  session.options.threads = flags.threads > 0 ? flags.threads : std::max(1, usable_cores() / ranks_here(*transport, world_size));
+  session.options.threads =
+      flags.threads > 0 ? flags.threads : std::max(1, usable_cores() / ranks_here(*transport, world_size));
   session.options.timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.timeout_s * 1000));
   session.options.device.huge_pages = flags.huge_pages == "on";
   if (!flags.link_delay.empty()) session.options.link_delay = parse_link_delay(flags.link_delay);

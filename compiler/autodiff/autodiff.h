@@ -29,14 +29,14 @@ Result<BackwardMap> differentiate(ir::Graph& graph, diag::Diagnostics& diags);
 
 // --- rules: one file per operator family under rules/, one function per operator, listed in rules.def.
 struct RuleContext {
-  ir::GraphBuilder& b;                          // phase kBackward, the op's scope and chunk, derived provenance
+  ir::GraphBuilder& b;  // phase kBackward, the op's scope and chunk, derived provenance
   const ir::Op& op;
-  const std::vector<ir::ValueId>& grad_results; // gradient of each result; invalid = zero (at least one is valid)
-  const std::vector<bool>& needs;               // [operand] its gradient is wanted
+  const std::vector<ir::ValueId>& grad_results;  // gradient of each result; invalid = zero (at least one is valid)
+  const std::vector<bool>& needs;                // [operand] its gradient is wanted
 };
 // Gradients of the operands, in operand order; invalid = none (not wanted, or not differentiable).
 using Rule = std::vector<ir::ValueId> (*)(const RuleContext&);
-Rule find_rule(ir::OpKind kind);                // nullptr where the operator has none
+Rule find_rule(ir::OpKind kind);  // nullptr where the operator has none
 
 // What rules.def says of an operator.
 enum class Derivative : uint8_t {

@@ -132,14 +132,13 @@ class ReverseWalk {
     std::vector<ValueId> grad_results;
     for (ValueId result : op.results) grad_results.push_back(total(builder, result));
     const std::vector<ValueId> gradients = rule(RuleContext{builder, op, grad_results, wanted});
-    PIPER_CHECK(builder.status().ok(), "the derivative of ", op_name(op.kind), " does not fit: ",
-                builder.status().ok() ? "" : builder.status().error().message);
+    PIPER_CHECK(builder.status().ok(), "the derivative of ", op_name(op.kind),
+                " does not fit: ", builder.status().ok() ? "" : builder.status().error().message);
     PIPER_CHECK(gradients.size() == op.operands.size(), "the derivative of ", op_name(op.kind), " gives ",
                 gradients.size(), " gradients for ", op.operands.size(), " operands");
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (!wanted[i]) continue;
-      if (!gradients[i].valid())
-        return not_differentiable(op, "has no derivative by its operand " + std::to_string(i));
+      if (!gradients[i].valid()) return not_differentiable(op, "has no derivative by its operand " + std::to_string(i));
       PIPER_CHECK(graph_.type(gradients[i]) == graph_.type(op.operands[i]), "the derivative of ", op_name(op.kind),
                   " by operand ", i, " is ", to_string(graph_.type(gradients[i])), ", not ",
                   to_string(graph_.type(op.operands[i])));
@@ -215,11 +214,11 @@ class ReverseWalk {
 
   Graph& graph_;
   diag::Diagnostics& diags_;
-  const size_t num_values_, num_ops_;           // of the forward graph
-  std::vector<bool> needs_;                     // [value]
+  const size_t num_values_, num_ops_;              // of the forward graph
+  std::vector<bool> needs_;                        // [value]
   std::vector<std::vector<ValueId>> first_reads_;  // [op]
-  std::vector<Split> splits_;                   // [value]
-  std::vector<std::vector<ChunkSum>> sums_;     // [value]
+  std::vector<Split> splits_;                      // [value]
+  std::vector<std::vector<ChunkSum>> sums_;        // [value]
   BackwardMap map_;
 };
 

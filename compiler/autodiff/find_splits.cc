@@ -39,10 +39,8 @@ std::vector<Split> find_splits(const ir::Graph& graph) {
     if (op.phase != ir::Phase::kForward || derivative_of(op.kind) == Derivative::kZero) continue;
     for (ir::ValueId operand : op.operands) {
       if (!operand.valid()) continue;
-      if (op.kind == ir::OpKind::kSlice)
-        slices[operand.index].push_back(ir::OpId(i));
-      else
-        other_use[operand.index] = true;
+      if (op.kind == ir::OpKind::kSlice) slices[operand.index].push_back(ir::OpId(i));
+      else other_use[operand.index] = true;
     }
   }
   for (ir::ValueId loss : graph.all_losses()) other_use[loss.index] = true;

@@ -85,7 +85,10 @@ class Diagnostics {
  private:
   friend class InFlight;
   void take(Diagnostic diagnostic);
-  struct File { std::string name; std::vector<std::string> lines; };
+  struct File {
+    std::string name;
+    std::vector<std::string> lines;
+  };
   std::vector<File> files_;
   std::vector<Diagnostic> list_;
   size_t num_errors_ = 0;

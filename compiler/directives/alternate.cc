@@ -8,11 +8,14 @@
 namespace piper::directives {
 namespace {
 
-bool is_compute(const ir::Dag& dag, uint32_t node) { return std::holds_alternative<ir::ComputeNode>(dag.nodes[node].payload); }
+bool is_compute(const ir::Dag& dag, uint32_t node) {
+  return std::holds_alternative<ir::ComputeNode>(dag.nodes[node].payload);
+}
 
 class Alternation {
  public:
-  Alternation(const DataPaths& paths, const ir::Dag& dag, const std::vector<std::vector<ir::NodeId>>& members) : dag_(dag) {
+  Alternation(const DataPaths& paths, const ir::Dag& dag, const std::vector<std::vector<ir::NodeId>>& members)
+      : dag_(dag) {
     for (const std::vector<ir::NodeId>& nodes : members) add_member(paths, nodes);
     for (const Member& m : members_)
       for (const auto* nodes : {&m.chain, &m.weights})
@@ -61,9 +64,9 @@ class Alternation {
  private:
   static constexpr size_t kNotYet = ~size_t{0}, kNothingSent = ~size_t{0};
   struct Member {
-    std::vector<ir::NodeId> chain, weights;         // weight passes feed nothing of the slot
+    std::vector<ir::NodeId> chain, weights;  // weight passes feed nothing of the slot
     size_t next = 0, next_weight = 0;
-    std::tuple<bool, int32_t> priority;             // forward first, then the lower microbatch
+    std::tuple<bool, int32_t> priority;  // forward first, then the lower microbatch
   };
 
   const ir::ComputeNode& compute(ir::NodeId n) const { return std::get<ir::ComputeNode>(dag_.nodes[n.index].payload); }
@@ -100,7 +103,8 @@ class Alternation {
       if (m.next_weight == m.weights.size()) continue;
       const ir::NodeId n = m.weights[m.next_weight];
       const std::vector<uint32_t>& needs = needs_[n.index];
-      if (std::any_of(needs.begin(), needs.end(), [&](uint32_t before) { return position_.at(before) == kNotYet; })) continue;
+      if (std::any_of(needs.begin(), needs.end(), [&](uint32_t before) { return position_.at(before) == kNotYet; }))
+        continue;
       ++m.next_weight;
       append(n);
       return true;
@@ -119,11 +123,13 @@ class Alternation {
 
 }  // namespace
 
-std::vector<ir::NodeId> alternate(const DataPaths& paths, const ir::Dag& dag, const std::vector<std::vector<ir::NodeId>>& members) {
+std::vector<ir::NodeId> alternate(const DataPaths& paths, const ir::Dag& dag,
+                                  const std::vector<std::vector<ir::NodeId>>& members) {
   return Alternation(paths, dag, members).alternating();
 }
 
-std::vector<ir::NodeId> one_after_the_other(const DataPaths& paths, const ir::Dag& dag, const std::vector<std::vector<ir::NodeId>>& members) {
+std::vector<ir::NodeId> one_after_the_other(const DataPaths& paths, const ir::Dag& dag,
+                                            const std::vector<std::vector<ir::NodeId>>& members) {
   return Alternation(paths, dag, members).in_sequence();
 }
 

@@ -9,11 +9,14 @@
 
 namespace piper::directives {
 
-// Members alternate where one waits for communication that this slot issued: the other one goes on until it waits too. Then one weight
-// pass that is ready runs, and after it, or where there is none, the member whose message was sent first. Ties: forward, then the lower
-// microbatch. `members`: the nodes of each; what is no compute is left out. The same input gives the same sequence.
-std::vector<ir::NodeId> alternate(const DataPaths& paths, const ir::Dag& dag, const std::vector<std::vector<ir::NodeId>>& members);
+// Members alternate where one waits for communication that this slot issued: the other one goes on until it waits too.
+// Then one weight pass that is ready runs, and after it, or where there is none, the member whose message was sent
+// first. Ties: forward, then the lower microbatch. `members`: the nodes of each; what is no compute is left out. The
+// same input gives the same sequence.
+std::vector<ir::NodeId> alternate(const DataPaths& paths, const ir::Dag& dag,
+                                  const std::vector<std::vector<ir::NodeId>>& members);
 // Member after member.
-std::vector<ir::NodeId> one_after_the_other(const DataPaths& paths, const ir::Dag& dag, const std::vector<std::vector<ir::NodeId>>& members);
+std::vector<ir::NodeId> one_after_the_other(const DataPaths& paths, const ir::Dag& dag,
+                                            const std::vector<std::vector<ir::NodeId>>& members);
 
 }  // namespace piper::directives

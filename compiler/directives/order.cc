@@ -25,8 +25,7 @@ const strategy::DirectiveSpec& order_spec() {
           "The nodes that a filter matches must be convex: no path between two of them leaves the set.",
       .args =
           {
-              {"filters", ArgKind::kFilterGroups, true, "",
-               "the groups, each a list of filters", {}},
+              {"filters", ArgKind::kFilterGroups, true, "", "the groups, each a list of filters", {}},
           },
       .example = "{op: order, filters: [[{PP: 0, MB: 0, PASS: F}], [{PP: 0, MB: 0, PASS: B}]]}",
       .filter_forbids = {},
@@ -46,10 +45,13 @@ using strategy::Pass;
 
 bool is_half(const std::optional<Pass>& pass) { return pass && (*pass == Pass::kBI || *pass == Pass::kBW); }
 
-bool is_compute(const ir::Dag& dag, uint32_t node) { return std::holds_alternative<ir::ComputeNode>(dag.nodes[node].payload); }
+bool is_compute(const ir::Dag& dag, uint32_t node) {
+  return std::holds_alternative<ir::ComputeNode>(dag.nodes[node].payload);
+}
 
 // Where a half that was asked for has no work of its own (an embedding has no input part), it is left out.
-Result<std::vector<ir::NodeId>> match(const strategy::Filter& filter, const ir::Dag& dag, const Selector& selector, diag::Diagnostics& diags) {
+Result<std::vector<ir::NodeId>> match(const strategy::Filter& filter, const ir::Dag& dag, const Selector& selector,
+                                      diag::Diagnostics& diags) {
   PIPER_ASSIGN(const Selection selection, selector.select(filter, diags));
   std::vector<ir::NodeId> nodes;
   for (ir::ChunkId chunk : selection.chunks)
@@ -85,7 +87,7 @@ class NodeMarks {
   bool marked(uint32_t node) const { return marked_in_[node] == round_; }
 
  private:
-  std::vector<uint32_t> marked_in_;   // [node] the round in which it was marked
+  std::vector<uint32_t> marked_in_;  // [node] the round in which it was marked
   uint32_t round_ = 1;
 };
 struct Marks {
@@ -94,7 +96,8 @@ struct Marks {
 };
 
 // Members with no member before them (or behind them): the ends of a group.
-std::vector<ir::NodeId> ends(const DataPaths& paths, const ir::Dag& dag, const std::vector<ir::NodeId>& nodes, bool last, Marks& marks) {
+std::vector<ir::NodeId> ends(const DataPaths& paths, const ir::Dag& dag, const std::vector<ir::NodeId>& nodes,
+                             bool last, Marks& marks) {
   if (nodes.size() == 1) return nodes;
   marks.members.clear();
   marks.inner.clear();
@@ -115,7 +118,8 @@ std::vector<ir::NodeId> ends(const DataPaths& paths, const ir::Dag& dag, const s
 }
 
 // A compute outside of the set on a path between two members, or an invalid id. Depth bounds the search.
-ir::NodeId outsider(const DataPaths& paths, const ir::Dag& dag, const std::vector<ir::NodeId>& nodes, NodeMarks& members) {
+ir::NodeId outsider(const DataPaths& paths, const ir::Dag& dag, const std::vector<ir::NodeId>& nodes,
+                    NodeMarks& members) {
   if (nodes.size() < 2) return {};
   members.clear();
   int32_t deepest = 0;
@@ -125,7 +129,7 @@ ir::NodeId outsider(const DataPaths& paths, const ir::Dag& dag, const std::vecto
   }
   // A path that leaves the set carries the first compute outside of it.
   std::map<uint32_t, uint32_t> left_by;
-  std::vector<std::pair<uint32_t, uint32_t>> stack;   // (node, outsider or kNone)
+  std::vector<std::pair<uint32_t, uint32_t>> stack;  // (node, outsider or kNone)
   constexpr uint32_t kNone = 0xffffffffu;
   for (ir::NodeId n : nodes)
     for (uint32_t s : paths.next[n.index])
@@ -184,13 +188,15 @@ Group chain_slot(ir::Dag& dag, const std::vector<ir::NodeId>& sequence, const di
     latest[dag.nodes[n.index].group] = n;
   }
   Group group;
-  for (const auto& [devices, nodes] : by_devices(dag, sequence)) group.push_back({devices, {nodes.front()}, {nodes.back()}});
+  for (const auto& [devices, nodes] : by_devices(dag, sequence))
+    group.push_back({devices, {nodes.front()}, {nodes.back()}});
   return group;
 }
 
 }  // namespace
 
-Status find_split_backwards(const OrderArgs& args, const ir::Dag& dag, const Selector& selector, std::vector<HalfNames>& halves, diag::Diagnostics& diags) {
+Status find_split_backwards(const OrderArgs& args, const ir::Dag& dag, const Selector& selector,
+                            std::vector<HalfNames>& halves, diag::Diagnostics& diags) {
   halves.resize(dag.chunks.size() * dag.num_microbatches);
   for (const auto& group : args.filters)
     for (const strategy::Filter& filter : group) {
@@ -206,7 +212,8 @@ Status find_split_backwards(const OrderArgs& args, const ir::Dag& dag, const Sel
   return Status();
 }
 
-Result<std::vector<bool>> chunks_to_split(const std::vector<HalfNames>& halves, const ir::Dag& dag, diag::Diagnostics& diags) {
+Result<std::vector<bool>> chunks_to_split(const std::vector<HalfNames>& halves, const ir::Dag& dag,
+                                          diag::Diagnostics& diags) {
   std::vector<bool> split(dag.chunks.size(), false);
   for (size_t c = 0; c < dag.chunks.size(); ++c)
     for (int32_t m = 0; m < dag.num_microbatches; ++m) {
@@ -214,8 +221,8 @@ Result<std::vector<bool>> chunks_to_split(const std::vector<HalfNames>& halves, 
       const HalfNames& names = halves[c * dag.num_microbatches + m];
       if (names.has_input != names.has_weight) {
         auto error = diags.error("P0222", names.has_input ? names.input : names.weight);
-        error << (names.has_input ? "BI" : "BW") << " of " << dag.chunks[c].name << ", microbatch " << m << ", is ordered, its "
-              << (names.has_input ? "BW" : "BI") << " is not";
+        error << (names.has_input ? "BI" : "BW") << " of " << dag.chunks[c].name << ", microbatch " << m
+              << ", is ordered, its " << (names.has_input ? "BW" : "BI") << " is not";
         error.help("name both halves, BI before BW");
         return error;
       }
@@ -227,7 +234,7 @@ Result<std::vector<bool>> chunks_to_split(const std::vector<HalfNames>& halves, 
 Status apply_order(const OrderArgs& args, const strategy::Directive& directive, ir::Dag& dag, const DataPaths& paths,
                    const Selector& selector, diag::Diagnostics& diags) {
   std::vector<Group> groups;
-  std::vector<size_t> source;                       // [group] -> position in args.filters
+  std::vector<size_t> source;  // [group] -> position in args.filters
   Marks marks(dag);
   for (size_t g = 0; g < args.filters.size(); ++g) {
     std::vector<std::vector<ir::NodeId>> members;
@@ -235,8 +242,9 @@ Status apply_order(const OrderArgs& args, const strategy::Directive& directive, 
       PIPER_ASSIGN(std::vector<ir::NodeId> nodes, match(filter, dag, selector, diags));
       const ir::NodeId between = outsider(paths, dag, nodes, marks.members);
       if (between.valid())
-        return diags.error("P0220", filter.span) << "the nodes of " << strategy::to_string(filter) << " are not convex: "
-                                                 << dag.describe(between) << " runs between them";
+        return diags.error("P0220", filter.span)
+               << "the nodes of " << strategy::to_string(filter) << " are not convex: " << dag.describe(between)
+               << " runs between them";
       if (!nodes.empty()) members.push_back(std::move(nodes));
     }
     if (members.empty()) continue;
@@ -265,7 +273,8 @@ Status apply_order(const OrderArgs& args, const strategy::Directive& directive, 
         if (!share_device(dag, before.first->last[0], part.first[0])) continue;
         any |= before.second + 1 == g;
         for (ir::NodeId from : before.first->last)
-          for (ir::NodeId to : part.first) dag.add_edge(from, to, ir::EdgeKind::kOrder, directive.made_by.empty() ? span : directive.span);
+          for (ir::NodeId to : part.first)
+            dag.add_edge(from, to, ir::EdgeKind::kOrder, directive.made_by.empty() ? span : directive.span);
       }
     for (const Part& part : groups[g]) latest[part.devices] = {&part, g};
     if (any) continue;

@@ -20,12 +20,9 @@ const strategy::DirectiveSpec& place_spec() {
           "device 0.",
       .args =
           {
-              {"filter", ArgKind::kFilter, true, "",
-               "the chunks; may name microbatches, not passes", {}},
-              {"devices", ArgKind::kDevices, true, "",
-               "the group, in replica order", {}},
-              {"stream", ArgKind::kName, false, "pp",
-               "the stream of the messages to and from these chunks", {}},
+              {"filter", ArgKind::kFilter, true, "", "the chunks; may name microbatches, not passes", {}},
+              {"devices", ArgKind::kDevices, true, "", "the group, in replica order", {}},
+              {"stream", ArgKind::kName, false, "pp", "the stream of the messages to and from these chunks", {}},
           },
       .example = "{op: place, filter: {PP: 0}, devices: [0, 1], stream: pp}",
       .filter_forbids = {"PASS"},
@@ -41,8 +38,8 @@ Result<PlaceArgs> read_place(const strategy::Directive& directive) {
   return args;
 }
 
-Status apply_place(const PlaceArgs& args, const strategy::Directive& directive, const ir::Dag& dag, Placement& placement,
-                   diag::Diagnostics& diags) {
+Status apply_place(const PlaceArgs& args, const strategy::Directive& directive, const ir::Dag& dag,
+                   Placement& placement, diag::Diagnostics& diags) {
   PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
   for (ir::ChunkId chunk : selection.chunks) {
     for (int32_t m : selection.microbatches) {

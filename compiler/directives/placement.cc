@@ -41,7 +41,8 @@ Status check_group_sizes(const Placement& placement, int64_t batch, const ir::Da
     }
   if (batch % (static_cast<int64_t>(largest) * dag.num_microbatches) != 0) {
     auto error = diags.error("P0223", span);
-    error << "a batch of " << batch << " does not divide into " << dag.num_microbatches << " microbatches on " << largest << " replicas";
+    error << "a batch of " << batch << " does not divide into " << dag.num_microbatches << " microbatches on "
+          << largest << " replicas";
     error.note("numbers of microbatches that would do: " + dividing_counts(batch, static_cast<int64_t>(largest)));
     return error;
   }
@@ -63,28 +64,31 @@ std::pair<size_t, const Claim*> nearest_claim(const Placement& placement, const 
   return {};
 }
 
-// Groups of one size cut a microbatch into the same pieces, so a device that is in two of them has one piece: it stands at the same position.
+// Groups of one size cut a microbatch into the same pieces, so a device that is in two of them has one piece: it stands
+// at the same position.
 Status check_positions(const Placement& placement, const ir::Dag& dag, diag::Diagnostics& diags) {
   for (int32_t m = 0; m < dag.num_microbatches; ++m) {
     size_t alike = 0;
     while (alike < dag.chunks.size() && placement.as_before(ir::ChunkId(alike), m)) ++alike;
     if (alike == dag.chunks.size()) continue;
-    std::vector<size_t> distinct;                // chunks, the first of each device list
+    std::vector<size_t> distinct;  // chunks, the first of each device list
     for (size_t c = 0; c < dag.chunks.size(); ++c) {
       const Claim& claim = placement.at(ir::ChunkId(c), m);
       const auto claims_same = [&](size_t other) { return placement.at(ir::ChunkId(other), m).ranks == claim.ranks; };
       if (claim.ranks.size() > 1 && std::none_of(distinct.begin(), distinct.end(), claims_same)) distinct.push_back(c);
     }
-    std::map<std::pair<size_t, int32_t>, std::pair<size_t, size_t>> pieces;   // (size, device) -> (position, chunk)
+    std::map<std::pair<size_t, int32_t>, std::pair<size_t, size_t>> pieces;  // (size, device) -> (position, chunk)
     for (size_t c : distinct) {
       const Claim& claim = placement.at(ir::ChunkId(c), m);
       for (size_t position = 0; position < claim.ranks.size(); ++position) {
-        const auto [known, fresh] = pieces.emplace(std::make_pair(claim.ranks.size(), claim.ranks[position]), std::make_pair(position, c));
+        const auto [known, fresh] =
+            pieces.emplace(std::make_pair(claim.ranks.size(), claim.ranks[position]), std::make_pair(position, c));
         if (fresh || known->second.first == position) continue;
         const size_t other = known->second.second;
         auto error = diags.error("P0215", claim.span);
-        error << "device " << claim.ranks[position] << " is replica " << position << " of " << dag.chunks[c].name << ", but replica " << known->second.first
-              << " of " << dag.chunks[other].name << ": it would have two parts of a microbatch";
+        error << "device " << claim.ranks[position] << " is replica " << position << " of " << dag.chunks[c].name
+              << ", but replica " << known->second.first << " of " << dag.chunks[other].name
+              << ": it would have two parts of a microbatch";
         error.note("the other group is here", placement.at(ir::ChunkId(other), m).span);
         error.help("list the devices that groups of one size share at the same positions");
         return error;
@@ -133,7 +137,7 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
   for (size_t c = 0; c < num_chunks; ++c)
     for (int32_t m = 0; m < dag.num_microbatches; ++m) any |= !placement.at(ir::ChunkId(c), m).ranks.empty();
   std::set<int32_t> used;
-  diag::Span largest_rank;   // where the largest rank so far stands
+  diag::Span largest_rank;  // where the largest rank so far stands
   for (size_t c = 0; c < num_chunks; ++c) {
     for (int32_t m = 0; m < dag.num_microbatches; ++m) {
       if (placement.as_before(ir::ChunkId(c), m)) continue;
@@ -141,14 +145,16 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
       if (any && claim.ranks.empty()) {
         const auto [near, its_claim] = nearest_claim(placement, dag, c);
         auto error = diags.error("P0219", its_claim->span);
-        error << dag.chunks[c].name << (dag.split ? ", microbatch " + std::to_string(m) + "," : "") << " has no device, but other chunks have";
+        error << dag.chunks[c].name << (dag.split ? ", microbatch " + std::to_string(m) + "," : "")
+              << " has no device, but other chunks have";
         error.note(near == c ? "other microbatches of it are placed here" : dag.chunks[near].name + " is placed here");
         error.help("extend a `place` to it");
         return error;
       }
       if (claim.ranks.size() > 1 && claim.replicated.line == 0 && placement.sharded[c].line == 0) {
         auto error = diags.error("P0214", claim.span);
-        error << dag.chunks[c].name << " is placed on " << claim.ranks.size() << " devices without a replicate or shard over " << list(claim.ranks);
+        error << dag.chunks[c].name << " is placed on " << claim.ranks.size()
+              << " devices without a replicate or shard over " << list(claim.ranks);
         error.help("add {op: replicate, filter: ..., devices: " + list(claim.ranks) + "}");
         return error;
       }
@@ -158,11 +164,12 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
       }
       for (int32_t before = 0; before < m; ++before) {
         const Claim& other = placement.at(ir::ChunkId(c), before);
-        if (claim.ranks == other.ranks) break;   // compared with the ones before it already
+        if (claim.ranks == other.ranks) break;  // compared with the ones before it already
         for (int32_t r : claim.ranks)
           if (std::find(other.ranks.begin(), other.ranks.end(), r) != other.ranks.end())
-            return diags.error("P0215", claim.span) << dag.chunks[c].name << " lives on unequal groups that overlap: " << list(other.ranks)
-                                                    << " and " << list(claim.ranks);
+            return diags.error("P0215", claim.span)
+                   << dag.chunks[c].name << " lives on unequal groups that overlap: " << list(other.ranks) << " and "
+                   << list(claim.ranks);
       }
     }
   }
@@ -170,7 +177,8 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
     const int32_t world = *used.rbegin() + 1;
     for (int32_t r = 0; r < world; ++r)
       if (!used.count(r))
-        return diags.error("P0227", largest_rank) << "rank " << r << " has no work, but rank " << world - 1 << " has; ranks are numbered from 0 without gaps";
+        return diags.error("P0227", largest_rank) << "rank " << r << " has no work, but rank " << world - 1
+                                                  << " has; ranks are numbered from 0 without gaps";
     dag.world_size = world;
   }
   PIPER_RETURN_IF_ERROR(check_group_sizes(placement, batch, dag, diags));
@@ -182,7 +190,9 @@ Status settle(const Placement& placement, int64_t batch, ir::Dag& dag, diag::Dia
   for (size_t c = 0; c < num_chunks; ++c) {
     for (int32_t m = 0; m < dag.num_microbatches; ++m) {
       const Claim& claim = placement.at(ir::ChunkId(c), m);
-      dag.placement[c][m] = placement.as_before(ir::ChunkId(c), m) ? dag.placement[c][m - 1] : dag.intern_group(any ? claim.ranks : std::vector<int32_t>{0});
+      dag.placement[c][m] = placement.as_before(ir::ChunkId(c), m)
+                                ? dag.placement[c][m - 1]
+                                : dag.intern_group(any ? claim.ranks : std::vector<int32_t>{0});
     }
     const Claim& first = placement.at(ir::ChunkId(c), 0);
     dag.chunk_stream[c] = dag.intern_stream(first.stream);

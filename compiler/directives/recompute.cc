@@ -18,8 +18,7 @@ const strategy::DirectiveSpec& recompute_spec() {
           "A filter may name microbatches: the others of the chunk keep what they save.",
       .args =
           {
-              {"filter", ArgKind::kFilter, true, "",
-               "the chunks; may name microbatches, not passes", {}},
+              {"filter", ArgKind::kFilter, true, "", "the chunks; may name microbatches, not passes", {}},
           },
       .example = "{op: recompute, filter: {PP: \"*\"}}",
       .filter_forbids = {"PASS"},

@@ -23,26 +23,48 @@ const strategy::DirectiveSpec& replicate_spec() {
           "shard_grads reduce-scatters after every microbatch, shard_params gathers parameters before use.",
       .args =
           {
-              {"filter", ArgKind::kFilter, true, "",
-               "the chunks, on all microbatches and passes", {}},
-              {"devices", ArgKind::kDevices, true, "",
-               "the group, in replica order; equal to that of place", {}},
-              {"reduce_stream", ArgKind::kName, false, "dp_reduce",
-               "the stream of gradient reductions", {}},
-              {"gather_stream", ArgKind::kName, false, "dp_gather",
-               "the stream of parameter gathers", {}},
-              {"bucket_size", ArgKind::kMebibytes, false, "25",
-               "upper size of one reduction; 0 = one bucket per parameter", {}},
-              {"shard_optimizer", ArgKind::kFlag, false, "false",
-               "each replica updates its shard of the parameters and gathers the rest", {}},
-              {"shard_grads", ArgKind::kFlag, false, "false",
-               "gradients are kept as shards and reduce-scattered after every microbatch", {}},
-              {"shard_params", ArgKind::kFlag, false, "false",
-               "parameters are kept as shards, gathered before use and freed after", {}},
-              {"residency", ArgKind::kChoice, false, "use",
-               "how long a gathered parameter stays: for one use, for a microbatch, for the step", {"use", "microbatch", "step"}},
-              {"prefetch", ArgKind::kCount, false, "1",
-               "how many computes ahead of its reader a bucket is gathered; 0 = right in front of it, with the least memory", {}, 0},
+              {"filter", ArgKind::kFilter, true, "", "the chunks, on all microbatches and passes", {}},
+              {"devices", ArgKind::kDevices, true, "", "the group, in replica order; equal to that of place", {}},
+              {"reduce_stream", ArgKind::kName, false, "dp_reduce", "the stream of gradient reductions", {}},
+              {"gather_stream", ArgKind::kName, false, "dp_gather", "the stream of parameter gathers", {}},
+              {"bucket_size",
+               ArgKind::kMebibytes,
+               false,
+               "25",
+               "upper size of one reduction; 0 = one bucket per parameter",
+               {}},
+              {"shard_optimizer",
+               ArgKind::kFlag,
+               false,
+               "false",
+               "each replica updates its shard of the parameters and gathers the rest",
+               {}},
+              {"shard_grads",
+               ArgKind::kFlag,
+               false,
+               "false",
+               "gradients are kept as shards and reduce-scattered after every microbatch",
+               {}},
+              {"shard_params",
+               ArgKind::kFlag,
+               false,
+               "false",
+               "parameters are kept as shards, gathered before use and freed after",
+               {}},
+              {"residency",
+               ArgKind::kChoice,
+               false,
+               "use",
+               "how long a gathered parameter stays: for one use, for a microbatch, for the step",
+               {"use", "microbatch", "step"}},
+              {"prefetch",
+               ArgKind::kCount,
+               false,
+               "1",
+               "how many computes ahead of its reader a bucket is gathered; 0 = right in front of it, with the least "
+               "memory",
+               {},
+               0},
           },
       .example = "{op: replicate, filter: {PP: 0}, devices: [0, 1], bucket_size: 25}",
       .filter_forbids = {"MB", "PASS"},
@@ -67,7 +89,9 @@ Result<ReplicateArgs> read_replicate(const strategy::Directive& directive) {
 
 namespace {
 
-int64_t bucket_bytes(const ReplicateArgs& args) { return static_cast<int64_t>(std::min(args.bucket_size * 1024 * 1024, 0x1p62)); }
+int64_t bucket_bytes(const ReplicateArgs& args) {
+  return static_cast<int64_t>(std::min(args.bucket_size * 1024 * 1024, 0x1p62));
+}
 
 bool is_open(const Placement& placement, ir::ChunkId chunk, int32_t num_microbatches) {
   for (int32_t m = 0; m < num_microbatches; ++m)
@@ -75,7 +99,8 @@ bool is_open(const Placement& placement, ir::ChunkId chunk, int32_t num_microbat
   return true;
 }
 
-ir::Replication replication_of(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag, const diag::Diagnostics& diags) {
+ir::Replication replication_of(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag,
+                               const diag::Diagnostics& diags) {
   ir::Replication replication;
   replication.bucket_bytes = bucket_bytes(args);
   replication.stream = dag.intern_stream(args.reduce_stream);
@@ -93,13 +118,15 @@ ir::Replication replication_of(const ReplicateArgs& args, const strategy::Direct
 }
 
 bool same_settings(const ir::Replication& a, const ir::Replication& b) {
-  return a.bucket_bytes == b.bucket_bytes && a.stream == b.stream && a.gather_stream == b.gather_stream && a.sharded == b.sharded &&
-         a.residency == b.residency && a.prefetch == b.prefetch;
+  return a.bucket_bytes == b.bucket_bytes && a.stream == b.stream && a.gather_stream == b.gather_stream &&
+         a.sharded == b.sharded && a.residency == b.residency && a.prefetch == b.prefetch;
 }
 
-// Whether the chunk may be replicated so. One that lives on several groups, by microbatch, has a replicate for each of them.
-Status check_chunk(ir::ChunkId chunk, const ReplicateArgs& args, const strategy::Directive& directive, const ir::Replication& replication,
-                   const ir::Dag& dag, const Placement& placement, diag::Diagnostics& diags) {
+// Whether the chunk may be replicated so. One that lives on several groups, by microbatch, has a replicate for each of
+// them.
+Status check_chunk(ir::ChunkId chunk, const ReplicateArgs& args, const strategy::Directive& directive,
+                   const ir::Replication& replication, const ir::Dag& dag, const Placement& placement,
+                   diag::Diagnostics& diags) {
   const Claim* here = nullptr;
   const Claim* elsewhere = nullptr;
   bool overlaps = false;
@@ -144,7 +171,8 @@ Status check_chunk(ir::ChunkId chunk, const ReplicateArgs& args, const strategy:
 
 }  // namespace
 
-Status bound_segments(const std::vector<ReplicateArgs>& replicates, const ir::Dag& dag, std::vector<int64_t>& bounds, diag::Diagnostics& diags) {
+Status bound_segments(const std::vector<ReplicateArgs>& replicates, const ir::Dag& dag, std::vector<int64_t>& bounds,
+                      diag::Diagnostics& diags) {
   std::vector<size_t> devices(dag.chunks.size());
   for (const ReplicateArgs& args : replicates) {
     PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
@@ -167,11 +195,12 @@ void replicate_unasked(ir::Dag& dag) {
   }
 }
 
-Status apply_replicate(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag, Placement& placement,
-                       diag::Diagnostics& diags) {
+Status apply_replicate(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag,
+                       Placement& placement, diag::Diagnostics& diags) {
   PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
   const ir::Replication replication = replication_of(args, directive, dag, diags);
-  for (ir::ChunkId chunk : selection.chunks) PIPER_RETURN_IF_ERROR(check_chunk(chunk, args, directive, replication, dag, placement, diags));
+  for (ir::ChunkId chunk : selection.chunks)
+    PIPER_RETURN_IF_ERROR(check_chunk(chunk, args, directive, replication, dag, placement, diags));
   for (ir::ChunkId chunk : selection.chunks) {
     placement.replicated[chunk.index] = directive.span;
     dag.replication[chunk.index] = replication;

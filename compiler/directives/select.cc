@@ -27,8 +27,10 @@ Selector::Selector(const ir::Dag& dag) : num_microbatches_(dag.num_microbatches)
   for (size_t c = 0; c < num_chunks; ++c) {
     all_.push_back(ir::ChunkId(c));
     for (const ir::TagValue& tag : dag.chunks[c].tags) {
-      auto column = std::find_if(columns_.begin(), columns_.end(), [&](const Column& known) { return known.tag == tag.tag; });
-      if (column == columns_.end()) column = columns_.insert(column, {tag.tag, std::vector<int32_t>(num_chunks, -1), {}});
+      auto column =
+          std::find_if(columns_.begin(), columns_.end(), [&](const Column& known) { return known.tag == tag.tag; });
+      if (column == columns_.end())
+        column = columns_.insert(column, {tag.tag, std::vector<int32_t>(num_chunks, -1), {}});
       column->index[c] = tag.index;
       if (column->last() < tag.index) column->chunks.resize(static_cast<size_t>(tag.index) + 1);
       column->chunks[static_cast<size_t>(tag.index)].push_back(ir::ChunkId(c));
@@ -48,7 +50,8 @@ std::string Selector::list_tags() const {
   for (const Column& column : columns_) extents[column.tag] = column.last();
   if (split_) extents[kMicrobatchTag] = num_microbatches_ - 1;
   std::string text;
-  for (const auto& [tag, last] : extents) text += (text.empty() ? "" : ", ") + tag + " (0.." + std::to_string(last) + ")";
+  for (const auto& [tag, last] : extents)
+    text += (text.empty() ? "" : ", ") + tag + " (0.." + std::to_string(last) + ")";
   return text.empty() ? "the model has no tags; `annotate` makes them" : "tags of the model: " + text;
 }
 
@@ -79,7 +82,8 @@ Result<Selection> Selector::select(const strategy::Filter& filter, diag::Diagnos
   for (const auto& [term, column] : wanted) {
     if (term->any || term->ranges.size() != 1 || term->ranges[0].first != term->ranges[0].second) continue;
     const int64_t index = term->ranges[0].first;
-    const std::vector<ir::ChunkId>& fit = index >= 0 && index <= column->last() ? column->chunks[static_cast<size_t>(index)] : none;
+    const std::vector<ir::ChunkId>& fit =
+        index >= 0 && index <= column->last() ? column->chunks[static_cast<size_t>(index)] : none;
     if (fit.size() < among->size()) among = &fit;
   }
   for (const ir::ChunkId chunk : *among) {
@@ -96,7 +100,8 @@ Result<Selection> Selector::select(const strategy::Filter& filter, diag::Diagnos
     for (int64_t m = std::max<int64_t>(first, 0); m <= std::min<int64_t>(last, num_microbatches_ - 1); ++m)
       selection.microbatches.push_back(static_cast<int32_t>(m));
   std::sort(selection.microbatches.begin(), selection.microbatches.end());
-  selection.microbatches.erase(std::unique(selection.microbatches.begin(), selection.microbatches.end()), selection.microbatches.end());
+  selection.microbatches.erase(std::unique(selection.microbatches.begin(), selection.microbatches.end()),
+                               selection.microbatches.end());
   if (selection.chunks.empty() || selection.microbatches.empty()) {
     auto error = diags.error("P0204", filter.span);
     error << "the filter " << strategy::to_string(filter) << " matches nothing";

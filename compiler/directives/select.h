@@ -13,8 +13,8 @@
 namespace piper::directives {
 
 struct Selection {
-  std::vector<ir::ChunkId> chunks;      // ascending
-  std::vector<int32_t> microbatches;    // ascending; all of them where the filter does not name MB
+  std::vector<ir::ChunkId> chunks;    // ascending
+  std::vector<int32_t> microbatches;  // ascending; all of them where the filter does not name MB
   bool names_microbatch = false;
 };
 // Whether a pass of a chunk is one that a filter's PASS names; without PASS every pass but the counting of labels is.
@@ -30,8 +30,8 @@ class Selector {
  private:
   struct Column {
     std::string tag;
-    std::vector<int32_t> index;   // [chunk] -1 where the chunk has no such tag
-    std::vector<std::vector<ir::ChunkId>> chunks;   // by index, ascending
+    std::vector<int32_t> index;                    // [chunk] -1 where the chunk has no such tag
+    std::vector<std::vector<ir::ChunkId>> chunks;  // by index, ascending
     int32_t last() const { return static_cast<int32_t>(chunks.size()) - 1; }
   };
   const Column* find(const std::string& tag) const;
@@ -40,7 +40,7 @@ class Selector {
   std::vector<ir::ChunkId> all_;
   int32_t num_microbatches_;
   bool split_;
-  std::vector<Column> columns_;   // by tag
+  std::vector<Column> columns_;  // by tag
 };
 // The same for one filter.
 Result<Selection> select(const ir::Dag& dag, const strategy::Filter& filter, diag::Diagnostics& diags);

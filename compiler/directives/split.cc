@@ -16,12 +16,9 @@ const strategy::DirectiveSpec& split_spec() {
           "In this version there is one split and it matches every forward chunk.",
       .args =
           {
-              {"filter", ArgKind::kFilter, false, "{}",
-               "the chunks; must match all of them", {}},
-              {"dim_name", ArgKind::kName, false, "MB",
-               "the tag that numbers the microbatches", {}},
-              {"num_microbatches", ArgKind::kCount, true, "",
-               "how many; must divide the batch", {}},
+              {"filter", ArgKind::kFilter, false, "{}", "the chunks; must match all of them", {}},
+              {"dim_name", ArgKind::kName, false, "MB", "the tag that numbers the microbatches", {}},
+              {"num_microbatches", ArgKind::kCount, true, "", "how many; must divide the batch", {}},
           },
       .example = "{op: split, num_microbatches: 4}",
       .filter_forbids = {},

@@ -53,14 +53,14 @@ struct Compilation {
   std::optional<strategy::ScheduleTable> table;  // of `schedule: {csv: ...}`
   ExpandedSchedule schedule;
   std::optional<directives::Placement> placement;
-  std::vector<ModelVariant> variants;   // [0] = the reference
+  std::vector<ModelVariant> variants;           // [0] = the reference
   std::map<int64_t, ir::ChunkedGraph> chunked;  // bound, not yet differentiated
   ForwardShape forward;
-  std::vector<ir::ChunkId> fused;       // [chunk of the finished forward] -> chunk
+  std::vector<ir::ChunkId> fused;  // [chunk of the finished forward] -> chunk
   BackwardShape backward;
   std::vector<passes::ChunkShape> shapes;
   ir::Dag dag;
-  std::future<Digests> digests;         // made beside the other phases; after `model` and `strategy`, which it reads
+  std::future<Digests> digests;  // made beside the other phases; after `model` and `strategy`, which it reads
   emit::Emitted emitted;
 };
 
@@ -123,7 +123,9 @@ Status Driver::load() {
   }
   if (c_.strategy.schedule && !c_.strategy.schedule->csv.empty()) {
     const size_t slash = options_.strategy.find_last_of('/');
-    PIPER_ASSIGN(c_.table, read_schedule_table(*c_.strategy.schedule, slash == std::string::npos ? "" : options_.strategy.substr(0, slash), diags_));
+    PIPER_ASSIGN(c_.table,
+                 read_schedule_table(*c_.strategy.schedule,
+                                     slash == std::string::npos ? "" : options_.strategy.substr(0, slash), diags_));
     c_.strategy.schedule->microbatches = microbatches_of(*c_.table);
   }
   for (const strategy::StreamConfig& stream : c_.strategy.streams)
@@ -159,38 +161,43 @@ Status Driver::bind() {
     largest = std::max(largest, devices);
   }
   if (c_.strategy.schedule)
-    for (const strategy::Devices& devices : c_.strategy.schedule->ranks) largest = std::max<int64_t>(largest, static_cast<int64_t>(devices.ranks.size()));
+    for (const strategy::Devices& devices : c_.strategy.schedule->ranks)
+      largest = std::max<int64_t>(largest, static_cast<int64_t>(devices.ranks.size()));
   const int64_t pieces = c_.dag.num_microbatches * largest;
   if (c_.batch % pieces != 0) {
     auto error = diags_.error("P0223", c_.strategy.model.batch_span);
-    error << "a batch of " << c_.batch << " does not divide into " << c_.dag.num_microbatches << " microbatches on " << largest << " replicas";
+    error << "a batch of " << c_.batch << " does not divide into " << c_.dag.num_microbatches << " microbatches on "
+          << largest << " replicas";
     std::string good;
     for (int64_t m = 1; m <= 64 && m * largest <= c_.batch; ++m)
       if (c_.batch % (m * largest) == 0) good += (good.empty() ? "" : ", ") + std::to_string(m);
     const int64_t below = c_.batch / pieces * pieces;
     if (good.empty())
-      error.note("batches that would do: " + (below > 0 ? std::to_string(below) + ", " : std::string()) + std::to_string(below + pieces));
-    else
-      error.note("numbers of microbatches that would do: " + good);
+      error.note("batches that would do: " + (below > 0 ? std::to_string(below) + ", " : std::string()) +
+                 std::to_string(below + pieces));
+    else error.note("numbers of microbatches that would do: " + good);
     return error;
   }
   const int64_t local = c_.batch / pieces;
   if (c_.model->fixed_batch() > 0 && local != c_.model->fixed_batch()) {
     auto error = diags_.error("P0223", c_.strategy.model.batch_span);
-    error << "the model's batch is fixed at " << c_.model->fixed_batch() << " samples, but each piece would have " << local;
-    error.help("export with a symbolic batch (tools/piper_export.py), or choose batch = " + std::to_string(pieces * c_.model->fixed_batch()));
+    error << "the model's batch is fixed at " << c_.model->fixed_batch() << " samples, but each piece would have "
+          << local;
+    error.help("export with a symbolic batch (tools/piper_export.py), or choose batch = " +
+               std::to_string(pieces * c_.model->fixed_batch()));
     return error;
   }
   if (local < c_.model->declared_min_batch())
-    diags_.warning("P0223", c_.strategy.model.batch_span) << "pieces of " << local << " sample(s) are below the exporter's declared minimum of "
-                                                          << c_.model->declared_min_batch() << "; the model may have been specialised";
+    diags_.warning("P0223", c_.strategy.model.batch_span)
+        << "pieces of " << local << " sample(s) are below the exporter's declared minimum of "
+        << c_.model->declared_min_batch() << "; the model may have been specialised";
   PIPER_ASSIGN(ir::ChunkedGraph chunked, bind_and_cut(*c_.model, c_.strategy, c_.batch, local, diags_));
   c_.chunked.emplace(local, std::move(chunked));
   return Status();
 }
 
-// Regions first: schedules and bucket sizes are said of them. Then the forward is finished, which may cut regions into several chunks, and
-// every chunk is placed.
+// Regions first: schedules and bucket sizes are said of them. Then the forward is finished, which may cut regions into
+// several chunks, and every chunk is placed.
 Status Driver::place() {
   const int64_t local = c_.chunked.begin()->first;
   ir::Dag& dag = c_.dag;
@@ -215,7 +222,8 @@ Status Driver::place() {
   for (size_t region = 0; region < dag.chunks.size(); ++region) {
     c_.forward.devices.emplace_back();
     for (int32_t m = 0; m < dag.num_microbatches; ++m)
-      c_.forward.devices.back().push_back(std::max<int64_t>(1, static_cast<int64_t>(c_.placement->at(ir::ChunkId(region), m).ranks.size())));
+      c_.forward.devices.back().push_back(
+          std::max<int64_t>(1, static_cast<int64_t>(c_.placement->at(ir::ChunkId(region), m).ranks.size())));
   }
   PIPER_RETURN_IF_ERROR(finish_forward(c_.chunked.at(local), c_.strategy, c_.batch, local, c_.forward, diags_));
 
@@ -248,7 +256,8 @@ Status Driver::place() {
     if (alike) row.clear();
   }
   for (const ir::ExpertShard& shard : c_.chunked.at(local).shards)
-    dag.expert_groups.push_back({shard.groups, dag.intern_stream(shard.stream), dag.provenance.directive({"shard", diags_.place(shard.span)})});
+    dag.expert_groups.push_back(
+        {shard.groups, dag.intern_stream(shard.stream), dag.provenance.directive({"shard", diags_.place(shard.span)})});
   return Status();
 }
 
@@ -275,7 +284,8 @@ Status Driver::claim() {
 // The user's directives of a kind, then those that the schedule expands to.
 std::vector<const strategy::Directive*> Driver::directives_named(std::string_view name) const {
   std::vector<const strategy::Directive*> found;
-  for (const auto* list : {&c_.strategy.directives, &c_.schedule.placement, &c_.schedule.replication, &c_.schedule.orders})
+  for (const auto* list :
+       {&c_.strategy.directives, &c_.schedule.placement, &c_.schedule.replication, &c_.schedule.orders})
     for (const strategy::Directive& directive : *list)
       if (directive.spec->name == name) found.push_back(&directive);
   return found;
@@ -292,11 +302,12 @@ Status Driver::differentiate() {
     if (!c_.chunked.count(local)) {
       PIPER_ASSIGN(ir::ChunkedGraph chunked, bind_and_cut(*c_.model, c_.strategy, c_.batch, local, diags_));
       PIPER_RETURN_IF_ERROR(finish_forward(chunked, c_.strategy, c_.batch, local, c_.forward, diags_));
-      if (chunked.chunks.size() == c_.fused.size()) passes::fuse_chunks(chunked, c_.fused);   // else refused below
+      if (chunked.chunks.size() == c_.fused.size()) passes::fuse_chunks(chunked, c_.fused);  // else refused below
       c_.chunked.emplace(local, std::move(chunked));
     }
-    PIPER_ASSIGN(ModelVariant variant, differentiate_and_lower(std::move(c_.chunked.at(local)), local, c_.backward,
-                                                               c_.variants.empty() ? nullptr : &c_.variants[0], diags_));
+    PIPER_ASSIGN(ModelVariant variant,
+                 differentiate_and_lower(std::move(c_.chunked.at(local)), local, c_.backward,
+                                         c_.variants.empty() ? nullptr : &c_.variants[0], diags_));
     c_.variants.push_back(std::move(variant));
   }
   c_.chunked.clear();
@@ -305,12 +316,17 @@ Status Driver::differentiate() {
     const auto &wanted = reference.lowered.crossings, &found = other.lowered.crossings;
     size_t at = 0;
     while (at < std::min(wanted.size(), found.size()) && wanted[at].value == found[at].value) ++at;
-    if (at == wanted.size() && at == found.size() && other.chunked.chunks.size() == reference.chunked.chunks.size()) continue;
+    if (at == wanted.size() && at == found.size() && other.chunked.chunks.size() == reference.chunked.chunks.size())
+      continue;
     auto error = diags_.error("P0512");
-    error << "the model has another structure for pieces of " << other.local_batch << " samples than for " << reference.local_batch
-          << "; use device groups of one size";
-    if (at < wanted.size()) error.note("a piece of " + std::to_string(reference.local_batch) + " samples hands on '" + reference.chunked.graph.value(wanted[at].value).name + "'");
-    if (at < found.size()) error.note("a piece of " + std::to_string(other.local_batch) + " samples hands on '" + other.chunked.graph.value(found[at].value).name + "'");
+    error << "the model has another structure for pieces of " << other.local_batch << " samples than for "
+          << reference.local_batch << "; use device groups of one size";
+    if (at < wanted.size())
+      error.note("a piece of " + std::to_string(reference.local_batch) + " samples hands on '" +
+                 reference.chunked.graph.value(wanted[at].value).name + "'");
+    if (at < found.size())
+      error.note("a piece of " + std::to_string(other.local_batch) + " samples hands on '" +
+                 other.chunked.graph.value(found[at].value).name + "'");
     return error;
   }
   const ir::Graph& graph = reference.chunked.graph;
@@ -328,7 +344,8 @@ Status Driver::differentiate() {
       if (holds.kind == emit::SlotHolds::Kind::kParameter) {
         shape.reads.push_back(holds.index);
         for (size_t pass = 0; pass < ir::kNumPasses; ++pass)
-          if (emit::phase_of(static_cast<ir::Pass>(pass)) == program.phase) shape.pass_reads[pass].push_back(holds.index);
+          if (emit::phase_of(static_cast<ir::Pass>(pass)) == program.phase)
+            shape.pass_reads[pass].push_back(holds.index);
       }
       if (holds.kind == emit::SlotHolds::Kind::kGradient) shape.gradients.push_back(holds.index);
     }
@@ -337,16 +354,19 @@ Status Driver::differentiate() {
     for (const emit::SlotHolds& holds : program.holds)
       if (holds.kind == emit::SlotHolds::Kind::kParameter)
         for (size_t pass = 0; pass < ir::kNumPasses; ++pass)
-          if (emit::phase_of(static_cast<ir::Pass>(pass)) == program.phase) c_.shapes[program.chunk.index].repeating_reads[pass].push_back(holds.index);
+          if (emit::phase_of(static_cast<ir::Pass>(pass)) == program.phase)
+            c_.shapes[program.chunk.index].repeating_reads[pass].push_back(holds.index);
   for (const emit::Exchange& exchange : reference.lowered.exchanges)
-    (exchange.phase == ir::Phase::kForward ? c_.shapes[exchange.chunk.index].has_forward : c_.shapes[exchange.chunk.index].has_backward) = true;
+    (exchange.phase == ir::Phase::kForward ? c_.shapes[exchange.chunk.index].has_forward
+                                           : c_.shapes[exchange.chunk.index].has_backward) = true;
   for (passes::ChunkShape& shape : c_.shapes)
     for (auto* list : {&shape.reads, &shape.gradients}) {
       std::sort(list->begin(), list->end());
       list->erase(std::unique(list->begin(), list->end()), list->end());
     }
   for (const emit::Crossing& crossing : reference.lowered.crossings)
-    dag.crossings.push_back({crossing.from, crossing.to, crossing.phase == ir::Phase::kBackward ? ir::Pass::kBackward : ir::Pass::kForward,
+    dag.crossings.push_back({crossing.from, crossing.to,
+                             crossing.phase == ir::Phase::kBackward ? ir::Pass::kBackward : ir::Pass::kForward,
                              crossing.value});
   PIPER_RETURN_IF_ERROR(directives::check_nesting(*c_.placement, dag, diags_));
   PIPER_RETURN_IF_ERROR(check_exchanges(*c_.placement, dag, c_.variants, c_.batch, diags_));
@@ -354,7 +374,8 @@ Status Driver::differentiate() {
   std::set<ir::ChunkId> loss_chunks;
   for (ir::ValueId term : graph.all_losses()) {
     const ir::ValueId loss = reference.lowered.layouts[term.index].root;
-    if (graph.value(loss).kind == ir::ValueKind::kOpResult) loss_chunks.insert(graph.op(graph.value(loss).producer).chunk);
+    if (graph.value(loss).kind == ir::ValueKind::kOpResult)
+      loss_chunks.insert(graph.op(graph.value(loss).producer).chunk);
   }
   dag.loss_chunks.assign(loss_chunks.begin(), loss_chunks.end());
   std::set<ir::ChunkId> dropping_chunks;
@@ -382,13 +403,15 @@ Status Driver::build() {
   }
   passes::GradientOptions gradient;
   gradient.clip = c_.strategy.clip_grad_norm > 0;
-  if (gradient.clip) gradient.clip_prov = dag.provenance.directive({"clip_grad_norm", diags_.place(c_.strategy.clip_span)});
+  if (gradient.clip)
+    gradient.clip_prov = dag.provenance.directive({"clip_grad_norm", diags_.place(c_.strategy.clip_span)});
   gradient.update_prov = dag.provenance.directive({"optimizer", diags_.place(c_.strategy.optimizer->span)});
   passes::insert_gradient_work(dag, c_.shapes, parameters, gradient);
   for (const ir::Accumulator& a : dag.accumulators) {
     const ir::Bucket& bucket = dag.buckets[a.bucket.index];
     if (a.use == 0 && bucket.sharded < dag.replication[a.chunk.index].sharded && bucket.teams[0].size() > 1)
-      diags_.remark("'" + parameters[a.parameter].name + "' is kept whole: its uses are not sharded alike over groups of one size");
+      diags_.remark("'" + parameters[a.parameter].name +
+                    "' is kept whole: its uses are not sharded alike over groups of one size");
   }
   return Status();
 }
@@ -420,8 +443,9 @@ Status Driver::emit() {
   request.optimizer.groups = {{"decay", c_.strategy.optimizer->weight_decay}};
   if (!c_.strategy.optimizer->no_decay.empty()) request.optimizer.groups.push_back({"no_decay", 0});
   for (const ir::Parameter& p : graph.parameters()) {
-    const bool no_decay = std::any_of(p.names.begin(), p.names.end(),
-                                      [&](const std::string& name) { return names_parameter(c_.strategy.optimizer->no_decay, name); });
+    const bool no_decay = std::any_of(p.names.begin(), p.names.end(), [&](const std::string& name) {
+      return names_parameter(c_.strategy.optimizer->no_decay, name);
+    });
     request.decay_group.push_back(no_decay ? 1 : 0);
   }
   request.feeds = token_feeds(graph, c_.strategy.model);
@@ -445,12 +469,13 @@ Status Driver::check_memory() const {
     if (summary.peak_bytes <= options_.memory_limit) continue;
     auto error = diags_.error("P0520");
     error << "rank " << r << " needs " << summary.peak_bytes << " bytes, the limit is " << options_.memory_limit;
-    error.note("arena " + std::to_string(summary.arena_bytes) + ", parameters, gradients and optimizer " + std::to_string(summary.persistent_bytes) +
-               ", library scratch " + std::to_string(summary.scratch_bytes));
+    error.note("arena " + std::to_string(summary.arena_bytes) + ", parameters, gradients and optimizer " +
+               std::to_string(summary.persistent_bytes) + ", library scratch " + std::to_string(summary.scratch_bytes));
     std::vector<const plan::Buffer*> largest;
     for (const plan::Buffer& b : c_.emitted.bundle.ranks[r].buffers) largest.push_back(&b);
     std::stable_sort(largest.begin(), largest.end(), [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
-    for (size_t i = 0; i < largest.size() && i < 5; ++i) error.note(largest[i]->name + ": " + std::to_string(largest[i]->bytes) + " bytes");
+    for (size_t i = 0; i < largest.size() && i < 5; ++i)
+      error.note(largest[i]->name + ": " + std::to_string(largest[i]->bytes) + " bytes");
     error.help("use more microbatches, more stages or more ranks");
     return error;
   }
@@ -458,7 +483,8 @@ Status Driver::check_memory() const {
 }
 
 Status Driver::write() {
-  return plan::write_bundle(options_.output, c_.emitted.bundle, c_.emitted.parameters, c_.emitted.constants, options_.weights, [this] { return verify(); });
+  return plan::write_bundle(options_.output, c_.emitted.bundle, c_.emitted.parameters, c_.emitted.constants,
+                            options_.weights, [this] { return verify(); });
 }
 
 void Driver::print_expansion() {
@@ -469,7 +495,8 @@ void Driver::print_expansion() {
     const bool none = !c_.strategy.schedule && c_.strategy.directives.empty();
     out_ << (none ? "directives: []\n" : "directives:\n");
     if (c_.strategy.schedule) out_ << "  - {op: split, num_microbatches: " << c_.dag.num_microbatches << "}\n";
-    for (const auto* list : {&c_.strategy.directives, &c_.schedule.placement, &c_.schedule.replication, &c_.schedule.orders})
+    for (const auto* list :
+         {&c_.strategy.directives, &c_.schedule.placement, &c_.schedule.replication, &c_.schedule.orders})
       for (const strategy::Directive& directive : *list) out_ << "  - " << strategy::to_string(directive) << "\n";
   }
 }
@@ -500,8 +527,7 @@ Status Driver::run() {
   // The proof runs beside the writing where there is one.
   if (options_.output.empty() || options_.stop_after == "verify")
     phases.push_back({"verify", [&] { return verify(); }});
-  else
-    phases.push_back({"write", [&] { return write(); }});
+  else phases.push_back({"write", [&] { return write(); }});
   for (const auto& [name, phase] : phases) {
     const auto begin = std::chrono::steady_clock::now();
     PIPER_RETURN_IF_ERROR(phase());
@@ -524,7 +550,8 @@ Status Driver::run() {
 }  // namespace
 
 const std::vector<std::string>& phase_names() {
-  static const std::vector<std::string> names = {"load", "bind", "place", "differentiate", "build", "order", "emit", "verify", "write"};
+  static const std::vector<std::string> names = {"load",  "bind", "place",  "differentiate", "build",
+                                                 "order", "emit", "verify", "write"};
   return names;
 }
 
@@ -534,7 +561,7 @@ Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ost
   Status status = driver->run();
   if (options.process_ends_next) {
     driver->end_threads();
-    static Driver* left = nullptr;   // never destroyed
+    static Driver* left = nullptr;  // never destroyed
     left = driver.release();
     (void)left;
   }

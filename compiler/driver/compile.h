@@ -1,5 +1,6 @@
 // The phases of piperc, in order: strategy, model, bind, chunk, place, differentiate, lower, build the DAG, order,
-// emit, verify, write. One function runs them; each phase is a call into one library. It prints nothing but what --emit and --expand ask for.
+// emit, verify, write. One function runs them; each phase is a call into one library. It prints nothing but what --emit
+// and --expand ask for.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +18,17 @@ enum class Emit : uint8_t { kNone, kGraph, kDag, kPlan };
 enum class Expand : uint8_t { kNone, kYaml, kCsv };
 
 struct CompileOptions {
-  std::string model, strategy, output;   // output "": nothing is written
+  std::string model, strategy, output;  // output "": nothing is written
   std::vector<std::string> overrides;
   std::string route = "auto";
   Emit emit = Emit::kNone;
   Expand expand = Expand::kNone;
-  bool process_ends_next = false;        // what the compilation holds is left to the system: freeing it piece by piece costs a tenth of a run
-  std::string stop_after;                // a name of phase_names(), or ""
-  std::string print_ir_after;            // a regular expression over phase names, or ""
+  bool process_ends_next =
+      false;  // what the compilation holds is left to the system: freeing it piece by piece costs a tenth of a run
+  std::string stop_after;      // a name of phase_names(), or ""
+  std::string print_ir_after;  // a regular expression over phase names, or ""
   plan::WeightMode weights = plan::WeightMode::kCopy;
-  int64_t memory_limit = 0;              // bytes per rank; 0: none
+  int64_t memory_limit = 0;  // bytes per rank; 0: none
   bool time_phases = false;
 };
 const std::vector<std::string>& phase_names();

@@ -53,9 +53,10 @@ Directive order_of_row(const std::vector<strategy::Slot>& row, const strategy::S
   return order;
 }
 
-// A `place` for every part of a stage that the user's directives leave open, and a `replicate` where nobody keeps its copies equal.
-void place_stages(const strategy::Schedule& schedule, const StagePlaces& places, const std::vector<strategy::Devices>& ranks,
-                  ExpandedSchedule& expanded) {
+// A `place` for every part of a stage that the user's directives leave open, and a `replicate` where nobody keeps its
+// copies equal.
+void place_stages(const strategy::Schedule& schedule, const StagePlaces& places,
+                  const std::vector<strategy::Devices>& ranks, ExpandedSchedule& expanded) {
   const strategy::ScheduleTable& table = expanded.table;
   for (int32_t s = 0; s < places.num_stages(); ++s) {
     const size_t M = table.stage_rank[s].size();
@@ -129,22 +130,26 @@ int32_t microbatches_of(const strategy::ScheduleTable& table) {
   return count;
 }
 
-Result<strategy::ScheduleTable> read_schedule_table(const strategy::Schedule& schedule, const std::string& folder, diag::Diagnostics& diags) {
+Result<strategy::ScheduleTable> read_schedule_table(const strategy::Schedule& schedule, const std::string& folder,
+                                                    diag::Diagnostics& diags) {
   const std::string path = schedule.csv.front() == '/' || folder.empty() ? schedule.csv : folder + "/" + schedule.csv;
   std::ifstream file(path);
   if (!file) return diags.error("P0101", schedule.family_span) << "the table '" << schedule.csv << "' cannot be read";
   std::ostringstream text;
   text << file.rdbuf();
   auto table = strategy::parse_csv(text.str());
-  if (!table.ok()) return diags.error(table.error().code, schedule.family_span) << schedule.csv << ": " << table.error().message;
+  if (!table.ok())
+    return diags.error(table.error().code, schedule.family_span) << schedule.csv << ": " << table.error().message;
   const int32_t count = microbatches_of(*table);
   if (schedule.microbatches && *schedule.microbatches != count)
-    return diags.error("P0233", schedule.span) << "the table has " << count << " microbatches, 'microbatches' says " << *schedule.microbatches;
+    return diags.error("P0233", schedule.span)
+           << "the table has " << count << " microbatches, 'microbatches' says " << *schedule.microbatches;
   return table;
 }
 
-Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, const ir::Dag& dag, const directives::Placement& placement,
-                                         const strategy::ScheduleTable* given, diag::Diagnostics& diags) {
+Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, const ir::Dag& dag,
+                                         const directives::Placement& placement, const strategy::ScheduleTable* given,
+                                         diag::Diagnostics& diags) {
   ExpandedSchedule expanded;
   if (!strategy.schedule) return expanded;
   const strategy::Schedule& schedule = *strategy.schedule;
@@ -152,11 +157,12 @@ Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, con
   const size_t num_ranks = schedule.ranks.empty() ? places.groups.size() : schedule.ranks.size();
   if (given != nullptr) {
     if (static_cast<int32_t>(given->stage_rank.size()) != places.num_stages())
-      return diags.error("P0233", schedule.family_span) << "the table has " << given->stage_rank.size() << " stages, the model has "
-                                                        << places.num_stages();
+      return diags.error("P0233", schedule.family_span)
+             << "the table has " << given->stage_rank.size() << " stages, the model has " << places.num_stages();
     if (num_ranks > 0 && num_ranks != given->rows.size())
-      return diags.error("P0232", schedule.family_span) << "the table has " << given->rows.size() << " rows for " << num_ranks
-                                                        << (num_ranks == 1 ? " device group" : " device groups");
+      return diags.error("P0232", schedule.family_span)
+             << "the table has " << given->rows.size() << " rows for " << num_ranks
+             << (num_ranks == 1 ? " device group" : " device groups");
     expanded.table = *given;
   } else {
     strategy::FamilyRequest request;

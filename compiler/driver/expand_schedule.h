@@ -1,5 +1,5 @@
-// Turns `schedule: {family: ...}` into the directives it stands for: `split`, one `order` per rank, and `place` and `replicate`
-// where the file places none of the stages. The result is what --expand prints.
+// Turns `schedule: {family: ...}` into the directives it stands for: `split`, one `order` per rank, and `place` and
+// `replicate` where the file places none of the stages. The result is what --expand prints.
 #pragma once
 
 #include <vector>
@@ -20,13 +20,16 @@ struct ExpandedSchedule {
 };
 // M of the schedule, or of the split; 1 where neither is given. `tag`: the split's dimension.
 Result<int32_t> choose_microbatches(const strategy::Strategy& strategy, bool& split, diag::Diagnostics& diags);
-// `dag` holds the chunks, whose tags tell the stages, and the number of microbatches; `placement` what the user's own `place` and
-// `replicate` claim: the ranks are read from there. `table`: what `schedule: {csv: ...}` named, or nullptr where a family is to be
-// expanded. Errors: those of schedule_ranks.h, P0230, P0231, P0233 a table of another number of stages.
-Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, const ir::Dag& dag, const directives::Placement& placement,
-                                         const strategy::ScheduleTable* table, diag::Diagnostics& diags);
+// `dag` holds the chunks, whose tags tell the stages, and the number of microbatches; `placement` what the user's own
+// `place` and `replicate` claim: the ranks are read from there. `table`: what `schedule: {csv: ...}` named, or nullptr
+// where a family is to be expanded. Errors: those of schedule_ranks.h, P0230, P0231, P0233 a table of another number of
+// stages.
+Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, const ir::Dag& dag,
+                                         const directives::Placement& placement, const strategy::ScheduleTable* table,
+                                         diag::Diagnostics& diags);
 // Reads that table from `folder` (the strategy's own). Errors: P0101, P0233.
-Result<strategy::ScheduleTable> read_schedule_table(const strategy::Schedule& schedule, const std::string& folder, diag::Diagnostics& diags);
+Result<strategy::ScheduleTable> read_schedule_table(const strategy::Schedule& schedule, const std::string& folder,
+                                                    diag::Diagnostics& diags);
 int32_t microbatches_of(const strategy::ScheduleTable& table);
 
 }  // namespace piper::driver

@@ -30,16 +30,17 @@ ir::TagSet seen_tags(const ir::Chunk& chunk, const std::set<std::string>& named)
   return seen;
 }
 
-using ComputeStreams = std::vector<std::tuple<ir::Pass, int32_t, uint32_t>>;   // pass, microbatch, stream
+using ComputeStreams = std::vector<std::tuple<ir::Pass, int32_t, uint32_t>>;  // pass, microbatch, stream
 
 }  // namespace
 
-std::vector<ir::ChunkId> fuse_alike_chunks(const std::vector<const strategy::Directive*>& orders, ir::ChunkedGraph& chunked, ir::Dag& dag,
-                                           directives::Placement& placement) {
+std::vector<ir::ChunkId> fuse_alike_chunks(const std::vector<const strategy::Directive*>& orders,
+                                           ir::ChunkedGraph& chunked, ir::Dag& dag, directives::Placement& placement) {
   const std::set<std::string> named = tags_named(orders);
   const size_t num_chunks = dag.chunks.size();
   std::vector<ComputeStreams> streams(num_chunks);
-  for (const auto& [at, stream] : dag.streams_of_compute) streams[std::get<0>(at)].emplace_back(std::get<1>(at), std::get<2>(at), stream);
+  for (const auto& [at, stream] : dag.streams_of_compute)
+    streams[std::get<0>(at)].emplace_back(std::get<1>(at), std::get<2>(at), stream);
   passes::ChunkTraits traits;
   std::map<std::vector<ir::GroupId>, int32_t> places;
   const auto recomputed = [&](size_t c) {
@@ -48,10 +49,11 @@ std::vector<ir::ChunkId> fuse_alike_chunks(const std::vector<const strategy::Dir
   for (size_t c = 0; c < num_chunks; ++c) {
     traits.place.push_back(places.emplace(dag.placement[c], static_cast<int32_t>(places.size())).first->second);
     traits.bucket_bytes.push_back(dag.replication[c].bucket_bytes);
-    traits.with_previous.push_back(c > 0 && dag.chunk_stream[c] == dag.chunk_stream[c - 1] && dag.chunk_prov[c] == dag.chunk_prov[c - 1] &&
-                                   dag.replication[c] == dag.replication[c - 1] && dag.backward_split[c] == dag.backward_split[c - 1] &&
-                                   streams[c] == streams[c - 1] && !recomputed(c) && !recomputed(c - 1) &&
-                                   seen_tags(dag.chunks[c], named) == seen_tags(dag.chunks[c - 1], named));
+    traits.with_previous.push_back(
+        c > 0 && dag.chunk_stream[c] == dag.chunk_stream[c - 1] && dag.chunk_prov[c] == dag.chunk_prov[c - 1] &&
+        dag.replication[c] == dag.replication[c - 1] && dag.backward_split[c] == dag.backward_split[c - 1] &&
+        streams[c] == streams[c - 1] && !recomputed(c) && !recomputed(c - 1) &&
+        seen_tags(dag.chunks[c], named) == seen_tags(dag.chunks[c - 1], named));
   }
   const std::vector<ir::ChunkId> into = passes::find_fusions(chunked, traits);
   if (into.empty() || into.back().index + 1 == num_chunks) return into;

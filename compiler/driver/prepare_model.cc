@@ -36,7 +36,8 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-Status unknown_output(const ir::Graph& graph, const std::string& name, const diag::Span& span, diag::Diagnostics& diags) {
+Status unknown_output(const ir::Graph& graph, const std::string& name, const diag::Span& span,
+                      diag::Diagnostics& diags) {
   auto error = diags.error("P0237", span);
   error << "the model has no output '" << name << "'";
   error.note("its outputs: " + joined(output_names(graph)));
@@ -64,13 +65,15 @@ Status attach_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::D
     graph.loss = b.add1(ir::OpKind::kMseLoss, {prediction, target}, ir::ReductionAttrs{});
   } else {
     if (type.shape.size() < 2)
-      return diags.error("P0237", choice.span) << "'" << choice.logits << "' is " << ir::to_string(type) << "; logits need an axis of classes";
+      return diags.error("P0237", choice.span)
+             << "'" << choice.logits << "' is " << ir::to_string(type) << "; logits need an axis of classes";
     std::vector<int64_t> rows(type.shape.begin(), type.shape.end() - 1);
     const ir::ValueId labels = input_or_new(graph, choice.labels, {DType::kI64, rows});
     ir::CrossEntropyLossAttrs attrs;
     attrs.ignore_index = choice.ignore_index;
     const int64_t classes = type.shape.back(), count = type.elements() / std::max<int64_t>(classes, 1);
-    graph.loss = b.add1(ir::OpKind::kCrossEntropyLoss, {b.reshape(prediction, {count, classes}), b.reshape(labels, {count})}, attrs);
+    graph.loss = b.add1(ir::OpKind::kCrossEntropyLoss,
+                        {b.reshape(prediction, {count, classes}), b.reshape(labels, {count})}, attrs);
   }
   if (!b.status().ok()) return diags.error("P0237", choice.span) << b.status().error().message;
   return Status();
@@ -78,10 +81,13 @@ Status attach_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::D
 
 // Where the strategy cuts the batch: the number of microbatches, else the first of its replicas.
 diag::Span cut_by(const strategy::Strategy& strategy) {
-  const auto named = [](const strategy::Directive& directive, std::string_view name) { return directive.spec->name == name; };
+  const auto named = [](const strategy::Directive& directive, std::string_view name) {
+    return directive.spec->name == name;
+  };
   for (const strategy::Directive& directive : strategy.directives)
     if (named(directive, "split"))
-      if (const auto args = directives::read_split(directive); args.ok() && args->num_microbatches > 1) return directive.span;
+      if (const auto args = directives::read_split(directive); args.ok() && args->num_microbatches > 1)
+        return directive.span;
   if (strategy.schedule && strategy.schedule->microbatches.value_or(1) > 1) return strategy.schedule->span;
   for (const strategy::Directive& directive : strategy.directives)
     if (named(directive, "replicate") || named(directive, "shard")) return directive.span;
@@ -94,14 +100,14 @@ Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, int64_t
   using Kind = strategy::LossChoice::Kind;
   switch (choice.kind) {
     case Kind::kCrossEntropy:
-    case Kind::kMse:
-      return attach_loss(graph, choice, diags);
+    case Kind::kMse: return attach_loss(graph, choice, diags);
     case Kind::kOutput: {
       const ir::Graph::Output* output = find_output(graph, choice.output);
       if (output == nullptr) return unknown_output(graph, choice.output, choice.span, diags);
       const ir::TensorType& type = graph.type(output->value);
       if (type.elements() != 1 || !is_floating(type.dtype))
-        return diags.error("P0237", choice.span) << "output '" << choice.output << "' is " << ir::to_string(type) << ", not a scalar";
+        return diags.error("P0237", choice.span)
+               << "output '" << choice.output << "' is " << ir::to_string(type) << ", not a scalar";
       graph.loss = output->value;
       return Status();
     }
@@ -109,7 +115,8 @@ Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, int64_t
   }
   std::vector<ir::Graph::Output> scalars;
   for (const ir::Graph::Output& output : graph.outputs)
-    if (graph.type(output.value).elements() == 1 && is_floating(graph.type(output.value).dtype)) scalars.push_back(output);
+    if (graph.type(output.value).elements() == 1 && is_floating(graph.type(output.value).dtype))
+      scalars.push_back(output);
   if (scalars.size() == 1) {
     graph.loss = scalars[0].value;
     return Status();
@@ -154,8 +161,8 @@ std::vector<std::string> token_feeds(const ir::Graph& graph, const strategy::Mod
   return feeds;
 }
 
-Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const strategy::Strategy& strategy, int64_t batch, int64_t local_batch,
-                                      diag::Diagnostics& diags) {
+Result<ir::ChunkedGraph> bind_and_cut(const frontend::ModelFile& model, const strategy::Strategy& strategy,
+                                      int64_t batch, int64_t local_batch, diag::Diagnostics& diags) {
   frontend::BindRequest request;
   request.local_batch = local_batch;
   request.step_batch = batch;
@@ -211,7 +218,9 @@ Result<ModelVariant> differentiate_and_lower(ir::ChunkedGraph chunked, int64_t l
   passes::split_backward(graph, differentiated.value(), shape.split);
   const emit::LoweredGraph* like = reference != nullptr ? &reference->lowered : nullptr;
   variant.lowered = emit::lower_programs(graph, variant.chunked.chunks.size(), like);
-  if (repeating) emit::add_repeating(variant.lowered, emit::lower_programs(*repeating, variant.chunked.chunks.size(), like), shape.repeat_some);
+  if (repeating)
+    emit::add_repeating(variant.lowered, emit::lower_programs(*repeating, variant.chunked.chunks.size(), like),
+                        shape.repeat_some);
   return variant;
 }
 

@@ -1,4 +1,5 @@
-// The training DAG as text, in issue order: one node per line with group, stream and origin. For people and for golden tests.
+// The training DAG as text, in issue order: one node per line with group, stream and origin. For people and for golden
+// tests.
 #pragma once
 
 #include <iosfwd>

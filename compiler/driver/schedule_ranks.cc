@@ -12,7 +12,9 @@ using directives::Claim;
 
 constexpr size_t kMaxListed = 16;  // rows of a table that a help line spells out
 
-std::string devices_text(const std::vector<int32_t>& ranks) { return strategy::to_string(strategy::Devices{ranks, {}}); }
+std::string devices_text(const std::vector<int32_t>& ranks) {
+  return strategy::to_string(strategy::Devices{ranks, {}});
+}
 
 std::string schedule_text(const strategy::Schedule& schedule) {
   return schedule.csv.empty() ? "the family '" + schedule.family + "'" : "the table '" + schedule.csv + "'";
@@ -29,8 +31,9 @@ std::string piece_text(const strategy::ScheduleTable& table, const StagePlaces& 
   const auto& ranks = table.stage_rank[stage];
   const auto& claims = places.claims[stage];
   const auto list = [](const Claim* claim) { return claim == nullptr ? std::vector<int32_t>() : claim->ranks; };
-  const bool same = std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) { return r == ranks[0]; }) &&
-                    std::all_of(claims.begin(), claims.end(), [&](const Claim* c) { return list(c) == list(claims[0]); });
+  const bool same =
+      std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) { return r == ranks[0]; }) &&
+      std::all_of(claims.begin(), claims.end(), [&](const Claim* c) { return list(c) == list(claims[0]); });
   return "stage " + std::to_string(stage) + (same ? "" : ", microbatch " + std::to_string(m));
 }
 
@@ -49,7 +52,8 @@ std::string layout_text(const strategy::ScheduleTable& table) {
       } else {
         std::string numbers;
         for (const auto& [first, last] : as_ranges(mine))
-          numbers += (numbers.empty() ? "" : ", ") + std::to_string(first) + (last > first ? ".." + std::to_string(last) : "");
+          numbers +=
+              (numbers.empty() ? "" : ", ") + std::to_string(first) + (last > first ? ".." + std::to_string(last) : "");
         parts.push_back("stage " + std::to_string(s) + " (MB " + numbers + ")");
       }
     }
@@ -73,7 +77,8 @@ Status check_disjoint(const StagePlaces& places, diag::Diagnostics& diags) {
         if (fresh || it->second->ranks == claim->ranks) continue;
         auto error = diags.error("P0232", claim->span);
         error << "the groups " << devices_text(it->second->ranks) << " and " << devices_text(claim->ranks)
-              << " share device " << rank << "; a schedule needs groups that are equal, in the same order, or have nothing in common";
+              << " share device " << rank
+              << "; a schedule needs groups that are equal, in the same order, or have nothing in common";
         error.note("the other group is here", it->second->span);
         return error;
       }
@@ -84,7 +89,8 @@ Status check_disjoint(const StagePlaces& places, diag::Diagnostics& diags) {
 // With `ranks`, the schedule places what the user leaves open; without, it would have to guess.
 Status check_all_or_none(const strategy::Schedule& schedule, const StagePlaces& places, diag::Diagnostics& diags) {
   bool any = false;
-  for (const auto& row : places.claims) any |= std::any_of(row.begin(), row.end(), [](const Claim* c) { return c != nullptr; });
+  for (const auto& row : places.claims)
+    any |= std::any_of(row.begin(), row.end(), [](const Claim* c) { return c != nullptr; });
   if (!any || !schedule.ranks.empty()) return Status();
   for (int32_t s = 0; s < places.num_stages(); ++s) {
     const auto& row = places.claims[s];
@@ -92,7 +98,8 @@ Status check_all_or_none(const strategy::Schedule& schedule, const StagePlaces& 
     if (open == row.end()) continue;
     const bool whole = std::all_of(row.begin(), row.end(), [](const Claim* c) { return c == nullptr; });
     auto error = diags.error("P0219", schedule.span);
-    error << "stage " << s << (whole ? "" : ", microbatch " + std::to_string(open - row.begin())) << " has no `place`, but other stages have";
+    error << "stage " << s << (whole ? "" : ", microbatch " + std::to_string(open - row.begin()))
+          << " has no `place`, but other stages have";
     error.help("place every stage by its " + schedule.stages_tag + ", or none: then the schedule places them");
     return error;
   }
@@ -113,12 +120,12 @@ std::vector<std::pair<int64_t, int64_t>> as_ranges(const std::vector<int32_t>& a
   return ranges;
 }
 
-Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const ir::Dag& dag, const directives::Placement& placement,
-                                      diag::Diagnostics& diags) {
+Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const ir::Dag& dag,
+                                      const directives::Placement& placement, diag::Diagnostics& diags) {
   const int32_t M = dag.num_microbatches;
   StagePlaces places;
-  std::vector<bool> exists;                 // [stage]: has a chunk
-  std::vector<const ir::Chunk*> read_first; // [stage]: the first chunk whose claim was read
+  std::vector<bool> exists;                  // [stage]: has a chunk
+  std::vector<const ir::Chunk*> read_first;  // [stage]: the first chunk whose claim was read
   for (size_t c = 0; c < dag.chunks.size(); ++c)
     for (const ir::TagValue& tag : dag.chunks[c].tags) {
       if (tag.tag != schedule.stages_tag) continue;
@@ -130,7 +137,8 @@ Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const 
       }
       exists[tag.index] = true;
       if (placement.replicated[c].line != 0) places.replicated[tag.index] = true;
-      // What a `shard` alone claims is left to the schedule where `ranks` says it all: `shard` then finds its region placed.
+      // What a `shard` alone claims is left to the schedule where `ranks` says it all: `shard` then finds its region
+      // placed.
       if (!schedule.ranks.empty() && is_by(placement.sharded[c], placement.at(ir::ChunkId(c), 0))) continue;
       const bool first = read_first[tag.index] == nullptr;
       if (first) read_first[tag.index] = &dag.chunks[c];
@@ -146,8 +154,8 @@ Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const 
         }
         if (known != nullptr && known->ranks != claim.ranks) {
           auto error = diags.error("P0232", claim.span);
-          error << "a schedule runs stage " << tag.index << " as one unit, but its parts are placed on " << devices_text(known->ranks) << " and "
-                << devices_text(claim.ranks);
+          error << "a schedule runs stage " << tag.index << " as one unit, but its parts are placed on "
+                << devices_text(known->ranks) << " and " << devices_text(claim.ranks);
           error.note("the other place is here", known->span);
           return error;
         }
@@ -162,21 +170,25 @@ Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const 
   }
   for (int32_t s = 0; s < places.num_stages(); ++s)
     if (!exists[s])
-      return diags.error("P0240", schedule.span) << "no node has " << schedule.stages_tag << " " << s << ", but " << schedule.stages_tag << " "
-                                                 << places.num_stages() - 1 << " exists; stages are numbered without gaps";
+      return diags.error("P0240", schedule.span)
+             << "no node has " << schedule.stages_tag << " " << s << ", but " << schedule.stages_tag << " "
+             << places.num_stages() - 1 << " exists; stages are numbered without gaps";
   PIPER_RETURN_IF_ERROR(check_disjoint(places, diags));
   PIPER_RETURN_IF_ERROR(check_all_or_none(schedule, places, diags));
   for (int32_t m = 0; m < M; ++m)
     for (int32_t s = 0; s < places.num_stages(); ++s) {
       const Claim* claim = places.claims[s][m];
-      if (claim == nullptr || std::find(places.groups.begin(), places.groups.end(), claim->ranks) != places.groups.end()) continue;
+      if (claim == nullptr ||
+          std::find(places.groups.begin(), places.groups.end(), claim->ranks) != places.groups.end())
+        continue;
       places.groups.push_back(claim->ranks);
     }
   return places;
 }
 
-Result<std::vector<strategy::Devices>> assign_ranks(const strategy::Schedule& schedule, const strategy::ScheduleTable& table,
-                                                    const StagePlaces& places, diag::Diagnostics& diags) {
+Result<std::vector<strategy::Devices>> assign_ranks(const strategy::Schedule& schedule,
+                                                    const strategy::ScheduleTable& table, const StagePlaces& places,
+                                                    diag::Diagnostics& diags) {
   struct Row {
     strategy::Devices devices;
     int32_t stage = -1, microbatch = 0;  // that the claim was read from; -1: from `ranks`
@@ -193,13 +205,14 @@ Result<std::vector<strategy::Devices>> assign_ranks(const strategy::Schedule& sc
       if (row.devices.ranks == claim->ranks) continue;
       if (!row.devices.ranks.empty() && row.stage < 0) {
         auto error = diags.error("P0217", claim->span);
-        error << piece_text(table, places, s, m) << " is placed on " << devices_text(claim->ranks) << ", but 'ranks' of the schedule says "
-              << strategy::to_string(row.devices);
+        error << piece_text(table, places, s, m) << " is placed on " << devices_text(claim->ranks)
+              << ", but 'ranks' of the schedule says " << strategy::to_string(row.devices);
         error.note("'ranks' is here", row.devices.span);
         error.help("leave 'ranks' out: the schedule reads its ranks from the placement");
         return error;
       }
-      const auto other = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.devices.ranks == claim->ranks; });
+      const auto other =
+          std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.devices.ranks == claim->ranks; });
       if (row.devices.ranks.empty() && other == rows.end()) {
         row = {{claim->ranks, claim->span}, s, m};
         continue;
@@ -207,12 +220,13 @@ Result<std::vector<strategy::Devices>> assign_ranks(const strategy::Schedule& sc
       auto error = diags.error("P0232", claim->span);
       if (!row.devices.ranks.empty()) {
         error << schedule_text(schedule) << " runs " << piece_text(table, places, row.stage, row.microbatch) << " and "
-              << piece_text(table, places, s, m) << " on one rank, but they are placed on " << strategy::to_string(row.devices) << " and "
-              << devices_text(claim->ranks);
+              << piece_text(table, places, s, m) << " on one rank, but they are placed on "
+              << strategy::to_string(row.devices) << " and " << devices_text(claim->ranks);
         error.note("the other place is here", row.devices.span);
       } else {
-        error << schedule_text(schedule) << " runs " << piece_text(table, places, other->stage, other->microbatch) << " and "
-              << piece_text(table, places, s, m) << " on different ranks, but both are placed on " << devices_text(claim->ranks);
+        error << schedule_text(schedule) << " runs " << piece_text(table, places, other->stage, other->microbatch)
+              << " and " << piece_text(table, places, s, m) << " on different ranks, but both are placed on "
+              << devices_text(claim->ranks);
         error.note("the other place is here", other->devices.span);
       }
       error.help("one device group per rank of the schedule: " + layout_text(table));

@@ -22,9 +22,11 @@ std::string rank_list(const std::vector<int32_t>& ranks) {
 
 }  // namespace
 
-Connections::Connections(const ir::Dag& dag) : dag_(dag), position_(dag.world_size, std::vector<int32_t>(dag.groups.size(), -1)) {
+Connections::Connections(const ir::Dag& dag)
+    : dag_(dag), position_(dag.world_size, std::vector<int32_t>(dag.groups.size(), -1)) {
   for (size_t group = 0; group < dag.groups.size(); ++group)
-    for (size_t i = 0; i < dag.groups[group].ranks.size(); ++i) position_[dag.groups[group].ranks[i]][group] = static_cast<int32_t>(i);
+    for (size_t i = 0; i < dag.groups[group].ranks.size(); ++i)
+      position_[dag.groups[group].ranks[i]][group] = static_cast<int32_t>(i);
   std::set<std::tuple<uint32_t, ir::GroupId, ir::GroupId, ir::Cargo>> seen;
   for (ir::NodeId id : dag.order) {
     const ir::Node& node = dag.nodes[id.index];
@@ -35,8 +37,7 @@ Connections::Connections(const ir::Dag& dag) : dag_(dag), position_(dag.world_si
     const std::vector<int32_t>& members = dag.groups[node.group.index].ranks;
     const ir::Bucket* bucket = nullptr;
     if (const auto* n = std::get_if<ir::AllReduceNode>(&node.payload)) {
-      if (n->what == ir::Reduced::kBucket)
-        bucket = &dag.buckets[n->bucket.index];
+      if (n->what == ir::Reduced::kBucket) bucket = &dag.buckets[n->bucket.index];
       else if (!communicators_.contains({node.stream, &members})) {
         name_teams(node.stream, {members});
         communicators_[{node.stream, &members}] = teams_.at({node.stream, members});
@@ -51,7 +52,8 @@ Connections::Connections(const ir::Dag& dag) : dag_(dag), position_(dag.world_si
       teams = &dag.expert_groups[dag.chunks[exchange->at.chunk.index].shard].groups;
     if (teams == nullptr || communicators_.contains({node.stream, &teams->front()})) continue;
     name_teams(node.stream, *teams);
-    for (const std::vector<int32_t>& team : *teams) communicators_[{node.stream, &team}] = teams_.at({node.stream, team});
+    for (const std::vector<int32_t>& team : *teams)
+      communicators_[{node.stream, &team}] = teams_.at({node.stream, team});
   }
 }
 
@@ -66,12 +68,15 @@ std::vector<Message> Connections::messages(const ir::Node& node, const ir::Trans
       const int64_t large = std::max(senders, receivers), ratio = large / std::min(senders, receivers);
       // Positions of the larger group that involve position `own` of a group of `size`.
       const auto first = [&](int64_t own, int64_t size) { return size == large ? own : own * ratio; };
-      const auto end = [&](int64_t own, int64_t size) { return own < 0 ? 0 : first(own, size) + (size == large ? 1 : ratio); };
+      const auto end = [&](int64_t own, int64_t size) {
+        return own < 0 ? 0 : first(own, size) + (size == large ? 1 : ratio);
+      };
       int64_t j = large;
       if (p >= 0) j = std::min(j, first(p, senders));
       if (q >= 0) j = std::min(j, first(q, receivers));
       for (; j < std::max(end(p, senders), end(q, receivers)); ++j) {
-        const Message message{from[senders == large ? j : j / ratio], to[receivers == large ? j : j / ratio], j % ratio};
+        const Message message{from[senders == large ? j : j / ratio], to[receivers == large ? j : j / ratio],
+                              j % ratio};
         if (message.from == rank || message.to == rank) out.push_back(message);
       }
       break;
@@ -79,7 +84,8 @@ std::vector<Message> Connections::messages(const ir::Node& node, const ir::Trans
     case ir::Cargo::kAccumulator:
       // Who has the sum already needs none.
       for (int64_t j = 0; j < receivers; ++j)
-        if ((to[j] == rank || from[j % senders] == rank) && position(node.group, to[j]) < 0) out.push_back({from[j % senders], to[j], 0});
+        if ((to[j] == rank || from[j % senders] == rank) && position(node.group, to[j]) < 0)
+          out.push_back({from[j % senders], to[j], 0});
       break;
     case ir::Cargo::kLoss:
       for (int64_t j = 0; j < senders; ++j)
@@ -111,7 +117,8 @@ void Connections::name_channels(const ir::Node& node, const ir::TransferNode& n)
 }
 
 void Connections::name_teams(uint32_t stream, const std::vector<std::vector<int32_t>>& teams) {
-  const bool one_size = std::all_of(teams.begin(), teams.end(), [&](const auto& team) { return team.size() == teams[0].size(); });
+  const bool one_size =
+      std::all_of(teams.begin(), teams.end(), [&](const auto& team) { return team.size() == teams[0].size(); });
   std::string together;
   if (teams.size() > 1 && one_size) {
     std::vector<int32_t> all;

@@ -1,9 +1,9 @@
-// Who talks to whom on the whole cluster, and what the plans call it: every channel and every communicator gets its name
-// once, for all ranks.
+// Who talks to whom on the whole cluster, and what the plans call it: every channel and every communicator gets its
+// name once, for all ranks.
 //
-// A channel is named after the two device groups, not the two ranks ("pp:0,1>2,3"), and a communicator after all teams that
-// do the same side by side ("ep:0..7/2", teams of 2), so that replicas have equal names and thereby equal plans. Where such
-// a name would stand for two things on one rank, it is that of the ranks themselves.
+// A channel is named after the two device groups, not the two ranks ("pp:0,1>2,3"), and a communicator after all teams
+// that do the same side by side ("ep:0..7/2", teams of 2), so that replicas have equal names and thereby equal plans.
+// Where such a name would stand for two things on one rank, it is that of the ranks themselves.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,25 @@ namespace piper::emit {
 // One message of a transfer. `from` = `to`: the two groups share this device.
 struct Message {
   int32_t from = -1, to = -1;
-  int64_t part = 0;       // which of the smaller group's parts: 0 .. larger size / smaller size - 1
+  int64_t part = 0;  // which of the smaller group's parts: 0 .. larger size / smaller size - 1
 };
 
 class Connections {
  public:
-  explicit Connections(const ir::Dag& dag);   // which must outlive it
+  explicit Connections(const ir::Dag& dag);  // which must outlive it
 
   // The rank's place in a group, -1 where it is no member.
   int32_t position(ir::GroupId group, int32_t rank) const { return position_[rank][group.index]; }
-  // What a transfer sends from or to the rank, in the order in which all ranks see it. Of a value: position j of the larger group exchanges
-  // with position floor(j small/large) of the smaller one, which holds the samples of large/small members one after the other.
+  // What a transfer sends from or to the rank, in the order in which all ranks see it. Of a value: position j of the
+  // larger group exchanges with position floor(j small/large) of the smaller one, which holds the samples of
+  // large/small members one after the other.
   std::vector<Message> messages(const ir::Node& node, const ir::TransferNode& n, int32_t rank) const;
-  // Names by number: of the messages of a stream of the DAG between two ranks, and of a team, a list that stands in the DAG.
+  // Names by number: of the messages of a stream of the DAG between two ranks, and of a team, a list that stands in the
+  // DAG.
   uint32_t channel(uint32_t stream, int32_t from, int32_t to) const { return channels_.at({stream, from, to}); }
-  uint32_t communicator(uint32_t stream, const std::vector<int32_t>& team) const { return communicators_.at({stream, &team}); }
+  uint32_t communicator(uint32_t stream, const std::vector<int32_t>& team) const {
+    return communicators_.at({stream, &team});
+  }
   const std::string& name(uint32_t number) const { return names_[number]; }
 
  private:
@@ -46,14 +50,15 @@ class Connections {
   uint32_t number(const std::string& name);
 
   const ir::Dag& dag_;
-  std::vector<std::vector<int32_t>> position_;                            // [rank][group]
+  std::vector<std::vector<int32_t>> position_;  // [rank][group]
   std::vector<std::string> names_;
   std::unordered_map<std::string, uint32_t> numbers_;
-  std::map<std::tuple<uint32_t, int32_t, int32_t>, uint32_t> channels_;   // (stream, from, to)
-  std::map<std::pair<uint32_t, const void*>, uint32_t> communicators_;    // (stream, address of the team)
-  std::map<std::pair<uint32_t, std::vector<int32_t>>, uint32_t> teams_;   // (stream, team): equal teams are one communicator
-  std::map<std::vector<int32_t>, uint32_t> claims_;                       // ranks of something named -> its number
-  std::map<std::pair<uint32_t, int32_t>, uint32_t> claimed_;              // (name, rank) -> what it stands for there
+  std::map<std::tuple<uint32_t, int32_t, int32_t>, uint32_t> channels_;  // (stream, from, to)
+  std::map<std::pair<uint32_t, const void*>, uint32_t> communicators_;   // (stream, address of the team)
+  std::map<std::pair<uint32_t, std::vector<int32_t>>, uint32_t>
+      teams_;                                                 // (stream, team): equal teams are one communicator
+  std::map<std::vector<int32_t>, uint32_t> claims_;           // ranks of something named -> its number
+  std::map<std::pair<uint32_t, int32_t>, uint32_t> claimed_;  // (name, rank) -> what it stands for there
 };
 
 }  // namespace piper::emit

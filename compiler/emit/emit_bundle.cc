@@ -43,7 +43,8 @@ plan::Manifest manifest_of(const EmitRequest& request) {
     info.trained = trained;
     m.tensors.push_back(std::move(info));
   };
-  for (size_t p = 0; p < graph.parameters().size(); ++p) tensor(graph.parameters()[p], !request.dag->parameter_uses[p].empty());
+  for (size_t p = 0; p < graph.parameters().size(); ++p)
+    tensor(graph.parameters()[p], !request.dag->parameter_uses[p].empty());
   for (const ir::Parameter& b : graph.buffers()) tensor(b, false);
   m.optimizer = request.optimizer;
   m.lr_schedule = strategy.lr_schedule;
@@ -58,7 +59,8 @@ std::vector<int64_t> scratch_of_programs(const plan::Bundle& bundle) {
   for (const plan::Program& program : bundle.programs) {
     int64_t most = 0;
     for (const plan::KernelCall& call : program.calls)
-      if (const plan::KernelInfo* kernel = plan::find_kernel(call.kernel)) most = std::max(most, plan::scratch_bytes(*kernel, call));
+      if (const plan::KernelInfo* kernel = plan::find_kernel(call.kernel))
+        most = std::max(most, plan::scratch_bytes(*kernel, call));
     scratch.push_back(most);
   }
   return scratch;
@@ -69,9 +71,10 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const std::vector<int64
   s.arena_bytes = plan.arena_bytes;
   for (const plan::Buffer& b : plan.buffers)
     if (b.cls != plan::BufferClass::kArena) s.persistent_bytes += OffsetAllocator::align(std::max<int64_t>(b.bytes, 1));
-  std::vector<int64_t> reduction(plan.streams.size(), 0);   // scratch of each stream's largest reduction
+  std::vector<int64_t> reduction(plan.streams.size(), 0);  // scratch of each stream's largest reduction
   for (const plan::Instruction& i : plan.instructions) {
-    if (const auto* run = std::get_if<plan::Run>(&i.action)) s.scratch_bytes = std::max(s.scratch_bytes, program_scratch[run->program]);
+    if (const auto* run = std::get_if<plan::Run>(&i.action))
+      s.scratch_bytes = std::max(s.scratch_bytes, program_scratch[run->program]);
     s.sent_bytes += plan::sent_bytes(plan, i.action);
     reduction[i.stream] = std::max(reduction[i.stream], plan::collective_scratch_bytes(plan, i.action));
   }
@@ -81,15 +84,17 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const std::vector<int64
 }
 
 // Of the given ranks, those with the same nodes side by side, in blocks small enough to keep every core busy.
-std::vector<std::vector<int32_t>> blocks_with_same_nodes(const std::vector<int32_t>& ranks, const std::vector<std::vector<ir::NodeId>>& nodes_of_rank) {
+std::vector<std::vector<int32_t>> blocks_with_same_nodes(const std::vector<int32_t>& ranks,
+                                                         const std::vector<std::vector<ir::NodeId>>& nodes_of_rank) {
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
   const size_t most = std::max<size_t>(2, ranks.size() / (4 * cores));
   std::vector<std::vector<int32_t>> blocks;
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> open;   // (nodes, the first of them) -> blocks with room
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> open;  // (nodes, the first of them) -> blocks with room
   for (int32_t rank : ranks) {
     const std::vector<ir::NodeId>& nodes = nodes_of_rank[rank];
     std::vector<size_t>& candidates = open[{static_cast<uint32_t>(nodes.size()), nodes.empty() ? 0 : nodes[0].index}];
-    const auto like = std::find_if(candidates.begin(), candidates.end(), [&](size_t block) { return nodes_of_rank[blocks[block][0]] == nodes; });
+    const auto like = std::find_if(candidates.begin(), candidates.end(),
+                                   [&](size_t block) { return nodes_of_rank[blocks[block][0]] == nodes; });
     const size_t block = like == candidates.end() ? blocks.size() : *like;
     if (block == blocks.size()) {
       blocks.emplace_back();
@@ -124,10 +129,8 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
       RankEmitter emitter(shared, rank, guess);
       auto plan = emitter.emit();
       samples[rank] = emitter.samples();
-      if (plan.ok())
-        out.bundle.ranks[rank] = std::move(plan).value();
-      else
-        statuses[rank] = plan.take_status();
+      if (plan.ok()) out.bundle.ranks[rank] = std::move(plan).value();
+      else statuses[rank] = plan.take_status();
     }
   });
   for (const Status& status : statuses)
@@ -140,12 +143,16 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
     const auto rank = static_cast<int32_t>(i);
     PlacedArena none;
     if (first[rank] == rank) summaries[rank] = summary_of(out.bundle.ranks[rank], scratch);
-    else out.bundle.ranks[rank] = RankEmitter(shared, rank, none).emit_like(out.bundle.ranks[first[rank]], samples[first[rank]], work[rank]);
+    else
+      out.bundle.ranks[rank] =
+          RankEmitter(shared, rank, none).emit_like(out.bundle.ranks[first[rank]], samples[first[rank]], work[rank]);
   });
   for (size_t rank = 0; rank < world; ++rank) summaries[rank] = summaries[first[rank]];
   const ir::Graph& graph = *request.variants[0].graph;
-  for (const ir::Parameter& p : graph.parameters()) out.parameters.push_back(weight_tensor(p.names[0], p.whole(graph.type(p.value)), p.source));
-  for (const ir::Parameter& b : graph.buffers()) out.parameters.push_back(weight_tensor(b.names[0], graph.type(b.value), b.source));
+  for (const ir::Parameter& p : graph.parameters())
+    out.parameters.push_back(weight_tensor(p.names[0], p.whole(graph.type(p.value)), p.source));
+  for (const ir::Parameter& b : graph.buffers())
+    out.parameters.push_back(weight_tensor(b.names[0], graph.type(b.value), b.source));
   return out;
 }
 

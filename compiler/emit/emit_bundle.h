@@ -1,8 +1,8 @@
 // Projects the ordered training DAG onto ranks: programs, buffers, instructions, manifest, provenance.
 //
-// Input: an ordered DAG and, per distinct local batch, the lowered graph. Output: a Bundle ready for write_bundle, and the
-// tensors that go into its weights. Deterministic; microseconds per instruction. Errors: P0510 a value that groups of
-// different sizes exchange is not cut along its outermost axis; P0511 such a gradient is not per sample.
+// Input: an ordered DAG and, per distinct local batch, the lowered graph. Output: a Bundle ready for write_bundle, and
+// the tensors that go into its weights. Deterministic; microseconds per instruction. Errors: P0510 a value that groups
+// of different sizes exchange is not cut along its outermost axis; P0511 such a gradient is not per sample.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ struct Variant {
 };
 struct EmitRequest {
   const ir::Dag* dag = nullptr;
-  std::vector<Variant> variants;           // [0] is the reference
+  std::vector<Variant> variants;  // [0] is the reference
   const strategy::Strategy* strategy = nullptr;
-  int64_t batch = 1;                       // samples of a step
+  int64_t batch = 1;  // samples of a step
   std::string model_name, model_sha256, strategy_sha256;
-  std::vector<int32_t> decay_group;        // [parameter] index into optimizer.groups
+  std::vector<int32_t> decay_group;  // [parameter] index into optimizer.groups
   plan::Optimizer optimizer;
-  std::vector<std::string> feeds;          // [graph input] what a token stream feeds: "tokens", "next_tokens", ""
+  std::vector<std::string> feeds;  // [graph input] what a token stream feeds: "tokens", "next_tokens", ""
 };
 struct Emitted {
   plan::Bundle bundle;

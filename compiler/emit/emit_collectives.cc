@@ -28,7 +28,8 @@ void RankEmitter::all_reduce(const ir::Node& node, const ir::AllReduceNode& n) {
       const LoweredProgram* finish = s_.find(variant, n.chunk, Phase::kCountFinish, 0);
       for (size_t slot = 0; slot < finish->holds.size(); ++slot)
         if (finish->holds[slot].kind == SlotHolds::Kind::kCount) {
-          data.push_back(bind(finish->holds[slot], finish->program.slots[slot], variant, {n.chunk, ir::Pass::kCount, 0}, node.group));
+          data.push_back(bind(finish->holds[slot], finish->program.slots[slot], variant, {n.chunk, ir::Pass::kCount, 0},
+                              node.group));
           counts.push_back(finish->program.slots[slot].bytes / 4);
         }
       break;
@@ -72,7 +73,8 @@ void RankEmitter::reduce_scatter(const ir::Node& node, const ir::ReduceScatterNo
   }
   // The microbatch that runs here; a member that has none left adds zeros.
   const std::vector<ir::GroupId>& homes = dag_.placement[dag_.accumulators[bucket.accumulators[0].index].chunk.index];
-  const auto own = std::find_if(n.microbatches.begin(), n.microbatches.end(), [&](int32_t m) { return position(homes[m]) >= 0; });
+  const auto own =
+      std::find_if(n.microbatches.begin(), n.microbatches.end(), [&](int32_t m) { return position(homes[m]) >= 0; });
   const int32_t microbatch = own == n.microbatches.end() ? n.microbatches[0] : *own;
   if (own == n.microbatches.end()) clear_gradient(bucket, microbatch, provenance, lane);
   const std::string mark = dag_.split ? " m" + std::to_string(microbatch) : "";
@@ -82,7 +84,8 @@ void RankEmitter::reduce_scatter(const ir::Node& node, const ir::ReduceScatterNo
   // Added up where it arrives, so that no compute waits for the reduction.
   std::vector<BufferRange> arguments;
   arguments = {{gradient_part_buffer(bucket), 0}, reduce.out};
-  run(s_.intern_program(add_program(team.part_bytes)), "add " + bucket.name + mark, std::move(arguments), provenance, lane);
+  run(s_.intern_program(add_program(team.part_bytes)), "add " + bucket.name + mark, std::move(arguments), provenance,
+      lane);
 }
 
 void RankEmitter::all_gather(const ir::Node& node, const ir::AllGatherNode& n) {
@@ -123,11 +126,10 @@ void RankEmitter::exchange(const ir::Node& node, const ir::ExchangeNode& n) {
   if (exchange.send_counts.valid()) {
     action.send_counts = value(exchange.send_counts, n.at.microbatch, variant);
     action.recv_counts = value(exchange.receive_counts, n.at.microbatch, variant);
-    const ir::TensorType& type = graph.type(exchange.to);   // [members, rows, ..]
+    const ir::TensorType& type = graph.type(exchange.to);  // [members, rows, ..]
     action.row_bytes = action.bytes / type.shape[1];
   }
-  add(lane, action, {{action.send.buffer, true, false}, {action.recv.buffer, false, true}},
-      s_.provenance(node.prov));
+  add(lane, action, {{action.send.buffer, true, false}, {action.recv.buffer, false, true}}, s_.provenance(node.prov));
   for (const BufferRange& counts : {action.send_counts, action.recv_counts})
     if (counts.buffer >= 0) touch({counts.buffer, true, false});
 }

@@ -30,7 +30,8 @@ std::string phase_name(ir::Phase phase, bool backward_split) {
   return "?";
 }
 
-// Exactly one rank writes each tensor into saved weights: the first that trains it, else the first that reads it, else rank 0.
+// Exactly one rank writes each tensor into saved weights: the first that trains it, else the first that reads it, else
+// rank 0.
 std::vector<int32_t> owners(const EmitRequest& request, std::vector<bool>& unread) {
   const ir::Dag& dag = *request.dag;
   const ir::Graph& graph = *request.variants[0].graph;
@@ -100,21 +101,32 @@ plan::WeightTensor weight_tensor(const std::string& name, const ir::TensorType& 
   return w;
 }
 
-EmitShared::EmitShared(const EmitRequest& r) : request(r), owner(owners(r, unread)), state_owner(state_owners(r)), nodes_of_rank(by_rank(*r.dag)), connections(*r.dag), work_(r.variants.size() * r.dag->chunks.size() * ir::kNumPhases) {
+EmitShared::EmitShared(const EmitRequest& r)
+    : request(r),
+      owner(owners(r, unread)),
+      state_owner(state_owners(r)),
+      nodes_of_rank(by_rank(*r.dag)),
+      connections(*r.dag),
+      work_(r.variants.size() * r.dag->chunks.size() * ir::kNumPhases) {
   for (const ir::DeviceGroup& group : r.dag->groups) variant_of_.push_back(variant_for(r, group));
   provenance_of_.assign(r.dag->provenance.size(), -1);
   for (const ir::Node& node : r.dag->nodes)
-    if (node.prov.valid() && provenance_of_[node.prov.index] < 0) provenance_of_[node.prov.index] = intern_provenance(node.prov);
+    if (node.prov.valid() && provenance_of_[node.prov.index] < 0)
+      provenance_of_[node.prov.index] = intern_provenance(node.prov);
   std::map<std::string, uint32_t> by_content;
   constant_of_.resize(r.variants.size());
   for (size_t v = 0; v < r.variants.size(); ++v) {
-    for (const LoweredProgram& program : r.variants[v].lowered->programs) work(v, program.chunk, program.phase).program.lowered = &program;
-    for (const LoweredProgram& program : r.variants[v].lowered->repeating) work(v, program.chunk, program.phase).repeating.lowered = &program;
-    for (const Exchange& exchange : r.variants[v].lowered->exchanges) work(v, exchange.chunk, exchange.phase).exchange = &exchange;
+    for (const LoweredProgram& program : r.variants[v].lowered->programs)
+      work(v, program.chunk, program.phase).program.lowered = &program;
+    for (const LoweredProgram& program : r.variants[v].lowered->repeating)
+      work(v, program.chunk, program.phase).repeating.lowered = &program;
+    for (const Exchange& exchange : r.variants[v].lowered->exchanges)
+      work(v, exchange.chunk, exchange.phase).exchange = &exchange;
     const ir::Graph& graph = *r.variants[v].graph;
     for (const ir::Constant& c : graph.constants()) {
       const ir::TensorType& type = graph.type(c.value);
-      const auto [content, fresh] = by_content.emplace(content_key(type, c.source), static_cast<uint32_t>(constants_.size()));
+      const auto [content, fresh] =
+          by_content.emplace(content_key(type, c.source), static_cast<uint32_t>(constants_.size()));
       if (fresh) {
         std::string name = graph.value(c.value).name;
         if (v != 0) name += ".b" + std::to_string(r.variants[v].local_batch);
@@ -134,7 +146,7 @@ ir::AccumulatorId EmitShared::primary(uint32_t p, int32_t rank) const {
 bool EmitShared::owns(uint32_t p, int32_t rank) const {
   const ir::Accumulator& a = request.dag->accumulators[primary(p, rank).index];
   const ir::Bucket& bucket = request.dag->buckets[a.bucket.index];
-  if (bucket.sharded != ir::Sharded::kNothing) return a.use == 0;   // the groups of later uses have the same parts
+  if (bucket.sharded != ir::Sharded::kNothing) return a.use == 0;  // the groups of later uses have the same parts
   return bucket.teams.size() > 1 ? request.dag->team_of(bucket, rank).front() == rank : owner[p] == rank;
 }
 
@@ -166,9 +178,10 @@ int32_t EmitShared::program_index(size_t variant, ir::ChunkId chunk, ir::Phase p
   Work::Program& asked = repeats ? work(variant, chunk, phase).repeating : work(variant, chunk, phase).program;
   if (const int32_t known = asked.index; known >= 0) return known;
   plan::Program program = asked.lowered->program;
-  program.name = plan::program_name({request.dag->chunks[chunk.index].name, phase_name(phase, request.dag->backward_split[chunk.index]),
+  program.name = plan::program_name({request.dag->chunks[chunk.index].name,
+                                     phase_name(phase, request.dag->backward_split[chunk.index]),
                                      request.variants[variant].local_batch, repeats});
-  return asked.index = intern_program(std::move(program));   // the same whoever comes first
+  return asked.index = intern_program(std::move(program));  // the same whoever comes first
 }
 
 const std::string& EmitShared::constant_name(size_t variant, uint32_t constant) {
@@ -179,7 +192,8 @@ const std::string& EmitShared::constant_name(size_t variant, uint32_t constant) 
 }
 
 size_t EmitShared::variant_of_group(ir::GroupId group) const {
-  PIPER_CHECK(variant_of_[group.index] != kNoVariant, "no variant for a group of ", request.dag->groups[group.index].ranks.size());
+  PIPER_CHECK(variant_of_[group.index] != kNoVariant, "no variant for a group of ",
+              request.dag->groups[group.index].ranks.size());
   return variant_of_[group.index];
 }
 

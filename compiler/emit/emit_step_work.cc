@@ -1,4 +1,5 @@
-// What is done once per step: counts, the loss, sums of tied gradients, clipping, updates; and where each tensor of the model stands.
+// What is done once per step: counts, the loss, sums of tied gradients, clipping, updates; and where each tensor of the
+// model stands.
 #include <algorithm>
 
 #include "compiler/emit/rank_emitter.h"
@@ -22,14 +23,16 @@ void RankEmitter::step(const ir::Node& node, const ir::StepNode& n) {
       PIPER_CHECK(lowered != nullptr, "no count program");
       std::vector<BufferRange> arguments;
       for (size_t slot = 0; slot < lowered->holds.size(); ++slot)
-        arguments.push_back(bind(lowered->holds[slot], lowered->program.slots[slot], variant, {n.chunk, ir::Pass::kCount, 0}, node.group));
-      run(s_.program_index(variant, n.chunk, Phase::kCountFinish, 0), dag_.chunks[n.chunk.index].name + ".count", std::move(arguments), provenance);
+        arguments.push_back(bind(lowered->holds[slot], lowered->program.slots[slot], variant,
+                                 {n.chunk, ir::Pass::kCount, 0}, node.group));
+      run(s_.program_index(variant, n.chunk, Phase::kCountFinish, 0), dag_.chunks[n.chunk.index].name + ".count",
+          std::move(arguments), provenance);
       return;
     }
     case ir::StepWork::kLossFinish: {
       std::vector<BufferRange> arguments;
       arguments = {{buffer("loss sum", BufferClass::kGradient, 4, DType::kF32, {}), 0},
-                         {buffer("loss", BufferClass::kGradient, 4, DType::kF32, {}), 0}};
+                   {buffer("loss", BufferClass::kGradient, 4, DType::kF32, {}), 0}};
       plan_.loss = arguments[1];
       run(s_.intern_program(finish_program("loss", DType::kF32)), "loss", std::move(arguments), provenance);
       return;
@@ -37,7 +40,7 @@ void RankEmitter::step(const ir::Node& node, const ir::StepNode& n) {
     case ir::StepWork::kDroppedFinish: {
       std::vector<BufferRange> arguments;
       arguments = {{buffer("dropped sum", BufferClass::kGradient, 8, DType::kI64, {}), 0},
-                         {buffer("dropped", BufferClass::kGradient, 8, DType::kI64, {}), 0}};
+                   {buffer("dropped", BufferClass::kGradient, 8, DType::kI64, {}), 0}};
       plan_.dropped = arguments[1];
       run(s_.intern_program(finish_program("dropped", DType::kI64)), "dropped", std::move(arguments), provenance);
       return;
@@ -60,14 +63,15 @@ void RankEmitter::step(const ir::Node& node, const ir::StepNode& n) {
         arguments.push_back(here ? summed_gradient(uses[u]) : BufferRange{received_gradient(uses[u]), 0});
       }
       const int64_t elements = summed_bytes(uses[0]) / dtype_bytes(type.dtype);
-      run(s_.intern_program(combine_program(info.names[0], type.dtype, elements, local, target)), "combine " + info.names[0], std::move(arguments),
-          provenance);
+      run(s_.intern_program(combine_program(info.names[0], type.dtype, elements, local, target)),
+          "combine " + info.names[0], std::move(arguments), provenance);
       return;
     }
     case ir::StepWork::kNormPart: {
       std::vector<OwnedGradient> owned;
       std::vector<BufferRange> arguments;
-      arguments.push_back({buffer("grad norms", BufferClass::kArena, 4 * num_parameters, DType::kF32, {num_parameters}), 0});
+      arguments.push_back(
+          {buffer("grad norms", BufferClass::kArena, 4 * num_parameters, DType::kF32, {num_parameters}), 0});
       const ir::Graph& graph = *s_.request.variants[0].graph;
       for (uint32_t p = 0; p < dag_.parameter_uses.size(); ++p) {
         if (!primary(p).valid()) continue;
@@ -77,32 +81,37 @@ void RankEmitter::step(const ir::Node& node, const ir::StepNode& n) {
         arguments.push_back(piece.gradient);
       }
       const std::string name = owned.empty() ? "norm.none" : "norm.r" + std::to_string(rank_);
-      run(s_.intern_program(norm_part_program(name, num_parameters, owned)), "gradient norms", std::move(arguments), provenance);
+      run(s_.intern_program(norm_part_program(name, num_parameters, owned)), "gradient norms", std::move(arguments),
+          provenance);
       return;
     }
     case ir::StepWork::kClip: {
       std::vector<BufferRange> arguments;
       arguments = {{buffer("grad norms", BufferClass::kArena, 4 * num_parameters, DType::kF32, {num_parameters}), 0},
-                         {buffer("grad_norm", BufferClass::kGradient, 4, DType::kF32, {}), 0},
-                         {buffer("grad_scale", BufferClass::kGradient, 4, DType::kF32, {}), 0}};
+                   {buffer("grad_norm", BufferClass::kGradient, 4, DType::kF32, {}), 0},
+                   {buffer("grad_scale", BufferClass::kGradient, 4, DType::kF32, {}), 0}};
       plan_.grad_norm = arguments[1];
-      run(s_.intern_program(clip_program(num_parameters, s_.request.strategy->clip_grad_norm)), "clip", std::move(arguments), provenance);
+      run(s_.intern_program(clip_program(num_parameters, s_.request.strategy->clip_grad_norm)), "clip",
+          std::move(arguments), provenance);
       return;
     }
   }
 }
 
-// Runs of parameters whose weights stand in this bucket and that share a group become one update, cut to the rank's part.
+// Runs of parameters whose weights stand in this bucket and that share a group become one update, cut to the rank's
+// part.
 void RankEmitter::update(const ir::Node& node, const ir::UpdateNode& n) {
   const ir::Bucket& bucket = dag_.buckets[n.bucket.index];
   const plan::Optimizer& optimizer = s_.request.optimizer;
   const bool has_m = optimizer.kind != "sgd" || optimizer.momentum != 0, has_v = optimizer.kind != "sgd";
   const bool sharded = bucket.sharded != ir::Sharded::kNothing;
   const Team team = team_of(bucket);
-  const int64_t part_begin = sharded ? team.position * team.part_bytes : 0, part_end = sharded ? part_begin + team.part_bytes : bucket.bytes;
+  const int64_t part_begin = sharded ? team.position * team.part_bytes : 0,
+                part_end = sharded ? part_begin + team.part_bytes : bucket.bytes;
   // Without weights of its own, a bucket of later uses has no place for them.
-  const bool holds_weights = std::any_of(bucket.accumulators.begin(), bucket.accumulators.end(),
-                                         [&](AccumulatorId id) { return primary(dag_.accumulators[id.index].parameter) == id; });
+  const bool holds_weights = std::any_of(bucket.accumulators.begin(), bucket.accumulators.end(), [&](AccumulatorId id) {
+    return primary(dag_.accumulators[id.index].parameter) == id;
+  });
   const BufferRange value = holds_weights ? update_home(bucket, false) : BufferRange(), sum = update_home(bucket, true);
   size_t i = 0;
   while (i < bucket.accumulators.size()) {
@@ -128,10 +137,16 @@ void RankEmitter::update(const ir::Node& node, const ir::UpdateNode& n) {
     u.count = (end - begin) / 4;
     u.parameter = {value.buffer, begin - value.offset};
     u.gradient = {sum.buffer, begin - sum.offset};
-    if (has_m) u.m = {buffer("m " + bucket.name, BufferClass::kOptimizer, part_end - part_begin, DType::kF32, {}), begin - part_begin};
-    if (has_v) u.v = {buffer("v " + bucket.name, BufferClass::kOptimizer, part_end - part_begin, DType::kF32, {}), begin - part_begin};
-    if (s_.request.strategy->clip_grad_norm > 0) u.scale = {buffer("grad_scale", BufferClass::kGradient, 4, DType::kF32, {}), 0};
-    add(stream("compute"), u, {{u.parameter.buffer, true, true}, {u.gradient.buffer, true, true}}, s_.provenance(node.prov));
+    if (has_m)
+      u.m = {buffer("m " + bucket.name, BufferClass::kOptimizer, part_end - part_begin, DType::kF32, {}),
+             begin - part_begin};
+    if (has_v)
+      u.v = {buffer("v " + bucket.name, BufferClass::kOptimizer, part_end - part_begin, DType::kF32, {}),
+             begin - part_begin};
+    if (s_.request.strategy->clip_grad_norm > 0)
+      u.scale = {buffer("grad_scale", BufferClass::kGradient, 4, DType::kF32, {}), 0};
+    add(stream("compute"), u, {{u.parameter.buffer, true, true}, {u.gradient.buffer, true, true}},
+        s_.provenance(node.prov));
     for (const BufferRange& moment : {u.m, u.v})
       if (moment.buffer >= 0) touch({moment.buffer, true, true});
     if (u.scale.buffer >= 0) touch({u.scale.buffer, true, false});
@@ -140,7 +155,8 @@ void RankEmitter::update(const ir::Node& node, const ir::UpdateNode& n) {
   if (bucket.sharded == ir::Sharded::kOptimizer) {
     std::vector<BufferRange> arguments;
     arguments = {{gradient_buffer(bucket, -1), 0}};
-    run(s_.intern_program(clear_program(bucket.bytes)), "clear " + bucket.name, std::move(arguments), s_.provenance(node.prov), stream("compute"));
+    run(s_.intern_program(clear_program(bucket.bytes)), "clear " + bucket.name, std::move(arguments),
+        s_.provenance(node.prov), stream("compute"));
   }
 }
 
@@ -163,7 +179,9 @@ void RankEmitter::finish_placements() {
       if (bucket.sharded == ir::Sharded::kParameters) {
         placement.value = {piece.value, piece.first, piece.count, piece.owner};
       } else {
-        const bool saves = bucket.sharded == ir::Sharded::kNothing ? piece.owner : team_of(bucket).position == 0 && dag_.accumulators[use.index].use == 0;
+        const bool saves = bucket.sharded == ir::Sharded::kNothing
+                               ? piece.owner
+                               : team_of(bucket).position == 0 && dag_.accumulators[use.index].use == 0;
         placement.value = {parameter(p), slice_begin(p), type.elements(), saves};
       }
       placement.gradient = {piece.gradient, piece.first, piece.count, piece.owner};

@@ -39,8 +39,8 @@ Status RankEmitter::transfer_value(const ir::Node& node, const ir::TransferNode&
   const bool per_sample = from_type.shape != to_type.shape;
   if (from.size() != to.size() && !per_sample && n.pass == ir::Pass::kBackward)
     return Status::failure("P0511", "the gradient '" + s_.request.variants[0].graph->value(n.value).name +
-                                        "' is not per sample and would have to be summed between groups of " + std::to_string(from.size()) +
-                                        " and " + std::to_string(to.size()) + " devices");
+                                        "' is not per sample and would have to be summed between groups of " +
+                                        std::to_string(from.size()) + " and " + std::to_string(to.size()) + " devices");
   if (per_sample) {
     // Parts must be contiguous: the axis that differs is the outermost in memory.
     const auto& strides = s_.request.variants[from_variant].lowered->layouts[n.value.index].strides;
@@ -48,11 +48,13 @@ Status RankEmitter::transfer_value(const ir::Node& node, const ir::TransferNode&
       if (from_type.shape[axis] != to_type.shape[axis])
         for (size_t other = 0; other < strides.size(); ++other)
           if (other != axis && from_type.shape[other] > 1 && strides[other] > strides[axis])
-            return Status::failure("P0510", "'" + s_.request.variants[0].graph->value(n.value).name + "' is exchanged between groups of " +
-                                                std::to_string(from.size()) + " and " + std::to_string(to.size()) +
+            return Status::failure("P0510", "'" + s_.request.variants[0].graph->value(n.value).name +
+                                                "' is exchanged between groups of " + std::to_string(from.size()) +
+                                                " and " + std::to_string(to.size()) +
                                                 " devices, but its samples are not contiguous in memory");
   }
-  const bool many_to_one = static_cast<int64_t>(from.size()) == large, one_to_many = static_cast<int64_t>(to.size()) == large;
+  const bool many_to_one = static_cast<int64_t>(from.size()) == large,
+             one_to_many = static_cast<int64_t>(to.size()) == large;
   const int64_t bytes = std::min(from_type.bytes(), to_type.bytes());
   for (const Message& message : s_.connections.messages(node, n, rank_)) {
     const int64_t part = per_sample ? message.part * bytes : 0;
@@ -82,10 +84,12 @@ Status RankEmitter::transfer_value(const ir::Node& node, const ir::TransferNode&
 void RankEmitter::transfer_accumulator(const ir::Node& node, const ir::TransferNode& n) {
   const int64_t bytes = summed_bytes(n.accumulator);
   for (const Message& message : s_.connections.messages(node, n, rank_)) {
-    bool& done = received_[{n.accumulator.index, message.to}];   // a member of two receiving groups gets it once
+    bool& done = received_[{n.accumulator.index, message.to}];  // a member of two receiving groups gets it once
     if (done) continue;
     done = true;
-    pass(message, message.from == rank_ ? summed_gradient(n.accumulator) : BufferRange{received_gradient(n.accumulator), 0}, bytes, node);
+    pass(message,
+         message.from == rank_ ? summed_gradient(n.accumulator) : BufferRange{received_gradient(n.accumulator), 0},
+         bytes, node);
   }
 }
 

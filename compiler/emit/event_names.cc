@@ -8,8 +8,12 @@ struct Text {
   const std::string& buffer(const plan::BufferRange& range) const { return plan.buffers[range.buffer].name; }
 
   std::string operator()(const plan::Run& a) const { return plan.arguments[a.arguments].name; }
-  std::string operator()(const plan::Send& a) const { return "sent " + buffer(a.data) + " " + plan.channels[a.channel].name; }
-  std::string operator()(const plan::Recv& a) const { return "got " + buffer(a.data) + " " + plan.channels[a.channel].name; }
+  std::string operator()(const plan::Send& a) const {
+    return "sent " + buffer(a.data) + " " + plan.channels[a.channel].name;
+  }
+  std::string operator()(const plan::Recv& a) const {
+    return "got " + buffer(a.data) + " " + plan.channels[a.channel].name;
+  }
   std::string operator()(const plan::AllReduce& a) const { return "reduced " + buffer(a.data); }
   std::string operator()(const plan::ReduceScatter& a) const { return "reduced " + buffer(a.data); }
   std::string operator()(const plan::AllGather& a) const { return "gathered " + buffer(a.data); }

@@ -11,7 +11,8 @@ using ir::OpKind;
 
 // Strides of `to` over the storage of (from, strides), or nothing where no strides express it.
 // Walks both shapes from the last axis, matching groups of axes that are dense in memory.
-std::optional<std::vector<int64_t>> reshape_strides(const std::vector<int64_t>& from, const std::vector<int64_t>& strides,
+std::optional<std::vector<int64_t>> reshape_strides(const std::vector<int64_t>& from,
+                                                    const std::vector<int64_t>& strides,
                                                     const std::vector<int64_t>& to) {
   std::vector<int64_t> result(to.size(), 1);
   for (int64_t extent : from)
@@ -85,11 +86,10 @@ std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* l
     const std::vector<int64_t>& shape = graph.type(out).shape;
     const Layout& source = layouts[in.index];
     if (is_exchanged(graph, uses, out)) continue;
-    if (op.kind == OpKind::kReshape && like != nullptr && out.index < like->size() && (*like)[out.index].root == out) continue;
+    if (op.kind == OpKind::kReshape && like != nullptr && out.index < like->size() && (*like)[out.index].root == out)
+      continue;
     switch (op.kind) {
-      case OpKind::kDetach:
-        layouts[out.index] = source;
-        break;
+      case OpKind::kDetach: layouts[out.index] = source; break;
       case OpKind::kPermute: {
         Layout view{source.root, source.offset, {}};
         for (int64_t dim : std::get<ir::PermuteAttrs>(op.attrs).dims) view.strides.push_back(source.strides[dim]);
@@ -119,8 +119,7 @@ std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* l
         if (strides) layouts[out.index] = {source.root, source.offset, std::move(*strides)};
         break;
       }
-      default:
-        break;
+      default: break;
     }
   }
   return layouts;

@@ -31,7 +31,8 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const Low
   std::map<ProgramKey, std::vector<std::pair<SlotHolds::Kind, ValueId>>> sums;  // what forwards add to sums of the step
   const auto add_up = [&](SlotHolds::Kind kind, ValueId addend) {
     const ir::Value& value = graph.value(l.root(addend));
-    if (value.kind == ValueKind::kOpResult) sums[{graph.op(value.producer).chunk.index, Phase::kForward}].push_back({kind, addend});
+    if (value.kind == ValueKind::kOpResult)
+      sums[{graph.op(value.producer).chunk.index, Phase::kForward}].push_back({kind, addend});
   };
   for (ValueId loss : graph.all_losses()) add_up(SlotHolds::Kind::kLoss, loss);
   for (ValueId number : graph.dropped) add_up(SlotHolds::Kind::kDropped, number);
@@ -51,7 +52,8 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const Low
       auto note = [&](ValueId v) {
         if (!v.valid()) return;
         const ValueId r = l.root(v);
-        if (graph.value(r).kind == ValueKind::kOpResult && l.usage.home[r.index] == Home::kWorkspace) row.push_back(r.index);
+        if (graph.value(r).kind == ValueKind::kOpResult && l.usage.home[r.index] == Home::kWorkspace)
+          row.push_back(r.index);
       };
       if (o.kind == OpKind::kAccumulateGrad) {
         for (const Contribution& part : l.contributions.at(static_cast<uint32_t>(i))) {
@@ -69,7 +71,9 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const Low
       }
       if (!l.is_call(i)) return;
       for (ValueId r : o.results)
-        if (!std::any_of(o.results.begin(), o.results.end(), [&](ValueId x) { return l.accumulated.count(x.index) > 0; })) note(r);
+        if (!std::any_of(o.results.begin(), o.results.end(),
+                         [&](ValueId x) { return l.accumulated.count(x.index) > 0; }))
+          note(r);
       for (ValueId v : o.operands) note(v);
       roots.push_back(row);
     };
@@ -81,7 +85,8 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const Low
       for (const auto& [kind, addend] : added->second) {
         builder.add_to_step(kind, addend);
         const ValueId r = l.root(addend);
-        roots.push_back(l.usage.home[r.index] == Home::kWorkspace ? std::vector<uint32_t>{r.index} : std::vector<uint32_t>{});
+        roots.push_back(l.usage.home[r.index] == Home::kWorkspace ? std::vector<uint32_t>{r.index}
+                                                                  : std::vector<uint32_t>{});
       }
     if (key.second == Phase::kCountFinish) builder.clear_counts();
     programs[p] = builder.finish();
@@ -115,8 +120,11 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const Low
 }
 
 void add_repeating(LoweredGraph& lowered, LoweredGraph other, const std::vector<bool>& chunks) {
-  const auto same = [](const Crossing& a, const Crossing& b) { return a.from == b.from && a.to == b.to && a.phase == b.phase && a.value == b.value; };
-  PIPER_CHECK(std::equal(lowered.crossings.begin(), lowered.crossings.end(), other.crossings.begin(), other.crossings.end(), same),
+  const auto same = [](const Crossing& a, const Crossing& b) {
+    return a.from == b.from && a.to == b.to && a.phase == b.phase && a.value == b.value;
+  };
+  PIPER_CHECK(std::equal(lowered.crossings.begin(), lowered.crossings.end(), other.crossings.begin(),
+                         other.crossings.end(), same),
               "a repeated forward changes what chunks exchange");
   for (const Crossing& crossing : lowered.crossings) {
     const Layout &a = lowered.layouts[crossing.value.index], &b = other.layouts[crossing.value.index];

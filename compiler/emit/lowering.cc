@@ -16,7 +16,8 @@ using ir::Phase;
 using ir::ValueId;
 using ir::ValueKind;
 
-Lowering::Lowering(const ir::Graph& g, size_t num_chunks, const std::vector<Layout>* like) : graph(g), layouts(lay_out(g, like)) {
+Lowering::Lowering(const ir::Graph& g, size_t num_chunks, const std::vector<Layout>* like)
+    : graph(g), layouts(lay_out(g, like)) {
   usage.saved_bytes.assign(num_chunks, {});
   parameter_index.assign(graph.num_values(), -1);
   for (size_t i = 0; i < graph.parameters().size(); ++i)
@@ -84,7 +85,8 @@ void Lowering::analyse_usage() {
     const ir::Value& value = graph.value(loss);
     if (value.kind == ValueKind::kOpResult) read(loss, {graph.op(value.producer).chunk.index, Phase::kForward});
   }
-  for (ValueId number : graph.dropped) read(root(number), {graph.op(graph.value(root(number)).producer).chunk.index, Phase::kForward});
+  for (ValueId number : graph.dropped)
+    read(root(number), {graph.op(graph.value(root(number)).producer).chunk.index, Phase::kForward});
   std::vector<std::array<OffsetAllocator, kNumSavedBlocks>> saved(usage.saved_bytes.size());
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& o = op(i);
@@ -105,12 +107,9 @@ void Lowering::analyse_usage() {
       for (const ProgramKey& reader : usage.readers[result.index]) {
         if (reader == key) continue;
         const bool later = reader.first == key.first && (o.phase == Phase::kForward || o.phase == Phase::kBackward);
-        if (later && reader.second == Phase::kBackward)
-          own_backward = true;
-        else if (later && reader.second == Phase::kBackwardWeight)
-          own_weight = true;
-        else
-          elsewhere = true;
+        if (later && reader.second == Phase::kBackward) own_backward = true;
+        else if (later && reader.second == Phase::kBackwardWeight) own_weight = true;
+        else elsewhere = true;
       }
       if (o.phase == Phase::kCountFinish) {
         if (elsewhere || own_backward || own_weight) home = Home::kStepValue;
@@ -162,7 +161,8 @@ void Lowering::choose_accumulating_kernels() {
       const ValueId r = root(part.value);
       const ir::Value& value = graph.value(r);
       if (value.kind != ValueKind::kOpResult) continue;
-      if (graph.op(value.producer).chunk != op(op_index).chunk || graph.op(value.producer).phase != op(op_index).phase) continue;
+      if (graph.op(value.producer).chunk != op(op_index).chunk || graph.op(value.producer).phase != op(op_index).phase)
+        continue;
       by_producer[value.producer.index].push_back({part, r});
     }
   for (const auto& [producer, parts] : by_producer) {
@@ -170,7 +170,9 @@ void Lowering::choose_accumulating_kernels() {
     const OpKind kind = o.kind;
     const std::string_view name = ir::op_name(kind);
     const plan::KernelInfo* kernel = plan::find_kernel(name);
-    if ((o.phase != Phase::kBackward && o.phase != Phase::kBackwardWeight) || kernel == nullptr || !kernel->can_accumulate) continue;
+    if ((o.phase != Phase::kBackward && o.phase != Phase::kBackwardWeight) || kernel == nullptr ||
+        !kernel->can_accumulate)
+      continue;
     bool all = true;
     std::vector<std::pair<ValueId, std::pair<uint32_t, std::vector<int64_t>>>> chosen;
     for (const auto& [part, r] : parts) {
@@ -182,7 +184,8 @@ void Lowering::choose_accumulating_kernels() {
       chosen.push_back({r, {part.parameter, std::move(strides)}});
     }
     for (ValueId result : o.results) {
-      const bool is_chosen = std::any_of(chosen.begin(), chosen.end(), [&](const auto& c) { return c.first == result; });
+      const bool is_chosen =
+          std::any_of(chosen.begin(), chosen.end(), [&](const auto& c) { return c.first == result; });
       if (!is_chosen && usage.num_reads[result.index] != 0) all = false;
     }
     if (!all) continue;

@@ -1,5 +1,5 @@
-// What all programs of a graph share while they are lowered: where each value's storage stands, who reads it, and which kernels add into
-// accumulators. Internal to compiler/emit: made once by lower_programs, read by ProgramBuilder.
+// What all programs of a graph share while they are lowered: where each value's storage stands, who reads it, and which
+// kernels add into accumulators. Internal to compiler/emit: made once by lower_programs, read by ProgramBuilder.
 #pragma once
 
 #include <array>
@@ -23,11 +23,11 @@ enum class Home : uint8_t { kLeaf, kWorkspace, kSaved, kOwnSlot, kCount, kStepVa
 
 // The reads and homes of every root of the graph: what all programs of it share.
 struct Usage {
-  std::vector<Home> home;                          // [value], of roots
-  std::vector<std::set<ProgramKey>> readers;       // [value], of roots
-  std::vector<uint32_t> num_reads;                 // [value], of roots: operands of kernels that read it
-  std::vector<int64_t> saved_offset;               // [value], in a saved block of its chunk
-  std::vector<uint8_t> saved_block;                // [value], a SavedBlock
+  std::vector<Home> home;                                         // [value], of roots
+  std::vector<std::set<ProgramKey>> readers;                      // [value], of roots
+  std::vector<uint32_t> num_reads;                                // [value], of roots: operands of kernels that read it
+  std::vector<int64_t> saved_offset;                              // [value], in a saved block of its chunk
+  std::vector<uint8_t> saved_block;                               // [value], a SavedBlock
   std::vector<std::array<int64_t, kNumSavedBlocks>> saved_bytes;  // [chunk]
 };
 
@@ -45,17 +45,17 @@ struct Lowering {
   ir::ValueId root(ir::ValueId v) const { return layouts[v.index].root; }
   bool is_call(size_t i) const {
     const ir::OpKind kind = op(i).kind;
-    return !skipped.count(static_cast<uint32_t>(i)) && kind != ir::OpKind::kAccumulateGrad && kind != ir::OpKind::kStepSum && kind != ir::OpKind::kAllToAll &&
-           !is_view(graph, layouts, ir::OpId(i));
+    return !skipped.count(static_cast<uint32_t>(i)) && kind != ir::OpKind::kAccumulateGrad &&
+           kind != ir::OpKind::kStepSum && kind != ir::OpKind::kAllToAll && !is_view(graph, layouts, ir::OpId(i));
   }
 
   const ir::Graph& graph;
   std::vector<Layout> layouts;
   Usage usage;
-  std::vector<int64_t> parameter_index;                       // [value]
-  std::vector<size_t> plain_uses;                             // [value]: ops that name it
+  std::vector<int64_t> parameter_index;                                   // [value]
+  std::vector<size_t> plain_uses;                                         // [value]: ops that name it
   std::unordered_map<uint32_t, std::vector<Contribution>> contributions;  // accumulate_grad op -> parts
-  std::set<uint32_t> skipped;                                 // adds that became two accumulations
+  std::set<uint32_t> skipped;                                             // adds that became two accumulations
   // root made by an accumulating kernel -> (parameter, strides of the root over the accumulator)
   std::unordered_map<uint32_t, std::pair<uint32_t, std::vector<int64_t>>> accumulated;
 

@@ -10,10 +10,10 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Writes a key that compares byte by byte as names do: "m2" before "m10", so a run of digits is led by its length. At most twice as long
-// as the name; returns its end.
+// Writes a key that compares byte by byte as names do: "m2" before "m10", so a run of digits is led by its length. At
+// most twice as long as the name; returns its end.
 char* write_key(std::string_view name, char* at) {
-  char* led_at = nullptr;   // where the length of the open run of digits stands
+  char* led_at = nullptr;  // where the length of the open run of digits stands
   for (const char c : name) {
     if (!is_digit(c)) {
       led_at = nullptr;
@@ -31,7 +31,8 @@ char* write_key(std::string_view name, char* at) {
 // A name's key with its first bytes at hand, which decide most comparisons.
 struct Key {
   Key(std::string_view text, int32_t i) : rest(text), index(i) {
-    for (size_t k = 0; k < 16; ++k) head[k / 8] = head[k / 8] << 8 | (k < text.size() ? static_cast<unsigned char>(text[k]) : 0);
+    for (size_t k = 0; k < 16; ++k)
+      head[k / 8] = head[k / 8] << 8 | (k < text.size() ? static_cast<unsigned char>(text[k]) : 0);
     rest.remove_prefix(std::min<size_t>(16, rest.size()));
   }
   bool operator<(const Key& other) const {
@@ -41,7 +42,7 @@ struct Key {
     return order != 0 ? order < 0 : index < other.index;
   }
 
-  uint64_t head[2] = {};      // bytes 0 to 15, zeros behind a shorter key
+  uint64_t head[2] = {};  // bytes 0 to 15, zeros behind a shorter key
   std::string_view rest;
   int32_t index = -1;
 };
@@ -68,7 +69,7 @@ std::vector<int32_t> order_by_keys(const std::vector<std::string_view>& names) {
 // A name without the number at its end.
 struct Stem {
   std::string_view text;
-  std::vector<std::pair<int32_t, int32_t>> names;   // number, -1 where there is none; index
+  std::vector<std::pair<int32_t, int32_t>> names;  // number, -1 where there is none; index
 };
 
 // The name's stem and number; a run of digits that its value does not give back is part of the stem.
@@ -105,7 +106,8 @@ std::vector<int32_t> natural_order(const std::vector<std::string_view>& names) {
   for (size_t s = 0; s < by_text.size(); ++s) {
     Stem& stem = stems[by_text[s]];
     if (!std::is_sorted(stem.names.begin(), stem.names.end())) std::sort(stem.names.begin(), stem.names.end());
-    // A stem that goes on where this one's numbers begin stands behind them only if it goes on with what comes behind digits.
+    // A stem that goes on where this one's numbers begin stands behind them only if it goes on with what comes behind
+    // digits.
     if (stem.names.back().first >= 0)
       for (size_t next = s + 1; next < by_text.size() && texts[by_text[next]].starts_with(stem.text); ++next)
         if (static_cast<unsigned char>(texts[by_text[next]][stem.text.size()]) <= '9') return order_by_keys(names);

@@ -31,7 +31,8 @@ int64_t OffsetAllocator::allocate(int64_t bytes) {
 
 void OffsetAllocator::release(int64_t offset, int64_t bytes) {
   bytes = align(std::max<int64_t>(bytes, 1));
-  auto next = std::lower_bound(free_.begin(), free_.end(), offset, [](const Range& range, int64_t at) { return range.offset < at; });
+  auto next = std::lower_bound(free_.begin(), free_.end(), offset,
+                               [](const Range& range, int64_t at) { return range.offset < at; });
   PIPER_CHECK(next == free_.end() || next->offset >= offset + bytes, "released twice: offset ", offset);
   const bool joins_next = next != free_.end() && next->offset == offset + bytes;
   const bool joins_before = next != free_.begin() && (next - 1)->offset + (next - 1)->bytes == offset;

@@ -24,7 +24,7 @@ class OffsetAllocator {
   struct Range {
     int64_t offset = 0, bytes = 0;
   };
-  std::vector<Range> free_;   // by offset; no two touch
+  std::vector<Range> free_;  // by offset; no two touch
   int64_t size_ = 0;
 };
 

@@ -69,7 +69,7 @@ class Histories {
     int32_t next = -1;
   };
   std::vector<Of> of_;
-  std::vector<Read> reads_;   // lists, and the list of unused ones
+  std::vector<Read> reads_;  // lists, and the list of unused ones
   int32_t spare_ = -1;
 };
 
@@ -108,23 +108,26 @@ class FreedBytes {
     Stretch last;
   };
   std::vector<Range>::iterator first_ending_after(int64_t offset) {
-    return std::partition_point(ranges_.begin(), ranges_.end(), [offset](const Range& range) { return range.end <= offset; });
+    return std::partition_point(ranges_.begin(), ranges_.end(),
+                                [offset](const Range& range) { return range.end <= offset; });
   }
 
   const std::vector<Past>& past_;
-  std::vector<Range> ranges_;   // ascending, disjoint
+  std::vector<Range> ranges_;  // ascending, disjoint
 };
 
 // Nothing says when a message that no run waits for is through: after this many later runs it is taken for sent.
 constexpr size_t kPatienceRuns = 4;
 
-// Bytes whose last access is a communication, kept back from the arena: a run that took them at once would wait for the message.
+// Bytes whose last access is a communication, kept back from the arena: a run that took them at once would wait for the
+// message.
 class HeldBytes {
  public:
   explicit HeldBytes(const std::vector<Past>& past) : past_(past) {}
 
   void put(int64_t offset, int64_t bytes, Stretch last, uint32_t now) { held_.push_back({offset, bytes, now, last}); }
-  // Gives back what is complete for the stream of a run that knows `known` ([stream] instructions), and what was put before `patience_ended`.
+  // Gives back what is complete for the stream of a run that knows `known` ([stream] instructions), and what was put
+  // before `patience_ended`.
   void release(const uint32_t* known, uint32_t patience_ended, OffsetAllocator& arena) {
     std::erase_if(held_, [&](const Held& held) {
       const bool complete = std::all_of(past_.begin() + held.last.begin, past_.begin() + held.last.end,
@@ -137,7 +140,7 @@ class HeldBytes {
  private:
   struct Held {
     int64_t offset = 0, bytes = 0;
-    uint32_t since = 0;                                // the instruction that gave them back
+    uint32_t since = 0;  // the instruction that gave them back
     Stretch last;
   };
   const std::vector<Past>& past_;
@@ -149,13 +152,15 @@ ArenaQuestion question_of(const plan::RankPlan& plan, Trace& trace) {
   q.num_streams = plan.streams.size();
   q.steps.reserve(trace.size() + 1);
   for (const Trace::Traced& traced : trace.instructions)
-    q.steps.push_back({traced.instruction.stream, std::holds_alternative<plan::Run>(traced.instruction.action), traced.first_access});
+    q.steps.push_back(
+        {traced.instruction.stream, std::holds_alternative<plan::Run>(traced.instruction.action), traced.first_access});
   q.steps.push_back({0, false, static_cast<uint32_t>(trace.accesses.size())});
   q.accesses = std::move(trace.accesses);
   q.ordered = std::move(trace.ordered);
   q.buffers.reserve(plan.buffers.size());
   for (const plan::Buffer& buffer : plan.buffers)
-    q.buffers.push_back({OffsetAllocator::align(std::max<int64_t>(buffer.bytes, 1)), buffer.cls == plan::BufferClass::kArena});
+    q.buffers.push_back(
+        {OffsetAllocator::align(std::max<int64_t>(buffer.bytes, 1)), buffer.cls == plan::BufferClass::kArena});
   return q;
 }
 
@@ -174,7 +179,7 @@ ArenaAnswer place(const ArenaQuestion& q) {
   out.first_wait.assign(n + 1, 0);
   out.recorded.assign(n, false);
   OffsetAllocator arena;
-  std::vector<Past> past;              // of buffers that gave their bytes back
+  std::vector<Past> past;  // of buffers that gave their bytes back
   FreedBytes freed(past);
   HeldBytes held(past);
   Histories history(q.buffers.size());
@@ -182,7 +187,7 @@ ArenaAnswer place(const ArenaQuestion& q) {
   std::vector<uint32_t> clock(n * num_streams, 0), stream_clock(num_streams * num_streams, 0);
   std::vector<bool> placed(q.buffers.size(), false);
   std::vector<uint32_t> after;
-  std::vector<uint32_t> recent_runs;   // issue positions
+  std::vector<uint32_t> recent_runs;  // issue positions
   size_t at_ordered = 0;
   const auto order_after = [&](int32_t stream) {
     std::sort(after.begin(), after.end(), std::greater<>());
@@ -216,7 +221,8 @@ ArenaAnswer place(const ArenaQuestion& q) {
     order_after(stream);
     // A message's own stream knows that it is through, the runs that would take its bytes do not.
     if (q.steps[i].is_run)
-      held.release(known, recent_runs.size() > kPatienceRuns ? recent_runs[recent_runs.size() - 1 - kPatienceRuns] : 0, arena);
+      held.release(known, recent_runs.size() > kPatienceRuns ? recent_runs[recent_runs.size() - 1 - kPatienceRuns] : 0,
+                   arena);
     for (const Access& a : accesses) {
       if (!q.buffers[a.buffer].in_arena || first[a.buffer] != i || placed[a.buffer]) continue;
       placed[a.buffer] = true;
@@ -229,10 +235,8 @@ ArenaAnswer place(const ArenaQuestion& q) {
     known[stream] = i + 1;
     std::copy(known, known + num_streams, &clock[static_cast<size_t>(i) * num_streams]);
     for (const Access& a : accesses)
-      if (a.writes)
-        history.write(a.buffer, {stream, i});
-      else
-        history.read(a.buffer, {stream, i});
+      if (a.writes) history.write(a.buffer, {stream, i});
+      else history.read(a.buffer, {stream, i});
     for (const Access& a : accesses) {
       if (!q.buffers[a.buffer].in_arena || last[a.buffer] != i || first[a.buffer] == kNever) continue;
       const int64_t offset = out.offsets[a.buffer], bytes = q.buffers[a.buffer].bytes;
@@ -242,10 +246,10 @@ ArenaAnswer place(const ArenaQuestion& q) {
       history.each_read(a.buffer, keep);
       ends.end = static_cast<uint32_t>(past.size());
       freed.put(offset, bytes, ends);
-      if (std::any_of(past.begin() + ends.begin, past.end(), [&](const Past& access) { return !q.steps[access.instruction].is_run; }))
+      if (std::any_of(past.begin() + ends.begin, past.end(),
+                      [&](const Past& access) { return !q.steps[access.instruction].is_run; }))
         held.put(offset, bytes, ends, i);
-      else
-        arena.release(offset, bytes);
+      else arena.release(offset, bytes);
       first[a.buffer] = kNever;  // a buffer named twice by one instruction is given back once
     }
   }
@@ -289,7 +293,8 @@ void place_buffers(plan::RankPlan& plan, Trace&& trace, PlacedArena& last) {
     for (uint32_t w = answer.first_wait[i]; w < answer.first_wait[i + 1]; ++w)
       instructions.push_back({instruction.stream, plan::Wait{event_of[answer.waits[w]]}, instruction.provenance});
     instructions.push_back(instruction);
-    if (answer.recorded[i]) instructions.push_back({instruction.stream, plan::Record{event_of[i]}, instruction.provenance});
+    if (answer.recorded[i])
+      instructions.push_back({instruction.stream, plan::Record{event_of[i]}, instruction.provenance});
   }
 }
 

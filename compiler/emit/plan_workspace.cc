@@ -10,7 +10,10 @@ namespace piper::emit {
 
 void plan_workspace(plan::Program& program, const std::vector<std::vector<uint32_t>>& roots,
                     const std::vector<int64_t>& root_bytes) {
-  struct Life { size_t first = 0, last = 0; int64_t offset = -1; };
+  struct Life {
+    size_t first = 0, last = 0;
+    int64_t offset = -1;
+  };
   std::map<uint32_t, Life> lives;
   for (size_t c = 0; c < roots.size(); ++c)
     for (uint32_t r : roots[c]) {

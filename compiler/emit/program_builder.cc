@@ -19,7 +19,8 @@ namespace {
 std::string directive_behind(const ir::Provenance& provenance, ir::ProvId id) {
   if (!id.valid()) return "";
   const ir::ProvEntry& entry = provenance.entry(id);
-  if (const auto* directive = std::get_if<ir::DirectiveOrigin>(&entry)) return ", " + directive->directive + " at " + directive->place;
+  if (const auto* directive = std::get_if<ir::DirectiveOrigin>(&entry))
+    return ", " + directive->directive + " at " + directive->place;
   if (const auto* derived = std::get_if<ir::DerivedOrigin>(&entry))
     for (ir::ProvId parent : derived->parents)
       if (std::string text = directive_behind(provenance, parent); !text.empty()) return text;
@@ -28,7 +29,8 @@ std::string directive_behind(const ir::Provenance& provenance, ir::ProvId id) {
 
 }  // namespace
 
-int32_t ProgramBuilder::slot(SlotHolds holds, std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes) {
+int32_t ProgramBuilder::slot(SlotHolds holds, std::string name, plan::SlotRole role, int64_t bytes, bool reads,
+                             bool writes) {
   const bool by_value = holds.kind == SlotHolds::Kind::kValue || holds.kind == SlotHolds::Kind::kStepValue ||
                         holds.kind == SlotHolds::Kind::kCount;
   const auto key = std::make_tuple(holds.kind, by_value ? holds.value.index : holds.index);
@@ -73,13 +75,16 @@ int32_t ProgramBuilder::slot_of_leaf(ValueId r) {
   const ir::Value& value = l_.graph.value(r);
   const int64_t bytes = value.type.bytes();
   switch (value.kind) {
-    case ValueKind::kInput: return slot({Kind::kInput, r, value.payload}, value.name, plan::SlotRole::kInput, bytes, true, false);
+    case ValueKind::kInput:
+      return slot({Kind::kInput, r, value.payload}, value.name, plan::SlotRole::kInput, bytes, true, false);
     case ValueKind::kParameter:
       return slot({Kind::kParameter, r, value.payload}, value.name, plan::SlotRole::kParameter, bytes, true, false);
-    case ValueKind::kBuffer: return slot({Kind::kBuffer, r, value.payload}, value.name, plan::SlotRole::kState, bytes, true, true);
+    case ValueKind::kBuffer:
+      return slot({Kind::kBuffer, r, value.payload}, value.name, plan::SlotRole::kState, bytes, true, true);
     case ValueKind::kConstant:
       return slot({Kind::kConstant, r, value.payload}, value.name, plan::SlotRole::kConstant, bytes, true, false);
-    case ValueKind::kSeedStep: return slot({Kind::kSeedStep, r, 0}, "seed_step", plan::SlotRole::kScalar, bytes, true, false);
+    case ValueKind::kSeedStep:
+      return slot({Kind::kSeedStep, r, 0}, "seed_step", plan::SlotRole::kScalar, bytes, true, false);
     case ValueKind::kSampleOffset:
       return slot({Kind::kSampleOffset, r, 0}, "sample_offset", plan::SlotRole::kScalar, bytes, true, false);
     case ValueKind::kOpResult: break;
@@ -91,7 +96,8 @@ int32_t ProgramBuilder::slot_of_leaf(ValueId r) {
 int32_t ProgramBuilder::saved_slot(ValueId r, bool reads, bool writes) {
   static constexpr const char* kNames[kNumSavedBlocks] = {"saved", "saved for W", "kept for W"};
   const uint8_t block = l_.usage.saved_block[r.index];
-  return slot({SlotHolds::Kind::kSaved, {}, block}, kNames[block], plan::SlotRole::kSaved, l_.usage.saved_bytes[key_.first][block], reads, writes);
+  return slot({SlotHolds::Kind::kSaved, {}, block}, kNames[block], plan::SlotRole::kSaved,
+              l_.usage.saved_bytes[key_.first][block], reads, writes);
 }
 
 plan::Operand ProgramBuilder::read(ValueId v) {
@@ -114,7 +120,8 @@ plan::Operand ProgramBuilder::read(ValueId v) {
       return operand_in_slot(saved_slot(r, !own, false), v, l_.usage.saved_offset[r.index]);
     }
     case Home::kOwnSlot: {
-      const int32_t s = slot({Kind::kValue, r, 0}, value.name, own ? plan::SlotRole::kOutput : plan::SlotRole::kInput, bytes, !own, false);
+      const int32_t s = slot({Kind::kValue, r, 0}, value.name, own ? plan::SlotRole::kOutput : plan::SlotRole::kInput,
+                             bytes, !own, false);
       return operand_in_slot(s, v, 0);
     }
     case Home::kCount: {
@@ -137,12 +144,12 @@ plan::Operand ProgramBuilder::write(ValueId r) {
   const int64_t bytes = value.type.bytes();
   switch (l_.usage.home[r.index]) {
     case Home::kWorkspace: return operand_in_slot(plan::Operand::kWorkspace, r, 0);
-    case Home::kSaved:
-      return operand_in_slot(saved_slot(r, false, true), r, l_.usage.saved_offset[r.index]);
+    case Home::kSaved: return operand_in_slot(saved_slot(r, false, true), r, l_.usage.saved_offset[r.index]);
     case Home::kOwnSlot:
       return operand_in_slot(slot({Kind::kValue, r, 0}, value.name, plan::SlotRole::kOutput, bytes, false, true), r, 0);
     case Home::kStepValue:
-      return operand_in_slot(slot({Kind::kStepValue, r, 0}, value.name, plan::SlotRole::kScalar, bytes, false, true), r, 0);
+      return operand_in_slot(slot({Kind::kStepValue, r, 0}, value.name, plan::SlotRole::kScalar, bytes, false, true), r,
+                             0);
     case Home::kCount:
     case Home::kLeaf: break;
   }
@@ -152,8 +159,8 @@ plan::Operand ProgramBuilder::write(ValueId r) {
 
 int32_t ProgramBuilder::gradient_slot(uint32_t parameter) {
   const ir::Parameter& p = l_.graph.parameters()[parameter];
-  return slot({SlotHolds::Kind::kGradient, p.value, parameter}, plan::gradient_slot_name(p.names[0]), plan::SlotRole::kGradient,
-              l_.graph.type(p.value).bytes(), true, true);
+  return slot({SlotHolds::Kind::kGradient, p.value, parameter}, plan::gradient_slot_name(p.names[0]),
+              plan::SlotRole::kGradient, l_.graph.type(p.value).bytes(), true, true);
 }
 
 std::string ProgramBuilder::origin(const ir::Op& o) const {
@@ -174,7 +181,8 @@ void ProgramBuilder::add_op(size_t index) {
       call.kernel = "add_into";
       call.accumulate = true;
       call.inputs.push_back(read(part.value));
-      call.outputs.push_back(whole_slot(gradient_slot(part.parameter), l_.graph.type(part.value).dtype, l_.graph.type(part.value).shape));
+      call.outputs.push_back(
+          whole_slot(gradient_slot(part.parameter), l_.graph.type(part.value).dtype, l_.graph.type(part.value).shape));
       call.origin = origin(o);
       emit(std::move(call));
     }

@@ -32,7 +32,8 @@ int32_t RankEmitter::find_buffer(std::string_view name) const {
   return it == buffers_.end() ? -1 : *it;
 }
 
-int32_t RankEmitter::buffer(std::string_view name, BufferClass cls, int64_t bytes, DType dtype, const std::vector<int64_t>& shape) {
+int32_t RankEmitter::buffer(std::string_view name, BufferClass cls, int64_t bytes, DType dtype,
+                            const std::vector<int64_t>& shape) {
   if (const int32_t known = find_buffer(name); known >= 0) return known;
   const auto fresh = static_cast<int32_t>(plan_.buffers.size());
   plan::Buffer& b = plan_.buffers.emplace_back();
@@ -45,9 +46,7 @@ int32_t RankEmitter::buffer(std::string_view name, BufferClass cls, int64_t byte
   return fresh;
 }
 
-int32_t RankEmitter::position(GroupId group) const {
-  return s_.connections.position(group, rank_);
-}
+int32_t RankEmitter::position(GroupId group) const { return s_.connections.position(group, rank_); }
 
 int64_t RankEmitter::first_sample(GroupId group, int32_t microbatch) const {
   const int64_t per_microbatch = s_.request.batch / dag_.num_microbatches;
@@ -117,10 +116,12 @@ int32_t RankEmitter::gradient_part_buffer(const ir::Bucket& bucket) {
 BufferRange RankEmitter::update_home(const ir::Bucket& bucket, bool gradient) {
   const Team team = team_of(bucket);
   if (gradient)
-    return bucket.sharded >= ir::Sharded::kGradients ? BufferRange{gradient_part_buffer(bucket), team.position * team.part_bytes}
-                                                     : BufferRange{gradient_buffer(bucket, -1), 0};
-  return bucket.sharded == ir::Sharded::kParameters ? BufferRange{parameter_part_buffer(bucket), team.position * team.part_bytes}
-                                                    : BufferRange{parameter_buffer(bucket, nullptr), 0};
+    return bucket.sharded >= ir::Sharded::kGradients
+               ? BufferRange{gradient_part_buffer(bucket), team.position * team.part_bytes}
+               : BufferRange{gradient_buffer(bucket, -1), 0};
+  return bucket.sharded == ir::Sharded::kParameters
+             ? BufferRange{parameter_part_buffer(bucket), team.position * team.part_bytes}
+             : BufferRange{parameter_buffer(bucket, nullptr), 0};
 }
 
 int64_t RankEmitter::slice_begin(uint32_t p) const {
@@ -170,7 +171,8 @@ BufferRange RankEmitter::gradient(AccumulatorId id, int32_t microbatch) {
   return {gradient_buffer(dag_.buckets[a.bucket.index], microbatch), a.offset};
 }
 
-// What this rank has of a use's gradient when it is reduced: all of it, or its part where it is sharded, which then stands alone in its bucket.
+// What this rank has of a use's gradient when it is reduced: all of it, or its part where it is sharded, which then
+// stands alone in its bucket.
 BufferRange RankEmitter::summed_gradient(AccumulatorId id) {
   const ir::Accumulator& a = dag_.accumulators[id.index];
   const ir::Bucket& bucket = dag_.buckets[a.bucket.index];
@@ -184,7 +186,8 @@ BufferRange RankEmitter::summed_gradient(AccumulatorId id) {
 int32_t RankEmitter::received_gradient(AccumulatorId id) {
   const ir::Accumulator& a = dag_.accumulators[id.index];
   const ir::Parameter& info = s_.request.variants[0].graph->parameters()[a.parameter];
-  return buffer("grad " + info.names[0] + " use " + std::to_string(a.use), BufferClass::kArena, summed_bytes(id), DType::kF32, {});
+  return buffer("grad " + info.names[0] + " use " + std::to_string(a.use), BufferClass::kArena, summed_bytes(id),
+                DType::kF32, {});
 }
 
 // Its size, the same on every rank.
@@ -199,12 +202,14 @@ int64_t RankEmitter::summed_bytes(AccumulatorId id) const {
 BufferRange RankEmitter::workspace(int64_t bytes, int32_t stream_index) {
   if (bytes == 0) return {};
   const std::string& name = plan_.streams[stream_index].name;
-  const int32_t b = buffer(name == "compute" ? "workspace" : "workspace " + name, BufferClass::kArena, 0, DType::kF32, {});
+  const int32_t b =
+      buffer(name == "compute" ? "workspace" : "workspace " + name, BufferClass::kArena, 0, DType::kF32, {});
   if (plan_.buffers[b].bytes < bytes) plan_.buffers.edit()[b].bytes = bytes;
   return {b, 0};
 }
 
-BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, size_t variant, const ir::ComputeNode& n, GroupId group) {
+BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, size_t variant, const ir::ComputeNode& n,
+                              GroupId group) {
   if (holds.kind == SlotHolds::Kind::kValue) return value(holds.value, n.microbatch, variant);
   const ChunkId chunk = n.chunk;
   const int32_t microbatch = n.microbatch;
@@ -268,7 +273,7 @@ BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, si
       }
       return {b, 0};
     }
-    case Kind::kValue: break;   // above
+    case Kind::kValue: break;  // above
     case Kind::kSaved: {
       static constexpr const char* kBlock[] = {" saved", " saved for W", " kept for W"};
       const std::string name = dag_.chunks[chunk.index].name + kBlock[holds.index] + mark + batch_mark;
@@ -321,19 +326,22 @@ RankEmitter::Lane RankEmitter::communicator(uint32_t dag_stream, const std::vect
   return lane->second;
 }
 
-void RankEmitter::add(int32_t stream_index, plan::Action action, std::initializer_list<Access> accesses, int32_t provenance) {
+void RankEmitter::add(int32_t stream_index, plan::Action action, std::initializer_list<Access> accesses,
+                      int32_t provenance) {
   trace_.instructions.push_back({{stream_index, action, provenance}, static_cast<uint32_t>(trace_.accesses.size())});
   trace_.accesses.insert(trace_.accesses.end(), accesses);
 }
 
-void RankEmitter::run(int32_t program, std::string arguments_name, std::vector<BufferRange> arguments, int32_t provenance, int32_t stream_index) {
+void RankEmitter::run(int32_t program, std::string arguments_name, std::vector<BufferRange> arguments,
+                      int32_t provenance, int32_t stream_index) {
   const plan::Program& p = s_.program(program);
   plan::Run instruction;
   instruction.program = program;
   instruction.arguments = static_cast<int32_t>(plan_.arguments.size());
   instruction.workspace = workspace(p.workspace_bytes, stream_index);
   add(stream_index, instruction, {}, provenance);
-  for (size_t slot = 0; slot < p.slots.size(); ++slot) touch({arguments[slot].buffer, p.slots[slot].reads, p.slots[slot].writes});
+  for (size_t slot = 0; slot < p.slots.size(); ++slot)
+    touch({arguments[slot].buffer, p.slots[slot].reads, p.slots[slot].writes});
   if (instruction.workspace.buffer >= 0) touch({instruction.workspace.buffer, true, true});
   plan_.arguments.push_back({std::move(arguments_name), std::move(arguments)});
 }
@@ -351,7 +359,8 @@ void RankEmitter::receive(BufferRange data, int64_t bytes, int32_t peer, uint32_
 // ------------------------------------------------------------------ nodes
 // Whether a buffer of the class is the same for every microbatch of a chunk.
 static bool outlives_microbatches(BufferClass cls) {
-  return cls == BufferClass::kParameter || cls == BufferClass::kGradient || cls == BufferClass::kState || cls == BufferClass::kConstant;
+  return cls == BufferClass::kParameter || cls == BufferClass::kGradient || cls == BufferClass::kState ||
+         cls == BufferClass::kConstant;
 }
 
 void RankEmitter::compute(const ir::Node& node, const ir::ComputeNode& n) {
@@ -373,7 +382,8 @@ void RankEmitter::compute(const ir::Node& node, const ir::ComputeNode& n) {
 }
 
 std::string RankEmitter::compute_name(const ir::ComputeNode& n) const {
-  plan::ChunkRun run{dag_.chunks[n.chunk.index].name, std::string(ir::pass_name(n.pass, dag_.backward_split[n.chunk.index])), {}};
+  plan::ChunkRun run{
+      dag_.chunks[n.chunk.index].name, std::string(ir::pass_name(n.pass, dag_.backward_split[n.chunk.index])), {}};
   if (dag_.split) run.microbatch = n.microbatch;
   return plan::run_name(run);
 }
@@ -389,7 +399,8 @@ void RankEmitter::clear_gradients(const LoweredProgram& lowered, const ir::Compu
   }
 }
 
-void RankEmitter::clear_gradient(const ir::Bucket& bucket, int32_t microbatch, int32_t provenance, int32_t stream_index) {
+void RankEmitter::clear_gradient(const ir::Bucket& bucket, int32_t microbatch, int32_t provenance,
+                                 int32_t stream_index) {
   std::vector<BufferRange> arguments;
   arguments = {{gradient_buffer(bucket, microbatch), 0}};
   std::string name = "clear " + plan_.buffers[arguments[0].buffer].name;
@@ -417,7 +428,7 @@ Status RankEmitter::visit(const ir::Node& node) {
 Result<plan::RankPlan> RankEmitter::emit() {
   plan_.rank = rank_;
   stream("compute");
-  const size_t some = 2 * s_.nodes_of_rank[rank_].size();   // about as many buffers
+  const size_t some = 2 * s_.nodes_of_rank[rank_].size();  // about as many buffers
   values_.reserve(some);
   buffers_.reserve(some);
   // Streams of one rank keep an order that the strategy asks for by an event.
@@ -427,7 +438,7 @@ Result<plan::RankPlan> RankEmitter::emit() {
     for (const ir::Edge& edge : dag_.edges)
       if (edge.kind == ir::EdgeKind::kOrder && dag_.nodes[edge.from.index].stream != dag_.nodes[edge.to.index].stream)
         ordered_after[edge.to.index].push_back(edge.from);
-  std::unordered_map<uint32_t, uint32_t> last;   // node -> its last instruction here
+  std::unordered_map<uint32_t, uint32_t> last;  // node -> its last instruction here
   for (ir::NodeId id : s_.nodes_of_rank[rank_]) {
     const auto first = static_cast<uint32_t>(trace_.size());
     PIPER_RETURN_IF_ERROR(visit(dag_.nodes[id.index]));

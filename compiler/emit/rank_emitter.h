@@ -1,6 +1,7 @@
 // Emits the plan of one rank: walks the DAG's order, keeps the nodes that involve the rank, binds each
-// program slot to a buffer. Used by emit_bundle only. Its methods stand in rank_emitter.cc (buffers, computes), emit_transfers.cc,
-// emit_collectives.cc, emit_step_work.cc and emit_like.cc. What all ranks share stands in emit_shared.h.
+// program slot to a buffer. Used by emit_bundle only. Its methods stand in rank_emitter.cc (buffers, computes),
+// emit_transfers.cc, emit_collectives.cc, emit_step_work.cc and emit_like.cc. What all ranks share stands in
+// emit_shared.h.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,10 @@ using SampleOrigins = std::map<std::string, std::pair<ir::GroupId, int32_t>>;
 
 class RankEmitter {
  public:
-  // `guess`: where a rank with the same nodes had its buffers, often this one's place for them too; it becomes this one's.
-  RankEmitter(EmitShared& shared, int32_t rank, PlacedArena& guess) : s_(shared), dag_(*shared.request.dag), rank_(rank), guess_(guess) {}
+  // `guess`: where a rank with the same nodes had its buffers, often this one's place for them too; it becomes this
+  // one's.
+  RankEmitter(EmitShared& shared, int32_t rank, PlacedArena& guess)
+      : s_(shared), dag_(*shared.request.dag), rank_(rank), guess_(guess) {}
   Result<plan::RankPlan> emit();
   // The plan of a rank whose work is that of `first`, which is complete; `samples` are its emitter's.
   plan::RankPlan emit_like(const plan::RankPlan& first, const SampleOrigins& samples, const RankWork& work);
@@ -43,7 +46,7 @@ class RankEmitter {
   struct Piece {
     int64_t first = 0, count = 0;
     plan::BufferRange value, gradient;
-    bool owner = false;                            // this rank alone counts and saves them
+    bool owner = false;  // this rank alone counts and saves them
   };
   // --- nodes
   Status visit(const ir::Node& node);
@@ -63,20 +66,24 @@ class RankEmitter {
   void clear_gradient(const ir::Bucket& bucket, int32_t microbatch, int32_t provenance, int32_t stream_index);
   // --- instructions
   // `arguments`: a range for each slot of the program.
-  void run(int32_t program, std::string arguments_name, std::vector<plan::BufferRange> arguments, int32_t provenance, int32_t stream_index = 0);
+  void run(int32_t program, std::string arguments_name, std::vector<plan::BufferRange> arguments, int32_t provenance,
+           int32_t stream_index = 0);
   void send(plan::BufferRange data, int64_t bytes, int32_t peer, uint32_t stream, int32_t provenance);
   void receive(plan::BufferRange data, int64_t bytes, int32_t peer, uint32_t stream, int32_t provenance);
   void add(int32_t stream, plan::Action action, std::initializer_list<Access> accesses, int32_t provenance);
-  void touch(Access access) { trace_.accesses.push_back(access); }   // of the instruction added last
+  void touch(Access access) { trace_.accesses.push_back(access); }  // of the instruction added last
   int32_t stream(const std::string& name);
-  int32_t stream_of(uint32_t dag_stream);          // by index into Dag::streams, for computes
+  int32_t stream_of(uint32_t dag_stream);  // by index into Dag::streams, for computes
   // A channel or communicator of the plan, and the stream that is its own.
-  struct Lane { int32_t index = -1, stream = -1; };
+  struct Lane {
+    int32_t index = -1, stream = -1;
+  };
   Lane channel(int32_t peer, bool outgoing, uint32_t stream);
   Lane communicator(uint32_t dag_stream, const std::vector<int32_t>& team);
   // --- buffers
-  int32_t find_buffer(std::string_view name) const;   // -1: none yet
-  int32_t buffer(std::string_view name, plan::BufferClass cls, int64_t bytes, DType dtype, const std::vector<int64_t>& shape);
+  int32_t find_buffer(std::string_view name) const;  // -1: none yet
+  int32_t buffer(std::string_view name, plan::BufferClass cls, int64_t bytes, DType dtype,
+                 const std::vector<int64_t>& shape);
   plan::BufferRange value(ir::ValueId root, int32_t microbatch, size_t variant);
   plan::BufferRange parameter(uint32_t p, const ir::ComputeNode* reader = nullptr);
   plan::BufferRange gradient(ir::AccumulatorId accumulator, int32_t microbatch);
@@ -90,12 +97,13 @@ class RankEmitter {
   plan::BufferRange update_home(const ir::Bucket& bucket, bool gradient);
   Team team_of(const ir::Bucket& bucket) const;
   Piece piece_of(uint32_t p);
-  int64_t slice_begin(uint32_t p) const;           // the first element of the parameter that lives on this rank
-  plan::BufferRange bind(const SlotHolds& holds, const plan::Slot& slot, size_t variant, const ir::ComputeNode& n, ir::GroupId group);
+  int64_t slice_begin(uint32_t p) const;  // the first element of the parameter that lives on this rank
+  plan::BufferRange bind(const SlotHolds& holds, const plan::Slot& slot, size_t variant, const ir::ComputeNode& n,
+                         ir::GroupId group);
   plan::BufferRange workspace(int64_t bytes, int32_t stream_index);
-  ir::AccumulatorId primary(uint32_t p) const;     // the parameter's first use on this rank, invalid where none
+  ir::AccumulatorId primary(uint32_t p) const;  // the parameter's first use on this rank, invalid where none
   ir::AccumulatorId accumulator_of(uint32_t p, ir::ChunkId chunk) const;
-  int32_t position(ir::GroupId group) const;       // -1: not a member
+  int32_t position(ir::GroupId group) const;  // -1: not a member
   int64_t first_sample(ir::GroupId group, int32_t microbatch) const;
   int64_t parameter_bytes(uint32_t p) const;
   void finish_placements();
@@ -115,13 +123,14 @@ class RankEmitter {
     size_t operator()(const auto& name) const { return std::hash<std::string_view>()(text(name)); }
     bool operator()(const auto& a, const auto& b) const { return text(a) == text(b); }
   };
-  std::unordered_set<int32_t, BufferName, BufferName> buffers_{64, BufferName{&plan_.buffers}, BufferName{&plan_.buffers}};
+  std::unordered_set<int32_t, BufferName, BufferName> buffers_{64, BufferName{&plan_.buffers},
+                                                               BufferName{&plan_.buffers}};
   std::unordered_map<std::string, int32_t> streams_;
   SampleOrigins samples_;
-  std::unordered_map<uint32_t, Lane> lanes_;                 // by number of the name
-  std::vector<int32_t> stream_of_;                           // [stream of the DAG], -1: not asked for yet
-  std::unordered_map<uint64_t, plan::BufferRange> values_;   // (root, microbatch, variant), packed
-  std::string name_;                                         // of a value, while its buffer is made
+  std::unordered_map<uint32_t, Lane> lanes_;                // by number of the name
+  std::vector<int32_t> stream_of_;                          // [stream of the DAG], -1: not asked for yet
+  std::unordered_map<uint64_t, plan::BufferRange> values_;  // (root, microbatch, variant), packed
+  std::string name_;                                        // of a value, while its buffer is made
   // The arguments of a program that all its runs have, buffer = -1 for the others.
   std::unordered_map<const LoweredProgram*, std::vector<plan::BufferRange>> fixed_arguments_;
   std::map<std::pair<uint32_t, int32_t>, bool> received_, combined_;

@@ -11,9 +11,10 @@ class Facts {
   Facts(const EmitShared& shared, int32_t rank) : s_(shared), dag_(*shared.request.dag), rank_(rank) {}
 
   RankWork collect() {
-    for (uint32_t group = 0; group < dag_.groups.size(); ++group) put(s_.connections.position(ir::GroupId{group}, rank_) >= 0);
+    for (uint32_t group = 0; group < dag_.groups.size(); ++group)
+      put(s_.connections.position(ir::GroupId{group}, rank_) >= 0);
     for (uint32_t p = 0; p < s_.owner.size(); ++p)
-      if (s_.unread[p]) put(s_.owner[p] == rank_);   // who keeps it has a place for it
+      if (s_.unread[p]) put(s_.owner[p] == rank_);  // who keeps it has a place for it
     for (ir::NodeId id : s_.nodes_of_rank[rank_]) {
       const ir::Node& node = dag_.nodes[id.index];
       std::visit([&](const auto& n) { visit(node, n); }, node.payload);
@@ -44,12 +45,14 @@ class Facts {
       put(sends ? 1 : 2);
       put(name);
       put(meet(peer));
-      if (std::none_of(work_.channels.begin(), work_.channels.end(), [&](const auto& known) { return known.first == name; }))
+      if (std::none_of(work_.channels.begin(), work_.channels.end(),
+                       [&](const auto& known) { return known.first == name; }))
         work_.channels.emplace_back(name, peer);
     }
   }
   void visit(const ir::Node& node, const ir::AllReduceNode& n) {
-    team(node.stream, n.what == ir::Reduced::kBucket ? dag_.team_of(dag_.buckets[n.bucket.index], rank_) : dag_.groups[node.group.index].ranks);
+    team(node.stream, n.what == ir::Reduced::kBucket ? dag_.team_of(dag_.buckets[n.bucket.index], rank_)
+                                                     : dag_.groups[node.group.index].ranks);
   }
   void visit(const ir::Node& node, const ir::ReduceScatterNode& n) { part(node.stream, dag_.buckets[n.bucket.index]); }
   void visit(const ir::Node& node, const ir::AllGatherNode& n) { part(node.stream, dag_.buckets[n.bucket.index]); }
@@ -74,7 +77,8 @@ class Facts {
     const uint32_t name = s_.connections.communicator(stream, members);
     put(name);
     put(static_cast<uint32_t>(members.size()));
-    if (std::none_of(work_.communicators.begin(), work_.communicators.end(), [&](const auto& known) { return known.first == name; }))
+    if (std::none_of(work_.communicators.begin(), work_.communicators.end(),
+                     [&](const auto& known) { return known.first == name; }))
       work_.communicators.emplace_back(name, &members);
   }
   uint32_t meet(int32_t peer) {

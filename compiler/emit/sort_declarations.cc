@@ -92,11 +92,13 @@ void sort_declarations(plan::RankPlan& plan) {
     instruction.stream = to.streams[instruction.stream];
     std::visit(to, instruction.action);
   }
-  for (plan::BufferRange* r : {&plan.seed_step, &plan.learning_rate, &plan.loss, &plan.grad_norm, &plan.dropped}) to.range(*r);
+  for (plan::BufferRange* r : {&plan.seed_step, &plan.learning_rate, &plan.loss, &plan.grad_norm, &plan.dropped})
+    to.range(*r);
   std::stable_sort(plan.inputs.begin(), plan.inputs.end(), [&](const plan::InputSlice& a, const plan::InputSlice& b) {
     return a.where.buffer < b.where.buffer;
   });
-  std::sort(plan.scalars.begin(), plan.scalars.end(), [](const plan::ScalarValue& a, const plan::ScalarValue& b) { return a.buffer < b.buffer; });
+  std::sort(plan.scalars.begin(), plan.scalars.end(),
+            [](const plan::ScalarValue& a, const plan::ScalarValue& b) { return a.buffer < b.buffer; });
 }
 
 }  // namespace piper::emit

@@ -1,5 +1,6 @@
-// Puts the declarations of a rank plan (buffers, argument lists, events, streams, channels, communicators) into the order of
-// their names, numbers compared as numbers. What a strategy change does not touch keeps its line: a small change gives a small diff.
+// Puts the declarations of a rank plan (buffers, argument lists, events, streams, channels, communicators) into the
+// order of their names, numbers compared as numbers. What a strategy change does not touch keeps its line: a small
+// change gives a small diff.
 #pragma once
 
 #include "schemas/plan/plan.h"

@@ -33,7 +33,8 @@ plan::Operand scalar(int32_t slot, int64_t offset = 0, DType dtype = DType::kF32
   return o;
 }
 
-plan::KernelCall call(std::string kernel, std::vector<plan::Operand> outputs, std::vector<plan::Operand> inputs, std::string origin) {
+plan::KernelCall call(std::string kernel, std::vector<plan::Operand> outputs, std::vector<plan::Operand> inputs,
+                      std::string origin) {
   plan::KernelCall c;
   c.kernel = std::move(kernel);
   c.outputs = std::move(outputs);
@@ -56,13 +57,15 @@ plan::Program finish_program(const std::string& what, DType dtype) {
   plan::Program p;
   p.name = what + ".finish";
   const int64_t bytes = dtype_bytes(dtype);
-  p.slots = {make_slot(what + " sum", plan::SlotRole::kGradient, bytes, true, true), make_slot(what, plan::SlotRole::kOutput, bytes, false, true)};
+  p.slots = {make_slot(what + " sum", plan::SlotRole::kGradient, bytes, true, true),
+             make_slot(what, plan::SlotRole::kOutput, bytes, false, true)};
   p.calls.push_back(call("copy", {scalar(1, 0, dtype)}, {scalar(0, 0, dtype)}, what));
   p.calls.push_back(zero(scalar(0, 0, dtype), what));
   return p;
 }
 
-plan::Program combine_program(const std::string& parameter, DType dtype, int64_t elements, const std::vector<bool>& local, size_t target) {
+plan::Program combine_program(const std::string& parameter, DType dtype, int64_t elements,
+                              const std::vector<bool>& local, size_t target) {
   plan::Program p;
   p.name = "combine." + parameter + ".";
   const int64_t bytes = elements * dtype_bytes(dtype);
@@ -92,15 +95,18 @@ plan::Program combine_program(const std::string& parameter, DType dtype, int64_t
   return p;
 }
 
-plan::Program norm_part_program(const std::string& name, int64_t num_parameters, const std::vector<OwnedGradient>& owned) {
+plan::Program norm_part_program(const std::string& name, int64_t num_parameters,
+                                const std::vector<OwnedGradient>& owned) {
   plan::Program p;
   p.name = name;
   p.slots.push_back(make_slot("norms", plan::SlotRole::kOutput, 4 * num_parameters, false, true));
   p.calls.push_back(zero(flat(0, num_parameters), "clip_grad_norm"));
   for (const OwnedGradient& g : owned) {
     const auto slot = static_cast<int32_t>(p.slots.size());
-    p.slots.push_back(make_slot(plan::gradient_slot_name(g.name), plan::SlotRole::kGradient, 4 * g.elements, true, false));
-    p.calls.push_back(call("square_sum", {scalar(0, 4 * static_cast<int64_t>(g.parameter))}, {flat(slot, g.elements)}, g.name));
+    p.slots.push_back(
+        make_slot(plan::gradient_slot_name(g.name), plan::SlotRole::kGradient, 4 * g.elements, true, false));
+    p.calls.push_back(
+        call("square_sum", {scalar(0, 4 * static_cast<int64_t>(g.parameter))}, {flat(slot, g.elements)}, g.name));
   }
   return p;
 }
@@ -120,7 +126,8 @@ plan::Program clip_program(int64_t num_parameters, double max_norm) {
 plan::Program add_program(int64_t bytes) {
   plan::Program p;
   p.name = "add." + std::to_string(bytes);
-  p.slots = {make_slot("sum", plan::SlotRole::kGradient, bytes, true, true), make_slot("part", plan::SlotRole::kInput, bytes, true, false)};
+  p.slots = {make_slot("sum", plan::SlotRole::kGradient, bytes, true, true),
+             make_slot("part", plan::SlotRole::kInput, bytes, true, false)};
   plan::KernelCall add = call("add_into", {flat(0, bytes / 4)}, {flat(1, bytes / 4)}, "gradient");
   add.accumulate = true;
   p.calls.push_back(std::move(add));
@@ -138,7 +145,8 @@ plan::Program clear_program(int64_t bytes) {
 plan::Program copy_program(int64_t bytes) {
   plan::Program p;
   p.name = "copy." + std::to_string(bytes);
-  p.slots = {make_slot("from", plan::SlotRole::kInput, bytes, true, false), make_slot("to", plan::SlotRole::kOutput, bytes, false, true)};
+  p.slots = {make_slot("from", plan::SlotRole::kInput, bytes, true, false),
+             make_slot("to", plan::SlotRole::kOutput, bytes, false, true)};
   const DType dtype = bytes % 4 == 0 ? DType::kI32 : DType::kBool;
   const int64_t elements = bytes / dtype_bytes(dtype);
   p.calls.push_back(call("copy", {flat(1, elements, dtype)}, {flat(0, elements, dtype)}, "copy"));

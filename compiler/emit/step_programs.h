@@ -1,5 +1,6 @@
 // Small programs of the step's own work, which no model operator makes: taking the loss, adding up a
-// tied parameter's gradients, gradient norms and clipping, local copies. Pure functions; shared by all ranks that need the same one.
+// tied parameter's gradients, gradient norms and clipping, local copies. Pure functions; shared by all ranks that need
+// the same one.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace piper::emit {
 plan::Program finish_program(const std::string& what, DType dtype);
 // slots: one per use of the parameter, in use order. The sum of all uses, in that order, ends in slot `target`;
 // the other `local` slots are cleared for the next step, the rest are only read.
-plan::Program combine_program(const std::string& parameter, DType dtype, int64_t elements, const std::vector<bool>& local, size_t target);
+plan::Program combine_program(const std::string& parameter, DType dtype, int64_t elements,
+                              const std::vector<bool>& local, size_t target);
 // slots: norms f32 [num_parameters] (written whole), then one gradient per entry of `owned`: its squared norm goes to
 // its parameter's place, all others are 0.
 struct OwnedGradient {
@@ -22,7 +24,8 @@ struct OwnedGradient {
   std::string name;
   int64_t elements = 0;
 };
-plan::Program norm_part_program(const std::string& name, int64_t num_parameters, const std::vector<OwnedGradient>& owned);
+plan::Program norm_part_program(const std::string& name, int64_t num_parameters,
+                                const std::vector<OwnedGradient>& owned);
 // slots: norms (read), grad_norm (written), grad_scale (written).
 plan::Program clip_program(int64_t num_parameters, double max_norm);
 // slots: sum (read, written), part (read): sum += part, f32.

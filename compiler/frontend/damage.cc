@@ -82,20 +82,24 @@ std::string lost_by_operators(const aten::FxCall& call) {
   const auto number = [&](size_t i, const char* name) { return number_of(call, i, name, 0); };
   const std::string& t = call.target;
   if (t == "aten.cross_entropy_loss.default" && number(5, "label_smoothing") > 0) return "label smoothing";
-  if (t == "aten.scaled_dot_product_attention.default" && number(4, "dropout_p") > 0) return "dropout inside of attention";
-  if (t.find("native_batch_norm_legit") != std::string::npos && t.find("no_training") == std::string::npos && number(5, "training") != 0)
+  if (t == "aten.scaled_dot_product_attention.default" && number(4, "dropout_p") > 0)
+    return "dropout inside of attention";
+  if (t.find("native_batch_norm_legit") != std::string::npos && t.find("no_training") == std::string::npos &&
+      number(5, "training") != 0)
     return "batch norm in training mode";
   return "";
 }
 
 }  // namespace
 
-std::map<std::string, std::vector<std::string>> tied_aliases(const onnx::OnnxFile& file, const ExportMetadata& metadata) {
+std::map<std::string, std::vector<std::string>> tied_aliases(const onnx::OnnxFile& file,
+                                                             const ExportMetadata& metadata) {
   std::map<std::string, std::vector<std::string>> out;
   const std::set<std::string> present = initializer_names(file);
   std::set<std::string> explained;
   for (const std::vector<std::string>& group : metadata.tied) {
-    const auto own = std::find_if(group.begin(), group.end(), [&](const std::string& n) { return present.count(n) != 0; });
+    const auto own =
+        std::find_if(group.begin(), group.end(), [&](const std::string& n) { return present.count(n) != 0; });
     if (own == group.end()) continue;
     for (const std::string& name : group)
       if (name != *own && explained.insert(name).second) out[*own].push_back(name);
@@ -118,7 +122,7 @@ std::map<std::string, std::vector<std::string>> tied_aliases(const onnx::OnnxFil
 
 Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, diag::Diagnostics& diags) {
   if (!metadata.has_signature) return Status();
-  std::vector<const SignatureEntry*> changed;   // buffers that a step changes
+  std::vector<const SignatureEntry*> changed;  // buffers that a step changes
   for (const SignatureEntry& e : metadata.outputs)
     if (e.kind == "BUFFER_MUTATION" && last_word(e.target) != "num_batches_tracked") changed.push_back(&e);
   const std::vector<const SignatureEntry*> absent = absent_parameters(file, metadata);
@@ -137,21 +141,29 @@ Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, 
     else unnamed += (unnamed.empty() ? "" : ", ") + e->target;
   }
   if (!unnamed.empty() && lost.empty())
-    diags.remark("no call of the model reads these parameters of its signature: other names of tied weights, or unused: " + unnamed);
+    diags.remark(
+        "no call of the model reads these parameters of its signature: other names of tied weights, or unused: " +
+        unnamed);
   if (!lost.empty()) {
     std::string names;
     for (size_t i = 0; i < std::min(lost.size(), kMostNames); ++i) names += (i > 0 ? ", " : "") + lost[i];
     if (lost.size() > kMostNames) names += " and " + std::to_string(lost.size() - kMostNames) + " more";
-    return diags.error("P0310").help("export again with torch.onnx.export(..., optimize=False), or with tools/piper_export.py")
-           << "this export has lost " << lost.size() << " parameter" << (lost.size() > 1 ? "s" : "") << " of the model: " << names
-           << ". The exporter's optimizer merges, transposes or folds weights: the loss would agree, the training would not";
+    return diags.error("P0310").help(
+               "export again with torch.onnx.export(..., optimize=False), or with tools/piper_export.py")
+           << "this export has lost " << lost.size() << " parameter" << (lost.size() > 1 ? "s" : "")
+           << " of the model: " << names
+           << ". The exporter's optimizer merges, transposes or folds weights: the loss would agree, the training "
+              "would not";
   }
   for (const SignatureEntry* e : changed) {
-    const auto placeholder = std::find_if(metadata.inputs.begin(), metadata.inputs.end(), [&](const SignatureEntry& in) { return in.target == e->target; });
+    const auto placeholder = std::find_if(metadata.inputs.begin(), metadata.inputs.end(),
+                                          [&](const SignatureEntry& in) { return in.target == e->target; });
     const bool read = placeholder != metadata.inputs.end() && used.count(placeholder->name) != 0;
     if (!read && initializer_names(file).count(e->target) == 0)
-      return diags.error("P0311").help("export again with torch.onnx.export(..., optimize=False), or with tools/piper_export.py")
-             << "the step of this model changes '" << e->target << "', but the export has lost it: a normalisation was fused away";
+      return diags.error("P0311").help(
+                 "export again with torch.onnx.export(..., optimize=False), or with tools/piper_export.py")
+             << "the step of this model changes '" << e->target
+             << "', but the export has lost it: a normalisation was fused away";
   }
   return Status();
 }
@@ -172,7 +184,9 @@ Status check_operator_route(const onnx::OnnxFile& file, diag::Diagnostics& diags
   for (const TextCall& t : text_calls(file)) {
     const std::string what = lost_by_operators(t.call);
     if (what.empty()) continue;
-    return diags.error("P0312").help("import the file by its ATen calls (route auto or fx); that wants an export with optimize=False, where every node carries its call")
+    return diags.error("P0312").help(
+               "import the file by its ATen calls (route auto or fx); that wants an export with optimize=False, where "
+               "every node carries its call")
            << "node '" << t.node->name << "' (module " << onnx::node_scope(*t.node) << ", " << onnx::node_line(*t.node)
            << "): ONNX operators do not carry " << what << ", which the model has";
   }

@@ -17,7 +17,8 @@ namespace piper::frontend {
 // Names of tied parameters that the file proves: the aliases of each initializer (without its own
 // name). An alias is proved by piper.tied, or by a call in the alias's own module that uses the
 // initializer (`wte` reads `lm_head.weight`).
-std::map<std::string, std::vector<std::string>> tied_aliases(const onnx::OnnxFile& file, const ExportMetadata& metadata);
+std::map<std::string, std::vector<std::string>> tied_aliases(const onnx::OnnxFile& file,
+                                                             const ExportMetadata& metadata);
 
 // Error P0310: parameters of the signature that are lost; P0311: running statistics that a step
 // should change and that no operator reads.

@@ -30,7 +30,8 @@ Result<Labels> parse_term(std::string_view equation, std::string_view term, size
   bool ellipsis = false;
   for (size_t i = 0; i < term.size(); ++i) {
     if (std::isalpha(static_cast<unsigned char>(term[i])) != 0) {
-      if (contains(out, term[i])) return misfit(equation, "repeats a label within one operand, which piper does not support");
+      if (contains(out, term[i]))
+        return misfit(equation, "repeats a label within one operand, which piper does not support");
       out.push_back(term[i]);
     } else if (term.substr(i, 3) == "..." && !ellipsis) {
       ellipsis = true;
@@ -51,22 +52,23 @@ Result<Equation> parse(std::string_view equation, const std::vector<std::vector<
   const std::string left = text.substr(0, arrow);
   std::vector<std::string> terms(1);
   for (const char c : left) {
-    if (c == ',')
-      terms.emplace_back();
-    else
-      terms.back() += c;
+    if (c == ',') terms.emplace_back();
+    else terms.back() += c;
   }
   if (terms.size() != shapes.size())
-    return misfit(equation, "names " + std::to_string(terms.size()) + " operands where there are " + std::to_string(shapes.size()));
+    return misfit(equation, "names " + std::to_string(terms.size()) + " operands where there are " +
+                                std::to_string(shapes.size()));
   Equation out;
   size_t widest = 0;
   for (size_t i = 0; i < terms.size(); ++i) {
-    const size_t letters = static_cast<size_t>(std::count_if(terms[i].begin(), terms[i].end(), [](unsigned char c) { return std::isalpha(c) != 0; }));
+    const size_t letters = static_cast<size_t>(
+        std::count_if(terms[i].begin(), terms[i].end(), [](unsigned char c) { return std::isalpha(c) != 0; }));
     const size_t rank = shapes[i].size();
     const size_t rest = rank > letters ? rank - letters : 0;
     PIPER_ASSIGN(Labels labels, parse_term(equation, terms[i], rest));
     if (labels.size() != rank)
-      return misfit(equation, "names " + std::to_string(labels.size()) + " axes of operand " + std::to_string(i) + ", which has " + std::to_string(rank));
+      return misfit(equation, "names " + std::to_string(labels.size()) + " axes of operand " + std::to_string(i) +
+                                  ", which has " + std::to_string(rank));
     if (terms[i].find('.') != std::string::npos) widest = std::max(widest, rest);
     out.inputs.push_back(std::move(labels));
   }
@@ -117,10 +119,8 @@ class Contractor {
     std::vector<int64_t> dims;
     Term out{t.value, {}};
     for (size_t i = 0; i < t.labels.size(); ++i) {
-      if (contains(keep, t.labels[i]))
-        out.labels.push_back(t.labels[i]);
-      else
-        dims.push_back(static_cast<int64_t>(i));
+      if (contains(keep, t.labels[i])) out.labels.push_back(t.labels[i]);
+      else dims.push_back(static_cast<int64_t>(i));
     }
     out.value = b_.sum(t.value, dims, false);
     return out;
@@ -139,10 +139,8 @@ class Contractor {
     drop_ones(b, a, keep);
     Labels batch, only_a, only_b, summed;
     for (const Label l : a.labels) {
-      if (!contains(b.labels, l))
-        only_a.push_back(l);
-      else
-        (contains(keep, l) ? batch : summed).push_back(l);
+      if (!contains(b.labels, l)) only_a.push_back(l);
+      else (contains(keep, l) ? batch : summed).push_back(l);
     }
     for (const Label l : b.labels)
       if (!contains(a.labels, l)) only_b.push_back(l);
@@ -154,7 +152,8 @@ class Contractor {
   void drop_ones(Term& t, const Term& other, const Labels& keep) {
     Labels left;
     for (const Label l : t.labels)
-      if (!(extent(t, l) == 1 && contains(other.labels, l) && extent(other, l) != 1 && !contains(keep, l))) left.push_back(l);
+      if (!(extent(t, l) == 1 && contains(other.labels, l) && extent(other, l) != 1 && !contains(keep, l)))
+        left.push_back(l);
     if (left.size() == t.labels.size()) return;
     std::vector<int64_t> shape;
     for (const Label l : left) shape.push_back(extent(t, l));
@@ -167,7 +166,8 @@ class Contractor {
     return {b_.add1(ir::OpKind::kMul, {arrange(a, order).value, arrange(b, order).value}), order};
   }
 
-  Term product(const Term& a, const Term& b, const Labels& batch, const Labels& only_a, const Labels& only_b, const Labels& summed) {
+  Term product(const Term& a, const Term& b, const Labels& batch, const Labels& only_a, const Labels& only_b,
+               const Labels& summed) {
     std::vector<int64_t> shape_a, shape_b, shape;
     Labels order;
     int64_t rows = 1, columns = 1, inner = 1;
@@ -215,7 +215,8 @@ Status check_einsum(std::string_view equation, const std::vector<std::vector<int
     for (size_t k = 0; k < shapes[i].size(); ++k) {
       int64_t& known = extents.try_emplace(parsed.inputs[i][k], 1).first->second;
       if (known != 1 && shapes[i][k] != 1 && known != shapes[i][k])
-        return misfit(equation, "gives one label the extents " + std::to_string(known) + " and " + std::to_string(shapes[i][k]));
+        return misfit(equation,
+                      "gives one label the extents " + std::to_string(known) + " and " + std::to_string(shapes[i][k]));
       if (shapes[i][k] != 1) known = shapes[i][k];
     }
   }

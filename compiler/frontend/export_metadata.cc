@@ -68,7 +68,8 @@ int64_t least_bound(std::string_view text) {
   for (size_t at = text.find("VR["); at != std::string::npos; at = text.find("VR[", at + 3)) {
     int64_t v = 0;
     size_t i = at + 3;
-    for (; i < text.size() && text[i] >= '0' && text[i] <= '9' && v < (int64_t{1} << 40); ++i) v = 10 * v + (text[i] - '0');
+    for (; i < text.size() && text[i] >= '0' && text[i] <= '9' && v < (int64_t{1} << 40); ++i)
+      v = 10 * v + (text[i] - '0');
     if (i > at + 3 && (least < 0 || v < least)) least = v;
   }
   return std::max<int64_t>(least, 1);
@@ -98,7 +99,8 @@ ExportMetadata read_export_metadata(const onnx::OnnxFile& file) {
 
   if (const std::string_view* text = note(file, "piper.tags"))
     for (const std::string& line : lines_of(*text))
-      if (const size_t space = line.find(' '); space != std::string::npos) out.tags[line.substr(0, space)] = read_tags(line.substr(space + 1));
+      if (const size_t space = line.find(' '); space != std::string::npos)
+        out.tags[line.substr(0, space)] = read_tags(line.substr(space + 1));
   if (const std::string_view* text = note(file, "piper.frozen"))
     for (const std::string& line : lines_of(*text)) out.frozen.insert(line);
   if (const std::string_view* text = note(file, "piper.no_grad"))

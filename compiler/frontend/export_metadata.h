@@ -16,9 +16,9 @@
 namespace piper::frontend {
 
 struct SignatureEntry {
-  std::string name;      // FX placeholder or output: "p_h_0_ln1_weight"
-  std::string kind;      // "PARAMETER", "BUFFER", "USER_INPUT", "BUFFER_MUTATION", ...
-  std::string target;    // state-dict name: "h.0.ln1.weight"; "" for user inputs
+  std::string name;    // FX placeholder or output: "p_h_0_ln1_weight"
+  std::string kind;    // "PARAMETER", "BUFFER", "USER_INPUT", "BUFFER_MUTATION", ...
+  std::string target;  // state-dict name: "h.0.ln1.weight"; "" for user inputs
 };
 
 struct ExportMetadata {
@@ -29,10 +29,10 @@ struct ExportMetadata {
   int64_t declared_min_batch = 1;
 
   // piper's own notes.
-  std::map<std::string, ir::TagSet> tags;       // by FX node
-  std::set<std::string> frozen;                 // parameter names
-  std::set<std::string> no_grad;                // FX nodes whose results carry no gradient
-  std::vector<std::vector<std::string>> tied;   // groups of names of one parameter, the canonical one first
+  std::map<std::string, ir::TagSet> tags;      // by FX node
+  std::set<std::string> frozen;                // parameter names
+  std::set<std::string> no_grad;               // FX nodes whose results carry no gradient
+  std::vector<std::vector<std::string>> tied;  // groups of names of one parameter, the canonical one first
 };
 
 ExportMetadata read_export_metadata(const onnx::OnnxFile& file);

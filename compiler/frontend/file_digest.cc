@@ -21,7 +21,8 @@ std::string file_digest(const std::string& path, const std::vector<std::string>&
   for (const std::string& file : external) {
     std::error_code failed;
     const auto size = std::filesystem::file_size(file, failed);
-    const std::string line = "\n" + std::filesystem::path(file).filename().string() + " " + (failed ? "?" : std::to_string(size));
+    const std::string line =
+        "\n" + std::filesystem::path(file).filename().string() + " " + (failed ? "?" : std::to_string(size));
     EVP_DigestUpdate(context.get(), line.data(), line.size());
   }
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};

@@ -24,23 +24,23 @@ struct ModelInput {
 };
 
 struct BindRequest {
-  int64_t local_batch = 1;                  // samples of one piece: the leading axis of every batched input
-  int64_t step_batch = 0;                   // samples of the step; 0: as many as local_batch
+  int64_t local_batch = 1;  // samples of one piece: the leading axis of every batched input
+  int64_t step_batch = 0;   // samples of the step; 0: as many as local_batch
   // Module path -> whether it computes with the extent of a piece, not of the step. None does where this is empty.
   std::function<bool(const std::string&)> per_piece;
-  std::map<std::string, int64_t> dims;      // other symbols by name
-  std::vector<std::string> freeze;          // globs of parameter names
+  std::map<std::string, int64_t> dims;  // other symbols by name
+  std::vector<std::string> freeze;      // globs of parameter names
 };
 
 class ModelFile {
  public:
   virtual ~ModelFile() = default;
   virtual const std::string& base_name() const = 0;
-  virtual std::string sha256() const = 0;                        // of the file and its external data's file sizes
+  virtual std::string sha256() const = 0;  // of the file and its external data's file sizes
   virtual const std::vector<ModelInput>& inputs() const = 0;
   virtual const std::vector<std::string>& outputs() const = 0;
-  virtual int64_t fixed_batch() const = 0;                       // -1 where the batch is symbolic
-  virtual int64_t declared_min_batch() const = 0;                // 1 where nothing is declared
+  virtual int64_t fixed_batch() const = 0;         // -1 where the batch is symbolic
+  virtual int64_t declared_min_batch() const = 0;  // 1 where nothing is declared
   // Tags that the model itself carries (torch.fx.traceback.annotate, kept by tools/piper_export.py), by
   // the node name of an op's ModelOrigin. A strategy's `annotate` goes before them.
   virtual std::map<std::string, ir::TagSet> node_tags() const { return {}; }

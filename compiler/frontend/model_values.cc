@@ -12,7 +12,8 @@ namespace {
 constexpr int64_t kMostBytesInMemory = int64_t{1} << 26;
 
 bool is_name(const std::string& symbol) {
-  return !symbol.empty() && std::all_of(symbol.begin(), symbol.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; }) &&
+  return !symbol.empty() &&
+         std::all_of(symbol.begin(), symbol.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; }) &&
          std::isdigit(static_cast<unsigned char>(symbol[0])) == 0;
 }
 
@@ -46,9 +47,12 @@ bool freezes(const std::string& glob, const std::string& name) {
 Status bind_dims(const ModelValues& values, const BindRequest& request, BoundModel& model, diag::Diagnostics& diags) {
   if (request.local_batch < 1) return diags.error("P0303") << "a piece must have at least one sample";
   if (values.fixed_batch >= 0 && request.local_batch != values.fixed_batch)
-    return diags.error("P0303").help("export with a symbolic batch axis (dynamic_shapes={\"input_ids\": {0: Dim(\"B\")}, ...}), or choose microbatches of " + std::to_string(values.fixed_batch) + " samples")
-           << values.base_name << " was exported for a batch of exactly " << values.fixed_batch << "; the strategy asks for pieces of "
-           << request.local_batch << " samples";
+    return diags.error("P0303").help(
+               "export with a symbolic batch axis (dynamic_shapes={\"input_ids\": {0: Dim(\"B\")}, ...}), or choose "
+               "microbatches of " +
+               std::to_string(values.fixed_batch) + " samples")
+           << values.base_name << " was exported for a batch of exactly " << values.fixed_batch
+           << "; the strategy asks for pieces of " << request.local_batch << " samples";
   std::set<std::string> symbols, batch;
   for (const ModelInput& input : values.inputs)
     for (size_t d = 0; d < input.shape.size(); ++d) {
@@ -58,7 +62,8 @@ Status bind_dims(const ModelValues& values, const BindRequest& request, BoundMod
     }
   aten::Dims step_dims;
   for (const std::string& s : batch) {
-    if (const auto range = values.ranges.find(s); range != values.ranges.end() && request.local_batch > range->second.most)
+    if (const auto range = values.ranges.find(s);
+        range != values.ranges.end() && request.local_batch > range->second.most)
       return diags.error("P0303") << values.base_name << " was exported for batches of at most " << range->second.most
                                   << "; the strategy asks for pieces of " << request.local_batch << " samples";
     model.dims.bind(s, request.local_batch);
@@ -76,13 +81,18 @@ Status bind_dims(const ModelValues& values, const BindRequest& request, BoundMod
       const std::string near = diag::nearest(name, open);
       std::string list;
       for (const std::string& s : open) list += (list.empty() ? "" : ", ") + s;
-      error.help(!near.empty() ? "did you mean '" + near + "'?" : list.empty() ? "the model has no open extents" : "open extents: " + list);
+      error.help(!near.empty()  ? "did you mean '" + near + "'?"
+                 : list.empty() ? "the model has no open extents"
+                                : "open extents: " + list);
       return error;
     }
     if (extent < 1) return diags.error("P0302") << "model.dims: '" << name << "' must be positive";
-    if (const auto range = values.ranges.find(name); range != values.ranges.end() && (extent < range->second.least || extent > range->second.most))
-      return diags.error("P0302") << "model.dims: " << name << " = " << extent << " lies outside of what " << values.base_name << " was exported for: "
-                                  << range->second.least << (range->second.most == INT64_MAX ? " and more" : " to " + std::to_string(range->second.most));
+    if (const auto range = values.ranges.find(name);
+        range != values.ranges.end() && (extent < range->second.least || extent > range->second.most))
+      return diags.error("P0302") << "model.dims: " << name << " = " << extent << " lies outside of what "
+                                  << values.base_name << " was exported for: " << range->second.least
+                                  << (range->second.most == INT64_MAX ? " and more"
+                                                                      : " to " + std::to_string(range->second.most));
     model.dims.bind(name, extent);
     step_dims.bind(name, extent);
   }
@@ -97,11 +107,15 @@ Status add_inputs(const ModelValues& values, BoundModel& model, diag::Diagnostic
       if (input.shape[d] >= 0) continue;
       Result<int64_t> extent = model.dims.evaluate(input.symbols[d].empty() ? "?" : input.symbols[d]);
       if (!extent.ok())
-        return diags.error(extent.error().code).help("strategy: model: {dims: {" + (input.symbols[d].empty() ? std::string("S") : input.symbols[d]) + ": 128}}")
-               << "input '" << input.name << "' of " << values.base_name << ", axis " << d << ": " << extent.error().message;
+        return diags.error(extent.error().code)
+                   .help("strategy: model: {dims: {" +
+                         (input.symbols[d].empty() ? std::string("S") : input.symbols[d]) + ": 128}}")
+               << "input '" << input.name << "' of " << values.base_name << ", axis " << d << ": "
+               << extent.error().message;
       type.shape[d] = extent.value();
     }
-    const bool batched = !type.shape.empty() && (values.fixed_batch >= 0 ? type.shape[0] == values.fixed_batch : input.shape[0] < 0);
+    const bool batched =
+        !type.shape.empty() && (values.fixed_batch >= 0 ? type.shape[0] == values.fixed_batch : input.shape[0] < 0);
     model.values[input.name] = model.graph.add_input(input.name, std::move(type), batched);
   }
   return Status();
@@ -161,7 +175,9 @@ Status bind_values(const ModelValues& values, const BindRequest& request, BoundM
       ir::WeightSource source = t.source;
       if (source.bytes <= kMostBytesInMemory) {
         Result<ConstantTensor> value = read_tensor(t.type, source);
-        if (!value.ok()) return diags.error(value.error().code) << values.base_name << ": tensor '" << key << "': " << value.error().message;
+        if (!value.ok())
+          return diags.error(value.error().code)
+                 << values.base_name << ": tensor '" << key << "': " << value.error().message;
         source = ir::WeightSource();
         source.bytes = t.type.bytes();
         source.data = value->data;
@@ -170,9 +186,10 @@ Status bind_values(const ModelValues& values, const BindRequest& request, BoundM
       continue;
     }
     all_names.insert(all_names.end(), t.names.begin(), t.names.end());
-    model.values[key] = t.role == StoredTensor::Role::kBuffer
-                            ? model.graph.add_buffer(t.names, t.type, t.source)
-                            : model.graph.add_parameter(t.names, t.type, stays_trainable(t, request, unmatched), t.source);
+    model.values[key] =
+        t.role == StoredTensor::Role::kBuffer
+            ? model.graph.add_buffer(t.names, t.type, t.source)
+            : model.graph.add_parameter(t.names, t.type, stays_trainable(t, request, unmatched), t.source);
   }
   for (const std::string& glob : unmatched) {
     diag::InFlight error = diags.error("P0309");

@@ -17,14 +17,14 @@ namespace piper::frontend {
 struct StoredTensor {
   enum class Role : uint8_t {
     kParameter,
-    kBuffer,     // state that a step changes: running statistics
+    kBuffer,  // state that a step changes: running statistics
     kConstant,
   };
-  std::vector<std::string> names;   // the first is its key in BoundModel::values; more than one where it is tied
+  std::vector<std::string> names;  // the first is its key in BoundModel::values; more than one where it is tied
   Role role = Role::kConstant;
   ir::TensorType type;
   ir::WeightSource source;
-  bool trainable = true;            // of a parameter, as the file says; integers never are
+  bool trainable = true;  // of a parameter, as the file says; integers never are
 };
 
 // Extents that the export allows, both ends included.
@@ -37,7 +37,7 @@ struct ModelValues {
   std::vector<ModelInput> inputs;
   int64_t fixed_batch = -1;
   std::vector<StoredTensor> tensors;
-  std::map<std::string, SymbolRange> ranges;   // by symbol, where the file declares one
+  std::map<std::string, SymbolRange> ranges;  // by symbol, where the file declares one
 };
 
 // The batch that the inputs fix; -1 where one of them has a symbol on its first axis.

@@ -20,7 +20,8 @@ std::string last_word(const std::string& name) { return name.substr(name.rfind('
 
 }  // namespace
 
-Result<std::unique_ptr<ModelFile>> OnnxModel::open(const std::string& path, const std::string& route, diag::Diagnostics& diags) {
+Result<std::unique_ptr<ModelFile>> OnnxModel::open(const std::string& path, const std::string& route,
+                                                   diag::Diagnostics& diags) {
   Result<onnx::OnnxFile> file = onnx::read_onnx(path);
   if (!file.ok()) return diags.error(file.error().code) << file.error().message;
   std::unique_ptr<OnnxModel> model(new OnnxModel);
@@ -35,10 +36,12 @@ Result<std::unique_ptr<ModelFile>> OnnxModel::open(const std::string& path, cons
   const bool has_texts = aten::every_node_has_text(model->file_);
   if (route == "fx" && !has_texts)
     return diags.error("P0304").help("export with torch.onnx.export(..., optimize=False), or take `route: onnx`")
-           << model->values_.base_name << ": not every node carries its ATen call, so the file cannot be imported by route fx";
+           << model->values_.base_name
+           << ": not every node carries its ATen call, so the file cannot be imported by route fx";
   if (has_texts && route != "onnx") {
     Result<aten::Program> program = aten::read_onnx_calls(model->file_, model->metadata_);
-    if (!program.ok()) return diags.error(program.error().code) << model->values_.base_name << ": " << program.error().message;
+    if (!program.ok())
+      return diags.error(program.error().code) << model->values_.base_name << ": " << program.error().message;
     model->program_ = std::move(program).value();
   } else {
     PIPER_RETURN_IF_ERROR(check_operator_route(model->file_, diags));
@@ -50,8 +53,10 @@ Status OnnxModel::read_inputs(diag::Diagnostics& diags) {
   for (const onnx::OnnxValueInfo& v : file_.inputs) {
     const std::optional<DType> dtype = onnx::dtype_of(v.elem_type);
     if (!v.is_tensor || !v.has_shape || !dtype)
-      return diags.error("P0307") << "input '" << v.name << "' of " << values_.base_name << " has the type "
-                                  << onnx::elem_type_name(v.elem_type) << ": inputs must be tensors of float32, float64, bfloat16, int64, int32 or bool with a shape";
+      return diags.error("P0307")
+             << "input '" << v.name << "' of " << values_.base_name << " has the type "
+             << onnx::elem_type_name(v.elem_type)
+             << ": inputs must be tensors of float32, float64, bfloat16, int64, int32 or bool with a shape";
     ModelInput input;
     input.name = v.name;
     input.dtype = *dtype;
@@ -64,7 +69,8 @@ Status OnnxModel::read_inputs(diag::Diagnostics& diags) {
   for (const onnx::OnnxValueInfo& v : file_.outputs) outputs_.push_back(v.name);
   values_.fixed_batch = fixed_batch_of(values_.inputs);
   for (const onnx::OnnxValueInfo& v : file_.value_info)
-    if (const std::string_view* kind = v.metadata.find("pkg.torch.export.graph_signature.InputSpec.kind")) kinds_[v.name] = *kind;
+    if (const std::string_view* kind = v.metadata.find("pkg.torch.export.graph_signature.InputSpec.kind"))
+      kinds_[v.name] = *kind;
   for (const SignatureEntry& e : metadata_.inputs)
     if (!e.target.empty()) kinds_.emplace(e.target, e.kind);
   return Status();
@@ -109,7 +115,8 @@ Status OnnxModel::read_tensors(diag::Diagnostics& diags) {
   for (const onnx::OnnxTensor& t : file_.initializers) {
     Result<ir::WeightSource> source = onnx::weight_source(file_, t);
     if (!source.ok())
-      return diags.error(source.error().code) << values_.base_name << ": initializer '" << t.name << "': " << source.error().message;
+      return diags.error(source.error().code)
+             << values_.base_name << ": initializer '" << t.name << "': " << source.error().message;
     StoredTensor stored;
     stored.names = {t.name};
     stored.type = {*onnx::dtype_of(t.elem_type), t.dims};

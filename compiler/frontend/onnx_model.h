@@ -20,7 +20,8 @@ namespace piper::frontend {
 class OnnxModel final : public ModelFile {
  public:
   // Errors: P0301 unreadable, P0304 a text of a node, P0310-P0312 a damaged export.
-  static Result<std::unique_ptr<ModelFile>> open(const std::string& path, const std::string& route, diag::Diagnostics& diags);
+  static Result<std::unique_ptr<ModelFile>> open(const std::string& path, const std::string& route,
+                                                 diag::Diagnostics& diags);
 
   const std::string& base_name() const override { return values_.base_name; }
   std::string sha256() const override;
@@ -42,9 +43,9 @@ class OnnxModel final : public ModelFile {
   std::string path_;
   onnx::OnnxFile file_;
   ExportMetadata metadata_;
-  std::map<std::string, std::string> kinds_;   // initializer -> InputSpec.kind
+  std::map<std::string, std::string> kinds_;  // initializer -> InputSpec.kind
   ModelValues values_;
-  std::optional<aten::Program> program_;       // the ATen route, where it is taken
+  std::optional<aten::Program> program_;  // the ATen route, where it is taken
   std::vector<std::string> outputs_;
 };
 

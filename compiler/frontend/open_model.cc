@@ -6,7 +6,8 @@
 
 namespace piper::frontend {
 
-Result<std::unique_ptr<ModelFile>> open_model(const std::string& path, const std::string& route, diag::Diagnostics& diags) {
+Result<std::unique_ptr<ModelFile>> open_model(const std::string& path, const std::string& route,
+                                              diag::Diagnostics& diags) {
   if (route != "auto" && route != "fx" && route != "onnx")
     return diags.error("P0300") << "unknown import route '" << route << "': auto, fx or onnx";
   char magic[2] = {0, 0};

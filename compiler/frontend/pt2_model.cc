@@ -17,9 +17,13 @@ namespace {
 
 using pt2::Placeholder;
 
-std::string_view text_of(const std::vector<std::byte>& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string_view text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
-bool ends_with(const std::string& text, std::string_view end) { return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0; }
+bool ends_with(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
 
 // "top/" of "top/models/NAME.json", and NAME.
 struct Location {
@@ -30,17 +34,26 @@ Result<Location> find_program(const pt2::ZipArchive& archive) {
   bool is_script = false, is_old = false, is_pickle = false;
   for (const auto& [entry, info] : archive.entries()) {
     const size_t at = entry.find("models/");
-    if (at != std::string::npos && (at == 0 || entry[at - 1] == '/') && ends_with(entry, ".json") && entry.find('/', at + 7) == std::string::npos)
+    if (at != std::string::npos && (at == 0 || entry[at - 1] == '/') && ends_with(entry, ".json") &&
+        entry.find('/', at + 7) == std::string::npos)
       found.push_back({entry.substr(0, at), entry.substr(at + 7, entry.size() - at - 12)});
     is_script = is_script || ends_with(entry, "/constants.pkl");
     is_old = is_old || ends_with(entry, "serialized_exported_program.json");
     is_pickle = is_pickle || ends_with(entry, "data.pkl");
   }
   if (found.size() == 1) return found[0];
-  if (found.size() > 1) return Status::failure("P0301", "it holds " + std::to_string(found.size()) + " programs; save the one to train with torch.export.save");
+  if (found.size() > 1)
+    return Status::failure("P0301", "it holds " + std::to_string(found.size()) +
+                                        " programs; save the one to train with torch.export.save");
   if (is_old) return Status::failure("P0315", "it was saved by an older torch; save it again with torch 2.9 or later");
-  if (is_script) return Status::failure("P0301", "it is a TorchScript archive; export the model with tools/piper_export.py, or rewrite a trace with piper-torchscript");
-  if (is_pickle) return Status::failure("P0301", "it holds weights (torch.save), no program; export the model with torch.export or tools/piper_export.py");
+  if (is_script)
+    return Status::failure("P0301",
+                           "it is a TorchScript archive; export the model with tools/piper_export.py, or rewrite a "
+                           "trace with piper-torchscript");
+  if (is_pickle)
+    return Status::failure(
+        "P0301",
+        "it holds weights (torch.save), no program; export the model with torch.export or tools/piper_export.py");
   return Status::failure("P0301", "it is a zip archive without a program; piper reads what torch.export.save writes");
 }
 
@@ -71,12 +84,17 @@ std::set<std::string> running_statistics(const aten::Program& program) {
 
 }  // namespace
 
-Result<std::unique_ptr<ModelFile>> Pt2Model::open(const std::string& path, const std::string& route, diag::Diagnostics& diags) {
+Result<std::unique_ptr<ModelFile>> Pt2Model::open(const std::string& path, const std::string& route,
+                                                  diag::Diagnostics& diags) {
   std::unique_ptr<Pt2Model> model(new Pt2Model);
   model->path_ = path;
   model->values_.base_name = std::filesystem::path(path).filename().string();
-  const auto failed = [&](const Error& error) -> Status { return diags.error(error.code) << model->values_.base_name << ": " << error.message; };
-  if (route == "onnx") return diags.error("P0300") << model->values_.base_name << " holds ATen calls, no ONNX operators: route onnx does not apply";
+  const auto failed = [&](const Error& error) -> Status {
+    return diags.error(error.code) << model->values_.base_name << ": " << error.message;
+  };
+  if (route == "onnx")
+    return diags.error("P0300") << model->values_.base_name
+                                << " holds ATen calls, no ONNX operators: route onnx does not apply";
   Result<pt2::ZipArchive> archive = pt2::ZipArchive::open(path);
   if (!archive.ok()) return failed(archive.error());
   if (const Status status = model->read(*archive); !status.ok()) return failed(status.error());
@@ -87,7 +105,9 @@ Status Pt2Model::read(const pt2::ZipArchive& archive) {
   PIPER_ASSIGN(const Location at, find_program(archive));
   if (archive.find(at.top + "byteorder") != nullptr) {
     PIPER_ASSIGN(const std::vector<std::byte> order, archive.read(at.top + "byteorder"));
-    if (text_of(order) != "little") return Status::failure("P0315", "its tensors are stored in the byte order '" + std::string(text_of(order)) + "'; piper reads little");
+    if (text_of(order) != "little")
+      return Status::failure("P0315", "its tensors are stored in the byte order '" + std::string(text_of(order)) +
+                                          "'; piper reads little");
   }
   PIPER_ASSIGN(const std::vector<std::byte> json, archive.read(at.top + "models/" + at.name + ".json"));
   PIPER_ASSIGN(pt2::ExportedProgram exported, pt2::read_program(text_of(json), names_of_symbols(archive, at.top)));
@@ -116,10 +136,13 @@ Status Pt2Model::read_inputs(const std::vector<Placeholder>& placeholders) {
   for (const Placeholder& p : placeholders) {
     if (p.kind != Placeholder::Kind::kUserInput) continue;
     const auto found = program_.declared.find(p.name);
-    if (found == program_.declared.end()) return Status::failure("P0301", "the type of the input '" + p.name + "' is missing");
+    if (found == program_.declared.end())
+      return Status::failure("P0301", "the type of the input '" + p.name + "' is missing");
     const aten::DeclaredType& type = found->second;
     if (!type.dtype)
-      return Status::failure("P0307", "input '" + p.name + "' has the type " + type.dtype_name + ": inputs must be tensors of float32, float64, bfloat16, int64, int32 or bool");
+      return Status::failure("P0307",
+                             "input '" + p.name + "' has the type " + type.dtype_name +
+                                 ": inputs must be tensors of float32, float64, bfloat16, int64, int32 or bool");
     ModelInput input;
     input.name = p.name;
     input.dtype = *type.dtype;
@@ -134,13 +157,15 @@ Status Pt2Model::read_inputs(const std::vector<Placeholder>& placeholders) {
   return Status();
 }
 
-Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string& top, const std::string& name, const std::vector<Placeholder>& placeholders) {
+Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string& top, const std::string& name,
+                              const std::vector<Placeholder>& placeholders) {
   struct Folder {
     std::string path;
     std::map<std::string, pt2::Payload> payloads;
   };
   std::vector<Folder> folders;
-  for (const auto& [folder, config] : {std::pair<std::string, std::string>{"data/weights/", "_weights_config.json"}, {"data/constants/", "_constants_config.json"}}) {
+  for (const auto& [folder, config] : {std::pair<std::string, std::string>{"data/weights/", "_weights_config.json"},
+                                       {"data/constants/", "_constants_config.json"}}) {
     const std::string path = top + folder + name + config;
     PIPER_ASSIGN(const std::vector<std::byte> json, archive.read(path));
     Result<std::map<std::string, pt2::Payload>> payloads = pt2::read_payload_config(text_of(json));
@@ -148,26 +173,34 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
     folders.push_back({top + folder, std::move(payloads).value()});
   }
   const std::set<std::string> statistics = running_statistics(program_);
-  std::map<std::pair<std::string, std::string>, size_t> stored;   // folder and entry -> position in values_.tensors, of parameters
+  std::map<std::pair<std::string, std::string>, size_t>
+      stored;  // folder and entry -> position in values_.tensors, of parameters
   std::map<size_t, pt2::Payload> layouts;
   for (const Placeholder& p : placeholders) {
     if (p.kind == Placeholder::Kind::kUserInput) continue;
     const Folder* folder = nullptr;
     for (const Folder& f : folders)
       if (folder == nullptr && f.payloads.count(p.target) != 0) folder = &f;
-    if (folder == nullptr) return Status::failure("P0310", "the archive has lost the " + std::string(p.kind == Placeholder::Kind::kParameter ? "parameter '" : "tensor '") + p.target + "'");
+    if (folder == nullptr)
+      return Status::failure(
+          "P0310", "the archive has lost the " +
+                       std::string(p.kind == Placeholder::Kind::kParameter ? "parameter '" : "tensor '") + p.target +
+                       "'");
     const pt2::Payload& payload = folder->payloads.at(p.target);
     const bool statistic = statistics.count(p.name) != 0;
     StoredTensor t;
     t.names = {p.target};
-    t.role = p.kind == Placeholder::Kind::kParameter ? StoredTensor::Role::kParameter : statistic ? StoredTensor::Role::kBuffer : StoredTensor::Role::kConstant;
+    t.role = p.kind == Placeholder::Kind::kParameter ? StoredTensor::Role::kParameter
+             : statistic                             ? StoredTensor::Role::kBuffer
+                                                     : StoredTensor::Role::kConstant;
     t.trainable = payload.requires_grad;
     program_.placeholders[p.name] = p.target;
     if (t.role == StoredTensor::Role::kParameter) {
       const auto [same, fresh] = stored.emplace(std::pair(folder->path, payload.path), values_.tensors.size());
       if (!fresh) {
         if (!(layouts.at(same->second) == payload))
-          return Status::failure("P0301", "'" + p.target + "' and '" + values_.tensors[same->second].names[0] + "' are different views of one tensor, which piper cannot train");
+          return Status::failure("P0301", "'" + p.target + "' and '" + values_.tensors[same->second].names[0] +
+                                              "' are different views of one tensor, which piper cannot train");
         values_.tensors[same->second].names.push_back(p.target);
         program_.placeholders[p.name] = values_.tensors[same->second].names[0];
         continue;

@@ -20,7 +20,8 @@ class Pt2Model final : public ModelFile {
  public:
   // Errors: P0301 unreadable, cut off or no `.pt2`, P0305 a region that cannot be inlined, P0307 an
   // input that cannot be fed, P0310 lost weights, P0313-P0314 changes in place, P0315 another version.
-  static Result<std::unique_ptr<ModelFile>> open(const std::string& path, const std::string& route, diag::Diagnostics& diags);
+  static Result<std::unique_ptr<ModelFile>> open(const std::string& path, const std::string& route,
+                                                 diag::Diagnostics& diags);
 
   const std::string& base_name() const override { return values_.base_name; }
   std::string sha256() const override;
@@ -35,7 +36,8 @@ class Pt2Model final : public ModelFile {
   Pt2Model() = default;
   Status read(const pt2::ZipArchive& archive);
   Status read_inputs(const std::vector<pt2::Placeholder>& placeholders);
-  Status read_tensors(const pt2::ZipArchive& archive, const std::string& top, const std::string& name, const std::vector<pt2::Placeholder>& placeholders);
+  Status read_tensors(const pt2::ZipArchive& archive, const std::string& top, const std::string& name,
+                      const std::vector<pt2::Placeholder>& placeholders);
   Status check_changed_buffers(const std::map<std::string, std::string>& changed) const;
 
   std::string path_;

@@ -18,11 +18,26 @@ struct AttrPrinter {
     first = false;
     out << name << "=";
   }
-  void operator()(const char* name, int64_t v) { key(name); out << v; }
-  void operator()(const char* name, double v) { key(name); out << number_text(v); }
-  void operator()(const char* name, bool v) { key(name); out << (v ? "true" : "false"); }
-  void operator()(const char* name, const std::string& v) { key(name); out << quoted(v); }
-  void operator()(const char* name, DType v) { key(name); out << dtype_name(v); }
+  void operator()(const char* name, int64_t v) {
+    key(name);
+    out << v;
+  }
+  void operator()(const char* name, double v) {
+    key(name);
+    out << number_text(v);
+  }
+  void operator()(const char* name, bool v) {
+    key(name);
+    out << (v ? "true" : "false");
+  }
+  void operator()(const char* name, const std::string& v) {
+    key(name);
+    out << quoted(v);
+  }
+  void operator()(const char* name, DType v) {
+    key(name);
+    out << dtype_name(v);
+  }
   void operator()(const char* name, const std::vector<int64_t>& v) {
     key(name);
     out << '[';
@@ -63,8 +78,8 @@ std::string number_text(double value) {
 std::string value_text(std::string_view name) {
   bool plain = !name.empty();
   for (char c : name)
-    plain = plain && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '_' || c == '.' || c == '/' || c == '-');
+    plain = plain && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                      c == '.' || c == '/' || c == '-');
   return plain ? "%" + std::string(name) : "%" + quoted(name);
 }
 

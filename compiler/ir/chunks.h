@@ -14,16 +14,16 @@
 namespace piper::ir {
 
 struct TagValue {
-  std::string tag;      // "PP"
+  std::string tag;  // "PP"
   int32_t index = 0;
   friend bool operator==(const TagValue&, const TagValue&) = default;
 };
-using TagSet = std::vector<TagValue>;   // sorted by tag name, at most one value per tag
+using TagSet = std::vector<TagValue>;  // sorted by tag name, at most one value per tag
 
 struct Chunk {
   TagSet tags;
-  int32_t region = -1;  // index of the region that the strategy names; segments of one region share it (cut_segments)
-  std::string name;     // "PP0", "PP0.EP1", "all" where untagged; ".2" added where tags repeat; unique
+  int32_t region = -1;    // index of the region that the strategy names; segments of one region share it (cut_segments)
+  std::string name;       // "PP0", "PP0.EP1", "all" where untagged; ".2" added where tags repeat; unique
   bool exchange = false;  // holds one all_to_all and nothing else
   int32_t shard = -1;     // index into ChunkedGraph::shards; -1: cut by none
 };
@@ -36,10 +36,13 @@ struct ExpertShard {
 };
 
 struct ChunkedGraph {
-  Graph graph;          // every forward op has its chunk
+  Graph graph;  // every forward op has its chunk
   std::vector<Chunk> chunks;
   // Number of indices of each tag, by name order: what diagnostics list.
-  struct TagExtent { std::string tag; int32_t count = 0; };
+  struct TagExtent {
+    std::string tag;
+    int32_t count = 0;
+  };
   std::vector<TagExtent> tags;
   std::vector<ExpertShard> shards;
 };

@@ -6,7 +6,8 @@
 
 namespace piper::ir {
 
-CopyGraph::CopyGraph(const Graph& from, Graph& to, Constants constants) : from_(from), to_(to), moved_(from.num_values()) {
+CopyGraph::CopyGraph(const Graph& from, Graph& to, Constants constants)
+    : from_(from), to_(to), moved_(from.num_values()) {
   PIPER_CHECK(to.num_values() == 0, "the copy has values already");
   to_.provenance() = from_.provenance();
   for (size_t i = 0; i < from_.num_values(); ++i) {
@@ -28,7 +29,8 @@ CopyGraph::CopyGraph(const Graph& from, Graph& to, Constants constants) : from_(
         break;
       }
       case ValueKind::kConstant:
-        if (constants == Constants::kCopied) moved_[i] = to_.add_constant(v.name, v.type, from_.constants()[v.payload].source);
+        if (constants == Constants::kCopied)
+          moved_[i] = to_.add_constant(v.name, v.type, from_.constants()[v.payload].source);
         break;
       case ValueKind::kOpResult:
       case ValueKind::kSeedStep:
@@ -55,14 +57,15 @@ OpId CopyGraph::copy_op(OpId old) {
   return append_like(old, op.kind, op.attrs, std::move(operands));
 }
 
-OpId CopyGraph::append_like(OpId old, OpKind kind, Attrs attrs, std::vector<ValueId> operands, std::vector<TensorType> more) {
+OpId CopyGraph::append_like(OpId old, OpKind kind, Attrs attrs, std::vector<ValueId> operands,
+                            std::vector<TensorType> more) {
   const Op& op = from_.op(old);
   if (auto* grad = std::get_if<AccumulateGradAttrs>(&attrs)) grad->parameter = moved(grad->parameter);
   std::vector<TensorType> types;
   for (ValueId v : op.results) types.push_back(from_.type(v));
   for (TensorType& type : more) types.push_back(std::move(type));
-  const OpId id = to_.append(kind, std::move(attrs), std::move(operands), std::move(types), moved_scope(op.scope), op.prov,
-                             op.results.empty() ? "" : from_.value(op.results[0]).name);
+  const OpId id = to_.append(kind, std::move(attrs), std::move(operands), std::move(types), moved_scope(op.scope),
+                             op.prov, op.results.empty() ? "" : from_.value(op.results[0]).name);
   to_.op(id).phase = op.phase;
   to_.op(id).chunk = op.chunk;
   for (size_t i = 0; i < op.results.size(); ++i) place(op.results[i], to_.op(id).results[i]);
@@ -77,7 +80,8 @@ void CopyGraph::finish() {
 }
 
 bool has_effect(const Op& op) {
-  return op.kind == OpKind::kAccumulateGrad || (op.kind == OpKind::kBatchNorm && op.operands.size() > 3 && op.operands[3].valid());
+  return op.kind == OpKind::kAccumulateGrad ||
+         (op.kind == OpKind::kBatchNorm && op.operands.size() > 3 && op.operands[3].valid());
 }
 
 void drop_unread(Graph& graph) {

@@ -26,7 +26,8 @@ class CopyGraph {
   OpId copy_op(OpId old);
   // Appends an op of `to` where `old` stood: its scope, origin, phase, chunk and name. The first results have the
   // types of old's results and stand for them; `more` results follow. `operands` are of `to`, `attrs` of `from`.
-  OpId append_like(OpId old, OpKind kind, Attrs attrs, std::vector<ValueId> operands, std::vector<TensorType> more = {});
+  OpId append_like(OpId old, OpKind kind, Attrs attrs, std::vector<ValueId> operands,
+                   std::vector<TensorType> more = {});
   // From now on `made` stands for `old`.
   void place(ValueId old, ValueId made) { moved_[old.index] = made; }
   // Copies the outputs and the losses.

@@ -109,7 +109,8 @@ std::string Dag::describe(NodeId id) const {
   struct Text {
     const Dag& dag;
     std::string operator()(const ComputeNode& n) const {
-      std::string text = std::string(pass_name(n.pass, dag.backward_split[n.chunk.index])) + " of " + dag.chunks[n.chunk.index].name;
+      std::string text =
+          std::string(pass_name(n.pass, dag.backward_split[n.chunk.index])) + " of " + dag.chunks[n.chunk.index].name;
       if (dag.split) text += ", microbatch " + std::to_string(n.microbatch);
       return text;
     }
@@ -144,7 +145,8 @@ std::string Dag::describe(NodeId id) const {
     }
     std::string operator()(const ReduceScatterNode& n) const {
       std::string text = "reduce_scatter of " + dag.buckets[n.bucket.index].name;
-      for (size_t i = 0; i < n.microbatches.size(); ++i) text += (i == 0 ? ", microbatch " : " and ") + std::to_string(n.microbatches[i]);
+      for (size_t i = 0; i < n.microbatches.size(); ++i)
+        text += (i == 0 ? ", microbatch " : " and ") + std::to_string(n.microbatches[i]);
       return text;
     }
     std::string operator()(const AllGatherNode& n) const {

@@ -43,8 +43,7 @@ const std::string& Graph::scope(ScopeId id) const {
 }
 
 ScopeId Graph::intern_scope(std::string_view module_path) {
-  auto [place, added] =
-      scope_index_.try_emplace(std::string(module_path), static_cast<uint32_t>(scopes_.size()));
+  auto [place, added] = scope_index_.try_emplace(std::string(module_path), static_cast<uint32_t>(scopes_.size()));
   if (added) scopes_.emplace_back(module_path);
   return ScopeId(place->second);
 }
@@ -70,8 +69,7 @@ ValueId Graph::add_input(std::string name, TensorType type, bool batched) {
   return id;
 }
 
-ValueId Graph::add_parameter(std::vector<std::string> names, TensorType type, bool trainable,
-                             WeightSource source) {
+ValueId Graph::add_parameter(std::vector<std::string> names, TensorType type, bool trainable, WeightSource source) {
   PIPER_CHECK(!names.empty(), "a parameter without a name");
   const ValueId id(values_.size());
   values_.push_back(leaf(ValueKind::kParameter, std::move(type), parameters_.size(), unique_name(names[0])));
@@ -89,7 +87,8 @@ ValueId Graph::add_buffer(std::vector<std::string> names, TensorType type, Weigh
 
 ValueId Graph::add_constant(std::string name, TensorType type, WeightSource source) {
   const ValueId id(values_.size());
-  values_.push_back(leaf(ValueKind::kConstant, std::move(type), constants_.size(), unique_name(name.empty() ? "constant" : std::move(name))));
+  values_.push_back(leaf(ValueKind::kConstant, std::move(type), constants_.size(),
+                         unique_name(name.empty() ? "constant" : std::move(name))));
   constants_.push_back({id, std::move(source)});
   return id;
 }
@@ -110,8 +109,8 @@ ValueId Graph::sample_offset() {
   return sample_offset_;
 }
 
-OpId Graph::append(OpKind kind, Attrs attrs, std::vector<ValueId> operands,
-                   std::vector<TensorType> results, ScopeId scope, ProvId prov, std::string name) {
+OpId Graph::append(OpKind kind, Attrs attrs, std::vector<ValueId> operands, std::vector<TensorType> results,
+                   ScopeId scope, ProvId prov, std::string name) {
   OpId id(ops_.size());
   for (ValueId operand : operands)
     PIPER_CHECK(!operand.valid() || operand.index < values_.size(), "operand of ", op_name(kind),
@@ -140,8 +139,7 @@ OpId Graph::append(OpKind kind, Attrs attrs, std::vector<ValueId> operands,
 void Graph::remove_ops(const std::vector<bool>& drop) {
   std::vector<Op> kept;
   for (size_t i = 0; i < ops_.size(); ++i) {
-    for (ValueId result : ops_[i].results)
-      values_[result.index].producer = drop[i] ? OpId() : OpId(kept.size());
+    for (ValueId result : ops_[i].results) values_[result.index].producer = drop[i] ? OpId() : OpId(kept.size());
     if (!drop[i]) kept.push_back(std::move(ops_[i]));
   }
   ops_ = std::move(kept);

@@ -27,9 +27,9 @@ enum class OpKind : uint8_t {
 #include "compiler/ir/ops.def"
 #undef PIPER_OP
 };
-std::string_view op_name(OpKind kind);                       // "layer_norm"
+std::string_view op_name(OpKind kind);  // "layer_norm"
 std::optional<OpKind> op_from_name(std::string_view name);
-Attrs default_attrs(OpKind kind);                            // holds the op's attrs struct
+Attrs default_attrs(OpKind kind);  // holds the op's attrs struct
 
 struct TensorType {
   DType dtype = DType::kF32;
@@ -38,16 +38,16 @@ struct TensorType {
   int64_t bytes() const { return elements() * dtype_bytes(dtype); }
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
-std::string to_string(const TensorType& type);               // "f32[8, 20, 64]"
+std::string to_string(const TensorType& type);  // "f32[8, 20, 64]"
 
 // The bytes of a constant, row-major, little-endian; shared between graphs of one model.
 using ConstantData = std::shared_ptr<const std::vector<std::byte>>;
 
 enum class ValueKind : uint8_t {
   kOpResult,
-  kInput,         // a graph input; leading axis = samples of the piece (or a static input)
-  kParameter,     // trained, or frozen (see Parameter)
-  kBuffer,        // state that a step may change (running statistics)
+  kInput,      // a graph input; leading axis = samples of the piece (or a static input)
+  kParameter,  // trained, or frozen (see Parameter)
+  kBuffer,     // state that a step may change (running statistics)
   kConstant,
   kSeedStep,      // i64 [2]: (seed, step), the same on all ranks
   kSampleOffset,  // i64 [1]: position of the piece's first sample in the step's batch
@@ -64,10 +64,10 @@ struct Value {
 
 // Where the initial bytes of a parameter, buffer or constant stand.
 struct WeightSource {
-  std::string file;       // path as given on this machine; "" = `data` holds them
-  int64_t offset = 0;     // bytes, into `file`
+  std::string file;    // path as given on this machine; "" = `data` holds them
+  int64_t offset = 0;  // bytes, into `file`
   int64_t bytes = 0;
-  ConstantData data;      // where file is ""
+  ConstantData data;                 // where file is ""
   std::vector<int64_t> permutation;  // un-done by the importer: stored = permute(parameter); empty = none
 };
 
@@ -89,7 +89,7 @@ struct Parameter {
 struct Input {
   ValueId value;
   std::string name;
-  bool batched = true;    // the leading axis is the batch
+  bool batched = true;  // the leading axis is the batch
 };
 struct Constant {
   ValueId value;
@@ -112,12 +112,12 @@ struct Op {
   Attrs attrs;
   std::vector<ValueId> operands;  // an invalid id = an absent optional operand
   std::vector<ValueId> results;
-  ScopeId scope;                  // module path
+  ScopeId scope;  // module path
   ProvId prov;
-  ChunkId chunk;                  // set by the chunking pass; backward ops inherit their forward op's
+  ChunkId chunk;  // set by the chunking pass; backward ops inherit their forward op's
 };
 
-using Uses = FlatLists<OpId>;   // [value] the ops that read it, ascending, each once
+using Uses = FlatLists<OpId>;  // [value] the ops that read it, ascending, each once
 
 class Graph {
  public:
@@ -136,17 +136,17 @@ class Graph {
   std::vector<Input>& inputs() { return inputs_; }
   const std::vector<Constant>& constants() const { return constants_; }
   std::vector<Constant>& constants() { return constants_; }
-  const std::string& scope(ScopeId id) const;   // "" for the root or an invalid id
+  const std::string& scope(ScopeId id) const;  // "" for the root or an invalid id
   // Graph outputs by name; the importer lists every output of the file.
   struct Output {
     std::string name;
     ValueId value;
   };
   std::vector<Output> outputs;
-  ValueId loss;                                  // set by the driver from `model.loss`
-  std::vector<ValueId> loss_terms;               // what the step's loss has beside `loss` (passes/spread_losses)
-  std::vector<ValueId> dropped;                  // i64 []: numbers of rows that experts have no place for; the step's log has their sum
-  std::vector<ValueId> all_losses() const;       // loss_terms, then loss; empty where there is none
+  ValueId loss;                     // set by the driver from `model.loss`
+  std::vector<ValueId> loss_terms;  // what the step's loss has beside `loss` (passes/spread_losses)
+  std::vector<ValueId> dropped;  // i64 []: numbers of rows that experts have no place for; the step's log has their sum
+  std::vector<ValueId> all_losses() const;  // loss_terms, then loss; empty where there is none
   Provenance& provenance() { return provenance_; }
   const Provenance& provenance() const { return provenance_; }
 
@@ -160,8 +160,8 @@ class Graph {
   ValueId sample_offset();  // made at first use
   // Appends an op whose result types are given. Names of results: `name`, or made from the op's
   // name and index where it is "" (unique in the graph).
-  OpId append(OpKind kind, Attrs attrs, std::vector<ValueId> operands, std::vector<TensorType> results,
-              ScopeId scope, ProvId prov, std::string name = "");
+  OpId append(OpKind kind, Attrs attrs, std::vector<ValueId> operands, std::vector<TensorType> results, ScopeId scope,
+              ProvId prov, std::string name = "");
   // Drops the marked ops ([op]); the others keep their order. Results of dropped ops stay as values
   // without a producer, so that value ids keep their meaning; nothing may read them.
   void remove_ops(const std::vector<bool>& drop);
@@ -204,19 +204,19 @@ class GraphBuilder {
   // The op's only result, or all of them.
   ValueId add1(OpKind kind, std::vector<ValueId> operands, Attrs attrs = NoAttrs{}, std::string name = "");
   std::vector<ValueId> add(OpKind kind, std::vector<ValueId> operands, Attrs attrs = NoAttrs{}, std::string name = "");
-  ValueId scalar(double value, DType dtype);                          // a constant of shape []
+  ValueId scalar(double value, DType dtype);  // a constant of shape []
   ValueId constant_i64(std::vector<int64_t> shape, const std::vector<int64_t>& data);
   // Short forms that return x itself where nothing changes.
   ValueId reshape(ValueId x, std::vector<int64_t> shape);
   ValueId permute(ValueId x, std::vector<int64_t> dims);
-  ValueId transpose(ValueId x, int64_t a, int64_t b);                 // negative axes count from the end
+  ValueId transpose(ValueId x, int64_t a, int64_t b);  // negative axes count from the end
   ValueId expand(ValueId x, std::vector<int64_t> shape);
   ValueId slice(ValueId x, int64_t dim, int64_t start, int64_t end, int64_t step = 1);
   ValueId unsqueeze(ValueId x, int64_t dim);
   ValueId squeeze(ValueId x, int64_t dim);
   ValueId cast(ValueId x, DType to);
   ValueId sum(ValueId x, std::vector<int64_t> dims, bool keepdim);
-  ValueId sum_to_shape(ValueId x, const std::vector<int64_t>& shape); // reverse of a broadcast
+  ValueId sum_to_shape(ValueId x, const std::vector<int64_t>& shape);  // reverse of a broadcast
   const Status& status() const { return status_; }
 
  private:

@@ -51,8 +51,8 @@ size_t most_results(OpKind kind) {
   for (OpKind none : {OpKind::kAccumulateGrad})
     if (kind == none) return 0;
   for (OpKind two : {OpKind::kMaxDim, OpKind::kTopk, OpKind::kLayerNormBackwardWeight, OpKind::kRmsNorm,
-                     OpKind::kGroupNormBackwardWeight, OpKind::kBatchNormBackwardWeight,
-                     OpKind::kMaxPool2d, OpKind::kSdpa, OpKind::kCrossEntropySum})
+                     OpKind::kGroupNormBackwardWeight, OpKind::kBatchNormBackwardWeight, OpKind::kMaxPool2d,
+                     OpKind::kSdpa, OpKind::kCrossEntropySum})
     if (kind == two) return 2;
   for (OpKind three : {OpKind::kLayerNorm, OpKind::kGroupNorm, OpKind::kBatchNorm, OpKind::kSdpaBackward})
     if (kind == three) return 3;
@@ -66,8 +66,7 @@ int64_t axis_of(int64_t dim, size_t rank) { return dim < 0 ? dim + static_cast<i
 
 }  // namespace
 
-std::vector<ValueId> GraphBuilder::add(OpKind kind, std::vector<ValueId> operands, Attrs attrs,
-                                       std::string name) {
+std::vector<ValueId> GraphBuilder::add(OpKind kind, std::vector<ValueId> operands, Attrs attrs, std::string name) {
   std::vector<const TensorType*> types;
   for (ValueId operand : operands) types.push_back(operand.valid() ? &graph_.type(operand) : nullptr);
   Result<std::vector<TensorType>> results = infer_types(kind, attrs, types);
@@ -78,8 +77,8 @@ std::vector<ValueId> GraphBuilder::add(OpKind kind, std::vector<ValueId> operand
   }
   std::vector<TensorType> result_types =
       results.ok() ? std::move(results).value() : std::vector<TensorType>(most_results(kind));
-  OpId id = graph_.append(kind, std::move(attrs), std::move(operands), std::move(result_types),
-                          scope_, prov_, std::move(name));
+  OpId id = graph_.append(kind, std::move(attrs), std::move(operands), std::move(result_types), scope_, prov_,
+                          std::move(name));
   Op& op = graph_.op(id);
   op.phase = phase_;
   op.chunk = chunk_;
@@ -98,8 +97,7 @@ ValueId GraphBuilder::scalar(double value, DType dtype) {
 
 ValueId GraphBuilder::constant_i64(std::vector<int64_t> shape, const std::vector<int64_t>& data) {
   TensorType type{DType::kI64, std::move(shape)};
-  PIPER_CHECK(type.elements() == static_cast<int64_t>(data.size()), to_string(type), " from ",
-              data.size(), " numbers");
+  PIPER_CHECK(type.elements() == static_cast<int64_t>(data.size()), to_string(type), " from ", data.size(), " numbers");
   std::vector<std::byte> bytes(data.size() * sizeof(int64_t));
   if (!data.empty()) std::memcpy(bytes.data(), data.data(), bytes.size());
   return graph_.add_constant("constant", std::move(type), in_memory(std::move(bytes)));
@@ -124,8 +122,7 @@ ValueId GraphBuilder::transpose(ValueId x, int64_t a, int64_t b) {
   b = axis_of(b, rank);
   if (a >= 0 && b >= 0 && a < static_cast<int64_t>(rank) && b < static_cast<int64_t>(rank))
     std::swap(dims[static_cast<size_t>(a)], dims[static_cast<size_t>(b)]);
-  else
-    dims.push_back(std::max(a, b));  // refused by type inference, with the operand's type
+  else dims.push_back(std::max(a, b));  // refused by type inference, with the operand's type
   return permute(x, std::move(dims));
 }
 

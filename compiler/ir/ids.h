@@ -5,10 +5,10 @@
 
 namespace piper::ir {
 
-using ValueId = Id<struct ValueTag>;    // Graph::value
-using OpId = Id<struct OpTag>;          // Graph::op
-using ChunkId = Id<struct ChunkTag>;    // regions cut out of a graph, numbered in topological order
-using ScopeId = Id<struct ScopeTag>;    // Graph::scope: module paths
-using ProvId = Id<struct ProvTag>;      // Provenance
+using ValueId = Id<struct ValueTag>;  // Graph::value
+using OpId = Id<struct OpTag>;        // Graph::op
+using ChunkId = Id<struct ChunkTag>;  // regions cut out of a graph, numbered in topological order
+using ScopeId = Id<struct ScopeTag>;  // Graph::scope: module paths
+using ProvId = Id<struct ProvTag>;    // Provenance
 
 }  // namespace piper::ir

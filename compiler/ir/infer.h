@@ -71,7 +71,7 @@ struct Call {
 
 Result<Types> views(const Call& c);
 Result<Types> unary(const Call& c);
-Result<Types> binary(const Call& c);        // with where and element-wise backward
+Result<Types> binary(const Call& c);  // with where and element-wise backward
 Result<Types> reductions(const Call& c);
 Result<Types> indexing(const Call& c);
 Result<Types> products(const Call& c);
@@ -82,6 +82,6 @@ Result<Types> channel_norms(const Call& c);  // group_norm, batch_norm
 Result<Types> pooling(const Call& c);
 Result<Types> attention(const Call& c);
 Result<Types> losses(const Call& c);
-Result<Types> step_values(const Call& c);    // dropout, step_sum, all_to_all, accumulate_grad, fill, copy
+Result<Types> step_values(const Call& c);  // dropout, step_sum, all_to_all, accumulate_grad, fill, copy
 
 }  // namespace piper::ir::infer

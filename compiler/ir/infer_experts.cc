@@ -33,7 +33,8 @@ Result<Types> take_rows(const Call& c) {
 Status want_counts(const Call& c, size_t at, int64_t rows, int64_t experts) {
   PIPER_RETURN_IF_ERROR(c.want_dtype(at, DType::kI64));
   const Shape& counts = c.x(at).shape;
-  if (counts.size() != 2 || counts[1] != experts) return c.fail("counts must be [segments, " + std::to_string(experts) + "]");
+  if (counts.size() != 2 || counts[1] != experts)
+    return c.fail("counts must be [segments, " + std::to_string(experts) + "]");
   if (counts[0] < 1 || rows % counts[0]) return c.fail("the segments of counts must divide the rows");
   return {};
 }

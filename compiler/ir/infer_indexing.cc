@@ -42,8 +42,7 @@ Result<Types> by_index(const Call& c) {
   PIPER_RETURN_IF_ERROR(c.want_dtype(2, c.x(0).dtype));
   if (c.x(2).shape.size() != x.size()) return c.fail("src must have as many axes as operand 0");
   for (size_t i = 0; i < x.size(); ++i)
-    if (index[i] > c.x(2).shape[i])
-      return c.fail("index is larger than src on axis " + std::to_string(i));
+    if (index[i] > c.x(2).shape[i]) return c.fail("index is larger than src on axis " + std::to_string(i));
   return Types{c.x(0)};
 }
 

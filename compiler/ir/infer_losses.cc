@@ -84,10 +84,9 @@ Result<Types> step_values(const Call& c) {
       if (a.outer < 1 || a.batch < 1 || a.inner < 0) return c.fail("outer, batch and inner must be positive");
       bool laid_out = a.outer != 1 || a.batch != 1 || a.inner != 1;
       int64_t elements = c.x(0).elements();
-      bool whole = elements % a.outer == 0 && elements / a.outer % a.batch == 0 &&
-                   elements / a.outer / a.batch == a.inner;
-      if (laid_out && !whole)
-        return c.fail("outer x batch x inner is not the number of elements");
+      bool whole =
+          elements % a.outer == 0 && elements / a.outer % a.batch == 0 && elements / a.outer / a.batch == a.inner;
+      if (laid_out && !whole) return c.fail("outer x batch x inner is not the number of elements");
       return Types{c.x(0)};
     }
     case OpKind::kStepSum:

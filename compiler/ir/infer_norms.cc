@@ -26,8 +26,8 @@ Result<Types> norms(const Call& c) {
     default: break;
   }
   // layer_norm and rms_norm: operands are (g?, x, mean?, rstd?, w?, b?) by kind.
-  bool rms = c.kind == OpKind::kRmsNorm || c.kind == OpKind::kRmsNormBackwardInput ||
-             c.kind == OpKind::kRmsNormBackwardWeight;
+  bool rms =
+      c.kind == OpKind::kRmsNorm || c.kind == OpKind::kRmsNormBackwardInput || c.kind == OpKind::kRmsNormBackwardWeight;
   bool forward = c.kind == OpKind::kLayerNorm || c.kind == OpKind::kRmsNorm;
   bool weight = c.kind == OpKind::kLayerNormBackwardWeight || c.kind == OpKind::kRmsNormBackwardWeight;
   size_t statistics = rms ? 1 : 2;

@@ -52,7 +52,8 @@ struct ConvolutionShape {
 
 // Checks x and w against the attributes; y gets the result shape, "" where they fit.
 std::string convolve(const Shape& x, const Shape& w, const ConvolutionShape& a, Shape& y) {
-  if (x.size() < 3 || x.size() > 4 || w.size() != x.size()) return "wants x [N, C, ..] and weight of one or two spatial axes";
+  if (x.size() < 3 || x.size() > 4 || w.size() != x.size())
+    return "wants x [N, C, ..] and weight of one or two spatial axes";
   size_t n = x.size() - 2;
   if (a.stride.size() != n || a.padding.size() != n || a.dilation.size() != n)
     return "stride, padding and dilation want one entry per spatial axis";
@@ -98,8 +99,7 @@ Result<Types> convolution_backward(const Call& c) {
 template <class A>
 std::string pooled(const Shape& x, const A& a, bool dilated, Shape& y) {
   if (x.size() != 4) return "wants [N, C, H, W]";
-  if (a.kernel.size() != 2 || a.stride.size() != 2 || a.padding.size() != 2 ||
-      (dilated && a.dilation.size() != 2))
+  if (a.kernel.size() != 2 || a.stride.size() != 2 || a.padding.size() != 2 || (dilated && a.dilation.size() != 2))
     return "kernel, stride, padding and dilation want two entries";
   y = {x[0], x[1]};
   for (size_t i = 0; i < 2; ++i) {
@@ -159,8 +159,8 @@ Result<Types> attention(const Call& c) {
   if (q.shape.size() != 4 || k.shape.size() != 4 || v.shape.size() != 4)
     return c.fail("q, k and v want four axes [batch, heads, sequence, width]");
   int64_t heads = q.shape[1], kv_heads = k.shape[1];
-  if (k.shape[0] != q.shape[0] || k.shape[3] != q.shape[3] || v.shape[0] != q.shape[0] ||
-      v.shape[1] != kv_heads || v.shape[2] != k.shape[2])
+  if (k.shape[0] != q.shape[0] || k.shape[3] != q.shape[3] || v.shape[0] != q.shape[0] || v.shape[1] != kv_heads ||
+      v.shape[2] != k.shape[2])
     return c.fail("q, k and v do not fit together");
   if (kv_heads == 0 || heads % kv_heads) return c.fail("heads of q must be a multiple of those of k");
   if (const TensorType* mask = c.optional(mask_at)) {

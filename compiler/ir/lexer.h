@@ -11,10 +11,10 @@
 namespace piper::ir {
 
 enum class TokenKind : uint8_t {
-  kWord,     // add, f32, 12, -1.5e-3, inf
-  kValue,    // %name, %"any name"; text holds the name
-  kString,   // "..."; text holds it without quotes and escapes
-  kPunct,    // one of { } ( ) [ ] , = :
+  kWord,    // add, f32, 12, -1.5e-3, inf
+  kValue,   // %name, %"any name"; text holds the name
+  kString,  // "..."; text holds it without quotes and escapes
+  kPunct,   // one of { } ( ) [ ] , = :
   kEnd,
 };
 struct Token {

@@ -45,8 +45,7 @@ struct SliceAttrs {
 struct SliceBackwardAttrs {
   std::vector<int64_t> shape;
   int64_t dim = 0, start = 0, end = 0, step = 1;
-  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(dim) PIPER_FIELD(start) PIPER_FIELD(end)
-                   PIPER_FIELD(step))
+  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(dim) PIPER_FIELD(start) PIPER_FIELD(end) PIPER_FIELD(step))
 };
 struct CastAttrs {
   DType to = DType::kF32;
@@ -105,8 +104,7 @@ struct ConvolutionAttrs {  // one entry per spatial axis
 struct ConvolutionBackwardAttrs {
   std::vector<int64_t> shape, stride, padding, dilation;
   int64_t groups = 1;
-  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(stride) PIPER_FIELD(padding) PIPER_FIELD(dilation)
-                   PIPER_FIELD(groups))
+  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(stride) PIPER_FIELD(padding) PIPER_FIELD(dilation) PIPER_FIELD(groups))
 };
 struct LayerNormAttrs {
   int64_t axes = 1;  // number of trailing axes that are normalised
@@ -131,8 +129,8 @@ struct PoolAttrs {
 struct PoolBackwardAttrs {
   std::vector<int64_t> shape, kernel, stride, padding, dilation;
   bool ceil_mode = false;
-  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(kernel) PIPER_FIELD(stride) PIPER_FIELD(padding)
-                   PIPER_FIELD(dilation) PIPER_FIELD(ceil_mode))
+  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(kernel) PIPER_FIELD(stride) PIPER_FIELD(padding) PIPER_FIELD(dilation)
+                   PIPER_FIELD(ceil_mode))
 };
 struct SdpaAttrs {
   bool is_causal = false;  // lower triangle of [S, T], aligned at the top left as in PyTorch
@@ -145,8 +143,7 @@ struct DropoutAttrs {
   double p = 0;
   int64_t key = 0;  // xxh64 of "module path/ordinal", reinterpreted as signed
   int64_t outer = 1, batch = 1, inner = 1;
-  PIPER_FIELDS(PIPER_FIELD(p) PIPER_FIELD(key) PIPER_FIELD(outer) PIPER_FIELD(batch)
-                   PIPER_FIELD(inner))
+  PIPER_FIELDS(PIPER_FIELD(p) PIPER_FIELD(key) PIPER_FIELD(outer) PIPER_FIELD(batch) PIPER_FIELD(inner))
 };
 struct CrossEntropyAttrs {
   int64_t ignore_index = -100;
@@ -174,7 +171,9 @@ struct ExpertOrderAttrs {
   int64_t capacity = 1;  // rows that one expert takes at most, the first ones
   bool strict = false;   // a row past the capacity is an error of the run
   // Rows of a segment: what its experts can be asked for, of `rows` rows in all.
-  int64_t segment_rows(int64_t rows) const { return capacity >= rows ? rows : std::min(rows, capacity * (experts / segments)); }
+  int64_t segment_rows(int64_t rows) const {
+    return capacity >= rows ? rows : std::min(rows, capacity * (experts / segments));
+  }
   PIPER_FIELDS(PIPER_FIELD(experts) PIPER_FIELD(segments) PIPER_FIELD(capacity) PIPER_FIELD(strict))
 };
 struct TakeRowsAttrs {
@@ -201,12 +200,11 @@ struct FillAttrs {
 };
 
 using Attrs =
-    std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs,
-                 CastAttrs, SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs,
-                 TopkAttrs, EmbeddingAttrs, EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs,
-                 ConvolutionBackwardAttrs, LayerNormAttrs, GroupNormAttrs, BatchNormAttrs,
-                 PoolAttrs, PoolBackwardAttrs, SdpaAttrs, DropoutAttrs, CrossEntropyAttrs,
-                 CrossEntropyLossAttrs, NllBackwardAttrs, ReductionAttrs, AccumulateGradAttrs,
+    std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs, CastAttrs,
+                 SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs, TopkAttrs, EmbeddingAttrs,
+                 EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs, LayerNormAttrs,
+                 GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs, DropoutAttrs,
+                 CrossEntropyAttrs, CrossEntropyLossAttrs, NllBackwardAttrs, ReductionAttrs, AccumulateGradAttrs,
                  FillAttrs, ExpertOrderAttrs, TakeRowsAttrs, GroupedMatmulAttrs, RowsAttrs>;
 
 }  // namespace piper::ir

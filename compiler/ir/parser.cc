@@ -93,7 +93,8 @@ class Parser {
     int64_t elements = 1;
     for (int64_t extent : t.shape) {
       if (extent < 0) return lexer_.fail(at, "negative extent");
-      if (extent > kMostExtent || (extent > 0 && elements > kMostElements / extent)) return lexer_.fail(at, "too many elements");
+      if (extent > kMostExtent || (extent > 0 && elements > kMostElements / extent))
+        return lexer_.fail(at, "too many elements");
       elements *= std::max<int64_t>(extent, 1);
     }
     return t;
@@ -309,7 +310,8 @@ class Parser {
       PIPER_RETURN_IF_ERROR(advance());
     }
     if (static_cast<int64_t>(bytes.size()) != t.bytes())
-      return lexer_.fail(at, "the data are " + std::to_string(bytes.size()) + " bytes, the type has " + std::to_string(t.bytes()));
+      return lexer_.fail(
+          at, "the data are " + std::to_string(bytes.size()) + " bytes, the type has " + std::to_string(t.bytes()));
     return bytes;
   }
 
@@ -464,7 +466,8 @@ class Parser {
         PIPER_RETURN_IF_ERROR(advance());
         Token at = token_;
         PIPER_ASSIGN(int64_t prov, integer());
-        if (prov < 0 || prov >= static_cast<int64_t>(graph_.provenance().size())) return lexer_.fail(at, "no such entry");
+        if (prov < 0 || prov >= static_cast<int64_t>(graph_.provenance().size()))
+          return lexer_.fail(at, "no such entry");
         op.prov = ProvId(static_cast<size_t>(prov));
       } else {
         return {};

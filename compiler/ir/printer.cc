@@ -100,10 +100,8 @@ class Printer {
   }
 
   void source(const WeightSource& s, const TensorType& type) {
-    if (!s.file.empty())
-      out_ << " file " << quoted(s.file) << " offset " << s.offset << " bytes " << s.bytes;
-    else if (s.data)
-      data(*s.data, type);
+    if (!s.file.empty()) out_ << " file " << quoted(s.file) << " offset " << s.offset << " bytes " << s.bytes;
+    else if (s.data) data(*s.data, type);
     if (!s.permutation.empty()) {
       out_ << " permutation [";
       for (size_t i = 0; i < s.permutation.size(); ++i) out_ << (i ? ", " : "") << s.permutation[i];

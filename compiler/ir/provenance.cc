@@ -38,7 +38,8 @@ std::string Provenance::describe(ProvId id) const {
     if (!model->source.empty()) text += " at " + model->source;
     return text;
   }
-  if (const auto* directive = std::get_if<DirectiveOrigin>(&entry)) return directive->directive + " at " + directive->place;
+  if (const auto* directive = std::get_if<DirectiveOrigin>(&entry))
+    return directive->directive + " at " + directive->place;
   if (const auto* derived = std::get_if<DerivedOrigin>(&entry)) {
     std::string text;
     for (ProvId parent : derived->parents) {

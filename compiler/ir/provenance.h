@@ -14,19 +14,19 @@
 
 namespace piper::ir {
 
-struct ModelOrigin {       // a node of the model file
-  std::string node;        // the file's own node name
-  std::string scope;       // module path
-  std::string source;      // "modeling_gpt2.py:680" where the file says so: base name and line, shown, never put in plans
+struct ModelOrigin {   // a node of the model file
+  std::string node;    // the file's own node name
+  std::string scope;   // module path
+  std::string source;  // "modeling_gpt2.py:680" where the file says so: base name and line, shown, never put in plans
   bool operator==(const ModelOrigin&) const = default;
 };
-struct DirectiveOrigin {   // a line of the strategy
-  std::string directive;   // "replicate"
-  std::string place;       // "s.yaml:14:3"
+struct DirectiveOrigin {  // a line of the strategy
+  std::string directive;  // "replicate"
+  std::string place;      // "s.yaml:14:3"
   bool operator==(const DirectiveOrigin&) const = default;
 };
-struct DerivedOrigin {     // made by a pass
-  std::string pass;        // "autodiff"
+struct DerivedOrigin {  // made by a pass
+  std::string pass;     // "autodiff"
   std::vector<ProvId> parents;
   bool operator==(const DerivedOrigin&) const = default;
 };
@@ -40,7 +40,9 @@ class Provenance {
  public:
   ProvId model(ModelOrigin origin) { return intern(std::move(origin)); }
   ProvId directive(DirectiveOrigin origin) { return intern(std::move(origin)); }
-  ProvId derived(std::string pass, std::vector<ProvId> parents) { return intern(DerivedOrigin{std::move(pass), std::move(parents)}); }
+  ProvId derived(std::string pass, std::vector<ProvId> parents) {
+    return intern(DerivedOrigin{std::move(pass), std::move(parents)});
+  }
   ProvId unknown(std::string why) { return intern(UnknownOrigin{std::move(why)}); }
   const ProvEntry& entry(ProvId id) const { return entries_[id.index]; }
   size_t size() const { return entries_.size(); }
@@ -50,7 +52,7 @@ class Provenance {
  private:
   ProvId intern(ProvEntry entry);
   std::vector<ProvEntry> entries_;
-  std::unordered_multimap<size_t, uint32_t> index_;   // by hash of the entry
+  std::unordered_multimap<size_t, uint32_t> index_;  // by hash of the entry
 };
 
 }  // namespace piper::ir

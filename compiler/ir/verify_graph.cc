@@ -34,7 +34,8 @@ class Verifier {
     if (listed != id) return broken(kRuleLinks, "the entry of '" + v.name + "' names another value");
     int64_t bytes = s.data ? static_cast<int64_t>(s.data->size()) : s.file.empty() ? v.type.bytes() * shards : s.bytes;
     if (bytes != v.type.bytes() * shards)
-      return broken(kRuleData, "'" + v.name + "' is " + to_string(v.type) + " but has " + std::to_string(bytes) + " bytes");
+      return broken(kRuleData,
+                    "'" + v.name + "' is " + to_string(v.type) + " but has " + std::to_string(bytes) + " bytes");
     return {};
   }
 
@@ -115,7 +116,8 @@ class Verifier {
       const Value& v = graph_.value(op.results[i]);
       if (v.producer != id || v.result_index != i) return broken(kRuleLinks, "'" + v.name + "' names another producer");
       if (!(v.type == (*inferred)[i]))
-        return broken(kRuleTypes, "'" + v.name + "' is " + to_string(v.type) + ", inference gives " + to_string((*inferred)[i]));
+        return broken(kRuleTypes,
+                      "'" + v.name + "' is " + to_string(v.type) + ", inference gives " + to_string((*inferred)[i]));
     }
     return op.kind == OpKind::kAccumulateGrad ? gradient(op) : Status();
   }
@@ -132,7 +134,8 @@ class Verifier {
           return fails("an op that finishes a count reads step_sum or its like");
         break;
       case Phase::kForward:
-        if (producer.phase == Phase::kBackward || producer.phase == Phase::kBackwardWeight) return fails("forward reads backward");
+        if (producer.phase == Phase::kBackward || producer.phase == Phase::kBackwardWeight)
+          return fails("forward reads backward");
         break;
       case Phase::kBackward:
         if (producer.phase == Phase::kBackwardWeight) return fails("an input part reads a weight part");
@@ -166,7 +169,8 @@ class Verifier {
     }
     for (ValueId number : graph_.dropped) {
       if (!made(number)) return broken(kRuleOperands, "a number of dropped rows is no value of the graph");
-      if (graph_.type(number) != TensorType{DType::kI64, {}}) return broken(kRuleLoss, "a number of dropped rows is " + to_string(graph_.type(number)));
+      if (graph_.type(number) != TensorType{DType::kI64, {}})
+        return broken(kRuleLoss, "a number of dropped rows is " + to_string(graph_.type(number)));
     }
     return {};
   }

@@ -13,18 +13,18 @@ namespace piper::passes {
 
 // How an op takes part in the cut.
 enum class OpRole : uint8_t {
-  kWork,      // depends on an input and a parameter: has a place in the model's order
-  kWeights,   // depends on parameters alone (a position table looked up): joins its first reader
-  kCopied,    // depends on no parameter, or is a view or cast of a weight: copied into every region that reads it
+  kWork,     // depends on an input and a parameter: has a place in the model's order
+  kWeights,  // depends on parameters alone (a position table looked up): joins its first reader
+  kCopied,   // depends on no parameter, or is a view or cast of a weight: copied into every region that reads it
 };
 std::vector<OpRole> op_roles(const ir::Graph& graph);
 
 struct TagColumn {
   std::string tag;
-  bool is_partition = false;           // every op must end up in one of its regions
-  int32_t count = 0;                   // regions 0..count-1
-  std::vector<int32_t> region;         // [op], -1 = none
-  std::vector<int32_t> by_position;    // [op], starts and stages only: where the op would be by its index
+  bool is_partition = false;         // every op must end up in one of its regions
+  int32_t count = 0;                 // regions 0..count-1
+  std::vector<int32_t> region;       // [op], -1 = none
+  std::vector<int32_t> by_position;  // [op], starts and stages only: where the op would be by its index
 };
 // One column per tag, sorted by tag. Errors: P0210, P0211, P0207 (fewer blocks than stages), P0217
 // (one tag cut in two ways).

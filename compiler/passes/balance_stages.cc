@@ -10,8 +10,8 @@ std::string_view block_of(const std::string& scope) {
   size_t begin = 0;
   while (begin < scope.size()) {
     const size_t end = std::min(scope.find('.', begin), scope.size());
-    const bool is_number =
-        end > begin && std::all_of(scope.begin() + begin, scope.begin() + end, [](char c) { return c >= '0' && c <= '9'; });
+    const bool is_number = end > begin && std::all_of(scope.begin() + begin, scope.begin() + end,
+                                                      [](char c) { return c >= '0' && c <= '9'; });
     if (is_number) return std::string_view(scope).substr(0, end);
     begin = end + 1;
   }
@@ -66,11 +66,11 @@ double estimate_flops(const ir::Graph& graph, const ir::Op& op) {
   const double out = op.results.empty() ? 0 : static_cast<double>(graph.type(op.results[0]).elements());
   switch (op.kind) {
     case ir::OpKind::kMatmul:
-    case ir::OpKind::kLinear:
-      return 2 * out * static_cast<double>(graph.type(op.operands[0]).shape.back());
+    case ir::OpKind::kLinear: return 2 * out * static_cast<double>(graph.type(op.operands[0]).shape.back());
     case ir::OpKind::kConvolution: {
       const ir::TensorType& weight = graph.type(op.operands[1]);
-      return 2 * out * static_cast<double>(weight.elements()) / static_cast<double>(std::max<int64_t>(1, weight.shape[0]));
+      return 2 * out * static_cast<double>(weight.elements()) /
+             static_cast<double>(std::max<int64_t>(1, weight.shape[0]));
     }
     case ir::OpKind::kSdpa: {
       const std::vector<int64_t>& keys = graph.type(op.operands[1]).shape;  // [B, H, T, D]
@@ -80,11 +80,9 @@ double estimate_flops(const ir::Graph& graph, const ir::Op& op) {
     case ir::OpKind::kPermute:
     case ir::OpKind::kExpand:
     case ir::OpKind::kSlice:
-    case ir::OpKind::kDetach:
-      return 0;
+    case ir::OpKind::kDetach: return 0;
     // Everything else moves its data once. A `default` is right here: the number is an estimate.
-    default:
-      return out;
+    default: return out;
   }
 }
 

@@ -20,10 +20,10 @@ std::vector<int32_t> union_of_groups(const ir::Dag& dag, ChunkId chunk) {
   return ranks;
 }
 
-// A sum over microbatches and chunks on each rank, then over ranks: the node behind which every rank has it. `also`: a rank
-// that joins in, whether or not it has something to add; -1: none.
-NodeId add_sum(ir::Dag& dag, const std::vector<ChunkId>& chunks, ir::StepWork finish, ir::Reduced reduced, const std::string& stream, const std::string& what,
-               int32_t also) {
+// A sum over microbatches and chunks on each rank, then over ranks: the node behind which every rank has it. `also`: a
+// rank that joins in, whether or not it has something to add; -1: none.
+NodeId add_sum(ir::Dag& dag, const std::vector<ChunkId>& chunks, ir::StepWork finish, ir::Reduced reduced,
+               const std::string& stream, const std::string& what, int32_t also) {
   std::vector<ir::ProvId> parents;
   std::vector<int32_t> ranks;
   for (ChunkId c : chunks) {
@@ -50,7 +50,8 @@ ir::GroupId reporters(ir::Dag& dag, const std::vector<int32_t>& ranks) {
     for (ir::GroupId id : row) {
       const std::vector<int32_t>& group = dag.groups[id.index].ranks;
       const auto elsewhere = [&](int32_t rank) { return std::find(ranks.begin(), ranks.end(), rank) == ranks.end(); };
-      if (group.size() == ranks.size() && dag.has_member(id, 0) && std::all_of(group.begin(), group.end(), elsewhere)) return id;
+      if (group.size() == ranks.size() && dag.has_member(id, 0) && std::all_of(group.begin(), group.end(), elsewhere))
+        return id;
     }
   return dag.intern_group({0});
 }
@@ -58,7 +59,8 @@ ir::GroupId reporters(ir::Dag& dag, const std::vector<int32_t>& ranks) {
 // Rank 0 reports; its replicas hear the loss as well, so that they do the same work.
 void add_loss(ir::Dag& dag) {
   if (dag.loss_chunks.empty()) return;
-  const NodeId last = add_sum(dag, dag.loss_chunks, ir::StepWork::kLossFinish, ir::Reduced::kLoss, "loss", "loss of the step", -1);
+  const NodeId last =
+      add_sum(dag, dag.loss_chunks, ir::StepWork::kLossFinish, ir::Reduced::kLoss, "loss", "loss of the step", -1);
   const std::vector<int32_t> ranks = dag.groups[dag.nodes[last.index].group.index].ranks;
   if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) return;
   const ir::Node& sum = dag.nodes[last.index];
@@ -73,7 +75,8 @@ void add_loss(ir::Dag& dag) {
 
 void add_dropped(ir::Dag& dag) {
   if (dag.dropping_chunks.empty()) return;
-  add_sum(dag, dag.dropping_chunks, ir::StepWork::kDroppedFinish, ir::Reduced::kDropped, "dropped", "number of dropped rows", 0);
+  add_sum(dag, dag.dropping_chunks, ir::StepWork::kDroppedFinish, ir::Reduced::kDropped, "dropped",
+          "number of dropped rows", 0);
 }
 
 }  // namespace
@@ -145,8 +148,8 @@ void build_dag(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
     last_from = from;
     last_to = to;
     last_pass = crossing.pass;
-    // A backward value is read by backwards; a forward value by the forward, or by the backward alone where there is no forward. Later
-    // passes of the reader follow that one.
+    // A backward value is read by backwards; a forward value by the forward, or by the backward alone where there is no
+    // forward. Later passes of the reader follow that one.
     for (int32_t m = 0; m < m_count; ++m) {
       NodeId reader = node(to, crossing.pass, m);
       for (Pass pass : {Pass::kBackward, Pass::kBackwardWeight})

@@ -25,7 +25,7 @@ class WeightOps {
         if (!is_made_of_weights(v)) continue;
         const ChunkId there = graph_.op(graph_.value(v).producer).chunk;
         if (there == here || devices_[there.index] == devices_[here.index]) continue;
-        const ValueId copy = copied(v, here);   // moves the list of ops
+        const ValueId copy = copied(v, here);  // moves the list of ops
         graph_.op(OpId(i)).operands[k] = copy;
       }
     }
@@ -46,15 +46,17 @@ class WeightOps {
     if (graph_.op(producer).chunk == region) return v;
     const auto key = std::make_pair(v.index, region.index);
     if (const auto known = copies_.find(key); known != copies_.end()) return known->second;
-    const ir::Op op = graph_.op(producer);      // a copy: appending moves the list
+    const ir::Op op = graph_.op(producer);  // a copy: appending moves the list
     std::vector<ValueId> operands;
     for (ValueId operand : op.operands) operands.push_back(copied(operand, region));
     std::vector<ir::TensorType> types;
     for (ValueId result : op.results) types.push_back(graph_.type(result));
-    const OpId made = graph_.append(op.kind, op.attrs, std::move(operands), std::move(types), op.scope, graph_.provenance().derived("copy_weight_ops", {op.prov}));
+    const OpId made = graph_.append(op.kind, op.attrs, std::move(operands), std::move(types), op.scope,
+                                    graph_.provenance().derived("copy_weight_ops", {op.prov}));
     graph_.op(made).phase = op.phase;
     graph_.op(made).chunk = region;
-    for (size_t r = 0; r < op.results.size(); ++r) copies_[{op.results[r].index, region.index}] = graph_.op(made).results[r];
+    for (size_t r = 0; r < op.results.size(); ++r)
+      copies_[{op.results[r].index, region.index}] = graph_.op(made).results[r];
     return copies_.at(key);
   }
 
@@ -62,11 +64,13 @@ class WeightOps {
   const std::vector<std::vector<int64_t>>& devices_;
   const std::vector<OpRole> roles_;
   const size_t num_ops_;
-  std::map<std::pair<uint32_t, uint32_t>, ValueId> copies_;   // (value, region)
+  std::map<std::pair<uint32_t, uint32_t>, ValueId> copies_;  // (value, region)
 };
 
 }  // namespace
 
-void copy_weight_ops(ir::Graph& graph, const std::vector<std::vector<int64_t>>& devices) { WeightOps(graph, devices).run(); }
+void copy_weight_ops(ir::Graph& graph, const std::vector<std::vector<int64_t>>& devices) {
+  WeightOps(graph, devices).run();
+}
 
 }  // namespace piper::passes

@@ -1,5 +1,5 @@
-// Pieces of a chunk are numbered by levels: even ones compute, an all_to_all between them has an odd one. The level of an op
-// is the number of exchanges on the longest way to it; ops of one unit share the largest of theirs.
+// Pieces of a chunk are numbered by levels: even ones compute, an all_to_all between them has an odd one. The level of
+// an op is the number of exchanges on the longest way to it; ops of one unit share the largest of theirs.
 #include "compiler/passes/cut_at_exchanges.h"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ using ir::ValueId;
 
 class Cutter {
  public:
-  Cutter(ir::ChunkedGraph& chunked, const ExchangeMarks& marks) : chunked_(chunked), graph_(chunked.graph), marks_(marks) {}
+  Cutter(ir::ChunkedGraph& chunked, const ExchangeMarks& marks)
+      : chunked_(chunked), graph_(chunked.graph), marks_(marks) {}
 
   std::vector<ir::ChunkId> run() {
     find_levels();
@@ -47,7 +48,8 @@ class Cutter {
     for (const ir::Input& input : graph_.inputs()) of_input[input.value.index] = true;
     for (size_t i = 0; i < graph_.num_ops(); ++i) {
       const ir::Op& op = graph_.op(OpId(i));
-      const bool reads_input = std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return v.valid() && of_input[v.index]; });
+      const bool reads_input = std::any_of(op.operands.begin(), op.operands.end(),
+                                           [&](ValueId v) { return v.valid() && of_input[v.index]; });
       for (ValueId result : op.results) of_input[result.index] = reads_input;
       const bool counts = op.phase == Phase::kCount || op.phase == Phase::kCountFinish;
       copied_[i] = is_cut(op.chunk) && unit_of(i) < 0 && (counts || (roles[i] == OpRole::kCopied && !reads_input));
@@ -92,7 +94,8 @@ class Cutter {
     std::map<std::pair<uint32_t, int32_t>, ValueId> copies;  // (value, level)
     const auto redirect = [&](ir::Op& op, int32_t level) {
       for (ValueId& operand : op.operands) {
-        const auto found = operand.valid() ? copies.find({operand.index, level % 2 == 0 ? level : level - 1}) : copies.end();
+        const auto found =
+            operand.valid() ? copies.find({operand.index, level % 2 == 0 ? level : level - 1}) : copies.end();
         if (found != copies.end()) operand = found->second;
       }
     };
@@ -105,7 +108,8 @@ class Cutter {
         std::vector<ir::TensorType> types;
         for (ValueId result : op.results) types.push_back(graph_.type(result));
         const OpId copy = graph_.append(op.kind, op.attrs, op.operands, std::move(types), op.scope,
-                                        graph_.provenance().derived("partition_experts", {op.prov}), graph_.value(op.results[0]).name);
+                                        graph_.provenance().derived("partition_experts", {op.prov}),
+                                        graph_.value(op.results[0]).name);
         graph_.op(copy).phase = op.phase;
         graph_.op(copy).chunk = chunk;
         redirect(graph_.op(copy), *level);
@@ -122,7 +126,9 @@ class Cutter {
   void number_pieces() {
     using Piece = std::pair<int32_t, uint32_t>;                         // level, result of its all_to_all
     std::vector<std::map<Piece, bool>> pieces(chunked_.chunks.size());  // -> it holds ops of a unit
-    const auto piece_of = [&](size_t i) { return Piece{*levels_[i].begin(), is_exchange(i) ? graph_.op(OpId(i)).results[0].index : 0}; };
+    const auto piece_of = [&](size_t i) {
+      return Piece{*levels_[i].begin(), is_exchange(i) ? graph_.op(OpId(i)).results[0].index : 0};
+    };
     for (size_t i = 0; i < graph_.num_ops(); ++i)
       if (!levels_[i].empty()) pieces[graph_.op(OpId(i)).chunk.index][piece_of(i)] |= unit_of(i) >= 0;
     std::vector<ir::Chunk> chunks;
@@ -142,9 +148,12 @@ class Cutter {
         chunk.shard = marks_.shard[c];
         chunk.exchange = piece.first % 2 == 1;
         if (!first || chunk.exchange || experts) {
-          chunk.name += std::string(".") + (chunk.exchange ? marks_.way.at(piece.second) : experts ? "experts" : "rest");
+          chunk.name += std::string(".") + (chunk.exchange ? marks_.way.at(piece.second)
+                                            : experts      ? "experts"
+                                                           : "rest");
           const std::string base = chunk.name;
-          for (int32_t repeat = 2; !names.insert(chunk.name).second; ++repeat) chunk.name = base + "." + std::to_string(repeat);
+          for (int32_t repeat = 2; !names.insert(chunk.name).second; ++repeat)
+            chunk.name = base + "." + std::to_string(repeat);
         }
         first = false;
         id[c][piece] = ir::ChunkId(chunks.size());
@@ -170,8 +179,8 @@ class Cutter {
   ir::ChunkedGraph& chunked_;
   ir::Graph& graph_;
   const ExchangeMarks& marks_;
-  std::vector<bool> copied_;                 // [op]
-  std::vector<std::set<int32_t>> levels_;    // [op] empty where its chunk is not cut
+  std::vector<bool> copied_;               // [op]
+  std::vector<std::set<int32_t>> levels_;  // [op] empty where its chunk is not cut
   std::vector<ir::ChunkId> parents_;
 };
 

@@ -13,12 +13,13 @@ namespace piper::passes {
 // What the chunk of an all_to_all is called after.
 inline constexpr const char* kToExperts = "to_experts";
 inline constexpr const char* kFromExperts = "from_experts";
-inline constexpr const char* kCounts = "counts";   // of the rows that will travel
+inline constexpr const char* kCounts = "counts";  // of the rows that will travel
 
 struct ExchangeMarks {
-  std::vector<int32_t> shard;                   // [chunk] index into ChunkedGraph::shards, -1: left as it is
-  std::map<uint32_t, int32_t> unit;             // first result of an op -> ops of one unit stay together, as late as the last of them
-  std::map<uint32_t, const char*> way;          // result of an all_to_all -> one of the above
+  std::vector<int32_t> shard;  // [chunk] index into ChunkedGraph::shards, -1: left as it is
+  std::map<uint32_t, int32_t>
+      unit;  // first result of an op -> ops of one unit stay together, as late as the last of them
+  std::map<uint32_t, const char*> way;  // result of an all_to_all -> one of the above
 };
 // Views of weights and of constants, and counts, are copied into every piece that reads them.
 // Returns [new chunk] -> the chunk it was cut from; chunk ids stay a topological order.

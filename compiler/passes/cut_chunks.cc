@@ -18,15 +18,15 @@ struct Instance {
   size_t op = 0;
   RegionKey key;
   ir::TagSet tags;
-  bool is_copy = false;   // one of several
+  bool is_copy = false;  // one of several
   int32_t level = 0;
 };
 
 // Where each op goes: for work one key, for copied ops one per region that reads them.
 struct Regions {
   std::vector<TagColumn> columns;
-  std::vector<size_t> partitions;                 // positions in columns
-  std::vector<std::vector<RegionKey>> keys;       // [op], sorted, at least one
+  std::vector<size_t> partitions;            // positions in columns
+  std::vector<std::vector<RegionKey>> keys;  // [op], sorted, at least one
   // What the annotations alone say of an op.
   RegionKey annotated(size_t op) const {
     RegionKey key;
@@ -160,7 +160,8 @@ Status check_flow(const ir::Graph& graph, const std::vector<strategy::Annotation
             return scope.empty() ? std::string("the root module") : "module '" + scope + "'";
           };
           return diags.error("P0212", span)
-                     .note("'" + graph.value(operand).name + "' is made in " + module(from) + " and read in " + module(i))
+                     .note("'" + graph.value(operand).name + "' is made in " + module(from) + " and read in " +
+                           module(i))
                      .help("number the regions in the order in which data flow, or cut elsewhere")
                  << tag << " " << a << " feeds " << tag << " " << key[p] << ", an earlier region";
         }
@@ -366,7 +367,8 @@ class Rebuilder {
       accumulate->parameter = map_value(accumulate->parameter, instance.key);
     }
     const ir::ScopeId scope = op.scope.valid() ? to_.intern_scope(from_.scope(op.scope)) : op.scope;
-    const ir::OpId made = to_.append(op.kind, std::move(attrs), std::move(operands), std::move(types), scope, prov, name);
+    const ir::OpId made =
+        to_.append(op.kind, std::move(attrs), std::move(operands), std::move(types), scope, prov, name);
     to_.op(made).phase = op.phase;
     to_.op(made).chunk = chunk;
     results_[id] = to_.op(made).results;
@@ -375,8 +377,8 @@ class Rebuilder {
   const ir::Graph& from_;
   const Cut& cut_;
   ir::Graph to_;
-  std::vector<ir::ValueId> plain_;                  // [old value] of leaves
-  std::vector<std::vector<ir::ValueId>> results_;   // [instance]
+  std::vector<ir::ValueId> plain_;                 // [old value] of leaves
+  std::vector<std::vector<ir::ValueId>> results_;  // [instance]
 };
 
 }  // namespace

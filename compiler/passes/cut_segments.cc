@@ -20,7 +20,8 @@ std::vector<int64_t> first_used_bytes(const ir::Graph& graph) {
     for (ValueId v : op.operands) {
       if (!v.valid() || graph.value(v).kind != ValueKind::kParameter) continue;
       const uint32_t p = graph.value(v).payload;
-      if (!graph.parameters()[p].trainable || std::find(seen[p].begin(), seen[p].end(), op.chunk) != seen[p].end()) continue;
+      if (!graph.parameters()[p].trainable || std::find(seen[p].begin(), seen[p].end(), op.chunk) != seen[p].end())
+        continue;
       seen[p].push_back(op.chunk);
       bytes[i] += graph.type(v).bytes();
     }
@@ -50,7 +51,7 @@ void cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_
     }
     from_end[i] = segments[r] - 1;
   }
-  std::vector<int32_t> first(num_regions, 0);   // [region] -> its first chunk
+  std::vector<int32_t> first(num_regions, 0);  // [region] -> its first chunk
   std::vector<ir::Chunk> chunks;
   for (size_t r = 0; r < num_regions; ++r) {
     first[r] = static_cast<int32_t>(chunks.size());
@@ -77,7 +78,9 @@ void cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_
     ir::Op& op = graph.op(OpId(i));
     if (!op.chunk.valid()) continue;
     const size_t r = op.chunk.index;
-    const int32_t segment = op.phase == Phase::kForward ? segments[r] - 1 - from_end[i] : counted[r] >= 0 ? counted[r] : segments[r] - 1;
+    const int32_t segment = op.phase == Phase::kForward ? segments[r] - 1 - from_end[i]
+                            : counted[r] >= 0           ? counted[r]
+                                                        : segments[r] - 1;
     op.chunk = ir::ChunkId(static_cast<size_t>(first[r] + segment));
   }
   chunked.chunks = std::move(chunks);

@@ -1,9 +1,11 @@
-// Cuts regions into segments, each a chunk of its own, so that no segment first uses more bytes of parameters than a bucket holds.
+// Cuts regions into segments, each a chunk of its own, so that no segment first uses more bytes of parameters than a
+// bucket holds.
 //
-// Input level: regions final, losses normalised, not yet differentiated. Output level: the same ops; a region of more than one segment
-// becomes chunks "PP0/1", "PP0/2", ... with the region's tags. It stands before autodiff, since backward ops take the chunk of their forward
-// op. Why: a bucket's gradients are reduced while earlier segments still run backward, and sharded parameters are gathered segment
-// by segment. Segments are ranges of the region's op order, filled from its end, as buckets are.
+// Input level: regions final, losses normalised, not yet differentiated. Output level: the same ops; a region of more
+// than one segment becomes chunks "PP0/1", "PP0/2", ... with the region's tags. It stands before autodiff, since
+// backward ops take the chunk of their forward op. Why: a bucket's gradients are reduced while earlier segments still
+// run backward, and sharded parameters are gathered segment by segment. Segments are ranges of the region's op order,
+// filled from its end, as buckets are.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,8 @@
 
 namespace piper::passes {
 
-// `bucket_bytes`: [chunk], -1 = leave the region whole, 0 = a segment wherever a parameter is first used. Sets Chunk::region of all chunks.
+// `bucket_bytes`: [chunk], -1 = leave the region whole, 0 = a segment wherever a parameter is first used. Sets
+// Chunk::region of all chunks.
 void cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_bytes);
 
 }  // namespace piper::passes

@@ -6,8 +6,8 @@
 namespace piper::passes {
 namespace {
 
-using ir::ValueId;
 using ir::Shape;
+using ir::ValueId;
 
 // A factor of an axis. Every axis is split so far that the D of the experts and the D of the sources stand alone.
 enum class Atom : uint8_t { kPlain, kOwners, kSources };
@@ -25,7 +25,8 @@ struct Atoms {
 Atoms split(const Shape& shape, const ExpertMark& mark, int64_t experts, int64_t devices, bool owners, bool sources) {
   Atoms atoms;
   for (size_t d = 0; d < shape.size(); ++d) {
-    const bool has_experts = mark.expert.axis == static_cast<int64_t>(d), has_tokens = mark.token.axis == static_cast<int64_t>(d);
+    const bool has_experts = mark.expert.axis == static_cast<int64_t>(d),
+               has_tokens = mark.token.axis == static_cast<int64_t>(d);
     const auto put_sources = [&] {
       if (sources) atoms.add(Atom::kSources, devices);
     };
@@ -94,7 +95,8 @@ ValueId TokenExchange::parts_by_expert(ValueId v, const ExpertMark& mark) {
   const Shape shape = b_.type(v).shape;
   if (!mark.expert.present()) return b_.expand(b_.unsqueeze(v, 0), behind(devices_, shape));
   const Atoms atoms = split(shape, mark, experts_, devices_, true, false);
-  return b_.reshape(to_front(b_, v, atoms, Atom::kOwners), behind(devices_, local_shape(shape, {mark.expert, {}}, devices_)));
+  return b_.reshape(to_front(b_, v, atoms, Atom::kOwners),
+                    behind(devices_, local_shape(shape, {mark.expert, {}}, devices_)));
 }
 
 ValueId TokenExchange::join_tokens(ValueId received, const ExpertMark& mark, const Shape& shape) {
@@ -104,7 +106,8 @@ ValueId TokenExchange::join_tokens(ValueId received, const ExpertMark& mark, con
 
 ValueId TokenExchange::parts_by_source(ValueId local, const ExpertMark& mark, const Shape& shape) {
   const Atoms atoms = split(shape, mark, experts_, devices_, false, true);
-  return b_.reshape(to_front(b_, local, atoms, Atom::kSources), behind(devices_, local_shape(shape, {mark.expert, {}}, devices_)));
+  return b_.reshape(to_front(b_, local, atoms, Atom::kSources),
+                    behind(devices_, local_shape(shape, {mark.expert, {}}, devices_)));
 }
 
 ValueId TokenExchange::join_experts(ValueId received, const ExpertMark& mark, const Shape& shape) {

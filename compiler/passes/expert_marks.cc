@@ -11,8 +11,8 @@ namespace piper::passes {
 namespace {
 
 using ir::OpKind;
-using ir::ValueId;
 using ir::Shape;
+using ir::ValueId;
 using Kind = ExpertTransfer::Kind;
 
 class Transfer {
@@ -33,7 +33,8 @@ class Transfer {
       }
       case OpKind::kCumsum:
       case OpKind::kSoftmax:
-      case OpKind::kLogSoftmax: return keeps(std::get<ir::DimAttrs>(op_.attrs).dim) ? follow(*marks_[0]) : ExpertTransfer();
+      case OpKind::kLogSoftmax:
+        return keeps(std::get<ir::DimAttrs>(op_.attrs).dim) ? follow(*marks_[0]) : ExpertTransfer();
       case OpKind::kDetach:
       case OpKind::kCopy: return follow(*marks_[0]);
       case OpKind::kSum:
@@ -65,7 +66,9 @@ class Transfer {
 
   ExpertTransfer permuted() const {
     const Shape& dims = std::get<ir::PermuteAttrs>(op_.attrs).dims;
-    const auto to = [&](int64_t axis) { return axis < 0 ? axis : std::find(dims.begin(), dims.end(), axis) - dims.begin(); };
+    const auto to = [&](int64_t axis) {
+      return axis < 0 ? axis : std::find(dims.begin(), dims.end(), axis) - dims.begin();
+    };
     ExpertMark mark = *marks_[0];
     mark.expert.axis = to(mark.expert.axis);
     mark.token.axis = to(mark.token.axis);
@@ -107,7 +110,8 @@ class Transfer {
     }
     if (!all.token.present()) choose_token(extent, all);
     for (size_t i = 0; i < marks_.size(); ++i)
-      if (marks_[i] != nullptr && all.token.present() && !marks_[i]->token.present() && extent(i, all.token.axis) != 1) return {};
+      if (marks_[i] != nullptr && all.token.present() && !marks_[i]->token.present() && extent(i, all.token.axis) != 1)
+        return {};
     ExpertTransfer t = follow(all);
     for (size_t i = 0; i < marks_.size(); ++i) {
       if (marks_[i] != nullptr) continue;
@@ -224,7 +228,8 @@ std::optional<ExpertMark> reshaped(const ExpertMark& mark, int64_t experts, cons
   if (mark.expert.present()) {
     const int64_t after = mark.expert.inner * ir::elements_behind(from, static_cast<size_t>(mark.expert.axis));
     for (size_t d = 0; d < to.size() && !result.expert.present(); ++d)
-      if (const auto place = ir::factor_in_axis(to, d, experts, after)) result.expert = {static_cast<int64_t>(d), place->outer, place->inner};
+      if (const auto place = ir::factor_in_axis(to, d, experts, after))
+        result.expert = {static_cast<int64_t>(d), place->outer, place->inner};
     if (!result.expert.present()) return std::nullopt;
   }
   if (mark.token.present()) {

@@ -1,9 +1,10 @@
 // How values of an expert part look on a rank that holds some of the experts: which factor of which axis is the experts
-// (it shrinks from E to E/D), and where the tokens of the D members of the group stand beside each other (a factor D is put
-// there). One transfer rule per operator family says how marks pass through an op. Used by find_expert_parts alone; it edits nothing.
+// (it shrinks from E to E/D), and where the tokens of the D members of the group stand beside each other (a factor D is
+// put there). One transfer rule per operator family says how marks pass through an op. Used by find_expert_parts alone;
+// it edits nothing.
 //
-// Axes are merged and split by reshape, so a mark is a factor of an axis: extent = outer x E x inner for experts; extent =
-// outer x rest for tokens, and on the rank outer x D x rest, the sources in position order.
+// Axes are merged and split by reshape, so a mark is a factor of an axis: extent = outer x E x inner for experts;
+// extent = outer x rest for tokens, and on the rank outer x D x rest, the sources in position order.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ struct TokenCut {
   friend auto operator<=>(const TokenCut&, const TokenCut&) = default;
 };
 struct ExpertMark {
-  ExpertFactor expert;   // absent: rows in the order of experts, see find_grouped_parts.h
-  TokenCut token;   // absent: the same for all sources (made of weights alone)
+  ExpertFactor expert;  // absent: rows in the order of experts, see find_grouped_parts.h
+  TokenCut token;       // absent: the same for all sources (made of weights alone)
   friend auto operator<=>(const ExpertMark&, const ExpertMark&) = default;
 };
 

@@ -7,8 +7,8 @@
 namespace piper::passes {
 namespace {
 
-using ir::ValueId;
 using ir::Shape;
+using ir::ValueId;
 using Kind = ExpertTransfer::Kind;
 
 constexpr int64_t kContracted = -1;
@@ -16,7 +16,10 @@ constexpr int64_t kContracted = -1;
 class Product {
  public:
   Product(const ExpertRules& rules, const ir::Op& op, const std::vector<const ExpertMark*>& marks)
-      : rules_(rules), op_(op), marks_(marks), rank_(static_cast<int64_t>(rules.graph.type(op.results[0]).shape.size())) {
+      : rules_(rules),
+        op_(op),
+        marks_(marks),
+        rank_(static_cast<int64_t>(rules.graph.type(op.results[0]).shape.size())) {
     transfer_.results.resize(1);
     transfer_.wishes.resize(op.operands.size());
   }
@@ -68,7 +71,8 @@ class Product {
       if (in_result == kContracted) return false;
       const TokenCut& other = marks_[1 - i]->token;
       if (other.present()) {
-        if (place(1 - i, other.axis) != in_result || other.outer != token.outer || other.rest != token.rest) return false;
+        if (place(1 - i, other.axis) != in_result || other.outer != token.outer || other.rest != token.rest)
+          return false;
       } else if (is_batch(in_result) && batch_extent(1 - i, in_result) != 1) {
         return false;
       }
@@ -102,7 +106,9 @@ class Product {
     int64_t axis = own(other);
     if (shape(other)[static_cast<size_t>(axis)] == 1)
       for (int64_t d = 0; d < rank(other) - 2; ++d)
-        if (d != wish.mark.expert.axis && shape(other)[static_cast<size_t>(d)] > 1 && batch_extent(i, place(other, d)) == 1) axis = d;
+        if (d != wish.mark.expert.axis && shape(other)[static_cast<size_t>(d)] > 1 &&
+            batch_extent(i, place(other, d)) == 1)
+          axis = d;
     wish.mark.token = {axis, 1, shape(other)[static_cast<size_t>(axis)]};
     set_token(wish.mark.token, place(other, axis));
     transfer_.wishes[other] = std::move(wish);
@@ -121,7 +127,8 @@ class Product {
       const int64_t missing = rank_ - rank(other);
       wish.shape.insert(wish.shape.begin(), static_cast<size_t>(missing), 1);
       if (wish.mark.expert.present()) wish.mark.expert.axis += missing;
-      wish.shape[static_cast<size_t>(in_result)] = rules_.graph.type(op_.results[0]).shape[static_cast<size_t>(in_result)];
+      wish.shape[static_cast<size_t>(in_result)] =
+          rules_.graph.type(op_.results[0]).shape[static_cast<size_t>(in_result)];
       wish.mark.token = {in_result, token.outer, token.rest};
     } else {
       wish.mark.token = {in_result - (rank_ - rank(other)), token.outer, token.rest};
@@ -152,7 +159,8 @@ class Linear {
     if (marks_[1] == nullptr) {  // experts' tokens through a layer that all experts share
       const bool shared = rules_.same_for_all[op_.operands[1].index] && bias == nullptr &&
                           (!biased || rules_.same_for_all[op_.operands[2].index]);
-      if (marks_[0] == nullptr || !shared || marks_[0]->expert.axis == last_ || marks_[0]->token.axis == last_) return {};
+      if (marks_[0] == nullptr || !shared || marks_[0]->expert.axis == last_ || marks_[0]->token.axis == last_)
+        return {};
       t.kind = Kind::kFollows;
       y = *marks_[0];
       return t;
@@ -190,11 +198,13 @@ class Linear {
 
 }  // namespace
 
-ExpertTransfer transfer_matmul(const ExpertRules& rules, const ir::Op& op, const std::vector<const ExpertMark*>& marks) {
+ExpertTransfer transfer_matmul(const ExpertRules& rules, const ir::Op& op,
+                               const std::vector<const ExpertMark*>& marks) {
   return Product(rules, op, marks).run();
 }
 
-ExpertTransfer transfer_linear(const ExpertRules& rules, const ir::Op& op, const std::vector<const ExpertMark*>& marks) {
+ExpertTransfer transfer_linear(const ExpertRules& rules, const ir::Op& op,
+                               const std::vector<const ExpertMark*>& marks) {
   return Linear(rules, op, marks).run();
 }
 

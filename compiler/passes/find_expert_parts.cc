@@ -88,7 +88,8 @@ class Search {
       touched_.push_back(id);
       ExpertTransfer t = transfer(rules, op, marks);
       if (t.kind == Kind::kStops) {
-        if (std::any_of(marks.begin(), marks.end(), [](const ExpertMark* m) { return m != nullptr && !m->token.present(); }))
+        if (std::any_of(marks.begin(), marks.end(),
+                        [](const ExpertMark* m) { return m != nullptr && !m->token.present(); }))
           blocked_.push_back(id);
         continue;
       }
@@ -122,7 +123,9 @@ class Search {
       chain.push_back(producer);
       at = graph_.op(producer).operands[0];
     }
-    if (graph_.value(at).kind != ir::ValueKind::kParameter || !may_be_cut(graph_.parameters()[graph_.value(at).payload])) return {};
+    if (graph_.value(at).kind != ir::ValueKind::kParameter ||
+        !may_be_cut(graph_.parameters()[graph_.value(at).payload]))
+      return {};
     ExpertMark own{{0, 1, 1}, {}};
     const ExpertRules rules{graph_, experts_, same_for_all_};
     for (auto op = chain.rbegin(); op != chain.rend(); ++op) {
@@ -131,7 +134,9 @@ class Search {
       own = t.results[0];
     }
     const ExpertFactor& there = mark(made)->expert;
-    const auto from_end = [&](int64_t axis, ValueId value) { return static_cast<int64_t>(graph_.type(value).shape.size()) - axis; };
+    const auto from_end = [&](int64_t axis, ValueId value) {
+      return static_cast<int64_t>(graph_.type(value).shape.size()) - axis;
+    };
     const bool same = from_end(own.expert.axis, v) == from_end(there.axis, made) && own.expert.outer == there.outer &&
                       own.expert.inner == there.inner;
     return same ? at : ValueId();
@@ -160,7 +165,8 @@ class Search {
     std::map<uint32_t, int32_t> number;
     for (PartOp& one : part_.ops) {
       for (ValueId operand : graph_.op(one.op).operands)
-        if (mark(operand)) one.component = number.emplace(top(operand.index), static_cast<int32_t>(number.size())).first->second;
+        if (mark(operand))
+          one.component = number.emplace(top(operand.index), static_cast<int32_t>(number.size())).first->second;
     }
     component_of_weight_.clear();
     for (uint32_t w : weights) {
@@ -182,7 +188,8 @@ class Search {
     if (op.kind != OpKind::kMatmul || one.transfer.kind != Kind::kFollows) return false;
     const int64_t rank = static_cast<int64_t>(graph_.type(op.results[0]).shape.size());
     if (one.transfer.results[0].expert.axis >= rank - 2) return false;
-    return std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return mark(v) && !mark(v)->token.present(); });
+    return std::any_of(op.operands.begin(), op.operands.end(),
+                       [&](ValueId v) { return mark(v) && !mark(v)->token.present(); });
   }
 
   // Weights that no token meets are left whole; beside a mixture of experts, all others are too.
@@ -202,7 +209,8 @@ class Search {
     for (const auto& [weight, component] : component_of_weight_) {
       const bool is_blocked = blocked.count(component) > 0 || blocked_weights.count(weight) > 0;
       const bool by_expert = by_expert_components_.count(component) > 0;
-      const bool keep = component >= 0 && meets_tokens_.count(component) > 0 && (by_expert || (by_expert_components_.empty() && !is_blocked));
+      const bool keep = component >= 0 && meets_tokens_.count(component) > 0 &&
+                        (by_expert || (by_expert_components_.empty() && !is_blocked));
       if (!keep) dropped = weights.erase(weight) > 0 || dropped;
     }
     return dropped;
@@ -215,8 +223,8 @@ class Search {
   const ir::Uses& uses_;
   int64_t experts_;
   ExpertPart part_;
-  std::vector<OpId> touched_;   // ops that read something marked
-  std::vector<OpId> blocked_;   // of these, what stops at a weight
+  std::vector<OpId> touched_;  // ops that read something marked
+  std::vector<OpId> blocked_;  // of these, what stops at a weight
   std::map<uint32_t, int32_t> component_of_weight_;
   std::set<int32_t> by_expert_components_, meets_tokens_;
   bool by_expert_ = false;
@@ -228,7 +236,8 @@ ExpertFinder::ExpertFinder(const ir::Graph& graph, size_t num_chunks)
     : graph_(graph), same_for_all_(graph.num_values()), uses_(graph.uses()), ops_(num_chunks) {
   for (size_t v = 0; v < graph.num_values(); ++v) {
     const ir::ValueKind kind = graph.value(ValueId(v)).kind;
-    same_for_all_[v] = kind == ir::ValueKind::kParameter || kind == ir::ValueKind::kConstant || kind == ir::ValueKind::kSeedStep;
+    same_for_all_[v] =
+        kind == ir::ValueKind::kParameter || kind == ir::ValueKind::kConstant || kind == ir::ValueKind::kSeedStep;
   }
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(OpId(i));
@@ -239,14 +248,16 @@ ExpertFinder::ExpertFinder(const ir::Graph& graph, size_t num_chunks)
   }
 }
 
-Result<std::vector<ExpertPart>> ExpertFinder::find(ir::ChunkId chunk, const diag::Span& span, diag::Diagnostics& diags) const {
+Result<std::vector<ExpertPart>> ExpertFinder::find(ir::ChunkId chunk, const diag::Span& span,
+                                                   diag::Diagnostics& diags) const {
   std::map<int64_t, std::set<uint32_t>> by_count;  // E -> parameters of three axes and more
   std::set<uint32_t> own;
   for (OpId id : ops_[chunk.index])
     for (ValueId operand : graph_.op(id).operands)
       if (operand.valid() && graph_.value(operand).kind == ir::ValueKind::kParameter) own.insert(operand.index);
   for (uint32_t v : own)
-    if (const auto& shape = graph_.type(ValueId(v)).shape; shape.size() >= 3 && shape[0] > 1) by_count[shape[0]].insert(v);
+    if (const auto& shape = graph_.type(ValueId(v)).shape; shape.size() >= 3 && shape[0] > 1)
+      by_count[shape[0]].insert(v);
   struct Found {
     ExpertPart part;
     bool by_expert = false;
@@ -266,7 +277,8 @@ Result<std::vector<ExpertPart>> ExpertFinder::find(ir::ChunkId chunk, const diag
     const OpId blocked = search.blocked().empty() ? OpId() : search.blocked()[0];
     found.push_back({search.take_part(weights), search.by_expert(), bytes, blocked});
   }
-  // Batched products tell experts from other parameters of three axes; where there are none, the largest weights are taken.
+  // Batched products tell experts from other parameters of three axes; where there are none, the largest weights are
+  // taken.
   const bool any = std::any_of(found.begin(), found.end(), [](const Found& f) { return f.by_expert; });
   int64_t largest = 0;
   for (const Found& f : found) largest = std::max(largest, f.bytes);
@@ -287,7 +299,9 @@ Result<std::vector<ExpertPart>> ExpertFinder::find(ir::ChunkId chunk, const diag
       error << "'" << ir::op_name(op.kind) << "' of " << graph_.provenance().describe(op.prov)
             << " uses weights of all experts together, so they cannot be cut over devices";
       error.note("the weights of this region that are indexed by expert: " + names);
-      error.help("recognised are products expert by expert, element-wise operators and norms between them, and a sum over experts at the end");
+      error.help(
+          "recognised are products expert by expert, element-wise operators and norms between them, and a sum over "
+          "experts at the end");
       return error;
     }
     parts.push_back(std::move(f.part));

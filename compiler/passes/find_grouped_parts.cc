@@ -14,7 +14,10 @@ using Kind = ExpertTransfer::Kind;
 class Search {
  public:
   Search(const ir::Graph& graph, const ir::Uses& uses, const std::vector<bool>& same_for_all, OpId order)
-      : graph_(graph), uses_(uses), order_(graph.op(order)), rules_{graph, std::get<ir::ExpertOrderAttrs>(order_.attrs).experts, same_for_all} {
+      : graph_(graph),
+        uses_(uses),
+        order_(graph.op(order)),
+        rules_{graph, std::get<ir::ExpertOrderAttrs>(order_.attrs).experts, same_for_all} {
     part_.chunk = order_.chunk;
     part_.order = order;
     part_.experts = rules_.experts;
@@ -40,7 +43,8 @@ class Search {
   ValueId position() const { return order_.results[1]; }
   ValueId counts() const { return order_.results[2]; }
   bool takes_groups(const ir::Op& op) const {
-    return (op.kind == OpKind::kGroupedMatmul && op.operands[2] == counts()) || (op.kind == OpKind::kGroupedExpand && op.operands[1] == counts());
+    return (op.kind == OpKind::kGroupedMatmul && op.operands[2] == counts()) ||
+           (op.kind == OpKind::kGroupedExpand && op.operands[1] == counts());
   }
   ExpertMark row_mark() const { return {{}, {0, 1, part_.rows}}; }
   bool is_row(ValueId v) const {
@@ -152,20 +156,23 @@ class Search {
 
 }  // namespace
 
-Result<std::vector<GroupedPart>> GroupedFinder::find(ir::ChunkId chunk, const std::vector<OpId>& ops, const diag::Span& span,
-                                                     diag::Diagnostics& diags) const {
+Result<std::vector<GroupedPart>> GroupedFinder::find(ir::ChunkId chunk, const std::vector<OpId>& ops,
+                                                     const diag::Span& span, diag::Diagnostics& diags) const {
   std::vector<GroupedPart> parts;
   for (OpId id : ops) {
     const ir::Op& op = graph_.op(id);
-    if (op.chunk != chunk || op.kind != OpKind::kExpertOrder || std::get<ir::ExpertOrderAttrs>(op.attrs).segments != 1) continue;
+    if (op.chunk != chunk || op.kind != OpKind::kExpertOrder || std::get<ir::ExpertOrderAttrs>(op.attrs).segments != 1)
+      continue;
     Search search(graph_, uses_, same_for_all_, id);
     if (!search.run(ops)) {
       const ir::Op& wrong = graph_.op(search.wrong());
       auto error = diags.error("P0333", span);
       error << "'" << ir::op_name(wrong.kind) << "' of " << graph_.provenance().describe(wrong.prov)
             << " uses rows or weights of all experts together, so they cannot be cut over devices";
-      error.help("recognised are products of rows with their experts' matrices, which are one parameter [experts, ..] read by this "
-                 "region alone, and operators row by row between them");
+      error.help(
+          "recognised are products of rows with their experts' matrices, which are one parameter [experts, ..] read by "
+          "this "
+          "region alone, and operators row by row between them");
       return error;
     }
     if (!search.part().weights.empty()) parts.push_back(std::move(search.part()));

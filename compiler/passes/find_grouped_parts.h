@@ -30,12 +30,12 @@ struct GroupedOp {
 };
 struct GroupedPart {
   ir::ChunkId chunk;
-  ir::OpId order;                       // the expert_order
-  int64_t experts = 1, rows = 1;        // E, and the rows of a rank: it never sends more to one member
-  std::vector<ir::ValueId> weights;     // parameters whose first axis is E, in order
-  std::vector<GroupedOp> ops;           // ascending
-  std::map<uint32_t, ExpertMark> marks; // value -> what it looks like on a rank
-  bool padding_is_read = false;         // a trained parameter that experts share meets the rows: padding must be zero
+  ir::OpId order;                        // the expert_order
+  int64_t experts = 1, rows = 1;         // E, and the rows of a rank: it never sends more to one member
+  std::vector<ir::ValueId> weights;      // parameters whose first axis is E, in order
+  std::vector<GroupedOp> ops;            // ascending
+  std::map<uint32_t, ExpertMark> marks;  // value -> what it looks like on a rank
+  bool padding_is_read = false;          // a trained parameter that experts share meets the rows: padding must be zero
 };
 
 class GroupedFinder {
@@ -43,7 +43,8 @@ class GroupedFinder {
   // `graph`, `uses` ([value]) and `same_for_all` ([value]) must not change while this lives.
   GroupedFinder(const ir::Graph& graph, const ir::Uses& uses, const std::vector<bool>& same_for_all)
       : graph_(graph), uses_(uses), same_for_all_(same_for_all) {}
-  // The parts of one chunk, given its forward ops in order. Errors: P0333 rows or weights are used in a way that cannot be cut.
+  // The parts of one chunk, given its forward ops in order. Errors: P0333 rows or weights are used in a way that cannot
+  // be cut.
   Result<std::vector<GroupedPart>> find(ir::ChunkId chunk, const std::vector<ir::OpId>& ops, const diag::Span& span,
                                         diag::Diagnostics& diags) const;
 

@@ -13,7 +13,7 @@ using ir::ValueKind;
 
 // What crosses the border of a chunk as a message, to or from an exchange or other devices.
 struct Messages {
-  std::vector<bool> sends, receives;   // [chunk]
+  std::vector<bool> sends, receives;  // [chunk]
 };
 
 Messages find_messages(const ir::ChunkedGraph& chunked, const std::vector<int32_t>& place) {
@@ -26,7 +26,9 @@ Messages find_messages(const ir::ChunkedGraph& chunked, const std::vector<int32_
       if (!v.valid() || graph.value(v).kind != ValueKind::kOpResult) continue;
       const ChunkId from = graph.op(graph.value(v).producer).chunk;
       if (!from.valid() || from == op.chunk) continue;
-      if (!chunked.chunks[from.index].exchange && !chunked.chunks[op.chunk.index].exchange && place[from.index] == place[op.chunk.index]) continue;
+      if (!chunked.chunks[from.index].exchange && !chunked.chunks[op.chunk.index].exchange &&
+          place[from.index] == place[op.chunk.index])
+        continue;
       messages.sends[from.index] = true;
       messages.receives[op.chunk.index] = true;
     }
@@ -45,7 +47,8 @@ std::vector<int64_t> trained_bytes(const ir::ChunkedGraph& chunked) {
     for (ValueId v : op.operands) {
       if (!v.valid() || graph.value(v).kind != ValueKind::kParameter) continue;
       const uint32_t p = graph.value(v).payload;
-      if (!graph.parameters()[p].trainable || std::find(seen[p].begin(), seen[p].end(), op.chunk) != seen[p].end()) continue;
+      if (!graph.parameters()[p].trainable || std::find(seen[p].begin(), seen[p].end(), op.chunk) != seen[p].end())
+        continue;
       seen[p].push_back(op.chunk);
       bytes[op.chunk.index] += graph.type(v).bytes();
     }
@@ -70,9 +73,11 @@ std::vector<ChunkId> find_fusions(const ir::ChunkedGraph& chunked, const ChunkTr
   int64_t filled = 0;
   for (size_t c = 0; c < chunks.size(); ++c) {
     const bool left_over = c > 0 && (chunks[c].shard >= 0 || chunks[c - 1].shard >= 0);
-    const bool near = left_over && traits.with_previous[c] && traits.place[c] == traits.place[c - 1] && !chunks[c].exchange &&
-                      !chunks[c - 1].exchange && chunks[c].region != chunks[c - 1].region && !messages.sends[c - 1] && !messages.receives[c];
-    const bool fits = bytes[c] == 0 || filled == 0 || traits.bucket_bytes[c] < 0 || filled + bytes[c] <= traits.bucket_bytes[c];
+    const bool near = left_over && traits.with_previous[c] && traits.place[c] == traits.place[c - 1] &&
+                      !chunks[c].exchange && !chunks[c - 1].exchange && chunks[c].region != chunks[c - 1].region &&
+                      !messages.sends[c - 1] && !messages.receives[c];
+    const bool fits =
+        bytes[c] == 0 || filled == 0 || traits.bucket_bytes[c] < 0 || filled + bytes[c] <= traits.bucket_bytes[c];
     if (near && fits) {
       into.push_back(into.back());
       filled += bytes[c];
@@ -86,7 +91,7 @@ std::vector<ChunkId> find_fusions(const ir::ChunkedGraph& chunked, const ChunkTr
 
 void fuse_chunks(ir::ChunkedGraph& chunked, const std::vector<ChunkId>& into) {
   std::vector<ir::Chunk> fused;
-  std::vector<int32_t> regions;        // [region] -> the region that it became
+  std::vector<int32_t> regions;  // [region] -> the region that it became
   const auto root = [&](int32_t region) {
     while (regions[region] != region) region = regions[region];
     return region;

@@ -1,14 +1,17 @@
-// Joins what partition_experts left of a region to its neighbours where the strategy treats them alike, so that they run as one program.
+// Joins what partition_experts left of a region to its neighbours where the strategy treats them alike, so that they
+// run as one program.
 //
-// Input level: the forward of finish_forward, every chunk placed. Output level: the same ops in fewer chunks, ids still a topological order.
-// It stands before autodiff, since backward ops take the chunk of their forward op. Why: the tag of a mixture is there to shard its
-// experts. What routes to them, and what stands between two mixtures, has one place, one stream and one time; each border between them
-// would cost an instruction per pass and microbatch and keep values in the arena.
+// Input level: the forward of finish_forward, every chunk placed. Output level: the same ops in fewer chunks, ids still
+// a topological order. It stands before autodiff, since backward ops take the chunk of their forward op. Why: the tag
+// of a mixture is there to shard its experts. What routes to them, and what stands between two mixtures, has one place,
+// one stream and one time; each border between them would cost an instruction per pass and microbatch and keep values
+// in the arena.
 //
-// Neighbours are chunks of compute of which one id follows the other. They stay apart where a message would leave or be awaited between
-// them (of the first one's results, or for the second one): what can overlap with it must end there. A fused chunk has the tags
-// that all its members have; its name is that of the member with just these tags, else the first one's. The regions of its members
-// become one, with one accumulator for each parameter and buckets over all of it.
+// Neighbours are chunks of compute of which one id follows the other. They stay apart where a message would leave or be
+// awaited between them (of the first one's results, or for the second one): what can overlap with it must end there. A
+// fused chunk has the tags that all its members have; its name is that of the member with just these tags, else the
+// first one's. The regions of its members become one, with one accumulator for each parameter and buckets over all of
+// it.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +22,10 @@
 namespace piper::passes {
 
 struct ChunkTraits {
-  std::vector<int32_t> place;          // [chunk] equal where chunks run on the same devices, microbatch by microbatch
-  std::vector<bool> with_previous;     // [chunk] the strategy treats it as it does the chunk before
-  std::vector<int64_t> bucket_bytes;   // [chunk] no fused chunk reads more bytes of trained parameters than this, unless one member does; -1: no bound
+  std::vector<int32_t> place;         // [chunk] equal where chunks run on the same devices, microbatch by microbatch
+  std::vector<bool> with_previous;    // [chunk] the strategy treats it as it does the chunk before
+  std::vector<int64_t> bucket_bytes;  // [chunk] no fused chunk reads more bytes of trained parameters than this, unless
+                                      // one member does; -1: no bound
 };
 // [chunk] -> the fused chunk, ids of which are ascending; as many as there are chunks where nothing is fused.
 std::vector<ir::ChunkId> find_fusions(const ir::ChunkedGraph& chunked, const ChunkTraits& traits);

@@ -10,19 +10,22 @@ namespace {
 using ir::BucketId;
 using ir::NodeId;
 
-// Readers that one gather serves: (bucket, round, chunk, pass). Groups that share a bucket gather for their microbatches of one round at once. Where the
-// gathered parameters outlive a use, any pass will do, and any chunk that has its microbatches on the same groups; where they live for the step, every reader.
+// Readers that one gather serves: (bucket, round, chunk, pass). Groups that share a bucket gather for their
+// microbatches of one round at once. Where the gathered parameters outlive a use, any pass will do, and any chunk that
+// has its microbatches on the same groups; where they live for the step, every reader.
 using GatherKey = std::tuple<uint32_t, int32_t, uint32_t, ir::Pass>;
 
 // [chunk] -> the first chunk of equal placement.
 std::vector<uint32_t> equally_placed(const ir::Dag& dag) {
   std::map<std::vector<ir::GroupId>, uint32_t> first;
   std::vector<uint32_t> like(dag.chunks.size());
-  for (size_t c = 0; c < like.size(); ++c) like[c] = first.emplace(dag.placement[c], static_cast<uint32_t>(c)).first->second;
+  for (size_t c = 0; c < like.size(); ++c)
+    like[c] = first.emplace(dag.placement[c], static_cast<uint32_t>(c)).first->second;
   return like;
 }
 
-GatherKey key_of(const ir::Dag& dag, const std::vector<uint32_t>& like, BucketId bucket, const ir::ComputeNode& reader) {
+GatherKey key_of(const ir::Dag& dag, const std::vector<uint32_t>& like, BucketId bucket,
+                 const ir::ComputeNode& reader) {
   const int32_t round = dag.round_of(reader.chunk, reader.microbatch);
   switch (dag.buckets[bucket.index].residency) {
     case ir::Residency::kUse: return {bucket.index, round, reader.chunk.index, reader.pass};
@@ -33,7 +36,8 @@ GatherKey key_of(const ir::Dag& dag, const std::vector<uint32_t>& like, BucketId
 }
 
 // The sharded buckets that a compute reads.
-std::vector<BucketId> read_by(const ir::Dag& dag, const std::vector<ChunkShape>& shapes, const ir::Node& node, const ir::ComputeNode& compute) {
+std::vector<BucketId> read_by(const ir::Dag& dag, const std::vector<ChunkShape>& shapes, const ir::Node& node,
+                              const ir::ComputeNode& compute) {
   std::vector<BucketId> read;
   const ChunkShape& shape = shapes[compute.chunk.index];
   const auto& reads = dag.repeats(compute.chunk, compute.microbatch) ? shape.repeating_reads : shape.pass_reads;
@@ -43,26 +47,27 @@ std::vector<BucketId> read_by(const ir::Dag& dag, const std::vector<ChunkShape>&
       if (!dag.has_member(a.group, dag.groups[node.group.index].ranks[0])) continue;
       const bool sharded = dag.buckets[a.bucket.index].sharded == ir::Sharded::kParameters;
       if (sharded && std::find(read.begin(), read.end(), a.bucket) == read.end()) read.push_back(a.bucket);
-      break;   // later uses on this group read the same place
+      break;  // later uses on this group read the same place
     }
   return read;
 }
 
 struct Gather {
   NodeId node;
-  size_t before = 0;                     // position in the order
-  std::vector<ir::GroupId> served;       // groups that have their reader
+  size_t before = 0;                // position in the order
+  std::vector<ir::GroupId> served;  // groups that have their reader
 };
 
 }  // namespace
 
 void insert_gathers(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
-  const bool any = std::any_of(dag.buckets.begin(), dag.buckets.end(), [](const ir::Bucket& b) { return b.sharded == ir::Sharded::kParameters; });
+  const bool any = std::any_of(dag.buckets.begin(), dag.buckets.end(),
+                               [](const ir::Bucket& b) { return b.sharded == ir::Sharded::kParameters; });
   if (!any) return;
   const std::vector<uint32_t> like = equally_placed(dag);
   const size_t n = dag.order.size();
-  std::map<uint32_t, std::vector<size_t>> computes;           // group -> positions of its computes so far
-  std::map<GatherKey, size_t> known;                          // index into `gathers`
+  std::map<uint32_t, std::vector<size_t>> computes;  // group -> positions of its computes so far
+  std::map<GatherKey, size_t> known;                 // index into `gathers`
   std::vector<Gather> gathers;
   for (size_t i = 0; i < n; ++i) {
     const ir::Node node = dag.nodes[dag.order[i].index];
@@ -90,7 +95,7 @@ void insert_gathers(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
       gather.before = std::min(gather.before, positions[positions.size() - 1 - ahead]);
     }
   }
-  std::vector<std::vector<NodeId>> before(n);                 // [position in the order] gathers issued in front of it
+  std::vector<std::vector<NodeId>> before(n);  // [position in the order] gathers issued in front of it
   for (const Gather& gather : gathers) before[gather.before].push_back(gather.node);
   std::vector<NodeId> order;
   order.reserve(dag.nodes.size());

@@ -54,13 +54,15 @@ class GradientWork {
   const std::vector<ChunkShape>& shapes_;
   const std::vector<ParameterInfo>& parameters_;
   const GradientOptions& options_;
-  std::vector<bool> read_elsewhere_;                  // [parameter]: by regions that add nothing to its gradient, on devices of their own
-  std::vector<std::vector<NodeId>> ready_;            // [bucket]: after these its gradients are final on their group
-  std::vector<std::vector<NodeId>> combined_;         // [parameter]: combine nodes of a tied parameter
+  std::vector<bool>
+      read_elsewhere_;  // [parameter]: by regions that add nothing to its gradient, on devices of their own
+  std::vector<std::vector<NodeId>> ready_;     // [bucket]: after these its gradients are final on their group
+  std::vector<std::vector<NodeId>> combined_;  // [parameter]: combine nodes of a tied parameter
   NodeId clip_;
 };
 
-// All devices that the chunk runs on. By group id, which follows the model and not the numbers of devices: the order of a sum does not depend on these.
+// All devices that the chunk runs on. By group id, which follows the model and not the numbers of devices: the order of
+// a sum does not depend on these.
 GroupId GradientWork::home_of(ChunkId chunk) {
   const std::vector<GroupId> groups = dag_.groups_of(chunk);
   if (groups.size() == 1) return groups[0];
@@ -97,8 +99,8 @@ void GradientWork::add_accumulator(uint32_t parameter, ChunkId chunk) {
   dag_.accumulators.push_back(a);
 }
 
-// A trained parameter that a region reads and adds nothing to (behind detach), on devices where no other region does: its sum of zeros
-// is a use like the others, so that the copy there is updated too.
+// A trained parameter that a region reads and adds nothing to (behind detach), on devices where no other region does:
+// its sum of zeros is a use like the others, so that the copy there is updated too.
 void GradientWork::make_accumulators_of_readers() {
   read_elsewhere_.assign(parameters_.size(), false);
   for (size_t c = 0; c < shapes_.size(); ++c)
@@ -107,7 +109,9 @@ void GradientWork::make_accumulators_of_readers() {
       if (uses.empty()) continue;
       const auto& ranks = dag_.groups[home_of(ChunkId(c)).index].ranks;
       const bool alone = std::any_of(ranks.begin(), ranks.end(), [&](int32_t rank) {
-        return std::none_of(uses.begin(), uses.end(), [&](AccumulatorId use) { return dag_.has_member(dag_.accumulators[use.index].group, rank); });
+        return std::none_of(uses.begin(), uses.end(), [&](AccumulatorId use) {
+          return dag_.has_member(dag_.accumulators[use.index].group, rank);
+        });
       });
       if (!alone) continue;
       add_accumulator(p, ChunkId(c));
@@ -115,20 +119,23 @@ void GradientWork::make_accumulators_of_readers() {
     }
 }
 
-// Whether the parts of all uses are the same elements, so that each member has its part of the sum: as many members everywhere, and no device with a part
-// of two groups.
+// Whether the parts of all uses are the same elements, so that each member has its part of the sum: as many members
+// everywhere, and no device with a part of two groups.
 bool GradientWork::parts_add_up(uint32_t parameter) const {
   const std::vector<AccumulatorId>& uses = dag_.parameter_uses[parameter];
   if (uses.size() > 1 && parameters_[parameter].shard >= 0) return false;
   for (size_t i = 1; i < uses.size(); ++i) {
     const ir::Accumulator& a = dag_.accumulators[uses[i].index];
-    if (dag_.replication[a.chunk.index].sharded != dag_.replication[dag_.accumulators[uses[0].index].chunk.index].sharded) return false;
+    if (dag_.replication[a.chunk.index].sharded !=
+        dag_.replication[dag_.accumulators[uses[0].index].chunk.index].sharded)
+      return false;
     const std::vector<int32_t>& ranks = dag_.groups[a.group.index].ranks;
     for (size_t j = 0; j < i; ++j) {
       const GroupId before = dag_.accumulators[uses[j].index].group;
       if (before == a.group) continue;
       if (dag_.groups[before.index].ranks.size() != ranks.size()) return false;
-      if (std::any_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return dag_.has_member(before, rank); })) return false;
+      if (std::any_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return dag_.has_member(before, rank); }))
+        return false;
     }
   }
   return !uses.empty();
@@ -142,18 +149,20 @@ std::vector<bool> GradientWork::find_shardable() const {
     for (uint32_t p : shapes_[c].reads) {
       const std::vector<AccumulatorId>& uses = dag_.parameter_uses[p];
       shardable[p] = shardable[p] && std::any_of(uses.begin(), uses.end(), [&](AccumulatorId use) {
-        return dag_.groups_of(ChunkId(c)) == dag_.groups_of(dag_.accumulators[use.index].chunk);
-      });
+                       return dag_.groups_of(ChunkId(c)) == dag_.groups_of(dag_.accumulators[use.index].chunk);
+                     });
     }
   return shardable;
 }
 
-// Whether the weights that the bucket's gradients belong to stand in its layout. Those of a parameter that one group uses twice stand in that of the first use.
+// Whether the weights that the bucket's gradients belong to stand in its layout. Those of a parameter that one group
+// uses twice stand in that of the first use.
 bool GradientWork::holds_weights(const ir::Bucket& bucket) const {
   return std::any_of(bucket.accumulators.begin(), bucket.accumulators.end(), [&](AccumulatorId id) {
     const ir::Accumulator& a = dag_.accumulators[id.index];
     const std::vector<AccumulatorId>& uses = dag_.parameter_uses[a.parameter];
-    return std::none_of(uses.begin(), uses.begin() + a.use, [&](AccumulatorId before) { return dag_.accumulators[before.index].group == a.group; });
+    return std::none_of(uses.begin(), uses.begin() + a.use,
+                        [&](AccumulatorId before) { return dag_.accumulators[before.index].group == a.group; });
   });
 }
 
@@ -179,25 +188,28 @@ void GradientWork::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded
     a.offset = bucket.bytes;
     bucket.bytes += aligned(parameters_[a.parameter].bytes);
   }
-  if (bucket.sharded != ir::Sharded::kNothing) bucket.bytes = (bucket.bytes + team * kAlignment - 1) / (team * kAlignment) * (team * kAlignment);
+  if (bucket.sharded != ir::Sharded::kNothing)
+    bucket.bytes = (bucket.bytes + team * kAlignment - 1) / (team * kAlignment) * (team * kAlignment);
   bucket.accumulators = std::move(members);
   members.clear();
   dag_.buckets.push_back(std::move(bucket));
 }
 
-// Buckets of a region, from its last parameter to its first. Parameters that cannot share a layout stand apart: later uses of tied ones (on
-// ranks that hold the first use too, they have no weights beside them), ones kept whole beside sharded ones, sharded ones
-// that are used elsewhere too (each alone, so that its parts are the same everywhere), ones summed by other teams. Ones that several
-// segments add to are ready late, and would keep the others waiting.
+// Buckets of a region, from its last parameter to its first. Parameters that cannot share a layout stand apart: later
+// uses of tied ones (on ranks that hold the first use too, they have no weights beside them), ones kept whole beside
+// sharded ones, sharded ones that are used elsewhere too (each alone, so that its parts are the same everywhere), ones
+// summed by other teams. Ones that several segments add to are ready late, and would keep the others waiting.
 void GradientWork::make_buckets() {
   const std::vector<bool> shardable = find_shardable();
-  using Key = std::tuple<int32_t, bool, bool, int32_t, bool, int64_t>;   // region, later use, kept whole, expert shard, spread, alone
+  using Key = std::tuple<int32_t, bool, bool, int32_t, bool,
+                         int64_t>;  // region, later use, kept whole, expert shard, spread, alone
   std::map<Key, std::vector<AccumulatorId>> classes;
   for (size_t i = 0; i < dag_.accumulators.size(); ++i) {
     const ir::Accumulator& a = dag_.accumulators[i];
     const bool sharded = dag_.replication[a.chunk.index].sharded != ir::Sharded::kNothing;
-    classes[{-dag_.chunks[a.chunk.index].region, a.use > 0, sharded && !shardable[a.parameter], parameters_[a.parameter].shard,
-             a.chunks.size() > 1, sharded && shardable[a.parameter] && dag_.parameter_uses[a.parameter].size() > 1 ? a.parameter : -1}]
+    classes[{-dag_.chunks[a.chunk.index].region, a.use > 0, sharded && !shardable[a.parameter],
+             parameters_[a.parameter].shard, a.chunks.size() > 1,
+             sharded && shardable[a.parameter] && dag_.parameter_uses[a.parameter].size() > 1 ? a.parameter : -1}]
         .push_back(AccumulatorId(i));
   }
   for (auto& [key, all] : classes) {
@@ -253,12 +265,10 @@ void GradientWork::reduce_buckets() {
     }
     std::vector<NodeId> backwards;
     for (int32_t m = 0; m < dag_.num_microbatches; ++m) backwards_of(m, backwards);
-    if (bucket.sharded == ir::Sharded::kOptimizer)
-      reduce_after(backwards, ir::ReduceScatterNode{BucketId(b), {}});
+    if (bucket.sharded == ir::Sharded::kOptimizer) reduce_after(backwards, ir::ReduceScatterNode{BucketId(b), {}});
     else if (bucket.teams[0].size() > 1)
       reduce_after(backwards, ir::AllReduceNode{ir::Reduced::kBucket, BucketId(b), {}});
-    else
-      ready_[b] = std::move(backwards);
+    else ready_[b] = std::move(backwards);
   }
 }
 
@@ -282,9 +292,8 @@ void GradientWork::combine_tied() {
       for (GroupId to : groups) {
         const auto& have = dag_.groups[a.group.index].ranks;
         const auto& want = dag_.groups[to.index].ranks;
-        const bool needed = std::any_of(want.begin(), want.end(), [&](int32_t r) {
-          return std::find(have.begin(), have.end(), r) == have.end();
-        });
+        const bool needed = std::any_of(
+            want.begin(), want.end(), [&](int32_t r) { return std::find(have.begin(), have.end(), r) == have.end(); });
         if (to == a.group || !needed) continue;
         ir::TransferNode message;
         message.cargo = ir::Cargo::kAccumulator;
@@ -315,7 +324,8 @@ void GradientWork::clip() {
     for (NodeId n : nodes) dag_.add_edge(n, part);
   NodeId norm = part;
   if (world.size() > 1) {
-    norm = dag_.add_node(ir::AllReduceNode{ir::Reduced::kNorm, {}, {}}, everyone, dag_.intern_stream("clip"), options_.clip_prov);
+    norm = dag_.add_node(ir::AllReduceNode{ir::Reduced::kNorm, {}, {}}, everyone, dag_.intern_stream("clip"),
+                         options_.clip_prov);
     dag_.add_edge(part, norm);
   }
   clip_ = dag_.add_node(ir::StepNode{ir::StepWork::kClip, {}, 0}, everyone, 0, options_.clip_prov);
@@ -341,7 +351,8 @@ void GradientWork::update() {
             if (n.valid()) dag_.add_edge(n, update);
       }
     }
-    if ((bucket.sharded == ir::Sharded::kOptimizer || bucket.sharded == ir::Sharded::kGradients) && holds_weights(bucket)) {
+    if ((bucket.sharded == ir::Sharded::kOptimizer || bucket.sharded == ir::Sharded::kGradients) &&
+        holds_weights(bucket)) {
       ir::AllGatherNode gather;
       gather.bucket = BucketId(b);
       gather.updated = true;
@@ -352,8 +363,8 @@ void GradientWork::update() {
 
 }  // namespace
 
-void insert_gradient_work(ir::Dag& dag, const std::vector<ChunkShape>& shapes, const std::vector<ParameterInfo>& parameters,
-                          const GradientOptions& options) {
+void insert_gradient_work(ir::Dag& dag, const std::vector<ChunkShape>& shapes,
+                          const std::vector<ParameterInfo>& parameters, const GradientOptions& options) {
   PIPER_CHECK(shapes.size() == dag.chunks.size(), "one shape per chunk");
   GradientWork(dag, shapes, parameters, options).run();
 }

@@ -1,12 +1,13 @@
 // Adds everything between the last backward and the next step: gradient accumulators and their buckets,
 // reductions over replicas, sums of tied parameters, clipping, updates.
 //
-// Input level: insert_transfers. Output level: a complete step. It stands before `order` is applied, which is about compute alone, and before
-// order_nodes, which must see every node. A bucket holds whole parameters of one region in reverse model order; all devices that
-// the region runs on, whichever microbatches they have, sum its gradients in one reduction. Where gradients are
-// sharded, every microbatch's gradients are reduced as soon as its backward is done, else once per step. Each use of a tied
-// parameter is reduced over its own replicas first; the uses are then added in use order on every holder, so the sum does not depend on placement. Where all
-// its uses are sharded alike, over groups of one size, holders of the same part add up that part; else it is kept whole. A region that reads a trained
+// Input level: insert_transfers. Output level: a complete step. It stands before `order` is applied, which is about
+// compute alone, and before order_nodes, which must see every node. A bucket holds whole parameters of one region in
+// reverse model order; all devices that the region runs on, whichever microbatches they have, sum its gradients in one
+// reduction. Where gradients are sharded, every microbatch's gradients are reduced as soon as its backward is done,
+// else once per step. Each use of a tied parameter is reduced over its own replicas first; the uses are then added in
+// use order on every holder, so the sum does not depend on placement. Where all its uses are sharded alike, over groups
+// of one size, holders of the same part add up that part; else it is kept whole. A region that reads a trained
 // parameter on other devices and adds nothing to its gradient has a sum of zeros, and so its copy is updated.
 #pragma once
 
@@ -21,7 +22,7 @@ namespace piper::passes {
 
 struct ParameterInfo {
   std::string name;
-  int64_t bytes = 0;                        // on one rank
+  int64_t bytes = 0;  // on one rank
   bool trainable = true;
   int32_t shard = -1;                       // which expert shard it belongs to
   std::vector<std::vector<int32_t>> teams;  // who sums its gradient with whom; empty: all ranks of a use's group
@@ -30,7 +31,7 @@ struct GradientOptions {
   bool clip = false;
   ir::ProvId clip_prov, update_prov;
 };
-void insert_gradient_work(ir::Dag& dag, const std::vector<ChunkShape>& shapes, const std::vector<ParameterInfo>& parameters,
-                          const GradientOptions& options);
+void insert_gradient_work(ir::Dag& dag, const std::vector<ChunkShape>& shapes,
+                          const std::vector<ParameterInfo>& parameters, const GradientOptions& options);
 
 }  // namespace piper::passes

@@ -18,7 +18,7 @@ void insert_transfers(ir::Dag& dag) {
   std::vector<ir::Edge> edges = std::move(dag.edges);
   dag.edges.clear();
   kept.reserve(edges.size());
-  std::vector<ir::ProvId> prov;   // [chunk]: messages come from the placement of their producer
+  std::vector<ir::ProvId> prov;  // [chunk]: messages come from the placement of their producer
   for (ir::ProvId placed : dag.chunk_prov) prov.push_back(dag.provenance.derived("insert_transfers", {placed}));
   for (const ir::Edge& edge : edges) {
     const ir::Node from = dag.nodes[edge.from.index];
@@ -38,7 +38,8 @@ void insert_transfers(ir::Dag& dag) {
         message.microbatch = producer->microbatch;
         message.to = to_group;
         message.pass = producer->pass;
-        it->second = dag.add_node(message, from.group, dag.chunk_stream[producer->chunk.index], prov[producer->chunk.index]);
+        it->second =
+            dag.add_node(message, from.group, dag.chunk_stream[producer->chunk.index], prov[producer->chunk.index]);
         kept.push_back({edge.from, it->second, ir::EdgeKind::kData, {}});
       }
       kept.push_back({it->second, edge.to, ir::EdgeKind::kData, {}});

@@ -23,7 +23,12 @@ class Normaliser {
  public:
   Normaliser(ir::Graph& graph, const BatchMap& batch, const StepShape& step,
              const std::vector<std::string>& per_microbatch, diag::Diagnostics& diags)
-      : graph_(graph), batch_(batch), step_(step), cut_(step.cut || step.pieces > 1), per_microbatch_(per_microbatch), diags_(diags) {}
+      : graph_(graph),
+        batch_(batch),
+        step_(step),
+        cut_(step.cut || step.pieces > 1),
+        per_microbatch_(per_microbatch),
+        diags_(diags) {}
 
   Status run() {
     PIPER_CHECK(graph_.loss.valid(), "the graph has no loss");
@@ -214,8 +219,8 @@ class Normaliser {
     const ir::Op& op = graph_.op(value.producer);
     if (reduces_batch(op)) return value.type.elements() == 1 && !taint_[op.operands[0].index].valid();
     return op.results.size() == 1 && std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId operand) {
-      return operand.valid() && known_before_forward(operand);
-    });
+             return operand.valid() && known_before_forward(operand);
+           });
   }
   bool reduces_batch(const ir::Op& op) const {
     return (op.kind == OpKind::kSum || op.kind == OpKind::kMean) && batch_.of(op.operands[0]).kind == BatchKind::kAxis;
@@ -229,7 +234,8 @@ class Normaliser {
   Result<ValueId> count_finish(const ir::Op& reader, ValueId v) {
     const ir::Value value = graph_.value(v);
     if (value.kind != ir::ValueKind::kOpResult) return v;
-    if (auto found = step_values_.find({reader.chunk.index, v.index}); found != step_values_.end()) return found->second;
+    if (auto found = step_values_.find({reader.chunk.index, v.index}); found != step_values_.end())
+      return found->second;
     const ir::Op op = graph_.op(value.producer);
     ir::GraphBuilder b = builder(op, Phase::kCount);
     b.set_chunk(reader.chunk);
@@ -325,7 +331,8 @@ class Normaliser {
     if (value.kind == ir::ValueKind::kParameter)
       return diags_.error("P0332").help("use labels and class weights that are inputs or constants")
              << "the number of labels that " << graph_.provenance().describe(loss.prov)
-             << " divides by depends on the parameter '" << value.name << "', so it is not known before the first forward";
+             << " divides by depends on the parameter '" << value.name
+             << "', so it is not known before the first forward";
     if (value.kind != ir::ValueKind::kOpResult) return v;
     if (auto found = copies.find(v.index); found != copies.end()) return found->second;
     const ir::Op op = graph_.op(value.producer);
@@ -415,12 +422,12 @@ class Normaliser {
   bool cut_;
   const std::vector<std::string>& per_microbatch_;
   diag::Diagnostics& diags_;
-  std::vector<OpId> taint_;                   // [value of the graph as given]
-  std::vector<bool> parameter_free_;          // [value of the graph as given] made of inputs and constants alone
-  std::map<uint32_t, ValueId> shared_;        // value -> share()
+  std::vector<OpId> taint_;             // [value of the graph as given]
+  std::vector<bool> parameter_free_;    // [value of the graph as given] made of inputs and constants alone
+  std::map<uint32_t, ValueId> shared_;  // value -> share()
   std::map<std::pair<uint32_t, uint32_t>, ValueId> step_values_;  // (chunk, value) -> count_finish()
   std::map<std::tuple<uint32_t, uint32_t, uint32_t, int64_t>, ValueId> counts_;
-  std::vector<bool> live_;                    // [op]
+  std::vector<bool> live_;  // [op]
   Status failure_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 using ir::NodeId;
 
-struct Graph {                      // successors in compressed rows
+struct Graph {  // successors in compressed rows
   std::vector<uint32_t> first, next;
   std::vector<uint32_t> indegree;
 };
@@ -41,15 +41,16 @@ std::vector<std::vector<uint32_t>> classes_of_groups(const ir::Dag& dag) {
   for (const auto& [rank, member] : memberships) {
     const uint32_t id = class_of.emplace(member, static_cast<uint32_t>(class_of.size())).first->second;
     for (uint32_t g : member)
-      if (classes[g].empty() || std::find(classes[g].begin(), classes[g].end(), id) == classes[g].end()) classes[g].push_back(id);
+      if (classes[g].empty() || std::find(classes[g].begin(), classes[g].end(), id) == classes[g].end())
+        classes[g].push_back(id);
   }
   return classes;
 }
 
 struct Cost {
   int64_t time = 0;
-  bool occupies = true;   // takes the devices of its group
-  int32_t rank = 0;       // at equal readiness: lower first
+  bool occupies = true;  // takes the devices of its group
+  int32_t rank = 0;      // at equal readiness: lower first
   int32_t microbatch = std::numeric_limits<int32_t>::max();
   int32_t pass = 0;
 };

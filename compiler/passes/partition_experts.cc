@@ -59,7 +59,8 @@ class Partitioner {
     for (size_t s = 0; s < shards_.size(); ++s) {
       std::vector<std::pair<ir::TagSet, bool>> regions;  // -> it has experts
       for (ir::ChunkId chunk : shards_[s].chunks) {
-        PIPER_ASSIGN(std::vector<GroupedPart> by_rows, grouped.find(chunk, finder.forward_ops(chunk), shards_[s].shard.span, diags_));
+        PIPER_ASSIGN(std::vector<GroupedPart> by_rows,
+                     grouped.find(chunk, finder.forward_ops(chunk), shards_[s].shard.span, diags_));
         std::vector<ExpertPart> parts;
         if (by_rows.empty()) {
           PIPER_ASSIGN(parts, finder.find(chunk, shards_[s].shard.span, diags_));
@@ -89,13 +90,15 @@ class Partitioner {
     return {};
   }
 
-  Status check_division(ir::ChunkId chunk, int64_t experts, ValueId weight, int64_t devices, const ir::ExpertShard& shard) {
+  Status check_division(ir::ChunkId chunk, int64_t experts, ValueId weight, int64_t devices,
+                        const ir::ExpertShard& shard) {
     if (experts % devices == 0) return {};
     std::string good;
     for (int64_t d = 1; d <= experts; ++d)
       if (experts % d == 0) good += (good.empty() ? "" : ", ") + std::to_string(d);
     auto error = diags_.error("P0241", shard.span);
-    error << state_.chunked.chunks[chunk.index].name << " has " << experts << " experts, which " << devices << " devices cannot share equally";
+    error << state_.chunked.chunks[chunk.index].name << " has " << experts << " experts, which " << devices
+          << " devices cannot share equally";
     error.note("the experts are the first axis of '" + graph_.value(weight).name + "'");
     error.help("use groups of " + good + " devices");
     return error;
@@ -103,7 +106,8 @@ class Partitioner {
 
   Status not_grouped(ir::ChunkId chunk, const RowBound& bound) {
     auto error = diags_.error("P0242", bound.span);
-    error << "'capacity' bounds the rows of experts in the grouped form, and the experts of " << state_.chunked.chunks[chunk.index].name << " are not";
+    error << "'capacity' bounds the rows of experts in the grouped form, and the experts of "
+          << state_.chunked.chunks[chunk.index].name << " are not";
     error.note("how many tokens each of them takes stands in the model: every token, or a capacity of its own");
     error.help("leave 'capacity' out");
     return error;
@@ -118,14 +122,17 @@ class Partitioner {
       for (size_t i = 0; i < graph_.num_ops(); ++i) {
         if (graph_.op(OpId(i)).chunk != chunk) continue;
         for (ValueId v : graph_.op(OpId(i)).operands)
-          if (v.valid() && graph_.value(v).kind == ir::ValueKind::kParameter && seen.insert(v.index).second && seen.size() <= 8)
+          if (v.valid() && graph_.value(v).kind == ir::ValueKind::kParameter && seen.insert(v.index).second &&
+              seen.size() <= 8)
             parameters += (parameters.empty() ? "" : ", ") + graph_.value(v).name + " " + text_of(graph_.type(v).shape);
       }
     }
     auto error = diags_.error("P0225", sharded.shard.span);
     error << name << " has no weights that are indexed by expert";
-    error.note(parameters.empty() ? "it reads no parameters" : "its parameters: " + parameters + (seen.size() > 8 ? ", ..." : ""));
-    error.help("experts stand in one parameter [experts, ..] of at least three axes, which products use expert by expert");
+    error.note(parameters.empty() ? "it reads no parameters"
+                                  : "its parameters: " + parameters + (seen.size() > 8 ? ", ..." : ""));
+    error.help(
+        "experts stand in one parameter [experts, ..] of at least three axes, which products use expert by expert");
     return error;
   }
 
@@ -148,7 +155,7 @@ class Partitioner {
     }
     for (const Assigned<GroupedPart>& a : grouped_) {
       grouped.push_back(std::make_unique<GroupedPartRewriter>(state_, a.part, a.shard, a.devices, units++,
-                                                               shards_[static_cast<size_t>(a.shard)].bound));
+                                                              shards_[static_cast<size_t>(a.shard)].bound));
       steps.emplace_back(a.part.order, [rewriter = grouped.back().get()] { rewriter->rewrite_order(); });
       for (const GroupedOp& op : a.part.ops)
         steps.emplace_back(op.op, [rewriter = grouped.back().get(), &op] { rewriter->rewrite(op); });
@@ -167,16 +174,18 @@ class Partitioner {
       state_.cut_weight(w, a.devices, a.shard);
       names += (names.empty() ? "" : ", ") + graph_.value(w).name;
     }
-    diags_.remark(state_.chunked.chunks[a.part.chunk.index].name + ": " + std::to_string(a.part.experts) + " experts over " +
-                      std::to_string(a.devices) + " devices; cut are " + names,
+    diags_.remark(state_.chunked.chunks[a.part.chunk.index].name + ": " + std::to_string(a.part.experts) +
+                      " experts over " + std::to_string(a.devices) + " devices; cut are " + names,
                   shards_[static_cast<size_t>(a.shard)].shard.span);
   }
 
   void tell_bound(const Assigned<GroupedPart>& a) {
     const std::optional<RowBound>& bound = shards_[static_cast<size_t>(a.shard)].bound;
     if (!bound) return;
-    diags_.remark(state_.chunked.chunks[a.part.chunk.index].name + ": an expert takes " + std::to_string(bound->rows_of_expert(a.part.rows, a.part.experts)) +
-                      " of the " + std::to_string(a.part.rows) + " rows of a microbatch on a rank at most; more " + (bound->strict ? "are an error" : "are dropped"),
+    diags_.remark(state_.chunked.chunks[a.part.chunk.index].name + ": an expert takes " +
+                      std::to_string(bound->rows_of_expert(a.part.rows, a.part.experts)) + " of the " +
+                      std::to_string(a.part.rows) + " rows of a microbatch on a rank at most; more " +
+                      (bound->strict ? "are an error" : "are dropped"),
                   bound->span);
   }
 
@@ -209,7 +218,8 @@ class Partitioner {
       const ir::Op& op = graph_.op(OpId(i));
       const bool candidate = op.kind == OpKind::kReshape || op.kind == OpKind::kPermute || op.kind == OpKind::kExpand ||
                              op.kind == OpKind::kCast || op.kind == OpKind::kDetach || op.kind == OpKind::kExpertOrder;
-      const bool read = std::any_of(op.results.begin(), op.results.end(), [&](ValueId v) { return readers[v.index] > 0; });
+      const bool read =
+          std::any_of(op.results.begin(), op.results.end(), [&](ValueId v) { return readers[v.index] > 0; });
       const bool in_reach = state_.marks.shard[op.chunk.index] >= 0 || op.kind == OpKind::kExpertOrder;
       if (dropped[i] || !candidate || read || !in_reach) continue;
       dropped[i] = true;

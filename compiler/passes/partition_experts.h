@@ -12,9 +12,9 @@
 // Capacity form [E, C, H]: rows travel, C becomes D*C. Dense form (every expert on every token): tokens go to all
 // members, a gate's columns to their owners; where experts are summed, each member makes its experts' share and the
 // shares are added in position order. Grouped form (rows in the order of their experts): counts travel first, then
-// rows in parts as large as the worst case, of which only the counted rows are sent; nothing is dropped. With a RowBound
-// parts are as large as that, also in a group of one device. What cannot be cut is refused (find_expert_parts.h,
-// find_grouped_parts.h). Run once per local batch: the structure depends on the model alone.
+// rows in parts as large as the worst case, of which only the counted rows are sent; nothing is dropped. With a
+// RowBound parts are as large as that, also in a group of one device. What cannot be cut is refused
+// (find_expert_parts.h, find_grouped_parts.h). Run once per local batch: the structure depends on the model alone.
 #pragma once
 
 #include <cstdint>
@@ -26,22 +26,24 @@
 
 namespace piper::passes {
 
-// A bound on the rows that an expert takes of a rank's rows of one microbatch: `factor` times their mean number, rounded
-// up. Of the others each counts as a row whose expert gives zeros; they are counted (Graph::dropped), or an error (`strict`).
+// A bound on the rows that an expert takes of a rank's rows of one microbatch: `factor` times their mean number,
+// rounded up. Of the others each counts as a row whose expert gives zeros; they are counted (Graph::dropped), or an
+// error (`strict`).
 struct RowBound {
   double factor = 1;
   bool strict = false;
-  diag::Span span;                   // of the bound in the file
+  diag::Span span;  // of the bound in the file
   // Of `rows` rows for `experts` experts; never more than `rows`. A product within 1e-9 of an integer is that integer.
   int64_t rows_of_expert(int64_t rows, int64_t experts) const;
 };
 struct ShardedChunks {
   ir::ExpertShard shard;
-  std::optional<RowBound> bound;     // for experts in the grouped form alone
-  std::vector<ir::ChunkId> chunks;   // ascending
+  std::optional<RowBound> bound;    // for experts in the grouped form alone
+  std::vector<ir::ChunkId> chunks;  // ascending
 };
-// Fills ChunkedGraph::shards, one per entry. Returns [new chunk] -> the chunk it was cut from. Errors: P0225 a region without expert
-// weights, P0241 experts that D does not divide, P0242 a bound for another form, P0333. On an error the graph is as it was.
+// Fills ChunkedGraph::shards, one per entry. Returns [new chunk] -> the chunk it was cut from. Errors: P0225 a region
+// without expert weights, P0241 experts that D does not divide, P0242 a bound for another form, P0333. On an error the
+// graph is as it was.
 Result<std::vector<ir::ChunkId>> partition_experts(ir::ChunkedGraph& chunked, const std::vector<ShardedChunks>& shards,
                                                    diag::Diagnostics& diags);
 

@@ -16,15 +16,16 @@ namespace piper::passes {
 
 class PartitionState {
  public:
-  explicit PartitionState(ir::ChunkedGraph& chunked) : chunked(chunked), graph(chunked.graph), dropped(graph.num_ops(), false) {}
+  explicit PartitionState(ir::ChunkedGraph& chunked)
+      : chunked(chunked), graph(chunked.graph), dropped(graph.num_ops(), false) {}
 
   ir::ChunkedGraph& chunked;
   ir::Graph& graph;
-  std::vector<bool> same_for_all;                   // [value of the graph as given] it is the same on every rank
-  std::vector<ir::ProvId> provs;                    // [shard]
-  std::map<uint32_t, ir::ValueId> inside;           // old value -> what it is between the exchanges
-  std::map<uint32_t, ir::ValueId> outside;          // old value of a part -> what others read instead
-  std::vector<bool> dropped;                        // [op of the graph as given]
+  std::vector<bool> same_for_all;           // [value of the graph as given] it is the same on every rank
+  std::vector<ir::ProvId> provs;            // [shard]
+  std::map<uint32_t, ir::ValueId> inside;   // old value -> what it is between the exchanges
+  std::map<uint32_t, ir::ValueId> outside;  // old value of a part -> what others read instead
+  std::vector<bool> dropped;                // [op of the graph as given]
   ExchangeMarks marks;
 
   // What an op outside of all parts reads for v.
@@ -39,7 +40,8 @@ class PartitionState {
   }
 
   ir::GraphBuilder builder(const ir::Op& op, int32_t shard) {
-    const ir::ProvId prov = graph.provenance().derived("partition_experts", {op.prov, provs[static_cast<size_t>(shard)]});
+    const ir::ProvId prov =
+        graph.provenance().derived("partition_experts", {op.prov, provs[static_cast<size_t>(shard)]});
     ir::GraphBuilder b(graph, op.scope, prov);
     b.set_chunk(op.chunk);
     return b;
@@ -54,7 +56,8 @@ class PartitionState {
   }
   // `operands`: what is sent; where counts are data, also the rows sent to and received from each member.
   // `way`: what the exchange's chunk is called after.
-  ir::ValueId exchange(ir::GraphBuilder& b, std::vector<ir::ValueId> operands, const std::string& name, const char* way) {
+  ir::ValueId exchange(ir::GraphBuilder& b, std::vector<ir::ValueId> operands, const std::string& name,
+                       const char* way) {
     const ir::ValueId received = b.add1(ir::OpKind::kAllToAll, std::move(operands), ir::NoAttrs{}, name);
     marks.way[received.index] = way;
     return received;

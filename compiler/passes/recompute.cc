@@ -12,7 +12,8 @@ using ir::ValueId;
 using ir::ValueKind;
 
 bool changes_state(const ir::Graph& graph, const ir::Op& op) {
-  return std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return v.valid() && graph.value(v).kind == ValueKind::kBuffer; });
+  return std::any_of(op.operands.begin(), op.operands.end(),
+                     [&](ValueId v) { return v.valid() && graph.value(v).kind == ValueKind::kBuffer; });
 }
 
 }  // namespace
@@ -25,7 +26,8 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks) {
   auto repeatable = [&](ValueId v, ir::ChunkId chunk) {
     if (!v.valid() || graph.value(v).kind != ValueKind::kOpResult) return false;
     const ir::Op& producer = graph.op(graph.value(v).producer);
-    return producer.phase == Phase::kForward && producer.chunk == chunk && producer.kind != OpKind::kAllToAll && !changes_state(graph, producer);
+    return producer.phase == Phase::kForward && producer.chunk == chunk && producer.kind != OpKind::kAllToAll &&
+           !changes_state(graph, producer);
   };
   for (size_t i = num_ops; i-- > 0;) {
     const ir::Op& op = graph.op(OpId(i));
@@ -37,10 +39,11 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks) {
   std::vector<ValueId> again(graph.num_values());
   for (size_t i = 0; i < num_ops; ++i) {
     if (!needed[i]) continue;
-    const ir::Op op = graph.op(OpId(i));   // a copy: appending moves the list
+    const ir::Op op = graph.op(OpId(i));  // a copy: appending moves the list
     std::vector<ValueId> operands = op.operands;
     for (ValueId& v : operands)  // what another chunk made is kept, though that chunk may repeat it for itself
-      if (v.valid() && again[v.index].valid() && graph.op(graph.value(v).producer).chunk == op.chunk) v = again[v.index];
+      if (v.valid() && again[v.index].valid() && graph.op(graph.value(v).producer).chunk == op.chunk)
+        v = again[v.index];
     std::vector<ir::TensorType> types;
     for (ValueId result : op.results) types.push_back(graph.type(result));
     const OpId copy = graph.append(op.kind, op.attrs, std::move(operands), std::move(types), op.scope,
@@ -53,7 +56,9 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks) {
     ir::Op& op = graph.op(OpId(i));
     if (op.phase != Phase::kBackward || !chunks[op.chunk.index]) continue;
     for (ValueId& v : op.operands)
-      if (v.valid() && v.index < again.size() && again[v.index].valid() && graph.op(graph.value(v).producer).chunk == op.chunk) v = again[v.index];
+      if (v.valid() && v.index < again.size() && again[v.index].valid() &&
+          graph.op(graph.value(v).producer).chunk == op.chunk)
+        v = again[v.index];
   }
   graph.sort_ops();
 }

@@ -9,8 +9,8 @@ namespace piper::passes {
 
 using ir::OpId;
 using ir::OpKind;
-using ir::ValueId;
 using ir::Shape;
+using ir::ValueId;
 
 void ExpertPartRewriter::rewrite(const PartOp& part_op) {
   const ir::Op op = s_.graph.op(part_op.op);  // a copy: appending ops moves the graph's list
@@ -29,8 +29,10 @@ void ExpertPartRewriter::rewrite(const PartOp& part_op) {
   const Shape made = local_shape(shape, transfer.results[0], devices_);
   const std::vector<ValueId> results =
       b.add(op.kind, std::move(operands), PartitionState::local_attrs(op, made), s_.graph.value(op.results[0]).name);
-  PIPER_CHECK(b.status().ok(), op_name(op.kind), " of an expert part: ", b.status().ok() ? "" : b.status().error().message);
-  PIPER_CHECK(s_.graph.type(results[0]).shape == made, op_name(op.kind), " of an expert part is ", to_string(s_.graph.type(results[0])));
+  PIPER_CHECK(b.status().ok(), op_name(op.kind),
+              " of an expert part: ", b.status().ok() ? "" : b.status().error().message);
+  PIPER_CHECK(s_.graph.type(results[0]).shape == made, op_name(op.kind), " of an expert part is ",
+              to_string(s_.graph.type(results[0])));
   s_.marks.unit[results[0].index] = unit;
   s_.dropped[part_op.op.index] = true;
   if (transfer.kind == ExpertTransfer::Kind::kSums) {
@@ -68,14 +70,18 @@ ValueId ExpertPartRewriter::enter(ir::GraphBuilder& b, ValueId v, const OperandW
   return s_.in_unit(b, unit, [&] {
     for (auto view = views.rbegin(); view != views.rend(); ++view) {
       const ir::Op op = s_.graph.op(view->op);
-      result = b.add1(op.kind, {result}, PartitionState::local_attrs(op, local_shape(s_.graph.type(op.results[0]).shape, view->mark, devices_)), s_.graph.value(op.results[0]).name);
+      result =
+          b.add1(op.kind, {result},
+                 PartitionState::local_attrs(op, local_shape(s_.graph.type(op.results[0]).shape, view->mark, devices_)),
+                 s_.graph.value(op.results[0]).name);
     }
     return result;
   });
 }
 
-// Tokens that were only repeated for every expert travel once: follows views back to the broadcast that made the axis of
-// experts, and gives the value before it, with `wish` for that; v itself where there is none. `views`: from v backwards.
+// Tokens that were only repeated for every expert travel once: follows views back to the broadcast that made the axis
+// of experts, and gives the value before it, with `wish` for that; v itself where there is none. `views`: from v
+// backwards.
 ValueId ExpertPartRewriter::before_broadcast(ValueId v, OperandWish& wish, std::vector<View>& views) const {
   const ir::Graph& graph = s_.graph;
   ExpertMark mark = wish.mark;
@@ -130,7 +136,8 @@ ValueId ExpertPartRewriter::leave_whole(ir::GraphBuilder& b, ValueId made, const
 ValueId ExpertPartRewriter::leave_sum(ir::GraphBuilder& b, ValueId made, const ExpertMark& mark, Shape shape) {
   TokenExchange exchanges(b, part_.experts, devices_);
   const ValueId parts = exchanges.parts_by_source(made, mark, shape);
-  const ValueId result = exchanges.add_shares(s_.exchange(b, {parts}, s_.graph.value(made).name + ".returned", kFromExperts));
+  const ValueId result =
+      exchanges.add_shares(s_.exchange(b, {parts}, s_.graph.value(made).name + ".returned", kFromExperts));
   PIPER_CHECK(b.status().ok() && s_.graph.type(result).shape == shape, "shares that return");
   return result;
 }

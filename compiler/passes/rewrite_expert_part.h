@@ -1,5 +1,6 @@
 // Rewrites the ops of one ExpertPart for a rank that holds some of the experts, with the exchanges around them.
-// Used by partition_experts alone, which calls it op by op in op order, so that what one part makes is there when another reads it.
+// Used by partition_experts alone, which calls it op by op in op order, so that what one part makes is there when
+// another reads it.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,8 @@ std::vector<int64_t> GroupedPartRewriter::parts_of(ValueId rows) const {
   return shape;
 }
 
-ValueId GroupedPartRewriter::travel(ir::GraphBuilder& b, ValueId rows, ValueId sent, ValueId received, const std::string& name, const char* way) {
+ValueId GroupedPartRewriter::travel(ir::GraphBuilder& b, ValueId rows, ValueId sent, ValueId received,
+                                    const std::string& name, const char* way) {
   if (devices_ == 1) return rows;
   std::vector<ValueId> operands{b.reshape(rows, parts_of(rows))};
   if (sent.valid()) operands.insert(operands.end(), {sent, received});
@@ -45,14 +46,16 @@ void GroupedPartRewriter::rewrite(const GroupedOp& grouped) {
     case GroupedRole::kEnters: {
       const ValueId rows = b.add1(OpKind::kTakeRows, {s_.resolve(op.operands[0]), order_, position_}, op.attrs, name);
       const ValueId received = travel(b, rows, rows_sent_, rows_received_, name + ".received", kToExperts);
-      s_.inside[op.results[0].index] = s_.in_unit(b, unit_, [&] { return b.reshape(received, s_.graph.type(rows).shape); });
+      s_.inside[op.results[0].index] =
+          s_.in_unit(b, unit_, [&] { return b.reshape(received, s_.graph.type(rows).shape); });
       return;
     }
     case GroupedRole::kLeaves: {
       const ValueId rows = s_.local(op.operands[0]);
       const std::vector<int64_t> shape = s_.graph.type(rows).shape;
       const ValueId returned = travel(b, rows, rows_received_, rows_sent_, name + ".returned", kFromExperts);
-      s_.outside[op.results[0].index] = b.add1(OpKind::kTakeRows, {b.reshape(returned, shape), position_, order_}, op.attrs, name);
+      s_.outside[op.results[0].index] =
+          b.add1(OpKind::kTakeRows, {b.reshape(returned, shape), position_, order_}, op.attrs, name);
       PIPER_CHECK(b.status().ok(), "rows that return: ", b.status().ok() ? "" : b.status().error().message);
       return;
     }

@@ -18,15 +18,22 @@ class GroupedPartRewriter {
  public:
   GroupedPartRewriter(PartitionState& state, const GroupedPart& part, int32_t shard, int64_t devices, int32_t unit,
                       const std::optional<RowBound>& bound)
-      : s_(state), part_(part), shard_(shard), devices_(devices), unit_(unit), counts_dropped_(bound && !bound->strict),
-        order_attrs_{part.experts, devices, bound ? bound->rows_of_expert(part.rows, part.experts) : part.rows, bound && bound->strict},
+      : s_(state),
+        part_(part),
+        shard_(shard),
+        devices_(devices),
+        unit_(unit),
+        counts_dropped_(bound && !bound->strict),
+        order_attrs_{part.experts, devices, bound ? bound->rows_of_expert(part.rows, part.experts) : part.rows,
+                     bound && bound->strict},
         segment_rows_(order_attrs_.segment_rows(part.rows)) {}
   // The expert_order itself comes first.
   void rewrite_order();
   void rewrite(const GroupedOp& op);
 
  private:
-  ir::ValueId travel(ir::GraphBuilder& b, ir::ValueId rows, ir::ValueId sent, ir::ValueId received, const std::string& name, const char* way);
+  ir::ValueId travel(ir::GraphBuilder& b, ir::ValueId rows, ir::ValueId sent, ir::ValueId received,
+                     const std::string& name, const char* way);
   std::vector<int64_t> parts_of(ir::ValueId rows) const;
 
   PartitionState& s_;

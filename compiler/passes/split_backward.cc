@@ -38,7 +38,9 @@ void split_backward(ir::Graph& graph, const autodiff::BackwardMap& gradients, co
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(OpId(i));
     for (ValueId v : op.operands)
-      if (v.valid() && graph.value(v).kind == ValueKind::kOpResult && graph.op(graph.value(v).producer).chunk != op.chunk) mark(v);
+      if (v.valid() && graph.value(v).kind == ValueKind::kOpResult &&
+          graph.op(graph.value(v).producer).chunk != op.chunk)
+        mark(v);
   }
   for (size_t i = graph.num_ops(); i-- > 0;)
     if (input_part[i])
@@ -47,7 +49,8 @@ void split_backward(ir::Graph& graph, const autodiff::BackwardMap& gradients, co
     ir::Op& op = graph.op(OpId(i));
     if (op.phase != Phase::kBackward || !split[op.chunk.index] || input_part[i]) continue;
     // Views of what the input part makes, and their accumulation, cost nothing there and would cost a buffer here.
-    const bool follows = op.kind == OpKind::kAccumulateGrad || op.kind == OpKind::kReshape || op.kind == OpKind::kPermute;
+    const bool follows =
+        op.kind == OpKind::kAccumulateGrad || op.kind == OpKind::kReshape || op.kind == OpKind::kPermute;
     if (follows && op.operands[0].valid()) {
       const ir::Value& made = graph.value(op.operands[0]);
       const bool here = made.kind == ValueKind::kOpResult && input_part[made.producer.index] &&

@@ -26,7 +26,8 @@ class Spread {
     collect(graph_.loss, {}, true);
     std::set<ir::ChunkId> chunks;
     for (const Term& term : terms_)
-      if (term.value.valid() && graph_.value(term.value).kind == ValueKind::kOpResult) chunks.insert(graph_.op(graph_.value(term.value).producer).chunk);
+      if (term.value.valid() && graph_.value(term.value).kind == ValueKind::kOpResult)
+        chunks.insert(graph_.op(graph_.value(term.value).producer).chunk);
     if (chunks.size() < 2) return;
     const ir::ChunkId last = graph_.op(graph_.value(graph_.loss).producer).chunk;
     const ValueId whole = graph_.loss;
@@ -35,14 +36,17 @@ class Spread {
     graph_.loss = placed.back();
     placed.pop_back();
     graph_.loss_terms = std::move(placed);
-    graph_.outputs.erase(std::remove_if(graph_.outputs.begin(), graph_.outputs.end(), [&](const auto& o) { return o.value == whole; }),
-                         graph_.outputs.end());
+    graph_.outputs.erase(
+        std::remove_if(graph_.outputs.begin(), graph_.outputs.end(), [&](const auto& o) { return o.value == whole; }),
+        graph_.outputs.end());
     drop_.resize(graph_.num_ops(), false);
     graph_.remove_ops(drop_);
   }
 
  private:
-  bool is_constant(ValueId v) const { return v.valid() && graph_.value(v).kind == ValueKind::kConstant && graph_.type(v).elements() == 1; }
+  bool is_constant(ValueId v) const {
+    return v.valid() && graph_.value(v).kind == ValueKind::kConstant && graph_.type(v).elements() == 1;
+  }
 
   void collect(ValueId v, std::vector<OpId> around, bool is_loss) {
     const ir::Value& value = graph_.value(v);
@@ -77,17 +81,20 @@ class Spread {
 
   ValueId place(const Term& term, ir::ChunkId otherwise) {
     ValueId v = term.value;
-    const ir::ChunkId chunk = graph_.value(v).kind == ValueKind::kOpResult ? graph_.op(graph_.value(v).producer).chunk : otherwise;
+    const ir::ChunkId chunk =
+        graph_.value(v).kind == ValueKind::kOpResult ? graph_.op(graph_.value(v).producer).chunk : otherwise;
     for (size_t i = term.around.size(); i-- > 0;) {
       const ir::Op op = graph_.op(term.around[i]);
       std::vector<ValueId> operands = op.operands;
       operands[0] = v;
-      const OpId made = graph_.append(op.kind, op.attrs, std::move(operands), {graph_.type(op.results[0])}, op.scope, op.prov);
+      const OpId made =
+          graph_.append(op.kind, op.attrs, std::move(operands), {graph_.type(op.results[0])}, op.scope, op.prov);
       graph_.op(made).chunk = chunk;
       v = graph_.op(made).results[0];
     }
     if (!graph_.type(v).shape.empty()) {
-      const OpId made = graph_.append(OpKind::kReshape, ir::ReshapeAttrs{}, {v}, {{graph_.type(v).dtype, {}}}, ir::ScopeId(), ir::ProvId());
+      const OpId made = graph_.append(OpKind::kReshape, ir::ReshapeAttrs{}, {v}, {{graph_.type(v).dtype, {}}},
+                                      ir::ScopeId(), ir::ProvId());
       graph_.op(made).chunk = chunk;
       v = graph_.op(made).results[0];
     }

@@ -13,8 +13,8 @@ namespace piper::passes {
 namespace {
 
 using ir::OpKind;
-using ir::ValueId;
 using ir::Shape;
+using ir::ValueId;
 
 BatchFactor mixed() { return {BatchKind::kMixed}; }
 bool has_axis(const BatchFactor& f) { return f.kind == BatchKind::kAxis || f.kind == BatchKind::kGrouped; }
@@ -60,8 +60,8 @@ class Tracker {
       BatchFactor f = transfer(op, r);
       // Falling back to kMixed also guards every rule: an axis must hold a whole number of batches.
       const Shape& s = shape(op.results[r]);
-      if (has_axis(f) && (f.axis >= static_cast<int64_t>(s.size()) ||
-                          s[static_cast<size_t>(f.axis)] != f.outer * batch_ * f.inner))
+      if (has_axis(f) &&
+          (f.axis >= static_cast<int64_t>(s.size()) || s[static_cast<size_t>(f.axis)] != f.outer * batch_ * f.inner))
         f = mixed();
       map_.values[op.results[r].index] = f;
       bool mixes = (f.kind == BatchKind::kMixed && op.kind != OpKind::kExpertOrder) || op.kind == OpKind::kBatchNorm;
@@ -71,7 +71,8 @@ class Tracker {
 
   // The op that made v, where it is an expert_order and v its result `first` or a later one.
   const ir::Op* expert_order(ValueId v, uint32_t first) const {
-    if (!v.valid() || graph_.value(v).kind != ir::ValueKind::kOpResult || graph_.value(v).result_index < first) return nullptr;
+    if (!v.valid() || graph_.value(v).kind != ir::ValueKind::kOpResult || graph_.value(v).result_index < first)
+      return nullptr;
     const ir::Op& op = graph_.op(graph_.value(v).producer);
     return op.kind == OpKind::kExpertOrder ? &op : nullptr;
   }
@@ -86,7 +87,8 @@ class Tracker {
     if (ids.kind != BatchKind::kAxis || x.kind == BatchKind::kMixed || (has_axis(x) && x.axis != 0)) return mixed();
     if (back) return x.kind == BatchKind::kAxis ? mixed() : ids;
     x.inner *= std::get<ir::TakeRowsAttrs>(op.attrs).repeat;
-    bool fits = x.kind == BatchKind::kNone || (x.kind == BatchKind::kAxis && x.outer == ids.outer && x.inner == ids.inner);
+    bool fits =
+        x.kind == BatchKind::kNone || (x.kind == BatchKind::kAxis && x.outer == ids.outer && x.inner == ids.inner);
     return fits ? map_.of(op.operands[1]) : mixed();
   }
 
@@ -96,7 +98,8 @@ class Tracker {
     BatchFactor x = factor(op, 0);
     for (ValueId operand : op.operands)
       if (is_count(operand) && !reads_counts(op.kind)) return mixed();
-    if (ir::is_element_wise_unary(op.kind) || ir::is_element_wise_broadcast(op.kind)) return broadcast(op, op.operands.size(), shape(y));
+    if (ir::is_element_wise_unary(op.kind) || ir::is_element_wise_broadcast(op.kind))
+      return broadcast(op, op.operands.size(), shape(y));
     switch (op.kind) {
       case OpKind::kReshape: return reshaped(x, shape(op.operands[0]), shape(y));
       case OpKind::kPermute: {
@@ -118,8 +121,7 @@ class Tracker {
       case OpKind::kAmax: {
         const auto& a = std::get<ir::ReduceAttrs>(op.attrs);
         if (std::count(a.dims.begin(), a.dims.end(), x.axis)) return mixed();
-        if (!a.keepdim)
-          x.axis -= std::count_if(a.dims.begin(), a.dims.end(), [&](int64_t d) { return d < x.axis; });
+        if (!a.keepdim) x.axis -= std::count_if(a.dims.begin(), a.dims.end(), [&](int64_t d) { return d < x.axis; });
         return x;
       }
       case OpKind::kMaxDim:
@@ -327,7 +329,7 @@ class Tracker {
       BatchFactor x = factor(op, i);
       if (!has_axis(x)) continue;
       int64_t own_rank = static_cast<int64_t>(shape(op.operands[i]).size());
-      int64_t from_end = own_rank - x.axis;  // 1 = last axis
+      int64_t from_end = own_rank - x.axis;              // 1 = last axis
       if (from_end == (i == 0 ? 1 : 2)) return mixed();  // the contracted axis
       x.axis = rank - from_end;
       if (from_end > 2) x.outer = widened(x, to);
@@ -379,8 +381,8 @@ Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_ba
       case BatchKind::kGrouped:
       case BatchKind::kMixed:
         if (pieces > 1)
-          return diags.error("P0330")
-                     .help("apply the dropout before the samples are mixed, or compile with one microbatch on one replica")
+          return diags.error("P0330").help(
+                     "apply the dropout before the samples are mixed, or compile with one microbatch on one replica")
                  << "dropout of " << graph.provenance().describe(op.prov)
                  << " acts on a value that mixes the samples of the batch, so its mask cannot be the same under "
                  << pieces << " pieces of the batch";

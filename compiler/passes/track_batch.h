@@ -15,7 +15,8 @@ namespace piper::passes {
 enum class BatchKind : uint8_t {
   kNone,     // the same for every piece
   kAxis,     // extent of `axis` = outer * batch * inner: element (o, n, i) belongs to sample n
-  kGrouped,  // the same, in the order of the rows' experts: each element of `axis` belongs to one sample, which one is known at run time
+  kGrouped,  // the same, in the order of the rows' experts: each element of `axis` belongs to one sample, which one is
+             // known at run time
   kMixed,    // depends on several samples at once (a batch statistic, a sum over the batch); no axis is the batch
 };
 struct BatchFactor {
@@ -32,6 +33,7 @@ struct BatchMap {
 // An op whose handling is unknown and whose operands are batched gives kMixed: safe, refused under a split.
 BatchMap track_batch(const ir::Graph& graph, int64_t local_batch);
 // Sets outer, batch, inner of every dropout. Error P0330: a dropout on a kMixed value under several pieces.
-Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_batch, int64_t pieces, diag::Diagnostics& diags);
+Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_batch, int64_t pieces,
+                       diag::Diagnostics& diags);
 
 }  // namespace piper::passes

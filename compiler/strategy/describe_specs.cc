@@ -66,8 +66,9 @@ Json model() {
   Json entropy = object({{"logits", text("string")}, {"labels", text("string")}, {"ignore_index", text("integer")}},
                         {"logits", "labels"});
   Json mse = object({{"prediction", text("string")}, {"target", text("string")}}, {"prediction", "target"});
-  Json loss = {{"oneOf", {text("string"), object({{"cross_entropy", entropy}}, {"cross_entropy"}),
-                          object({{"mse", mse}}, {"mse"})}}};
+  Json loss = {
+      {"oneOf",
+       {text("string"), object({{"cross_entropy", entropy}}, {"cross_entropy"}), object({{"mse", mse}}, {"mse"})}}};
   return object({{"batch", whole(1)},
                  {"dims", {{"type", "object"}, {"additionalProperties", whole(1)}}},
                  {"loss", loss},
@@ -124,8 +125,8 @@ Json lr_schedule() {
 
 Json definitions(std::span<const DirectiveSpec* const> specs) {
   Json index = {{"oneOf", {whole(0), {{"type", "string"}, {"pattern", "^[0-9]+\\.\\.[0-9]+$"}}}}};
-  Json value = {{"oneOf",
-                 {ref("index"), {{"const", "*"}}, {{"type", "array"}, {"minItems", 1}, {"items", ref("index")}}}}};
+  Json value = {
+      {"oneOf", {ref("index"), {{"const", "*"}}, {{"type", "array"}, {"minItems", 1}, {"items", ref("index")}}}}};
   Json all = Json::array();
   for (const DirectiveSpec* spec : specs) all.push_back(ref(std::string(spec->name).c_str()));
   Json defs = {
@@ -176,13 +177,16 @@ std::string help_text(const DirectiveSpec& spec) {
 }
 
 std::string reference_page(std::span<const DirectiveSpec* const> specs) {
-  std::string out = "# Directives\n\nGenerated from the specs in compiler/directives; `piperc --help-directive NAME` prints the same.\n";
+  std::string out =
+      "# Directives\n\nGenerated from the specs in compiler/directives; `piperc --help-directive NAME` prints the "
+      "same.\n";
   for (const DirectiveSpec* spec : specs) {
     out += "\n## " + std::string(spec->name) + "\n\n" + std::string(spec->summary) + "\n\n" + std::string(spec->doc) +
            "\n\n| field | value | default | meaning |\n|---|---|---|---|\n";
     for (const ArgSpec& arg : spec->args) {
       std::string value(kind_name(arg.kind));
-      for (size_t i = 0; i < arg.choices.size(); ++i) value += (i > 0 ? ", `" : " `") + std::string(arg.choices[i]) + "`";
+      for (size_t i = 0; i < arg.choices.size(); ++i)
+        value += (i > 0 ? ", `" : " `") + std::string(arg.choices[i]) + "`";
       for (size_t bar = value.find(" | "); bar != std::string::npos; bar = value.find(" | ", bar + 4)) {
         value.replace(bar, 3, " \\| ");
       }
@@ -196,9 +200,9 @@ std::string reference_page(std::span<const DirectiveSpec* const> specs) {
 }
 
 std::string json_schema(std::span<const DirectiveSpec* const> specs) {
-  Json streams = {{"type", "object"},
-                  {"additionalProperties",
-                   object({{"priority", choice({"high", "normal", "low"})}, {"max_ctas", whole(1)}})}};
+  Json streams = {
+      {"type", "object"},
+      {"additionalProperties", object({{"priority", choice({"high", "normal", "low"})}, {"max_ctas", whole(1)}})}};
   Json run = object({{"data", text("string")},
                      {"steps", whole(1)},
                      {"seed", whole(0)},

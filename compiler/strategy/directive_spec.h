@@ -25,17 +25,17 @@ struct ArgSpec {
   std::string_view name;
   ArgKind kind;
   bool required = false;
-  std::string_view default_text;    // as shown in the reference; "" = none
+  std::string_view default_text;  // as shown in the reference; "" = none
   std::string_view doc;
   std::vector<std::string_view> choices;
-  int64_t least = 1;                // kCount
+  int64_t least = 1;  // kCount
 };
 struct DirectiveSpec {
   std::string_view name;
-  std::string_view summary;         // one line
-  std::string_view doc;             // paragraphs
+  std::string_view summary;  // one line
+  std::string_view doc;      // paragraphs
   std::vector<ArgSpec> args;
-  std::string_view example;         // one directive as YAML
+  std::string_view example;                      // one directive as YAML
   std::vector<std::string_view> filter_forbids;  // tags the filter must not name, e.g. {"MB", "PASS"}
 };
 

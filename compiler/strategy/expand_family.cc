@@ -7,10 +7,10 @@ namespace piper::strategy {
 namespace {
 
 enum class Layout : uint8_t {
-  kOneStage,  // rank r owns stage r
-  kLooped,    // rank r owns r, r+R, ...
-  kV,         // rank r owns r and 2R-1-r
-  kTwoCopies, // rank r owns r and R-1-r, each for one half of the microbatches
+  kOneStage,   // rank r owns stage r
+  kLooped,     // rank r owns r, r+R, ...
+  kV,          // rank r owns r and 2R-1-r
+  kTwoCopies,  // rank r owns r and R-1-r, each for one half of the microbatches
 };
 
 struct Family {
@@ -24,8 +24,8 @@ struct Family {
 const Family kFamilies[] = {
     {"gpipe", Layout::kOneStage, gpipe_rows, 0, false},
     {"1f1b", Layout::kOneStage, [](const FamilyShape& s) { return one_f_one_b_rows(s, Backward::kFused); }, 0, false},
-    {"interleaved_1f1b", Layout::kLooped, [](const FamilyShape& s) { return interleaved_rows(s, Backward::kFused); },
-     0, true},
+    {"interleaved_1f1b", Layout::kLooped, [](const FamilyShape& s) { return interleaved_rows(s, Backward::kFused); }, 0,
+     true},
     {"zero_bubble", Layout::kOneStage, [](const FamilyShape& s) { return one_f_one_b_rows(s, Backward::kSplit); }, 0,
      false},
     {"interleaved_zero_bubble", Layout::kLooped,
@@ -80,11 +80,13 @@ Result<int32_t> check_stages(const Family& family, const FamilyRequest& request)
     case Layout::kLooped:
       if (S % R != 0) return broken(family, "needs a number of stages that is a multiple of the ranks" + have);
       if (request.virtual_stages > 0 && S != R * request.virtual_stages)
-        return broken(family, "has " + counted(S / R, "stage") + " per rank, 'virtual' says " + std::to_string(request.virtual_stages) + have);
+        return broken(family, "has " + counted(S / R, "stage") + " per rank, 'virtual' says " +
+                                  std::to_string(request.virtual_stages) + have);
       break;
     case Layout::kV:
-      if (S != 2 * R) return broken(family, "has two stages per rank" + have + ": use " + std::to_string(2 * R) + " stages" +
-                                                (S % 2 == 0 ? " or " + counted(S / 2, "rank") : ""));
+      if (S != 2 * R)
+        return broken(family, "has two stages per rank" + have + ": use " + std::to_string(2 * R) + " stages" +
+                                  (S % 2 == 0 ? " or " + counted(S / 2, "rank") : ""));
       break;
     case Layout::kTwoCopies:
       if (S != R) return broken(family, "has as many stages as ranks" + have + ": use " + counted(S, "rank"));
@@ -97,7 +99,8 @@ Result<int32_t> check_stages(const Family& family, const FamilyRequest& request)
 Status check_microbatches(const Family& family, int32_t R, int32_t M) {
   const std::string got = "; here are " + std::to_string(M) + " on " + counted(R, "rank");
   if (M < family.min_microbatches_per_rank * R) {
-    return broken(family, "needs at least " + std::to_string(family.min_microbatches_per_rank * R) + " microbatches" + got);
+    return broken(family,
+                  "needs at least " + std::to_string(family.min_microbatches_per_rank * R) + " microbatches" + got);
   }
   if (family.groups_of_ranks && M % R != 0) {
     const int32_t below = M / R * R;

@@ -44,8 +44,8 @@ bool add_index(ReadContext& context, const Value& value, const std::string& tag,
   }
   if (range.first < 0 || range.second > kMaxIndex || range.first > range.second) {
     context.diags.error("P0209", value.span)
-        << "the indices of '" << tag << "' count from 0, and a range goes from the smaller to the larger; " << value.text
-        << " does not";
+        << "the indices of '" << tag << "' count from 0, and a range goes from the smaller to the larger; "
+        << value.text << " does not";
     return false;
   }
   term.ranges.push_back(range);

@@ -38,14 +38,16 @@ std::optional<FilterGroups> read_groups(ReadContext& context, const Value& value
     std::vector<Filter> group;
     const bool nested = item.items[0].kind == Value::Kind::kList;
     if (nested && (item.items.size() > 1 || item.items[0].items.empty())) {
-      context.diags.error("P0202", item.span).help("[[{...}, {...}]] runs exactly in this order, [{...}, {...}] lets the filters alternate")
+      context.diags.error("P0202", item.span)
+              .help("[[{...}, {...}]] runs exactly in this order, [{...}, {...}] lets the filters alternate")
           << "a slot that is fixed by hand is one list of filters inside the slot";
       good = false;
       continue;
     }
     for (const Value& entry : nested ? item.items[0].items : item.items) {
       if (entry.kind == Value::Kind::kList) {
-        context.diags.error("P0202", entry.span).help("[[{...}, {...}]] runs exactly in this order, [{...}, {...}] lets the filters alternate")
+        context.diags.error("P0202", entry.span)
+                .help("[[{...}, {...}]] runs exactly in this order, [{...}, {...}] lets the filters alternate")
             << "a list among the filters of a slot";
         good = false;
         continue;
@@ -96,23 +98,19 @@ ArgValue read_argument(ReadContext& context, const DirectiveSpec& spec, const Ar
   const std::string what = "'" + std::string(arg.name) + "'";
   switch (arg.kind) {
     case ArgKind::kFilter:
-      return or_nothing(read_filter(context, value, spec.filter_forbids,
-                                    "the filter of '" + std::string(spec.name) + "'"));
-    case ArgKind::kFilterGroups:
-      return or_nothing(read_groups(context, value, what));
-    case ArgKind::kDevices:
-      return or_nothing(read_devices(context, value, what));
+      return or_nothing(
+          read_filter(context, value, spec.filter_forbids, "the filter of '" + std::string(spec.name) + "'"));
+    case ArgKind::kFilterGroups: return or_nothing(read_groups(context, value, what));
+    case ArgKind::kDevices: return or_nothing(read_devices(context, value, what));
     case ArgKind::kDeviceGroups: {
       auto groups = read_device_groups(context, value, what, {});
       return groups.empty() ? ArgValue() : ArgValue(std::move(groups));
     }
-    case ArgKind::kName:
-      return or_nothing(read_string(context, value, what));
+    case ArgKind::kName: return or_nothing(read_string(context, value, what));
     case ArgKind::kChoice:
       return or_nothing(
           read_choice(context, value, what, std::vector<std::string>(arg.choices.begin(), arg.choices.end())));
-    case ArgKind::kCount:
-      return or_nothing(read_int(context, value, what, arg.least, kMaxRank));
+    case ArgKind::kCount: return or_nothing(read_int(context, value, what, arg.least, kMaxRank));
     case ArgKind::kMebibytes: {
       Value number = value;
       if (context.bare_list && value.kind == Value::Kind::kString) {
@@ -126,10 +124,8 @@ ArgValue read_argument(ReadContext& context, const DirectiveSpec& spec, const Ar
       }
       return or_nothing(size);
     }
-    case ArgKind::kFlag:
-      return or_nothing(read_bool(context, value, what));
-    case ArgKind::kCapacity:
-      return or_nothing(read_capacity(context, value));
+    case ArgKind::kFlag: return or_nothing(read_bool(context, value, what));
+    case ArgKind::kCapacity: return or_nothing(read_capacity(context, value));
   }
   return {};
 }
@@ -162,7 +158,8 @@ void load_directive(ReadContext& context, const Value& value, std::span<const Di
   for (const ArgSpec& arg : directive.spec->args) {
     const Value* alias = context.bare_list && arg.name == "devices" ? reader.get("device") : nullptr;
     const bool has_alias = alias != nullptr;
-    if (has_alias && value.find("devices") != nullptr && value.find("devices")->kind != Value::Kind::kNull) reader.alternatives({"device", "devices"});
+    if (has_alias && value.find("devices") != nullptr && value.find("devices")->kind != Value::Kind::kNull)
+      reader.alternatives({"device", "devices"});
     const std::string_view key = has_alias ? std::string_view("device") : arg.name;
     if (has_alias) reader.get("devices");
     const Value* given = arg.required ? reader.require(key) : reader.get(key);
@@ -246,10 +243,10 @@ std::optional<Devices> read_devices(ReadContext& context, const Value& value, co
 std::vector<Devices> read_device_groups(ReadContext& context, const Value& value, const std::string& what,
                                         DeviceGroupOptions options) {
   std::vector<Devices> groups;
-  const bool nested = value.kind == Value::Kind::kList &&
-                      (options.ints_are_groups ||
-                       std::any_of(value.items.begin(), value.items.end(),
-                                   [](const Value& item) { return item.kind == Value::Kind::kList; }));
+  const bool nested =
+      value.kind == Value::Kind::kList &&
+      (options.ints_are_groups || std::any_of(value.items.begin(), value.items.end(),
+                                              [](const Value& item) { return item.kind == Value::Kind::kList; }));
   if (!nested) {
     if (auto devices = read_devices(context, value, what)) groups.push_back(std::move(*devices));
     return groups;
@@ -353,7 +350,8 @@ void align_replicas(ReadContext& context, Strategy& strategy) {
 
 void renumber_devices(ReadContext& context, Strategy& strategy) {
   std::set<int32_t> labels;
-  for_all_devices(strategy, [&](const Directive*, Devices& devices) { labels.insert(devices.ranks.begin(), devices.ranks.end()); });
+  for_all_devices(
+      strategy, [&](const Directive*, Devices& devices) { labels.insert(devices.ranks.begin(), devices.ranks.end()); });
   if (labels.empty() || *labels.rbegin() + 1 == static_cast<int32_t>(labels.size())) return;
   std::map<int32_t, int32_t> dense;
   std::string text;

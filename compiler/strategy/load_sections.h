@@ -34,7 +34,8 @@ std::vector<Devices> read_device_groups(ReadContext& context, const Value& value
 // BI without BW (P0222).
 void check_directives(ReadContext& context, const Strategy& strategy);
 
-// A bare list's device lists are sets: where two directives name the same group in another order, it is that of the first `place`.
+// A bare list's device lists are sets: where two directives name the same group in another order, it is that of the
+// first `place`.
 void align_replicas(ReadContext& context, Strategy& strategy);
 // A bare list's device numbers are labels: renumbers them densely, in ascending order, with a remark.
 void renumber_devices(ReadContext& context, Strategy& strategy);

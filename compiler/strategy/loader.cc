@@ -1,6 +1,5 @@
 #include "compiler/strategy/loader.h"
 
-
 #include "compiler/strategy/load_sections.h"
 #include "schemas/plan/file_bytes.h"
 
@@ -66,8 +65,8 @@ void load_root(ReadContext& context, const Value& root, std::span<const Directiv
 std::string Strategy::sha256() const { return plan::sha256(digested); }
 
 Result<Strategy> parse_strategy(const std::string& name, const std::string& text,
-                                const std::vector<std::string>& overrides,
-                                std::span<const DirectiveSpec* const> specs, diag::Diagnostics& diags) {
+                                const std::vector<std::string>& overrides, std::span<const DirectiveSpec* const> specs,
+                                diag::Diagnostics& diags) {
   const size_t errors_before = diags.num_errors();
   const uint32_t file = diags.add_file(name, text);
   PIPER_ASSIGN(Value root, read_yaml(file, text, 0, diags));

@@ -18,7 +18,7 @@ Result<Strategy> load_strategy(const std::string& path, const std::vector<std::s
                                std::span<const DirectiveSpec* const> specs, diag::Diagnostics& diags);
 // The same from text; `name` is shown in diagnostics.
 Result<Strategy> parse_strategy(const std::string& name, const std::string& text,
-                                const std::vector<std::string>& overrides,
-                                std::span<const DirectiveSpec* const> specs, diag::Diagnostics& diags);
+                                const std::vector<std::string>& overrides, std::span<const DirectiveSpec* const> specs,
+                                diag::Diagnostics& diags);
 
 }  // namespace piper::strategy

@@ -164,9 +164,10 @@ Result<ScheduleTable> parse_csv(std::string_view text) {
       if (!cell.empty()) {
         Slot slot;
         if (!parse_cell(cell, slot)) {
-          const std::string where = "row " + std::to_string(table.rows.size()) + ", cell " + std::to_string(column) + ": '" +
-                                    std::string(cell.substr(0, 40)) + "' is ";
-          if (is_communication(cell)) return bad(where + "communication, which piper derives; write a table of passes only");
+          const std::string where = "row " + std::to_string(table.rows.size()) + ", cell " + std::to_string(column) +
+                                    ": '" + std::string(cell.substr(0, 40)) + "' is ";
+          if (is_communication(cell))
+            return bad(where + "communication, which piper derives; write a table of passes only");
           return bad(where + "no pass like 0F1 and no (0F1;1B0)OVERLAP_F_B");
         }
         for (const Action& action : slot) {

@@ -23,42 +23,48 @@ using diag::Span;
 enum class Pass : uint8_t { kF, kB, kBI, kBW };
 
 struct FilterTerm {
-  std::string tag;                   // "PP", "MB", "EP", ...; PASS is in Filter::pass
-  bool any = false;                  // "*"
+  std::string tag;                                  // "PP", "MB", "EP", ...; PASS is in Filter::pass
+  bool any = false;                                 // "*"
   std::vector<std::pair<int64_t, int64_t>> ranges;  // inclusive; an index is a range of one
-  Span span;                         // of the value
+  Span span;                                        // of the value
   Span tag_span;
   bool matches(int64_t index) const;
 };
 struct Filter {
-  std::vector<FilterTerm> terms;     // a conjunction; empty and no pass = everything
+  std::vector<FilterTerm> terms;  // a conjunction; empty and no pass = everything
   std::optional<Pass> pass;
-  bool in_sequence = false;          // in a group of an order: written in a nested list, so the order of the list is kept
+  bool in_sequence = false;  // in a group of an order: written in a nested list, so the order of the list is kept
   Span span;
 };
 
 // ------------------------------------------------------------------ directives
 // The value of one directive argument; which alternative is fixed by the argument's kind.
 using FilterGroups = std::vector<std::vector<Filter>>;
-struct Devices { std::vector<int32_t> ranks; Span span; };
-struct Capacity { double factor = 1.0; std::string overflow = "drop"; };
-using ArgValue = std::variant<std::monostate, Filter, FilterGroups, Devices, std::vector<Devices>,
-                              std::string, int64_t, double, bool, Capacity>;
+struct Devices {
+  std::vector<int32_t> ranks;
+  Span span;
+};
+struct Capacity {
+  double factor = 1.0;
+  std::string overflow = "drop";
+};
+using ArgValue = std::variant<std::monostate, Filter, FilterGroups, Devices, std::vector<Devices>, std::string, int64_t,
+                              double, bool, Capacity>;
 
 struct DirectiveSpec;
 struct Directive {
   const DirectiveSpec* spec = nullptr;
-  std::vector<ArgValue> args;        // by the spec's argument order; monostate = not given
+  std::vector<ArgValue> args;  // by the spec's argument order; monostate = not given
   std::vector<Span> arg_spans;
-  Span span;                         // of the directive in the file
-  std::string made_by;               // "" = the user's; else the schedule family's expansion
+  Span span;            // of the directive in the file
+  std::string made_by;  // "" = the user's; else the schedule family's expansion
 };
 
 // ------------------------------------------------------------------ the rest of the file
 struct LossChoice {
   enum class Kind : uint8_t { kDefault, kOutput, kCrossEntropy, kMse } kind = Kind::kDefault;
-  std::string output;                // kOutput
-  std::string logits, labels;        // kCrossEntropy; kMse: prediction, target
+  std::string output;          // kOutput
+  std::string logits, labels;  // kCrossEntropy; kMse: prediction, target
   int64_t ignore_index = -100;
   Span span;
 };
@@ -67,37 +73,42 @@ struct ModelConfig {
   std::map<std::string, int64_t> dims;
   LossChoice loss;
   std::map<std::string, std::string> inputs;  // graph input -> "tokens" | "next_tokens"
-  std::vector<std::string> freeze;   // globs
+  std::vector<std::string> freeze;            // globs
   Span span, batch_span, inputs_span, freeze_span;
 };
 struct Annotation {
   std::string tag;
   enum class Kind : uint8_t { kStarts, kStages, kModules } kind = Kind::kStarts;
-  std::vector<std::string> globs;    // kStarts, kModules
+  std::vector<std::string> globs;  // kStarts, kModules
   std::vector<Span> glob_spans;
-  int64_t stages = 0;                // kStages: number of stages
+  int64_t stages = 0;  // kStages: number of stages
   std::string balance = "flops";
   Span span;
 };
 struct Schedule {
-  std::string family;                // "" where csv is given
-  std::string csv;                   // path, relative to the strategy file
+  std::string family;  // "" where csv is given
+  std::string csv;     // path, relative to the strategy file
   std::optional<int64_t> microbatches, virtual_stages;
   std::string stages_tag = "PP";
-  std::vector<Devices> ranks;        // empty: from place
+  std::vector<Devices> ranks;  // empty: from place
   Span span, family_span;
 };
 struct OptimizerConfig {
-  plan::Optimizer values;            // groups unset
+  plan::Optimizer values;  // groups unset
   double weight_decay = 0;
-  std::vector<std::string> no_decay; // globs
+  std::vector<std::string> no_decay;  // globs
   Span span;
 };
-struct StreamConfig { std::string name; std::string priority = "normal"; int64_t max_ctas = 0; Span span; };
+struct StreamConfig {
+  std::string name;
+  std::string priority = "normal";
+  int64_t max_ctas = 0;
+  Span span;
+};
 
 struct Strategy {
-  std::string file_name;             // base name
-  std::string digested;              // the file's bytes and the --set overrides: what sha256() is of
+  std::string file_name;  // base name
+  std::string digested;   // the file's bytes and the --set overrides: what sha256() is of
   std::string sha256() const;
   bool bare_list = false;
   ModelConfig model;

@@ -129,7 +129,8 @@ std::string as_yaml(const std::string& text) {
   resolve_scalar(value);
   const bool plain = value.kind == Value::Kind::kString && !text.empty() && text[0] != '-' && text[0] != '.' &&
                      std::all_of(text.begin(), text.end(), [](char c) {
-                       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+                       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                              c == '.' || c == '-';
                      });
   if (plain) return text;
   std::string out = "\"";

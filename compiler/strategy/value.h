@@ -19,13 +19,13 @@ struct Key {
 };
 struct Value {
   enum class Kind : uint8_t { kNull, kBool, kInt, kFloat, kString, kList, kMap } kind = Kind::kNull;
-  bool quoted = false;        // kString only: "1" is a string, 1 a number
+  bool quoted = false;  // kString only: "1" is a string, 1 a number
   bool boolean = false;
   int64_t integer = 0;
-  double number = 0;          // kInt too
-  std::string text;           // of any scalar, as written
-  std::vector<Key> keys;      // kMap: keys[i] belongs to items[i], in file order
-  std::vector<Value> items;   // kList, kMap
+  double number = 0;         // kInt too
+  std::string text;          // of any scalar, as written
+  std::vector<Key> keys;     // kMap: keys[i] belongs to items[i], in file order
+  std::vector<Value> items;  // kList, kMap
   diag::Span span;
   // The value of a key, or null.
   const Value* find(std::string_view key) const;

@@ -16,7 +16,7 @@ namespace piper::strategy {
 // What all parts of the loader share.
 struct ReadContext {
   diag::Diagnostics& diags;
-  bool bare_list = false;   // quoted integers are integers, and null is a key that is not given
+  bool bare_list = false;  // quoted integers are integers, and null is a key that is not given
 };
 
 // A word list as messages show it: "'a', 'b' or 'c'".
@@ -39,7 +39,8 @@ class MapReader {
   // `what`: "the optimizer", "a 'place' directive", ... A value that is no mapping is reported.
   MapReader(ReadContext& context, const Value& value, std::string what);
   bool ok() const { return ok_; }
-  // The value of a key or null; a key whose value is empty counts as given, null is reported (P0202), except in a bare list.
+  // The value of a key or null; a key whose value is empty counts as given, null is reported (P0202), except in a bare
+  // list.
   const Value* get(std::string_view key);
   const Value* require(std::string_view key, const std::string& help = "");
   // Reports all but the first given key of a set of alternatives (P0208); returns how many are given.

@@ -11,7 +11,8 @@ Result<int32_t> number(const char* name, const std::string& text) {
   int32_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
-    return Status::failure("R0105", std::string("the environment variable ") + name + " is '" + text + "', not a number");
+    return Status::failure("R0105",
+                           std::string("the environment variable ") + name + " is '" + text + "', not a number");
   return value;
 }
 
@@ -28,9 +29,7 @@ constexpr Names kNames[] = {
     {Launcher::kTorchrun, "RANK", "WORLD_SIZE"},
 };
 
-std::string processes(int32_t count) {
-  return std::to_string(count) + (count == 1 ? " process" : " processes");
-}
+std::string processes(int32_t count) { return std::to_string(count) + (count == 1 ? " process" : " processes"); }
 
 std::string what_to_launch(int32_t world_size) {
   const std::string n = std::to_string(world_size);
@@ -84,12 +83,13 @@ Result<RankEnvironment> read_rank_environment(const GetVariable& get) {
 
 Status check_world_size(int32_t launched, int32_t world_size) {
   if (launched == world_size) return {};
-  return Status::failure("R0101", "the plan is for " + std::to_string(world_size) + (world_size == 1 ? " rank" : " ranks") +
-                                      ", but " + processes(launched) + (launched == 1 ? " was" : " were") + " launched. " +
-                                      what_to_launch(world_size));
+  return Status::failure("R0101", "the plan is for " + std::to_string(world_size) +
+                                      (world_size == 1 ? " rank" : " ranks") + ", but " + processes(launched) +
+                                      (launched == 1 ? " was" : " were") + " launched. " + what_to_launch(world_size));
 }
 
-Result<Transport> choose_transport(const RankEnvironment& environment, const std::string& requested, int32_t world_size) {
+Result<Transport> choose_transport(const RankEnvironment& environment, const std::string& requested,
+                                   int32_t world_size) {
   const bool launched = environment.size != 1;  // 0: MPI will tell
   if (requested == "local" || (requested.empty() && !launched)) {
     if (launched)

@@ -13,11 +13,11 @@
 namespace piper::bootstrap {
 
 enum class Launcher : uint8_t {
-  kNone,       // started by hand: one process
-  kOpenMpi,    // mpirun or mpiexec of Open MPI
-  kPmi,        // PMI or PMIx of another launcher
-  kSlurm,      // srun
-  kTorchrun,   // RANK and WORLD_SIZE
+  kNone,      // started by hand: one process
+  kOpenMpi,   // mpirun or mpiexec of Open MPI
+  kPmi,       // PMI or PMIx of another launcher
+  kSlurm,     // srun
+  kTorchrun,  // RANK and WORLD_SIZE
 };
 std::string_view launcher_name(Launcher launcher);
 
@@ -42,7 +42,8 @@ enum class Transport : uint8_t {
 
 // `requested`: "local", "mpi" or "" for the default. R0101: the launch does not fit the world size.
 // R0103: the launcher's processes cannot join in MPI. Both say what to launch instead.
-Result<Transport> choose_transport(const RankEnvironment& environment, const std::string& requested, int32_t world_size);
+Result<Transport> choose_transport(const RankEnvironment& environment, const std::string& requested,
+                                   int32_t world_size);
 // R0101 again, once MPI knows its size.
 Status check_world_size(int32_t launched, int32_t world_size);
 

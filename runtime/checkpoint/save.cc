@@ -48,12 +48,14 @@ const Candidate* pick(const std::vector<Candidate>& candidates, int64_t at) {
 
 }  // namespace
 
-Result<std::vector<Chosen>> choose_pieces(const std::vector<std::vector<Piece>>& by_rank, const std::vector<plan::TensorInfo>& tensors) {
+Result<std::vector<Chosen>> choose_pieces(const std::vector<std::vector<Piece>>& by_rank,
+                                          const std::vector<plan::TensorInfo>& tensors) {
   std::vector<std::vector<Candidate>> of_tensor(tensors.size());
   for (size_t rank = 0; rank < by_rank.size(); ++rank)
     for (size_t i = 0; i < by_rank[rank].size(); ++i) {
       const Piece& piece = by_rank[rank][i];
-      of_tensor.at(static_cast<size_t>(piece.tensor)).push_back({static_cast<int32_t>(rank), static_cast<int64_t>(i), &piece});
+      of_tensor.at(static_cast<size_t>(piece.tensor))
+          .push_back({static_cast<int32_t>(rank), static_cast<int64_t>(i), &piece});
     }
   std::vector<Chosen> chosen;
   for (size_t t = 0; t < tensors.size(); ++t) {
@@ -116,9 +118,10 @@ class Collector {
 
 Status check_writable(const std::string& path) {
   // A finished file takes the path's place: what is no file must not be lost by that.
-  struct stat found {};
+  struct stat found{};
   if (::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode))
-    return Status::failure("P0621", "cannot write " + path + ": it is " + (S_ISDIR(found.st_mode) ? "a directory" : "no regular file"));
+    return Status::failure(
+        "P0621", "cannot write " + path + ": it is " + (S_ISDIR(found.st_mode) ? "a directory" : "no regular file"));
   const size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   if (::access(directory.c_str(), W_OK | X_OK) == 0) return {};

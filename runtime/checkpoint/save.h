@@ -13,9 +13,9 @@ namespace piper::checkpoint {
 
 // Bytes [offset, offset + bytes) of a tensor, as this rank has them.
 struct Piece {
-  int64_t tensor = 0;   // index into Manifest::tensors
+  int64_t tensor = 0;  // index into Manifest::tensors
   int64_t offset = 0, bytes = 0;
-  bool owner = false;   // these bytes are the ones that are saved
+  bool owner = false;  // these bytes are the ones that are saved
   const std::byte* data = nullptr;
 };
 
@@ -25,10 +25,11 @@ struct Piece {
 struct Chosen {
   int64_t tensor = 0;
   int32_t rank = 0;
-  int64_t piece = 0;    // index into that rank's list
+  int64_t piece = 0;              // index into that rank's list
   int64_t offset = 0, bytes = 0;  // in the tensor
 };
-Result<std::vector<Chosen>> choose_pieces(const std::vector<std::vector<Piece>>& by_rank, const std::vector<plan::TensorInfo>& tensors);
+Result<std::vector<Chosen>> choose_pieces(const std::vector<std::vector<Piece>>& by_rank,
+                                          const std::vector<plan::TensorInfo>& tensors);
 
 struct SaveOptions {
   std::string path;

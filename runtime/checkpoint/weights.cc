@@ -41,7 +41,8 @@ Result<plan::TensorView> WeightSource::find(const plan::Placement& placement, bo
   if (view == nullptr) {
     if (constant) return Status::failure("R0501", "the bundle's weights hold no constant '" + placement.name + "'");
     if (!model_)
-      return Status::failure("R0501", "the bundle has no weights (it was compiled with --weights none): give --load FILE.safetensors");
+      return Status::failure(
+          "R0501", "the bundle has no weights (it was compiled with --weights none): give --load FILE.safetensors");
     return Status::failure("R0501", "'" + model_name_ + "' holds no tensor '" + placement.name + "'");
   }
   if (view->shape == placement.shape && view->dtype == placement.dtype) return *view;
@@ -50,8 +51,9 @@ Result<plan::TensorView> WeightSource::find(const plan::Placement& placement, bo
     for (size_t i = 0; i < shape.size(); ++i) result += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
     return result + "]";
   };
-  return Status::failure("R0502", "tensor '" + placement.name + "' of '" + model_name_ + "' is " + text(view->dtype, view->shape) +
-                                      ", the plan needs " + text(placement.dtype, placement.shape));
+  return Status::failure("R0502", "tensor '" + placement.name + "' of '" + model_name_ + "' is " +
+                                      text(view->dtype, view->shape) + ", the plan needs " +
+                                      text(placement.dtype, placement.shape));
 }
 
 }  // namespace piper::checkpoint

@@ -24,9 +24,11 @@ int64_t DataSource::epoch_beginning_in(int64_t step, int64_t batch) const {
 
 Result<std::unique_ptr<DataSource>> DataSource::open(const DataOptions& options, const plan::Manifest& manifest) {
   if (options.path.empty())
-    return Status::failure("R0201", "no data: give --data PATH (a .safetensors file, a directory of .npy files, a .bin token file "
-                                    "or a text file), or `data` under `run` in the strategy");
-  struct stat info {};
+    return Status::failure(
+        "R0201",
+        "no data: give --data PATH (a .safetensors file, a directory of .npy files, a .bin token file "
+        "or a text file), or `data` under `run` in the strategy");
+  struct stat info{};
   if (stat(options.path.c_str(), &info) != 0)
     return Status::failure("R0201", "there is no data at '" + options.path + "'");
   const bool directory = S_ISDIR(info.st_mode);

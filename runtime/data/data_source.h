@@ -23,7 +23,7 @@ struct DataOptions {
   std::string path;
   std::optional<Sampling> sampling;  // none: the source's default
   uint64_t seed = 0;
-  std::string token_dtype;           // of a .bin file: "u16", "u32", "u8", or "" to go by the name
+  std::string token_dtype;  // of a .bin file: "u16", "u32", "u8", or "" to go by the name
 };
 
 class DataSource {

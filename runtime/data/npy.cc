@@ -15,7 +15,7 @@ namespace piper::data {
 Result<std::shared_ptr<MappedFile>> MappedFile::open(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return Status::failure("R0201", "cannot read '" + path + "': " + std::strerror(errno));
-  struct stat info {};
+  struct stat info{};
   auto mapped = std::make_shared<MappedFile>();
   if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
     void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file, 0);
@@ -61,7 +61,9 @@ std::optional<std::string_view> after_key(std::string_view header, std::string_v
 
 Result<SourceTensor> open_npy(const std::string& path) {
   PIPER_ASSIGN(std::shared_ptr<MappedFile> file, MappedFile::open(path));
-  auto bad = [&](const std::string& why) { return Status::failure("R0208", "'" + path + "' is no usable .npy file: " + why); };
+  auto bad = [&](const std::string& why) {
+    return Status::failure("R0208", "'" + path + "' is no usable .npy file: " + why);
+  };
   if (file->bytes < 12 || std::memcmp(file->data, "\x93NUMPY", 6) != 0) return bad("it does not begin as one");
   const int major = static_cast<int>(file->data[6]);
   auto byte = [&](int64_t i) { return static_cast<int64_t>(file->data[i]); };
@@ -89,8 +91,10 @@ Result<SourceTensor> open_npy(const std::string& path) {
       continue;
     }
     int64_t extent = 0;
-    for (; i < shape->size() && (*shape)[i] >= '0' && (*shape)[i] <= '9'; ++i) extent = extent * 10 + ((*shape)[i] - '0');
-    if (extent > file->bytes || (extent > 0 && elements > file->bytes / extent)) return bad("its shape is larger than the file");
+    for (; i < shape->size() && (*shape)[i] >= '0' && (*shape)[i] <= '9'; ++i)
+      extent = extent * 10 + ((*shape)[i] - '0');
+    if (extent > file->bytes || (extent > 0 && elements > file->bytes / extent))
+      return bad("its shape is larger than the file");
     tensor.shape.push_back(extent);
     elements *= extent;
   }

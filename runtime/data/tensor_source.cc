@@ -26,14 +26,20 @@ struct Input {
 
 class TensorSource : public DataSource {
  public:
-  TensorSource(std::vector<Input> inputs, int64_t num_samples, int64_t batch, Sampling sampling, uint64_t seed, int64_t tokens)
-      : inputs_(std::move(inputs)), num_samples_(num_samples), batch_(batch), sampling_(sampling), permutations_(seed, num_samples),
+  TensorSource(std::vector<Input> inputs, int64_t num_samples, int64_t batch, Sampling sampling, uint64_t seed,
+               int64_t tokens)
+      : inputs_(std::move(inputs)),
+        num_samples_(num_samples),
+        batch_(batch),
+        sampling_(sampling),
+        permutations_(seed, num_samples),
         tokens_(tokens) {}
 
   void fill(size_t input_index, int64_t step, int64_t first, int64_t count, std::byte* destination) const override {
     const Input& input = inputs_[input_index];
     const int64_t from_bytes = input.elements * element_bytes(input.tensor.element);
-    if (!input.batched) return convert(input.tensor.element, input.tensor.data, input.dtype, destination, input.elements);
+    if (!input.batched)
+      return convert(input.tensor.element, input.tensor.data, input.dtype, destination, input.elements);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t sample = sample_at((step - 1) * batch_ + first + i);
       convert(input.tensor.element, input.tensor.data + sample * from_bytes, input.dtype,
@@ -60,19 +66,21 @@ class TensorSource : public DataSource {
   int64_t tokens_;
 };
 
-Result<SourceTensor> find_tensor(const DataOptions& options, bool directory, const std::shared_ptr<plan::SafetensorsFile>& file,
-                                 const std::string& name) {
+Result<SourceTensor> find_tensor(const DataOptions& options, bool directory,
+                                 const std::shared_ptr<plan::SafetensorsFile>& file, const std::string& name) {
   if (directory) {
     const std::string path = options.path + "/" + name + ".npy";
     if (!std::filesystem::exists(path))
-      return Status::failure("R0202", "input '" + name + "' has no data: there is no '" + name + ".npy' in '" + options.path + "'");
+      return Status::failure(
+          "R0202", "input '" + name + "' has no data: there is no '" + name + ".npy' in '" + options.path + "'");
     return open_npy(path);
   }
   const plan::TensorView* view = file->find(name);
   if (view == nullptr) {
     std::string there;
     for (const auto& [other, tensor] : file->tensors()) there += (there.empty() ? "" : ", ") + other;
-    return Status::failure("R0202", "input '" + name + "' has no data: '" + options.path + "' holds " + (there.empty() ? "no tensors" : there));
+    return Status::failure("R0202", "input '" + name + "' has no data: '" + options.path + "' holds " +
+                                        (there.empty() ? "no tensors" : there));
   }
   return SourceTensor{element_of(view->dtype), view->shape, view->data, file};
 }
@@ -82,20 +90,24 @@ Status check_input(const plan::InputDecl& declared, const SourceTensor& tensor) 
   std::string expected = shape_text(declared.sample_shape);
   if (declared.batched) {
     if (!found.empty()) found.erase(found.begin());
-    expected = "[samples" + (declared.sample_shape.empty() ? std::string() : ", " + expected.substr(1, expected.size() - 2)) + "]";
+    expected = "[samples" +
+               (declared.sample_shape.empty() ? std::string() : ", " + expected.substr(1, expected.size() - 2)) + "]";
   }
   if (found != declared.sample_shape || (declared.batched && tensor.shape.empty()))
-    return Status::failure("R0203", "input '" + declared.name + "' has shape " + shape_text(tensor.shape) + " in the data, the plan needs " + expected);
+    return Status::failure("R0203", "input '" + declared.name + "' has shape " + shape_text(tensor.shape) +
+                                        " in the data, the plan needs " + expected);
   if (!can_convert(tensor.element, declared.dtype))
-    return Status::failure("R0204", "input '" + declared.name + "' has elements of type " + std::string(element_name(tensor.element)) +
-                                        " in the data, the plan needs " + std::string(dtype_name(declared.dtype)) +
+    return Status::failure("R0204", "input '" + declared.name + "' has elements of type " +
+                                        std::string(element_name(tensor.element)) + " in the data, the plan needs " +
+                                        std::string(dtype_name(declared.dtype)) +
                                         (is_floating(declared.dtype) ? "" : " (narrower integers widen)"));
   return {};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<DataSource>> open_tensor_source(const DataOptions& options, bool directory, const plan::Manifest& manifest) {
+Result<std::unique_ptr<DataSource>> open_tensor_source(const DataOptions& options, bool directory,
+                                                       const plan::Manifest& manifest) {
   std::shared_ptr<plan::SafetensorsFile> file;  // shared: the tensors' views keep the mapping
   if (!directory) {
     PIPER_ASSIGN(plan::SafetensorsFile opened, plan::SafetensorsFile::open(options.path));
@@ -113,12 +125,13 @@ Result<std::unique_ptr<DataSource>> open_tensor_source(const DataOptions& option
     for (int64_t extent : declared.sample_shape) input.elements *= extent;
     if (declared.batched) {
       if (num_samples >= 0 && tensor.shape[0] != num_samples)
-        return Status::failure("R0205", "input '" + declared.name + "' has " + std::to_string(tensor.shape[0]) + " samples, '" +
-                                            first_name + "' has " + std::to_string(num_samples));
+        return Status::failure("R0205", "input '" + declared.name + "' has " + std::to_string(tensor.shape[0]) +
+                                            " samples, '" + first_name + "' has " + std::to_string(num_samples));
       num_samples = tensor.shape[0];
       first_name = declared.name;
       // Tokens are what integer sequences hold; the first such input tells how many.
-      if (tokens == 0 && !is_floating(declared.dtype) && declared.dtype != DType::kBool && declared.sample_shape.size() == 1)
+      if (tokens == 0 && !is_floating(declared.dtype) && declared.dtype != DType::kBool &&
+          declared.sample_shape.size() == 1)
         tokens = declared.sample_shape[0];
     }
     input.tensor = std::move(tensor);
@@ -127,7 +140,8 @@ Result<std::unique_ptr<DataSource>> open_tensor_source(const DataOptions& option
   if (num_samples == 0) return Status::failure("R0205", "'" + options.path + "' holds no samples");
   if (num_samples < 0) num_samples = std::max<int64_t>(manifest.batch, 1);  // a model without batched inputs
   return std::unique_ptr<DataSource>(std::make_unique<TensorSource>(std::move(inputs), num_samples, manifest.batch,
-                                                                    options.sampling.value_or(Sampling::kSequential), options.seed, tokens));
+                                                                    options.sampling.value_or(Sampling::kSequential),
+                                                                    options.seed, tokens));
 }
 
 }  // namespace piper::data

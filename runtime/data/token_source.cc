@@ -40,7 +40,8 @@ class TokenSource : public DataSource {
     switch (mode) {
       case Sampling::kSequential: return ((step - 1) * batch + position) % num_samples() * sample_tokens;
       case Sampling::kShuffled: {
-        const uint64_t bits = random_bits(seed, Purpose::kData, static_cast<uint64_t>(step), static_cast<uint32_t>(position));
+        const uint64_t bits =
+            random_bits(seed, Purpose::kData, static_cast<uint64_t>(step), static_cast<uint32_t>(position));
         return static_cast<int64_t>(bits % static_cast<uint64_t>(length - sample_tokens));
       }
     }
@@ -66,14 +67,17 @@ Result<std::unique_ptr<DataSource>> open_token_source(const DataOptions& options
   std::string first_name;
   for (const plan::InputDecl& declared : manifest.inputs) {
     if (declared.feed != "tokens" && declared.feed != "next_tokens")
-      return Status::failure("R0206", "'" + options.path + "' is a token stream, and nothing says what it feeds to input '" + declared.name +
-                                          "': name it under `inputs` of the strategy's `model` (" + declared.name +
-                                          ": tokens, or next_tokens), or give a .safetensors file with one tensor per input");
+      return Status::failure(
+          "R0206", "'" + options.path + "' is a token stream, and nothing says what it feeds to input '" +
+                       declared.name + "': name it under `inputs` of the strategy's `model` (" + declared.name +
+                       ": tokens, or next_tokens), or give a .safetensors file with one tensor per input");
     if (!declared.batched || declared.sample_shape.size() != 1 || !can_convert(source->element, declared.dtype))
-      return Status::failure("R0206", "a token stream cannot feed input '" + declared.name + "': it is no sequence of i32 or i64 tokens per sample");
+      return Status::failure("R0206", "a token stream cannot feed input '" + declared.name +
+                                          "': it is no sequence of i32 or i64 tokens per sample");
     if (!first_name.empty() && declared.sample_shape[0] != source->sample_tokens)
       return Status::failure("R0206", "inputs '" + first_name + "' and '" + declared.name + "' have sequences of " +
-                                          std::to_string(source->sample_tokens) + " and " + std::to_string(declared.sample_shape[0]) +
+                                          std::to_string(source->sample_tokens) + " and " +
+                                          std::to_string(declared.sample_shape[0]) +
                                           " tokens; a token stream feeds equal ones");
     source->sample_tokens = declared.sample_shape[0];
     first_name = declared.name;
@@ -81,12 +85,13 @@ Result<std::unique_ptr<DataSource>> open_token_source(const DataOptions& options
   }
   PIPER_ASSIGN(source->file, MappedFile::open(options.path));
   if (source->file->bytes % element_bytes(source->element) != 0)
-    return Status::failure("R0206", "'" + options.path + "' has " + std::to_string(source->file->bytes) + " bytes, no multiple of a " +
-                                        std::string(element_name(source->element)) + " token; --token-dtype says what it holds");
+    return Status::failure("R0206", "'" + options.path + "' has " + std::to_string(source->file->bytes) +
+                                        " bytes, no multiple of a " + std::string(element_name(source->element)) +
+                                        " token; --token-dtype says what it holds");
   source->length = source->file->bytes / element_bytes(source->element);
   if (source->length <= source->sample_tokens)
-    return Status::failure("R0207", "'" + options.path + "' holds " + std::to_string(source->length) + " tokens, one sample needs " +
-                                        std::to_string(source->sample_tokens + 1));
+    return Status::failure("R0207", "'" + options.path + "' holds " + std::to_string(source->length) +
+                                        " tokens, one sample needs " + std::to_string(source->sample_tokens + 1));
   source->batch = manifest.batch;
   source->seed = options.seed;
   source->mode = options.sampling.value_or(Sampling::kShuffled);

@@ -21,7 +21,8 @@ class PreparedAllReduce : public PreparedInstruction {
 Prepared prepare_all_reduce(const plan::AllReduce& all_reduce, int32_t stream, PrepareContext& context) {
   PIPER_ASSIGN(const plan::Communicator* group, group_of(all_reduce.communicator, context));
   if (!hal::can_sum(all_reduce.dtype))
-    return Status::failure("R0404", "all_reduce of " + std::string(dtype_name(all_reduce.dtype)) + " is not supported on CPU ranks");
+    return Status::failure(
+        "R0404", "all_reduce of " + std::string(dtype_name(all_reduce.dtype)) + " is not supported on CPU ranks");
   hal::AllReduceSpec spec;
   spec.group = group->ranks;
   spec.channel = context.group_channels.at(static_cast<size_t>(all_reduce.communicator));

@@ -71,11 +71,13 @@ void Executor::fail(int stream, int32_t instruction, Status failure) {
     for (size_t other = 0; other < positions_.size(); ++other) {
       const int32_t at = positions_[other].instruction.load(std::memory_order_relaxed);
       if (static_cast<int>(other) == stream) continue;
-      text += "\n  stream " + rank_.plan->streams[other].name + ": " +
-              (at < 0 ? std::string("done or not begun") : "at " + describe_instruction(*rank_.bundle, *rank_.plan, at));
+      text +=
+          "\n  stream " + rank_.plan->streams[other].name + ": " +
+          (at < 0 ? std::string("done or not begun") : "at " + describe_instruction(*rank_.bundle, *rank_.plan, at));
     }
-  stop_.raise(Status::failure(failure.error().code, "rank " + std::to_string(rank_.plan->rank) + ", step " + std::to_string(context_.step) +
-                                                        ", " + describe_instruction(*rank_.bundle, *rank_.plan, instruction) + ": " + text));
+  stop_.raise(Status::failure(failure.error().code,
+                              "rank " + std::to_string(rank_.plan->rank) + ", step " + std::to_string(context_.step) +
+                                  ", " + describe_instruction(*rank_.bundle, *rank_.plan, instruction) + ": " + text));
 }
 
 int64_t Executor::scratch_high_water() {

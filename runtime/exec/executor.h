@@ -37,7 +37,7 @@ class Executor {
   hal::Stop& stop_;
   StepContext context_;
   trace::Profile* profile_ = nullptr;
-  std::vector<Position> positions_;       // by stream
+  std::vector<Position> positions_;  // by stream
   std::unique_ptr<hal::StreamGroup> streams_;
   std::function<void(int)> walk_;
 };

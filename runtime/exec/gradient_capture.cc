@@ -34,7 +34,8 @@ std::vector<checkpoint::Piece> GradientCapture::pieces(const plan::Manifest& man
       if (range.where.buffer != part.where.buffer) continue;
       const int64_t from = std::max(begin, range.where.offset), to = std::min(end, range.where.offset + range.bytes);
       if (from >= to) continue;
-      result.push_back({tensor->second, part.first * element + from - begin, to - from, part.owner, copies_.at(range.where.buffer).data() + from});
+      result.push_back({tensor->second, part.first * element + from - begin, to - from, part.owner,
+                        copies_.at(range.where.buffer).data() + from});
     }
   }
   return result;

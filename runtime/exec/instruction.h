@@ -22,7 +22,8 @@ struct StepContext {
 class PreparedInstruction {
  public:
   virtual ~PreparedInstruction() = default;
-  // R03xx communication, R0403 a kernel failed, R0406 experts are over their capacity; hal::stopped() after a failure elsewhere.
+  // R03xx communication, R0403 a kernel failed, R0406 experts are over their capacity; hal::stopped() after a failure
+  // elsewhere.
   virtual Status execute(const StepContext& context) = 0;
 };
 

@@ -49,10 +49,12 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights) {
   for (const plan::Placement& placement : rank.plan->placements) {
     const plan::Part& part = placement.value;
     if (weights == nullptr || part.where.buffer < 0) continue;
-    const bool constant = rank.plan->buffers.at(static_cast<size_t>(part.where.buffer)).cls == plan::BufferClass::kConstant;
+    const bool constant =
+        rank.plan->buffers.at(static_cast<size_t>(part.where.buffer)).cls == plan::BufferClass::kConstant;
     PIPER_ASSIGN(const plan::TensorView view, weights->find(placement, constant));
     const int64_t element = dtype_bytes(placement.dtype);
-    if (part.count > 0) std::memcpy(rank.at(part.where), view.data + part.first * element, static_cast<size_t>(part.count * element));
+    if (part.count > 0)
+      std::memcpy(rank.at(part.where), view.data + part.first * element, static_cast<size_t>(part.count * element));
   }
   return {};
 }
@@ -123,11 +125,14 @@ struct ActionText {
   const plan::Bundle& bundle;
   const plan::RankPlan& plan;
   std::string operator()(const plan::Run& a) const {
-    return "run " + bundle.programs.at(static_cast<size_t>(a.program)).name + " on " + plan.arguments.at(static_cast<size_t>(a.arguments)).name;
+    return "run " + bundle.programs.at(static_cast<size_t>(a.program)).name + " on " +
+           plan.arguments.at(static_cast<size_t>(a.arguments)).name;
   }
   std::string operator()(const plan::Send& a) const { return "send to rank " + peer(a.channel); }
   std::string operator()(const plan::Recv& a) const { return "recv from rank " + peer(a.channel); }
-  std::string peer(int32_t channel) const { return std::to_string(plan.channels.at(static_cast<size_t>(channel)).peer); }
+  std::string peer(int32_t channel) const {
+    return std::to_string(plan.channels.at(static_cast<size_t>(channel)).peer);
+  }
   std::string on(const char* kind, int32_t communicator) const {
     return kind + (" on " + plan.communicators.at(static_cast<size_t>(communicator)).name);
   }
@@ -135,7 +140,9 @@ struct ActionText {
   std::string operator()(const plan::ReduceScatter& a) const { return on("reduce_scatter", a.communicator); }
   std::string operator()(const plan::AllGather& a) const { return on("all_gather", a.communicator); }
   std::string operator()(const plan::AllToAll& a) const { return on("all_to_all", a.communicator); }
-  std::string operator()(const plan::Record& a) const { return "record " + plan.events.at(static_cast<size_t>(a.event)); }
+  std::string operator()(const plan::Record& a) const {
+    return "record " + plan.events.at(static_cast<size_t>(a.event));
+  }
   std::string operator()(const plan::Wait& a) const { return "wait " + plan.events.at(static_cast<size_t>(a.event)); }
   std::string operator()(const plan::Update&) const { return "update"; }
 };
@@ -146,7 +153,8 @@ Status check_events(const plan::RankPlan& plan) {
   for (const plan::Instruction& instruction : plan.instructions)
     if (const auto* record = std::get_if<plan::Record>(&instruction.action))
       if (++recorded.at(static_cast<size_t>(record->event)) == 2)
-        return Status::failure("R0404", "event '" + plan.events[static_cast<size_t>(record->event)] + "' is recorded twice in a step");
+        return Status::failure(
+            "R0404", "event '" + plan.events[static_cast<size_t>(record->event)] + "' is recorded twice in a step");
   return {};
 }
 
@@ -200,7 +208,8 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
     Prepared prepared = std::visit(PrepareAction{instruction.stream, context}, instruction.action);
     if (!prepared.ok())
       return prepared.take_status().with_context(describe_instruction(bundle, plan, static_cast<int32_t>(i)));
-    rank->streams.at(static_cast<size_t>(instruction.stream)).push_back({static_cast<int32_t>(i), std::move(prepared).value()});
+    rank->streams.at(static_cast<size_t>(instruction.stream))
+        .push_back({static_cast<int32_t>(i), std::move(prepared).value()});
   }
   return rank;
 }

@@ -22,11 +22,11 @@ struct LoadedRank {
   const plan::RankPlan* plan = nullptr;
   std::unique_ptr<hal::Device> device;
   std::unique_ptr<hal::MemoryRegion> arena, persistent, group_scratch;
-  std::vector<std::byte*> buffer_base;                    // by buffer
+  std::vector<std::byte*> buffer_base;  // by buffer
   std::unique_ptr<hal::Event[]> events;
   std::map<std::tuple<int32_t, int32_t, int32_t, int64_t>, std::unique_ptr<BoundProgram>> programs;
-  std::unique_ptr<GradientCapture> gradients;             // only where they are saved
-  std::vector<std::vector<BoundInstruction>> streams;     // by stream of the plan
+  std::unique_ptr<GradientCapture> gradients;          // only where they are saved
+  std::vector<std::vector<BoundInstruction>> streams;  // by stream of the plan
   // Arena, persistent buffers and communication scratch, in bytes.
   int64_t allocated_bytes() const { return arena->bytes() + persistent->bytes() + group_scratch->bytes(); }
   std::byte* at(const plan::BufferRange& range) const {

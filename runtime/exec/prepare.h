@@ -25,13 +25,13 @@ struct BoundProgram {
 struct PrepareContext {
   const plan::Bundle* bundle = nullptr;
   const plan::RankPlan* plan = nullptr;
-  std::vector<std::byte*> buffer_base;           // by buffer
+  std::vector<std::byte*> buffer_base;  // by buffer
   hal::Communicator* communicator = nullptr;
-  std::vector<int32_t> group_channels;           // by communicator of the plan: this one and the next are its own
-  hal::Event* events = nullptr;                  // by event of the plan
-  std::vector<std::byte*> group_scratch;         // by stream
+  std::vector<int32_t> group_channels;    // by communicator of the plan: this one and the next are its own
+  hal::Event* events = nullptr;           // by event of the plan
+  std::vector<std::byte*> group_scratch;  // by stream
   std::map<std::tuple<int32_t, int32_t, int32_t, int64_t>, std::unique_ptr<BoundProgram>>* programs = nullptr;
-  GradientCapture* gradients = nullptr;          // nullptr: gradients are not saved
+  GradientCapture* gradients = nullptr;  // nullptr: gradients are not saved
 
   // nullptr for a range without buffer.
   std::byte* at(const plan::BufferRange& range) const {

@@ -21,7 +21,8 @@ class PreparedReduceScatter : public PreparedInstruction {
 Prepared prepare_reduce_scatter(const plan::ReduceScatter& reduce_scatter, int32_t stream, PrepareContext& context) {
   PIPER_ASSIGN(const plan::Communicator* group, group_of(reduce_scatter.communicator, context));
   if (!hal::can_sum(reduce_scatter.dtype))
-    return Status::failure("R0404", "reduce_scatter of " + std::string(dtype_name(reduce_scatter.dtype)) + " is not supported on CPU ranks");
+    return Status::failure("R0404", "reduce_scatter of " + std::string(dtype_name(reduce_scatter.dtype)) +
+                                        " is not supported on CPU ranks");
   hal::ReduceScatterSpec spec;
   spec.group = group->ranks;
   spec.channel = context.group_channels.at(static_cast<size_t>(reduce_scatter.communicator));

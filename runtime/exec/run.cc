@@ -57,10 +57,8 @@ Result<std::unique_ptr<BoundProgram>> bind_program(const plan::Run& run, const P
     bound.reserve(operands.size());
     for (const plan::Operand& operand : operands) {
       std::byte* base = nullptr;
-      if (operand.slot == plan::Operand::kWorkspace)
-        base = workspace;
-      else if (operand.slot >= 0)
-        base = context.at(list.arguments.at(static_cast<size_t>(operand.slot)));
+      if (operand.slot == plan::Operand::kWorkspace) base = workspace;
+      else if (operand.slot >= 0) base = context.at(list.arguments.at(static_cast<size_t>(operand.slot)));
       bound.push_back({base == nullptr ? nullptr : base + operand.offset, &operand});
     }
     return bound;

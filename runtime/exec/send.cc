@@ -19,7 +19,8 @@ class PreparedSend : public PreparedInstruction {
 Result<plan::Channel> plan_channel(int32_t index, const PrepareContext& context) {
   const plan::Channel& channel = context.plan->channels.at(static_cast<size_t>(index));
   if (channel.id < 0 || channel.id >= hal::kPlanChannels)
-    return Status::failure("R0404", "channel id " + std::to_string(channel.id) + " is not below " + std::to_string(hal::kPlanChannels));
+    return Status::failure(
+        "R0404", "channel id " + std::to_string(channel.id) + " is not below " + std::to_string(hal::kPlanChannels));
   return channel;
 }
 

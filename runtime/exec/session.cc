@@ -24,8 +24,11 @@ std::string agreed_options(const Session& session) {
   return "seed " + std::to_string(o.seed) + ", " + std::to_string(o.steps) + " steps, " +
          (session.data->sampling() == data::Sampling::kShuffled ? "shuffled" : "sequential") + " sampling, " +
          std::to_string(session.data->num_samples()) + " samples, " + (o.save.empty() ? "no --save, " : "--save, ") +
-         (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") + (o.profile.empty() ? "" : ", --profile") +
-         (o.link_delay ? ", links of " + std::to_string(o.link_delay->latency.count()) + " us and " + std::to_string(o.link_delay->bytes_per_second) + " bytes/s" : "");
+         (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") +
+         (o.profile.empty() ? "" : ", --profile") +
+         (o.link_delay ? ", links of " + std::to_string(o.link_delay->latency.count()) + " us and " +
+                             std::to_string(o.link_delay->bytes_per_second) + " bytes/s"
+                       : "");
 }
 
 // What the reporting rank tells about the steps.
@@ -98,11 +101,13 @@ class RankRun {
   }
 
   Status run() {
-    PIPER_RETURN_IF_ERROR(bootstrap::check_agreement(communicator_, {session_.bundle_digest, agreed_options(session_)}, wait_));
+    PIPER_RETURN_IF_ERROR(
+        bootstrap::check_agreement(communicator_, {session_.bundle_digest, agreed_options(session_)}, wait_));
     for (const std::string* path : {&session_.options.save, &session_.options.save_gradients})
       if (!path->empty() && communicator_.rank() == 0) PIPER_RETURN_IF_ERROR(checkpoint::check_writable(*path));
     LoadOptions load{session_.options.device, !session_.options.save_gradients.empty(), wait_};
-    PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights, delayed_ != nullptr ? *delayed_ : communicator_, load));
+    PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights,
+                                  delayed_ != nullptr ? *delayed_ : communicator_, load));
     PIPER_RETURN_IF_ERROR(bind_inputs());
     if (plan_.rank == session_.bundle->manifest.reporting_rank) {
       PIPER_ASSIGN(reporter_, Reporter::open(session_, *rank_));
@@ -116,8 +121,9 @@ class RankRun {
     session_.started = true;
     for (int64_t step = 1; step <= session_.options.steps; ++step) PIPER_RETURN_IF_ERROR(one_step(executor, step));
     if (!session_.options.save.empty())
-      PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save, session_.weights}, session_.bundle->manifest,
-                                                     weight_pieces(session_.bundle->manifest, plan_, rank_->buffer_base), communicator_, hal::patient(wait_)));
+      PIPER_RETURN_IF_ERROR(checkpoint::save_tensors(
+          {session_.options.save, session_.weights}, session_.bundle->manifest,
+          weight_pieces(session_.bundle->manifest, plan_, rank_->buffer_base), communicator_, hal::patient(wait_)));
     return finish(executor);
   }
 
@@ -131,7 +137,8 @@ class RankRun {
   Status bind_inputs() {
     const auto& declared = session_.bundle->manifest.inputs;
     for (const plan::InputSlice& slice : plan_.inputs) {
-      auto found = std::find_if(declared.begin(), declared.end(), [&](const plan::InputDecl& d) { return d.name == slice.input; });
+      auto found = std::find_if(declared.begin(), declared.end(),
+                                [&](const plan::InputDecl& d) { return d.name == slice.input; });
       if (found == declared.end()) return Status::failure("R0404", "the manifest has no input '" + slice.input + "'");
       inputs_.push_back({static_cast<size_t>(found - declared.begin()), &slice, rank_->at(slice.where)});
     }
@@ -149,14 +156,16 @@ class RankRun {
     if (reporter_ != nullptr) PIPER_RETURN_IF_ERROR(reporter_->step(step, seconds, lr));
     session_.steps_done.store(step, std::memory_order_relaxed);
     if (step == 1 && rank_->gradients != nullptr)
-      PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest, rank_->gradients->pieces(manifest),
-                                                     communicator_, hal::patient(wait_)));
+      PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
+                                                     rank_->gradients->pieces(manifest), communicator_,
+                                                     hal::patient(wait_)));
     return {};
   }
 
   Status finish(Executor& executor) {
     const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() + communicator_.buffer_bytes();
-    PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(communicator_, std::to_string(peak), hal::patient(wait_)));
+    PIPER_ASSIGN(const std::vector<std::string> all,
+                 hal::host_allgather(communicator_, std::to_string(peak), hal::patient(wait_)));
     if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());
     if (reporter_ == nullptr) return {};
     std::vector<int64_t> peaks;
@@ -169,7 +178,8 @@ class RankRun {
     std::string lines;
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
       if (i > 0) lines += '\n';
-      lines += profile_->line({plan_.rank, static_cast<int32_t>(i), plan_.streams.at(static_cast<size_t>(plan_.instructions[i].stream)).name,
+      lines += profile_->line({plan_.rank, static_cast<int32_t>(i),
+                               plan_.streams.at(static_cast<size_t>(plan_.instructions[i].stream)).name,
                                action_text(*session_.bundle, plan_, static_cast<int32_t>(i))});
     }
     PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(communicator_, lines, hal::patient(wait_)));
@@ -187,7 +197,7 @@ class RankRun {
   std::unique_ptr<hal::Communicator> delayed_;  // nullptr: links as they are
   std::unique_ptr<LoadedRank> rank_;
   std::unique_ptr<Reporter> reporter_;
-  std::unique_ptr<trace::Profile> profile_;     // nullptr: not asked for
+  std::unique_ptr<trace::Profile> profile_;  // nullptr: not asked for
   std::vector<BoundInput> inputs_;
 };
 

@@ -17,10 +17,10 @@ namespace piper::exec {
 struct SessionOptions {
   int64_t steps = 0;
   uint64_t seed = 0;
-  int threads = 1;                 // intra-op threads of a rank
+  int threads = 1;  // intra-op threads of a rank
   std::chrono::milliseconds timeout{300000};
   hal::DeviceOptions device;
-  std::optional<hal::LinkDelay> link_delay;  // for benchmarks and tests
+  std::optional<hal::LinkDelay> link_delay;        // for benchmarks and tests
   std::string log, save, save_gradients, profile;  // files; empty: none
 };
 
@@ -32,8 +32,8 @@ struct Session {
   const data::DataSource* data = nullptr;
   SessionOptions options;
   hal::Stop stop;
-  std::atomic<bool> started{false};      // the first step began
-  std::atomic<int64_t> steps_done{0};    // by the reporting rank, or by any where it is elsewhere; for messages
+  std::atomic<bool> started{false};    // the first step began
+  std::atomic<int64_t> steps_done{0};  // by the reporting rank, or by any where it is elsewhere; for messages
 };
 
 // Never throws: a failure is raised in session.stop, once, and wakes the other ranks of the process.

@@ -14,7 +14,8 @@ class PreparedWait : public PreparedInstruction {
       case hal::WaitResult::kStopped: return hal::stopped();
       case hal::WaitResult::kTimedOut: break;
     }
-    return Status::failure("R0302", "waited " + std::to_string(context.wait.timeout.count() / 1000) + " s for event '" + name_ + "'");
+    return Status::failure(
+        "R0302", "waited " + std::to_string(context.wait.timeout.count() / 1000) + " s for event '" + name_ + "'");
   }
 
  private:

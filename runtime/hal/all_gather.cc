@@ -20,7 +20,8 @@ std::unique_ptr<AllGather> AllGather::prepare(Communicator& communicator, const 
   for (int64_t other = 0; other < static_cast<int64_t>(spec.group.size()); ++other) {
     if (other == position) continue;
     const int32_t peer = spec.group[static_cast<size_t>(other)];
-    transfers.push_back({Direction::kSend, peer, spec.channel, const_cast<std::byte*>(spec.part), spec.bytes});  // a send only reads
+    transfers.push_back(
+        {Direction::kSend, peer, spec.channel, const_cast<std::byte*>(spec.part), spec.bytes});  // a send only reads
     transfers.push_back({Direction::kReceive, peer, spec.channel, spec.data + other * spec.bytes, spec.bytes});
   }
   if (!transfers.empty()) result->exchange_ = communicator.prepare(std::move(transfers));

@@ -10,7 +10,7 @@
 namespace piper::hal {
 
 struct AllGatherSpec {
-  std::vector<int32_t> group;       // ranks by position; contains the caller's
+  std::vector<int32_t> group;  // ranks by position; contains the caller's
   int32_t channel = 0;
   const std::byte* part = nullptr;  // the own part of `data`, or apart from it
   std::byte* data = nullptr;        // [members, bytes]
@@ -25,7 +25,7 @@ class AllGather {
 
  private:
   const std::byte* part_ = nullptr;
-  std::byte* own_ = nullptr;        // where the own part goes
+  std::byte* own_ = nullptr;  // where the own part goes
   int64_t bytes_ = 0;
   std::unique_ptr<Exchange> exchange_;  // nullptr: nobody else, or nothing
 };

@@ -35,7 +35,8 @@ std::unique_ptr<AllReduce> AllReduce::prepare(Communicator& communicator, const 
   for (int64_t round = 0; round <= rounds; ++round) {
     std::vector<Transfer> transfers;
     auto transfer = [&](Direction direction, int64_t member, int32_t channel, std::byte* data, int64_t count) {
-      if (count > 0) transfers.push_back({direction, spec.group[static_cast<size_t>(member)], channel, data, count * element});
+      if (count > 0)
+        transfers.push_back({direction, spec.group[static_cast<size_t>(member)], channel, data, count * element});
     };
     for (int64_t other = 0; other < members; ++other) {
       if (other == position) continue;

@@ -13,12 +13,12 @@
 namespace piper::hal {
 
 struct AllReduceSpec {
-  std::vector<int32_t> group;     // ranks by position; contains the caller's
-  int32_t channel = 0;            // uses `channel` and `channel` + 1
+  std::vector<int32_t> group;  // ranks by position; contains the caller's
+  int32_t channel = 0;         // uses `channel` and `channel` + 1
   std::byte* data = nullptr;
   int64_t count = 0;
-  DType dtype = DType::kF32;      // one that can_sum()
-  std::byte* scratch = nullptr;   // plan::all_reduce_scratch_bytes() bytes, 64-byte aligned
+  DType dtype = DType::kF32;     // one that can_sum()
+  std::byte* scratch = nullptr;  // plan::all_reduce_scratch_bytes() bytes, 64-byte aligned
   AddF32 add_f32 = nullptr;
 };
 
@@ -29,13 +29,13 @@ class AllReduce {
   Status run(const WaitControl& control);
 
  private:
-  struct Piece {                  // of this member's own segment
+  struct Piece {  // of this member's own segment
     std::byte* own = nullptr;
     int64_t count = 0;
   };
 
   PositionSum sum_;
-  std::vector<Piece> pieces_;     // one per round
+  std::vector<Piece> pieces_;                         // one per round
   std::vector<std::unique_ptr<Exchange>> exchanges_;  // rounds + 1
 };
 

@@ -11,7 +11,8 @@ std::unique_ptr<AllToAll> AllToAll::prepare(Communicator& communicator, const Al
   auto result = std::make_unique<AllToAll>();
   const auto self = std::find(spec.group.begin(), spec.group.end(), communicator.rank());
   PIPER_CHECK(self != spec.group.end(), "all_to_all on rank ", communicator.rank());
-  PIPER_CHECK((spec.send_counts == nullptr) == (spec.recv_counts == nullptr) && (spec.send_counts == nullptr || spec.row_bytes > 0),
+  PIPER_CHECK((spec.send_counts == nullptr) == (spec.recv_counts == nullptr) &&
+                  (spec.send_counts == nullptr || spec.row_bytes > 0),
               "all_to_all with half its counts");
   result->spec_ = spec;
   result->position_ = static_cast<size_t>(self - spec.group.begin());
@@ -37,11 +38,13 @@ Status AllToAll::apply_counts() {
     const int64_t out = spec_.send_counts[other], in = spec_.recv_counts[other];
     for (const int64_t rows : {out, in})
       if (rows < 0 || rows > most)
-        return Status::failure("R0304", std::to_string(rows) + " rows " + (rows == out ? "to" : "from") + " rank " + std::to_string(spec_.group[other]) +
-                                            ", where a part has room for 0 to " + std::to_string(most));
+        return Status::failure("R0304", std::to_string(rows) + " rows " + (rows == out ? "to" : "from") + " rank " +
+                                            std::to_string(spec_.group[other]) + ", where a part has room for 0 to " +
+                                            std::to_string(most));
     if (other == position_) {
       if (out != in)
-        return Status::failure("R0304", "this rank sends itself " + std::to_string(out) + " rows and expects " + std::to_string(in));
+        return Status::failure(
+            "R0304", "this rank sends itself " + std::to_string(out) + " rows and expects " + std::to_string(in));
       own_bytes_ = out * spec_.row_bytes;
       continue;
     }

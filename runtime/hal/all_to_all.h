@@ -10,15 +10,15 @@
 namespace piper::hal {
 
 struct AllToAllSpec {
-  std::vector<int32_t> group;            // ranks by position; contains the caller's
+  std::vector<int32_t> group;  // ranks by position; contains the caller's
   int32_t channel = 0;
-  const std::byte* send = nullptr;       // [members, bytes]
-  std::byte* recv = nullptr;             // [members, bytes], apart from `send`
-  int64_t bytes = 0;                     // of a part
+  const std::byte* send = nullptr;  // [members, bytes]
+  std::byte* recv = nullptr;        // [members, bytes], apart from `send`
+  int64_t bytes = 0;                // of a part
   // [members] each, read when it runs, or nullptr both: rows to and from each position.
   const int64_t* send_counts = nullptr;
   const int64_t* recv_counts = nullptr;
-  int64_t row_bytes = 0;                 // of a row where there are counts
+  int64_t row_bytes = 0;  // of a row where there are counts
 };
 
 class AllToAll {
@@ -34,8 +34,8 @@ class AllToAll {
 
   AllToAllSpec spec_;
   size_t position_ = 0;
-  std::unique_ptr<Exchange> exchange_;   // a send and a receive for each other position, in order
-  int64_t own_bytes_ = 0;                // that stay on this rank
+  std::unique_ptr<Exchange> exchange_;  // a send and a receive for each other position, in order
+  int64_t own_bytes_ = 0;               // that stay on this rank
 };
 
 }  // namespace piper::hal

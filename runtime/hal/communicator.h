@@ -26,7 +26,7 @@ enum class Direction : uint8_t { kSend, kReceive };
 
 struct Transfer {
   Direction direction = Direction::kSend;
-  int32_t peer = -1;       // rank
+  int32_t peer = -1;  // rank
   int32_t channel = 0;
   std::byte* data = nullptr;  // only read by a send
   int64_t bytes = 0;

@@ -4,13 +4,15 @@
 
 namespace piper::hal {
 
-Status host_send(Communicator& communicator, int32_t peer, const void* data, int64_t bytes, const WaitControl& control) {
+Status host_send(Communicator& communicator, int32_t peer, const void* data, int64_t bytes,
+                 const WaitControl& control) {
   auto* bytes_to_send = static_cast<std::byte*>(const_cast<void*>(data));  // a send only reads
   return communicator.prepare({{Direction::kSend, peer, kHostChannel, bytes_to_send, bytes}})->run(control);
 }
 
 Status host_receive(Communicator& communicator, int32_t peer, void* data, int64_t bytes, const WaitControl& control) {
-  return communicator.prepare({{Direction::kReceive, peer, kHostChannel, static_cast<std::byte*>(data), bytes}})->run(control);
+  return communicator.prepare({{Direction::kReceive, peer, kHostChannel, static_cast<std::byte*>(data), bytes}})
+      ->run(control);
 }
 
 namespace {

@@ -14,11 +14,13 @@ namespace {
 
 using Clock = std::chrono::system_clock;  // the one clock that machines can agree on
 
-int64_t now_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count(); }
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
 
 struct Message {
   bool received = false;
-  int64_t bytes = 0;     // -1: not delayed
+  int64_t bytes = 0;  // -1: not delayed
   int64_t sent_ns = 0;
 };
 using Messages = std::vector<Message>;
@@ -42,7 +44,8 @@ class DelayedExchange : public Exchange {
   DelayedExchange(Communicator& below, const LinkDelay& delay, GivenUp& given_up, std::vector<Transfer> transfers)
       : delay_(delay), given_up_(given_up), owned_(std::make_unique<Messages>()), messages_(*owned_) {
     for (const Transfer& t : transfers) {
-      PIPER_CHECK(t.channel == kHostChannel || t.channel < kPlanChannels + kGroupChannels, "channel ", t.channel, " of a delayed message");
+      PIPER_CHECK(t.channel == kHostChannel || t.channel < kPlanChannels + kGroupChannels, "channel ", t.channel,
+                  " of a delayed message");
       messages_.push_back({t.direction == Direction::kReceive, t.channel == kHostChannel ? -1 : t.bytes, 0});
     }
     const size_t count = transfers.size();
@@ -78,18 +81,20 @@ class DelayedExchange : public Exchange {
     const int64_t here = now_ns();
     int64_t arrival = 0;
     for (const Message& message : messages_)
-      if (message.received && message.bytes >= 0) arrival = std::max(arrival, std::min(message.sent_ns, here) + travel_ns(message.bytes));
+      if (message.received && message.bytes >= 0)
+        arrival = std::max(arrival, std::min(message.sent_ns, here) + travel_ns(message.bytes));
     return wait_until(arrival, control);
   }
 
  private:
   int64_t travel_ns(int64_t bytes) const {
-    const double transmission = delay_.bytes_per_second > 0 ? static_cast<double>(bytes) / static_cast<double>(delay_.bytes_per_second) : 0;
+    const double transmission =
+        delay_.bytes_per_second > 0 ? static_cast<double>(bytes) / static_cast<double>(delay_.bytes_per_second) : 0;
     return std::chrono::nanoseconds(delay_.latency).count() + static_cast<int64_t>(transmission * 1e9);
   }
 
   static Status wait_until(int64_t arrival, const WaitControl& control) {
-    constexpr int64_t kSliceNs = 20'000'000;  // how late a Stop may be noticed
+    constexpr int64_t kSliceNs = 20'000'000;                // how late a Stop may be noticed
     (void)prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // short sleeps are short
     for (int64_t now = now_ns(); now < arrival; now = now_ns()) {
       if (control.stop != nullptr && control.stop->raised()) return stopped();

@@ -12,7 +12,7 @@
 namespace piper::hal {
 
 struct ReduceScatterSpec {
-  std::vector<int32_t> group;       // ranks by position; contains the caller's
+  std::vector<int32_t> group;  // ranks by position; contains the caller's
   int32_t channel = 0;
   const std::byte* data = nullptr;  // [members, count]
   std::byte* out = nullptr;         // [count]: the own part of `data`, or apart from it
@@ -29,15 +29,15 @@ class ReduceScatter {
   Status run(const WaitControl& control);
 
  private:
-  struct Piece {                    // of this member's part
+  struct Piece {  // of this member's part
     std::byte* out = nullptr;
     int64_t count = 0;
   };
   const std::byte* own_ = nullptr;  // the own part of the data
   std::byte* out_ = nullptr;
-  int64_t bytes_ = 0;               // of a part
+  int64_t bytes_ = 0;  // of a part
   PositionSum sum_;
-  std::vector<Piece> pieces_;       // one per exchange
+  std::vector<Piece> pieces_;  // one per exchange
   std::vector<std::unique_ptr<Exchange>> exchanges_;
 };
 

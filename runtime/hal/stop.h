@@ -43,8 +43,8 @@ struct WaitControl {
   std::chrono::milliseconds timeout{300000};
 };
 
-// More patience than a message has: where a rank waits for what others do only after their messages, the message that never came is
-// what is reported.
+// More patience than a message has: where a rank waits for what others do only after their messages, the message that
+// never came is what is reported.
 inline WaitControl patient(WaitControl control) {
   control.timeout += control.timeout / 4 + std::chrono::milliseconds(200);
   return control;

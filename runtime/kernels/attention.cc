@@ -1,8 +1,8 @@
 // Scaled dot-product attention: own kernels where they serve (short_attention.h), else the flash kernels behind
-// LibTorch's operator, which write into given outputs through their strides. Compiled with the definitions that DispatchStub.h wants.
-// The flash kernels take no bool mask: it becomes 0 / -inf in scratch, at every run, because a mask may be
-// data. A row that may attend to nothing gives 0, and gradient 0, as PyTorch's softmax does there.
-// Element types other than f32 compute the saved row statistics again in the backward: those are f32.
+// LibTorch's operator, which write into given outputs through their strides. Compiled with the definitions that
+// DispatchStub.h wants. The flash kernels take no bool mask: it becomes 0 / -inf in scratch, at every run, because a
+// mask may be data. A row that may attend to nothing gives 0, and gradient 0, as PyTorch's softmax does there. Element
+// types other than f32 compute the saved row statistics again in the backward: those are f32.
 #include <ATen/native/transformers/attention.h>
 
 #include <ATen/ops/masked_fill.h>
@@ -17,8 +17,14 @@ namespace {
 
 AttentionShape check_attention(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4) refuse("q, k and v are not of rank 4");
-  AttentionShape a{q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), call.attr_bool("is_causal"),
-              call.attr_double("scale")};
+  AttentionShape a{q.size(0),
+                   q.size(1),
+                   k.size(1),
+                   q.size(2),
+                   k.size(2),
+                   q.size(3),
+                   call.attr_bool("is_causal"),
+                   call.attr_double("scale")};
   if (a.key_heads < 1 || a.heads % a.key_heads != 0) refuse(a.heads, " heads over ", a.key_heads, " key heads");
   want_shape(k, {a.batch, a.key_heads, a.keys, a.head_dim}, "k");
   want_shape(v, {a.batch, a.key_heads, a.keys, a.head_dim}, "v");
@@ -107,35 +113,36 @@ std::unique_ptr<PreparedKernel> bind_scaled_dot_product_attention_backward(const
   for (const at::Tensor& t : {g, y, call.out(0), call.out(1), call.out(2)})
     if (t.defined()) want_same_dtype(t, q);
   const bool own = serves_short_attention(a, q, mask);
-  return make_kernel(call, [dq = call.out(0), dk = call.out(1), dv = call.out(2), g, q, k, v, y, lse, mask, a, own]() mutable {
-    const at::Tensor dense_g = dense_heads(g), dense_q = dense_heads(q), dense_k = dense_heads(k),
-                     dense_v = dense_heads(v), dense_y = dense_heads(y);
-    // Each of the three results exists, and LibTorch's kernel adds into it.
-    const auto target = [own](const at::Tensor& out, const at::Tensor& like) {
-      at::Tensor t = out.defined() && out.stride(3) == 1 ? out : scratch_like(like);
-      if (!own) t.zero_();
-      return t;
-    };
-    at::Tensor new_q = target(dq, q), new_k = target(dk, k), new_v = target(dv, v);
-    if (own) {
-      short_attention_backward(a, {new_q, new_k, new_v}, dense_g, dense_q, dense_k, dense_v, dense_y, lse);
-    } else {
-      const auto float_mask = flash_mask(mask, q, a);
-      at::Tensor statistics = lse;
-      if (q.scalar_type() != at::kFloat) {
-        statistics = scratch({a.batch, a.heads, a.queries}, q.scalar_type());
-        at::Tensor again = scratch_like(q);
-        forward(again, statistics, dense_q, dense_k, dense_v, a, float_mask);
-      }
-      at::native::flash_attention_backward_kernel(at::kCPU, rows_first(new_q), rows_first(new_k), rows_first(new_v),
-                                                  rows_first(dense_g), rows_first(dense_q), rows_first(dense_k),
-                                                  rows_first(dense_v), rows_first(dense_y), statistics.transpose(1, 2),
-                                                  0.0, a.causal, float_mask, a.scale);
-    }
-    if (dq.defined() && !new_q.is_same(dq)) dq.copy_(new_q);
-    if (dk.defined() && !new_k.is_same(dk)) dk.copy_(new_k);
-    if (dv.defined() && !new_v.is_same(dv)) dv.copy_(new_v);
-  });
+  return make_kernel(
+      call, [dq = call.out(0), dk = call.out(1), dv = call.out(2), g, q, k, v, y, lse, mask, a, own]() mutable {
+        const at::Tensor dense_g = dense_heads(g), dense_q = dense_heads(q), dense_k = dense_heads(k),
+                         dense_v = dense_heads(v), dense_y = dense_heads(y);
+        // Each of the three results exists, and LibTorch's kernel adds into it.
+        const auto target = [own](const at::Tensor& out, const at::Tensor& like) {
+          at::Tensor t = out.defined() && out.stride(3) == 1 ? out : scratch_like(like);
+          if (!own) t.zero_();
+          return t;
+        };
+        at::Tensor new_q = target(dq, q), new_k = target(dk, k), new_v = target(dv, v);
+        if (own) {
+          short_attention_backward(a, {new_q, new_k, new_v}, dense_g, dense_q, dense_k, dense_v, dense_y, lse);
+        } else {
+          const auto float_mask = flash_mask(mask, q, a);
+          at::Tensor statistics = lse;
+          if (q.scalar_type() != at::kFloat) {
+            statistics = scratch({a.batch, a.heads, a.queries}, q.scalar_type());
+            at::Tensor again = scratch_like(q);
+            forward(again, statistics, dense_q, dense_k, dense_v, a, float_mask);
+          }
+          at::native::flash_attention_backward_kernel(at::kCPU, rows_first(new_q), rows_first(new_k), rows_first(new_v),
+                                                      rows_first(dense_g), rows_first(dense_q), rows_first(dense_k),
+                                                      rows_first(dense_v), rows_first(dense_y),
+                                                      statistics.transpose(1, 2), 0.0, a.causal, float_mask, a.scale);
+        }
+        if (dq.defined() && !new_q.is_same(dq)) dq.copy_(new_q);
+        if (dk.defined() && !new_k.is_same(dk)) dk.copy_(new_k);
+        if (dv.defined() && !new_v.is_same(dv)) dv.copy_(new_v);
+      });
 }
 
 }  // namespace piper::kernels

@@ -29,7 +29,8 @@ at::Tensor view_of(const BoundOperand& bound, const char* kind, size_t index) {
   if (operand.strides.size() != operand.shape.size()) refuse(kind, ' ', index, " has strides of another rank");
   int64_t elements = 1;
   for (size_t axis = 0; axis < operand.shape.size(); ++axis) {
-    if (operand.shape[axis] < 0 || operand.strides[axis] < 0) refuse(kind, ' ', index, " has a negative extent or stride");
+    if (operand.shape[axis] < 0 || operand.strides[axis] < 0)
+      refuse(kind, ' ', index, " has a negative extent or stride");
     elements *= operand.shape[axis];
   }
   if (bound.data == nullptr && elements != 0) refuse(kind, ' ', index, " has no memory");
@@ -161,10 +162,8 @@ at::Tensor dense(const at::Tensor& t) {
   return copy;
 }
 void store(const at::Tensor& out, const at::Tensor& result, bool accumulate) {
-  if (accumulate)
-    out.add_(result);
-  else
-    out.copy_(result);
+  if (accumulate) out.add_(result);
+  else out.copy_(result);
 }
 
 at::Tensor merged_axes(const at::Tensor& t, int64_t first, int64_t last) {

@@ -14,8 +14,8 @@ struct Geometry {
 };
 
 Geometry geometry_of(const Call& call, const at::Tensor& x) {
-  Geometry g{call.attr_ints("stride"), call.attr_ints("padding"), call.attr_ints("dilation"), {},
-             call.attr_int("groups")};
+  Geometry g{
+      call.attr_ints("stride"), call.attr_ints("padding"), call.attr_ints("dilation"), {}, call.attr_int("groups")};
   const auto spatial = static_cast<size_t>(std::max<int64_t>(x.dim() - 2, 0));
   if (spatial < 1 || g.stride.size() != spatial || g.padding.size() != spatial || g.dilation.size() != spatial)
     refuse("attributes of another number of spatial axes");
@@ -59,9 +59,9 @@ std::unique_ptr<PreparedKernel> bind_convolution_backward_input(const Call& call
   check_shapes(dx, w, g, geometry);
   return make_kernel(call, [dx, g, w, geometry]() mutable {
     // Of the forward's input only shape and layout are read.
-    const auto result = at::convolution_backward(g, dx, w, std::nullopt, geometry.stride, geometry.padding,
-                                                 geometry.dilation, false, geometry.output_padding, geometry.groups,
-                                                 {true, false, false});
+    const auto result =
+        at::convolution_backward(g, dx, w, std::nullopt, geometry.stride, geometry.padding, geometry.dilation, false,
+                                 geometry.output_padding, geometry.groups, {true, false, false});
     dx.copy_(std::get<0>(result));
   });
 }
@@ -73,9 +73,9 @@ std::unique_ptr<PreparedKernel> bind_convolution_backward_weight(const Call& cal
   check_shapes(x, dw, g, geometry);
   return make_kernel(call, [dw, g, x, geometry, accumulate = call.accumulate()]() mutable {
     // Of the weight only shape and layout are read.
-    const auto result = at::convolution_backward(g, x, dw, std::nullopt, geometry.stride, geometry.padding,
-                                                 geometry.dilation, false, geometry.output_padding, geometry.groups,
-                                                 {false, true, false});
+    const auto result =
+        at::convolution_backward(g, x, dw, std::nullopt, geometry.stride, geometry.padding, geometry.dilation, false,
+                                 geometry.output_padding, geometry.groups, {false, true, false});
     store(dw, std::get<1>(result), accumulate);
   });
 }

@@ -79,8 +79,7 @@ PIPER_INLINE void drop(const T* x, T* y, int64_t first, int64_t count, const Dro
     make_words(stream, sample, static_cast<uint32_t>(block), words);
     const int64_t now = std::min<int64_t>(4 * kBlocks - skip, count - done);
     const uint32_t* from = words + skip;
-    for (int64_t i = 0; i < now; ++i)
-      y[done + i] = (from[i] >> 8) >= threshold ? x[done + i] * scale : T(0);
+    for (int64_t i = 0; i < now; ++i) y[done + i] = (from[i] >> 8) >= threshold ? x[done + i] * scale : T(0);
     done += now;
   }
 }

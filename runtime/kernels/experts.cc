@@ -25,7 +25,10 @@ class RowWindow {
  public:
   RowWindow(const at::Tensor& matrix, bool transposed)
       : view_(at::from_blob(matrix.data_ptr(), matrix.sizes(), matrix.strides(), matrix.options())),
-        columns_(matrix.size(1)), row_(matrix.stride(0)), column_(matrix.stride(1)), transposed_(transposed) {}
+        columns_(matrix.size(1)),
+        row_(matrix.stride(0)),
+        column_(matrix.stride(1)),
+        transposed_(transposed) {}
 
   at::Tensor& rows(int64_t first, int64_t count) {
     c10::TensorImpl* view = view_.unsafeGetTensorImpl();
@@ -47,7 +50,8 @@ class Groups {
  public:
   Groups(const at::Tensor& counts, int64_t rows, int64_t experts) : counts_(counts), rows_(rows), experts_(experts) {
     want_dtype(counts, at::kLong, "the counts");
-    if (counts.dim() != 2 || counts.size(1) != experts) refuse("the counts have shape ", counts.sizes(), " for ", experts, " experts");
+    if (counts.dim() != 2 || counts.size(1) != experts)
+      refuse("the counts have shape ", counts.sizes(), " for ", experts, " experts");
     if (counts.size(0) < 1 || rows % counts.size(0) != 0) refuse(rows, " rows in ", counts.size(0), " segments");
   }
 
@@ -61,7 +65,8 @@ class Groups {
       int64_t row = segment * segment_rows;
       for (int64_t expert = 0; expert < experts_; ++expert) {
         const int64_t rows = count[segment * counts_.stride(0) + expert * counts_.stride(1)];
-        if (rows < 0 || rows > end - row) refuse("expert ", expert, " has ", rows, " rows where ", end - row, " are left");
+        if (rows < 0 || rows > end - row)
+          refuse("expert ", expert, " has ", rows, " rows where ", end - row, " are left");
         if (rows > 0) group(expert, row, rows);
         row += rows;
       }
@@ -104,10 +109,13 @@ void add_rows(T* sum, const T* rows, int64_t stride, int64_t count, int64_t colu
 }  // namespace
 
 std::unique_ptr<PreparedKernel> bind_expert_order(const Call& call) {
-  const at::Tensor ids = call.in(0), order = call.out(0), position = call.out(1), counts = call.out(2), dropped = call.out(3);
-  const int64_t experts = call.attr_int("experts"), segments = call.attr_int("segments"), capacity = call.attr_int("capacity");
+  const at::Tensor ids = call.in(0), order = call.out(0), position = call.out(1), counts = call.out(2),
+                   dropped = call.out(3);
+  const int64_t experts = call.attr_int("experts"), segments = call.attr_int("segments"),
+                capacity = call.attr_int("capacity");
   const bool strict = call.attr_bool("strict");
-  if (experts < 1 || segments < 1 || experts % segments != 0 || capacity < 0) refuse("attributes that do not fit each other");
+  if (experts < 1 || segments < 1 || experts % segments != 0 || capacity < 0)
+    refuse("attributes that do not fit each other");
   if (ids.dim() != 1) refuse("the ids are not a list");
   const int64_t count = ids.size(0), per_segment = experts / segments;
   const int64_t segment_rows = capacity >= count ? count : std::min(count, capacity * per_segment);
@@ -132,8 +140,9 @@ std::unique_ptr<PreparedKernel> bind_expert_order(const Call& call) {
     for (const int64_t rows : asked) lost += std::max<int64_t>(rows - capacity, 0);
     if (strict && lost > 0) {
       const auto fullest = std::max_element(asked.begin(), asked.end());
-      throw OverCapacity(std::to_string(lost) + " of " + std::to_string(count) + " rows are over the capacity of " + std::to_string(capacity) +
-                         " rows of an expert; expert " + std::to_string(fullest - asked.begin()) + " is asked for " + std::to_string(*fullest));
+      throw OverCapacity(std::to_string(lost) + " of " + std::to_string(count) + " rows are over the capacity of " +
+                         std::to_string(capacity) + " rows of an expert; expert " +
+                         std::to_string(fullest - asked.begin()) + " is asked for " + std::to_string(*fullest));
     }
     if (dropped.defined()) *dropped.mutable_data_ptr<int64_t>() = lost;
     int64_t* place = order.mutable_data_ptr<int64_t>();
@@ -144,7 +153,8 @@ std::unique_ptr<PreparedKernel> bind_expert_order(const Call& call) {
       for (int64_t e = 0; e < per_segment; ++e) {
         const auto expert = static_cast<size_t>(segment * per_segment + e);
         const int64_t rows = std::min(asked[expert], capacity);
-        if (counts.defined()) counts.mutable_data_ptr<int64_t>()[segment * counts.stride(0) + e * counts.stride(1)] = rows;
+        if (counts.defined())
+          counts.mutable_data_ptr<int64_t>()[segment * counts.stride(0) + e * counts.stride(1)] = rows;
         next[expert] = start;
         start += rows;
         end[expert] = start;
@@ -223,7 +233,8 @@ std::unique_ptr<PreparedKernel> bind_grouped_matmul_weight(const Call& call) {
   const at::Tensor a = call.in(0), b = call.in(1), w = call.out(0);
   want_same_dtype(w, a);
   want_same_dtype(w, b);
-  if (a.dim() != 2 || b.dim() != 2 || a.size(0) != b.size(0)) refuse("operands of shapes ", a.sizes(), " and ", b.sizes());
+  if (a.dim() != 2 || b.dim() != 2 || a.size(0) != b.size(0))
+    refuse("operands of shapes ", a.sizes(), " and ", b.sizes());
   if (w.dim() != 3) refuse("an output of rank ", w.dim());
   want_shape(w, {w.size(0), a.size(1), b.size(1)}, "the output");
   std::vector<at::Tensor> of_expert;
@@ -264,7 +275,9 @@ std::unique_ptr<PreparedKernel> bind_grouped_expand(const Call& call) {
             for (int64_t row = first; row < first + rows; ++row)
               std::memcpy(target + row * bytes, source + expert * stride, static_cast<size_t>(bytes));
           },
-          [&](int64_t first, int64_t rows) { std::memset(target + first * bytes, 0, static_cast<size_t>(rows * bytes)); });
+          [&](int64_t first, int64_t rows) {
+            std::memset(target + first * bytes, 0, static_cast<size_t>(rows * bytes));
+          });
     });
   });
 }
@@ -277,23 +290,26 @@ std::unique_ptr<PreparedKernel> bind_grouped_sum(const Call& call) {
   std::vector<int64_t> shape = x.sizes().vec();
   shape[0] = sum.size(0);
   want_shape(sum, shape, "the output");
-  return make_kernel(call, [x, sum, groups = Groups(call.in(1), x.size(0), sum.size(0)), accumulate = call.accumulate()]() mutable {
-    const bool direct = sum.is_contiguous();
-    at::Tensor total = direct ? sum : scratch_like(sum);
-    if (!direct || !accumulate) total.zero_();
-    if (x.numel() != 0) {
-      const at::Tensor from = dense_rows(x);
-      const int64_t columns = from.size(1), stride = from.stride(0);
-      AT_DISPATCH_FLOATING_TYPES(from.scalar_type(), "grouped_sum", [&] {
-        const auto* rows_of_x = from.const_data_ptr<scalar_t>();
-        auto* totals = total.mutable_data_ptr<scalar_t>();
-        groups.for_each([&](int64_t expert, int64_t first, int64_t rows) {
-          add_rows(totals + expert * columns, rows_of_x + first * stride, stride, rows, columns);
-        }, [](int64_t, int64_t) {});
+  return make_kernel(
+      call, [x, sum, groups = Groups(call.in(1), x.size(0), sum.size(0)), accumulate = call.accumulate()]() mutable {
+        const bool direct = sum.is_contiguous();
+        at::Tensor total = direct ? sum : scratch_like(sum);
+        if (!direct || !accumulate) total.zero_();
+        if (x.numel() != 0) {
+          const at::Tensor from = dense_rows(x);
+          const int64_t columns = from.size(1), stride = from.stride(0);
+          AT_DISPATCH_FLOATING_TYPES(from.scalar_type(), "grouped_sum", [&] {
+            const auto* rows_of_x = from.const_data_ptr<scalar_t>();
+            auto* totals = total.mutable_data_ptr<scalar_t>();
+            groups.for_each(
+                [&](int64_t expert, int64_t first, int64_t rows) {
+                  add_rows(totals + expert * columns, rows_of_x + first * stride, stride, rows, columns);
+                },
+                [](int64_t, int64_t) {});
+          });
+        }
+        if (!direct) store(sum, total, accumulate);
       });
-    }
-    if (!direct) store(sum, total, accumulate);
-  });
 }
 
 }  // namespace piper::kernels

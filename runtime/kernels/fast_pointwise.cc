@@ -99,8 +99,13 @@ PIPER_CLONES void gelu_backward_row(const Row& row) { row_body<GeluTanhBackward>
 // One row where all operands are dense, else one for each index of the leading axes.
 template <class F>
 void for_each_row(const at::Tensor& y, const at::Tensor& x, const at::Tensor& g, F&& body) {
-  Row row{y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), g.defined() ? g.const_data_ptr<float>() : nullptr,
-          1, 1, 1, y.numel()};
+  Row row{y.mutable_data_ptr<float>(),
+          x.const_data_ptr<float>(),
+          g.defined() ? g.const_data_ptr<float>() : nullptr,
+          1,
+          1,
+          1,
+          y.numel()};
   if (row.count == 0) return;
   if (y.dim() == 0 || (y.is_contiguous() && x.is_contiguous() && (!g.defined() || g.is_contiguous()))) {
     body(row);

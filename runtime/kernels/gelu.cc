@@ -1,6 +1,6 @@
 // GELU both ways through the kernel behind the operator: gelu_out with the error function goes through
-// another library and allocates. The tanh form on f32 has an own kernel. Compiled with the definitions that DispatchStub.h wants; the operator
-// serves element types the kernel does not.
+// another library and allocates. The tanh form on f32 has an own kernel. Compiled with the definitions that
+// DispatchStub.h wants; the operator serves element types the kernel does not.
 #include <ATen/TensorIterator.h>
 #include <ATen/native/Activation.h>
 #include <ATen/ops/gelu.h>

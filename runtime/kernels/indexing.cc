@@ -36,7 +36,8 @@ void explain_index(const at::Tensor& index, int64_t rows) {
   const at::Tensor flat = dense(index);
   const int64_t* values = flat.const_data_ptr<int64_t>();
   for (int64_t i = 0; i < flat.numel(); ++i)
-    if (values[i] < 0 || values[i] >= rows) refuse("index ", values[i], " lies outside of the table, which has ", rows, " rows");
+    if (values[i] < 0 || values[i] >= rows)
+      refuse("index ", values[i], " lies outside of the table, which has ", rows, " rows");
 }
 
 at::Tensor sliced(const at::Tensor& t, int64_t dim, int64_t start, int64_t end, int64_t step) {
@@ -113,10 +114,9 @@ std::unique_ptr<PreparedKernel> bind_gather(const Call& call) {
   want_index(call.in(1));
   want_shape(call.out(0), call.in(1).sizes(), "the output");
   want_same_dtype(call.out(0), call.in(0));
-  return make_kernel(call, [y = call.out(0), x = call.in(0), index = call.in(1),
-                            dim = want_axis(call.in(0), call.attr_int("dim"))]() mutable {
-    at::gather_out(y, x, dim, index);
-  });
+  return make_kernel(
+      call, [y = call.out(0), x = call.in(0), index = call.in(1),
+             dim = want_axis(call.in(0), call.attr_int("dim"))]() mutable { at::gather_out(y, x, dim, index); });
 }
 
 namespace {

@@ -38,12 +38,14 @@ const std::unordered_map<std::string_view, Entry>& entries() {
   return *table;
 }
 
-// MKL's vector functions choose their code in the first call of a process, and a thread that calls at that moment can get
-// values with errors of 1e-5 (seen with `log`: 1 of 3,000 processes of two threads). So the first calls are made while there is one thread.
+// MKL's vector functions choose their code in the first call of a process, and a thread that calls at that moment can
+// get values with errors of 1e-5 (seen with `log`: 1 of 3,000 processes of two threads). So the first calls are made
+// while there is one thread.
 void choose_vector_functions() {
   for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
     const at::Tensor x = at::full({64}, 0.5, type);
-    for (const auto function : {at::exp, at::log, at::tanh, at::sin, at::cos, at::erf, at::sqrt, at::rsqrt}) (void)function(x);
+    for (const auto function : {at::exp, at::log, at::tanh, at::sin, at::cos, at::erf, at::sqrt, at::rsqrt})
+      (void)function(x);
   }
 }
 

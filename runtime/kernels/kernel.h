@@ -23,10 +23,11 @@ namespace piper::kernels {
 // own offset applied; nullptr for an absent operand.
 struct BoundOperand {
   std::byte* data = nullptr;
-  const plan::Operand* operand = nullptr;   // dtype, shape, strides
+  const plan::Operand* operand = nullptr;  // dtype, shape, strides
 };
 
-// Thrown by run() where experts are asked for more rows than the plan gives them place for, and the plan says that this is an error.
+// Thrown by run() where experts are asked for more rows than the plan gives them place for, and the plan says that this
+// is an error.
 class OverCapacity : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -35,7 +36,7 @@ class OverCapacity : public std::runtime_error {
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;
-  virtual void run() = 0;                   // throws only OverCapacity, and on our own bugs and library failures
+  virtual void run() = 0;  // throws only OverCapacity, and on our own bugs and library failures
 };
 
 // Checks shapes, dtypes, attributes and the `accumulate` flag against kernels.def. Errors: R0401
@@ -43,14 +44,14 @@ class PreparedKernel {
 Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
                                              const std::vector<BoundOperand>& inputs);
 
-struct OptimizerStep {                      // one Update instruction, bound
+struct OptimizerStep {  // one Update instruction, bound
   const plan::Optimizer* optimizer = nullptr;
   double weight_decay = 0;
   float* parameter = nullptr;
-  float* gradient = nullptr;                // cleared
-  float* m = nullptr;                       // momentum or first moment; nullptr where unused
+  float* gradient = nullptr;  // cleared
+  float* m = nullptr;         // momentum or first moment; nullptr where unused
   float* v = nullptr;
-  const float* scale = nullptr;             // nullptr: 1
+  const float* scale = nullptr;  // nullptr: 1
   int64_t count = 0;
 };
 // step counts from 1; lr is the scheduled rate. Bitwise independent of how a range is cut.

@@ -41,18 +41,18 @@ std::unique_ptr<PreparedKernel> bind_layer_norm(const Call& call) {
   want_weight(call.in(2), x, r);
   want_statistics(call.out(1), r);
   want_statistics(call.out(2), r);
-  return make_kernel(call, [y = call.out(0), mean = call.out(1), rstd = call.out(2), x, w = call.in(1),
-                            b = call.in(2), r]() mutable {
-    const at::Tensor input = dense(x), weight = dense(w), bias = dense(b);
-    const bool own_type = x.scalar_type() == at::kFloat;
-    at::Tensor m = own_type && mean.defined() ? mean : scratch({r.rows}, x.scalar_type());
-    at::Tensor s = own_type && rstd.defined() ? rstd : scratch({r.rows}, x.scalar_type());
-    produce(y, false, [&](at::Tensor& dense_y) {
-      at::native::LayerNormKernel(at::kCPU, input, weight, bias, r.rows, r.columns, r.eps, &dense_y, &m, &s);
-    });
-    if (!own_type && mean.defined()) mean.copy_(m.view(mean.sizes()));
-    if (!own_type && rstd.defined()) rstd.copy_(s.view(rstd.sizes()));
-  });
+  return make_kernel(
+      call, [y = call.out(0), mean = call.out(1), rstd = call.out(2), x, w = call.in(1), b = call.in(2), r]() mutable {
+        const at::Tensor input = dense(x), weight = dense(w), bias = dense(b);
+        const bool own_type = x.scalar_type() == at::kFloat;
+        at::Tensor m = own_type && mean.defined() ? mean : scratch({r.rows}, x.scalar_type());
+        at::Tensor s = own_type && rstd.defined() ? rstd : scratch({r.rows}, x.scalar_type());
+        produce(y, false, [&](at::Tensor& dense_y) {
+          at::native::LayerNormKernel(at::kCPU, input, weight, bias, r.rows, r.columns, r.eps, &dense_y, &m, &s);
+        });
+        if (!own_type && mean.defined()) mean.copy_(m.view(mean.sizes()));
+        if (!own_type && rstd.defined()) rstd.copy_(s.view(rstd.sizes()));
+      });
 }
 
 std::unique_ptr<PreparedKernel> bind_layer_norm_backward_input(const Call& call) {
@@ -84,20 +84,20 @@ std::unique_ptr<PreparedKernel> bind_layer_norm_backward_weight(const Call& call
   want_statistics(mean, r);
   want_statistics(rstd, r);
   for (const at::Tensor& out : {call.out(0), call.out(1)}) want_weight(out, x, r);
-  return make_kernel(call, [dw = call.out(0), db = call.out(1), g, x, mean, rstd, r,
-                            accumulate = call.accumulate()]() mutable {
-    const at::Tensor gradient = dense(g), input = dense(x);
-    const auto [m, s] = statistics(input, mean, rstd, r);
-    const auto target = [&](const at::Tensor& out) {
-      if (!out.defined()) return at::Tensor();
-      return accumulate || !out.is_contiguous() ? scratch_like(out) : out;
-    };
-    at::Tensor none_x, new_w = target(dw), new_b = target(db);
-    at::native::LayerNormBackwardKernel(at::kCPU, gradient, input, m, s, at::Tensor(), r.rows, r.columns, &none_x,
-                                        &new_w, &new_b);
-    if (dw.defined() && !new_w.is_same(dw)) store(dw, new_w, accumulate);
-    if (db.defined() && !new_b.is_same(db)) store(db, new_b, accumulate);
-  });
+  return make_kernel(
+      call, [dw = call.out(0), db = call.out(1), g, x, mean, rstd, r, accumulate = call.accumulate()]() mutable {
+        const at::Tensor gradient = dense(g), input = dense(x);
+        const auto [m, s] = statistics(input, mean, rstd, r);
+        const auto target = [&](const at::Tensor& out) {
+          if (!out.defined()) return at::Tensor();
+          return accumulate || !out.is_contiguous() ? scratch_like(out) : out;
+        };
+        at::Tensor none_x, new_w = target(dw), new_b = target(db);
+        at::native::LayerNormBackwardKernel(at::kCPU, gradient, input, m, s, at::Tensor(), r.rows, r.columns, &none_x,
+                                            &new_w, &new_b);
+        if (dw.defined() && !new_w.is_same(dw)) store(dw, new_w, accumulate);
+        if (db.defined() && !new_b.is_same(db)) store(db, new_b, accumulate);
+      });
 }
 
 }  // namespace piper::kernels

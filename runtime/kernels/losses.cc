@@ -59,8 +59,8 @@ PIPER_INLINE T weighted_sum_body(const T* x, int64_t s, const T* w, int64_t ws, 
 }
 // dx_c = total exp(x_c - lse) - even w_c; the target's part is subtracted by the caller.
 template <class T>
-PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws, int64_t count, T lse,
-                                    T total, T even) {
+PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws, int64_t count,
+                                    T lse, T total, T even) {
   Lanes<T> values, weights = Lanes<T>{} + T(1);
   for (int64_t i = 0; i < count; i += kLanes) {
     load_lanes(values, x, s, i, count, lse);
@@ -77,19 +77,17 @@ PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, co
 }
 
 // Side by side is the usual case: the stride known to be 1 is what lets the loop run in vectors.
-#define PIPER_ROWS(T)                                                                                       \
-  PIPER_CLONES T row_lse(const T* x, int64_t s, int64_t count) {                                            \
-    return s == 1 ? row_lse_body(x, 1, count) : row_lse_body(x, s, count);                                  \
-  }                                                                                                         \
-  PIPER_CLONES T weighted_sum(const T* x, int64_t s, const T* w, int64_t ws, int64_t count) {               \
-    return s == 1 && ws == 1 ? weighted_sum_body(x, 1, w, 1, count) : weighted_sum_body(x, s, w, ws, count); \
-  }                                                                                                         \
-  PIPER_CLONES void row_gradient(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws,           \
-                                 int64_t count, T lse, T total, T even) {                                   \
-    if (s == 1 && ds == 1 && ws == 1)                                                                       \
-      row_gradient_body(x, 1, dx, 1, w, 1, count, lse, total, even);                                        \
-    else                                                                                                    \
-      row_gradient_body(x, s, dx, ds, w, ws, count, lse, total, even);                                      \
+#define PIPER_ROWS(T)                                                                                             \
+  PIPER_CLONES T row_lse(const T* x, int64_t s, int64_t count) {                                                  \
+    return s == 1 ? row_lse_body(x, 1, count) : row_lse_body(x, s, count);                                        \
+  }                                                                                                               \
+  PIPER_CLONES T weighted_sum(const T* x, int64_t s, const T* w, int64_t ws, int64_t count) {                     \
+    return s == 1 && ws == 1 ? weighted_sum_body(x, 1, w, 1, count) : weighted_sum_body(x, s, w, ws, count);      \
+  }                                                                                                               \
+  PIPER_CLONES void row_gradient(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws, int64_t count, \
+                                 T lse, T total, T even) {                                                        \
+    if (s == 1 && ds == 1 && ws == 1) row_gradient_body(x, 1, dx, 1, w, 1, count, lse, total, even);              \
+    else row_gradient_body(x, s, dx, ds, w, ws, count, lse, total, even);                                         \
   }
 PIPER_ROWS(float)
 PIPER_ROWS(double)
@@ -117,7 +115,7 @@ class Rows {
   struct Axis {
     int64_t extent, scores, target;
   };
-  int64_t offset(int64_t row, int64_t Axis::*stride) const {
+  int64_t offset(int64_t row, int64_t Axis::* stride) const {
     int64_t at = 0;
     for (size_t axis = axes_.size(); axis-- > 1;) {
       at += row % axes_[axis].extent * (axes_[axis].*stride);
@@ -280,8 +278,7 @@ std::unique_ptr<PreparedKernel> bind_cross_entropy_backward(const Call& call) {
     const float* saved = lse.const_data_ptr<float>();
     if (logits.scalar_type() == at::kFloat)
       cross_entropy_gradient<float>(rows, out_rows, logits, dlogits, targets, smoothing, get_scalar(g), saved);
-    else
-      cross_entropy_gradient<double>(rows, out_rows, logits, dlogits, targets, smoothing, get_scalar(g), saved);
+    else cross_entropy_gradient<double>(rows, out_rows, logits, dlogits, targets, smoothing, get_scalar(g), saved);
   });
 }
 
@@ -297,9 +294,9 @@ std::unique_ptr<PreparedKernel> bind_cross_entropy_count(const Call& call) {
     for (int64_t i = 0; i < list.numel(); ++i) {
       if (t[i] == targets.ignore_index) continue;
       if (t[i] < 0 || t[i] >= classes) refuse("target ", t[i], " is not a class");
-      sum += !targets.weight.defined()                         ? 1.0
+      sum += !targets.weight.defined()                    ? 1.0
              : targets.weight.scalar_type() == at::kFloat ? targets.of_class<float>(t[i])
-                                                               : targets.of_class<double>(t[i]);
+                                                          : targets.of_class<double>(t[i]);
     }
     put_scalar(count, sum, accumulate);
   });
@@ -333,9 +330,10 @@ std::unique_ptr<PreparedKernel> bind_nll_sum(const Call& call) {
   const Targets targets = check_targets(call, call.in(1), call.in(2), scores);
   want_scalar(sum, "the output");
   return make_kernel(call, [scores, targets, sum, rows = Rows(scores, targets.target), accumulate = call.accumulate()] {
-    put_scalar(sum, scores.scalar_type() == at::kFloat ? nll<float>(rows, scores, targets)
-                                                       : nll<double>(rows, scores, targets),
-               accumulate);
+    put_scalar(
+        sum,
+        scores.scalar_type() == at::kFloat ? nll<float>(rows, scores, targets) : nll<double>(rows, scores, targets),
+        accumulate);
   });
 }
 
@@ -346,10 +344,8 @@ std::unique_ptr<PreparedKernel> bind_nll_backward(const Call& call) {
   const Targets targets = check_targets(call, call.in(1), call.in(2), dx);
   return make_kernel(call, [g, dx, targets, rows = Rows(dx, targets.target)]() mutable {
     dx.zero_();
-    if (dx.scalar_type() == at::kFloat)
-      nll_gradient<float>(rows, dx, targets, get_scalar(g));
-    else
-      nll_gradient<double>(rows, dx, targets, get_scalar(g));
+    if (dx.scalar_type() == at::kFloat) nll_gradient<float>(rows, dx, targets, get_scalar(g));
+    else nll_gradient<double>(rows, dx, targets, get_scalar(g));
   });
 }
 

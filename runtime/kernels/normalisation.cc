@@ -87,9 +87,8 @@ std::unique_ptr<PreparedKernel> bind_log_softmax(const Call& call) {
 }
 std::unique_ptr<PreparedKernel> bind_softmax_backward(const Call& call) {
   return make_kernel(call, [dx = call.out(0), g = call.in(0), y = call.in(1), dim = check_softmax(call)]() mutable {
-    produce(dx, false, [&](at::Tensor& out) {
-      at::_softmax_backward_data_out(out, dense(g), dense(y), dim, y.scalar_type());
-    });
+    produce(dx, false,
+            [&](at::Tensor& out) { at::_softmax_backward_data_out(out, dense(g), dense(y), dim, y.scalar_type()); });
   });
 }
 std::unique_ptr<PreparedKernel> bind_log_softmax_backward(const Call& call) {
@@ -108,14 +107,14 @@ std::unique_ptr<PreparedKernel> bind_group_norm(const Call& call) {
   want_count(call.in(2), s.channels, "the bias");
   want_count(call.out(1), s.samples * s.groups, "output 1");
   want_count(call.out(2), s.samples * s.groups, "output 2");
-  return make_kernel(call, [y = call.out(0), mean = call.out(1), rstd = call.out(2), x, w = call.in(1),
-                            b = call.in(2), s]() mutable {
-    const auto result = at::native_group_norm(dense(x), optional(w), optional(b), s.samples, s.channels, s.spatial,
-                                              s.groups, s.eps);
-    y.copy_(std::get<0>(result));
-    store_statistic(mean, std::get<1>(result));
-    store_statistic(rstd, std::get<2>(result));
-  });
+  return make_kernel(
+      call, [y = call.out(0), mean = call.out(1), rstd = call.out(2), x, w = call.in(1), b = call.in(2), s]() mutable {
+        const auto result = at::native_group_norm(dense(x), optional(w), optional(b), s.samples, s.channels, s.spatial,
+                                                  s.groups, s.eps);
+        y.copy_(std::get<0>(result));
+        store_statistic(mean, std::get<1>(result));
+        store_statistic(rstd, std::get<2>(result));
+      });
 }
 
 namespace {
@@ -125,8 +124,8 @@ std::unique_ptr<PreparedKernel> bind_group_norm_half(const Call& call, bool inpu
   check_norm_backward(call, s.samples * s.groups, input_half);
   // LibTorch shapes the weight's gradient like the weight, which the weight half does not have.
   const at::Tensor w = input_half ? call.in(4) : at::ones({s.channels}, x.options());
-  return make_kernel(call, [out0 = call.out(0), out1 = call.out(1), g, x, mean = call.in(2), rstd = call.in(3),
-                            w, s, input_half, accumulate = call.accumulate()]() mutable {
+  return make_kernel(call, [out0 = call.out(0), out1 = call.out(1), g, x, mean = call.in(2), rstd = call.in(3), w, s,
+                            input_half, accumulate = call.accumulate()]() mutable {
     const at::Tensor m = as_type(mean, x).view({s.samples, s.groups}), r = as_type(rstd, x).view({s.samples, s.groups});
     const auto result = at::native_group_norm_backward(
         dense(g), dense(x), m, r, optional(w), s.samples, s.channels, s.spatial, s.groups,
@@ -180,12 +179,11 @@ std::unique_ptr<PreparedKernel> bind_batch_norm(const Call& call) {
   for (size_t i = 1; i < call.num_inputs(); ++i) want_count(call.in(i), x.size(1), "a parameter or statistic");
   want_count(call.out(1), x.size(1), "output 1");
   want_count(call.out(2), x.size(1), "output 2");
-  return make_kernel(call, [y = call.out(0), mean = call.out(1), rstd = call.out(2), x, w = call.in(1),
-                            b = call.in(2), running_mean = state(call.in(3)),
-                            running_var = state(call.in(4)), momentum = call.attr_double("momentum"),
-                            eps = call.attr_double("eps")]() mutable {
-    const auto result = at::native_batch_norm(dense(x), optional(w), optional(b), running_mean, running_var, true,
-                                              momentum, eps);
+  return make_kernel(call, [y = call.out(0), mean = call.out(1), rstd = call.out(2), x, w = call.in(1), b = call.in(2),
+                            running_mean = state(call.in(3)), running_var = state(call.in(4)),
+                            momentum = call.attr_double("momentum"), eps = call.attr_double("eps")]() mutable {
+    const auto result =
+        at::native_batch_norm(dense(x), optional(w), optional(b), running_mean, running_var, true, momentum, eps);
     y.copy_(std::get<0>(result));
     store_statistic(mean, std::get<1>(result));
     store_statistic(rstd, std::get<2>(result));

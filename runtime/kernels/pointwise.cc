@@ -64,9 +64,9 @@ at::Scalar scalar_for(const at::Tensor& t, double value) {
 
 }  // namespace
 
-#define PIPER_UNARY(name)                                            \
-  std::unique_ptr<PreparedKernel> bind_##name(const Call& call) {    \
-    check_unary(call);                                               \
+#define PIPER_UNARY(name)                                                                            \
+  std::unique_ptr<PreparedKernel> bind_##name(const Call& call) {                                    \
+    check_unary(call);                                                                               \
     return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { at::name##_out(y, x); }); \
   }
 PIPER_UNARY(neg)
@@ -85,10 +85,11 @@ PIPER_UNARY(silu)
 PIPER_UNARY(logical_not)
 #undef PIPER_UNARY
 
-#define PIPER_BINARY(name, check)                                    \
-  std::unique_ptr<PreparedKernel> bind_##name(const Call& call) {    \
-    check(call);                                                     \
-    return make_kernel(call, [y = call.out(0), a = call.in(0), b = call.in(1)]() mutable { at::name##_out(y, a, b); }); \
+#define PIPER_BINARY(name, check)                                                                                 \
+  std::unique_ptr<PreparedKernel> bind_##name(const Call& call) {                                                 \
+    check(call);                                                                                                  \
+    return make_kernel(call,                                                                                      \
+                       [y = call.out(0), a = call.in(0), b = call.in(1)]() mutable { at::name##_out(y, a, b); }); \
   }
 PIPER_BINARY(add, check_arithmetic)
 PIPER_BINARY(sub, check_arithmetic)
@@ -105,12 +106,12 @@ PIPER_BINARY(logical_and, check_binary)
 PIPER_BINARY(logical_or, check_binary)
 #undef PIPER_BINARY
 
-#define PIPER_FAST_UNARY(name)                                       \
-  std::unique_ptr<PreparedKernel> bind_##name(const Call& call) {    \
-    check_unary(call);                                               \
-    if (call.in(0).scalar_type() == at::kFloat)                      \
-      return make_kernel(call, [y = call.out(0), x = call.in(0)] { name##_f32(y, x); });               \
-    return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { at::name##_out(y, x); });   \
+#define PIPER_FAST_UNARY(name)                                                                       \
+  std::unique_ptr<PreparedKernel> bind_##name(const Call& call) {                                    \
+    check_unary(call);                                                                               \
+    if (call.in(0).scalar_type() == at::kFloat)                                                      \
+      return make_kernel(call, [y = call.out(0), x = call.in(0)] { name##_f32(y, x); });             \
+    return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { at::name##_out(y, x); }); \
   }
 PIPER_FAST_UNARY(erf)
 PIPER_FAST_UNARY(tanh)
@@ -137,9 +138,8 @@ std::unique_ptr<PreparedKernel> bind_isnan(const Call& call) {
 // relu_out makes a copy first; clamping below does not, and keeps NaN as relu does.
 std::unique_ptr<PreparedKernel> bind_relu(const Call& call) {
   check_unary(call);
-  return make_kernel(call, [y = call.out(0), x = call.in(0), zero = at::Scalar(0)]() mutable {
-    at::clamp_min_out(y, x, zero);
-  });
+  return make_kernel(
+      call, [y = call.out(0), x = call.in(0), zero = at::Scalar(0)]() mutable { at::clamp_min_out(y, x, zero); });
 }
 
 std::unique_ptr<PreparedKernel> bind_leaky_relu(const Call& call) {
@@ -179,9 +179,8 @@ std::unique_ptr<PreparedKernel> bind_where(const Call& call) {
   want_broadcast(call.out(0), {call.in(0), call.in(1), call.in(2)});
   want_same_dtype(call.in(1), call.in(2));
   want_same_dtype(call.out(0), call.in(1));
-  return make_kernel(call, [y = call.out(0), c = call.in(0), a = call.in(1), b = call.in(2)]() mutable {
-    at::where_out(y, c, a, b);
-  });
+  return make_kernel(
+      call, [y = call.out(0), c = call.in(0), a = call.in(1), b = call.in(2)]() mutable { at::where_out(y, c, a, b); });
 }
 
 std::unique_ptr<PreparedKernel> bind_fill(const Call& call) {
@@ -206,8 +205,7 @@ std::unique_ptr<PreparedKernel> bind_add_into(const Call& call) {
 std::unique_ptr<PreparedKernel> bind_move_add(const Call& call) {
   want_shape(call.out(0), call.in(0).sizes(), "the output");
   want_same_dtype(call.out(0), call.in(0));
-  if (call.out(1).defined() && call.out(1).data_ptr() != call.in(0).data_ptr())
-    refuse("output 1 is not input 0");
+  if (call.out(1).defined() && call.out(1).data_ptr() != call.in(0).data_ptr()) refuse("output 1 is not input 0");
   return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable {
     y.add_(x);
     x.zero_();

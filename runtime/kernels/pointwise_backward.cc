@@ -24,9 +24,9 @@ void check_backward(const Call& call) {
 
 }  // namespace
 
-#define PIPER_BACKWARD(name, ...)                                   \
-  std::unique_ptr<PreparedKernel> bind_##name(const Call& call) {   \
-    check_backward(call);                                           \
+#define PIPER_BACKWARD(name, ...)                                                                                \
+  std::unique_ptr<PreparedKernel> bind_##name(const Call& call) {                                                \
+    check_backward(call);                                                                                        \
     return make_kernel(call, [dx = call.out(0), g = call.in(0), saved = call.in(1)]() mutable { __VA_ARGS__; }); \
   }
 PIPER_BACKWARD(tanh_backward, at::tanh_backward_out(dx, g, saved))

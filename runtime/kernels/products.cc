@@ -108,10 +108,8 @@ std::vector<Views> views_of(Product p, const at::Tensor& out, const at::Tensor& 
 // A product of `views`; of rank 3: of each of its matrices. `add`: into the output.
 void run_library(Views& v, bool add) {
   if (v.out.dim() == 3) {
-    if (add)
-      at::baddbmm_out(v.out, v.out, v.a, v.b);
-    else
-      at::bmm_out(v.out, v.a, v.b);
+    if (add) at::baddbmm_out(v.out, v.out, v.a, v.b);
+    else at::bmm_out(v.out, v.a, v.b);
   } else if (add) {
     at::addmm_out(v.out, v.out, v.a, v.b);
   } else {
@@ -122,10 +120,13 @@ void run_library(Views& v, bool add) {
 // Whether each product has an output of its own, or all are pieces of one sum and follow each other.
 enum class Outputs { kOwn, kOne };
 
-bool adds(bool accumulate, Outputs outputs, size_t view) { return accumulate || (outputs == Outputs::kOne && view > 0); }
+bool adds(bool accumulate, Outputs outputs, size_t view) {
+  return accumulate || (outputs == Outputs::kOne && view > 0);
+}
 
 // All of `views` as own products, or none.
-std::vector<Sgemm> own_products(const std::vector<Views>& views, const at::Tensor& bias, bool accumulate, Outputs outputs) {
+std::vector<Sgemm> own_products(const std::vector<Views>& views, const at::Tensor& bias, bool accumulate,
+                                Outputs outputs) {
   std::vector<Sgemm> products;
   const auto take = [&](const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool add) {
     const auto product = as_sgemm(out, a, b, bias, add);
@@ -157,15 +158,14 @@ void run_own(const std::vector<Sgemm>& products, Outputs outputs) {
 }
 
 // `bias` goes to products of rank 2 that add to nothing.
-std::unique_ptr<PreparedKernel> make_products(const Call& call, std::vector<Views> views, const at::Tensor& bias, Outputs outputs) {
+std::unique_ptr<PreparedKernel> make_products(const Call& call, std::vector<Views> views, const at::Tensor& bias,
+                                              Outputs outputs) {
   std::vector<Sgemm> own = own_products(views, bias, call.accumulate(), outputs);
   if (!own.empty()) return make_kernel(call, [own = std::move(own), outputs] { run_own(own, outputs); });
   return make_kernel(call, [views = std::move(views), bias, accumulate = call.accumulate(), outputs]() mutable {
     for (size_t i = 0; i < views.size(); ++i) {
-      if (bias.defined())
-        at::addmm_out(views[i].out, bias, views[i].a, views[i].b);
-      else
-        run_library(views[i], adds(accumulate, outputs, i));
+      if (bias.defined()) at::addmm_out(views[i].out, bias, views[i].a, views[i].b);
+      else run_library(views[i], adds(accumulate, outputs, i));
     }
   });
 }
@@ -198,7 +198,8 @@ std::unique_ptr<PreparedKernel> bind_rows_times_matrix(const Call& call, const a
   p.m = last > 0 ? x.size(last - 1) : 1;
   p.a_m = last > 0 ? x.stride(last - 1) : std::max<int64_t>(p.k, 1);
   p.out_m = last > 0 ? out.stride(last - 1) : std::max<int64_t>(p.n, 1);
-  for (int64_t axis = 0; axis + 1 < last; ++axis) p.batch.push_back({x.size(axis), out.stride(axis), x.stride(axis), 0});
+  for (int64_t axis = 0; axis + 1 < last; ++axis)
+    p.batch.push_back({x.size(axis), out.stride(axis), x.stride(axis), 0});
   return make_products(call, views_of(p, out, x, w, false), bias, Outputs::kOwn);
 }
 
@@ -210,8 +211,8 @@ std::unique_ptr<PreparedKernel> bind_matmul(const Call& call) {
   if (a.dim() < 2 || b.dim() < 2) refuse("an operand of rank below 2");
   const int64_t rank = std::max(a.dim(), b.dim());
   if (out.dim() != rank) refuse("the output has rank ", out.dim(), " where ", rank, " is expected");
-  Product p{{},           a.size(-2),     a.size(-1),  b.size(-1),  out.stride(-2),
-            out.stride(-1), a.stride(-2), a.stride(-1), b.stride(-2), b.stride(-1)};
+  Product p{{},           a.size(-2),   a.size(-1),   b.size(-1),  out.stride(-2), out.stride(-1),
+            a.stride(-2), a.stride(-1), b.stride(-2), b.stride(-1)};
   if (b.size(-2) != p.k) refuse("inner extents ", p.k, " and ", b.size(-2), " differ");
   if (out.size(-2) != p.m || out.size(-1) != p.n) refuse("the output has shape ", out.sizes());
   for (int64_t axis = 0; axis < rank - 2; ++axis) {
@@ -243,7 +244,8 @@ std::unique_ptr<PreparedKernel> bind_linear_backward_weight(const Call& call) {
   want_shape(dw, {g.size(-1), x.size(-1)}, "the output");
   std::vector<Axis> rows;  // `a` strides g, `b` strides x; the output has no row axis
   for (int64_t axis = 0; axis + 1 < g.dim(); ++axis) {
-    if (g.size(axis) != x.size(axis)) refuse("leading axis ", axis, " has extents ", g.size(axis), " and ", x.size(axis));
+    if (g.size(axis) != x.size(axis))
+      refuse("leading axis ", axis, " has extents ", g.size(axis), " and ", x.size(axis));
     rows.push_back({g.size(axis), 0, g.stride(axis), x.stride(axis)});
   }
   rows = simplified(rows);

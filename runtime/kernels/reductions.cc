@@ -32,10 +32,8 @@ Reduction check_reduction(const Call& call) {
   }
   std::vector<int64_t> shape;
   for (int64_t axis = 0; axis < x.dim(); ++axis) {
-    if (!reduced[static_cast<size_t>(axis)])
-      shape.push_back(x.size(axis));
-    else if (r.keepdim)
-      shape.push_back(1);
+    if (!reduced[static_cast<size_t>(axis)]) shape.push_back(x.size(axis));
+    else if (r.keepdim) shape.push_back(1);
   }
   want_shape(call.out(0), shape, "the output");
   want_same_dtype(call.out(0), x);
@@ -46,9 +44,8 @@ Reduction check_reduction(const Call& call) {
 std::unique_ptr<PreparedKernel> bind_sum_scaled(const Call& call, bool mean) {
   const Reduction r = check_reduction(call);
   if (r.dims.empty())
-    return make_kernel(call, [y = call.out(0), x = call.in(0), accumulate = call.accumulate()]() mutable {
-      store(y, x, accumulate);
-    });
+    return make_kernel(
+        call, [y = call.out(0), x = call.in(0), accumulate = call.accumulate()]() mutable { store(y, x, accumulate); });
   // A tensor, because a plain number would become one at every run.
   at::Tensor divisor;
   if (mean) divisor = at::scalar_tensor(r.count, call.in(0).options());
@@ -104,9 +101,10 @@ std::unique_ptr<PreparedKernel> bind_topk(const Call& call) {
 std::unique_ptr<PreparedKernel> bind_cumsum(const Call& call) {
   want_shape(call.out(0), call.in(0).sizes(), "the output");
   want_same_dtype(call.out(0), call.in(0));
-  return make_kernel(call, [y = call.out(0), x = call.in(0), dim = want_axis(call.in(0), call.attr_int("dim"))]() mutable {
-    at::cumsum_out(y, x, dim);
-  });
+  return make_kernel(call,
+                     [y = call.out(0), x = call.in(0), dim = want_axis(call.in(0), call.attr_int("dim"))]() mutable {
+                       at::cumsum_out(y, x, dim);
+                     });
 }
 
 // Eight partial sums in double, added in a fixed order.

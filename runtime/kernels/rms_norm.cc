@@ -63,18 +63,17 @@ PIPER_INLINE void backward_weight(const T* g, const T* x, const T* rstd, T* dw, 
   }
 }
 
-#define PIPER_RMS(T)                                                                                                 \
-  PIPER_CLONES void run_forward(const T* x, const T* w, T* y, float* rstd, int64_t rows, int64_t columns,           \
-                                double eps) {                                                                        \
-    forward(x, w, y, rstd, rows, columns, eps);                                                                      \
-  }                                                                                                                  \
-  PIPER_CLONES void run_backward_input(const T* g, const T* x, const T* rstd, const T* w, T* dx, int64_t rows,      \
-                                       int64_t columns) {                                                            \
-    backward_input(g, x, rstd, w, dx, rows, columns);                                                                \
-  }                                                                                                                  \
-  PIPER_CLONES void run_backward_weight(const T* g, const T* x, const T* rstd, T* dw, int64_t rows,                 \
-                                        int64_t columns) {                                                           \
-    backward_weight(g, x, rstd, dw, rows, columns);                                                                  \
+#define PIPER_RMS(T)                                                                                                   \
+  PIPER_CLONES void run_forward(const T* x, const T* w, T* y, float* rstd, int64_t rows, int64_t columns,              \
+                                double eps) {                                                                          \
+    forward(x, w, y, rstd, rows, columns, eps);                                                                        \
+  }                                                                                                                    \
+  PIPER_CLONES void run_backward_input(const T* g, const T* x, const T* rstd, const T* w, T* dx, int64_t rows,         \
+                                       int64_t columns) {                                                              \
+    backward_input(g, x, rstd, w, dx, rows, columns);                                                                  \
+  }                                                                                                                    \
+  PIPER_CLONES void run_backward_weight(const T* g, const T* x, const T* rstd, T* dw, int64_t rows, int64_t columns) { \
+    backward_weight(g, x, rstd, dw, rows, columns);                                                                    \
   }
 PIPER_RMS(float)
 PIPER_RMS(double)
@@ -111,10 +110,8 @@ at::Tensor rstd_for(const at::Tensor& x, const at::Tensor& rstd, const NormRows&
 
 template <class F>
 void by_type(const at::Tensor& x, F&& body) {
-  if (x.scalar_type() == at::kFloat)
-    body(float{});
-  else
-    body(double{});
+  if (x.scalar_type() == at::kFloat) body(float{});
+  else body(double{});
 }
 
 }  // namespace

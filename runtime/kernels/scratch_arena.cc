@@ -30,8 +30,8 @@ struct Arena {
 
 // Stands before every block, so that one deleter can tell where a block came from.
 struct Header {
-  Arena* arena;   // whose live bytes it counts in; nullptr: not counted
-  size_t bytes;   // with the header
+  Arena* arena;  // whose live bytes it counts in; nullptr: not counted
+  size_t bytes;  // with the header
   bool in_arena;
 };
 static_assert(sizeof(Header) <= kAlignment);
@@ -130,8 +130,8 @@ ScratchScope::~ScratchScope() {
   if (arena.wanted <= arena.capacity) return;
   // A scope that frees as it goes needs less than the sum of its blocks: grow to its peak, and double
   // while blocks out of order still miss.
-  const size_t target = std::min(arena.wanted, std::max<size_t>(static_cast<size_t>(arena.scope_peak),
-                                                                arena.capacity + arena.capacity / 2));
+  const size_t target = std::min(
+      arena.wanted, std::max<size_t>(static_cast<size_t>(arena.scope_peak), arena.capacity + arena.capacity / 2));
   if (target <= arena.capacity) return;
   std::free(arena.base);
   arena.base = nullptr;

@@ -97,8 +97,10 @@ Choice choose() {
   const std::string_view wish = text == nullptr ? "" : text;
   if (wish == "library") return {};
   const bool all = wish == "own", attention = wish == "attention";
-  if (wish != "" && !all && !attention) return {{}, "the environment variable PIPER_SGEMM is none of own, attention and library"};
-  if (wish != "" && !can_sgemm()) return {{}, "the environment variable PIPER_SGEMM asks for own products, but this processor has no AVX-512"};
+  if (wish != "" && !all && !attention)
+    return {{}, "the environment variable PIPER_SGEMM is none of own, attention and library"};
+  if (wish != "" && !can_sgemm())
+    return {{}, "the environment variable PIPER_SGEMM asks for own products, but this processor has no AVX-512"};
 #if !defined(__x86_64__) || !defined(_OPENMP)
   // Without OpenMP sgemm() has one thread.
   if (wish == "") return {};
@@ -157,21 +159,22 @@ void sgemm(const Sgemm& product) {
   const bool by_rows = p.m >= p.n;
   const int64_t unit = by_rows ? kTileRows : kTileColumns, extent = by_rows ? p.m : p.n;
   const int64_t work = std::max<int64_t>(1, unit * p.k * (by_rows ? p.n : p.m));
-  at::parallel_for(0, (extent + unit - 1) / unit, std::max<int64_t>(1, kSerialWork / work), [&](int64_t first, int64_t last) {
-    Sgemm part = p;
-    const int64_t from = first * unit, count = std::min(extent, last * unit) - from;
-    if (by_rows) {
-      part.m = count;
-      part.a += from * p.a_row;
-      part.c += from * p.c_row;
-    } else {
-      part.n = count;
-      part.b += from * p.b_column;
-      part.c += from;
-      if (p.bias != nullptr) part.bias += from;
-    }
-    multiply(part);
-  });
+  at::parallel_for(0, (extent + unit - 1) / unit, std::max<int64_t>(1, kSerialWork / work),
+                   [&](int64_t first, int64_t last) {
+                     Sgemm part = p;
+                     const int64_t from = first * unit, count = std::min(extent, last * unit) - from;
+                     if (by_rows) {
+                       part.m = count;
+                       part.a += from * p.a_row;
+                       part.c += from * p.c_row;
+                     } else {
+                       part.n = count;
+                       part.b += from * p.b_column;
+                       part.c += from;
+                       if (p.bias != nullptr) part.bias += from;
+                     }
+                     multiply(part);
+                   });
 }
 
 }  // namespace piper::kernels

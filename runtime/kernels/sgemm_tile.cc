@@ -54,18 +54,16 @@ PIPER_AVX512 void tile(const TileOperands& t) {
     }
     if (!kDirect) a += a_step;
   }
-  if (t.bias != nullptr)
+  if (t.bias != nullptr) PIPER_UNROLL
+  for (int v = 0; v < kVectors; ++v) {
+    const __m512 bias = _mm512_maskz_loadu_ps(mask[v], t.bias + v * kVector);
     PIPER_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      const __m512 bias = _mm512_maskz_loadu_ps(mask[v], t.bias + v * kVector);
-      PIPER_UNROLL
-      for (int i = 0; i < R; ++i) sum[i][v] = _mm512_add_ps(sum[i][v], bias);
-    }
-  if (t.add)
-    PIPER_UNROLL
-    for (int i = 0; i < R; ++i)
-      for (int v = 0; v < kVectors; ++v)
-        sum[i][v] = _mm512_add_ps(_mm512_maskz_loadu_ps(mask[v], t.c + i * t.c_row + v * kVector), sum[i][v]);
+    for (int i = 0; i < R; ++i) sum[i][v] = _mm512_add_ps(sum[i][v], bias);
+  }
+  if (t.add) PIPER_UNROLL
+  for (int i = 0; i < R; ++i)
+    for (int v = 0; v < kVectors; ++v)
+      sum[i][v] = _mm512_add_ps(_mm512_maskz_loadu_ps(mask[v], t.c + i * t.c_row + v * kVector), sum[i][v]);
   PIPER_UNROLL
   for (int i = 0; i < R; ++i)
     for (int v = 0; v < kVectors; ++v) {
@@ -124,8 +122,10 @@ PIPER_AVX512 void transpose(const float* from, int64_t stride, int64_t lanes, in
   // r[4 g + q] holds rows 4 g to 4 g + 3 of columns q, 4 + q, 8 + q and 12 + q.
   PIPER_UNROLL
   for (int q = 0; q < 4; ++q) {
-    const __m512 even0 = _mm512_shuffle_f32x4(r[q], r[4 + q], 0x88), even1 = _mm512_shuffle_f32x4(r[8 + q], r[12 + q], 0x88);
-    const __m512 odd0 = _mm512_shuffle_f32x4(r[q], r[4 + q], 0xdd), odd1 = _mm512_shuffle_f32x4(r[8 + q], r[12 + q], 0xdd);
+    const __m512 even0 = _mm512_shuffle_f32x4(r[q], r[4 + q], 0x88),
+                 even1 = _mm512_shuffle_f32x4(r[8 + q], r[12 + q], 0x88);
+    const __m512 odd0 = _mm512_shuffle_f32x4(r[q], r[4 + q], 0xdd),
+                 odd1 = _mm512_shuffle_f32x4(r[8 + q], r[12 + q], 0xdd);
     t[q] = _mm512_shuffle_f32x4(even0, even1, 0x88);
     t[8 + q] = _mm512_shuffle_f32x4(even0, even1, 0xdd);
     t[4 + q] = _mm512_shuffle_f32x4(odd0, odd1, 0x88);
@@ -187,7 +187,8 @@ void pack_panels(const Lines& lines, float* to, int64_t width) {
       for (int64_t lane = 0; lane < lanes; lane += kVector) {
         const int64_t columns = std::min(kVector, lanes - lane), rows = std::min(kVector, lines.depth - p);
         if (lines.depth_stride == 1)
-          transpose(from + lane * lines.lane_stride + p, lines.lane_stride, columns, rows, to + p * width + lane, width);
+          transpose(from + lane * lines.lane_stride + p, lines.lane_stride, columns, rows, to + p * width + lane,
+                    width);
         else
           for (int64_t i = 0; i < rows; ++i)
             for (int64_t j = 0; j < columns; ++j)

@@ -49,8 +49,8 @@ struct Block {
 };
 void multiply(const Block& block, const Rows<const float>& b, const Rows<float>& c) {
   for (int64_t j = 0; j < block.columns; j += kTileColumns)
-    multiply_tile({block.depth, std::min(kTileColumns, block.columns - j), block.a, block.a_step, b.data + j, b.step, c.data + j,
-                   c.step, nullptr, block.add},
+    multiply_tile({block.depth, std::min(kTileColumns, block.columns - j), block.a, block.a_step, b.data + j, b.step,
+                   c.data + j, c.step, nullptr, block.add},
                   block.rows, block.direct);
 }
 
@@ -59,16 +59,19 @@ void pack_keys(const Rows<const float>& k, int64_t keys, int64_t head_dim, float
   pack_panels({k.data, k.step, 1, keys, head_dim}, panels, kTileColumns);
 }
 // to[rows, reach] = x keys^T.
-void score(const Rows<const float>& x, int64_t rows, const float* panels, const AttentionShape& s, int64_t reach, const Rows<float>& to) {
+void score(const Rows<const float>& x, int64_t rows, const float* panels, const AttentionShape& s, int64_t reach,
+           const Rows<float>& to) {
   constexpr int64_t kHalf = kTileColumns / 2;
   for (int64_t j = 0; j < reach; j += kTileColumns)
-    multiply_tile({s.head_dim, std::min(reach - j <= kHalf ? kHalf : kTileColumns, s.keys - j), x.data, x.step, panels + j * s.head_dim, kTileColumns,
-                   to.data + j, to.step, nullptr, false},
+    multiply_tile({s.head_dim, std::min(reach - j <= kHalf ? kHalf : kTileColumns, s.keys - j), x.data, x.step,
+                   panels + j * s.head_dim, kTileColumns, to.data + j, to.step, nullptr, false},
                   rows, true);
 }
 
 // Keys that a strip of queries from `first` on may see, and those that one query sees.
-int64_t reach_of(const AttentionShape& s, int64_t first) { return s.causal ? std::min(s.keys, first + kTileRows) : s.keys; }
+int64_t reach_of(const AttentionShape& s, int64_t first) {
+  return s.causal ? std::min(s.keys, first + kTileRows) : s.keys;
+}
 int64_t seen_by(const AttentionShape& s, int64_t query) { return s.causal ? std::min(s.keys, query + 1) : s.keys; }
 
 // Vectors at the end of a row run over it, into the room behind every row of scores.
@@ -118,7 +121,8 @@ struct Strip {
 };
 
 // Each row of p becomes exp(scale p - largest), 0 behind the keys that its query sees, and `sum` their sums.
-PIPER_CLONES void softmax_strip(const AttentionShape& s, const Strip& strip, const Rows<float>& p, float* largest, float* sum) {
+PIPER_CLONES void softmax_strip(const AttentionShape& s, const Strip& strip, const Rows<float>& p, float* largest,
+                                float* sum) {
   for (int64_t row = 0; row < strip.rows; ++row) {
     float* const x = p.row(row);
     const int64_t seen = seen_by(s, strip.first + row);
@@ -147,8 +151,8 @@ PIPER_CLONES void softmax_strip(const AttentionShape& s, const Strip& strip, con
 }
 
 // p = exp(scale p - lse); d = p (d - delta) scale; both 0 behind the keys that the query sees.
-PIPER_CLONES void gradient_strip(const AttentionShape& s, const Strip& strip, const Rows<float>& p, const Rows<float>& d,
-                                 const float* lse, const float* delta) {
+PIPER_CLONES void gradient_strip(const AttentionShape& s, const Strip& strip, const Rows<float>& p,
+                                 const Rows<float>& d, const float* lse, const float* delta) {
   for (int64_t row = 0; row < strip.rows; ++row) {
     float *const x = p.row(row), *const dx = d.row(row);
     const int64_t seen = seen_by(s, strip.first + row);
@@ -173,7 +177,8 @@ PIPER_CLONES void gradient_strip(const AttentionShape& s, const Strip& strip, co
 }
 
 // sum[row] = sum of x y over a row.
-PIPER_CLONES void row_products(const Rows<const float>& x, const Rows<const float>& y, int64_t rows, int64_t columns, float* sum) {
+PIPER_CLONES void row_products(const Rows<const float>& x, const Rows<const float>& y, int64_t rows, int64_t columns,
+                               float* sum) {
   for (int64_t row = 0; row < rows; ++row) {
     Values total{}, v, w;
     for (int64_t i = 0; i < columns; i += kLanes) {
@@ -202,8 +207,8 @@ void fetch(const Rows<const float>& x, int64_t rows, int64_t columns) {
 }
 
 // One head of one sample. memory: panels of the keys, a strip of scores.
-void forward_head(const AttentionShape& s, const Rows<float>& y, float* lse, int64_t lse_step, const Rows<const float>& q,
-                  const Rows<const float>& k, const Rows<const float>& v, float* memory) {
+void forward_head(const AttentionShape& s, const Rows<float>& y, float* lse, int64_t lse_step,
+                  const Rows<const float>& q, const Rows<const float>& k, const Rows<const float>& v, float* memory) {
   const Rows<float> p{memory + padded(s.keys) * s.head_dim, score_step(s.keys)};
   pack_keys(k, s.keys, s.head_dim, memory);
   for (int64_t first = 0; first < s.queries; first += kTileRows) {
@@ -238,7 +243,8 @@ void backward_head(const AttentionShape& s, const BackwardHead& h, bool is_first
       float lse[kTileRows], delta[kTileRows];
       for (int64_t i = 0; i < rows; ++i) lse[i] = h.lse[(first + i) * h.lse_step];
       row_products({h.g.row(first), h.g.step}, {h.y.row(first), h.y.step}, rows, s.head_dim, delta);
-      gradient_strip(s, {rows, first, reach, static_cast<float>(s.scale)}, {p.row(at), step}, {d.row(at), step}, lse, delta);
+      gradient_strip(s, {rows, first, reach, static_cast<float>(s.scale)}, {p.row(at), step}, {d.row(at), step}, lse,
+                     delta);
       multiply({rows, s.head_dim, reach, d.row(at), step, true, false}, h.k, {h.dq.row(first), h.dq.step});
     }
     for (int64_t key = 0; key < s.keys; key += kTileRows) {
@@ -246,7 +252,8 @@ void backward_head(const AttentionShape& s, const BackwardHead& h, bool is_first
       const int64_t from = s.causal ? std::max<int64_t>(0, key - start) : 0;
       if (from >= chunk) break;
       const bool add = !is_first || (s.causal ? key < start : start > 0);
-      const Block block{std::min(kTileRows, s.keys - key), s.head_dim, chunk - from, d.row(from) + key, step, false, add};
+      const Block block{
+          std::min(kTileRows, s.keys - key), s.head_dim, chunk - from, d.row(from) + key, step, false, add};
       multiply(block, {h.q.row(start + from), h.q.step}, {h.dk.row(key), h.dk.step});
       Block values = block;
       values.a = p.row(from) + key;
@@ -279,17 +286,20 @@ bool serves_short_attention(const AttentionShape& s, const at::Tensor& q, const 
 void short_attention(const AttentionShape& s, const at::Tensor& y, const at::Tensor& lse, const at::Tensor& q,
                      const at::Tensor& k, const at::Tensor& v) {
   const int64_t group = s.heads / s.key_heads;
-  for_each_head(s.batch * s.heads, padded(s.keys) * s.head_dim + kTileRows * score_step(s.keys), [&](int64_t index, float* memory) {
-    const int64_t sample = index / s.heads, head = index % s.heads;
-    if (index + 1 < s.batch * s.heads) {
-      const int64_t next = (index + 1) / s.heads, next_head = (index + 1) % s.heads;
-      for (const at::Tensor* t : {&q, &y}) fetch(read(*t, next, next_head), s.queries, s.head_dim);
-      for (const at::Tensor* t : {&k, &v}) fetch(read(*t, next, next_head / group), s.keys, s.head_dim);
-    }
-    float* row_lse = lse.defined() ? lse.mutable_data_ptr<float>() + sample * lse.stride(0) + head * lse.stride(1) : nullptr;
-    forward_head(s, write(y, sample, head), row_lse, lse.defined() ? lse.stride(2) : 0, read(q, sample, head),
-                 read(k, sample, head / group), read(v, sample, head / group), memory);
-  });
+  for_each_head(
+      s.batch * s.heads, padded(s.keys) * s.head_dim + kTileRows * score_step(s.keys),
+      [&](int64_t index, float* memory) {
+        const int64_t sample = index / s.heads, head = index % s.heads;
+        if (index + 1 < s.batch * s.heads) {
+          const int64_t next = (index + 1) / s.heads, next_head = (index + 1) % s.heads;
+          for (const at::Tensor* t : {&q, &y}) fetch(read(*t, next, next_head), s.queries, s.head_dim);
+          for (const at::Tensor* t : {&k, &v}) fetch(read(*t, next, next_head / group), s.keys, s.head_dim);
+        }
+        float* row_lse =
+            lse.defined() ? lse.mutable_data_ptr<float>() + sample * lse.stride(0) + head * lse.stride(1) : nullptr;
+        forward_head(s, write(y, sample, head), row_lse, lse.defined() ? lse.stride(2) : 0, read(q, sample, head),
+                     read(k, sample, head / group), read(v, sample, head / group), memory);
+      });
 }
 
 void short_attention_backward(const AttentionShape& s, const AttentionGradients& gradients, const at::Tensor& g,
@@ -300,8 +310,10 @@ void short_attention_backward(const AttentionShape& s, const AttentionGradients&
     const int64_t sample = index / s.key_heads, key_head = index % s.key_heads;
     if (index + 1 < s.batch * s.key_heads) {
       const int64_t next = (index + 1) / s.key_heads, next_head = (index + 1) % s.key_heads;
-      for (const at::Tensor* t : {&k, &v, &gradients.dk, &gradients.dv}) fetch(read(*t, next, next_head), s.keys, s.head_dim);
-      for (const at::Tensor* t : {&q, &g, &y, &gradients.dq}) fetch(read(*t, next, next_head * group), s.queries, s.head_dim);
+      for (const at::Tensor* t : {&k, &v, &gradients.dk, &gradients.dv})
+        fetch(read(*t, next, next_head), s.keys, s.head_dim);
+      for (const at::Tensor* t : {&q, &g, &y, &gradients.dq})
+        fetch(read(*t, next, next_head * group), s.queries, s.head_dim);
     }
     BackwardHead h{};
     h.dk = write(gradients.dk, sample, key_head);
@@ -312,7 +324,9 @@ void short_attention_backward(const AttentionShape& s, const AttentionGradients&
     h.key_panels = memory;
     h.value_panels = memory + panels;
     // Keys that no query sees get no product.
-    const int64_t seen = s.causal ? std::min(s.keys, (s.queries + kTileRows - 1) / kTileRows * kTileRows) : s.queries > 0 ? s.keys : 0;
+    const int64_t seen = s.causal        ? std::min(s.keys, (s.queries + kTileRows - 1) / kTileRows * kTileRows)
+                         : s.queries > 0 ? s.keys
+                                         : 0;
     zero_rows(h.dk, seen, s.keys, s.head_dim);
     zero_rows(h.dv, seen, s.keys, s.head_dim);
     h.lse_step = lse.stride(2);

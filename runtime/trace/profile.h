@@ -36,8 +36,8 @@ class Profile {
     int32_t rank = 0, instruction = 0;
     std::string stream, what;
   };
-  // {"rank":0,"instruction":5,"stream":"compute","what":"run PP0.F","begin_us":1.5,"end_us":20.1,"cpu_us":18.2}: microseconds from
-  // the step's begin; zeros where no step was counted.
+  // {"rank":0,"instruction":5,"stream":"compute","what":"run PP0.F","begin_us":1.5,"end_us":20.1,"cpu_us":18.2}:
+  // microseconds from the step's begin; zeros where no step was counted.
   std::string line(const Subject& subject) const;
 
  private:

@@ -33,22 +33,25 @@ std::string progress_text(const StepRecord& record, int64_t total_steps, double 
     const auto left = static_cast<long long>(std::llround(seconds_left));
     if (left >= 3600)
       std::snprintf(text, sizeof text, "  %lld:%02lld:%02lld left", left / 3600, left / 60 % 60, left % 60);
-    else
-      std::snprintf(text, sizeof text, "  %lld:%02lld left", left / 60, left % 60);
+    else std::snprintf(text, sizeof text, "  %lld:%02lld left", left / 60, left % 60);
     line += text;
   }
   return line;
 }
 
 Progress::Progress(int64_t total_steps)
-    : total_steps_(total_steps), terminal_(isatty(STDERR_FILENO) == 1), start_(steady_clock::now()), last_shown_(start_) {}
+    : total_steps_(total_steps),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      start_(steady_clock::now()),
+      last_shown_(start_) {}
 
 void Progress::step(const StepRecord& record) {
   const auto now = steady_clock::now();
   const bool last = record.step == total_steps_;
   if (!last && seconds_between(last_shown_, now) < (terminal_ ? kTerminalInterval : kLineInterval)) return;
   last_shown_ = now;
-  const double left = seconds_between(start_, now) / static_cast<double>(record.step) * static_cast<double>(total_steps_ - record.step);
+  const double left =
+      seconds_between(start_, now) / static_cast<double>(record.step) * static_cast<double>(total_steps_ - record.step);
   const std::string text = progress_text(record, total_steps_, left);
   if (!terminal_) {
     std::fprintf(stderr, "%s\n", text.c_str());

@@ -55,13 +55,15 @@ Result<StepLog> StepLog::open(const std::string& path) {
   log.path_ = path;
   if (path.empty()) return log;
   log.file_.reset(std::fopen(path.c_str(), "we"));
-  if (log.file_ == nullptr) return Status::failure("R0601", "cannot write the log '" + path + "': " + std::strerror(errno));
+  if (log.file_ == nullptr)
+    return Status::failure("R0601", "cannot write the log '" + path + "': " + std::strerror(errno));
   return log;
 }
 
 Status StepLog::write(const std::string& line) {
   if (file_ == nullptr) return {};
-  if (std::fputs(line.c_str(), file_.get()) < 0 || std::fputc('\n', file_.get()) == EOF || std::fflush(file_.get()) != 0)
+  if (std::fputs(line.c_str(), file_.get()) < 0 || std::fputc('\n', file_.get()) == EOF ||
+      std::fflush(file_.get()) != 0)
     return Status::failure("R0601", "cannot write the log '" + path_ + "': " + std::strerror(errno));
   return {};
 }

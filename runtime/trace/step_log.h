@@ -15,10 +15,10 @@
 namespace piper::trace {
 
 struct StepRecord {
-  int64_t step = 0;            // from 1
-  float loss = 0;              // mean over the global batch, before this step's update
+  int64_t step = 0;  // from 1
+  float loss = 0;    // mean over the global batch, before this step's update
   double step_ms = 0;
-  double tokens_per_s = 0;     // 0: samples are no token sequences; the field is left out
+  double tokens_per_s = 0;  // 0: samples are no token sequences; the field is left out
   double samples_per_s = 0;
   double lr = 0;
   std::optional<float> grad_norm;

@@ -16,8 +16,7 @@ class InternalError : public std::runtime_error {
 
 namespace internal {
 template <class... Parts>
-[[noreturn]] void check_failed(const char* file, int line, const char* condition,
-                               const Parts&... parts) {
+[[noreturn]] void check_failed(const char* file, int line, const char* condition, const Parts&... parts) {
   std::ostringstream text;
   text << file << ':' << line << ": check failed: " << condition;
   if constexpr (sizeof...(parts) > 0) {
@@ -30,8 +29,8 @@ template <class... Parts>
 }  // namespace piper
 
 // PIPER_CHECK(condition, parts...): parts are streamed into the message.
-#define PIPER_CHECK(condition, ...)                                                       \
-  do {                                                                                    \
-    if (!(condition)) [[unlikely]]                                                        \
+#define PIPER_CHECK(condition, ...)                                                               \
+  do {                                                                                            \
+    if (!(condition)) [[unlikely]]                                                                \
       ::piper::internal::check_failed(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__); \
   } while (false)

@@ -12,8 +12,8 @@ template <class T>
 class FlatLists {
  public:
   FlatLists() = default;
-  // `visit(add)` calls add(list, item) for every item, lists in any order, the items of a list in theirs. It is called twice, to count and
-  // to fill, and must do the same both times.
+  // `visit(add)` calls add(list, item) for every item, lists in any order, the items of a list in theirs. It is called
+  // twice, to count and to fill, and must do the same both times.
   template <class Visit>
   FlatLists(size_t lists, const Visit& visit) : ends_(lists + 1, 0) {
     visit([this](size_t list, const T&) { ++ends_[list + 1]; });
@@ -29,7 +29,7 @@ class FlatLists {
   }
 
  private:
-  std::vector<uint32_t> ends_;   // [list], and the number of items
+  std::vector<uint32_t> ends_;  // [list], and the number of items
   std::vector<T> items_;
 };
 

@@ -30,8 +30,8 @@ class Helpers {
   Helpers(const Helpers&) = delete;
   Helpers& operator=(const Helpers&) = delete;
 
-  // Calls `work` here and on up to `helpers` threads that are free before it ends here; returns when all of these calls have. Work may share
-  // work of its own. It throws nothing.
+  // Calls `work` here and on up to `helpers` threads that are free before it ends here; returns when all of these calls
+  // have. Work may share work of its own. It throws nothing.
   void share(const std::function<void()>& work, size_t helpers) {
     Offer offer{&work, helpers, 0};
     {
@@ -61,7 +61,7 @@ class Helpers {
     try {
       while (threads_.size() < wanted_threads_) threads_.emplace_back([this] { help(); });
     } catch (const std::system_error&) {
-      wanted_threads_ = threads_.size();   // the system has no more: the others do it all
+      wanted_threads_ = threads_.size();  // the system has no more: the others do it all
     }
   }
   void help() {
@@ -70,7 +70,7 @@ class Helpers {
     while (true) {
       offered_.wait(lock, [&] { return ending_ || !offers_.empty(); });
       if (offers_.empty()) return;
-      Offer& offer = *offers_.back();   // the innermost
+      Offer& offer = *offers_.back();  // the innermost
       if (--offer.wanted == 0) offers_.pop_back();
       ++offer.working;
       lock.unlock();
@@ -137,9 +137,9 @@ void share_turns(size_t count, const Turn& turn) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// Calls turn(i) once for every i below `count`, on up to 16 threads, in no order; in the calling thread alone where there is little to do or
-// one core or no more threads to be had. Of several exceptions that of the lowest i is thrown again here, after all threads have ended; turns
-// beyond it may not have been called.
+// Calls turn(i) once for every i below `count`, on up to 16 threads, in no order; in the calling thread alone where
+// there is little to do or one core or no more threads to be had. Of several exceptions that of the lowest i is thrown
+// again here, after all threads have ended; turns beyond it may not have been called.
 template <class Turn>
 void parallel_for(size_t count, const Turn& turn) {
   if (count >= 4) return share_turns(count, turn);

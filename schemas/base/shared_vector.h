@@ -1,6 +1,6 @@
 // A vector whose copies share one storage until one of them is changed. Reading is that of a const std::vector; every
-// change goes through a method that takes a storage of its own first, so a copy never sees it. Several threads may read and
-// copy one; it is changed while no other thread makes or drops copies of it.
+// change goes through a method that takes a storage of its own first, so a copy never sees it. Several threads may read
+// and copy one; it is changed while no other thread makes or drops copies of it.
 #pragma once
 
 #include <cstddef>
@@ -39,15 +39,15 @@ class SharedVector {
 
   // The elements, to be changed. References into a shared storage are not references into this one.
   std::vector<T>& edit() {
-    if (!items_)
-      items_ = std::make_shared<std::vector<T>>();
-    else if (items_.use_count() > 1)
-      items_ = std::make_shared<std::vector<T>>(*items_);
+    if (!items_) items_ = std::make_shared<std::vector<T>>();
+    else if (items_.use_count() > 1) items_ = std::make_shared<std::vector<T>>(*items_);
     return *items_;
   }
   void push_back(T item) { edit().push_back(std::move(item)); }
   template <class... Args>
-  T& emplace_back(Args&&... args) { return edit().emplace_back(std::forward<Args>(args)...); }
+  T& emplace_back(Args&&... args) {
+    return edit().emplace_back(std::forward<Args>(args)...);
+  }
   void clear() { items_.reset(); }
 
  private:

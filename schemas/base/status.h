@@ -16,9 +16,9 @@
 namespace piper {
 
 struct Error {
-  std::string code;      // "" where none applies
-  std::string message;   // what is wrong, in the user's names; no trailing newline
-  bool reported = false; // already shown to the user by a diagnostics engine
+  std::string code;       // "" where none applies
+  std::string message;    // what is wrong, in the user's names; no trailing newline
+  bool reported = false;  // already shown to the user by a diagnostics engine
 };
 
 // Success, or an Error. Cheap when ok (one null pointer).
@@ -94,16 +94,15 @@ class [[nodiscard]] Result {
 }  // namespace piper
 
 // Returns the failure of `expression` (a Status) from the calling function.
-#define PIPER_RETURN_IF_ERROR(expression)                        \
-  do {                                                           \
+#define PIPER_RETURN_IF_ERROR(expression)                                                        \
+  do {                                                                                           \
     if (::piper::Status piper_status_ = (expression); !piper_status_.ok()) return piper_status_; \
   } while (false)
 
 #define PIPER_CONCAT_INNER(a, b) a##b
 #define PIPER_CONCAT(a, b) PIPER_CONCAT_INNER(a, b)
 // PIPER_ASSIGN(auto x, make_x()): x = the value, or returns the failure of the Result.
-#define PIPER_ASSIGN(declaration, expression)                                   \
-  auto PIPER_CONCAT(piper_result_, __LINE__) = (expression);                    \
-  if (!PIPER_CONCAT(piper_result_, __LINE__).ok())                              \
-    return PIPER_CONCAT(piper_result_, __LINE__).take_status();                 \
+#define PIPER_ASSIGN(declaration, expression)                                                                  \
+  auto PIPER_CONCAT(piper_result_, __LINE__) = (expression);                                                   \
+  if (!PIPER_CONCAT(piper_result_, __LINE__).ok()) return PIPER_CONCAT(piper_result_, __LINE__).take_status(); \
   declaration = std::move(PIPER_CONCAT(piper_result_, __LINE__)).value()

@@ -10,7 +10,8 @@ std::string safe_name(std::string_view name) {
   constexpr size_t kLongest = 120;
   std::string safe(name.substr(0, kLongest));
   for (char& c : safe) {
-    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    const bool good =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
     if (!good) c = '_';
   }
   if (!safe.empty() && safe.front() != '.') return safe;

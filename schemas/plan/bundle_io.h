@@ -23,10 +23,10 @@ struct WeightTensor {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
-  std::string file;                 // source file; "" = `data`
-  int64_t offset = 0, bytes = 0;    // in the source
+  std::string file;               // source file; "" = `data`
+  int64_t offset = 0, bytes = 0;  // in the source
   const std::byte* data = nullptr;
-  std::vector<int64_t> permutation; // stored = permute(tensor): written un-permuted; empty = none
+  std::vector<int64_t> permutation;  // stored = permute(tensor): written un-permuted; empty = none
 };
 enum class WeightMode : uint8_t { kCopy, kLink, kNone };
 
@@ -34,7 +34,8 @@ enum class WeightMode : uint8_t { kCopy, kLink, kNone };
 // directory that holds anything else is refused (P0601). Fills manifest.files. `prove` is called while the files are
 // written and may read the bundle; where it fails, nothing takes the place of what was there.
 Status write_bundle(const std::string& directory, Bundle& bundle, const std::vector<WeightTensor>& parameters,
-                    const std::vector<WeightTensor>& constants, WeightMode mode, const std::function<Status()>& prove = {});
+                    const std::vector<WeightTensor>& constants, WeightMode mode,
+                    const std::function<Status()>& prove = {});
 
 // The manifest and provenance always; programs and rank plans as asked. `ranks` empty = all.
 Result<Bundle> read_bundle(const std::string& directory, const std::vector<int32_t>& ranks = {});
@@ -48,14 +49,15 @@ std::string print_program(const Program& program);
 std::string print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
                             const std::vector<Program>& programs, const RankPlan* like = nullptr);
 // Into `json`, which begins anew and whose memory serves again: a large bundle is mostly such texts.
-void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs,
-                     const RankPlan* like, JsonWriter& json);
+void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
+                     const std::vector<Program>& programs, const RankPlan* like, JsonWriter& json);
 std::string print_manifest(const Manifest& manifest);
 Result<Program> parse_program(std::string_view text, const std::string& file);
 // `like` gives the plan of the rank that a text refers to; without it such a text is refused.
 using PlanOfRank = std::function<Result<RankPlan>(int32_t rank)>;
-Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const std::vector<ProvenanceEntry>& provenance,
-                                 const std::vector<Program>& programs, const PlanOfRank& like = {});
+Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file,
+                                 const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs,
+                                 const PlanOfRank& like = {});
 Result<Manifest> parse_manifest(std::string_view text, const std::string& file);
 
 }  // namespace piper::plan

@@ -15,16 +15,19 @@ const std::vector<int32_t>& ranks(const RankPlan& plan, int32_t communicator) {
 std::string outside(const RankPlan& plan, const BufferRange& where, int64_t part_bytes, size_t parts) {
   const auto& buffer = plan.buffers[static_cast<size_t>(where.buffer)];
   int64_t bytes = 0;
-  const bool fits = !__builtin_mul_overflow(part_bytes, static_cast<int64_t>(parts), &bytes) && range_inside(where.offset, bytes, buffer.bytes);
+  const bool fits = !__builtin_mul_overflow(part_bytes, static_cast<int64_t>(parts), &bytes) &&
+                    range_inside(where.offset, bytes, buffer.bytes);
   if (fits) return "";
   return (parts == 1 ? "" : std::to_string(parts) + " parts of ") + std::to_string(part_bytes) + " bytes at " +
-         std::to_string(where.offset) + " go beyond the " + std::to_string(buffer.bytes) + " bytes of buffer \"" + buffer.name + "\"";
+         std::to_string(where.offset) + " go beyond the " + std::to_string(buffer.bytes) + " bytes of buffer \"" +
+         buffer.name + "\"";
 }
 
 bool overlap(int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
 
 // A part that shares bytes with all parts must be this rank's own.
-std::string not_own(const RankPlan& plan, const BufferRange& part, const BufferRange& data, int64_t part_bytes, int32_t communicator) {
+std::string not_own(const RankPlan& plan, const BufferRange& part, const BufferRange& data, int64_t part_bytes,
+                    int32_t communicator) {
   if (part.buffer != data.buffer) return "";
   const auto& group = ranks(plan, communicator);
   if (!overlap(part.offset, part_bytes, data.offset, part_bytes * static_cast<int64_t>(group.size()))) return "";
@@ -53,25 +56,29 @@ std::string misfit(const RankPlan& plan, const AllReduce& reduce) {
 
 std::string misfit(const RankPlan& plan, const ReduceScatter& reduce) {
   const int64_t bytes = part_bytes(reduce.count, reduce.dtype);
-  const auto text = first_of({outside(plan, reduce.data, bytes, ranks(plan, reduce.communicator).size()), outside(plan, reduce.out, bytes, 1)});
+  const auto text = first_of({outside(plan, reduce.data, bytes, ranks(plan, reduce.communicator).size()),
+                              outside(plan, reduce.out, bytes, 1)});
   return text.empty() ? not_own(plan, reduce.out, reduce.data, bytes, reduce.communicator) : text;
 }
 
 std::string misfit(const RankPlan& plan, const AllGather& gather) {
-  const auto text = first_of({outside(plan, gather.part, gather.bytes, 1), outside(plan, gather.data, gather.bytes, ranks(plan, gather.communicator).size())});
+  const auto text = first_of({outside(plan, gather.part, gather.bytes, 1),
+                              outside(plan, gather.data, gather.bytes, ranks(plan, gather.communicator).size())});
   return text.empty() ? not_own(plan, gather.part, gather.data, gather.bytes, gather.communicator) : text;
 }
 
 std::string misfit(const RankPlan& plan, const AllToAll& exchange) {
   const size_t members = ranks(plan, exchange.communicator).size();
-  auto text = first_of({outside(plan, exchange.send, exchange.bytes, members), outside(plan, exchange.recv, exchange.bytes, members)});
+  auto text = first_of(
+      {outside(plan, exchange.send, exchange.bytes, members), outside(plan, exchange.recv, exchange.bytes, members)});
   if (!text.empty()) return text;
   const int64_t all = exchange.bytes * static_cast<int64_t>(members);
   if (exchange.send.buffer == exchange.recv.buffer && overlap(exchange.send.offset, all, exchange.recv.offset, all))
     return "what it sends and where it receives overlap";
   if (exchange.send_counts.buffer < 0) return "";
   if (exchange.row_bytes == 0 || exchange.bytes % exchange.row_bytes != 0)
-    return "rows of " + std::to_string(exchange.row_bytes) + " bytes do not fill parts of " + std::to_string(exchange.bytes) + " bytes";
+    return "rows of " + std::to_string(exchange.row_bytes) + " bytes do not fill parts of " +
+           std::to_string(exchange.bytes) + " bytes";
   for (const auto& counts : {exchange.send_counts, exchange.recv_counts}) {
     text = outside(plan, counts, dtype_bytes(DType::kI64), members);
     if (!text.empty()) return text;

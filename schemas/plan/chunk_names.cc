@@ -33,7 +33,8 @@ bool is_pass_word(std::string_view word) {
 }
 
 std::string program_name(const ChunkProgram& program) {
-  return program.chunk + "." + program.pass + std::string(program.recomputing ? kRecomputing : "") + std::string(kLocalBatch) + std::to_string(program.local_batch);
+  return program.chunk + "." + program.pass + std::string(program.recomputing ? kRecomputing : "") +
+         std::string(kLocalBatch) + std::to_string(program.local_batch);
 }
 
 std::optional<ChunkProgram> chunk_program(std::string_view name) {
@@ -41,7 +42,8 @@ std::optional<ChunkProgram> chunk_program(std::string_view name) {
   if (end == std::string_view::npos) return std::nullopt;
   const auto samples = number(name.substr(end + kLocalBatch.size()));
   name = name.substr(0, end);
-  const bool recomputing = name.size() > kRecomputing.size() && name.substr(name.size() - kRecomputing.size()) == kRecomputing;
+  const bool recomputing =
+      name.size() > kRecomputing.size() && name.substr(name.size() - kRecomputing.size()) == kRecomputing;
   if (recomputing) name.remove_suffix(kRecomputing.size());
   const auto parts = chunk_and_pass(name);
   if (!parts || !samples) return std::nullopt;
@@ -74,7 +76,9 @@ std::vector<TagValue> tags_of_chunk(std::string_view chunk) {
     const size_t end = std::min(chunk.find('.', begin), chunk.size());
     size_t digits = end;
     while (digits > begin && chunk[digits - 1] >= '0' && chunk[digits - 1] <= '9') --digits;
-    if (digits > begin && digits < end) tags.push_back({std::string(chunk.substr(begin, digits - begin)), std::string(chunk.substr(digits, end - digits))});
+    if (digits > begin && digits < end)
+      tags.push_back(
+          {std::string(chunk.substr(begin, digits - begin)), std::string(chunk.substr(digits, end - digits))});
     begin = end + 1;
   }
   return tags;

@@ -1,11 +1,12 @@
 // Names in a plan that carry meaning, and nothing else does: compute programs, their runs, slots of gradients.
 // The emitter makes them here; the verifier and piper-plan read them here. The runtime looks at no name.
 //
-//   program   CHUNK.PASS.bN    pass PASS of a chunk on N samples: "PP0.EP1.B.b4"; "B-recomputing": repeats its forward first
-//   run       CHUNK.PASS mI    ... on microbatch I; " mI" is absent where the batch is not split: "PP0.EP1.B m2"
+//   program   CHUNK.PASS.bN    pass PASS of a chunk on N samples: "PP0.EP1.B.b4"; "B-recomputing": repeats its forward
+//   first run       CHUNK.PASS mI    ... on microbatch I; " mI" is absent where the batch is not split: "PP0.EP1.B m2"
 //   slot      grad TENSOR      in a program: where its gradient of a tensor of the model is added up
 //
-//   chunk     TAGn.TAGn...     its values of the model's tags; behind them what tells pieces of it apart: "EP1.PP0.rest", "PP0/2"
+//   chunk     TAGn.TAGn...     its values of the model's tags; behind them what tells pieces of it apart:
+//   "EP1.PP0.rest", "PP0/2"
 //
 // A chunk may have points in its name, a pass has none.
 #pragma once
@@ -24,7 +25,7 @@ bool is_pass_word(std::string_view word);
 
 struct ChunkProgram {
   std::string chunk, pass;
-  int64_t local_batch = 0;     // samples
+  int64_t local_batch = 0;  // samples
   bool recomputing = false;
 };
 std::string program_name(const ChunkProgram& program);

@@ -17,7 +17,8 @@ int64_t sent_bytes(const RankPlan& plan, const Action& action) {
     const int64_t n = members(plan, a->communicator);
     return 2 * a->count * dtype_bytes(a->dtype) * (n - 1) / n;
   }
-  if (const auto* a = std::get_if<ReduceScatter>(&action)) return a->count * dtype_bytes(a->dtype) * (members(plan, a->communicator) - 1);
+  if (const auto* a = std::get_if<ReduceScatter>(&action))
+    return a->count * dtype_bytes(a->dtype) * (members(plan, a->communicator) - 1);
   if (const auto* a = std::get_if<AllGather>(&action)) return a->bytes * (members(plan, a->communicator) - 1);
   if (const auto* a = std::get_if<AllToAll>(&action)) return a->bytes * (members(plan, a->communicator) - 1);
   return 0;

@@ -37,8 +37,6 @@ constexpr std::optional<DType> dtype_from_name(std::string_view name) {
     if (dtype_name(t) == name) return t;
   return std::nullopt;
 }
-constexpr bool is_floating(DType t) {
-  return t == DType::kF32 || t == DType::kF64 || t == DType::kBF16;
-}
+constexpr bool is_floating(DType t) { return t == DType::kF32 || t == DType::kF64 || t == DType::kBF16; }
 
 }  // namespace piper

@@ -22,7 +22,7 @@ Status system_failure(const char* code, const std::string& what, const std::stri
 Result<MappedFile> map_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return system_failure("P0603", "cannot read", path);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
     return Status::failure("P0603", "cannot read " + path + ": not a regular file");

@@ -22,9 +22,7 @@ std::string describe(const char* at, const char* end) {
   return "'" + shown + "'";
 }
 
-bool in_number(char c) {
-  return (c >= '0' && c <= '9') || c == '-' || c == '.' || c == 'e' || c == '+' || c == 'E';
-}
+bool in_number(char c) { return (c >= '0' && c <= '9') || c == '-' || c == '.' || c == 'e' || c == '+' || c == 'E'; }
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -120,7 +118,8 @@ void JsonReader::key(std::string_view name) {
   const auto found = string();
   if (!ok()) return;
   if (found != name) {
-    fail(kSyntax, at, "expected the key \"" + std::string(name) + "\", found \"" + std::string(found.substr(0, 60)) + "\"");
+    fail(kSyntax, at,
+         "expected the key \"" + std::string(name) + "\", found \"" + std::string(found.substr(0, 60)) + "\"");
     return;
   }
   expect(':');

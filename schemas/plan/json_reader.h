@@ -32,25 +32,25 @@ class JsonReader {
 
   void open_object() { open('{'); }
   void close_object() { close('}'); }
-  void key(std::string_view name);              // exactly this key comes next
-  bool optional_key(std::string_view name);     // true and consumed when it is this one
-  bool next_key(std::string_view& name);        // false at the object's end, which is consumed
-  std::string_view first_key();                 // the key that says what kind of object this is
+  void key(std::string_view name);           // exactly this key comes next
+  bool optional_key(std::string_view name);  // true and consumed when it is this one
+  bool next_key(std::string_view& name);     // false at the object's end, which is consumed
+  std::string_view first_key();              // the key that says what kind of object this is
 
   void open_array() { open('['); }
-  bool next_item();                             // false at the array's end, which is consumed
+  bool next_item();  // false at the array's end, which is consumed
   bool accept_null();
 
   std::string_view string();
   int64_t integer();
   uint64_t unsigned_integer();
-  int32_t small_integer();                      // fits int32
-  double real();                                // null: not a number
+  int32_t small_integer();  // fits int32
+  double real();            // null: not a number
   bool boolean();
   std::vector<int64_t> integers();
   std::vector<std::string> strings();
-  char peek();                                  // first character of the next value
-  bool number_is_real();                        // the next value is a number with a point or exponent
+  char peek();            // first character of the next value
+  bool number_is_real();  // the next value is a number with a point or exponent
 
   void end_of_text();
 
@@ -68,10 +68,10 @@ class JsonReader {
   const char* begin_;
   const char* cursor_;
   const char* end_;
-  bool first_ = true;                           // no comma before the next member or item
+  bool first_ = true;  // no comma before the next member or item
   std::string file_, code_, message_;
   size_t failed_at_ = 0;
-  std::deque<std::string> unescaped_;           // owns the strings that had escapes
+  std::deque<std::string> unescaped_;  // owns the strings that had escapes
 };
 
 }  // namespace piper::plan

@@ -1,6 +1,6 @@
 // Builds canonical JSON text: what every text file of a bundle is written with. No spaces, keys in the order of the
-// calls, shortest decimal numbers that read back exactly. It does not check nesting; the printers of this folder do that by
-// construction. Owns its text, which grows as it is written: a bundle is megabytes of short pieces.
+// calls, shortest decimal numbers that read back exactly. It does not check nesting; the printers of this folder do
+// that by construction. Owns its text, which grows as it is written: a bundle is megabytes of short pieces.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,10 @@ class JsonWriter {
   void clear() { at_ = begin_.get(); }
   // Room for so many bytes more.
   void reserve(size_t bytes) {
-    if (static_cast<size_t>(end_ - at_) >= bytes) [[likely]] return;
-    const size_t used = size(), capacity = std::max<size_t>({2 * static_cast<size_t>(end_ - begin_.get()), used + bytes, 256});
+    if (static_cast<size_t>(end_ - at_) >= bytes) [[likely]]
+      return;
+    const size_t used = size(),
+                 capacity = std::max<size_t>({2 * static_cast<size_t>(end_ - begin_.get()), used + bytes, 256});
     auto larger = std::make_unique_for_overwrite<char[]>(capacity);
     if (used > 0) std::memcpy(larger.get(), begin_.get(), used);
     begin_ = std::move(larger);
@@ -126,7 +128,7 @@ class JsonWriter {
     size_t i = 0;
     for (; i + 8 <= text.size() && eight_clean(text.data() + i); i += 8) std::memcpy(at_ + i, text.data() + i, 8);
     if (const size_t last = text.size() - 8; text.size() >= 8 && i > last && eight_clean(text.data() + last)) {
-      std::memcpy(at_ + last, text.data() + last, 8);   // overlaps the eight before
+      std::memcpy(at_ + last, text.data() + last, 8);  // overlaps the eight before
       i = text.size();
     }
     at_ += i;
@@ -134,12 +136,12 @@ class JsonWriter {
       const auto c = static_cast<unsigned char>(text[i]);
       if (c >= 0x20 && c != '"' && c != '\\') [[likely]]
         *at_++ = text[i];
-      else
-        escape(c);
+      else escape(c);
     }
   }
-  // Whether none of eight bytes is a control character, a quote or a backslash. A byte that is 0 after `exclusive or` borrows
-  // from its top bit (https://graphics.stanford.edu/~seander/bithacks.html#ZeroInWord); a hit next to a real one may be a false one.
+  // Whether none of eight bytes is a control character, a quote or a backslash. A byte that is 0 after `exclusive or`
+  // borrows from its top bit (https://graphics.stanford.edu/~seander/bithacks.html#ZeroInWord); a hit next to a real
+  // one may be a false one.
   static bool eight_clean(const char* bytes) {
     uint64_t word;
     std::memcpy(&word, bytes, 8);

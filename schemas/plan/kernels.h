@@ -70,15 +70,13 @@ inline int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, int
       }
       operands += dense_bytes(operand);
       largest = std::max(largest, dense_bytes(operand));
-      if (operand.slot != Operand::kAbsent && operand.shape.size() == 4) head_dim = std::max(head_dim, operand.shape[3]);
+      if (operand.slot != Operand::kAbsent && operand.shape.size() == 4)
+        head_dim = std::max(head_dim, operand.shape[3]);
     }
   switch (info.scratch) {
-    case Scratch::kNone:
-      return kScratchSlack;
-    case Scratch::kOperands:
-      return 2 * operands + kScratchSlack;
-    case Scratch::kConvolution:
-      return 2 * operands + 16 * largest * threads + kScratchSlack;
+    case Scratch::kNone: return kScratchSlack;
+    case Scratch::kOperands: return 2 * operands + kScratchSlack;
+    case Scratch::kConvolution: return 2 * operands + 16 * largest * threads + kScratchSlack;
     case Scratch::kAttention:
       // Per thread: two score tiles and the accumulators of at most 768 query by 512 key rows.
       return 3 * operands + threads * 4 * (2 * 768 * 512 + 4 * 768 * (head_dim + 4)) + kScratchSlack;

@@ -8,24 +8,28 @@ namespace piper::plan {
 std::string why_other_work(const RankPlan& plan, const RankPlan& first) {
   const std::string other = "rank " + std::to_string(first.rank);
   if (plan.arena_bytes != first.arena_bytes) return "arena_bytes is not that of " + other;
-  const auto alike = [](const auto& a, const auto& b, const auto& same) { return std::equal(a.begin(), a.end(), b.begin(), b.end(), same); };
+  const auto alike = [](const auto& a, const auto& b, const auto& same) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+  };
   if (!alike(plan.channels, first.channels, [](const Channel& a, const Channel& b) { return a.name == b.name; }))
     return "the channels are not called like those of " + other;
-  if (!alike(plan.communicators, first.communicators,
-             [](const Communicator& a, const Communicator& b) { return a.name == b.name && a.ranks.size() == b.ranks.size(); }))
+  if (!alike(plan.communicators, first.communicators, [](const Communicator& a, const Communicator& b) {
+        return a.name == b.name && a.ranks.size() == b.ranks.size();
+      }))
     return "the communicators differ from those of " + other + " in name or size";
   return "";
 }
 
 bool same_work(const RankPlan& plan, const RankPlan& first) {
   const auto one = [](const auto& a, const auto& b) { return a.shares(b) || (a.empty() && b.empty()); };
-  return one(plan.instructions, first.instructions) && one(plan.arguments, first.arguments) && one(plan.buffers, first.buffers) &&
-         one(plan.streams, first.streams) && one(plan.events, first.events) && why_other_work(plan, first).empty();
+  return one(plan.instructions, first.instructions) && one(plan.arguments, first.arguments) &&
+         one(plan.buffers, first.buffers) && one(plan.streams, first.streams) && one(plan.events, first.events) &&
+         why_other_work(plan, first).empty();
 }
 
 std::vector<int32_t> like_ranks(const Bundle& bundle) {
   std::vector<int32_t> like(bundle.ranks.size(), -1);
-  std::unordered_map<const void*, int32_t> first;   // storage of instructions -> index
+  std::unordered_map<const void*, int32_t> first;  // storage of instructions -> index
   for (size_t i = 0; i < bundle.ranks.size(); ++i) {
     const RankPlan& plan = bundle.ranks[i];
     if (plan.instructions.storage() == nullptr) continue;

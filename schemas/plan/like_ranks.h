@@ -10,8 +10,8 @@
 
 namespace piper::plan {
 
-// Whether `plan` does what `first` does: streams, events, buffers, arguments and instructions are shared, and so are the
-// arena's size and the names of channels and communicators and the sizes of the latter.
+// Whether `plan` does what `first` does: streams, events, buffers, arguments and instructions are shared, and so are
+// the arena's size and the names of channels and communicators and the sizes of the latter.
 bool same_work(const RankPlan& plan, const RankPlan& first);
 // Why a plan that claims to do what `first` does cannot; "" where it can. Does not look at the shared storage.
 std::string why_other_work(const RankPlan& plan, const RankPlan& first);

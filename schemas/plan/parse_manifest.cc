@@ -56,8 +56,10 @@ class ManifestParser {
     reader_.key("version");
     manifest_.version = reader_.small_integer();
     if (manifest_.version != kFormatVersion)
-      reader_.fail(kVersion, at, "plan format version " + std::to_string(manifest_.version) + " cannot be read; this program reads version " +
-                                     std::to_string(kFormatVersion) + ": compile the plan again");
+      reader_.fail(kVersion, at,
+                   "plan format version " + std::to_string(manifest_.version) +
+                       " cannot be read; this program reads version " + std::to_string(kFormatVersion) +
+                       ": compile the plan again");
   }
   void source(const char* key, std::string& name, std::string& digest) {
     reader_.key(key);
@@ -197,8 +199,9 @@ class ManifestParser {
       rank.peak_bytes = number("peak_bytes", 0, INT64_MAX);
     });
     if (reader_.ok() && manifest_.ranks.size() != static_cast<size_t>(manifest_.world_size))
-      reader_.fail(kRange, reader_.position(), "the manifest describes " + std::to_string(manifest_.ranks.size()) + " ranks, world_size is " +
-                                 std::to_string(manifest_.world_size));
+      reader_.fail(kRange, reader_.position(),
+                   "the manifest describes " + std::to_string(manifest_.ranks.size()) + " ranks, world_size is " +
+                       std::to_string(manifest_.world_size));
   }
   void files() {
     section("files", [&] {
@@ -206,7 +209,8 @@ class ManifestParser {
       const size_t at = reader_.position();
       file.path = text("file");
       unique(file.path, "files");
-      if (reader_.ok() && !is_safe_path(file.path)) reader_.fail(kName, at, "a bundle cannot hold the file " + quoted(file.path));
+      if (reader_.ok() && !is_safe_path(file.path))
+        reader_.fail(kName, at, "a bundle cannot hold the file " + quoted(file.path));
       file.bytes = number("bytes", 0, INT64_MAX);
       file.sha256 = text("sha256");
     });

@@ -67,7 +67,8 @@ class ProgramParser {
     reader_.key("slots");
     reader_.open_array();
     while (reader_.next_item()) slot();
-    for (size_t i = 0; i < program_.slots.size(); ++i) by_name_.emplace(program_.slots[i].name, static_cast<int32_t>(i));
+    for (size_t i = 0; i < program_.slots.size(); ++i)
+      by_name_.emplace(program_.slots[i].name, static_cast<int32_t>(i));
     reader_.key("calls");
     reader_.open_array();
     while (reader_.next_item()) call();
@@ -139,7 +140,8 @@ class ProgramParser {
 
   bool parse_operand(std::string_view text, size_t at, Operand& operand) {
     const auto malformed = [&] {
-      return reader_.fail(kSyntax, at, "operand " + quoted(text) + " is not of the form \"name+offset dtype[shape]{strides}\"");
+      return reader_.fail(kSyntax, at,
+                          "operand " + quoted(text) + " is not of the form \"name+offset dtype[shape]{strides}\"");
     };
     const size_t space = text.rfind(' ');
     if (space == std::string_view::npos) return malformed();
@@ -172,8 +174,9 @@ class ProgramParser {
     const auto count = element_count(operand.shape);
     const auto bytes = extent_bytes(operand);
     if (!count || !bytes || !range_inside(operand.offset, *bytes, room))
-      return reader_.fail(kRange, at, "operand " + quoted(text) + " goes beyond the " + std::to_string(room) +
-                                          " bytes of " + quoted(place->name));
+      return reader_.fail(
+          kRange, at,
+          "operand " + quoted(text) + " goes beyond the " + std::to_string(room) + " bytes of " + quoted(place->name));
     if (operand.offset % dtype_bytes(operand.dtype) != 0)
       return reader_.fail(kRange, at, "operand " + quoted(text) + ": the offset is not a multiple of the element size");
     return true;
@@ -184,7 +187,8 @@ class ProgramParser {
     std::string_view name;
     while (reader_.next_key(name)) {
       for (const auto& attr : list)
-        if (attr.name == name) reader_.fail(kName, reader_.position(), "the attribute " + quoted(name) + " stands twice");
+        if (attr.name == name)
+          reader_.fail(kName, reader_.position(), "the attribute " + quoted(name) + " stands twice");
       Attr& attr = list.emplace_back();
       attr.name = name;
       switch (reader_.peek()) {

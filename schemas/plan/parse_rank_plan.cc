@@ -12,7 +12,8 @@
 namespace piper::plan {
 namespace {
 
-constexpr std::string_view kSyntax = "P0605", kName = "P0606", kRange = "P0607", kArguments = "P0609", kManifest = "P0611";
+constexpr std::string_view kSyntax = "P0605", kName = "P0606", kRange = "P0607", kArguments = "P0609",
+                           kManifest = "P0611";
 
 std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
 
@@ -51,7 +52,7 @@ class RankPlanParser {
     offsets();
     reader_.close_object();
     reader_.end_of_text();
-    (void)plan_.instructions.edit();   // none is a list as well
+    (void)plan_.instructions.edit();  // none is a list as well
   }
 
   // ---- a plan that does what another rank's does
@@ -69,18 +70,22 @@ class RankPlanParser {
     plan_.buffers = first.buffers;
     plan_.arguments = first.arguments;
     plan_.instructions = first.instructions;
-    for (size_t i = 0; i < plan_.buffers.size(); ++i) buffer_index_.emplace(plan_.buffers[i].name, static_cast<int32_t>(i));
+    for (size_t i = 0; i < plan_.buffers.size(); ++i)
+      buffer_index_.emplace(plan_.buffers[i].name, static_cast<int32_t>(i));
     peers();
     specials();
     tensors();
     reader_.close_object();
     reader_.end_of_text();
     if (!reader_.ok()) return reader_.status();
-    if (const auto why = why_other_work(plan_, first); !why.empty()) return reader_.failure_at(kManifest, like_at_, why);
+    if (const auto why = why_other_work(plan_, first); !why.empty())
+      return reader_.failure_at(kManifest, like_at_, why);
     // Where a part of a collective stands can depend on the rank's position.
     for (size_t i = 0; i < plan_.instructions.size(); ++i)
       if (const auto wrong = misfit_of(plan_.instructions[i].action); !wrong.empty())
-        return reader_.failure_at(kRange, like_at_, "instruction " + std::to_string(i) + " of rank " + std::to_string(first.rank) + ": " + wrong);
+        return reader_.failure_at(
+            kRange, like_at_,
+            "instruction " + std::to_string(i) + " of rank " + std::to_string(first.rank) + ": " + wrong);
     return {};
   }
   std::string misfit_of(const Action& action) const {
@@ -131,10 +136,11 @@ class RankPlanParser {
   bool need(const BufferRange& where, int64_t bytes, size_t at) {
     if (!reader_.ok() || where.buffer < 0) return false;
     const auto& target = buffer(where);
-    if (range_inside(where.offset, bytes, target.bytes)) [[likely]] return true;
-    return reader_.fail(kRange, at, std::to_string(bytes) + " bytes at " + std::to_string(where.offset) +
-                                        " go beyond the " + std::to_string(target.bytes) + " bytes of buffer " +
-                                        quoted(target.name));
+    if (range_inside(where.offset, bytes, target.bytes)) [[likely]]
+      return true;
+    return reader_.fail(kRange, at,
+                        std::to_string(bytes) + " bytes at " + std::to_string(where.offset) + " go beyond the " +
+                            std::to_string(target.bytes) + " bytes of buffer " + quoted(target.name));
   }
   BufferRange needed(const char* key, int64_t bytes) {
     reader_.key(key);
@@ -233,7 +239,9 @@ class RankPlanParser {
       channel.id = reader_.small_integer();
       reader_.close_object();
       if (channel.peer < 0 || channel.peer == plan_.rank)
-        reader_.fail(kRange, at, "rank " + std::to_string(channel.peer) + " cannot be the other end of channel " + quoted(channel.name));
+        reader_.fail(
+            kRange, at,
+            "rank " + std::to_string(channel.peer) + " cannot be the other end of channel " + quoted(channel.name));
       if (channel.id < 0) reader_.fail(kRange, at, "channel " + quoted(channel.name) + " has a negative id");
       declared_at_.push_back(at);
     });
@@ -254,12 +262,15 @@ class RankPlanParser {
     if (std::adjacent_find(members.begin(), members.end()) != members.end())
       reader_.fail(kName, at, "communicator " + quoted(communicator.name) + " has a rank twice");
     if (!std::binary_search(members.begin(), members.end(), plan_.rank))
-      reader_.fail(kRange, at, "communicator " + quoted(communicator.name) + " does not hold rank " + std::to_string(plan_.rank));
+      reader_.fail(kRange, at,
+                   "communicator " + quoted(communicator.name) + " does not hold rank " + std::to_string(plan_.rank));
   }
   // Indices hold views of the names: built when a section's vector does not grow any more.
   static const std::string& name_of(const std::string& name) { return name; }
   template <class T>
-  static const std::string& name_of(const T& item) { return item.name; }
+  static const std::string& name_of(const T& item) {
+    return item.name;
+  }
   template <class Items>
   void index_declared(NameIndex& index, const Items& items, const char* what) {
     index.reserve(items.size() * 2);
@@ -311,7 +322,9 @@ class RankPlanParser {
     plan_.dropped = specials_[4].where;
   }
 
-  struct PartKeys { const char *where, *first, *count, *owner; };
+  struct PartKeys {
+    const char *where, *first, *count, *owner;
+  };
   Part part(const PartKeys& keys, DType dtype, int64_t elements, size_t at) {
     Part part;
     if (!reader_.optional_key(keys.where)) return part;
@@ -323,11 +336,11 @@ class RankPlanParser {
     }
     if (reader_.optional_key(keys.owner)) part.owner = reader_.boolean();
     if (!reader_.ok()) return part;
-    if (range_inside(part.first, part.count, elements))
-      need(part.where, part.count * dtype_bytes(dtype), at);
+    if (range_inside(part.first, part.count, elements)) need(part.where, part.count * dtype_bytes(dtype), at);
     else
-      reader_.fail(kRange, at, std::to_string(part.count) + " elements at " + std::to_string(part.first) + " go beyond the " +
-                                   std::to_string(elements) + " elements of the tensor");
+      reader_.fail(kRange, at,
+                   std::to_string(part.count) + " elements at " + std::to_string(part.first) + " go beyond the " +
+                       std::to_string(elements) + " elements of the tensor");
     return part;
   }
 
@@ -342,7 +355,8 @@ class RankPlanParser {
       placement.shape = reader_.integers();
       const int64_t elements = tensor_bytes(placement.dtype, placement.shape, at) / dtype_bytes(placement.dtype);
       placement.value = part({"in", "first", "count", "owner"}, placement.dtype, elements, at);
-      placement.gradient = part({"gradient", "gradient_first", "gradient_count", "gradient_owner"}, placement.dtype, elements, at);
+      placement.gradient =
+          part({"gradient", "gradient_first", "gradient_count", "gradient_owner"}, placement.dtype, elements, at);
       reader_.close_object();
       if (reader_.ok() && placement.value.where.buffer < 0 && placement.gradient.where.buffer < 0)
         reader_.fail(kSyntax, at, "the placement of " + quoted(placement.name) + " places nothing");
@@ -370,8 +384,11 @@ class RankPlanParser {
       const auto i = static_cast<size_t>(scalar.buffer);
       const auto& target = plan_.buffers[i];
       if (set[i]++) reader_.fail(kName, at, "buffer " + quoted(target.name) + " is set twice");
-      if (target.cls != BufferClass::kScalar || target.dtype != DType::kI64 || scalar.values.empty() || scalar.values.size() > static_cast<size_t>(target.bytes) / 8)
-        reader_.fail(kRange, at, "buffer " + quoted(target.name) + " cannot hold these values: one to as many i64 scalars as it is large");
+      if (target.cls != BufferClass::kScalar || target.dtype != DType::kI64 || scalar.values.empty() ||
+          scalar.values.size() > static_cast<size_t>(target.bytes) / 8)
+        reader_.fail(
+            kRange, at,
+            "buffer " + quoted(target.name) + " cannot hold these values: one to as many i64 scalars as it is large");
     });
   }
 
@@ -426,18 +443,20 @@ class RankPlanParser {
     if (run.workspace.buffer < 0 && program.workspace_bytes > 0)
       reader_.fail(kRange, instruction_at_, "program " + quoted(program.name) + " needs a workspace");
     if (list.arguments.size() != program.slots.size()) {
-      reader_.fail(kArguments, instruction_at_, "argument list " + quoted(list.name) + " has " + std::to_string(list.arguments.size()) +
-                                         " entries, program " + quoted(program.name) + " has " +
-                                         std::to_string(program.slots.size()) + " slots");
+      reader_.fail(kArguments, instruction_at_,
+                   "argument list " + quoted(list.name) + " has " + std::to_string(list.arguments.size()) +
+                       " entries, program " + quoted(program.name) + " has " + std::to_string(program.slots.size()) +
+                       " slots");
       return run;
     }
     for (size_t i = 0; i < list.arguments.size(); ++i) {
       const auto& where = list.arguments[i];
       const auto& slot = program.slots[i];
       if (range_inside(where.offset, slot.bytes, buffer(where).bytes)) continue;
-      reader_.fail(kRange, instruction_at_, "slot " + quoted(slot.name) + " of program " + quoted(program.name) + " needs " +
-                                     std::to_string(slot.bytes) + " bytes, buffer " + quoted(buffer(where).name) +
-                                     " has " + std::to_string(buffer(where).bytes - where.offset));
+      reader_.fail(kRange, instruction_at_,
+                   "slot " + quoted(slot.name) + " of program " + quoted(program.name) + " needs " +
+                       std::to_string(slot.bytes) + " bytes, buffer " + quoted(buffer(where).name) + " has " +
+                       std::to_string(buffer(where).bytes - where.offset));
     }
     return run;
   }
@@ -549,7 +568,9 @@ class RankPlanParser {
       if (offset < 0 || offset % kBufferAlignment != 0)
         reader_.fail(kRange, at, "the offset of buffer " + quoted(name) + " is not a multiple of 64 from 0 up");
       if (buffers[i].cls == BufferClass::kArena && !range_inside(offset, buffers[i].bytes, plan_.arena_bytes))
-        reader_.fail(kRange, at, "buffer " + quoted(name) + " goes beyond the arena's " + std::to_string(plan_.arena_bytes) + " bytes");
+        reader_.fail(
+            kRange, at,
+            "buffer " + quoted(name) + " goes beyond the arena's " + std::to_string(plan_.arena_bytes) + " bytes");
     }
     for (size_t i = 0; i < seen.size(); ++i)
       if (!seen[i]) reader_.fail(kName, reader_.position(), "no offset for buffer " + quoted(buffers[i].name));
@@ -560,7 +581,8 @@ class RankPlanParser {
     int64_t total = plan_.arena_bytes;
     for (size_t i = 0; i < plan_.buffers.size(); ++i)
       if (plan_.buffers[i].cls != BufferClass::kArena && __builtin_add_overflow(total, plan_.buffers[i].bytes, &total))
-        return reader_.failure_at(kRange, buffer_at_[i], "the buffers up to " + quoted(plan_.buffers[i].name) + " are larger than any memory");
+        return reader_.failure_at(kRange, buffer_at_[i],
+                                  "the buffers up to " + quoted(plan_.buffers[i].name) + " are larger than any memory");
     std::vector<size_t> order;
     for (size_t i = 0; i < plan_.buffers.size(); ++i)
       if (plan_.buffers[i].cls != BufferClass::kArena && plan_.buffers[i].bytes > 0) order.push_back(i);
@@ -573,12 +595,14 @@ class RankPlanParser {
       const auto& buffer = plan_.buffers[order[k]];
       int64_t end = 0;
       if (__builtin_add_overflow(buffer.offset, buffer.bytes, &end))
-        return reader_.failure_at(kRange, buffer_at_[order[k]], "buffer " + quoted(buffer.name) + " ends beyond every address");
+        return reader_.failure_at(kRange, buffer_at_[order[k]],
+                                  "buffer " + quoted(buffer.name) + " ends beyond every address");
       if (k + 1 == order.size()) break;
       const auto& next = plan_.buffers[order[k + 1]];
       if (next.cls == buffer.cls && next.offset < end)
-        return reader_.failure_at(kRange, buffer_at_[order[k + 1]],
-                                  "the persistent buffers " + quoted(buffer.name) + " and " + quoted(next.name) + " overlap");
+        return reader_.failure_at(
+            kRange, buffer_at_[order[k + 1]],
+            "the persistent buffers " + quoted(buffer.name) + " and " + quoted(next.name) + " overlap");
     }
     return {};
   }
@@ -596,12 +620,12 @@ class RankPlanParser {
   const SharedNames& shared_;
   const PlanOfRank& plan_of_rank_;
   RankPlan plan_;
-  int32_t like_ = -1;          // the rank whose plan this one is like
+  int32_t like_ = -1;  // the rank whose plan this one is like
   size_t like_at_ = 0;
   Special specials_[5] = {{"seed_step", 16}, {"learning_rate", 4}, {"loss", 4}, {"grad_norm", 4}, {"dropped", 8}};
   NameIndex stream_index_, communicator_index_, channel_index_, event_index_, buffer_index_, argument_index_;
   std::vector<size_t> declared_at_, buffer_at_;
-  size_t at_ = 0;              // of the range read last
+  size_t at_ = 0;  // of the range read last
   size_t instruction_at_ = 0;
 };
 
@@ -615,12 +639,14 @@ SharedNames index_names(const std::vector<ProvenanceEntry>& provenance, const st
   return names;
 }
 
-Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const SharedNames& names, const PlanOfRank& like) {
+Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const SharedNames& names,
+                                 const PlanOfRank& like) {
   return RankPlanParser(text, file, names, like).parse();
 }
 
-Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const std::vector<ProvenanceEntry>& provenance,
-                                 const std::vector<Program>& programs, const PlanOfRank& like) {
+Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file,
+                                 const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs,
+                                 const PlanOfRank& like) {
   return parse_rank_plan(text, file, index_names(provenance, programs), like);
 }
 

@@ -22,6 +22,7 @@ struct SharedNames {
 };
 SharedNames index_names(const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs);
 
-Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const SharedNames& names, const PlanOfRank& like);
+Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const SharedNames& names,
+                                 const PlanOfRank& like);
 
 }  // namespace piper::plan

@@ -30,7 +30,7 @@ struct Operand {
   int32_t slot = kAbsent;                 // index into Program::slots, or one of the above
   int64_t offset = 0;                     // bytes from the start of the slot or workspace
   DType dtype = DType::kF32;
-  std::vector<int64_t> shape, strides;    // strides in elements; 0 for a broadcast axis
+  std::vector<int64_t> shape, strides;  // strides in elements; 0 for a broadcast axis
 };
 
 using AttrValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>>;
@@ -40,33 +40,33 @@ struct Attr {
 };
 
 struct KernelCall {
-  std::string kernel;             // a name of kernels.def
-  bool accumulate = false;        // out += result instead of out = result (kernels.def says who can)
-  std::vector<Operand> outputs;   // an absent output is not computed (kernels.def says who can)
+  std::string kernel;            // a name of kernels.def
+  bool accumulate = false;       // out += result instead of out = result (kernels.def says who can)
+  std::vector<Operand> outputs;  // an absent output is not computed (kernels.def says who can)
   std::vector<Operand> inputs;
-  std::vector<Attr> attrs;        // in the kernel's fixed order
-  std::string origin;             // key into Provenance: module path or node; for error messages
+  std::vector<Attr> attrs;  // in the kernel's fixed order
+  std::string origin;       // key into Provenance: module path or node; for error messages
 };
 
 enum class SlotRole : uint8_t {
-  kInput,       // read: model inputs, activations and gradients that arrive
-  kOutput,      // written: activations and gradients that leave
-  kSaved,       // written by the forward, read by the backward
-  kParameter,   // read
-  kGradient,    // read and added to
-  kState,       // read and written: running statistics
-  kConstant,    // read
-  kScalar,      // read: step-wide values (seed_step, sample_offset, 1/count)
+  kInput,      // read: model inputs, activations and gradients that arrive
+  kOutput,     // written: activations and gradients that leave
+  kSaved,      // written by the forward, read by the backward
+  kParameter,  // read
+  kGradient,   // read and added to
+  kState,      // read and written: running statistics
+  kConstant,   // read
+  kScalar,     // read: step-wide values (seed_step, sample_offset, 1/count)
 };
 struct Slot {
-  std::string name;      // what it holds, unique in the program
+  std::string name;  // what it holds, unique in the program
   SlotRole role = SlotRole::kInput;
   int64_t bytes = 0;
   bool reads = false, writes = false;
 };
 
 struct Program {
-  std::string name;               // "c0.F.b4": chunk, pass, local batch
+  std::string name;  // "c0.F.b4": chunk, pass, local batch
   std::vector<Slot> slots;
   int64_t workspace_bytes = 0;
   std::vector<KernelCall> calls;
@@ -74,45 +74,45 @@ struct Program {
 
 // ------------------------------------------------------------------ rank plans
 enum class BufferClass : uint8_t {
-  kArena,       // inside the rank's arena, shares bytes over time with others of this class
-  kParameter,   // persistent, read from weights at load
-  kGradient,    // persistent, zero at load; the update clears it
-  kOptimizer,   // persistent, zero at load
-  kState,       // persistent, read from weights at load (running statistics)
-  kConstant,    // persistent, read from weights/constants.safetensors at load
-  kInput,       // persistent, filled by the loader before each step
-  kScalar,      // persistent, written by the executor before each step (seed_step, lr) or set at load (RankPlan::scalars)
+  kArena,      // inside the rank's arena, shares bytes over time with others of this class
+  kParameter,  // persistent, read from weights at load
+  kGradient,   // persistent, zero at load; the update clears it
+  kOptimizer,  // persistent, zero at load
+  kState,      // persistent, read from weights at load (running statistics)
+  kConstant,   // persistent, read from weights/constants.safetensors at load
+  kInput,      // persistent, filled by the loader before each step
+  kScalar,  // persistent, written by the executor before each step (seed_step, lr) or set at load (RankPlan::scalars)
 };
 struct Buffer {
-  std::string name;               // "act c1.in x m0", "grad h.0", unique on the rank
+  std::string name;  // "act c1.in x m0", "grad h.0", unique on the rank
   BufferClass cls = BufferClass::kArena;
   int64_t bytes = 0;
-  int64_t offset = 0;             // into the arena (kArena) or the class's own region; 64-byte aligned
-  DType dtype = DType::kF32;      // of the elements; mixed contents (saved blocks) say f32
-  std::vector<int64_t> shape;     // empty for mixed contents
+  int64_t offset = 0;          // into the arena (kArena) or the class's own region; 64-byte aligned
+  DType dtype = DType::kF32;   // of the elements; mixed contents (saved blocks) say f32
+  std::vector<int64_t> shape;  // empty for mixed contents
 };
 
 // A range of a buffer.
 struct BufferRange {
-  int32_t buffer = -1;            // index into RankPlan::buffers
-  int64_t offset = 0;             // bytes
+  int32_t buffer = -1;  // index into RankPlan::buffers
+  int64_t offset = 0;   // bytes
 };
 
 // Elements [first, first + count) of a tensor, in row-major order of the whole tensor.
 struct Part {
-  BufferRange where;              // buffer = -1: none
-  int64_t first = 0, count = 0;   // elements
-  bool owner = false;             // this rank writes these elements into saved files
+  BufferRange where;             // buffer = -1: none
+  int64_t first = 0, count = 0;  // elements
+  bool owner = false;            // this rank writes these elements into saved files
 };
 
 // A tensor of the model, or parts of it, inside persistent buffers of a rank. A tensor may have several
 // placements on a rank and on several ranks; each element of a saved file has exactly one owner.
 struct Placement {
-  std::string name;               // canonical parameter, buffer or constant name
+  std::string name;  // canonical parameter, buffer or constant name
   DType dtype = DType::kF32;
-  std::vector<int64_t> shape;     // of the whole tensor
-  Part value;                     // read from the weights at load
-  Part gradient;                  // none: not trained, or no accumulator here
+  std::vector<int64_t> shape;  // of the whole tensor
+  Part value;                  // read from the weights at load
+  Part gradient;               // none: not trained, or no accumulator here
 };
 
 // One model input on this rank: samples [first, first + count) of every step's batch go here.
@@ -124,20 +124,38 @@ struct InputSlice {
 
 // What a buffer of class kScalar and dtype i64 holds from load on.
 struct ScalarValue {
-  int32_t buffer = -1;            // index into RankPlan::buffers
+  int32_t buffer = -1;  // index into RankPlan::buffers
   std::vector<int64_t> values;
 };
 
-struct ArgumentList {             // one BufferRange per slot of the program
-  std::string name;               // "c0.F m0"
+struct ArgumentList {  // one BufferRange per slot of the program
+  std::string name;    // "c0.F m0"
   std::vector<BufferRange> arguments;
 };
 
-struct Run { int32_t program = -1; int32_t arguments = -1; BufferRange workspace; };
-struct Send { BufferRange data; int64_t bytes = 0; int32_t channel = -1; };
-struct Recv { BufferRange data; int64_t bytes = 0; int32_t channel = -1; };
+struct Run {
+  int32_t program = -1;
+  int32_t arguments = -1;
+  BufferRange workspace;
+};
+struct Send {
+  BufferRange data;
+  int64_t bytes = 0;
+  int32_t channel = -1;
+};
+struct Recv {
+  BufferRange data;
+  int64_t bytes = 0;
+  int32_t channel = -1;
+};
 enum class Reduction : uint8_t { kSum };
-struct AllReduce { BufferRange data; int64_t count = 0; DType dtype = DType::kF32; int32_t communicator = -1; Reduction reduction = Reduction::kSum; };
+struct AllReduce {
+  BufferRange data;
+  int64_t count = 0;
+  DType dtype = DType::kF32;
+  int32_t communicator = -1;
+  Reduction reduction = Reduction::kSum;
+};
 // `data` holds one part of `count` elements for each position of the communicator. Position j's `out`
 // becomes the sum over the members of part j, added in position order in fp32 (integers and f64: in
 // their own type). `out` is the own part inside `data`, or does not overlap `data`. Parts of `data`
@@ -151,7 +169,11 @@ struct ReduceScatter {
 };
 // The `part` of `bytes` bytes of each position j lands at offset j * bytes of every member's `data`.
 // `part` is the own part inside `data`, or does not overlap `data`.
-struct AllGather { BufferRange part, data; int64_t bytes = 0; int32_t communicator = -1; };
+struct AllGather {
+  BufferRange part, data;
+  int64_t bytes = 0;
+  int32_t communicator = -1;
+};
 // Part j of `send` goes to position j, where it becomes part i of `recv`, i = own position. A part is
 // `bytes` bytes; `send` and `recv` do not overlap. With counts (i64 [members] each) only the first rows
 // of `row_bytes` bytes of a part travel: send_counts[j] rows to j, recv_counts[i] rows from i; the rest
@@ -163,30 +185,43 @@ struct AllToAll {
   int64_t row_bytes = 0;                 // 0 without counts
   int32_t communicator = -1;
 };
-struct Record { int32_t event = -1; };
-struct Wait { int32_t event = -1; };
+struct Record {
+  int32_t event = -1;
+};
+struct Wait {
+  int32_t event = -1;
+};
 // Applies the optimizer to `count` f32 elements and clears the gradient. `scale` (f32 [1],
 // optional) multiplies the gradient first. m, v: moments (sgd: m = momentum; absent where unused).
 struct Update {
-  int32_t group = -1;             // index into Manifest::optimizer.groups
+  int32_t group = -1;  // index into Manifest::optimizer.groups
   BufferRange parameter, gradient, m, v, scale;
   int64_t count = 0;
 };
 using Action = std::variant<Run, Send, Recv, AllReduce, ReduceScatter, AllGather, AllToAll, Record, Wait, Update>;
 
 struct Instruction {
-  int32_t stream = 0;             // index into RankPlan::streams
+  int32_t stream = 0;  // index into RankPlan::streams
   Action action;
-  int32_t provenance = -1;        // index into Bundle::provenance
+  int32_t provenance = -1;  // index into Bundle::provenance
 };
 
-struct Stream { std::string name; };                       // "compute", "pp:0>1", "dp_reduce:0,1"
-struct Communicator { std::string name; std::vector<int32_t> ranks; };  // positions = order of the sum
+struct Stream {
+  std::string name;
+};  // "compute", "pp:0>1", "dp_reduce:0,1"
+struct Communicator {
+  std::string name;
+  std::vector<int32_t> ranks;
+};  // positions = order of the sum
 // Messages between this rank and `peer`, one way. id: unique per directed pair of ranks; the MPI tag.
-struct Channel { std::string name; int32_t peer = -1; int32_t id = 0; };
+struct Channel {
+  std::string name;
+  int32_t peer = -1;
+  int32_t id = 0;
+};
 
-// What a rank does (streams, events, buffers, arguments, instructions), and for whom: its peers, its samples, its parts of
-// the model. Instructions name no rank, so that ranks which do the same work on other data share it (like_ranks.h).
+// What a rank does (streams, events, buffers, arguments, instructions), and for whom: its peers, its samples, its parts
+// of the model. Instructions name no rank, so that ranks which do the same work on other data share it (like_ranks.h).
 struct RankPlan {
   int32_t rank = 0;
   int64_t arena_bytes = 0;
@@ -200,22 +235,26 @@ struct RankPlan {
   std::vector<ScalarValue> scalars;
   SharedVector<ArgumentList> arguments;
   SharedVector<Instruction> instructions;
-  BufferRange seed_step;          // i64 [2]; buffer -1: not used on this rank
-  BufferRange learning_rate;      // unused by executors that pass lr by value
-  BufferRange loss;               // f32 []: the step's loss, on the ranks that have it; the reporting rank does
-  BufferRange grad_norm;          // f32 []: on every rank that clips, where clipping is on
-  BufferRange dropped;            // i64 []: the step's number of dropped rows, on the ranks that have it, where experts may drop some
+  BufferRange seed_step;      // i64 [2]; buffer -1: not used on this rank
+  BufferRange learning_rate;  // unused by executors that pass lr by value
+  BufferRange loss;           // f32 []: the step's loss, on the ranks that have it; the reporting rank does
+  BufferRange grad_norm;      // f32 []: on every rank that clips, where clipping is on
+  BufferRange
+      dropped;  // i64 []: the step's number of dropped rows, on the ranks that have it, where experts may drop some
 };
 
 // ------------------------------------------------------------------ manifest
-struct OptimizerGroup { std::string name; double weight_decay = 0; };
+struct OptimizerGroup {
+  std::string name;
+  double weight_decay = 0;
+};
 struct Optimizer {
-  std::string kind = "sgd";       // "sgd", "adam", "adamw"
+  std::string kind = "sgd";  // "sgd", "adam", "adamw"
   double lr = 0.01, momentum = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   bool nesterov = false;
   std::vector<OptimizerGroup> groups;
 };
-struct LrSchedule {               // factor on lr at step s, counted from 1
+struct LrSchedule {  // factor on lr at step s, counted from 1
   int64_t warmup = 0;
   std::string kind = "constant";  // "constant", "cosine", "linear"
   int64_t until = 0;
@@ -226,36 +265,55 @@ struct InputDecl {
   DType dtype = DType::kI64;
   std::vector<int64_t> sample_shape;  // without the batch axis (batched), or the whole shape
   bool batched = true;
-  std::string feed;               // "tokens", "next_tokens" or "" for a token stream
+  std::string feed;  // "tokens", "next_tokens" or "" for a token stream
 };
-struct RunDefaults { std::string data; int64_t steps = 0; uint64_t seed = 0; std::string sampling; };
-struct FileEntry { std::string path, sha256; int64_t bytes = 0; };
-struct RankSummary { int64_t arena_bytes = 0, persistent_bytes = 0, scratch_bytes = 0, sent_bytes = 0, peak_bytes = 0; };
-struct TensorInfo { std::string name; DType dtype = DType::kF32; std::vector<int64_t> shape; std::vector<std::string> aliases; bool trained = true; };
+struct RunDefaults {
+  std::string data;
+  int64_t steps = 0;
+  uint64_t seed = 0;
+  std::string sampling;
+};
+struct FileEntry {
+  std::string path, sha256;
+  int64_t bytes = 0;
+};
+struct RankSummary {
+  int64_t arena_bytes = 0, persistent_bytes = 0, scratch_bytes = 0, sent_bytes = 0, peak_bytes = 0;
+};
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::vector<std::string> aliases;
+  bool trained = true;
+};
 
 struct Manifest {
   int version = kFormatVersion;
   std::string model_name, model_sha256, strategy_name, strategy_sha256;  // base names
   int32_t world_size = 1;
   int32_t reporting_rank = 0;
-  int64_t batch = 0;              // samples of one step on all ranks
+  int64_t batch = 0;  // samples of one step on all ranks
   std::vector<InputDecl> inputs;
-  std::vector<TensorInfo> tensors;     // parameters and buffers of the model, canonical order
+  std::vector<TensorInfo> tensors;  // parameters and buffers of the model, canonical order
   Optimizer optimizer;
   LrSchedule lr_schedule;
-  double clip_grad_norm = 0;      // 0: none (the plan holds the nodes; here for the reader and for the limit itself)
+  double clip_grad_norm = 0;  // 0: none (the plan holds the nodes; here for the reader and for the limit itself)
   RunDefaults run;
   std::vector<RankSummary> ranks;
-  std::vector<FileEntry> files;   // every other file of the bundle, sorted by path
+  std::vector<FileEntry> files;  // every other file of the bundle, sorted by path
 };
 
 // Provenance table: key -> text, in the order of first use.
-struct ProvenanceEntry { std::string key; std::string text; };
+struct ProvenanceEntry {
+  std::string key;
+  std::string text;
+};
 
 struct Bundle {
   Manifest manifest;
   std::vector<Program> programs;
-  std::vector<RankPlan> ranks;    // the reader can load one rank only
+  std::vector<RankPlan> ranks;  // the reader can load one rank only
   std::vector<ProvenanceEntry> provenance;
 };
 

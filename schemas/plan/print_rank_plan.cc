@@ -15,7 +15,8 @@ const auto& at(const Items& items, int32_t index, const char* what) {
 template <class Items>
 class PrintedNames {
  public:
-  PrintedNames(const Items& items, const char* what, JsonWriter& json) : items_(items), what_(what), json_(json), first_(items.size()) {}
+  PrintedNames(const Items& items, const char* what, JsonWriter& json)
+      : items_(items), what_(what), json_(json), first_(items.size()) {}
 
   // As a JSON string, `open` without its closing quote.
   void print(int32_t index, bool open = false) {
@@ -47,16 +48,26 @@ class PrintedNames {
   std::vector<First> first_;
 };
 
-struct PartKeys { const char *where, *first, *count, *owner; };
+struct PartKeys {
+  const char *where, *first, *count, *owner;
+};
 
 // Prints one rank plan; the instructions one method a kind.
 class RankPlanPrinter {
  public:
   RankPlanPrinter(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
                   const std::vector<Program>& programs, const RankPlan* like, JsonWriter& json)
-      : plan_(plan), like_(like), json_(json), buffers_(plan.buffers, "buffer", json), arguments_(plan.arguments, "argument list", json),
-        events_(plan.events, "event", json), streams_(plan.streams, "stream", json), channels_(plan.channels, "channel", json),
-        communicators_(plan.communicators, "communicator", json), places_(provenance, "provenance", json), programs_(programs, "program", json) {
+      : plan_(plan),
+        like_(like),
+        json_(json),
+        buffers_(plan.buffers, "buffer", json),
+        arguments_(plan.arguments, "argument list", json),
+        events_(plan.events, "event", json),
+        streams_(plan.streams, "stream", json),
+        channels_(plan.channels, "channel", json),
+        communicators_(plan.communicators, "communicator", json),
+        places_(provenance, "provenance", json),
+        programs_(programs, "program", json) {
     json_.clear();
     json_.reserve(like == nullptr ? 1024 + 144 * plan.instructions.size() + 192 * plan.buffers.size() : 8192);
   }
@@ -338,8 +349,8 @@ std::string print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEn
   return json.str();
 }
 
-void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs,
-                     const RankPlan* like, JsonWriter& json) {
+void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
+                     const std::vector<Program>& programs, const RankPlan* like, JsonWriter& json) {
   RankPlanPrinter(plan, provenance, programs, like, json).print();
 }
 

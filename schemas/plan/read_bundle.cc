@@ -45,7 +45,8 @@ class BundleReader {
       return Status::failure("P0604", path_of(name) + ": damaged or changed by hand: " + std::to_string(file.bytes) +
                                           " bytes, the manifest says " + std::to_string(expected.bytes));
     if (digest && sha256(file.text()) != expected.sha256)
-      return Status::failure("P0604", path_of(name) + ": damaged or changed by hand: its SHA-256 is not the manifest's");
+      return Status::failure("P0604",
+                             path_of(name) + ": damaged or changed by hand: its SHA-256 is not the manifest's");
     return file;
   }
 
@@ -72,7 +73,8 @@ class BundleReader {
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
     for (const int32_t rank : ranks)
       if (rank < 0 || rank >= world)
-        return Status::failure("P0611", "the plan is for " + std::to_string(world) + " ranks; there is no rank " + std::to_string(rank));
+        return Status::failure(
+            "P0611", "the plan is for " + std::to_string(world) + " ranks; there is no rank " + std::to_string(rank));
     return {};
   }
 
@@ -87,7 +89,10 @@ class BundleReader {
     const std::string path = rank_file(rank);
     PIPER_ASSIGN(const auto file, checked_file(path));
     bool refers = false;
-    const PlanOfRank referred = [&](int32_t first) { refers = true; return like(first); };
+    const PlanOfRank referred = [&](int32_t first) {
+      refers = true;
+      return like(first);
+    };
     PIPER_ASSIGN(auto plan, parse_rank_plan(file.text(), path_of(path), names, like ? referred : PlanOfRank()));
     if (plan.rank != rank)
       return Status::failure("P0611", path_of(path) + ":2: this is the plan of rank " + std::to_string(plan.rank));
@@ -106,10 +111,12 @@ class BundleReader {
     for (const auto& communicator : plan.communicators)
       for (const int32_t member : communicator.ranks)
         if (member >= manifest.world_size)
-          return bad("communicator \"" + communicator.name + "\" holds rank " + std::to_string(member) + " of " + std::to_string(manifest.world_size));
+          return bad("communicator \"" + communicator.name + "\" holds rank " + std::to_string(member) + " of " +
+                     std::to_string(manifest.world_size));
     for (const auto& channel : plan.channels)
       if (channel.peer >= manifest.world_size)
-        return bad("channel \"" + channel.name + "\" leads to rank " + std::to_string(channel.peer) + " of " + std::to_string(manifest.world_size));
+        return bad("channel \"" + channel.name + "\" leads to rank " + std::to_string(channel.peer) + " of " +
+                   std::to_string(manifest.world_size));
     for (size_t i = 0; i < plan.instructions.size(); ++i)
       PIPER_RETURN_IF_ERROR(check_instruction(plan.instructions[i]).with_context("instruction " + std::to_string(i)));
     for (const auto& slice : plan.inputs) PIPER_RETURN_IF_ERROR(check_input(plan, slice));
@@ -152,7 +159,7 @@ class BundleReader {
   std::string directory_;
   Bundle bundle_;
   std::unordered_map<std::string, const FileEntry*> files_;
-  std::map<int32_t, RankPlan> whole_;   // that were read and are spelt out
+  std::map<int32_t, RankPlan> whole_;  // that were read and are spelt out
 };
 
 }  // namespace
@@ -160,8 +167,7 @@ class BundleReader {
 Result<Manifest> read_manifest(const std::string& directory) {
   const std::string path = directory + "/" + std::string(kManifestFile);
   auto file = map_file(path);
-  if (!file.ok())
-    return Status::failure("P0603", directory + " is not a plan bundle: " + file.error().message);
+  if (!file.ok()) return Status::failure("P0603", directory + " is not a plan bundle: " + file.error().message);
   return parse_manifest(file->text(), path);
 }
 

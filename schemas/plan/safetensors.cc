@@ -34,9 +34,7 @@ const char* format_name(DType dtype) {
   return "";
 }
 
-bool is_size(const Json& value, int64_t limit) {
-  return value.is_number_integer() && value >= 0 && value <= limit;
-}
+bool is_size(const Json& value, int64_t limit) { return value.is_number_integer() && value >= 0 && value <= limit; }
 
 // One tensor of the header. `data`, `size`: the bytes behind the header.
 Status read_tensor(const Json& entry, const std::byte* data, int64_t size, TensorView& tensor) {
@@ -66,7 +64,8 @@ Status read_tensor(const Json& entry, const std::byte* data, int64_t size, Tenso
     return bad("data_offsets lie outside the file");
   const auto first = offsets[0].get<int64_t>(), last = offsets[1].get<int64_t>();
   if (last - first != bytes)
-    return bad("data_offsets hold " + std::to_string(last - first) + " bytes, the shape needs " + std::to_string(bytes));
+    return bad("data_offsets hold " + std::to_string(last - first) + " bytes, the shape needs " +
+               std::to_string(bytes));
   tensor.data = data + first;
   tensor.bytes = bytes;
   return {};

@@ -21,7 +21,7 @@ struct TensorView {
   int64_t bytes = 0;
 };
 
-class SafetensorsFile {            // keeps the mapping alive
+class SafetensorsFile {  // keeps the mapping alive
  public:
   static Result<SafetensorsFile> open(const std::string& path);
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }

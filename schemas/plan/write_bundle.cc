@@ -32,7 +32,8 @@ Status check_target(const fs::path& directory) {
                                         "; name a new directory, an empty one or an existing plan bundle");
   };
   if (!fs::is_directory(status)) return refuse("it is not a directory");
-  const std::set<std::string> ours = {std::string(kManifestFile), std::string(kProvenanceFile), "programs", "ranks", "weights"};
+  const std::set<std::string> ours = {std::string(kManifestFile), std::string(kProvenanceFile), "programs", "ranks",
+                                      "weights"};
   std::set<std::string> foreign;
   bool any = false;
   fs::directory_iterator entries(directory, error);
@@ -99,7 +100,8 @@ class BundleWriter {
         const RankPlan& rank = bundle_.ranks[i - 1 - programs];
         const int32_t first = like[i - 1 - programs];
         thread_local JsonWriter json;
-        print_rank_plan(rank, bundle_.provenance, bundle_.programs, first < 0 ? nullptr : &bundle_.ranks[static_cast<size_t>(first)], json);
+        print_rank_plan(rank, bundle_.provenance, bundle_.programs,
+                        first < 0 ? nullptr : &bundle_.ranks[static_cast<size_t>(first)], json);
         statuses[i] = text_file(entries_[i], rank_file(rank.rank), json.text());
       }
     });

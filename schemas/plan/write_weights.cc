@@ -71,9 +71,10 @@ Status map_sources(const std::vector<WeightTensor>& tensors, Sources& sources) {
       found = sources.emplace(tensor.file, std::move(file)).first;
     }
     if (!range_inside(tensor.offset, tensor.bytes, found->second.bytes))
-      return Status::failure("P0610", tensor.file + ": tensor \"" + tensor.name + "\" (" + std::to_string(tensor.bytes) +
-                                          " bytes at " + std::to_string(tensor.offset) + ") lies outside the file's " +
-                                          std::to_string(found->second.bytes) + " bytes");
+      return Status::failure("P0610", tensor.file + ": tensor \"" + tensor.name + "\" (" +
+                                          std::to_string(tensor.bytes) + " bytes at " + std::to_string(tensor.offset) +
+                                          ") lies outside the file's " + std::to_string(found->second.bytes) +
+                                          " bytes");
   }
   return {};
 }
@@ -87,7 +88,8 @@ bool can_link(const std::vector<WeightTensor>& tensors, const Sources& sources) 
   for (const auto& tensor : tensors) {
     const auto* const stored = file->find(tensor.name);
     if (tensor.file != path || !tensor.permutation.empty() || stored == nullptr || stored->dtype != tensor.dtype ||
-        stored->shape != tensor.shape || std::memcmp(stored->data, bytes.data + tensor.offset, static_cast<size_t>(tensor.bytes)) != 0)
+        stored->shape != tensor.shape ||
+        std::memcmp(stored->data, bytes.data + tensor.offset, static_cast<size_t>(tensor.bytes)) != 0)
       return false;
   }
   return true;

@@ -9,9 +9,9 @@ Status check_operand(const Program& program, size_t call, const Operand& operand
   if (operand.slot < 0) return {};
   const auto& slot = program.slots.at(static_cast<size_t>(operand.slot));
   if ((!reads || slot.reads) && (!writes || slot.writes)) return {};
-  return Status::failure("P0635", "rule 7: program " + program.name + " call " + std::to_string(call) + " (" + program.calls[call].kernel +
-                                      (writes && !slot.writes ? ") writes" : ") reads") + " slot \"" + slot.name +
-                                      "\", which does not declare it");
+  return Status::failure("P0635", "rule 7: program " + program.name + " call " + std::to_string(call) + " (" +
+                                      program.calls[call].kernel + (writes && !slot.writes ? ") writes" : ") reads") +
+                                      " slot \"" + slot.name + "\", which does not declare it");
 }
 
 }  // namespace

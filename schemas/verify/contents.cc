@@ -15,7 +15,8 @@ bool continues(const Content& a, int64_t bytes, const Content& b) {
 
 void append(Pieces& pieces, const Piece& piece) {
   if (piece.bytes <= 0) return;
-  if (!pieces.empty() && continues(pieces.back().content, pieces.back().bytes, piece.content)) pieces.back().bytes += piece.bytes;
+  if (!pieces.empty() && continues(pieces.back().content, pieces.back().bytes, piece.content))
+    pieces.back().bytes += piece.bytes;
   else pieces.push_back(piece);
 }
 
@@ -32,7 +33,8 @@ BufferContents::Several& BufferContents::several() {
 size_t BufferContents::find(int64_t at) const {
   const auto all = segments();
   if (all.size() == 1) return 0;
-  const auto after = std::upper_bound(all.begin(), all.end(), at, [](int64_t address, const Segment& s) { return address < s.begin; });
+  const auto after =
+      std::upper_bound(all.begin(), all.end(), at, [](int64_t address, const Segment& s) { return address < s.begin; });
   return static_cast<size_t>(after - all.begin()) - 1;
 }
 
@@ -90,7 +92,8 @@ void BufferContents::write(int64_t from, const Pieces& pieces) {
   if (held != pieces.size()) {
     auto& all = several();
     const auto first = span.first == &only_ ? 0 : span.first - all.data();
-    if (held > pieces.size()) all.erase(all.begin() + first, all.begin() + first + static_cast<std::ptrdiff_t>(held - pieces.size()));
+    if (held > pieces.size())
+      all.erase(all.begin() + first, all.begin() + first + static_cast<std::ptrdiff_t>(held - pieces.size()));
     else all.insert(all.begin() + first, pieces.size() - held, Segment{});
     at = all.data() + first;
   }

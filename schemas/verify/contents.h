@@ -12,23 +12,25 @@ namespace piper::verify {
 
 struct Content {
   enum class Kind : uint8_t {
-    kNothing,    // never written
-    kZero,       // cleared
-    kValue,      // made by a run, or a model input
+    kNothing,  // never written
+    kZero,     // cleared
+    kValue,    // made by a run, or a model input
     kParameter,
     kConstant,
     kSum,
-    kClip,       // the gradients' norm, or the factor that clips by it
-    kOther,      // moments, running statistics, scalars of the step: not followed
+    kClip,   // the gradients' norm, or the factor that clips by it
+    kOther,  // moments, running statistics, scalars of the step: not followed
   };
   Kind kind = Kind::kNothing;
-  bool start = false;    // here since before the step
-  bool relied = false;   // ... and used as such
-  int32_t what = -1;     // kValue: label, -1 any. kParameter: tensor. kConstant: name. kClip: 0 norm, 1 factor. kSum: >= 0 its only addend, else a list of addends
-  int32_t how = 0;       // kValue: samples. kParameter: version. kSum with one addend: the sum
-  int32_t parts = 0;     // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known
-  int64_t origin = 0;    // bytes from the start of the value, tensor or accumulator
-  int64_t size = 0;      // kValue: bytes of the whole value
+  bool start = false;   // here since before the step
+  bool relied = false;  // ... and used as such
+  int32_t what = -1;  // kValue: label, -1 any. kParameter: tensor. kConstant: name. kClip: 0 norm, 1 factor. kSum: >= 0
+                      // its only addend, else a list of addends
+  int32_t how = 0;    // kValue: samples. kParameter: version. kSum with one addend: the sum
+  int32_t parts =
+      0;  // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known
+  int64_t origin = 0;  // bytes from the start of the value, tensor or accumulator
+  int64_t size = 0;    // kValue: bytes of the whole value
 
   bool same(const Content& other) const {  // apart from where it stands
     return kind == other.kind && what == other.what && how == other.how && parts == other.parts && size == other.size;
@@ -42,7 +44,8 @@ struct Piece {
 using Pieces = std::vector<Piece>;
 void append(Pieces& pieces, const Piece& piece);  // joins what continues
 
-// The contents of one buffer. A rank has thousands, nearly all of them one segment, or one for each rank that sent a part.
+// The contents of one buffer. A rank has thousands, nearly all of them one segment, or one for each rank that sent a
+// part.
 class BufferContents {
  public:
   struct Segment {
@@ -65,7 +68,9 @@ class BufferContents {
   Span cut(int64_t from, int64_t to);
   void write(int64_t from, const Pieces& pieces);
   void write(int64_t from, int64_t to, const Content& content);
-  std::span<const Segment> segments() const { return several_ != nullptr ? std::span<const Segment>(*several_) : std::span<const Segment>(&only_, 1); }
+  std::span<const Segment> segments() const {
+    return several_ != nullptr ? std::span<const Segment>(*several_) : std::span<const Segment>(&only_, 1);
+  }
   // The segment that holds all of [from, to), or nullptr where several do.
   Segment* whole(int64_t from, int64_t to) {
     Segment& segment = several_ != nullptr ? (*several_)[find(from)] : only_;
@@ -83,8 +88,8 @@ class BufferContents {
   size_t find(int64_t at) const;  // the segment that holds `at`
   size_t split(int64_t at);       // the segment that begins there; in `several_`
 
-  Segment only_;                 // while `several_` is null
-  Several* several_ = nullptr;   // in `memory_`
+  Segment only_;                // while `several_` is null
+  Several* several_ = nullptr;  // in `memory_`
   std::pmr::memory_resource* memory_;
 };
 

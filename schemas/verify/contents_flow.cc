@@ -48,7 +48,8 @@ Flow::Flow(const Bundle& bundle, const Matching& matching)
       ledger_(bundle.manifest.batch, tensors_, first_element_),
       effects_(program_effects(bundle, tensors_, ledger_.labels, ledger_.addends)),
       flight_of_(matching.first.size() - 1, -1) {
-  for (size_t t = 0; t + 1 < matching.first.size(); ++t) missing_.push_back(static_cast<int32_t>(matching.first[t + 1] - matching.first[t]));
+  for (size_t t = 0; t + 1 < matching.first.size(); ++t)
+    missing_.push_back(static_cast<int32_t>(matching.first[t + 1] - matching.first[t]));
   for (const auto& effects : effects_)
     for (const auto& written : effects.writes) {
       made_.resize(std::max(made_.size(), static_cast<size_t>(written.what) + 1));
@@ -64,7 +65,11 @@ Flow::Flow(const Bundle& bundle, const Matching& matching)
 std::string Flow::here(const Rank& rank) const { return describe_instruction(bundle_, *rank.plan, rank.next); }
 Status Flow::refuted(const char* code, const Rank& rank, const std::string& what) const {
   const char last = code[4];  // P0636 to P0638: rules 8 to 10
-  return Status::failure(code, std::string("rule ") + (last == '6' ? "8" : last == '7' ? "9" : "10") + ": " + here(rank) + ": " + what);
+  return Status::failure(code, std::string("rule ") +
+                                   (last == '6'   ? "8"
+                                    : last == '7' ? "9"
+                                                  : "10") +
+                                   ": " + here(rank) + ": " + what);
 }
 
 Status Flow::play() {
@@ -77,7 +82,8 @@ Status Flow::play() {
     PIPER_RETURN_IF_ERROR(advance(rank, ready));
   }
   for (const auto& rank : ranks_)
-    PIPER_CHECK(rank.next == rank.plan->instructions.size(), "rank ", rank.plan->rank, " stands still, though rule 4 holds");
+    PIPER_CHECK(rank.next == rank.plan->instructions.size(), "rank ", rank.plan->rank,
+                " stands still, though rule 4 holds");
   return check_end();
 }
 
@@ -123,7 +129,8 @@ Status Flow::advance(size_t r, std::vector<size_t>& ready) {
       if (--missing_[t] == 0) {
         PIPER_RETURN_IF_ERROR(collective(static_cast<int32_t>(t)));
         for (auto k = matching_.first[t]; k < matching_.first[t + 1]; ++k)
-          if (const auto other = static_cast<size_t>(matching_.participants[static_cast<size_t>(k)].plan); other != r) ready.push_back(other);
+          if (const auto other = static_cast<size_t>(matching_.participants[static_cast<size_t>(k)].plan); other != r)
+            ready.push_back(other);
       }
     }
     if (missing_[t] > 0) return {};

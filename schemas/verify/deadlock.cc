@@ -22,7 +22,8 @@ class Player {
  public:
   Player(const Bundle& bundle, const Matching& matching, Level level)
       : bundle_(bundle), matching_(matching), level_(level), missing_(matching.first.size() - 1) {
-    for (size_t t = 0; t < missing_.size(); ++t) missing_[t] = static_cast<int32_t>(matching.first[t + 1] - matching.first[t]);
+    for (size_t t = 0; t < missing_.size(); ++t)
+      missing_[t] = static_cast<int32_t>(matching.first[t + 1] - matching.first[t]);
     for (size_t p = 0; p < bundle.ranks.size(); ++p) add_rank(static_cast<int32_t>(p));
   }
 
@@ -113,7 +114,8 @@ class Player {
       if (missing_[static_cast<size_t>(t)] > 0) return;
       if (level_ != Level::kCommunication) continue;
       auto& lane = lanes_[p];
-      if (++lane.next < lane.instructions.size()) ready.push_back(chain_of_[p][static_cast<size_t>(lane.instructions[lane.next])]);
+      if (++lane.next < lane.instructions.size())
+        ready.push_back(chain_of_[p][static_cast<size_t>(lane.instructions[lane.next])]);
     }
   }
   void wake(size_t transfer, int32_t self, std::vector<int32_t>& ready) const {
@@ -131,7 +133,8 @@ class Player {
   };
   std::vector<Need> needs(const Chain& chain) const {
     if (const auto* wait = std::get_if<Wait>(&action(chain)))
-      return {{chain.plan, record_of_[static_cast<size_t>(chain.plan)][static_cast<size_t>(wait->event)], "which records it"}};
+      return {{chain.plan, record_of_[static_cast<size_t>(chain.plan)][static_cast<size_t>(wait->event)],
+               "which records it"}};
     const int32_t t = transfer(chain);
     if (t < 0) return {};
     if (!chain.started) return {{chain.plan, lane_before(chain), "communication issued before it"}};
@@ -139,7 +142,8 @@ class Player {
     for (auto k = matching_.first[static_cast<size_t>(t)]; k < matching_.first[static_cast<size_t>(t) + 1]; ++k) {
       const auto& other = matching_.participants[static_cast<size_t>(k)];
       const auto& stands = chain_at(other.plan, other.instruction);
-      if (!stands.started || head(stands) != other.instruction) result.push_back({other.plan, other.instruction, "its other end"});
+      if (!stands.started || head(stands) != other.instruction)
+        result.push_back({other.plan, other.instruction, "its other end"});
     }
     return result;
   }
@@ -157,10 +161,12 @@ class Player {
         graph[c].push_back(chain_of_[static_cast<size_t>(need.plan)][static_cast<size_t>(need.instruction)]);
     }
     const auto cycle = shortest_cycle(graph);
-    std::string story = level_ == Level::kStreams ? "rule 4: deadlock, even with every stream running on its own (level D0):"
-                        : level_ == Level::kCommunication
-                            ? "rule 4: deadlock when each rank communicates in issue order (level D1; the streams alone, D0, have none):"
-                            : "rule 4: deadlock when each rank issues its instructions in order (level D2; with communication alone in issue order, D1, there is none):";
+    std::string story =
+        level_ == Level::kStreams         ? "rule 4: deadlock, even with every stream running on its own (level D0):"
+        : level_ == Level::kCommunication ? "rule 4: deadlock when each rank communicates in issue order (level D1; "
+                                            "the streams alone, D0, have none):"
+                                          : "rule 4: deadlock when each rank issues its instructions in order (level "
+                                            "D2; with communication alone in issue order, D1, there is none):";
     for (size_t k = 0; k < cycle.size(); ++k) {
       const auto& chain = chains_[static_cast<size_t>(cycle[k])];
       const int32_t next = cycle[(k + 1) % cycle.size()];
@@ -183,10 +189,10 @@ class Player {
   Level level_;
   std::vector<int32_t> missing_;  // per transfer: participants that have not started
   std::vector<Chain> chains_;
-  std::vector<Lane> lanes_;                                          // [plan]
-  std::vector<std::vector<int32_t>> chain_of_, record_of_;           // [plan][instruction], [plan][event]
-  std::vector<std::vector<char>> recorded_;                          // [plan][event]
-  std::vector<std::vector<std::vector<int32_t>>> waiting_;           // [plan][event]: chains
+  std::vector<Lane> lanes_;                                 // [plan]
+  std::vector<std::vector<int32_t>> chain_of_, record_of_;  // [plan][instruction], [plan][event]
+  std::vector<std::vector<char>> recorded_;                 // [plan][event]
+  std::vector<std::vector<std::vector<int32_t>>> waiting_;  // [plan][event]: chains
 };
 
 }  // namespace

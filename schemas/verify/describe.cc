@@ -20,23 +20,26 @@ class Describe {
            ", " + std::to_string(send.bytes) + " bytes";
   }
   std::string operator()(const Recv& recv) const {
-    return "recv " + range(recv.data) + " from rank " + peer(recv.channel) + " on channel " +
-           channel(recv.channel) + ", " + std::to_string(recv.bytes) + " bytes";
+    return "recv " + range(recv.data) + " from rank " + peer(recv.channel) + " on channel " + channel(recv.channel) +
+           ", " + std::to_string(recv.bytes) + " bytes";
   }
   std::string operator()(const AllReduce& reduce) const {
-    return "all_reduce " + range(reduce.data) + " over " + communicator(reduce.communicator) + ", " + std::to_string(reduce.count) + " " + std::string(dtype_name(reduce.dtype));
+    return "all_reduce " + range(reduce.data) + " over " + communicator(reduce.communicator) + ", " +
+           std::to_string(reduce.count) + " " + std::string(dtype_name(reduce.dtype));
   }
   std::string operator()(const ReduceScatter& reduce) const {
-    return "reduce_scatter " + range(reduce.data) + " to " + range(reduce.out) + " over " + communicator(reduce.communicator) + ", " +
-           std::to_string(reduce.count) + " " + std::string(dtype_name(reduce.dtype)) + " a member";
+    return "reduce_scatter " + range(reduce.data) + " to " + range(reduce.out) + " over " +
+           communicator(reduce.communicator) + ", " + std::to_string(reduce.count) + " " +
+           std::string(dtype_name(reduce.dtype)) + " a member";
   }
   std::string operator()(const AllGather& gather) const {
-    return "all_gather " + range(gather.part) + " to " + range(gather.data) + " over " + communicator(gather.communicator) + ", " +
-           std::to_string(gather.bytes) + " bytes a member";
+    return "all_gather " + range(gather.part) + " to " + range(gather.data) + " over " +
+           communicator(gather.communicator) + ", " + std::to_string(gather.bytes) + " bytes a member";
   }
   std::string operator()(const AllToAll& exchange) const {
-    return "all_to_all " + range(exchange.send) + " to " + range(exchange.recv) + " over " + communicator(exchange.communicator) + ", " +
-           (exchange.send_counts.buffer >= 0 ? "up to " : "") + std::to_string(exchange.bytes) + " bytes a pair";
+    return "all_to_all " + range(exchange.send) + " to " + range(exchange.recv) + " over " +
+           communicator(exchange.communicator) + ", " + (exchange.send_counts.buffer >= 0 ? "up to " : "") +
+           std::to_string(exchange.bytes) + " bytes a pair";
   }
   std::string operator()(const Record& record) const { return "record " + event(record.event); }
   std::string operator()(const Wait& wait) const { return "wait " + event(wait.event); }
@@ -45,12 +48,16 @@ class Describe {
   }
 
  private:
-  std::string peer(int32_t channel) const { return std::to_string(plan_.channels.at(static_cast<size_t>(channel)).peer); }
+  std::string peer(int32_t channel) const {
+    return std::to_string(plan_.channels.at(static_cast<size_t>(channel)).peer);
+  }
   std::string range(const BufferRange& where) const {
     const auto& name = plan_.buffers.at(static_cast<size_t>(where.buffer)).name;
     return quoted(where.offset == 0 ? name : name + "+" + std::to_string(where.offset));
   }
-  std::string communicator(int32_t index) const { return quoted(plan_.communicators.at(static_cast<size_t>(index)).name); }
+  std::string communicator(int32_t index) const {
+    return quoted(plan_.communicators.at(static_cast<size_t>(index)).name);
+  }
   std::string channel(int32_t index) const { return quoted(plan_.channels.at(static_cast<size_t>(index)).name); }
   std::string event(int32_t index) const { return quoted(plan_.events.at(static_cast<size_t>(index))); }
 
@@ -69,8 +76,7 @@ std::string describe_instruction(const Bundle& bundle, const RankPlan& plan, siz
   std::string text = "rank " + std::to_string(plan.rank) + " instruction " + std::to_string(index) + " (" +
                      describe_action(bundle, plan, instruction.action) + ", on stream " +
                      quoted(plan.streams.at(static_cast<size_t>(instruction.stream)).name);
-  if (instruction.provenance >= 0)
-    text += "; " + bundle.provenance.at(static_cast<size_t>(instruction.provenance)).key;
+  if (instruction.provenance >= 0) text += "; " + bundle.provenance.at(static_cast<size_t>(instruction.provenance)).key;
   return text + ")";
 }
 

@@ -26,11 +26,17 @@ class Flow {
     const plan::RankPlan* plan = nullptr;
     RankContents contents;
     size_t next = 0;
-    bool arrived = false;  // at the collective at `next`
+    bool arrived = false;                                    // at the collective at `next`
     std::map<int32_t, const std::vector<int64_t>*> scalars;  // by buffer: what it holds from load on
   };
-  struct Place { size_t rank = 0; int32_t instruction = -1; };
-  struct Member { Rank* rank = nullptr; const plan::Action* action = nullptr; };   // of a collective
+  struct Place {
+    size_t rank = 0;
+    int32_t instruction = -1;
+  };
+  struct Member {
+    Rank* rank = nullptr;
+    const plan::Action* action = nullptr;
+  };  // of a collective
 
   // --- start and end of a step
   Status begin();
@@ -49,18 +55,25 @@ class Flow {
   // --- instructions
   Status advance(size_t rank, std::vector<size_t>& ready);
   Status run(Rank& rank, const plan::Run& run);
-  Status follow(Rank& rank, const ProgramEffects& effects, const plan::Program& program, const std::vector<plan::BufferRange>& arguments);
+  Status follow(Rank& rank, const ProgramEffects& effects, const plan::Program& program,
+                const std::vector<plan::BufferRange>& arguments);
   Status update(Rank& rank, const plan::Update& update);
   Status collective(int32_t transfer);
 
   // --- parts of a run
-  struct Seen { int32_t samples = 0, parts = 0; };
+  struct Seen {
+    int32_t samples = 0, parts = 0;
+  };
   bool is_called(int32_t value, int32_t label);  // whether a value may stand at a slot of this label
-  Status read_value(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot, Seen& seen);
-  Status read_parameter(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t tensor, const std::string& slot);
+  Status read_value(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
+                    Seen& seen);
+  Status read_parameter(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t tensor,
+                        const std::string& slot);
   Status read_scalar(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot);
-  Status read_constant(Rank& rank, const plan::BufferRange& where, ProgramEffects::Bound& bound, const std::string& slot);
-  Status on_sum(Rank& rank, const plan::BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what, const Seen& seen, const std::string& slot);
+  Status read_constant(Rank& rank, const plan::BufferRange& where, ProgramEffects::Bound& bound,
+                       const std::string& slot);
+  Status on_sum(Rank& rank, const plan::BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what,
+                const Seen& seen, const std::string& slot);
   // Resolves which samples stand in a piece of a value; -1 where a sample is cut.
   int32_t samples_of(const Piece& piece);
 
@@ -71,29 +84,38 @@ class Flow {
   const plan::Bundle& bundle_;
   const Matching& matching_;
   Names tensors_, constants_;
-  std::vector<int64_t> first_element_;     // [tensor] when all elements are counted through
-  std::vector<int64_t> num_elements_;      // [tensor]
+  std::vector<int64_t> first_element_;  // [tensor] when all elements are counted through
+  std::vector<int64_t> num_elements_;   // [tensor]
   Ledger ledger_;
   std::vector<ProgramEffects> effects_;
   std::vector<Rank> ranks_;
 
-  std::vector<int32_t> missing_;           // [transfer] participants that have not arrived
-  std::vector<int32_t> flight_of_;         // [transfer] a sent message's place in flights_, or -1
+  std::vector<int32_t> missing_;    // [transfer] participants that have not arrived
+  std::vector<int32_t> flight_of_;  // [transfer] a sent message's place in flights_, or -1
   std::vector<Pieces> flights_;
   std::vector<int32_t> free_flights_;
-  std::vector<Place> first_adder_;         // [addend]
+  std::vector<Place> first_adder_;  // [addend]
 
-  struct Updated { std::vector<int32_t> addends; int32_t group = -1; Place by; };
-  std::map<int32_t, Updated> updated_;     // by tensor: what the first update of some of it was like
+  struct Updated {
+    std::vector<int32_t> addends;
+    int32_t group = -1;
+    Place by;
+  };
+  std::map<int32_t, Updated> updated_;  // by tensor: what the first update of some of it was like
   std::vector<SampleRange> updated_elements_;
-  struct Moment { size_t rank = 0; int32_t buffer = -1; int64_t begin = 0, end = 0; int32_t instruction = -1; };
+  struct Moment {
+    size_t rank = 0;
+    int32_t buffer = -1;
+    int64_t begin = 0, end = 0;
+    int32_t instruction = -1;
+  };
   std::vector<Moment> moments_;
-  std::vector<char> made_;                 // [label] a program makes it
-  std::map<int32_t, int32_t> exchanged_;   // label of a value that came by an exchange, at its readers -> at its arrival
-  std::map<int32_t, Place> norms_;         // by sum: where the first clip used it
+  std::vector<char> made_;                // [label] a program makes it
+  std::map<int32_t, int32_t> exchanged_;  // label of a value that came by an exchange, at its readers -> at its arrival
+  std::map<int32_t, Place> norms_;        // by sum: where the first clip used it
   Pieces scratch_, scratch_more_, scratch_sum_;
-  std::vector<Member> members_;            // of the collective at hand, by position
-  std::vector<Pieces> sent_, arrived_;     // of an exchange, by position
+  std::vector<Member> members_;         // of the collective at hand, by position
+  std::vector<Pieces> sent_, arrived_;  // of an exchange, by position
 };
 
 }  // namespace piper::verify

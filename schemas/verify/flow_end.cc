@@ -28,17 +28,23 @@ Status Flow::begin() {
 
 Status Flow::begin_inputs(Rank& rank) {
   for (const auto& slice : rank.plan->inputs) {
-    const auto declared = std::find_if(bundle_.manifest.inputs.begin(), bundle_.manifest.inputs.end(), [&](const auto& input) { return input.name == slice.input; });
-    const auto wrong = [&](const std::string& what) { return Status::failure("P0637", "rule 9: " + rank_name(*rank.plan) + ": input " + quoted(slice.input) + ": " + what); };
+    const auto declared = std::find_if(bundle_.manifest.inputs.begin(), bundle_.manifest.inputs.end(),
+                                       [&](const auto& input) { return input.name == slice.input; });
+    const auto wrong = [&](const std::string& what) {
+      return Status::failure("P0637",
+                             "rule 9: " + rank_name(*rank.plan) + ": input " + quoted(slice.input) + ": " + what);
+    };
     if (declared == bundle_.manifest.inputs.end()) return wrong("the model has none of this name");
     int64_t bytes = dtype_bytes(declared->dtype);
     for (const int64_t extent : declared->sample_shape) bytes *= extent;
     if (declared->batched) {
-      if (slice.count <= 0 || slice.first < 0 || slice.first + slice.count > bundle_.manifest.batch) return wrong("samples outside of the step's batch");
+      if (slice.count <= 0 || slice.first < 0 || slice.first + slice.count > bundle_.manifest.batch)
+        return wrong("samples outside of the step's batch");
       bytes *= slice.count;
     }
     const auto& buffer = rank.plan->buffers[static_cast<size_t>(slice.where.buffer)];
-    if (slice.where.offset + bytes > buffer.bytes) return wrong("its samples do not fit into buffer " + quoted(buffer.name));
+    if (slice.where.offset + bytes > buffer.bytes)
+      return wrong("its samples do not fit into buffer " + quoted(buffer.name));
     Content value;
     value.kind = Kind::kValue;
     value.what = ledger_.labels.id(slice.input);
@@ -79,7 +85,9 @@ Status Flow::begin_placements(Rank& rank) {
     if (buffer.cls == BufferClass::kParameter) {
       content.kind = Kind::kParameter;
       content.what = tensors_.find(placement.name);
-      if (content.what < 0) return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " places " + quoted(placement.name) + ", which the model does not have");
+      if (content.what < 0)
+        return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " places " + quoted(placement.name) +
+                                            ", which the model does not have");
     } else if (buffer.cls == BufferClass::kConstant) {
       content.kind = Kind::kConstant;
       content.what = constants_.id(placement.name);
@@ -104,29 +112,38 @@ Status Flow::check_end() {
 
 // The reported loss is a sum over all samples, the reported norm one of the gradients.
 Status Flow::check_loss() {
-  const auto reporting = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.plan->rank == bundle_.manifest.reporting_rank; });
+  const auto reporting = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
+    return rank.plan->rank == bundle_.manifest.reporting_rank;
+  });
   const bool has_loss = reporting != ranks_.end() && reporting->plan->loss.buffer >= 0;
-  if (!has_loss) return first_adder_.empty() ? Status() : Status::failure("P0636", "rule 8: the reporting rank has no loss");
+  if (!has_loss)
+    return first_adder_.empty() ? Status() : Status::failure("P0636", "rule 8: the reporting rank has no loss");
   Pieces pieces, sum;
   reporting->contents.take(reporting->plan->loss, 4, pieces);
   std::string wrong = ledger_.add({{4, Content{Kind::kZero}}}, pieces, sum);
   if (wrong.empty() && sum[0].content.kind != Kind::kSum) wrong = "is never computed";
   else if (wrong.empty())
     if (wrong = ledger_.use(sum[0].content); !wrong.empty()) wrong = "has " + wrong;
-  if (!wrong.empty()) return Status::failure("P0636", "rule 8: the loss that " + rank_name(*reporting->plan) + " reports " + wrong);
+  if (!wrong.empty())
+    return Status::failure("P0636", "rule 8: the loss that " + rank_name(*reporting->plan) + " reports " + wrong);
   if (reporting->plan->grad_norm.buffer < 0) return {};
   pieces.clear();
   reporting->contents.take(reporting->plan->grad_norm, 4, pieces);
   const bool norm = pieces[0].content.kind == Kind::kClip && pieces[0].content.what == 0;
-  return norm ? Status() : Status::failure("P0636", "rule 8: " + rank_name(*reporting->plan) + " reports what is no norm of the gradients");
+  return norm ? Status()
+              : Status::failure("P0636",
+                                "rule 8: " + rank_name(*reporting->plan) + " reports what is no norm of the gradients");
 }
 
 // The reported number of dropped rows is a sum over all samples of such numbers.
 Status Flow::check_dropped() {
-  const auto reporting = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.plan->rank == bundle_.manifest.reporting_rank; });
+  const auto reporting = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
+    return rank.plan->rank == bundle_.manifest.reporting_rank;
+  });
   if (reporting == ranks_.end() || reporting->plan->dropped.buffer < 0) return {};
   const auto wrong = [&](const std::string& what) {
-    return Status::failure("P0636", "rule 8: the number of dropped rows that " + rank_name(*reporting->plan) + " reports " + what);
+    return Status::failure(
+        "P0636", "rule 8: the number of dropped rows that " + rank_name(*reporting->plan) + " reports " + what);
   };
   Pieces pieces;
   reporting->contents.take(reporting->plan->dropped, dtype_bytes(DType::kI64), pieces);
@@ -143,8 +160,9 @@ Status Flow::check_addends() const {
     if (first_adder_[a].instruction < 0 || (a < ledger_.used().size() && ledger_.used()[a])) continue;
     const auto& addend = ledger_.addends[static_cast<int32_t>(a)];
     return Status::failure("P0636", "rule 8: nothing uses what " +
-                                        describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan, static_cast<size_t>(first_adder_[a].instruction)) + " adds to " +
-                                        quoted(addend.slot));
+                                        describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
+                                                             static_cast<size_t>(first_adder_[a].instruction)) +
+                                        " adds to " + quoted(addend.slot));
   }
   return {};
 }
@@ -160,31 +178,47 @@ Status Flow::check_next_step(const Rank& rank) const {
     for (const auto& piece : left) {
       const auto& content = piece.content;
       if (found.kind == Kind::kZero && content.kind != Kind::kZero)
-        return Status::failure("P0636", "rule 8: " + rank_name(plan) + " adds to " + quoted(buffer.name) + " from zero on, but leaves it uncleared for the next step");
+        return Status::failure("P0636", "rule 8: " + rank_name(plan) + " adds to " + quoted(buffer.name) +
+                                            " from zero on, but leaves it uncleared for the next step");
       if (found.kind == Kind::kParameter) {
         const bool trained = updated_.count(found.what) > 0;
-        if (content.kind != Kind::kParameter || content.what != found.what || content.origin != origin || content.how != (trained ? 1 : 0))
-          return Status::failure("P0638", "rule 10: " + rank_name(plan) + " reads " + quoted(tensors_[found.what]) + " in " + quoted(buffer.name) +
-                                              ", but leaves elements from " + std::to_string(origin / 4) + " on without their update for the next step");
+        if (content.kind != Kind::kParameter || content.what != found.what || content.origin != origin ||
+            content.how != (trained ? 1 : 0))
+          return Status::failure("P0638", "rule 10: " + rank_name(plan) + " reads " + quoted(tensors_[found.what]) +
+                                              " in " + quoted(buffer.name) + ", but leaves elements from " +
+                                              std::to_string(origin / 4) +
+                                              " on without their update for the next step");
       }
       origin += piece.bytes;
     }
     return {};
   };
-  for (const auto& replaced : rank.contents.replaced()) PIPER_RETURN_IF_ERROR(check(replaced.buffer, replaced.begin, replaced.end, replaced.content));
+  for (const auto& replaced : rank.contents.replaced())
+    PIPER_RETURN_IF_ERROR(check(replaced.buffer, replaced.begin, replaced.end, replaced.content));
   for (size_t b = 0; b < plan.buffers.size(); ++b)
     for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
-      if (segment.content.relied) PIPER_RETURN_IF_ERROR(check(static_cast<int32_t>(b), segment.begin, segment.end, segment.content));
+      if (segment.content.relied)
+        PIPER_RETURN_IF_ERROR(check(static_cast<int32_t>(b), segment.begin, segment.end, segment.content));
   // A place with an accumulator is trained, and what a rank saves is the new version.
   for (const auto& placement : plan.placements) {
     const int32_t tensor = tensors_.find(placement.name);
-    if (tensor < 0 || placement.value.where.buffer < 0 || plan.buffers[static_cast<size_t>(placement.value.where.buffer)].cls != BufferClass::kParameter) continue;
+    if (tensor < 0 || placement.value.where.buffer < 0 ||
+        plan.buffers[static_cast<size_t>(placement.value.where.buffer)].cls != BufferClass::kParameter)
+      continue;
     const bool trained = updated_.count(tensor) > 0;
     if (!trained && placement.gradient.where.buffer >= 0)
-      return Status::failure("P0638", "rule 10: " + rank_name(plan) + " has a gradient of " + quoted(placement.name) + ", but nothing updates it");
+      return Status::failure("P0638", "rule 10: " + rank_name(plan) + " has a gradient of " + quoted(placement.name) +
+                                          ", but nothing updates it");
     if (trained && (placement.value.owner || placement.gradient.where.buffer >= 0))
-      PIPER_RETURN_IF_ERROR(check(placement.value.where.buffer, placement.value.where.offset, placement.value.where.offset + placement.value.count * dtype_bytes(placement.dtype),
-                                  [&] { Content c; c.kind = Kind::kParameter; c.what = tensor; c.origin = placement.value.first * dtype_bytes(placement.dtype); return c; }()));
+      PIPER_RETURN_IF_ERROR(check(placement.value.where.buffer, placement.value.where.offset,
+                                  placement.value.where.offset + placement.value.count * dtype_bytes(placement.dtype),
+                                  [&] {
+                                    Content c;
+                                    c.kind = Kind::kParameter;
+                                    c.what = tensor;
+                                    c.origin = placement.value.first * dtype_bytes(placement.dtype);
+                                    return c;
+                                  }()));
   }
   return {};
 }
@@ -198,50 +232,68 @@ Status Flow::check_norms() const {
   }
   for (const auto& [norm, place] : norms_)
     if (const auto wrong = ledger_.check_norm(norm, elements); !wrong.empty())
-      return Status::failure("P0636", "rule 8: " + describe_instruction(bundle_, *ranks_[place.rank].plan, static_cast<size_t>(place.instruction)) + ": its norm " + wrong);
+      return Status::failure(
+          "P0636",
+          "rule 8: " + describe_instruction(bundle_, *ranks_[place.rank].plan, static_cast<size_t>(place.instruction)) +
+              ": its norm " + wrong);
   return {};
 }
 
 Status Flow::check_moments() const {
   auto sorted = moments_;
-  std::sort(sorted.begin(), sorted.end(), [](const Moment& a, const Moment& b) { return std::tie(a.rank, a.buffer, a.begin) < std::tie(b.rank, b.buffer, b.begin); });
+  std::sort(sorted.begin(), sorted.end(), [](const Moment& a, const Moment& b) {
+    return std::tie(a.rank, a.buffer, a.begin) < std::tie(b.rank, b.buffer, b.begin);
+  });
   for (size_t i = 1; i < sorted.size(); ++i) {
     const auto &a = sorted[i - 1], &b = sorted[i];
     if (a.rank == b.rank && a.buffer == b.buffer && b.begin < a.end)
-      return Status::failure("P0638", "rule 10: " + describe_instruction(bundle_, *ranks_[b.rank].plan, static_cast<size_t>(b.instruction)) + " uses the same moments as " +
-                                          describe_instruction(bundle_, *ranks_[a.rank].plan, static_cast<size_t>(a.instruction)));
+      return Status::failure(
+          "P0638",
+          "rule 10: " + describe_instruction(bundle_, *ranks_[b.rank].plan, static_cast<size_t>(b.instruction)) +
+              " uses the same moments as " +
+              describe_instruction(bundle_, *ranks_[a.rank].plan, static_cast<size_t>(a.instruction)));
   }
   return {};
 }
 
 // Each element of a saved tensor has one owner.
 Status Flow::check_owners() const {
-  struct Owned { int32_t tensor; int64_t first, count; int32_t rank; };
+  struct Owned {
+    int32_t tensor;
+    int64_t first, count;
+    int32_t rank;
+  };
   std::vector<Owned> owned;
   std::vector<char> placed(tensors_.size());
   for (const auto& rank : ranks_)
     for (const auto& placement : rank.plan->placements) {
       const int32_t tensor = tensors_.find(placement.name);
       if (tensor < 0 && placement.value.owner)
-        return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " saves " + quoted(placement.name) + ", which the model does not have");
+        return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " saves " + quoted(placement.name) +
+                                            ", which the model does not have");
       if (tensor < 0) continue;
       placed[static_cast<size_t>(tensor)] = 1;
-      if (placement.value.owner) owned.push_back({tensor, placement.value.first, placement.value.count, rank.plan->rank});
+      if (placement.value.owner)
+        owned.push_back({tensor, placement.value.first, placement.value.count, rank.plan->rank});
     }
-  std::sort(owned.begin(), owned.end(), [](const Owned& a, const Owned& b) { return std::tie(a.tensor, a.first) < std::tie(b.tensor, b.first); });
+  std::sort(owned.begin(), owned.end(),
+            [](const Owned& a, const Owned& b) { return std::tie(a.tensor, a.first) < std::tie(b.tensor, b.first); });
   size_t at = 0;
   for (size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
     int64_t next = 0;
     for (; at < owned.size() && owned[at].tensor == static_cast<int32_t>(tensor); ++at) {
       const auto wrong = [&](const char* what) {
-        return Status::failure("P0638", "rule 10: " + std::string(what) + " saves element " + std::to_string(std::min(next, owned[at].first)) + " of " + quoted(tensors_[static_cast<int32_t>(tensor)]));
+        return Status::failure("P0638", "rule 10: " + std::string(what) + " saves element " +
+                                            std::to_string(std::min(next, owned[at].first)) + " of " +
+                                            quoted(tensors_[static_cast<int32_t>(tensor)]));
       };
       if (owned[at].first > next) return wrong("no rank");
       if (owned[at].first < next) return wrong("more than one rank");
       next += owned[at].count;
     }
     if (placed[tensor] && next != num_elements_[tensor])
-      return Status::failure("P0638", "rule 10: no rank saves element " + std::to_string(next) + " of " + quoted(tensors_[static_cast<int32_t>(tensor)]));
+      return Status::failure("P0638", "rule 10: no rank saves element " + std::to_string(next) + " of " +
+                                          quoted(tensors_[static_cast<int32_t>(tensor)]));
   }
   return {};
 }

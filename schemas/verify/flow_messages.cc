@@ -44,7 +44,8 @@ Status Flow::collective(int32_t transfer) {
       *members[0].action);
   const auto& order = members[0].rank->plan->communicators[static_cast<size_t>(communicator)].ranks;
   std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
-    return std::find(order.begin(), order.end(), a.rank->plan->rank) < std::find(order.begin(), order.end(), b.rank->plan->rank);
+    return std::find(order.begin(), order.end(), a.rank->plan->rank) <
+           std::find(order.begin(), order.end(), b.rank->plan->rank);
   });
   const auto num_members = static_cast<int64_t>(members.size());
 
@@ -55,10 +56,12 @@ Status Flow::collective(int32_t transfer) {
       if (&member == &members[0]) {
         // Values of one member are a sum of one.
         const Pieces nothing = {{bytes, Content{Kind::kZero}}};
-        if (const auto wrong = ledger_.add(nothing, scratch_, sum); !wrong.empty()) return refuted("P0636", *member.rank, wrong);
+        if (const auto wrong = ledger_.add(nothing, scratch_, sum); !wrong.empty())
+          return refuted("P0636", *member.rank, wrong);
         continue;
       }
-      if (const auto wrong = ledger_.add(sum, scratch_, scratch_sum_); !wrong.empty()) return refuted("P0636", *member.rank, wrong);
+      if (const auto wrong = ledger_.add(sum, scratch_, scratch_sum_); !wrong.empty())
+        return refuted("P0636", *member.rank, wrong);
       std::swap(sum, scratch_sum_);
     }
     return {};
@@ -67,13 +70,15 @@ Status Flow::collective(int32_t transfer) {
   if (std::holds_alternative<AllReduce>(*members[0].action)) {
     const auto& shape = std::get<AllReduce>(*members[0].action);
     Pieces sum;
-    PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<AllReduce>(*m.action).data; }, shape.count * dtype_bytes(shape.dtype), sum));
+    PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<AllReduce>(*m.action).data; },
+                                  shape.count * dtype_bytes(shape.dtype), sum));
     for (const auto& member : members) member.rank->contents.put(std::get<AllReduce>(*member.action).data, sum);
   } else if (std::holds_alternative<ReduceScatter>(*members[0].action)) {
     const auto& shape = std::get<ReduceScatter>(*members[0].action);
     const int64_t part = shape.count * dtype_bytes(shape.dtype);
     Pieces sum;
-    PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<ReduceScatter>(*m.action).data; }, part * num_members, sum));
+    PIPER_RETURN_IF_ERROR(
+        add_all([](const Member& m) { return std::get<ReduceScatter>(*m.action).data; }, part * num_members, sum));
     for (size_t j = 0; j < members.size(); ++j) {
       scratch_.clear();
       cut_out(sum, part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
@@ -82,7 +87,8 @@ Status Flow::collective(int32_t transfer) {
   } else if (std::holds_alternative<AllGather>(*members[0].action)) {
     const int64_t part = std::get<AllGather>(*members[0].action).bytes;
     scratch_.clear();
-    for (const auto& member : members) member.rank->contents.take(std::get<AllGather>(*member.action).part, part, scratch_);
+    for (const auto& member : members)
+      member.rank->contents.take(std::get<AllGather>(*member.action).part, part, scratch_);
     for (const auto& member : members) member.rank->contents.put(std::get<AllGather>(*member.action).data, scratch_);
   } else if (std::holds_alternative<AllToAll>(*members[0].action)) {
     const int64_t part = std::get<AllToAll>(*members[0].action).bytes;
@@ -90,7 +96,8 @@ Status Flow::collective(int32_t transfer) {
       pieces->resize(members.size());
       for (auto& list : *pieces) list.clear();
     }
-    for (size_t i = 0; i < members.size(); ++i) members[i].rank->contents.take(std::get<AllToAll>(*members[i].action).send, part * num_members, sent_[i]);
+    for (size_t i = 0; i < members.size(); ++i)
+      members[i].rank->contents.take(std::get<AllToAll>(*members[i].action).send, part * num_members, sent_[i]);
     for (size_t j = 0; j < members.size(); ++j)
       for (size_t i = 0; i < members.size(); ++i) {
         scratch_.clear();
@@ -108,7 +115,8 @@ Status Flow::collective(int32_t transfer) {
         }
         arrived_[j].insert(arrived_[j].end(), scratch_.begin(), scratch_.end());
       }
-    for (size_t j = 0; j < members.size(); ++j) members[j].rank->contents.put(std::get<AllToAll>(*members[j].action).recv, arrived_[j]);
+    for (size_t j = 0; j < members.size(); ++j)
+      members[j].rank->contents.put(std::get<AllToAll>(*members[j].action).recv, arrived_[j]);
   }
   return {};
 }

@@ -32,11 +32,13 @@ bool Flow::is_called(int32_t value, int32_t label) {
   return ledger_.is_exchanged(value) && !made && exchanged_.emplace(label, value).first->second == value;
 }
 
-Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int32_t label, const std::string& slot, Seen& seen) {
+Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
+                        Seen& seen) {
   // Nearly always: one whole value.
   if (const auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes)) {
     const auto& content = segment->content;
-    if (content.kind == Kind::kValue && content.what == label && content.parts == 0 && segment->begin == where.offset && content.origin == 0 && content.size == bytes &&
+    if (content.kind == Kind::kValue && content.what == label && content.parts == 0 && segment->begin == where.offset &&
+        content.origin == 0 && content.size == bytes &&
         (content.how == 0 || seen.samples == 0 || content.how == seen.samples)) {
       if (content.how != 0) seen.samples = content.how;
       return {};
@@ -50,28 +52,30 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
   for (const auto& piece : scratch_) {
     const auto& content = piece.content;
     switch (content.kind) {
-      case Kind::kValue:
-        break;
+      case Kind::kValue: break;
       case Kind::kNothing:  // rounding at the end
         if (&piece == &scratch_.back() && piece.bytes < kRounding) continue;
         return refuted("P0637", rank, "reads what nothing wrote where " + quoted(slot) + " should be");
-      case Kind::kZero:
-        return refuted("P0637", rank, "reads zeros where " + quoted(slot) + " should be");
+      case Kind::kZero: return refuted("P0637", rank, "reads zeros where " + quoted(slot) + " should be");
       case Kind::kClip:  // numbers that are the same for all samples
-      case Kind::kConstant:
-        continue;
+      case Kind::kConstant: continue;
       case Kind::kSum:
         if (ledger_.addends[ledger_.terms(content)[0].first].tensor < 0) continue;
         return refuted("P0637", rank, "reads a gradient where " + quoted(slot) + " should be");
       case Kind::kParameter:
-        return refuted("P0637", rank, "reads parameter " + quoted(tensors_[content.what]) + " where " + quoted(slot) + " should be");
+        return refuted("P0637", rank,
+                       "reads parameter " + quoted(tensors_[content.what]) + " where " + quoted(slot) + " should be");
       case Kind::kOther:
-        return refuted("P0637", rank, "reads " + quoted(rank.plan->buffers[static_cast<size_t>(where.buffer)].name) + " where " + quoted(slot) + " should be");
+        return refuted("P0637", rank,
+                       "reads " + quoted(rank.plan->buffers[static_cast<size_t>(where.buffer)].name) + " where " +
+                           quoted(slot) + " should be");
     }
     if (!is_called(content.what, label))
-      return refuted("P0637", rank, "reads " + shown(ledger_.labels[content.what]) + " where " + quoted(slot) + " should be");
+      return refuted("P0637", rank,
+                     "reads " + shown(ledger_.labels[content.what]) + " where " + quoted(slot) + " should be");
     const int32_t here = samples_of(piece);
-    if (here < 0) return refuted("P0637", rank, "reads a part of " + quoted(slot) + " that begins or ends inside of a sample");
+    if (here < 0)
+      return refuted("P0637", rank, "reads a part of " + quoted(slot) + " that begins or ends inside of a sample");
     if (first < 0) first = here;
     alike = alike && here == first;
     parts = std::max(parts, content.parts);
@@ -81,20 +85,23 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
   if (parts > 0 && alike && scratch_.size() == static_cast<size_t>(parts)) samples = first, parts = 0;
   if (samples == 0) return {};
   if (seen.samples != 0 && seen.samples != samples)
-    return refuted("P0637", rank, "reads " + quoted(slot) + " for " + text(ledger_.samples.ranges(samples)) + ", other values for " +
-                                      text(ledger_.samples.ranges(seen.samples)));
+    return refuted("P0637", rank,
+                   "reads " + quoted(slot) + " for " + text(ledger_.samples.ranges(samples)) + ", other values for " +
+                       text(ledger_.samples.ranges(seen.samples)));
   seen.samples = samples;
   seen.parts = std::max(seen.parts, parts);
   return {};
 }
 
-Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes, int32_t tensor, const std::string& slot) {
+Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes, int32_t tensor,
+                            const std::string& slot) {
   if (tensor < 0) return refuted("P0637", rank, "the model has no parameter " + quoted(slot));
   int64_t& slice = rank.contents.slice[static_cast<size_t>(tensor)];
   // Nearly always: one piece, where other runs read it too.
   if (auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes)) {
     auto& content = segment->content;
-    if (content.kind == Kind::kParameter && content.what == tensor && content.how == 0 && content.origin + where.offset - segment->begin == slice) {
+    if (content.kind == Kind::kParameter && content.what == tensor && content.how == 0 &&
+        content.origin + where.offset - segment->begin == slice) {
       content.relied = content.start;
       return {};
     }
@@ -103,14 +110,18 @@ Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes,
   rank.contents.take(where, bytes, scratch_);
   int64_t expected = scratch_.empty() ? 0 : scratch_[0].content.origin;
   if (slice < 0) slice = expected;
-  if (slice != expected) return refuted("P0637", rank, "reads " + quoted(slot) + " from another element on than other runs of this rank");
+  if (slice != expected)
+    return refuted("P0637", rank, "reads " + quoted(slot) + " from another element on than other runs of this rank");
   for (const auto& piece : scratch_) {
     const auto& content = piece.content;
     if (content.kind != Kind::kParameter)
-      return refuted("P0637", rank, "reads what is no parameter, or was not gathered, where " + quoted(slot) + " should be");
+      return refuted("P0637", rank,
+                     "reads what is no parameter, or was not gathered, where " + quoted(slot) + " should be");
     if (content.what != tensor || content.origin != expected)
-      return refuted("P0637", rank, "reads elements from " + std::to_string(content.origin / 4) + " of " + quoted(tensors_[content.what]) + " where elements from " +
-                                        std::to_string(expected / 4) + " of " + quoted(slot) + " should be");
+      return refuted("P0637", rank,
+                     "reads elements from " + std::to_string(content.origin / 4) + " of " +
+                         quoted(tensors_[content.what]) + " where elements from " + std::to_string(expected / 4) +
+                         " of " + quoted(slot) + " should be");
     if (content.how != 0) return refuted("P0637", rank, "reads " + quoted(slot) + " after its update");
     expected += piece.bytes;
   }
@@ -126,7 +137,8 @@ Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, in
   return {};
 }
 
-Status Flow::read_constant(Rank& rank, const BufferRange& where, ProgramEffects::Bound& bound, const std::string& slot) {
+Status Flow::read_constant(Rank& rank, const BufferRange& where, ProgramEffects::Bound& bound,
+                           const std::string& slot) {
   scratch_.clear();
   rank.contents.take(where, 1, scratch_);
   if (scratch_.empty()) return {};
@@ -136,11 +148,14 @@ Status Flow::read_constant(Rank& rank, const BufferRange& where, ProgramEffects:
   // All runs of a program read the same.
   if (bound.what < 0) bound.what = content.what;
   if (bound.what != content.what)
-    return refuted("P0637", rank, "reads constant " + quoted(constants_[content.what]) + " as " + quoted(slot) + ", other runs of the program " + quoted(constants_[bound.what]));
+    return refuted("P0637", rank,
+                   "reads constant " + quoted(constants_[content.what]) + " as " + quoted(slot) +
+                       ", other runs of the program " + quoted(constants_[bound.what]));
   return {};
 }
 
-Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what, const Seen& seen, const std::string& slot) {
+Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what,
+                    const Seen& seen, const std::string& slot) {
   switch (what.act) {
     case Do::kClear: {
       Content zero;
@@ -155,17 +170,18 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
       for (const auto& piece : scratch_) {
         if (piece.content.kind != Kind::kSum) continue;
         any = true;
-        if (const auto wrong = ledger_.use(piece.content); !wrong.empty()) return refuted("P0636", rank, "uses " + quoted(slot) + " with " + wrong);
+        if (const auto wrong = ledger_.use(piece.content); !wrong.empty())
+          return refuted("P0636", rank, "uses " + quoted(slot) + " with " + wrong);
       }
       return any ? Status() : refuted("P0636", rank, "uses " + quoted(slot) + ", to which nothing was added");
     }
     case Do::kAdd:
-    case Do::kAssign:
-      break;
+    case Do::kAssign: break;
   }
   const auto addend = static_cast<size_t>(what.addend);
   if (first_adder_.size() <= addend) first_adder_.resize(addend + 1);
-  if (first_adder_[addend].instruction < 0) first_adder_[addend] = {static_cast<size_t>(&rank - ranks_.data()), static_cast<int32_t>(rank.next)};
+  if (first_adder_[addend].instruction < 0)
+    first_adder_[addend] = {static_cast<size_t>(&rank - ranks_.data()), static_cast<int32_t>(rank.next)};
   const int32_t tensor = ledger_.addends[what.addend].tensor;
   const int64_t base = tensor >= 0 ? std::max<int64_t>(rank.contents.slice[static_cast<size_t>(tensor)], 0) : 0;
   if (what.act == Do::kAssign) {
@@ -182,7 +198,8 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
       continue;
     }
     if (content.kind != Kind::kSum) return refuted("P0636", rank, "adds " + quoted(slot) + " to what is no sum");
-    if (content.origin != origin) return refuted("P0636", rank, "adds " + quoted(slot) + " to a sum over other elements");
+    if (content.origin != origin)
+      return refuted("P0636", rank, "adds " + quoted(slot) + " to a sum over other elements");
     ledger_.add(content, what.addend, seen.samples);
   }
   return {};
@@ -196,17 +213,22 @@ Status Flow::run(Rank& rank, const Run& run) {
   const auto name = [&](int32_t index) -> const std::string& { return program.slots[static_cast<size_t>(index)].name; };
   const auto where = [&](int32_t index) -> const BufferRange& { return arguments[static_cast<size_t>(index)]; };
   Seen seen;
-  for (const auto& [index, label, bytes] : effects.reads) PIPER_RETURN_IF_ERROR(read_value(rank, where(index), bytes, label, name(index), seen));
-  for (const auto& [index, tensor, bytes] : effects.parameters) PIPER_RETURN_IF_ERROR(read_parameter(rank, where(index), bytes, tensor, name(index)));
-  for (const auto& [index, label, bytes] : effects.scalars) PIPER_RETURN_IF_ERROR(read_scalar(rank, where(index), bytes, label, name(index)));
-  for (auto& bound : effects.constants) PIPER_RETURN_IF_ERROR(read_constant(rank, where(bound.slot), bound, name(bound.slot)));
+  for (const auto& [index, label, bytes] : effects.reads)
+    PIPER_RETURN_IF_ERROR(read_value(rank, where(index), bytes, label, name(index), seen));
+  for (const auto& [index, tensor, bytes] : effects.parameters)
+    PIPER_RETURN_IF_ERROR(read_parameter(rank, where(index), bytes, tensor, name(index)));
+  for (const auto& [index, label, bytes] : effects.scalars)
+    PIPER_RETURN_IF_ERROR(read_scalar(rank, where(index), bytes, label, name(index)));
+  for (auto& bound : effects.constants)
+    PIPER_RETURN_IF_ERROR(read_constant(rank, where(bound.slot), bound, name(bound.slot)));
   for (const int32_t index : effects.sample_offsets) {
     const auto set = rank.scalars.find(where(index).buffer);
     const bool one = set != rank.scalars.end() && set->second->size() == 1;
     if (seen.samples != 0 && (!one || set->second->front() != ledger_.samples.ranges(seen.samples)[0].first))
       return refuted("P0637", rank, "draws its dropout for another sample than its first");
   }
-  for (const auto& sum : effects.sums) PIPER_RETURN_IF_ERROR(on_sum(rank, where(sum.slot), sum.bytes, sum, seen, name(sum.slot)));
+  for (const auto& sum : effects.sums)
+    PIPER_RETURN_IF_ERROR(on_sum(rank, where(sum.slot), sum.bytes, sum, seen, name(sum.slot)));
   for (const auto& [index, label, bytes] : effects.writes) {
     Content value;
     value.kind = Kind::kValue;
@@ -219,7 +241,8 @@ Status Flow::run(Rank& rank, const Run& run) {
   return {};
 }
 
-Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& program, const std::vector<BufferRange>& arguments) {
+Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& program,
+                    const std::vector<BufferRange>& arguments) {
   std::pmr::monotonic_buffer_resource memory;
   BufferContents workspace(std::max<int64_t>(program.workspace_bytes, 1), memory);
   const auto bound = [&](const ProgramEffects::Place& place) {
@@ -243,9 +266,7 @@ Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& pr
   for (const auto& call : effects.calls) {
     std::string wrong;
     switch (call.op) {
-      case Op::kClear:
-        put(call.outputs[0], {{call.outputs[0].bytes, zero}});
-        continue;
+      case Op::kClear: put(call.outputs[0], {{call.outputs[0].bytes, zero}}); continue;
       case Op::kCopy:
         take(call.inputs[0], a);
         put(call.outputs[0], a);

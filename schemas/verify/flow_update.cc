@@ -18,7 +18,9 @@ Status Flow::update(Rank& rank, const Update& update) {
   for (const auto& where : {update.m, update.v}) {
     if (where.buffer < 0) continue;
     if (rank.plan->buffers[static_cast<size_t>(where.buffer)].cls != BufferClass::kOptimizer)
-      return refuted("P0638", rank, "keeps its moments in \"" + rank.plan->buffers[static_cast<size_t>(where.buffer)].name + "\", which does not outlive the step");
+      return refuted("P0638", rank,
+                     "keeps its moments in \"" + rank.plan->buffers[static_cast<size_t>(where.buffer)].name +
+                         "\", which does not outlive the step");
     moments_.push_back({r, where.buffer, where.offset, where.offset + bytes, static_cast<int32_t>(rank.next)});
   }
   scratch_.clear();
@@ -39,17 +41,25 @@ Status Flow::update(Rank& rank, const Update& update) {
       for (const auto& term : ledger_.terms(gradient)) {
         const auto& addend = ledger_.addends[term.first];
         if (addend.tensor != parameter.what || gradient.origin != parameter.origin)
-          return refuted("P0636", rank, "updates elements from " + std::to_string(parameter.origin / 4) + " of " + name + " by what " + addend.chunk + " adds to elements from " +
-                                            std::to_string(gradient.origin / 4) + " of \"" + addend.slot + "\"");
+          return refuted("P0636", rank,
+                         "updates elements from " + std::to_string(parameter.origin / 4) + " of " + name + " by what " +
+                             addend.chunk + " adds to elements from " + std::to_string(gradient.origin / 4) + " of \"" +
+                             addend.slot + "\"");
         addends.push_back(term.first);
       }
-      if (const auto wrong = ledger_.use(gradient); !wrong.empty()) return refuted("P0636", rank, "updates " + name + " by a gradient with " + wrong);
+      if (const auto wrong = ledger_.use(gradient); !wrong.empty())
+        return refuted("P0636", rank, "updates " + name + " by a gradient with " + wrong);
       if (parameter.how != 0) return refuted("P0638", rank, "updates " + name + " a second time");
-      if (!bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].trained) return refuted("P0638", rank, "updates " + name + ", which is not trained");
-      const auto [it, fresh] = updated_.emplace(parameter.what, Updated{addends, update.group, {r, static_cast<int32_t>(rank.next)}});
-      if (!fresh && it->second.addends != addends) return refuted("P0636", rank, "updates " + name + " by a gradient with other addends than other ranks do");
-      if (!fresh && it->second.group != update.group) return refuted("P0638", rank, "updates " + name + " in another group of the optimizer than other ranks do");
-      updated_elements_.push_back({first_element_[static_cast<size_t>(parameter.what)] + parameter.origin / 4, length / 4});
+      if (!bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].trained)
+        return refuted("P0638", rank, "updates " + name + ", which is not trained");
+      const auto [it, fresh] =
+          updated_.emplace(parameter.what, Updated{addends, update.group, {r, static_cast<int32_t>(rank.next)}});
+      if (!fresh && it->second.addends != addends)
+        return refuted("P0636", rank, "updates " + name + " by a gradient with other addends than other ranks do");
+      if (!fresh && it->second.group != update.group)
+        return refuted("P0638", rank, "updates " + name + " in another group of the optimizer than other ranks do");
+      updated_elements_.push_back(
+          {first_element_[static_cast<size_t>(parameter.what)] + parameter.origin / 4, length / 4});
       parameter.how = 1;
     } else if (parameter.kind != Kind::kNothing || (gradient.kind != Kind::kZero && gradient.kind != Kind::kNothing)) {
       return refuted("P0638", rank, "updates what is no parameter");
@@ -59,11 +69,14 @@ Status Flow::update(Rank& rank, const Update& update) {
     if ((in_b += length) == scratch_more_[j].bytes) ++j, in_b = 0;
   }
   const bool clips = bundle_.manifest.clip_grad_norm > 0;
-  if (clips != (update.scale.buffer >= 0)) return refuted("P0638", rank, clips ? "does not clip the gradient" : "scales the gradient, though nothing is clipped");
+  if (clips != (update.scale.buffer >= 0))
+    return refuted("P0638", rank,
+                   clips ? "does not clip the gradient" : "scales the gradient, though nothing is clipped");
   if (clips) {
     scratch_.clear();
     rank.contents.take(update.scale, 4, scratch_);
-    if (scratch_.empty() || scratch_[0].content.kind != Kind::kClip || scratch_[0].content.what != 1) return refuted("P0638", rank, "scales by what is no factor of clipping");
+    if (scratch_.empty() || scratch_[0].content.kind != Kind::kClip || scratch_[0].content.what != 1)
+      return refuted("P0638", rank, "scales by what is no factor of clipping");
   }
 
   rank.contents.put(update.parameter, updated);

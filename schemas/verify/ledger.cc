@@ -67,7 +67,8 @@ std::string Ledger::add(const Content& left, const Content& right, Content& resu
   }
   Terms all = terms(a);
   for (const auto& [addend, sum] : terms(b)) {
-    const auto at = std::lower_bound(all.begin(), all.end(), addend, [](const auto& term, int32_t id) { return term.first < id; });
+    const auto at =
+        std::lower_bound(all.begin(), all.end(), addend, [](const auto& term, int32_t id) { return term.first < id; });
     if (at != all.end() && at->first == addend) at->second = sums_.add(at->second, sum);
     else all.insert(at, {addend, sum});
   }
@@ -107,7 +108,8 @@ std::string Ledger::use(const Content& content) {
       if (sums_.compare(sum, {}).exact()) continue;
     }
     const auto& what = addends[addend];
-    const std::string name = "what " + (what.chunk.empty() ? "is" : what.chunk) + (what.chunk.empty() ? " in \"" : " adds to \"") + what.slot + "\"";
+    const std::string name = "what " + (what.chunk.empty() ? "is" : what.chunk) +
+                             (what.chunk.empty() ? " in \"" : " adds to \"") + what.slot + "\"";
     if (!holds.repeated.empty()) return text(holds.repeated) + " more than once in " + name;
     if (!holds.missing.empty()) return text(holds.missing) + " missing in " + name;
     return text(holds.foreign) + ", outside of the step, in " + name;
@@ -133,7 +135,8 @@ std::string Ledger::add_norm(const Pieces& gradients, Pieces& result) {
     if (auto wrong = use(piece.content); !wrong.empty()) return "takes the norm of a gradient with " + wrong;
     const int32_t tensor = addends[terms(piece.content)[0].first].tensor;
     if (tensor < 0) return "takes the norm of what is no parameter's gradient";
-    elements = samples.append(elements, samples.range(elements_[static_cast<size_t>(tensor)] + piece.content.origin / 4, piece.bytes / 4));
+    elements = samples.append(
+        elements, samples.range(elements_[static_cast<size_t>(tensor)] + piece.content.origin / 4, piece.bytes / 4));
   }
   const Pieces more = {{4, elements == 0 ? Content{Kind::kZero} : sum(norm_, elements, 0)}};
   const Pieces before = result;
@@ -155,8 +158,11 @@ std::string Ledger::check_norm(int32_t sum, const std::vector<SampleRange>& elem
   if (holds.exact()) return "";
   const auto& wrong = !holds.missing.empty() ? holds.missing : !holds.repeated.empty() ? holds.repeated : holds.foreign;
   const auto tensor = std::upper_bound(elements_.begin(), elements_.end(), wrong[0].first) - elements_.begin() - 1;
-  const char* const how = !holds.missing.empty() ? "lacks" : !holds.repeated.empty() ? "counts more than once" : "counts, though nothing updates it,";
-  return how + (" element " + std::to_string(wrong[0].first - elements_[static_cast<size_t>(tensor)])) + " of \"" + tensors_[static_cast<int32_t>(tensor)] + "\"";
+  const char* const how = !holds.missing.empty()    ? "lacks"
+                          : !holds.repeated.empty() ? "counts more than once"
+                                                    : "counts, though nothing updates it,";
+  return how + (" element " + std::to_string(wrong[0].first - elements_[static_cast<size_t>(tensor)])) + " of \"" +
+         tensors_[static_cast<int32_t>(tensor)] + "\"";
 }
 
 }  // namespace piper::verify

@@ -45,7 +45,9 @@ class Ledger {
 
   // The label of a value after an exchange, where it is another value.
   int32_t exchanged(int32_t label);
-  bool is_exchanged(int32_t label) const { return static_cast<size_t>(label) < exchanged_.size() && exchanged_[static_cast<size_t>(label)]; }
+  bool is_exchanged(int32_t label) const {
+    return static_cast<size_t>(label) < exchanged_.size() && exchanged_[static_cast<size_t>(label)];
+  }
 
   SampleTable samples;
   Addends addends;
@@ -59,12 +61,12 @@ class Ledger {
   int64_t batch_;
   const Names& tensors_;
   std::vector<int64_t> elements_;
-  int32_t norm_ = -1;                      // the addend of norms
+  int32_t norm_ = -1;  // the addend of norms
   std::vector<Terms> lists_;
   std::map<Terms, int32_t> list_ids_;
-  std::vector<char> used_;                 // [addend]
-  std::vector<char> exchanged_;            // [label]
-  std::vector<int32_t> exchanged_as_;      // [label] -> the label of what an exchange makes of it, -1: not asked for yet
+  std::vector<char> used_;             // [addend]
+  std::vector<char> exchanged_;        // [label]
+  std::vector<int32_t> exchanged_as_;  // [label] -> the label of what an exchange makes of it, -1: not asked for yet
 };
 
 }  // namespace piper::verify

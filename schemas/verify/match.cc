@@ -15,24 +15,30 @@ using namespace plan;
 
 // What the members of a collective must agree on. A count of the exchanged rows is known at run time only.
 struct Collective {
-  size_t kind = 0;               // of the Action
-  int64_t count = 0;             // elements, or bytes of a part
+  size_t kind = 0;    // of the Action
+  int64_t count = 0;  // elements, or bytes of a part
   DType dtype = DType::kF32;
   Reduction reduction = Reduction::kSum;
-  int64_t row_bytes = 0;         // > 0: counted rows travel
-  int32_t communicator = -1;     // each rank's own index: not compared
+  int64_t row_bytes = 0;      // > 0: counted rows travel
+  int32_t communicator = -1;  // each rank's own index: not compared
   bool operator==(const Collective& other) const {
-    const auto agreed = [](const Collective& c) { return std::tie(c.kind, c.count, c.dtype, c.reduction, c.row_bytes); };
+    const auto agreed = [](const Collective& c) {
+      return std::tie(c.kind, c.count, c.dtype, c.reduction, c.row_bytes);
+    };
     return agreed(*this) == agreed(other);
   }
 };
 
 std::optional<Collective> collective_of(const Action& action) {
   const size_t kind = action.index();
-  if (const auto* a = std::get_if<AllReduce>(&action)) return Collective{kind, a->count, a->dtype, a->reduction, 0, a->communicator};
-  if (const auto* a = std::get_if<ReduceScatter>(&action)) return Collective{kind, a->count, a->dtype, a->reduction, 0, a->communicator};
-  if (const auto* a = std::get_if<AllGather>(&action)) return Collective{kind, a->bytes, DType::kF32, Reduction::kSum, 0, a->communicator};
-  if (const auto* a = std::get_if<AllToAll>(&action)) return Collective{kind, a->bytes, DType::kF32, Reduction::kSum, a->row_bytes, a->communicator};
+  if (const auto* a = std::get_if<AllReduce>(&action))
+    return Collective{kind, a->count, a->dtype, a->reduction, 0, a->communicator};
+  if (const auto* a = std::get_if<ReduceScatter>(&action))
+    return Collective{kind, a->count, a->dtype, a->reduction, 0, a->communicator};
+  if (const auto* a = std::get_if<AllGather>(&action))
+    return Collective{kind, a->bytes, DType::kF32, Reduction::kSum, 0, a->communicator};
+  if (const auto* a = std::get_if<AllToAll>(&action))
+    return Collective{kind, a->bytes, DType::kF32, Reduction::kSum, a->row_bytes, a->communicator};
   return std::nullopt;
 }
 
@@ -50,7 +56,8 @@ struct End {
 
 class Matcher {
  public:
-  explicit Matcher(const Bundle& bundle) : bundle_(bundle), plan_of_(static_cast<size_t>(bundle.manifest.world_size), -1) {}
+  explicit Matcher(const Bundle& bundle)
+      : bundle_(bundle), plan_of_(static_cast<size_t>(bundle.manifest.world_size), -1) {}
 
   Result<Matching> match() {
     for (size_t p = 0; p < bundle_.ranks.size(); ++p) {
@@ -75,10 +82,15 @@ class Matcher {
   }
 
   // The last operation on a channel or communicator of this rank, to fix the order of the next.
-  struct Last { Moment moment; int32_t instruction = -1; };
-  Status follow(const VectorClocks& clocks, Last& last, const Moment& moment, int32_t plan, int32_t index, const char* what) {
+  struct Last {
+    Moment moment;
+    int32_t instruction = -1;
+  };
+  Status follow(const VectorClocks& clocks, Last& last, const Moment& moment, int32_t plan, int32_t index,
+                const char* what) {
     if (last.instruction >= 0 && !clocks.before(last.moment, moment.stream))
-      return refuted("rule " + std::string(what) + ": nothing orders " + name(plan, last.instruction) + " and " + name(plan, index));
+      return refuted("rule " + std::string(what) + ": nothing orders " + name(plan, last.instruction) + " and " +
+                     name(plan, index));
     last = {moment, index};
     return {};
   }
@@ -88,7 +100,7 @@ class Matcher {
     VectorClocks clocks(plan);
     std::map<std::tuple<bool, int32_t, int32_t>, Last> channels;
     std::vector<Last> communicators(plan.communicators.size());
-    std::vector<std::vector<int32_t>*> operations(plan.communicators.size());   // in groups_
+    std::vector<std::vector<int32_t>*> operations(plan.communicators.size());  // in groups_
     std::vector<char> recorded(plan.events.size());
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const auto& instruction = plan.instructions[i];
@@ -108,14 +120,16 @@ class Matcher {
       } else if (const auto collective = collective_of(instruction.action)) {
         const auto c = static_cast<size_t>(collective->communicator);
         PIPER_RETURN_IF_ERROR(follow(clocks, communicators[c], moment, p, index, "2"));
-        if (operations[c] == nullptr) operations[c] = &groups_[{plan.communicators[c].name, plan.communicators[c].ranks}][p];
+        if (operations[c] == nullptr)
+          operations[c] = &groups_[{plan.communicators[c].name, plan.communicators[c].ranks}][p];
         operations[c]->push_back(index);
       }
     }
     for (size_t i = 0; i < plan.instructions.size(); ++i)
       if (const auto* wait = std::get_if<Wait>(&plan.instructions[i].action))
         if (!recorded[static_cast<size_t>(wait->event)])
-          return Status::failure("P0632", "rule 3: " + name(p, static_cast<int32_t>(i)) + " waits for an event that nothing records");
+          return Status::failure(
+              "P0632", "rule 3: " + name(p, static_cast<int32_t>(i)) + " waits for an event that nothing records");
     return {};
   }
 
@@ -147,11 +161,15 @@ class Matcher {
                          name(ends_[middle + k].plan, ends_[middle + k].instruction) + " receives");
         const End& send = ends_[begin + k];
         if (middle + k == end)
-          return refuted("rule 1: nothing on rank " + std::to_string(send.dst) + " receives what " + name(send.plan, send.instruction) + " sends");
+          return refuted("rule 1: nothing on rank " + std::to_string(send.dst) + " receives what " +
+                         name(send.plan, send.instruction) + " sends");
         const End& recv = ends_[middle + k];
-        const auto meets = [&] { return "rule 1: " + name(send.plan, send.instruction) + " meets " + name(recv.plan, recv.instruction); };
+        const auto meets = [&] {
+          return "rule 1: " + name(send.plan, send.instruction) + " meets " + name(recv.plan, recv.instruction);
+        };
         if (send.bytes != recv.bytes) return refuted(meets() + ": the sizes differ");
-        if (channel_name(send) != channel_name(recv)) return refuted(meets() + ": the channels have one id and two names");
+        if (channel_name(send) != channel_name(recv))
+          return refuted(meets() + ": the channels have one id and two names");
         const int32_t transfer = new_transfer();
         join(transfer, send.plan, send.instruction);
         join(transfer, recv.plan, recv.instruction);
@@ -188,12 +206,14 @@ class Matcher {
     for (const auto& [plan, indices] : by_plan) {
       for (size_t k = 0; k < std::min(sequence.size(), indices.size()); ++k) {
         if (collective_of(action_at(first_plan, sequence[k])) != collective_of(action_at(plan, indices[k])))
-          return refuted("rule 2: " + name(first_plan, sequence[k]) + " meets " + name(plan, indices[k]) + ": kind, count, dtype or reduction differ");
+          return refuted("rule 2: " + name(first_plan, sequence[k]) + " meets " + name(plan, indices[k]) +
+                         ": kind, count, dtype or reduction differ");
       }
       if (sequence.size() == indices.size()) continue;
       const bool longer = indices.size() > sequence.size();
       const int32_t alone = longer ? indices[sequence.size()] : sequence[indices.size()];
-      return refuted("rule 2: rank " + std::to_string(bundle_.ranks[static_cast<size_t>(longer ? first_plan : plan)].rank) +
+      return refuted("rule 2: rank " +
+                     std::to_string(bundle_.ranks[static_cast<size_t>(longer ? first_plan : plan)].rank) +
                      " takes no part in " + name(longer ? plan : first_plan, alone));
     }
     return {};

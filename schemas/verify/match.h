@@ -12,7 +12,10 @@ namespace piper::verify {
 struct Matching {
   // Per loaded rank and instruction: the transfer it takes part in, or -1.
   std::vector<std::vector<int32_t>> transfer_of;
-  struct Participant { int32_t plan = -1; int32_t instruction = -1; };  // `plan`: index into Bundle::ranks
+  struct Participant {
+    int32_t plan = -1;
+    int32_t instruction = -1;
+  };  // `plan`: index into Bundle::ranks
   // Participants of transfer t: participants[first[t]] to participants[first[t + 1]].
   std::vector<Participant> participants;
   std::vector<int64_t> first;

@@ -41,8 +41,8 @@ class VectorClocks {
 
  private:
   size_t width_;
-  std::vector<int32_t> now_;      // [streams, streams]
-  std::vector<int32_t> events_;   // [events, streams], zeros before the record
+  std::vector<int32_t> now_;     // [streams, streams]
+  std::vector<int32_t> events_;  // [events, streams], zeros before the record
 };
 
 }  // namespace piper::verify

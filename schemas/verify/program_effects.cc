@@ -124,15 +124,10 @@ class Summary {
         if (slot.reads) effects_.scalars.push_back({index, label(slot), slot.bytes});
         if (slot.writes) effects_.writes.push_back({index, label(slot), slot.bytes});
         break;
-      case SlotRole::kParameter:
-        effects_.parameters.push_back({index, tensors_.find(slot.name), slot.bytes});
-        break;
-      case SlotRole::kConstant:
-        effects_.constants.push_back({index, -1, slot.bytes});
-        break;
+      case SlotRole::kParameter: effects_.parameters.push_back({index, tensors_.find(slot.name), slot.bytes}); break;
+      case SlotRole::kConstant: effects_.constants.push_back({index, -1, slot.bytes}); break;
       case SlotRole::kGradient:
-      case SlotRole::kState:
-        break;
+      case SlotRole::kState: break;
     }
   }
 
@@ -149,7 +144,9 @@ class Summary {
     // Several calls that add to one slot are one contribution of the run.
     for (size_t i = effects_.sums.size(); i-- > 0;) {
       if (effects_.sums[i].slot != slot) continue;
-      if (effects_.sums[i].act == what || (effects_.sums[i].act == ProgramEffects::Do::kAssign && what == ProgramEffects::Do::kAdd)) return;
+      if (effects_.sums[i].act == what ||
+          (effects_.sums[i].act == ProgramEffects::Do::kAssign && what == ProgramEffects::Do::kAdd))
+        return;
       break;
     }
     effects_.sums.push_back({slot, what, addend, program_.slots[static_cast<size_t>(slot)].bytes});
@@ -160,10 +157,13 @@ class Summary {
       if (on_sum(input)) act(input.slot, ProgramEffects::Do::kConsume);
     for (const auto& output : call.outputs)
       if (on_sum(output))
-        act(output.slot, call.accumulate ? ProgramEffects::Do::kAdd : is_zero_fill(call) ? ProgramEffects::Do::kClear : ProgramEffects::Do::kAssign);
+        act(output.slot, call.accumulate      ? ProgramEffects::Do::kAdd
+                         : is_zero_fill(call) ? ProgramEffects::Do::kClear
+                                              : ProgramEffects::Do::kAssign);
     if (call.kernel == "dropout" && call.inputs.size() == 3 && call.inputs[2].slot >= 0) {
       auto& slots = effects_.sample_offsets;
-      if (std::find(slots.begin(), slots.end(), call.inputs[2].slot) == slots.end()) slots.push_back(call.inputs[2].slot);
+      if (std::find(slots.begin(), slots.end(), call.inputs[2].slot) == slots.end())
+        slots.push_back(call.inputs[2].slot);
     }
   }
 
@@ -177,7 +177,8 @@ class Summary {
 
 }  // namespace
 
-std::vector<ProgramEffects> program_effects(const Bundle& bundle, const Names& tensors, Names& labels, Addends& addends) {
+std::vector<ProgramEffects> program_effects(const Bundle& bundle, const Names& tensors, Names& labels,
+                                            Addends& addends) {
   std::vector<ProgramEffects> effects;
   for (const auto& program : bundle.programs) effects.push_back(Summary(program, tensors, labels, addends).make());
   return effects;

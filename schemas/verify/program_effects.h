@@ -45,30 +45,45 @@ class Addends {
 };
 
 struct ProgramEffects {
-  struct Bound { int32_t slot = -1, what = -1; int64_t bytes = 0; };   // bytes of the slot
+  struct Bound {
+    int32_t slot = -1, what = -1;
+    int64_t bytes = 0;
+  };  // bytes of the slot
   enum class Do : uint8_t {
     kAdd,      // adds its samples
     kAssign,   // replaces by its samples
     kConsume,  // uses the sum
     kClear,
   };
-  struct OnSum { int32_t slot = -1; Do act = Do::kAdd; int32_t addend = -1; int64_t bytes = 0; };
+  struct OnSum {
+    int32_t slot = -1;
+    Do act = Do::kAdd;
+    int32_t addend = -1;
+    int64_t bytes = 0;
+  };
   // Compute programs.
-  std::vector<Bound> reads, writes;   // values; what = label
-  std::vector<Bound> scalars;         // read; what = label
-  std::vector<Bound> parameters;      // what = tensor, -1 where the model has none of that name
+  std::vector<Bound> reads, writes;  // values; what = label
+  std::vector<Bound> scalars;        // read; what = label
+  std::vector<Bound> parameters;     // what = tensor, -1 where the model has none of that name
   std::vector<Bound> constants;
-  std::vector<OnSum> sums;            // in order
+  std::vector<OnSum> sums;              // in order
   std::vector<int32_t> sample_offsets;  // slots that dropout reads as the position of its first sample
   // Programs to follow.
   enum class Op : uint8_t { kClear, kCopy, kAdd, kAddInto, kMoveAdd, kSquareSum, kClip };
-  struct Place { int32_t slot = -1; int64_t offset = 0, bytes = 0; };  // slot -1: workspace
-  struct Call { Op op = Op::kClear; std::vector<Place> outputs, inputs; };
+  struct Place {
+    int32_t slot = -1;
+    int64_t offset = 0, bytes = 0;
+  };  // slot -1: workspace
+  struct Call {
+    Op op = Op::kClear;
+    std::vector<Place> outputs, inputs;
+  };
   bool follow = false;
   std::vector<Call> calls;
 };
 
 // Labels name values; tensors are parameters of the model.
-std::vector<ProgramEffects> program_effects(const plan::Bundle& bundle, const Names& tensors, Names& labels, Addends& addends);
+std::vector<ProgramEffects> program_effects(const plan::Bundle& bundle, const Names& tensors, Names& labels,
+                                            Addends& addends);
 
 }  // namespace piper::verify

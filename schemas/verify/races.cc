@@ -23,8 +23,8 @@ struct Touch {
 struct Segment {
   int64_t end = 0;
   Touch writer;
-  int32_t buffer = -1;          // through which the last write came
-  std::vector<Touch> readers;   // since the last write, the latest of each stream
+  int32_t buffer = -1;         // through which the last write came
+  std::vector<Touch> readers;  // since the last write, the latest of each stream
 };
 
 // Lays the arena and the persistent buffers into one line of addresses and walks the accesses in
@@ -70,13 +70,16 @@ class RaceChecker {
   int64_t start(const Access& access) const {
     return base_[static_cast<size_t>(access.where.buffer)] + access.where.offset;
   }
-  std::string name(int32_t instruction) const { return describe_instruction(bundle_, plan_, static_cast<size_t>(instruction)); }
+  std::string name(int32_t instruction) const {
+    return describe_instruction(bundle_, plan_, static_cast<size_t>(instruction));
+  }
   std::string quoted(int32_t buffer) const { return "\"" + plan_.buffers[static_cast<size_t>(buffer)].name + "\""; }
 
   // Cuts so that a segment begins at `address`; the segment there.
   Segments::iterator cut(int64_t address) {
     auto found = std::prev(segments_.upper_bound(address));
-    if (found->first == address || found->second.end <= address) return found->first == address ? found : std::next(found);
+    if (found->first == address || found->second.end <= address)
+      return found->first == address ? found : std::next(found);
     Segment tail = found->second;
     found->second.end = address;
     return segments_.emplace_hint(std::next(found), address, std::move(tail));
@@ -85,14 +88,15 @@ class RaceChecker {
   // The first segment of [from, to), cut at both ends.
   Segments::iterator cut_out(int64_t from, int64_t to) {
     const auto found = std::prev(segments_.upper_bound(from));
-    if (found->first == from && found->second.end == to) return found;   // nearly always
+    if (found->first == from && found->second.end == to) return found;  // nearly always
     cut(to);
     return cut(from);
   }
 
   Status race(const Touch& earlier, const char* did, const Touch& later, const char* does, const Access& access) const {
-    return Status::failure("P0633", "rule 5: data race on " + quoted(access.where.buffer) + ": nothing orders what " + name(earlier.instruction) +
-                                        " " + did + " and what " + name(later.instruction) + " " + does);
+    return Status::failure("P0633", "rule 5: data race on " + quoted(access.where.buffer) + ": nothing orders what " +
+                                        name(earlier.instruction) + " " + did + " and what " + name(later.instruction) +
+                                        " " + does);
   }
 
   // Rule 6: what no instruction of this kind may write.
@@ -114,8 +118,9 @@ class RaceChecker {
     };
     for (const auto& access : accesses)
       if (access.writes && !may_write(buffer(access).cls))
-        return Status::failure("P0634", "rule 6: " + name(static_cast<int32_t>(instruction)) + " writes " + quoted(access.where.buffer) + ", which " +
-                                            (run ? "runs" : "it may") + " only read");
+        return Status::failure("P0634", "rule 6: " + name(static_cast<int32_t>(instruction)) + " writes " +
+                                            quoted(access.where.buffer) + ", which " + (run ? "runs" : "it may") +
+                                            " only read");
     return {};
   }
 
@@ -129,10 +134,17 @@ class RaceChecker {
       const int64_t from = start(access), to = from + access.bytes;
       const Access* other = from < written_end ? last_written : access.writes && from < end ? last : nullptr;
       if (other != nullptr)
-        return Status::failure("P0635", "rule 7: " + name(static_cast<int32_t>(instruction)) + ": its slots in " + quoted(other->where.buffer) + " and " +
-                                            quoted(access.where.buffer) + " overlap, and one is written");
-      if (to > end) { end = to; last = &access; }
-      if (access.writes && to > written_end) { written_end = to; last_written = &access; }
+        return Status::failure("P0635", "rule 7: " + name(static_cast<int32_t>(instruction)) + ": its slots in " +
+                                            quoted(other->where.buffer) + " and " + quoted(access.where.buffer) +
+                                            " overlap, and one is written");
+      if (to > end) {
+        end = to;
+        last = &access;
+      }
+      if (access.writes && to > written_end) {
+        written_end = to;
+        last_written = &access;
+      }
     }
     return {};
   }
@@ -147,11 +159,12 @@ class RaceChecker {
         return race(segment.writer, "writes", touch, "reads", access);
       const bool tail = at->first > from && segment.end >= to && to - at->first < kRounding;
       if (arena && segment.writer.instruction < 0 && !tail)
-        return Status::failure("P0634", "rule 6: " + name(touch.instruction) + " reads bytes of " + quoted(access.where.buffer) +
-                                            " that nothing wrote in this step");
+        return Status::failure("P0634", "rule 6: " + name(touch.instruction) + " reads bytes of " +
+                                            quoted(access.where.buffer) + " that nothing wrote in this step");
       if (arena && segment.writer.instruction >= 0 && segment.buffer != access.where.buffer)
-        return Status::failure("P0634", "rule 6: " + name(touch.instruction) + " reads " + quoted(access.where.buffer) + ", whose bytes " +
-                                            name(segment.writer.instruction) + " overwrote as " + quoted(segment.buffer));
+        return Status::failure("P0634", "rule 6: " + name(touch.instruction) + " reads " + quoted(access.where.buffer) +
+                                            ", whose bytes " + name(segment.writer.instruction) + " overwrote as " +
+                                            quoted(segment.buffer));
       const auto same = std::find_if(segment.readers.begin(), segment.readers.end(),
                                      [&](const Touch& reader) { return reader.moment.stream == touch.moment.stream; });
       if (same != segment.readers.end()) *same = touch;

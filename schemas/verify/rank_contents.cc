@@ -12,19 +12,14 @@ RankContents::RankContents(const plan::RankPlan& plan) {
       begin({static_cast<int32_t>(b), 0}, plan.buffers[b].bytes, content);
     };
     switch (plan.buffers[b].cls) {
-      case plan::BufferClass::kGradient:
-        all(Content::Kind::kZero);
-        break;
+      case plan::BufferClass::kGradient: all(Content::Kind::kZero); break;
       case plan::BufferClass::kOptimizer:
       case plan::BufferClass::kState:
-      case plan::BufferClass::kScalar:
-        all(Content::Kind::kOther);
-        break;
+      case plan::BufferClass::kScalar: all(Content::Kind::kOther); break;
       case plan::BufferClass::kArena:
       case plan::BufferClass::kParameter:
       case plan::BufferClass::kConstant:
-      case plan::BufferClass::kInput:
-        break;
+      case plan::BufferClass::kInput: break;
     }
   }
 }

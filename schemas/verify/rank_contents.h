@@ -22,7 +22,9 @@ class RankContents {
   void put(const plan::BufferRange& where, const Pieces& pieces);
   void put(const plan::BufferRange& where, int64_t bytes, const Content& content);
   // Segments that fill the range, to change in place; call replaced() before changing one.
-  BufferContents::Span cut(const plan::BufferRange& where, int64_t bytes) { return buffer(where.buffer).cut(where.offset, where.offset + bytes); }
+  BufferContents::Span cut(const plan::BufferRange& where, int64_t bytes) {
+    return buffer(where.buffer).cut(where.offset, where.offset + bytes);
+  }
   void replaced(int32_t buffer, BufferContents::Segment& segment);
   const BufferContents& at(int32_t index) const { return buffers_[static_cast<size_t>(index)]; }
   BufferContents& buffer(int32_t index) { return buffers_[static_cast<size_t>(index)]; }
@@ -38,7 +40,8 @@ class RankContents {
   std::vector<int64_t> slice;  // [tensor] its first byte that programs of this rank see; -1: none has read it yet
 
  private:
-  std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_ = std::make_unique<std::pmr::monotonic_buffer_resource>();
+  std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_ =
+      std::make_unique<std::pmr::monotonic_buffer_resource>();
   std::vector<BufferContents> buffers_;
   std::vector<Replaced> replaced_;
 };

@@ -15,7 +15,9 @@ namespace piper::verify {
 struct SampleRange {
   int64_t first = 0, count = 0;
   bool operator==(const SampleRange& other) const { return first == other.first && count == other.count; }
-  bool operator<(const SampleRange& other) const { return first != other.first ? first < other.first : count < other.count; }
+  bool operator<(const SampleRange& other) const {
+    return first != other.first ? first < other.first : count < other.count;
+  }
 };
 // "samples 4 to 7 and 12"; "no sample".
 std::string text(const std::vector<SampleRange>& ranges, const std::string& noun = "sample");
@@ -35,12 +37,14 @@ class SampleTable {
   int32_t intern(std::vector<SampleRange> ranges);
 
   struct RangeHash {
-    size_t operator()(const SampleRange& range) const { return std::hash<int64_t>()(range.first * 1000003 + range.count); }
+    size_t operator()(const SampleRange& range) const {
+      return std::hash<int64_t>()(range.first * 1000003 + range.count);
+    }
   };
   std::vector<std::vector<SampleRange>> lists_;
   std::map<std::vector<SampleRange>, int32_t> ids_;
-  std::unordered_map<SampleRange, int32_t, RangeHash> of_one_;   // lists of one range, as nearly all are
-  std::unordered_map<uint64_t, int32_t> appended_;               // by the two ids
+  std::unordered_map<SampleRange, int32_t, RangeHash> of_one_;  // lists of one range, as nearly all are
+  std::unordered_map<uint64_t, int32_t> appended_;              // by the two ids
 };
 
 // Sums whose addends are lists of samples: what an accumulator holds. Id 0: the empty sum. A sum is kept
@@ -61,8 +65,13 @@ class SumTable {
   bool complete(int32_t sum, int64_t count);
 
  private:
-  struct Node { int32_t a = 0, b = 0; };  // leaf: b = -1, a = samples
-  struct Last { uint64_t key = ~uint64_t{0}; int32_t node = 0; };
+  struct Node {
+    int32_t a = 0, b = 0;
+  };  // leaf: b = -1, a = samples
+  struct Last {
+    uint64_t key = ~uint64_t{0};
+    int32_t node = 0;
+  };
   int32_t make(int32_t a, int32_t b, Last& last);
 
   const SampleTable& samples_;

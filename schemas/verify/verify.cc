@@ -27,8 +27,8 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
   report.messages = matching.num_messages;
   report.collectives = matching.num_collectives;
   report.complete = report.ranks == bundle.manifest.world_size;
-  // Races rank by rank, beside them the walk through all ranks' contents. Of several refutations the first in this order is told.
-  // Who a rank's peers are is nothing to its races: ranks that do the same work share the answer.
+  // Races rank by rank, beside them the walk through all ranks' contents. Of several refutations the first in this
+  // order is told. Who a rank's peers are is nothing to its races: ranks that do the same work share the answer.
   const std::vector<int32_t> like = plan::like_ranks(bundle);
   std::vector<Status> races(ranks);
   std::vector<int64_t> accesses(ranks, 0);

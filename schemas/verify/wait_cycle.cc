@@ -10,7 +10,10 @@ namespace {
 std::vector<int32_t> components(const WaitGraph& graph) {
   const size_t count = graph.size();
   std::vector<int32_t> component(count, -1), entered(count, -1), low(count, 0), open;
-  struct Frame { int32_t node; size_t edge; };
+  struct Frame {
+    int32_t node;
+    size_t edge;
+  };
   std::vector<Frame> frames;
   int32_t clock = 0, closed = 0;
   for (size_t start = 0; start < count; ++start) {

@@ -23,7 +23,8 @@ std::byte* bytes_of(std::vector<uint8_t>& data) { return reinterpret_cast<std::b
 
 std::vector<uint8_t> pattern(size_t bytes, int sender, int message) {
   std::vector<uint8_t> data(bytes);
-  for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<uint8_t>(i * 7 + i / 251 + static_cast<size_t>(sender * 31 + message * 97));
+  for (size_t i = 0; i < bytes; ++i)
+    data[i] = static_cast<uint8_t>(i * 7 + i / 251 + static_cast<size_t>(sender * 31 + message * 97));
   return data;
 }
 
@@ -71,14 +72,16 @@ std::string channels_are_independent(hal::Communicator& c) {
 std::string sends_pass_receives(hal::Communicator& c) {
   if (c.world_size() < 3 || c.rank() > 2) return "";
   enum Channel : int32_t { kHello = 20, kLate, kPassing, kHeard };
-  std::vector<uint8_t> hello = pattern(3, 1, 0), late = pattern(64, 0, 1), passing = pattern(70'000, 1, 2), heard = pattern(5, 2, 3);
+  std::vector<uint8_t> hello = pattern(3, 1, 0), late = pattern(64, 0, 1), passing = pattern(70'000, 1, 2),
+                       heard = pattern(5, 2, 3);
   const auto run = [&c](std::vector<Transfer> transfers) {
     const Status status = c.prepare(std::move(transfers))->run(kWait);
     return status.ok() ? std::string() : status.error().message;
   };
   const auto receive = [&](int32_t peer, int32_t channel, const std::vector<uint8_t>& expected) {
     std::vector<uint8_t> in(expected.size());
-    const std::string failed = run({{Direction::kReceive, peer, channel, bytes_of(in), static_cast<int64_t>(in.size())}});
+    const std::string failed =
+        run({{Direction::kReceive, peer, channel, bytes_of(in), static_cast<int64_t>(in.size())}});
     return !failed.empty() ? failed : in == expected ? "" : "a message differs";
   };
   const auto send = [&](int32_t peer, int32_t channel, std::vector<uint8_t>& data) {
@@ -97,7 +100,8 @@ std::string sends_pass_receives(hal::Communicator& c) {
   std::vector<uint8_t> in(late.size());
   std::string on_lane;
   std::thread lane([&] {
-    on_lane = run({{Direction::kReceive, 0, kLate, bytes_of(in), static_cast<int64_t>(in.size())}, {Direction::kSend, 2, kHello, bytes_of(hello), 3}});
+    on_lane = run({{Direction::kReceive, 0, kLate, bytes_of(in), static_cast<int64_t>(in.size())},
+                   {Direction::kSend, 2, kHello, bytes_of(hello), 3}});
   });
   std::string failed = receive(2, kHello, hello);
   if (failed.empty()) failed = send(2, kPassing, passing);
@@ -112,7 +116,10 @@ std::string delays_are_kept(hal::Communicator& c) {
   const hal::LinkDelay delay{std::chrono::microseconds(2000), 10'000'000};
   auto slow = hal::delay_links(c, delay);
   std::vector<uint8_t> data(50'000), clock(sizeof(int64_t));
-  const auto now_us = [] { return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); };
+  const auto now_us = [] {
+    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  };
   for (int round = 0; round < 3; ++round) {
     const int64_t before = now_us();
     std::memcpy(clock.data(), &before, sizeof before);
@@ -124,7 +131,8 @@ std::string delays_are_kept(hal::Communicator& c) {
     if (!status.ok()) return status.error().message;
     int64_t sent = 0;
     std::memcpy(&sent, clock.data(), sizeof sent);
-    if (c.rank() == 1 && after - sent < 2000 + 5000) return "a message took " + std::to_string(after - sent) + " us of at least 7000";
+    if (c.rank() == 1 && after - sent < 2000 + 5000)
+      return "a message took " + std::to_string(after - sent) + " us of at least 7000";
   }
   return "";
 }
@@ -142,9 +150,10 @@ void add_f32(float* dst, const float* src, int64_t count) {
 std::string sum_over(hal::Communicator& c, const std::vector<int32_t>& group, int64_t count) {
   if (std::find(group.begin(), group.end(), c.rank()) == group.end()) return "";
   std::vector<float> data(static_cast<size_t>(count));
-  std::vector<std::byte> scratch(static_cast<size_t>(plan::all_reduce_scratch_bytes(count, static_cast<int64_t>(group.size()), 4)));
-  auto sum = hal::AllReduce::prepare(c, {group, hal::kGroupChannels, reinterpret_cast<std::byte*>(data.data()), count, DType::kF32,
-                                         scratch.data(), &add_f32});
+  std::vector<std::byte> scratch(
+      static_cast<size_t>(plan::all_reduce_scratch_bytes(count, static_cast<int64_t>(group.size()), 4)));
+  auto sum = hal::AllReduce::prepare(c, {group, hal::kGroupChannels, reinterpret_cast<std::byte*>(data.data()), count,
+                                         DType::kF32, scratch.data(), &add_f32});
   for (int round = 0; round < 2; ++round) {
     for (int64_t i = 0; i < count; ++i) data[static_cast<size_t>(i)] = value_of(c.rank(), i);
     if (Status s = sum->run(kWait); !s.ok()) return s.error().message;
@@ -152,7 +161,8 @@ std::string sum_over(hal::Communicator& c, const std::vector<int32_t>& group, in
       float expected = value_of(group[0], i);
       for (size_t position = 1; position < group.size(); ++position) expected += value_of(group[position], i);
       if (std::memcmp(&expected, &data[static_cast<size_t>(i)], sizeof expected) != 0)
-        return "element " + std::to_string(i) + " of " + std::to_string(count) + " in a group of " + std::to_string(group.size());
+        return "element " + std::to_string(i) + " of " + std::to_string(count) + " in a group of " +
+               std::to_string(group.size());
     }
   }
   return "";
@@ -180,7 +190,8 @@ std::string all_reduce_integers(hal::Communicator& c) {
   for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
   std::vector<int64_t> data = {c.rank() + 1, (int64_t{1} << 40) + c.rank(), -c.rank()};
   std::vector<std::byte> scratch(static_cast<size_t>(plan::all_reduce_scratch_bytes(3, c.world_size(), 8)));
-  auto sum = hal::AllReduce::prepare(c, {all, hal::kGroupChannels, reinterpret_cast<std::byte*>(data.data()), 3, DType::kI64, scratch.data(), &add_f32});
+  auto sum = hal::AllReduce::prepare(c, {all, hal::kGroupChannels, reinterpret_cast<std::byte*>(data.data()), 3,
+                                         DType::kI64, scratch.data(), &add_f32});
   if (Status s = sum->run(kWait); !s.ok()) return s.error().message;
   const int64_t n = c.world_size(), below = n * (n - 1) / 2;
   return data == std::vector<int64_t>{below + n, (n << 40) + below, -below} ? "" : "wrong sums";
@@ -191,7 +202,8 @@ std::string host_collectives(hal::Communicator& c) {
   auto all = hal::host_allgather(c, mine, kWait);
   if (!all.ok()) return all.error().message;
   for (int32_t r = 0; r < c.world_size(); ++r)
-    if ((*all)[static_cast<size_t>(r)] != std::string(static_cast<size_t>(r) * 1000, static_cast<char>('a' + r))) return "text of another rank";
+    if ((*all)[static_cast<size_t>(r)] != std::string(static_cast<size_t>(r) * 1000, static_cast<char>('a' + r)))
+      return "text of another rank";
   Status barrier = hal::host_barrier(c, kWait);
   return barrier.ok() ? "" : barrier.error().message;
 }
@@ -206,12 +218,16 @@ std::string waiting_ends(hal::Communicator& c) {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     stop.raise(Status::failure("R0302", "elsewhere"));
   });
-  Status woken = c.prepare({{Direction::kReceive, peer, 77, bytes_of(never), 8}})->run({&stop, std::chrono::seconds(60)});
+  Status woken =
+      c.prepare({{Direction::kReceive, peer, 77, bytes_of(never), 8}})->run({&stop, std::chrono::seconds(60)});
   raiser.join();
   if (!hal::is_stopped(woken)) return "the Stop did not end the wait";
-  Status late = c.prepare({{Direction::kReceive, peer, 78, bytes_of(never), 8}})->run({nullptr, std::chrono::milliseconds(60)});
+  Status late =
+      c.prepare({{Direction::kReceive, peer, 78, bytes_of(never), 8}})->run({nullptr, std::chrono::milliseconds(60)});
   if (late.ok() || late.error().code != "R0302") return "the wait has no end";
-  return late.error().message.find("rank " + std::to_string(peer)) != std::string::npos ? "" : "unnamed peer: " + late.error().message;
+  return late.error().message.find("rank " + std::to_string(peer)) != std::string::npos
+             ? ""
+             : "unnamed peer: " + late.error().message;
 }
 
 }  // namespace
@@ -236,7 +252,9 @@ std::unique_ptr<hal::Communicator> delayed(hal::Communicator& communicator) {
 
 std::string sizes_that_differ(hal::Communicator& c) {
   static std::vector<uint8_t> data(64);
-  if (c.rank() == 0) (void)c.prepare({{Direction::kSend, 1, 9, bytes_of(data), 48}})->run(kWait);  // which end fails is the backend's choice
+  if (c.rank() == 0)
+    (void)c.prepare({{Direction::kSend, 1, 9, bytes_of(data), 48}})
+        ->run(kWait);  // which end fails is the backend's choice
   if (c.rank() != 1) return "";
   Status status = c.prepare({{Direction::kReceive, 0, 9, bytes_of(data), 64}})->run(kWait);
   return status.ok() ? "a message of 48 bytes passed for one of 64" : "";

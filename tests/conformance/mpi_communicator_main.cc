@@ -40,7 +40,8 @@ int main() {
   passed = passes(**communicator, piper::conformance::delays()) && passed;
   passed = passes(**communicator, {"counts_that_differ", piper::conformance::counts_that_differ}) && passed;
   passed = passes(**communicator, {"sizes_that_differ", piper::conformance::sizes_that_differ}) && passed;
-  if ((*communicator)->rank() == 0) std::printf("%s on %d ranks\n", passed ? "conforms" : "FAILS", (*communicator)->world_size());
+  if ((*communicator)->rank() == 0)
+    std::printf("%s on %d ranks\n", passed ? "conforms" : "FAILS", (*communicator)->world_size());
   if (!passed) (*communicator)->abort(1);
   // Receives that were given up on purpose are still posted: the end of the process takes them.
   (void)piper::hal::host_barrier(**communicator, {});

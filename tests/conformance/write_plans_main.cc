@@ -24,13 +24,17 @@ int main(int argc, char** argv) {
   const std::string which = argv[1], directory = argv[2];
   std::filesystem::create_directories(directory);
   using namespace piper::hand_written;
-  const std::map<std::string, piper::plan::Bundle (*)()> bundles = {
-      {"pipeline", pipeline}, {"replicas", replicas}, {"sharded", sharded}, {"exchanged", exchanged}, {"unsummed", unsummed}};
+  const std::map<std::string, piper::plan::Bundle (*)()> bundles = {{"pipeline", pipeline},
+                                                                    {"replicas", replicas},
+                                                                    {"sharded", sharded},
+                                                                    {"exchanged", exchanged},
+                                                                    {"unsummed", unsummed}};
   if (bundles.count(which) == 0) return 2;
   piper::plan::Bundle bundle = bundles.at(which)();
   for (size_t r = 0; r < bundle.ranks.size(); ++r) bundle.manifest.ranks[r].arena_bytes = bundle.ranks[r].arena_bytes;
   piper::Status status = piper::hand_written::write_files(directory);
-  if (status.ok()) status = piper::plan::write_bundle(directory + "/plans", bundle, {}, {}, piper::plan::WeightMode::kNone);
+  if (status.ok())
+    status = piper::plan::write_bundle(directory + "/plans", bundle, {}, {}, piper::plan::WeightMode::kNone);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.error().message.c_str());
   return 1;

@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   std::map<std::string, Origin> origins;
-  for (const auto& p : exported->placeholders) origins[p.name] = p.kind == frontend::pt2::Placeholder::Kind::kUserInput ? Origin::kInput : Origin::kParameter;
+  for (const auto& p : exported->placeholders)
+    origins[p.name] = p.kind == frontend::pt2::Placeholder::Kind::kUserInput ? Origin::kInput : Origin::kParameter;
   const Status status = frontend::aten::functionalise(exported->program, origins);
   PIPER_CHECK(status.ok() || !status.error().code.empty(), "an error without a code");
   return 0;

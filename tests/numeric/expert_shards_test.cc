@@ -1,6 +1,7 @@
-// partition_experts against the same layer whole: D ranks, each with tokens of its own, run the graph of one rank in step and
-// exchange what their all_to_all ops send. Loss of every rank, gradients of experts (on their owner) and of everything else (summed
-// over ranks) must be those of the unsharded layer. f64; only sums over tokens and experts are taken in another order: 1e-12.
+// partition_experts against the same layer whole: D ranks, each with tokens of its own, run the graph of one rank in
+// step and exchange what their all_to_all ops send. Loss of every rank, gradients of experts (on their owner) and of
+// everything else (summed over ranks) must be those of the unsharded layer. f64; only sums over tokens and experts are
+// taken in another order: 1e-12.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -54,7 +55,7 @@ void fill(Tensor& tensor, const std::string& name, int rank) {
 }
 
 struct Run {
-  std::vector<double> losses;                           // [rank]
+  std::vector<double> losses;                            // [rank]
   std::map<std::string, std::vector<double>> gradients;  // summed over ranks; of experts put together
   std::map<std::string, std::vector<double>> outputs;    // of rank 1
   int64_t dropped = 0;                                   // on all ranks
@@ -81,7 +82,8 @@ void exchange(std::vector<std::unique_ptr<Interpreter>>& ranks, const ir::Op& op
       }
       Tensor& received = ranks[to]->received(op.results[0]);
       for (int64_t k = 0; k < part; ++k)
-        received.set(static_cast<int64_t>(from) * part + k, k < travel ? sent[from].at(static_cast<int64_t>(to) * part + k) : std::nan(""));
+        received.set(static_cast<int64_t>(from) * part + k,
+                     k < travel ? sent[from].at(static_cast<int64_t>(to) * part + k) : std::nan(""));
     }
 }
 
@@ -150,7 +152,8 @@ void check_chunks(const ir::ChunkedGraph& chunked) {
     const ir::Op& op = graph.op(ir::OpId(i));
     const bool backward = op.phase == ir::Phase::kBackward;
     INFO(ir::op_name(op.kind) << " in " << chunked.chunks[op.chunk.index].name);
-    if (op.kind != ir::OpKind::kAccumulateGrad) (backward ? ops[op.chunk.index].second : ops[op.chunk.index].first) += 1;
+    if (op.kind != ir::OpKind::kAccumulateGrad)
+      (backward ? ops[op.chunk.index].second : ops[op.chunk.index].first) += 1;
     CHECK((op.kind == ir::OpKind::kAllToAll) == chunked.chunks[op.chunk.index].exchange);
     for (ir::ValueId v : op.operands) {
       if (!v.valid() || graph.value(v).kind != ir::ValueKind::kOpResult) continue;
@@ -169,11 +172,12 @@ void check_chunks(const ir::ChunkedGraph& chunked) {
 }
 
 struct Expected {
-  std::set<std::string> cut;   // parameters
-  int exchanges = 0;           // all_to_all ops of the forward
+  std::set<std::string> cut;  // parameters
+  int exchanges = 0;          // all_to_all ops of the forward
 };
 
-void compare(const std::string& text, int devices, const Expected& expected, std::optional<passes::RowBound> bound = std::nullopt) {
+void compare(const std::string& text, int devices, const Expected& expected,
+             std::optional<passes::RowBound> bound = std::nullopt) {
   kernels::initialise_process();
   kernels::enter_worker_thread(1);
   diag::Diagnostics diags;
@@ -185,7 +189,8 @@ void compare(const std::string& text, int devices, const Expected& expected, std
   std::set<uint32_t> sharded;  // all chunks that hold an op of three axes' weights
   for (size_t i = 0; i < cut.graph.num_ops(); ++i)
     for (ir::ValueId v : cut.graph.op(ir::OpId(i)).operands)
-      if (v.valid() && expected.cut.count(cut.graph.value(v).name)) sharded.insert(cut.graph.op(ir::OpId(i)).chunk.index);
+      if (v.valid() && expected.cut.count(cut.graph.value(v).name))
+        sharded.insert(cut.graph.op(ir::OpId(i)).chunk.index);
   for (uint32_t c : sharded) shard.chunks.emplace_back(c);
   // Every rank bounds its own rows, in a group of one device as in others.
   if (bound) {
@@ -204,7 +209,8 @@ void compare(const std::string& text, int devices, const Expected& expected, std
     if (p.shards > 1) cut_names.insert(p.names[0]);
   CHECK(cut_names == expected.cut);
   int exchanges = 0;
-  for (size_t i = 0; i < cut.graph.num_ops(); ++i) exchanges += cut.graph.op(ir::OpId(i)).kind == ir::OpKind::kAllToAll ? 1 : 0;
+  for (size_t i = 0; i < cut.graph.num_ops(); ++i)
+    exchanges += cut.graph.op(ir::OpId(i)).kind == ir::OpKind::kAllToAll ? 1 : 0;
   CHECK(exchanges == expected.exchanges);
   REQUIRE(autodiff::differentiate(whole.graph, diags).ok());
   REQUIRE(autodiff::differentiate(cut.graph, diags).ok());
@@ -239,7 +245,8 @@ const char* kTail = R"(
   loss %s
 )";
 
-// einsum("tc,ech->eth"), einsum("eth,ehc,te->tc") as they are imported: the first is one product over all experts' columns.
+// einsum("tc,ech->eth"), einsum("eth,ehc,te->tc") as they are imported: the first is one product over all experts'
+// columns.
 const char* kDense = R"(
   %w1 = parameter ["w1"] : f64[4, 3, 5]
   %w2 = parameter ["w2"] : f64[4, 5, 3]
@@ -281,7 +288,8 @@ TEST_CASE("tokens repeated for every expert travel once, biases belong to their 
     %g = reshape(%gt) {shape=[4, 6, 1]}
     %weighed = mul(%zs, %g)
     %y = sum(%weighed) {dims=[0], keepdim=false}
-  )" + kTail, 2, {{"w1", "b1", "w2", "scale"}, 3});
+  )" + kTail,
+          2, {{"w1", "b1", "w2", "scale"}, 3});
 }
 
 TEST_CASE("gated experts as one product over hidden units of all experts") {
@@ -301,7 +309,8 @@ TEST_CASE("gated experts as one product over hidden units of all experts") {
     %rows = reshape(%ag) {shape=[6, 20]}
     %down_rows = reshape(%down) {shape=[20, 3]}
     %y = matmul(%rows, %down_rows)
-  )" + kTail, 2, {{"up", "down"}, 3});
+  )" + kTail,
+          2, {{"up", "down"}, 3});
 }
 
 TEST_CASE("weights as those of a linear layer, and a norm inside of the experts") {
@@ -319,7 +328,8 @@ TEST_CASE("weights as those of a linear layer, and a norm inside of the experts"
     %g = reshape(%gt) {shape=[4, 6, 1]}
     %weighed = mul(%z, %g)
     %y = sum(%weighed) {dims=[0], keepdim=false}
-  )" + kTail, 4, {{"w1", "w2"}, 3});
+  )" + kTail,
+          4, {{"w1", "w2"}, 3});
 }
 
 // Dispatch and combine are matrices that mix tokens: whole rows travel to the experts and back.
@@ -348,7 +358,9 @@ const char* kCapacity = R"(
 
 TEST_CASE("experts with a capacity") {
   for (int devices : {2, 4}) {
-    DYNAMIC_SECTION(devices << " devices") { compare(std::string(kHead) + kCapacity + kTail, devices, {{"w1", "b1", "w2"}, 2}); }
+    DYNAMIC_SECTION(devices << " devices") {
+      compare(std::string(kHead) + kCapacity + kTail, devices, {{"w1", "b1", "w2"}, 2});
+    }
   }
 }
 
@@ -374,7 +386,8 @@ TEST_CASE("experts with a capacity for each group of tokens") {
     %s = sum(%yy) {dims=[0, 1, 2], keepdim=false}
     output "y" = %y
     loss %s
-  )", 2, {{"w1", "w2"}, 2});
+  )",
+          2, {{"w1", "w2"}, 2});
 }
 
 // Rows behind one another, expert by expert; how many each has is known when it runs.
@@ -403,7 +416,8 @@ std::string biased_experts() {
     %hb = add(%h, %bias)
     %a = silu(%hb)
     %z = grouped_matmul(%a, %w2, %counts) {transposed=false}
-  )" + kBack + kTail;
+  )" + kBack +
+         kTail;
 }
 
 TEST_CASE("rows in the order of their experts") {
@@ -414,7 +428,7 @@ TEST_CASE("rows in the order of their experts") {
 
 TEST_CASE("rows in the order of their experts, each of which takes some") {
   for (int devices : {2, 4})
-    for (double factor : {0.3, 0.5, 1.0}) {   // 1, 2 and 3 of 12 rows
+    for (double factor : {0.3, 0.5, 1.0}) {  // 1, 2 and 3 of 12 rows
       DYNAMIC_SECTION(devices << " devices, factor " << factor) {
         compare(biased_experts(), devices, {{"w1", "b1", "w2"}, 3}, passes::RowBound{factor, false, {}});
       }
@@ -438,10 +452,13 @@ std::string experts_with_shared_parameters() {
     %a = mul(%act, %right)
     %m = grouped_matmul(%a, %w2, %counts) {transposed=true}
     %z = add(%m, %shift)
-  )" + kBack + kTail;
+  )" + kBack +
+         kTail;
 }
 
-TEST_CASE("rows of experts that meet a shared parameter") { compare(experts_with_shared_parameters(), 2, {{"w1", "w2"}, 3}); }
+TEST_CASE("rows of experts that meet a shared parameter") {
+  compare(experts_with_shared_parameters(), 2, {{"w1", "w2"}, 3});
+}
 
 TEST_CASE("some rows of experts meet a shared parameter") {
   compare(experts_with_shared_parameters(), 2, {{"w1", "w2"}, 3}, passes::RowBound{0.5, false, {}});
@@ -460,7 +477,8 @@ TEST_CASE("what mixes experts in between stands outside") {
     %g = reshape(%gt) {shape=[4, 6, 1]}
     %weighed = mul(%z, %g)
     %y = sum(%weighed) {dims=[0], keepdim=false}
-  )" + kTail, 2, {{"w1", "w2"}, 5});
+  )" + kTail,
+          2, {{"w1", "w2"}, 5});
 }
 
 // Two layers in one chunk, the second fed by the first; a mask without parameters is read on both sides.

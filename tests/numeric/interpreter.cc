@@ -15,10 +15,8 @@ struct AttrCollector {
   std::vector<plan::Attr>& attrs;
   template <class T>
   void operator()(const char* name, const T& field) {
-    if constexpr (std::is_same_v<T, DType>)
-      attrs.push_back({name, std::string(dtype_name(field))});
-    else if constexpr (!std::is_same_v<T, ir::ValueId>)
-      attrs.push_back({name, field});
+    if constexpr (std::is_same_v<T, DType>) attrs.push_back({name, std::string(dtype_name(field))});
+    else if constexpr (!std::is_same_v<T, ir::ValueId>) attrs.push_back({name, field});
   }
 };
 
@@ -278,7 +276,8 @@ Tensor& Interpreter::source(ir::ValueId value) {
 }
 
 Tensor& Interpreter::received(ir::ValueId value) {
-  PIPER_CHECK(graph_.op(graph_.value(value).producer).kind == ir::OpKind::kAllToAll, graph_.value(value).name, " is not received");
+  PIPER_CHECK(graph_.op(graph_.value(value).producer).kind == ir::OpKind::kAllToAll, graph_.value(value).name,
+              " is not received");
   return *buffers_[views_[value.index].buffer];
 }
 

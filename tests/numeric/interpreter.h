@@ -55,7 +55,7 @@ class Interpreter {
   struct Step {
     std::unique_ptr<plan::KernelCall> call;  // outlives its kernel
     std::unique_ptr<kernels::PreparedKernel> kernel;
-    int64_t accumulate_into = -1;            // index into gradients_
+    int64_t accumulate_into = -1;  // index into gradients_
     View accumulate_from;
   };
 
@@ -72,10 +72,10 @@ class Interpreter {
 
   const ir::Graph& graph_;
   std::vector<std::unique_ptr<Tensor>> buffers_;
-  std::vector<View> views_;                  // [value]
-  std::vector<Step> steps_;                  // [op]
+  std::vector<View> views_;  // [value]
+  std::vector<Step> steps_;  // [op]
   std::vector<std::unique_ptr<Tensor>> gradients_;
-  std::vector<int64_t> gradient_of_;         // [value] -> index into gradients_, -1 none
+  std::vector<int64_t> gradient_of_;  // [value] -> index into gradients_, -1 none
 };
 
 // The attributes of an op as a plan's kernel call holds them: field order, dtypes by name, value

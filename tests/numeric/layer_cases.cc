@@ -72,9 +72,8 @@ void add_norm_cases(std::vector<RuleCase>& cases) {
 void add_pooling_cases(std::vector<RuleCase>& cases) {
   const auto pool = [&](const std::string& name, std::vector<int64_t> shape, ir::PoolAttrs attrs) {
     for (OpKind kind : {OpKind::kMaxPool2d, OpKind::kAvgPool2d})
-      cases.push_back({std::string(op_name(kind)) + name, [=](CaseBuilder& c) {
-                         return c.loss_of({c.b.add(kind, {c.spaced(shape)}, attrs)[0]});
-                       }});
+      cases.push_back({std::string(op_name(kind)) + name,
+                       [=](CaseBuilder& c) { return c.loss_of({c.b.add(kind, {c.spaced(shape)}, attrs)[0]}); }});
   };
   pool("", {1, 2, 4, 6}, {{2, 2}, {2, 2}, {0, 0}, {1, 1}, false});
   pool(" with overlap and padding", {2, 1, 5, 5}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, false});
@@ -88,13 +87,14 @@ void add_attention_cases(std::vector<RuleCase>& cases) {
     bool causal = false;
     std::string mask;
   };
-  for (const Variant& v : {Variant{"", 2, 2, 4, 4, false, ""}, Variant{" causal", 2, 2, 4, 4, true, ""},
-                           Variant{" of other lengths", 2, 2, 3, 5, false, ""},
-                           Variant{" with grouped heads", 4, 2, 4, 4, true, ""},
-                           Variant{" with a bool mask", 2, 2, 4, 4, false, "bool"},
-                           Variant{" with a float mask", 2, 1, 4, 4, false, "float"}}) {
+  for (const Variant& v :
+       {Variant{"", 2, 2, 4, 4, false, ""}, Variant{" causal", 2, 2, 4, 4, true, ""},
+        Variant{" of other lengths", 2, 2, 3, 5, false, ""}, Variant{" with grouped heads", 4, 2, 4, 4, true, ""},
+        Variant{" with a bool mask", 2, 2, 4, 4, false, "bool"},
+        Variant{" with a float mask", 2, 1, 4, 4, false, "float"}}) {
     cases.push_back({"scaled_dot_product_attention" + v.name, [=](CaseBuilder& c) {
-                       const ValueId q = c.parameter({2, v.heads, v.rows, 8}), k = c.parameter({2, v.kv_heads, v.columns, 8}),
+                       const ValueId q = c.parameter({2, v.heads, v.rows, 8}),
+                                     k = c.parameter({2, v.kv_heads, v.columns, 8}),
                                      value = c.parameter({2, v.kv_heads, v.columns, 8});
                        ValueId mask;
                        if (v.mask == "bool") {
@@ -113,9 +113,9 @@ void add_attention_cases(std::vector<RuleCase>& cases) {
   }
   cases.push_back({"dropout", [](CaseBuilder& c) {
                      const ValueId x = c.parameter({4, 6});
-                     return c.loss_of({c.b.add1(OpKind::kDropout,
-                                                {x, c.b.graph().seed_step(), c.b.graph().sample_offset()},
-                                                ir::DropoutAttrs{0.4, 12345, 1, 4, 6})});
+                     return c.loss_of(
+                         {c.b.add1(OpKind::kDropout, {x, c.b.graph().seed_step(), c.b.graph().sample_offset()},
+                                   ir::DropoutAttrs{0.4, 12345, 1, 4, 6})});
                    }});
   cases.back().no_torch = "LibTorch has another generator";
 }
@@ -136,16 +136,17 @@ void add_loss_cases(std::vector<RuleCase>& cases) {
     }
   cases.push_back({"cross_entropy_sum of images", [](CaseBuilder& c) {
                      const ValueId x = c.parameter({2, 3, 4});
-                     return c.b.add(OpKind::kCrossEntropySum, {x, c.indices({2, 4}, 3)}, ir::CrossEntropyAttrs{1, 0.0})[0];
+                     return c.b.add(OpKind::kCrossEntropySum, {x, c.indices({2, 4}, 3)},
+                                    ir::CrossEntropyAttrs{1, 0.0})[0];
                    }});
   cases.back().tolerance = kF32Statistics;
   for (bool weighted : {false, true})
     cases.push_back({"nll_sum" + std::string(weighted ? " weighted" : ""), [=](CaseBuilder& c) {
                        const ValueId x = c.b.add1(OpKind::kLogSoftmax, {c.parameter({5, 4})}, ir::DimAttrs{1});
-                       return c.loss_of({c.b.add1(
-                           OpKind::kNllSum,
-                           {x, c.b.constant_i64({5}, {1, 0, 2, 3, 2}), weighted ? c.constant({4}, 0.5, 1.5) : ValueId()},
-                           ir::CrossEntropyAttrs{2, 0.0})});
+                       return c.loss_of({c.b.add1(OpKind::kNllSum,
+                                                  {x, c.b.constant_i64({5}, {1, 0, 2, 3, 2}),
+                                                   weighted ? c.constant({4}, 0.5, 1.5) : ValueId()},
+                                                  ir::CrossEntropyAttrs{2, 0.0})});
                      }});
 }
 

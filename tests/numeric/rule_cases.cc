@@ -31,10 +31,8 @@ ir::WeightSource CaseBuilder::numbers(const std::vector<double>& elements) {
   std::vector<std::byte> bytes(elements.size() * size);
   for (size_t i = 0; i < elements.size(); ++i) {
     const float narrow = static_cast<float>(elements[i]);
-    if (dtype_ == DType::kF64)
-      std::memcpy(bytes.data() + i * size, &elements[i], size);
-    else
-      std::memcpy(bytes.data() + i * size, &narrow, size);
+    if (dtype_ == DType::kF64) std::memcpy(bytes.data() + i * size, &elements[i], size);
+    else std::memcpy(bytes.data() + i * size, &narrow, size);
   }
   return in_memory(std::move(bytes));
 }

@@ -21,12 +21,10 @@ void add_view_cases(std::vector<RuleCase>& cases) {
   add("expand", [](CaseBuilder& c, ValueId x) { return c.b.expand(c.b.reshape(x, {2, 1, 12}), {2, 2, 3, 12}); });
   add("slice", [](CaseBuilder& c, ValueId x) { return c.b.slice(x, 1, 1, 3); });
   add("slice with a step", [](CaseBuilder& c, ValueId x) { return c.b.slice(x, 2, 0, 4, 3); });
-  add("pad", [](CaseBuilder& c, ValueId x) {
-    return c.b.add1(OpKind::kPad, {x}, ir::PadAttrs{{0, 1, 2}, {1, 0, 1}, 0.5});
-  });
-  add("pad that crops", [](CaseBuilder& c, ValueId x) {
-    return c.b.add1(OpKind::kPad, {x}, ir::PadAttrs{{0, -1, 1}, {0, 2, -2}, 0.0});
-  });
+  add("pad",
+      [](CaseBuilder& c, ValueId x) { return c.b.add1(OpKind::kPad, {x}, ir::PadAttrs{{0, 1, 2}, {1, 0, 1}, 0.5}); });
+  add("pad that crops",
+      [](CaseBuilder& c, ValueId x) { return c.b.add1(OpKind::kPad, {x}, ir::PadAttrs{{0, -1, 1}, {0, 2, -2}, 0.0}); });
   add("cat", [](CaseBuilder& c, ValueId x) {
     return c.b.add1(OpKind::kCat, {x, c.constant({2, 1, 4}), c.parameter({2, 2, 4})}, ir::DimAttrs{1});
   });
@@ -40,12 +38,10 @@ void add_view_cases(std::vector<RuleCase>& cases) {
     (void)c.b.slice(x, 2, 1, 3);  // no use
     return c.b.add1(OpKind::kMul, {first, last});
   });
-  add("slices that overlap", [](CaseBuilder& c, ValueId x) {
-    return c.b.add1(OpKind::kMul, {c.b.slice(x, 2, 0, 3), c.b.slice(x, 2, 1, 4)});
-  });
-  add("detach beside a use", [](CaseBuilder& c, ValueId x) {
-    return c.b.add1(OpKind::kMul, {x, c.b.add1(OpKind::kDetach, {x})});
-  });
+  add("slices that overlap",
+      [](CaseBuilder& c, ValueId x) { return c.b.add1(OpKind::kMul, {c.b.slice(x, 2, 0, 3), c.b.slice(x, 2, 1, 4)}); });
+  add("detach beside a use",
+      [](CaseBuilder& c, ValueId x) { return c.b.add1(OpKind::kMul, {x, c.b.add1(OpKind::kDetach, {x})}); });
   cases.back().no_differences = "the detached factor is not a constant to them";
 }
 
@@ -88,9 +84,8 @@ void add_reduction_cases(std::vector<RuleCase>& cases) {
                        return c.loss_of({c.b.add1(OpKind::kLogSoftmax, {x}, ir::DimAttrs{dim})});
                      }});
   }
-  cases.push_back({"all_to_all with itself", [](CaseBuilder& c) {
-                     return c.loss_of({c.b.add1(OpKind::kAllToAll, {c.parameter({1, 3, 4})})});
-                   }});
+  cases.push_back({"all_to_all with itself",
+                   [](CaseBuilder& c) { return c.loss_of({c.b.add1(OpKind::kAllToAll, {c.parameter({1, 3, 4})})}); }});
   cases.push_back({"a loss that is a plain mean", [](CaseBuilder& c) {
                      const ValueId x = c.parameter({3, 4});
                      return c.b.add1(OpKind::kMean, {c.b.add1(OpKind::kExp, {x})}, ir::ReduceAttrs{{0, 1}, false});
@@ -118,8 +113,9 @@ void add_indexing_cases(std::vector<RuleCase>& cases) {
     // Distinct indices: which of two writes to one place wins is not defined.
     cases.push_back({"scatter" + along, [=](CaseBuilder& c) {
                        const ValueId x = c.parameter({3, 4}), src = c.parameter({3, 2});
-                       const ValueId index = c.b.constant_i64(
-                           {3, 2}, dim == 0 ? std::vector<int64_t>{0, 1, 2, 0, 1, 2} : std::vector<int64_t>{0, 1, 3, 0, 1, 2});
+                       const ValueId index =
+                           c.b.constant_i64({3, 2}, dim == 0 ? std::vector<int64_t>{0, 1, 2, 0, 1, 2}
+                                                             : std::vector<int64_t>{0, 1, 3, 0, 1, 2});
                        return c.loss_of({c.b.add1(OpKind::kScatter, {x, index, src}, ir::DimAttrs{dim})});
                      }});
     cases.push_back({"scatter_add" + along, [=](CaseBuilder& c) {
@@ -139,7 +135,8 @@ void add_indexing_cases(std::vector<RuleCase>& cases) {
                      }});
     cases.push_back({"index_add" + along, [=](CaseBuilder& c) {
                        const ValueId x = c.parameter({3, 4});
-                       const ValueId src = c.parameter(dim == 0 ? std::vector<int64_t>{5, 4} : std::vector<int64_t>{3, 5});
+                       const ValueId src =
+                           c.parameter(dim == 0 ? std::vector<int64_t>{5, 4} : std::vector<int64_t>{3, 5});
                        return c.loss_of({c.b.add1(OpKind::kIndexAdd, {x, c.indices({5}, 3), src}, ir::DimAttrs{dim})});
                      }});
   }

@@ -195,8 +195,7 @@ class Call {
       case OpKind::kAdd: return at::add(x_[0], x_[1]);
       case OpKind::kSub: return at::sub(x_[0], x_[1]);
       case OpKind::kMul: return at::mul(x_[0], x_[1]);
-      case OpKind::kDiv:
-        return x_[0].is_floating_point() ? at::div(x_[0], x_[1]) : at::div(x_[0], x_[1], "floor");
+      case OpKind::kDiv: return x_[0].is_floating_point() ? at::div(x_[0], x_[1]) : at::div(x_[0], x_[1], "floor");
       case OpKind::kMaximum: return at::maximum(x_[0], x_[1]);
       case OpKind::kMinimum: return at::minimum(x_[0], x_[1]);
       case OpKind::kEq: return at::eq(x_[0], x_[1]);
@@ -295,7 +294,8 @@ class Call {
         const auto& a = as<ir::ExpertOrderAttrs>();
         PIPER_CHECK(a.segments == 1 && a.capacity == x_[0].size(0), "only the plain order has a reference");
         const at::Tensor order = std::get<1>(at::sort(x_[0], true, 0, false)), position = at::argsort(order);
-        return {order, position, at::bincount(x_[0], {}, a.experts).reshape({1, -1}), at::zeros({}, at::TensorOptions(at::kLong))};
+        return {order, position, at::bincount(x_[0], {}, a.experts).reshape({1, -1}),
+                at::zeros({}, at::TensorOptions(at::kLong))};
       }
       case OpKind::kTakeRows: return {entries(at::repeat_interleave(x_[0], as<ir::TakeRowsAttrs>().repeat, 0), x_[1])};
       case OpKind::kGroupedExpand: return {entries(x_[0], expert_of_row(x_[1], as<ir::RowsAttrs>().rows))};
@@ -334,8 +334,7 @@ class Call {
       }
       case OpKind::kMaxPool2d: {
         const auto& a = as<ir::PoolAttrs>();
-        const auto both =
-            at::max_pool2d_with_indices(x_[0], a.kernel, a.stride, a.padding, a.dilation, a.ceil_mode);
+        const auto both = at::max_pool2d_with_indices(x_[0], a.kernel, a.stride, a.padding, a.dilation, a.ceil_mode);
         return {std::get<0>(both), std::get<1>(both)};
       }
       case OpKind::kAvgPool2d: {
@@ -386,8 +385,7 @@ TorchResult gradients_on_this_thread(const ir::Graph& graph, size_t num_ops, Int
   for (size_t i = 0; i < num_ops; ++i) {
     const ir::Op& op = graph.op(ir::OpId(i));
     std::vector<at::Tensor> operands;
-    for (ir::ValueId operand : op.operands)
-      operands.push_back(operand.valid() ? tensors[operand.index] : at::Tensor());
+    for (ir::ValueId operand : op.operands) operands.push_back(operand.valid() ? tensors[operand.index] : at::Tensor());
     const std::vector<at::Tensor> results = Call(op, std::move(operands)).run();
     for (size_t k = 0; k < results.size() && k < op.results.size(); ++k) tensors[op.results[k].index] = results[k];
   }
@@ -397,9 +395,8 @@ TorchResult gradients_on_this_thread(const ir::Graph& graph, size_t num_ops, Int
   TorchResult result{from_torch(loss, graph.type(graph.loss)), {}};
   for (const ir::Parameter& parameter : graph.parameters()) {
     const at::Tensor& gradient = tensors[parameter.value.index].grad();
-    result.gradients.push_back(gradient.defined()
-                                   ? std::optional<Tensor>(from_torch(gradient, graph.type(parameter.value)))
-                                   : std::nullopt);
+    result.gradients.push_back(
+        gradient.defined() ? std::optional<Tensor>(from_torch(gradient, graph.type(parameter.value))) : std::nullopt);
   }
   return result;
 }

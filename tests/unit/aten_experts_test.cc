@@ -22,8 +22,8 @@ struct Model {
     REQUIRE(row != nullptr);
     Result<std::vector<Item>> bound = frontend::aten::bind_arguments(row->schema, std::move(args), std::move(kwargs));
     REQUIRE(bound.ok());
-    frontend::aten::Call made(state, row->schema, row->kind, std::move(bound).value(), "call", "m", graph.intern_scope("m"),
-                              graph.provenance().model({"call", "m", ""}));
+    frontend::aten::Call made(state, row->schema, row->kind, std::move(bound).value(), "call", "m",
+                              graph.intern_scope("m"), graph.provenance().model({"call", "m", ""}));
     Item result = row->handler(made);
     if (status.ok()) status = made.status();
     return result;
@@ -52,7 +52,8 @@ TEST_CASE("offsets that are sums of counts give the counts back, and a turned we
   CHECK(m.has(ir::OpKind::kEq));
   CHECK_FALSE(m.has(ir::OpKind::kGe));
   const Item ends = m.call("aten.cumsum.default", {counts, Item::of_int(0)}, {{"dtype", Item::of_text("torch.int32")}});
-  const Item w = m.call("aten.transpose.int", {m.input("w", DType::kF32, {4, 5, 3}), Item::of_int(-2), Item::of_int(-1)});
+  const Item w =
+      m.call("aten.transpose.int", {m.input("w", DType::kF32, {4, 5, 3}), Item::of_int(-2), Item::of_int(-1)});
   const Item y = m.call("transformers.grouped_mm_fallback.default", {m.input("x", DType::kF32, {6, 3}), w, ends});
   REQUIRE(m.status.ok());
   const ir::Op& product = m.producer(y);
@@ -65,8 +66,9 @@ TEST_CASE("offsets that are sums of counts give the counts back, and a turned we
 
 TEST_CASE("offsets of another origin are subtracted from each other") {
   Model m;
-  const Item y = m.call("aten._grouped_mm.default",
-                        {m.input("x", DType::kF32, {6, 3}), m.input("w", DType::kF32, {4, 3, 5}), m.input("ends", DType::kI32, {4})});
+  const Item y = m.call(
+      "aten._grouped_mm.default",
+      {m.input("x", DType::kF32, {6, 3}), m.input("w", DType::kF32, {4, 3, 5}), m.input("ends", DType::kI32, {4})});
   REQUIRE(m.status.ok());
   CHECK(m.graph.type(y.tensor) == ir::TensorType{DType::kF32, {6, 5}});
   CHECK(m.has(ir::OpKind::kSub));
@@ -74,10 +76,12 @@ TEST_CASE("offsets of another origin are subtracted from each other") {
 
 TEST_CASE("grouped products of another form are refused") {
   Model rows;
-  rows.call("aten._grouped_mm.default", {rows.input("x", DType::kF32, {3, 6}), rows.input("w", DType::kF32, {6, 5}), rows.input("ends", DType::kI32, {4})});
+  rows.call("aten._grouped_mm.default", {rows.input("x", DType::kF32, {3, 6}), rows.input("w", DType::kF32, {6, 5}),
+                                         rows.input("ends", DType::kI32, {4})});
   CHECK_FALSE(rows.status.ok());
   Model none;
-  none.call("aten._grouped_mm.default", {none.input("x", DType::kF32, {4, 2, 6}), none.input("w", DType::kF32, {4, 6, 5})});
+  none.call("aten._grouped_mm.default",
+            {none.input("x", DType::kF32, {4, 2, 6}), none.input("w", DType::kF32, {4, 6, 5})});
   CHECK_FALSE(none.status.ok());
 }
 

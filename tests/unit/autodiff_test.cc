@@ -66,8 +66,8 @@ TEST_CASE("the backward of linear layers") {
   Model m;
   const ValueId x = m.input("x", {4, 3}), w1 = m.parameter("w1", {5, 3}), b1 = m.parameter("b1", {5}),
                 w2 = m.parameter("w2", {2, 5});
-  const ValueId h = m.b.add1(OpKind::kRelu, {m.b.add1(OpKind::kLinear, {x, w1, b1}, ir::NoAttrs{}, "l1")},
-                             ir::NoAttrs{}, "h");
+  const ValueId h =
+      m.b.add1(OpKind::kRelu, {m.b.add1(OpKind::kLinear, {x, w1, b1}, ir::NoAttrs{}, "l1")}, ir::NoAttrs{}, "h");
   const ValueId y = m.b.add1(OpKind::kLinear, {h, w2, ValueId()}, ir::NoAttrs{}, "y");
   CHECK(m.differentiated(m.total(y)) ==
         "reshape(scalar)\n"
@@ -121,7 +121,8 @@ TEST_CASE("gradients are summed per chunk") {
   const ValueId in1b = m.b.add1(OpKind::kSigmoid, {v}, ir::NoAttrs{}, "in1b");
   m.b.set_chunk(ir::ChunkId(2));
   const ValueId in2 = m.b.add1(OpKind::kRelu, {v}, ir::NoAttrs{}, "in2");
-  const ValueId all = m.b.add1(OpKind::kAdd, {m.b.add1(OpKind::kAdd, {in0, in1a}), m.b.add1(OpKind::kAdd, {in1b, in2})});
+  const ValueId all =
+      m.b.add1(OpKind::kAdd, {m.b.add1(OpKind::kAdd, {in0, in1a}), m.b.add1(OpKind::kAdd, {in1b, in2})});
   CHECK(m.differentiated(m.total(all)) ==
         "reshape(scalar) @2\n"
         "expand(reshape) @2\n"
@@ -250,8 +251,8 @@ TEST_CASE("autodiff is deterministic") {
     const ValueId n = m.b.add(OpKind::kLayerNorm, {x, g, ValueId()}, ir::LayerNormAttrs{})[0];
     const ValueId qkv = m.b.add1(OpKind::kLinear, {n, w, ValueId()});
     const ValueId q = m.b.slice(qkv, 2, 0, 8), k = m.b.slice(qkv, 2, 8, 16), v = m.b.slice(qkv, 2, 16, 24);
-    const ValueId p = m.b.add1(OpKind::kSoftmax, {m.b.add1(OpKind::kMatmul, {q, m.b.transpose(k, -1, -2)})},
-                               ir::DimAttrs{2});
+    const ValueId p =
+        m.b.add1(OpKind::kSoftmax, {m.b.add1(OpKind::kMatmul, {q, m.b.transpose(k, -1, -2)})}, ir::DimAttrs{2});
     (void)m.differentiated(m.total(m.b.add1(OpKind::kMatmul, {p, v})));
     const Status verified = ir::verify(m.graph);
     INFO((verified.ok() ? "" : verified.error().message));

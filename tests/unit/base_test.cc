@@ -32,7 +32,11 @@ TEST_CASE("every turn of a loop runs once, in loops within loops too") {
 TEST_CASE("an exception of a turn reaches the caller, and the helpers serve the next loop") {
   const KeptHelpers helpers(2);
   for (int round = 0; round < 20; ++round) {
-    CHECK_THROWS_AS(parallel_for(30, [&](size_t i) { if (i == 7) throw std::runtime_error("seven"); }), std::runtime_error);
+    CHECK_THROWS_AS(parallel_for(30,
+                                 [&](size_t i) {
+                                   if (i == 7) throw std::runtime_error("seven");
+                                 }),
+                    std::runtime_error);
     std::atomic<int> turns = 0;
     parallel_for(30, [&](size_t) { ++turns; });
     CHECK(turns == 30);
@@ -44,7 +48,9 @@ TEST_CASE("of several exceptions that of the first turn reaches the caller") {
   for (int round = 0; round < 200; ++round) {
     std::string told;
     try {
-      parallel_for(40, [&](size_t i) { if (i >= 5 && i % 5 == 0) throw std::runtime_error(std::to_string(i)); });
+      parallel_for(40, [&](size_t i) {
+        if (i >= 5 && i % 5 == 0) throw std::runtime_error(std::to_string(i));
+      });
     } catch (const std::runtime_error& e) {
       told = e.what();
     }
@@ -56,7 +62,8 @@ TEST_CASE("two things side by side are both done, loops within them too") {
   const KeptHelpers helpers(1);
   for (int round = 0; round < 50; ++round) {
     std::atomic<int> first = 0, second = 0;
-    parallel_invoke([&] { parallel_for(20, [&](size_t) { ++first; }); }, [&] { parallel_for(30, [&](size_t) { ++second; }); });
+    parallel_invoke([&] { parallel_for(20, [&](size_t) { ++first; }); },
+                    [&] { parallel_for(30, [&](size_t) { ++second; }); });
     CHECK(first == 20);
     CHECK(second == 30);
     CHECK_THROWS_AS(parallel_invoke([] {}, [] { throw std::runtime_error("second"); }), std::runtime_error);

@@ -26,13 +26,15 @@ TEST_CASE("the launcher is known by its variables") {
   CHECK(alone.launcher == Launcher::kNone);
   CHECK(alone.size == 1);
 
-  const RankEnvironment mpirun = environment({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "2"}});
+  const RankEnvironment mpirun =
+      environment({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "2"}});
   CHECK(mpirun.launcher == Launcher::kOpenMpi);
   CHECK(mpirun.rank == 2);
   CHECK(mpirun.size == 4);
   CHECK(mpirun.can_join_mpi);
 
-  const Variables slurm = {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_ID", "0"}};
+  const Variables slurm = {
+      {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_ID", "0"}};
   CHECK(environment(slurm).launcher == Launcher::kSlurm);
   CHECK(environment(slurm).size == 2);
   CHECK_FALSE(environment(slurm).can_join_mpi);
@@ -86,7 +88,8 @@ TEST_CASE("srun without PMIx is R0103") {
 }
 
 TEST_CASE("ranks that read another bundle are named, R0102") {
-  const Status status = compare_agreements({{"aaaa", "seed 1"}, {"bbbb", "seed 1"}, {"aaaa", "seed 1"}, {"cccc", "seed 1"}});
+  const Status status =
+      compare_agreements({{"aaaa", "seed 1"}, {"bbbb", "seed 1"}, {"aaaa", "seed 1"}, {"cccc", "seed 1"}});
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == "R0102");
   CHECK(status.error().message.find("ranks 1, 3 read another plan") == 0);

@@ -45,7 +45,9 @@ TEST_CASE("each byte comes from the rank that owns it") {
 }
 
 TEST_CASE("rank 0 writes the tensors of all ranks under all their names") {
-  const std::string path = (std::filesystem::temp_directory_path() / ("piper-save-test-" + std::to_string(getpid()) + ".safetensors")).string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("piper-save-test-" + std::to_string(getpid()) + ".safetensors"))
+          .string();
   plan::Manifest manifest;
   manifest.tensors = {info("first", 2, {"tied.first"}), info("second", 3)};
   const std::vector<float> first = {1, 2}, second = {3, 4, 5};

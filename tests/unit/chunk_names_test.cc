@@ -38,7 +38,8 @@ TEST_CASE("programs and runs of chunks are read as they were named") {
 }
 
 TEST_CASE("names of the step's own work are no chunk's") {
-  for (const char* name : {"", "clip", "loss.finish", "combine.w.lr", "add.1024", "copy.64", "PP0.F", ".F.b4", "PP0.X.b4", "PP0.F.b", "PP0.F.b4x", "PP0.F.b-4"}) {
+  for (const char* name : {"", "clip", "loss.finish", "combine.w.lr", "add.1024", "copy.64", "PP0.F", ".F.b4",
+                           "PP0.X.b4", "PP0.F.b", "PP0.F.b4x", "PP0.F.b-4"}) {
     CAPTURE(name);
     CHECK_FALSE(chunk_program(name));
   }
@@ -64,7 +65,8 @@ TEST_CASE("tags are read from the names of chunks") {
 }
 
 TEST_CASE("slots of gradients name their tensor") {
-  for (const std::string tensor : {"h.0.weight", "grad x", ""}) CHECK(tensor_of_gradient_slot(gradient_slot_name(tensor)) == tensor);
+  for (const std::string tensor : {"h.0.weight", "grad x", ""})
+    CHECK(tensor_of_gradient_slot(gradient_slot_name(tensor)) == tensor);
   CHECK(gradient_slot_name("w") == "grad w");
   CHECK_FALSE(tensor_of_gradient_slot("gradient"));
   CHECK_FALSE(tensor_of_gradient_slot("loss sum"));

@@ -23,7 +23,8 @@ std::string long_model() {
   std::string bytes((std::istreambuf_iterator<char>(in)), {});
   constexpr size_t kLength = size_t{64} << 20;
   bytes += '\x32';
-  for (size_t rest = kLength; rest > 0; rest >>= 7) bytes += static_cast<char>((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
+  for (size_t rest = kLength; rest > 0; rest >>= 7)
+    bytes += static_cast<char>((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
   return bytes + std::string(kLength, ' ');
 }
 

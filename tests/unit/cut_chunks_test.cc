@@ -188,8 +188,7 @@ TEST_CASE("starts cut at modules; what stands before joins, what needs no parame
 
 TEST_CASE("experts inside stages alternate with the rest and get numbers in graph order") {
   const auto result = cut(Model(4, true), {starts("PP", {"*.h.0", "*.h.2"}), modules("EP", {"*.mlp.experts"})});
-  CHECK(chunk_names(result) ==
-        "PP0 EP0.PP0 PP0.2 EP1.PP0 PP0.3 PP1 EP2.PP1 PP1.2 EP3.PP1 PP1.3");
+  CHECK(chunk_names(result) == "PP0 EP0.PP0 PP0.2 EP1.PP0 PP0.3 PP1 EP2.PP1 PP1.2 EP3.PP1 PP1.3");
   CHECK(result.tags.size() == 2);
   CHECK(result.tags[0].count == 4);
 }
@@ -222,7 +221,8 @@ TEST_CASE("an op of a stage that reads nothing from earlier stages does not make
   model.in("h.1.side");
   const ValueId idx = model.graph.inputs()[0].value;
   const ValueId side = model.b.add1(OpKind::kEmbedding, {model.weight({16, 8}), idx}, ir::EmbeddingAttrs{}, "side");
-  const ValueId merged = model.b.add1(OpKind::kAdd, {model.b.sum(side, {0, 1, 2}, false), model.graph.loss}, ir::NoAttrs{});
+  const ValueId merged =
+      model.b.add1(OpKind::kAdd, {model.b.sum(side, {0, 1, 2}, false), model.graph.loss}, ir::NoAttrs{});
   model.graph.loss = merged;
   model.graph.outputs[0].value = merged;
   const auto result = cut(std::move(model), {starts("PP", {"*.h.0", "*.h.1"})});
@@ -253,8 +253,9 @@ TEST_CASE("the cut is deterministic and survives printing") {
 }
 
 TEST_CASE("wrong annotations are named") {
-  CHECK(error(Model(), {starts("PP", {"*.h.0", "*.h.9"})}).find("error[P0210]: no module of the model matches '*.h.9'") !=
-        std::string::npos);
+  CHECK(
+      error(Model(), {starts("PP", {"*.h.0", "*.h.9"})}).find("error[P0210]: no module of the model matches '*.h.9'") !=
+      std::string::npos);
   CHECK(error(Model(), {starts("PP", {"*.layer.0"})}).find("the modules are") != std::string::npos);
   CHECK(error(Model(), {modules("EP", {"*.head", "*.mpl"})}).find("error[P0210]") != std::string::npos);
   CHECK(error(Model(), {starts("PP", {"*.h.2", "*.h.0"})}).find("error[P0211]") != std::string::npos);
@@ -305,7 +306,7 @@ TEST_CASE("a model brings its own tags") {
   REQUIRE(result.ok());
   check_invariants(*result);
   CHECK(chunk_names(*result) == "PP0 PP1");
-  CHECK(chunk_of(*result, "loss") == "PP1");   // untagged: with what it reads
+  CHECK(chunk_of(*result, "loss") == "PP1");  // untagged: with what it reads
   REQUIRE(result->tags.size() == 1);
   CHECK(result->tags[0].count == 2);
 }
@@ -314,7 +315,8 @@ TEST_CASE("the tag on the most ops is the one that every op joins") {
   Tagged t{Model(4, true), {}};
   t.annotate("EP", expert_block);
   t.annotate("PP", block_pair);
-  for (auto& [node, tags] : t.tags) std::sort(tags.begin(), tags.end(), [](const auto& a, const auto& b) { return a.tag < b.tag; });
+  for (auto& [node, tags] : t.tags)
+    std::sort(tags.begin(), tags.end(), [](const auto& a, const auto& b) { return a.tag < b.tag; });
   diag::Diagnostics diags;
   const auto result = cut_chunks(std::move(t.model.graph), {}, diags, t.tags);
   REQUIRE(result.ok());
@@ -337,7 +339,8 @@ TEST_CASE("an annotation goes before the model's own tag and says so") {
 TEST_CASE("tags of the model that leave out an index are refused") {
   for (const int first : {1, -1}) {
     Tagged t;
-    t.annotate(first < 0 ? "bad" : "PP", [&](const std::string& scope) { return scope.rfind("h.", 0) == 0 ? first : -2; });
+    t.annotate(first < 0 ? "bad" : "PP",
+               [&](const std::string& scope) { return scope.rfind("h.", 0) == 0 ? first : -2; });
     diag::Diagnostics diags;
     CHECK(!cut_chunks(std::move(t.model.graph), {}, diags, t.tags).ok());
     CHECK(diags.render_text(false).find("error[P0316]") != std::string::npos);

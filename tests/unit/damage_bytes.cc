@@ -1,4 +1,5 @@
-// Damages that rules 5 to 7 of the proof must find: accesses to bytes are ordered, what is read was written, programs touch what they declare.
+// Damages that rules 5 to 7 of the proof must find: accesses to bytes are ordered, what is read was written, programs
+// touch what they declare.
 #include "tests/unit/plan_damages.h"
 
 #include "tests/unit/plan_damage_edits.h"
@@ -12,7 +13,8 @@ bool message_shorter_at_both_ends(Bundle& b) {
   for (const At at : find<Send>(b)) {
     auto& send = std::get<Send>(get(b, at).action);
     const auto& from = b.ranks[at.rank];
-    const int32_t id = from.channels[static_cast<size_t>(send.channel)].id, to = from.channels[static_cast<size_t>(send.channel)].peer;
+    const int32_t id = from.channels[static_cast<size_t>(send.channel)].id,
+                  to = from.channels[static_cast<size_t>(send.channel)].peer;
     const auto ends = find<Recv>(b, [&](const RankPlan& plan, const Recv& recv) {
       const auto& channel = plan.channels[static_cast<size_t>(recv.channel)];
       return plan.rank == to && channel.peer == from.rank && channel.id == id;
@@ -47,7 +49,8 @@ bool workspace_over_an_argument(Bundle& b) {
     for (size_t s = 0; s < program.slots.size(); ++s) {
       const auto& where = plan.arguments[static_cast<size_t>(run.arguments)].arguments[s];
       if (class_of(plan, where) != BufferClass::kArena || program.slots[s].bytes == 0) continue;
-      plan.buffers.edit()[static_cast<size_t>(run.workspace.buffer)].offset = plan.buffers[static_cast<size_t>(where.buffer)].offset;
+      plan.buffers.edit()[static_cast<size_t>(run.workspace.buffer)].offset =
+          plan.buffers[static_cast<size_t>(where.buffer)].offset;
       return true;
     }
   }
@@ -65,14 +68,16 @@ bool saved_values_of_two_microbatches_share_bytes(Bundle& b) {
         if (const auto* run = std::get_if<Run>(&plan.instructions[i].action))
           for (size_t s = 0; s < program_of(b, *run).slots.size(); ++s) {
             const auto& slot = program_of(b, *run).slots[s];
-            if (slot.role == SlotRole::kSaved && slot.writes == writes && plan.arguments[static_cast<size_t>(run->arguments)].arguments[s].buffer == static_cast<int32_t>(buffer))
+            if (slot.role == SlotRole::kSaved && slot.writes == writes &&
+                plan.arguments[static_cast<size_t>(run->arguments)].arguments[s].buffer == static_cast<int32_t>(buffer))
               found.push_back(i);
           }
       return found;
     };
     for (const size_t x : saved)
       for (const size_t y : saved)
-        if (x != y && plan.buffers[x].bytes == plan.buffers[y].bytes && users(x, true) < users(y, true) && users(y, true) < users(x, false)) {
+        if (x != y && plan.buffers[x].bytes == plan.buffers[y].bytes && users(x, true) < users(y, true) &&
+            users(y, true) < users(x, false)) {
           plan.buffers.edit()[y].offset = plan.buffers[x].offset;
           return true;
         }
@@ -95,10 +100,12 @@ bool gather_left_out(Bundle& b) {
   if (found.empty()) return false;
   const auto& plan = b.ranks[found[0].rank];
   const auto& first = std::get<AllGather>(plan.instructions[found[0].index].action);
-  const std::string communicator = plan.communicators[static_cast<size_t>(first.communicator)].name, data = name_of(plan, first.data);
+  const std::string communicator = plan.communicators[static_cast<size_t>(first.communicator)].name,
+                    data = name_of(plan, first.data);
   return erase_all(b, find<AllGather>(b, [&](const RankPlan& p, const AllGather& a) {
-    return p.communicators[static_cast<size_t>(a.communicator)].name == communicator && name_of(p, a.data) == data;
-  }));
+                     return p.communicators[static_cast<size_t>(a.communicator)].name == communicator &&
+                            name_of(p, a.data) == data;
+                   }));
 }
 bool exchange_left_out(Bundle& b) { return erase_all(b, first_exchange(b)); }
 

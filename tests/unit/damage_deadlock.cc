@@ -10,8 +10,12 @@ using namespace plan;
 
 bool received_before_it_can_be_sent(Bundle& b) {
   // A gradient comes back to the first stage: it cannot be the first thing that happens there.
-  const auto found = find<Recv>(b, [](const RankPlan& plan, const Recv& recv) { return plan.rank == 0 && plan.channels[static_cast<size_t>(recv.channel)].peer > 0; });
-  if (found.empty() || found[0].index == 0 || find<Send>(b, [](const RankPlan& plan, const Send&) { return plan.rank == 0; }).empty()) return false;
+  const auto found = find<Recv>(b, [](const RankPlan& plan, const Recv& recv) {
+    return plan.rank == 0 && plan.channels[static_cast<size_t>(recv.channel)].peer > 0;
+  });
+  if (found.empty() || found[0].index == 0 ||
+      find<Send>(b, [](const RankPlan& plan, const Send&) { return plan.rank == 0; }).empty())
+    return false;
   move_ahead(b, found[0], 0);
   return true;
 }
@@ -23,7 +27,8 @@ bool event_recorded_twice(Bundle& b) {
 }
 bool wait_before_its_record(Bundle& b) {
   for (const At wait : find<Wait>(b))
-    for (const At record : find<Record>(b, [&](const RankPlan&, const Record& r) { return r.event == std::get<Wait>(get(b, wait).action).event; }))
+    for (const At record : find<Record>(
+             b, [&](const RankPlan&, const Record& r) { return r.event == std::get<Wait>(get(b, wait).action).event; }))
       if (record.rank == wait.rank && record.index < wait.index) {
         move_ahead(b, wait, record.index);
         return true;

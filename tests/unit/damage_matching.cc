@@ -19,7 +19,8 @@ bool message_received_twice(Bundle& b) {
 bool message_to_another_rank(Bundle& b) {
   const auto found = find<Send>(b);
   if (found.empty()) return false;
-  auto& peer = b.ranks[found[0].rank].channels[static_cast<size_t>(std::get<Send>(get(b, found[0]).action).channel)].peer;
+  auto& peer =
+      b.ranks[found[0].rank].channels[static_cast<size_t>(std::get<Send>(get(b, found[0]).action).channel)].peer;
   for (int32_t other = 0; other < b.manifest.world_size; ++other)
     if (other != peer && other != b.ranks[found[0].rank].rank) {
       peer = other;
@@ -53,7 +54,8 @@ bool members_in_another_order_on_one_rank(Bundle& b) {
   const auto found = reductions(b);
   if (found.empty()) return false;
   auto& plan = b.ranks[found[0].rank];
-  auto& ranks = plan.communicators[static_cast<size_t>(std::get<AllReduce>(get(b, found[0]).action).communicator)].ranks;
+  auto& ranks =
+      plan.communicators[static_cast<size_t>(std::get<AllReduce>(get(b, found[0]).action).communicator)].ranks;
   std::reverse(ranks.begin(), ranks.end());
   return ranks.size() > 1;
 }

@@ -11,28 +11,33 @@ namespace {
 using namespace plan;
 
 bool run_reads_another_microbatch(Bundle& b) {
-  return change_argument(b, SlotRole::kInput, [](RankPlan& plan, const Program& program, size_t, BufferRange& where, const Run&) {
-    if (class_of(plan, where) != BufferClass::kInput || program.name.find(".C.") != std::string::npos) return false;
-    const auto here = std::find_if(plan.inputs.begin(), plan.inputs.end(), [&](const InputSlice& slice) { return slice.where.buffer == where.buffer; });
-    for (const auto& slice : plan.inputs)
-      if (here->count > 0 && slice.input == here->input && slice.count == here->count && slice.first != here->first) {
-        where = slice.where;
-        return true;
-      }
-    return false;
-  });
+  return change_argument(
+      b, SlotRole::kInput, [](RankPlan& plan, const Program& program, size_t, BufferRange& where, const Run&) {
+        if (class_of(plan, where) != BufferClass::kInput || program.name.find(".C.") != std::string::npos) return false;
+        const auto here = std::find_if(plan.inputs.begin(), plan.inputs.end(),
+                                       [&](const InputSlice& slice) { return slice.where.buffer == where.buffer; });
+        for (const auto& slice : plan.inputs)
+          if (here->count > 0 && slice.input == here->input && slice.count == here->count &&
+              slice.first != here->first) {
+            where = slice.where;
+            return true;
+          }
+        return false;
+      });
 }
 bool run_reads_another_input(Bundle& b) {
-  return change_argument(b, SlotRole::kInput, [](RankPlan& plan, const Program&, size_t, BufferRange& where, const Run&) {
-    if (class_of(plan, where) != BufferClass::kInput) return false;
-    for (const auto& slice : plan.inputs)
-      if (slice.where.buffer != where.buffer && name_of(plan, slice.where)[0] != name_of(plan, where)[0] &&
-          plan.buffers[static_cast<size_t>(slice.where.buffer)].bytes == plan.buffers[static_cast<size_t>(where.buffer)].bytes) {
-        where = slice.where;
-        return true;
-      }
-    return false;
-  });
+  return change_argument(
+      b, SlotRole::kInput, [](RankPlan& plan, const Program&, size_t, BufferRange& where, const Run&) {
+        if (class_of(plan, where) != BufferClass::kInput) return false;
+        for (const auto& slice : plan.inputs)
+          if (slice.where.buffer != where.buffer && name_of(plan, slice.where)[0] != name_of(plan, where)[0] &&
+              plan.buffers[static_cast<size_t>(slice.where.buffer)].bytes ==
+                  plan.buffers[static_cast<size_t>(where.buffer)].bytes) {
+            where = slice.where;
+            return true;
+          }
+        return false;
+      });
 }
 bool input_holds_other_samples(Bundle& b) {
   for (auto& plan : b.ranks)
@@ -44,27 +49,32 @@ bool input_holds_other_samples(Bundle& b) {
   return false;
 }
 bool backward_reads_values_saved_for_another_microbatch(Bundle& b) {
-  return change_argument(b, SlotRole::kSaved, [](RankPlan& plan, const Program& program, size_t s, BufferRange& where, const Run&) {
-    if (!program.slots[s].reads) return false;
-    for (size_t i = 0; i < plan.buffers.size(); ++i)
-      if (static_cast<int32_t>(i) != where.buffer && plan.buffers[i].bytes == plan.buffers[static_cast<size_t>(where.buffer)].bytes &&
-          plan.buffers[i].name.substr(0, plan.buffers[i].name.rfind(' ')) == name_of(plan, where).substr(0, name_of(plan, where).rfind(' '))) {
-        where.buffer = static_cast<int32_t>(i);
-        return true;
-      }
-    return false;
-  });
+  return change_argument(b, SlotRole::kSaved,
+                         [](RankPlan& plan, const Program& program, size_t s, BufferRange& where, const Run&) {
+                           if (!program.slots[s].reads) return false;
+                           for (size_t i = 0; i < plan.buffers.size(); ++i)
+                             if (static_cast<int32_t>(i) != where.buffer &&
+                                 plan.buffers[i].bytes == plan.buffers[static_cast<size_t>(where.buffer)].bytes &&
+                                 plan.buffers[i].name.substr(0, plan.buffers[i].name.rfind(' ')) ==
+                                     name_of(plan, where).substr(0, name_of(plan, where).rfind(' '))) {
+                               where.buffer = static_cast<int32_t>(i);
+                               return true;
+                             }
+                           return false;
+                         });
 }
 bool run_reads_another_parameter(Bundle& b) {
-  return change_argument(b, SlotRole::kParameter, [](RankPlan& plan, const Program& program, size_t s, BufferRange& where, const Run& run) {
-    const auto& list = plan.arguments[static_cast<size_t>(run.arguments)].arguments;
-    for (size_t other = s + 1; other < program.slots.size(); ++other)
-      if (program.slots[other].role == SlotRole::kParameter && program.slots[other].bytes == program.slots[s].bytes) {
-        where = list[other];
-        return true;
-      }
-    return false;
-  });
+  return change_argument(b, SlotRole::kParameter,
+                         [](RankPlan& plan, const Program& program, size_t s, BufferRange& where, const Run& run) {
+                           const auto& list = plan.arguments[static_cast<size_t>(run.arguments)].arguments;
+                           for (size_t other = s + 1; other < program.slots.size(); ++other)
+                             if (program.slots[other].role == SlotRole::kParameter &&
+                                 program.slots[other].bytes == program.slots[s].bytes) {
+                               where = list[other];
+                               return true;
+                             }
+                           return false;
+                         });
 }
 bool run_reads_parameters_after_their_update(Bundle& b) {
   // A forward of the first chunk once more at the end: it reads model inputs and parameters only.
@@ -74,7 +84,9 @@ bool run_reads_parameters_after_their_update(Bundle& b) {
     const auto& program = program_of(b, run);
     bool persistent = true;
     for (size_t s = 0; s < program.slots.size(); ++s)
-      persistent = persistent && (!program.slots[s].reads || class_of(plan, plan.arguments[static_cast<size_t>(run.arguments)].arguments[s]) != BufferClass::kArena);
+      persistent = persistent && (!program.slots[s].reads ||
+                                  class_of(plan, plan.arguments[static_cast<size_t>(run.arguments)].arguments[s]) !=
+                                      BufferClass::kArena);
     const auto updates = find<Update>(b, [&](const RankPlan& p, const Update&) { return p.rank == plan.rank; });
     if (!persistent || updates.empty()) continue;
     const Instruction again = get(b, at);
@@ -100,7 +112,9 @@ bool exchanged_rows_of_another_microbatch(Bundle& b) {
       auto &x = std::get<AllToAll>(get(b, a).action), &y = std::get<AllToAll>(get(b, other).action);
       const auto& plan = b.ranks[a.rank];
       const auto value = [](const std::string& name) { return name.substr(0, name.rfind(' ')); };
-      if (a.rank != other.rank || a.index >= other.index || value(name_of(plan, x.send)) != value(name_of(plan, y.send)) || x.send.buffer == y.send.buffer) continue;
+      if (a.rank != other.rank || a.index >= other.index ||
+          value(name_of(plan, x.send)) != value(name_of(plan, y.send)) || x.send.buffer == y.send.buffer)
+        continue;
       y.send = x.send;
       return true;
     }

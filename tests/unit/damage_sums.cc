@@ -32,7 +32,9 @@ bool reduction_before_the_last_backward(Bundle& b) {
     for (const At backward : backwards(b)) {
       const auto& run = std::get<Run>(get(b, backward).action);
       const auto& arguments = b.ranks[at.rank].arguments[static_cast<size_t>(run.arguments)].arguments;
-      if (backward.rank == at.rank && backward.index < at.index && std::any_of(arguments.begin(), arguments.end(), [&](const auto& where) { return where.buffer == data.buffer; }))
+      if (backward.rank == at.rank && backward.index < at.index &&
+          std::any_of(
+              arguments.begin(), arguments.end(), [&](const auto& where) { return where.buffer == data.buffer; }))
         last = backward.index;
     }
     if (!last) return false;
@@ -51,7 +53,9 @@ bool update_before_the_last_backward(Bundle& b) {
       const auto gradient = std::get<Update>(get(b, update).action).gradient.buffer;
       if (runs[k].rank != update.rank || runs[k].index > update.index) continue;
       const auto& arguments = list[static_cast<size_t>(run.arguments)].arguments;
-      if (std::none_of(arguments.begin(), arguments.end(), [&](const BufferRange& where) { return where.buffer == gradient; })) continue;
+      if (std::none_of(arguments.begin(), arguments.end(),
+                       [&](const BufferRange& where) { return where.buffer == gradient; }))
+        continue;
       move_ahead(b, update, runs[k].index);
       return true;
     }
@@ -86,7 +90,8 @@ bool microbatch_of_other_samples(Bundle& b) {
   return std::none_of(b.ranks.begin(), b.ranks.end(), [](const RankPlan& plan) { return !plan.scalars.empty(); });
 }
 bool tied_gradients_not_added(Bundle& b) {
-  return erase_all(b, find<Run>(b, [&](const RankPlan&, const Run& run) { return starts(program_of(b, run).name, "combine"); }));
+  return erase_all(
+      b, find<Run>(b, [&](const RankPlan&, const Run& run) { return starts(program_of(b, run).name, "combine"); }));
 }
 bool loss_of_one_replica_reported(Bundle& b) {
   auto found = reductions_of(b, "loss");
@@ -111,7 +116,7 @@ bool dropped_rows_of_one_layer_not_added(Bundle& b) {
   for (auto& program : b.programs)
     for (auto& call : program.calls)
       if (call.kernel == "add_into" && call.origin == "dropped") {
-        call.kernel = "copy";   // the last layer's number stands for all
+        call.kernel = "copy";  // the last layer's number stands for all
         call.accumulate = false;
         return true;
       }
@@ -128,23 +133,26 @@ bool norm_lacks_a_parameter(Bundle& b) {
 }
 bool norm_not_summed_over_ranks(Bundle& b) { return erase_all(b, reductions_of(b, "grad norms")); }
 bool gradient_added_to_another_parameter(Bundle& b) {
-  return change_argument(b, SlotRole::kGradient, [&](RankPlan& plan, const Program& program, size_t s, BufferRange& where, const Run& run) {
-    if (!adds_gradients(program)) return false;
-    auto& list = plan.arguments.edit()[static_cast<size_t>(run.arguments)].arguments;
-    for (size_t other = s + 1; other < program.slots.size(); ++other)
-      if (program.slots[other].role == SlotRole::kGradient && program.slots[other].bytes == program.slots[s].bytes) {
-        std::swap(where, list[other]);
-        return true;
-      }
-    return false;
-  });
+  return change_argument(b, SlotRole::kGradient,
+                         [&](RankPlan& plan, const Program& program, size_t s, BufferRange& where, const Run& run) {
+                           if (!adds_gradients(program)) return false;
+                           auto& list = plan.arguments.edit()[static_cast<size_t>(run.arguments)].arguments;
+                           for (size_t other = s + 1; other < program.slots.size(); ++other)
+                             if (program.slots[other].role == SlotRole::kGradient &&
+                                 program.slots[other].bytes == program.slots[s].bytes) {
+                               std::swap(where, list[other]);
+                               return true;
+                             }
+                           return false;
+                         });
 }
 bool scattered_reduction_left_out(Bundle& b) {
   const auto found = find<ReduceScatter>(b);
   if (found.empty()) return false;
   const auto& plan = b.ranks[found[0].rank];
   const std::string data = name_of(plan, std::get<ReduceScatter>(plan.instructions[found[0].index].action).data);
-  return erase_all(b, find<ReduceScatter>(b, [&](const RankPlan& p, const ReduceScatter& a) { return name_of(p, a.data) == data; }));
+  return erase_all(
+      b, find<ReduceScatter>(b, [&](const RankPlan& p, const ReduceScatter& a) { return name_of(p, a.data) == data; }));
 }
 
 }  // namespace

@@ -33,13 +33,16 @@ bool replicas_decay_differently(Bundle& b) {
     auto& update = std::get<Update>(get(b, at).action);
     const auto& plan = b.ranks[at.rank];
     const auto placed = std::find_if(plan.placements.begin(), plan.placements.end(), [&](const Placement& p) {
-      return p.value.where.buffer == update.parameter.buffer && p.value.where.offset >= update.parameter.offset && p.value.where.offset < update.parameter.offset + update.count * 4;
+      return p.value.where.buffer == update.parameter.buffer && p.value.where.offset >= update.parameter.offset &&
+             p.value.where.offset < update.parameter.offset + update.count * 4;
     });
     if (placed == plan.placements.end()) continue;
     const auto elsewhere = find<Update>(b, [&](const RankPlan& p, const Update& u) {
       return p.rank != plan.rank && std::any_of(p.placements.begin(), p.placements.end(), [&](const Placement& q) {
-        return q.name == placed->name && q.value.where.buffer == u.parameter.buffer && q.value.where.offset >= u.parameter.offset && q.value.where.offset < u.parameter.offset + u.count * 4;
-      });
+               return q.name == placed->name && q.value.where.buffer == u.parameter.buffer &&
+                      q.value.where.offset >= u.parameter.offset &&
+                      q.value.where.offset < u.parameter.offset + u.count * 4;
+             });
     });
     if (elsewhere.empty()) continue;
     update.group = 1 - update.group;
@@ -74,7 +77,8 @@ bool tensor_placed_elsewhere(Bundle& b) {
   for (auto& plan : b.ranks)
     for (auto& one : plan.placements)
       for (auto& two : plan.placements)
-        if (one.name != two.name && one.gradient.where.buffer >= 0 && one.shape == two.shape && one.value.count == two.value.count) {
+        if (one.name != two.name && one.gradient.where.buffer >= 0 && one.shape == two.shape &&
+            one.value.count == two.value.count) {
           std::swap(one.value.where, two.value.where);
           return true;
         }
@@ -85,14 +89,10 @@ bool tensor_placed_elsewhere(Bundle& b) {
 
 std::vector<Damage> of_updates() {
   return {
-      PIPER_DAMAGE(update_left_out, "P0636", "P0638"),
-      PIPER_DAMAGE(update_lacks_elements, "P0636", "P0638"),
-      PIPER_DAMAGE(moments_shared, "P0638"),
-      PIPER_DAMAGE(replicas_decay_differently, "P0638"),
-      PIPER_DAMAGE(gradient_not_clipped, "P0638"),
-      PIPER_DAMAGE(tensor_saved_by_nobody, "P0638"),
-      PIPER_DAMAGE(tensor_saved_twice, "P0638"),
-      PIPER_DAMAGE(tensor_placed_elsewhere, "P0637", "P0638"),
+      PIPER_DAMAGE(update_left_out, "P0636", "P0638"), PIPER_DAMAGE(update_lacks_elements, "P0636", "P0638"),
+      PIPER_DAMAGE(moments_shared, "P0638"),           PIPER_DAMAGE(replicas_decay_differently, "P0638"),
+      PIPER_DAMAGE(gradient_not_clipped, "P0638"),     PIPER_DAMAGE(tensor_saved_by_nobody, "P0638"),
+      PIPER_DAMAGE(tensor_saved_twice, "P0638"),       PIPER_DAMAGE(tensor_placed_elsewhere, "P0637", "P0638"),
   };
 }
 

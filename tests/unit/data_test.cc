@@ -60,7 +60,8 @@ Error open_error(const DataOptions& options, const plan::Manifest& manifest) {
   return source.error();
 }
 
-std::vector<int64_t> read_i64(const DataSource& source, size_t index, int64_t step, int64_t first, int64_t count, int64_t elements) {
+std::vector<int64_t> read_i64(const DataSource& source, size_t index, int64_t step, int64_t first, int64_t count,
+                              int64_t elements) {
   std::vector<int64_t> values(static_cast<size_t>(count * elements), -1);
   source.fill(index, step, first, count, reinterpret_cast<std::byte*>(values.data()));
   return values;
@@ -84,7 +85,9 @@ TEST_CASE("Philox4x32-10 gives the published numbers") {
 TEST_CASE("tensor files are read in order, begin again at their end and widen integers") {
   TempFolder folder;
   const std::string path = folder / "d.safetensors";
-  REQUIRE(plan::write_safetensors(path, {tensor("x", DType::kI32, {5, 2}, raw<int32_t>({0, 1, 10, 11, 20, 21, 30, 31, 40, -41}))}).ok());
+  REQUIRE(plan::write_safetensors(
+              path, {tensor("x", DType::kI32, {5, 2}, raw<int32_t>({0, 1, 10, 11, 20, 21, 30, 31, 40, -41}))})
+              .ok());
   auto source = must_open(at(path), manifest_of(2, {input("x", DType::kI64, {2})}));
   CHECK(source->num_samples() == 5);
   CHECK(source->steps_per_epoch(2) == 2);
@@ -128,7 +131,8 @@ TEST_CASE("directories of .npy files are read") {
   TempFolder folder;
   folder.write("x.npy", npy("<f4", "(3, 2)", raw<float>({1, 2, 3, 4, 5, 6})));
   folder.write("y.npy", npy("|u1", "(3,)", raw<uint8_t>({7, 8, 255})));
-  auto source = must_open(at(folder.path().string()), manifest_of(1, {input("x", DType::kF32, {2}), input("y", DType::kI64, {})}));
+  auto source = must_open(at(folder.path().string()),
+                          manifest_of(1, {input("x", DType::kF32, {2}), input("y", DType::kI64, {})}));
   float x[2];
   source->fill(0, 2, 0, 1, reinterpret_cast<std::byte*>(x));
   CHECK(x[1] == 4);
@@ -144,7 +148,8 @@ TEST_CASE("data that does not fit names the input, what is expected and what is 
   TempFolder folder;
   const std::string path = folder / "d.safetensors";
   REQUIRE(plan::write_safetensors(path, {tensor("x", DType::kF32, {2, 3}, raw<float>({0, 1, 2, 3, 4, 5})),
-                                         tensor("y", DType::kI64, {3}, raw<int64_t>({1, 2, 3}))}).ok());
+                                         tensor("y", DType::kI64, {3}, raw<int64_t>({1, 2, 3}))})
+              .ok());
   const Error shape = open_error(at(path), manifest_of(1, {input("x", DType::kF32, {4})}));
   CHECK(shape.code == "R0203");
   CHECK(shape.message == "input 'x' has shape [2, 3] in the data, the plan needs [samples, 4]");
@@ -155,7 +160,8 @@ TEST_CASE("data that does not fit names the input, what is expected and what is 
   const Error missing = open_error(at(path), manifest_of(1, {input("z", DType::kF32, {3})}));
   CHECK(missing.code == "R0202");
   CHECK(missing.message.find("holds x, y") != std::string::npos);
-  CHECK(open_error(at(path), manifest_of(1, {input("x", DType::kF32, {3}), input("y", DType::kI64, {})})).code == "R0205");
+  CHECK(open_error(at(path), manifest_of(1, {input("x", DType::kF32, {3}), input("y", DType::kI64, {})})).code ==
+        "R0205");
   CHECK(open_error(at(""), manifest_of(1, {})).code == "R0201");
   CHECK(open_error(at(folder / "nothing"), manifest_of(1, {})).code == "R0201");
 }
@@ -181,10 +187,12 @@ TEST_CASE("text is a stream of bytes, and .u32.bin one of 32-bit tokens") {
   TempFolder folder;
   DataOptions text = at(folder.write("t.txt", "abcdef"));
   text.sampling = Sampling::kSequential;
-  CHECK(read_i64(*must_open(text, manifest_of(1, language_inputs(2))), 1, 2, 0, 1, 2) == std::vector<int64_t>{'d', 'e'});
+  CHECK(read_i64(*must_open(text, manifest_of(1, language_inputs(2))), 1, 2, 0, 1, 2) ==
+        std::vector<int64_t>{'d', 'e'});
   DataOptions wide = at(folder.write("t.u32.bin", raw<uint32_t>({1, 70000, 3})));
   wide.sampling = Sampling::kSequential;
-  CHECK(read_i64(*must_open(wide, manifest_of(1, language_inputs(2))), 0, 1, 0, 1, 2) == std::vector<int64_t>{1, 70000});
+  CHECK(read_i64(*must_open(wide, manifest_of(1, language_inputs(2))), 0, 1, 0, 1, 2) ==
+        std::vector<int64_t>{1, 70000});
 }
 
 TEST_CASE("shuffled token streams start where the generator says") {
@@ -197,7 +205,8 @@ TEST_CASE("shuffled token streams start where the generator says") {
   CHECK(source->sampling() == Sampling::kShuffled);
   for (int64_t step : {1, 2, 50}) {
     for (int64_t position : {0, 5}) {
-      const PhiloxCounter out = philox4x32_10({1, static_cast<uint32_t>(step), static_cast<uint32_t>(position), 0}, options.seed);
+      const PhiloxCounter out =
+          philox4x32_10({1, static_cast<uint32_t>(step), static_cast<uint32_t>(position), 0}, options.seed);
       const auto start = static_cast<int64_t>((out[0] | uint64_t{out[1]} << 32) % (1000 - 16));
       CHECK(read_i64(*source, 0, step, position, 1, 16)[0] == start % 251);
       CHECK(read_i64(*source, 1, step, position, 1, 16)[0] == (start + 1) % 251);

@@ -73,7 +73,8 @@ TEST_CASE("diagnostics collected apart stand behind, repetitions once") {
   apart.error("P0202") << "first";
   diags.append(std::move(apart));
   CHECK(diags.num_errors() == 2);
-  CHECK(diags.render_text(false) == "error[P0202]: first\nhelp: (piperc --explain P0202)\nerror[P0202]: second\nhelp: (piperc --explain P0202)\n");
+  CHECK(diags.render_text(false) ==
+        "error[P0202]: first\nhelp: (piperc --explain P0202)\nerror[P0202]: second\nhelp: (piperc --explain P0202)\n");
 }
 
 TEST_CASE("a long line is shown near the caret, tabs and UTF-8 keep the caret in place") {
@@ -134,8 +135,8 @@ TEST_CASE("every code that the sources emit is in the table") {
       const std::string text = slurp(entry.path().string());
       for (size_t at = text.find("\"P0"); at != std::string::npos; at = text.find("\"P0", at + 1)) {
         const std::string code = text.substr(at + 1, 5);
-        const bool is_code = at + 6 < text.size() && text[at + 6] == '"' &&
-                             code.find_first_not_of("0123456789", 1) == std::string::npos;
+        const bool is_code =
+            at + 6 < text.size() && text[at + 6] == '"' && code.find_first_not_of("0123456789", 1) == std::string::npos;
         if (is_code && known.count(code) == 0) FAIL_CHECK(entry.path().string() << " emits " << code);
       }
     }

@@ -99,7 +99,8 @@ std::vector<double> transpose(const std::vector<double>& a, size_t n, size_t m) 
   return t;
 }
 std::vector<double> rows(const std::vector<float>& all, size_t width, size_t step) {
-  return std::vector<double>(all.begin() + static_cast<int64_t>((step - 1) * 2 * width), all.begin() + static_cast<int64_t>(step * 2 * width));
+  return std::vector<double>(all.begin() + static_cast<int64_t>((step - 1) * 2 * width),
+                             all.begin() + static_cast<int64_t>(step * 2 * width));
 }
 void check_close(const std::vector<float>& got, const std::vector<double>& expected) {
   REQUIRE(got.size() == expected.size());
@@ -118,7 +119,8 @@ TEST_CASE("a pipeline of two ranks trains, logs and saves") {
     const auto x = rows(kX, 3, step), t = rows(kT, 2, step);
     const auto y = product(x, w, 2, 3, 2), z = product(y, v, 2, 2, 2);
     losses.push_back(product(z, t, 1, 4, 1)[0]);
-    const auto gv = product(transpose(y, 2, 2), t, 2, 2, 2), gw = product(transpose(x, 2, 3), product(t, transpose(v, 2, 2), 2, 2, 2), 3, 2, 2);
+    const auto gv = product(transpose(y, 2, 2), t, 2, 2, 2),
+               gw = product(transpose(x, 2, 3), product(t, transpose(v, 2, 2), 2, 2, 2), 3, 2, 2);
     if (step == 1) {
       check_close(fixture.saved("gradients.safetensors", "w"), gw);
       check_close(fixture.saved("gradients.safetensors", "v"), gv);
@@ -185,7 +187,8 @@ TEST_CASE("row counts that do not fit are R0304, with the instruction") {
   const Status status = fixture.run(bundle, 1);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == "R0304");
-  CHECK(status.error().message.find("instr 1 all_to_all on dp_reduce:0,1 (replicate at s.yaml:4:5): 2 rows to rank 1") != std::string::npos);
+  CHECK(status.error().message.find(
+            "instr 1 all_to_all on dp_reduce:0,1 (replicate at s.yaml:4:5): 2 rows to rank 1") != std::string::npos);
 }
 
 // With one lane for a stream and a directed pair, no send waits for a receive that it does not depend on.
@@ -208,7 +211,8 @@ TEST_CASE("a message that never comes is reported with rank, step, instruction a
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == "R0302");
   INFO(status.error().message);
-  CHECK(status.error().message.find("step 1, instr 4 recv from rank 1 (place at s.yaml:3:5): waited") != std::string::npos);
+  CHECK(status.error().message.find("step 1, instr 4 recv from rank 1 (place at s.yaml:3:5): waited") !=
+        std::string::npos);
 }
 
 TEST_CASE("ends of a message that differ in size are reported") {
@@ -227,7 +231,8 @@ TEST_CASE("a kernel that does not fit is refused at load, with its origin") {
   const Status status = fixture.run(bundle, 1);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == "R0401");
-  CHECK(status.error().message.find("rank 0: instr 0 run c0.F on c0.F m0 (place at s.yaml:3:5): call 0 of c0.F, kernel no_such_kernel (net.layer)") == 0);
+  CHECK(status.error().message.find("rank 0: instr 0 run c0.F on c0.F m0 (place at s.yaml:3:5): call 0 of c0.F, kernel "
+                                    "no_such_kernel (net.layer)") == 0);
 }
 
 TEST_CASE("an event recorded twice is refused, R0404") {

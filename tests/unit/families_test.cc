@@ -174,10 +174,8 @@ TEST_CASE("rows of one stage per rank are the printed ones") {
 
 TEST_CASE("rows of two stages per rank are the printed ones") {
   auto t = expand("interleaved_1f1b", 2, 4, 4);
-  CHECK(row_text(t, 0, true) ==
-        "F0.0 F0.1 F2.0 F2.1 F0.2 B2.0 F0.3 B2.1 F2.2 B0.0 F2.3 B0.1 B2.2 B2.3 B0.2 B0.3");
-  CHECK(row_text(t, 1, true) ==
-        "F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 F1.2 B1.0 F1.3 B1.1 F3.2 B3.2 F3.3 B3.3 B1.2 B1.3");
+  CHECK(row_text(t, 0, true) == "F0.0 F0.1 F2.0 F2.1 F0.2 B2.0 F0.3 B2.1 F2.2 B0.0 F2.3 B0.1 B2.2 B2.3 B0.2 B0.3");
+  CHECK(row_text(t, 1, true) == "F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 F1.2 B1.0 F1.3 B1.1 F3.2 B3.2 F3.3 B3.3 B1.2 B1.3");
   t = expand("dualpipev", 2, 4, 4);
   CHECK(row_text(t, 0, true) ==
         "F0.0 F0.1 F0.2 F3.0 I3.0 W3.0 F3.1 (F0.3+B3.1) (F3.2+B0.0) B3.2 (F3.3+B0.1) B3.3 I0.2 W0.2 I0.3 W0.3");
@@ -358,7 +356,9 @@ TEST_CASE("preconditions are refused with numbers that would do") {
 }
 
 TEST_CASE("where the ranks are left open, a family takes as many as it has for the stages") {
-  auto ranks = [](const char* family, int32_t stages, int32_t virtual_stages) { return expand_family(family, {0, stages, 8, virtual_stages}).value().rows.size(); };
+  auto ranks = [](const char* family, int32_t stages, int32_t virtual_stages) {
+    return expand_family(family, {0, stages, 8, virtual_stages}).value().rows.size();
+  };
   CHECK(ranks("1f1b", 4, 0) == 4);
   CHECK(ranks("1f1b", 4, 1) == 4);
   CHECK(ranks("dualpipe", 4, 0) == 4);
@@ -374,7 +374,7 @@ TEST_CASE("a pipeline table is read back; a broken one is refused by row and cel
   const std::string csv = print_csv(t);
   CHECK(csv.substr(0, 12) == "0F0,0F1,0F2,");
   CHECK(csv.find("(0F3;3B1)OVERLAP_F_B") != std::string::npos);
-  CHECK(parse_csv("0F0,,0B0\n").ok());                      // idle cells
+  CHECK(parse_csv("0F0,,0B0\n").ok());  // idle cells
   CHECK(parse_csv("0F0 , 0I0, 0W0\r\n\r\n").ok());
   CHECK(parse_csv("0F0,0BI0,0BW0").ok());
   auto fails = [](const char* text, const char* part) {

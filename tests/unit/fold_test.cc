@@ -18,9 +18,15 @@ ConstantTensor tensor(DType dtype, std::vector<int64_t> shape, const std::vector
   if (!data.empty()) std::memcpy(bytes->data(), data.data(), bytes->size());
   return {{dtype, std::move(shape)}, bytes};
 }
-ConstantTensor i64(std::vector<int64_t> shape, std::vector<int64_t> data) { return tensor(DType::kI64, std::move(shape), data); }
-ConstantTensor f32(std::vector<int64_t> shape, std::vector<float> data) { return tensor(DType::kF32, std::move(shape), data); }
-ConstantTensor boolean(std::vector<int64_t> shape, std::vector<uint8_t> data) { return tensor(DType::kBool, std::move(shape), data); }
+ConstantTensor i64(std::vector<int64_t> shape, std::vector<int64_t> data) {
+  return tensor(DType::kI64, std::move(shape), data);
+}
+ConstantTensor f32(std::vector<int64_t> shape, std::vector<float> data) {
+  return tensor(DType::kF32, std::move(shape), data);
+}
+ConstantTensor boolean(std::vector<int64_t> shape, std::vector<uint8_t> data) {
+  return tensor(DType::kBool, std::move(shape), data);
+}
 
 template <class T>
 std::vector<T> numbers(const ConstantTensor& t) {
@@ -30,7 +36,8 @@ std::vector<T> numbers(const ConstantTensor& t) {
 }
 
 template <class T>
-std::vector<T> result(OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands, size_t which = 0) {
+std::vector<T> result(OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands,
+                      size_t which = 0) {
   auto results = evaluate(kind, attrs, operands);
   REQUIRE(results);
   return numbers<T>((*results)[which]);
@@ -67,12 +74,14 @@ TEST_CASE("element-wise constants broadcast; NaN goes through") {
   CHECK(std::isnan(result<float>(OpKind::kMaximum, ir::NoAttrs{}, {f32({1}, {1}), f32({1}, {kNan})})[0]));
   CHECK(result<uint8_t>(OpKind::kLe, ir::NoAttrs{}, {i64({3}, {0, 1, 2}), i64({}, {1})}) == B{1, 1, 0});
   CHECK(result<uint8_t>(OpKind::kLogicalAnd, ir::NoAttrs{}, {boolean({2}, {1, 0}), boolean({2}, {1, 1})}) == B{1, 0});
-  CHECK(result<float>(OpKind::kWhere, ir::NoAttrs{}, {boolean({2, 1}, {1, 0}), f32({}, {5}), f32({2}, {1, 2})}) == F{5, 5, 1, 2});
+  CHECK(result<float>(OpKind::kWhere, ir::NoAttrs{}, {boolean({2, 1}, {1, 0}), f32({}, {5}), f32({2}, {1, 2})}) ==
+        F{5, 5, 1, 2});
   CHECK(result<float>(OpKind::kSqrt, ir::NoAttrs{}, {f32({2}, {4, 2})}) == F{2, std::sqrt(2.0f)});
   CHECK(result<float>(OpKind::kCos, ir::NoAttrs{}, {f32({1}, {1})}) == F{0.5403023f});
   CHECK(result<uint8_t>(OpKind::kIsNan, ir::NoAttrs{}, {f32({2}, {kNan, 1})}) == B{1, 0});
   CHECK(result<int64_t>(OpKind::kPowScalar, ir::ExponentAttrs{3}, {i64({2}, {2, -3})}) == I{8, -27});
-  CHECK(result<float>(OpKind::kClamp, ir::ClampAttrs{0, std::numeric_limits<double>::infinity()}, {f32({2}, {-1, 9})}) == F{0, 9});
+  CHECK(result<float>(OpKind::kClamp, ir::ClampAttrs{0, std::numeric_limits<double>::infinity()},
+                      {f32({2}, {-1, 9})}) == F{0, 9});
 }
 
 TEST_CASE("casts truncate, and anything but zero is true") {
@@ -98,11 +107,13 @@ TEST_CASE("indexing of constants") {
   ConstantTensor x = i64({2, 3}, {0, 1, 2, 3, 4, 5});
   CHECK(result<int64_t>(OpKind::kGather, ir::DimAttrs{1}, {x, i64({2, 2}, {2, 0, 1, 1})}) == I{2, 0, 4, 4});
   CHECK(result<int64_t>(OpKind::kIndexSelect, ir::DimAttrs{1}, {x, i64({2}, {2, 0})}) == I{2, 0, 5, 3});
-  CHECK(result<int64_t>(OpKind::kScatter, ir::DimAttrs{1}, {x, i64({2, 1}, {0, 2}), i64({2, 1}, {9, 8})}) == I{9, 1, 2, 3, 4, 8});
+  CHECK(result<int64_t>(OpKind::kScatter, ir::DimAttrs{1}, {x, i64({2, 1}, {0, 2}), i64({2, 1}, {9, 8})}) ==
+        I{9, 1, 2, 3, 4, 8});
   CHECK(result<int64_t>(OpKind::kScatterAdd, ir::DimAttrs{0}, {x, i64({1, 3}, {1, 1, 0}), i64({1, 3}, {10, 20, 30})}) ==
         I{0, 1, 32, 13, 24, 5});
   CHECK(result<int64_t>(OpKind::kIndexAdd, ir::DimAttrs{0}, {x, i64({2}, {1, 1}), x}) == I{0, 1, 2, 6, 9, 12});
-  CHECK(result<float>(OpKind::kEmbedding, ir::EmbeddingAttrs{}, {f32({2, 2}, {1, 2, 3, 4}), i64({2}, {1, 0})}) == F{3, 4, 1, 2});
+  CHECK(result<float>(OpKind::kEmbedding, ir::EmbeddingAttrs{}, {f32({2, 2}, {1, 2, 3, 4}), i64({2}, {1, 0})}) ==
+        F{3, 4, 1, 2});
   CHECK(result<int64_t>(OpKind::kCat, ir::DimAttrs{1}, {x, i64({2, 1}, {8, 9})}) == I{0, 1, 2, 8, 3, 4, 5, 9});
   CHECK(result<int64_t>(OpKind::kPad, ir::PadAttrs{{0, -1}, {1, 1}, -5}, {x}) == I{1, 2, -5, 4, 5, -5, -5, -5, -5});
   CHECK_FALSE(evaluate(OpKind::kIndexSelect, ir::DimAttrs{1}, {x, i64({1}, {3})}));
@@ -125,7 +136,8 @@ TEST_CASE("folding keeps inputs, parameters and effects, and is done after one p
     %y, %m, %r = batch_norm(%x, %w, %w, %mean, %var)
     %z = mul(%x, %four)
     output "z" = %z
-  })", "t.pir");
+  })",
+                               "t.pir");
   REQUIRE(graph.ok());
   ir::Graph folded = fold(*graph);
   CHECK(folded.inputs().size() == 2);
@@ -141,31 +153,48 @@ TEST_CASE("folding keeps inputs, parameters and effects, and is done after one p
 TEST_CASE("what stays a view does not hang on the batch") {
   const auto folded = [](int64_t batch) {
     const std::string b = std::to_string(batch), rows = std::to_string(4 * batch);
-    const auto graph = ir::parse_graph("graph {\n"
-                                       "  %x = input \"x\" : f32[" + b + ", 4]\n"
-                                       "  %flags = input \"flags\" : i64[" + b + ", 2]\n"
-                                       "  %index = input \"index\" : i64[" + rows + ", 1]\n"
-                                       "  %row = constant : f32[4] data [1.0, 2.0, 3.0, 4.0]\n"
-                                       "  %pair = constant : i64[2] data [0, 1]\n"
-                                       "  %zeros = fill() {shape=[" + rows + ", 4], value=0, to=f32}\n"
-                                       "  %ones = fill() {shape=[" + rows + ", 1], value=1, to=f32}\n"
-                                       "  %table = expand(%row) {shape=[" + b + ", 4]}\n"
-                                       "  %pairs = expand(%pair) {shape=[" + b + ", 2]}\n"
-                                       "  %spread = scatter(%zeros, %index, %ones) {dim=1}\n"
-                                       "  %y = add(%x, %table)\n"
-                                       "  %z = mul(%flags, %pairs)\n"
-                                       "  output \"spread\" = %spread\n  output \"y\" = %y\n  output \"z\" = %z\n}", "t.pir");
+    const auto graph = ir::parse_graph(
+        "graph {\n"
+        "  %x = input \"x\" : f32[" +
+            b +
+            ", 4]\n"
+            "  %flags = input \"flags\" : i64[" +
+            b +
+            ", 2]\n"
+            "  %index = input \"index\" : i64[" +
+            rows +
+            ", 1]\n"
+            "  %row = constant : f32[4] data [1.0, 2.0, 3.0, 4.0]\n"
+            "  %pair = constant : i64[2] data [0, 1]\n"
+            "  %zeros = fill() {shape=[" +
+            rows +
+            ", 4], value=0, to=f32}\n"
+            "  %ones = fill() {shape=[" +
+            rows +
+            ", 1], value=1, to=f32}\n"
+            "  %table = expand(%row) {shape=[" +
+            b +
+            ", 4]}\n"
+            "  %pairs = expand(%pair) {shape=[" +
+            b +
+            ", 2]}\n"
+            "  %spread = scatter(%zeros, %index, %ones) {dim=1}\n"
+            "  %y = add(%x, %table)\n"
+            "  %z = mul(%flags, %pairs)\n"
+            "  output \"spread\" = %spread\n  output \"y\" = %y\n  output \"z\" = %z\n}",
+        "t.pir");
     REQUIRE(graph.ok());
     return fold(*graph);
   };
-  const ir::Graph reference = folded(64);      // zeros of 4096 bytes, pairs of 1024
+  const ir::Graph reference = folded(64);  // zeros of 4096 bytes, pairs of 1024
   for (int64_t batch : {1, 2, 16, 65, 1000}) {
     const ir::Graph other = folded(batch);
     INFO(ir::print(other));
     REQUIRE(other.num_ops() == reference.num_ops());
     REQUIRE(other.num_values() == reference.num_values());
     CHECK(other.constants().size() == reference.constants().size());
-    for (size_t i = 0; i < reference.num_ops(); ++i) CHECK(other.op(ir::OpId(i)).kind == reference.op(ir::OpId(i)).kind);
+    for (size_t i = 0; i < reference.num_ops(); ++i)
+      CHECK(other.op(ir::OpId(i)).kind == reference.op(ir::OpId(i)).kind);
   }
 }
 

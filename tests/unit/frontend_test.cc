@@ -78,7 +78,8 @@ Failure failure(Action&& action) {
 TEST_CASE("text of a call") {
   const auto call = frontend::aten::parse_fx_text(
       "%sdpa : [num_users=1] = call_function[target=torch.ops.aten.scaled_dot_product_attention.default](args = "
-      "(%q, [%k, -1, 1e-05], None, True, 9223372036854775807, -inf), kwargs = {scale: 0.25, device: cpu, dtype: torch.int64})");
+      "(%q, [%k, -1, 1e-05], None, True, 9223372036854775807, -inf), kwargs = {scale: 0.25, device: cpu, dtype: "
+      "torch.int64})");
   REQUIRE(call.ok());
   CHECK(call->name == "sdpa");
   CHECK(call->target == "aten.scaled_dot_product_attention.default");
@@ -99,7 +100,8 @@ TEST_CASE("text of a call") {
 // The equation of an einsum stands there unquoted, with commas and possibly spaces.
 TEST_CASE("text of an einsum") {
   const auto call = frontend::aten::parse_fx_text(
-      "%einsum : [num_users=1] = call_function[target=torch.ops.aten.einsum.default](args = (b s d, t d -> b t, [%x, %w]), kwargs = {})");
+      "%einsum : [num_users=1] = call_function[target=torch.ops.aten.einsum.default](args = (b s d, t d -> b t, [%x, "
+      "%w]), kwargs = {})");
   REQUIRE(call.ok());
   CHECK(call->args[0].text == "b s d, t d -> b t");
   CHECK(call->args[1].list.size() == 2);
@@ -107,7 +109,8 @@ TEST_CASE("text of an einsum") {
 
 // Cut or foreign texts are refused, never misread.
 TEST_CASE("broken texts of calls") {
-  const std::string whole = "%a : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor](args = (%x, [1, 2]), kwargs = {k: (1,)})";
+  const std::string whole =
+      "%a : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor](args = (%x, [1, 2]), kwargs = {k: (1,)})";
   REQUIRE(frontend::aten::parse_fx_text(whole).ok());
   for (size_t n = 0; n < whole.size() - 2; ++n) {
     const auto cut = frontend::aten::parse_fx_text(whole.substr(0, n));
@@ -144,11 +147,14 @@ TEST_CASE("table of calls") {
 #define PIPER_ATEN(handler, kind, schema) schemas.push_back(schema);
 #include "compiler/frontend/aten/call_table.def"
 #undef PIPER_ATEN
-  for (const std::string& schema : schemas) CHECK(frontend::aten::find_row(schema.substr(0, schema.find('(')))->schema.target == schema.substr(0, schema.find('(')));
+  for (const std::string& schema : schemas)
+    CHECK(frontend::aten::find_row(schema.substr(0, schema.find('(')))->schema.target ==
+          schema.substr(0, schema.find('(')));
   const frontend::aten::TableRow* row = frontend::aten::find_row("aten.layer_norm.default");
   REQUIRE(row != nullptr);
-  const auto bound_args = frontend::aten::bind_arguments(row->schema, {Item::of_ref("x"), Item::of_list({Item::of_int(8)})},
-                                                         {{"eps", Item::of_float(1e-6)}, {"device", Item::of_text("cpu")}});
+  const auto bound_args =
+      frontend::aten::bind_arguments(row->schema, {Item::of_ref("x"), Item::of_list({Item::of_int(8)})},
+                                     {{"eps", Item::of_float(1e-6)}, {"device", Item::of_text("cpu")}});
   REQUIRE(bound_args.ok());
   CHECK((*bound_args)[2].is_none());
   CHECK((*bound_args)[4].real == 1e-6);
@@ -226,7 +232,8 @@ TEST_CASE("hazards are kept") {
   CHECK(counts["rms_norm"] == 1);
   CHECK(counts["detach"] == 3);  // one detach of the model, two results under no_grad
   CHECK(std::get<ir::EmbeddingAttrs>(first_op(graph, ir::OpKind::kEmbedding)->attrs).padding_idx == 0);
-  CHECK(std::get<ir::CrossEntropyLossAttrs>(first_op(graph, ir::OpKind::kCrossEntropyLoss)->attrs).label_smoothing == 0.1);
+  CHECK(std::get<ir::CrossEntropyLossAttrs>(first_op(graph, ir::OpKind::kCrossEntropyLoss)->attrs).label_smoothing ==
+        0.1);
   REQUIRE(graph.buffers().size() == 2);
   CHECK(graph.buffers()[0].names[0].find("norm.running_") == 0);
   CHECK_FALSE(parameter(graph, "frozen.weight")->trainable);
@@ -259,7 +266,8 @@ TEST_CASE("fixed batch") {
 
 // An export that lost parameters is refused with their names.
 TEST_CASE("damaged export") {
-  const Failure lost = failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("optimized"), "auto", d); });
+  const Failure lost =
+      failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("optimized"), "auto", d); });
   CHECK(lost.code == "P0310");
   CHECK(lost.text.find("wpe.weight") != std::string::npos);
   CHECK(lost.text.find("optimize=False") != std::string::npos);
@@ -273,18 +281,23 @@ TEST_CASE("two routes") {
     REQUIRE(fx.parameters().size() == onnx.parameters().size());
     for (size_t i = 0; i < fx.parameters().size(); ++i) CHECK(fx.parameters()[i].names == onnx.parameters()[i].names);
   }
-  CHECK(failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("hazards"), "onnx", d); }).code == "P0312");
-  CHECK(failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("tiny_mlp"), "tflite", d); }).code == "P0300");
-  CHECK(failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("absent"), "auto", d); }).code == "P0301");
+  CHECK(failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("hazards"), "onnx", d); }).code ==
+        "P0312");
+  CHECK(failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("tiny_mlp"), "tflite", d); }).code ==
+        "P0300");
+  CHECK(failure([](diag::Diagnostics& d) { return frontend::open_model(model_path("absent"), "auto", d); }).code ==
+        "P0301");
 }
 
 // The error of opening and binding a copy of a model in which a text is replaced, at most `times` times.
-Failure edited(const std::string& name, const std::string& from, const std::string& to, const BindRequest& request, int times = 1000) {
+Failure edited(const std::string& name, const std::string& from, const std::string& to, const BindRequest& request,
+               int times = 1000) {
   REQUIRE(from.size() == to.size());
   std::ifstream in(model_path(name), std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
   REQUIRE(bytes.find(from) != std::string::npos);
-  for (size_t at = bytes.find(from); at != std::string::npos && times-- > 0; at = bytes.find(from)) bytes.replace(at, from.size(), to);
+  for (size_t at = bytes.find(from); at != std::string::npos && times-- > 0; at = bytes.find(from))
+    bytes.replace(at, from.size(), to);
   const std::string path = "edited_" + name + ".onnx";
   std::ofstream(path, std::ios::binary) << bytes;
   const Failure f = failure([&](diag::Diagnostics& d) -> Status {
@@ -299,7 +312,9 @@ Failure edited(const std::string& name, const std::string& from, const std::stri
 // An edited text that disagrees with the file's own types is found out.
 TEST_CASE("a text that lies") {
   const auto mlp = [](const char* from, const char* to) { return edited("tiny_mlp", from, to, batch_of(4)); };
-  CHECK(mlp("aten.linear.default](args = (%x, %p_layers_0_weight", "aten.linear.default](args = (%x, %p_layers_1_weight").code == "P0306");
+  CHECK(
+      mlp("aten.linear.default](args = (%x, %p_layers_0_weight", "aten.linear.default](args = (%x, %p_layers_1_weight")
+          .code == "P0306");
   CHECK(mlp("args = (%x, %p_layers_0_weight", "args = (%y, %p_layers_0_weight").code == "P0304");
 }
 
@@ -317,5 +332,6 @@ TEST_CASE("random numbers") {
   BindRequest request = batch_of(4);
   request.dims["S"] = 5;
   CHECK(edited("tiny_gpt_dropout", "%linear_1, 0.1, True)", "%linear_1, 1.1, True)", request).code == "P0325");
-  CHECK(edited("tiny_gpt_dropout", "None, 0.1, True)", "None, 1.1, True)", request, 1).code == "P0304");  // one text of many
+  CHECK(edited("tiny_gpt_dropout", "None, 0.1, True)", "None, 1.1, True)", request, 1).code ==
+        "P0304");  // one text of many
 }

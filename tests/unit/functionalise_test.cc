@@ -26,8 +26,9 @@ Program program(const std::vector<std::string>& lines, const std::string& output
   Program out;
   for (const std::string& line : lines) {
     const size_t equals = line.find(" = "), open = line.find('(');
-    const auto call = frontend::aten::parse_fx_text("%" + line.substr(0, equals) + " : [num_users=1] = call_function[target=torch.ops." +
-                                                    line.substr(equals + 3, open - equals - 3) + "](args = " + line.substr(open) + ", kwargs = {})");
+    const auto call = frontend::aten::parse_fx_text(
+        "%" + line.substr(0, equals) + " : [num_users=1] = call_function[target=torch.ops." +
+        line.substr(equals + 3, open - equals - 3) + "](args = " + line.substr(open) + ", kwargs = {})");
     REQUIRE(call.ok());
     frontend::aten::ProgramCall c;
     c.call = *call;
@@ -39,7 +40,8 @@ Program program(const std::vector<std::string>& lines, const std::string& output
   return out;
 }
 
-std::string rewritten(const std::vector<std::string>& lines, const std::string& output, const std::map<std::string, Origin>& origins = {}) {
+std::string rewritten(const std::vector<std::string>& lines, const std::string& output,
+                      const std::map<std::string, Origin>& origins = {}) {
   Program p = program(lines, output);
   const Status status = frontend::aten::functionalise(p, origins);
   if (!status.ok()) return status.error().code;
@@ -61,29 +63,42 @@ TEST_CASE("a change is read under every name") {
 }
 
 TEST_CASE("a read before the change keeps the old value") {
-  CHECK(rewritten({"a = aten.exp.default(%x)", "o = aten.neg.default(%a)", "b = aten.zero_.default(%a)", "c = aten.mul.Tensor(%a, %o)"}, "c") ==
-        "a = exp.default(x)\no = neg.default(a)\nb = zeros_like.default(a)\nc = mul.Tensor(b, o)\nc");
+  CHECK(rewritten({"a = aten.exp.default(%x)", "o = aten.neg.default(%a)", "b = aten.zero_.default(%a)",
+                   "c = aten.mul.Tensor(%a, %o)"},
+                  "c") == "a = exp.default(x)\no = neg.default(a)\nb = zeros_like.default(a)\nc = mul.Tensor(b, o)\nc");
 }
 
 // x[:, 2:5] = y, where x is what is read in the end.
 TEST_CASE("a change through views is written back") {
-  CHECK(rewritten({"z = aten.zeros_like.default(%x)", "s = aten.slice.Tensor(%z, 1, 2, 5)", "k = aten.copy_.default(%s, %y)"}, "z") ==
-        "z = zeros_like.default(x)\ns = slice.Tensor(z, 1, 2, 5)\nk = copy.default(s, y)\nz_v1 = slice_scatter.default(z, k, 1, 2, 5)\nz_v1");
-  CHECK(rewritten({"z = aten.zeros_like.default(%x)", "t = aten.permute.default(%z, [2, 0, 1])", "s = aten.select.int(%t, 0, 3)", "k = aten.add_.Tensor(%s, 1)"}, "z") ==
+  CHECK(rewritten(
+            {"z = aten.zeros_like.default(%x)", "s = aten.slice.Tensor(%z, 1, 2, 5)", "k = aten.copy_.default(%s, %y)"},
+            "z") ==
+        "z = zeros_like.default(x)\ns = slice.Tensor(z, 1, 2, 5)\nk = copy.default(s, y)\nz_v1 = "
+        "slice_scatter.default(z, k, 1, 2, 5)\nz_v1");
+  CHECK(rewritten({"z = aten.zeros_like.default(%x)", "t = aten.permute.default(%z, [2, 0, 1])",
+                   "s = aten.select.int(%t, 0, 3)", "k = aten.add_.Tensor(%s, 1)"},
+                  "z") ==
         "z = zeros_like.default(x)\nt = permute.default(z, [2 0 1])\ns = select.int(t, 0, 3)\nk = add.Tensor(s, 1)\n"
         "t_v1 = select_scatter.default(t, k, 0, 3)\nz_v2 = permute.default(t_v1, [1 2 0])\nz_v2");
 }
 
 // A view that was made before a change of its base is made again when it is read.
 TEST_CASE("views follow their base") {
-  CHECK(rewritten({"z = aten.exp.default(%x)", "v = aten.view.default(%z, [4, 2])", "w = aten.select.int(%v, 0, 1)", "k = aten.mul_.Tensor(%z, 2)", "r = aten.neg.default(%w)"}, "r") ==
-        "z = exp.default(x)\nk = mul.Tensor(z, 2)\nv_v1 = view.default(k, [4 2])\nw_v2 = select.int(v_v1, 0, 1)\nr = neg.default(w_v2)\nr");
-  CHECK(rewritten({"z = aten.exp.default(%x)", "s = aten.split.Tensor(%z, 2)", "k = aten.mul_.Tensor(%z, 2)", "r = aten.neg.default(%s_1)"}, "r") ==
-        "z = exp.default(x)\nk = mul.Tensor(z, 2)\ns_1_v1 = split.Tensor(k, 2)\ns_1_v2 = tor.getitem(s_1_v1, 1)\nr = neg.default(s_1_v2)\nr");
+  CHECK(rewritten({"z = aten.exp.default(%x)", "v = aten.view.default(%z, [4, 2])", "w = aten.select.int(%v, 0, 1)",
+                   "k = aten.mul_.Tensor(%z, 2)", "r = aten.neg.default(%w)"},
+                  "r") ==
+        "z = exp.default(x)\nk = mul.Tensor(z, 2)\nv_v1 = view.default(k, [4 2])\nw_v2 = select.int(v_v1, 0, 1)\nr = "
+        "neg.default(w_v2)\nr");
+  CHECK(rewritten({"z = aten.exp.default(%x)", "s = aten.split.Tensor(%z, 2)", "k = aten.mul_.Tensor(%z, 2)",
+                   "r = aten.neg.default(%s_1)"},
+                  "r") ==
+        "z = exp.default(x)\nk = mul.Tensor(z, 2)\ns_1_v1 = split.Tensor(k, 2)\ns_1_v2 = tor.getitem(s_1_v1, 1)\nr = "
+        "neg.default(s_1_v2)\nr");
 }
 
 TEST_CASE("operators with a second name") {
-  CHECK(rewritten({"a = aten.gt.Scalar(%x, 0)", "b = aten.__ior__.Tensor(%a, %y)"}, "a") == "a = gt.Scalar(x, 0)\nb = bitwise_or.Tensor(a, y)\nb");
+  CHECK(rewritten({"a = aten.gt.Scalar(%x, 0)", "b = aten.__ior__.Tensor(%a, %y)"}, "a") ==
+        "a = gt.Scalar(x, 0)\nb = bitwise_or.Tensor(a, y)\nb");
   CHECK(rewritten({"a = aten.__and__.Tensor(%x, %y)"}, "a") == "a = __and__.Tensor(x, y)\na");
 }
 
@@ -98,14 +113,16 @@ TEST_CASE("changes that cannot be followed") {
   CHECK(with({"s = aten.split.Tensor(%z, 2)", "k = aten.add_.Tensor(%s_0, 1)"}, "z") == "P0313");
   CHECK(with({"r = aten.reshape.default(%z, [8])", "k = aten.add_.Tensor(%r, 1)"}, "z") == "P0313");
   CHECK(with({"r = aten.reshape.default(%z, [8])", "k = aten.add_.Tensor(%z, 1)"}, "r") == "P0313");
-  CHECK(with({"r = aten.reshape.default(%z, [8])", "k = aten.add_.Tensor(%r, 1)"}, "k") == "z = exp.default(x)\nr = reshape.default(z, [8])\nk = add.Tensor(r, 1)\nk");
+  CHECK(with({"r = aten.reshape.default(%z, [8])", "k = aten.add_.Tensor(%r, 1)"}, "k") ==
+        "z = exp.default(x)\nr = reshape.default(z, [8])\nk = add.Tensor(r, 1)\nk");
   CHECK(with({"k = aten.unsqueeze_.default(%z, 0)"}, "k") == "P0313");
 }
 
 TEST_CASE("the model's own state is not changed") {
   for (const Origin origin : {Origin::kParameter, Origin::kBuffer, Origin::kConstant})
     CHECK(rewritten({"k = aten.add_.Tensor(%p, 1)", "r = aten.neg.default(%p)"}, "r", {{"p", origin}}) == "P0314");
-  CHECK(rewritten({"k = aten.add_.Tensor(%p, 1)", "r = aten.neg.default(%p)"}, "r", {{"p", Origin::kInput}}) == "k = add.Tensor(p, 1)\nr = neg.default(k)\nr");
+  CHECK(rewritten({"k = aten.add_.Tensor(%p, 1)", "r = aten.neg.default(%p)"}, "r", {{"p", Origin::kInput}}) ==
+        "k = add.Tensor(p, 1)\nr = neg.default(k)\nr");
   // A counter that no kernel reads.
   Program p = program({"k = aten.add_.Tensor(%b, 1)", "r = aten.neg.default(%x)"}, "r");
   p.placeholders["b"] = "norm.num_batches_tracked";
@@ -127,7 +144,8 @@ TEST_CASE("changes without gradient") {
 // A chain of views as long as a file can hold ends with a diagnostic, not with the stack.
 TEST_CASE("very many views") {
   std::vector<std::string> lines = {"v0 = aten.exp.default(%x)"};
-  for (int i = 0; i < 5000; ++i) lines.push_back("v" + std::to_string(i + 1) + " = aten.alias.default(%v" + std::to_string(i) + ")");
+  for (int i = 0; i < 5000; ++i)
+    lines.push_back("v" + std::to_string(i + 1) + " = aten.alias.default(%v" + std::to_string(i) + ")");
   lines.push_back("k = aten.add_.Tensor(%v0, 1)");
   CHECK(rewritten(lines, "v5000") == "P0313");
 }

@@ -34,7 +34,8 @@ plan::Slot slot(const std::string& name, SlotRole role, int64_t bytes) {
   return {name, role, bytes, role != SlotRole::kOutput, writes};
 }
 
-int32_t add_buffer(plan::RankPlan& rank, const std::string& name, BufferClass cls, int64_t offset, std::vector<int64_t> shape) {
+int32_t add_buffer(plan::RankPlan& rank, const std::string& name, BufferClass cls, int64_t offset,
+                   std::vector<int64_t> shape) {
   plan::Buffer buffer;
   buffer.name = name;
   buffer.cls = cls;
@@ -46,7 +47,8 @@ int32_t add_buffer(plan::RankPlan& rank, const std::string& name, BufferClass cl
   return static_cast<int32_t>(rank.buffers.size()) - 1;
 }
 
-plan::Placement placement(const std::string& name, int32_t buffer, int32_t gradient, std::vector<int64_t> shape, bool owner) {
+plan::Placement placement(const std::string& name, int32_t buffer, int32_t gradient, std::vector<int64_t> shape,
+                          bool owner) {
   plan::Placement p;
   p.name = name;
   int64_t count = 1;
@@ -89,15 +91,30 @@ plan::Bundle pipeline() {
   add_input(bundle, "t", 2);
   bundle.provenance = {{"cut", "place at s.yaml:3:5"}, {"model", "net.layer"}};
 
-  plan::Program forward{"c0.F", {slot("x", SlotRole::kInput, 24), slot("w", SlotRole::kParameter, 24), slot("y", SlotRole::kOutput, 16)}, 0, {}};
+  plan::Program forward{
+      "c0.F",
+      {slot("x", SlotRole::kInput, 24), slot("w", SlotRole::kParameter, 24), slot("y", SlotRole::kOutput, 16)},
+      0,
+      {}};
   forward.calls.push_back(mm(operand(2, {2, 2}, {2, 1}), operand(0, {2, 3}, {3, 1}), operand(1, {3, 2}, {2, 1})));
-  plan::Program backward{"c0.B", {slot("x", SlotRole::kInput, 24), slot("gy", SlotRole::kInput, 16), slot("grad w", SlotRole::kGradient, 24)}, 0, {}};
-  backward.calls.push_back(mm(operand(2, {3, 2}, {2, 1}), operand(0, {3, 2}, {1, 3}), operand(1, {2, 2}, {2, 1}), true));
+  plan::Program backward{
+      "c0.B",
+      {slot("x", SlotRole::kInput, 24), slot("gy", SlotRole::kInput, 16), slot("grad w", SlotRole::kGradient, 24)},
+      0,
+      {}};
+  backward.calls.push_back(
+      mm(operand(2, {3, 2}, {2, 1}), operand(0, {3, 2}, {1, 3}), operand(1, {2, 2}, {2, 1}), true));
   // z = y V; loss = z t (as rows of 4); gy = t Vt; gv += yt t.
-  plan::Program last{"c1.FB", {slot("y", SlotRole::kInput, 16), slot("v", SlotRole::kParameter, 16), slot("t", SlotRole::kInput, 16),
-                               slot("loss", SlotRole::kOutput, 4), slot("gy", SlotRole::kOutput, 16), slot("grad v", SlotRole::kGradient, 16)}, 64, {}};
-  last.calls.push_back(mm(operand(Operand::kWorkspace, {2, 2}, {2, 1}), operand(0, {2, 2}, {2, 1}), operand(1, {2, 2}, {2, 1})));
-  last.calls.push_back(mm(operand(3, {1, 1}, {1, 1}), operand(Operand::kWorkspace, {1, 4}, {4, 1}), operand(2, {4, 1}, {1, 1})));
+  plan::Program last{
+      "c1.FB",
+      {slot("y", SlotRole::kInput, 16), slot("v", SlotRole::kParameter, 16), slot("t", SlotRole::kInput, 16),
+       slot("loss", SlotRole::kOutput, 4), slot("gy", SlotRole::kOutput, 16), slot("grad v", SlotRole::kGradient, 16)},
+      64,
+      {}};
+  last.calls.push_back(
+      mm(operand(Operand::kWorkspace, {2, 2}, {2, 1}), operand(0, {2, 2}, {2, 1}), operand(1, {2, 2}, {2, 1})));
+  last.calls.push_back(
+      mm(operand(3, {1, 1}, {1, 1}), operand(Operand::kWorkspace, {1, 4}, {4, 1}), operand(2, {4, 1}, {1, 1})));
   last.calls.push_back(mm(operand(4, {2, 2}, {2, 1}), operand(2, {2, 2}, {2, 1}), operand(1, {2, 2}, {1, 2})));
   last.calls.push_back(mm(operand(5, {2, 2}, {2, 1}), operand(0, {2, 2}, {1, 2}), operand(2, {2, 2}, {2, 1}), true));
   bundle.programs = {forward, backward, last};
@@ -107,32 +124,43 @@ plan::Bundle pipeline() {
   a.streams = {{"compute"}, {"pp"}};
   a.channels = {{"fwd", 1, 3}, {"bwd", 1, 3}};
   a.events = {"y ready", "gy here"};
-  const int32_t x = add_buffer(a, "x", BufferClass::kInput, 0, {2, 3}), w = add_buffer(a, "w", BufferClass::kParameter, 0, {3, 2}),
-                gw = add_buffer(a, "grad w", BufferClass::kGradient, 0, {3, 2}), y = add_buffer(a, "y", BufferClass::kArena, 0, {2, 2}),
+  const int32_t x = add_buffer(a, "x", BufferClass::kInput, 0, {2, 3}),
+                w = add_buffer(a, "w", BufferClass::kParameter, 0, {3, 2}),
+                gw = add_buffer(a, "grad w", BufferClass::kGradient, 0, {3, 2}),
+                y = add_buffer(a, "y", BufferClass::kArena, 0, {2, 2}),
                 gy = add_buffer(a, "gy", BufferClass::kArena, 64, {2, 2});
   a.arena_bytes = 128;
   a.placements = {placement("w", w, gw, {3, 2}, true)};
   a.inputs = {{"x", 0, 2, whole(x)}};
   a.arguments = {{"c0.F m0", {whole(x), whole(w), whole(y)}}, {"c0.B m0", {whole(x), whole(gy), whole(gw)}}};
-  a.instructions = {instruction(0, plan::Run{0, 0, {}}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
-                    instruction(1, plan::Send{whole(y), 16, 0}), instruction(1, plan::Recv{whole(gy), 16, 1}),
-                    instruction(1, plan::Record{1}), instruction(0, plan::Wait{1}), instruction(0, plan::Run{1, 1, {}}),
+  a.instructions = {instruction(0, plan::Run{0, 0, {}}),
+                    instruction(0, plan::Record{0}),
+                    instruction(1, plan::Wait{0}),
+                    instruction(1, plan::Send{whole(y), 16, 0}),
+                    instruction(1, plan::Recv{whole(gy), 16, 1}),
+                    instruction(1, plan::Record{1}),
+                    instruction(0, plan::Wait{1}),
+                    instruction(0, plan::Run{1, 1, {}}),
                     instruction(0, plan::Update{0, whole(w), whole(gw), {}, {}, {}, 6})};
 
   plan::RankPlan b;
   b.rank = 1;
   b.streams = {{"compute"}};
   b.channels = {{"fwd", 0, 3}, {"bwd", 0, 3}};
-  const int32_t t = add_buffer(b, "t", BufferClass::kInput, 0, {2, 2}), v = add_buffer(b, "v", BufferClass::kParameter, 0, {2, 2}),
-                gv = add_buffer(b, "grad v", BufferClass::kGradient, 0, {2, 2}), by = add_buffer(b, "y", BufferClass::kArena, 0, {2, 2}),
-                bgy = add_buffer(b, "gy", BufferClass::kArena, 64, {2, 2}), loss = add_buffer(b, "loss", BufferClass::kArena, 128, {}),
+  const int32_t t = add_buffer(b, "t", BufferClass::kInput, 0, {2, 2}),
+                v = add_buffer(b, "v", BufferClass::kParameter, 0, {2, 2}),
+                gv = add_buffer(b, "grad v", BufferClass::kGradient, 0, {2, 2}),
+                by = add_buffer(b, "y", BufferClass::kArena, 0, {2, 2}),
+                bgy = add_buffer(b, "gy", BufferClass::kArena, 64, {2, 2}),
+                loss = add_buffer(b, "loss", BufferClass::kArena, 128, {}),
                 work = add_buffer(b, "workspace", BufferClass::kArena, 192, {16});
   b.arena_bytes = 256;
   b.placements = {placement("v", v, gv, {2, 2}, true)};
   b.inputs = {{"t", 0, 2, whole(t)}};
   b.arguments = {{"c1.FB m0", {whole(by), whole(v), whole(t), whole(loss), whole(bgy), whole(gv)}}};
   b.instructions = {instruction(0, plan::Recv{whole(by), 16, 0}), instruction(0, plan::Run{2, 0, whole(work)}),
-                    instruction(0, plan::Send{whole(bgy), 16, 1}), instruction(0, plan::Update{0, whole(v), whole(gv), {}, {}, {}, 4})};
+                    instruction(0, plan::Send{whole(bgy), 16, 1}),
+                    instruction(0, plan::Update{0, whole(v), whole(gv), {}, {}, {}, 4})};
   b.loss = whole(loss);
   bundle.ranks = {a, b};
   return bundle;
@@ -149,10 +177,16 @@ plan::Bundle replicas() {
   add_input(bundle, "x", 3);
   add_input(bundle, "t", 2);
   bundle.provenance = {{"copy", "replicate at s.yaml:4:5"}};
-  plan::Program step{"c0.FB", {slot("x", SlotRole::kInput, 12), slot("t", SlotRole::kInput, 8), slot("w", SlotRole::kParameter, 24),
-                               slot("loss", SlotRole::kOutput, 4), slot("grad w", SlotRole::kGradient, 24)}, 64, {}};
-  step.calls.push_back(mm(operand(Operand::kWorkspace, {1, 2}, {2, 1}), operand(0, {1, 3}, {3, 1}), operand(2, {3, 2}, {2, 1})));
-  step.calls.push_back(mm(operand(3, {1, 1}, {1, 1}), operand(Operand::kWorkspace, {1, 2}, {2, 1}), operand(1, {2, 1}, {1, 1})));
+  plan::Program step{
+      "c0.FB",
+      {slot("x", SlotRole::kInput, 12), slot("t", SlotRole::kInput, 8), slot("w", SlotRole::kParameter, 24),
+       slot("loss", SlotRole::kOutput, 4), slot("grad w", SlotRole::kGradient, 24)},
+      64,
+      {}};
+  step.calls.push_back(
+      mm(operand(Operand::kWorkspace, {1, 2}, {2, 1}), operand(0, {1, 3}, {3, 1}), operand(2, {3, 2}, {2, 1})));
+  step.calls.push_back(
+      mm(operand(3, {1, 1}, {1, 1}), operand(Operand::kWorkspace, {1, 2}, {2, 1}), operand(1, {2, 1}, {1, 1})));
   step.calls.push_back(mm(operand(4, {3, 2}, {2, 1}), operand(0, {3, 1}, {1, 3}), operand(1, {1, 2}, {2, 1}), true));
   bundle.programs = {step};
   for (int32_t r = 0; r < 2; ++r) {
@@ -161,17 +195,23 @@ plan::Bundle replicas() {
     rank.streams = {{"compute"}, {"dp_reduce"}};
     rank.communicators = {{"dp_reduce:0,1", {0, 1}}};
     rank.events = {"grads ready", "grads summed"};
-    const int32_t x = add_buffer(rank, "x", BufferClass::kInput, 0, {1, 3}), t = add_buffer(rank, "t", BufferClass::kInput, 64, {1, 2}),
-                  w = add_buffer(rank, "w", BufferClass::kParameter, 0, {3, 2}), gw = add_buffer(rank, "grad w", BufferClass::kGradient, 0, {3, 2}),
-                  loss = add_buffer(rank, "loss", BufferClass::kArena, 0, {}), work = add_buffer(rank, "workspace", BufferClass::kArena, 64, {16});
+    const int32_t x = add_buffer(rank, "x", BufferClass::kInput, 0, {1, 3}),
+                  t = add_buffer(rank, "t", BufferClass::kInput, 64, {1, 2}),
+                  w = add_buffer(rank, "w", BufferClass::kParameter, 0, {3, 2}),
+                  gw = add_buffer(rank, "grad w", BufferClass::kGradient, 0, {3, 2}),
+                  loss = add_buffer(rank, "loss", BufferClass::kArena, 0, {}),
+                  work = add_buffer(rank, "workspace", BufferClass::kArena, 64, {16});
     rank.arena_bytes = 128;
     rank.placements = {placement("w", w, gw, {3, 2}, r == 0)};
     rank.inputs = {{"x", r, 1, whole(x)}, {"t", r, 1, whole(t)}};
     rank.arguments = {{"c0.FB m0", {whole(x), whole(t), whole(w), whole(loss), whole(gw)}}};
-    rank.instructions = {instruction(0, plan::Run{0, 0, whole(work)}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
+    rank.instructions = {instruction(0, plan::Run{0, 0, whole(work)}),
+                         instruction(0, plan::Record{0}),
+                         instruction(1, plan::Wait{0}),
                          instruction(1, plan::AllReduce{whole(gw), 6, DType::kF32, 0, plan::Reduction::kSum}),
                          instruction(1, plan::AllReduce{whole(loss), 1, DType::kF32, 0, plan::Reduction::kSum}),
-                         instruction(1, plan::Record{1}), instruction(0, plan::Wait{1}),
+                         instruction(1, plan::Record{1}),
+                         instruction(0, plan::Wait{1}),
                          instruction(0, plan::Update{0, whole(w), whole(gw), {}, {}, {}, 6})};
     if (r == 0) rank.loss = whole(loss);
     bundle.ranks.push_back(rank);
@@ -195,14 +235,22 @@ plan::Bundle sharded() {
     rank.events.push_back("w updated");
     rank.events.push_back("w gathered");
     const plan::BufferRange half{w, 12 * r}, sum = r == 0 ? whole(gw) : whole(apart);
-    const plan::Part mine{half, 3 * r, 3, true}, theirs{{w, 12 * (1 - r)}, 3 * (1 - r), 3, false}, gradient{sum, 3 * r, 3, true};
+    const plan::Part mine{half, 3 * r, 3, true}, theirs{{w, 12 * (1 - r)}, 3 * (1 - r), 3, false},
+        gradient{sum, 3 * r, 3, true};
     rank.placements = {{"w", DType::kF32, {3, 2}, theirs, {}}, {"w", DType::kF32, {3, 2}, mine, gradient}};
-    rank.instructions = {instruction(0, plan::Run{0, 0, whole(5)}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
+    rank.instructions = {instruction(0, plan::Run{0, 0, whole(5)}),
+                         instruction(0, plan::Record{0}),
+                         instruction(1, plan::Wait{0}),
                          instruction(1, plan::ReduceScatter{whole(gw), sum, 3, DType::kF32, 0, plan::Reduction::kSum}),
                          instruction(1, plan::AllReduce{whole(loss), 1, DType::kF32, 0, plan::Reduction::kSum}),
-                         instruction(1, plan::Record{1}), instruction(0, plan::Wait{1}),
-                         instruction(0, plan::Update{0, half, sum, {}, {}, {}, 3}), instruction(0, plan::Record{2}), instruction(1, plan::Wait{2}),
-                         instruction(1, plan::AllGather{half, whole(w), 12, 0}), instruction(1, plan::Record{3}), instruction(0, plan::Wait{3})};
+                         instruction(1, plan::Record{1}),
+                         instruction(0, plan::Wait{1}),
+                         instruction(0, plan::Update{0, half, sum, {}, {}, {}, 3}),
+                         instruction(0, plan::Record{2}),
+                         instruction(1, plan::Wait{2}),
+                         instruction(1, plan::AllGather{half, whole(w), 12, 0}),
+                         instruction(1, plan::Record{3}),
+                         instruction(0, plan::Wait{3})};
   }
   return bundle;
 }
@@ -213,15 +261,17 @@ plan::Bundle exchanged() {
   plan::Program& step = bundle.programs[0];
   step.slots = {slot("x", SlotRole::kInput, 24), slot("t", SlotRole::kInput, 16), slot("w", SlotRole::kParameter, 24),
                 slot("loss", SlotRole::kOutput, 4), slot("grad w", SlotRole::kGradient, 24)};
-  step.calls = {mm(operand(Operand::kWorkspace, {2, 2}, {2, 1}), operand(0, {2, 3}, {3, 1}), operand(2, {3, 2}, {2, 1})),
-                mm(operand(3, {1, 1}, {1, 1}), operand(Operand::kWorkspace, {1, 4}, {4, 1}), operand(1, {4, 1}, {1, 1})),
-                mm(operand(4, {3, 2}, {2, 1}), operand(0, {3, 2}, {1, 3}), operand(1, {2, 2}, {2, 1}), true)};
+  step.calls = {
+      mm(operand(Operand::kWorkspace, {2, 2}, {2, 1}), operand(0, {2, 3}, {3, 1}), operand(2, {3, 2}, {2, 1})),
+      mm(operand(3, {1, 1}, {1, 1}), operand(Operand::kWorkspace, {1, 4}, {4, 1}), operand(1, {4, 1}, {1, 1})),
+      mm(operand(4, {3, 2}, {2, 1}), operand(0, {3, 2}, {1, 3}), operand(1, {2, 2}, {2, 1}), true)};
   for (int32_t r = 0; r < 2; ++r) {
     plan::RankPlan& rank = bundle.ranks[static_cast<size_t>(r)];
     const int32_t x = 0, t = 1, w = 2, gw = 3, loss = 4, work = 5;
     rank.buffers.edit()[0] = {"x", BufferClass::kInput, 24, 0, DType::kF32, {2, 3}};
     rank.buffers.edit()[1] = {"t", BufferClass::kInput, 16, 64, DType::kF32, {2, 2}};
-    const int32_t x_in = add_buffer(rank, "x in", BufferClass::kArena, 128, {2, 3}), t_in = add_buffer(rank, "t in", BufferClass::kArena, 192, {2, 2});
+    const int32_t x_in = add_buffer(rank, "x in", BufferClass::kArena, 128, {2, 3}),
+                  t_in = add_buffer(rank, "t in", BufferClass::kArena, 192, {2, 2});
     rank.arena_bytes = 256;
     rank.buffers.push_back({"rows", BufferClass::kScalar, 16, 0, DType::kI64, {2}});
     const auto rows = static_cast<int32_t>(rank.buffers.size()) - 1;
@@ -253,21 +303,22 @@ plan::Bundle lanes() {
     // One lane from 0 to 1, one from 1 to 2, one from 2 to 0.
     rank.channels = {{"late", r == 0 ? 1 : 0, 0}, {"passing", r == 1 ? 2 : 1, 1}, {"heard", r == 2 ? 0 : 2, 2}};
     rank.events = {"passed"};
-    const auto out = whole(add_buffer(rank, "x", BufferClass::kInput, 0, {1, 3})), in = whole(add_buffer(rank, "in", BufferClass::kArena, 0, {1, 3}));
+    const auto out = whole(add_buffer(rank, "x", BufferClass::kInput, 0, {1, 3})),
+               in = whole(add_buffer(rank, "in", BufferClass::kArena, 0, {1, 3}));
     rank.inputs = {{"x", 0, 1, out}};
     rank.arena_bytes = 64;
     if (r == 0) {
       rank.streams = {{"2>0"}, {"0>1"}};
-      rank.instructions = {instruction(0, plan::Recv{in, 12, 2}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
-                           instruction(1, plan::Send{out, 12, 0})};
+      rank.instructions = {instruction(0, plan::Recv{in, 12, 2}), instruction(0, plan::Record{0}),
+                           instruction(1, plan::Wait{0}), instruction(1, plan::Send{out, 12, 0})};
     } else if (r == 1) {
       rank.streams = {{"0>1"}, {"1>2"}};
       rank.events.clear();
       rank.instructions = {instruction(0, plan::Recv{in, 12, 0}), instruction(1, plan::Send{out, 12, 1})};
     } else {
       rank.streams = {{"1>2"}, {"2>0"}};
-      rank.instructions = {instruction(0, plan::Recv{in, 12, 1}), instruction(0, plan::Record{0}), instruction(1, plan::Wait{0}),
-                           instruction(1, plan::Send{out, 12, 2})};
+      rank.instructions = {instruction(0, plan::Recv{in, 12, 1}), instruction(0, plan::Record{0}),
+                           instruction(1, plan::Wait{0}), instruction(1, plan::Send{out, 12, 2})};
     }
     bundle.ranks.push_back(rank);
   }
@@ -289,8 +340,10 @@ plan::TensorToWrite tensor(const std::string& name, std::vector<int64_t> shape, 
 }  // namespace
 
 Status write_files(const std::string& directory) {
-  PIPER_RETURN_IF_ERROR(plan::write_safetensors(directory + "/data.safetensors", {tensor("x", {4, 3}, kX), tensor("t", {4, 2}, kT)}));
-  return plan::write_safetensors(directory + "/weights.safetensors", {tensor("w", {3, 2}, kW), tensor("v", {2, 2}, kV)});
+  PIPER_RETURN_IF_ERROR(
+      plan::write_safetensors(directory + "/data.safetensors", {tensor("x", {4, 3}, kX), tensor("t", {4, 2}, kT)}));
+  return plan::write_safetensors(directory + "/weights.safetensors",
+                                 {tensor("w", {3, 2}, kW), tensor("v", {2, 2}, kV)});
 }
 
 }  // namespace piper::hand_written

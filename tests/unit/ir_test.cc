@@ -45,11 +45,12 @@ TEST_CASE("result types of each family") {
   CHECK(inferred(OpKind::kTopk, TopkAttrs{1, 2}, {f32({5, 4})}) == "f32[5, 2], i64[5, 2]");
   CHECK(inferred(OpKind::kMatmul, NoAttrs{}, {f32({4, 1, 2, 3}), f32({5, 3, 7})}) == "f32[4, 5, 2, 7]");
   CHECK(inferred(OpKind::kLinear, NoAttrs{}, {f32({4, 8}), f32({2, 8}), f32({2})}) == "f32[4, 2]");
-  CHECK(inferred(OpKind::kConvolution, ConvolutionAttrs{{2, 2}, {1, 1}, {1, 1}, 1}, {f32({1, 3, 8, 8}), f32({6, 3, 3, 3})}) ==
-        "f32[1, 6, 4, 4]");
+  CHECK(inferred(OpKind::kConvolution, ConvolutionAttrs{{2, 2}, {1, 1}, {1, 1}, 1},
+                 {f32({1, 3, 8, 8}), f32({6, 3, 3, 3})}) == "f32[1, 6, 4, 4]");
   CHECK(inferred(OpKind::kMaxPool2d, PoolAttrs{{2, 2}, {2, 2}, {0, 0}, {1, 1}, true}, {f32({1, 1, 5, 5})}) ==
         "f32[1, 1, 3, 3], i64[1, 1, 3, 3]");
-  CHECK(inferred(OpKind::kLayerNorm, LayerNormAttrs{1, 1e-5}, {f32({2, 3, 4}), f32({4}), f32({4})}) == "f32[2, 3, 4], f32[6], f32[6]");
+  CHECK(inferred(OpKind::kLayerNorm, LayerNormAttrs{1, 1e-5}, {f32({2, 3, 4}), f32({4}), f32({4})}) ==
+        "f32[2, 3, 4], f32[6], f32[6]");
   CHECK(inferred(OpKind::kSdpa, SdpaAttrs{}, {f32({2, 4, 3, 8}), f32({2, 2, 5, 8}), f32({2, 2, 5, 8})}) ==
         "f32[2, 4, 3, 8], f32[2, 4, 3]");
   CHECK(inferred(OpKind::kCrossEntropySum, CrossEntropyAttrs{}, {f32({2, 7, 3}), i64({2, 3})}) == "f32[], f32[6]");
@@ -144,8 +145,9 @@ TEST_CASE("printing, parsing and printing again gives the same bytes") {
 }
 
 TEST_CASE("damaged text is refused with its place") {
-  for (const char* text : {"", "graph", "graph {", "graph { %x = }", "graph { %x = input \"x\" : f32[-1] }", "graph { \"", "graph { % }",
-                           "graph {} x", "graph { %x = input \"x\" : f32[99999999999, 99999999999] }", "graph { loss none } }"}) {
+  for (const char* text :
+       {"", "graph", "graph {", "graph { %x = }", "graph { %x = input \"x\" : f32[-1] }", "graph { \"", "graph { % }",
+        "graph {} x", "graph { %x = input \"x\" : f32[99999999999, 99999999999] }", "graph { loss none } }"}) {
     Result<Graph> graph = parse_graph(text, "t.pir");
     CAPTURE(text);
     REQUIRE_FALSE(graph.ok());

@@ -56,19 +56,21 @@ TEST_CASE_METHOD(Fixture, "expert_order gives each expert its first rows and say
   // Experts 0, 1 in the first segment and 2, 3 in the second, two rows for each. Rows 4 and 6 find expert 1 full.
   const at::Tensor ids = list({1, 0, 3, 1, 1, 2, 1, 3});
   check({"expert_order", order_attrs(4, 2, 2), {ids}, [](const Tensors&) {
-           return Tensors{list({1, 0, 3, -1, 5, 2, 7, -1}), list({1, 0, 5, 2, -1, 4, -1, 6}), list({1, 2, 1, 2}).view({2, 2}),
-                          at::full({}, 2, at::kLong)};
+           return Tensors{list({1, 0, 3, -1, 5, 2, 7, -1}), list({1, 0, 5, 2, -1, 4, -1, 6}),
+                          list({1, 2, 1, 2}).view({2, 2}), at::full({}, 2, at::kLong)};
          }});
   // A segment is never longer than there are rows.
   check({"expert_order", order_attrs(4, 2, 3), {list({1, 1, 1, 1})}, [](const Tensors&) {
-           return Tensors{list({0, 1, 2, -1, -1, -1, -1, -1}), list({0, 1, 2, -1}), list({0, 3, 0, 0}).view({2, 2}), at::ones({}, at::kLong)};
+           return Tensors{list({0, 1, 2, -1, -1, -1, -1, -1}), list({0, 1, 2, -1}), list({0, 3, 0, 0}).view({2, 2}),
+                          at::ones({}, at::kLong)};
          }});
   // However many an expert is asked for: the first ones, in their order.
   const at::Tensor many = at::randint(5, {200}, at::kLong);
   for (const int64_t capacity : {1, 7, 40, 200}) {
     check({"expert_order", order_attrs(5, 5, capacity), {many}, [&](const Tensors& t) {
              const int64_t rows = std::min<int64_t>(200, capacity);
-             at::Tensor order = at::full({5, rows}, -1, at::kLong), position = at::full({200}, -1, at::kLong), counts = at::zeros({5, 1}, at::kLong);
+             at::Tensor order = at::full({5, rows}, -1, at::kLong), position = at::full({200}, -1, at::kLong),
+                        counts = at::zeros({5, 1}, at::kLong);
              for (int64_t e = 0; e < 5; ++e) {
                const at::Tensor taken = t[0].eq(e).nonzero().flatten().slice(0, 0, capacity);
                order.select(0, e).slice(0, 0, taken.size(0)).copy_(taken);
@@ -85,21 +87,32 @@ TEST_CASE_METHOD(Fixture, "a strict expert_order refuses what an expert has no p
   REQUIRE(run_kernel("expert_order", {order}, {list({0, 1, 0, 1})}, order_attrs(2, 2, 2, true)).ok());
   CHECK(at::equal(order, list({0, 2, 1, 3})));
   CHECK_THROWS_AS(run_kernel("expert_order", {order}, {list({0, 1, 1, 1})}, order_attrs(2, 2, 2, true)), OverCapacity);
-  CHECK_THROWS_WITH(run_kernel("expert_order", {order}, {list({0, 1, 1, 1})}, order_attrs(2, 2, 2, true)),
-                    Catch::Contains("1 of 4 rows are over the capacity of 2 rows of an expert; expert 1 is asked for 3"));
+  CHECK_THROWS_WITH(
+      run_kernel("expert_order", {order}, {list({0, 1, 1, 1})}, order_attrs(2, 2, 2, true)),
+      Catch::Contains("1 of 4 rows are over the capacity of 2 rows of an expert; expert 1 is asked for 3"));
 }
 
 TEST_CASE_METHOD(Fixture, "take_rows reads rows, zeros for none, and repeats") {
   const at::Tensor x = at::randn({6, 3, 5}), index = list({4, -1, 0, 5, 5, 1});
-  check({"take_rows", {{"repeat", int64_t{1}}}, {x, index, list({2, 5, -1, -1, 0, 3})},
-         [](const Tensors& t) { return Tensors{entries(t[0], t[1])}; }});
-  check({"take_rows", {{"repeat", int64_t{3}}}, {at::randn({2, 7}), index, list({2, 5, -1, -1, 0, 3})},
+  check({"take_rows", {{"repeat", int64_t{1}}}, {x, index, list({2, 5, -1, -1, 0, 3})}, [](const Tensors& t) {
+           return Tensors{entries(t[0], t[1])};
+         }});
+  check({"take_rows",
+         {{"repeat", int64_t{3}}},
+         {at::randn({2, 7}), index, list({2, 5, -1, -1, 0, 3})},
          [](const Tensors& t) { return Tensors{entries(t[0].repeat_interleave(3, 0), t[1])}; }});
-  check({"take_rows", {{"repeat", int64_t{1}}}, {at::randint(90, {6}, at::kLong), index, list({2, 5, -1, -1, 0, 3})},
-         [](const Tensors& t) { return Tensors{entries(t[0], t[1])}; }, {}, {}, true, false});
+  check({"take_rows",
+         {{"repeat", int64_t{1}}},
+         {at::randint(90, {6}, at::kLong), index, list({2, 5, -1, -1, 0, 3})},
+         [](const Tensors& t) { return Tensors{entries(t[0], t[1])}; },
+         {},
+         {},
+         true,
+         false});
   at::Tensor y = at::empty({2, 3});
-  CHECK_THROWS_WITH(run_kernel("take_rows", {y}, {at::randn({4, 3}), list({0, 4}), list({0, 0, 0, 0})}, {{"repeat", int64_t{1}}}),
-                    Catch::Contains("index 4 of 4"));
+  CHECK_THROWS_WITH(
+      run_kernel("take_rows", {y}, {at::randn({4, 3}), list({0, 4}), list({0, 0, 0, 0})}, {{"repeat", int64_t{1}}}),
+      Catch::Contains("index 4 of 4"));
 }
 
 TEST_CASE_METHOD(Fixture, "grouped kernels work on the rows of each expert and give zeros for padding") {
@@ -121,8 +134,9 @@ TEST_CASE_METHOD(Fixture, "grouped kernels work on the rows of each expert and g
     check({"grouped_sum", {}, {at::randn({rows, 3, 5}), counts}, [=](const Tensors& t) {
              return Tensors{at::einsum("ne,nab->eab", {membership(counts, rows, t[0].options()), t[0]})};
            }});
-    check({"grouped_expand", {{"rows", rows}}, {at::randn({4, 3, 5}), counts},
-           [=](const Tensors& t) { return Tensors{entries(t[0], experts_of(counts, rows))}; }});
+    check({"grouped_expand", {{"rows", rows}}, {at::randn({4, 3, 5}), counts}, [=](const Tensors& t) {
+             return Tensors{entries(t[0], experts_of(counts, rows))};
+           }});
   }
 }
 

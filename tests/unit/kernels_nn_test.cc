@@ -30,13 +30,19 @@ void check_attention(const Heads& h, const at::Tensor& mask, bool causal) {
   const at::Tensor q = normal({h.batch, h.heads, h.queries, h.dim}), k = normal({h.batch, h.key_heads, h.keys, h.dim}),
                    v = normal({h.batch, h.key_heads, h.keys, h.dim}), g = normal(q.sizes());
   const auto forward = [=](const Tensors& t) { return attention(t[0], t[1], t[2], mask, causal, scale); };
-  check({"scaled_dot_product_attention", attrs, {q, k, v, mask},
-         [&](const Tensors& t) { return Tensors{forward(t), at::Tensor()}; }});
+  check({"scaled_dot_product_attention", attrs, {q, k, v, mask}, [&](const Tensors& t) {
+           return Tensors{forward(t), at::Tensor()};
+         }});
   at::Tensor y = at::empty(q.sizes()), lse = at::empty({h.batch, h.heads, h.queries});
   REQUIRE(run_kernel("scaled_dot_product_attention", {y, lse}, {q, k, v, mask}, attrs).ok());
-  check({"scaled_dot_product_attention_backward", attrs, {g, q, k, v, y, lse, mask},
+  check({"scaled_dot_product_attention_backward",
+         attrs,
+         {g, q, k, v, y, lse, mask},
          [&](const Tensors& t) { return gradients(forward, {t[1], t[2], t[3]}, {0, 1, 2}, t[0]); },
-         {false, false, false, false, true, true}, {}, true, false});
+         {false, false, false, false, true, true},
+         {},
+         true,
+         false});
 }
 
 }  // namespace
@@ -47,10 +53,12 @@ TEST_CASE_METHOD(Fixture, "softmax and its gradient equal LibTorch on any axis")
     const std::vector<Attr> attrs{{"dim", dim}};
     check({"softmax", attrs, {x}, [=](const Tensors& t) { return Tensors{at::softmax(t[0], dim)}; }});
     check({"log_softmax", attrs, {x}, [=](const Tensors& t) { return Tensors{at::log_softmax(t[0], dim)}; }});
-    check({"softmax_backward", attrs, {g, at::softmax(x, dim)},
-           [=](const Tensors& t) { return Tensors{t[1] * (t[0] - (t[0] * t[1]).sum(dim, true))}; }});
-    check({"log_softmax_backward", attrs, {g, at::log_softmax(x, dim)},
-           [=](const Tensors& t) { return Tensors{t[0] - at::exp(t[1]) * t[0].sum(dim, true)}; }});
+    check({"softmax_backward", attrs, {g, at::softmax(x, dim)}, [=](const Tensors& t) {
+             return Tensors{t[1] * (t[0] - (t[0] * t[1]).sum(dim, true))};
+           }});
+    check({"log_softmax_backward", attrs, {g, at::log_softmax(x, dim)}, [=](const Tensors& t) {
+             return Tensors{t[0] - at::exp(t[1]) * t[0].sum(dim, true)};
+           }});
   }
 }
 
@@ -70,28 +78,44 @@ TEST_CASE_METHOD(Fixture, "layer and root-mean-square normalisation equal LibTor
       const bool has = t.size() > 1 && t[1].defined();
       return at::layer_norm(t[0], {33}, has ? t[1] : at::Tensor(), has ? t[2] : at::Tensor(), 1e-5);
     };
-    check({"layer_norm", attrs, {x, weight, bias},
-           [&](const Tensors& t) { return Tensors{layer(t), mean_of(t[0]), rstd_of(t[0])}; }, {}, {false, true, true}});
-    check({"layer_norm_backward_input", attrs, {g, x, mean_of(x), rstd_of(x), weight},
+    check({"layer_norm",
+           attrs,
+           {x, weight, bias},
+           [&](const Tensors& t) { return Tensors{layer(t), mean_of(t[0]), rstd_of(t[0])}; },
+           {},
+           {false, true, true}});
+    check({"layer_norm_backward_input",
+           attrs,
+           {g, x, mean_of(x), rstd_of(x), weight},
            [&](const Tensors& t) {
              return gradients([&](const Tensors& in) { return layer({in[0], t[4], t[4]}); }, {t[1]}, {0}, t[0]);
            },
            {false, false, true, true}});
-    check({"rms_norm", attrs, {x, weight}, [&](const Tensors& t) { return Tensors{rms(t), rms_of(t[0])}; }, {},
+    check({"rms_norm",
+           attrs,
+           {x, weight},
+           [&](const Tensors& t) { return Tensors{rms(t), rms_of(t[0])}; },
+           {},
            {false, true}});
-    check({"rms_norm_backward_input", attrs, {g, x, rms_of(x), weight},
+    check({"rms_norm_backward_input",
+           attrs,
+           {g, x, rms_of(x), weight},
            [&](const Tensors& t) {
              return gradients([&](const Tensors& in) { return rms({in[0], t[3]}); }, {t[1]}, {0}, t[0]);
            },
            {false, false, true}});
   }
-  check({"layer_norm_backward_weight", attrs, {g, x, mean_of(x), rstd_of(x)},
+  check({"layer_norm_backward_weight",
+         attrs,
+         {g, x, mean_of(x), rstd_of(x)},
          [&](const Tensors& t) {
            return gradients([](const Tensors& in) { return at::layer_norm(in[0], {33}, in[1], in[2], 1e-5); },
                             {t[1], w.to(at::kDouble), b.to(at::kDouble)}, {1, 2}, t[0]);
          },
          {false, false, true, true}});
-  check({"rms_norm_backward_weight", attrs, {g, x, rms_of(x)},
+  check({"rms_norm_backward_weight",
+         attrs,
+         {g, x, rms_of(x)},
          [&](const Tensors& t) { return gradients(rms, {t[1], w.to(at::kDouble)}, {1}, t[0]); },
          {false, false, true}});
 }
@@ -105,7 +129,9 @@ TEST_CASE_METHOD(Fixture, "the kernels behind layer_norm and attention equal the
   at::Tensor out = at::empty({2, 3, 9, 8}), lse = at::empty({2, 3, 9});
   // With a mask, which no own kernel takes.
   const at::Tensor mask = normal({9, 9});
-  REQUIRE(run_kernel("scaled_dot_product_attention", {out, lse}, {q, k, v, mask}, {{"is_causal", false}, {"scale", 0.5}}).ok());
+  REQUIRE(
+      run_kernel("scaled_dot_product_attention", {out, lse}, {q, k, v, mask}, {{"is_causal", false}, {"scale", 0.5}})
+          .ok());
   const auto [expected, expected_lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, false, mask, 0.5);
   CHECK(at::equal(out, expected));
   CHECK(at::equal(lse, expected_lse));
@@ -117,39 +143,70 @@ TEST_CASE_METHOD(Fixture, "group and batch normalisation equal LibTorch both way
   const std::vector<Attr> group{{"groups", int64_t{2}}, {"eps", 1e-5}};
   const auto [y, mean, rstd] = at::native_group_norm(x, w, b, 4, 6, 15, 2, 1e-5);
   const auto group_norm = [](const Tensors& t) { return at::group_norm(t[0], 2, t[1], t[2], 1e-5); };
-  check({"group_norm", group, {x, w, b},
+  check({"group_norm",
+         group,
+         {x, w, b},
          [&](const Tensors& t) {
            const auto [out, m, r] = at::native_group_norm(t[0], t[1], t[2], 4, 6, 15, 2, 1e-5);
            return Tensors{out, m, r};
          },
-         {}, {false, true, true}});
+         {},
+         {false, true, true}});
   const Tensors group_inputs{g, x, mean, rstd};
-  check({"group_norm_backward_input", group, {g, x, mean, rstd, w},
+  check({"group_norm_backward_input",
+         group,
+         {g, x, mean, rstd, w},
          [&](const Tensors& t) { return gradients(group_norm, {t[1], wide_w, wide_b}, {0}, t[0]); },
-         {false, false, true, true}, {}, true, false});
-  check({"group_norm_backward_weight", group, group_inputs,
+         {false, false, true, true},
+         {},
+         true,
+         false});
+  check({"group_norm_backward_weight",
+         group,
+         group_inputs,
          [&](const Tensors& t) { return gradients(group_norm, {t[1], wide_w, wide_b}, {1, 2}, t[0]); },
-         {false, false, true, true}, {}, true, false, 1e-4});
+         {false, false, true, true},
+         {},
+         true,
+         false,
+         1e-4});
 
   const std::vector<Attr> batch{{"momentum", 0.1}, {"eps", 1e-5}};
   const auto batch_norm = [](const Tensors& t) {
     return at::batch_norm(t[0], t[1], t[2], {}, {}, true, 0.1, 1e-5, false);
   };
   const at::Tensor batch_mean = x.mean({0, 2, 3}), batch_rstd = (x.var({0, 2, 3}, false) + 1e-5).rsqrt();
-  check({"batch_norm", batch, {x, w, b},
+  check({"batch_norm",
+         batch,
+         {x, w, b},
          [&](const Tensors& t) {
            return Tensors{batch_norm(t), t[0].mean({0, 2, 3}), (t[0].var({0, 2, 3}, false) + 1e-5).rsqrt()};
          },
-         {false, true, true}, {false, true, true}, true, false});
-  check({"batch_norm_backward_input", batch, {g, x, batch_mean, batch_rstd, w},
+         {false, true, true},
+         {false, true, true},
+         true,
+         false});
+  check({"batch_norm_backward_input",
+         batch,
+         {g, x, batch_mean, batch_rstd, w},
          [&](const Tensors& t) { return gradients(batch_norm, {t[1], wide_w, wide_b}, {0}, t[0]); },
-         {false, false, true, true, true}, {}, true, false});
-  check({"batch_norm_backward_weight", batch, {g, x, batch_mean, batch_rstd},
+         {false, false, true, true, true},
+         {},
+         true,
+         false});
+  check({"batch_norm_backward_weight",
+         batch,
+         {g, x, batch_mean, batch_rstd},
          [&](const Tensors& t) { return gradients(batch_norm, {t[1], wide_w, wide_b}, {1, 2}, t[0]); },
-         {false, false, true, true}, {}, true, false, 1e-4});
+         {false, false, true, true},
+         {},
+         true,
+         false,
+         1e-4});
   // The running statistics move, and absent weights are allowed.
   at::Tensor running_mean = at::zeros({6}), running_var = at::ones({6}), out = at::empty(x.sizes());
-  REQUIRE(run_kernel("batch_norm", {out, at::empty({6}), at::empty({6})}, {x, {}, {}, running_mean, running_var}, batch).ok());
+  REQUIRE(run_kernel("batch_norm", {out, at::empty({6}), at::empty({6})}, {x, {}, {}, running_mean, running_var}, batch)
+              .ok());
   CHECK(close(running_mean, batch_mean * 0.1, 1e-5));
   CHECK(close(running_var, x.var({0, 2, 3}, true) * 0.1 + 0.9, 1e-5));
 }
@@ -159,35 +216,44 @@ TEST_CASE_METHOD(Fixture, "convolutions and pooling equal LibTorch both ways") {
     Ints x, w, stride, padding, dilation;
     int64_t groups;
   };
-  for (const Shape& s : {Shape{{2, 3, 9, 8}, {4, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
-                         Shape{{2, 4, 9, 8}, {6, 2, 3, 2}, {2, 1}, {0, 1}, {1, 2}, 2},
-                         Shape{{2, 3, 12}, {4, 3, 3}, {2}, {1}, {1}, 1}}) {
+  for (const Shape& s :
+       {Shape{{2, 3, 9, 8}, {4, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+        Shape{{2, 4, 9, 8}, {6, 2, 3, 2}, {2, 1}, {0, 1}, {1, 2}, 2}, Shape{{2, 3, 12}, {4, 3, 3}, {2}, {1}, {1}, 1}}) {
     const at::Tensor x = normal(s.x), w = normal(s.w), b = normal({s.w[0]});
     const auto convolve = [&](const Tensors& t) {
       return at::convolution(t[0], t[1], t.size() > 2 ? t[2] : at::Tensor(), s.stride, s.padding, s.dilation, false,
                              Ints(s.stride.size(), 0), s.groups);
     };
-    const std::vector<Attr> attrs{{"stride", s.stride}, {"padding", s.padding}, {"dilation", s.dilation},
-                                  {"groups", s.groups}};
+    const std::vector<Attr> attrs{
+        {"stride", s.stride}, {"padding", s.padding}, {"dilation", s.dilation}, {"groups", s.groups}};
     check({"convolution", attrs, {x, w, b}, [&](const Tensors& t) { return Tensors{convolve(t)}; }});
     const at::Tensor g = normal(convolve({x, w}).sizes());
     std::vector<Attr> input_attrs = attrs, weight_attrs = attrs;
     input_attrs.insert(input_attrs.begin(), {"shape", s.x});
     weight_attrs.insert(weight_attrs.begin(), {"shape", s.w});
-    check({"convolution_backward_input", input_attrs, {g, w},
-           [&](const Tensors& t) { return gradients(convolve, {x.to(at::kDouble), t[1]}, {0}, t[0]); }});
-    check({"convolution_backward_weight", weight_attrs, {g, x},
+    check({"convolution_backward_input", input_attrs, {g, w}, [&](const Tensors& t) {
+             return gradients(convolve, {x.to(at::kDouble), t[1]}, {0}, t[0]);
+           }});
+    check({"convolution_backward_weight",
+           weight_attrs,
+           {g, x},
            [&](const Tensors& t) { return gradients(convolve, {t[1], w.to(at::kDouble)}, {1}, t[0]); },
-           {}, {}, true, true, 1e-4});
+           {},
+           {},
+           true,
+           true,
+           1e-4});
   }
   const at::Tensor x = normal({2, 3, 9, 8});
   for (const bool ceil_mode : {false, true}) {
     const Ints two{2, 2}, one{1, 1}, three{3, 3};
-    const std::vector<Attr> attrs{{"kernel", three}, {"stride", two}, {"padding", one}, {"dilation", one},
-                                  {"ceil_mode", ceil_mode}};
+    const std::vector<Attr> attrs{
+        {"kernel", three}, {"stride", two}, {"padding", one}, {"dilation", one}, {"ceil_mode", ceil_mode}};
     std::vector<Attr> backward_attrs = attrs;
     backward_attrs.insert(backward_attrs.begin(), {"shape", Ints{2, 3, 9, 8}});
-    const auto max_pool = [&](const at::Tensor& t) { return at::max_pool2d_with_indices(t, three, two, one, one, ceil_mode); };
+    const auto max_pool = [&](const at::Tensor& t) {
+      return at::max_pool2d_with_indices(t, three, two, one, one, ceil_mode);
+    };
     const auto avg_pool = [&](const Tensors& t) { return at::avg_pool2d(t[0], three, two, one, ceil_mode); };
     check({"max_pool2d", attrs, {x}, [&](const Tensors& t) {
              const auto [y, i] = max_pool(t[0]);
@@ -195,11 +261,13 @@ TEST_CASE_METHOD(Fixture, "convolutions and pooling equal LibTorch both ways") {
            }});
     const at::Tensor g = normal(std::get<0>(max_pool(x)).sizes());
     check({"max_pool2d_backward", backward_attrs, {g, std::get<1>(max_pool(x))}, [&](const Tensors& t) {
-             return gradients([&](const Tensors& in) { return std::get<0>(max_pool(in[0])); }, {x.to(at::kDouble)}, {0}, t[0]);
+             return gradients([&](const Tensors& in) { return std::get<0>(max_pool(in[0])); }, {x.to(at::kDouble)}, {0},
+                              t[0]);
            }});
     check({"avg_pool2d", attrs, {x}, [&](const Tensors& t) { return Tensors{avg_pool(t)}; }});
-    check({"avg_pool2d_backward", backward_attrs, {normal(avg_pool({x}).sizes())},
-           [&](const Tensors& t) { return gradients(avg_pool, {x.to(at::kDouble)}, {0}, t[0]); }});
+    check({"avg_pool2d_backward", backward_attrs, {normal(avg_pool({x}).sizes())}, [&](const Tensors& t) {
+             return gradients(avg_pool, {x.to(at::kDouble)}, {0}, t[0]);
+           }});
   }
 }
 
@@ -232,11 +300,12 @@ TEST_CASE_METHOD(Fixture, "attention gives a sample the same bits in every batch
   const at::Tensor q = normal({3, 4, 50, 16}), k = normal({3, 2, 50, 16}), v = normal(k.sizes()), g = normal(q.sizes());
   const auto run = [&](int64_t first, int64_t count) {
     const auto some = [&](const at::Tensor& t) { return t.narrow(0, first, count); };
-    Tensors out{at::empty(some(q).sizes()), at::empty({count, 4, 50}), at::empty(some(q).sizes()), at::empty(some(k).sizes()),
-                at::empty(some(k).sizes())};
+    Tensors out{at::empty(some(q).sizes()), at::empty({count, 4, 50}), at::empty(some(q).sizes()),
+                at::empty(some(k).sizes()), at::empty(some(k).sizes())};
     REQUIRE(run_kernel("scaled_dot_product_attention", {out[0], out[1]}, {some(q), some(k), some(v)}, attrs).ok());
     REQUIRE(run_kernel("scaled_dot_product_attention_backward", {out[2], out[3], out[4]},
-                       {some(g), some(q), some(k), some(v), out[0], out[1]}, attrs).ok());
+                       {some(g), some(q), some(k), some(v), out[0], out[1]}, attrs)
+                .ok());
     return out;
   };
   const Tensors whole = run(0, 3), part = run(1, 2);
@@ -257,8 +326,9 @@ TEST_CASE_METHOD(Fixture, "losses equal LibTorch with ignored targets, class wei
     for (const char* weights : {"none", "dense", "every other", "one for all"})
       for (const double smoothing : {0.0, 0.1}) {
         const bool weighted = std::string(weights) != "none";
-        const at::Tensor logits = normal(s.logits) * 3, target = integers(5, s.target), many = at::rand({2 * s.logits[1]}) + 0.5,
-                         weight = !weighted                                  ? at::Tensor()
+        const at::Tensor logits = normal(s.logits) * 3, target = integers(5, s.target),
+                         many = at::rand({2 * s.logits[1]}) + 0.5,
+                         weight = !weighted                               ? at::Tensor()
                                   : std::string(weights) == "dense"       ? many.narrow(0, 0, s.logits[1])
                                   : std::string(weights) == "every other" ? many.slice(0, 0, many.size(0), 2)
                                                                           : many.narrow(0, 0, 1).expand({s.logits[1]});
@@ -266,39 +336,66 @@ TEST_CASE_METHOD(Fixture, "losses equal LibTorch with ignored targets, class wei
         const std::vector<Attr> attrs{{"ignore_index", int64_t{-100}}, {"label_smoothing", smoothing}};
         const at::Tensor g = at::scalar_tensor(0.3);
         const auto loss = [=](const Tensors& t) {
-          return at::cross_entropy_loss(t[0], t[1], weight.defined() ? weight.to(at::kDouble) : weight, at::Reduction::Sum,
-                                        -100, smoothing);
+          return at::cross_entropy_loss(t[0], t[1], weight.defined() ? weight.to(at::kDouble) : weight,
+                                        at::Reduction::Sum, -100, smoothing);
         };
-        check({"cross_entropy_sum", attrs, {logits, target, weight},
+        check({"cross_entropy_sum",
+               attrs,
+               {logits, target, weight},
                [&](const Tensors& t) { return Tensors{loss(t), at::Tensor()}; },
-               {false, false, true}, {}, true, !weighted});
+               {false, false, true},
+               {},
+               true,
+               !weighted});
         at::Tensor sum = at::zeros({}), lse = at::empty({target.numel()});
         REQUIRE(run_kernel("cross_entropy_sum", {sum, lse}, {logits, target, weight}, attrs).ok());
-        check({"cross_entropy_backward", attrs, {g, logits, target, lse, weight},
+        check({"cross_entropy_backward",
+               attrs,
+               {g, logits, target, lse, weight},
                [&](const Tensors& t) { return gradients(loss, {t[1], t[2]}, {0}, t[0]); },
-               {false, false, false, true, !weighted}, {}, true, !weighted});
-        check({"cross_entropy_count", attrs, {target, weight},
+               {false, false, false, true, !weighted},
+               {},
+               true,
+               !weighted});
+        check({"cross_entropy_count",
+               attrs,
+               {target, weight},
                [&](const Tensors& t) {
                  const at::Tensor kept = t[0].masked_select(t[0].ne(-100));
                  return Tensors{weighted ? t[1].index_select(0, kept).sum()
                                          : at::scalar_tensor(static_cast<double>(kept.numel()), at::kDouble)};
                },
-               {false, true}, {}, true, !weighted});
+               {false, true},
+               {},
+               true,
+               !weighted});
         if (smoothing != 0) continue;
         const auto nll = [=](const Tensors& t) {
           const at::Tensor w = weight.defined() ? weight.to(at::kDouble) : weight;
           return at::nll_loss_nd(t[0], t[1], w, at::Reduction::Sum, -100);
         };
-        check({"nll_sum", attrs, {logits, target, weight}, [&](const Tensors& t) { return Tensors{nll(t)}; },
-               {false, false, true}, {}, true, !weighted});
-        check({"nll_backward", {{"shape", s.logits}, {"ignore_index", int64_t{-100}}}, {g, target, weight},
+        check({"nll_sum",
+               attrs,
+               {logits, target, weight},
+               [&](const Tensors& t) { return Tensors{nll(t)}; },
+               {false, false, true},
+               {},
+               true,
+               !weighted});
+        check({"nll_backward",
+               {{"shape", s.logits}, {"ignore_index", int64_t{-100}}},
+               {g, target, weight},
                [&](const Tensors& t) { return gradients(nll, {logits.to(at::kDouble), t[1]}, {0}, t[0]); },
-               {false, false, true}, {}, true, !weighted});
+               {false, false, true},
+               {},
+               true,
+               !weighted});
       }
   // A target that is no class is named, not read.
   at::Tensor sum = at::zeros({});
   CHECK_THROWS_WITH(run_kernel("cross_entropy_sum", {sum}, {normal({2, 3}), at::full({2}, 7, at::kLong)},
-                               {{"ignore_index", int64_t{-100}}, {"label_smoothing", 0.0}}).ok(),
+                               {{"ignore_index", int64_t{-100}}, {"label_smoothing", 0.0}})
+                        .ok(),
                     Catch::Contains("target 7"));
 }
 

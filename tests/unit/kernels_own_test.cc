@@ -14,8 +14,9 @@ using Fixture = Seeded<13>;
 
 at::Tensor drop(const at::Tensor& x, double p, int64_t key, Ints extents, int64_t seed, int64_t step, int64_t offset) {
   at::Tensor y = at::empty(x.sizes(), x.options());
-  const Status status = run_kernel("dropout", {y}, {x, list({seed, step}), list({offset})},
-                                   {{"p", p}, {"key", key}, {"outer", extents[0]}, {"batch", extents[1]}, {"inner", extents[2]}});
+  const Status status =
+      run_kernel("dropout", {y}, {x, list({seed, step}), list({offset})},
+                 {{"p", p}, {"key", key}, {"outer", extents[0]}, {"batch", extents[1]}, {"inner", extents[2]}});
   INFO((status.ok() ? "" : status.error().message));
   REQUIRE(status.ok());
   return y;
@@ -44,19 +45,15 @@ void torch_step(State& s, const plan::Optimizer& o, double decay, int64_t step) 
   if (o.kind == "sgd") {
     if (decay != 0) g.add_(s.p, decay);
     if (o.momentum != 0) {
-      if (step == 1)
-        s.m.copy_(g);
-      else
-        s.m.mul_(o.momentum).add_(g);
+      if (step == 1) s.m.copy_(g);
+      else s.m.mul_(o.momentum).add_(g);
       g = o.nesterov ? g.add(s.m, o.momentum) : s.m;
     }
     s.p.add_(g, -o.lr);
     return;
   }
-  if (o.kind == "adamw")
-    s.p.mul_(1 - o.lr * decay);
-  else if (decay != 0)
-    g.add_(s.p, decay);
+  if (o.kind == "adamw") s.p.mul_(1 - o.lr * decay);
+  else if (decay != 0) g.add_(s.p, decay);
   s.m.lerp_(g, 1 - o.beta1);
   s.v.mul_(o.beta2).addcmul_(g, g, 1 - o.beta2);
   const double bias1 = 1 - std::pow(o.beta1, step), bias2 = 1 - std::pow(o.beta2, step);
@@ -69,10 +66,12 @@ TEST_CASE("Philox gives the published test vectors") {
   // Random123, kat_vectors: philox4x32-10.
   uint32_t a = 0, b = 0, c = 0, d = 0;
   philox4x32_10(a, b, c, d, 0, 0);
-  CHECK((std::array<uint32_t, 4>{a, b, c, d}) == (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  CHECK((std::array<uint32_t, 4>{a, b, c, d}) ==
+        (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   a = 0x243f6a88, b = 0x85a308d3, c = 0x13198a2e, d = 0x03707344;
   philox4x32_10(a, b, c, d, 0xa4093822, 0x299f31d0);
-  CHECK((std::array<uint32_t, 4>{a, b, c, d}) == (std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+  CHECK((std::array<uint32_t, 4>{a, b, c, d}) ==
+        (std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
 TEST_CASE_METHOD(Fixture, "a dropout mask depends on seed, step, key, sample and element alone") {
@@ -89,7 +88,8 @@ TEST_CASE_METHOD(Fixture, "a dropout mask depends on seed, step, key, sample and
   // One word an element, as the header says.
   const DropoutStream stream = dropout_stream(9, 2, 42);
   for (const int64_t element : {0, 1, 6, 34}) {
-    const uint32_t word = dropout_words(stream, 3, static_cast<uint32_t>(element / 4))[static_cast<size_t>(element % 4)];
+    const uint32_t word =
+        dropout_words(stream, 3, static_cast<uint32_t>(element / 4))[static_cast<size_t>(element % 4)];
     const bool kept = static_cast<double>(word >> 8) / 16777216.0 >= 0.3;
     CHECK(whole.view({6, 35})[3][element].item<float>() == (kept ? static_cast<float>(1 / 0.7) : 0.0f));
   }
@@ -101,10 +101,15 @@ TEST_CASE_METHOD(Fixture, "a dropout mask depends on seed, step, key, sample and
   CHECK(std::abs((many > 0).to(at::kDouble).mean().item<double>() - 0.7) < 0.005);
   CHECK(at::equal(drop(x, 0.0, 1, {1, 6, 35}, 5, 1, 0), x));
   CHECK(drop(x, 1.0, 1, {1, 6, 35}, 5, 1, 0).count_nonzero().item<int64_t>() == 0);
-  check({"dropout", {{"p", 0.3}, {"key", int64_t{42}}, {"outer", int64_t{1}}, {"batch", int64_t{6}}, {"inner", int64_t{35}}},
+  check({"dropout",
+         {{"p", 0.3}, {"key", int64_t{42}}, {"outer", int64_t{1}}, {"batch", int64_t{6}}, {"inner", int64_t{35}}},
          {at::randn({6, 5, 7}), list({9, 2}), list({0})},
          [&](const Tensors& t) { return Tensors{t[0] * whole.gt(0).to(at::kDouble) / 0.7}; },
-         {false, true, true}, {}, true, true, 1e-5});
+         {false, true, true},
+         {},
+         true,
+         true,
+         1e-5});
 }
 
 TEST_CASE_METHOD(Fixture, "optimizers follow torch.optim and do not depend on how a range is cut") {
@@ -166,26 +171,34 @@ TEST_CASE_METHOD(Fixture, "own element-wise functions are exact to f32 over thei
   at::Tensor z = at::empty_like(finite);
   REQUIRE(run_kernel("gelu", {z}, {finite}, {{"approximate", std::string("tanh")}}).ok());
   CHECK(at::allclose(z.to(at::kDouble), at::gelu(wide_finite, "tanh"), 1e-6, 2e-7));
-  REQUIRE(run_kernel("gelu_backward", {z}, {at::ones_like(finite), finite}, {{"approximate", std::string("tanh")}}).ok());
-  CHECK(at::allclose(z.to(at::kDouble), at::gelu_backward(at::ones_like(wide_finite), wide_finite, "tanh"), 1e-6, 1e-6));
+  REQUIRE(
+      run_kernel("gelu_backward", {z}, {at::ones_like(finite), finite}, {{"approximate", std::string("tanh")}}).ok());
+  CHECK(
+      at::allclose(z.to(at::kDouble), at::gelu_backward(at::ones_like(wide_finite), wide_finite, "tanh"), 1e-6, 1e-6));
 }
 
 TEST_CASE_METHOD(Fixture, "lowering kernels do what kernels.def says") {
   const at::Tensor x = at::randn({5, 33});
-  check({"fill", {{"shape", Ints{3, 4}}, {"value", 2.5}, {"to", std::string("f32")}}, {},
-         [](const Tensors&) { return Tensors{at::full({3, 4}, 2.5, at::kDouble)}; }});
+  check({"fill", {{"shape", Ints{3, 4}}, {"value", 2.5}, {"to", std::string("f32")}}, {}, [](const Tensors&) {
+           return Tensors{at::full({3, 4}, 2.5, at::kDouble)};
+         }});
   check({"copy", {}, {x}, [](const Tensors& t) { return Tensors{t[0].clone()}; }});
   at::Tensor broadcast = at::empty({5, 33});
   REQUIRE(run_kernel("copy", {broadcast}, {x.narrow(0, 0, 1).expand({5, 33})}).ok());
   CHECK(at::equal(broadcast, x.narrow(0, 0, 1).expand({5, 33})));
   check({"square_sum", {}, {x}, [](const Tensors& t) { return Tensors{(t[0] * t[0]).sum()}; }, {}, {}, true, false});
   for (const double max_norm : {0.5, 100.0})
-    check({"clip_scale", {{"max_norm", max_norm}}, {at::rand({7})},
+    check({"clip_scale",
+           {{"max_norm", max_norm}},
+           {at::rand({7})},
            [=](const Tensors& t) {
              const at::Tensor norm = t[0].sum().sqrt();
              return Tensors{norm, at::clamp_max(max_norm / (norm + 1e-6), 1.0)};
            },
-           {}, {}, true, false});
+           {},
+           {},
+           true,
+           false});
   at::Tensor dst = at::ones({5, 33}), src = x.clone();
   REQUIRE(run_kernel("add_into", {dst}, {src}, {}, true).ok());
   CHECK(at::equal(dst, x + 1));

@@ -25,8 +25,10 @@ void run(const std::string& name, const Tensors& out, const Tensors& in, const s
 
 void convolve(Ints x, Ints w, int64_t stride, int64_t padding, int64_t groups) {
   INFO("x " << at::IntArrayRef(x) << " w " << at::IntArrayRef(w) << " stride " << stride << " groups " << groups);
-  const std::vector<Attr> attrs{{"stride", Ints{stride, stride}}, {"padding", Ints{padding, padding}},
-                                {"dilation", Ints{1, 1}}, {"groups", groups}};
+  const std::vector<Attr> attrs{{"stride", Ints{stride, stride}},
+                                {"padding", Ints{padding, padding}},
+                                {"dilation", Ints{1, 1}},
+                                {"groups", groups}};
   std::vector<Attr> with_x = attrs, with_w = attrs;
   with_x.push_back({"shape", x});
   with_w.push_back({"shape", w});
@@ -70,7 +72,8 @@ TEST_CASE_METHOD(Fixture, "kernels stay within their scratch bounds at the sizes
     attend({2, 2, 16, 8}, {2, 2, 16, 8}, {}, false);
 
     const at::Tensor x = some({8, 256, 384}), w = some({384}), row = some({8 * 256});
-    const std::vector<Attr> norm{{"axes", int64_t{1}}, {"eps", 1e-5}}, last{{"dim", int64_t{2}}}, first{{"dim", int64_t{0}}};
+    const std::vector<Attr> norm{{"axes", int64_t{1}}, {"eps", 1e-5}}, last{{"dim", int64_t{2}}},
+        first{{"dim", int64_t{0}}};
     run("layer_norm_backward_input", {some(x.sizes())}, {x, x, row, row, w}, norm);
     run("layer_norm_backward_weight", {some({384}), some({384})}, {x, x, row, row}, norm);
     run("softmax", {some(x.sizes())}, {x}, first);
@@ -84,8 +87,7 @@ TEST_CASE_METHOD(Fixture, "kernels stay within their scratch bounds at the sizes
     run("embedding", {some({8, 256, 96})}, {table, ids}, {{"padding_idx", int64_t{-1}}, {"scale_grad_by_freq", false}});
     run("embedding_backward", {some({5000, 96})}, {g, ids},
         {{"shape", Ints{5000, 96}}, {"padding_idx", int64_t{0}}, {"scale_grad_by_freq", false}});
-    const at::Tensor flat = ids.view({2048}), rows = g.view({2048, 96}),
-                     index = flat.unsqueeze(1).expand({2048, 96});
+    const at::Tensor flat = ids.view({2048}), rows = g.view({2048, 96}), index = flat.unsqueeze(1).expand({2048, 96});
     run("index_add", {some({5000, 96})}, {table, flat, rows}, first);
     run("index_select", {some({2048, 96})}, {table, flat}, first);
     run("gather", {some({2048, 96})}, {table, index}, first);

@@ -32,7 +32,8 @@ at::Tensor matrix(int64_t rows, int64_t columns, int layout) {
 }
 
 // out = a b (+ bias) or out += a b by sgemm(); `out` has dense rows.
-void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {}, bool accumulate = false) {
+void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {},
+              bool accumulate = false) {
   Sgemm p{out.size(0), out.size(1), a.size(1)};
   p.a = a.const_data_ptr<float>(), p.a_row = a.stride(0), p.a_column = a.stride(1);
   p.b = b.const_data_ptr<float>(), p.b_row = b.stride(0), p.b_column = b.stride(1);
@@ -46,8 +47,9 @@ void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, c
 
 TEST_CASE_METHOD(Fixture, "own products equal f64 for every shape and layout") {
   if (skipped()) return;
-  for (const Ints& s : {Ints{1, 1, 1}, Ints{14, 32, 16}, Ints{15, 33, 17}, Ints{13, 31, 300}, Ints{45, 16, 5}, Ints{128, 7, 64},
-                        Ints{1, 800, 20}, Ints{130, 1, 70}, Ints{5, 40, 0}, Ints{0, 8, 8}, Ints{29, 8, 513}, Ints{120, 64, 1024}})
+  for (const Ints& s :
+       {Ints{1, 1, 1}, Ints{14, 32, 16}, Ints{15, 33, 17}, Ints{13, 31, 300}, Ints{45, 16, 5}, Ints{128, 7, 64},
+        Ints{1, 800, 20}, Ints{130, 1, 70}, Ints{5, 40, 0}, Ints{0, 8, 8}, Ints{29, 8, 513}, Ints{120, 64, 1024}})
     for (int layout_a = 0; layout_a < 3; ++layout_a)
       for (int layout_b = 0; layout_b < 3; ++layout_b) {
         const int64_t m = s[0], n = s[1], k = s[2];

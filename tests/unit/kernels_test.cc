@@ -23,12 +23,17 @@ void binary(const std::string& name, const at::Tensor& a, const at::Tensor& b,
 void backward(const std::string& name, const std::function<at::Tensor(const at::Tensor&)>& f, bool saves_output,
               std::vector<Attr> attrs = {}) {
   const at::Tensor x = normal({5, 33}), g = normal({5, 33});
-  check({name, std::move(attrs), {g, saves_output ? f(x.to(at::kDouble)).to(at::kFloat) : x},
+  check({name,
+         std::move(attrs),
+         {g, saves_output ? f(x.to(at::kDouble)).to(at::kFloat) : x},
          [=](const Tensors& in) {
            const Tensors inputs{saves_output ? x.to(at::kDouble) : in[1]};
            return gradients([&](const Tensors& t) { return f(t[0]); }, inputs, {0}, in[0]);
          },
-         {}, {}, true, !saves_output});
+         {},
+         {},
+         true,
+         !saves_output});
 }
 
 }  // namespace
@@ -130,8 +135,10 @@ TEST_CASE_METHOD(Fixture, "reductions and scans equal LibTorch") {
 
 TEST_CASE_METHOD(Fixture, "indexing kernels equal LibTorch") {
   const at::Tensor table = normal({11, 6}), ids = integers(11, {2, 5}), x = normal({4, 6, 3});
-  check({"embedding", {{"padding_idx", int64_t{-1}}, {"scale_grad_by_freq", false}}, {table, ids},
-         [](const Tensors& t) { return Tensors{at::embedding(t[0], t[1])}; }});
+  check(
+      {"embedding", {{"padding_idx", int64_t{-1}}, {"scale_grad_by_freq", false}}, {table, ids}, [](const Tensors& t) {
+         return Tensors{at::embedding(t[0], t[1])};
+       }});
   for (const int64_t padding : {int64_t{-1}, int64_t{3}})
     for (const bool by_frequency : {false, true})
       check({"embedding_backward",
@@ -144,20 +151,29 @@ TEST_CASE_METHOD(Fixture, "indexing kernels equal LibTorch") {
   const at::Tensor index = integers(6, {4, 2, 3}), source = normal({4, 2, 3});
   check({"gather", {dim}, {x, index}, [](const Tensors& t) { return Tensors{at::gather(t[0], 1, t[1])}; }});
   const at::Tensor distinct = at::tensor({5, 2}, at::kLong).view({1, 2, 1}).expand({4, 2, 3}).contiguous();
-  check({"scatter", {dim}, {x, distinct, source},
-         [](const Tensors& t) { return Tensors{at::scatter(t[0], 1, t[1], t[2])}; }});
-  check({"scatter_add", {dim}, {x, index, source},
-         [](const Tensors& t) { return Tensors{at::scatter_add(t[0], 1, t[1], t[2])}; }});
+  check({"scatter", {dim}, {x, distinct, source}, [](const Tensors& t) {
+           return Tensors{at::scatter(t[0], 1, t[1], t[2])};
+         }});
+  check({"scatter_add", {dim}, {x, index, source}, [](const Tensors& t) {
+           return Tensors{at::scatter_add(t[0], 1, t[1], t[2])};
+         }});
   const at::Tensor list = integers(6, {2});
   check({"index_select", {dim}, {x, list}, [](const Tensors& t) { return Tensors{at::index_select(t[0], 1, t[1])}; }});
-  check({"index_add", {dim}, {x, list, source},
-         [](const Tensors& t) { return Tensors{at::index_add(t[0], 1, t[1], t[2])}; }});
-  check({"cat", {dim}, {x, source, normal({4, 1, 3})},
-         [](const Tensors& t) { return Tensors{at::cat({t[0], t[1], t[2]}, 1)}; }});
-  check({"pad", {{"low", Ints{0, 2, -1}}, {"high", Ints{0, -1, 3}}, {"value", 0.5}}, {x},
-         [](const Tensors& t) { return Tensors{at::constant_pad_nd(t[0], {-1, 3, 2, -1, 0, 0}, 0.5)}; }});
+  check({"index_add", {dim}, {x, list, source}, [](const Tensors& t) {
+           return Tensors{at::index_add(t[0], 1, t[1], t[2])};
+         }});
+  check({"cat", {dim}, {x, source, normal({4, 1, 3})}, [](const Tensors& t) {
+           return Tensors{at::cat({t[0], t[1], t[2]}, 1)};
+         }});
+  check({"pad", {{"low", Ints{0, 2, -1}}, {"high", Ints{0, -1, 3}}, {"value", 0.5}}, {x}, [](const Tensors& t) {
+           return Tensors{at::constant_pad_nd(t[0], {-1, 3, 2, -1, 0, 0}, 0.5)};
+         }});
   check({"slice_backward",
-         {{"shape", Ints{4, 6, 3}}, {"dim", int64_t{1}}, {"start", int64_t{1}}, {"end", int64_t{6}}, {"step", int64_t{2}}},
+         {{"shape", Ints{4, 6, 3}},
+          {"dim", int64_t{1}},
+          {"start", int64_t{1}},
+          {"end", int64_t{6}},
+          {"step", int64_t{2}}},
          {normal({4, 3, 3})},
          [](const Tensors& t) { return Tensors{at::slice_backward(t[0], {4, 6, 3}, 1, 1, 6, 2)}; }});
 }
@@ -184,12 +200,15 @@ TEST_CASE_METHOD(Fixture, "products equal LibTorch for every layout of their ope
     Ints in = rows, out = rows;
     in.push_back(7);
     out.push_back(5);
-    check({"linear", {}, {normal(in), normal({5, 7}), normal({5})},
-           [](const Tensors& t) { return Tensors{at::linear(t[0], t[1], t[2])}; }});
-    check({"linear", {}, {normal(in), normal({5, 7}), {}},
-           [](const Tensors& t) { return Tensors{at::linear(t[0], t[1])}; }});
-    check({"linear_backward_input", {}, {normal(out), normal({5, 7})},
-           [](const Tensors& t) { return Tensors{at::matmul(t[0], t[1])}; }});
+    check({"linear", {}, {normal(in), normal({5, 7}), normal({5})}, [](const Tensors& t) {
+             return Tensors{at::linear(t[0], t[1], t[2])};
+           }});
+    check({"linear", {}, {normal(in), normal({5, 7}), {}}, [](const Tensors& t) {
+             return Tensors{at::linear(t[0], t[1])};
+           }});
+    check({"linear_backward_input", {}, {normal(out), normal({5, 7})}, [](const Tensors& t) {
+             return Tensors{at::matmul(t[0], t[1])};
+           }});
     check({"linear_backward_weight", {}, {normal(out), normal(in)}, [](const Tensors& t) {
              return Tensors{at::matmul(t[0].reshape({-1, 5}).t(), t[1].reshape({-1, 7}))};
            }});
@@ -212,9 +231,11 @@ TEST_CASE_METHOD(Fixture, "operands that do not fit are refused at bind, and say
   CHECK_THAT(refused("neg", {y.to(at::kDouble)}, {x}, {}), Contains("R0402") && Contains("element type"));
   CHECK_THAT(refused("neg", {y}, {at::Tensor()}, {}), Contains("R0402") && Contains("absent"));
   CHECK_THAT(refused("gelu", {y}, {x}, {}), Contains("R0402") && Contains("approximate"));
-  CHECK_THAT(refused("leaky_relu", {y}, {x}, {{"slope", std::string("steep")}}), Contains("R0402") && Contains("slope"));
+  CHECK_THAT(refused("leaky_relu", {y}, {x}, {{"slope", std::string("steep")}}),
+             Contains("R0402") && Contains("slope"));
   CHECK_THAT(refused("matmul", {y}, {x, x}, {}), Contains("R0402"));
-  CHECK_THAT(refused("sum", {y}, {x}, {{"dims", Ints{5}}, {"keepdim", false}}), Contains("R0402") && Contains("axis 5"));
+  CHECK_THAT(refused("sum", {y}, {x}, {{"dims", Ints{5}}, {"keepdim", false}}),
+             Contains("R0402") && Contains("axis 5"));
 }
 
 }  // namespace piper::kernels::testing

@@ -43,9 +43,7 @@ struct BoundCall {
     for (size_t i = 0; i < out.size(); ++i) outputs.push_back({bytes(out[i]), &call.outputs[i]});
     for (size_t i = 0; i < in.size(); ++i) inputs.push_back({bytes(in[i]), &call.inputs[i]});
   }
-  static std::byte* bytes(const at::Tensor& t) {
-    return t.defined() ? static_cast<std::byte*>(t.data_ptr()) : nullptr;
-  }
+  static std::byte* bytes(const at::Tensor& t) { return t.defined() ? static_cast<std::byte*>(t.data_ptr()) : nullptr; }
 };
 
 at::Tensor in_type(const at::Tensor& t, at::ScalarType type) {
@@ -147,10 +145,9 @@ void check(const Case& c) {
           at::Tensor t;
           const bool fixed = flag(c.f32_outputs, i);
           if (expected[i].defined()) {
-            t = at::ones(expected[i].sizes(),
-                         expected[i].options().dtype(at::isFloatingType(expected[i].scalar_type())
-                                                         ? (fixed ? at::kFloat : type)
-                                                         : expected[i].scalar_type()));
+            t = at::ones(expected[i].sizes(), expected[i].options().dtype(at::isFloatingType(expected[i].scalar_type())
+                                                                              ? (fixed ? at::kFloat : type)
+                                                                              : expected[i].scalar_type()));
             if (strided && !fixed) t = strided_copy(t);
           }
           outputs.push_back(t);
@@ -187,8 +184,10 @@ void check(const Case& c) {
   INFO(c.name << " in place");
   Tensors outputs{inputs[shared]};
   for (size_t i = 1; i < expected.size(); ++i)
-    outputs.push_back(at::empty(expected[i].sizes(), expected[i].options().dtype(
-        at::isFloatingType(expected[i].scalar_type()) ? at::kFloat : expected[i].scalar_type())));
+    outputs.push_back(at::empty(
+        expected[i].sizes(),
+        expected[i].options().dtype(at::isFloatingType(expected[i].scalar_type()) ? at::kFloat
+                                                                                  : expected[i].scalar_type())));
   REQUIRE(run_kernel(c.name, outputs, inputs, c.attrs).ok());
   CHECK(close(outputs[0], expected[0], c.tolerance));
 }

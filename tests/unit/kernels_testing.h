@@ -41,11 +41,11 @@ Status run_kernel(const std::string& name, const Tensors& outputs, const Tensors
 struct Case {
   std::string name;
   std::vector<plan::Attr> attrs;
-  Tensors inputs;                                          // floating ones are f32; made f64 for the f64 run
-  std::function<Tensors(const Tensors& inputs)> reference; // in f64, with autograd; undefined: not compared
-  std::vector<bool> f32_inputs = {};                       // inputs that are f32 whatever the run is (statistics)
-  std::vector<bool> f32_outputs = {};                      // the same for outputs
-  bool strided = true;                                     // also with strided operands (statistics stay dense)
+  Tensors inputs;                                           // floating ones are f32; made f64 for the f64 run
+  std::function<Tensors(const Tensors& inputs)> reference;  // in f64, with autograd; undefined: not compared
+  std::vector<bool> f32_inputs = {};                        // inputs that are f32 whatever the run is (statistics)
+  std::vector<bool> f32_outputs = {};                       // the same for outputs
+  bool strided = true;                                      // also with strided operands (statistics stay dense)
   bool f64 = true;
   double tolerance = 2e-5;
 };

@@ -16,15 +16,21 @@ namespace {
 
 using Like = std::vector<int32_t>;
 
-std::string two_stages(const std::string& first, const std::string& second, const std::string& more = "", const std::string& dims = "",
-                       const std::string& cut = "h.1") {
-  return "model: {batch: 16" + dims + "}\nannotate: [{tag: PP, starts: [wte, " + cut + "]}]\noptimizer: {adamw: {lr: 0.001}}\n"
+std::string two_stages(const std::string& first, const std::string& second, const std::string& more = "",
+                       const std::string& dims = "", const std::string& cut = "h.1") {
+  return "model: {batch: 16" + dims + "}\nannotate: [{tag: PP, starts: [wte, " + cut +
+         "]}]\noptimizer: {adamw: {lr: 0.001}}\n"
          "schedule: {family: 1f1b, microbatches: 2}\ndirectives:\n"
-         "  - {op: place, filter: {PP: 0}, devices: " + first + "}\n  - {op: replicate, filter: {PP: 0}, devices: " + first + more + "}\n"
-         "  - {op: place, filter: {PP: 1}, devices: " + second + "}\n  - {op: replicate, filter: {PP: 1}, devices: " + second + more + "}\n";
+         "  - {op: place, filter: {PP: 0}, devices: " +
+         first + "}\n  - {op: replicate, filter: {PP: 0}, devices: " + first + more +
+         "}\n"
+         "  - {op: place, filter: {PP: 1}, devices: " +
+         second + "}\n  - {op: replicate, filter: {PP: 1}, devices: " + second + more + "}\n";
 }
 
-std::string full_text(const plan::Bundle& bundle, size_t i) { return plan::print_rank_plan(bundle.ranks[i], bundle.provenance, bundle.programs); }
+std::string full_text(const plan::Bundle& bundle, size_t i) {
+  return plan::print_rank_plan(bundle.ranks[i], bundle.provenance, bundle.programs);
+}
 
 const plan::Channel& channel(const plan::RankPlan& plan, const std::string& name) {
   for (const plan::Channel& channel : plan.channels)
@@ -36,21 +42,23 @@ const plan::Channel& channel(const plan::RankPlan& plan, const std::string& name
 }  // namespace
 
 TEST_CASE("replicas of a stage do the same work for other peers, samples and owners") {
-  const plan::Bundle bundle = compiled::bundle("tiny_gpt_dropout.onnx", two_stages("[0, 1]", "[2, 3]", "", ", dims: {S: 8}", "h.0.ln2"));
+  const plan::Bundle bundle =
+      compiled::bundle("tiny_gpt_dropout.onnx", two_stages("[0, 1]", "[2, 3]", "", ", dims: {S: 8}", "h.0.ln2"));
   REQUIRE(plan::like_ranks(bundle) == Like{-1, 0, -1, 2});
   CHECK(verify::verify(bundle).ok());
   CHECK(channel(bundle.ranks[0], "pp:0,1>2,3").peer == 2);
   CHECK(channel(bundle.ranks[1], "pp:0,1>2,3").peer == 3);
   CHECK(channel(bundle.ranks[3], "loss:2,3>0,1").peer == 1);
   REQUIRE(!bundle.ranks[0].inputs.empty());
-  REQUIRE(!bundle.ranks[0].scalars.empty());   // where its dropouts begin to draw
+  REQUIRE(!bundle.ranks[0].scalars.empty());  // where its dropouts begin to draw
   for (size_t i = 0; i < bundle.ranks[0].inputs.size(); ++i)
     CHECK(bundle.ranks[1].inputs[i].first == bundle.ranks[0].inputs[i].first + bundle.ranks[0].inputs[i].count);
   for (size_t i = 0; i < bundle.ranks[0].scalars.size(); ++i)
     CHECK(bundle.ranks[1].scalars[i].values[0] == bundle.ranks[0].scalars[i].values[0] + 4);
   for (int32_t rank : {0, 1})
     for (const plan::Placement& placement : bundle.ranks[static_cast<size_t>(rank)].placements)
-      if (placement.gradient.where.buffer >= 0) CHECK((placement.value.owner && placement.gradient.owner) == (rank == 0));
+      if (placement.gradient.where.buffer >= 0)
+        CHECK((placement.value.owner && placement.gradient.owner) == (rank == 0));
 }
 
 TEST_CASE("teams side by side are called alike, groups of other sizes by their ranks") {
@@ -62,16 +70,20 @@ TEST_CASE("teams side by side are called alike, groups of other sizes by their r
 }
 
 TEST_CASE("replicas that update different parts are not alike") {
-  const plan::Bundle bundle = compiled::bundle("tiny_gpt.onnx", two_stages("[0, 1]", "[2, 3]", ", shard_optimizer: true"));
+  const plan::Bundle bundle =
+      compiled::bundle("tiny_gpt.onnx", two_stages("[0, 1]", "[2, 3]", ", shard_optimizer: true"));
   CHECK(plan::like_ranks(bundle) == Like{-1, -1, -1, -1});
   CHECK(verify::verify(bundle).ok());
 }
 
 TEST_CASE("a rank alone reads as it does among all, and a bundle writes again as it was") {
-  plan::Bundle bundle = compiled::bundle("tiny_gpt_dropout.onnx", two_stages("[0, 1]", "[2, 3]", "", ", dims: {S: 8}", "h.0.ln2"));
+  plan::Bundle bundle =
+      compiled::bundle("tiny_gpt_dropout.onnx", two_stages("[0, 1]", "[2, 3]", "", ", dims: {S: 8}", "h.0.ln2"));
   const TempFolder folder;
   REQUIRE(plan::write_bundle(folder / "a", bundle, {}, {}, plan::WeightMode::kNone).ok());
-  const auto size = [&](int32_t rank) { return std::filesystem::file_size(folder / "a" + "/" + plan::rank_file(rank)); };
+  const auto size = [&](int32_t rank) {
+    return std::filesystem::file_size(folder / "a" + "/" + plan::rank_file(rank));
+  };
   CHECK(4 * size(1) < size(0));
   auto all = plan::read_bundle(folder / "a");
   REQUIRE(all.ok());

@@ -33,17 +33,23 @@ std::string factor(const ir::Graph& graph, int64_t batch, const std::string& nam
 TEST_CASE("the batch axis is followed through merged axes") {
   for (int64_t b : {1, 2, 5}) {
     std::string n = std::to_string(b);
-    ir::Graph graph = parsed(
-        "%x = input \"x\" : f32[" + n + ", 3, 8]"
-        "%flat = reshape(%x) {shape=[" + std::to_string(b * 3) + ", 8]}"
-        "%heads = reshape(%flat) {shape=[" + n + ", 3, 2, 4]}"
-        "%turned = permute(%heads) {dims=[2, 0, 1, 3]}"
-        "%merged = reshape(%turned) {shape=[" + std::to_string(2 * b * 3) + ", 4]}"
-        "%row = slice(%x) {dim=1, start=0, end=1}"
-        "%soft = softmax(%x) {dim=2}"
-        "%mean = mean(%x) {dims=[2]}"
-        "%whole = sum(%x) {dims=[0]}"
-        "%y, %a, %r = layer_norm(%x)");
+    ir::Graph graph = parsed("%x = input \"x\" : f32[" + n +
+                             ", 3, 8]"
+                             "%flat = reshape(%x) {shape=[" +
+                             std::to_string(b * 3) +
+                             ", 8]}"
+                             "%heads = reshape(%flat) {shape=[" +
+                             n +
+                             ", 3, 2, 4]}"
+                             "%turned = permute(%heads) {dims=[2, 0, 1, 3]}"
+                             "%merged = reshape(%turned) {shape=[" +
+                             std::to_string(2 * b * 3) +
+                             ", 4]}"
+                             "%row = slice(%x) {dim=1, start=0, end=1}"
+                             "%soft = softmax(%x) {dim=2}"
+                             "%mean = mean(%x) {dims=[2]}"
+                             "%whole = sum(%x) {dims=[0]}"
+                             "%y, %a, %r = layer_norm(%x)");
     CAPTURE(b);
     CHECK(factor(graph, b, "flat") == "0:1x3");
     CHECK(factor(graph, b, "heads") == "0:1x1");
@@ -102,10 +108,13 @@ TEST_CASE("mean losses of the model graph are gone, whatever reads them") {
         %weight = constant : f32[5] data [1.0, 2.0, 1.0, 1.0, 3.0]
         %y = linear(%x, %w)
         %lp = log_softmax(%y) {dim=1}
-        %a = cross_entropy_loss(%y, %t, %weight) {reduction=")" + text + R"("}
-        %b = nll_loss(%lp, %t) {reduction=")" + text + R"("}
+        %a = cross_entropy_loss(%y, %t, %weight) {reduction=")" +
+                               text + R"("}
+        %b = nll_loss(%lp, %t) {reduction=")" +
+                               text + R"("}
         %c = add(%a, %b)
-        )" + (text == "none" ? "%loss = mean(%c) {dims=[0]}" : "%loss = neg(%c)") + " loss %loss");
+        )" + (text == "none" ? "%loss = mean(%c) {dims=[0]}" : "%loss = neg(%c)") +
+                               " loss %loss");
       diag::Diagnostics diags;
       BatchMap map = track_batch(graph, 2);
       Status status = normalise_losses(graph, map, {2 * pieces, pieces}, {}, diags);

@@ -1,6 +1,7 @@
 // Binds an ONNX file's inputs and initializers with one extent for every symbol, for tests and the
 // fuzzer of the operator-by-operator importer: float initializers with axes are parameters, all
-// others, buffers and those called running_* constants. The compiler's own binding knows more (kinds, ties, symbols by name).
+// others, buffers and those called running_* constants. The compiler's own binding knows more (kinds, ties, symbols by
+// name).
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,8 @@ inline std::optional<frontend::BoundModel> bind_plainly(const frontend::onnx::On
     int64_t elements = 1;
     for (const onnx::OnnxDim& d : v.dims) {
       type.shape.push_back(d.value < 0 ? extent : d.value);
-      if (type.shape.back() > kMostElements || (elements *= std::max<int64_t>(type.shape.back(), 1)) > kMostElements) return std::nullopt;
+      if (type.shape.back() > kMostElements || (elements *= std::max<int64_t>(type.shape.back(), 1)) > kMostElements)
+        return std::nullopt;
     }
     if (!dtype || v.name.empty() || out.values.count(v.name) > 0) return std::nullopt;
     out.values[v.name] = out.graph.add_input(v.name, type, true);
@@ -43,8 +45,10 @@ inline std::optional<frontend::BoundModel> bind_plainly(const frontend::onnx::On
     ir::WeightSource source;
     source.bytes = static_cast<int64_t>(value->data->size());
     source.data = value->data;
-    const bool parameter = is_floating(*dtype) && !t.dims.empty() && t.name.rfind("running_", 0) != 0 && buffers.count(t.name) == 0;
-    out.values[t.name] = parameter ? out.graph.add_parameter({t.name}, value->type, true, source) : out.graph.add_constant(t.name, value->type, source);
+    const bool parameter =
+        is_floating(*dtype) && !t.dims.empty() && t.name.rfind("running_", 0) != 0 && buffers.count(t.name) == 0;
+    out.values[t.name] = parameter ? out.graph.add_parameter({t.name}, value->type, true, source)
+                                   : out.graph.add_constant(t.name, value->type, source);
   }
   return out;
 }

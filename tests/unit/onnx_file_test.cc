@@ -52,7 +52,8 @@ std::string external(const std::string& location, const std::string& offset = "0
   t.add_int64(TensorField::kDims, 4);
   t.add_int32(TensorField::kDataType, 1);
   t.add_string(TensorField::kName, "w");
-  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"location", location}, {"offset", offset}, {"length", length}}) {
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
+           {"location", location}, {"offset", offset}, {"length", length}}) {
     std::string entry;
     add_entry(entry, key, value);
     t.add_message(TensorField::kExternalData, entry);
@@ -119,8 +120,10 @@ TEST_CASE("tensors are read from raw and typed data") {
 
 TEST_CASE("nodes keep names, attributes and metadata") {
   ModelWriter m = small();
-  m.node("Foo", {"x", ""}, {"y"}, {int_attribute("i", -3), float_attribute("f", 0.5f), string_attribute("s", "abc"), ints_attribute("v", {1, 2})},
-         {{"key", "value"}}, "n", "ai.onnx");
+  m.node(
+      "Foo", {"x", ""}, {"y"},
+      {int_attribute("i", -3), float_attribute("f", 0.5f), string_attribute("s", "abc"), ints_attribute("v", {1, 2})},
+      {{"key", "value"}}, "n", "ai.onnx");
   const OnnxFile file = read(m.bytes());
   REQUIRE(file.nodes.size() == 1);
   const OnnxNode& n = file.nodes[0];
@@ -157,7 +160,8 @@ TEST_CASE("damaged models are refused with what is wrong") {
     CHECK(why(m.bytes()).find("no output") != std::string::npos);
   }
   const std::pair<std::string, const char*> tensors[] = {
-      {tensor_bytes("w", ElemCode::kFloat, {3}, std::string(8, 'a')), "'w' has 8 bytes of data where its shape needs 12"},
+      {tensor_bytes("w", ElemCode::kFloat, {3}, std::string(8, 'a')),
+       "'w' has 8 bytes of data where its shape needs 12"},
       {tensor_bytes("w", ElemCode::kFloat, {-1}, ""), "negative extent"},
       {tensor_bytes("w", ElemCode::kFloat, {0, -1}, ""), "negative extent"},
       {tensor_bytes("w", ElemCode::kFloat, {int64_t{1} << 40, int64_t{1} << 40}, ""), "overflows"},

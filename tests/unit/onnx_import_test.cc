@@ -28,7 +28,9 @@ std::string text(const ir::Graph& graph, ir::OpId id) {
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const ir::ValueId v = op.operands[i];
     const bool constant = v.valid() && graph.value(v).kind == ir::ValueKind::kConstant;
-    out += (i > 0 ? ", " : "") + (!v.valid() ? std::string("-") : constant ? std::string("const") : graph.value(v).name);
+    out += (i > 0 ? ", " : "") + (!v.valid() ? std::string("-")
+                                  : constant ? std::string("const")
+                                             : graph.value(v).name);
   }
   return out + ") " + ir::to_string(graph.type(op.results[0]));
 }
@@ -214,7 +216,8 @@ TEST_CASE("the Attention operator keeps scale and causality") {
   ModelWriter m(23);
   for (const char* name : {"q", "k", "v"}) m.input(name, ElemCode::kFloat, {"B", "5", "8"});
   m.output("y");
-  m.node("Attention", {"q", "k", "v"}, {"y"}, {int_attribute("is_causal", 1), int_attribute("q_num_heads", 2), int_attribute("kv_num_heads", 2)});
+  m.node("Attention", {"q", "k", "v"}, {"y"},
+         {int_attribute("is_causal", 1), int_attribute("q_num_heads", 2), int_attribute("kv_num_heads", 2)});
   const Imported g = import_model(m);
   REQUIRE(g.ops.size() == 9);
   CHECK(has(g.ops[6], "scaled_dot_product_attention"));
@@ -268,7 +271,8 @@ TEST_CASE("batch normalisation wants batch statistics") {
     m.number("one", 1);
     m.node("Expand", {"one", "three"}, {"mean"});
     m.node("Expand", {"one", "three"}, {"var"});
-    m.node("BatchNormalization", {"x", "w", "b", "mean", "var"}, {"y"}, {int_attribute("training_mode", training), float_attribute("momentum", 0.9f)}, {}, "bn");
+    m.node("BatchNormalization", {"x", "w", "b", "mean", "var"}, {"y"},
+           {int_attribute("training_mode", training), float_attribute("momentum", 0.9f)}, {}, "bn");
     return m;
   };
   const Imported g = import_model(model(1));
@@ -298,7 +302,8 @@ TEST_CASE("Reshape copies, infers and checks extents") {
   m.ints("to", {0, -1});
   m.node("Reshape", {"x", "to"}, {"y"});
   CHECK(ops_of(m) == Ops{"reshape(x) f32[2, 24]"});
-  for (const std::vector<int64_t>& to : {std::vector<int64_t>{7, -1}, {-1, -1}, {int64_t{1} << 40, int64_t{1} << 40}, {-5}, {0, 0, 0, 0}}) {
+  for (const std::vector<int64_t>& to :
+       {std::vector<int64_t>{7, -1}, {-1, -1}, {int64_t{1} << 40, int64_t{1} << 40}, {-5}, {0, 0, 0, 0}}) {
     ModelWriter wrong = with_input({"B", "6", "4"});
     wrong.ints("to", to);
     wrong.node("Reshape", {"x", "to"}, {"y"});
@@ -354,7 +359,8 @@ TEST_CASE("constants made by operators fold") {
   {
     ModelWriter m(20);
     m.output("y");
-    for (const auto& [name, v] : std::vector<std::pair<const char*, int64_t>>{{"start", 9}, {"limit", 0}, {"delta", -3}})
+    for (const auto& [name, v] :
+         std::vector<std::pair<const char*, int64_t>>{{"start", 9}, {"limit", 0}, {"delta", -3}})
       m.node("Constant", {}, {name}, {int_attribute("value_int", v)});
     m.node("Range", {"start", "limit", "delta"}, {"y"});
     CHECK(folded_ints(m) == std::vector<int64_t>{9, 6, 3});
@@ -428,7 +434,8 @@ TEST_CASE("windows of one and two axes are imported with their padding") {
   m.weight("w", {6, 3, 3, 3});
   m.node("Conv", {"x", "w"}, {"c"}, {ints_attribute("pads", {1, 1, 0, 0}), ints_attribute("strides", {2, 2})});
   m.node("MaxPool", {"c"}, {"y"}, {ints_attribute("kernel_shape", {2, 2}), ints_attribute("strides", {2, 2})});
-  CHECK(ops_of(m) == Ops{"pad(x) f32[2, 3, 9, 9]", "convolution(c.1, w) f32[2, 6, 4, 4]", "max_pool2d(c) f32[2, 6, 2, 2]"});
+  CHECK(ops_of(m) ==
+        Ops{"pad(x) f32[2, 3, 9, 9]", "convolution(c.1, w) f32[2, 6, 4, 4]", "max_pool2d(c) f32[2, 6, 2, 2]"});
 
   ModelWriter line = with_input({"B", "3", "8"});
   line.node("AveragePool", {"x"}, {"y"}, {ints_attribute("kernel_shape", {2}), ints_attribute("strides", {2})});
@@ -438,7 +445,8 @@ TEST_CASE("windows of one and two axes are imported with their padding") {
 TEST_CASE("losses keep reduction and ignored label") {
   ModelWriter m = with_input({"B", "9"});
   m.input("t", ElemCode::kInt64, {"B"});
-  m.node("SoftmaxCrossEntropyLoss", {"x", "t"}, {"y"}, {string_attribute("reduction", "sum"), int_attribute("ignore_index", -1)});
+  m.node("SoftmaxCrossEntropyLoss", {"x", "t"}, {"y"},
+         {string_attribute("reduction", "sum"), int_attribute("ignore_index", -1)});
   const Imported g = import_model(m);
   CHECK(g.ops == Ops{"cross_entropy_loss(x, t) f32[]"});
   CHECK(attributes_of_last<ir::CrossEntropyLossAttrs>(g).ignore_index == -1);
@@ -458,7 +466,8 @@ TEST_CASE("dropout is keyed by module and ordinal") {
   ModelWriter m = with_input({"B", "4"});
   m.number("p", 0.25f);
   m.initializer(tensor_bytes("training", ElemCode::kBool, {}, std::string(1, '\1')));
-  const std::vector<std::pair<std::string, std::string>> scope = {{"pkg.torch.onnx.name_scopes", "['', 'h.0.drop', 'dropout']"}};
+  const std::vector<std::pair<std::string, std::string>> scope = {
+      {"pkg.torch.onnx.name_scopes", "['', 'h.0.drop', 'dropout']"}};
   m.node("Dropout", {"x", "p"}, {"a"}, {}, scope);
   m.node("Dropout", {"a", "p", "training"}, {"y"}, {}, scope);
   const Imported g = import_model(m);
@@ -495,7 +504,9 @@ TEST_CASE("an unsupported operator is named with its place") {
   ModelWriter m = with_input({"B", "4"});
   m.node("LSTM", {"x"}, {"y"}, {},
          {{"pkg.torch.onnx.name_scopes", "['', 'net', 'net.rnn', 'lstm']"},
-          {"pkg.torch.onnx.stack_trace", "File \"/models/mine/model.py\", line 12, in forward\n    x\n  File \"/opt/torch/nn/rnn.py\", line 900, in forward\n    y"}},
+          {"pkg.torch.onnx.stack_trace",
+           "File \"/models/mine/model.py\", line 12, in forward\n    x\n  File \"/opt/torch/nn/rnn.py\", line 900, in "
+           "forward\n    y"}},
          "node_LSTM_1");
   const Refusal r = refusal(m);
   CHECK(r.code == "P0305");

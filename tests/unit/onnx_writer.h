@@ -64,7 +64,8 @@ inline void add_entry(std::string& bytes, std::string_view key, std::string_view
 }
 
 // A tensor with raw_data of `bytes` bytes.
-inline std::string tensor_bytes(std::string_view name, ElemCode elem, const std::vector<int64_t>& dims, std::string_view raw) {
+inline std::string tensor_bytes(std::string_view name, ElemCode elem, const std::vector<int64_t>& dims,
+                                std::string_view raw) {
   std::string out;
   Builder<TensorField> t(out);
   for (const int64_t d : dims) t.add_int64(TensorField::kDims, d);
@@ -83,9 +84,13 @@ class ModelWriter {
   explicit ModelWriter(int64_t opset = 20) : opset_(opset) {}
 
   // An axis is a number, or a name for a symbolic extent.
-  void input(std::string_view name, ElemCode elem, const std::vector<std::string>& dims) { value(GraphField::kInput, name, elem, dims); }
+  void input(std::string_view name, ElemCode elem, const std::vector<std::string>& dims) {
+    value(GraphField::kInput, name, elem, dims);
+  }
   void output(std::string_view name) { value(GraphField::kOutput, name, ElemCode::kFloat, {}); }
-  void initializer(const std::string& tensor) { Builder<GraphField>(graph_).add_message(GraphField::kInitializer, tensor); }
+  void initializer(const std::string& tensor) {
+    Builder<GraphField>(graph_).add_message(GraphField::kInitializer, tensor);
+  }
   // A parameter of zeros.
   void weight(std::string_view name, const std::vector<int64_t>& dims) {
     int64_t n = 1;
@@ -93,12 +98,17 @@ class ModelWriter {
     initializer(tensor_bytes(name, ElemCode::kFloat, dims, std::string(static_cast<size_t>(n) * 4, '\0')));
   }
   // A Constant node with `value_ints`.
-  void ints(std::string_view name, const std::vector<int64_t>& v) { node("Constant", {}, {std::string(name)}, {ints_attribute("value_ints", v)}); }
-  void number(std::string_view name, float v) { node("Constant", {}, {std::string(name)}, {float_attribute("value_float", v)}); }
+  void ints(std::string_view name, const std::vector<int64_t>& v) {
+    node("Constant", {}, {std::string(name)}, {ints_attribute("value_ints", v)});
+  }
+  void number(std::string_view name, float v) {
+    node("Constant", {}, {std::string(name)}, {float_attribute("value_float", v)});
+  }
 
   void node(std::string_view op_type, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
-            const std::vector<Attribute>& attributes = {}, const std::vector<std::pair<std::string, std::string>>& metadata = {},
-            std::string_view name = "", std::string_view domain = "") {
+            const std::vector<Attribute>& attributes = {},
+            const std::vector<std::pair<std::string, std::string>>& metadata = {}, std::string_view name = "",
+            std::string_view domain = "") {
     std::string bytes;
     Builder<NodeField> n(bytes);
     for (const std::string& i : inputs) n.add_string(NodeField::kInput, i);
@@ -132,8 +142,7 @@ class ModelWriter {
       std::string dim;
       if (d.find_first_not_of("0123456789") == std::string::npos)
         Builder<DimField>(dim).add_int64(DimField::kDimValue, std::stoll(d));
-      else
-        Builder<DimField>(dim).add_string(DimField::kDimParam, d);
+      else Builder<DimField>(dim).add_string(DimField::kDimParam, d);
       Builder<ShapeField>(shape).add_message(ShapeField::kDim, dim);
     }
     Builder<TensorTypeField> t(tensor);

@@ -18,7 +18,8 @@ struct SlotDag {
   NodeId compute(const std::string& name, Pass pass, int32_t microbatch) {
     names.resize(dag.nodes.size() + 1);
     names.back() = name;
-    return dag.add_node(ir::ComputeNode{ir::ChunkId(static_cast<uint32_t>(dag.nodes.size())), pass, microbatch}, ir::GroupId(0), 0, {});
+    return dag.add_node(ir::ComputeNode{ir::ChunkId(static_cast<uint32_t>(dag.nodes.size())), pass, microbatch},
+                        ir::GroupId(0), 0, {});
   }
   void message(NodeId from, NodeId to) {
     names.resize(dag.nodes.size() + 1);
@@ -51,12 +52,14 @@ struct Slot : SlotDag {
 
 TEST_CASE("a member goes on until it waits, then the one whose message was sent first") {
   Slot slot;
-  CHECK(slot.text(directives::alternate(directives::data_paths(slot.dag), slot.dag, {slot.backward, slot.forward})) == "f1 b1 b2 f2 b3 f3 b4");
+  CHECK(slot.text(directives::alternate(directives::data_paths(slot.dag), slot.dag, {slot.backward, slot.forward})) ==
+        "f1 b1 b2 f2 b3 f3 b4");
 }
 
 TEST_CASE("a weight pass runs where all members wait, and not before its own input pass") {
   Slot slot;
-  const NodeId of_b1 = slot.compute("w1", Pass::kBackwardWeight, 0), of_b4 = slot.compute("w4", Pass::kBackwardWeight, 0);
+  const NodeId of_b1 = slot.compute("w1", Pass::kBackwardWeight, 0),
+               of_b4 = slot.compute("w4", Pass::kBackwardWeight, 0);
   slot.dag.add_edge(slot.backward[0], of_b1);
   slot.dag.add_edge(slot.backward[3], of_b4);
   slot.backward.push_back(of_b4);
@@ -67,8 +70,8 @@ TEST_CASE("a weight pass runs where all members wait, and not before its own inp
 
 TEST_CASE("members that are fixed by hand do not alternate") {
   Slot slot;
-  CHECK(slot.text(directives::one_after_the_other(directives::data_paths(slot.dag), slot.dag, {slot.backward, slot.forward})) ==
-        "b1 b2 b3 b4 f1 f2 f3");
+  CHECK(slot.text(directives::one_after_the_other(directives::data_paths(slot.dag), slot.dag,
+                                                  {slot.backward, slot.forward})) == "b1 b2 b3 b4 f1 f2 f3");
 }
 
 namespace {
@@ -99,7 +102,8 @@ struct Traced {
   void place() { emit::place_buffers(plan, emit::Trace(trace), placed); }
   int64_t waits_of_compute() const {
     int64_t count = 0;
-    for (const plan::Instruction& i : plan.instructions) count += i.stream == 0 && std::holds_alternative<plan::Wait>(i.action);
+    for (const plan::Instruction& i : plan.instructions)
+      count += i.stream == 0 && std::holds_alternative<plan::Wait>(i.action);
     return count;
   }
 };

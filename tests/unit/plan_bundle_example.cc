@@ -18,12 +18,22 @@ Program forward() {
   program.slots = {{"x", SlotRole::kInput, 64, true, false},
                    {"weight", SlotRole::kParameter, 64, true, false},
                    {"y", SlotRole::kOutput, 64, false, true}};
-  KernelCall mm{"mm", false, {{Operand::kWorkspace, 64, DType::kF32, {4, 4}, {4, 1}}},
-                {slot(0, {4, 4}, {4, 1}), slot(1, {4, 4}, {1, 4})}, {}, "layers.0"};
-  KernelCall fill{"masked_fill", false, {slot(2, {4, 4}, {4, 1})},
+  KernelCall mm{"mm",
+                false,
+                {{Operand::kWorkspace, 64, DType::kF32, {4, 4}, {4, 1}}},
+                {slot(0, {4, 4}, {4, 1}), slot(1, {4, 4}, {1, 4})},
+                {},
+                "layers.0"};
+  KernelCall fill{"masked_fill",
+                  false,
+                  {slot(2, {4, 4}, {4, 1})},
                   {{Operand::kWorkspace, 64, DType::kF32, {4, 4}, {4, 1}}, {}},
-                  {{"value", -1.0 / 0.0}, {"dim", int64_t{-1}}, {"scale", 2.0}, {"keep", true},
-                   {"mode", std::string("a \"b\"")}, {"axes", std::vector<int64_t>{0, 1}}},
+                  {{"value", -1.0 / 0.0},
+                   {"dim", int64_t{-1}},
+                   {"scale", 2.0},
+                   {"keep", true},
+                   {"mode", std::string("a \"b\"")},
+                   {"axes", std::vector<int64_t>{0, 1}}},
                   "layers.0.act"};
   program.calls = {mm, fill};
   return program;
@@ -31,8 +41,7 @@ Program forward() {
 
 Program backward() {
   Program program{"c0.B.b4", {}, 0, {}};
-  program.slots = {{"grad y", SlotRole::kInput, 64, true, false},
-                   {"grad weight", SlotRole::kGradient, 64, true, true}};
+  program.slots = {{"grad y", SlotRole::kInput, 64, true, false}, {"grad weight", SlotRole::kGradient, 64, true, true}};
   program.calls = {{"copy", true, {slot(1, {16}, {1})}, {slot(0, {16}, {1})}, {}, ""}};
   return program;
 }
@@ -78,12 +87,14 @@ int32_t add_event(RankPlan& plan, const std::string& name) {
 
 Bundle two_ranks() {
   Bundle bundle;
-  bundle.provenance = {{"s.yaml:3:5", "place at s.yaml:3:5"}, {"s.yaml:9:5", "order at s.yaml:9:5"}, {"optimizer", "the optimizer"}};
+  bundle.provenance = {
+      {"s.yaml:3:5", "place at s.yaml:3:5"}, {"s.yaml:9:5", "order at s.yaml:9:5"}, {"optimizer", "the optimizer"}};
   bundle.programs = {backward(), forward()};
   for (int32_t rank = 0; rank < 2; ++rank) {
     RankPlan plan = one_rank(rank);
-    const auto ran = add_event(plan, "c0.F m0"), arrived = add_event(plan, "act peer m0"), done = add_event(plan, "c0.B m0"),
-               summed = add_event(plan, "grad weight summed"), left = add_event(plan, "act y m0 left");
+    const auto ran = add_event(plan, "c0.F m0"), arrived = add_event(plan, "act peer m0"),
+               done = add_event(plan, "c0.B m0"), summed = add_event(plan, "grad weight summed"),
+               left = add_event(plan, "act y m0 left");
     plan.arguments = {{"c0.F m0", {{0, 0}, {1, 0}, {4, 0}}}, {"c0.B m0", {{5, 64}, {2, 0}}}};
     append(plan, kCompute, Run{1, 0, {3, 0}}, 0);
     append(plan, kCompute, Record{ran});
@@ -137,14 +148,17 @@ Program pass_program(int32_t rank, const std::string& pass, int32_t from) {
 // The channel on which a rank's messages of a kind go to or come from its neighbour.
 int32_t channel(RankPlan& plan, const std::string& kind, int32_t from, int32_t to) {
   const std::string name = kind + " " + std::to_string(from) + ">" + std::to_string(to);
-  const auto known = std::find_if(plan.channels.begin(), plan.channels.end(), [&](const Channel& c) { return c.name == name; });
+  const auto known =
+      std::find_if(plan.channels.begin(), plan.channels.end(), [&](const Channel& c) { return c.name == name; });
   const auto index = static_cast<int32_t>(known - plan.channels.begin());
-  if (known == plan.channels.end()) plan.channels.push_back({name, from == plan.rank ? to : from, kind == "act" ? 0 : 1});
+  if (known == plan.channels.end())
+    plan.channels.push_back({name, from == plan.rank ? to : from, kind == "act" ? 0 : 1});
   return index;
 }
 
 // Adds one pass of one microbatch: arrival on a stream of its own, run, departure.
-void add_pass(RankPlan& plan, int32_t rank, int32_t program, const std::string& pass, int32_t m, int32_t from, int32_t to) {
+void add_pass(RankPlan& plan, int32_t rank, int32_t program, const std::string& pass, int32_t m, int32_t from,
+              int32_t to) {
   const bool forward = pass == "F";
   const std::string name = "PP" + std::to_string(rank) + "." + pass + " m" + std::to_string(m);
   const int32_t incoming = forward ? 1 : 2, outgoing = forward ? 3 : 4;

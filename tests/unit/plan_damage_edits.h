@@ -13,9 +13,9 @@
 namespace piper::damages {
 
 using plan::AllReduce;
-using plan::Bundle;
 using plan::BufferClass;
 using plan::BufferRange;
+using plan::Bundle;
 using plan::Instruction;
 using plan::Program;
 using plan::RankPlan;
@@ -23,7 +23,9 @@ using plan::Run;
 using plan::Slot;
 using plan::SlotRole;
 
-struct At { size_t rank = 0, index = 0; };
+struct At {
+  size_t rank = 0, index = 0;
+};
 
 inline Instruction& get(Bundle& bundle, At at) { return bundle.ranks[at.rank].instructions.edit()[at.index]; }
 inline void erase(Bundle& bundle, At at) {
@@ -43,11 +45,14 @@ inline void move_ahead(Bundle& bundle, At from, size_t before) {
 
 // All instructions of a kind for which `wanted` holds, rank by rank.
 template <class A>
-std::vector<At> find(const Bundle& bundle, const std::function<bool(const RankPlan&, const A&)>& wanted = [](const RankPlan&, const A&) { return true; }) {
+std::vector<At> find(
+    const Bundle& bundle,
+    const std::function<bool(const RankPlan&, const A&)>& wanted = [](const RankPlan&, const A&) { return true; }) {
   std::vector<At> found;
   for (size_t r = 0; r < bundle.ranks.size(); ++r)
     for (size_t i = 0; i < bundle.ranks[r].instructions.size(); ++i)
-      if (const auto* a = std::get_if<A>(&bundle.ranks[r].instructions[i].action); a && wanted(bundle.ranks[r], *a)) found.push_back({r, i});
+      if (const auto* a = std::get_if<A>(&bundle.ranks[r].instructions[i].action); a && wanted(bundle.ranks[r], *a))
+        found.push_back({r, i});
   return found;
 }
 template <class A>
@@ -61,55 +66,77 @@ inline bool erase_all(Bundle& bundle, std::vector<At> found) {
   return !found.empty();
 }
 
-inline const Program& program_of(const Bundle& bundle, const Run& run) { return bundle.programs[static_cast<size_t>(run.program)]; }
+inline const Program& program_of(const Bundle& bundle, const Run& run) {
+  return bundle.programs[static_cast<size_t>(run.program)];
+}
 inline bool starts(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
-inline const std::string& name_of(const RankPlan& plan, const BufferRange& where) { return plan.buffers[static_cast<size_t>(where.buffer)].name; }
-inline BufferClass class_of(const RankPlan& plan, const BufferRange& where) { return plan.buffers[static_cast<size_t>(where.buffer)].cls; }
+inline const std::string& name_of(const RankPlan& plan, const BufferRange& where) {
+  return plan.buffers[static_cast<size_t>(where.buffer)].name;
+}
+inline BufferClass class_of(const RankPlan& plan, const BufferRange& where) {
+  return plan.buffers[static_cast<size_t>(where.buffer)].cls;
+}
 
 inline bool adds_gradients(const Program& program) {
-  return std::any_of(program.slots.begin(), program.slots.end(), [](const Slot& slot) { return slot.role == SlotRole::kGradient && starts(slot.name, "grad ") && slot.writes; }) &&
+  return std::any_of(program.slots.begin(), program.slots.end(),
+                     [](const Slot& slot) {
+                       return slot.role == SlotRole::kGradient && starts(slot.name, "grad ") && slot.writes;
+                     }) &&
          !starts(program.name, "combine");
 }
 inline bool makes_values(const Program& program) {
-  return std::any_of(program.slots.begin(), program.slots.end(), [](const Slot& slot) { return (slot.role == SlotRole::kOutput || slot.role == SlotRole::kSaved) && slot.writes; });
+  return std::any_of(program.slots.begin(), program.slots.end(), [](const Slot& slot) {
+    return (slot.role == SlotRole::kOutput || slot.role == SlotRole::kSaved) && slot.writes;
+  });
 }
 inline std::vector<At> backwards(const Bundle& bundle) {
   return find<Run>(bundle, [&](const RankPlan&, const Run& run) { return adds_gradients(program_of(bundle, run)); });
 }
 inline std::vector<At> leaf_backwards(const Bundle& bundle) {
-  return find<Run>(bundle, [&](const RankPlan&, const Run& run) { return adds_gradients(program_of(bundle, run)) && !makes_values(program_of(bundle, run)); });
+  return find<Run>(bundle, [&](const RankPlan&, const Run& run) {
+    return adds_gradients(program_of(bundle, run)) && !makes_values(program_of(bundle, run));
+  });
 }
 inline std::vector<At> forwards(const Bundle& bundle) {
-  return find<Run>(bundle, [&](const RankPlan&, const Run& run) { return program_of(bundle, run).name.find(".F.") != std::string::npos; });
+  return find<Run>(bundle, [&](const RankPlan&, const Run& run) {
+    return program_of(bundle, run).name.find(".F.") != std::string::npos;
+  });
 }
 // Reductions of parameters' gradients; `of_first`: of the first one's communicator and buffer only.
 inline std::vector<At> reductions(const Bundle& bundle) {
-  return find<AllReduce>(bundle, [](const RankPlan& plan, const AllReduce& a) { return starts(name_of(plan, a.data), "grad ") && name_of(plan, a.data) != "grad norms"; });
+  return find<AllReduce>(bundle, [](const RankPlan& plan, const AllReduce& a) {
+    return starts(name_of(plan, a.data), "grad ") && name_of(plan, a.data) != "grad norms";
+  });
 }
 inline std::vector<At> reductions_of(const Bundle& bundle, const std::string& buffer_prefix) {
-  return find<AllReduce>(bundle, [&](const RankPlan& plan, const AllReduce& a) { return starts(name_of(plan, a.data), buffer_prefix); });
+  return find<AllReduce>(
+      bundle, [&](const RankPlan& plan, const AllReduce& a) { return starts(name_of(plan, a.data), buffer_prefix); });
 }
 inline std::vector<At> first_reduction(const Bundle& bundle) {
   const auto found = reductions(bundle);
   if (found.empty()) return {};
   const auto& plan = bundle.ranks[found[0].rank];
   const auto& reduce = std::get<AllReduce>(plan.instructions[found[0].index].action);
-  const std::string name = plan.communicators[static_cast<size_t>(reduce.communicator)].name, data = name_of(plan, reduce.data);
+  const std::string name = plan.communicators[static_cast<size_t>(reduce.communicator)].name,
+                    data = name_of(plan, reduce.data);
   return find<AllReduce>(bundle, [&](const RankPlan& p, const AllReduce& a) {
     return p.communicators[static_cast<size_t>(a.communicator)].name == name && name_of(p, a.data) == data;
   });
 }
 
 // Calls `change` for each argument of each run that has the role, until it returns true.
-inline bool change_argument(Bundle& bundle, SlotRole role,
-                            const std::function<bool(RankPlan&, const Program&, size_t, BufferRange&, const Run&)>& change) {
+inline bool change_argument(
+    Bundle& bundle, SlotRole role,
+    const std::function<bool(RankPlan&, const Program&, size_t, BufferRange&, const Run&)>& change) {
   for (auto& plan : bundle.ranks)
     for (auto& instruction : plan.instructions) {
       const auto* run = std::get_if<Run>(&instruction.action);
       if (!run) continue;
       const auto& program = program_of(bundle, *run);
       for (size_t s = 0; s < program.slots.size(); ++s)
-        if (program.slots[s].role == role && change(plan, program, s, plan.arguments.edit()[static_cast<size_t>(run->arguments)].arguments[s], *run)) return true;
+        if (program.slots[s].role == role &&
+            change(plan, program, s, plan.arguments.edit()[static_cast<size_t>(run->arguments)].arguments[s], *run))
+          return true;
     }
   return false;
 }
@@ -117,8 +144,11 @@ inline bool change_argument(Bundle& bundle, SlotRole role,
 inline std::vector<At> first_exchange(const Bundle& b) {
   const auto found = find<plan::AllToAll>(b);
   if (found.empty()) return {};
-  const std::string data = name_of(b.ranks[found[0].rank], std::get<plan::AllToAll>(b.ranks[found[0].rank].instructions[found[0].index].action).send);
-  return find<plan::AllToAll>(b, [&](const RankPlan& plan, const plan::AllToAll& a) { return name_of(plan, a.send) == data; });
+  const std::string data =
+      name_of(b.ranks[found[0].rank],
+              std::get<plan::AllToAll>(b.ranks[found[0].rank].instructions[found[0].index].action).send);
+  return find<plan::AllToAll>(
+      b, [&](const RankPlan& plan, const plan::AllToAll& a) { return name_of(plan, a.send) == data; });
 }
 
 }  // namespace piper::damages

@@ -21,21 +21,29 @@ struct Composition {
 };
 
 std::vector<Composition> compositions() {
-  const std::string head = "piper: 1\nmodel: {batch: 8}\n", sized = "piper: 1\nmodel: {batch: 8, dims: {S: 6}}\n", clip = "clip_grad_norm: 1.0\n", adam = "optimizer: {adamw: {lr: 0.001, weight_decay: 0.1, no_decay: [\"*.bias\"]}}\n",
+  const std::string head = "piper: 1\nmodel: {batch: 8}\n", sized = "piper: 1\nmodel: {batch: 8, dims: {S: 6}}\n",
+                    clip = "clip_grad_norm: 1.0\n",
+                    adam = "optimizer: {adamw: {lr: 0.001, weight_decay: 0.1, no_decay: [\"*.bias\"]}}\n",
                     sgd = "optimizer: {sgd: {lr: 0.1}}\n", stages = "annotate: [{tag: PP, starts: [h.0, h.1]}]\n",
                     experts = "annotate: [{tag: EP, modules: [mixtures.0, mixtures.1]}]\n";
-  const auto replicas = [](const std::string& more) { return "directives:\n  - {op: replicate, filter: {}, devices: [0, 1], bucket_size: " + std::string(more.empty() ? "0.001" : "0.004") + more + "}\n  - {op: split, num_microbatches: 2}\n"; };
+  const auto replicas = [](const std::string& more) {
+    return "directives:\n  - {op: replicate, filter: {}, devices: [0, 1], bucket_size: " +
+           std::string(more.empty() ? "0.001" : "0.004") + more + "}\n  - {op: split, num_microbatches: 2}\n";
+  };
   const auto placed = [](const std::string& first, const std::string& second) {
     std::string text = "directives:\n";
     int stage = 0;
     for (const auto& devices : {first, second}) {
       text += "  - {op: place, filter: {PP: " + std::to_string(stage) + "}, devices: [" + devices + "]}\n";
-      if (devices.size() > 1) text += "  - {op: replicate, filter: {PP: " + std::to_string(stage) + "}, devices: [" + devices + "]}\n";
+      if (devices.size() > 1)
+        text += "  - {op: replicate, filter: {PP: " + std::to_string(stage) + "}, devices: [" + devices + "]}\n";
       ++stage;
     }
     return text;
   };
-  const auto schedule = [](const std::string& family) { return "schedule: {family: " + family + ", microbatches: 4}\n"; };
+  const auto schedule = [](const std::string& family) {
+    return "schedule: {family: " + family + ", microbatches: 4}\n";
+  };
   return {
       {"one device", "tiny_gpt.onnx", head + adam},
       {"microbatches", "tiny_gpt_dropout.onnx", sized + "directives:\n  - {op: split, num_microbatches: 4}\n" + sgd},
@@ -43,16 +51,23 @@ std::vector<Composition> compositions() {
       {"replicas with dropout", "tiny_gpt_dropout.onnx", sized + replicas("") + adam},
       {"pipeline, all forwards first", "tiny_gpt.onnx", head + stages + placed("0", "1") + schedule("gpipe") + adam},
       {"pipeline in turn", "tiny_gpt.onnx", head + stages + placed("0", "1") + schedule("1f1b") + clip + adam},
-      {"pipeline of replicas", "tiny_gpt.onnx", head + stages + placed("0, 1", "2, 3") + schedule("1f1b") + clip + adam},
+      {"pipeline of replicas", "tiny_gpt.onnx",
+       head + stages + placed("0, 1", "2, 3") + schedule("1f1b") + clip + adam},
       {"stages of different width", "tiny_gpt.onnx", head + stages + placed("0", "1, 2") + schedule("1f1b") + sgd},
       {"backwards cut in two", "tiny_gpt.onnx", head + stages + placed("0", "1") + schedule("zero_bubble") + adam},
-      {"two directions", "tiny_gpt.onnx", head + stages + "schedule: {family: dualpipe, microbatches: 4, ranks: [[0], [1]]}\n" + clip + adam},
+      {"two directions", "tiny_gpt.onnx",
+       head + stages + "schedule: {family: dualpipe, microbatches: 4, ranks: [[0], [1]]}\n" + clip + adam},
       {"sharded optimizer", "tiny_gpt.onnx", head + replicas(", shard_optimizer: true") + clip + adam},
       {"sharded gradients", "tiny_gpt.onnx", head + replicas(", shard_grads: true") + clip + adam},
       {"sharded parameters", "tiny_gpt.onnx", head + replicas(", shard_params: true") + clip + adam},
-      {"sharded experts", "tiny_experts.onnx", head + experts + replicas("") + "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1]}\n" + clip + adam},
-      {"sharded experts and gradients", "tiny_experts.onnx", head + experts + replicas(", shard_grads: true") + "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1]}\n" + sgd},
-      {"experts with a capacity", "tiny_routed.onnx", head + experts + replicas("") + "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1], capacity: {factor: 1.25}}\n" + sgd},
+      {"sharded experts", "tiny_experts.onnx",
+       head + experts + replicas("") + "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1]}\n" + clip + adam},
+      {"sharded experts and gradients", "tiny_experts.onnx",
+       head + experts + replicas(", shard_grads: true") + "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1]}\n" +
+           sgd},
+      {"experts with a capacity", "tiny_routed.onnx",
+       head + experts + replicas("") +
+           "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1], capacity: {factor: 1.25}}\n" + sgd},
   };
 }
 
@@ -177,22 +192,26 @@ class Mutation {
   }
   std::string instruction() {
     auto& chosen = plan_->instructions.edit()[pick(plan_->instructions.size())];
-    if (auto* run = std::get_if<Run>(&chosen.action)) return "run " + changed("arguments", run->arguments, plan_->arguments.size());
+    if (auto* run = std::get_if<Run>(&chosen.action))
+      return "run " + changed("arguments", run->arguments, plan_->arguments.size());
     if (auto* send = std::get_if<Send>(&chosen.action)) {
       if (pick(2) == 0) return "send " + range(send->data);
       return "send " + changed("bytes", send->bytes, {4, send->bytes / 2, send->bytes - 4, send->bytes + 4});
     }
     if (auto* recv = std::get_if<Recv>(&chosen.action)) {
       if (pick(2) == 0) return "recv " + range(recv->data);
-      return "recv " + changed("peer", plan_->channels[static_cast<size_t>(recv->channel)].peer, static_cast<size_t>(bundle_.manifest.world_size));
+      return "recv " + changed("peer", plan_->channels[static_cast<size_t>(recv->channel)].peer,
+                               static_cast<size_t>(bundle_.manifest.world_size));
     }
     if (auto* reduce = std::get_if<AllReduce>(&chosen.action)) {
       if (pick(2) == 0) return "all_reduce " + range(reduce->data);
       return "all_reduce " + changed("count", reduce->count, {1, reduce->count / 2, reduce->count + 1});
     }
-    if (auto* reduce = std::get_if<ReduceScatter>(&chosen.action)) return "reduce_scatter " + range(pick(2) == 0 ? reduce->data : reduce->out);
+    if (auto* reduce = std::get_if<ReduceScatter>(&chosen.action))
+      return "reduce_scatter " + range(pick(2) == 0 ? reduce->data : reduce->out);
     if (auto* exchange = std::get_if<AllToAll>(&chosen.action)) {
-      if (pick(3) == 0) return "all_to_all " + changed("bytes", exchange->bytes, {4, exchange->bytes / 2, exchange->bytes * 2});
+      if (pick(3) == 0)
+        return "all_to_all " + changed("bytes", exchange->bytes, {4, exchange->bytes / 2, exchange->bytes * 2});
       return "all_to_all " + range(pick(2) == 0 ? exchange->send : exchange->recv);
     }
     // A gather brings along elements that its reader does not need: changing those changes nothing.
@@ -216,7 +235,8 @@ class Mutation {
 std::string verdict_of_text(const Bundle& bundle) {
   Bundle again = bundle;
   for (auto& plan : again.ranks) {
-    auto parsed = parse_rank_plan(print_rank_plan(plan, bundle.provenance, bundle.programs), "r", bundle.provenance, bundle.programs);
+    auto parsed = parse_rank_plan(print_rank_plan(plan, bundle.provenance, bundle.programs), "r", bundle.provenance,
+                                  bundle.programs);
     if (!parsed.ok()) return parsed.error().code + " " + parsed.error().message;
     plan = std::move(*parsed);
   }
@@ -227,7 +247,9 @@ std::string verdict_of_text(const Bundle& bundle) {
 
 // PIPER_TEST_SEED and PIPER_TEST_ROUNDS choose others and more.
 TEST_CASE("a changed field is refused") {
-  const auto number = [](const char* name, uint32_t otherwise) { return std::getenv(name) ? static_cast<uint32_t>(std::stoul(std::getenv(name))) : otherwise; };
+  const auto number = [](const char* name, uint32_t otherwise) {
+    return std::getenv(name) ? static_cast<uint32_t>(std::stoul(std::getenv(name))) : otherwise;
+  };
   const uint32_t seed = number("PIPER_TEST_SEED", 1), rounds = number("PIPER_TEST_ROUNDS", 150);
   std::map<std::string, int> codes;
   for (const auto& [name, bundle] : bundles())

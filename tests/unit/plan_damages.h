@@ -1,5 +1,5 @@
-// Ways to damage a correct bundle, each with the code that the verifier must refuse it with. One file for each group of rules of
-// the proof: damage_*.cc.
+// Ways to damage a correct bundle, each with the code that the verifier must refuse it with. One file for each group of
+// rules of the proof: damage_*.cc.
 #pragma once
 
 #include <string>

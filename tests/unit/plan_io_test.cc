@@ -27,10 +27,13 @@ std::string slurp(const std::string& path) {
   return text.str();
 }
 
-std::string message(const Status& status) { return status.ok() ? "ok" : status.error().code + " " + status.error().message; }
+std::string message(const Status& status) {
+  return status.ok() ? "ok" : status.error().code + " " + status.error().message;
+}
 
 std::vector<WeightTensor> weights(const std::vector<float>& values) {
-  WeightTensor tensor{"layers.0.weight", DType::kF32, {4, 4}, "", 0, 64, reinterpret_cast<const std::byte*>(values.data()), {}};
+  WeightTensor tensor{
+      "layers.0.weight", DType::kF32, {4, 4}, "", 0, 64, reinterpret_cast<const std::byte*>(values.data()), {}};
   return {tensor};
 }
 
@@ -107,13 +110,19 @@ TEST_CASE("plan text is readable") {
   CHECK(holds(R"({"channel":"there","peer":1,"id":0},)"));
   CHECK(holds(R"({"scalar":"sample_offset","values":[4]})"));
   CHECK(holds(R"({"wait":"c0.F m0","stream":"to peer"},)"));
-  CHECK(holds(R"({"all_reduce":"grad weight","count":16,"dtype":"f32","op":"sum","communicator":"dp:0,1","stream":"reduce","at":"s.yaml:9:5"},)"));
-  CHECK(holds(R"({"update":"weight","group":0,"count":16,"gradient":"grad weight","scale":"loss+1+4","stream":"compute","at":"optimizer"})"));
+  CHECK(holds(
+      R"({"all_reduce":"grad weight","count":16,"dtype":"f32","op":"sum","communicator":"dp:0,1","stream":"reduce","at":"s.yaml:9:5"},)"));
+  CHECK(holds(
+      R"({"update":"weight","group":0,"count":16,"gradient":"grad weight","scale":"loss+1+4","stream":"compute","at":"optimizer"})"));
   CHECK(holds(R"({"args":"c0.B m0","in":["act peer m0+64","grad weight"]})"));
   CHECK(holds(R"("act peer m0":384,)"));
   const auto program = print_program(bundle.programs[1]);
-  CHECK(program.find(R"({"call":"mm","out":["workspace+64 f32[4,4]"],"in":["x f32[4,4]","weight f32[4,4]{1,4}"],"from":"layers.0"})") != std::string::npos);
-  CHECK(program.find(R"("attrs":{"value":-1e999,"dim":-1,"scale":2.0,"keep":true,"mode":"a \"b\"","axes":[0,1]})") != std::string::npos);
+  CHECK(
+      program.find(
+          R"({"call":"mm","out":["workspace+64 f32[4,4]"],"in":["x f32[4,4]","weight f32[4,4]{1,4}"],"from":"layers.0"})") !=
+      std::string::npos);
+  CHECK(program.find(R"("attrs":{"value":-1e999,"dim":-1,"scale":2.0,"keep":true,"mode":"a \"b\"","axes":[0,1]})") !=
+        std::string::npos);
 }
 
 // White space is free.
@@ -170,9 +179,12 @@ TEST_CASE("output directory") {
 
   std::ofstream(dir / "plans/thesis.tex") << "mine";
   auto bundle = example::two_ranks();
-  const auto refused = [&](const std::string& name) { return message(write_bundle(dir / name, bundle, {}, {}, WeightMode::kNone)); };
+  const auto refused = [&](const std::string& name) {
+    return message(write_bundle(dir / name, bundle, {}, {}, WeightMode::kNone));
+  };
   const std::string hint = "; name a new directory, an empty one or an existing plan bundle";
-  CHECK(refused("plans") == "P0601 " + dir / "plans" + " is not replaced: it holds \"thesis.tex\", which is no part of a plan bundle" + hint);
+  CHECK(refused("plans") == "P0601 " + dir / "plans" +
+                                " is not replaced: it holds \"thesis.tex\", which is no part of a plan bundle" + hint);
   CHECK(slurp(dir / "plans/thesis.tex") == "mine");
   fs::create_directories(dir / "other/ranks");
   CHECK(refused("other") == "P0601 " + dir / "other" + " is not replaced: it has no manifest of a plan bundle" + hint);
@@ -187,7 +199,8 @@ TEST_CASE("output directory") {
 TEST_CASE("damaged files of a bundle") {
   TempFolder dir;
   const auto read = [&] { return message(read_bundle(dir / "p").status()); };
-  for (const std::string file : {"ranks/rank-00001.json", "programs/c0.F.b4.json", "provenance.json", "weights/model.safetensors"}) {
+  for (const std::string file :
+       {"ranks/rank-00001.json", "programs/c0.F.b4.json", "provenance.json", "weights/model.safetensors"}) {
     write_example(dir / "p");
     const auto text = slurp(dir / "p/" + file);
     auto changed = text;
@@ -201,7 +214,8 @@ TEST_CASE("damaged files of a bundle") {
     CHECK(read() == "P0603 cannot read " + dir / "p/" + file + ": No such file or directory");
   }
   fs::remove(dir / "p/manifest.json");
-  CHECK(read() == "P0603 " + dir / "p" + " is not a plan bundle: cannot read " + dir / "p/manifest.json: No such file or directory");
+  CHECK(read() == "P0603 " + dir / "p" + " is not a plan bundle: cannot read " +
+                      dir / "p/manifest.json: No such file or directory");
   write_example(dir / "q");
   CHECK(message(read_bundle(dir / "q", {2}).status()) == "P0611 the plan is for 2 ranks; there is no rank 2");
 }
@@ -223,14 +237,18 @@ std::string added(const Action& action, const Placement& placement = {}) {
 
 // Rank 1 is position 1 of 2. Buffer 0 has 64 bytes, 3 has 256, 4 and 5 have 128 each.
 TEST_CASE("collectives are printed and parsed") {
-  CHECK(added(ReduceScatter{{4, 0}, {5, 64}, 16, DType::kF32, 0, Reduction::kSum}) ==
-        R"({"reduce_scatter":"act y m0","out":"act peer m0+64","count":16,"dtype":"f32","op":"sum","communicator":"dp:0,1","stream":"compute"})");
-  CHECK(added(ReduceScatter{{4, 0}, {4, 64}, 16, DType::kF32, 0, Reduction::kSum}).substr(0, 43) == R"({"reduce_scatter":"act y m0","out":"act y m)");
-  CHECK(added(AllGather{{0, 0}, {4, 0}, 64, 0}) == R"({"all_gather":"x","data":"act y m0","bytes":64,"communicator":"dp:0,1","stream":"compute"})");
+  CHECK(
+      added(ReduceScatter{{4, 0}, {5, 64}, 16, DType::kF32, 0, Reduction::kSum}) ==
+      R"({"reduce_scatter":"act y m0","out":"act peer m0+64","count":16,"dtype":"f32","op":"sum","communicator":"dp:0,1","stream":"compute"})");
+  CHECK(added(ReduceScatter{{4, 0}, {4, 64}, 16, DType::kF32, 0, Reduction::kSum}).substr(0, 43) ==
+        R"({"reduce_scatter":"act y m0","out":"act y m)");
+  CHECK(added(AllGather{{0, 0}, {4, 0}, 64, 0}) ==
+        R"({"all_gather":"x","data":"act y m0","bytes":64,"communicator":"dp:0,1","stream":"compute"})");
   CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {}, {}, 0, 0}) ==
         R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"communicator":"dp:0,1","stream":"compute"})");
-  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {8, 0}, {3, 16}, 16, 0}) ==
-        R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"send_counts":"seed_step","recv_counts":"workspace+16","row_bytes":16,"communicator":"dp:0,1","stream":"compute"})");
+  CHECK(
+      added(AllToAll{{4, 0}, {5, 0}, 64, {8, 0}, {3, 16}, 16, 0}) ==
+      R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"send_counts":"seed_step","recv_counts":"workspace+16","row_bytes":16,"communicator":"dp:0,1","stream":"compute"})");
 }
 
 TEST_CASE("collectives whose ranges do not fit are refused") {
@@ -238,27 +256,35 @@ TEST_CASE("collectives whose ranges do not fit are refused") {
         "P0607 r:67: 2 parts of 68 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
   CHECK(added(ReduceScatter{{4, 0}, {4, 0}, 16, DType::kF32, 0, Reduction::kSum}) ==
         "P0607 r:67: a part inside of all parts must be the rank's own, which is at 64");
-  CHECK(added(AllGather{{3, 32}, {3, 0}, 64, 0}) == "P0607 r:67: a part inside of all parts must be the rank's own, which is at 64");
+  CHECK(added(AllGather{{3, 32}, {3, 0}, 64, 0}) ==
+        "P0607 r:67: a part inside of all parts must be the rank's own, which is at 64");
   CHECK(added(AllGather{{3, 128}, {3, 0}, 64, 0}).substr(0, 28) == R"({"all_gather":"workspace+128)");
   CHECK(added(AllGather{{0, 0}, {3, 0}, int64_t{1} << 62, 0}).substr(0, 11) == "P0607 r:67:");
-  CHECK(added(AllToAll{{3, 0}, {3, 64}, 64, {}, {}, 0, 0}) == "P0607 r:67: what it sends and where it receives overlap");
-  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 0}, {3, 16}, 24, 0}) == "P0607 r:67: rows of 24 bytes do not fill parts of 64 bytes");
+  CHECK(added(AllToAll{{3, 0}, {3, 64}, 64, {}, {}, 0, 0}) ==
+        "P0607 r:67: what it sends and where it receives overlap");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 0}, {3, 16}, 24, 0}) ==
+        "P0607 r:67: rows of 24 bytes do not fill parts of 64 bytes");
   CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 0}, {3, 248}, 16, 0}) ==
         "P0607 r:67: 2 parts of 8 bytes at 248 go beyond the 256 bytes of buffer \"workspace\"");
-  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 4}, {3, 16}, 16, 0}) == "P0607 r:67: its counts do not stand at a multiple of 8");
-  CHECK(added(AllToAll{{4, 0}, {3, 0}, 64, {8, 0}, {3, 16}, 16, 0}) == "P0607 r:67: where it receives overlaps its counts");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 4}, {3, 16}, 16, 0}) ==
+        "P0607 r:67: its counts do not stand at a multiple of 8");
+  CHECK(added(AllToAll{{4, 0}, {3, 0}, 64, {8, 0}, {3, 16}, 16, 0}) ==
+        "P0607 r:67: where it receives overlaps its counts");
 }
 
 // A tensor may lie in parts; a part that is the whole tensor needs no numbers.
 TEST_CASE("parts of tensors are printed and parsed") {
   CHECK(added({}, {"w", DType::kF32, {4, 4}, {{1, 0}, 0, 16, true}, {}}) ==
         R"({"tensor":"w","dtype":"f32","shape":[4,4],"in":"weight","owner":true})");
-  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 16}, 8, 12, false}, {{2, 0}, 16, 16, true}}) ==
-        R"({"tensor":"w","dtype":"f32","shape":[4,8],"in":"weight+16","first":8,"count":12,"gradient":"grad weight","gradient_first":16,"gradient_count":16,"gradient_owner":true})");
+  CHECK(
+      added({}, {"w", DType::kF32, {4, 8}, {{1, 16}, 8, 12, false}, {{2, 0}, 16, 16, true}}) ==
+      R"({"tensor":"w","dtype":"f32","shape":[4,8],"in":"weight+16","first":8,"count":12,"gradient":"grad weight","gradient_first":16,"gradient_count":16,"gradient_owner":true})");
   CHECK(added({}, {"w", DType::kF32, {4, 8}, {}, {{2, 0}, 0, 0, false}}) ==
         R"({"tensor":"w","dtype":"f32","shape":[4,8],"gradient":"grad weight","gradient_first":0,"gradient_count":0})");
-  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 0}, 20, 13, false}, {}}) == "P0607 r:39: 13 elements at 20 go beyond the 32 elements of the tensor");
-  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 0}, 0, 32, false}, {}}) == "P0607 r:39: 128 bytes at 0 go beyond the 64 bytes of buffer \"weight\"");
+  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 0}, 20, 13, false}, {}}) ==
+        "P0607 r:39: 13 elements at 20 go beyond the 32 elements of the tensor");
+  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 0}, 0, 32, false}, {}}) ==
+        "P0607 r:39: 128 bytes at 0 go beyond the 64 bytes of buffer \"weight\"");
   CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 0}, -1, 2, false}, {}}).substr(0, 11) == "P0607 r:39:");
   CHECK(added({}, {"w", DType::kF32, {4, 4}, {}, {}}) == "P0605 r:39: the placement of \"w\" places nothing");
 }
@@ -276,7 +302,9 @@ Bundle alike() {
   return bundle;
 }
 
-std::string like_text(const Bundle& bundle) { return print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs, &bundle.ranks[0]); }
+std::string like_text(const Bundle& bundle) {
+  return print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs, &bundle.ranks[0]);
+}
 
 TEST_CASE("a plan that does what another rank's does says only what is its own") {
   const auto bundle = alike();
@@ -286,7 +314,8 @@ TEST_CASE("a plan that does what another rank's does says only what is its own")
         "{\n\"rank\":1,\n\"like\":0,\n\"arena_bytes\":640,\n\"seed_step\":\"seed_step\",\n"
         "\"communicators\":[\n{\"communicator\":\"dp:0,1\",\"ranks\":[0,1]}\n],\n"
         "\"channels\":[\n{\"channel\":\"there\",\"peer\":0,\"id\":0},\n{\"channel\":\"back\",\"peer\":0,\"id\":1}\n],\n"
-        "\"placements\":[\n{\"tensor\":\"layers.0.weight\",\"dtype\":\"f32\",\"shape\":[4,4],\"in\":\"weight\",\"gradient\":\"grad weight\"}\n],\n"
+        "\"placements\":[\n{\"tensor\":\"layers.0.weight\",\"dtype\":\"f32\",\"shape\":[4,4],\"in\":\"weight\","
+        "\"gradient\":\"grad weight\"}\n],\n"
         "\"inputs\":[\n{\"input\":\"input\",\"first\":4,\"count\":4,\"in\":\"x\"}\n],\n"
         "\"scalars\":[\n{\"scalar\":\"sample_offset\",\"values\":[8]}\n]\n}\n");
   const PlanOfRank first = [&](int32_t rank) -> Result<RankPlan> { return bundle.ranks[static_cast<size_t>(rank)]; };
@@ -294,7 +323,8 @@ TEST_CASE("a plan that does what another rank's does says only what is its own")
   REQUIRE(message(parsed.status()) == "ok");
   CHECK(same_work(*parsed, bundle.ranks[0]));
   CHECK(print_rank_plan(*parsed, bundle.provenance, bundle.programs, &bundle.ranks[0]) == text);
-  CHECK(print_rank_plan(*parsed, bundle.provenance, bundle.programs) == print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs));
+  CHECK(print_rank_plan(*parsed, bundle.provenance, bundle.programs) ==
+        print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs));
   // Where one of them is changed, they are alike no more.
   auto changed = bundle;
   changed.ranks[1].instructions.edit().pop_back();
@@ -307,13 +337,17 @@ TEST_CASE("plans that cannot be like another are refused") {
   const auto refused = [&](const std::string& from, const std::string& to, bool at_hand = true) {
     PlanOfRank first;
     if (at_hand) first = [&](int32_t rank) -> Result<RankPlan> { return bundle.ranks[static_cast<size_t>(rank)]; };
-    return message(parse_rank_plan(replaced(like_text(bundle), from, to), "r", bundle.provenance, bundle.programs, first).status());
+    return message(
+        parse_rank_plan(replaced(like_text(bundle), from, to), "r", bundle.provenance, bundle.programs, first)
+            .status());
   };
   CHECK(refused("\"rank\":1", "\"rank\":1", false) == "P0611 r:3: it is like rank 0, whose plan is not at hand");
   CHECK(refused("\"like\":0", "\"like\":1") == "P0611 r:3: a plan can only be like that of an earlier rank");
   CHECK(refused("\"arena_bytes\":640", "\"arena_bytes\":704") == "P0611 r:3: arena_bytes is not that of rank 0");
-  CHECK(refused("\"channel\":\"back\"", "\"channel\":\"home\"") == "P0611 r:3: the channels are not called like those of rank 0");
-  CHECK(refused("\"ranks\":[0,1]", "\"ranks\":[0,1,2]") == "P0611 r:3: the communicators differ from those of rank 0 in name or size");
+  CHECK(refused("\"channel\":\"back\"", "\"channel\":\"home\"") ==
+        "P0611 r:3: the channels are not called like those of rank 0");
+  CHECK(refused("\"ranks\":[0,1]", "\"ranks\":[0,1,2]") ==
+        "P0611 r:3: the communicators differ from those of rank 0 in name or size");
   CHECK(refused("\"scalars\":[", "\"arguments\":[") == "P0605 r:19: expected the key \"scalars\", found \"arguments\"");
 }
 
@@ -321,9 +355,11 @@ TEST_CASE("plans that cannot be like another are refused") {
 TEST_CASE("damaged rank plans") {
   CHECK(rank_damage("\"act y m0\"", "\"act z m0\"") == "P0606 r:47: there is no buffer \"act y m0\"");
   CHECK(rank_damage("{\"buffer\":\"weight\"", "{\"buffer\":\"x\"") == "P0606 r:28: two buffers are called \"x\"");
-  CHECK(rank_damage("\"events\":[\n\"c0.F m0\"", "\"events\":[\n\"c0.B m0\"") == "P0606 r:22: two events are called \"c0.B m0\"");
+  CHECK(rank_damage("\"events\":[\n\"c0.F m0\"", "\"events\":[\n\"c0.B m0\"") ==
+        "P0606 r:22: two events are called \"c0.B m0\"");
   CHECK(rank_damage("\"run\":\"c0.F.b4\"", "\"run\":\"c9\"") == "P0606 r:51: there is no program \"c9\"");
-  CHECK(rank_damage("\"args\":\"c0.F m0\",\"work", "\"args\":\"c1\",\"work") == "P0606 r:51: there is no argument list \"c1\"");
+  CHECK(rank_damage("\"args\":\"c0.F m0\",\"work", "\"args\":\"c1\",\"work") ==
+        "P0606 r:51: there is no argument list \"c1\"");
   CHECK(rank_damage("\"stream\":\"to peer\"", "\"stream\":\"t\"") == "P0606 r:53: there is no stream \"t\"");
   CHECK(rank_damage("\"at\":\"s.yaml:3:5\"", "\"at\":\"?\"") == "P0606 r:51: there is no provenance entry \"?\"");
   CHECK(rank_damage("\"in\":[\"x\",\"weight\"", "\"in\":[\"x\"") ==
@@ -340,15 +376,18 @@ TEST_CASE("damaged rank plans") {
   CHECK(rank_damage("\"peer\":0", "\"peer\":1") == "P0607 r:16: rank 1 cannot be the other end of channel \"there\"");
   CHECK(rank_damage("\"count\":16,\"dtype\"", "\"count\":99,\"dtype\"") ==
         "P0607 r:62: 396 bytes at 0 go beyond the 64 bytes of buffer \"grad weight\"");
-  CHECK(rank_damage("\"op\":\"sum\"", "\"op\":\"max\"") == "P0605 r:62: unknown reduction \"max\"; sum is the one there is");
+  CHECK(rank_damage("\"op\":\"sum\"", "\"op\":\"max\"") ==
+        "P0605 r:62: unknown reduction \"max\"; sum is the one there is");
   CHECK(rank_damage("\"ranks\":[0,1]", "\"ranks\":[0,0]") == "P0606 r:13: communicator \"dp:0,1\" has a rank twice");
-  CHECK(rank_damage("\"ranks\":[0,1]", "\"ranks\":[0,2]") == "P0607 r:13: communicator \"dp:0,1\" does not hold rank 1");
+  CHECK(rank_damage("\"ranks\":[0,1]", "\"ranks\":[0,2]") ==
+        "P0607 r:13: communicator \"dp:0,1\" does not hold rank 1");
   CHECK(rank_damage("\"act peer m0\":384", "\"act peer m0\":385") ==
         "P0607 r:74: the offset of buffer \"act peer m0\" is not a multiple of 64 from 0 up");
   CHECK(rank_damage("\"act peer m0\":384", "\"act peer m0\":576") ==
         "P0607 r:74: buffer \"act peer m0\" goes beyond the arena's 640 bytes");
   CHECK(rank_damage("\"act peer m0\":384,\n", "") == "P0606 r:77: no offset for buffer \"act peer m0\"");
-  CHECK(rank_damage("\"buffer\":\"seed_step\",\"class\":\"scalar\",\"bytes\":16", "\"buffer\":\"seed_step\",\"class\":\"scalar\",\"bytes\":9223372036854775807") ==
+  CHECK(rank_damage("\"buffer\":\"seed_step\",\"class\":\"scalar\",\"bytes\":16",
+                    "\"buffer\":\"seed_step\",\"class\":\"scalar\",\"bytes\":9223372036854775807") ==
         "P0607 r:35: the buffers up to \"seed_step\" are larger than any memory");
   CHECK(rank_damage("\"seed_step\":64", "\"seed_step\":0") ==
         "P0607 r:35: the persistent buffers \"sample_offset\" and \"seed_step\" overlap");
@@ -372,7 +411,8 @@ TEST_CASE("damaged rank plans") {
 TEST_CASE("damaged programs") {
   CHECK(program_damage("\"x f32[4,4]\"", "\"z f32[4,4]\"") ==
         "P0606 p:10: operand \"z f32[4,4]\": the program has no slot \"z\"");
-  CHECK(program_damage("\"x f32[4,4]\"", "\"x f32[4,5]\"") == "P0607 p:10: operand \"x f32[4,5]\" goes beyond the 64 bytes of \"x\"");
+  CHECK(program_damage("\"x f32[4,4]\"", "\"x f32[4,5]\"") ==
+        "P0607 p:10: operand \"x f32[4,5]\" goes beyond the 64 bytes of \"x\"");
   CHECK(program_damage("\"x f32[4,4]\"", "\"x f32[4611686018427387904,4]\"") ==
         "P0607 p:10: operand \"x f32[4611686018427387904,4]\" goes beyond the 64 bytes of \"x\"");
   CHECK(program_damage("\"x f32[4,4]\"", "\"x+2 f32[4]\"") ==
@@ -384,7 +424,8 @@ TEST_CASE("damaged programs") {
   CHECK(program_damage("{1,4}", "{1}") ==
         "P0605 p:10: operand \"weight f32[4,4]{1}\" is not of the form \"name+offset dtype[shape]{strides}\"");
   CHECK(program_damage("{\"slot\":\"weight\"", "{\"slot\":\"x\"") == "P0606 p:6: two slots are called \"x\"");
-  CHECK(program_damage("{\"slot\":\"weight\"", "{\"slot\":\"workspace\"") == "P0606 p:6: a slot cannot be called \"workspace\"");
+  CHECK(program_damage("{\"slot\":\"weight\"", "{\"slot\":\"workspace\"") ==
+        "P0606 p:6: a slot cannot be called \"workspace\"");
   CHECK(program_damage("\"role\":\"input\"", "\"role\":\"guest\"") == "P0605 p:5: unknown slot role \"guest\"");
   CHECK(program_damage("\"access\":\"read\"", "\"access\":\"r\"") ==
         "P0605 p:5: unknown access \"r\"; read, write, read_write or none");
@@ -397,8 +438,10 @@ TEST_CASE("damaged manifests") {
         "P0608 m:2: plan format version 1 cannot be read; this program reads version 4: compile the plan again");
   CHECK(manifest_damage("piper plan", "pipe plan") == "P0605 m:2: this is not the manifest of a plan bundle");
   CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:7: reporting_rank is out of range");
-  CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") == "P0607 m:25: the manifest describes 2 ranks, world_size is 3");
-  CHECK(manifest_damage("ranks/rank-00000.json", "../secret") == "P0606 m:27: a bundle cannot hold the file \"../secret\"");
+  CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") ==
+        "P0607 m:25: the manifest describes 2 ranks, world_size is 3");
+  CHECK(manifest_damage("ranks/rank-00000.json", "../secret") ==
+        "P0606 m:27: a bundle cannot hold the file \"../secret\"");
   CHECK(manifest_damage("\"kind\":\"sgd\"", "\"kind\":\"lion\"") == "P0605 m:15: unknown optimizer \"lion\"");
 }
 
@@ -471,16 +514,21 @@ TEST_CASE("damaged safetensors") {
     return shown.substr(0, common.size()) == common ? shown.substr(common.size()) : shown;
   };
   CHECK(open(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8) == "ok");
-  CHECK(open(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 7) == "tensor \"a\": data_offsets lie outside the file");
-  CHECK(open(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8) == "tensor \"a\": data_offsets hold 8 bytes, the shape needs 12");
+  CHECK(open(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 7) ==
+        "tensor \"a\": data_offsets lie outside the file");
+  CHECK(open(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8) ==
+        "tensor \"a\": data_offsets hold 8 bytes, the shape needs 12");
   CHECK(open(R"({"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]}})", 8) ==
         "tensor \"a\": dtype F16 is not supported (F32, F64, BF16, I64, I32, BOOL are)");
-  CHECK(open(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,8]}})", 8) == "tensor \"a\": shape must hold numbers from 0 up");
-  CHECK(open(R"({"a":{"dtype":"F32","shape":[4611686018427387904,8],"data_offsets":[0,8]}})", 8) == "tensor \"a\": shape is too large");
+  CHECK(open(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,8]}})", 8) ==
+        "tensor \"a\": shape must hold numbers from 0 up");
+  CHECK(open(R"({"a":{"dtype":"F32","shape":[4611686018427387904,8],"data_offsets":[0,8]}})", 8) ==
+        "tensor \"a\": shape is too large");
   CHECK(open(R"({"a":3})", 8) == "tensor \"a\": needs dtype, shape and data_offsets");
   CHECK(open("[1", 8) == "the header is not a JSON object");
   std::ofstream(dir / "x", std::ios::binary) << std::string(9, '\x7f');
   CHECK(message(SafetensorsFile::open(dir / "x").status()).find("goes beyond the file") != std::string::npos);
   std::ofstream(dir / "x", std::ios::binary) << "abc";
-  CHECK(message(SafetensorsFile::open(dir / "x").status()).find("shorter than its 8-byte header length") != std::string::npos);
+  CHECK(message(SafetensorsFile::open(dir / "x").status()).find("shorter than its 8-byte header length") !=
+        std::string::npos);
 }

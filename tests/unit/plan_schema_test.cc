@@ -23,7 +23,9 @@ class Validator {
       if (!holds(key, rule, value, schema)) return false;
     return true;
   }
-  bool valid_as(const Json& value, const std::string& definition) const { return valid(value, root_["$defs"][definition]); }
+  bool valid_as(const Json& value, const std::string& definition) const {
+    return valid(value, root_["$defs"][definition]);
+  }
   bool valid(const Json& value) const { return valid(value, root_); }
 
  private:
@@ -46,15 +48,20 @@ class Validator {
     if (key == "multipleOf") return value.get<int64_t>() % rule.get<int64_t>() == 0;
     if (key == "minItems") return !value.is_array() || value.size() >= rule.get<size_t>();
     if (key == "minLength") return !value.is_string() || value.get<std::string>().size() >= rule.get<size_t>();
-    if (key == "pattern") return !value.is_string() || std::regex_search(value.get<std::string>(), std::regex(rule.get<std::string>()));
+    if (key == "pattern")
+      return !value.is_string() || std::regex_search(value.get<std::string>(), std::regex(rule.get<std::string>()));
     if (key == "type") {
       if (rule.is_string()) return is_type(rule, value);
       return std::any_of(rule.begin(), rule.end(), [&](const Json& type) { return is_type(type, value); });
     }
-    if (key == "oneOf") return std::count_if(rule.begin(), rule.end(), [&](const Json& one) { return valid(value, one); }) == 1;
-    if (key == "items") return !value.is_array() || std::all_of(value.begin(), value.end(), [&](const Json& item) { return valid(item, rule); });
+    if (key == "oneOf")
+      return std::count_if(rule.begin(), rule.end(), [&](const Json& one) { return valid(value, one); }) == 1;
+    if (key == "items")
+      return !value.is_array() ||
+             std::all_of(value.begin(), value.end(), [&](const Json& item) { return valid(item, rule); });
     if (key == "required")
-      return std::all_of(rule.begin(), rule.end(), [&](const Json& name) { return value.contains(name.get<std::string>()); });
+      return std::all_of(rule.begin(), rule.end(),
+                         [&](const Json& name) { return value.contains(name.get<std::string>()); });
     if (key == "properties") {
       for (const auto& [name, property] : rule.items())
         if (value.contains(name) && !valid(value[name], property)) return false;
@@ -115,7 +122,8 @@ TEST_CASE("the schema knows every instruction and parts of tensors") {
   const auto good = Json::parse(plan::print_rank_plan(plan, bundle.provenance, bundle.programs));
   CHECK(schema.valid_as(good, "rank_plan"));
   const size_t count = good["instructions"].size();
-  for (const auto& [from_end, key] : {std::pair(4, "out"), std::pair(3, "data"), std::pair(2, "recv"), std::pair(1, "bytes")}) {
+  for (const auto& [from_end, key] :
+       {std::pair(4, "out"), std::pair(3, "data"), std::pair(2, "recv"), std::pair(1, "bytes")}) {
     auto changed = good;
     changed["instructions"][count - static_cast<size_t>(from_end)].erase(key);
     CHECK(!schema.valid(changed));

@@ -17,14 +17,17 @@ std::string write(const TempFolder& folder, const std::string& name, plan::Bundl
   return folder / name;
 }
 
-std::string text(const Result<std::string>& result) { return result.ok() ? *result : result.error().code + " " + result.error().message; }
+std::string text(const Result<std::string>& result) {
+  return result.ok() ? *result : result.error().code + " " + result.error().message;
+}
 bool holds(const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }
 
 }  // namespace
 
 TEST_CASE("rank lists") {
   CHECK(tools::rank_list({0, 1, 2, 5, 7, 8}) == "0-2,5,7,8");
-  CHECK(tools::merge_ranks({{"0", "a"}, {"1", "b"}, {"2", "a"}}) == std::vector<std::vector<std::string>>{{"0,2", "a"}, {"1", "b"}});
+  CHECK(tools::merge_ranks({{"0", "a"}, {"1", "b"}, {"2", "a"}}) ==
+        std::vector<std::vector<std::string>>{{"0,2", "a"}, {"1", "b"}});
   CHECK(tools::human_bytes(1536) == "1.5 KiB");
 }
 
@@ -53,8 +56,9 @@ TEST_CASE("simulate with the times of a run") {
     for (const auto& rank : bundle.ranks)
       for (size_t i = 0; i + leave_out < rank.instructions.size(); ++i) {
         const bool run = std::holds_alternative<plan::Run>(rank.instructions[i].action);
-        file << "{\"rank\":" << rank.rank << ",\"instruction\":" << i << ",\"stream\":\"s\",\"what\":\"w\",\"begin_us\":0.0,\"end_us\":0.0,\"cpu_us\":"
-             << (run ? "10.0" : "0.0") << "}\n";
+        file << "{\"rank\":" << rank.rank << ",\"instruction\":" << i
+             << ",\"stream\":\"s\",\"what\":\"w\",\"begin_us\":0.0,\"end_us\":0.0,\"cpu_us\":" << (run ? "10.0" : "0.0")
+             << "}\n";
       }
     return path;
   };
@@ -76,7 +80,8 @@ TEST_CASE("verify tells the refutation") {
   TempFolder dir;
   auto bundle = plan::example::pipeline(2, 2);
   bundle.ranks[1].instructions.edit().pop_back();
-  CHECK(holds(text(tools::verify_bundle(write(dir, "p", bundle))), "P0631 rule 1: nothing on rank 1 sends what rank 0 instruction"));
+  CHECK(holds(text(tools::verify_bundle(write(dir, "p", bundle))),
+              "P0631 rule 1: nothing on rank 1 sends what rank 0 instruction"));
   CHECK(holds(text(tools::verify_bundle(dir / "none")), "P0603"));
 }
 
@@ -135,7 +140,9 @@ TEST_CASE("explain tells the chain") {
   options.instruction = 3;
   const auto chain = text(tools::explain(plans, options));
   INFO(chain);
-  CHECK(holds(chain, "rank 1 instruction 3 (run PP1.F.b1 with \"PP1.F m0\", on stream \"compute\"; s.yaml:3:5)\n  from s.yaml:3:5: place at s.yaml:3:5"));
+  CHECK(holds(chain,
+              "rank 1 instruction 3 (run PP1.F.b1 with \"PP1.F m0\", on stream \"compute\"; s.yaml:3:5)\n  from "
+              "s.yaml:3:5: place at s.yaml:3:5"));
   CHECK(holds(chain, "  reads \"in PP1.F m0\" 0 to 64\n    written by rank 1 instruction 0 (recv"));
   options.instruction = 99;
   CHECK(text(tools::explain(plans, options)) == " there is no instruction 99");
@@ -143,7 +150,8 @@ TEST_CASE("explain tells the chain") {
   options.buffer = "in PP1.F m1";
   CHECK(holds(text(tools::explain(plans, options)), "  read by rank 1 instruction 7 (run PP1.F.b1"));
   options.buffer = "PP1.B";
-  CHECK(holds(text(tools::explain(plans, options)), " no buffer is called \"PP1.B\"; these hold it: \"out PP1.B m0\", \"out PP1.B m1\""));
+  CHECK(holds(text(tools::explain(plans, options)),
+              " no buffer is called \"PP1.B\"; these hold it: \"out PP1.B m0\", \"out PP1.B m1\""));
   options.buffer = "";
   CHECK(holds(text(tools::explain(plans, options)), "s.yaml:3:5"));
 }

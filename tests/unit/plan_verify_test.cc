@@ -43,7 +43,9 @@ Bundle empty_ranks(int32_t count, const std::vector<std::string>& buffers) {
   return bundle;
 }
 
-void erase(SharedVector<Instruction>& instructions, int32_t index) { instructions.edit().erase(instructions.begin() + index); }
+void erase(SharedVector<Instruction>& instructions, int32_t index) {
+  instructions.edit().erase(instructions.begin() + index);
+}
 
 // A program that writes (or reads) one slot of 64 bytes.
 Program toucher(const std::string& name, bool reads, bool writes) {
@@ -66,7 +68,8 @@ Bundle complete_example() {
     plan.arguments.edit()[0].arguments.push_back({6, 0});
     auto& instructions = plan.instructions.edit();
     std::get<Update>(instructions.back().action).scale = {};
-    const auto reduce = std::find_if(instructions.begin(), instructions.end(), [](const Instruction& i) { return std::holds_alternative<AllReduce>(i.action); });
+    const auto reduce = std::find_if(instructions.begin(), instructions.end(),
+                                     [](const Instruction& i) { return std::holds_alternative<AllReduce>(i.action); });
     instructions.insert(reduce + 1, {reduce->stream, AllReduce{{6, 0}, 1, DType::kF32, 0, Reduction::kSum}, -1});
   }
   return bundle;
@@ -77,7 +80,9 @@ TEST_CASE("a correct bundle is proved") {
   const auto report = verify::verify(bundle);
   // The example's update reads a scale that nothing wrote.
   REQUIRE(!report.ok());
-  CHECK(begins(report.error().message, "rule 6: rank 0 instruction 15 (update \"weight\", 16 elements, on stream \"compute\"; optimizer) reads bytes of \"loss+1\""));
+  CHECK(begins(report.error().message,
+               "rule 6: rank 0 instruction 15 (update \"weight\", 16 elements, on stream \"compute\"; optimizer) reads "
+               "bytes of \"loss+1\""));
   auto repaired = complete_example();
   const auto proved = verify::verify(repaired);
   REQUIRE(refutation(repaired) == "ok");
@@ -93,7 +98,8 @@ TEST_CASE("a correct bundle is proved") {
 }
 
 TEST_CASE("the plans that the runtime is tested with are proved") {
-  for (const auto make : {hand_written::pipeline, hand_written::replicas, hand_written::sharded, hand_written::exchanged})
+  for (const auto make :
+       {hand_written::pipeline, hand_written::replicas, hand_written::sharded, hand_written::exchanged})
     CHECK(refutation(make()) == "ok");
 }
 
@@ -110,11 +116,16 @@ TEST_CASE("the textbook deadlock") {
   }
   CHECK(refutation(bundle) ==
         "P0632 rule 4: deadlock, even with every stream running on its own (level D0):\n"
-        "  rank 0 instruction 1 (recv \"a\" from rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), which waits for\n"
-        "  rank 1 instruction 2 (send \"b\" to rank 0 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), its other end, which waits for\n"
-        "  rank 1 instruction 1 (recv \"a\" from rank 0 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), before it on its stream, which waits for\n"
-        "  rank 0 instruction 2 (send \"b\" to rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), its other end, which waits for\n"
-        "  rank 0 instruction 1 (recv \"a\" from rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), before it on its stream");
+        "  rank 0 instruction 1 (recv \"a\" from rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; "
+        "s.yaml:2:3), which waits for\n"
+        "  rank 1 instruction 2 (send \"b\" to rank 0 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), "
+        "its other end, which waits for\n"
+        "  rank 1 instruction 1 (recv \"a\" from rank 0 on channel \"c\", 64 bytes, on stream \"compute\"; "
+        "s.yaml:2:3), before it on its stream, which waits for\n"
+        "  rank 0 instruction 2 (send \"b\" to rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3), "
+        "its other end, which waits for\n"
+        "  rank 0 instruction 1 (recv \"a\" from rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; "
+        "s.yaml:2:3), before it on its stream");
   // With the sends on a stream of their own it runs, but not in issue order.
   for (auto& plan : bundle.ranks) {
     const auto filled = add_event(plan, "filled");
@@ -122,7 +133,9 @@ TEST_CASE("the textbook deadlock") {
     instructions[2].stream = 1;
     instructions.insert(instructions.begin() + 1, {{0, Record{filled}, -1}, {1, Wait{filled}, -1}});
   }
-  CHECK(begins(refutation(bundle), "P0632 rule 4: deadlock when each rank communicates in issue order (level D1; the streams alone, D0, have none):\n"));
+  CHECK(begins(refutation(bundle),
+               "P0632 rule 4: deadlock when each rank communicates in issue order (level D1; the streams alone, D0, "
+               "have none):\n"));
   // One rank sends first: proved.
   auto& plan = bundle.ranks[0];
   std::swap(plan.instructions.edit()[3], plan.instructions.edit()[4]);
@@ -150,15 +163,22 @@ TEST_CASE("three ranks in a ring") {
 TEST_CASE("the textbook order of a pipeline is refuted where communication runs in issue order") {
   const auto story = refutation(example::pipeline(2, 4, true));
   CHECK(story ==
-        "P0632 rule 4: deadlock when each rank communicates in issue order (level D1; the streams alone, D0, have none):\n"
-        "  rank 0 instruction 8 (recv \"in PP0.B m0\" from rank 1 on channel \"grad 1>0\", 64 bytes, on stream \"grad in\"; s.yaml:3:5), which waits for\n"
-        "  rank 0 instruction 7 (send \"out PP0.F m1\" to rank 1 on channel \"act 0>1\", 64 bytes, on stream \"act out\"; s.yaml:3:5), communication issued before it, which waits for\n"
-        "  rank 1 instruction 8 (recv \"in PP1.F m1\" from rank 0 on channel \"act 0>1\", 64 bytes, on stream \"act in\"; s.yaml:3:5), its other end, which waits for\n"
-        "  rank 1 instruction 7 (send \"out PP1.B m0\" to rank 0 on channel \"grad 1>0\", 64 bytes, on stream \"grad out\"; s.yaml:3:5), communication issued before it, which waits for\n"
-        "  rank 0 instruction 8 (recv \"in PP0.B m0\" from rank 1 on channel \"grad 1>0\", 64 bytes, on stream \"grad in\"; s.yaml:3:5), its other end");
+        "P0632 rule 4: deadlock when each rank communicates in issue order (level D1; the streams alone, D0, have "
+        "none):\n"
+        "  rank 0 instruction 8 (recv \"in PP0.B m0\" from rank 1 on channel \"grad 1>0\", 64 bytes, on stream \"grad "
+        "in\"; s.yaml:3:5), which waits for\n"
+        "  rank 0 instruction 7 (send \"out PP0.F m1\" to rank 1 on channel \"act 0>1\", 64 bytes, on stream \"act "
+        "out\"; s.yaml:3:5), communication issued before it, which waits for\n"
+        "  rank 1 instruction 8 (recv \"in PP1.F m1\" from rank 0 on channel \"act 0>1\", 64 bytes, on stream \"act "
+        "in\"; s.yaml:3:5), its other end, which waits for\n"
+        "  rank 1 instruction 7 (send \"out PP1.B m0\" to rank 0 on channel \"grad 1>0\", 64 bytes, on stream \"grad "
+        "out\"; s.yaml:3:5), communication issued before it, which waits for\n"
+        "  rank 0 instruction 8 (recv \"in PP0.B m0\" from rank 1 on channel \"grad 1>0\", 64 bytes, on stream \"grad "
+        "in\"; s.yaml:3:5), its other end");
   for (const int32_t ranks : {3, 4, 8}) {
     INFO(ranks);
-    CHECK(begins(refutation(example::pipeline(ranks, 2 * ranks, true)), "P0632 rule 4: deadlock when each rank communicates in issue order (level D1;"));
+    CHECK(begins(refutation(example::pipeline(ranks, 2 * ranks, true)),
+                 "P0632 rule 4: deadlock when each rank communicates in issue order (level D1;"));
   }
   // One microbatch leaves nothing to alternate; all forwards first is fine at any level.
   CHECK(refutation(example::pipeline(4, 1, true)) == "ok");
@@ -182,11 +202,13 @@ TEST_CASE("messages that do not match") {
   bundle.ranks[0].arguments = {{"fill", {{0, 0}}}};
   append(bundle.ranks[0], 0, Run{0, 0, {}});
   append(bundle.ranks[0], 0, Send{{0, 0}, 64, 0}, 0);
-  const std::string send = "rank 0 instruction 1 (send \"a\" to rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3)";
+  const std::string send =
+      "rank 0 instruction 1 (send \"a\" to rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3)";
   CHECK(refutation(bundle) == "P0631 rule 1: nothing on rank 1 receives what " + send + " sends");
   append(bundle.ranks[1], 0, Recv{{0, 0}, 32, 0});
   CHECK(refutation(bundle) == "P0631 rule 1: " + send +
-                                  " meets rank 1 instruction 0 (recv \"a\" from rank 0 on channel \"c\", 32 bytes, on stream \"compute\"): the sizes differ");
+                                  " meets rank 1 instruction 0 (recv \"a\" from rank 0 on channel \"c\", 32 bytes, on "
+                                  "stream \"compute\"): the sizes differ");
   std::get<Recv>(bundle.ranks[1].instructions.edit()[0].action).bytes = 64;
   CHECK(refutation(bundle) == "ok");
   bundle.ranks[1].channels[0].name = "d";
@@ -208,11 +230,13 @@ TEST_CASE("collectives that do not match") {
   }
   CHECK(refutation(bundle) == "ok");
   append(bundle.ranks[1], 0, AllReduce{{0, 0}, 16, DType::kF32, 0, Reduction::kSum});
-  CHECK(begins(refutation(bundle), "P0631 rule 2: rank 0 takes no part in rank 1 instruction 1 (all_reduce \"g\" over \"dp\", 16 f32"));
+  CHECK(begins(refutation(bundle),
+               "P0631 rule 2: rank 0 takes no part in rank 1 instruction 1 (all_reduce \"g\" over \"dp\", 16 f32"));
   append(bundle.ranks[0], 0, AllReduce{{0, 0}, 8, DType::kF32, 0, Reduction::kSum});
   CHECK(refutation(bundle).find("count, dtype or reduction differ") != std::string::npos);
   bundle.ranks[1].communicators[0].ranks = {1, 0};
-  CHECK(refutation(bundle).find("is a member of communicator \"dp\" with the same members, but takes no part in") != std::string::npos);
+  CHECK(refutation(bundle).find("is a member of communicator \"dp\" with the same members, but takes no part in") !=
+        std::string::npos);
 }
 
 // The kinds that move parts: one communicator holds one sequence of all kinds.
@@ -220,7 +244,9 @@ TEST_CASE("collectives of parts") {
   auto bundle = empty_ranks(2, {});
   bundle.programs = {toucher("fill", false, true), toucher("use", true, false)};
   for (auto& plan : bundle.ranks) {
-    for (const char* name : {"all", "other", "counts"}) add_buffer(plan, {name, BufferClass::kGradient, 128, 128 * static_cast<int64_t>(plan.buffers.size()), DType::kF32, {}});
+    for (const char* name : {"all", "other", "counts"})
+      add_buffer(plan,
+                 {name, BufferClass::kGradient, 128, 128 * static_cast<int64_t>(plan.buffers.size()), DType::kF32, {}});
     add_buffer(plan, {"part", BufferClass::kArena, 64, 0, DType::kF32, {}});
     plan.arena_bytes = 64;
     plan.communicators = {{"dp", {0, 1}}};
@@ -237,8 +263,10 @@ TEST_CASE("collectives of parts") {
   auto changed = bundle;
   std::swap(changed.ranks[1].instructions.edit()[1], changed.ranks[1].instructions.edit()[2]);
   CHECK(refutation(changed) ==
-        "P0631 rule 2: rank 0 instruction 1 (all_gather \"part\" to \"other\" over \"dp\", 64 bytes a member, on stream \"compute\"; s.yaml:2:3) meets "
-        "rank 1 instruction 1 (all_to_all \"all\" to \"other\" over \"dp\", up to 64 bytes a pair, on stream \"compute\"): kind, count, dtype or reduction differ");
+        "P0631 rule 2: rank 0 instruction 1 (all_gather \"part\" to \"other\" over \"dp\", 64 bytes a member, on "
+        "stream \"compute\"; s.yaml:2:3) meets "
+        "rank 1 instruction 1 (all_to_all \"all\" to \"other\" over \"dp\", up to 64 bytes a pair, on stream "
+        "\"compute\"): kind, count, dtype or reduction differ");
   changed = bundle;
   std::get<AllGather>(changed.ranks[1].instructions.edit()[1].action).bytes = 32;
   CHECK(begins(refutation(changed), "P0631 rule 2: rank 0 instruction 1 (all_gather"));
@@ -253,10 +281,14 @@ TEST_CASE("collectives of parts") {
   changed = bundle;
   erase(changed.ranks[0].instructions, 0);
   erase(changed.ranks[1].instructions, 0);
-  CHECK(begins(refutation(changed), "P0634 rule 6: rank 0 instruction 0 (all_gather \"part\" to \"other\" over \"dp\", 64 bytes a member, on stream \"compute\"; s.yaml:2:3) reads bytes of \"part\""));
+  CHECK(begins(refutation(changed),
+               "P0634 rule 6: rank 0 instruction 0 (all_gather \"part\" to \"other\" over \"dp\", 64 bytes a member, "
+               "on stream \"compute\"; s.yaml:2:3) reads bytes of \"part\""));
   changed = bundle;
   changed.ranks[1].instructions.edit()[3] = {1, Run{1, 0, {}}, -1};
-  CHECK(begins(refutation(changed), "P0633 rule 5: data race on \"part\": nothing orders what rank 1 instruction 0 (reduce_scatter \"all\" to \"part\" over \"dp\", 16 f32 a member"));
+  CHECK(begins(refutation(changed),
+               "P0633 rule 5: data race on \"part\": nothing orders what rank 1 instruction 0 (reduce_scatter \"all\" "
+               "to \"part\" over \"dp\", 16 f32 a member"));
   // Reading the parts that are not written to is no conflict with a sum apart from them.
   changed = bundle;
   changed.ranks[1].instructions.edit()[3] = {1, Run{1, 1, {}}, -1};
@@ -275,11 +307,14 @@ TEST_CASE("collectives of parts") {
 TEST_CASE("collectives in opposite order deadlock") {
   auto bundle = empty_ranks(2, {});
   for (auto& plan : bundle.ranks) {
-    for (const char* name : {"a", "b"}) add_buffer(plan, {name, BufferClass::kGradient, 128, 128 * static_cast<int64_t>(plan.buffers.size()), DType::kF32, {}});
+    for (const char* name : {"a", "b"})
+      add_buffer(plan,
+                 {name, BufferClass::kGradient, 128, 128 * static_cast<int64_t>(plan.buffers.size()), DType::kF32, {}});
     plan.communicators = {{"dp", {0, 1}}, {"ep", {0, 1}}};
     const Instruction scatter{0, ReduceScatter{{0, 0}, {0, 64 * plan.rank}, 16, DType::kF32, 0, Reduction::kSum}, -1};
     const Instruction exchange{0, AllGather{{1, 64 * plan.rank}, {1, 0}, 64, 1}, -1};
-    plan.instructions = plan.rank == 0 ? std::vector<Instruction>{scatter, exchange} : std::vector<Instruction>{exchange, scatter};
+    plan.instructions =
+        plan.rank == 0 ? std::vector<Instruction>{scatter, exchange} : std::vector<Instruction>{exchange, scatter};
   }
   CHECK(begins(refutation(bundle), "P0632 rule 4: deadlock, even with every stream running on its own"));
   for (auto& plan : bundle.ranks) std::swap(plan.instructions.edit()[0], plan.instructions.edit()[1]);
@@ -292,11 +327,15 @@ TEST_CASE("events") {
   auto& plan = bundle.ranks[0];
   const auto event = add_event(plan, "e");
   append(plan, 0, Wait{event});
-  CHECK(begins(refutation(bundle), "P0632 rule 3: rank 0 instruction 0 (wait \"e\", on stream \"compute\") waits for an event that nothing records"));
+  CHECK(begins(refutation(bundle),
+               "P0632 rule 3: rank 0 instruction 0 (wait \"e\", on stream \"compute\") waits for an event that nothing "
+               "records"));
   append(plan, 1, Record{event});
-  CHECK(begins(refutation(bundle), "P0632 rule 4: deadlock when each rank issues its instructions in order (level D2;"));
+  CHECK(
+      begins(refutation(bundle), "P0632 rule 4: deadlock when each rank issues its instructions in order (level D2;"));
   append(plan, 1, Record{event});
-  CHECK(begins(refutation(bundle), "P0632 rule 3: rank 0 instruction 2 (record \"e\", on stream \"pp\") records an event"));
+  CHECK(begins(refutation(bundle),
+               "P0632 rule 3: rank 0 instruction 2 (record \"e\", on stream \"pp\") records an event"));
 }
 
 TEST_CASE("data races") {
@@ -317,7 +356,8 @@ TEST_CASE("data races") {
   auto unordered = bundle;
   append(unordered.ranks[0], 0, Run{0, 0, {}});
   CHECK(refutation(unordered) ==
-        "P0633 rule 5: data race on \"a\": nothing orders what rank 0 instruction 3 (send \"a\" to rank 1 on channel \"c\", 64 bytes, on stream \"pp\")"
+        "P0633 rule 5: data race on \"a\": nothing orders what rank 0 instruction 3 (send \"a\" to rank 1 on channel "
+        "\"c\", 64 bytes, on stream \"pp\")"
         " reads and what rank 0 instruction 5 (run fill with \"a\", on stream \"compute\") writes");
   const auto sent = add_event(plan, "sent");
   append(plan, 1, Record{sent});
@@ -326,7 +366,8 @@ TEST_CASE("data races") {
   CHECK(refutation(bundle) == "ok");
   // Without the wait the send races with the first writer.
   erase(plan.instructions, 2);
-  CHECK(begins(refutation(bundle), "P0633 rule 5: data race on \"a\": nothing orders what rank 0 instruction 0 (run fill"));
+  CHECK(begins(refutation(bundle),
+               "P0633 rule 5: data race on \"a\": nothing orders what rank 0 instruction 0 (run fill"));
 }
 
 TEST_CASE("contents of shared bytes") {
@@ -340,11 +381,14 @@ TEST_CASE("contents of shared bytes") {
   CHECK(refutation(bundle) == "ok");
   plan.buffers.edit()[1].offset = 0;
   CHECK(refutation(bundle) ==
-        "P0634 rule 6: rank 0 instruction 2 (run read with \"a\", on stream \"compute\") reads \"a\", whose bytes rank 0 instruction 1 (run fill with \"b\","
+        "P0634 rule 6: rank 0 instruction 2 (run read with \"a\", on stream \"compute\") reads \"a\", whose bytes rank "
+        "0 instruction 1 (run fill with \"b\","
         " on stream \"compute\") overwrote as \"b\"");
   plan.buffers.edit()[1].offset = 64;
   erase(plan.instructions, 0);
-  CHECK(begins(refutation(bundle), "P0634 rule 6: rank 0 instruction 1 (run read with \"a\", on stream \"compute\") reads bytes of \"a\" that nothing wrote"));
+  CHECK(begins(refutation(bundle),
+               "P0634 rule 6: rank 0 instruction 1 (run read with \"a\", on stream \"compute\") reads bytes of \"a\" "
+               "that nothing wrote"));
   plan.buffers.edit()[1].cls = BufferClass::kParameter;
   CHECK(refutation(bundle).find("writes \"b\", which runs only read") != std::string::npos);
 }
@@ -364,7 +408,8 @@ TEST_CASE("programs that do what they do not declare") {
   bundle.ranks[0].arguments = {{"p", {{0, 0}, {0, 0}}}};
   append(bundle.ranks[0], 0, Run{0, 0, {}});
   CHECK(refutation(bundle) ==
-        "P0635 rule 7: rank 0 instruction 0 (run p with \"p\", on stream \"compute\"): its slots in \"a\" and \"a\" overlap, and one is written");
+        "P0635 rule 7: rank 0 instruction 0 (run p with \"p\", on stream \"compute\"): its slots in \"a\" and \"a\" "
+        "overlap, and one is written");
 }
 
 TEST_CASE("lists of samples") {
@@ -385,7 +430,8 @@ TEST_CASE("lists of samples") {
 TEST_CASE("sums say what is missing and what is counted twice") {
   verify::SampleTable samples;
   verify::SumTable sums(samples);
-  const int32_t a = sums.leaf(samples.range(0, 2)), b = sums.leaf(samples.range(2, 2)), c = sums.leaf(samples.range(6, 2));
+  const int32_t a = sums.leaf(samples.range(0, 2)), b = sums.leaf(samples.range(2, 2)),
+                c = sums.leaf(samples.range(6, 2));
   CHECK(sums.add(a, b) == sums.add(a, b));
   CHECK(sums.add(0, a) == a);
   CHECK(sums.complete(sums.add(a, b), 4));
@@ -412,20 +458,28 @@ TEST_CASE("stories of sums, meaning and updates") {
             auto& instructions = plan.instructions.edit();
             instructions.insert(instructions.begin() + 4, Instruction(instructions[3]));
           }
-        }) == "P0636 rule 8: rank 1 instruction 8 (update \"w\", 6 elements, on stream \"compute\"; copy): updates \"w\" by a gradient with samples 0 to 1 more than "
-              "once in what c0.FB adds to \"grad w\"");
+        }) ==
+        "P0636 rule 8: rank 1 instruction 8 (update \"w\", 6 elements, on stream \"compute\"; copy): updates \"w\" by "
+        "a gradient with samples 0 to 1 more than "
+        "once in what c0.FB adds to \"grad w\"");
   CHECK(story([](Bundle& b) {
           for (auto& plan : b.ranks)
             for (auto& slice : plan.inputs) slice.first = 0;
-        }) == "P0636 rule 8: rank 0 instruction 7 (update \"w\", 6 elements, on stream \"compute\"; copy): updates \"w\" by a gradient with sample 0 more than once in what c0.FB adds to \"grad w\"");
+        }) ==
+        "P0636 rule 8: rank 0 instruction 7 (update \"w\", 6 elements, on stream \"compute\"; copy): updates \"w\" by "
+        "a gradient with sample 0 more than once in what c0.FB adds to \"grad w\"");
   CHECK(story([](Bundle& b) { b.ranks[0].inputs[1].first = 1; }) ==
-        "P0637 rule 9: rank 0 instruction 0 (run c0.FB with \"c0.FB m0\", on stream \"compute\"; copy): reads \"t\" for sample 1, other values for sample 0");
+        "P0637 rule 9: rank 0 instruction 0 (run c0.FB with \"c0.FB m0\", on stream \"compute\"; copy): reads \"t\" "
+        "for sample 1, other values for sample 0");
   CHECK(story([](Bundle& b) { b.programs[0].slots[2].name = "v"; }) ==
-        "P0637 rule 9: rank 0 instruction 0 (run c0.FB with \"c0.FB m0\", on stream \"compute\"; copy): the model has no parameter \"v\"");
+        "P0637 rule 9: rank 0 instruction 0 (run c0.FB with \"c0.FB m0\", on stream \"compute\"; copy): the model has "
+        "no parameter \"v\"");
   CHECK(story([](Bundle& b) { std::get<Update>(b.ranks[1].instructions.edit()[7].action).count = 5; }) ==
         "P0636 rule 8: rank 1 adds to \"grad w\" from zero on, but leaves it uncleared for the next step");
-  CHECK(story([](Bundle& b) { b.ranks[0].placements[0].value.owner = false; }) == "P0638 rule 10: no rank saves element 0 of \"w\"");
-  CHECK(story([](Bundle& b) { b.ranks[1].placements[0].value.owner = true; }) == "P0638 rule 10: more than one rank saves element 0 of \"w\"");
+  CHECK(story([](Bundle& b) { b.ranks[0].placements[0].value.owner = false; }) ==
+        "P0638 rule 10: no rank saves element 0 of \"w\"");
+  CHECK(story([](Bundle& b) { b.ranks[1].placements[0].value.owner = true; }) ==
+        "P0638 rule 10: more than one rank saves element 0 of \"w\"");
   CHECK(story([](Bundle& b) {
           for (auto& plan : b.ranks) erase(plan.instructions, 4);
         }) == "P0636 rule 8: the loss that rank 0 reports has sample 1 missing in what is in \"loss\"");

@@ -72,7 +72,9 @@ Failure failure(const std::string& path, const std::string& route = "auto") {
   return {diags.all()[0].code, diags.render_text(true)};
 }
 
-std::string text_of(const std::vector<std::byte>& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 std::vector<ZipItem> items_of(const std::string& path) {
   const auto archive = frontend::pt2::ZipArchive::open(path);
@@ -105,10 +107,12 @@ ZipItem& item(std::vector<ZipItem>& items, const std::string& end) {
 }
 void replace(std::string& text, const std::string& from, const std::string& to) {
   REQUIRE(text.find(from) != std::string::npos);
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
 }
 Failure edited_program(const std::string& name, const std::string& from, const std::string& to) {
-  const Edited copy(name, [&](std::vector<ZipItem>& items) { replace(item(items, "models/model.json").bytes, from, to); });
+  const Edited copy(name,
+                    [&](std::vector<ZipItem>& items) { replace(item(items, "models/model.json").bytes, from, to); });
   return failure(copy.path());
 }
 
@@ -126,7 +130,8 @@ TEST_CASE("a .pt2 archive and an ONNX file of one model") {
     CHECK(all_tags(*pt2) == all_tags(*onnx));
     REQUIRE(pt2->inputs().size() == onnx->inputs().size());
     for (size_t i = 0; i < pt2->inputs().size(); ++i) CHECK(pt2->inputs()[i].symbols == onnx->inputs()[i].symbols);
-    const std::map<std::string, int64_t> dims = name == "tiny_gpt_dropout" ? std::map<std::string, int64_t>{{"S", 5}} : std::map<std::string, int64_t>{};
+    const std::map<std::string, int64_t> dims =
+        name == "tiny_gpt_dropout" ? std::map<std::string, int64_t>{{"S", 5}} : std::map<std::string, int64_t>{};
     const ir::Graph a = bound(*onnx, 4, dims), b = bound(*pt2, 4, dims);
     CHECK(op_counts(a) == op_counts(b));
     REQUIRE(a.parameters().size() == b.parameters().size());
@@ -144,9 +149,12 @@ TEST_CASE("extents of a .pt2 archive") {
   const auto model = open(model_path("tiny_gpt_dropout.pt2"));
   CHECK(model->inputs()[0].symbols == std::vector<std::string>{"B", "S"});
   for (const int64_t s : {2, 7}) CHECK(bound(*model, 3, {{"S", s}}).inputs()[0].batched);
-  const Edited limited("tiny_gpt_dropout.pt2", [](std::vector<ZipItem>& items) { replace(item(items, "models/model.json").bytes, "\"max_val\": null", "\"max_val\": 12"); });
+  const Edited limited("tiny_gpt_dropout.pt2", [](std::vector<ZipItem>& items) {
+    replace(item(items, "models/model.json").bytes, "\"max_val\": null", "\"max_val\": 12");
+  });
   const auto narrow = open(limited.path());
-  for (const auto& [batch, length, code] : {std::tuple(4, 13, "P0302"), std::tuple(4, 1, "P0302"), std::tuple(13, 4, "P0303")}) {
+  for (const auto& [batch, length, code] :
+       {std::tuple(4, 13, "P0302"), std::tuple(4, 1, "P0302"), std::tuple(13, 4, "P0303")}) {
     diag::Diagnostics diags;
     BindRequest request;
     request.local_batch = batch;
@@ -169,7 +177,8 @@ TEST_CASE("sympy's expressions") {
   CHECK(text("FloorDiv(Mul(Integer(15), Symbol('s72')), Integer(2))") == "(((15*B))//2)");
   CHECK(text("torch.utils._sympy.functions.Mod(Symbol('s72'), Integer(3))") == "Mod(B, 3)");
   CHECK(text("Max(Integer(1), Symbol('s72'), Integer(4))") == "Max(Max(1, B), 4)");
-  for (const char* unknown : {"", "Symbol(", "Symbol('s72'", "log(Symbol('s72'))", "Add(Rational(1, 2), Mul(Rational(1, 2), Symbol('s72')))", "Integer(1) Integer(2)"})
+  for (const char* unknown : {"", "Symbol(", "Symbol('s72'", "log(Symbol('s72'))",
+                              "Add(Rational(1, 2), Mul(Rational(1, 2), Symbol('s72')))", "Integer(1) Integer(2)"})
     CHECK(text(unknown).empty());
   CHECK(text((std::string(5000, '(')).c_str()).empty());
 }
@@ -197,7 +206,8 @@ TEST_CASE("a packed archive") {
 TEST_CASE("a weight with strides") {
   const Edited copy("tiny_mlp.pt2", [](std::vector<ZipItem>& items) {
     std::string& config = item(items, "_weights_config.json").bytes;
-    replace(config, "\"strides\": [{\"as_int\": 6}, {\"as_int\": 1}]", "\"strides\": [{\"as_int\": 1}, {\"as_int\": 10}]");
+    replace(config, "\"strides\": [{\"as_int\": 6}, {\"as_int\": 1}]",
+            "\"strides\": [{\"as_int\": 1}, {\"as_int\": 10}]");
     std::string& weight = item(items, "weight_0").bytes;
     REQUIRE(weight.size() == 240);
     std::string turned(240, '\0');
@@ -218,17 +228,31 @@ TEST_CASE("damaged weights") {
     const Edited copy("tiny_mlp.pt2", edit);
     return failure(copy.path());
   };
-  const Failure lost = with([](std::vector<ZipItem>& items) { items.erase(std::find_if(items.begin(), items.end(), [](const ZipItem& x) { return x.name.find("weight_2") != std::string::npos; })); });
+  const Failure lost = with([](std::vector<ZipItem>& items) {
+    items.erase(std::find_if(items.begin(), items.end(),
+                             [](const ZipItem& x) { return x.name.find("weight_2") != std::string::npos; }));
+  });
   CHECK(lost.code == "P0301");
   CHECK(lost.text.find("edited_tiny_mlp.pt2: tensor 'layers.1.weight'") != std::string::npos);
-  const Failure nameless = with([](std::vector<ZipItem>& items) { replace(item(items, "_weights_config.json").bytes, "layers.1.weight", "layers.9.weight"); });
+  const Failure nameless = with([](std::vector<ZipItem>& items) {
+    replace(item(items, "_weights_config.json").bytes, "layers.1.weight", "layers.9.weight");
+  });
   CHECK(nameless.code == "P0310");
   CHECK(nameless.text.find("'layers.1.weight'") != std::string::npos);
-  CHECK(with([](std::vector<ZipItem>& items) { item(items, "weight_2").bytes.resize(100); }).text.find("holds 100 bytes; its extents need 400") != std::string::npos);
-  CHECK(with([](std::vector<ZipItem>& items) { replace(item(items, "_weights_config.json").bytes, "\"dtype\": 7", "\"dtype\": 6"); }).text.find("float16") != std::string::npos);
-  CHECK(with([](std::vector<ZipItem>& items) { replace(item(items, "_weights_config.json").bytes, "\"use_pickle\": false", "\"use_pickle\": true"); }).text.find("pickle") != std::string::npos);
-  CHECK(with([](std::vector<ZipItem>& items) { item(items, "_weights_config.json").bytes = "{\"config\": 3"; }).code == "P0301");
-  CHECK(with([](std::vector<ZipItem>& items) { replace(item(items, "_weights_config.json").bytes, "{\"as_int\": 6}", "{\"as_int\": 99999999999999999}"); }).code == "P0301");
+  CHECK(with([](std::vector<ZipItem>& items) {
+          item(items, "weight_2").bytes.resize(100);
+        }).text.find("holds 100 bytes; its extents need 400") != std::string::npos);
+  CHECK(with([](std::vector<ZipItem>& items) {
+          replace(item(items, "_weights_config.json").bytes, "\"dtype\": 7", "\"dtype\": 6");
+        }).text.find("float16") != std::string::npos);
+  CHECK(with([](std::vector<ZipItem>& items) {
+          replace(item(items, "_weights_config.json").bytes, "\"use_pickle\": false", "\"use_pickle\": true");
+        }).text.find("pickle") != std::string::npos);
+  CHECK(with([](std::vector<ZipItem>& items) { item(items, "_weights_config.json").bytes = "{\"config\": 3"; }).code ==
+        "P0301");
+  CHECK(with([](std::vector<ZipItem>& items) {
+          replace(item(items, "_weights_config.json").bytes, "{\"as_int\": 6}", "{\"as_int\": 99999999999999999}");
+        }).code == "P0301");
 }
 
 // Another version of the schema, of the bytes or of the container is refused by name.
@@ -243,7 +267,8 @@ TEST_CASE("other archives") {
   };
   CHECK(with({{"m/byteorder", "big"}, {"m/models/model.json", "{}"}}).code == "P0315");
   CHECK(with({{"m/serialized_exported_program.json", "{}"}}).code == "P0315");
-  CHECK(with({{"m/code/__torch__.py", ""}, {"m/constants.pkl", ""}, {"m/data.pkl", ""}}).text.find("TorchScript") != std::string::npos);
+  CHECK(with({{"m/code/__torch__.py", ""}, {"m/constants.pkl", ""}, {"m/data.pkl", ""}}).text.find("TorchScript") !=
+        std::string::npos);
   CHECK(with({{"m/data.pkl", ""}}).text.find("holds weights") != std::string::npos);
   CHECK(with({{"readme", ""}}).code == "P0301");
   CHECK(with({{"a/models/a.json", "{}"}, {"a/models/b.json", "{}"}}).text.find("2 programs") != std::string::npos);
@@ -277,33 +302,44 @@ TEST_CASE("a damaged archive") {
     refused += model.ok() ? 0 : 1;
     CHECK(model.ok() == (diags.num_errors() == 0));
   }
-  CHECK(refused > 200);   // the rest hit padding and sample inputs
+  CHECK(refused > 200);  // the rest hit padding and sample inputs
   std::remove(path.c_str());
 }
 
 // A call that the file itself contradicts, an unknown operator, and unknown regions are refused.
 TEST_CASE("an edited program") {
   CHECK(edited_program("tiny_mlp.pt2", "aten.tanh.default", "aten.tank.default").code == "P0305");
-  CHECK(edited_program("tiny_mlp.pt2", "{\"name\": \"p_layers_0_weight\"}}, \"kind\"", "{\"name\": \"p_layers_1_weight\"}}, \"kind\"").code == "P0306");
-  CHECK(edited_program("tiny_mlp.pt2", "{\"as_tensor\": {\"name\": \"tanh\"}}, \"kind\"", "{\"as_tensor\": {\"name\": \"nothing\"}}, \"kind\"").code == "P0304");
+  CHECK(edited_program("tiny_mlp.pt2", "{\"name\": \"p_layers_0_weight\"}}, \"kind\"",
+                       "{\"name\": \"p_layers_1_weight\"}}, \"kind\"")
+            .code == "P0306");
+  CHECK(edited_program("tiny_mlp.pt2", "{\"as_tensor\": {\"name\": \"tanh\"}}, \"kind\"",
+                       "{\"as_tensor\": {\"name\": \"nothing\"}}, \"kind\"")
+            .code == "P0304");
   CHECK(edited_program("tiny_mlp.pt2", "aten.tanh.default", "higher_order.cond").code == "P0305");
-  CHECK(edited_program("tiny_mlp.pt2", "\"as_tensor\": {\"name\": \"tanh\"}}, \"kind\"", "\"as_custom_obj\": {\"name\": \"tanh\"}}, \"kind\"").code == "P0305");
+  CHECK(edited_program("tiny_mlp.pt2", "\"as_tensor\": {\"name\": \"tanh\"}}, \"kind\"",
+                       "\"as_custom_obj\": {\"name\": \"tanh\"}}, \"kind\"")
+            .code == "P0305");
 }
 
 namespace {
 
 std::string tensor(const std::string& name) { return R"({"as_tensor": {"name": ")" + name + R"("}})"; }
-std::string node(const std::string& target, const std::vector<std::string>& arguments, const std::string& outputs, const std::string& metadata = "{}") {
+std::string node(const std::string& target, const std::vector<std::string>& arguments, const std::string& outputs,
+                 const std::string& metadata = "{}") {
   std::string inputs;
-  for (const std::string& a : arguments) inputs += (inputs.empty() ? "" : ", ") + (R"({"name": "x", "kind": 1, "arg": )" + a + "}");
-  return R"({"target": ")" + target + R"(", "inputs": [)" + inputs + R"(], "outputs": [)" + outputs + R"(], "metadata": )" + metadata + "}";
+  for (const std::string& a : arguments)
+    inputs += (inputs.empty() ? "" : ", ") + (R"({"name": "x", "kind": 1, "arg": )" + a + "}");
+  return R"({"target": ")" + target + R"(", "inputs": [)" + inputs + R"(], "outputs": [)" + outputs +
+         R"(], "metadata": )" + metadata + "}";
 }
 std::string graph(const std::string& inputs, const std::string& nodes, const std::string& outputs) {
-  return R"({"inputs": [)" + inputs + R"(], "nodes": [)" + nodes + R"(], "outputs": [)" + outputs + R"(], "tensor_values": {}, "sym_int_values": {}})";
+  return R"({"inputs": [)" + inputs + R"(], "nodes": [)" + nodes + R"(], "outputs": [)" + outputs +
+         R"(], "tensor_values": {}, "sym_int_values": {}})";
 }
 std::string program(const std::string& nodes, const std::string& output) {
-  return R"({"schema_version": {"major": 8, "minor": 20}, "range_constraints": {}, "graph_module": {"signature": {"input_specs": [{"user_input": {"arg": )" + tensor("x") +
-         R"(}}], "output_specs": [{"user_output": {"arg": )" + tensor(output) + R"(}}]}, "graph": )" + graph(tensor("x"), nodes, tensor(output)) + "}}";
+  return R"({"schema_version": {"major": 8, "minor": 20}, "range_constraints": {}, "graph_module": {"signature": {"input_specs": [{"user_input": {"arg": )" +
+         tensor("x") + R"(}}], "output_specs": [{"user_output": {"arg": )" + tensor(output) + R"(}}]}, "graph": )" +
+         graph(tensor("x"), nodes, tensor(output)) + "}}";
 }
 std::string sub_graph(const std::string& text) { return R"({"as_graph": {"name": "g", "graph": )" + text + "}}"; }
 
@@ -311,12 +347,20 @@ std::string sub_graph(const std::string& text) { return R"({"as_graph": {"name":
 
 // Regions are inlined: names that clash are made different, grad modes nest, results get the region's names.
 TEST_CASE("regions of a program") {
-  const std::string inner = graph(tensor("y"), node("torch.ops.aten.exp.default", {tensor("y")}, tensor("exp"), R"({"custom": "{\"PP\": 2, \"_x\": 1}"})"), tensor("exp"));
-  const std::string outer = graph(tensor("x"), node("torch.ops.higher_order.wrap_with_set_grad_enabled", {R"({"as_bool": true})", sub_graph(inner), tensor("x")}, tensor("r")) + ", " +
-                                                   node("torch.ops.aten.add.Tensor", {tensor("r"), tensor("x")}, tensor("add")), tensor("add"));
+  const std::string inner =
+      graph(tensor("y"),
+            node("torch.ops.aten.exp.default", {tensor("y")}, tensor("exp"), R"({"custom": "{\"PP\": 2, \"_x\": 1}"})"),
+            tensor("exp"));
+  const std::string outer =
+      graph(tensor("x"),
+            node("torch.ops.higher_order.wrap_with_set_grad_enabled",
+                 {R"({"as_bool": true})", sub_graph(inner), tensor("x")}, tensor("r")) +
+                ", " + node("torch.ops.aten.add.Tensor", {tensor("r"), tensor("x")}, tensor("add")),
+            tensor("add"));
   const std::string nodes = node("torch.ops.aten.exp.default", {tensor("x")}, tensor("exp")) + ", " +
-                            node("torch.ops.higher_order.wrap_with_set_grad_enabled", {R"({"as_bool": false})", sub_graph(outer), tensor("exp")}, tensor("g")) + ", " +
-                            node("torch.ops.aten._assert_scalar.default", {R"({"as_bool": true})"}, "") + ", " +
+                            node("torch.ops.higher_order.wrap_with_set_grad_enabled",
+                                 {R"({"as_bool": false})", sub_graph(outer), tensor("exp")}, tensor("g")) +
+                            ", " + node("torch.ops.aten._assert_scalar.default", {R"({"as_bool": true})"}, "") + ", " +
                             node("torch.ops.aten.neg.default", {tensor("g")}, tensor("neg"));
   const auto read = frontend::pt2::read_program(program(nodes, "neg"), {});
   REQUIRE(read.ok());
@@ -332,7 +376,10 @@ TEST_CASE("regions of a program") {
   CHECK(calls[2].no_grad);
   CHECK_FALSE(calls[3].no_grad);
   CHECK(calls[1].tags == ir::TagSet{{"PP", 2}});
-  const std::string cast = node("torch.ops.higher_order.wrap_with_autocast", {R"({"as_string": "cpu"})", R"({"as_none": true})", R"({"as_bool": true})", R"({"as_none": true})", sub_graph(inner), tensor("x")}, tensor("c"));
+  const std::string cast = node("torch.ops.higher_order.wrap_with_autocast",
+                                {R"({"as_string": "cpu"})", R"({"as_none": true})", R"({"as_bool": true})",
+                                 R"({"as_none": true})", sub_graph(inner), tensor("x")},
+                                tensor("c"));
   const auto autocast = frontend::pt2::read_program(program(cast, "c"), {});
   REQUIRE_FALSE(autocast.ok());
   CHECK(autocast.error().code == "P0305");
@@ -346,7 +393,8 @@ TEST_CASE("a broken program") {
   for (size_t n = 0; n < whole.size(); ++n) CHECK_FALSE(frontend::pt2::read_program(whole.substr(0, n), {}).ok());
   std::string nested = graph("", "", "");
   for (int i = 0; i < 40; ++i) nested = graph("", node("torch.ops.higher_order.wrap", {sub_graph(nested)}, ""), "");
-  const auto deep = frontend::pt2::read_program(program(node("torch.ops.higher_order.wrap", {sub_graph(nested)}, ""), "x"), {});
+  const auto deep =
+      frontend::pt2::read_program(program(node("torch.ops.higher_order.wrap", {sub_graph(nested)}, ""), "x"), {});
   REQUIRE_FALSE(deep.ok());
   CHECK(deep.error().message.find("nested") != std::string::npos);
 }

@@ -1,4 +1,5 @@
-// What --expand prints is the program that was compiled: read back, as directives or as a table, it gives the same plans.
+// What --expand prints is the program that was compiled: read back, as directives or as a table, it gives the same
+// plans.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -64,7 +65,8 @@ TEST_CASE("the expansion of every family reads back to the same plans, as direct
   for (std::string_view family : strategy::family_names()) {
     const std::string name(family);
     INFO(name);
-    const std::string schedule = folder.write("family.yaml", kHead + ("schedule: {family: " + name + ", microbatches: 8}\n"));
+    const std::string schedule =
+        folder.write("family.yaml", kHead + ("schedule: {family: " + name + ", microbatches: 8}\n"));
     const std::string directives = expansion(schedule, Expand::kYaml), table = expansion(schedule, Expand::kCsv);
     const std::string by_hand = folder.write("directives.yaml", kHead + directives);
     folder.write("table.csv", table);
@@ -84,7 +86,8 @@ TEST_CASE("every rank issues the passes of its row, in the row's order; members 
   for (std::string_view family : strategy::family_names()) {
     const std::string name(family);
     INFO(name);
-    const std::string schedule = folder.write("family.yaml", kHead + ("schedule: {family: " + name + ", microbatches: 8}\n"));
+    const std::string schedule =
+        folder.write("family.yaml", kHead + ("schedule: {family: " + name + ", microbatches: 8}\n"));
     const auto table = strategy::parse_csv(expansion(schedule, Expand::kCsv)).value();
     const auto ranks = issued(plans(schedule));
     REQUIRE(ranks.size() == table.rows.size());
@@ -146,7 +149,9 @@ TEST_CASE("a table's rows go to the devices of ranks, or to those where its stag
     for (const char* stage : {"0", "1"}) {
       const std::string key = "{op: place, filter: {PP: " + std::string(stage) + "}, devices: ";
       const size_t at = text.find(key);
-      found += at == std::string::npos ? "-" : text.substr(at + key.size(), text.find('}', at + key.size()) - at - key.size());
+      found += at == std::string::npos
+                   ? "-"
+                   : text.substr(at + key.size(), text.find('}', at + key.size()) - at - key.size());
     }
     return found;
   };

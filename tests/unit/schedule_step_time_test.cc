@@ -1,5 +1,5 @@
-// The plans of every schedule family take the time that the family is known for: the emitted instructions, waits and messages of
-// all ranks are played with unit costs, one compute lane a rank, free communication.
+// The plans of every schedule family take the time that the family is known for: the emitted instructions, waits and
+// messages of all ranks are played with unit costs, one compute lane a rank, free communication.
 #include <catch2/catch.hpp>
 
 #include <sstream>
@@ -18,7 +18,9 @@ plan::Bundle chain(const std::string& family, int stages, int microbatches, cons
   std::ostringstream text;
   text << "model: {batch: " << 2 * microbatches << "}\nannotate: [{tag: PP, starts: [";
   for (int s = 0; s < stages; ++s) text << (s > 0 ? ", " : "") << "layers." << s * 16 / stages;
-  text << "]}]\noptimizer: {sgd: {lr: 0.1}}\nschedule: {family: " << family << ", microbatches: " << microbatches << "}\n" << directives;
+  text << "]}]\noptimizer: {sgd: {lr: 0.1}}\nschedule: {family: " << family << ", microbatches: " << microbatches
+       << "}\n"
+       << directives;
   return compiled::bundle("chain.onnx", text.str());
 }
 
@@ -28,7 +30,9 @@ double step_time(const plan::Bundle& bundle) {
   REQUIRE(timeline.ok());
   return timeline->step;
 }
-double step_time(const std::string& family, int stages, int microbatches) { return step_time(chain(family, stages, microbatches)); }
+double step_time(const std::string& family, int stages, int microbatches) {
+  return step_time(chain(family, stages, microbatches));
+}
 
 }  // namespace
 

@@ -25,11 +25,14 @@ TEST_CASE("shapes are broadcast from the last axis on") {
   CHECK_FALSE(broadcast_shape({2}, {0}));
 }
 
-// A batch of 4 in [4, 6]: its step is 6 elements. As [24] it has 6 elements behind it in the one axis; in [2, 12] and [6, 4] it is cut.
+// A batch of 4 in [4, 6]: its step is 6 elements. As [24] it has 6 elements behind it in the one axis; in [2, 12] and
+// [6, 4] it is cut.
 TEST_CASE("a factor of an axis is found by the length of its step") {
   const auto at = [](const Shape& shape, size_t axis, int64_t number, int64_t behind) {
     const auto factor = factor_in_axis(shape, axis, number, behind);
-    return factor ? std::to_string(factor->outer) + " x " + std::to_string(number) + " x " + std::to_string(factor->inner) : "none";
+    return factor
+               ? std::to_string(factor->outer) + " x " + std::to_string(number) + " x " + std::to_string(factor->inner)
+               : "none";
   };
   CHECK(at({4, 6}, 0, 4, 6) == "1 x 4 x 1");
   CHECK(at({24}, 0, 4, 6) == "1 x 4 x 6");

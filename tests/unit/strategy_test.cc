@@ -174,12 +174,19 @@ TEST_CASE("names that YAML would read as something else are printed in quotes") 
 }
 
 TEST_CASE("a bare list's null is a key that is not given; elsewhere it is an error") {
-  CHECK(directives::read_place(load(R"([{"op": "place", "filter": {"PP": 0}, "devices": [0], "device": null, "stream": null}])").directives[0])->stream == "pp");
+  CHECK(directives::read_place(
+            load(R"([{"op": "place", "filter": {"PP": 0}, "devices": [0], "device": null, "stream": null}])")
+                .directives[0])
+            ->stream == "pp");
   diag::Diagnostics diags;
-  CHECK(!parse_strategy("s.yaml", "directives: [{op: place, filter: {}, devices: [0], stream: null}]", {}, directives::all_specs(), diags).ok());
+  CHECK(!parse_strategy("s.yaml", "directives: [{op: place, filter: {}, devices: [0], stream: null}]", {},
+                        directives::all_specs(), diags)
+             .ok());
   CHECK(diags.all()[0].code == "P0202");
   diag::Diagnostics missing;
-  CHECK(!parse_strategy("s.json", R"([{"op": "place", "filter": {}, "devices": null}])", {}, directives::all_specs(), missing).ok());
+  CHECK(!parse_strategy("s.json", R"([{"op": "place", "filter": {}, "devices": null}])", {}, directives::all_specs(),
+                        missing)
+             .ok());
   CHECK(missing.all()[0].code == "P0206");
 }
 
@@ -215,7 +222,8 @@ TEST_CASE("defaults of optimizers are PyTorch's, alternatives of lr_schedule and
   CHECK(load("lr_schedule: {linear: {until: 10}}").lr_schedule.to == 0);
   CHECK(load("model: {loss: out}").model.loss.output == "out");
   CHECK(load("model: {loss: {mse: {prediction: y, target: t}}}").model.loss.kind == LossChoice::Kind::kMse);
-  CHECK(load("schedule: {family: 1f1b, microbatches: 4, ranks: [[0, 1], [2, 3]], virtual: 2}").schedule->ranks.size() == 2);
+  CHECK(load("schedule: {family: 1f1b, microbatches: 4, ranks: [[0, 1], [2, 3]], virtual: 2}").schedule->ranks.size() ==
+        2);
   CHECK(load("schedule: {family: 1f1b, microbatches: 4, ranks: [0, 1, 2]}").schedule->ranks[2].ranks[0] == 2);
   CHECK(load("schedule: {csv: table.csv}").schedule->csv == "table.csv");
 }

@@ -38,8 +38,9 @@ inline std::string zip_bytes(const std::vector<ZipItem>& items) {
   std::string out, directory;
   for (const ZipItem& item : items) {
     const std::string packed = item.deflate ? deflated(item.bytes) : item.bytes;
-    const uint64_t at = out.size(), crc = crc32(0, reinterpret_cast<const Bytef*>(item.bytes.data()), static_cast<uInt>(item.bytes.size()));
-    std::string common;   // version to flags, method, time, crc, sizes, length of the name, no extra field
+    const uint64_t at = out.size(), crc = crc32(0, reinterpret_cast<const Bytef*>(item.bytes.data()),
+                                                static_cast<uInt>(item.bytes.size()));
+    std::string common;  // version to flags, method, time, crc, sizes, length of the name, no extra field
     append_number(common, 20, 2);
     append_number(common, 0, 2);
     append_number(common, item.deflate ? 8 : 0, 2);
@@ -70,6 +71,8 @@ inline std::string zip_bytes(const std::vector<ZipItem>& items) {
   return out;
 }
 
-inline void write_file(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+inline void write_file(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 }  // namespace piper::test

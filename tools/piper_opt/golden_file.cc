@@ -167,7 +167,8 @@ std::string broken_errors(const GoldenFile& golden, const std::vector<diag::Diag
   }
   for (size_t i = 0; i < given.size(); ++i)
     if (!used[i] && given[i].severity == diag::Severity::kError)
-      return "unexpected error " + given[i].code + " at line " + std::to_string(given[i].span.line) + ": " + given[i].message;
+      return "unexpected error " + given[i].code + " at line " + std::to_string(given[i].span.line) + ": " +
+             given[i].message;
   return "";
 }
 

@@ -3,8 +3,10 @@
 //
 //   // RUN-PASSES: fold,normalise_losses        passes in order; none: parse, verify, print
 //   // PARAMS: local_batch=4, pieces=2          integers, and per_microbatch=GLOB|GLOB
-//   # COMPILE: ../../models/tiny_gpt.onnx       of a strategy file: compile that model, by a path from the golden file's folder;
-//                                              PARAMS: expand=yaml|csv, emit=dag|plan, stop=PHASE; remarks follow what is printed
+//   # COMPILE: ../../models/tiny_gpt.onnx       of a strategy file: compile that model, by a path from the golden
+//   file's folder;
+//                                              PARAMS: expand=yaml|csv, emit=dag|plan, stop=PHASE; remarks follow what
+//                                              is printed
 //   # SET: KEY=VALUE                           piperc's --set, one a line
 //   // CHECK: text                              a line of the output holds text, behind the last CHECK's line
 //   // CHECK-NOT: text                          no line up to the next CHECK (or the end) holds it
@@ -24,18 +26,18 @@
 namespace piper::opt {
 
 struct Check {
-  bool absent = false;   // CHECK-NOT
+  bool absent = false;  // CHECK-NOT
   std::string text;
-  uint32_t line = 0;     // of the comment
+  uint32_t line = 0;  // of the comment
 };
 struct ExpectedError {
-  uint32_t line = 0;     // 0 = anywhere
+  uint32_t line = 0;  // 0 = anywhere
   std::string code, text;
 };
 struct GoldenFile {
   std::vector<std::string> passes;
   std::map<std::string, std::string> params;
-  std::string model;                    // "": the strategy file is only loaded
+  std::string model;  // "": the strategy file is only loaded
   std::vector<std::string> overrides;
   std::vector<Check> checks;
   std::vector<ExpectedError> errors;

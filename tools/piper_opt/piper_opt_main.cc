@@ -84,7 +84,8 @@ std::string test(const std::string& path, const std::string& text) {
   if (!golden->model.empty()) {
     output = compile(path, *golden, diags);
   } else if (ends_with(path, ".yaml") || ends_with(path, ".json")) {
-    (void)strategy::parse_strategy(name, text, golden->overrides, directives::all_specs(), diags);  // its errors are in diags
+    (void)strategy::parse_strategy(name, text, golden->overrides, directives::all_specs(),
+                                   diags);  // its errors are in diags
   } else {
     uint32_t file = diags.add_file(name, text);
     report(run(name, text, *golden, diags, output), name, file, diags);
@@ -101,7 +102,9 @@ int main_of(int argc, char** argv) {
   CLI::App app{"runs passes on model graphs in text form (.pir)"};
   app.add_option("FILE", files, "a .pir file; with --test also strategies (.yaml)")->required();
   app.add_option("--passes", passes, "passes in order, separated by commas");
-  app.add_option("--param", params, "KEY=VALUE for the passes: local_batch, pieces, batch, per_microbatch, devices, sharded, capacity, overflow");
+  app.add_option(
+      "--param", params,
+      "KEY=VALUE for the passes: local_batch, pieces, batch, per_microbatch, devices, sharded, capacity, overflow");
   app.add_flag("--test", testing, "check the files against the expectations in their comments");
   std::string footer = "passes:";
   for (const std::string& name : pass_names()) footer += " " + name;
@@ -132,7 +135,8 @@ int main_of(int argc, char** argv) {
     GoldenFile golden;
     std::istringstream list(passes);
     for (std::string pass; std::getline(list, pass, ',');) golden.passes.push_back(pass);
-    for (const std::string& param : params) golden.params[param.substr(0, param.find('='))] = param.substr(param.find('=') + 1);
+    for (const std::string& param : params)
+      golden.params[param.substr(0, param.find('='))] = param.substr(param.find('=') + 1);
     diag::Diagnostics diags;
     std::string output;
     uint32_t file = diags.add_file(base_name(path), text);

@@ -30,18 +30,21 @@ struct Params {
     }
     devices = static_cast<int32_t>(integer("devices", 2));
     if (auto found = given.find("capacity"); found != given.end())
-      bound = passes::RowBound{std::strtod(found->second.c_str(), nullptr), given.count("overflow") > 0 && given.at("overflow") == "error", {}};
+      bound = passes::RowBound{std::strtod(found->second.c_str(), nullptr),
+                               given.count("overflow") > 0 && given.at("overflow") == "error",
+                               {}};
     if (auto found = given.find("sharded"); found != given.end()) {
       std::istringstream in(found->second);
-      for (std::string chunk; std::getline(in, chunk, '|');) sharded.emplace_back(std::strtoul(chunk.c_str(), nullptr, 10));
+      for (std::string chunk; std::getline(in, chunk, '|');)
+        sharded.emplace_back(std::strtoul(chunk.c_str(), nullptr, 10));
     }
   }
   int64_t local_batch = 1;
   passes::StepShape step;
   std::vector<std::string> per_microbatch;
-  int32_t devices = 2;                 // of partition_experts: one group
+  int32_t devices = 2;  // of partition_experts: one group
   std::optional<passes::RowBound> bound;
-  std::vector<ir::ChunkId> sharded;    // chunks whose experts are partitioned
+  std::vector<ir::ChunkId> sharded;  // chunks whose experts are partitioned
 };
 
 // The chunks that the ops name, each a region of its own.
@@ -78,24 +81,29 @@ struct NamedPass {
 };
 
 const NamedPass kPasses[] = {
-    {"fold", [](const Params&, ir::Graph& graph, diag::Diagnostics&) {
+    {"fold",
+     [](const Params&, ir::Graph& graph, diag::Diagnostics&) {
        graph = frontend::fold(graph);
        return Status();
      }},
-    {"recognise_experts", [](const Params&, ir::Graph& graph, diag::Diagnostics&) {
+    {"recognise_experts",
+     [](const Params&, ir::Graph& graph, diag::Diagnostics&) {
        graph = frontend::recognise_experts(std::move(graph));
        return Status();
      }},
-    {"lay_out_dropout", [](const Params& p, ir::Graph& graph, diag::Diagnostics& diags) {
+    {"lay_out_dropout",
+     [](const Params& p, ir::Graph& graph, diag::Diagnostics& diags) {
        passes::BatchMap map = passes::track_batch(graph, p.local_batch);
        return passes::lay_out_dropout(graph, map, p.local_batch, p.step.pieces, diags);
      }},
-    {"normalise_losses", [](const Params& p, ir::Graph& graph, diag::Diagnostics& diags) {
+    {"normalise_losses",
+     [](const Params& p, ir::Graph& graph, diag::Diagnostics& diags) {
        passes::BatchMap map = passes::track_batch(graph, p.local_batch);
        return passes::normalise_losses(graph, map, p.step, p.per_microbatch, diags);
      }},
     {"partition_experts", partition},
-    {"autodiff", [](const Params&, ir::Graph& graph, diag::Diagnostics& diags) {
+    {"autodiff",
+     [](const Params&, ir::Graph& graph, diag::Diagnostics& diags) {
        for (size_t i = 0; i < graph.num_ops(); ++i)
          if (!graph.op(ir::OpId(i)).chunk.valid()) graph.op(ir::OpId(i)).chunk = ir::ChunkId(0);
        auto map = autodiff::differentiate(graph, diags);

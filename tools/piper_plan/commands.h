@@ -30,7 +30,7 @@ struct Difference {
 Result<Difference> diff(const std::string& a, const std::string& b, int64_t lines);
 
 struct ExplainOptions {
-  int32_t rank = -1;         // -1: all
+  int32_t rank = -1;  // -1: all
   int64_t instruction = -1;
   std::string buffer;
 };

@@ -28,8 +28,8 @@ Lines split(std::string_view text) {
 }
 
 struct Edit {
-  char sign;   // '-' or '+'
-  size_t line; // from 1, in A or B
+  char sign;    // '-' or '+'
+  size_t line;  // from 1, in A or B
   std::string_view text;
 };
 
@@ -40,13 +40,17 @@ bool shortest_edit(const Lines& a, const Lines& b, std::vector<Edit>& edits) {
   const auto n = static_cast<int64_t>(a.size()), m = static_cast<int64_t>(b.size());
   const int64_t limit = std::min(n + m, kMaxEdits);
   std::vector<std::vector<int64_t>> trace;  // trace[d][d + k]: furthest x on diagonal k, |k| <= d
-  const auto reach = [&trace](int64_t d, int64_t k) { return k < -d || k > d ? int64_t{-1} : trace[static_cast<size_t>(d)][static_cast<size_t>(d + k)]; };
+  const auto reach = [&trace](int64_t d, int64_t k) {
+    return k < -d || k > d ? int64_t{-1} : trace[static_cast<size_t>(d)][static_cast<size_t>(d + k)];
+  };
   int64_t found = -1;
   for (int64_t d = 0; d <= limit && found < 0; ++d) {
     trace.emplace_back(static_cast<size_t>(2 * d + 1), -1);
     for (int64_t k = -d; k <= d; k += 2) {
       int64_t x = 0;
-      if (d > 0) x = k == -d || (k != d && reach(d - 1, k - 1) < reach(d - 1, k + 1)) ? reach(d - 1, k + 1) : reach(d - 1, k - 1) + 1;
+      if (d > 0)
+        x = k == -d || (k != d && reach(d - 1, k - 1) < reach(d - 1, k + 1)) ? reach(d - 1, k + 1)
+                                                                             : reach(d - 1, k - 1) + 1;
       while (x < n && x - k < m && x - k >= 0 && a[static_cast<size_t>(x)] == b[static_cast<size_t>(x - k)]) ++x;
       trace.back()[static_cast<size_t>(d + k)] = x;
       if (x >= n && x - k >= m) {
@@ -112,7 +116,7 @@ class BundleDiff {
     std::set<std::string> paths;
     for (const auto& [path, digest] : old_files) paths.insert(path);
     for (const auto& [path, digest] : new_files) paths.insert(path);
-    bool rank_files = false;   // whether any differs
+    bool rank_files = false;  // whether any differs
     a.files.clear();
     b.files.clear();
     add("manifest.json", compare_texts(print_manifest(a), print_manifest(b)));
@@ -137,7 +141,8 @@ class BundleDiff {
       if (lines_ > 0 && ++shown > lines_) continue;
       text += "  " + std::string(1, edit.sign) + std::to_string(edit.line) + ": " + std::string(edit.text) + "\n";
     }
-    if (lines_ > 0 && shown > lines_) text += "  (" + std::to_string(shown - lines_) + " more lines; --lines 0 shows all)\n";
+    if (lines_ > 0 && shown > lines_)
+      text += "  (" + std::to_string(shown - lines_) + " more lines; --lines 0 shows all)\n";
     return text;
   }
   Status file(const std::string& path) {
@@ -150,14 +155,17 @@ class BundleDiff {
     add(path, compare_texts(a.text(), b.text()));
     return {};
   }
-  static bool is_rank(const std::string& path) { return path.compare(0, plan::kRankFolder.size(), plan::kRankFolder) == 0; }
+  static bool is_rank(const std::string& path) {
+    return path.compare(0, plan::kRankFolder.size(), plan::kRankFolder) == 0;
+  }
   // What ranks do, wherever it is spelt out: as texts that refer to no other rank.
   Status rank_plans() {
     PIPER_ASSIGN(const auto a, plan::read_bundle(a_));
     PIPER_ASSIGN(const auto b, plan::read_bundle(b_));
     for (size_t rank = 0; rank < std::min(a.ranks.size(), b.ranks.size()); ++rank)
-      add(plan::rank_file(static_cast<int32_t>(rank)), compare_texts(plan::print_rank_plan(a.ranks[rank], a.provenance, a.programs),
-                                                                     plan::print_rank_plan(b.ranks[rank], b.provenance, b.programs)));
+      add(plan::rank_file(static_cast<int32_t>(rank)),
+          compare_texts(plan::print_rank_plan(a.ranks[rank], a.provenance, a.programs),
+                        plan::print_rank_plan(b.ranks[rank], b.provenance, b.programs)));
     return {};
   }
   // Ranks that differ in the same way are told once.
@@ -192,8 +200,8 @@ class BundleDiff {
     for (const auto& [change, ranks] : changes_)
       text_ += (ranks.size() == 1 ? "rank " : "ranks ") + rank_list(ranks) + "\n" + change;
     if (files_ == 0) return {"the bundles are equal\n", false};
-    text_ += std::to_string(files_) + (files_ == 1 ? " file or plan differs: " : " files and plans differ: ") + std::to_string(removed_) + " lines removed, " +
-             std::to_string(added_) + " added\n";
+    text_ += std::to_string(files_) + (files_ == 1 ? " file or plan differs: " : " files and plans differ: ") +
+             std::to_string(removed_) + " lines removed, " + std::to_string(added_) + " added\n";
     return {text_, true};
   }
 

@@ -21,7 +21,8 @@ bool overlap(const BufferRange& a, int64_t a_bytes, const BufferRange& b, int64_
 
 class Explainer {
  public:
-  Explainer(const Bundle& bundle, const RankPlan& plan) : bundle_(bundle), plan_(plan), accesses_(plan.instructions.size()) {
+  Explainer(const Bundle& bundle, const RankPlan& plan)
+      : bundle_(bundle), plan_(plan), accesses_(plan.instructions.size()) {
     for (size_t i = 0; i < accesses_.size(); ++i)
       verify::collect_accesses(bundle, plan, plan.instructions[i].action, accesses_[i]);
   }
@@ -33,10 +34,12 @@ class Explainer {
       const auto& entry = bundle_.provenance[static_cast<size_t>(instruction.provenance)];
       text += "  from " + entry.key + ": " + entry.text + "\n";
     }
-    if (const auto* run = std::get_if<Run>(&instruction.action)) text += modules(bundle_.programs[static_cast<size_t>(run->program)]);
+    if (const auto* run = std::get_if<Run>(&instruction.action))
+      text += modules(bundle_.programs[static_cast<size_t>(run->program)]);
     if (const auto* wait = std::get_if<Wait>(&instruction.action)) text += recorder(wait->event);
     for (const auto& access : accesses_[index]) {
-      text += std::string("  ") + (access.reads ? (access.writes ? "reads and writes " : "reads ") : "writes ") + place(access) + "\n";
+      text += std::string("  ") + (access.reads ? (access.writes ? "reads and writes " : "reads ") : "writes ") +
+              place(access) + "\n";
       if (access.reads) text += neighbour(index, access, -1, "    written by ");
       if (access.writes) text += neighbour(index, access, 1, "    next: ");
     }
@@ -45,14 +48,18 @@ class Explainer {
 
   std::string buffer(size_t index) const {
     const auto& buffer = plan_.buffers[index];
-    std::string text = "rank " + std::to_string(plan_.rank) + " buffer \"" + buffer.name + "\": " + std::string(class_name(buffer.cls)) + ", " +
-                       std::to_string(buffer.bytes) + " bytes at " + std::to_string(buffer.offset) + ", " + std::string(dtype_name(buffer.dtype)) + "\n";
+    std::string text = "rank " + std::to_string(plan_.rank) + " buffer \"" + buffer.name +
+                       "\": " + std::string(class_name(buffer.cls)) + ", " + std::to_string(buffer.bytes) +
+                       " bytes at " + std::to_string(buffer.offset) + ", " + std::string(dtype_name(buffer.dtype)) +
+                       "\n";
     size_t shown = 0, total = 0;
     for (size_t i = 0; i < accesses_.size(); ++i)
       for (const auto& access : accesses_[i]) {
         if (access.where.buffer != static_cast<int32_t>(index) || ++total > kShown) continue;
         ++shown;
-        text += std::string("  ") + (access.reads ? (access.writes ? "read and written by " : "read by ") : "written by ") + describe(i) + "\n";
+        text += std::string("  ") +
+                (access.reads ? (access.writes ? "read and written by " : "read by ") : "written by ") + describe(i) +
+                "\n";
       }
     if (total > shown) text += "  (" + std::to_string(total - shown) + " more accesses)\n";
     if (buffer.cls == BufferClass::kArena) text += sharers(index);
@@ -66,7 +73,8 @@ class Explainer {
     std::vector<std::vector<std::string>> rows;
     for (const auto& [origin, count] : counts) {
       const auto i = static_cast<size_t>(origin);
-      rows.push_back({origin < 0 ? "-" : bundle_.provenance[i].key, std::to_string(count), origin < 0 ? "" : bundle_.provenance[i].text});
+      rows.push_back({origin < 0 ? "-" : bundle_.provenance[i].key, std::to_string(count),
+                      origin < 0 ? "" : bundle_.provenance[i].text});
     }
     return "rank " + std::to_string(plan_.rank) + "\n" + format_table({"from", "instructions", ""}, rows);
   }
@@ -74,12 +82,13 @@ class Explainer {
  private:
   std::string describe(size_t index) const { return verify::describe_instruction(bundle_, plan_, index); }
   std::string place(const verify::Access& access) const {
-    return "\"" + plan_.buffers[static_cast<size_t>(access.where.buffer)].name + "\" " + std::to_string(access.where.offset) + " to " +
-           std::to_string(access.where.offset + access.bytes);
+    return "\"" + plan_.buffers[static_cast<size_t>(access.where.buffer)].name + "\" " +
+           std::to_string(access.where.offset) + " to " + std::to_string(access.where.offset + access.bytes);
   }
   // The nearest write before (or access after) `index` that touches the same bytes.
   std::string neighbour(size_t index, const verify::Access& access, int direction, const char* intro) const {
-    for (auto i = static_cast<int64_t>(index) + direction; i >= 0 && i < static_cast<int64_t>(accesses_.size()); i += direction)
+    for (auto i = static_cast<int64_t>(index) + direction; i >= 0 && i < static_cast<int64_t>(accesses_.size());
+         i += direction)
       for (const auto& other : accesses_[static_cast<size_t>(i)])
         if ((direction > 0 || other.writes) && overlap(access.where, access.bytes, other.where, other.bytes))
           return intro + describe(static_cast<size_t>(i)) + "\n";
@@ -107,7 +116,8 @@ class Explainer {
     const auto& mine = plan_.buffers[index];
     std::string text;
     for (const auto& buffer : plan_.buffers)
-      if (&buffer != &mine && buffer.cls == BufferClass::kArena && buffer.offset < mine.offset + mine.bytes && mine.offset < buffer.offset + buffer.bytes)
+      if (&buffer != &mine && buffer.cls == BufferClass::kArena && buffer.offset < mine.offset + mine.bytes &&
+          mine.offset < buffer.offset + buffer.bytes)
         text += "  shares bytes, at another time, with \"" + buffer.name + "\"\n";
     return text;
   }
@@ -122,7 +132,8 @@ std::string similar_buffers(const RankPlan& plan, const std::string& wanted) {
   std::string text;
   size_t count = 0;
   for (const auto& buffer : plan.buffers)
-    if (buffer.name.find(wanted) != std::string::npos && ++count <= 8) text += (text.empty() ? "; these hold it: \"" : ", \"") + buffer.name + "\"";
+    if (buffer.name.find(wanted) != std::string::npos && ++count <= 8)
+      text += (text.empty() ? "; these hold it: \"" : ", \"") + buffer.name + "\"";
   return text;
 }
 
@@ -136,9 +147,11 @@ Result<std::string> explain(const std::string& directory, const ExplainOptions& 
   for (const auto& plan : bundle.ranks) {
     const Explainer explainer(bundle, plan);
     if (options.instruction >= 0) {
-      if (static_cast<size_t>(options.instruction) < plan.instructions.size()) text += explainer.instruction(static_cast<size_t>(options.instruction));
+      if (static_cast<size_t>(options.instruction) < plan.instructions.size())
+        text += explainer.instruction(static_cast<size_t>(options.instruction));
     } else if (!options.buffer.empty()) {
-      const auto found = std::find_if(plan.buffers.begin(), plan.buffers.end(), [&](const auto& buffer) { return buffer.name == options.buffer; });
+      const auto found = std::find_if(plan.buffers.begin(), plan.buffers.end(),
+                                      [&](const auto& buffer) { return buffer.name == options.buffer; });
       if (found != plan.buffers.end()) text += explainer.buffer(static_cast<size_t>(found - plan.buffers.begin()));
       else if (similar.empty()) similar = similar_buffers(plan, options.buffer);
     } else {

@@ -16,7 +16,8 @@ int print(const piper::Result<std::string>& result) {
     return 0;
   }
   const auto& error = result.error();
-  std::fprintf(stderr, "piper-plan: %s%s%s\n", error.code.c_str(), error.code.empty() ? "" : ": ", error.message.c_str());
+  std::fprintf(stderr, "piper-plan: %s%s%s\n", error.code.c_str(), error.code.empty() ? "" : ": ",
+               error.message.c_str());
   return 1;
 }
 
@@ -47,25 +48,33 @@ int run(int argc, char** argv) {
   std::string profile;
   piper::tools::Link link;
 
-  auto* const verify = app.add_subcommand("verify", "prove that the plans match, end, race nowhere and sum every sample once, or tell what refutes it");
+  auto* const verify = app.add_subcommand(
+      "verify", "prove that the plans match, end, race nowhere and sum every sample once, or tell what refutes it");
   auto* const show = app.add_subcommand("show", "the schedule as a picture, ranks, memory, streams");
   auto* const diff = app.add_subcommand("diff", "what differs between two bundles, by rank and line");
   auto* const simulate = app.add_subcommand("simulate", "step time with unit costs, or with those that a run measured");
   auto* const explain = app.add_subcommand("explain", "where instructions come from, who writes a buffer");
-  for (auto* const command : {verify, show, diff, simulate, explain}) command->add_option("DIR", directory, "plan bundle")->required();
+  for (auto* const command : {verify, show, diff, simulate, explain})
+    command->add_option("DIR", directory, "plan bundle")->required();
   show->add_option("--columns", shown.columns, "width of the picture, 0 = all")->check(CLI::NonNegativeNumber);
   show->add_flag("--all", shown.all, "every row of the picture and every stream");
   add_costs(show, shown.costs);
   add_costs(simulate, costs);
   auto* const measured = simulate->add_option("--profile", profile, "times measured by piper-run --profile");
   measured->excludes("--forward")->excludes("--backward");
-  simulate->add_option("--latency-us", link.latency_us, "of every message between ranks")->check(CLI::NonNegativeNumber)->needs(measured);
-  simulate->add_option("--bytes-per-second", link.bytes_per_second, "of every link")->check(CLI::NonNegativeNumber)->needs(measured);
+  simulate->add_option("--latency-us", link.latency_us, "of every message between ranks")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(measured);
+  simulate->add_option("--bytes-per-second", link.bytes_per_second, "of every link")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(measured);
   diff->add_option("OTHER", other, "plan bundle to compare with")->required();
   diff->add_flag("--exit-code", exit_code, "exit 1 when they differ");
   diff->add_option("--lines", lines, "lines shown per file, 0 = all")->check(CLI::NonNegativeNumber);
   explain->add_option("--rank", explained.rank, "one rank")->check(CLI::NonNegativeNumber);
-  auto* const instruction = explain->add_option("--instruction", explained.instruction, "its position in the rank's list, from 0")->check(CLI::NonNegativeNumber);
+  auto* const instruction =
+      explain->add_option("--instruction", explained.instruction, "its position in the rank's list, from 0")
+          ->check(CLI::NonNegativeNumber);
   explain->add_option("--buffer", explained.buffer, "a buffer's name")->excludes(instruction);
 
   try {

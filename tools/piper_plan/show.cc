@@ -30,8 +30,8 @@ struct Cell {
   double begin = 0, end = 0;
 };
 
-// "F0" where the rank has one stage, "2F0" where it has several; I and W are the halves of a backward. Pieces of a stage that
-// follow one another are one cell.
+// "F0" where the rank has one stage, "2F0" where it has several; I and W are the halves of a backward. Pieces of a
+// stage that follow one another are one cell.
 std::vector<Cell> cells_of(const RankPlan& plan, const std::vector<Span>& spans, const Stages& stages) {
   std::set<std::string> present;
   std::vector<ChunkRun> passes;
@@ -44,9 +44,11 @@ std::vector<Cell> cells_of(const RankPlan& plan, const std::vector<Span>& spans,
   std::vector<Cell> cells;
   for (size_t i = 0; i < spans.size(); ++i) {
     const std::string pass = passes[i].pass.size() == 2 ? passes[i].pass.substr(1) : passes[i].pass;
-    const std::string label = (present.size() > 1 ? short_stage(passes[i].chunk) : "") + pass + std::to_string(passes[i].microbatch.value_or(0));
+    const std::string label = (present.size() > 1 ? short_stage(passes[i].chunk) : "") + pass +
+                              std::to_string(passes[i].microbatch.value_or(0));
     constexpr double kRounding = 1e-9;
-    if (!cells.empty() && cells.back().label == label && std::abs(cells.back().end - spans[i].begin) < kRounding) cells.back().end = spans[i].end;
+    if (!cells.empty() && cells.back().label == label && std::abs(cells.back().end - spans[i].begin) < kRounding)
+      cells.back().end = spans[i].end;
     else cells.push_back({label, spans[i].begin, spans[i].end});
   }
   return cells;
@@ -95,7 +97,8 @@ std::string picture(const Bundle& bundle, const Timeline& timeline, const ShowOp
   rows = merge_ranks(rows);
   const size_t total = rows.size();
   if (!options.all && total > kShownRows) rows.resize(kShownRows);
-  auto text = format_table({"rank", "F forward, B backward, I its input part, W its weight part; number = microbatch"}, rows);
+  auto text =
+      format_table({"rank", "F forward, B backward, I its input part, W its weight part; number = microbatch"}, rows);
   if (rows.size() < total) text += "  (" + std::to_string(total - rows.size()) + " more rows; --all shows them)\n";
   if (cut) text += "  (cut at " + std::to_string(options.columns) + " columns; --columns 0 shows all)\n";
   return text;
@@ -127,9 +130,12 @@ struct Traffic {
 
 // Bytes of a collective's whole data on this rank; -1 for other instructions. Of counted rows: at most.
 int64_t collective_bytes(const RankPlan& plan, const Action& action) {
-  const auto members = [&plan](int32_t c) { return static_cast<int64_t>(plan.communicators[static_cast<size_t>(c)].ranks.size()); };
+  const auto members = [&plan](int32_t c) {
+    return static_cast<int64_t>(plan.communicators[static_cast<size_t>(c)].ranks.size());
+  };
   if (const auto* a = std::get_if<AllReduce>(&action)) return a->count * dtype_bytes(a->dtype);
-  if (const auto* a = std::get_if<ReduceScatter>(&action)) return a->count * dtype_bytes(a->dtype) * members(a->communicator);
+  if (const auto* a = std::get_if<ReduceScatter>(&action))
+    return a->count * dtype_bytes(a->dtype) * members(a->communicator);
   if (const auto* a = std::get_if<AllGather>(&action)) return a->bytes * members(a->communicator);
   if (const auto* a = std::get_if<AllToAll>(&action)) return a->bytes * members(a->communicator);
   return -1;
@@ -155,8 +161,9 @@ std::string stream_table(const Bundle& bundle, bool all) {
   }
   Rows rows;
   for (const auto& [name, traffic] : streams)
-    rows.push_back({name, std::to_string(traffic.ranks), std::to_string(traffic.instructions), std::to_string(traffic.runs),
-                    std::to_string(traffic.messages), std::to_string(traffic.collectives), human_bytes(traffic.bytes)});
+    rows.push_back({name, std::to_string(traffic.ranks), std::to_string(traffic.instructions),
+                    std::to_string(traffic.runs), std::to_string(traffic.messages), std::to_string(traffic.collectives),
+                    human_bytes(traffic.bytes)});
   const size_t total = rows.size();
   if (!all && total > kShownRows) rows.resize(kShownRows);
   auto text = format_table({"stream", "ranks", "instructions", "runs", "sends", "collectives", "bytes"}, rows);
@@ -171,8 +178,9 @@ std::string rank_table(const Bundle& bundle, const Timeline& timeline) {
     double busy = 0;
     for (const auto& span : timeline.spans[p]) busy += span.end - span.begin;
     const auto idle = timeline.step > 0 ? std::lround(100 * (1 - busy / timeline.step)) : 0;
-    rows.push_back({std::to_string(plan.rank), std::to_string(plan.instructions.size()), std::to_string(plan.streams.size()),
-                    std::to_string(plan.buffers.size()), human_bytes(bundle.manifest.ranks[static_cast<size_t>(plan.rank)].sent_bytes),
+    rows.push_back({std::to_string(plan.rank), std::to_string(plan.instructions.size()),
+                    std::to_string(plan.streams.size()), std::to_string(plan.buffers.size()),
+                    human_bytes(bundle.manifest.ranks[static_cast<size_t>(plan.rank)].sent_bytes),
                     std::to_string(std::max(idle, 0L)) + " %"});
   }
   return format_table({"rank", "instructions", "streams", "buffers", "sent", "idle"}, merge_ranks(rows));
@@ -184,10 +192,11 @@ Result<std::string> show(const std::string& directory, const ShowOptions& option
   PIPER_ASSIGN(const auto bundle, read_bundle(directory));
   PIPER_ASSIGN(const auto timeline, simulate(bundle, options.costs));
   const auto& manifest = bundle.manifest;
-  std::string text = manifest.model_name + " with " + manifest.strategy_name + ": " + std::to_string(manifest.world_size) +
-                     " ranks, batch " + std::to_string(manifest.batch) + ", " + std::to_string(bundle.programs.size()) +
-                     " programs, " + manifest.optimizer.kind + "\n";
-  text += "\nSchedule (only passes of stages take time: a forward 1, a backward 2 unless told)\n" + picture(bundle, timeline, options);
+  std::string text = manifest.model_name + " with " + manifest.strategy_name + ": " +
+                     std::to_string(manifest.world_size) + " ranks, batch " + std::to_string(manifest.batch) + ", " +
+                     std::to_string(bundle.programs.size()) + " programs, " + manifest.optimizer.kind + "\n";
+  text += "\nSchedule (only passes of stages take time: a forward 1, a backward 2 unless told)\n" +
+          picture(bundle, timeline, options);
   text += "\nRanks\n" + rank_table(bundle, timeline);
   text += "\nMemory\n" + memory_table(bundle);
   text += "\nStreams\n" + stream_table(bundle, options.all);

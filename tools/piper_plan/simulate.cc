@@ -18,7 +18,8 @@ std::string table_of_ranks(const plan::Bundle& bundle, const Timeline& timeline)
     for (const auto& span : timeline.spans[p]) busy += span.end - span.begin;
     char number[2][32];
     std::snprintf(number[0], sizeof number[0], "%g", busy);
-    std::snprintf(number[1], sizeof number[1], "%.1f %%", timeline.step > 0 ? 100 * std::max(0.0, 1 - busy / timeline.step) : 0.0);
+    std::snprintf(number[1], sizeof number[1], "%.1f %%",
+                  timeline.step > 0 ? 100 * std::max(0.0, 1 - busy / timeline.step) : 0.0);
     rows.push_back({std::to_string(bundle.ranks[p].rank), number[0], number[1]});
   }
   return format_table({"rank", "busy", "idle"}, merge_ranks(rows));
@@ -30,7 +31,8 @@ Result<std::string> simulate_bundle(const std::string& directory, const Costs& c
   PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
   PIPER_ASSIGN(const auto timeline, simulate(bundle, costs));
   char line[128];
-  std::snprintf(line, sizeof line, "step: %g units (forward %g, backward %g)\n", timeline.step, costs.forward, costs.backward);
+  std::snprintf(line, sizeof line, "step: %g units (forward %g, backward %g)\n", timeline.step, costs.forward,
+                costs.backward);
   return line + table_of_ranks(bundle, timeline);
 }
 
@@ -52,10 +54,12 @@ Result<std::string> simulate_measured(const std::string& directory, const std::s
 Result<std::string> verify_bundle(const std::string& directory) {
   PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
   PIPER_ASSIGN(const auto report, verify::verify(bundle));
-  return "proved for " + std::to_string(report.ranks) + " ranks, " + std::to_string(report.instructions) + " instructions: " +
-         std::to_string(report.messages) + " messages and " + std::to_string(report.collectives) +
-         " collectives match; no deadlock, by streams, by communication and in issue order (D0, D1, D2); no data race among " +
-         std::to_string(report.accesses) + " accesses; what is read was written; every sum holds each sample once, every run reads what "
+  return "proved for " + std::to_string(report.ranks) + " ranks, " + std::to_string(report.instructions) +
+         " instructions: " + std::to_string(report.messages) + " messages and " + std::to_string(report.collectives) +
+         " collectives match; no deadlock, by streams, by communication and in issue order (D0, D1, D2); no data race "
+         "among " +
+         std::to_string(report.accesses) +
+         " accesses; what is read was written; every sum holds each sample once, every run reads what "
          "its slots name, every copy of a parameter is updated once\n";
 }
 

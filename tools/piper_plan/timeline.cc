@@ -26,7 +26,13 @@ class Simulator {
  public:
   // `measured`: nullptr for unit costs.
   Simulator(const Bundle& bundle, const verify::Matching& matching, const Costs& costs, const Measured* measured)
-      : bundle_(bundle), matching_(matching), costs_(costs), stages_(bundle), measured_(measured), missing_(matching.first.size() - 1), latest_(missing_.size()) {
+      : bundle_(bundle),
+        matching_(matching),
+        costs_(costs),
+        stages_(bundle),
+        measured_(measured),
+        missing_(matching.first.size() - 1),
+        latest_(missing_.size()) {
     for (size_t t = 0; t < missing_.size(); ++t) missing_[t] = matching.first[t + 1] - matching.first[t];
     for (const auto& plan : bundle.ranks) {
       next_.push_back(0);
@@ -68,7 +74,8 @@ class Simulator {
               ready.push_back(static_cast<size_t>(matching_.participants[static_cast<size_t>(k)].plan));
         }
         if (missing_[t] > 0) return;
-        now = latest_[t] + (measured_ == nullptr ? 0 : measured_->cost_us[p][next_[p]] + travel_us(plan, instruction.action));
+        now = latest_[t] +
+              (measured_ == nullptr ? 0 : measured_->cost_us[p][next_[p]] + travel_us(plan, instruction.action));
       } else {
         local(p, instruction, now);
       }
@@ -86,8 +93,10 @@ class Simulator {
     if (const auto* gather = std::get_if<AllGather>(&action)) bytes = gather->bytes;
     if (const auto* scatter = std::get_if<ReduceScatter>(&action)) bytes = scatter->count * dtype_bytes(scatter->dtype);
     if (const auto* reduce = std::get_if<AllReduce>(&action))
-      bytes = 2 * reduce->count * dtype_bytes(reduce->dtype) / static_cast<int64_t>(plan.communicators.at(static_cast<size_t>(reduce->communicator)).ranks.size());
-    const double transmission = link.bytes_per_second > 0 ? 1e6 * static_cast<double>(bytes) / link.bytes_per_second : 0;
+      bytes = 2 * reduce->count * dtype_bytes(reduce->dtype) /
+              static_cast<int64_t>(plan.communicators.at(static_cast<size_t>(reduce->communicator)).ranks.size());
+    const double transmission =
+        link.bytes_per_second > 0 ? 1e6 * static_cast<double>(bytes) / link.bytes_per_second : 0;
     return (sum ? 2 : 1) * link.latency_us + transmission;
   }
 
@@ -117,8 +126,8 @@ class Simulator {
   const Measured* measured_;
   std::vector<int64_t> missing_;  // per transfer: participants that have not come
   std::vector<double> latest_;
-  std::vector<size_t> next_;      // per loaded rank
-  std::vector<char> arrived_;     // its next instruction has been counted at its transfer
+  std::vector<size_t> next_;   // per loaded rank
+  std::vector<char> arrived_;  // its next instruction has been counted at its transfer
   std::vector<std::vector<double>> streams_, events_;
   Timeline timeline_;
 };
@@ -144,7 +153,9 @@ Result<Measured> read_profile(const Bundle& bundle, const std::string& path) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     JsonReader reader(text.substr(begin, end - begin), path);
     begin = end + 1;
-    const auto failure = [&](const std::string& what) { return Status::failure("", path + ":" + std::to_string(line) + ": " + what); };
+    const auto failure = [&](const std::string& what) {
+      return Status::failure("", path + ":" + std::to_string(line) + ": " + what);
+    };
     reader.open_object();
     reader.key("rank");
     const int32_t rank = reader.small_integer();
@@ -161,7 +172,8 @@ Result<Measured> read_profile(const Bundle& bundle, const std::string& path) {
     }
     reader.close_object();
     if (!reader.ok()) return failure("this is no line of a profile");
-    const auto found = std::find_if(bundle.ranks.begin(), bundle.ranks.end(), [&](const RankPlan& plan) { return plan.rank == rank; });
+    const auto found =
+        std::find_if(bundle.ranks.begin(), bundle.ranks.end(), [&](const RankPlan& plan) { return plan.rank == rank; });
     if (found == bundle.ranks.end()) return failure("the bundle has no rank " + std::to_string(rank));
     auto& costs = measured.cost_us[static_cast<size_t>(found - bundle.ranks.begin())];
     if (instruction < 0 || static_cast<size_t>(instruction) >= costs.size())
@@ -170,7 +182,8 @@ Result<Measured> read_profile(const Bundle& bundle, const std::string& path) {
   }
   for (size_t p = 0; p < measured.cost_us.size(); ++p)
     if (std::find(measured.cost_us[p].begin(), measured.cost_us[p].end(), -1.0) != measured.cost_us[p].end())
-      return Status::failure("", path + " lacks instructions of rank " + std::to_string(bundle.ranks[p].rank) + ": it is of another plan");
+      return Status::failure(
+          "", path + " lacks instructions of rank " + std::to_string(bundle.ranks[p].rank) + ": it is of another plan");
   return measured;
 }
 

@@ -14,8 +14,8 @@
 
 namespace piper::tools {
 
-// Time of one pass of a stage (stages.h); a backward in two halves costs half of it each. The pieces of a stage share its
-// time evenly. Other runs cost 0.
+// Time of one pass of a stage (stages.h); a backward in two halves costs half of it each. The pieces of a stage share
+// its time evenly. Other runs cost 0.
 struct Costs {
   double forward = 1, backward = 2;
 };
@@ -30,8 +30,8 @@ struct Measured {
   std::vector<std::vector<double>> cost_us;
   Link link;
 };
-// Reads what `piper-run --profile` wrote of this bundle: the time that an instruction's thread computed. An error tells the line that
-// does not fit, or that a rank is missing.
+// Reads what `piper-run --profile` wrote of this bundle: the time that an instruction's thread computed. An error tells
+// the line that does not fit, or that a rank is missing.
 Result<Measured> read_profile(const plan::Bundle& bundle, const std::string& path);
 
 struct Span {

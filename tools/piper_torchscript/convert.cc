@@ -20,8 +20,9 @@ namespace jit = torch::jit;
 using Json = nlohmann::ordered_json;
 
 // Element types in the numbering of `.pt2` archives.
-constexpr std::pair<const char*, int> kDtypes[] = {{"uint8", 1},   {"int8", 2},    {"int16", 3},   {"int32", 4}, {"int64", 5},
-                                                   {"float16", 6}, {"float32", 7}, {"float64", 8}, {"bool", 12}, {"bfloat16", 13}};
+constexpr std::pair<const char*, int> kDtypes[] = {{"uint8", 1}, {"int8", 2},     {"int16", 3},   {"int32", 4},
+                                                   {"int64", 5}, {"float16", 6},  {"float32", 7}, {"float64", 8},
+                                                   {"bool", 12}, {"bfloat16", 13}};
 int number_of(c10::ScalarType type) {
   switch (type) {
     case c10::ScalarType::Byte: return 1;
@@ -40,19 +41,24 @@ int number_of(c10::ScalarType type) {
 
 // Numbers of sizes: JIT's operator -> the operator on sizes.
 const std::map<std::string, std::string>& size_operators() {
-  static const std::map<std::string, std::string> names = {
-      {"aten::add", "_operator.add"},      {"aten::sub", "_operator.sub"},        {"aten::mul", "_operator.mul"},          {"aten::div", "_operator.truediv"},
-      {"aten::neg", "_operator.neg"},      {"aten::floordiv", "_operator.floordiv"}, {"aten::floor_divide", "_operator.floordiv"}, {"aten::remainder", "_operator.mod"}};
+  static const std::map<std::string, std::string> names = {{"aten::add", "_operator.add"},
+                                                           {"aten::sub", "_operator.sub"},
+                                                           {"aten::mul", "_operator.mul"},
+                                                           {"aten::div", "_operator.truediv"},
+                                                           {"aten::neg", "_operator.neg"},
+                                                           {"aten::floordiv", "_operator.floordiv"},
+                                                           {"aten::floor_divide", "_operator.floordiv"},
+                                                           {"aten::remainder", "_operator.mod"}};
   return names;
 }
 
 // What stands behind a value of the script.
 struct Known {
-  Json argument;                        // {"as_tensor": {"name": "x"}}, {"as_int": 3}, ...
+  Json argument;  // {"as_tensor": {"name": "x"}}, {"as_int": 3}, ...
   bool is_list = false;
   std::vector<Known> list;
   std::optional<jit::Module> module;
-  std::string path;                     // of the module
+  std::string path;  // of the module
 
   bool is_number() const {
     for (const char* key : {"as_int", "as_float", "as_bool", "as_sym_int", "as_sym_float"})
@@ -72,8 +78,13 @@ Known tensor_named(const std::string& name) { return of({{"as_tensor", {{"name",
 std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
 Json tensor_meta(int dtype, Json sizes, Json strides, bool requires_grad) {
-  return {{"dtype", dtype}, {"sizes", std::move(sizes)}, {"requires_grad", requires_grad}, {"device", {{"type", "cpu"}, {"index", nullptr}}},
-          {"strides", std::move(strides)}, {"storage_offset", {{"as_int", 0}}}, {"layout", 7}};
+  return {{"dtype", dtype},
+          {"sizes", std::move(sizes)},
+          {"requires_grad", requires_grad},
+          {"device", {{"type", "cpu"}, {"index", nullptr}}},
+          {"strides", std::move(strides)},
+          {"storage_offset", {{"as_int", 0}}},
+          {"layout", 7}};
 }
 
 class Converter {
@@ -84,7 +95,8 @@ class Converter {
     for (const auto& [name, tensor] : root_.named_parameters(true)) add_stored({name, tensor}, "parameter");
     const auto graph = root_.get_method("forward").graph();
     if (graph->inputs().size() != inputs_.size() + 1)
-      return Status::failure("", "forward takes " + std::to_string(graph->inputs().size() - 1) + " arguments, but " + std::to_string(inputs_.size()) + " inputs were described");
+      return Status::failure("", "forward takes " + std::to_string(graph->inputs().size() - 1) + " arguments, but " +
+                                     std::to_string(inputs_.size()) + " inputs were described");
     std::vector<Known> arguments;
     for (const InputSpec& input : inputs_) {
       PIPER_RETURN_IF_ERROR(add_input(input));
@@ -103,7 +115,9 @@ class Converter {
 
   void write(const std::string& path) const {
     caffe2::serialize::PyTorchStreamWriter writer(path);
-    const auto put = [&](const std::string& name, const std::string& text) { writer.writeRecord(name, text.data(), text.size()); };
+    const auto put = [&](const std::string& name, const std::string& text) {
+      writer.writeRecord(name, text.data(), text.size());
+    };
     for (const auto& [name, tensor] : payloads_) writer.writeRecord(name, tensor.const_data_ptr(), tensor.nbytes());
     put("data/weights/model_weights_config.json", Json{{"config", weights_}}.dump());
     put("data/constants/model_constants_config.json", Json{{"config", constants_}}.dump());
@@ -113,9 +127,16 @@ class Converter {
       graph_outputs.push_back({{"as_tensor", {{"name", name}}}});
       output_specs.push_back({{"user_output", {{"arg", {{"as_tensor", {{"name", name}}}}}}}});
     }
-    const Json graph = {{"inputs", graph_inputs}, {"outputs", graph_outputs}, {"nodes", nodes_}, {"tensor_values", types_}, {"sym_int_values", Json::object()}};
-    const Json model = {{"graph_module", {{"graph", graph}, {"signature", {{"input_specs", input_specs_}, {"output_specs", output_specs}}}}},
-                        {"range_constraints", Json::object()}, {"schema_version", {{"major", 8}, {"minor", 20}}}};
+    const Json graph = {{"inputs", graph_inputs},
+                        {"outputs", graph_outputs},
+                        {"nodes", nodes_},
+                        {"tensor_values", types_},
+                        {"sym_int_values", Json::object()}};
+    const Json model = {
+        {"graph_module",
+         {{"graph", graph}, {"signature", {{"input_specs", input_specs_}, {"output_specs", output_specs}}}}},
+        {"range_constraints", Json::object()},
+        {"schema_version", {{"major", 8}, {"minor", 20}}}};
     put("models/model.json", model.dump());
     put("archive_format", "pt2");
     put("archive_version", "0");
@@ -144,7 +165,8 @@ class Converter {
     const auto [own, is_new] = entries_.emplace(stored.tensor.unsafeGetTensorImpl(), "");
     if (is_new) {
       own->second = (is_constant ? "tensor_" : "weight_") + std::to_string(payloads_.size());
-      payloads_.emplace_back((is_constant ? "data/constants/" : "data/weights/") + own->second, stored.tensor.detach().cpu().contiguous());
+      payloads_.emplace_back((is_constant ? "data/constants/" : "data/weights/") + own->second,
+                             stored.tensor.detach().cpu().contiguous());
     }
     Json sizes = Json::array(), strides = Json::array();
     int64_t stride = stored.tensor.numel();
@@ -153,11 +175,14 @@ class Converter {
       stride = n == 0 ? 0 : stride / n;
       strides.push_back({{"as_int", stride}});
     }
-    const Json meta = tensor_meta(number_of(stored.tensor.scalar_type()), sizes, strides, stored.tensor.requires_grad());
-    (is_constant ? constants_ : weights_)[stored.path] = {{"path_name", own->second}, {"is_param", kind == "parameter"}, {"use_pickle", false}, {"tensor_meta", meta}};
+    const Json meta =
+        tensor_meta(number_of(stored.tensor.scalar_type()), sizes, strides, stored.tensor.requires_grad());
+    (is_constant ? constants_ : weights_)[stored.path] = {
+        {"path_name", own->second}, {"is_param", kind == "parameter"}, {"use_pickle", false}, {"tensor_meta", meta}};
     const Json arg = {{"name", name}};
     if (kind == "parameter") input_specs_.push_back({{"parameter", {{"arg", arg}, {"parameter_name", stored.path}}}});
-    else if (kind == "buffer") input_specs_.push_back({{"buffer", {{"arg", arg}, {"buffer_name", stored.path}, {"persistent", true}}}});
+    else if (kind == "buffer")
+      input_specs_.push_back({{"buffer", {{"arg", arg}, {"buffer_name", stored.path}, {"persistent", true}}}});
     else input_specs_.push_back({{"tensor_constant", {{"arg", arg}, {"tensor_constant_name", stored.path}}}});
     types_[name] = meta;
     return name;
@@ -171,7 +196,9 @@ class Converter {
     Json sizes = Json::array(), strides = Json::array();
     for (const std::string& d : input.dims) {
       const bool is_number = d.find_first_not_of("0123456789") == std::string::npos;
-      sizes.push_back(is_number ? Json{{"as_int", std::stoll(d)}} : Json{{"as_expr", {{"expr_str", "Symbol('" + d + "', positive=True, integer=True)"}}}});
+      sizes.push_back(is_number
+                          ? Json{{"as_int", std::stoll(d)}}
+                          : Json{{"as_expr", {{"expr_str", "Symbol('" + d + "', positive=True, integer=True)"}}}});
       strides.push_back({{"as_int", 1}});
     }
     used_.insert(input.name);
@@ -184,7 +211,8 @@ class Converter {
   void add_output(const Known& result) {
     if (result.is_list)
       for (const Known& x : result.list) add_output(x);
-    else if (result.argument.contains("as_tensor")) outputs_.push_back(result.argument.at("as_tensor").at("name").get<std::string>());
+    else if (result.argument.contains("as_tensor"))
+      outputs_.push_back(result.argument.at("as_tensor").at("name").get<std::string>());
   }
 
   std::string fresh(const std::string& stem) {
@@ -197,19 +225,23 @@ class Converter {
 
   Status failed(const jit::Node& node, const std::string& path, const std::string& why) const {
     std::string line;
-    if (const auto at = node.sourceRange().file_line_col()) line = ", " + std::get<0>(*at) + ":" + std::to_string(std::get<1>(*at));
-    return Status::failure("", std::string(node.kind().toQualString()) + " (module '" + path + "'" + line + "): " + why);
+    if (const auto at = node.sourceRange().file_line_col())
+      line = ", " + std::get<0>(*at) + ":" + std::to_string(std::get<1>(*at));
+    return Status::failure("",
+                           std::string(node.kind().toQualString()) + " (module '" + path + "'" + line + "): " + why);
   }
 
   Result<std::vector<Known>> run_graph(const jit::Graph& graph, std::vector<Known> arguments, const std::string& path) {
-    if (graph.inputs().size() != arguments.size()) return Status::failure("", "a method of '" + path + "' is called with another number of arguments");
+    if (graph.inputs().size() != arguments.size())
+      return Status::failure("", "a method of '" + path + "' is called with another number of arguments");
     std::unordered_map<const jit::Value*, Known> values;
     for (size_t i = 0; i < arguments.size(); ++i) values[graph.inputs()[i]] = std::move(arguments[i]);
     for (const jit::Node* node : graph.nodes()) {
       std::vector<Known> inputs;
       for (const jit::Value* v : node->inputs()) inputs.push_back(values.at(v));
       PIPER_ASSIGN(const std::vector<Known> results, step(*node, inputs, path));
-      if (results.size() != node->outputs().size()) return failed(*node, path, "another number of results than expected");
+      if (results.size() != node->outputs().size())
+        return failed(*node, path, "another number of results than expected");
       for (size_t i = 0; i < results.size(); ++i) values[node->outputs()[i]] = results[i];
     }
     std::vector<Known> out;
@@ -239,26 +271,36 @@ class Converter {
     }
     if (kind == "aten::__getitem__" || kind == "prim::TupleIndex") {
       const bool known = inputs.size() == 2 && inputs[0].is_list && inputs[1].argument.contains("as_int");
-      const int64_t n = static_cast<int64_t>(inputs[0].list.size()), i = known ? inputs[1].argument.at("as_int").get<int64_t>() : n;
+      const int64_t n = static_cast<int64_t>(inputs[0].list.size()),
+                    i = known ? inputs[1].argument.at("as_int").get<int64_t>() : n;
       if (i >= n || i < -n) return failed(node, path, "an index that is not known");
       return std::vector<Known>{inputs[0].list[static_cast<size_t>(i < 0 ? i + n : i)]};
     }
-    if (kind == "aten::Int" && inputs[0].argument.contains("as_sym_float")) return size_call(node, "torch.sym_int", inputs, path, "as_sym_int");
-    for (const char* same : {"prim::NumToTensor", "aten::Int", "aten::Float", "aten::ScalarImplicit", "aten::IntImplicit", "aten::FloatImplicit"})
+    if (kind == "aten::Int" && inputs[0].argument.contains("as_sym_float"))
+      return size_call(node, "torch.sym_int", inputs, path, "as_sym_int");
+    for (const char* same : {"prim::NumToTensor", "aten::Int", "aten::Float", "aten::ScalarImplicit",
+                             "aten::IntImplicit", "aten::FloatImplicit"})
       if (kind == same) {
-        if (!inputs[0].is_number()) return failed(node, path, "a number that is read from a tensor while the model runs");
+        if (!inputs[0].is_number())
+          return failed(node, path, "a number that is read from a tensor while the model runs");
         return std::vector<Known>{inputs[0]};
       }
-    if (kind == "aten::size" && inputs.size() == 2) return size_call(node, "torch.ops.aten.sym_size.int", inputs, path, "as_sym_int");
+    if (kind == "aten::size" && inputs.size() == 2)
+      return size_call(node, "torch.ops.aten.sym_size.int", inputs, path, "as_sym_int");
     if (const auto found = size_operators().find(kind); found != size_operators().end()) {
       size_t numbers = 0;
       for (size_t i = 0; i < inputs.size() && i < 2; ++i) numbers += inputs[i].is_number() ? 1 : 0;
       if (numbers == std::min<size_t>(inputs.size(), 2)) {
-        if (inputs.size() == 3 && inputs[2].argument != Json{{"as_int", 1}} && !inputs[2].argument.contains("as_none")) return failed(node, path, "sizes with a factor or a rounding mode");
-        const bool real = kind == "aten::div" || inputs[0].argument.contains("as_float") || inputs[0].argument.contains("as_sym_float") ||
-                          (inputs.size() > 1 && (inputs[1].argument.contains("as_float") || inputs[1].argument.contains("as_sym_float")));
-        return size_call(node, found->second, {inputs.begin(), inputs.begin() + std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(inputs.size()))}, path,
-                         real ? "as_sym_float" : "as_sym_int");
+        if (inputs.size() == 3 && inputs[2].argument != Json{{"as_int", 1}} && !inputs[2].argument.contains("as_none"))
+          return failed(node, path, "sizes with a factor or a rounding mode");
+        const bool real = kind == "aten::div" || inputs[0].argument.contains("as_float") ||
+                          inputs[0].argument.contains("as_sym_float") ||
+                          (inputs.size() > 1 &&
+                           (inputs[1].argument.contains("as_float") || inputs[1].argument.contains("as_sym_float")));
+        return size_call(
+            node, found->second,
+            {inputs.begin(), inputs.begin() + std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(inputs.size()))},
+            path, real ? "as_sym_float" : "as_sym_int");
       }
     }
     if (kind.rfind("aten::", 0) == 0) return call(node, inputs, path);
@@ -283,7 +325,9 @@ class Converter {
     } else if (value.isTensor()) {
       const auto type = self.module->type();
       const size_t slot = type->getAttributeSlot(name);
-      known = tensor_named(add_stored({full, value.toTensor()}, type->is_parameter(slot) ? "parameter" : type->is_buffer(slot) ? "buffer" : "constant"));
+      known = tensor_named(add_stored({full, value.toTensor()}, type->is_parameter(slot) ? "parameter"
+                                                                : type->is_buffer(slot)  ? "buffer"
+                                                                                         : "constant"));
     } else {
       PIPER_ASSIGN(known, of_ivalue(value, node, path));
     }
@@ -300,7 +344,8 @@ class Converter {
       const at::Tensor& t = value.toTensor();
       // A number that the tracer has put into a tensor without axes.
       if (t.dim() == 0 && t.scalar_type() == c10::ScalarType::Long) return of({{"as_int", t.item().toLong()}});
-      if (t.dim() == 0 && (t.scalar_type() == c10::ScalarType::Double || t.scalar_type() == c10::ScalarType::Float)) return of({{"as_float", real(t.item().toDouble())}});
+      if (t.dim() == 0 && (t.scalar_type() == c10::ScalarType::Double || t.scalar_type() == c10::ScalarType::Float))
+        return of({{"as_float", real(t.item().toDouble())}});
       return tensor_named(add_stored({"constant_" + std::to_string(payloads_.size()), t}, "constant"));
     }
     if (value.isList() || value.isTuple()) {
@@ -332,15 +377,22 @@ class Converter {
   Json metadata(const jit::Node& node, const std::string& path) const {
     Json out = {{"nn_module_stack", "m," + path + ",module"}};
     if (const auto at = node.sourceRange().file_line_col())
-      out["stack_trace"] = "File \"" + std::get<0>(*at) + "\", line " + std::to_string(std::get<1>(*at)) + ", in forward";
+      out["stack_trace"] =
+          "File \"" + std::get<0>(*at) + "\", line " + std::to_string(std::get<1>(*at)) + ", in forward";
     return out;
   }
 
-  void add_node(const std::string& target, Json inputs, Json outputs, const jit::Node& node, const std::string& path, const std::string& name) {
-    nodes_.push_back({{"target", target}, {"inputs", std::move(inputs)}, {"outputs", std::move(outputs)}, {"metadata", metadata(node, path)}, {"name", name}});
+  void add_node(const std::string& target, Json inputs, Json outputs, const jit::Node& node, const std::string& path,
+                const std::string& name) {
+    nodes_.push_back({{"target", target},
+                      {"inputs", std::move(inputs)},
+                      {"outputs", std::move(outputs)},
+                      {"metadata", metadata(node, path)},
+                      {"name", name}});
   }
 
-  Results size_call(const jit::Node& node, const std::string& target, const std::vector<Known>& inputs, const std::string& path, const char* kind) {
+  Results size_call(const jit::Node& node, const std::string& target, const std::vector<Known>& inputs,
+                    const std::string& path, const char* kind) {
     Json arguments = Json::array();
     for (const Known& k : inputs) arguments.push_back({{"name", "a"}, {"arg", k.argument}, {"kind", 1}});
     const std::string name = fresh("size");
@@ -356,7 +408,8 @@ class Converter {
     for (const Known& k : list.list) {
       if (k.is_list || k.module) return Status::failure("", "a list inside of a list");
       if (tensors) {
-        elements.push_back(k.argument.contains("as_tensor") ? Json{{"as_tensor", k.argument.at("as_tensor")}} : Json{{"as_none", true}});
+        elements.push_back(k.argument.contains("as_tensor") ? Json{{"as_tensor", k.argument.at("as_tensor")}}
+                                                            : Json{{"as_none", true}});
       } else if (k.argument.contains("as_sym_int")) {
         elements.push_back(k.argument.at("as_sym_int"));
       } else {
@@ -387,10 +440,12 @@ class Converter {
       Result<Json> argument = argument_of(parameter, inputs[i]);
       if (!argument.ok()) return failed(node, path, argument.error().message);
       if (parameter.kwarg_only() && argument->contains("as_none")) continue;
-      arguments.push_back({{"name", parameter.name()}, {"arg", std::move(argument).value()}, {"kind", parameter.kwarg_only() ? 2 : 1}});
+      arguments.push_back(
+          {{"name", parameter.name()}, {"arg", std::move(argument).value()}, {"kind", parameter.kwarg_only() ? 2 : 1}});
     }
     const std::string stem = node.kind().toUnqualString();
-    const std::string target = "torch.ops.aten." + stem + "." + (schema->overload_name().empty() ? "default" : schema->overload_name());
+    const std::string target =
+        "torch.ops.aten." + stem + "." + (schema->overload_name().empty() ? "default" : schema->overload_name());
     std::vector<Known> results;
     Json outputs = Json::array();
     for (const jit::Value* v : node.outputs()) {
@@ -436,12 +491,13 @@ class Converter {
 
   const jit::Module& root_;
   const std::vector<InputSpec>& inputs_;
-  std::map<std::string, std::string> names_;                          // in the state dict -> in the calls
-  std::unordered_map<const c10::TensorImpl*, std::string> entries_;   // -> "weight_3"
+  std::map<std::string, std::string> names_;                         // in the state dict -> in the calls
+  std::unordered_map<const c10::TensorImpl*, std::string> entries_;  // -> "weight_3"
   std::vector<std::pair<std::string, at::Tensor>> payloads_;
   std::vector<std::string> placeholders_, outputs_;
   std::set<std::string> used_;
-  Json nodes_ = Json::array(), input_specs_ = Json::array(), types_ = Json::object(), weights_ = Json::object(), constants_ = Json::object();
+  Json nodes_ = Json::array(), input_specs_ = Json::array(), types_ = Json::object(), weights_ = Json::object(),
+       constants_ = Json::object();
 };
 
 }  // namespace

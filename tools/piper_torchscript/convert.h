@@ -15,9 +15,9 @@
 namespace piper::torchscript {
 
 struct InputSpec {
-  std::string name;                // as strategies and data name it
-  std::string dtype;               // "float32", "int64", ...
-  std::vector<std::string> dims;   // "16", or the name of a symbol: "B"
+  std::string name;               // as strategies and data name it
+  std::string dtype;              // "float32", "int64", ...
+  std::vector<std::string> dims;  // "16", or the name of a symbol: "B"
 };
 
 // "input_ids:int64[B,16]". A failure says what is wrong with the text.

@@ -7,13 +7,16 @@ namespace piper::torchscript {
 namespace {
 
 bool is_word(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 }  // namespace
 
 Result<InputSpec> parse_input(const std::string& text) {
-  const auto wrong = [&] { return Status::failure("", "'" + text + "' is no input; write NAME:DTYPE[EXTENT,...], e.g. input_ids:int64[B,16]"); };
+  const auto wrong = [&] {
+    return Status::failure("", "'" + text + "' is no input; write NAME:DTYPE[EXTENT,...], e.g. input_ids:int64[B,16]");
+  };
   const size_t colon = text.find(':'), open = text.find('[');
   if (colon == std::string::npos || open == std::string::npos || open < colon || text.back() != ']') return wrong();
   InputSpec out;
@@ -25,7 +28,8 @@ Result<InputSpec> parse_input(const std::string& text) {
     out.dims.back().erase(std::remove(out.dims.back().begin(), out.dims.back().end(), ' '), out.dims.back().end());
     at = end + 1;
   }
-  if (!is_word(out.name) || !is_word(out.dtype) || !std::all_of(out.dims.begin(), out.dims.end(), is_word)) return wrong();
+  if (!is_word(out.name) || !is_word(out.dtype) || !std::all_of(out.dims.begin(), out.dims.end(), is_word))
+    return wrong();
   return out;
 }
 

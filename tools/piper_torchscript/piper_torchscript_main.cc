@@ -10,7 +10,10 @@ int main(int argc, char** argv) {
   std::vector<std::string> texts;
   app.add_option("model", from, "the file of torch.jit.save")->required();
   app.add_option("-o,--out", to, "the .pt2 archive to write")->required();
-  app.add_option("-i,--input", texts, "one for each argument of forward, in its order: NAME:DTYPE[EXTENT,...], e.g. input_ids:int64[B,16]; the batch is a symbol")->required();
+  app.add_option("-i,--input", texts,
+                 "one for each argument of forward, in its order: NAME:DTYPE[EXTENT,...], e.g. input_ids:int64[B,16]; "
+                 "the batch is a symbol")
+      ->required();
   CLI11_PARSE(app, argc, argv);
   const auto fail = [](const piper::Error& error) {
     std::cerr << "piper-torchscript: " << error.message << "\n";

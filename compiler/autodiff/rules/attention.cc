@@ -21,8 +21,7 @@ std::vector<ValueId> scaled_dot_product_attention(const RuleContext& ctx) {
 // The mask is a function of position, so that the same operator on g applies it again.
 std::vector<ValueId> dropout(const RuleContext& ctx) {
   std::vector<ValueId> result(ctx.op.operands.size());
-  result[0] =
-      ctx.b.add1(OpKind::kDropout, {grad(ctx), ctx.op.operands[1], ctx.op.operands[2]}, ctx.op.attrs);
+  result[0] = ctx.b.add1(OpKind::kDropout, {grad(ctx), ctx.op.operands[1], ctx.op.operands[2]}, ctx.op.attrs);
   return result;
 }
 

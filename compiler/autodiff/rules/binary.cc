@@ -44,13 +44,11 @@ namespace {
 // operand i is the result.
 std::vector<ValueId> extremum(const RuleContext& ctx, const std::vector<OpKind>& wins) {
   const ValueId a = ctx.op.operands[0], b = ctx.op.operands[1], none = scalar(ctx, 0.0, operand_type(ctx, 0).dtype);
-  const ValueId tie =
-      ctx.b.add1(OpKind::kWhere, {ctx.b.add1(OpKind::kEq, {a, b}), scale(ctx, grad(ctx), 0.5), none});
+  const ValueId tie = ctx.b.add1(OpKind::kWhere, {ctx.b.add1(OpKind::kEq, {a, b}), scale(ctx, grad(ctx), 0.5), none});
   std::vector<ValueId> result(2);
   for (size_t i = 0; i < 2; ++i)
     if (ctx.needs[i])
-      result[i] = to_operand(
-          ctx, ctx.b.add1(OpKind::kWhere, {ctx.b.add1(wins[i], {a, b}), grad(ctx), tie}), i);
+      result[i] = to_operand(ctx, ctx.b.add1(OpKind::kWhere, {ctx.b.add1(wins[i], {a, b}), grad(ctx), tie}), i);
   return result;
 }
 

@@ -23,16 +23,16 @@ ValueId gradient_of_source(const RuleContext& ctx, size_t source) {
 
 std::vector<ValueId> embedding(const RuleContext& ctx) {
   const auto& attrs = std::get<ir::EmbeddingAttrs>(ctx.op.attrs);
-  return {ctx.b.add1(
-              OpKind::kEmbeddingBackward, {grad(ctx), ctx.op.operands[1]},
-              ir::EmbeddingBackwardAttrs{operand_type(ctx, 0).shape, attrs.padding_idx, attrs.scale_grad_by_freq}),
-          ValueId()};
+  return {
+      ctx.b.add1(OpKind::kEmbeddingBackward, {grad(ctx), ctx.op.operands[1]},
+                 ir::EmbeddingBackwardAttrs{operand_type(ctx, 0).shape, attrs.padding_idx, attrs.scale_grad_by_freq}),
+      ValueId()};
 }
 
 std::vector<ValueId> gather(const RuleContext& ctx) {
-  return {ctx.b.add1(OpKind::kScatterAdd, {zeros(ctx, operand_type(ctx, 0)), ctx.op.operands[1], grad(ctx)},
-                     ctx.op.attrs),
-          ValueId()};
+  return {
+      ctx.b.add1(OpKind::kScatterAdd, {zeros(ctx, operand_type(ctx, 0)), ctx.op.operands[1], grad(ctx)}, ctx.op.attrs),
+      ValueId()};
 }
 
 std::vector<ValueId> scatter(const RuleContext& ctx) {
@@ -53,9 +53,9 @@ std::vector<ValueId> scatter_add(const RuleContext& ctx) {
 }
 
 std::vector<ValueId> index_select(const RuleContext& ctx) {
-  return {ctx.b.add1(OpKind::kIndexAdd, {zeros(ctx, operand_type(ctx, 0)), ctx.op.operands[1], grad(ctx)},
-                     ctx.op.attrs),
-          ValueId()};
+  return {
+      ctx.b.add1(OpKind::kIndexAdd, {zeros(ctx, operand_type(ctx, 0)), ctx.op.operands[1], grad(ctx)}, ctx.op.attrs),
+      ValueId()};
 }
 
 std::vector<ValueId> index_add(const RuleContext& ctx) {

@@ -6,17 +6,15 @@
 namespace piper::autodiff::rules {
 
 namespace {
-ValueId class_weight(const RuleContext& ctx) {
-  return ctx.op.operands.size() > 2 ? ctx.op.operands[2] : ValueId();
-}
+ValueId class_weight(const RuleContext& ctx) { return ctx.op.operands.size() > 2 ? ctx.op.operands[2] : ValueId(); }
 }  // namespace
 
 std::vector<ValueId> cross_entropy_sum(const RuleContext& ctx) {
   std::vector<ValueId> result(ctx.op.operands.size());
   if (ctx.needs[0])
-    result[0] = ctx.b.add1(
-        OpKind::kCrossEntropyBackward,
-        {grad(ctx), ctx.op.operands[0], ctx.op.operands[1], ctx.op.results[1], class_weight(ctx)}, ctx.op.attrs);
+    result[0] = ctx.b.add1(OpKind::kCrossEntropyBackward,
+                           {grad(ctx), ctx.op.operands[0], ctx.op.operands[1], ctx.op.results[1], class_weight(ctx)},
+                           ctx.op.attrs);
   return result;
 }
 

@@ -18,8 +18,7 @@ std::vector<ValueId> with_mean(const RuleContext& ctx, OpKind input_backward, Op
   const ValueId x = ctx.op.operands[0], mean = ctx.op.results[1], rstd = ctx.op.results[2];
   std::vector<ValueId> result(ctx.op.operands.size());
   if (ctx.needs[0])
-    result[0] =
-        ctx.b.add1(input_backward, {grad(ctx), x, mean, rstd, optional_operand(ctx, 1)}, ctx.op.attrs);
+    result[0] = ctx.b.add1(input_backward, {grad(ctx), x, mean, rstd, optional_operand(ctx, 1)}, ctx.op.attrs);
   if (wanted(ctx, 1) || wanted(ctx, 2)) {
     const std::vector<ValueId> both = ctx.b.add(weight_backward, {grad(ctx), x, mean, rstd}, ctx.op.attrs);
     if (both.size() == 2 && wanted(ctx, 1)) result[1] = both[0];
@@ -46,8 +45,7 @@ std::vector<ValueId> rms_norm(const RuleContext& ctx) {
   const ValueId x = ctx.op.operands[0], rstd = ctx.op.results[1];
   std::vector<ValueId> result(ctx.op.operands.size());
   if (ctx.needs[0])
-    result[0] =
-        ctx.b.add1(OpKind::kRmsNormBackwardInput, {grad(ctx), x, rstd, optional_operand(ctx, 1)}, ctx.op.attrs);
+    result[0] = ctx.b.add1(OpKind::kRmsNormBackwardInput, {grad(ctx), x, rstd, optional_operand(ctx, 1)}, ctx.op.attrs);
   if (wanted(ctx, 1)) result[1] = ctx.b.add1(OpKind::kRmsNormBackwardWeight, {grad(ctx), x, rstd}, ctx.op.attrs);
   return result;
 }

@@ -11,8 +11,7 @@ std::vector<ValueId> matmul(const RuleContext& ctx) {
   const ValueId a = ctx.op.operands[0], b = ctx.op.operands[1], g = grad(ctx);
   const std::vector<int64_t> a_shape = operand_type(ctx, 0).shape, b_shape = operand_type(ctx, 1).shape;
   std::vector<ValueId> result(2);
-  if (ctx.needs[0])
-    result[0] = to_operand(ctx, ctx.b.add1(OpKind::kMatmul, {g, ctx.b.transpose(b, -1, -2)}), 0);
+  if (ctx.needs[0]) result[0] = to_operand(ctx, ctx.b.add1(OpKind::kMatmul, {g, ctx.b.transpose(b, -1, -2)}), 0);
   if (!ctx.needs[1]) return result;
   if (b_shape.size() == 2 && a_shape.size() > 2) {
     const int64_t rows = operand_type(ctx, 0).elements() / a_shape.back();

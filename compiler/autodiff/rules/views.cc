@@ -4,9 +4,7 @@
 
 namespace piper::autodiff::rules {
 
-std::vector<ValueId> reshape(const RuleContext& ctx) {
-  return {ctx.b.reshape(grad(ctx), operand_type(ctx, 0).shape)};
-}
+std::vector<ValueId> reshape(const RuleContext& ctx) { return {ctx.b.reshape(grad(ctx), operand_type(ctx, 0).shape)}; }
 
 std::vector<ValueId> permute(const RuleContext& ctx) {
   const auto& dims = std::get<ir::PermuteAttrs>(ctx.op.attrs).dims;
@@ -19,9 +17,9 @@ std::vector<ValueId> expand(const RuleContext& ctx) { return {to_operand(ctx, gr
 
 std::vector<ValueId> slice(const RuleContext& ctx) {
   const auto& attrs = std::get<ir::SliceAttrs>(ctx.op.attrs);
-  return {ctx.b.add1(
-      OpKind::kSliceBackward, {grad(ctx)},
-      ir::SliceBackwardAttrs{operand_type(ctx, 0).shape, attrs.dim, attrs.start, attrs.end, attrs.step})};
+  return {
+      ctx.b.add1(OpKind::kSliceBackward, {grad(ctx)},
+                 ir::SliceBackwardAttrs{operand_type(ctx, 0).shape, attrs.dim, attrs.start, attrs.end, attrs.step})};
 }
 
 std::vector<ValueId> cast(const RuleContext& ctx) { return {ctx.b.cast(grad(ctx), operand_type(ctx, 0).dtype)}; }

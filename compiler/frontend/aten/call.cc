@@ -62,8 +62,14 @@ std::optional<DType> dtype_of_torch(std::string_view name) {
 
 Call::Call(ImportState& state, const Schema& schema, OpKind kind, std::vector<Item> bound, std::string name,
            std::string module, ir::ScopeId scope, ir::ProvId prov)
-    : state_(state), schema_(schema), kind_(kind), bound_(std::move(bound)), name_(std::move(name)),
-      module_(std::move(module)), builder_(*state.graph, scope, prov), scope_(scope) {}
+    : state_(state),
+      schema_(schema),
+      kind_(kind),
+      bound_(std::move(bound)),
+      name_(std::move(name)),
+      module_(std::move(module)),
+      builder_(*state.graph, scope, prov),
+      scope_(scope) {}
 
 // ---- arguments
 
@@ -82,9 +88,7 @@ ValueId Call::tensor(std::string_view name) {
   return scalar(0, DType::kF32);
 }
 
-ValueId Call::tensor_or_none(std::string_view name) {
-  return arg(name).is_none() ? ValueId() : tensor(name);
-}
+ValueId Call::tensor_or_none(std::string_view name) { return arg(name).is_none() ? ValueId() : tensor(name); }
 
 std::vector<ValueId> Call::tensors(std::string_view name) {
   std::vector<ValueId> out;
@@ -118,7 +122,8 @@ double Call::real(std::string_view name) {
       std::memcpy(&v, c->data->data(), sizeof v);
       return v;
     }
-    if (std::vector<int64_t> known; known_ints(x.tensor, known) && known.size() == 1) return static_cast<double>(known[0]);
+    if (std::vector<int64_t> known; known_ints(x.tensor, known) && known.size() == 1)
+      return static_cast<double>(known[0]);
   }
   fail("argument '" + std::string(name) + "' must be a number that is known when the model is bound");
   return 0;
@@ -167,7 +172,9 @@ DType Call::dtype_or(std::string_view name, DType fallback) {
   const Item& x = arg(name);
   if (x.is_none()) return fallback;
   const std::optional<DType> t = dtype_of_torch(x.text);
-  if (!t) refuse("P0307", "the element type " + (x.text.empty() ? std::string("of '" + std::string(name) + "'") : x.text) + " is not supported; piper has float32, float64, bfloat16, int64, int32 and bool");
+  if (!t)
+    refuse("P0307", "the element type " + (x.text.empty() ? std::string("of '" + std::string(name) + "'") : x.text) +
+                        " is not supported; piper has float32, float64, bfloat16, int64, int32 and bool");
   return t.value_or(fallback);
 }
 
@@ -389,9 +396,7 @@ ValueId Call::binary(OpKind kind, const Item& a, const Item& b) {
   return op(kind, {x, y});
 }
 
-ValueId Call::binary(OpKind kind, ValueId a, double b) {
-  return op(kind, {a, scalar(b, dtype(a))});
-}
+ValueId Call::binary(OpKind kind, ValueId a, double b) { return op(kind, {a, scalar(b, dtype(a))}); }
 
 std::vector<int64_t> Call::all_dims(ValueId x) const {
   std::vector<int64_t> out;

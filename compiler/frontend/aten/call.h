@@ -25,13 +25,13 @@ using ir::ValueId;
 
 // One parameter of an ATen schema: `int dim=-1`.
 struct Parameter {
-  std::string type;   // "Tensor", "Tensor?", "Tensor[]", "Operand" (tensor or number), "int", "int[]", ...
+  std::string type;  // "Tensor", "Tensor?", "Tensor[]", "Operand" (tensor or number), "int", "int[]", ...
   std::string name;
   bool has_default = false;
   Item fallback;
 };
 struct Schema {
-  std::string target;                 // "aten.linear.default"
+  std::string target;  // "aten.linear.default"
   std::vector<Parameter> parameters;
 };
 
@@ -39,8 +39,8 @@ struct Schema {
 struct ImportState {
   ir::Graph* graph = nullptr;
   int64_t local_batch = 1;
-  std::map<std::string, int64_t> dropouts;   // module path -> dropouts seen
-  std::function<bool(const std::string&)> per_piece;   // of a module: it computes with the extent of a piece
+  std::map<std::string, int64_t> dropouts;            // module path -> dropouts seen
+  std::function<bool(const std::string&)> per_piece;  // of a module: it computes with the extent of a piece
   // Results of ops on constants. The ops stay in the graph: what becomes a constant, and what stays
   // a view of a small one, is decided when the whole graph is folded.
   std::unordered_map<uint32_t, ConstantTensor> known;
@@ -60,8 +60,8 @@ class Call {
   // --- arguments
   const Item& arg(std::string_view name) const;
   bool has(std::string_view name) const { return !arg(name).is_none(); }
-  ValueId tensor(std::string_view name);            // a number becomes a scalar of its default dtype
-  ValueId tensor_or_none(std::string_view name);    // an invalid id where absent
+  ValueId tensor(std::string_view name);          // a number becomes a scalar of its default dtype
+  ValueId tensor_or_none(std::string_view name);  // an invalid id where absent
   std::vector<ValueId> tensors(std::string_view name);
   int64_t integer(std::string_view name);
   double real(std::string_view name);
@@ -69,11 +69,11 @@ class Call {
   std::string text(std::string_view name);
   std::vector<int64_t> ints(std::string_view name, size_t count = 0);  // one value is repeated to `count`
   DType dtype_or(std::string_view name, DType fallback);
-  int64_t dim(std::string_view name, size_t rank);                     // non-negative
-  std::vector<int64_t> dims(std::string_view name, size_t rank);       // sorted; all where None or empty
+  int64_t dim(std::string_view name, size_t rank);                // non-negative
+  std::vector<int64_t> dims(std::string_view name, size_t rank);  // sorted; all where None or empty
 
   // --- failures
-  Item fail(const std::string& message);     // the first one is kept
+  Item fail(const std::string& message);  // the first one is kept
   Item refuse(std::string code, const std::string& message);
   Status status() const;
 
@@ -83,7 +83,7 @@ class Call {
   std::vector<int64_t> shape(ValueId v) const { return graph().type(v).shape; }
   int64_t rank(ValueId v) const { return static_cast<int64_t>(graph().type(v).shape.size()); }
   int64_t extent(ValueId v, int64_t dim) const;
-  int64_t product(int64_t a, int64_t b);   // of extents; a failure where no tensor can be so large
+  int64_t product(int64_t a, int64_t b);  // of extents; a failure where no tensor can be so large
   DType dtype(ValueId v) const { return graph().type(v).dtype; }
   const ir::Graph& graph() const { return *state_.graph; }
 

@@ -33,10 +33,12 @@ Item arange(Call& c) {
   const Item& end = c.arg("end");
   if (!start.is_number() || !end.is_number() || !step.is_number() || step.number() == 0)
     return c.fail("the bounds of a range must be known when the model is bound");
-  const bool real = start.kind == Item::Kind::kFloat || end.kind == Item::Kind::kFloat || step.kind == Item::Kind::kFloat;
+  const bool real =
+      start.kind == Item::Kind::kFloat || end.kind == Item::Kind::kFloat || step.kind == Item::Kind::kFloat;
   const DType t = c.dtype_or("dtype", real ? DType::kF32 : DType::kI64);
   const double steps_wanted = std::ceil((end.number() - start.number()) / step.number());
-  if (!(std::abs(steps_wanted) < 1e9) || !(std::abs(start.number()) < 1e15) || !(std::abs(step.number()) < 1e9)) return c.fail("a range of this size");
+  if (!(std::abs(steps_wanted) < 1e9) || !(std::abs(start.number()) < 1e15) || !(std::abs(step.number()) < 1e9))
+    return c.fail("a range of this size");
   const int64_t count = std::max<int64_t>(0, static_cast<int64_t>(steps_wanted));
   if (!real) return made(c.range(start.integer, count, step.integer, t));
   const ValueId steps = c.cast(c.range(0, count, 1, DType::kI64), DType::kF32);
@@ -54,7 +56,8 @@ Item linspace(Call& c) {
 
 Item eye(Call& c) {
   const int64_t rows = c.integer("n"), columns = c.target() == "aten.eye.m" ? c.integer("m") : rows;
-  const ValueId row = c.unsqueeze(c.range(0, rows, 1, DType::kI64), 1), column = c.unsqueeze(c.range(0, columns, 1, DType::kI64), 0);
+  const ValueId row = c.unsqueeze(c.range(0, rows, 1, DType::kI64), 1),
+                column = c.unsqueeze(c.range(0, columns, 1, DType::kI64), 0);
   return made(c.cast(c.binary(OpKind::kEq, row, column), c.dtype_or("dtype", DType::kF32)));
 }
 
@@ -89,7 +92,8 @@ Item one_hot(Call& c) {
 }
 
 Item random(Call& c) {
-  return c.refuse("P0321", "'" + c.target() + "' draws random numbers that no seed of the step fixes; only dropout is supported");
+  return c.refuse(
+      "P0321", "'" + c.target() + "' draws random numbers that no seed of the step fixes; only dropout is supported");
 }
 
 }  // namespace piper::frontend::aten

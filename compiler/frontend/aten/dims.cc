@@ -35,9 +35,7 @@ class Parser {
     pos_ += what.size();
     return true;
   }
-  Status malformed() const {
-    return Status::failure("P0302", "cannot read the extent '" + std::string(text_) + "'");
-  }
+  Status malformed() const { return Status::failure("P0302", "cannot read the extent '" + std::string(text_) + "'"); }
   Result<int64_t> sum() {
     if (++depth_ > kMaxDepth) return malformed();
     PIPER_ASSIGN(int64_t v, term());
@@ -101,7 +99,9 @@ class Parser {
       return v;
     }
     const size_t start = pos_;
-    while (pos_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[pos_])) != 0 || text_[pos_] == '_' || text_[pos_] == '.')) ++pos_;
+    while (pos_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[pos_])) != 0 || text_[pos_] == '_' || text_[pos_] == '.'))
+      ++pos_;
     const std::string word(text_.substr(start, pos_ - start));
     if (word.empty()) return malformed();
     if (word.find_first_not_of("0123456789") == std::string::npos) {

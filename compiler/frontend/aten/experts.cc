@@ -12,7 +12,8 @@ const ir::Op* producer(Call& c, ValueId v) {
 // The number of rows of each group from where the groups end.
 ValueId sizes_of_groups(Call& c, ValueId ends) {
   const ir::Op* op = producer(c, ends);
-  while (op != nullptr && op->kind == OpKind::kCast && !is_floating(c.dtype(op->operands[0]))) op = producer(c, op->operands[0]);
+  while (op != nullptr && op->kind == OpKind::kCast && !is_floating(c.dtype(op->operands[0])))
+    op = producer(c, op->operands[0]);
   if (op != nullptr && op->kind == OpKind::kCumsum) return c.cast(op->operands[0], DType::kI64);
   const ValueId wide = c.cast(ends, DType::kI64);
   const ValueId before = c.slice(wide, 0, 0, c.extent(wide, 0) - 1);
@@ -42,6 +43,8 @@ Item grouped_mm(Call& c) {
   return grouped_product(c, x, w, c.tensor("offs"));
 }
 
-Item grouped_mm_fallback(Call& c) { return grouped_product(c, c.tensor("input"), c.tensor("weight"), c.tensor("offs")); }
+Item grouped_mm_fallback(Call& c) {
+  return grouped_product(c, c.tensor("input"), c.tensor("weight"), c.tensor("offs"));
+}
 
 }  // namespace piper::frontend::aten

@@ -41,7 +41,8 @@ const Item* argument(const FxCall& call, size_t position, const char* name) {
 
 class Functionaliser {
  public:
-  Functionaliser(Program& program, const std::map<std::string, Origin>& origins) : program_(program), origins_(origins) {
+  Functionaliser(Program& program, const std::map<std::string, Origin>& origins)
+      : program_(program), origins_(origins) {
     for (const ProgramCall& c : program.calls) {
       names_.insert(c.call.name);
       for (const auto& [name, index] : c.results) names_.insert(name);
@@ -57,7 +58,8 @@ class Functionaliser {
     for (std::string& name : program_.outputs) {
       Result<std::string> now = read(name);
       if (!now.ok()) return now.take_status().with_context("output '" + name + "'");
-      if (*now != name && program_.declared.count(name) != 0) program_.declared.emplace(*now, program_.declared.at(name));
+      if (*now != name && program_.declared.count(name) != 0)
+        program_.declared.emplace(*now, program_.declared.at(name));
       name = std::move(now).value();
     }
     program_.calls = std::move(out_);
@@ -69,16 +71,16 @@ class Functionaliser {
   struct View {
     std::string parent;
     FxCall call;
-    size_t index = 0;         // of a call that gives a list
-    bool is_piece = false;    // such a call
+    size_t index = 0;       // of a call that gives a list
+    bool is_piece = false;  // such a call
     Sharing sharing = Sharing::kView;
   };
   struct Tensor {
-    std::string current;      // the name that holds its value
+    std::string current;  // the name that holds its value
     size_t storage = 0;
-    uint64_t version = 0;     // of the storage, when `current` was right
+    uint64_t version = 0;  // of the storage, when `current` was right
     bool is_root = true;
-    int depth = 0;            // of views
+    int depth = 0;  // of views
     View view;
   };
   struct Storage {
@@ -103,9 +105,13 @@ class Functionaliser {
     const uint64_t now = storages_[t.storage].version;
     if (t.version == now) return t.current;
     if (t.is_root || t.view.sharing == Sharing::kMaybe)
-      return Status::failure("P0313", "'%" + name + "' may share memory with a tensor that was changed in place meanwhile, and the file does not say whether it does; "
-                                      "use an operator that does not work in place, or .clone()");
-    if (t.depth > kMostViews) return Status::failure("P0313", "'%" + name + "' is a view of a view, more than " + std::to_string(kMostViews) + " times over");
+      return Status::failure("P0313", "'%" + name +
+                                          "' may share memory with a tensor that was changed in place meanwhile, and "
+                                          "the file does not say whether it does; "
+                                          "use an operator that does not work in place, or .clone()");
+    if (t.depth > kMostViews)
+      return Status::failure(
+          "P0313", "'%" + name + "' is a view of a view, more than " + std::to_string(kMostViews) + " times over");
     const View view = t.view;
     PIPER_ASSIGN(const std::string parent, read(view.parent));
     std::string made = parent;
@@ -145,13 +151,15 @@ class Functionaliser {
   std::string emit(FxCall call, const std::string& like) {
     ProgramCall c;
     std::string name;
-    do name = like + "_v" + std::to_string(++made_); while (!names_.insert(name).second);
+    do name = like + "_v" + std::to_string(++made_);
+    while (!names_.insert(name).second);
     c.call = std::move(call);
     c.call.name = name;
     c.module = at_->module;
     c.line = at_->line;
     c.tags = at_->tags;
-    if (std::any_of(c.call.args.begin(), c.call.args.end(), [&](const Item& x) { return carries_gradient(x); })) differentiable_.insert(name);
+    if (std::any_of(c.call.args.begin(), c.call.args.end(), [&](const Item& x) { return carries_gradient(x); }))
+      differentiable_.insert(name);
     out_.push_back(std::move(c));
     if (const auto found = program_.declared.find(like); found != program_.declared.end()) {
       DeclaredType type = found->second;
@@ -170,7 +178,7 @@ class Functionaliser {
     if (!c.no_grad && op != "aten.detach")
       for (const Item& x : c.call.args) gradient = gradient || carries_gradient(x);
     if (!functional.empty()) return change(c, written, op, functional);
-    bool is_same = false;   // the result is its first argument
+    bool is_same = false;  // the result is its first argument
     const Sharing sharing = sharing_of(op, written, c, is_same);
     ProgramCall copy = c;
     out_.push_back(std::move(copy));
@@ -199,20 +207,29 @@ class Functionaliser {
   }
 
   Sharing sharing_of(const std::string& op, const FxCall& call, const ProgramCall& c, bool& is_same) const {
-    if (is_one_of(op, {"aten.alias", "aten.view", "aten.view_as", "aten._unsafe_view", "aten.transpose", "aten.t", "aten.mT", "aten.numpy_T", "aten.permute", "aten.movedim",
-                       "aten.slice", "aten.narrow", "aten.select", "aten.squeeze", "aten.unsqueeze", "aten.expand", "aten.expand_as", "aten.detach", "aten.unbind",
-                       "aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unflatten", "aten.lift_fresh", "aten.diagonal"}))
+    if (is_one_of(op, {"aten.alias",        "aten.view",      "aten.view_as",
+                       "aten._unsafe_view", "aten.transpose", "aten.t",
+                       "aten.mT",           "aten.numpy_T",   "aten.permute",
+                       "aten.movedim",      "aten.slice",     "aten.narrow",
+                       "aten.select",       "aten.squeeze",   "aten.unsqueeze",
+                       "aten.expand",       "aten.expand_as", "aten.detach",
+                       "aten.unbind",       "aten.split",     "aten.split_with_sizes",
+                       "aten.chunk",        "aten.unflatten", "aten.lift_fresh",
+                       "aten.diagonal"}))
       return Sharing::kView;
-    if (is_one_of(op, {"aten.reshape", "aten.flatten", "aten.contiguous", "aten.broadcast_tensors", "aten.pad", "aten.as_strided", "aten.meshgrid", "aten.ravel"}))
+    if (is_one_of(op, {"aten.reshape", "aten.flatten", "aten.contiguous", "aten.broadcast_tensors", "aten.pad",
+                       "aten.as_strided", "aten.meshgrid", "aten.ravel"}))
       return Sharing::kMaybe;
     if (op == "aten.dropout") {
       const Item *p = argument(call, 1, "p"), *train = argument(call, 2, "train");
-      is_same = (p != nullptr && p->number() == 0) || (train != nullptr && train->kind == Item::Kind::kBool && !train->flag);
+      is_same =
+          (p != nullptr && p->number() == 0) || (train != nullptr && train->kind == Item::Kind::kBool && !train->flag);
       return is_same ? Sharing::kView : Sharing::kNone;
     }
     if (op == "aten.to" || op == "aten.type_as") {
       for (size_t i = 2; i < call.args.size(); ++i)
-        if (call.args[i].kind == Item::Kind::kBool && call.args[i].flag) return Sharing::kMaybe;   // non_blocking or copy
+        if (call.args[i].kind == Item::Kind::kBool && call.args[i].flag)
+          return Sharing::kMaybe;  // non_blocking or copy
       for (const auto& [key, x] : call.kwargs)
         if (x.kind == Item::Kind::kBool && x.flag) return Sharing::kMaybe;
       const Item* self = argument(call, 0, "self");
@@ -228,16 +245,22 @@ class Functionaliser {
   // ---- changes in place
 
   Status change(ProgramCall& c, const FxCall& written, const std::string& op, const std::string& functional) {
-    if (is_one_of(op, {"aten.squeeze_", "aten.unsqueeze_", "aten.transpose_", "aten.t_", "aten.swapaxes_", "aten.resize_", "aten.set_", "aten.as_strided_", "aten.requires_grad_"}))
-      return Status::failure("P0313", c.call.target + " changes the shape or the state of a tensor, not its elements; use the operator without the underscore");
-    if (written.args.empty() || written.args[0].kind != Item::Kind::kRef) return Status::failure("P0313", c.call.target + " without a tensor");
+    if (is_one_of(op, {"aten.squeeze_", "aten.unsqueeze_", "aten.transpose_", "aten.t_", "aten.swapaxes_",
+                       "aten.resize_", "aten.set_", "aten.as_strided_", "aten.requires_grad_"}))
+      return Status::failure(
+          "P0313",
+          c.call.target +
+              " changes the shape or the state of a tensor, not its elements; use the operator without the underscore");
+    if (written.args.empty() || written.args[0].kind != Item::Kind::kRef)
+      return Status::failure("P0313", c.call.target + " without a tensor");
     const std::string self = written.args[0].text;
     const std::string before = c.call.args[0].text;
     tensor(self);
     PIPER_RETURN_IF_ERROR(check_owner(self, c));
     ProgramCall made = c;
     made.call.target = functional + c.call.target.substr(c.call.target.rfind('.'));
-    const bool keeps_dtype = is_one_of(op, {"aten.copy_", "aten.fill_", "aten.zero_", "aten.masked_fill_", "aten.detach_"});
+    const bool keeps_dtype =
+        is_one_of(op, {"aten.copy_", "aten.fill_", "aten.zero_", "aten.masked_fill_", "aten.detach_"});
     const bool casts = !keeps_dtype && mixes_dtypes(written, self);
     if (casts) program_.declared.erase(c.call.name);
     out_.push_back(made);
@@ -271,10 +294,16 @@ class Functionaliser {
       const auto placeholder = program_.placeholders.find(root);
       const std::string name = placeholder == program_.placeholders.end() ? root : placeholder->second;
       if (name.substr(name.rfind('.') + 1) != "num_batches_tracked")
-        return Status::failure("P0314", c.call.target + " changes the " + (origin->second == Origin::kParameter ? "parameter '" : origin->second == Origin::kBuffer ? "buffer '" : "constant '") + name + "' inside of the model");
+        return Status::failure("P0314", c.call.target + " changes the " +
+                                            (origin->second == Origin::kParameter ? "parameter '"
+                                             : origin->second == Origin::kBuffer  ? "buffer '"
+                                                                                  : "constant '") +
+                                            name + "' inside of the model");
     }
     if (c.no_grad && differentiable_.count(self) != 0)
-      return Status::failure("P0313", c.call.target + " changes, without gradient, a tensor that carries one; piper cannot keep its gradient");
+      return Status::failure(
+          "P0313",
+          c.call.target + " changes, without gradient, a tensor that carries one; piper cannot keep its gradient");
     return Status();
   }
 
@@ -305,7 +334,8 @@ class Functionaliser {
     const std::string op = operator_of(view.call.target);
     FxCall back;
     if (op.empty() || op == "aten.alias" || op == "aten.lift_fresh") return now;
-    if (is_one_of(op, {"aten.view", "aten.view_as", "aten._unsafe_view", "aten.squeeze", "aten.unsqueeze", "aten.unflatten"})) {
+    if (is_one_of(op, {"aten.view", "aten.view_as", "aten._unsafe_view", "aten.squeeze", "aten.unsqueeze",
+                       "aten.unflatten"})) {
       back.target = "aten.view_as.default";
       back.args = {Item::of_ref(now), Item::of_ref(parent)};
     } else if (is_one_of(op, {"aten.transpose", "aten.t", "aten.mT"})) {
@@ -319,7 +349,9 @@ class Functionaliser {
       std::vector<Item> inverse(static_cast<size_t>(rank), Item::of_int(0));
       for (int64_t i = 0; i < rank; ++i) {
         const int64_t d = dims->list[static_cast<size_t>(i)].integer;
-        if (d < -rank || d >= rank) return Status::failure("P0313", "a permutation of " + std::to_string(rank) + " axes names axis " + std::to_string(d));
+        if (d < -rank || d >= rank)
+          return Status::failure("P0313",
+                                 "a permutation of " + std::to_string(rank) + " axes names axis " + std::to_string(d));
         inverse[static_cast<size_t>(d < 0 ? d + rank : d)] = Item::of_int(i);
       }
       back.args.resize(1);
@@ -332,8 +364,10 @@ class Functionaliser {
       back.args[0] = Item::of_ref(parent);
       back.args.insert(back.args.begin() + 1, Item::of_ref(now));
     } else {
-      return Status::failure("P0313", "a change in place through " + view.call.target + " cannot be followed; build the new tensor with torch.where, torch.cat or an operator "
-                                      "that does not work in place");
+      return Status::failure("P0313",
+                             "a change in place through " + view.call.target +
+                                 " cannot be followed; build the new tensor with torch.where, torch.cat or an operator "
+                                 "that does not work in place");
     }
     return emit(std::move(back), view.parent);
   }
@@ -357,7 +391,8 @@ class Functionaliser {
   bool carries_gradient(const Item& x) const {
     if (x.kind == Item::Kind::kRef) {
       const auto origin = origins_.find(x.text);
-      if ((origin != origins_.end() && origin->second == Origin::kParameter) || differentiable_.count(x.text) != 0) return true;
+      if ((origin != origins_.end() && origin->second == Origin::kParameter) || differentiable_.count(x.text) != 0)
+        return true;
     }
     return std::any_of(x.list.begin(), x.list.end(), [&](const Item& y) { return carries_gradient(y); });
   }

@@ -14,7 +14,7 @@
 namespace piper::frontend::aten {
 
 enum class Origin : uint8_t {
-  kInput,       // may be changed: the caller's tensor is not seen again
+  kInput,  // may be changed: the caller's tensor is not seen again
   kParameter,
   kBuffer,
   kConstant,

@@ -23,8 +23,7 @@ class Parser {
     pos_ = at + std::string_view("call_function[target=").size();
     out.target = word("]");
     out.target = plain_target(std::move(out.target));
-    if (!take("]") || !take("(") || !take("args") || !take("=") || !take("("))
-      return fail("'(args = ('");
+    if (!take("]") || !take("(") || !take("args") || !take("=") || !take("(")) return fail("'(args = ('");
     const bool equation = out.target.rfind("aten.einsum", 0) == 0;
     while (!take(")")) {
       if (equation && out.args.empty()) {

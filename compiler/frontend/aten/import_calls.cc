@@ -13,13 +13,15 @@ namespace {
 
 class Importer {
  public:
-  Importer(BoundModel& model, const Program& program, diag::Diagnostics& diags) : model_(model), program_(program), diags_(diags) {
+  Importer(BoundModel& model, const Program& program, diag::Diagnostics& diags)
+      : model_(model), program_(program), diags_(diags) {
     state_.graph = &model.graph;
     state_.local_batch = model.local_batch;
     state_.per_piece = model.per_piece;
     for (const auto& [name, value] : model.values) results_[name] = Item::of_tensor(value);
     for (const auto& [placeholder, value] : program.placeholders)
-      if (const auto found = model.values.find(value); found != model.values.end()) results_[placeholder] = Item::of_tensor(found->second);
+      if (const auto found = model.values.find(value); found != model.values.end())
+        results_[placeholder] = Item::of_tensor(found->second);
     for (const auto& [name, expression] : program.sizes)
       if (const Result<int64_t> size = model.dims.evaluate(expression); size.ok()) {
         Item& item = results_.emplace(name, Item::of_int(*size)).first->second;
@@ -61,8 +63,10 @@ class Importer {
       const auto found = results_.find(item.text);
       if (found != results_.end()) return found->second;
       if (const auto lost = program_.lost.find(item.text); lost != program_.lost.end())
-        return diags_.error("P0310") << "node " << describe_call(c) << " uses the parameter '" << lost->second << "', which the file has lost";
-      return diags_.error("P0304") << "node " << describe_call(c) << " refers to '%" << item.text << "', which nothing in the file defines";
+        return diags_.error("P0310") << "node " << describe_call(c) << " uses the parameter '" << lost->second
+                                     << "', which the file has lost";
+      return diags_.error("P0304") << "node " << describe_call(c) << " refers to '%" << item.text
+                                   << "', which nothing in the file defines";
     }
     Item out = item;
     for (Item& x : out.list) {
@@ -75,7 +79,9 @@ class Importer {
   // text. The declared shape of the result, which is checked, proves that a part was empty.
   std::vector<Item> without_dropped_parts(const ProgramCall& c) const {
     std::vector<Item> args = c.call.args;
-    if (!program_.may_drop_parts || c.call.target != "aten.cat.default" || args.empty() || program_.declared.count(c.call.name) == 0) return args;
+    if (!program_.may_drop_parts || c.call.target != "aten.cat.default" || args.empty() ||
+        program_.declared.count(c.call.name) == 0)
+      return args;
     std::vector<Item> kept;
     for (const Item& x : args[0].list)
       if (x.kind != Item::Kind::kRef || results_.count(x.text) != 0) kept.push_back(x);
@@ -96,7 +102,8 @@ class Importer {
       kwargs.emplace_back(key, std::move(value));
     }
     Result<std::vector<Item>> bound = bind_arguments(row.schema, std::move(args), std::move(kwargs));
-    if (!bound.ok()) return diags_.error(bound.error().code) << "node " << describe_call(c) << ": " << bound.error().message;
+    if (!bound.ok())
+      return diags_.error(bound.error().code) << "node " << describe_call(c) << ": " << bound.error().message;
 
     const ir::ScopeId scope = model_.graph.intern_scope(c.module);
     const ir::ProvId prov = model_.graph.provenance().model({c.call.name, c.module, c.line});
@@ -137,7 +144,11 @@ class Importer {
         case Item::Kind::kInt: x.integer = static_cast<int64_t>(x.whole); break;
         case Item::Kind::kFloat: x.real = x.whole; break;
         case Item::Kind::kBool: x.flag = x.whole != 0; break;
-        case Item::Kind::kNone: case Item::Kind::kText: case Item::Kind::kRef: case Item::Kind::kTensor: case Item::Kind::kList: break;
+        case Item::Kind::kNone:
+        case Item::Kind::kText:
+        case Item::Kind::kRef:
+        case Item::Kind::kTensor:
+        case Item::Kind::kList: break;
       }
       x.varies = false;
     }
@@ -160,14 +171,16 @@ class Importer {
     for (size_t d = 0; d < dims.size(); ++d) {
       if (one && static_cast<int64_t>(d) != wanted) continue;
       if (dims[d].extent >= 0) whole *= static_cast<double>(dims[d].extent);
-      else if (const Result<int64_t> known = step_extent(dims[d].expression); known.ok()) whole *= static_cast<double>(known.value());
+      else if (const Result<int64_t> known = step_extent(dims[d].expression); known.ok())
+        whole *= static_cast<double>(known.value());
       else return;
     }
     vary(extent, whole);
   }
 
   void stop_gradient(Call& call, Item& result) {
-    if (result.is_tensor() && is_floating(call.dtype(result.tensor))) result.tensor = call.op(OpKind::kDetach, {result.tensor});
+    if (result.is_tensor() && is_floating(call.dtype(result.tensor)))
+      result.tensor = call.op(OpKind::kDetach, {result.tensor});
     for (Item& x : result.list) stop_gradient(call, x);
   }
 
@@ -189,7 +202,8 @@ class Importer {
   Status check_and_name(const ProgramCall& c, const std::string& name, const Item& result, size_t values_before) {
     if (!result.is_tensor()) return Status();
     ir::Value& value = model_.graph.value(result.tensor);
-    const bool from_untrusted = std::any_of(c.refs.begin(), c.refs.end(), [&](const std::string& ref) { return untrusted_.count(ref) != 0; });
+    const bool from_untrusted =
+        std::any_of(c.refs.begin(), c.refs.end(), [&](const std::string& ref) { return untrusted_.count(ref) != 0; });
     const auto found = program_.declared.find(name);
     if (found == program_.declared.end() && from_untrusted && !value.type.shape.empty()) untrusted_.insert(name);
     if (found != program_.declared.end()) {
@@ -197,7 +211,8 @@ class Importer {
       bool fits = !declared.has_dtype || declared.dtype == value.type.dtype;
       // torch's ONNX exporter declares a scalar for every classification loss, unreduced ones too.
       // What is computed from them may be declared a scalar, too.
-      const bool trusted = !declared.dims.empty() || (c.call.target.find("_loss.") == std::string::npos && !from_untrusted);
+      const bool trusted =
+          !declared.dims.empty() || (c.call.target.find("_loss.") == std::string::npos && !from_untrusted);
       if ((!trusted || from_untrusted) && !value.type.shape.empty()) untrusted_.insert(name);
       if (declared.has_shape && trusted) {
         fits = fits && declared.dims.size() == value.type.shape.size();
@@ -213,9 +228,10 @@ class Importer {
         }
       }
       if (!fits)
-        return diags_.error("P0306") << "node " << describe_call(c) << " gives " << ir::to_string(value.type)
-                                     << ", but the file declares " << to_string(declared)
-                                     << ": the call and its declared result disagree, so the file must have been edited";
+        return diags_.error("P0306")
+               << "node " << describe_call(c) << " gives " << ir::to_string(value.type) << ", but the file declares "
+               << to_string(declared)
+               << ": the call and its declared result disagree, so the file must have been edited";
     }
     if (result.tensor.index >= values_before && used_names_.insert(name).second) value.name = name;
     return Status();
@@ -225,7 +241,8 @@ class Importer {
     std::string out = type.dtype ? std::string(dtype_name(*type.dtype)) : type.dtype_name;
     out += "[";
     for (size_t d = 0; d < type.dims.size(); ++d)
-      out += (d > 0 ? ", " : "") + (type.dims[d].extent >= 0 ? std::to_string(type.dims[d].extent) : type.dims[d].expression);
+      out += (d > 0 ? ", " : "") +
+             (type.dims[d].extent >= 0 ? std::to_string(type.dims[d].extent) : type.dims[d].expression);
     return out + "]";
   }
 
@@ -235,7 +252,7 @@ class Importer {
   ImportState state_;
   std::unordered_map<std::string, Item> results_;
   std::set<std::string> used_names_;
-  std::set<std::string> untrusted_;   // names that the file declares scalars though they need not be
+  std::set<std::string> untrusted_;  // names that the file declares scalars though they need not be
 };
 
 }  // namespace

@@ -20,8 +20,7 @@ int64_t counting_axis(Call& c, ValueId index, int64_t extent) {
     int64_t inner = 1;
     for (size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
     bool counts = true;
-    for (size_t i = 0; i < known.size() && counts; ++i)
-      counts = known[i] == static_cast<int64_t>(i) / inner % extent;
+    for (size_t i = 0; i < known.size() && counts; ++i) counts = known[i] == static_cast<int64_t>(i) / inner % extent;
     if (counts) return static_cast<int64_t>(axis);
   }
   return -1;
@@ -29,7 +28,8 @@ int64_t counting_axis(Call& c, ValueId index, int64_t extent) {
 
 // Indices that all count along distinct ascending axes select everything in place: the result is a
 // view. This is how a mask is laid out over the batch; as a gather it would look as if samples mixed.
-bool as_view(Call& c, ValueId x, int64_t first, const std::vector<ValueId>& indices, const ir::Shape& wide, ValueId& out) {
+bool as_view(Call& c, ValueId x, int64_t first, const std::vector<ValueId>& indices, const ir::Shape& wide,
+             ValueId& out) {
   const size_t r = wide.size();
   std::vector<int64_t> parted(r, 1);
   int64_t last = -1;
@@ -116,13 +116,18 @@ Item embedding_bag(Call& c) {
   const ValueId weight = c.tensor("weight"), indices = c.cast(c.tensor("indices"), DType::kI64);
   std::vector<int64_t> begins;
   if (c.has("per_sample_weights")) return c.fail("embedding_bag with weights of the rows is not supported");
-  if (c.integer("mode") != 0 && c.integer("mode") != 1) return c.fail("embedding_bag is supported with mode 'sum' and 'mean'");
-  if (c.has("padding_idx") && c.integer("padding_idx") >= 0) return c.fail("embedding_bag with padding_idx is not supported");
-  if (c.flag("include_last_offset") || c.rank(indices) != 1 || !c.known_ints(c.tensor("offsets"), begins) || begins.empty())
-    return c.fail("embedding_bag is supported for bags of one size: give the indices as a matrix, one row for each bag");
+  if (c.integer("mode") != 0 && c.integer("mode") != 1)
+    return c.fail("embedding_bag is supported with mode 'sum' and 'mean'");
+  if (c.has("padding_idx") && c.integer("padding_idx") >= 0)
+    return c.fail("embedding_bag with padding_idx is not supported");
+  if (c.flag("include_last_offset") || c.rank(indices) != 1 || !c.known_ints(c.tensor("offsets"), begins) ||
+      begins.empty())
+    return c.fail(
+        "embedding_bag is supported for bags of one size: give the indices as a matrix, one row for each bag");
   const auto bags = static_cast<int64_t>(begins.size()), size = c.extent(indices, 0) / bags;
   for (int64_t i = 0; i < bags; ++i)
-    if (size * bags != c.extent(indices, 0) || begins[static_cast<size_t>(i)] != i * size) return c.fail("embedding_bag is supported for bags of one size");
+    if (size * bags != c.extent(indices, 0) || begins[static_cast<size_t>(i)] != i * size)
+      return c.fail("embedding_bag is supported for bags of one size");
   ir::EmbeddingAttrs attrs;
   attrs.scale_grad_by_freq = c.flag("scale_grad_by_freq");
   const ValueId rows = c.op(OpKind::kEmbedding, {weight, c.reshape(indices, {bags, size})}, attrs);
@@ -132,7 +137,8 @@ Item embedding_bag(Call& c) {
 
 Item gather(Call& c) {
   const ValueId x = c.tensor("self");
-  return made(c.op(OpKind::kGather, {x, c.cast(c.tensor("index"), DType::kI64)}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+  return made(c.op(OpKind::kGather, {x, c.cast(c.tensor("index"), DType::kI64)},
+                   ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
 }
 
 Item scatter(Call& c) {
@@ -146,24 +152,27 @@ Item scatter(Call& c) {
 
 Item index_select(Call& c) {
   const ValueId x = c.tensor("self");
-  return made(c.op(OpKind::kIndexSelect, {x, c.cast(c.tensor("index"), DType::kI64)}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+  return made(c.op(OpKind::kIndexSelect, {x, c.cast(c.tensor("index"), DType::kI64)},
+                   ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
 }
 
 Item index_add(Call& c) {
   const ValueId x = c.tensor("self");
   ValueId source = c.tensor("source");
   if (c.real("alpha") != 1) source = c.binary(OpKind::kMul, source, c.real("alpha"));
-  return made(c.op(OpKind::kIndexAdd, {x, c.cast(c.tensor("index"), DType::kI64), source}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+  return made(c.op(OpKind::kIndexAdd, {x, c.cast(c.tensor("index"), DType::kI64), source},
+                   ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
 }
 
 namespace {
-// x[arange(n), j]: for each i along the first indexed axis the element j[i] of the second. Gathered along the second, which keeps
-// samples apart that stand along the first.
+// x[arange(n), j]: for each i along the first indexed axis the element j[i] of the second. Gathered along the second,
+// which keeps samples apart that stand along the first.
 bool per_row(Call& c, ValueId x, const Indexed& where, ValueId& out) {
   if (where.indices.size() != 2) return false;
   const int64_t n = c.extent(x, where.first);
   const ValueId rows = where.indices[0], picked = where.indices[1];
-  if (c.rank(rows) != 1 || c.rank(picked) != 1 || c.extent(picked, 0) != n || counting_axis(c, rows, n) != 0) return false;
+  if (c.rank(rows) != 1 || c.rank(picked) != 1 || c.extent(picked, 0) != n || counting_axis(c, rows, n) != 0)
+    return false;
   const int64_t axis = where.first + 1;
   std::vector<int64_t> parted(c.shape(x).size(), 1), wide = c.shape(x);
   parted[static_cast<size_t>(where.first)] = n;
@@ -179,7 +188,8 @@ bool per_row(Call& c, ValueId x, const Indexed& where, ValueId& out) {
 Item index(Call& c) {
   const Indexed where = index_tensors(c);
   ValueId x = c.tensor("self");
-  if (!where.ok || where.first + static_cast<int64_t>(where.indices.size()) > c.rank(x)) return c.fail("indexing of this form");
+  if (!where.ok || where.first + static_cast<int64_t>(where.indices.size()) > c.rank(x))
+    return c.fail("indexing of this form");
   ValueId view;
   if (as_view(c, x, where.first, where.indices, where.shape, view)) return made(view);
   if (per_row(c, x, where, view)) return made(view);
@@ -207,7 +217,8 @@ Item index(Call& c) {
 // x[mask] = one value, for a mask over the leading axes of x: a choice per element.
 bool put_by_mask(Call& c, Item& out) {
   const std::vector<Item>& list = c.arg("indices").list;
-  if (list.size() != 1 || !list[0].is_tensor() || c.dtype(list[0].tensor) != DType::kBool || c.flag("accumulate")) return false;
+  if (list.size() != 1 || !list[0].is_tensor() || c.dtype(list[0].tensor) != DType::kBool || c.flag("accumulate"))
+    return false;
   const ValueId x = c.tensor("self"), value = c.as(c.arg("values"), c.dtype(x));
   if (c.type(value).elements() != 1) return false;
   std::vector<int64_t> shape = c.shape(list[0].tensor);
@@ -223,7 +234,8 @@ bool is_permutation(Call& c, ValueId index) {
   const ir::Value& value = c.graph().value(index);
   if (value.kind != ir::ValueKind::kOpResult || value.type.shape.size() != 1) return false;
   const ir::Op& op = c.graph().op(value.producer);
-  return op.kind == OpKind::kTopk && value.result_index == 1 && std::get<ir::TopkAttrs>(op.attrs).k == c.extent(op.operands[0], 0);
+  return op.kind == OpKind::kTopk && value.result_index == 1 &&
+         std::get<ir::TopkAttrs>(op.attrs).k == c.extent(op.operands[0], 0);
 }
 }  // namespace
 
@@ -231,12 +243,15 @@ Item index_put(Call& c) {
   if (Item chosen; put_by_mask(c, chosen)) return chosen;
   const Indexed where = index_tensors(c);
   const ValueId x = c.tensor("self");
-  if (!c.flag("accumulate") && where.ok && where.indices.size() == 1 && c.rank(x) == 1 && is_permutation(c, where.indices[0])) {
+  if (!c.flag("accumulate") && where.ok && where.indices.size() == 1 && c.rank(x) == 1 &&
+      is_permutation(c, where.indices[0])) {
     const ValueId values = c.expand(c.as(c.arg("values"), c.dtype(x)), c.shape(where.indices[0]));
     return made(c.op(OpKind::kScatter, {x, where.indices[0], values}, ir::DimAttrs{0}));
   }
-  if (!c.flag("accumulate")) return c.fail("index_put is supported with accumulate=True: otherwise equal indices have no defined order");
-  if (!where.ok || where.first != 0 || static_cast<int64_t>(where.indices.size()) > c.rank(x)) return c.fail("index_put of this form");
+  if (!c.flag("accumulate"))
+    return c.fail("index_put is supported with accumulate=True: otherwise equal indices have no defined order");
+  if (!where.ok || where.first != 0 || static_cast<int64_t>(where.indices.size()) > c.rank(x))
+    return c.fail("index_put of this form");
   const ir::Shape &wide = where.shape, shape = c.shape(x);
   ValueId flat;
   int64_t extent = 1;

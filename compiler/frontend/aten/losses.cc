@@ -138,7 +138,8 @@ Item binary_cross_entropy(Call& c) {
 // t (log t - x), 0 where t is 0; with log_target exp(t) (t - x).
 Item kl_div(Call& c) {
   const ValueId x = c.tensor("self"), t = c.tensor("target");
-  if (c.flag("log_target")) return reduced(c, c.binary(OpKind::kMul, c.op(OpKind::kExp, {t}), c.binary(OpKind::kSub, t, x)));
+  if (c.flag("log_target"))
+    return reduced(c, c.binary(OpKind::kMul, c.op(OpKind::kExp, {t}), c.binary(OpKind::kSub, t, x)));
   const ValueId positive = c.binary(OpKind::kGt, t, 0);
   const ValueId safe = c.op(OpKind::kWhere, {positive, t, c.scalar(1, c.dtype(t))});
   const ValueId terms = c.binary(OpKind::kMul, t, c.binary(OpKind::kSub, c.op(OpKind::kLog, {safe}), x));

@@ -40,7 +40,8 @@ std::vector<ValueId> batch_norm_values(Call& c, bool has_statistics) {
   for (ValueId v : {mean, var})
     if (v.valid() && c.graph().value(v).kind != ir::ValueKind::kBuffer)
       c.refuse("P0324", "the running statistics of a batch norm in training mode must be buffers of the model");
-  return c.ops(OpKind::kBatchNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias"), mean, var}, attrs);
+  return c.ops(OpKind::kBatchNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias"), mean, var},
+               attrs);
 }
 
 Item soft(Call& c, OpKind kind, DType to) {
@@ -55,7 +56,8 @@ Item layer_norm(Call& c) {
   ir::LayerNormAttrs attrs;
   attrs.axes = static_cast<int64_t>(c.ints("normalized_shape").size());
   attrs.eps = c.real("eps");
-  const std::vector<ValueId> r = c.ops(OpKind::kLayerNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs);
+  const std::vector<ValueId> r =
+      c.ops(OpKind::kLayerNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs);
   if (c.kind() == OpKind::kLayerNorm) return made(r[0]);
   return all_of(r);
 }
@@ -65,7 +67,7 @@ Item rms_norm(Call& c) {
   ir::LayerNormAttrs attrs;
   attrs.axes = static_cast<int64_t>(c.ints("normalized_shape").size());
   // PyTorch's default is the machine epsilon of the input's dtype.
-  const double smallest = c.dtype(x) == DType::kF64 ? std::numeric_limits<double>::epsilon()
+  const double smallest = c.dtype(x) == DType::kF64    ? std::numeric_limits<double>::epsilon()
                           : c.dtype(x) == DType::kBF16 ? 0.0078125
                                                        : static_cast<double>(std::numeric_limits<float>::epsilon());
   attrs.eps = c.has("eps") ? c.real("eps") : smallest;
@@ -78,19 +80,22 @@ Item group_norm(Call& c) {
   ir::GroupNormAttrs attrs;
   attrs.groups = c.integer("num_groups");
   attrs.eps = c.real("eps");
-  return made(c.op(OpKind::kGroupNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs));
+  return made(
+      c.op(OpKind::kGroupNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs));
 }
 Item native_group_norm(Call& c) {
   ir::GroupNormAttrs attrs;
   attrs.groups = c.integer("num_groups");
   attrs.eps = c.real("eps");
-  return all_of(c.ops(OpKind::kGroupNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs));
+  return all_of(
+      c.ops(OpKind::kGroupNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs));
 }
 
 // One group per channel.
 Item instance_norm(Call& c) {
   const ValueId x = c.tensor("input");
-  if (!c.flag("use_input_stats") || c.has("running_mean")) return c.fail("instance_norm with running statistics is not supported");
+  if (!c.flag("use_input_stats") || c.has("running_mean"))
+    return c.fail("instance_norm with running statistics is not supported");
   ir::GroupNormAttrs attrs;
   attrs.groups = c.extent(x, 1);
   attrs.eps = c.real("eps");
@@ -104,7 +109,8 @@ Item batch_norm(Call& c) {
 // The results beyond the statistics of the batch are the updated running statistics, which the
 // operator writes in place.
 Item batch_norm_results(Call& c) {
-  if (!c.flag("training")) return Item::of_list({made(with_fixed_statistics(c)), Item::none(), Item::none(), Item::none(), Item::none()});
+  if (!c.flag("training"))
+    return Item::of_list({made(with_fixed_statistics(c)), Item::none(), Item::none(), Item::none(), Item::none()});
   Item out = all_of(batch_norm_values(c, true));
   out.list.resize(5);
   return out;

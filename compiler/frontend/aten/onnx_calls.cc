@@ -52,7 +52,7 @@ bool every_node_has_text(const onnx::OnnxFile& file) {
 Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata& metadata) {
   struct Group {
     std::string_view text;
-    std::vector<size_t> nodes;   // ascending
+    std::vector<size_t> nodes;  // ascending
     ProgramCall call;
     Status status;
   };
@@ -61,7 +61,7 @@ Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata
   for (size_t i = 0; i < file.nodes.size(); ++i) {
     const std::string_view* text = file.nodes[i].metadata.find(kTextKey);
     if (text == nullptr) return Status::failure("P0304", "node '" + file.nodes[i].name + "' carries no FX text");
-    if (groups.empty() || groups.back().text != *text) {   // nearly always the nodes of a call stand together
+    if (groups.empty() || groups.back().text != *text) {  // nearly always the nodes of a call stand together
       const auto [found, fresh] = by_text.emplace(*text, groups.size());
       if (!fresh) {
         groups[found->second].nodes.push_back(i);
@@ -90,7 +90,8 @@ Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata
   for (Group& group : groups) PIPER_RETURN_IF_ERROR(std::move(group.status));
   std::vector<size_t> order(groups.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return groups[a].nodes.back() < groups[b].nodes.back(); });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return groups[a].nodes.back() < groups[b].nodes.back(); });
 
   Program out;
   out.may_drop_parts = true;
@@ -105,7 +106,8 @@ Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata
   for (const onnx::OnnxValueInfo& v : file.value_info) out.declared[v.name] = declared_type(v);
   for (const onnx::OnnxValueInfo& v : file.inputs) out.declared.emplace(v.name, declared_type(v));
   for (const auto& [name, input] : out.placeholders)
-    if (const auto found = out.declared.find(input); found != out.declared.end()) out.declared.emplace(name, found->second);
+    if (const auto found = out.declared.find(input); found != out.declared.end())
+      out.declared.emplace(name, found->second);
   for (const onnx::OnnxValueInfo& v : file.outputs) {
     out.declared.emplace(v.name, declared_type(v));
     out.outputs.push_back(v.name);

@@ -90,9 +90,7 @@ Item leaky_relu(Call& c) {
   return made(c.op(OpKind::kLeakyRelu, {c.tensor("self")}, ir::SlopeAttrs{c.real("negative_slope")}));
 }
 
-Item gelu(Call& c) {
-  return made(c.op(OpKind::kGelu, {c.tensor("self")}, ir::GeluAttrs{c.text("approximate")}));
-}
+Item gelu(Call& c) { return made(c.op(OpKind::kGelu, {c.tensor("self")}, ir::GeluAttrs{c.text("approximate")})); }
 
 Item elu(Call& c) { return made(exponential_unit(c, c.real("alpha"), c.real("scale"), c.real("input_scale"))); }
 
@@ -102,23 +100,33 @@ Item mish(Call& c) {
 }
 
 // scale * (x > 0 ? x : alpha * (exp(x) - 1)) with the constants of Klambauer et al., Self-Normalizing Neural Networks.
-Item selu(Call& c) { return made(exponential_unit(c, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1)); }
+Item selu(Call& c) {
+  return made(exponential_unit(c, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1));
+}
 // max(0, x) + min(0, alpha * (exp(x / alpha) - 1))
 Item celu(Call& c) { return made(exponential_unit(c, c.real("alpha"), 1, 1 / c.real("alpha"))); }
 
 // (exp(x) + exp(-x)) / 2
 Item cosh(Call& c) {
   const ValueId x = floating(c, "self");
-  return made(c.binary(OpKind::kMul, c.binary(OpKind::kAdd, c.op(OpKind::kExp, {x}), c.op(OpKind::kExp, {c.op(OpKind::kNeg, {x})})), 0.5));
+  return made(c.binary(OpKind::kMul,
+                       c.binary(OpKind::kAdd, c.op(OpKind::kExp, {x}), c.op(OpKind::kExp, {c.op(OpKind::kNeg, {x})})),
+                       0.5));
 }
 Item tan(Call& c) {
   const ValueId x = floating(c, "self");
   return made(c.binary(OpKind::kDiv, c.op(OpKind::kSin, {x}), c.op(OpKind::kCos, {x})));
 }
-Item log2(Call& c) { return made(c.binary(OpKind::kMul, c.op(OpKind::kLog, {floating(c, "self")}), 1.4426950408889634)); }
-Item log10(Call& c) { return made(c.binary(OpKind::kMul, c.op(OpKind::kLog, {floating(c, "self")}), 0.43429448190325182)); }
-Item exp2(Call& c) { return made(c.op(OpKind::kExp, {c.binary(OpKind::kMul, floating(c, "self"), 0.69314718055994531)})); }
-Item masked_outside(Call& c) {   // hardshrink: x outside of [-lambd, lambd], else 0
+Item log2(Call& c) {
+  return made(c.binary(OpKind::kMul, c.op(OpKind::kLog, {floating(c, "self")}), 1.4426950408889634));
+}
+Item log10(Call& c) {
+  return made(c.binary(OpKind::kMul, c.op(OpKind::kLog, {floating(c, "self")}), 0.43429448190325182));
+}
+Item exp2(Call& c) {
+  return made(c.op(OpKind::kExp, {c.binary(OpKind::kMul, floating(c, "self"), 0.69314718055994531)}));
+}
+Item masked_outside(Call& c) {  // hardshrink: x outside of [-lambd, lambd], else 0
   const ValueId x = floating(c, "self");
   const ValueId outside = c.binary(OpKind::kGt, c.op(OpKind::kAbs, {x}), c.real("lambd"));
   return made(c.op(OpKind::kWhere, {outside, x, c.scalar(0, c.dtype(x))}));
@@ -137,7 +145,8 @@ Item logaddexp(Call& c) {
 // self + weight * (end - self)
 Item lerp(Call& c) {
   const ValueId a = c.tensor("self"), b = c.tensor("end");
-  return made(c.binary(OpKind::kAdd, a, c.binary(OpKind::kMul, c.binary(OpKind::kSub, b, a), c.as(c.arg("weight"), c.dtype(a)))));
+  return made(c.binary(OpKind::kAdd, a,
+                       c.binary(OpKind::kMul, c.binary(OpKind::kSub, b, a), c.as(c.arg("weight"), c.dtype(a)))));
 }
 
 Item hardtanh(Call& c) { return made(clamped(c, c.tensor("self"), c.real("min_val"), c.real("max_val"))); }
@@ -156,7 +165,8 @@ Item expm1(Call& c) { return made(c.binary(OpKind::kSub, c.op(OpKind::kExp, {flo
 
 Item square(Call& c) {
   const ValueId x = c.tensor("self");
-  return made(is_floating(c.dtype(x)) ? c.op(OpKind::kPowScalar, {x}, ir::ExponentAttrs{2}) : c.binary(OpKind::kMul, x, x));
+  return made(is_floating(c.dtype(x)) ? c.op(OpKind::kPowScalar, {x}, ir::ExponentAttrs{2})
+                                      : c.binary(OpKind::kMul, x, x));
 }
 
 Item pow_scalar(Call& c) {
@@ -166,7 +176,8 @@ Item pow_scalar(Call& c) {
     if (exponent == 1) return made(x);
     if (exponent == 2 && c.arg("exponent").kind != Item::Kind::kFloat) return made(c.binary(OpKind::kMul, x, x));
     x = c.cast(x, DType::kF32);
-    if (c.arg("exponent").kind != Item::Kind::kFloat) return c.fail("an integer power of an integer tensor is supported for the exponents 1 and 2");
+    if (c.arg("exponent").kind != Item::Kind::kFloat)
+      return c.fail("an integer power of an integer tensor is supported for the exponents 1 and 2");
   }
   return made(c.op(OpKind::kPowScalar, {x}, ir::ExponentAttrs{exponent}));
 }
@@ -197,7 +208,8 @@ ValueId bounded_by(Call& c, OpKind kind, ValueId x, const Item& bound) {
   return c.op(OpKind::kWhere, {c.binary(kind == OpKind::kMaximum ? OpKind::kLt : OpKind::kGt, x, b), b, x});
 }
 Item bounded(Call& c) {
-  const ValueId x = c.cast(c.tensor("self"), promoted(c.graph(), {&c.arg("self"), &c.arg(c.kind() == OpKind::kMaximum ? "min" : "max")}));
+  const ValueId x = c.cast(c.tensor("self"),
+                           promoted(c.graph(), {&c.arg("self"), &c.arg(c.kind() == OpKind::kMaximum ? "min" : "max")}));
   return made(bounded_by(c, c.kind(), x, c.arg(c.kind() == OpKind::kMaximum ? "min" : "max")));
 }
 Item clamp_by_tensors(Call& c) {
@@ -247,7 +259,8 @@ Item divide(Call& c) {
 
 Item divide_rounded(Call& c) {
   if (!c.has("rounding_mode")) return divide(c);
-  if (c.text("rounding_mode") != "floor") return c.fail("division with rounding_mode 'trunc' is not supported; use 'floor'");
+  if (c.text("rounding_mode") != "floor")
+    return c.fail("division with rounding_mode 'trunc' is not supported; use 'floor'");
   return made(floor_quotient(c));
 }
 Item floor_divide(Call& c) { return made(floor_quotient(c)); }

@@ -16,7 +16,8 @@ ir::PoolAttrs window(Call& c, size_t axes) {
   ir::PoolAttrs attrs;
   attrs.kernel = over_two(c, "kernel_size", axes, 1);
   const Item& stride = c.arg("stride");
-  attrs.stride = stride.is_none() || (stride.is_list() && stride.list.empty()) ? attrs.kernel : over_two(c, "stride", axes, 1);
+  attrs.stride =
+      stride.is_none() || (stride.is_list() && stride.list.empty()) ? attrs.kernel : over_two(c, "stride", axes, 1);
   attrs.padding = over_two(c, "padding", axes, 0);
   attrs.dilation = {1, 1};
   attrs.ceil_mode = c.flag("ceil_mode");
@@ -47,7 +48,8 @@ Item avg_pool(Call& c, size_t axes) {
   const ValueId x = c.tensor("self");
   ir::PoolAttrs attrs = window(c, axes);
   const bool padded = attrs.padding[0] != 0 || attrs.padding[1] != 0;
-  if ((padded || attrs.ceil_mode) && !c.flag("count_include_pad")) return c.fail("average pooling with padding is supported with count_include_pad=True");
+  if ((padded || attrs.ceil_mode) && !c.flag("count_include_pad"))
+    return c.fail("average pooling with padding is supported with count_include_pad=True");
   const ValueId y = c.op(OpKind::kAvgPool2d, {as_images(c, x, axes)}, std::move(attrs));
   return made(like_operand(c, y, x, axes));
 }
@@ -78,7 +80,8 @@ Item adaptive_avg_pool2d(Call& c) {
   ir::PoolAttrs attrs;
   for (int64_t i = 0; i < 2; ++i) {
     const int64_t n = c.extent(x, r - 2 + i), m = out[static_cast<size_t>(i)];
-    if (m < 1 || n % m != 0) return c.fail("adaptive_avg_pool2d is supported where the output extents divide the input's");
+    if (m < 1 || n % m != 0)
+      return c.fail("adaptive_avg_pool2d is supported where the output extents divide the input's");
     attrs.kernel.push_back(n / m);
   }
   attrs.stride = attrs.kernel;

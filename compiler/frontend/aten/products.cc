@@ -54,7 +54,8 @@ Item linear(Call& c) {
 Item addmm(Call& c) {
   ValueId bias = c.tensor("self"), a = c.tensor("mat1"), b = c.tensor("mat2");
   const double beta = c.real("beta"), alpha = c.real("alpha");
-  if (beta == 1 && alpha == 1 && c.rank(bias) == 1 && c.rank(a) == 2 && c.rank(b) == 2 && c.extent(bias, 0) == c.extent(b, 1))
+  if (beta == 1 && alpha == 1 && c.rank(bias) == 1 && c.rank(a) == 2 && c.rank(b) == 2 &&
+      c.extent(bias, 0) == c.extent(b, 1))
     return made(c.op(OpKind::kLinear, {a, c.transpose(b, 0, 1), bias}));
   ValueId y = product(c, a, b);
   if (alpha != 1) y = c.binary(OpKind::kMul, y, alpha);
@@ -89,7 +90,8 @@ Item convolution_worded(Call& c) {
   if (c.text("padding") == "same") {
     for (size_t i = 0; i < n; ++i) {
       const int64_t total = dilation[i] * (c.extent(c.tensor("weight"), static_cast<int64_t>(i) + 2) - 1);
-      if (total % 2 != 0) return c.fail("padding 'same' with an even kernel is not supported; pad the input in the model");
+      if (total % 2 != 0)
+        return c.fail("padding 'same' with an even kernel is not supported; pad the input in the model");
       padding[i] = total / 2;
     }
   } else if (c.text("padding") != "valid") {

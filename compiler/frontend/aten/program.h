@@ -19,38 +19,39 @@ namespace piper::frontend::aten {
 
 // What the file itself says of a value. Every result is checked against it.
 struct DeclaredDim {
-  int64_t extent = -1;      // -1: `expression`, or unknown where that is empty
-  std::string expression;   // of symbols, as Dims reads it
+  int64_t extent = -1;     // -1: `expression`, or unknown where that is empty
+  std::string expression;  // of symbols, as Dims reads it
 };
 struct DeclaredType {
   bool has_dtype = false;
-  std::optional<DType> dtype;   // nullopt with has_dtype: one that piper does not have
-  std::string dtype_name;       // as the file calls it, where piper does not have it
+  std::optional<DType> dtype;  // nullopt with has_dtype: one that piper does not have
+  std::string dtype_name;      // as the file calls it, where piper does not have it
   bool has_shape = false;
   std::vector<DeclaredDim> dims;
 };
 
 struct ProgramCall {
   FxCall call;
-  std::string module;   // path of the module that makes the call; "" = root
-  std::string line;     // "model.py:12" of the user's program; "" where the file does not say
+  std::string module;  // path of the module that makes the call; "" = root
+  std::string line;    // "model.py:12" of the user's program; "" where the file does not say
   // Names of the results of a call that gives a list: (name, index).
   std::vector<std::pair<std::string, size_t>> results;
-  bool no_grad = false; // results carry no gradient
-  ir::TagSet tags;      // annotations of the user's program, sorted by tag
- // All names that the arguments refer to, nested ones included.
+  bool no_grad = false;  // results carry no gradient
+  ir::TagSet tags;       // annotations of the user's program, sorted by tag
+                         // All names that the arguments refer to, nested ones included.
   std::vector<std::string> refs;
 };
 
 struct Program {
   std::vector<ProgramCall> calls;
-  std::unordered_map<std::string, size_t> producer;   // name of a result -> its call
-  std::map<std::string, std::string> placeholders;    // name in the calls -> name of the input or weight in the BoundModel
-  std::map<std::string, std::string> sizes;           // names of sizes that no call makes -> expression
-  std::map<std::string, std::string> lost;            // name in the calls -> parameter that the file has lost
+  std::unordered_map<std::string, size_t> producer;  // name of a result -> its call
+  std::map<std::string, std::string>
+      placeholders;                          // name in the calls -> name of the input or weight in the BoundModel
+  std::map<std::string, std::string> sizes;  // names of sizes that no call makes -> expression
+  std::map<std::string, std::string> lost;   // name in the calls -> parameter that the file has lost
   std::unordered_map<std::string, DeclaredType> declared;
   std::vector<std::string> outputs;
-  bool may_drop_parts = false;   // a `cat` may name empty tensors that the file does not hold
+  bool may_drop_parts = false;  // a `cat` may name empty tensors that the file does not hold
 };
 
 // Fills refs and producer from the calls and their results. Error P0304: two calls claim one name.

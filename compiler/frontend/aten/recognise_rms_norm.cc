@@ -17,7 +17,7 @@ using ir::OpKind;
 using ir::ValueId;
 
 struct Norm {
-  ValueId x, weight;   // weight may be invalid
+  ValueId x, weight;  // weight may be invalid
   double eps = 0;
 };
 
@@ -53,7 +53,8 @@ class Recogniser {
       const ir::TensorType& y = from_.type(from_.op(id).results[0]);
       const int64_t width = y.shape.back();
       const ir::TensorType rows{DType::kF32, {width > 0 ? y.elements() / width : 0}};
-      copy.append_like(id, OpKind::kRmsNorm, ir::LayerNormAttrs{1, norm.eps}, {copy.moved(norm.x), copy.moved(norm.weight)}, {rows});
+      copy.append_like(id, OpKind::kRmsNorm, ir::LayerNormAttrs{1, norm.eps},
+                       {copy.moved(norm.x), copy.moved(norm.weight)}, {rows});
     }
     copy.finish();
     return to;
@@ -131,7 +132,8 @@ class Recogniser {
     const Op& op = from_.op(id);
     if (op.kind != OpKind::kMul || op.operands[0] == op.operands[1]) return std::nullopt;
     const ValueId w = op.operands[0] == y ? op.operands[1] : op.operands[0];
-    if (from_.type(w).dtype != DType::kF32 || from_.type(w).shape != std::vector<int64_t>{from_.type(y).shape.back()}) return std::nullopt;
+    if (from_.type(w).dtype != DType::kF32 || from_.type(w).shape != std::vector<int64_t>{from_.type(y).shape.back()})
+      return std::nullopt;
     return std::make_pair(id, w);
   }
 

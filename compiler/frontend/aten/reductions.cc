@@ -114,7 +114,8 @@ Item topk(Call& c) {
   const ValueId x = c.tensor("self");
   const int64_t d = c.dim("dim", c.shape(x).size());
   const bool largest = c.flag("largest");
-  const std::vector<ValueId> found = c.ops(OpKind::kTopk, {largest ? x : negated(c, x)}, ir::TopkAttrs{d, c.integer("k")});
+  const std::vector<ValueId> found =
+      c.ops(OpKind::kTopk, {largest ? x : negated(c, x)}, ir::TopkAttrs{d, c.integer("k")});
   if (found.size() != 2) return c.fail("topk does not fit");
   return Item::of_list({made(largest ? found[0] : negated(c, found[0])), made(found[1])});
 }
@@ -211,10 +212,12 @@ Item histc(Call& c) {
   const ValueId x = c.tensor("self");
   const int64_t bins = c.integer("bins");
   const double low = c.real("min"), high = c.real("max");
-  if (bins < 1 || high <= low) return c.fail("histc is supported with min < max: otherwise the bins depend on the data");
+  if (bins < 1 || high <= low)
+    return c.fail("histc is supported with min < max: otherwise the bins depend on the data");
   const DType t = c.dtype(x);
   // Integers with one bin for each.
-  if (const ValueId whole = before_cast(c, x); !is_floating(c.dtype(whole)) && low == std::floor(low) && high - low + 1 == static_cast<double>(bins)) {
+  if (const ValueId whole = before_cast(c, x);
+      !is_floating(c.dtype(whole)) && low == std::floor(low) && high - low + 1 == static_cast<double>(bins)) {
     const ValueId numbers = c.range(static_cast<int64_t>(low), bins, 1, c.dtype(whole));
     const ValueId same = c.op(OpKind::kEq, {c.unsqueeze(c.reshape(whole, {-1}), 1), numbers});
     return made(c.sum(c.cast(same, t), {0}, false));

@@ -1,4 +1,5 @@
-// ATen calls that put a grid of another size over images: transposed convolutions, upsampling by whole factors, windows that slide.
+// ATen calls that put a grid of another size over images: transposed convolutions, upsampling by whole factors, windows
+// that slide.
 #include "compiler/frontend/aten/table.h"
 
 namespace piper::frontend::aten {
@@ -44,9 +45,11 @@ ValueId repeated(Call& c, ValueId x, int64_t axis, int64_t factor) {
 Item conv_transpose(Call& c) {
   const ValueId w = c.tensor("weight");
   ValueId x = c.tensor("input");
-  if (c.rank(w) < 3 || c.rank(w) > 4 || c.rank(x) != c.rank(w)) return c.fail("transposed convolutions are supported over one or two axes, with a batch axis");
+  if (c.rank(w) < 3 || c.rank(w) > 4 || c.rank(x) != c.rank(w))
+    return c.fail("transposed convolutions are supported over one or two axes, with a batch axis");
   const size_t n = static_cast<size_t>(c.rank(w)) - 2;
-  const std::vector<int64_t> stride = c.ints("stride", n), padding = c.ints("padding", n), extra = c.ints("output_padding", n), dilation = c.ints("dilation", n);
+  const std::vector<int64_t> stride = c.ints("stride", n), padding = c.ints("padding", n),
+                             extra = c.ints("output_padding", n), dilation = c.ints("dilation", n);
   const int64_t groups = c.integer("groups");
   if (groups < 1 || c.extent(w, 0) % groups != 0) return c.fail("the groups do not divide the channels");
   ir::PadAttrs border;
@@ -54,7 +57,8 @@ Item conv_transpose(Call& c) {
   border.high = border.low;
   for (size_t i = 0; i < n; ++i) {
     const auto axis = static_cast<int64_t>(i) + 2;
-    if (stride[i] < 1 || dilation[i] < 1 || c.extent(x, axis) < 1) return c.fail("a transposed convolution of these extents");
+    if (stride[i] < 1 || dilation[i] < 1 || c.extent(x, axis) < 1)
+      return c.fail("a transposed convolution of these extents");
     x = spaced(c, x, axis, stride[i]);
     border.low[i + 2] = dilation[i] * (c.extent(w, axis) - 1) - padding[i];
     border.high[i + 2] = border.low[i + 2] + extra[i];
@@ -89,7 +93,9 @@ Item upsample_nearest(Call& c) {
   for (size_t i = 0; i < n; ++i) {
     const auto axis = static_cast<int64_t>(i) + 2;
     const int64_t extent = c.extent(x, axis);
-    const double factor = sizes.empty() ? factors.list[i].number() : static_cast<double>(sizes[i]) / static_cast<double>(std::max<int64_t>(extent, 1));
+    const double factor = sizes.empty()
+                              ? factors.list[i].number()
+                              : static_cast<double>(sizes[i]) / static_cast<double>(std::max<int64_t>(extent, 1));
     const auto whole = static_cast<int64_t>(factor < 1 || factor > 4096 ? 0 : factor);
     if (whole < 1 || static_cast<double>(whole) != factor) return c.fail("upsampling is supported by whole factors");
     x = repeated(c, x, axis, whole);
@@ -101,10 +107,11 @@ Item upsample_nearest(Call& c) {
 Item unfold(Call& c) {
   const ValueId x = c.tensor("self");
   if (c.rank(x) == 0) return c.fail("unfold of a scalar");
-  const int64_t d = c.dim("dimension", c.shape(x).size()), size = c.integer("size"), step = c.integer("step"), n = c.extent(x, d);
+  const int64_t d = c.dim("dimension", c.shape(x).size()), size = c.integer("size"), step = c.integer("step"),
+                n = c.extent(x, d);
   if (size < 1 || step < 1 || size > n) return c.fail("unfold: the window does not fit the axis");
   std::vector<ValueId> windows;
-  for (int64_t at = 0; at < size; ++at)      // element `at` of every window
+  for (int64_t at = 0; at < size; ++at)  // element `at` of every window
     windows.push_back(c.unsqueeze(c.slice(x, d, at, n - size + at + 1, step), -1));
   return made(c.cat(std::move(windows), c.rank(x)));
 }

@@ -1,4 +1,5 @@
-// ATen calls that round: no operator of their own, but casts to integers and back, which carry no gradient, as torch's do not.
+// ATen calls that round: no operator of their own, but casts to integers and back, which carry no gradient, as torch's
+// do not.
 #include "compiler/frontend/aten/table.h"
 
 namespace piper::frontend::aten {

@@ -17,7 +17,8 @@ Item number_cast(Call& c) {
   const Item& a = c.arg("a");
   if (!a.is_number()) return c.fail("the operand must be a size");
   if (c.target() == "sym_float") return Item::of_float(a.number());
-  if (c.target() == "sym_int") return std::abs(a.number()) < 1e15 ? Item::of_int(static_cast<int64_t>(a.number())) : c.fail("a size is too large");
+  if (c.target() == "sym_int")
+    return std::abs(a.number()) < 1e15 ? Item::of_int(static_cast<int64_t>(a.number())) : c.fail("a size is too large");
   if (c.target() == "sym_not") return Item::of_bool(a.number() == 0);
   return a.kind == Item::Kind::kFloat ? Item::of_float(-a.real) : Item::of_int(-a.integer);
 }
@@ -27,7 +28,8 @@ Item number_op(Call& c) {
   if (!a.is_number() || !b.is_number()) return c.fail("the operands must be sizes");
   const double x = a.number(), y = b.number();
   const bool real = a.kind == Item::Kind::kFloat || b.kind == Item::Kind::kFloat;
-  const int64_t i = a.kind == Item::Kind::kBool ? a.flag : a.integer, j = b.kind == Item::Kind::kBool ? b.flag : b.integer;
+  const int64_t i = a.kind == Item::Kind::kBool ? a.flag : a.integer,
+                j = b.kind == Item::Kind::kBool ? b.flag : b.integer;
   const std::string& t = c.target();
   if (t == "operator.eq") return Item::of_bool(x == y);
   if (t == "operator.ne") return Item::of_bool(x != y);
@@ -57,7 +59,8 @@ Item number_op(Call& c) {
   if (t == "operator.mod") return Item::of_int(i - floor_div(i, j) * j);
   if (t == "operator.pow") {
     const double power = std::pow(x, y);
-    return std::abs(power) < 1e15 ? Item::of_int(static_cast<int64_t>(std::llround(power))) : c.fail("a size is too large");
+    return std::abs(power) < 1e15 ? Item::of_int(static_cast<int64_t>(std::llround(power)))
+                                  : c.fail("a size is too large");
   }
   return Item::of_int(t == "sym_max" ? std::max(i, j) : std::min(i, j));
 }

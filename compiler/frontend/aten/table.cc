@@ -59,12 +59,13 @@ class LazyRow {
   std::once_flag read_;
   TableRow row_;
 };
-using Table = std::map<std::string_view, LazyRow>;   // by target
+using Table = std::map<std::string_view, LazyRow>;  // by target
 
 Table make_table() {
   Table table;
   const auto add = [&](Handler handler, OpKind kind, std::string_view text) {
-    PIPER_CHECK(table.try_emplace(text.substr(0, text.find('(')), text, kind, handler).second, "two rows for ", std::string(text));
+    PIPER_CHECK(table.try_emplace(text.substr(0, text.find('(')), text, kind, handler).second, "two rows for ",
+                std::string(text));
   };
 #define PIPER_ATEN(handler, kind, schema) add(&handler, OpKind::kind, schema);
 #include "compiler/frontend/aten/call_table.def"
@@ -133,7 +134,8 @@ Result<std::vector<Item>> bind_arguments(const Schema& schema, std::vector<Item>
   for (auto& argument : kwargs) {
     const std::string& name = argument.first;
     Item& value = argument.second;
-    const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == name; });
+    const auto found =
+        std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == name; });
     if (found == parameters.end()) {
       if (is_placement(name) || value.is_none()) continue;
       return Status::failure("P0305", schema.target + " was called with '" + name + "', which piper does not know");

@@ -16,7 +16,7 @@ using Handler = Item (*)(Call& call);
 
 struct TableRow {
   Schema schema;
-  OpKind kind;      // for functions that serve several rows
+  OpKind kind;  // for functions that serve several rows
   Handler handler;
 };
 

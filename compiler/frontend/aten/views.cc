@@ -174,13 +174,16 @@ Item unsqueeze(Call& c) { return made(c.unsqueeze(c.tensor("self"), c.integer("d
 Item slice(Call& c) {
   const ValueId x = c.tensor("self");
   const int64_t d = c.dim("dim", c.shape(x).size());
-  return made(c.slice(x, d, bound_or(c, "start", 0), bound_or(c, "end", std::numeric_limits<int64_t>::max()), c.integer("step")));
+  return made(c.slice(x, d, bound_or(c, "start", 0), bound_or(c, "end", std::numeric_limits<int64_t>::max()),
+                      c.integer("step")));
 }
 Item narrow(Call& c) {
   const ValueId x = c.tensor("self");
   const int64_t d = c.dim("dim", c.shape(x).size());
-  const int64_t n = c.extent(x, d), start = c.integer("start") + (c.integer("start") < 0 ? n : 0), length = c.integer("length");
-  if (start < 0 || start > n || length < 0 || length > n - start) return c.fail("narrow: the range lies outside of the axis");
+  const int64_t n = c.extent(x, d), start = c.integer("start") + (c.integer("start") < 0 ? n : 0),
+                length = c.integer("length");
+  if (start < 0 || start > n || length < 0 || length > n - start)
+    return c.fail("narrow: the range lies outside of the axis");
   return made(c.slice(x, d, start, start + length));
 }
 Item select(Call& c) {
@@ -361,11 +364,12 @@ Item diag(Call& c) {
   const int64_t k = c.integer("diagonal");
   if (c.rank(x) == 1) {
     const int64_t n = c.extent(x, 0) + std::abs(k), above = std::max<int64_t>(k, 0), below = std::max<int64_t>(-k, 0);
-    const ValueId on = c.binary(OpKind::kEq, c.unsqueeze(c.range(k, n, 1, DType::kI64), 1), c.unsqueeze(c.range(0, n, 1, DType::kI64), 0));
+    const ValueId on = c.binary(OpKind::kEq, c.unsqueeze(c.range(k, n, 1, DType::kI64), 1),
+                                c.unsqueeze(c.range(0, n, 1, DType::kI64), 0));
     ir::PadAttrs attrs;
     attrs.low = {above};
     attrs.high = {below};
-    const ValueId row = c.unsqueeze(c.op(OpKind::kPad, {x}, std::move(attrs)), 0);      // by column
+    const ValueId row = c.unsqueeze(c.op(OpKind::kPad, {x}, std::move(attrs)), 0);  // by column
     return made(c.op(OpKind::kWhere, {on, row, c.scalar(0, c.dtype(x))}));
   }
   if (c.rank(x) != 2 || k != 0) return c.fail("diag is supported for a vector, and for the main diagonal of a matrix");

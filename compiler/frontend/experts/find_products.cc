@@ -10,8 +10,8 @@ namespace {
 
 using ir::Op;
 using ir::OpKind;
-using ir::ValueId;
 using ir::Shape;
+using ir::ValueId;
 
 const Op* producer(const ir::Graph& graph, ValueId v) {
   if (!v.valid() || graph.value(v).kind != ir::ValueKind::kOpResult) return nullptr;
@@ -21,7 +21,8 @@ const Op* producer(const ir::Graph& graph, ValueId v) {
 // Made of parameters and constants by views and casts.
 bool is_weight(const ir::Graph& graph, ValueId v) {
   const Op* op = producer(graph, v);
-  if (op == nullptr) return graph.value(v).kind == ir::ValueKind::kParameter || graph.value(v).kind == ir::ValueKind::kConstant;
+  if (op == nullptr)
+    return graph.value(v).kind == ir::ValueKind::kParameter || graph.value(v).kind == ir::ValueKind::kConstant;
   switch (op->kind) {
     case OpKind::kReshape:
     case OpKind::kPermute:
@@ -43,7 +44,8 @@ std::optional<Gathered> gathered(const ir::Graph& graph, ValueId v) {
   if (op == nullptr) return std::nullopt;
   if (op->kind == OpKind::kIndexSelect) {
     const Shape& w = graph.type(op->operands[0]).shape;
-    if (w.size() != 3 || std::get<ir::DimAttrs>(op->attrs).dim != 0 || !is_weight(graph, op->operands[0])) return std::nullopt;
+    if (w.size() != 3 || std::get<ir::DimAttrs>(op->attrs).dim != 0 || !is_weight(graph, op->operands[0]))
+      return std::nullopt;
     return Gathered{op->operands[0], op->operands[1], false};
   }
   if (op->kind != OpKind::kReshape && op->kind != OpKind::kPermute) return std::nullopt;
@@ -96,7 +98,9 @@ std::optional<Product> wide_product_of(const ir::Graph& graph, const Op& op) {
     ValueId apart = wide->operands[0];
     if (side == 1) {
       const Op* turned = producer(graph, apart);
-      if (turned == nullptr || turned->kind != OpKind::kPermute || std::get<ir::PermuteAttrs>(turned->attrs).dims != Shape{0, 2, 1, 3}) continue;
+      if (turned == nullptr || turned->kind != OpKind::kPermute ||
+          std::get<ir::PermuteAttrs>(turned->attrs).dims != Shape{0, 2, 1, 3})
+        continue;
       apart = turned->operands[0];
     }
     if (graph.type(apart).shape != (side == 0 ? Shape{y[0], y[1], y[2], in} : Shape{y[0], y[1], in, y[2]})) continue;
@@ -129,7 +133,8 @@ std::optional<Product> product_of(const ir::Graph& graph, const Op& op) {
     p.weight = matrices->weight;
     p.index = matrices->index;
     p.row = op.operands[1 - side];
-    const Shape &own = graph.type(op.operands[side]).shape, &row = graph.type(p.row).shape, &y = graph.type(op.results[0]).shape;
+    const Shape &own = graph.type(op.operands[side]).shape, &row = graph.type(p.row).shape,
+                &y = graph.type(op.results[0]).shape;
     p.prefix = p.row_prefix = y.size() - 2;
     p.rows = graph.type(p.index).shape[0];
     // One row for each matrix, and none of them read by several rows.

@@ -10,12 +10,12 @@
 namespace piper::frontend::experts {
 
 struct Product {
-  ir::ValueId weight;         // [E, A, B], made of parameters and constants alone
-  bool transposed = false;    // attribute of the grouped_matmul that stands for it
-  ir::ValueId index;          // i64 [N], as the index_select reads it
-  ir::ValueId row;            // the other operand: one row of K elements for each index
-  size_t prefix = 0;          // leading axes of the result; their extents multiply to N
-  size_t row_prefix = 0;      // of `row`: they multiply to N, or to fewer where k indices in a row share one of its rows
+  ir::ValueId weight;       // [E, A, B], made of parameters and constants alone
+  bool transposed = false;  // attribute of the grouped_matmul that stands for it
+  ir::ValueId index;        // i64 [N], as the index_select reads it
+  ir::ValueId row;          // the other operand: one row of K elements for each index
+  size_t prefix = 0;        // leading axes of the result; their extents multiply to N
+  size_t row_prefix = 0;    // of `row`: they multiply to N, or to fewer where k indices in a row share one of its rows
   int64_t rows = 0, in = 0, out = 0;  // N, K, M
 };
 

@@ -23,16 +23,17 @@ using experts::RowWise;
 using ir::Op;
 using ir::OpId;
 using ir::OpKind;
-using ir::ValueId;
 using ir::Shape;
+using ir::ValueId;
 
 // One list of expert ids, and what stands in the order of its experts.
 struct Routing {
-  ValueId root;                            // of the graph as given
+  ValueId root;  // of the graph as given
   int64_t rows = 0, experts = 0;
-  ValueId order, position, counts;         // of the new graph
-  std::map<uint32_t, size_t> prefix;       // values of the given graph that are made row by row of products -> leading row axes
-  std::map<uint32_t, ValueId> sorted;      // the same -> [rows, ..] in the new graph
+  ValueId order, position, counts;  // of the new graph
+  std::map<uint32_t, size_t>
+      prefix;  // values of the given graph that are made row by row of products -> leading row axes
+  std::map<uint32_t, ValueId> sorted;  // the same -> [rows, ..] in the new graph
 };
 
 class Recogniser {
@@ -188,12 +189,14 @@ class Recogniser {
       const ValueId x = op.operands[i];
       if (rows[i] != 0) operand_prefix = rows[i];
       if (!x.valid()) operands.push_back(x);
-      else if (how->roles[i] == Role::kRows) operands.push_back(sorted(routing, x, rows[i] != 0 ? rows[i] : how->prefix, op));
+      else if (how->roles[i] == Role::kRows)
+        operands.push_back(sorted(routing, x, rows[i] != 0 ? rows[i] : how->prefix, op));
       else operands.push_back(shared(op, x, how->prefix));
     }
     ir::GraphBuilder b = builder(op);
     const ir::Attrs attrs = experts::merged_attrs(from_, op, how->prefix, operand_prefix, routing.rows);
-    if (op.kind == OpKind::kReshape) return checked(b, reshaped(b, operands[0], std::get<ir::ReshapeAttrs>(attrs).shape));
+    if (op.kind == OpKind::kReshape)
+      return checked(b, reshaped(b, operands[0], std::get<ir::ReshapeAttrs>(attrs).shape));
     const std::vector<ValueId> made = b.add(op.kind, std::move(operands), attrs);
     return checked(b, made[0]);
   }
@@ -219,7 +222,8 @@ class Recogniser {
     ir::GraphBuilder b = builder(reader);
     if (lead == routing.rows) {
       if (const Op* table = expert_table(routing, v)) {
-        const ValueId entries = b.add1(OpKind::kGroupedExpand, {copy_->moved(table->operands[0]), routing.counts}, ir::RowsAttrs{routing.rows});
+        const ValueId entries = b.add1(OpKind::kGroupedExpand, {copy_->moved(table->operands[0]), routing.counts},
+                                       ir::RowsAttrs{routing.rows});
         return checked(b, reshaped(b, entries, behind));
       }
       if (const std::optional<std::pair<ValueId, int64_t>> few = before_repetition(v, routing.rows)) {
@@ -261,7 +265,8 @@ class Recogniser {
   const Op* expert_table(const Routing& routing, ValueId v) const {
     const Op* op = producer_of_elements(v);
     if (op == nullptr || op->kind != OpKind::kIndexSelect || std::get<ir::DimAttrs>(op->attrs).dim != 0) return nullptr;
-    const bool fits = from_.type(op->operands[0]).shape[0] == routing.experts && experts::root_of_index(from_, op->operands[1]) == routing.root;
+    const bool fits = from_.type(op->operands[0]).shape[0] == routing.experts &&
+                      experts::root_of_index(from_, op->operands[1]) == routing.root;
     return fits ? op : nullptr;
   }
 
@@ -294,7 +299,7 @@ class Recogniser {
   ir::Graph* to_ = nullptr;
   ir::CopyGraph* copy_ = nullptr;
   std::vector<Routing> routings_;
-  std::map<uint32_t, Product> products_;   // by op
+  std::map<uint32_t, Product> products_;  // by op
 };
 
 }  // namespace

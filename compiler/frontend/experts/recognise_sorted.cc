@@ -20,8 +20,8 @@ using ir::ValueId;
 
 // topk over all of -ids: the exporter's form of an ascending sort.
 struct Sort {
-  ValueId ids, values, order;      // of the graph as given; values = -sorted ids
-  int64_t rows = 0, experts = 0;   // experts 0: no product by its groups
+  ValueId ids, values, order;     // of the graph as given; values = -sorted ids
+  int64_t rows = 0, experts = 0;  // experts 0: no product by its groups
   ValueId new_order, position, counts;
 };
 
@@ -70,7 +70,8 @@ class Recogniser {
   }
   // Below reshapes and casts.
   ValueId root(ValueId v) const {
-    for (const Op* op = producer(v); op != nullptr && (op->kind == OpKind::kReshape || op->kind == OpKind::kCast); op = producer(v))
+    for (const Op* op = producer(v); op != nullptr && (op->kind == OpKind::kReshape || op->kind == OpKind::kCast);
+         op = producer(v))
       v = op->operands[0];
     return v;
   }
@@ -139,7 +140,8 @@ class Recogniser {
       if (op.results.empty() || sort.values != op.results[0] || sort.experts == 0) continue;
       ir::GraphBuilder b = builder(op);
       const ValueId ids = copy_->moved(sort.ids);
-      const std::vector<ValueId> made = b.add(OpKind::kExpertOrder, {ids}, ir::ExpertOrderAttrs{sort.experts, 1, sort.rows});
+      const std::vector<ValueId> made =
+          b.add(OpKind::kExpertOrder, {ids}, ir::ExpertOrderAttrs{sort.experts, 1, sort.rows});
       PIPER_CHECK(made.size() == 4, "expert_order: ", b.status().ok() ? "" : b.status().error().message);
       sort.new_order = made[0];
       sort.position = made[1];
@@ -155,7 +157,9 @@ class Recogniser {
   bool put_inverse(const Op& op) {
     if (op.kind != OpKind::kScatter) return false;
     for (const Sort& sort : sorts_) {
-      if (!sort.position.valid() || op.operands[1] != sort.order || from_.type(op.results[0]).shape != std::vector<int64_t>{sort.rows}) continue;
+      if (!sort.position.valid() || op.operands[1] != sort.order ||
+          from_.type(op.results[0]).shape != std::vector<int64_t>{sort.rows})
+        continue;
       if (!counts_up(integers(op.operands[2]), sort.rows)) continue;
       inverse_of_[op.results[0].index] = &sort;
       copy_->place(op.results[0], sort.position);
@@ -196,7 +200,9 @@ class Recogniser {
     const Sort* sort = counted(op.operands[2]);
     if (sort == nullptr || !sort->counts.valid() || sort->experts != from_.type(op.operands[2]).shape[1]) return false;
     ir::GraphBuilder b = builder(op);
-    copy_->place(op.results[0], checked(b, b.add1(op.kind, {copy_->moved(op.operands[0]), copy_->moved(op.operands[1]), sort->counts}, op.attrs)));
+    copy_->place(op.results[0],
+                 checked(b, b.add1(op.kind, {copy_->moved(op.operands[0]), copy_->moved(op.operands[1]), sort->counts},
+                                   op.attrs)));
     return true;
   }
 
@@ -204,7 +210,7 @@ class Recogniser {
   ir::Graph* to_ = nullptr;
   ir::CopyGraph* copy_ = nullptr;
   std::vector<Sort> sorts_;
-  std::map<uint32_t, const Sort*> inverse_of_;   // by value of the given graph
+  std::map<uint32_t, const Sort*> inverse_of_;  // by value of the given graph
 };
 
 }  // namespace

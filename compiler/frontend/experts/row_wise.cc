@@ -18,7 +18,8 @@ bool is_element_wise(OpKind kind) {
 }
 
 bool same_prefix(const Shape& a, const Shape& b, size_t prefix) {
-  return a.size() >= prefix && b.size() >= prefix && std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(prefix), b.begin());
+  return a.size() >= prefix && b.size() >= prefix &&
+         std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(prefix), b.begin());
 }
 
 // The prefix of `to`, a reshape of a value with rows in `prefix` axes of `from`; 0 where rows are cut or merged.
@@ -49,7 +50,8 @@ std::optional<RowWise> aligned(const ir::Graph& graph, const ir::Op& op, const s
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (rows[i] == 0) continue;
     const Shape& x = graph.type(op.operands[i]).shape;
-    if (x.size() != y.size() || !same_prefix(x, y, rows[i]) || (out.prefix != 0 && out.prefix != rows[i])) return std::nullopt;
+    if (x.size() != y.size() || !same_prefix(x, y, rows[i]) || (out.prefix != 0 && out.prefix != rows[i]))
+      return std::nullopt;
     out.prefix = rows[i];
   }
   for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -116,7 +118,8 @@ std::optional<RowWise> row_wise(const ir::Graph& graph, const ir::Op& op, const 
   return fits ? std::optional<RowWise>(std::move(out)) : std::nullopt;
 }
 
-ir::Attrs merged_attrs(const ir::Graph& graph, const ir::Op& op, size_t prefix, size_t operand_prefix, int64_t num_rows) {
+ir::Attrs merged_attrs(const ir::Graph& graph, const ir::Op& op, size_t prefix, size_t operand_prefix,
+                       int64_t num_rows) {
   ir::Attrs attrs = op.attrs;
   const int64_t shift = static_cast<int64_t>(operand_prefix) - 1;
   switch (op.kind) {

@@ -16,8 +16,8 @@ enum class Role : uint8_t {
   kOther,   // part of the rows, broadcast over the others, or rows of another kind
 };
 struct RowWise {
-  size_t prefix = 0;         // of the result
-  std::vector<Role> roles;   // [operand]; an absent operand is kShared
+  size_t prefix = 0;        // of the result
+  std::vector<Role> roles;  // [operand]; an absent operand is kShared
 };
 
 // `rows[operand]`: the prefix of the operand where it is known to have rows, 0 where it is not. nullopt
@@ -25,6 +25,7 @@ struct RowWise {
 std::optional<RowWise> row_wise(const ir::Graph& graph, const ir::Op& op, const std::vector<size_t>& rows);
 
 // The op's attributes where each operand's rows are merged into one leading axis.
-ir::Attrs merged_attrs(const ir::Graph& graph, const ir::Op& op, size_t prefix, size_t operand_prefix, int64_t num_rows);
+ir::Attrs merged_attrs(const ir::Graph& graph, const ir::Op& op, size_t prefix, size_t operand_prefix,
+                       int64_t num_rows);
 
 }  // namespace piper::frontend::experts

@@ -32,10 +32,8 @@ T unary_float(OpKind kind, T v) {
 // Integer arithmetic wraps, as in ATen.
 template <class T>
 T wrap_neg(T v) {
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(v));
-  else
-    return -v;
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(v));
+  else return -v;
 }
 
 template <class T>
@@ -91,9 +89,7 @@ bool arithmetic(OpKind kind, T a, T b, T& out) {
     switch (kind) {
       case OpKind::kAdd: out = static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); return true;
       case OpKind::kSub: out = static_cast<T>(static_cast<U>(a) - static_cast<U>(b)); return true;
-      case OpKind::kMul:
-        out = static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-        return true;
+      case OpKind::kMul: out = static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); return true;
       case OpKind::kDiv:
         if (b == 0) return false;
         if (b == static_cast<T>(-1)) {
@@ -146,9 +142,7 @@ Evaluated where(const Call& c) {
     using T = decltype(zero);
     const T *a = elements<T>(c.x[1]), *b = elements<T>(c.x[2]);
     T* out = y.data<T>();
-    for_each<3>(to.shape, strides, [&](int64_t i, const auto& at) {
-      out[i] = condition[at[0]] ? a[at[1]] : b[at[2]];
-    });
+    for_each<3>(to.shape, strides, [&](int64_t i, const auto& at) { out[i] = condition[at[0]] ? a[at[1]] : b[at[2]]; });
   });
   return Tensors{y.done()};
 }
@@ -166,8 +160,7 @@ Evaluated unary(const Call& c) {
     int64_t count = to.elements();
     if (c.kind == OpKind::kLogicalNot || c.kind == OpKind::kIsNan) {
       uint8_t* out = y.data<uint8_t>();
-      for (int64_t i = 0; i < count; ++i)
-        out[i] = c.kind == OpKind::kIsNan ? from[i] != from[i] : from[i] == 0;
+      for (int64_t i = 0; i < count; ++i) out[i] = c.kind == OpKind::kIsNan ? from[i] != from[i] : from[i] == 0;
       return;
     }
     T* out = y.data<T>();
@@ -189,15 +182,12 @@ Evaluated binary(const Call& c) {
     const T *a = elements<T>(c.x[0]), *b = elements<T>(c.x[1]);
     if (to.dtype == DType::kBool) {  // comparisons and logic; arithmetic on bool is refused before
       uint8_t* out = y.data<uint8_t>();
-      for_each<2>(to.shape, strides, [&](int64_t i, const auto& at) {
-        out[i] = compare(c.kind, a[at[0]], b[at[1]]);
-      });
+      for_each<2>(to.shape, strides, [&](int64_t i, const auto& at) { out[i] = compare(c.kind, a[at[0]], b[at[1]]); });
       return;
     }
     T* out = y.data<T>();
-    for_each<2>(to.shape, strides, [&](int64_t i, const auto& at) {
-      done = done && arithmetic(c.kind, a[at[0]], b[at[1]], out[i]);
-    });
+    for_each<2>(to.shape, strides,
+                [&](int64_t i, const auto& at) { done = done && arithmetic(c.kind, a[at[0]], b[at[1]], out[i]); });
   });
   if (!known || !done) return std::nullopt;
   return Tensors{y.done()};

@@ -137,8 +137,7 @@ Evaluated pad(const Call& c) {
     T* out = y.data<T>();
     T value = y.type.dtype == DType::kBool ? static_cast<T>(a.value != 0) : static_cast<T>(a.value);
     std::fill(out, out + y.type.elements(), value);
-    for_each<2>(kept, {own, to},
-                [&](int64_t, const auto& at) { out[first_y + at[1]] = from[first_x + at[0]]; });
+    for_each<2>(kept, {own, to}, [&](int64_t, const auto& at) { out[first_y + at[1]] = from[first_x + at[0]]; });
   });
   if (!known) return std::nullopt;
   return Tensors{y.done()};
@@ -148,8 +147,7 @@ Evaluated pad(const Call& c) {
 
 Evaluated indexing(const Call& c) {
   if (c.kind == OpKind::kEmbedding) return select(c, c.x[0], c.x[1], 0);
-  if (c.kind == OpKind::kIndexSelect)
-    return select(c, c.x[0], c.x[1], static_cast<size_t>(c.as<ir::DimAttrs>().dim));
+  if (c.kind == OpKind::kIndexSelect) return select(c, c.x[0], c.x[1], static_cast<size_t>(c.as<ir::DimAttrs>().dim));
   if (c.kind == OpKind::kGather) return gather(c);
   if (c.kind == OpKind::kScatter || c.kind == OpKind::kScatterAdd) return scatter(c);
   if (c.kind == OpKind::kIndexAdd) return index_add(c);

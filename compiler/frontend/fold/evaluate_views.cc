@@ -8,8 +8,7 @@
 namespace piper::frontend::eval {
 namespace {
 
-ConstantTensor copy_strided(const ConstantTensor& x, const ir::TensorType& to, const Shape& strides,
-                            int64_t start) {
+ConstantTensor copy_strided(const ConstantTensor& x, const ir::TensorType& to, const Shape& strides, int64_t start) {
   Buffer y(to);
   with_size(to.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -54,8 +53,7 @@ Evaluated views(const Call& c) {
     for (int64_t dim : c.as<ir::PermuteAttrs>().dims) strides.push_back(own[static_cast<size_t>(dim)]);
     return Tensors{copy_strided(x, to, strides, 0)};
   }
-  if (c.kind == ir::OpKind::kExpand)
-    return Tensors{copy_strided(x, to, broadcast_strides(x.type.shape, to.shape), 0)};
+  if (c.kind == ir::OpKind::kExpand) return Tensors{copy_strided(x, to, broadcast_strides(x.type.shape, to.shape), 0)};
   if (c.kind == ir::OpKind::kSlice) {
     const auto& a = c.as<ir::SliceAttrs>();
     size_t d = static_cast<size_t>(a.dim);

@@ -46,9 +46,7 @@ struct Buffer {
   T* data() {
     return reinterpret_cast<T*>(bytes.data());
   }
-  ConstantTensor done() {
-    return {type, std::make_shared<const std::vector<std::byte>>(std::move(bytes))};
-  }
+  ConstantTensor done() { return {type, std::make_shared<const std::vector<std::byte>>(std::move(bytes))}; }
   ir::TensorType type;
   std::vector<std::byte> bytes;
 };
@@ -103,11 +101,11 @@ void for_each(const Shape& shape, const std::array<Shape, N>& strides, F&& f) {
   }
 }
 
-Evaluated views(const Call& c);        // reshape, permute, expand, slice, detach, copy, fill
+Evaluated views(const Call& c);  // reshape, permute, expand, slice, detach, copy, fill
 Evaluated cast(const Call& c);
 Evaluated unary(const Call& c);
-Evaluated binary(const Call& c);       // with where
-Evaluated reductions(const Call& c);   // sum, mean, amax, max_dim, cumsum, topk, matmul
+Evaluated binary(const Call& c);      // with where
+Evaluated reductions(const Call& c);  // sum, mean, amax, max_dim, cumsum, topk, matmul
 Evaluated indexing(const Call& c);
 
 }  // namespace piper::frontend::eval

@@ -27,8 +27,7 @@ std::optional<double> splat(const ConstantTensor& t) {
   eval::with_type(t.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T* data = eval::elements<T>(t);
-    for (int64_t i = 1; i < t.type.elements() && same; ++i)
-      same = std::memcmp(&data[i], &data[0], sizeof(T)) == 0;
+    for (int64_t i = 1; i < t.type.elements() && same; ++i) same = std::memcmp(&data[i], &data[0], sizeof(T)) == 0;
     if (same) value = static_cast<double>(data[0]);
   });
   return value;
@@ -37,7 +36,10 @@ std::optional<double> splat(const ConstantTensor& t) {
 class Folder {
  public:
   explicit Folder(const ir::Graph& graph)
-      : from_(graph), known_(graph.num_values()), same_as_(graph.num_values()), copy_(graph, to_, ir::CopyGraph::Constants::kLeft) {}
+      : from_(graph),
+        known_(graph.num_values()),
+        same_as_(graph.num_values()),
+        copy_(graph, to_, ir::CopyGraph::Constants::kLeft) {}
 
   ir::Graph run() {
     for (size_t i = 0; i < from_.num_values(); ++i) {
@@ -80,8 +82,7 @@ class Folder {
     }
     if (op.results.size() != 1) return;
     ValueId same = simplified(op);
-    if (same.valid() && from_.type(same) == from_.type(op.results[0]))
-      same_as_[op.results[0].index] = resolve(same);
+    if (same.valid() && from_.type(same) == from_.type(op.results[0])) same_as_[op.results[0].index] = resolve(same);
   }
 
   // The operand that the result equals, by the operator's algebra; its type is compared by the caller.
@@ -100,14 +101,12 @@ class Folder {
       case OpKind::kSub: return all_equal(x[1], 0) ? x[0] : ValueId();
       case OpKind::kMul: return all_equal(x[1], 1) ? x[0] : all_equal(x[0], 1) ? x[1] : ValueId();
       case OpKind::kDiv: return all_equal(x[1], 1) ? x[0] : ValueId();
-      case OpKind::kPowScalar:
-        return std::get<ir::ExponentAttrs>(op.attrs).exponent == 1 ? x[0] : ValueId();
+      case OpKind::kPowScalar: return std::get<ir::ExponentAttrs>(op.attrs).exponent == 1 ? x[0] : ValueId();
       case OpKind::kWhere: return all_equal(x[0], 1) ? x[1] : all_equal(x[0], 0) ? x[2] : ValueId();
       case OpKind::kLogicalAnd: return all_equal(x[1], 1) ? x[0] : all_equal(x[0], 1) ? x[1] : ValueId();
       case OpKind::kLogicalOr: return all_equal(x[1], 0) ? x[0] : all_equal(x[0], 0) ? x[1] : ValueId();
       case OpKind::kSum:
-      case OpKind::kMean:
-        return std::get<ir::ReduceAttrs>(op.attrs).dims.empty() ? x[0] : ValueId();
+      case OpKind::kMean: return std::get<ir::ReduceAttrs>(op.attrs).dims.empty() ? x[0] : ValueId();
       case OpKind::kCat: return x.size() == 1 ? x[0] : ValueId();
       case OpKind::kDropout: return std::get<ir::DropoutAttrs>(op.attrs).p == 0 ? x[0] : ValueId();
       default: return ValueId();
@@ -243,7 +242,7 @@ class Folder {
   std::vector<std::optional<ConstantTensor>> known_;  // [value] bytes, where constant
   std::vector<ValueId> same_as_;                      // [value] the value it equals
   ir::CopyGraph copy_;
-  std::vector<bool> live_;                            // [op]
+  std::vector<bool> live_;                              // [op]
   std::unordered_map<std::string, ValueId> constants_;  // type and bytes -> constant of to_
 };
 

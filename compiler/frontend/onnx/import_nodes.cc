@@ -26,7 +26,8 @@ std::string named(const OnnxNode& node, const std::string& domain) {
 
 // Why an operator outside the table can never be in it, as a code; "" where it only is not yet.
 std::string_view reason_against(std::string_view op_type) {
-  for (const std::string_view random : {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
+  for (const std::string_view random :
+       {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
     if (op_type == random) return "P0321";
   for (const std::string_view dynamic : {"Compress", "NonMaxSuppression", "NonZero", "Unique"})
     if (op_type == dynamic) return "P0323";
@@ -38,8 +39,10 @@ Status import_node(ImportState& state, const OnnxNode& node, diag::Diagnostics& 
   const ImportFunction function = node.domain.empty() ? find_operator(node.op_type) : nullptr;
   if (function == nullptr) {
     const std::string_view reason = node.domain.empty() ? reason_against(node.op_type) : "";
-    if (reason == "P0321") return diags.error("P0321") << describe_node(node) << " draws random numbers that no seed of the step fixes";
-    if (reason == "P0323") return diags.error("P0323") << "the shape that " << describe_node(node) << " makes depends on the data";
+    if (reason == "P0321")
+      return diags.error("P0321") << describe_node(node) << " draws random numbers that no seed of the step fixes";
+    if (reason == "P0323")
+      return diags.error("P0323") << "the shape that " << describe_node(node) << " makes depends on the data";
     diag::InFlight error = diags.error("P0305");
     error << "the ONNX operator " << named(node, node.domain) << " is not supported: " << describe_node(node);
     error.help("supported operators are " + supported_operators());
@@ -58,7 +61,8 @@ Status import_node(ImportState& state, const OnnxNode& node, diag::Diagnostics& 
            << "cannot import " << describe_node(node) << ": " << status.error().message;
   for (const auto& [output, value] : n.results())
     if (!state.values.emplace(output, value).second)
-      return diags.error("P0306") << "cannot import " << describe_node(node) << ": the name '" << output.substr(0, 200) << "' is made twice";
+      return diags.error("P0306") << "cannot import " << describe_node(node) << ": the name '" << output.substr(0, 200)
+                                  << "' is made twice";
   return Status();
 }
 
@@ -89,7 +93,8 @@ Status import_nodes(BoundModel& model, diag::Diagnostics& diags, const FoldLimit
   const OnnxFile& file = *model.file;
   const int64_t opset = file.opset_version();
   if (opset < kOldestOpset || opset > kNewestOpset)
-    return diags.error("P0308") << "the model uses ONNX opset " << opset << "; piper imports opsets " << kOldestOpset << " to " << kNewestOpset;
+    return diags.error("P0308") << "the model uses ONNX opset " << opset << "; piper imports opsets " << kOldestOpset
+                                << " to " << kNewestOpset;
   ImportState state;
   state.file = &file;
   state.graph = &model.graph;

@@ -145,7 +145,8 @@ std::optional<std::vector<int64_t>> NodeImport::step_shape(size_t i) const {
   return out;
 }
 
-ValueId NodeImport::constant_i64(std::vector<int64_t> shape, const std::vector<int64_t>& data, const std::optional<std::vector<int64_t>>& of_step) {
+ValueId NodeImport::constant_i64(std::vector<int64_t> shape, const std::vector<int64_t>& data,
+                                 const std::optional<std::vector<int64_t>>& of_step) {
   const ValueId v = constant_i64(std::move(shape), data);
   if (of_step && of_step->size() == data.size() && *of_step != data) {
     std::vector<std::byte> bytes(of_step->size() * sizeof(int64_t));
@@ -155,7 +156,8 @@ ValueId NodeImport::constant_i64(std::vector<int64_t> shape, const std::vector<i
   return v;
 }
 
-// A number that enters the model's arithmetic is that of the step's batch; in modules of `per_piece`, but for the root, that of the piece.
+// A number that enters the model's arithmetic is that of the step's batch; in modules of `per_piece`, but for the root,
+// that of the piece.
 ValueId NodeImport::for_arithmetic(ValueId v) {
   const auto found = v.valid() ? state_.of_step.find(v.index) : state_.of_step.end();
   if (found == state_.of_step.end() || !is_floating(found->second.type.dtype)) return v;
@@ -268,10 +270,11 @@ bool NodeImport::sizes_fit(const Attrs& attrs) {
   if (const auto* a = std::get_if<ir::PadAttrs>(&attrs))
     fit = all_in_range(a->low, kMostElements) && all_in_range(a->high, kMostElements);
   if (const auto* a = std::get_if<ir::ConvolutionAttrs>(&attrs))
-    fit = all_in_range(a->stride, kMostWindow) && all_in_range(a->padding, kMostWindow) && all_in_range(a->dilation, kMostWindow);
-  if (const auto* a = std::get_if<ir::PoolAttrs>(&attrs))
-    fit = all_in_range(a->kernel, kMostWindow) && all_in_range(a->stride, kMostWindow) && all_in_range(a->padding, kMostWindow) &&
+    fit = all_in_range(a->stride, kMostWindow) && all_in_range(a->padding, kMostWindow) &&
           all_in_range(a->dilation, kMostWindow);
+  if (const auto* a = std::get_if<ir::PoolAttrs>(&attrs))
+    fit = all_in_range(a->kernel, kMostWindow) && all_in_range(a->stride, kMostWindow) &&
+          all_in_range(a->padding, kMostWindow) && all_in_range(a->dilation, kMostWindow);
   if (!fit) refuse("an extent is negative or too large");
   return fit;
 }
@@ -284,10 +287,8 @@ std::vector<ValueId> NodeImport::emit_all(OpKind kind, std::vector<ValueId> oper
   for (const ValueId v : operands) {
     types.push_back(v.valid() ? &type(v) : nullptr);
     std::optional<ConstantTensor> t = v.valid() ? known(v) : std::nullopt;
-    if (t)
-      constants.push_back(*std::move(t));
-    else
-      foldable = false;
+    if (t) constants.push_back(*std::move(t));
+    else foldable = false;
   }
   Result<std::vector<ir::TensorType>> inferred = infer_types(kind, attrs, types);
   if (!inferred.ok()) {
@@ -307,7 +308,8 @@ std::vector<ValueId> NodeImport::emit_all(OpKind kind, std::vector<ValueId> oper
     if (std::optional<std::vector<ConstantTensor>> folded = evaluate(kind, attrs, constants)) {
       state_.folded_bytes += bytes;
       std::vector<ValueId> out;
-      for (ConstantTensor& t : *folded) out.push_back(constant(std::move(t), out.empty() ? part_name(name) : part_name("")));
+      for (ConstantTensor& t : *folded)
+        out.push_back(constant(std::move(t), out.empty() ? part_name(name) : part_name("")));
       keep_of_step(kind, attrs, operands, std::move(constants), out);
       return out;
     }
@@ -317,8 +319,8 @@ std::vector<ValueId> NodeImport::emit_all(OpKind kind, std::vector<ValueId> oper
 }
 
 // Files what folded results are in the step's batch, where an operand is another there.
-void NodeImport::keep_of_step(OpKind kind, const Attrs& attrs, const std::vector<ValueId>& operands, std::vector<ConstantTensor> constants,
-                              const std::vector<ValueId>& results) {
+void NodeImport::keep_of_step(OpKind kind, const Attrs& attrs, const std::vector<ValueId>& operands,
+                              std::vector<ConstantTensor> constants, const std::vector<ValueId>& results) {
   bool varies = false;
   for (size_t i = 0; i < operands.size(); ++i)
     if (const auto found = state_.of_step.find(operands[i].index); found != state_.of_step.end()) {
@@ -328,7 +330,8 @@ void NodeImport::keep_of_step(OpKind kind, const Attrs& attrs, const std::vector
   if (!varies) return;
   std::optional<std::vector<ConstantTensor>> folded = evaluate(kind, attrs, constants);
   for (size_t i = 0; folded && i < folded->size() && i < results.size(); ++i)
-    if ((*folded)[i].type == type(results[i]) && *(*folded)[i].data != *known(results[i])->data) state_.of_step[results[i].index] = std::move((*folded)[i]);
+    if ((*folded)[i].type == type(results[i]) && *(*folded)[i].data != *known(results[i])->data)
+      state_.of_step[results[i].index] = std::move((*folded)[i]);
 }
 
 ValueId NodeImport::emit(OpKind kind, std::vector<ValueId> operands, Attrs attrs, std::string name) {
@@ -368,7 +371,9 @@ ValueId NodeImport::expand(ValueId x, std::vector<int64_t> to) {
 
 ValueId NodeImport::slice(ValueId x, int64_t dim, int64_t start, int64_t end, int64_t step) {
   const std::vector<int64_t>& from = type(x).shape;
-  if (dim >= 0 && dim < static_cast<int64_t>(from.size()) && start == 0 && step == 1 && end == from[static_cast<size_t>(dim)]) return x;
+  if (dim >= 0 && dim < static_cast<int64_t>(from.size()) && start == 0 && step == 1 &&
+      end == from[static_cast<size_t>(dim)])
+    return x;
   return emit(OpKind::kSlice, {x}, ir::SliceAttrs{dim, start, end, step});
 }
 
@@ -440,7 +445,8 @@ void NodeImport::set(size_t i, ValueId v) {
 }
 
 void NodeImport::set_sequence(size_t i, std::vector<ValueId> items) {
-  if (i < node_.outputs.size() && !node_.outputs[i].empty()) results_[node_.outputs[i]] = {ValueId(), true, std::move(items)};
+  if (i < node_.outputs.size() && !node_.outputs[i].empty())
+    results_[node_.outputs[i]] = {ValueId(), true, std::move(items)};
 }
 
 void NodeImport::result(OpKind kind, std::vector<ValueId> operands, Attrs attrs) {

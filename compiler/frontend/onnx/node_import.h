@@ -46,14 +46,14 @@ struct ImportState {
   int64_t folded_bytes = 0;
   std::unordered_map<std::string, NamedValue> values;
   const std::map<std::string, ir::EmbeddingAttrs>* embeddings = nullptr;  // BoundModel::embeddings
-  std::map<std::string, int64_t> dropouts;  // module path -> dropouts seen
-  std::map<std::string, int64_t> readers;   // value name -> nodes and graph outputs that read it
-  // Known values that are made of the batch's extent: what they are in the step's batch, where that differs. The known value itself
-  // is that of a piece: shapes are made of it.
+  std::map<std::string, int64_t> dropouts;                                // module path -> dropouts seen
+  std::map<std::string, int64_t> readers;  // value name -> nodes and graph outputs that read it
+  // Known values that are made of the batch's extent: what they are in the step's batch, where that differs. The known
+  // value itself is that of a piece: shapes are made of it.
   std::unordered_map<uint32_t, ConstantTensor> of_step;
-  std::unordered_map<std::string_view, const OnnxValueInfo*> infos;   // by value name
-  std::function<Result<int64_t>(const std::string&)> step_extent;     // of an expression of symbols
-  std::function<bool(const std::string&)> per_piece;                  // as in BindRequest
+  std::unordered_map<std::string_view, const OnnxValueInfo*> infos;  // by value name
+  std::function<Result<int64_t>(const std::string&)> step_extent;    // of an expression of symbols
+  std::function<bool(const std::string&)> per_piece;                 // as in BindRequest
 };
 
 class NodeImport {
@@ -103,7 +103,8 @@ class NodeImport {
   // The shape of operand i in the step's batch, where the file says it in symbols.
   std::optional<std::vector<int64_t>> step_shape(size_t i) const;
   // A known integer value that is `of_step` in the step's batch.
-  ValueId constant_i64(std::vector<int64_t> shape, const std::vector<int64_t>& data, const std::optional<std::vector<int64_t>>& of_step);
+  ValueId constant_i64(std::vector<int64_t> shape, const std::vector<int64_t>& data,
+                       const std::optional<std::vector<int64_t>>& of_step);
   std::optional<std::vector<int64_t>> known_ints_of_step(ValueId v) const;
 
   // --- attributes
@@ -120,7 +121,7 @@ class NodeImport {
   std::vector<ValueId> emit_all(OpKind kind, std::vector<ValueId> operands, Attrs attrs, std::string name = "");
   ValueId reshape(ValueId x, std::vector<int64_t> shape);
   ValueId permute(ValueId x, std::vector<int64_t> dims);
-  ValueId swap_last(ValueId x);                     // the last two axes
+  ValueId swap_last(ValueId x);  // the last two axes
   ValueId expand(ValueId x, std::vector<int64_t> shape);
   ValueId slice(ValueId x, int64_t dim, int64_t start, int64_t end, int64_t step = 1);
   ValueId unsqueeze(ValueId x, int64_t dim);
@@ -146,8 +147,8 @@ class NodeImport {
   ValueId harmless();
   bool sizes_fit(const Attrs& attrs);
   ValueId for_arithmetic(ValueId v);
-  void keep_of_step(OpKind kind, const Attrs& attrs, const std::vector<ValueId>& operands, std::vector<ConstantTensor> constants,
-                    const std::vector<ValueId>& results);
+  void keep_of_step(OpKind kind, const Attrs& attrs, const std::vector<ValueId>& operands,
+                    std::vector<ConstantTensor> constants, const std::vector<ValueId>& results);
 
   ImportState& state_;
   const OnnxNode& node_;

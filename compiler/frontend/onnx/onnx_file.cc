@@ -127,17 +127,20 @@ class Reader {
     }
     out.nodes.resize(nodes.size());
     out.value_info.resize(values.size());
-    const size_t blocks_of_nodes = (nodes.size() + kBlock - 1) / kBlock, blocks = blocks_of_nodes + (values.size() + kBlock - 1) / kBlock;
+    const size_t blocks_of_nodes = (nodes.size() + kBlock - 1) / kBlock,
+                 blocks = blocks_of_nodes + (values.size() + kBlock - 1) / kBlock;
     parallel_for(blocks, [&](size_t block) {
       if (block < blocks_of_nodes) {
-        for (size_t i = block * kBlock; i < std::min(nodes.size(), (block + 1) * kBlock); ++i) out.nodes[i] = read_node(nodes[i]);
+        for (size_t i = block * kBlock; i < std::min(nodes.size(), (block + 1) * kBlock); ++i)
+          out.nodes[i] = read_node(nodes[i]);
       } else {
         block -= blocks_of_nodes;
-        for (size_t i = block * kBlock; i < std::min(values.size(), (block + 1) * kBlock); ++i) out.value_info[i] = read_value_info(values[i]);
+        for (size_t i = block * kBlock; i < std::min(values.size(), (block + 1) * kBlock); ++i)
+          out.value_info[i] = read_value_info(values[i]);
       }
     });
   }
-  static constexpr size_t kBlock = 64;   // a tenth of a millisecond
+  static constexpr size_t kBlock = 64;  // a tenth of a millisecond
 
   OnnxNode read_node(Message<NodeField> m) const {
     OnnxNode out;
@@ -175,19 +178,34 @@ class Reader {
           out.f = m.get_float();
           seen = Kind::kFloat;
           break;
-        case AttributeField::kI: out.i = get_int(m, "an integer attribute"); seen = Kind::kInt; break;
-        case AttributeField::kS: out.s = get_text(m, "a string attribute"); seen = Kind::kString; break;
+        case AttributeField::kI:
+          out.i = get_int(m, "an integer attribute");
+          seen = Kind::kInt;
+          break;
+        case AttributeField::kS:
+          out.s = get_text(m, "a string attribute");
+          seen = Kind::kString;
+          break;
         case AttributeField::kT:
           out.tensors.assign(1, wire::read_tensor(get_message<TensorField>(m, "a tensor attribute"), bytes_, path_));
           seen = Kind::kTensor;
           break;
-        case AttributeField::kFloats: append_floats(m, out.floats, "a float list"); seen = Kind::kFloats; break;
-        case AttributeField::kInts: append_ints(m, out.ints, "an integer list"); seen = Kind::kInts; break;
+        case AttributeField::kFloats:
+          append_floats(m, out.floats, "a float list");
+          seen = Kind::kFloats;
+          break;
+        case AttributeField::kInts:
+          append_ints(m, out.ints, "an integer list");
+          seen = Kind::kInts;
+          break;
         case AttributeField::kStrings:
           out.strings.push_back(get_text(m, "a string list"));
           seen = Kind::kStrings;
           break;
-        case AttributeField::kRefAttrName: other = true; m.skip(); break;
+        case AttributeField::kRefAttrName:
+          other = true;
+          m.skip();
+          break;
         default: m.skip();
       }
     }
@@ -221,8 +239,7 @@ class Reader {
           while (type.next()) {
             if (type.tag() == TypeField::kTensorType)
               read_tensor_type(get_message<TensorTypeField>(type, "a tensor type"), out);
-            else
-              type.skip();
+            else type.skip();
           }
           break;
         }
@@ -244,8 +261,7 @@ class Reader {
           while (shape.next()) {
             if (shape.tag() == ShapeField::kDim)
               out.dims.push_back(read_dim(get_message<DimField>(shape, "a dimension"), out.name));
-            else
-              shape.skip();
+            else shape.skip();
           }
           break;
         }
@@ -271,7 +287,6 @@ class Reader {
     if (!out.symbol.empty()) out.value = -1;
     return out;
   }
-
 
   std::string_view bytes_;
   std::string path_;
@@ -315,7 +330,7 @@ int64_t OnnxFile::opset_version() const {
 Result<OnnxFile> read_onnx(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return Status::failure("P0301", "cannot open " + path + ": " + std::strerror(errno));
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
     close(fd);
     return Status::failure("P0301", path + " is no readable ONNX model: it is empty or no regular file");
@@ -329,9 +344,7 @@ Result<OnnxFile> read_onnx(const std::string& path) {
   return read_from(std::make_unique<MappedBytes>(data, size), path);
 }
 
-Result<OnnxFile> read_onnx_bytes(std::string_view bytes) {
-  return read_from(std::make_unique<CopiedBytes>(bytes), "");
-}
+Result<OnnxFile> read_onnx_bytes(std::string_view bytes) { return read_from(std::make_unique<CopiedBytes>(bytes), ""); }
 
 std::optional<DType> dtype_of(int32_t elem_type) {
   if (elem_type == static_cast<int32_t>(ElemCode::kFloat)) return DType::kF32;
@@ -345,16 +358,18 @@ std::optional<DType> dtype_of(int32_t elem_type) {
 
 std::string elem_type_name(int32_t elem_type) {
   static constexpr const char* kNames[] = {
-      "UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL",
-      "FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128", "BFLOAT16", "FLOAT8E4M3FN",
-      "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4", "INT4", "FLOAT4E2M1", "FLOAT8E8M0"};
+      "UNDEFINED", "FLOAT",      "UINT8",      "INT8",         "UINT16",         "INT16",      "INT32",
+      "INT64",     "STRING",     "BOOL",       "FLOAT16",      "DOUBLE",         "UINT32",     "UINT64",
+      "COMPLEX64", "COMPLEX128", "BFLOAT16",   "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ",
+      "UINT4",     "INT4",       "FLOAT4E2M1", "FLOAT8E8M0"};
   if (elem_type >= 0 && elem_type < static_cast<int32_t>(std::size(kNames))) return kNames[elem_type];
   return "type " + std::to_string(elem_type);
 }
 
 Result<ir::WeightSource> weight_source(const OnnxFile& file, const OnnxTensor& tensor) {
   if (!dtype_of(tensor.elem_type))
-    return Status::failure("P0301", "the tensor " + in_quotes(tensor.name) + " has elements of type " + elem_type_name(tensor.elem_type) +
+    return Status::failure("P0301", "the tensor " + in_quotes(tensor.name) + " has elements of type " +
+                                        elem_type_name(tensor.elem_type) +
                                         "; piper reads FLOAT, DOUBLE, BFLOAT16, INT64, INT32 and BOOL");
   ir::WeightSource out;
   out.bytes = tensor.bytes;
@@ -373,9 +388,7 @@ Result<ir::WeightSource> weight_source(const OnnxFile& file, const OnnxTensor& t
         out.data = std::make_shared<const std::vector<std::byte>>(first, first + view.size());
       }
       break;
-    case OnnxTensor::Place::kDecoded:
-      out.data = std::make_shared<const std::vector<std::byte>>(tensor.decoded);
-      break;
+    case OnnxTensor::Place::kDecoded: out.data = std::make_shared<const std::vector<std::byte>>(tensor.decoded); break;
   }
   return out;
 }
@@ -395,7 +408,8 @@ Result<ConstantTensor> tensor_value(const OnnxFile& file, const OnnxTensor& tens
     std::ifstream in(source.file, std::ios::binary);
     in.seekg(source.offset);
     in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    if (!in) return Status::failure("P0301", "cannot read the tensor " + in_quotes(tensor.name) + " from " + source.file);
+    if (!in)
+      return Status::failure("P0301", "cannot read the tensor " + in_quotes(tensor.name) + " from " + source.file);
   }
   if (out.type.dtype == DType::kBool)
     for (std::byte& b : bytes) b = b == std::byte{0} ? std::byte{0} : std::byte{1};

@@ -20,7 +20,8 @@
 
 namespace piper::frontend::onnx {
 
-// metadata_props of a node, value or graph, in file order. They lie in OnnxFile::bytes: an exporter writes kilobytes for a node, and few are read.
+// metadata_props of a node, value or graph, in file order. They lie in OnnxFile::bytes: an exporter writes kilobytes
+// for a node, and few are read.
 struct Metadata {
   std::vector<std::pair<std::string_view, std::string_view>> entries;
   // The value of a key, or null.
@@ -28,14 +29,14 @@ struct Metadata {
 };
 
 struct OnnxDim {
-  int64_t value = -1;   // -1: symbolic, or not given
-  std::string symbol;   // dim_param: a name or an expression such as "24*B"
+  int64_t value = -1;  // -1: symbolic, or not given
+  std::string symbol;  // dim_param: a name or an expression such as "24*B"
 };
 
 struct OnnxValueInfo {
   std::string name;
   bool is_tensor = false;
-  int32_t elem_type = 0;      // ONNX TensorProto.DataType; 0 = not given
+  int32_t elem_type = 0;  // ONNX TensorProto.DataType; 0 = not given
   bool has_shape = false;
   std::vector<OnnxDim> dims;
   Metadata metadata;
@@ -48,7 +49,7 @@ struct OnnxTensor {
   int64_t elements = 0;
   // Exactly one of the three places holds the payload.
   enum class Place : uint8_t { kInFile, kDecoded, kExternal } place = Place::kDecoded;
-  int64_t offset = 0;         // kInFile, kExternal: first byte
+  int64_t offset = 0;  // kInFile, kExternal: first byte
   int64_t bytes = 0;
   std::string external_path;  // kExternal: absolute or relative as the model's path is; checked to lie in its folder
   std::vector<std::byte> decoded;  // kDecoded: from int64_data, float_data, int32_data, double_data; row-major
@@ -58,7 +59,7 @@ struct OnnxTensor {
 struct OnnxAttribute {
   enum class Kind : uint8_t { kFloat, kInt, kString, kTensor, kFloats, kInts, kStrings, kOther };
   std::string name;
-  Kind kind = Kind::kOther;   // kOther: graphs, sparse tensors, types, references
+  Kind kind = Kind::kOther;  // kOther: graphs, sparse tensors, types, references
   float f = 0;
   int64_t i = 0;
   std::string s;
@@ -69,8 +70,8 @@ struct OnnxAttribute {
 };
 
 struct OnnxNode {
-  std::string name, op_type, domain;   // domain "" = the standard one ("ai.onnx" is read as "")
-  std::vector<std::string> inputs, outputs;   // "" = absent
+  std::string name, op_type, domain;         // domain "" = the standard one ("ai.onnx" is read as "")
+  std::vector<std::string> inputs, outputs;  // "" = absent
   std::vector<OnnxAttribute> attributes;
   Metadata metadata;
   const OnnxAttribute* find(std::string_view attribute) const;
@@ -89,11 +90,11 @@ class FileBytes {
 };
 
 struct OnnxFile {
-  std::string path;                 // as given; "" = read from memory
+  std::string path;  // as given; "" = read from memory
   int64_t ir_version = 0;
   std::string producer;
   std::vector<OnnxOpset> opsets;
-  std::vector<OnnxValueInfo> inputs;      // without those that are initializers
+  std::vector<OnnxValueInfo> inputs;  // without those that are initializers
   std::vector<OnnxValueInfo> outputs;
   std::vector<OnnxValueInfo> value_info;  // of inner values and of initializers
   std::vector<OnnxTensor> initializers;   // names are unique
@@ -101,7 +102,7 @@ struct OnnxFile {
   Metadata graph_metadata, model_metadata;
   std::unique_ptr<const FileBytes> bytes;
 
-  int64_t opset_version() const;    // of the standard domain; 0 = not imported
+  int64_t opset_version() const;  // of the standard domain; 0 = not imported
 };
 
 // Maps and reads a file. P0301: it cannot be opened, is no ONNX model, or is damaged; the message

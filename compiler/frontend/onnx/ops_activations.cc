@@ -21,7 +21,8 @@ ValueId exponential_unit(NodeImport& n, ValueId x, double scale, double width) {
 }
 
 ValueId hard_sigmoid(NodeImport& n, ValueId x, double alpha, double beta) {
-  const ValueId line = n.emit(OpKind::kAdd, {n.emit(OpKind::kMul, {x, n.scalar_like(alpha, x)}), n.scalar_like(beta, x)});
+  const ValueId line =
+      n.emit(OpKind::kAdd, {n.emit(OpKind::kMul, {x, n.scalar_like(alpha, x)}), n.scalar_like(beta, x)});
   return n.emit(OpKind::kClamp, {line}, ir::ClampAttrs{0, 1});
 }
 
@@ -35,7 +36,8 @@ std::optional<ValueId> erf_gate_of(NodeImport& n, ValueId v) {
   if (erf == nullptr) return std::nullopt;
   const ValueId inner = erf->operands[0];
   const auto near = [](std::optional<double> c, double wanted) { return c && std::abs(*c - wanted) < 1e-6; };
-  if (const ir::Op* div = n.made_by(inner, OpKind::kDiv); div != nullptr && near(n.known_number(div->operands[1]), std::sqrt(2.0)))
+  if (const ir::Op* div = n.made_by(inner, OpKind::kDiv);
+      div != nullptr && near(n.known_number(div->operands[1]), std::sqrt(2.0)))
     return div->operands[0];
   if (const ir::Op* mul = n.made_by(inner, OpKind::kMul))
     for (const size_t i : {size_t{0}, size_t{1}})
@@ -61,7 +63,8 @@ std::optional<ValueId> match_gelu(NodeImport& n, ValueId a, ValueId b) {
       if (!x || n.shape(*x) != n.shape(factors[gate])) continue;
       const ValueId left = factors[(gate + 1) % 3], right = factors[(gate + 2) % 3];
       const bool matches = (left == *x && n.known_number(right) == 0.5) || (right == *x && n.known_number(left) == 0.5);
-      if (matches) return n.emit(OpKind::kGelu, {*x}, ir::GeluAttrs{}, n.node().outputs.empty() ? "" : n.node().outputs[0]);
+      if (matches)
+        return n.emit(OpKind::kGelu, {*x}, ir::GeluAttrs{}, n.node().outputs.empty() ? "" : n.node().outputs[0]);
     }
   }
   return std::nullopt;
@@ -74,11 +77,14 @@ void import_tanh(NodeImport& n) { unary(n, OpKind::kTanh); }
 void import_softmax(NodeImport& n) { along_axis(n, OpKind::kSoftmax); }
 void import_log_softmax(NodeImport& n) { along_axis(n, OpKind::kLogSoftmax); }
 
-void import_leaky_relu(NodeImport& n) { n.result(OpKind::kLeakyRelu, {n.in(0)}, ir::SlopeAttrs{n.float_attr("alpha", 0.01)}); }
+void import_leaky_relu(NodeImport& n) {
+  n.result(OpKind::kLeakyRelu, {n.in(0)}, ir::SlopeAttrs{n.float_attr("alpha", 0.01)});
+}
 
 void import_gelu(NodeImport& n) {
   const std::string approximate = n.string_attr("approximate", "none");
-  if (approximate != "none" && approximate != "tanh") return n.refuse("its approximation '" + approximate + "' is unknown");
+  if (approximate != "none" && approximate != "tanh")
+    return n.refuse("its approximation '" + approximate + "' is unknown");
   n.result(OpKind::kGelu, {n.in(0)}, ir::GeluAttrs{approximate});
 }
 
@@ -99,7 +105,9 @@ void import_softsign(NodeImport& n) {
   n.result(OpKind::kDiv, {x, n.emit(OpKind::kAdd, {n.emit(OpKind::kAbs, {x}), n.scalar_like(1, x)})});
 }
 
-void import_hard_sigmoid(NodeImport& n) { n.set(0, hard_sigmoid(n, n.in(0), n.float_attr("alpha", 0.2), n.float_attr("beta", 0.5))); }
+void import_hard_sigmoid(NodeImport& n) {
+  n.set(0, hard_sigmoid(n, n.in(0), n.float_attr("alpha", 0.2), n.float_attr("beta", 0.5)));
+}
 
 void import_hard_swish(NodeImport& n) {
   const ValueId x = n.in(0);
@@ -115,7 +123,8 @@ void import_celu(NodeImport& n) {
 }
 
 void import_selu(NodeImport& n) {
-  const double alpha = n.float_attr("alpha", 1.67326319217681884765625), gamma = n.float_attr("gamma", 1.05070102214813232421875);
+  const double alpha = n.float_attr("alpha", 1.67326319217681884765625),
+               gamma = n.float_attr("gamma", 1.05070102214813232421875);
   const ValueId x = n.in(0);
   n.result(OpKind::kMul, {exponential_unit(n, x, alpha, 1), n.scalar_like(gamma, x)});
 }

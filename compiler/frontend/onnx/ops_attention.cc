@@ -51,7 +51,7 @@ ValueId transposed(NodeImport& n, ValueId v) {
 }
 
 struct Mask {
-  ValueId value;           // invalid: none
+  ValueId value;  // invalid: none
   bool is_causal = false;
 };
 
@@ -95,7 +95,8 @@ Mask read_mask(NodeImport& n, ValueId mask, int64_t rows, int64_t columns) {
 const ir::Op* softmax_behind(NodeImport& n, ValueId probabilities) {
   if (const ir::Op* where = n.made_by(probabilities, OpKind::kWhere)) {
     const ir::Op* is_nan = n.made_by(where->operands[0], OpKind::kIsNan);
-    if (is_nan == nullptr || is_nan->operands[0] != where->operands[2] || n.known_number(where->operands[1]) != 0.0) return nullptr;
+    if (is_nan == nullptr || is_nan->operands[0] != where->operands[2] || n.known_number(where->operands[1]) != 0.0)
+      return nullptr;
     probabilities = where->operands[2];
   }
   const ir::Op* softmax = n.made_by(probabilities, OpKind::kSoftmax);
@@ -137,11 +138,14 @@ std::optional<ValueId> match_attention(NodeImport& n, ValueId probabilities, Val
     if (!scores || n.shape(a) != shape) return std::nullopt;
   }
   const std::vector<int64_t> q = n.shape(scores->q), k = n.shape(scores->k);
-  if (q[0] != k[0] || q[0] != value_shape[0] || k[1] != value_shape[1] || k[3] != value_shape[2] || k[1] < 1 || q[1] % k[1] != 0) return std::nullopt;
+  if (q[0] != k[0] || q[0] != value_shape[0] || k[1] != value_shape[1] || k[3] != value_shape[2] || k[1] < 1 ||
+      q[1] % k[1] != 0)
+    return std::nullopt;
   const Mask m = mask.valid() ? read_mask(n, mask, shape[2], shape[3]) : Mask{};
   std::vector<ValueId> operands = {scores->q, transposed(n, scores->k), values};
   if (m.value.valid()) operands.push_back(m.value);
-  return n.emit(OpKind::kSdpa, operands, ir::SdpaAttrs{m.is_causal, scores->scale}, n.node().outputs.empty() ? "" : n.node().outputs[0]);
+  return n.emit(OpKind::kSdpa, operands, ir::SdpaAttrs{m.is_causal, scores->scale},
+                n.node().outputs.empty() ? "" : n.node().outputs[0]);
 }
 
 // q, k, v [batch, heads, sequence, width], or [batch, sequence, heads * width] with both head counts
@@ -150,7 +154,8 @@ void import_attention(NodeImport& n) {
   ValueId q = n.in(0), k = n.in(1), v = n.in(2);
   const ValueId mask = n.in_or_none(3);
   for (const size_t i : {size_t{4}, size_t{5}, size_t{6}})
-    if (n.has(i)) n.refuse("operand " + std::to_string(i) + " (a cache of keys and values) is not supported in training");
+    if (n.has(i))
+      n.refuse("operand " + std::to_string(i) + " (a cache of keys and values) is not supported in training");
   for (size_t i = 1; i < n.node().outputs.size(); ++i)
     if (n.is_read(i)) n.refuse("its result " + std::to_string(i) + " is not supported");
   if (n.float_attr("softcap", 0) != 0) n.refuse("softcap is not supported");

@@ -21,8 +21,10 @@ void fill(NodeImport& n, const ConstantTensor& one, std::vector<int64_t> shape) 
   const size_t width = static_cast<size_t>(dtype_bytes(one.type.dtype));
   if (!n.may_make(*count * static_cast<int64_t>(width))) return;
   std::vector<std::byte> bytes(static_cast<size_t>(*count) * width);
-  for (size_t i = 0; i < static_cast<size_t>(*count); ++i) std::memcpy(bytes.data() + i * width, one.data->data(), width);
-  n.set(0, n.constant({{one.type.dtype, std::move(shape)}, std::make_shared<const std::vector<std::byte>>(std::move(bytes))}));
+  for (size_t i = 0; i < static_cast<size_t>(*count); ++i)
+    std::memcpy(bytes.data() + i * width, one.data->data(), width);
+  n.set(0, n.constant(
+               {{one.type.dtype, std::move(shape)}, std::make_shared<const std::vector<std::byte>>(std::move(bytes))}));
 }
 
 }  // namespace
@@ -65,7 +67,8 @@ void import_shape(NodeImport& n) {
   const int64_t start = clamp(n.int_attr("start", 0));
   const int64_t end = std::max(start, clamp(n.int_attr("end", rank)));
   std::optional<std::vector<int64_t>> of_step = n.step_shape(0);
-  if (of_step && static_cast<int64_t>(of_step->size()) == rank) *of_step = std::vector<int64_t>(of_step->begin() + start, of_step->begin() + end);
+  if (of_step && static_cast<int64_t>(of_step->size()) == rank)
+    *of_step = std::vector<int64_t>(of_step->begin() + start, of_step->begin() + end);
   n.set(0, n.constant_i64({end - start}, {shape.begin() + start, shape.begin() + end}, of_step));
 }
 
@@ -80,10 +83,12 @@ void import_range(NodeImport& n) {
   const ValueId operands[] = {n.in(0), n.in(1), n.in(2)};
   const DType dtype = n.dtype(operands[0]);
   if (!is_floating(dtype)) {
-    const int64_t start = n.one_int(operands[0], "start"), limit = n.one_int(operands[1], "limit"), delta = n.one_int(operands[2], "delta");
+    const int64_t start = n.one_int(operands[0], "start"), limit = n.one_int(operands[1], "limit"),
+                  delta = n.one_int(operands[2], "delta");
     if (!n.ok()) return;
     int64_t span = 0;
-    if (delta == 0 || delta == INT64_MIN || __builtin_sub_overflow(limit, start, &span)) return n.refuse("its bounds and step do not fit");
+    if (delta == 0 || delta == INT64_MIN || __builtin_sub_overflow(limit, start, &span))
+      return n.refuse("its bounds and step do not fit");
     const int64_t step = delta < 0 ? -delta : delta, way = delta < 0 ? -(span / 2) * 2 - span % 2 : span;
     const int64_t count = way <= 0 ? 0 : (way - 1) / step + 1;
     if (count > (int64_t{1} << 40) || !n.may_make(count * 8)) return n.refuse("it is too long");
@@ -104,7 +109,8 @@ void import_range(NodeImport& n) {
   for (size_t i = 0; i < data.size(); ++i) data[i] = bounds[0] + static_cast<double>(i) * bounds[2];
   const auto extent = static_cast<int64_t>(data.size());
   if (dtype == DType::kF64) return n.set(0, n.constant(tensor_of<double>(DType::kF64, {extent}, data)));
-  n.set(0, n.cast(n.constant(tensor_of<float>(DType::kF32, {extent}, std::vector<float>(data.begin(), data.end()))), dtype));
+  n.set(0, n.cast(n.constant(tensor_of<float>(DType::kF32, {extent}, std::vector<float>(data.begin(), data.end()))),
+                  dtype));
 }
 
 void import_trilu(NodeImport& n) {

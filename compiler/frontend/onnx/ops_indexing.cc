@@ -25,7 +25,8 @@ ValueId wrap_index(NodeImport& n, ValueId index, int64_t extent) {
     return changed ? n.constant_i64(n.shape(index), *all) : index;
   }
   const ValueId negative = n.emit(OpKind::kLt, {index, n.scalar(0, DType::kI64)});
-  return n.emit(OpKind::kWhere, {negative, n.emit(OpKind::kAdd, {index, n.scalar(static_cast<double>(extent), DType::kI64)}), index});
+  return n.emit(OpKind::kWhere,
+                {negative, n.emit(OpKind::kAdd, {index, n.scalar(static_cast<double>(extent), DType::kI64)}), index});
 }
 
 std::vector<int64_t> joined(std::vector<int64_t> a, const std::vector<int64_t>& b) {
@@ -112,7 +113,8 @@ void import_gather_nd(NodeImport& n) {
     return n.refuse("its index or its batch axes do not fit");
   const auto b = static_cast<size_t>(batch);
   const int64_t depth = shape.back();
-  if (depth < 1 || depth > static_cast<int64_t>(from.size() - b) || !std::equal(from.begin(), from.begin() + batch, shape.begin()))
+  if (depth < 1 || depth > static_cast<int64_t>(from.size() - b) ||
+      !std::equal(from.begin(), from.begin() + batch, shape.begin()))
     return n.refuse("its index does not fit its operand");
   const size_t d = static_cast<size_t>(depth);
   const std::vector<int64_t> extents(from.begin() + batch, from.begin() + batch + depth);
@@ -120,14 +122,16 @@ void import_gather_nd(NodeImport& n) {
   const std::vector<int64_t> lead(shape.begin(), shape.end() - 1);
   ValueId rows = row_numbers(n, tuples, extents);
   if (b > 0 && n.ok()) {
-    const int64_t groups = product({from.begin(), from.begin() + batch}), each = product({lead.begin() + batch, lead.end()});
+    const int64_t groups = product({from.begin(), from.begin() + batch}),
+                  each = product({lead.begin() + batch, lead.end()});
     if (!n.may_make(groups * 8)) return;
     std::vector<int64_t> offsets(static_cast<size_t>(groups));
     for (size_t i = 0; i < offsets.size(); ++i) offsets[i] = static_cast<int64_t>(i) * product(extents);
     rows = n.emit(OpKind::kAdd, {n.reshape(rows, {groups, each}), n.constant_i64({groups, 1}, offsets)});
     rows = n.reshape(rows, {groups * each});
   }
-  const std::vector<int64_t> flat = joined({product({from.begin(), from.begin() + batch + static_cast<int64_t>(d)})}, rest);
+  const std::vector<int64_t> flat =
+      joined({product({from.begin(), from.begin() + batch + static_cast<int64_t>(d)})}, rest);
   n.set(0, n.reshape(take_rows(n, n.reshape(x, flat), 0, rows), joined(lead, rest)));
 }
 
@@ -136,9 +140,11 @@ void import_scatter_elements(NodeImport& n) {
   const int64_t axis = n.axis(n.int_attr("axis", 0), n.rank(x));
   const std::string reduction = n.string_attr("reduction", "none");
   if (!n.ok()) return;
-  if (reduction != "none" && reduction != "add") return n.refuse("its reduction '" + reduction.substr(0, 40) + "' is not supported; 'none' and 'add' are");
+  if (reduction != "none" && reduction != "add")
+    return n.refuse("its reduction '" + reduction.substr(0, 40) + "' is not supported; 'none' and 'add' are");
   // Exporters write non-negative indices here; those of a router come from top-k.
-  const ValueId index = n.known(raw) ? wrap_index(n, raw, n.shape(x)[static_cast<size_t>(axis)]) : n.cast(raw, DType::kI64);
+  const ValueId index =
+      n.known(raw) ? wrap_index(n, raw, n.shape(x)[static_cast<size_t>(axis)]) : n.cast(raw, DType::kI64);
   n.result(reduction == "add" ? OpKind::kScatterAdd : OpKind::kScatter, {x, index, source}, ir::DimAttrs{axis});
 }
 
@@ -147,8 +153,10 @@ void import_scatter_nd(NodeImport& n) {
   const std::vector<int64_t> from = n.shape(x), shape = n.shape(tuples);
   const std::string reduction = n.string_attr("reduction", "none");
   if (!n.ok()) return;
-  if (reduction != "none" && reduction != "add") return n.refuse("its reduction '" + reduction.substr(0, 40) + "' is not supported; 'none' and 'add' are");
-  if (shape.empty() || shape.back() < 1 || shape.back() > static_cast<int64_t>(from.size())) return n.refuse("its index does not fit its operand");
+  if (reduction != "none" && reduction != "add")
+    return n.refuse("its reduction '" + reduction.substr(0, 40) + "' is not supported; 'none' and 'add' are");
+  if (shape.empty() || shape.back() < 1 || shape.back() > static_cast<int64_t>(from.size()))
+    return n.refuse("its index does not fit its operand");
   const int64_t depth = shape.back();
   const std::vector<int64_t> extents(from.begin(), from.begin() + depth), rest(from.begin() + depth, from.end());
   const int64_t count = product({shape.begin(), shape.end() - 1}), width = product(rest);
@@ -156,10 +164,10 @@ void import_scatter_nd(NodeImport& n) {
   const ValueId flat = n.reshape(x, {product(extents), width}), updates = n.reshape(source, {count, width});
   if (!n.ok()) return;
   ValueId y;
-  if (reduction == "add")
-    y = n.emit(OpKind::kIndexAdd, {flat, rows, updates}, ir::DimAttrs{0});
+  if (reduction == "add") y = n.emit(OpKind::kIndexAdd, {flat, rows, updates}, ir::DimAttrs{0});
   else
-    y = n.emit(OpKind::kScatter, {flat, n.expand(n.reshape(rows, {count, 1}), {count, width}), updates}, ir::DimAttrs{0});
+    y = n.emit(OpKind::kScatter, {flat, n.expand(n.reshape(rows, {count, 1}), {count, width}), updates},
+               ir::DimAttrs{0});
   n.set(0, n.reshape(y, from));
 }
 

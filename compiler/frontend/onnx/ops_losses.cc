@@ -14,7 +14,8 @@ void class_loss(NodeImport& n, OpKind kind) {
   ir::CrossEntropyLossAttrs attrs;
   attrs.reduction = n.string_attr("reduction", "mean");
   attrs.ignore_index = n.int_attr("ignore_index", kDefaultIgnoreIndex);
-  if (attrs.reduction != "mean" && attrs.reduction != "sum" && attrs.reduction != "none") return n.refuse("its reduction '" + attrs.reduction.substr(0, 40) + "' is unknown");
+  if (attrs.reduction != "mean" && attrs.reduction != "sum" && attrs.reduction != "none")
+    return n.refuse("its reduction '" + attrs.reduction.substr(0, 40) + "' is unknown");
   if (n.is_read(1)) n.refuse("its second result, the log probabilities, is not supported");
   if (!n.ok()) return;
   std::vector<ValueId> operands = {scores, labels};
@@ -33,7 +34,8 @@ std::optional<std::pair<ValueId, ValueId>> difference(NodeImport& n, ValueId v) 
 
 // Float labels (probabilities of classes) come as invalid ONNX; type inference names them.
 void import_softmax_cross_entropy_loss(NodeImport& n) {
-  if (n.has(1) && is_floating(n.dtype(n.in(1)))) return n.refuse("its labels are floating point (probabilities of classes), which is not supported");
+  if (n.has(1) && is_floating(n.dtype(n.in(1))))
+    return n.refuse("its labels are floating point (probabilities of classes), which is not supported");
   class_loss(n, OpKind::kCrossEntropyLoss);
 }
 
@@ -52,7 +54,8 @@ std::optional<ValueId> match_mse_loss(NodeImport& n, ValueId squares) {
     if (std::get<ir::ExponentAttrs>(pow->attrs).exponent == 2) parts = difference(n, pow->operands[0]);
   }
   if (!parts || !is_floating(n.dtype(squares)) || n.shape(parts->first) != n.shape(parts->second)) return std::nullopt;
-  return n.emit(OpKind::kMseLoss, {parts->first, parts->second}, ir::ReductionAttrs{"mean"}, n.node().outputs.empty() ? "" : n.node().outputs[0]);
+  return n.emit(OpKind::kMseLoss, {parts->first, parts->second}, ir::ReductionAttrs{"mean"},
+                n.node().outputs.empty() ? "" : n.node().outputs[0]);
 }
 
 // Without training_mode dropout passes its operand on. It still counts among its module's dropouts,
@@ -68,7 +71,8 @@ void import_dropout(NodeImport& n) {
   const bool training = n.has(2) && n.one_int(n.in(2), "training_mode") != 0;
   if (n.is_read(1)) n.refuse("its second result, the mask, is not supported");
   if (!n.ok()) return;
-  if (!(ratio >= 0 && ratio < 1)) return n.refuse("its ratio of " + std::to_string(ratio) + " is not in [0, 1)", "P0325");
+  if (!(ratio >= 0 && ratio < 1))
+    return n.refuse("its ratio of " + std::to_string(ratio) + " is not in [0, 1)", "P0325");
   if (ratio == 0) return n.set(0, x);
   const int64_t ordinal = n.state().dropouts[n.module()]++;
   if (!training) return n.set(0, x);

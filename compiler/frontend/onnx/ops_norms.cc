@@ -37,7 +37,8 @@ void trailing_norm(NodeImport& n, OpKind kind, double eps) {
   if (affine.scale.valid() && n.known_number(affine.scale) == 1.0) affine.scale = ValueId();
   if (affine.shift.valid() && n.known_number(affine.shift) == 0.0) affine.shift = ValueId();
   const ir::LayerNormAttrs attrs{rank - axis, eps};
-  const bool fits = (!affine.scale.valid() || n.shape(affine.scale) == normal) && (!affine.shift.valid() || n.shape(affine.shift) == normal);
+  const bool fits = (!affine.scale.valid() || n.shape(affine.scale) == normal) &&
+                    (!affine.shift.valid() || n.shape(affine.shift) == normal);
   if (fits) {
     std::vector<ValueId> operands = {x};
     if (affine.scale.valid() || affine.shift.valid()) operands.push_back(affine.scale);
@@ -79,10 +80,14 @@ void import_group_normalization(NodeImport& n) {
   const int64_t groups = n.int_attr("num_groups", 0);
   if (!n.ok()) return;
   const std::vector<int64_t> shape = n.shape(x);
-  if (shape.size() < 2 || groups < 1 || shape[1] % groups != 0) return n.refuse("its groups do not divide its channels");
+  if (shape.size() < 2 || groups < 1 || shape[1] % groups != 0)
+    return n.refuse("its groups do not divide its channels");
   const int64_t channels = shape[1];
-  if (n.shape(scale) == std::vector<int64_t>{groups} && n.shape(shift) == std::vector<int64_t>{groups} && groups != channels) {
-    const auto spread = [&](ValueId v) { return n.reshape(n.expand(n.reshape(v, {groups, 1}), {groups, channels / groups}), {channels}); };
+  if (n.shape(scale) == std::vector<int64_t>{groups} && n.shape(shift) == std::vector<int64_t>{groups} &&
+      groups != channels) {
+    const auto spread = [&](ValueId v) {
+      return n.reshape(n.expand(n.reshape(v, {groups, 1}), {groups, channels / groups}), {channels});
+    };
     scale = spread(scale);
     shift = spread(shift);
   }
@@ -96,7 +101,8 @@ void import_instance_normalization(NodeImport& n) {
   if (shape.size() < 3) return n.refuse("it wants spatial axes");
   const ir::GroupNormAttrs attrs{shape[1], n.float_attr("epsilon", 1e-5)};
   const std::vector<int64_t> channels{shape[1]};
-  const bool plain = n.known_number(scale) == 1.0 && n.known_number(shift) == 0.0 && n.shape(scale) == channels && n.shape(shift) == channels;
+  const bool plain = n.known_number(scale) == 1.0 && n.known_number(shift) == 0.0 && n.shape(scale) == channels &&
+                     n.shape(shift) == channels;
   if (plain) return n.result(OpKind::kGroupNorm, {x}, attrs);
   n.result(OpKind::kGroupNorm, {x, scale, shift}, attrs);
 }
@@ -141,8 +147,10 @@ std::optional<ValueId> match_group_norm_shift(NodeImport& n, ValueId a, ValueId 
 void import_batch_normalization(NodeImport& n) {
   const ValueId x = n.in(0), scale = n.in(1), shift = n.in(2);
   if (n.int_attr("training_mode", 0) == 0)
-    return n.refuse("it normalises with the running statistics: the export lost its training mode (batch statistics). Export with "
-                    "tools/piper_export.py, which keeps the call's text", "P0322");
+    return n.refuse(
+        "it normalises with the running statistics: the export lost its training mode (batch statistics). Export with "
+        "tools/piper_export.py, which keeps the call's text",
+        "P0322");
   const ir::BatchNormAttrs attrs{1 - n.float_attr("momentum", 0.9), n.float_attr("epsilon", 1e-5)};
   const ValueId mean = running_statistic(n, 3), variance = running_statistic(n, 4);
   if (!n.ok()) return;

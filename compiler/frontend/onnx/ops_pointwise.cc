@@ -53,7 +53,8 @@ void import_identity(NodeImport& n) {
   }
   const ValueId x = n.in(0);
   const std::string_view* call = n.node().metadata.find("pkg.torch.onnx.fx_node");
-  if (call != nullptr && call->find("target=torch.ops.aten.detach.") != std::string::npos) return n.result(OpKind::kDetach, {x});
+  if (call != nullptr && call->find("target=torch.ops.aten.detach.") != std::string::npos)
+    return n.result(OpKind::kDetach, {x});
   n.set(0, x);
 }
 
@@ -61,7 +62,9 @@ void import_cast(NodeImport& n) {
   const ValueId x = n.in(0);
   const int64_t code = n.int_attr("to", 0);
   const std::optional<DType> to = dtype_of(static_cast<int32_t>(code));
-  if (!to) return n.refuse("it casts to " + elem_type_name(static_cast<int32_t>(code)) + "; piper has FLOAT, DOUBLE, BFLOAT16, INT64, INT32 and BOOL");
+  if (!to)
+    return n.refuse("it casts to " + elem_type_name(static_cast<int32_t>(code)) +
+                    "; piper has FLOAT, DOUBLE, BFLOAT16, INT64, INT32 and BOOL");
   if (n.dtype(x) == *to) return n.set(0, x);
   n.result(OpKind::kCast, {x}, ir::CastAttrs{*to});
 }
@@ -81,10 +84,8 @@ void import_clip(NodeImport& n) {
   for (const size_t i : {size_t{1}, size_t{2}}) {
     if (!n.has(i)) continue;
     const std::optional<double> v = n.known_number(n.in(i));
-    if (v)
-      (i == 1 ? low : high) = *v;
-    else
-      numbers = false;
+    if (v) (i == 1 ? low : high) = *v;
+    else numbers = false;
   }
   if (!n.ok()) return;
   if (numbers) return n.result(OpKind::kClamp, {x}, ir::ClampAttrs{low, high});

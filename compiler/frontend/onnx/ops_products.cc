@@ -55,7 +55,8 @@ void import_gemm(NodeImport& n) {
   if (alpha == 1 && transpose_b && (bias || !c.valid()))
     return n.result(OpKind::kLinear, bias ? std::vector<ValueId>{a, b, c} : std::vector<ValueId>{a, b});
   if (!transpose_b && alpha == 1 && !c.valid())
-    if (const std::optional<ValueId> y = match_linear(n, a, b, n.node().outputs.empty() ? "" : n.node().outputs[0])) return n.set(0, *y);
+    if (const std::optional<ValueId> y = match_linear(n, a, b, n.node().outputs.empty() ? "" : n.node().outputs[0]))
+      return n.set(0, *y);
   ValueId y = n.emit(OpKind::kMatmul, {a, transpose_b ? n.swap_last(b) : b});
   if (alpha != 1) y = n.emit(OpKind::kMul, {y, n.scalar_like(alpha, y)});
   if (!c.valid() || beta == 0) return n.set(0, y);

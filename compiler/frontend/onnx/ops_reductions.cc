@@ -10,7 +10,7 @@ struct Reduction {
   ValueId x;
   std::vector<int64_t> dims;  // sorted
   bool keepdim = true;
-  bool none = false;          // nothing is reduced
+  bool none = false;  // nothing is reduced
 };
 
 // Axes stand in an attribute (older opsets) or in the second operand; absent or empty means all,
@@ -101,7 +101,8 @@ void import_reduce_prod(NodeImport& n) {
   const Reduction r = read(n);
   if (!n.ok()) return;
   const std::optional<std::vector<int64_t>> all = n.known_ints(r.x);
-  if (!all || static_cast<int64_t>(r.dims.size()) != n.rank(r.x)) return n.refuse("products are supported for known integers along all axes only");
+  if (!all || static_cast<int64_t>(r.dims.size()) != n.rank(r.x))
+    return n.refuse("products are supported for known integers along all axes only");
   int64_t product = 1, of_step = 1;
   for (const int64_t v : *all)
     if (__builtin_mul_overflow(product, v, &product)) return n.refuse("its product overflows");
@@ -118,10 +119,8 @@ void import_arg_max(NodeImport& n) {
   if (!n.ok()) return;
   const ValueId index = n.emit_all(OpKind::kMaxDim, {x}, ir::TopkAttrs{axis, 1})[1];
   std::vector<int64_t> to = n.shape(x);
-  if (n.int_attr("keepdims", 1) != 0)
-    to[static_cast<size_t>(axis)] = 1;
-  else
-    to.erase(to.begin() + axis);
+  if (n.int_attr("keepdims", 1) != 0) to[static_cast<size_t>(axis)] = 1;
+  else to.erase(to.begin() + axis);
   n.set(0, n.reshape(index, to));
 }
 
@@ -146,7 +145,8 @@ void import_top_k(NodeImport& n) {
   const int64_t axis = n.axis(n.int_attr("axis", -1), n.rank(x));
   const bool largest = n.int_attr("largest", 1) != 0;
   if (!n.ok()) return;
-  if (k < 1 || k > n.shape(x)[static_cast<size_t>(axis)]) return n.refuse("its k of " + std::to_string(k) + " does not fit its axis");
+  if (k < 1 || k > n.shape(x)[static_cast<size_t>(axis)])
+    return n.refuse("its k of " + std::to_string(k) + " does not fit its axis");
   if (!largest) x = n.emit(OpKind::kNeg, {x});
   const std::vector<ValueId> both = n.emit_all(OpKind::kTopk, {x}, ir::TopkAttrs{axis, k});
   n.set(0, largest ? both[0] : n.emit(OpKind::kNeg, {both[0]}));

@@ -71,7 +71,8 @@ void import_split(NodeImport& n) {
   if (!n.has(1)) {
     const int64_t whole = n.shape(x)[static_cast<size_t>(axis)];
     const int64_t parts = n.int_attr("num_outputs", static_cast<int64_t>(n.node().outputs.size()));
-    if (parts < 1 || parts != static_cast<int64_t>(n.node().outputs.size())) return n.refuse("it makes as many parts as it has results");
+    if (parts < 1 || parts != static_cast<int64_t>(n.node().outputs.size()))
+      return n.refuse("it makes as many parts as it has results");
     const int64_t size = (whole + parts - 1) / parts;
     for (int64_t i = 0; i < parts; ++i) extents.push_back(std::max<int64_t>(0, std::min(size, whole - i * size)));
   }
@@ -86,13 +87,11 @@ void import_split_to_sequence(NodeImport& n) {
   if (!n.ok()) return;
   const int64_t whole = n.shape(x)[static_cast<size_t>(axis)];
   std::vector<int64_t> extents;
-  if (!n.has(1))
-    extents = pieces(n, whole, 1);
-  else if (n.rank(n.in(1)) == 0)
-    extents = pieces(n, whole, n.one_int(n.in(1), "split"));
-  else
-    extents = n.ints(n.in(1), "split");
-  if (static_cast<int64_t>(extents.size()) > kMostParts) return n.refuse("it makes " + std::to_string(extents.size()) + " parts");
+  if (!n.has(1)) extents = pieces(n, whole, 1);
+  else if (n.rank(n.in(1)) == 0) extents = pieces(n, whole, n.one_int(n.in(1), "split"));
+  else extents = n.ints(n.in(1), "split");
+  if (static_cast<int64_t>(extents.size()) > kMostParts)
+    return n.refuse("it makes " + std::to_string(extents.size()) + " parts");
   std::vector<ValueId> parts = cut(n, x, axis, extents);
   if (n.ok() && !n.has(1) && n.int_attr("keepdims", 1) == 0) {
     std::vector<int64_t> to = n.shape(x);
@@ -108,7 +107,9 @@ void import_sequence_construct(NodeImport& n) {
   n.set_sequence(0, std::move(all));
 }
 
-void import_sequence_length(NodeImport& n) { n.set(0, n.constant_i64({}, {static_cast<int64_t>(n.sequence(0).size())})); }
+void import_sequence_length(NodeImport& n) {
+  n.set(0, n.constant_i64({}, {static_cast<int64_t>(n.sequence(0).size())}));
+}
 
 void import_sequence_at(NodeImport& n) {
   const std::vector<ValueId>& items = n.sequence(0);

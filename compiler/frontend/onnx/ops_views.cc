@@ -24,14 +24,17 @@ struct Range {
 Range clamp_range(int64_t start, int64_t end, int64_t step, int64_t extent) {
   const auto from_end = [&](int64_t v) { return v < 0 && v >= -extent ? v + extent : v; };
   const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
-  const auto clamp = [&](int64_t v) { return std::min(std::max(from_end(v), v < -extent ? low : v < 0 ? int64_t{0} : low), high); };
+  const auto clamp = [&](int64_t v) {
+    return std::min(std::max(from_end(v), v < -extent ? low : v < 0 ? int64_t{0} : low), high);
+  };
   return {clamp(start), clamp(end), step};
 }
 
 ValueId slice_axis(NodeImport& n, ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step) {
   const int64_t extent = n.shape(x)[static_cast<size_t>(axis)];
   const Range r = clamp_range(start, end, step, extent);
-  if (step > 0) return n.slice(x, axis, r.start, std::max(r.start, r.end), std::min(step, std::max<int64_t>(extent, 1)));
+  if (step > 0)
+    return n.slice(x, axis, r.start, std::max(r.start, r.end), std::min(step, std::max<int64_t>(extent, 1)));
   if (!n.may_make(extent * 8)) return x;
   std::vector<int64_t> index;
   for (int64_t i = r.start; i > r.end; i += std::max(step, -std::max<int64_t>(extent, 1))) index.push_back(i);
@@ -62,7 +65,8 @@ void import_reshape(NodeImport& n) {
   }
   if (open != to.size()) {
     const int64_t elements = n.type(x).elements();
-    if (known == 0 || elements % known != 0) return n.refuse("its operand has " + std::to_string(elements) + " elements, which do not fit its shape");
+    if (known == 0 || elements % known != 0)
+      return n.refuse("its operand has " + std::to_string(elements) + " elements, which do not fit its shape");
     to[open] = elements / known;
   }
   if (from == to) return n.set(0, x);
@@ -92,7 +96,8 @@ void import_squeeze(NodeImport& n) {
   std::vector<int64_t> to;
   for (size_t i = 0; i < from.size(); ++i) {
     const bool named = some ? std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(i)) : from[i] == 1;
-    if (named && from[i] != 1) return n.refuse("it removes the axis " + std::to_string(i) + " of extent " + std::to_string(from[i]));
+    if (named && from[i] != 1)
+      return n.refuse("it removes the axis " + std::to_string(i) + " of extent " + std::to_string(from[i]));
     if (!named) to.push_back(from[i]);
   }
   if (from == to) return n.set(0, x);
@@ -144,7 +149,8 @@ void import_tile(NodeImport& n) {
   std::vector<int64_t> apart, wide, to;
   for (size_t i = 0; i < from.size(); ++i) {
     int64_t extent = 0;
-    if (repeats[i] < 0 || __builtin_mul_overflow(repeats[i], from[i], &extent)) return n.refuse("its result is negative or too large");
+    if (repeats[i] < 0 || __builtin_mul_overflow(repeats[i], from[i], &extent))
+      return n.refuse("its result is negative or too large");
     apart.insert(apart.end(), {1, from[i]});
     wide.insert(wide.end(), {repeats[i], from[i]});
     to.push_back(extent);
@@ -189,7 +195,8 @@ void import_pad(NodeImport& n) {
   }
   if (!n.ok()) return;
   if (pads.size() != 2 * axes.size()) return n.refuse("it wants two numbers per axis");
-  ir::PadAttrs attrs{std::vector<int64_t>(static_cast<size_t>(rank), 0), std::vector<int64_t>(static_cast<size_t>(rank), 0), value};
+  ir::PadAttrs attrs{std::vector<int64_t>(static_cast<size_t>(rank), 0),
+                     std::vector<int64_t>(static_cast<size_t>(rank), 0), value};
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(n.axis(axes[i], rank));
     if (!n.ok()) return;

@@ -16,7 +16,8 @@ struct Window {
 void pad_same(Window& w, const std::vector<int64_t>& spatial, bool upper) {
   for (size_t i = 0; i < spatial.size(); ++i) {
     const int64_t out = (spatial[i] + w.stride[i] - 1) / w.stride[i];
-    const int64_t total = std::max<int64_t>(0, (out - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1 - spatial[i]);
+    const int64_t total =
+        std::max<int64_t>(0, (out - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1 - spatial[i]);
     w.low[i] = upper ? total / 2 : total - total / 2;
     w.high[i] = total - w.low[i];
   }
@@ -101,7 +102,8 @@ void import_conv(NodeImport& n) {
   const ValueId bias = n.in_or_none(2);
   if (!n.ok()) return;
   const std::vector<int64_t> weight_shape = n.shape(weight);
-  if (weight_shape.size() != n.shape(x).size() || weight_shape.size() < 3) return n.refuse("its weight does not fit its operand");
+  if (weight_shape.size() != n.shape(x).size() || weight_shape.size() < 3)
+    return n.refuse("its weight does not fit its operand");
   Window w = read_window(n, x, {weight_shape.begin() + 2, weight_shape.end()});
   if (!n.ok()) return;
   const ValueId padded = pad_apart(n, x, w, 0, false);
@@ -124,7 +126,9 @@ void import_average_pool(NodeImport& n) {
   const ValueId x = n.in(0);
   Window w = read_window(n, x, {});
   if (!n.ok()) return;
-  const auto zero = [](const std::vector<int64_t>& v) { return std::all_of(v.begin(), v.end(), [](int64_t e) { return e == 0; }); };
+  const auto zero = [](const std::vector<int64_t>& v) {
+    return std::all_of(v.begin(), v.end(), [](int64_t e) { return e == 0; });
+  };
   if (!(zero(w.low) && zero(w.high)) && n.int_attr("count_include_pad", 0) == 0)
     return n.refuse("padding without count_include_pad is not supported");
   if (w.ceil_mode || std::any_of(w.dilation.begin(), w.dilation.end(), [](int64_t d) { return d != 1; }))

@@ -11,10 +11,25 @@ namespace {
 // Bytes of one element of an ONNX type; 0 where elements are no whole bytes or unknown.
 int64_t elem_bytes(int32_t elem_type) {
   switch (elem_type) {
-    case 1: case 6: case 12: return 4;
-    case 2: case 3: case 9: case 17: case 18: case 19: case 20: case 24: return 1;
-    case 4: case 5: case 10: case 16: return 2;
-    case 7: case 11: case 13: case 14: return 8;
+    case 1:
+    case 6:
+    case 12: return 4;
+    case 2:
+    case 3:
+    case 9:
+    case 17:
+    case 18:
+    case 19:
+    case 20:
+    case 24: return 1;
+    case 4:
+    case 5:
+    case 10:
+    case 16: return 2;
+    case 7:
+    case 11:
+    case 13:
+    case 14: return 8;
     case 15: return 16;
     default: return 0;
   }
@@ -34,7 +49,7 @@ std::vector<std::byte> as_bytes(const std::vector<From>& values) {
 struct Payload {
   bool raw = false;
   protozero::data_view raw_view;
-  std::vector<int64_t> ints;      // int64_data and int32_data
+  std::vector<int64_t> ints;  // int64_data and int32_data
   std::vector<float> floats;
   std::vector<double> doubles;
   bool int32 = false, int64 = false, other = false, external = false;
@@ -67,8 +82,14 @@ void decode(OnnxTensor& t, const Payload& p) {
   }
   size_t count = 0;
   switch (*dtype) {
-    case DType::kF32: count = p.floats.size(); t.decoded = as_bytes<float>(p.floats); break;
-    case DType::kF64: count = p.doubles.size(); t.decoded = as_bytes<double>(p.doubles); break;
+    case DType::kF32:
+      count = p.floats.size();
+      t.decoded = as_bytes<float>(p.floats);
+      break;
+    case DType::kF64:
+      count = p.doubles.size();
+      t.decoded = as_bytes<double>(p.doubles);
+      break;
     case DType::kI64:
       count = p.int64 && !p.int32 ? p.ints.size() : 0;
       t.decoded = as_bytes<int64_t>(p.ints);
@@ -94,7 +115,8 @@ void decode(OnnxTensor& t, const Payload& p) {
 
 int64_t parse_count(std::string_view digits, const std::string& tensor) {
   int64_t v = 0;
-  if (digits.empty() || digits.size() > 18) damaged("the external data of " + in_quotes(tensor) + " has a broken offset or length");
+  if (digits.empty() || digits.size() > 18)
+    damaged("the external data of " + in_quotes(tensor) + " has a broken offset or length");
   for (const char c : digits) {
     if (c < '0' || c > '9') damaged("the external data of " + in_quotes(tensor) + " has a broken offset or length");
     v = v * 10 + (c - '0');
@@ -114,23 +136,26 @@ void place_external(OnnxTensor& t, const Payload& p, const std::string& path) {
   }
   if (path.empty()) damaged("the tensor " + in_quotes(t.name) + " is stored outside the model");
   const fs::path relative = fs::path(location).lexically_normal();
-  if (location.empty() || location.find('\0') != std::string::npos || relative.is_absolute() || *relative.begin() == "..")
-    damaged("the external data of " + in_quotes(t.name) + " is at " + in_quotes(location) + ", outside the model's folder");
+  if (location.empty() || location.find('\0') != std::string::npos || relative.is_absolute() ||
+      *relative.begin() == "..")
+    damaged("the external data of " + in_quotes(t.name) + " is at " + in_quotes(location) +
+            ", outside the model's folder");
   const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
   const fs::path whole = folder / relative;
   std::error_code error;
   const fs::path real = fs::weakly_canonical(whole, error);
   const fs::path real_folder = error ? fs::path() : fs::weakly_canonical(folder, error);
   if (error || real.lexically_relative(real_folder).empty() || *real.lexically_relative(real_folder).begin() == "..")
-    damaged("the external data of " + in_quotes(t.name) + " is at " + in_quotes(location) + ", outside the model's folder");
+    damaged("the external data of " + in_quotes(t.name) + " is at " + in_quotes(location) +
+            ", outside the model's folder");
   const uintmax_t size = fs::is_regular_file(real, error) ? fs::file_size(real, error) : 0;
   if (error || !fs::is_regular_file(real, error))
     damaged("the file " + in_quotes(location) + " with the data of " + in_quotes(t.name) + " is not there");
   const int64_t width = elem_bytes(t.elem_type);
   if (t.bytes < 0) t.bytes = width > 0 ? t.elements * width : static_cast<int64_t>(size) - t.offset;
   if (width > 0 && t.bytes != t.elements * width)
-    damaged("the tensor " + in_quotes(t.name) + " has " + std::to_string(t.bytes) + " bytes of data where its shape needs " +
-            std::to_string(t.elements * width));
+    damaged("the tensor " + in_quotes(t.name) + " has " + std::to_string(t.bytes) +
+            " bytes of data where its shape needs " + std::to_string(t.elements * width));
   if (t.offset > static_cast<int64_t>(size) || t.bytes > static_cast<int64_t>(size) - t.offset)
     damaged("the file " + in_quotes(location) + " is too short for the tensor " + in_quotes(t.name));
   t.external_path = whole.string();
@@ -147,8 +172,14 @@ OnnxTensor read_tensor(Message<TensorField> m, std::string_view file, const std:
       case TensorField::kDataType: out.elem_type = static_cast<int32_t>(get_int(m, "a tensor's type")); break;
       case TensorField::kName: out.name = get_text(m, "a tensor's name"); break;
       case TensorField::kFloatData: append_floats(m, p.floats, "float_data"); break;
-      case TensorField::kInt32Data: append_ints(m, p.ints, "int32_data"); p.int32 = true; break;
-      case TensorField::kInt64Data: append_ints(m, p.ints, "int64_data"); p.int64 = true; break;
+      case TensorField::kInt32Data:
+        append_ints(m, p.ints, "int32_data");
+        p.int32 = true;
+        break;
+      case TensorField::kInt64Data:
+        append_ints(m, p.ints, "int64_data");
+        p.int64 = true;
+        break;
       case TensorField::kDoubleData: append_doubles(m, p.doubles, "double_data"); break;
       case TensorField::kRawData:
         want_wire(m, protozero::pbf_wire_type::length_delimited, "raw_data");
@@ -156,7 +187,10 @@ OnnxTensor read_tensor(Message<TensorField> m, std::string_view file, const std:
         p.raw_view = m.get_view();
         break;
       case TensorField::kStringData:
-      case TensorField::kUint64Data: p.other = true; m.skip(); break;
+      case TensorField::kUint64Data:
+        p.other = true;
+        m.skip();
+        break;
       case TensorField::kSegment: damaged("a tensor is stored in segments, which piper does not read");
       case TensorField::kExternalData:
         p.external_entries.push_back(read_entry(get_message<EntryField>(m, "external_data")));
@@ -175,8 +209,8 @@ OnnxTensor read_tensor(Message<TensorField> m, std::string_view file, const std:
     out.bytes = static_cast<int64_t>(p.raw_view.size());
     const int64_t width = elem_bytes(out.elem_type);
     if (width > 0 && out.bytes != out.elements * width)
-      damaged("the tensor " + in_quotes(out.name) + " has " + std::to_string(out.bytes) + " bytes of data where its shape needs " +
-              std::to_string(out.elements * width));
+      damaged("the tensor " + in_quotes(out.name) + " has " + std::to_string(out.bytes) +
+              " bytes of data where its shape needs " + std::to_string(out.elements * width));
   } else {
     decode(out, p);
   }

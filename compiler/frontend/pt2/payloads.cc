@@ -15,7 +15,8 @@ constexpr int64_t kMostElements = int64_t{1} << 46;
 Result<int64_t> known_extent(const Json& extent) {
   if (!extent.contains("as_int")) return Status::failure("P0301", "a stored tensor has a symbolic extent");
   const int64_t v = extent.at("as_int").get<int64_t>();
-  if (v < 0 || v > kMostElements) return Status::failure("P0301", "a stored tensor has an extent of " + std::to_string(v));
+  if (v < 0 || v > kMostElements)
+    return Status::failure("P0301", "a stored tensor has an extent of " + std::to_string(v));
   return v;
 }
 
@@ -38,7 +39,9 @@ Result<Payload> read_payload(const Json& entry) {
     out.strides.push_back(v);
   }
   PIPER_ASSIGN(out.offset, known_extent(meta.at("storage_offset")));
-  if (out.strides.size() != out.sizes.size()) return Status::failure("P0301", "a stored tensor has " + std::to_string(out.sizes.size()) + " extents and " + std::to_string(out.strides.size()) + " strides");
+  if (out.strides.size() != out.sizes.size())
+    return Status::failure("P0301", "a stored tensor has " + std::to_string(out.sizes.size()) + " extents and " +
+                                        std::to_string(out.strides.size()) + " strides");
   return out;
 }
 
@@ -52,7 +55,8 @@ bool is_row_major(const Payload& p) {
 }
 
 // Elements in row-major order.
-std::vector<std::byte> gathered(const std::vector<std::byte>& storage, const Payload& p, int64_t elements, size_t width) {
+std::vector<std::byte> gathered(const std::vector<std::byte>& storage, const Payload& p, int64_t elements,
+                                size_t width) {
   std::vector<std::byte> out(static_cast<size_t>(elements) * width);
   std::vector<int64_t> index(p.sizes.size(), 0);
   int64_t at = p.offset;
@@ -83,8 +87,8 @@ std::optional<DType> dtype_of_scalar_type(int64_t number) {
 }
 
 std::string scalar_type_name(int64_t number) {
-  constexpr const char* kNames[] = {"unknown", "uint8",     "int8",       "int16",      "int32", "int64", "float16",
-                                    "float32", "float64",   "complex32",  "complex64",  "complex128", "bool",  "bfloat16"};
+  constexpr const char* kNames[] = {"unknown", "uint8",   "int8",      "int16",     "int32",      "int64", "float16",
+                                    "float32", "float64", "complex32", "complex64", "complex128", "bool",  "bfloat16"};
   if (number >= 0 && number < static_cast<int64_t>(std::size(kNames))) return kNames[number];
   return "type " + std::to_string(number);
 }
@@ -104,8 +108,12 @@ Result<std::map<std::string, Payload>> read_payload_config(std::string_view json
 }
 
 Result<ir::WeightSource> payload_source(const ZipArchive& archive, const std::string& folder, const Payload& payload) {
-  if (payload.is_pickled) return Status::failure("P0301", "it is a tensor subclass, stored as a Python pickle, which piper does not read");
-  if (!payload.dtype) return Status::failure("P0301", "its element type " + payload.dtype_name + " is not supported; piper has float32, float64, bfloat16, int64, int32 and bool");
+  if (payload.is_pickled)
+    return Status::failure("P0301", "it is a tensor subclass, stored as a Python pickle, which piper does not read");
+  if (!payload.dtype)
+    return Status::failure("P0301",
+                           "its element type " + payload.dtype_name +
+                               " is not supported; piper has float32, float64, bfloat16, int64, int32 and bool");
   const std::string name = folder + payload.path;
   const ZipEntry* entry = archive.find(name);
   if (entry == nullptr) return Status::failure("P0301", "the archive has lost its bytes ('" + name + "')");
@@ -114,13 +122,16 @@ Result<ir::WeightSource> payload_source(const ZipArchive& archive, const std::st
   for (size_t d = 0; d < payload.sizes.size(); ++d) {
     int64_t reach = 0;
     if (__builtin_mul_overflow(elements, payload.sizes[d], &elements) || elements > kMostElements ||
-        __builtin_mul_overflow(payload.strides[d], std::max<int64_t>(payload.sizes[d] - 1, 0), &reach) || __builtin_add_overflow(last, reach, &last) || last > kMostElements)
+        __builtin_mul_overflow(payload.strides[d], std::max<int64_t>(payload.sizes[d] - 1, 0), &reach) ||
+        __builtin_add_overflow(last, reach, &last) || last > kMostElements)
       return Status::failure("P0301", "its extents are impossible");
   }
   if (elements * width > entry->bytes)
-    return Status::failure("P0301", "'" + name + "' holds " + std::to_string(entry->bytes) + " bytes; its extents need " + std::to_string(elements * width));
+    return Status::failure("P0301", "'" + name + "' holds " + std::to_string(entry->bytes) +
+                                        " bytes; its extents need " + std::to_string(elements * width));
   if (elements > 0 && (last + 1) * width > entry->bytes)
-    return Status::failure("P0301", "'" + name + "' holds " + std::to_string(entry->bytes) + " bytes; its extents need " + std::to_string((last + 1) * width));
+    return Status::failure("P0301", "'" + name + "' holds " + std::to_string(entry->bytes) +
+                                        " bytes; its extents need " + std::to_string((last + 1) * width));
   ir::WeightSource out;
   out.bytes = elements * width;
   if (entry->method == 0 && is_row_major(payload)) {
@@ -130,7 +141,8 @@ Result<ir::WeightSource> payload_source(const ZipArchive& archive, const std::st
     return out;
   }
   PIPER_ASSIGN(const std::vector<std::byte> bytes, archive.read(name));
-  out.data = std::make_shared<const std::vector<std::byte>>(gathered(bytes, payload, elements, static_cast<size_t>(width)));
+  out.data =
+      std::make_shared<const std::vector<std::byte>>(gathered(bytes, payload, elements, static_cast<size_t>(width)));
   return out;
 }
 

@@ -14,18 +14,18 @@
 namespace piper::frontend::pt2 {
 
 struct Payload {
-  std::string path;                  // name of the entry below its folder: "weight_3"; tied tensors share one
+  std::string path;  // name of the entry below its folder: "weight_3"; tied tensors share one
   bool is_parameter = false, requires_grad = false, is_pickled = false;
-  std::optional<DType> dtype;        // nullopt: one that piper does not have
-  std::string dtype_name;            // "float16"
-  std::vector<int64_t> sizes, strides;   // in elements
-  int64_t offset = 0;                // of the first element, in elements
+  std::optional<DType> dtype;           // nullopt: one that piper does not have
+  std::string dtype_name;               // "float16"
+  std::vector<int64_t> sizes, strides;  // in elements
+  int64_t offset = 0;                   // of the first element, in elements
   friend bool operator==(const Payload&, const Payload&) = default;
 };
 
 // torch's enumeration of element types, as the archive writes it: 7 is float32.
 std::optional<DType> dtype_of_scalar_type(int64_t number);
-std::string scalar_type_name(int64_t number);   // "float16", or "type 77" where unknown
+std::string scalar_type_name(int64_t number);  // "float16", or "type 77" where unknown
 
 // A `*_config.json`: name in the state dict -> payload. Error P0301: it is not what torch.export.save writes.
 Result<std::map<std::string, Payload>> read_payload_config(std::string_view json);

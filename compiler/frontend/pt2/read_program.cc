@@ -21,9 +21,12 @@ constexpr int kMaxDepth = 32;
 constexpr std::string_view kNoModule = "_empty_nn_module_stack_from_metadata_hook";
 
 // Higher-order operators whose sub-graph may be run in place, and how many arguments stand before the graph.
-constexpr std::pair<std::string_view, size_t> kInlined[] = {
-    {"higher_order.wrap_with_set_grad_enabled", 1}, {"higher_order.wrap_with_autocast", 4}, {"higher_order.tag_activation_checkpoint", 0},
-    {"higher_order.wrap_activation_checkpoint", 0}, {"higher_order.invoke_subgraph", 0},    {"higher_order.wrap", 0}};
+constexpr std::pair<std::string_view, size_t> kInlined[] = {{"higher_order.wrap_with_set_grad_enabled", 1},
+                                                            {"higher_order.wrap_with_autocast", 4},
+                                                            {"higher_order.tag_activation_checkpoint", 0},
+                                                            {"higher_order.wrap_activation_checkpoint", 0},
+                                                            {"higher_order.invoke_subgraph", 0},
+                                                            {"higher_order.wrap", 0}};
 
 // Names of a graph that differ from those in the flat program.
 using Scope = std::map<std::string, std::string>;
@@ -63,13 +66,17 @@ class Reader {
   Status read(const Json& root) {
     const int64_t major = root.at("schema_version").at("major").get<int64_t>();
     if (major != kSchema)
-      return Status::failure("P0315", "it is written in schema " + std::to_string(major) + " of torch.export; piper reads schema " + std::to_string(kSchema) + " (torch 2.9 and later)");
+      return Status::failure("P0315", "it is written in schema " + std::to_string(major) +
+                                          " of torch.export; piper reads schema " + std::to_string(kSchema) +
+                                          " (torch 2.9 and later)");
     const Json& module = root.at("graph_module");
     PIPER_RETURN_IF_ERROR(read_signature(module.at("signature")));
     for (const auto& [symbol, range] : root.at("range_constraints").items()) {
       SymbolRange r;
-      if (range.contains("min_val") && range.at("min_val").is_number_integer()) r.least = range.at("min_val").get<int64_t>();
-      if (range.contains("max_val") && range.at("max_val").is_number_integer()) r.most = range.at("max_val").get<int64_t>();
+      if (range.contains("min_val") && range.at("min_val").is_number_integer())
+        r.least = range.at("min_val").get<int64_t>();
+      if (range.contains("max_val") && range.at("max_val").is_number_integer())
+        r.most = range.at("max_val").get<int64_t>();
       const auto known = names_.find(symbol);
       out_.ranges[known == names_.end() ? symbol : known->second] = r;
     }
@@ -94,7 +101,8 @@ class Reader {
     for (const char* key : {"as_tensor", "as_token"})
       if (argument.contains(key)) return argument.at(key).at("name").get<std::string>();
     for (const char* key : {"as_sym_int", "as_sym_float", "as_sym_bool"})
-      if (argument.contains(key) && argument.at(key).contains("as_name")) return argument.at(key).at("as_name").get<std::string>();
+      if (argument.contains(key) && argument.at(key).contains("as_name"))
+        return argument.at(key).at("as_name").get<std::string>();
     return "";
   }
 
@@ -102,12 +110,15 @@ class Reader {
     for (const Json& spec : signature.at("input_specs")) {
       Placeholder p;
       if (spec.contains("parameter")) {
-        p = {Placeholder::Kind::kParameter, spec.at("parameter").at("arg").at("name").get<std::string>(), spec.at("parameter").at("parameter_name").get<std::string>()};
+        p = {Placeholder::Kind::kParameter, spec.at("parameter").at("arg").at("name").get<std::string>(),
+             spec.at("parameter").at("parameter_name").get<std::string>()};
       } else if (spec.contains("buffer")) {
-        p = {Placeholder::Kind::kBuffer, spec.at("buffer").at("arg").at("name").get<std::string>(), spec.at("buffer").at("buffer_name").get<std::string>()};
+        p = {Placeholder::Kind::kBuffer, spec.at("buffer").at("arg").at("name").get<std::string>(),
+             spec.at("buffer").at("buffer_name").get<std::string>()};
       } else if (spec.contains("tensor_constant")) {
         const Json& constant = spec.at("tensor_constant");
-        p = {Placeholder::Kind::kConstant, constant.at("arg").at("name").get<std::string>(), constant.at("tensor_constant_name").get<std::string>()};
+        p = {Placeholder::Kind::kConstant, constant.at("arg").at("name").get<std::string>(),
+             constant.at("tensor_constant_name").get<std::string>()};
       } else if (spec.contains("user_input") && spec.at("user_input").at("arg").contains("as_tensor")) {
         p.name = spec.at("user_input").at("arg").at("as_tensor").at("name").get<std::string>();
       } else {
@@ -118,9 +129,11 @@ class Reader {
     for (const Json& spec : signature.at("output_specs")) {
       if (spec.contains("user_output") && spec.at("user_output").at("arg").contains("as_tensor"))
         out_.program.outputs.push_back(spec.at("user_output").at("arg").at("as_tensor").at("name").get<std::string>());
-      if (spec.contains("loss_output")) out_.program.outputs.push_back(spec.at("loss_output").at("arg").at("name").get<std::string>());
+      if (spec.contains("loss_output"))
+        out_.program.outputs.push_back(spec.at("loss_output").at("arg").at("name").get<std::string>());
       if (spec.contains("buffer_mutation"))
-        out_.changed_buffers[spec.at("buffer_mutation").at("buffer_name").get<std::string>()] = spec.at("buffer_mutation").at("arg").at("name").get<std::string>();
+        out_.changed_buffers[spec.at("buffer_mutation").at("buffer_name").get<std::string>()] =
+            spec.at("buffer_mutation").at("arg").at("name").get<std::string>();
     }
     if (out_.program.outputs.empty()) return Status::failure("P0301", "its program has no output");
     return Status();
@@ -129,10 +142,12 @@ class Reader {
   Status read_graph(const Json& graph, Scope& scope, const Region& region) {
     if (region.depth > kMaxDepth) return Status::failure("P0301", "its sub-graphs are nested too deep");
     for (const Json& node : graph.at("nodes")) PIPER_RETURN_IF_ERROR(read_node(node, scope, region));
-    for (const auto& [name, meta] : graph.at("tensor_values").items()) out_.program.declared.emplace(renamed(scope, name), declared_type(meta));
+    for (const auto& [name, meta] : graph.at("tensor_values").items())
+      out_.program.declared.emplace(renamed(scope, name), declared_type(meta));
     for (const auto& [name, size] : graph.at("sym_int_values").items()) {
       if (!size.contains("as_expr")) {
-        if (size.contains("as_int")) out_.program.sizes.emplace(renamed(scope, name), std::to_string(size.at("as_int").get<int64_t>()));
+        if (size.contains("as_int"))
+          out_.program.sizes.emplace(renamed(scope, name), std::to_string(size.at("as_int").get<int64_t>()));
         continue;
       }
       std::string text = expression(size);
@@ -172,7 +187,7 @@ class Reader {
     c.call.target = aten::plain_target(node.at("target").get<std::string>());
     read_metadata(node.at("metadata"), region, c);
     const Json& outputs = node.at("outputs");
-    std::vector<std::string> results;   // of a call that gives several; "" where it is none
+    std::vector<std::string> results;  // of a call that gives several; "" where it is none
     bool is_list = outputs.size() > 1;
     for (const Json& output : outputs) {
       if (output.contains("as_tensors")) {
@@ -184,11 +199,12 @@ class Reader {
     }
     for (const auto& [target, before] : kInlined)
       if (c.call.target == target) return inline_graph(node, before, c, results, scope, region);
-    if (results.empty()) return Status();   // assertions
+    if (results.empty()) return Status();  // assertions
     for (const Json& input : node.at("inputs")) {
       Result<Item> value = item(input.at("arg"), scope);
       if (!value.ok()) return value.take_status().with_context("node " + describe_call(c));
-      const bool keyword = input.contains("kind") && input.at("kind").is_number_integer() && input.at("kind").get<int64_t>() == 2;
+      const bool keyword =
+          input.contains("kind") && input.at("kind").is_number_integer() && input.at("kind").get<int64_t>() == 2;
       if (keyword) c.call.kwargs.emplace_back(input.at("name").get<std::string>(), std::move(value).value());
       else c.call.args.push_back(std::move(value).value());
     }
@@ -197,7 +213,8 @@ class Reader {
       const std::string own = named ? node.at("name").get<std::string>() : c.call.target;
       // The call itself is no value: its name must not hide that of a result.
       Scope unused;
-      c.call.name = define(unused, std::find(results.begin(), results.end(), own) == results.end() ? own : own + "_results");
+      c.call.name =
+          define(unused, std::find(results.begin(), results.end(), own) == results.end() ? own : own + "_results");
       for (size_t i = 0; i < results.size(); ++i)
         if (!results[i].empty()) c.results.emplace_back(define(scope, results[i]), i);
     } else {
@@ -209,7 +226,10 @@ class Reader {
   }
 
   void read_metadata(const Json& metadata, const Region& region, aten::ProgramCall& c) const {
-    const auto text = [&](const char* key) { return metadata.contains(key) && metadata.at(key).is_string() ? metadata.at(key).get<std::string>() : std::string(); };
+    const auto text = [&](const char* key) {
+      return metadata.contains(key) && metadata.at(key).is_string() ? metadata.at(key).get<std::string>()
+                                                                    : std::string();
+    };
     c.module = module_of(text("nn_module_stack"));
     if (c.module.empty()) c.module = region.module;
     c.line = python_line(text("stack_trace"));
@@ -218,33 +238,47 @@ class Reader {
     if (!custom.is_object()) return;
     for (const auto& [key, value] : custom.items()) {
       if (key == "piper_no_grad" && value.is_boolean()) c.no_grad = value.get<bool>();
-      const bool is_tag = value.is_number_integer() && !key.empty() && key[0] != '_' && key.find(' ') == std::string::npos;
-      if (is_tag && value.get<int64_t>() >= INT32_MIN && value.get<int64_t>() <= INT32_MAX) c.tags.push_back({key, value.get<int32_t>()});
+      const bool is_tag =
+          value.is_number_integer() && !key.empty() && key[0] != '_' && key.find(' ') == std::string::npos;
+      if (is_tag && value.get<int64_t>() >= INT32_MIN && value.get<int64_t>() <= INT32_MAX)
+        c.tags.push_back({key, value.get<int32_t>()});
     }
     std::sort(c.tags.begin(), c.tags.end(), [](const ir::TagValue& a, const ir::TagValue& b) { return a.tag < b.tag; });
   }
 
   // Runs the node's sub-graph where the node stands. Its results become other names of the sub-graph's.
-  Status inline_graph(const Json& node, size_t before, const aten::ProgramCall& c, const std::vector<std::string>& results, Scope& scope, const Region& region) {
-    const auto failed = [&](const std::string& why) { return Status::failure("P0305", "node " + describe_call(c) + ": " + why); };
+  Status inline_graph(const Json& node, size_t before, const aten::ProgramCall& c,
+                      const std::vector<std::string>& results, Scope& scope, const Region& region) {
+    const auto failed = [&](const std::string& why) {
+      return Status::failure("P0305", "node " + describe_call(c) + ": " + why);
+    };
     const Json& inputs = node.at("inputs");
-    if (inputs.size() <= before || !inputs[before].at("arg").contains("as_graph")) return failed("a region without its calls");
+    if (inputs.size() <= before || !inputs[before].at("arg").contains("as_graph"))
+      return failed("a region without its calls");
     const Json& graph = inputs[before].at("arg").at("as_graph").at("graph");
     Region inner = region;
     ++inner.depth;
     inner.module = c.module;
-    if (c.call.target == "higher_order.wrap_with_set_grad_enabled") inner.no_grad = !inputs[0].at("arg").at("as_bool").get<bool>();
-    if (c.call.target == "higher_order.wrap_with_autocast" && inputs[2].at("arg").contains("as_bool") && inputs[2].at("arg").at("as_bool").get<bool>())
-      return failed("a region of torch.autocast is not supported; cast weights and activations where they should be of another element type");
+    if (c.call.target == "higher_order.wrap_with_set_grad_enabled")
+      inner.no_grad = !inputs[0].at("arg").at("as_bool").get<bool>();
+    if (c.call.target == "higher_order.wrap_with_autocast" && inputs[2].at("arg").contains("as_bool") &&
+        inputs[2].at("arg").at("as_bool").get<bool>())
+      return failed(
+          "a region of torch.autocast is not supported; cast weights and activations where they should be of another "
+          "element type");
     std::vector<std::string> operands;
     for (size_t i = before + 1; i < inputs.size(); ++i) {
-      const bool keyword = inputs[i].contains("kind") && inputs[i].at("kind").is_number_integer() && inputs[i].at("kind").get<int64_t>() == 2;
-      if (const std::string name = argument_name(inputs[i].at("arg")); !keyword && (!name.empty() || c.call.target != "higher_order.invoke_subgraph"))
+      const bool keyword = inputs[i].contains("kind") && inputs[i].at("kind").is_number_integer() &&
+                           inputs[i].at("kind").get<int64_t>() == 2;
+      if (const std::string name = argument_name(inputs[i].at("arg"));
+          !keyword && (!name.empty() || c.call.target != "higher_order.invoke_subgraph"))
         operands.push_back(renamed(scope, name));
     }
     Scope own;
     const Json& names = graph.at("inputs");
-    if (names.size() != operands.size()) return failed("a region of " + std::to_string(names.size()) + " inputs is given " + std::to_string(operands.size()));
+    if (names.size() != operands.size())
+      return failed("a region of " + std::to_string(names.size()) + " inputs is given " +
+                    std::to_string(operands.size()));
     for (size_t i = 0; i < names.size(); ++i)
       if (const std::string name = argument_name(names[i]); !name.empty()) own[name] = operands[i];
     PIPER_RETURN_IF_ERROR(read_graph(graph, own, inner));
@@ -254,7 +288,9 @@ class Reader {
         for (const Json& x : output.at("as_tensors")) made.push_back(renamed(own, x.at("name").get<std::string>()));
       else made.push_back(renamed(own, argument_name(output)));
     }
-    if (made.size() < results.size()) return failed("a region gives " + std::to_string(made.size()) + " results, but " + std::to_string(results.size()) + " are read");
+    if (made.size() < results.size())
+      return failed("a region gives " + std::to_string(made.size()) + " results, but " +
+                    std::to_string(results.size()) + " are read");
     for (size_t i = 0; i < results.size(); ++i)
       if (!results[i].empty()) scope[results[i]] = made[i];
     return Status();
@@ -262,7 +298,9 @@ class Reader {
 
   // ---- arguments
 
-  Item named(const Json& x, const Scope& scope) const { return Item::of_ref(renamed(scope, x.at("name").get<std::string>())); }
+  Item named(const Json& x, const Scope& scope) const {
+    return Item::of_ref(renamed(scope, x.at("name").get<std::string>()));
+  }
 
   Result<Item> listed(const Json& list, const std::function<Result<Item>(const Json&)>& one) const {
     std::vector<Item> out;
@@ -285,7 +323,9 @@ class Reader {
       PIPER_ASSIGN(const double v, real_number(y));
       return Item::of_float(v);
     };
-    const auto optional = [&](const Json& y) -> Result<Item> { return y.contains("as_tensor") ? named(y.at("as_tensor"), scope) : Item::none(); };
+    const auto optional = [&](const Json& y) -> Result<Item> {
+      return y.contains("as_tensor") ? named(y.at("as_tensor"), scope) : Item::none();
+    };
     const auto size = [&](const Json& y) -> Result<Item> {
       if (y.contains("as_name")) return Item::of_ref(renamed(scope, y.at("as_name").get<std::string>()));
       if (y.contains("as_int")) return Item::of_int(y.at("as_int").get<int64_t>());

@@ -15,15 +15,15 @@ namespace piper::frontend::pt2 {
 
 struct Placeholder {
   enum class Kind : uint8_t { kParameter, kBuffer, kConstant, kUserInput } kind = Kind::kUserInput;
-  std::string name;     // in the calls: "p_h_0_ln1_weight"
-  std::string target;   // in the state dict: "h.0.ln1.weight"; "" for user inputs
+  std::string name;    // in the calls: "p_h_0_ln1_weight"
+  std::string target;  // in the state dict: "h.0.ln1.weight"; "" for user inputs
 };
 
 struct ExportedProgram {
   aten::Program program;
-  std::vector<Placeholder> placeholders;       // in the order of the signature; inputs that are no tensors are left out
-  std::map<std::string, SymbolRange> ranges;   // by symbol, under the user's names
-  std::map<std::string, std::string> changed_buffers;   // buffer -> the value that it has after a step
+  std::vector<Placeholder> placeholders;      // in the order of the signature; inputs that are no tensors are left out
+  std::map<std::string, SymbolRange> ranges;  // by symbol, under the user's names
+  std::map<std::string, std::string> changed_buffers;  // buffer -> the value that it has after a step
 };
 
 // `names`: symbols of the file ("s72") -> the user's names. Errors: P0301 the text is not what

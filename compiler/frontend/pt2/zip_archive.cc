@@ -10,8 +10,10 @@
 namespace piper::frontend::pt2 {
 namespace {
 
-constexpr uint32_t kLocal = 0x04034b50, kCentral = 0x02014b50, kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator64 = 0x07064b50;
-constexpr int64_t kEndBytes = 22, kLongestComment = 65535, kMostDirectoryBytes = int64_t{1} << 30, kMostUnpacked = int64_t{1} << 36;
+constexpr uint32_t kLocal = 0x04034b50, kCentral = 0x02014b50, kEnd = 0x06054b50, kEnd64 = 0x06064b50,
+                   kLocator64 = 0x07064b50;
+constexpr int64_t kEndBytes = 22, kLongestComment = 65535, kMostDirectoryBytes = int64_t{1} << 30,
+                  kMostUnpacked = int64_t{1} << 36;
 constexpr size_t kBlock = size_t{1} << 20;
 
 uint64_t number(const std::string& bytes, size_t at, size_t width) {
@@ -22,7 +24,9 @@ uint64_t number(const std::string& bytes, size_t at, size_t width) {
 uint32_t u32(const std::string& bytes, size_t at) { return static_cast<uint32_t>(number(bytes, at, 4)); }
 uint16_t u16(const std::string& bytes, size_t at) { return static_cast<uint16_t>(number(bytes, at, 2)); }
 
-Status damaged(const std::string& what) { return Status::failure("P0301", "the archive is cut off or damaged: " + what); }
+Status damaged(const std::string& what) {
+  return Status::failure("P0301", "the archive is cut off or damaged: " + what);
+}
 
 // Random access to the file; every read is checked against its size.
 class File {
@@ -33,7 +37,8 @@ class File {
   }
   int64_t size() const { return size_; }
   Result<std::string> read(int64_t offset, int64_t count, const char* what) {
-    if (offset < 0 || count < 0 || offset > size_ || count > size_ - offset) return damaged(std::string(what) + " lies outside of the file");
+    if (offset < 0 || count < 0 || offset > size_ || count > size_ - offset)
+      return damaged(std::string(what) + " lies outside of the file");
     std::string out(static_cast<size_t>(count), '\0');
     in_.clear();
     in_.seekg(offset);
@@ -58,12 +63,14 @@ Result<Directory> find_directory(File& file) {
   for (int64_t at = tail - kEndBytes; at >= 0; --at) {
     const size_t i = static_cast<size_t>(at);
     if (u32(bytes, i) != kEnd) continue;
-    Directory out{static_cast<int64_t>(u32(bytes, i + 16)), static_cast<int64_t>(u32(bytes, i + 12)), u16(bytes, i + 10)};
+    Directory out{static_cast<int64_t>(u32(bytes, i + 16)), static_cast<int64_t>(u32(bytes, i + 12)),
+                  u16(bytes, i + 10)};
     if (i >= 20 && u32(bytes, i - 20) == kLocator64) {
       const int64_t end64 = static_cast<int64_t>(number(bytes, i - 20 + 8, 8) & INT64_MAX);
       PIPER_ASSIGN(const std::string record, file.read(end64, 56, "the end of the zip64 directory"));
       if (u32(record, 0) != kEnd64) return damaged("it has no zip64 directory");
-      out = {static_cast<int64_t>(number(record, 48, 8) & INT64_MAX), static_cast<int64_t>(number(record, 40, 8) & INT64_MAX), number(record, 32, 8)};
+      out = {static_cast<int64_t>(number(record, 48, 8) & INT64_MAX),
+             static_cast<int64_t>(number(record, 40, 8) & INT64_MAX), number(record, 32, 8)};
     }
     return out;
   }
@@ -120,8 +127,10 @@ Result<ZipArchive> ZipArchive::open(const std::string& path) {
   size_t at = 0;
   for (uint64_t i = 0; i < directory.entries; ++i) {
     if (at + 46 > bytes.size() || u32(bytes, at) != kCentral) return damaged("its directory ends early");
-    const size_t name_length = u16(bytes, at + 28), extra_length = u16(bytes, at + 30), comment_length = u16(bytes, at + 32);
-    if (name_length + extra_length + comment_length > bytes.size() - at - 46) return damaged("its directory ends early");
+    const size_t name_length = u16(bytes, at + 28), extra_length = u16(bytes, at + 30),
+                 comment_length = u16(bytes, at + 32);
+    if (name_length + extra_length + comment_length > bytes.size() - at - 46)
+      return damaged("its directory ends early");
     ZipEntry entry;
     entry.method = u16(bytes, at + 10);
     entry.crc = u32(bytes, at + 16);
@@ -136,7 +145,8 @@ Result<ZipArchive> ZipArchive::open(const std::string& path) {
     entry.data_offset = entry.header_offset + 30 + u16(local, 26) + u16(local, 28);
     if (entry.data_offset > file.size() || entry.packed_bytes > file.size() - entry.data_offset)
       return damaged("the entry '" + name + "' lies outside of the file");
-    if (entry.method == 0 && entry.packed_bytes != entry.bytes) return damaged("the entry '" + name + "' has two sizes");
+    if (entry.method == 0 && entry.packed_bytes != entry.bytes)
+      return damaged("the entry '" + name + "' has two sizes");
     if (!out.entries_.emplace(name, entry).second) return damaged("two entries are named '" + name + "'");
     at += 46 + name_length + extra_length + comment_length;
   }
@@ -152,14 +162,17 @@ Result<std::vector<std::byte>> ZipArchive::read(const std::string& name) const {
   const ZipEntry* entry = find(name);
   if (entry == nullptr) return Status::failure("P0301", "the archive has no '" + name + "'");
   if (entry->method != 0 && entry->method != 8)
-    return Status::failure("P0301", "'" + name + "' is packed by zip method " + std::to_string(entry->method) + "; piper reads stored and deflated entries");
-  if (entry->bytes > kMostUnpacked || entry->bytes / 1100 > entry->packed_bytes + 1) return damaged("the entry '" + name + "' claims an impossible size");
+    return Status::failure("P0301", "'" + name + "' is packed by zip method " + std::to_string(entry->method) +
+                                        "; piper reads stored and deflated entries");
+  if (entry->bytes > kMostUnpacked || entry->bytes / 1100 > entry->packed_bytes + 1)
+    return damaged("the entry '" + name + "' claims an impossible size");
   File file(path_);
   PIPER_ASSIGN(const std::string packed, file.read(entry->data_offset, entry->packed_bytes, "an entry"));
   std::vector<std::byte> out(static_cast<size_t>(entry->bytes));
   if (entry->method == 8) PIPER_RETURN_IF_ERROR(unpack(packed, out));
   else if (!packed.empty()) std::memcpy(out.data(), packed.data(), packed.size());
-  if (crc32_z(0, reinterpret_cast<const Bytef*>(out.data()), out.size()) != entry->crc) return damaged("the bytes of '" + name + "' are not those that were saved");
+  if (crc32_z(0, reinterpret_cast<const Bytef*>(out.data()), out.size()) != entry->crc)
+    return damaged("the bytes of '" + name + "' are not those that were saved");
   return out;
 }
 
@@ -173,7 +186,8 @@ Status ZipArchive::check(const std::string& name) const {
     PIPER_ASSIGN(const std::string block, file.read(entry->data_offset + at, count, "an entry"));
     crc = crc32_z(crc, reinterpret_cast<const Bytef*>(block.data()), block.size());
   }
-  if (entry->method == 0 && crc != entry->crc) return damaged("the bytes of '" + name + "' are not those that were saved");
+  if (entry->method == 0 && crc != entry->crc)
+    return damaged("the bytes of '" + name + "' are not those that were saved");
   return Status();
 }
 

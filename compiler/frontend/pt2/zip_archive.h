@@ -14,11 +14,11 @@
 namespace piper::frontend::pt2 {
 
 struct ZipEntry {
-  uint16_t method = 0;          // 0 stored, 8 deflated
+  uint16_t method = 0;  // 0 stored, 8 deflated
   uint32_t crc = 0;
   int64_t packed_bytes = 0, bytes = 0;
-  int64_t header_offset = 0;    // of the local header
-  int64_t data_offset = 0;      // of the first packed byte in the file
+  int64_t header_offset = 0;  // of the local header
+  int64_t data_offset = 0;    // of the first packed byte in the file
 };
 
 class ZipArchive {

@@ -25,7 +25,8 @@ class MappedRegion : public MemoryRegion {
     if (bytes == 0) return std::unique_ptr<MemoryRegion>(std::move(region));
     // One huge page more, so that the region can start on the boundary of one.
     region->mapped_bytes_ = static_cast<size_t>(bytes + (huge_pages ? kHugePage : 0));
-    void* base = mmap(nullptr, region->mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* base = mmap(nullptr, region->mapped_bytes_, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
       return Status::failure("R0405", "cannot allocate " + std::to_string(bytes) + " bytes: " + std::strerror(errno));
     region->base_ = base;
@@ -107,7 +108,9 @@ class CpuDevice : public Device {
   Result<std::unique_ptr<MemoryRegion>> allocate(int64_t bytes) override {
     return MappedRegion::map(bytes, options_.huge_pages);
   }
-  std::unique_ptr<StreamGroup> make_streams(int count) override { return std::make_unique<ThreadStreams>(std::max(count, 1)); }
+  std::unique_ptr<StreamGroup> make_streams(int count) override {
+    return std::make_unique<ThreadStreams>(std::max(count, 1));
+  }
 
  private:
   DeviceOptions options_;

@@ -13,8 +13,8 @@ struct Request {
   Transfer transfer;
   LocalWorld::Mailbox* mailbox = nullptr;
   Event done;
-  uint32_t generation = 0;   // one more each time the exchange runs; done reaches it when the copy is finished
-  int64_t peer_bytes = -1;   // set by the peer where its size differs
+  uint32_t generation = 0;  // one more each time the exchange runs; done reaches it when the copy is finished
+  int64_t peer_bytes = -1;  // set by the peer where its size differs
 };
 
 }  // namespace
@@ -48,16 +48,16 @@ class LocalExchange : public Exchange {
       if (waited != WaitResult::kReady) {
         withdraw(request);
         if (!result.ok()) continue;
-        if (waited == WaitResult::kStopped)
-          result = stopped();
+        if (waited == WaitResult::kStopped) result = stopped();
         else
           result = Status::failure("R0302", "waited " + std::to_string(control.timeout.count() / 1000) + " s for " +
                                                 describe_wait(request.transfer));
       } else if (request.peer_bytes >= 0 && result.ok()) {
-        result = Status::failure("R0301", "rank " + std::to_string(request.transfer.peer) + " has a message of " +
-                                              std::to_string(request.peer_bytes) + " bytes on channel " +
-                                              std::to_string(request.transfer.channel) + " where this rank has one of " +
-                                              std::to_string(request.transfer.bytes) + " bytes");
+        result =
+            Status::failure("R0301", "rank " + std::to_string(request.transfer.peer) + " has a message of " +
+                                         std::to_string(request.peer_bytes) + " bytes on channel " +
+                                         std::to_string(request.transfer.channel) + " where this rank has one of " +
+                                         std::to_string(request.transfer.bytes) + " bytes");
       }
     }
     return result;
@@ -75,7 +75,8 @@ class LocalExchange : public Exchange {
       std::lock_guard lock(box.mutex);
       Request*& own_place = sends ? box.sender : box.receiver;
       Request*& other_place = sends ? box.receiver : box.sender;
-      PIPER_CHECK(own_place == nullptr, "two transfers of one direction on channel ", mine.transfer.channel, " at once");
+      PIPER_CHECK(own_place == nullptr, "two transfers of one direction on channel ", mine.transfer.channel,
+                  " at once");
       if (other_place == nullptr) {
         own_place = &mine;
         return;

@@ -126,7 +126,9 @@ class Progress {
             changed_.wait_for(lock, std::chrono::milliseconds(idle_polls < 100 ? 1 : 10));
             ++idle_polls;
           } else if (idle_polls > eager_polls) {
-            changed_.wait_for(lock, microseconds(idle_polls < eager_polls + 50 ? 20 : idle_polls < eager_polls + 500 ? 50 : 200));
+            changed_.wait_for(lock, microseconds(idle_polls < eager_polls + 50    ? 20
+                                                 : idle_polls < eager_polls + 500 ? 50
+                                                                                  : 200));
           }
         }
         if (aborting_) {
@@ -188,15 +190,15 @@ class Progress {
     indices_.resize(requests_.size());
     statuses_.resize(requests_.size());
     int finished = 0;
-    int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &finished, indices_.data(), statuses_.data());
+    int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &finished, indices_.data(),
+                            statuses_.data());
     if (finished == MPI_UNDEFINED || finished <= 0) return false;
     for (int i = 0; i < finished; ++i) {
       Active& active = active_[static_cast<size_t>(indices_[static_cast<size_t>(i)])];
       const MPI_Status& status = statuses_[static_cast<size_t>(i)];
       if (code == MPI_ERR_IN_STATUS && status.MPI_ERROR != MPI_SUCCESS && status.MPI_ERROR != MPI_ERR_PENDING)
         active.job->failure = mpi_error(status.MPI_ERROR);
-      else if (active.expected >= 0)
-        check_size(*active.job, active.expected, status);
+      else if (active.expected >= 0) check_size(*active.job, active.expected, status);
       complete(*active.job);
     }
     size_t kept = 0;
@@ -218,8 +220,9 @@ class Progress {
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     if (bytes != expected)
-      job.failure = "rank " + std::to_string(status.MPI_SOURCE) + " sent " + std::to_string(bytes) + " bytes on channel " +
-                    std::to_string(status.MPI_TAG) + " where this rank expects " + std::to_string(expected);
+      job.failure = "rank " + std::to_string(status.MPI_SOURCE) + " sent " + std::to_string(bytes) +
+                    " bytes on channel " + std::to_string(status.MPI_TAG) + " where this rank expects " +
+                    std::to_string(expected);
   }
 
   std::thread thread_;
@@ -231,7 +234,7 @@ class Progress {
   int abort_code_ = 0;
   std::string start_failure_;
   // Only the progress thread:
-  std::vector<std::unique_ptr<Job>> retired_;   // guarded by mutex_
+  std::vector<std::unique_ptr<Job>> retired_;  // guarded by mutex_
   std::vector<MPI_Request> requests_;
   std::vector<Active> active_;
   std::vector<int> indices_;
@@ -240,15 +243,14 @@ class Progress {
 
 class MpiExchange : public Exchange {
  public:
-  MpiExchange(Progress& progress, std::vector<Transfer> transfers) : progress_(progress), job_(std::make_unique<Job>()) {
+  MpiExchange(Progress& progress, std::vector<Transfer> transfers)
+      : progress_(progress), job_(std::make_unique<Job>()) {
     job_->transfers = std::move(transfers);
   }
   // MPI may still write to an exchange that was given up: its job stays until the process ends.
   ~MpiExchange() override {
-    if (job_->done.reached(job_->generation))
-      progress_.retire(std::move(job_));
-    else
-      (void)job_.release();
+    if (job_->done.reached(job_->generation)) progress_.retire(std::move(job_));
+    else (void)job_.release();
   }
   Status run(const WaitControl& control) override {
     if (job_->transfers.empty()) return {};
@@ -258,7 +260,8 @@ class MpiExchange : public Exchange {
       case WaitResult::kReady: break;
       case WaitResult::kStopped: return stopped();
       case WaitResult::kTimedOut:
-        return Status::failure("R0302", "waited " + std::to_string(control.timeout.count() / 1000) + " s for " + describe_wait_all());
+        return Status::failure(
+            "R0302", "waited " + std::to_string(control.timeout.count() / 1000) + " s for " + describe_wait_all());
     }
     if (!job_->failure.empty()) return Status::failure("R0303", job_->failure);
     return {};
