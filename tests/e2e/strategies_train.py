@@ -25,6 +25,16 @@ STEPS = 10
 SGD = {"lr": 0.05, "momentum": 0.9}
 
 
+def model_of(path):
+    """The tests' model for a strategy file."""
+    return "moe_dense" if re.search(r'op"?: "?shard', path.read_text()) else "gpt"
+
+
+def with_optimizer(sets, sgd):
+    """The values of --set for a run with the file's own optimizer, or with SGD."""
+    return [*sets, f"optimizer={json.dumps({'sgd': SGD})}"] if sgd else list(sets)
+
+
 def reference(model, data, batch, clip, factor, sgd):
     """PyTorch on one process, with the optimizer that the files share, or SGD: losses, gradients of step 1."""
     torch.set_num_threads(1)
@@ -56,11 +66,10 @@ def reference(model, data, batch, clip, factor, sgd):
 def faults_of(bench, name, path, sets, sgd):
     """What is wrong with one strategy, and the number of its ranks."""
     from safetensors.torch import save_file
-    model = "moe_dense" if re.search(r'op"?: "?shard', path.read_text()) else "gpt"
+    model = model_of(path)
     plans = bench.work / f"{name}{'.sgd' if sgd else ''}.plans"
-    if sgd:
-        sets = [*sets, f"optimizer={json.dumps({'sgd': SGD})}"]
-    bench.call([bench.bin / "piperc", bench.exported(model), "--strategy", path, "-o", plans, *(f for s in sets for f in ("--set", s))])
+    bench.call([bench.bin / "piperc", bench.exported(model), "--strategy", path, "-o", plans,
+                *(f for s in with_optimizer(sets, sgd) for f in ("--set", s))])
     manifest = json.loads((plans / "manifest.json").read_text())
     batch, world = manifest["batch"], manifest["world_size"]
     data = zoo.draw(model, batch * STEPS)
