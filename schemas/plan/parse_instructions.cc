@@ -1,0 +1,147 @@
+// The instructions of a rank plan: each names what was declared before, and its ranges must lie inside their buffers.
+#include "schemas/plan/check_collectives.h"
+#include "schemas/plan/rank_plan_parser.h"
+
+namespace piper::plan {
+
+void RankPlanParser::instruction() {
+  auto& instruction = plan_.instructions.emplace_back();
+  (void)reader_.peek();
+  instruction_at_ = reader_.position();
+  reader_.open_object();
+  const auto kind = reader_.first_key();
+  if (kind == "run") instruction.action = run();
+  else if (kind == "send") instruction.action = message<Send>();
+  else if (kind == "recv") instruction.action = message<Recv>();
+  else if (kind == "wait") instruction.action = Wait{resolve(event_index_, "event")};
+  else if (kind == "record") instruction.action = Record{resolve(event_index_, "event")};
+  else if (kind == "all_reduce") instruction.action = all_reduce();
+  else if (kind == "reduce_scatter") instruction.action = reduce_scatter();
+  else if (kind == "all_gather") instruction.action = all_gather();
+  else if (kind == "all_to_all") instruction.action = all_to_all();
+  else if (kind == "update") instruction.action = update();
+  else reader_.fail(kSyntax, instruction_at_, "unknown instruction " + quoted(kind));
+  reader_.key("stream");
+  instruction.stream = resolve(stream_index_, "stream");
+  if (reader_.optional_key("at")) instruction.provenance = resolve(shared_.provenance, "provenance entry");
+  reader_.close_object();
+}
+
+Run RankPlanParser::run() {
+  Run run;
+  run.program = resolve(shared_.programs, "program");
+  reader_.key("args");
+  run.arguments = resolve(argument_index_, "argument list");
+  if (!reader_.ok()) return run;
+  const auto& program = (*shared_.all_programs)[static_cast<size_t>(run.program)];
+  const auto& list = plan_.arguments[static_cast<size_t>(run.arguments)];
+  run.workspace = optional("workspace", program.workspace_bytes);
+  if (run.workspace.buffer < 0 && program.workspace_bytes > 0)
+    reader_.fail(kRange, instruction_at_, "program " + quoted(program.name) + " needs a workspace");
+  if (list.arguments.size() != program.slots.size()) {
+    reader_.fail(kArguments, instruction_at_,
+                 "argument list " + quoted(list.name) + " has " + std::to_string(list.arguments.size()) +
+                     " entries, program " + quoted(program.name) + " has " + std::to_string(program.slots.size()) +
+                     " slots");
+    return run;
+  }
+  for (size_t i = 0; i < list.arguments.size(); ++i) {
+    const auto& where = list.arguments[i];
+    const auto& slot = program.slots[i];
+    if (range_inside(where.offset, slot.bytes, buffer(where).bytes)) continue;
+    reader_.fail(kRange, instruction_at_,
+                 "slot " + quoted(slot.name) + " of program " + quoted(program.name) + " needs " +
+                     std::to_string(slot.bytes) + " bytes, buffer " + quoted(buffer(where).name) + " has " +
+                     std::to_string(buffer(where).bytes - where.offset));
+  }
+  return run;
+}
+
+template <class Message>
+Message RankPlanParser::message() {
+  Message message;
+  message.data = range();
+  const size_t at = at_;
+  if (!reader_.ok()) return message;
+  message.bytes = buffer(message.data).bytes - message.data.offset;
+  if (reader_.optional_key("bytes")) message.bytes = reader_.integer();
+  need(message.data, message.bytes, at);
+  reader_.key("channel");
+  message.channel = resolve(channel_index_, "channel");
+  return message;
+}
+
+DType RankPlanParser::summed() {
+  const auto type = dtype();
+  reader_.key("op");
+  const size_t at = reader_.position();
+  if (const auto op = reader_.string(); op != "sum")
+    reader_.fail(kSyntax, at, "unknown reduction " + quoted(op) + "; sum is the one there is");
+  return type;
+}
+
+template <class Collective>
+Collective RankPlanParser::over_ranks(Collective collective) {
+  reader_.key("communicator");
+  collective.communicator = resolve(communicator_index_, "communicator");
+  if (!reader_.ok()) return collective;
+  if (const auto wrong = misfit(plan_, collective); !wrong.empty()) reader_.fail(kRange, instruction_at_, wrong);
+  return collective;
+}
+
+AllReduce RankPlanParser::all_reduce() {
+  AllReduce reduce;
+  reduce.data = range();
+  reduce.count = at_least_zero("count");
+  reduce.dtype = summed();
+  return over_ranks(reduce);
+}
+
+ReduceScatter RankPlanParser::reduce_scatter() {
+  ReduceScatter reduce;
+  reduce.data = range();
+  reduce.out = range("out");
+  reduce.count = at_least_zero("count");
+  reduce.dtype = summed();
+  return over_ranks(reduce);
+}
+
+AllGather RankPlanParser::all_gather() {
+  AllGather gather;
+  gather.part = range();
+  gather.data = range("data");
+  gather.bytes = at_least_zero("bytes");
+  return over_ranks(gather);
+}
+
+AllToAll RankPlanParser::all_to_all() {
+  AllToAll exchange;
+  exchange.send = range();
+  exchange.recv = range("recv");
+  exchange.bytes = at_least_zero("bytes");
+  if (reader_.optional_key("send_counts")) {
+    exchange.send_counts = range();
+    exchange.recv_counts = range("recv_counts");
+    exchange.row_bytes = at_least_zero("row_bytes");
+  }
+  return over_ranks(exchange);
+}
+
+Update RankPlanParser::update() {
+  Update update;
+  update.parameter = range();
+  const size_t at = at_;
+  reader_.key("group");
+  update.group = reader_.small_integer();
+  if (update.group < 0) reader_.fail(kRange, at, "group is negative");
+  update.count = at_least_zero("count");
+  const int64_t bytes = tensor_bytes(DType::kF32, {update.count}, at);
+  need(update.parameter, bytes, at);
+  update.gradient = needed("gradient", bytes);
+  update.m = optional("m", bytes);
+  update.v = optional("v", bytes);
+  update.scale = optional("scale", 4);
+  return update;
+}
+
+}  // namespace piper::plan

@@ -1,0 +1,177 @@
+// What a rank plan declares before its instructions: streams, peers, events, buffers, tensors and argument lists.
+#include <algorithm>
+
+#include "schemas/plan/rank_plan_parser.h"
+
+namespace piper::plan {
+
+void RankPlanParser::streams() {
+  section("streams", [&](size_t at) {
+    plan_.streams.push_back({std::string(reader_.string())});
+    declared_at_.push_back(at);
+  });
+  index_declared(stream_index_, plan_.streams, "stream");
+}
+
+void RankPlanParser::peers() {
+  section("communicators", [&](size_t at) {
+    auto& communicator = plan_.communicators.emplace_back();
+    reader_.open_object();
+    reader_.key("communicator");
+    communicator.name = reader_.string();
+    reader_.key("ranks");
+    reader_.open_array();
+    while (reader_.next_item()) communicator.ranks.push_back(reader_.small_integer());
+    reader_.close_object();
+    declared_at_.push_back(at);
+    check_members(communicator, at);
+  });
+  index_declared(communicator_index_, plan_.communicators, "communicator");
+  section("channels", [&](size_t at) {
+    auto& channel = plan_.channels.emplace_back();
+    reader_.open_object();
+    reader_.key("channel");
+    channel.name = reader_.string();
+    reader_.key("peer");
+    channel.peer = reader_.small_integer();
+    reader_.key("id");
+    channel.id = reader_.small_integer();
+    reader_.close_object();
+    if (channel.peer < 0 || channel.peer == plan_.rank)
+      reader_.fail(
+          kRange, at,
+          "rank " + std::to_string(channel.peer) + " cannot be the other end of channel " + quoted(channel.name));
+    if (channel.id < 0) reader_.fail(kRange, at, "channel " + quoted(channel.name) + " has a negative id");
+    declared_at_.push_back(at);
+  });
+  index_declared(channel_index_, plan_.channels, "channel");
+}
+
+void RankPlanParser::events() {
+  section("events", [&](size_t at) {
+    plan_.events.emplace_back(reader_.string());
+    declared_at_.push_back(at);
+  });
+  index_declared(event_index_, plan_.events, "event");
+}
+
+void RankPlanParser::check_members(const Communicator& communicator, size_t at) {
+  auto members = communicator.ranks;
+  std::sort(members.begin(), members.end());
+  if (!members.empty() && members.front() < 0)
+    reader_.fail(kRange, at, "communicator " + quoted(communicator.name) + " has a negative rank");
+  if (std::adjacent_find(members.begin(), members.end()) != members.end())
+    reader_.fail(kName, at, "communicator " + quoted(communicator.name) + " has a rank twice");
+  if (!std::binary_search(members.begin(), members.end(), plan_.rank))
+    reader_.fail(kRange, at,
+                 "communicator " + quoted(communicator.name) + " does not hold rank " + std::to_string(plan_.rank));
+}
+
+void RankPlanParser::buffers() {
+  section("buffers", [&](size_t at) {
+    auto& buffer = plan_.buffers.emplace_back();
+    reader_.open_object();
+    reader_.key("buffer");
+    buffer.name = reader_.string();
+    reader_.key("class");
+    const auto cls = reader_.string();
+    buffer.bytes = at_least_zero("bytes");
+    buffer.dtype = dtype();
+    reader_.key("shape");
+    buffer.shape = reader_.integers();
+    reader_.close_object();
+    declared_at_.push_back(at);
+    if (!reader_.ok()) return;
+    const auto known = enum_from_name<BufferClass>(cls, class_name, kNumBufferClasses);
+    if (!known) reader_.fail(kSyntax, at, "unknown buffer class " + quoted(cls));
+    buffer.cls = known.value_or(BufferClass::kArena);
+    if (!buffer.shape.empty() && tensor_bytes(buffer.dtype, buffer.shape, at) > buffer.bytes)
+      reader_.fail(kRange, at, "the shape of buffer " + quoted(buffer.name) + " needs more than its bytes");
+  });
+  buffer_at_ = declared_at_;
+  index_declared(buffer_index_, plan_.buffers, "buffer");
+}
+
+Part RankPlanParser::part(const PartKeys& keys, DType dtype, int64_t elements, size_t at) {
+  Part part;
+  if (!reader_.optional_key(keys.where)) return part;
+  part.where = range();
+  part.count = elements;
+  if (reader_.optional_key(keys.first)) {
+    part.first = reader_.integer();
+    part.count = at_least_zero(keys.count);
+  }
+  if (reader_.optional_key(keys.owner)) part.owner = reader_.boolean();
+  if (!reader_.ok()) return part;
+  if (range_inside(part.first, part.count, elements)) need(part.where, part.count * dtype_bytes(dtype), at);
+  else
+    reader_.fail(kRange, at,
+                 std::to_string(part.count) + " elements at " + std::to_string(part.first) + " go beyond the " +
+                     std::to_string(elements) + " elements of the tensor");
+  return part;
+}
+
+void RankPlanParser::tensors() {
+  section("placements", [&](size_t at) {
+    auto& placement = plan_.placements.emplace_back();
+    reader_.open_object();
+    reader_.key("tensor");
+    placement.name = reader_.string();
+    placement.dtype = dtype();
+    reader_.key("shape");
+    placement.shape = reader_.integers();
+    const int64_t elements = tensor_bytes(placement.dtype, placement.shape, at) / dtype_bytes(placement.dtype);
+    placement.value = part({"in", "first", "count", "owner"}, placement.dtype, elements, at);
+    placement.gradient =
+        part({"gradient", "gradient_first", "gradient_count", "gradient_owner"}, placement.dtype, elements, at);
+    reader_.close_object();
+    if (reader_.ok() && placement.value.where.buffer < 0 && placement.gradient.where.buffer < 0)
+      reader_.fail(kSyntax, at, "the placement of " + quoted(placement.name) + " places nothing");
+  });
+  section("inputs", [&](size_t) {
+    auto& slice = plan_.inputs.emplace_back();
+    reader_.open_object();
+    reader_.key("input");
+    slice.input = reader_.string();
+    slice.first = at_least_zero("first");
+    slice.count = at_least_zero("count");
+    slice.where = needed("in", 0);
+    reader_.close_object();
+  });
+  std::vector<char> set(plan_.buffers.size());
+  section("scalars", [&](size_t at) {
+    auto& scalar = plan_.scalars.emplace_back();
+    reader_.open_object();
+    reader_.key("scalar");
+    scalar.buffer = resolve(buffer_index_, "buffer");
+    reader_.key("values");
+    scalar.values = reader_.integers();
+    reader_.close_object();
+    if (!reader_.ok()) return;
+    const auto i = static_cast<size_t>(scalar.buffer);
+    const auto& target = plan_.buffers[i];
+    if (set[i]++) reader_.fail(kName, at, "buffer " + quoted(target.name) + " is set twice");
+    if (target.cls != BufferClass::kScalar || target.dtype != DType::kI64 || scalar.values.empty() ||
+        scalar.values.size() > static_cast<size_t>(target.bytes) / 8)
+      reader_.fail(
+          kRange, at,
+          "buffer " + quoted(target.name) + " cannot hold these values: one to as many i64 scalars as it is large");
+  });
+}
+
+void RankPlanParser::arguments() {
+  section("arguments", [&](size_t at) {
+    auto& list = plan_.arguments.emplace_back();
+    reader_.open_object();
+    reader_.key("args");
+    list.name = reader_.string();
+    reader_.key("in");
+    reader_.open_array();
+    while (reader_.next_item()) list.arguments.push_back(range());
+    reader_.close_object();
+    declared_at_.push_back(at);
+  });
+  index_declared(argument_index_, plan_.arguments, "argument list");
+}
+
+}  // namespace piper::plan

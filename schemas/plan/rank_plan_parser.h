@@ -1,0 +1,198 @@
+// The parser of one rank's plan, which nobody but its own files includes: the order of the parts and the memory stand
+// in parse_rank_plan.cc, what is declared in parse_rank_declarations.cc, what is done in parse_instructions.cc. The
+// parts share the reader, the plan so far and the tables of the names that it has declared; a fault that one of them
+// meets stops the reader, and what follows reads nothing more.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schemas/plan/json_reader.h"
+#include "schemas/plan/names.h"
+#include "schemas/plan/parse_rank_plan.h"
+
+namespace piper::plan {
+
+class RankPlanParser {
+ public:
+  // All of them outlive the parser.
+  RankPlanParser(std::string_view text, const std::string& file, const SharedNames& names, const PlanOfRank& like)
+      : reader_(text, file), shared_(names), plan_of_rank_(like) {}
+
+  // Once. Errors: P0605, P0606, P0607, P0609, P0611.
+  Result<RankPlan> parse();
+
+ private:
+  static constexpr std::string_view kSyntax = "P0605", kName = "P0606", kRange = "P0607", kArguments = "P0609",
+                                    kManifest = "P0611";
+  struct PartKeys {
+    const char *where, *first, *count, *owner;
+  };
+  struct Special {
+    const char* key;
+    int64_t bytes;
+    std::string_view text = {};
+    size_t at = 0;
+    bool present = false;
+    BufferRange where = {};
+  };
+
+  void header();
+  void all_of_it();
+  Status check_memory();
+  void offsets();
+  void specials();
+
+  // A plan that does what another rank's does.
+  Result<RankPlan> like_plan() const;
+  Status own_part_of(const RankPlan& first);
+  std::string misfit_of(const Action& action) const;
+
+  // parse_rank_declarations.cc
+  void streams();
+  void peers();
+  void events();
+  void buffers();
+  void tensors();
+  void arguments();
+  void check_members(const Communicator& communicator, size_t at);
+  Part part(const PartKeys& keys, DType dtype, int64_t elements, size_t at);
+
+  // parse_instructions.cc
+  void instruction();
+  Run run();
+  template <class Message>
+  Message message();
+  DType summed();
+  template <class Collective>
+  Collective over_ranks(Collective collective);
+  AllReduce all_reduce();
+  ReduceScatter reduce_scatter();
+  AllGather all_gather();
+  AllToAll all_to_all();
+  Update update();
+
+  // ---- names and ranges, which every part reads
+  static std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
+  bool declare(NameIndex& index, const std::string& name, size_t count, const char* what, size_t at) {
+    if (!reader_.ok()) return false;
+    if (name.empty()) return reader_.fail(kName, at, std::string(what) + " without a name");
+    if (!index.emplace(name, static_cast<int32_t>(count - 1)).second)
+      return reader_.fail(kName, at, std::string("two ") + what + "s are called " + quoted(name));
+    return true;
+  }
+  int32_t resolve(const NameIndex& index, const char* what) {
+    (void)reader_.peek();
+    const size_t at = reader_.position();
+    const auto name = reader_.string();
+    if (!reader_.ok()) return -1;
+    const auto found = index.find(name);
+    if (found != index.end()) return found->second;
+    reader_.fail(kName, at, std::string("there is no ") + what + " " + quoted(name));
+    return -1;
+  }
+  const Buffer& buffer(const BufferRange& where) const { return plan_.buffers[static_cast<size_t>(where.buffer)]; }
+
+  // A reference to a buffer; its length is checked by need().
+  BufferRange range() {
+    (void)reader_.peek();
+    at_ = reader_.position();
+    const auto text = reader_.string();
+    if (!reader_.ok()) return {};
+    const auto parts = split_offset(text);
+    const auto found = parts ? buffer_index_.find(parts->name) : buffer_index_.end();
+    if (found == buffer_index_.end()) {
+      reader_.fail(kName, at_, "there is no buffer " + quoted(parts ? parts->name : text));
+      return {};
+    }
+    const BufferRange where{found->second, parts->offset};
+    need(where, 0, at_);
+    return where;
+  }
+  BufferRange range(const char* key) {
+    reader_.key(key);
+    return range();
+  }
+  // `bytes` from `where` on must lie inside the buffer.
+  bool need(const BufferRange& where, int64_t bytes, size_t at) {
+    if (!reader_.ok() || where.buffer < 0) return false;
+    const auto& target = buffer(where);
+    if (range_inside(where.offset, bytes, target.bytes)) [[likely]]
+      return true;
+    return reader_.fail(kRange, at,
+                        std::to_string(bytes) + " bytes at " + std::to_string(where.offset) + " go beyond the " +
+                            std::to_string(target.bytes) + " bytes of buffer " + quoted(target.name));
+  }
+  BufferRange needed(const char* key, int64_t bytes) {
+    reader_.key(key);
+    const auto where = range();
+    need(where, bytes, at_);
+    return where;
+  }
+  BufferRange optional(const char* key, int64_t bytes) {
+    if (!reader_.optional_key(key)) return {};
+    const auto where = range();
+    need(where, bytes, at_);
+    return where;
+  }
+  int64_t at_least_zero(const char* key) {
+    reader_.key(key);
+    const size_t at = reader_.position();
+    const int64_t value = reader_.integer();
+    if (value < 0) reader_.fail(kRange, at, std::string(key) + " is negative");
+    return value;
+  }
+  DType dtype() {
+    reader_.key("dtype");
+    const size_t at = reader_.position();
+    const auto name = reader_.string();
+    const auto known = dtype_from_name(name);
+    if (!known) reader_.fail(kSyntax, at, "unknown dtype " + quoted(name));
+    return known.value_or(DType::kF32);
+  }
+  // The bytes of a whole tensor; a failure when the shape is nonsense.
+  int64_t tensor_bytes(DType dtype, const std::vector<int64_t>& shape, size_t at) {
+    const auto count = element_count(shape);
+    int64_t bytes = 0;
+    if (count && !__builtin_mul_overflow(*count, dtype_bytes(dtype), &bytes)) return bytes;
+    reader_.fail(kRange, at, "a shape with a negative or too large extent");
+    return 0;
+  }
+
+  // ---- sections
+  template <class Item>
+  void section(const char* key, Item item) {
+    reader_.key(key);
+    reader_.open_array();
+    while (reader_.next_item()) item(reader_.position());
+  }
+
+  // Indices hold views of the names: built when a section's vector does not grow any more.
+  static const std::string& name_of(const std::string& name) { return name; }
+  template <class T>
+  static const std::string& name_of(const T& item) {
+    return item.name;
+  }
+  template <class Items>
+  void index_declared(NameIndex& index, const Items& items, const char* what) {
+    index.reserve(items.size() * 2);
+    for (size_t i = 0; i < items.size() && reader_.ok(); ++i)
+      declare(index, name_of(items[i]), i + 1, what, declared_at_[i]);
+    declared_at_.clear();
+  }
+
+  JsonReader reader_;
+  const SharedNames& shared_;
+  const PlanOfRank& plan_of_rank_;
+  RankPlan plan_;
+  int32_t like_ = -1;  // the rank whose plan this one is like
+  size_t like_at_ = 0;
+  Special specials_[5] = {{"seed_step", 16}, {"learning_rate", 4}, {"loss", 4}, {"grad_norm", 4}, {"dropped", 8}};
+  NameIndex stream_index_, communicator_index_, channel_index_, event_index_, buffer_index_, argument_index_;
+  std::vector<size_t> declared_at_, buffer_at_;
+  size_t at_ = 0;  // of the range read last
+  size_t instruction_at_ = 0;
+};
+
+}  // namespace piper::plan
