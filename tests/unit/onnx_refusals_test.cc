@@ -1,0 +1,104 @@
+// Models that the importer refuses: each with its code, its place and what would be valid.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/onnx_imported.h"
+
+using namespace piper;
+using namespace piper::test;
+
+// The diagnostic names node, module and the Python line without its folder, and what is supported.
+TEST_CASE("an unsupported operator is named with its place") {
+  ModelWriter m = with_input({"B", "4"});
+  m.node("LSTM", {"x"}, {"y"}, {},
+         {{"pkg.torch.onnx.name_scopes", "['', 'net', 'net.rnn', 'lstm']"},
+          {"pkg.torch.onnx.stack_trace",
+           "File \"/models/mine/model.py\", line 12, in forward\n    x\n  File \"/opt/torch/nn/rnn.py\", line 900, in "
+           "forward\n    y"}},
+         "node_LSTM_1");
+  const Refusal r = refusal(m);
+  CHECK(r.code == "P0305");
+  CHECK(has(r.text, "'LSTM'"));
+  CHECK(has(r.text, "node 'node_LSTM_1'"));
+  CHECK(has(r.text, "module 'net.rnn'"));
+  CHECK(has(r.text, "model.py:12"));
+  CHECK(!has(r.text, "/models/mine"));
+  CHECK(has(r.text, "LayerNormalization"));
+
+  ModelWriter other = with_input({"B", "4"});
+  other.node("Relu", {"x"}, {"y"}, {}, {}, "/h.0/act/Relu", "com.example");
+  CHECK(has(refusal(other).text, "'com.example.Relu'"));
+  CHECK(has(refusal(other).text, "module 'h.0.act'"));
+}
+
+// What can never be compiled says why.
+TEST_CASE("random numbers, data-dependent shapes and odd statistics have codes of their own") {
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.node("RandomNormalLike", {"x"}, {"y"});
+    CHECK(refusal(m).code == "P0321");
+  }
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.node("NonZero", {"x"}, {"y"});
+    CHECK(refusal(m).code == "P0323");
+  }
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.input("to", ElemCode::kInt64, {"2"});
+    m.node("Reshape", {"x", "to"}, {"y"});
+    CHECK(refusal(m).code == "P0323");
+  }
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.weight("w", {4});
+    m.node("BatchNormalization", {"x", "w", "w", "w", "w"}, {"y"}, {int_attribute("training_mode", 1)});
+    CHECK(refusal(m).code == "P0324");
+  }
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.number("p", 1);
+    m.node("Dropout", {"x", "p"}, {"y"});
+    CHECK(refusal(m).code == "P0325");
+  }
+}
+
+TEST_CASE("malformed graphs are refused, not followed") {
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.node("Relu", {"missing"}, {"y"});
+    CHECK(has(refusal(m).text, "'missing'"));
+  }
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.node("Relu", {"x"}, {"a"});
+    CHECK(has(refusal(m).text, "'y' is made by no node"));
+  }
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.node("Relu", {"x"}, {"y"});
+    m.node("Relu", {"x"}, {"y"});
+    CHECK(has(refusal(m).text, "made twice"));
+  }
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.node("Softmax", {"x"}, {"y"}, {int_attribute("axis", 7)});
+    CHECK(has(refusal(m).text, "axis 7"));
+  }
+  {
+    ModelWriter m = with_input({"B", "4"});
+    m.node("Softmax", {"x"}, {"y"}, {string_attribute("axis", "last")});
+    CHECK(has(refusal(m).text, "wrong type"));
+  }
+  {
+    ModelWriter m = with_input({"B", "4"}, 12);
+    m.node("Relu", {"x"}, {"y"});
+    CHECK(refusal(m).code == "P0308");
+  }
+  {
+    ModelWriter m(20);
+    m.output("y");
+    m.ints("huge", {int64_t{1} << 30});
+    m.node("ConstantOfShape", {"huge"}, {"y"});
+    CHECK(has(refusal(m, FoldLimits{1 << 20, 1 << 24}).text, "too large"));
+  }
+}
