@@ -110,17 +110,15 @@ TEST_CASE("plan text is readable") {
   CHECK(holds(R"({"channel":"there","peer":1,"id":0},)"));
   CHECK(holds(R"({"scalar":"sample_offset","values":[4]})"));
   CHECK(holds(R"({"wait":"c0.F m0","stream":"to peer"},)"));
-  CHECK(holds(
-      R"({"all_reduce":"grad weight","count":16,"dtype":"f32","op":"sum","communicator":"dp:0,1","stream":"reduce","at":"s.yaml:9:5"},)"));
-  CHECK(holds(
-      R"({"update":"weight","group":0,"count":16,"gradient":"grad weight","scale":"loss+1+4","stream":"compute","at":"optimizer"})"));
+  CHECK(holds(R"({"all_reduce":"grad weight","count":16,"dtype":"f32","op":"sum",)"
+              R"("communicator":"dp:0,1","stream":"reduce","at":"s.yaml:9:5"},)"));
+  CHECK(holds(R"({"update":"weight","group":0,"count":16,"gradient":"grad weight",)"
+              R"("scale":"loss+1+4","stream":"compute","at":"optimizer"})"));
   CHECK(holds(R"({"args":"c0.B m0","in":["act peer m0+64","grad weight"]})"));
   CHECK(holds(R"("act peer m0":384,)"));
   const auto program = print_program(bundle.programs[1]);
-  CHECK(
-      program.find(
-          R"({"call":"mm","out":["workspace+64 f32[4,4]"],"in":["x f32[4,4]","weight f32[4,4]{1,4}"],"from":"layers.0"})") !=
-      std::string::npos);
+  CHECK(program.find(R"({"call":"mm","out":["workspace+64 f32[4,4]"],"in":["x f32[4,4]",)"
+                     R"("weight f32[4,4]{1,4}"],"from":"layers.0"})") != std::string::npos);
   CHECK(program.find(R"("attrs":{"value":-1e999,"dim":-1,"scale":2.0,"keep":true,"mode":"a \"b\"","axes":[0,1]})") !=
         std::string::npos);
 }
@@ -237,9 +235,9 @@ std::string added(const Action& action, const Placement& placement = {}) {
 
 // Rank 1 is position 1 of 2. Buffer 0 has 64 bytes, 3 has 256, 4 and 5 have 128 each.
 TEST_CASE("collectives are printed and parsed") {
-  CHECK(
-      added(ReduceScatter{{4, 0}, {5, 64}, 16, DType::kF32, 0, Reduction::kSum}) ==
-      R"({"reduce_scatter":"act y m0","out":"act peer m0+64","count":16,"dtype":"f32","op":"sum","communicator":"dp:0,1","stream":"compute"})");
+  CHECK(added(ReduceScatter{{4, 0}, {5, 64}, 16, DType::kF32, 0, Reduction::kSum}) ==
+        R"({"reduce_scatter":"act y m0","out":"act peer m0+64","count":16,"dtype":"f32","op":"sum",)"
+        R"("communicator":"dp:0,1","stream":"compute"})");
   CHECK(added(ReduceScatter{{4, 0}, {4, 64}, 16, DType::kF32, 0, Reduction::kSum}).substr(0, 43) ==
         R"({"reduce_scatter":"act y m0","out":"act y m)");
   CHECK(added(AllGather{{0, 0}, {4, 0}, 64, 0}) ==
@@ -248,7 +246,8 @@ TEST_CASE("collectives are printed and parsed") {
         R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"communicator":"dp:0,1","stream":"compute"})");
   CHECK(
       added(AllToAll{{4, 0}, {5, 0}, 64, {8, 0}, {3, 16}, 16, 0}) ==
-      R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"send_counts":"seed_step","recv_counts":"workspace+16","row_bytes":16,"communicator":"dp:0,1","stream":"compute"})");
+      R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"send_counts":"seed_step",)"
+      R"("recv_counts":"workspace+16","row_bytes":16,"communicator":"dp:0,1","stream":"compute"})");
 }
 
 TEST_CASE("collectives whose ranges do not fit are refused") {
@@ -276,9 +275,9 @@ TEST_CASE("collectives whose ranges do not fit are refused") {
 TEST_CASE("parts of tensors are printed and parsed") {
   CHECK(added({}, {"w", DType::kF32, {4, 4}, {{1, 0}, 0, 16, true}, {}}) ==
         R"({"tensor":"w","dtype":"f32","shape":[4,4],"in":"weight","owner":true})");
-  CHECK(
-      added({}, {"w", DType::kF32, {4, 8}, {{1, 16}, 8, 12, false}, {{2, 0}, 16, 16, true}}) ==
-      R"({"tensor":"w","dtype":"f32","shape":[4,8],"in":"weight+16","first":8,"count":12,"gradient":"grad weight","gradient_first":16,"gradient_count":16,"gradient_owner":true})");
+  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 16}, 8, 12, false}, {{2, 0}, 16, 16, true}}) ==
+        R"({"tensor":"w","dtype":"f32","shape":[4,8],"in":"weight+16","first":8,"count":12,)"
+        R"("gradient":"grad weight","gradient_first":16,"gradient_count":16,"gradient_owner":true})");
   CHECK(added({}, {"w", DType::kF32, {4, 8}, {}, {{2, 0}, 0, 0, false}}) ==
         R"({"tensor":"w","dtype":"f32","shape":[4,8],"gradient":"grad weight","gradient_first":0,"gradient_count":0})");
   CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 0}, 20, 13, false}, {}}) ==

@@ -337,7 +337,8 @@ std::string graph(const std::string& inputs, const std::string& nodes, const std
          R"(], "tensor_values": {}, "sym_int_values": {}})";
 }
 std::string program(const std::string& nodes, const std::string& output) {
-  return R"({"schema_version": {"major": 8, "minor": 20}, "range_constraints": {}, "graph_module": {"signature": {"input_specs": [{"user_input": {"arg": )" +
+  return R"({"schema_version": {"major": 8, "minor": 20}, "range_constraints": {}, )"
+         R"("graph_module": {"signature": {"input_specs": [{"user_input": {"arg": )" +
          tensor("x") + R"(}}], "output_specs": [{"user_output": {"arg": )" + tensor(output) + R"(}}]}, "graph": )" +
          graph(tensor("x"), nodes, tensor(output)) + "}}";
 }
