@@ -1,6 +1,7 @@
 // Derivatives of element-wise operators of two or three operands: each ends in a sum over the axes
 // along which the operand was broadcast.
-#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/folded_products.h"
+#include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
 
 namespace piper::autodiff::rules {

@@ -1,5 +1,5 @@
 // Derivatives of exchanges between ranks: every element returns to the rank that it came from.
-#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
 
 namespace piper::autodiff::rules {

@@ -1,6 +1,6 @@
 // Derivatives of the operators on rows in groups of experts. Padding rows are zero in the results and have
 // no gradient: each of these operators reads the counts again.
-#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
 
 namespace piper::autodiff::rules {

@@ -1,7 +1,8 @@
 // Derivatives of operators that read or write at indices, and of cat and pad.
 #include <algorithm>
 
-#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/folded_products.h"
+#include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
 
 namespace piper::autodiff::rules {

@@ -1,6 +1,6 @@
 // Derivatives of the summed losses. Class weights are data: one that needs a gradient gets none, and
 // the caller reports it as not differentiable.
-#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
 
 namespace piper::autodiff::rules {

@@ -1,6 +1,6 @@
 // Derivatives of softmax and of the normalisations. Input and weight gradients are ops of their
 // own; mean and rstd of the forward are operands of both.
-#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
 
 namespace piper::autodiff::rules {

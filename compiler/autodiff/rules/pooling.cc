@@ -1,5 +1,5 @@
 // Derivatives of 2-d pooling.
-#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
 
 namespace piper::autodiff::rules {

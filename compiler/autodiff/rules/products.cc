@@ -1,6 +1,6 @@
 // Derivatives of matrix products and convolution. The gradient of each operand is an op of its own,
 // so that a backward chunk can be cut into its input part and its weight part.
-#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
 
 namespace piper::autodiff::rules {

@@ -1,5 +1,6 @@
 // Derivatives of reductions and scans. The gradient of a sum is an expand: a view, not a tensor.
-#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/folded_products.h"
+#include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
 
 namespace piper::autodiff::rules {

@@ -2,7 +2,8 @@
 // where ATen saves the result instead of the operand, so do these.
 #include <cmath>
 
-#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/folded_products.h"
+#include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
 
 namespace piper::autodiff::rules {

@@ -1,5 +1,5 @@
 // Derivatives of views and of cast: the gradient takes the same path backwards.
-#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
 
 namespace piper::autodiff::rules {

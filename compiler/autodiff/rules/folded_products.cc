@@ -1,4 +1,4 @@
-#include "compiler/autodiff/rules/helpers.h"
+#include "compiler/autodiff/rules/folded_products.h"
 
 #include <cstring>
 
@@ -27,12 +27,6 @@ double read_as(const std::vector<std::byte>& data) {
 }
 
 }  // namespace
-
-ValueId grad(const RuleContext& ctx) { return ctx.grad_results[0]; }
-
-const ir::TensorType& operand_type(const RuleContext& ctx, size_t operand) {
-  return ctx.b.type(ctx.op.operands[operand]);
-}
 
 std::optional<double> constant_value(const ir::Graph& graph, ValueId value) {
   const ir::Value& root = graph.value(strip_broadcast(graph, value));
@@ -88,24 +82,6 @@ ValueId negate(const RuleContext& ctx, ValueId x) {
 
 ValueId zeros(const RuleContext& ctx, const ir::TensorType& type) {
   return ctx.b.add1(OpKind::kFill, {}, ir::FillAttrs{type.shape, 0.0, type.dtype});
-}
-
-ValueId to_operand(const RuleContext& ctx, ValueId g, size_t operand) {
-  const std::vector<int64_t> shape = operand_type(ctx, operand).shape;  // a copy: appending ops moves the types
-  return ctx.b.sum_to_shape(g, shape);
-}
-
-ValueId keep_dims(const RuleContext& ctx, ValueId reduced, const ir::ReduceAttrs& attrs, size_t operand) {
-  std::vector<int64_t> shape = operand_type(ctx, operand).shape;
-  for (int64_t dim : attrs.dims) shape[static_cast<size_t>(dim)] = 1;
-  return ctx.b.reshape(reduced, std::move(shape));
-}
-
-ValueId sum_but(const RuleContext& ctx, ValueId g, size_t axis) {
-  std::vector<int64_t> dims;
-  for (size_t i = 0; i < ctx.b.type(g).shape.size(); ++i)
-    if (i != axis) dims.push_back(static_cast<int64_t>(i));
-  return dims.empty() ? g : ctx.b.sum(g, std::move(dims), false);
 }
 
 }  // namespace piper::autodiff::rules

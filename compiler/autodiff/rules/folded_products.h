@@ -1,9 +1,8 @@
-// Short forms that the derivative rules share: products that see constants and ones, zeros, and the
-// way back through a broadcast. They emit ops through the rule's builder and know nothing of chunks.
+// Products and constants that a derivative is written with. They see constants through broadcasts: a factor that is one
+// is left out, and two constants give a constant, so that a rule need not ask what its operands are.
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "compiler/autodiff/autodiff.h"
 
@@ -11,10 +10,6 @@ namespace piper::autodiff::rules {
 
 using ir::OpKind;
 using ir::ValueId;
-
-// The gradient of result 0. Rules of operators with one differentiable result use this one.
-ValueId grad(const RuleContext& ctx);
-const ir::TensorType& operand_type(const RuleContext& ctx, size_t operand);
 
 // The value of a constant of shape [], seen through expand and reshape; nullopt for anything else.
 std::optional<double> constant_value(const ir::Graph& graph, ValueId value);
@@ -29,12 +24,5 @@ ValueId negate(const RuleContext& ctx, ValueId x);
 
 // A tensor of zeros that later ops may be written into.
 ValueId zeros(const RuleContext& ctx, const ir::TensorType& type);
-
-// g summed to the shape of an operand that was broadcast.
-ValueId to_operand(const RuleContext& ctx, ValueId g, size_t operand);
-// Puts back the axes that a reduction dropped, with extent 1.
-ValueId keep_dims(const RuleContext& ctx, ValueId reduced, const ir::ReduceAttrs& attrs, size_t operand);
-// Sum over every axis but `axis`: the gradient of a per-channel bias.
-ValueId sum_but(const RuleContext& ctx, ValueId g, size_t axis);
 
 }  // namespace piper::autodiff::rules
