@@ -16,10 +16,10 @@
 namespace piper {
 
 // Threads that lend a hand and wait for more work in between, with the memory that they have taken by then.
-class Helpers {
+class HelperThreads {
  public:
-  explicit Helpers(size_t threads) : wanted_threads_(threads) {}
-  ~Helpers() {
+  explicit HelperThreads(size_t threads) : wanted_threads_(threads) {}
+  ~HelperThreads() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       ending_ = true;
@@ -27,8 +27,8 @@ class Helpers {
     offered_.notify_all();
     for (std::thread& thread : threads_) thread.join();
   }
-  Helpers(const Helpers&) = delete;
-  Helpers& operator=(const Helpers&) = delete;
+  HelperThreads(const HelperThreads&) = delete;
+  HelperThreads& operator=(const HelperThreads&) = delete;
 
   // Calls `work` here and on up to `helpers` threads that are free before it ends here; returns when all of these calls
   // have. Work may share work of its own. It throws nothing.
@@ -47,8 +47,8 @@ class Helpers {
   }
 
   // Those of this thread's loops; null where none are kept.
-  static Helpers*& kept() {
-    static thread_local Helpers* helpers = nullptr;
+  static HelperThreads*& kept() {
+    static thread_local HelperThreads* helpers = nullptr;
     return helpers;
   }
 
@@ -93,14 +93,16 @@ class Helpers {
 // While it lives, this thread's loops and those within share one set of helpers instead of making theirs.
 class KeptHelpers {
  public:
-  explicit KeptHelpers(size_t threads) : helpers_(threads), before_(Helpers::kept()) { Helpers::kept() = &helpers_; }
-  ~KeptHelpers() { Helpers::kept() = before_; }
+  explicit KeptHelpers(size_t threads) : helpers_(threads), before_(HelperThreads::kept()) {
+    HelperThreads::kept() = &helpers_;
+  }
+  ~KeptHelpers() { HelperThreads::kept() = before_; }
   KeptHelpers(const KeptHelpers&) = delete;
   KeptHelpers& operator=(const KeptHelpers&) = delete;
 
  private:
-  Helpers helpers_;
-  Helpers* before_;
+  HelperThreads helpers_;
+  HelperThreads* before_;
 };
 
 // As many threads as a loop uses at most.
@@ -131,8 +133,8 @@ void share_turns(size_t count, const Turn& turn) {
       next = count;
     }
   };
-  std::optional<Helpers> own;
-  Helpers& helpers = Helpers::kept() != nullptr ? *Helpers::kept() : own.emplace(threads - 1);
+  std::optional<HelperThreads> own;
+  HelperThreads& helpers = HelperThreads::kept() != nullptr ? *HelperThreads::kept() : own.emplace(threads - 1);
   helpers.share(work, threads - 1);
   if (failure) std::rethrow_exception(failure);
 }

@@ -71,19 +71,19 @@ TEST_CASE("two things side by side are both done, loops within them too") {
 }
 
 TEST_CASE("helpers are kept for the thread that keeps them, as long as it does") {
-  CHECK(Helpers::kept() == nullptr);
+  CHECK(HelperThreads::kept() == nullptr);
   {
     const KeptHelpers outer(1);
-    Helpers* const first = Helpers::kept();
+    HelperThreads* const first = HelperThreads::kept();
     REQUIRE(first != nullptr);
     {
       const KeptHelpers inner(1);
-      CHECK(Helpers::kept() != first);
+      CHECK(HelperThreads::kept() != first);
     }
-    CHECK(Helpers::kept() == first);
-    std::thread([] { CHECK(Helpers::kept() == nullptr); }).join();
+    CHECK(HelperThreads::kept() == first);
+    std::thread([] { CHECK(HelperThreads::kept() == nullptr); }).join();
   }
-  CHECK(Helpers::kept() == nullptr);
+  CHECK(HelperThreads::kept() == nullptr);
 }
 
 TEST_CASE("flat lists keep the order of each list") {
