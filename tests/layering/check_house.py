@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Sizes and names of the tracked sources.
+
+  check_house.py ROOT
+
+C++ keeps to the columns of .clang-format (which leaves long strings alone), a file ends where a reader loses the thread,
+and no file or folder is a drawer, a name under which anything may be put. Without git the files of the folders are read.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+MOST_COLUMNS, MOST_LINES = 120, 600
+COLUMNS = (".cc", ".h")
+SOURCES = (".cc", ".h", ".py", ".sh", ".cu")
+TOP = ("cmake", "compiler", "docs", "launcher", "runtime", "schemas", "strategies", "tests", "tools")
+DRAWERS = {"util", "utils", "utility", "utilities", "helper", "helpers", "common", "commons", "misc", "miscellaneous",
+           "stuff", "various", "assorted"}
+FILE_DRAWERS = {"tools", "shared", "general", "other", "others"}  # as a file's whole name; tools/ is where programs stand
+
+
+def tracked(root: pathlib.Path) -> list[str]:
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, text=True)
+    if listed.returncode == 0 and listed.stdout:
+        return [path for path in listed.stdout.split("\0") if path and (root / path).is_file()]
+    return [file.relative_to(root).as_posix() for top in TOP for file in sorted((root / top).rglob("*")) if file.is_file()]
+
+
+def is_drawer(path: str) -> bool:
+    *folders, name = path.split("/")
+    stem = name.split(".")[0].lower()
+    words = {word for part in [*folders, stem] for word in re.split(r"[_-]", part.lower())}
+    return bool(words & DRAWERS) or stem in FILE_DRAWERS
+
+
+def faults_of(root: pathlib.Path, path: str) -> list[str]:
+    faults = [f"{path}: is named like a drawer; say what it holds"] if is_drawer(path) else []
+    if not path.endswith(SOURCES):
+        return faults
+    lines = (root / path).read_text().splitlines()
+    if len(lines) > MOST_LINES:
+        faults.append(f"{path}: has {len(lines)} lines, more than {MOST_LINES}; split it where two things meet")
+    if path.endswith(COLUMNS):
+        faults += [f"{path}:{number}: has {len(line)} columns, more than {MOST_COLUMNS}"
+                   for number, line in enumerate(lines, 1) if len(line) > MOST_COLUMNS]
+    return faults
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]).resolve()
+    files = tracked(root)
+    faults = [fault for path in files for fault in faults_of(root, path)]
+    for line in faults:
+        print(line)
+    print(f"{len(files)} files, {len(faults)} faults")
+    sys.exit(1 if faults or not files else 0)
+
+
+if __name__ == "__main__":
+    main()
