@@ -23,7 +23,7 @@ const strategy::DirectiveSpec& place_spec();
 Result<PlaceArgs> read_place(const strategy::Directive& directive);
 
 // Claims the device group of every matched (chunk, microbatch). Errors: P0203, P0204 (filter), P0217 another place
-// claims different devices, P0299 groups that share some but not all ranks for one chunk.
+// claims different devices.
 Status apply_place(const PlaceArgs& args, const strategy::Directive& directive, const ir::Dag& dag,
                    Placement& placement, diag::Diagnostics& diags);
 

@@ -10,11 +10,14 @@
 #include "compiler/frontend/aten/fx_text.h"
 #include "compiler/frontend/aten/table.h"
 #include "compiler/frontend/model_file.h"
+#include "tests/unit/onnx_writer.h"
+#include "tests/unit/temp_folder.h"
 
 using namespace piper;
 using frontend::BindRequest;
 using frontend::ModelFile;
 using frontend::aten::Item;
+using frontend::onnx::ElemCode;
 
 namespace {
 
@@ -271,6 +274,36 @@ TEST_CASE("damaged export") {
   CHECK(lost.code == "P0310");
   CHECK(lost.text.find("wpe.weight") != std::string::npos);
   CHECK(lost.text.find("optimize=False") != std::string::npos);
+}
+
+// Running statistics that the step changes, but that no call reads and no tensor holds, went away with their operator.
+TEST_CASE("an export that lost running statistics") {
+  test::ModelWriter m;
+  m.input("x", ElemCode::kFloat, {"B", "4"});
+  m.output("y");
+  m.node("Relu", {"x"}, {"y"});
+  m.metadata("pkg.torch.export.ExportedProgram.graph_signature",
+             "# inputs\nx: USER_INPUT\nb_mean: BUFFER target='norm.running_mean' persistent=True\n"
+             "# outputs\nadd: BUFFER_MUTATION target='norm.running_mean'\ny: USER_OUTPUT\n");
+  const TempFolder folder;
+  const std::string path = folder.write("fused.onnx", m.bytes());
+  const Failure lost = failure([&](diag::Diagnostics& d) { return frontend::open_model(path, "auto", d); });
+  CHECK(lost.code == "P0311");
+  CHECK(lost.text.find("'norm.running_mean'") != std::string::npos);
+}
+
+// Text cannot be fed: the message names the input.
+TEST_CASE("an input of a type that is no number") {
+  constexpr auto kString = static_cast<ElemCode>(8);
+  test::ModelWriter m;
+  m.input("prompt", kString, {"B"});
+  m.output("y");
+  m.node("Relu", {"prompt"}, {"y"});
+  const TempFolder folder;
+  const std::string path = folder.write("text.onnx", m.bytes());
+  const Failure text = failure([&](diag::Diagnostics& d) { return frontend::open_model(path, "onnx", d); });
+  CHECK(text.code == "P0307");
+  CHECK(text.text.find("'prompt'") != std::string::npos);
 }
 
 // The operator route makes the same ops where nothing is lost, and refuses where something is.

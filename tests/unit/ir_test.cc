@@ -1,7 +1,9 @@
 // Graph building, type inference, names, and the text form.
 #include <catch2/catch.hpp>
 
+#include <functional>
 #include <limits>
+#include <memory>
 
 #include "compiler/ir/attrs_text.h"
 #include "compiler/ir/graph.h"
@@ -104,6 +106,34 @@ TEST_CASE("uses name an op once, and removed ops leave their values") {
   CHECK(graph.value(last).producer == OpId(1));
   CHECK(verify(graph).ok());
   CHECK(print(graph).find("exp") == std::string::npos);
+}
+
+// Each rule of verify_graph.h that the text form cannot break: its reader refuses such a graph before.
+TEST_CASE("a graph that breaks a rule is refused by the rule's number") {
+  Graph graph;
+  const ValueId x = graph.add_input("x", f32({2}), true);
+  WeightSource source;
+  source.data = std::make_shared<const std::vector<std::byte>>(8);
+  const ValueId w = graph.add_parameter({"w"}, f32({2}), true, std::move(source));
+  GraphBuilder b(graph, ScopeId(), ProvId());
+  const ValueId y = b.add1(OpKind::kMul, {x, w});
+  graph.outputs.push_back({"y", y});
+  REQUIRE(verify(graph).ok());
+  const auto broken = [&](const std::function<void(Graph&)>& edit) {
+    Graph edited = graph;
+    edit(edited);
+    const Status status = verify(edited);
+    REQUIRE_FALSE(status.ok());
+    return std::string(status.error().code);
+  };
+  CHECK(broken([&](Graph& g) { g.op(OpId(0)).operands[0] = ValueId(99); }) == "P0403");
+  CHECK(broken([&](Graph& g) { g.outputs[0].value = ValueId(99); }) == "P0403");
+  CHECK(broken([&](Graph& g) { g.value(y).name = "x"; }) == "P0406");
+  CHECK(broken([&](Graph& g) { g.value(y).name.clear(); }) == "P0406");
+  CHECK(broken([&](Graph& g) { g.value(y).result_index = 1; }) == "P0407");
+  CHECK(broken([&](Graph& g) { g.value(w).payload = 7; }) == "P0407");
+  CHECK(broken([&](Graph& g) { g.value(w).type = f32({3}); }) == "P0408");
+  CHECK(broken([&](Graph& g) { g.value(x).type = f32({-2}); }) == "P0412");
 }
 
 TEST_CASE("ops are sorted behind their producers, otherwise in order") {

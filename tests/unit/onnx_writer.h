@@ -125,6 +125,13 @@ class ModelWriter {
     Builder<GraphField>(graph_).add_message(GraphField::kNode, bytes);
   }
 
+  // What torch's exporter notes of the whole graph, such as its signature.
+  void metadata(std::string_view key, std::string_view value) {
+    std::string entry;
+    add_entry(entry, key, value);
+    Builder<GraphField>(graph_).add_message(GraphField::kMetadataProps, entry);
+  }
+
   std::string bytes() const {
     std::string opset, out;
     Builder<OpsetField>(opset).add_int64(OpsetField::kVersion, opset_);

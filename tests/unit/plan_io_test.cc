@@ -244,10 +244,9 @@ TEST_CASE("collectives are printed and parsed") {
         R"({"all_gather":"x","data":"act y m0","bytes":64,"communicator":"dp:0,1","stream":"compute"})");
   CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {}, {}, 0, 0}) ==
         R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"communicator":"dp:0,1","stream":"compute"})");
-  CHECK(
-      added(AllToAll{{4, 0}, {5, 0}, 64, {8, 0}, {3, 16}, 16, 0}) ==
-      R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"send_counts":"seed_step",)"
-      R"("recv_counts":"workspace+16","row_bytes":16,"communicator":"dp:0,1","stream":"compute"})");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {8, 0}, {3, 16}, 16, 0}) ==
+        R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"send_counts":"seed_step",)"
+        R"("recv_counts":"workspace+16","row_bytes":16,"communicator":"dp:0,1","stream":"compute"})");
 }
 
 TEST_CASE("collectives whose ranges do not fit are refused") {
@@ -470,6 +469,17 @@ TEST_CASE("any bytes are survived") {
     changed[i] = '"';
     (void)parse_manifest(changed, "m").ok();
   }
+}
+
+// What cannot be written is named, and nothing of it stays.
+TEST_CASE("a bundle under a file") {
+  const TempFolder dir;
+  const std::string file = dir.write("file", "");
+  auto bundle = example::two_ranks();
+  const std::string refused = message(write_bundle(file + "/plans", bundle, {}, {}, WeightMode::kNone));
+  CHECK(refused.substr(0, 5) == "P0602");
+  CHECK(refused.find(file) != std::string::npos);
+  CHECK(fs::is_regular_file(file));
 }
 
 // Weights: permutations of the importer are undone, files linked where they are the same.

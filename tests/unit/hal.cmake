@@ -1,0 +1,1 @@
+piper_test(hal_refusals_test LABELS unit SOURCES hal_refusals_test.cc ${PROJECT_SOURCE_DIR}/runtime/hal/mpi/no_mpi.cc LINK piper_hal)
