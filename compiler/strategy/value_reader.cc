@@ -85,7 +85,7 @@ std::optional<std::string> read_string(ReadContext& context, const Value& value,
 
 std::optional<std::string> read_choice(ReadContext& context, const Value& value, const std::string& what,
                                        const std::vector<std::string>& choices) {
-  const auto text = read_string(context, value, what);
+  auto text = read_string(context, value, what);
   if (!text) return std::nullopt;
   if (std::find(choices.begin(), choices.end(), *text) != choices.end()) return text;
   auto error = context.diags.error("P0207", value.span);

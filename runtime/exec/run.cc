@@ -8,7 +8,7 @@ namespace piper::exec {
 
 namespace {
 
-const std::string& origin_text(const plan::Bundle& bundle, const std::string& key) {
+std::string origin_text(const plan::Bundle& bundle, const std::string& key) {
   for (const plan::ProvenanceEntry& entry : bundle.provenance)
     if (entry.key == key) return entry.text;
   return key;

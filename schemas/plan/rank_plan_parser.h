@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "schemas/plan/json_reader.h"
@@ -169,16 +170,15 @@ class RankPlanParser {
   }
 
   // Indices hold views of the names: built when a section's vector does not grow any more.
-  static const std::string& name_of(const std::string& name) { return name; }
-  template <class T>
-  static const std::string& name_of(const T& item) {
-    return item.name;
-  }
   template <class Items>
   void index_declared(NameIndex& index, const Items& items, const char* what) {
     index.reserve(items.size() * 2);
-    for (size_t i = 0; i < items.size() && reader_.ok(); ++i)
-      declare(index, name_of(items[i]), i + 1, what, declared_at_[i]);
+    for (size_t i = 0; i < items.size() && reader_.ok(); ++i) {
+      const std::string* name = nullptr;
+      if constexpr (std::is_same_v<std::decay_t<decltype(items[i])>, std::string>) name = &items[i];
+      else name = &items[i].name;
+      declare(index, *name, i + 1, what, declared_at_[i]);
+    }
     declared_at_.clear();
   }
 

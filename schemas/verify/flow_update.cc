@@ -65,8 +65,10 @@ Status Flow::update(Rank& rank, const Update& update) {
       return refuted("P0638", rank, "updates what is no parameter");
     }
     append(updated, {length, parameter});
-    if ((in_a += length) == scratch_[i].bytes) ++i, in_a = 0;
-    if ((in_b += length) == scratch_more_[j].bytes) ++j, in_b = 0;
+    in_a += length;
+    in_b += length;
+    if (in_a == scratch_[i].bytes) ++i, in_a = 0;
+    if (in_b == scratch_more_[j].bytes) ++j, in_b = 0;
   }
   const bool clips = bundle_.manifest.clip_grad_norm > 0;
   if (clips != (update.scale.buffer >= 0))

@@ -91,8 +91,10 @@ std::string Ledger::add(const Pieces& a, const Pieces& b, Pieces& result) {
     piece.bytes = std::min(a[i].bytes - in_a, b[j].bytes - in_b);
     if (auto wrong = add(left, right, piece.content); !wrong.empty()) return wrong;
     append(result, piece);
-    if ((in_a += piece.bytes) == a[i].bytes) ++i, in_a = 0;
-    if ((in_b += piece.bytes) == b[j].bytes) ++j, in_b = 0;
+    in_a += piece.bytes;
+    in_b += piece.bytes;
+    if (in_a == a[i].bytes) ++i, in_a = 0;
+    if (in_b == b[j].bytes) ++j, in_b = 0;
   }
   return "";
 }

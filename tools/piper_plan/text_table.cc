@@ -13,7 +13,7 @@ void add_row(std::string& text, const std::vector<std::string>& row, const std::
   std::string line;
   for (size_t c = 0; c < row.size(); ++c) {
     const std::string pad(widths[c] - std::min(widths[c], row[c].size()), ' ');
-    line += c == 0 ? "  " : "  ";
+    line += "  ";
     line += c > 0 && is_number(row[c]) ? pad + row[c] : row[c] + pad;
   }
   while (!line.empty() && line.back() == ' ') line.pop_back();

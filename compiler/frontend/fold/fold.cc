@@ -27,6 +27,8 @@ std::optional<double> splat(const ConstantTensor& t) {
   eval::with_type(t.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T* data = eval::elements<T>(t);
+    // Bits are compared: 0 and -0 are not one number, and a NaN is itself.
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
     for (int64_t i = 1; i < t.type.elements() && same; ++i) same = std::memcmp(&data[i], &data[0], sizeof(T)) == 0;
     if (same) value = static_cast<double>(data[0]);
   });

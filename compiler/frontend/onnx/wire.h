@@ -80,7 +80,7 @@ void append_floats(Message<Field>& m, std::vector<float>& out, const char* what)
     if (v.size() % sizeof(float) != 0) damaged(std::string(what) + " is no whole number of floats");
     const size_t first = out.size();
     out.resize(first + v.size() / sizeof(float));
-    if (v.size() > 0) std::memcpy(out.data() + first, v.data(), v.size());
+    if (!v.empty()) std::memcpy(out.data() + first, v.data(), v.size());
   } else {
     want_wire(m, protozero::pbf_wire_type::fixed32, what);
     out.push_back(m.get_float());
@@ -93,7 +93,7 @@ void append_doubles(Message<Field>& m, std::vector<double>& out, const char* wha
     if (v.size() % sizeof(double) != 0) damaged(std::string(what) + " is no whole number of doubles");
     const size_t first = out.size();
     out.resize(first + v.size() / sizeof(double));
-    if (v.size() > 0) std::memcpy(out.data() + first, v.data(), v.size());
+    if (!v.empty()) std::memcpy(out.data() + first, v.data(), v.size());
   } else {
     want_wire(m, protozero::pbf_wire_type::fixed64, what);
     out.push_back(m.get_double());

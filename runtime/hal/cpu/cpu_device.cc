@@ -30,13 +30,13 @@ class MappedRegion : public MemoryRegion {
     if (base == MAP_FAILED)
       return Status::failure("R0405", "cannot allocate " + std::to_string(bytes) + " bytes: " + std::strerror(errno));
     region->base_ = base;
-    auto address = reinterpret_cast<uintptr_t>(base);
+    region->data_ = static_cast<std::byte*>(base);
     if (huge_pages) {
-      address = (address + kHugePage - 1) / kHugePage * kHugePage;
+      const auto behind = reinterpret_cast<uintptr_t>(base) % kHugePage;
+      if (behind > 0) region->data_ += kHugePage - behind;
       // Refused on kernels without transparent huge pages: small pages then, only slower.
-      (void)madvise(reinterpret_cast<void*>(address), static_cast<size_t>(bytes), MADV_HUGEPAGE);
+      (void)madvise(region->data_, static_cast<size_t>(bytes), MADV_HUGEPAGE);
     }
-    region->data_ = reinterpret_cast<std::byte*>(address);
     std::memset(region->data_, 0, static_cast<size_t>(bytes));  // faults every page in, before the timed steps
     return std::unique_ptr<MemoryRegion>(std::move(region));
   }
