@@ -98,11 +98,7 @@ std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* l
       }
       case OpKind::kExpand: {
         const std::vector<int64_t>& from = graph.type(in).shape;
-        Layout view{source.root, source.offset, std::vector<int64_t>(shape.size(), 0)};
-        const size_t lead = shape.size() - from.size();
-        for (size_t axis = 0; axis < from.size(); ++axis)
-          if (from[axis] == shape[lead + axis]) view.strides[lead + axis] = source.strides[axis];
-        layouts[out.index] = std::move(view);
+        layouts[out.index] = {source.root, source.offset, ir::broadcast_strides(from, source.strides, shape)};
         break;
       }
       case OpKind::kSlice: {

@@ -224,12 +224,8 @@ void ProgramBuilder::add_op(size_t index) {
       }
     } else if (o.kind == OpKind::kExpand) {
       const std::vector<int64_t>& shape = l_.graph.type(o.results[0]).shape;
-      const size_t lead = shape.size() - in.shape.size();
-      std::vector<int64_t> strides(shape.size(), 0);
-      for (size_t axis = 0; axis < in.shape.size(); ++axis)
-        if (in.shape[axis] == shape[lead + axis]) strides[lead + axis] = in.strides[axis];
+      in.strides = ir::broadcast_strides(in.shape, in.strides, shape);
       in.shape = shape;
-      in.strides = std::move(strides);
     }
     plan::Operand out = write(o.results[0]);
     out.shape = in.shape;

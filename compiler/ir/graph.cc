@@ -4,6 +4,7 @@
 #include <functional>
 #include <queue>
 
+#include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 
 namespace piper::ir {
@@ -21,11 +22,7 @@ Value leaf(ValueKind kind, TensorType type, size_t payload, std::string name) {
 
 }  // namespace
 
-int64_t TensorType::elements() const {
-  int64_t n = 1;
-  for (int64_t extent : shape) n *= extent;
-  return n;
-}
+int64_t TensorType::elements() const { return ir::elements(shape); }
 
 std::string to_string(const TensorType& type) {
   std::string text(dtype_name(type.dtype));

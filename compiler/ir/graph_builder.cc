@@ -4,6 +4,7 @@
 
 #include "compiler/ir/attrs_text.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 
 namespace piper::ir {
@@ -62,8 +63,6 @@ size_t most_results(OpKind kind) {
 // A shape that type inference refuses, so that a wrong axis is kept in status() with the type.
 const std::vector<int64_t> kNoShape = {-1};
 
-int64_t axis_of(int64_t dim, size_t rank) { return dim < 0 ? dim + static_cast<int64_t>(rank) : dim; }
-
 }  // namespace
 
 std::vector<ValueId> GraphBuilder::add(OpKind kind, std::vector<ValueId> operands, Attrs attrs, std::string name) {
@@ -118,8 +117,8 @@ ValueId GraphBuilder::transpose(ValueId x, int64_t a, int64_t b) {
   size_t rank = type(x).shape.size();
   std::vector<int64_t> dims(rank);
   for (size_t i = 0; i < rank; ++i) dims[i] = static_cast<int64_t>(i);
-  a = axis_of(a, rank);
-  b = axis_of(b, rank);
+  a = axis_from_front(a, rank);
+  b = axis_from_front(b, rank);
   if (a >= 0 && b >= 0 && a < static_cast<int64_t>(rank) && b < static_cast<int64_t>(rank))
     std::swap(dims[static_cast<size_t>(a)], dims[static_cast<size_t>(b)]);
   else dims.push_back(std::max(a, b));  // refused by type inference, with the operand's type
@@ -133,7 +132,7 @@ ValueId GraphBuilder::expand(ValueId x, std::vector<int64_t> shape) {
 
 ValueId GraphBuilder::slice(ValueId x, int64_t dim, int64_t start, int64_t end, int64_t step) {
   const std::vector<int64_t>& shape = type(x).shape;
-  dim = axis_of(dim, shape.size());
+  dim = axis_from_front(dim, shape.size());
   if (dim >= 0 && dim < static_cast<int64_t>(shape.size()) && start == 0 && step == 1 &&
       end == shape[static_cast<size_t>(dim)])
     return x;
@@ -142,7 +141,7 @@ ValueId GraphBuilder::slice(ValueId x, int64_t dim, int64_t start, int64_t end, 
 
 ValueId GraphBuilder::unsqueeze(ValueId x, int64_t dim) {
   std::vector<int64_t> shape = type(x).shape;
-  dim = axis_of(dim, shape.size() + 1);
+  dim = axis_from_front(dim, shape.size() + 1);
   if (dim < 0 || dim > static_cast<int64_t>(shape.size())) return reshape(x, kNoShape);
   shape.insert(shape.begin() + dim, 1);
   return reshape(x, std::move(shape));
@@ -150,7 +149,7 @@ ValueId GraphBuilder::unsqueeze(ValueId x, int64_t dim) {
 
 ValueId GraphBuilder::squeeze(ValueId x, int64_t dim) {
   std::vector<int64_t> shape = type(x).shape;
-  dim = axis_of(dim, shape.size());
+  dim = axis_from_front(dim, shape.size());
   if (dim < 0 || dim >= static_cast<int64_t>(shape.size())) return reshape(x, kNoShape);
   shape.erase(shape.begin() + dim);  // an extent other than 1 is refused by type inference
   return reshape(x, std::move(shape));
@@ -164,7 +163,7 @@ ValueId GraphBuilder::cast(ValueId x, DType to) {
 ValueId GraphBuilder::sum(ValueId x, std::vector<int64_t> dims, bool keepdim) {
   if (dims.empty()) return x;
   size_t rank = type(x).shape.size();
-  for (int64_t& dim : dims) dim = axis_of(dim, rank);
+  for (int64_t& dim : dims) dim = axis_from_front(dim, rank);
   std::sort(dims.begin(), dims.end());
   return add1(OpKind::kSum, {x}, ReduceAttrs{std::move(dims), keepdim});
 }

@@ -1,5 +1,6 @@
 // Result types of softmax and of normalisations.
 #include "compiler/ir/infer.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::ir::infer {
 namespace {
@@ -40,8 +41,7 @@ Result<Types> norms(const Call& c) {
   int64_t axes = c.as<LayerNormAttrs>().axes;
   if (axes < 1 || axes > static_cast<int64_t>(x.shape.size())) return c.fail("more axes than the operand has");
   TensorType w{x.dtype, Shape(x.shape.end() - axes, x.shape.end())};
-  int64_t rows = 1;
-  for (size_t i = 0; i + static_cast<size_t>(axes) < x.shape.size(); ++i) rows *= x.shape[i];
+  const int64_t rows = elements_before(x.shape, x.shape.size() - static_cast<size_t>(axes));
   if (!forward) {
     PIPER_RETURN_IF_ERROR(c.want(0, x));
     for (size_t i = 0; i < statistics; ++i) PIPER_RETURN_IF_ERROR(c.want(2 + i, f32({rows})));

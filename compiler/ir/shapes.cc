@@ -4,12 +4,6 @@
 
 namespace piper::ir {
 
-int64_t elements(const Shape& shape, size_t from, size_t to) {
-  int64_t n = 1;
-  for (size_t i = from; i < to; ++i) n *= shape[i];
-  return n;
-}
-
 Shape row_major_strides(const Shape& shape) {
   Shape strides(shape.size());
   int64_t step = 1;
@@ -29,6 +23,30 @@ std::optional<Shape> broadcast_shape(const Shape& a, const Shape& b) {
     out[out.size() - 1 - i] = x == 1 ? y : x;
   }
   return out;
+}
+
+Shape broadcast_strides(const Shape& from, const Shape& strides, const Shape& to) {
+  Shape out(to.size(), 0);
+  const size_t lead = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i)
+    if (from[i] == to[lead + i]) out[lead + i] = strides[i];
+  return out;
+}
+
+std::optional<int64_t> known_axis(int64_t axis, size_t rank) {
+  const auto axes = static_cast<int64_t>(rank);
+  if (axis < -axes || axis >= axes) return std::nullopt;
+  return axis_from_front(axis, rank);
+}
+
+int64_t slice_bound(int64_t bound, int64_t extent) {
+  return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent);
+}
+
+std::vector<int64_t> inverse_permutation(const std::vector<int64_t>& dims) {
+  std::vector<int64_t> inverse(dims.size());
+  for (size_t i = 0; i < dims.size(); ++i) inverse[static_cast<size_t>(dims[i])] = static_cast<int64_t>(i);
+  return inverse;
 }
 
 std::optional<AxisFactor> factor_in_axis(const Shape& shape, size_t axis, int64_t number, int64_t behind) {

@@ -2,6 +2,7 @@
 #include "compiler/ir/shapes.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <string>
 
 using namespace piper::ir;
@@ -11,6 +12,9 @@ TEST_CASE("elements and strides of a shape") {
   CHECK(elements(shape, 0, 4) == 210);
   CHECK(elements(shape, 1, 3) == 15);
   CHECK(elements(shape, 2, 2) == 1);
+  CHECK(elements(shape) == 210);
+  CHECK(elements({}) == 1);
+  CHECK(elements_before(shape, 2) == 6);
   CHECK(elements_behind(shape, 1) == 35);
   CHECK(elements_behind(shape, 3) == 1);
   CHECK(row_major_strides(shape) == Shape{105, 35, 7, 1});
@@ -23,6 +27,31 @@ TEST_CASE("shapes are broadcast from the last axis on") {
   CHECK(broadcast_shape({1, 3}, {0, 1}) == Shape{0, 3});
   CHECK_FALSE(broadcast_shape({2, 3}, {2}));
   CHECK_FALSE(broadcast_shape({2}, {0}));
+}
+
+// A view that repeats an axis stands still along it.
+TEST_CASE("strides of an expanded tensor") {
+  CHECK(broadcast_strides({3, 1}, {2, 3, 4}) == Shape{0, 1, 0});
+  CHECK(broadcast_strides({3, 2}, {1, 3}, {3, 2}) == Shape{1, 3});
+  CHECK(broadcast_strides({}, {2}) == Shape{0});
+}
+
+TEST_CASE("axes and bounds that count from the end") {
+  CHECK(axis_from_front(-1, 3) == 2);
+  CHECK(axis_from_front(-4, 3) == -1);
+  CHECK(known_axis(-3, 3) == 0);
+  CHECK(known_axis(2, 3) == 2);
+  CHECK_FALSE(known_axis(3, 3));
+  CHECK_FALSE(known_axis(-4, 3));
+  CHECK_FALSE(known_axis(0, 0));
+  CHECK(slice_bound(-2, 5) == 3);
+  CHECK(slice_bound(-9, 5) == 0);
+  CHECK(slice_bound(std::numeric_limits<int64_t>::max(), 5) == 5);
+}
+
+TEST_CASE("a permutation and its inverse") {
+  CHECK(inverse_permutation({2, 0, 1}) == Shape{1, 2, 0});
+  CHECK(inverse_permutation({}).empty());
 }
 
 // A batch of 4 in [4, 6]: its step is 6 elements. As [24] it has 6 elements behind it in the one axis; in [2, 12] and

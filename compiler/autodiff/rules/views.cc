@@ -1,6 +1,7 @@
 // Derivatives of views and of cast: the gradient takes the same path backwards.
 #include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::autodiff::rules {
 
@@ -8,9 +9,7 @@ std::vector<ValueId> reshape(const RuleContext& ctx) { return {ctx.b.reshape(gra
 
 std::vector<ValueId> permute(const RuleContext& ctx) {
   const auto& dims = std::get<ir::PermuteAttrs>(ctx.op.attrs).dims;
-  std::vector<int64_t> inverse(dims.size());
-  for (size_t i = 0; i < dims.size(); ++i) inverse[static_cast<size_t>(dims[i])] = static_cast<int64_t>(i);
-  return {ctx.b.permute(grad(ctx), std::move(inverse))};
+  return {ctx.b.permute(grad(ctx), ir::inverse_permutation(dims))};
 }
 
 std::vector<ValueId> expand(const RuleContext& ctx) { return {to_operand(ctx, grad(ctx), 0)}; }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/ir/shapes.h"
+
 namespace piper::frontend::aten {
 namespace {
 
@@ -180,21 +182,18 @@ DType Call::dtype_or(std::string_view name, DType fallback) {
 
 int64_t Call::dim(std::string_view name, size_t rank) {
   const int64_t d = integer(name);
-  const int64_t r = std::max<int64_t>(static_cast<int64_t>(rank), 1);
-  if (d < -r || d >= r) {
-    fail("axis " + std::to_string(d) + " does not exist in a tensor of " + std::to_string(rank) + " axes");
-    return 0;
-  }
-  return d < 0 ? d + r : d;
+  const std::optional<int64_t> axis = ir::known_axis(d, std::max<size_t>(rank, 1));
+  if (!axis) fail("axis " + std::to_string(d) + " does not exist in a tensor of " + std::to_string(rank) + " axes");
+  return axis.value_or(0);
 }
 
 std::vector<int64_t> Call::dims(std::string_view name, size_t rank) {
   std::vector<int64_t> out;
   const int64_t r = static_cast<int64_t>(rank);
   for (int64_t d : ints(name)) {
-    if (d < -std::max<int64_t>(r, 1) || d >= std::max<int64_t>(r, 1))
-      fail("axis " + std::to_string(d) + " does not exist in a tensor of " + std::to_string(rank) + " axes");
-    else if (r > 0) out.push_back(d < 0 ? d + r : d);
+    const std::optional<int64_t> axis = ir::known_axis(d, std::max<size_t>(rank, 1));
+    if (!axis) fail("axis " + std::to_string(d) + " does not exist in a tensor of " + std::to_string(rank) + " axes");
+    else if (r > 0) out.push_back(*axis);
   }
   if (arg(name).is_none() || (arg(name).is_list() && arg(name).list.empty()))
     for (int64_t d = 0; d < r; ++d) out.push_back(d);
@@ -290,8 +289,8 @@ ValueId Call::permute(ValueId x, std::vector<int64_t> dims) {
 
 ValueId Call::transpose(ValueId x, int64_t a, int64_t b) {
   const int64_t r = rank(x);
-  if (a < 0) a += r;
-  if (b < 0) b += r;
+  a = ir::axis_from_front(a, static_cast<size_t>(r));
+  b = ir::axis_from_front(b, static_cast<size_t>(r));
   if (a < 0 || b < 0 || a >= r || b >= r || a == b) return x;
   std::vector<int64_t> dims(static_cast<size_t>(r));
   for (int64_t i = 0; i < r; ++i) dims[static_cast<size_t>(i)] = i == a ? b : i == b ? a : i;
@@ -305,10 +304,8 @@ ValueId Call::expand(ValueId x, std::vector<int64_t> shape) {
 
 ValueId Call::slice(ValueId x, int64_t dim, int64_t start, int64_t end, int64_t step) {
   const int64_t n = extent(x, dim);
-  if (start < 0) start += n;
-  if (end < 0) end += n;
-  start = std::clamp<int64_t>(start, 0, n);
-  end = std::clamp<int64_t>(end, start, n);
+  start = ir::slice_bound(start, n);
+  end = std::max(start, ir::slice_bound(end, n));
   if (step < 1) {
     fail("a slice's step must be positive");
     step = 1;
@@ -324,21 +321,20 @@ ValueId Call::slice(ValueId x, int64_t dim, int64_t start, int64_t end, int64_t 
 
 ValueId Call::unsqueeze(ValueId x, int64_t dim) {
   std::vector<int64_t> s = shape(x);
-  const int64_t r = rank(x) + 1;
-  if (dim < 0) dim += r;
-  if (dim < 0 || dim >= r) {
+  const std::optional<int64_t> axis = ir::known_axis(dim, s.size() + 1);
+  if (!axis) {
     fail("axis out of range");
     return x;
   }
-  s.insert(s.begin() + dim, 1);
+  s.insert(s.begin() + *axis, 1);
   return reshape(x, std::move(s));
 }
 
 ValueId Call::squeeze(ValueId x, int64_t dim) {
   std::vector<int64_t> s = shape(x);
-  if (dim < 0) dim += rank(x);
-  if (dim < 0 || dim >= rank(x) || s[static_cast<size_t>(dim)] != 1) return x;
-  s.erase(s.begin() + dim);
+  const std::optional<int64_t> axis = ir::known_axis(dim, s.size());
+  if (!axis || s[static_cast<size_t>(*axis)] != 1) return x;
+  s.erase(s.begin() + *axis);
   return reshape(x, std::move(s));
 }
 

@@ -4,6 +4,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "compiler/ir/shapes.h"
+
 namespace piper::frontend::aten {
 namespace {
 
@@ -349,10 +351,11 @@ class Functionaliser {
       std::vector<Item> inverse(static_cast<size_t>(rank), Item::of_int(0));
       for (int64_t i = 0; i < rank; ++i) {
         const int64_t d = dims->list[static_cast<size_t>(i)].integer;
-        if (d < -rank || d >= rank)
+        const std::optional<int64_t> axis = ir::known_axis(d, static_cast<size_t>(rank));
+        if (!axis)
           return Status::failure("P0313",
                                  "a permutation of " + std::to_string(rank) + " axes names axis " + std::to_string(d));
-        inverse[static_cast<size_t>(d < 0 ? d + rank : d)] = Item::of_int(i);
+        inverse[static_cast<size_t>(*axis)] = Item::of_int(i);
       }
       back.args.resize(1);
       back.kwargs.clear();

@@ -17,8 +17,7 @@ int64_t counting_axis(Call& c, ValueId index, int64_t extent) {
   const std::vector<int64_t> shape = c.shape(index);
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (shape[axis] != extent) continue;
-    int64_t inner = 1;
-    for (size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
+    const int64_t inner = ir::elements_behind(shape, axis);
     bool counts = true;
     for (size_t i = 0; i < known.size() && counts; ++i) counts = known[i] == static_cast<int64_t>(i) / inner % extent;
     if (counts) return static_cast<int64_t>(axis);

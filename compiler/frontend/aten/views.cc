@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compiler/frontend/aten/table.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::aten {
 namespace {
@@ -89,17 +90,12 @@ Item broadcast_in_dim(Call& c) {
 Item expand_as(Call& c) { return made(c.expand(c.tensor("self"), c.shape(c.tensor("other")))); }
 Item broadcast_tensors(Call& c) {
   const std::vector<ValueId> parts = c.tensors("tensors");
-  std::vector<int64_t> wide;
-  for (ValueId x : parts) {
-    const std::vector<int64_t> s = c.shape(x);
-    if (s.size() > wide.size()) wide.insert(wide.begin(), s.size() - wide.size(), 1);
-    for (size_t i = 0; i < s.size(); ++i) {
-      int64_t& extent = wide[wide.size() - s.size() + i];
-      if (extent == 1) extent = s[i];
-    }
-  }
+  std::optional<ir::Shape> wide = ir::Shape();
+  for (ValueId x : parts)
+    if (wide) wide = ir::broadcast_shape(*wide, c.shape(x));
+  if (!wide) return c.fail("tensors whose shapes cannot be broadcast");
   std::vector<Item> out;
-  for (ValueId x : parts) out.push_back(made(c.expand(x, wide)));
+  for (ValueId x : parts) out.push_back(made(c.expand(x, *wide)));
   return Item::of_list(std::move(out));
 }
 
@@ -120,8 +116,7 @@ Item reverse_axes(Call& c) {
 Item permute(Call& c) {
   const ValueId x = c.tensor("self");
   std::vector<int64_t> dims = c.ints("dims");
-  for (int64_t& d : dims)
-    if (d < 0) d += c.rank(x);
+  for (int64_t& d : dims) d = ir::axis_from_front(d, c.shape(x).size());
   return made(c.permute(x, std::move(dims)));
 }
 Item movedim(Call& c) {
@@ -319,10 +314,8 @@ Item slice_scatter(Call& c) {
   const int64_t d = c.dim("dim", c.shape(x).size()), n = c.extent(x, d);
   if (c.integer("step") != 1) return c.fail("slice_scatter is supported with step 1");
   int64_t start = bound_or(c, "start", 0), end = bound_or(c, "end", n);
-  if (start < 0) start += n;
-  if (end < 0) end += n;
-  start = std::clamp<int64_t>(start, 0, n);
-  end = std::clamp<int64_t>(end, start, n);
+  start = ir::slice_bound(start, n);
+  end = std::max(start, ir::slice_bound(end, n));
   std::vector<ValueId> parts;
   if (start > 0) parts.push_back(c.slice(x, d, 0, start));
   if (end > start) parts.push_back(c.cast(src, c.dtype(x)));

@@ -217,8 +217,7 @@ class Recogniser {
     const Shape shape = from_.type(v).shape;
     Shape behind(shape.begin() + static_cast<std::ptrdiff_t>(prefix), shape.end());
     behind.insert(behind.begin(), routing.rows);
-    int64_t lead = 1;
-    for (size_t i = 0; i < prefix; ++i) lead *= shape[i];
+    const int64_t lead = ir::elements_before(shape, prefix);
     ir::GraphBuilder b = builder(reader);
     if (lead == routing.rows) {
       if (const Op* table = expert_table(routing, v)) {

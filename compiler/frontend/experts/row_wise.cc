@@ -24,8 +24,8 @@ bool same_prefix(const Shape& a, const Shape& b, size_t prefix) {
 
 // The prefix of `to`, a reshape of a value with rows in `prefix` axes of `from`; 0 where rows are cut or merged.
 size_t reshaped_prefix(const Shape& from, size_t prefix, const Shape& to) {
-  int64_t rows = 1, reached = 1;
-  for (size_t i = 0; i < prefix; ++i) rows *= from[i];
+  const int64_t rows = ir::elements_before(from, prefix);
+  int64_t reached = 1;
   for (size_t i = 0; i < to.size(); ++i) {
     reached *= to[i];
     if (reached == rows) return i + 1;

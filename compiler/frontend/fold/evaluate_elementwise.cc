@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "compiler/frontend/fold/evaluator.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::eval {
 namespace {
@@ -137,7 +138,7 @@ Evaluated where(const Call& c) {
   Buffer y(to);
   const uint8_t* condition = elements<uint8_t>(c.x[0]);
   std::array<Shape, 3> strides;
-  for (size_t i = 0; i < 3; ++i) strides[i] = broadcast_strides(c.x[i].type.shape, to.shape);
+  for (size_t i = 0; i < 3; ++i) strides[i] = ir::broadcast_strides(c.x[i].type.shape, to.shape);
   with_size(to.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *a = elements<T>(c.x[1]), *b = elements<T>(c.x[2]);
@@ -174,8 +175,8 @@ Evaluated binary(const Call& c) {
   if (c.kind == OpKind::kWhere) return where(c);
   const ir::TensorType& to = c.results[0];
   Buffer y(to);
-  std::array<Shape, 2> strides{broadcast_strides(c.x[0].type.shape, to.shape),
-                               broadcast_strides(c.x[1].type.shape, to.shape)};
+  std::array<Shape, 2> strides{ir::broadcast_strides(c.x[0].type.shape, to.shape),
+                               ir::broadcast_strides(c.x[1].type.shape, to.shape)};
   bool done = true;
   bool known = with_type(c.x[0].type.dtype, [&](auto zero) {
     using T = decltype(zero);

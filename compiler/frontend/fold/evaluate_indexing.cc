@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/frontend/fold/evaluator.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::eval {
 namespace {
@@ -17,12 +18,8 @@ bool inside(const ConstantTensor& index, int64_t extent) {
 Evaluated select(const Call& c, const ConstantTensor& x, const ConstantTensor& index, size_t dim) {
   const Shape& shape = x.type.shape;
   if (!inside(index, shape[dim])) return std::nullopt;
-  int64_t outer = 1;
-  size_t inner = static_cast<size_t>(dtype_bytes(x.type.dtype));
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i < dim) outer *= shape[i];
-    if (i > dim) inner *= static_cast<size_t>(shape[i]);
-  }
+  const int64_t outer = ir::elements_before(shape, dim);
+  const auto inner = static_cast<size_t>(ir::elements_behind(shape, dim) * dtype_bytes(x.type.dtype));
   Buffer y(c.results[0]);
   std::byte* out = y.bytes.data();
   const int64_t* at = elements<int64_t>(index);

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "compiler/frontend/fold/evaluator.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::eval {
 namespace {
@@ -35,7 +36,7 @@ void reduce(const Call& c, Buffer& y) {
     terms *= kept[static_cast<size_t>(dim)];
     kept[static_cast<size_t>(dim)] = 1;
   }
-  Shape strides = broadcast_strides(kept, x.type.shape);
+  Shape strides = ir::broadcast_strides(kept, x.type.shape);
   const T* from = elements<T>(x);
   T* out = y.data<T>();
   size_t count = static_cast<size_t>(y.type.elements());
@@ -60,8 +61,11 @@ void reduce(const Call& c, Buffer& y) {
 struct Rows {
   int64_t outer = 1, extent = 1, inner = 1;
   Rows(const Shape& shape, int64_t dim) {
-    for (size_t i = 0; i < shape.size(); ++i)
-      (static_cast<int64_t>(i) < dim ? outer : static_cast<int64_t>(i) == dim ? extent : inner) *= shape[i];
+    if (shape.empty()) return;
+    const auto axis = static_cast<size_t>(dim);
+    outer = ir::elements_before(shape, axis);
+    extent = shape[axis];
+    inner = ir::elements_behind(shape, axis);
   }
 };
 
@@ -109,8 +113,8 @@ void matmul(const Call& c, Buffer& y) {
   const Shape &a = c.x[0].type.shape, &b = c.x[1].type.shape, &to = y.type.shape;
   Shape lead(to.begin(), to.end() - 2);
   int64_t m = a[a.size() - 2], k = a.back(), n = b.back();
-  Shape sa = broadcast_strides(Shape(a.begin(), a.end() - 2), lead);
-  Shape sb = broadcast_strides(Shape(b.begin(), b.end() - 2), lead);
+  Shape sa = ir::broadcast_strides(Shape(a.begin(), a.end() - 2), lead);
+  Shape sb = ir::broadcast_strides(Shape(b.begin(), b.end() - 2), lead);
   const T *pa = elements<T>(c.x[0]), *pb = elements<T>(c.x[1]);
   T* out = y.data<T>();
   for_each<2>(lead, {sa, sb}, [&](int64_t batch, const auto& at) {

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "compiler/frontend/fold/evaluator.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::eval {
 namespace {
@@ -53,7 +54,8 @@ Evaluated views(const Call& c) {
     for (int64_t dim : c.as<ir::PermuteAttrs>().dims) strides.push_back(own[static_cast<size_t>(dim)]);
     return Tensors{copy_strided(x, to, strides, 0)};
   }
-  if (c.kind == ir::OpKind::kExpand) return Tensors{copy_strided(x, to, broadcast_strides(x.type.shape, to.shape), 0)};
+  if (c.kind == ir::OpKind::kExpand)
+    return Tensors{copy_strided(x, to, ir::broadcast_strides(x.type.shape, to.shape), 0)};
   if (c.kind == ir::OpKind::kSlice) {
     const auto& a = c.as<ir::SliceAttrs>();
     size_t d = static_cast<size_t>(a.dim);

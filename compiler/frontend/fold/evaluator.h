@@ -75,19 +75,10 @@ void with_size(DType dtype, F&& f) {
   }
 }
 
-// Strides that read a tensor of `from` as if broadcast to `to`.
-inline Shape broadcast_strides(const Shape& from, const Shape& to) {
-  Shape own = ir::row_major_strides(from), strides(to.size(), 0);
-  size_t lead = to.size() - from.size();
-  for (size_t i = 0; i < from.size(); ++i) strides[i + lead] = from[i] == 1 ? 0 : own[i];
-  return strides;
-}
-
 // Visits all positions of `shape` in row-major order with the offset of each operand.
 template <size_t N, class F>
 void for_each(const Shape& shape, const std::array<Shape, N>& strides, F&& f) {
-  int64_t count = 1;
-  for (int64_t extent : shape) count *= extent;
+  const int64_t count = ir::elements(shape);
   Shape at(shape.size(), 0);
   std::array<int64_t, N> offset{};
   for (int64_t i = 0; i < count; ++i) {

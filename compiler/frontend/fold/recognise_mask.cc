@@ -2,6 +2,7 @@
 #include "compiler/frontend/fold/recognise_mask.h"
 
 #include "compiler/frontend/fold/evaluator.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend {
 namespace {
@@ -33,7 +34,7 @@ MaskPattern recognise_mask(const ConstantTensor& mask, bool causal, int64_t quer
   bool typed = eval::with_type(mask.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T* data = eval::elements<T>(mask);
-    eval::for_each<1>(full, {eval::broadcast_strides(shape, full)}, [&](int64_t i, const auto& at) {
+    eval::for_each<1>(full, {ir::broadcast_strides(shape, full)}, [&](int64_t i, const auto& at) {
       int64_t key = i % keys, query = i / keys % queries;
       Element e = element(mask.type.dtype, data[at[0]]);
       known = known && e.known;

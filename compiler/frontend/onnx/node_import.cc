@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "compiler/ir/shapes.h"
+
 namespace piper::frontend::onnx {
 namespace {
 
@@ -246,11 +248,10 @@ std::vector<int64_t> NodeImport::ints_attr(std::string_view name, std::vector<in
 }
 
 int64_t NodeImport::axis(int64_t raw, int64_t rank) {
-  if (raw < -rank || raw >= rank) {
+  const std::optional<int64_t> axis = ir::known_axis(raw, static_cast<size_t>(rank));
+  if (!axis)
     refuse("the axis " + std::to_string(raw) + " does not exist on a tensor of " + std::to_string(rank) + " axes");
-    return 0;
-  }
-  return raw < 0 ? raw + rank : raw;
+  return axis.value_or(0);
 }
 
 // ---- ops

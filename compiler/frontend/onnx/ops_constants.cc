@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "compiler/frontend/onnx/ops.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::onnx {
 namespace {
@@ -63,9 +64,8 @@ void import_constant_of_shape(NodeImport& n) {
 void import_shape(NodeImport& n) {
   const std::vector<int64_t> shape = n.shape(n.in(0));
   const auto rank = static_cast<int64_t>(shape.size());
-  const auto clamp = [&](int64_t v) { return std::min(std::max<int64_t>(v < 0 ? v + rank : v, 0), rank); };
-  const int64_t start = clamp(n.int_attr("start", 0));
-  const int64_t end = std::max(start, clamp(n.int_attr("end", rank)));
+  const int64_t start = ir::slice_bound(n.int_attr("start", 0), rank);
+  const int64_t end = std::max(start, ir::slice_bound(n.int_attr("end", rank), rank));
   std::optional<std::vector<int64_t>> of_step = n.step_shape(0);
   if (of_step && static_cast<int64_t>(of_step->size()) == rank)
     *of_step = std::vector<int64_t>(of_step->begin() + start, of_step->begin() + end);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compiler/frontend/onnx/ops.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::onnx {
 namespace {
@@ -34,12 +35,6 @@ std::vector<int64_t> joined(std::vector<int64_t> a, const std::vector<int64_t>& 
   return a;
 }
 
-int64_t product(const std::vector<int64_t>& v) {
-  int64_t out = 1;
-  for (const int64_t x : v) out *= x;
-  return out;
-}
-
 // Index tuples [.., d] of the axes `extents` as one row number each, [n]; `extents` are the
 // leading axes that the rows of the flattened data run over.
 ValueId row_numbers(NodeImport& n, ValueId tuples, const std::vector<int64_t>& extents) {
@@ -57,7 +52,7 @@ ValueId row_numbers(NodeImport& n, ValueId tuples, const std::vector<int64_t>& e
     const ValueId scaled = n.emit(OpKind::kMul, {rows, n.scalar(static_cast<double>(extents[k]), DType::kI64)});
     rows = n.emit(OpKind::kAdd, {scaled, part});
   }
-  return n.reshape(rows, {product(lead)});
+  return n.reshape(rows, {ir::elements(lead)});
 }
 
 // Rows of `x`; a known index that names every row once in order is no op at all.
@@ -122,16 +117,16 @@ void import_gather_nd(NodeImport& n) {
   const std::vector<int64_t> lead(shape.begin(), shape.end() - 1);
   ValueId rows = row_numbers(n, tuples, extents);
   if (b > 0 && n.ok()) {
-    const int64_t groups = product({from.begin(), from.begin() + batch}),
-                  each = product({lead.begin() + batch, lead.end()});
+    const int64_t groups = ir::elements({from.begin(), from.begin() + batch}),
+                  each = ir::elements({lead.begin() + batch, lead.end()});
     if (!n.may_make(groups * 8)) return;
     std::vector<int64_t> offsets(static_cast<size_t>(groups));
-    for (size_t i = 0; i < offsets.size(); ++i) offsets[i] = static_cast<int64_t>(i) * product(extents);
+    for (size_t i = 0; i < offsets.size(); ++i) offsets[i] = static_cast<int64_t>(i) * ir::elements(extents);
     rows = n.emit(OpKind::kAdd, {n.reshape(rows, {groups, each}), n.constant_i64({groups, 1}, offsets)});
     rows = n.reshape(rows, {groups * each});
   }
   const std::vector<int64_t> flat =
-      joined({product({from.begin(), from.begin() + batch + static_cast<int64_t>(d)})}, rest);
+      joined({ir::elements({from.begin(), from.begin() + batch + static_cast<int64_t>(d)})}, rest);
   n.set(0, n.reshape(take_rows(n, n.reshape(x, flat), 0, rows), joined(lead, rest)));
 }
 
@@ -159,9 +154,9 @@ void import_scatter_nd(NodeImport& n) {
     return n.refuse("its index does not fit its operand");
   const int64_t depth = shape.back();
   const std::vector<int64_t> extents(from.begin(), from.begin() + depth), rest(from.begin() + depth, from.end());
-  const int64_t count = product({shape.begin(), shape.end() - 1}), width = product(rest);
+  const int64_t count = ir::elements({shape.begin(), shape.end() - 1}), width = ir::elements(rest);
   const ValueId rows = row_numbers(n, tuples, extents);
-  const ValueId flat = n.reshape(x, {product(extents), width}), updates = n.reshape(source, {count, width});
+  const ValueId flat = n.reshape(x, {ir::elements(extents), width}), updates = n.reshape(source, {count, width});
   if (!n.ok()) return;
   ValueId y;
   if (reduction == "add") y = n.emit(OpKind::kIndexAdd, {flat, rows, updates}, ir::DimAttrs{0});

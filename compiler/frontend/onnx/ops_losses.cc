@@ -2,6 +2,7 @@
 #include <xxhash.h>
 
 #include "compiler/frontend/onnx/ops.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::onnx {
 namespace {
@@ -83,7 +84,7 @@ void import_dropout(NodeImport& n) {
   const std::vector<int64_t> shape = n.shape(x);
   // The batch is the leading axis until track_batch has found it.
   attrs.batch = shape.empty() ? 1 : shape[0];
-  for (size_t i = 1; i < shape.size(); ++i) attrs.inner *= shape[i];
+  if (!shape.empty()) attrs.inner = ir::elements_behind(shape, 0);
   n.result(OpKind::kDropout, {x, n.graph().seed_step(), n.graph().sample_offset()}, attrs);
 }
 

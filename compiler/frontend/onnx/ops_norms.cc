@@ -1,7 +1,6 @@
 // Normalisations, and group normalisation as exporters write it for opsets below 21.
-#include <numeric>
-
 #include "compiler/frontend/onnx/ops.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::onnx {
 namespace {
@@ -15,7 +14,7 @@ std::optional<ValueId> channel_vector(NodeImport& n, ValueId v, int64_t channels
   const std::vector<int64_t> shape = n.shape(v);
   const auto size = static_cast<int64_t>(shape.size());
   if (size < rank - 1 || size > rank || shape[static_cast<size_t>(size - (rank - 1))] != channels) return std::nullopt;
-  if (std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()) != channels) return std::nullopt;
+  if (ir::elements(shape) != channels) return std::nullopt;
   if (const ir::Op* reshape = n.made_by(v, OpKind::kReshape))
     if (n.rank(reshape->operands[0]) == 1) return reshape->operands[0];
   return std::nullopt;

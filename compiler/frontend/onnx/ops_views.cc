@@ -78,11 +78,10 @@ void import_flatten(NodeImport& n) {
   const ValueId x = n.in(0);
   const std::vector<int64_t> shape = n.shape(x);
   const auto rank = static_cast<int64_t>(shape.size());
-  int64_t axis = n.int_attr("axis", 1);
+  const int64_t axis = n.int_attr("axis", 1);
   if (axis < -rank || axis > rank) return n.refuse("the axis " + std::to_string(axis) + " does not exist");
-  if (axis < 0) axis += rank;
-  std::vector<int64_t> to = {1, 1};
-  for (int64_t i = 0; i < rank; ++i) to[i < axis ? 0 : 1] *= shape[static_cast<size_t>(i)];
+  const auto front = static_cast<size_t>(ir::axis_from_front(axis, shape.size()));
+  const std::vector<int64_t> to = {ir::elements_before(shape, front), ir::elements(shape, front, shape.size())};
   if (shape == to) return n.set(0, x);
   n.result(OpKind::kReshape, {x}, ir::ReshapeAttrs{to});
 }
