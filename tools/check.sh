@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Sets up, builds and passes the tests: what continuous integration runs.
 #
-#   tools/check.sh            release build: all tests but the slow ones; fuzzers, 30 s a reader
-#   tools/check.sh --quick    release build and its fast tests only
+#   tools/check.sh            format; release build: all tests but the slow ones; clang-tidy on what changed; fuzzers,
+#                             30 s a reader
+#   tools/check.sh --quick    format, release build and its fast tests only
 #   tools/check.sh --slow     the slow tests too
 #   tools/check.sh --sanitize fast tests under AddressSanitizer + UndefinedBehaviorSanitizer, then ThreadSanitizer
 set -euo pipefail
@@ -12,6 +13,41 @@ tools/setup.sh
 export PIPER_PYTHON="${PIPER_PYTHON:-$(tools/find_python.sh)}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 jobs="${PIPER_JOBS:-$(nproc)}"
+
+# The tool of version 19, whose verdict differs from that of others.
+version_19() {
+  command -v "$1-19" && return
+  [[ "$("$1" --version 2>/dev/null)" == *"version 19."* ]] && command -v "$1" && return
+  echo "check: $1 19 is missing; tools/setup.sh installs it on Debian" >&2
+  return 1
+}
+
+check_format() {
+  local format
+  git rev-parse --git-dir >/dev/null 2>&1 || return 0  # an archive of the sources
+  format="$(version_19 clang-format)"
+  git ls-files -z '*.cc' '*.h' | xargs -0 "$format" --dry-run -Werror
+}
+
+# clang-tidy on the sources that differ from the main branch, or, on that branch itself, from the commit before. In a
+# clone that knows neither there is nothing to compare with.
+tidy_changes() {
+  local tidy base changed=() compiled=() most="${PIPER_TIDY_FILES:-24}"
+  git rev-parse --git-dir >/dev/null 2>&1 || return 0
+  base="$(git merge-base HEAD origin/main 2>/dev/null)" || base=""
+  [ "$base" != "$(git rev-parse HEAD)" ] || base=""
+  [ -n "$base" ] || base="$(git rev-parse --quiet --verify HEAD~1)" || return 0
+  mapfile -t changed < <(git diff --name-only --diff-filter=d "$base" -- {compiler,schemas,runtime,tools}/'*.cc' \
+    ':!runtime/kernels' ':!tools/piper_torchscript')
+  for file in "${changed[@]}"; do
+    ! grep -qF "\"file\": \"$PWD/$file\"" build/release/compile_commands.json || compiled+=("$file")
+  done
+  [ ${#compiled[@]} -gt 0 ] || return 0
+  tidy="$(version_19 clang-tidy)"
+  echo "check: clang-tidy on ${#compiled[@]} changed files, $most at most"
+  printf '%s\0' "${compiled[@]:0:$most}" | xargs -0 -n 1 -P "$jobs" "$tidy" -p build/release --quiet 2>&1 |
+    { grep -v '^[0-9]* warnings\? generated' || true; }
+}
 
 build() {
   cmake --preset "$1" "${@:3}" >/dev/null
@@ -25,8 +61,10 @@ if [ "$mode" = --sanitize ]; then
   done
   exit
 fi
-build release "" -DPIPER_TORCHSCRIPT=ON
+check_format
+build release "" -DPIPER_TORCHSCRIPT=ON -DPIPER_WARNINGS_AS_ERRORS=ON
 if [ "$mode" != --quick ]; then
+  tidy_changes
   build fuzz fuzzers
   ctest --test-dir build/fuzz -L fuzz --output-on-failure --no-tests=error -j "$jobs"
 fi
