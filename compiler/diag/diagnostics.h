@@ -17,6 +17,7 @@ namespace piper::diag {
 // A place in a source file; file 0 = none. Lines and columns count from 1.
 struct Span {
   uint32_t file = 0, line = 0, column = 0, length = 1;
+  friend bool operator==(const Span&, const Span&) = default;
 };
 
 enum class Severity : uint8_t { kError, kWarning, kNote };

@@ -1,5 +1,6 @@
 #include "compiler/directives/directive_table.h"
 
+#include "compiler/directives/note.h"
 #include "compiler/directives/order.h"
 #include "compiler/directives/place.h"
 #include "compiler/directives/recompute.h"
@@ -13,8 +14,10 @@ namespace piper::directives {
 
 std::span<const strategy::DirectiveSpec* const> all_specs() {
   static const strategy::DirectiveSpec* const kSpecs[] = {
-#define PIPER_DIRECTIVE(name) &name##_spec(),
+#define PIPER_DIRECTIVE(name, stage) &name##_spec(),
+#define PIPER_STEP_DIRECTIVE(name) &name##_spec(),
 #include "compiler/directives/directive_table.def"
+#undef PIPER_STEP_DIRECTIVE
 #undef PIPER_DIRECTIVE
   };
   return kSpecs;
@@ -25,6 +28,29 @@ const strategy::DirectiveSpec* find_spec(std::string_view name) {
     if (spec->name == name) return spec;
   }
   return nullptr;
+}
+
+void resolve_stage(Stage stage, const std::vector<strategy::Directive>& directives, Resolution& draft,
+                   diag::Diagnostics& diags) {
+  struct Row {
+    const strategy::DirectiveSpec* spec;
+    Stage stage;
+    Status (*resolve)(const strategy::Directive&, Resolution&, diag::Diagnostics&);
+  };
+  static const Row kRows[] = {
+#define PIPER_DIRECTIVE(name, stage) {&name##_spec(), Stage::stage, &resolve_##name},
+#define PIPER_STEP_DIRECTIVE(name)
+#include "compiler/directives/directive_table.def"
+#undef PIPER_STEP_DIRECTIVE
+#undef PIPER_DIRECTIVE
+  };
+  for (const Row& row : kRows)
+    for (const strategy::Directive& directive : directives) {
+      if (row.stage != stage || directive.spec != row.spec) continue;
+      Status status = row.resolve(directive, draft, diags);
+      if (!status.ok() && !status.error().reported)
+        diags.error(status.error().code, directive.span) << status.error().message;
+    }
 }
 
 std::string help_directive(std::string_view name) {

@@ -30,36 +30,28 @@ const strategy::DirectiveSpec& place_spec() {
   return spec;
 }
 
-Result<PlaceArgs> read_place(const strategy::Directive& directive) {
-  PlaceArgs args;
-  PIPER_ASSIGN(args.filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
-  PIPER_ASSIGN(args.devices, strategy::required_arg<strategy::Devices>(directive, "devices"));
-  args.stream = strategy::arg_or(directive, "stream", args.stream);
-  return args;
-}
-
-Status apply_place(const PlaceArgs& args, const strategy::Directive& directive, const ir::Dag& dag,
-                   Placement& placement, diag::Diagnostics& diags) {
-  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
-  for (ir::ChunkId chunk : selection.chunks) {
+Status resolve_place(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
+  PIPER_ASSIGN(const auto devices, strategy::required_arg<strategy::Devices>(directive, "devices"));
+  const std::string stream = strategy::arg_or(directive, "stream", Claim().stream);
+  PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
+  for (ir::ChunkId region : selection.chunks)
     for (int32_t m : selection.microbatches) {
-      const Claim& claim = placement.at(chunk, m);
-      if (!claim.ranks.empty() && claim.ranks != args.devices.ranks) {
-        auto error = diags.error("P0217", args.devices.span);
-        error << dag.chunks[chunk.index].name << " is placed twice, on devices " << strategy::to_string(args.devices)
-              << " and on other ones";
-        error.note("the other 'place' is here", claim.span);
-        return error;
-      }
+      const Claim& claim = draft.claims.at(region, m);
+      if (claim.ranks.empty() || claim.ranks == devices.ranks) continue;
+      auto error = diags.error("P0217", devices.span);
+      error << draft.name(region) << " is placed twice, on devices " << strategy::to_string(devices)
+            << " and on other ones";
+      error.note("the other 'place' is here", claim.span);
+      return error;
     }
-  }
-  for (ir::ChunkId chunk : selection.chunks)
+  for (ir::ChunkId region : selection.chunks)
     for (int32_t m : selection.microbatches) {
-      Claim& claim = placement.at(chunk, m);
-      claim.ranks = args.devices.ranks;
-      claim.span = args.devices.span;
+      Claim& claim = draft.claims.at(region, m);
+      claim.ranks = devices.ranks;
+      claim.span = devices.span;
       claim.directive = directive.span;
-      claim.stream = args.stream;
+      claim.stream = stream;
     }
   return Status();
 }

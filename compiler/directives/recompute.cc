@@ -26,16 +26,11 @@ const strategy::DirectiveSpec& recompute_spec() {
   return spec;
 }
 
-Result<RecomputeArgs> read_recompute(const strategy::Directive& directive) {
-  RecomputeArgs args;
-  PIPER_ASSIGN(args.filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
-  return args;
-}
-
-Status apply_recompute(const RecomputeArgs& args, ir::Dag& dag, diag::Diagnostics& diags) {
-  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
-  for (ir::ChunkId chunk : selection.chunks)
-    for (int32_t m : selection.microbatches) dag.recomputed[chunk.index][m] = true;
+Status resolve_recompute(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
+  PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
+  for (ir::ChunkId region : selection.chunks)
+    for (int32_t m : selection.microbatches) draft.properties(region).recomputed[m] = true;
   return Status();
 }
 

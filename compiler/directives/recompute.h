@@ -1,24 +1,13 @@
-// The `recompute` directive: trades memory for a second forward. Its spec and typed arguments.
+// The `recompute` directive: trades memory for a second forward. Its spec, and what it says of regions.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "compiler/ir/dag.h"
+#include "compiler/directives/resolution.h"
 #include "compiler/strategy/directive_spec.h"
-#include "compiler/strategy/strategy.h"
-#include "schemas/base/status.h"
 
 namespace piper::directives {
 
-struct RecomputeArgs {
-  strategy::Filter filter;
-};
 const strategy::DirectiveSpec& recompute_spec();
-// Unpacks a loaded directive; defaults filled in. Error P0206: a required argument is missing.
-Result<RecomputeArgs> read_recompute(const strategy::Directive& directive);
-
-// Marks the matched passes in dag.recomputed, which has its size. Errors: P0203, P0204.
-Status apply_recompute(const RecomputeArgs& args, ir::Dag& dag, diag::Diagnostics& diags);
+// Marks the matched microbatches of the regions. Errors: P0203, P0204, P0206.
+Status resolve_recompute(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags);
 
 }  // namespace piper::directives

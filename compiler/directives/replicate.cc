@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/directives/select.h"
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::directives {
@@ -72,96 +71,92 @@ const strategy::DirectiveSpec& replicate_spec() {
   return spec;
 }
 
-Result<ReplicateArgs> read_replicate(const strategy::Directive& directive) {
-  ReplicateArgs args;
-  PIPER_ASSIGN(args.filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
-  PIPER_ASSIGN(args.devices, strategy::required_arg<strategy::Devices>(directive, "devices"));
-  args.reduce_stream = strategy::arg_or(directive, "reduce_stream", args.reduce_stream);
-  args.gather_stream = strategy::arg_or(directive, "gather_stream", args.gather_stream);
-  args.bucket_size = strategy::arg_or(directive, "bucket_size", args.bucket_size);
-  args.shard_optimizer = strategy::arg_or(directive, "shard_optimizer", args.shard_optimizer);
-  args.shard_grads = strategy::arg_or(directive, "shard_grads", args.shard_grads);
-  args.shard_params = strategy::arg_or(directive, "shard_params", args.shard_params);
-  args.residency = strategy::arg_or(directive, "residency", args.residency);
-  args.prefetch = strategy::arg_or(directive, "prefetch", args.prefetch);
-  return args;
-}
-
 namespace {
 
-int64_t bucket_bytes(const ReplicateArgs& args) {
-  return static_cast<int64_t>(std::min(args.bucket_size * 1024 * 1024, 0x1p62));
+struct Settings {
+  std::string reduce_stream = "dp_reduce", gather_stream = "dp_gather";
+  double bucket_size = 25;  // mebibytes
+  ir::Sharded sharded = ir::Sharded::kNothing;
+  ir::Residency residency = ir::Residency::kUse;
+  int64_t prefetch = 1;
+  int64_t bucket_bytes() const { return static_cast<int64_t>(std::min(bucket_size * 1024 * 1024, 0x1p62)); }
+};
+
+Settings read_settings(const strategy::Directive& directive) {
+  Settings s;
+  const auto flag = [&](const char* name) { return strategy::arg_or(directive, name, false); };
+  s.reduce_stream = strategy::arg_or(directive, "reduce_stream", s.reduce_stream);
+  s.gather_stream = strategy::arg_or(directive, "gather_stream", s.gather_stream);
+  s.bucket_size = strategy::arg_or(directive, "bucket_size", s.bucket_size);
+  s.sharded = flag("shard_params")      ? ir::Sharded::kParameters
+              : flag("shard_grads")     ? ir::Sharded::kGradients
+              : flag("shard_optimizer") ? ir::Sharded::kOptimizer
+                                        : ir::Sharded::kNothing;
+  const std::string residency = strategy::arg_or(directive, "residency", std::string("use"));
+  s.residency = residency == "step"         ? ir::Residency::kStep
+                : residency == "microbatch" ? ir::Residency::kMicrobatch
+                                            : ir::Residency::kUse;
+  s.prefetch = strategy::arg_or(directive, "prefetch", s.prefetch);
+  return s;
 }
 
-bool is_open(const Placement& placement, ir::ChunkId chunk, int32_t num_microbatches) {
-  for (int32_t m = 0; m < num_microbatches; ++m)
-    if (!placement.at(chunk, m).ranks.empty()) return false;
-  return true;
+bool same_settings(const ir::Replication& a, const Settings& b, const ir::Distribution& distribution) {
+  return a.bucket_bytes == b.bucket_bytes() && distribution.streams[a.stream] == b.reduce_stream &&
+         distribution.streams[a.gather_stream] == b.gather_stream && a.sharded == b.sharded &&
+         a.residency == b.residency && a.prefetch == b.prefetch;
 }
 
-ir::Replication replication_of(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag,
+ir::Replication replication_of(const Settings& settings, const strategy::Directive& directive, Resolution& draft,
                                const diag::Diagnostics& diags) {
   ir::Replication replication;
-  replication.bucket_bytes = bucket_bytes(args);
-  replication.stream = dag.intern_stream(args.reduce_stream);
-  replication.gather_stream = dag.intern_stream(args.gather_stream);
-  replication.sharded = args.shard_params      ? ir::Sharded::kParameters
-                        : args.shard_grads     ? ir::Sharded::kGradients
-                        : args.shard_optimizer ? ir::Sharded::kOptimizer
-                                               : ir::Sharded::kNothing;
-  replication.residency = args.residency == "step"         ? ir::Residency::kStep
-                          : args.residency == "microbatch" ? ir::Residency::kMicrobatch
-                                                           : ir::Residency::kUse;
-  replication.prefetch = static_cast<int32_t>(args.prefetch);
-  replication.prov = dag.provenance.directive({"replicate", diags.place(directive.span)});
+  replication.bucket_bytes = settings.bucket_bytes();
+  replication.stream = draft.distribution.intern_stream(settings.reduce_stream);
+  replication.gather_stream = draft.distribution.intern_stream(settings.gather_stream);
+  replication.sharded = settings.sharded;
+  replication.residency = settings.residency;
+  replication.prefetch = static_cast<int32_t>(settings.prefetch);
+  replication.prov = draft.provenance.directive({"replicate", diags.place(directive.span)});
   return replication;
 }
 
-bool same_settings(const ir::Replication& a, const ir::Replication& b) {
-  return a.bucket_bytes == b.bucket_bytes && a.stream == b.stream && a.gather_stream == b.gather_stream &&
-         a.sharded == b.sharded && a.residency == b.residency && a.prefetch == b.prefetch;
-}
-
-// Whether the chunk may be replicated so. One that lives on several groups, by microbatch, has a replicate for each of
-// them.
-Status check_chunk(ir::ChunkId chunk, const ReplicateArgs& args, const strategy::Directive& directive,
-                   const ir::Replication& replication, const ir::Dag& dag, const Placement& placement,
-                   diag::Diagnostics& diags) {
+// Whether the region may be replicated so. One that lives on several groups, by microbatch, has a replicate for each.
+Status check_region(ir::ChunkId region, const strategy::Devices& devices, const strategy::Directive& directive,
+                    const Settings& settings, const Resolution& draft, diag::Diagnostics& diags) {
   const Claim* here = nullptr;
   const Claim* elsewhere = nullptr;
   bool overlaps = false;
-  for (int32_t m = 0; m < dag.num_microbatches; ++m) {
-    const Claim& claim = placement.at(chunk, m);
+  for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
+    const Claim& claim = draft.claims.at(region, m);
     if (claim.ranks.empty()) continue;
-    if (claim.ranks == args.devices.ranks) {
+    if (claim.ranks == devices.ranks) {
       here = &claim;
       continue;
     }
     const bool shares = std::any_of(claim.ranks.begin(), claim.ranks.end(), [&](int32_t r) {
-      return std::find(args.devices.ranks.begin(), args.devices.ranks.end(), r) != args.devices.ranks.end();
+      return std::find(devices.ranks.begin(), devices.ranks.end(), r) != devices.ranks.end();
     });
     if (elsewhere == nullptr || (shares && !overlaps)) elsewhere = &claim;
     overlaps |= shares;
   }
-  const diag::Span& other = placement.replicated[chunk.index];
-  const std::string& name = dag.chunks[chunk.index].name;
+  const diag::Span& other = draft.claims.replicated[region.index];
   if (elsewhere != nullptr && (here == nullptr || overlaps)) {
-    auto error = diags.error("P0215", args.devices.span);
-    error << "'replicate' over devices " << strategy::to_string(args.devices) << ", but " << name << " is placed on "
-          << (overlaps ? "partly different" : "different") << " ones";
+    auto error = diags.error("P0215", devices.span);
+    error << "'replicate' over devices " << strategy::to_string(devices) << ", but " << draft.name(region)
+          << " is placed on " << (overlaps ? "partly different" : "different") << " ones";
     error.note("placed here", elsewhere->span);
     error.help("use the same list, in the same order, in both");
     return error;
   }
   if (other.line != 0 && (here == nullptr || here->replicated.line != 0)) {
     auto error = diags.error("P0217", directive.span);
-    error << name << " is replicated twice";
+    error << draft.name(region) << " is replicated twice";
     error.note("the other 'replicate' is here", other);
     return error;
   }
-  if (other.line != 0 && !same_settings(dag.replication[chunk.index], replication)) {
+  const ir::Replication& known = draft.distribution.chunks[region.index].replication;
+  if (other.line != 0 && !same_settings(known, settings, draft.distribution)) {
     auto error = diags.error("P0217", directive.span);
-    error << name << " is replicated on several groups, with different settings";
+    error << draft.name(region) << " is replicated on several groups, with different settings";
     error.note("the other 'replicate' is here", other);
     error.help("use the same streams, bucket size and sharding on all of them");
     return error;
@@ -171,47 +166,41 @@ Status check_chunk(ir::ChunkId chunk, const ReplicateArgs& args, const strategy:
 
 }  // namespace
 
-Status bound_segments(const std::vector<ReplicateArgs>& replicates, const ir::Dag& dag, std::vector<int64_t>& bounds,
-                      diag::Diagnostics& diags) {
-  std::vector<size_t> devices(dag.chunks.size());
-  for (const ReplicateArgs& args : replicates) {
-    PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
-    for (ir::ChunkId chunk : selection.chunks) {
-      devices[chunk.index] += args.devices.ranks.size();
-      if (devices[chunk.index] > 1) bounds[chunk.index] = bucket_bytes(args);
+Status resolve_replicate(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
+  PIPER_ASSIGN(const auto devices, strategy::required_arg<strategy::Devices>(directive, "devices"));
+  const Settings settings = read_settings(directive);
+  PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
+  for (ir::ChunkId region : selection.chunks)
+    PIPER_RETURN_IF_ERROR(check_region(region, devices, directive, settings, draft, diags));
+  const ir::Replication replication = replication_of(settings, directive, draft, diags);
+  for (ir::ChunkId region : selection.chunks) {
+    draft.claims.replicated[region.index] = directive.span;
+    ir::ChunkProperties& row = draft.properties(region);
+    row.replication = replication;
+    // Segments are there for reductions that begin early: one device has none.
+    draft.replicas[region.index] += static_cast<int64_t>(devices.ranks.size());
+    if (draft.replicas[region.index] > 1) row.segment_bytes = replication.bucket_bytes;
+    const bool open = draft.claims.is_open(region);
+    for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
+      Claim& claim = draft.claims.at(region, m);
+      if (open) claim = {devices.ranks, devices.span, directive.span, Claim().stream};
+      if (claim.ranks == devices.ranks) claim.replicated = directive.span;
     }
   }
+  draft.note_cut(directive);
   return Status();
 }
 
-void replicate_unasked(ir::Dag& dag) {
-  const ReplicateArgs defaults;
-  for (size_t c = 0; c < dag.chunks.size(); ++c) {
-    ir::Replication& replication = dag.replication[c];
-    if (replication.prov.valid() || dag.groups_of(ir::ChunkId(c)).size() < 2) continue;
-    replication.bucket_bytes = bucket_bytes(defaults);
-    replication.stream = dag.intern_stream(defaults.reduce_stream);
-    replication.prov = dag.chunk_prov[c];
+void replicate_unasked(Resolution& draft) {
+  const Settings defaults;
+  for (size_t c = 0; c < draft.regions.size(); ++c) {
+    ir::ChunkProperties& row = draft.distribution.chunks[c];
+    if (row.replication.prov.valid() || draft.distribution.groups_of(ir::ChunkId(c)).size() < 2) continue;
+    row.replication.bucket_bytes = defaults.bucket_bytes();
+    row.replication.stream = draft.distribution.intern_stream(defaults.reduce_stream);
+    row.replication.prov = row.placed_by;
   }
-}
-
-Status apply_replicate(const ReplicateArgs& args, const strategy::Directive& directive, ir::Dag& dag,
-                       Placement& placement, diag::Diagnostics& diags) {
-  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
-  const ir::Replication replication = replication_of(args, directive, dag, diags);
-  for (ir::ChunkId chunk : selection.chunks)
-    PIPER_RETURN_IF_ERROR(check_chunk(chunk, args, directive, replication, dag, placement, diags));
-  for (ir::ChunkId chunk : selection.chunks) {
-    placement.replicated[chunk.index] = directive.span;
-    dag.replication[chunk.index] = replication;
-    const bool open = is_open(placement, chunk, dag.num_microbatches);
-    for (int32_t m = 0; m < dag.num_microbatches; ++m) {
-      Claim& claim = placement.at(chunk, m);
-      if (open) claim = {args.devices.ranks, args.devices.span, directive.span, "pp"};
-      if (claim.ranks == args.devices.ranks) claim.replicated = directive.span;
-    }
-  }
-  return Status();
 }
 
 }  // namespace piper::directives

@@ -12,21 +12,34 @@ constexpr const char* kMicrobatchTag = "MB";
 
 }  // namespace
 
-bool pass_matches(const std::optional<strategy::Pass>& wanted, ir::Pass pass) {
-  switch (pass) {
-    case ir::Pass::kCount: return false;
-    case ir::Pass::kForward: return !wanted || *wanted == strategy::Pass::kF;
-    case ir::Pass::kBackward: return !wanted || *wanted == strategy::Pass::kB || *wanted == strategy::Pass::kBI;
-    case ir::Pass::kBackwardWeight: return !wanted || *wanted == strategy::Pass::kB || *wanted == strategy::Pass::kBW;
+bool phase_matches(const std::optional<strategy::Pass>& wanted, ir::Phase phase) {
+  switch (phase) {
+    case ir::Phase::kCount:
+    case ir::Phase::kCountFinish: return false;
+    case ir::Phase::kForward: return !wanted || *wanted == strategy::Pass::kF;
+    case ir::Phase::kBackward: return !wanted || *wanted == strategy::Pass::kB || *wanted == strategy::Pass::kBI;
+    case ir::Phase::kBackwardWeight: return !wanted || *wanted == strategy::Pass::kB || *wanted == strategy::Pass::kBW;
   }
   return false;
 }
 
-Selector::Selector(const ir::Dag& dag) : num_microbatches_(dag.num_microbatches), split_(dag.split) {
-  const size_t num_chunks = dag.chunks.size();
+std::vector<ir::Phase> matched_phases(const std::optional<strategy::Pass>& wanted) {
+  std::vector<ir::Phase> phases;
+  for (size_t p = 0; p < ir::kNumPhases; ++p)
+    if (phase_matches(wanted, static_cast<ir::Phase>(p))) phases.push_back(static_cast<ir::Phase>(p));
+  return phases;
+}
+
+bool names_half(const strategy::Filter& filter) {
+  return filter.pass && (*filter.pass == strategy::Pass::kBI || *filter.pass == strategy::Pass::kBW);
+}
+
+Selector::Selector(const std::vector<ir::Chunk>& regions, const ir::Step& step)
+    : num_microbatches_(step.num_microbatches), split_(step.split) {
+  const size_t num_chunks = regions.size();
   for (size_t c = 0; c < num_chunks; ++c) {
     all_.push_back(ir::ChunkId(c));
-    for (const ir::TagValue& tag : dag.chunks[c].tags) {
+    for (const ir::TagValue& tag : regions[c].tags) {
       auto column =
           std::find_if(columns_.begin(), columns_.end(), [&](const Column& known) { return known.tag == tag.tag; });
       if (column == columns_.end())
@@ -109,10 +122,6 @@ Result<Selection> Selector::select(const strategy::Filter& filter, diag::Diagnos
     return error;
   }
   return selection;
-}
-
-Result<Selection> select(const ir::Dag& dag, const strategy::Filter& filter, diag::Diagnostics& diags) {
-  return Selector(dag).select(filter, diags);
 }
 
 }  // namespace piper::directives

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/diag/diagnostics.h"
-#include "compiler/ir/dag.h"
+#include "compiler/ir/module.h"
 #include "compiler/strategy/strategy.h"
 
 namespace piper::directives {
@@ -18,12 +18,16 @@ struct Selection {
   bool names_microbatch = false;
 };
 // Whether a pass of a chunk is one that a filter's PASS names; without PASS every pass but the counting of labels is.
-bool pass_matches(const std::optional<strategy::Pass>& wanted, ir::Pass pass);
+bool phase_matches(const std::optional<strategy::Pass>& wanted, ir::Phase phase);
+// All of them, in the order of the enumerators.
+std::vector<ir::Phase> matched_phases(const std::optional<strategy::Pass>& wanted);
+// Whether the filter names one half of a backward.
+bool names_half(const strategy::Filter& filter);
 
 // The tags of the chunks there are now, for many filters.
 class Selector {
  public:
-  explicit Selector(const ir::Dag& dag);
+  Selector(const std::vector<ir::Chunk>& regions, const ir::Step& step);
   // Errors: P0203 no node has the tag (did you mean), P0204 no node has this combination.
   Result<Selection> select(const strategy::Filter& filter, diag::Diagnostics& diags) const;
 
@@ -42,7 +46,5 @@ class Selector {
   bool split_;
   std::vector<Column> columns_;  // by tag
 };
-// The same for one filter.
-Result<Selection> select(const ir::Dag& dag, const strategy::Filter& filter, diag::Diagnostics& diags);
 
 }  // namespace piper::directives

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/directives/select.h"
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::directives {
@@ -55,85 +54,96 @@ const strategy::DirectiveSpec& shard_spec() {
   return spec;
 }
 
-Result<ShardArgs> read_shard(const strategy::Directive& directive) {
-  ShardArgs args;
-  PIPER_ASSIGN(args.filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
-  PIPER_ASSIGN(args.devices, strategy::required_arg<std::vector<strategy::Devices>>(directive, "devices"));
-  args.stream = strategy::arg_or(directive, "stream", args.stream);
-  if (const auto* value = strategy::find_arg<strategy::Capacity>(directive, "capacity")) args.capacity = *value;
-  return args;
-}
+namespace {
 
-Status find_shard(const ShardArgs& args, const strategy::Directive& directive, const ir::Dag& dag,
-                  std::vector<passes::ShardedChunks>& shards, diag::Diagnostics& diags) {
-  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
-  passes::ShardedChunks found;
-  found.shard.stream = args.stream;
-  found.shard.span = directive.span;
-  if (args.capacity)
-    found.bound = passes::RowBound{args.capacity->factor, args.capacity->overflow == "error",
-                                   strategy::arg_span(directive, "capacity")};
+// The groups as lists of ranks: of one size, without a device in common.
+Result<std::vector<std::vector<int32_t>>> read_groups(const std::vector<strategy::Devices>& devices,
+                                                      diag::Diagnostics& diags) {
+  std::vector<std::vector<int32_t>> groups;
   std::vector<int32_t> seen;
-  for (const strategy::Devices& group : args.devices) {
-    if (group.ranks.size() != args.devices[0].ranks.size())
+  for (const strategy::Devices& group : devices) {
+    if (group.ranks.size() != devices[0].ranks.size())
       return diags.error("P0213", group.span) << "the groups of a 'shard' must have one size";
     for (int32_t rank : group.ranks) {
       if (std::find(seen.begin(), seen.end(), rank) != seen.end())
         return diags.error("P0213", group.span) << "device " << rank << " is in two groups of this 'shard'";
       seen.push_back(rank);
     }
-    found.shard.groups.push_back(group.ranks);
+    groups.push_back(group.ranks);
   }
-  for (ir::ChunkId chunk : selection.chunks)
-    for (const passes::ShardedChunks& other : shards)
-      if (std::find(other.chunks.begin(), other.chunks.end(), chunk) != other.chunks.end()) {
-        auto error = diags.error("P0217", directive.span);
-        error << dag.chunks[chunk.index].name << " is sharded twice";
-        error.note("the other 'shard' is here", other.shard.span);
-        return error;
-      }
-  found.chunks = selection.chunks;
-  shards.push_back(std::move(found));
+  return groups;
+}
+
+// How many devices of a list the groups that lie in it have; -1 where one lies in it in part.
+int64_t covered(const std::vector<std::vector<int32_t>>& groups, const std::vector<int32_t>& placed) {
+  int64_t count = 0;
+  for (const std::vector<int32_t>& group : groups) {
+    const auto within = std::count_if(group.begin(), group.end(), [&](int32_t rank) {
+      return std::find(placed.begin(), placed.end(), rank) != placed.end();
+    });
+    if (within != 0 && within != static_cast<int64_t>(group.size())) return int64_t{-1};
+    count += within;
+  }
+  return count;
+}
+
+}  // namespace
+
+Status resolve_shard(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
+  PIPER_ASSIGN(const auto devices, strategy::required_arg<std::vector<strategy::Devices>>(directive, "devices"));
+  PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
+  PIPER_ASSIGN(std::vector<std::vector<int32_t>> groups, read_groups(devices, diags));
+  for (ir::ChunkId region : selection.chunks) {
+    const int32_t other = draft.properties(region).shard;
+    if (other < 0) continue;
+    auto error = diags.error("P0217", directive.span);
+    error << draft.name(region) << " is sharded twice";
+    error.note("the other 'shard' is here", draft.shards[other].span);
+    return error;
+  }
+  ir::ExpertGroups shard;
+  shard.prov = draft.provenance.directive({"shard", diags.place(directive.span)});
+  shard.span = directive.span;
+  if (const auto* capacity = strategy::find_arg<strategy::Capacity>(directive, "capacity"))
+    shard.bound =
+        ir::RowBound{capacity->factor, capacity->overflow == "error", strategy::arg_span(directive, "capacity")};
+  Claim all;
+  for (const std::vector<int32_t>& group : groups) all.ranks.insert(all.ranks.end(), group.begin(), group.end());
+  all.span = devices[0].span;
+  all.directive = directive.span;
+  shard.groups = std::move(groups);
+  for (ir::ChunkId region : selection.chunks) {
+    draft.properties(region).shard = static_cast<int32_t>(draft.shards.size());
+    draft.claims.sharded[region.index] = all;
+  }
+  draft.shards.push_back(std::move(shard));
+  draft.shard_streams.push_back(strategy::arg_or(directive, "stream", std::string("ep")));
+  draft.note_cut(directive);
   return Status();
 }
 
-Status apply_shard(const ShardArgs& args, const strategy::Directive& directive, const ir::Dag& dag,
-                   Placement& placement, diag::Diagnostics& diags) {
-  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
-  std::vector<int32_t> all;
-  for (const strategy::Devices& group : args.devices) all.insert(all.end(), group.ranks.begin(), group.ranks.end());
-  // How many devices of a list the groups that lie in it have; -1 where one lies in it in part.
-  const auto covered = [&](const std::vector<int32_t>& placed) {
-    int64_t count = 0;
-    for (const strategy::Devices& group : args.devices) {
-      const auto within = std::count_if(group.ranks.begin(), group.ranks.end(), [&](int32_t rank) {
-        return std::find(placed.begin(), placed.end(), rank) != placed.end();
-      });
-      if (within != 0 && within != static_cast<int64_t>(group.ranks.size())) return int64_t{-1};
-      count += within;
-    }
-    return count;
-  };
-  for (ir::ChunkId chunk : selection.chunks) {
-    placement.sharded[chunk.index] = directive.span;
+Status check_shards(const Resolution& draft, diag::Diagnostics& diags) {
+  for (size_t c = 0; c < draft.regions.size(); ++c) {
+    const int32_t shard = draft.distribution.chunks[c].shard;
+    if (shard < 0) continue;
+    const Claim& all = draft.claims.sharded[c];
     std::set<int32_t> used;
     const Claim* wrong = nullptr;
-    for (int32_t m = 0; m < dag.num_microbatches; ++m) {
-      Claim& claim = placement.at(chunk, m);
-      if (claim.ranks.empty()) {
-        claim = {all, args.devices[0].span, directive.span, "pp"};
-        continue;
-      }
-      if (placement.as_before(chunk, m)) continue;
+    for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
+      const Claim& claim = draft.claims.at(ir::ChunkId(c), m);
+      if (draft.claims.as_before(ir::ChunkId(c), m)) continue;
       used.insert(claim.ranks.begin(), claim.ranks.end());
-      if (wrong == nullptr && covered(claim.ranks) != static_cast<int64_t>(claim.ranks.size())) wrong = &claim;
+      if (wrong == nullptr &&
+          covered(draft.shards[shard].groups, claim.ranks) != static_cast<int64_t>(claim.ranks.size()))
+        wrong = &claim;
     }
     const bool idle =
-        !used.empty() && std::any_of(all.begin(), all.end(), [&](int32_t rank) { return used.count(rank) == 0; });
+        std::any_of(all.ranks.begin(), all.ranks.end(), [&](int32_t rank) { return used.count(rank) == 0; });
     if (wrong == nullptr && !idle) continue;
-    auto error = diags.error("P0215", args.devices[0].span);
-    error << "the groups of this 'shard' do not partition the devices of " << dag.chunks[chunk.index].name;
-    error.note("placed here", wrong != nullptr ? wrong->span : placement.at(chunk, 0).span);
+    auto error = diags.error("P0215", all.span);
+    error << "the groups of this 'shard' do not partition the devices of " << draft.regions[c].name;
+    error.note("placed here", wrong != nullptr ? wrong->span : draft.claims.at(ir::ChunkId(c), 0).span);
     error.help(
         "list every device of the data group in exactly one group; where a region has several data groups, of each of "
         "them");

@@ -26,12 +26,20 @@ const strategy::DirectiveSpec& split_spec() {
   return spec;
 }
 
-Result<SplitArgs> read_split(const strategy::Directive& directive) {
-  SplitArgs args;
-  args.filter = strategy::arg_or(directive, "filter", args.filter);
-  args.dim_name = strategy::arg_or(directive, "dim_name", args.dim_name);
-  PIPER_ASSIGN(args.num_microbatches, strategy::required_arg<int64_t>(directive, "num_microbatches"));
-  return args;
+Status resolve_split(const strategy::Directive& directive, ir::Step& step, diag::Diagnostics& diags) {
+  const strategy::Filter filter = strategy::arg_or(directive, "filter", strategy::Filter());
+  const std::string dim_name = strategy::arg_or(directive, "dim_name", std::string("MB"));
+  PIPER_ASSIGN(const auto num_microbatches, strategy::required_arg<int64_t>(directive, "num_microbatches"));
+  if (step.split || !filter.terms.empty() || filter.pass || dim_name != "MB") {
+    auto error = diags.error("P0224", directive.span);
+    error << (step.split ? "a second `split`" : "a `split` of a part of the model");
+    error.help("write one {op: split, num_microbatches: N}, without a filter, with dim_name MB");
+    return error;
+  }
+  step.num_microbatches = static_cast<int32_t>(num_microbatches);
+  step.split = true;
+  if (num_microbatches > 1) step.cut_by = directive.span;
+  return Status();
 }
 
 }  // namespace piper::directives

@@ -1,22 +1,19 @@
-// The `split` directive: microbatches. Its spec and typed arguments.
+// The `split` directive: microbatches. Its spec, and what it makes of the step.
 #pragma once
 
-#include <string>
-#include <vector>
-
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/module.h"
 #include "compiler/strategy/directive_spec.h"
 #include "compiler/strategy/strategy.h"
 #include "schemas/base/status.h"
 
 namespace piper::directives {
 
-struct SplitArgs {
-  strategy::Filter filter;
-  std::string dim_name = "MB";
-  int64_t num_microbatches;
-};
 const strategy::DirectiveSpec& split_spec();
-// Unpacks a loaded directive; defaults filled in. Error P0206: a required argument is missing.
-Result<SplitArgs> read_split(const strategy::Directive& directive);
+
+// Sets the number of microbatches of a step that nothing has cut yet. It stands apart from the other directives'
+// resolving: the model is bound to the samples of a microbatch before there are regions. Errors: P0206, P0224 a second
+// split, or one of a part of the model.
+Status resolve_split(const strategy::Directive& directive, ir::Step& step, diag::Diagnostics& diags);
 
 }  // namespace piper::directives

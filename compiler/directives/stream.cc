@@ -28,39 +28,31 @@ const strategy::DirectiveSpec& stream_spec() {
   return spec;
 }
 
-Result<StreamArgs> read_stream(const strategy::Directive& directive) {
-  StreamArgs args;
-  PIPER_ASSIGN(args.filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
-  PIPER_ASSIGN(args.name, strategy::required_arg<std::string>(directive, "name"));
-  return args;
-}
-
-Status apply_stream(const StreamArgs& args, const strategy::Directive& directive, ir::Dag& dag,
-                    diag::Diagnostics& diags) {
-  PIPER_ASSIGN(const Selection selection, select(dag, args.filter, diags));
-  const bool half =
-      args.filter.pass && (*args.filter.pass == strategy::Pass::kBI || *args.filter.pass == strategy::Pass::kBW);
-  if (half && std::none_of(selection.chunks.begin(), selection.chunks.end(),
-                           [&](ir::ChunkId c) { return dag.backward_split[c.index]; })) {
-    auto error = diags.error("P0204", args.filter.span);
-    error << "the filter " << strategy::to_string(args.filter)
-          << " matches no compute: no backward that it names is split";
+Status resolve_stream(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
+  PIPER_ASSIGN(const auto name, strategy::required_arg<std::string>(directive, "name"));
+  PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
+  const auto is_split = [&](ir::ChunkId region) { return draft.distribution.backward_split(region); };
+  if (names_half(filter) && std::none_of(selection.chunks.begin(), selection.chunks.end(), is_split)) {
+    auto error = diags.error("P0204", filter.span);
+    error << "the filter " << strategy::to_string(filter) << " matches no compute: no backward that it names is split";
     error.help("order BI and BW of these chunks, or use a schedule that does");
     return error;
   }
-  const uint32_t stream = dag.intern_stream(args.name);
-  for (ir::ChunkId chunk : selection.chunks)
-    for (size_t pass = 0; pass < ir::kNumPasses; ++pass) {
-      if (!pass_matches(args.filter.pass, static_cast<ir::Pass>(pass))) continue;
+  const std::vector<ir::Phase> phases = matched_phases(filter.pass);
+  for (ir::ChunkId region : selection.chunks)
+    for (ir::Phase phase : phases)
       for (int32_t m : selection.microbatches) {
-        const auto [it, fresh] =
-            dag.streams_of_compute.emplace(std::make_tuple(chunk.index, static_cast<ir::Pass>(pass), m), stream);
-        if (fresh || it->second == stream) continue;
+        const uint32_t other = draft.distribution.compute_stream(region, phase, m);
+        if (other == 0 || draft.distribution.streams[other] == name) continue;
         return diags.error("P0217", directive.span)
-               << "a compute of " << dag.chunks[chunk.index].name << " is put on stream '" << args.name
-               << "' and on stream '" << dag.streams[it->second] << "'";
+               << "a compute of " << draft.name(region) << " is put on stream '" << name << "' and on stream '"
+               << draft.distribution.streams[other] << "'";
       }
-    }
+  const uint32_t stream = draft.distribution.intern_stream(name);
+  for (ir::ChunkId region : selection.chunks)
+    for (ir::Phase phase : phases)
+      for (int32_t m : selection.microbatches) draft.properties(region).compute_streams[{phase, m}] = stream;
   return Status();
 }
 

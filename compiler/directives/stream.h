@@ -1,27 +1,14 @@
-// The `stream` directive: named compute streams. Its spec and typed arguments.
+// The `stream` directive: named compute streams. Its spec, and what it says of regions.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "compiler/ir/dag.h"
+#include "compiler/directives/resolution.h"
 #include "compiler/strategy/directive_spec.h"
-#include "compiler/strategy/strategy.h"
-#include "schemas/base/status.h"
 
 namespace piper::directives {
 
-struct StreamArgs {
-  strategy::Filter filter;
-  std::string name;
-};
 const strategy::DirectiveSpec& stream_spec();
-// Unpacks a loaded directive; defaults filled in. Error P0206: a required argument is missing.
-Result<StreamArgs> read_stream(const strategy::Directive& directive);
-
-// Sets dag.streams_of_compute of the matched computes. Errors: P0203, P0204 (also BI or BW where no backward is split),
-// P0217 two streams for one compute.
-Status apply_stream(const StreamArgs& args, const strategy::Directive& directive, ir::Dag& dag,
-                    diag::Diagnostics& diags);
+// Puts the matched computes on the stream. It is resolved after every order, which say what backward is split. Errors:
+// P0203, P0204 (also BI or BW where no backward is split), P0206, P0217 two streams for one compute.
+Status resolve_stream(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags);
 
 }  // namespace piper::directives

@@ -1,6 +1,5 @@
-// The phases of piperc, in order: strategy, model, bind, chunk, place, differentiate, lower, build the DAG, order,
-// emit, verify, write. One function runs them; each phase is a call into one library. It prints nothing but what --emit
-// and --expand ask for.
+// piperc without its command line: reads the files, runs the passes of pipeline.h, proves the plans and writes them. It
+// prints nothing but what --emit and --expand ask for, and the times and texts of passes.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +28,10 @@ struct CompileOptions {
   std::string print_ir_after;  // a regular expression over phase names, or ""
   plan::WeightMode weights = plan::WeightMode::kCopy;
   int64_t memory_limit = 0;  // bytes per rank; 0: none
-  bool time_phases = false;
+  bool time_phases = false;  // the time of every pass
+  bool verify_each = false;  // the module after every pass
 };
+// What --stop-after takes: phases and passes, in order.
 const std::vector<std::string>& phase_names();
 
 // Errors are in `diags` where they have a place, else in the Status.

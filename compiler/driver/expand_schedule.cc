@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "compiler/directives/directive_table.h"
-#include "compiler/directives/split.h"
 #include "compiler/driver/schedule_ranks.h"
 #include "compiler/strategy/directive_args.h"
 
@@ -94,32 +93,12 @@ void place_stages(const strategy::Schedule& schedule, const StagePlaces& places,
 
 }  // namespace
 
-Result<int32_t> choose_microbatches(const strategy::Strategy& strategy, bool& split, diag::Diagnostics& diags) {
-  split = false;
-  int32_t count = 1;
-  const Directive* seen = nullptr;
-  for (const Directive& directive : strategy.directives) {
-    if (directive.spec->name != "split") continue;
-    PIPER_ASSIGN(const directives::SplitArgs args, directives::read_split(directive));
-    if (seen != nullptr || !args.filter.terms.empty() || args.filter.pass || args.dim_name != "MB") {
-      auto error = diags.error("P0224", directive.span);
-      error << (seen != nullptr ? "a second `split`" : "a `split` of a part of the model");
-      error.help("write one {op: split, num_microbatches: N}, without a filter, with dim_name MB");
-      return error;
-    }
-    seen = &directive;
-    count = static_cast<int32_t>(args.num_microbatches);
-    split = true;
-  }
-  if (strategy.schedule) {
-    if (strategy.schedule->microbatches) {
-      count = static_cast<int32_t>(*strategy.schedule->microbatches);
-    } else if (!strategy.schedule->family.empty()) {
-      return diags.error("P0206", strategy.schedule->span) << "'schedule' needs 'microbatches'";
-    }
-    split = true;
-  }
-  return count;
+Status number_microbatches(const strategy::Schedule& schedule, ir::Step& step, diag::Diagnostics& diags) {
+  if (schedule.microbatches) step.num_microbatches = static_cast<int32_t>(*schedule.microbatches);
+  else if (!schedule.family.empty()) return diags.error("P0206", schedule.span) << "'schedule' needs 'microbatches'";
+  step.split = true;
+  if (schedule.microbatches.value_or(1) > 1 && step.cut_by.line == 0) step.cut_by = schedule.span;
+  return Status();
 }
 
 int32_t microbatches_of(const strategy::ScheduleTable& table) {
@@ -147,13 +126,10 @@ Result<strategy::ScheduleTable> read_schedule_table(const strategy::Schedule& sc
   return table;
 }
 
-Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, const ir::Dag& dag,
-                                         const directives::Placement& placement, const strategy::ScheduleTable* given,
-                                         diag::Diagnostics& diags) {
+Result<ExpandedSchedule> expand_schedule(const strategy::Schedule& schedule, const directives::Resolution& draft,
+                                         const strategy::ScheduleTable* given, diag::Diagnostics& diags) {
   ExpandedSchedule expanded;
-  if (!strategy.schedule) return expanded;
-  const strategy::Schedule& schedule = *strategy.schedule;
-  PIPER_ASSIGN(const StagePlaces places, read_stage_places(schedule, dag, placement, diags));
+  PIPER_ASSIGN(const StagePlaces places, read_stage_places(schedule, draft, diags));
   const size_t num_ranks = schedule.ranks.empty() ? places.groups.size() : schedule.ranks.size();
   if (given != nullptr) {
     if (static_cast<int32_t>(given->stage_rank.size()) != places.num_stages())
@@ -168,7 +144,7 @@ Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, con
     strategy::FamilyRequest request;
     request.ranks = static_cast<int32_t>(num_ranks);
     request.stages = places.num_stages();
-    request.microbatches = dag.num_microbatches;
+    request.microbatches = draft.step.num_microbatches;
     request.virtual_stages = static_cast<int32_t>(schedule.virtual_stages.value_or(0));
     auto table = strategy::expand_family(schedule.family, request);
     if (!table.ok()) return diags.error(table.error().code, schedule.family_span) << table.error().message;

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "compiler/diag/diagnostics.h"
-#include "compiler/directives/placement.h"
-#include "compiler/ir/dag.h"
+#include "compiler/directives/resolution.h"
 #include "compiler/strategy/families.h"
 #include "compiler/strategy/strategy.h"
 
@@ -18,15 +17,13 @@ struct ExpandedSchedule {
   std::vector<strategy::Directive> orders;
   strategy::ScheduleTable table;
 };
-// M of the schedule, or of the split; 1 where neither is given. `tag`: the split's dimension.
-Result<int32_t> choose_microbatches(const strategy::Strategy& strategy, bool& split, diag::Diagnostics& diags);
-// `dag` holds the chunks, whose tags tell the stages, and the number of microbatches; `placement` what the user's own
-// `place` and `replicate` claim: the ranks are read from there. `table`: what `schedule: {csv: ...}` named, or nullptr
-// where a family is to be expanded. Errors: those of schedule_ranks.h, P0230, P0231, P0233 a table of another number of
-// stages.
-Result<ExpandedSchedule> expand_schedule(const strategy::Strategy& strategy, const ir::Dag& dag,
-                                         const directives::Placement& placement, const strategy::ScheduleTable* table,
-                                         diag::Diagnostics& diags);
+// Sets the step's number of microbatches to the schedule's. Error P0206: a family without one.
+Status number_microbatches(const strategy::Schedule& schedule, ir::Step& step, diag::Diagnostics& diags);
+// `draft` has the regions, whose tags tell the stages, and what the user's own directives claim: the ranks are read
+// from there. `table`: what `schedule: {csv: ...}` named, or nullptr where a family is to be expanded. Errors: those of
+// schedule_ranks.h, P0230, P0231, P0233 a table of another number of stages.
+Result<ExpandedSchedule> expand_schedule(const strategy::Schedule& schedule, const directives::Resolution& draft,
+                                         const strategy::ScheduleTable* table, diag::Diagnostics& diags);
 // Reads that table from `folder` (the strategy's own). Errors: P0101, P0233.
 Result<strategy::ScheduleTable> read_schedule_table(const strategy::Schedule& schedule, const std::string& folder,
                                                     diag::Diagnostics& diags);

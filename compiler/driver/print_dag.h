@@ -4,10 +4,10 @@
 
 #include <iosfwd>
 
-#include "compiler/ir/dag.h"
+#include "compiler/ir/module.h"
 
 namespace piper::driver {
 
-void print_dag(const ir::Dag& dag, const ir::Graph& graph, std::ostream& out);
+void print_dag(const ir::Module& module, const ir::Graph& graph, std::ostream& out);
 
 }  // namespace piper::driver

@@ -63,10 +63,6 @@ std::string layout_text(const strategy::ScheduleTable& table) {
   return text + (table.rows.size() > kMaxListed ? "; ..." : "");
 }
 
-bool is_by(const diag::Span& directive, const Claim& claim) {
-  return directive.line != 0 && directive.line == claim.directive.line && directive.column == claim.directive.column;
-}
-
 Status check_disjoint(const StagePlaces& places, diag::Diagnostics& diags) {
   std::map<int32_t, const Claim*> owner;
   for (const auto& row : places.claims)
@@ -120,14 +116,15 @@ std::vector<std::pair<int64_t, int64_t>> as_ranges(const std::vector<int32_t>& a
   return ranges;
 }
 
-Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const ir::Dag& dag,
-                                      const directives::Placement& placement, diag::Diagnostics& diags) {
-  const int32_t M = dag.num_microbatches;
+Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const directives::Resolution& draft,
+                                      diag::Diagnostics& diags) {
+  const directives::Claims& claims = draft.claims;
+  const int32_t M = draft.step.num_microbatches;
   StagePlaces places;
   std::vector<bool> exists;                  // [stage]: has a chunk
   std::vector<const ir::Chunk*> read_first;  // [stage]: the first chunk whose claim was read
-  for (size_t c = 0; c < dag.chunks.size(); ++c)
-    for (const ir::TagValue& tag : dag.chunks[c].tags) {
+  for (size_t c = 0; c < draft.regions.size(); ++c)
+    for (const ir::TagValue& tag : draft.regions[c].tags) {
       if (tag.tag != schedule.stages_tag) continue;
       if (tag.index >= places.num_stages()) {
         places.claims.resize(tag.index + 1, std::vector<const Claim*>(M, nullptr));
@@ -136,18 +133,21 @@ Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const 
         read_first.resize(tag.index + 1, nullptr);
       }
       exists[tag.index] = true;
-      if (placement.replicated[c].line != 0) places.replicated[tag.index] = true;
+      if (claims.replicated[c].line != 0) places.replicated[tag.index] = true;
       // What a `shard` alone claims is left to the schedule where `ranks` says it all: `shard` then finds its region
-      // placed.
-      if (!schedule.ranks.empty() && is_by(placement.sharded[c], placement.at(ir::ChunkId(c), 0))) continue;
+      // placed. Else the stage is where the shard is.
+      const Claim& sharded = claims.sharded[c];
+      if (!schedule.ranks.empty() && sharded.directive.line != 0 && claims.at(ir::ChunkId(c), 0).ranks.empty())
+        continue;
       const bool first = read_first[tag.index] == nullptr;
-      if (first) read_first[tag.index] = &dag.chunks[c];
+      if (first) read_first[tag.index] = &draft.regions[c];
       for (int32_t m = 0; m < M; ++m) {
-        const Claim& claim = placement.at(ir::ChunkId(c), m);
+        const Claim& said = claims.at(ir::ChunkId(c), m);
+        const Claim& claim = said.ranks.empty() ? sharded : said;
         const Claim*& known = places.claims[tag.index][m];
         if (!first && (known == nullptr) != claim.ranks.empty()) {
           auto error = diags.error("P0219", known == nullptr ? claim.span : known->span);
-          const ir::Chunk& open = known == nullptr ? *read_first[tag.index] : dag.chunks[c];
+          const ir::Chunk& open = known == nullptr ? *read_first[tag.index] : draft.regions[c];
           error << "a part of stage " << tag.index << " is placed, but not " << open.name;
           error.help("place the whole stage, {" + schedule.stages_tag + ": " + std::to_string(tag.index) + "}");
           return error;

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "compiler/diag/diagnostics.h"
-#include "compiler/directives/placement.h"
-#include "compiler/ir/dag.h"
+#include "compiler/directives/resolution.h"
 #include "compiler/strategy/families.h"
 #include "compiler/strategy/strategy.h"
 
@@ -22,11 +21,11 @@ struct StagePlaces {
       groups;  // distinct device lists, by the first microbatch, then the first stage that they do
   int32_t num_stages() const { return static_cast<int32_t>(claims.size()); }
 };
-// `placement` outlives the result. Errors: P0203 no chunk has the schedule's tag, P0240 an index is missing, P0232
+// `draft` outlives the result. Errors: P0203 no chunk has the schedule's tag, P0240 an index is missing, P0232
 // chunks of one stage on different groups, or groups that overlap, P0219 some stages are placed and others not, while
 // `ranks` is not given.
-Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const ir::Dag& dag,
-                                      const directives::Placement& placement, diag::Diagnostics& diags);
+Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const directives::Resolution& draft,
+                                      diag::Diagnostics& diags);
 
 // The devices of every row of the table. Errors: P0232 a placement that the table cannot have, P0217 `ranks` and a
 // directive name different devices.

@@ -22,34 +22,35 @@ std::string rank_list(const std::vector<int32_t>& ranks) {
 
 }  // namespace
 
-Connections::Connections(const ir::Dag& dag)
-    : dag_(dag), position_(dag.world_size, std::vector<int32_t>(dag.groups.size(), -1)) {
-  for (size_t group = 0; group < dag.groups.size(); ++group)
-    for (size_t i = 0; i < dag.groups[group].ranks.size(); ++i)
-      position_[dag.groups[group].ranks[i]][group] = static_cast<int32_t>(i);
+Connections::Connections(const ir::Module& module)
+    : module_(module),
+      position_(module.distribution.world_size, std::vector<int32_t>(module.distribution.groups.size(), -1)) {
+  for (size_t group = 0; group < module.distribution.groups.size(); ++group)
+    for (size_t i = 0; i < module.distribution.groups[group].ranks.size(); ++i)
+      position_[module.distribution.groups[group].ranks[i]][group] = static_cast<int32_t>(i);
   std::set<std::tuple<uint32_t, ir::GroupId, ir::GroupId, ir::Cargo>> seen;
-  for (ir::NodeId id : dag.order) {
-    const ir::Node& node = dag.nodes[id.index];
+  for (ir::NodeId id : module.dag.order) {
+    const ir::Node& node = module.dag.nodes[id.index];
     if (const auto* transfer = std::get_if<ir::TransferNode>(&node.payload)) {
       if (seen.emplace(node.stream, node.group, transfer->to, transfer->cargo).second) name_channels(node, *transfer);
       continue;
     }
-    const std::vector<int32_t>& members = dag.groups[node.group.index].ranks;
+    const std::vector<int32_t>& members = module.distribution.groups[node.group.index].ranks;
     const ir::Bucket* bucket = nullptr;
     if (const auto* n = std::get_if<ir::AllReduceNode>(&node.payload)) {
-      if (n->what == ir::Reduced::kBucket) bucket = &dag.buckets[n->bucket.index];
+      if (n->what == ir::Reduced::kBucket) bucket = &module.state.buckets[n->bucket.index];
       else if (!communicators_.contains({node.stream, &members})) {
         name_teams(node.stream, {members});
         communicators_[{node.stream, &members}] = teams_.at({node.stream, members});
       }
     } else if (const auto* scatter = std::get_if<ir::ReduceScatterNode>(&node.payload)) {
-      bucket = &dag.buckets[scatter->bucket.index];
+      bucket = &module.state.buckets[scatter->bucket.index];
     } else if (const auto* gather = std::get_if<ir::AllGatherNode>(&node.payload)) {
-      bucket = &dag.buckets[gather->bucket.index];
+      bucket = &module.state.buckets[gather->bucket.index];
     }
     const std::vector<std::vector<int32_t>>* teams = bucket != nullptr ? &bucket->teams : nullptr;
     if (const auto* exchange = std::get_if<ir::ExchangeNode>(&node.payload))
-      teams = &dag.expert_groups[dag.chunks[exchange->at.chunk.index].shard].groups;
+      teams = &module.distribution.expert_groups[module.chunks()[exchange->at.chunk.index].shard].groups;
     if (teams == nullptr || communicators_.contains({node.stream, &teams->front()})) continue;
     name_teams(node.stream, *teams);
     for (const std::vector<int32_t>& team : *teams)
@@ -58,8 +59,8 @@ Connections::Connections(const ir::Dag& dag)
 }
 
 std::vector<Message> Connections::messages(const ir::Node& node, const ir::TransferNode& n, int32_t rank) const {
-  const std::vector<int32_t>& from = dag_.groups[node.group.index].ranks;
-  const std::vector<int32_t>& to = dag_.groups[n.to.index].ranks;
+  const std::vector<int32_t>& from = module_.distribution.groups[node.group.index].ranks;
+  const std::vector<int32_t>& to = module_.distribution.groups[n.to.index].ranks;
   const int64_t p = position(node.group, rank), q = position(n.to, rank);
   const auto senders = static_cast<int64_t>(from.size()), receivers = static_cast<int64_t>(to.size());
   std::vector<Message> out;
@@ -96,9 +97,9 @@ std::vector<Message> Connections::messages(const ir::Node& node, const ir::Trans
 }
 
 void Connections::name_channels(const ir::Node& node, const ir::TransferNode& n) {
-  const std::vector<int32_t>& from = dag_.groups[node.group.index].ranks;
-  const std::vector<int32_t>& to = dag_.groups[n.to.index].ranks;
-  const std::string& stream = dag_.streams[node.stream];
+  const std::vector<int32_t>& from = module_.distribution.groups[node.group.index].ranks;
+  const std::vector<int32_t>& to = module_.distribution.groups[n.to.index].ranks;
+  const std::string& stream = module_.distribution.streams[node.stream];
   const std::string groups = stream + ":" + rank_list(from) + ">" + rank_list(to);
   const bool position_by_position = from.size() == to.size();
   for (int32_t rank : from)
@@ -124,14 +125,14 @@ void Connections::name_teams(uint32_t stream, const std::vector<std::vector<int3
     std::vector<int32_t> all;
     for (const auto& team : teams) all.insert(all.end(), team.begin(), team.end());
     std::sort(all.begin(), all.end());
-    together = dag_.streams[stream] + ":" + rank_list(all) + "/" + std::to_string(teams[0].size());
+    together = module_.distribution.streams[stream] + ":" + rank_list(all) + "/" + std::to_string(teams[0].size());
   }
   for (const auto& team : teams) {
     const auto [known, fresh] = teams_.try_emplace({stream, team}, 0);
     if (!fresh) continue;
     std::string name = together;
-    if (name.empty() || !claim(name, team)) name = dag_.streams[stream] + ":" + rank_list(team);
-    if (!claim(name, team)) name = dag_.streams[stream] + ":" + every_rank(team);
+    if (name.empty() || !claim(name, team)) name = module_.distribution.streams[stream] + ":" + rank_list(team);
+    if (!claim(name, team)) name = module_.distribution.streams[stream] + ":" + every_rank(team);
     claim(name, team);
     known->second = number(name);
   }

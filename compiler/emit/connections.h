@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/ir/dag.h"
+#include "compiler/ir/module.h"
 
 namespace piper::emit {
 
@@ -26,7 +26,7 @@ struct Message {
 
 class Connections {
  public:
-  explicit Connections(const ir::Dag& dag);  // which must outlive it
+  explicit Connections(const ir::Module& module);  // which must outlive it
 
   // The rank's place in a group, -1 where it is no member.
   int32_t position(ir::GroupId group, int32_t rank) const { return position_[rank][group.index]; }
@@ -49,7 +49,7 @@ class Connections {
   bool claim(const std::string& name, const std::vector<int32_t>& ranks);
   uint32_t number(const std::string& name);
 
-  const ir::Dag& dag_;
+  const ir::Module& module_;
   std::vector<std::vector<int32_t>> position_;  // [rank][group]
   std::vector<std::string> names_;
   std::unordered_map<std::string, uint32_t> numbers_;

@@ -21,7 +21,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
   m.model_sha256 = request.model_sha256;
   m.strategy_name = strategy.file_name;
   m.strategy_sha256 = request.strategy_sha256;
-  m.world_size = request.dag->world_size;
+  m.world_size = request.module->distribution.world_size;
   m.batch = request.batch;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const ir::Input& input = graph.inputs()[i];
@@ -44,7 +44,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
     m.tensors.push_back(std::move(info));
   };
   for (size_t p = 0; p < graph.parameters().size(); ++p)
-    tensor(graph.parameters()[p], !request.dag->parameter_uses[p].empty());
+    tensor(graph.parameters()[p], !request.module->state.parameter_uses[p].empty());
   for (const ir::Parameter& b : graph.buffers()) tensor(b, false);
   m.optimizer = request.optimizer;
   m.lr_schedule = strategy.lr_schedule;
@@ -112,7 +112,7 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   Emitted out;
   out.bundle.manifest = manifest_of(request);
   EmitShared shared(request);
-  const auto world = static_cast<size_t>(request.dag->world_size);
+  const auto world = static_cast<size_t>(request.module->distribution.world_size);
   out.bundle.ranks.resize(world);
   std::vector<Status> statuses(world);
   std::vector<RankWork> work(world);

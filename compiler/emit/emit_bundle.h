@@ -11,7 +11,7 @@
 
 #include "compiler/diag/diagnostics.h"
 #include "compiler/emit/lower_programs.h"
-#include "compiler/ir/dag.h"
+#include "compiler/ir/module.h"
 #include "compiler/strategy/strategy.h"
 #include "schemas/plan/bundle_io.h"
 
@@ -24,7 +24,7 @@ struct Variant {
   const LoweredGraph* lowered = nullptr;
 };
 struct EmitRequest {
-  const ir::Dag* dag = nullptr;
+  const ir::Module* module = nullptr;
   std::vector<Variant> variants;  // [0] is the reference
   const strategy::Strategy* strategy = nullptr;
   int64_t batch = 1;  // samples of a step

@@ -11,25 +11,25 @@ using plan::BufferClass;
 using plan::BufferRange;
 
 void RankEmitter::all_reduce(const ir::Node& node, const ir::AllReduceNode& n) {
-  const std::vector<int32_t>* members = &dag_.groups[node.group.index].ranks;
+  const std::vector<int32_t>* members = &module_.distribution.groups[node.group.index].ranks;
   std::vector<BufferRange> data;
   std::vector<int64_t> counts;
   DType dtype = DType::kF32;
   switch (n.what) {
     case ir::Reduced::kBucket: {
-      const ir::Bucket& bucket = dag_.buckets[n.bucket.index];
+      const ir::Bucket& bucket = module_.state.buckets[n.bucket.index];
       data.push_back({gradient_buffer(bucket, -1), 0});
       counts.push_back(bucket.bytes / 4);
       members = team_of(bucket).ranks;
       break;
     }
     case ir::Reduced::kCount: {
-      const size_t variant = s_.variant_of_group(dag_.placement[n.chunk.index][0]);
+      const size_t variant = s_.variant_of_group(module_.distribution.group(n.chunk, 0));
       const LoweredProgram* finish = s_.find(variant, n.chunk, Phase::kCountFinish, 0);
       for (size_t slot = 0; slot < finish->holds.size(); ++slot)
         if (finish->holds[slot].kind == SlotHolds::Kind::kCount) {
-          data.push_back(bind(finish->holds[slot], finish->program.slots[slot], variant, {n.chunk, ir::Pass::kCount, 0},
-                              node.group));
+          data.push_back(bind(finish->holds[slot], finish->program.slots[slot], variant,
+                              {n.chunk, ir::Phase::kCount, 0}, node.group));
           counts.push_back(finish->program.slots[slot].bytes / 4);
         }
       break;
@@ -44,7 +44,7 @@ void RankEmitter::all_reduce(const ir::Node& node, const ir::AllReduceNode& n) {
       dtype = DType::kI64;
       break;
     case ir::Reduced::kNorm: {
-      const auto num = static_cast<int64_t>(dag_.parameter_uses.size());
+      const auto num = static_cast<int64_t>(module_.state.parameter_uses.size());
       data.push_back({buffer("grad norms", BufferClass::kArena, 4 * num, DType::kF32, {num}), 0});
       counts.push_back(num);
       break;
@@ -58,7 +58,7 @@ void RankEmitter::all_reduce(const ir::Node& node, const ir::AllReduceNode& n) {
 }
 
 void RankEmitter::reduce_scatter(const ir::Node& node, const ir::ReduceScatterNode& n) {
-  const ir::Bucket& bucket = dag_.buckets[n.bucket.index];
+  const ir::Bucket& bucket = module_.state.buckets[n.bucket.index];
   const Team team = team_of(bucket);
   plan::ReduceScatter reduce;
   reduce.count = team.part_bytes / 4;
@@ -72,12 +72,13 @@ void RankEmitter::reduce_scatter(const ir::Node& node, const ir::ReduceScatterNo
     return;
   }
   // The microbatch that runs here; a member that has none left adds zeros.
-  const std::vector<ir::GroupId>& homes = dag_.placement[dag_.accumulators[bucket.accumulators[0].index].chunk.index];
+  const std::vector<ir::GroupId>& homes =
+      module_.distribution.chunks[module_.state.accumulators[bucket.accumulators[0].index].chunk.index].groups;
   const auto own =
       std::find_if(n.microbatches.begin(), n.microbatches.end(), [&](int32_t m) { return position(homes[m]) >= 0; });
   const int32_t microbatch = own == n.microbatches.end() ? n.microbatches[0] : *own;
   if (own == n.microbatches.end()) clear_gradient(bucket, microbatch, provenance, lane);
-  const std::string mark = dag_.split ? " m" + std::to_string(microbatch) : "";
+  const std::string mark = module_.step.split ? " m" + std::to_string(microbatch) : "";
   reduce.data = {gradient_buffer(bucket, microbatch), 0};
   reduce.out = {buffer("sum " + bucket.name + mark, BufferClass::kArena, team.part_bytes, DType::kF32, {}), 0};
   add(lane, reduce, {{reduce.data.buffer, true, false}, {reduce.out.buffer, false, true}}, provenance);
@@ -89,7 +90,7 @@ void RankEmitter::reduce_scatter(const ir::Node& node, const ir::ReduceScatterNo
 }
 
 void RankEmitter::all_gather(const ir::Node& node, const ir::AllGatherNode& n) {
-  const ir::Bucket& bucket = dag_.buckets[n.bucket.index];
+  const ir::Bucket& bucket = module_.state.buckets[n.bucket.index];
   const Team team = team_of(bucket);
   plan::AllGather gather;
   gather.bytes = team.part_bytes;
@@ -103,7 +104,7 @@ void RankEmitter::all_gather(const ir::Node& node, const ir::AllGatherNode& n) {
   } else {
     // A member that runs none of the readers takes part all the same.
     const auto own = std::find_if(n.readers.begin(), n.readers.end(), [&](const ir::ComputeNode& reader) {
-      return position(dag_.placement[reader.chunk.index][reader.microbatch]) >= 0;
+      return position(module_.distribution.group(reader.chunk, reader.microbatch)) >= 0;
     });
     gather.data = {parameter_buffer(bucket, own == n.readers.end() ? &n.readers[0] : &*own), 0};
     gather.part = {parameter_part_buffer(bucket), 0};
@@ -113,9 +114,9 @@ void RankEmitter::all_gather(const ir::Node& node, const ir::AllGatherNode& n) {
 
 void RankEmitter::exchange(const ir::Node& node, const ir::ExchangeNode& n) {
   const size_t variant = s_.variant_of_group(node.group);
-  const Exchange& exchange = s_.find_exchange(variant, n.at.chunk, phase_of(n.at.pass));
+  const Exchange& exchange = s_.find_exchange(variant, n.at.chunk, n.at.phase);
   const ir::ChunkId chunk = n.at.chunk;
-  const std::vector<int32_t>& ranks = dag_.expert_group_of(dag_.chunks[chunk.index].shard, rank_);
+  const std::vector<int32_t>& ranks = module_.distribution.expert_group_of(module_.chunks()[chunk.index].shard, rank_);
   const ir::Graph& graph = *s_.request.variants[variant].graph;
   plan::AllToAll action;
   action.send = value(exchange.from, n.at.microbatch, variant);

@@ -19,33 +19,24 @@ std::string content_key(const ir::TensorType& type, const ir::WeightSource& sour
   return key;
 }
 
-std::string phase_name(ir::Phase phase, bool backward_split) {
-  switch (phase) {
-    case ir::Phase::kCount: return "C";
-    case ir::Phase::kCountFinish: return "N";
-    case ir::Phase::kForward: return "F";
-    case ir::Phase::kBackward: return backward_split ? "BI" : "B";
-    case ir::Phase::kBackwardWeight: return "BW";
-  }
-  return "?";
-}
-
 // Exactly one rank writes each tensor into saved weights: the first that trains it, else the first that reads it, else
 // rank 0.
 std::vector<int32_t> owners(const EmitRequest& request, std::vector<bool>& unread) {
-  const ir::Dag& dag = *request.dag;
+  const ir::Module& module = *request.module;
   const ir::Graph& graph = *request.variants[0].graph;
   std::vector<int32_t> owner(graph.parameters().size(), 0);
   unread.assign(owner.size(), true);
   for (size_t p = 0; p < owner.size(); ++p)
-    if (!dag.parameter_uses[p].empty()) {
-      owner[p] = dag.groups[dag.accumulators[dag.parameter_uses[p][0].index].group.index].ranks[0];
+    if (!module.state.parameter_uses[p].empty()) {
+      owner[p] =
+          module.distribution.groups[module.state.accumulators[module.state.parameter_uses[p][0].index].group.index]
+              .ranks[0];
       unread[p] = false;
     }
   for (const LoweredProgram& program : request.variants[0].lowered->programs)
     for (const SlotHolds& holds : program.holds)
       if (holds.kind == SlotHolds::Kind::kParameter && unread[holds.index]) {
-        owner[holds.index] = dag.groups[dag.placement[program.chunk.index][0].index].ranks[0];
+        owner[holds.index] = module.distribution.groups[module.distribution.group(program.chunk, 0).index].ranks[0];
         unread[holds.index] = false;
       }
   return owner;
@@ -54,33 +45,34 @@ std::vector<int32_t> owners(const EmitRequest& request, std::vector<bool>& unrea
 // Devices that run an operator with a state (running statistics) on other samples have other values in theirs. The
 // first device of the first microbatch saves its own, as PyTorch does where each replica keeps its statistics.
 std::vector<int32_t> state_owners(const EmitRequest& request) {
-  const ir::Dag& dag = *request.dag;
+  const ir::Module& module = *request.module;
   std::vector<int32_t> owner(request.variants[0].graph->buffers().size(), -1);
   for (const LoweredProgram& program : request.variants[0].lowered->programs)
     for (const SlotHolds& holds : program.holds)
       if (holds.kind == SlotHolds::Kind::kBuffer && owner[holds.index] < 0)
-        owner[holds.index] = dag.groups[dag.placement[program.chunk.index][0].index].ranks[0];
+        owner[holds.index] = module.distribution.groups[module.distribution.group(program.chunk, 0).index].ranks[0];
   return owner;
 }
 
 constexpr size_t kNoVariant = static_cast<size_t>(-1);
 
 size_t variant_for(const EmitRequest& request, const ir::DeviceGroup& group) {
-  const int64_t local = request.batch / request.dag->num_microbatches / static_cast<int64_t>(group.ranks.size());
+  const int64_t local =
+      request.batch / request.module->step.num_microbatches / static_cast<int64_t>(group.ranks.size());
   for (size_t v = 0; v < request.variants.size(); ++v)
     if (request.variants[v].local_batch == local) return v;
   return kNoVariant;
 }
 
 // [rank] -> the nodes that it takes part in.
-std::vector<std::vector<ir::NodeId>> by_rank(const ir::Dag& dag) {
-  std::vector<std::vector<ir::NodeId>> nodes(dag.world_size);
-  for (ir::NodeId id : dag.order) {
-    const ir::Node& node = dag.nodes[id.index];
-    const std::vector<int32_t>& ranks = dag.groups[node.group.index].ranks;
+std::vector<std::vector<ir::NodeId>> by_rank(const ir::Module& module) {
+  std::vector<std::vector<ir::NodeId>> nodes(module.distribution.world_size);
+  for (ir::NodeId id : module.dag.order) {
+    const ir::Node& node = module.dag.nodes[id.index];
+    const std::vector<int32_t>& ranks = module.distribution.groups[node.group.index].ranks;
     for (int32_t rank : ranks) nodes[rank].push_back(id);
     if (const auto* message = std::get_if<ir::TransferNode>(&node.payload))
-      for (int32_t rank : dag.groups[message->to.index].ranks)
+      for (int32_t rank : module.distribution.groups[message->to.index].ranks)
         if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) nodes[rank].push_back(id);
   }
   return nodes;
@@ -105,12 +97,12 @@ EmitShared::EmitShared(const EmitRequest& r)
     : request(r),
       owner(owners(r, unread)),
       state_owner(state_owners(r)),
-      nodes_of_rank(by_rank(*r.dag)),
-      connections(*r.dag),
-      work_(r.variants.size() * r.dag->chunks.size() * ir::kNumPhases) {
-  for (const ir::DeviceGroup& group : r.dag->groups) variant_of_.push_back(variant_for(r, group));
-  provenance_of_.assign(r.dag->provenance.size(), -1);
-  for (const ir::Node& node : r.dag->nodes)
+      nodes_of_rank(by_rank(*r.module)),
+      connections(*r.module),
+      work_(r.variants.size() * r.module->chunks().size() * ir::kNumPhases) {
+  for (const ir::DeviceGroup& group : r.module->distribution.groups) variant_of_.push_back(variant_for(r, group));
+  provenance_of_.assign(r.module->provenance.size(), -1);
+  for (const ir::Node& node : r.module->dag.nodes)
     if (node.prov.valid() && provenance_of_[node.prov.index] < 0)
       provenance_of_[node.prov.index] = intern_provenance(node.prov);
   std::map<std::string, uint32_t> by_content;
@@ -138,16 +130,16 @@ EmitShared::EmitShared(const EmitRequest& r)
 }
 
 ir::AccumulatorId EmitShared::primary(uint32_t p, int32_t rank) const {
-  for (ir::AccumulatorId use : request.dag->parameter_uses[p])
-    if (connections.position(request.dag->accumulators[use.index].group, rank) >= 0) return use;
+  for (ir::AccumulatorId use : request.module->state.parameter_uses[p])
+    if (connections.position(request.module->state.accumulators[use.index].group, rank) >= 0) return use;
   return {};
 }
 
 bool EmitShared::owns(uint32_t p, int32_t rank) const {
-  const ir::Accumulator& a = request.dag->accumulators[primary(p, rank).index];
-  const ir::Bucket& bucket = request.dag->buckets[a.bucket.index];
+  const ir::Accumulator& a = request.module->state.accumulators[primary(p, rank).index];
+  const ir::Bucket& bucket = request.module->state.buckets[a.bucket.index];
   if (bucket.sharded != ir::Sharded::kNothing) return a.use == 0;  // the groups of later uses have the same parts
-  return bucket.teams.size() > 1 ? request.dag->team_of(bucket, rank).front() == rank : owner[p] == rank;
+  return bucket.teams.size() > 1 ? request.module->state.team_of(bucket, rank).front() == rank : owner[p] == rank;
 }
 
 int32_t EmitShared::intern_program(plan::Program program) {
@@ -164,23 +156,24 @@ const plan::Program& EmitShared::program(int32_t index) const {
 
 const LoweredProgram* EmitShared::find(size_t variant, ir::ChunkId chunk, ir::Phase phase, int32_t microbatch) const {
   const Work& asked = work(variant, chunk, phase);
-  return (request.dag->repeats(chunk, microbatch) ? asked.repeating : asked.program).lowered;
+  return (request.module->distribution.repeats(chunk, microbatch) ? asked.repeating : asked.program).lowered;
 }
 
 const Exchange& EmitShared::find_exchange(size_t variant, ir::ChunkId chunk, ir::Phase phase) const {
   const Exchange* exchange = work(variant, chunk, phase).exchange;
-  PIPER_CHECK(exchange != nullptr, "no exchange in ", request.dag->chunks[chunk.index].name);
+  PIPER_CHECK(exchange != nullptr, "no exchange in ", request.module->chunks()[chunk.index].name);
   return *exchange;
 }
 
 int32_t EmitShared::program_index(size_t variant, ir::ChunkId chunk, ir::Phase phase, int32_t microbatch) {
-  const bool repeats = request.dag->repeats(chunk, microbatch);
+  const bool repeats = request.module->distribution.repeats(chunk, microbatch);
   Work::Program& asked = repeats ? work(variant, chunk, phase).repeating : work(variant, chunk, phase).program;
   if (const int32_t known = asked.index; known >= 0) return known;
   plan::Program program = asked.lowered->program;
-  program.name = plan::program_name({request.dag->chunks[chunk.index].name,
-                                     phase_name(phase, request.dag->backward_split[chunk.index]),
-                                     request.variants[variant].local_batch, repeats});
+  program.name =
+      plan::program_name({request.module->chunks()[chunk.index].name,
+                          std::string(ir::phase_name(phase, request.module->distribution.backward_split(chunk))),
+                          request.variants[variant].local_batch, repeats});
   return asked.index = intern_program(std::move(program));  // the same whoever comes first
 }
 
@@ -193,12 +186,12 @@ const std::string& EmitShared::constant_name(size_t variant, uint32_t constant) 
 
 size_t EmitShared::variant_of_group(ir::GroupId group) const {
   PIPER_CHECK(variant_of_[group.index] != kNoVariant, "no variant for a group of ",
-              request.dag->groups[group.index].ranks.size());
+              request.module->distribution.groups[group.index].ranks.size());
   return variant_of_[group.index];
 }
 
 int32_t EmitShared::intern_provenance(ir::ProvId id) {
-  const ir::Provenance& table = request.dag->provenance;
+  const ir::Provenance& table = request.module->provenance;
   const ir::ProvEntry& entry = table.entry(id);
   const std::string text = table.describe(id);
   std::string key;

@@ -19,9 +19,6 @@
 
 namespace piper::emit {
 
-// The phase whose program a pass runs.
-ir::Phase phase_of(ir::Pass pass);
-
 class EmitShared {
  public:
   explicit EmitShared(const EmitRequest& request);
@@ -63,7 +60,8 @@ class EmitShared {
     const Exchange* exchange = nullptr;
   };
   Work& work(size_t variant, ir::ChunkId chunk, ir::Phase phase) {
-    return work_[(variant * request.dag->chunks.size() + chunk.index) * ir::kNumPhases + static_cast<size_t>(phase)];
+    return work_[(variant * request.module->chunks().size() + chunk.index) * ir::kNumPhases +
+                 static_cast<size_t>(phase)];
   }
   const Work& work(size_t variant, ir::ChunkId chunk, ir::Phase phase) const {
     return const_cast<EmitShared*>(this)->work(variant, chunk, phase);

@@ -15,17 +15,17 @@ using plan::BufferRange;
 
 void RankEmitter::step(const ir::Node& node, const ir::StepNode& n) {
   const int32_t provenance = s_.provenance(node.prov);
-  const auto num_parameters = static_cast<int64_t>(dag_.parameter_uses.size());
+  const auto num_parameters = static_cast<int64_t>(module_.state.parameter_uses.size());
   switch (n.work) {
     case ir::StepWork::kCountFinish: {
-      const size_t variant = s_.variant_of_group(dag_.placement[n.chunk.index][0]);
+      const size_t variant = s_.variant_of_group(module_.distribution.group(n.chunk, 0));
       const LoweredProgram* lowered = s_.find(variant, n.chunk, Phase::kCountFinish, 0);
       PIPER_CHECK(lowered != nullptr, "no count program");
       std::vector<BufferRange> arguments;
       for (size_t slot = 0; slot < lowered->holds.size(); ++slot)
         arguments.push_back(bind(lowered->holds[slot], lowered->program.slots[slot], variant,
-                                 {n.chunk, ir::Pass::kCount, 0}, node.group));
-      run(s_.program_index(variant, n.chunk, Phase::kCountFinish, 0), dag_.chunks[n.chunk.index].name + ".count",
+                                 {n.chunk, ir::Phase::kCount, 0}, node.group));
+      run(s_.program_index(variant, n.chunk, Phase::kCountFinish, 0), module_.chunks()[n.chunk.index].name + ".count",
           std::move(arguments), provenance);
       return;
     }
@@ -52,12 +52,12 @@ void RankEmitter::step(const ir::Node& node, const ir::StepNode& n) {
       const ir::Graph& graph = *s_.request.variants[0].graph;
       const ir::Parameter& info = graph.parameters()[p];
       const ir::TensorType& type = graph.type(info.value);
-      const auto& uses = dag_.parameter_uses[p];
+      const auto& uses = module_.state.parameter_uses[p];
       std::vector<bool> local;
       size_t target = uses.size();
       std::vector<BufferRange> arguments;
       for (size_t u = 0; u < uses.size(); ++u) {
-        const bool here = position(dag_.accumulators[uses[u].index].group) >= 0;
+        const bool here = position(module_.state.accumulators[uses[u].index].group) >= 0;
         local.push_back(here);
         if (here && target == uses.size()) target = u;
         arguments.push_back(here ? summed_gradient(uses[u]) : BufferRange{received_gradient(uses[u]), 0});
@@ -73,7 +73,7 @@ void RankEmitter::step(const ir::Node& node, const ir::StepNode& n) {
       arguments.push_back(
           {buffer("grad norms", BufferClass::kArena, 4 * num_parameters, DType::kF32, {num_parameters}), 0});
       const ir::Graph& graph = *s_.request.variants[0].graph;
-      for (uint32_t p = 0; p < dag_.parameter_uses.size(); ++p) {
+      for (uint32_t p = 0; p < module_.state.parameter_uses.size(); ++p) {
         if (!primary(p).valid()) continue;
         const Piece piece = piece_of(p);
         if (!piece.owner || piece.count == 0) continue;
@@ -101,7 +101,7 @@ void RankEmitter::step(const ir::Node& node, const ir::StepNode& n) {
 // Runs of parameters whose weights stand in this bucket and that share a group become one update, cut to the rank's
 // part.
 void RankEmitter::update(const ir::Node& node, const ir::UpdateNode& n) {
-  const ir::Bucket& bucket = dag_.buckets[n.bucket.index];
+  const ir::Bucket& bucket = module_.state.buckets[n.bucket.index];
   const plan::Optimizer& optimizer = s_.request.optimizer;
   const bool has_m = optimizer.kind != "sgd" || optimizer.momentum != 0, has_v = optimizer.kind != "sgd";
   const bool sharded = bucket.sharded != ir::Sharded::kNothing;
@@ -110,12 +110,12 @@ void RankEmitter::update(const ir::Node& node, const ir::UpdateNode& n) {
                 part_end = sharded ? part_begin + team.part_bytes : bucket.bytes;
   // Without weights of its own, a bucket of later uses has no place for them.
   const bool holds_weights = std::any_of(bucket.accumulators.begin(), bucket.accumulators.end(), [&](AccumulatorId id) {
-    return primary(dag_.accumulators[id.index].parameter) == id;
+    return primary(module_.state.accumulators[id.index].parameter) == id;
   });
   const BufferRange value = holds_weights ? update_home(bucket, false) : BufferRange(), sum = update_home(bucket, true);
   size_t i = 0;
   while (i < bucket.accumulators.size()) {
-    const ir::Accumulator& first = dag_.accumulators[bucket.accumulators[i].index];
+    const ir::Accumulator& first = module_.state.accumulators[bucket.accumulators[i].index];
     if (primary(first.parameter) != bucket.accumulators[i]) {
       ++i;
       continue;
@@ -124,7 +124,7 @@ void RankEmitter::update(const ir::Node& node, const ir::UpdateNode& n) {
     int64_t end = first.offset;
     size_t j = i;
     for (; j < bucket.accumulators.size(); ++j) {
-      const ir::Accumulator& a = dag_.accumulators[bucket.accumulators[j].index];
+      const ir::Accumulator& a = module_.state.accumulators[bucket.accumulators[j].index];
       if (primary(a.parameter) != bucket.accumulators[j] || s_.request.decay_group[a.parameter] != group) break;
       end = a.offset + parameter_bytes(a.parameter);
     }
@@ -175,13 +175,13 @@ void RankEmitter::finish_placements() {
     placement.shape = info.whole(type).shape;
     if (use.valid()) {
       const Piece piece = piece_of(p);
-      const ir::Bucket& bucket = dag_.buckets[dag_.accumulators[use.index].bucket.index];
+      const ir::Bucket& bucket = module_.state.buckets[module_.state.accumulators[use.index].bucket.index];
       if (bucket.sharded == ir::Sharded::kParameters) {
         placement.value = {piece.value, piece.first, piece.count, piece.owner};
       } else {
         const bool saves = bucket.sharded == ir::Sharded::kNothing
                                ? piece.owner
-                               : team_of(bucket).position == 0 && dag_.accumulators[use.index].use == 0;
+                               : team_of(bucket).position == 0 && module_.state.accumulators[use.index].use == 0;
         placement.value = {parameter(p), slice_begin(p), type.elements(), saves};
       }
       placement.gradient = {piece.gradient, piece.first, piece.count, piece.owner};
@@ -191,7 +191,7 @@ void RankEmitter::finish_placements() {
       // A frozen part of the experts is saved by the first group's members, each its own.
       bool saves = s_.owner[p] == rank_;
       if (info.shard >= 0) {
-        const std::vector<int32_t>& first = dag_.expert_groups[info.shard].groups[0];
+        const std::vector<int32_t>& first = module_.distribution.expert_groups[info.shard].groups[0];
         saves = std::find(first.begin(), first.end(), rank_) != first.end();
       }
       placement.value = {parameter(p), slice_begin(p), type.elements(), saves};

@@ -29,15 +29,15 @@ void RankEmitter::pass(const Message& message, BufferRange data, int64_t bytes, 
 }
 
 Status RankEmitter::transfer_value(const ir::Node& node, const ir::TransferNode& n) {
-  const auto& from = dag_.groups[node.group.index].ranks;
-  const auto& to = dag_.groups[n.to.index].ranks;
+  const auto& from = module_.distribution.groups[node.group.index].ranks;
+  const auto& to = module_.distribution.groups[n.to.index].ranks;
   const int32_t prov = s_.provenance(node.prov);
   const size_t from_variant = s_.variant_of_group(node.group), to_variant = s_.variant_of_group(n.to);
   const ir::TensorType& from_type = s_.request.variants[from_variant].graph->type(n.value);
   const ir::TensorType& to_type = s_.request.variants[to_variant].graph->type(n.value);
   const auto large = static_cast<int64_t>(std::max(from.size(), to.size()));
   const bool per_sample = from_type.shape != to_type.shape;
-  if (from.size() != to.size() && !per_sample && n.pass == ir::Pass::kBackward)
+  if (from.size() != to.size() && !per_sample && n.phase == ir::Phase::kBackward)
     return Status::failure("P0511", "the gradient '" + s_.request.variants[0].graph->value(n.value).name +
                                         "' is not per sample and would have to be summed between groups of " +
                                         std::to_string(from.size()) + " and " + std::to_string(to.size()) + " devices");

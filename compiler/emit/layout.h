@@ -7,15 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "compiler/ir/graph.h"
+#include "compiler/ir/lowered_graph.h"
 
 namespace piper::emit {
 
-struct Layout {
-  ir::ValueId root;              // the value whose storage holds the elements (itself for a root)
-  int64_t offset = 0;            // elements of the root's dtype
-  std::vector<int64_t> strides;  // elements
-};
+using ir::Layout;
 
 // [value] -> layout. Roots are dense; attention results are stored [B, S, H, D] behind their
 // [B, H, S, D] shape, so that the transpose and reshape that follow them cost nothing.

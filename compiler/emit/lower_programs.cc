@@ -134,4 +134,18 @@ void add_repeating(LoweredGraph& lowered, LoweredGraph other, const std::vector<
     if (chunks[program.chunk.index]) lowered.repeating.push_back(std::move(program));
 }
 
+void lower_programs(ir::Module& module) {
+  const size_t num_chunks = module.chunks().size();
+  std::vector<bool> sometimes;
+  for (const ir::ChunkProperties& row : module.distribution.chunks) sometimes.push_back(row.recomputed_sometimes());
+  const LoweredGraph* like = nullptr;
+  for (ir::ModelVariant& variant : module.variants) {
+    variant.lowered = lower_programs(variant.chunked.graph, num_chunks, like);
+    if (variant.repeating)
+      add_repeating(variant.lowered, lower_programs(*variant.repeating, num_chunks, like), sometimes);
+    like = &module.variants[0].lowered;
+  }
+  module.shapes = ir::chunk_shapes(module.variants[0].lowered, num_chunks);
+}
+
 }  // namespace piper::emit

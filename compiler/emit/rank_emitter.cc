@@ -16,16 +16,6 @@ using ir::ValueId;
 using plan::BufferClass;
 using plan::BufferRange;
 
-Phase phase_of(ir::Pass pass) {
-  switch (pass) {
-    case ir::Pass::kCount: return Phase::kCount;
-    case ir::Pass::kForward: return Phase::kForward;
-    case ir::Pass::kBackward: return Phase::kBackward;
-    case ir::Pass::kBackwardWeight: return Phase::kBackwardWeight;
-  }
-  return Phase::kForward;
-}
-
 // ------------------------------------------------------------------ buffers
 int32_t RankEmitter::find_buffer(std::string_view name) const {
   const auto it = buffers_.find(name);
@@ -49,8 +39,8 @@ int32_t RankEmitter::buffer(std::string_view name, BufferClass cls, int64_t byte
 int32_t RankEmitter::position(GroupId group) const { return s_.connections.position(group, rank_); }
 
 int64_t RankEmitter::first_sample(GroupId group, int32_t microbatch) const {
-  const int64_t per_microbatch = s_.request.batch / dag_.num_microbatches;
-  const int64_t members = static_cast<int64_t>(dag_.groups[group.index].ranks.size());
+  const int64_t per_microbatch = s_.request.batch / module_.step.num_microbatches;
+  const int64_t members = static_cast<int64_t>(module_.distribution.groups[group.index].ranks.size());
   return microbatch * per_microbatch + position(group) * (per_microbatch / members);
 }
 
@@ -61,7 +51,7 @@ BufferRange RankEmitter::value(ValueId root, int32_t microbatch, size_t variant)
   const ir::Graph& graph = *s_.request.variants[variant].graph;
   const ir::Value& v = graph.value(root);
   name_ = v.name;
-  if (dag_.split) name_.append(" m").append(std::to_string(microbatch));
+  if (module_.step.split) name_.append(" m").append(std::to_string(microbatch));
   if (variant != 0) name_.append(" b").append(std::to_string(s_.request.variants[variant].local_batch));
   return it->second = {buffer(name_, BufferClass::kArena, v.type.bytes(), v.type.dtype, v.type.shape), 0};
 }
@@ -69,7 +59,7 @@ BufferRange RankEmitter::value(ValueId root, int32_t microbatch, size_t variant)
 AccumulatorId RankEmitter::primary(uint32_t p) const { return s_.primary(p, rank_); }
 
 AccumulatorId RankEmitter::accumulator_of(uint32_t p, ChunkId chunk) const {
-  const AccumulatorId found = dag_.find_accumulator(p, chunk);
+  const AccumulatorId found = module_.find_accumulator(p, chunk);
   PIPER_CHECK(found.valid(), "no accumulator for parameter ", p);
   return found;
 }
@@ -81,7 +71,7 @@ int64_t RankEmitter::parameter_bytes(uint32_t p) const {
 
 RankEmitter::Team RankEmitter::team_of(const ir::Bucket& bucket) const {
   Team team;
-  team.ranks = &dag_.team_of(bucket, rank_);
+  team.ranks = &module_.state.team_of(bucket, rank_);
   team.position = std::find(team.ranks->begin(), team.ranks->end(), rank_) - team.ranks->begin();
   team.part_bytes = bucket.bytes / static_cast<int64_t>(team.ranks->size());
   return team;
@@ -93,7 +83,8 @@ int32_t RankEmitter::parameter_buffer(const ir::Bucket& bucket, const ir::Comput
   PIPER_CHECK(reader != nullptr, "sharded parameters have no place of their own");
   std::string name = "param " + bucket.name;
   if (bucket.residency == ir::Residency::kUse) name += " for " + compute_name(*reader);
-  if (bucket.residency == ir::Residency::kMicrobatch && dag_.split) name += " m" + std::to_string(reader->microbatch);
+  if (bucket.residency == ir::Residency::kMicrobatch && module_.step.split)
+    name += " m" + std::to_string(reader->microbatch);
   return buffer(name, BufferClass::kArena, bucket.bytes, DType::kF32, {});
 }
 
@@ -104,7 +95,7 @@ int32_t RankEmitter::parameter_part_buffer(const ir::Bucket& bucket) {
 int32_t RankEmitter::gradient_buffer(const ir::Bucket& bucket, int32_t microbatch) {
   if (bucket.sharded < ir::Sharded::kGradients)
     return buffer("grad " + bucket.name, BufferClass::kGradient, bucket.bytes, DType::kF32, {});
-  const std::string mark = dag_.split ? " m" + std::to_string(microbatch) : "";
+  const std::string mark = module_.step.split ? " m" + std::to_string(microbatch) : "";
   return buffer("grad " + bucket.name + mark, BufferClass::kArena, bucket.bytes, DType::kF32, {});
 }
 
@@ -128,14 +119,14 @@ int64_t RankEmitter::slice_begin(uint32_t p) const {
   const ir::Graph& graph = *s_.request.variants[0].graph;
   const ir::Parameter& parameter = graph.parameters()[p];
   if (parameter.shard < 0) return 0;
-  const std::vector<int32_t>& group = dag_.expert_group_of(parameter.shard, rank_);
+  const std::vector<int32_t>& group = module_.distribution.expert_group_of(parameter.shard, rank_);
   return (std::find(group.begin(), group.end(), rank_) - group.begin()) * graph.type(parameter.value).elements();
 }
 
 // What this rank updates of a parameter that it trains.
 RankEmitter::Piece RankEmitter::piece_of(uint32_t p) {
-  const ir::Accumulator& a = dag_.accumulators[primary(p).index];
-  const ir::Bucket& bucket = dag_.buckets[a.bucket.index];
+  const ir::Accumulator& a = module_.state.accumulators[primary(p).index];
+  const ir::Bucket& bucket = module_.state.buckets[a.bucket.index];
   const Team team = team_of(bucket);
   int64_t begin = a.offset, end = a.offset + parameter_bytes(p);
   Piece piece;
@@ -157,8 +148,8 @@ RankEmitter::Piece RankEmitter::piece_of(uint32_t p) {
 BufferRange RankEmitter::parameter(uint32_t p, const ir::ComputeNode* reader) {
   const AccumulatorId use = primary(p);
   if (use.valid()) {
-    const ir::Accumulator& a = dag_.accumulators[use.index];
-    return {parameter_buffer(dag_.buckets[a.bucket.index], reader), a.offset};
+    const ir::Accumulator& a = module_.state.accumulators[use.index];
+    return {parameter_buffer(module_.state.buckets[a.bucket.index], reader), a.offset};
   }
   const ir::Graph& graph = *s_.request.variants[0].graph;
   const ir::Parameter& info = graph.parameters()[p];
@@ -167,15 +158,15 @@ BufferRange RankEmitter::parameter(uint32_t p, const ir::ComputeNode* reader) {
 }
 
 BufferRange RankEmitter::gradient(AccumulatorId id, int32_t microbatch) {
-  const ir::Accumulator& a = dag_.accumulators[id.index];
-  return {gradient_buffer(dag_.buckets[a.bucket.index], microbatch), a.offset};
+  const ir::Accumulator& a = module_.state.accumulators[id.index];
+  return {gradient_buffer(module_.state.buckets[a.bucket.index], microbatch), a.offset};
 }
 
 // What this rank has of a use's gradient when it is reduced: all of it, or its part where it is sharded, which then
 // stands alone in its bucket.
 BufferRange RankEmitter::summed_gradient(AccumulatorId id) {
-  const ir::Accumulator& a = dag_.accumulators[id.index];
-  const ir::Bucket& bucket = dag_.buckets[a.bucket.index];
+  const ir::Accumulator& a = module_.state.accumulators[id.index];
+  const ir::Bucket& bucket = module_.state.buckets[a.bucket.index];
   if (bucket.sharded == ir::Sharded::kNothing) return gradient(id, -1);
   if (bucket.sharded >= ir::Sharded::kGradients) return {gradient_part_buffer(bucket), 0};
   const Team team = team_of(bucket);
@@ -184,7 +175,7 @@ BufferRange RankEmitter::summed_gradient(AccumulatorId id) {
 
 // Where the gradient of a use elsewhere arrives.
 int32_t RankEmitter::received_gradient(AccumulatorId id) {
-  const ir::Accumulator& a = dag_.accumulators[id.index];
+  const ir::Accumulator& a = module_.state.accumulators[id.index];
   const ir::Parameter& info = s_.request.variants[0].graph->parameters()[a.parameter];
   return buffer("grad " + info.names[0] + " use " + std::to_string(a.use), BufferClass::kArena, summed_bytes(id),
                 DType::kF32, {});
@@ -192,8 +183,8 @@ int32_t RankEmitter::received_gradient(AccumulatorId id) {
 
 // Its size, the same on every rank.
 int64_t RankEmitter::summed_bytes(AccumulatorId id) const {
-  const ir::Accumulator& a = dag_.accumulators[id.index];
-  const ir::Bucket& bucket = dag_.buckets[a.bucket.index];
+  const ir::Accumulator& a = module_.state.accumulators[id.index];
+  const ir::Bucket& bucket = module_.state.buckets[a.bucket.index];
   if (bucket.sharded == ir::Sharded::kNothing) return parameter_bytes(a.parameter);
   return bucket.bytes / static_cast<int64_t>(bucket.teams[0].size());
 }
@@ -215,7 +206,7 @@ BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, si
   const int32_t microbatch = n.microbatch;
   using Kind = SlotHolds::Kind;
   const ir::Graph& graph = *s_.request.variants[variant].graph;
-  const std::string mark = dag_.split ? " m" + std::to_string(microbatch) : "";
+  const std::string mark = module_.step.split ? " m" + std::to_string(microbatch) : "";
   const std::string batch_mark = variant == 0 ? "" : " b" + std::to_string(s_.request.variants[variant].local_batch);
   switch (holds.kind) {
     case Kind::kInput: {
@@ -276,7 +267,7 @@ BufferRange RankEmitter::bind(const SlotHolds& holds, const plan::Slot& slot, si
     case Kind::kValue: break;  // above
     case Kind::kSaved: {
       static constexpr const char* kBlock[] = {" saved", " saved for W", " kept for W"};
-      const std::string name = dag_.chunks[chunk.index].name + kBlock[holds.index] + mark + batch_mark;
+      const std::string name = module_.chunks()[chunk.index].name + kBlock[holds.index] + mark + batch_mark;
       return {buffer(name, BufferClass::kArena, slot.bytes, DType::kF32, {}), 0};
     }
     case Kind::kCount:
@@ -297,9 +288,9 @@ int32_t RankEmitter::stream(const std::string& name) {
 }
 
 int32_t RankEmitter::stream_of(uint32_t dag_stream) {
-  if (dag_stream >= stream_of_.size()) stream_of_.resize(dag_.streams.size(), -1);
+  if (dag_stream >= stream_of_.size()) stream_of_.resize(module_.distribution.streams.size(), -1);
   int32_t& known = stream_of_[dag_stream];
-  if (known < 0) known = stream(dag_.streams[dag_stream]);
+  if (known < 0) known = stream(module_.distribution.streams[dag_stream]);
   return known;
 }
 
@@ -365,9 +356,9 @@ static bool outlives_microbatches(BufferClass cls) {
 
 void RankEmitter::compute(const ir::Node& node, const ir::ComputeNode& n) {
   const size_t variant = s_.variant_of_group(node.group);
-  const Phase phase = phase_of(n.pass);
+  const Phase phase = n.phase;
   const LoweredProgram* lowered = s_.find(variant, n.chunk, phase, n.microbatch);
-  PIPER_CHECK(lowered != nullptr, "no program for ", dag_.chunks[n.chunk.index].name);
+  PIPER_CHECK(lowered != nullptr, "no program for ", module_.chunks()[n.chunk.index].name);
   const int32_t index = s_.program_index(variant, n.chunk, phase, n.microbatch);
   clear_gradients(*lowered, n, node);
   std::vector<BufferRange>& fixed = fixed_arguments_[lowered];
@@ -382,9 +373,10 @@ void RankEmitter::compute(const ir::Node& node, const ir::ComputeNode& n) {
 }
 
 std::string RankEmitter::compute_name(const ir::ComputeNode& n) const {
-  plan::ChunkRun run{
-      dag_.chunks[n.chunk.index].name, std::string(ir::pass_name(n.pass, dag_.backward_split[n.chunk.index])), {}};
-  if (dag_.split) run.microbatch = n.microbatch;
+  plan::ChunkRun run{module_.chunks()[n.chunk.index].name,
+                     std::string(ir::phase_name(n.phase, module_.distribution.backward_split(n.chunk))),
+                     {}};
+  if (module_.step.split) run.microbatch = n.microbatch;
   return plan::run_name(run);
 }
 
@@ -392,8 +384,8 @@ std::string RankEmitter::compute_name(const ir::ComputeNode& n) const {
 void RankEmitter::clear_gradients(const LoweredProgram& lowered, const ir::ComputeNode& n, const ir::Node& node) {
   for (const SlotHolds& holds : lowered.holds) {
     if (holds.kind != SlotHolds::Kind::kGradient) continue;
-    const ir::Accumulator& a = dag_.accumulators[accumulator_of(holds.index, n.chunk).index];
-    const ir::Bucket& bucket = dag_.buckets[a.bucket.index];
+    const ir::Accumulator& a = module_.state.accumulators[accumulator_of(holds.index, n.chunk).index];
+    const ir::Bucket& bucket = module_.state.buckets[a.bucket.index];
     if (bucket.sharded < ir::Sharded::kGradients || !cleared_.emplace(a.bucket.index, n.microbatch).second) continue;
     clear_gradient(bucket, n.microbatch, s_.provenance(node.prov), stream_of(node.stream));
   }
@@ -433,15 +425,16 @@ Result<plan::RankPlan> RankEmitter::emit() {
   buffers_.reserve(some);
   // Streams of one rank keep an order that the strategy asks for by an event.
   std::unordered_map<uint32_t, std::vector<ir::NodeId>> ordered_after;
-  const bool several_streams = !dag_.streams_of_compute.empty();
+  const bool several_streams = module_.distribution.has_several_compute_streams();
   if (several_streams)
-    for (const ir::Edge& edge : dag_.edges)
-      if (edge.kind == ir::EdgeKind::kOrder && dag_.nodes[edge.from.index].stream != dag_.nodes[edge.to.index].stream)
+    for (const ir::Edge& edge : module_.dag.edges)
+      if (edge.kind == ir::EdgeKind::kOrder &&
+          module_.dag.nodes[edge.from.index].stream != module_.dag.nodes[edge.to.index].stream)
         ordered_after[edge.to.index].push_back(edge.from);
   std::unordered_map<uint32_t, uint32_t> last;  // node -> its last instruction here
   for (ir::NodeId id : s_.nodes_of_rank[rank_]) {
     const auto first = static_cast<uint32_t>(trace_.size());
-    PIPER_RETURN_IF_ERROR(visit(dag_.nodes[id.index]));
+    PIPER_RETURN_IF_ERROR(visit(module_.dag.nodes[id.index]));
     if (!several_streams || trace_.size() == first) continue;
     for (ir::NodeId from : ordered_after[id.index])
       if (const auto it = last.find(from.index); it != last.end()) trace_.ordered.emplace_back(first, it->second);

@@ -30,7 +30,7 @@ class RankEmitter {
   // `guess`: where a rank with the same nodes had its buffers, often this one's place for them too; it becomes this
   // one's.
   RankEmitter(EmitShared& shared, int32_t rank, PlacedArena& guess)
-      : s_(shared), dag_(*shared.request.dag), rank_(rank), guess_(guess) {}
+      : s_(shared), module_(*shared.request.module), rank_(rank), guess_(guess) {}
   Result<plan::RankPlan> emit();
   // The plan of a rank whose work is that of `first`, which is complete; `samples` are its emitter's.
   plan::RankPlan emit_like(const plan::RankPlan& first, const SampleOrigins& samples, const RankWork& work);
@@ -109,7 +109,7 @@ class RankEmitter {
   void finish_placements();
 
   EmitShared& s_;
-  const ir::Dag& dag_;
+  const ir::Module& module_;
   int32_t rank_;
   PlacedArena& guess_;
   plan::RankPlan plan_;

@@ -8,15 +8,15 @@ namespace {
 
 class Facts {
  public:
-  Facts(const EmitShared& shared, int32_t rank) : s_(shared), dag_(*shared.request.dag), rank_(rank) {}
+  Facts(const EmitShared& shared, int32_t rank) : s_(shared), module_(*shared.request.module), rank_(rank) {}
 
   RankWork collect() {
-    for (uint32_t group = 0; group < dag_.groups.size(); ++group)
+    for (uint32_t group = 0; group < module_.distribution.groups.size(); ++group)
       put(s_.connections.position(ir::GroupId{group}, rank_) >= 0);
     for (uint32_t p = 0; p < s_.owner.size(); ++p)
       if (s_.unread[p]) put(s_.owner[p] == rank_);  // who keeps it has a place for it
     for (ir::NodeId id : s_.nodes_of_rank[rank_]) {
-      const ir::Node& node = dag_.nodes[id.index];
+      const ir::Node& node = module_.dag.nodes[id.index];
       std::visit([&](const auto& n) { visit(node, n); }, node.payload);
     }
     return std::move(work_);
@@ -27,7 +27,7 @@ class Facts {
   void visit(const ir::Node&, const ir::ComputeNode&) {}
   void visit(const ir::Node&, const ir::StepNode& n) {
     if (n.work != ir::StepWork::kNormPart) return;
-    for (uint32_t p = 0; p < dag_.parameter_uses.size(); ++p)
+    for (uint32_t p = 0; p < module_.state.parameter_uses.size(); ++p)
       if (s_.primary(p, rank_).valid()) put(s_.owns(p, rank_));
   }
   void visit(const ir::Node& node, const ir::TransferNode& n) {
@@ -51,21 +51,26 @@ class Facts {
     }
   }
   void visit(const ir::Node& node, const ir::AllReduceNode& n) {
-    team(node.stream, n.what == ir::Reduced::kBucket ? dag_.team_of(dag_.buckets[n.bucket.index], rank_)
-                                                     : dag_.groups[node.group.index].ranks);
+    team(node.stream, n.what == ir::Reduced::kBucket
+                          ? module_.state.team_of(module_.state.buckets[n.bucket.index], rank_)
+                          : module_.distribution.groups[node.group.index].ranks);
   }
-  void visit(const ir::Node& node, const ir::ReduceScatterNode& n) { part(node.stream, dag_.buckets[n.bucket.index]); }
-  void visit(const ir::Node& node, const ir::AllGatherNode& n) { part(node.stream, dag_.buckets[n.bucket.index]); }
+  void visit(const ir::Node& node, const ir::ReduceScatterNode& n) {
+    part(node.stream, module_.state.buckets[n.bucket.index]);
+  }
+  void visit(const ir::Node& node, const ir::AllGatherNode& n) {
+    part(node.stream, module_.state.buckets[n.bucket.index]);
+  }
   void visit(const ir::Node&, const ir::UpdateNode& n) {
-    const ir::Bucket& bucket = dag_.buckets[n.bucket.index];
-    if (bucket.sharded != ir::Sharded::kNothing) position(dag_.team_of(bucket, rank_));
+    const ir::Bucket& bucket = module_.state.buckets[n.bucket.index];
+    if (bucket.sharded != ir::Sharded::kNothing) position(module_.state.team_of(bucket, rank_));
   }
   void visit(const ir::Node& node, const ir::ExchangeNode& n) {
-    team(node.stream, dag_.expert_group_of(dag_.chunks[n.at.chunk.index].shard, rank_));
+    team(node.stream, module_.distribution.expert_group_of(module_.chunks()[n.at.chunk.index].shard, rank_));
   }
 
   void part(uint32_t stream, const ir::Bucket& bucket) {
-    const std::vector<int32_t>& members = dag_.team_of(bucket, rank_);
+    const std::vector<int32_t>& members = module_.state.team_of(bucket, rank_);
     team(stream, members);
     position(members);
   }
@@ -88,7 +93,7 @@ class Facts {
   }
 
   const EmitShared& s_;
-  const ir::Dag& dag_;
+  const ir::Module& module_;
   int32_t rank_;
   RankWork work_;
   std::vector<int32_t> met_;

@@ -25,14 +25,7 @@ struct Chunk {
   int32_t region = -1;    // index of the region that the strategy names; segments of one region share it (cut_segments)
   std::string name;       // "PP0", "PP0.EP1", "all" where untagged; ".2" added where tags repeat; unique
   bool exchange = false;  // holds one all_to_all and nothing else
-  int32_t shard = -1;     // index into ChunkedGraph::shards; -1: cut by none
-};
-
-// One `shard` directive as carried out: the expert groups, which partition the data group of their chunks.
-struct ExpertShard {
-  std::vector<std::vector<int32_t>> groups;  // equal sizes; a position in a group is a position of its all_to_all
-  std::string stream;                        // of the exchanges
-  diag::Span span;                           // of the directive
+  int32_t shard = -1;     // index into Distribution::expert_groups; -1: cut by none
 };
 
 struct ChunkedGraph {
@@ -44,7 +37,6 @@ struct ChunkedGraph {
     int32_t count = 0;
   };
   std::vector<TagExtent> tags;
-  std::vector<ExpertShard> shards;
 };
 
 }  // namespace piper::ir

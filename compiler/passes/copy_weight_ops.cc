@@ -73,4 +73,15 @@ void copy_weight_ops(ir::Graph& graph, const std::vector<std::vector<int64_t>>& 
   WeightOps(graph, devices).run();
 }
 
+Status copy_weight_ops(ir::Module& module, diag::Diagnostics&) {
+  std::vector<std::vector<int64_t>> devices;
+  for (const ir::ChunkProperties& row : module.distribution.chunks) {
+    devices.emplace_back();
+    for (ir::GroupId group : row.groups)
+      devices.back().push_back(static_cast<int64_t>(module.distribution.ranks(group).size()));
+  }
+  for (ir::ModelVariant& variant : module.variants) copy_weight_ops(variant.chunked.graph, devices);
+  return Status();
+}
+
 }  // namespace piper::passes

@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
 // `devices`: [region][microbatch], how many devices run it.
 void copy_weight_ops(ir::Graph& graph, const std::vector<std::vector<int64_t>>& devices);
 
+// On every variant, by the distribution.
+Status copy_weight_ops(ir::Module& module, diag::Diagnostics& diags);
 }  // namespace piper::passes

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/passes/refine_variants.h"
+
 namespace piper::passes {
 namespace {
 
@@ -31,7 +33,7 @@ std::vector<int64_t> first_used_bytes(const ir::Graph& graph) {
 
 }  // namespace
 
-void cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_bytes) {
+std::vector<ir::ChunkId> cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_bytes) {
   ir::Graph& graph = chunked.graph;
   const size_t num_regions = chunked.chunks.size();
   const std::vector<int64_t> bytes = first_used_bytes(graph);
@@ -53,6 +55,7 @@ void cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_
   }
   std::vector<int32_t> first(num_regions, 0);  // [region] -> its first chunk
   std::vector<ir::Chunk> chunks;
+  std::vector<ir::ChunkId> from;
   for (size_t r = 0; r < num_regions; ++r) {
     first[r] = static_cast<int32_t>(chunks.size());
     for (int32_t s = 0; s < segments[r]; ++s) {
@@ -60,6 +63,7 @@ void cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_
       if (chunk.region < 0) chunk.region = static_cast<int32_t>(r);
       if (segments[r] > 1) chunk.name += "/" + std::to_string(s + 1);
       chunks.push_back(std::move(chunk));
+      from.push_back(ir::ChunkId(r));
     }
   }
   // A count is taken where its first reader stands; later segments of the region come after that one.
@@ -84,6 +88,15 @@ void cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_
     op.chunk = ir::ChunkId(static_cast<size_t>(first[r] + segment));
   }
   chunked.chunks = std::move(chunks);
+  return from;
+}
+
+Status cut_segments(ir::Module& module, diag::Diagnostics& diags) {
+  std::vector<int64_t> bytes;
+  for (const ir::ChunkProperties& row : module.distribution.chunks) bytes.push_back(row.segment_bytes);
+  return refine_variants(module, diags, [&](ir::ChunkedGraph& chunked) {
+    return Result<std::vector<ir::ChunkId>>(cut_segments(chunked, bytes));
+  });
 }
 
 }  // namespace piper::passes

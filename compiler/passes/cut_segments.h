@@ -12,11 +12,15 @@
 #include <vector>
 
 #include "compiler/ir/chunks.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
 // `bucket_bytes`: [chunk], -1 = leave the region whole, 0 = a segment wherever a parameter is first used. Sets
 // Chunk::region of all chunks.
-void cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_bytes);
+// On one variant; returns [chunk] -> the region it was cut from.
+std::vector<ir::ChunkId> cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_bytes);
+// On every variant, by ChunkProperties::segment_bytes.
+Status cut_segments(ir::Module& module, diag::Diagnostics& diags);
 
 }  // namespace piper::passes

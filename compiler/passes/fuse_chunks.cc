@@ -1,7 +1,12 @@
 #include "compiler/passes/fuse_chunks.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
+#include <string>
+
+#include "compiler/passes/refine_variants.h"
 
 namespace piper::passes {
 namespace {
@@ -123,6 +128,48 @@ void fuse_chunks(ir::ChunkedGraph& chunked, const std::vector<ChunkId>& into) {
     if (op.chunk.valid()) op.chunk = into[op.chunk.index];
   }
   chunked.chunks = std::move(fused);
+}
+
+namespace {
+
+// The tags of a chunk that orders can name.
+ir::TagSet seen_tags(const ir::Chunk& chunk, const std::set<std::string>& named) {
+  ir::TagSet seen;
+  for (const ir::TagValue& tag : chunk.tags)
+    if (named.count(tag.tag) != 0) seen.push_back(tag);
+  return seen;
+}
+
+ChunkTraits traits_of(const ir::Module& module) {
+  const std::vector<ir::Chunk>& chunks = module.chunks();
+  const std::vector<ir::ChunkProperties>& rows = module.distribution.chunks;
+  const std::set<std::string>& named = module.schedule.told_apart_by;
+  const auto recomputed = [](const ir::ChunkProperties& row) {
+    return std::find(row.recomputed.begin(), row.recomputed.end(), true) != row.recomputed.end();
+  };
+  ChunkTraits traits;
+  std::map<std::vector<ir::GroupId>, int32_t> places;
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    traits.place.push_back(places.emplace(rows[c].groups, static_cast<int32_t>(places.size())).first->second);
+    traits.bucket_bytes.push_back(rows[c].replication.bucket_bytes);
+    traits.with_previous.push_back(c > 0 && rows[c].alike(rows[c - 1]) && !recomputed(rows[c]) &&
+                                   seen_tags(chunks[c], named) == seen_tags(chunks[c - 1], named));
+  }
+  return traits;
+}
+
+}  // namespace
+
+Status fuse_chunks(ir::Module& module, diag::Diagnostics& diags) {
+  const ir::ModelVariant& smallest = module.variants.back();
+  const std::vector<ChunkId> into = find_fusions(smallest.chunked, traits_of(module));
+  if (into.empty() || into.back().index + 1 == into.size()) return Status();
+  for (ir::ModelVariant& variant : module.variants) {
+    if (variant.chunked.chunks.size() != into.size()) return other_structure(variant, smallest, diags);
+    fuse_chunks(variant.chunked, into);
+  }
+  module.merge_chunks(into);
+  return Status();
 }
 
 }  // namespace piper::passes

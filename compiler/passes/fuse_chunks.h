@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "compiler/ir/chunks.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
@@ -30,5 +31,10 @@ struct ChunkTraits {
 // [chunk] -> the fused chunk, ids of which are ascending; as many as there are chunks where nothing is fused.
 std::vector<ir::ChunkId> find_fusions(const ir::ChunkedGraph& chunked, const ChunkTraits& traits);
 void fuse_chunks(ir::ChunkedGraph& chunked, const std::vector<ir::ChunkId>& into);
+
+// On every variant: joins neighbours on the same devices, streams and settings, split alike, and told apart by no
+// filter of an order. Tags matter to orders alone: every other directive is in the chunks' properties by then. Chunks
+// that are recomputed stay as they are: where one ends is where its values are kept.
+Status fuse_chunks(ir::Module& module, diag::Diagnostics& diags);
 
 }  // namespace piper::passes

@@ -13,39 +13,39 @@ using ir::NodeId;
 // Readers that one gather serves: (bucket, round, chunk, pass). Groups that share a bucket gather for their
 // microbatches of one round at once. Where the gathered parameters outlive a use, any pass will do, and any chunk that
 // has its microbatches on the same groups; where they live for the step, every reader.
-using GatherKey = std::tuple<uint32_t, int32_t, uint32_t, ir::Pass>;
+using GatherKey = std::tuple<uint32_t, int32_t, uint32_t, ir::Phase>;
 
 // [chunk] -> the first chunk of equal placement.
-std::vector<uint32_t> equally_placed(const ir::Dag& dag) {
+std::vector<uint32_t> equally_placed(const ir::Module& module) {
   std::map<std::vector<ir::GroupId>, uint32_t> first;
-  std::vector<uint32_t> like(dag.chunks.size());
+  std::vector<uint32_t> like(module.chunks().size());
   for (size_t c = 0; c < like.size(); ++c)
-    like[c] = first.emplace(dag.placement[c], static_cast<uint32_t>(c)).first->second;
+    like[c] = first.emplace(module.distribution.chunks[c].groups, static_cast<uint32_t>(c)).first->second;
   return like;
 }
 
-GatherKey key_of(const ir::Dag& dag, const std::vector<uint32_t>& like, BucketId bucket,
+GatherKey key_of(const ir::Module& module, const std::vector<uint32_t>& like, BucketId bucket,
                  const ir::ComputeNode& reader) {
-  const int32_t round = dag.round_of(reader.chunk, reader.microbatch);
-  switch (dag.buckets[bucket.index].residency) {
-    case ir::Residency::kUse: return {bucket.index, round, reader.chunk.index, reader.pass};
-    case ir::Residency::kMicrobatch: return {bucket.index, round, like[reader.chunk.index], ir::Pass::kCount};
-    case ir::Residency::kStep: return {bucket.index, 0, 0, ir::Pass::kCount};
+  const int32_t round = module.distribution.round_of(reader.chunk, reader.microbatch);
+  switch (module.state.buckets[bucket.index].residency) {
+    case ir::Residency::kUse: return {bucket.index, round, reader.chunk.index, reader.phase};
+    case ir::Residency::kMicrobatch: return {bucket.index, round, like[reader.chunk.index], ir::Phase::kCount};
+    case ir::Residency::kStep: return {bucket.index, 0, 0, ir::Phase::kCount};
   }
   return {};
 }
 
 // The sharded buckets that a compute reads.
-std::vector<BucketId> read_by(const ir::Dag& dag, const std::vector<ChunkShape>& shapes, const ir::Node& node,
-                              const ir::ComputeNode& compute) {
+std::vector<BucketId> read_by(const ir::Module& module, const ir::Node& node, const ir::ComputeNode& compute) {
   std::vector<BucketId> read;
-  const ChunkShape& shape = shapes[compute.chunk.index];
-  const auto& reads = dag.repeats(compute.chunk, compute.microbatch) ? shape.repeating_reads : shape.pass_reads;
-  for (uint32_t p : reads[static_cast<size_t>(compute.pass)])
-    for (ir::AccumulatorId use : dag.parameter_uses[p]) {
-      const ir::Accumulator& a = dag.accumulators[use.index];
-      if (!dag.has_member(a.group, dag.groups[node.group.index].ranks[0])) continue;
-      const bool sharded = dag.buckets[a.bucket.index].sharded == ir::Sharded::kParameters;
+  const ir::ChunkShape& shape = module.shapes[compute.chunk.index];
+  const auto& reads =
+      module.distribution.repeats(compute.chunk, compute.microbatch) ? shape.repeating_reads : shape.phase_reads;
+  for (uint32_t p : reads[static_cast<size_t>(compute.phase)])
+    for (ir::AccumulatorId use : module.state.parameter_uses[p]) {
+      const ir::Accumulator& a = module.state.accumulators[use.index];
+      if (!module.distribution.has_member(a.group, module.distribution.groups[node.group.index].ranks[0])) continue;
+      const bool sharded = module.state.buckets[a.bucket.index].sharded == ir::Sharded::kParameters;
       if (sharded && std::find(read.begin(), read.end(), a.bucket) == read.end()) read.push_back(a.bucket);
       break;  // later uses on this group read the same place
     }
@@ -60,50 +60,51 @@ struct Gather {
 
 }  // namespace
 
-void insert_gathers(ir::Dag& dag, const std::vector<ChunkShape>& shapes) {
-  const bool any = std::any_of(dag.buckets.begin(), dag.buckets.end(),
+void insert_gathers(ir::Module& module) {
+  const bool any = std::any_of(module.state.buckets.begin(), module.state.buckets.end(),
                                [](const ir::Bucket& b) { return b.sharded == ir::Sharded::kParameters; });
   if (!any) return;
-  const std::vector<uint32_t> like = equally_placed(dag);
-  const size_t n = dag.order.size();
+  const std::vector<uint32_t> like = equally_placed(module);
+  const size_t n = module.dag.order.size();
   std::map<uint32_t, std::vector<size_t>> computes;  // group -> positions of its computes so far
   std::map<GatherKey, size_t> known;                 // index into `gathers`
   std::vector<Gather> gathers;
   for (size_t i = 0; i < n; ++i) {
-    const ir::Node node = dag.nodes[dag.order[i].index];
+    const ir::Node node = module.dag.nodes[module.dag.order[i].index];
     const auto* compute = std::get_if<ir::ComputeNode>(&node.payload);
     if (compute == nullptr) continue;
     std::vector<size_t>& positions = computes[node.group.index];
     positions.push_back(i);
-    for (BucketId b : read_by(dag, shapes, node, *compute)) {
-      const ir::Bucket& bucket = dag.buckets[b.index];
-      const auto [place, fresh] = known.emplace(key_of(dag, like, b, *compute), gathers.size());
+    for (BucketId b : read_by(module, node, *compute)) {
+      const ir::Bucket& bucket = module.state.buckets[b.index];
+      const auto [place, fresh] = known.emplace(key_of(module, like, b, *compute), gathers.size());
       if (fresh) {
         ir::AllGatherNode payload;
         payload.bucket = b;
         const ir::GroupId group = bucket.group;
         const uint32_t stream = bucket.gather_stream;
         const ir::ProvId prov = bucket.prov;
-        gathers.push_back({dag.add_node(std::move(payload), group, stream, prov), i, {}});
+        gathers.push_back({module.dag.add_node(std::move(payload), group, stream, prov), i, {}});
       }
       Gather& gather = gathers[place->second];
       if (std::find(gather.served.begin(), gather.served.end(), node.group) != gather.served.end()) continue;
       gather.served.push_back(node.group);
-      std::get<ir::AllGatherNode>(dag.nodes[gather.node.index].payload).readers.push_back(*compute);
-      dag.add_edge(gather.node, dag.order[i]);
-      const size_t ahead = std::min<size_t>(static_cast<size_t>(dag.buckets[b.index].prefetch), positions.size() - 1);
+      std::get<ir::AllGatherNode>(module.dag.nodes[gather.node.index].payload).readers.push_back(*compute);
+      module.dag.add_edge(gather.node, module.dag.order[i]);
+      const size_t ahead =
+          std::min<size_t>(static_cast<size_t>(module.state.buckets[b.index].prefetch), positions.size() - 1);
       gather.before = std::min(gather.before, positions[positions.size() - 1 - ahead]);
     }
   }
   std::vector<std::vector<NodeId>> before(n);  // [position in the order] gathers issued in front of it
   for (const Gather& gather : gathers) before[gather.before].push_back(gather.node);
   std::vector<NodeId> order;
-  order.reserve(dag.nodes.size());
+  order.reserve(module.dag.nodes.size());
   for (size_t i = 0; i < n; ++i) {
     order.insert(order.end(), before[i].begin(), before[i].end());
-    order.push_back(dag.order[i]);
+    order.push_back(module.dag.order[i]);
   }
-  dag.order = std::move(order);
+  module.dag.order = std::move(order);
 }
 
 }  // namespace piper::passes

@@ -6,13 +6,10 @@
 // stands after order_nodes: how far ahead is a matter of the final order.
 #pragma once
 
-#include <vector>
-
-#include "compiler/ir/dag.h"
-#include "compiler/passes/build_dag.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-void insert_gathers(ir::Dag& dag, const std::vector<ChunkShape>& shapes);
+void insert_gathers(ir::Module& module);
 
 }  // namespace piper::passes

@@ -11,27 +11,10 @@
 // parameter on other devices and adds nothing to its gradient has a sum of zeros, and so its copy is updated.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "compiler/ir/dag.h"
-#include "compiler/passes/build_dag.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-struct ParameterInfo {
-  std::string name;
-  int64_t bytes = 0;  // on one rank
-  bool trainable = true;
-  int32_t shard = -1;                       // which expert shard it belongs to
-  std::vector<std::vector<int32_t>> teams;  // who sums its gradient with whom; empty: all ranks of a use's group
-};
-struct GradientOptions {
-  bool clip = false;
-  ir::ProvId clip_prov, update_prov;
-};
-void insert_gradient_work(ir::Dag& dag, const std::vector<ChunkShape>& shapes,
-                          const std::vector<ParameterInfo>& parameters, const GradientOptions& options);
+void insert_gradient_work(ir::Module& module);
 
 }  // namespace piper::passes

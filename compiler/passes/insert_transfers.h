@@ -6,10 +6,10 @@
 // position floor(j D1/D2) of a smaller one.
 #pragma once
 
-#include "compiler/ir/dag.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-void insert_transfers(ir::Dag& dag);
+void insert_transfers(ir::Module& module);
 
 }  // namespace piper::passes

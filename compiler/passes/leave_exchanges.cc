@@ -18,4 +18,9 @@ void leave_exchanges(ir::ChunkedGraph& chunked) {
   }
 }
 
+Status leave_exchanges(ir::Module& module, diag::Diagnostics&) {
+  for (ir::ModelVariant& variant : module.variants) leave_exchanges(variant.chunked);
+  return Status();
+}
+
 }  // namespace piper::passes

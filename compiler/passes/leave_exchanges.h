@@ -3,9 +3,12 @@
 #pragma once
 
 #include "compiler/ir/chunks.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
 void leave_exchanges(ir::ChunkedGraph& chunked);
 
+// On every variant.
+Status leave_exchanges(ir::Module& module, diag::Diagnostics& diags);
 }  // namespace piper::passes

@@ -20,6 +20,7 @@
 
 #include "compiler/diag/diagnostics.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/module.h"
 #include "compiler/passes/track_batch.h"
 
 namespace piper::passes {
@@ -34,4 +35,6 @@ struct StepShape {
 Status normalise_losses(ir::Graph& graph, const BatchMap& batch, const StepShape& step,
                         const std::vector<std::string>& per_microbatch, diag::Diagnostics& diags);
 
+// On every variant, the fewest samples first.
+Status normalise_losses(ir::Module& module, diag::Diagnostics& diags);
 }  // namespace piper::passes

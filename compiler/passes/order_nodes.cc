@@ -16,28 +16,28 @@ struct Graph {  // successors in compressed rows
   std::vector<uint32_t> indegree;
 };
 
-Graph successors(const ir::Dag& dag) {
+Graph successors(const ir::Module& module) {
   Graph g;
-  g.first.assign(dag.nodes.size() + 1, 0);
-  g.indegree.assign(dag.nodes.size(), 0);
-  for (const ir::Edge& e : dag.edges) {
+  g.first.assign(module.dag.nodes.size() + 1, 0);
+  g.indegree.assign(module.dag.nodes.size(), 0);
+  for (const ir::Edge& e : module.dag.edges) {
     ++g.first[e.from.index + 1];
     ++g.indegree[e.to.index];
   }
   for (size_t i = 1; i < g.first.size(); ++i) g.first[i] += g.first[i - 1];
-  g.next.resize(dag.edges.size());
+  g.next.resize(module.dag.edges.size());
   std::vector<uint32_t> fill(g.first.begin(), g.first.end() - 1);
-  for (const ir::Edge& e : dag.edges) g.next[fill[e.from.index]++] = e.to.index;
+  for (const ir::Edge& e : module.dag.edges) g.next[fill[e.from.index]++] = e.to.index;
   return g;
 }
 
 // Ranks with the same memberships behave alike: one lane of time for each such class.
-std::vector<std::vector<uint32_t>> classes_of_groups(const ir::Dag& dag) {
+std::vector<std::vector<uint32_t>> classes_of_groups(const ir::Module& module) {
   std::map<int32_t, std::vector<uint32_t>> memberships;
-  for (size_t g = 0; g < dag.groups.size(); ++g)
-    for (int32_t r : dag.groups[g].ranks) memberships[r].push_back(static_cast<uint32_t>(g));
+  for (size_t g = 0; g < module.distribution.groups.size(); ++g)
+    for (int32_t r : module.distribution.groups[g].ranks) memberships[r].push_back(static_cast<uint32_t>(g));
   std::map<std::vector<uint32_t>, uint32_t> class_of;
-  std::vector<std::vector<uint32_t>> classes(dag.groups.size());
+  std::vector<std::vector<uint32_t>> classes(module.distribution.groups.size());
   for (const auto& [rank, member] : memberships) {
     const uint32_t id = class_of.emplace(member, static_cast<uint32_t>(class_of.size())).first->second;
     for (uint32_t g : member)
@@ -55,15 +55,17 @@ struct Cost {
   int32_t pass = 0;
 };
 
-Cost cost_of(const ir::Dag& dag, const ir::NodePayload& payload) {
+Cost cost_of(const ir::Module& module, const ir::NodePayload& payload) {
   struct Visitor {
-    const ir::Dag& dag;
+    const ir::Module& module;
     Cost operator()(const ir::ComputeNode& n) const {
-      switch (n.pass) {
-        case ir::Pass::kCount: return {0, true, 1, n.microbatch, 0};
-        case ir::Pass::kForward: return {10, true, 2, n.microbatch, 1};
-        case ir::Pass::kBackward: return {dag.backward_split[n.chunk.index] ? 10 : 20, true, 2, n.microbatch, 0};
-        case ir::Pass::kBackwardWeight: return {10, true, 2, n.microbatch, 2};
+      switch (n.phase) {
+        case ir::Phase::kCount:
+        case ir::Phase::kCountFinish: return {0, true, 1, n.microbatch, 0};
+        case ir::Phase::kForward: return {10, true, 2, n.microbatch, 1};
+        case ir::Phase::kBackward:
+          return {module.distribution.backward_split(n.chunk) ? 10 : 20, true, 2, n.microbatch, 0};
+        case ir::Phase::kBackwardWeight: return {10, true, 2, n.microbatch, 2};
       }
       return {};
     }
@@ -77,17 +79,17 @@ Cost cost_of(const ir::Dag& dag, const ir::NodePayload& payload) {
     Cost operator()(const ir::AllGatherNode&) const { return {0, false, 0, 0, 0}; }
     Cost operator()(const ir::UpdateNode&) const { return {1, true, 4, std::numeric_limits<int32_t>::max(), 0}; }
   };
-  return std::visit(Visitor{dag}, payload);
+  return std::visit(Visitor{module}, payload);
 }
 
-Status report_cycle(const ir::Dag& dag, const Graph& graph, diag::Diagnostics& diags) {
+Status report_cycle(const ir::Module& module, const Graph& graph, diag::Diagnostics& diags) {
   // Every node left has a predecessor among those left: walk back until a node repeats.
-  std::vector<std::vector<const ir::Edge*>> into(dag.nodes.size());
-  for (const ir::Edge& e : dag.edges)
+  std::vector<std::vector<const ir::Edge*>> into(module.dag.nodes.size());
+  for (const ir::Edge& e : module.dag.edges)
     if (graph.indegree[e.from.index] > 0 && graph.indegree[e.to.index] > 0) into[e.to.index].push_back(&e);
   uint32_t at = 0;
   while (graph.indegree[at] == 0 || into[at].empty()) ++at;
-  std::vector<int64_t> seen(dag.nodes.size(), -1);
+  std::vector<int64_t> seen(module.dag.nodes.size(), -1);
   std::vector<const ir::Edge*> path;
   while (seen[at] < 0) {
     seen[at] = static_cast<int64_t>(path.size());
@@ -103,10 +105,10 @@ Status report_cycle(const ir::Dag& dag, const Graph& graph, diag::Diagnostics& d
   for (const ir::Edge* e : cycle)
     if (e->kind == ir::EdgeKind::kOrder && span.line == 0) span = e->span;
   auto error = diags.error("P0221", span);
-  error << "this order contradicts the data flow: " << dag.describe(cycle.front()->from) << " would wait for itself";
+  error << "this order contradicts the data flow: " << module.describe(cycle.front()->from) << " would wait for itself";
   for (const ir::Edge* e : cycle) {
     const std::string why = e->kind == ir::EdgeKind::kOrder ? "this order says so" : "it reads what that makes";
-    error.note(dag.describe(e->to) + " comes after " + dag.describe(e->from) + ": " + why, e->span);
+    error.note(module.describe(e->to) + " comes after " + module.describe(e->from) + ": " + why, e->span);
   }
   error.help("let each microbatch's forward come before its backward, and stages follow the model");
   return error;
@@ -114,30 +116,30 @@ Status report_cycle(const ir::Dag& dag, const Graph& graph, diag::Diagnostics& d
 
 }  // namespace
 
-Status order_nodes(ir::Dag& dag, diag::Diagnostics& diags) {
-  Graph graph = successors(dag);
-  const auto classes = classes_of_groups(dag);
+Status order_nodes(ir::Module& module, diag::Diagnostics& diags) {
+  Graph graph = successors(module);
+  const auto classes = classes_of_groups(module);
   size_t num_classes = 0;
   for (const auto& list : classes)
     for (uint32_t c : list) num_classes = std::max<size_t>(num_classes, c + 1);
-  std::vector<int64_t> free_at(num_classes, 0), ready(dag.nodes.size(), 0);
+  std::vector<int64_t> free_at(num_classes, 0), ready(module.dag.nodes.size(), 0);
 
   // (start, rank, microbatch, pass, node), smallest first. A start may be stale: it is checked when popped.
   using Entry = std::tuple<int64_t, int32_t, int32_t, int32_t, uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-  std::vector<Cost> costs(dag.nodes.size());
-  for (size_t i = 0; i < dag.nodes.size(); ++i) costs[i] = cost_of(dag, dag.nodes[i].payload);
+  std::vector<Cost> costs(module.dag.nodes.size());
+  for (size_t i = 0; i < module.dag.nodes.size(); ++i) costs[i] = cost_of(module, module.dag.nodes[i].payload);
   auto start_of = [&](uint32_t n) {
     int64_t start = ready[n];
     if (costs[n].occupies)
-      for (uint32_t c : classes[dag.nodes[n].group.index]) start = std::max(start, free_at[c]);
+      for (uint32_t c : classes[module.dag.nodes[n].group.index]) start = std::max(start, free_at[c]);
     return start;
   };
   auto push = [&](uint32_t n) { queue.emplace(start_of(n), costs[n].rank, costs[n].microbatch, costs[n].pass, n); };
-  for (uint32_t n = 0; n < dag.nodes.size(); ++n)
+  for (uint32_t n = 0; n < module.dag.nodes.size(); ++n)
     if (graph.indegree[n] == 0) push(n);
-  dag.order.clear();
-  dag.order.reserve(dag.nodes.size());
+  module.dag.order.clear();
+  module.dag.order.reserve(module.dag.nodes.size());
   while (!queue.empty()) {
     const auto [start, rank, microbatch, pass, n] = queue.top();
     queue.pop();
@@ -146,17 +148,17 @@ Status order_nodes(ir::Dag& dag, diag::Diagnostics& diags) {
       queue.emplace(now, rank, microbatch, pass, n);
       continue;
     }
-    dag.order.push_back(NodeId(n));
+    module.dag.order.push_back(NodeId(n));
     const int64_t end = start + costs[n].time;
     if (costs[n].occupies)
-      for (uint32_t c : classes[dag.nodes[n].group.index]) free_at[c] = end;
+      for (uint32_t c : classes[module.dag.nodes[n].group.index]) free_at[c] = end;
     for (uint32_t e = graph.first[n]; e < graph.first[n + 1]; ++e) {
       const uint32_t to = graph.next[e];
       ready[to] = std::max(ready[to], end);
       if (--graph.indegree[to] == 0) push(to);
     }
   }
-  if (dag.order.size() != dag.nodes.size()) return report_cycle(dag, graph, diags);
+  if (module.dag.order.size() != module.dag.nodes.size()) return report_cycle(module, graph, diags);
   return Status();
 }
 

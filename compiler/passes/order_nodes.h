@@ -8,10 +8,10 @@
 #pragma once
 
 #include "compiler/diag/diagnostics.h"
-#include "compiler/ir/dag.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-Status order_nodes(ir::Dag& dag, diag::Diagnostics& diags);
+Status order_nodes(ir::Module& module, diag::Diagnostics& diags);
 
 }  // namespace piper::passes

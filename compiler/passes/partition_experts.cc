@@ -10,6 +10,7 @@
 #include "compiler/passes/find_expert_parts.h"
 #include "compiler/passes/find_grouped_parts.h"
 #include "compiler/passes/partition_state.h"
+#include "compiler/passes/refine_variants.h"
 #include "compiler/passes/rewrite_expert_part.h"
 #include "compiler/passes/rewrite_grouped_part.h"
 
@@ -43,7 +44,6 @@ class Partitioner {
     state_.marks.shard.assign(state_.chunked.chunks.size(), -1);
     PIPER_RETURN_IF_ERROR(find());
     for (const ShardedChunks& s : shards_) {
-      state_.chunked.shards.push_back(s.shard);
       state_.provs.push_back(graph_.provenance().directive({"shard", diags_.place(s.shard.span)}));
     }
     rewrite();
@@ -69,7 +69,7 @@ class Partitioner {
         auto region = std::find_if(regions.begin(), regions.end(), [&](const auto& r) { return r.first == tags; });
         if (region == regions.end()) region = regions.insert(regions.end(), {tags, false});
         region->second = region->second || !parts.empty() || !by_rows.empty();
-        if (shards_[s].bound && !parts.empty()) return not_grouped(chunk, *shards_[s].bound);
+        if (shards_[s].shard.bound && !parts.empty()) return not_grouped(chunk, *shards_[s].shard.bound);
         PIPER_RETURN_IF_ERROR(assign(parts, s, parts_));
         PIPER_RETURN_IF_ERROR(assign(by_rows, s, grouped_));
       }
@@ -85,13 +85,14 @@ class Partitioner {
     const int64_t devices = static_cast<int64_t>(shards_[s].shard.groups.at(0).size());
     for (Part& part : found) {
       PIPER_RETURN_IF_ERROR(check_division(part.chunk, part.experts, part.weights[0], devices, shards_[s].shard));
-      if (devices > 1 || shards_[s].bound) assigned.push_back({std::move(part), static_cast<int32_t>(s), devices});
+      if (devices > 1 || shards_[s].shard.bound)
+        assigned.push_back({std::move(part), static_cast<int32_t>(s), devices});
     }
     return {};
   }
 
   Status check_division(ir::ChunkId chunk, int64_t experts, ValueId weight, int64_t devices,
-                        const ir::ExpertShard& shard) {
+                        const ir::ExpertGroups& shard) {
     if (experts % devices == 0) return {};
     std::string good;
     for (int64_t d = 1; d <= experts; ++d)
@@ -155,7 +156,7 @@ class Partitioner {
     }
     for (const Assigned<GroupedPart>& a : grouped_) {
       grouped.push_back(std::make_unique<GroupedPartRewriter>(state_, a.part, a.shard, a.devices, units++,
-                                                              shards_[static_cast<size_t>(a.shard)].bound));
+                                                              shards_[static_cast<size_t>(a.shard)].shard.bound));
       steps.emplace_back(a.part.order, [rewriter = grouped.back().get()] { rewriter->rewrite_order(); });
       for (const GroupedOp& op : a.part.ops)
         steps.emplace_back(op.op, [rewriter = grouped.back().get(), &op] { rewriter->rewrite(op); });
@@ -180,7 +181,7 @@ class Partitioner {
   }
 
   void tell_bound(const Assigned<GroupedPart>& a) {
-    const std::optional<RowBound>& bound = shards_[static_cast<size_t>(a.shard)].bound;
+    const std::optional<RowBound>& bound = shards_[static_cast<size_t>(a.shard)].shard.bound;
     if (!bound) return;
     diags_.remark(state_.chunked.chunks[a.part.chunk.index].name + ": an expert takes " +
                       std::to_string(bound->rows_of_expert(a.part.rows, a.part.experts)) + " of the " +
@@ -237,17 +238,20 @@ class Partitioner {
 
 }  // namespace
 
-int64_t RowBound::rows_of_expert(int64_t rows, int64_t experts) const {
-  const double wanted = factor * static_cast<double>(rows) / static_cast<double>(experts);
-  if (wanted >= static_cast<double>(rows)) return rows;
-  const double nearest = std::round(wanted);
-  const double bound = std::abs(wanted - nearest) <= 1e-9 * nearest ? nearest : std::ceil(wanted);
-  return std::clamp<int64_t>(static_cast<int64_t>(bound), 1, rows);
-}
-
 Result<std::vector<ir::ChunkId>> partition_experts(ir::ChunkedGraph& chunked, const std::vector<ShardedChunks>& shards,
                                                    diag::Diagnostics& diags) {
   return Partitioner(chunked, shards, diags).run();
+}
+
+Status partition_experts(ir::Module& module, diag::Diagnostics& diags) {
+  std::vector<ShardedChunks> shards;
+  for (const ir::ExpertGroups& shard : module.distribution.expert_groups) shards.push_back({shard, {}});
+  if (shards.empty()) return Status();
+  for (size_t c = 0; c < module.distribution.chunks.size(); ++c)
+    if (const int32_t shard = module.distribution.chunks[c].shard; shard >= 0)
+      shards[static_cast<size_t>(shard)].chunks.push_back(ir::ChunkId(c));
+  return refine_variants(module, diags,
+                         [&](ir::ChunkedGraph& chunked) { return partition_experts(chunked, shards, diags); });
 }
 
 }  // namespace piper::passes

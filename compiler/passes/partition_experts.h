@@ -18,33 +18,27 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "compiler/diag/diagnostics.h"
 #include "compiler/ir/chunks.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-// A bound on the rows that an expert takes of a rank's rows of one microbatch: `factor` times their mean number,
-// rounded up. Of the others each counts as a row whose expert gives zeros; they are counted (Graph::dropped), or an
-// error (`strict`).
-struct RowBound {
-  double factor = 1;
-  bool strict = false;
-  diag::Span span;  // of the bound in the file
-  // Of `rows` rows for `experts` experts; never more than `rows`. A product within 1e-9 of an integer is that integer.
-  int64_t rows_of_expert(int64_t rows, int64_t experts) const;
-};
+using ir::RowBound;
+
 struct ShardedChunks {
-  ir::ExpertShard shard;
-  std::optional<RowBound> bound;    // for experts in the grouped form alone
+  ir::ExpertGroups shard;
   std::vector<ir::ChunkId> chunks;  // ascending
 };
-// Fills ChunkedGraph::shards, one per entry. Returns [new chunk] -> the chunk it was cut from. Errors: P0225 a region
-// without expert weights, P0241 experts that D does not divide, P0242 a bound for another form, P0333. On an error the
-// graph is as it was.
+// On one variant of the model; parameters and chunks name their shard by its position here. Returns [new chunk] -> the
+// chunk it was cut from. Errors: P0225 a region without expert weights, P0241 experts that D does not divide, P0242 a
+// bound for another form, P0333. On an error the graph is as it was.
 Result<std::vector<ir::ChunkId>> partition_experts(ir::ChunkedGraph& chunked, const std::vector<ShardedChunks>& shards,
                                                    diag::Diagnostics& diags);
+
+// On every variant, by the shards of the distribution, whose rows it refines.
+Status partition_experts(ir::Module& module, diag::Diagnostics& diags);
 
 }  // namespace piper::passes

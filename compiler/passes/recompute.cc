@@ -63,4 +63,20 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks) {
   graph.sort_ops();
 }
 
+Status recompute(ir::Module& module, diag::Diagnostics&) {
+  std::vector<bool> always, sometimes;
+  for (const ir::ChunkProperties& row : module.distribution.chunks) {
+    always.push_back(row.recomputed_always());
+    sometimes.push_back(row.recomputed_sometimes());
+  }
+  const bool some = std::find(sometimes.begin(), sometimes.end(), true) != sometimes.end();
+  for (ir::ModelVariant& variant : module.variants) {
+    recompute(variant.chunked.graph, always);
+    if (!some) continue;
+    variant.repeating = variant.chunked.graph;
+    recompute(*variant.repeating, sometimes);
+  }
+  return Status();
+}
+
 }  // namespace piper::passes

@@ -10,10 +10,14 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
 // `chunks`: [chunk], the ones to repeat.
 void recompute(ir::Graph& graph, const std::vector<bool>& chunks);
 
+// On every variant. What all microbatches of a chunk repeat is repeated in its graph; what only some do, in a second
+// one, which these run instead (ModelVariant::repeating).
+Status recompute(ir::Module& module, diag::Diagnostics& diags);
 }  // namespace piper::passes

@@ -25,15 +25,15 @@ std::vector<bool> find_activations(const ir::Graph& graph) {
 
 }  // namespace
 
-void split_backward(ir::Graph& graph, const autodiff::BackwardMap& gradients, const std::vector<bool>& split) {
+void split_backward(ir::Graph& graph, const std::vector<ir::ValueId>& gradients, const std::vector<bool>& split) {
   const std::vector<bool> activation = find_activations(graph);
   std::vector<bool> input_part(graph.num_ops(), false);
   auto mark = [&](ValueId v) {
     if (v.valid() && graph.value(v).kind == ValueKind::kOpResult && graph.value(v).producer.valid())
       input_part[graph.value(v).producer.index] = true;
   };
-  for (size_t v = 0; v < gradients.gradient.size() && v < activation.size(); ++v)
-    if (activation[v]) mark(gradients.gradient[v]);
+  for (size_t v = 0; v < gradients.size() && v < activation.size(); ++v)
+    if (activation[v]) mark(gradients[v]);
   // A value that another chunk's backward reads is due before that chunk's weight part.
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(OpId(i));
@@ -67,6 +67,16 @@ void split_backward(ir::Graph& graph, const autodiff::BackwardMap& gradients, co
     }
     op.phase = Phase::kBackwardWeight;
   }
+}
+
+Status split_backward(ir::Module& module, diag::Diagnostics&) {
+  std::vector<bool> split;
+  for (const ir::ChunkProperties& row : module.distribution.chunks) split.push_back(row.backward_split);
+  for (ir::ModelVariant& variant : module.variants) {
+    split_backward(variant.chunked.graph, variant.gradients, split);
+    if (variant.repeating) split_backward(*variant.repeating, variant.gradients, split);
+  }
+  return Status();
 }
 
 }  // namespace piper::passes

@@ -9,12 +9,14 @@
 
 #include <vector>
 
-#include "compiler/autodiff/autodiff.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-// `split`: [chunk], the chunks to cut.
-void split_backward(ir::Graph& graph, const autodiff::BackwardMap& gradients, const std::vector<bool>& split);
+// `gradients`: [value] its total gradient, invalid where none. `split`: [chunk], the chunks to cut.
+void split_backward(ir::Graph& graph, const std::vector<ir::ValueId>& gradients, const std::vector<bool>& split);
 
+// On every variant.
+Status split_backward(ir::Module& module, diag::Diagnostics& diags);
 }  // namespace piper::passes

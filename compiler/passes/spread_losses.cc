@@ -113,4 +113,9 @@ void spread_losses(ir::Graph& graph) {
   if (graph.loss.valid() && graph.value(graph.loss).kind == ValueKind::kOpResult) Spread(graph).run();
 }
 
+Status spread_losses(ir::Module& module, diag::Diagnostics&) {
+  for (ir::ModelVariant& variant : module.variants) spread_losses(variant.chunked.graph);
+  return Status();
+}
+
 }  // namespace piper::passes

@@ -9,9 +9,12 @@
 #pragma once
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
 void spread_losses(ir::Graph& graph);
 
+// On every variant.
+Status spread_losses(ir::Module& module, diag::Diagnostics& diags);
 }  // namespace piper::passes

@@ -392,4 +392,13 @@ Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_ba
   return {};
 }
 
+Status lay_out_dropout(ir::Module& module, diag::Diagnostics& diags) {
+  for (size_t v = module.variants.size(); v-- > 0;) {
+    ir::Graph& graph = module.variants[v].chunked.graph;
+    const int64_t local = module.variants[v].local_batch;
+    PIPER_RETURN_IF_ERROR(lay_out_dropout(graph, track_batch(graph, local), local, module.step.batch / local, diags));
+  }
+  return Status();
+}
+
 }  // namespace piper::passes

@@ -9,6 +9,7 @@
 
 #include "compiler/diag/diagnostics.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/module.h"
 
 namespace piper::passes {
 
@@ -36,4 +37,6 @@ BatchMap track_batch(const ir::Graph& graph, int64_t local_batch);
 Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_batch, int64_t pieces,
                        diag::Diagnostics& diags);
 
+// On every variant, the fewest samples first.
+Status lay_out_dropout(ir::Module& module, diag::Diagnostics& diags);
 }  // namespace piper::passes

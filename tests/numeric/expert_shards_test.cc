@@ -183,7 +183,7 @@ void compare(const std::string& text, int devices, const Expected& expected,
   diag::Diagnostics diags;
   ir::ChunkedGraph whole = parse(text), cut = parse(text);
   passes::ShardedChunks shard;
-  shard.bound = bound;
+  shard.shard.bound = bound;
   shard.shard.groups.emplace_back();
   for (int d = 0; d < devices; ++d) shard.shard.groups[0].push_back(d);
   std::set<uint32_t> sharded;  // all chunks that hold an op of three axes' weights

@@ -1,3 +1,3 @@
 if(PIPER_COMPONENTS STREQUAL "all")
-  piper_test(overlap_test LABELS unit SOURCES overlap_test.cc LINK piper_directives piper_emit)
+  piper_test(overlap_test LABELS unit SOURCES overlap_test.cc LINK piper_passes piper_emit)
 endif()

@@ -1,24 +1,24 @@
 // What lets communication run beside compute: the sequence of a slot, and bytes that a message still holds.
 #include <catch2/catch.hpp>
 
-#include "compiler/directives/alternate.h"
+#include "compiler/passes/alternate.h"
 #include "compiler/emit/place_buffers.h"
 
 namespace piper {
 namespace {
 
 using ir::NodeId;
-using ir::Pass;
+using ir::Phase;
 
 // Computes by name, in any order; messages join two of them.
 struct SlotDag {
   ir::Dag dag;
   std::vector<std::string> names;
 
-  NodeId compute(const std::string& name, Pass pass, int32_t microbatch) {
+  NodeId compute(const std::string& name, Phase phase, int32_t microbatch) {
     names.resize(dag.nodes.size() + 1);
     names.back() = name;
-    return dag.add_node(ir::ComputeNode{ir::ChunkId(static_cast<uint32_t>(dag.nodes.size())), pass, microbatch},
+    return dag.add_node(ir::ComputeNode{ir::ChunkId(static_cast<uint32_t>(dag.nodes.size())), phase, microbatch},
                         ir::GroupId(0), 0, {});
   }
   void message(NodeId from, NodeId to) {
@@ -38,8 +38,8 @@ struct SlotDag {
 struct Slot : SlotDag {
   std::vector<NodeId> forward, backward;
   Slot() {
-    for (const char* name : {"f1", "f2", "f3"}) forward.push_back(compute(name, Pass::kForward, 1));
-    for (const char* name : {"b1", "b2", "b3", "b4"}) backward.push_back(compute(name, Pass::kBackward, 0));
+    for (const char* name : {"f1", "f2", "f3"}) forward.push_back(compute(name, Phase::kForward, 1));
+    for (const char* name : {"b1", "b2", "b3", "b4"}) backward.push_back(compute(name, Phase::kBackward, 0));
     message(forward[0], forward[1]);
     message(forward[1], forward[2]);
     dag.add_edge(backward[0], backward[1]);
@@ -52,26 +52,26 @@ struct Slot : SlotDag {
 
 TEST_CASE("a member goes on until it waits, then the one whose message was sent first") {
   Slot slot;
-  CHECK(slot.text(directives::alternate(directives::data_paths(slot.dag), slot.dag, {slot.backward, slot.forward})) ==
+  CHECK(slot.text(passes::alternate(passes::data_paths(slot.dag), slot.dag, {slot.backward, slot.forward})) ==
         "f1 b1 b2 f2 b3 f3 b4");
 }
 
 TEST_CASE("a weight pass runs where all members wait, and not before its own input pass") {
   Slot slot;
-  const NodeId of_b1 = slot.compute("w1", Pass::kBackwardWeight, 0),
-               of_b4 = slot.compute("w4", Pass::kBackwardWeight, 0);
+  const NodeId of_b1 = slot.compute("w1", Phase::kBackwardWeight, 0),
+               of_b4 = slot.compute("w4", Phase::kBackwardWeight, 0);
   slot.dag.add_edge(slot.backward[0], of_b1);
   slot.dag.add_edge(slot.backward[3], of_b4);
   slot.backward.push_back(of_b4);
   slot.backward.push_back(of_b1);
-  CHECK(slot.text(directives::alternate(directives::data_paths(slot.dag), slot.dag, {slot.forward, slot.backward})) ==
+  CHECK(slot.text(passes::alternate(passes::data_paths(slot.dag), slot.dag, {slot.forward, slot.backward})) ==
         "f1 b1 b2 w1 f2 b3 f3 b4 w4");
 }
 
 TEST_CASE("members that are fixed by hand do not alternate") {
   Slot slot;
-  CHECK(slot.text(directives::one_after_the_other(directives::data_paths(slot.dag), slot.dag,
-                                                  {slot.backward, slot.forward})) == "b1 b2 b3 b4 f1 f2 f3");
+  CHECK(slot.text(passes::one_after_the_other(passes::data_paths(slot.dag), slot.dag, {slot.backward, slot.forward})) ==
+        "b1 b2 b3 b4 f1 f2 f3");
 }
 
 namespace {

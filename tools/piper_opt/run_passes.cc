@@ -63,7 +63,7 @@ Status partition(const Params& p, ir::Graph& graph, diag::Diagnostics& diags) {
     chunked.chunks.push_back(std::move(chunk));
   }
   passes::ShardedChunks shard;
-  shard.bound = p.bound;
+  shard.shard.bound = p.bound;
   shard.shard.groups.emplace_back();
   for (int32_t d = 0; d < p.devices; ++d) shard.shard.groups[0].push_back(d);
   for (ir::ChunkId chunk : p.sharded)

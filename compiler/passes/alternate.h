@@ -1,13 +1,13 @@
-// The computes of a slot with several members as one sequence. Used by the `order` directive, which
-// chains what stands here; sees the DAG before its transfers are scheduled.
+// The computes of a slot with several members as one sequence. Used by add_order_edges, which chains what
+// stands here; sees the DAG before its transfers are scheduled.
 #pragma once
 
 #include <vector>
 
-#include "compiler/directives/order.h"
 #include "compiler/ir/dag.h"
+#include "compiler/passes/data_paths.h"
 
-namespace piper::directives {
+namespace piper::passes {
 
 // Members alternate where one waits for communication that this slot issued: the other one goes on until it waits too.
 // Then one weight pass that is ready runs, and after it, or where there is none, the member whose message was sent
@@ -19,4 +19,4 @@ std::vector<ir::NodeId> alternate(const DataPaths& paths, const ir::Dag& dag,
 std::vector<ir::NodeId> one_after_the_other(const DataPaths& paths, const ir::Dag& dag,
                                             const std::vector<std::vector<ir::NodeId>>& members);
 
-}  // namespace piper::directives
+}  // namespace piper::passes

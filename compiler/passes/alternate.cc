@@ -1,11 +1,11 @@
-#include "compiler/directives/alternate.h"
+#include "compiler/passes/alternate.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
 
-namespace piper::directives {
+namespace piper::passes {
 namespace {
 
 bool is_compute(const ir::Dag& dag, uint32_t node) {
@@ -74,14 +74,15 @@ class Alternation {
   void add_member(const DataPaths& paths, const std::vector<ir::NodeId>& nodes) {
     Member m;
     for (ir::NodeId n : nodes)
-      if (is_compute(dag_, n.index)) (compute(n).pass == ir::Pass::kBackwardWeight ? m.weights : m.chain).push_back(n);
+      if (is_compute(dag_, n.index))
+        (compute(n).phase == ir::Phase::kBackwardWeight ? m.weights : m.chain).push_back(n);
     for (auto* list : {&m.chain, &m.weights})
       std::sort(list->begin(), list->end(), [&](ir::NodeId a, ir::NodeId b) {
         return std::make_tuple(paths.depth[a.index], a.index) < std::make_tuple(paths.depth[b.index], b.index);
       });
     if (m.chain.empty() && m.weights.empty()) return;
     const ir::ComputeNode& first = compute(m.chain.empty() ? m.weights[0] : m.chain[0]);
-    m.priority = {first.pass != ir::Pass::kForward, first.microbatch};
+    m.priority = {first.phase != ir::Phase::kForward, first.microbatch};
     members_.push_back(std::move(m));
   }
 
@@ -133,4 +134,4 @@ std::vector<ir::NodeId> one_after_the_other(const DataPaths& paths, const ir::Da
   return Alternation(paths, dag, members).in_sequence();
 }
 
-}  // namespace piper::directives
+}  // namespace piper::passes

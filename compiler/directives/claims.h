@@ -1,0 +1,52 @@
+// Who runs which region, while directives claim it: one device list per (region, microbatch). `settle` checks all
+// claims as a whole and makes the distribution of them; nothing else reads claims but the schedule's expansion, which
+// takes its ranks from them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/ids.h"
+
+namespace piper::directives {
+
+struct Claim {
+  std::vector<int32_t> ranks;  // empty: unclaimed
+  diag::Span span;             // of the device list
+  diag::Span directive;
+  std::string stream = "pp";
+  diag::Span replicated = {};  // the replicate over exactly these ranks, line 0 where none
+};
+
+class Claims {
+ public:
+  Claims(size_t num_regions, int32_t num_microbatches)
+      : replicated(num_regions),
+        sharded(num_regions),
+        num_microbatches_(num_microbatches),
+        claims_(num_regions * num_microbatches) {}
+  Claim& at(ir::ChunkId region, int32_t m) { return claims_[region.index * num_microbatches_ + m]; }
+  const Claim& at(ir::ChunkId region, int32_t m) const { return claims_[region.index * num_microbatches_ + m]; }
+  int32_t num_microbatches() const { return num_microbatches_; }
+  // The same devices, replicated alike, as for the microbatch before: what a check said of that one holds for this one.
+  bool as_before(ir::ChunkId region, int32_t m) const {
+    return m > 0 && at(region, m).ranks == at(region, m - 1).ranks &&
+           (at(region, m).replicated.line == 0) == (at(region, m - 1).replicated.line == 0);
+  }
+  bool is_open(ir::ChunkId region) const {  // no microbatch of it is claimed
+    for (int32_t m = 0; m < num_microbatches_; ++m)
+      if (!at(region, m).ranks.empty()) return false;
+    return true;
+  }
+
+  std::vector<diag::Span> replicated;  // [region]: a replicate that claims it, on some microbatches at least
+  std::vector<Claim> sharded;          // [region]: all devices of the shard on it, which it has where nothing else does
+
+ private:
+  int32_t num_microbatches_;
+  std::vector<Claim> claims_;
+};
+
+}  // namespace piper::directives

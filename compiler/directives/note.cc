@@ -1,0 +1,36 @@
+#include "compiler/directives/note.h"
+
+#include "compiler/strategy/directive_args.h"
+
+namespace piper::directives {
+
+using strategy::ArgKind;
+
+const strategy::DirectiveSpec& note_spec() {
+  static const strategy::DirectiveSpec spec = {
+      .name = "note",
+      .summary = "puts a comment into the provenance of what it matches",
+      .doc =
+          "The text stands in the plan beside the origin of every compute of the matched chunks, with the line of the "
+          "note: `piper-plan explain` shows it. It changes nothing else. Several notes on one chunk all stand there.",
+      .args =
+          {
+              {"filter", ArgKind::kFilter, true, "", "the chunks, on all microbatches and passes", {}},
+              {"text", ArgKind::kName, true, "", "the comment", {}},
+          },
+      .example = "{op: note, filter: {PP: 0}, text: \"small on purpose: the embedding is here\"}",
+      .filter_forbids = {"MB", "PASS"},
+  };
+  return spec;
+}
+
+Status resolve_note(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
+  PIPER_ASSIGN(const auto text, strategy::required_arg<std::string>(directive, "text"));
+  PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
+  const ir::ProvId note = draft.provenance.directive({"note '" + text + "'", diags.place(directive.span)});
+  for (ir::ChunkId region : selection.chunks) draft.properties(region).notes.push_back(note);
+  return Status();
+}
+
+}  // namespace piper::directives

@@ -1,0 +1,14 @@
+// The `note` directive: a comment for whoever reads the plan. Its spec, and where it is kept.
+#pragma once
+
+#include "compiler/directives/resolution.h"
+#include "compiler/strategy/directive_spec.h"
+
+namespace piper::directives {
+
+const strategy::DirectiveSpec& note_spec();
+
+// Adds the text to the provenance of everything that the matched regions do. Errors: P0203, P0204, P0206.
+Status resolve_note(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags);
+
+}  // namespace piper::directives

@@ -1,0 +1,57 @@
+// What all directives of a strategy together say of the model's regions: a draft that they are resolved into one by
+// one. A directive first checks everything it says, against the regions and against what stands in the draft; one that
+// has an error adds nothing, and the others are resolved all the same, so that the user sees all errors at once. The
+// module takes the draft over when there was none. No directive is read a second time: what it said is in typed
+// properties of regions from here on, and these are carried along where regions are cut or joined (ir/module.h).
+#pragma once
+
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/directives/claims.h"
+#include "compiler/directives/select.h"
+#include "compiler/ir/module.h"
+#include "compiler/strategy/strategy.h"
+
+namespace piper::directives {
+
+// Where orders name the halves of the backward of a region on a microbatch.
+struct HalfNames {
+  bool has_input = false, has_weight = false;
+  diag::Span input, weight;
+};
+
+struct Resolution {
+  // `module` has the regions (its variants are bound) and the step; it outlives the draft.
+  explicit Resolution(const ir::Module& module);
+
+  const std::vector<ir::Chunk>& regions;
+  const ir::Step& step;
+  const Selector selector;
+
+  // Of the directives that say who runs what (stage kPlace).
+  Claims claims;
+  std::vector<int64_t> replicas;  // [region] devices of all the replicates that name it
+  // Groups and placement stand in it once the claims are settled; the properties that need no devices from the start.
+  ir::Distribution distribution;
+  std::vector<ir::ExpertGroups> shards;  // of which the streams stand apart, as the user named them
+  std::vector<std::string> shard_streams;
+  ir::Provenance provenance;
+  diag::Span cut_by;  // of the user's first directive that spreads a region's samples over devices; line 0: none
+
+  // Of the directives that say how it runs (stage kRun).
+  ir::Schedule schedule;
+  std::vector<HalfNames> halves;  // [region * num_microbatches + microbatch]
+
+  void note_cut(const strategy::Directive& directive);
+  const std::string& name(ir::ChunkId region) const { return regions[region.index].name; }
+  ir::ChunkProperties& properties(ir::ChunkId region) { return distribution.chunks[region.index]; }
+};
+
+// Checks the claims as a whole and makes the placement of them: groups, streams of messages, world size. Without any
+// claim everything is on device 0. Errors: P0219 a region without device beside placed ones, P0214 several devices
+// without replicate or shard, P0227 an unused rank in between, P0215 one region on unequal groups that overlap, a
+// device at two positions of groups of one size, or a shard whose groups do not partition the devices of its regions.
+Status settle(Resolution& resolution, diag::Diagnostics& diags);
+
+}  // namespace piper::directives

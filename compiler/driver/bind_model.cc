@@ -1,0 +1,254 @@
+#include "compiler/driver/bind_model.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/directives/directive_table.h"
+#include "compiler/directives/split.h"
+#include "compiler/passes/cut_chunks.h"
+#include "compiler/passes/glob.h"
+#include "compiler/passes/refine_variants.h"
+
+namespace piper::driver {
+namespace {
+
+const ir::Graph::Output* find_output(const ir::Graph& graph, const std::string& name) {
+  for (const ir::Graph::Output& output : graph.outputs)
+    if (output.name == name) return &output;
+  return nullptr;
+}
+
+std::vector<std::string> output_names(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (const ir::Graph::Output& output : graph.outputs) names.push_back(output.name);
+  return names;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+Status unknown_output(const ir::Graph& graph, const std::string& name, const diag::Span& span,
+                      diag::Diagnostics& diags) {
+  auto error = diags.error("P0237", span);
+  error << "the model has no output '" << name << "'";
+  error.note("its outputs: " + joined(output_names(graph)));
+  const std::string near = diag::nearest(name, output_names(graph));
+  if (!near.empty()) error.help("did you mean '" + near + "'?");
+  return error;
+}
+
+// The value of a graph input of that name, made with the given type where the model has none.
+ir::ValueId input_or_new(ir::Graph& graph, const std::string& name, const ir::TensorType& type) {
+  for (const ir::Input& input : graph.inputs())
+    if (input.name == name) return input.value;
+  return graph.add_input(name, type, true);
+}
+
+Status attach_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::Diagnostics& diags) {
+  const ir::Graph::Output* output = find_output(graph, choice.logits);
+  if (output == nullptr) return unknown_output(graph, choice.logits, choice.span, diags);
+  const ir::ValueId prediction = output->value;
+  const ir::TensorType type = graph.type(prediction);
+  const ir::ProvId prov = graph.provenance().directive({"loss", diags.place(choice.span)});
+  ir::GraphBuilder b(graph, graph.intern_scope(""), prov);
+  if (choice.kind == strategy::LossChoice::Kind::kMse) {
+    const ir::ValueId target = input_or_new(graph, choice.labels, type);
+    graph.loss = b.add1(ir::OpKind::kMseLoss, {prediction, target}, ir::ReductionAttrs{});
+  } else {
+    if (type.shape.size() < 2)
+      return diags.error("P0237", choice.span)
+             << "'" << choice.logits << "' is " << ir::to_string(type) << "; logits need an axis of classes";
+    std::vector<int64_t> rows(type.shape.begin(), type.shape.end() - 1);
+    const ir::ValueId labels = input_or_new(graph, choice.labels, {DType::kI64, rows});
+    ir::CrossEntropyLossAttrs attrs;
+    attrs.ignore_index = choice.ignore_index;
+    const int64_t classes = type.shape.back(), count = type.elements() / std::max<int64_t>(classes, 1);
+    graph.loss = b.add1(ir::OpKind::kCrossEntropyLoss,
+                        {b.reshape(prediction, {count, classes}), b.reshape(labels, {count})}, attrs);
+  }
+  if (!b.status().ok()) return diags.error("P0237", choice.span) << b.status().error().message;
+  return Status();
+}
+
+}  // namespace
+
+Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::Diagnostics& diags) {
+  using Kind = strategy::LossChoice::Kind;
+  switch (choice.kind) {
+    case Kind::kCrossEntropy:
+    case Kind::kMse: return attach_loss(graph, choice, diags);
+    case Kind::kOutput: {
+      const ir::Graph::Output* output = find_output(graph, choice.output);
+      if (output == nullptr) return unknown_output(graph, choice.output, choice.span, diags);
+      const ir::TensorType& type = graph.type(output->value);
+      if (type.elements() != 1 || !is_floating(type.dtype))
+        return diags.error("P0237", choice.span)
+               << "output '" << choice.output << "' is " << ir::to_string(type) << ", not a scalar";
+      graph.loss = output->value;
+      return Status();
+    }
+    case Kind::kDefault: break;
+  }
+  std::vector<ir::Graph::Output> scalars;
+  for (const ir::Graph::Output& output : graph.outputs)
+    if (graph.type(output.value).elements() == 1 && is_floating(graph.type(output.value).dtype))
+      scalars.push_back(output);
+  if (scalars.size() == 1) {
+    graph.loss = scalars[0].value;
+    return Status();
+  }
+  auto error = diags.error("P0237", choice.span);
+  error << (scalars.empty() ? "no output of the model is a scalar loss" : "several outputs of the model are scalars");
+  error.note("its outputs: " + joined(output_names(graph)));
+  error.help("set model.loss to an output, or to {cross_entropy: {logits: NAME, labels: NAME}}");
+  return error;
+}
+
+namespace {
+
+// The most devices that a list of the strategy names: the pieces of a microbatch can be no smaller.
+int64_t most_devices(const strategy::Strategy& strategy) {
+  int64_t most = 1;
+  const auto count = [&](const std::vector<strategy::Devices>& groups) {
+    int64_t devices = 0;
+    for (const strategy::Devices& group : groups) devices += static_cast<int64_t>(group.ranks.size());
+    most = std::max(most, devices);
+  };
+  for (const strategy::Directive& directive : strategy.directives)
+    for (const strategy::ArgValue& arg : directive.args) {
+      if (const auto* devices = std::get_if<strategy::Devices>(&arg)) count({*devices});
+      if (const auto* groups = std::get_if<std::vector<strategy::Devices>>(&arg)) count(*groups);
+    }
+  if (strategy.schedule)
+    for (const strategy::Devices& devices : strategy.schedule->ranks) count({devices});
+  return most;
+}
+
+Status does_not_divide(const ir::Step& step, int64_t most, const diag::Span& span, diag::Diagnostics& diags) {
+  const int64_t pieces = step.num_microbatches * most;
+  auto error = diags.error("P0223", span);
+  error << "a batch of " << step.batch << " does not divide into " << step.num_microbatches << " microbatches on "
+        << most << " replicas";
+  std::string good;
+  for (int64_t m = 1; m <= 64 && m * most <= step.batch; ++m)
+    if (step.batch % (m * most) == 0) good += (good.empty() ? "" : ", ") + std::to_string(m);
+  const int64_t below = step.batch / pieces * pieces;
+  if (good.empty())
+    error.note("batches that would do: " + (below > 0 ? std::to_string(below) + ", " : std::string()) +
+               std::to_string(below + pieces));
+  else error.note("numbers of microbatches that would do: " + good);
+  return error;
+}
+
+// Whether the model can be bound to `local` samples.
+Status check_local_batch(const Compilation& c, int64_t local, int64_t pieces, diag::Diagnostics& diags) {
+  const diag::Span& span = c.strategy.model.batch_span;
+  if (c.model->fixed_batch() > 0 && local != c.model->fixed_batch()) {
+    auto error = diags.error("P0223", span);
+    error << "the model's batch is fixed at " << c.model->fixed_batch() << " samples, but each piece would have "
+          << local;
+    error.help("export with a symbolic batch (tools/piper_export.py), or choose batch = " +
+               std::to_string(pieces * c.model->fixed_batch()));
+    return error;
+  }
+  if (local < c.model->declared_min_batch())
+    diags.warning("P0223", span) << "pieces of " << local << " sample(s) are below the exporter's declared minimum of "
+                                 << c.model->declared_min_batch() << "; the model may have been specialised";
+  return Status();
+}
+
+Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag::Diagnostics& diags) {
+  frontend::BindRequest request;
+  request.local_batch = local_batch;
+  request.step_batch = c.module.step.batch;
+  request.per_piece = [&](const std::string& module) {
+    return std::any_of(c.strategy.per_microbatch.begin(), c.strategy.per_microbatch.end(),
+                       [&](const std::string& glob) { return passes::glob_covers(glob, module); });
+  };
+  request.dims = c.strategy.model.dims;
+  request.freeze = c.strategy.model.freeze;
+  ir::ModelVariant variant;
+  variant.local_batch = local_batch;
+  PIPER_ASSIGN(variant.chunked.graph, c.model->bind(request, diags));
+  PIPER_RETURN_IF_ERROR(choose_loss(variant.chunked.graph, c.strategy.model.loss, diags));
+  return variant;
+}
+
+Status cut_variant(const Compilation& c, ir::ModelVariant& variant, diag::Diagnostics& diags) {
+  const passes::ModelTags tags = c.model == nullptr ? passes::ModelTags() : c.model->node_tags();
+  PIPER_ASSIGN(variant.chunked,
+               passes::cut_chunks(std::move(variant.chunked.graph), c.strategy.annotations, diags, tags));
+  return Status();
+}
+
+}  // namespace
+
+Status choose_step(Compilation& c, diag::Diagnostics& diags) {
+  ir::Step& step = c.module.step;
+  const strategy::Strategy& strategy = c.strategy;
+  if (strategy.model.batch) {
+    step.batch = *strategy.model.batch;
+  } else if (c.model->fixed_batch() > 0) {
+    step.batch = c.model->fixed_batch();
+  } else {
+    auto error = diags.error("P0228", strategy.model.span);
+    error << "the number of samples of a step is not given";
+    error.help("set model.batch, in the file or with --set model.batch=64");
+    return error;
+  }
+  for (const strategy::Directive& directive : strategy.directives)
+    if (directive.spec == &directives::split_spec())
+      PIPER_RETURN_IF_ERROR(directives::resolve_split(directive, step, diags));
+  if (strategy.schedule) PIPER_RETURN_IF_ERROR(number_microbatches(*strategy.schedule, step, diags));
+  step.per_microbatch = strategy.per_microbatch;
+  ir::Training& training = c.module.training;
+  training.clip_grad_norm = strategy.clip_grad_norm;
+  if (training.clips())
+    training.clip_prov = c.module.provenance.directive({"clip_grad_norm", diags.place(strategy.clip_span)});
+  training.update_prov = c.module.provenance.directive({"optimizer", diags.place(strategy.optimizer->span)});
+  return Status();
+}
+
+// One variant is enough to see regions and tags; it is that of the largest group that the strategy names.
+Status bind_model(Compilation& c, diag::Diagnostics& diags) {
+  ir::Step& step = c.module.step;
+  const int64_t most = most_devices(c.strategy);
+  const int64_t pieces = step.num_microbatches * most;
+  if (step.batch % pieces != 0) return does_not_divide(step, most, c.strategy.model.batch_span, diags);
+  const int64_t local = step.batch / pieces;
+  PIPER_RETURN_IF_ERROR(check_local_batch(c, local, pieces, diags));
+  step.cut = local < step.batch;
+  PIPER_ASSIGN(ir::ModelVariant variant, bind_at(c, local, diags));
+  c.module.variants.push_back(std::move(variant));
+  return Status();
+}
+
+Status cut_regions(Compilation& c, diag::Diagnostics& diags) { return cut_variant(c, c.module.variants[0], diags); }
+
+Status bind_variants(Compilation& c, diag::Diagnostics& diags) {
+  ir::Module& module = c.module;
+  std::set<int64_t, std::greater<>> locals;
+  for (const ir::ChunkProperties& row : module.distribution.chunks)
+    for (ir::GroupId group : row.groups)
+      locals.insert(module.step.local_batch(module.distribution.ranks(group).size()));
+  ir::ModelVariant first = std::move(module.variants[0]);
+  module.variants.clear();
+  for (int64_t local : locals) {
+    if (local == first.local_batch) continue;
+    PIPER_ASSIGN(ir::ModelVariant variant, bind_at(c, local, diags));
+    PIPER_RETURN_IF_ERROR(cut_variant(c, variant, diags));
+    if (variant.chunked.chunks.size() != first.chunked.chunks.size())
+      return passes::other_structure(variant, first, diags);
+    module.variants.push_back(std::move(variant));
+  }
+  if (locals.count(first.local_batch) != 0) module.variants.push_back(std::move(first));
+  std::sort(module.variants.begin(), module.variants.end(),
+            [](const ir::ModelVariant& a, const ir::ModelVariant& b) { return a.local_batch > b.local_batch; });
+  return Status();
+}
+
+}  // namespace piper::driver

@@ -1,0 +1,106 @@
+#include "compiler/driver/check_boundaries.h"
+
+#include <algorithm>
+
+#include "schemas/base/check.h"
+
+namespace piper::driver {
+namespace {
+
+// [value] depends on an input of the piece. What is summed over the whole step is the same for every piece.
+std::vector<bool> of_samples(const ir::Graph& graph) {
+  std::vector<bool> depends(graph.num_values(), false);
+  for (const ir::Input& input : graph.inputs()) depends[input.value.index] = true;
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    const bool any =
+        op.kind != ir::OpKind::kStepSum && std::any_of(op.operands.begin(), op.operands.end(),
+                                                       [&](ir::ValueId v) { return v.valid() && depends[v.index]; });
+    for (ir::ValueId result : op.results) depends[result.index] = any;
+  }
+  return depends;
+}
+
+struct Boundary {
+  const std::vector<int32_t>& from;
+  const std::vector<int32_t>& to;
+  diag::Span from_at, to_at;
+};
+
+Boundary boundary_of(const ir::Module& module, const ir::Crossing& crossing, int32_t m) {
+  const ir::Distribution& d = module.distribution;
+  return {d.ranks(d.group(crossing.from, m)), d.ranks(d.group(crossing.to, m)),
+          d.chunks[crossing.from.index].devices[m], d.chunks[crossing.to.index].devices[m]};
+}
+
+Status same_crossings(const ir::Module& module, diag::Diagnostics& diags) {
+  const ir::ModelVariant& reference = module.variants[0];
+  for (const ir::ModelVariant& other : module.variants) {
+    const auto &wanted = reference.lowered.crossings, &found = other.lowered.crossings;
+    size_t at = 0;
+    while (at < std::min(wanted.size(), found.size()) && wanted[at].value == found[at].value) ++at;
+    if (at == wanted.size() && at == found.size()) continue;
+    auto error = diags.error("P0512");
+    error << "the model has another structure for pieces of " << other.local_batch << " samples than for "
+          << reference.local_batch << "; use device groups of one size";
+    const auto hands_on = [](const ir::ModelVariant& variant, const ir::Crossing& crossing) {
+      return "a piece of " + std::to_string(variant.local_batch) + " samples hands on '" +
+             variant.chunked.graph.value(crossing.value).name + "'";
+    };
+    if (at < wanted.size()) error.note(hands_on(reference, wanted[at]));
+    if (at < found.size()) error.note(hands_on(other, found[at]));
+    return error;
+  }
+  return Status();
+}
+
+Status groups_nest(const ir::Module& module, diag::Diagnostics& diags) {
+  for (const ir::Crossing& crossing : module.crossings())
+    for (int32_t m = 0; m < module.step.num_microbatches; ++m) {
+      const Boundary b = boundary_of(module, crossing, m);
+      if (std::max(b.from.size(), b.to.size()) % std::min(b.from.size(), b.to.size()) == 0) continue;
+      auto error = diags.error("P0216", b.to_at);
+      error << module.chunks()[crossing.from.index].name << " on " << b.from.size() << " devices feeds "
+            << module.chunks()[crossing.to.index].name << " on " << b.to.size() << ": the groups do not nest";
+      error.note("the other group is here", b.from_at);
+      error.help("choose sizes of which one divides the other");
+      return error;
+    }
+  return Status();
+}
+
+Status values_are_per_sample(const ir::Module& module, diag::Diagnostics& diags) {
+  if (module.variants.size() < 2) return Status();
+  const std::vector<bool> sampled = of_samples(module.graph());
+  const auto shape = [&](ir::ValueId value, size_t devices) -> const std::vector<int64_t>& {
+    const ir::ModelVariant* variant = module.variant_for(devices);
+    PIPER_CHECK(variant != nullptr, "no variant of the model for a group of ", devices, " devices");
+    return variant->chunked.graph.type(value).shape;
+  };
+  for (const ir::Crossing& crossing : module.crossings())
+    for (int32_t m = 0; m < module.step.num_microbatches; ++m) {
+      const Boundary b = boundary_of(module, crossing, m);
+      if (b.from.size() == b.to.size()) continue;
+      if (shape(crossing.value, b.from.size()) != shape(crossing.value, b.to.size())) continue;
+      if (crossing.phase == ir::Phase::kForward && !sampled[crossing.value.index]) continue;
+      auto error = diags.error("P0511", b.to_at);
+      error << "'" << module.graph().value(crossing.value).name << "' goes from "
+            << module.chunks()[crossing.from.index].name << " on " << b.from.size() << " devices to "
+            << module.chunks()[crossing.to.index].name << " on " << b.to.size()
+            << ", and it is not per sample: a statistic of a piece, or a gradient of one";
+      error.note("the other group is here", b.from_at);
+      error.help("use groups of one size for these two regions, or cut the model elsewhere");
+      return error;
+    }
+  return Status();
+}
+
+}  // namespace
+
+Status check_boundaries(const ir::Module& module, diag::Diagnostics& diags) {
+  PIPER_RETURN_IF_ERROR(same_crossings(module, diags));
+  PIPER_RETURN_IF_ERROR(groups_nest(module, diags));
+  return values_are_per_sample(module, diags);
+}
+
+}  // namespace piper::driver

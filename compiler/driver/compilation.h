@@ -1,0 +1,34 @@
+// What one compilation has in hand while it goes through the pipeline: the files it was given, the module that passes
+// work on, and the plans at the end.
+#pragma once
+
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/driver/expand_schedule.h"
+#include "compiler/emit/emit_bundle.h"
+#include "compiler/frontend/model_file.h"
+#include "compiler/ir/module.h"
+#include "compiler/strategy/families.h"
+#include "compiler/strategy/strategy.h"
+
+namespace piper::driver {
+
+struct Digests {
+  std::string model, strategy;
+};
+
+struct Compilation {
+  strategy::Strategy strategy;
+  std::optional<strategy::ScheduleTable> table;  // of `schedule: {csv: ...}`
+  std::unique_ptr<frontend::ModelFile> model;    // null where a module is read from text: then nothing is bound
+  std::future<Digests> digests;                  // made beside the passes, which do not wait for them
+  ExpandedSchedule schedule;                     // the directives that the schedule stands for: what --expand prints
+  ir::Module module;
+  emit::Emitted emitted;
+};
+
+}  // namespace piper::driver

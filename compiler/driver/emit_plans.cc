@@ -1,0 +1,97 @@
+#include "compiler/driver/emit_plans.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "compiler/passes/glob.h"
+
+namespace piper::driver {
+namespace {
+
+// True where a glob matches the parameter's name or one of the modules that hold it.
+bool names_parameter(const std::vector<std::string>& globs, const std::string& parameter) {
+  for (const std::string& glob : globs) {
+    if (passes::glob_matches(glob, parameter)) return true;
+    for (size_t dot = parameter.find('.'); dot != std::string::npos; dot = parameter.find('.', dot + 1))
+      if (passes::glob_matches(glob, parameter.substr(0, dot))) return true;
+  }
+  return false;
+}
+
+// What a token stream feeds to each graph input: "tokens", "next_tokens" or "". Labels that the graph shifts itself get
+// the tokens.
+std::vector<std::string> token_feeds(const ir::Graph& graph, const strategy::ModelConfig& config) {
+  std::vector<std::string> feeds;
+  const auto uses = graph.uses();
+  for (const ir::Input& input : graph.inputs()) {
+    auto said = config.inputs.find(input.name);
+    std::string feed;
+    if (said != config.inputs.end()) {
+      feed = said->second;
+    } else if (input.name == "idx" || input.name == "input_ids") {
+      feed = "tokens";
+    } else if (input.name == "targets") {
+      feed = "next_tokens";
+    } else if (input.name == "labels") {
+      const bool shifts = std::any_of(uses[input.value.index].begin(), uses[input.value.index].end(), [&](ir::OpId op) {
+        const ir::OpKind kind = graph.op(op).kind;
+        return kind == ir::OpKind::kPad || kind == ir::OpKind::kSlice;
+      });
+      feed = shifts ? "tokens" : "next_tokens";
+    }
+    feeds.push_back(std::move(feed));
+  }
+  return feeds;
+}
+
+}  // namespace
+
+Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
+  const ir::Graph& graph = c.module.graph();
+  emit::EmitRequest request;
+  request.module = &c.module;
+  request.strategy = &c.strategy;
+  request.batch = c.module.step.batch;
+  request.model_name = c.model->base_name();
+  Digests digests = c.digests.get();
+  request.model_sha256 = std::move(digests.model);
+  request.strategy_sha256 = std::move(digests.strategy);
+  const strategy::OptimizerConfig& optimizer = *c.strategy.optimizer;
+  request.optimizer = optimizer.values;
+  request.optimizer.groups = {{"decay", optimizer.weight_decay}};
+  if (!optimizer.no_decay.empty()) request.optimizer.groups.push_back({"no_decay", 0});
+  for (const ir::Parameter& p : graph.parameters()) {
+    const bool no_decay = std::any_of(p.names.begin(), p.names.end(), [&](const std::string& name) {
+      return names_parameter(optimizer.no_decay, name);
+    });
+    request.decay_group.push_back(no_decay ? 1 : 0);
+  }
+  request.feeds = token_feeds(graph, c.strategy.model);
+  for (const ir::ModelVariant& variant : c.module.variants)
+    request.variants.push_back({variant.local_batch, &variant.chunked.graph, &variant.lowered});
+  PIPER_ASSIGN(c.emitted, emit::emit_bundle(request, diags));
+  return Status();
+}
+
+Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics& diags) {
+  if (limit <= 0) return Status();
+  for (size_t r = 0; r < bundle.manifest.ranks.size(); ++r) {
+    const plan::RankSummary& summary = bundle.manifest.ranks[r];
+    if (summary.peak_bytes <= limit) continue;
+    auto error = diags.error("P0520");
+    error << "rank " << r << " needs " << summary.peak_bytes << " bytes, the limit is " << limit;
+    error.note("arena " + std::to_string(summary.arena_bytes) + ", parameters, gradients and optimizer " +
+               std::to_string(summary.persistent_bytes) + ", library scratch " + std::to_string(summary.scratch_bytes));
+    std::vector<const plan::Buffer*> largest;
+    for (const plan::Buffer& b : bundle.ranks[r].buffers) largest.push_back(&b);
+    std::stable_sort(largest.begin(), largest.end(), [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
+    for (size_t i = 0; i < largest.size() && i < 5; ++i)
+      error.note(largest[i]->name + ": " + std::to_string(largest[i]->bytes) + " bytes");
+    error.help("use more microbatches, more stages or more ranks");
+    return error;
+  }
+  return Status();
+}
+
+}  // namespace piper::driver

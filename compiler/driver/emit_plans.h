@@ -1,0 +1,17 @@
+// The last step of the pipeline: an ordered module becomes a bundle of plans.
+#pragma once
+
+#include <cstdint>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/driver/compilation.h"
+
+namespace piper::driver {
+
+// Fills Compilation::emitted. Errors: P0510, P0511 (emit/emit_bundle.h).
+Status emit_plans(Compilation& c, diag::Diagnostics& diags);
+
+// Error P0520: a rank needs more than `limit` bytes.
+Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics& diags);
+
+}  // namespace piper::driver

@@ -1,0 +1,43 @@
+#include "compiler/driver/notes.h"
+
+#include <set>
+
+namespace piper::driver {
+
+void note_running_statistics(const ir::Module& module, diag::Diagnostics& diags) {
+  const ir::ModelVariant& reference = module.variants[0];
+  const ir::Graph& graph = reference.chunked.graph;
+  std::set<uint32_t> apart;
+  std::set<int32_t> devices;
+  ir::ChunkId first;
+  for (const ir::LoweredProgram& program : reference.lowered.programs) {
+    std::set<int32_t> here;
+    for (ir::GroupId group : module.distribution.chunks[program.chunk.index].groups)
+      here.insert(module.distribution.groups[group.index].ranks.begin(),
+                  module.distribution.groups[group.index].ranks.end());
+    if (here.size() < 2) continue;
+    for (size_t slot = 0; slot < program.holds.size(); ++slot) {
+      if (program.holds[slot].kind != ir::SlotHolds::Kind::kBuffer || !program.program.slots[slot].writes) continue;
+      apart.insert(program.holds[slot].index);
+      devices.insert(here.begin(), here.end());
+      if (!first.valid()) first = program.chunk;
+    }
+  }
+  if (apart.empty()) return;
+  auto warning = diags.warning("P0334", module.distribution.chunks[first.index].devices[0]);
+  warning << "running statistics '" << graph.buffers()[*apart.begin()].names[0] << "'"
+          << (apart.size() > 1 ? " and " + std::to_string(apart.size() - 1) + " more" : std::string())
+          << " are kept by each of " << devices.size() << " devices from its own samples; the first device's are saved";
+}
+
+void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags) {
+  for (const ir::Accumulator& a : module.state.accumulators) {
+    const ir::Bucket& bucket = module.state.buckets[a.bucket.index];
+    const bool asked = bucket.sharded < module.distribution.chunks[a.chunk.index].replication.sharded;
+    if (a.use == 0 && asked && bucket.teams[0].size() > 1)
+      diags.remark("'" + module.graph().parameters()[a.parameter].names[0] +
+                   "' is kept whole: its uses are not sharded alike over groups of one size");
+  }
+}
+
+}  // namespace piper::driver

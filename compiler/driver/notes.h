@@ -1,0 +1,14 @@
+// What a user should know of a module though nothing is wrong with it. They change nothing.
+#pragma once
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/module.h"
+
+namespace piper::driver {
+
+// Warning P0334 at the device list of the first chunk that keeps running statistics on several devices.
+void note_running_statistics(const ir::Module& module, diag::Diagnostics& diags);
+// Remarks on parameters that a directive shards and that are kept whole all the same.
+void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags);
+
+}  // namespace piper::driver

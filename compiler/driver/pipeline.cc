@@ -1,0 +1,147 @@
+#include "compiler/driver/pipeline.h"
+
+#include "compiler/driver/bind_model.h"
+#include "compiler/driver/check_boundaries.h"
+#include "compiler/driver/emit_plans.h"
+#include "compiler/driver/notes.h"
+#include "compiler/driver/resolve_directives.h"
+#include "compiler/emit/lower_programs.h"
+#include "compiler/passes/add_order_edges.h"
+#include "compiler/passes/build_dag.h"
+#include "compiler/passes/copy_weight_ops.h"
+#include "compiler/passes/cut_segments.h"
+#include "compiler/passes/add_backward.h"
+#include "compiler/passes/fuse_chunks.h"
+#include "compiler/passes/insert_gathers.h"
+#include "compiler/passes/insert_gradient_work.h"
+#include "compiler/passes/insert_transfers.h"
+#include "compiler/passes/leave_exchanges.h"
+#include "compiler/passes/normalise_losses.h"
+#include "compiler/passes/order_nodes.h"
+#include "compiler/passes/partition_experts.h"
+#include "compiler/passes/recompute.h"
+#include "compiler/passes/split_backward.h"
+#include "compiler/passes/spread_losses.h"
+#include "compiler/passes/track_batch.h"
+
+namespace piper::driver {
+namespace {
+
+using diag::Diagnostics;
+
+// A pass that knows the module alone.
+template <Status (*kPass)(ir::Module&, Diagnostics&)>
+Status on_module(Compilation& c, Diagnostics& diags) {
+  return kPass(c.module, diags);
+}
+template <void (*kPass)(ir::Module&)>
+Status on_module(Compilation& c, Diagnostics&) {
+  kPass(c.module);
+  return Status();
+}
+
+Status check_lowered(Compilation& c, Diagnostics& diags) {
+  PIPER_RETURN_IF_ERROR(check_boundaries(c.module, diags));
+  note_running_statistics(c.module, diags);
+  return Status();
+}
+
+Status gradient_work(Compilation& c, Diagnostics& diags) {
+  passes::insert_gradient_work(c.module);
+  note_whole_parameters(c.module, diags);
+  return Status();
+}
+
+constexpr Pass kPipeline[] = {
+    // ---------------------------------------------------------------- the model as a graph of regions
+    {"choose_step", "bind", "the strategy", "batch, microbatches and clipping of a step are known",
+     "everything else is about a piece of the step, and a piece is batch / (microbatches * devices) samples",
+     &choose_step},
+    {"bind_model", "bind", "the step", "one variant of the model: shapes static, a loss chosen, constants folded",
+     "regions and tags are seen on a bound graph; one number of samples is enough to see them", &bind_model},
+    {"cut_regions", "bind", "a bound graph", "every op is of a region, and regions have the tags that filters name",
+     "directives are about regions, so there is nothing to resolve before", &cut_regions},
+    // ---------------------------------------------------------------- the strategy as properties of regions
+    {"resolve_directives", "place", "regions with tags",
+     "every directive was read, once: each region has its devices, streams, reduction, recomputation; orders are slots",
+     "all errors of all directives are found before anything is changed", &resolve_directives},
+    {"bind_variants", "place", "devices of every region",
+     "a variant of the model for each distinct number of samples a piece, all cut into the same regions",
+     "group sizes are known only now; every pass from here on runs on all variants", &bind_variants},
+    // ---------------------------------------------------------------- the forward, finished
+    {"copy_weight_ops", "place", "regions on their devices",
+     "what parameters alone make is made where it is read, between groups of different sizes",
+     "behind resolve_directives, since sizes decide; before anything asks which axis of a value is the batch",
+     &on_module<&passes::copy_weight_ops>},
+    {"lay_out_dropout", "place", "every op of the forward stands", "dropouts know which axis numbers the samples",
+     "the masks are keyed by samples of the step, so it needs the number of pieces",
+     &on_module<&passes::lay_out_dropout>},
+    {"normalise_losses", "place", "every op of the forward stands",
+     "the step's loss is the sum of the pieces' losses, each mean written as sum x 1/count",
+     "before autodiff, which takes the loss as it is; before partition_experts, which asks for sums",
+     &on_module<&passes::normalise_losses>},
+    {"partition_experts", "place", "losses are sums",
+     "experts that a directive shards are parts; every all_to_all is a chunk of its own",
+     "before autodiff: derivatives of an exchange are exchanges, so nothing has to be known of them there",
+     &on_module<&passes::partition_experts>},
+    {"spread_losses", "place", "losses are sums", "each term of the loss is added up in the chunk that makes it",
+     "behind everything that moves terms between chunks, before autodiff, where each term's gradient is 1",
+     &on_module<&passes::spread_losses>},
+    {"cut_segments", "place", "final regions", "no chunk first uses more bytes of parameters than a bucket holds",
+     "before autodiff, since backward ops take the chunk of their forward op", &on_module<&passes::cut_segments>},
+    {"fuse_chunks", "place", "segments", "neighbours that nothing tells apart are one chunk; chunks are final",
+     "behind what cuts, so that it sees what is left over; before autodiff for the same reason as cut_segments",
+     &on_module<&passes::fuse_chunks>},
+    // ---------------------------------------------------------------- the backward, and programs
+    {"add_backward", "differentiate", "final chunks", "the backward of every variant, op by op",
+     "everything that changes the forward is done", &on_module<&passes::add_backward>},
+    {"leave_exchanges", "differentiate", "a backward", "chunks that are an all_to_all hold nothing else",
+     "autodiff puts sums of gradients into the chunk of their value, which may be an exchange",
+     &on_module<&passes::leave_exchanges>},
+    {"recompute", "differentiate", "a backward", "backwards of recomputed chunks repeat their forward",
+     "what is repeated is what the backward reads; before split_backward, so that it is of the input part",
+     &on_module<&passes::recompute>},
+    {"split_backward", "differentiate", "complete backwards",
+     "backwards of which orders name the halves are an input part and a weight part",
+     "the last pass that decides in which program an op is", &on_module<&passes::split_backward>},
+    {"lower_programs", "differentiate", "ops of final programs",
+     "a program for each (chunk, phase), and what chunks hand to each other", "the DAG is about programs, not ops",
+     &on_module<&emit::lower_programs>},
+    {"check_boundaries", "differentiate", "programs of every variant",
+     "variants hand on the same values, and groups that do so nest", "before the DAG, which takes it for granted",
+     &check_lowered},
+    // ---------------------------------------------------------------- the training DAG of the whole cluster
+    {"build_dag", "build", "programs, distribution",
+     "a node for every chunk, phase and microbatch, with its data edges",
+     "the first pass of the DAG: the others add to it", &on_module<&passes::build_dag>},
+    {"insert_transfers", "build", "computes and their edges", "data edges stay within a group or touch a message",
+     "before gradient work and orders, which look at distances between computes",
+     &on_module<&passes::insert_transfers>},
+    {"insert_gradient_work", "build", "computes and messages",
+     "a complete step: accumulators, buckets, reductions, clipping, updates",
+     "behind the last pass that adds a compute, since a reduction waits for all of them", &gradient_work},
+    // ---------------------------------------------------------------- one order for all ranks
+    {"add_order_edges", "order", "a complete step", "orders of the strategy are edges",
+     "an order is about what the data do not order already, so these must all be there",
+     &on_module<&passes::add_order_edges>},
+    {"order_nodes", "order", "all edges", "one linear extension of the whole DAG, of which every rank takes its part",
+     "behind the last edge; what follows may place nodes in the order, but not change it",
+     &on_module<&passes::order_nodes>},
+    {"insert_gathers", "order", "the order", "sharded parameters are gathered in front of their readers",
+     "how far ahead a gather is issued is a matter of the final order", &on_module<&passes::insert_gathers>},
+    // ---------------------------------------------------------------- plans
+    {"emit_plans", "emit", "an ordered module", "a plan for every rank", "the projection: nothing is decided here",
+     &emit_plans},
+};
+
+}  // namespace
+
+std::span<const Pass> pipeline() { return kPipeline; }
+
+const Pass* find_pass(std::string_view name) {
+  for (const Pass& pass : kPipeline)
+    if (pass.name == name) return &pass;
+  return nullptr;
+}
+
+}  // namespace piper::driver

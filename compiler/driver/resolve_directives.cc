@@ -1,0 +1,50 @@
+#include "compiler/driver/resolve_directives.h"
+
+#include "compiler/directives/directive_table.h"
+#include "compiler/directives/order.h"
+
+namespace piper::driver {
+namespace {
+
+using directives::Resolution;
+using directives::Stage;
+
+// Errors of the draft so far: what comes next would only repeat them.
+Status failure(const diag::Diagnostics& diags, size_t errors_before) {
+  if (diags.num_errors() == errors_before) return Status();
+  return Status::reported(diags.all().back().code);
+}
+
+}  // namespace
+
+Status resolve_directives(Compilation& c, diag::Diagnostics& diags) {
+  const size_t errors_before = diags.num_errors();
+  const std::vector<strategy::Directive>& own = c.strategy.directives;
+  Resolution draft(c.module);
+  directives::resolve_stage(Stage::kPlace, own, draft, diags);
+  // The schedule reads its ranks from what the user claims: from a wrong claim it would draw wrong conclusions.
+  const bool placed = diags.num_errors() == errors_before;
+  if (placed && c.strategy.schedule) {
+    PIPER_ASSIGN(c.schedule, expand_schedule(*c.strategy.schedule, draft, c.table ? &*c.table : nullptr, diags));
+    directives::resolve_stage(Stage::kPlace, c.schedule.placement, draft, diags);
+    directives::resolve_stage(Stage::kPlace, c.schedule.replication, draft, diags);
+  }
+  const bool settled = diags.num_errors() == errors_before && directives::settle(draft, diags).ok();
+  directives::resolve_stage(Stage::kOrder, own, draft, diags);
+  directives::resolve_stage(Stage::kOrder, c.schedule.orders, draft, diags);
+  const bool ordered = directives::split_backwards(draft, diags).ok();
+  if (settled && ordered) directives::resolve_stage(Stage::kRun, own, draft, diags);
+  PIPER_RETURN_IF_ERROR(failure(diags, errors_before));
+
+  for (size_t s = 0; s < draft.shards.size(); ++s) {
+    draft.shards[s].stream = draft.distribution.intern_stream(draft.shard_streams[s]);
+    draft.distribution.expert_groups.push_back(draft.shards[s]);
+  }
+  if (c.module.step.cut_by.line == 0) c.module.step.cut_by = draft.cut_by;
+  c.module.distribution = std::move(draft.distribution);
+  c.module.schedule = std::move(draft.schedule);
+  c.module.provenance = std::move(draft.provenance);
+  return Status();
+}
+
+}  // namespace piper::driver

@@ -1,0 +1,57 @@
+#include "compiler/driver/run_pipeline.h"
+
+#include <chrono>
+#include <iomanip>
+#include <ostream>
+#include <regex>
+
+#include "compiler/driver/print_dag.h"
+#include "schemas/base/check.h"
+
+namespace piper::driver {
+namespace {
+
+void print_module(const ir::Module& module, std::ostream& out) {
+  if (!module.dag.nodes.empty()) print_dag(module, module.graph(), out);
+  else if (!module.variants.empty()) out << ir::print(module.graph());
+}
+
+}  // namespace
+
+Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnostics& diags, std::ostream& err,
+                    const std::function<void(std::string_view phase)>& behind_phase, bool& stopped) {
+  stopped = false;
+  const std::span<const Pass> passes = pipeline();
+  const bool prints = !options.print_ir_after.empty();
+  const std::regex printed(options.print_ir_after);
+  for (size_t i = 0; i < passes.size(); ++i) {
+    const Pass& pass = passes[i];
+    const bool ends_phase = i + 1 == passes.size() || passes[i + 1].phase != pass.phase;
+    const auto begin = std::chrono::steady_clock::now();
+    PIPER_RETURN_IF_ERROR(pass.run(c, diags));
+    if (options.time_passes)
+      err << std::left << std::setw(24) << pass.name
+          << std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() << " ms\n";
+    const auto matches = [&](std::string_view name) { return std::regex_search(name.begin(), name.end(), printed); };
+    if (prints && (matches(pass.name) || (ends_phase && matches(pass.phase)))) {
+      err << "// after " << pass.name << "\n";
+      print_module(c.module, err);
+    }
+    if (ends_phase) behind_phase(pass.phase);
+    stopped = pass.name == options.stop_after || (ends_phase && pass.phase == options.stop_after);
+    if (stopped) return Status();
+  }
+  return Status();
+}
+
+std::vector<std::string> stop_names() {
+  std::vector<std::string> names;
+  for (const Pass& pass : pipeline()) {
+    if (names.empty() || find_pass(names.back()) == nullptr || find_pass(names.back())->phase != pass.phase)
+      names.emplace_back(pass.phase);
+    names.emplace_back(pass.name);
+  }
+  return names;
+}
+
+}  // namespace piper::driver

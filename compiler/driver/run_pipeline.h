@@ -1,0 +1,30 @@
+// The frame around the passes: runs them in order, times, verifies and prints, and stops where it is asked to.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/driver/compilation.h"
+#include "compiler/driver/pipeline.h"
+
+namespace piper::driver {
+
+struct FrameOptions {
+  std::string stop_after;      // a pass or a phase; "": all run
+  std::string print_ir_after;  // a regular expression over names of passes and phases; "": nothing is printed
+  bool time_passes = false;
+  bool verify_each = false;  // the module after each pass, by the rules of its parts
+};
+
+// Runs the pipeline on `c`. What is printed goes to `err`. `behind_phase(phase)` is called when the last pass of a
+// phase is done. Returns the first failure of a pass; sets `stopped` where stop_after ended the run.
+Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnostics& diags, std::ostream& err,
+                    const std::function<void(std::string_view phase)>& behind_phase, bool& stopped);
+
+// Names of passes and phases, in order: what --stop-after takes.
+std::vector<std::string> stop_names();
+
+}  // namespace piper::driver

@@ -1,0 +1,104 @@
+#include "compiler/ir/distribution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "schemas/base/check.h"
+
+namespace piper::ir {
+
+int64_t RowBound::rows_of_expert(int64_t rows, int64_t experts) const {
+  const double wanted = factor * static_cast<double>(rows) / static_cast<double>(experts);
+  if (wanted >= static_cast<double>(rows)) return rows;
+  const double nearest = std::round(wanted);
+  const double bound = std::abs(wanted - nearest) <= 1e-9 * nearest ? nearest : std::ceil(wanted);
+  return std::clamp<int64_t>(static_cast<int64_t>(bound), 1, rows);
+}
+
+bool ChunkProperties::recomputed_always() const {
+  return !recomputed.empty() && std::find(recomputed.begin(), recomputed.end(), false) == recomputed.end();
+}
+
+bool ChunkProperties::recomputed_sometimes() const {
+  return std::adjacent_find(recomputed.begin(), recomputed.end(), std::not_equal_to<>()) != recomputed.end();
+}
+
+bool ChunkProperties::alike(const ChunkProperties& other) const {
+  return groups == other.groups && message_stream == other.message_stream && placed_by == other.placed_by &&
+         replication == other.replication && backward_split == other.backward_split && recomputed == other.recomputed &&
+         compute_streams == other.compute_streams;
+}
+
+uint32_t Distribution::compute_stream(ChunkId chunk, Phase phase, int32_t microbatch) const {
+  const auto& said = chunks[chunk.index].compute_streams;
+  if (said.empty()) return 0;
+  const auto it = said.find({phase, microbatch});
+  return it == said.end() ? 0 : it->second;
+}
+
+bool Distribution::has_several_compute_streams() const {
+  return std::any_of(chunks.begin(), chunks.end(), [](const ChunkProperties& c) { return !c.compute_streams.empty(); });
+}
+
+GroupId Distribution::intern_group(const std::vector<int32_t>& ranks) {
+  for (size_t g = 0; g < groups.size(); ++g)
+    if (groups[g].ranks == ranks) return GroupId(g);
+  groups.push_back({ranks});
+  return GroupId(groups.size() - 1);
+}
+
+uint32_t Distribution::intern_stream(const std::string& name) {
+  for (size_t s = 0; s < streams.size(); ++s)
+    if (streams[s] == name) return static_cast<uint32_t>(s);
+  streams.push_back(name);
+  return static_cast<uint32_t>(streams.size() - 1);
+}
+
+std::vector<GroupId> Distribution::groups_of(ChunkId chunk) const {
+  std::vector<GroupId> found = chunks[chunk.index].groups;
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+int32_t Distribution::round_of(ChunkId chunk, int32_t microbatch) const {
+  const std::vector<GroupId>& row = chunks[chunk.index].groups;
+  return static_cast<int32_t>(std::count(row.begin(), row.begin() + microbatch, row[microbatch]));
+}
+
+bool Distribution::has_member(GroupId group, int32_t rank) const {
+  const std::vector<int32_t>& members = ranks(group);
+  return std::find(members.begin(), members.end(), rank) != members.end();
+}
+
+const std::vector<int32_t>& Distribution::expert_group_of(int32_t shard, int32_t rank) const {
+  for (const std::vector<int32_t>& group : expert_groups[shard].groups)
+    if (std::find(group.begin(), group.end(), rank) != group.end()) return group;
+  PIPER_CHECK(false, "rank ", rank, " is in no group of expert shard ", shard);
+  return expert_groups[shard].groups.front();
+}
+
+void Distribution::refine(const std::vector<ChunkId>& from) {
+  std::vector<ChunkProperties> rows;
+  rows.reserve(from.size());
+  for (ChunkId old : from) rows.push_back(chunks[old.index]);
+  chunks = std::move(rows);
+}
+
+void Distribution::merge(const std::vector<ChunkId>& into) {
+  std::vector<ChunkProperties> rows;
+  for (size_t c = 0; c < into.size(); ++c) {
+    if (into[c].index == rows.size()) {
+      rows.push_back(std::move(chunks[c]));
+      continue;
+    }
+    std::vector<ProvId>& notes = rows.back().notes;
+    notes.insert(notes.end(), chunks[c].notes.begin(), chunks[c].notes.end());
+    std::sort(notes.begin(), notes.end());
+    notes.erase(std::unique(notes.begin(), notes.end()), notes.end());
+  }
+  chunks = std::move(rows);
+}
+
+}  // namespace piper::ir

@@ -1,0 +1,122 @@
+// How chunks are spread over devices: which group runs each on which microbatch, on which streams, how its gradients
+// are reduced, what is recomputed. Directives say it, one row of typed properties per chunk; the rows are carried along
+// where chunks are cut or joined (Module::refine_chunks, merge_chunks). Passes read it, the emitter projects by it.
+// It knows no nodes: the work itself stands in the Dag.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/graph.h"
+#include "compiler/ir/ids.h"
+
+namespace piper::ir {
+
+using GroupId = Id<struct GroupTag>;  // Distribution::groups
+
+// Ranks in replica order: the position in the list is the replica index.
+struct DeviceGroup {
+  std::vector<int32_t> ranks;
+  friend bool operator==(const DeviceGroup&, const DeviceGroup&) = default;
+};
+
+// A bound on the rows that an expert takes of a rank's rows of one microbatch: `factor` times their mean number,
+// rounded up. Of the others each counts as a row whose expert gives zeros; they are counted (Graph::dropped), or an
+// error
+// (`strict`).
+struct RowBound {
+  double factor = 1;
+  bool strict = false;
+  diag::Span span;  // of the bound in the file
+  // Of `rows` rows for `experts` experts; never more than `rows`. A product within 1e-9 of an integer is that integer.
+  int64_t rows_of_expert(int64_t rows, int64_t experts) const;
+  friend bool operator==(const RowBound&, const RowBound&) = default;
+};
+
+// The groups of an expert shard, which partition the data group of its chunks.
+struct ExpertGroups {
+  std::vector<std::vector<int32_t>> groups;  // equal sizes; a position in a group is a position of its all_to_all
+  uint32_t stream = 0;                       // of the exchanges
+  ProvId prov;
+  diag::Span span;                // of the directive
+  std::optional<RowBound> bound;  // for experts in the grouped form alone
+  friend bool operator==(const ExpertGroups&, const ExpertGroups&) = default;
+};
+
+// What the members of a team keep one part of each, instead of the whole; each level includes the ones before.
+enum class Sharded : uint8_t { kNothing, kOptimizer, kGradients, kParameters };
+// How long gathered parameters live: one compute, a microbatch's forward to the end of its backward, the step.
+enum class Residency : uint8_t { kUse, kMicrobatch, kStep };
+
+// How the gradients of a chunk's parameters are reduced and updated.
+struct Replication {
+  int64_t bucket_bytes = -1;               // -1: no bound; 0: a bucket per parameter
+  uint32_t stream = 0, gather_stream = 0;  // of reductions, of gathers
+  Sharded sharded = Sharded::kNothing;
+  Residency residency = Residency::kUse;
+  int32_t prefetch = 1;  // computes ahead of the reader
+  ProvId prov;           // invalid: nothing asks for a reduction
+  friend bool operator==(const Replication&, const Replication&) = default;
+};
+
+// What directives say of one chunk.
+struct ChunkProperties {
+  std::vector<GroupId> groups;      // [microbatch] the devices that run it
+  std::vector<diag::Span> devices;  // [microbatch] where the strategy lists them; line 0 where it does not
+  uint32_t message_stream = 0;      // of the messages that the chunk sends
+  ProvId placed_by;
+  Replication replication;
+  int64_t segment_bytes = -1;    // bytes of parameters that a segment of it may first use; -1: it stays whole
+  int32_t shard = -1;            // whose experts are partitioned: index into Distribution::expert_groups; -1: none
+  bool backward_split = false;   // its backward is an input part and a weight part
+  std::vector<bool> recomputed;  // [microbatch] its backward repeats the forward
+  std::map<std::pair<Phase, int32_t>, uint32_t> compute_streams;  // (phase, microbatch) -> stream, where not 0
+  std::vector<ProvId> notes;  // comments of the strategy, ascending; they change nothing but provenance
+
+  bool recomputed_always() const;     // on every microbatch
+  bool recomputed_sometimes() const;  // on some microbatches, not on others
+  // Whether two chunks are treated alike, wherever the strategy says so.
+  bool alike(const ChunkProperties& other) const;
+};
+
+struct Distribution {
+  int32_t world_size = 1;
+  std::vector<DeviceGroup> groups;
+  std::vector<std::string> streams = {"compute"};  // [0]: of every compute that no directive puts elsewhere
+  std::vector<ChunkProperties> chunks;             // [chunk]
+  std::vector<ExpertGroups> expert_groups;         // Chunk::shard and Parameter::shard index it
+
+  GroupId group(ChunkId chunk, int32_t microbatch) const { return chunks[chunk.index].groups[microbatch]; }
+  const std::vector<int32_t>& ranks(GroupId group) const { return groups[group.index].ranks; }
+  bool backward_split(ChunkId chunk) const { return chunks[chunk.index].backward_split; }
+  // The stream that a compute runs on: what a `stream` directive says, else 0.
+  uint32_t compute_stream(ChunkId chunk, Phase phase, int32_t microbatch) const;
+  bool has_several_compute_streams() const;
+  GroupId intern_group(const std::vector<int32_t>& ranks);
+  uint32_t intern_stream(const std::string& name);
+  // The device groups that a chunk runs on, each once, by id.
+  std::vector<GroupId> groups_of(ChunkId chunk) const;
+  // How many microbatches before this one run on the same group: one of each group with equal numbers can be
+  // communicated at once.
+  int32_t round_of(ChunkId chunk, int32_t microbatch) const;
+  bool has_member(GroupId group, int32_t rank) const;
+  // Whether the chunk has two programs for a phase, and this microbatch runs the second.
+  bool repeats(ChunkId chunk, int32_t microbatch) const {
+    const ChunkProperties& row = chunks[chunk.index];
+    return row.recomputed[microbatch] && row.recomputed_sometimes();
+  }
+  // The expert group of a shard that holds the rank.
+  const std::vector<int32_t>& expert_group_of(int32_t shard, int32_t rank) const;
+
+  // Rows for chunks that were cut: [new chunk] -> the chunk it was cut from, whose properties it has.
+  void refine(const std::vector<ChunkId>& from);
+  // Rows for chunks that were joined: [chunk] -> the joined one, ids ascending; it has the properties of its first.
+  void merge(const std::vector<ChunkId>& into);
+};
+
+}  // namespace piper::ir

@@ -1,0 +1,81 @@
+// Everything that a compilation knows of one training step, from the bound model to the ordered DAG: what passes read
+// and change, and what a text form holds (ir/module_text.h). Each part says which passes write it (driver/pipeline.cc
+// has their order); a part that no pass has written yet is empty.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/chunks.h"
+#include "compiler/ir/dag.h"
+#include "compiler/ir/distribution.h"
+#include "compiler/ir/lowered_graph.h"
+#include "compiler/ir/schedule.h"
+#include "compiler/ir/state_layout.h"
+
+namespace piper::ir {
+
+// How a step is cut: microbatch m of M on replica r of R is a piece of batch / (M * R) samples.
+struct Step {
+  int64_t batch = 1;                        // samples, on all devices
+  int32_t num_microbatches = 1;             // M
+  bool split = false;                       // a `split` or a schedule numbers the microbatches (tag MB)
+  bool cut = false;                         // some device group works on a part of the batch at a time
+  diag::Span cut_by;                        // what cuts the batch into pieces, for messages; line 0: nothing does
+  std::vector<std::string> per_microbatch;  // globs of modules whose statistics are those of a piece
+  int64_t local_batch(size_t devices) const { return batch / num_microbatches / static_cast<int64_t>(devices); }
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+// What the step does with gradients.
+struct Training {
+  double clip_grad_norm = 0;  // the largest norm of all gradients; 0: they are not clipped
+  ProvId clip_prov, update_prov;
+  bool clips() const { return clip_grad_norm > 0; }
+};
+
+// The model bound to one number of samples a piece. All variants have the same chunks, values and crossings by id.
+struct ModelVariant {
+  int64_t local_batch = 1;
+  ChunkedGraph chunked;
+  std::vector<ValueId> gradients;  // [value] its total gradient, invalid where none; empty before add_backward
+  std::optional<Graph>
+      repeating;         // of microbatches that repeat a forward where others do not; unset where all do alike
+  LoweredGraph lowered;  // empty before lower_programs
+};
+
+struct Module {
+  Step step;
+  Training training;
+  std::vector<ModelVariant> variants;  // one per distinct local batch, the largest first: [0] is the reference
+  Distribution distribution;
+  Schedule schedule;
+  std::vector<ChunkShape> shapes;  // [chunk]; empty before lower_programs
+  Dag dag;
+  StateLayout state;
+  Provenance provenance;  // of directives, and of what passes made of them; each graph has one of its model
+
+  const std::vector<Chunk>& chunks() const;
+  const Graph& graph() const { return variants[0].chunked.graph; }
+  const std::vector<Crossing>& crossings() const { return variants[0].lowered.crossings; }
+  AccumulatorId find_accumulator(uint32_t parameter, ChunkId chunk) const;
+  // The variant that a group of so many devices runs, null where there is none.
+  const ModelVariant* variant_for(size_t devices) const;
+  // "F of PP0, microbatch 3": for messages.
+  std::string describe(NodeId node) const;
+
+  // Carries what is said of chunks over to what became of them, once every variant's graph is cut or joined:
+  // [new chunk] -> the chunk it was cut from,
+  void refine_chunks(const std::vector<ChunkId>& from);
+  // [chunk] -> the joined chunk that it became part of, ids ascending.
+  void merge_chunks(const std::vector<ChunkId>& into);
+};
+
+// "C", "N", "F", "B"; of a split backward "BI" and "BW".
+std::string_view phase_name(Phase phase, bool backward_split);
+
+}  // namespace piper::ir

@@ -1,0 +1,14 @@
+// Derives the backward of every variant (autodiff/autodiff.h).
+//
+// Input level: forward graphs with their final chunks. Output level: differentiated graphs. It stands behind everything
+// that cuts or joins chunks, since backward ops take the chunk of their forward op. Errors: P0420, P0421, P0422.
+#pragma once
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/module.h"
+
+namespace piper::passes {
+
+Status add_backward(ir::Module& module, diag::Diagnostics& diags);
+
+}  // namespace piper::passes

@@ -1,0 +1,19 @@
+// Where data lead from node to node. Not a pass: what add_order_edges and its alternation of slots ask. Made once,
+// since orders add no data edges.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ir/dag.h"
+#include "schemas/base/flat_lists.h"
+
+namespace piper::passes {
+
+struct DataPaths {
+  FlatLists<uint32_t> next;    // [node] its successors by data edges
+  std::vector<int32_t> depth;  // [node] the longest path from a source, which bounds searches
+};
+DataPaths data_paths(const ir::Dag& dag);
+
+}  // namespace piper::passes
