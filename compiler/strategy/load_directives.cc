@@ -11,7 +11,6 @@ namespace piper::strategy {
 namespace {
 
 constexpr int64_t kMaxRank = 1 << 20;
-constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
 
 std::optional<FilterGroups> read_groups(ReadContext& context, const Value& value, const std::string& what) {
   if (value.kind != Value::Kind::kList) {
