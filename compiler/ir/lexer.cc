@@ -85,6 +85,12 @@ Result<Token> Lexer::next() {
     token.text = get();
     return token;
   }
+  if (c == '@') {
+    token.kind = TokenKind::kSpan;
+    get();
+    while (at_ < text_.size() && (is_word(text_[at_]) || text_[at_] == ':')) token.text += get();
+    return token;
+  }
   if (!is_word(c)) return fail(token, std::string("unexpected character '") + c + "'");
   token.kind = TokenKind::kWord;
   while (at_ < text_.size() && is_word(text_[at_]) && text_.substr(at_, 2) != "//") token.text += get();

@@ -1,4 +1,4 @@
-// Words of .pir text, with their places. Used by the parser alone.
+// Words of .pir text, with their places. Used by TextReader alone.
 // `//` starts a comment that reaches to the end of the line.
 #pragma once
 
@@ -14,6 +14,7 @@ enum class TokenKind : uint8_t {
   kWord,    // add, f32, 12, -1.5e-3, inf
   kValue,   // %name, %"any name"; text holds the name
   kString,  // "..."; text holds it without quotes and escapes
+  kSpan,    // @1:5:3+7; text holds it without the @
   kPunct,   // one of { } ( ) [ ] , = :
   kEnd,
 };

@@ -6,6 +6,7 @@
 
 #include "compiler/ir/attrs_text.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/graph_text.h"
 
 namespace piper::ir {
 namespace {
@@ -23,50 +24,28 @@ std::string float_text(T value) {
 
 class Printer {
  public:
-  explicit Printer(const Graph& graph) : graph_(graph) {}
+  Printer(const Graph& graph, std::ostream& out, std::string_view margin)
+      : graph_(graph), out_(out), margin_(margin), indent_(std::string(margin) + "  ") {}
 
-  std::string run() {
-    out_ << "graph {\n";
-    for (size_t i = 0; i < graph_.provenance().size(); ++i) provenance(i);
+  void run() {
+    out_ << margin_ << "graph {\n";
+    print_provenance(graph_.provenance(), out_, indent_);
     for (size_t i = 0; i < graph_.num_values(); ++i) leaf(graph_.value(ValueId(i)));
     for (size_t i = 0; i < graph_.num_ops(); ++i) op(graph_.op(OpId(i)));
     for (const Graph::Output& output : graph_.outputs)
-      out_ << "  output " << quoted(output.name) << " = " << name(output.value) << "\n";
-    for (ValueId number : graph_.dropped) out_ << "  dropped " << name(number) << "\n";
-    for (ValueId term : graph_.loss_terms) out_ << "  loss_term " << name(term) << "\n";
-    if (graph_.loss.valid()) out_ << "  loss " << name(graph_.loss) << "\n";
-    out_ << "}\n";
-    return out_.str();
+      out_ << indent_ << "output " << quoted(output.name) << " = " << name(output.value) << "\n";
+    for (ValueId number : graph_.dropped) out_ << indent_ << "dropped " << name(number) << "\n";
+    for (ValueId term : graph_.loss_terms) out_ << indent_ << "loss_term " << name(term) << "\n";
+    if (graph_.loss.valid()) out_ << indent_ << "loss " << name(graph_.loss) << "\n";
+    out_ << margin_ << "}\n";
   }
 
  private:
   std::string name(ValueId v) const { return v.valid() ? value_text(graph_.value(v).name) : "none"; }
 
-  void provenance(size_t i) {
-    const ProvEntry& e = graph_.provenance().entry(ProvId(i));
-    out_ << "  prov " << i << " ";
-    if (const auto* model = std::get_if<ModelOrigin>(&e)) {
-      out_ << "model " << quoted(model->node) << " " << quoted(model->scope) << " " << quoted(model->source);
-    } else if (const auto* directive = std::get_if<DirectiveOrigin>(&e)) {
-      out_ << "directive " << quoted(directive->directive) << " " << quoted(directive->place);
-    } else if (const auto* derived = std::get_if<DerivedOrigin>(&e)) {
-      out_ << "derived " << quoted(derived->pass) << " [";
-      const char* comma = "";
-      for (ProvId parent : derived->parents) {
-        // An invalid parent is written as -1.
-        out_ << comma << (parent.valid() ? static_cast<int64_t>(parent.index) : -1);
-        comma = ", ";
-      }
-      out_ << "]";
-    } else {
-      out_ << "unknown " << quoted(std::get<UnknownOrigin>(e).why);
-    }
-    out_ << "\n";
-  }
-
   void leaf(const Value& v) {
     if (v.kind == ValueKind::kOpResult) return;
-    out_ << "  " << value_text(v.name) << " = ";
+    out_ << indent_ << value_text(v.name) << " = ";
     switch (v.kind) {
       case ValueKind::kInput: {
         const Input& input = graph_.inputs()[v.payload];
@@ -160,7 +139,7 @@ class Printer {
   }
 
   void op(const Op& op) {
-    out_ << "  ";
+    out_ << indent_;
     for (size_t i = 0; i < op.results.size(); ++i) out_ << (i ? ", " : "") << name(op.results[i]);
     if (!op.results.empty()) out_ << " = ";
     out_ << op_name(op.kind) << "(";
@@ -183,11 +162,43 @@ class Printer {
   }
 
   const Graph& graph_;
-  std::ostringstream out_;
+  std::ostream& out_;
+  const std::string_view margin_;
+  const std::string indent_;
 };
 
 }  // namespace
 
-std::string print(const Graph& graph) { return Printer(graph).run(); }
+void print(const Graph& graph, std::ostream& out, std::string_view margin) { Printer(graph, out, margin).run(); }
+
+std::string print(const Graph& graph) {
+  std::ostringstream out;
+  print(graph, out, "");
+  return out.str();
+}
+
+void print_provenance(const Provenance& provenance, std::ostream& out, std::string_view indent) {
+  for (size_t i = 0; i < provenance.size(); ++i) {
+    out << indent << "prov " << i << " ";
+    const ProvEntry& e = provenance.entry(ProvId(i));
+    if (const auto* model = std::get_if<ModelOrigin>(&e)) {
+      out << "model " << quoted(model->node) << " " << quoted(model->scope) << " " << quoted(model->source);
+    } else if (const auto* directive = std::get_if<DirectiveOrigin>(&e)) {
+      out << "directive " << quoted(directive->directive) << " " << quoted(directive->place);
+    } else if (const auto* derived = std::get_if<DerivedOrigin>(&e)) {
+      out << "derived " << quoted(derived->pass) << " [";
+      const char* comma = "";
+      for (ProvId parent : derived->parents) {
+        // An invalid parent is written as -1.
+        out << comma << (parent.valid() ? static_cast<int64_t>(parent.index) : -1);
+        comma = ", ";
+      }
+      out << "]";
+    } else {
+      out << "unknown " << quoted(std::get<UnknownOrigin>(e).why);
+    }
+    out << "\n";
+  }
+}
 
 }  // namespace piper::ir
