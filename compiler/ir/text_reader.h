@@ -80,6 +80,8 @@ class TextReader {
   }
   // "x3" behind an entry of a list; 1 where none stands. Texts that ask for too many entries are refused.
   Result<size_t> repeats();
+  // Counts entries that a text stands for and does not write: "x1000", "0..1000", a default of every microbatch.
+  Status expand(const Token& at, uint64_t entries);
   // "[0..3, 5]" is 0, 1, 2, 3, 5.
   template <class T>
   Result<std::vector<T>> ranges(const char* what) {
@@ -105,8 +107,6 @@ class TextReader {
 
  private:
   Result<std::pair<uint32_t, uint32_t>> one_range(const char* what);
-  // Counts what short texts like "x1000" and "0..1000" ask for.
-  Status expand(const Token& at, uint64_t entries);
   Lexer lexer_;
   Token token_;
   uint64_t expanded_ = 0;

@@ -1,0 +1,88 @@
+// Texts that several sections of a module have.
+#include "compiler/ir/module_sections.h"
+
+namespace piper::ir {
+
+std::string span_text(diag::Span span) {
+  return "@" + std::to_string(span.file) + ":" + std::to_string(span.line) + ":" + std::to_string(span.column) + "+" +
+         std::to_string(span.length);
+}
+
+std::string_view phase_text(Phase phase) { return phase_name(phase, false); }
+
+std::string prov_text(ProvId prov) { return prov.valid() ? " by " + std::to_string(prov.index) : ""; }
+
+std::string ranges_text(const std::vector<uint32_t>& indices) {
+  std::string all = "[";
+  for (size_t i = 0; i < indices.size();) {
+    size_t end = i + 1;
+    while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
+    all += (i > 0 ? ", " : "") + std::to_string(indices[i]);
+    if (end - i > 1) all += ".." + std::to_string(indices[end - 1]);
+    i = end;
+  }
+  return all + "]";
+}
+
+std::string ranges_text(const std::vector<int32_t>& indices) {
+  return ranges_text(std::vector<uint32_t>(indices.begin(), indices.end()));
+}
+
+std::string rank_lists_text(const std::vector<std::vector<int32_t>>& lists) {
+  std::string all = "[";
+  for (size_t i = 0; i < lists.size(); ++i) all += (i > 0 ? ", " : "") + ranges_text(lists[i]);
+  return all + "]";
+}
+
+Result<Phase> ModuleReader::phase() {
+  for (size_t p = 0; p < kNumPhases; ++p)
+    if (token().kind == TokenKind::kWord && token().text == phase_text(static_cast<Phase>(p))) {
+      PIPER_RETURN_IF_ERROR(advance());
+      return static_cast<Phase>(p);
+    }
+  return fail("expected a phase: C, N, F, B or BW");
+}
+
+Result<ProvId> ModuleReader::by() {
+  PIPER_ASSIGN(const bool given, takes("by"));
+  return given ? id<ProvId>("an entry of the provenance") : Result<ProvId>(ProvId());
+}
+
+Result<std::vector<std::vector<int32_t>>> ModuleReader::rank_lists() {
+  std::vector<std::vector<int32_t>> lists;
+  PIPER_RETURN_IF_ERROR(list([&]() -> Status {
+    PIPER_ASSIGN(std::vector<int32_t> ranks, ranges<int32_t>("a rank"));
+    lists.push_back(std::move(ranks));
+    return {};
+  }));
+  return lists;
+}
+
+Result<size_t> ModuleReader::one_of(const std::vector<std::string_view>& names) {
+  std::string expected;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (token().kind == TokenKind::kWord && token().text == names[i]) {
+      PIPER_RETURN_IF_ERROR(advance());
+      return i;
+    }
+    expected += (i == 0 ? "expected " : i + 1 < names.size() ? ", " : " or ") + std::string(names[i]);
+  }
+  return fail(expected);
+}
+
+Result<ValueId> ModuleReader::value(const Module& module) {
+  PIPER_ASSIGN(const bool none, takes("none"));
+  if (none) return ValueId();
+  if (token().kind != TokenKind::kValue) return fail("expected a value");
+  if (module.variants.empty()) return fail("a value of the model, whose variant must stand before");
+  if (values_.empty()) {
+    const Graph& graph = module.graph();
+    for (size_t v = 0; v < graph.num_values(); ++v) values_.emplace(graph.value(ValueId(v)).name, ValueId(v));
+  }
+  const auto found = values_.find(token().text);
+  if (found == values_.end()) return fail("the model has no value '" + token().text + "'");
+  PIPER_RETURN_IF_ERROR(advance());
+  return found->second;
+}
+
+}  // namespace piper::ir

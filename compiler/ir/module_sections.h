@@ -1,0 +1,85 @@
+// What the sections of a module's text share, and the functions that print and read each: print_module.cc and
+// parse_module.cc put them together, and the file named beside each defines them. Not for users of module_text.h.
+#pragma once
+
+#include <iosfwd>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ir/module.h"
+#include "compiler/ir/text_reader.h"
+
+namespace piper::ir {
+
+// ---------------------------------------------------------------- printing
+std::string span_text(diag::Span span);  // "@0:5:3+7"
+template <class IdType>
+std::string id_text(IdType id) {  // "3", "none"
+  return id.valid() ? std::to_string(id.index) : "none";
+}
+// "F", "B", "BW", "C", "N".
+std::string_view phase_text(Phase phase);
+// " by 3"; "" of an invalid id.
+std::string prov_text(ProvId prov);
+// "[0 x4, 1]": `text` makes an entry's text; equal neighbours are written once.
+template <class List, class Text>
+std::string repeated_text(const List& list, const Text& text) {
+  std::string all = "[";
+  for (size_t i = 0; i < list.size();) {
+    size_t end = i + 1;
+    while (end < list.size() && list[end] == list[i]) ++end;
+    all += (i > 0 ? ", " : "") + text(list[i]) + (end - i > 1 ? " x" + std::to_string(end - i) : "");
+    i = end;
+  }
+  return all + "]";
+}
+// "[0..3, 5]" of indices; more than one entry that count up are a range.
+std::string ranges_text(const std::vector<uint32_t>& indices);
+std::string ranges_text(const std::vector<int32_t>& indices);  // not negative
+template <class Tag>
+std::string ranges_text(const std::vector<Id<Tag>>& ids) {
+  std::vector<uint32_t> indices;
+  for (const Id<Tag> id : ids) indices.push_back(id.index);
+  return ranges_text(indices);
+}
+// "[[0, 1], [2, 3]]", positions kept.
+std::string rank_lists_text(const std::vector<std::vector<int32_t>>& lists);
+
+// ---------------------------------------------------------------- reading
+// The words of a module's text; reads what several sections name.
+class ModuleReader : public TextReader {
+ public:
+  using TextReader::TextReader;
+  Result<Phase> phase();
+  // "by 3"; an invalid id where it stands not.
+  Result<ProvId> by();
+  Result<std::vector<std::vector<int32_t>>> rank_lists();
+  // One of the words, as the enumerator of its position: word<Sharded>({"nothing", "optimizer"}).
+  template <class Enum>
+  Result<Enum> word(const std::vector<std::string_view>& names) {
+    PIPER_ASSIGN(const size_t found, one_of(names));
+    return static_cast<Enum>(found);
+  }
+  // "%name": a value of the module's first variant, which must stand before; "none" is an invalid id.
+  Result<ValueId> value(const Module& module);
+
+ private:
+  Result<size_t> one_of(const std::vector<std::string_view>& names);
+  std::map<std::string, ValueId, std::less<>> values_;  // by name, once one was asked for
+};
+
+// ---------------------------------------------------------------- sections
+// A printer writes "NAME {" to "}" and nothing where its part is empty; a reader starts behind NAME.
+void print_distribution_section(const Module& module, std::ostream& out);  // distribution_text.cc
+Status parse_distribution_section(ModuleReader& in, Module& module);
+void print_schedule_section(const Module& module, std::ostream& out);  // schedule_text.cc
+Status parse_schedule_section(ModuleReader& in, Module& module);
+void print_dag_section(const Module& module, std::ostream& out);  // dag_text.cc
+Status parse_dag_section(ModuleReader& in, Module& module);
+void print_state_section(const Module& module, std::ostream& out);  // state_text.cc
+Status parse_state_section(ModuleReader& in, Module& module);
+
+}  // namespace piper::ir

@@ -1,0 +1,73 @@
+// The text form of a module (.pir): all that a compilation knows between two passes, line by line, for people, tests
+// and piper-opt. Whoever prints, reads or checks a whole module uses this header.
+//
+//   module {
+//     step batch 16 microbatches 4 split
+//     training clip 1.0 by 3 update 4          numbers behind `by` and `update`: entries of `provenance`
+//     lowered                                  shapes were there
+//   }
+//   provenance {
+//     prov 0 directive "place" "s.yaml:3:5"
+//   }
+//   variant 4 {                                its local batch
+//     tag "PP" 2
+//     chunk 0 "PP0" tags ["PP" 0] region 0 exchange shard 0
+//     shard 0 [[0, 1], [2, 3]] stream "ep" @0:5:3+9
+//     graph { ... }                            as print(Graph) writes it
+//   }
+//   distribution {
+//     world 4
+//     stream 0 "compute"
+//     group 0 [0..1]
+//     expert_groups 0 [[0, 1], [2, 3]] stream 2 by 5
+//     chunk 0 {                                a line that says the default may be left out
+//       groups [0 x2, none]                    [microbatch]; x2: twice
+//       devices [@0:3:12+6 x3]
+//       placed 2
+//       messages 1
+//       replicate bucket 1000 stream 2 gather 3 sharded optimizer residency step prefetch 2 by 4
+//       segment 4096
+//       backward_split
+//       recomputed [1, 0 x2]
+//       computes [F 0 x3 on 1, B 1 on 2]       from microbatch 0 three on stream 1
+//     }
+//   }
+//   schedule {
+//     told_apart_by ["PP"]
+//     order @0:9:3+5 {                         the place: where a schedule made it
+//       slot in_sequence {
+//         member "{PP: 0}" chunks [0..3] microbatches [0, 2] phases [F, B] half @0:9:8+7
+//       }
+//     }
+//   }
+//   dag { ... } state { ... }                  dag_text.cc, state_text.cc
+//
+// Places in a strategy are @FILE:LINE:COLUMN+LENGTH; ids are positions in their tables. Parts that are empty are left
+// out. What is a function of the graphs is not held: ModelVariant::lowered and Module::shapes. Module sections before
+// the others, then in any order.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "compiler/ir/module.h"
+#include "schemas/base/status.h"
+
+namespace piper::ir {
+
+std::string print(const Module& module);
+
+struct ModuleText {
+  Module module;
+  bool lowered = false;  // the printed module had programs: the caller lowers its variants again
+};
+// A text that starts with `graph {` is no module: parse_graph reads it. Failures: P0402 "file:line:column: message",
+// and nothing is checked but the text (verify does).
+Result<ModuleText> parse_module_text(std::string_view text, std::string_view file_name);
+Result<Module> parse_module(std::string_view text, std::string_view file_name);
+
+// The rules of verify_module.h on each part that is present, and those of verify_graph.h on each variant; fails with
+// the first broken rule's number. Linear in the module's size.
+Status verify(const Module& module);
+
+}  // namespace piper::ir

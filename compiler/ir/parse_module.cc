@@ -1,0 +1,162 @@
+// Reads a module: its sections, each at most once but for variants.
+#include <set>
+
+#include "compiler/ir/graph_text.h"
+#include "compiler/ir/module_sections.h"
+#include "compiler/ir/module_text.h"
+
+namespace piper::ir {
+namespace {
+
+class Parser {
+ public:
+  Parser(std::string_view text, std::string_view file_name) : in_(text, file_name) {}
+
+  Result<ModuleText> run() {
+    PIPER_RETURN_IF_ERROR(in_.start());
+    PIPER_RETURN_IF_ERROR(in_.want_word("module"));
+    PIPER_RETURN_IF_ERROR(in_.block([&] { return header(); }));
+    while (!in_.at_end()) PIPER_RETURN_IF_ERROR(section());
+    return std::move(read_);
+  }
+
+ private:
+  Status header() {
+    if (in_.is_word("step")) return step();
+    if (in_.is_word("training")) return training();
+    if (!in_.is_word("lowered")) return in_.fail("expected step, training, lowered or '}'");
+    read_.lowered = true;
+    return in_.advance();
+  }
+
+  Status step() {
+    PIPER_RETURN_IF_ERROR(in_.advance());
+    Step& step = read_.module.step;
+    PIPER_RETURN_IF_ERROR(in_.want_word("batch"));
+    PIPER_ASSIGN(step.batch, in_.integer());
+    PIPER_RETURN_IF_ERROR(in_.want_word("microbatches"));
+    PIPER_ASSIGN(const int64_t microbatches, in_.integer_in(1, kMostMicrobatches, "a number of microbatches"));
+    step.num_microbatches = static_cast<int32_t>(microbatches);
+    PIPER_ASSIGN(step.split, in_.takes("split"));
+    return {};
+  }
+
+  Status training() {
+    PIPER_RETURN_IF_ERROR(in_.advance());
+    Training& training = read_.module.training;
+    PIPER_RETURN_IF_ERROR(in_.want_word("clip"));
+    PIPER_ASSIGN(training.clip_grad_norm, in_.number());
+    PIPER_ASSIGN(training.clip_prov, in_.by());
+    PIPER_ASSIGN(const bool update, in_.takes("update"));
+    if (update) {
+      PIPER_ASSIGN(training.update_prov, in_.id<ProvId>("an entry of the provenance"));
+    }
+    return {};
+  }
+
+  Status section() {
+    const Token name = in_.token();
+    if (name.kind != TokenKind::kWord)
+      return in_.fail("expected provenance, variant, distribution, schedule, dag or state");
+    if (name.text != "variant" && !seen_.insert(name.text).second)
+      return in_.fail("section " + name.text + " stands twice");
+    PIPER_RETURN_IF_ERROR(in_.advance());
+    Module& module = read_.module;
+    if (name.text == "provenance")
+      return in_.block([&]() -> Status {
+        PIPER_RETURN_IF_ERROR(in_.want_word("prov"));
+        return in_.provenance_entry(module.provenance);
+      });
+    if (name.text == "variant") return variant();
+    if (name.text == "distribution") return parse_distribution_section(in_, module);
+    if (name.text == "schedule") return parse_schedule_section(in_, module);
+    if (name.text == "dag") return parse_dag_section(in_, module);
+    if (name.text == "state") return parse_state_section(in_, module);
+    return in_.fail(name, "no section '" + name.text + "'");
+  }
+
+  Status variant() {
+    ModelVariant variant;
+    PIPER_ASSIGN(variant.local_batch, in_.integer());
+    bool has_graph = false;
+    PIPER_RETURN_IF_ERROR(in_.block([&]() -> Status {
+      if (in_.is_word("tag")) return tag(variant.chunked);
+      if (in_.is_word("chunk")) return chunk(variant.chunked);
+      if (in_.is_word("shard")) return shard(variant.chunked);
+      if (!in_.is_word("graph")) return in_.fail("expected tag, chunk, shard, graph or '}'");
+      if (has_graph) return in_.fail("a variant has one graph");
+      has_graph = true;
+      PIPER_ASSIGN(variant.chunked.graph, parse_graph(in_));
+      return {};
+    }));
+    read_.module.variants.push_back(std::move(variant));
+    return {};
+  }
+
+  Status tag(ChunkedGraph& chunked) {
+    PIPER_RETURN_IF_ERROR(in_.advance());
+    ChunkedGraph::TagExtent extent;
+    PIPER_ASSIGN(extent.tag, in_.string());
+    PIPER_ASSIGN(extent.count, in_.int32("a number of indices"));
+    chunked.tags.push_back(std::move(extent));
+    return {};
+  }
+
+  Status chunk(ChunkedGraph& chunked) {
+    PIPER_RETURN_IF_ERROR(in_.advance());
+    PIPER_RETURN_IF_ERROR(in_.numbered(chunked.chunks.size(), "chunks"));
+    Chunk chunk;
+    PIPER_ASSIGN(chunk.name, in_.string());
+    PIPER_ASSIGN(const bool tagged, in_.takes("tags"));
+    if (tagged)
+      PIPER_RETURN_IF_ERROR(in_.list([&]() -> Status {
+        TagValue value;
+        PIPER_ASSIGN(value.tag, in_.string());
+        PIPER_ASSIGN(value.index, in_.int32("the index of a tag"));
+        chunk.tags.push_back(std::move(value));
+        return {};
+      }));
+    PIPER_ASSIGN(const bool region, in_.takes("region"));
+    if (region) {
+      PIPER_ASSIGN(chunk.region, in_.int32("a region"));
+    }
+    PIPER_ASSIGN(chunk.exchange, in_.takes("exchange"));
+    PIPER_ASSIGN(const bool cut, in_.takes("shard"));
+    if (cut) {
+      PIPER_ASSIGN(chunk.shard, in_.int32("a shard"));
+    }
+    chunked.chunks.push_back(std::move(chunk));
+    return {};
+  }
+
+  Status shard(ChunkedGraph& chunked) {
+    PIPER_RETURN_IF_ERROR(in_.advance());
+    PIPER_RETURN_IF_ERROR(in_.numbered(chunked.shards.size(), "shards"));
+    ExpertShard shard;
+    PIPER_ASSIGN(shard.groups, in_.rank_lists());
+    PIPER_RETURN_IF_ERROR(in_.want_word("stream"));
+    PIPER_ASSIGN(shard.stream, in_.string());
+    PIPER_ASSIGN(shard.span, in_.span());
+    chunked.shards.push_back(std::move(shard));
+    return {};
+  }
+
+  // Every row of the distribution has an entry for each.
+  static constexpr int64_t kMostMicrobatches = int64_t{1} << 20;
+  ModuleReader in_;
+  ModuleText read_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace
+
+Result<ModuleText> parse_module_text(std::string_view text, std::string_view file_name) {
+  return Parser(text, file_name).run();
+}
+
+Result<Module> parse_module(std::string_view text, std::string_view file_name) {
+  PIPER_ASSIGN(ModuleText read, parse_module_text(text, file_name));
+  return std::move(read.module);
+}
+
+}  // namespace piper::ir

@@ -1,0 +1,149 @@
+// Checks the rules D of verify_module.h.
+#include <algorithm>
+#include <set>
+
+#include "compiler/ir/verify_module.h"
+#include "compiler/ir/verify_parts.h"
+
+namespace piper::ir {
+namespace {
+
+class Verifier {
+ public:
+  explicit Verifier(const Module& module) : module_(module), d_(module.distribution) {}
+
+  Status run() {
+    PIPER_RETURN_IF_ERROR(streams());
+    PIPER_RETURN_IF_ERROR(groups());
+    for (const ExpertGroups& experts : d_.expert_groups) PIPER_RETURN_IF_ERROR(expert_groups(experts));
+    // Before directives are resolved there are no rows.
+    if (!d_.chunks.empty() && !module_.variants.empty() && d_.chunks.size() != module_.chunks().size())
+      return broken(kRuleRows, std::to_string(d_.chunks.size()) + " rows for " +
+                                   std::to_string(module_.chunks().size()) + " chunks");
+    for (size_t c = 0; c < d_.chunks.size(); ++c)
+      PIPER_RETURN_IF_ERROR(row(ChunkId(c), d_.chunks[c]).with_context(chunk_text(module_, ChunkId(c))));
+    return {};
+  }
+
+ private:
+  static Status broken(const char* rule, const std::string& text) { return Status::failure(rule, text); }
+
+  Status stream(uint32_t index, const char* whose) const {
+    if (index < d_.streams.size()) return {};
+    return broken(kRuleStreams, std::string(whose) + " on stream " + std::to_string(index) + " of " +
+                                    std::to_string(d_.streams.size()));
+  }
+
+  Status streams() const {
+    if (d_.streams.empty()) return broken(kRuleStreams, "there is no stream of computes");
+    std::set<std::string_view> names;
+    for (const std::string& name : d_.streams)
+      if (name.empty() || !names.insert(name).second)
+        return broken(kRuleStreams, "two streams are named '" + name + "'");
+    return {};
+  }
+
+  Status groups() const {
+    if (d_.world_size < 1) return broken(kRuleGroups, "there is no rank");
+    std::set<std::vector<int32_t>> known;
+    for (size_t g = 0; g < d_.groups.size(); ++g) {
+      const std::string name = "group " + std::to_string(g);
+      const std::vector<int32_t>& ranks = d_.groups[g].ranks;
+      if (ranks.empty()) return broken(kRuleGroups, name + " is empty");
+      PIPER_RETURN_IF_ERROR(distinct(ranks, kRuleGroups, name));
+      if (!known.insert(ranks).second) return broken(kRuleGroups, name + " is the same as one before");
+    }
+    return {};
+  }
+
+  Status distinct(const std::vector<int32_t>& ranks, const char* rule, const std::string& whose) const {
+    std::set<int32_t> seen;
+    for (const int32_t rank : ranks) {
+      if (rank < 0 || rank >= d_.world_size)
+        return broken(rule,
+                      whose + " has rank " + std::to_string(rank) + " in a world of " + std::to_string(d_.world_size));
+      if (!seen.insert(rank).second) return broken(rule, whose + " has rank " + std::to_string(rank) + " twice");
+    }
+    return {};
+  }
+
+  Status expert_groups(const ExpertGroups& experts) const {
+    PIPER_RETURN_IF_ERROR(stream(experts.stream, "exchanges"));
+    PIPER_RETURN_IF_ERROR(verify_prov(module_, experts.prov, "a shard"));
+    if (experts.groups.empty() || experts.groups[0].empty()) return broken(kRuleExperts, "a shard has no ranks");
+    std::vector<int32_t> all;
+    for (const std::vector<int32_t>& group : experts.groups) {
+      if (group.size() != experts.groups[0].size())
+        return broken(kRuleExperts, "the groups of a shard have several sizes");
+      all.insert(all.end(), group.begin(), group.end());
+    }
+    return distinct(all, kRuleExperts, "a shard");
+  }
+
+  Status row(ChunkId chunk, const ChunkProperties& row) {
+    const auto microbatches = static_cast<size_t>(module_.step.num_microbatches);
+    if (row.groups.size() != microbatches || row.devices.size() != microbatches ||
+        row.recomputed.size() != microbatches)
+      return broken(kRuleMicrobatches, std::to_string(row.groups.size()) + " groups, " +
+                                           std::to_string(row.devices.size()) + " places and " +
+                                           std::to_string(row.recomputed.size()) + " repetitions for " +
+                                           std::to_string(microbatches) + " microbatches");
+    for (const GroupId group : row.groups)
+      if (group.index >= d_.groups.size())
+        return broken(kRuleGroupOfRow, group.valid() ? "runs on group " + std::to_string(group.index) + " of " +
+                                                           std::to_string(d_.groups.size())
+                                                     : "runs on no group");
+    PIPER_RETURN_IF_ERROR(verify_prov(module_, row.placed_by, "its place"));
+    PIPER_RETURN_IF_ERROR(verify_prov(module_, row.replication.prov, "its replication"));
+    PIPER_RETURN_IF_ERROR(row_streams(row));
+    if (row.replication.bucket_bytes < -1 || row.replication.prefetch < 0 || row.segment_bytes < -1)
+      return broken(kRuleSizes, "a negative size");
+    const int32_t shard = module_.variants.empty() ? -1 : module_.chunks()[chunk.index].shard;
+    return shard < 0 ? Status() : partitioned(chunk, shard);
+  }
+
+  Status row_streams(const ChunkProperties& row) const {
+    PIPER_RETURN_IF_ERROR(stream(row.message_stream, "messages"));
+    PIPER_RETURN_IF_ERROR(stream(row.replication.stream, "reductions"));
+    PIPER_RETURN_IF_ERROR(stream(row.replication.gather_stream, "gathers"));
+    for (const auto& [at, index] : row.compute_streams) {
+      PIPER_RETURN_IF_ERROR(stream(index, "a compute"));
+      if (index == 0 || at.second < 0 || at.second >= module_.step.num_microbatches)
+        return broken(kRuleStreams, "a compute of microbatch " + std::to_string(at.second) + " is put on stream " +
+                                        std::to_string(index));
+    }
+    return {};
+  }
+
+  // Every group of the shard that has a rank of a group that runs the chunk lies in it whole, and together they are it.
+  Status partitioned(ChunkId chunk, int32_t shard) {
+    if (shard >= static_cast<int32_t>(d_.expert_groups.size()))
+      return broken(kRuleExperts,
+                    "is of shard " + std::to_string(shard) + " of " + std::to_string(d_.expert_groups.size()));
+    for (const GroupId group : d_.groups_of(chunk)) {
+      if (!checked_.emplace(shard, group).second) continue;
+      const std::vector<int32_t>& ranks = d_.ranks(group);
+      const std::set<int32_t> members(ranks.begin(), ranks.end());
+      size_t covered = 0;
+      for (const std::vector<int32_t>& experts : d_.expert_groups[shard].groups) {
+        const auto within = static_cast<size_t>(
+            std::count_if(experts.begin(), experts.end(), [&](int32_t rank) { return members.count(rank) > 0; }));
+        if (within != 0 && within != experts.size()) covered = members.size() + 1;
+        covered += within;
+      }
+      if (covered != members.size())
+        return broken(kRuleExperts, "the groups of its shard do not partition group " + std::to_string(group.index));
+    }
+    return {};
+  }
+
+  const Module& module_;
+  const Distribution& d_;
+  std::set<std::pair<int32_t, GroupId>> checked_;  // (shard, group that runs a chunk of it)
+};
+
+}  // namespace
+
+Status verify_distribution(const Module& module) { return Verifier(module).run(); }
+
+}  // namespace piper::ir

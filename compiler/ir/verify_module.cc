@@ -1,0 +1,114 @@
+// Checks a module part by part: the rules M of verify_module.h here.
+#include "compiler/ir/verify_module.h"
+
+#include <unordered_set>
+
+#include "compiler/ir/module_text.h"
+#include "compiler/ir/verify_parts.h"
+
+namespace piper::ir {
+namespace {
+
+Status broken(const char* rule, const std::string& text) { return Status::failure(rule, text); }
+
+Status verify_step(const Module& module) {
+  if (module.step.batch < 1 || module.step.num_microbatches < 1)
+    return broken(kRuleStep, "a batch of " + std::to_string(module.step.batch) + " samples in " +
+                                 std::to_string(module.step.num_microbatches) + " microbatches");
+  if (!(module.training.clip_grad_norm >= 0)) return broken(kRuleStep, "gradients are clipped to a negative norm");
+  PIPER_RETURN_IF_ERROR(verify_prov(module, module.training.clip_prov, "clipping"));
+  return verify_prov(module, module.training.update_prov, "the update");
+}
+
+bool same_chunks(const ChunkedGraph& a, const ChunkedGraph& b) {
+  if (a.chunks.size() != b.chunks.size() || a.tags.size() != b.tags.size()) return false;
+  for (size_t c = 0; c < a.chunks.size(); ++c) {
+    const Chunk &x = a.chunks[c], &y = b.chunks[c];
+    if (x.tags != y.tags || x.region != y.region || x.name != y.name || x.exchange != y.exchange || x.shard != y.shard)
+      return false;
+  }
+  for (size_t t = 0; t < a.tags.size(); ++t)
+    if (a.tags[t].tag != b.tags[t].tag || a.tags[t].count != b.tags[t].count) return false;
+  return true;
+}
+
+Status verify_chunks(const ChunkedGraph& chunked) {
+  std::unordered_set<std::string> names;
+  for (const Chunk& chunk : chunked.chunks) {
+    if (chunk.name.empty() || !names.insert(chunk.name).second)
+      return broken(kRuleChunks, "two chunks are named '" + chunk.name + "'");
+    for (size_t t = 0; t < chunk.tags.size(); ++t)
+      if (chunk.tags[t].index < 0 || (t > 0 && !(chunk.tags[t - 1].tag < chunk.tags[t].tag)))
+        return broken(kRuleChunks, "tags of chunk " + chunk.name + " are not in order of their names");
+    if (chunk.shard < -1 || chunk.shard >= static_cast<int64_t>(chunked.shards.size()))
+      return broken(kRuleChunks,
+                    "chunk " + chunk.name + " is of shard " + std::to_string(chunk.shard) + ", which there is not");
+  }
+  return {};
+}
+
+Status verify_ops(const ChunkedGraph& chunked) {
+  const Graph& graph = chunked.graph;
+  const auto name = [&](const Op& op) {
+    return "'" + std::string(op_name(op.kind)) + "'" +
+           (op.results.empty() ? "" : " of '" + graph.value(op.results[0]).name + "'");
+  };
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const Op& op = graph.op(OpId(i));
+    if (op.chunk.valid() && op.chunk.index >= chunked.chunks.size())
+      return broken(kRuleChunkOfOp,
+                    name(op) + " is in chunk " + std::to_string(op.chunk.index) + ", which there is not");
+    if (op.phase != Phase::kForward) continue;
+    if (!op.chunk.valid()) return broken(kRuleChunkOfOp, name(op) + " is in no chunk");
+    for (const ValueId operand : op.operands) {
+      if (!operand.valid() || graph.value(operand).kind != ValueKind::kOpResult) continue;
+      const Op& producer = graph.op(graph.value(operand).producer);
+      if (producer.phase == Phase::kForward && op.chunk < producer.chunk)
+        return broken(kRuleChunkOrder, name(op) + " in chunk " + chunked.chunks[op.chunk.index].name + " reads '" +
+                                           graph.value(operand).name + "' of chunk " +
+                                           chunked.chunks[producer.chunk.index].name + ", which stands behind it");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status verify_prov(const Module& module, ProvId prov, const std::string& whose) {
+  if (!prov.valid() || prov.index < module.provenance.size()) return {};
+  return broken(kRuleProvenance, "the origin of " + whose + " is entry " + std::to_string(prov.index) + " of " +
+                                     std::to_string(module.provenance.size()));
+}
+
+std::string chunk_text(const Module& module, ChunkId chunk) {
+  const bool known = !module.variants.empty() && chunk.index < module.chunks().size();
+  return "chunk " + (known ? module.chunks()[chunk.index].name : std::to_string(chunk.index));
+}
+
+Status verify_variants(const Module& module) {
+  for (size_t v = 0; v < module.variants.size(); ++v) {
+    const ModelVariant& variant = module.variants[v];
+    const std::string context = "variant " + std::to_string(variant.local_batch);
+    if (variant.local_batch < 1 || (v > 0 && variant.local_batch >= module.variants[v - 1].local_batch))
+      return broken(kRuleVariants, context + " does not stand in its place, the largest first");
+    PIPER_RETURN_IF_ERROR(verify(variant.chunked.graph).with_context(context));
+    PIPER_RETURN_IF_ERROR(verify_chunks(variant.chunked).with_context(context));
+    if (!same_chunks(variant.chunked, module.variants[0].chunked))
+      return broken(kRuleSameChunks,
+                    context + " has other chunks than variant " + std::to_string(module.variants[0].local_batch));
+    // Before a graph is cut no op has a chunk.
+    if (!variant.chunked.chunks.empty()) PIPER_RETURN_IF_ERROR(verify_ops(variant.chunked).with_context(context));
+  }
+  return {};
+}
+
+Status verify(const Module& module) {
+  PIPER_RETURN_IF_ERROR(verify_step(module));
+  PIPER_RETURN_IF_ERROR(verify_variants(module));
+  PIPER_RETURN_IF_ERROR(verify_distribution(module).with_context("distribution"));
+  PIPER_RETURN_IF_ERROR(verify_schedule(module).with_context("schedule"));
+  PIPER_RETURN_IF_ERROR(verify_state(module).with_context("state"));
+  return verify_dag(module).with_context("dag");
+}
+
+}  // namespace piper::ir
