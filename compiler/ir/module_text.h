@@ -12,14 +12,14 @@
 //   variant 4 {                                its local batch
 //     tag "PP" 2
 //     chunk 0 "PP0" tags ["PP" 0] region 0 exchange shard 0
-//     shard 0 [[0, 1], [2, 3]] stream "ep" @0:5:3+9
+//     experts 0 [[0..1], [2..3]] stream "ep" @0:5:3+9
 //     graph { ... }                            as print(Graph) writes it
 //   }
 //   distribution {
 //     world 4
 //     stream 0 "compute"
 //     group 0 [0..1]
-//     expert_groups 0 [[0, 1], [2, 3]] stream 2 by 5
+//     expert_groups 0 [[0..1], [2..3]] stream 2 by 5
 //     chunk 0 {                                a line that says the default may be left out
 //       groups [0 x2, none]                    [microbatch]; x2: twice
 //       devices [@0:3:12+6 x3]

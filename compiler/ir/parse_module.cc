@@ -82,8 +82,8 @@ class Parser {
     PIPER_RETURN_IF_ERROR(in_.block([&]() -> Status {
       if (in_.is_word("tag")) return tag(variant.chunked);
       if (in_.is_word("chunk")) return chunk(variant.chunked);
-      if (in_.is_word("shard")) return shard(variant.chunked);
-      if (!in_.is_word("graph")) return in_.fail("expected tag, chunk, shard, graph or '}'");
+      if (in_.is_word("experts")) return shard(variant.chunked);
+      if (!in_.is_word("graph")) return in_.fail("expected tag, chunk, experts, graph or '}'");
       if (has_graph) return in_.fail("a variant has one graph");
       has_graph = true;
       PIPER_ASSIGN(variant.chunked.graph, parse_graph(in_));

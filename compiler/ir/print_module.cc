@@ -37,7 +37,7 @@ void print_variant(const ModelVariant& variant, std::ostream& out) {
   for (size_t c = 0; c < chunked.chunks.size(); ++c) print_chunk(chunked.chunks[c], c, out);
   for (size_t s = 0; s < chunked.shards.size(); ++s) {
     const ExpertShard& shard = chunked.shards[s];
-    out << "  shard " << s << " " << rank_lists_text(shard.groups) << " stream " << quoted(shard.stream) << " "
+    out << "  experts " << s << " " << rank_lists_text(shard.groups) << " stream " << quoted(shard.stream) << " "
         << span_text(shard.span) << "\n";
   }
   print(chunked.graph, out, "  ");
