@@ -43,8 +43,8 @@
 //   dag { ... } state { ... }                  dag_text.cc, state_text.cc
 //
 // Places in a strategy are @FILE:LINE:COLUMN+LENGTH; ids are positions in their tables. Parts that are empty are left
-// out. What is a function of the graphs is not held: ModelVariant::lowered and Module::shapes. Module sections before
-// the others, then in any order.
+// out. What is a function of the graphs is not held: ModelVariant::lowered and Module::shapes. `module` stands first,
+// and what names values of the model behind its first variant.
 #pragma once
 
 #include <string>

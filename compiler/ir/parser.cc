@@ -138,6 +138,7 @@ class Parser {
     }
     if (kind == "input") {
       PIPER_ASSIGN(std::string input, in_.string());
+      if (input.empty()) return in_.fail(at, "an empty name");
       PIPER_RETURN_IF_ERROR(in_.want(":"));
       PIPER_ASSIGN(TensorType t, type());
       bool batched = !in_.is_word("static");

@@ -128,6 +128,25 @@ std::string refused(const std::string& from, const std::string& to) {
   return (behind == 0 ? "" : "+" + std::to_string(behind) + ": ") + text.substr(text.find(": ") + 2);
 }
 
+// One to three characters, stretches or ends changed.
+std::string damaged(std::string text, std::mt19937_64& random) {
+  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  const std::string alphabet = "{}[](),=:%@\"\\ \nx0123456789.-+eafFBWNCn_/";
+  for (size_t edits = 1 + below(3); edits > 0 && !text.empty(); --edits) {
+    const size_t at = below(text.size());
+    switch (below(5)) {
+      case 0: text[at] = alphabet[below(alphabet.size())]; break;
+      case 1: text.erase(at, 1 + below(12)); break;
+      case 2: text.insert(at, 1, alphabet[below(alphabet.size())]); break;
+      case 3: text.insert(at, text.substr(below(text.size()), below(60))); break;
+      case 4:
+        if (below(4) == 0) text.resize(at + 1);
+        break;
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 TEST_CASE("a module without parts is its header") {
@@ -377,23 +396,9 @@ TEST_CASE("a damaged text is refused or read, and what is read prints and verifi
   const long rounds = asked ? std::strtol(asked, nullptr, 10) : 3000;
   INFO("PIPER_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
-  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
-  const std::string alphabet = "{}[](),=:%@\"\\ \nx0123456789.-+eafFBWNCn_/";
   size_t read = 0;
   for (long round = 0; round < rounds; ++round) {
-    std::string text = kModule;
-    for (size_t edits = 1 + below(3); edits > 0; --edits) {
-      const size_t at = below(text.size());
-      switch (below(5)) {
-        case 0: text[at] = alphabet[below(alphabet.size())]; break;
-        case 1: text.erase(at, 1 + below(12)); break;
-        case 2: text.insert(at, 1, alphabet[below(alphabet.size())]); break;
-        case 3: text.insert(at, text.substr(below(text.size()), below(60))); break;
-        case 4:
-          if (below(4) == 0) text.resize(at + 1);
-          break;
-      }
-    }
+    const std::string text = damaged(kModule, random);
     Result<Module> module = parse_module(text, "m.pir");
     if (!module.ok()) {
       CHECK(module.error().code == "P0402");
