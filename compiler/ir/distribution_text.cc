@@ -55,11 +55,13 @@ void print_row(const ChunkProperties& row, size_t index, size_t num_microbatches
   if (row.message_stream != 0) out << "    messages " << row.message_stream << "\n";
   print_replication(row.replication, out);
   if (row.segment_bytes != -1) out << "    segment " << row.segment_bytes << "\n";
+  if (row.shard != -1) out << "    shard " << row.shard << "\n";
   if (row.backward_split) out << "    backward_split\n";
   if (row.recomputed != std::vector<bool>(num_microbatches))
     out << "    recomputed " << repeated_text(row.recomputed, [](bool b) { return std::string(b ? "1" : "0"); })
         << "\n";
   print_computes(row, out);
+  if (!row.notes.empty()) out << "    notes " << ranges_text(row.notes) << "\n";
   out << "  }\n";
 }
 
@@ -107,6 +109,15 @@ class Parser {
     PIPER_RETURN_IF_ERROR(in_.want_word("stream"));
     PIPER_ASSIGN(groups.stream, in_.uint32("a stream"));
     PIPER_ASSIGN(groups.prov, in_.by());
+    PIPER_ASSIGN(groups.span, in_.span());
+    PIPER_ASSIGN(const bool bounded, in_.takes("bound"));
+    if (bounded) {
+      RowBound bound;
+      PIPER_ASSIGN(bound.factor, in_.number());
+      PIPER_ASSIGN(bound.strict, in_.takes("strict"));
+      PIPER_ASSIGN(bound.span, in_.span());
+      groups.bound = bound;
+    }
     to_.expert_groups.push_back(std::move(groups));
     return {};
   }
@@ -138,6 +149,8 @@ class Parser {
       return replication(row.replication);
     } else if (word == "segment") {
       PIPER_ASSIGN(row.segment_bytes, in_.integer());
+    } else if (word == "shard") {
+      PIPER_ASSIGN(row.shard, in_.int32("a shard"));
     } else if (word == "backward_split") {
       row.backward_split = true;
     } else if (word == "recomputed") {
@@ -147,10 +160,13 @@ class Parser {
       }));
     } else if (word == "computes") {
       return in_.list([&] { return compute(row); });
+    } else if (word == "notes") {
+      PIPER_ASSIGN(row.notes, in_.ranges<ProvId>("an entry of the provenance"));
     } else {
-      return in_.fail(name,
-                      "expected groups, devices, placed, messages, replicate, segment, backward_split, recomputed, "
-                      "computes or '}'");
+      return in_.fail(
+          name,
+          "expected groups, devices, placed, messages, replicate, segment, shard, backward_split, recomputed, "
+          "computes, notes or '}'");
     }
     return {};
   }
@@ -205,7 +221,11 @@ void print_distribution_section(const Module& module, std::ostream& out) {
   for (size_t e = 0; e < d.expert_groups.size(); ++e) {
     const ExpertGroups& groups = d.expert_groups[e];
     out << "  expert_groups " << e << " " << rank_lists_text(groups.groups) << " stream " << groups.stream
-        << prov_text(groups.prov) << "\n";
+        << prov_text(groups.prov) << " " << span_text(groups.span);
+    if (groups.bound)
+      out << " bound " << number_text(groups.bound->factor) << (groups.bound->strict ? " strict " : " ")
+          << span_text(groups.bound->span);
+    out << "\n";
   }
   for (size_t c = 0; c < d.chunks.size(); ++c)
     print_row(d.chunks[c], c, static_cast<size_t>(module.step.num_microbatches), out);

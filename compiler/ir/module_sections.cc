@@ -73,14 +73,21 @@ Result<size_t> ModuleReader::one_of(const std::vector<std::string_view>& names) 
 Result<ValueId> ModuleReader::value(const Module& module) {
   PIPER_ASSIGN(const bool none, takes("none"));
   if (none) return ValueId();
-  if (token().kind != TokenKind::kValue) return fail("expected a value");
   if (module.variants.empty()) return fail("a value of the model, whose variant must stand before");
-  if (values_.empty()) {
-    const Graph& graph = module.graph();
-    for (size_t v = 0; v < graph.num_values(); ++v) values_.emplace(graph.value(ValueId(v)).name, ValueId(v));
-  }
-  const auto found = values_.find(token().text);
-  if (found == values_.end()) return fail("the model has no value '" + token().text + "'");
+  if (values_.empty()) values_ = values_by_name(module.graph());
+  return value_of(values_);
+}
+
+std::map<std::string, ValueId> values_by_name(const Graph& graph) {
+  std::map<std::string, ValueId> values;
+  for (size_t v = 0; v < graph.num_values(); ++v) values.emplace(graph.value(ValueId(v)).name, ValueId(v));
+  return values;
+}
+
+Result<ValueId> ModuleReader::value_of(const std::map<std::string, ValueId>& values) {
+  if (token().kind != TokenKind::kValue) return fail("expected a value");
+  const auto found = values.find(token().text);
+  if (found == values.end()) return fail("the model has no value '" + token().text + "'");
   PIPER_RETURN_IF_ERROR(advance());
   return found->second;
 }

@@ -49,6 +49,7 @@ std::string ranges_text(const std::vector<Id<Tag>>& ids) {
 std::string rank_lists_text(const std::vector<std::vector<int32_t>>& lists);
 
 // ---------------------------------------------------------------- reading
+std::map<std::string, ValueId> values_by_name(const Graph& graph);
 // The words of a module's text; reads what several sections name.
 class ModuleReader : public TextReader {
  public:
@@ -65,10 +66,12 @@ class ModuleReader : public TextReader {
   }
   // "%name": a value of the module's first variant, which must stand before; "none" is an invalid id.
   Result<ValueId> value(const Module& module);
+  // "%name": one of these values.
+  Result<ValueId> value_of(const std::map<std::string, ValueId>& values);
 
  private:
   Result<size_t> one_of(const std::vector<std::string_view>& names);
-  std::map<std::string, ValueId, std::less<>> values_;  // by name, once one was asked for
+  std::map<std::string, ValueId> values_;  // by name, once one was asked for
 };
 
 // ---------------------------------------------------------------- sections

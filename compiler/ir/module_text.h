@@ -2,7 +2,8 @@
 // and piper-opt. Whoever prints, reads or checks a whole module uses this header.
 //
 //   module {
-//     step batch 16 microbatches 4 split
+//     step batch 16 microbatches 4 split cut by @0:5:3+9
+//     per_microbatch ["*.bn"]
 //     training clip 1.0 by 3 update 4          numbers behind `by` and `update`: entries of `provenance`
 //     lowered                                  shapes were there
 //   }
@@ -12,14 +13,17 @@
 //   variant 4 {                                its local batch
 //     tag "PP" 2
 //     chunk 0 "PP0" tags ["PP" 0] region 0 exchange shard 0
-//     experts 0 [[0..1], [2..3]] stream "ep" @0:5:3+9
 //     graph { ... }                            as print(Graph) writes it
+//     gradients {
+//       %x = %x_grad                           ModelVariant::gradients
+//     }
+//     repeating graph { ... }                  ModelVariant::repeating
 //   }
 //   distribution {
 //     world 4
 //     stream 0 "compute"
 //     group 0 [0..1]
-//     expert_groups 0 [[0..1], [2..3]] stream 2 by 5
+//     expert_groups 0 [[0..1], [2..3]] stream 2 by 5 @0:6:3+9 bound 1.25 strict @0:6:20+4
 //     chunk 0 {                                a line that says the default may be left out
 //       groups [0 x2, none]                    [microbatch]; x2: twice
 //       devices [@0:3:12+6 x3]
@@ -27,9 +31,11 @@
 //       messages 1
 //       replicate bucket 1000 stream 2 gather 3 sharded optimizer residency step prefetch 2 by 4
 //       segment 4096
+//       shard 0
 //       backward_split
 //       recomputed [1, 0 x2]
 //       computes [F 0 x3 on 1, B 1 on 2]       from microbatch 0 three on stream 1
+//       notes [6]
 //     }
 //   }
 //   schedule {

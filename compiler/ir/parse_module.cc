@@ -23,8 +23,9 @@ class Parser {
  private:
   Status header() {
     if (in_.is_word("step")) return step();
+    if (in_.is_word("per_microbatch")) return per_microbatch();
     if (in_.is_word("training")) return training();
-    if (!in_.is_word("lowered")) return in_.fail("expected step, training, lowered or '}'");
+    if (!in_.is_word("lowered")) return in_.fail("expected step, per_microbatch, training, lowered or '}'");
     read_.lowered = true;
     return in_.advance();
   }
@@ -38,7 +39,21 @@ class Parser {
     PIPER_ASSIGN(const int64_t microbatches, in_.integer_in(1, kMostMicrobatches, "a number of microbatches"));
     step.num_microbatches = static_cast<int32_t>(microbatches);
     PIPER_ASSIGN(step.split, in_.takes("split"));
+    PIPER_ASSIGN(step.cut, in_.takes("cut"));
+    PIPER_ASSIGN(const bool cut_by, in_.takes("by"));
+    if (cut_by) {
+      PIPER_ASSIGN(step.cut_by, in_.span());
+    }
     return {};
+  }
+
+  Status per_microbatch() {
+    PIPER_RETURN_IF_ERROR(in_.advance());
+    return in_.list([&]() -> Status {
+      PIPER_ASSIGN(std::string glob, in_.string());
+      read_.module.step.per_microbatch.push_back(std::move(glob));
+      return {};
+    });
   }
 
   Status training() {
@@ -82,8 +97,9 @@ class Parser {
     PIPER_RETURN_IF_ERROR(in_.block([&]() -> Status {
       if (in_.is_word("tag")) return tag(variant.chunked);
       if (in_.is_word("chunk")) return chunk(variant.chunked);
-      if (in_.is_word("experts")) return shard(variant.chunked);
-      if (!in_.is_word("graph")) return in_.fail("expected tag, chunk, experts, graph or '}'");
+      if (in_.is_word("gradients")) return gradients(variant);
+      if (in_.is_word("repeating")) return repeating(variant);
+      if (!in_.is_word("graph")) return in_.fail("expected tag, chunk, graph, gradients, repeating or '}'");
       if (has_graph) return in_.fail("a variant has one graph");
       has_graph = true;
       PIPER_ASSIGN(variant.chunked.graph, parse_graph(in_));
@@ -129,15 +145,23 @@ class Parser {
     return {};
   }
 
-  Status shard(ChunkedGraph& chunked) {
+  Status gradients(ModelVariant& variant) {
     PIPER_RETURN_IF_ERROR(in_.advance());
-    PIPER_RETURN_IF_ERROR(in_.numbered(chunked.shards.size(), "shards"));
-    ExpertShard shard;
-    PIPER_ASSIGN(shard.groups, in_.rank_lists());
-    PIPER_RETURN_IF_ERROR(in_.want_word("stream"));
-    PIPER_ASSIGN(shard.stream, in_.string());
-    PIPER_ASSIGN(shard.span, in_.span());
-    chunked.shards.push_back(std::move(shard));
+    const Graph& graph = variant.chunked.graph;
+    const std::map<std::string, ValueId> values = values_by_name(graph);
+    variant.gradients.resize(graph.num_values());
+    return in_.block([&]() -> Status {
+      PIPER_ASSIGN(const ValueId of, in_.value_of(values));
+      PIPER_RETURN_IF_ERROR(in_.want("="));
+      PIPER_ASSIGN(variant.gradients[of.index], in_.value_of(values));
+      return {};
+    });
+  }
+
+  Status repeating(ModelVariant& variant) {
+    PIPER_RETURN_IF_ERROR(in_.advance());
+    if (variant.repeating) return in_.fail("a variant has one graph that repeats forwards");
+    PIPER_ASSIGN(variant.repeating, parse_graph(in_));
     return {};
   }
 

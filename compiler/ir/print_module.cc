@@ -10,9 +10,17 @@ namespace piper::ir {
 namespace {
 
 void print_header(const Module& module, std::ostream& out) {
-  out << "module {\n  step batch " << module.step.batch << " microbatches " << module.step.num_microbatches
-      << (module.step.split ? " split" : "") << "\n  training clip " << number_text(module.training.clip_grad_norm)
-      << prov_text(module.training.clip_prov);
+  const Step& step = module.step;
+  out << "module {\n  step batch " << step.batch << " microbatches " << step.num_microbatches
+      << (step.split ? " split" : "") << (step.cut ? " cut" : "")
+      << (step.cut_by == diag::Span() ? "" : " by " + span_text(step.cut_by)) << "\n";
+  if (!step.per_microbatch.empty()) {
+    out << "  per_microbatch [";
+    for (size_t i = 0; i < step.per_microbatch.size(); ++i)
+      out << (i > 0 ? ", " : "") << quoted(step.per_microbatch[i]);
+    out << "]\n";
+  }
+  out << "  training clip " << number_text(module.training.clip_grad_norm) << prov_text(module.training.clip_prov);
   if (module.training.update_prov.valid()) out << " update " << module.training.update_prov.index;
   out << "\n" << (module.shapes.empty() ? "" : "  lowered\n") << "}\n";
 }
@@ -29,18 +37,34 @@ void print_chunk(const Chunk& chunk, size_t index, std::ostream& out) {
   out << "\n";
 }
 
+// Values whose ops were removed have no text, nor do their gradients.
+void print_gradients(const ModelVariant& variant, std::ostream& out) {
+  if (variant.gradients.empty()) return;
+  const Graph& graph = variant.chunked.graph;
+  const auto stands = [&](ValueId v) {
+    return v.index < graph.num_values() &&
+           (graph.value(v).kind != ValueKind::kOpResult || graph.value(v).producer.valid());
+  };
+  out << "  gradients {\n";
+  for (size_t v = 0; v < variant.gradients.size(); ++v)
+    if (stands(ValueId(v)) && stands(variant.gradients[v]))
+      out << "    " << value_text(graph.value(ValueId(v)).name) << " = "
+          << value_text(graph.value(variant.gradients[v]).name) << "\n";
+  out << "  }\n";
+}
+
 void print_variant(const ModelVariant& variant, std::ostream& out) {
   const ChunkedGraph& chunked = variant.chunked;
   out << "variant " << variant.local_batch << " {\n";
   for (const ChunkedGraph::TagExtent& extent : chunked.tags)
     out << "  tag " << quoted(extent.tag) << " " << extent.count << "\n";
   for (size_t c = 0; c < chunked.chunks.size(); ++c) print_chunk(chunked.chunks[c], c, out);
-  for (size_t s = 0; s < chunked.shards.size(); ++s) {
-    const ExpertShard& shard = chunked.shards[s];
-    out << "  experts " << s << " " << rank_lists_text(shard.groups) << " stream " << quoted(shard.stream) << " "
-        << span_text(shard.span) << "\n";
-  }
   print(chunked.graph, out, "  ");
+  print_gradients(variant, out);
+  if (variant.repeating) {
+    out << "  repeating\n";
+    print(*variant.repeating, out, "  ");
+  }
   out << "}\n";
 }
 

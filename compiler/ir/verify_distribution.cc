@@ -77,6 +77,7 @@ class Verifier {
         return broken(kRuleExperts, "the groups of a shard have several sizes");
       all.insert(all.end(), group.begin(), group.end());
     }
+    if (experts.bound && !(experts.bound->factor > 0)) return broken(kRuleSizes, "a bound of rows is not positive");
     return distinct(all, kRuleExperts, "a shard");
   }
 
@@ -98,8 +99,12 @@ class Verifier {
     PIPER_RETURN_IF_ERROR(row_streams(row));
     if (row.replication.bucket_bytes < -1 || row.replication.prefetch < 0 || row.segment_bytes < -1)
       return broken(kRuleSizes, "a negative size");
-    const int32_t shard = module_.variants.empty() ? -1 : module_.chunks()[chunk.index].shard;
-    return shard < 0 ? Status() : partitioned(chunk, shard);
+    for (const ProvId note : row.notes) PIPER_RETURN_IF_ERROR(verify_prov(module_, note, "a note"));
+    // A chunk that is cut is of the shard that its row asks for.
+    const int32_t cut_by = module_.variants.empty() ? -1 : module_.chunks()[chunk.index].shard;
+    if (cut_by >= 0 && cut_by != row.shard)
+      return broken(kRuleExperts, "is cut by shard " + std::to_string(cut_by) + ", not by that of its row");
+    return row.shard == -1 ? Status() : partitioned(chunk, row.shard);
   }
 
   Status row_streams(const ChunkProperties& row) const {
@@ -117,7 +122,7 @@ class Verifier {
 
   // Every group of the shard that has a rank of a group that runs the chunk lies in it whole, and together they are it.
   Status partitioned(ChunkId chunk, int32_t shard) {
-    if (shard >= static_cast<int32_t>(d_.expert_groups.size()))
+    if (shard < 0 || shard >= static_cast<int32_t>(d_.expert_groups.size()))
       return broken(kRuleExperts,
                     "is of shard " + std::to_string(shard) + " of " + std::to_string(d_.expert_groups.size()));
     for (const GroupId group : d_.groups_of(chunk)) {

@@ -32,7 +32,7 @@ bool same_chunks(const ChunkedGraph& a, const ChunkedGraph& b) {
   return true;
 }
 
-Status verify_chunks(const ChunkedGraph& chunked) {
+Status verify_chunks(const ChunkedGraph& chunked, const Distribution& distribution) {
   std::unordered_set<std::string> names;
   for (const Chunk& chunk : chunked.chunks) {
     if (chunk.name.empty() || !names.insert(chunk.name).second)
@@ -40,15 +40,14 @@ Status verify_chunks(const ChunkedGraph& chunked) {
     for (size_t t = 0; t < chunk.tags.size(); ++t)
       if (chunk.tags[t].index < 0 || (t > 0 && !(chunk.tags[t - 1].tag < chunk.tags[t].tag)))
         return broken(kRuleChunks, "tags of chunk " + chunk.name + " are not in order of their names");
-    if (chunk.shard < -1 || chunk.shard >= static_cast<int64_t>(chunked.shards.size()))
+    if (chunk.shard < -1 || chunk.shard >= static_cast<int64_t>(distribution.expert_groups.size()))
       return broken(kRuleChunks,
                     "chunk " + chunk.name + " is of shard " + std::to_string(chunk.shard) + ", which there is not");
   }
   return {};
 }
 
-Status verify_ops(const ChunkedGraph& chunked) {
-  const Graph& graph = chunked.graph;
+Status verify_ops(const ChunkedGraph& chunked, const Graph& graph) {
   const auto name = [&](const Op& op) {
     return "'" + std::string(op_name(op.kind)) + "'" +
            (op.results.empty() ? "" : " of '" + graph.value(op.results[0]).name + "'");
@@ -72,6 +71,27 @@ Status verify_ops(const ChunkedGraph& chunked) {
   return {};
 }
 
+Status verify_gradients(const ModelVariant& variant) {
+  const size_t num_values = variant.chunked.graph.num_values();
+  if (!variant.gradients.empty() && variant.gradients.size() != num_values)
+    return broken(kRuleGradientOf, "gradients of " + std::to_string(variant.gradients.size()) + " of " +
+                                       std::to_string(num_values) + " values");
+  for (const ValueId gradient : variant.gradients)
+    if (gradient.valid() && gradient.index >= num_values)
+      return broken(kRuleGradientOf, "a gradient is no value of the graph");
+  return {};
+}
+
+Status verify_variant(const Module& module, const ModelVariant& variant) {
+  PIPER_RETURN_IF_ERROR(verify(variant.chunked.graph));
+  PIPER_RETURN_IF_ERROR(verify_chunks(variant.chunked, module.distribution));
+  PIPER_RETURN_IF_ERROR(verify_gradients(variant));
+  if (variant.repeating) PIPER_RETURN_IF_ERROR(verify(*variant.repeating).with_context("repeating"));
+  if (variant.chunked.chunks.empty()) return {};  // before a graph is cut no op has a chunk
+  PIPER_RETURN_IF_ERROR(verify_ops(variant.chunked, variant.chunked.graph));
+  return variant.repeating ? verify_ops(variant.chunked, *variant.repeating).with_context("repeating") : Status();
+}
+
 }  // namespace
 
 Status verify_prov(const Module& module, ProvId prov, const std::string& whose) {
@@ -91,13 +111,10 @@ Status verify_variants(const Module& module) {
     const std::string context = "variant " + std::to_string(variant.local_batch);
     if (variant.local_batch < 1 || (v > 0 && variant.local_batch >= module.variants[v - 1].local_batch))
       return broken(kRuleVariants, context + " does not stand in its place, the largest first");
-    PIPER_RETURN_IF_ERROR(verify(variant.chunked.graph).with_context(context));
-    PIPER_RETURN_IF_ERROR(verify_chunks(variant.chunked).with_context(context));
+    PIPER_RETURN_IF_ERROR(verify_variant(module, variant).with_context(context));
     if (!same_chunks(variant.chunked, module.variants[0].chunked))
       return broken(kRuleSameChunks,
                     context + " has other chunks than variant " + std::to_string(module.variants[0].local_batch));
-    // Before a graph is cut no op has a chunk.
-    if (!variant.chunked.chunks.empty()) PIPER_RETURN_IF_ERROR(verify_ops(variant.chunked).with_context(context));
   }
   return {};
 }

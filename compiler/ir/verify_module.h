@@ -17,6 +17,9 @@ inline constexpr const char* kRuleChunks =
     "P0418";  // M6: names of chunks are unique, tags stand in order of name, each once; a shard exists
 inline constexpr const char* kRuleProvenance = "P0419";  // M7: an entry of the provenance exists, or is "none"
 
+inline constexpr const char* kRuleGradientOf =
+    "P0423";  // M8: where gradients are known, each value has none or one that exists
+
 // --- the distribution: verify_distribution.cc
 inline constexpr const char* kRuleRows = "P0430";          // D1: there is one row per chunk
 inline constexpr const char* kRuleMicrobatches = "P0431";  // D2: groups, places and repetitions of every microbatch
@@ -26,8 +29,8 @@ inline constexpr const char* kRuleStreams =
     "P0434";  // D5: streams have names of their own; those that a row names exist; computes put elsewhere exist
 inline constexpr const char* kRuleExperts =
     "P0435";  // D6: expert groups are disjoint and of one size, and partition the groups that run their chunks
-inline constexpr const char* kRuleSizes =
-    "P0436";  // D7: sizes of buckets and segments are not negative but for "none", nor is a number of computes
+inline constexpr const char* kRuleSizes = "P0436";  // D7: sizes of buckets and segments are not negative but for
+                                                    // "none", nor is a number of computes; a bound of rows is positive
 
 // --- the schedule: verify_schedule.cc
 inline constexpr const char* kRuleMembers =

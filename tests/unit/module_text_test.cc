@@ -13,7 +13,8 @@ namespace {
 
 // As print writes it: two chunks, the second of experts, each field somewhere not what it is by default.
 const std::string kModule = R"(module {
-  step batch 24 microbatches 3 split
+  step batch 24 microbatches 3 split cut by @1:4:5+6
+  per_microbatch ["h.*", "*.bn"]
   training clip 1.5 by 0 update 1
 }
 provenance {
@@ -26,7 +27,6 @@ variant 8 {
   chunk 0 "PP0" tags ["MB" 3, "PP" 0] region 0
   chunk 1 "PP1" tags ["PP" 1] region 4 shard 0
   chunk 2 "all" exchange
-  experts 0 [[0..1], [3, 2]] stream "ep" @1:2:3+4
   graph {
     prov 0 unknown "test"
     %x = input "x" : f32[8, 4]
@@ -35,13 +35,23 @@ variant 8 {
     %"z of 1" = relu(%y) : f32[8, 4] chunk 1 prov 0
     output "z" = %"z of 1"
   }
+  gradients {
+    %y = %w
+    %"z of 1" = %x
+  }
+  repeating
+  graph {
+    prov 0 unknown "test"
+    %x = input "x" : f32[8, 4]
+    %w = parameter ["w"] : f32[4, 4]
+    %y = matmul(%x, %w) : f32[8, 4] chunk 0 prov 0
+  }
 }
 variant 4 {
   tag "PP" 2
   chunk 0 "PP0" tags ["MB" 3, "PP" 0] region 0
   chunk 1 "PP1" tags ["PP" 1] region 4 shard 0
   chunk 2 "all" exchange
-  experts 0 [[0..1], [3, 2]] stream "ep" @1:2:3+4
   graph {
     prov 0 unknown "test"
     %x = input "x" : f32[4, 4]
@@ -58,7 +68,8 @@ distribution {
   group 0 [0..3]
   group 1 [1, 0]
   group 2 [2..3]
-  expert_groups 0 [[0..1], [3, 2]] stream 1 by 2
+  expert_groups 0 [[0..1], [3, 2]] stream 1 by 2 @1:2:3+4
+  expert_groups 1 [[0..3]] stream 0 @1:2:3+4 bound 1.25 strict @1:2:9+1
   chunk 0 {
     groups [1 x2, 2]
     devices [@1:3:12+6 x2, @0:0:0+1]
@@ -66,13 +77,16 @@ distribution {
     messages 1
     replicate bucket 1000 stream 1 gather 1 sharded gradients residency microbatch prefetch 0 by 2
     segment 4096
+    shard 0
     backward_split
     recomputed [0, 1 x2]
     computes [F 0 x3 on 1, B 1 on 1, BW 0 on 1, BW 2 on 1]
+    notes [0, 2]
   }
   chunk 1 {
     groups [0 x3]
     replicate bucket -1 stream 0 gather 0 sharded parameters residency step prefetch 3
+    shard 0
     recomputed [1 x3]
   }
   chunk 2 {
@@ -159,11 +173,24 @@ TEST_CASE("every field is printed as it was read") {
   const Module module = parsed(kModule);
   CHECK(print(module) == kModule);
   CHECK(failure(kModule).empty());
-  CHECK(module.step == Step{24, 3, true});
+  CHECK(module.step == Step{24, 3, true, true, {1, 4, 5, 6}, {"h.*", "*.bn"}});
   CHECK(module.training.clip_grad_norm == 1.5);
   CHECK(module.training.update_prov == ProvId(1));
   REQUIRE(module.variants.size() == 2);
   CHECK(module.variants[1].local_batch == 4);
+  REQUIRE(module.variants[0].gradients.size() == 4);
+  CHECK(module.variants[0].gradients[2] == ValueId(1));
+  CHECK_FALSE(module.variants[0].gradients[0].valid());
+  CHECK(module.variants[1].gradients.empty());
+  REQUIRE(module.variants[0].repeating);
+  CHECK(module.variants[0].repeating->num_ops() == 1);
+  CHECK_FALSE(module.variants[1].repeating);
+  const ExpertGroups& experts = module.distribution.expert_groups[1];
+  CHECK(experts.span == diag::Span{1, 2, 3, 4});
+  CHECK(experts.bound == RowBound{1.25, true, {1, 2, 9, 1}});
+  CHECK_FALSE(module.distribution.expert_groups[0].bound);
+  CHECK(module.distribution.chunks[0].shard == 0);
+  CHECK(module.distribution.chunks[0].notes == std::vector<ProvId>{ProvId(0), ProvId(2)});
   const Chunk& chunk = module.chunks()[1];
   CHECK(chunk.tags == TagSet{{"PP", 1}});
   CHECK(chunk.region == 4);
@@ -224,19 +251,19 @@ TEST_CASE("comments, white space and the order of sections do not matter") {
 
 TEST_CASE("a text that does not parse is refused at its place") {
   CHECK(failure("graph {}") == "P0402 m.pir:1:1: expected 'module'");
-  CHECK(failure("module {") == "P0402 m.pir:1:9: expected step, training, lowered or '}'");
+  CHECK(failure("module {") == "P0402 m.pir:1:9: expected step, per_microbatch, training, lowered or '}'");
   CHECK(failure("module {}\nmodule {}") == "P0402 m.pir:2:1: no section 'module'");
   CHECK(failure("module {}\nschedule {} schedule {}") == "P0402 m.pir:2:13: section schedule stands twice");
   CHECK(failure("module {}\n\"variant\"") ==
         "P0402 m.pir:2:1: expected provenance, variant, distribution, schedule, dag or state");
-  CHECK(broken("@1:2:3+4", "@1:2:3") == "P0402 m.pir:15:42: expected a place, @FILE:LINE:COLUMN+LENGTH");
+  CHECK(broken("@1:4:5+6", "@1:4:5") == "P0402 m.pir:2:45: expected a place, @FILE:LINE:COLUMN+LENGTH");
   CHECK(refused("microbatches 3", "microbatches 0") == "expected a number of microbatches from 1 to 1048576");
   CHECK(refused("clip 1.5", "clip x") == "expected a number");
   CHECK(refused("prov 1 unknown", "prov 2 unknown") == "provenance entries are numbered in order from 0");
   CHECK(refused("chunk 1 \"PP1\"", "chunk 2 \"PP1\"") == "chunks are numbered in order from 0");
-  CHECK(refused("@1:2:3+4", "@1:2:3") == "expected a place, @FILE:LINE:COLUMN+LENGTH");
-  CHECK(refused("@1:2:3+4", "@1:2:3+4x") == "expected a place, @FILE:LINE:COLUMN+LENGTH");
-  CHECK(refused("@1:2:3+4", "1") == "expected a place, @FILE:LINE:COLUMN+LENGTH");
+  CHECK(refused("@1:4:5+6", "@1:4:5") == "expected a place, @FILE:LINE:COLUMN+LENGTH");
+  CHECK(refused("@1:4:5+6", "@1:4:5+6x") == "expected a place, @FILE:LINE:COLUMN+LENGTH");
+  CHECK(refused("@1:4:5+6", "1") == "expected a place, @FILE:LINE:COLUMN+LENGTH");
   CHECK(refused("matmul(%x, %w)", "matmul(%x, %v)") == "no value 'v' stands before this line");
   CHECK(refused("    output \"z\" = %\"z of 1\"\n", "    output \"z\" = %\"z of 1\"\n  } graph {\n") ==
         "+1: a variant has one graph");
@@ -250,8 +277,8 @@ TEST_CASE("a text that does not parse is refused at its place") {
   CHECK(refused("F 0 x3", "F 2147483647 x3") == "no such microbatch");
   CHECK(refused("F 0 x3", "G 0 x3") == "expected a phase: C, N, F, B or BW");
   CHECK(refused("segment 4096", "segments 4096") ==
-        "expected groups, devices, placed, messages, replicate, segment, backward_split, recomputed, "
-        "computes or '}'");
+        "expected groups, devices, placed, messages, replicate, segment, shard, backward_split, "
+        "recomputed, computes, notes or '}'");
   CHECK(refused("chunks [0..1]", "chunks [1..0]") == "expected a chunk or a range, FIRST..LAST");
   CHECK(refused("chunks [0..1]", "chunks [0..99999999]") == "too many entries");
   CHECK(refused("slot in_sequence", "slots") == "expected 'slot'");
@@ -289,16 +316,26 @@ TEST_CASE("rule M6: chunks have names of their own, sorted tags and shards that 
   CHECK(broken("\"PP1\"", "\"PP0\"") == "P0418 variant 8: two chunks are named 'PP0'");
   CHECK(broken("[\"MB\" 3, \"PP\" 0]", "[\"PP\" 0, \"MB\" 3]") ==
         "P0418 variant 8: tags of chunk PP0 are not in order of their names");
-  CHECK(broken("shard 0\n", "shard 1\n") == "P0418 variant 8: chunk PP1 is of shard 1, which there is not");
+  CHECK(broken("shard 0\n", "shard 2\n") == "P0418 variant 8: chunk PP1 is of shard 2, which there is not");
 }
 
 TEST_CASE("rule M7: origins exist") {
   CHECK(broken("clip 1.5 by 0", "clip 1.5 by 3") == "P0419 the origin of clipping is entry 3 of 3");
   CHECK(broken("update 1", "update 4") == "P0419 the origin of the update is entry 4 of 3");
   CHECK(broken("placed 2", "placed 9") == "P0419 distribution: chunk PP0: the origin of its place is entry 9 of 3");
+  CHECK(broken("notes [0, 2]", "notes [0, 5]") ==
+        "P0419 distribution: chunk PP0: the origin of a note is entry 5 of 3");
   CHECK(broken("prefetch 0 by 2", "prefetch 0 by 3") ==
         "P0419 distribution: chunk PP0: the origin of its replication is entry 3 of 3");
   CHECK(broken("stream 1 by 2", "stream 1 by 3") == "P0419 distribution: the origin of a shard is entry 3 of 3");
+}
+
+TEST_CASE("rule M8: gradients are values") {
+  Module module = parsed(kModule);
+  module.variants[0].gradients[1] = ValueId(4);
+  CHECK(verify(module).error().code == "P0423");
+  module.variants[0].gradients = {ValueId(0)};
+  CHECK(verify(module).error().message == "variant 8: gradients of 1 of 4 values");
 }
 
 TEST_CASE("rules of the graphs hold in each variant") {
@@ -354,17 +391,19 @@ TEST_CASE("rule D6: expert groups partition the groups that run their chunks") {
   CHECK(broken(groups, "expert_groups 0 []") == "P0435 distribution: a shard has no ranks");
   CHECK(broken(groups, "expert_groups 0 [[0..1], [3, 1]]") == "P0435 distribution: a shard has rank 1 twice");
   CHECK(broken(groups, "expert_groups 0 [[0..1]]") ==
-        "P0435 distribution: chunk PP1: the groups of its shard do not partition group 0");
+        "P0435 distribution: chunk PP0: the groups of its shard do not partition group 2");
   CHECK(broken("groups [0 x3]\n    replicate bucket -1", "groups [1 x2, 2]\n    replicate bucket -1").empty());
-  CHECK(
-      failure(replaced(replaced(kModule, "group 2 [2..3]", "group 2 [1..2]"), "groups [0 x3]\n", "groups [2 x3]\n")) ==
-      "P0435 distribution: chunk PP1: the groups of its shard do not partition group 2");
-  CHECK(broken("  " + groups + " stream 1 by 2\n", "") == "P0435 distribution: chunk PP1: is of shard 0 of 0");
+  CHECK(broken("group 2 [2..3]", "group 2 [1..2]") ==
+        "P0435 distribution: chunk PP0: the groups of its shard do not partition group 2");
+  CHECK(broken("    shard 0\n", "    shard 7\n") == "P0435 distribution: chunk PP0: is of shard 7 of 2");
+  CHECK(broken("step prefetch 3\n    shard 0\n", "step prefetch 3\n    shard 1\n") ==
+        "P0435 distribution: chunk PP1: is cut by shard 0, not by that of its row");
 }
 
-TEST_CASE("rule D7: sizes are not negative") {
+TEST_CASE("rule D7: sizes are not negative, and bounds of rows positive") {
   CHECK(broken("bucket 1000", "bucket -2") == "P0436 distribution: chunk PP0: a negative size");
   CHECK(broken("segment 4096", "segment -5") == "P0436 distribution: chunk PP0: a negative size");
+  CHECK(broken("bound 1.25", "bound 0") == "P0436 distribution: a bound of rows is not positive");
 }
 
 TEST_CASE("rule S1: members of orders exist and ascend") {
