@@ -38,7 +38,7 @@ int run(int argc, char** argv) {
       ->expected(0, 1)
       ->default_str("yaml")
       ->check(CLI::IsMember({"none", "yaml", "csv"}));
-  app.add_option("--stop-after", options.stop_after, "the last phase to run")
+  app.add_option("--stop-after", options.stop_after, "the last phase or pass to run")
       ->check(CLI::IsMember(piper::driver::phase_names()));
   const CLI::Validator expression(
       [](std::string& text) {
@@ -69,7 +69,10 @@ int run(int argc, char** argv) {
       ->check(bytes);
   app.add_option("--route", options.route, "how to read ONNX: by FX text, by operators, or what the file has")
       ->check(CLI::IsMember({"auto", "fx", "onnx"}));
-  app.add_flag("--time-phases", options.time_phases, "print the time of each phase");
+  app.add_flag("--time-phases", options.time_phases, "print the time of each pass");
+  app.add_flag("--verify-each", options.verify_each, "check the module after each pass");
+  app.add_option("--fail-in", options.fail_in, "fail in this pass as if it had a bug: shows what a reproducer is")
+      ->group("");
   app.add_flag("--verbose", verbose, "print remarks");
   app.add_option("--diagnostics", diagnostics, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--explain", explain, "explain an error code");

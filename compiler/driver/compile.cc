@@ -8,6 +8,7 @@
 #include "compiler/driver/compilation.h"
 #include "compiler/driver/emit_plans.h"
 #include "compiler/driver/print_dag.h"
+#include "compiler/driver/reproducer.h"
 #include "compiler/driver/run_pipeline.h"
 #include "compiler/strategy/directive_args.h"
 #include "compiler/strategy/loader.h"
@@ -15,9 +16,7 @@
 #include "schemas/verify/verify.h"
 
 namespace piper::driver {
-namespace {
 
-// Reads the strategy and the model, side by side; of two wrong files the strategy is told.
 Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& diags) {
   Status strategy_read, model_read;
   diag::Diagnostics of_model;
@@ -54,6 +53,8 @@ Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& di
   c.digests = std::async([&c] { return Digests{c.model->sha256(), c.strategy.sha256()}; });
   return Status();
 }
+
+namespace {
 
 void print_expansion(const Compilation& c, Expand expand, std::ostream& out, diag::Diagnostics& diags) {
   if (expand == Expand::kCsv) {
@@ -104,11 +105,18 @@ Status timed(const char* name, bool told, std::ostream& err, const Work& work) {
   return Status();
 }
 
+#ifdef PIPER_VERIFY_EACH
+constexpr bool kVerifiesAlways = true;
+#else
+constexpr bool kVerifiesAlways = false;
+#endif
+
 Status run(const CompileOptions& options, Compilation& c, diag::Diagnostics& diags, std::ostream& out,
            std::ostream& err) {
   PIPER_RETURN_IF_ERROR(timed("load", options.time_phases, err, [&] { return load(options, c, diags); }));
   if (options.stop_after == "load") return Status();
-  const FrameOptions frame{options.stop_after, options.print_ir_after, options.time_phases, options.verify_each};
+  const FrameOptions frame{options.stop_after, options.print_ir_after, options.time_phases,
+                           options.verify_each || kVerifiesAlways, options.fail_in};
   bool stopped = false;
   PIPER_RETURN_IF_ERROR(run_pipeline(
       c, frame, diags, err, [&](std::string_view phase) { print_asked(c, options, phase, out, diags); }, stopped));
@@ -133,7 +141,13 @@ const std::vector<std::string>& phase_names() {
 Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err) {
   const KeptHelpers helpers(loop_threads() - 1);
   auto compilation = std::make_unique<Compilation>();
-  Status status = run(options, *compilation, diags, out, err);
+  Status status;
+  try {
+    status = run(options, *compilation, diags, out, err);
+  } catch (const PassFailure& failure) {
+    if (compilation->digests.valid()) compilation->digests.wait();
+    throw std::runtime_error(failure.pass() + ": " + failure.what() + "\n" + write_reproducer(options, failure.pass()));
+  }
   // A thread that outlives main would run while the libraries it calls are torn down.
   if (compilation->digests.valid()) compilation->digests.wait();
   if (options.process_ends_next) {

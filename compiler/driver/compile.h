@@ -13,6 +13,8 @@
 
 namespace piper::driver {
 
+struct Compilation;
+
 enum class Emit : uint8_t { kNone, kGraph, kDag, kPlan };
 enum class Expand : uint8_t { kNone, kYaml, kCsv };
 
@@ -27,14 +29,20 @@ struct CompileOptions {
   std::string stop_after;      // a name of phase_names(), or ""
   std::string print_ir_after;  // a regular expression over phase names, or ""
   plan::WeightMode weights = plan::WeightMode::kCopy;
-  int64_t memory_limit = 0;  // bytes per rank; 0: none
-  bool time_phases = false;  // the time of every pass
-  bool verify_each = false;  // the module after every pass
+  int64_t memory_limit = 0;                          // bytes per rank; 0: none
+  bool time_phases = false;                          // the time of every pass
+  bool verify_each = false;                          // the module after every pass
+  std::string fail_in;                               // a pass that fails as if it had a bug (FrameOptions)
+  std::string reproducer = "piperc-reproducer.pir";  // written where a pass fails by a bug
 };
 // What --stop-after takes: phases and passes, in order.
 const std::vector<std::string>& phase_names();
 
-// Errors are in `diags` where they have a place, else in the Status.
+// The first part of it: reads the strategy and the model, side by side; of two wrong files the strategy is told.
+Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& diags);
+
+// A bug throws; its message names the pass, and the reproducer that was written. Errors are in `diags` where they have
+// a place, else in the Status.
 Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err);
 
 }  // namespace piper::driver

@@ -53,8 +53,8 @@ Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
   request.module = &c.module;
   request.strategy = &c.strategy;
   request.batch = c.module.step.batch;
-  request.model_name = c.model->base_name();
-  Digests digests = c.digests.get();
+  if (c.model != nullptr) request.model_name = c.model->base_name();
+  Digests digests = c.digests.valid() ? c.digests.get() : Digests();  // a module read from text has none
   request.model_sha256 = std::move(digests.model);
   request.strategy_sha256 = std::move(digests.strategy);
   const strategy::OptimizerConfig& optimizer = *c.strategy.optimizer;

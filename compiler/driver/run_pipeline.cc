@@ -5,18 +5,22 @@
 #include <ostream>
 #include <regex>
 
-#include "compiler/driver/print_dag.h"
+#include "compiler/ir/module_text.h"
 #include "schemas/base/check.h"
 
 namespace piper::driver {
-namespace {
-
-void print_module(const ir::Module& module, std::ostream& out) {
-  if (!module.dag.nodes.empty()) print_dag(module, module.graph(), out);
-  else if (!module.variants.empty()) out << ir::print(module.graph());
+Status run_pass(const Pass& pass, Compilation& c, const FrameOptions& options, diag::Diagnostics& diags) {
+  try {
+    PIPER_CHECK(pass.name != options.fail_in, "a failure was asked for");
+    PIPER_RETURN_IF_ERROR(pass.run(c, diags));
+    if (!options.verify_each) return Status();
+    const Status broken = ir::verify(c.module);
+    PIPER_CHECK(broken.ok(), "the module breaks rule ", broken.error().code, ": ", broken.error().message);
+    return Status();
+  } catch (const std::exception& bug) {
+    throw PassFailure(pass.name, bug.what());
+  }
 }
-
-}  // namespace
 
 Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnostics& diags, std::ostream& err,
                     const std::function<void(std::string_view phase)>& behind_phase, bool& stopped) {
@@ -28,14 +32,14 @@ Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnosti
     const Pass& pass = passes[i];
     const bool ends_phase = i + 1 == passes.size() || passes[i + 1].phase != pass.phase;
     const auto begin = std::chrono::steady_clock::now();
-    PIPER_RETURN_IF_ERROR(pass.run(c, diags));
+    PIPER_RETURN_IF_ERROR(run_pass(pass, c, options, diags));
     if (options.time_passes)
       err << std::left << std::setw(24) << pass.name
           << std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() << " ms\n";
     const auto matches = [&](std::string_view name) { return std::regex_search(name.begin(), name.end(), printed); };
     if (prints && (matches(pass.name) || (ends_phase && matches(pass.phase)))) {
       err << "// after " << pass.name << "\n";
-      print_module(c.module, err);
+      err << ir::print(c.module);
     }
     if (ends_phase) behind_phase(pass.phase);
     stopped = pass.name == options.stop_after || (ends_phase && pass.phase == options.stop_after);

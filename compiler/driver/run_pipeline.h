@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <iosfwd>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,21 @@ struct FrameOptions {
   std::string print_ir_after;  // a regular expression over names of passes and phases; "": nothing is printed
   bool time_passes = false;
   bool verify_each = false;  // the module after each pass, by the rules of its parts
+  std::string fail_in;       // a pass that fails as if it had a bug, so that tests see what follows; "": none
 };
+
+// A bug that a pass met: what it says, and in which pass. Thrown by run_pass.
+class PassFailure : public std::runtime_error {
+ public:
+  PassFailure(std::string_view pass, const std::string& what) : std::runtime_error(what), pass_(pass) {}
+  const std::string& pass() const { return pass_; }
+
+ private:
+  std::string pass_;
+};
+
+// Runs one pass, and verifies the module where asked to.
+Status run_pass(const Pass& pass, Compilation& c, const FrameOptions& options, diag::Diagnostics& diags);
 
 // Runs the pipeline on `c`. What is printed goes to `err`. `behind_phase(phase)` is called when the last pass of a
 // phase is done. Returns the first failure of a pass; sets `stopped` where stop_after ended the run.

@@ -42,7 +42,8 @@ struct Training {
 struct ModelVariant {
   int64_t local_batch = 1;
   ChunkedGraph chunked;
-  std::vector<ValueId> gradients;  // [value] its total gradient, invalid where none; empty before add_backward
+  std::vector<ValueId>
+      gradients;  // [value of the forward] its total gradient, invalid where none; empty before add_backward
   std::optional<Graph>
       repeating;         // of microbatches that repeat a forward where others do not; unset where all do alike
   LoweredGraph lowered;  // empty before lower_programs

@@ -73,7 +73,7 @@ Status verify_ops(const ChunkedGraph& chunked, const Graph& graph) {
 
 Status verify_gradients(const ModelVariant& variant) {
   const size_t num_values = variant.chunked.graph.num_values();
-  if (!variant.gradients.empty() && variant.gradients.size() != num_values)
+  if (variant.gradients.size() > num_values)
     return broken(kRuleGradientOf, "gradients of " + std::to_string(variant.gradients.size()) + " of " +
                                        std::to_string(num_values) + " values");
   for (const ValueId gradient : variant.gradients)

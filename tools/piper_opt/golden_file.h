@@ -1,7 +1,9 @@
 // The expectations that stand as comments in a golden file: what its passes are, which text their
 // output holds, which errors they give. Read by piper-opt; it runs nothing itself.
 //
-//   // RUN-PASSES: fold,normalise_losses        passes in order; none: parse, verify, print
+//   // RUN-PASSES: fold,normalise_losses        passes in order; none: parse, verify, print. Of a file that holds a
+//                                              module: passes of the pipeline (piper-opt --list-passes)
+//   // strategy: LINE, // model: PATH            what passes of the pipeline read beside the module (reproducer.h)
 //   // PARAMS: local_batch=4, pieces=2          integers, and per_microbatch=GLOB|GLOB
 //   # COMPILE: ../../models/tiny_gpt.onnx       of a strategy file: compile that model, by a path from the golden
 //   file's folder;
@@ -35,6 +37,8 @@ struct ExpectedError {
   std::string code, text;
 };
 struct GoldenFile {
+  std::string folder;   // where the file stands, with a slash at its end
+  std::string fail_in;  // of the command line: a pass that fails as if it had a bug
   std::vector<std::string> passes;
   std::map<std::string, std::string> params;
   std::string model;  // "": the strategy file is only loaded

@@ -10,14 +10,17 @@
 
 #include "compiler/directives/directive_table.h"
 #include "compiler/driver/compile.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/strategy/loader.h"
 #include "tools/piper_opt/golden_file.h"
 #include "tools/piper_opt/run_passes.h"
+#include "tools/piper_opt/run_pipeline_passes.h"
 
 namespace piper::opt {
 namespace {
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
@@ -38,6 +41,10 @@ void report(const Status& status, const std::string& name, uint32_t file, diag::
 
 Status run(const std::string& name, const std::string& text, const GoldenFile& golden, diag::Diagnostics& diags,
            std::string& output) {
+  if (is_module(text)) {
+    PIPER_ASSIGN(output, run_pipeline_passes({name, text, golden.folder, golden.passes, golden.fail_in}, diags));
+    return {};
+  }
   PIPER_ASSIGN(ir::Graph graph, ir::parse_graph(text, name));
   PIPER_RETURN_IF_ERROR(ir::verify(graph));
   for (const std::string& pass : golden.passes) {
@@ -54,7 +61,8 @@ Status run(const std::string& name, const std::string& text, const GoldenFile& g
 std::string compile(const std::string& path, const GoldenFile& golden, diag::Diagnostics& diags) {
   driver::CompileOptions options;
   options.strategy = path;
-  options.model = path.substr(0, path.rfind('/') + 1) + golden.model;
+  options.model = folder_of(path) + golden.model;
+  options.verify_each = true;
   options.overrides = golden.overrides;
   options.weights = plan::WeightMode::kNone;
   const auto param = [&](const char* key) {
@@ -80,6 +88,7 @@ std::string test(const std::string& path, const std::string& text) {
   Result<GoldenFile> golden = read_golden(text);
   if (!golden.ok()) return golden.error().message;
   diag::Diagnostics diags;
+  golden->folder = folder_of(path);
   std::string output, name = base_name(path);
   if (!golden->model.empty()) {
     output = compile(path, *golden, diags);
@@ -95,24 +104,49 @@ std::string test(const std::string& path, const std::string& text) {
   return broken.empty() || output.empty() ? broken : broken + "\n--- output\n" + output;
 }
 
+// As Markdown, which docs/architecture.md holds as it is.
+void list_passes(std::ostream& out) {
+  std::string_view phase;
+  for (const driver::Pass& pass : driver::pipeline()) {
+    if (pass.phase != phase) out << (phase.empty() ? "" : "\n") << "Phase `" << pass.phase << "`:\n\n";
+    phase = pass.phase;
+    out << "- **" << pass.name << "** needs " << pass.needs << ". Ensures: " << pass.ensures << ". Here because "
+        << pass.why << ".\n";
+  }
+}
+
 int main_of(int argc, char** argv) {
   std::vector<std::string> files, params;
   std::string passes;
   bool testing = false;
-  CLI::App app{"runs passes on model graphs in text form (.pir)"};
-  app.add_option("FILE", files, "a .pir file; with --test also strategies (.yaml)")->required();
+  bool listing = false;
+  std::string fail_in;
+  CLI::App app{"runs passes on model graphs and modules in text form (.pir)"};
+  app.add_option("FILE", files, "a .pir file; with --test also strategies (.yaml)");
+  app.add_flag("--list-passes", listing,
+               "the pipeline of piperc: every pass, what it needs and ensures, why it stands there");
+  app.add_option("--fail-in", fail_in, "fail in this pass as if it had a bug")->group("");
   app.add_option("--passes", passes, "passes in order, separated by commas");
   app.add_option(
       "--param", params,
       "KEY=VALUE for the passes: local_batch, pieces, batch, per_microbatch, devices, sharded, capacity, overflow");
   app.add_flag("--test", testing, "check the files against the expectations in their comments");
-  std::string footer = "passes:";
+  std::string footer = "passes on graphs:";
   for (const std::string& name : pass_names()) footer += " " + name;
+  footer += "\npasses on modules: piper-opt --list-passes";
   app.footer(footer);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
+  }
+  if (listing) {
+    list_passes(std::cout);
+    return 0;
+  }
+  if (files.empty()) {
+    std::cerr << "piper-opt: a file is needed; see piper-opt --help\n";
+    return 2;
   }
   int failed = 0;
   for (const std::string& path : files) {
@@ -133,6 +167,8 @@ int main_of(int argc, char** argv) {
       continue;
     }
     GoldenFile golden;
+    golden.folder = folder_of(path);
+    golden.fail_in = fail_in;
     std::istringstream list(passes);
     for (std::string pass; std::getline(list, pass, ',');) golden.passes.push_back(pass);
     for (const std::string& param : params)

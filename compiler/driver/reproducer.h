@@ -1,0 +1,25 @@
+// A bug of a pass as a file: the module in front of the pass as text, behind comments that hold the strategy and name
+// the model, so that `piper-opt FILE --passes PASS` repeats the bug without anything else of the compilation.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/driver/compile.h"
+
+namespace piper::driver {
+
+// Compiles once more up to the pass, which is where the module is as it was, and writes CompileOptions::reproducer.
+// Returns a line for the user: what was written and how to repeat the failure, or why nothing was.
+std::string write_reproducer(const CompileOptions& options, const std::string& pass);
+
+// What such a file holds beside the module, for piper-opt; comments of other kinds are left alone.
+struct ReproducerHeader {
+  std::string strategy;                // the text of the strategy; "" where there is none
+  std::vector<std::string> overrides;  // KEY=VALUE on it
+  std::string model;                   // path of the model; "" where there is none
+};
+ReproducerHeader read_reproducer_header(const std::string& text);
+
+}  // namespace piper::driver

@@ -1,0 +1,75 @@
+#include "tools/piper_opt/run_pipeline_passes.h"
+
+#include <sstream>
+
+#include "compiler/directives/directive_table.h"
+#include "compiler/driver/compilation.h"
+#include "compiler/driver/reproducer.h"
+#include "compiler/driver/run_pipeline.h"
+#include "compiler/emit/lower_programs.h"
+#include "compiler/ir/module_text.h"
+#include "compiler/strategy/loader.h"
+
+namespace piper::opt {
+namespace {
+
+// What the comments of the file hold.
+Status read_inputs(const ModuleRun& run, driver::Compilation& c, diag::Diagnostics& diags) {
+  const driver::ReproducerHeader header = driver::read_reproducer_header(run.text);
+  if (!header.strategy.empty()) {
+    PIPER_ASSIGN(c.strategy,
+                 strategy::parse_strategy(run.name, header.strategy, header.overrides, directives::all_specs(), diags));
+  }
+  if (header.model.empty()) return Status();
+  const std::string path = header.model.front() == '/' ? header.model : run.folder + header.model;
+  PIPER_ASSIGN(c.model, frontend::open_model(path, "auto", diags));
+  return Status();
+}
+
+std::string print_result(const driver::Compilation& c) {
+  std::string text;
+  for (const plan::RankPlan& plan : c.emitted.bundle.ranks)
+    text += plan::print_rank_plan(plan, c.emitted.bundle.provenance, c.emitted.bundle.programs);
+  return text.empty() ? ir::print(c.module) : text;
+}
+
+Status reads_back(const driver::Compilation& c, const std::string& name) {
+  const std::string text = ir::print(c.module);
+  PIPER_ASSIGN(ir::ModuleText again, ir::parse_module_text(text, name));
+  if (again.lowered) emit::lower_programs(again.module);
+  if (ir::print(again.module) != text) return Status::failure("", "the module does not read back to the same text");
+  return Status();
+}
+
+}  // namespace
+
+bool is_module(const std::string& text) {
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    const size_t at = line.find_first_not_of(" \t");
+    if (at == std::string::npos || line.compare(at, 2, "//") == 0) continue;
+    return line.compare(at, 6, "module") == 0;
+  }
+  return false;
+}
+
+Result<std::string> run_pipeline_passes(const ModuleRun& run, diag::Diagnostics& diags) {
+  driver::Compilation c;
+  PIPER_RETURN_IF_ERROR(read_inputs(run, c, diags));
+  PIPER_ASSIGN(ir::ModuleText read, ir::parse_module_text(run.text, run.name));
+  c.module = std::move(read.module);
+  PIPER_RETURN_IF_ERROR(ir::verify(c.module));
+  if (read.lowered) emit::lower_programs(c.module);
+  driver::FrameOptions frame;
+  frame.verify_each = true;
+  frame.fail_in = run.fail_in;
+  for (const std::string& name : run.passes) {
+    const driver::Pass* pass = driver::find_pass(name);
+    if (pass == nullptr) return Status::failure("", "no pass '" + name + "'");
+    PIPER_RETURN_IF_ERROR(driver::run_pass(*pass, c, frame, diags));
+    PIPER_RETURN_IF_ERROR(reads_back(c, run.name));
+  }
+  return print_result(c);
+}
+
+}  // namespace piper::opt
