@@ -6,13 +6,6 @@
 #include <sstream>
 
 #include "compiler/directives/directive_table.h"
-#include "compiler/directives/order.h"
-#include "compiler/directives/place.h"
-#include "compiler/directives/recompute.h"
-#include "compiler/directives/replicate.h"
-#include "compiler/directives/shard.h"
-#include "compiler/directives/split.h"
-#include "compiler/directives/stream.h"
 #include "compiler/strategy/describe_specs.h"
 #include "compiler/strategy/directive_args.h"
 #include "compiler/strategy/filter.h"
@@ -113,44 +106,6 @@ TEST_CASE("every key of the language is read") {
   CHECK(s.run.seed == 1);
 }
 
-TEST_CASE("directives unpack into typed arguments with defaults") {
-  const Strategy s = load(kEveryKey);
-  auto place = directives::read_place(s.directives[1]);
-  REQUIRE(place.ok());
-  CHECK(place->devices.ranks == std::vector<int32_t>{2, 3});
-  CHECK(place->stream == "pp");
-  CHECK(place->filter.terms[0].matches(1));
-  CHECK(!place->filter.terms[0].matches(0));
-  auto replicate = directives::read_replicate(s.directives[2]);
-  REQUIRE(replicate.ok());
-  CHECK(replicate->bucket_size == 25);
-  CHECK(replicate->shard_params);
-  CHECK(!replicate->shard_grads);
-  CHECK(replicate->residency == "step");
-  CHECK(replicate->prefetch == 2);
-  CHECK(replicate->reduce_stream == "dp_reduce");
-  auto split = directives::read_split(s.directives[3]);
-  REQUIRE(split.ok());
-  CHECK(split->num_microbatches == 2);
-  CHECK(split->dim_name == "MB");
-  CHECK(split->filter.terms.empty());
-  auto order = directives::read_order(s.directives[4]);
-  REQUIRE(order.ok());
-  REQUIRE(order->filters.size() == 3);
-  const FilterTerm& mb = order->filters[1][0].terms[1];
-  CHECK(mb.matches(2));
-  CHECK(!mb.matches(3));
-  CHECK(mb.matches(5));
-  CHECK(order->filters[1][1].terms[0].any);
-  CHECK(order->filters[0][0].pass == Pass::kF);
-  auto shard = directives::read_shard(s.directives[5]);
-  REQUIRE(shard.ok());
-  CHECK(shard->devices.size() == 2);
-  CHECK(shard->capacity->overflow == "error");
-  CHECK(directives::read_recompute(s.directives[6]).ok());
-  CHECK(directives::read_stream(s.directives[7])->name == "weights");
-}
-
 TEST_CASE("a directive printed as YAML is read back the same") {
   const Strategy s = load(kEveryKey);
   std::string text;
@@ -174,10 +129,10 @@ TEST_CASE("names that YAML would read as something else are printed in quotes") 
 }
 
 TEST_CASE("a bare list's null is a key that is not given; elsewhere it is an error") {
-  CHECK(directives::read_place(
+  CHECK(find_arg<std::string>(
             load(R"([{"op": "place", "filter": {"PP": 0}, "devices": [0], "device": null, "stream": null}])")
-                .directives[0])
-            ->stream == "pp");
+                .directives[0],
+            "stream") == nullptr);
   diag::Diagnostics diags;
   CHECK(!parse_strategy("s.yaml", "directives: [{op: place, filter: {}, devices: [0], stream: null}]", {},
                         directives::all_specs(), diags)
@@ -198,11 +153,11 @@ TEST_CASE("a bare list of the prototype is read: device, quoted integers, sparse
  {"op": "replicate", "filter": {"PP": "0"}, "devices": [4, 6], "reduce_stream": "dp", "bucket_size": "1000"}])",
                           {"model.batch=8", "optimizer.sgd.lr=0.1", "model.loss=loss"}, &diags);
   CHECK(s.bare_list);
-  CHECK(directives::read_place(s.directives[0])->devices.ranks == std::vector<int32_t>{0, 2});
-  CHECK(directives::read_place(s.directives[1])->devices.ranks == std::vector<int32_t>{1, 3});
-  CHECK(directives::read_place(s.directives[1])->stream == "pp_stream");
-  CHECK(directives::read_split(s.directives[2])->num_microbatches == 2);
-  CHECK(directives::read_replicate(s.directives[3])->bucket_size == 1000);
+  CHECK(find_arg<Devices>(s.directives[0], "devices")->ranks == std::vector<int32_t>{0, 2});
+  CHECK(find_arg<Devices>(s.directives[1], "devices")->ranks == std::vector<int32_t>{1, 3});
+  CHECK(arg_or(s.directives[1], "stream", std::string()) == "pp_stream");
+  CHECK(arg_or(s.directives[2], "num_microbatches", int64_t{0}) == 2);
+  CHECK(arg_or(s.directives[3], "bucket_size", 0.0) == 1000);
   CHECK(s.model.batch == 8);
   CHECK(s.optimizer->values.lr == 0.1);
   CHECK(diags.render_text(true).find("4 -> 0, 5 -> 1, 6 -> 2, 9 -> 3") != std::string::npos);
@@ -257,7 +212,7 @@ TEST_CASE("--set changes, adds and reaches into lists; a wrong one points into t
   CHECK(s.annotations[1].stages == 8);
   CHECK(s.run.steps == 3);
   CHECK(s.run.data.empty());
-  CHECK(directives::read_split(s.directives[3])->num_microbatches == 4);
+  CHECK(arg_or(s.directives[3], "num_microbatches", int64_t{0}) == 4);
   CHECK(s.sha256() != load(kEveryKey).sha256());
   CHECK(errors(kEveryKey, {"model.batch"}).find("--set:1:1: error[P0103]") != std::string::npos);
   CHECK(errors(kEveryKey, {"model.batch=x"}).find("--set:1:13: error[P0202]") != std::string::npos);
