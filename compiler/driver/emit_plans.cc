@@ -52,7 +52,6 @@ Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
   emit::EmitRequest request;
   request.module = &c.module;
   request.strategy = &c.strategy;
-  request.batch = c.module.step.batch;
   if (c.model != nullptr) request.model_name = c.model->base_name();
   Digests digests = c.digests.valid() ? c.digests.get() : Digests();  // a module read from text has none
   request.model_sha256 = std::move(digests.model);
@@ -68,8 +67,6 @@ Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
     request.decay_group.push_back(no_decay ? 1 : 0);
   }
   request.feeds = token_feeds(graph, c.strategy.model);
-  for (const ir::ModelVariant& variant : c.module.variants)
-    request.variants.push_back({variant.local_batch, &variant.chunked.graph, &variant.lowered});
   PIPER_ASSIGN(c.emitted, emit::emit_bundle(request, diags));
   return Status();
 }

@@ -33,8 +33,8 @@ void note_running_statistics(const ir::Module& module, diag::Diagnostics& diags)
 void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags) {
   for (const ir::Accumulator& a : module.state.accumulators) {
     const ir::Bucket& bucket = module.state.buckets[a.bucket.index];
-    const bool asked = bucket.sharded < module.distribution.chunks[a.chunk.index].replication.sharded;
-    if (a.use == 0 && asked && bucket.teams[0].size() > 1)
+    const bool asked = module.distribution.chunks[a.chunk.index].replication.sharded != ir::Sharded::kNothing;
+    if (a.use == 0 && asked && bucket.moments == ir::Kept::kWhole && bucket.team_size > 1)
       diags.remark("'" + module.graph().parameters()[a.parameter].names[0] +
                    "' is kept whole: its uses are not sharded alike over groups of one size");
   }

@@ -11,10 +11,12 @@
 #include "compiler/passes/copy_weight_ops.h"
 #include "compiler/passes/cut_segments.h"
 #include "compiler/passes/add_backward.h"
+#include "compiler/passes/form_buckets.h"
 #include "compiler/passes/fuse_chunks.h"
 #include "compiler/passes/insert_gathers.h"
 #include "compiler/passes/insert_gradient_work.h"
 #include "compiler/passes/insert_transfers.h"
+#include "compiler/passes/lay_out_state.h"
 #include "compiler/passes/leave_exchanges.h"
 #include "compiler/passes/normalise_losses.h"
 #include "compiler/passes/order_nodes.h"
@@ -46,8 +48,8 @@ Status check_lowered(Compilation& c, Diagnostics& diags) {
   return Status();
 }
 
-Status gradient_work(Compilation& c, Diagnostics& diags) {
-  passes::insert_gradient_work(c.module);
+Status form_buckets(Compilation& c, Diagnostics& diags) {
+  passes::form_buckets(c.module);
   note_whole_parameters(c.module, diags);
   return Status();
 }
@@ -117,9 +119,13 @@ constexpr Pass kPipeline[] = {
     {"insert_transfers", "build", "computes and their edges", "data edges stay within a group or touch a message",
      "before gradient work and orders, which look at distances between computes",
      &on_module<&passes::insert_transfers>},
-    {"insert_gradient_work", "build", "computes and messages",
-     "a complete step: accumulators, buckets, reductions, clipping, updates",
-     "behind the last pass that adds a compute, since a reduction waits for all of them", &gradient_work},
+    {"form_buckets", "build", "programs, distribution",
+     "accumulators of gradients, and the buckets in which they are reduced, updated and kept in parts",
+     "before insert_gradient_work, which puts in one reduction for each; the DAG is left as it is", &form_buckets},
+    {"insert_gradient_work", "build", "computes and messages, buckets",
+     "a complete step: reductions, sums of tied parameters, clipping, updates",
+     "behind the last pass that adds a compute, since a reduction waits for all of them",
+     &on_module<&passes::insert_gradient_work>},
     // ---------------------------------------------------------------- one order for all ranks
     {"add_order_edges", "order", "a complete step", "orders of the strategy are edges",
      "an order is about what the data do not order already, so these must all be there",
@@ -129,6 +135,9 @@ constexpr Pass kPipeline[] = {
      &on_module<&passes::order_nodes>},
     {"insert_gathers", "order", "the order", "sharded parameters are gathered in front of their readers",
      "how far ahead a gather is issued is a matter of the final order", &on_module<&passes::insert_gathers>},
+    {"lay_out_state", "order", "the order, gathers",
+     "who saves each tensor of the model, and in front of which node gradients start at zero",
+     "which compute is the first is a matter of the final order", &on_module<&passes::lay_out_state>},
     // ---------------------------------------------------------------- plans
     {"emit_plans", "emit", "an ordered module", "a plan for every rank", "the projection: nothing is decided here",
      &emit_plans},

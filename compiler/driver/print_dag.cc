@@ -21,7 +21,8 @@ void print_dag(const ir::Module& module, const ir::Graph& graph, std::ostream& o
     out << "  %" << id.index << " " << module.describe(id) << " on " << group(node.group);
     if (const auto* message = std::get_if<ir::TransferNode>(&node.payload)) {
       out << " to " << group(message->to);
-      if (message->cargo == ir::Cargo::kValue) out << " value '" << graph.value(message->value).name << "'";
+      if (const auto* operand = std::get_if<ir::ValueOperand>(&message->what))
+        out << " value '" << graph.value(operand->value).name << "'";
     }
     out << " stream " << module.distribution.streams[node.stream];
     if (node.prov.valid()) out << " (" << module.provenance.describe(node.prov) << ")";

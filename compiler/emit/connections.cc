@@ -28,33 +28,25 @@ Connections::Connections(const ir::Module& module)
   for (size_t group = 0; group < module.distribution.groups.size(); ++group)
     for (size_t i = 0; i < module.distribution.groups[group].ranks.size(); ++i)
       position_[module.distribution.groups[group].ranks[i]][group] = static_cast<int32_t>(i);
-  std::set<std::tuple<uint32_t, ir::GroupId, ir::GroupId, ir::Cargo>> seen;
+  place_.assign(module.distribution.world_size, std::vector<Place>(module.distribution.teams.size()));
+  for (size_t t = 0; t < module.distribution.teams.size(); ++t)
+    for (size_t team = 0; team < module.distribution.teams[t].size(); ++team)
+      for (size_t i = 0; i < module.distribution.teams[t][team].size(); ++i)
+        place_[module.distribution.teams[t][team][i]][t] = {static_cast<int32_t>(team), static_cast<int32_t>(i)};
+  std::set<std::tuple<uint32_t, ir::GroupId, ir::GroupId, size_t>> seen;
   for (ir::NodeId id : module.dag.order) {
     const ir::Node& node = module.dag.nodes[id.index];
     if (const auto* transfer = std::get_if<ir::TransferNode>(&node.payload)) {
-      if (seen.emplace(node.stream, node.group, transfer->to, transfer->cargo).second) name_channels(node, *transfer);
+      if (seen.emplace(node.stream, node.group, transfer->to, transfer->what.index()).second)
+        name_channels(node, *transfer);
       continue;
     }
-    const std::vector<int32_t>& members = module.distribution.groups[node.group.index].ranks;
-    const ir::Bucket* bucket = nullptr;
-    if (const auto* n = std::get_if<ir::AllReduceNode>(&node.payload)) {
-      if (n->what == ir::Reduced::kBucket) bucket = &module.state.buckets[n->bucket.index];
-      else if (!communicators_.contains({node.stream, &members})) {
-        name_teams(node.stream, {members});
-        communicators_[{node.stream, &members}] = teams_.at({node.stream, members});
-      }
-    } else if (const auto* scatter = std::get_if<ir::ReduceScatterNode>(&node.payload)) {
-      bucket = &module.state.buckets[scatter->bucket.index];
-    } else if (const auto* gather = std::get_if<ir::AllGatherNode>(&node.payload)) {
-      bucket = &module.state.buckets[gather->bucket.index];
-    }
-    const std::vector<std::vector<int32_t>>* teams = bucket != nullptr ? &bucket->teams : nullptr;
-    if (const auto* exchange = std::get_if<ir::ExchangeNode>(&node.payload))
-      teams = &module.distribution.expert_groups[module.chunks()[exchange->at.chunk.index].shard].groups;
-    if (teams == nullptr || communicators_.contains({node.stream, &teams->front()})) continue;
-    name_teams(node.stream, *teams);
-    for (const std::vector<int32_t>& team : *teams)
-      communicators_[{node.stream, &team}] = teams_.at({node.stream, team});
+    const auto* collective = std::get_if<ir::CollectiveNode>(&node.payload);
+    if (collective == nullptr || communicators_.contains({node.stream, collective->teams.index})) continue;
+    const ir::Teams& teams = module.distribution.teams[collective->teams.index];
+    name_teams(node.stream, teams);
+    for (const std::vector<int32_t>& team : teams)
+      communicators_[{node.stream, collective->teams.index}].push_back(teams_.at({node.stream, team}));
   }
 }
 
@@ -64,35 +56,26 @@ std::vector<Message> Connections::messages(const ir::Node& node, const ir::Trans
   const int64_t p = position(node.group, rank), q = position(n.to, rank);
   const auto senders = static_cast<int64_t>(from.size()), receivers = static_cast<int64_t>(to.size());
   std::vector<Message> out;
-  switch (n.cargo) {
-    case ir::Cargo::kValue: {
-      const int64_t large = std::max(senders, receivers), ratio = large / std::min(senders, receivers);
-      // Positions of the larger group that involve position `own` of a group of `size`.
-      const auto first = [&](int64_t own, int64_t size) { return size == large ? own : own * ratio; };
-      const auto end = [&](int64_t own, int64_t size) {
-        return own < 0 ? 0 : first(own, size) + (size == large ? 1 : ratio);
-      };
-      int64_t j = large;
-      if (p >= 0) j = std::min(j, first(p, senders));
-      if (q >= 0) j = std::min(j, first(q, receivers));
-      for (; j < std::max(end(p, senders), end(q, receivers)); ++j) {
-        const Message message{from[senders == large ? j : j / ratio], to[receivers == large ? j : j / ratio],
-                              j % ratio};
-        if (message.from == rank || message.to == rank) out.push_back(message);
-      }
-      break;
+  if (std::holds_alternative<ir::ValueOperand>(n.what)) {
+    const int64_t large = std::max(senders, receivers), ratio = large / std::min(senders, receivers);
+    // Positions of the larger group that involve position `own` of a group of `size`.
+    const auto first = [&](int64_t own, int64_t size) { return size == large ? own : own * ratio; };
+    const auto end = [&](int64_t own, int64_t size) {
+      return own < 0 ? 0 : first(own, size) + (size == large ? 1 : ratio);
+    };
+    int64_t j = large;
+    if (p >= 0) j = std::min(j, first(p, senders));
+    if (q >= 0) j = std::min(j, first(q, receivers));
+    for (; j < std::max(end(p, senders), end(q, receivers)); ++j) {
+      const Message message{from[senders == large ? j : j / ratio], to[receivers == large ? j : j / ratio], j % ratio};
+      if (message.from == rank || message.to == rank) out.push_back(message);
     }
-    case ir::Cargo::kAccumulator:
-      // Who has the sum already needs none.
-      for (int64_t j = 0; j < receivers; ++j)
-        if ((to[j] == rank || from[j % senders] == rank) && position(node.group, to[j]) < 0)
-          out.push_back({from[j % senders], to[j], 0});
-      break;
-    case ir::Cargo::kLoss:
-      for (int64_t j = 0; j < senders; ++j)
-        if (from[j] == rank || to[j] == rank) out.push_back({from[j], to[j], 0});
-      break;
+    return out;
   }
+  // Of anything else the senders have equal copies, and who has one already needs none.
+  for (int64_t j = 0; j < receivers; ++j)
+    if ((to[j] == rank || from[j % senders] == rank) && position(node.group, to[j]) < 0)
+      out.push_back({from[j % senders], to[j], 0});
   return out;
 }
 
@@ -117,7 +100,7 @@ void Connections::name_channels(const ir::Node& node, const ir::TransferNode& n)
     }
 }
 
-void Connections::name_teams(uint32_t stream, const std::vector<std::vector<int32_t>>& teams) {
+void Connections::name_teams(uint32_t stream, const ir::Teams& teams) {
   const bool one_size =
       std::all_of(teams.begin(), teams.end(), [&](const auto& team) { return team.size() == teams[0].size(); });
   std::string together;

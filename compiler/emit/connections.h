@@ -34,27 +34,35 @@ class Connections {
   // larger group exchanges with position floor(j small/large) of the smaller one, which holds the samples of
   // large/small members one after the other.
   std::vector<Message> messages(const ir::Node& node, const ir::TransferNode& n, int32_t rank) const;
-  // Names by number: of the messages of a stream of the DAG between two ranks, and of a team, a list that stands in the
-  // DAG.
+  // Its team, -1 where it is in none, and its position there.
+  struct Place {
+    int32_t team = -1, position = -1;
+  };
+  Place place(ir::TeamsId teams, int32_t rank) const { return place_[rank][teams.index]; }
+  const std::vector<int32_t>& team(ir::TeamsId teams, int32_t rank) const {
+    return module_.distribution.teams[teams.index][place(teams, rank).team];
+  }
+  // Names by number: of the messages of a stream of the DAG between two ranks, and of the rank's team.
   uint32_t channel(uint32_t stream, int32_t from, int32_t to) const { return channels_.at({stream, from, to}); }
-  uint32_t communicator(uint32_t stream, const std::vector<int32_t>& team) const {
-    return communicators_.at({stream, &team});
+  uint32_t communicator(uint32_t stream, ir::TeamsId teams, int32_t rank) const {
+    return communicators_.at({stream, teams.index})[place(teams, rank).team];
   }
   const std::string& name(uint32_t number) const { return names_[number]; }
 
  private:
   void name_channels(const ir::Node& node, const ir::TransferNode& n);
-  void name_teams(uint32_t stream, const std::vector<std::vector<int32_t>>& teams);
+  void name_teams(uint32_t stream, const ir::Teams& teams);
   // Gives the name to what is between `ranks` unless one of them has something else of this name.
   bool claim(const std::string& name, const std::vector<int32_t>& ranks);
   uint32_t number(const std::string& name);
 
   const ir::Module& module_;
   std::vector<std::vector<int32_t>> position_;  // [rank][group]
+  std::vector<std::vector<Place>> place_;       // [rank][teams]
   std::vector<std::string> names_;
   std::unordered_map<std::string, uint32_t> numbers_;
-  std::map<std::tuple<uint32_t, int32_t, int32_t>, uint32_t> channels_;  // (stream, from, to)
-  std::map<std::pair<uint32_t, const void*>, uint32_t> communicators_;   // (stream, address of the team)
+  std::map<std::tuple<uint32_t, int32_t, int32_t>, uint32_t> channels_;           // (stream, from, to)
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> communicators_;  // (stream, teams) -> [team]
   std::map<std::pair<uint32_t, std::vector<int32_t>>, uint32_t>
       teams_;                                                 // (stream, team): equal teams are one communicator
   std::map<std::vector<int32_t>, uint32_t> claims_;           // ranks of something named -> its number

@@ -4,8 +4,11 @@
 #include <map>
 #include <thread>
 
+#include "compiler/emit/bind_rank.h"
+#include "compiler/emit/emit_shared.h"
 #include "compiler/emit/offset_allocator.h"
-#include "compiler/emit/rank_emitter.h"
+#include "compiler/emit/role.h"
+#include "compiler/emit/role_emitter.h"
 #include "schemas/base/parallel.h"
 #include "schemas/plan/collective_costs.h"
 #include "schemas/plan/kernels.h"
@@ -15,14 +18,14 @@ namespace {
 
 plan::Manifest manifest_of(const EmitRequest& request) {
   const strategy::Strategy& strategy = *request.strategy;
-  const ir::Graph& graph = *request.variants[0].graph;
+  const ir::Graph& graph = request.module->graph();
   plan::Manifest m;
   m.model_name = request.model_name;
   m.model_sha256 = request.model_sha256;
   m.strategy_name = strategy.file_name;
   m.strategy_sha256 = request.strategy_sha256;
   m.world_size = request.module->distribution.world_size;
-  m.batch = request.batch;
+  m.batch = request.module->step.batch;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const ir::Input& input = graph.inputs()[i];
     plan::InputDecl decl;
@@ -83,24 +86,23 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const std::vector<int64
   return s;
 }
 
-// Of the given ranks, those with the same nodes side by side, in blocks small enough to keep every core busy.
-std::vector<std::vector<int32_t>> blocks_with_same_nodes(const std::vector<int32_t>& ranks,
-                                                         const std::vector<std::vector<ir::NodeId>>& nodes_of_rank) {
+// Roles with the same nodes side by side, in blocks small enough to keep every core busy.
+std::vector<std::vector<uint32_t>> blocks_with_same_nodes(const std::vector<Role>& roles) {
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const size_t most = std::max<size_t>(2, ranks.size() / (4 * cores));
-  std::vector<std::vector<int32_t>> blocks;
+  const size_t most = std::max<size_t>(2, roles.size() / (4 * cores));
+  std::vector<std::vector<uint32_t>> blocks;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> open;  // (nodes, the first of them) -> blocks with room
-  for (int32_t rank : ranks) {
-    const std::vector<ir::NodeId>& nodes = nodes_of_rank[rank];
+  for (uint32_t role = 0; role < roles.size(); ++role) {
+    const std::vector<ir::NodeId>& nodes = roles[role].nodes;
     std::vector<size_t>& candidates = open[{static_cast<uint32_t>(nodes.size()), nodes.empty() ? 0 : nodes[0].index}];
     const auto like = std::find_if(candidates.begin(), candidates.end(),
-                                   [&](size_t block) { return nodes_of_rank[blocks[block][0]] == nodes; });
+                                   [&](size_t block) { return roles[blocks[block][0]].nodes == nodes; });
     const size_t block = like == candidates.end() ? blocks.size() : *like;
     if (block == blocks.size()) {
       blocks.emplace_back();
       candidates.push_back(block);
     }
-    blocks[block].push_back(rank);
+    blocks[block].push_back(role);
     if (blocks[block].size() == most) candidates.erase(std::find(candidates.begin(), candidates.end(), block));
   }
   return blocks;
@@ -111,44 +113,35 @@ std::vector<std::vector<int32_t>> blocks_with_same_nodes(const std::vector<int32
 Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags) {
   Emitted out;
   out.bundle.manifest = manifest_of(request);
+  const ir::Module& module = *request.module;
   EmitShared shared(request);
-  const auto world = static_cast<size_t>(request.module->distribution.world_size);
-  out.bundle.ranks.resize(world);
-  std::vector<Status> statuses(world);
-  std::vector<RankWork> work(world);
-  parallel_for(world, [&](size_t rank) { work[rank] = work_of(shared, static_cast<int32_t>(rank)); });
-  const std::vector<int32_t> first = first_with_same_work(shared, work);
-  std::vector<int32_t> spelt_out;
-  for (size_t rank = 0; rank < world; ++rank)
-    if (first[rank] == static_cast<int32_t>(rank)) spelt_out.push_back(first[rank]);
-  const std::vector<std::vector<int32_t>> blocks = blocks_with_same_nodes(spelt_out, shared.nodes_of_rank);
-  std::vector<SampleOrigins> samples(world);
+  const Roles roles = find_roles(module, shared.connections);
+  std::vector<RolePlan> plans(roles.roles.size());
+  std::vector<Status> statuses(roles.roles.size());
+  const std::vector<std::vector<uint32_t>> blocks = blocks_with_same_nodes(roles.roles);
   parallel_for(blocks.size(), [&](size_t block) {
     PlacedArena guess;
-    for (int32_t rank : blocks[block]) {
-      RankEmitter emitter(shared, rank, guess);
-      auto plan = emitter.emit();
-      samples[rank] = emitter.samples();
-      if (plan.ok()) out.bundle.ranks[rank] = std::move(plan).value();
-      else statuses[rank] = plan.take_status();
+    for (uint32_t role : blocks[block]) {
+      auto plan = RoleEmitter(shared, roles.roles[role], roles.first[role], guess).emit();
+      if (plan.ok()) plans[role] = std::move(plan).value();
+      else statuses[role] = plan.take_status();
     }
   });
   for (const Status& status : statuses)
     if (!status.ok()) return diags.error(status.error().code) << status.error().message;
-  shared.finish(out);
+  shared.finish(out, plans);
   const std::vector<int64_t> scratch = scratch_of_programs(out.bundle);
+  const auto world = static_cast<size_t>(module.distribution.world_size);
   std::vector<plan::RankSummary>& summaries = out.bundle.manifest.ranks;
   summaries.resize(world);
-  parallel_for(world, [&](size_t i) {
-    const auto rank = static_cast<int32_t>(i);
-    PlacedArena none;
-    if (first[rank] == rank) summaries[rank] = summary_of(out.bundle.ranks[rank], scratch);
-    else
-      out.bundle.ranks[rank] =
-          RankEmitter(shared, rank, none).emit_like(out.bundle.ranks[first[rank]], samples[first[rank]], work[rank]);
+  out.bundle.ranks.resize(world);
+  parallel_for(world, [&](size_t rank) {
+    const uint32_t role = roles.role_of[rank];
+    out.bundle.ranks[rank] = bind_rank(module, shared.connections, plans[role], roles.bindings[rank]);
+    if (roles.first[role] == static_cast<int32_t>(rank)) summaries[rank] = summary_of(out.bundle.ranks[rank], scratch);
   });
-  for (size_t rank = 0; rank < world; ++rank) summaries[rank] = summaries[first[rank]];
-  const ir::Graph& graph = *request.variants[0].graph;
+  for (size_t rank = 0; rank < world; ++rank) summaries[rank] = summaries[roles.first[roles.role_of[rank]]];
+  const ir::Graph& graph = request.module->graph();
   for (const ir::Parameter& p : graph.parameters())
     out.parameters.push_back(weight_tensor(p.names[0], p.whole(graph.type(p.value)), p.source));
   for (const ir::Parameter& b : graph.buffers())

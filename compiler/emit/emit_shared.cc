@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/emit/role_emitter.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/chunk_names.h"
 
@@ -19,63 +20,11 @@ std::string content_key(const ir::TensorType& type, const ir::WeightSource& sour
   return key;
 }
 
-// Exactly one rank writes each tensor into saved weights: the first that trains it, else the first that reads it, else
-// rank 0.
-std::vector<int32_t> owners(const EmitRequest& request, std::vector<bool>& unread) {
-  const ir::Module& module = *request.module;
-  const ir::Graph& graph = *request.variants[0].graph;
-  std::vector<int32_t> owner(graph.parameters().size(), 0);
-  unread.assign(owner.size(), true);
-  for (size_t p = 0; p < owner.size(); ++p)
-    if (!module.state.parameter_uses[p].empty()) {
-      owner[p] =
-          module.distribution.groups[module.state.accumulators[module.state.parameter_uses[p][0].index].group.index]
-              .ranks[0];
-      unread[p] = false;
-    }
-  for (const LoweredProgram& program : request.variants[0].lowered->programs)
-    for (const SlotHolds& holds : program.holds)
-      if (holds.kind == SlotHolds::Kind::kParameter && unread[holds.index]) {
-        owner[holds.index] = module.distribution.groups[module.distribution.group(program.chunk, 0).index].ranks[0];
-        unread[holds.index] = false;
-      }
-  return owner;
-}
-
-// Devices that run an operator with a state (running statistics) on other samples have other values in theirs. The
-// first device of the first microbatch saves its own, as PyTorch does where each replica keeps its statistics.
-std::vector<int32_t> state_owners(const EmitRequest& request) {
-  const ir::Module& module = *request.module;
-  std::vector<int32_t> owner(request.variants[0].graph->buffers().size(), -1);
-  for (const LoweredProgram& program : request.variants[0].lowered->programs)
-    for (const SlotHolds& holds : program.holds)
-      if (holds.kind == SlotHolds::Kind::kBuffer && owner[holds.index] < 0)
-        owner[holds.index] = module.distribution.groups[module.distribution.group(program.chunk, 0).index].ranks[0];
-  return owner;
-}
-
 constexpr size_t kNoVariant = static_cast<size_t>(-1);
 
-size_t variant_for(const EmitRequest& request, const ir::DeviceGroup& group) {
-  const int64_t local =
-      request.batch / request.module->step.num_microbatches / static_cast<int64_t>(group.ranks.size());
-  for (size_t v = 0; v < request.variants.size(); ++v)
-    if (request.variants[v].local_batch == local) return v;
-  return kNoVariant;
-}
-
-// [rank] -> the nodes that it takes part in.
-std::vector<std::vector<ir::NodeId>> by_rank(const ir::Module& module) {
-  std::vector<std::vector<ir::NodeId>> nodes(module.distribution.world_size);
-  for (ir::NodeId id : module.dag.order) {
-    const ir::Node& node = module.dag.nodes[id.index];
-    const std::vector<int32_t>& ranks = module.distribution.groups[node.group.index].ranks;
-    for (int32_t rank : ranks) nodes[rank].push_back(id);
-    if (const auto* message = std::get_if<ir::TransferNode>(&node.payload))
-      for (int32_t rank : module.distribution.groups[message->to.index].ranks)
-        if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) nodes[rank].push_back(id);
-  }
-  return nodes;
+size_t variant_for(const ir::Module& module, const ir::DeviceGroup& group) {
+  const ir::ModelVariant* variant = module.variant_for(group.ranks.size());
+  return variant == nullptr ? kNoVariant : static_cast<size_t>(variant - module.variants.data());
 }
 
 }  // namespace
@@ -95,51 +44,37 @@ plan::WeightTensor weight_tensor(const std::string& name, const ir::TensorType& 
 
 EmitShared::EmitShared(const EmitRequest& r)
     : request(r),
-      owner(owners(r, unread)),
-      state_owner(state_owners(r)),
-      nodes_of_rank(by_rank(*r.module)),
-      connections(*r.module),
-      work_(r.variants.size() * r.module->chunks().size() * ir::kNumPhases) {
-  for (const ir::DeviceGroup& group : r.module->distribution.groups) variant_of_.push_back(variant_for(r, group));
-  provenance_of_.assign(r.module->provenance.size(), -1);
-  for (const ir::Node& node : r.module->dag.nodes)
+      module(*r.module),
+      connections(module),
+      buffers(module),
+      work_(module.variants.size() * module.chunks().size() * ir::kNumPhases) {
+  for (const ir::DeviceGroup& group : module.distribution.groups) variant_of_.push_back(variant_for(module, group));
+  provenance_of_.assign(module.provenance.size(), -1);
+  for (const ir::Node& node : module.dag.nodes)
     if (node.prov.valid() && provenance_of_[node.prov.index] < 0)
       provenance_of_[node.prov.index] = intern_provenance(node.prov);
   std::map<std::string, uint32_t> by_content;
-  constant_of_.resize(r.variants.size());
-  for (size_t v = 0; v < r.variants.size(); ++v) {
-    for (const LoweredProgram& program : r.variants[v].lowered->programs)
+  constant_of_.resize(module.variants.size());
+  for (size_t v = 0; v < module.variants.size(); ++v) {
+    const ir::LoweredGraph& lowered = module.variants[v].lowered;
+    for (const ir::LoweredProgram& program : lowered.programs)
       work(v, program.chunk, program.phase).program.lowered = &program;
-    for (const LoweredProgram& program : r.variants[v].lowered->repeating)
+    for (const ir::LoweredProgram& program : lowered.repeating)
       work(v, program.chunk, program.phase).repeating.lowered = &program;
-    for (const Exchange& exchange : r.variants[v].lowered->exchanges)
-      work(v, exchange.chunk, exchange.phase).exchange = &exchange;
-    const ir::Graph& graph = *r.variants[v].graph;
+    for (const ir::Exchange& exchange : lowered.exchanges) work(v, exchange.chunk, exchange.phase).exchange = &exchange;
+    const ir::Graph& graph = module.variants[v].chunked.graph;
     for (const ir::Constant& c : graph.constants()) {
       const ir::TensorType& type = graph.type(c.value);
       const auto [content, fresh] =
           by_content.emplace(content_key(type, c.source), static_cast<uint32_t>(constants_.size()));
       if (fresh) {
         std::string name = graph.value(c.value).name;
-        if (v != 0) name += ".b" + std::to_string(r.variants[v].local_batch);
+        if (v != 0) name += ".b" + std::to_string(module.variants[v].local_batch);
         constants_.push_back({name, weight_tensor(name, type, c.source), false});
       }
       constant_of_[v].push_back(content->second);
     }
   }
-}
-
-ir::AccumulatorId EmitShared::primary(uint32_t p, int32_t rank) const {
-  for (ir::AccumulatorId use : request.module->state.parameter_uses[p])
-    if (connections.position(request.module->state.accumulators[use.index].group, rank) >= 0) return use;
-  return {};
-}
-
-bool EmitShared::owns(uint32_t p, int32_t rank) const {
-  const ir::Accumulator& a = request.module->state.accumulators[primary(p, rank).index];
-  const ir::Bucket& bucket = request.module->state.buckets[a.bucket.index];
-  if (bucket.sharded != ir::Sharded::kNothing) return a.use == 0;  // the groups of later uses have the same parts
-  return bucket.teams.size() > 1 ? request.module->state.team_of(bucket, rank).front() == rank : owner[p] == rank;
 }
 
 int32_t EmitShared::intern_program(plan::Program program) {
@@ -154,44 +89,60 @@ const plan::Program& EmitShared::program(int32_t index) const {
   return programs_[index];
 }
 
-const LoweredProgram* EmitShared::find(size_t variant, ir::ChunkId chunk, ir::Phase phase, int32_t microbatch) const {
+const ir::LoweredProgram* EmitShared::find(size_t variant, ir::ChunkId chunk, ir::Phase phase,
+                                           int32_t microbatch) const {
   const Work& asked = work(variant, chunk, phase);
-  return (request.module->distribution.repeats(chunk, microbatch) ? asked.repeating : asked.program).lowered;
+  return (module.distribution.repeats(chunk, microbatch) ? asked.repeating : asked.program).lowered;
 }
 
-const Exchange& EmitShared::find_exchange(size_t variant, ir::ChunkId chunk, ir::Phase phase) const {
-  const Exchange* exchange = work(variant, chunk, phase).exchange;
-  PIPER_CHECK(exchange != nullptr, "no exchange in ", request.module->chunks()[chunk.index].name);
+const ir::Exchange& EmitShared::find_exchange(size_t variant, ir::ChunkId chunk, ir::Phase phase) const {
+  const ir::Exchange* exchange = work(variant, chunk, phase).exchange;
+  PIPER_CHECK(exchange != nullptr, "no exchange in ", module.chunks()[chunk.index].name);
   return *exchange;
 }
 
 int32_t EmitShared::program_index(size_t variant, ir::ChunkId chunk, ir::Phase phase, int32_t microbatch) {
-  const bool repeats = request.module->distribution.repeats(chunk, microbatch);
+  const bool repeats = module.distribution.repeats(chunk, microbatch);
   Work::Program& asked = repeats ? work(variant, chunk, phase).repeating : work(variant, chunk, phase).program;
   if (const int32_t known = asked.index; known >= 0) return known;
   plan::Program program = asked.lowered->program;
-  program.name =
-      plan::program_name({request.module->chunks()[chunk.index].name,
-                          std::string(ir::phase_name(phase, request.module->distribution.backward_split(chunk))),
-                          request.variants[variant].local_batch, repeats});
+  program.name = plan::program_name({module.chunks()[chunk.index].name,
+                                     std::string(ir::phase_name(phase, module.distribution.backward_split(chunk))),
+                                     module.variants[variant].local_batch, repeats});
   return asked.index = intern_program(std::move(program));  // the same whoever comes first
 }
 
-const std::string& EmitShared::constant_name(size_t variant, uint32_t constant) {
-  NamedConstant& named = constants_[constant_of_[variant][constant]];
+const std::string& EmitShared::use_constant(uint32_t number) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  named.used = true;
-  return named.name;
+  constants_[number].used = true;
+  return constants_[number].name;
+}
+
+ir::ScalarId EmitShared::count_of(ir::ValueId step_sum) const {
+  const auto& scalars = module.dag.scalars;
+  const auto row = std::find_if(scalars.begin(), scalars.end(),
+                                [&](const ir::StepScalar& scalar) { return scalar.value == step_sum; });
+  PIPER_CHECK(row != scalars.end(), "no scalar counts value ", step_sum.index);
+  return ir::ScalarId(row - scalars.begin());
+}
+
+ir::ScalarId EmitShared::gradient_scale() const {
+  const auto& scalars = module.dag.scalars;
+  const auto row = std::find_if(scalars.begin(), scalars.end(), [](const ir::StepScalar& scalar) {
+    return scalar.reader == ir::ScalarReader::kUpdates;
+  });
+  PIPER_CHECK(row != scalars.end(), "nothing clips gradients");
+  return ir::ScalarId(row - scalars.begin());
 }
 
 size_t EmitShared::variant_of_group(ir::GroupId group) const {
   PIPER_CHECK(variant_of_[group.index] != kNoVariant, "no variant for a group of ",
-              request.module->distribution.groups[group.index].ranks.size());
+              module.distribution.groups[group.index].ranks.size());
   return variant_of_[group.index];
 }
 
 int32_t EmitShared::intern_provenance(ir::ProvId id) {
-  const ir::Provenance& table = request.module->provenance;
+  const ir::Provenance& table = module.provenance;
   const ir::ProvEntry& entry = table.entry(id);
   const std::string text = table.describe(id);
   std::string key;
@@ -209,7 +160,7 @@ int32_t EmitShared::intern_provenance(ir::ProvId id) {
   return known->second;
 }
 
-void EmitShared::finish(Emitted& out) {
+void EmitShared::finish(Emitted& out, std::vector<RolePlan>& roles) {
   std::vector<int32_t> order(programs_.size()), position(programs_.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return programs_[a].name < programs_[b].name; });
@@ -218,8 +169,8 @@ void EmitShared::finish(Emitted& out) {
     out.bundle.programs.push_back(std::move(programs_[order[i]]));
   }
   std::vector<int32_t> place(provenance_.size(), -1);
-  for (plan::RankPlan& plan : out.bundle.ranks)
-    for (plan::Instruction& instruction : plan.instructions.edit()) {
+  for (RolePlan& role : roles)
+    for (plan::Instruction& instruction : role.plan.instructions.edit()) {
       if (auto* run = std::get_if<plan::Run>(&instruction.action)) run->program = position[run->program];
       if (instruction.provenance < 0) continue;
       int32_t& at = place[instruction.provenance];

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "compiler/emit/lowering.h"
-#include "compiler/emit/plan_workspace.h"
 #include "compiler/emit/program_builder.h"
+#include "compiler/ir/step_scalars.h"
 #include "schemas/base/check.h"
 #include "schemas/base/parallel.h"
 
@@ -28,16 +28,14 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const Low
     const Phase phase = l.op(i).kind == OpKind::kStepSum ? Phase::kCount : l.op(i).phase;
     ops[{l.op(i).chunk.index, phase}].push_back(i);
   }
-  std::map<ProgramKey, std::vector<std::pair<SlotHolds::Kind, ValueId>>> sums;  // what forwards add to sums of the step
-  const auto add_up = [&](SlotHolds::Kind kind, ValueId addend) {
-    const ir::Value& value = graph.value(l.root(addend));
-    if (value.kind == ValueKind::kOpResult)
-      sums[{graph.op(value.producer).chunk.index, Phase::kForward}].push_back({kind, addend});
-  };
-  for (ValueId loss : graph.all_losses()) add_up(SlotHolds::Kind::kLoss, loss);
-  for (ValueId number : graph.dropped) add_up(SlotHolds::Kind::kDropped, number);
-  std::vector<int64_t> root_bytes(graph.num_values());
-  for (size_t v = 0; v < root_bytes.size(); ++v) root_bytes[v] = graph.type(ValueId(v)).bytes();
+  const std::vector<ir::StepSum> sums = ir::step_sums(graph);
+  std::map<ProgramKey, std::vector<std::pair<uint32_t, ValueId>>> added;  // what forwards add to which sum
+  for (uint32_t row = 0; row < sums.size(); ++row)
+    for (ValueId addend : sums[row].addends) {
+      const ir::Value& value = graph.value(l.root(addend));
+      if (value.kind == ValueKind::kOpResult)
+        added[{graph.op(value.producer).chunk.index, Phase::kForward}].push_back({row, addend});
+    }
 
   LoweredGraph result;
   const std::vector<std::pair<ProgramKey, std::vector<size_t>>> keyed(ops.begin(), ops.end());
@@ -45,54 +43,11 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const Low
   parallel_for(keyed.size(), [&](size_t p) {
     const auto& [key, indices] = keyed[p];
     ProgramBuilder builder(l, key);
-    std::vector<std::vector<uint32_t>> roots;  // workspace roots of each call
-    auto note_roots = [&](size_t i) {
-      const ir::Op& o = l.op(i);
-      std::vector<uint32_t> row;
-      auto note = [&](ValueId v) {
-        if (!v.valid()) return;
-        const ValueId r = l.root(v);
-        if (graph.value(r).kind == ValueKind::kOpResult && l.usage.home[r.index] == Home::kWorkspace)
-          row.push_back(r.index);
-      };
-      if (o.kind == OpKind::kAccumulateGrad) {
-        for (const Contribution& part : l.contributions.at(static_cast<uint32_t>(i))) {
-          if (l.accumulated.count(l.root(part.value).index)) continue;
-          row.clear();
-          note(part.value);
-          roots.push_back(row);
-        }
-        return;
-      }
-      if (o.kind == OpKind::kStepSum) {
-        note(o.operands[0]);
-        roots.push_back(row);
-        return;
-      }
-      if (!l.is_call(i)) return;
-      for (ValueId r : o.results)
-        if (!std::any_of(o.results.begin(), o.results.end(),
-                         [&](ValueId x) { return l.accumulated.count(x.index) > 0; }))
-          note(r);
-      for (ValueId v : o.operands) note(v);
-      roots.push_back(row);
-    };
-    for (size_t i : indices) {
-      builder.add_op(i);
-      note_roots(i);
-    }
-    if (const auto added = sums.find(key); added != sums.end())
-      for (const auto& [kind, addend] : added->second) {
-        builder.add_to_step(kind, addend);
-        const ValueId r = l.root(addend);
-        roots.push_back(l.usage.home[r.index] == Home::kWorkspace ? std::vector<uint32_t>{r.index}
-                                                                  : std::vector<uint32_t>{});
-      }
+    for (size_t i : indices) builder.add_op(i);
+    if (const auto rows = added.find(key); rows != added.end())
+      for (const auto& [row, addend] : rows->second) builder.add_to_step(row, sums[row].name, addend);
     if (key.second == Phase::kCountFinish) builder.clear_counts();
     programs[p] = builder.finish();
-    plan::Program& program = programs[p].program;
-    roots.resize(program.calls.size());
-    if (!program.calls.empty()) plan_workspace(program, roots, root_bytes);
   });
   for (LoweredProgram& program : programs)
     if (!program.program.calls.empty()) result.programs.push_back(std::move(program));

@@ -5,6 +5,7 @@
 
 #include "compiler/emit/offset_allocator.h"
 #include "compiler/ir/shapes.h"
+#include "compiler/ir/step_scalars.h"
 #include "schemas/plan/kernels.h"
 
 namespace piper::emit {
@@ -19,6 +20,7 @@ using ir::ValueKind;
 Lowering::Lowering(const ir::Graph& g, size_t num_chunks, const std::vector<Layout>* like)
     : graph(g), layouts(lay_out(g, like)) {
   usage.saved_bytes.assign(num_chunks, {});
+  for (size_t v = 0; v < graph.num_values(); ++v) root_bytes.push_back(graph.type(ValueId(v)).bytes());
   parameter_index.assign(graph.num_values(), -1);
   for (size_t i = 0; i < graph.parameters().size(); ++i)
     parameter_index[graph.parameters()[i].value.index] = static_cast<int64_t>(i);
@@ -80,13 +82,11 @@ void Lowering::analyse_usage() {
         if (v.valid()) read(v, key);
     }
   }
-  for (ValueId term : graph.all_losses()) {
-    const ValueId loss = root(term);
-    const ir::Value& value = graph.value(loss);
-    if (value.kind == ValueKind::kOpResult) read(loss, {graph.op(value.producer).chunk.index, Phase::kForward});
-  }
-  for (ValueId number : graph.dropped)
-    read(root(number), {graph.op(graph.value(root(number)).producer).chunk.index, Phase::kForward});
+  for (const ir::StepSum& sum : ir::step_sums(graph))
+    for (ValueId addend : sum.addends) {
+      const ir::Value& value = graph.value(root(addend));
+      if (value.kind == ValueKind::kOpResult) read(addend, {graph.op(value.producer).chunk.index, Phase::kForward});
+    }
   std::vector<std::array<OffsetAllocator, kNumSavedBlocks>> saved(usage.saved_bytes.size());
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& o = op(i);

@@ -52,6 +52,7 @@ struct Lowering {
   const ir::Graph& graph;
   std::vector<Layout> layouts;
   Usage usage;
+  std::vector<int64_t> root_bytes;                                        // [value]
   std::vector<int64_t> parameter_index;                                   // [value]
   std::vector<size_t> plain_uses;                                         // [value]: ops that name it
   std::unordered_map<uint32_t, std::vector<Contribution>> contributions;  // accumulate_grad op -> parts

@@ -1,6 +1,7 @@
 #include "compiler/emit/program_builder.h"
 
 #include "compiler/emit/kernel_attrs.h"
+#include "compiler/emit/plan_workspace.h"
 #include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/chunk_names.h"
@@ -113,8 +114,8 @@ plan::Operand ProgramBuilder::read(ValueId v) {
   switch (l_.usage.home[r.index]) {
     case Home::kWorkspace: {
       PIPER_CHECK(own, "value '", value.name, "' read across programs");
-      plan::Operand o = operand_in_slot(plan::Operand::kWorkspace, v, 0);
-      return o;
+      read_.push_back(r.index);
+      return operand_in_slot(plan::Operand::kWorkspace, v, 0);
     }
     case Home::kSaved: {
       return operand_in_slot(saved_slot(r, !own, false), v, l_.usage.saved_offset[r.index]);
@@ -143,7 +144,7 @@ plan::Operand ProgramBuilder::write(ValueId r) {
   const ir::Value& value = l_.graph.value(r);
   const int64_t bytes = value.type.bytes();
   switch (l_.usage.home[r.index]) {
-    case Home::kWorkspace: return operand_in_slot(plan::Operand::kWorkspace, r, 0);
+    case Home::kWorkspace: written_.push_back(r.index); return operand_in_slot(plan::Operand::kWorkspace, r, 0);
     case Home::kSaved: return operand_in_slot(saved_slot(r, false, true), r, l_.usage.saved_offset[r.index]);
     case Home::kOwnSlot:
       return operand_in_slot(slot({Kind::kValue, r, 0}, value.name, plan::SlotRole::kOutput, bytes, false, true), r, 0);
@@ -170,6 +171,19 @@ std::string ProgramBuilder::origin(const ir::Op& o) const {
   if (const auto* order = std::get_if<ir::ExpertOrderAttrs>(&o.attrs); order != nullptr && order->strict)
     text += directive_behind(l_.graph.provenance(), o.prov);
   return text;
+}
+
+void ProgramBuilder::emit(plan::KernelCall call) {
+  out_.program.calls.push_back(std::move(call));
+  std::vector<uint32_t>& roots = roots_.emplace_back(std::move(written_));
+  roots.insert(roots.end(), read_.begin(), read_.end());
+  written_.clear();
+  read_.clear();
+}
+
+LoweredProgram ProgramBuilder::finish() {
+  if (!out_.program.calls.empty()) plan_workspace(out_.program, roots_, l_.root_bytes);
+  return std::move(out_);
 }
 
 void ProgramBuilder::add_op(size_t index) {
@@ -259,14 +273,14 @@ void ProgramBuilder::add_op(size_t index) {
   emit(std::move(call));
 }
 
-void ProgramBuilder::add_to_step(SlotHolds::Kind kind, ValueId addend) {
+void ProgramBuilder::add_to_step(uint32_t row, const std::string& name, ValueId addend) {
   const ir::TensorType& type = l_.graph.type(addend);
-  const std::string name = kind == SlotHolds::Kind::kLoss ? "loss" : "dropped";
   plan::KernelCall call;
   call.kernel = "add_into";
   call.accumulate = true;
   call.inputs.push_back(read(addend));
-  const int32_t s = slot({kind, addend, 0}, name, plan::SlotRole::kGradient, type.bytes(), true, true);
+  const int32_t s =
+      slot({SlotHolds::Kind::kStepSum, addend, row}, name, plan::SlotRole::kGradient, type.bytes(), true, true);
   call.outputs.push_back(whole_slot(s, type.dtype, {}));
   call.inputs[0].shape = {};
   call.inputs[0].strides = {};

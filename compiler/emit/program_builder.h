@@ -20,10 +20,11 @@ class ProgramBuilder {
   }
 
   void add_op(size_t index);
-  // Adds a scalar to the step's sum of that kind: kLoss or kDropped.
-  void add_to_step(SlotHolds::Kind kind, ir::ValueId addend);
+  // Adds a scalar to a sum of the step, a row of step_sums.
+  void add_to_step(uint32_t row, const std::string& name, ir::ValueId addend);
   void clear_counts();
-  LoweredProgram finish() { return std::move(out_); }
+  // Plans the workspace, once all ops are added.
+  LoweredProgram finish();
 
  private:
   plan::Operand absent() const { return {}; }
@@ -35,13 +36,16 @@ class ProgramBuilder {
   int32_t saved_slot(ir::ValueId root, bool reads, bool writes);
   int32_t slot(SlotHolds holds, std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes);
   int32_t gradient_slot(uint32_t parameter);
-  void emit(plan::KernelCall call) { out_.program.calls.push_back(std::move(call)); }
+  // Adds the call whose operands were read and written since the last one.
+  void emit(plan::KernelCall call);
   std::string origin(const ir::Op& op) const;
 
   const Lowering& l_;
   ProgramKey key_;
   LoweredProgram out_;
   std::map<std::tuple<SlotHolds::Kind, uint32_t>, int32_t> slot_index_;
+  std::vector<uint32_t> written_, read_;      // roots in the workspace that the call being made writes, reads
+  std::vector<std::vector<uint32_t>> roots_;  // [call] the same: what it writes, then what it reads
 };
 
 }  // namespace piper::emit

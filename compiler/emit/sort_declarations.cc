@@ -71,7 +71,7 @@ struct Renumbering {
 
 }  // namespace
 
-void sort_declarations(plan::RankPlan& plan) {
+std::vector<int32_t> sort_declarations(plan::RankPlan& plan) {
   auto named = [](const auto& item) { return std::string_view(item.name); };
   Renumbering to;
   to.buffers = sort_by_name(plan.buffers.edit(), named);
@@ -99,6 +99,7 @@ void sort_declarations(plan::RankPlan& plan) {
   });
   std::sort(plan.scalars.begin(), plan.scalars.end(),
             [](const plan::ScalarValue& a, const plan::ScalarValue& b) { return a.buffer < b.buffer; });
+  return std::move(to.buffers);
 }
 
 }  // namespace piper::emit

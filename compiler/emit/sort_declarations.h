@@ -3,11 +3,15 @@
 // change gives a small diff.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "schemas/plan/plan.h"
 
 namespace piper::emit {
 
 // Every index in the plan is renumbered; nothing else changes.
-void sort_declarations(plan::RankPlan& plan);
+// [buffer] its place afterwards.
+std::vector<int32_t> sort_declarations(plan::RankPlan& plan);
 
 }  // namespace piper::emit

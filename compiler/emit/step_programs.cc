@@ -1,10 +1,13 @@
 #include "compiler/emit/step_programs.h"
 
 #include "compiler/emit/offset_allocator.h"
+#include "compiler/ir/state_layout.h"
 #include "schemas/plan/chunk_names.h"
 
 namespace piper::emit {
 namespace {
+
+constexpr int64_t kStateBytes = dtype_bytes(ir::kStateType);
 
 plan::Slot make_slot(std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes) {
   plan::Slot slot;
@@ -16,16 +19,15 @@ plan::Slot make_slot(std::string name, plan::SlotRole role, int64_t bytes, bool 
   return slot;
 }
 
-plan::Operand flat(int32_t slot, int64_t elements, DType dtype = DType::kF32, int64_t offset = 0) {
+plan::Operand flat(int32_t slot, int64_t elements, DType dtype = ir::kStateType) {
   plan::Operand o;
   o.slot = slot;
-  o.offset = offset;
   o.dtype = dtype;
   o.shape = {elements};
   o.strides = {1};
   return o;
 }
-plan::Operand scalar(int32_t slot, int64_t offset = 0, DType dtype = DType::kF32) {
+plan::Operand scalar(int32_t slot, int64_t offset = 0, DType dtype = ir::kStateType) {
   plan::Operand o;
   o.slot = slot;
   o.dtype = dtype;
@@ -64,16 +66,16 @@ plan::Program finish_program(const std::string& what, DType dtype) {
   return p;
 }
 
-plan::Program combine_program(const std::string& parameter, DType dtype, int64_t elements,
-                              const std::vector<bool>& local, size_t target) {
+plan::Program combine_program(const std::string& parameter, int64_t elements, const std::vector<bool>& local,
+                              size_t target) {
   plan::Program p;
   p.name = "combine." + parameter + ".";
-  const int64_t bytes = elements * dtype_bytes(dtype);
+  const int64_t bytes = elements * kStateBytes;
   for (size_t u = 0; u < local.size(); ++u) {
     p.name += local[u] ? 'l' : 'r';
     p.slots.push_back(make_slot("grad use " + std::to_string(u), plan::SlotRole::kGradient, bytes, true, local[u]));
   }
-  auto use = [&](size_t u) { return flat(static_cast<int32_t>(u), elements, dtype); };
+  auto use = [&](size_t u) { return flat(static_cast<int32_t>(u), elements); };
   if (local.size() == 2) {
     plan::KernelCall add = call("add_into", {use(target)}, {use(1 - target)}, parameter);
     add.accumulate = true;
@@ -81,7 +83,7 @@ plan::Program combine_program(const std::string& parameter, DType dtype, int64_t
   } else {
     // Left to right into the workspace, then into place: the order of the sum does not depend on `target`.
     p.workspace_bytes = OffsetAllocator::align(bytes);
-    plan::Operand sum = flat(plan::Operand::kWorkspace, elements, dtype);
+    plan::Operand sum = flat(plan::Operand::kWorkspace, elements);
     p.calls.push_back(call("add", {sum}, {use(0), use(1)}, parameter));
     for (size_t u = 2; u < local.size(); ++u) {
       plan::KernelCall add = call("add_into", {sum}, {use(u)}, parameter);
@@ -99,14 +101,14 @@ plan::Program norm_part_program(const std::string& name, int64_t num_parameters,
                                 const std::vector<OwnedGradient>& owned) {
   plan::Program p;
   p.name = name;
-  p.slots.push_back(make_slot("norms", plan::SlotRole::kOutput, 4 * num_parameters, false, true));
+  p.slots.push_back(make_slot("norms", plan::SlotRole::kOutput, kStateBytes * num_parameters, false, true));
   p.calls.push_back(zero(flat(0, num_parameters), "clip_grad_norm"));
   for (const OwnedGradient& g : owned) {
     const auto slot = static_cast<int32_t>(p.slots.size());
     p.slots.push_back(
-        make_slot(plan::gradient_slot_name(g.name), plan::SlotRole::kGradient, 4 * g.elements, true, false));
-    p.calls.push_back(
-        call("square_sum", {scalar(0, 4 * static_cast<int64_t>(g.parameter))}, {flat(slot, g.elements)}, g.name));
+        make_slot(plan::gradient_slot_name(g.name), plan::SlotRole::kGradient, kStateBytes * g.elements, true, false));
+    p.calls.push_back(call("square_sum", {scalar(0, kStateBytes * static_cast<int64_t>(g.parameter))},
+                           {flat(slot, g.elements)}, g.name));
   }
   return p;
 }
@@ -114,9 +116,9 @@ plan::Program norm_part_program(const std::string& name, int64_t num_parameters,
 plan::Program clip_program(int64_t num_parameters, double max_norm) {
   plan::Program p;
   p.name = "clip";
-  p.slots = {make_slot("norms", plan::SlotRole::kInput, 4 * num_parameters, true, false),
-             make_slot("grad_norm", plan::SlotRole::kOutput, 4, false, true),
-             make_slot("grad_scale", plan::SlotRole::kOutput, 4, false, true)};
+  p.slots = {make_slot("norms", plan::SlotRole::kInput, kStateBytes * num_parameters, true, false),
+             make_slot("grad_norm", plan::SlotRole::kOutput, kStateBytes, false, true),
+             make_slot("grad_scale", plan::SlotRole::kOutput, kStateBytes, false, true)};
   plan::KernelCall c = call("clip_scale", {scalar(1), scalar(2)}, {flat(0, num_parameters)}, "clip_grad_norm");
   c.attrs = {{"max_norm", max_norm}};
   p.calls.push_back(std::move(c));
@@ -128,7 +130,8 @@ plan::Program add_program(int64_t bytes) {
   p.name = "add." + std::to_string(bytes);
   p.slots = {make_slot("sum", plan::SlotRole::kGradient, bytes, true, true),
              make_slot("part", plan::SlotRole::kInput, bytes, true, false)};
-  plan::KernelCall add = call("add_into", {flat(0, bytes / 4)}, {flat(1, bytes / 4)}, "gradient");
+  plan::KernelCall add =
+      call("add_into", {flat(0, ir::state_elements(bytes))}, {flat(1, ir::state_elements(bytes))}, "gradient");
   add.accumulate = true;
   p.calls.push_back(std::move(add));
   return p;
@@ -138,7 +141,7 @@ plan::Program clear_program(int64_t bytes) {
   plan::Program p;
   p.name = "clear." + std::to_string(bytes);
   p.slots = {make_slot("gradient", plan::SlotRole::kOutput, bytes, false, true)};
-  p.calls.push_back(zero(flat(0, bytes / 4), "gradient"));
+  p.calls.push_back(zero(flat(0, ir::state_elements(bytes)), "gradient"));
   return p;
 }
 
@@ -147,7 +150,7 @@ plan::Program copy_program(int64_t bytes) {
   p.name = "copy." + std::to_string(bytes);
   p.slots = {make_slot("from", plan::SlotRole::kInput, bytes, true, false),
              make_slot("to", plan::SlotRole::kOutput, bytes, false, true)};
-  const DType dtype = bytes % 4 == 0 ? DType::kI32 : DType::kBool;
+  const DType dtype = bytes % dtype_bytes(DType::kI32) == 0 ? DType::kI32 : DType::kBool;
   const int64_t elements = bytes / dtype_bytes(dtype);
   p.calls.push_back(call("copy", {flat(1, elements, dtype)}, {flat(0, elements, dtype)}, "copy"));
   return p;

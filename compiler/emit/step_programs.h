@@ -11,13 +11,13 @@
 
 namespace piper::emit {
 
-// A scalar sum of the step is taken, `what` = "loss" or "dropped". slots: its sum (read, cleared), itself (written).
+// A scalar that forwards added up is taken. slots: its sum (read, cleared), itself (written).
 plan::Program finish_program(const std::string& what, DType dtype);
 // slots: one per use of the parameter, in use order. The sum of all uses, in that order, ends in slot `target`;
 // the other `local` slots are cleared for the next step, the rest are only read.
-plan::Program combine_program(const std::string& parameter, DType dtype, int64_t elements,
-                              const std::vector<bool>& local, size_t target);
-// slots: norms f32 [num_parameters] (written whole), then one gradient per entry of `owned`: its squared norm goes to
+plan::Program combine_program(const std::string& parameter, int64_t elements, const std::vector<bool>& local,
+                              size_t target);
+// slots: norms [num_parameters] (written whole), then one gradient per entry of `owned`: its squared norm goes to
 // its parameter's place, all others are 0.
 struct OwnedGradient {
   uint32_t parameter = 0;
@@ -28,11 +28,11 @@ plan::Program norm_part_program(const std::string& name, int64_t num_parameters,
                                 const std::vector<OwnedGradient>& owned);
 // slots: norms (read), grad_norm (written), grad_scale (written).
 plan::Program clip_program(int64_t num_parameters, double max_norm);
-// slots: sum (read, written), part (read): sum += part, f32.
+// slots: sum (read, written), part (read): sum += part.
 plan::Program add_program(int64_t bytes);
-// slots: f32 that become 0.
+// slots: gradients that become 0.
 plan::Program clear_program(int64_t bytes);
-// slots: from (read), to (written); plain bytes counted in 4-byte words.
+// slots: from (read), to (written); plain bytes.
 plan::Program copy_program(int64_t bytes);
 
 }  // namespace piper::emit

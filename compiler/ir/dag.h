@@ -1,6 +1,8 @@
 // The training DAG: every compute and every communication of one step on the whole cluster. A node
 // lives on a device *group*, so that the DAG does not grow with replicas. Directives and passes edit it; the emitter
-// projects it onto ranks. It knows chunks, passes and microbatches; kernels and bytes come later.
+// projects it onto ranks. There are few kinds of nodes: a pass of a chunk, a collective, a message, work of the step,
+// an update; what a communication is about is its operand. It knows chunks, passes and microbatches; kernels and bytes
+// come later.
 //
 // Edges are stored as (from, to, why): data edges follow from crossings of the model graph, order edges from `order`.
 #pragma once
@@ -18,10 +20,9 @@
 #include "compiler/ir/distribution.h"
 #include "compiler/ir/ids.h"
 #include "compiler/ir/state_layout.h"
+#include "compiler/ir/step_scalars.h"
 
 namespace piper::ir {
-
-using NodeId = Id<struct NodeTag>;
 
 // A chunk in one phase on one microbatch.
 struct ComputeNode {
@@ -29,60 +30,73 @@ struct ComputeNode {
   Phase phase = Phase::kForward;
   int32_t microbatch = 0;
 };
-// A pass of a chunk that is an all_to_all.
-struct ExchangeNode {
-  ComputeNode at;
+
+// What a communication is about.
+struct ValueOperand {  // a value of the model graph, of either direction
+  ComputeNode at;      // the pass that makes it
+  ValueId value;       // a root
 };
-// Work done once per step.
-enum class StepWork : uint8_t {
-  kCountFinish,    // chunk: 1/count of every mean loss
-  kLossFinish,     // the step's loss is taken, the accumulator cleared
-  kDroppedFinish,  // the same of the number of dropped rows
-  kCombine,        // parameter: gradients of its uses are added up
-  kNormPart,       // squared norms of the gradients a rank owns
-  kClip,           // total norm and the factor on gradients
-};
-struct StepNode {
-  StepWork work = StepWork::kCountFinish;
-  ChunkId chunk;           // kCountFinish
-  uint32_t parameter = 0;  // kCombine: index into Graph::parameters
-};
-// One message: every member of `to` that does not hold the thing yet receives it from its peer in the node's group.
-enum class Cargo : uint8_t { kValue, kAccumulator, kLoss };
-struct TransferNode {
-  Cargo cargo = Cargo::kValue;
-  ValueId value;              // kValue: a root of the model graph
-  int32_t microbatch = 0;     // kValue
-  AccumulatorId accumulator;  // kAccumulator
-  GroupId to;
-  Phase phase = Phase::kForward;
-};
-// Every member of a bucket's team ends with the sum of its part of the gradients.
-struct ReduceScatterNode {
+struct GradientOperand {  // the gradients of a bucket
   BucketId bucket;
   std::vector<int32_t> microbatches;  // one of each device group that the bucket's chunks run on, while it has some;
                                       // empty: once per step
 };
-// Every member of a bucket's team ends with the whole parameters.
-struct AllGatherNode {
+struct ParameterOperand {  // the parameters of a bucket
   BucketId bucket;
-  bool updated = false;  // after the update, into the parameters' own place; else before a use, into a place that lives
-                         // as long as the use
-  std::vector<ComputeNode> readers;  // where not `updated`: the first compute that reads what is gathered, one of each
-                                     // device group that has one
+  std::vector<ComputeNode> readers;  // the first compute that reads what is gathered, one of each device group that has
+                                     // one; empty: in the parameters' own place, after the update
 };
-enum class Reduced : uint8_t { kBucket, kCount, kLoss, kDropped, kNorm };
-struct AllReduceNode {
-  Reduced what = Reduced::kBucket;
-  BucketId bucket;
-  ChunkId chunk;  // kCount: the chunk whose counts are summed
+struct UseOperand {  // the gradient of one use of a tied parameter
+  AccumulatorId use;
+};
+struct ScalarOperand {
+  ScalarId scalar;
+};
+using Operand = std::variant<ValueOperand, GradientOperand, ParameterOperand, UseOperand, ScalarOperand>;
+
+// The members of a team of `teams` communicate. Every one ends with: the whole sum of an all_reduce, its part of the
+// sum of a reduce_scatter, the whole of an all_gather, its part of everyone's of an all_to_all.
+enum class CollectiveKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll };
+struct CollectiveNode {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  Operand what;
+  TeamsId teams;
+  DType dtype = DType::kF32;
+  plan::Reduction reduction = plan::Reduction::kSum;  // where it reduces
+};
+// One message: every member of `to` that does not hold the thing yet receives it from its peer in the node's group.
+struct TransferNode {
+  Operand what;  // a value, a use's gradient or a scalar
+  GroupId to;
+};
+
+// Work done once per step on everything that the device has.
+struct TakeScalar {  // what forwards added up becomes the step's scalar; they start the next step at zero
+  ScalarId scalar;
+};
+struct FinishCounts {  // 1/count of every mean loss of the chunk
+  ChunkId chunk;
+};
+struct CombineUses {  // gradients of the uses of a tied parameter are added up
+  uint32_t parameter = 0;
+};
+struct MeasureGradients {  // squared norms of the gradients that a device owns
+  ScalarId norms;
+};
+struct ClipGradients {
+  ScalarId norms;        // read
+  ScalarId norm, scale;  // the norm of all, and the factor on gradients that follows from it
+};
+using StepWork = std::variant<TakeScalar, FinishCounts, CombineUses, MeasureGradients, ClipGradients>;
+struct StepNode {
+  StepWork work;
 };
 struct UpdateNode {
   BucketId bucket;
 };
-using NodePayload = std::variant<ComputeNode, StepNode, TransferNode, AllReduceNode, UpdateNode, ReduceScatterNode,
-                                 AllGatherNode, ExchangeNode>;
-// The chunk, pass and microbatch of a compute or an exchange, null for others.
+
+using NodePayload = std::variant<ComputeNode, CollectiveNode, TransferNode, StepNode, UpdateNode>;
+// The chunk, pass and microbatch of a compute, or of an all_to_all, which is all that its chunk does; null for others.
 const ComputeNode* chunk_pass(const NodePayload& payload);
 
 struct Node {
@@ -102,6 +116,7 @@ struct Edge {
 struct Dag {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
+  std::vector<StepScalar> scalars;  // the first ones are the rows of step_sums
   // [chunk][phase][microbatch] -> node, invalid where the chunk has no such work.
   std::vector<std::array<std::vector<NodeId>, kNumPhases>> compute;
   std::vector<NodeId> order;  // a linear extension of all nodes; empty before order_nodes

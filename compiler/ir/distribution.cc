@@ -48,6 +48,13 @@ GroupId Distribution::intern_group(const std::vector<int32_t>& ranks) {
   return GroupId(groups.size() - 1);
 }
 
+TeamsId Distribution::intern_teams(const Teams& members) {
+  for (size_t t = 0; t < teams.size(); ++t)
+    if (teams[t] == members) return TeamsId(t);
+  teams.push_back(members);
+  return TeamsId(teams.size() - 1);
+}
+
 uint32_t Distribution::intern_stream(const std::string& name) {
   for (size_t s = 0; s < streams.size(); ++s)
     if (streams[s] == name) return static_cast<uint32_t>(s);

@@ -18,6 +18,7 @@
 namespace piper::ir {
 
 using GroupId = Id<struct GroupTag>;  // Distribution::groups
+using TeamsId = Id<struct TeamsTag>;  // Distribution::teams
 
 // Ranks in replica order: the position in the list is the replica index.
 struct DeviceGroup {
@@ -37,6 +38,9 @@ struct RowBound {
   int64_t rows_of_expert(int64_t rows, int64_t experts) const;
   friend bool operator==(const RowBound&, const RowBound&) = default;
 };
+
+// Disjoint lists of ranks that do the same side by side, each for itself; positions are the order of a sum.
+using Teams = std::vector<std::vector<int32_t>>;
 
 // The groups of an expert shard, which partition the data group of its chunks.
 struct ExpertGroups {
@@ -87,6 +91,7 @@ struct ChunkProperties {
 struct Distribution {
   int32_t world_size = 1;
   std::vector<DeviceGroup> groups;
+  std::vector<Teams> teams;                        // of collectives
   std::vector<std::string> streams = {"compute"};  // [0]: of every compute that no directive puts elsewhere
   std::vector<ChunkProperties> chunks;             // [chunk]
   std::vector<ExpertGroups> expert_groups;         // Chunk::shard and Parameter::shard index it
@@ -98,6 +103,7 @@ struct Distribution {
   uint32_t compute_stream(ChunkId chunk, Phase phase, int32_t microbatch) const;
   bool has_several_compute_streams() const;
   GroupId intern_group(const std::vector<int32_t>& ranks);
+  TeamsId intern_teams(const Teams& members);
   uint32_t intern_stream(const std::string& name);
   // The device groups that a chunk runs on, each once, by id.
   std::vector<GroupId> groups_of(ChunkId chunk) const;

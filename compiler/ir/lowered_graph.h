@@ -41,8 +41,7 @@ struct SlotHolds {
     kSaved,      // a saved block of the chunk (index into SavedBlock)
     kCount,      // accumulator of a step_sum: added to by kCount, read and cleared by kCountFinish
     kStepValue,  // a value of phase kCountFinish: one per step
-    kLoss,       // accumulator of the step's loss
-    kDropped,    // accumulator of the step's number of dropped rows
+    kStepSum,    // accumulator of a sum of the step (index into step_sums)
   } kind = Kind::kValue;
   ValueId value;  // kValue, kStepValue, kCount (the step_sum's result): the root
   uint32_t index = 0;

@@ -50,47 +50,47 @@ std::string Module::describe(NodeId id) const {
       if (module.step.split) text += ", microbatch " + std::to_string(n.microbatch);
       return text;
     }
-    std::string operator()(const StepNode& n) const {
-      switch (n.work) {
-        case StepWork::kCountFinish: return "count of " + module.chunks()[n.chunk.index].name;
-        case StepWork::kLossFinish: return "loss of the step";
-        case StepWork::kDroppedFinish: return "number of dropped rows";
-        case StepWork::kCombine: return "sum of a tied parameter's gradients";
-        case StepWork::kNormPart: return "gradient norms";
-        case StepWork::kClip: return "gradient clipping";
-      }
-      return "";
+    // What a communication is about, and for which microbatches or readers where there is one for each.
+    std::string operator()(const ValueOperand& o) const {
+      return "a value, microbatch " + std::to_string(o.at.microbatch);
     }
-    std::string operator()(const TransferNode& n) const {
-      switch (n.cargo) {
-        case Cargo::kValue: return "transfer of a value, microbatch " + std::to_string(n.microbatch);
-        case Cargo::kAccumulator: return "transfer of a tied parameter's gradient";
-        case Cargo::kLoss: return "transfer of the loss";
-      }
-      return "";
-    }
-    std::string operator()(const AllReduceNode& n) const {
-      switch (n.what) {
-        case Reduced::kBucket: return "all_reduce of " + module.state.buckets[n.bucket.index].name;
-        case Reduced::kCount: return "all_reduce of a count";
-        case Reduced::kLoss: return "all_reduce of the loss";
-        case Reduced::kDropped: return "all_reduce of the number of dropped rows";
-        case Reduced::kNorm: return "all_reduce of the gradient norms";
-      }
-      return "";
-    }
-    std::string operator()(const ReduceScatterNode& n) const {
-      std::string text = "reduce_scatter of " + module.state.buckets[n.bucket.index].name;
-      for (size_t i = 0; i < n.microbatches.size(); ++i)
-        text += (i == 0 ? ", microbatch " : " and ") + std::to_string(n.microbatches[i]);
+    std::string operator()(const GradientOperand& o) const {
+      std::string text = module.state.buckets[o.bucket.index].name;
+      for (size_t i = 0; i < o.microbatches.size(); ++i)
+        text += (i == 0 ? ", microbatch " : " and ") + std::to_string(o.microbatches[i]);
       return text;
     }
-    std::string operator()(const AllGatherNode& n) const {
-      std::string text = "all_gather of " + module.state.buckets[n.bucket.index].name;
-      for (size_t i = 0; i < n.readers.size(); ++i) text += (i == 0 ? " for " : " and ") + (*this)(n.readers[i]);
+    std::string operator()(const ParameterOperand& o) const {
+      std::string text = module.state.buckets[o.bucket.index].name;
+      for (size_t i = 0; i < o.readers.size(); ++i) text += (i == 0 ? " for " : " and ") + (*this)(o.readers[i]);
       return text;
     }
-    std::string operator()(const ExchangeNode& n) const { return "all_to_all " + (*this)(n.at); }
+    std::string operator()(const UseOperand&) const { return "a tied parameter's gradient"; }
+    std::string operator()(const ScalarOperand& o) const { return module.dag.scalars[o.scalar.index].what; }
+
+    std::string operator()(const CollectiveNode& n) const {
+      const auto of = [&] { return " of " + std::visit(*this, n.what); };
+      switch (n.kind) {
+        case CollectiveKind::kAllReduce: return "all_reduce" + of();
+        case CollectiveKind::kReduceScatter: return "reduce_scatter" + of();
+        case CollectiveKind::kAllGather: return "all_gather" + of();
+        case CollectiveKind::kAllToAll: {
+          const auto* value = std::get_if<ValueOperand>(&n.what);
+          return "all_to_all " + (value != nullptr ? (*this)(value->at) : of());
+        }
+      }
+      return "";
+    }
+    std::string operator()(const TransferNode& n) const { return "transfer of " + std::visit(*this, n.what); }
+
+    std::string operator()(const TakeScalar& work) const { return module.dag.scalars[work.scalar.index].title; }
+    std::string operator()(const FinishCounts& work) const {
+      return "count of " + module.chunks()[work.chunk.index].name;
+    }
+    std::string operator()(const CombineUses&) const { return "sum of a tied parameter's gradients"; }
+    std::string operator()(const MeasureGradients&) const { return "gradient norms"; }
+    std::string operator()(const ClipGradients&) const { return "gradient clipping"; }
+    std::string operator()(const StepNode& n) const { return std::visit(*this, n.work); }
     std::string operator()(const UpdateNode& n) const {
       return "update of " + module.state.buckets[n.bucket.index].name;
     }

@@ -1,9 +1,5 @@
 #include "compiler/ir/state_layout.h"
 
-#include <algorithm>
-
-#include "schemas/base/check.h"
-
 namespace piper::ir {
 
 AccumulatorId StateLayout::find_accumulator(const std::vector<Chunk>& chunks, uint32_t parameter, ChunkId chunk) const {
@@ -12,11 +8,20 @@ AccumulatorId StateLayout::find_accumulator(const std::vector<Chunk>& chunks, ui
   return {};
 }
 
-const std::vector<int32_t>& StateLayout::team_of(const Bucket& bucket, int32_t rank) const {
-  for (const std::vector<int32_t>& team : bucket.teams)
-    if (std::find(team.begin(), team.end(), rank) != team.end()) return team;
-  PIPER_CHECK(false, "rank ", rank, " has no part in bucket ", bucket.name);
-  return bucket.teams.front();
+int64_t StateLayout::summed_bytes(AccumulatorId use) const {
+  const Bucket& bucket = bucket_of(use);
+  return bucket.moments == Kept::kWhole ? accumulators[use.index].bytes : bucket.part_bytes();
+}
+
+bool StateLayout::owns(const Distribution& distribution, AccumulatorId use, int32_t rank) const {
+  const Accumulator& a = accumulators[use.index];
+  const Bucket& bucket = bucket_of(use);
+  if (bucket.moments == Kept::kPart) return a.use == 0;  // the groups of later uses have the same parts
+  const Teams& teams = distribution.teams[bucket.teams.index];
+  if (teams.size() == 1) return parameter_owner[a.parameter] == rank;
+  for (const std::vector<int32_t>& team : teams)
+    if (team.front() == rank) return true;
+  return false;
 }
 
 }  // namespace piper::ir

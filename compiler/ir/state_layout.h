@@ -1,19 +1,28 @@
-// Where the state of training stands: accumulators of gradients, and the buckets in which they are reduced, updated and
-// sharded.
+// Where the state of training stands: accumulators of gradients, the buckets in which they are reduced, updated and
+// kept in parts, who saves what, which gather serves which reader. Three passes write it: passes/form_buckets the
+// accumulators and buckets, insert_gathers the gathers, lay_out_state the rest. The emitter binds each device's buffers
+// by it and decides nothing of its own.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/ir/chunks.h"
 #include "compiler/ir/distribution.h"
 #include "compiler/ir/ids.h"
+#include "schemas/plan/dtype.h"
 
 namespace piper::ir {
 
 using AccumulatorId = Id<struct AccumulatorTag>;  // StateLayout::accumulators
 using BucketId = Id<struct BucketTag>;            // StateLayout::buckets
+
+// Of the elements of parameters, gradients and moments.
+inline constexpr DType kStateType = DType::kF32;
+inline int64_t state_elements(int64_t bytes) { return bytes / dtype_bytes(kStateType); }
 
 // The gradient of one parameter as used by one region. Where the region runs on several device groups, by microbatch,
 // `group` is all of them together.
@@ -25,30 +34,64 @@ struct Accumulator {
   uint32_t use = 0;  // position among the parameter's accumulators
   BucketId bucket;
   int64_t offset = 0;  // bytes, inside the bucket
+  int64_t bytes = 0;
 };
+
+// How much of a bucket each member of its team keeps.
+enum class Kept : uint8_t { kWhole, kPart };
+// Bytes of a bucket, [begin, end).
+struct Stretch {
+  int64_t begin = 0, end = 0;
+  int64_t bytes() const { return end - begin; }
+};
+
 struct Bucket {
   std::string name;
   GroupId group;
-  std::vector<std::vector<int32_t>>
-      teams;  // partition of the group: who sums with whom; positions are the order of the sum
+  TeamsId teams;          // partition of the group: who sums with whom
+  int64_t team_size = 1;  // of each
   std::vector<AccumulatorId> accumulators;
-  int64_t bytes = 0;  // a multiple of the team's size where anything is sharded
-  Sharded sharded = Sharded::kNothing;
+  int64_t bytes = 0;  // a multiple of the team's size where a member keeps a part of anything
+  // Of the optimizer's state and the update itself; of summed gradients; of parameters between steps. Each that is kept
+  // in parts has the ones before it in parts. Gradients that are kept in parts are added up whole, a microbatch at a
+  // time; parameters that are, are gathered for their readers.
+  Kept moments = Kept::kWhole, gradients = Kept::kWhole, parameters = Kept::kWhole;
   Residency residency = Residency::kUse;
   int32_t prefetch = 1;                    // computes ahead of the reader
   uint32_t stream = 0, gather_stream = 0;  // of reductions, of gathers
   ProvId prov;
+
+  int64_t part_bytes() const { return bytes / team_size; }
+  Stretch part(int64_t position) const { return {position * part_bytes(), (position + 1) * part_bytes()}; }
+  // What a member at the position in its team has of something.
+  Stretch kept(Kept how, int64_t position) const { return how == Kept::kPart ? part(position) : Stretch{0, bytes}; }
+};
+
+// The gradients of a bucket start at zero in front of this node: the first that adds to them on a microbatch.
+struct Clear {
+  BucketId bucket;
+  int32_t microbatch = 0;
 };
 
 struct StateLayout {
   std::vector<Accumulator> accumulators;
   std::vector<std::vector<AccumulatorId>> parameter_uses;  // [parameter] in use order
   std::vector<Bucket> buckets;
+  // (bucket, compute that reads it) -> the gather that serves it.
+  std::map<std::pair<BucketId, NodeId>, NodeId> gathers;
+  std::map<NodeId, std::vector<Clear>> clears;
+  // [parameter], [buffer] the rank that writes it into saved weights; of buffers -1 where nothing reads it.
+  std::vector<int32_t> parameter_owner, buffer_owner;
+  std::vector<bool> unread;  // [parameter] no program reads it: its owner keeps it all the same
 
   // The accumulator of a parameter for a chunk's region, invalid where none.
   AccumulatorId find_accumulator(const std::vector<Chunk>& chunks, uint32_t parameter, ChunkId chunk) const;
-  // The team of a bucket that holds the rank.
-  const std::vector<int32_t>& team_of(const Bucket& bucket, int32_t rank) const;
+  const Bucket& bucket_of(AccumulatorId use) const { return buckets[accumulators[use.index].bucket.index]; }
+  // What a device has of a use's gradient once it is reduced, the same everywhere: all of it, or a part of its bucket,
+  // in which it then stands alone.
+  int64_t summed_bytes(AccumulatorId use) const;
+  // Whether a device that holds a parameter, first by this use, is the one that counts and saves the gradient it has.
+  bool owns(const Distribution& distribution, AccumulatorId use, int32_t rank) const;
 };
 
 }  // namespace piper::ir

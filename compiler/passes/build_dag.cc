@@ -1,7 +1,9 @@
 #include "compiler/passes/build_dag.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 namespace piper::passes {
 
@@ -21,50 +23,24 @@ std::vector<int32_t> union_of_groups(const ir::Module& module, ChunkId chunk) {
   return ranks;
 }
 
-// A sum over microbatches and chunks on each rank, then over ranks: the node behind which every rank has it. `also`: a
-// rank that joins in, whether or not it has something to add; -1: none.
-NodeId add_sum(ir::Module& module, const std::vector<ChunkId>& chunks, ir::StepWork finish, ir::Reduced reduced,
-               const std::string& stream, const std::string& what, int32_t also) {
-  std::vector<ir::ProvId> parents;
-  std::vector<int32_t> ranks;
-  for (ChunkId c : chunks) {
-    parents.push_back(module.distribution.chunks[c.index].placed_by);
-    for (int32_t rank : union_of_groups(module, c))
-      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
-  }
-  if (also >= 0 && std::find(ranks.begin(), ranks.end(), also) == ranks.end()) ranks.insert(ranks.begin(), also);
-  const ir::ProvId prov = module.provenance.derived(what, std::move(parents));
-  const ir::GroupId everyone = module.distribution.intern_group(ranks);
-  const NodeId last = module.dag.add_node(ir::StepNode{finish, chunks.back(), 0}, everyone, 0, prov);
-  for (ChunkId c : chunks)
-    for (NodeId forward : module.dag.compute[c.index][static_cast<size_t>(Phase::kForward)])
-      module.dag.add_edge(forward, last);
-  const uint32_t lane = module.distribution.intern_stream(stream);
-  if (ranks.size() == 1) return last;
-  const NodeId sum = module.dag.add_node(ir::AllReduceNode{reduced, {}, chunks.back()}, everyone, lane, prov);
-  module.dag.add_edge(last, sum);
-  return sum;
-}
-
 // The chunks that make some of the values, ascending.
-std::vector<ChunkId> producers(const ir::Graph& graph, const std::vector<ir::ValueId>& values) {
+std::vector<ChunkId> producers(const ir::Module& module, const std::vector<ir::ValueId>& values) {
   std::set<ChunkId> chunks;
-  for (ir::ValueId value : values)
-    if (graph.value(value).kind == ir::ValueKind::kOpResult) chunks.insert(graph.op(graph.value(value).producer).chunk);
+  for (ir::ValueId value : values) {
+    const ir::Value& root = module.graph().value(module.variants[0].lowered.layouts[value.index].root);
+    if (root.kind == ir::ValueKind::kOpResult) chunks.insert(module.graph().op(root.producer).chunk);
+  }
   return {chunks.begin(), chunks.end()};
 }
 
-// The chunks that add to the step's loss.
-std::vector<ChunkId> loss_chunks(const ir::Module& module) {
-  std::vector<ir::ValueId> roots;
-  for (ir::ValueId term : module.graph().all_losses())
-    roots.push_back(module.variants[0].lowered.layouts[term.index].root);
-  return producers(module.graph(), roots);
-}
-
-// The chunks that add to its number of dropped rows.
-std::vector<ChunkId> dropping_chunks(const ir::Module& module) {
-  return producers(module.graph(), module.graph().dropped);
+NodeId add_all_reduce(ir::Module& module, ir::ScalarId scalar, ir::GroupId group, const std::string& stream,
+                      ir::ProvId prov) {
+  ir::CollectiveNode sum;
+  sum.what = ir::ScalarOperand{scalar};
+  sum.teams = module.distribution.intern_teams({module.distribution.ranks(group)});
+  sum.dtype = module.dag.scalars[scalar.index].dtype;
+  sum.reduction = module.dag.scalars[scalar.index].reduction;
+  return module.dag.add_node(sum, group, module.distribution.intern_stream(stream), prov);
 }
 
 // A device group that holds rank 0 and could hear from `ranks` position by position; rank 0 alone where there is none.
@@ -80,28 +56,59 @@ ir::GroupId reporters(ir::Module& module, const std::vector<int32_t>& ranks) {
   return module.distribution.intern_group({0});
 }
 
-// Rank 0 reports; its replicas hear the loss as well, so that they do the same work.
-void add_loss(ir::Module& module) {
-  const std::vector<ChunkId> chunks = loss_chunks(module);
-  if (chunks.empty()) return;
-  const NodeId last =
-      add_sum(module, chunks, ir::StepWork::kLossFinish, ir::Reduced::kLoss, "loss", "loss of the step", -1);
-  const std::vector<int32_t> ranks = module.distribution.groups[module.dag.nodes[last.index].group.index].ranks;
-  if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) return;
+// Sends the sum, which is known behind `last`, to rank 0 and its replicas.
+void report(ir::Module& module, ir::ScalarId scalar, NodeId last, const std::string& stream) {
   const ir::Node& sum = module.dag.nodes[last.index];
   const ir::ProvId prov = sum.prov;
-  ir::TransferNode report;
-  report.cargo = ir::Cargo::kLoss;
-  report.to = reporters(module, ranks);
-  const bool all = module.distribution.groups[report.to.index].ranks.size() == ranks.size();
+  const std::vector<int32_t> ranks = module.distribution.ranks(sum.group);
+  const ir::TransferNode message{ir::ScalarOperand{scalar}, reporters(module, ranks)};
+  const bool all = module.distribution.ranks(message.to).size() == ranks.size();
   const ir::GroupId holders = all ? sum.group : module.distribution.intern_group({ranks[0]});
-  module.dag.add_edge(last, module.dag.add_node(report, holders, module.distribution.intern_stream("loss"), prov));
+  module.dag.add_edge(last, module.dag.add_node(message, holders, module.distribution.intern_stream(stream), prov));
 }
 
-void add_dropped(ir::Module& module) {
-  const std::vector<ChunkId> chunks = dropping_chunks(module);
+// What forwards add up for the log: a sum over microbatches and chunks on each rank, then over ranks.
+void add_step_sum(ir::Module& module, ir::ScalarId scalar, const ir::StepSum& sum) {
+  const std::vector<ChunkId> chunks = producers(module, sum.addends);
   if (chunks.empty()) return;
-  add_sum(module, chunks, ir::StepWork::kDroppedFinish, ir::Reduced::kDropped, "dropped", "number of dropped rows", 0);
+  std::vector<ir::ProvId> parents;
+  std::vector<int32_t> ranks;
+  for (ChunkId c : chunks) {
+    parents.push_back(module.distribution.chunks[c.index].placed_by);
+    for (int32_t rank : union_of_groups(module, c))
+      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  }
+  const bool at_reporter = std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
+  if (!at_reporter && sum.heard == ir::Heard::kByJoining) ranks.insert(ranks.begin(), 0);
+  const ir::ProvId prov = module.provenance.derived(sum.title, std::move(parents));
+  const ir::GroupId everyone = module.distribution.intern_group(ranks);
+  NodeId last = module.dag.add_node(ir::StepNode{ir::TakeScalar{scalar}}, everyone, 0, prov);
+  for (ChunkId c : chunks)
+    for (NodeId forward : module.dag.compute[c.index][static_cast<size_t>(Phase::kForward)])
+      module.dag.add_edge(forward, last);
+  module.distribution.intern_stream(sum.name);
+  if (ranks.size() > 1) {
+    const NodeId reduced = add_all_reduce(module, scalar, everyone, sum.name, prov);
+    module.dag.add_edge(last, reduced);
+    last = reduced;
+  }
+  if (!at_reporter && sum.heard == ir::Heard::kByMessage) report(module, scalar, last, sum.name);
+}
+
+// Counts of mean losses, one row for each step_sum of the chunk, in the order in which its program reads them.
+std::vector<ir::ScalarId> add_count_scalars(ir::Module& module, ChunkId chunk) {
+  std::vector<ir::ScalarId> added;
+  for (const ir::LoweredProgram& program : module.variants[0].lowered.programs) {
+    if (program.chunk != chunk || program.phase != Phase::kCountFinish) continue;
+    for (const ir::SlotHolds& holds : program.holds) {
+      if (holds.kind != ir::SlotHolds::Kind::kCount) continue;
+      const ir::Value& value = module.graph().value(holds.value);
+      added.emplace_back(module.dag.scalars.size());
+      module.dag.scalars.push_back({value.name, "count of a mean loss", "a count", value.type.dtype, value.type.shape,
+                                    plan::Reduction::kSum, ir::ScalarReader::kMeanLoss, holds.value});
+    }
+  }
+  return added;
 }
 
 }  // namespace
@@ -114,13 +121,25 @@ void build_dag(ir::Module& module) {
   for (size_t c = 0; c < num_chunks; ++c)
     for (auto& row : module.dag.compute[c]) row.assign(m_count, NodeId());
 
+  const std::vector<ir::StepSum> sums = ir::step_sums(module.graph());
+  for (const ir::StepSum& sum : sums)
+    module.dag.scalars.push_back(
+        {sum.name, sum.title, sum.what, sum.dtype, {}, plan::Reduction::kSum, ir::ScalarReader::kLog, {}});
+  std::map<std::pair<uint32_t, Phase>, ir::ValueId> exchanged;  // (chunk, phase) -> what its all_to_all makes
+  for (const ir::Exchange& exchange : module.variants[0].lowered.exchanges)
+    exchanged[{exchange.chunk.index, exchange.phase}] = exchange.to;
+
   auto add_computes = [&](size_t c, Phase phase) {
     for (int32_t m = 0; m < m_count; ++m) {
       const ComputeNode at{ChunkId(c), phase, m};
       NodeId& node = module.dag.compute[c][static_cast<size_t>(phase)][m];
       if (module.chunks()[c].exchange) {
         const ir::ExpertGroups& groups = module.distribution.expert_groups[module.chunks()[c].shard];
-        node = module.dag.add_node(ir::ExchangeNode{at}, module.distribution.group(ChunkId(c), m), groups.stream,
+        const ir::ValueId value = exchanged.at({static_cast<uint32_t>(c), phase});
+        ir::CollectiveNode exchange{ir::CollectiveKind::kAllToAll, ir::ValueOperand{at, value},
+                                    module.distribution.intern_teams(groups.groups), module.graph().type(value).dtype,
+                                    plan::Reduction::kSum};
+        node = module.dag.add_node(std::move(exchange), module.distribution.group(ChunkId(c), m), groups.stream,
                                    groups.prov);
       } else {
         node = module.dag.add_node(at, module.distribution.group(ChunkId(c), m),
@@ -145,15 +164,16 @@ void build_dag(ir::Module& module) {
     const ir::GroupId everyone = module.distribution.intern_group(union_of_groups(module, ChunkId(c)));
     const ir::ProvId counted =
         module.provenance.derived("count of a mean loss", {module.distribution.chunks[c].placed_by});
-    NodeId summed;
-    if (module.distribution.groups[everyone.index].ranks.size() > 1)
-      summed = module.dag.add_node(ir::AllReduceNode{ir::Reduced::kCount, {}, ChunkId(c)}, everyone,
-                                   module.distribution.intern_stream("loss"), counted);
-    const NodeId finish =
-        module.dag.add_node(ir::StepNode{ir::StepWork::kCountFinish, ChunkId(c), 0}, everyone, 0, counted);
-    for (int32_t m = 0; m < m_count; ++m)
-      module.dag.add_edge(node(c, Phase::kCount, m), summed.valid() ? summed : finish);
-    if (summed.valid()) module.dag.add_edge(summed, finish);
+    const std::vector<ir::ScalarId> counts = add_count_scalars(module, ChunkId(c));
+    std::vector<NodeId> summed;
+    if (module.distribution.ranks(everyone).size() > 1)
+      for (ir::ScalarId count : counts) summed.push_back(add_all_reduce(module, count, everyone, "loss", counted));
+    const NodeId finish = module.dag.add_node(ir::StepNode{ir::FinishCounts{ChunkId(c)}}, everyone, 0, counted);
+    for (int32_t m = 0; m < m_count; ++m) {
+      if (summed.empty()) module.dag.add_edge(node(c, Phase::kCount, m), finish);
+      for (NodeId sum : summed) module.dag.add_edge(node(c, Phase::kCount, m), sum);
+    }
+    for (NodeId sum : summed) module.dag.add_edge(sum, finish);
     for (size_t reader = 0; reader < num_chunks; ++reader) {
       if (module.chunks()[reader].region != module.chunks()[c].region) continue;
       for (int32_t m = 0; m < m_count; ++m)
@@ -189,8 +209,7 @@ void build_dag(ir::Module& module) {
       module.dag.add_edge(node(from, crossing.phase, m), reader);
     }
   }
-  add_loss(module);
-  add_dropped(module);
+  for (size_t s = 0; s < sums.size(); ++s) add_step_sum(module, ir::ScalarId(s), sums[s]);
 }
 
 }  // namespace piper::passes

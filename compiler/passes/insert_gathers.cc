@@ -45,7 +45,7 @@ std::vector<BucketId> read_by(const ir::Module& module, const ir::Node& node, co
     for (ir::AccumulatorId use : module.state.parameter_uses[p]) {
       const ir::Accumulator& a = module.state.accumulators[use.index];
       if (!module.distribution.has_member(a.group, module.distribution.groups[node.group.index].ranks[0])) continue;
-      const bool sharded = module.state.buckets[a.bucket.index].sharded == ir::Sharded::kParameters;
+      const bool sharded = module.state.buckets[a.bucket.index].parameters == ir::Kept::kPart;
       if (sharded && std::find(read.begin(), read.end(), a.bucket) == read.end()) read.push_back(a.bucket);
       break;  // later uses on this group read the same place
     }
@@ -62,7 +62,7 @@ struct Gather {
 
 void insert_gathers(ir::Module& module) {
   const bool any = std::any_of(module.state.buckets.begin(), module.state.buckets.end(),
-                               [](const ir::Bucket& b) { return b.sharded == ir::Sharded::kParameters; });
+                               [](const ir::Bucket& b) { return b.parameters == ir::Kept::kPart; });
   if (!any) return;
   const std::vector<uint32_t> like = equally_placed(module);
   const size_t n = module.dag.order.size();
@@ -79,17 +79,17 @@ void insert_gathers(ir::Module& module) {
       const ir::Bucket& bucket = module.state.buckets[b.index];
       const auto [place, fresh] = known.emplace(key_of(module, like, b, *compute), gathers.size());
       if (fresh) {
-        ir::AllGatherNode payload;
-        payload.bucket = b;
-        const ir::GroupId group = bucket.group;
-        const uint32_t stream = bucket.gather_stream;
-        const ir::ProvId prov = bucket.prov;
-        gathers.push_back({module.dag.add_node(std::move(payload), group, stream, prov), i, {}});
+        ir::CollectiveNode gather{ir::CollectiveKind::kAllGather, ir::ParameterOperand{b, {}}, bucket.teams,
+                                  ir::kStateType, plan::Reduction::kSum};
+        gathers.push_back(
+            {module.dag.add_node(std::move(gather), bucket.group, bucket.gather_stream, bucket.prov), i, {}});
       }
       Gather& gather = gathers[place->second];
+      module.state.gathers[{b, module.dag.order[i]}] = gather.node;
       if (std::find(gather.served.begin(), gather.served.end(), node.group) != gather.served.end()) continue;
       gather.served.push_back(node.group);
-      std::get<ir::AllGatherNode>(module.dag.nodes[gather.node.index].payload).readers.push_back(*compute);
+      auto& collective = std::get<ir::CollectiveNode>(module.dag.nodes[gather.node.index].payload);
+      std::get<ir::ParameterOperand>(collective.what).readers.push_back(*compute);
       module.dag.add_edge(gather.node, module.dag.order[i]);
       const size_t ahead =
           std::min<size_t>(static_cast<size_t>(module.state.buckets[b.index].prefetch), positions.size() - 1);

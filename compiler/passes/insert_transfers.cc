@@ -34,11 +34,7 @@ void insert_transfers(ir::Module& module) {
     for (ir::ValueId value : values.at({producer->phase, producer->chunk.index, consumer->chunk.index})) {
       auto [it, fresh] = messages.emplace(std::make_tuple(value.index, producer->microbatch, to_group.index), NodeId());
       if (fresh) {
-        ir::TransferNode message;
-        message.value = value;
-        message.microbatch = producer->microbatch;
-        message.to = to_group;
-        message.phase = producer->phase;
+        const ir::TransferNode message{ir::ValueOperand{*producer, value}, to_group};
         it->second =
             module.dag.add_node(message, from.group, module.distribution.chunks[producer->chunk.index].message_stream,
                                 prov[producer->chunk.index]);

@@ -69,14 +69,15 @@ Cost cost_of(const ir::Module& module, const ir::NodePayload& payload) {
       }
       return {};
     }
-    Cost operator()(const ir::StepNode& n) const {
-      return {0, true, n.work == ir::StepWork::kCountFinish ? 1 : 3, std::numeric_limits<int32_t>::max(), 0};
+    Cost operator()(const ir::CollectiveNode& n) const {
+      const auto* value = std::get_if<ir::ValueOperand>(&n.what);
+      return {0, false, 0, value != nullptr ? value->at.microbatch : 0, 0};
     }
     Cost operator()(const ir::TransferNode&) const { return {0, false, 0, 0, 0}; }
-    Cost operator()(const ir::AllReduceNode&) const { return {0, false, 0, 0, 0}; }
-    Cost operator()(const ir::ExchangeNode& n) const { return {0, false, 0, n.at.microbatch, 0}; }
-    Cost operator()(const ir::ReduceScatterNode&) const { return {0, false, 0, 0, 0}; }
-    Cost operator()(const ir::AllGatherNode&) const { return {0, false, 0, 0, 0}; }
+    Cost operator()(const ir::StepNode& n) const {
+      const bool computes_wait = std::holds_alternative<ir::FinishCounts>(n.work);
+      return {0, true, computes_wait ? 1 : 3, std::numeric_limits<int32_t>::max(), 0};
+    }
     Cost operator()(const ir::UpdateNode&) const { return {1, true, 4, std::numeric_limits<int32_t>::max(), 0}; }
   };
   return std::visit(Visitor{module}, payload);

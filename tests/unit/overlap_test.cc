@@ -23,7 +23,9 @@ struct SlotDag {
   }
   void message(NodeId from, NodeId to) {
     names.resize(dag.nodes.size() + 1);
-    const NodeId exchange = dag.add_node(ir::ExchangeNode{}, ir::GroupId(0), 1, {});
+    const NodeId exchange = dag.add_node(
+        ir::CollectiveNode{ir::CollectiveKind::kAllToAll, ir::ValueOperand{}, {}, DType::kF32, plan::Reduction::kSum},
+        ir::GroupId(0), 1, {});
     dag.add_edge(from, exchange);
     dag.add_edge(exchange, to);
   }

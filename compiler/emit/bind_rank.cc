@@ -1,0 +1,105 @@
+#include "compiler/emit/bind_rank.h"
+
+#include <algorithm>
+
+#include "schemas/base/check.h"
+
+namespace piper::emit {
+namespace {
+
+class RankBinder {
+ public:
+  RankBinder(const ir::Module& module, const Connections& connections, const RolePlan& role, const Binding& binding)
+      : module_(module), connections_(connections), role_(role), binding_(binding), plan_(role.plan) {}
+
+  plan::RankPlan bind() {
+    plan_.rank = binding_.rank;
+    for (plan::Channel& channel : plan_.channels) channel.peer = named(binding_.peers, channel.name);
+    for (plan::Communicator& communicator : plan_.communicators)
+      communicator.ranks = *named(binding_.teams, communicator.name);
+    for (plan::InputSlice& input : plan_.inputs)
+      if (const SampleOrigin* origin = origin_of(input.where.buffer)) input.first = first_sample(*origin);
+    for (plan::ScalarValue& scalar : plan_.scalars)
+      if (const SampleOrigin* origin = origin_of(scalar.buffer)) scalar.values = {first_sample(*origin)};
+    for (size_t i = 0; i < role_.held.size(); ++i) hold(plan_.placements[i], role_.held[i]);
+    return std::move(plan_);
+  }
+
+ private:
+  template <class T>
+  T named(const std::vector<std::pair<uint32_t, T>>& bound, const std::string& name) const {
+    const auto it = std::find_if(bound.begin(), bound.end(),
+                                 [&](const auto& entry) { return connections_.name(entry.first) == name; });
+    PIPER_CHECK(it != bound.end(), "rank ", binding_.rank, " has no ", name, ", which its role has");
+    return it->second;
+  }
+
+  const SampleOrigin* origin_of(int32_t buffer) const {
+    const auto it = std::find_if(role_.samples.begin(), role_.samples.end(),
+                                 [&](const SampleOrigin& origin) { return origin.buffer == buffer; });
+    return it == role_.samples.end() ? nullptr : &*it;
+  }
+
+  int64_t first_sample(const SampleOrigin& origin) const {
+    const int64_t per_microbatch = module_.step.batch / module_.step.num_microbatches;
+    const auto members = static_cast<int64_t>(module_.distribution.ranks(origin.group).size());
+    return origin.microbatch * per_microbatch +
+           connections_.position(origin.group, binding_.rank) * (per_microbatch / members);
+  }
+
+  // The place in its expert group of what the rank has of a parameter.
+  int64_t slice(const ir::Parameter& parameter) const {
+    const std::vector<int32_t>& group = module_.distribution.expert_group_of(parameter.shard, binding_.rank);
+    return std::find(group.begin(), group.end(), binding_.rank) - group.begin();
+  }
+
+  bool saves_trained(ir::AccumulatorId use, bool owner) const {
+    const ir::Bucket& bucket = module_.state.bucket_of(use);
+    if (bucket.moments == ir::Kept::kWhole || bucket.parameters == ir::Kept::kPart) return owner;
+    // All have it whole, and nobody counts more of the gradient than a part.
+    return connections_.place(bucket.teams, binding_.rank).position == 0 &&
+           module_.state.accumulators[use.index].use == 0;
+  }
+
+  // A frozen part of the experts is saved by the first group's members, each its own.
+  bool saves_frozen(uint32_t p, const ir::Parameter& parameter) const {
+    if (parameter.shard < 0) return module_.state.parameter_owner[p] == binding_.rank;
+    const std::vector<int32_t>& first = module_.distribution.expert_groups[parameter.shard].groups[0];
+    return std::find(first.begin(), first.end(), binding_.rank) != first.end();
+  }
+
+  void hold(plan::Placement& placement, const HeldTensor& held) const {
+    if (held.kind == HeldTensor::Kind::kState) {
+      placement.value.owner = module_.state.buffer_owner[held.index] == binding_.rank;
+      return;
+    }
+    const ir::Parameter& parameter = module_.graph().parameters()[held.index];
+    if (parameter.shard >= 0) {
+      const int64_t begin = slice(parameter) * module_.graph().type(parameter.value).elements();
+      placement.value.first += begin;
+      if (placement.gradient.count != 0) placement.gradient.first += begin;
+    }
+    if (held.kind == HeldTensor::Kind::kFrozen) {
+      placement.value.owner = saves_frozen(held.index, parameter);
+      return;
+    }
+    const bool owner = module_.state.owns(module_.distribution, held.use, binding_.rank);
+    placement.value.owner = saves_trained(held.use, owner);
+    if (placement.gradient.count != 0) placement.gradient.owner = owner;
+  }
+
+  const ir::Module& module_;
+  const Connections& connections_;
+  const RolePlan& role_;
+  const Binding& binding_;
+  plan::RankPlan plan_;
+};
+
+}  // namespace
+
+plan::RankPlan bind_rank(const ir::Module& module, const Connections& connections, const RolePlan& role,
+                         const Binding& binding) {
+  return RankBinder(module, connections, role, binding).bind();
+}
+
+}  // namespace piper::emit

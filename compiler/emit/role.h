@@ -1,0 +1,61 @@
+// A role is everything of a device that its instructions depend on. Devices of equal roles have one plan but for what a
+// Binding says: RoleEmitter sees the role alone, so that replicas differ in peers, samples and parts of the model, and
+// in nothing else, whatever is added to the emitter.
+//
+// Channels and communicators stand in it by the numbers of their names (connections.h), which replicas share.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "compiler/emit/connections.h"
+#include "compiler/ir/module.h"
+
+namespace piper::emit {
+
+// One message of a transfer as this end sees it.
+struct RoleMessage {
+  enum class Way : uint8_t { kSends, kReceives, kStays };  // the last: both groups share the device
+  Way way = Way::kSends;
+  uint32_t channel = 0;
+  int64_t part = 0;  // of the larger piece of a value
+  friend bool operator==(const RoleMessage&, const RoleMessage&) = default;
+};
+
+struct Role {
+  std::vector<ir::NodeId> nodes;        // what involves the device, in the order of the DAG
+  std::vector<uint32_t> communicators;  // [place in nodes] of a collective
+  std::vector<RoleMessage> messages;    // of all transfers
+  std::vector<uint32_t> first_message;  // [place in nodes], and the end
+  std::vector<bool> member;             // [group]
+  std::vector<int32_t> position;        // [teams] of those that keep parts; -1: no member, or it does not matter
+  std::vector<uint32_t> keeps_unread;   // parameters that no program reads, which it keeps
+  std::vector<uint32_t> measures;       // parameters whose gradient it counts in the norm of all
+  friend bool operator==(const Role&, const Role&) = default;
+
+  bool is_member(ir::GroupId group) const { return member[group.index]; }
+  std::span<const RoleMessage> messages_of(size_t place) const {
+    return {messages.data() + first_message[place], messages.data() + first_message[place + 1]};
+  }
+  // The first use of a parameter here, invalid where it is not trained here.
+  ir::AccumulatorId primary(const ir::StateLayout& state, uint32_t parameter) const;
+};
+
+// What the device of a role does it with.
+struct Binding {
+  int32_t rank = 0;
+  std::vector<std::pair<uint32_t, int32_t>> peers;                      // channel -> the rank at the other end
+  std::vector<std::pair<uint32_t, const std::vector<int32_t>*>> teams;  // communicator -> its ranks
+};
+
+struct Roles {
+  std::vector<Role> roles;        // in the order of the first ranks that have them
+  std::vector<uint32_t> role_of;  // [rank]
+  std::vector<int32_t> first;     // [role] the first rank that has it
+  std::vector<Binding> bindings;  // [rank]
+};
+Roles find_roles(const ir::Module& module, const Connections& connections);
+
+}  // namespace piper::emit

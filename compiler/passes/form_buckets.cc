@@ -1,0 +1,249 @@
+#include "compiler/passes/form_buckets.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "schemas/base/check.h"
+
+namespace piper::passes {
+namespace {
+
+using ir::AccumulatorId;
+using ir::BucketId;
+using ir::ChunkId;
+using ir::GroupId;
+
+constexpr int64_t kAlignment = 64;  // bytes: parameters of a bucket start on cache lines
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+struct ParameterInfo {
+  std::string name;
+  int64_t bytes = 0;   // on one rank
+  int32_t shard = -1;  // which expert shard it belongs to
+  ir::Teams teams;     // who sums its gradient with whom; empty: all ranks of a use's group
+};
+
+std::vector<ParameterInfo> parameters_of(const ir::Module& module) {
+  std::vector<ParameterInfo> parameters;
+  for (const ir::Parameter& p : module.graph().parameters()) {
+    ParameterInfo info{p.names[0], module.graph().type(p.value).bytes(), p.shard, {}};
+    if (p.shard >= 0) {
+      // Position by position across the expert groups.
+      const auto& groups = module.distribution.expert_groups[p.shard].groups;
+      info.teams.resize(groups[0].size());
+      for (const std::vector<int32_t>& group : groups)
+        for (size_t position = 0; position < group.size(); ++position) info.teams[position].push_back(group[position]);
+    }
+    parameters.push_back(std::move(info));
+  }
+  return parameters;
+}
+
+class Buckets {
+ public:
+  explicit Buckets(ir::Module& module) : module_(module), shapes_(module.shapes), parameters_(parameters_of(module)) {}
+
+  void form() {
+    make_accumulators();
+    make_buckets();
+  }
+
+ private:
+  GroupId home_of(ChunkId chunk);
+  void make_accumulators();
+  void add_accumulator(uint32_t parameter, ChunkId chunk);
+  void make_accumulators_of_readers();
+  bool parts_add_up(uint32_t parameter) const;
+  std::vector<bool> find_shardable() const;
+  void make_buckets();
+  void close_bucket(std::vector<AccumulatorId>& members, ir::Sharded sharded);
+
+  ir::Module& module_;
+  const std::vector<ir::ChunkShape>& shapes_;
+  const std::vector<ParameterInfo> parameters_;
+  std::vector<bool>
+      read_elsewhere_;  // [parameter]: by regions that add nothing to its gradient, on devices of their own
+};
+
+// All devices that the chunk runs on. By group id, which follows the model and not the numbers of devices: the order of
+// a sum does not depend on these.
+GroupId Buckets::home_of(ChunkId chunk) {
+  const std::vector<GroupId> groups = module_.distribution.groups_of(chunk);
+  if (groups.size() == 1) return groups[0];
+  std::vector<int32_t> ranks;
+  for (GroupId group : groups) {
+    const std::vector<int32_t>& members = module_.distribution.groups[group.index].ranks;
+    ranks.insert(ranks.end(), members.begin(), members.end());
+  }
+  return module_.distribution.intern_group(ranks);
+}
+
+void Buckets::make_accumulators() {
+  module_.state.parameter_uses.assign(parameters_.size(), {});
+  for (size_t c = 0; c < shapes_.size(); ++c)
+    for (uint32_t p : shapes_[c].gradients) {
+      const AccumulatorId known = module_.find_accumulator(p, ChunkId(c));
+      if (known.valid()) {
+        module_.state.accumulators[known.index].chunks.push_back(ChunkId(c));
+        continue;
+      }
+      add_accumulator(p, ChunkId(c));
+    }
+  make_accumulators_of_readers();
+}
+
+void Buckets::add_accumulator(uint32_t parameter, ChunkId chunk) {
+  ir::Accumulator a;
+  a.parameter = parameter;
+  a.chunk = chunk;
+  a.chunks = {chunk};
+  a.group = home_of(chunk);
+  a.bytes = parameters_[parameter].bytes;
+  a.use = static_cast<uint32_t>(module_.state.parameter_uses[parameter].size());
+  module_.state.parameter_uses[parameter].push_back(AccumulatorId(module_.state.accumulators.size()));
+  module_.state.accumulators.push_back(a);
+}
+
+// A trained parameter that a region reads and adds nothing to (behind detach), on devices where no other region does:
+// its sum of zeros is a use like the others, so that the copy there is updated too.
+void Buckets::make_accumulators_of_readers() {
+  read_elsewhere_.assign(parameters_.size(), false);
+  for (size_t c = 0; c < shapes_.size(); ++c)
+    for (uint32_t p : shapes_[c].reads) {
+      const std::vector<AccumulatorId>& uses = module_.state.parameter_uses[p];
+      if (uses.empty()) continue;
+      const auto& ranks = module_.distribution.groups[home_of(ChunkId(c)).index].ranks;
+      const bool alone = std::any_of(ranks.begin(), ranks.end(), [&](int32_t rank) {
+        return std::none_of(uses.begin(), uses.end(), [&](AccumulatorId use) {
+          return module_.distribution.has_member(module_.state.accumulators[use.index].group, rank);
+        });
+      });
+      if (!alone) continue;
+      add_accumulator(p, ChunkId(c));
+      read_elsewhere_[p] = true;
+    }
+}
+
+// Whether the parts of all uses are the same elements, so that each member has its part of the sum: as many members
+// everywhere, and no device with a part of two groups.
+bool Buckets::parts_add_up(uint32_t parameter) const {
+  const std::vector<AccumulatorId>& uses = module_.state.parameter_uses[parameter];
+  if (uses.size() > 1 && parameters_[parameter].shard >= 0) return false;
+  for (size_t i = 1; i < uses.size(); ++i) {
+    const ir::Accumulator& a = module_.state.accumulators[uses[i].index];
+    if (module_.distribution.chunks[a.chunk.index].replication.sharded !=
+        module_.distribution.chunks[module_.state.accumulators[uses[0].index].chunk.index].replication.sharded)
+      return false;
+    const std::vector<int32_t>& ranks = module_.distribution.groups[a.group.index].ranks;
+    for (size_t j = 0; j < i; ++j) {
+      const GroupId before = module_.state.accumulators[uses[j].index].group;
+      if (before == a.group) continue;
+      if (module_.distribution.groups[before.index].ranks.size() != ranks.size()) return false;
+      if (std::any_of(ranks.begin(), ranks.end(),
+                      [&](int32_t rank) { return module_.distribution.has_member(before, rank); }))
+        return false;
+    }
+  }
+  return !uses.empty();
+}
+
+// A parameter of which the parts do not add up, or with readers elsewhere, is kept whole.
+std::vector<bool> Buckets::find_shardable() const {
+  std::vector<bool> shardable;
+  for (uint32_t p = 0; p < parameters_.size(); ++p) shardable.push_back(parts_add_up(p) && !read_elsewhere_[p]);
+  for (size_t c = 0; c < shapes_.size(); ++c)
+    for (uint32_t p : shapes_[c].reads) {
+      const std::vector<AccumulatorId>& uses = module_.state.parameter_uses[p];
+      shardable[p] = shardable[p] && std::any_of(uses.begin(), uses.end(), [&](AccumulatorId use) {
+                       return module_.distribution.groups_of(ChunkId(c)) ==
+                              module_.distribution.groups_of(module_.state.accumulators[use.index].chunk);
+                     });
+    }
+  return shardable;
+}
+
+void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded sharded) {
+  if (members.empty()) return;
+  const ir::Accumulator& first = module_.state.accumulators[members[0].index];
+  const ir::Replication& replication = module_.distribution.chunks[first.chunk.index].replication;
+  ir::Bucket bucket;
+  bucket.group = first.group;
+  ir::Teams teams = parameters_[first.parameter].teams;
+  if (teams.empty()) teams = {module_.distribution.ranks(first.group)};
+  const auto team = static_cast<int64_t>(teams[0].size());
+  bucket.teams = module_.distribution.intern_teams(teams);
+  bucket.team_size = team;
+  const auto kept = [&](ir::Sharded from) { return team > 1 && sharded >= from ? ir::Kept::kPart : ir::Kept::kWhole; };
+  bucket.moments = kept(ir::Sharded::kOptimizer);
+  bucket.gradients = kept(ir::Sharded::kGradients);
+  bucket.parameters = kept(ir::Sharded::kParameters);
+  bucket.residency = replication.residency;
+  bucket.prefetch = replication.prefetch;
+  bucket.stream = replication.stream;
+  bucket.gather_stream = replication.gather_stream;
+  bucket.prov = replication.prov;
+  bucket.name = module_.chunks()[first.chunk.index].name + "/" + parameters_[first.parameter].name;
+  for (AccumulatorId id : members) {
+    ir::Accumulator& a = module_.state.accumulators[id.index];
+    a.bucket = BucketId(module_.state.buckets.size());
+    a.offset = bucket.bytes;
+    bucket.bytes += aligned(parameters_[a.parameter].bytes);
+  }
+  if (bucket.moments == ir::Kept::kPart)
+    bucket.bytes = (bucket.bytes + team * kAlignment - 1) / (team * kAlignment) * (team * kAlignment);
+  bucket.accumulators = std::move(members);
+  members.clear();
+  module_.state.buckets.push_back(std::move(bucket));
+}
+
+// Buckets of a region, from its last parameter to its first. Parameters that cannot share a layout stand apart: later
+// uses of tied ones (on ranks that hold the first use too, they have no weights beside them), ones kept whole beside
+// sharded ones, sharded ones that are used elsewhere too (each alone, so that its parts are the same everywhere), ones
+// summed by other teams. Ones that several segments add to are ready late, and would keep the others waiting.
+void Buckets::make_buckets() {
+  const std::vector<bool> shardable = find_shardable();
+  using Key = std::tuple<int32_t, bool, bool, int32_t, bool,
+                         int64_t>;  // region, later use, kept whole, expert shard, spread, alone
+  std::map<Key, std::vector<AccumulatorId>> classes;
+  for (size_t i = 0; i < module_.state.accumulators.size(); ++i) {
+    const ir::Accumulator& a = module_.state.accumulators[i];
+    const bool sharded = module_.distribution.chunks[a.chunk.index].replication.sharded != ir::Sharded::kNothing;
+    classes[{-module_.chunks()[a.chunk.index].region, a.use > 0, sharded && !shardable[a.parameter],
+             parameters_[a.parameter].shard, a.chunks.size() > 1,
+             sharded && shardable[a.parameter] && module_.state.parameter_uses[a.parameter].size() > 1 ? a.parameter
+                                                                                                       : -1}]
+        .push_back(AccumulatorId(i));
+  }
+  for (auto& [key, all] : classes) {
+    std::sort(all.begin(), all.end(), [&](AccumulatorId x, AccumulatorId y) {
+      const ir::Accumulator &a = module_.state.accumulators[x.index], &b = module_.state.accumulators[y.index];
+      return std::make_tuple(b.chunk.index, b.parameter) < std::make_tuple(a.chunk.index, a.parameter);
+    });
+    const ir::Replication& replication =
+        module_.distribution.chunks[module_.state.accumulators[all[0].index].chunk.index].replication;
+    const ir::Sharded sharded = std::get<2>(key) ? ir::Sharded::kNothing : replication.sharded;
+    std::vector<AccumulatorId> open;
+    int64_t filled = 0;
+    for (AccumulatorId id : all) {
+      const int64_t bytes = parameters_[module_.state.accumulators[id.index].parameter].bytes;
+      if (replication.bucket_bytes >= 0 && !open.empty() && filled + bytes > replication.bucket_bytes) {
+        close_bucket(open, sharded);
+        filled = 0;
+      }
+      open.push_back(id);
+      filled += bytes;
+    }
+    close_bucket(open, sharded);
+  }
+}
+
+}  // namespace
+
+void form_buckets(ir::Module& module) {
+  PIPER_CHECK(module.shapes.size() == module.chunks().size(), "one shape per chunk");
+  Buckets(module).form();
+}
+
+}  // namespace piper::passes
