@@ -1,15 +1,350 @@
-// The text form of the DAG: section not present. Nothing is printed of it, and no text may hold it.
+// The text form of the DAG. Dag::compute is not held: it follows from the nodes.
+#include <optional>
 #include <ostream>
 
+#include "compiler/ir/attrs_text.h"
 #include "compiler/ir/module_sections.h"
+#include "schemas/plan/dtype.h"
 
 namespace piper::ir {
+namespace {
 
-void print_dag_section(const Module& module, std::ostream& out) {
-  if (module.dag.nodes.empty()) return;
-  out << "// dag: section not present\n";
+// By position; a reader takes them in the same order.
+const std::vector<std::string_view>& collective_names() {
+  static const std::vector<std::string_view> names = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"};
+  return names;
+}
+const std::vector<std::string_view>& operand_names() {
+  static const std::vector<std::string_view> names = {"value", "gradients", "parameters", "use", "scalar"};
+  return names;
+}
+const std::vector<std::string_view>& work_names() {
+  static const std::vector<std::string_view> names = {"take", "finish_counts", "combine", "measure", "clip"};
+  return names;
+}
+const std::vector<std::string_view>& reader_names() {
+  static const std::vector<std::string_view> names = {"log", "mean_loss", "clipping", "updates"};
+  return names;
+}
+static_assert(std::variant_size_v<Operand> == 5 && std::variant_size_v<StepWork> == 5, "names above, readers below");
+
+// "F 3 0": phase, chunk, microbatch.
+std::string pass_text(const ComputeNode& n) {
+  return std::string(phase_text(n.phase)) + " " + id_text(n.chunk) + " " + std::to_string(n.microbatch);
 }
 
-Status parse_dag_section(ModuleReader& in, Module&) { return in.fail("section not present: dag"); }
+class Printer {
+ public:
+  Printer(const Module& module, std::ostream& out) : module_(module), dag_(module.dag), out_(out) {}
+
+  void print() {
+    out_ << "dag {\n";
+    for (size_t s = 0; s < dag_.scalars.size(); ++s) scalar(s, dag_.scalars[s]);
+    for (size_t n = 0; n < dag_.nodes.size(); ++n) node(n, dag_.nodes[n]);
+    edges();
+    if (!dag_.order.empty()) out_ << "  order " << ranges_text(dag_.order) << "\n";
+    out_ << "}\n";
+  }
+
+  void operator()(const ValueOperand& o) { out_ << " " << pass_text(o.at) << " " << value(o.value); }
+  void operator()(const GradientOperand& o) {
+    out_ << " " << id_text(o.bucket) << " microbatches " << ranges_text(o.microbatches);
+  }
+  void operator()(const ParameterOperand& o) {
+    out_ << " " << id_text(o.bucket) << " for [";
+    for (size_t i = 0; i < o.readers.size(); ++i) out_ << (i > 0 ? ", " : "") << pass_text(o.readers[i]);
+    out_ << "]";
+  }
+  void operator()(const UseOperand& o) { out_ << " " << id_text(o.use); }
+  void operator()(const ScalarOperand& o) { out_ << " " << id_text(o.scalar); }
+
+  void operator()(const TakeScalar& w) { out_ << " " << id_text(w.scalar); }
+  void operator()(const FinishCounts& w) { out_ << " " << id_text(w.chunk); }
+  void operator()(const CombineUses& w) { out_ << " " << w.parameter; }
+  void operator()(const MeasureGradients& w) { out_ << " " << id_text(w.norms); }
+  void operator()(const ClipGradients& w) {
+    out_ << " " << id_text(w.norms) << " " << id_text(w.norm) << " " << id_text(w.scale);
+  }
+
+  void operator()(const ComputeNode& n) { out_ << "compute " << pass_text(n); }
+  void operator()(const CollectiveNode& n) {
+    out_ << collective_names()[static_cast<size_t>(n.kind)];
+    operand(n.what);
+    out_ << " teams " << id_text(n.teams) << " " << dtype_name(n.dtype);
+  }
+  void operator()(const TransferNode& n) {
+    out_ << "transfer";
+    operand(n.what);
+    out_ << " to " << id_text(n.to);
+  }
+  void operator()(const StepNode& n) {
+    out_ << work_names()[n.work.index()];
+    std::visit(*this, n.work);
+  }
+  void operator()(const UpdateNode& n) { out_ << "update " << id_text(n.bucket); }
+
+ private:
+  std::string value(ValueId v) const { return v.valid() ? value_text(module_.graph().value(v).name) : "none"; }
+  void operand(const Operand& what) {
+    out_ << " " << operand_names()[what.index()];
+    std::visit(*this, what);
+  }
+  void scalar(size_t index, const StepScalar& s) {
+    out_ << "  scalar " << index << " " << quoted(s.name) << " " << quoted(s.title) << " " << quoted(s.what) << " "
+         << dtype_name(s.dtype) << " [";
+    for (size_t i = 0; i < s.shape.size(); ++i) out_ << (i > 0 ? ", " : "") << s.shape[i];
+    out_ << "] read by " << reader_names()[static_cast<size_t>(s.reader)];
+    if (s.value.valid()) out_ << " value " << value(s.value);
+    out_ << "\n";
+  }
+  void node(size_t index, const Node& n) {
+    out_ << "  node " << index << " ";
+    std::visit(*this, n.payload);
+    out_ << " on " << id_text(n.group) << " stream " << n.stream << prov_text(n.prov) << "\n";
+  }
+  // Data edges of one node that stand together are one line.
+  void edges() {
+    for (size_t e = 0; e < dag_.edges.size();) {
+      const Edge& first = dag_.edges[e];
+      if (first.kind == EdgeKind::kOrder) {
+        out_ << "  before " << first.from.index << " " << first.to.index << " " << span_text(first.span) << "\n";
+        ++e;
+        continue;
+      }
+      std::vector<NodeId> to;
+      for (; e < dag_.edges.size() && dag_.edges[e].from == first.from && dag_.edges[e].kind == EdgeKind::kData; ++e)
+        to.push_back(dag_.edges[e].to);
+      out_ << "  edges " << first.from.index << " " << ranges_text(to) << "\n";
+    }
+  }
+
+  const Module& module_;
+  const Dag& dag_;
+  std::ostream& out_;
+};
+
+class Parser {
+ public:
+  Parser(ModuleReader& in, Module& module) : in_(in), module_(module), dag_(module.dag) {}
+
+  Status run() {
+    PIPER_RETURN_IF_ERROR(in_.block([&] { return entry(); }));
+    return fill_compute();
+  }
+
+ private:
+  Status entry() {
+    const Token name = in_.token();
+    PIPER_RETURN_IF_ERROR(in_.advance());
+    if (name.kind == TokenKind::kWord && name.text == "scalar") return scalar();
+    if (name.kind == TokenKind::kWord && name.text == "node") return node();
+    if (name.kind == TokenKind::kWord && name.text == "edges") {
+      PIPER_ASSIGN(const NodeId from, in_.id<NodeId>("a node"));
+      PIPER_ASSIGN(const std::vector<NodeId> to, in_.ranges<NodeId>("a node"));
+      for (NodeId n : to) dag_.add_edge(from, n);
+      return {};
+    }
+    if (name.kind == TokenKind::kWord && name.text == "before") {
+      PIPER_ASSIGN(const NodeId from, in_.id<NodeId>("a node"));
+      PIPER_ASSIGN(const NodeId to, in_.id<NodeId>("a node"));
+      PIPER_ASSIGN(const diag::Span span, in_.span());
+      dag_.add_edge(from, to, EdgeKind::kOrder, span);
+      return {};
+    }
+    if (name.kind == TokenKind::kWord && name.text == "order") {
+      PIPER_ASSIGN(dag_.order, in_.ranges<NodeId>("a node"));
+      return {};
+    }
+    return in_.fail(name, "expected scalar, node, edges, before, order or '}'");
+  }
+
+  Result<DType> dtype() {
+    const std::optional<DType> type = dtype_from_name(in_.token().text);
+    if (!type) return in_.fail("expected an element type");
+    PIPER_RETURN_IF_ERROR(in_.advance());
+    return *type;
+  }
+
+  Status scalar() {
+    PIPER_RETURN_IF_ERROR(in_.numbered(dag_.scalars.size(), "scalars"));
+    StepScalar s;
+    PIPER_ASSIGN(s.name, in_.string());
+    PIPER_ASSIGN(s.title, in_.string());
+    PIPER_ASSIGN(s.what, in_.string());
+    PIPER_ASSIGN(s.dtype, dtype());
+    PIPER_ASSIGN(s.shape, in_.integers());
+    PIPER_RETURN_IF_ERROR(in_.want_word("read"));
+    PIPER_RETURN_IF_ERROR(in_.want_word("by"));
+    PIPER_ASSIGN(s.reader, in_.word<ScalarReader>(reader_names()));
+    PIPER_ASSIGN(const bool counts, in_.takes("value"));
+    if (counts) {
+      PIPER_ASSIGN(s.value, in_.value(module_));
+    }
+    dag_.scalars.push_back(std::move(s));
+    return {};
+  }
+
+  Status node() {
+    PIPER_RETURN_IF_ERROR(in_.numbered(dag_.nodes.size(), "nodes"));
+    PIPER_ASSIGN(NodePayload payload, this->payload());
+    PIPER_RETURN_IF_ERROR(in_.want_word("on"));
+    PIPER_ASSIGN(const GroupId group, in_.id<GroupId>("a group"));
+    PIPER_RETURN_IF_ERROR(in_.want_word("stream"));
+    PIPER_ASSIGN(const uint32_t stream, in_.uint32("a stream"));
+    PIPER_ASSIGN(const ProvId prov, in_.by());
+    dag_.add_node(std::move(payload), group, stream, prov);
+    return {};
+  }
+
+  Result<ComputeNode> pass() {
+    ComputeNode n;
+    PIPER_ASSIGN(n.phase, in_.phase());
+    PIPER_ASSIGN(n.chunk, in_.id<ChunkId>("a chunk"));
+    PIPER_ASSIGN(n.microbatch, in_.int32("a microbatch"));
+    return n;
+  }
+
+  Result<NodePayload> payload() {
+    for (size_t k = 0; k < collective_names().size(); ++k)
+      if (in_.is_word(std::string(collective_names()[k]).c_str())) return collective(static_cast<CollectiveKind>(k));
+    for (const std::string_view name : work_names())
+      if (in_.is_word(std::string(name).c_str())) {
+        PIPER_ASSIGN(StepWork work, this->work());
+        return NodePayload(StepNode{work});
+      }
+    PIPER_ASSIGN(const bool compute, in_.takes("compute"));
+    if (compute) {
+      PIPER_ASSIGN(const ComputeNode n, pass());
+      return NodePayload(n);
+    }
+    PIPER_ASSIGN(const bool transfer, in_.takes("transfer"));
+    if (transfer) {
+      TransferNode n;
+      PIPER_ASSIGN(n.what, operand());
+      PIPER_RETURN_IF_ERROR(in_.want_word("to"));
+      PIPER_ASSIGN(n.to, in_.id<GroupId>("a group"));
+      return NodePayload(std::move(n));
+    }
+    PIPER_ASSIGN(const bool update, in_.takes("update"));
+    if (!update) return in_.fail("expected compute, a collective, transfer, work of the step or update");
+    UpdateNode n;
+    PIPER_ASSIGN(n.bucket, in_.id<BucketId>("a bucket"));
+    return NodePayload(n);
+  }
+
+  Result<NodePayload> collective(CollectiveKind kind) {
+    PIPER_RETURN_IF_ERROR(in_.advance());
+    CollectiveNode n;
+    n.kind = kind;
+    PIPER_ASSIGN(n.what, operand());
+    PIPER_RETURN_IF_ERROR(in_.want_word("teams"));
+    PIPER_ASSIGN(n.teams, in_.id<TeamsId>("teams"));
+    PIPER_ASSIGN(n.dtype, dtype());
+    return NodePayload(std::move(n));
+  }
+
+  Result<Operand> operand() {
+    enum class Kind : uint8_t { kValue, kGradients, kParameters, kUse, kScalar };
+    PIPER_ASSIGN(const Kind kind, in_.word<Kind>(operand_names()));
+    switch (kind) {
+      case Kind::kValue: {
+        ValueOperand o;
+        PIPER_ASSIGN(o.at, pass());
+        PIPER_ASSIGN(o.value, in_.value(module_));
+        return Operand(o);
+      }
+      case Kind::kGradients: {
+        GradientOperand o;
+        PIPER_ASSIGN(o.bucket, in_.id<BucketId>("a bucket"));
+        PIPER_RETURN_IF_ERROR(in_.want_word("microbatches"));
+        PIPER_ASSIGN(o.microbatches, in_.ranges<int32_t>("a microbatch"));
+        return Operand(std::move(o));
+      }
+      case Kind::kParameters: {
+        ParameterOperand o;
+        PIPER_ASSIGN(o.bucket, in_.id<BucketId>("a bucket"));
+        PIPER_RETURN_IF_ERROR(in_.want_word("for"));
+        PIPER_RETURN_IF_ERROR(in_.list([&]() -> Status {
+          PIPER_ASSIGN(const ComputeNode reader, pass());
+          o.readers.push_back(reader);
+          return {};
+        }));
+        return Operand(std::move(o));
+      }
+      case Kind::kUse: {
+        UseOperand o;
+        PIPER_ASSIGN(o.use, in_.id<AccumulatorId>("an accumulator"));
+        return Operand(o);
+      }
+      case Kind::kScalar: {
+        ScalarOperand o;
+        PIPER_ASSIGN(o.scalar, in_.id<ScalarId>("a scalar"));
+        return Operand(o);
+      }
+    }
+    return Operand();
+  }
+
+  Result<StepWork> work() {
+    enum class Kind : uint8_t { kTake, kFinishCounts, kCombine, kMeasure, kClip };
+    PIPER_ASSIGN(const Kind kind, in_.word<Kind>(work_names()));
+    switch (kind) {
+      case Kind::kTake: {
+        PIPER_ASSIGN(const ScalarId scalar, in_.id<ScalarId>("a scalar"));
+        return StepWork(TakeScalar{scalar});
+      }
+      case Kind::kFinishCounts: {
+        PIPER_ASSIGN(const ChunkId chunk, in_.id<ChunkId>("a chunk"));
+        return StepWork(FinishCounts{chunk});
+      }
+      case Kind::kCombine: {
+        PIPER_ASSIGN(const uint32_t parameter, in_.uint32("a parameter"));
+        return StepWork(CombineUses{parameter});
+      }
+      case Kind::kMeasure: {
+        PIPER_ASSIGN(const ScalarId norms, in_.id<ScalarId>("a scalar"));
+        return StepWork(MeasureGradients{norms});
+      }
+      case Kind::kClip: {
+        ClipGradients clip;
+        PIPER_ASSIGN(clip.norms, in_.id<ScalarId>("a scalar"));
+        PIPER_ASSIGN(clip.norm, in_.id<ScalarId>("a scalar"));
+        PIPER_ASSIGN(clip.scale, in_.id<ScalarId>("a scalar"));
+        return StepWork(clip);
+      }
+    }
+    return StepWork();
+  }
+
+  Status fill_compute() {
+    if (module_.variants.empty()) return in_.fail("a DAG is of a model, whose variant must stand before");
+    const auto microbatches = static_cast<size_t>(module_.step.num_microbatches);
+    const size_t num_chunks = module_.chunks().size();
+    PIPER_RETURN_IF_ERROR(in_.expand(in_.token(), microbatches * num_chunks * kNumPhases));
+    dag_.compute.resize(num_chunks);
+    for (auto& rows : dag_.compute)
+      for (std::vector<NodeId>& row : rows) row.assign(microbatches, NodeId());
+    for (size_t n = 0; n < dag_.nodes.size(); ++n) {
+      const ComputeNode* pass = chunk_pass(dag_.nodes[n].payload);
+      if (pass == nullptr) continue;
+      if (pass->chunk.index >= num_chunks || static_cast<size_t>(pass->microbatch) >= microbatches)
+        return in_.fail("node " + std::to_string(n) + " is a pass of no chunk and microbatch of the model");
+      dag_.compute[pass->chunk.index][static_cast<size_t>(pass->phase)][pass->microbatch] = NodeId(n);
+    }
+    return {};
+  }
+
+  ModuleReader& in_;
+  const Module& module_;
+  Dag& dag_;
+};
+
+}  // namespace
+
+void print_dag_section(const Module& module, std::ostream& out) {
+  if (!module.dag.nodes.empty()) Printer(module, out).print();
+}
+
+Status parse_dag_section(ModuleReader& in, Module& module) { return Parser(in, module).run(); }
 
 }  // namespace piper::ir

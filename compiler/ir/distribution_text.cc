@@ -94,12 +94,18 @@ class Parser {
       to_.groups.push_back({std::move(ranks)});
       return {};
     }
+    if (name.kind == TokenKind::kWord && name.text == "teams") {
+      PIPER_RETURN_IF_ERROR(in_.numbered(to_.teams.size(), "teams"));
+      PIPER_ASSIGN(Teams teams, in_.rank_lists());
+      to_.teams.push_back(std::move(teams));
+      return {};
+    }
     if (name.kind == TokenKind::kWord && name.text == "expert_groups") return expert_groups();
     if (name.kind == TokenKind::kWord && name.text == "chunk") {
       PIPER_RETURN_IF_ERROR(in_.numbered(to_.chunks.size(), "chunks"));
       return chunk();
     }
-    return in_.fail(name, "expected world, stream, group, expert_groups, chunk or '}'");
+    return in_.fail(name, "expected world, stream, group, teams, expert_groups, chunk or '}'");
   }
 
   Status expert_groups() {
@@ -218,6 +224,7 @@ void print_distribution_section(const Module& module, std::ostream& out) {
   out << "distribution {\n  world " << d.world_size << "\n";
   for (size_t s = 0; s < d.streams.size(); ++s) out << "  stream " << s << " " << quoted(d.streams[s]) << "\n";
   for (size_t g = 0; g < d.groups.size(); ++g) out << "  group " << g << " " << ranges_text(d.groups[g].ranks) << "\n";
+  for (size_t t = 0; t < d.teams.size(); ++t) out << "  teams " << t << " " << rank_lists_text(d.teams[t]) << "\n";
   for (size_t e = 0; e < d.expert_groups.size(); ++e) {
     const ExpertGroups& groups = d.expert_groups[e];
     out << "  expert_groups " << e << " " << rank_lists_text(groups.groups) << " stream " << groups.stream

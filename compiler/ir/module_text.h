@@ -23,6 +23,7 @@
 //     world 4
 //     stream 0 "compute"
 //     group 0 [0..1]
+//     teams 0 [[0], [1]]
 //     expert_groups 0 [[0..1], [2..3]] stream 2 by 5 @0:6:3+9 bound 1.25 strict @0:6:20+4
 //     chunk 0 {                                a line that says the default may be left out
 //       groups [0 x2, none]                    [microbatch]; x2: twice
@@ -46,7 +47,23 @@
 //       }
 //     }
 //   }
-//   dag { ... } state { ... }                  dag_text.cc, state_text.cc
+//   dag {
+//     scalar 0 "loss" "loss of the step" "the loss" f32 [] read by log
+//     node 0 compute F 0 1 on 0 stream 0 by 2            phase, chunk, microbatch
+//     node 1 all_reduce value F 0 1 %y teams 0 f32 on 0 stream 1
+//     node 2 transfer scalar 0 to 1 on 0 stream 1
+//     edges 0 [1..2]                           data
+//     before 0 3 @0:9:3+5                      what an order says, and where
+//     order [0..3]
+//   }
+//   state {
+//     accumulator 0 parameter 0 chunks [0] group 0 bucket 0 offset 0 bytes 64
+//     bucket 0 "PP0/w" group 0 teams 0 of 2 accumulators [0] bytes 64 moments whole gradients whole parameters whole
+//       residency use prefetch 1 stream 2 gather 2         (one line)
+//     gather bucket 0 reader 4 from 9          nodes
+//     clear bucket 0 microbatch 1 before 5
+//     owners parameters [0 x3] buffers [] unread [2]
+//   }
 //
 // Places in a strategy are @FILE:LINE:COLUMN+LENGTH; ids are positions in their tables. Parts that are empty are left
 // out. What is a function of the graphs is not held: ModelVariant::lowered and Module::shapes. `module` stands first,

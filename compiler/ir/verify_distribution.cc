@@ -15,6 +15,12 @@ class Verifier {
   Status run() {
     PIPER_RETURN_IF_ERROR(streams());
     PIPER_RETURN_IF_ERROR(groups());
+    for (size_t t = 0; t < d_.teams.size(); ++t) {
+      std::vector<int32_t> all;
+      for (const std::vector<int32_t>& team : d_.teams[t]) all.insert(all.end(), team.begin(), team.end());
+      if (d_.teams[t].empty() || all.empty()) return broken(kRuleGroups, "teams " + std::to_string(t) + " are empty");
+      PIPER_RETURN_IF_ERROR(distinct(all, kRuleGroups, "teams " + std::to_string(t)));
+    }
     for (const ExpertGroups& experts : d_.expert_groups) PIPER_RETURN_IF_ERROR(expert_groups(experts));
     // Before directives are resolved there are no rows.
     if (!d_.chunks.empty() && !module_.variants.empty() && d_.chunks.size() != module_.chunks().size())

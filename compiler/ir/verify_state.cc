@@ -1,8 +1,110 @@
-// The rules of the lay-out of state: there are none yet.
+// Checks the rules of verify_state.h.
+#include "compiler/ir/verify_state.h"
+
+#include <algorithm>
+
 #include "compiler/ir/verify_parts.h"
 
 namespace piper::ir {
+namespace {
 
-Status verify_state(const Module&) { return {}; }
+Status broken(const char* rule, const std::string& text) { return Status::failure(rule, text); }
+
+class Verifier {
+ public:
+  explicit Verifier(const Module& module) : module_(module), state_(module.state) {}
+
+  Status run() {
+    for (size_t a = 0; a < state_.accumulators.size(); ++a)
+      PIPER_RETURN_IF_ERROR(accumulator(AccumulatorId(a), state_.accumulators[a]));
+    for (const Bucket& b : state_.buckets) PIPER_RETURN_IF_ERROR(bucket(b).with_context("bucket " + b.name));
+    for (const auto& [read, node] : state_.gathers) PIPER_RETURN_IF_ERROR(gather(read.first, read.second, node));
+    return owners();
+  }
+
+ private:
+  Status accumulator(AccumulatorId id, const Accumulator& a) const {
+    const std::string name = "accumulator " + std::to_string(id.index);
+    for (ChunkId chunk : a.chunks)
+      if (chunk.index >= module_.chunks().size()) return broken(kRuleAccumulators, name + " is of no chunk");
+    if (a.group.index >= module_.distribution.groups.size()) return broken(kRuleAccumulators, name + " is of no group");
+    if (a.bucket.index >= state_.buckets.size()) return broken(kRuleAccumulators, name + " is in no bucket");
+    const std::vector<AccumulatorId>& members = state_.buckets[a.bucket.index].accumulators;
+    if (std::find(members.begin(), members.end(), id) == members.end())
+      return broken(kRuleAccumulators, name + " is not among those of its bucket");
+    return {};
+  }
+
+  Status bucket(const Bucket& b) const {
+    int64_t end = 0;
+    for (AccumulatorId id : b.accumulators) {
+      if (id.index >= state_.accumulators.size()) return broken(kRuleAccumulators, "there is no such accumulator");
+      const Accumulator& a = state_.accumulators[id.index];
+      if (a.offset < end || a.bytes < 0 || a.bytes > b.bytes - a.offset)
+        return broken(kRuleOffsets, "accumulator " + std::to_string(id.index) + " stands on others or outside");
+      end = a.offset + a.bytes;
+    }
+    PIPER_RETURN_IF_ERROR(teams(b));
+    const bool in_order = (b.gradients == Kept::kWhole || b.moments == Kept::kPart) &&
+                          (b.parameters == Kept::kWhole || b.gradients == Kept::kPart);
+    if (!in_order) return broken(kRuleParts, "something is kept in parts, and what stands before it whole");
+    if (b.moments == Kept::kPart && (b.team_size < 2 || b.bytes % (b.team_size * dtype_bytes(kStateType)) != 0))
+      return broken(kRuleParts,
+                    std::to_string(b.bytes) + " bytes in " + std::to_string(b.team_size) + " parts of whole elements");
+    return {};
+  }
+
+  Status teams(const Bucket& b) const {
+    if (b.group.index >= module_.distribution.groups.size() || b.teams.index >= module_.distribution.teams.size())
+      return broken(kRuleTeams, "there is no such group, or no such teams");
+    std::vector<int32_t> members, group = module_.distribution.ranks(b.group);
+    for (const std::vector<int32_t>& team : module_.distribution.teams[b.teams.index]) {
+      if (static_cast<int64_t>(team.size()) != b.team_size) return broken(kRuleTeams, "a team is of another size");
+      members.insert(members.end(), team.begin(), team.end());
+    }
+    std::sort(members.begin(), members.end());
+    std::sort(group.begin(), group.end());
+    return members == group ? Status() : broken(kRuleTeams, "its teams do not partition its group");
+  }
+
+  Status gather(BucketId bucket, NodeId reader, NodeId node) const {
+    const auto& nodes = module_.dag.nodes;
+    const std::string name = "node " + std::to_string(node.index);
+    if (bucket.index >= state_.buckets.size() || reader.index >= nodes.size() || node.index >= nodes.size())
+      return broken(kRuleGathers, name + " gathers for what there is not");
+    const auto* collective = std::get_if<CollectiveNode>(&nodes[node.index].payload);
+    const auto* what = collective != nullptr ? std::get_if<ParameterOperand>(&collective->what) : nullptr;
+    if (what == nullptr || collective->kind != CollectiveKind::kAllGather || what->bucket != bucket ||
+        state_.buckets[bucket.index].parameters != Kept::kPart)
+      return broken(kRuleGathers, name + " does not gather bucket " + state_.buckets[bucket.index].name);
+    return {};
+  }
+
+  Status owners() const {
+    const auto is_rank = [&](int32_t rank) { return rank < module_.distribution.world_size; };
+    if (!state_.parameter_owner.empty() && state_.parameter_owner.size() != state_.parameter_uses.size())
+      return broken(kRuleOwners, "there is not one owner per parameter");
+    for (int32_t rank : state_.parameter_owner)
+      if (rank < 0 || !is_rank(rank)) return broken(kRuleOwners, "a parameter is saved by no rank");
+    for (int32_t rank : state_.buffer_owner)
+      if (!is_rank(rank)) return broken(kRuleOwners, "a buffer is saved by no rank");
+    for (const auto& [before, clears] : state_.clears)
+      for (const Clear& clear : clears)
+        if (before.index >= module_.dag.nodes.size() || clear.bucket.index >= state_.buckets.size() ||
+            state_.buckets[clear.bucket.index].gradients != Kept::kPart)
+          return broken(kRuleOwners, "node " + std::to_string(before.index) + " clears what lasts");
+    return {};
+  }
+
+  const Module& module_;
+  const StateLayout& state_;
+};
+
+}  // namespace
+
+Status verify_state(const Module& module) {
+  if (module.state.parameter_uses.empty()) return {};
+  return Verifier(module).run();
+}
 
 }  // namespace piper::ir

@@ -1,0 +1,1 @@
+piper_test(dag_text_test LABELS unit SOURCES dag_text_test.cc LINK piper_passes)
