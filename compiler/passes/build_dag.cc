@@ -33,6 +33,17 @@ std::vector<ChunkId> producers(const ir::Module& module, const std::vector<ir::V
   return {chunks.begin(), chunks.end()};
 }
 
+// [chunk] where its computes come from: what placed it, and the strategy's notes on it.
+std::vector<ir::ProvId> origins_of_computes(ir::Module& module) {
+  std::vector<ir::ProvId> origins;
+  for (const ir::ChunkProperties& row : module.distribution.chunks) {
+    std::vector<ir::ProvId> parents = {row.placed_by};
+    parents.insert(parents.end(), row.notes.begin(), row.notes.end());
+    origins.push_back(row.notes.empty() ? row.placed_by : module.provenance.derived("note", std::move(parents)));
+  }
+  return origins;
+}
+
 NodeId add_all_reduce(ir::Module& module, ir::ScalarId scalar, ir::GroupId group, const std::string& stream,
                       ir::ProvId prov) {
   ir::CollectiveNode sum;
@@ -129,6 +140,7 @@ void build_dag(ir::Module& module) {
   for (const ir::Exchange& exchange : module.variants[0].lowered.exchanges)
     exchanged[{exchange.chunk.index, exchange.phase}] = exchange.to;
 
+  const std::vector<ir::ProvId> origins = origins_of_computes(module);
   auto add_computes = [&](size_t c, Phase phase) {
     for (int32_t m = 0; m < m_count; ++m) {
       const ComputeNode at{ChunkId(c), phase, m};
@@ -143,8 +155,7 @@ void build_dag(ir::Module& module) {
                                    groups.prov);
       } else {
         node = module.dag.add_node(at, module.distribution.group(ChunkId(c), m),
-                                   module.distribution.compute_stream(ChunkId(c), phase, m),
-                                   module.distribution.chunks[c].placed_by);
+                                   module.distribution.compute_stream(ChunkId(c), phase, m), origins[c]);
       }
     }
   };
