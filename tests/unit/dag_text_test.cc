@@ -12,7 +12,8 @@ namespace piper::ir {
 namespace {
 
 // Two chunks on two ranks: the first makes %y, which both ranks sum before the second reads it; a bucket of each kind.
-const std::string kModule = R"(module {
+const std::string kModule =
+    R"(module {
   step batch 8 microbatches 2 split
   training clip 1.5 by 0 update 0
 }
@@ -83,8 +84,10 @@ dag {
 state {
   accumulator 0 parameter 0 chunks [0] group 0 bucket 0 offset 0 bytes 64
   accumulator 1 parameter 1 chunks [1] group 0 bucket 1 offset 64 bytes 64
-  bucket 0 "PP0/w" group 0 teams 0 of 2 accumulators [0] bytes 128 moments part gradients part parameters part residency microbatch prefetch 2 stream 1 gather 1 by 0
-  bucket 1 "PP1/v" group 0 teams 1 of 1 accumulators [1] bytes 128 moments whole gradients whole parameters whole residency use prefetch 1 stream 0 gather 0
+  bucket 0 "PP0/w" group 0 teams 0 of 2 accumulators [0] bytes 128)"
+    R"( moments part gradients part parameters part residency microbatch prefetch 2 stream 1 gather 1 by 0
+  bucket 1 "PP1/v" group 0 teams 1 of 1 accumulators [1] bytes 128)"
+    R"( moments whole gradients whole parameters whole residency use prefetch 1 stream 0 gather 0
   gather bucket 0 reader 2 from 10
   clear bucket 0 microbatch 1 before 3
 }
