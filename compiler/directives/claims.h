@@ -1,6 +1,6 @@
-// Who runs which region, while directives claim it: one device list per (region, microbatch). `settle` checks all
-// claims as a whole and makes the distribution of them; nothing else reads claims but the schedule's expansion, which
-// takes its ranks from them.
+// Who runs which region, while directives claim it: one device list per (region, microbatch). Directives that place
+// check their claims against those before them, the schedule's expansion takes its ranks from claims, and `settle`
+// checks all claims as a whole and makes the distribution of them. Nothing reads claims behind that.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace piper::directives {
 struct Claim {
   std::vector<int32_t> ranks;  // empty: unclaimed
   diag::Span span;             // of the device list
-  diag::Span directive;
-  std::string stream = "pp";
+  diag::Span directive;        // that claims
+  std::string stream = "pp";   // of messages to and from the region
   diag::Span replicated = {};  // the replicate over exactly these ranks, line 0 where none
 };
 
@@ -42,7 +42,7 @@ class Claims {
   }
 
   std::vector<diag::Span> replicated;  // [region]: a replicate that claims it, on some microbatches at least
-  std::vector<Claim> sharded;          // [region]: all devices of the shard on it, which it has where nothing else does
+  std::vector<Claim> sharded;          // [region]: all devices of its shard, which run it where nothing else claims it
 
  private:
   int32_t num_microbatches_;

@@ -1,5 +1,6 @@
 // The list of all directives, for the loader, the schema, the help text and the resolving. A new directive is one line
-// in directive_table.def, its file, one line in CMake and its tests.
+// in directive_table.def, its file, one line in CMake and its tests
+// (docs/adding-a-directive.md).
 #pragma once
 
 #include <span>
@@ -16,11 +17,11 @@ namespace piper::directives {
 std::span<const strategy::DirectiveSpec* const> all_specs();
 // The spec of a name, or null.
 const strategy::DirectiveSpec* find_spec(std::string_view name);
-// When a directive is resolved: who runs what first, since the others are about what runs; then orders, which say what
-// backwards are split; then how the rest runs.
+// When a directive is resolved. First who runs what, which a schedule takes its ranks from; then orders, which say
+// which backwards are split; then how regions run otherwise, which asks for these.
 enum class Stage : uint8_t { kPlace, kOrder, kRun };
-// Resolves those of `directives` that are of the stage, in the table's order, then in theirs. Goes on behind an error:
-// each is in `diags`, and its directive has added nothing.
+// Resolves the directives of the stage, in the table's order, and of one kind in the order of `directives`. Goes on
+// behind an error: each is in `diags`, and a directive that has one has added nothing to the draft.
 void resolve_stage(Stage stage, const std::vector<strategy::Directive>& directives, Resolution& draft,
                    diag::Diagnostics& diags);
 // Text of `piperc --help-directive NAME`; "" where there is no such directive.

@@ -8,7 +8,8 @@ namespace piper::directives {
 
 const strategy::DirectiveSpec& note_spec();
 
-// Adds the text to the provenance of everything that the matched regions do. Errors: P0203, P0204, P0206.
+// Adds the text to the provenance, and its entry to ChunkProperties::notes of the matched regions. Errors: P0203,
+// P0204, P0206.
 Status resolve_note(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags);
 
 }  // namespace piper::directives

@@ -1,5 +1,5 @@
 // The `place` directive: which device group runs which chunks. Its spec, and what it says of regions;
-// communication where data cross groups is a later phase.
+// messages where data cross groups are a later pass's (passes/insert_transfers.h).
 #pragma once
 
 #include "compiler/directives/resolution.h"

@@ -1,7 +1,7 @@
 // What all directives of a strategy together say of the model's regions: a draft that they are resolved into one by
 // one. A directive first checks everything it says, against the regions and against what stands in the draft; one that
 // has an error adds nothing, and the others are resolved all the same, so that the user sees all errors at once. The
-// module takes the draft over when there was none. No directive is read a second time: what it said is in typed
+// module takes the draft over where no directive had one. No directive is read a second time: what it said is in typed
 // properties of regions from here on, and these are carried along where regions are cut or joined (ir/module.h).
 #pragma once
 
@@ -31,18 +31,19 @@ struct Resolution {
 
   // Of the directives that say who runs what (stage kPlace).
   Claims claims;
-  std::vector<int64_t> replicas;  // [region] devices of all the replicates that name it
-  // Groups and placement stand in it once the claims are settled; the properties that need no devices from the start.
+  std::vector<int64_t> replicas;  // [region] number of devices of all the replicates that name it
+  // Rows of properties, as directives are resolved. Groups, devices and world size only once the claims are settled.
   ir::Distribution distribution;
-  std::vector<ir::ExpertGroups> shards;  // of which the streams stand apart, as the user named them
-  std::vector<std::string> shard_streams;
+  std::vector<ir::ExpertGroups> shards;    // without their streams, which are numbered last
+  std::vector<std::string> shard_streams;  // [shard] the stream as the user named it
   ir::Provenance provenance;
   diag::Span cut_by;  // of the user's first directive that spreads a region's samples over devices; line 0: none
 
-  // Of the directives that say how it runs (stage kRun).
+  // Of orders (stage kOrder). Directives of the stage kRun write properties alone.
   ir::Schedule schedule;
   std::vector<HalfNames> halves;  // [region * num_microbatches + microbatch]
 
+  // For a directive that spreads samples over devices: sets cut_by where it is the first in the file.
   void note_cut(const strategy::Directive& directive);
   const std::string& name(ir::ChunkId region) const { return regions[region.index].name; }
   ir::ChunkProperties& properties(ir::ChunkId region) { return distribution.chunks[region.index]; }

@@ -1,5 +1,5 @@
-// What a filter matches: chunks by their tags, microbatches by MB. Used by every directive's
-// application; a filter that matches nothing is reported here, with what exists.
+// What a filter matches: regions by their tags, microbatches by MB. Used by every directive; a filter that matches
+// nothing is reported here, with the tags that there are.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct Selection {
 };
 // Whether a pass of a chunk is one that a filter's PASS names; without PASS every pass but the counting of labels is.
 bool phase_matches(const std::optional<strategy::Pass>& wanted, ir::Phase phase);
-// All of them, in the order of the enumerators.
+// All phases that match, in the order of the enumerators.
 std::vector<ir::Phase> matched_phases(const std::optional<strategy::Pass>& wanted);
 // Whether the filter names one half of a backward.
 bool names_half(const strategy::Filter& filter);
 
-// The tags of the chunks there are now, for many filters.
+// The tags of the model's regions, made once for many filters.
 class Selector {
  public:
   Selector(const std::vector<ir::Chunk>& regions, const ir::Step& step);

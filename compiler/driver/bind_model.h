@@ -14,11 +14,12 @@ Status choose_step(Compilation& c, diag::Diagnostics& diags);
 // no loss, and those of the frontend.
 Status bind_model(Compilation& c, diag::Diagnostics& diags);
 
-// Its regions (passes/cut_chunks.h).
+// Cuts the first variant into the regions that filters name (passes/cut_chunks.h).
 Status cut_regions(Compilation& c, diag::Diagnostics& diags);
 
-// The other variants, for when it is known which group runs what; one that no group runs goes. Error P0512: the model
-// has other regions for another number of samples.
+// Binds and cuts a variant for each other number of samples that some group has a piece, once it is known which group
+// runs what; the first variant goes where no group runs it. Error P0512: the model has other regions for another number
+// of samples.
 Status bind_variants(Compilation& c, diag::Diagnostics& diags);
 
 // Sets graph.loss by the strategy's choice; may append a loss operator and an input for labels. Error P0237.

@@ -24,8 +24,8 @@ struct Digests {
 struct Compilation {
   strategy::Strategy strategy;
   std::optional<strategy::ScheduleTable> table;  // of `schedule: {csv: ...}`
-  std::unique_ptr<frontend::ModelFile> model;    // null where a module is read from text: then nothing is bound
-  std::future<Digests> digests;                  // made beside the passes, which do not wait for them
+  std::unique_ptr<frontend::ModelFile> model;    // null where a module is read from a text that names none
+  std::future<Digests> digests;                  // made beside the passes; emit_plans waits for them
   ExpandedSchedule schedule;                     // the directives that the schedule stands for: what --expand prints
   ir::Module module;
   emit::Emitted emitted;

@@ -27,7 +27,7 @@ struct CompileOptions {
   bool process_ends_next =
       false;  // what the compilation holds is left to the system: freeing it piece by piece costs a tenth of a run
   std::string stop_after;      // a name of phase_names(), or ""
-  std::string print_ir_after;  // a regular expression over phase names, or ""
+  std::string print_ir_after;  // a regular expression over names of passes and phases, or ""
   plan::WeightMode weights = plan::WeightMode::kCopy;
   int64_t memory_limit = 0;                          // bytes per rank; 0: none
   bool time_phases = false;                          // the time of every pass
@@ -35,14 +35,15 @@ struct CompileOptions {
   std::string fail_in;                               // a pass that fails as if it had a bug (FrameOptions)
   std::string reproducer = "piperc-reproducer.pir";  // written where a pass fails by a bug
 };
-// What --stop-after takes: phases and passes, in order.
+// What --stop-after takes: phases and passes in order, `load` in front of them, `verify` and `write` behind.
 const std::vector<std::string>& phase_names();
 
-// The first part of it: reads the strategy and the model, side by side; of two wrong files the strategy is told.
+// The phase `load`, in front of the passes: reads the strategy and the model, side by side. Where both are wrong, the
+// errors of the strategy are told.
 Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& diags);
 
-// A bug throws; its message names the pass, and the reproducer that was written. Errors are in `diags` where they have
-// a place, else in the Status.
+// Runs a whole compilation. A bug throws; its message names the pass, and the reproducer that was written. Errors are
+// in `diags` where they have a place, else in the Status.
 Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err);
 
 }  // namespace piper::driver

@@ -1,4 +1,4 @@
-// The last step of the pipeline: an ordered module becomes a bundle of plans.
+// The last pass of the pipeline: an ordered module becomes a bundle of plans.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,7 @@
-// Turns `schedule: {family: ...}` into the directives it stands for: `split`, one `order` per rank, and `place` and
-// `replicate` where the file places none of the stages. The result is what --expand prints.
+// Turns a `schedule` into the directives that it stands for: one `order` per rank, and `place` and `replicate` where
+// the file places none of the stages. The `split` that it also stands for is a number of microbatches, which is set
+// earlier.
+// --expand prints all of them.
 #pragma once
 
 #include <vector>
@@ -24,9 +26,10 @@ Status number_microbatches(const strategy::Schedule& schedule, ir::Step& step, d
 // schedule_ranks.h, P0230, P0231, P0233 a table of another number of stages.
 Result<ExpandedSchedule> expand_schedule(const strategy::Schedule& schedule, const directives::Resolution& draft,
                                          const strategy::ScheduleTable* table, diag::Diagnostics& diags);
-// Reads that table from `folder` (the strategy's own). Errors: P0101, P0233.
+// Reads the table that `schedule: {csv: ...}` names, from `folder` (the strategy's own). Errors: P0101, P0233.
 Result<strategy::ScheduleTable> read_schedule_table(const strategy::Schedule& schedule, const std::string& folder,
                                                     diag::Diagnostics& diags);
+// The number of microbatches of a table: one more than the largest in it.
 int32_t microbatches_of(const strategy::ScheduleTable& table);
 
 }  // namespace piper::driver

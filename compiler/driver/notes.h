@@ -1,4 +1,5 @@
-// What a user should know of a module though nothing is wrong with it. They change nothing.
+// What a user should know of a module though nothing is wrong with it: warnings and remarks. No function here changes
+// the module. (The `note` directive is directives/note.h.)
 #pragma once
 
 #include "compiler/diag/diagnostics.h"

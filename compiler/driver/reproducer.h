@@ -10,11 +10,12 @@
 
 namespace piper::driver {
 
-// Compiles once more up to the pass, which is where the module is as it was, and writes CompileOptions::reproducer.
-// Returns a line for the user: what was written and how to repeat the failure, or why nothing was.
+// Compiles once more up to the pass, since the pass may have changed the module before it failed, and writes the file
+// CompileOptions::reproducer. Returns a line for the user: the file and how to repeat the failure, or why there is
+// none.
 std::string write_reproducer(const CompileOptions& options, const std::string& pass);
 
-// What such a file holds beside the module, for piper-opt; comments of other kinds are left alone.
+// What a reproducer holds beside the module, for piper-opt; comments of other kinds mean nothing.
 struct ReproducerHeader {
   std::string strategy;                // the text of the strategy; "" where there is none
   std::vector<std::string> overrides;  // KEY=VALUE on it

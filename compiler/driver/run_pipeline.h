@@ -17,7 +17,7 @@ struct FrameOptions {
   std::string stop_after;      // a pass or a phase; "": all run
   std::string print_ir_after;  // a regular expression over names of passes and phases; "": nothing is printed
   bool time_passes = false;
-  bool verify_each = false;  // the module after each pass, by the rules of its parts
+  bool verify_each = false;  // checks the module after each pass, by the rules of its parts
   std::string fail_in;       // a pass that fails as if it had a bug, so that tests see what follows; "": none
 };
 
@@ -31,7 +31,7 @@ class PassFailure : public std::runtime_error {
   std::string pass_;
 };
 
-// Runs one pass, and verifies the module where asked to.
+// Runs one pass, and verifies the module where asked to. What the user did wrong is a Status, a bug a PassFailure.
 Status run_pass(const Pass& pass, Compilation& c, const FrameOptions& options, diag::Diagnostics& diags);
 
 // Runs the pipeline on `c`. What is printed goes to `err`. `behind_phase(phase)` is called when the last pass of a
@@ -39,7 +39,7 @@ Status run_pass(const Pass& pass, Compilation& c, const FrameOptions& options, d
 Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnostics& diags, std::ostream& err,
                     const std::function<void(std::string_view phase)>& behind_phase, bool& stopped);
 
-// Names of passes and phases, in order: what --stop-after takes.
+// Names of passes, and in front of the first pass of each phase the phase's, in order.
 std::vector<std::string> stop_names();
 
 }  // namespace piper::driver

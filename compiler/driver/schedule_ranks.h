@@ -18,7 +18,7 @@ struct StagePlaces {
   std::vector<std::vector<const directives::Claim*>> claims;
   std::vector<bool> replicated;  // [stage]: a directive of the user replicates it
   std::vector<std::vector<int32_t>>
-      groups;  // distinct device lists, by the first microbatch, then the first stage that they do
+      groups;  // distinct device lists, by the first microbatch, then the first stage that they run
   int32_t num_stages() const { return static_cast<int32_t>(claims.size()); }
 };
 // `draft` outlives the result. Errors: P0203 no chunk has the schedule's tag, P0240 an index is missing, P0232

@@ -102,7 +102,7 @@ const ComputeNode* chunk_pass(const NodePayload& payload);
 struct Node {
   NodePayload payload;
   GroupId group;
-  uint32_t stream = 0;  // Dag::streams
+  uint32_t stream = 0;  // Distribution::streams
   ProvId prov;
 };
 

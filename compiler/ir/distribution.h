@@ -1,7 +1,7 @@
 // How chunks are spread over devices: which group runs each on which microbatch, on which streams, how its gradients
-// are reduced, what is recomputed. Directives say it, one row of typed properties per chunk; the rows are carried along
-// where chunks are cut or joined (Module::refine_chunks, merge_chunks). Passes read it, the emitter projects by it.
-// It knows no nodes: the work itself stands in the Dag.
+// are reduced, what is recomputed. Directives are resolved to it, one row of typed properties per chunk; the rows are
+// carried along where chunks are cut or joined (Module::refine_chunks, merge_chunks). Passes read it, the emitter
+// projects by it. A distribution names no nodes: the work itself stands in the Dag.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +26,15 @@ struct DeviceGroup {
   friend bool operator==(const DeviceGroup&, const DeviceGroup&) = default;
 };
 
-// A bound on the rows that an expert takes of a rank's rows of one microbatch: `factor` times their mean number,
-// rounded up. Of the others each counts as a row whose expert gives zeros; they are counted (Graph::dropped), or an
-// error
-// (`strict`).
+// A bound on the rows that an expert takes of a rank's rows of one microbatch: `factor` times the mean number of rows
+// of an expert, rounded up. A row beyond the bound counts as one whose expert gives zeros; such rows are counted
+// (Graph::dropped), or an error (`strict`).
 struct RowBound {
   double factor = 1;
   bool strict = false;
   diag::Span span;  // of the bound in the file
-  // Of `rows` rows for `experts` experts; never more than `rows`. A product within 1e-9 of an integer is that integer.
+  // The bound where there are `rows` rows for `experts` experts; never more than `rows`. A product within 1e-9 of an
+  // integer is that integer.
   int64_t rows_of_expert(int64_t rows, int64_t experts) const;
   friend bool operator==(const RowBound&, const RowBound&) = default;
 };
@@ -52,7 +52,7 @@ struct ExpertGroups {
   friend bool operator==(const ExpertGroups&, const ExpertGroups&) = default;
 };
 
-// What the members of a team keep one part of each, instead of the whole; each level includes the ones before.
+// Of what each member of a team keeps only its part, instead of the whole; each level includes the ones before.
 enum class Sharded : uint8_t { kNothing, kOptimizer, kGradients, kParameters };
 // How long gathered parameters live: one compute, a microbatch's forward to the end of its backward, the step.
 enum class Residency : uint8_t { kUse, kMicrobatch, kStep };
@@ -76,7 +76,7 @@ struct ChunkProperties {
   ProvId placed_by;
   Replication replication;
   int64_t segment_bytes = -1;    // bytes of parameters that a segment of it may first use; -1: it stays whole
-  int32_t shard = -1;            // whose experts are partitioned: index into Distribution::expert_groups; -1: none
+  int32_t shard = -1;            // that parts its experts: index into Distribution::expert_groups; -1: none
   bool backward_split = false;   // its backward is an input part and a weight part
   std::vector<bool> recomputed;  // [microbatch] its backward repeats the forward
   std::map<std::pair<Phase, int32_t>, uint32_t> compute_streams;  // (phase, microbatch) -> stream, where not 0
@@ -84,7 +84,8 @@ struct ChunkProperties {
 
   bool recomputed_always() const;     // on every microbatch
   bool recomputed_sometimes() const;  // on some microbatches, not on others
-  // Whether two chunks are treated alike, wherever the strategy says so.
+  // Whether the strategy treats two chunks alike, so that they can be joined. Their shard, segment_bytes and notes
+  // may differ.
   bool alike(const ChunkProperties& other) const;
 };
 
@@ -107,8 +108,8 @@ struct Distribution {
   uint32_t intern_stream(const std::string& name);
   // The device groups that a chunk runs on, each once, by id.
   std::vector<GroupId> groups_of(ChunkId chunk) const;
-  // How many microbatches before this one run on the same group: one of each group with equal numbers can be
-  // communicated at once.
+  // The round of a microbatch: how many before it run on the same group. Microbatches of one round, one of each group,
+  // can be communicated at once.
   int32_t round_of(ChunkId chunk, int32_t microbatch) const;
   bool has_member(GroupId group, int32_t rank) const;
   // Whether the chunk has two programs for a phase, and this microbatch runs the second.
@@ -121,7 +122,8 @@ struct Distribution {
 
   // Rows for chunks that were cut: [new chunk] -> the chunk it was cut from, whose properties it has.
   void refine(const std::vector<ChunkId>& from);
-  // Rows for chunks that were joined: [chunk] -> the joined one, ids ascending; it has the properties of its first.
+  // Rows for chunks that were joined: [chunk] -> the joined one, ids ascending; it has the properties of its first, and
+  // the notes of all.
   void merge(const std::vector<ChunkId>& into);
 };
 

@@ -1,6 +1,6 @@
 // Everything that a compilation knows of one training step, from the bound model to the ordered DAG: what passes read
-// and change, and what a text form holds (ir/module_text.h). Each part says which passes write it (driver/pipeline.cc
-// has their order); a part that no pass has written yet is empty.
+// and change, and what a text form holds (ir/module_text.h). Comments on the parts say which passes write them
+// (driver/pipeline.cc has their order); a part that no pass has written yet is empty.
 #pragma once
 
 #include <cstdint>
@@ -42,22 +42,23 @@ struct Training {
 struct ModelVariant {
   int64_t local_batch = 1;
   ChunkedGraph chunked;
-  std::vector<ValueId>
-      gradients;  // [value of the forward] its total gradient, invalid where none; empty before add_backward
-  std::optional<Graph>
-      repeating;         // of microbatches that repeat a forward where others do not; unset where all do alike
-  LoweredGraph lowered;  // empty before lower_programs
+  // [value of the forward] its total gradient, invalid where none; empty before add_backward.
+  std::vector<ValueId> gradients;
+  // The graph of microbatches that repeat a forward, where other microbatches of its chunk do not (pass recompute);
+  // unset where all microbatches of each chunk do alike.
+  std::optional<Graph> repeating;
+  LoweredGraph lowered;  // the programs; empty before lower_programs
 };
 
 struct Module {
-  Step step;
-  Training training;
+  Step step;                           // choose_step; bind_model and resolve_directives say whether the batch is cut
+  Training training;                   // choose_step
   std::vector<ModelVariant> variants;  // one per distinct local batch, the largest first: [0] is the reference
-  Distribution distribution;
-  Schedule schedule;
-  std::vector<ChunkShape> shapes;  // [chunk]; empty before lower_programs
-  Dag dag;
-  StateLayout state;
+  Distribution distribution;           // resolve_directives; rows are carried along by refine_chunks, merge_chunks
+  Schedule schedule;                   // likewise
+  std::vector<ChunkShape> shapes;      // [chunk] what its programs read and add to; empty before lower_programs
+  Dag dag;                             // passes of the phases `build` and `order`
+  StateLayout state;                   // likewise
   Provenance provenance;  // of directives, and of what passes made of them; each graph has one of its model
 
   const std::vector<Chunk>& chunks() const;
@@ -69,14 +70,14 @@ struct Module {
   // "F of PP0, microbatch 3": for messages.
   std::string describe(NodeId node) const;
 
-  // Carries what is said of chunks over to what became of them, once every variant's graph is cut or joined:
-  // [new chunk] -> the chunk it was cut from,
+  // For passes that have cut the chunks of every variant: carries distribution and schedule over to the new chunks.
+  // `from`: [new chunk] -> the chunk it was cut from.
   void refine_chunks(const std::vector<ChunkId>& from);
-  // [chunk] -> the joined chunk that it became part of, ids ascending.
+  // The same for passes that have joined chunks. `into`: [chunk] -> the joined chunk that it became part of, ascending.
   void merge_chunks(const std::vector<ChunkId>& into);
 };
 
-// "C", "N", "F", "B"; of a split backward "BI" and "BW".
+// A phase in messages: "C", "N", "F", "B"; of a split backward "BI" and "BW".
 std::string_view phase_name(Phase phase, bool backward_split);
 
 }  // namespace piper::ir

@@ -1,5 +1,5 @@
-// The order that `order` directives ask for, resolved to chunks: slots that run one after the other on the devices they
-// share. A pass turns it into order edges of the Dag (passes/add_order_edges.h), once there are nodes.
+// What `order` directives ask for, resolved to chunks: slots that run one after the other on the devices they share. A
+// pass turns them into order edges of the Dag (passes/add_order_edges.h), once there are nodes.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct OrderMember {
   std::vector<ChunkId> chunks;        // ascending
   std::vector<int32_t> microbatches;  // ascending
   std::vector<Phase> phases;          // of the chunks' computes, in this order
-  bool half = false;                  // names one half of a backward: a chunk without work in it is left out
+  bool half = false;                  // names one half of a backward: a chunk without work in that half is left out
   std::string text;                   // the filter as the user wrote it, for messages
   diag::Span span;
   friend bool operator==(const OrderMember&, const OrderMember&) = default;
@@ -42,7 +42,9 @@ struct Schedule {
   // Tags by which some filter tells chunks apart: chunks that differ in one of them cannot be joined.
   std::set<std::string> told_apart_by;
 
+  // Members that name a chunk name all that became of it: [new chunk] -> the chunk it was cut from,
   void refine(const std::vector<ChunkId>& from);
+  // [chunk] -> the joined chunk that it became part of.
   void merge(const std::vector<ChunkId>& into);
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };

@@ -1,7 +1,7 @@
 // Joins what partition_experts left of a region to its neighbours where the strategy treats them alike, so that they
 // run as one program.
 //
-// Input level: the forward of finish_forward, every chunk placed. Output level: the same ops in fewer chunks, ids still
+// Input level: cut_segments. Output level: the same ops in fewer chunks, ids still
 // a topological order. It stands before autodiff, since backward ops take the chunk of their forward op. Why: the tag
 // of a mixture is there to shard its experts. What routes to them, and what stands between two mixtures, has one place,
 // one stream and one time; each border between them would cost an instruction per pass and microbatch and keep values
