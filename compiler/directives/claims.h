@@ -16,7 +16,7 @@ struct Claim {
   std::vector<int32_t> ranks;  // empty: unclaimed
   diag::Span span;             // of the device list
   diag::Span directive;        // that claims
-  std::string stream = "pp";   // of messages to and from the region
+  std::string stream = "pp";   // of the messages that the region sends
   diag::Span replicated = {};  // the replicate over exactly these ranks, line 0 where none
 };
 

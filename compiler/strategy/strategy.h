@@ -1,6 +1,6 @@
 // A strategy program after loading: typed, checked against the key tables, every piece with its
 // span. The loader makes it; the driver, the directives and the schedule families read it.
-// It knows nothing of graphs: whether a tag exists is checked when a directive is applied.
+// It knows nothing of graphs: whether a tag exists is checked when a directive is resolved.
 #pragma once
 
 #include <cstdint>
