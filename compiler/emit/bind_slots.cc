@@ -55,7 +55,8 @@ BufferRange RoleEmitter::parameter(uint32_t p, const Visit& reader) {
   const ir::Accumulator& a = module_.state.accumulators[use.index];
   if (bucket(a.bucket).parameters == ir::Kept::kWhole) return parameter_home(a.bucket).at(a.offset);
   const ir::NodeId gather = module_.state.gathers.at({a.bucket, reader.id});
-  const int32_t gathered = find({BufferKind::kGathered, a.bucket.index, -1, 0, gather.index});
+  const int32_t gathered =
+      find(s_.buffers.gathered_for(a.bucket, gather, ir::chunk_pass(reader.node.payload)->microbatch));
   PIPER_CHECK(gathered >= 0, "nothing gathers ", bucket(a.bucket).name, " for ", module_.describe(reader.id));
   return {gathered, a.offset};
 }

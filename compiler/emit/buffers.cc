@@ -62,6 +62,15 @@ BufferKey Buffers::value(ir::ValueId root, int32_t microbatch, size_t variant) c
   return {BufferKind::kValue, root.index, microbatch, static_cast<uint32_t>(variant)};
 }
 
+BufferKey Buffers::gathered_for(ir::BucketId bucket, ir::NodeId gather, int32_t microbatch) const {
+  switch (module_.state.buckets[bucket.index].residency) {
+    case ir::Residency::kUse: return {BufferKind::kGathered, bucket.index, -1, 0, gather.index};
+    case ir::Residency::kMicrobatch: return {BufferKind::kGathered, bucket.index, microbatch};
+    case ir::Residency::kStep: break;
+  }
+  return {BufferKind::kGathered, bucket.index};
+}
+
 BufferKey Buffers::gradients(ir::BucketId bucket, int32_t microbatch) const {
   const bool each = module_.state.buckets[bucket.index].gradients == ir::Kept::kPart;
   return {BufferKind::kGradients, bucket.index, each ? microbatch : -1};

@@ -41,7 +41,7 @@ struct BufferKey {
   uint32_t id = 0;          // of what the kind names
   int32_t microbatch = -1;  // -1: the same for all
   uint32_t variant = 0;     // of the model, where the size depends on it
-  uint32_t part = 0;        // kSaved: a SavedBlock; kGathered: the gather's node
+  uint32_t part = 0;        // kSaved: a SavedBlock; kGathered for one use: the gather's node
   friend bool operator==(const BufferKey&, const BufferKey&) = default;
 };
 
@@ -57,6 +57,8 @@ class Buffers {
   plan::Buffer workspace(const std::string& stream) const;
 
   BufferKey value(ir::ValueId root, int32_t microbatch, size_t variant) const;
+  // The key under which a gather leaves parameters of a bucket for a reader, by how long they live there.
+  BufferKey gathered_for(ir::BucketId bucket, ir::NodeId gather, int32_t microbatch) const;
   // The key under which gradients of a bucket are added up on a microbatch.
   BufferKey gradients(ir::BucketId bucket, int32_t microbatch) const;
   // " m3", " b2": of what a microbatch, of what another size of piece than the first has to itself.

@@ -106,7 +106,7 @@ void RoleEmitter::all_gather(const Visit& at, const ir::ParameterOperand& parame
         return role_.is_member(module_.distribution.group(reader.chunk, reader.microbatch));
       });
   const ir::ComputeNode& reader = own == parameters.readers.end() ? parameters.readers[0] : *own;
-  gather.data = {declare({BufferKind::kGathered, parameters.bucket.index, -1, 0, at.id.index},
+  gather.data = {declare(s_.buffers.gathered_for(parameters.bucket, at.id, reader.microbatch),
                          s_.buffers.gathered(parameters.bucket, reader)),
                  0};
   add(lane.stream, gather, {{gather.part.buffer, true, false}, {gather.data.buffer, false, true}}, at.provenance);
