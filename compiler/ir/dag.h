@@ -1,8 +1,8 @@
-// The training DAG: every compute and every communication of one step on the whole cluster. A node
-// lives on a device *group*, so that the DAG does not grow with replicas. Directives and passes edit it; the emitter
+// The training DAG: every compute and every communication of one step on the whole cluster. A node lives on a device
+// *group*, so that the DAG does not grow with replicas. Passes of the phases `build` and `order` write it; the emitter
 // projects it onto ranks. There are few kinds of nodes: a pass of a chunk, a collective, a message, work of the step,
-// an update; what a communication is about is its operand. It knows chunks, passes and microbatches; kernels and bytes
-// come later.
+// an update; what a communication is about is its operand. The DAG knows chunks, phases and microbatches; it
+// has no kernels and no addresses.
 //
 // Edges are stored as (from, to, why): data edges follow from crossings of the model graph, order edges from `order`.
 #pragma once
@@ -64,7 +64,7 @@ struct CollectiveNode {
   DType dtype = DType::kF32;
   plan::Reduction reduction = plan::Reduction::kSum;  // where it reduces
 };
-// One message: every member of `to` that does not hold the thing yet receives it from its peer in the node's group.
+// One message: every member of `to` that does not hold the operand yet receives it from its peer in the node's group.
 struct TransferNode {
   Operand what;  // a value, a use's gradient or a scalar
   GroupId to;

@@ -20,7 +20,7 @@ namespace piper::ir {
 using AccumulatorId = Id<struct AccumulatorTag>;  // StateLayout::accumulators
 using BucketId = Id<struct BucketTag>;            // StateLayout::buckets
 
-// Of the elements of parameters, gradients and moments.
+// The type of the elements of parameters, gradients and moments.
 inline constexpr DType kStateType = DType::kF32;
 inline int64_t state_elements(int64_t bytes) { return bytes / dtype_bytes(kStateType); }
 
@@ -39,7 +39,7 @@ struct Accumulator {
 
 // How much of a bucket each member of its team keeps.
 enum class Kept : uint8_t { kWhole, kPart };
-// Bytes of a bucket, [begin, end).
+// A range of the bytes of a bucket, [begin, end).
 struct Stretch {
   int64_t begin = 0, end = 0;
   int64_t bytes() const { return end - begin; }
@@ -52,9 +52,9 @@ struct Bucket {
   int64_t team_size = 1;  // of each
   std::vector<AccumulatorId> accumulators;
   int64_t bytes = 0;  // a multiple of the team's size where a member keeps a part of anything
-  // Of the optimizer's state and the update itself; of summed gradients; of parameters between steps. Each that is kept
-  // in parts has the ones before it in parts. Gradients that are kept in parts are added up whole, a microbatch at a
-  // time; parameters that are, are gathered for their readers.
+  // How much a member keeps of the optimizer's moments, and so updates; of summed gradients; of parameters between
+  // steps. What is kept in parts has what stands before it in parts too. Gradients kept in parts are added up whole
+  // within a microbatch and then reduced; parameters kept in parts are gathered for their readers.
   Kept moments = Kept::kWhole, gradients = Kept::kWhole, parameters = Kept::kWhole;
   Residency residency = Residency::kUse;
   int32_t prefetch = 1;                    // computes ahead of the reader
@@ -87,10 +87,11 @@ struct StateLayout {
   // The accumulator of a parameter for a chunk's region, invalid where none.
   AccumulatorId find_accumulator(const std::vector<Chunk>& chunks, uint32_t parameter, ChunkId chunk) const;
   const Bucket& bucket_of(AccumulatorId use) const { return buckets[accumulators[use.index].bucket.index]; }
-  // What a device has of a use's gradient once it is reduced, the same everywhere: all of it, or a part of its bucket,
-  // in which it then stands alone.
+  // Bytes that a device has of a use's gradient once it is reduced, equal on all of them: the whole gradient, or a part
+  // of the bucket, which then holds this gradient alone.
   int64_t summed_bytes(AccumulatorId use) const;
-  // Whether a device that holds a parameter, first by this use, is the one that counts and saves the gradient it has.
+  // Of a device whose first use of a parameter this is: whether it counts in the norm of all gradients, and saves, what
+  // it has of the parameter.
   bool owns(const Distribution& distribution, AccumulatorId use, int32_t rank) const;
 };
 
