@@ -37,8 +37,10 @@ Status add_model_tags(const ir::Graph& graph, const std::vector<OpRole>& roles,
                       std::vector<TagColumn>& columns, diag::Diagnostics& diags) {
   std::map<std::string, TagColumn> added;
   for (size_t i = 0; i < graph.num_ops(); ++i) {
-    const auto* origin = std::get_if<ir::ModelOrigin>(&graph.provenance().entry(graph.op(ir::OpId(i)).prov));
-    if (roles[i] == OpRole::kCopied || origin == nullptr) continue;
+    const ir::ProvId prov = graph.op(ir::OpId(i)).prov;
+    if (roles[i] == OpRole::kCopied || !prov.valid()) continue;
+    const auto* origin = std::get_if<ir::ModelOrigin>(&graph.provenance().entry(prov));
+    if (origin == nullptr) continue;
     const auto found = model_tags.find(origin->node);
     if (found == model_tags.end()) continue;
     for (const ir::TagValue& value : found->second) {
