@@ -25,7 +25,7 @@ int run(int argc, char** argv) {
   piper::driver::CompileOptions options;
   bool verbose = false;
   std::string diagnostics = "text", explain, help_directive, emit = "none", expand = "none", weights = "copy";
-  app.add_option("model", options.model, "the model, an .onnx file");
+  app.add_option("model", options.model, "the model, an .onnx or .pt2 file");
   app.add_option("--strategy", options.strategy, "the strategy, YAML or JSON");
   app.add_option("-o,--output", options.output, "directory of the plan bundle; a bundle there is replaced");
   app.add_option("--set", options.overrides, "KEY=VALUE overrides a key of the strategy")
@@ -39,7 +39,7 @@ int run(int argc, char** argv) {
       ->default_str("yaml")
       ->check(CLI::IsMember({"none", "yaml", "csv"}));
   app.add_option("--stop-after", options.stop_after, "the last phase or pass to run")
-      ->check(CLI::IsMember(piper::driver::phase_names()));
+      ->check(CLI::IsMember(piper::driver::stops()));
   const CLI::Validator expression(
       [](std::string& text) {
         try {
@@ -51,7 +51,7 @@ int run(int argc, char** argv) {
       },
       "REGEX");
   app.add_option("--print-ir-after", options.print_ir_after,
-                 "print the IR after the phases that match this regular expression")
+                 "print the module after the passes and phases that match this regular expression")
       ->check(expression);
   app.add_option("--weights", weights, "copy the weights into the bundle, link their file, or leave them out")
       ->check(CLI::IsMember({"copy", "link", "none"}));

@@ -17,9 +17,8 @@ namespace piper::directives {
 std::span<const strategy::DirectiveSpec* const> all_specs();
 // The spec of a name, or null.
 const strategy::DirectiveSpec* find_spec(std::string_view name);
-// When a directive is resolved. First who runs what, which a schedule takes its ranks from; then orders, which say
-// which backwards are split; then how regions run otherwise, which asks for these.
-enum class Stage : uint8_t { kPlace, kOrder, kRun };
+// When a directive is resolved: who runs what; how it runs; and what asks which backwards the orders split.
+enum class Stage : uint8_t { kPlace, kRun, kBehindOrders };
 // Resolves the directives of the stage, in the table's order, and of one kind in the order of `directives`. Goes on
 // behind an error: each is in `diags`, and a directive that has one has added nothing to the draft.
 void resolve_stage(Stage stage, const std::vector<strategy::Directive>& directives, Resolution& draft,

@@ -144,8 +144,14 @@ Status does_not_divide(const ir::Step& step, int64_t most, const diag::Span& spa
   return error;
 }
 
+// A module read from text has a model file only where the text names one.
+Status need_model(const Compilation& c) {
+  return c.model != nullptr ? Status() : Status::failure("P0101", "there is no model file to bind");
+}
+
 // Whether the model can be bound to `local` samples.
 Status check_local_batch(const Compilation& c, int64_t local, int64_t pieces, diag::Diagnostics& diags) {
+  PIPER_RETURN_IF_ERROR(need_model(c));
   const diag::Span& span = c.strategy.model.batch_span;
   if (c.model->fixed_batch() > 0 && local != c.model->fixed_batch()) {
     auto error = diags.error("P0223", span);
@@ -162,6 +168,7 @@ Status check_local_batch(const Compilation& c, int64_t local, int64_t pieces, di
 }
 
 Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag::Diagnostics& diags) {
+  PIPER_RETURN_IF_ERROR(need_model(c));
   frontend::BindRequest request;
   request.local_batch = local_batch;
   request.step_batch = c.module.step.batch;
@@ -192,7 +199,7 @@ Status choose_step(Compilation& c, diag::Diagnostics& diags) {
   const strategy::Strategy& strategy = c.strategy;
   if (strategy.model.batch) {
     step.batch = *strategy.model.batch;
-  } else if (c.model->fixed_batch() > 0) {
+  } else if (c.model != nullptr && c.model->fixed_batch() > 0) {
     step.batch = c.model->fixed_batch();
   } else {
     auto error = diags.error("P0228", strategy.model.span);
@@ -209,7 +216,8 @@ Status choose_step(Compilation& c, diag::Diagnostics& diags) {
   training.clip_grad_norm = strategy.clip_grad_norm;
   if (training.clips())
     training.clip_prov = c.module.provenance.directive({"clip_grad_norm", diags.place(strategy.clip_span)});
-  training.update_prov = c.module.provenance.directive({"optimizer", diags.place(strategy.optimizer->span)});
+  if (strategy.optimizer)
+    training.update_prov = c.module.provenance.directive({"optimizer", diags.place(strategy.optimizer->span)});
   return Status();
 }
 

@@ -74,7 +74,7 @@ void print_asked(const Compilation& c, const CompileOptions& options, std::strin
                  diag::Diagnostics& diags) {
   if (phase == "place") print_expansion(c, options.expand, out, diags);
   if (phase == "differentiate" && options.emit == Emit::kGraph) out << ir::print(c.module.graph());
-  if (phase == "order" && options.emit == Emit::kDag) print_dag(c.module, c.module.graph(), out);
+  if (phase == "order" && options.emit == Emit::kDag) print_dag(c.module, out);
   if (phase == "emit" && options.emit == Emit::kPlan)
     for (const plan::RankPlan& plan : c.emitted.bundle.ranks)
       out << plan::print_rank_plan(plan, c.emitted.bundle.provenance, c.emitted.bundle.programs);
@@ -128,7 +128,7 @@ Status run(const CompileOptions& options, Compilation& c, diag::Diagnostics& dia
 
 }  // namespace
 
-const std::vector<std::string>& phase_names() {
+const std::vector<std::string>& stops() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all = stop_names();
     all.insert(all.begin(), "load");

@@ -26,7 +26,7 @@ struct CompileOptions {
   Expand expand = Expand::kNone;
   bool process_ends_next =
       false;  // what the compilation holds is left to the system: freeing it piece by piece costs a tenth of a run
-  std::string stop_after;      // a name of phase_names(), or ""
+  std::string stop_after;      // a name of stops(), or ""
   std::string print_ir_after;  // a regular expression over names of passes and phases, or ""
   plan::WeightMode weights = plan::WeightMode::kCopy;
   int64_t memory_limit = 0;                          // bytes per rank; 0: none
@@ -36,7 +36,7 @@ struct CompileOptions {
   std::string reproducer = "piperc-reproducer.pir";  // written where a pass fails by a bug
 };
 // What --stop-after takes: phases and passes in order, `load` in front of them, `verify` and `write` behind.
-const std::vector<std::string>& phase_names();
+const std::vector<std::string>& stops();
 
 // The phase `load`, in front of the passes: reads the strategy and the model, side by side. Where both are wrong, the
 // errors of the strategy are told.

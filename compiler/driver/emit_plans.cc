@@ -48,6 +48,7 @@ std::vector<std::string> token_feeds(const ir::Graph& graph, const strategy::Mod
 }  // namespace
 
 Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
+  if (!c.strategy.optimizer) return Status::failure("P0238", "the strategy has no optimizer");
   const ir::Graph& graph = c.module.graph();
   emit::EmitRequest request;
   request.module = &c.module;

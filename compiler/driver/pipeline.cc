@@ -3,14 +3,14 @@
 #include "compiler/driver/bind_model.h"
 #include "compiler/driver/check_boundaries.h"
 #include "compiler/driver/emit_plans.h"
-#include "compiler/driver/notes.h"
+#include "compiler/driver/remarks.h"
 #include "compiler/driver/resolve_directives.h"
 #include "compiler/emit/lower_programs.h"
+#include "compiler/passes/add_backward.h"
 #include "compiler/passes/add_order_edges.h"
 #include "compiler/passes/build_dag.h"
 #include "compiler/passes/copy_weight_ops.h"
 #include "compiler/passes/cut_segments.h"
-#include "compiler/passes/add_backward.h"
 #include "compiler/passes/form_buckets.h"
 #include "compiler/passes/fuse_chunks.h"
 #include "compiler/passes/insert_gathers.h"
@@ -66,7 +66,7 @@ constexpr Pass kPipeline[] = {
     // ---------------------------------------------------------------- the strategy as properties of regions
     {"resolve_directives", "place", "regions with tags",
      "every directive was read, once: each region has its devices, streams, reduction, recomputation; orders are slots",
-     "all errors of all directives are found before anything is changed", &resolve_directives},
+     "wrong directives are told together, before anything is changed", &resolve_directives},
     {"bind_variants", "place", "devices of every region",
      "a variant of the model for each distinct number of samples a piece, all cut into the same regions",
      "group sizes are known only now; every pass from here on runs on all variants", &bind_variants},

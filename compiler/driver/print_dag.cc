@@ -4,7 +4,7 @@
 
 namespace piper::driver {
 
-void print_dag(const ir::Module& module, const ir::Graph& graph, std::ostream& out) {
+void print_dag(const ir::Module& module, std::ostream& out) {
   auto group = [&](ir::GroupId id) {
     std::string text = "[";
     for (size_t i = 0; i < module.distribution.groups[id.index].ranks.size(); ++i)
@@ -22,7 +22,7 @@ void print_dag(const ir::Module& module, const ir::Graph& graph, std::ostream& o
     if (const auto* message = std::get_if<ir::TransferNode>(&node.payload)) {
       out << " to " << group(message->to);
       if (const auto* operand = std::get_if<ir::ValueOperand>(&message->what))
-        out << " value '" << graph.value(operand->value).name << "'";
+        out << " value '" << module.graph().value(operand->value).name << "'";
     }
     out << " stream " << module.distribution.streams[node.stream];
     if (node.prov.valid()) out << " (" << module.provenance.describe(node.prov) << ")";

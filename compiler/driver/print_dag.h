@@ -8,6 +8,6 @@
 
 namespace piper::driver {
 
-void print_dag(const ir::Module& module, const ir::Graph& graph, std::ostream& out);
+void print_dag(const ir::Module& module, std::ostream& out);
 
 }  // namespace piper::driver

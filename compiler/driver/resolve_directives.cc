@@ -25,15 +25,17 @@ Status resolve_directives(Compilation& c, diag::Diagnostics& diags) {
   // The schedule reads its ranks from what the user claims: from a wrong claim it would draw wrong conclusions.
   const bool placed = diags.num_errors() == errors_before;
   if (placed && c.strategy.schedule) {
-    PIPER_ASSIGN(c.schedule, expand_schedule(*c.strategy.schedule, draft, c.table ? &*c.table : nullptr, diags));
+    auto expanded = expand_schedule(*c.strategy.schedule, draft, c.table ? &*c.table : nullptr, diags);
+    if (expanded.ok()) c.schedule = std::move(expanded).value();
     directives::resolve_stage(Stage::kPlace, c.schedule.placement, draft, diags);
     directives::resolve_stage(Stage::kPlace, c.schedule.replication, draft, diags);
   }
-  const bool settled = diags.num_errors() == errors_before && directives::settle(draft, diags).ok();
-  directives::resolve_stage(Stage::kOrder, own, draft, diags);
-  directives::resolve_stage(Stage::kOrder, c.schedule.orders, draft, diags);
-  const bool ordered = directives::split_backwards(draft, diags).ok();
-  if (settled && ordered) directives::resolve_stage(Stage::kRun, own, draft, diags);
+  // Of claims that are wrong one by one there is nothing to say as a whole.
+  if (diags.num_errors() == errors_before) (void)directives::settle(draft, diags);  // its error is in diags
+  directives::resolve_stage(Stage::kRun, own, draft, diags);
+  directives::resolve_stage(Stage::kRun, c.schedule.orders, draft, diags);
+  if (directives::split_backwards(draft, diags).ok())
+    directives::resolve_stage(Stage::kBehindOrders, own, draft, diags);
   PIPER_RETURN_IF_ERROR(failure(diags, errors_before));
 
   for (size_t s = 0; s < draft.shards.size(); ++s) {

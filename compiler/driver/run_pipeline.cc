@@ -11,7 +11,7 @@
 namespace piper::driver {
 Status run_pass(const Pass& pass, Compilation& c, const FrameOptions& options, diag::Diagnostics& diags) {
   try {
-    PIPER_CHECK(pass.name != options.fail_in, "a failure was asked for");
+    if (pass.name == options.fail_in) throw InternalError("a failure was asked for");
     PIPER_RETURN_IF_ERROR(pass.run(c, diags));
     if (!options.verify_each) return Status();
     const Status broken = ir::verify(c.module);

@@ -39,10 +39,9 @@ struct Resolved {
       if (directive.spec == &split_spec()) REQUIRE(resolve_split(directive, module.step, diags).ok());
     draft.emplace(module);
     resolve_stage(Stage::kPlace, strategy.directives, *draft, diags);
-    const bool settled = !diags.failed() && settle(*draft, diags).ok();
-    resolve_stage(Stage::kOrder, strategy.directives, *draft, diags);
-    const bool ordered = split_backwards(*draft, diags).ok();
-    if (settled && ordered) resolve_stage(Stage::kRun, strategy.directives, *draft, diags);
+    if (!diags.failed()) (void)settle(*draft, diags);
+    resolve_stage(Stage::kRun, strategy.directives, *draft, diags);
+    if (split_backwards(*draft, diags).ok()) resolve_stage(Stage::kBehindOrders, strategy.directives, *draft, diags);
   }
   const ir::ChunkProperties& row(size_t region) const { return draft->distribution.chunks[region]; }
   const std::string& stream(uint32_t index) const { return draft->distribution.streams[index]; }
@@ -103,6 +102,7 @@ TEST_CASE("every wrong directive is told, and adds nothing") {
   - {op: place, filter: {QQ: 0}, devices: [1]}
   - {op: replicate, filter: {PP: 0}, devices: [2, 3]}
   - {op: order, filters: [[{PP: 9}], [{PP: 1}]]}
+  - {op: note, filter: {PP: 8}, text: nobody reads this}
 )");
   std::vector<std::string> codes;
   std::vector<uint32_t> lines;
@@ -110,8 +110,8 @@ TEST_CASE("every wrong directive is told, and adds nothing") {
     codes.push_back(d.code);
     lines.push_back(d.span.line);
   }
-  CHECK(codes == std::vector<std::string>{"P0204", "P0203", "P0215", "P0204"});
-  CHECK(lines == std::vector<uint32_t>{4, 5, 6, 7});
+  CHECK(codes == std::vector<std::string>{"P0204", "P0203", "P0215", "P0204", "P0204"});
+  CHECK(lines == std::vector<uint32_t>{4, 5, 6, 7, 8});
   CHECK(r.draft->claims.at(ir::ChunkId(2), 0).ranks.empty());
   CHECK(!r.row(0).replication.prov.valid());
   CHECK(r.draft->schedule.orders.empty());

@@ -66,6 +66,8 @@ Result<std::string> run_pipeline_passes(const ModuleRun& run, diag::Diagnostics&
   for (const std::string& name : run.passes) {
     const driver::Pass* pass = driver::find_pass(name);
     if (pass == nullptr) return Status::failure("", "no pass '" + name + "'");
+    if (c.module.variants.empty() && pass->name != "choose_step" && pass->name != "bind_model")
+      return Status::failure("", name + " needs a variant of the model");
     PIPER_RETURN_IF_ERROR(driver::run_pass(*pass, c, frame, diags));
     PIPER_RETURN_IF_ERROR(reads_back(c, run.name));
   }

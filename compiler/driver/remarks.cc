@@ -1,4 +1,4 @@
-#include "compiler/driver/notes.h"
+#include "compiler/driver/remarks.h"
 
 #include <set>
 
