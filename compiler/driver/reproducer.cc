@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "compiler/driver/compilation.h"
 #include "compiler/driver/run_pipeline.h"
@@ -44,7 +45,8 @@ std::string write_reproducer(const CompileOptions& options, const std::string& p
   std::ofstream file(options.reproducer);
   const std::string repeat = "piper-opt " + options.reproducer + " --passes " + pass +
                              (options.fail_in.empty() ? "" : " --fail-in " + options.fail_in);
-  file << "// " << repeat << "\n" << kModelLine << options.model << "\n" << strategy_lines(options) << *before;
+  // The strategy first: its lines have the numbers that places in the module name.
+  file << strategy_lines(options) << kModelLine << options.model << "\n// " << repeat << "\n" << *before;
   file.flush();
   if (!file) return "no reproducer: '" + options.reproducer + "' cannot be written";
   return "reproducer: " + options.reproducer + "; repeat with: " + repeat;
@@ -53,8 +55,9 @@ std::string write_reproducer(const CompileOptions& options, const std::string& p
 ReproducerHeader read_reproducer_header(const std::string& text) {
   ReproducerHeader header;
   std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with(kStrategyLine)) header.strategy += line.substr(kStrategyLine.size()) + "\n";
+  std::string gap;  // empty lines for those of other kinds
+  for (std::string line; std::getline(in, line); gap += "\n") {
+    if (line.starts_with(kStrategyLine)) header.strategy += std::exchange(gap, "") + line.substr(kStrategyLine.size());
     else if (line.starts_with(kSetLine)) header.overrides.push_back(line.substr(kSetLine.size()));
     else if (line.starts_with(kModelLine)) header.model = line.substr(kModelLine.size());
     else if (line.starts_with("module")) break;

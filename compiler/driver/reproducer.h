@@ -17,7 +17,7 @@ std::string write_reproducer(const CompileOptions& options, const std::string& p
 
 // What a reproducer holds beside the module, for piper-opt; comments of other kinds mean nothing.
 struct ReproducerHeader {
-  std::string strategy;                // the text of the strategy; "" where there is none
+  std::string strategy;                // its lines where they stand in the file; "" where there is none
   std::vector<std::string> overrides;  // KEY=VALUE on it
   std::string model;                   // path of the model; "" where there is none
 };

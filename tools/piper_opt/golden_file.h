@@ -4,6 +4,7 @@
 //   // RUN-PASSES: fold,normalise_losses        passes in order; none: parse, verify, print. Of a file that holds a
 //                                              module: passes of the pipeline (piper-opt --list-passes)
 //   // strategy: LINE, // model: PATH            what passes of the pipeline read beside the module (reproducer.h)
+//                                              errors about a line of the strategy stand at that line of the file
 //   // PARAMS: local_batch=4, pieces=2          integers, and per_microbatch=GLOB|GLOB
 //   # COMPILE: ../../models/tiny_gpt.onnx       of a strategy file: compile that model, by a path from the golden
 //   file's folder;

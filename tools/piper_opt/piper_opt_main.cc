@@ -11,6 +11,7 @@
 #include "compiler/directives/directive_table.h"
 #include "compiler/driver/compile.h"
 #include "compiler/driver/pipeline.h"
+#include "compiler/driver/run_pipeline.h"
 #include "compiler/strategy/loader.h"
 #include "tools/piper_opt/golden_file.h"
 #include "tools/piper_opt/run_passes.h"
@@ -191,6 +192,9 @@ int main_of(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return piper::opt::main_of(argc, argv);
+  } catch (const piper::driver::PassFailure& bug) {
+    std::cerr << "bug in piper-opt: " << bug.pass() << ": " << bug.what() << "\n";
+    return 70;
   } catch (const std::exception& e) {
     std::cerr << "bug in piper-opt: " << e.what() << "\n";
     return 70;
