@@ -2,6 +2,7 @@
 // what passes that cut chunks share.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,8 +14,9 @@ namespace piper::passes {
 
 // Error P0512: variants are not of one structure.
 inline Status other_structure(const ir::ModelVariant& a, const ir::ModelVariant& b, diag::Diagnostics& diags) {
-  return diags.error("P0512") << "the model has another structure for pieces of " << a.local_batch
-                              << " samples than for " << b.local_batch << "; use device groups of one size";
+  return diags.error("P0512") << "the model has another structure for pieces of "
+                              << std::min(a.local_batch, b.local_batch) << " samples than for "
+                              << std::max(a.local_batch, b.local_batch) << "; use device groups of one size";
 }
 
 // `cut(ChunkedGraph&)` cuts one variant and returns [new chunk] -> the chunk it was cut from, or an error. The variant
