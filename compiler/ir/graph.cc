@@ -166,6 +166,40 @@ void Graph::sort_ops() {
   ops_ = std::move(sorted);
 }
 
+bool Graph::number_values_like(const Graph& other) {
+  std::unordered_map<std::string_view, uint32_t> wanted;
+  for (size_t v = 0; v < other.num_values(); ++v) wanted.emplace(other.values_[v].name, static_cast<uint32_t>(v));
+  std::vector<ValueId> renumbered;  // [value]
+  size_t shared = 0, next = other.num_values();
+  for (const Value& value : values_) {
+    const auto twin = wanted.find(value.name);
+    renumbered.push_back(ValueId(twin == wanted.end() ? next++ : twin->second));
+    shared += twin != wanted.end();
+  }
+  if (shared != other.num_values()) return false;
+  const auto renumber = [&](ValueId& id) {
+    if (id.valid()) id = renumbered[id.index];
+  };
+  std::vector<Value> values(values_.size());
+  for (size_t v = 0; v < values_.size(); ++v) values[renumbered[v].index] = std::move(values_[v]);
+  values_ = std::move(values);
+  for (Op& op : ops_) {
+    for (ValueId& operand : op.operands) renumber(operand);
+    for (ValueId& result : op.results) renumber(result);
+  }
+  for (Parameter& parameter : parameters_) renumber(parameter.value);
+  for (Parameter& buffer : buffers_) renumber(buffer.value);
+  for (Input& input : inputs_) renumber(input.value);
+  for (Constant& constant : constants_) renumber(constant.value);
+  for (Output& output : outputs) renumber(output.value);
+  for (ValueId& term : loss_terms) renumber(term);
+  for (ValueId& rows : dropped) renumber(rows);
+  renumber(loss);
+  renumber(seed_step_);
+  renumber(sample_offset_);
+  return true;
+}
+
 std::vector<ValueId> Graph::all_losses() const {
   std::vector<ValueId> all = loss_terms;
   if (loss.valid()) all.push_back(loss);

@@ -167,6 +167,9 @@ class Graph {
   void remove_ops(const std::vector<bool>& drop);
   // Puts ops behind the producers of their operands, otherwise keeps their order. Op ids change.
   void sort_ops();
+  // Renumbers the values: those named as a value of `other` get its id, the others follow in their order. False, and
+  // nothing changes, where a value of `other` has no namesake here.
+  bool number_values_like(const Graph& other);
   // For each value, the ops that read it, in op order (operands named twice count once).
   Uses uses() const;
 

@@ -45,7 +45,7 @@ struct ModelVariant {
   // [value of the forward] its total gradient, invalid where none; empty before add_backward.
   std::vector<ValueId> gradients;
   // The graph of microbatches that repeat a forward, where other microbatches of its chunk do not (pass recompute);
-  // unset where all microbatches of each chunk do alike.
+  // unset where all microbatches of each chunk do alike. It has every value of chunked.graph under the same id.
   std::optional<Graph> repeating;
   LoweredGraph lowered;  // the programs; empty before lower_programs
 };

@@ -161,7 +161,10 @@ class Parser {
   Status repeating(ModelVariant& variant) {
     PIPER_RETURN_IF_ERROR(in_.advance());
     if (variant.repeating) return in_.fail("a variant has one graph that repeats forwards");
+    const Token start = in_.token();
     PIPER_ASSIGN(variant.repeating, parse_graph(in_));
+    if (!variant.repeating->number_values_like(variant.chunked.graph))
+      return in_.fail(start, "the graph that repeats forwards lacks a value of the variant's graph, which stands first");
     return {};
   }
 

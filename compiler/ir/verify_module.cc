@@ -82,14 +82,22 @@ Status verify_gradients(const ModelVariant& variant) {
   return {};
 }
 
+Status verify_repeating(const ModelVariant& variant) {
+  const Graph &graph = variant.chunked.graph, &repeating = *variant.repeating;
+  PIPER_RETURN_IF_ERROR(verify(repeating));
+  for (size_t v = 0; v < graph.num_values(); ++v)
+    if (v >= repeating.num_values() || repeating.value(ValueId(v)).name != graph.value(ValueId(v)).name)
+      return broken(kRuleRepeating, "value " + std::to_string(v) + " is not '" + graph.value(ValueId(v)).name + "'");
+  return variant.chunked.chunks.empty() ? Status() : verify_ops(variant.chunked, repeating);
+}
+
 Status verify_variant(const Module& module, const ModelVariant& variant) {
   PIPER_RETURN_IF_ERROR(verify(variant.chunked.graph));
   PIPER_RETURN_IF_ERROR(verify_chunks(variant.chunked, module.distribution));
   PIPER_RETURN_IF_ERROR(verify_gradients(variant));
-  if (variant.repeating) PIPER_RETURN_IF_ERROR(verify(*variant.repeating).with_context("repeating"));
-  if (variant.chunked.chunks.empty()) return {};  // before a graph is cut no op has a chunk
-  PIPER_RETURN_IF_ERROR(verify_ops(variant.chunked, variant.chunked.graph));
-  return variant.repeating ? verify_ops(variant.chunked, *variant.repeating).with_context("repeating") : Status();
+  if (!variant.chunked.chunks.empty())  // before a graph is cut no op has a chunk
+    PIPER_RETURN_IF_ERROR(verify_ops(variant.chunked, variant.chunked.graph));
+  return variant.repeating ? verify_repeating(variant).with_context("repeating") : Status();
 }
 
 }  // namespace

@@ -20,6 +20,9 @@ inline constexpr const char* kRuleProvenance = "P0419";  // M7: an entry of the 
 inline constexpr const char* kRuleGradientOf =
     "P0423";  // M8: where gradients are known, each value has none or one that exists
 
+inline constexpr const char* kRuleRepeating =
+    "P0424";  // M9: the graph that repeats forwards has the values of the variant's graph under the same ids
+
 // --- the distribution: verify_distribution.cc
 inline constexpr const char* kRuleRows = "P0430";          // D1: there is one row per chunk
 inline constexpr const char* kRuleMicrobatches = "P0431";  // D2: groups, places and repetitions of every microbatch

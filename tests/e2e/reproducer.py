@@ -23,7 +23,7 @@ annotate: [{tag: PP, starts: [h.0, h.1]}]
 directives:
   - {op: replicate, filter: {PP: 0}, devices: [0, 1], shard_params: true, bucket_size: 0.001}
   - {op: replicate, filter: {PP: 1}, devices: [2, 3], shard_grads: true}
-  - {op: recompute, filter: {PP: 0}}
+  - {op: recompute, filter: {PP: 0, MB: 1}}
   - {op: note, filter: {PP: 1}, text: the last stage}
 schedule: {family: zero_bubble, microbatches: 2}
 clip_grad_norm: 1.0

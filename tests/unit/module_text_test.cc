@@ -338,6 +338,14 @@ TEST_CASE("rule M8: gradients are values") {
   CHECK(verify(module).error().message == "variant 8: gradients of 5 of 4 values");
 }
 
+TEST_CASE("rule M9: the graph that repeats forwards numbers values as the graph does") {
+  Module module = parsed(kModule);
+  Graph& repeating = module.variants[0].repeating.emplace(module.graph());
+  CHECK(verify(module).ok());
+  std::swap(repeating.value(ValueId(0)).name, repeating.value(ValueId(1)).name);
+  CHECK(verify(module).error().code == "P0424");
+}
+
 TEST_CASE("rules of the graphs hold in each variant") {
   CHECK(broken("f32[4, 4] chunk 0", "f32[4, 5] chunk 0").substr(0, 17) == "P0405 variant 4: ");
 }
