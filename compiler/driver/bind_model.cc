@@ -74,8 +74,7 @@ Status attach_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::D
   return Status();
 }
 
-}  // namespace
-
+// Sets graph.loss; may append a loss operator and an input for labels. Error P0237.
 Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::Diagnostics& diags) {
   using Kind = strategy::LossChoice::Kind;
   switch (choice.kind) {
@@ -107,8 +106,6 @@ Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::D
   error.help("set model.loss to an output, or to {cross_entropy: {logits: NAME, labels: NAME}}");
   return error;
 }
-
-namespace {
 
 // The most devices that a list of the strategy names: the pieces of a microbatch can be no smaller.
 int64_t most_devices(const strategy::Strategy& strategy) {
