@@ -7,16 +7,11 @@
 
 #include "compiler/directives/replicate.h"
 #include "compiler/directives/shard.h"
+#include "compiler/strategy/directive_args.h"
 #include "schemas/base/check.h"
 
 namespace piper::directives {
 namespace {
-
-std::string list(const std::vector<int32_t>& ranks) {
-  std::string text = "[";
-  for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
-  return text + "]";
-}
 
 // A claim on the same chunk, else on the chunk before it that has one, else on the first behind it.
 std::pair<size_t, const Claim*> nearest_claim(const Resolution& draft, size_t chunk) {
@@ -91,8 +86,8 @@ Status check_devices(const Resolution& draft, bool any, int32_t& world_size, dia
       if (claim.ranks.size() > 1 && claim.replicated.line == 0 && draft.claims.sharded[c].directive.line == 0) {
         auto error = diags.error("P0214", claim.span);
         error << draft.regions[c].name << " is placed on " << claim.ranks.size()
-              << " devices without a replicate or shard over " << list(claim.ranks);
-        error.help("add {op: replicate, filter: ..., devices: " + list(claim.ranks) + "}");
+              << " devices without a replicate or shard over " << strategy::to_string(claim.ranks);
+        error.help("add {op: replicate, filter: ..., devices: " + strategy::to_string(claim.ranks) + "}");
         return error;
       }
       for (int32_t r : claim.ranks) {
@@ -105,8 +100,9 @@ Status check_devices(const Resolution& draft, bool any, int32_t& world_size, dia
         for (int32_t r : claim.ranks)
           if (std::find(other.ranks.begin(), other.ranks.end(), r) != other.ranks.end())
             return diags.error("P0215", claim.span)
-                   << draft.regions[c].name << " lives on unequal groups that overlap: " << list(other.ranks) << " and "
-                   << list(claim.ranks);
+                   << draft.regions[c].name
+                   << " lives on unequal groups that overlap: " << strategy::to_string(other.ranks) << " and "
+                   << strategy::to_string(claim.ranks);
       }
     }
   }
