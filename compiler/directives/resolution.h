@@ -32,10 +32,10 @@ struct Resolution {
   // Of the directives that say who runs what (stage kPlace).
   Claims claims;
   std::vector<int64_t> replicas;  // [region] number of devices of all the replicates that name it
-  // Rows of properties, as directives are resolved. Groups, devices and world size only once the claims are settled.
+  // Rows of properties and groups of experts, as directives are resolved. Groups, devices and world size only once the
+  // claims are settled.
   ir::Distribution distribution;
-  std::vector<ir::ExpertGroups> shards;    // without their streams, which are numbered last
-  std::vector<std::string> shard_streams;  // [shard] the stream as the user named it
+  std::vector<std::string> expert_streams;  // [expert_groups] the stream as the user named it: they are numbered last
   ir::Provenance provenance;
   diag::Span cut_by;  // of the user's first directive that spreads a region's samples over devices; line 0: none
 
