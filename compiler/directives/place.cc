@@ -22,7 +22,7 @@ const strategy::DirectiveSpec& place_spec() {
           {
               {"filter", ArgKind::kFilter, true, "", "the chunks; may name microbatches, not passes", {}},
               {"devices", ArgKind::kDevices, true, "", "the group, in replica order", {}},
-              {"stream", ArgKind::kName, false, "pp", "the stream of the messages to and from these chunks", {}},
+              {"stream", ArgKind::kName, false, "pp", "the stream of the messages that these chunks send", {}},
           },
       .example = "{op: place, filter: {PP: 0}, devices: [0, 1], stream: pp}",
       .filter_forbids = {"PASS"},
