@@ -215,14 +215,7 @@ class Parser {
         bytes.push_back(static_cast<std::byte>(digit(hex[i]) * 16 + digit(hex[i + 1])));
       }
     } else {
-      PIPER_RETURN_IF_ERROR(in_.want("["));
-      bool first = true;
-      while (!in_.is("]")) {
-        if (!first) PIPER_RETURN_IF_ERROR(in_.want(","));
-        first = false;
-        PIPER_RETURN_IF_ERROR(element(t.dtype, bytes));
-      }
-      PIPER_RETURN_IF_ERROR(in_.advance());
+      PIPER_RETURN_IF_ERROR(in_.list([&] { return element(t.dtype, bytes); }));
     }
     if (static_cast<int64_t>(bytes.size()) != t.bytes())
       return in_.fail(

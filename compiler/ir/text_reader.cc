@@ -99,16 +99,6 @@ Result<diag::Span> TextReader::span() {
   return diag::Span{parts[0], parts[1], parts[2], parts[3]};
 }
 
-Result<std::vector<int64_t>> TextReader::integers() {
-  std::vector<int64_t> all;
-  PIPER_RETURN_IF_ERROR(list([&]() -> Status {
-    PIPER_ASSIGN(const int64_t value, integer());
-    all.push_back(value);
-    return {};
-  }));
-  return all;
-}
-
 Status TextReader::expand(const Token& at, uint64_t entries) {
   expanded_ += entries;
   return expanded_ > kMostExpanded ? fail(at, "too many entries") : Status();
