@@ -169,20 +169,18 @@ void load_directive(ReadContext& context, const Value& value, std::span<const Di
   out.directives.push_back(std::move(directive));
 }
 
-// The tags that a directive's order groups name.
-const Filter* first_filter_naming(const Directive& directive, const std::string& tag) {
-  for (const ArgValue& arg : directive.args) {
-    const auto* groups = std::get_if<FilterGroups>(&arg);
-    if (groups == nullptr) continue;
-    for (const auto& group : *groups) {
-      for (const Filter& filter : group) {
-        for (const FilterTerm& term : filter.terms) {
-          if (term.tag == tag) return &filter;
-        }
-      }
-    }
-  }
-  return nullptr;
+// The filters of an order's groups; none of other directives.
+std::vector<const Filter*> ordered_filters(const Directive& directive) {
+  std::vector<const Filter*> filters;
+  for (const ArgValue& arg : directive.args)
+    if (const auto* groups = std::get_if<FilterGroups>(&arg))
+      for (const auto& group : *groups)
+        for (const Filter& filter : group) filters.push_back(&filter);
+  return filters;
+}
+
+bool names_tag(const Filter& filter, const std::string& tag) {
+  return std::any_of(filter.terms.begin(), filter.terms.end(), [&](const FilterTerm& term) { return term.tag == tag; });
 }
 
 // Visits every device list with the directive that it stands in, nullptr for those of the schedule.
@@ -297,10 +295,11 @@ void check_directives(ReadContext& context, const Strategy& strategy) {
   const Filter* input_half = nullptr;
   const Filter* weight_half = nullptr;
   for (const Directive& directive : strategy.directives) {
+    const std::vector<const Filter*> filters = ordered_filters(directive);
     if (strategy.schedule) {
-      const Filter* same_tag = first_filter_naming(directive, strategy.schedule->stages_tag);
       const bool is_split = directive.spec->name == "split";
-      if (is_split || same_tag != nullptr) {
+      const auto of_stages = [&](const Filter* filter) { return names_tag(*filter, strategy.schedule->stages_tag); };
+      if (is_split || std::any_of(filters.begin(), filters.end(), of_stages)) {
         context.diags.error("P0226", directive.span)
                 .note("the schedule is here", strategy.schedule->span)
                 .help("delete the '" + std::string(directive.spec->name) + "', or the schedule")
@@ -308,15 +307,9 @@ void check_directives(ReadContext& context, const Strategy& strategy) {
             << (is_split ? "" : " order over '" + strategy.schedule->stages_tag + "'");
       }
     }
-    for (const ArgValue& arg : directive.args) {
-      const auto* groups = std::get_if<FilterGroups>(&arg);
-      if (groups == nullptr) continue;
-      for (const auto& group : *groups) {
-        for (const Filter& filter : group) {
-          if (filter.pass == Pass::kBI && input_half == nullptr) input_half = &filter;
-          if (filter.pass == Pass::kBW && weight_half == nullptr) weight_half = &filter;
-        }
-      }
+    for (const Filter* filter : filters) {
+      if (filter->pass == Pass::kBI && input_half == nullptr) input_half = filter;
+      if (filter->pass == Pass::kBW && weight_half == nullptr) weight_half = filter;
     }
   }
   if ((input_half == nullptr) != (weight_half == nullptr)) {
