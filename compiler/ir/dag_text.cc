@@ -1,10 +1,8 @@
 // The text form of the DAG. Dag::compute is not held: it follows from the nodes.
-#include <optional>
 #include <ostream>
 
 #include "compiler/ir/attrs_text.h"
 #include "compiler/ir/module_sections.h"
-#include "schemas/plan/dtype.h"
 
 namespace piper::ir {
 namespace {
@@ -76,8 +74,8 @@ class Printer {
   }
   void scalar(size_t index, const StepScalar& s) {
     out_ << "  scalar " << index << " " << quoted(s.name) << " " << quoted(s.title) << " " << quoted(s.what) << " "
-         << dtype_name(s.dtype) << " " << list_text(s.shape, [](int64_t extent) { return std::to_string(extent); })
-         << " read by " << kReaderWords[static_cast<size_t>(s.reader)];
+         << dtype_name(s.dtype) << " " << list_text(s.shape) << " read by "
+         << kReaderWords[static_cast<size_t>(s.reader)];
     if (s.value.valid()) out_ << " value " << value(s.value);
     out_ << "\n";
   }
@@ -142,20 +140,13 @@ class Parser {
     return in_.fail(name, "expected scalar, node, edges, before, order or '}'");
   }
 
-  Result<DType> dtype() {
-    const std::optional<DType> type = dtype_from_name(in_.token().text);
-    if (!type) return in_.fail("expected an element type");
-    PIPER_RETURN_IF_ERROR(in_.advance());
-    return *type;
-  }
-
   Status scalar() {
     PIPER_RETURN_IF_ERROR(in_.numbered(dag_.scalars.size(), "scalars"));
     StepScalar s;
     PIPER_ASSIGN(s.name, in_.string());
     PIPER_ASSIGN(s.title, in_.string());
     PIPER_ASSIGN(s.what, in_.string());
-    PIPER_ASSIGN(s.dtype, dtype());
+    PIPER_ASSIGN(s.dtype, in_.dtype());
     PIPER_ASSIGN(s.shape, in_.integers());
     PIPER_RETURN_IF_ERROR(in_.want_word("read"));
     PIPER_RETURN_IF_ERROR(in_.field("by", s.reader, kReaderWords));
@@ -220,7 +211,7 @@ class Parser {
     n.kind = kind;
     PIPER_ASSIGN(n.what, operand());
     PIPER_RETURN_IF_ERROR(in_.field("teams", n.teams, "teams"));
-    PIPER_ASSIGN(n.dtype, dtype());
+    PIPER_ASSIGN(n.dtype, in_.dtype());
     return NodePayload(std::move(n));
   }
 

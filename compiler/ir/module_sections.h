@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/ir/attrs_text.h"
 #include "compiler/ir/module.h"
 #include "compiler/ir/text_reader.h"
 
@@ -28,14 +29,7 @@ std::string id_text(IdType id) {  // "3", "none"
 std::string_view phase_text(Phase phase);
 // " by 3"; "" of an invalid id.
 std::string prov_text(ProvId prov);
-// "[A, B]": `text` makes an entry's text.
-template <class List, class Text>
-std::string list_text(const List& list, const Text& text) {
-  std::string all = "[";
-  for (const auto& entry : list) all.append(all.size() > 1 ? ", " : "").append(text(entry));
-  return all + "]";
-}
-// "[0 x4, 1]": equal neighbours are written once.
+// "[0 x4, 1]": `text` makes an entry's text; equal neighbours are written once.
 template <class List, class Text>
 std::string repeated_text(const List& list, const Text& text) {
   std::string all = "[";

@@ -84,6 +84,13 @@ Result<double> TextReader::number() {
   return value;
 }
 
+Result<DType> TextReader::dtype() {
+  const std::optional<DType> type = dtype_from_name(token_.text);
+  if (token_.kind != TokenKind::kWord || !type) return fail("expected an element type");
+  PIPER_RETURN_IF_ERROR(advance());
+  return *type;
+}
+
 Result<diag::Span> TextReader::span() {
   if (!is_span()) return fail("expected a place, @FILE:LINE:COLUMN+LENGTH");
   uint32_t parts[4] = {};

@@ -11,6 +11,7 @@
 #include "compiler/diag/diagnostics.h"
 #include "compiler/ir/lexer.h"
 #include "compiler/ir/provenance.h"
+#include "schemas/plan/dtype.h"
 #include "schemas/base/status.h"
 
 namespace piper::ir {
@@ -52,6 +53,7 @@ class TextReader {
     return none ? Result<IdType>(IdType()) : id<IdType>(what);
   }
   Result<double> number();
+  Result<DType> dtype();
   Result<diag::Span> span();  // "@file:line:column+length"
   bool is_span() const { return token_.kind == TokenKind::kSpan; }
 
