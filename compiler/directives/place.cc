@@ -50,7 +50,7 @@ Status resolve_place(const strategy::Directive& directive, Resolution& draft, di
       Claim& claim = draft.claims.at(region, m);
       claim.ranks = devices.ranks;
       claim.span = devices.span;
-      claim.directive = directive.span;
+      claim.claimed_by = directive.span;
       claim.stream = stream;
     }
   return Status();

@@ -127,7 +127,7 @@ Status check_region(ir::ChunkId region, const strategy::Devices& devices, const 
     if (elsewhere == nullptr || (shares && !overlaps)) elsewhere = &claim;
     overlaps |= shares;
   }
-  const diag::Span& other = draft.claims.replicated[region.index];
+  const diag::Span& other = draft.claims.replicated_by[region.index];
   if (elsewhere != nullptr && (here == nullptr || overlaps)) {
     auto error = diags.error("P0215", devices.span);
     error << "'replicate' over devices " << strategy::to_string(devices) << ", but " << draft.name(region)
@@ -136,7 +136,7 @@ Status check_region(ir::ChunkId region, const strategy::Devices& devices, const 
     error.help("use the same list, in the same order, in both");
     return error;
   }
-  if (other.line != 0 && (here == nullptr || here->replicated.line != 0)) {
+  if (other.line != 0 && (here == nullptr || here->replicated_by.line != 0)) {
     auto error = diags.error("P0217", directive.span);
     error << draft.name(region) << " is replicated twice";
     error.note("the other 'replicate' is here", other);
@@ -162,7 +162,7 @@ Status resolve_replicate(const strategy::Directive& directive, Resolution& draft
   for (ir::ChunkId region : selection.chunks)
     PIPER_RETURN_IF_ERROR(check_region(region, devices, directive, replication, draft, diags));
   for (ir::ChunkId region : selection.chunks) {
-    draft.claims.replicated[region.index] = directive.span;
+    draft.claims.replicated_by[region.index] = directive.span;
     ir::ChunkProperties& row = draft.properties(region);
     row.replication = replication;
     // Segments are there for reductions that begin early: one device has none.
@@ -171,8 +171,8 @@ Status resolve_replicate(const strategy::Directive& directive, Resolution& draft
     const bool open = draft.claims.is_open(region);
     for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
       Claim& claim = draft.claims.at(region, m);
-      if (open) claim = {.ranks = devices.ranks, .span = devices.span, .directive = directive.span};
-      if (claim.ranks == devices.ranks) claim.replicated = directive.span;
+      if (open) claim = {.ranks = devices.ranks, .span = devices.span, .claimed_by = directive.span};
+      if (claim.ranks == devices.ranks) claim.replicated_by = directive.span;
     }
   }
   draft.note_cut(directive);

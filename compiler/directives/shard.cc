@@ -111,7 +111,7 @@ Status resolve_shard(const strategy::Directive& directive, Resolution& draft, di
   Claim all;
   for (const std::vector<int32_t>& group : groups) all.ranks.insert(all.ranks.end(), group.begin(), group.end());
   all.span = devices[0].span;
-  all.directive = directive.span;
+  all.claimed_by = directive.span;
   shard.groups = std::move(groups);
   for (ir::ChunkId region : selection.chunks) {
     draft.properties(region).shard = static_cast<int32_t>(draft.distribution.expert_groups.size());

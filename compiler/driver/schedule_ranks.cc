@@ -129,11 +129,11 @@ Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const 
         read_first.resize(tag.index + 1, nullptr);
       }
       exists[tag.index] = true;
-      if (claims.replicated[c].line != 0) places.replicated[tag.index] = true;
+      if (claims.replicated_by[c].line != 0) places.replicated[tag.index] = true;
       // What a `shard` alone claims is left to the schedule where `ranks` says it all: `shard` then finds its region
       // placed. Else the stage is where the shard is.
       const Claim& sharded = claims.sharded[c];
-      if (!schedule.ranks.empty() && sharded.directive.line != 0 && claims.at(ir::ChunkId(c), 0).ranks.empty())
+      if (!schedule.ranks.empty() && sharded.claimed_by.line != 0 && claims.at(ir::ChunkId(c), 0).ranks.empty())
         continue;
       const bool first = read_first[tag.index] == nullptr;
       if (first) read_first[tag.index] = &draft.regions[c];
