@@ -4,7 +4,6 @@
 #include <set>
 
 #include "compiler/diag/diagnostics.h"
-#include "compiler/directives/directive_table.h"
 #include "compiler/directives/split.h"
 #include "compiler/passes/cut_chunks.h"
 #include "compiler/passes/glob.h"

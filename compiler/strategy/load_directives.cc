@@ -102,7 +102,7 @@ ArgValue read_argument(ReadContext& context, const DirectiveSpec& spec, const Ar
     case ArgKind::kFilterGroups: return or_nothing(read_groups(context, value, what));
     case ArgKind::kDevices: return or_nothing(read_devices(context, value, what));
     case ArgKind::kDeviceGroups: {
-      auto groups = read_device_groups(context, value, what, {});
+      auto groups = read_device_groups(context, value, what, false);
       return groups.empty() ? ArgValue() : ArgValue(std::move(groups));
     }
     case ArgKind::kName: return or_nothing(read_string(context, value, what));
@@ -238,12 +238,11 @@ std::optional<Devices> read_devices(ReadContext& context, const Value& value, co
 }
 
 std::vector<Devices> read_device_groups(ReadContext& context, const Value& value, const std::string& what,
-                                        DeviceGroupOptions options) {
+                                        bool of_schedule) {
   std::vector<Devices> groups;
-  const bool nested =
-      value.kind == Value::Kind::kList &&
-      (options.ints_are_groups || std::any_of(value.items.begin(), value.items.end(),
-                                              [](const Value& item) { return item.kind == Value::Kind::kList; }));
+  const bool nested = value.kind == Value::Kind::kList &&
+                      (of_schedule || std::any_of(value.items.begin(), value.items.end(),
+                                                  [](const Value& item) { return item.kind == Value::Kind::kList; }));
   if (!nested) {
     if (auto devices = read_devices(context, value, what)) groups.push_back(std::move(*devices));
     return groups;
@@ -253,7 +252,7 @@ std::vector<Devices> read_device_groups(ReadContext& context, const Value& value
   bool good = true;
   for (const Value& item : value.items) {
     Value single;
-    if (options.ints_are_groups && item.kind == Value::Kind::kInt) {
+    if (of_schedule && item.kind == Value::Kind::kInt) {
       single.kind = Value::Kind::kList;
       single.span = item.span;
       single.items.push_back(item);
@@ -270,7 +269,7 @@ std::vector<Devices> read_device_groups(ReadContext& context, const Value& value
           << "rank " << rank << " stands in two groups of " << what;
       good = false;
     }
-    if (options.equal_sizes && !groups.empty() && groups[0].ranks.size() != devices->ranks.size()) {
+    if (!of_schedule && !groups.empty() && groups[0].ranks.size() != devices->ranks.size()) {
       context.diags.error("P0213", devices->span).note("the first group is here", groups[0].span)
           << "the groups of " << what << " must have the same size: " << devices->ranks.size() << " here, "
           << groups[0].ranks.size() << " in the first";

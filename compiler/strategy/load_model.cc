@@ -172,7 +172,7 @@ void load_schedule(ReadContext& context, const Value& value, Strategy& out) {
     schedule.stages_tag = read_string(context, *tag, "'stages' (the tag that numbers the stages)").value_or("PP");
   }
   if (const Value* ranks = reader.get("ranks")) {
-    schedule.ranks = read_device_groups(context, *ranks, "'ranks'", {.equal_sizes = false, .ints_are_groups = true});
+    schedule.ranks = read_device_groups(context, *ranks, "'ranks'", true);
   }
   if (const Value* count = reader.get("virtual")) {
     schedule.virtual_stages = read_int(context, *count, "'virtual'", 1, kMaxCount);
