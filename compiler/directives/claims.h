@@ -13,17 +13,17 @@
 namespace piper::directives {
 
 struct Claim {
-  std::vector<int32_t> ranks;  // empty: unclaimed
-  diag::Span span;             // of the device list
-  diag::Span directive;        // that claims
-  std::string stream = "pp";   // of the messages that the region sends
-  diag::Span replicated = {};  // the replicate over exactly these ranks, line 0 where none
+  std::vector<int32_t> ranks;     // empty: unclaimed
+  diag::Span span;                // of the device list
+  diag::Span claimed_by;          // the directive
+  std::string stream = "pp";      // of the messages that the region sends
+  diag::Span replicated_by = {};  // the replicate over exactly these ranks, line 0 where none
 };
 
 class Claims {
  public:
   Claims(size_t num_regions, int32_t num_microbatches)
-      : replicated(num_regions),
+      : replicated_by(num_regions),
         sharded(num_regions),
         num_microbatches_(num_microbatches),
         claims_(num_regions * num_microbatches) {}
@@ -33,7 +33,7 @@ class Claims {
   // The same devices, replicated alike, as for the microbatch before: what a check said of that one holds for this one.
   bool as_before(ir::ChunkId region, int32_t m) const {
     return m > 0 && at(region, m).ranks == at(region, m - 1).ranks &&
-           (at(region, m).replicated.line == 0) == (at(region, m - 1).replicated.line == 0);
+           (at(region, m).replicated_by.line == 0) == (at(region, m - 1).replicated_by.line == 0);
   }
   bool is_open(ir::ChunkId region) const {  // no microbatch of it is claimed
     for (int32_t m = 0; m < num_microbatches_; ++m)
@@ -41,8 +41,9 @@ class Claims {
     return true;
   }
 
-  std::vector<diag::Span> replicated;  // [region]: a replicate that claims it, on some microbatches at least
-  std::vector<Claim> sharded;          // [region]: all devices of its shard, which run it where nothing else claims it
+  std::vector<diag::Span> replicated_by;  // [region]: a replicate that claims it, on some microbatches at least
+  // [region]: all devices of the `shard` of its experts, which run it where nothing else claims it.
+  std::vector<Claim> sharded;
 
  private:
   int32_t num_microbatches_;

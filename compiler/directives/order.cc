@@ -70,7 +70,6 @@ Status resolve_order(const strategy::Directive& directive, Resolution& draft, di
         for (int32_t m : member.microbatches) {
           HalfNames& names = draft.halves[region.index * draft.step.num_microbatches + m];
           (input ? names.input : names.weight) = filter.span;
-          (input ? names.has_input : names.has_weight) = true;
         }
     }
   draft.schedule.orders.push_back(std::move(order));
@@ -81,14 +80,14 @@ Status split_backwards(Resolution& draft, diag::Diagnostics& diags) {
   for (size_t r = 0; r < draft.regions.size(); ++r)
     for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
       const HalfNames& names = draft.halves[r * draft.step.num_microbatches + m];
-      if (names.has_input != names.has_weight) {
-        auto error = diags.error("P0222", names.has_input ? names.input : names.weight);
-        error << (names.has_input ? "BI" : "BW") << " of " << draft.regions[r].name << ", microbatch " << m
-              << ", is ordered, its " << (names.has_input ? "BW" : "BI") << " is not";
+      if (names.input.has_value() != names.weight.has_value()) {
+        auto error = diags.error("P0222", names.input ? *names.input : *names.weight);
+        error << (names.input ? "BI" : "BW") << " of " << draft.regions[r].name << ", microbatch " << m
+              << ", is ordered, its " << (names.input ? "BW" : "BI") << " is not";
         error.help("name both halves, BI before BW");
         return error;
       }
-      if (names.has_input) draft.distribution.chunks[r].backward_split = true;
+      if (names.input) draft.distribution.chunks[r].backward_split = true;
     }
   return Status();
 }

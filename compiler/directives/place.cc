@@ -22,7 +22,7 @@ const strategy::DirectiveSpec& place_spec() {
           {
               {"filter", ArgKind::kFilter, true, "", "the chunks; may name microbatches, not passes", {}},
               {"devices", ArgKind::kDevices, true, "", "the group, in replica order", {}},
-              {"stream", ArgKind::kName, false, "pp", "the stream of the messages to and from these chunks", {}},
+              {"stream", ArgKind::kName, false, "pp", "the stream of the messages that these chunks send", {}},
           },
       .example = "{op: place, filter: {PP: 0}, devices: [0, 1], stream: pp}",
       .filter_forbids = {"PASS"},
@@ -50,7 +50,7 @@ Status resolve_place(const strategy::Directive& directive, Resolution& draft, di
       Claim& claim = draft.claims.at(region, m);
       claim.ranks = devices.ranks;
       claim.span = devices.span;
-      claim.directive = directive.span;
+      claim.claimed_by = directive.span;
       claim.stream = stream;
     }
   return Status();

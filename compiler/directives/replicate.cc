@@ -73,55 +73,44 @@ const strategy::DirectiveSpec& replicate_spec() {
 
 namespace {
 
-struct Settings {
-  std::string reduce_stream = "dp_reduce", gather_stream = "dp_gather";
-  double bucket_size = 25;  // mebibytes
-  ir::Sharded sharded = ir::Sharded::kNothing;
-  ir::Residency residency = ir::Residency::kUse;
-  int64_t prefetch = 1;
-  int64_t bucket_bytes() const { return static_cast<int64_t>(std::min(bucket_size * 1024 * 1024, 0x1p62)); }
-};
+constexpr const char* kReduceStream = "dp_reduce";
+constexpr double kBucketSize = 25;  // mebibytes
 
-Settings read_settings(const strategy::Directive& directive) {
-  Settings s;
+int64_t in_bytes(double mebibytes) { return static_cast<int64_t>(std::min(mebibytes * 1024 * 1024, 0x1p62)); }
+
+// What the directive asks for. Its streams are named and its origin is noted though it may turn out to be wrong: then
+// the draft is not taken over.
+ir::Replication read_replication(const strategy::Directive& directive, Resolution& draft,
+                                 const diag::Diagnostics& diags) {
+  const auto stream = [&](const char* name, const char* otherwise) {
+    return draft.distribution.intern_stream(strategy::arg_or(directive, name, std::string(otherwise)));
+  };
   const auto flag = [&](const char* name) { return strategy::arg_or(directive, name, false); };
-  s.reduce_stream = strategy::arg_or(directive, "reduce_stream", s.reduce_stream);
-  s.gather_stream = strategy::arg_or(directive, "gather_stream", s.gather_stream);
-  s.bucket_size = strategy::arg_or(directive, "bucket_size", s.bucket_size);
-  s.sharded = flag("shard_params")      ? ir::Sharded::kParameters
+  const std::string residency = strategy::arg_or(directive, "residency", std::string("use"));
+  ir::Replication r;
+  r.bucket_bytes = in_bytes(strategy::arg_or(directive, "bucket_size", kBucketSize));
+  r.stream = stream("reduce_stream", kReduceStream);
+  r.gather_stream = stream("gather_stream", "dp_gather");
+  r.sharded = flag("shard_params")      ? ir::Sharded::kParameters
               : flag("shard_grads")     ? ir::Sharded::kGradients
               : flag("shard_optimizer") ? ir::Sharded::kOptimizer
                                         : ir::Sharded::kNothing;
-  const std::string residency = strategy::arg_or(directive, "residency", std::string("use"));
-  s.residency = residency == "step"         ? ir::Residency::kStep
+  r.residency = residency == "step"         ? ir::Residency::kStep
                 : residency == "microbatch" ? ir::Residency::kMicrobatch
                                             : ir::Residency::kUse;
-  s.prefetch = strategy::arg_or(directive, "prefetch", s.prefetch);
-  return s;
+  r.prefetch = static_cast<int32_t>(strategy::arg_or(directive, "prefetch", int64_t{r.prefetch}));
+  r.prov = draft.provenance.directive({"replicate", diags.place(directive.span)});
+  return r;
 }
 
-bool same_settings(const ir::Replication& a, const Settings& b, const ir::Distribution& distribution) {
-  return a.bucket_bytes == b.bucket_bytes() && distribution.streams[a.stream] == b.reduce_stream &&
-         distribution.streams[a.gather_stream] == b.gather_stream && a.sharded == b.sharded &&
-         a.residency == b.residency && a.prefetch == b.prefetch;
-}
-
-ir::Replication replication_of(const Settings& settings, const strategy::Directive& directive, Resolution& draft,
-                               const diag::Diagnostics& diags) {
-  ir::Replication replication;
-  replication.bucket_bytes = settings.bucket_bytes();
-  replication.stream = draft.distribution.intern_stream(settings.reduce_stream);
-  replication.gather_stream = draft.distribution.intern_stream(settings.gather_stream);
-  replication.sharded = settings.sharded;
-  replication.residency = settings.residency;
-  replication.prefetch = static_cast<int32_t>(settings.prefetch);
-  replication.prov = draft.provenance.directive({"replicate", diags.place(directive.span)});
-  return replication;
+bool same_settings(ir::Replication a, const ir::Replication& b) {
+  a.prov = b.prov;
+  return a == b;
 }
 
 // Whether the region may be replicated so. One that lives on several groups, by microbatch, has a replicate for each.
 Status check_region(ir::ChunkId region, const strategy::Devices& devices, const strategy::Directive& directive,
-                    const Settings& settings, const Resolution& draft, diag::Diagnostics& diags) {
+                    const ir::Replication& asked, const Resolution& draft, diag::Diagnostics& diags) {
   const Claim* here = nullptr;
   const Claim* elsewhere = nullptr;
   bool overlaps = false;
@@ -138,7 +127,7 @@ Status check_region(ir::ChunkId region, const strategy::Devices& devices, const 
     if (elsewhere == nullptr || (shares && !overlaps)) elsewhere = &claim;
     overlaps |= shares;
   }
-  const diag::Span& other = draft.claims.replicated[region.index];
+  const diag::Span& other = draft.claims.replicated_by[region.index];
   if (elsewhere != nullptr && (here == nullptr || overlaps)) {
     auto error = diags.error("P0215", devices.span);
     error << "'replicate' over devices " << strategy::to_string(devices) << ", but " << draft.name(region)
@@ -147,14 +136,13 @@ Status check_region(ir::ChunkId region, const strategy::Devices& devices, const 
     error.help("use the same list, in the same order, in both");
     return error;
   }
-  if (other.line != 0 && (here == nullptr || here->replicated.line != 0)) {
+  if (other.line != 0 && (here == nullptr || here->replicated_by.line != 0)) {
     auto error = diags.error("P0217", directive.span);
     error << draft.name(region) << " is replicated twice";
     error.note("the other 'replicate' is here", other);
     return error;
   }
-  const ir::Replication& known = draft.distribution.chunks[region.index].replication;
-  if (other.line != 0 && !same_settings(known, settings, draft.distribution)) {
+  if (other.line != 0 && !same_settings(draft.distribution.chunks[region.index].replication, asked)) {
     auto error = diags.error("P0217", directive.span);
     error << draft.name(region) << " is replicated on several groups, with different settings";
     error.note("the other 'replicate' is here", other);
@@ -169,13 +157,12 @@ Status check_region(ir::ChunkId region, const strategy::Devices& devices, const 
 Status resolve_replicate(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
   PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
   PIPER_ASSIGN(const auto devices, strategy::required_arg<strategy::Devices>(directive, "devices"));
-  const Settings settings = read_settings(directive);
   PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
+  const ir::Replication replication = read_replication(directive, draft, diags);
   for (ir::ChunkId region : selection.chunks)
-    PIPER_RETURN_IF_ERROR(check_region(region, devices, directive, settings, draft, diags));
-  const ir::Replication replication = replication_of(settings, directive, draft, diags);
+    PIPER_RETURN_IF_ERROR(check_region(region, devices, directive, replication, draft, diags));
   for (ir::ChunkId region : selection.chunks) {
-    draft.claims.replicated[region.index] = directive.span;
+    draft.claims.replicated_by[region.index] = directive.span;
     ir::ChunkProperties& row = draft.properties(region);
     row.replication = replication;
     // Segments are there for reductions that begin early: one device has none.
@@ -184,8 +171,8 @@ Status resolve_replicate(const strategy::Directive& directive, Resolution& draft
     const bool open = draft.claims.is_open(region);
     for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
       Claim& claim = draft.claims.at(region, m);
-      if (open) claim = {devices.ranks, devices.span, directive.span, Claim().stream};
-      if (claim.ranks == devices.ranks) claim.replicated = directive.span;
+      if (open) claim = {.ranks = devices.ranks, .span = devices.span, .claimed_by = directive.span};
+      if (claim.ranks == devices.ranks) claim.replicated_by = directive.span;
     }
   }
   draft.note_cut(directive);
@@ -193,12 +180,11 @@ Status resolve_replicate(const strategy::Directive& directive, Resolution& draft
 }
 
 void replicate_unasked(Resolution& draft) {
-  const Settings defaults;
   for (size_t c = 0; c < draft.regions.size(); ++c) {
     ir::ChunkProperties& row = draft.distribution.chunks[c];
     if (row.replication.prov.valid() || draft.distribution.groups_of(ir::ChunkId(c)).size() < 2) continue;
-    row.replication.bucket_bytes = defaults.bucket_bytes();
-    row.replication.stream = draft.distribution.intern_stream(defaults.reduce_stream);
+    row.replication.bucket_bytes = in_bytes(kBucketSize);
+    row.replication.stream = draft.distribution.intern_stream(kReduceStream);
     row.replication.prov = row.placed_by;
   }
 }

@@ -5,6 +5,8 @@
 // properties of regions from here on, and these are carried along where regions are cut or joined (ir/module.h).
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "compiler/diag/diagnostics.h"
@@ -17,8 +19,7 @@ namespace piper::directives {
 
 // Where orders name the halves of the backward of a region on a microbatch.
 struct HalfNames {
-  bool has_input = false, has_weight = false;
-  diag::Span input, weight;
+  std::optional<diag::Span> input, weight;
 };
 
 struct Resolution {
@@ -32,14 +33,14 @@ struct Resolution {
   // Of the directives that say who runs what (stage kPlace).
   Claims claims;
   std::vector<int64_t> replicas;  // [region] number of devices of all the replicates that name it
-  // Rows of properties, as directives are resolved. Groups, devices and world size only once the claims are settled.
+  // Rows of properties and groups of experts, as directives are resolved. Groups, devices and world size only once the
+  // claims are settled.
   ir::Distribution distribution;
-  std::vector<ir::ExpertGroups> shards;    // without their streams, which are numbered last
-  std::vector<std::string> shard_streams;  // [shard] the stream as the user named it
+  std::vector<std::string> expert_streams;  // [expert_groups] the stream as the user named it: they are numbered last
   ir::Provenance provenance;
   diag::Span cut_by;  // of the user's first directive that spreads a region's samples over devices; line 0: none
 
-  // Of orders (stage kOrder). Directives of the stage kRun write properties alone.
+  // Of orders.
   ir::Schedule schedule;
   std::vector<HalfNames> halves;  // [region * num_microbatches + microbatch]
 

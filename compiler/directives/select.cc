@@ -12,22 +12,16 @@ constexpr const char* kMicrobatchTag = "MB";
 
 }  // namespace
 
-bool phase_matches(const std::optional<strategy::Pass>& wanted, ir::Phase phase) {
-  switch (phase) {
-    case ir::Phase::kCount:
-    case ir::Phase::kCountFinish: return false;
-    case ir::Phase::kForward: return !wanted || *wanted == strategy::Pass::kF;
-    case ir::Phase::kBackward: return !wanted || *wanted == strategy::Pass::kB || *wanted == strategy::Pass::kBI;
-    case ir::Phase::kBackwardWeight: return !wanted || *wanted == strategy::Pass::kB || *wanted == strategy::Pass::kBW;
+std::vector<ir::Phase> matched_phases(const std::optional<strategy::Pass>& pass) {
+  using enum ir::Phase;
+  if (!pass) return {kForward, kBackward, kBackwardWeight};
+  switch (*pass) {
+    case strategy::Pass::kF: return {kForward};
+    case strategy::Pass::kB: return {kBackward, kBackwardWeight};
+    case strategy::Pass::kBI: return {kBackward};
+    case strategy::Pass::kBW: return {kBackwardWeight};
   }
-  return false;
-}
-
-std::vector<ir::Phase> matched_phases(const std::optional<strategy::Pass>& wanted) {
-  std::vector<ir::Phase> phases;
-  for (size_t p = 0; p < ir::kNumPhases; ++p)
-    if (phase_matches(wanted, static_cast<ir::Phase>(p))) phases.push_back(static_cast<ir::Phase>(p));
-  return phases;
+  return {};
 }
 
 bool names_half(const strategy::Filter& filter) {
@@ -106,7 +100,6 @@ Result<Selection> Selector::select(const strategy::Filter& filter, diag::Diagnos
     });
     if (matches) selection.chunks.push_back(chunk);
   }
-  selection.names_microbatch = microbatch != nullptr;
   std::vector<std::pair<int64_t, int64_t>> ranges = {{0, num_microbatches_ - 1}};
   if (microbatch != nullptr && !microbatch->any) ranges = microbatch->ranges;
   for (const auto& [first, last] : ranges)

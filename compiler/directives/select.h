@@ -15,12 +15,9 @@ namespace piper::directives {
 struct Selection {
   std::vector<ir::ChunkId> chunks;    // ascending
   std::vector<int32_t> microbatches;  // ascending; all of them where the filter does not name MB
-  bool names_microbatch = false;
 };
-// Whether a pass of a chunk is one that a filter's PASS names; without PASS every pass but the counting of labels is.
-bool phase_matches(const std::optional<strategy::Pass>& wanted, ir::Phase phase);
-// All phases that match, in the order of the enumerators.
-std::vector<ir::Phase> matched_phases(const std::optional<strategy::Pass>& wanted);
+// The phases that a filter's PASS names, in the order of the enumerators; without PASS all but the counting of labels.
+std::vector<ir::Phase> matched_phases(const std::optional<strategy::Pass>& pass);
 // Whether the filter names one half of a backward.
 bool names_half(const strategy::Filter& filter);
 

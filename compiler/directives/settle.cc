@@ -7,18 +7,13 @@
 
 #include "compiler/directives/replicate.h"
 #include "compiler/directives/shard.h"
+#include "compiler/strategy/directive_args.h"
 #include "schemas/base/check.h"
 
 namespace piper::directives {
 namespace {
 
-std::string list(const std::vector<int32_t>& ranks) {
-  std::string text = "[";
-  for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
-  return text + "]";
-}
-
-// A claim on the same chunk, else on the chunk before it that has one, else on the first behind it.
+// A claim on the same region, else on the region before it that has one, else on the first behind it.
 std::pair<size_t, const Claim*> nearest_claim(const Resolution& draft, size_t chunk) {
   const auto claim_on = [&](size_t c) -> const Claim* {
     for (int32_t m = 0; m < draft.step.num_microbatches; ++m)
@@ -88,11 +83,11 @@ Status check_devices(const Resolution& draft, bool any, int32_t& world_size, dia
         error.help("extend a `place` to it");
         return error;
       }
-      if (claim.ranks.size() > 1 && claim.replicated.line == 0 && draft.claims.sharded[c].directive.line == 0) {
+      if (claim.ranks.size() > 1 && claim.replicated_by.line == 0 && draft.claims.sharded[c].claimed_by.line == 0) {
         auto error = diags.error("P0214", claim.span);
         error << draft.regions[c].name << " is placed on " << claim.ranks.size()
-              << " devices without a replicate or shard over " << list(claim.ranks);
-        error.help("add {op: replicate, filter: ..., devices: " + list(claim.ranks) + "}");
+              << " devices without a replicate or shard over " << strategy::to_string(claim.ranks);
+        error.help("add {op: replicate, filter: ..., devices: " + strategy::to_string(claim.ranks) + "}");
         return error;
       }
       for (int32_t r : claim.ranks) {
@@ -105,8 +100,9 @@ Status check_devices(const Resolution& draft, bool any, int32_t& world_size, dia
         for (int32_t r : claim.ranks)
           if (std::find(other.ranks.begin(), other.ranks.end(), r) != other.ranks.end())
             return diags.error("P0215", claim.span)
-                   << draft.regions[c].name << " lives on unequal groups that overlap: " << list(other.ranks) << " and "
-                   << list(claim.ranks);
+                   << draft.regions[c].name
+                   << " lives on unequal groups that overlap: " << strategy::to_string(other.ranks) << " and "
+                   << strategy::to_string(claim.ranks);
       }
     }
   }
@@ -122,7 +118,7 @@ Status check_devices(const Resolution& draft, bool any, int32_t& world_size, dia
 // A region that is sharded and that nothing else places runs on all devices of its shard.
 void claim_for_shards(Claims& claims) {
   for (size_t c = 0; c < claims.sharded.size(); ++c)
-    for (int32_t m = 0; m < claims.num_microbatches() && claims.sharded[c].directive.line != 0; ++m)
+    for (int32_t m = 0; m < claims.num_microbatches() && claims.sharded[c].claimed_by.line != 0; ++m)
       if (claims.at(ir::ChunkId(c), m).ranks.empty()) claims.at(ir::ChunkId(c), m) = claims.sharded[c];
 }
 
@@ -142,7 +138,7 @@ void write_placement(Resolution& draft, bool any, const diag::Diagnostics& diags
     }
     const Claim& first = draft.claims.at(region, 0);
     row.message_stream = distribution.intern_stream(first.stream);
-    row.placed_by = any ? draft.provenance.directive({"place", diags.place(first.directive)})
+    row.placed_by = any ? draft.provenance.directive({"place", diags.place(first.claimed_by)})
                         : draft.provenance.unknown("no place: everything on device 0");
   }
 }
@@ -152,8 +148,7 @@ void write_placement(Resolution& draft, bool any, const diag::Diagnostics& diags
 Status settle(Resolution& draft, diag::Diagnostics& diags) {
   claim_for_shards(draft.claims);
   bool any = false;
-  for (size_t c = 0; c < draft.regions.size(); ++c)
-    for (int32_t m = 0; m < draft.step.num_microbatches; ++m) any |= !draft.claims.at(ir::ChunkId(c), m).ranks.empty();
+  for (size_t c = 0; c < draft.regions.size(); ++c) any |= !draft.claims.is_open(ir::ChunkId(c));
   PIPER_RETURN_IF_ERROR(check_shards(draft, diags));
   PIPER_RETURN_IF_ERROR(check_devices(draft, any, draft.distribution.world_size, diags));
   PIPER_RETURN_IF_ERROR(check_positions(draft, diags));

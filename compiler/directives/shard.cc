@@ -99,7 +99,7 @@ Status resolve_shard(const strategy::Directive& directive, Resolution& draft, di
     if (other < 0) continue;
     auto error = diags.error("P0217", directive.span);
     error << draft.name(region) << " is sharded twice";
-    error.note("the other 'shard' is here", draft.shards[other].span);
+    error.note("the other 'shard' is here", draft.distribution.expert_groups[other].span);
     return error;
   }
   ir::ExpertGroups shard;
@@ -111,14 +111,14 @@ Status resolve_shard(const strategy::Directive& directive, Resolution& draft, di
   Claim all;
   for (const std::vector<int32_t>& group : groups) all.ranks.insert(all.ranks.end(), group.begin(), group.end());
   all.span = devices[0].span;
-  all.directive = directive.span;
+  all.claimed_by = directive.span;
   shard.groups = std::move(groups);
   for (ir::ChunkId region : selection.chunks) {
-    draft.properties(region).shard = static_cast<int32_t>(draft.shards.size());
+    draft.properties(region).shard = static_cast<int32_t>(draft.distribution.expert_groups.size());
     draft.claims.sharded[region.index] = all;
   }
-  draft.shards.push_back(std::move(shard));
-  draft.shard_streams.push_back(strategy::arg_or(directive, "stream", std::string("ep")));
+  draft.distribution.expert_groups.push_back(std::move(shard));
+  draft.expert_streams.push_back(strategy::arg_or(directive, "stream", std::string("ep")));
   draft.note_cut(directive);
   return Status();
 }
@@ -134,8 +134,8 @@ Status check_shards(const Resolution& draft, diag::Diagnostics& diags) {
       const Claim& claim = draft.claims.at(ir::ChunkId(c), m);
       if (draft.claims.as_before(ir::ChunkId(c), m)) continue;
       used.insert(claim.ranks.begin(), claim.ranks.end());
-      if (wrong == nullptr &&
-          covered(draft.shards[shard].groups, claim.ranks) != static_cast<int64_t>(claim.ranks.size()))
+      if (wrong == nullptr && covered(draft.distribution.expert_groups[shard].groups, claim.ranks) !=
+                                  static_cast<int64_t>(claim.ranks.size()))
         wrong = &claim;
     }
     const bool idle =

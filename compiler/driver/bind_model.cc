@@ -4,7 +4,6 @@
 #include <set>
 
 #include "compiler/diag/diagnostics.h"
-#include "compiler/directives/directive_table.h"
 #include "compiler/directives/split.h"
 #include "compiler/passes/cut_chunks.h"
 #include "compiler/passes/glob.h"
@@ -74,8 +73,7 @@ Status attach_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::D
   return Status();
 }
 
-}  // namespace
-
+// Sets graph.loss; may append a loss operator and an input for labels. Error P0237.
 Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::Diagnostics& diags) {
   using Kind = strategy::LossChoice::Kind;
   switch (choice.kind) {
@@ -107,8 +105,6 @@ Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::D
   error.help("set model.loss to an output, or to {cross_entropy: {logits: NAME, labels: NAME}}");
   return error;
 }
-
-namespace {
 
 // The most devices that a list of the strategy names: the pieces of a microbatch can be no smaller.
 int64_t most_devices(const strategy::Strategy& strategy) {

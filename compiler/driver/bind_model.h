@@ -22,7 +22,4 @@ Status cut_regions(Compilation& c, diag::Diagnostics& diags);
 // of samples.
 Status bind_variants(Compilation& c, diag::Diagnostics& diags);
 
-// Sets graph.loss by the strategy's choice; may append a loss operator and an input for labels. Error P0237.
-Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::Diagnostics& diags);
-
 }  // namespace piper::driver

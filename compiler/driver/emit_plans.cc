@@ -9,16 +9,6 @@
 namespace piper::driver {
 namespace {
 
-// True where a glob matches the parameter's name or one of the modules that hold it.
-bool names_parameter(const std::vector<std::string>& globs, const std::string& parameter) {
-  for (const std::string& glob : globs) {
-    if (passes::glob_matches(glob, parameter)) return true;
-    for (size_t dot = parameter.find('.'); dot != std::string::npos; dot = parameter.find('.', dot + 1))
-      if (passes::glob_matches(glob, parameter.substr(0, dot))) return true;
-  }
-  return false;
-}
-
 // What a token stream feeds to each graph input: "tokens", "next_tokens" or "". Labels that the graph shifts itself get
 // the tokens.
 std::vector<std::string> token_feeds(const ir::Graph& graph, const strategy::ModelConfig& config) {
@@ -63,7 +53,8 @@ Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
   if (!optimizer.no_decay.empty()) request.optimizer.groups.push_back({"no_decay", 0});
   for (const ir::Parameter& p : graph.parameters()) {
     const bool no_decay = std::any_of(p.names.begin(), p.names.end(), [&](const std::string& name) {
-      return names_parameter(optimizer.no_decay, name);
+      return std::any_of(optimizer.no_decay.begin(), optimizer.no_decay.end(),
+                         [&](const std::string& glob) { return passes::glob_covers(glob, name); });
     });
     request.decay_group.push_back(no_decay ? 1 : 0);
   }

@@ -9,7 +9,7 @@ namespace piper::driver {
 
 // Warning P0334 at the device list of the first chunk that keeps running statistics on several devices.
 void note_running_statistics(const ir::Module& module, diag::Diagnostics& diags);
-// Remarks on parameters that a directive shards and that are kept whole all the same.
+// Remarks on parameters that a `replicate` shards and that are kept whole all the same.
 void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags);
 
 }  // namespace piper::driver

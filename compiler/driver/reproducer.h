@@ -2,7 +2,6 @@
 // the model, so that `piper-opt FILE --passes PASS` repeats the bug without anything else of the compilation.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -38,10 +38,8 @@ Status resolve_directives(Compilation& c, diag::Diagnostics& diags) {
     directives::resolve_stage(Stage::kBehindOrders, own, draft, diags);
   PIPER_RETURN_IF_ERROR(failure(diags, errors_before));
 
-  for (size_t s = 0; s < draft.shards.size(); ++s) {
-    draft.shards[s].stream = draft.distribution.intern_stream(draft.shard_streams[s]);
-    draft.distribution.expert_groups.push_back(draft.shards[s]);
-  }
+  for (size_t s = 0; s < draft.expert_streams.size(); ++s)
+    draft.distribution.expert_groups[s].stream = draft.distribution.intern_stream(draft.expert_streams[s]);
   if (c.module.step.cut_by.line == 0) c.module.step.cut_by = draft.cut_by;
   c.module.distribution = std::move(draft.distribution);
   c.module.schedule = std::move(draft.schedule);

@@ -9,6 +9,7 @@
 #include "schemas/base/check.h"
 
 namespace piper::driver {
+
 Status run_pass(const Pass& pass, Compilation& c, const FrameOptions& options, diag::Diagnostics& diags) {
   try {
     if (pass.name == options.fail_in) throw InternalError("a failure was asked for");

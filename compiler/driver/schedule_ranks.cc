@@ -12,10 +12,6 @@ using directives::Claim;
 
 constexpr size_t kMaxListed = 16;  // rows of a table that a help line spells out
 
-std::string devices_text(const std::vector<int32_t>& ranks) {
-  return strategy::to_string(strategy::Devices{ranks, {}});
-}
-
 std::string schedule_text(const strategy::Schedule& schedule) {
   return schedule.csv.empty() ? "the family '" + schedule.family + "'" : "the table '" + schedule.csv + "'";
 }
@@ -72,7 +68,7 @@ Status check_disjoint(const StagePlaces& places, diag::Diagnostics& diags) {
         const auto [it, fresh] = owner.emplace(rank, claim);
         if (fresh || it->second->ranks == claim->ranks) continue;
         auto error = diags.error("P0232", claim->span);
-        error << "the groups " << devices_text(it->second->ranks) << " and " << devices_text(claim->ranks)
+        error << "the groups " << strategy::to_string(it->second->ranks) << " and " << strategy::to_string(claim->ranks)
               << " share device " << rank
               << "; a schedule needs groups that are equal, in the same order, or have nothing in common";
         error.note("the other group is here", it->second->span);
@@ -133,11 +129,11 @@ Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const 
         read_first.resize(tag.index + 1, nullptr);
       }
       exists[tag.index] = true;
-      if (claims.replicated[c].line != 0) places.replicated[tag.index] = true;
+      if (claims.replicated_by[c].line != 0) places.replicated[tag.index] = true;
       // What a `shard` alone claims is left to the schedule where `ranks` says it all: `shard` then finds its region
       // placed. Else the stage is where the shard is.
       const Claim& sharded = claims.sharded[c];
-      if (!schedule.ranks.empty() && sharded.directive.line != 0 && claims.at(ir::ChunkId(c), 0).ranks.empty())
+      if (!schedule.ranks.empty() && sharded.claimed_by.line != 0 && claims.at(ir::ChunkId(c), 0).ranks.empty())
         continue;
       const bool first = read_first[tag.index] == nullptr;
       if (first) read_first[tag.index] = &draft.regions[c];
@@ -155,7 +151,7 @@ Result<StagePlaces> read_stage_places(const strategy::Schedule& schedule, const 
         if (known != nullptr && known->ranks != claim.ranks) {
           auto error = diags.error("P0232", claim.span);
           error << "a schedule runs stage " << tag.index << " as one unit, but its parts are placed on "
-                << devices_text(known->ranks) << " and " << devices_text(claim.ranks);
+                << strategy::to_string(known->ranks) << " and " << strategy::to_string(claim.ranks);
           error.note("the other place is here", known->span);
           return error;
         }
@@ -205,7 +201,7 @@ Result<std::vector<strategy::Devices>> assign_ranks(const strategy::Schedule& sc
       if (row.devices.ranks == claim->ranks) continue;
       if (!row.devices.ranks.empty() && row.stage < 0) {
         auto error = diags.error("P0217", claim->span);
-        error << piece_text(table, places, s, m) << " is placed on " << devices_text(claim->ranks)
+        error << piece_text(table, places, s, m) << " is placed on " << strategy::to_string(claim->ranks)
               << ", but 'ranks' of the schedule says " << strategy::to_string(row.devices);
         error.note("'ranks' is here", row.devices.span);
         error.help("leave 'ranks' out: the schedule reads its ranks from the placement");
@@ -221,12 +217,12 @@ Result<std::vector<strategy::Devices>> assign_ranks(const strategy::Schedule& sc
       if (!row.devices.ranks.empty()) {
         error << schedule_text(schedule) << " runs " << piece_text(table, places, row.stage, row.microbatch) << " and "
               << piece_text(table, places, s, m) << " on one rank, but they are placed on "
-              << strategy::to_string(row.devices) << " and " << devices_text(claim->ranks);
+              << strategy::to_string(row.devices) << " and " << strategy::to_string(claim->ranks);
         error.note("the other place is here", row.devices.span);
       } else {
         error << schedule_text(schedule) << " runs " << piece_text(table, places, other->stage, other->microbatch)
               << " and " << piece_text(table, places, s, m) << " on different ranks, but both are placed on "
-              << devices_text(claim->ranks);
+              << strategy::to_string(claim->ranks);
         error.note("the other place is here", other->devices.span);
       }
       error.help("one device group per rank of the schedule: " + layout_text(table));

@@ -40,9 +40,7 @@ struct AttrPrinter {
   }
   void operator()(const char* name, const std::vector<int64_t>& v) {
     key(name);
-    out << '[';
-    for (size_t i = 0; i < v.size(); ++i) out << (i ? ", " : "") << v[i];
-    out << ']';
+    out << list_text(v);
   }
   void operator()(const char* name, ValueId v) {
     key(name);
@@ -91,6 +89,10 @@ std::string quoted(std::string_view text) {
     else out += c;
   }
   return out + '"';
+}
+
+std::string list_text(const std::vector<int64_t>& numbers) {
+  return list_text(numbers, [](int64_t number) { return std::to_string(number); });
 }
 
 }  // namespace piper::ir

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "compiler/ir/graph.h"
 
@@ -21,5 +22,13 @@ std::string number_text(double value);
 std::string value_text(std::string_view name);
 // "text" with `"`, `\` and line ends escaped by a backslash.
 std::string quoted(std::string_view text);
+// "[A, B]": `text` makes an entry's text.
+template <class List, class Text>
+std::string list_text(const List& list, const Text& text) {
+  std::string all = "[";
+  for (const auto& entry : list) all.append(all.size() > 1 ? ", " : "").append(text(entry));
+  return all + "]";
+}
+std::string list_text(const std::vector<int64_t>& numbers);
 
 }  // namespace piper::ir

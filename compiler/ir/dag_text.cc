@@ -1,31 +1,16 @@
 // The text form of the DAG. Dag::compute is not held: it follows from the nodes.
-#include <optional>
 #include <ostream>
 
 #include "compiler/ir/attrs_text.h"
 #include "compiler/ir/module_sections.h"
-#include "schemas/plan/dtype.h"
 
 namespace piper::ir {
 namespace {
 
-// By position; a reader takes them in the same order.
-const std::vector<std::string_view>& collective_names() {
-  static const std::vector<std::string_view> names = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"};
-  return names;
-}
-const std::vector<std::string_view>& operand_names() {
-  static const std::vector<std::string_view> names = {"value", "gradients", "parameters", "use", "scalar"};
-  return names;
-}
-const std::vector<std::string_view>& work_names() {
-  static const std::vector<std::string_view> names = {"take", "finish_counts", "combine", "measure", "clip"};
-  return names;
-}
-const std::vector<std::string_view>& reader_names() {
-  static const std::vector<std::string_view> names = {"log", "mean_loss", "clipping", "updates"};
-  return names;
-}
+constexpr std::string_view kCollectiveWords[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"};
+constexpr std::string_view kOperandWords[] = {"value", "gradients", "parameters", "use", "scalar"};
+constexpr std::string_view kWorkWords[] = {"take", "finish_counts", "combine", "measure", "clip"};
+constexpr std::string_view kReaderWords[] = {"log", "mean_loss", "clipping", "updates"};
 static_assert(std::variant_size_v<Operand> == 5 && std::variant_size_v<StepWork> == 5, "names above, readers below");
 
 // "F 3 0": phase, chunk, microbatch.
@@ -51,9 +36,7 @@ class Printer {
     out_ << " " << id_text(o.bucket) << " microbatches " << ranges_text(o.microbatches);
   }
   void operator()(const ParameterOperand& o) {
-    out_ << " " << id_text(o.bucket) << " for [";
-    for (size_t i = 0; i < o.readers.size(); ++i) out_ << (i > 0 ? ", " : "") << pass_text(o.readers[i]);
-    out_ << "]";
+    out_ << " " << id_text(o.bucket) << " for " << list_text(o.readers, pass_text);
   }
   void operator()(const UseOperand& o) { out_ << " " << id_text(o.use); }
   void operator()(const ScalarOperand& o) { out_ << " " << id_text(o.scalar); }
@@ -68,7 +51,7 @@ class Printer {
 
   void operator()(const ComputeNode& n) { out_ << "compute " << pass_text(n); }
   void operator()(const CollectiveNode& n) {
-    out_ << collective_names()[static_cast<size_t>(n.kind)];
+    out_ << kCollectiveWords[static_cast<size_t>(n.kind)];
     operand(n.what);
     out_ << " teams " << id_text(n.teams) << " " << dtype_name(n.dtype);
   }
@@ -78,7 +61,7 @@ class Printer {
     out_ << " to " << id_text(n.to);
   }
   void operator()(const StepNode& n) {
-    out_ << work_names()[n.work.index()];
+    out_ << kWorkWords[n.work.index()];
     std::visit(*this, n.work);
   }
   void operator()(const UpdateNode& n) { out_ << "update " << id_text(n.bucket); }
@@ -86,14 +69,13 @@ class Printer {
  private:
   std::string value(ValueId v) const { return v.valid() ? value_text(module_.graph().value(v).name) : "none"; }
   void operand(const Operand& what) {
-    out_ << " " << operand_names()[what.index()];
+    out_ << " " << kOperandWords[what.index()];
     std::visit(*this, what);
   }
   void scalar(size_t index, const StepScalar& s) {
     out_ << "  scalar " << index << " " << quoted(s.name) << " " << quoted(s.title) << " " << quoted(s.what) << " "
-         << dtype_name(s.dtype) << " [";
-    for (size_t i = 0; i < s.shape.size(); ++i) out_ << (i > 0 ? ", " : "") << s.shape[i];
-    out_ << "] read by " << reader_names()[static_cast<size_t>(s.reader)];
+         << dtype_name(s.dtype) << " " << list_text(s.shape) << " read by "
+         << kReaderWords[static_cast<size_t>(s.reader)];
     if (s.value.valid()) out_ << " value " << value(s.value);
     out_ << "\n";
   }
@@ -136,33 +118,26 @@ class Parser {
   Status entry() {
     const Token name = in_.token();
     PIPER_RETURN_IF_ERROR(in_.advance());
-    if (name.kind == TokenKind::kWord && name.text == "scalar") return scalar();
-    if (name.kind == TokenKind::kWord && name.text == "node") return node();
-    if (name.kind == TokenKind::kWord && name.text == "edges") {
+    if (name.is_word("scalar")) return scalar();
+    if (name.is_word("node")) return node();
+    if (name.is_word("edges")) {
       PIPER_ASSIGN(const NodeId from, in_.id<NodeId>("a node"));
       PIPER_ASSIGN(const std::vector<NodeId> to, in_.ranges<NodeId>("a node"));
       for (NodeId n : to) dag_.add_edge(from, n);
       return {};
     }
-    if (name.kind == TokenKind::kWord && name.text == "before") {
+    if (name.is_word("before")) {
       PIPER_ASSIGN(const NodeId from, in_.id<NodeId>("a node"));
       PIPER_ASSIGN(const NodeId to, in_.id<NodeId>("a node"));
       PIPER_ASSIGN(const diag::Span span, in_.span());
       dag_.add_edge(from, to, EdgeKind::kOrder, span);
       return {};
     }
-    if (name.kind == TokenKind::kWord && name.text == "order") {
+    if (name.is_word("order")) {
       PIPER_ASSIGN(dag_.order, in_.ranges<NodeId>("a node"));
       return {};
     }
     return in_.fail(name, "expected scalar, node, edges, before, order or '}'");
-  }
-
-  Result<DType> dtype() {
-    const std::optional<DType> type = dtype_from_name(in_.token().text);
-    if (!type) return in_.fail("expected an element type");
-    PIPER_RETURN_IF_ERROR(in_.advance());
-    return *type;
   }
 
   Status scalar() {
@@ -171,11 +146,10 @@ class Parser {
     PIPER_ASSIGN(s.name, in_.string());
     PIPER_ASSIGN(s.title, in_.string());
     PIPER_ASSIGN(s.what, in_.string());
-    PIPER_ASSIGN(s.dtype, dtype());
+    PIPER_ASSIGN(s.dtype, in_.dtype());
     PIPER_ASSIGN(s.shape, in_.integers());
     PIPER_RETURN_IF_ERROR(in_.want_word("read"));
-    PIPER_RETURN_IF_ERROR(in_.want_word("by"));
-    PIPER_ASSIGN(s.reader, in_.word<ScalarReader>(reader_names()));
+    PIPER_RETURN_IF_ERROR(in_.field("by", s.reader, kReaderWords));
     PIPER_ASSIGN(const bool counts, in_.takes("value"));
     if (counts) {
       PIPER_ASSIGN(s.value, in_.value(module_));
@@ -205,10 +179,10 @@ class Parser {
   }
 
   Result<NodePayload> payload() {
-    for (size_t k = 0; k < collective_names().size(); ++k)
-      if (in_.is_word(std::string(collective_names()[k]).c_str())) return collective(static_cast<CollectiveKind>(k));
-    for (const std::string_view name : work_names())
-      if (in_.is_word(std::string(name).c_str())) {
+    for (size_t k = 0; k < std::size(kCollectiveWords); ++k)
+      if (in_.is_word(kCollectiveWords[k])) return collective(static_cast<CollectiveKind>(k));
+    for (const std::string_view name : kWorkWords)
+      if (in_.is_word(name)) {
         PIPER_ASSIGN(StepWork work, this->work());
         return NodePayload(StepNode{work});
       }
@@ -221,8 +195,7 @@ class Parser {
     if (transfer) {
       TransferNode n;
       PIPER_ASSIGN(n.what, operand());
-      PIPER_RETURN_IF_ERROR(in_.want_word("to"));
-      PIPER_ASSIGN(n.to, in_.id<GroupId>("a group"));
+      PIPER_RETURN_IF_ERROR(in_.field("to", n.to, "a group"));
       return NodePayload(std::move(n));
     }
     PIPER_ASSIGN(const bool update, in_.takes("update"));
@@ -237,15 +210,14 @@ class Parser {
     CollectiveNode n;
     n.kind = kind;
     PIPER_ASSIGN(n.what, operand());
-    PIPER_RETURN_IF_ERROR(in_.want_word("teams"));
-    PIPER_ASSIGN(n.teams, in_.id<TeamsId>("teams"));
-    PIPER_ASSIGN(n.dtype, dtype());
+    PIPER_RETURN_IF_ERROR(in_.field("teams", n.teams, "teams"));
+    PIPER_ASSIGN(n.dtype, in_.dtype());
     return NodePayload(std::move(n));
   }
 
   Result<Operand> operand() {
     enum class Kind : uint8_t { kValue, kGradients, kParameters, kUse, kScalar };
-    PIPER_ASSIGN(const Kind kind, in_.word<Kind>(operand_names()));
+    PIPER_ASSIGN(const Kind kind, in_.word<Kind>(kOperandWords));
     switch (kind) {
       case Kind::kValue: {
         ValueOperand o;
@@ -256,19 +228,14 @@ class Parser {
       case Kind::kGradients: {
         GradientOperand o;
         PIPER_ASSIGN(o.bucket, in_.id<BucketId>("a bucket"));
-        PIPER_RETURN_IF_ERROR(in_.want_word("microbatches"));
-        PIPER_ASSIGN(o.microbatches, in_.ranges<int32_t>("a microbatch"));
+        PIPER_RETURN_IF_ERROR(in_.field("microbatches", o.microbatches, "a microbatch"));
         return Operand(std::move(o));
       }
       case Kind::kParameters: {
         ParameterOperand o;
         PIPER_ASSIGN(o.bucket, in_.id<BucketId>("a bucket"));
         PIPER_RETURN_IF_ERROR(in_.want_word("for"));
-        PIPER_RETURN_IF_ERROR(in_.list([&]() -> Status {
-          PIPER_ASSIGN(const ComputeNode reader, pass());
-          o.readers.push_back(reader);
-          return {};
-        }));
+        PIPER_ASSIGN(o.readers, in_.list_of<ComputeNode>([&] { return pass(); }));
         return Operand(std::move(o));
       }
       case Kind::kUse: {
@@ -287,7 +254,7 @@ class Parser {
 
   Result<StepWork> work() {
     enum class Kind : uint8_t { kTake, kFinishCounts, kCombine, kMeasure, kClip };
-    PIPER_ASSIGN(const Kind kind, in_.word<Kind>(work_names()));
+    PIPER_ASSIGN(const Kind kind, in_.word<Kind>(kWorkWords));
     switch (kind) {
       case Kind::kTake: {
         PIPER_ASSIGN(const ScalarId scalar, in_.id<ScalarId>("a scalar"));

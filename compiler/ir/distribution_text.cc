@@ -9,21 +9,13 @@
 namespace piper::ir {
 namespace {
 
-// By position; a reader takes them in the same order.
-const std::vector<std::string_view>& sharded_names() {
-  static const std::vector<std::string_view> names = {"nothing", "optimizer", "gradients", "parameters"};
-  return names;
-}
-const std::vector<std::string_view>& residency_names() {
-  static const std::vector<std::string_view> names = {"use", "microbatch", "step"};
-  return names;
-}
+constexpr std::string_view kShardedWords[] = {"nothing", "optimizer", "gradients", "parameters"};
 
 void print_replication(const Replication& r, std::ostream& out) {
   if (r == Replication()) return;
   out << "    replicate bucket " << r.bucket_bytes << " stream " << r.stream << " gather " << r.gather_stream
-      << " sharded " << sharded_names()[static_cast<size_t>(r.sharded)] << " residency "
-      << residency_names()[static_cast<size_t>(r.residency)] << " prefetch " << r.prefetch << prov_text(r.prov) << "\n";
+      << " sharded " << kShardedWords[static_cast<size_t>(r.sharded)] << " residency "
+      << kResidencyWords[static_cast<size_t>(r.residency)] << " prefetch " << r.prefetch << prov_text(r.prov) << "\n";
 }
 
 // Microbatches of one phase that count up on one stream stand together.
@@ -78,30 +70,30 @@ class Parser {
   Status entry() {
     const Token name = in_.token();
     PIPER_RETURN_IF_ERROR(in_.advance());
-    if (name.kind == TokenKind::kWord && name.text == "world") {
+    if (name.is_word("world")) {
       PIPER_ASSIGN(to_.world_size, in_.int32("a number of ranks"));
       return {};
     }
-    if (name.kind == TokenKind::kWord && name.text == "stream") {
+    if (name.is_word("stream")) {
       PIPER_RETURN_IF_ERROR(in_.numbered(to_.streams.size(), "streams"));
       PIPER_ASSIGN(std::string stream, in_.string());
       to_.streams.push_back(std::move(stream));
       return {};
     }
-    if (name.kind == TokenKind::kWord && name.text == "group") {
+    if (name.is_word("group")) {
       PIPER_RETURN_IF_ERROR(in_.numbered(to_.groups.size(), "groups"));
       PIPER_ASSIGN(std::vector<int32_t> ranks, in_.ranges<int32_t>("a rank"));
       to_.groups.push_back({std::move(ranks)});
       return {};
     }
-    if (name.kind == TokenKind::kWord && name.text == "teams") {
+    if (name.is_word("teams")) {
       PIPER_RETURN_IF_ERROR(in_.numbered(to_.teams.size(), "teams"));
       PIPER_ASSIGN(Teams teams, in_.rank_lists());
       to_.teams.push_back(std::move(teams));
       return {};
     }
-    if (name.kind == TokenKind::kWord && name.text == "expert_groups") return expert_groups();
-    if (name.kind == TokenKind::kWord && name.text == "chunk") {
+    if (name.is_word("expert_groups")) return expert_groups();
+    if (name.is_word("chunk")) {
       PIPER_RETURN_IF_ERROR(in_.numbered(to_.chunks.size(), "chunks"));
       return chunk();
     }
@@ -112,8 +104,7 @@ class Parser {
     PIPER_RETURN_IF_ERROR(in_.numbered(to_.expert_groups.size(), "expert groups"));
     ExpertGroups groups;
     PIPER_ASSIGN(groups.groups, in_.rank_lists());
-    PIPER_RETURN_IF_ERROR(in_.want_word("stream"));
-    PIPER_ASSIGN(groups.stream, in_.uint32("a stream"));
+    PIPER_RETURN_IF_ERROR(in_.field("stream", groups.stream, "a stream"));
     PIPER_ASSIGN(groups.prov, in_.by());
     PIPER_ASSIGN(groups.span, in_.span());
     PIPER_ASSIGN(const bool bounded, in_.takes("bound"));
@@ -142,31 +133,30 @@ class Parser {
   Status property(ChunkProperties& row) {
     const Token name = in_.token();
     PIPER_RETURN_IF_ERROR(in_.advance());
-    const std::string& word = name.kind == TokenKind::kWord ? name.text : std::string();
-    if (word == "groups") {
+    if (name.is_word("groups")) {
       PIPER_ASSIGN(row.groups, in_.repeated<GroupId>([&] { return in_.id_or_none<GroupId>("a group"); }));
-    } else if (word == "devices") {
+    } else if (name.is_word("devices")) {
       PIPER_ASSIGN(row.devices, in_.repeated<diag::Span>([&] { return in_.span(); }));
-    } else if (word == "placed") {
+    } else if (name.is_word("placed")) {
       PIPER_ASSIGN(row.placed_by, in_.id<ProvId>("an entry of the provenance"));
-    } else if (word == "messages") {
+    } else if (name.is_word("messages")) {
       PIPER_ASSIGN(row.message_stream, in_.uint32("a stream"));
-    } else if (word == "replicate") {
+    } else if (name.is_word("replicate")) {
       return replication(row.replication);
-    } else if (word == "segment") {
+    } else if (name.is_word("segment")) {
       PIPER_ASSIGN(row.segment_bytes, in_.integer());
-    } else if (word == "shard") {
+    } else if (name.is_word("shard")) {
       PIPER_ASSIGN(row.shard, in_.int32("a shard"));
-    } else if (word == "backward_split") {
+    } else if (name.is_word("backward_split")) {
       row.backward_split = true;
-    } else if (word == "recomputed") {
+    } else if (name.is_word("recomputed")) {
       PIPER_ASSIGN(row.recomputed, in_.repeated<bool>([&]() -> Result<bool> {
         PIPER_ASSIGN(const int64_t flag, in_.integer_in(0, 1, "a flag"));
         return flag == 1;
       }));
-    } else if (word == "computes") {
+    } else if (name.is_word("computes")) {
       return in_.list([&] { return compute(row); });
-    } else if (word == "notes") {
+    } else if (name.is_word("notes")) {
       PIPER_ASSIGN(row.notes, in_.ranges<ProvId>("an entry of the provenance"));
     } else {
       return in_.fail(
@@ -178,18 +168,12 @@ class Parser {
   }
 
   Status replication(Replication& r) {
-    PIPER_RETURN_IF_ERROR(in_.want_word("bucket"));
-    PIPER_ASSIGN(r.bucket_bytes, in_.integer());
-    PIPER_RETURN_IF_ERROR(in_.want_word("stream"));
-    PIPER_ASSIGN(r.stream, in_.uint32("a stream"));
-    PIPER_RETURN_IF_ERROR(in_.want_word("gather"));
-    PIPER_ASSIGN(r.gather_stream, in_.uint32("a stream"));
-    PIPER_RETURN_IF_ERROR(in_.want_word("sharded"));
-    PIPER_ASSIGN(r.sharded, in_.word<Sharded>(sharded_names()));
-    PIPER_RETURN_IF_ERROR(in_.want_word("residency"));
-    PIPER_ASSIGN(r.residency, in_.word<Residency>(residency_names()));
-    PIPER_RETURN_IF_ERROR(in_.want_word("prefetch"));
-    PIPER_ASSIGN(r.prefetch, in_.int32("a number of computes"));
+    PIPER_RETURN_IF_ERROR(in_.field("bucket", r.bucket_bytes));
+    PIPER_RETURN_IF_ERROR(in_.field("stream", r.stream, "a stream"));
+    PIPER_RETURN_IF_ERROR(in_.field("gather", r.gather_stream, "a stream"));
+    PIPER_RETURN_IF_ERROR(in_.field("sharded", r.sharded, kShardedWords));
+    PIPER_RETURN_IF_ERROR(in_.field("residency", r.residency, kResidencyWords));
+    PIPER_RETURN_IF_ERROR(in_.field("prefetch", r.prefetch, "a number of computes"));
     PIPER_ASSIGN(r.prov, in_.by());
     return {};
   }

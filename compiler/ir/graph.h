@@ -199,7 +199,6 @@ class GraphBuilder {
   GraphBuilder(Graph& graph, ScopeId scope, ProvId prov) : graph_(graph), scope_(scope), prov_(prov) {}
   Graph& graph() { return graph_; }
   void set_scope(ScopeId scope) { scope_ = scope; }
-  void set_prov(ProvId prov) { prov_ = prov; }
   void set_phase(Phase phase) { phase_ = phase; }
   void set_chunk(ChunkId chunk) { chunk_ = chunk; }
   const TensorType& type(ValueId v) const { return graph_.type(v); }

@@ -22,6 +22,7 @@ struct Token {
   TokenKind kind = TokenKind::kEnd;
   std::string text;
   uint32_t line = 1, column = 1;
+  bool is_word(std::string_view word) const { return kind == TokenKind::kWord && text == word; }
 };
 
 class Lexer {

@@ -29,14 +29,12 @@ std::string ranges_text(const std::vector<int32_t>& indices) {
 }
 
 std::string rank_lists_text(const std::vector<std::vector<int32_t>>& lists) {
-  std::string all = "[";
-  for (size_t i = 0; i < lists.size(); ++i) all += (i > 0 ? ", " : "") + ranges_text(lists[i]);
-  return all + "]";
+  return list_text(lists, [](const std::vector<int32_t>& ranks) { return ranges_text(ranks); });
 }
 
 Result<Phase> ModuleReader::phase() {
   for (size_t p = 0; p < kNumPhases; ++p)
-    if (token().kind == TokenKind::kWord && token().text == phase_text(static_cast<Phase>(p))) {
+    if (is_word(phase_text(static_cast<Phase>(p)))) {
       PIPER_RETURN_IF_ERROR(advance());
       return static_cast<Phase>(p);
     }
@@ -49,25 +47,37 @@ Result<ProvId> ModuleReader::by() {
 }
 
 Result<std::vector<std::vector<int32_t>>> ModuleReader::rank_lists() {
-  std::vector<std::vector<int32_t>> lists;
-  PIPER_RETURN_IF_ERROR(list([&]() -> Status {
-    PIPER_ASSIGN(std::vector<int32_t> ranks, ranges<int32_t>("a rank"));
-    lists.push_back(std::move(ranks));
-    return {};
-  }));
-  return lists;
+  return list_of<std::vector<int32_t>>([&] { return ranges<int32_t>("a rank"); });
 }
 
-Result<size_t> ModuleReader::one_of(const std::vector<std::string_view>& names) {
+Result<size_t> ModuleReader::one_of(Words words) {
   std::string expected;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (token().kind == TokenKind::kWord && token().text == names[i]) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (is_word(words[i])) {
       PIPER_RETURN_IF_ERROR(advance());
       return i;
     }
-    expected += (i == 0 ? "expected " : i + 1 < names.size() ? ", " : " or ") + std::string(names[i]);
+    expected += (i == 0 ? "expected " : i + 1 < words.size() ? ", " : " or ") + std::string(words[i]);
   }
   return fail(expected);
+}
+
+Status ModuleReader::field(const char* name, int64_t& to) {
+  PIPER_RETURN_IF_ERROR(want_word(name));
+  PIPER_ASSIGN(to, integer());
+  return {};
+}
+
+Status ModuleReader::field(const char* name, int32_t& to, const char* what) {
+  PIPER_RETURN_IF_ERROR(want_word(name));
+  PIPER_ASSIGN(to, int32(what));
+  return {};
+}
+
+Status ModuleReader::field(const char* name, uint32_t& to, const char* what) {
+  PIPER_RETURN_IF_ERROR(want_word(name));
+  PIPER_ASSIGN(to, uint32(what));
+  return {};
 }
 
 Result<ValueId> ModuleReader::value(const Module& module) {

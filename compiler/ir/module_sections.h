@@ -4,15 +4,20 @@
 
 #include <iosfwd>
 #include <map>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "compiler/ir/attrs_text.h"
 #include "compiler/ir/module.h"
 #include "compiler/ir/text_reader.h"
 
 namespace piper::ir {
+
+// Words of an enumeration, by its enumerators' numbers.
+using Words = std::span<const std::string_view>;
+inline constexpr std::string_view kResidencyWords[] = {"use", "microbatch", "step"};
 
 // ---------------------------------------------------------------- printing
 std::string span_text(diag::Span span);  // "@0:5:3+7"
@@ -58,11 +63,31 @@ class ModuleReader : public TextReader {
   // "by 3"; an invalid id where it stands not.
   Result<ProvId> by();
   Result<std::vector<std::vector<int32_t>>> rank_lists();
-  // One of the words, as the enumerator of its position: word<Sharded>({"nothing", "optimizer"}).
+  // One of the words, as its enumerator.
   template <class Enum>
-  Result<Enum> word(const std::vector<std::string_view>& names) {
-    PIPER_ASSIGN(const size_t found, one_of(names));
+  Result<Enum> word(Words words) {
+    PIPER_ASSIGN(const size_t found, one_of(words));
     return static_cast<Enum>(found);
+  }
+  // "NAME VALUE": `what` says in a message what value is expected, "a microbatch".
+  Status field(const char* name, int64_t& to);
+  Status field(const char* name, int32_t& to, const char* what);
+  Status field(const char* name, uint32_t& to, const char* what);
+  template <class Tag>
+  Status field(const char* name, Id<Tag>& to, const char* what) {
+    return field(name, to.index, what);
+  }
+  template <class T>
+  Status field(const char* name, std::vector<T>& to, const char* what) {
+    PIPER_RETURN_IF_ERROR(want_word(name));
+    PIPER_ASSIGN(to, ranges<T>(what));
+    return {};
+  }
+  template <class Enum>
+  Status field(const char* name, Enum& to, Words words) {
+    PIPER_RETURN_IF_ERROR(want_word(name));
+    PIPER_ASSIGN(to, word<Enum>(words));
+    return {};
   }
   // "%name": a value of the module's first variant, which must stand before; "none" is an invalid id.
   Result<ValueId> value(const Module& module);
@@ -70,7 +95,7 @@ class ModuleReader : public TextReader {
   Result<ValueId> value_of(const std::map<std::string, ValueId>& values);
 
  private:
-  Result<size_t> one_of(const std::vector<std::string_view>& names);
+  Result<size_t> one_of(Words words);
   std::map<std::string, ValueId> values_;  // by name, once one was asked for
 };
 

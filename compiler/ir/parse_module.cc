@@ -33,8 +33,7 @@ class Parser {
   Status step() {
     PIPER_RETURN_IF_ERROR(in_.advance());
     Step& step = read_.module.step;
-    PIPER_RETURN_IF_ERROR(in_.want_word("batch"));
-    PIPER_ASSIGN(step.batch, in_.integer());
+    PIPER_RETURN_IF_ERROR(in_.field("batch", step.batch));
     PIPER_RETURN_IF_ERROR(in_.want_word("microbatches"));
     PIPER_ASSIGN(const int64_t microbatches, in_.integer_in(1, kMostMicrobatches, "a number of microbatches"));
     step.num_microbatches = static_cast<int32_t>(microbatches);
@@ -49,11 +48,8 @@ class Parser {
 
   Status per_microbatch() {
     PIPER_RETURN_IF_ERROR(in_.advance());
-    return in_.list([&]() -> Status {
-      PIPER_ASSIGN(std::string glob, in_.string());
-      read_.module.step.per_microbatch.push_back(std::move(glob));
-      return {};
-    });
+    PIPER_ASSIGN(read_.module.step.per_microbatch, in_.list_of<std::string>([&] { return in_.string(); }));
+    return {};
   }
 
   Status training() {
@@ -62,11 +58,8 @@ class Parser {
     PIPER_RETURN_IF_ERROR(in_.want_word("clip"));
     PIPER_ASSIGN(training.clip_grad_norm, in_.number());
     PIPER_ASSIGN(training.clip_prov, in_.by());
-    PIPER_ASSIGN(const bool update, in_.takes("update"));
-    if (update) {
-      PIPER_ASSIGN(training.update_prov, in_.id<ProvId>("an entry of the provenance"));
-    }
-    return {};
+    if (!in_.is_word("update")) return {};
+    return in_.field("update", training.update_prov, "an entry of the provenance");
   }
 
   Status section() {
@@ -124,23 +117,17 @@ class Parser {
     Chunk chunk;
     PIPER_ASSIGN(chunk.name, in_.string());
     PIPER_ASSIGN(const bool tagged, in_.takes("tags"));
-    if (tagged)
-      PIPER_RETURN_IF_ERROR(in_.list([&]() -> Status {
+    if (tagged) {
+      PIPER_ASSIGN(chunk.tags, in_.list_of<TagValue>([&]() -> Result<TagValue> {
         TagValue value;
         PIPER_ASSIGN(value.tag, in_.string());
         PIPER_ASSIGN(value.index, in_.int32("the index of a tag"));
-        chunk.tags.push_back(std::move(value));
-        return {};
+        return value;
       }));
-    PIPER_ASSIGN(const bool region, in_.takes("region"));
-    if (region) {
-      PIPER_ASSIGN(chunk.region, in_.int32("a region"));
     }
+    if (in_.is_word("region")) PIPER_RETURN_IF_ERROR(in_.field("region", chunk.region, "a region"));
     PIPER_ASSIGN(chunk.exchange, in_.takes("exchange"));
-    PIPER_ASSIGN(const bool cut, in_.takes("shard"));
-    if (cut) {
-      PIPER_ASSIGN(chunk.shard, in_.int32("a shard"));
-    }
+    if (in_.is_word("shard")) PIPER_RETURN_IF_ERROR(in_.field("shard", chunk.shard, "a shard"));
     chunked.chunks.push_back(std::move(chunk));
     return {};
   }
@@ -164,7 +151,8 @@ class Parser {
     const Token start = in_.token();
     PIPER_ASSIGN(variant.repeating, parse_graph(in_));
     if (!variant.repeating->number_values_like(variant.chunked.graph))
-      return in_.fail(start, "the graph that repeats forwards lacks a value of the variant's graph, which stands first");
+      return in_.fail(start,
+                      "the graph that repeats forwards lacks a value of the variant's graph, which stands first");
     return {};
   }
 

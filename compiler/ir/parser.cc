@@ -28,16 +28,10 @@ class Parser {
   }
 
  private:
-  Result<DType> dtype() {
-    std::optional<DType> type = dtype_from_name(in_.token().text);
-    if (in_.token().kind != TokenKind::kWord || !type) return in_.fail("expected an element type");
-    PIPER_RETURN_IF_ERROR(in_.advance());
-    return *type;
-  }
   Result<TensorType> type() {
     Token at = in_.token();
     TensorType t;
-    PIPER_ASSIGN(t.dtype, dtype());
+    PIPER_ASSIGN(t.dtype, in_.dtype());
     PIPER_ASSIGN(t.shape, in_.integers());
     int64_t elements = 1;
     for (int64_t extent : t.shape) {
@@ -49,10 +43,8 @@ class Parser {
     return t;
   }
   Result<ValueId> value() {
-    if (in_.is_word("none")) {
-      PIPER_RETURN_IF_ERROR(in_.advance());
-      return ValueId();
-    }
+    PIPER_ASSIGN(const bool none, in_.takes("none"));
+    if (none) return ValueId();
     if (in_.token().kind != TokenKind::kValue) return in_.fail("expected a value");
     auto found = values_.find(in_.token().text);
     if (found == values_.end()) return in_.fail("no value '" + in_.token().text + "' stands before this line");
@@ -141,9 +133,8 @@ class Parser {
       if (input.empty()) return in_.fail(at, "an empty name");
       PIPER_RETURN_IF_ERROR(in_.want(":"));
       PIPER_ASSIGN(TensorType t, type());
-      bool batched = !in_.is_word("static");
-      if (!batched) PIPER_RETURN_IF_ERROR(in_.advance());
-      return graph_.add_input(std::move(input), std::move(t), batched);
+      PIPER_ASSIGN(const bool fixed, in_.takes("static"));
+      return graph_.add_input(std::move(input), std::move(t), !fixed);
     }
     std::vector<std::string> names;
     if (kind != "constant") {
@@ -173,8 +164,7 @@ class Parser {
     PIPER_ASSIGN(WeightSource from, source(cut.whole(t)));
     if (kind == "constant") return graph_.add_constant(name, std::move(t), std::move(from));
     if (kind == "buffer") return graph_.add_buffer(std::move(names), std::move(t), std::move(from));
-    bool frozen = in_.is_word("frozen");
-    if (frozen) PIPER_RETURN_IF_ERROR(in_.advance());
+    PIPER_ASSIGN(const bool frozen, in_.takes("frozen"));
     const ValueId v = graph_.add_parameter(std::move(names), std::move(t), !frozen, std::move(from));
     graph_.parameters().back().shards = cut.shards;
     graph_.parameters().back().shard = cut.shard;
@@ -215,14 +205,7 @@ class Parser {
         bytes.push_back(static_cast<std::byte>(digit(hex[i]) * 16 + digit(hex[i + 1])));
       }
     } else {
-      PIPER_RETURN_IF_ERROR(in_.want("["));
-      bool first = true;
-      while (!in_.is("]")) {
-        if (!first) PIPER_RETURN_IF_ERROR(in_.want(","));
-        first = false;
-        PIPER_RETURN_IF_ERROR(element(t.dtype, bytes));
-      }
-      PIPER_RETURN_IF_ERROR(in_.advance());
+      PIPER_RETURN_IF_ERROR(in_.list([&] { return element(t.dtype, bytes); }));
     }
     if (static_cast<int64_t>(bytes.size()) != t.bytes())
       return in_.fail(
@@ -259,10 +242,11 @@ class Parser {
         put(static_cast<int32_t>(v));
         return {};
       }
-      case DType::kBool:
-        if (!in_.is_word("true") && !in_.is_word("false")) return in_.fail("expected true or false");
-        put(static_cast<uint8_t>(in_.is_word("true")));
-        return in_.advance();
+      case DType::kBool: {
+        PIPER_ASSIGN(const bool v, boolean());
+        put(static_cast<uint8_t>(v));
+        return {};
+      }
       case DType::kBF16: return in_.fail("bf16 data are written as hexadecimal bytes");
     }
     return {};
@@ -296,7 +280,7 @@ class Parser {
       take(name, v, [](Parser& p) { return p.in_.string(); });
     }
     void operator()(const char* name, DType& v) {
-      take(name, v, [](Parser& p) { return p.dtype(); });
+      take(name, v, [](Parser& p) { return p.in_.dtype(); });
     }
     void operator()(const char* name, std::vector<int64_t>& v) {
       take(name, v, [](Parser& p) { return p.in_.integers(); });

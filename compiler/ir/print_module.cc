@@ -14,12 +14,7 @@ void print_header(const Module& module, std::ostream& out) {
   out << "module {\n  step batch " << step.batch << " microbatches " << step.num_microbatches
       << (step.split ? " split" : "") << (step.cut ? " cut" : "")
       << (step.cut_by == diag::Span() ? "" : " by " + span_text(step.cut_by)) << "\n";
-  if (!step.per_microbatch.empty()) {
-    out << "  per_microbatch [";
-    for (size_t i = 0; i < step.per_microbatch.size(); ++i)
-      out << (i > 0 ? ", " : "") << quoted(step.per_microbatch[i]);
-    out << "]\n";
-  }
+  if (!step.per_microbatch.empty()) out << "  per_microbatch " << list_text(step.per_microbatch, quoted) << "\n";
   out << "  training clip " << number_text(module.training.clip_grad_norm) << prov_text(module.training.clip_prov);
   if (module.training.update_prov.valid()) out << " update " << module.training.update_prov.index;
   out << "\n" << (module.shapes.empty() ? "" : "  lowered\n") << "}\n";
@@ -27,10 +22,8 @@ void print_header(const Module& module, std::ostream& out) {
 
 void print_chunk(const Chunk& chunk, size_t index, std::ostream& out) {
   out << "  chunk " << index << " " << quoted(chunk.name);
-  if (!chunk.tags.empty()) out << " tags [";
-  for (size_t i = 0; i < chunk.tags.size(); ++i)
-    out << (i > 0 ? ", " : "") << quoted(chunk.tags[i].tag) << " " << chunk.tags[i].index;
-  if (!chunk.tags.empty()) out << "]";
+  const auto tag_text = [](const TagValue& value) { return quoted(value.tag) + " " + std::to_string(value.index); };
+  if (!chunk.tags.empty()) out << " tags " << list_text(chunk.tags, tag_text);
   if (chunk.region != -1) out << " region " << chunk.region;
   if (chunk.exchange) out << " exchange";
   if (chunk.shard != -1) out << " shard " << chunk.shard;

@@ -71,9 +71,7 @@ class Printer {
   }
 
   void named(const char* what, const Parameter& p, const TensorType& type) {
-    out_ << what << " [";
-    for (size_t i = 0; i < p.names.size(); ++i) out_ << (i ? ", " : "") << quoted(p.names[i]);
-    out_ << "] : " << to_string(type);
+    out_ << what << " " << list_text(p.names, quoted) << " : " << to_string(type);
     if (p.shards > 1) out_ << " shards " << p.shards << " by " << p.shard;
     source(p.source, p.whole(type));
   }
@@ -81,11 +79,7 @@ class Printer {
   void source(const WeightSource& s, const TensorType& type) {
     if (!s.file.empty()) out_ << " file " << quoted(s.file) << " offset " << s.offset << " bytes " << s.bytes;
     else if (s.data) data(*s.data, type);
-    if (!s.permutation.empty()) {
-      out_ << " permutation [";
-      for (size_t i = 0; i < s.permutation.size(); ++i) out_ << (i ? ", " : "") << s.permutation[i];
-      out_ << "]";
-    }
+    if (!s.permutation.empty()) out_ << " permutation " << list_text(s.permutation);
   }
 
   void data(const std::vector<std::byte>& bytes, const TensorType& type) {
@@ -186,14 +180,8 @@ void print_provenance(const Provenance& provenance, std::ostream& out, std::stri
     } else if (const auto* directive = std::get_if<DirectiveOrigin>(&e)) {
       out << "directive " << quoted(directive->directive) << " " << quoted(directive->place);
     } else if (const auto* derived = std::get_if<DerivedOrigin>(&e)) {
-      out << "derived " << quoted(derived->pass) << " [";
-      const char* comma = "";
-      for (ProvId parent : derived->parents) {
-        // An invalid parent is written as -1.
-        out << comma << (parent.valid() ? static_cast<int64_t>(parent.index) : -1);
-        comma = ", ";
-      }
-      out << "]";
+      const auto text = [](ProvId parent) { return parent.valid() ? std::to_string(parent.index) : "-1"; };
+      out << "derived " << quoted(derived->pass) << " " << list_text(derived->parents, text);
     } else {
       out << "unknown " << quoted(std::get<UnknownOrigin>(e).why);
     }

@@ -9,25 +9,18 @@ namespace {
 
 void print_member(const OrderMember& member, std::ostream& out) {
   out << "      member " << quoted(member.text) << " chunks " << ranges_text(member.chunks) << " microbatches "
-      << ranges_text(member.microbatches) << " phases [";
-  for (size_t i = 0; i < member.phases.size(); ++i) out << (i > 0 ? ", " : "") << phase_text(member.phases[i]);
-  out << "]" << (member.half ? " half " : " ") << span_text(member.span) << "\n";
+      << ranges_text(member.microbatches) << " phases " << list_text(member.phases, phase_text)
+      << (member.half ? " half " : " ") << span_text(member.span) << "\n";
 }
 
 Result<OrderMember> parse_member(ModuleReader& in) {
   OrderMember member;
   PIPER_RETURN_IF_ERROR(in.want_word("member"));
   PIPER_ASSIGN(member.text, in.string());
-  PIPER_RETURN_IF_ERROR(in.want_word("chunks"));
-  PIPER_ASSIGN(member.chunks, in.ranges<ChunkId>("a chunk"));
-  PIPER_RETURN_IF_ERROR(in.want_word("microbatches"));
-  PIPER_ASSIGN(member.microbatches, in.ranges<int32_t>("a microbatch"));
+  PIPER_RETURN_IF_ERROR(in.field("chunks", member.chunks, "a chunk"));
+  PIPER_RETURN_IF_ERROR(in.field("microbatches", member.microbatches, "a microbatch"));
   PIPER_RETURN_IF_ERROR(in.want_word("phases"));
-  PIPER_RETURN_IF_ERROR(in.list([&]() -> Status {
-    PIPER_ASSIGN(const Phase phase, in.phase());
-    member.phases.push_back(phase);
-    return {};
-  }));
+  PIPER_ASSIGN(member.phases, in.list_of<Phase>([&] { return in.phase(); }));
   PIPER_ASSIGN(member.half, in.takes("half"));
   PIPER_ASSIGN(member.span, in.span());
   return member;
@@ -64,14 +57,7 @@ void print_schedule_section(const Module& module, std::ostream& out) {
   const Schedule& schedule = module.schedule;
   if (schedule == Schedule()) return;
   out << "schedule {\n";
-  if (!schedule.told_apart_by.empty()) {
-    const char* before = "  told_apart_by [";
-    for (const std::string& tag : schedule.told_apart_by) {
-      out << before << quoted(tag);
-      before = ", ";
-    }
-    out << "]\n";
-  }
+  if (!schedule.told_apart_by.empty()) out << "  told_apart_by " << list_text(schedule.told_apart_by, quoted) << "\n";
   for (const Order& order : schedule.orders) {
     out << "  order " << (order.made_at ? span_text(*order.made_at) + " " : "") << "{\n";
     for (const OrderSlot& slot : order.slots) {

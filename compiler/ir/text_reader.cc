@@ -84,6 +84,13 @@ Result<double> TextReader::number() {
   return value;
 }
 
+Result<DType> TextReader::dtype() {
+  const std::optional<DType> type = dtype_from_name(token_.text);
+  if (token_.kind != TokenKind::kWord || !type) return fail("expected an element type");
+  PIPER_RETURN_IF_ERROR(advance());
+  return *type;
+}
+
 Result<diag::Span> TextReader::span() {
   if (!is_span()) return fail("expected a place, @FILE:LINE:COLUMN+LENGTH");
   uint32_t parts[4] = {};
@@ -97,16 +104,6 @@ Result<diag::Span> TextReader::span() {
   }
   PIPER_RETURN_IF_ERROR(advance());
   return diag::Span{parts[0], parts[1], parts[2], parts[3]};
-}
-
-Result<std::vector<int64_t>> TextReader::integers() {
-  std::vector<int64_t> all;
-  PIPER_RETURN_IF_ERROR(list([&]() -> Status {
-    PIPER_ASSIGN(const int64_t value, integer());
-    all.push_back(value);
-    return {};
-  }));
-  return all;
 }
 
 Status TextReader::expand(const Token& at, uint64_t entries) {

@@ -11,6 +11,7 @@
 #include "compiler/diag/diagnostics.h"
 #include "compiler/ir/lexer.h"
 #include "compiler/ir/provenance.h"
+#include "schemas/plan/dtype.h"
 #include "schemas/base/status.h"
 
 namespace piper::ir {
@@ -27,7 +28,7 @@ class TextReader {
   Status fail(const std::string& message) const { return lexer_.fail(token_, message); }
 
   bool is(const char* punct) const { return token_.kind == TokenKind::kPunct && token_.text == punct; }
-  bool is_word(const char* word) const { return token_.kind == TokenKind::kWord && token_.text == word; }
+  bool is_word(std::string_view word) const { return token_.is_word(word); }
   bool at_end() const { return token_.kind == TokenKind::kEnd; }
   Status want(const char* punct);
   Status want_word(const char* word);
@@ -52,6 +53,7 @@ class TextReader {
     return none ? Result<IdType>(IdType()) : id<IdType>(what);
   }
   Result<double> number();
+  Result<DType> dtype();
   Result<diag::Span> span();  // "@file:line:column+length"
   bool is_span() const { return token_.kind == TokenKind::kSpan; }
 
@@ -65,8 +67,20 @@ class TextReader {
     }
     return advance();
   }
-  Result<std::vector<int64_t>> integers();
-  // "[A x3, B]" is A, A, A, B. `entry` reads one A, a Result<T>.
+  template <class T, class Entry>
+  Result<std::vector<T>> list_of(const Entry& entry) {  // `entry` reads one A, a Result<T>
+    std::vector<T> all;
+    PIPER_RETURN_IF_ERROR(list([&]() -> Status {
+      PIPER_ASSIGN(T one, entry());
+      all.push_back(std::move(one));
+      return {};
+    }));
+    return all;
+  }
+  Result<std::vector<int64_t>> integers() {
+    return list_of<int64_t>([&] { return integer(); });
+  }
+  // "[A x3, B]" is A, A, A, B.
   template <class T, class Entry>
   Result<std::vector<T>> repeated(const Entry& entry) {
     std::vector<T> all;

@@ -9,8 +9,6 @@
 namespace piper::ir {
 namespace {
 
-Status broken(const char* rule, const std::string& text) { return Status::failure(rule, text); }
-
 class Verifier {
  public:
   explicit Verifier(const Module& module) : module_(module), dag_(module.dag) {}
@@ -117,9 +115,8 @@ class Verifier {
   }
 
   Status collective(const Node& n, const CollectiveNode& c) const {
-    std::vector<int32_t> members, group = module_.distribution.ranks(n.group);
-    for (const std::vector<int32_t>& team : module_.distribution.teams[c.teams.index])
-      members.insert(members.end(), team.begin(), team.end());
+    std::vector<int32_t> group = module_.distribution.ranks(n.group);
+    std::vector<int32_t> members = joined(module_.distribution.teams[c.teams.index]);
     std::sort(members.begin(), members.end());
     std::sort(group.begin(), group.end());
     // Experts' groups are those of all chunks of a shard, which may run a microbatch on some of them.

@@ -16,9 +16,8 @@ class Verifier {
     PIPER_RETURN_IF_ERROR(streams());
     PIPER_RETURN_IF_ERROR(groups());
     for (size_t t = 0; t < d_.teams.size(); ++t) {
-      std::vector<int32_t> all;
-      for (const std::vector<int32_t>& team : d_.teams[t]) all.insert(all.end(), team.begin(), team.end());
-      if (d_.teams[t].empty() || all.empty()) return broken(kRuleGroups, "teams " + std::to_string(t) + " are empty");
+      const std::vector<int32_t> all = joined(d_.teams[t]);
+      if (all.empty()) return broken(kRuleGroups, "teams " + std::to_string(t) + " are empty");
       PIPER_RETURN_IF_ERROR(distinct(all, kRuleGroups, "teams " + std::to_string(t)));
     }
     for (const ExpertGroups& experts : d_.expert_groups) PIPER_RETURN_IF_ERROR(expert_groups(experts));
@@ -32,8 +31,6 @@ class Verifier {
   }
 
  private:
-  static Status broken(const char* rule, const std::string& text) { return Status::failure(rule, text); }
-
   Status stream(uint32_t index, const char* whose) const {
     if (index < d_.streams.size()) return {};
     return broken(kRuleStreams, std::string(whose) + " on stream " + std::to_string(index) + " of " +
@@ -77,14 +74,11 @@ class Verifier {
     PIPER_RETURN_IF_ERROR(stream(experts.stream, "exchanges"));
     PIPER_RETURN_IF_ERROR(verify_prov(module_, experts.prov, "a shard"));
     if (experts.groups.empty() || experts.groups[0].empty()) return broken(kRuleExperts, "a shard has no ranks");
-    std::vector<int32_t> all;
-    for (const std::vector<int32_t>& group : experts.groups) {
+    for (const std::vector<int32_t>& group : experts.groups)
       if (group.size() != experts.groups[0].size())
         return broken(kRuleExperts, "the groups of a shard have several sizes");
-      all.insert(all.end(), group.begin(), group.end());
-    }
     if (experts.bound && !(experts.bound->factor > 0)) return broken(kRuleSizes, "a bound of rows is not positive");
-    return distinct(all, kRuleExperts, "a shard");
+    return distinct(joined(experts.groups), kRuleExperts, "a shard");
   }
 
   Status row(ChunkId chunk, const ChunkProperties& row) {

@@ -9,8 +9,6 @@
 namespace piper::ir {
 namespace {
 
-Status broken(const char* rule, const std::string& text) { return Status::failure(rule, text); }
-
 Status verify_step(const Module& module) {
   if (module.step.batch < 1 || module.step.num_microbatches < 1)
     return broken(kRuleStep, "a batch of " + std::to_string(module.step.batch) + " samples in " +
@@ -111,6 +109,12 @@ Status verify_prov(const Module& module, ProvId prov, const std::string& whose) 
 std::string chunk_text(const Module& module, ChunkId chunk) {
   const bool known = !module.variants.empty() && chunk.index < module.chunks().size();
   return "chunk " + (known ? module.chunks()[chunk.index].name : std::to_string(chunk.index));
+}
+
+std::vector<int32_t> joined(const std::vector<std::vector<int32_t>>& lists) {
+  std::vector<int32_t> all;
+  for (const std::vector<int32_t>& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
 }
 
 Status verify_variants(const Module& module) {

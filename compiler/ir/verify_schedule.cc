@@ -7,8 +7,6 @@
 namespace piper::ir {
 namespace {
 
-Status broken(const char* rule, const std::string& text) { return Status::failure(rule, text); }
-
 template <class T>
 bool ascends(const std::vector<T>& list) {
   return std::adjacent_find(list.begin(), list.end(), [](const T& a, const T& b) { return !(a < b); }) == list.end();

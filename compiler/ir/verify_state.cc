@@ -8,8 +8,6 @@
 namespace piper::ir {
 namespace {
 
-Status broken(const char* rule, const std::string& text) { return Status::failure(rule, text); }
-
 class Verifier {
  public:
   explicit Verifier(const Module& module) : module_(module), state_(module.state) {}
@@ -57,11 +55,10 @@ class Verifier {
   Status teams(const Bucket& b) const {
     if (b.group.index >= module_.distribution.groups.size() || b.teams.index >= module_.distribution.teams.size())
       return broken(kRuleTeams, "there is no such group, or no such teams");
-    std::vector<int32_t> members, group = module_.distribution.ranks(b.group);
-    for (const std::vector<int32_t>& team : module_.distribution.teams[b.teams.index]) {
+    const Teams& teams = module_.distribution.teams[b.teams.index];
+    for (const std::vector<int32_t>& team : teams)
       if (static_cast<int64_t>(team.size()) != b.team_size) return broken(kRuleTeams, "a team is of another size");
-      members.insert(members.end(), team.begin(), team.end());
-    }
+    std::vector<int32_t> group = module_.distribution.ranks(b.group), members = joined(teams);
     std::sort(members.begin(), members.end());
     std::sort(group.begin(), group.end());
     return members == group ? Status() : broken(kRuleTeams, "its teams do not partition its group");

@@ -143,8 +143,6 @@ Json definitions(std::span<const DirectiveSpec* const> specs) {
   return defs;
 }
 
-}  // namespace
-
 std::string_view kind_name(ArgKind kind) {
   switch (kind) {
     case ArgKind::kFilter: return "filter";
@@ -160,6 +158,8 @@ std::string_view kind_name(ArgKind kind) {
   }
   return "";
 }
+
+}  // namespace
 
 std::string help_text(const DirectiveSpec& spec) {
   std::string out = std::string(spec.name) + ": " + std::string(spec.summary) + "\n\n" + std::string(spec.doc) + "\n\n";

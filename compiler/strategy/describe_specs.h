@@ -9,7 +9,6 @@
 
 namespace piper::strategy {
 
-std::string_view kind_name(ArgKind kind);  // "filter", "list of ranks", ...
 // One directive as text for a terminal.
 std::string help_text(const DirectiveSpec& spec);
 // docs/directives.md.

@@ -53,9 +53,11 @@ Span arg_span(const Directive& directive, std::string_view name) {
   return directive.arg_spans[arg_index(*directive.spec, name)];
 }
 
-std::string to_string(const Devices& devices) {
+std::string to_string(const Devices& devices) { return to_string(devices.ranks); }
+
+std::string to_string(const std::vector<int32_t>& ranks) {
   std::string text = "[";
-  for (size_t i = 0; i < devices.ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(devices.ranks[i]);
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
   return text + "]";
 }
 

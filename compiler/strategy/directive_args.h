@@ -36,5 +36,6 @@ Span arg_span(const Directive& directive, std::string_view name);
 // A directive as one line of YAML: "{op: place, filter: {PP: 0}, devices: [0, 1]}".
 std::string to_string(const Directive& directive);
 std::string to_string(const Devices& devices);
+std::string to_string(const std::vector<int32_t>& ranks);  // "[0, 1]"
 
 }  // namespace piper::strategy

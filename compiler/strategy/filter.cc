@@ -52,14 +52,6 @@ bool add_index(ReadContext& context, const Value& value, const std::string& tag,
   return true;
 }
 
-}  // namespace
-
-bool FilterTerm::matches(int64_t index) const {
-  if (any) return true;
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [&](const auto& range) { return range.first <= index && index <= range.second; });
-}
-
 std::string_view pass_name(Pass pass) {
   switch (pass) {
     case Pass::kF: return "F";
@@ -75,6 +67,14 @@ std::optional<Pass> pass_from_name(std::string_view name) {
     if (pass_name(pass) == name) return pass;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+bool FilterTerm::matches(int64_t index) const {
+  if (any) return true;
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](const auto& range) { return range.first <= index && index <= range.second; });
 }
 
 std::optional<Filter> read_filter(ReadContext& context, const Value& value,

@@ -15,8 +15,6 @@ namespace piper::strategy {
 // Reads one filter; a tag of `forbidden` is P0218, a malformed value P0209.
 std::optional<Filter> read_filter(ReadContext& context, const Value& value,
                                   const std::vector<std::string_view>& forbidden, const std::string& what);
-std::string_view pass_name(Pass pass);  // "F", "B", "BI", "BW"
-std::optional<Pass> pass_from_name(std::string_view name);
 // "{PP: 0, MB: [0, 2], PASS: F}", readable back as YAML.
 std::string to_string(const Filter& filter);
 

@@ -102,7 +102,7 @@ ArgValue read_argument(ReadContext& context, const DirectiveSpec& spec, const Ar
     case ArgKind::kFilterGroups: return or_nothing(read_groups(context, value, what));
     case ArgKind::kDevices: return or_nothing(read_devices(context, value, what));
     case ArgKind::kDeviceGroups: {
-      auto groups = read_device_groups(context, value, what, {});
+      auto groups = read_device_groups(context, value, what, false);
       return groups.empty() ? ArgValue() : ArgValue(std::move(groups));
     }
     case ArgKind::kName: return or_nothing(read_string(context, value, what));
@@ -169,20 +169,18 @@ void load_directive(ReadContext& context, const Value& value, std::span<const Di
   out.directives.push_back(std::move(directive));
 }
 
-// The tags that a directive's order groups name.
-const Filter* first_filter_naming(const Directive& directive, const std::string& tag) {
-  for (const ArgValue& arg : directive.args) {
-    const auto* groups = std::get_if<FilterGroups>(&arg);
-    if (groups == nullptr) continue;
-    for (const auto& group : *groups) {
-      for (const Filter& filter : group) {
-        for (const FilterTerm& term : filter.terms) {
-          if (term.tag == tag) return &filter;
-        }
-      }
-    }
-  }
-  return nullptr;
+// The filters of an order's groups; none of other directives.
+std::vector<const Filter*> ordered_filters(const Directive& directive) {
+  std::vector<const Filter*> filters;
+  for (const ArgValue& arg : directive.args)
+    if (const auto* groups = std::get_if<FilterGroups>(&arg))
+      for (const auto& group : *groups)
+        for (const Filter& filter : group) filters.push_back(&filter);
+  return filters;
+}
+
+bool names_tag(const Filter& filter, const std::string& tag) {
+  return std::any_of(filter.terms.begin(), filter.terms.end(), [&](const FilterTerm& term) { return term.tag == tag; });
 }
 
 // Visits every device list with the directive that it stands in, nullptr for those of the schedule.
@@ -240,12 +238,11 @@ std::optional<Devices> read_devices(ReadContext& context, const Value& value, co
 }
 
 std::vector<Devices> read_device_groups(ReadContext& context, const Value& value, const std::string& what,
-                                        DeviceGroupOptions options) {
+                                        bool of_schedule) {
   std::vector<Devices> groups;
-  const bool nested =
-      value.kind == Value::Kind::kList &&
-      (options.ints_are_groups || std::any_of(value.items.begin(), value.items.end(),
-                                              [](const Value& item) { return item.kind == Value::Kind::kList; }));
+  const bool nested = value.kind == Value::Kind::kList &&
+                      (of_schedule || std::any_of(value.items.begin(), value.items.end(),
+                                                  [](const Value& item) { return item.kind == Value::Kind::kList; }));
   if (!nested) {
     if (auto devices = read_devices(context, value, what)) groups.push_back(std::move(*devices));
     return groups;
@@ -255,7 +252,7 @@ std::vector<Devices> read_device_groups(ReadContext& context, const Value& value
   bool good = true;
   for (const Value& item : value.items) {
     Value single;
-    if (options.ints_are_groups && item.kind == Value::Kind::kInt) {
+    if (of_schedule && item.kind == Value::Kind::kInt) {
       single.kind = Value::Kind::kList;
       single.span = item.span;
       single.items.push_back(item);
@@ -272,7 +269,7 @@ std::vector<Devices> read_device_groups(ReadContext& context, const Value& value
           << "rank " << rank << " stands in two groups of " << what;
       good = false;
     }
-    if (options.equal_sizes && !groups.empty() && groups[0].ranks.size() != devices->ranks.size()) {
+    if (!of_schedule && !groups.empty() && groups[0].ranks.size() != devices->ranks.size()) {
       context.diags.error("P0213", devices->span).note("the first group is here", groups[0].span)
           << "the groups of " << what << " must have the same size: " << devices->ranks.size() << " here, "
           << groups[0].ranks.size() << " in the first";
@@ -297,10 +294,11 @@ void check_directives(ReadContext& context, const Strategy& strategy) {
   const Filter* input_half = nullptr;
   const Filter* weight_half = nullptr;
   for (const Directive& directive : strategy.directives) {
+    const std::vector<const Filter*> filters = ordered_filters(directive);
     if (strategy.schedule) {
-      const Filter* same_tag = first_filter_naming(directive, strategy.schedule->stages_tag);
       const bool is_split = directive.spec->name == "split";
-      if (is_split || same_tag != nullptr) {
+      const auto of_stages = [&](const Filter* filter) { return names_tag(*filter, strategy.schedule->stages_tag); };
+      if (is_split || std::any_of(filters.begin(), filters.end(), of_stages)) {
         context.diags.error("P0226", directive.span)
                 .note("the schedule is here", strategy.schedule->span)
                 .help("delete the '" + std::string(directive.spec->name) + "', or the schedule")
@@ -308,15 +306,9 @@ void check_directives(ReadContext& context, const Strategy& strategy) {
             << (is_split ? "" : " order over '" + strategy.schedule->stages_tag + "'");
       }
     }
-    for (const ArgValue& arg : directive.args) {
-      const auto* groups = std::get_if<FilterGroups>(&arg);
-      if (groups == nullptr) continue;
-      for (const auto& group : *groups) {
-        for (const Filter& filter : group) {
-          if (filter.pass == Pass::kBI && input_half == nullptr) input_half = &filter;
-          if (filter.pass == Pass::kBW && weight_half == nullptr) weight_half = &filter;
-        }
-      }
+    for (const Filter* filter : filters) {
+      if (filter->pass == Pass::kBI && input_half == nullptr) input_half = filter;
+      if (filter->pass == Pass::kBW && weight_half == nullptr) weight_half = filter;
     }
   }
   if ((input_half == nullptr) != (weight_half == nullptr)) {

@@ -87,7 +87,7 @@ void load_annotation(ReadContext& context, const Value& value, Strategy& out) {
     annotation.stages = read_int(context, *stages, "'stages'", 1, kMaxCount).value_or(1);
   }
   if (const Value* balance = reader.get("balance")) {
-    annotation.balance = read_choice(context, *balance, "'balance'", {"flops"}).value_or("flops");
+    read_choice(context, *balance, "'balance'", {"flops"});
     if (stages == nullptr) {
       context.diags.error("P0208", reader.key_span("balance")) << "'balance' belongs to 'stages'";
     }
@@ -118,7 +118,6 @@ void load_model(ReadContext& context, const Value& value, Strategy& out) {
   }
   if (const Value* loss = reader.get("loss")) load_loss(context, *loss, model.loss);
   if (const Value* inputs = reader.get("inputs")) {
-    model.inputs_span = inputs->span;
     if (inputs->kind != Value::Kind::kMap) {
       context.diags.error("P0202", inputs->span).help("for example {input_ids: tokens, labels: next_tokens}")
           << "'inputs' must be a mapping from graph inputs to their role, not " << describe(*inputs);
@@ -129,10 +128,7 @@ void load_model(ReadContext& context, const Value& value, Strategy& out) {
       if (role) model.inputs[inputs->keys[i].text] = *role;
     }
   }
-  if (const Value* freeze = reader.get("freeze")) {
-    model.freeze_span = freeze->span;
-    model.freeze = read_strings(context, *freeze, "'freeze'");
-  }
+  if (const Value* freeze = reader.get("freeze")) model.freeze = read_strings(context, *freeze, "'freeze'");
   reader.finish();
 }
 
@@ -172,7 +168,7 @@ void load_schedule(ReadContext& context, const Value& value, Strategy& out) {
     schedule.stages_tag = read_string(context, *tag, "'stages' (the tag that numbers the stages)").value_or("PP");
   }
   if (const Value* ranks = reader.get("ranks")) {
-    schedule.ranks = read_device_groups(context, *ranks, "'ranks'", {.equal_sizes = false, .ints_are_groups = true});
+    schedule.ranks = read_device_groups(context, *ranks, "'ranks'", true);
   }
   if (const Value* count = reader.get("virtual")) {
     schedule.virtual_stages = read_int(context, *count, "'virtual'", 1, kMaxCount);
@@ -193,12 +189,9 @@ void load_streams(ReadContext& context, const Value& value, Strategy& out) {
     config.name = value.keys[i].text;
     config.span = value.keys[i].span;
     MapReader reader(context, value.items[i], "the stream '" + config.name + "'");
-    if (const Value* priority = reader.get("priority")) {
-      config.priority = read_choice(context, *priority, "'priority'", {"high", "normal", "low"}).value_or("normal");
-    }
-    if (const Value* ctas = reader.get("max_ctas")) {
-      config.max_ctas = read_int(context, *ctas, "'max_ctas'", 1, 1024).value_or(0);
-    }
+    if (const Value* priority = reader.get("priority"))
+      read_choice(context, *priority, "'priority'", {"high", "normal", "low"});
+    if (const Value* ctas = reader.get("max_ctas")) read_int(context, *ctas, "'max_ctas'", 1, 1024);
     reader.finish();
     out.streams.push_back(std::move(config));
   }

@@ -22,13 +22,10 @@ void load_run(ReadContext& context, const Value& value, Strategy& out);
 
 // A non-empty list of distinct, non-negative ranks (P0213).
 std::optional<Devices> read_devices(ReadContext& context, const Value& value, const std::string& what);
-// One list, or a list of equally long disjoint lists; with `ints_are_groups` an integer is a group of one.
-struct DeviceGroupOptions {
-  bool equal_sizes = true;
-  bool ints_are_groups = false;
-};
+// One list, or a list of equally long disjoint lists. Of a schedule, lists may have several lengths, and an integer is
+// a group of one.
 std::vector<Devices> read_device_groups(ReadContext& context, const Value& value, const std::string& what,
-                                        DeviceGroupOptions options);
+                                        bool of_schedule);
 
 // Rules between directives that need no graph: a schedule beside its own split or order (P0226),
 // BI without BW (P0222).

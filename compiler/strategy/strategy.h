@@ -74,7 +74,7 @@ struct ModelConfig {
   LossChoice loss;
   std::map<std::string, std::string> inputs;  // graph input -> "tokens" | "next_tokens"
   std::vector<std::string> freeze;            // globs
-  Span span, batch_span, inputs_span, freeze_span;
+  Span span, batch_span;
 };
 struct Annotation {
   std::string tag;
@@ -82,7 +82,6 @@ struct Annotation {
   std::vector<std::string> globs;  // kStarts, kModules
   std::vector<Span> glob_spans;
   int64_t stages = 0;  // kStages: number of stages
-  std::string balance = "flops";
   Span span;
 };
 struct Schedule {
@@ -99,10 +98,8 @@ struct OptimizerConfig {
   std::vector<std::string> no_decay;  // globs
   Span span;
 };
-struct StreamConfig {
+struct StreamConfig {  // its resources are checked, and have no effect on CPU ranks
   std::string name;
-  std::string priority = "normal";
-  int64_t max_ctas = 0;
   Span span;
 };
 

@@ -124,14 +124,11 @@ const Value* MapReader::get(std::string_view key) {
   return value;
 }
 
-const Value* MapReader::require(std::string_view key, const std::string& help) {
+const Value* MapReader::require(std::string_view key) {
   const Value* value = get(key);
   const Value* given = ok_ ? value_.find(key) : nullptr;
-  if (ok_ && (given == nullptr || (value == nullptr && context_.bare_list))) {
-    auto error = context_.diags.error("P0206", value_.span);
-    error << what_ << " needs '" << key << "'";
-    if (!help.empty()) error.help(help);
-  }
+  if (ok_ && (given == nullptr || (value == nullptr && context_.bare_list)))
+    context_.diags.error("P0206", value_.span) << what_ << " needs '" << key << "'";
   return value;
 }
 

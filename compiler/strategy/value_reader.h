@@ -42,12 +42,11 @@ class MapReader {
   // The value of a key or null; a key whose value is empty counts as given, null is reported (P0202), except in a bare
   // list.
   const Value* get(std::string_view key);
-  const Value* require(std::string_view key, const std::string& help = "");
+  const Value* require(std::string_view key);
   // Reports all but the first given key of a set of alternatives (P0208); returns how many are given.
   size_t alternatives(const std::vector<std::string_view>& keys);
   // Reports keys that nobody asked for (P0201).
   void finish();
-  const diag::Span& span() const { return value_.span; }
   const diag::Span& key_span(std::string_view key) const;
 
  private:

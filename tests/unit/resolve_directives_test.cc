@@ -79,8 +79,8 @@ TEST_CASE("directives become properties of the regions that they match, with def
   CHECK(r.row(2).segment_bytes == 1 << 20);
   CHECK(r.row(0).shard == -1);
   CHECK(r.row(1).shard == 0);
-  CHECK(r.draft->shards[0].groups == std::vector<std::vector<int32_t>>{{0}, {1}});
-  CHECK(r.draft->shards[0].bound->strict);
+  CHECK(r.draft->distribution.expert_groups[0].groups == std::vector<std::vector<int32_t>>{{0}, {1}});
+  CHECK(r.draft->distribution.expert_groups[0].bound->strict);
   CHECK(r.row(1).backward_split);
   CHECK(!r.row(2).backward_split);
   CHECK(r.row(2).recomputed == std::vector<bool>{false, true});

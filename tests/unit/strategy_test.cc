@@ -89,7 +89,7 @@ TEST_CASE("every key of the language is read") {
   CHECK(s.annotations[1].stages == 4);
   CHECK(s.annotations[2].kind == Annotation::Kind::kModules);
   REQUIRE(s.directives.size() == 8);
-  CHECK(s.streams[0].max_ctas == 8);
+  CHECK(s.streams[0].name == "ep");
   CHECK(s.per_microbatch.size() == 1);
   CHECK(s.optimizer->values.kind == "adamw");
   CHECK(s.optimizer->values.lr == 3e-4);

@@ -11,7 +11,8 @@
 //                                              PARAMS: expand=yaml|csv, emit=dag|plan, stop=PHASE; remarks follow what
 //                                              is printed
 //   # SET: KEY=VALUE                           piperc's --set, one a line
-//   // CHECK: text                              a line of the output holds text, behind the last CHECK's line
+//   // CHECK: text                              a line of the output holds text, behind the last CHECK's line; where
+//                                              errors are expected, the output ends with them as piperc shows them
 //   // CHECK-NOT: text                          no line up to the next CHECK (or the end) holds it
 //   // expect-error@+1 P0402: {{text}}          an error of this code, one line below; without @+N anywhere
 // `#` instead of `//` in strategy files. In a CHECK, [[NAME]] stands for one value name: its first

@@ -27,9 +27,9 @@ bool ends_with(const std::string& text, const std::string& end) {
 }
 
 // "name:LINE:COLUMN: text" of a parser's failure as a diagnostic at that place.
-void report(const Status& status, const std::string& name, uint32_t file, diag::Diagnostics& diags) {
+void report(const Status& status, const std::string& name, const std::string& text, diag::Diagnostics& diags) {
   if (status.ok() || status.error().reported) return;
-  diag::Span span{file, 0, 0};
+  diag::Span span{diags.add_file(name, text), 0, 0};
   std::string message = status.error().message;
   if (message.compare(0, name.size() + 1, name + ":") == 0) {
     std::istringstream in(message.substr(name.size() + 1));
@@ -97,9 +97,9 @@ std::string test(const std::string& path, const std::string& text) {
     (void)strategy::parse_strategy(name, text, golden->overrides, directives::all_specs(),
                                    diags);  // its errors are in diags
   } else {
-    uint32_t file = diags.add_file(name, text);
-    report(run(name, text, *golden, diags, output), name, file, diags);
+    report(run(name, text, *golden, diags, output), name, text, diags);
   }
+  if (!golden->errors.empty()) output += diags.render_text(false);
   std::string broken = broken_errors(*golden, diags.all());
   if (broken.empty()) broken = broken_check(*golden, output);
   return broken.empty() || output.empty() ? broken : broken + "\n--- output\n" + output;
@@ -176,8 +176,7 @@ int main_of(int argc, char** argv) {
       golden.params[param.substr(0, param.find('='))] = param.substr(param.find('=') + 1);
     diag::Diagnostics diags;
     std::string output;
-    uint32_t file = diags.add_file(base_name(path), text);
-    report(run(base_name(path), text, golden, diags, output), base_name(path), file, diags);
+    report(run(base_name(path), text, golden, diags, output), base_name(path), text, diags);
     std::cerr << diags.render_text(false);
     if (diags.failed()) return 1;
     std::cout << output;

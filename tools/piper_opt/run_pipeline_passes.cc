@@ -13,10 +13,13 @@
 namespace piper::opt {
 namespace {
 
-// What the comments of the file hold.
+// What the comments of the file hold. The strategy is the first file, as in the compilation that wrote the module:
+// places in the module name it so. Where the comments hold none, they have no line to show.
 Status read_inputs(const ModuleRun& run, driver::Compilation& c, diag::Diagnostics& diags) {
   const driver::ReproducerHeader header = driver::read_reproducer_header(run.text);
-  if (!header.strategy.empty()) {
+  if (header.strategy.empty()) {
+    diags.add_file("strategy", "");
+  } else {
     PIPER_ASSIGN(c.strategy,
                  strategy::parse_strategy(run.name, header.strategy, header.overrides, directives::all_specs(), diags));
   }

@@ -1,5 +1,7 @@
 // Data cross between groups of which one size divides the other; the error stands at the devices of the reader.
+// These comments hold no strategy, so no line of it is shown.
 // RUN-PASSES: check_boundaries
+// CHECK-NOT: |
 module {
   step batch 6 microbatches 1 cut
   training clip 0.0
@@ -32,11 +34,11 @@ distribution {
   group 1 [2..4]
   chunk 0 {
     groups [0]
-    devices [@1:35:5+7]
+    devices [@1:37:5+7]
   }
   chunk 1 {
     groups [1]
     // expect-error@+1 P0216: {{PP0 on 2 devices feeds PP1 on 3: the groups do not nest}}
-    devices [@1:40:5+7]
+    devices [@1:42:5+7]
   }
 }
