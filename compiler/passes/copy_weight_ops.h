@@ -9,17 +9,10 @@
 // that depends on an input; a statistic of the batch between such groups is refused later (P0511).
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "compiler/ir/graph.h"
 #include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-// `devices`: [region][microbatch], how many devices run it.
-void copy_weight_ops(ir::Graph& graph, const std::vector<std::vector<int64_t>>& devices);
+void copy_weight_ops(ir::Module& module);
 
-// On every variant, by the distribution.
-Status copy_weight_ops(ir::Module& module, diag::Diagnostics& diags);
 }  // namespace piper::passes

@@ -8,19 +8,12 @@
 // filled from its end, as buckets are.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "compiler/ir/chunks.h"
+#include "compiler/diag/diagnostics.h"
 #include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-// `bucket_bytes`: [chunk], -1 = leave the region whole, 0 = a segment wherever a parameter is first used. Sets
-// Chunk::region of all chunks.
-// On one variant; returns [chunk] -> the region it was cut from.
-std::vector<ir::ChunkId> cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_bytes);
-// On every variant, by ChunkProperties::segment_bytes.
+// By ChunkProperties::segment_bytes; sets Chunk::region of all chunks.
 Status cut_segments(ir::Module& module, diag::Diagnostics& diags);
 
 }  // namespace piper::passes

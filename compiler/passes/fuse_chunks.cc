@@ -16,6 +16,13 @@ using ir::OpId;
 using ir::ValueId;
 using ir::ValueKind;
 
+struct ChunkTraits {
+  std::vector<int32_t> place;         // [chunk] equal where chunks run on the same devices, microbatch by microbatch
+  std::vector<bool> with_previous;    // [chunk] the strategy treats it as it does the chunk before
+  std::vector<int64_t> bucket_bytes;  // [chunk] no fused chunk reads more bytes of trained parameters than this, unless
+                                      // one member does; -1: no bound
+};
+
 // What crosses the border of a chunk as a message, to or from an exchange or other devices.
 struct Messages {
   std::vector<bool> sends, receives;  // [chunk]
@@ -68,8 +75,7 @@ ir::TagSet common_tags(const ir::TagSet& a, const ir::TagSet& b) {
   return common;
 }
 
-}  // namespace
-
+// [chunk] -> the fused chunk, ids of which are ascending; as many as there are chunks where nothing is fused.
 std::vector<ChunkId> find_fusions(const ir::ChunkedGraph& chunked, const ChunkTraits& traits) {
   const std::vector<ir::Chunk>& chunks = chunked.chunks;
   const Messages messages = find_messages(chunked, traits.place);
@@ -129,8 +135,6 @@ void fuse_chunks(ir::ChunkedGraph& chunked, const std::vector<ChunkId>& into) {
   }
   chunked.chunks = std::move(fused);
 }
-
-namespace {
 
 // The tags of a chunk that orders can name.
 ir::TagSet seen_tags(const ir::Chunk& chunk, const std::set<std::string>& named) {

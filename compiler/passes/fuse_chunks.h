@@ -14,25 +14,12 @@
 // it.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "compiler/ir/chunks.h"
+#include "compiler/diag/diagnostics.h"
 #include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-struct ChunkTraits {
-  std::vector<int32_t> place;         // [chunk] equal where chunks run on the same devices, microbatch by microbatch
-  std::vector<bool> with_previous;    // [chunk] the strategy treats it as it does the chunk before
-  std::vector<int64_t> bucket_bytes;  // [chunk] no fused chunk reads more bytes of trained parameters than this, unless
-                                      // one member does; -1: no bound
-};
-// [chunk] -> the fused chunk, ids of which are ascending; as many as there are chunks where nothing is fused.
-std::vector<ir::ChunkId> find_fusions(const ir::ChunkedGraph& chunked, const ChunkTraits& traits);
-void fuse_chunks(ir::ChunkedGraph& chunked, const std::vector<ir::ChunkId>& into);
-
-// On every variant: joins neighbours on the same devices, streams and settings, split alike, and told apart by no
+// Joins neighbours on the same devices, streams and settings, split alike, and told apart by no
 // filter of an order. Tags matter to orders alone: every other directive is in the chunks' properties by then. Chunks
 // that are recomputed stay as they are: where one ends is where its values are kept.
 Status fuse_chunks(ir::Module& module, diag::Diagnostics& diags);

@@ -2,13 +2,10 @@
 // that makes the last of their operands: an exchange has no program. Input level: differentiated graph.
 #pragma once
 
-#include "compiler/ir/chunks.h"
 #include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-void leave_exchanges(ir::ChunkedGraph& chunked);
+void leave_exchanges(ir::Module& module);
 
-// On every variant.
-Status leave_exchanges(ir::Module& module, diag::Diagnostics& diags);
 }  // namespace piper::passes

@@ -7,17 +7,12 @@
 // belongs to the input part.
 #pragma once
 
-#include <vector>
-
-#include "compiler/ir/graph.h"
 #include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-// `chunks`: [chunk], the ones to repeat.
-void recompute(ir::Graph& graph, const std::vector<bool>& chunks);
-
-// On every variant. What all microbatches of a chunk repeat is repeated in its graph; what only some do, in a second
+// What all microbatches of a chunk repeat is repeated in its graph; what only some do, in a second
 // one, which these run instead (ModelVariant::repeating).
-Status recompute(ir::Module& module, diag::Diagnostics& diags);
+void recompute(ir::Module& module);
+
 }  // namespace piper::passes

@@ -7,16 +7,10 @@
 // whole in the input part, with the accumulation of its result.
 #pragma once
 
-#include <vector>
-
-#include "compiler/ir/graph.h"
 #include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-// `gradients`: [value] its total gradient, invalid where none. `split`: [chunk], the chunks to cut.
-void split_backward(ir::Graph& graph, const std::vector<ir::ValueId>& gradients, const std::vector<bool>& split);
+void split_backward(ir::Module& module);
 
-// On every variant.
-Status split_backward(ir::Module& module, diag::Diagnostics& diags);
 }  // namespace piper::passes

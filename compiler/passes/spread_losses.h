@@ -8,13 +8,10 @@
 // alone, never on placement. It stands before autodiff: each term's gradient is 1.
 #pragma once
 
-#include "compiler/ir/graph.h"
 #include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-void spread_losses(ir::Graph& graph);
+void spread_losses(ir::Module& module);
 
-// On every variant.
-Status spread_losses(ir::Module& module, diag::Diagnostics& diags);
 }  // namespace piper::passes
