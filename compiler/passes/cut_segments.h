@@ -13,6 +13,9 @@
 
 namespace piper::passes {
 
+// [op] bytes of the trained parameters that it is the first of its chunk to read.
+std::vector<int64_t> first_used_bytes(const ir::Graph& graph);
+
 // By ChunkProperties::segment_bytes; sets Chunk::region of all chunks.
 Status cut_segments(ir::Module& module, diag::Diagnostics& diags);
 

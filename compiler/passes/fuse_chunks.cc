@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "compiler/passes/cut_segments.h"
 #include "compiler/passes/refine_variants.h"
 
 namespace piper::passes {
@@ -50,21 +51,10 @@ Messages find_messages(const ir::ChunkedGraph& chunked, const std::vector<int32_
 
 // [chunk] -> bytes of the trained parameters that it reads.
 std::vector<int64_t> trained_bytes(const ir::ChunkedGraph& chunked) {
-  const ir::Graph& graph = chunked.graph;
   std::vector<int64_t> bytes(chunked.chunks.size(), 0);
-  std::vector<std::vector<ChunkId>> seen(graph.parameters().size());
-  for (size_t i = 0; i < graph.num_ops(); ++i) {
-    const ir::Op& op = graph.op(OpId(i));
-    if (!op.chunk.valid()) continue;
-    for (ValueId v : op.operands) {
-      if (!v.valid() || graph.value(v).kind != ValueKind::kParameter) continue;
-      const uint32_t p = graph.value(v).payload;
-      if (!graph.parameters()[p].trainable || std::find(seen[p].begin(), seen[p].end(), op.chunk) != seen[p].end())
-        continue;
-      seen[p].push_back(op.chunk);
-      bytes[op.chunk.index] += graph.type(v).bytes();
-    }
-  }
+  const std::vector<int64_t> by_op = first_used_bytes(chunked.graph);
+  for (size_t i = 0; i < by_op.size(); ++i)
+    if (by_op[i] > 0) bytes[chunked.graph.op(OpId(i)).chunk.index] += by_op[i];
   return bytes;
 }
 
