@@ -1,11 +1,7 @@
 // Cuts regions into segments, each a chunk of its own, so that no segment first uses more bytes of parameters than a
-// bucket holds.
-//
-// Input level: regions final, losses normalised, not yet differentiated. Output level: the same ops; a region of more
-// than one segment becomes chunks "PP0/1", "PP0/2", ... with the region's tags. It stands before autodiff, since
-// backward ops take the chunk of their forward op. Why: a bucket's gradients are reduced while earlier segments still
-// run backward, and sharded parameters are gathered segment by segment. Segments are ranges of the region's op order,
-// filled from its end, as buckets are.
+// bucket holds: a bucket's gradients are reduced while earlier segments still run backward, and sharded parameters are
+// gathered segment by segment. A region of more than one segment becomes chunks "PP0/1", "PP0/2", ... with the region's
+// tags. Segments are ranges of the region's op order, filled from its end, as buckets are.
 #pragma once
 
 #include "compiler/diag/diagnostics.h"

@@ -1,10 +1,7 @@
-// Drops what the forward of chosen chunks saves: its backward computes it again from the chunk's inputs.
-//
-// Input level: differentiated graph. Output level: copies of forward ops with phase kBackward, which the backward reads
-// instead. Inputs of the chunk, which other chunks made (exchanged tokens among them), are kept until the backward.
-// Random masks are functions of counters, so the copies give the same values. An op that changes state (running
-// statistics) is not repeated: its results stay saved. It stands before split_backward, so that a repeated forward
-// belongs to the input part.
+// Drops what the forward of chosen chunks saves: its backward computes it again from the chunk's inputs, by copies of
+// forward ops with phase kBackward. Inputs of the chunk, which other chunks made (exchanged tokens among them), are
+// kept until the backward. Random masks are functions of counters, so the copies give the same values. An op that
+// changes state (running statistics) is not repeated: its results stay saved.
 #pragma once
 
 #include "compiler/ir/module.h"
