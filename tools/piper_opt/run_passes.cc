@@ -30,8 +30,8 @@ struct Params {
     devices = static_cast<int32_t>(integer("devices", 2));
     if (auto found = given.find("capacity"); found != given.end())
       bound = ir::RowBound{std::strtod(found->second.c_str(), nullptr),
-                               given.count("overflow") > 0 && given.at("overflow") == "error",
-                               {}};
+                           given.count("overflow") > 0 && given.at("overflow") == "error",
+                           {}};
     if (auto found = given.find("sharded"); found != given.end()) {
       std::istringstream in(found->second);
       for (std::string chunk; std::getline(in, chunk, '|');)
