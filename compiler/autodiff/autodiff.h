@@ -17,15 +17,11 @@
 
 namespace piper::autodiff {
 
-struct BackwardMap {
-  // [value] -> its total gradient, invalid where none. A parameter read in several chunks has no
-  // total: its accumulate_grad ops name the sum of each chunk.
-  std::vector<ir::ValueId> gradient;
-};
-
-// Errors: P0420 an operator on the path to a parameter has no rule (named with node and module),
-// P0421 the loss does not depend on any trained parameter, P0422 the loss is not a scalar.
-Result<BackwardMap> differentiate(ir::Graph& graph, diag::Diagnostics& diags);
+// [value] -> its total gradient, invalid where none. A parameter read in several chunks has no total: its
+// accumulate_grad ops name the sum of each chunk. Errors: P0420 an operator on the path to a parameter has no rule
+// (named with node and module), P0421 the loss does not depend on any trained parameter, P0422 the loss is not a
+// scalar.
+Result<std::vector<ir::ValueId>> differentiate(ir::Graph& graph, diag::Diagnostics& diags);
 
 // --- rules: one file per operator family under rules/, one function per operator, listed in rules.def.
 struct RuleContext {

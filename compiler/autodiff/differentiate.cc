@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/autodiff/find_splits.h"
@@ -25,25 +25,22 @@ class ReverseWalk {
   ReverseWalk(Graph& graph, diag::Diagnostics& diags)
       : graph_(graph), diags_(diags), num_values_(graph.num_values()), num_ops_(graph.num_ops()) {}
 
-  Result<BackwardMap> run() {
+  Result<std::vector<ValueId>> run() {
     find_needs();
-    if (Status status = check_loss(); !status.ok()) return status;
+    PIPER_RETURN_IF_ERROR(check_loss());
     find_first_reads();
     splits_ = find_splits(graph_);
     sums_.resize(num_values_);
-    map_.gradient.resize(num_values_);
+    gradients_.resize(num_values_);
     seed();
     for (size_t index = num_ops_; index-- > 0;) {
       const Op op = graph_.op(OpId(index));  // a copy: appending ops moves the graph's list
       if (op.phase != ir::Phase::kForward) continue;
-      if (is_part(op)) {
-        join_parts(OpId(index), op);
-      } else if (Status status = visit(op); !status.ok()) {
-        return status;
-      }
-      if (Status status = accumulate_after(OpId(index), op); !status.ok()) return status;
+      if (is_part(op)) join_parts(OpId(index), op);
+      else PIPER_RETURN_IF_ERROR(visit(op));
+      PIPER_RETURN_IF_ERROR(accumulate_after(OpId(index), op));
     }
-    return std::move(map_);
+    return std::move(gradients_);
   }
 
  private:
@@ -194,7 +191,7 @@ class ReverseWalk {
     std::sort(sums.begin(), sums.end(), [](const ChunkSum& a, const ChunkSum& b) { return b.chunk < a.chunk; });
     ValueId result = sums[0].sum;
     for (size_t i = 1; i < sums.size(); ++i) result = builder.add1(OpKind::kAdd, {result, sums[i].sum});
-    map_.gradient[value.index] = result;
+    gradients_[value.index] = result;
     return result;
   }
 
@@ -207,7 +204,7 @@ class ReverseWalk {
       GraphBuilder builder = builder_for(op);
       (void)builder.add(OpKind::kAccumulateGrad, {entry->sum}, ir::AccumulateGradAttrs{parameter});  // has no result
       if (!builder.status().ok()) return Status(builder.status().error());
-      map_.gradient[parameter.index] = sums.size() == 1 ? entry->sum : ValueId();
+      gradients_[parameter.index] = sums.size() == 1 ? entry->sum : ValueId();
     }
     return {};
   }
@@ -219,11 +216,13 @@ class ReverseWalk {
   std::vector<std::vector<ValueId>> first_reads_;  // [op]
   std::vector<Split> splits_;                      // [value]
   std::vector<std::vector<ChunkSum>> sums_;        // [value]
-  BackwardMap map_;
+  std::vector<ValueId> gradients_;                 // [value]
 };
 
 }  // namespace
 
-Result<BackwardMap> differentiate(Graph& graph, diag::Diagnostics& diags) { return ReverseWalk(graph, diags).run(); }
+Result<std::vector<ValueId>> differentiate(Graph& graph, diag::Diagnostics& diags) {
+  return ReverseWalk(graph, diags).run();
+}
 
 }  // namespace piper::autodiff

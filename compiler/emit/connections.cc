@@ -51,8 +51,8 @@ Connections::Connections(const ir::Module& module)
 }
 
 std::vector<Message> Connections::messages(const ir::Node& node, const ir::TransferNode& n, int32_t rank) const {
-  const std::vector<int32_t>& from = module_.distribution.groups[node.group.index].ranks;
-  const std::vector<int32_t>& to = module_.distribution.groups[n.to.index].ranks;
+  const std::vector<int32_t>& from = module_.distribution.ranks(node.group);
+  const std::vector<int32_t>& to = module_.distribution.ranks(n.to);
   const int64_t p = position(node.group, rank), q = position(n.to, rank);
   const auto senders = static_cast<int64_t>(from.size()), receivers = static_cast<int64_t>(to.size());
   std::vector<Message> out;
@@ -80,8 +80,8 @@ std::vector<Message> Connections::messages(const ir::Node& node, const ir::Trans
 }
 
 void Connections::name_channels(const ir::Node& node, const ir::TransferNode& n) {
-  const std::vector<int32_t>& from = module_.distribution.groups[node.group.index].ranks;
-  const std::vector<int32_t>& to = module_.distribution.groups[n.to.index].ranks;
+  const std::vector<int32_t>& from = module_.distribution.ranks(node.group);
+  const std::vector<int32_t>& to = module_.distribution.ranks(n.to);
   const std::string& stream = module_.distribution.streams[node.stream];
   const std::string groups = stream + ":" + rank_list(from) + ">" + rank_list(to);
   const bool position_by_position = from.size() == to.size();

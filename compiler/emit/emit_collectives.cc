@@ -28,31 +28,21 @@ void RoleEmitter::emit(const Visit& at, const ir::CollectiveNode& n) {
 }
 
 void RoleEmitter::all_reduce(const Visit& at, const ir::CollectiveNode& n) {
-  struct Data {
-    BufferRange where;
-    int64_t count = 0;
-  };
-  struct Visitor {
-    RoleEmitter& e;
-    const Visit& at;
-    Data operator()(const ir::ValueOperand& o) const {
-      const size_t variant = e.s_.variant_of_group(at.node.group);
-      return {e.value(o.value, o.at.microbatch, variant), e.graph(variant).type(o.value).elements()};
-    }
-    Data operator()(const ir::GradientOperand& o) const {
-      return {e.gradient_home(o.bucket).at(0), ir::state_elements(e.bucket(o.bucket).bytes)};
-    }
-    Data operator()(const ir::ScalarOperand& o) const {
-      return {e.scalar(o.scalar), e.module_.dag.scalars[o.scalar.index].elements()};
-    }
-    Data operator()(const ir::ParameterOperand&) const { return none(); }
-    Data operator()(const ir::UseOperand&) const { return none(); }
-    Data none() const {
-      PIPER_CHECK(false, "no place for the sum: ", e.module_.describe(at.id));
-      return {};
-    }
-  };
-  const auto [where, count] = std::visit(Visitor{*this, at}, n.what);
+  BufferRange where;
+  int64_t count = 0;
+  if (const auto* value_sum = std::get_if<ir::ValueOperand>(&n.what)) {
+    const size_t variant = s_.variant_of_group(at.node.group);
+    where = value(value_sum->value, value_sum->at.microbatch, variant);
+    count = graph(variant).type(value_sum->value).elements();
+  } else if (const auto* gradients = std::get_if<ir::GradientOperand>(&n.what)) {
+    where = gradient_home(gradients->bucket).at(0);
+    count = ir::state_elements(bucket(gradients->bucket).bytes);
+  } else if (const auto* sum = std::get_if<ir::ScalarOperand>(&n.what)) {
+    where = scalar(sum->scalar);
+    count = module_.dag.scalars[sum->scalar.index].elements();
+  } else {
+    PIPER_CHECK(false, "no place for the sum: ", module_.describe(at.id));
+  }
   const Lane lane = communicator(at.communicator);
   add(lane.stream, plan::AllReduce{where, count, n.dtype, lane.index, n.reduction}, {{where.buffer, true, true}},
       at.provenance);

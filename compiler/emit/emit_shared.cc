@@ -137,7 +137,7 @@ ir::ScalarId EmitShared::gradient_scale() const {
 
 size_t EmitShared::variant_of_group(ir::GroupId group) const {
   PIPER_CHECK(variant_of_[group.index] != kNoVariant, "no variant for a group of ",
-              module.distribution.groups[group.index].ranks.size());
+              module.distribution.ranks(group).size());
   return variant_of_[group.index];
 }
 

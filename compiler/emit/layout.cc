@@ -7,6 +7,7 @@
 namespace piper::emit {
 namespace {
 
+using ir::Layout;
 using ir::OpKind;
 
 // Strides of `to` over the storage of (from, strides), or nothing where no strides express it.

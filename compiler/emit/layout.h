@@ -11,16 +11,14 @@
 
 namespace piper::emit {
 
-using ir::Layout;
-
 // [value] -> layout. Roots are dense; attention results are stored [B, S, H, D] behind their
 // [B, H, S, D] shape, so that the transpose and reshape that follow them cost nothing.
 // A slice that another chunk reads is a root (a message carries no more than is read), and so is what an all_to_all
 // reads. `like`: layouts of the same graph bound to another batch, or null. What is a root there is one here: of a
 // batch of one sample more reshapes are views, and programs of pieces of different sizes must exchange the same values.
-std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* like = nullptr);
+std::vector<ir::Layout> lay_out(const ir::Graph& graph, const std::vector<ir::Layout>* like = nullptr);
 
 // True where `op` is expressed by strides alone (its result is no root).
-bool is_view(const ir::Graph& graph, const std::vector<Layout>& layouts, ir::OpId op);
+bool is_view(const ir::Graph& graph, const std::vector<ir::Layout>& layouts, ir::OpId op);
 
 }  // namespace piper::emit

@@ -15,13 +15,21 @@
 namespace piper::emit {
 
 using ir::ChunkId;
+using ir::Crossing;
+using ir::Exchange;
+using ir::Layout;
+using ir::LoweredGraph;
+using ir::LoweredProgram;
 using ir::OpId;
 using ir::OpKind;
 using ir::Phase;
 using ir::ValueId;
 using ir::ValueKind;
 
-LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const LoweredGraph* like) {
+namespace {
+
+// `like`: the same graph lowered for another batch, or null (layout.h).
+LoweredGraph lower_graph(const ir::Graph& graph, size_t num_chunks, const LoweredGraph* like) {
   Lowering l(graph, num_chunks, like != nullptr ? &like->layouts : nullptr);
   std::map<ProgramKey, std::vector<size_t>> ops;
   for (size_t i = 0; i < graph.num_ops(); ++i) {
@@ -74,6 +82,8 @@ LoweredGraph lower_programs(const ir::Graph& graph, size_t num_chunks, const Low
   return result;
 }
 
+// Takes the programs of the chosen chunks from `other`, the same graph with their forwards repeated, as those of
+// `lowered.repeating`. What chunks exchange must be equal in both.
 void add_repeating(LoweredGraph& lowered, LoweredGraph other, const std::vector<bool>& chunks) {
   const auto same = [](const Crossing& a, const Crossing& b) {
     return a.from == b.from && a.to == b.to && a.phase == b.phase && a.value == b.value;
@@ -89,15 +99,16 @@ void add_repeating(LoweredGraph& lowered, LoweredGraph other, const std::vector<
     if (chunks[program.chunk.index]) lowered.repeating.push_back(std::move(program));
 }
 
+}  // namespace
+
 void lower_programs(ir::Module& module) {
   const size_t num_chunks = module.chunks().size();
   std::vector<bool> sometimes;
   for (const ir::ChunkProperties& row : module.distribution.chunks) sometimes.push_back(row.recomputed_sometimes());
   const LoweredGraph* like = nullptr;
   for (ir::ModelVariant& variant : module.variants) {
-    variant.lowered = lower_programs(variant.chunked.graph, num_chunks, like);
-    if (variant.repeating)
-      add_repeating(variant.lowered, lower_programs(*variant.repeating, num_chunks, like), sometimes);
+    variant.lowered = lower_graph(variant.chunked.graph, num_chunks, like);
+    if (variant.repeating) add_repeating(variant.lowered, lower_graph(*variant.repeating, num_chunks, like), sometimes);
     like = &module.variants[0].lowered;
   }
   module.shapes = ir::chunk_shapes(module.variants[0].lowered, num_chunks);

@@ -11,9 +11,15 @@
 namespace piper::emit {
 
 using ir::ChunkId;
+using ir::kForBackward;
+using ir::kForWeight;
+using ir::kInputToWeight;
+using ir::kNumSavedBlocks;
+using ir::Layout;
 using ir::OpId;
 using ir::OpKind;
 using ir::Phase;
+using ir::SavedBlock;
 using ir::ValueId;
 using ir::ValueKind;
 

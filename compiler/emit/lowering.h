@@ -23,12 +23,12 @@ enum class Home : uint8_t { kLeaf, kWorkspace, kSaved, kOwnSlot, kCount, kStepVa
 
 // The reads and homes of every root of the graph: what all programs of it share.
 struct Usage {
-  std::vector<Home> home;                                         // [value], of roots
-  std::vector<std::set<ProgramKey>> readers;                      // [value], of roots
-  std::vector<uint32_t> num_reads;                                // [value], of roots: operands of kernels that read it
-  std::vector<int64_t> saved_offset;                              // [value], in a saved block of its chunk
-  std::vector<uint8_t> saved_block;                               // [value], a SavedBlock
-  std::vector<std::array<int64_t, kNumSavedBlocks>> saved_bytes;  // [chunk]
+  std::vector<Home> home;                     // [value], of roots
+  std::vector<std::set<ProgramKey>> readers;  // [value], of roots
+  std::vector<uint32_t> num_reads;            // [value], of roots: operands of kernels that read it
+  std::vector<int64_t> saved_offset;          // [value], in a saved block of its chunk
+  std::vector<uint8_t> saved_block;           // [value], an ir::SavedBlock
+  std::vector<std::array<int64_t, ir::kNumSavedBlocks>> saved_bytes;  // [chunk]
 };
 
 // One gradient contribution that is added into an accumulator.
@@ -39,7 +39,7 @@ struct Contribution {
 
 // Filled by the constructor.
 struct Lowering {
-  Lowering(const ir::Graph& graph, size_t num_chunks, const std::vector<Layout>* like);
+  Lowering(const ir::Graph& graph, size_t num_chunks, const std::vector<ir::Layout>* like);
 
   const ir::Op& op(size_t i) const { return graph.op(ir::OpId(i)); }
   ir::ValueId root(ir::ValueId v) const { return layouts[v.index].root; }
@@ -50,7 +50,7 @@ struct Lowering {
   }
 
   const ir::Graph& graph;
-  std::vector<Layout> layouts;
+  std::vector<ir::Layout> layouts;
   Usage usage;
   std::vector<int64_t> root_bytes;                                        // [value]
   std::vector<int64_t> parameter_index;                                   // [value]

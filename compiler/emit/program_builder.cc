@@ -1,6 +1,8 @@
 #include "compiler/emit/program_builder.h"
 
-#include "compiler/emit/kernel_attrs.h"
+#include <type_traits>
+#include <variant>
+
 #include "compiler/emit/plan_workspace.h"
 #include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
@@ -9,8 +11,12 @@
 
 namespace piper::emit {
 
+using ir::kNumSavedBlocks;
+using ir::Layout;
+using ir::LoweredProgram;
 using ir::OpId;
 using ir::OpKind;
+using ir::SlotHolds;
 using ir::ValueId;
 using ir::ValueKind;
 
@@ -26,6 +32,24 @@ std::string directive_behind(const ir::Provenance& provenance, ir::ProvId id) {
     for (ir::ProvId parent : derived->parents)
       if (std::string text = directive_behind(provenance, parent); !text.empty()) return text;
   return "";
+}
+
+struct AttrCollector {
+  std::vector<plan::Attr>& out;
+  void operator()(const char* name, int64_t v) { out.push_back({name, v}); }
+  void operator()(const char* name, double v) { out.push_back({name, v}); }
+  void operator()(const char* name, bool v) { out.push_back({name, v}); }
+  void operator()(const char* name, const std::string& v) { out.push_back({name, v}); }
+  void operator()(const char* name, const std::vector<int64_t>& v) { out.push_back({name, v}); }
+  void operator()(const char* name, DType v) { out.push_back({name, std::string(dtype_name(v))}); }
+  void operator()(const char*, ir::ValueId) {}
+};
+
+// The attributes of an operator as kernel calls carry them: names and values in field order.
+std::vector<plan::Attr> kernel_attrs(const ir::Attrs& attrs) {
+  std::vector<plan::Attr> list;
+  std::visit([&](const auto& a) { std::decay_t<decltype(a)>::fields(a, AttrCollector{list}); }, attrs);
+  return list;
 }
 
 }  // namespace
@@ -62,12 +86,12 @@ plan::Operand ProgramBuilder::operand_in_slot(int32_t slot_number, ValueId v, in
   return o;
 }
 
-plan::Operand ProgramBuilder::whole_slot(int32_t slot_number, DType dtype, const std::vector<int64_t>& shape) const {
+plan::Operand ProgramBuilder::whole_slot(int32_t slot_number, const ir::TensorType& type) {
   plan::Operand o;
   o.slot = slot_number;
-  o.dtype = dtype;
-  o.shape = shape;
-  o.strides = ir::row_major_strides(shape);
+  o.dtype = type.dtype;
+  o.shape = type.shape;
+  o.strides = ir::row_major_strides(type.shape);
   return o;
 }
 
@@ -102,7 +126,7 @@ int32_t ProgramBuilder::saved_slot(ValueId r, bool reads, bool writes) {
 }
 
 plan::Operand ProgramBuilder::read(ValueId v) {
-  if (!v.valid()) return absent();
+  if (!v.valid()) return {};
   using Kind = SlotHolds::Kind;
   const ValueId r = l_.root(v);
   const ir::Value& value = l_.graph.value(r);
@@ -112,27 +136,22 @@ plan::Operand ProgramBuilder::read(ValueId v) {
   // A slot is read where the program uses what it finds there; what it has written itself it may use anyway.
   const bool own = ProgramKey{producer.chunk.index, producer.phase} == key_;
   switch (l_.usage.home[r.index]) {
-    case Home::kWorkspace: {
+    case Home::kWorkspace:
       PIPER_CHECK(own, "value '", value.name, "' read across programs");
       read_.push_back(r.index);
       return operand_in_slot(plan::Operand::kWorkspace, v, 0);
-    }
-    case Home::kSaved: {
-      return operand_in_slot(saved_slot(r, !own, false), v, l_.usage.saved_offset[r.index]);
-    }
+    case Home::kSaved: return operand_in_slot(saved_slot(r, !own, false), v, l_.usage.saved_offset[r.index]);
     case Home::kOwnSlot: {
       const int32_t s = slot({Kind::kValue, r, 0}, value.name, own ? plan::SlotRole::kOutput : plan::SlotRole::kInput,
                              bytes, !own, false);
       return operand_in_slot(s, v, 0);
     }
-    case Home::kCount: {
-      const int32_t s = slot({Kind::kCount, r, 0}, value.name, plan::SlotRole::kGradient, bytes, true, false);
-      return operand_in_slot(s, v, 0);
-    }
-    case Home::kStepValue: {
-      const int32_t s = slot({Kind::kStepValue, r, 0}, value.name, plan::SlotRole::kScalar, bytes, !own, false);
-      return operand_in_slot(s, v, 0);
-    }
+    case Home::kCount:
+      return operand_in_slot(slot({Kind::kCount, r, 0}, value.name, plan::SlotRole::kGradient, bytes, true, false), v,
+                             0);
+    case Home::kStepValue:
+      return operand_in_slot(slot({Kind::kStepValue, r, 0}, value.name, plan::SlotRole::kScalar, bytes, !own, false), v,
+                             0);
     case Home::kLeaf: break;
   }
   PIPER_CHECK(false, "unplaced value ", value.name);
@@ -181,6 +200,16 @@ void ProgramBuilder::emit(plan::KernelCall call) {
   read_.clear();
 }
 
+void ProgramBuilder::add_into(plan::Operand from, plan::Operand sum, std::string origin_text) {
+  plan::KernelCall call;
+  call.kernel = "add_into";
+  call.accumulate = true;
+  call.inputs.push_back(std::move(from));
+  call.outputs.push_back(std::move(sum));
+  call.origin = std::move(origin_text);
+  emit(std::move(call));
+}
+
 LoweredProgram ProgramBuilder::finish() {
   if (!out_.program.calls.empty()) plan_workspace(out_.program, roots_, l_.root_bytes);
   return std::move(out_);
@@ -191,28 +220,17 @@ void ProgramBuilder::add_op(size_t index) {
   if (o.kind == OpKind::kAccumulateGrad) {
     for (const Contribution& part : l_.contributions.at(static_cast<uint32_t>(index))) {
       if (l_.accumulated.count(l_.root(part.value).index)) continue;
-      plan::KernelCall call;
-      call.kernel = "add_into";
-      call.accumulate = true;
-      call.inputs.push_back(read(part.value));
-      call.outputs.push_back(
-          whole_slot(gradient_slot(part.parameter), l_.graph.type(part.value).dtype, l_.graph.type(part.value).shape));
-      call.origin = origin(o);
-      emit(std::move(call));
+      plan::Operand from = read(part.value);
+      add_into(std::move(from), whole_slot(gradient_slot(part.parameter), l_.graph.type(part.value)), origin(o));
     }
     return;
   }
   if (o.kind == OpKind::kStepSum) {
     const ValueId result = o.results[0];
-    plan::KernelCall call;
-    call.kernel = "add_into";
-    call.accumulate = true;
-    call.inputs.push_back(read(o.operands[0]));
+    plan::Operand from = read(o.operands[0]);
     const int32_t s = slot({SlotHolds::Kind::kCount, result, 0}, l_.graph.value(result).name, plan::SlotRole::kGradient,
                            l_.graph.type(result).bytes(), true, true);
-    call.outputs.push_back(whole_slot(s, l_.graph.type(result).dtype, l_.graph.type(result).shape));
-    call.origin = origin(o);
-    emit(std::move(call));
+    add_into(std::move(from), whole_slot(s, l_.graph.type(result)), origin(o));
     return;
   }
   if (!l_.is_call(index)) return;
@@ -251,9 +269,8 @@ void ProgramBuilder::add_op(size_t index) {
   }
   call.kernel = std::string(ir::op_name(o.kind));
   for (ValueId v : o.operands) call.inputs.push_back(read(v));
-  const bool accumulates =
+  call.accumulate =
       std::any_of(o.results.begin(), o.results.end(), [&](ValueId r) { return l_.accumulated.count(r.index) > 0; });
-  call.accumulate = accumulates;
   for (ValueId r : o.results) {
     auto it = l_.accumulated.find(r.index);
     if (it != l_.accumulated.end()) {
@@ -263,8 +280,8 @@ void ProgramBuilder::add_op(size_t index) {
       out.shape = l_.graph.type(r).shape;
       out.strides = it->second.second;
       call.outputs.push_back(std::move(out));
-    } else if (accumulates) {
-      call.outputs.push_back(absent());
+    } else if (call.accumulate) {
+      call.outputs.push_back({});
     } else {
       call.outputs.push_back(write(r));
     }
@@ -275,17 +292,12 @@ void ProgramBuilder::add_op(size_t index) {
 
 void ProgramBuilder::add_to_step(uint32_t row, const std::string& name, ValueId addend) {
   const ir::TensorType& type = l_.graph.type(addend);
-  plan::KernelCall call;
-  call.kernel = "add_into";
-  call.accumulate = true;
-  call.inputs.push_back(read(addend));
+  plan::Operand from = read(addend);
+  from.shape = {};
+  from.strides = {};
   const int32_t s =
       slot({SlotHolds::Kind::kStepSum, addend, row}, name, plan::SlotRole::kGradient, type.bytes(), true, true);
-  call.outputs.push_back(whole_slot(s, type.dtype, {}));
-  call.inputs[0].shape = {};
-  call.inputs[0].strides = {};
-  call.origin = name;
-  emit(std::move(call));
+  add_into(std::move(from), whole_slot(s, {type.dtype, {}}), name);
 }
 
 // The counts of the step are read; they start the next step at zero.
@@ -295,7 +307,7 @@ void ProgramBuilder::clear_counts() {
     const ir::TensorType& type = l_.graph.type(out_.holds[s].value);
     plan::KernelCall call;
     call.kernel = "fill";
-    call.outputs.push_back(whole_slot(static_cast<int32_t>(s), type.dtype, type.shape));
+    call.outputs.push_back(whole_slot(static_cast<int32_t>(s), type));
     call.attrs = {{"shape", type.shape}, {"value", 0.0}, {"to", std::string(dtype_name(type.dtype))}};
     call.origin = "loss";
     out_.program.slots[s].writes = true;

@@ -24,26 +24,26 @@ class ProgramBuilder {
   void add_to_step(uint32_t row, const std::string& name, ir::ValueId addend);
   void clear_counts();
   // Plans the workspace, once all ops are added.
-  LoweredProgram finish();
+  ir::LoweredProgram finish();
 
  private:
-  plan::Operand absent() const { return {}; }
   plan::Operand operand_in_slot(int32_t slot, ir::ValueId v, int64_t base) const;
   plan::Operand read(ir::ValueId v);
   plan::Operand write(ir::ValueId root);
-  plan::Operand whole_slot(int32_t slot, DType dtype, const std::vector<int64_t>& shape) const;
+  static plan::Operand whole_slot(int32_t slot, const ir::TensorType& type);
   int32_t slot_of_leaf(ir::ValueId root);
   int32_t saved_slot(ir::ValueId root, bool reads, bool writes);
-  int32_t slot(SlotHolds holds, std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes);
+  int32_t slot(ir::SlotHolds holds, std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes);
   int32_t gradient_slot(uint32_t parameter);
   // Adds the call whose operands were read and written since the last one.
   void emit(plan::KernelCall call);
+  void add_into(plan::Operand from, plan::Operand sum, std::string origin);
   std::string origin(const ir::Op& op) const;
 
   const Lowering& l_;
   ProgramKey key_;
-  LoweredProgram out_;
-  std::map<std::tuple<SlotHolds::Kind, uint32_t>, int32_t> slot_index_;
+  ir::LoweredProgram out_;
+  std::map<std::tuple<ir::SlotHolds::Kind, uint32_t>, int32_t> slot_index_;
   std::vector<uint32_t> written_, read_;      // roots in the workspace that the call being made writes, reads
   std::vector<std::vector<uint32_t>> roots_;  // [call] the same: what it writes, then what it reads
 };

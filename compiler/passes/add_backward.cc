@@ -6,8 +6,7 @@ namespace piper::passes {
 
 Status add_backward(ir::Module& module, diag::Diagnostics& diags) {
   for (ir::ModelVariant& variant : module.variants) {
-    PIPER_ASSIGN(autodiff::BackwardMap map, autodiff::differentiate(variant.chunked.graph, diags));
-    variant.gradients = std::move(map.gradient);
+    PIPER_ASSIGN(variant.gradients, autodiff::differentiate(variant.chunked.graph, diags));
   }
   return Status();
 }

@@ -1,7 +1,4 @@
-// Derives the backward of every variant (autodiff/autodiff.h).
-//
-// Input level: forward graphs with their final chunks. Output level: differentiated graphs. It stands behind everything
-// that cuts or joins chunks, since backward ops take the chunk of their forward op. Errors: P0420, P0421, P0422.
+// Derives the backward of every variant (autodiff/autodiff.h). Errors: P0420, P0421, P0422.
 #pragma once
 
 #include "compiler/diag/diagnostics.h"

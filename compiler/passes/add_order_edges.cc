@@ -4,16 +4,11 @@
 #include <map>
 
 #include "compiler/passes/alternate.h"
-#include "schemas/base/flat_lists.h"
 
 namespace piper::passes {
 namespace {
 
 using ir::NodeId;
-
-bool is_compute(const ir::Module& module, uint32_t node) {
-  return std::holds_alternative<ir::ComputeNode>(module.dag.nodes[node].payload);
-}
 
 // Where a half that was asked for has no work of its own (an embedding has no input part), it is left out.
 Result<std::vector<NodeId>> match(const ir::OrderMember& member, const ir::Module& module, diag::Diagnostics& diags) {
@@ -35,8 +30,8 @@ Result<std::vector<NodeId>> match(const ir::OrderMember& member, const ir::Modul
 bool share_device(const ir::Module& module, NodeId a, NodeId b) {
   const ir::GroupId ga = module.dag.nodes[a.index].group, gb = module.dag.nodes[b.index].group;
   if (ga == gb) return true;
-  const auto& x = module.distribution.groups[ga.index].ranks;
-  const auto& y = module.distribution.groups[gb.index].ranks;
+  const auto& x = module.distribution.ranks(ga);
+  const auto& y = module.distribution.ranks(gb);
   return std::any_of(x.begin(), x.end(), [&](int32_t r) { return std::find(y.begin(), y.end(), r) != y.end(); });
 }
 
@@ -70,12 +65,12 @@ std::vector<NodeId> ends(const DataPaths& paths, const ir::Module& module, const
   for (NodeId n : nodes)
     for (uint32_t s : paths.next[n.index]) {
       note(n.index, s);
-      if (!is_compute(module, s))
+      if (!is_compute(module.dag, s))
         for (uint32_t t : paths.next[s]) note(n.index, t);
     }
   std::vector<NodeId> result;
   for (NodeId n : nodes)
-    if (!marks.inner.marked(n.index) && is_compute(module, n.index)) result.push_back(n);
+    if (!marks.inner.marked(n.index) && is_compute(module.dag, n.index)) result.push_back(n);
   return result;
 }
 
@@ -104,7 +99,7 @@ NodeId outsider(const DataPaths& paths, const ir::Module& module, const std::vec
       continue;
     }
     if (paths.depth[n] >= deepest) continue;
-    if (by == kNone && is_compute(module, n)) by = n;
+    if (by == kNone && is_compute(module.dag, n)) by = n;
     if (!left_by.emplace(n, by).second) continue;
     for (uint32_t s : paths.next[n]) stack.emplace_back(s, by);
   }

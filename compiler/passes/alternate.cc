@@ -8,10 +8,6 @@
 namespace piper::passes {
 namespace {
 
-bool is_compute(const ir::Dag& dag, uint32_t node) {
-  return std::holds_alternative<ir::ComputeNode>(dag.nodes[node].payload);
-}
-
 class Alternation {
  public:
   Alternation(const DataPaths& paths, const ir::Dag& dag, const std::vector<std::vector<ir::NodeId>>& members)

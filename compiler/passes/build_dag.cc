@@ -18,7 +18,7 @@ namespace {
 std::vector<int32_t> union_of_groups(const ir::Module& module, ChunkId chunk) {
   std::vector<int32_t> ranks;
   for (ir::GroupId group : module.distribution.chunks[chunk.index].groups)
-    for (int32_t rank : module.distribution.groups[group.index].ranks)
+    for (int32_t rank : module.distribution.ranks(group))
       if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
   return ranks;
 }
@@ -58,7 +58,7 @@ NodeId add_all_reduce(ir::Module& module, ir::ScalarId scalar, ir::GroupId group
 ir::GroupId reporters(ir::Module& module, const std::vector<int32_t>& ranks) {
   for (const ir::ChunkProperties& chunk : module.distribution.chunks)
     for (ir::GroupId id : chunk.groups) {
-      const std::vector<int32_t>& group = module.distribution.groups[id.index].ranks;
+      const std::vector<int32_t>& group = module.distribution.ranks(id);
       const auto elsewhere = [&](int32_t rank) { return std::find(ranks.begin(), ranks.end(), rank) == ranks.end(); };
       if (group.size() == ranks.size() && module.distribution.has_member(id, 0) &&
           std::all_of(group.begin(), group.end(), elsewhere))
@@ -168,7 +168,7 @@ void build_dag(ir::Module& module) {
     if (shapes[c].has_phase(Phase::kBackwardWeight)) add_computes(c, Phase::kBackwardWeight);
   }
 
-  auto node = [&](size_t c, Phase phase, int32_t m) { return module.dag.compute[c][static_cast<size_t>(phase)][m]; };
+  auto node = [&](size_t c, Phase phase, int32_t m) { return module.dag.node_of(ChunkId(c), phase, m); };
   // Counts: summed over microbatches on each rank, over ranks by an all_reduce, then inverted once.
   for (size_t c = 0; c < num_chunks; ++c) {
     if (!shapes[c].has_phase(Phase::kCount)) continue;

@@ -1,9 +1,5 @@
-// Builds the training DAG of one step from a placed, differentiated model: compute nodes per
-// (chunk, pass, microbatch) with their data edges.
-//
-// Input level: lowered graph (crossings known), placement known. Output level: compute nodes only, all edges direct,
-// also across groups: insert_transfers stands right behind it and replaces those. It must see the final number of
-// microbatches.
+// Builds the training DAG of one step from a placed, differentiated model: compute nodes per (chunk, pass, microbatch)
+// with their data edges, which are direct, also across groups: insert_transfers replaces those.
 #pragma once
 
 #include "compiler/ir/module.h"

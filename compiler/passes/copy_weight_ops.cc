@@ -14,6 +14,7 @@ using ir::ValueId;
 
 class WeightOps {
  public:
+  // `devices`: [region][microbatch], how many devices run it.
   WeightOps(ir::Graph& graph, const std::vector<std::vector<int64_t>>& devices)
       : graph_(graph), devices_(devices), roles_(op_roles(graph)), num_ops_(graph.num_ops()) {}
 
@@ -69,19 +70,14 @@ class WeightOps {
 
 }  // namespace
 
-void copy_weight_ops(ir::Graph& graph, const std::vector<std::vector<int64_t>>& devices) {
-  WeightOps(graph, devices).run();
-}
-
-Status copy_weight_ops(ir::Module& module, diag::Diagnostics&) {
+void copy_weight_ops(ir::Module& module) {
   std::vector<std::vector<int64_t>> devices;
   for (const ir::ChunkProperties& row : module.distribution.chunks) {
     devices.emplace_back();
     for (ir::GroupId group : row.groups)
       devices.back().push_back(static_cast<int64_t>(module.distribution.ranks(group).size()));
   }
-  for (ir::ModelVariant& variant : module.variants) copy_weight_ops(variant.chunked.graph, devices);
-  return Status();
+  for (ir::ModelVariant& variant : module.variants) WeightOps(variant.chunked.graph, devices).run();
 }
 
 }  // namespace piper::passes

@@ -5,14 +5,12 @@
 #include "compiler/passes/refine_variants.h"
 
 namespace piper::passes {
-namespace {
 
 using ir::OpId;
 using ir::Phase;
 using ir::ValueId;
 using ir::ValueKind;
 
-// The trained parameters that each op is the first of its region to read: bytes by op.
 std::vector<int64_t> first_used_bytes(const ir::Graph& graph) {
   std::vector<int64_t> bytes(graph.num_ops(), 0);
   std::vector<std::vector<ir::ChunkId>> seen(graph.parameters().size());
@@ -31,8 +29,10 @@ std::vector<int64_t> first_used_bytes(const ir::Graph& graph) {
   return bytes;
 }
 
-}  // namespace
+namespace {
 
+// `bucket_bytes`: [chunk], -1 = leave the region whole, 0 = a segment wherever a parameter is first used. Returns
+// [chunk] -> the region it was cut from.
 std::vector<ir::ChunkId> cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_bytes) {
   ir::Graph& graph = chunked.graph;
   const size_t num_regions = chunked.chunks.size();
@@ -90,6 +90,8 @@ std::vector<ir::ChunkId> cut_segments(ir::ChunkedGraph& chunked, const std::vect
   chunked.chunks = std::move(chunks);
   return from;
 }
+
+}  // namespace
 
 Status cut_segments(ir::Module& module, diag::Diagnostics& diags) {
   std::vector<int64_t> bytes;

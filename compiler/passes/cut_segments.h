@@ -1,26 +1,18 @@
 // Cuts regions into segments, each a chunk of its own, so that no segment first uses more bytes of parameters than a
-// bucket holds.
-//
-// Input level: regions final, losses normalised, not yet differentiated. Output level: the same ops; a region of more
-// than one segment becomes chunks "PP0/1", "PP0/2", ... with the region's tags. It stands before autodiff, since
-// backward ops take the chunk of their forward op. Why: a bucket's gradients are reduced while earlier segments still
-// run backward, and sharded parameters are gathered segment by segment. Segments are ranges of the region's op order,
-// filled from its end, as buckets are.
+// bucket holds: a bucket's gradients are reduced while earlier segments still run backward, and sharded parameters are
+// gathered segment by segment. A region of more than one segment becomes chunks "PP0/1", "PP0/2", ... with the region's
+// tags. Segments are ranges of the region's op order, filled from its end, as buckets are.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "compiler/ir/chunks.h"
+#include "compiler/diag/diagnostics.h"
 #include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-// `bucket_bytes`: [chunk], -1 = leave the region whole, 0 = a segment wherever a parameter is first used. Sets
-// Chunk::region of all chunks.
-// On one variant; returns [chunk] -> the region it was cut from.
-std::vector<ir::ChunkId> cut_segments(ir::ChunkedGraph& chunked, const std::vector<int64_t>& bucket_bytes);
-// On every variant, by ChunkProperties::segment_bytes.
+// [op] bytes of the trained parameters that it is the first of its chunk to read.
+std::vector<int64_t> first_used_bytes(const ir::Graph& graph);
+
+// By ChunkProperties::segment_bytes; sets Chunk::region of all chunks.
 Status cut_segments(ir::Module& module, diag::Diagnostics& diags);
 
 }  // namespace piper::passes

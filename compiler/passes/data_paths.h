@@ -16,4 +16,8 @@ struct DataPaths {
 };
 DataPaths data_paths(const ir::Dag& dag);
 
+inline bool is_compute(const ir::Dag& dag, uint32_t node) {
+  return std::holds_alternative<ir::ComputeNode>(dag.nodes[node].payload);
+}
+
 }  // namespace piper::passes

@@ -115,6 +115,4 @@ ValueId TokenExchange::join_experts(ValueId received, const ExpertMark& mark, co
   return b_.reshape(from_front(b_, received, atoms, Atom::kOwners), shape);
 }
 
-ValueId TokenExchange::add_shares(ValueId received) { return b_.sum(received, {0}, false); }
-
 }  // namespace piper::passes

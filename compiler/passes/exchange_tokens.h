@@ -24,8 +24,6 @@ class TokenExchange {
   ir::ValueId parts_by_source(ir::ValueId local, const ExpertMark& mark, const std::vector<int64_t>& shape);
   // What the members sent with parts_by_source -> `shape`: all experts side by side.
   ir::ValueId join_experts(ir::ValueId received, const ExpertMark& mark, const std::vector<int64_t>& shape);
-  // The same where each member sent its experts' share of a sum: added in position order.
-  ir::ValueId add_shares(ir::ValueId received);
 
  private:
   ir::GraphBuilder& b_;

@@ -19,15 +19,14 @@ bool is_view_or_cast(OpKind kind) {
 // One attempt: marks from a set of weights.
 class Search {
  public:
-  Search(const ir::Graph& graph, ir::ChunkId chunk, const std::vector<OpId>& ops, const std::vector<bool>& same_for_all,
-         const ir::Uses& uses, int64_t experts)
-      : graph_(graph), chunk_(chunk), ops_(ops), same_for_all_(same_for_all), uses_(uses), experts_(experts) {}
+  Search(const ExpertFacts& facts, ir::ChunkId chunk, int64_t experts)
+      : facts_(facts), graph_(facts.graph), rules_{facts.graph, experts, facts.same_for_all}, chunk_(chunk) {}
 
   // Readers of a weight that is cut must all stand in the chunk.
   bool may_be_cut(const ir::Parameter& p) const {
     const std::vector<int64_t>& shape = graph_.type(p.value).shape;
-    const std::span<const OpId> readers = uses_[p.value.index];
-    return p.shards == 1 && !shape.empty() && shape[0] == experts_ && !readers.empty() &&
+    const std::span<const OpId> readers = facts_.uses[p.value.index];
+    return p.shards == 1 && !shape.empty() && shape[0] == rules_.experts && !readers.empty() &&
            std::all_of(readers.begin(), readers.end(), [&](OpId op) { return graph_.op(op).chunk == chunk_; });
   }
 
@@ -44,7 +43,7 @@ class Search {
 
   ExpertPart take_part(const std::set<uint32_t>& weights) {
     part_.chunk = chunk_;
-    part_.experts = experts_;
+    part_.experts = rules_.experts;
     for (uint32_t w : weights) part_.weights.push_back(ValueId(w));
     std::set<uint32_t> returned;
     std::set<uint32_t> members;
@@ -53,7 +52,7 @@ class Search {
       const ValueId v(value);
       if (graph_.value(v).kind != ir::ValueKind::kOpResult) continue;
       const auto outside = [&](OpId reader) { return members.count(reader.index) == 0; };
-      bool leaves = v == graph_.loss || std::any_of(uses_[value].begin(), uses_[value].end(), outside);
+      bool leaves = v == graph_.loss || std::any_of(facts_.uses[value].begin(), facts_.uses[value].end(), outside);
       for (const ir::Graph::Output& output : graph_.outputs) leaves = leaves || output.value == v;
       if (leaves) returned.insert(value);
     }
@@ -79,14 +78,13 @@ class Search {
 
   void propagate(const std::set<uint32_t>& weights) {
     for (uint32_t w : weights) part_.marks[w] = {{0, 1, 1}, {}};
-    const ExpertRules rules{graph_, experts_, same_for_all_};
-    for (OpId id : ops_) {
+    for (OpId id : facts_.ops[chunk_.index]) {
       const ir::Op& op = graph_.op(id);
       std::vector<const ExpertMark*> marks;
       for (ValueId operand : op.operands) marks.push_back(mark(operand));
       if (std::all_of(marks.begin(), marks.end(), [](const ExpertMark* m) { return m == nullptr; })) continue;
       touched_.push_back(id);
-      ExpertTransfer t = transfer(rules, op, marks);
+      ExpertTransfer t = transfer(rules_, op, marks);
       if (t.kind == Kind::kStops) {
         if (std::any_of(marks.begin(), marks.end(),
                         [](const ExpertMark* m) { return m != nullptr && !m->token.present(); }))
@@ -127,9 +125,8 @@ class Search {
         !may_be_cut(graph_.parameters()[graph_.value(at).payload]))
       return {};
     ExpertMark own{{0, 1, 1}, {}};
-    const ExpertRules rules{graph_, experts_, same_for_all_};
     for (auto op = chain.rbegin(); op != chain.rend(); ++op) {
-      const ExpertTransfer t = transfer(rules, graph_.op(*op), {&own});
+      const ExpertTransfer t = transfer(rules_, graph_.op(*op), {&own});
       if (t.kind != Kind::kFollows) return {};
       own = t.results[0];
     }
@@ -216,12 +213,10 @@ class Search {
     return dropped;
   }
 
+  const ExpertFacts& facts_;
   const ir::Graph& graph_;
+  const ExpertRules rules_;
   ir::ChunkId chunk_;
-  const std::vector<OpId>& ops_;
-  const std::vector<bool>& same_for_all_;
-  const ir::Uses& uses_;
-  int64_t experts_;
   ExpertPart part_;
   std::vector<OpId> touched_;  // ops that read something marked
   std::vector<OpId> blocked_;  // of these, what stops at a weight
@@ -232,31 +227,32 @@ class Search {
 
 }  // namespace
 
-ExpertFinder::ExpertFinder(const ir::Graph& graph, size_t num_chunks)
-    : graph_(graph), same_for_all_(graph.num_values()), uses_(graph.uses()), ops_(num_chunks) {
+ExpertFacts::ExpertFacts(const ir::Graph& graph, size_t num_chunks)
+    : graph(graph), same_for_all(graph.num_values()), uses(graph.uses()), ops(num_chunks) {
   for (size_t v = 0; v < graph.num_values(); ++v) {
     const ir::ValueKind kind = graph.value(ValueId(v)).kind;
-    same_for_all_[v] =
+    same_for_all[v] =
         kind == ir::ValueKind::kParameter || kind == ir::ValueKind::kConstant || kind == ir::ValueKind::kSeedStep;
   }
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(OpId(i));
     const bool all = std::all_of(op.operands.begin(), op.operands.end(),
-                                 [&](ValueId v) { return !v.valid() || same_for_all_[v.index]; });
-    for (ValueId result : op.results) same_for_all_[result.index] = all;
-    if (op.phase == ir::Phase::kForward && op.chunk.valid()) ops_[op.chunk.index].push_back(OpId(i));
+                                 [&](ValueId v) { return !v.valid() || same_for_all[v.index]; });
+    for (ValueId result : op.results) same_for_all[result.index] = all;
+    if (op.phase == ir::Phase::kForward && op.chunk.valid()) ops[op.chunk.index].push_back(OpId(i));
   }
 }
 
-Result<std::vector<ExpertPart>> ExpertFinder::find(ir::ChunkId chunk, const diag::Span& span,
-                                                   diag::Diagnostics& diags) const {
+Result<std::vector<ExpertPart>> find_expert_parts(const ExpertFacts& facts, ir::ChunkId chunk, const diag::Span& span,
+                                                  diag::Diagnostics& diags) {
+  const ir::Graph& graph = facts.graph;
   std::map<int64_t, std::set<uint32_t>> by_count;  // E -> parameters of three axes and more
   std::set<uint32_t> own;
-  for (OpId id : ops_[chunk.index])
-    for (ValueId operand : graph_.op(id).operands)
-      if (operand.valid() && graph_.value(operand).kind == ir::ValueKind::kParameter) own.insert(operand.index);
+  for (OpId id : facts.ops[chunk.index])
+    for (ValueId operand : graph.op(id).operands)
+      if (operand.valid() && graph.value(operand).kind == ir::ValueKind::kParameter) own.insert(operand.index);
   for (uint32_t v : own)
-    if (const auto& shape = graph_.type(ValueId(v)).shape; shape.size() >= 3 && shape[0] > 1)
+    if (const auto& shape = graph.type(ValueId(v)).shape; shape.size() >= 3 && shape[0] > 1)
       by_count[shape[0]].insert(v);
   struct Found {
     ExpertPart part;
@@ -266,10 +262,10 @@ Result<std::vector<ExpertPart>> ExpertFinder::find(ir::ChunkId chunk, const diag
   };
   std::vector<Found> found;
   for (const auto& [experts, parameters] : by_count) {
-    Search search(graph_, chunk, ops_[chunk.index], same_for_all_, uses_, experts);
+    Search search(facts, chunk, experts);
     std::set<uint32_t> weights;
     for (uint32_t v : parameters)
-      if (search.may_be_cut(graph_.parameters()[graph_.value(ValueId(v)).payload])) weights.insert(v);
+      if (search.may_be_cut(graph.parameters()[graph.value(ValueId(v)).payload])) weights.insert(v);
     while (!search.settle(weights)) {
     }
     if (weights.empty()) continue;
@@ -290,13 +286,13 @@ Result<std::vector<ExpertPart>> ExpertFinder::find(ir::ChunkId chunk, const diag
     for (const PartOp& one : f.part.ops)
       if (!members.insert(one.op.index).second) wrong = one.op;
     for (ValueId v : f.part.returned)
-      if (!wrong.valid() && !f.part.marks.at(v.index).token.present()) wrong = graph_.value(v).producer;
+      if (!wrong.valid() && !f.part.marks.at(v.index).token.present()) wrong = graph.value(v).producer;
     if (wrong.valid()) {
-      const ir::Op& op = graph_.op(wrong);
+      const ir::Op& op = graph.op(wrong);
       std::string names;
-      for (ValueId w : f.part.weights) names += (names.empty() ? "'" : ", '") + graph_.value(w).name + "'";
+      for (ValueId w : f.part.weights) names += (names.empty() ? "'" : ", '") + graph.value(w).name + "'";
       auto error = diags.error("P0333", span);
-      error << "'" << ir::op_name(op.kind) << "' of " << graph_.provenance().describe(op.prov)
+      error << "'" << ir::op_name(op.kind) << "' of " << graph.provenance().describe(op.prov)
             << " uses weights of all experts together, so they cannot be cut over devices";
       error.note("the weights of this region that are indexed by expert: " + names);
       error.help(

@@ -35,23 +35,18 @@ struct ExpertPart {
   std::vector<ir::ValueId> returned;     // values that ops outside of the part read, ascending
 };
 
-class ExpertFinder {
- public:
-  // `graph` must not change while this lives.
-  ExpertFinder(const ir::Graph& graph, size_t num_chunks);
-  // The parts of one chunk, one per number of experts; empty where it has no expert weights. Errors: P0333 an op uses
-  // an expert weight in a way that cannot be cut; the message names the op and its module.
-  Result<std::vector<ExpertPart>> find(ir::ChunkId chunk, const diag::Span& span, diag::Diagnostics& diags) const;
-  // [value] it depends on no input, so it is the same on every rank.
-  const std::vector<bool>& same_for_all() const { return same_for_all_; }
-  const ir::Uses& uses() const { return uses_; }
-  const std::vector<ir::OpId>& forward_ops(ir::ChunkId chunk) const { return ops_[chunk.index]; }
-
- private:
-  const ir::Graph& graph_;
-  std::vector<bool> same_for_all_;
-  ir::Uses uses_;                           // [value]
-  std::vector<std::vector<ir::OpId>> ops_;  // [chunk] forward ops
+// What the searches for parts ask of the graph, which must not change while this lives.
+struct ExpertFacts {
+  ExpertFacts(const ir::Graph& graph, size_t num_chunks);
+  const ir::Graph& graph;
+  std::vector<bool> same_for_all;          // [value] it depends on no input, so it is the same on every rank
+  ir::Uses uses;                           // [value]
+  std::vector<std::vector<ir::OpId>> ops;  // [chunk] forward ops, in order
 };
+
+// The parts of one chunk, one per number of experts; empty where it has no expert weights. Errors: P0333 an op uses an
+// expert weight in a way that cannot be cut; the message names the op and its module.
+Result<std::vector<ExpertPart>> find_expert_parts(const ExpertFacts& facts, ir::ChunkId chunk, const diag::Span& span,
+                                                  diag::Diagnostics& diags);
 
 }  // namespace piper::passes

@@ -13,15 +13,15 @@ using Kind = ExpertTransfer::Kind;
 
 class Search {
  public:
-  Search(const ir::Graph& graph, const ir::Uses& uses, const std::vector<bool>& same_for_all, OpId order)
-      : graph_(graph),
-        uses_(uses),
-        order_(graph.op(order)),
-        rules_{graph, std::get<ir::ExpertOrderAttrs>(order_.attrs).experts, same_for_all} {
+  Search(const ExpertFacts& facts, OpId order)
+      : graph_(facts.graph),
+        uses_(facts.uses),
+        order_(graph_.op(order)),
+        rules_{graph_, std::get<ir::ExpertOrderAttrs>(order_.attrs).experts, facts.same_for_all} {
     part_.chunk = order_.chunk;
     part_.order = order;
     part_.experts = rules_.experts;
-    part_.rows = graph.type(order_.operands[0]).shape[0];
+    part_.rows = graph_.type(order_.operands[0]).shape[0];
   }
 
   // True where the part can be cut; else `wrong` is the op that cannot.
@@ -156,23 +156,22 @@ class Search {
 
 }  // namespace
 
-Result<std::vector<GroupedPart>> GroupedFinder::find(ir::ChunkId chunk, const std::vector<OpId>& ops,
-                                                     const diag::Span& span, diag::Diagnostics& diags) const {
+Result<std::vector<GroupedPart>> find_grouped_parts(const ExpertFacts& facts, ir::ChunkId chunk, const diag::Span& span,
+                                                    diag::Diagnostics& diags) {
+  const ir::Graph& graph = facts.graph;
   std::vector<GroupedPart> parts;
-  for (OpId id : ops) {
-    const ir::Op& op = graph_.op(id);
-    if (op.chunk != chunk || op.kind != OpKind::kExpertOrder || std::get<ir::ExpertOrderAttrs>(op.attrs).segments != 1)
-      continue;
-    Search search(graph_, uses_, same_for_all_, id);
-    if (!search.run(ops)) {
-      const ir::Op& wrong = graph_.op(search.wrong());
+  for (OpId id : facts.ops[chunk.index]) {
+    const ir::Op& op = graph.op(id);
+    if (op.kind != OpKind::kExpertOrder || std::get<ir::ExpertOrderAttrs>(op.attrs).segments != 1) continue;
+    Search search(facts, id);
+    if (!search.run(facts.ops[chunk.index])) {
+      const ir::Op& wrong = graph.op(search.wrong());
       auto error = diags.error("P0333", span);
-      error << "'" << ir::op_name(wrong.kind) << "' of " << graph_.provenance().describe(wrong.prov)
+      error << "'" << ir::op_name(wrong.kind) << "' of " << graph.provenance().describe(wrong.prov)
             << " uses rows or weights of all experts together, so they cannot be cut over devices";
       error.help(
           "recognised are products of rows with their experts' matrices, which are one parameter [experts, ..] read by "
-          "this "
-          "region alone, and operators row by row between them");
+          "this region alone, and operators row by row between them");
       return error;
     }
     if (!search.part().weights.empty()) parts.push_back(std::move(search.part()));

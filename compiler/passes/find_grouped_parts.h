@@ -14,7 +14,7 @@
 
 #include "compiler/diag/diagnostics.h"
 #include "compiler/ir/graph.h"
-#include "compiler/passes/expert_marks.h"
+#include "compiler/passes/find_expert_parts.h"
 
 namespace piper::passes {
 
@@ -38,20 +38,8 @@ struct GroupedPart {
   bool padding_is_read = false;          // a trained parameter that experts share meets the rows: padding must be zero
 };
 
-class GroupedFinder {
- public:
-  // `graph`, `uses` ([value]) and `same_for_all` ([value]) must not change while this lives.
-  GroupedFinder(const ir::Graph& graph, const ir::Uses& uses, const std::vector<bool>& same_for_all)
-      : graph_(graph), uses_(uses), same_for_all_(same_for_all) {}
-  // The parts of one chunk, given its forward ops in order. Errors: P0333 rows or weights are used in a way that cannot
-  // be cut.
-  Result<std::vector<GroupedPart>> find(ir::ChunkId chunk, const std::vector<ir::OpId>& ops, const diag::Span& span,
-                                        diag::Diagnostics& diags) const;
-
- private:
-  const ir::Graph& graph_;
-  const ir::Uses& uses_;
-  const std::vector<bool>& same_for_all_;
-};
+// The parts of one chunk. Errors: P0333 rows or weights are used in a way that cannot be cut.
+Result<std::vector<GroupedPart>> find_grouped_parts(const ExpertFacts& facts, ir::ChunkId chunk, const diag::Span& span,
+                                                    diag::Diagnostics& diags);
 
 }  // namespace piper::passes

@@ -74,7 +74,7 @@ GroupId Buckets::home_of(ChunkId chunk) {
   if (groups.size() == 1) return groups[0];
   std::vector<int32_t> ranks;
   for (GroupId group : groups) {
-    const std::vector<int32_t>& members = module_.distribution.groups[group.index].ranks;
+    const std::vector<int32_t>& members = module_.distribution.ranks(group);
     ranks.insert(ranks.end(), members.begin(), members.end());
   }
   return module_.distribution.intern_group(ranks);
@@ -136,11 +136,11 @@ bool Buckets::parts_add_up(uint32_t parameter) const {
     if (module_.distribution.chunks[a.chunk.index].replication.sharded !=
         module_.distribution.chunks[module_.state.accumulators[uses[0].index].chunk.index].replication.sharded)
       return false;
-    const std::vector<int32_t>& ranks = module_.distribution.groups[a.group.index].ranks;
+    const std::vector<int32_t>& ranks = module_.distribution.ranks(a.group);
     for (size_t j = 0; j < i; ++j) {
       const GroupId before = module_.state.accumulators[uses[j].index].group;
       if (before == a.group) continue;
-      if (module_.distribution.groups[before.index].ranks.size() != ranks.size()) return false;
+      if (module_.distribution.ranks(before).size() != ranks.size()) return false;
       if (std::any_of(ranks.begin(), ranks.end(),
                       [&](int32_t rank) { return module_.distribution.has_member(before, rank); }))
         return false;

@@ -2,11 +2,9 @@
 // parameter by a region, buckets of whole parameters of one region in reverse model order, and what each member of a
 // bucket's team keeps.
 //
-// Input level: lowered graph, complete distribution. Output level: StateLayout's accumulators and buckets; the DAG is
-// left as it is. It stands in front of insert_gradient_work, which puts one reduction in for each bucket (or each round
-// of it), so it cannot wait for the order of the step, by which lay_out_state settles the rest. A parameter is kept
-// whole where the parts of its uses are not the same elements, or where others read it elsewhere. A region that reads a
-// trained parameter on other devices and adds nothing to its gradient has a sum of zeros, so that its copy is updated.
+// A parameter is kept whole where the parts of its uses are not the same elements, or where others read it elsewhere. A
+// region that reads a trained parameter on other devices and adds nothing to its gradient has a sum of zeros, so that
+// its copy is updated.
 #pragma once
 
 #include "compiler/ir/module.h"

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "compiler/passes/cut_segments.h"
 #include "compiler/passes/refine_variants.h"
 
 namespace piper::passes {
@@ -15,6 +16,13 @@ using ir::ChunkId;
 using ir::OpId;
 using ir::ValueId;
 using ir::ValueKind;
+
+struct ChunkTraits {
+  std::vector<int32_t> place;         // [chunk] equal where chunks run on the same devices, microbatch by microbatch
+  std::vector<bool> with_previous;    // [chunk] the strategy treats it as it does the chunk before
+  std::vector<int64_t> bucket_bytes;  // [chunk] no fused chunk reads more bytes of trained parameters than this, unless
+                                      // one member does; -1: no bound
+};
 
 // What crosses the border of a chunk as a message, to or from an exchange or other devices.
 struct Messages {
@@ -43,21 +51,10 @@ Messages find_messages(const ir::ChunkedGraph& chunked, const std::vector<int32_
 
 // [chunk] -> bytes of the trained parameters that it reads.
 std::vector<int64_t> trained_bytes(const ir::ChunkedGraph& chunked) {
-  const ir::Graph& graph = chunked.graph;
   std::vector<int64_t> bytes(chunked.chunks.size(), 0);
-  std::vector<std::vector<ChunkId>> seen(graph.parameters().size());
-  for (size_t i = 0; i < graph.num_ops(); ++i) {
-    const ir::Op& op = graph.op(OpId(i));
-    if (!op.chunk.valid()) continue;
-    for (ValueId v : op.operands) {
-      if (!v.valid() || graph.value(v).kind != ValueKind::kParameter) continue;
-      const uint32_t p = graph.value(v).payload;
-      if (!graph.parameters()[p].trainable || std::find(seen[p].begin(), seen[p].end(), op.chunk) != seen[p].end())
-        continue;
-      seen[p].push_back(op.chunk);
-      bytes[op.chunk.index] += graph.type(v).bytes();
-    }
-  }
+  const std::vector<int64_t> by_op = first_used_bytes(chunked.graph);
+  for (size_t i = 0; i < by_op.size(); ++i)
+    if (by_op[i] > 0) bytes[chunked.graph.op(OpId(i)).chunk.index] += by_op[i];
   return bytes;
 }
 
@@ -68,8 +65,7 @@ ir::TagSet common_tags(const ir::TagSet& a, const ir::TagSet& b) {
   return common;
 }
 
-}  // namespace
-
+// [chunk] -> the fused chunk, ids of which are ascending; as many as there are chunks where nothing is fused.
 std::vector<ChunkId> find_fusions(const ir::ChunkedGraph& chunked, const ChunkTraits& traits) {
   const std::vector<ir::Chunk>& chunks = chunked.chunks;
   const Messages messages = find_messages(chunked, traits.place);
@@ -129,8 +125,6 @@ void fuse_chunks(ir::ChunkedGraph& chunked, const std::vector<ChunkId>& into) {
   }
   chunked.chunks = std::move(fused);
 }
-
-namespace {
 
 // The tags of a chunk that orders can name.
 ir::TagSet seen_tags(const ir::Chunk& chunk, const std::set<std::string>& named) {

@@ -1,11 +1,9 @@
 // Joins what partition_experts left of a region to its neighbours where the strategy treats them alike, so that they
 // run as one program.
 //
-// Input level: cut_segments. Output level: the same ops in fewer chunks, ids still
-// a topological order. It stands before autodiff, since backward ops take the chunk of their forward op. Why: the tag
-// of a mixture is there to shard its experts. What routes to them, and what stands between two mixtures, has one place,
-// one stream and one time; each border between them would cost an instruction per pass and microbatch and keep values
-// in the arena.
+// The tag of a mixture is there to shard its experts. What routes to them, and what stands between two mixtures, has
+// one place, one stream and one time; each border between them would cost an instruction per pass and microbatch and
+// keep values in the arena.
 //
 // Neighbours are chunks of compute of which one id follows the other. They stay apart where a message would leave or be
 // awaited between them (of the first one's results, or for the second one): what can overlap with it must end there. A
@@ -14,27 +12,14 @@
 // it.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "compiler/ir/chunks.h"
+#include "compiler/diag/diagnostics.h"
 #include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-struct ChunkTraits {
-  std::vector<int32_t> place;         // [chunk] equal where chunks run on the same devices, microbatch by microbatch
-  std::vector<bool> with_previous;    // [chunk] the strategy treats it as it does the chunk before
-  std::vector<int64_t> bucket_bytes;  // [chunk] no fused chunk reads more bytes of trained parameters than this, unless
-                                      // one member does; -1: no bound
-};
-// [chunk] -> the fused chunk, ids of which are ascending; as many as there are chunks where nothing is fused.
-std::vector<ir::ChunkId> find_fusions(const ir::ChunkedGraph& chunked, const ChunkTraits& traits);
-void fuse_chunks(ir::ChunkedGraph& chunked, const std::vector<ir::ChunkId>& into);
-
-// On every variant: joins neighbours on the same devices, streams and settings, split alike, and told apart by no
-// filter of an order. Tags matter to orders alone: every other directive is in the chunks' properties by then. Chunks
-// that are recomputed stay as they are: where one ends is where its values are kept.
+// Joins neighbours on the same devices, streams and settings, split alike, and told apart by no filter of an order.
+// Tags matter to orders alone: every other directive is in the chunks' properties by then. Chunks that are recomputed
+// stay as they are: where one ends is where its values are kept.
 Status fuse_chunks(ir::Module& module, diag::Diagnostics& diags);
 
 }  // namespace piper::passes

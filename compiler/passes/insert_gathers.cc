@@ -44,7 +44,7 @@ std::vector<BucketId> read_by(const ir::Module& module, const ir::Node& node, co
   for (uint32_t p : reads[static_cast<size_t>(compute.phase)])
     for (ir::AccumulatorId use : module.state.parameter_uses[p]) {
       const ir::Accumulator& a = module.state.accumulators[use.index];
-      if (!module.distribution.has_member(a.group, module.distribution.groups[node.group.index].ranks[0])) continue;
+      if (!module.distribution.has_member(a.group, module.distribution.ranks(node.group)[0])) continue;
       const bool sharded = module.state.buckets[a.bucket.index].parameters == ir::Kept::kPart;
       if (sharded && std::find(read.begin(), read.end(), a.bucket) == read.end()) read.push_back(a.bucket);
       break;  // later uses on this group read the same place

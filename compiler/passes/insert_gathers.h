@@ -1,9 +1,7 @@
-// Adds the gathers of sharded parameters in front of the computes that read them.
-//
-// Input level: ordered DAG. Output level: the same order with all_gather nodes in it; since each stands before its
-// reader and after nothing, the order stays a linear extension. A gather for one compute is issued `prefetch` computes
-// of its group ahead; what is gathered lives from there to its last reader, so memory follows from this order alone. It
-// stands after order_nodes: how far ahead is a matter of the final order.
+// Adds the gathers of sharded parameters in front of the computes that read them, in the DAG and in its order; since
+// each stands before its reader and after nothing, the order stays a linear extension. A gather for one compute is
+// issued `prefetch` computes of its group ahead; what is gathered lives from there to its last reader, so memory
+// follows from this order alone.
 #pragma once
 
 #include "compiler/ir/module.h"

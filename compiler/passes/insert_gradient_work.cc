@@ -64,8 +64,7 @@ void GradientWork::reduce_buckets() {
     auto backwards_of = [&](int32_t m, std::vector<NodeId>& backwards) {
       for (ChunkId c : chunks)
         for (ir::Phase pass : {ir::Phase::kBackward, ir::Phase::kBackwardWeight})
-          if (const NodeId n = module_.dag.compute[c.index][static_cast<size_t>(pass)][m]; n.valid())
-            backwards.push_back(n);
+          if (const NodeId n = module_.dag.node_of(c, pass, m); n.valid()) backwards.push_back(n);
     };
     auto reduce_after = [&](const std::vector<NodeId>& backwards, ir::CollectiveKind kind,
                             std::vector<int32_t> microbatches) {
@@ -114,8 +113,8 @@ void GradientWork::combine_tied() {
       const ir::Accumulator& a = module_.state.accumulators[use.index];
       for (NodeId n : ready_[a.bucket.index]) inputs.push_back(n);
       for (GroupId to : groups) {
-        const auto& have = module_.distribution.groups[a.group.index].ranks;
-        const auto& want = module_.distribution.groups[to.index].ranks;
+        const auto& have = module_.distribution.ranks(a.group);
+        const auto& want = module_.distribution.ranks(to);
         const bool needed = std::any_of(
             want.begin(), want.end(), [&](int32_t r) { return std::find(have.begin(), have.end(), r) == have.end(); });
         if (to == a.group || !needed) continue;

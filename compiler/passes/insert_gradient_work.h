@@ -1,12 +1,10 @@
 // Inserts what is done to gradients: reductions over replicas, sums of tied parameters, clipping, updates.
 //
-// Input level: insert_transfers, form_buckets. Output level: a complete step. It stands before `order` is applied,
-// which is about compute alone, and before order_nodes, which must see every node. All devices that a bucket's region
-// runs on, whichever microbatches they have, sum its gradients in one reduction. Where gradients are kept in parts,
-// every microbatch's gradients are reduced as soon as its backward is done, else once per step. Each use of a tied
-// parameter is reduced over its own replicas first; the uses are then added in use order on every holder, so the sum
-// does not depend on placement. Where all its uses are kept in the same parts, over groups of one size, holders of a
-// part add up that part.
+// All devices that a bucket's region runs on, whichever microbatches they have, sum its gradients in one reduction.
+// Where gradients are kept in parts, every microbatch's gradients are reduced as soon as its backward is done, else
+// once per step. Each use of a tied parameter is reduced over its own replicas first; the uses are then added in use
+// order on every holder, so the sum does not depend on placement. Where all its uses are kept in the same parts, over
+// groups of one size, holders of a part add up that part.
 #pragma once
 
 #include "compiler/ir/module.h"

@@ -1,9 +1,6 @@
 // Replaces every data edge that crosses device groups by messages: one transfer node per (value, microbatch,
-// receiving group), sent right after the producer.
-//
-// Input level: build_dag. Output level: data edges stay within a group or touch a transfer. It stands before gradient
-// reductions and order: both look at final compute-to-compute distances. Position j of a larger group exchanges with
-// position floor(j D1/D2) of a smaller one.
+// receiving group), sent right after the producer. Position j of a larger group exchanges with position floor(j D1/D2)
+// of a smaller one.
 #pragma once
 
 #include "compiler/ir/module.h"

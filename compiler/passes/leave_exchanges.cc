@@ -1,6 +1,7 @@
 #include "compiler/passes/leave_exchanges.h"
 
 namespace piper::passes {
+namespace {
 
 void leave_exchanges(ir::ChunkedGraph& chunked) {
   ir::Graph& graph = chunked.graph;
@@ -18,9 +19,10 @@ void leave_exchanges(ir::ChunkedGraph& chunked) {
   }
 }
 
-Status leave_exchanges(ir::Module& module, diag::Diagnostics&) {
+}  // namespace
+
+void leave_exchanges(ir::Module& module) {
   for (ir::ModelVariant& variant : module.variants) leave_exchanges(variant.chunked);
-  return Status();
 }
 
 }  // namespace piper::passes

@@ -443,7 +443,7 @@ Status normalise_losses(ir::Module& module, diag::Diagnostics& diags) {
   for (size_t v = module.variants.size(); v-- > 0;) {
     ir::Graph& graph = module.variants[v].chunked.graph;
     const int64_t local = module.variants[v].local_batch;
-    const StepShape shape{step.batch, step.batch / local, step.cut, step.cut_by};
+    const StepShape shape{step.batch / local, step.cut, step.cut_by};
     PIPER_RETURN_IF_ERROR(normalise_losses(graph, track_batch(graph, local), shape, step.per_microbatch, diags));
   }
   return Status();

@@ -26,7 +26,6 @@
 namespace piper::passes {
 
 struct StepShape {
-  int64_t batch = 1;   // samples of the step on all devices
   int64_t pieces = 1;  // microbatches x replicas
   bool cut =
       false;  // another group has several: with one piece, too, the graph gets the structure that it has with more

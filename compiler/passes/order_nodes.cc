@@ -6,30 +6,12 @@
 #include <queue>
 #include <tuple>
 
+#include "schemas/base/flat_lists.h"
+
 namespace piper::passes {
 namespace {
 
 using ir::NodeId;
-
-struct Graph {  // successors in compressed rows
-  std::vector<uint32_t> first, next;
-  std::vector<uint32_t> indegree;
-};
-
-Graph successors(const ir::Module& module) {
-  Graph g;
-  g.first.assign(module.dag.nodes.size() + 1, 0);
-  g.indegree.assign(module.dag.nodes.size(), 0);
-  for (const ir::Edge& e : module.dag.edges) {
-    ++g.first[e.from.index + 1];
-    ++g.indegree[e.to.index];
-  }
-  for (size_t i = 1; i < g.first.size(); ++i) g.first[i] += g.first[i - 1];
-  g.next.resize(module.dag.edges.size());
-  std::vector<uint32_t> fill(g.first.begin(), g.first.end() - 1);
-  for (const ir::Edge& e : module.dag.edges) g.next[fill[e.from.index]++] = e.to.index;
-  return g;
-}
 
 // Ranks with the same memberships behave alike: one lane of time for each such class.
 std::vector<std::vector<uint32_t>> classes_of_groups(const ir::Module& module) {
@@ -83,13 +65,14 @@ Cost cost_of(const ir::Module& module, const ir::NodePayload& payload) {
   return std::visit(Visitor{module}, payload);
 }
 
-Status report_cycle(const ir::Module& module, const Graph& graph, diag::Diagnostics& diags) {
+// `waiting`: [node] how many edges lead to it from nodes that have no place in the order.
+Status report_cycle(const ir::Module& module, const std::vector<uint32_t>& waiting, diag::Diagnostics& diags) {
   // Every node left has a predecessor among those left: walk back until a node repeats.
   std::vector<std::vector<const ir::Edge*>> into(module.dag.nodes.size());
   for (const ir::Edge& e : module.dag.edges)
-    if (graph.indegree[e.from.index] > 0 && graph.indegree[e.to.index] > 0) into[e.to.index].push_back(&e);
+    if (waiting[e.from.index] > 0 && waiting[e.to.index] > 0) into[e.to.index].push_back(&e);
   uint32_t at = 0;
-  while (graph.indegree[at] == 0 || into[at].empty()) ++at;
+  while (waiting[at] == 0 || into[at].empty()) ++at;
   std::vector<int64_t> seen(module.dag.nodes.size(), -1);
   std::vector<const ir::Edge*> path;
   while (seen[at] < 0) {
@@ -118,7 +101,11 @@ Status report_cycle(const ir::Module& module, const Graph& graph, diag::Diagnost
 }  // namespace
 
 Status order_nodes(ir::Module& module, diag::Diagnostics& diags) {
-  Graph graph = successors(module);
+  const FlatLists<uint32_t> next(module.dag.nodes.size(), [&](const auto& add) {
+    for (const ir::Edge& e : module.dag.edges) add(e.from.index, e.to.index);
+  });
+  std::vector<uint32_t> waiting(module.dag.nodes.size(), 0);
+  for (const ir::Edge& e : module.dag.edges) ++waiting[e.to.index];
   const auto classes = classes_of_groups(module);
   size_t num_classes = 0;
   for (const auto& list : classes)
@@ -138,7 +125,7 @@ Status order_nodes(ir::Module& module, diag::Diagnostics& diags) {
   };
   auto push = [&](uint32_t n) { queue.emplace(start_of(n), costs[n].rank, costs[n].microbatch, costs[n].pass, n); };
   for (uint32_t n = 0; n < module.dag.nodes.size(); ++n)
-    if (graph.indegree[n] == 0) push(n);
+    if (waiting[n] == 0) push(n);
   module.dag.order.clear();
   module.dag.order.reserve(module.dag.nodes.size());
   while (!queue.empty()) {
@@ -153,13 +140,12 @@ Status order_nodes(ir::Module& module, diag::Diagnostics& diags) {
     const int64_t end = start + costs[n].time;
     if (costs[n].occupies)
       for (uint32_t c : classes[module.dag.nodes[n].group.index]) free_at[c] = end;
-    for (uint32_t e = graph.first[n]; e < graph.first[n + 1]; ++e) {
-      const uint32_t to = graph.next[e];
+    for (uint32_t to : next[n]) {
       ready[to] = std::max(ready[to], end);
-      if (--graph.indegree[to] == 0) push(to);
+      if (--waiting[to] == 0) push(to);
     }
   }
-  if (module.dag.order.size() != module.dag.nodes.size()) return report_cycle(module, graph, diags);
+  if (module.dag.order.size() != module.dag.nodes.size()) return report_cycle(module, waiting, diags);
   return Status();
 }
 

@@ -54,16 +54,14 @@ class Partitioner {
  private:
   // ---------------------------------------------------------------- check
   Status find() {
-    const ExpertFinder finder(graph_, state_.chunked.chunks.size());
-    const GroupedFinder grouped(graph_, finder.uses(), finder.same_for_all());
+    const ExpertFacts facts(graph_, state_.chunked.chunks.size());
     for (size_t s = 0; s < shards_.size(); ++s) {
       std::vector<std::pair<ir::TagSet, bool>> regions;  // -> it has experts
       for (ir::ChunkId chunk : shards_[s].chunks) {
-        PIPER_ASSIGN(std::vector<GroupedPart> by_rows,
-                     grouped.find(chunk, finder.forward_ops(chunk), shards_[s].shard.span, diags_));
+        PIPER_ASSIGN(std::vector<GroupedPart> by_rows, find_grouped_parts(facts, chunk, shards_[s].shard.span, diags_));
         std::vector<ExpertPart> parts;
         if (by_rows.empty()) {
-          PIPER_ASSIGN(parts, finder.find(chunk, shards_[s].shard.span, diags_));
+          PIPER_ASSIGN(parts, find_expert_parts(facts, chunk, shards_[s].shard.span, diags_));
         }
         const ir::TagSet& tags = state_.chunked.chunks[chunk.index].tags;
         auto region = std::find_if(regions.begin(), regions.end(), [&](const auto& r) { return r.first == tags; });
@@ -76,7 +74,7 @@ class Partitioner {
       for (const auto& [tags, has_experts] : regions)
         if (!has_experts) return no_experts(shards_[s], tags);
     }
-    state_.same_for_all = finder.same_for_all();
+    state_.same_for_all = facts.same_for_all;
     return {};
   }
 
@@ -105,7 +103,7 @@ class Partitioner {
     return error;
   }
 
-  Status not_grouped(ir::ChunkId chunk, const RowBound& bound) {
+  Status not_grouped(ir::ChunkId chunk, const ir::RowBound& bound) {
     auto error = diags_.error("P0242", bound.span);
     error << "'capacity' bounds the rows of experts in the grouped form, and the experts of "
           << state_.chunked.chunks[chunk.index].name << " are not";
@@ -181,7 +179,7 @@ class Partitioner {
   }
 
   void tell_bound(const Assigned<GroupedPart>& a) {
-    const std::optional<RowBound>& bound = shards_[static_cast<size_t>(a.shard)].shard.bound;
+    const std::optional<ir::RowBound>& bound = shards_[static_cast<size_t>(a.shard)].shard.bound;
     if (!bound) return;
     diags_.remark(state_.chunked.chunks[a.part.chunk.index].name + ": an expert takes " +
                       std::to_string(bound->rows_of_expert(a.part.rows, a.part.experts)) + " of the " +

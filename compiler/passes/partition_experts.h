@@ -26,8 +26,6 @@
 
 namespace piper::passes {
 
-using ir::RowBound;
-
 struct ShardedChunks {
   ir::ExpertGroups shard;
   std::vector<ir::ChunkId> chunks;  // ascending

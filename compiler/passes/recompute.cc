@@ -16,8 +16,7 @@ bool changes_state(const ir::Graph& graph, const ir::Op& op) {
                      [&](ValueId v) { return v.valid() && graph.value(v).kind == ValueKind::kBuffer; });
 }
 
-}  // namespace
-
+// `chunks`: [chunk], the ones to repeat.
 void recompute(ir::Graph& graph, const std::vector<bool>& chunks) {
   if (std::none_of(chunks.begin(), chunks.end(), [](bool chosen) { return chosen; })) return;
   const size_t num_ops = graph.num_ops();
@@ -63,7 +62,9 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks) {
   graph.sort_ops();
 }
 
-Status recompute(ir::Module& module, diag::Diagnostics&) {
+}  // namespace
+
+void recompute(ir::Module& module) {
   std::vector<bool> always, sometimes;
   for (const ir::ChunkProperties& row : module.distribution.chunks) {
     always.push_back(row.recomputed_always());
@@ -76,7 +77,6 @@ Status recompute(ir::Module& module, diag::Diagnostics&) {
     variant.repeating = variant.chunked.graph;
     recompute(*variant.repeating, sometimes);
   }
-  return Status();
 }
 
 }  // namespace piper::passes

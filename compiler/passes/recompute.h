@@ -1,23 +1,15 @@
-// Drops what the forward of chosen chunks saves: its backward computes it again from the chunk's inputs.
-//
-// Input level: differentiated graph. Output level: copies of forward ops with phase kBackward, which the backward reads
-// instead. Inputs of the chunk, which other chunks made (exchanged tokens among them), are kept until the backward.
-// Random masks are functions of counters, so the copies give the same values. An op that changes state (running
-// statistics) is not repeated: its results stay saved. It stands before split_backward, so that a repeated forward
-// belongs to the input part.
+// Drops what the forward of chosen chunks saves: its backward computes it again from the chunk's inputs, by copies of
+// forward ops with phase kBackward. Inputs of the chunk, which other chunks made (exchanged tokens among them), are
+// kept until the backward. Random masks are functions of counters, so the copies give the same values. An op that
+// changes state (running statistics) is not repeated: its results stay saved.
 #pragma once
 
-#include <vector>
-
-#include "compiler/ir/graph.h"
 #include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-// `chunks`: [chunk], the ones to repeat.
-void recompute(ir::Graph& graph, const std::vector<bool>& chunks);
-
-// On every variant. What all microbatches of a chunk repeat is repeated in its graph; what only some do, in a second
+// What all microbatches of a chunk repeat is repeated in its graph; what only some do, in a second
 // one, which these run instead (ModelVariant::repeating).
-Status recompute(ir::Module& module, diag::Diagnostics& diags);
+void recompute(ir::Module& module);
+
 }  // namespace piper::passes

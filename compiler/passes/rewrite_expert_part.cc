@@ -132,12 +132,11 @@ ValueId ExpertPartRewriter::leave_whole(ir::GraphBuilder& b, ValueId made, const
   return result;
 }
 
-// Each member made its experts' share of a sum over experts.
+// Each member made its experts' share of a sum over experts: they are added in position order.
 ValueId ExpertPartRewriter::leave_sum(ir::GraphBuilder& b, ValueId made, const ExpertMark& mark, Shape shape) {
-  TokenExchange exchanges(b, part_.experts, devices_);
-  const ValueId parts = exchanges.parts_by_source(made, mark, shape);
-  const ValueId result =
-      exchanges.add_shares(s_.exchange(b, {parts}, s_.graph.value(made).name + ".returned", kFromExperts));
+  const ValueId parts = TokenExchange(b, part_.experts, devices_).parts_by_source(made, mark, shape);
+  const ValueId received = s_.exchange(b, {parts}, s_.graph.value(made).name + ".returned", kFromExperts);
+  const ValueId result = b.sum(received, {0}, false);
   PIPER_CHECK(b.status().ok() && s_.graph.type(result).shape == shape, "shares that return");
   return result;
 }

@@ -17,7 +17,7 @@ namespace piper::passes {
 class GroupedPartRewriter {
  public:
   GroupedPartRewriter(PartitionState& state, const GroupedPart& part, int32_t shard, int64_t devices, int32_t unit,
-                      const std::optional<RowBound>& bound)
+                      const std::optional<ir::RowBound>& bound)
       : s_(state),
         part_(part),
         shard_(shard),

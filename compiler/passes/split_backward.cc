@@ -9,6 +9,8 @@ using ir::Phase;
 using ir::ValueId;
 using ir::ValueKind;
 
+bool is_view(OpKind kind) { return kind == OpKind::kReshape || kind == OpKind::kPermute; }
+
 // [value] whether it depends on a graph input; forward ops only.
 std::vector<bool> find_activations(const ir::Graph& graph) {
   std::vector<bool> activation(graph.num_values(), false);
@@ -23,8 +25,7 @@ std::vector<bool> find_activations(const ir::Graph& graph) {
   return activation;
 }
 
-}  // namespace
-
+// `gradients`: [value] its total gradient, invalid where none. `split`: [chunk], the chunks to cut.
 void split_backward(ir::Graph& graph, const std::vector<ir::ValueId>& gradients, const std::vector<bool>& split) {
   const std::vector<bool> activation = find_activations(graph);
   std::vector<bool> input_part(graph.num_ops(), false);
@@ -49,18 +50,14 @@ void split_backward(ir::Graph& graph, const std::vector<ir::ValueId>& gradients,
     ir::Op& op = graph.op(OpId(i));
     if (op.phase != Phase::kBackward || !split[op.chunk.index] || input_part[i]) continue;
     // Views of what the input part makes, and their accumulation, cost nothing there and would cost a buffer here.
-    const bool follows =
-        op.kind == OpKind::kAccumulateGrad || op.kind == OpKind::kReshape || op.kind == OpKind::kPermute;
+    const bool follows = op.kind == OpKind::kAccumulateGrad || is_view(op.kind);
     if (follows && op.operands[0].valid()) {
-      const ir::Value& made = graph.value(op.operands[0]);
-      const bool here = made.kind == ValueKind::kOpResult && input_part[made.producer.index] &&
-                        graph.op(made.producer).phase == Phase::kBackward && graph.op(made.producer).chunk == op.chunk;
-      if (here && graph.op(made.producer).results.size() > 1) {
-        input_part[i] = true;
-        continue;
-      }
-      if (here && op.kind == OpKind::kAccumulateGrad && graph.op(made.producer).results.size() == 1 &&
-          (graph.op(made.producer).kind == OpKind::kReshape || graph.op(made.producer).kind == OpKind::kPermute)) {
+      const ir::Value& value = graph.value(op.operands[0]);
+      const bool here = value.kind == ValueKind::kOpResult && input_part[value.producer.index] &&
+                        graph.op(value.producer).phase == Phase::kBackward &&
+                        graph.op(value.producer).chunk == op.chunk;
+      if (here && (graph.op(value.producer).results.size() > 1 ||
+                   (op.kind == OpKind::kAccumulateGrad && is_view(graph.op(value.producer).kind)))) {
         input_part[i] = true;
         continue;
       }
@@ -69,14 +66,15 @@ void split_backward(ir::Graph& graph, const std::vector<ir::ValueId>& gradients,
   }
 }
 
-Status split_backward(ir::Module& module, diag::Diagnostics&) {
+}  // namespace
+
+void split_backward(ir::Module& module) {
   std::vector<bool> split;
   for (const ir::ChunkProperties& row : module.distribution.chunks) split.push_back(row.backward_split);
   for (ir::ModelVariant& variant : module.variants) {
     split_backward(variant.chunked.graph, variant.gradients, split);
     if (variant.repeating) split_backward(*variant.repeating, variant.gradients, split);
   }
-  return Status();
 }
 
 }  // namespace piper::passes

@@ -1,22 +1,16 @@
-// Cuts the backward of chosen chunks into an input part (phase kBackward) and a weight part (phase kBackwardWeight).
+// Cuts the backward of chosen chunks into an input part (phase kBackward) and a weight part (phase kBackwardWeight),
+// each a program of its own.
 //
-// Input level: differentiated graph. Output level: the same ops, each of the two parts a program of its own. The input
-// part holds what the gradients of activations need; an activation is a value that depends on a graph input. Everything
-// else only leads to gradients of parameters and goes into the weight part. No op is repeated, so the work of both
-// parts is the work of the whole. A kernel that makes gradients of activations and of parameters in one call stays
-// whole in the input part, with the accumulation of its result.
+// The input part holds what the gradients of activations need; an activation is a value that depends on a graph input.
+// Everything else only leads to gradients of parameters and goes into the weight part. No op is repeated, so the work
+// of both parts is the work of the whole. A kernel that makes gradients of activations and of parameters in one call
+// stays whole in the input part, with the accumulation of its result.
 #pragma once
 
-#include <vector>
-
-#include "compiler/ir/graph.h"
 #include "compiler/ir/module.h"
 
 namespace piper::passes {
 
-// `gradients`: [value] its total gradient, invalid where none. `split`: [chunk], the chunks to cut.
-void split_backward(ir::Graph& graph, const std::vector<ir::ValueId>& gradients, const std::vector<bool>& split);
+void split_backward(ir::Module& module);
 
-// On every variant.
-Status split_backward(ir::Module& module, diag::Diagnostics& diags);
 }  // namespace piper::passes

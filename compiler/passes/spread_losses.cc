@@ -20,7 +20,7 @@ struct Term {
 
 class Spread {
  public:
-  explicit Spread(ir::Graph& graph) : graph_(graph), uses_(graph.uses()) {}
+  explicit Spread(ir::Graph& graph) : graph_(graph), uses_(graph.uses()), drop_(graph.num_ops(), false) {}
 
   void run() {
     collect(graph_.loss, {}, true);
@@ -56,7 +56,7 @@ class Spread {
       const ir::Op& op = graph_.op(id);
       if (op.kind == OpKind::kAdd && op.operands[0] != op.operands[1] && graph_.type(op.operands[0]).elements() == 1 &&
           graph_.type(op.operands[1]).elements() == 1) {
-        mark(id);
+        drop_[id.index] = true;
         const std::vector<ValueId> operands = op.operands;
         for (ValueId operand : operands) collect(operand, around, false);
         return;
@@ -64,7 +64,7 @@ class Spread {
       const bool scaled = (op.kind == OpKind::kMul || op.kind == OpKind::kDiv) && is_constant(op.operands[1]);
       if (scaled || op.kind == OpKind::kNeg || op.kind == OpKind::kReshape || op.kind == OpKind::kCast) {
         if (graph_.type(op.operands[0]).elements() == 1) {
-          mark(id);
+          drop_[id.index] = true;
           around.push_back(id);
           collect(op.operands[0], std::move(around), false);
           return;
@@ -72,11 +72,6 @@ class Spread {
       }
     }
     terms_.push_back({v, std::move(around)});
-  }
-
-  void mark(OpId id) {
-    drop_.resize(std::max(drop_.size(), graph_.num_ops()), false);
-    drop_[id.index] = true;
   }
 
   ValueId place(const Term& term, ir::ChunkId otherwise) {
@@ -104,18 +99,16 @@ class Spread {
   ir::Graph& graph_;
   ir::Uses uses_;
   std::vector<Term> terms_;
-  std::vector<bool> drop_;
+  std::vector<bool> drop_;  // [op]
 };
 
 }  // namespace
 
-void spread_losses(ir::Graph& graph) {
-  if (graph.loss.valid() && graph.value(graph.loss).kind == ValueKind::kOpResult) Spread(graph).run();
-}
-
-Status spread_losses(ir::Module& module, diag::Diagnostics&) {
-  for (ir::ModelVariant& variant : module.variants) spread_losses(variant.chunked.graph);
-  return Status();
+void spread_losses(ir::Module& module) {
+  for (ir::ModelVariant& variant : module.variants) {
+    ir::Graph& graph = variant.chunked.graph;
+    if (graph.loss.valid() && graph.value(graph.loss).kind == ValueKind::kOpResult) Spread(graph).run();
+  }
 }
 
 }  // namespace piper::passes

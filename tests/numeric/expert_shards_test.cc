@@ -177,7 +177,7 @@ struct Expected {
 };
 
 void compare(const std::string& text, int devices, const Expected& expected,
-             std::optional<passes::RowBound> bound = std::nullopt) {
+             std::optional<ir::RowBound> bound = std::nullopt) {
   kernels::initialise_process();
   kernels::enter_worker_thread(1);
   diag::Diagnostics diags;
@@ -430,11 +430,11 @@ TEST_CASE("rows in the order of their experts, each of which takes some") {
   for (int devices : {2, 4})
     for (double factor : {0.3, 0.5, 1.0}) {  // 1, 2 and 3 of 12 rows
       DYNAMIC_SECTION(devices << " devices, factor " << factor) {
-        compare(biased_experts(), devices, {{"w1", "b1", "w2"}, 3}, passes::RowBound{factor, false, {}});
+        compare(biased_experts(), devices, {{"w1", "b1", "w2"}, 3}, ir::RowBound{factor, false, {}});
       }
     }
   // What cannot be exceeded drops nothing, strict or not.
-  compare(biased_experts(), 2, {{"w1", "b1", "w2"}, 3}, passes::RowBound{4, true, {}});
+  compare(biased_experts(), 2, {{"w1", "b1", "w2"}, 3}, ir::RowBound{4, true, {}});
 }
 
 // Padding enters the gradient of a parameter that all rows share, so whole parts travel.
@@ -461,7 +461,7 @@ TEST_CASE("rows of experts that meet a shared parameter") {
 }
 
 TEST_CASE("some rows of experts meet a shared parameter") {
-  compare(experts_with_shared_parameters(), 2, {{"w1", "w2"}, 3}, passes::RowBound{0.5, false, {}});
+  compare(experts_with_shared_parameters(), 2, {{"w1", "w2"}, 3}, ir::RowBound{0.5, false, {}});
 }
 
 // An op that experts cannot do on parts makes tokens return and travel again.

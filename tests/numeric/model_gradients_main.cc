@@ -77,8 +77,7 @@ Status run(int argc, char** argv, bool& agrees) {
   if (!bound.ok()) return shown(bound.take_status());
   ir::Graph& graph = *bound;
   PIPER_RETURN_IF_ERROR(set_loss(graph));
-  if (Status status = passes::normalise_losses(graph, passes::track_batch(graph, batch), {batch, 1}, {}, diags);
-      !status.ok())
+  if (Status status = passes::normalise_losses(graph, passes::track_batch(graph, batch), {1}, {}, diags); !status.ok())
     return shown(std::move(status));
   const size_t forward = graph.num_ops();
   auto map = autodiff::differentiate(graph, diags);

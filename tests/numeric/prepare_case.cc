@@ -16,7 +16,7 @@ PreparedCase prepare_case(const RuleCase& rule_case, DType dtype, uint64_t seed)
   PIPER_CHECK(builder.b.status().ok(), rule_case.name, ": ", builder.b.status().error().message);
   prepared.num_forward_ops = graph.num_ops();
   diag::Diagnostics diags;
-  const Result<autodiff::BackwardMap> map = autodiff::differentiate(graph, diags);
+  const auto map = autodiff::differentiate(graph, diags);
   PIPER_CHECK(map.ok(), rule_case.name, ": ", diags.render_text(false));
   Result<std::unique_ptr<Interpreter>> interpreter = Interpreter::make(graph);
   PIPER_CHECK(interpreter.ok(), rule_case.name, ": ", interpreter.error().message);

@@ -36,7 +36,7 @@ struct Model {
     REQUIRE(b.status().ok());
     graph.loss = loss;
     const size_t forward = graph.num_ops();
-    Result<autodiff::BackwardMap> map = autodiff::differentiate(graph, diags);
+    const auto map = autodiff::differentiate(graph, diags);
     INFO(diags.render_text(false));
     REQUIRE(map.ok());
     return listing(forward);
@@ -205,7 +205,7 @@ struct Failure {
 };
 Failure failure_of(Model& m, ValueId loss) {
   m.graph.loss = loss;
-  const Result<autodiff::BackwardMap> map = autodiff::differentiate(m.graph, m.diags);
+  const auto map = autodiff::differentiate(m.graph, m.diags);
   REQUIRE_FALSE(map.ok());
   REQUIRE(m.diags.all().size() == 1);
   return {m.diags.all()[0].code, m.diags.all()[0].message};

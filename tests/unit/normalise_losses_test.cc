@@ -117,7 +117,7 @@ TEST_CASE("mean losses of the model graph are gone, whatever reads them") {
                                " loss %loss");
       diag::Diagnostics diags;
       BatchMap map = track_batch(graph, 2);
-      Status status = normalise_losses(graph, map, {2 * pieces, pieces}, {}, diags);
+      Status status = normalise_losses(graph, map, {pieces}, {}, diags);
       CAPTURE(pieces, text, diags.render_text(false));
       REQUIRE(status.ok());
       Status checked = ir::verify(graph);
@@ -139,7 +139,7 @@ TEST_CASE("two losses over the same labels share one count") {
     loss %loss)");
   diag::Diagnostics diags;
   BatchMap map = track_batch(graph, 2);
-  REQUIRE(normalise_losses(graph, map, {4, 2}, {}, diags).ok());
+  REQUIRE(normalise_losses(graph, map, {2}, {}, diags).ok());
   std::string printed = ir::print(graph);
   size_t first = printed.find("cross_entropy_count");
   REQUIRE(first != std::string::npos);
@@ -159,7 +159,7 @@ TEST_CASE("unreduced cross entropy follows the formula") {
     output "loss" = %loss)");
   diag::Diagnostics diags;
   BatchMap map = track_batch(graph, 3);
-  REQUIRE(normalise_losses(graph, map, {3, 1}, {}, diags).ok());
+  REQUIRE(normalise_losses(graph, map, {1}, {}, diags).ok());
   ir::Graph folded = frontend::fold(graph);
   auto loss = frontend::constant_of(folded, folded.loss);
   REQUIRE(loss);

@@ -23,16 +23,15 @@ struct Params {
     };
     local_batch = integer("local_batch", 1);
     step.pieces = integer("pieces", 1);
-    step.batch = integer("batch", local_batch * step.pieces);
     if (auto found = given.find("per_microbatch"); found != given.end()) {
       std::istringstream in(found->second);
       for (std::string glob; std::getline(in, glob, '|');) per_microbatch.push_back(glob);
     }
     devices = static_cast<int32_t>(integer("devices", 2));
     if (auto found = given.find("capacity"); found != given.end())
-      bound = passes::RowBound{std::strtod(found->second.c_str(), nullptr),
-                               given.count("overflow") > 0 && given.at("overflow") == "error",
-                               {}};
+      bound = ir::RowBound{std::strtod(found->second.c_str(), nullptr),
+                           given.count("overflow") > 0 && given.at("overflow") == "error",
+                           {}};
     if (auto found = given.find("sharded"); found != given.end()) {
       std::istringstream in(found->second);
       for (std::string chunk; std::getline(in, chunk, '|');)
@@ -43,7 +42,7 @@ struct Params {
   passes::StepShape step;
   std::vector<std::string> per_microbatch;
   int32_t devices = 2;  // of partition_experts: one group
-  std::optional<passes::RowBound> bound;
+  std::optional<ir::RowBound> bound;
   std::vector<ir::ChunkId> sharded;  // chunks whose experts are partitioned
 };
 
