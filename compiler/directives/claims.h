@@ -12,11 +12,13 @@
 
 namespace piper::directives {
 
+inline constexpr const char* kMessageStream = "pp";  // where a place names no other
+
 struct Claim {
   std::vector<int32_t> ranks;     // empty: unclaimed
   diag::Span span;                // of the device list
   diag::Span claimed_by;          // the directive
-  std::string stream = "pp";      // of the messages that the region sends
+  std::string stream;             // of the messages that the region sends; "" where no place claims it
   diag::Span replicated_by = {};  // the replicate over exactly these ranks, line 0 where none
 };
 

@@ -33,7 +33,7 @@ const strategy::DirectiveSpec& place_spec() {
 Status resolve_place(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
   PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
   PIPER_ASSIGN(const auto devices, strategy::required_arg<strategy::Devices>(directive, "devices"));
-  const std::string stream = strategy::arg_or(directive, "stream", Claim().stream);
+  const std::string stream = strategy::arg_or(directive, "stream", std::string(kMessageStream));
   PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
   for (ir::ChunkId region : selection.chunks)
     for (int32_t m : selection.microbatches) {
@@ -43,6 +43,17 @@ Status resolve_place(const strategy::Directive& directive, Resolution& draft, di
       error << draft.name(region) << " is placed twice, on devices " << strategy::to_string(devices)
             << " and on other ones";
       error.note("the other 'place' is here", claim.span);
+      return error;
+    }
+  // Messages of a region go on one stream, whichever microbatch they are of.
+  for (ir::ChunkId region : selection.chunks)
+    for (int32_t m = 0; m < draft.claims.num_microbatches(); ++m) {
+      const Claim& claim = draft.claims.at(region, m);
+      if (claim.stream.empty() || claim.stream == stream) continue;
+      auto error = diags.error("P0217", directive.span);
+      error << draft.name(region) << " sends its messages on two streams, '" << stream << "' and '" << claim.stream
+            << "'";
+      error.note("the other 'place' is here", claim.claimed_by);
       return error;
     }
   for (ir::ChunkId region : selection.chunks)

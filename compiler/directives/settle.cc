@@ -137,7 +137,7 @@ void write_placement(Resolution& draft, bool any, const diag::Diagnostics& diags
       row.devices[m] = claim.span;
     }
     const Claim& first = draft.claims.at(region, 0);
-    row.message_stream = distribution.intern_stream(first.stream);
+    row.message_stream = distribution.intern_stream(first.stream.empty() ? std::string(kMessageStream) : first.stream);
     row.placed_by = any ? draft.provenance.directive({"place", diags.place(first.claimed_by)})
                         : draft.provenance.unknown("no place: everything on device 0");
   }
