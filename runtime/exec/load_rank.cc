@@ -201,6 +201,7 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   context.gradients = rank->gradients.get();
   PIPER_ASSIGN(context.group_channels, agree_on_group_channels(plan, communicator, options.wait));
   PIPER_ASSIGN(context.group_scratch, allocate_group_scratch(*rank));
+  for (const auto& region : {rank->arena, rank->persistent, rank->group_scratch}) communicator.keep(region);
 
   rank->streams.resize(plan.streams.size());
   for (size_t i = 0; i < plan.instructions.size(); ++i) {

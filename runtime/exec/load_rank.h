@@ -21,8 +21,8 @@ struct LoadedRank {
   const plan::Bundle* bundle = nullptr;
   const plan::RankPlan* plan = nullptr;
   std::unique_ptr<hal::Device> device;
-  std::unique_ptr<hal::MemoryRegion> arena, persistent, group_scratch;
-  std::vector<std::byte*> buffer_base;  // by buffer
+  std::shared_ptr<hal::MemoryRegion> arena, persistent, group_scratch;  // the communicator keeps them, too
+  std::vector<std::byte*> buffer_base;                                  // by buffer
   std::unique_ptr<hal::Event[]> events;
   std::map<std::tuple<int32_t, int32_t, int32_t, int64_t>, std::unique_ptr<BoundProgram>> programs;
   std::unique_ptr<GradientCapture> gradients;          // only where they are saved

@@ -2,11 +2,16 @@
 // carried out as often as needed. Everything else (all_reduce.h, all_to_all.h, host_collectives.h, ...)
 // is written once on top of it, so that every backend gives the same bits. Backends: local/ (all ranks in one
 // process) and mpi/.
+//
+// Whose memory: a run() that returned ok has let go of the memory of its transfers. One that failed may have left
+// messages under way that are read and written until the communicator is gone. So memory that an exchange points to
+// either outlives the communicator or is handed to its keep().
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,10 +22,10 @@ namespace piper::hal {
 
 // Channel ids: a plan's own below kPlanChannels, then two per communicator for its collectives, then the
 // host's; then what link_delay.h adds. Messages of one (source, destination, channel) match in order.
-// Kept under 2^23, which every MPI allows as a tag.
 inline constexpr int32_t kPlanChannels = 1 << 20;
 inline constexpr int32_t kGroupChannels = 1 << 20;
 inline constexpr int32_t kHostChannel = 1 << 22;
+inline constexpr int32_t kChannels = 1 << 23;  // all ids are below
 
 enum class Direction : uint8_t { kSend, kReceive };
 
@@ -32,8 +37,8 @@ struct Transfer {
   int64_t bytes = 0;
 };
 
-// Transfers that are posted together; run() returns when all are complete. Within one exchange at
-// most one transfer per direction, peer and channel. One thread at a time.
+// Transfers that are posted together; run() returns when all are complete, or one has failed. Within one exchange at
+// most one transfer per direction, peer and channel. One thread at a time; not again after a failure.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -52,6 +57,12 @@ class Communicator {
   virtual std::unique_ptr<Exchange> prepare(std::vector<Transfer> transfers) = 0;
   // Bytes this backend allocated itself for messages.
   virtual int64_t buffer_bytes() const = 0;
+  // Holds memory of exchanges until this communicator has let go of all messages, which is when it is gone. Any thread.
+  virtual void keep(std::shared_ptr<const void> memory);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const void>> kept_;  // destroyed behind the backend
 };
 
 // "rank 3 to receive (channel 2)": what an exchange that waits is waiting for.

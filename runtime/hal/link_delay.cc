@@ -3,7 +3,6 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <mutex>
 #include <thread>
 
 #include "schemas/base/check.h"
@@ -25,24 +24,11 @@ struct Message {
 };
 using Messages = std::vector<Message>;
 
-// The backend may still write the time of an exchange that was given up: it stays as long as this.
-class GivenUp {
- public:
-  void keep(std::unique_ptr<Messages> messages) {
-    std::lock_guard lock(mutex_);
-    kept_.push_back(std::move(messages));
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Messages>> kept_;
-};
-
 // Beside each message goes the time at which it was sent, on a channel of its own.
 class DelayedExchange : public Exchange {
  public:
-  DelayedExchange(Communicator& below, const LinkDelay& delay, GivenUp& given_up, std::vector<Transfer> transfers)
-      : delay_(delay), given_up_(given_up), owned_(std::make_unique<Messages>()), messages_(*owned_) {
+  DelayedExchange(Communicator& below, const LinkDelay& delay, std::vector<Transfer> transfers)
+      : communicator_(below), delay_(delay), owned_(std::make_shared<Messages>()), messages_(*owned_) {
     for (const Transfer& t : transfers) {
       PIPER_CHECK(t.channel == kHostChannel || t.channel < kPlanChannels + kGroupChannels, "channel ", t.channel,
                   " of a delayed message");
@@ -60,11 +46,6 @@ class DelayedExchange : public Exchange {
     below_ = below.prepare(std::move(transfers));
   }
 
-  ~DelayedExchange() override {
-    below_.reset();
-    if (failed_) given_up_.keep(std::move(owned_));
-  }
-
   void resize(size_t transfer, int64_t bytes) override {
     if (messages_.at(transfer).bytes >= 0) messages_[transfer].bytes = bytes;
     below_->resize(transfer, bytes);
@@ -75,7 +56,7 @@ class DelayedExchange : public Exchange {
     for (Message& message : messages_)
       if (!message.received) message.sent_ns = sent;
     if (Status status = below_->run(control); !status.ok()) {
-      failed_ = true;
+      communicator_.keep(owned_);
       return status;
     }
     const int64_t here = now_ns();
@@ -104,13 +85,13 @@ class DelayedExchange : public Exchange {
   }
 
   static constexpr int32_t kTimeChannels = kHostChannel + kPlanChannels + kGroupChannels;
+  static_assert(kTimeChannels + kPlanChannels + kGroupChannels <= kChannels);
 
+  Communicator& communicator_;
   LinkDelay delay_;
-  GivenUp& given_up_;
-  std::unique_ptr<Messages> owned_;
+  std::shared_ptr<Messages> owned_;
   Messages& messages_;  // by transfer
   std::unique_ptr<Exchange> below_;
-  bool failed_ = false;
 };
 
 class DelayedCommunicator : public Communicator {
@@ -119,14 +100,14 @@ class DelayedCommunicator : public Communicator {
   int32_t rank() const override { return below_.rank(); }
   int32_t world_size() const override { return below_.world_size(); }
   std::unique_ptr<Exchange> prepare(std::vector<Transfer> transfers) override {
-    return std::make_unique<DelayedExchange>(below_, delay_, given_up_, std::move(transfers));
+    return std::make_unique<DelayedExchange>(below_, delay_, std::move(transfers));
   }
   int64_t buffer_bytes() const override { return below_.buffer_bytes(); }
+  void keep(std::shared_ptr<const void> memory) override { below_.keep(std::move(memory)); }
 
  private:
   Communicator& below_;
   LinkDelay delay_;
-  GivenUp given_up_;
 };
 
 }  // namespace

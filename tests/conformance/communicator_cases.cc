@@ -212,7 +212,9 @@ std::string host_collectives(hal::Communicator& c) {
 std::string waiting_ends(hal::Communicator& c) {
   if (c.world_size() == 1) return "";
   const int32_t peer = (c.rank() + 1) % c.world_size();
-  static std::vector<uint8_t> never(8);  // a given-up receive may stay posted
+  const auto memory = std::make_shared<std::vector<uint8_t>>(8);
+  std::vector<uint8_t>& never = *memory;
+  c.keep(memory);
   hal::Stop stop;
   std::thread raiser([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));

@@ -42,5 +42,17 @@ TEST_CASE("local communicator notices messages whose sizes differ") {
   run_everywhere(2, {"counts_that_differ", counts_that_differ});
 }
 
+// Also by a communicator on top of another one, which may go before it.
+TEST_CASE("what is kept lives as long as the communicator that carries messages") {
+  hal::LocalWorld world(1);
+  auto communicator = world.communicator(0);
+  auto memory = std::make_shared<int>(0);
+  const std::weak_ptr<int> kept = memory;
+  delayed(*communicator)->keep(std::move(memory));
+  CHECK_FALSE(kept.expired());
+  communicator.reset();
+  CHECK(kept.expired());
+}
+
 }  // namespace
 }  // namespace piper::conformance

@@ -20,13 +20,15 @@ using std::chrono::microseconds;
 
 // A message is posted in parts of at most this many bytes: MPI counts are ints.
 constexpr int64_t kMaxPart = int64_t{1} << 30;
+// The standard asks for tags up to 32767. A smaller bound would need more communicators than libraries have.
+constexpr int64_t kLeastTags = 1 << 15;
 
 struct Job {
   std::vector<Transfer> transfers;
   Event done;
   uint32_t generation = 0;
-  int remaining = 0;
-  std::string failure;  // written before done is signalled
+  std::string failure;  // written at most once, before done is signalled
+  int remaining = 0;    // parts that MPI has not finished, and one until all are posted
 };
 
 std::string mpi_error(int code) {
@@ -57,13 +59,14 @@ class Progress {
     thread_.join();
   }
   void submit(Job& job) {
+    job.remaining = 1;
     {
       std::lock_guard lock(mutex_);
       queue_.push_back(&job);
     }
     changed_.notify_one();
   }
-  // Takes a job that is done but that this thread may still be signalling; it goes when the next round begins.
+  // Takes a job that nobody waits for any more; it goes behind its last part, in the round after that.
   void retire(std::unique_ptr<Job> job) {
     std::lock_guard lock(mutex_);
     retired_.push_back(std::move(job));
@@ -82,9 +85,10 @@ class Progress {
   int rank = 0, size = 1;
 
  private:
-  struct Active {
+  struct Part {  // of a transfer: one request
     Job* job;
-    int64_t expected;  // bytes of a receive, -1 for a send
+    const Transfer* transfer;
+    int64_t bytes;
   };
 
   void work() {
@@ -94,16 +98,38 @@ class Progress {
       finish_start("MPI does not start: " + mpi_error(code));
       return;
     }
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_dup(MPI_COMM_WORLD, &world_);
-    MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(world_, &rank);
-    MPI_Comm_size(world_, &size);
-    const bool crowded = static_cast<unsigned>(size) >= std::max(1u, std::thread::hardware_concurrency());
-    finish_start("");
-    loop(crowded ? 20 : 2000);
-    MPI_Comm_free(&world_);
+    if (std::string failure = open_worlds(); !failure.empty()) {
+      finish_start(std::move(failure));
+    } else {
+      const bool crowded = static_cast<unsigned>(size) >= std::max(1u, std::thread::hardware_concurrency());
+      finish_start("");
+      loop(crowded ? 20 : 2000);
+    }
+    for (MPI_Comm& world : worlds_) MPI_Comm_free(&world);
     MPI_Finalize();
+  }
+
+  // The communicators that together have a tag for every channel. Empty, or why there are none.
+  std::string open_worlds() {
+    // The library chooses which of the two an error belongs to that concerns no communicator.
+    for (MPI_Comm any : {MPI_COMM_WORLD, MPI_COMM_SELF}) MPI_Comm_set_errhandler(any, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    void* bound = nullptr;
+    int found = 0;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &found);
+    tags_ = found == 0 ? 0 : std::min<int64_t>(*static_cast<int*>(bound), kChannels - 1) + 1;
+    if (tags_ < kLeastTags)
+      return "this MPI library has " + std::to_string(tags_) + " message tags, where the standard asks for " +
+             std::to_string(kLeastTags);
+    while (static_cast<int64_t>(worlds_.size()) * tags_ < kChannels) {
+      MPI_Comm world = MPI_COMM_NULL;
+      if (int code = MPI_Comm_dup(MPI_COMM_WORLD, &world); code != MPI_SUCCESS)
+        return "MPI does not start: " + mpi_error(code);
+      MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+      worlds_.push_back(world);
+    }
+    return "";
   }
 
   void finish_start(std::string failure) {
@@ -136,14 +162,14 @@ class Progress {
           return;
         }
         posting_.swap(queue_);
-        retired_.clear();
+        std::erase_if(retired_, [](const std::unique_ptr<Job>& job) { return job->remaining == 0; });
       }
       if (!posting_.empty()) idle_polls = 0;
       for (Job* job : posting_) post(*job);
       posting_.clear();
       if (requests_.empty()) {
         int flag = 0;
-        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_, &flag, MPI_STATUS_IGNORE);
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, worlds_.front(), &flag, MPI_STATUS_IGNORE);
       } else if (poll()) {
         idle_polls = 0;
       } else {
@@ -153,20 +179,21 @@ class Progress {
   }
 
   void post(Job& job) {
-    job.remaining = 1;  // held until all parts are posted
     for (const Transfer& t : job.transfers) {
+      const MPI_Comm world = worlds_[static_cast<size_t>(t.channel / tags_)];
+      const int tag = static_cast<int>(t.channel % tags_);
       for (int64_t at = 0; at == 0 || at < t.bytes; at += kMaxPart) {
         const int64_t bytes = std::min(kMaxPart, t.bytes - at);
         MPI_Request request = MPI_REQUEST_NULL;
         int code = t.direction == Direction::kSend
-                       ? MPI_Isend(t.data + at, static_cast<int>(bytes), MPI_BYTE, t.peer, t.channel, world_, &request)
-                       : MPI_Irecv(t.data + at, static_cast<int>(bytes), MPI_BYTE, t.peer, t.channel, world_, &request);
+                       ? MPI_Isend(t.data + at, static_cast<int>(bytes), MPI_BYTE, t.peer, tag, world, &request)
+                       : MPI_Irecv(t.data + at, static_cast<int>(bytes), MPI_BYTE, t.peer, tag, world, &request);
         if (code != MPI_SUCCESS) {
-          job.failure = mpi_error(code);
+          fail(job, mpi_error(code));
           continue;
         }
         requests_.push_back(request);
-        active_.push_back({&job, t.direction == Direction::kSend ? -1 : bytes});
+        parts_.push_back({&job, &t, bytes});
         ++job.remaining;
       }
     }
@@ -176,13 +203,30 @@ class Progress {
   // Receives that nobody waits for any more would keep MPI_Finalize waiting for ever.
   void give_up() {
     for (size_t i = 0; i < requests_.size(); ++i) {
-      if (active_[i].expected >= 0) MPI_Cancel(&requests_[i]);
+      if (parts_[i].transfer->direction == Direction::kReceive) MPI_Cancel(&requests_[i]);
       MPI_Request_free(&requests_[i]);
     }
   }
 
+  // The stream is woken at once: the job's other parts may never finish.
+  static void fail(Job& job, std::string failure) {
+    if (!job.failure.empty()) return;
+    job.failure = std::move(failure);
+    job.done.signal(job.generation);
+  }
   static void complete(Job& job) {
-    if (--job.remaining == 0) job.done.signal(job.generation);
+    if (--job.remaining == 0 && job.failure.empty()) job.done.signal(job.generation);
+  }
+
+  // Nothing is known of any request any more.
+  void fail_all(const std::string& failure) {
+    give_up();
+    for (const Part& part : parts_) {
+      fail(*part.job, failure);
+      complete(*part.job);
+    }
+    requests_.clear();
+    parts_.clear();
   }
 
   // Whether anything finished.
@@ -190,16 +234,22 @@ class Progress {
     indices_.resize(requests_.size());
     statuses_.resize(requests_.size());
     int finished = 0;
-    int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &finished, indices_.data(),
-                            statuses_.data());
+    const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &finished, indices_.data(),
+                                  statuses_.data());
+    int error_class = MPI_SUCCESS;
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &error_class);
+    if (code != MPI_SUCCESS && error_class != MPI_ERR_IN_STATUS) {
+      fail_all(mpi_error(code));
+      return true;
+    }
     if (finished == MPI_UNDEFINED || finished <= 0) return false;
     for (int i = 0; i < finished; ++i) {
-      Active& active = active_[static_cast<size_t>(indices_[static_cast<size_t>(i)])];
+      const Part& part = parts_[static_cast<size_t>(indices_[static_cast<size_t>(i)])];
       const MPI_Status& status = statuses_[static_cast<size_t>(i)];
-      if (code == MPI_ERR_IN_STATUS && status.MPI_ERROR != MPI_SUCCESS && status.MPI_ERROR != MPI_ERR_PENDING)
-        active.job->failure = mpi_error(status.MPI_ERROR);
-      else if (active.expected >= 0) check_size(*active.job, active.expected, status);
-      complete(*active.job);
+      if (error_class == MPI_ERR_IN_STATUS && status.MPI_ERROR != MPI_SUCCESS && status.MPI_ERROR != MPI_ERR_PENDING)
+        fail(*part.job, mpi_error(status.MPI_ERROR));
+      else if (part.transfer->direction == Direction::kReceive) check_size(part, status);
+      complete(*part.job);
     }
     size_t kept = 0;
     std::sort(indices_.begin(), indices_.begin() + finished);
@@ -209,34 +259,35 @@ class Progress {
         continue;
       }
       requests_[kept] = requests_[i];
-      active_[kept++] = active_[i];
+      parts_[kept++] = parts_[i];
     }
     requests_.resize(kept);
-    active_.resize(kept);
+    parts_.resize(kept);
     return true;
   }
 
-  static void check_size(Job& job, int64_t expected, const MPI_Status& status) {
+  static void check_size(const Part& part, const MPI_Status& status) {
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
-    if (bytes != expected)
-      job.failure = "rank " + std::to_string(status.MPI_SOURCE) + " sent " + std::to_string(bytes) +
-                    " bytes on channel " + std::to_string(status.MPI_TAG) + " where this rank expects " +
-                    std::to_string(expected);
+    if (bytes != part.bytes)
+      fail(*part.job, "rank " + std::to_string(part.transfer->peer) + " sent " + std::to_string(bytes) +
+                          " bytes on channel " + std::to_string(part.transfer->channel) + " where this rank expects " +
+                          std::to_string(part.bytes));
   }
 
   std::thread thread_;
-  MPI_Comm world_ = MPI_COMM_NULL;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Job*> queue_, posting_;
   bool initialised_ = false, ending_ = false, aborting_ = false;
   int abort_code_ = 0;
   std::string start_failure_;
+  std::vector<std::unique_ptr<Job>> retired_;
   // Only the progress thread:
-  std::vector<std::unique_ptr<Job>> retired_;  // guarded by mutex_
+  int64_t tags_ = 0;              // channel c is tag c % tags_ of communicator c / tags_
+  std::vector<MPI_Comm> worlds_;  // of all ranks
   std::vector<MPI_Request> requests_;
-  std::vector<Active> active_;
+  std::vector<Part> parts_;  // by request
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;
 };
@@ -245,15 +296,14 @@ class MpiExchange : public Exchange {
  public:
   MpiExchange(Progress& progress, std::vector<Transfer> transfers)
       : progress_(progress), job_(std::make_unique<Job>()) {
+    for (const Transfer& t : transfers) PIPER_CHECK(t.channel >= 0 && t.channel < kChannels, "channel ", t.channel);
     job_->transfers = std::move(transfers);
   }
-  // MPI may still write to an exchange that was given up: its job stays until the process ends.
-  ~MpiExchange() override {
-    if (job_->done.reached(job_->generation)) progress_.retire(std::move(job_));
-    else (void)job_.release();
-  }
+  ~MpiExchange() override { progress_.retire(std::move(job_)); }
   Status run(const WaitControl& control) override {
     if (job_->transfers.empty()) return {};
+    PIPER_CHECK(job_->done.reached(job_->generation) && job_->failure.empty(),
+                "an exchange runs again after it failed");
     ++job_->generation;
     progress_.submit(*job_);
     switch (job_->done.wait(job_->generation, control)) {
