@@ -30,9 +30,10 @@ struct WeightTensor {
 };
 enum class WeightMode : uint8_t { kCopy, kLink, kNone };
 
-// Writes into DIR + ".partial-<pid>" and renames: an existing bundle is replaced as a whole, a
-// directory that holds anything else is refused (P0601). Fills manifest.files. `prove` is called while the files are
-// written and may read the bundle; where it fails, nothing takes the place of what was there.
+// Writes into DIR + ".partial-<pid>" and renames, for good: an existing bundle is replaced as a whole, in one step
+// where the file system can swap directories; a directory that holds anything else is refused (P0601). Fills
+// manifest.files. `prove` is called while the files are written and may read the bundle; where it fails, nothing takes
+// the place of what was there.
 Status write_bundle(const std::string& directory, Bundle& bundle, const std::vector<WeightTensor>& parameters,
                     const std::vector<WeightTensor>& constants, WeightMode mode,
                     const std::function<Status()>& prove = {});

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "schemas/plan/durable_files.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/json_writer.h"
 
@@ -122,6 +123,20 @@ Status write_to(int fd, const std::vector<TensorToWrite>& tensors, const std::st
   return {};
 }
 
+// `path`: what messages call it.
+Status write_to_file(const std::string& file, const std::string& path, const std::vector<TensorToWrite>& tensors,
+                     bool to_disk) {
+  const auto failure = [&path] {
+    return Status::failure("P0621", "cannot write " + path + ": " + std::strerror(errno));
+  };
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return failure();
+  Status status = write_to(fd, tensors, path);
+  if (status.ok() && to_disk && ::fsync(fd) != 0) status = failure();
+  if (::close(fd) != 0 && status.ok()) status = failure();
+  return status;
+}
+
 }  // namespace
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
@@ -156,16 +171,16 @@ const TensorView* SafetensorsFile::find(const std::string& name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
+Status stream_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors) {
+  return write_to_file(path, path, tensors, false);
+}
+
 Status write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors) {
   const std::string partial = path + ".partial-" + std::to_string(::getpid());
-  const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return Status::failure("P0621", "cannot write " + path + ": " + std::strerror(errno));
-  Status status = write_to(fd, tensors, path);
-  if (::close(fd) != 0 && status.ok())
-    status = Status::failure("P0621", "cannot write " + path + ": " + std::strerror(errno));
+  Status status = write_to_file(partial, path, tensors, true);
   std::error_code error;
   if (status.ok()) {
-    std::filesystem::rename(partial, path, error);
+    error = put_file(partial, path);
     if (error) status = Status::failure("P0621", "cannot write " + path + ": " + error.message());
   }
   if (!status.ok()) std::filesystem::remove(partial, error);

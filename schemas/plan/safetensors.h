@@ -40,7 +40,10 @@ struct TensorToWrite {
   std::function<Status(const std::function<Status(const void*, int64_t)>& write)> produce;
   int64_t bytes = 0;
 };
-// Written beside and renamed. Tensors in the given order.
+// Tensors in the given order. Written beside and renamed, both for good: a power cut leaves the old file or the new
+// one.
 Status write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
+// The same straight to `path`, and on the disk some time later: for a directory that is not in its place yet.
+Status stream_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
 
 }  // namespace piper::plan
