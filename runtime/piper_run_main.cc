@@ -1,5 +1,5 @@
 // piper-run: executes a plan bundle. Exit status: 0 done, 1 refused before the first step, 2 command
-// line, 3 failed later, 70 a bug of piper-run.
+// line, 3 failed later or the log is incomplete, 70 a bug of piper-run.
 #include <CLI/CLI.hpp>
 
 #include <sched.h>
@@ -239,7 +239,11 @@ int conclude(exec::Session& session, const Status& failure, bool quiet) {
                    static_cast<long long>(session.options.steps));
     return started ? kFailed : kRefused;
   }
-  return kDone;
+  if (session.log_failure.ok()) return kDone;
+  const Error& log = session.log_failure.error();
+  print_error(
+      {log.code, log.message + "; the log is incomplete, the training is not: what was to be saved is saved", false});
+  return kFailed;
 }
 
 int run_local(const Flags& flags, exec::Session& session, int32_t world_size) {
@@ -305,7 +309,7 @@ int run_mpi(const Flags& flags, exec::Session& session, int32_t world_size) {
   std::thread rank([&] { exec::run_rank(session, *mine, communicator); });
   rank.join();
 
-  if (!session.stop.raised()) return kDone;
+  if (!session.stop.raised()) return conclude(session, {}, false);
   const bool speaks = communicator.rank() == 0;
   const Status failure = session.stop.take_failure();
   // What every rank found alike needs one message, and nobody is left waiting.

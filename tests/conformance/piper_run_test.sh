@@ -56,6 +56,12 @@ expect 2 "bundle" "$run"
 expect 1 "" "$run" "$d/nothing"
 expect 1 "R0601" "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --log "$d/no/such/log"
 expect 1 "P0621" "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --save "$d/no/such/file"
+# A full disk ends the log, not the training: a warning once, the weights as ever, a status that says so.
+full="cannot write the log '/dev/full': No space left on device"
+expect 3 "error[R0601]: $full; the log is incomplete" "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 3 \
+  --save "$dir/unlogged.safetensors" --log /dev/full
+[ "$(grep -c "warning\[R0601\]: $full; the training goes on" "$dir/out")" = 1 ] || { fail "not one warning about the log"; cat "$dir/out"; }
+cmp -s "$d/local.safetensors" "$dir/unlogged.safetensors" || fail "a log that cannot be written changes the weights"
 # Signals end a run with a message.
 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 100000000 > "$dir/out" 2>&1 &
 pid=$!
@@ -75,6 +81,9 @@ if [ -n "$mpirun" ]; then
     : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --seed 2
   expect 1 "rank 1 started with other options" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
     : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --link-delay 5
+  expect 3 "error[R0601]: $full; the log is incomplete" $mpi -n 2 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
+    --steps 3 --save "$dir/unlogged_mpi.safetensors" --log /dev/full
+  cmp -s "$d/local.safetensors" "$dir/unlogged_mpi.safetensors" || fail "under mpirun a log that cannot be written changes the weights"
   cp -r "$d/plans" "$d/other"
   "$write" replicas "$d/2"
   expect 1 "rank 1 read another plan than rank 0" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
