@@ -20,6 +20,7 @@
 #include "runtime/hal/mpi/mpi_communicator.h"
 #include "runtime/kernels/kernel.h"
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/mapped_names.h"
 #include "schemas/verify/verify.h"
 
 namespace piper {
@@ -128,16 +129,26 @@ void on_signal(int signal_number) {
   if (hal::Stop* stop = signal_stop.load()) stop->raise_signal(signal_number);
 }
 
-// Bytes of a mapped file that are gone: the kernel raises SIGBUS where they are read, and no code can go on there.
+// Bytes of a mapped file that are gone: the kernel raises SIGBUS where they are read, and no code can go on there. The
+// address tells which file it was.
 // Ranks of one process meet them at the same time: the first one tells and ends the process, the others wait for that.
 std::atomic_flag bus_error_told;
 
-void on_bus_error(int) {
+void write_to_stderr(const char* text) {
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
+}
+
+void on_bus_error(int, siginfo_t* info, void*) {
   while (bus_error_told.test_and_set()) pause();
-  constexpr char kText[] =
-      "piper-run: error[R0209]: a file that this run reads (its data or weights) was cut while the run read it; "
-      "nothing was saved\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
+  if (const char* file = plan::mapped_name(info->si_addr)) {
+    write_to_stderr("piper-run: error[R0209]: '");
+    write_to_stderr(file);
+    write_to_stderr("' was cut while the run read it; nothing was saved\n");
+  } else {
+    write_to_stderr(
+        "piper-run: error: a bus error outside of the files that the run reads: a full /dev/shm, which MPI uses, or "
+        "memory that fails; nothing was saved\n");
+  }
   _exit(kFailed);
 }
 
@@ -148,8 +159,8 @@ void install_signal_handlers(hal::Stop& stop) {
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second signal ends the process at once
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  action.sa_handler = on_bus_error;
-  action.sa_flags = 0;
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO;
   sigaction(SIGBUS, &action, nullptr);
 }
 

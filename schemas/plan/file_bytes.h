@@ -20,7 +20,7 @@ struct MappedFile {
   std::string_view text() const { return {reinterpret_cast<const char*>(data), static_cast<size_t>(bytes)}; }
 };
 
-// Regular files only.
+// Regular files only. mapped_name() knows its addresses.
 Result<MappedFile> map_file(const std::string& path);
 Status write_file(const std::string& path, std::string_view text);
 
