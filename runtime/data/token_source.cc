@@ -38,7 +38,7 @@ class TokenSource : public DataSource {
  private:
   int64_t start(int64_t step, int64_t position) const {
     switch (mode) {
-      case Sampling::kSequential: return ((step - 1) * batch + position) % num_samples() * sample_tokens;
+      case Sampling::kSequential: return place_of(step, batch, position, num_samples()).sample * sample_tokens;
       case Sampling::kShuffled: {
         const uint64_t bits =
             random_bits(seed, Purpose::kData, static_cast<uint64_t>(step), static_cast<uint32_t>(position));
