@@ -146,6 +146,10 @@ class BundleReader {
         __builtin_mul_overflow(bytes, dtype_bytes(input->dtype), &bytes) ||
         !range_inside(slice.where.offset, bytes, plan.buffers[static_cast<size_t>(slice.where.buffer)].bytes))
       return bad("its samples do not fit their buffer");
+    if (slice.where.offset % dtype_bytes(input->dtype) != 0)
+      return Status::failure("P0607", "input \"" + slice.input + "\": " +
+                                          no_multiple(slice.where.offset, dtype_bytes(input->dtype),
+                                                      plan.buffers[static_cast<size_t>(slice.where.buffer)].name));
     return {};
   }
 
