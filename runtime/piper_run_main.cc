@@ -193,9 +193,9 @@ struct Inputs {
 
 // `ranks` of the bundle are read. With rank 0 among them the whole bundle is read and proved, once for all processes:
 // that they run the same bundle is checked by its digest. What is not asked for is then dropped.
-Result<plan::Bundle> read_plans(const std::string& directory, const std::vector<int32_t>& ranks) {
+Result<plan::Bundle> read_plans(const plan::OpenBundle& opened, const std::vector<int32_t>& ranks) {
   const bool proves = ranks.empty() || std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
-  PIPER_ASSIGN(auto bundle, plan::read_bundle(directory, proves ? std::vector<int32_t>{} : ranks));
+  PIPER_ASSIGN(auto bundle, plan::read_bundle(opened, proves ? std::vector<int32_t>{} : ranks));
   if (!proves) return bundle;
   if (auto proof = verify::verify(bundle); !proof.ok()) return proof.take_status();
   if (!ranks.empty()) {
@@ -210,11 +210,12 @@ Result<plan::Bundle> read_plans(const std::string& directory, const std::vector<
   return bundle;
 }
 
-Status read_inputs(const Flags& flags, const std::vector<int32_t>& ranks, Inputs& inputs, exec::Session& session) {
-  PIPER_ASSIGN(inputs.bundle, read_plans(flags.bundle, ranks));
-  PIPER_ASSIGN(session.bundle_digest, plan::bundle_digest(flags.bundle));
+Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std::vector<int32_t>& ranks,
+                   Inputs& inputs, exec::Session& session) {
+  PIPER_ASSIGN(inputs.bundle, read_plans(opened, ranks));
+  session.bundle_digest = opened.digest;
   const plan::Manifest& manifest = inputs.bundle.manifest;
-  PIPER_ASSIGN(inputs.weights, checkpoint::WeightSource::open(flags.bundle, flags.load, manifest));
+  PIPER_ASSIGN(inputs.weights, checkpoint::WeightSource::open(opened.directory, flags.load, manifest));
 
   data::DataOptions data;
   data.path = flags.data.empty() ? manifest.run.data : flags.data;
@@ -257,9 +258,10 @@ int conclude(exec::Session& session, const Status& failure, bool quiet) {
   return kFailed;
 }
 
-int run_local(const Flags& flags, exec::Session& session, int32_t world_size) {
+int run_local(const Flags& flags, const plan::OpenBundle& opened, exec::Session& session) {
+  const int32_t world_size = opened.manifest.world_size;
   Inputs inputs;
-  if (Status status = read_inputs(flags, {}, inputs, session); !status.ok()) {
+  if (Status status = read_inputs(flags, opened, {}, inputs, session); !status.ok()) {
     print_error(status.error());
     return kRefused;
   }
@@ -293,19 +295,20 @@ Result<bool> all_ready(const Status& mine, hal::Communicator& communicator, cons
   return false;
 }
 
-int run_mpi(const Flags& flags, exec::Session& session, int32_t world_size) {
+int run_mpi(const Flags& flags, const plan::OpenBundle& opened, exec::Session& session) {
   auto made = hal::MpiCommunicator::make();
   if (!made.ok()) {
     print_error(made.error());
     return kRefused;
   }
   hal::MpiCommunicator& communicator = **made;
-  if (Status status = bootstrap::check_world_size(communicator.world_size(), world_size); !status.ok()) {
+  if (Status status = bootstrap::check_world_size(communicator.world_size(), opened.manifest.world_size);
+      !status.ok()) {
     if (communicator.rank() == 0) print_error(status.error());
     return kRefused;
   }
   Inputs inputs;
-  const Status status = read_inputs(flags, {communicator.rank()}, inputs, session);
+  const Status status = read_inputs(flags, opened, {communicator.rank()}, inputs, session);
   const hal::WaitControl wait{&session.stop, session.options.timeout};
   const auto ready = all_ready(status, communicator, wait);
   if (ready.ok() && !*ready) return kRefused;
@@ -347,9 +350,9 @@ int run(const Flags& flags) {
     return kRefused;
   };
   if (!environment.ok()) return refuse(environment.error());
-  const auto manifest = plan::read_manifest(flags.bundle);
-  if (!manifest.ok()) return refuse(manifest.error());
-  const int32_t world_size = manifest->world_size;
+  const auto opened = plan::open_bundle(flags.bundle);
+  if (!opened.ok()) return refuse(opened.error());
+  const int32_t world_size = opened->manifest.world_size;
   const auto transport = bootstrap::choose_transport(*environment, flags.comm, world_size);
   if (!transport.ok()) return refuse(transport.error());
 
@@ -366,8 +369,8 @@ int run(const Flags& flags) {
   install_signal_handlers(session.stop);
   int code = kBug;
   switch (*transport) {
-    case bootstrap::Transport::kLocal: code = run_local(flags, session, world_size); break;
-    case bootstrap::Transport::kMpi: code = run_mpi(flags, session, world_size); break;
+    case bootstrap::Transport::kLocal: code = run_local(flags, *opened, session); break;
+    case bootstrap::Transport::kMpi: code = run_mpi(flags, *opened, session); break;
   }
   signal_stop = nullptr;
   return code;

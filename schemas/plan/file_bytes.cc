@@ -78,9 +78,4 @@ std::string sha256(std::string_view bytes) {
   return text;
 }
 
-Result<std::string> sha256_of_file(const std::string& path) {
-  PIPER_ASSIGN(const auto file, map_file(path));
-  return sha256(file.text());
-}
-
 }  // namespace piper::plan

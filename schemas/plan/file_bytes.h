@@ -26,6 +26,5 @@ Status write_file(const std::string& path, std::string_view text);
 
 // SHA-256 in lower-case hexadecimal.
 std::string sha256(std::string_view bytes);
-Result<std::string> sha256_of_file(const std::string& path);
 
 }  // namespace piper::plan

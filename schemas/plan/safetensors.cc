@@ -140,15 +140,21 @@ Status write_to_file(const std::string& file, const std::string& path, const std
 }  // namespace
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
-  PIPER_ASSIGN(auto mapped, map_file(path));
+  PIPER_ASSIGN(const auto mapped, map_file(path));
+  return open(mapped, path, [](const std::byte*, int64_t) { return Status(); });
+}
+
+Result<SafetensorsFile> SafetensorsFile::open(const MappedFile& mapped, const std::string& path, const Check& check) {
   const auto bad = [&path](const std::string& why) {
     return Status::failure("P0620", path + ": not a safetensors file, or damaged: " + why);
   };
   if (mapped.bytes < 8) return bad("shorter than its 8-byte header length");
+  PIPER_RETURN_IF_ERROR(check(mapped.data, 8));
   uint64_t length = 0;
   for (int i = 0; i < 8; ++i) length |= static_cast<uint64_t>(mapped.data[i]) << (8 * i);
   if (length > static_cast<uint64_t>(mapped.bytes - 8) || length > kMaxHeader)
     return bad("the header's length " + std::to_string(length) + " goes beyond the file");
+  PIPER_RETURN_IF_ERROR(check(mapped.data + 8, static_cast<int64_t>(length)));
   const auto header = mapped.text().substr(8, length);
   const Json json = Json::parse(header.begin(), header.end(), nullptr, false);
   if (!json.is_object()) return bad("the header is not a JSON object");
@@ -162,7 +168,7 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
       return bad("tensor \"" + name + "\": " + status.error().message);
     file.tensors_.emplace(name, std::move(tensor));
   }
-  file.mapping_ = std::move(mapped.mapping);
+  file.mapping_ = mapped.mapping;
   return file;
 }
 

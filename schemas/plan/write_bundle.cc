@@ -7,6 +7,7 @@
 #include "schemas/base/parallel.h"
 #include "schemas/plan/bundle_files.h"
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/chunk_digests.h"
 #include "schemas/plan/durable_files.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/json_writer.h"
@@ -114,14 +115,14 @@ class BundleWriter {
 
  private:
   Status text_file(FileEntry& entry, const std::string& path, std::string_view text) const {
-    entry = {path, sha256(text), static_cast<int64_t>(text.size())};
+    entry = {path, sha256(text), static_cast<int64_t>(text.size()), {}};
     return write_file((root_ / path).string(), text);
   }
   Status weight_file(std::string_view path, const std::vector<WeightTensor>& tensors, WeightMode mode) {
     const std::string full = (root_ / path).string();
     PIPER_RETURN_IF_ERROR(write_weights(full, tensors, mode));
     PIPER_ASSIGN(const auto file, map_file(full));
-    entries_.push_back({std::string(path), sha256(file.text()), file.bytes});
+    entries_.push_back({std::string(path), sha256(file.text()), file.bytes, chunk_digests(file.text())});
     return {};
   }
 

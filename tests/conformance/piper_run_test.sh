@@ -45,6 +45,22 @@ refuted='[P0636]: rule 8: rank 1 instruction 6 (update "w", 6 elements, on strea
 expect 1 "$refuted" "$run" "$@"
 [ -z "$mpirun" ] || expect 1 "$refuted" $mpirun --allow-run-as-root --oversubscribe -n 2 "$run" "$@"
 
+# A rank whose machine has another copy of the weights says so; a copy that is cut is refused as well.
+"$write" weighted "$dir/weighted" || exit 1
+d=$dir/weighted
+expect 0 "step 3/3" "$run" "$d/plans" --data "$d/data.safetensors" --steps 3 --save "$dir/own.safetensors"
+cmp -s "$dir/pipeline/local.safetensors" "$dir/own.safetensors" || fail "the bundle's own weights train otherwise than --load"
+cp -r "$d/plans" "$d/other"
+printf x | dd of="$d/other/weights/model.safetensors" bs=1 seek=$(($(wc -c < "$d/plans/weights/model.safetensors") - 1)) conv=notrunc 2> "$dir/out"
+changed="other/weights/model.safetensors: damaged or changed by hand: the "
+expect 1 "$changed" "$run" "$d/other" --data "$d/data.safetensors" --steps 3
+if [ -n "$mpirun" ]; then
+  expect 1 "$changed" $mpirun --allow-run-as-root --oversubscribe -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --steps 3 \
+    : -n 1 "$run" "$d/other" --data "$d/data.safetensors" --steps 3
+  grep -q "P0604.*rank 1" "$dir/out" || { fail "no word about rank 1"; cat "$dir/out"; }
+fi
+expect 0 "step 3/3" "$run" "$d/other" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 3
+
 d=$dir/pipeline
 expect 2 "is not microseconds" "$run" "$d/plans" --link-delay soon
 expect 2 "is not microseconds" "$run" "$d/plans" --link-delay 5,0
