@@ -1,5 +1,5 @@
 // piper-run: executes a plan bundle. Exit status: 0 done, 1 refused before the first step, 2 command
-// line, 3 failed later, 70 a bug of piper-run.
+// line, 3 failed later or the log is incomplete, 70 a bug of piper-run.
 #include <CLI/CLI.hpp>
 
 #include <sched.h>
@@ -20,6 +20,7 @@
 #include "runtime/hal/mpi/mpi_communicator.h"
 #include "runtime/kernels/kernel.h"
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/mapped_names.h"
 #include "schemas/verify/verify.h"
 
 namespace piper {
@@ -128,16 +129,26 @@ void on_signal(int signal_number) {
   if (hal::Stop* stop = signal_stop.load()) stop->raise_signal(signal_number);
 }
 
-// Bytes of a mapped file that are gone: the kernel raises SIGBUS where they are read, and no code can go on there.
+// Bytes of a mapped file that are gone: the kernel raises SIGBUS where they are read, and no code can go on there. The
+// address tells which file it was.
 // Ranks of one process meet them at the same time: the first one tells and ends the process, the others wait for that.
 std::atomic_flag bus_error_told;
 
-void on_bus_error(int) {
+void write_to_stderr(const char* text) {
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
+}
+
+void on_bus_error(int, siginfo_t* info, void*) {
   while (bus_error_told.test_and_set()) pause();
-  constexpr char kText[] =
-      "piper-run: error[R0209]: a file that this run reads (its data or weights) was cut while the run read it; "
-      "nothing was saved\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
+  if (const char* file = plan::mapped_name(info->si_addr)) {
+    write_to_stderr("piper-run: error[R0209]: '");
+    write_to_stderr(file);
+    write_to_stderr("' was cut while the run read it; nothing was saved\n");
+  } else {
+    write_to_stderr(
+        "piper-run: error: a bus error outside of the files that the run reads: a full /dev/shm, which MPI uses, or "
+        "memory that fails; nothing was saved\n");
+  }
   _exit(kFailed);
 }
 
@@ -148,8 +159,8 @@ void install_signal_handlers(hal::Stop& stop) {
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second signal ends the process at once
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  action.sa_handler = on_bus_error;
-  action.sa_flags = 0;
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO;
   sigaction(SIGBUS, &action, nullptr);
 }
 
@@ -182,9 +193,9 @@ struct Inputs {
 
 // `ranks` of the bundle are read. With rank 0 among them the whole bundle is read and proved, once for all processes:
 // that they run the same bundle is checked by its digest. What is not asked for is then dropped.
-Result<plan::Bundle> read_plans(const std::string& directory, const std::vector<int32_t>& ranks) {
+Result<plan::Bundle> read_plans(const plan::OpenBundle& opened, const std::vector<int32_t>& ranks) {
   const bool proves = ranks.empty() || std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
-  PIPER_ASSIGN(auto bundle, plan::read_bundle(directory, proves ? std::vector<int32_t>{} : ranks));
+  PIPER_ASSIGN(auto bundle, plan::read_bundle(opened, proves ? std::vector<int32_t>{} : ranks));
   if (!proves) return bundle;
   if (auto proof = verify::verify(bundle); !proof.ok()) return proof.take_status();
   if (!ranks.empty()) {
@@ -199,11 +210,12 @@ Result<plan::Bundle> read_plans(const std::string& directory, const std::vector<
   return bundle;
 }
 
-Status read_inputs(const Flags& flags, const std::vector<int32_t>& ranks, Inputs& inputs, exec::Session& session) {
-  PIPER_ASSIGN(inputs.bundle, read_plans(flags.bundle, ranks));
-  PIPER_ASSIGN(session.bundle_digest, plan::bundle_digest(flags.bundle));
+Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std::vector<int32_t>& ranks,
+                   Inputs& inputs, exec::Session& session) {
+  PIPER_ASSIGN(inputs.bundle, read_plans(opened, ranks));
+  session.bundle_digest = opened.digest;
   const plan::Manifest& manifest = inputs.bundle.manifest;
-  PIPER_ASSIGN(inputs.weights, checkpoint::WeightSource::open(flags.bundle, flags.load, manifest));
+  PIPER_ASSIGN(inputs.weights, checkpoint::WeightSource::open(opened.directory, flags.load, manifest));
 
   data::DataOptions data;
   data.path = flags.data.empty() ? manifest.run.data : flags.data;
@@ -239,12 +251,17 @@ int conclude(exec::Session& session, const Status& failure, bool quiet) {
                    static_cast<long long>(session.options.steps));
     return started ? kFailed : kRefused;
   }
-  return kDone;
+  if (session.log_failure.ok()) return kDone;
+  const Error& log = session.log_failure.error();
+  print_error(
+      {log.code, log.message + "; the log is incomplete, the training is not: what was to be saved is saved", false});
+  return kFailed;
 }
 
-int run_local(const Flags& flags, exec::Session& session, int32_t world_size) {
+int run_local(const Flags& flags, const plan::OpenBundle& opened, exec::Session& session) {
+  const int32_t world_size = opened.manifest.world_size;
   Inputs inputs;
-  if (Status status = read_inputs(flags, {}, inputs, session); !status.ok()) {
+  if (Status status = read_inputs(flags, opened, {}, inputs, session); !status.ok()) {
     print_error(status.error());
     return kRefused;
   }
@@ -278,19 +295,20 @@ Result<bool> all_ready(const Status& mine, hal::Communicator& communicator, cons
   return false;
 }
 
-int run_mpi(const Flags& flags, exec::Session& session, int32_t world_size) {
+int run_mpi(const Flags& flags, const plan::OpenBundle& opened, exec::Session& session) {
   auto made = hal::MpiCommunicator::make();
   if (!made.ok()) {
     print_error(made.error());
     return kRefused;
   }
   hal::MpiCommunicator& communicator = **made;
-  if (Status status = bootstrap::check_world_size(communicator.world_size(), world_size); !status.ok()) {
+  if (Status status = bootstrap::check_world_size(communicator.world_size(), opened.manifest.world_size);
+      !status.ok()) {
     if (communicator.rank() == 0) print_error(status.error());
     return kRefused;
   }
   Inputs inputs;
-  const Status status = read_inputs(flags, {communicator.rank()}, inputs, session);
+  const Status status = read_inputs(flags, opened, {communicator.rank()}, inputs, session);
   const hal::WaitControl wait{&session.stop, session.options.timeout};
   const auto ready = all_ready(status, communicator, wait);
   if (ready.ok() && !*ready) return kRefused;
@@ -305,7 +323,7 @@ int run_mpi(const Flags& flags, exec::Session& session, int32_t world_size) {
   std::thread rank([&] { exec::run_rank(session, *mine, communicator); });
   rank.join();
 
-  if (!session.stop.raised()) return kDone;
+  if (!session.stop.raised()) return conclude(session, {}, false);
   const bool speaks = communicator.rank() == 0;
   const Status failure = session.stop.take_failure();
   // What every rank found alike needs one message, and nobody is left waiting.
@@ -332,9 +350,9 @@ int run(const Flags& flags) {
     return kRefused;
   };
   if (!environment.ok()) return refuse(environment.error());
-  const auto manifest = plan::read_manifest(flags.bundle);
-  if (!manifest.ok()) return refuse(manifest.error());
-  const int32_t world_size = manifest->world_size;
+  const auto opened = plan::open_bundle(flags.bundle);
+  if (!opened.ok()) return refuse(opened.error());
+  const int32_t world_size = opened->manifest.world_size;
   const auto transport = bootstrap::choose_transport(*environment, flags.comm, world_size);
   if (!transport.ok()) return refuse(transport.error());
 
@@ -351,8 +369,8 @@ int run(const Flags& flags) {
   install_signal_handlers(session.stop);
   int code = kBug;
   switch (*transport) {
-    case bootstrap::Transport::kLocal: code = run_local(flags, session, world_size); break;
-    case bootstrap::Transport::kMpi: code = run_mpi(flags, session, world_size); break;
+    case bootstrap::Transport::kLocal: code = run_local(flags, *opened, session); break;
+    case bootstrap::Transport::kMpi: code = run_mpi(flags, *opened, session); break;
   }
   signal_stop = nullptr;
   return code;

@@ -156,7 +156,10 @@ Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, 
     } else {
       const plan::TensorView* view = options.unplaced == nullptr ? nullptr : options.unplaced->find_tensor(tensor);
       if (view == nullptr || view->bytes != entry.bytes) continue;
-      entry.produce = [view](const auto& write) { return write(view->data, view->bytes); };
+      entry.produce = [view, source = options.unplaced](const auto& write) -> Status {
+        PIPER_RETURN_IF_ERROR(source->check(view->data, view->bytes));
+        return write(view->data, view->bytes);
+      };
     }
     to_write.push_back(entry);
     for (const std::string& alias : tensor.aliases) {

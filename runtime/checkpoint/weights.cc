@@ -1,6 +1,8 @@
 #include "runtime/checkpoint/weights.h"
 
-#include <filesystem>
+#include <algorithm>
+
+#include "schemas/plan/bundle_files.h"
 
 namespace piper::checkpoint {
 
@@ -8,16 +10,34 @@ Result<WeightSource> WeightSource::open(const std::string& bundle_directory, con
                                         const plan::Manifest& manifest) {
   WeightSource source;
   for (const plan::TensorInfo& tensor : manifest.tensors) source.info_[tensor.name] = &tensor;
-  const std::string own = bundle_directory + "/weights/model.safetensors";
-  const std::string constants = bundle_directory + "/weights/constants.safetensors";
-  source.model_name_ = load_file.empty() ? own : load_file;
-  if (!load_file.empty() || std::filesystem::exists(own)) {
-    PIPER_ASSIGN(source.model_, plan::SafetensorsFile::open(source.model_name_));
+  // Nothing where the bundle has no such file.
+  const auto own = [&](std::string_view path, std::optional<plan::SafetensorsFile>& file) -> Status {
+    const auto entry =
+        std::find_if(manifest.files.begin(), manifest.files.end(), [&](const auto& f) { return f.path == path; });
+    if (entry == manifest.files.end()) return {};
+    PIPER_ASSIGN(const auto chunked, plan::ChunkedFile::open(bundle_directory, *entry));
+    PIPER_ASSIGN(
+        file, plan::SafetensorsFile::open(chunked->file(), chunked->path(), [&](const std::byte* data, int64_t bytes) {
+          return chunked->check(data, bytes);
+        }));
+    source.chunked_.push_back(chunked);
+    return {};
+  };
+  if (load_file.empty()) {
+    source.model_name_ = bundle_directory + "/" + std::string(plan::kModelWeights);
+    PIPER_RETURN_IF_ERROR(own(plan::kModelWeights, source.model_));
+  } else {
+    source.model_name_ = load_file;
+    PIPER_ASSIGN(source.model_, plan::SafetensorsFile::open(load_file));
   }
-  if (std::filesystem::exists(constants)) {
-    PIPER_ASSIGN(source.constants_, plan::SafetensorsFile::open(constants));
-  }
+  PIPER_RETURN_IF_ERROR(own(plan::kConstantWeights, source.constants_));
   return source;
+}
+
+Status WeightSource::check(const std::byte* data, int64_t bytes) const {
+  for (const auto& file : chunked_)
+    if (file->holds(data)) return file->check(data, bytes);
+  return {};
 }
 
 const plan::TensorView* WeightSource::find_tensor(const plan::TensorInfo& tensor) const {

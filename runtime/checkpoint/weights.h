@@ -4,10 +4,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "schemas/base/status.h"
+#include "schemas/plan/chunk_digests.h"
 #include "schemas/plan/plan.h"
 #include "schemas/plan/safetensors.h"
 
@@ -15,8 +18,8 @@ namespace piper::checkpoint {
 
 class WeightSource {
  public:
-  // `load_file` empty: the bundle's weights. A bundle may have no weights at all; then only a rank
-  // that needs some fails. Errors of the safetensors reader.
+  // `load_file` empty: the bundle's weights, as the manifest lists them. A bundle may have no weights at all; then only
+  // a rank that needs some fails. Errors of the safetensors reader, P0604.
   static Result<WeightSource> open(const std::string& bundle_directory, const std::string& load_file,
                                    const plan::Manifest& manifest);
   // The tensor of a placement, by its own name or another name of a tied weight. R0501 not there,
@@ -24,10 +27,14 @@ class WeightSource {
   Result<plan::TensorView> find(const plan::Placement& placement, bool constant) const;
   // A tensor of the bundle or the loaded file by name; nullptr where there is none.
   const plan::TensorView* find_tensor(const plan::TensorInfo& tensor) const;
+  // Before these bytes of a found tensor are used: of the bundle's own weights, whether they are the manifest's. Every
+  // rank asks for what it reads; the process reads and checks each piece once. P0604. Thread-safe.
+  Status check(const std::byte* data, int64_t bytes) const;
 
  private:
   std::optional<plan::SafetensorsFile> model_, constants_;
-  std::string model_name_;  // for messages
+  std::vector<std::shared_ptr<const plan::ChunkedFile>> chunked_;  // those of the two that are the bundle's
+  std::string model_name_;                                         // for messages
   std::map<std::string, const plan::TensorInfo*> info_;
 };
 

@@ -9,16 +9,23 @@
 
 namespace piper::data {
 
+Place place_of(int64_t step, int64_t batch, int64_t position, int64_t samples) {
+  __extension__ using Wide = unsigned __int128;  // steps and batch are anything that a manifest or a flag may say
+  const Wide at = static_cast<Wide>(step - 1) * static_cast<uint64_t>(batch) + static_cast<uint64_t>(position);
+  const auto divisor = static_cast<uint64_t>(samples);
+  constexpr uint64_t kEpochs = uint64_t{1} << 62;
+  return {static_cast<int64_t>(at / divisor % kEpochs), static_cast<int64_t>(at % divisor)};
+}
+
 int64_t DataSource::steps_per_epoch(int64_t batch) const {
   return std::max<int64_t>(1, num_samples() / std::max<int64_t>(batch, 1));
 }
 
 int64_t DataSource::epoch_beginning_in(int64_t step, int64_t batch) const {
   const int64_t samples = num_samples();
-  if (samples <= 0) return 0;
-  // Samples of this step are [(step - 1) batch, step batch) of the endless sequence of epochs.
-  const int64_t last_epoch = (step * batch - 1) / samples;
-  const int64_t before = step == 1 ? 0 : ((step - 1) * batch - 1) / samples;
+  if (samples <= 0 || batch <= 0) return 0;
+  const int64_t last_epoch = place_of(step, batch, batch - 1, samples).epoch;
+  const int64_t before = step == 1 ? 0 : place_of(step - 1, batch, batch - 1, samples).epoch;
   return last_epoch > before ? last_epoch + 1 : 0;
 }
 

@@ -26,6 +26,13 @@ struct DataOptions {
   std::string token_dtype;  // of a .bin file: "u16", "u32", "u8", or "" to go by the name
 };
 
+// Where sample `position` of step `step` (from 1) stands in the endless sequence of epochs, both from 0. Every step and
+// batch has a place: epochs are counted modulo 2^62.
+struct Place {
+  int64_t epoch = 0, sample = 0;
+};
+Place place_of(int64_t step, int64_t batch, int64_t position, int64_t samples);
+
 class DataSource {
  public:
   virtual ~DataSource() = default;

@@ -1,37 +1,15 @@
 #include "runtime/data/npy.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <string_view>
 
 namespace piper::data {
 
-Result<std::shared_ptr<MappedFile>> MappedFile::open(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return Status::failure("R0201", "cannot read '" + path + "': " + std::strerror(errno));
-  struct stat info{};
-  auto mapped = std::make_shared<MappedFile>();
-  if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
-    void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file, 0);
-    if (data != MAP_FAILED) {
-      mapped->data = static_cast<const std::byte*>(data);
-      mapped->bytes = info.st_size;
-    }
-  }
-  close(file);
-  if (mapped->data == nullptr && !(S_ISREG(info.st_mode) && info.st_size == 0))
-    return Status::failure("R0201", "cannot read '" + path + "': not a regular file, or it cannot be mapped");
-  return mapped;
-}
-
-MappedFile::~MappedFile() {
-  if (data != nullptr) munmap(const_cast<std::byte*>(data), static_cast<size_t>(bytes));
+Result<plan::MappedFile> map_data(const std::string& path) {
+  auto file = plan::map_file(path);
+  if (!file.ok()) return Status::failure("R0201", file.error().message);
+  return file;
 }
 
 namespace {
@@ -60,17 +38,17 @@ std::optional<std::string_view> after_key(std::string_view header, std::string_v
 }  // namespace
 
 Result<SourceTensor> open_npy(const std::string& path) {
-  PIPER_ASSIGN(std::shared_ptr<MappedFile> file, MappedFile::open(path));
+  PIPER_ASSIGN(plan::MappedFile file, map_data(path));
   auto bad = [&](const std::string& why) {
     return Status::failure("R0208", "'" + path + "' is no usable .npy file: " + why);
   };
-  if (file->bytes < 12 || std::memcmp(file->data, "\x93NUMPY", 6) != 0) return bad("it does not begin as one");
-  const int major = static_cast<int>(file->data[6]);
-  auto byte = [&](int64_t i) { return static_cast<int64_t>(file->data[i]); };
+  if (file.bytes < 12 || std::memcmp(file.data, "\x93NUMPY", 6) != 0) return bad("it does not begin as one");
+  const int major = static_cast<int>(file.data[6]);
+  auto byte = [&](int64_t i) { return static_cast<int64_t>(file.data[i]); };
   const int64_t header_at = major == 1 ? 10 : 12;
   const int64_t header_bytes = byte(8) | byte(9) << 8 | (major == 1 ? 0 : byte(10) << 16 | byte(11) << 24);
-  if (header_at + header_bytes > file->bytes) return bad("it is cut off");
-  std::string_view header(reinterpret_cast<const char*>(file->data) + header_at, static_cast<size_t>(header_bytes));
+  if (header_at + header_bytes > file.bytes) return bad("it is cut off");
+  std::string_view header(reinterpret_cast<const char*>(file.data) + header_at, static_cast<size_t>(header_bytes));
 
   auto descr = after_key(header, "descr");
   auto order = after_key(header, "fortran_order");
@@ -93,14 +71,14 @@ Result<SourceTensor> open_npy(const std::string& path) {
     int64_t extent = 0;
     for (; i < shape->size() && (*shape)[i] >= '0' && (*shape)[i] <= '9'; ++i)
       extent = extent * 10 + ((*shape)[i] - '0');
-    if (extent > file->bytes || (extent > 0 && elements > file->bytes / extent))
+    if (extent > file.bytes || (extent > 0 && elements > file.bytes / extent))
       return bad("its shape is larger than the file");
     tensor.shape.push_back(extent);
     elements *= extent;
   }
-  if (header_at + header_bytes + elements * element_bytes(*element) > file->bytes) return bad("it is cut off");
-  tensor.data = file->data + header_at + header_bytes;
-  tensor.keep_alive = std::move(file);
+  if (header_at + header_bytes + elements * element_bytes(*element) > file.bytes) return bad("it is cut off");
+  tensor.data = file.data + header_at + header_bytes;
+  tensor.keep_alive = std::move(file.mapping);
   return tensor;
 }
 

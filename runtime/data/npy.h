@@ -8,17 +8,12 @@
 
 #include "runtime/data/element.h"
 #include "schemas/base/status.h"
+#include "schemas/plan/file_bytes.h"
 
 namespace piper::data {
 
-// A file mapped into memory, read-only. R0201 when it cannot be read.
-class MappedFile {
- public:
-  static Result<std::shared_ptr<MappedFile>> open(const std::string& path);
-  ~MappedFile();
-  const std::byte* data = nullptr;
-  int64_t bytes = 0;
-};
+// A data file mapped into memory. R0201 when it cannot be read.
+Result<plan::MappedFile> map_data(const std::string& path);
 
 // A tensor of a data file; `keep_alive` holds the mapping.
 struct SourceTensor {

@@ -41,7 +41,7 @@ class TensorSource : public DataSource {
     if (!input.batched)
       return convert(input.tensor.element, input.tensor.data, input.dtype, destination, input.elements);
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t sample = sample_at((step - 1) * batch_ + first + i);
+      const int64_t sample = sample_at(place_of(step, batch_, first + i, num_samples_));
       convert(input.tensor.element, input.tensor.data + sample * from_bytes, input.dtype,
               destination + i * input.elements * dtype_bytes(input.dtype), input.elements);
     }
@@ -51,10 +51,10 @@ class TensorSource : public DataSource {
   int64_t tokens_per_sample() const override { return tokens_; }
 
  private:
-  int64_t sample_at(int64_t position) const {
+  int64_t sample_at(const Place& place) const {
     switch (sampling_) {
-      case Sampling::kSequential: return position % num_samples_;
-      case Sampling::kShuffled: return permutations_.at(position / num_samples_, position % num_samples_);
+      case Sampling::kSequential: return place.sample;
+      case Sampling::kShuffled: return permutations_.at(place.epoch, place.sample);
     }
     return 0;
   }

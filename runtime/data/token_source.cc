@@ -18,7 +18,7 @@ struct Input {
 
 class TokenSource : public DataSource {
  public:
-  std::shared_ptr<MappedFile> file;  // shared with nobody; MappedFile::open hands it out so
+  plan::MappedFile file;
   Element element = Element::kU8;
   int64_t length = 0, sample_tokens = 1, batch = 1;
   Sampling mode = Sampling::kShuffled;
@@ -28,7 +28,7 @@ class TokenSource : public DataSource {
   void fill(size_t input_index, int64_t step, int64_t first, int64_t count, std::byte* destination) const override {
     const Input& input = inputs[input_index];
     for (int64_t i = 0; i < count; ++i)
-      convert(element, file->data + (start(step, first + i) + input.shift) * element_bytes(element), input.dtype,
+      convert(element, file.data + (start(step, first + i) + input.shift) * element_bytes(element), input.dtype,
               destination + i * sample_tokens * dtype_bytes(input.dtype), sample_tokens);
   }
   int64_t num_samples() const override { return (length - 1) / sample_tokens; }
@@ -38,7 +38,7 @@ class TokenSource : public DataSource {
  private:
   int64_t start(int64_t step, int64_t position) const {
     switch (mode) {
-      case Sampling::kSequential: return ((step - 1) * batch + position) % num_samples() * sample_tokens;
+      case Sampling::kSequential: return place_of(step, batch, position, num_samples()).sample * sample_tokens;
       case Sampling::kShuffled: {
         const uint64_t bits =
             random_bits(seed, Purpose::kData, static_cast<uint64_t>(step), static_cast<uint32_t>(position));
@@ -83,12 +83,12 @@ Result<std::unique_ptr<DataSource>> open_token_source(const DataOptions& options
     first_name = declared.name;
     source->inputs.push_back({declared.dtype, declared.feed == "next_tokens" ? 1 : 0});
   }
-  PIPER_ASSIGN(source->file, MappedFile::open(options.path));
-  if (source->file->bytes % element_bytes(source->element) != 0)
-    return Status::failure("R0206", "'" + options.path + "' has " + std::to_string(source->file->bytes) +
+  PIPER_ASSIGN(source->file, map_data(options.path));
+  if (source->file.bytes % element_bytes(source->element) != 0)
+    return Status::failure("R0206", "'" + options.path + "' has " + std::to_string(source->file.bytes) +
                                         " bytes, no multiple of a " + std::string(element_name(source->element)) +
                                         " token; --token-dtype says what it holds");
-  source->length = source->file->bytes / element_bytes(source->element);
+  source->length = source->file.bytes / element_bytes(source->element);
   if (source->length <= source->sample_tokens)
     return Status::failure("R0207", "'" + options.path + "' holds " + std::to_string(source->length) +
                                         " tokens, one sample needs " + std::to_string(source->sample_tokens + 1));

@@ -52,9 +52,11 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights) {
     const bool constant =
         rank.plan->buffers.at(static_cast<size_t>(part.where.buffer)).cls == plan::BufferClass::kConstant;
     PIPER_ASSIGN(const plan::TensorView view, weights->find(placement, constant));
-    const int64_t element = dtype_bytes(placement.dtype);
-    if (part.count > 0)
-      std::memcpy(rank.at(part.where), view.data + part.first * element, static_cast<size_t>(part.count * element));
+    const int64_t element = dtype_bytes(placement.dtype), bytes = part.count * element;
+    if (bytes == 0) continue;
+    const std::byte* const from = view.data + part.first * element;
+    PIPER_RETURN_IF_ERROR(weights->check(from, bytes).with_context("tensor '" + placement.name + "'"));
+    std::memcpy(rank.at(part.where), from, static_cast<size_t>(bytes));
   }
   return {};
 }

@@ -40,7 +40,7 @@ struct LoadOptions {
   hal::WaitControl wait;
 };
 
-// `bundle` and `communicator` must outlive the result. R0404, R0405, R05xx, R0401/R0402, each with
+// `bundle` and `communicator` must outlive the result. R0404, R0405, R05xx, R0401/R0402, P0604, each with
 // the instruction or tensor it is about.
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
                                               const checkpoint::WeightSource* weights, hal::Communicator& communicator,

@@ -44,7 +44,7 @@ class Reporter {
     times_.reserve(static_cast<size_t>(std::clamp<int64_t>(session.options.steps, 0, 1 << 20)));
   }
 
-  Status step(int64_t step, double seconds, double lr) {
+  void step(int64_t step, double seconds, double lr) {
     const plan::Manifest& manifest = session_.bundle->manifest;
     trace::StepRecord record;
     record.step = step;
@@ -67,9 +67,10 @@ class Reporter {
     if (const int64_t epoch = session_.data->epoch_beginning_in(step, manifest.batch); epoch > 0)
       progress_.note("step " + std::to_string(step) + ": the data begin again, epoch " + std::to_string(epoch));
     progress_.step(record);
-    return log_.write(trace::step_line(record));
+    log(trace::step_line(record));
   }
 
+  // What became of the log.
   Status finish(std::vector<int64_t> peak_memory) {
     trace::Summary summary;
     summary.steps = static_cast<int64_t>(times_.size());
@@ -81,13 +82,24 @@ class Reporter {
       if (times_.size() % 2 == 0) summary.median_step_ms = (*middle + *std::max_element(times_.begin(), middle)) / 2;
     }
     summary.peak_memory_bytes = std::move(peak_memory);
-    return log_.write(trace::summary_line(summary));
+    log(trace::summary_line(summary));
+    return std::move(log_failure_);
   }
 
  private:
+  // A disk that is full ends the log, not the training.
+  void log(const std::string& line) {
+    if (!log_failure_.ok()) return;
+    log_failure_ = log_.write(line);
+    if (!log_failure_.ok())
+      progress_.note("piper-run: warning[R0601]: " + log_failure_.error().message +
+                     "; the training goes on without a log");
+  }
+
   const Session& session_;
   const LoadedRank& rank_;
   trace::StepLog log_;
+  Status log_failure_;
   trace::Progress progress_;
   std::vector<double> times_;
   steady_clock::time_point start_;
@@ -153,7 +165,7 @@ class RankRun {
     const double lr = manifest.optimizer.lr * lr_factor(manifest.lr_schedule, step);
     PIPER_RETURN_IF_ERROR(executor.run_step(step, lr, session_.options.seed));
     const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
-    if (reporter_ != nullptr) PIPER_RETURN_IF_ERROR(reporter_->step(step, seconds, lr));
+    if (reporter_ != nullptr) reporter_->step(step, seconds, lr);
     session_.steps_done.store(step, std::memory_order_relaxed);
     if (step == 1 && rank_->gradients != nullptr)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
@@ -170,7 +182,8 @@ class RankRun {
     if (reporter_ == nullptr) return {};
     std::vector<int64_t> peaks;
     for (const std::string& text : all) peaks.push_back(std::stoll(text));
-    return reporter_->finish(std::move(peaks));
+    session_.log_failure = reporter_->finish(std::move(peaks));
+    return {};
   }
 
   // All ranks' lines in one file, written by the reporting rank.

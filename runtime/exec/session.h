@@ -32,6 +32,7 @@ struct Session {
   const data::DataSource* data = nullptr;
   SessionOptions options;
   hal::Stop stop;
+  Status log_failure;                  // of the reporting rank: the log is incomplete, all else was done
   std::atomic<bool> started{false};    // the first step began
   std::atomic<int64_t> steps_done{0};  // by the reporting rank, or by any where it is elsewhere; for messages
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "schemas/base/status.h"
 
@@ -34,12 +35,13 @@ class StreamGroup {
 
 struct DeviceOptions {
   bool huge_pages = true;
+  std::string machine;  // where /proc and /sys are looked for; tests have their own
 };
 
 class Device {
  public:
   virtual ~Device() = default;
-  // R0405 when the memory is not to be had.
+  // R0405 when the memory is not to be had, or would leave the machine or the cgroup too little.
   virtual Result<std::unique_ptr<MemoryRegion>> allocate(int64_t bytes) = 0;
   // Stream 0 runs on the thread that calls run(); each other one has a thread of its own.
   virtual std::unique_ptr<StreamGroup> make_streams(int count) = 0;

@@ -43,7 +43,7 @@ class StepLog {
  public:
   // R0601 when the file cannot be written. An empty path writes nowhere.
   static Result<StepLog> open(const std::string& path);
-  // Each line is flushed, so that a run can be followed.
+  // Each line is flushed, so that a run can be followed. R0601.
   Status write(const std::string& line);
 
  private:

@@ -30,18 +30,27 @@ struct WeightTensor {
 };
 enum class WeightMode : uint8_t { kCopy, kLink, kNone };
 
-// Writes into DIR + ".partial-<pid>" and renames: an existing bundle is replaced as a whole, a
-// directory that holds anything else is refused (P0601). Fills manifest.files. `prove` is called while the files are
-// written and may read the bundle; where it fails, nothing takes the place of what was there.
+// Writes into DIR + ".partial-<pid>" and renames, for good: an existing bundle is replaced as a whole, in one step
+// where the file system can swap directories; a directory that holds anything else is refused (P0601). Fills
+// manifest.files. `prove` is called while the files are written and may read the bundle; where it fails, nothing takes
+// the place of what was there.
 Status write_bundle(const std::string& directory, Bundle& bundle, const std::vector<WeightTensor>& parameters,
                     const std::vector<WeightTensor>& constants, WeightMode mode,
                     const std::function<Status()>& prove = {});
 
-// The manifest and provenance always; programs and rank plans as asked. `ranks` empty = all.
+// A bundle of which the manifest was read, once: what it says and its digest are of the same bytes.
+struct OpenBundle {
+  std::string directory;
+  Manifest manifest;
+  std::string digest;  // SHA-256 over manifest.json: what all ranks compare before the first step
+};
+Result<OpenBundle> open_bundle(const std::string& directory);
+// The manifest and provenance always; programs and rank plans as asked. `ranks` empty = all. Of the weights only the
+// size is looked at: who reads them checks what he reads (chunk_digests.h), check_weights() all of them.
+Result<Bundle> read_bundle(const OpenBundle& opened, const std::vector<int32_t>& ranks = {});
 Result<Bundle> read_bundle(const std::string& directory, const std::vector<int32_t>& ranks = {});
-Result<Manifest> read_manifest(const std::string& directory);
-// SHA-256 over manifest.json: what all ranks compare before the first step.
-Result<std::string> bundle_digest(const std::string& directory);
+// The SHA-256 of the weights files against the manifest. P0603, P0604.
+Status check_weights(const OpenBundle& opened);
 
 // Text of the parts, for tests, `piper-plan show` and `--emit=plan`.
 std::string print_program(const Program& program);

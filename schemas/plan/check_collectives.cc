@@ -23,6 +23,12 @@ std::string outside(const RankPlan& plan, const BufferRange& where, int64_t part
          buffer.name + "\"";
 }
 
+std::string unaligned(const RankPlan& plan, const BufferRange& where, DType dtype) {
+  const int64_t size = dtype_bytes(dtype);
+  if (where.offset % size == 0) return "";
+  return no_multiple(where.offset, size, plan.buffers[static_cast<size_t>(where.buffer)].name);
+}
+
 bool overlap(int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
 
 // A part that shares bytes with all parts must be this rank's own.
@@ -51,13 +57,15 @@ int64_t part_bytes(int64_t count, DType dtype) {
 }  // namespace
 
 std::string misfit(const RankPlan& plan, const AllReduce& reduce) {
-  return outside(plan, reduce.data, part_bytes(reduce.count, reduce.dtype), 1);
+  return first_of({outside(plan, reduce.data, part_bytes(reduce.count, reduce.dtype), 1),
+                   unaligned(plan, reduce.data, reduce.dtype)});
 }
 
 std::string misfit(const RankPlan& plan, const ReduceScatter& reduce) {
   const int64_t bytes = part_bytes(reduce.count, reduce.dtype);
   const auto text = first_of({outside(plan, reduce.data, bytes, ranks(plan, reduce.communicator).size()),
-                              outside(plan, reduce.out, bytes, 1)});
+                              outside(plan, reduce.out, bytes, 1), unaligned(plan, reduce.data, reduce.dtype),
+                              unaligned(plan, reduce.out, reduce.dtype)});
   return text.empty() ? not_own(plan, reduce.out, reduce.data, bytes, reduce.communicator) : text;
 }
 
@@ -82,7 +90,7 @@ std::string misfit(const RankPlan& plan, const AllToAll& exchange) {
   for (const auto& counts : {exchange.send_counts, exchange.recv_counts}) {
     text = outside(plan, counts, dtype_bytes(DType::kI64), members);
     if (!text.empty()) return text;
-    if (counts.offset % dtype_bytes(DType::kI64) != 0) return "its counts do not stand at a multiple of 8";
+    if (text = unaligned(plan, counts, DType::kI64); !text.empty()) return "its counts: " + text;
     if (counts.buffer == exchange.recv.buffer &&
         overlap(counts.offset, dtype_bytes(DType::kI64) * static_cast<int64_t>(members), exchange.recv.offset, all))
       return "where it receives overlaps its counts";

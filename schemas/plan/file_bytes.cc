@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "schemas/plan/mapped_names.h"
+
 namespace piper::plan {
 namespace {
 
@@ -37,7 +39,11 @@ Result<MappedFile> map_file(const std::string& path) {
   void* const address = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, fd, 0);
   ::close(fd);
   if (address == MAP_FAILED) return system_failure("P0603", "cannot map", path);
-  file.mapping = std::shared_ptr<void>(address, [length](void* p) { ::munmap(p, length); });
+  name_mapping(address, length, path.c_str());
+  file.mapping = std::shared_ptr<void>(address, [length](void* p) {
+    forget_mapping(p);
+    ::munmap(p, length);
+  });
   file.data = static_cast<const std::byte*>(address);
   return file;
 }
@@ -70,11 +76,6 @@ std::string sha256(std::string_view bytes) {
     text.push_back(kHex[digest[i] & 15]);
   }
   return text;
-}
-
-Result<std::string> sha256_of_file(const std::string& path) {
-  PIPER_ASSIGN(const auto file, map_file(path));
-  return sha256(file.text());
 }
 
 }  // namespace piper::plan

@@ -20,12 +20,11 @@ struct MappedFile {
   std::string_view text() const { return {reinterpret_cast<const char*>(data), static_cast<size_t>(bytes)}; }
 };
 
-// Regular files only.
+// Regular files only. mapped_name() knows its addresses.
 Result<MappedFile> map_file(const std::string& path);
 Status write_file(const std::string& path, std::string_view text);
 
 // SHA-256 in lower-case hexadecimal.
 std::string sha256(std::string_view bytes);
-Result<std::string> sha256_of_file(const std::string& path);
 
 }  // namespace piper::plan

@@ -36,6 +36,11 @@ std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
   return strides;
 }
 
+std::string no_multiple(int64_t offset, int64_t size, std::string_view buffer) {
+  return "elements of " + std::to_string(size) + " bytes cannot stand at " + std::to_string(offset) + " of buffer \"" +
+         std::string(buffer) + "\"";
+}
+
 std::optional<int64_t> element_count(const std::vector<int64_t>& shape) {
   int64_t count = 1;
   for (const int64_t extent : shape)

@@ -71,4 +71,7 @@ constexpr bool range_inside(int64_t offset, int64_t bytes, int64_t size) {
   return offset >= 0 && bytes >= 0 && offset <= size && bytes <= size - offset;
 }
 
+// What is wrong with elements of `size` bytes that stand at `offset` of a buffer, as kernels cannot read them there.
+std::string no_multiple(int64_t offset, int64_t size, std::string_view buffer);
+
 }  // namespace piper::plan

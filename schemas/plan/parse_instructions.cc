@@ -45,15 +45,21 @@ Run RankPlanParser::run() {
                      " slots");
     return run;
   }
+  const auto& alignments = shared_.alignments[static_cast<size_t>(run.program)];
   for (size_t i = 0; i < list.arguments.size(); ++i) {
     const auto& where = list.arguments[i];
     const auto& slot = program.slots[i];
-    if (range_inside(where.offset, slot.bytes, buffer(where).bytes)) continue;
-    reader_.fail(kRange, instruction_at_,
-                 "slot " + quoted(slot.name) + " of program " + quoted(program.name) + " needs " +
-                     std::to_string(slot.bytes) + " bytes, buffer " + quoted(buffer(where).name) + " has " +
-                     std::to_string(buffer(where).bytes - where.offset));
+    if (!range_inside(where.offset, slot.bytes, buffer(where).bytes))
+      reader_.fail(kRange, instruction_at_,
+                   "slot " + quoted(slot.name) + " of program " + quoted(program.name) + " needs " +
+                       std::to_string(slot.bytes) + " bytes, buffer " + quoted(buffer(where).name) + " has " +
+                       std::to_string(buffer(where).bytes - where.offset));
+    else if (where.offset % alignments[i] != 0)
+      reader_.fail(kRange, instruction_at_,
+                   "slot " + quoted(slot.name) + " of program " + quoted(program.name) + ": " +
+                       no_multiple(where.offset, alignments[i], buffer(where).name));
   }
+  need_multiple(run.workspace, alignments.back(), instruction_at_);
   return run;
 }
 
@@ -141,6 +147,8 @@ Update RankPlanParser::update() {
   update.m = optional("m", bytes);
   update.v = optional("v", bytes);
   update.scale = optional("scale", 4);
+  for (const auto& where : {update.parameter, update.gradient, update.m, update.v, update.scale})
+    need_multiple(where, dtype_bytes(DType::kF32), at);
   return update;
 }
 

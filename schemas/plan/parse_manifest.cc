@@ -1,6 +1,9 @@
+#include <charconv>
 #include <unordered_set>
 
+#include "schemas/plan/bundle_files.h"
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/chunk_digests.h"
 #include "schemas/plan/json_reader.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/provenance_text.h"
@@ -203,6 +206,21 @@ class ManifestParser {
                    "the manifest describes " + std::to_string(manifest_.ranks.size()) + " ranks, world_size is " +
                        std::to_string(manifest_.world_size));
   }
+  void chunks(FileEntry& file) {
+    reader_.key("chunks");
+    const size_t at = reader_.position();
+    for (const std::string& text : reader_.strings()) {
+      uint32_t& digest = file.chunks.emplace_back();
+      if (text.size() != 8 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+        reader_.fail(kSyntax, at, "the digest of a chunk is 8 hexadecimal digits, not " + quoted(text));
+      else std::from_chars(text.data(), text.data() + text.size(), digest, 16);
+    }
+    if (reader_.ok() && static_cast<int64_t>(file.chunks.size()) != chunk_count(file.bytes))
+      reader_.fail(kRange, at,
+                   quoted(file.path) + " has " + std::to_string(file.chunks.size()) + " digests, its " +
+                       std::to_string(file.bytes) + " bytes are " + std::to_string(chunk_count(file.bytes)) +
+                       " chunks");
+  }
   void files() {
     section("files", [&] {
       auto& file = manifest_.files.emplace_back();
@@ -213,6 +231,7 @@ class ManifestParser {
         reader_.fail(kName, at, "a bundle cannot hold the file " + quoted(file.path));
       file.bytes = number("bytes", 0, INT64_MAX);
       file.sha256 = text("sha256");
+      if (file.path.starts_with(kWeightFolder)) chunks(file);
     });
   }
 

@@ -103,11 +103,14 @@ Part RankPlanParser::part(const PartKeys& keys, DType dtype, int64_t elements, s
   }
   if (reader_.optional_key(keys.owner)) part.owner = reader_.boolean();
   if (!reader_.ok()) return part;
-  if (range_inside(part.first, part.count, elements)) need(part.where, part.count * dtype_bytes(dtype), at);
-  else
+  if (range_inside(part.first, part.count, elements)) {
+    need(part.where, part.count * dtype_bytes(dtype), at);
+    need_multiple(part.where, dtype_bytes(dtype), at);
+  } else {
     reader_.fail(kRange, at,
                  std::to_string(part.count) + " elements at " + std::to_string(part.first) + " go beyond the " +
                      std::to_string(elements) + " elements of the tensor");
+  }
   return part;
 }
 

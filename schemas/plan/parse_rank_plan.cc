@@ -114,6 +114,7 @@ void RankPlanParser::specials() {
     }
     special.where = {found->second, parts->offset};
     need(special.where, special.bytes, special.at);
+    need_multiple(special.where, special.element, special.at);
   }
   plan_.seed_step = specials_[0].where;
   plan_.learning_rate = specials_[1].where;
@@ -180,11 +181,33 @@ Status RankPlanParser::check_memory() {
   return {};
 }
 
+namespace {
+
+std::vector<int64_t> alignments_of(const Program& program) {
+  std::vector<int64_t> alignments(program.slots.size() + 1, 1);
+  const auto use = [&](const std::vector<Operand>& operands) {
+    for (const Operand& operand : operands) {
+      if (operand.slot == Operand::kAbsent) continue;
+      int64_t& most =
+          operand.slot == Operand::kWorkspace ? alignments.back() : alignments[static_cast<size_t>(operand.slot)];
+      most = std::max(most, dtype_bytes(operand.dtype));
+    }
+  };
+  for (const KernelCall& call : program.calls) {
+    use(call.outputs);
+    use(call.inputs);
+  }
+  return alignments;
+}
+
+}  // namespace
+
 SharedNames index_names(const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs) {
   SharedNames names;
   for (size_t i = 0; i < provenance.size(); ++i) names.provenance.emplace(provenance[i].key, static_cast<int32_t>(i));
   for (size_t i = 0; i < programs.size(); ++i) names.programs.emplace(programs[i].name, static_cast<int32_t>(i));
   names.all_programs = &programs;
+  for (const Program& program : programs) names.alignments.push_back(alignments_of(program));
   return names;
 }
 

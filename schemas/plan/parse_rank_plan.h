@@ -19,6 +19,8 @@ using NameIndex = std::unordered_map<std::string_view, int32_t>;
 struct SharedNames {
   NameIndex programs, provenance;
   const std::vector<Program>* all_programs = nullptr;
+  // By program: what the range bound to each slot must be a multiple of, for its widest element; the workspace's last.
+  std::vector<std::vector<int64_t>> alignments;
 };
 SharedNames index_names(const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs);
 

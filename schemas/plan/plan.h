@@ -21,7 +21,7 @@
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 4;
+inline constexpr int kFormatVersion = 5;
 
 // ------------------------------------------------------------------ programs
 struct Operand {
@@ -276,6 +276,7 @@ struct RunDefaults {
 struct FileEntry {
   std::string path, sha256;
   int64_t bytes = 0;
+  std::vector<uint32_t> chunks = {};  // of a weights file: chunk_digests.h
 };
 struct RankSummary {
   int64_t arena_bytes = 0, persistent_bytes = 0, scratch_bytes = 0, sent_bytes = 0, peak_bytes = 0;

@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/json_writer.h"
 #include "schemas/plan/names.h"
@@ -142,11 +144,22 @@ class ManifestPrinter {
       number("peak_bytes", rank.peak_bytes);
     });
   }
+  void chunks(const std::vector<uint32_t>& digests) {
+    json_.key("chunks");
+    std::string text = "[";
+    for (const uint32_t digest : digests) {
+      char hex[16];
+      std::snprintf(hex, sizeof hex, "%s\"%08x\"", text.size() == 1 ? "" : ",", digest);
+      text += hex;
+    }
+    json_.raw(text + "]");
+  }
   void files() {
     section("files", manifest_.files, [&](const FileEntry& file) {
       name("file", file.path);
       number("bytes", file.bytes);
       name("sha256", file.sha256);
+      if (!file.chunks.empty()) chunks(file.chunks);
     });
   }
 

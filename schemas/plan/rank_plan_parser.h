@@ -32,7 +32,7 @@ class RankPlanParser {
   };
   struct Special {
     const char* key;
-    int64_t bytes;
+    int64_t bytes, element;
     std::string_view text = {};
     size_t at = 0;
     bool present = false;
@@ -125,6 +125,13 @@ class RankPlanParser {
                         std::to_string(bytes) + " bytes at " + std::to_string(where.offset) + " go beyond the " +
                             std::to_string(target.bytes) + " bytes of buffer " + quoted(target.name));
   }
+  // Elements of `size` bytes from `where` on; buffers themselves begin at multiples of 64.
+  bool need_multiple(const BufferRange& where, int64_t size, size_t at) {
+    if (!reader_.ok() || where.buffer < 0) return false;
+    if (where.offset % size == 0) [[likely]]
+      return true;
+    return reader_.fail(kRange, at, no_multiple(where.offset, size, buffer(where).name));
+  }
   BufferRange needed(const char* key, int64_t bytes) {
     reader_.key(key);
     const auto where = range();
@@ -188,7 +195,8 @@ class RankPlanParser {
   RankPlan plan_;
   int32_t like_ = -1;  // the rank whose plan this one is like
   size_t like_at_ = 0;
-  Special specials_[5] = {{"seed_step", 16}, {"learning_rate", 4}, {"loss", 4}, {"grad_norm", 4}, {"dropped", 8}};
+  Special specials_[5] = {
+      {"seed_step", 16, 8}, {"learning_rate", 4, 4}, {"loss", 4, 4}, {"grad_norm", 4, 4}, {"dropped", 8, 8}};
   NameIndex stream_index_, communicator_index_, channel_index_, event_index_, buffer_index_, argument_index_;
   std::vector<size_t> declared_at_, buffer_at_;
   size_t at_ = 0;  // of the range read last

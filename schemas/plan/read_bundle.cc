@@ -15,20 +15,27 @@ namespace {
 
 class BundleReader {
  public:
-  explicit BundleReader(const std::string& directory) : directory_(directory) {}
+  explicit BundleReader(const OpenBundle& opened) : directory_(opened.directory) {
+    bundle_.manifest = opened.manifest;
+    for (const auto& file : bundle_.manifest.files) files_.emplace(file.path, &file);
+  }
 
   Result<Bundle> read(std::vector<int32_t> ranks) {
-    PIPER_ASSIGN(bundle_.manifest, read_manifest(directory_));
-    for (const auto& file : bundle_.manifest.files) files_.emplace(file.path, &file);
     PIPER_ASSIGN(const auto provenance, checked_file(std::string(kProvenanceFile)));
     PIPER_ASSIGN(bundle_.provenance, parse_provenance(provenance.text(), path_of(kProvenanceFile)));
     PIPER_RETURN_IF_ERROR(programs());
     PIPER_RETURN_IF_ERROR(choose(ranks));
     const auto names = index_names(bundle_.provenance, bundle_.programs);
     for (const int32_t rank : ranks) PIPER_RETURN_IF_ERROR(rank_plan(rank, names));
-    // Weights are large and shared: rank 0 digests them for all, the others look at their size.
-    PIPER_RETURN_IF_ERROR(weights(ranks.front() == 0));
+    PIPER_RETURN_IF_ERROR(weights(false));
     return std::move(bundle_);
+  }
+  // As large as the manifest says; with `digest`, the same bytes.
+  Status weights(bool digest) {
+    for (const auto path : {kModelWeights, kConstantWeights})
+      if (files_.count(std::string(path)) != 0)
+        if (auto file = checked_file(std::string(path), digest); !file.ok()) return file.take_status();
+    return {};
   }
 
  private:
@@ -146,13 +153,10 @@ class BundleReader {
         __builtin_mul_overflow(bytes, dtype_bytes(input->dtype), &bytes) ||
         !range_inside(slice.where.offset, bytes, plan.buffers[static_cast<size_t>(slice.where.buffer)].bytes))
       return bad("its samples do not fit their buffer");
-    return {};
-  }
-
-  Status weights(bool digest) {
-    for (const auto path : {kModelWeights, kConstantWeights})
-      if (files_.count(std::string(path)) != 0)
-        if (auto file = checked_file(std::string(path), digest); !file.ok()) return file.take_status();
+    if (slice.where.offset % dtype_bytes(input->dtype) != 0)
+      return Status::failure("P0607", "input \"" + slice.input + "\": " +
+                                          no_multiple(slice.where.offset, dtype_bytes(input->dtype),
+                                                      plan.buffers[static_cast<size_t>(slice.where.buffer)].name));
     return {};
   }
 
@@ -164,19 +168,24 @@ class BundleReader {
 
 }  // namespace
 
-Result<Manifest> read_manifest(const std::string& directory) {
+Result<OpenBundle> open_bundle(const std::string& directory) {
   const std::string path = directory + "/" + std::string(kManifestFile);
-  auto file = map_file(path);
+  const auto file = map_file(path);
   if (!file.ok()) return Status::failure("P0603", directory + " is not a plan bundle: " + file.error().message);
-  return parse_manifest(file->text(), path);
+  const std::string text(file->text());  // a copy: a file that changes meanwhile is read once all the same
+  PIPER_ASSIGN(auto manifest, parse_manifest(text, path));
+  return OpenBundle{directory, std::move(manifest), sha256(text)};
+}
+
+Result<Bundle> read_bundle(const OpenBundle& opened, const std::vector<int32_t>& ranks) {
+  return BundleReader(opened).read(ranks);
 }
 
 Result<Bundle> read_bundle(const std::string& directory, const std::vector<int32_t>& ranks) {
-  return BundleReader(directory).read(ranks);
+  PIPER_ASSIGN(const auto opened, open_bundle(directory));
+  return read_bundle(opened, ranks);
 }
 
-Result<std::string> bundle_digest(const std::string& directory) {
-  return sha256_of_file(directory + "/" + std::string(kManifestFile));
-}
+Status check_weights(const OpenBundle& opened) { return BundleReader(opened).weights(true); }
 
 }  // namespace piper::plan

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "schemas/plan/durable_files.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/json_writer.h"
 
@@ -122,18 +123,38 @@ Status write_to(int fd, const std::vector<TensorToWrite>& tensors, const std::st
   return {};
 }
 
+// `path`: what messages call it.
+Status write_to_file(const std::string& file, const std::string& path, const std::vector<TensorToWrite>& tensors,
+                     bool to_disk) {
+  const auto failure = [&path] {
+    return Status::failure("P0621", "cannot write " + path + ": " + std::strerror(errno));
+  };
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return failure();
+  Status status = write_to(fd, tensors, path);
+  if (status.ok() && to_disk && ::fsync(fd) != 0) status = failure();
+  if (::close(fd) != 0 && status.ok()) status = failure();
+  return status;
+}
+
 }  // namespace
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
-  PIPER_ASSIGN(auto mapped, map_file(path));
+  PIPER_ASSIGN(const auto mapped, map_file(path));
+  return open(mapped, path, [](const std::byte*, int64_t) { return Status(); });
+}
+
+Result<SafetensorsFile> SafetensorsFile::open(const MappedFile& mapped, const std::string& path, const Check& check) {
   const auto bad = [&path](const std::string& why) {
     return Status::failure("P0620", path + ": not a safetensors file, or damaged: " + why);
   };
   if (mapped.bytes < 8) return bad("shorter than its 8-byte header length");
+  PIPER_RETURN_IF_ERROR(check(mapped.data, 8));
   uint64_t length = 0;
   for (int i = 0; i < 8; ++i) length |= static_cast<uint64_t>(mapped.data[i]) << (8 * i);
   if (length > static_cast<uint64_t>(mapped.bytes - 8) || length > kMaxHeader)
     return bad("the header's length " + std::to_string(length) + " goes beyond the file");
+  PIPER_RETURN_IF_ERROR(check(mapped.data + 8, static_cast<int64_t>(length)));
   const auto header = mapped.text().substr(8, length);
   const Json json = Json::parse(header.begin(), header.end(), nullptr, false);
   if (!json.is_object()) return bad("the header is not a JSON object");
@@ -147,7 +168,7 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
       return bad("tensor \"" + name + "\": " + status.error().message);
     file.tensors_.emplace(name, std::move(tensor));
   }
-  file.mapping_ = std::move(mapped.mapping);
+  file.mapping_ = mapped.mapping;
   return file;
 }
 
@@ -156,16 +177,16 @@ const TensorView* SafetensorsFile::find(const std::string& name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
+Status stream_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors) {
+  return write_to_file(path, path, tensors, false);
+}
+
 Status write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors) {
   const std::string partial = path + ".partial-" + std::to_string(::getpid());
-  const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return Status::failure("P0621", "cannot write " + path + ": " + std::strerror(errno));
-  Status status = write_to(fd, tensors, path);
-  if (::close(fd) != 0 && status.ok())
-    status = Status::failure("P0621", "cannot write " + path + ": " + std::strerror(errno));
+  Status status = write_to_file(partial, path, tensors, true);
   std::error_code error;
   if (status.ok()) {
-    std::filesystem::rename(partial, path, error);
+    error = put_file(partial, path);
     if (error) status = Status::failure("P0621", "cannot write " + path + ": " + error.message());
   }
   if (!status.ok()) std::filesystem::remove(partial, error);

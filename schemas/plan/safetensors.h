@@ -11,6 +11,7 @@
 
 #include "schemas/base/status.h"
 #include "schemas/plan/dtype.h"
+#include "schemas/plan/file_bytes.h"
 
 namespace piper::plan {
 
@@ -24,6 +25,9 @@ struct TensorView {
 class SafetensorsFile {  // keeps the mapping alive
  public:
   static Result<SafetensorsFile> open(const std::string& path);
+  // `check` is asked for the header's bytes before they are used; those of the tensors are the caller's to check.
+  using Check = std::function<Status(const std::byte* data, int64_t bytes)>;
+  static Result<SafetensorsFile> open(const MappedFile& file, const std::string& path, const Check& check);
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const TensorView* find(const std::string& name) const;
 
@@ -40,7 +44,10 @@ struct TensorToWrite {
   std::function<Status(const std::function<Status(const void*, int64_t)>& write)> produce;
   int64_t bytes = 0;
 };
-// Written beside and renamed. Tensors in the given order.
+// Tensors in the given order. Written beside and renamed, both for good: a power cut leaves the old file or the new
+// one.
 Status write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
+// The same straight to `path`, and on the disk some time later: for a directory that is not in its place yet.
+Status stream_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
 
 }  // namespace piper::plan

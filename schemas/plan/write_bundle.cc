@@ -7,6 +7,8 @@
 #include "schemas/base/parallel.h"
 #include "schemas/plan/bundle_files.h"
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/chunk_digests.h"
+#include "schemas/plan/durable_files.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/json_writer.h"
 #include "schemas/plan/like_ranks.h"
@@ -51,22 +53,20 @@ Status check_target(const fs::path& directory) {
   return {};
 }
 
-// A directory that vanishes unless it was kept.
+// A directory that vanishes, unless it has another name by then.
 class TemporaryDirectory {
  public:
   explicit TemporaryDirectory(fs::path path) : path_(std::move(path)) {}
   ~TemporaryDirectory() {
     std::error_code ignored;
-    if (!kept_) fs::remove_all(path_, ignored);
+    fs::remove_all(path_, ignored);
   }
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
   const fs::path& path() const { return path_; }
-  void keep() { kept_ = true; }
 
  private:
   fs::path path_;
-  bool kept_ = false;
 };
 
 class BundleWriter {
@@ -115,14 +115,14 @@ class BundleWriter {
 
  private:
   Status text_file(FileEntry& entry, const std::string& path, std::string_view text) const {
-    entry = {path, sha256(text), static_cast<int64_t>(text.size())};
+    entry = {path, sha256(text), static_cast<int64_t>(text.size()), {}};
     return write_file((root_ / path).string(), text);
   }
   Status weight_file(std::string_view path, const std::vector<WeightTensor>& tensors, WeightMode mode) {
     const std::string full = (root_ / path).string();
     PIPER_RETURN_IF_ERROR(write_weights(full, tensors, mode));
     PIPER_ASSIGN(const auto file, map_file(full));
-    entries_.push_back({std::string(path), sha256(file.text()), file.bytes});
+    entries_.push_back({std::string(path), sha256(file.text()), file.bytes, chunk_digests(file.text())});
     return {};
   }
 
@@ -131,21 +131,31 @@ class BundleWriter {
   std::vector<FileEntry> entries_;
 };
 
-// Puts `fresh` in the place of `target`; what stood there is gone afterwards.
-Status replace(TemporaryDirectory& fresh, const fs::path& target) {
-  std::error_code error;
+bool cannot_swap(const std::error_code& error) {
+  return error == std::errc::invalid_argument || error == std::errc::function_not_supported ||
+         error == std::errc::not_supported;
+}
+
+// Puts the directory `fresh` in the place of `target`, for good. What stood there is gone afterwards.
+Status replace(const fs::path& fresh, const fs::path& target) {
+  // One syncfs, not an fsync of every file: a bundle is a hundred small files and more, and each fsync is a commit of
+  // the journal. On ext4 (medians of 7, paired): 10 files 12 ms against 48, 100 files 20 against 404, 600 files 160
+  // against 1830. What other programs have not written yet is written as well.
+  std::error_code error = sync_file_system(fresh);
+  if (error) return cannot_write(fresh, error);
   TemporaryDirectory old(target.string() + ".replaced-" + std::to_string(::getpid()));
   const bool existed = fs::exists(target, error);
-  if (existed) fs::rename(target, old.path(), error);
-  if (error) return cannot_write(target, error);
-  fs::rename(fresh.path(), target, error);
-  if (!error) {
-    fresh.keep();
-    return {};
+  if (existed && !error) error = swap_directories(fresh, target);  // `fresh` is then the name of the old one
+  if (!existed || cannot_swap(error)) {
+    error.clear();
+    if (existed) fs::rename(target, old.path(), error);  // for a moment there is no `target`
+    if (error) return cannot_write(target, error);
+    fs::rename(fresh, target, error);
+    std::error_code ignored;
+    if (error && existed) fs::rename(old.path(), target, ignored);
   }
-  std::error_code ignored;
-  if (existed) fs::rename(old.path(), target, ignored);
-  return cannot_write(target, error);
+  if (!error) error = sync_directory(target.parent_path());  // before the old one goes
+  return error ? cannot_write(target, error) : Status();
 }
 
 }  // namespace
@@ -163,7 +173,7 @@ Status write_bundle(const std::string& directory, Bundle& bundle, const std::vec
   TemporaryDirectory fresh(target.string() + ".partial-" + std::to_string(::getpid()));
   fs::remove_all(fresh.path(), error);
   PIPER_RETURN_IF_ERROR(BundleWriter(fresh.path(), bundle).write(parameters, constants, mode, prove));
-  return replace(fresh, target);
+  return replace(fresh.path(), target);
 }
 
 }  // namespace piper::plan

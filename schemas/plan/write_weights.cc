@@ -116,7 +116,7 @@ Status write_weights(const std::string& path, const std::vector<WeightTensor>& t
     };
     list.push_back({tensor.name, tensor.dtype, tensor.shape, std::move(produce), tensor.bytes});
   }
-  return write_safetensors(path, list);
+  return stream_safetensors(path, list);
 }
 
 }  // namespace piper::plan

@@ -45,6 +45,22 @@ refuted='[P0636]: rule 8: rank 1 instruction 6 (update "w", 6 elements, on strea
 expect 1 "$refuted" "$run" "$@"
 [ -z "$mpirun" ] || expect 1 "$refuted" $mpirun --allow-run-as-root --oversubscribe -n 2 "$run" "$@"
 
+# A rank whose machine has another copy of the weights says so; a copy that is cut is refused as well.
+"$write" weighted "$dir/weighted" || exit 1
+d=$dir/weighted
+expect 0 "step 3/3" "$run" "$d/plans" --data "$d/data.safetensors" --steps 3 --save "$dir/own.safetensors"
+cmp -s "$dir/pipeline/local.safetensors" "$dir/own.safetensors" || fail "the bundle's own weights train otherwise than --load"
+cp -r "$d/plans" "$d/other"
+printf x | dd of="$d/other/weights/model.safetensors" bs=1 seek=$(($(wc -c < "$d/plans/weights/model.safetensors") - 1)) conv=notrunc 2> "$dir/out"
+changed="other/weights/model.safetensors: damaged or changed by hand: the "
+expect 1 "$changed" "$run" "$d/other" --data "$d/data.safetensors" --steps 3
+if [ -n "$mpirun" ]; then
+  expect 1 "$changed" $mpirun --allow-run-as-root --oversubscribe -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --steps 3 \
+    : -n 1 "$run" "$d/other" --data "$d/data.safetensors" --steps 3
+  grep -q "P0604.*rank 1" "$dir/out" || { fail "no word about rank 1"; cat "$dir/out"; }
+fi
+expect 0 "step 3/3" "$run" "$d/other" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 3
+
 d=$dir/pipeline
 expect 2 "is not microseconds" "$run" "$d/plans" --link-delay soon
 expect 2 "is not microseconds" "$run" "$d/plans" --link-delay 5,0
@@ -56,6 +72,22 @@ expect 2 "bundle" "$run"
 expect 1 "" "$run" "$d/nothing"
 expect 1 "R0601" "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --log "$d/no/such/log"
 expect 1 "P0621" "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --save "$d/no/such/file"
+# A full disk ends the log, not the training: a warning once, the weights as ever, a status that says so.
+full="cannot write the log '/dev/full': No space left on device"
+expect 3 "error[R0601]: $full; the log is incomplete" "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 3 \
+  --save "$dir/unlogged.safetensors" --log /dev/full
+[ "$(grep -c "warning\[R0601\]: $full; the training goes on" "$dir/out")" = 1 ] || { fail "not one warning about the log"; cat "$dir/out"; }
+cmp -s "$d/local.safetensors" "$dir/unlogged.safetensors" || fail "a log that cannot be written changes the weights"
+# Which file was cut is said, of several that are mapped.
+cp "$d/data.safetensors" "$dir/cut.safetensors"
+"$run" "$d/plans" --data "$dir/cut.safetensors" --load "$d/weights.safetensors" --steps 100000000 --log "$dir/cut.jsonl" > "$dir/out" 2>&1 &
+pid=$!
+while [ ! -s "$dir/cut.jsonl" ] && kill -0 $pid; do sleep 0.2; done
+: > "$dir/cut.safetensors"
+wait $pid
+got=$?
+[ $got = 3 ] || fail "exit $got after the data were cut"
+grep -qF "error[R0209]: '$dir/cut.safetensors' was cut while the run read it" "$dir/out" || { fail "no word about the file that was cut"; cat "$dir/out"; }
 # Signals end a run with a message.
 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 100000000 > "$dir/out" 2>&1 &
 pid=$!
@@ -75,6 +107,9 @@ if [ -n "$mpirun" ]; then
     : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --seed 2
   expect 1 "rank 1 started with other options" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
     : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --link-delay 5
+  expect 3 "error[R0601]: $full; the log is incomplete" $mpi -n 2 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
+    --steps 3 --save "$dir/unlogged_mpi.safetensors" --log /dev/full
+  cmp -s "$d/local.safetensors" "$dir/unlogged_mpi.safetensors" || fail "under mpirun a log that cannot be written changes the weights"
   cp -r "$d/plans" "$d/other"
   "$write" replicas "$d/2"
   expect 1 "rank 1 read another plan than rank 0" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \

@@ -24,17 +24,32 @@ int main(int argc, char** argv) {
   const std::string which = argv[1], directory = argv[2];
   std::filesystem::create_directories(directory);
   using namespace piper::hand_written;
-  const std::map<std::string, piper::plan::Bundle (*)()> bundles = {{"pipeline", pipeline},
-                                                                    {"replicas", replicas},
-                                                                    {"sharded", sharded},
-                                                                    {"exchanged", exchanged},
-                                                                    {"unsummed", unsummed}};
+  const std::map<std::string, piper::plan::Bundle (*)()> bundles = {{"pipeline", pipeline}, {"replicas", replicas},
+                                                                    {"sharded", sharded},   {"exchanged", exchanged},
+                                                                    {"unsummed", unsummed}, {"weighted", pipeline}};
   if (bundles.count(which) == 0) return 2;
   piper::plan::Bundle bundle = bundles.at(which)();
   for (size_t r = 0; r < bundle.ranks.size(); ++r) bundle.manifest.ranks[r].arena_bytes = bundle.ranks[r].arena_bytes;
   piper::Status status = piper::hand_written::write_files(directory);
+  using namespace piper::plan;
+  std::vector<WeightTensor> weights;  // "weighted": the pipeline with its weights in the bundle
+  const auto add = [&weights](const char* name, std::vector<int64_t> shape, const std::vector<float>& values) {
+    weights.push_back({name,
+                       piper::DType::kF32,
+                       std::move(shape),
+                       "",
+                       0,
+                       static_cast<int64_t>(4 * values.size()),
+                       reinterpret_cast<const std::byte*>(values.data()),
+                       {}});
+  };
+  if (which == "weighted") {
+    add("w", {3, 2}, kW);
+    add("v", {2, 2}, kV);
+  }
   if (status.ok())
-    status = piper::plan::write_bundle(directory + "/plans", bundle, {}, {}, piper::plan::WeightMode::kNone);
+    status = write_bundle(directory + "/plans", bundle, weights, {},
+                          weights.empty() ? WeightMode::kNone : WeightMode::kCopy);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.error().message.c_str());
   return 1;

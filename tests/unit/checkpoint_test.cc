@@ -5,10 +5,13 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "runtime/checkpoint/save.h"
 #include "runtime/hal/local/local_communicator.h"
+#include "schemas/plan/bundle_io.h"
+#include "tests/unit/temp_folder.h"
 
 namespace piper::checkpoint {
 namespace {
@@ -84,6 +87,49 @@ TEST_CASE("rank 0 writes the tensors of all ranks under all their names") {
   placement.name = "third";
   CHECK(source->find(placement, false).error().code == "R0501");
   std::filesystem::remove(path);
+}
+
+// A bundle of two tensors of 1.5 MiB: of a rank's weights, only the chunks it reads are looked at.
+TEST_CASE("weights of the bundle are checked where they are read") {
+  const TempFolder folder;
+  constexpr int64_t kCount = 3 * plan::kChunkBytes / 8;
+  const std::vector<float> values(static_cast<size_t>(kCount), 0.5f);
+  std::vector<plan::WeightTensor> tensors;
+  for (const char* name : {"first", "second"})
+    tensors.push_back(
+        {name, DType::kF32, {kCount}, "", 0, 4 * kCount, reinterpret_cast<const std::byte*>(values.data()), {}});
+  plan::Bundle bundle;
+  bundle.manifest.ranks.resize(1);
+  bundle.ranks.resize(1);
+  bundle.manifest.tensors = {info("first", kCount), info("second", kCount)};
+  REQUIRE(plan::write_bundle(folder / "p", bundle, tensors, {}, plan::WeightMode::kCopy).ok());
+  const std::string path = folder / "p/weights/model.safetensors";
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(-1, std::ios::end).put('x');
+
+  const auto opened = plan::open_bundle(folder / "p");
+  REQUIRE(opened.ok());
+  CHECK(plan::check_weights(*opened).error().code == "P0604");
+  const auto source = WeightSource::open(opened->directory, "", opened->manifest);
+  REQUIRE(source.ok());
+  plan::Placement placement;
+  placement.shape = {kCount};
+  const auto checked = [&](const char* name, int64_t first, int64_t count) {
+    placement.name = name;
+    const auto view = source->find(placement, false);
+    REQUIRE(view.ok());
+    const Status status = source->check(view->data + 4 * first, 4 * count);
+    return status.ok() ? "ok" : status.error().code + " " + status.error().message;
+  };
+  CHECK(checked("first", 0, kCount) == "ok");
+  CHECK(checked("second", 0, kCount / 2) == "ok");
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
+  CHECK(checked("second", kCount - 1, 1) == "P0604 " + path + ": damaged or changed by hand: the " +
+                                                std::to_string(size - 3 * plan::kChunkBytes) +
+                                                " bytes from 3145728 on are not the manifest's (CRC32C)");
+  std::filesystem::resize_file(path, 100);
+  CHECK(WeightSource::open(opened->directory, "", opened->manifest).status().error().code == "P0604");
+  CHECK(WeightSource::open(opened->directory, folder.write("x", "12"), opened->manifest).status().error().code ==
+        "P0620");
 }
 
 }  // namespace

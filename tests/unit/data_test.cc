@@ -127,6 +127,32 @@ TEST_CASE("shuffled tensors take every sample once an epoch, in another order ea
   }
 }
 
+// Numbers that a manifest and --steps may hold: their product is beyond 64 bits.
+TEST_CASE("every step of every batch has its samples") {
+  const int64_t most = INT64_MAX;
+  CHECK(place_of(most, most, most - 1, most).sample == most - 1);
+  CHECK(place_of(most, most, most - 1, most).epoch == (most - 1) % (int64_t{1} << 62));
+  TempFolder folder;
+  const std::string path = folder / "d.safetensors";
+  REQUIRE(plan::write_safetensors(path, {tensor("x", DType::kI64, {5}, raw<int64_t>({0, 1, 2, 3, 4}))}).ok());
+  const int64_t batch = int64_t{1} << 62;  // 4 modulo 5
+  for (const auto sampling : {Sampling::kSequential, Sampling::kShuffled}) {
+    DataOptions options = at(path);
+    options.sampling = sampling;
+    const auto source = must_open(options, manifest_of(batch, {input("x", DType::kI64, {})}));
+    for (int64_t step : {2, 3, 4, 9}) {
+      const int64_t place = (step - 1) * 4 % 5, value = read_i64(*source, 0, step, 0, 1, 1)[0];
+      if (sampling == Sampling::kSequential) CHECK(value == place);
+      else CHECK(value == epoch_permutation(0, place_of(step, batch, 0, 5).epoch, 5)[static_cast<size_t>(place)]);
+      CHECK(source->epoch_beginning_in(step, batch) == place_of(step, batch, batch - 1, 5).epoch + 1);
+    }
+  }
+  DataOptions tokens = at(folder.write("t.txt", "abcdef"));
+  tokens.sampling = Sampling::kSequential;
+  CHECK(read_i64(*must_open(tokens, manifest_of(batch, {input("x", DType::kI64, {1}, "tokens")})), 0, 9, 2, 1, 1) ==
+        std::vector<int64_t>{'a' + (8 * 4 + 2) % 5});
+}
+
 TEST_CASE("directories of .npy files are read") {
   TempFolder folder;
   folder.write("x.npy", npy("<f4", "(3, 2)", raw<float>({1, 2, 3, 4, 5, 6})));

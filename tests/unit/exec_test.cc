@@ -52,7 +52,7 @@ class Fixture {
     session.options.timeout = timeout;
     session.options.device.huge_pages = false;
     session.options.link_delay = link_delay;
-    session.options.log = path("log.jsonl");
+    session.options.log = log_file.empty() ? path("log.jsonl") : log_file;
     session.options.save = path("saved.safetensors");
     session.options.save_gradients = path("gradients.safetensors");
     hal::LocalWorld world(static_cast<int32_t>(bundle.ranks.size()));
@@ -60,6 +60,7 @@ class Fixture {
     for (const plan::RankPlan& plan : bundle.ranks)
       ranks.emplace_back([&] { run_rank(session, plan, *world.communicator(plan.rank)); });
     for (std::thread& rank : ranks) rank.join();
+    log_failure = std::move(session.log_failure);
     return session.stop.take_failure();
   }
   std::vector<float> saved(const std::string& file, const std::string& name) const {
@@ -79,6 +80,8 @@ class Fixture {
   }
   std::chrono::milliseconds timeout{60000};
   std::optional<hal::LinkDelay> link_delay;
+  std::string log_file;
+  Status log_failure;
 
  private:
   fs::path folder_;
@@ -138,6 +141,22 @@ TEST_CASE("a pipeline of two ranks trains, logs and saves") {
     CHECK(std::stod(log[step - 1].substr(head.size())) == Approx(losses[step - 1]).epsilon(1e-5));
   }
   CHECK(log[2].find("{\"summary\": {\"steps\": 2, ") == 0);
+}
+
+TEST_CASE("a full disk ends the log, not the training") {
+  Fixture fixture;
+  const plan::Bundle bundle = pipeline();
+  REQUIRE(fixture.run(bundle, 3).ok());
+  CHECK(fixture.log_failure.ok());
+  const auto weights = fixture.saved("saved.safetensors", "w");
+  fixture.log_file = "/dev/full";
+  const Status status = fixture.run(bundle, 3);
+  INFO((status.ok() ? "" : status.error().message));
+  REQUIRE(status.ok());
+  CHECK(fixture.saved("saved.safetensors", "w") == weights);
+  REQUIRE_FALSE(fixture.log_failure.ok());
+  CHECK(fixture.log_failure.error().code == "R0601");
+  CHECK(fixture.log_failure.error().message == "cannot write the log '/dev/full': No space left on device");
 }
 
 TEST_CASE("replicas sum their gradients before the update") {

@@ -156,7 +156,7 @@ TEST_CASE("bundles are deterministic") {
     CHECK(slurp(dir / "b/" + file) == text);
     CHECK(slurp(dir / "c/" + file) == text);
   }
-  CHECK(*bundle_digest(dir / "a") == *bundle_digest(dir / "c"));
+  CHECK(open_bundle(dir / "a")->digest == open_bundle(dir / "c")->digest);
   CHECK(bundle->ranks.size() == 2);
   const auto one = read_bundle(dir / "a", {1});
   REQUIRE(one.ok());
@@ -196,9 +196,15 @@ TEST_CASE("output directory") {
 // A changed, short or missing file is named.
 TEST_CASE("damaged files of a bundle") {
   TempFolder dir;
-  const auto read = [&] { return message(read_bundle(dir / "p").status()); };
-  for (const std::string file :
+  std::string file;
+  const auto read = [&] {  // weights are read by who needs them
+    const auto opened = open_bundle(dir / "p");
+    if (!opened.ok()) return message(opened.status());
+    return message(file.starts_with("weights/") ? check_weights(*opened) : read_bundle(*opened).status());
+  };
+  for (const char* name :
        {"ranks/rank-00001.json", "programs/c0.F.b4.json", "provenance.json", "weights/model.safetensors"}) {
+    file = name;
     write_example(dir / "p");
     const auto text = slurp(dir / "p/" + file);
     auto changed = text;
@@ -265,7 +271,7 @@ TEST_CASE("collectives whose ranges do not fit are refused") {
   CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 0}, {3, 248}, 16, 0}) ==
         "P0607 r:67: 2 parts of 8 bytes at 248 go beyond the 256 bytes of buffer \"workspace\"");
   CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 4}, {3, 16}, 16, 0}) ==
-        "P0607 r:67: its counts do not stand at a multiple of 8");
+        "P0607 r:67: its counts: elements of 8 bytes cannot stand at 4 of buffer \"workspace\"");
   CHECK(added(AllToAll{{4, 0}, {3, 0}, 64, {8, 0}, {3, 16}, 16, 0}) ==
         "P0607 r:67: where it receives overlaps its counts");
 }
@@ -347,6 +353,46 @@ TEST_CASE("plans that cannot be like another are refused") {
   CHECK(refused("\"ranks\":[0,1]", "\"ranks\":[0,1,2]") ==
         "P0611 r:3: the communicators differ from those of rank 0 in name or size");
   CHECK(refused("\"scalars\":[", "\"arguments\":[") == "P0605 r:19: expected the key \"scalars\", found \"arguments\"");
+}
+
+// No kernel and no sum gets elements at a place that is no multiple of their size.
+TEST_CASE("ranges that are not aligned are refused") {
+  const auto at = [](const std::string& line, int size, int offset, const std::string& buffer) {
+    return "P0607 r:" + line + "elements of " + std::to_string(size) + " bytes cannot stand at " +
+           std::to_string(offset) + " of buffer \"" + buffer + "\"";
+  };
+  CHECK(rank_damage("\"in\":[\"x\",\"weight\",\"act y m0\"]", "\"in\":[\"x\",\"weight\",\"act y m0+6\"]") ==
+        at("51: slot \"y\" of program \"c0.F.b4\": ", 4, 6, "act y m0"));
+  CHECK(rank_damage(
+            "{\"update\":\"weight\",\"group\":0,\"count\":16,\"gradient\":\"grad weight\",\"scale\":\"loss+1+4\"",
+            "{\"update\":\"weight\",\"group\":0,\"count\":16,\"gradient\":\"grad weight\",\"scale\":\"loss+1+5\"") ==
+        at("66: ", 4, 5, "loss+1"));
+  CHECK(rank_damage("\"update\":\"weight\",\"group\":0,\"count\":16",
+                    "\"update\":\"weight+2\",\"group\":0,\"count\":8") == at("66: ", 4, 2, "weight"));
+  CHECK(rank_damage("\"loss\":\"loss+1+0\"", "\"loss\":\"loss+1+3\"") == at("5: ", 4, 3, "loss+1"));
+  CHECK(added(AllReduce{{4, 2}, 4, DType::kF32, 0, Reduction::kSum}) == at("67: ", 4, 2, "act y m0"));
+  CHECK(added(ReduceScatter{{4, 0}, {5, 62}, 4, DType::kF32, 0, Reduction::kSum}) == at("67: ", 4, 62, "act peer m0"));
+  CHECK(added(ReduceScatter{{4, 4}, {5, 0}, 4, DType::kF64, 0, Reduction::kSum}) == at("67: ", 8, 4, "act y m0"));
+  CHECK(added({}, {"w", DType::kF32, {4, 4}, {{4, 1}, 0, 8, true}, {}}) == at("39: ", 4, 1, "act y m0"));
+  CHECK(added({}, {"w", DType::kF32, {4, 4}, {{1, 0}, 0, 16, true}, {{4, 2}, 0, 8, true}}) ==
+        at("39: ", 4, 2, "act y m0"));
+
+  // A workspace as wide as its widest element, and the input's place, which the manifest gives the type of.
+  auto bundle = example::two_ranks();
+  bundle.programs[1].workspace_bytes = 192;
+  bundle.ranks[1].instructions.edit()[0].action = Run{1, 0, {3, 2}};
+  const auto text = print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs);
+  CHECK(message(parse_rank_plan(text, "r", bundle.provenance, bundle.programs).status()) ==
+        at("51: ", 4, 2, "workspace"));
+  TempFolder dir;
+  bundle = example::two_ranks();
+  bundle.ranks[1].buffers.edit()[0].bytes = 128;
+  bundle.ranks[1].buffers.edit()[1].offset = 128;
+  bundle.ranks[1].inputs[0].where.offset = 2;
+  REQUIRE(write_bundle(dir / "p", bundle, {}, {}, WeightMode::kNone).ok());
+  CHECK(message(read_bundle(dir / "p").status()) ==
+        "P0607 " + dir / "p/ranks/rank-00001.json" +
+            ": input \"input\": elements of 4 bytes cannot stand at 2 of buffer \"x\"");
 }
 
 // Each kind of damage inside a rank plan, with line and name.
@@ -432,8 +478,8 @@ TEST_CASE("damaged programs") {
 }
 
 TEST_CASE("damaged manifests") {
-  CHECK(manifest_damage("\"version\":4", "\"version\":1") ==
-        "P0608 m:2: plan format version 1 cannot be read; this program reads version 4: compile the plan again");
+  CHECK(manifest_damage("\"version\":5", "\"version\":1") ==
+        "P0608 m:2: plan format version 1 cannot be read; this program reads version 5: compile the plan again");
   CHECK(manifest_damage("piper plan", "pipe plan") == "P0605 m:2: this is not the manifest of a plan bundle");
   CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:7: reporting_rank is out of range");
   CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") ==

@@ -89,7 +89,8 @@ Validator load() {
 TEST_CASE("the writer's texts follow the schema") {
   const auto schema = load();
   auto bundle = plan::example::two_ranks();
-  bundle.manifest.files = {{"ranks/rank-00000.json", std::string(64, '0'), 3}};
+  bundle.manifest.files = {{"ranks/rank-00000.json", std::string(64, '0'), 3},
+                           {"weights/model.safetensors", std::string(64, '0'), 1048577, {0xe3069283, 1}}};
   const auto manifest = Json::parse(plan::print_manifest(bundle.manifest));
   CHECK(schema.valid_as(manifest, "manifest"));
   CHECK(schema.valid(manifest));

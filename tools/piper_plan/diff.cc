@@ -108,8 +108,9 @@ class BundleDiff {
   BundleDiff(std::string a, std::string b, int64_t lines) : a_(std::move(a)), b_(std::move(b)), lines_(lines) {}
 
   Result<Difference> run() {
-    PIPER_ASSIGN(auto a, plan::read_manifest(a_));
-    PIPER_ASSIGN(auto b, plan::read_manifest(b_));
+    PIPER_ASSIGN(auto opened_a, plan::open_bundle(a_));
+    PIPER_ASSIGN(auto opened_b, plan::open_bundle(b_));
+    auto &a = opened_a.manifest, &b = opened_b.manifest;
     std::map<std::string, std::string> old_files, new_files;
     for (const auto& file : a.files) old_files[file.path] = file.sha256;
     for (const auto& file : b.files) new_files[file.path] = file.sha256;

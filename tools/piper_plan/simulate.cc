@@ -52,8 +52,10 @@ Result<std::string> simulate_measured(const std::string& directory, const std::s
 }
 
 Result<std::string> verify_bundle(const std::string& directory) {
-  PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
+  PIPER_ASSIGN(const auto opened, plan::open_bundle(directory));
+  PIPER_ASSIGN(const auto bundle, plan::read_bundle(opened));
   PIPER_ASSIGN(const auto report, verify::verify(bundle));
+  PIPER_RETURN_IF_ERROR(plan::check_weights(opened));
   return "proved for " + std::to_string(report.ranks) + " ranks, " + std::to_string(report.instructions) +
          " instructions: " + std::to_string(report.messages) + " messages and " + std::to_string(report.collectives) +
          " collectives match; no deadlock, by streams, by communication and in issue order (D0, D1, D2); no data race "
