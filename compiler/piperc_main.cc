@@ -24,7 +24,8 @@ int run(int argc, char** argv) {
   CLI::App app("Compiles a model and a strategy into one plan per rank.", "piperc");
   piper::driver::CompileOptions options;
   bool verbose = false;
-  std::string diagnostics = "text", explain, help_directive, emit = "none", expand = "none", weights = "copy";
+  std::string diagnostics = "text", explain, help_directive, emit = "none", expand = "none", weights = "copy",
+              device = "cpu", reduction;
   app.add_option("model", options.model, "the model, an .onnx or .pt2 file");
   app.add_option("--strategy", options.strategy, "the strategy, YAML or JSON");
   app.add_option("-o,--output", options.output, "directory of the plan bundle; a bundle there is replaced");
@@ -55,6 +56,11 @@ int run(int argc, char** argv) {
       ->check(expression);
   app.add_option("--weights", weights, "copy the weights into the bundle, link their file, or leave them out")
       ->check(CLI::IsMember({"copy", "link", "none"}));
+  app.add_option("--device", device, "what the plans are made for; a plan for cuda runs on CPU ranks, too")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--reduction", reduction,
+                 "how sums over ranks are added: in the order of positions, or as the device's library does")
+      ->check(CLI::IsMember({"position", "library"}));
   const CLI::Validator bytes(
       [](std::string& text) {
         int64_t value = 0;
@@ -124,6 +130,11 @@ int run(int argc, char** argv) {
       std::map<std::string, WeightMode>{
           {"copy", WeightMode::kCopy}, {"link", WeightMode::kLink}, {"none", WeightMode::kNone}}
           .at(weights);
+  using piper::plan::DeviceKind;
+  using piper::plan::Summing;
+  options.target.device = device == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
+  if (reduction.empty()) reduction = device == "cpu" ? "position" : "library";
+  options.target.summing = reduction == "position" ? Summing::kPosition : Summing::kLibrary;
 
   piper::diag::Diagnostics diags;
   options.process_ends_next = true;

@@ -27,6 +27,7 @@ struct Compilation {
   std::unique_ptr<frontend::ModelFile> model;    // null where a module is read from a text that names none
   std::future<Digests> digests;                  // made beside the passes; emit_plans waits for them
   ExpandedSchedule schedule;                     // the directives that the schedule stands for: what --expand prints
+  plan::Target target;
   ir::Module module;
   emit::Emitted emitted;
 };

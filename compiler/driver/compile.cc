@@ -47,8 +47,10 @@ Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& di
                                      slash == std::string::npos ? "" : options.strategy.substr(0, slash), diags));
     c.strategy.schedule->microbatches = microbatches_of(*c.table);
   }
+  c.target = options.target;
   for (const strategy::StreamConfig& stream : c.strategy.streams)
-    diags.remark("resources of stream '" + stream.name + "' have no effect on CPU ranks", stream.span);
+    if (c.target.device == plan::DeviceKind::kCpu)
+      diags.remark("resources of stream '" + stream.name + "' have no effect on CPU ranks", stream.span);
   // Here and now where the system has no more threads.
   c.digests = std::async([&c] { return Digests{c.model->sha256(), c.strategy.sha256()}; });
   return Status();

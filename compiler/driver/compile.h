@@ -29,6 +29,7 @@ struct CompileOptions {
   std::string stop_after;      // a name of stops(), or ""
   std::string print_ir_after;  // a regular expression over names of passes and phases, or ""
   plan::WeightMode weights = plan::WeightMode::kCopy;
+  plan::Target target;                               // what the plans are made for
   int64_t memory_limit = 0;                          // bytes per rank; 0: none
   bool time_phases = false;                          // the time of every pass
   bool verify_each = false;                          // the module after every pass

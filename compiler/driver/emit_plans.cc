@@ -43,6 +43,7 @@ Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
   emit::EmitRequest request;
   request.module = &c.module;
   request.strategy = &c.strategy;
+  request.target = c.target;
   if (c.model != nullptr) request.model_name = c.model->base_name();
   Digests digests = c.digests.valid() ? c.digests.get() : Digests();  // a module read from text has none
   request.model_sha256 = std::move(digests.model);

@@ -70,22 +70,18 @@ class RankBinder {
 
   void hold(plan::Placement& placement, const HeldTensor& held) const {
     if (held.kind == HeldTensor::Kind::kState) {
-      placement.value.owner = module_.state.buffer_owner[held.index] == binding_.rank;
+      placement.part.owner = module_.state.buffer_owner[held.index] == binding_.rank;
       return;
     }
     const ir::Parameter& parameter = module_.graph().parameters()[held.index];
-    if (parameter.shard >= 0) {
-      const int64_t begin = slice(parameter) * module_.graph().type(parameter.value).elements();
-      placement.value.first += begin;
-      if (placement.gradient.count != 0) placement.gradient.first += begin;
-    }
+    if (parameter.shard >= 0)
+      placement.part.first += slice(parameter) * module_.graph().type(parameter.value).elements();
     if (held.kind == HeldTensor::Kind::kFrozen) {
-      placement.value.owner = saves_frozen(held.index, parameter);
+      placement.part.owner = saves_frozen(held.index, parameter);
       return;
     }
     const bool owner = module_.state.owns(module_.distribution, held.use, binding_.rank);
-    placement.value.owner = saves_trained(held.use, owner);
-    if (placement.gradient.count != 0) placement.gradient.owner = owner;
+    placement.part.owner = placement.kind == plan::PlacementKind::kValue ? saves_trained(held.use, owner) : owner;
   }
 
   const ir::Module& module_;

@@ -37,6 +37,12 @@ RoleEmitter::Home RoleEmitter::gradient_home(ir::BucketId id) {
   return {buffer(key), b.kept(b.gradients, position(b)).begin};
 }
 
+RoleEmitter::Home RoleEmitter::moment_home(ir::BucketId id, int32_t which) {
+  const ir::Bucket& b = bucket(id);
+  const BufferKind kind = which == 0 ? BufferKind::kFirstMoment : BufferKind::kSecondMoment;
+  return {buffer({kind, id.index}), b.kept(b.moments, position(b)).begin};
+}
+
 // What is updated here of a parameter.
 RoleEmitter::Piece RoleEmitter::piece_of(ir::AccumulatorId use) {
   const ir::Accumulator& a = module_.state.accumulators[use.index];
@@ -44,8 +50,8 @@ RoleEmitter::Piece RoleEmitter::piece_of(ir::AccumulatorId use) {
   const ir::Stretch kept = b.kept(b.moments, position(b));
   const int64_t begin = std::max(a.offset, kept.begin), end = std::min(a.offset + a.bytes, kept.end);
   if (begin >= end) return {};
-  return {ir::state_elements(begin - a.offset), ir::state_elements(end - begin), parameter_home(a.bucket).at(begin),
-          gradient_home(a.bucket).at(begin)};
+  return {begin, ir::state_elements(begin - a.offset), ir::state_elements(end - begin),
+          parameter_home(a.bucket).at(begin), gradient_home(a.bucket).at(begin)};
 }
 
 // Where a compute reads a parameter.
@@ -103,13 +109,11 @@ BufferRange RoleEmitter::bind_constant(uint32_t index, size_t variant) {
   const BufferKey key{BufferKind::kConstant, s_.constant_number(variant, index)};
   if (const int32_t known = find(key); known >= 0) return {known, 0};
   const ir::TensorType& type = graph(variant).type(graph(variant).constants()[index].value);
-  plan::Placement placement;
-  placement.name = s_.use_constant(key.id);
-  placement.dtype = type.dtype;
-  placement.shape = type.shape;
-  placement.value = {{declare(key, s_.buffers.constant(placement.name, type)), 0}, 0, type.elements(), false};
-  plan_.placements.push_back(placement);
-  return placement.value.where;
+  const std::string& name = s_.use_constant(key.id);
+  const BufferRange where{declare(key, s_.buffers.constant(name, type)), 0};
+  plan_.placements.push_back(
+      {name, plan::PlacementKind::kConstant, type.dtype, type.shape, {where, 0, type.elements(), false}});
+  return where;
 }
 
 BufferRange RoleEmitter::bind(const ir::SlotHolds& holds, const plan::Slot& slot, size_t variant,

@@ -134,6 +134,10 @@ plan::Buffer Buffers::declaration(const BufferKey& key) const {
       return declare_state("m " + bucket().name, BufferClass::kOptimizer, kept_bytes(bucket().moments));
     case BufferKind::kSecondMoment:
       return declare_state("v " + bucket().name, BufferClass::kOptimizer, kept_bytes(bucket().moments));
+    case BufferKind::kLearningRate:
+      return declare("learning_rate", BufferClass::kScalar, dtype_bytes(DType::kF64), DType::kF64);
+    case BufferKind::kOptimizerStep:
+      return declare("optimizer_step", BufferClass::kTraining, dtype_bytes(DType::kI64), DType::kI64);
     case BufferKind::kConstant:
     case BufferKind::kSaved:
     case BufferKind::kGathered:

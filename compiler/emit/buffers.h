@@ -33,7 +33,9 @@ enum class BufferKind : uint8_t {
   kUse,           // the gradient of a use elsewhere, as it arrives
   kFirstMoment,
   kSecondMoment,
-  kWorkspace,  // of a stream
+  kLearningRate,   // of the step
+  kOptimizerStep,  // how often the optimizer has updated
+  kWorkspace,      // of a stream
 };
 
 struct BufferKey {

@@ -20,6 +20,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
   const strategy::Strategy& strategy = *request.strategy;
   const ir::Graph& graph = request.module->graph();
   plan::Manifest m;
+  m.target = request.target;
   m.model_name = request.model_name;
   m.model_sha256 = request.model_sha256;
   m.strategy_name = strategy.file_name;
@@ -69,11 +70,13 @@ std::vector<int64_t> scratch_of_programs(const plan::Bundle& bundle) {
   return scratch;
 }
 
-plan::RankSummary summary_of(const plan::RankPlan& plan, const std::vector<int64_t>& program_scratch) {
+plan::RankSummary summary_of(const plan::RankPlan& plan, plan::DeviceKind device,
+                             const std::vector<int64_t>& program_scratch) {
+  const int64_t alignment = plan::buffer_alignment(device);
   plan::RankSummary s;
   s.arena_bytes = plan.arena_bytes;
   for (const plan::Buffer& b : plan.buffers)
-    if (b.cls != plan::BufferClass::kArena) s.persistent_bytes += OffsetAllocator::align(std::max<int64_t>(b.bytes, 1));
+    if (b.cls != plan::BufferClass::kArena) s.persistent_bytes += align_up(std::max<int64_t>(b.bytes, 1), alignment);
   std::vector<int64_t> reduction(plan.streams.size(), 0);  // scratch of each stream's largest reduction
   for (const plan::Instruction& i : plan.instructions) {
     if (const auto* run = std::get_if<plan::Run>(&i.action))
@@ -81,7 +84,7 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const std::vector<int64
     s.sent_bytes += plan::sent_bytes(plan, i.action);
     reduction[i.stream] = std::max(reduction[i.stream], plan::collective_scratch_bytes(plan, i.action));
   }
-  for (int64_t bytes : reduction) s.scratch_bytes += OffsetAllocator::align(bytes);
+  for (int64_t bytes : reduction) s.scratch_bytes += align_up(bytes, alignment);
   s.peak_bytes = s.arena_bytes + s.persistent_bytes + s.scratch_bytes;
   return s;
 }
@@ -138,7 +141,8 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   parallel_for(world, [&](size_t rank) {
     const uint32_t role = roles.role_of[rank];
     out.bundle.ranks[rank] = bind_rank(module, shared.connections, plans[role], roles.bindings[rank]);
-    if (roles.first[role] == static_cast<int32_t>(rank)) summaries[rank] = summary_of(out.bundle.ranks[rank], scratch);
+    if (roles.first[role] == static_cast<int32_t>(rank))
+      summaries[rank] = summary_of(out.bundle.ranks[rank], request.target.device, scratch);
   });
   for (size_t rank = 0; rank < world; ++rank) summaries[rank] = summaries[roles.first[roles.role_of[rank]]];
   const ir::Graph& graph = request.module->graph();

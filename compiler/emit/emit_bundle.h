@@ -23,6 +23,7 @@ struct EmitRequest {
   std::string model_name, model_sha256, strategy_sha256;
   std::vector<int32_t> decay_group;  // [parameter] index into optimizer.groups
   plan::Optimizer optimizer;
+  plan::Target target;
   std::vector<std::string> feeds;  // [graph input] what a token stream feeds: "tokens", "next_tokens", ""
 };
 struct Emitted {

@@ -43,17 +43,17 @@ void RoleEmitter::all_reduce(const Visit& at, const ir::CollectiveNode& n) {
   } else {
     PIPER_CHECK(false, "no place for the sum: ", module_.describe(at.id));
   }
-  const Lane lane = communicator(at.communicator);
+  const Lane lane = communicator(at.communicator, at.node.stream);
   add(lane.stream, plan::AllReduce{where, count, n.dtype, lane.index, n.reduction}, {{where.buffer, true, true}},
       at.provenance);
 }
 
 void RoleEmitter::reduce_scatter(const Visit& at, const ir::CollectiveNode& n, const ir::GradientOperand& gradients) {
   const ir::Bucket& b = bucket(gradients.bucket);
-  const Lane lane = communicator(at.communicator);
+  const Lane lane = communicator(at.communicator, at.node.stream);
   plan::ReduceScatter reduce;
   reduce.count = ir::state_elements(b.part_bytes());
-  reduce.dtype = n.dtype;
+  reduce.types = n.dtype;
   reduce.communicator = lane.index;
   reduce.reduction = n.reduction;
   if (b.gradients == ir::Kept::kWhole) {
@@ -79,10 +79,11 @@ void RoleEmitter::reduce_scatter(const Visit& at, const ir::CollectiveNode& n, c
 
 void RoleEmitter::all_gather(const Visit& at, const ir::ParameterOperand& parameters) {
   const ir::Bucket& b = bucket(parameters.bucket);
-  const Lane lane = communicator(at.communicator);
+  const Lane lane = communicator(at.communicator, at.node.stream);
   const Home kept = parameter_home(parameters.bucket);
   plan::AllGather gather;
-  gather.bytes = b.part_bytes();
+  gather.count = ir::state_elements(b.part_bytes());
+  gather.dtype = ir::kStateType;
   gather.communicator = lane.index;
   gather.part = kept.at(b.part(position(b)).begin);
   if (parameters.readers.empty()) {
@@ -106,16 +107,17 @@ void RoleEmitter::all_to_all(const Visit& at, const ir::CollectiveNode& n, const
   const size_t variant = s_.variant_of_group(at.node.group);
   const ir::Exchange& exchange = s_.find_exchange(variant, pass.chunk, pass.phase);
   const ir::TensorType& type = graph(variant).type(exchange.to);
-  const Lane lane = communicator(at.communicator);
+  const Lane lane = communicator(at.communicator, at.node.stream);
   plan::AllToAll action;
   action.send = value(exchange.from, pass.microbatch, variant);
   action.recv = value(exchange.to, pass.microbatch, variant);
-  action.bytes = type.bytes() / static_cast<int64_t>(module_.distribution.teams[n.teams.index][0].size());
+  action.count = type.elements() / static_cast<int64_t>(module_.distribution.teams[n.teams.index][0].size());
+  action.dtype = type.dtype;
   action.communicator = lane.index;
   if (exchange.send_counts.valid()) {
     action.send_counts = value(exchange.send_counts, pass.microbatch, variant);
     action.recv_counts = value(exchange.receive_counts, pass.microbatch, variant);
-    action.row_bytes = action.bytes / type.shape[1];  // [members, rows, ..]
+    action.row = action.count / type.shape[1];  // [members, rows, ..]
   }
   add(lane.stream, action, {{action.send.buffer, true, false}, {action.recv.buffer, false, true}}, at.provenance);
   for (const BufferRange& counts : {action.send_counts, action.recv_counts})

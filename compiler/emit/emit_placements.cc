@@ -3,51 +3,49 @@
 #include "compiler/emit/role_emitter.h"
 
 namespace piper::emit {
-namespace {
 
-plan::Placement placement_of(const std::string& name, const ir::TensorType& type) {
-  plan::Placement placement;
-  placement.name = name;
-  placement.dtype = type.dtype;
-  placement.shape = type.shape;
-  return placement;
-}
-
-}  // namespace
+using plan::PlacementKind;
 
 void RoleEmitter::place_model() {
   for (uint32_t p : role_.keeps_unread) buffer({BufferKind::kFrozen, p});
   std::vector<plan::Placement> model;
+  const auto place = [&](const HeldTensor& held, const std::string& name, PlacementKind kind,
+                         const ir::TensorType& whole, const plan::Part& part) {
+    model.push_back({name, kind, whole.dtype, whole.shape, part});
+    out_.held.push_back(held);
+  };
   for (uint32_t p = 0; p < graph().parameters().size(); ++p) {
     const ir::Parameter& info = graph().parameters()[p];
-    const ir::TensorType& type = graph().type(info.value);
-    plan::Placement placement = placement_of(info.names[0], info.whole(type));
+    const ir::TensorType &type = graph().type(info.value), whole = info.whole(type);
     const ir::AccumulatorId use = primary(p);
     if (!use.valid()) {
-      const int32_t held = find({BufferKind::kFrozen, p});
-      if (held < 0) continue;
-      placement.value = {{held, 0}, 0, type.elements(), false};
-    } else {
-      const ir::Accumulator& a = module_.state.accumulators[use.index];
-      const Piece piece = piece_of(use);
-      if (bucket(a.bucket).parameters == ir::Kept::kWhole)
-        placement.value = {parameter_home(a.bucket).at(a.offset), 0, type.elements(), false};
-      else placement.value = {piece.value, piece.first, piece.count, false};
-      if (placement.value.count == 0) continue;
-      if (piece.count != 0) placement.gradient = {piece.gradient, piece.first, piece.count, false};
+      if (const int32_t held = find({BufferKind::kFrozen, p}); held >= 0)
+        place({HeldTensor::Kind::kFrozen, p, {}}, info.names[0], PlacementKind::kValue, whole,
+              {{held, 0}, 0, type.elements(), false});
+      continue;
     }
-    model.push_back(std::move(placement));
-    out_.held.push_back({use.valid() ? HeldTensor::Kind::kTrained : HeldTensor::Kind::kFrozen, p, use});
+    const HeldTensor held{HeldTensor::Kind::kTrained, p, use};
+    const ir::Accumulator& a = module_.state.accumulators[use.index];
+    const Piece piece = piece_of(use);
+    if (bucket(a.bucket).parameters == ir::Kept::kWhole)
+      place(held, info.names[0], PlacementKind::kValue, whole,
+            {parameter_home(a.bucket).at(a.offset), 0, type.elements(), false});
+    else if (piece.count != 0)
+      place(held, info.names[0], PlacementKind::kValue, whole, {piece.value, piece.first, piece.count, false});
+    if (piece.count == 0) continue;
+    place(held, info.names[0], PlacementKind::kGradient, {ir::kStateType, whole.shape},
+          {piece.gradient, piece.first, piece.count, false});
+    for (int32_t which = 0; which < s_.moments; ++which)
+      place(held, info.names[0], which == 0 ? PlacementKind::kFirstMoment : PlacementKind::kSecondMoment,
+            {ir::kStateType, whole.shape},
+            {moment_home(a.bucket, which).at(piece.begin), piece.first, piece.count, false});
   }
   for (uint32_t b = 0; b < graph().buffers().size(); ++b) {
     const ir::Parameter& state = graph().buffers()[b];
-    const int32_t held = find({BufferKind::kState, b});
-    if (held < 0) continue;
     const ir::TensorType& type = graph().type(state.value);
-    plan::Placement placement = placement_of(state.names[0], type);
-    placement.value = {{held, 0}, 0, type.elements(), false};
-    model.push_back(std::move(placement));
-    out_.held.push_back({HeldTensor::Kind::kState, b, {}});
+    if (const int32_t held = find({BufferKind::kState, b}); held >= 0)
+      place({HeldTensor::Kind::kState, b, {}}, state.names[0], PlacementKind::kState, type,
+            {{held, 0}, 0, type.elements(), false});
   }
   plan_.placements.insert(plan_.placements.begin(), model.begin(), model.end());
 }

@@ -20,6 +20,11 @@ std::string content_key(const ir::TensorType& type, const ir::WeightSource& sour
   return key;
 }
 
+int32_t num_moments(const plan::Optimizer& optimizer) {
+  if (optimizer.kind == "sgd") return optimizer.momentum != 0 ? 1 : 0;
+  return 2;
+}
+
 constexpr size_t kNoVariant = static_cast<size_t>(-1);
 
 size_t variant_for(const ir::Module& module, const ir::DeviceGroup& group) {
@@ -42,11 +47,22 @@ plan::WeightTensor weight_tensor(const std::string& name, const ir::TensorType& 
   return w;
 }
 
+plan::Stream EmitShared::stream(std::string name, uint32_t of) const {
+  plan::Stream stream{std::move(name)};
+  for (const strategy::StreamConfig& config : request.strategy->streams)
+    if (config.name == module.distribution.streams[of]) {
+      stream.priority = config.priority;
+      stream.max_ctas = static_cast<int32_t>(config.max_ctas);
+    }
+  return stream;
+}
+
 EmitShared::EmitShared(const EmitRequest& r)
     : request(r),
       module(*r.module),
       connections(module),
       buffers(module),
+      moments(num_moments(r.optimizer)),
       work_(module.variants.size() * module.chunks().size() * ir::kNumPhases) {
   for (const ir::DeviceGroup& group : module.distribution.groups) variant_of_.push_back(variant_for(module, group));
   provenance_of_.assign(module.provenance.size(), -1);
@@ -172,6 +188,7 @@ void EmitShared::finish(Emitted& out, std::vector<RolePlan>& roles) {
   for (RolePlan& role : roles)
     for (plan::Instruction& instruction : role.plan.instructions.edit()) {
       if (auto* run = std::get_if<plan::Run>(&instruction.action)) run->program = position[run->program];
+      if (auto* update = std::get_if<plan::Update>(&instruction.action)) update->program = position[update->program];
       if (instruction.provenance < 0) continue;
       int32_t& at = place[instruction.provenance];
       if (at < 0) {

@@ -30,6 +30,7 @@ class EmitShared {
   const ir::Module& module;
   const Connections connections;
   const Buffers buffers;
+  const int32_t moments;  // that the optimizer keeps of each element: 0 to 2
 
   int32_t intern_program(plan::Program program);  // by name; equal names have equal contents
   const plan::Program& program(int32_t index) const;
@@ -45,6 +46,8 @@ class EmitShared {
   ir::ScalarId count_of(ir::ValueId step_sum) const;
   ir::ScalarId gradient_scale() const;
   size_t variant_of_group(ir::GroupId group) const;
+  // A stream of a plan, with the resources that the strategy gives to a stream of the distribution.
+  plan::Stream stream(std::string name, uint32_t of) const;
   int32_t provenance(ir::ProvId id) const { return id.valid() ? provenance_of_[id.index] : -1; }
   // Moves programs, provenance and constants that roles use into `out`, and renumbers these in the roles' plans.
   void finish(Emitted& out, std::vector<RolePlan>& roles);

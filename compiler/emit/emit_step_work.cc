@@ -82,12 +82,15 @@ void RoleEmitter::emit(const Visit& at, const ir::ClipGradients& work) {
       {scalar(work.norms), scalar(work.norm), scalar(work.scale)}, at.provenance);
 }
 
+void RoleEmitter::emit(const Visit& at, const ir::AdvanceOptimizer&) {
+  const BufferRange step = start_of({BufferKind::kOptimizerStep});
+  run(s_.intern_program(advance_program()), "advance", {step}, at.provenance);
+}
+
 // Runs of parameters whose weights stand in this bucket and that share a group become one update, cut to what is
 // updated here.
 void RoleEmitter::emit(const Visit& at, const ir::UpdateNode& n) {
   const ir::Bucket& b = bucket(n.bucket);
-  const plan::Optimizer& optimizer = s_.request.optimizer;
-  const bool has_first = optimizer.kind != "sgd" || optimizer.momentum != 0, has_second = optimizer.kind != "sgd";
   const ir::Stretch here = b.kept(b.moments, position(b));
   // Weights of later uses stand in the bucket of the first one.
   const auto has_weights = [&](AccumulatorId id) {
@@ -107,27 +110,31 @@ void RoleEmitter::emit(const Visit& at, const ir::UpdateNode& n) {
       updated.end = a.offset + a.bytes;
     }
     updated = {std::max(updated.begin, here.begin), std::min(updated.end, here.end)};
-    if (updated.begin >= updated.end) continue;
-    const auto moment = [&](BufferKind kind) -> BufferRange {
-      return {buffer({kind, n.bucket.index}), updated.begin - here.begin};
-    };
-    plan::Update u;
-    u.group = group;
-    u.count = ir::state_elements(updated.bytes());
-    u.parameter = parameter_home(n.bucket).at(updated.begin);
-    u.gradient = gradient_home(n.bucket).at(updated.begin);
-    if (has_first) u.m = moment(BufferKind::kFirstMoment);
-    if (has_second) u.v = moment(BufferKind::kSecondMoment);
-    if (module_.training.clips()) u.scale = scalar(s_.gradient_scale());
-    add(stream("compute"), u, {{u.parameter.buffer, true, true}, {u.gradient.buffer, true, true}}, at.provenance);
-    for (const BufferRange& range : {u.m, u.v})
-      if (range.buffer >= 0) touch({range.buffer, true, true});
-    if (u.scale.buffer >= 0) touch({u.scale.buffer, true, false});
+    if (updated.begin < updated.end) update(at, n, group, updated);
   }
   // Updates clear what they use; the rest of a gradient that every member holds whole is cleared here.
   if (b.moments == ir::Kept::kPart && b.gradients == ir::Kept::kWhole)
     run(s_.intern_program(clear_program(b.bytes)), "clear " + b.name, {gradient_home(n.bucket).at(0)}, at.provenance,
-        stream("compute"));
+        stream_of(0));
+}
+
+void RoleEmitter::update(const Visit& at, const ir::UpdateNode& n, int32_t group, ir::Stretch updated) {
+  const BufferRange parameter = parameter_home(n.bucket).at(updated.begin);
+  std::vector<BufferRange> arguments = {parameter, gradient_home(n.bucket).at(updated.begin)};
+  for (int32_t which = 0; which < s_.moments; ++which)
+    arguments.push_back(moment_home(n.bucket, which).at(updated.begin));
+  plan_.learning_rate = start_of({BufferKind::kLearningRate});
+  arguments.push_back(plan_.learning_rate);
+  arguments.push_back(start_of({BufferKind::kOptimizerStep}));
+  const bool clips = module_.training.clips();
+  if (clips) arguments.push_back(scalar(s_.gradient_scale()));
+  plan::Update action;
+  action.program = s_.intern_program(
+      update_program(s_.request.optimizer.kind, ir::state_elements(updated.bytes()), s_.moments, clips));
+  action.group = group;
+  const std::string place = parameter.offset == 0 ? "" : "+" + std::to_string(parameter.offset);
+  launch(action, "update " + plan_.buffers[parameter.buffer].name + place, std::move(arguments), at.provenance,
+         stream_of(0));
 }
 
 }  // namespace piper::emit

@@ -15,10 +15,11 @@ Status RoleEmitter::transfer(const Visit& at, const ir::TransferNode& n) {
     if (const auto* operand = std::get_if<ir::UseOperand>(&n.what)) {
       const bool sends = message.way == RoleMessage::Way::kSends;
       pass(at, message, sends ? summed_gradient(operand->use) : start_of({BufferKind::kUse, operand->use.index}),
-           module_.state.summed_bytes(operand->use));
+           ir::state_elements(module_.state.summed_bytes(operand->use)), ir::kStateType);
     } else if (const auto* operand = std::get_if<ir::ScalarOperand>(&n.what)) {
       log(operand->scalar);
-      pass(at, message, scalar(operand->scalar), module_.dag.scalars[operand->scalar.index].bytes());
+      const ir::StepScalar& sent = module_.dag.scalars[operand->scalar.index];
+      pass(at, message, scalar(operand->scalar), sent.elements(), sent.dtype);
     } else {
       PIPER_CHECK(false, "buckets are not sent: ", module_.describe(at.id));
     }
@@ -26,11 +27,11 @@ Status RoleEmitter::transfer(const Visit& at, const ir::TransferNode& n) {
   return Status();
 }
 
-void RoleEmitter::pass(const Visit& at, const RoleMessage& message, BufferRange data, int64_t bytes) {
+void RoleEmitter::pass(const Visit& at, const RoleMessage& message, BufferRange data, int64_t count, DType dtype) {
   const Lane lane = channel(message.channel, at.node.stream);
   if (message.way == RoleMessage::Way::kSends)
-    add(lane.stream, plan::Send{data, bytes, lane.index}, {{data.buffer, true, false}}, at.provenance);
-  else add(lane.stream, plan::Recv{data, bytes, lane.index}, {{data.buffer, false, true}}, at.provenance);
+    add(lane.stream, plan::Send{data, count, lane.index, dtype}, {{data.buffer, true, false}}, at.provenance);
+  else add(lane.stream, plan::Recv{data, count, lane.index, dtype}, {{data.buffer, false, true}}, at.provenance);
 }
 
 Status RoleEmitter::transfer_value(const Visit& at, const ir::TransferNode& n, const ir::ValueOperand& operand) {
@@ -56,7 +57,8 @@ Status RoleEmitter::transfer_value(const Visit& at, const ir::TransferNode& n, c
                                                 " devices, but its samples are not contiguous in memory");
   }
   const bool many_to_one = senders >= receivers, one_to_many = receivers >= senders;
-  const int64_t bytes = std::min(from_type.bytes(), to_type.bytes());
+  const ir::TensorType& type = from_type.elements() < to_type.elements() ? from_type : to_type;
+  const int64_t bytes = type.bytes();
   for (const RoleMessage& message : at.messages) {
     const int64_t part = per_sample ? message.part * bytes : 0;
     // Several identical copies of a value that is the same for every sample: the first one serves.
@@ -72,7 +74,7 @@ Status RoleEmitter::transfer_value(const Visit& at, const ir::TransferNode& n, c
       return where;
     };
     if (message.way != RoleMessage::Way::kStays) {
-      pass(at, message, message.way == RoleMessage::Way::kSends ? sent() : received(), bytes);
+      pass(at, message, message.way == RoleMessage::Way::kSends ? sent() : received(), type.elements(), type.dtype);
       continue;
     }
     if (from_variant == to_variant) continue;  // the same buffer

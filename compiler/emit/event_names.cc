@@ -18,7 +18,7 @@ struct Text {
   std::string operator()(const plan::ReduceScatter& a) const { return "reduced " + buffer(a.data); }
   std::string operator()(const plan::AllGather& a) const { return "gathered " + buffer(a.data); }
   std::string operator()(const plan::AllToAll& a) const { return "exchanged " + buffer(a.recv); }
-  std::string operator()(const plan::Update& a) const { return "updated " + buffer(a.parameter); }
+  std::string operator()(const plan::Update& a) const { return plan.arguments[a.arguments].name; }
   std::string operator()(const plan::Record&) const { return {}; }
   std::string operator()(const plan::Wait&) const { return {}; }
 };

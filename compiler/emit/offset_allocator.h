@@ -10,10 +10,12 @@
 
 namespace piper::emit {
 
+constexpr int64_t align_up(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
+
 class OffsetAllocator {
  public:
   static constexpr int64_t kAlignment = 64;  // bytes: one cache line, one AVX-512 register
-  static int64_t align(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+  static int64_t align(int64_t bytes) { return align_up(bytes, kAlignment); }
 
   // Bytes are rounded up to the alignment; zero bytes take one line, so that every range is distinct.
   int64_t allocate(int64_t bytes);

@@ -147,7 +147,7 @@ class HeldBytes {
   std::vector<Held> held_;
 };
 
-ArenaQuestion question_of(const plan::RankPlan& plan, Trace& trace) {
+ArenaQuestion question_of(const plan::RankPlan& plan, Trace& trace, int64_t alignment) {
   ArenaQuestion q;
   q.num_streams = plan.streams.size();
   q.steps.reserve(trace.size() + 1);
@@ -160,7 +160,7 @@ ArenaQuestion question_of(const plan::RankPlan& plan, Trace& trace) {
   q.buffers.reserve(plan.buffers.size());
   for (const plan::Buffer& buffer : plan.buffers)
     q.buffers.push_back(
-        {OffsetAllocator::align(std::max<int64_t>(buffer.bytes, 1)), buffer.cls == plan::BufferClass::kArena});
+        {align_up(std::max<int64_t>(buffer.bytes, 1), alignment), buffer.cls == plan::BufferClass::kArena});
   return q;
 }
 
@@ -259,18 +259,18 @@ ArenaAnswer place(const ArenaQuestion& q) {
 
 }  // namespace
 
-void place_persistent(plan::RankPlan& plan) {
-  std::array<int64_t, 8> region{};
+void place_persistent(plan::RankPlan& plan, int64_t alignment) {
+  std::array<int64_t, plan::kNumBufferClasses> region{};
   for (plan::Buffer& buffer : plan.buffers.edit()) {
     if (buffer.cls == plan::BufferClass::kArena) continue;
     int64_t& size = region[static_cast<size_t>(buffer.cls)];
     buffer.offset = size;
-    size += OffsetAllocator::align(std::max<int64_t>(buffer.bytes, 1));
+    size += align_up(std::max<int64_t>(buffer.bytes, 1), alignment);
   }
 }
 
-void place_buffers(plan::RankPlan& plan, Trace&& trace, PlacedArena& last) {
-  if (ArenaQuestion question = question_of(plan, trace); question != last.question) {
+void place_buffers(plan::RankPlan& plan, Trace&& trace, int64_t alignment, PlacedArena& last) {
+  if (ArenaQuestion question = question_of(plan, trace, alignment); question != last.question) {
     last.question = std::move(question);
     last.answer = place(last.question);
   }

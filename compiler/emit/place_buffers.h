@@ -75,9 +75,9 @@ struct PlacedArena {
 
 // Sets arena offsets and arena_bytes, and fills plan.instructions and plan.events (named after what they follow:
 // event_names.h). `last` holds an earlier placement, which serves again where the question is the same; it becomes this
-// one.
-void place_buffers(plan::RankPlan& plan, Trace&& trace, PlacedArena& last);
+// one. `alignment`: of every buffer, in bytes, a multiple of OffsetAllocator's.
+void place_buffers(plan::RankPlan& plan, Trace&& trace, int64_t alignment, PlacedArena& last);
 // Offsets of the persistent buffers, one after the other within each class, in the order of their declarations.
-void place_persistent(plan::RankPlan& plan);
+void place_persistent(plan::RankPlan& plan, int64_t alignment);
 
 }  // namespace piper::emit

@@ -12,16 +12,16 @@ using plan::BufferClass;
 using plan::BufferRange;
 
 // ------------------------------------------------------------------ instructions
-int32_t RoleEmitter::stream(const std::string& name) {
+int32_t RoleEmitter::stream(const std::string& name, uint32_t dag_stream) {
   auto [it, fresh] = streams_.emplace(name, static_cast<int32_t>(plan_.streams.size()));
-  if (fresh) plan_.streams.push_back({name});
+  if (fresh) plan_.streams.push_back(s_.stream(name, dag_stream));
   return it->second;
 }
 
 int32_t RoleEmitter::stream_of(uint32_t dag_stream) {
   if (dag_stream >= stream_of_.size()) stream_of_.resize(module_.distribution.streams.size(), -1);
   int32_t& known = stream_of_[dag_stream];
-  if (known < 0) known = stream(module_.distribution.streams[dag_stream]);
+  if (known < 0) known = stream(module_.distribution.streams[dag_stream], dag_stream);
   return known;
 }
 
@@ -29,18 +29,18 @@ RoleEmitter::Lane RoleEmitter::channel(uint32_t number, uint32_t dag_stream) {
   const auto [lane, fresh] = lanes_.try_emplace(number);
   if (fresh) {
     const std::string& name = s_.connections.name(number);
-    lane->second = {static_cast<int32_t>(plan_.channels.size()), stream(name)};
+    lane->second = {static_cast<int32_t>(plan_.channels.size()), stream(name, dag_stream)};
     plan_.channels.push_back({name, -1, static_cast<int32_t>(dag_stream)});
   }
   return lane->second;
 }
 
-RoleEmitter::Lane RoleEmitter::communicator(uint32_t number) {
+RoleEmitter::Lane RoleEmitter::communicator(uint32_t number, uint32_t dag_stream) {
   const auto [lane, fresh] = lanes_.try_emplace(number);
   if (fresh) {
     const std::string& name = s_.connections.name(number);
-    lane->second = {static_cast<int32_t>(plan_.communicators.size()), stream(name)};
-    plan_.communicators.push_back({name, {}});
+    lane->second = {static_cast<int32_t>(plan_.communicators.size()), stream(name, dag_stream)};
+    plan_.communicators.push_back({name, {}, plan_.streams[lane->second.stream].max_ctas});
   }
   return lane->second;
 }
@@ -51,11 +51,10 @@ void RoleEmitter::add(int32_t stream_index, plan::Action action, std::initialize
   trace_.accesses.insert(trace_.accesses.end(), accesses);
 }
 
-void RoleEmitter::run(int32_t program, std::string arguments_name, std::vector<BufferRange> arguments,
-                      int32_t provenance, int32_t stream_index) {
-  const plan::Program& p = s_.program(program);
-  plan::Run instruction;
-  instruction.program = program;
+template <class Launch>
+void RoleEmitter::launch(Launch instruction, std::string arguments_name, std::vector<BufferRange> arguments,
+                         int32_t provenance, int32_t stream_index) {
+  const plan::Program& p = s_.program(instruction.program);
   instruction.arguments = static_cast<int32_t>(plan_.arguments.size());
   instruction.workspace = workspace(p.workspace_bytes, stream_index);
   add(stream_index, instruction, {}, provenance);
@@ -63,6 +62,12 @@ void RoleEmitter::run(int32_t program, std::string arguments_name, std::vector<B
     touch({arguments[slot].buffer, p.slots[slot].reads, p.slots[slot].writes});
   if (instruction.workspace.buffer >= 0) touch({instruction.workspace.buffer, true, true});
   plan_.arguments.push_back({std::move(arguments_name), std::move(arguments)});
+}
+template void RoleEmitter::launch(plan::Update, std::string, std::vector<BufferRange>, int32_t, int32_t);
+
+void RoleEmitter::run(int32_t program, std::string arguments_name, std::vector<BufferRange> arguments,
+                      int32_t provenance, int32_t stream_index) {
+  launch(plan::Run{program}, std::move(arguments_name), std::move(arguments), provenance, stream_index);
 }
 
 // ------------------------------------------------------------------ nodes
@@ -115,7 +120,7 @@ Status RoleEmitter::visit(const Visit& at) {
 }
 
 Result<RolePlan> RoleEmitter::emit() {
-  stream("compute");
+  stream_of(0);
   buffers_.reserve(2 * role_.nodes.size());  // about as many
   // Streams of one device keep an order that the strategy asks for by an event.
   std::unordered_map<uint32_t, std::vector<ir::NodeId>> ordered_after;
@@ -138,10 +143,11 @@ Result<RolePlan> RoleEmitter::emit() {
     last[id.index] = static_cast<uint32_t>(trace_.size() - 1);
   }
   place_model();
-  place_buffers(plan_, std::move(trace_), guess_);
+  const int64_t alignment = plan::buffer_alignment(s_.request.target.device);
+  place_buffers(plan_, std::move(trace_), alignment, guess_);
   const std::vector<int32_t> sorted = sort_declarations(plan_);
   for (SampleOrigin& origin : out_.samples) origin.buffer = sorted[origin.buffer];
-  place_persistent(plan_);
+  place_persistent(plan_, alignment);
   return std::move(out_);
 }
 

@@ -56,9 +56,9 @@ class RoleEmitter {
     std::span<const RoleMessage> messages;
     int32_t provenance = -1;
   };
-  // Elements [first, first + count) of a parameter that are updated here.
+  // Elements [first, first + count) of a parameter that are updated here; `begin`: their first byte in the bucket.
   struct Piece {
-    int64_t first = 0, count = 0;
+    int64_t begin = 0, first = 0, count = 0;
     plan::BufferRange value, gradient;
   };
   // A buffer that has some bytes of a bucket, and the first of them.
@@ -82,25 +82,30 @@ class RoleEmitter {
   void all_to_all(const Visit& at, const ir::CollectiveNode& n, const ir::ComputeNode& pass);
   Status transfer(const Visit& at, const ir::TransferNode& n);
   Status transfer_value(const Visit& at, const ir::TransferNode& n, const ir::ValueOperand& operand);
-  void pass(const Visit& at, const RoleMessage& message, plan::BufferRange data, int64_t bytes);
+  void pass(const Visit& at, const RoleMessage& message, plan::BufferRange data, int64_t count, DType dtype);
   void emit(const Visit& at, const ir::TakeScalar& work);
   void emit(const Visit& at, const ir::FinishCounts& work);
   void emit(const Visit& at, const ir::CombineUses& work);
   void emit(const Visit& at, const ir::MeasureGradients& work);
   void emit(const Visit& at, const ir::ClipGradients& work);
+  void emit(const Visit& at, const ir::AdvanceOptimizer& work);
   void emit(const Visit& at, const ir::UpdateNode& n);
+  void update(const Visit& at, const ir::UpdateNode& n, int32_t group, ir::Stretch updated);
   void clear_gradients(ir::BucketId bucket, int32_t microbatch, int32_t provenance, int32_t stream_index);
   void log(ir::ScalarId scalar);
   // --- instructions
   // `arguments`: a range for each slot of the program.
   void run(int32_t program, std::string arguments_name, std::vector<plan::BufferRange> arguments, int32_t provenance,
            int32_t stream_index = 0);
+  template <class Launch>
+  void launch(Launch instruction, std::string arguments_name, std::vector<plan::BufferRange> arguments,
+              int32_t provenance, int32_t stream_index);
   void add(int32_t stream, plan::Action action, std::initializer_list<Access> accesses, int32_t provenance);
   void touch(Access access) { trace_.accesses.push_back(access); }  // of the instruction added last
-  int32_t stream(const std::string& name);
+  int32_t stream(const std::string& name, uint32_t dag_stream);
   int32_t stream_of(uint32_t dag_stream);  // by index into Distribution::streams, for computes
   Lane channel(uint32_t number, uint32_t dag_stream);
-  Lane communicator(uint32_t number);
+  Lane communicator(uint32_t number, uint32_t dag_stream);
   // --- buffers
   int32_t find(const BufferKey& key) const;  // -1: none yet
   int32_t declare(const BufferKey& key, plan::Buffer buffer);
@@ -115,6 +120,7 @@ class RoleEmitter {
   plan::BufferRange summed_gradient(ir::AccumulatorId use);
   Home parameter_home(ir::BucketId bucket);
   Home gradient_home(ir::BucketId bucket);
+  Home moment_home(ir::BucketId bucket, int32_t which);  // 0: the first
   plan::BufferRange bind(const ir::SlotHolds& holds, const plan::Slot& slot, size_t variant,
                          const ir::ComputeNode& pass, const Visit& at);
   plan::BufferRange bind_input(uint32_t index, size_t variant, int32_t microbatch, ir::GroupId group);

@@ -65,7 +65,8 @@ struct Renumbering {
   void operator()(plan::Record& a) const { a.event = events[a.event]; }
   void operator()(plan::Wait& a) const { a.event = events[a.event]; }
   void operator()(plan::Update& a) const {
-    for (plan::BufferRange* r : {&a.parameter, &a.gradient, &a.m, &a.v, &a.scale}) range(*r);
+    range(a.workspace);
+    a.arguments = arguments[a.arguments];
   }
 };
 
@@ -80,10 +81,7 @@ std::vector<int32_t> sort_declarations(plan::RankPlan& plan) {
   to.streams = sort_by_name(plan.streams.edit(), named);
   to.channels = sort_by_name(plan.channels, named);
   to.communicators = sort_by_name(plan.communicators, named);
-  for (plan::Placement& p : plan.placements) {
-    to.range(p.value.where);
-    to.range(p.gradient.where);
-  }
+  for (plan::Placement& p : plan.placements) to.range(p.part.where);
   for (plan::InputSlice& input : plan.inputs) to.range(input.where);
   for (plan::ScalarValue& scalar : plan.scalars) scalar.buffer = to.buffers[scalar.buffer];
   for (plan::ArgumentList& list : plan.arguments.edit())

@@ -145,6 +145,37 @@ plan::Program clear_program(int64_t bytes) {
   return p;
 }
 
+plan::Program advance_program() {
+  plan::Program p;
+  p.name = "advance";
+  p.slots = {make_slot("optimizer_step", plan::SlotRole::kScalar, dtype_bytes(DType::kI64), true, true)};
+  p.calls.push_back(call("advance", {scalar(0, 0, DType::kI64)}, {}, "optimizer"));
+  return p;
+}
+
+plan::Program update_program(const std::string& optimizer, int64_t count, int32_t num_moments, bool clips) {
+  plan::Program p;
+  p.name = optimizer + (clips ? ".clipped." : ".") + std::to_string(count);
+  plan::KernelCall update = call(optimizer, {}, {}, "optimizer");
+  const auto state = [&](const char* name, plan::SlotRole role) {
+    update.outputs.push_back(flat(static_cast<int32_t>(p.slots.size()), count));
+    p.slots.push_back(make_slot(name, role, count * kStateBytes, true, true));
+  };
+  const auto value = [&](const char* name, DType dtype) {
+    update.inputs.push_back(scalar(static_cast<int32_t>(p.slots.size()), 0, dtype));
+    p.slots.push_back(make_slot(name, plan::SlotRole::kScalar, dtype_bytes(dtype), true, false));
+  };
+  state("parameter", plan::SlotRole::kParameter);
+  state("gradient", plan::SlotRole::kGradient);
+  if (num_moments > 0) state("m", plan::SlotRole::kMoment);
+  if (num_moments > 1) state("v", plan::SlotRole::kMoment);
+  value("learning_rate", DType::kF64);
+  value("optimizer_step", DType::kI64);
+  if (clips) value("grad_scale", ir::kStateType);
+  p.calls.push_back(std::move(update));
+  return p;
+}
+
 plan::Program copy_program(int64_t bytes) {
   plan::Program p;
   p.name = "copy." + std::to_string(bytes);

@@ -32,6 +32,11 @@ plan::Program clip_program(int64_t num_parameters, double max_norm);
 plan::Program add_program(int64_t bytes);
 // slots: gradients that become 0.
 plan::Program clear_program(int64_t bytes);
+// The number of the optimizer's step is one more. slots: it (read, written).
+plan::Program advance_program();
+// One call of the optimizer's kernel on `count` elements. slots: parameter, gradient, moments (all read, written),
+// learning_rate, optimizer_step, and grad_scale where gradients are clipped (read).
+plan::Program update_program(const std::string& optimizer, int64_t count, int32_t num_moments, bool clips);
 // slots: from (read), to (written); plain bytes.
 plan::Program copy_program(int64_t bytes);
 

@@ -87,7 +87,8 @@ struct ClipGradients {
   ScalarId norms;        // read
   ScalarId norm, scale;  // the norm of all, and the factor on gradients that follows from it
 };
-using StepWork = std::variant<TakeScalar, FinishCounts, CombineUses, MeasureGradients, ClipGradients>;
+struct AdvanceOptimizer {};  // the number of the optimizer's step is one more
+using StepWork = std::variant<TakeScalar, FinishCounts, CombineUses, MeasureGradients, ClipGradients, AdvanceOptimizer>;
 struct StepNode {
   StepWork work;
 };

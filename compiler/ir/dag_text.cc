@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::string_view kCollectiveWords[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"};
 constexpr std::string_view kOperandWords[] = {"value", "gradients", "parameters", "use", "scalar"};
-constexpr std::string_view kWorkWords[] = {"take", "finish_counts", "combine", "measure", "clip"};
+constexpr std::string_view kWorkWords[] = {"take", "finish_counts", "combine", "measure", "clip", "advance"};
 constexpr std::string_view kReaderWords[] = {"log", "mean_loss", "clipping", "updates"};
-static_assert(std::variant_size_v<Operand> == 5 && std::variant_size_v<StepWork> == 5, "names above, readers below");
+static_assert(std::variant_size_v<Operand> == 5 && std::variant_size_v<StepWork> == 6, "names above, readers below");
 
 // "F 3 0": phase, chunk, microbatch.
 std::string pass_text(const ComputeNode& n) {
@@ -48,6 +48,7 @@ class Printer {
   void operator()(const ClipGradients& w) {
     out_ << " " << id_text(w.norms) << " " << id_text(w.norm) << " " << id_text(w.scale);
   }
+  void operator()(const AdvanceOptimizer&) {}
 
   void operator()(const ComputeNode& n) { out_ << "compute " << pass_text(n); }
   void operator()(const CollectiveNode& n) {
@@ -253,7 +254,7 @@ class Parser {
   }
 
   Result<StepWork> work() {
-    enum class Kind : uint8_t { kTake, kFinishCounts, kCombine, kMeasure, kClip };
+    enum class Kind : uint8_t { kTake, kFinishCounts, kCombine, kMeasure, kClip, kAdvance };
     PIPER_ASSIGN(const Kind kind, in_.word<Kind>(kWorkWords));
     switch (kind) {
       case Kind::kTake: {
@@ -279,6 +280,7 @@ class Parser {
         PIPER_ASSIGN(clip.scale, in_.id<ScalarId>("a scalar"));
         return StepWork(clip);
       }
+      case Kind::kAdvance: return StepWork(AdvanceOptimizer{});
     }
     return StepWork();
   }

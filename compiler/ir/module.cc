@@ -90,6 +90,7 @@ std::string Module::describe(NodeId id) const {
     std::string operator()(const CombineUses&) const { return "sum of a tied parameter's gradients"; }
     std::string operator()(const MeasureGradients&) const { return "gradient norms"; }
     std::string operator()(const ClipGradients&) const { return "gradient clipping"; }
+    std::string operator()(const AdvanceOptimizer&) const { return "the optimizer's step"; }
     std::string operator()(const StepNode& n) const { return std::visit(*this, n.work); }
     std::string operator()(const UpdateNode& n) const {
       return "update of " + module.state.buckets[n.bucket.index].name;

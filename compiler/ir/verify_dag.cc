@@ -55,6 +55,8 @@ class Verifier {
     return {};
   }
 
+  Status operator()(const AdvanceOptimizer&) { return {}; }
+
   Status operator()(const ComputeNode& n) { return pass(n); }
   Status operator()(const CollectiveNode& n) {
     PIPER_RETURN_IF_ERROR(std::visit(*this, n.what));

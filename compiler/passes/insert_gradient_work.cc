@@ -23,6 +23,7 @@ class GradientWork {
     reduce_buckets();
     combine_tied();
     clip();
+    advance();
     update();
   }
 
@@ -31,14 +32,16 @@ class GradientWork {
   void reduce_buckets();
   void combine_tied();
   void clip();
+  void advance();
   void update();
+  GroupId everyone();
   size_t num_parameters() const { return module_.state.parameter_uses.size(); }
 
   ir::Module& module_;
   const std::vector<ir::ChunkShape>& shapes_;
   std::vector<std::vector<NodeId>> ready_;     // [bucket]: after these its gradients are final on their group
   std::vector<std::vector<NodeId>> combined_;  // [parameter]: combine nodes of a tied parameter
-  NodeId clip_;
+  NodeId clip_, advance_;
 };
 
 // Whether the weights that the bucket's gradients belong to stand in its layout. Those of a parameter that one group
@@ -132,11 +135,16 @@ void GradientWork::combine_tied() {
   }
 }
 
-void GradientWork::clip() {
-  if (!module_.training.clips()) return;
+GroupId GradientWork::everyone() {
   std::vector<int32_t> world(module_.distribution.world_size);
   std::iota(world.begin(), world.end(), 0);
-  const GroupId everyone = module_.distribution.intern_group(world);
+  return module_.distribution.intern_group(world);
+}
+
+void GradientWork::clip() {
+  if (!module_.training.clips()) return;
+  const GroupId all = everyone();
+  const std::vector<int32_t>& world = module_.distribution.ranks(all);
   const auto add_scalar = [&](const char* name, const char* what, std::vector<int64_t> shape, ir::ScalarReader reader) {
     module_.dag.scalars.push_back(
         {name, what, what, ir::kStateType, std::move(shape), plan::Reduction::kSum, reader, {}});
@@ -147,7 +155,7 @@ void GradientWork::clip() {
                      norm_of_all = add_scalar("grad_norm", "the gradient norm", {}, ir::ScalarReader::kLog),
                      scale = add_scalar("grad_scale", "the factor on gradients", {}, ir::ScalarReader::kUpdates);
   const NodeId part =
-      module_.dag.add_node(ir::StepNode{ir::MeasureGradients{norms}}, everyone, 0, module_.training.clip_prov);
+      module_.dag.add_node(ir::StepNode{ir::MeasureGradients{norms}}, all, 0, module_.training.clip_prov);
   for (const auto& nodes : ready_)
     for (NodeId n : nodes) module_.dag.add_edge(n, part);
   for (const auto& nodes : combined_)
@@ -156,12 +164,17 @@ void GradientWork::clip() {
   if (world.size() > 1) {
     const ir::CollectiveNode sum{ir::CollectiveKind::kAllReduce, ir::ScalarOperand{norms},
                                  module_.distribution.intern_teams({world}), ir::kStateType, plan::Reduction::kSum};
-    norm = module_.dag.add_node(sum, everyone, module_.distribution.intern_stream("clip"), module_.training.clip_prov);
+    norm = module_.dag.add_node(sum, all, module_.distribution.intern_stream("clip"), module_.training.clip_prov);
     module_.dag.add_edge(part, norm);
   }
-  clip_ = module_.dag.add_node(ir::StepNode{ir::ClipGradients{norms, norm_of_all, scale}}, everyone, 0,
+  clip_ = module_.dag.add_node(ir::StepNode{ir::ClipGradients{norms, norm_of_all, scale}}, all, 0,
                                module_.training.clip_prov);
   module_.dag.add_edge(norm, clip_);
+}
+
+void GradientWork::advance() {
+  advance_ = module_.dag.add_node(ir::StepNode{ir::AdvanceOptimizer{}}, everyone(), 0, module_.training.update_prov);
+  if (clip_.valid()) module_.dag.add_edge(clip_, advance_);
 }
 
 void GradientWork::update() {
@@ -171,6 +184,7 @@ void GradientWork::update() {
         module_.dag.add_node(ir::UpdateNode{BucketId(b)}, bucket.group, 0, module_.training.update_prov);
     for (NodeId n : ready_[b]) module_.dag.add_edge(n, update);
     if (clip_.valid()) module_.dag.add_edge(clip_, update);
+    module_.dag.add_edge(advance_, update);
     for (AccumulatorId id : bucket.accumulators) {
       const uint32_t p = module_.state.accumulators[id.index].parameter;
       for (NodeId n : combined_[p]) module_.dag.add_edge(n, update);

@@ -189,9 +189,15 @@ void load_streams(ReadContext& context, const Value& value, Strategy& out) {
     config.name = value.keys[i].text;
     config.span = value.keys[i].span;
     MapReader reader(context, value.items[i], "the stream '" + config.name + "'");
-    if (const Value* priority = reader.get("priority"))
-      read_choice(context, *priority, "'priority'", {"high", "normal", "low"});
-    if (const Value* ctas = reader.get("max_ctas")) read_int(context, *ctas, "'max_ctas'", 1, 1024);
+    if (const Value* priority = reader.get("priority")) {
+      const auto choice = read_choice(context, *priority, "'priority'", {"high", "normal", "low"});
+      config.priority = choice == "high"  ? plan::Priority::kHigh
+                        : choice == "low" ? plan::Priority::kLow
+                                          : plan::Priority::kNormal;
+    }
+    if (const Value* ctas = reader.get("max_ctas")) {
+      config.max_ctas = read_int(context, *ctas, "'max_ctas'", 1, 1024).value_or(0);
+    }
     reader.finish();
     out.streams.push_back(std::move(config));
   }

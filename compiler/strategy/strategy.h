@@ -98,8 +98,10 @@ struct OptimizerConfig {
   std::vector<std::string> no_decay;  // globs
   Span span;
 };
-struct StreamConfig {  // its resources are checked, and have no effect on CPU ranks
+struct StreamConfig {  // resources, which CPU ranks do not have
   std::string name;
+  plan::Priority priority = plan::Priority::kNormal;
+  int64_t max_ctas = 0;  // 0: not said
   Span span;
 };
 

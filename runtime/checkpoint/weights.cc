@@ -6,6 +6,18 @@
 
 namespace piper::checkpoint {
 
+bool is_weight(const plan::Placement& placement) {
+  switch (placement.kind) {
+    case plan::PlacementKind::kValue:
+    case plan::PlacementKind::kState:
+    case plan::PlacementKind::kConstant: return true;
+    case plan::PlacementKind::kGradient:
+    case plan::PlacementKind::kFirstMoment:
+    case plan::PlacementKind::kSecondMoment: return false;
+  }
+  return false;
+}
+
 Result<WeightSource> WeightSource::open(const std::string& bundle_directory, const std::string& load_file,
                                         const plan::Manifest& manifest) {
   WeightSource source;
@@ -48,7 +60,8 @@ const plan::TensorView* WeightSource::find_tensor(const plan::TensorInfo& tensor
   return nullptr;
 }
 
-Result<plan::TensorView> WeightSource::find(const plan::Placement& placement, bool constant) const {
+Result<plan::TensorView> WeightSource::find(const plan::Placement& placement) const {
+  const bool constant = placement.kind == plan::PlacementKind::kConstant;
   const plan::TensorView* view = nullptr;
   auto info = info_.find(placement.name);
   if (constant) {

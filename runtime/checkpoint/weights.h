@@ -16,6 +16,9 @@
 
 namespace piper::checkpoint {
 
+// Whether a placement is filled from the weights at load.
+bool is_weight(const plan::Placement& placement);
+
 class WeightSource {
  public:
   // `load_file` empty: the bundle's weights, as the manifest lists them. A bundle may have no weights at all; then only
@@ -24,7 +27,7 @@ class WeightSource {
                                    const plan::Manifest& manifest);
   // The tensor of a placement, by its own name or another name of a tied weight. R0501 not there,
   // R0502 another shape or type.
-  Result<plan::TensorView> find(const plan::Placement& placement, bool constant) const;
+  Result<plan::TensorView> find(const plan::Placement& placement) const;
   // A tensor of the bundle or the loaded file by name; nullptr where there is none.
   const plan::TensorView* find_tensor(const plan::TensorInfo& tensor) const;
   // Before these bytes of a found tensor are used: of the bundle's own weights, whether they are the manifest's. Every

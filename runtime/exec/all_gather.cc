@@ -25,7 +25,7 @@ Prepared prepare_all_gather(const plan::AllGather& all_gather, int32_t, PrepareC
   spec.channel = context.group_channels.at(static_cast<size_t>(all_gather.communicator)) + 1;
   spec.part = context.at(all_gather.part);
   spec.data = context.at(all_gather.data);
-  spec.bytes = all_gather.bytes;
+  spec.bytes = all_gather.bytes();
   return std::unique_ptr<PreparedInstruction>(
       std::make_unique<PreparedAllGather>(hal::AllGather::prepare(*context.communicator, spec)));
 }

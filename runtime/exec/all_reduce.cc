@@ -20,15 +20,13 @@ class PreparedAllReduce : public PreparedInstruction {
 
 Prepared prepare_all_reduce(const plan::AllReduce& all_reduce, int32_t stream, PrepareContext& context) {
   PIPER_ASSIGN(const plan::Communicator* group, group_of(all_reduce.communicator, context));
-  if (!hal::can_sum(all_reduce.dtype))
-    return Status::failure(
-        "R0404", "all_reduce of " + std::string(dtype_name(all_reduce.dtype)) + " is not supported on CPU ranks");
+  PIPER_ASSIGN(const DType dtype, summed_type(all_reduce.types));
   hal::AllReduceSpec spec;
   spec.group = group->ranks;
   spec.channel = context.group_channels.at(static_cast<size_t>(all_reduce.communicator));
   spec.data = context.at(all_reduce.data);
   spec.count = all_reduce.count;
-  spec.dtype = all_reduce.dtype;
+  spec.dtype = dtype;
   spec.scratch = context.group_scratch.at(static_cast<size_t>(stream));
   spec.add_f32 = &kernels::add_f32;
   return std::unique_ptr<PreparedInstruction>(

@@ -25,10 +25,10 @@ Prepared prepare_all_to_all(const plan::AllToAll& all_to_all, int32_t, PrepareCo
   spec.channel = context.group_channels.at(static_cast<size_t>(all_to_all.communicator));
   spec.send = context.at(all_to_all.send);
   spec.recv = context.at(all_to_all.recv);
-  spec.bytes = all_to_all.bytes;
+  spec.bytes = all_to_all.bytes();
   spec.send_counts = reinterpret_cast<const int64_t*>(context.at(all_to_all.send_counts));
   spec.recv_counts = reinterpret_cast<const int64_t*>(context.at(all_to_all.recv_counts));
-  spec.row_bytes = all_to_all.row_bytes;
+  spec.row_bytes = all_to_all.row_bytes();
   return std::unique_ptr<PreparedInstruction>(
       std::make_unique<PreparedAllToAll>(hal::AllToAll::prepare(*context.communicator, spec)));
 }

@@ -19,15 +19,13 @@ Executor::Executor(LoadedRank& rank, hal::Stop& stop, std::chrono::milliseconds 
 
 Status Executor::run_step(int64_t step, double lr, uint64_t seed) {
   context_.step = step;
-  context_.lr = lr;
   context_.capture_gradients = rank_.gradients != nullptr && step == 1;
   if (rank_.plan->seed_step.buffer >= 0) {
     const int64_t values[2] = {static_cast<int64_t>(seed), step};
     std::memcpy(rank_.at(rank_.plan->seed_step), values, sizeof values);
   }
   if (rank_.plan->learning_rate.buffer >= 0) {
-    const auto value = static_cast<float>(lr);
-    std::memcpy(rank_.at(rank_.plan->learning_rate), &value, sizeof value);
+    std::memcpy(rank_.at(rank_.plan->learning_rate), &lr, sizeof lr);
   }
   if (profile_ != nullptr) profile_->begin_step(step);
   if (!rank_.streams.empty()) streams_->run(walk_);

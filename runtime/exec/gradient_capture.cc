@@ -26,8 +26,8 @@ std::vector<checkpoint::Piece> GradientCapture::pieces(const plan::Manifest& man
   std::vector<checkpoint::Piece> result;
   for (const plan::Placement& placement : plan_.placements) {
     auto tensor = index.find(placement.name);
-    const plan::Part& part = placement.gradient;
-    if (part.where.buffer < 0 || tensor == index.end()) continue;
+    const plan::Part& part = placement.part;
+    if (placement.kind != plan::PlacementKind::kGradient || tensor == index.end()) continue;
     const int64_t element = dtype_bytes(placement.dtype);
     const int64_t begin = part.where.offset, end = begin + part.count * element;
     for (const Range& range : ranges_) {
@@ -47,8 +47,8 @@ std::vector<checkpoint::Piece> weight_pieces(const plan::Manifest& manifest, con
   std::vector<checkpoint::Piece> result;
   for (const plan::Placement& placement : plan.placements) {
     auto tensor = index.find(placement.name);
-    const plan::Part& part = placement.value;
-    if (part.where.buffer < 0 || tensor == index.end()) continue;
+    const plan::Part& part = placement.part;
+    if (!checkpoint::is_weight(placement) || tensor == index.end()) continue;
     const int64_t element = dtype_bytes(placement.dtype);
     result.push_back({tensor->second, part.first * element, part.count * element, part.owner,
                       buffer_base.at(static_cast<size_t>(part.where.buffer)) + part.where.offset});

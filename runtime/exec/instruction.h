@@ -14,7 +14,6 @@ namespace piper::exec {
 // The values that change from step to step.
 struct StepContext {
   int64_t step = 0;                // from 1
-  double lr = 0;                   // scheduled
   bool capture_gradients = false;  // updates keep a copy of their gradient first
   hal::WaitControl wait;
 };

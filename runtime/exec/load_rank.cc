@@ -6,23 +6,26 @@
 #include <set>
 
 #include "runtime/hal/host_collectives.h"
+#include "runtime/hal/position_sum.h"
 #include "schemas/plan/collective_costs.h"
 
 namespace piper::exec {
 
 namespace {
 
-constexpr int64_t kAlignment = 64;
-constexpr size_t kNumClasses = static_cast<size_t>(plan::BufferClass::kScalar) + 1;
+constexpr auto kNumClasses = static_cast<size_t>(plan::kNumBufferClasses);
 
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t aligned(const LoadedRank& rank, int64_t bytes) {
+  const int64_t alignment = plan::buffer_alignment(rank.bundle->manifest.target.device);
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 // One region for the arena; one for all persistent classes, class after class.
 Status allocate_buffers(LoadedRank& rank) {
   std::array<int64_t, kNumClasses> class_bytes{};
   for (const plan::Buffer& buffer : rank.plan->buffers) {
     int64_t& bytes = class_bytes[static_cast<size_t>(buffer.cls)];
-    bytes = std::max(bytes, aligned(buffer.offset + buffer.bytes));
+    bytes = std::max(bytes, aligned(rank, buffer.offset + buffer.bytes));
   }
   const auto arena_class = static_cast<size_t>(plan::BufferClass::kArena);
   class_bytes[arena_class] = std::max(class_bytes[arena_class], rank.plan->arena_bytes);
@@ -47,11 +50,9 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights) {
   for (const plan::ScalarValue& scalar : rank.plan->scalars)
     std::memcpy(rank.at({scalar.buffer, 0}), scalar.values.data(), scalar.values.size() * sizeof(int64_t));
   for (const plan::Placement& placement : rank.plan->placements) {
-    const plan::Part& part = placement.value;
-    if (weights == nullptr || part.where.buffer < 0) continue;
-    const bool constant =
-        rank.plan->buffers.at(static_cast<size_t>(part.where.buffer)).cls == plan::BufferClass::kConstant;
-    PIPER_ASSIGN(const plan::TensorView view, weights->find(placement, constant));
+    if (weights == nullptr || !checkpoint::is_weight(placement)) continue;
+    const plan::Part& part = placement.part;
+    PIPER_ASSIGN(const plan::TensorView view, weights->find(placement));
     const int64_t element = dtype_bytes(placement.dtype), bytes = part.count * element;
     if (bytes == 0) continue;
     const std::byte* const from = view.data + part.first * element;
@@ -97,13 +98,13 @@ Result<std::vector<std::byte*>> allocate_group_scratch(LoadedRank& rank) {
     most = std::max(most, plan::collective_scratch_bytes(*rank.plan, instruction.action));
   }
   int64_t total = 0;
-  for (int64_t stream_bytes : bytes) total += aligned(stream_bytes);
+  for (int64_t stream_bytes : bytes) total += aligned(rank, stream_bytes);
   PIPER_ASSIGN(rank.group_scratch, rank.device->allocate(total));
   std::vector<std::byte*> scratch;
   int64_t offset = 0;
   for (int64_t stream_bytes : bytes) {
     scratch.push_back(rank.group_scratch->data() + offset);
-    offset += aligned(stream_bytes);
+    offset += aligned(rank, stream_bytes);
   }
   return scratch;
 }
@@ -146,7 +147,9 @@ struct ActionText {
     return "record " + plan.events.at(static_cast<size_t>(a.event));
   }
   std::string operator()(const plan::Wait& a) const { return "wait " + plan.events.at(static_cast<size_t>(a.event)); }
-  std::string operator()(const plan::Update&) const { return "update"; }
+  std::string operator()(const plan::Update& a) const {
+    return plan.arguments.at(static_cast<size_t>(a.arguments)).name;
+  }
 };
 
 // An event is a step number: a second record in a step would release a wait meant for the first.
@@ -166,6 +169,13 @@ Result<const plan::Communicator*> group_of(int32_t communicator, const PrepareCo
   const plan::Communicator& group = context.plan->communicators.at(static_cast<size_t>(communicator));
   if (std::find(group.ranks.begin(), group.ranks.end(), context.plan->rank) != group.ranks.end()) return &group;
   return Status::failure("R0404", "communicator '" + group.name + "' does not contain this rank");
+}
+
+Result<DType> summed_type(const plan::SumTypes& types) {
+  if (types == plan::SumTypes(types.data) && hal::can_sum(types.data)) return types.data;
+  return Status::failure("R0404", "CPU ranks cannot sum " + std::string(dtype_name(types.message)) + " as " +
+                                      std::string(dtype_name(types.sum)) + " into " +
+                                      std::string(dtype_name(types.data)));
 }
 
 std::string action_text(const plan::Bundle& bundle, const plan::RankPlan& plan, int32_t index) {

@@ -39,6 +39,14 @@ struct PrepareContext {
   }
 };
 
+// The kernels of a program on the ranges of an argument list. `numbers`: for an update's. Errors of kernels::bind(),
+// R0404.
+Result<std::unique_ptr<BoundProgram>> bind_program(int32_t index, int32_t arguments, const plan::BufferRange& workspace,
+                                                   const PrepareContext& context,
+                                                   const kernels::OptimizerNumbers* numbers);
+// R0403, R0406.
+Status run_program(const plan::Bundle& bundle, const BoundProgram& program);
+
 using Prepared = Result<std::unique_ptr<PreparedInstruction>>;
 // R0404: the plan asks for what this runtime cannot do. R0401 and R0402: kernels::bind().
 Prepared prepare_run(const plan::Run& run, int32_t stream, PrepareContext& context);
@@ -54,6 +62,8 @@ Prepared prepare_update(const plan::Update& update, int32_t stream, PrepareConte
 
 // The communicator of a collective, which contains this rank. R0404 where it does not.
 Result<const plan::Communicator*> group_of(int32_t communicator, const PrepareContext& context);
+// The one type of a sum; R0404 where it has several, or one that CPU ranks cannot add.
+Result<DType> summed_type(const plan::SumTypes& types);
 // A channel of the plan; R0404 where its id is none of a plan.
 Result<plan::Channel> plan_channel(int32_t index, const PrepareContext& context);
 

@@ -20,16 +20,14 @@ class PreparedReduceScatter : public PreparedInstruction {
 
 Prepared prepare_reduce_scatter(const plan::ReduceScatter& reduce_scatter, int32_t stream, PrepareContext& context) {
   PIPER_ASSIGN(const plan::Communicator* group, group_of(reduce_scatter.communicator, context));
-  if (!hal::can_sum(reduce_scatter.dtype))
-    return Status::failure("R0404", "reduce_scatter of " + std::string(dtype_name(reduce_scatter.dtype)) +
-                                        " is not supported on CPU ranks");
+  PIPER_ASSIGN(const DType dtype, summed_type(reduce_scatter.types));
   hal::ReduceScatterSpec spec;
   spec.group = group->ranks;
   spec.channel = context.group_channels.at(static_cast<size_t>(reduce_scatter.communicator));
   spec.data = context.at(reduce_scatter.data);
   spec.out = context.at(reduce_scatter.out);
   spec.count = reduce_scatter.count;
-  spec.dtype = reduce_scatter.dtype;
+  spec.dtype = dtype;
   spec.scratch = context.group_scratch.at(static_cast<size_t>(stream));
   spec.add_f32 = &kernels::add_f32;
   return std::unique_ptr<PreparedInstruction>(

@@ -24,34 +24,41 @@ std::string call_text(const plan::Bundle& bundle, const plan::Program& program, 
 class PreparedRun : public PreparedInstruction {
  public:
   PreparedRun(const plan::Bundle& bundle, BoundProgram& program) : bundle_(bundle), program_(program) {}
-  Status execute(const StepContext&) override {
-    size_t at = 0;
-    try {
-      for (; at < program_.kernels.size(); ++at) program_.kernels[at]->run();
-    } catch (const InternalError&) {
-      throw;
-    } catch (const kernels::OverCapacity& over) {
-      return Status::failure("R0406", call_text(bundle_, *program_.program, at) + ": " + over.what());
-    } catch (const std::exception& failure) {
-      // Libraries append a stack trace, which says nothing about the model.
-      std::string what = failure.what();
-      what = what.substr(0, what.find('\n'));
-      return Status::failure("R0403", call_text(bundle_, *program_.program, at) + ": " + what);
-    }
-    return {};
-  }
+  Status execute(const StepContext&) override { return run_program(bundle_, program_); }
 
  private:
   const plan::Bundle& bundle_;
   BoundProgram& program_;
 };
 
-Result<std::unique_ptr<BoundProgram>> bind_program(const plan::Run& run, const PrepareContext& context) {
-  const plan::Program& program = context.bundle->programs.at(static_cast<size_t>(run.program));
-  const plan::ArgumentList& list = context.plan->arguments.at(static_cast<size_t>(run.arguments));
+}  // namespace
+
+Status run_program(const plan::Bundle& bundle, const BoundProgram& program) {
+  size_t at = 0;
+  try {
+    for (; at < program.kernels.size(); ++at) program.kernels[at]->run();
+  } catch (const InternalError&) {
+    throw;
+  } catch (const kernels::OverCapacity& over) {
+    return Status::failure("R0406", call_text(bundle, *program.program, at) + ": " + over.what());
+  } catch (const std::exception& failure) {
+    // Libraries append a stack trace, which says nothing about the model.
+    std::string what = failure.what();
+    what = what.substr(0, what.find('\n'));
+    return Status::failure("R0403", call_text(bundle, *program.program, at) + ": " + what);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<BoundProgram>> bind_program(int32_t index, int32_t arguments,
+                                                   const plan::BufferRange& workspace_range,
+                                                   const PrepareContext& context,
+                                                   const kernels::OptimizerNumbers* numbers) {
+  const plan::Program& program = context.bundle->programs.at(static_cast<size_t>(index));
+  const plan::ArgumentList& list = context.plan->arguments.at(static_cast<size_t>(arguments));
   if (list.arguments.size() != program.slots.size())
     return Status::failure("R0404", "arguments '" + list.name + "' do not fit program '" + program.name + "'");
-  std::byte* workspace = context.at(run.workspace);
+  std::byte* workspace = context.at(workspace_range);
   auto bind_operands = [&](const std::vector<plan::Operand>& operands) {
     std::vector<kernels::BoundOperand> bound;
     bound.reserve(operands.size());
@@ -68,19 +75,17 @@ Result<std::unique_ptr<BoundProgram>> bind_program(const plan::Run& run, const P
   bound->kernels.reserve(program.calls.size());
   for (size_t i = 0; i < program.calls.size(); ++i) {
     const plan::KernelCall& call = program.calls[i];
-    auto kernel = kernels::bind(call, bind_operands(call.outputs), bind_operands(call.inputs));
+    auto kernel = kernels::bind(call, bind_operands(call.outputs), bind_operands(call.inputs), numbers);
     if (!kernel.ok()) return kernel.take_status().with_context(call_text(*context.bundle, program, i));
     bound->kernels.push_back(std::move(kernel).value());
   }
   return bound;
 }
 
-}  // namespace
-
 Prepared prepare_run(const plan::Run& run, int32_t, PrepareContext& context) {
   auto& bound = (*context.programs)[{run.program, run.arguments, run.workspace.buffer, run.workspace.offset}];
   if (bound == nullptr) {
-    PIPER_ASSIGN(bound, bind_program(run, context));
+    PIPER_ASSIGN(bound, bind_program(run.program, run.arguments, run.workspace, context, nullptr));
   }
   return std::unique_ptr<PreparedInstruction>(std::make_unique<PreparedRun>(*context.bundle, *bound));
 }

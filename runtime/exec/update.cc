@@ -1,4 +1,4 @@
-// `update`: the optimizer on one range of parameters; clears their gradient.
+// `update`: a program of the optimizer's kernels, which clear the gradients that they use.
 #include <cstring>
 
 #include "runtime/exec/prepare.h"
@@ -7,39 +7,47 @@ namespace piper::exec {
 
 namespace {
 
+// A gradient that is copied before the update clears it.
+struct Captured {
+  std::byte* to;
+  const std::byte* from;
+  size_t bytes;
+};
+
 class PreparedUpdate : public PreparedInstruction {
  public:
-  PreparedUpdate(const kernels::OptimizerStep& update, std::byte* captured) : update_(update), captured_(captured) {}
+  PreparedUpdate(const plan::Bundle& bundle, std::unique_ptr<BoundProgram> program, std::vector<Captured> captured)
+      : bundle_(bundle), program_(std::move(program)), captured_(std::move(captured)) {}
   Status execute(const StepContext& context) override {
-    if (captured_ != nullptr && context.capture_gradients)
-      std::memcpy(captured_, update_.gradient, static_cast<size_t>(update_.count) * sizeof(float));
-    kernels::apply(update_, context.step, context.lr);
-    return {};
+    if (context.capture_gradients)
+      for (const Captured& gradient : captured_) std::memcpy(gradient.to, gradient.from, gradient.bytes);
+    return run_program(bundle_, *program_);
   }
 
  private:
-  kernels::OptimizerStep update_;
-  std::byte* captured_;  // nullptr: gradients are not saved
+  const plan::Bundle& bundle_;
+  std::unique_ptr<BoundProgram> program_;
+  std::vector<Captured> captured_;  // empty: gradients are not saved
 };
 
 }  // namespace
 
 Prepared prepare_update(const plan::Update& update, int32_t, PrepareContext& context) {
   const plan::Optimizer& optimizer = context.bundle->manifest.optimizer;
-  auto floats = [&](const plan::BufferRange& range) { return reinterpret_cast<float*>(context.at(range)); };
-  kernels::OptimizerStep step;
-  step.optimizer = &optimizer;
-  if (update.group >= 0) step.weight_decay = optimizer.groups.at(static_cast<size_t>(update.group)).weight_decay;
-  step.parameter = floats(update.parameter);
-  step.gradient = floats(update.gradient);
-  step.m = floats(update.m);
-  step.v = floats(update.v);
-  step.scale = floats(update.scale);
-  step.count = update.count;
-  std::byte* captured = nullptr;
-  if (context.gradients != nullptr)
-    captured = context.gradients->reserve(update.gradient, update.count * static_cast<int64_t>(sizeof(float)));
-  return std::unique_ptr<PreparedInstruction>(std::make_unique<PreparedUpdate>(step, captured));
+  const kernels::OptimizerNumbers numbers{&optimizer,
+                                          optimizer.groups.at(static_cast<size_t>(update.group)).weight_decay};
+  PIPER_ASSIGN(auto bound, bind_program(update.program, update.arguments, update.workspace, context, &numbers));
+  std::vector<Captured> captured;
+  if (context.gradients != nullptr) {
+    const auto& slots = bound->program->slots;
+    const auto& arguments = context.plan->arguments[static_cast<size_t>(update.arguments)].arguments;
+    for (size_t slot = 0; slot < slots.size(); ++slot)
+      if (slots[slot].role == plan::SlotRole::kGradient)
+        captured.push_back({context.gradients->reserve(arguments[slot], slots[slot].bytes), context.at(arguments[slot]),
+                            static_cast<size_t>(slots[slot].bytes)});
+  }
+  return std::unique_ptr<PreparedInstruction>(
+      std::make_unique<PreparedUpdate>(*context.bundle, std::move(bound), std::move(captured)));
 }
 
 }  // namespace piper::exec

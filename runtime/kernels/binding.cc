@@ -43,8 +43,9 @@ at::Tensor view_of(const BoundOperand& bound, const char* kind, size_t index) {
 }  // namespace
 
 Call::Call(const plan::KernelCall& call, const plan::KernelInfo& info, const std::vector<BoundOperand>& outputs,
-           const std::vector<BoundOperand>& inputs)
+           const std::vector<BoundOperand>& inputs, const OptimizerNumbers* numbers)
     : call_(call),
+      numbers_(numbers),
       scratch_bound_(plan::scratch_bytes(info, call)),
       scratch_per_thread_(plan::scratch_bytes(info, call, 2) - scratch_bound_) {
   const int num_inputs = static_cast<int>(inputs.size());
@@ -66,6 +67,11 @@ Call::Call(const plan::KernelCall& call, const plan::KernelInfo& info, const std
   bool any_output = false;
   for (const at::Tensor& t : out_) any_output |= t.defined();
   if (!any_output) refuse("it has no output");
+}
+
+const OptimizerNumbers& Call::numbers() const {
+  if (numbers_ == nullptr) refuse("it stands outside of an update");
+  return *numbers_;
 }
 
 const plan::AttrValue& Call::attr(const char* name) const {

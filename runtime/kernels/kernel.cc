@@ -52,13 +52,13 @@ void choose_vector_functions() {
 }  // namespace
 
 Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
-                                             const std::vector<BoundOperand>& inputs) {
+                                             const std::vector<BoundOperand>& inputs, const OptimizerNumbers* numbers) {
   const auto found = entries().find(call.kernel);
   if (found == entries().end() || found->second.info == nullptr)
     return Status::failure("R0401", "no kernel is named `" + call.kernel + "`");
   const std::string where = call.origin.empty() ? std::string() : " (" + call.origin + ")";
   try {
-    const Call bound(call, *found->second.info, outputs, inputs);
+    const Call bound(call, *found->second.info, outputs, inputs, numbers);
     return found->second.binder(bound);
   } catch (const Refusal& refusal) {
     return Status::failure("R0402", "kernel `" + call.kernel + "`" + where + ": " + refusal.what());

@@ -39,23 +39,18 @@ class PreparedKernel {
   virtual void run() = 0;  // throws only OverCapacity, and on our own bugs and library failures
 };
 
-// Checks shapes, dtypes, attributes and the `accumulate` flag against kernels.def. Errors: R0401
-// unknown kernel, R0402 operands or attributes do not fit (damaged or mismatched plan).
-Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
-                                             const std::vector<BoundOperand>& inputs);
-
-struct OptimizerStep {  // one Update instruction, bound
+// What kernels of the optimizer take from the manifest.
+struct OptimizerNumbers {
   const plan::Optimizer* optimizer = nullptr;
-  double weight_decay = 0;
-  float* parameter = nullptr;
-  float* gradient = nullptr;  // cleared
-  float* m = nullptr;         // momentum or first moment; nullptr where unused
-  float* v = nullptr;
-  const float* scale = nullptr;  // nullptr: 1
-  int64_t count = 0;
+  double weight_decay = 0;  // of the group
 };
-// step counts from 1; lr is the scheduled rate. Bitwise independent of how a range is cut.
-void apply(const OptimizerStep& update, int64_t step, double lr);
+
+// Checks shapes, dtypes, attributes and the `accumulate` flag against kernels.def. Errors: R0401
+// unknown kernel, R0402 operands or attributes do not fit (damaged or mismatched plan), or a kernel of the optimizer
+// outside of an update (`numbers` nullptr).
+Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
+                                             const std::vector<BoundOperand>& inputs,
+                                             const OptimizerNumbers* numbers = nullptr);
 
 // dst[i] += src[i], f32: the one reduction of CPU communicators.
 void add_f32(float* dst, const float* src, int64_t count);

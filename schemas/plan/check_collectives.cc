@@ -57,36 +57,40 @@ int64_t part_bytes(int64_t count, DType dtype) {
 }  // namespace
 
 std::string misfit(const RankPlan& plan, const AllReduce& reduce) {
-  return first_of({outside(plan, reduce.data, part_bytes(reduce.count, reduce.dtype), 1),
-                   unaligned(plan, reduce.data, reduce.dtype)});
+  return first_of({outside(plan, reduce.data, part_bytes(reduce.count, reduce.types.data), 1),
+                   unaligned(plan, reduce.data, reduce.types.data)});
 }
 
 std::string misfit(const RankPlan& plan, const ReduceScatter& reduce) {
-  const int64_t bytes = part_bytes(reduce.count, reduce.dtype);
+  const int64_t bytes = part_bytes(reduce.count, reduce.types.data);
   const auto text = first_of({outside(plan, reduce.data, bytes, ranks(plan, reduce.communicator).size()),
-                              outside(plan, reduce.out, bytes, 1), unaligned(plan, reduce.data, reduce.dtype),
-                              unaligned(plan, reduce.out, reduce.dtype)});
+                              outside(plan, reduce.out, bytes, 1), unaligned(plan, reduce.data, reduce.types.data),
+                              unaligned(plan, reduce.out, reduce.types.data)});
   return text.empty() ? not_own(plan, reduce.out, reduce.data, bytes, reduce.communicator) : text;
 }
 
 std::string misfit(const RankPlan& plan, const AllGather& gather) {
-  const auto text = first_of({outside(plan, gather.part, gather.bytes, 1),
-                              outside(plan, gather.data, gather.bytes, ranks(plan, gather.communicator).size())});
-  return text.empty() ? not_own(plan, gather.part, gather.data, gather.bytes, gather.communicator) : text;
+  const int64_t bytes = part_bytes(gather.count, gather.dtype);
+  const auto text = first_of({outside(plan, gather.part, bytes, 1),
+                              outside(plan, gather.data, bytes, ranks(plan, gather.communicator).size()),
+                              unaligned(plan, gather.part, gather.dtype), unaligned(plan, gather.data, gather.dtype)});
+  return text.empty() ? not_own(plan, gather.part, gather.data, bytes, gather.communicator) : text;
 }
 
 std::string misfit(const RankPlan& plan, const AllToAll& exchange) {
   const size_t members = ranks(plan, exchange.communicator).size();
-  auto text = first_of(
-      {outside(plan, exchange.send, exchange.bytes, members), outside(plan, exchange.recv, exchange.bytes, members)});
+  const int64_t bytes = part_bytes(exchange.count, exchange.dtype);
+  auto text =
+      first_of({outside(plan, exchange.send, bytes, members), outside(plan, exchange.recv, bytes, members),
+                unaligned(plan, exchange.send, exchange.dtype), unaligned(plan, exchange.recv, exchange.dtype)});
   if (!text.empty()) return text;
-  const int64_t all = exchange.bytes * static_cast<int64_t>(members);
+  const int64_t all = bytes * static_cast<int64_t>(members);
   if (exchange.send.buffer == exchange.recv.buffer && overlap(exchange.send.offset, all, exchange.recv.offset, all))
     return "what it sends and where it receives overlap";
   if (exchange.send_counts.buffer < 0) return "";
-  if (exchange.row_bytes == 0 || exchange.bytes % exchange.row_bytes != 0)
-    return "rows of " + std::to_string(exchange.row_bytes) + " bytes do not fill parts of " +
-           std::to_string(exchange.bytes) + " bytes";
+  if (exchange.row == 0 || exchange.count % exchange.row != 0)
+    return "rows of " + std::to_string(exchange.row) + " elements do not fill parts of " +
+           std::to_string(exchange.count);
   for (const auto& counts : {exchange.send_counts, exchange.recv_counts}) {
     text = outside(plan, counts, dtype_bytes(DType::kI64), members);
     if (!text.empty()) return text;

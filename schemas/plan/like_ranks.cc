@@ -1,6 +1,7 @@
 #include "schemas/plan/like_ranks.h"
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
 
 namespace piper::plan {
@@ -25,6 +26,16 @@ bool same_work(const RankPlan& plan, const RankPlan& first) {
   return one(plan.instructions, first.instructions) && one(plan.arguments, first.arguments) &&
          one(plan.buffers, first.buffers) && one(plan.streams, first.streams) && one(plan.events, first.events) &&
          why_other_work(plan, first).empty();
+}
+
+bool places_like(const RankPlan& plan, const RankPlan& first) {
+  const auto range = [](const BufferRange& where) { return std::tie(where.buffer, where.offset); };
+  return std::equal(plan.placements.begin(), plan.placements.end(), first.placements.begin(), first.placements.end(),
+                    [&](const Placement& a, const Placement& b) {
+                      return !a.part.owner && range(a.part.where) == range(b.part.where) &&
+                             std::tie(a.part.first, a.part.count, a.kind, a.dtype, a.name, a.shape) ==
+                                 std::tie(b.part.first, b.part.count, b.kind, b.dtype, b.name, b.shape);
+                    });
 }
 
 std::vector<int32_t> like_ranks(const Bundle& bundle) {

@@ -15,6 +15,8 @@ namespace piper::plan {
 bool same_work(const RankPlan& plan, const RankPlan& first);
 // Why a plan that claims to do what `first` does cannot; "" where it can. Does not look at the shared storage.
 std::string why_other_work(const RankPlan& plan, const RankPlan& first);
+// Whether `plan` keeps the same parts of tensors in the same places as `first` does, and saves none of them.
+bool places_like(const RankPlan& plan, const RankPlan& first);
 // [index into Bundle::ranks] -> the index of the first plan that does the same work, or -1 where that is its own.
 std::vector<int32_t> like_ranks(const Bundle& bundle);
 

@@ -13,7 +13,6 @@
 
 namespace piper::plan {
 
-inline constexpr int64_t kBufferAlignment = 64;
 inline constexpr std::string_view kWorkspaceWord = "workspace";  // as an operand; no slot may be called so
 
 constexpr std::string_view class_name(BufferClass cls) {
@@ -24,12 +23,12 @@ constexpr std::string_view class_name(BufferClass cls) {
     case BufferClass::kOptimizer: return "optimizer";
     case BufferClass::kState: return "state";
     case BufferClass::kConstant: return "constant";
+    case BufferClass::kTraining: return "training";
     case BufferClass::kInput: return "input";
     case BufferClass::kScalar: return "scalar";
   }
   return "";
 }
-inline constexpr int kNumBufferClasses = 8;
 
 constexpr std::string_view role_name(SlotRole role) {
   switch (role) {
@@ -41,10 +40,52 @@ constexpr std::string_view role_name(SlotRole role) {
     case SlotRole::kState: return "state";
     case SlotRole::kConstant: return "constant";
     case SlotRole::kScalar: return "scalar";
+    case SlotRole::kMoment: return "moment";
   }
   return "";
 }
-inline constexpr int kNumSlotRoles = 8;
+inline constexpr int kNumSlotRoles = 9;
+
+constexpr std::string_view kind_name(PlacementKind kind) {
+  switch (kind) {
+    case PlacementKind::kValue: return "value";
+    case PlacementKind::kGradient: return "gradient";
+    case PlacementKind::kFirstMoment: return "m";
+    case PlacementKind::kSecondMoment: return "v";
+    case PlacementKind::kState: return "state";
+    case PlacementKind::kConstant: return "constant";
+  }
+  return "";
+}
+inline constexpr int kNumPlacementKinds = 6;
+
+constexpr std::string_view priority_name(Priority priority) {
+  switch (priority) {
+    case Priority::kNormal: return "normal";
+    case Priority::kHigh: return "high";
+    case Priority::kLow: return "low";
+  }
+  return "";
+}
+inline constexpr int kNumPriorities = 3;
+
+constexpr std::string_view device_name(DeviceKind device) {
+  switch (device) {
+    case DeviceKind::kCpu: return "cpu";
+    case DeviceKind::kCuda: return "cuda";
+  }
+  return "";
+}
+inline constexpr int kNumDevices = 2;
+
+constexpr std::string_view summing_name(Summing summing) {
+  switch (summing) {
+    case Summing::kPosition: return "position";
+    case Summing::kLibrary: return "library";
+  }
+  return "";
+}
+inline constexpr int kNumSummings = 2;
 
 template <class Enum>
 std::optional<Enum> enum_from_name(std::string_view name, std::string_view (*name_of)(Enum), int count) {

@@ -10,7 +10,7 @@ void RankPlanParser::instruction() {
   instruction_at_ = reader_.position();
   reader_.open_object();
   const auto kind = reader_.first_key();
-  if (kind == "run") instruction.action = run();
+  if (kind == "run") instruction.action = launch<Run>();
   else if (kind == "send") instruction.action = message<Send>();
   else if (kind == "recv") instruction.action = message<Recv>();
   else if (kind == "wait") instruction.action = Wait{resolve(event_index_, "event")};
@@ -27,8 +27,10 @@ void RankPlanParser::instruction() {
   reader_.close_object();
 }
 
-Run RankPlanParser::run() {
-  Run run;
+// A run or an update: a program, what its slots are bound to, and its workspace.
+template <class Launch>
+Launch RankPlanParser::launch() {
+  Launch run;
   run.program = resolve(shared_.programs, "program");
   reader_.key("args");
   run.arguments = resolve(argument_index_, "argument list");
@@ -68,22 +70,25 @@ Message RankPlanParser::message() {
   Message message;
   message.data = range();
   const size_t at = at_;
-  if (!reader_.ok()) return message;
-  message.bytes = buffer(message.data).bytes - message.data.offset;
-  if (reader_.optional_key("bytes")) message.bytes = reader_.integer();
-  need(message.data, message.bytes, at);
+  message.count = at_least_zero("count");
+  message.dtype = dtype();
+  need(message.data, tensor_bytes(message.dtype, {message.count}, at), at);
+  need_multiple(message.data, dtype_bytes(message.dtype), at);
   reader_.key("channel");
   message.channel = resolve(channel_index_, "channel");
   return message;
 }
 
-DType RankPlanParser::summed() {
-  const auto type = dtype();
+// The three element types of a sum.
+SumTypes RankPlanParser::summed() {
+  SumTypes types = dtype();
+  types.message = optional_dtype("message", types.data);
+  types.sum = optional_dtype("sum", types.data);
   reader_.key("op");
   const size_t at = reader_.position();
   if (const auto op = reader_.string(); op != "sum")
     reader_.fail(kSyntax, at, "unknown reduction " + quoted(op) + "; sum is the one there is");
-  return type;
+  return types;
 }
 
 template <class Collective>
@@ -99,7 +104,7 @@ AllReduce RankPlanParser::all_reduce() {
   AllReduce reduce;
   reduce.data = range();
   reduce.count = at_least_zero("count");
-  reduce.dtype = summed();
+  reduce.types = summed();
   return over_ranks(reduce);
 }
 
@@ -108,7 +113,7 @@ ReduceScatter RankPlanParser::reduce_scatter() {
   reduce.data = range();
   reduce.out = range("out");
   reduce.count = at_least_zero("count");
-  reduce.dtype = summed();
+  reduce.types = summed();
   return over_ranks(reduce);
 }
 
@@ -116,7 +121,8 @@ AllGather RankPlanParser::all_gather() {
   AllGather gather;
   gather.part = range();
   gather.data = range("data");
-  gather.bytes = at_least_zero("bytes");
+  gather.count = at_least_zero("count");
+  gather.dtype = dtype();
   return over_ranks(gather);
 }
 
@@ -124,31 +130,22 @@ AllToAll RankPlanParser::all_to_all() {
   AllToAll exchange;
   exchange.send = range();
   exchange.recv = range("recv");
-  exchange.bytes = at_least_zero("bytes");
+  exchange.count = at_least_zero("count");
+  exchange.dtype = dtype();
   if (reader_.optional_key("send_counts")) {
     exchange.send_counts = range();
     exchange.recv_counts = range("recv_counts");
-    exchange.row_bytes = at_least_zero("row_bytes");
+    exchange.row = at_least_zero("row");
   }
   return over_ranks(exchange);
 }
 
 Update RankPlanParser::update() {
-  Update update;
-  update.parameter = range();
-  const size_t at = at_;
+  auto update = launch<Update>();
   reader_.key("group");
+  const size_t at = reader_.position();
   update.group = reader_.small_integer();
   if (update.group < 0) reader_.fail(kRange, at, "group is negative");
-  update.count = at_least_zero("count");
-  const int64_t bytes = tensor_bytes(DType::kF32, {update.count}, at);
-  need(update.parameter, bytes, at);
-  update.gradient = needed("gradient", bytes);
-  update.m = optional("m", bytes);
-  update.v = optional("v", bytes);
-  update.scale = optional("scale", 4);
-  for (const auto& where : {update.parameter, update.gradient, update.m, update.v, update.scale})
-    need_multiple(where, dtype_bytes(DType::kF32), at);
   return update;
 }
 

@@ -33,6 +33,8 @@ class ManifestParser {
   Result<Manifest> parse() {
     reader_.open_object();
     version();
+    manifest_.target.device = word<DeviceKind>("device", device_name, kNumDevices);
+    manifest_.target.summing = word<Summing>("reduction", summing_name, kNumSummings);
     source("model", manifest_.model_name, manifest_.model_sha256);
     source("strategy", manifest_.strategy_name, manifest_.strategy_sha256);
     manifest_.world_size = static_cast<int32_t>(number("world_size", 1, 1 << 24));
@@ -63,6 +65,16 @@ class ManifestParser {
                    "plan format version " + std::to_string(manifest_.version) +
                        " cannot be read; this program reads version " + std::to_string(kFormatVersion) +
                        ": compile the plan again");
+  }
+  template <class Enum>
+  Enum word(const char* key, std::string_view (*name_of)(Enum), int count) {
+    reader_.key(key);
+    (void)reader_.peek();
+    const size_t at = reader_.position();
+    const auto text = reader_.string();
+    const auto known = enum_from_name<Enum>(text, name_of, count);
+    if (!known) reader_.fail(kSyntax, at, "unknown " + std::string(key) + " " + quoted(text));
+    return known.value_or(Enum{});
   }
   void source(const char* key, std::string& name, std::string& digest) {
     reader_.key(key);

@@ -7,10 +7,30 @@ namespace piper::plan {
 
 void RankPlanParser::streams() {
   section("streams", [&](size_t at) {
-    plan_.streams.push_back({std::string(reader_.string())});
+    Stream stream;
+    reader_.open_object();
+    reader_.key("stream");
+    stream.name = reader_.string();
+    if (reader_.optional_key("priority")) {
+      const size_t word_at = reader_.position();
+      const auto known = enum_from_name<Priority>(reader_.string(), priority_name, kNumPriorities);
+      if (!known) reader_.fail(kSyntax, word_at, "unknown priority; there are high, normal and low");
+      stream.priority = known.value_or(Priority::kNormal);
+    }
+    stream.max_ctas = max_ctas();
+    reader_.close_object();
+    plan_.streams.push_back(std::move(stream));
     declared_at_.push_back(at);
   });
   index_declared(stream_index_, plan_.streams, "stream");
+}
+
+int32_t RankPlanParser::max_ctas() {
+  if (!reader_.optional_key("max_ctas")) return 0;
+  const size_t at = reader_.position();
+  const int32_t most = reader_.small_integer();
+  if (most < 1) reader_.fail(kRange, at, "max_ctas is not positive");
+  return most;
 }
 
 void RankPlanParser::peers() {
@@ -22,6 +42,7 @@ void RankPlanParser::peers() {
     reader_.key("ranks");
     reader_.open_array();
     while (reader_.next_item()) communicator.ranks.push_back(reader_.small_integer());
+    communicator.max_ctas = max_ctas();
     reader_.close_object();
     declared_at_.push_back(at);
     check_members(communicator, at);
@@ -92,16 +113,15 @@ void RankPlanParser::buffers() {
   index_declared(buffer_index_, plan_.buffers, "buffer");
 }
 
-Part RankPlanParser::part(const PartKeys& keys, DType dtype, int64_t elements, size_t at) {
+Part RankPlanParser::part(DType dtype, int64_t elements, size_t at) {
   Part part;
-  if (!reader_.optional_key(keys.where)) return part;
-  part.where = range();
+  part.where = range("in");
   part.count = elements;
-  if (reader_.optional_key(keys.first)) {
+  if (reader_.optional_key("first")) {
     part.first = reader_.integer();
-    part.count = at_least_zero(keys.count);
+    part.count = at_least_zero("count");
   }
-  if (reader_.optional_key(keys.owner)) part.owner = reader_.boolean();
+  if (reader_.optional_key("owner")) part.owner = reader_.boolean();
   if (!reader_.ok()) return part;
   if (range_inside(part.first, part.count, elements)) {
     need(part.where, part.count * dtype_bytes(dtype), at);
@@ -114,23 +134,29 @@ Part RankPlanParser::part(const PartKeys& keys, DType dtype, int64_t elements, s
   return part;
 }
 
-void RankPlanParser::tensors() {
-  section("placements", [&](size_t at) {
+void RankPlanParser::placements() {
+  lines([&](size_t at) {
     auto& placement = plan_.placements.emplace_back();
     reader_.open_object();
     reader_.key("tensor");
     placement.name = reader_.string();
+    reader_.key("kind");
+    (void)reader_.peek();
+    const size_t kind_at = reader_.position();
+    const auto kind = reader_.string();
+    const auto known = enum_from_name<PlacementKind>(kind, kind_name, kNumPlacementKinds);
+    if (!known) reader_.fail(kSyntax, kind_at, "unknown kind of placement " + quoted(kind));
+    placement.kind = known.value_or(PlacementKind::kValue);
     placement.dtype = dtype();
     reader_.key("shape");
     placement.shape = reader_.integers();
     const int64_t elements = tensor_bytes(placement.dtype, placement.shape, at) / dtype_bytes(placement.dtype);
-    placement.value = part({"in", "first", "count", "owner"}, placement.dtype, elements, at);
-    placement.gradient =
-        part({"gradient", "gradient_first", "gradient_count", "gradient_owner"}, placement.dtype, elements, at);
+    placement.part = part(placement.dtype, elements, at);
     reader_.close_object();
-    if (reader_.ok() && placement.value.where.buffer < 0 && placement.gradient.where.buffer < 0)
-      reader_.fail(kSyntax, at, "the placement of " + quoted(placement.name) + " places nothing");
   });
+}
+
+void RankPlanParser::tensors() {
   section("inputs", [&](size_t) {
     auto& slice = plan_.inputs.emplace_back();
     reader_.open_object();

@@ -50,6 +50,8 @@ void RankPlanParser::all_of_it() {
   events();
   buffers();
   specials();
+  reader_.key("placements");
+  placements();
   tensors();
   arguments();
   reader_.key("instructions");
@@ -81,6 +83,12 @@ Status RankPlanParser::own_part_of(const RankPlan& first) {
     buffer_index_.emplace(plan_.buffers[i].name, static_cast<int32_t>(i));
   peers();
   specials();
+  if (reader_.optional_key("placements")) {
+    placements();
+  } else {  // what the other rank keeps, which that one saves
+    plan_.placements = first.placements;
+    for (auto& placement : plan_.placements) placement.part.owner = false;
+  }
   tensors();
   reader_.close_object();
   reader_.end_of_text();
@@ -139,7 +147,7 @@ void RankPlanParser::offsets() {
     const auto i = static_cast<size_t>(found->second);
     if (seen[i]++) reader_.fail(kName, at, "two offsets for buffer " + quoted(name));
     buffers[i].offset = offset;
-    if (offset < 0 || offset % kBufferAlignment != 0)
+    if (offset < 0 || offset % buffer_alignment(DeviceKind::kCpu) != 0)
       reader_.fail(kRange, at, "the offset of buffer " + quoted(name) + " is not a multiple of 64 from 0 up");
     if (buffers[i].cls == BufferClass::kArena && !range_inside(offset, buffers[i].bytes, plan_.arena_bytes))
       reader_.fail(

@@ -56,7 +56,8 @@ enum class SlotRole : uint8_t {
   kGradient,   // read and added to
   kState,      // read and written: running statistics
   kConstant,   // read
-  kScalar,     // read: step-wide values (seed_step, sample_offset, 1/count)
+  kScalar,     // step-wide values (seed_step, sample_offset, 1/count): read, but for what advances one
+  kMoment,     // read and written: moments of the optimizer
 };
 struct Slot {
   std::string name;  // what it holds, unique in the program
@@ -80,9 +81,11 @@ enum class BufferClass : uint8_t {
   kOptimizer,  // persistent, zero at load
   kState,      // persistent, read from weights at load (running statistics)
   kConstant,   // persistent, read from weights/constants.safetensors at load
+  kTraining,   // persistent, zero at load: what training counts from step to step; saved with the moments
   kInput,      // persistent, filled by the loader before each step
-  kScalar,  // persistent, written by the executor before each step (seed_step, lr) or set at load (RankPlan::scalars)
+  kScalar,  // persistent, written by the executor before each step (seed_step, rate) or set at load (RankPlan::scalars)
 };
+inline constexpr int kNumBufferClasses = 9;
 struct Buffer {
   std::string name;  // "act c1.in x m0", "grad h.0", unique on the rank
   BufferClass cls = BufferClass::kArena;
@@ -100,19 +103,28 @@ struct BufferRange {
 
 // Elements [first, first + count) of a tensor, in row-major order of the whole tensor.
 struct Part {
-  BufferRange where;             // buffer = -1: none
+  BufferRange where;
   int64_t first = 0, count = 0;  // elements
   bool owner = false;            // this rank writes these elements into saved files
 };
 
-// A tensor of the model, or parts of it, inside persistent buffers of a rank. A tensor may have several
-// placements on a rank and on several ranks; each element of a saved file has exactly one owner.
+// What a placement holds of a tensor.
+enum class PlacementKind : uint8_t {
+  kValue,         // a parameter, read from the weights at load
+  kGradient,      // its accumulator
+  kFirstMoment,   // of the optimizer; sgd: momentum
+  kSecondMoment,  // of the optimizer
+  kState,         // running statistics, read from the weights at load
+  kConstant,      // read from the bundle's constants at load
+};
+// A tensor of the model, or a part of it, inside a persistent buffer of a rank. A tensor may have several placements of
+// a kind on a rank and on several ranks; each element of a saved file has exactly one owner.
 struct Placement {
   std::string name;  // canonical parameter, buffer or constant name
-  DType dtype = DType::kF32;
+  PlacementKind kind = PlacementKind::kValue;
+  DType dtype = DType::kF32;   // of its elements here
   std::vector<int64_t> shape;  // of the whole tensor
-  Part value;                  // read from the weights at load
-  Part gradient;               // none: not trained, or no accumulator here
+  Part part;
 };
 
 // One model input on this rank: samples [first, first + count) of every step's batch go here.
@@ -140,50 +152,67 @@ struct Run {
 };
 struct Send {
   BufferRange data;
-  int64_t bytes = 0;
+  int64_t count = 0;  // elements
   int32_t channel = -1;
+  DType dtype = DType::kF32;
+  int64_t bytes() const { return count * dtype_bytes(dtype); }
 };
 struct Recv {
   BufferRange data;
-  int64_t bytes = 0;
+  int64_t count = 0;
   int32_t channel = -1;
+  DType dtype = DType::kF32;
+  int64_t bytes() const { return count * dtype_bytes(dtype); }
 };
 enum class Reduction : uint8_t { kSum };
+// The element types of a sum over ranks: buffers hold `data`; rounded to `message` elements travel, converted to `sum`
+// they are added in position order, rounded to `data` the sum is stored.
+struct SumTypes {
+  DType data, message, sum;
+  SumTypes(DType all = DType::kF32) : data(all), message(all), sum(all) {}
+  friend bool operator==(const SumTypes&, const SumTypes&) = default;
+};
 struct AllReduce {
   BufferRange data;
   int64_t count = 0;
-  DType dtype = DType::kF32;
+  SumTypes types;
   int32_t communicator = -1;
   Reduction reduction = Reduction::kSum;
+  int64_t bytes() const { return count * dtype_bytes(types.data); }
 };
 // `data` holds one part of `count` elements for each position of the communicator. Position j's `out`
-// becomes the sum over the members of part j, added in position order in fp32 (integers and f64: in
-// their own type). `out` is the own part inside `data`, or does not overlap `data`. Parts of `data`
-// that are not `out` keep their values.
+// becomes the sum over the members of part j. `out` is the own part inside `data`, or does not overlap `data`. Parts of
+// `data` that are not `out` keep their values.
 struct ReduceScatter {
   BufferRange data, out;
   int64_t count = 0;
-  DType dtype = DType::kF32;
+  SumTypes types;
   int32_t communicator = -1;
   Reduction reduction = Reduction::kSum;
+  int64_t bytes() const { return count * dtype_bytes(types.data); }  // of a part
 };
-// The `part` of `bytes` bytes of each position j lands at offset j * bytes of every member's `data`.
-// `part` is the own part inside `data`, or does not overlap `data`.
+// The `part` of `count` elements of each position j becomes part j of every member's `data`. `part` is the own part
+// inside `data`, or does not overlap `data`.
 struct AllGather {
   BufferRange part, data;
-  int64_t bytes = 0;
+  int64_t count = 0;
   int32_t communicator = -1;
+  DType dtype = DType::kF32;
+  int64_t bytes() const { return count * dtype_bytes(dtype); }  // of a part
 };
-// Part j of `send` goes to position j, where it becomes part i of `recv`, i = own position. A part is
-// `bytes` bytes; `send` and `recv` do not overlap. With counts (i64 [members] each) only the first rows
-// of `row_bytes` bytes of a part travel: send_counts[j] rows to j, recv_counts[i] rows from i; the rest
-// of recv's part is left as it is. The two counts of a pair must be equal.
+// Part j of `send` goes to position j, where it becomes part i of `recv`, i = own position. A part is `count` elements;
+// `send` and `recv` do not overlap. With counts (i64 [members] each) only the first rows of `row` elements of a part
+// travel: send_counts[j] rows to j, recv_counts[i] rows from i; the rest of recv's part is left as it is. The two
+// counts of a pair must be equal.
 struct AllToAll {
   BufferRange send, recv;
-  int64_t bytes = 0;
+  int64_t count = 0;
   BufferRange send_counts, recv_counts;  // buffer = -1 both: whole parts travel
-  int64_t row_bytes = 0;                 // 0 without counts
+  int64_t row = 0;                       // elements; 0 without counts
   int32_t communicator = -1;
+  DType dtype = DType::kF32;
+  int64_t bytes() const { return count * dtype_bytes(dtype); }  // of a part
+  int64_t row_bytes() const { return row * dtype_bytes(dtype); }
 };
 struct Record {
   int32_t event = -1;
@@ -191,12 +220,12 @@ struct Record {
 struct Wait {
   int32_t event = -1;
 };
-// Applies the optimizer to `count` f32 elements and clears the gradient. `scale` (f32 [1],
-// optional) multiplies the gradient first. m, v: moments (sgd: m = momentum; absent where unused).
+// Runs a program of the optimizer's kernels (kernels.def) with the numbers of the manifest's optimizer and of a group.
 struct Update {
+  int32_t program = -1;
+  int32_t arguments = -1;
+  BufferRange workspace;
   int32_t group = -1;  // index into Manifest::optimizer.groups
-  BufferRange parameter, gradient, m, v, scale;
-  int64_t count = 0;
 };
 using Action = std::variant<Run, Send, Recv, AllReduce, ReduceScatter, AllGather, AllToAll, Record, Wait, Update>;
 
@@ -206,13 +235,17 @@ struct Instruction {
   int32_t provenance = -1;  // index into Bundle::provenance
 };
 
+enum class Priority : uint8_t { kNormal, kHigh, kLow };
 struct Stream {
-  std::string name;
-};  // "compute", "pp:0>1", "dp_reduce:0,1"
+  std::string name;  // "compute", "pp:0>1", "dp_reduce:0,1"
+  Priority priority = Priority::kNormal;
+  int32_t max_ctas = 0;  // thread blocks that its communication may take; 0: the library's choice
+};
 struct Communicator {
   std::string name;
-  std::vector<int32_t> ranks;
-};  // positions = order of the sum
+  std::vector<int32_t> ranks;  // positions = order of the sum
+  int32_t max_ctas = 0;        // that of its stream
+};
 // Messages between this rank and `peer`, one way. id: unique per directed pair of ranks; the MPI tag.
 struct Channel {
   std::string name;
@@ -236,7 +269,7 @@ struct RankPlan {
   SharedVector<ArgumentList> arguments;
   SharedVector<Instruction> instructions;
   BufferRange seed_step;      // i64 [2]; buffer -1: not used on this rank
-  BufferRange learning_rate;  // unused by executors that pass lr by value
+  BufferRange learning_rate;  // f64 []: the step's rate; on ranks that update
   BufferRange loss;           // f32 []: the step's loss, on the ranks that have it; the reporting rank does
   BufferRange grad_norm;      // f32 []: on every rank that clips, where clipping is on
   BufferRange
@@ -244,6 +277,13 @@ struct RankPlan {
 };
 
 // ------------------------------------------------------------------ manifest
+// What the plan was made for. A plan for cuda runs on CPU ranks, too.
+enum class DeviceKind : uint8_t { kCpu, kCuda };
+// Buffers begin at multiples of so many bytes: a cache line, which an AVX-512 register fills; what cudaMalloc keeps to.
+constexpr int64_t buffer_alignment(DeviceKind device) { return device == DeviceKind::kCpu ? 64 : 256; }
+// How sums over ranks are added: in the order of the positions, the same bits everywhere, or as the device's library
+// likes to.
+enum class Summing : uint8_t { kPosition, kLibrary };
 struct OptimizerGroup {
   std::string name;
   double weight_decay = 0;
@@ -289,8 +329,14 @@ struct TensorInfo {
   bool trained = true;
 };
 
+struct Target {
+  DeviceKind device = DeviceKind::kCpu;
+  Summing summing = Summing::kPosition;
+};
+
 struct Manifest {
   int version = kFormatVersion;
+  Target target;
   std::string model_name, model_sha256, strategy_name, strategy_sha256;  // base names
   int32_t world_size = 1;
   int32_t reporting_rank = 0;

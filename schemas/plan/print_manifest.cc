@@ -16,6 +16,8 @@ class ManifestPrinter {
     json_.begin_file();
     name("format", "piper plan");
     member("version", manifest_.version);
+    word("device", device_name(manifest_.target.device));
+    word("reduction", summing_name(manifest_.target.summing));
     source("model", manifest_.model_name, manifest_.model_sha256);
     source("strategy", manifest_.strategy_name, manifest_.strategy_sha256);
     member("world_size", manifest_.world_size);
@@ -47,6 +49,10 @@ class ManifestPrinter {
   void boolean(const char* key, bool value) {
     json_.key(key);
     json_.boolean(value);
+  }
+  void word(const char* key, std::string_view value) {
+    json_.next_member();
+    name(key, value);
   }
   void member(const char* key, int64_t value) {
     json_.next_member();

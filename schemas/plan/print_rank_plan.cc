@@ -1,5 +1,6 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/json_writer.h"
+#include "schemas/plan/like_ranks.h"
 #include "schemas/plan/names.h"
 
 namespace piper::plan {
@@ -48,10 +49,6 @@ class PrintedNames {
   std::vector<First> first_;
 };
 
-struct PartKeys {
-  const char *where, *first, *count, *owner;
-};
-
 // Prints one rank plan; the instructions one method a kind.
 class RankPlanPrinter {
  public:
@@ -75,7 +72,7 @@ class RankPlanPrinter {
   void print() {
     json_.begin_file();
     header();
-    if (like_ == nullptr) section("streams", plan_.streams, [&](const Stream& stream) { json_.string(stream.name); });
+    if (like_ == nullptr) streams();
     peers();
     if (like_ == nullptr) {
       int32_t next = 0;
@@ -162,12 +159,26 @@ class RankPlanPrinter {
     json_.next_member();
   }
 
+  void streams() {
+    section("streams", plan_.streams, [&](const Stream& stream) {
+      json_.raw("{");
+      name("stream", stream.name);
+      if (stream.priority != Priority::kNormal) name("priority", priority_name(stream.priority));
+      max_ctas(stream.max_ctas);
+      json_.raw("}");
+    });
+  }
+  void max_ctas(int32_t most) {
+    if (most > 0) number("max_ctas", most);
+  }
+
   void peers() {
     section("communicators", plan_.communicators, [&](const Communicator& communicator) {
       json_.raw("{");
       name("communicator", communicator.name);
       json_.key("ranks");
       json_.numbers(communicator.ranks);
+      max_ctas(communicator.max_ctas);
       json_.raw("}");
     });
     section("channels", plan_.channels, [&](const Channel& channel) {
@@ -192,30 +203,33 @@ class RankPlanPrinter {
     });
   }
 
-  // `first` and `count` stand where the part is not the whole tensor.
-  void part(const PartKeys& keys, const Part& part, std::optional<int64_t> elements) {
-    if (part.where.buffer < 0) return;
-    range(keys.where, part.where);
-    if (part.first != 0 || part.count != elements) {
-      number(keys.first, part.first);
-      number(keys.count, part.count);
-    }
-    if (!part.owner) return;
-    json_.key(keys.owner);
-    json_.boolean(true);
-  }
-
+  // Of a plan that keeps what the first one keeps, and saves nothing, placements are left out.
   void tensors() {
+    if (like_ == nullptr || !places_like(plan_, *like_)) placements();
+    rest_of_tensors();
+  }
+  void placements() {
     section("placements", plan_.placements, [&](const Placement& placement) {
       json_.raw("{");
       name("tensor", placement.name);
+      name("kind", kind_name(placement.kind));
       name("dtype", dtype_name(placement.dtype));
       shape(placement.shape);
-      const auto elements = element_count(placement.shape);
-      part({"in", "first", "count", "owner"}, placement.value, elements);
-      part({"gradient", "gradient_first", "gradient_count", "gradient_owner"}, placement.gradient, elements);
+      const Part& part = placement.part;
+      range("in", part.where);
+      // Left out where the part is the whole tensor.
+      if (part.first != 0 || part.count != element_count(placement.shape)) {
+        number("first", part.first);
+        number("count", part.count);
+      }
+      if (part.owner) {
+        json_.key("owner");
+        json_.boolean(true);
+      }
       json_.raw("}");
     });
+  }
+  void rest_of_tensors() {
     section("inputs", plan_.inputs, [&](const InputSlice& slice) {
       json_.raw("{");
       name("input", slice.input);
@@ -253,57 +267,61 @@ class RankPlanPrinter {
     name("args", arguments_, run.arguments);
     optional_range("workspace", run.workspace);
   }
-  // `bytes` stands where the message is not the whole rest of its buffer.
-  void message(const char* key, const BufferRange& data, int64_t bytes, int32_t channel) {
-    range(key, data);
-    if (bytes != at(plan_.buffers, data.buffer, "buffer").bytes - data.offset) number("bytes", bytes);
-    name("channel", channels_, channel);
+  template <class Message>
+  void message(const char* key, const Message& message) {
+    range(key, message.data);
+    elements(message.count, message.dtype);
+    name("channel", channels_, message.channel);
   }
-  void action(const Send& send) { message("send", send.data, send.bytes, send.channel); }
-  void action(const Recv& recv) { message("recv", recv.data, recv.bytes, recv.channel); }
+  void action(const Send& send) { message("send", send); }
+  void action(const Recv& recv) { message("recv", recv); }
+  void elements(int64_t count, DType dtype) {
+    number("count", count);
+    name("dtype", dtype_name(dtype));
+  }
+  template <class Collective>
+  void summed(const Collective& collective) {
+    const SumTypes& types = collective.types;
+    elements(collective.count, types.data);
+    if (types.message != types.data) name("message", dtype_name(types.message));
+    if (types.sum != types.data) name("sum", dtype_name(types.sum));
+    name("op", "sum");
+    communicator(collective.communicator);
+  }
   void communicator(int32_t index) { name("communicator", communicators_, index); }
   void action(const AllReduce& reduce) {
     range("all_reduce", reduce.data);
-    number("count", reduce.count);
-    name("dtype", dtype_name(reduce.dtype));
-    name("op", "sum");
-    communicator(reduce.communicator);
+    summed(reduce);
   }
   void action(const ReduceScatter& reduce) {
     range("reduce_scatter", reduce.data);
     range("out", reduce.out);
-    number("count", reduce.count);
-    name("dtype", dtype_name(reduce.dtype));
-    name("op", "sum");
-    communicator(reduce.communicator);
+    summed(reduce);
   }
   void action(const AllGather& gather) {
     range("all_gather", gather.part);
     range("data", gather.data);
-    number("bytes", gather.bytes);
+    elements(gather.count, gather.dtype);
     communicator(gather.communicator);
   }
   void action(const AllToAll& exchange) {
     range("all_to_all", exchange.send);
     range("recv", exchange.recv);
-    number("bytes", exchange.bytes);
+    elements(exchange.count, exchange.dtype);
     if (exchange.send_counts.buffer >= 0) {
       range("send_counts", exchange.send_counts);
       range("recv_counts", exchange.recv_counts);
-      number("row_bytes", exchange.row_bytes);
+      number("row", exchange.row);
     }
     communicator(exchange.communicator);
   }
   void action(const Record& record) { name("record", events_, record.event); }
   void action(const Wait& wait) { name("wait", events_, wait.event); }
   void action(const Update& update) {
-    range("update", update.parameter);
+    name("update", programs_, update.program);
+    name("args", arguments_, update.arguments);
+    optional_range("workspace", update.workspace);
     number("group", update.group);
-    number("count", update.count);
-    range("gradient", update.gradient);
-    optional_range("m", update.m);
-    optional_range("v", update.v);
-    optional_range("scale", update.scale);
   }
 
   void instructions() {

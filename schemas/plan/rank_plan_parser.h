@@ -27,9 +27,6 @@ class RankPlanParser {
  private:
   static constexpr std::string_view kSyntax = "P0605", kName = "P0606", kRange = "P0607", kArguments = "P0609",
                                     kManifest = "P0611";
-  struct PartKeys {
-    const char *where, *first, *count, *owner;
-  };
   struct Special {
     const char* key;
     int64_t bytes, element;
@@ -52,20 +49,23 @@ class RankPlanParser {
 
   // parse_rank_declarations.cc
   void streams();
+  int32_t max_ctas();
   void peers();
   void events();
   void buffers();
+  void placements();
   void tensors();
   void arguments();
   void check_members(const Communicator& communicator, size_t at);
-  Part part(const PartKeys& keys, DType dtype, int64_t elements, size_t at);
+  Part part(DType dtype, int64_t elements, size_t at);
 
   // parse_instructions.cc
   void instruction();
-  Run run();
+  template <class Launch>
+  Launch launch();
   template <class Message>
   Message message();
-  DType summed();
+  SumTypes summed();
   template <class Collective>
   Collective over_ranks(Collective collective);
   AllReduce all_reduce();
@@ -153,6 +153,12 @@ class RankPlanParser {
   }
   DType dtype() {
     reader_.key("dtype");
+    return dtype_here();
+  }
+  DType optional_dtype(const char* key, DType otherwise) {
+    return reader_.optional_key(key) ? dtype_here() : otherwise;
+  }
+  DType dtype_here() {
     const size_t at = reader_.position();
     const auto name = reader_.string();
     const auto known = dtype_from_name(name);
@@ -172,6 +178,10 @@ class RankPlanParser {
   template <class Item>
   void section(const char* key, Item item) {
     reader_.key(key);
+    lines(item);
+  }
+  template <class Item>
+  void lines(Item item) {
     reader_.open_array();
     while (reader_.next_item()) item(reader_.position());
   }
@@ -196,7 +206,7 @@ class RankPlanParser {
   int32_t like_ = -1;  // the rank whose plan this one is like
   size_t like_at_ = 0;
   Special specials_[5] = {
-      {"seed_step", 16, 8}, {"learning_rate", 4, 4}, {"loss", 4, 4}, {"grad_norm", 4, 4}, {"dropped", 8, 8}};
+      {"seed_step", 16, 8}, {"learning_rate", 8, 8}, {"loss", 4, 4}, {"grad_norm", 4, 4}, {"dropped", 8, 8}};
   NameIndex stream_index_, communicator_index_, channel_index_, event_index_, buffer_index_, argument_index_;
   std::vector<size_t> declared_at_, buffer_at_;
   size_t at_ = 0;  // of the range read last

@@ -115,6 +115,11 @@ class BundleReader {
     const auto bad = [](const std::string& why) { return Status::failure("P0611", why); };
     if (plan.arena_bytes != manifest.ranks[static_cast<size_t>(plan.rank)].arena_bytes)
       return bad("arena_bytes is not what the manifest says");
+    const int64_t alignment = buffer_alignment(manifest.target.device);
+    for (const auto& buffer : plan.buffers)
+      if (buffer.offset % alignment != 0)
+        return bad("the offset of buffer \"" + buffer.name + "\" is no multiple of the device's " +
+                   std::to_string(alignment) + " bytes");
     for (const auto& communicator : plan.communicators)
       for (const int32_t member : communicator.ranks)
         if (member >= manifest.world_size)

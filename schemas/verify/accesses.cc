@@ -13,18 +13,19 @@ struct Collect {
   void add(const BufferRange& where, int64_t bytes, bool reads, bool writes) const {
     if (where.buffer >= 0 && bytes > 0 && (reads || writes)) accesses.push_back({where, bytes, reads, writes});
   }
-  void operator()(const Run& run) const {
+  void operator()(const Run& run) const { launch(run); }
+  void operator()(const Update& update) const { launch(update); }
+  template <class Launch>
+  void launch(const Launch& run) const {
     const auto& program = bundle.programs.at(static_cast<size_t>(run.program));
     const auto& list = plan.arguments.at(static_cast<size_t>(run.arguments)).arguments;
     add(run.workspace, program.workspace_bytes, false, true);
     for (size_t i = 0; i < program.slots.size(); ++i)
       add(list.at(i), program.slots[i].bytes, program.slots[i].reads, program.slots[i].writes);
   }
-  void operator()(const Send& send) const { add(send.data, send.bytes, true, false); }
-  void operator()(const Recv& recv) const { add(recv.data, recv.bytes, false, true); }
-  void operator()(const AllReduce& reduce) const {
-    add(reduce.data, reduce.count * dtype_bytes(reduce.dtype), true, true);
-  }
+  void operator()(const Send& send) const { add(send.data, send.bytes(), true, false); }
+  void operator()(const Recv& recv) const { add(recv.data, recv.bytes(), false, true); }
+  void operator()(const AllReduce& reduce) const { add(reduce.data, reduce.bytes(), true, true); }
   int64_t members(int32_t communicator) const {
     return static_cast<int64_t>(plan.communicators.at(static_cast<size_t>(communicator)).ranks.size());
   }
@@ -33,20 +34,20 @@ struct Collect {
     return part.buffer == data.buffer && part.offset >= data.offset && part.offset < data.offset + bytes;
   }
   void operator()(const ReduceScatter& reduce) const {
-    const int64_t part = reduce.count * dtype_bytes(reduce.dtype), all = part * members(reduce.communicator);
+    const int64_t part = reduce.bytes(), all = part * members(reduce.communicator);
     add(reduce.data, all, true, false);
     add(reduce.out, part, false, true);
   }
   void operator()(const AllGather& gather) const {
-    const int64_t all = gather.bytes * members(gather.communicator);
-    add(gather.part, gather.bytes, true, false);
+    const int64_t all = gather.bytes() * members(gather.communicator);
+    add(gather.part, gather.bytes(), true, false);
     if (!inside(gather.part, gather.data, all)) return add(gather.data, all, false, true);
-    const BufferRange behind{gather.data.buffer, gather.part.offset + gather.bytes};
+    const BufferRange behind{gather.data.buffer, gather.part.offset + gather.bytes()};
     add(gather.data, gather.part.offset - gather.data.offset, false, true);
     add(behind, gather.data.offset + all - behind.offset, false, true);
   }
   void operator()(const AllToAll& exchange) const {
-    const int64_t num_members = members(exchange.communicator), all = exchange.bytes * num_members;
+    const int64_t num_members = members(exchange.communicator), all = exchange.bytes() * num_members;
     add(exchange.send, all, true, false);
     add(exchange.recv, all, false, true);
     add(exchange.send_counts, num_members * dtype_bytes(DType::kI64), true, false);
@@ -54,11 +55,6 @@ struct Collect {
   }
   void operator()(const Record&) const {}
   void operator()(const Wait&) const {}
-  void operator()(const Update& update) const {
-    const int64_t bytes = update.count * dtype_bytes(DType::kF32);
-    for (const auto& where : {update.parameter, update.gradient, update.m, update.v}) add(where, bytes, true, true);
-    add(update.scale, dtype_bytes(DType::kF32), true, false);
-  }
 };
 
 }  // namespace

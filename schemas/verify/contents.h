@@ -18,15 +18,18 @@ struct Content {
     kParameter,
     kConstant,
     kSum,
-    kClip,   // the gradients' norm, or the factor that clips by it
-    kOther,  // moments, running statistics, scalars of the step: not followed
+    kClip,     // the gradients' norm, or the factor that clips by it
+    kMoment,   // of the optimizer
+    kCounter,  // what training counts from step to step
+    kOther,    // running statistics, scalars of the step: not followed
   };
   Kind kind = Kind::kNothing;
   bool start = false;   // here since before the step
   bool relied = false;  // ... and used as such
   int32_t what = -1;  // kValue: label, -1 any. kParameter: tensor. kConstant: name. kClip: 0 norm, 1 factor. kSum: >= 0
-                      // its only addend, else a list of addends
-  int32_t how = 0;    // kValue: samples. kParameter: version. kSum with one addend: the sum
+                      // its only addend, else a list of addends. kMoment: tensor
+  int32_t how = 0;  // kValue: samples. kParameter: version. kSum with one addend: the sum. kMoment: 1 the first, 2 the
+                    // second. kCounter: how often it was advanced in this step
   int32_t parts =
       0;  // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known
   int64_t origin = 0;  // bytes from the start of the value, tensor or accumulator

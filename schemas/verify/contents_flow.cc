@@ -113,7 +113,7 @@ Status Flow::advance(size_t r, std::vector<size_t>& ready) {
       free_flights_.pop_back();
       Pieces& flight = flights_[static_cast<size_t>(flight_of_[t])];
       flight.clear();
-      rank.contents.take(send->data, send->bytes, flight);
+      rank.contents.take(send->data, send->bytes(), flight);
       const auto receiver = static_cast<size_t>(first[1].plan);
       if (ranks_[receiver].next == static_cast<size_t>(first[1].instruction)) ready.push_back(receiver);
       continue;

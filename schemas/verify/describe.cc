@@ -17,34 +17,35 @@ class Describe {
   }
   std::string operator()(const Send& send) const {
     return "send " + range(send.data) + " to rank " + peer(send.channel) + " on channel " + channel(send.channel) +
-           ", " + std::to_string(send.bytes) + " bytes";
+           ", " + std::to_string(send.bytes()) + " bytes";
   }
   std::string operator()(const Recv& recv) const {
     return "recv " + range(recv.data) + " from rank " + peer(recv.channel) + " on channel " + channel(recv.channel) +
-           ", " + std::to_string(recv.bytes) + " bytes";
+           ", " + std::to_string(recv.bytes()) + " bytes";
   }
   std::string operator()(const AllReduce& reduce) const {
     return "all_reduce " + range(reduce.data) + " over " + communicator(reduce.communicator) + ", " +
-           std::to_string(reduce.count) + " " + std::string(dtype_name(reduce.dtype));
+           std::to_string(reduce.count) + " " + std::string(dtype_name(reduce.types.data));
   }
   std::string operator()(const ReduceScatter& reduce) const {
     return "reduce_scatter " + range(reduce.data) + " to " + range(reduce.out) + " over " +
            communicator(reduce.communicator) + ", " + std::to_string(reduce.count) + " " +
-           std::string(dtype_name(reduce.dtype)) + " a member";
+           std::string(dtype_name(reduce.types.data)) + " a member";
   }
   std::string operator()(const AllGather& gather) const {
     return "all_gather " + range(gather.part) + " to " + range(gather.data) + " over " +
-           communicator(gather.communicator) + ", " + std::to_string(gather.bytes) + " bytes a member";
+           communicator(gather.communicator) + ", " + std::to_string(gather.bytes()) + " bytes a member";
   }
   std::string operator()(const AllToAll& exchange) const {
     return "all_to_all " + range(exchange.send) + " to " + range(exchange.recv) + " over " +
            communicator(exchange.communicator) + ", " + (exchange.send_counts.buffer >= 0 ? "up to " : "") +
-           std::to_string(exchange.bytes) + " bytes a pair";
+           std::to_string(exchange.bytes()) + " bytes a pair";
   }
   std::string operator()(const Record& record) const { return "record " + event(record.event); }
   std::string operator()(const Wait& wait) const { return "wait " + event(wait.event); }
   std::string operator()(const Update& update) const {
-    return "update " + range(update.parameter) + ", " + std::to_string(update.count) + " elements";
+    return "update by " + bundle_.programs.at(static_cast<size_t>(update.program)).name + " with " +
+           quoted(plan_.arguments.at(static_cast<size_t>(update.arguments)).name);
   }
 
  private:

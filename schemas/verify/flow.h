@@ -22,12 +22,19 @@ class Flow {
   Status play();
 
  private:
+  struct PlacedGradient {
+    plan::BufferRange where;
+    int64_t bytes = 0, origin = 0;  // origin: bytes from the start of the tensor's gradient
+    int32_t tensor = -1;
+    int64_t taken = 0;  // bytes that updates took
+  };
   struct Rank {
     const plan::RankPlan* plan = nullptr;
     RankContents contents;
     size_t next = 0;
     bool arrived = false;                                    // at the collective at `next`
     std::map<int32_t, const std::vector<int64_t>*> scalars;  // by buffer: what it holds from load on
+    std::vector<PlacedGradient> gradients;                   // by place
   };
   struct Place {
     size_t rank = 0;
@@ -48,7 +55,6 @@ class Flow {
   Status check_next_step(const Rank& rank) const;
   Status check_loss();
   Status check_dropped();
-  Status check_moments() const;
   Status check_norms() const;
   Status check_addends() const;
 
@@ -58,6 +64,13 @@ class Flow {
   Status follow(Rank& rank, const ProgramEffects& effects, const plan::Program& program,
                 const std::vector<plan::BufferRange>& arguments);
   Status update(Rank& rank, const plan::Update& update);
+  struct Updating;  // a call of the optimizer, bound
+  Result<Updating> bind_update(Rank& rank, const plan::KernelCall& call,
+                               const std::vector<plan::BufferRange>& arguments) const;
+  Status update(Rank& rank, const Updating& call, int32_t group);
+  static bool takes_placed_gradient(Rank& rank, const plan::BufferRange& where, int64_t bytes,
+                                    const Content& parameter);
+  Status check_moments(Rank& rank, const Updating& call, const Content& parameter, int64_t done, int64_t bytes);
   Status collective(int32_t transfer);
 
   // --- parts of a run
@@ -103,13 +116,6 @@ class Flow {
   };
   std::map<int32_t, Updated> updated_;  // by tensor: what the first update of some of it was like
   std::vector<SampleRange> updated_elements_;
-  struct Moment {
-    size_t rank = 0;
-    int32_t buffer = -1;
-    int64_t begin = 0, end = 0;
-    int32_t instruction = -1;
-  };
-  std::vector<Moment> moments_;
   std::vector<char> made_;                // [label] a program makes it
   std::map<int32_t, int32_t> exchanged_;  // label of a value that came by an exchange, at its readers -> at its arrival
   std::map<int32_t, Place> norms_;        // by sum: where the first clip used it

@@ -13,6 +13,28 @@ using Kind = Content::Kind;
 namespace {
 
 std::string quoted(const std::string& name) { return "\"" + name + "\""; }
+const char* kind_text(PlacementKind kind) {
+  switch (kind) {
+    case PlacementKind::kFirstMoment: return "first moment";
+    case PlacementKind::kSecondMoment: return "second moment";
+    case PlacementKind::kGradient: return "gradient";
+    case PlacementKind::kValue:
+    case PlacementKind::kState:
+    case PlacementKind::kConstant: break;
+  }
+  return "value";
+}
+BufferClass class_of(PlacementKind kind) {
+  switch (kind) {
+    case PlacementKind::kValue: return BufferClass::kParameter;
+    case PlacementKind::kFirstMoment:
+    case PlacementKind::kSecondMoment: return BufferClass::kOptimizer;
+    case PlacementKind::kState: return BufferClass::kState;
+    case PlacementKind::kConstant: return BufferClass::kConstant;
+    case PlacementKind::kGradient: break;
+  }
+  return BufferClass::kGradient;
+}
 std::string rank_name(const RankPlan& plan) { return "rank " + std::to_string(plan.rank); }
 
 }  // namespace
@@ -78,24 +100,37 @@ void Flow::begin_scalars(Rank& rank) {
 
 Status Flow::begin_placements(Rank& rank) {
   for (const auto& placement : rank.plan->placements) {
-    if (placement.value.where.buffer < 0) continue;
-    const auto& buffer = rank.plan->buffers[static_cast<size_t>(placement.value.where.buffer)];
     Content content;
-    content.origin = placement.value.first * dtype_bytes(placement.dtype);
-    if (buffer.cls == BufferClass::kParameter) {
-      content.kind = Kind::kParameter;
-      content.what = tensors_.find(placement.name);
-      if (content.what < 0)
-        return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " places " + quoted(placement.name) +
-                                            ", which the model does not have");
-    } else if (buffer.cls == BufferClass::kConstant) {
-      content.kind = Kind::kConstant;
-      content.what = constants_.id(placement.name);
-    } else {
-      continue;
+    content.origin = placement.part.first * dtype_bytes(placement.dtype);
+    const Buffer& buffer = rank.plan->buffers[static_cast<size_t>(placement.part.where.buffer)];
+    // A gradient that is assigned anew in each step may lie anywhere.
+    if (placement.kind != PlacementKind::kGradient && buffer.cls != class_of(placement.kind))
+      return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " places the " + kind_text(placement.kind) +
+                                          " of " + quoted(placement.name) + " in " + quoted(buffer.name) +
+                                          ", a buffer of another class");
+    switch (placement.kind) {
+      case PlacementKind::kValue: content.kind = Kind::kParameter; break;
+      case PlacementKind::kFirstMoment:
+      case PlacementKind::kSecondMoment:
+        content.kind = Kind::kMoment;
+        content.how = placement.kind == PlacementKind::kFirstMoment ? 1 : 2;
+        break;
+      case PlacementKind::kConstant: content.kind = Kind::kConstant; break;
+      case PlacementKind::kGradient:
+        rank.gradients.push_back({placement.part.where, placement.part.count * dtype_bytes(placement.dtype),
+                                  content.origin, tensors_.find(placement.name)});
+        continue;
+      case PlacementKind::kState: continue;
     }
-    rank.contents.begin(placement.value.where, placement.value.count * dtype_bytes(placement.dtype), content);
+    content.what = content.kind == Kind::kConstant ? constants_.id(placement.name) : tensors_.find(placement.name);
+    if (content.what < 0)
+      return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " places " + quoted(placement.name) +
+                                          ", which the model does not have");
+    rank.contents.begin(placement.part.where, placement.part.count * dtype_bytes(placement.dtype), content);
   }
+  std::sort(rank.gradients.begin(), rank.gradients.end(), [](const PlacedGradient& a, const PlacedGradient& b) {
+    return std::tie(a.where.buffer, a.where.offset) < std::tie(b.where.buffer, b.where.offset);
+  });
   return {};
 }
 
@@ -106,7 +141,6 @@ Status Flow::check_end() {
   PIPER_RETURN_IF_ERROR(check_addends());
   for (const auto& rank : ranks_) PIPER_RETURN_IF_ERROR(check_next_step(rank));
   PIPER_RETURN_IF_ERROR(check_norms());
-  PIPER_RETURN_IF_ERROR(check_moments());
   return check_owners();
 }
 
@@ -199,26 +233,31 @@ Status Flow::check_next_step(const Rank& rank) const {
     for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
       if (segment.content.relied)
         PIPER_RETURN_IF_ERROR(check(static_cast<int32_t>(b), segment.begin, segment.end, segment.content));
-  // A place with an accumulator is trained, and what a rank saves is the new version.
+  for (const auto& gradient : rank.gradients)
+    if (gradient.tensor >= 0 && updated_.count(gradient.tensor) > 0 && gradient.taken != gradient.bytes)
+      return Status::failure("P0638", "rule 10: " + rank_name(plan) + " places a gradient of " +
+                                          quoted(tensors_[gradient.tensor]) + " that no update takes");
+  // A tensor with an accumulator is trained, and what a rank saves is the new version.
+  std::vector<char> has_gradient(tensors_.size());
   for (const auto& placement : plan.placements) {
     const int32_t tensor = tensors_.find(placement.name);
-    if (tensor < 0 || placement.value.where.buffer < 0 ||
-        plan.buffers[static_cast<size_t>(placement.value.where.buffer)].cls != BufferClass::kParameter)
-      continue;
-    const bool trained = updated_.count(tensor) > 0;
-    if (!trained && placement.gradient.where.buffer >= 0)
+    if (tensor < 0 || placement.kind != PlacementKind::kGradient) continue;
+    has_gradient[static_cast<size_t>(tensor)] = 1;
+    if (updated_.count(tensor) == 0)
       return Status::failure("P0638", "rule 10: " + rank_name(plan) + " has a gradient of " + quoted(placement.name) +
                                           ", but nothing updates it");
-    if (trained && (placement.value.owner || placement.gradient.where.buffer >= 0))
-      PIPER_RETURN_IF_ERROR(check(placement.value.where.buffer, placement.value.where.offset,
-                                  placement.value.where.offset + placement.value.count * dtype_bytes(placement.dtype),
-                                  [&] {
-                                    Content c;
-                                    c.kind = Kind::kParameter;
-                                    c.what = tensor;
-                                    c.origin = placement.value.first * dtype_bytes(placement.dtype);
-                                    return c;
-                                  }()));
+  }
+  for (const auto& placement : plan.placements) {
+    const int32_t tensor = tensors_.find(placement.name);
+    if (tensor < 0 || placement.kind != PlacementKind::kValue || updated_.count(tensor) == 0) continue;
+    const Part& part = placement.part;
+    if (!part.owner && !has_gradient[static_cast<size_t>(tensor)]) continue;
+    Content parameter;
+    parameter.kind = Kind::kParameter;
+    parameter.what = tensor;
+    parameter.origin = part.first * dtype_bytes(placement.dtype);
+    PIPER_RETURN_IF_ERROR(check(part.where.buffer, part.where.offset,
+                                part.where.offset + part.count * dtype_bytes(placement.dtype), parameter));
   }
   return {};
 }
@@ -239,61 +278,48 @@ Status Flow::check_norms() const {
   return {};
 }
 
-Status Flow::check_moments() const {
-  auto sorted = moments_;
-  std::sort(sorted.begin(), sorted.end(), [](const Moment& a, const Moment& b) {
-    return std::tie(a.rank, a.buffer, a.begin) < std::tie(b.rank, b.buffer, b.begin);
-  });
-  for (size_t i = 1; i < sorted.size(); ++i) {
-    const auto &a = sorted[i - 1], &b = sorted[i];
-    if (a.rank == b.rank && a.buffer == b.buffer && b.begin < a.end)
-      return Status::failure(
-          "P0638",
-          "rule 10: " + describe_instruction(bundle_, *ranks_[b.rank].plan, static_cast<size_t>(b.instruction)) +
-              " uses the same moments as " +
-              describe_instruction(bundle_, *ranks_[a.rank].plan, static_cast<size_t>(a.instruction)));
-  }
-  return {};
-}
-
-// Each element of a saved tensor has one owner.
+// Each element of what is saved has one owner: of every tensor that is placed its weights, of those that are updated
+// gradients and moments, too.
 Status Flow::check_owners() const {
   struct Owned {
+    PlacementKind kind;
     int32_t tensor;
     int64_t first, count;
-    int32_t rank;
+    auto key() const { return std::tie(kind, tensor); }
   };
   std::vector<Owned> owned;
-  std::vector<char> placed(tensors_.size());
   for (const auto& rank : ranks_)
     for (const auto& placement : rank.plan->placements) {
+      if (placement.kind == PlacementKind::kConstant) continue;
       const int32_t tensor = tensors_.find(placement.name);
-      if (tensor < 0 && placement.value.owner)
+      if (tensor < 0 && placement.part.owner)
         return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " saves " + quoted(placement.name) +
                                             ", which the model does not have");
-      if (tensor < 0) continue;
-      placed[static_cast<size_t>(tensor)] = 1;
-      if (placement.value.owner)
-        owned.push_back({tensor, placement.value.first, placement.value.count, rank.plan->rank});
+      // Nothing of a tensor is owned where it is only placed: an entry without elements stands for that.
+      if (tensor >= 0)
+        owned.push_back(
+            {placement.kind, tensor, placement.part.first, placement.part.owner ? placement.part.count : 0});
     }
-  std::sort(owned.begin(), owned.end(),
-            [](const Owned& a, const Owned& b) { return std::tie(a.tensor, a.first) < std::tie(b.tensor, b.first); });
-  size_t at = 0;
-  for (size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
+  std::sort(owned.begin(), owned.end(), [](const Owned& a, const Owned& b) {
+    return std::tie(a.kind, a.tensor, a.first, a.count) < std::tie(b.kind, b.tensor, b.first, b.count);
+  });
+  for (size_t at = 0; at < owned.size();) {
+    const Owned& all = owned[at];
     int64_t next = 0;
-    for (; at < owned.size() && owned[at].tensor == static_cast<int32_t>(tensor); ++at) {
-      const auto wrong = [&](const char* what) {
-        return Status::failure("P0638", "rule 10: " + std::string(what) + " saves element " +
-                                            std::to_string(std::min(next, owned[at].first)) + " of " +
-                                            quoted(tensors_[static_cast<int32_t>(tensor)]));
-      };
-      if (owned[at].first > next) return wrong("no rank");
-      if (owned[at].first < next) return wrong("more than one rank");
+    const auto wrong = [&](const char* what, int64_t element) {
+      const std::string kind = all.kind == PlacementKind::kValue || all.kind == PlacementKind::kState
+                                   ? ""
+                                   : "the " + std::string(kind_text(all.kind)) + " of ";
+      return Status::failure("P0638", "rule 10: " + std::string(what) + " saves element " + std::to_string(element) +
+                                          " of " + kind + quoted(tensors_[all.tensor]));
+    };
+    for (; at < owned.size() && owned[at].key() == all.key(); ++at) {
+      if (owned[at].count == 0) continue;
+      if (owned[at].first > next) return wrong("no rank", next);
+      if (owned[at].first < next) return wrong("more than one rank", owned[at].first);
       next += owned[at].count;
     }
-    if (placed[tensor] && next != num_elements_[tensor])
-      return Status::failure("P0638", "rule 10: no rank saves element " + std::to_string(next) + " of " +
-                                          quoted(tensors_[static_cast<int32_t>(tensor)]));
+    if (next != num_elements_[static_cast<size_t>(all.tensor)]) return wrong("no rank", next);
   }
   return {};
 }

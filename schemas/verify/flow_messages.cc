@@ -70,12 +70,12 @@ Status Flow::collective(int32_t transfer) {
   if (std::holds_alternative<AllReduce>(*members[0].action)) {
     const auto& shape = std::get<AllReduce>(*members[0].action);
     Pieces sum;
-    PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<AllReduce>(*m.action).data; },
-                                  shape.count * dtype_bytes(shape.dtype), sum));
+    PIPER_RETURN_IF_ERROR(
+        add_all([](const Member& m) { return std::get<AllReduce>(*m.action).data; }, shape.bytes(), sum));
     for (const auto& member : members) member.rank->contents.put(std::get<AllReduce>(*member.action).data, sum);
   } else if (std::holds_alternative<ReduceScatter>(*members[0].action)) {
     const auto& shape = std::get<ReduceScatter>(*members[0].action);
-    const int64_t part = shape.count * dtype_bytes(shape.dtype);
+    const int64_t part = shape.bytes();
     Pieces sum;
     PIPER_RETURN_IF_ERROR(
         add_all([](const Member& m) { return std::get<ReduceScatter>(*m.action).data; }, part * num_members, sum));
@@ -85,13 +85,13 @@ Status Flow::collective(int32_t transfer) {
       members[j].rank->contents.put(std::get<ReduceScatter>(*members[j].action).out, scratch_);
     }
   } else if (std::holds_alternative<AllGather>(*members[0].action)) {
-    const int64_t part = std::get<AllGather>(*members[0].action).bytes;
+    const int64_t part = std::get<AllGather>(*members[0].action).bytes();
     scratch_.clear();
     for (const auto& member : members)
       member.rank->contents.take(std::get<AllGather>(*member.action).part, part, scratch_);
     for (const auto& member : members) member.rank->contents.put(std::get<AllGather>(*member.action).data, scratch_);
   } else if (std::holds_alternative<AllToAll>(*members[0].action)) {
-    const int64_t part = std::get<AllToAll>(*members[0].action).bytes;
+    const int64_t part = std::get<AllToAll>(*members[0].action).bytes();
     for (auto* pieces : {&sent_, &arrived_}) {
       pieces->resize(members.size());
       for (auto& list : *pieces) list.clear();

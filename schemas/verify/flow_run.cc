@@ -65,6 +65,8 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
       case Kind::kParameter:
         return refuted("P0637", rank,
                        "reads parameter " + quoted(tensors_[content.what]) + " where " + quoted(slot) + " should be");
+      case Kind::kMoment:
+      case Kind::kCounter:
       case Kind::kOther:
         return refuted("P0637", rank,
                        "reads " + quoted(rank.plan->buffers[static_cast<size_t>(where.buffer)].name) + " where " +
@@ -266,6 +268,15 @@ Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& pr
   for (const auto& call : effects.calls) {
     std::string wrong;
     switch (call.op) {
+      case Op::kAdvance:
+        take(call.outputs[0], a);
+        for (auto& piece : a) {
+          if (piece.content.kind != Content::Kind::kCounter || piece.content.how != 0)
+            return refuted("P0638", rank, "counts what is no counter, or counted before in this step");
+          piece.content.how = 1;
+        }
+        put(call.outputs[0], a);
+        continue;
       case Op::kClear: put(call.outputs[0], {{call.outputs[0].bytes, zero}}); continue;
       case Op::kCopy:
         take(call.inputs[0], a);

@@ -1,6 +1,8 @@
 // Updates: a complete gradient of the very elements, the same way on every rank that holds a copy.
 #include <algorithm>
+#include <tuple>
 
+#include "schemas/plan/kernels.h"
 #include "schemas/verify/flow.h"
 
 namespace piper::verify {
@@ -8,27 +10,108 @@ namespace piper::verify {
 using namespace plan;
 using Kind = Content::Kind;
 
-Status Flow::update(Rank& rank, const Update& update) {
-  const int64_t bytes = update.count * dtype_bytes(DType::kF32);
-  const auto r = static_cast<size_t>(&rank - ranks_.data());
+struct Flow::Updating {
+  BufferRange parameter, gradient, rate, step, scale;  // scale: buffer = -1 where there is none
+  std::vector<BufferRange> moments;
+  int64_t bytes = 0;  // of the parameter
+};
+
+Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
+                                         const std::vector<BufferRange>& arguments) const {
   const auto& optimizer = bundle_.manifest.optimizer;
-  const bool has_m = optimizer.kind != "sgd" || optimizer.momentum != 0, has_v = optimizer.kind != "sgd";
-  if ((update.m.buffer >= 0) != has_m || (update.v.buffer >= 0) != has_v)
+  if (call.kernel != optimizer.kind)
+    return refuted("P0638", rank, "calls " + call.kernel + ", the optimizer is " + optimizer.kind);
+  const size_t num_moments = optimizer.kind != "sgd" ? 2 : optimizer.momentum != 0 ? 1 : 0;
+  if (call.outputs.size() != 2 + num_moments)
     return refuted("P0638", rank, "its moments are not those of the optimizer " + optimizer.kind);
-  for (const auto& where : {update.m, update.v}) {
-    if (where.buffer < 0) continue;
-    if (rank.plan->buffers[static_cast<size_t>(where.buffer)].cls != BufferClass::kOptimizer)
-      return refuted("P0638", rank,
-                     "keeps its moments in \"" + rank.plan->buffers[static_cast<size_t>(where.buffer)].name +
-                         "\", which does not outlive the step");
-    moments_.push_back({r, where.buffer, where.offset, where.offset + bytes, static_cast<int32_t>(rank.next)});
+  const bool clips = bundle_.manifest.clip_grad_norm > 0;
+  if (call.inputs.size() != (clips ? 3 : 2))
+    return refuted("P0638", rank,
+                   clips ? "does not clip the gradient" : "scales the gradient, though nothing is clipped");
+  const auto place = [&](const Operand& operand) {
+    BufferRange where = arguments[static_cast<size_t>(operand.slot)];
+    where.offset += operand.offset;
+    return where;
+  };
+  Updating bound;
+  for (const auto* operands : {&call.outputs, &call.inputs})
+    for (const Operand& operand : *operands) {
+      const bool whole = operand.slot >= 0 && operand.shape.size() <= 1 &&
+                         (operand.shape.empty() || operand.shape[0] <= 1 || operand.strides[0] == 1);
+      if (!whole) return refuted("P0638", rank, "has an operand that is no range of elements");
+    }
+  bound.bytes = dense_bytes(call.outputs[0]);
+  for (const Operand& output : call.outputs)
+    if (dense_bytes(output) != bound.bytes || output.dtype != DType::kF32)
+      return refuted("P0638", rank, "has operands of different sizes or types");
+  bound.parameter = place(call.outputs[0]);
+  bound.gradient = place(call.outputs[1]);
+  for (size_t i = 2; i < call.outputs.size(); ++i) bound.moments.push_back(place(call.outputs[i]));
+  bound.rate = place(call.inputs[0]);
+  bound.step = place(call.inputs[1]);
+  if (clips) bound.scale = place(call.inputs[2]);
+  return bound;
+}
+
+// The moments of bytes [done, done + bytes) of the update, which are of this parameter or, without one, of nothing.
+Status Flow::check_moments(Rank& rank, const Updating& call, const Content& parameter, int64_t done, int64_t bytes) {
+  for (size_t i = 0; i < call.moments.size(); ++i) {
+    const BufferRange& where = call.moments[i];
+    Pieces found;
+    rank.contents.take({where.buffer, where.offset + done}, bytes, found);
+    int64_t origin = parameter.origin;
+    for (const auto& piece : found) {
+      const auto& moment = piece.content;
+      const bool right = parameter.kind == Kind::kNothing
+                             ? moment.kind == Kind::kNothing
+                             : moment.kind == Kind::kMoment && moment.how == static_cast<int32_t>(i) + 1 &&
+                                   moment.what == parameter.what && moment.origin == origin;
+      if (!right)
+        return refuted("P0638", rank,
+                       "keeps moments of \"" + (parameter.kind == Kind::kNothing ? "" : tensors_[parameter.what]) +
+                           "\" in \"" + rank.plan->buffers[static_cast<size_t>(where.buffer)].name +
+                           "\", where they are not placed");
+      origin += piece.bytes;
+    }
   }
+  return {};
+}
+
+// Whether the gradient's placements, which are what is saved of it, say this of the range; it counts as taken.
+bool Flow::takes_placed_gradient(Rank& rank, const BufferRange& where, int64_t bytes, const Content& parameter) {
+  auto& placed = rank.gradients;
+  auto at = std::upper_bound(placed.begin(), placed.end(), where, [](const BufferRange& w, const PlacedGradient& p) {
+    return std::tie(w.buffer, w.offset) < std::tie(p.where.buffer, p.where.offset);
+  });
+  if (at == placed.begin()) return false;
+  --at;
+  const int64_t behind = where.offset - at->where.offset;
+  if (at->where.buffer != where.buffer || at->tensor != parameter.what || behind + bytes > at->bytes ||
+      at->origin + behind != parameter.origin)
+    return false;
+  at->taken += bytes;
+  return true;
+}
+
+Status Flow::update(Rank& rank, const Update& update) {
+  const auto& program = bundle_.programs[static_cast<size_t>(update.program)];
+  const auto& arguments = rank.plan->arguments[static_cast<size_t>(update.arguments)].arguments;
+  for (const auto& call : program.calls) {
+    PIPER_ASSIGN(const Updating bound, bind_update(rank, call, arguments));
+    PIPER_RETURN_IF_ERROR(this->update(rank, bound, update.group));
+  }
+  return {};
+}
+
+Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
+  const auto r = static_cast<size_t>(&rank - ranks_.data());
   scratch_.clear();
   scratch_more_.clear();
-  rank.contents.take(update.parameter, bytes, scratch_);
-  rank.contents.take(update.gradient, bytes, scratch_more_);
+  rank.contents.take(call.parameter, call.bytes, scratch_);
+  rank.contents.take(call.gradient, call.bytes, scratch_more_);
   Pieces updated;
   size_t i = 0, j = 0;
+  int64_t done = 0;
   for (int64_t in_a = 0, in_b = 0; i < scratch_.size() && j < scratch_more_.size();) {
     Content parameter = scratch_[i].content, gradient = scratch_more_[j].content;
     parameter.origin += in_a;
@@ -53,10 +136,10 @@ Status Flow::update(Rank& rank, const Update& update) {
       if (!bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].trained)
         return refuted("P0638", rank, "updates " + name + ", which is not trained");
       const auto [it, fresh] =
-          updated_.emplace(parameter.what, Updated{addends, update.group, {r, static_cast<int32_t>(rank.next)}});
+          updated_.emplace(parameter.what, Updated{addends, group, {r, static_cast<int32_t>(rank.next)}});
       if (!fresh && it->second.addends != addends)
         return refuted("P0636", rank, "updates " + name + " by a gradient with other addends than other ranks do");
-      if (!fresh && it->second.group != update.group)
+      if (!fresh && it->second.group != group)
         return refuted("P0638", rank, "updates " + name + " in another group of the optimizer than other ranks do");
       updated_elements_.push_back(
           {first_element_[static_cast<size_t>(parameter.what)] + parameter.origin / 4, length / 4});
@@ -64,27 +147,37 @@ Status Flow::update(Rank& rank, const Update& update) {
     } else if (parameter.kind != Kind::kNothing || (gradient.kind != Kind::kZero && gradient.kind != Kind::kNothing)) {
       return refuted("P0638", rank, "updates what is no parameter");
     }
+    PIPER_RETURN_IF_ERROR(check_moments(rank, call, parameter, done, length));
+    if (parameter.kind == Kind::kParameter &&
+        !takes_placed_gradient(rank, {call.gradient.buffer, call.gradient.offset + done}, length, parameter))
+      return refuted("P0638", rank,
+                     "takes the gradient of \"" + tensors_[parameter.what] + "\" where it is not placed");
     append(updated, {length, parameter});
+    done += length;
     in_a += length;
     in_b += length;
     if (in_a == scratch_[i].bytes) ++i, in_a = 0;
     if (in_b == scratch_more_[j].bytes) ++j, in_b = 0;
   }
-  const bool clips = bundle_.manifest.clip_grad_norm > 0;
-  if (clips != (update.scale.buffer >= 0))
-    return refuted("P0638", rank,
-                   clips ? "does not clip the gradient" : "scales the gradient, though nothing is clipped");
-  if (clips) {
+  // What is the same for all elements.
+  PIPER_RETURN_IF_ERROR(
+      read_scalar(rank, call.rate, dtype_bytes(DType::kF64), ledger_.labels.id("learning_rate"), "learning_rate"));
+  scratch_.clear();
+  rank.contents.take(call.step, dtype_bytes(DType::kI64), scratch_);
+  for (const auto& piece : scratch_)
+    if (piece.content.kind != Kind::kCounter || piece.content.how != 1)
+      return refuted("P0638", rank, "does not read the number of its own step");
+  if (call.scale.buffer >= 0) {
     scratch_.clear();
-    rank.contents.take(update.scale, 4, scratch_);
+    rank.contents.take(call.scale, 4, scratch_);
     if (scratch_.empty() || scratch_[0].content.kind != Kind::kClip || scratch_[0].content.what != 1)
       return refuted("P0638", rank, "scales by what is no factor of clipping");
   }
 
-  rank.contents.put(update.parameter, updated);
+  rank.contents.put(call.parameter, updated);
   Content zero;
   zero.kind = Kind::kZero;
-  rank.contents.put(update.gradient, bytes, zero);
+  rank.contents.put(call.gradient, call.bytes, zero);
   return {};
 }
 

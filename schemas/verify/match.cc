@@ -16,14 +16,14 @@ using namespace plan;
 // What the members of a collective must agree on. A count of the exchanged rows is known at run time only.
 struct Collective {
   size_t kind = 0;    // of the Action
-  int64_t count = 0;  // elements, or bytes of a part
-  DType dtype = DType::kF32;
+  int64_t count = 0;  // elements
+  SumTypes types;
   Reduction reduction = Reduction::kSum;
-  int64_t row_bytes = 0;      // > 0: counted rows travel
+  int64_t row = 0;            // > 0: counted rows of so many elements travel
   int32_t communicator = -1;  // each rank's own index: not compared
   bool operator==(const Collective& other) const {
     const auto agreed = [](const Collective& c) {
-      return std::tie(c.kind, c.count, c.dtype, c.reduction, c.row_bytes);
+      return std::tie(c.kind, c.count, c.types.data, c.types.message, c.types.sum, c.reduction, c.row);
     };
     return agreed(*this) == agreed(other);
   }
@@ -32,14 +32,29 @@ struct Collective {
 std::optional<Collective> collective_of(const Action& action) {
   const size_t kind = action.index();
   if (const auto* a = std::get_if<AllReduce>(&action))
-    return Collective{kind, a->count, a->dtype, a->reduction, 0, a->communicator};
+    return Collective{kind, a->count, a->types, a->reduction, 0, a->communicator};
   if (const auto* a = std::get_if<ReduceScatter>(&action))
-    return Collective{kind, a->count, a->dtype, a->reduction, 0, a->communicator};
+    return Collective{kind, a->count, a->types, a->reduction, 0, a->communicator};
   if (const auto* a = std::get_if<AllGather>(&action))
-    return Collective{kind, a->bytes, DType::kF32, Reduction::kSum, 0, a->communicator};
+    return Collective{kind, a->count, a->dtype, Reduction::kSum, 0, a->communicator};
   if (const auto* a = std::get_if<AllToAll>(&action))
-    return Collective{kind, a->bytes, DType::kF32, Reduction::kSum, a->row_bytes, a->communicator};
+    return Collective{kind, a->count, a->dtype, Reduction::kSum, a->row, a->communicator};
   return std::nullopt;
+}
+
+// The ranges whose elements an action takes to be of a type; buffer -1: none.
+struct Typed {
+  BufferRange first, second;
+  DType dtype = DType::kF32;
+};
+Typed typed_ranges(const Action& action) {
+  if (const auto* a = std::get_if<Send>(&action)) return {a->data, {}, a->dtype};
+  if (const auto* a = std::get_if<Recv>(&action)) return {a->data, {}, a->dtype};
+  if (const auto* a = std::get_if<AllReduce>(&action)) return {a->data, {}, a->types.data};
+  if (const auto* a = std::get_if<ReduceScatter>(&action)) return {a->data, a->out, a->types.data};
+  if (const auto* a = std::get_if<AllGather>(&action)) return {a->part, a->data, a->dtype};
+  if (const auto* a = std::get_if<AllToAll>(&action)) return {a->send, a->recv, a->dtype};
+  return {};
 }
 
 Status refuted(const std::string& message) { return Status::failure("P0631", message); }
@@ -49,7 +64,8 @@ struct End {
   int32_t src, dst, channel;
   bool receives;
   int32_t plan, instruction;
-  int64_t bytes;
+  int64_t count;
+  DType dtype;
   auto key() const { return std::tie(src, dst, channel); }
   auto order() const { return std::tie(src, dst, channel, receives, instruction); }
 };
@@ -95,6 +111,19 @@ class Matcher {
     return {};
   }
 
+  Status check_types(int32_t p, int32_t index) const {
+    const auto& plan = bundle_.ranks[static_cast<size_t>(p)];
+    const Typed typed = typed_ranges(plan.instructions[static_cast<size_t>(index)].action);
+    for (const BufferRange* where : {&typed.first, &typed.second}) {
+      if (where->buffer < 0) continue;
+      const Buffer& buffer = plan.buffers[static_cast<size_t>(where->buffer)];
+      if (buffer.dtype != typed.dtype)
+        return refuted("rule 1: " + name(p, index) + " takes elements of \"" + buffer.name + "\" for " +
+                       std::string(dtype_name(typed.dtype)) + ", which are " + std::string(dtype_name(buffer.dtype)));
+    }
+    return {};
+  }
+
   Status collect(int32_t p) {
     const auto& plan = bundle_.ranks[static_cast<size_t>(p)];
     VectorClocks clocks(plan);
@@ -108,15 +137,18 @@ class Matcher {
       if (const auto* record = std::get_if<Record>(&instruction.action))
         if (recorded[static_cast<size_t>(record->event)]++)
           return Status::failure("P0632", "rule 3: " + name(p, index) + " records an event that is already recorded");
+      PIPER_RETURN_IF_ERROR(check_types(p, index));
       const Moment moment = clocks.advance(instruction);
       if (const auto* send = std::get_if<Send>(&instruction.action)) {
         const Channel& channel = plan.channels[static_cast<size_t>(send->channel)];
         PIPER_RETURN_IF_ERROR(follow(clocks, channels[{false, channel.peer, channel.id}], moment, p, index, "1"));
-        if (loaded(channel.peer)) ends_.push_back({plan.rank, channel.peer, channel.id, false, p, index, send->bytes});
+        if (loaded(channel.peer))
+          ends_.push_back({plan.rank, channel.peer, channel.id, false, p, index, send->count, send->dtype});
       } else if (const auto* recv = std::get_if<Recv>(&instruction.action)) {
         const Channel& channel = plan.channels[static_cast<size_t>(recv->channel)];
         PIPER_RETURN_IF_ERROR(follow(clocks, channels[{true, channel.peer, channel.id}], moment, p, index, "1"));
-        if (loaded(channel.peer)) ends_.push_back({channel.peer, plan.rank, channel.id, true, p, index, recv->bytes});
+        if (loaded(channel.peer))
+          ends_.push_back({channel.peer, plan.rank, channel.id, true, p, index, recv->count, recv->dtype});
       } else if (const auto collective = collective_of(instruction.action)) {
         const auto c = static_cast<size_t>(collective->communicator);
         PIPER_RETURN_IF_ERROR(follow(clocks, communicators[c], moment, p, index, "2"));
@@ -167,7 +199,8 @@ class Matcher {
         const auto meets = [&] {
           return "rule 1: " + name(send.plan, send.instruction) + " meets " + name(recv.plan, recv.instruction);
         };
-        if (send.bytes != recv.bytes) return refuted(meets() + ": the sizes differ");
+        if (send.count != recv.count || send.dtype != recv.dtype)
+          return refuted(meets() + ": the sizes or element types differ");
         if (channel_name(send) != channel_name(recv))
           return refuted(meets() + ": the channels have one id and two names");
         const int32_t transfer = new_transfer();

@@ -60,6 +60,7 @@ std::optional<ProgramEffects::Call> followed(const KernelCall& call) {
   else if (call.kernel == "move_add") result.op = Op::kMoveAdd, outputs = call.outputs.size();
   else if (call.kernel == "square_sum") result.op = Op::kSquareSum;
   else if (call.kernel == "clip_scale") result.op = Op::kClip, outputs = 2;
+  else if (call.kernel == "advance") result.op = Op::kAdvance, inputs = 0;
   else return std::nullopt;
   if (result.op == Op::kAddInto && call.kernel == "add_into" && !call.accumulate) return std::nullopt;
   if (call.inputs.size() != inputs || call.outputs.size() != outputs) return std::nullopt;
@@ -127,7 +128,8 @@ class Summary {
       case SlotRole::kParameter: effects_.parameters.push_back({index, tensors_.find(slot.name), slot.bytes}); break;
       case SlotRole::kConstant: effects_.constants.push_back({index, -1, slot.bytes}); break;
       case SlotRole::kGradient:
-      case SlotRole::kState: break;
+      case SlotRole::kState:
+      case SlotRole::kMoment: break;
     }
   }
 

@@ -54,7 +54,8 @@ class RaceChecker {
       collect_accesses(bundle_, plan_, instruction.action, accesses);
       num_accesses += static_cast<int64_t>(accesses.size());
       PIPER_RETURN_IF_ERROR(check_written(accesses, i));
-      if (std::holds_alternative<Run>(instruction.action)) PIPER_RETURN_IF_ERROR(check_run(accesses, i));
+      if (std::holds_alternative<Run>(instruction.action) || std::holds_alternative<Update>(instruction.action))
+        PIPER_RETURN_IF_ERROR(check_slots(accesses, i));
       for (const auto& access : accesses)
         if (access.reads) PIPER_RETURN_IF_ERROR(read(access, touch));
       for (const auto& access : accesses)
@@ -109,7 +110,8 @@ class RaceChecker {
         case BufferClass::kGradient: return true;
         case BufferClass::kParameter: return !run;
         case BufferClass::kOptimizer: return update;
-        case BufferClass::kState: return run;
+        case BufferClass::kState:
+        case BufferClass::kTraining: return run;
         case BufferClass::kConstant:
         case BufferClass::kInput:
         case BufferClass::kScalar: return false;
@@ -125,7 +127,7 @@ class RaceChecker {
   }
 
   // Rule 7's overlaps.
-  Status check_run(const std::vector<Access>& accesses, size_t instruction) {
+  Status check_slots(const std::vector<Access>& accesses, size_t instruction) {
     order_.assign(accesses.begin(), accesses.end());
     std::sort(order_.begin(), order_.end(), [this](const Access& a, const Access& b) { return start(a) < start(b); });
     int64_t end = -1, written_end = -1;

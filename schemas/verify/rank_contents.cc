@@ -13,11 +13,12 @@ RankContents::RankContents(const plan::RankPlan& plan) {
     };
     switch (plan.buffers[b].cls) {
       case plan::BufferClass::kGradient: all(Content::Kind::kZero); break;
-      case plan::BufferClass::kOptimizer:
+      case plan::BufferClass::kTraining: all(Content::Kind::kCounter); break;
       case plan::BufferClass::kState:
       case plan::BufferClass::kScalar: all(Content::Kind::kOther); break;
       case plan::BufferClass::kArena:
       case plan::BufferClass::kParameter:
+      case plan::BufferClass::kOptimizer:
       case plan::BufferClass::kConstant:
       case plan::BufferClass::kInput: break;
     }

@@ -41,7 +41,7 @@ cmp -s "$dir/replicas/local.grad.safetensors" "$dir/sharded/local.grad.safetenso
 "$write" unsummed "$dir/unsummed" || exit 1
 d=$dir/unsummed
 set -- "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors"
-refuted='[P0636]: rule 8: rank 1 instruction 6 (update "w", 6 elements, on stream "compute"; copy): updates "w" by a gradient with sample 0 missing'
+refuted='[P0636]: rule 8: rank 1 instruction 7 (update by sgd.6 with "update w from 0", on stream "compute"; copy): updates "w" by a gradient with sample 0 missing'
 expect 1 "$refuted" "$run" "$@"
 [ -z "$mpirun" ] || expect 1 "$refuted" $mpirun --allow-run-as-root --oversubscribe -n 2 "$run" "$@"
 

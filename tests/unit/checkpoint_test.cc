@@ -81,11 +81,11 @@ TEST_CASE("rank 0 writes the tensors of all ranks under all their names") {
   plan::Placement placement;
   placement.name = "second";
   placement.shape = {3};
-  CHECK(source->find(placement, false).ok());
+  CHECK(source->find(placement).ok());
   placement.shape = {4};
-  CHECK(source->find(placement, false).error().code == "R0502");
+  CHECK(source->find(placement).error().code == "R0502");
   placement.name = "third";
-  CHECK(source->find(placement, false).error().code == "R0501");
+  CHECK(source->find(placement).error().code == "R0501");
   std::filesystem::remove(path);
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("weights of the bundle are checked where they are read") {
   placement.shape = {kCount};
   const auto checked = [&](const char* name, int64_t first, int64_t count) {
     placement.name = name;
-    const auto view = source->find(placement, false);
+    const auto view = source->find(placement);
     REQUIRE(view.ok());
     const Status status = source->check(view->data + 4 * first, 4 * count);
     return status.ok() ? "ok" : status.error().code + " " + status.error().message;

@@ -21,9 +21,9 @@ bool message_shorter_at_both_ends(Bundle& b) {
     });
     // The first message of the channel, if it is long enough.
     auto& recv = std::get<Recv>(get(b, ends.at(0)).action);
-    if (send.bytes < 128 || recv.bytes != send.bytes) continue;
-    send.bytes /= 2;
-    recv.bytes /= 2;
+    if (send.count < 32 || recv.count != send.count) continue;
+    send.count /= 2;
+    recv.count /= 2;
     return true;
   }
   return false;

@@ -30,7 +30,7 @@ bool message_to_another_rank(Bundle& b) {
 }
 bool message_shorter_at_one_end(Bundle& b) {
   const auto found = find<Recv>(b);
-  if (!found.empty()) std::get<Recv>(get(b, found[0]).action).bytes -= 4;
+  if (!found.empty()) std::get<Recv>(get(b, found[0]).action).count -= 1;
   return !found.empty();
 }
 bool messages_in_another_order(Bundle& b) {
@@ -38,7 +38,7 @@ bool messages_in_another_order(Bundle& b) {
     for (const At other : find<Recv>(b)) {
       auto &first = get(b, a), &second = get(b, other);
       auto &x = std::get<Recv>(first.action), &y = std::get<Recv>(second.action);
-      if (other.rank != a.rank || other.index <= a.index || x.channel != y.channel || x.bytes == y.bytes) continue;
+      if (other.rank != a.rank || other.index <= a.index || x.channel != y.channel || x.count == y.count) continue;
       std::swap(first, second);
       return true;
     }
@@ -48,6 +48,14 @@ bool collective_left_out_on_one_rank(Bundle& b) { return erase_all(b, first_only
 bool collective_smaller_on_one_rank(Bundle& b) {
   const auto found = reductions(b);
   if (!found.empty()) std::get<AllReduce>(get(b, found[0]).action).count -= 1;
+  return !found.empty();
+}
+bool sum_of_another_type_on_all_ranks(Bundle& b) {
+  const auto found = find<AllReduce>(b);
+  for (const At at : found) {
+    auto& reduce = std::get<AllReduce>(get(b, at).action);
+    if (reduce.types.data == DType::kF32) reduce.types = DType::kI32;
+  }
   return !found.empty();
 }
 bool members_in_another_order_on_one_rank(Bundle& b) {
@@ -72,6 +80,7 @@ std::vector<Damage> of_matching() {
       PIPER_DAMAGE(messages_in_another_order, "P0631"),
       PIPER_DAMAGE(collective_left_out_on_one_rank, "P0631"),
       PIPER_DAMAGE(collective_smaller_on_one_rank, "P0631"),
+      PIPER_DAMAGE(sum_of_another_type_on_all_ranks, "P0631"),
       PIPER_DAMAGE(members_in_another_order_on_one_rank, "P0631"),
       PIPER_DAMAGE(exchange_left_out_on_one_rank, "P0631"),
   };

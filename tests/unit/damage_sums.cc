@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "tests/unit/plan_damage_edits.h"
+#include "tests/unit/plan_updates.h"
 
 namespace piper::damages {
 namespace {
@@ -50,7 +51,8 @@ bool update_before_the_last_backward(Bundle& b) {
     for (size_t k = runs.size(); k-- > 0;) {
       const auto& run = std::get<Run>(get(b, runs[k]).action);
       const auto& list = b.ranks[update.rank].arguments;
-      const auto gradient = std::get<Update>(get(b, update).action).gradient.buffer;
+      const auto gradient =
+          example::ranges_of(b, b.ranks[update.rank], std::get<Update>(get(b, update).action)).gradient.buffer;
       if (runs[k].rank != update.rank || runs[k].index > update.index) continue;
       const auto& arguments = list[static_cast<size_t>(run.arguments)].arguments;
       if (std::none_of(arguments.begin(), arguments.end(),

@@ -237,7 +237,7 @@ TEST_CASE("a message that never comes is reported with rank, step, instruction a
 TEST_CASE("ends of a message that differ in size are reported") {
   Fixture fixture;
   plan::Bundle bundle = pipeline();
-  std::get<plan::Recv>(bundle.ranks[1].instructions.edit()[0].action).bytes = 12;
+  std::get<plan::Recv>(bundle.ranks[1].instructions.edit()[0].action).count = 3;
   const Status status = fixture.run(bundle, 1);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == "R0301");

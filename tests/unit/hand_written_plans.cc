@@ -1,6 +1,7 @@
 #include "tests/unit/hand_written_plans.h"
 
 #include "schemas/plan/safetensors.h"
+#include "tests/unit/plan_updates.h"
 
 namespace piper::hand_written {
 
@@ -8,6 +9,7 @@ namespace {
 
 using plan::BufferClass;
 using plan::Operand;
+using plan::PlacementKind;
 using plan::SlotRole;
 
 Operand operand(int32_t slot, std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset = 0) {
@@ -47,16 +49,13 @@ int32_t add_buffer(plan::RankPlan& rank, const std::string& name, BufferClass cl
   return static_cast<int32_t>(rank.buffers.size()) - 1;
 }
 
-plan::Placement placement(const std::string& name, int32_t buffer, int32_t gradient, std::vector<int64_t> shape,
-                          bool owner) {
-  plan::Placement p;
-  p.name = name;
+// A tensor whose weights, and gradient, stand in these buffers.
+std::vector<plan::Placement> placed(const std::string& name, int32_t buffer, int32_t gradient,
+                                    const std::vector<int64_t>& shape, bool owner) {
   int64_t count = 1;
   for (int64_t extent : shape) count *= extent;
-  p.value = {{buffer, 0}, 0, count, owner};
-  if (gradient >= 0) p.gradient = {{gradient, 0}, 0, count, owner};
-  p.shape = std::move(shape);
-  return p;
+  return {{name, PlacementKind::kValue, DType::kF32, shape, {{buffer, 0}, 0, count, owner}},
+          {name, PlacementKind::kGradient, DType::kF32, shape, {{gradient, 0}, 0, count, owner}}};
 }
 
 void add_input(plan::Bundle& bundle, const std::string& name, int64_t width) {
@@ -68,6 +67,12 @@ void add_input(plan::Bundle& bundle, const std::string& name, int64_t width) {
 }
 
 plan::BufferRange whole(int32_t buffer) { return {buffer, 0}; }
+
+// The optimizer's step and an update by sgd, on stream 0.
+void append_updates(plan::Bundle& bundle, plan::RankPlan& rank, const plan::example::UpdateRanges& ranges) {
+  plan::example::append_advance(bundle, rank, 0, 0);
+  plan::example::append_update(bundle, rank, 0, ranges, 0, 0);
+}
 
 plan::TensorInfo info(const std::string& name, std::vector<int64_t> shape) {
   plan::TensorInfo tensor;
@@ -130,18 +135,18 @@ plan::Bundle pipeline() {
                 y = add_buffer(a, "y", BufferClass::kArena, 0, {2, 2}),
                 gy = add_buffer(a, "gy", BufferClass::kArena, 64, {2, 2});
   a.arena_bytes = 128;
-  a.placements = {placement("w", w, gw, {3, 2}, true)};
+  a.placements = placed("w", w, gw, {3, 2}, true);
   a.inputs = {{"x", 0, 2, whole(x)}};
   a.arguments = {{"c0.F m0", {whole(x), whole(w), whole(y)}}, {"c0.B m0", {whole(x), whole(gy), whole(gw)}}};
   a.instructions = {instruction(0, plan::Run{0, 0, {}}),
                     instruction(0, plan::Record{0}),
                     instruction(1, plan::Wait{0}),
-                    instruction(1, plan::Send{whole(y), 16, 0}),
-                    instruction(1, plan::Recv{whole(gy), 16, 1}),
+                    instruction(1, plan::Send{whole(y), 4, 0}),
+                    instruction(1, plan::Recv{whole(gy), 4, 1}),
                     instruction(1, plan::Record{1}),
                     instruction(0, plan::Wait{1}),
-                    instruction(0, plan::Run{1, 1, {}}),
-                    instruction(0, plan::Update{0, whole(w), whole(gw), {}, {}, {}, 6})};
+                    instruction(0, plan::Run{1, 1, {}})};
+  append_updates(bundle, a, {whole(w), whole(gw), 6});
 
   plan::RankPlan b;
   b.rank = 1;
@@ -155,12 +160,12 @@ plan::Bundle pipeline() {
                 loss = add_buffer(b, "loss", BufferClass::kArena, 128, {}),
                 work = add_buffer(b, "workspace", BufferClass::kArena, 192, {16});
   b.arena_bytes = 256;
-  b.placements = {placement("v", v, gv, {2, 2}, true)};
+  b.placements = placed("v", v, gv, {2, 2}, true);
   b.inputs = {{"t", 0, 2, whole(t)}};
   b.arguments = {{"c1.FB m0", {whole(by), whole(v), whole(t), whole(loss), whole(bgy), whole(gv)}}};
-  b.instructions = {instruction(0, plan::Recv{whole(by), 16, 0}), instruction(0, plan::Run{2, 0, whole(work)}),
-                    instruction(0, plan::Send{whole(bgy), 16, 1}),
-                    instruction(0, plan::Update{0, whole(v), whole(gv), {}, {}, {}, 4})};
+  b.instructions = {instruction(0, plan::Recv{whole(by), 4, 0}), instruction(0, plan::Run{2, 0, whole(work)}),
+                    instruction(0, plan::Send{whole(bgy), 4, 1})};
+  append_updates(bundle, b, {whole(v), whole(gv), 4});
   b.loss = whole(loss);
   bundle.ranks = {a, b};
   return bundle;
@@ -202,7 +207,7 @@ plan::Bundle replicas() {
                   loss = add_buffer(rank, "loss", BufferClass::kArena, 0, {}),
                   work = add_buffer(rank, "workspace", BufferClass::kArena, 64, {16});
     rank.arena_bytes = 128;
-    rank.placements = {placement("w", w, gw, {3, 2}, r == 0)};
+    rank.placements = placed("w", w, gw, {3, 2}, r == 0);
     rank.inputs = {{"x", r, 1, whole(x)}, {"t", r, 1, whole(t)}};
     rank.arguments = {{"c0.FB m0", {whole(x), whole(t), whole(w), whole(loss), whole(gw)}}};
     rank.instructions = {instruction(0, plan::Run{0, 0, whole(work)}),
@@ -211,8 +216,8 @@ plan::Bundle replicas() {
                          instruction(1, plan::AllReduce{whole(gw), 6, DType::kF32, 0, plan::Reduction::kSum}),
                          instruction(1, plan::AllReduce{whole(loss), 1, DType::kF32, 0, plan::Reduction::kSum}),
                          instruction(1, plan::Record{1}),
-                         instruction(0, plan::Wait{1}),
-                         instruction(0, plan::Update{0, whole(w), whole(gw), {}, {}, {}, 6})};
+                         instruction(0, plan::Wait{1})};
+    append_updates(bundle, rank, {whole(w), whole(gw), 6});
     if (r == 0) rank.loss = whole(loss);
     bundle.ranks.push_back(rank);
   }
@@ -237,20 +242,21 @@ plan::Bundle sharded() {
     const plan::BufferRange half{w, 12 * r}, sum = r == 0 ? whole(gw) : whole(apart);
     const plan::Part mine{half, 3 * r, 3, true}, theirs{{w, 12 * (1 - r)}, 3 * (1 - r), 3, false},
         gradient{sum, 3 * r, 3, true};
-    rank.placements = {{"w", DType::kF32, {3, 2}, theirs, {}}, {"w", DType::kF32, {3, 2}, mine, gradient}};
+    rank.placements = {{"w", PlacementKind::kValue, DType::kF32, {3, 2}, theirs},
+                       {"w", PlacementKind::kValue, DType::kF32, {3, 2}, mine},
+                       {"w", PlacementKind::kGradient, DType::kF32, {3, 2}, gradient}};
     rank.instructions = {instruction(0, plan::Run{0, 0, whole(5)}),
                          instruction(0, plan::Record{0}),
                          instruction(1, plan::Wait{0}),
                          instruction(1, plan::ReduceScatter{whole(gw), sum, 3, DType::kF32, 0, plan::Reduction::kSum}),
                          instruction(1, plan::AllReduce{whole(loss), 1, DType::kF32, 0, plan::Reduction::kSum}),
                          instruction(1, plan::Record{1}),
-                         instruction(0, plan::Wait{1}),
-                         instruction(0, plan::Update{0, half, sum, {}, {}, {}, 3}),
-                         instruction(0, plan::Record{2}),
-                         instruction(1, plan::Wait{2}),
-                         instruction(1, plan::AllGather{half, whole(w), 12, 0}),
-                         instruction(1, plan::Record{3}),
-                         instruction(0, plan::Wait{3})};
+                         instruction(0, plan::Wait{1})};
+    append_updates(bundle, rank, {half, sum, 3});
+    for (const plan::Instruction& last : {instruction(0, plan::Record{2}), instruction(1, plan::Wait{2}),
+                                          instruction(1, plan::AllGather{half, whole(w), 3, 0}),
+                                          instruction(1, plan::Record{3}), instruction(0, plan::Wait{3})})
+      rank.instructions.push_back(last);
   }
   return bundle;
 }
@@ -273,7 +279,7 @@ plan::Bundle exchanged() {
     const int32_t x_in = add_buffer(rank, "x in", BufferClass::kArena, 128, {2, 3}),
                   t_in = add_buffer(rank, "t in", BufferClass::kArena, 192, {2, 2});
     rank.arena_bytes = 256;
-    rank.buffers.push_back({"rows", BufferClass::kScalar, 16, 0, DType::kI64, {2}});
+    rank.buffers.push_back({"rows", BufferClass::kScalar, 16, 64, DType::kI64, {2}});
     const auto rows = static_cast<int32_t>(rank.buffers.size()) - 1;
     rank.scalars = {{rows, {1, 1}}};
     rank.events.push_back("samples here");
@@ -281,8 +287,8 @@ plan::Bundle exchanged() {
     rank.arguments.edit()[0].arguments = {whole(x_in), whole(t_in), whole(w), whole(loss), whole(gw)};
     std::vector<plan::Instruction> rest = rank.instructions.get();
     rest[0] = instruction(0, plan::Run{0, 0, whole(work)});
-    rank.instructions = {instruction(1, plan::AllToAll{whole(x), whole(x_in), 12, {}, {}, 0, 0}),
-                         instruction(1, plan::AllToAll{whole(t), whole(t_in), 8, whole(rows), whole(rows), 8, 0}),
+    rank.instructions = {instruction(1, plan::AllToAll{whole(x), whole(x_in), 3, {}, {}, 0, 0}),
+                         instruction(1, plan::AllToAll{whole(t), whole(t_in), 2, whole(rows), whole(rows), 2, 0}),
                          instruction(1, plan::Record{2}), instruction(0, plan::Wait{2})};
     for (const plan::Instruction& instruction : rest) rank.instructions.push_back(instruction);
   }
@@ -309,16 +315,16 @@ plan::Bundle lanes() {
     rank.arena_bytes = 64;
     if (r == 0) {
       rank.streams = {{"2>0"}, {"0>1"}};
-      rank.instructions = {instruction(0, plan::Recv{in, 12, 2}), instruction(0, plan::Record{0}),
-                           instruction(1, plan::Wait{0}), instruction(1, plan::Send{out, 12, 0})};
+      rank.instructions = {instruction(0, plan::Recv{in, 3, 2}), instruction(0, plan::Record{0}),
+                           instruction(1, plan::Wait{0}), instruction(1, plan::Send{out, 3, 0})};
     } else if (r == 1) {
       rank.streams = {{"0>1"}, {"1>2"}};
       rank.events.clear();
-      rank.instructions = {instruction(0, plan::Recv{in, 12, 0}), instruction(1, plan::Send{out, 12, 1})};
+      rank.instructions = {instruction(0, plan::Recv{in, 3, 0}), instruction(1, plan::Send{out, 3, 1})};
     } else {
       rank.streams = {{"1>2"}, {"2>0"}};
-      rank.instructions = {instruction(0, plan::Recv{in, 12, 1}), instruction(0, plan::Record{0}),
-                           instruction(1, plan::Wait{0}), instruction(1, plan::Send{out, 12, 2})};
+      rank.instructions = {instruction(0, plan::Recv{in, 3, 1}), instruction(0, plan::Record{0}),
+                           instruction(1, plan::Wait{0}), instruction(1, plan::Send{out, 3, 2})};
     }
     bundle.ranks.push_back(rank);
   }

@@ -28,16 +28,28 @@ struct State {
 };
 void update(State& s, const plan::Optimizer& o, double decay, int64_t step, int64_t first, int64_t count,
             const float* scale = nullptr) {
-  OptimizerStep u;
-  u.optimizer = &o;
-  u.weight_decay = decay;
-  u.parameter = s.p.data_ptr<float>() + first;
-  u.gradient = s.g.data_ptr<float>() + first;
-  u.m = s.m.data_ptr<float>() + first;
-  u.v = s.v.data_ptr<float>() + first;
-  u.scale = scale;
-  u.count = count;
-  apply(u, step, o.lr);
+  plan::KernelCall call;
+  call.kernel = o.kind;
+  std::vector<at::Tensor*> states = {&s.p, &s.g};
+  if (o.kind != "sgd" || o.momentum != 0) states.push_back(&s.m);
+  if (o.kind != "sgd") states.push_back(&s.v);
+  double rate = o.lr;
+  call.outputs.assign(states.size(), {0, 0, DType::kF32, {count}, {1}});
+  call.inputs = {{0, 0, DType::kF64, {}, {}}, {0, 0, DType::kI64, {}, {}}};
+  if (scale != nullptr) call.inputs.push_back({0, 0, DType::kF32, {}, {}});
+  std::vector<BoundOperand> outputs, inputs;
+  for (size_t i = 0; i < states.size(); ++i)
+    outputs.push_back({reinterpret_cast<std::byte*>(states[i]->data_ptr<float>() + first), &call.outputs[i]});
+  inputs = {{reinterpret_cast<std::byte*>(&rate), &call.inputs[0]},
+            {reinterpret_cast<std::byte*>(&step), &call.inputs[1]}};
+  if (scale != nullptr)
+    inputs.push_back({reinterpret_cast<std::byte*>(const_cast<float*>(scale)), &call.inputs[2]});  // only read
+  const OptimizerNumbers numbers{&o, decay};
+  const auto kernel = kernels::bind(call, outputs, inputs, &numbers);
+  REQUIRE(kernel.ok());
+  const int64_t before = allocation_count();
+  (*kernel)->run();
+  seen_allocations()[o.kind] += allocation_count() - before;
 }
 // torch.optim's single-tensor form, operation by operation.
 void torch_step(State& s, const plan::Optimizer& o, double decay, int64_t step) {
@@ -210,6 +222,35 @@ TEST_CASE_METHOD(Fixture, "lowering kernels do what kernels.def says") {
   add_f32(sum.data_ptr<float>(), x.data_ptr<float>(), 9);
   CHECK(at::equal(sum, x.view({-1}).narrow(0, 0, 9) + 1));
   seen_allocations()["add_into"] = seen_allocations()["move_add"] = 0;
+}
+
+TEST_CASE_METHOD(Fixture, "the optimizer's step is counted, and only updates call the optimizer") {
+  int64_t step = 41;
+  plan::KernelCall call;
+  call.kernel = "advance";
+  call.outputs = {{0, 0, DType::kI64, {}, {}}};
+  const auto kernel = kernels::bind(call, {{reinterpret_cast<std::byte*>(&step), &call.outputs[0]}}, {});
+  REQUIRE(kernel.ok());
+  const int64_t before = allocation_count();
+  (*kernel)->run();
+  seen_allocations()["advance"] += allocation_count() - before;
+  CHECK(step == 42);
+
+  float parameter = 1, gradient = 2;
+  double rate = 0.5;
+  call.kernel = "sgd";
+  call.outputs.assign(2, {0, 0, DType::kF32, {1}, {1}});
+  call.inputs = {{0, 0, DType::kF64, {}, {}}, {0, 0, DType::kI64, {}, {}}};
+  const std::vector<BoundOperand> outputs = {{reinterpret_cast<std::byte*>(&parameter), &call.outputs[0]},
+                                             {reinterpret_cast<std::byte*>(&gradient), &call.outputs[1]}};
+  const std::vector<BoundOperand> inputs = {{reinterpret_cast<std::byte*>(&rate), &call.inputs[0]},
+                                            {reinterpret_cast<std::byte*>(&step), &call.inputs[1]}};
+  CHECK(kernels::bind(call, outputs, inputs).error().message == "kernel `sgd`: it stands outside of an update");
+  plan::Optimizer momentum;
+  momentum.momentum = 0.9;
+  const OptimizerNumbers numbers{&momentum, 0};
+  CHECK(kernels::bind(call, outputs, inputs, &numbers).error().message ==
+        "kernel `sgd`: its moments are not those of the optimizer");
 }
 
 // Runs after the other cases of this program, which fill the record.

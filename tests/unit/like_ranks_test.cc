@@ -57,8 +57,7 @@ TEST_CASE("replicas of a stage do the same work for other peers, samples and own
     CHECK(bundle.ranks[1].scalars[i].values[0] == bundle.ranks[0].scalars[i].values[0] + 4);
   for (int32_t rank : {0, 1})
     for (const plan::Placement& placement : bundle.ranks[static_cast<size_t>(rank)].placements)
-      if (placement.gradient.where.buffer >= 0)
-        CHECK((placement.value.owner && placement.gradient.owner) == (rank == 0));
+      if (placement.kind != plan::PlacementKind::kConstant) CHECK(placement.part.owner == (rank == 0));
 }
 
 TEST_CASE("teams side by side are called alike, groups of other sizes by their ranks") {

@@ -45,6 +45,7 @@ variant 8 {
     %x = input "x" : f32[8, 4]
     %w = parameter ["w"] : f32[4, 4]
     %y = matmul(%x, %w) : f32[8, 4] chunk 0 prov 0
+    %"z of 1" = relu(%y) : f32[8, 4] chunk 1 prov 0
   }
 }
 variant 4 {
@@ -183,7 +184,7 @@ TEST_CASE("every field is printed as it was read") {
   CHECK_FALSE(module.variants[0].gradients[0].valid());
   CHECK(module.variants[1].gradients.empty());
   REQUIRE(module.variants[0].repeating);
-  CHECK(module.variants[0].repeating->num_ops() == 1);
+  CHECK(module.variants[0].repeating->num_ops() == 2);
   CHECK_FALSE(module.variants[1].repeating);
   const ExpertGroups& experts = module.distribution.expert_groups[1];
   CHECK(experts.span == diag::Span{1, 2, 3, 4});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schemas/base/check.h"
+#include "tests/unit/plan_updates.h"
 
 namespace piper::plan::example {
 namespace {
@@ -50,8 +51,8 @@ RankPlan one_rank(int32_t rank) {
   RankPlan plan;
   plan.rank = rank;
   plan.arena_bytes = 640;
-  plan.streams = {{"compute"}, {"to peer"}, {"from peer"}, {"reduce"}};
-  plan.communicators = {{"dp:0,1", {0, 1}}};
+  plan.streams = {{"compute"}, {"to peer", Priority::kHigh}, {"from peer"}, {"reduce", Priority::kNormal, 8}};
+  plan.communicators = {{"dp:0,1", {0, 1}, 8}};
   plan.channels = {{"there", 1 - rank, 0}, {"back", 1 - rank, 1}};
   plan.buffers = {{"x", BufferClass::kInput, 64, 0, DType::kF32, {4, 4}},
                   {"weight", BufferClass::kParameter, 64, 0, DType::kF32, {4, 4}},
@@ -62,7 +63,8 @@ RankPlan one_rank(int32_t rank) {
                   {"loss+1", BufferClass::kArena, 64, 512, DType::kF32, {}},
                   {"sample_offset", BufferClass::kScalar, 8, 0, DType::kI64, {1}},
                   {"seed_step", BufferClass::kScalar, 16, 64, DType::kI64, {2}}};
-  plan.placements = {{"layers.0.weight", DType::kF32, {4, 4}, {{1, 0}, 0, 16, rank == 0}, {{2, 0}, 0, 16, rank == 0}}};
+  plan.placements = {{"layers.0.weight", PlacementKind::kValue, DType::kF32, {4, 4}, {{1, 0}, 0, 16, rank == 0}},
+                     {"layers.0.weight", PlacementKind::kGradient, DType::kF32, {4, 4}, {{2, 0}, 0, 16, rank == 0}}};
   plan.inputs = {{"input", 4 * rank, 4, {0, 0}}};
   plan.scalars = {{7, {4}}};
   plan.seed_step = {8, 0};
@@ -89,33 +91,34 @@ Bundle two_ranks() {
   Bundle bundle;
   bundle.provenance = {
       {"s.yaml:3:5", "place at s.yaml:3:5"}, {"s.yaml:9:5", "order at s.yaml:9:5"}, {"optimizer", "the optimizer"}};
-  bundle.programs = {backward(), forward()};
+  bundle.programs = {advance_program(), backward(), forward()};
   for (int32_t rank = 0; rank < 2; ++rank) {
     RankPlan plan = one_rank(rank);
     const auto ran = add_event(plan, "c0.F m0"), arrived = add_event(plan, "act peer m0"),
                done = add_event(plan, "c0.B m0"), summed = add_event(plan, "grad weight summed"),
                left = add_event(plan, "act y m0 left");
     plan.arguments = {{"c0.F m0", {{0, 0}, {1, 0}, {4, 0}}}, {"c0.B m0", {{5, 64}, {2, 0}}}};
-    append(plan, kCompute, Run{1, 0, {3, 0}}, 0);
+    append(plan, kCompute, Run{2, 0, {3, 0}}, 0);
     append(plan, kCompute, Record{ran});
     append(plan, kToPeer, Wait{ran});
     // Rank 0's message travels first on both ranks: one global order.
-    const Send send{{4, 0}, 64, rank == 0 ? 0 : 1};
-    const Recv recv{{5, 64}, 64, rank == 0 ? 1 : 0};
+    const Send send{{4, 0}, 16, rank == 0 ? 0 : 1};
+    const Recv recv{{5, 64}, 16, rank == 0 ? 1 : 0};
     if (rank == 0) append(plan, kToPeer, send, 1);
     append(plan, kFromPeer, recv, 1);
     if (rank == 1) append(plan, kToPeer, send, 1);
     append(plan, kToPeer, Record{left});
     append(plan, kFromPeer, Record{arrived});
     append(plan, kCompute, Wait{arrived});
-    append(plan, kCompute, Run{0, 1, {}}, 0);
+    append(plan, kCompute, Run{1, 1, {}}, 0);
     append(plan, kCompute, Record{done});
     append(plan, kReduce, Wait{done});
     append(plan, kReduce, AllReduce{{2, 0}, 16, DType::kF32, 0, Reduction::kSum}, 1);
     append(plan, kReduce, Record{summed});
     append(plan, kCompute, Wait{summed});
     append(plan, kCompute, Wait{left});
-    append(plan, kCompute, Update{0, {1, 0}, {2, 0}, {}, {}, {6, 4}, 16}, 2);
+    append_advance(bundle, plan, kCompute, 2);
+    append_update(bundle, plan, kCompute, {{1, 0}, {2, 0}, 16, {}, {}, {6, 4}}, 0, 2);
     bundle.ranks.push_back(std::move(plan));
   }
   auto& manifest = bundle.manifest;
@@ -171,7 +174,7 @@ void add_pass(RankPlan& plan, int32_t rank, int32_t program, const std::string& 
   ArgumentList list{name, {}};
   if (from >= 0) {
     const int32_t in = fresh("in " + name), event = add_event(plan, "in " + name);
-    append(plan, incoming, Recv{{in, 0}, 64, channel(plan, kind, from, rank)}, 0);
+    append(plan, incoming, Recv{{in, 0}, 16, channel(plan, kind, from, rank)}, 0);
     append(plan, incoming, Record{event});
     append(plan, 0, Wait{event});
     list.arguments.push_back({in, 0});
@@ -183,7 +186,7 @@ void add_pass(RankPlan& plan, int32_t rank, int32_t program, const std::string& 
   const int32_t event = add_event(plan, name);
   append(plan, 0, Record{event});
   append(plan, outgoing, Wait{event});
-  append(plan, outgoing, Send{{out, 0}, 64, channel(plan, kind, rank, to)}, 0);
+  append(plan, outgoing, Send{{out, 0}, 16, channel(plan, kind, rank, to)}, 0);
 }
 
 }  // namespace

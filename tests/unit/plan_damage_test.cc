@@ -11,6 +11,7 @@
 #include "schemas/verify/verify.h"
 #include "tests/unit/compiled_plans.h"
 #include "tests/unit/plan_damages.h"
+#include "tests/unit/plan_updates.h"
 
 using namespace piper;
 
@@ -183,7 +184,7 @@ class Mutation {
   std::string placement() {
     if (plan_->placements.empty()) return "";
     auto& placement = plan_->placements[pick(plan_->placements.size())];
-    auto& part = placement.value;
+    auto& part = placement.part;
     switch (pick(3)) {
       case 0: part.owner = !part.owner; return placement.name + " owner";
       case 1: return placement.name + " first " + changed("first", part.first, {0, 1, part.first + part.count});
@@ -196,7 +197,7 @@ class Mutation {
       return "run " + changed("arguments", run->arguments, plan_->arguments.size());
     if (auto* send = std::get_if<Send>(&chosen.action)) {
       if (pick(2) == 0) return "send " + range(send->data);
-      return "send " + changed("bytes", send->bytes, {4, send->bytes / 2, send->bytes - 4, send->bytes + 4});
+      return "send " + changed("count", send->count, {1, send->count / 2, send->count - 1, send->count + 1});
     }
     if (auto* recv = std::get_if<Recv>(&chosen.action)) {
       if (pick(2) == 0) return "recv " + range(recv->data);
@@ -211,17 +212,23 @@ class Mutation {
       return "reduce_scatter " + range(pick(2) == 0 ? reduce->data : reduce->out);
     if (auto* exchange = std::get_if<AllToAll>(&chosen.action)) {
       if (pick(3) == 0)
-        return "all_to_all " + changed("bytes", exchange->bytes, {4, exchange->bytes / 2, exchange->bytes * 2});
+        return "all_to_all " + changed("count", exchange->count, {1, exchange->count / 2, exchange->count * 2});
       return "all_to_all " + range(pick(2) == 0 ? exchange->send : exchange->recv);
     }
     // A gather brings along elements that its reader does not need: changing those changes nothing.
     if (auto* update = std::get_if<Update>(&chosen.action)) {
-      switch (pick(4)) {
-        case 0: return "update parameter " + range(update->parameter);
-        case 1: return "update gradient " + range(update->gradient);
-        case 2: return "update scale " + range(update->scale);
-        default: return "update " + changed("count", update->count, {1, update->count / 2});
+      auto ranges = example::ranges_of(bundle_, *plan_, *update);
+      std::string said;
+      switch (pick(5)) {
+        case 0: said = "update parameter " + range(ranges.parameter); break;
+        case 1: said = "update gradient " + range(ranges.gradient); break;
+        case 2: said = "update first moment " + range(ranges.m); break;
+        case 3: said = "update scale " + range(ranges.scale); break;
+        default: said = "update " + changed("count", ranges.count, {1, ranges.count / 2});
       }
+      if (said.back() == ' ') return "";  // there is no such range
+      example::set_ranges(bundle_, *plan_, *update, ranges);
+      return said;
     }
     return "";
   }

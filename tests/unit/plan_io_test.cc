@@ -62,7 +62,7 @@ std::string rank_damage(const std::string& from, const std::string& to) {
   return message(parse_rank_plan(replaced(text, from, to), "r", bundle.provenance, bundle.programs).status());
 }
 std::string program_damage(const std::string& from, const std::string& to) {
-  return message(parse_program(replaced(print_program(example::two_ranks().programs[1]), from, to), "p").status());
+  return message(parse_program(replaced(print_program(example::two_ranks().programs[2]), from, to), "p").status());
 }
 std::string manifest_damage(const std::string& from, const std::string& to) {
   auto bundle = example::two_ranks();
@@ -105,18 +105,20 @@ TEST_CASE("plan text is readable") {
   const auto text = print_rank_plan(bundle.ranks[0], bundle.provenance, bundle.programs);
   const auto holds = [&text](const char* line) { return text.find(std::string("\n") + line) != std::string::npos; };
   CHECK(holds(R"({"run":"c0.F.b4","args":"c0.F m0","workspace":"workspace","stream":"compute","at":"s.yaml:3:5"},)"));
-  CHECK(holds(R"({"send":"act y m0","bytes":64,"channel":"there","stream":"to peer","at":"s.yaml:9:5"},)"));
-  CHECK(holds(R"({"recv":"act peer m0+64","channel":"back","stream":"from peer","at":"s.yaml:9:5"},)"));
+  CHECK(
+      holds(R"({"send":"act y m0","count":16,"dtype":"f32","channel":"there","stream":"to peer","at":"s.yaml:9:5"},)"));
+  CHECK(holds(R"({"recv":"act peer m0+64","count":16,"dtype":"f32","channel":"back","stream":"from peer",)"
+              R"("at":"s.yaml:9:5"},)"));
   CHECK(holds(R"({"channel":"there","peer":1,"id":0},)"));
   CHECK(holds(R"({"scalar":"sample_offset","values":[4]})"));
   CHECK(holds(R"({"wait":"c0.F m0","stream":"to peer"},)"));
   CHECK(holds(R"({"all_reduce":"grad weight","count":16,"dtype":"f32","op":"sum",)"
               R"("communicator":"dp:0,1","stream":"reduce","at":"s.yaml:9:5"},)"));
-  CHECK(holds(R"({"update":"weight","group":0,"count":16,"gradient":"grad weight",)"
-              R"("scale":"loss+1+4","stream":"compute","at":"optimizer"})"));
+  CHECK(holds(
+      R"({"update":"sgd.clipped.16","args":"update weight from 0","group":0,"stream":"compute","at":"optimizer"})"));
   CHECK(holds(R"({"args":"c0.B m0","in":["act peer m0+64","grad weight"]})"));
   CHECK(holds(R"("act peer m0":384,)"));
-  const auto program = print_program(bundle.programs[1]);
+  const auto program = print_program(bundle.programs[2]);
   CHECK(program.find(R"({"call":"mm","out":["workspace+64 f32[4,4]"],"in":["x f32[4,4]",)"
                      R"("weight f32[4,4]{1,4}"],"from":"layers.0"})") != std::string::npos);
   CHECK(program.find(R"("attrs":{"value":-1e999,"dim":-1,"scale":2.0,"keep":true,"mode":"a \"b\"","axes":[0,1]})") !=
@@ -246,51 +248,58 @@ TEST_CASE("collectives are printed and parsed") {
         R"("communicator":"dp:0,1","stream":"compute"})");
   CHECK(added(ReduceScatter{{4, 0}, {4, 64}, 16, DType::kF32, 0, Reduction::kSum}).substr(0, 43) ==
         R"({"reduce_scatter":"act y m0","out":"act y m)");
-  CHECK(added(AllGather{{0, 0}, {4, 0}, 64, 0}) ==
-        R"({"all_gather":"x","data":"act y m0","bytes":64,"communicator":"dp:0,1","stream":"compute"})");
-  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {}, {}, 0, 0}) ==
-        R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"communicator":"dp:0,1","stream":"compute"})");
-  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {8, 0}, {3, 16}, 16, 0}) ==
-        R"({"all_to_all":"act y m0","recv":"act peer m0","bytes":64,"send_counts":"seed_step",)"
-        R"("recv_counts":"workspace+16","row_bytes":16,"communicator":"dp:0,1","stream":"compute"})");
+  CHECK(added(AllGather{{0, 0}, {4, 0}, 16, 0}) ==
+        R"({"all_gather":"x","data":"act y m0","count":16,"dtype":"f32","communicator":"dp:0,1","stream":"compute"})");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 16, {}, {}, 0, 0}) ==
+        R"({"all_to_all":"act y m0","recv":"act peer m0","count":16,)"
+        R"("dtype":"f32","communicator":"dp:0,1","stream":"compute"})");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 16, {8, 0}, {3, 16}, 4, 0}) ==
+        R"({"all_to_all":"act y m0","recv":"act peer m0","count":16,"dtype":"f32","send_counts":"seed_step",)"
+        R"("recv_counts":"workspace+16","row":4,"communicator":"dp:0,1","stream":"compute"})");
+}
+
+TEST_CASE("a sum says the types of messages and of the sum where they are others than its buffers'") {
+  AllReduce reduce{{4, 0}, 16, DType::kBF16, 0, Reduction::kSum};
+  reduce.types.message = reduce.types.sum = DType::kF32;
+  CHECK(added(reduce) == R"({"all_reduce":"act y m0","count":16,"dtype":"bf16","message":"f32","sum":"f32","op":"sum",)"
+                         R"("communicator":"dp:0,1","stream":"compute"})");
 }
 
 TEST_CASE("collectives whose ranges do not fit are refused") {
   CHECK(added(ReduceScatter{{4, 0}, {5, 0}, 17, DType::kF32, 0, Reduction::kSum}) ==
-        "P0607 r:67: 2 parts of 68 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
+        "P0607 r:74: 2 parts of 68 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
   CHECK(added(ReduceScatter{{4, 0}, {4, 0}, 16, DType::kF32, 0, Reduction::kSum}) ==
-        "P0607 r:67: a part inside of all parts must be the rank's own, which is at 64");
-  CHECK(added(AllGather{{3, 32}, {3, 0}, 64, 0}) ==
-        "P0607 r:67: a part inside of all parts must be the rank's own, which is at 64");
-  CHECK(added(AllGather{{3, 128}, {3, 0}, 64, 0}).substr(0, 28) == R"({"all_gather":"workspace+128)");
-  CHECK(added(AllGather{{0, 0}, {3, 0}, int64_t{1} << 62, 0}).substr(0, 11) == "P0607 r:67:");
-  CHECK(added(AllToAll{{3, 0}, {3, 64}, 64, {}, {}, 0, 0}) ==
-        "P0607 r:67: what it sends and where it receives overlap");
-  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 0}, {3, 16}, 24, 0}) ==
-        "P0607 r:67: rows of 24 bytes do not fill parts of 64 bytes");
-  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 0}, {3, 248}, 16, 0}) ==
-        "P0607 r:67: 2 parts of 8 bytes at 248 go beyond the 256 bytes of buffer \"workspace\"");
-  CHECK(added(AllToAll{{4, 0}, {5, 0}, 64, {3, 4}, {3, 16}, 16, 0}) ==
-        "P0607 r:67: its counts: elements of 8 bytes cannot stand at 4 of buffer \"workspace\"");
-  CHECK(added(AllToAll{{4, 0}, {3, 0}, 64, {8, 0}, {3, 16}, 16, 0}) ==
-        "P0607 r:67: where it receives overlaps its counts");
+        "P0607 r:74: a part inside of all parts must be the rank's own, which is at 64");
+  CHECK(added(AllGather{{3, 32}, {3, 0}, 16, 0}) ==
+        "P0607 r:74: a part inside of all parts must be the rank's own, which is at 64");
+  CHECK(added(AllGather{{3, 128}, {3, 0}, 16, 0}).substr(0, 28) == R"({"all_gather":"workspace+128)");
+  CHECK(added(AllGather{{0, 0}, {3, 0}, int64_t{1} << 62, 0}).substr(0, 11) == "P0607 r:74:");
+  CHECK(added(AllToAll{{3, 0}, {3, 64}, 16, {}, {}, 0, 0}) ==
+        "P0607 r:74: what it sends and where it receives overlap");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 16, {3, 0}, {3, 16}, 6, 0}) ==
+        "P0607 r:74: rows of 6 elements do not fill parts of 16");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 16, {3, 0}, {3, 248}, 4, 0}) ==
+        "P0607 r:74: 2 parts of 8 bytes at 248 go beyond the 256 bytes of buffer \"workspace\"");
+  CHECK(added(AllToAll{{4, 0}, {5, 0}, 16, {3, 4}, {3, 16}, 4, 0}) ==
+        "P0607 r:74: its counts: elements of 8 bytes cannot stand at 4 of buffer \"workspace\"");
+  CHECK(added(AllToAll{{4, 0}, {3, 0}, 16, {8, 0}, {3, 16}, 4, 0}) ==
+        "P0607 r:74: where it receives overlaps its counts");
 }
 
 // A tensor may lie in parts; a part that is the whole tensor needs no numbers.
 TEST_CASE("parts of tensors are printed and parsed") {
-  CHECK(added({}, {"w", DType::kF32, {4, 4}, {{1, 0}, 0, 16, true}, {}}) ==
-        R"({"tensor":"w","dtype":"f32","shape":[4,4],"in":"weight","owner":true})");
-  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 16}, 8, 12, false}, {{2, 0}, 16, 16, true}}) ==
-        R"({"tensor":"w","dtype":"f32","shape":[4,8],"in":"weight+16","first":8,"count":12,)"
-        R"("gradient":"grad weight","gradient_first":16,"gradient_count":16,"gradient_owner":true})");
-  CHECK(added({}, {"w", DType::kF32, {4, 8}, {}, {{2, 0}, 0, 0, false}}) ==
-        R"({"tensor":"w","dtype":"f32","shape":[4,8],"gradient":"grad weight","gradient_first":0,"gradient_count":0})");
-  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 0}, 20, 13, false}, {}}) ==
-        "P0607 r:39: 13 elements at 20 go beyond the 32 elements of the tensor");
-  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 0}, 0, 32, false}, {}}) ==
-        "P0607 r:39: 128 bytes at 0 go beyond the 64 bytes of buffer \"weight\"");
-  CHECK(added({}, {"w", DType::kF32, {4, 8}, {{1, 0}, -1, 2, false}, {}}).substr(0, 11) == "P0607 r:39:");
-  CHECK(added({}, {"w", DType::kF32, {4, 4}, {}, {}}) == "P0605 r:39: the placement of \"w\" places nothing");
+  const auto value = PlacementKind::kValue;
+  CHECK(added({}, {"w", value, DType::kF32, {4, 4}, {{1, 0}, 0, 16, true}}) ==
+        R"({"tensor":"w","kind":"value","dtype":"f32","shape":[4,4],"in":"weight","owner":true})");
+  CHECK(added({}, {"w", value, DType::kF32, {4, 8}, {{1, 16}, 8, 12, false}}) ==
+        R"({"tensor":"w","kind":"value","dtype":"f32","shape":[4,8],"in":"weight+16","first":8,"count":12})");
+  CHECK(added({}, {"w", PlacementKind::kSecondMoment, DType::kF32, {4, 8}, {{2, 0}, 0, 0, false}}) ==
+        R"({"tensor":"w","kind":"v","dtype":"f32","shape":[4,8],"in":"grad weight","first":0,"count":0})");
+  CHECK(added({}, {"w", value, DType::kF32, {4, 8}, {{1, 0}, 20, 13, false}}) ==
+        "P0607 r:43: 13 elements at 20 go beyond the 32 elements of the tensor");
+  CHECK(added({}, {"w", value, DType::kF32, {4, 8}, {{1, 0}, 0, 32, false}}) ==
+        "P0607 r:43: 128 bytes at 0 go beyond the 64 bytes of buffer \"weight\"");
+  CHECK(added({}, {"w", value, DType::kF32, {4, 8}, {{1, 0}, -1, 2, false}}).substr(0, 11) == "P0607 r:43:");
 }
 
 // Two ranks that do the same on other samples.
@@ -301,7 +310,7 @@ Bundle alike() {
   for (auto& channel : other.channels) channel.peer = 0;
   other.inputs[0].first = 4;
   other.scalars[0].values = {8};
-  other.placements[0].value.owner = other.placements[0].gradient.owner = false;
+  for (auto& placement : other.placements) placement.part.owner = false;
   bundle.ranks[1] = other;
   return bundle;
 }
@@ -316,10 +325,9 @@ TEST_CASE("a plan that does what another rank's does says only what is its own")
   const auto text = like_text(bundle);
   CHECK(text ==
         "{\n\"rank\":1,\n\"like\":0,\n\"arena_bytes\":640,\n\"seed_step\":\"seed_step\",\n"
-        "\"communicators\":[\n{\"communicator\":\"dp:0,1\",\"ranks\":[0,1]}\n],\n"
+        "\"learning_rate\":\"learning_rate\",\n"
+        "\"communicators\":[\n{\"communicator\":\"dp:0,1\",\"ranks\":[0,1],\"max_ctas\":8}\n],\n"
         "\"channels\":[\n{\"channel\":\"there\",\"peer\":0,\"id\":0},\n{\"channel\":\"back\",\"peer\":0,\"id\":1}\n],\n"
-        "\"placements\":[\n{\"tensor\":\"layers.0.weight\",\"dtype\":\"f32\",\"shape\":[4,4],\"in\":\"weight\","
-        "\"gradient\":\"grad weight\"}\n],\n"
         "\"inputs\":[\n{\"input\":\"input\",\"first\":4,\"count\":4,\"in\":\"x\"}\n],\n"
         "\"scalars\":[\n{\"scalar\":\"sample_offset\",\"values\":[8]}\n]\n}\n");
   const PlanOfRank first = [&](int32_t rank) -> Result<RankPlan> { return bundle.ranks[static_cast<size_t>(rank)]; };
@@ -352,7 +360,7 @@ TEST_CASE("plans that cannot be like another are refused") {
         "P0611 r:3: the channels are not called like those of rank 0");
   CHECK(refused("\"ranks\":[0,1]", "\"ranks\":[0,1,2]") ==
         "P0611 r:3: the communicators differ from those of rank 0 in name or size");
-  CHECK(refused("\"scalars\":[", "\"arguments\":[") == "P0605 r:19: expected the key \"scalars\", found \"arguments\"");
+  CHECK(refused("\"scalars\":[", "\"arguments\":[") == "P0605 r:17: expected the key \"scalars\", found \"arguments\"");
 }
 
 // No kernel and no sum gets elements at a place that is no multiple of their size.
@@ -362,28 +370,23 @@ TEST_CASE("ranges that are not aligned are refused") {
            std::to_string(offset) + " of buffer \"" + buffer + "\"";
   };
   CHECK(rank_damage("\"in\":[\"x\",\"weight\",\"act y m0\"]", "\"in\":[\"x\",\"weight\",\"act y m0+6\"]") ==
-        at("51: slot \"y\" of program \"c0.F.b4\": ", 4, 6, "act y m0"));
-  CHECK(rank_damage(
-            "{\"update\":\"weight\",\"group\":0,\"count\":16,\"gradient\":\"grad weight\",\"scale\":\"loss+1+4\"",
-            "{\"update\":\"weight\",\"group\":0,\"count\":16,\"gradient\":\"grad weight\",\"scale\":\"loss+1+5\"") ==
-        at("66: ", 4, 5, "loss+1"));
-  CHECK(rank_damage("\"update\":\"weight\",\"group\":0,\"count\":16",
-                    "\"update\":\"weight+2\",\"group\":0,\"count\":8") == at("66: ", 4, 2, "weight"));
-  CHECK(rank_damage("\"loss\":\"loss+1+0\"", "\"loss\":\"loss+1+3\"") == at("5: ", 4, 3, "loss+1"));
-  CHECK(added(AllReduce{{4, 2}, 4, DType::kF32, 0, Reduction::kSum}) == at("67: ", 4, 2, "act y m0"));
-  CHECK(added(ReduceScatter{{4, 0}, {5, 62}, 4, DType::kF32, 0, Reduction::kSum}) == at("67: ", 4, 62, "act peer m0"));
-  CHECK(added(ReduceScatter{{4, 4}, {5, 0}, 4, DType::kF64, 0, Reduction::kSum}) == at("67: ", 8, 4, "act y m0"));
-  CHECK(added({}, {"w", DType::kF32, {4, 4}, {{4, 1}, 0, 8, true}, {}}) == at("39: ", 4, 1, "act y m0"));
-  CHECK(added({}, {"w", DType::kF32, {4, 4}, {{1, 0}, 0, 16, true}, {{4, 2}, 0, 8, true}}) ==
-        at("39: ", 4, 2, "act y m0"));
+        at("57: slot \"y\" of program \"c0.F.b4\": ", 4, 6, "act y m0"));
+  CHECK(rank_damage("\"optimizer_step\",\"loss+1+4\"]", "\"optimizer_step\",\"loss+1+5\"]") ==
+        at("73: slot \"grad_scale\" of program \"sgd.clipped.16\": ", 4, 5, "loss+1"));
+  CHECK(rank_damage("\"loss\":\"loss+1+0\"", "\"loss\":\"loss+1+3\"") == at("6: ", 4, 3, "loss+1"));
+  CHECK(added(AllReduce{{4, 2}, 4, DType::kF32, 0, Reduction::kSum}) == at("74: ", 4, 2, "act y m0"));
+  CHECK(added(ReduceScatter{{4, 0}, {5, 62}, 4, DType::kF32, 0, Reduction::kSum}) == at("74: ", 4, 62, "act peer m0"));
+  CHECK(added(ReduceScatter{{4, 4}, {5, 0}, 4, DType::kF64, 0, Reduction::kSum}) == at("74: ", 8, 4, "act y m0"));
+  CHECK(added({}, {"w", PlacementKind::kValue, DType::kF32, {4, 4}, {{4, 1}, 0, 8, true}}) ==
+        at("43: ", 4, 1, "act y m0"));
 
   // A workspace as wide as its widest element, and the input's place, which the manifest gives the type of.
   auto bundle = example::two_ranks();
-  bundle.programs[1].workspace_bytes = 192;
-  bundle.ranks[1].instructions.edit()[0].action = Run{1, 0, {3, 2}};
+  bundle.programs[2].workspace_bytes = 192;
+  bundle.ranks[1].instructions.edit()[0].action = Run{2, 0, {3, 2}};
   const auto text = print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs);
   CHECK(message(parse_rank_plan(text, "r", bundle.provenance, bundle.programs).status()) ==
-        at("51: ", 4, 2, "workspace"));
+        at("57: ", 4, 2, "workspace"));
   TempFolder dir;
   bundle = example::two_ranks();
   bundle.ranks[1].buffers.edit()[0].bytes = 128;
@@ -397,56 +400,55 @@ TEST_CASE("ranges that are not aligned are refused") {
 
 // Each kind of damage inside a rank plan, with line and name.
 TEST_CASE("damaged rank plans") {
-  CHECK(rank_damage("\"act y m0\"", "\"act z m0\"") == "P0606 r:47: there is no buffer \"act y m0\"");
-  CHECK(rank_damage("{\"buffer\":\"weight\"", "{\"buffer\":\"x\"") == "P0606 r:28: two buffers are called \"x\"");
+  CHECK(rank_damage("\"act y m0\"", "\"act z m0\"") == "P0606 r:51: there is no buffer \"act y m0\"");
+  CHECK(rank_damage("{\"buffer\":\"weight\"", "{\"buffer\":\"x\"") == "P0606 r:29: two buffers are called \"x\"");
   CHECK(rank_damage("\"events\":[\n\"c0.F m0\"", "\"events\":[\n\"c0.B m0\"") ==
-        "P0606 r:22: two events are called \"c0.B m0\"");
-  CHECK(rank_damage("\"run\":\"c0.F.b4\"", "\"run\":\"c9\"") == "P0606 r:51: there is no program \"c9\"");
+        "P0606 r:23: two events are called \"c0.B m0\"");
+  CHECK(rank_damage("\"run\":\"c0.F.b4\"", "\"run\":\"c9\"") == "P0606 r:57: there is no program \"c9\"");
   CHECK(rank_damage("\"args\":\"c0.F m0\",\"work", "\"args\":\"c1\",\"work") ==
-        "P0606 r:51: there is no argument list \"c1\"");
-  CHECK(rank_damage("\"stream\":\"to peer\"", "\"stream\":\"t\"") == "P0606 r:53: there is no stream \"t\"");
-  CHECK(rank_damage("\"at\":\"s.yaml:3:5\"", "\"at\":\"?\"") == "P0606 r:51: there is no provenance entry \"?\"");
+        "P0606 r:57: there is no argument list \"c1\"");
+  CHECK(rank_damage("m0\",\"stream\":\"to peer\"", "m0\",\"stream\":\"t\"") == "P0606 r:59: there is no stream \"t\"");
+  CHECK(rank_damage("\"at\":\"s.yaml:3:5\"", "\"at\":\"?\"") == "P0606 r:57: there is no provenance entry \"?\"");
   CHECK(rank_damage("\"in\":[\"x\",\"weight\"", "\"in\":[\"x\"") ==
-        "P0609 r:51: argument list \"c0.F m0\" has 2 entries, program \"c0.F.b4\" has 3 slots");
+        "P0609 r:57: argument list \"c0.F m0\" has 2 entries, program \"c0.F.b4\" has 3 slots");
   CHECK(rank_damage("\"in\":[\"x\"", "\"in\":[\"x+4\"") ==
-        "P0607 r:51: slot \"x\" of program \"c0.F.b4\" needs 64 bytes, buffer \"x\" has 60");
+        "P0607 r:57: slot \"x\" of program \"c0.F.b4\" needs 64 bytes, buffer \"x\" has 60");
   CHECK(rank_damage("\"workspace\":\"workspace\"", "\"workspace\":\"act y m0\"") ==
-        "P0607 r:51: 256 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
-  CHECK(rank_damage(",\"workspace\":\"workspace\"", "") == "P0607 r:51: program \"c0.F.b4\" needs a workspace");
-  CHECK(rank_damage("\"act y m0\",\"bytes\":64", "\"act y m0+96\",\"bytes\":64") ==
-        "P0607 r:55: 64 bytes at 96 go beyond the 128 bytes of buffer \"act y m0\"");
-  CHECK(rank_damage("\"bytes\":64,\"channel\"", "\"bytes\":-1,\"channel\"") ==
-        "P0607 r:55: -1 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
-  CHECK(rank_damage("\"peer\":0", "\"peer\":1") == "P0607 r:16: rank 1 cannot be the other end of channel \"there\"");
-  CHECK(rank_damage("\"count\":16,\"dtype\"", "\"count\":99,\"dtype\"") ==
-        "P0607 r:62: 396 bytes at 0 go beyond the 64 bytes of buffer \"grad weight\"");
+        "P0607 r:57: 256 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
+  CHECK(rank_damage(",\"workspace\":\"workspace\"", "") == "P0607 r:57: program \"c0.F.b4\" needs a workspace");
+  CHECK(rank_damage("\"act y m0\",\"count\":16", "\"act y m0+96\",\"count\":16") ==
+        "P0607 r:61: 64 bytes at 96 go beyond the 128 bytes of buffer \"act y m0\"");
+  CHECK(rank_damage("\"act y m0\",\"count\":16", "\"act y m0\",\"count\":-1") == "P0607 r:61: count is negative");
+  CHECK(rank_damage("\"peer\":0", "\"peer\":1") == "P0607 r:17: rank 1 cannot be the other end of channel \"there\"");
+  CHECK(rank_damage("\"count\":16,\"dtype\":\"f32\",\"op\"", "\"count\":99,\"dtype\":\"f32\",\"op\"") ==
+        "P0607 r:68: 396 bytes at 0 go beyond the 64 bytes of buffer \"grad weight\"");
   CHECK(rank_damage("\"op\":\"sum\"", "\"op\":\"max\"") ==
-        "P0605 r:62: unknown reduction \"max\"; sum is the one there is");
-  CHECK(rank_damage("\"ranks\":[0,1]", "\"ranks\":[0,0]") == "P0606 r:13: communicator \"dp:0,1\" has a rank twice");
+        "P0605 r:68: unknown reduction \"max\"; sum is the one there is");
+  CHECK(rank_damage("\"ranks\":[0,1]", "\"ranks\":[0,0]") == "P0606 r:14: communicator \"dp:0,1\" has a rank twice");
   CHECK(rank_damage("\"ranks\":[0,1]", "\"ranks\":[0,2]") ==
-        "P0607 r:13: communicator \"dp:0,1\" does not hold rank 1");
+        "P0607 r:14: communicator \"dp:0,1\" does not hold rank 1");
   CHECK(rank_damage("\"act peer m0\":384", "\"act peer m0\":385") ==
-        "P0607 r:74: the offset of buffer \"act peer m0\" is not a multiple of 64 from 0 up");
+        "P0607 r:81: the offset of buffer \"act peer m0\" is not a multiple of 64 from 0 up");
   CHECK(rank_damage("\"act peer m0\":384", "\"act peer m0\":576") ==
-        "P0607 r:74: buffer \"act peer m0\" goes beyond the arena's 640 bytes");
-  CHECK(rank_damage("\"act peer m0\":384,\n", "") == "P0606 r:77: no offset for buffer \"act peer m0\"");
+        "P0607 r:81: buffer \"act peer m0\" goes beyond the arena's 640 bytes");
+  CHECK(rank_damage("\"act peer m0\":384,\n", "") == "P0606 r:86: no offset for buffer \"act peer m0\"");
   CHECK(rank_damage("\"buffer\":\"seed_step\",\"class\":\"scalar\",\"bytes\":16",
                     "\"buffer\":\"seed_step\",\"class\":\"scalar\",\"bytes\":9223372036854775807") ==
-        "P0607 r:35: the buffers up to \"seed_step\" are larger than any memory");
+        "P0607 r:36: the buffers up to \"seed_step\" are larger than any memory");
   CHECK(rank_damage("\"seed_step\":64", "\"seed_step\":0") ==
-        "P0607 r:35: the persistent buffers \"sample_offset\" and \"seed_step\" overlap");
-  CHECK(rank_damage("\"class\":\"input\"", "\"class\":\"heap\"") == "P0605 r:27: unknown buffer class \"heap\"");
+        "P0607 r:36: the persistent buffers \"sample_offset\" and \"seed_step\" overlap");
+  CHECK(rank_damage("\"class\":\"input\"", "\"class\":\"heap\"") == "P0605 r:28: unknown buffer class \"heap\"");
   CHECK(rank_damage("\"values\":[4]", "\"values\":[4,5]") ==
-        "P0607 r:44: buffer \"sample_offset\" cannot hold these values: one to as many i64 scalars as it is large");
+        "P0607 r:48: buffer \"sample_offset\" cannot hold these values: one to as many i64 scalars as it is large");
   CHECK(rank_damage("\"values\":[4]", "\"values\":[]") ==
-        "P0607 r:44: buffer \"sample_offset\" cannot hold these values: one to as many i64 scalars as it is large");
+        "P0607 r:48: buffer \"sample_offset\" cannot hold these values: one to as many i64 scalars as it is large");
   CHECK(rank_damage("\"scalar\":\"sample_offset\"", "\"scalar\":\"x\"") ==
-        "P0607 r:44: buffer \"x\" cannot hold these values: one to as many i64 scalars as it is large");
-  CHECK(rank_damage("{\"wait\":", "{\"hope\":") == "P0605 r:53: unknown instruction \"hope\"");
+        "P0607 r:48: buffer \"x\" cannot hold these values: one to as many i64 scalars as it is large");
+  CHECK(rank_damage("{\"wait\":", "{\"hope\":") == "P0605 r:59: unknown instruction \"hope\"");
   CHECK(rank_damage("\"class\":\"input\",", "\"class\":\"input\",\"colour\":1,") ==
-        "P0605 r:27: expected the key \"bytes\", found \"colour\"");
+        "P0605 r:28: expected the key \"bytes\", found \"colour\"");
   CHECK(rank_damage("\"stream\":\"to peer\"}", "\"stream\":\"to peer\",\"late\":1}") ==
-        "P0605 r:53: unknown or misplaced key '\"late\":1},'");
+        "P0605 r:59: unknown or misplaced key '\"late\":1},'");
   CHECK(rank_damage("\"arena_bytes\":640", "\"arena_bytes\":640 640") == "P0605 r:3: expected ',', found '640,'");
   CHECK(rank_damage("\"arena_bytes\":640", "\"arena_bytes\":99999999999999999999") ==
         "P0605 r:3: expected an integer, found '99999999999999999999,'");
@@ -481,19 +483,19 @@ TEST_CASE("damaged manifests") {
   CHECK(manifest_damage("\"version\":5", "\"version\":1") ==
         "P0608 m:2: plan format version 1 cannot be read; this program reads version 5: compile the plan again");
   CHECK(manifest_damage("piper plan", "pipe plan") == "P0605 m:2: this is not the manifest of a plan bundle");
-  CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:7: reporting_rank is out of range");
+  CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:9: reporting_rank is out of range");
   CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") ==
-        "P0607 m:25: the manifest describes 2 ranks, world_size is 3");
+        "P0607 m:27: the manifest describes 2 ranks, world_size is 3");
   CHECK(manifest_damage("ranks/rank-00000.json", "../secret") ==
-        "P0606 m:27: a bundle cannot hold the file \"../secret\"");
-  CHECK(manifest_damage("\"kind\":\"sgd\"", "\"kind\":\"lion\"") == "P0605 m:15: unknown optimizer \"lion\"");
+        "P0606 m:29: a bundle cannot hold the file \"../secret\"");
+  CHECK(manifest_damage("\"kind\":\"sgd\"", "\"kind\":\"lion\"") == "P0605 m:17: unknown optimizer \"lion\"");
 }
 
 // No prefix and no changed byte crashes a parser.
 TEST_CASE("any bytes are survived") {
   const auto bundle = example::two_ranks();
   const auto rank = print_rank_plan(bundle.ranks[0], bundle.provenance, bundle.programs);
-  const auto program = print_program(bundle.programs[1]);
+  const auto program = print_program(bundle.programs[2]);
   const auto manifest = print_manifest(bundle.manifest);
   for (size_t i = 0; i < rank.size(); ++i) {
     const bool whole = parse_rank_plan(rank.substr(0, i), "r", bundle.provenance, bundle.programs).ok();

@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/names.h"
 #include "schemas/plan/provenance_text.h"
 #include "tests/unit/plan_bundle_example.h"
 
@@ -114,17 +115,18 @@ TEST_CASE("the schema knows every instruction and parts of tensors") {
   const auto schema = load();
   auto bundle = plan::example::two_ranks();
   auto& plan = bundle.ranks[0];
-  plan.placements.push_back({"w", DType::kF32, {4, 8}, {{1, 0}, 8, 16, true}, {{2, 0}, 8, 16, true}});
-  plan.placements.push_back({"w", DType::kF32, {4, 8}, {}, {{2, 0}, 0, 8, false}});
+  for (int kind = 0; kind < plan::kNumPlacementKinds; ++kind)
+    plan.placements.push_back(
+        {"w", static_cast<plan::PlacementKind>(kind), DType::kF32, {4, 8}, {{1, 0}, 8, 16, kind % 2 == 0}});
   plan::example::append(plan, 0, plan::ReduceScatter{{4, 0}, {4, 0}, 16, DType::kF32, 0, plan::Reduction::kSum}, 0);
-  plan::example::append(plan, 0, plan::AllGather{{4, 0}, {4, 0}, 64, 0});
-  plan::example::append(plan, 0, plan::AllToAll{{4, 0}, {5, 0}, 64, {}, {}, 0, 0});
-  plan::example::append(plan, 0, plan::AllToAll{{4, 0}, {5, 0}, 64, {3, 0}, {3, 16}, 16, 0}, 1);
+  plan::example::append(plan, 0, plan::AllGather{{4, 0}, {4, 0}, 16, 0});
+  plan::example::append(plan, 0, plan::AllToAll{{4, 0}, {5, 0}, 16, {}, {}, 0, 0});
+  plan::example::append(plan, 0, plan::AllToAll{{4, 0}, {5, 0}, 16, {3, 0}, {3, 16}, 4, 0}, 1);
   const auto good = Json::parse(plan::print_rank_plan(plan, bundle.provenance, bundle.programs));
   CHECK(schema.valid_as(good, "rank_plan"));
   const size_t count = good["instructions"].size();
   for (const auto& [from_end, key] :
-       {std::pair(4, "out"), std::pair(3, "data"), std::pair(2, "recv"), std::pair(1, "bytes")}) {
+       {std::pair(4, "out"), std::pair(3, "data"), std::pair(2, "recv"), std::pair(1, "count")}) {
     auto changed = good;
     changed["instructions"][count - static_cast<size_t>(from_end)].erase(key);
     CHECK(!schema.valid(changed));

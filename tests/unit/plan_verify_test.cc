@@ -8,6 +8,7 @@
 #include "schemas/verify/wait_cycle.h"
 #include "tests/unit/hand_written_plans.h"
 #include "tests/unit/plan_bundle_example.h"
+#include "tests/unit/plan_updates.h"
 
 using namespace piper;
 using namespace piper::plan;
@@ -58,7 +59,7 @@ Program toucher(const std::string& name, bool reads, bool writes) {
 // The example with what it leaves open: names by which its slots mean something, a loss, no scale.
 Bundle complete_example() {
   auto bundle = example::two_ranks();
-  auto &backward = bundle.programs[0], &forward = bundle.programs[1];
+  auto &backward = bundle.programs[1], &forward = bundle.programs[2];
   backward.slots[0].name = "y";
   backward.slots[1].name = "grad layers.0.weight";
   forward.slots[0].name = "input";
@@ -67,7 +68,10 @@ Bundle complete_example() {
   for (auto& plan : bundle.ranks) {
     plan.arguments.edit()[0].arguments.push_back({6, 0});
     auto& instructions = plan.instructions.edit();
-    std::get<Update>(instructions.back().action).scale = {};
+    auto& update = std::get<Update>(instructions.back().action);
+    auto ranges = example::ranges_of(bundle, plan, update);
+    ranges.scale = {};
+    example::set_ranges(bundle, plan, update, ranges);
     const auto reduce = std::find_if(instructions.begin(), instructions.end(),
                                      [](const Instruction& i) { return std::holds_alternative<AllReduce>(i.action); });
     instructions.insert(reduce + 1, {reduce->stream, AllReduce{{6, 0}, 1, DType::kF32, 0, Reduction::kSum}, -1});
@@ -81,7 +85,8 @@ TEST_CASE("a correct bundle is proved") {
   // The example's update reads a scale that nothing wrote.
   REQUIRE(!report.ok());
   CHECK(begins(report.error().message,
-               "rule 6: rank 0 instruction 15 (update \"weight\", 16 elements, on stream \"compute\"; optimizer) reads "
+               "rule 6: rank 0 instruction 16 (update by sgd.clipped.16 with \"update weight from 0\", on stream "
+               "\"compute\"; optimizer) reads "
                "bytes of \"loss+1\""));
   auto repaired = complete_example();
   const auto proved = verify::verify(repaired);
@@ -89,7 +94,7 @@ TEST_CASE("a correct bundle is proved") {
   CHECK(proved->ranks == 2);
   CHECK(proved->messages == 2);
   CHECK(proved->collectives == 2);
-  CHECK(proved->instructions == 34);
+  CHECK(proved->instructions == 36);
   CHECK(proved->complete);
   repaired.ranks.erase(repaired.ranks.begin());
   const auto part = verify::verify(repaired);
@@ -111,8 +116,8 @@ TEST_CASE("the textbook deadlock") {
     auto& plan = bundle.ranks[static_cast<size_t>(rank)];
     plan.arguments = {{"fill", {{1, 0}}}};
     append(plan, 0, Run{0, 0, {}});
-    append(plan, 0, Recv{{0, 0}, 64, 0}, 0);
-    append(plan, 0, Send{{1, 0}, 64, 0}, 0);
+    append(plan, 0, Recv{{0, 0}, 16, 0}, 0);
+    append(plan, 0, Send{{1, 0}, 16, 0}, 0);
   }
   CHECK(refutation(bundle) ==
         "P0632 rule 4: deadlock, even with every stream running on its own (level D0):\n"
@@ -148,8 +153,8 @@ TEST_CASE("three ranks in a ring") {
     auto& plan = bundle.ranks[static_cast<size_t>(rank)];
     const int32_t before = (rank + 2) % 3, after = (rank + 1) % 3;
     plan.channels = {{"from " + std::to_string(before), before, 0}, {"from " + std::to_string(rank), after, 0}};
-    append(plan, 0, Recv{{0, 0}, 64, 0});
-    append(plan, 0, Send{{0, 0}, 64, 1});
+    append(plan, 0, Recv{{0, 0}, 16, 0});
+    append(plan, 0, Send{{0, 0}, 16, 1});
   }
   const auto story = refutation(bundle);
   CHECK(begins(story, "P0632 rule 4: deadlock, even with"));
@@ -201,23 +206,23 @@ TEST_CASE("messages that do not match") {
   bundle.programs = {toucher("fill", false, true)};
   bundle.ranks[0].arguments = {{"fill", {{0, 0}}}};
   append(bundle.ranks[0], 0, Run{0, 0, {}});
-  append(bundle.ranks[0], 0, Send{{0, 0}, 64, 0}, 0);
+  append(bundle.ranks[0], 0, Send{{0, 0}, 16, 0}, 0);
   const std::string send =
       "rank 0 instruction 1 (send \"a\" to rank 1 on channel \"c\", 64 bytes, on stream \"compute\"; s.yaml:2:3)";
   CHECK(refutation(bundle) == "P0631 rule 1: nothing on rank 1 receives what " + send + " sends");
-  append(bundle.ranks[1], 0, Recv{{0, 0}, 32, 0});
+  append(bundle.ranks[1], 0, Recv{{0, 0}, 8, 0});
   CHECK(refutation(bundle) == "P0631 rule 1: " + send +
                                   " meets rank 1 instruction 0 (recv \"a\" from rank 0 on channel \"c\", 32 bytes, on "
-                                  "stream \"compute\"): the sizes differ");
-  std::get<Recv>(bundle.ranks[1].instructions.edit()[0].action).bytes = 64;
+                                  "stream \"compute\"): the sizes or element types differ");
+  std::get<Recv>(bundle.ranks[1].instructions.edit()[0].action).count = 16;
   CHECK(refutation(bundle) == "ok");
   bundle.ranks[1].channels[0].name = "d";
   CHECK(refutation(bundle).find("the channels have one id and two names") != std::string::npos);
   bundle.ranks[1].channels[0].name = "c";
-  append(bundle.ranks[1], 0, Recv{{0, 0}, 64, 0});
+  append(bundle.ranks[1], 0, Recv{{0, 0}, 16, 0});
   CHECK(begins(refutation(bundle), "P0631 rule 1: nothing on rank 0 sends what rank 1 instruction 1 (recv"));
   // Two messages of one channel on two streams that nothing orders.
-  append(bundle.ranks[0], 1, Send{{0, 0}, 64, 0});
+  append(bundle.ranks[0], 1, Send{{0, 0}, 16, 0});
   CHECK(begins(refutation(bundle), "P0631 rule 1: nothing orders " + send + " and rank 0 instruction 2 (send"));
 }
 
@@ -252,8 +257,8 @@ TEST_CASE("collectives of parts") {
     plan.communicators = {{"dp", {0, 1}}};
     plan.arguments = {{"part", {{3, 0}}}, {"first of all", {{0, 0}}}};
     append(plan, 0, ReduceScatter{{0, 0}, {3, 0}, 16, DType::kF32, 0, Reduction::kSum});
-    append(plan, 0, AllGather{{3, 0}, {1, 0}, 64, 0}, 0);
-    append(plan, 0, AllToAll{{0, 0}, {1, 0}, 64, {2, 0}, {2, 16}, 16, 0});
+    append(plan, 0, AllGather{{3, 0}, {1, 0}, 16, 0}, 0);
+    append(plan, 0, AllToAll{{0, 0}, {1, 0}, 16, {2, 0}, {2, 16}, 4, 0});
     append(plan, 0, Run{1, 0, {}});
   }
   const auto report = verify::verify(bundle);
@@ -268,10 +273,10 @@ TEST_CASE("collectives of parts") {
         "rank 1 instruction 1 (all_to_all \"all\" to \"other\" over \"dp\", up to 64 bytes a pair, on stream "
         "\"compute\"): kind, count, dtype or reduction differ");
   changed = bundle;
-  std::get<AllGather>(changed.ranks[1].instructions.edit()[1].action).bytes = 32;
+  std::get<AllGather>(changed.ranks[1].instructions.edit()[1].action).count = 8;
   CHECK(begins(refutation(changed), "P0631 rule 2: rank 0 instruction 1 (all_gather"));
   changed = bundle;
-  std::get<AllToAll>(changed.ranks[0].instructions.edit()[2].action).row_bytes = 8;
+  std::get<AllToAll>(changed.ranks[0].instructions.edit()[2].action).row = 2;
   CHECK(begins(refutation(changed), "P0631 rule 2: rank 0 instruction 2 (all_to_all"));
   changed = bundle;
   erase(changed.ranks[1].instructions, 2);
@@ -296,7 +301,7 @@ TEST_CASE("collectives of parts") {
   // The own part inside of all parts is not written by a gather in place.
   for (auto& plan : changed.ranks) {
     plan.arguments.edit()[1].arguments = {{0, 64 * plan.rank}};
-    plan.instructions = {{0, AllGather{{0, 64 * plan.rank}, {0, 0}, 64, 0}, -1}, {1, Run{1, 1, {}}, -1}};
+    plan.instructions = {{0, AllGather{{0, 64 * plan.rank}, {0, 0}, 16, 0}, -1}, {1, Run{1, 1, {}}, -1}};
   }
   CHECK(refutation(changed) == "ok");
   changed.ranks[0].arguments.edit()[1].arguments = {{0, 64}};
@@ -347,8 +352,8 @@ TEST_CASE("data races") {
   const auto filled = add_event(plan, "filled");
   append(plan, 0, Record{filled});
   append(plan, 1, Wait{filled});
-  append(plan, 1, Send{{0, 0}, 64, 0});
-  append(bundle.ranks[1], 0, Recv{{0, 0}, 64, 0});
+  append(plan, 1, Send{{0, 0}, 16, 0});
+  append(bundle.ranks[1], 0, Recv{{0, 0}, 16, 0});
   REQUIRE(refutation(bundle) == "ok");
   // A second reader is no conflict; a writer is, until an event orders it.
   append(plan, 0, Run{1, 0, {}});
@@ -459,14 +464,16 @@ TEST_CASE("stories of sums, meaning and updates") {
             instructions.insert(instructions.begin() + 4, Instruction(instructions[3]));
           }
         }) ==
-        "P0636 rule 8: rank 1 instruction 8 (update \"w\", 6 elements, on stream \"compute\"; copy): updates \"w\" by "
+        "P0636 rule 8: rank 1 instruction 9 (update by sgd.6 with \"update w from 0\", on stream \"compute\"; copy): "
+        "updates \"w\" by "
         "a gradient with samples 0 to 1 more than "
         "once in what c0.FB adds to \"grad w\"");
   CHECK(story([](Bundle& b) {
           for (auto& plan : b.ranks)
             for (auto& slice : plan.inputs) slice.first = 0;
         }) ==
-        "P0636 rule 8: rank 0 instruction 7 (update \"w\", 6 elements, on stream \"compute\"; copy): updates \"w\" by "
+        "P0636 rule 8: rank 0 instruction 8 (update by sgd.6 with \"update w from 0\", on stream \"compute\"; copy): "
+        "updates \"w\" by "
         "a gradient with sample 0 more than once in what c0.FB adds to \"grad w\"");
   CHECK(story([](Bundle& b) { b.ranks[0].inputs[1].first = 1; }) ==
         "P0637 rule 9: rank 0 instruction 0 (run c0.FB with \"c0.FB m0\", on stream \"compute\"; copy): reads \"t\" "
@@ -474,11 +481,16 @@ TEST_CASE("stories of sums, meaning and updates") {
   CHECK(story([](Bundle& b) { b.programs[0].slots[2].name = "v"; }) ==
         "P0637 rule 9: rank 0 instruction 0 (run c0.FB with \"c0.FB m0\", on stream \"compute\"; copy): the model has "
         "no parameter \"v\"");
-  CHECK(story([](Bundle& b) { std::get<Update>(b.ranks[1].instructions.edit()[7].action).count = 5; }) ==
-        "P0636 rule 8: rank 1 adds to \"grad w\" from zero on, but leaves it uncleared for the next step");
-  CHECK(story([](Bundle& b) { b.ranks[0].placements[0].value.owner = false; }) ==
+  CHECK(story([](Bundle& b) {
+          auto& plan = b.ranks[1];
+          auto& update = std::get<Update>(plan.instructions.edit()[8].action);
+          auto ranges = example::ranges_of(b, plan, update);
+          ranges.count = 5;
+          example::set_ranges(b, plan, update, ranges);
+        }) == "P0636 rule 8: rank 1 adds to \"grad w\" from zero on, but leaves it uncleared for the next step");
+  CHECK(story([](Bundle& b) { b.ranks[0].placements[0].part.owner = false; }) ==
         "P0638 rule 10: no rank saves element 0 of \"w\"");
-  CHECK(story([](Bundle& b) { b.ranks[1].placements[0].value.owner = true; }) ==
+  CHECK(story([](Bundle& b) { b.ranks[1].placements[0].part.owner = true; }) ==
         "P0638 rule 10: more than one rank saves element 0 of \"w\"");
   CHECK(story([](Bundle& b) {
           for (auto& plan : b.ranks) erase(plan.instructions, 4);

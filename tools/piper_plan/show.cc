@@ -133,11 +133,10 @@ int64_t collective_bytes(const RankPlan& plan, const Action& action) {
   const auto members = [&plan](int32_t c) {
     return static_cast<int64_t>(plan.communicators[static_cast<size_t>(c)].ranks.size());
   };
-  if (const auto* a = std::get_if<AllReduce>(&action)) return a->count * dtype_bytes(a->dtype);
-  if (const auto* a = std::get_if<ReduceScatter>(&action))
-    return a->count * dtype_bytes(a->dtype) * members(a->communicator);
-  if (const auto* a = std::get_if<AllGather>(&action)) return a->bytes * members(a->communicator);
-  if (const auto* a = std::get_if<AllToAll>(&action)) return a->bytes * members(a->communicator);
+  if (const auto* a = std::get_if<AllReduce>(&action)) return a->bytes();
+  if (const auto* a = std::get_if<ReduceScatter>(&action)) return a->bytes() * members(a->communicator);
+  if (const auto* a = std::get_if<AllGather>(&action)) return a->bytes() * members(a->communicator);
+  if (const auto* a = std::get_if<AllToAll>(&action)) return a->bytes() * members(a->communicator);
   return -1;
 }
 
@@ -151,7 +150,7 @@ std::string stream_table(const Bundle& bundle, bool all) {
       if (std::holds_alternative<Run>(instruction.action)) ++traffic.runs;
       if (const auto* send = std::get_if<Send>(&instruction.action)) {
         ++traffic.messages;
-        traffic.bytes += send->bytes;
+        traffic.bytes += send->bytes();
       }
       if (const int64_t bytes = collective_bytes(plan, instruction.action); bytes >= 0) {
         ++traffic.collectives;

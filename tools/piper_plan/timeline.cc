@@ -88,12 +88,13 @@ class Simulator {
     const Link& link = measured_->link;
     const bool sum = std::holds_alternative<AllReduce>(action);
     int64_t bytes = 0;
-    if (const auto* recv = std::get_if<Recv>(&action)) bytes = recv->bytes;
-    if (const auto* exchange = std::get_if<AllToAll>(&action)) bytes = exchange->bytes;
-    if (const auto* gather = std::get_if<AllGather>(&action)) bytes = gather->bytes;
-    if (const auto* scatter = std::get_if<ReduceScatter>(&action)) bytes = scatter->count * dtype_bytes(scatter->dtype);
+    if (const auto* recv = std::get_if<Recv>(&action)) bytes = recv->bytes();
+    if (const auto* exchange = std::get_if<AllToAll>(&action)) bytes = exchange->bytes();
+    if (const auto* gather = std::get_if<AllGather>(&action)) bytes = gather->bytes();
+    if (const auto* scatter = std::get_if<ReduceScatter>(&action))
+      bytes = scatter->count * dtype_bytes(scatter->types.message);
     if (const auto* reduce = std::get_if<AllReduce>(&action))
-      bytes = 2 * reduce->count * dtype_bytes(reduce->dtype) /
+      bytes = 2 * reduce->count * dtype_bytes(reduce->types.message) /
               static_cast<int64_t>(plan.communicators.at(static_cast<size_t>(reduce->communicator)).ranks.size());
     const double transmission =
         link.bytes_per_second > 0 ? 1e6 * static_cast<double>(bytes) / link.bytes_per_second : 0;

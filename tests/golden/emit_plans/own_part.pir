@@ -5,10 +5,10 @@
 // CHECK: "rank":0,
 // CHECK-NOT: PP1
 // CHECK: {"run":"PP0.F.b4"
-// CHECK: {"send":"y m0","channel":"pp:0>1"
+// CHECK: {"send":"y m0","count":12,"dtype":"f32","channel":"pp:0>1"
 // CHECK: "rank":1,
 // CHECK-NOT: PP0
-// CHECK: {"recv":"y m0","channel":"pp:0>1"
+// CHECK: {"recv":"y m0","count":12,"dtype":"f32","channel":"pp:0>1"
 // CHECK: {"run":"PP1.F.b4"
 module {
   step batch 8 microbatches 2 split cut

@@ -2,11 +2,12 @@
 // RUN-PASSES: insert_gradient_work
 // CHECK: node 4 reduce_scatter gradients 0 microbatches [0] teams 0 f32 on 0 stream 1
 // CHECK: node 5 reduce_scatter gradients 0 microbatches [1] teams 0 f32 on 0 stream 1
-// CHECK: node 6 update 0 on 0
-// CHECK: node 7 all_gather parameters 0 for [] teams 0 f32 on 0 stream 1
+// CHECK: node 6 advance on 0
+// CHECK: node 7 update 0 on 0
+// CHECK: node 8 all_gather parameters 0 for [] teams 0 f32 on 0 stream 1
 // CHECK: edges 2 [4]
 // CHECK: edges 3 [5]
-// CHECK: edges 6 [7]
+// CHECK: edges 7 [8]
 module {
   step batch 8 microbatches 2 split cut
   training clip 0.0

@@ -1,11 +1,12 @@
 // A bucket is reduced once, behind the last backward that adds to it, and updated behind that.
 // RUN-PASSES: insert_gradient_work
 // CHECK: node 4 all_reduce gradients 0 microbatches [] teams 0 f32 on 0 stream 1
-// CHECK: node 5 update 0 on 0
-// CHECK-NOT: node 6
+// CHECK: node 5 advance on 0
+// CHECK: node 6 update 0 on 0
+// CHECK-NOT: node 7
 // CHECK: edges 2 [4]
 // CHECK: edges 3 [4]
-// CHECK: edges 4 [5]
+// CHECK: edges 4 [6]
 module {
   step batch 8 microbatches 2 split cut
   training clip 0.0
