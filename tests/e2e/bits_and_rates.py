@@ -4,12 +4,13 @@
   bits_and_rates.py --bin BIN --work DIR [--no-mpirun]
 
 Bitwise: gpipe to 1f1b, every other schedule family of four stages, another placement, local and mpirun, two runs of one
-bundle; compiling twice, and in another folder, gives the same bytes; changing lr changes manifest lines only. To 1e-5:
+bundle, the CPU twin of a plan for GPUs; compiling twice, and in another folder, gives the same bytes; changing lr changes manifest lines only. To 1e-5:
 warm-up + cosine and clipping with two stages on two replicas; dropout with the masks of a torch twin of the generator,
 under every composition; both import routes.
 """
 import argparse
 import filecmp
+import json
 import math
 import shutil
 import sys
@@ -48,6 +49,18 @@ def bits(bench, mpirun):
             check(f"{model}: pp2_1f1b and {other} {launch} give the same bits" if against is base else
                   f"{model}: {other} local and mpirun give the same bits", *same_bits(against, result))
         check(f"{model}: two runs give the same bits", *same_bits(base, bench.train(model, "pp2_1f1b", "adamw")))
+
+
+def twin(bench):
+    """A plan for GPUs runs on CPU ranks to the bits of the plan for these; its buffers begin where a GPU wants them."""
+    here = bench.train("gpt", "pp2_dp2", "adamw")
+    check("gpt: the CPU twin of a plan for cuda gives the same bits", *same_bits(here, bench.train("gpt", "pp2_dp2", "adamw", "local", "",
+                                                                                                 "--device", "cuda")))
+    plans = bench.work / "gpt-pp2_dp2-adamw.plans"
+    manifest = json.loads((plans / "manifest.json").read_text())
+    check("gpt: the manifest names device and way of summing", (manifest["device"], manifest["reduction"]) == ("cuda", "library"), str(manifest["device"]))
+    offsets = json.loads((plans / "ranks" / "rank-00000.json").read_text())["offsets"].values()
+    check("gpt: buffers of a plan for cuda begin at multiples of 256", all(offset % 256 == 0 for offset in offsets), str(max(offsets)))
 
 
 def bits_of_families(bench):
@@ -125,6 +138,7 @@ def main():
     dropout(bench)
     routes(bench)
     bits_of_families(bench)
+    twin(bench)
     bits(bench, not args.no_mpirun)
     sys.exit(1 if faults else 0)
 
