@@ -44,6 +44,11 @@ inline const KernelInfo* find_kernel(std::string_view name) {
   return nullptr;
 }
 
+// Whether the kernel works on its outputs in place, and so reads them.
+constexpr bool reads_outputs(std::string_view kernel) {
+  return kernel == "sgd" || kernel == "adam" || kernel == "adamw" || kernel == "advance";
+}
+
 // Elements of an operand; `stored`: broadcast axes count once.
 inline int64_t elements(const Operand& operand, bool stored = false) {
   if (operand.slot == Operand::kAbsent) return 0;

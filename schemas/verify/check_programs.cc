@@ -1,5 +1,7 @@
 #include "schemas/verify/check_programs.h"
 
+#include "schemas/plan/kernels.h"
+
 namespace piper::verify {
 namespace {
 
@@ -25,9 +27,10 @@ Status check_program(const Program& program) {
       const bool own = input.slot >= 0 && written.at(static_cast<size_t>(input.slot));
       PIPER_RETURN_IF_ERROR(check_operand(program, c, input, !own, false));
     }
+    const bool in_place = reads_outputs(call.kernel);
     for (const auto& output : call.outputs) {
       const bool own = output.slot >= 0 && written.at(static_cast<size_t>(output.slot));
-      PIPER_RETURN_IF_ERROR(check_operand(program, c, output, call.accumulate && !own, true));
+      PIPER_RETURN_IF_ERROR(check_operand(program, c, output, (call.accumulate || in_place) && !own, true));
       if (output.slot >= 0) written[static_cast<size_t>(output.slot)] = 1;
     }
   }

@@ -40,6 +40,10 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
                          (operand.shape.empty() || operand.shape[0] <= 1 || operand.strides[0] == 1);
       if (!whole) return refuted("P0638", rank, "has an operand that is no range of elements");
     }
+  static constexpr DType kValueTypes[] = {DType::kF64, DType::kI64, DType::kF32};  // rate, step, factor of clipping
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    if (call.inputs[i].dtype != kValueTypes[i] || elements(call.inputs[i]) != 1)
+      return refuted("P0638", rank, "has operands of different sizes or types");
   bound.bytes = dense_bytes(call.outputs[0]);
   for (const Operand& output : call.outputs)
     if (dense_bytes(output) != bound.bytes || output.dtype != DType::kF32)

@@ -125,6 +125,26 @@ bool moment_saved_by_nobody(Bundle& b) {
       }
   return false;
 }
+bool rate_of_another_type(Bundle& b) {
+  bool changed = false;
+  for (auto& program : b.programs)
+    for (auto& call : program.calls)
+      if (call.kernel == b.manifest.optimizer.kind) {
+        call.inputs[0].dtype = DType::kF32;
+        changed = true;
+      }
+  return changed;
+}
+bool moments_only_written(Bundle& b) {
+  bool changed = false;
+  for (auto& program : b.programs)
+    for (auto& slot : program.slots)
+      if (slot.role == SlotRole::kMoment) {
+        slot.reads = false;
+        changed = true;
+      }
+  return changed;
+}
 bool rate_read_elsewhere(Bundle& b) {
   for (const At at : find<Update>(b)) {
     auto& plan = b.ranks[at.rank];
@@ -156,6 +176,8 @@ std::vector<Damage> of_updates() {
       PIPER_DAMAGE(moments_exchanged, "P0638"),
       PIPER_DAMAGE(moment_saved_by_nobody, "P0638"),
       PIPER_DAMAGE(rate_read_elsewhere, "P0635", "P0637"),
+      PIPER_DAMAGE(rate_of_another_type, "P0638"),
+      PIPER_DAMAGE(moments_only_written, "P0635"),
   };
 }
 
