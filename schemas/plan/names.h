@@ -44,7 +44,6 @@ constexpr std::string_view role_name(SlotRole role) {
   }
   return "";
 }
-inline constexpr int kNumSlotRoles = 9;
 
 constexpr std::string_view kind_name(PlacementKind kind) {
   switch (kind) {
@@ -57,7 +56,6 @@ constexpr std::string_view kind_name(PlacementKind kind) {
   }
   return "";
 }
-inline constexpr int kNumPlacementKinds = 6;
 
 constexpr std::string_view priority_name(Priority priority) {
   switch (priority) {
@@ -67,7 +65,6 @@ constexpr std::string_view priority_name(Priority priority) {
   }
   return "";
 }
-inline constexpr int kNumPriorities = 3;
 
 constexpr std::string_view device_name(DeviceKind device) {
   switch (device) {
@@ -76,7 +73,6 @@ constexpr std::string_view device_name(DeviceKind device) {
   }
   return "";
 }
-inline constexpr int kNumDevices = 2;
 
 constexpr std::string_view summing_name(Summing summing) {
   switch (summing) {
@@ -85,11 +81,11 @@ constexpr std::string_view summing_name(Summing summing) {
   }
   return "";
 }
-inline constexpr int kNumSummings = 2;
 
+// The value of a word, given the function above that has the words of all values and "" behind the last.
 template <class Enum>
-std::optional<Enum> enum_from_name(std::string_view name, std::string_view (*name_of)(Enum), int count) {
-  for (int i = 0; i < count; ++i)
+std::optional<Enum> enum_from_name(std::string_view name, std::string_view (*name_of)(Enum)) {
+  for (int i = 0; !name_of(static_cast<Enum>(i)).empty(); ++i)
     if (name_of(static_cast<Enum>(i)) == name) return static_cast<Enum>(i);
   return std::nullopt;
 }

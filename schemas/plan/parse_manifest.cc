@@ -33,8 +33,8 @@ class ManifestParser {
   Result<Manifest> parse() {
     reader_.open_object();
     version();
-    manifest_.target.device = word<DeviceKind>("device", device_name, kNumDevices);
-    manifest_.target.summing = word<Summing>("reduction", summing_name, kNumSummings);
+    manifest_.target.device = word<DeviceKind>("device", device_name);
+    manifest_.target.summing = word<Summing>("reduction", summing_name);
     source("model", manifest_.model_name, manifest_.model_sha256);
     source("strategy", manifest_.strategy_name, manifest_.strategy_sha256);
     manifest_.world_size = static_cast<int32_t>(number("world_size", 1, 1 << 24));
@@ -67,12 +67,12 @@ class ManifestParser {
                        ": compile the plan again");
   }
   template <class Enum>
-  Enum word(const char* key, std::string_view (*name_of)(Enum), int count) {
+  Enum word(const char* key, std::string_view (*name_of)(Enum)) {
     reader_.key(key);
     (void)reader_.peek();
     const size_t at = reader_.position();
     const auto text = reader_.string();
-    const auto known = enum_from_name<Enum>(text, name_of, count);
+    const auto known = enum_from_name<Enum>(text, name_of);
     if (!known) reader_.fail(kSyntax, at, "unknown " + std::string(key) + " " + quoted(text));
     return known.value_or(Enum{});
   }

@@ -102,7 +102,7 @@ class ProgramParser {
       return;
     }
     if (slot.bytes < 0) reader_.fail(kRange, at, "slot " + quoted(slot.name) + " has a negative size");
-    const auto known = enum_from_name<SlotRole>(role, role_name, kNumSlotRoles);
+    const auto known = enum_from_name<SlotRole>(role, role_name);
     if (!known) reader_.fail(kSyntax, at, "unknown slot role " + quoted(role));
     if (known) slot.role = *known;
     if (access != "read" && access != "write" && access != "read_write" && access != "none")

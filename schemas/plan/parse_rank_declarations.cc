@@ -13,7 +13,7 @@ void RankPlanParser::streams() {
     stream.name = reader_.string();
     if (reader_.optional_key("priority")) {
       const size_t word_at = reader_.position();
-      const auto known = enum_from_name<Priority>(reader_.string(), priority_name, kNumPriorities);
+      const auto known = enum_from_name<Priority>(reader_.string(), priority_name);
       if (!known) reader_.fail(kSyntax, word_at, "unknown priority; there are high, normal and low");
       stream.priority = known.value_or(Priority::kNormal);
     }
@@ -103,7 +103,7 @@ void RankPlanParser::buffers() {
     reader_.close_object();
     declared_at_.push_back(at);
     if (!reader_.ok()) return;
-    const auto known = enum_from_name<BufferClass>(cls, class_name, kNumBufferClasses);
+    const auto known = enum_from_name<BufferClass>(cls, class_name);
     if (!known) reader_.fail(kSyntax, at, "unknown buffer class " + quoted(cls));
     buffer.cls = known.value_or(BufferClass::kArena);
     if (!buffer.shape.empty() && tensor_bytes(buffer.dtype, buffer.shape, at) > buffer.bytes)
@@ -144,7 +144,7 @@ void RankPlanParser::placements() {
     (void)reader_.peek();
     const size_t kind_at = reader_.position();
     const auto kind = reader_.string();
-    const auto known = enum_from_name<PlacementKind>(kind, kind_name, kNumPlacementKinds);
+    const auto known = enum_from_name<PlacementKind>(kind, kind_name);
     if (!known) reader_.fail(kSyntax, kind_at, "unknown kind of placement " + quoted(kind));
     placement.kind = known.value_or(PlacementKind::kValue);
     placement.dtype = dtype();

@@ -115,7 +115,7 @@ TEST_CASE("the schema knows every instruction and parts of tensors") {
   const auto schema = load();
   auto bundle = plan::example::two_ranks();
   auto& plan = bundle.ranks[0];
-  for (int kind = 0; kind < plan::kNumPlacementKinds; ++kind)
+  for (int kind = 0; !plan::kind_name(static_cast<plan::PlacementKind>(kind)).empty(); ++kind)
     plan.placements.push_back(
         {"w", static_cast<plan::PlacementKind>(kind), DType::kF32, {4, 8}, {{1, 0}, 8, 16, kind % 2 == 0}});
   plan::example::append(plan, 0, plan::ReduceScatter{{4, 0}, {4, 0}, 16, DType::kF32, 0, plan::Reduction::kSum}, 0);
