@@ -16,8 +16,8 @@
 #include "runtime/bootstrap/rank_environment.h"
 #include "runtime/exec/session.h"
 #include "runtime/hal/host_collectives.h"
-#include "runtime/hal/local/local_communicator.h"
-#include "runtime/hal/mpi/mpi_communicator.h"
+#include "runtime/hal/local/local_transport.h"
+#include "runtime/hal/mpi/mpi_transport.h"
 #include "runtime/kernels/kernel.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/mapped_names.h"
@@ -266,24 +266,23 @@ int run_local(const Flags& flags, const plan::OpenBundle& opened, exec::Session&
     return kRefused;
   }
   hal::LocalWorld world(world_size);
-  std::vector<std::unique_ptr<hal::Communicator>> communicators;
-  for (int32_t r = 0; r < world_size; ++r) communicators.push_back(world.communicator(r));
+  std::vector<std::unique_ptr<hal::Transport>> transports;
+  for (int32_t r = 0; r < world_size; ++r) transports.push_back(world.transport(r));
   std::vector<std::thread> ranks;
   for (const plan::RankPlan& plan : inputs.bundle.ranks)
-    ranks.emplace_back([&session, &plan, &communicators] {
-      exec::run_rank(session, plan, *communicators[static_cast<size_t>(plan.rank)]);
-    });
+    ranks.emplace_back(
+        [&session, &plan, &transports] { exec::run_rank(session, plan, *transports[static_cast<size_t>(plan.rank)]); });
   for (std::thread& rank : ranks) rank.join();
   return conclude(session, session.stop.take_failure(), false);
 }
 
 // Whether every rank could read what it needs; rank 0 prints the first failure that it learns of.
-Result<bool> all_ready(const Status& mine, hal::Communicator& communicator, const hal::WaitControl& wait) {
+Result<bool> all_ready(const Status& mine, hal::Transport& transport, const hal::WaitControl& wait) {
   const std::string text = mine.ok() ? "" : mine.error().code + "\n" + mine.error().message;
-  PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(communicator, text, wait));
+  PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(transport, text, wait));
   const auto failed = std::find_if(all.begin(), all.end(), [](const std::string& t) { return !t.empty(); });
   if (failed == all.end()) return true;
-  if (communicator.rank() == 0) {
+  if (transport.rank() == 0) {
     const size_t end = failed->find('\n');
     // What refutes the bundle, P063x, concerns all ranks, though one of them has found it.
     const bool everywhere = failed->compare(0, 4, "P063") == 0 ||
@@ -296,42 +295,41 @@ Result<bool> all_ready(const Status& mine, hal::Communicator& communicator, cons
 }
 
 int run_mpi(const Flags& flags, const plan::OpenBundle& opened, exec::Session& session) {
-  auto made = hal::MpiCommunicator::make();
+  auto made = hal::MpiTransport::make();
   if (!made.ok()) {
     print_error(made.error());
     return kRefused;
   }
-  hal::MpiCommunicator& communicator = **made;
-  if (Status status = bootstrap::check_world_size(communicator.world_size(), opened.manifest.world_size);
-      !status.ok()) {
-    if (communicator.rank() == 0) print_error(status.error());
+  hal::MpiTransport& transport = **made;
+  if (Status status = bootstrap::check_world_size(transport.world_size(), opened.manifest.world_size); !status.ok()) {
+    if (transport.rank() == 0) print_error(status.error());
     return kRefused;
   }
   Inputs inputs;
-  const Status status = read_inputs(flags, opened, {communicator.rank()}, inputs, session);
+  const Status status = read_inputs(flags, opened, {transport.rank()}, inputs, session);
   const hal::WaitControl wait{&session.stop, session.options.timeout};
-  const auto ready = all_ready(status, communicator, wait);
+  const auto ready = all_ready(status, transport, wait);
   if (ready.ok() && !*ready) return kRefused;
   if (!ready.ok()) {
     if (!hal::is_stopped(ready.status())) print_error(ready.error());
-    communicator.abort(kRefused);
+    transport.abort(kRefused);
   }
   const auto& plans = inputs.bundle.ranks;
   const auto mine =
-      std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == communicator.rank(); });
-  PIPER_CHECK(mine != plans.end(), "the bundle has no plan of rank ", communicator.rank());
-  std::thread rank([&] { exec::run_rank(session, *mine, communicator); });
+      std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == transport.rank(); });
+  PIPER_CHECK(mine != plans.end(), "the bundle has no plan of rank ", transport.rank());
+  std::thread rank([&] { exec::run_rank(session, *mine, transport); });
   rank.join();
 
   if (!session.stop.raised()) return conclude(session, {}, false);
-  const bool speaks = communicator.rank() == 0;
+  const bool speaks = transport.rank() == 0;
   const Status failure = session.stop.take_failure();
   // What every rank found alike needs one message, and nobody is left waiting.
   if (!failure.ok() && failure.error().code == "R0102") return conclude(session, failure, !speaks);
   // Other ranks wait for this one: MPI ends them, and where it does so by SIGTERM the cause is told already.
   const int exit_code =
       conclude(session, failure, failure.ok() && (session.stop.signal_number() == SIGTERM || !speaks));
-  communicator.abort(exit_code);
+  transport.abort(exit_code);
   return exit_code;
 }
 

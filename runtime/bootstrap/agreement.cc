@@ -31,10 +31,10 @@ Status compare_agreements(const std::vector<Agreement>& by_rank) {
   return {};
 }
 
-Status check_agreement(hal::Communicator& communicator, const Agreement& mine, const hal::WaitControl& control) {
+Status check_agreement(hal::Transport& transport, const Agreement& mine, const hal::WaitControl& control) {
   // A digest is hexadecimal, so the first newline ends it.
   PIPER_ASSIGN(std::vector<std::string> all,
-               hal::host_allgather(communicator, mine.bundle_digest + "\n" + mine.options, control));
+               hal::host_allgather(transport, mine.bundle_digest + "\n" + mine.options, control));
   std::vector<Agreement> by_rank;
   for (const std::string& text : all) {
     size_t end = text.find('\n');

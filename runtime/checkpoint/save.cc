@@ -80,8 +80,8 @@ namespace {
 class Collector {
  public:
   Collector(const plan::Manifest& manifest, const std::vector<Piece>& mine, const std::vector<Chosen>& chosen,
-            hal::Communicator& communicator, const hal::WaitControl& control)
-      : manifest_(manifest), mine_(mine), chosen_(chosen), communicator_(communicator), control_(control) {}
+            hal::Transport& transport, const hal::WaitControl& control)
+      : manifest_(manifest), mine_(mine), chosen_(chosen), transport_(transport), control_(control) {}
 
   Status write(int64_t tensor, const std::function<Status(const void*, int64_t)>& write) {
     if (tensor != held_) PIPER_RETURN_IF_ERROR(collect(tensor));
@@ -94,11 +94,11 @@ class Collector {
     bytes_.resize(static_cast<size_t>(tensor_bytes(manifest_.tensors[static_cast<size_t>(tensor)])));
     for (; next_ < chosen_.size() && chosen_[next_].tensor == tensor; ++next_) {
       const Chosen& c = chosen_[next_];
-      if (c.rank == communicator_.rank()) {
+      if (c.rank == transport_.rank()) {
         const Piece& piece = mine_[static_cast<size_t>(c.piece)];
         std::memcpy(bytes_.data() + c.offset, piece.data + (c.offset - piece.offset), static_cast<size_t>(c.bytes));
       } else {
-        PIPER_RETURN_IF_ERROR(hal::host_receive(communicator_, c.rank, bytes_.data() + c.offset, c.bytes, control_));
+        PIPER_RETURN_IF_ERROR(hal::host_receive(transport_, c.rank, bytes_.data() + c.offset, c.bytes, control_));
       }
     }
     return {};
@@ -107,7 +107,7 @@ class Collector {
   const plan::Manifest& manifest_;
   const std::vector<Piece>& mine_;
   const std::vector<Chosen>& chosen_;
-  hal::Communicator& communicator_;
+  hal::Transport& transport_;
   const hal::WaitControl& control_;
   int64_t held_ = -1;
   size_t next_ = 0;
@@ -129,22 +129,22 @@ Status check_writable(const std::string& path) {
 }
 
 Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, const std::vector<Piece>& mine,
-                    hal::Communicator& communicator, const hal::WaitControl& control) {
-  PIPER_ASSIGN(std::vector<std::string> encoded, hal::host_allgather(communicator, encode(mine), control));
+                    hal::Transport& transport, const hal::WaitControl& control) {
+  PIPER_ASSIGN(std::vector<std::string> encoded, hal::host_allgather(transport, encode(mine), control));
   std::vector<std::vector<Piece>> by_rank;
   for (const std::string& text : encoded) by_rank.push_back(decode(text));
   PIPER_ASSIGN(const std::vector<Chosen> chosen, choose_pieces(by_rank, manifest.tensors));
 
-  if (communicator.rank() != 0) {
+  if (transport.rank() != 0) {
     for (const Chosen& c : chosen) {
-      if (c.rank != communicator.rank()) continue;
+      if (c.rank != transport.rank()) continue;
       const Piece& piece = mine[static_cast<size_t>(c.piece)];
-      PIPER_RETURN_IF_ERROR(hal::host_send(communicator, 0, piece.data + (c.offset - piece.offset), c.bytes, control));
+      PIPER_RETURN_IF_ERROR(hal::host_send(transport, 0, piece.data + (c.offset - piece.offset), c.bytes, control));
     }
     return {};
   }
 
-  Collector collector(manifest, mine, chosen, communicator, control);
+  Collector collector(manifest, mine, chosen, transport, control);
   std::vector<bool> placed(manifest.tensors.size(), false);
   for (const Chosen& c : chosen) placed[static_cast<size_t>(c.tensor)] = true;
   std::vector<plan::TensorToWrite> to_write;

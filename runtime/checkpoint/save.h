@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/weights.h"
-#include "runtime/hal/communicator.h"
+#include "runtime/hal/transport.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::checkpoint {
@@ -40,6 +40,6 @@ struct SaveOptions {
 Status check_writable(const std::string& path);
 // P0621 when the file cannot be written; errors of choose_pieces().
 Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, const std::vector<Piece>& mine,
-                    hal::Communicator& communicator, const hal::WaitControl& control);
+                    hal::Transport& transport, const hal::WaitControl& control);
 
 }  // namespace piper::checkpoint

@@ -1,5 +1,5 @@
 // `all_gather`: the parts of a communicator's ranks, at each of them.
-#include "runtime/hal/all_gather.h"
+#include "runtime/hal/cpu/all_gather.h"
 
 #include "runtime/exec/prepare.h"
 
@@ -27,7 +27,7 @@ Prepared prepare_all_gather(const plan::AllGather& all_gather, int32_t, PrepareC
   spec.data = context.at(all_gather.data);
   spec.bytes = all_gather.bytes();
   return std::unique_ptr<PreparedInstruction>(
-      std::make_unique<PreparedAllGather>(hal::AllGather::prepare(*context.communicator, spec)));
+      std::make_unique<PreparedAllGather>(hal::AllGather::prepare(*context.transport, spec)));
 }
 
 }  // namespace piper::exec

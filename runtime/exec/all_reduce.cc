@@ -1,5 +1,5 @@
 // `all_reduce`: the sum over a communicator's ranks, in position order.
-#include "runtime/hal/all_reduce.h"
+#include "runtime/hal/cpu/all_reduce.h"
 
 #include "runtime/exec/prepare.h"
 
@@ -30,7 +30,7 @@ Prepared prepare_all_reduce(const plan::AllReduce& all_reduce, int32_t stream, P
   spec.scratch = context.group_scratch.at(static_cast<size_t>(stream));
   spec.add_f32 = &kernels::add_f32;
   return std::unique_ptr<PreparedInstruction>(
-      std::make_unique<PreparedAllReduce>(hal::AllReduce::prepare(*context.communicator, spec)));
+      std::make_unique<PreparedAllReduce>(hal::AllReduce::prepare(*context.transport, spec)));
 }
 
 }  // namespace piper::exec

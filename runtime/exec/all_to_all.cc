@@ -1,5 +1,5 @@
 // `all_to_all`: a part from each rank of a communicator to each.
-#include "runtime/hal/all_to_all.h"
+#include "runtime/hal/cpu/all_to_all.h"
 
 #include "runtime/exec/prepare.h"
 
@@ -30,7 +30,7 @@ Prepared prepare_all_to_all(const plan::AllToAll& all_to_all, int32_t, PrepareCo
   spec.recv_counts = reinterpret_cast<const int64_t*>(context.at(all_to_all.recv_counts));
   spec.row_bytes = all_to_all.row_bytes();
   return std::unique_ptr<PreparedInstruction>(
-      std::make_unique<PreparedAllToAll>(hal::AllToAll::prepare(*context.communicator, spec)));
+      std::make_unique<PreparedAllToAll>(hal::AllToAll::prepare(*context.transport, spec)));
 }
 
 }  // namespace piper::exec

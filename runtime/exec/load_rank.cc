@@ -6,7 +6,7 @@
 #include <set>
 
 #include "runtime/hal/host_collectives.h"
-#include "runtime/hal/position_sum.h"
+#include "runtime/hal/cpu/position_sum.h"
 #include "schemas/plan/collective_costs.h"
 
 namespace piper::exec {
@@ -70,11 +70,11 @@ std::string group_key(const plan::Communicator& group) {
 
 // The ranks number their communicators by themselves: the channels of a group come from its
 // place in the sorted list of all groups of the run, which is the same everywhere.
-Result<std::vector<int32_t>> agree_on_group_channels(const plan::RankPlan& plan, hal::Communicator& communicator,
+Result<std::vector<int32_t>> agree_on_group_channels(const plan::RankPlan& plan, hal::Transport& transport,
                                                      const hal::WaitControl& control) {
   std::string mine;
   for (const plan::Communicator& group : plan.communicators) mine += group_key(group) + "\n";
-  PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(communicator, mine, control));
+  PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(transport, mine, control));
   std::set<std::string> keys;
   for (const std::string& text : all)
     for (size_t at = 0; at < text.size();) {
@@ -191,7 +191,7 @@ std::string describe_instruction(const plan::Bundle& bundle, const plan::RankPla
 }
 
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
-                                              const checkpoint::WeightSource* weights, hal::Communicator& communicator,
+                                              const checkpoint::WeightSource* weights, hal::Transport& transport,
                                               const LoadOptions& options) {
   auto rank = std::make_unique<LoadedRank>();
   rank->bundle = &bundle;
@@ -200,20 +200,20 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   PIPER_RETURN_IF_ERROR(check_events(plan));
   PIPER_RETURN_IF_ERROR(allocate_buffers(*rank));
   PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights));
-  rank->events = std::make_unique<hal::Event[]>(plan.events.size());
+  rank->events = std::make_unique<hal::Counter[]>(plan.events.size());
   if (options.save_gradients) rank->gradients = std::make_unique<GradientCapture>(plan);
 
   PrepareContext context;
   context.bundle = &bundle;
   context.plan = &plan;
   context.buffer_base = rank->buffer_base;
-  context.communicator = &communicator;
+  context.transport = &transport;
   context.events = rank->events.get();
   context.programs = &rank->programs;
   context.gradients = rank->gradients.get();
-  PIPER_ASSIGN(context.group_channels, agree_on_group_channels(plan, communicator, options.wait));
+  PIPER_ASSIGN(context.group_channels, agree_on_group_channels(plan, transport, options.wait));
   PIPER_ASSIGN(context.group_scratch, allocate_group_scratch(*rank));
-  for (const auto& region : {rank->arena, rank->persistent, rank->group_scratch}) communicator.keep(region);
+  for (const auto& region : {rank->arena, rank->persistent, rank->group_scratch}) transport.keep(region);
 
   rank->streams.resize(plan.streams.size());
   for (size_t i = 0; i < plan.instructions.size(); ++i) {

@@ -21,9 +21,9 @@ struct LoadedRank {
   const plan::Bundle* bundle = nullptr;
   const plan::RankPlan* plan = nullptr;
   std::unique_ptr<hal::Device> device;
-  std::shared_ptr<hal::MemoryRegion> arena, persistent, group_scratch;  // the communicator keeps them, too
+  std::shared_ptr<hal::MemoryRegion> arena, persistent, group_scratch;  // the transport keeps them, too
   std::vector<std::byte*> buffer_base;                                  // by buffer
-  std::unique_ptr<hal::Event[]> events;
+  std::unique_ptr<hal::Counter[]> events;
   std::map<std::tuple<int32_t, int32_t, int32_t, int64_t>, std::unique_ptr<BoundProgram>> programs;
   std::unique_ptr<GradientCapture> gradients;          // only where they are saved
   std::vector<std::vector<BoundInstruction>> streams;  // by stream of the plan
@@ -40,10 +40,10 @@ struct LoadOptions {
   hal::WaitControl wait;
 };
 
-// `bundle` and `communicator` must outlive the result. R0404, R0405, R05xx, R0401/R0402, P0604, each with
+// `bundle` and `transport` must outlive the result. R0404, R0405, R05xx, R0401/R0402, P0604, each with
 // the instruction or tensor it is about.
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
-                                              const checkpoint::WeightSource* weights, hal::Communicator& communicator,
+                                              const checkpoint::WeightSource* weights, hal::Transport& transport,
                                               const LoadOptions& options);
 
 // "run PP0.F m3", "send to 1", of instruction `index`.

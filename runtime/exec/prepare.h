@@ -9,8 +9,8 @@
 
 #include "runtime/exec/gradient_capture.h"
 #include "runtime/exec/instruction.h"
-#include "runtime/hal/communicator.h"
-#include "runtime/hal/event.h"
+#include "runtime/hal/transport.h"
+#include "runtime/hal/counter.h"
 #include "runtime/kernels/kernel.h"
 #include "schemas/plan/plan.h"
 
@@ -26,9 +26,9 @@ struct PrepareContext {
   const plan::Bundle* bundle = nullptr;
   const plan::RankPlan* plan = nullptr;
   std::vector<std::byte*> buffer_base;  // by buffer
-  hal::Communicator* communicator = nullptr;
+  hal::Transport* transport = nullptr;
   std::vector<int32_t> group_channels;    // by communicator of the plan: this one and the next are its own
-  hal::Event* events = nullptr;           // by event of the plan
+  hal::Counter* events = nullptr;         // by event of the plan
   std::vector<std::byte*> group_scratch;  // by stream
   std::map<std::tuple<int32_t, int32_t, int32_t, int64_t>, std::unique_ptr<BoundProgram>>* programs = nullptr;
   GradientCapture* gradients = nullptr;  // nullptr: gradients are not saved

@@ -7,14 +7,14 @@ namespace {
 
 class PreparedRecord : public PreparedInstruction {
  public:
-  explicit PreparedRecord(hal::Event& event) : event_(event) {}
+  explicit PreparedRecord(hal::Counter& event) : event_(event) {}
   Status execute(const StepContext& context) override {
     event_.signal(static_cast<uint32_t>(context.step));
     return {};
   }
 
  private:
-  hal::Event& event_;
+  hal::Counter& event_;
 };
 
 }  // namespace

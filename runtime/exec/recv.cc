@@ -18,7 +18,7 @@ class PreparedRecv : public PreparedInstruction {
 
 Prepared prepare_recv(const plan::Recv& recv, int32_t, PrepareContext& context) {
   PIPER_ASSIGN(const plan::Channel channel, plan_channel(recv.channel, context));
-  return std::unique_ptr<PreparedInstruction>(std::make_unique<PreparedRecv>(context.communicator->prepare(
+  return std::unique_ptr<PreparedInstruction>(std::make_unique<PreparedRecv>(context.transport->prepare(
       {{hal::Direction::kReceive, channel.peer, channel.id, context.at(recv.data), recv.bytes()}})));
 }
 

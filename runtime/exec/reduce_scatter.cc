@@ -1,5 +1,5 @@
 // `reduce_scatter`: each rank's own part of the sum over a communicator's ranks, in position order.
-#include "runtime/hal/reduce_scatter.h"
+#include "runtime/hal/cpu/reduce_scatter.h"
 
 #include "runtime/exec/prepare.h"
 
@@ -31,7 +31,7 @@ Prepared prepare_reduce_scatter(const plan::ReduceScatter& reduce_scatter, int32
   spec.scratch = context.group_scratch.at(static_cast<size_t>(stream));
   spec.add_f32 = &kernels::add_f32;
   return std::unique_ptr<PreparedInstruction>(
-      std::make_unique<PreparedReduceScatter>(hal::ReduceScatter::prepare(*context.communicator, spec)));
+      std::make_unique<PreparedReduceScatter>(hal::ReduceScatter::prepare(*context.transport, spec)));
 }
 
 }  // namespace piper::exec

@@ -26,7 +26,7 @@ Result<plan::Channel> plan_channel(int32_t index, const PrepareContext& context)
 
 Prepared prepare_send(const plan::Send& send, int32_t, PrepareContext& context) {
   PIPER_ASSIGN(const plan::Channel channel, plan_channel(send.channel, context));
-  return std::unique_ptr<PreparedInstruction>(std::make_unique<PreparedSend>(context.communicator->prepare(
+  return std::unique_ptr<PreparedInstruction>(std::make_unique<PreparedSend>(context.transport->prepare(
       {{hal::Direction::kSend, channel.peer, channel.id, context.at(send.data), send.bytes()}})));
 }
 

@@ -107,19 +107,19 @@ class Reporter {
 
 class RankRun {
  public:
-  RankRun(Session& session, const plan::RankPlan& plan, hal::Communicator& communicator)
-      : session_(session), plan_(plan), communicator_(communicator), wait_{&session.stop, session.options.timeout} {
-    if (session.options.link_delay) delayed_ = hal::delay_links(communicator, *session.options.link_delay);
+  RankRun(Session& session, const plan::RankPlan& plan, hal::Transport& transport)
+      : session_(session), plan_(plan), transport_(transport), wait_{&session.stop, session.options.timeout} {
+    if (session.options.link_delay) delayed_ = hal::delay_links(transport, *session.options.link_delay);
   }
 
   Status run() {
     PIPER_RETURN_IF_ERROR(
-        bootstrap::check_agreement(communicator_, {session_.bundle_digest, agreed_options(session_)}, wait_));
+        bootstrap::check_agreement(transport_, {session_.bundle_digest, agreed_options(session_)}, wait_));
     for (const std::string* path : {&session_.options.save, &session_.options.save_gradients})
-      if (!path->empty() && communicator_.rank() == 0) PIPER_RETURN_IF_ERROR(checkpoint::check_writable(*path));
+      if (!path->empty() && transport_.rank() == 0) PIPER_RETURN_IF_ERROR(checkpoint::check_writable(*path));
     LoadOptions load{session_.options.device, !session_.options.save_gradients.empty(), wait_};
     PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights,
-                                  delayed_ != nullptr ? *delayed_ : communicator_, load));
+                                  delayed_ != nullptr ? *delayed_ : transport_, load));
     PIPER_RETURN_IF_ERROR(bind_inputs());
     if (plan_.rank == session_.bundle->manifest.reporting_rank) {
       PIPER_ASSIGN(reporter_, Reporter::open(session_, *rank_));
@@ -129,13 +129,13 @@ class RankRun {
       profile_ = std::make_unique<trace::Profile>(plan_.instructions.size());
       executor.set_profile(profile_.get());
     }
-    PIPER_RETURN_IF_ERROR(hal::host_barrier(communicator_, wait_));
+    PIPER_RETURN_IF_ERROR(hal::host_barrier(transport_, wait_));
     session_.started = true;
     for (int64_t step = 1; step <= session_.options.steps; ++step) PIPER_RETURN_IF_ERROR(one_step(executor, step));
     if (!session_.options.save.empty())
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors(
           {session_.options.save, session_.weights}, session_.bundle->manifest,
-          weight_pieces(session_.bundle->manifest, plan_, rank_->buffer_base), communicator_, hal::patient(wait_)));
+          weight_pieces(session_.bundle->manifest, plan_, rank_->buffer_base), transport_, hal::patient(wait_)));
     return finish(executor);
   }
 
@@ -169,15 +169,15 @@ class RankRun {
     session_.steps_done.store(step, std::memory_order_relaxed);
     if (step == 1 && rank_->gradients != nullptr)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
-                                                     rank_->gradients->pieces(manifest), communicator_,
+                                                     rank_->gradients->pieces(manifest), transport_,
                                                      hal::patient(wait_)));
     return {};
   }
 
   Status finish(Executor& executor) {
-    const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() + communicator_.buffer_bytes();
+    const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() + transport_.buffer_bytes();
     PIPER_ASSIGN(const std::vector<std::string> all,
-                 hal::host_allgather(communicator_, std::to_string(peak), hal::patient(wait_)));
+                 hal::host_allgather(transport_, std::to_string(peak), hal::patient(wait_)));
     if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());
     if (reporter_ == nullptr) return {};
     std::vector<int64_t> peaks;
@@ -195,7 +195,7 @@ class RankRun {
                                plan_.streams.at(static_cast<size_t>(plan_.instructions[i].stream)).name,
                                action_text(*session_.bundle, plan_, static_cast<int32_t>(i))});
     }
-    PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(communicator_, lines, hal::patient(wait_)));
+    PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(transport_, lines, hal::patient(wait_)));
     if (reporter_ == nullptr) return {};
     PIPER_ASSIGN(trace::StepLog file, trace::StepLog::open(session_.options.profile));
     for (const std::string& text : all)
@@ -205,9 +205,9 @@ class RankRun {
 
   Session& session_;
   const plan::RankPlan& plan_;
-  hal::Communicator& communicator_;
+  hal::Transport& transport_;
   hal::WaitControl wait_;
-  std::unique_ptr<hal::Communicator> delayed_;  // nullptr: links as they are
+  std::unique_ptr<hal::Transport> delayed_;  // nullptr: links as they are
   std::unique_ptr<LoadedRank> rank_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<trace::Profile> profile_;  // nullptr: not asked for
@@ -216,10 +216,10 @@ class RankRun {
 
 }  // namespace
 
-void run_rank(Session& session, const plan::RankPlan& plan, hal::Communicator& communicator) {
+void run_rank(Session& session, const plan::RankPlan& plan, hal::Transport& transport) {
   Status status;
   try {
-    status = RankRun(session, plan, communicator).run();
+    status = RankRun(session, plan, transport).run();
   } catch (const InternalError& bug) {
     status = Status::failure("bug", bug.what());
   } catch (const std::exception& failure) {

@@ -7,7 +7,7 @@ namespace {
 
 class PreparedWait : public PreparedInstruction {
  public:
-  PreparedWait(hal::Event& event, const std::string& name) : event_(event), name_(name) {}
+  PreparedWait(hal::Counter& event, const std::string& name) : event_(event), name_(name) {}
   Status execute(const StepContext& context) override {
     switch (event_.wait(static_cast<uint32_t>(context.step), hal::patient(context.wait))) {
       case hal::WaitResult::kReady: return {};
@@ -19,7 +19,7 @@ class PreparedWait : public PreparedInstruction {
   }
 
  private:
-  hal::Event& event_;
+  hal::Counter& event_;
   const std::string& name_;
 };
 

@@ -1,6 +1,6 @@
 // A device of one rank: memory regions and streams. The executor allocates everything at load
 // through this interface and runs every step's streams on it; `cpu/` implements it with threads.
-// Kernels are not its business (runtime/kernels), nor is communication (communicator.h).
+// Kernels are not its business (runtime/kernels), nor is communication (transport.h).
 #pragma once
 
 #include <cstddef>

@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "runtime/hal/communicator.h"
+#include "runtime/hal/transport.h"
 
 namespace piper::hal {
 
 // Every rank's bytes, by rank. R0303: they are more than 4 GiB together.
-Result<std::vector<std::string>> host_allgather(Communicator& communicator, const std::string& mine,
+Result<std::vector<std::string>> host_allgather(Transport& transport, const std::string& mine,
                                                 const WaitControl& control);
-Status host_barrier(Communicator& communicator, const WaitControl& control);
+Status host_barrier(Transport& transport, const WaitControl& control);
 // From one rank to another, in messages of 16 MiB.
-Status host_send(Communicator& communicator, int32_t peer, const void* data, int64_t bytes, const WaitControl& control);
-Status host_receive(Communicator& communicator, int32_t peer, void* data, int64_t bytes, const WaitControl& control);
+Status host_send(Transport& transport, int32_t peer, const void* data, int64_t bytes, const WaitControl& control);
+Status host_receive(Transport& transport, int32_t peer, void* data, int64_t bytes, const WaitControl& control);
 
 }  // namespace piper::hal

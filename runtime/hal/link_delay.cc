@@ -27,8 +27,8 @@ using Messages = std::vector<Message>;
 // Beside each message goes the time at which it was sent, on a channel of its own.
 class DelayedExchange : public Exchange {
  public:
-  DelayedExchange(Communicator& below, const LinkDelay& delay, std::vector<Transfer> transfers)
-      : communicator_(below), delay_(delay), owned_(std::make_shared<Messages>()), messages_(*owned_) {
+  DelayedExchange(Transport& below, const LinkDelay& delay, std::vector<Transfer> transfers)
+      : transport_(below), delay_(delay), owned_(std::make_shared<Messages>()), messages_(*owned_) {
     for (const Transfer& t : transfers) {
       PIPER_CHECK(t.channel == kHostChannel || t.channel < kPlanChannels + kGroupChannels, "channel ", t.channel,
                   " of a delayed message");
@@ -56,7 +56,7 @@ class DelayedExchange : public Exchange {
     for (Message& message : messages_)
       if (!message.received) message.sent_ns = sent;
     if (Status status = below_->run(control); !status.ok()) {
-      communicator_.keep(owned_);
+      transport_.keep(owned_);
       return status;
     }
     const int64_t here = now_ns();
@@ -87,16 +87,16 @@ class DelayedExchange : public Exchange {
   static constexpr int32_t kTimeChannels = kHostChannel + kPlanChannels + kGroupChannels;
   static_assert(kTimeChannels + kPlanChannels + kGroupChannels <= kChannels);
 
-  Communicator& communicator_;
+  Transport& transport_;
   LinkDelay delay_;
   std::shared_ptr<Messages> owned_;
   Messages& messages_;  // by transfer
   std::unique_ptr<Exchange> below_;
 };
 
-class DelayedCommunicator : public Communicator {
+class DelayedTransport : public Transport {
  public:
-  DelayedCommunicator(Communicator& below, const LinkDelay& delay) : below_(below), delay_(delay) {}
+  DelayedTransport(Transport& below, const LinkDelay& delay) : below_(below), delay_(delay) {}
   int32_t rank() const override { return below_.rank(); }
   int32_t world_size() const override { return below_.world_size(); }
   std::unique_ptr<Exchange> prepare(std::vector<Transfer> transfers) override {
@@ -106,14 +106,14 @@ class DelayedCommunicator : public Communicator {
   void keep(std::shared_ptr<const void> memory) override { below_.keep(std::move(memory)); }
 
  private:
-  Communicator& below_;
+  Transport& below_;
   LinkDelay delay_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> delay_links(Communicator& below, const LinkDelay& delay) {
-  return std::make_unique<DelayedCommunicator>(below, delay);
+std::unique_ptr<Transport> delay_links(Transport& below, const LinkDelay& delay) {
+  return std::make_unique<DelayedTransport>(below, delay);
 }
 
 }  // namespace piper::hal

@@ -1,4 +1,4 @@
-// A slower network than the machine has, for benchmarks and tests: a communicator on top of another
+// A slower network than the machine has, for benchmarks and tests: a transport on top of another
 // one, whose messages arrive `latency` plus bytes / `bytes_per_second` after they were sent. Only the
 // thread that receives waits, so lanes do not hold each other up; every message has the full rate.
 // Sends end as early as those below. The host's own messages are not delayed. Ranks on several
@@ -8,7 +8,7 @@
 #include <chrono>
 #include <memory>
 
-#include "runtime/hal/communicator.h"
+#include "runtime/hal/transport.h"
 
 namespace piper::hal {
 
@@ -18,6 +18,6 @@ struct LinkDelay {
 };
 
 // All ranks must use the same. `below` must outlive the result, and the result its exchanges.
-std::unique_ptr<Communicator> delay_links(Communicator& below, const LinkDelay& delay);
+std::unique_ptr<Transport> delay_links(Transport& below, const LinkDelay& delay);
 
 }  // namespace piper::hal

@@ -1,6 +1,6 @@
 // Why the ranks of this process end early: the first failure, or a signal. One Stop is shared by all
 // ranks and streams of a process; everything that waits looks at it, so that nothing hangs after a
-// failure. It does not reach other processes: the communicator's abort() does.
+// failure. It does not reach other processes: the transport's abort() does.
 #pragma once
 
 #include <atomic>

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/hal/all_gather.h"
-#include "runtime/hal/all_to_all.h"
-#include "runtime/hal/reduce_scatter.h"
+#include "runtime/hal/cpu/all_gather.h"
+#include "runtime/hal/cpu/all_to_all.h"
+#include "runtime/hal/cpu/reduce_scatter.h"
 #include "schemas/plan/all_reduce_scratch.h"
 
 namespace piper::conformance {
@@ -21,7 +21,7 @@ std::byte* bytes_of(std::vector<T>& data) {
 }
 
 // Every group of the world's first ranks, forwards and backwards, that holds this rank.
-std::vector<std::vector<int32_t>> groups_of(hal::Communicator& c) {
+std::vector<std::vector<int32_t>> groups_of(hal::Transport& c) {
   std::vector<std::vector<int32_t>> groups;
   for (int32_t size = c.rank() + 1; size <= c.world_size(); ++size) {
     std::vector<int32_t> forward;
@@ -49,7 +49,7 @@ void add_f32(float* dst, const float* src, int64_t count) {
   for (int64_t i = 0; i < count; ++i) dst[i] += src[i];
 }
 
-std::string reduce_scatter_in(hal::Communicator& c, const std::vector<int32_t>& group, int64_t count, bool in_place) {
+std::string reduce_scatter_in(hal::Transport& c, const std::vector<int32_t>& group, int64_t count, bool in_place) {
   const size_t part = static_cast<size_t>(count), position = position_in(group, c.rank());
   std::vector<float> data(part * group.size() + 1), apart(part + 1);
   float* const out = in_place ? data.data() + position * part : apart.data();
@@ -77,7 +77,7 @@ std::string reduce_scatter_in(hal::Communicator& c, const std::vector<int32_t>& 
 }
 
 // Bit for bit the sum in position order; nothing else changes.
-std::string reduce_scatter_bits(hal::Communicator& c) {
+std::string reduce_scatter_bits(hal::Transport& c) {
   for (const auto& group : groups_of(c))
     for (int64_t count : {0, 1, 3, 17, 1001})
       for (const bool in_place : {false, true})
@@ -89,7 +89,7 @@ std::string reduce_scatter_bits(hal::Communicator& c) {
   return reduce_scatter_in(c, all, 300'007, false);  // more than one piece a member
 }
 
-std::string reduce_scatter_integers(hal::Communicator& c) {
+std::string reduce_scatter_integers(hal::Transport& c) {
   std::vector<int32_t> all;
   for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
   std::vector<int64_t> data, out(1);
@@ -106,7 +106,7 @@ uint8_t byte_of(int32_t from, int32_t to, size_t i) {
   return static_cast<uint8_t>(i * 7 + i / 251 + static_cast<size_t>(from * 31 + to * 57 + 1));
 }
 
-std::string all_gather_in(hal::Communicator& c, const std::vector<int32_t>& group, size_t bytes, bool in_place) {
+std::string all_gather_in(hal::Transport& c, const std::vector<int32_t>& group, size_t bytes, bool in_place) {
   const size_t position = position_in(group, c.rank());
   std::vector<uint8_t> data(bytes * group.size() + 1, 0xee), apart(bytes + 1);
   uint8_t* const part = in_place ? data.data() + position * bytes : apart.data();
@@ -125,7 +125,7 @@ std::string all_gather_in(hal::Communicator& c, const std::vector<int32_t>& grou
   return "";
 }
 
-std::string all_gather_parts(hal::Communicator& c) {
+std::string all_gather_parts(hal::Transport& c) {
   for (const auto& group : groups_of(c))
     for (size_t bytes : {size_t{0}, size_t{1}, size_t{3}, size_t{64}, size_t{4097}, size_t{200'003}})
       for (const bool in_place : {false, true})
@@ -138,7 +138,7 @@ std::string all_gather_parts(hal::Communicator& c) {
 // Rows from one rank to another, uneven, none for some pairs; each round others.
 int64_t rows_between(int32_t from, int32_t to, int round) { return (from * 3 + to * 5 + round * 2) % 5; }
 
-std::string all_to_all_in(hal::Communicator& c, const std::vector<int32_t>& group, size_t row, bool counted) {
+std::string all_to_all_in(hal::Transport& c, const std::vector<int32_t>& group, size_t row, bool counted) {
   constexpr size_t kRows = 5;
   const size_t part = row * kRows;
   std::vector<uint8_t> send(part * group.size()), recv(part * group.size() + 1);
@@ -172,7 +172,7 @@ std::string all_to_all_in(hal::Communicator& c, const std::vector<int32_t>& grou
   return "";
 }
 
-std::string all_to_all_parts(hal::Communicator& c) {
+std::string all_to_all_parts(hal::Transport& c) {
   for (const auto& group : groups_of(c))
     for (size_t row : {size_t{1}, size_t{12}, size_t{4097}})
       for (const bool counted : {false, true})
@@ -183,7 +183,7 @@ std::string all_to_all_parts(hal::Communicator& c) {
 }
 
 // Counts that do not fit are told before anything is sent.
-std::string all_to_all_counts(hal::Communicator& c) {
+std::string all_to_all_counts(hal::Transport& c) {
   std::vector<int32_t> all;
   for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
   std::vector<uint8_t> send(16 * all.size()), recv(16 * all.size());
@@ -204,8 +204,8 @@ std::string all_to_all_counts(hal::Communicator& c) {
   return status.ok() ? "" : status.error().message;
 }
 
-// Collectives of several kinds follow each other on one communicator.
-std::string kinds_mix(hal::Communicator& c) {
+// Collectives of several kinds follow each other on one transport.
+std::string kinds_mix(hal::Transport& c) {
   std::vector<int32_t> all;
   for (int32_t r = c.world_size() - 1; r >= 0; --r) all.push_back(r);
   for (int round = 0; round < 3; ++round) {
@@ -218,7 +218,7 @@ std::string kinds_mix(hal::Communicator& c) {
 
 }  // namespace
 
-std::string counts_that_differ(hal::Communicator& c) {
+std::string counts_that_differ(hal::Transport& c) {
   if (c.world_size() < 2 || c.rank() > 1) return "";
   std::vector<uint8_t> send(32), recv(32);
   const size_t self = static_cast<size_t>(c.rank()), other = 1 - self;

@@ -3,12 +3,12 @@
 
 #include <vector>
 
-#include "tests/conformance/communicator_cases.h"
+#include "tests/conformance/transport_cases.h"
 
 namespace piper::conformance {
 
 std::vector<Case> collective_cases();
 // Two ranks that count the rows between them differently: the receiving one must fail.
-std::string counts_that_differ(hal::Communicator& communicator);
+std::string counts_that_differ(hal::Transport& transport);
 
 }  // namespace piper::conformance

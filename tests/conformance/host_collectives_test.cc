@@ -1,4 +1,4 @@
-// The host's collectives on the in-process communicator: what they carry, and in how many messages.
+// The host's collectives on the in-process transport: what they carry, and in how many messages.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "runtime/hal/host_collectives.h"
-#include "runtime/hal/local/local_communicator.h"
+#include "runtime/hal/local/local_transport.h"
 
 namespace piper::hal {
 namespace {
@@ -14,9 +14,9 @@ namespace {
 const WaitControl kWait{nullptr, std::chrono::seconds(60)};
 
 // Counts the messages that a rank sends.
-class Counting : public Communicator {
+class Counting : public Transport {
  public:
-  Counting(std::unique_ptr<Communicator> below, std::atomic<int>& sent) : below_(std::move(below)), sent_(sent) {}
+  Counting(std::unique_ptr<Transport> below, std::atomic<int>& sent) : below_(std::move(below)), sent_(sent) {}
   int32_t rank() const override { return below_->rank(); }
   int32_t world_size() const override { return below_->world_size(); }
   std::unique_ptr<Exchange> prepare(std::vector<Transfer> transfers) override {
@@ -26,20 +26,20 @@ class Counting : public Communicator {
   int64_t buffer_bytes() const override { return 0; }
 
  private:
-  std::unique_ptr<Communicator> below_;
+  std::unique_ptr<Transport> below_;
   std::atomic<int>& sent_;
 };
 
 // Runs `body`, which returns what is wrong, on every rank of a world. The number of messages that were sent.
-int run_everywhere(int32_t ranks, const std::function<std::string(Communicator&)>& body) {
+int run_everywhere(int32_t ranks, const std::function<std::string(Transport&)>& body) {
   LocalWorld world(ranks);
   std::atomic<int> sent{0};
   std::vector<std::string> wrong(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
   for (int32_t r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
-      Counting communicator(world.communicator(r), sent);
-      wrong[static_cast<size_t>(r)] = body(communicator);
+      Counting transport(world.transport(r), sent);
+      wrong[static_cast<size_t>(r)] = body(transport);
     });
   for (std::thread& thread : threads) thread.join();
   for (int32_t r = 0; r < ranks; ++r) {
@@ -62,7 +62,7 @@ std::string text_of(int32_t rank) {
 
 TEST_CASE("every rank gets every text, in about log N messages a rank") {
   for (const int32_t ranks : {1, 2, 3, 5, 8, 13}) {
-    const int sent = run_everywhere(ranks, [&](Communicator& c) -> std::string {
+    const int sent = run_everywhere(ranks, [&](Transport& c) -> std::string {
       const auto all = host_allgather(c, text_of(c.rank()), kWait);
       if (!all.ok()) return all.error().message;
       if (all->size() != static_cast<size_t>(ranks)) return "texts are missing";
@@ -78,7 +78,7 @@ TEST_CASE("no rank passes a barrier before all have come, in log N messages a ra
   constexpr int kBarriers = 20;
   for (const int32_t ranks : {1, 2, 3, 5, 8, 13}) {
     std::atomic<int> come{0};
-    const int sent = run_everywhere(ranks, [&](Communicator& c) -> std::string {
+    const int sent = run_everywhere(ranks, [&](Transport& c) -> std::string {
       for (int barrier = 1; barrier <= kBarriers; ++barrier) {
         ++come;
         if (const Status status = host_barrier(c, kWait); !status.ok()) return status.error().message;
@@ -91,7 +91,7 @@ TEST_CASE("no rank passes a barrier before all have come, in log N messages a ra
 }
 
 TEST_CASE("a text whose size cannot be is refused before there is room for it") {
-  run_everywhere(2, [](Communicator& c) -> std::string {
+  run_everywhere(2, [](Transport& c) -> std::string {
     if (c.rank() == 1) {
       uint64_t mine = uint64_t{1} << 62, theirs = 0;
       (void)c
@@ -111,7 +111,7 @@ TEST_CASE("a long message of the host arrives in pieces") {
   std::string expected((size_t{40} << 20) + 5, '\0');
   for (size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<char>(i % 251);
   const auto bytes = static_cast<int64_t>(expected.size());
-  const int sent = run_everywhere(2, [&](Communicator& c) -> std::string {
+  const int sent = run_everywhere(2, [&](Transport& c) -> std::string {
     if (c.rank() == 0) return host_send(c, 1, expected.data(), bytes, kWait).ok() ? "" : "it was not sent";
     std::string received(expected.size(), 'x');
     if (!host_receive(c, 0, received.data(), bytes, kWait).ok()) return "it did not come";

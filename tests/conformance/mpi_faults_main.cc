@@ -1,4 +1,4 @@
-// The MPI communicator where MPI fails, is late or has few tags; run under mpirun as: mpi_faults_test CASE. The MPI
+// The MPI transport where MPI fails, is late or has few tags; run under mpirun as: mpi_faults_test CASE. The MPI
 // functions defined here stand before the library's and make what a case needs happen. Each rank prints what it finds
 // wrong; the exit status is 1 then.
 #include <malloc.h>
@@ -19,7 +19,7 @@
 #include "runtime/exec/session.h"
 #include "runtime/hal/host_collectives.h"
 #include "runtime/hal/link_delay.h"
-#include "runtime/hal/mpi/mpi_communicator.h"
+#include "runtime/hal/mpi/mpi_transport.h"
 #include "tests/conformance/collective_cases.h"
 #include "tests/unit/hand_written_plans.h"
 
@@ -142,7 +142,7 @@ std::string expect(const Status& status, const std::string& code, const std::str
 }
 
 // Behind it, what either rank sent before has arrived.
-std::string meet(hal::Communicator& c) {
+std::string meet(hal::Transport& c) {
   const int32_t peer = 1 - c.rank();
   return message_of(
       c.prepare({{Direction::kSend, peer, 98, memory(8), 8}, {Direction::kReceive, peer, 98, memory(8), 8}})
@@ -150,7 +150,7 @@ std::string meet(hal::Communicator& c) {
 }
 
 // MPI's own words reach the stream, at once, and MPI goes on where it can.
-std::string testsome(hal::Communicator& c) {
+std::string testsome(hal::Transport& c) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   PMPI_Error_string(MPI_ERR_INTERN, text, &length);
@@ -162,7 +162,7 @@ std::string testsome(hal::Communicator& c) {
 }
 
 // One message of an exchange failed, and the other one never comes.
-std::string failed_part(hal::Communicator& c) {
+std::string failed_part(hal::Transport& c) {
   if (c.rank() == 1) (void)c.prepare({{Direction::kSend, 0, 9, memory(48), 48}})->run(kWait);
   else if (std::string wrong = expect(
                c.prepare({{Direction::kReceive, 1, 9, memory(64), 64}, {Direction::kReceive, 1, 10, memory(8), 8}})
@@ -174,7 +174,7 @@ std::string failed_part(hal::Communicator& c) {
 }
 
 // Messages of the host and on delayed links that come when nobody waits for them.
-std::string late_messages(hal::Communicator& c) {
+std::string late_messages(hal::Transport& c) {
   std::array<char, 8> word;
   word.fill('-');
   const hal::LinkDelay delay{1us, 0};
@@ -199,7 +199,7 @@ std::string late_messages(hal::Communicator& c) {
 }
 
 // A message of a plan comes when the rank that waited for it has ended.
-std::string late_plan_message(hal::Communicator& c) {
+std::string late_plan_message(hal::Transport& c) {
   plan::Bundle bundle = hand_written::pipeline();
   auto& instructions = bundle.ranks[1].instructions.edit();
   instructions.erase(instructions.begin() + 2);  // rank 1 does not send
@@ -229,7 +229,7 @@ std::string late_plan_message(hal::Communicator& c) {
 }
 
 // Channels that have the same tag are as independent as any others.
-std::string channels_share_a_tag(hal::Communicator& c) {
+std::string channels_share_a_tag(hal::Transport& c) {
   if (c.rank() > 1) return "";
   const int32_t channels[] = {7, 7 + tag_bound + 1, 7 + 2 * (tag_bound + 1)};
   const bool sends = c.rank() == 0;
@@ -246,7 +246,7 @@ std::string channels_share_a_tag(hal::Communicator& c) {
   return "";
 }
 
-std::string small_tags(hal::Communicator& c) {
+std::string small_tags(hal::Transport& c) {
   std::vector<Case> cases = common_cases();
   cases.insert(cases.begin(), {"channels_share_a_tag", channels_share_a_tag});
   cases.push_back(delays());
@@ -257,18 +257,18 @@ std::string small_tags(hal::Communicator& c) {
 
 int run(const std::string& name) {
   tag_bound = name == "small_tags" ? 32767 : name == "no_tags" ? 100 : 0;
-  auto communicator = hal::MpiCommunicator::make();
+  auto transport = hal::MpiTransport::make();
   std::string wrong = "no such case";
-  if (name == "no_tags") wrong = expect(communicator.status(), "R0104", "this MPI library has 101 message tags");
-  else if (!communicator.ok()) wrong = communicator.error().message;
+  if (name == "no_tags") wrong = expect(transport.status(), "R0104", "this MPI library has 101 message tags");
+  else if (!transport.ok()) wrong = transport.error().message;
   else
     for (const Case& test :
          {Case{"testsome", testsome}, Case{"failed_part", failed_part}, Case{"late_messages", late_messages},
           Case{"late_plan_message", late_plan_message}, Case{"small_tags", small_tags}})
-      if (name == test.name) wrong = test.run(**communicator);
+      if (name == test.name) wrong = test.run(**transport);
   if (wrong.empty()) return 0;
   std::fprintf(stderr, "%s: %s\n", name.c_str(), wrong.c_str());
-  if (communicator.ok()) (*communicator)->abort(1);
+  if (transport.ok()) (*transport)->abort(1);
   return 1;
 }
 

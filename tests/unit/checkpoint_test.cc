@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "runtime/checkpoint/save.h"
-#include "runtime/hal/local/local_communicator.h"
+#include "runtime/hal/local/local_transport.h"
 #include "schemas/plan/bundle_io.h"
 #include "tests/unit/temp_folder.h"
 
@@ -62,8 +62,8 @@ TEST_CASE("rank 0 writes the tensors of all ranks under all their names") {
       std::vector<Piece> mine;
       if (r == 1) mine.push_back({1, 0, 12, true, reinterpret_cast<const std::byte*>(second.data())});
       if (r == 2) mine.push_back({0, 0, 8, true, reinterpret_cast<const std::byte*>(first.data())});
-      auto communicator = world.communicator(r);
-      Status status = save_tensors({path, nullptr}, manifest, mine, *communicator, wait);
+      auto transport = world.transport(r);
+      Status status = save_tensors({path, nullptr}, manifest, mine, *transport, wait);
       if (!status.ok()) throw std::runtime_error(status.error().message);
     });
   for (std::thread& rank : ranks) rank.join();

@@ -1,4 +1,4 @@
-// What a machine cannot give: the codes that a device and a communicator answer with. Built with the MPI communicator
+// What a machine cannot give: the codes that a device and a transport answer with. Built with the MPI transport
 // of a piper-run without MPI, whatever this machine has.
 #include <catch2/catch.hpp>
 
@@ -7,7 +7,7 @@
 
 #include "runtime/hal/cpu/available_memory.h"
 #include "runtime/hal/device.h"
-#include "runtime/hal/mpi/mpi_communicator.h"
+#include "runtime/hal/mpi/mpi_transport.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper::hal {
@@ -65,10 +65,10 @@ TEST_CASE("memory that the machine or the cgroup has not left") {
 
 // The message says what works without MPI.
 TEST_CASE("a build without MPI") {
-  const auto communicator = MpiCommunicator::make();
-  REQUIRE_FALSE(communicator.ok());
-  CHECK(communicator.error().code == "R0104");
-  CHECK(communicator.error().message.find("--comm local") != std::string::npos);
+  const auto transport = MpiTransport::make();
+  REQUIRE_FALSE(transport.ok());
+  CHECK(transport.error().code == "R0104");
+  CHECK(transport.error().message.find("--comm local") != std::string::npos);
 }
 
 }  // namespace piper::hal

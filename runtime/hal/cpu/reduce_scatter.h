@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/hal/communicator.h"
-#include "runtime/hal/position_sum.h"
+#include "runtime/hal/transport.h"
+#include "runtime/hal/cpu/position_sum.h"
 
 namespace piper::hal {
 
@@ -25,7 +25,7 @@ struct ReduceScatterSpec {
 class ReduceScatter {
  public:
   // PIPER_CHECKs the spec.
-  static std::unique_ptr<ReduceScatter> prepare(Communicator& communicator, const ReduceScatterSpec& spec);
+  static std::unique_ptr<ReduceScatter> prepare(Transport& transport, const ReduceScatterSpec& spec);
   Status run(const WaitControl& control);
 
  private:

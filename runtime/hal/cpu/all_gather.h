@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/hal/communicator.h"
+#include "runtime/hal/transport.h"
 
 namespace piper::hal {
 
@@ -20,7 +20,7 @@ struct AllGatherSpec {
 class AllGather {
  public:
   // PIPER_CHECKs the spec.
-  static std::unique_ptr<AllGather> prepare(Communicator& communicator, const AllGatherSpec& spec);
+  static std::unique_ptr<AllGather> prepare(Transport& transport, const AllGatherSpec& spec);
   Status run(const WaitControl& control);
 
  private:

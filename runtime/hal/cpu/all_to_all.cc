@@ -1,4 +1,4 @@
-#include "runtime/hal/all_to_all.h"
+#include "runtime/hal/cpu/all_to_all.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,10 +7,10 @@
 
 namespace piper::hal {
 
-std::unique_ptr<AllToAll> AllToAll::prepare(Communicator& communicator, const AllToAllSpec& spec) {
+std::unique_ptr<AllToAll> AllToAll::prepare(Transport& transport, const AllToAllSpec& spec) {
   auto result = std::make_unique<AllToAll>();
-  const auto self = std::find(spec.group.begin(), spec.group.end(), communicator.rank());
-  PIPER_CHECK(self != spec.group.end(), "all_to_all on rank ", communicator.rank());
+  const auto self = std::find(spec.group.begin(), spec.group.end(), transport.rank());
+  PIPER_CHECK(self != spec.group.end(), "all_to_all on rank ", transport.rank());
   PIPER_CHECK((spec.send_counts == nullptr) == (spec.recv_counts == nullptr) &&
                   (spec.send_counts == nullptr || spec.row_bytes > 0),
               "all_to_all with half its counts");
@@ -26,7 +26,7 @@ std::unique_ptr<AllToAll> AllToAll::prepare(Communicator& communicator, const Al
     transfers.push_back({Direction::kSend, spec.group[other], spec.channel, theirs, spec.bytes});
     transfers.push_back({Direction::kReceive, spec.group[other], spec.channel, spec.recv + offset, spec.bytes});
   }
-  if (!transfers.empty()) result->exchange_ = communicator.prepare(std::move(transfers));
+  if (!transfers.empty()) result->exchange_ = transport.prepare(std::move(transfers));
   return result;
 }
 

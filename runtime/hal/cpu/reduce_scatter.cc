@@ -1,4 +1,4 @@
-#include "runtime/hal/reduce_scatter.h"
+#include "runtime/hal/cpu/reduce_scatter.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,11 +8,11 @@
 
 namespace piper::hal {
 
-std::unique_ptr<ReduceScatter> ReduceScatter::prepare(Communicator& communicator, const ReduceScatterSpec& spec) {
+std::unique_ptr<ReduceScatter> ReduceScatter::prepare(Transport& transport, const ReduceScatterSpec& spec) {
   auto result = std::make_unique<ReduceScatter>();
   const auto members = static_cast<int64_t>(spec.group.size());
-  const auto self = std::find(spec.group.begin(), spec.group.end(), communicator.rank());
-  PIPER_CHECK(self != spec.group.end() && can_sum(spec.dtype), "reduce_scatter on rank ", communicator.rank());
+  const auto self = std::find(spec.group.begin(), spec.group.end(), transport.rank());
+  PIPER_CHECK(self != spec.group.end() && can_sum(spec.dtype), "reduce_scatter on rank ", transport.rank());
   const int64_t position = self - spec.group.begin();
   const int64_t element = dtype_bytes(spec.dtype);
   result->bytes_ = spec.count * element;
@@ -34,7 +34,7 @@ std::unique_ptr<ReduceScatter> ReduceScatter::prepare(Communicator& communicator
       transfers.push_back({Direction::kSend, peer, spec.channel, theirs, count * element});
       transfers.push_back({Direction::kReceive, peer, spec.channel, result->sum_.place_of(other), count * element});
     }
-    result->exchanges_.push_back(communicator.prepare(std::move(transfers)));
+    result->exchanges_.push_back(transport.prepare(std::move(transfers)));
   }
   return result;
 }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/hal/communicator.h"
+#include "runtime/hal/transport.h"
 
 namespace piper::hal {
 
@@ -24,7 +24,7 @@ struct AllToAllSpec {
 class AllToAll {
  public:
   // PIPER_CHECKs the spec.
-  static std::unique_ptr<AllToAll> prepare(Communicator& communicator, const AllToAllSpec& spec);
+  static std::unique_ptr<AllToAll> prepare(Transport& transport, const AllToAllSpec& spec);
   // R0304: a count is negative, beyond its part, or not what the other end says of it (where the two
   // are different ranks, the backend finds that: R0301, R0303).
   Status run(const WaitControl& control);

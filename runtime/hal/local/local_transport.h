@@ -1,4 +1,4 @@
-// The in-process communicator: the ranks are threads of one process. A message is one copy from the
+// The in-process transport: the ranks are threads of one process. A message is one copy from the
 // sender's buffer to the receiver's, done by whoever comes second; nothing is staged.
 #pragma once
 
@@ -7,17 +7,17 @@
 #include <mutex>
 #include <tuple>
 
-#include "runtime/hal/communicator.h"
+#include "runtime/hal/transport.h"
 
 namespace piper::hal {
 
-// What the ranks share. Must outlive their communicators and exchanges.
+// What the ranks share. Must outlive their transports and exchanges.
 class LocalWorld {
  public:
   explicit LocalWorld(int32_t world_size);
   ~LocalWorld();
-  // The communicator of one rank; each rank takes its own.
-  std::unique_ptr<Communicator> communicator(int32_t rank);
+  // The transport of one rank; each rank takes its own.
+  std::unique_ptr<Transport> transport(int32_t rank);
 
   struct Mailbox;
   // Created on first use; the address stays.

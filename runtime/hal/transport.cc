@@ -1,8 +1,8 @@
-#include "runtime/hal/communicator.h"
+#include "runtime/hal/transport.h"
 
 namespace piper::hal {
 
-void Communicator::keep(std::shared_ptr<const void> memory) {
+void Transport::keep(std::shared_ptr<const void> memory) {
   std::lock_guard lock(mutex_);
   kept_.push_back(std::move(memory));
 }

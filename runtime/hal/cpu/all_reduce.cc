@@ -1,4 +1,4 @@
-#include "runtime/hal/all_reduce.h"
+#include "runtime/hal/cpu/all_reduce.h"
 
 #include <algorithm>
 
@@ -7,12 +7,12 @@
 
 namespace piper::hal {
 
-std::unique_ptr<AllReduce> AllReduce::prepare(Communicator& communicator, const AllReduceSpec& spec) {
+std::unique_ptr<AllReduce> AllReduce::prepare(Transport& transport, const AllReduceSpec& spec) {
   auto result = std::make_unique<AllReduce>();
   const auto members = static_cast<int64_t>(spec.group.size());
   if (members <= 1 || spec.count == 0) return result;
-  auto self = std::find(spec.group.begin(), spec.group.end(), communicator.rank());
-  PIPER_CHECK(self != spec.group.end() && can_sum(spec.dtype), "all_reduce on rank ", communicator.rank());
+  auto self = std::find(spec.group.begin(), spec.group.end(), transport.rank());
+  PIPER_CHECK(self != spec.group.end() && can_sum(spec.dtype), "all_reduce on rank ", transport.rank());
   const int64_t position = self - spec.group.begin();
   const int64_t element = dtype_bytes(spec.dtype);
   const int64_t piece_count = plan::all_reduce_piece_bytes(members) / element;
@@ -52,7 +52,7 @@ std::unique_ptr<AllReduce> AllReduce::prepare(Communicator& communicator, const 
         transfer(Direction::kReceive, other, spec.channel, result->sum_.place_of(other), part(position, round).second);
       }
     }
-    result->exchanges_.push_back(communicator.prepare(std::move(transfers)));
+    result->exchanges_.push_back(transport.prepare(std::move(transfers)));
   }
   return result;
 }

@@ -1,4 +1,4 @@
-#include "runtime/hal/all_gather.h"
+#include "runtime/hal/cpu/all_gather.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,10 +7,10 @@
 
 namespace piper::hal {
 
-std::unique_ptr<AllGather> AllGather::prepare(Communicator& communicator, const AllGatherSpec& spec) {
+std::unique_ptr<AllGather> AllGather::prepare(Transport& transport, const AllGatherSpec& spec) {
   auto result = std::make_unique<AllGather>();
-  const auto self = std::find(spec.group.begin(), spec.group.end(), communicator.rank());
-  PIPER_CHECK(self != spec.group.end(), "all_gather on rank ", communicator.rank());
+  const auto self = std::find(spec.group.begin(), spec.group.end(), transport.rank());
+  PIPER_CHECK(self != spec.group.end(), "all_gather on rank ", transport.rank());
   const int64_t position = self - spec.group.begin();
   result->part_ = spec.part;
   result->own_ = spec.data + position * spec.bytes;
@@ -24,7 +24,7 @@ std::unique_ptr<AllGather> AllGather::prepare(Communicator& communicator, const 
         {Direction::kSend, peer, spec.channel, const_cast<std::byte*>(spec.part), spec.bytes});  // a send only reads
     transfers.push_back({Direction::kReceive, peer, spec.channel, spec.data + other * spec.bytes, spec.bytes});
   }
-  if (!transfers.empty()) result->exchange_ = communicator.prepare(std::move(transfers));
+  if (!transfers.empty()) result->exchange_ = transport.prepare(std::move(transfers));
   return result;
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/hal/position_sum.h"
+#include "runtime/hal/cpu/position_sum.h"
 
 #include "schemas/base/check.h"
 

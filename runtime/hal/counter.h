@@ -13,7 +13,7 @@ namespace piper::hal {
 
 enum class WaitResult : uint8_t { kReady, kStopped, kTimedOut };
 
-class Event {
+class Counter {
  public:
   // Everything written before signal() is visible to a thread whose wait() returned kReady.
   void signal(uint32_t value);

@@ -4,8 +4,8 @@
 // process) and mpi/.
 //
 // Whose memory: a run() that returned ok has let go of the memory of its transfers. One that failed may have left
-// messages under way that are read and written until the communicator is gone. So memory that an exchange points to
-// either outlives the communicator or is handed to its keep().
+// messages under way that are read and written until the transport is gone. So memory that an exchange points to
+// either outlives the transport or is handed to its keep().
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace piper::hal {
 
-// Channel ids: a plan's own below kPlanChannels, then two per communicator for its collectives, then the
+// Channel ids: a plan's own below kPlanChannels, then two per communicator of the plan for its collectives, then the
 // host's; then what link_delay.h adds. Messages of one (source, destination, channel) match in order.
 inline constexpr int32_t kPlanChannels = 1 << 20;
 inline constexpr int32_t kGroupChannels = 1 << 20;
@@ -49,15 +49,15 @@ class Exchange {
   virtual void resize(size_t transfer, int64_t bytes) = 0;
 };
 
-class Communicator {
+class Transport {
  public:
-  virtual ~Communicator() = default;
+  virtual ~Transport() = default;
   virtual int32_t rank() const = 0;
   virtual int32_t world_size() const = 0;
   virtual std::unique_ptr<Exchange> prepare(std::vector<Transfer> transfers) = 0;
   // Bytes this backend allocated itself for messages.
   virtual int64_t buffer_bytes() const = 0;
-  // Holds memory of exchanges until this communicator has let go of all messages, which is when it is gone. Any thread.
+  // Holds memory of exchanges until this transport has let go of all messages, which is when it is gone. Any thread.
   virtual void keep(std::shared_ptr<const void> memory);
 
  private:

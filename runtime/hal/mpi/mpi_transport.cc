@@ -1,4 +1,4 @@
-#include "runtime/hal/mpi/mpi_communicator.h"
+#include "runtime/hal/mpi/mpi_transport.h"
 
 #include <mpi.h>
 #include <sys/prctl.h>
@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "runtime/hal/event.h"
+#include "runtime/hal/counter.h"
 #include "schemas/base/check.h"
 
 namespace piper::hal {
@@ -25,7 +25,7 @@ constexpr int64_t kLeastTags = 1 << 15;
 
 struct Job {
   std::vector<Transfer> transfers;
-  Event done;
+  Counter done;
   uint32_t generation = 0;
   std::string failure;  // written at most once, before done is signalled
   int remaining = 0;    // parts that MPI has not finished, and one until all are posted
@@ -328,7 +328,7 @@ class MpiExchange : public Exchange {
   std::unique_ptr<Job> job_;
 };
 
-class MpiCommunicatorImpl : public MpiCommunicator {
+class MpiTransportImpl : public MpiTransport {
  public:
   Status start() { return progress_.start(); }
   int32_t rank() const override { return progress_.rank; }
@@ -345,10 +345,10 @@ class MpiCommunicatorImpl : public MpiCommunicator {
 
 }  // namespace
 
-Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::make() {
-  auto communicator = std::make_unique<MpiCommunicatorImpl>();
-  PIPER_RETURN_IF_ERROR(communicator->start());
-  return std::unique_ptr<MpiCommunicator>(std::move(communicator));
+Result<std::unique_ptr<MpiTransport>> MpiTransport::make() {
+  auto transport = std::make_unique<MpiTransportImpl>();
+  PIPER_RETURN_IF_ERROR(transport->start());
+  return std::unique_ptr<MpiTransport>(std::move(transport));
 }
 
 }  // namespace piper::hal

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/hal/communicator.h"
-#include "runtime/hal/position_sum.h"
+#include "runtime/hal/transport.h"
+#include "runtime/hal/cpu/position_sum.h"
 
 namespace piper::hal {
 
@@ -25,7 +25,7 @@ struct AllReduceSpec {
 class AllReduce {
  public:
   // PIPER_CHECKs the spec; dtypes that cannot be summed are refused by the loader.
-  static std::unique_ptr<AllReduce> prepare(Communicator& communicator, const AllReduceSpec& spec);
+  static std::unique_ptr<AllReduce> prepare(Transport& transport, const AllReduceSpec& spec);
   Status run(const WaitControl& control);
 
  private:

@@ -1,8 +1,8 @@
-#include "runtime/hal/local/local_communicator.h"
+#include "runtime/hal/local/local_transport.h"
 
 #include <cstring>
 
-#include "runtime/hal/event.h"
+#include "runtime/hal/counter.h"
 #include "schemas/base/check.h"
 
 namespace piper::hal {
@@ -12,7 +12,7 @@ namespace {
 struct Request {
   Transfer transfer;
   LocalWorld::Mailbox* mailbox = nullptr;
-  Event done;
+  Counter done;
   uint32_t generation = 0;  // one more each time the exchange runs; done reaches it when the copy is finished
   int64_t peer_bytes = -1;  // set by the peer where its size differs
 };
@@ -123,9 +123,9 @@ class LocalExchange : public Exchange {
   std::vector<Request> requests_;
 };
 
-class LocalCommunicator : public Communicator {
+class LocalTransport : public Transport {
  public:
-  LocalCommunicator(LocalWorld& world, int32_t rank, int32_t world_size)
+  LocalTransport(LocalWorld& world, int32_t rank, int32_t world_size)
       : world_(world), rank_(rank), world_size_(world_size) {}
   int32_t rank() const override { return rank_; }
   int32_t world_size() const override { return world_size_; }
@@ -144,9 +144,9 @@ class LocalCommunicator : public Communicator {
 LocalWorld::LocalWorld(int32_t world_size) : world_size_(world_size) {}
 LocalWorld::~LocalWorld() = default;
 
-std::unique_ptr<Communicator> LocalWorld::communicator(int32_t rank) {
+std::unique_ptr<Transport> LocalWorld::transport(int32_t rank) {
   PIPER_CHECK(rank >= 0 && rank < world_size_, "rank ", rank, " of ", world_size_);
-  return std::make_unique<LocalCommunicator>(*this, rank, world_size_);
+  return std::make_unique<LocalTransport>(*this, rank, world_size_);
 }
 
 LocalWorld::Mailbox* LocalWorld::mailbox(int32_t source, int32_t destination, int32_t channel) {

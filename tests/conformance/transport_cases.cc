@@ -1,10 +1,10 @@
-#include "tests/conformance/communicator_cases.h"
+#include "tests/conformance/transport_cases.h"
 
 #include <algorithm>
 #include <cstring>
 #include <thread>
 
-#include "runtime/hal/all_reduce.h"
+#include "runtime/hal/cpu/all_reduce.h"
 #include "runtime/hal/host_collectives.h"
 #include "runtime/hal/link_delay.h"
 #include "schemas/plan/all_reduce_scratch.h"
@@ -29,7 +29,7 @@ std::vector<uint8_t> pattern(size_t bytes, int sender, int message) {
 }
 
 // Messages of one channel arrive in the order they were sent, whatever their sizes.
-std::string point_to_point(hal::Communicator& c) {
+std::string point_to_point(hal::Transport& c) {
   const size_t sizes[] = {1, 0, 3, 64, 4097, (size_t{1} << 20) + 3, 5};
   const int32_t next = (c.rank() + 1) % c.world_size(), before = (c.rank() + c.world_size() - 1) % c.world_size();
   if (c.world_size() == 1) return "";
@@ -50,7 +50,7 @@ std::string point_to_point(hal::Communicator& c) {
 }
 
 // Channels are independent: what is sent first on one may be received last.
-std::string channels_are_independent(hal::Communicator& c) {
+std::string channels_are_independent(hal::Transport& c) {
   if (c.world_size() == 1 || c.rank() > 1) return "";
   std::vector<uint8_t> a = pattern(100, c.rank(), 1), b = pattern(200, c.rank(), 2);
   Status first, second;
@@ -69,7 +69,7 @@ std::string channels_are_independent(hal::Communicator& c) {
 
 // A send does not wait for a receive that was posted before it and has nothing to do with it: rank 0
 // answers rank 1's receive only when it has heard, by way of rank 2, of the send that comes after it.
-std::string sends_pass_receives(hal::Communicator& c) {
+std::string sends_pass_receives(hal::Transport& c) {
   if (c.world_size() < 3 || c.rank() > 2) return "";
   enum Channel : int32_t { kHello = 20, kLate, kPassing, kHeard };
   std::vector<uint8_t> hello = pattern(3, 1, 0), late = pattern(64, 0, 1), passing = pattern(70'000, 1, 2),
@@ -111,7 +111,7 @@ std::string sends_pass_receives(hal::Communicator& c) {
 }
 
 // A message takes its time, by the clock of both ends; a run without messages takes none.
-std::string delays_are_kept(hal::Communicator& c) {
+std::string delays_are_kept(hal::Transport& c) {
   if (c.world_size() == 1 || c.rank() > 1) return "";
   const hal::LinkDelay delay{std::chrono::microseconds(2000), 10'000'000};
   auto slow = hal::delay_links(c, delay);
@@ -147,7 +147,7 @@ void add_f32(float* dst, const float* src, int64_t count) {
   for (int64_t i = 0; i < count; ++i) dst[i] += src[i];
 }
 
-std::string sum_over(hal::Communicator& c, const std::vector<int32_t>& group, int64_t count) {
+std::string sum_over(hal::Transport& c, const std::vector<int32_t>& group, int64_t count) {
   if (std::find(group.begin(), group.end(), c.rank()) == group.end()) return "";
   std::vector<float> data(static_cast<size_t>(count));
   std::vector<std::byte> scratch(
@@ -169,7 +169,7 @@ std::string sum_over(hal::Communicator& c, const std::vector<int32_t>& group, in
 }
 
 // Bit for bit the sum in position order, for every group size, also with fewer elements than members.
-std::string all_reduce_bits(hal::Communicator& c) {
+std::string all_reduce_bits(hal::Transport& c) {
   for (int32_t size = 1; size <= c.world_size(); ++size) {
     std::vector<int32_t> forward, backward;
     for (int32_t r = 0; r < size; ++r) forward.push_back(r);
@@ -185,7 +185,7 @@ std::string all_reduce_bits(hal::Communicator& c) {
   return sum_over(c, all, 1'100'003);
 }
 
-std::string all_reduce_integers(hal::Communicator& c) {
+std::string all_reduce_integers(hal::Transport& c) {
   std::vector<int32_t> all;
   for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
   std::vector<int64_t> data = {c.rank() + 1, (int64_t{1} << 40) + c.rank(), -c.rank()};
@@ -197,7 +197,7 @@ std::string all_reduce_integers(hal::Communicator& c) {
   return data == std::vector<int64_t>{below + n, (n << 40) + below, -below} ? "" : "wrong sums";
 }
 
-std::string host_collectives(hal::Communicator& c) {
+std::string host_collectives(hal::Transport& c) {
   const std::string mine(static_cast<size_t>(c.rank()) * 1000, static_cast<char>('a' + c.rank()));
   auto all = hal::host_allgather(c, mine, kWait);
   if (!all.ok()) return all.error().message;
@@ -209,7 +209,7 @@ std::string host_collectives(hal::Communicator& c) {
 }
 
 // A receive that nobody answers ends when the Stop is raised, and when its time is over.
-std::string waiting_ends(hal::Communicator& c) {
+std::string waiting_ends(hal::Transport& c) {
   if (c.world_size() == 1) return "";
   const int32_t peer = (c.rank() + 1) % c.world_size();
   const auto memory = std::make_shared<std::vector<uint8_t>>(8);
@@ -248,11 +248,11 @@ std::vector<Case> common_cases() {
 
 Case delays() { return {"delays_are_kept", delays_are_kept}; }
 
-std::unique_ptr<hal::Communicator> delayed(hal::Communicator& communicator) {
-  return hal::delay_links(communicator, {std::chrono::microseconds(20), 100'000'000'000});
+std::unique_ptr<hal::Transport> delayed(hal::Transport& transport) {
+  return hal::delay_links(transport, {std::chrono::microseconds(20), 100'000'000'000});
 }
 
-std::string sizes_that_differ(hal::Communicator& c) {
+std::string sizes_that_differ(hal::Transport& c) {
   static std::vector<uint8_t> data(64);
   if (c.rank() == 0)
     (void)c.prepare({{Direction::kSend, 1, 9, bytes_of(data), 48}})

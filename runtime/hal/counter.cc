@@ -1,4 +1,4 @@
-#include "runtime/hal/event.h"
+#include "runtime/hal/counter.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -26,13 +26,13 @@ void pause_core() {
 
 }  // namespace
 
-void Event::signal(uint32_t value) {
+void Counter::signal(uint32_t value) {
   value_.store(value, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) != 0)
     syscall(SYS_futex, &value_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-WaitResult Event::wait(uint32_t at_least, const WaitControl& control) {
+WaitResult Counter::wait(uint32_t at_least, const WaitControl& control) {
   for (int i = 0; i < kSpins; ++i) {
     if (reached(at_least)) return WaitResult::kReady;
     pause_core();
@@ -43,7 +43,7 @@ WaitResult Event::wait(uint32_t at_least, const WaitControl& control) {
   return result;
 }
 
-WaitResult Event::sleep(uint32_t at_least, const WaitControl& control) {
+WaitResult Counter::sleep(uint32_t at_least, const WaitControl& control) {
   static_assert(sizeof(value_) == sizeof(uint32_t));
   const auto start = std::chrono::steady_clock::now();
   for (;;) {
