@@ -15,9 +15,9 @@
 
 #include "runtime/bootstrap/rank_environment.h"
 #include "runtime/exec/session.h"
-#include "runtime/hal/host_collectives.h"
 #include "runtime/hal/local/local_transport.h"
 #include "runtime/hal/mpi/mpi_transport.h"
+#include "runtime/hal/transport_channel.h"
 #include "runtime/kernels/kernel.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/mapped_names.h"
@@ -270,19 +270,21 @@ int run_local(const Flags& flags, const plan::OpenBundle& opened, exec::Session&
   for (int32_t r = 0; r < world_size; ++r) transports.push_back(world.transport(r));
   std::vector<std::thread> ranks;
   for (const plan::RankPlan& plan : inputs.bundle.ranks)
-    ranks.emplace_back(
-        [&session, &plan, &transports] { exec::run_rank(session, plan, *transports[static_cast<size_t>(plan.rank)]); });
+    ranks.emplace_back([&session, &plan, &transport = *transports[static_cast<size_t>(plan.rank)]] {
+      hal::TransportChannel control(transport);
+      exec::run_rank(session, plan, transport, control);
+    });
   for (std::thread& rank : ranks) rank.join();
   return conclude(session, session.stop.take_failure(), false);
 }
 
 // Whether every rank could read what it needs; rank 0 prints the first failure that it learns of.
-Result<bool> all_ready(const Status& mine, hal::Transport& transport, const hal::WaitControl& wait) {
+Result<bool> all_ready(const Status& mine, hal::ControlChannel& control, const hal::WaitControl& wait) {
   const std::string text = mine.ok() ? "" : mine.error().code + "\n" + mine.error().message;
-  PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(transport, text, wait));
+  PIPER_ASSIGN(const std::vector<std::string> all, control.allgather(text, wait));
   const auto failed = std::find_if(all.begin(), all.end(), [](const std::string& t) { return !t.empty(); });
   if (failed == all.end()) return true;
-  if (transport.rank() == 0) {
+  if (control.rank() == 0) {
     const size_t end = failed->find('\n');
     // What refutes the bundle, P063x, concerns all ranks, though one of them has found it.
     const bool everywhere = failed->compare(0, 4, "P063") == 0 ||
@@ -301,6 +303,7 @@ int run_mpi(const Flags& flags, const plan::OpenBundle& opened, exec::Session& s
     return kRefused;
   }
   hal::MpiTransport& transport = **made;
+  hal::TransportChannel control(transport);
   if (Status status = bootstrap::check_world_size(transport.world_size(), opened.manifest.world_size); !status.ok()) {
     if (transport.rank() == 0) print_error(status.error());
     return kRefused;
@@ -308,7 +311,7 @@ int run_mpi(const Flags& flags, const plan::OpenBundle& opened, exec::Session& s
   Inputs inputs;
   const Status status = read_inputs(flags, opened, {transport.rank()}, inputs, session);
   const hal::WaitControl wait{&session.stop, session.options.timeout};
-  const auto ready = all_ready(status, transport, wait);
+  const auto ready = all_ready(status, control, wait);
   if (ready.ok() && !*ready) return kRefused;
   if (!ready.ok()) {
     if (!hal::is_stopped(ready.status())) print_error(ready.error());
@@ -318,7 +321,7 @@ int run_mpi(const Flags& flags, const plan::OpenBundle& opened, exec::Session& s
   const auto mine =
       std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == transport.rank(); });
   PIPER_CHECK(mine != plans.end(), "the bundle has no plan of rank ", transport.rank());
-  std::thread rank([&] { exec::run_rank(session, *mine, transport); });
+  std::thread rank([&] { exec::run_rank(session, *mine, transport, control); });
   rank.join();
 
   if (!session.stop.raised()) return conclude(session, {}, false);

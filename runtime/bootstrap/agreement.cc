@@ -1,7 +1,5 @@
 #include "runtime/bootstrap/agreement.h"
 
-#include "runtime/hal/host_collectives.h"
-
 namespace piper::bootstrap {
 
 namespace {
@@ -31,10 +29,9 @@ Status compare_agreements(const std::vector<Agreement>& by_rank) {
   return {};
 }
 
-Status check_agreement(hal::Transport& transport, const Agreement& mine, const hal::WaitControl& control) {
+Status check_agreement(hal::ControlChannel& control, const Agreement& mine, const hal::WaitControl& wait) {
   // A digest is hexadecimal, so the first newline ends it.
-  PIPER_ASSIGN(std::vector<std::string> all,
-               hal::host_allgather(transport, mine.bundle_digest + "\n" + mine.options, control));
+  PIPER_ASSIGN(std::vector<std::string> all, control.allgather(mine.bundle_digest + "\n" + mine.options, wait));
   std::vector<Agreement> by_rank;
   for (const std::string& text : all) {
     size_t end = text.find('\n');

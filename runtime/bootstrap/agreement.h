@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/hal/transport.h"
+#include "runtime/hal/control_channel.h"
 
 namespace piper::bootstrap {
 
@@ -14,7 +14,7 @@ struct Agreement {
   std::string options;  // readable: "seed 1, 20 steps, ..."
 };
 // R0102 names the ranks that differ from rank 0, and in what. The same message on every rank.
-Status check_agreement(hal::Transport& transport, const Agreement& mine, const hal::WaitControl& control);
+Status check_agreement(hal::ControlChannel& control, const Agreement& mine, const hal::WaitControl& wait);
 // The comparison itself, by rank.
 Status compare_agreements(const std::vector<Agreement>& by_rank);
 

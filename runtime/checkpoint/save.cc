@@ -8,8 +8,6 @@
 #include <cstring>
 #include <sstream>
 
-#include "runtime/hal/host_collectives.h"
-
 namespace piper::checkpoint {
 
 namespace {
@@ -76,12 +74,24 @@ Result<std::vector<Chosen>> choose_pieces(const std::vector<std::vector<Piece>>&
 
 namespace {
 
+// To rank 0, in the messages that its receive() of all bytes waits for.
+Status send(hal::Address from, int64_t bytes, hal::Device& device, hal::ControlChannel& control,
+            const hal::WaitControl& wait) {
+  std::vector<std::byte> message(static_cast<size_t>(std::min(bytes, hal::ControlChannel::kMessageBytes)));
+  for (int64_t at = 0; at < bytes; at += hal::ControlChannel::kMessageBytes) {
+    const int64_t count = std::min(hal::ControlChannel::kMessageBytes, bytes - at);
+    PIPER_RETURN_IF_ERROR(device.read(message.data(), from + at, count));
+    PIPER_RETURN_IF_ERROR(control.send(0, message.data(), count, wait));
+  }
+  return {};
+}
+
 // Rank 0: collects a tensor when the writer asks for it; its other names follow it and reuse it.
 class Collector {
  public:
   Collector(const plan::Manifest& manifest, const std::vector<Piece>& mine, const std::vector<Chosen>& chosen,
-            hal::Transport& transport, const hal::WaitControl& control)
-      : manifest_(manifest), mine_(mine), chosen_(chosen), transport_(transport), control_(control) {}
+            hal::Device& device, hal::ControlChannel& control, const hal::WaitControl& wait)
+      : manifest_(manifest), mine_(mine), chosen_(chosen), device_(device), control_(control), wait_(wait) {}
 
   Status write(int64_t tensor, const std::function<Status(const void*, int64_t)>& write) {
     if (tensor != held_) PIPER_RETURN_IF_ERROR(collect(tensor));
@@ -94,11 +104,11 @@ class Collector {
     bytes_.resize(static_cast<size_t>(tensor_bytes(manifest_.tensors[static_cast<size_t>(tensor)])));
     for (; next_ < chosen_.size() && chosen_[next_].tensor == tensor; ++next_) {
       const Chosen& c = chosen_[next_];
-      if (c.rank == transport_.rank()) {
+      if (c.rank == control_.rank()) {
         const Piece& piece = mine_[static_cast<size_t>(c.piece)];
-        std::memcpy(bytes_.data() + c.offset, piece.data + (c.offset - piece.offset), static_cast<size_t>(c.bytes));
+        PIPER_RETURN_IF_ERROR(device_.read(bytes_.data() + c.offset, piece.data + (c.offset - piece.offset), c.bytes));
       } else {
-        PIPER_RETURN_IF_ERROR(hal::host_receive(transport_, c.rank, bytes_.data() + c.offset, c.bytes, control_));
+        PIPER_RETURN_IF_ERROR(control_.receive(c.rank, bytes_.data() + c.offset, c.bytes, wait_));
       }
     }
     return {};
@@ -107,8 +117,9 @@ class Collector {
   const plan::Manifest& manifest_;
   const std::vector<Piece>& mine_;
   const std::vector<Chosen>& chosen_;
-  hal::Transport& transport_;
-  const hal::WaitControl& control_;
+  hal::Device& device_;
+  hal::ControlChannel& control_;
+  const hal::WaitControl& wait_;
   int64_t held_ = -1;
   size_t next_ = 0;
   std::vector<std::byte> bytes_;
@@ -129,22 +140,22 @@ Status check_writable(const std::string& path) {
 }
 
 Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, const std::vector<Piece>& mine,
-                    hal::Transport& transport, const hal::WaitControl& control) {
-  PIPER_ASSIGN(std::vector<std::string> encoded, hal::host_allgather(transport, encode(mine), control));
+                    hal::Device& device, hal::ControlChannel& control, const hal::WaitControl& wait) {
+  PIPER_ASSIGN(std::vector<std::string> encoded, control.allgather(encode(mine), wait));
   std::vector<std::vector<Piece>> by_rank;
   for (const std::string& text : encoded) by_rank.push_back(decode(text));
   PIPER_ASSIGN(const std::vector<Chosen> chosen, choose_pieces(by_rank, manifest.tensors));
 
-  if (transport.rank() != 0) {
+  if (control.rank() != 0) {
     for (const Chosen& c : chosen) {
-      if (c.rank != transport.rank()) continue;
+      if (c.rank != control.rank()) continue;
       const Piece& piece = mine[static_cast<size_t>(c.piece)];
-      PIPER_RETURN_IF_ERROR(hal::host_send(transport, 0, piece.data + (c.offset - piece.offset), c.bytes, control));
+      PIPER_RETURN_IF_ERROR(send(piece.data + (c.offset - piece.offset), c.bytes, device, control, wait));
     }
     return {};
   }
 
-  Collector collector(manifest, mine, chosen, transport, control);
+  Collector collector(manifest, mine, chosen, device, control, wait);
   std::vector<bool> placed(manifest.tensors.size(), false);
   for (const Chosen& c : chosen) placed[static_cast<size_t>(c.tensor)] = true;
   std::vector<plan::TensorToWrite> to_write;

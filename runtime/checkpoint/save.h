@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "runtime/checkpoint/weights.h"
-#include "runtime/hal/transport.h"
+#include "runtime/hal/control_channel.h"
+#include "runtime/hal/device.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::checkpoint {
@@ -16,7 +17,7 @@ struct Piece {
   int64_t tensor = 0;  // index into Manifest::tensors
   int64_t offset = 0, bytes = 0;
   bool owner = false;  // these bytes are the ones that are saved
-  const std::byte* data = nullptr;
+  hal::Address data;
 };
 
 // What of each tensor is taken from which rank, in tensor and offset order: the owners' pieces, the
@@ -38,8 +39,8 @@ struct SaveOptions {
 };
 // Whether a file may be written there: asked before the first step, not after the last one. P0621.
 Status check_writable(const std::string& path);
-// P0621 when the file cannot be written; errors of choose_pieces().
+// `device`: where the pieces lie. P0621 when the file cannot be written; errors of choose_pieces().
 Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, const std::vector<Piece>& mine,
-                    hal::Transport& transport, const hal::WaitControl& control);
+                    hal::Device& device, hal::ControlChannel& control, const hal::WaitControl& wait);
 
 }  // namespace piper::checkpoint

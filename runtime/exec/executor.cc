@@ -1,86 +1,42 @@
 #include "runtime/exec/executor.h"
 
-#include <cstring>
-#include <exception>
+#include <atomic>
 
-#include "schemas/base/check.h"
+#include "runtime/exec/instruction_text.h"
 
 namespace piper::exec {
 
-Executor::Executor(LoadedRank& rank, hal::Stop& stop, std::chrono::milliseconds timeout, int threads)
-    : rank_(rank),
-      stop_(stop),
-      positions_(rank.streams.size()),
-      streams_(rank.device->make_streams(static_cast<int>(rank.streams.size()))),
-      walk_([this](int stream) { walk(stream); }) {
-  context_.wait = {&stop, timeout};
-  streams_->run([threads](int) { kernels::enter_worker_thread(threads); });
-}
-
-Status Executor::run_step(int64_t step, double lr, uint64_t seed) {
-  context_.step = step;
-  context_.capture_gradients = rank_.gradients != nullptr && step == 1;
-  if (rank_.plan->seed_step.buffer >= 0) {
-    const int64_t values[2] = {static_cast<int64_t>(seed), step};
-    std::memcpy(rank_.at(rank_.plan->seed_step), values, sizeof values);
-  }
-  if (rank_.plan->learning_rate.buffer >= 0) {
-    std::memcpy(rank_.at(rank_.plan->learning_rate), &lr, sizeof lr);
-  }
+Status Executor::run_step(int64_t step) {
+  step_ = step;
+  hal::Recording& recording = step == 1 && rank_.capturing_step != nullptr ? *rank_.capturing_step : *rank_.step;
   if (profile_ != nullptr) profile_->begin_step(step);
-  if (!rank_.streams.empty()) streams_->run(walk_);
-  return stop_.raised() ? hal::stopped() : Status();
+  PIPER_RETURN_IF_ERROR(recording.submit(wait_, *this, profile_ != nullptr));
+  return rank_.device->finish();
 }
 
-void Executor::walk(int stream) {
-  if (static_cast<size_t>(stream) >= rank_.streams.size()) return;
-  std::atomic<int32_t>& position = positions_[static_cast<size_t>(stream)].instruction;
-  for (const BoundInstruction& instruction : rank_.streams[static_cast<size_t>(stream)]) {
-    if (stop_.raised()) return;
-    position.store(instruction.index, std::memory_order_relaxed);
-    Status status;
-    try {
-      status = profile_ == nullptr ? instruction.prepared->execute(context_) : execute(instruction);
-    } catch (const InternalError& bug) {
-      status = Status::failure("bug", bug.what());
-    } catch (const std::exception& failure) {
-      status = Status::failure("R0403", failure.what());
-    }
-    if (status.ok()) continue;
-    if (!hal::is_stopped(status)) fail(stream, instruction.index, std::move(status));
-    return;
-  }
-  position.store(-1, std::memory_order_relaxed);
+void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) {
+  profile_->add(instruction, begin, end, cpu_ns);
 }
 
-Status Executor::execute(const BoundInstruction& instruction) {
-  const auto begin = trace::Profile::Clock::now();
-  const int64_t begin_cpu = trace::Profile::thread_ns();
-  Status status = instruction.prepared->execute(context_);
-  const int64_t cpu = trace::Profile::thread_ns() - begin_cpu;
-  profile_->add(instruction.index, begin, trace::Profile::Clock::now(), cpu);
-  return status;
-}
-
-void Executor::fail(int stream, int32_t instruction, Status failure) {
+void Executor::failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) {
   std::string text = failure.error().message;
   // Who waits in vain is seldom who is to blame: say where this rank's other streams stand.
   if (failure.error().code == "R0302")
-    for (size_t other = 0; other < positions_.size(); ++other) {
-      const int32_t at = positions_[other].instruction.load(std::memory_order_relaxed);
-      if (static_cast<int>(other) == stream) continue;
+    for (size_t other = 0; other < positions.size(); ++other) {
+      if (static_cast<int32_t>(other) == queue) continue;
+      const int32_t at = positions[other];
       text +=
           "\n  stream " + rank_.plan->streams[other].name + ": " +
           (at < 0 ? std::string("done or not begun") : "at " + describe_instruction(*rank_.bundle, *rank_.plan, at));
     }
   stop_.raise(Status::failure(failure.error().code,
-                              "rank " + std::to_string(rank_.plan->rank) + ", step " + std::to_string(context_.step) +
-                                  ", " + describe_instruction(*rank_.bundle, *rank_.plan, instruction) + ": " + text));
+                              "rank " + std::to_string(rank_.plan->rank) + ", step " + std::to_string(step_) + ", " +
+                                  describe_instruction(*rank_.bundle, *rank_.plan, instruction) + ": " + text));
 }
 
 int64_t Executor::scratch_high_water() {
   std::atomic<int64_t> total{0};
-  streams_->run([&total](int) { total += kernels::scratch_high_water(); });
+  rank_.device->on_each_thread([&total] { total += kernels::scratch_high_water(); });
   return total;
 }
 

@@ -1,45 +1,33 @@
-// The step walker: runs the prepared instructions of a rank, each stream's in order, all streams at
-// once, and joins them. A failure is raised in the shared Stop with rank, step, instruction and
-// provenance; it wakes every other stream and rank of the process.
+// The steps of a loaded rank, one after the other: submits the recording and waits for it. A failure is raised in the
+// shared Stop with rank, step, instruction and provenance; it wakes every other queue and rank of the process.
 #pragma once
-
-#include <atomic>
-#include <functional>
-#include <memory>
-#include <vector>
 
 #include "runtime/exec/load_rank.h"
 #include "runtime/trace/profile.h"
 
 namespace piper::exec {
 
-class Executor {
+class Executor : private hal::StepObserver {
  public:
-  // Starts the streams' threads. `threads`: intra-op threads of each stream's kernels.
-  Executor(LoadedRank& rank, hal::Stop& stop, std::chrono::milliseconds timeout, int threads);
+  // `rank` and `stop` outlive it.
+  Executor(LoadedRank& rank, hal::Stop& stop, std::chrono::milliseconds timeout)
+      : rank_(rank), stop_(stop), wait_{&stop, timeout} {}
   // hal::stopped() when the step did not finish; the reason is in the Stop.
-  Status run_step(int64_t step, double lr, uint64_t seed);
+  Status run_step(int64_t step);
   // From now on every instruction is timed; nullptr: no more. Not during a step.
   void set_profile(trace::Profile* profile) { profile_ = profile; }
-  // Library scratch of all streams so far, bytes.
+  // Library scratch of the threads of all queues so far, bytes.
   int64_t scratch_high_water();
 
  private:
-  // A cache line each: written at every instruction.
-  struct alignas(64) Position {
-    std::atomic<int32_t> instruction{-1};
-  };
-  void walk(int stream);
-  Status execute(const BoundInstruction& instruction);
-  void fail(int stream, int32_t instruction, Status failure);
+  void failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) override;
+  void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) override;
 
   LoadedRank& rank_;
   hal::Stop& stop_;
-  StepContext context_;
+  hal::WaitControl wait_;
   trace::Profile* profile_ = nullptr;
-  std::vector<Position> positions_;  // by stream
-  std::unique_ptr<hal::StreamGroup> streams_;
-  std::function<void(int)> walk_;
+  int64_t step_ = 0;
 };
 
 }  // namespace piper::exec

@@ -14,11 +14,37 @@ std::map<std::string, int64_t> tensor_indices(const plan::Manifest& manifest) {
 
 }  // namespace
 
-std::byte* GradientCapture::reserve(const plan::BufferRange& range, int64_t bytes) {
-  std::vector<std::byte>& copy = copies_[range.buffer];
-  if (copy.empty()) copy.resize(static_cast<size_t>(plan_.buffers.at(static_cast<size_t>(range.buffer)).bytes));
-  ranges_.push_back({range, bytes});
-  return copy.data() + range.offset;
+Result<std::unique_ptr<GradientCapture>> GradientCapture::make(const plan::Bundle& bundle, const plan::RankPlan& plan,
+                                                               const std::vector<hal::Address>& buffers,
+                                                               hal::Device& device) {
+  std::unique_ptr<GradientCapture> capture(new GradientCapture(plan));
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const auto* update = std::get_if<plan::Update>(&plan.instructions[i].action);
+    if (update == nullptr) continue;
+    const auto& slots = bundle.programs.at(static_cast<size_t>(update->program)).slots;
+    const auto& arguments = plan.arguments.at(static_cast<size_t>(update->arguments)).arguments;
+    for (size_t slot = 0; slot < slots.size(); ++slot) {
+      if (slots[slot].role != plan::SlotRole::kGradient) continue;
+      const plan::BufferRange& where = arguments.at(slot);
+      const auto buffer = static_cast<size_t>(where.buffer);
+      auto& memory = capture->copies_[where.buffer];
+      if (memory == nullptr) {
+        PIPER_ASSIGN(memory, device.allocate_host(plan.buffers.at(buffer).bytes));
+      }
+      capture->ranges_.push_back(
+          {static_cast<int32_t>(i), where, slots[slot].bytes,
+           device.copy(memory->address() + where.offset, buffers[buffer] + where.offset, slots[slot].bytes)});
+    }
+  }
+  return capture;
+}
+
+std::vector<hal::Command*> GradientCapture::in_front_of(int32_t instruction) const {
+  std::vector<hal::Command*> copies;
+  auto range = std::lower_bound(ranges_.begin(), ranges_.end(), instruction,
+                                [](const Range& r, int32_t wanted) { return r.instruction < wanted; });
+  for (; range != ranges_.end() && range->instruction == instruction; ++range) copies.push_back(range->copy.get());
+  return copies;
 }
 
 std::vector<checkpoint::Piece> GradientCapture::pieces(const plan::Manifest& manifest) const {
@@ -35,14 +61,14 @@ std::vector<checkpoint::Piece> GradientCapture::pieces(const plan::Manifest& man
       const int64_t from = std::max(begin, range.where.offset), to = std::min(end, range.where.offset + range.bytes);
       if (from >= to) continue;
       result.push_back({tensor->second, part.first * element + from - begin, to - from, part.owner,
-                        copies_.at(range.where.buffer).data() + from});
+                        copies_.at(range.where.buffer)->address() + from});
     }
   }
   return result;
 }
 
 std::vector<checkpoint::Piece> weight_pieces(const plan::Manifest& manifest, const plan::RankPlan& plan,
-                                             const std::vector<std::byte*>& buffer_base) {
+                                             const std::vector<hal::Address>& buffers) {
   const auto index = tensor_indices(manifest);
   std::vector<checkpoint::Piece> result;
   for (const plan::Placement& placement : plan.placements) {
@@ -51,7 +77,7 @@ std::vector<checkpoint::Piece> weight_pieces(const plan::Manifest& manifest, con
     if (!checkpoint::is_weight(placement) || tensor == index.end()) continue;
     const int64_t element = dtype_bytes(placement.dtype);
     result.push_back({tensor->second, part.first * element, part.count * element, part.owner,
-                      buffer_base.at(static_cast<size_t>(part.where.buffer)) + part.where.offset});
+                      buffers.at(static_cast<size_t>(part.where.buffer)) + part.where.offset});
   }
   return result;
 }

@@ -1,38 +1,43 @@
-// Copies of the first step's gradients, for --save-gradients: an update clears what it reads, so it
-// copies its range here first. Ranges are registered at load, so copying allocates nothing. Each
-// update writes its own bytes: no locks between streams.
+// Copies of the first step's gradients, for --save-gradients: an update clears what it reads, so that step is another
+// recording, in which copies to the host stand in front of each update.
 #pragma once
 
-#include <cstring>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "runtime/checkpoint/save.h"
+#include "runtime/hal/device.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::exec {
 
 class GradientCapture {
  public:
-  explicit GradientCapture(const plan::RankPlan& plan) : plan_(plan) {}
-  // Reserves room for the whole buffer of `range`; returns where the range's copy goes, which is valid
-  // until the end.
-  std::byte* reserve(const plan::BufferRange& range, int64_t bytes);
-  // The captured parts of the model's tensors.
+  // `plan`, `buffers` (by buffer of the plan) and `device` outlive it. R0405.
+  static Result<std::unique_ptr<GradientCapture>> make(const plan::Bundle& bundle, const plan::RankPlan& plan,
+                                                       const std::vector<hal::Address>& buffers, hal::Device& device);
+  // The copies for the gradients that this instruction uses; none where it is no update.
+  std::vector<hal::Command*> in_front_of(int32_t instruction) const;
+  // The captured parts of the model's tensors, which this keeps.
   std::vector<checkpoint::Piece> pieces(const plan::Manifest& manifest) const;
 
  private:
   struct Range {
+    int32_t instruction = 0;
     plan::BufferRange where;
     int64_t bytes = 0;
+    std::unique_ptr<hal::Command> copy;
   };
+  explicit GradientCapture(const plan::RankPlan& plan) : plan_(plan) {}
+
   const plan::RankPlan& plan_;
-  std::map<int32_t, std::vector<std::byte>> copies_;  // by buffer
-  std::vector<Range> ranges_;
+  std::map<int32_t, std::unique_ptr<hal::HostMemory>> copies_;  // by buffer, all of it
+  std::vector<Range> ranges_;                                   // by instruction
 };
 
-// The parts of the model's tensors that this rank holds.
+// The parts of the model's tensors that this rank holds. `buffers`: by buffer of the plan.
 std::vector<checkpoint::Piece> weight_pieces(const plan::Manifest& manifest, const plan::RankPlan& plan,
-                                             const std::vector<std::byte*>& buffer_base);
+                                             const std::vector<hal::Address>& buffers);
 
 }  // namespace piper::exec

@@ -21,22 +21,22 @@ std::string call_text(const plan::Bundle& bundle, const plan::Program& program, 
   return text;
 }
 
-class PreparedRun : public PreparedInstruction {
+class RunCommand : public hal::Command {
  public:
-  PreparedRun(const plan::Bundle& bundle, BoundProgram& program) : bundle_(bundle), program_(program) {}
-  Status execute(const StepContext&) override { return run_program(bundle_, program_); }
+  RunCommand(const plan::Bundle& bundle, const BoundProgram& program) : bundle_(bundle), program_(program) {}
+  Status issue(hal::Queue& queue, const hal::Submission&) override { return run_program(bundle_, program_, queue); }
 
  private:
   const plan::Bundle& bundle_;
-  BoundProgram& program_;
+  const BoundProgram& program_;
 };
 
 }  // namespace
 
-Status run_program(const plan::Bundle& bundle, const BoundProgram& program) {
+Status run_program(const plan::Bundle& bundle, const BoundProgram& program, hal::Queue& queue) {
   size_t at = 0;
   try {
-    for (; at < program.kernels.size(); ++at) program.kernels[at]->run();
+    for (; at < program.kernels.size(); ++at) program.kernels[at]->run(queue);
   } catch (const InternalError&) {
     throw;
   } catch (const kernels::OverCapacity& over) {
@@ -58,15 +58,15 @@ Result<std::unique_ptr<BoundProgram>> bind_program(int32_t index, int32_t argume
   const plan::ArgumentList& list = context.plan->arguments.at(static_cast<size_t>(arguments));
   if (list.arguments.size() != program.slots.size())
     return Status::failure("R0404", "arguments '" + list.name + "' do not fit program '" + program.name + "'");
-  std::byte* workspace = context.at(workspace_range);
+  const hal::Address workspace = context.at(workspace_range);
   auto bind_operands = [&](const std::vector<plan::Operand>& operands) {
     std::vector<kernels::BoundOperand> bound;
     bound.reserve(operands.size());
     for (const plan::Operand& operand : operands) {
-      std::byte* base = nullptr;
+      hal::Address base;
       if (operand.slot == plan::Operand::kWorkspace) base = workspace;
       else if (operand.slot >= 0) base = context.at(list.arguments.at(static_cast<size_t>(operand.slot)));
-      bound.push_back({base == nullptr ? nullptr : base + operand.offset, &operand});
+      bound.push_back({base.nowhere() ? base : base + operand.offset, &operand});
     }
     return bound;
   };
@@ -75,19 +75,19 @@ Result<std::unique_ptr<BoundProgram>> bind_program(int32_t index, int32_t argume
   bound->kernels.reserve(program.calls.size());
   for (size_t i = 0; i < program.calls.size(); ++i) {
     const plan::KernelCall& call = program.calls[i];
-    auto kernel = kernels::bind(call, bind_operands(call.outputs), bind_operands(call.inputs), numbers);
+    auto kernel = context.kernels->bind(call, bind_operands(call.outputs), bind_operands(call.inputs), numbers);
     if (!kernel.ok()) return kernel.take_status().with_context(call_text(*context.bundle, program, i));
     bound->kernels.push_back(std::move(kernel).value());
   }
   return bound;
 }
 
-Prepared prepare_run(const plan::Run& run, int32_t, PrepareContext& context) {
+hal::MadeCommand prepare_run(const plan::Run& run, int32_t, PrepareContext& context) {
   auto& bound = (*context.programs)[{run.program, run.arguments, run.workspace.buffer, run.workspace.offset}];
   if (bound == nullptr) {
     PIPER_ASSIGN(bound, bind_program(run.program, run.arguments, run.workspace, context, nullptr));
   }
-  return std::unique_ptr<PreparedInstruction>(std::make_unique<PreparedRun>(*context.bundle, *bound));
+  return std::unique_ptr<hal::Command>(std::make_unique<RunCommand>(*context.bundle, *bound));
 }
 
 }  // namespace piper::exec

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <exception>
 
 #include "runtime/bootstrap/agreement.h"
 #include "runtime/exec/executor.h"
-#include "runtime/exec/lr_schedule.h"
-#include "runtime/hal/host_collectives.h"
+#include "runtime/exec/instruction_text.h"
+#include "runtime/exec/step_inputs.h"
+#include "runtime/exec/step_results.h"
+#include "runtime/hal/cpu/transport_collectives.h"
 #include "runtime/trace/progress.h"
 #include "runtime/trace/step_log.h"
 #include "schemas/base/check.h"
@@ -40,11 +41,11 @@ class Reporter {
     return reporter;
   }
   Reporter(const Session& session, const LoadedRank& rank)
-      : session_(session), rank_(rank), progress_(session.options.steps), start_(steady_clock::now()) {
+      : session_(session), results_(rank), progress_(session.options.steps), start_(steady_clock::now()) {
     times_.reserve(static_cast<size_t>(std::clamp<int64_t>(session.options.steps, 0, 1 << 20)));
   }
 
-  void step(int64_t step, double seconds, double lr) {
+  Status step(int64_t step, double seconds, double lr) {
     const plan::Manifest& manifest = session_.bundle->manifest;
     trace::StepRecord record;
     record.step = step;
@@ -52,22 +53,16 @@ class Reporter {
     record.samples_per_s = static_cast<double>(manifest.batch) / seconds;
     record.tokens_per_s = record.samples_per_s * static_cast<double>(session_.data->tokens_per_sample());
     record.lr = lr;
-    if (rank_.plan->loss.buffer >= 0) std::memcpy(&record.loss, rank_.at(rank_.plan->loss), sizeof record.loss);
-    if (rank_.plan->grad_norm.buffer >= 0) {
-      float norm = 0;
-      std::memcpy(&norm, rank_.at(rank_.plan->grad_norm), sizeof norm);
-      record.grad_norm = norm;
-    }
-    if (rank_.plan->dropped.buffer >= 0) {
-      int64_t dropped = 0;
-      std::memcpy(&dropped, rank_.at(rank_.plan->dropped), sizeof dropped);
-      record.dropped = dropped;
-    }
+    PIPER_ASSIGN(const StepResults::Values values, results_.read());
+    record.loss = values.loss;
+    record.grad_norm = values.grad_norm;
+    record.dropped = values.dropped;
     times_.push_back(record.step_ms);
     if (const int64_t epoch = session_.data->epoch_beginning_in(step, manifest.batch); epoch > 0)
       progress_.note("step " + std::to_string(step) + ": the data begin again, epoch " + std::to_string(epoch));
     progress_.step(record);
     log(trace::step_line(record));
+    return {};
   }
 
   // What became of the log.
@@ -97,7 +92,7 @@ class Reporter {
   }
 
   const Session& session_;
-  const LoadedRank& rank_;
+  StepResults results_;
   trace::StepLog log_;
   Status log_failure_;
   trace::Progress progress_;
@@ -107,77 +102,64 @@ class Reporter {
 
 class RankRun {
  public:
-  RankRun(Session& session, const plan::RankPlan& plan, hal::Transport& transport)
-      : session_(session), plan_(plan), transport_(transport), wait_{&session.stop, session.options.timeout} {
+  RankRun(Session& session, const plan::RankPlan& plan, hal::Transport& transport, hal::ControlChannel& control)
+      : session_(session),
+        plan_(plan),
+        transport_(transport),
+        control_(control),
+        wait_{&session.stop, session.options.timeout} {
     if (session.options.link_delay) delayed_ = hal::delay_links(transport, *session.options.link_delay);
   }
 
   Status run() {
     PIPER_RETURN_IF_ERROR(
-        bootstrap::check_agreement(transport_, {session_.bundle_digest, agreed_options(session_)}, wait_));
+        bootstrap::check_agreement(control_, {session_.bundle_digest, agreed_options(session_)}, wait_));
     for (const std::string* path : {&session_.options.save, &session_.options.save_gradients})
-      if (!path->empty() && transport_.rank() == 0) PIPER_RETURN_IF_ERROR(checkpoint::check_writable(*path));
+      if (!path->empty() && control_.rank() == 0) PIPER_RETURN_IF_ERROR(checkpoint::check_writable(*path));
     LoadOptions load{session_.options.device, !session_.options.save_gradients.empty(), wait_};
-    PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights,
-                                  delayed_ != nullptr ? *delayed_ : transport_, load));
-    PIPER_RETURN_IF_ERROR(bind_inputs());
+    load.device.enter_thread = [threads = session_.options.threads] { kernels::enter_worker_thread(threads); };
+    auto collectives = hal::make_transport_collectives(delayed_ != nullptr ? *delayed_ : transport_, &kernels::add_f32);
+    PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights, std::move(collectives), control_, load));
+    PIPER_ASSIGN(StepInputs inputs, StepInputs::bind(*rank_, *session_.data, session_.options.seed));
     if (plan_.rank == session_.bundle->manifest.reporting_rank) {
       PIPER_ASSIGN(reporter_, Reporter::open(session_, *rank_));
     }
-    Executor executor(*rank_, session_.stop, session_.options.timeout, session_.options.threads);
+    Executor executor(*rank_, session_.stop, session_.options.timeout);
     if (!session_.options.profile.empty()) {
       profile_ = std::make_unique<trace::Profile>(plan_.instructions.size());
       executor.set_profile(profile_.get());
     }
-    PIPER_RETURN_IF_ERROR(hal::host_barrier(transport_, wait_));
+    PIPER_RETURN_IF_ERROR(control_.barrier(wait_));
     session_.started = true;
-    for (int64_t step = 1; step <= session_.options.steps; ++step) PIPER_RETURN_IF_ERROR(one_step(executor, step));
+    for (int64_t step = 1; step <= session_.options.steps; ++step)
+      PIPER_RETURN_IF_ERROR(one_step(executor, inputs, step));
     if (!session_.options.save.empty())
-      PIPER_RETURN_IF_ERROR(checkpoint::save_tensors(
-          {session_.options.save, session_.weights}, session_.bundle->manifest,
-          weight_pieces(session_.bundle->manifest, plan_, rank_->buffer_base), transport_, hal::patient(wait_)));
+      PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save, session_.weights},
+                                                     session_.bundle->manifest,
+                                                     weight_pieces(session_.bundle->manifest, plan_, rank_->buffers),
+                                                     *rank_->device, control_, hal::patient(wait_)));
     return finish(executor);
   }
 
  private:
-  struct BoundInput {
-    size_t input = 0;
-    const plan::InputSlice* slice = nullptr;
-    std::byte* where = nullptr;
-  };
-
-  Status bind_inputs() {
-    const auto& declared = session_.bundle->manifest.inputs;
-    for (const plan::InputSlice& slice : plan_.inputs) {
-      auto found = std::find_if(declared.begin(), declared.end(),
-                                [&](const plan::InputDecl& d) { return d.name == slice.input; });
-      if (found == declared.end()) return Status::failure("R0404", "the manifest has no input '" + slice.input + "'");
-      inputs_.push_back({static_cast<size_t>(found - declared.begin()), &slice, rank_->at(slice.where)});
-    }
-    return {};
-  }
-
-  Status one_step(Executor& executor, int64_t step) {
+  Status one_step(Executor& executor, StepInputs& inputs, int64_t step) {
     const plan::Manifest& manifest = session_.bundle->manifest;
     const auto begin = steady_clock::now();
-    for (const BoundInput& input : inputs_)
-      session_.data->fill(input.input, step, input.slice->first, input.slice->count, input.where);
-    const double lr = manifest.optimizer.lr * lr_factor(manifest.lr_schedule, step);
-    PIPER_RETURN_IF_ERROR(executor.run_step(step, lr, session_.options.seed));
+    PIPER_RETURN_IF_ERROR(inputs.write(step));
+    PIPER_RETURN_IF_ERROR(executor.run_step(step));
     const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
-    if (reporter_ != nullptr) reporter_->step(step, seconds, lr);
+    if (reporter_ != nullptr) PIPER_RETURN_IF_ERROR(reporter_->step(step, seconds, inputs.learning_rate(step)));
     session_.steps_done.store(step, std::memory_order_relaxed);
     if (step == 1 && rank_->gradients != nullptr)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
-                                                     rank_->gradients->pieces(manifest), transport_,
+                                                     rank_->gradients->pieces(manifest), *rank_->device, control_,
                                                      hal::patient(wait_)));
     return {};
   }
 
   Status finish(Executor& executor) {
-    const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() + transport_.buffer_bytes();
-    PIPER_ASSIGN(const std::vector<std::string> all,
-                 hal::host_allgather(transport_, std::to_string(peak), hal::patient(wait_)));
+    const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() + rank_->collectives->buffer_bytes();
+    PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(std::to_string(peak), hal::patient(wait_)));
     if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());
     if (reporter_ == nullptr) return {};
     std::vector<int64_t> peaks;
@@ -195,7 +177,7 @@ class RankRun {
                                plan_.streams.at(static_cast<size_t>(plan_.instructions[i].stream)).name,
                                action_text(*session_.bundle, plan_, static_cast<int32_t>(i))});
     }
-    PIPER_ASSIGN(const std::vector<std::string> all, hal::host_allgather(transport_, lines, hal::patient(wait_)));
+    PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(lines, hal::patient(wait_)));
     if (reporter_ == nullptr) return {};
     PIPER_ASSIGN(trace::StepLog file, trace::StepLog::open(session_.options.profile));
     for (const std::string& text : all)
@@ -206,20 +188,20 @@ class RankRun {
   Session& session_;
   const plan::RankPlan& plan_;
   hal::Transport& transport_;
+  hal::ControlChannel& control_;
   hal::WaitControl wait_;
   std::unique_ptr<hal::Transport> delayed_;  // nullptr: links as they are
   std::unique_ptr<LoadedRank> rank_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<trace::Profile> profile_;  // nullptr: not asked for
-  std::vector<BoundInput> inputs_;
 };
 
 }  // namespace
 
-void run_rank(Session& session, const plan::RankPlan& plan, hal::Transport& transport) {
+void run_rank(Session& session, const plan::RankPlan& plan, hal::Transport& transport, hal::ControlChannel& control) {
   Status status;
   try {
-    status = RankRun(session, plan, transport).run();
+    status = RankRun(session, plan, transport, control).run();
   } catch (const InternalError& bug) {
     status = Status::failure("bug", bug.what());
   } catch (const std::exception& failure) {

@@ -1,5 +1,5 @@
 // A rank's life from start to end: agree with the others, load, step, save. Every rank of a run calls
-// run_rank() with its own transport; what is the same for the ranks of a process is shared.
+// run_rank() with its own transport and control channel; what is the same for the ranks of a process is shared.
 #pragma once
 
 #include <atomic>
@@ -38,6 +38,6 @@ struct Session {
 };
 
 // Never throws: a failure is raised in session.stop, once, and wakes the other ranks of the process.
-void run_rank(Session& session, const plan::RankPlan& plan, hal::Transport& transport);
+void run_rank(Session& session, const plan::RankPlan& plan, hal::Transport& transport, hal::ControlChannel& control);
 
 }  // namespace piper::exec

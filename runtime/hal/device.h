@@ -1,41 +1,104 @@
-// A device of one rank: memory regions and streams. The executor allocates everything at load
-// through this interface and runs every step's streams on it; `cpu/` implements it with threads.
-// Kernels are not its business (runtime/kernels), nor is communication (transport.h).
+// A device of one rank: memory, queues, events, and the recordings of commands that its queues execute. Everything is
+// made at load; a step fills uploads, submits a recording, and reads downloads. `cpu/` implements it with threads.
+// Kernels are not its business (runtime/kernels), nor is communication (collectives.h).
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "schemas/base/status.h"
+#include "runtime/hal/address.h"
+#include "runtime/hal/command.h"
+#include "schemas/plan/plan.h"
 
 namespace piper::hal {
 
-// Zero-filled memory, resident from the start: no page fault in a step. At least 64-byte aligned.
+// Zero-filled memory of a device, there from the start: no page fault in a step. Aligned to plan::buffer_alignment().
 class MemoryRegion {
  public:
   virtual ~MemoryRegion() = default;
-  std::byte* data() const { return data_; }
+  Address base() const { return base_; }
   int64_t bytes() const { return bytes_; }
 
  protected:
-  std::byte* data_ = nullptr;
+  Address base_;
   int64_t bytes_ = 0;
 };
 
-// The streams of a rank. `body` is called once on each stream, with the stream's index, and run()
-// returns when all calls have returned. Bodies must not throw.
-class StreamGroup {
+// Memory of the host that queues copy to and from.
+class HostMemory {
  public:
-  virtual ~StreamGroup() = default;
-  virtual void run(const std::function<void(int stream)>& body) = 0;
+  virtual ~HostMemory() = default;
+  virtual std::byte* data() const = 0;
+  virtual Address address() const = 0;  // the same place, for the device
 };
 
+// Host memory on its way to one place of the device. Used by the thread that submits.
+class Upload {
+ public:
+  virtual ~Upload() = default;
+  // Where the host writes, all bytes of it: behind this call the last commit's copy has been taken.
+  virtual std::byte* begin() = 0;
+  // Copies what was written, in front of all that is submitted later.
+  virtual Status commit() = 0;
+};
+
+// The other way. Used by the thread that submits.
+class Download {
+ public:
+  virtual ~Download() = default;
+  // Copies behind all that was submitted.
+  virtual Status begin() = 0;
+  // The copy, once it is there. Valid until the next begin() or submission.
+  virtual Result<const std::byte*> wait() = 0;
+};
+
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+// A command in its place: issue order is the order of the list, a queue's order the subsequence of its commands.
+struct Issue {
+  int32_t queue = 0;        // index
+  int32_t instruction = 0;  // of the plan, for messages and times
+  Command* command = nullptr;
+};
+
+// Told where commands execute; called on any thread of the device, several at once.
+class StepObserver {
+ public:
+  using Clock = std::chrono::steady_clock;
+  virtual ~StepObserver() = default;
+  // `positions`: by queue, the instruction that it is at, or -1 where it is done or has not begun. Not for stopped().
+  virtual void failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) = 0;
+  // Where the submission is timed. `cpu_ns`: processor time of the issuing thread.
+  virtual void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) = 0;
+};
+
+// Commands of a step. Queue 0 forks to the others and joins them: what is submitted later comes behind all of it.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Issues every command once. A failure, or a Stop raised elsewhere, is stopped(): the observer was told the reason.
+  // May return before the commands are done; Device::finish() waits.
+  virtual Status submit(const WaitControl& wait, StepObserver& observer, bool timed) = 0;
+};
+
+struct QueueOptions {
+  std::string name;
+  plan::Priority priority = plan::Priority::kNormal;
+};
+
+// `device` of the plan's manifest decides none of this: it says what the plan was made for.
 struct DeviceOptions {
   bool huge_pages = true;
-  std::string machine;  // where /proc and /sys are looked for; tests have their own
+  std::string machine;                 // where /proc and /sys are looked for; tests have their own
+  std::function<void()> enter_thread;  // called on each thread that issues commands, before its first
 };
 
 class Device {
@@ -43,10 +106,29 @@ class Device {
   virtual ~Device() = default;
   // R0405 when the memory is not to be had, or would leave the machine or the cgroup too little.
   virtual Result<std::unique_ptr<MemoryRegion>> allocate(int64_t bytes) = 0;
-  // Stream 0 runs on the thread that calls run(); each other one has a thread of its own.
-  virtual std::unique_ptr<StreamGroup> make_streams(int count) = 0;
+  virtual Result<std::unique_ptr<HostMemory>> allocate_host(int64_t bytes) = 0;
+  // Host and device, at once: nothing that uses the place may be under way.
+  virtual Status write(Address to, const void* from, int64_t bytes) = 0;
+  virtual Status read(void* to, Address from, int64_t bytes) = 0;
+  virtual std::unique_ptr<Upload> make_upload(Address to, int64_t bytes) = 0;
+  virtual std::unique_ptr<Download> make_download(Address from, int64_t bytes) = 0;
+
+  // An event is recorded once in a submission; who waits for it goes on behind that record. `name` for messages.
+  virtual std::unique_ptr<Event> make_event(const std::string& name) = 0;
+  virtual std::unique_ptr<Command> record_event(Event& event) = 0;
+  virtual std::unique_ptr<Command> wait_event(Event& event) = 0;
+  virtual std::unique_ptr<Command> copy(Address to, Address from, int64_t bytes) = 0;
+  virtual std::unique_ptr<Command> fill(Address to, std::byte value, int64_t bytes) = 0;
+
+  // The commands stay the caller's and outlive the recording.
+  virtual std::unique_ptr<Recording> record(std::vector<Issue> commands) = 0;
+  // Until all that was submitted is done.
+  virtual Status finish() = 0;
+  // Once on each thread that issues commands; nothing may be under way.
+  virtual void on_each_thread(const std::function<void()>& body) = 0;
 };
 
-std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options);
+// A device whose queues are threads, queue 0 the one that submits.
+std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options, const std::vector<QueueOptions>& queues);
 
 }  // namespace piper::hal

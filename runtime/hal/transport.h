@@ -1,5 +1,5 @@
 // How the ranks of a run reach each other: sets of point-to-point transfers, prepared at load and
-// carried out as often as needed. Everything else (all_reduce.h, all_to_all.h, host_collectives.h, ...)
+// carried out as often as needed. Everything else (cpu/, transport_channel.h)
 // is written once on top of it, so that every backend gives the same bits. Backends: local/ (all ranks in one
 // process) and mpi/.
 //

@@ -33,10 +33,10 @@ at::Tensor view_of(const BoundOperand& bound, const char* kind, size_t index) {
       refuse(kind, ' ', index, " has a negative extent or stride");
     elements *= operand.shape[axis];
   }
-  if (bound.data == nullptr && elements != 0) refuse(kind, ' ', index, " has no memory");
-  if (reinterpret_cast<uintptr_t>(bound.data) % static_cast<uintptr_t>(dtype_bytes(operand.dtype)) != 0)
+  if (bound.data.nowhere() && elements != 0) refuse(kind, ' ', index, " has no memory");
+  if (reinterpret_cast<uintptr_t>(bound.data.in_device()) % static_cast<uintptr_t>(dtype_bytes(operand.dtype)) != 0)
     refuse(kind, ' ', index, " is not aligned to its element type");
-  return at::from_blob(bound.data, operand.shape, operand.strides,
+  return at::from_blob(bound.data.in_device(), operand.shape, operand.strides,
                        at::TensorOptions().dtype(scalar_type(operand.dtype)).device(at::kCPU));
 }
 
@@ -143,7 +143,7 @@ NamedKernel::NamedKernel(const Call& call)
       scratch_bound_(call.scratch_bound()),
       scratch_per_thread_(call.scratch_per_thread()) {}
 
-void NamedKernel::run() {
+void NamedKernel::run(hal::Queue&) {
   ScratchScope scope;
   try {
     execute();

@@ -79,7 +79,7 @@ void want_broadcast(const at::Tensor& out, const std::vector<at::Tensor>& inputs
 class NamedKernel : public PreparedKernel {
  public:
   explicit NamedKernel(const Call& call);
-  void run() final;
+  void run(hal::Queue& queue) final;
 
  private:
   virtual void execute() = 0;

@@ -49,10 +49,19 @@ void choose_vector_functions() {
   }
 }
 
+class CpuLibrary : public Library {
+ public:
+  Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
+                                               const std::vector<BoundOperand>& inputs,
+                                               const OptimizerNumbers* numbers) const override;
+};
+
 }  // namespace
 
-Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
-                                             const std::vector<BoundOperand>& inputs, const OptimizerNumbers* numbers) {
+Result<std::unique_ptr<PreparedKernel>> CpuLibrary::bind(const plan::KernelCall& call,
+                                                         const std::vector<BoundOperand>& outputs,
+                                                         const std::vector<BoundOperand>& inputs,
+                                                         const OptimizerNumbers* numbers) const {
   const auto found = entries().find(call.kernel);
   if (found == entries().end() || found->second.info == nullptr)
     return Status::failure("R0401", "no kernel is named `" + call.kernel + "`");
@@ -65,6 +74,11 @@ Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const
   } catch (const c10::Error& error) {
     return Status::failure("R0402", "kernel `" + call.kernel + "`" + where + ": " + error.what_without_backtrace());
   }
+}
+
+const Library& cpu_library() {
+  static const CpuLibrary library;
+  return library;
 }
 
 void initialise_process() {

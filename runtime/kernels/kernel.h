@@ -1,8 +1,8 @@
 // Kernels behind one header without LibTorch types. At load the executor binds every KernelCall of
-// every run to memory and keeps the PreparedKernels; a step calls run() on each. Implementations:
-// LibTorch's operators on views made at load, and own kernels.
+// every run to memory and keeps the PreparedKernels; a step calls run() on each. A Library holds the kernels of one
+// kind of device; those of the CPU are LibTorch's operators on views made at load, and own kernels.
 //
-// Thread rule: bind at load on any one thread; run() on the stream's thread, after
+// Thread rule: bind at load on any one thread; run() on the queue's thread, after
 // `enter_worker_thread()` was called once on it. Nothing here allocates in run() outside the kernels
 // listed in tests/unit/allocation_table, and those allocate from the scratch arena.
 #pragma once
@@ -14,15 +14,17 @@
 #include <stdexcept>
 #include <vector>
 
+#include "runtime/hal/address.h"
+#include "runtime/hal/command.h"
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::kernels {
 
-// Where an operand of a call lies: start of its slot or workspace on this device, plus the operand's
-// own offset applied; nullptr for an absent operand.
+// Where an operand of a call lies: start of its slot or workspace, the operand's own offset applied; nowhere for an
+// absent operand.
 struct BoundOperand {
-  std::byte* data = nullptr;
+  hal::Address data;
   const plan::Operand* operand = nullptr;  // dtype, shape, strides
 };
 
@@ -36,7 +38,9 @@ class OverCapacity : public std::runtime_error {
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;
-  virtual void run() = 0;  // throws only OverCapacity, and on our own bugs and library failures
+  // On a CPU does the work and ignores the queue, on a GPU enqueues it there. Throws only OverCapacity, and on our own
+  // bugs and library failures.
+  virtual void run(hal::Queue& queue) = 0;
 };
 
 // What kernels of the optimizer take from the manifest.
@@ -45,12 +49,20 @@ struct OptimizerNumbers {
   double weight_decay = 0;  // of the group
 };
 
-// Checks shapes, dtypes, attributes and the `accumulate` flag against kernels.def. Errors: R0401
-// unknown kernel, R0402 operands or attributes do not fit (damaged or mismatched plan), or a kernel of the optimizer
-// outside of an update (`numbers` nullptr).
-Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
-                                             const std::vector<BoundOperand>& inputs,
-                                             const OptimizerNumbers* numbers = nullptr);
+// The kernels of one kind of device, found by name and element types.
+class Library {
+ public:
+  virtual ~Library() = default;
+  // Checks shapes, dtypes, attributes and the `accumulate` flag against kernels.def. Errors: R0401 unknown kernel,
+  // R0402 operands or attributes do not fit (damaged or mismatched plan), or a kernel of the optimizer outside of an
+  // update
+  // (`numbers` nullptr).
+  virtual Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call,
+                                                       const std::vector<BoundOperand>& outputs,
+                                                       const std::vector<BoundOperand>& inputs,
+                                                       const OptimizerNumbers* numbers = nullptr) const = 0;
+};
+const Library& cpu_library();
 
 // dst[i] += src[i], f32: the one reduction of CPU communicators.
 void add_f32(float* dst, const float* src, int64_t count);

@@ -17,7 +17,7 @@
 #include <new>
 
 #include "runtime/exec/session.h"
-#include "runtime/hal/host_collectives.h"
+#include "runtime/hal/transport_channel.h"
 #include "runtime/hal/link_delay.h"
 #include "runtime/hal/mpi/mpi_transport.h"
 #include "tests/conformance/collective_cases.h"
@@ -179,7 +179,8 @@ std::string late_messages(hal::Transport& c) {
   word.fill('-');
   const hal::LinkDelay delay{1us, 0};
   if (c.rank() == 0) {
-    if (auto wrong = expect(hal::host_receive(c, 1, word.data(), word.size(), kShort), "R0302"); !wrong.empty())
+    if (auto wrong = expect(hal::TransportChannel(c).receive(1, word.data(), word.size(), kShort), "R0302");
+        !wrong.empty())
       return wrong;
     const auto slow = hal::delay_links(c, delay);
     if (auto wrong = expect(slow->prepare({{Direction::kReceive, 1, 30, memory(8), 8}})->run(kShort), "R0302");
@@ -189,7 +190,7 @@ std::string late_messages(hal::Transport& c) {
   if (auto wrong = memory_of_receives(); !wrong.empty()) return wrong;
   if (auto wrong = meet(c); !wrong.empty()) return wrong;
   if (c.rank() == 1) {
-    if (auto wrong = message_of(hal::host_send(c, 0, "too late", 8, kWait)); !wrong.empty()) return wrong;
+    if (auto wrong = message_of(hal::TransportChannel(c).send(0, "too late", 8, kWait)); !wrong.empty()) return wrong;
     const auto slow = hal::delay_links(c, delay);
     if (auto wrong = message_of(slow->prepare({{Direction::kSend, 0, 30, memory(8), 8}})->run(kWait)); !wrong.empty())
       return wrong;
@@ -219,7 +220,8 @@ std::string late_plan_message(hal::Transport& c) {
   session.options.steps = 1;
   session.options.timeout = 3s;
   session.options.device.huge_pages = false;
-  exec::run_rank(session, bundle.ranks[static_cast<size_t>(c.rank())], c);
+  hal::TransportChannel control(c);
+  exec::run_rank(session, bundle.ranks[static_cast<size_t>(c.rank())], c, control);
   if (c.rank() == 0) wrong = expect(session.stop.take_failure(), "R0302", "instr 4 recv from rank 1");
   if (wrong.empty()) wrong = memory_of_receives();
   if (wrong.empty()) wrong = meet(c);

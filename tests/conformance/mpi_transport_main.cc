@@ -2,7 +2,7 @@
 // the exit status is 1 if any rank found something wrong.
 #include <cstdio>
 
-#include "runtime/hal/host_collectives.h"
+#include "runtime/hal/transport_channel.h"
 #include "runtime/hal/mpi/mpi_transport.h"
 #include "tests/conformance/collective_cases.h"
 
@@ -11,7 +11,7 @@ namespace {
 using piper::conformance::Case;
 
 bool passes(piper::hal::Transport& transport, const Case& test) {
-  auto all = piper::hal::host_allgather(transport, test.run(transport), {});
+  auto all = piper::hal::TransportChannel(transport).allgather(test.run(transport), {});
   if (!all.ok()) {
     std::fprintf(stderr, "%s: %s\n", test.name, all.error().message.c_str());
     return false;
@@ -44,6 +44,6 @@ int main() {
     std::printf("%s on %d ranks\n", passed ? "conforms" : "FAILS", (*transport)->world_size());
   if (!passed) (*transport)->abort(1);
   // Receives that were given up on purpose are still posted: the end of the process takes them.
-  (void)piper::hal::host_barrier(**transport, {});
+  (void)piper::hal::TransportChannel(**transport).barrier({});
   return 0;
 }

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "runtime/hal/cpu/all_reduce.h"
-#include "runtime/hal/host_collectives.h"
 #include "runtime/hal/link_delay.h"
+#include "runtime/hal/transport_channel.h"
 #include "schemas/plan/all_reduce_scratch.h"
 #include "tests/conformance/collective_cases.h"
 
@@ -197,14 +197,15 @@ std::string all_reduce_integers(hal::Transport& c) {
   return data == std::vector<int64_t>{below + n, (n << 40) + below, -below} ? "" : "wrong sums";
 }
 
-std::string host_collectives(hal::Transport& c) {
+std::string control_channel(hal::Transport& c) {
+  hal::TransportChannel control(c);
   const std::string mine(static_cast<size_t>(c.rank()) * 1000, static_cast<char>('a' + c.rank()));
-  auto all = hal::host_allgather(c, mine, kWait);
+  auto all = control.allgather(mine, kWait);
   if (!all.ok()) return all.error().message;
   for (int32_t r = 0; r < c.world_size(); ++r)
     if ((*all)[static_cast<size_t>(r)] != std::string(static_cast<size_t>(r) * 1000, static_cast<char>('a' + r)))
       return "text of another rank";
-  Status barrier = hal::host_barrier(c, kWait);
+  Status barrier = control.barrier(kWait);
   return barrier.ok() ? "" : barrier.error().message;
 }
 
@@ -240,7 +241,7 @@ std::vector<Case> common_cases() {
                              {"sends_pass_receives", sends_pass_receives},
                              {"all_reduce_bits", all_reduce_bits},
                              {"all_reduce_integers", all_reduce_integers},
-                             {"host_collectives", host_collectives},
+                             {"control_channel", control_channel},
                              {"waiting_ends", waiting_ends}};
   for (const Case& collective : collective_cases()) cases.push_back(collective);
   return cases;

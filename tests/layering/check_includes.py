@@ -3,7 +3,7 @@
 
   check_includes.py ROOT
 
-Folders of the project see only the folders that FOLDERS lists for them, third-party headers stand in .cc files or in the
+Only the code of a device looks behind its addresses. Folders of the project see only the folders that FOLDERS lists for them, third-party headers stand in .cc files or in the
 adapter headers of ADAPTERS, and no strategy has a name in the code that every strategy shares.
 """
 import pathlib
@@ -30,7 +30,7 @@ FOLDERS = {
     "runtime/hal": [BASE, PLAN],
     "runtime/trace": [BASE, PLAN],
     "runtime/data": [BASE, PLAN],
-    "runtime/kernels": [BASE, PLAN],
+    "runtime/kernels": [BASE, PLAN, "runtime/hal"],
     "runtime/bootstrap": [BASE, PLAN, "runtime/hal"],
     "runtime/checkpoint": [BASE, PLAN, "runtime/hal"],
     "runtime/exec": [BASE, PLAN, "runtime"],
@@ -42,6 +42,9 @@ FOLDERS = {
 }
 NAMELESS = ("compiler/ir", "compiler/passes", "compiler/emit", "runtime")
 NAMES = re.compile(r"1f1b|one_f_one_b|gpipe|dual_?pipe|zero[ _-]?bubble|\bzb[_-]|\bzero-?[123]\b", re.IGNORECASE)
+# What a device's memory is to the host: an Address, which only these turn into a pointer.
+POINTERS = re.compile(r"\bin_device(_as)?\b")
+DEVICE_CODE = ("runtime/hal/", "runtime/kernels/")
 # Headers that a component must not see, however deep in its folders.
 FORBIDDEN = {
     "compiler": re.compile(r"^(ATen|c10|torch|caffe2|cuda|cublas|cudnn|nccl|mpi\.h|rccl|hip)"),
@@ -107,6 +110,8 @@ def faults_of(root: pathlib.Path, file: pathlib.Path) -> list[str]:
         why = check_line(path, folder, found[1] == '"', found[2]) if found else None
         if why is None and path.startswith(tuple(f"{name}/" for name in NAMELESS)) and NAMES.search(line):
             why = f"names a strategy: {NAMES.search(line)[0]}"
+        if why is None and not path.startswith(DEVICE_CODE) and POINTERS.search(line):
+            why = f"looks behind an address of a device: {POINTERS.search(line)[0]}"
         if why:
             faults.append(f"{path}:{number}: {why}")
     return faults

@@ -177,7 +177,7 @@ plan::Operand Interpreter::operand_of(const View& view) const {
 }
 
 kernels::BoundOperand Interpreter::bound(const View& view, const plan::Operand& operand) {
-  return {buffers_[view.buffer]->bytes.data() + operand.offset, &operand};
+  return {hal::Address(buffers_[view.buffer]->bytes.data()) + operand.offset, &operand};
 }
 
 Status Interpreter::bind(Step& step, const std::string& kernel, const std::vector<View>& outputs,
@@ -191,9 +191,9 @@ Status Interpreter::bind(Step& step, const std::string& kernel, const std::vecto
   std::vector<kernels::BoundOperand> bound_outputs, bound_inputs;
   for (size_t i = 0; i < outputs.size(); ++i) bound_outputs.push_back(bound(outputs[i], call.outputs[i]));
   for (size_t i = 0; i < inputs.size(); ++i)
-    bound_inputs.push_back(inputs[i] == nullptr ? kernels::BoundOperand{nullptr, &call.inputs[i]}
+    bound_inputs.push_back(inputs[i] == nullptr ? kernels::BoundOperand{{}, &call.inputs[i]}
                                                 : bound(*inputs[i], call.inputs[i]));
-  PIPER_ASSIGN(step.kernel, kernels::bind(call, bound_outputs, bound_inputs));
+  PIPER_ASSIGN(step.kernel, kernels::cpu_library().bind(call, bound_outputs, bound_inputs));
   return {};
 }
 
@@ -282,9 +282,10 @@ Tensor& Interpreter::received(ir::ValueId value) {
 }
 
 void Interpreter::run(size_t first, size_t end) {
+  hal::Queue queue;
   for (size_t i = first; i < end; ++i) {
     Step& step = steps_[i];
-    if (step.kernel != nullptr) step.kernel->run();
+    if (step.kernel != nullptr) step.kernel->run(queue);
     if (step.accumulate_into >= 0) add_gradient(step);
   }
 }

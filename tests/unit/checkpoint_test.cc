@@ -10,6 +10,7 @@
 
 #include "runtime/checkpoint/save.h"
 #include "runtime/hal/local/local_transport.h"
+#include "runtime/hal/transport_channel.h"
 #include "schemas/plan/bundle_io.h"
 #include "tests/unit/temp_folder.h"
 
@@ -26,9 +27,8 @@ plan::TensorInfo info(const std::string& name, int64_t count, std::vector<std::s
 
 TEST_CASE("each byte comes from the rank that owns it") {
   const std::vector<plan::TensorInfo> tensors = {info("a", 4), info("b", 2), info("nowhere", 2)};
-  std::vector<std::vector<Piece>> pieces = {{{0, 0, 16, false, nullptr}, {1, 0, 8, true, nullptr}},
-                                            {{0, 8, 8, true, nullptr}, {1, 0, 8, true, nullptr}},
-                                            {{0, 0, 8, true, nullptr}}};
+  std::vector<std::vector<Piece>> pieces = {
+      {{0, 0, 16, false, {}}, {1, 0, 8, true, {}}}, {{0, 8, 8, true, {}}, {1, 0, 8, true, {}}}, {{0, 0, 8, true, {}}}};
   const auto chosen = choose_pieces(pieces, tensors);
   REQUIRE(chosen.ok());
   REQUIRE(chosen->size() == 3);
@@ -53,17 +53,19 @@ TEST_CASE("rank 0 writes the tensors of all ranks under all their names") {
           .string();
   plan::Manifest manifest;
   manifest.tensors = {info("first", 2, {"tied.first"}), info("second", 3)};
-  const std::vector<float> first = {1, 2}, second = {3, 4, 5};
+  std::vector<float> first = {1, 2}, second = {3, 4, 5};
+  const auto device = hal::make_cpu_device({}, {});
   hal::LocalWorld world(3);
   const hal::WaitControl wait{nullptr, std::chrono::seconds(20)};
   std::vector<std::thread> ranks;
   for (int32_t r = 0; r < 3; ++r)
     ranks.emplace_back([&, r] {
       std::vector<Piece> mine;
-      if (r == 1) mine.push_back({1, 0, 12, true, reinterpret_cast<const std::byte*>(second.data())});
-      if (r == 2) mine.push_back({0, 0, 8, true, reinterpret_cast<const std::byte*>(first.data())});
+      if (r == 1) mine.push_back({1, 0, 12, true, hal::Address(reinterpret_cast<std::byte*>(second.data()))});
+      if (r == 2) mine.push_back({0, 0, 8, true, hal::Address(reinterpret_cast<std::byte*>(first.data()))});
       auto transport = world.transport(r);
-      Status status = save_tensors({path, nullptr}, manifest, mine, *transport, wait);
+      hal::TransportChannel control(*transport);
+      Status status = save_tensors({path, nullptr}, manifest, mine, *device, control, wait);
       if (!status.ok()) throw std::runtime_error(status.error().message);
     });
   for (std::thread& rank : ranks) rank.join();

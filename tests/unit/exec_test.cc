@@ -12,6 +12,7 @@
 #include "runtime/exec/lr_schedule.h"
 #include "runtime/exec/session.h"
 #include "runtime/hal/local/local_transport.h"
+#include "runtime/hal/transport_channel.h"
 #include "schemas/plan/safetensors.h"
 #include "tests/unit/hand_written_plans.h"
 
@@ -58,7 +59,11 @@ class Fixture {
     hal::LocalWorld world(static_cast<int32_t>(bundle.ranks.size()));
     std::vector<std::thread> ranks;
     for (const plan::RankPlan& plan : bundle.ranks)
-      ranks.emplace_back([&] { run_rank(session, plan, *world.transport(plan.rank)); });
+      ranks.emplace_back([&] {
+        const auto transport = world.transport(plan.rank);
+        hal::TransportChannel control(*transport);
+        run_rank(session, plan, *transport, control);
+      });
     for (std::thread& rank : ranks) rank.join();
     log_failure = std::move(session.log_failure);
     return session.stop.take_failure();

@@ -14,7 +14,7 @@ namespace piper::hal {
 
 // More than any address space holds; a region that failed needs no clearing up.
 TEST_CASE("memory that is not to be had") {
-  const auto region = make_cpu_device({})->allocate(int64_t{1} << 60);
+  const auto region = make_cpu_device({}, {})->allocate(int64_t{1} << 60);
   REQUIRE_FALSE(region.ok());
   CHECK(region.error().code == "R0405");
   CHECK(region.error().message.find("cannot allocate 1152921504606846976 bytes") != std::string::npos);
@@ -26,7 +26,7 @@ TEST_CASE("memory that the machine or the cgroup has not left") {
   DeviceOptions options;
   options.machine = machine.path().string();
   const auto refusal = [&](int64_t bytes) {
-    const auto region = make_cpu_device(options)->allocate(bytes);
+    const auto region = make_cpu_device(options, {})->allocate(bytes);
     return region.ok() ? "" : region.error().code + " " + region.error().message;
   };
   const int64_t wanted = int64_t{1} << 20;

@@ -39,16 +39,18 @@ void update(State& s, const plan::Optimizer& o, double decay, int64_t step, int6
   if (scale != nullptr) call.inputs.push_back({0, 0, DType::kF32, {}, {}});
   std::vector<BoundOperand> outputs, inputs;
   for (size_t i = 0; i < states.size(); ++i)
-    outputs.push_back({reinterpret_cast<std::byte*>(states[i]->data_ptr<float>() + first), &call.outputs[i]});
-  inputs = {{reinterpret_cast<std::byte*>(&rate), &call.inputs[0]},
-            {reinterpret_cast<std::byte*>(&step), &call.inputs[1]}};
+    outputs.push_back(
+        {hal::Address(reinterpret_cast<std::byte*>(states[i]->data_ptr<float>() + first)), &call.outputs[i]});
+  inputs = {{hal::Address(reinterpret_cast<std::byte*>(&rate)), &call.inputs[0]},
+            {hal::Address(reinterpret_cast<std::byte*>(&step)), &call.inputs[1]}};
   if (scale != nullptr)
-    inputs.push_back({reinterpret_cast<std::byte*>(const_cast<float*>(scale)), &call.inputs[2]});  // only read
+    inputs.push_back(
+        {hal::Address(reinterpret_cast<std::byte*>(const_cast<float*>(scale))), &call.inputs[2]});  // only read
   const OptimizerNumbers numbers{&o, decay};
-  const auto kernel = kernels::bind(call, outputs, inputs, &numbers);
+  const auto kernel = kernels::cpu_library().bind(call, outputs, inputs, &numbers);
   REQUIRE(kernel.ok());
   const int64_t before = allocation_count();
-  (*kernel)->run();
+  run(**kernel);
   seen_allocations()[o.kind] += allocation_count() - before;
 }
 // torch.optim's single-tensor form, operation by operation.
@@ -229,10 +231,11 @@ TEST_CASE_METHOD(Fixture, "the optimizer's step is counted, and only updates cal
   plan::KernelCall call;
   call.kernel = "advance";
   call.outputs = {{0, 0, DType::kI64, {}, {}}};
-  const auto kernel = kernels::bind(call, {{reinterpret_cast<std::byte*>(&step), &call.outputs[0]}}, {});
+  const auto kernel =
+      kernels::cpu_library().bind(call, {{hal::Address(reinterpret_cast<std::byte*>(&step)), &call.outputs[0]}}, {});
   REQUIRE(kernel.ok());
   const int64_t before = allocation_count();
-  (*kernel)->run();
+  run(**kernel);
   seen_allocations()["advance"] += allocation_count() - before;
   CHECK(step == 42);
 
@@ -241,15 +244,16 @@ TEST_CASE_METHOD(Fixture, "the optimizer's step is counted, and only updates cal
   call.kernel = "sgd";
   call.outputs.assign(2, {0, 0, DType::kF32, {1}, {1}});
   call.inputs = {{0, 0, DType::kF64, {}, {}}, {0, 0, DType::kI64, {}, {}}};
-  const std::vector<BoundOperand> outputs = {{reinterpret_cast<std::byte*>(&parameter), &call.outputs[0]},
-                                             {reinterpret_cast<std::byte*>(&gradient), &call.outputs[1]}};
-  const std::vector<BoundOperand> inputs = {{reinterpret_cast<std::byte*>(&rate), &call.inputs[0]},
-                                            {reinterpret_cast<std::byte*>(&step), &call.inputs[1]}};
-  CHECK(kernels::bind(call, outputs, inputs).error().message == "kernel `sgd`: it stands outside of an update");
+  const std::vector<BoundOperand> outputs = {{hal::Address(reinterpret_cast<std::byte*>(&parameter)), &call.outputs[0]},
+                                             {hal::Address(reinterpret_cast<std::byte*>(&gradient)), &call.outputs[1]}};
+  const std::vector<BoundOperand> inputs = {{hal::Address(reinterpret_cast<std::byte*>(&rate)), &call.inputs[0]},
+                                            {hal::Address(reinterpret_cast<std::byte*>(&step)), &call.inputs[1]}};
+  CHECK(kernels::cpu_library().bind(call, outputs, inputs).error().message ==
+        "kernel `sgd`: it stands outside of an update");
   plan::Optimizer momentum;
   momentum.momentum = 0.9;
   const OptimizerNumbers numbers{&momentum, 0};
-  CHECK(kernels::bind(call, outputs, inputs, &numbers).error().message ==
+  CHECK(kernels::cpu_library().bind(call, outputs, inputs, &numbers).error().message ==
         "kernel `sgd`: its moments are not those of the optimizer");
 }
 
@@ -265,7 +269,7 @@ TEST_CASE_METHOD(Fixture, "whole table: every kernel is bound, tested, and alloc
     INFO(name);
     plan::KernelCall call;
     call.kernel = name;
-    CHECK(kernels::bind(call, {}, {}).error().code == "R0402");  // known, and refused for its operands
+    CHECK(kernels::cpu_library().bind(call, {}, {}).error().code == "R0402");  // known, and refused for its operands
     CHECK(seen_allocations().count(name) == 1);
     const auto found = listed.find(name);
     const int64_t allowed = found == listed.end() ? 0 : found->second;

@@ -40,8 +40,8 @@ struct BoundCall {
     call.accumulate = accumulate;
     for (const at::Tensor& t : out) call.outputs.push_back(operand_of(t));
     for (const at::Tensor& t : in) call.inputs.push_back(operand_of(t));
-    for (size_t i = 0; i < out.size(); ++i) outputs.push_back({bytes(out[i]), &call.outputs[i]});
-    for (size_t i = 0; i < in.size(); ++i) inputs.push_back({bytes(in[i]), &call.inputs[i]});
+    for (size_t i = 0; i < out.size(); ++i) outputs.push_back({hal::Address(bytes(out[i])), &call.outputs[i]});
+    for (size_t i = 0; i < in.size(); ++i) inputs.push_back({hal::Address(bytes(in[i])), &call.inputs[i]});
   }
   static std::byte* bytes(const at::Tensor& t) { return t.defined() ? static_cast<std::byte*>(t.data_ptr()) : nullptr; }
 };
@@ -104,9 +104,9 @@ at::Tensor strided_copy(const at::Tensor& t) {
 Status run_kernel(const std::string& name, const Tensors& outputs, const Tensors& inputs,
                   const std::vector<plan::Attr>& attrs, bool accumulate) {
   BoundCall bound(name, outputs, inputs, attrs, accumulate);
-  auto kernel = kernels::bind(bound.call, bound.outputs, bound.inputs);
+  auto kernel = kernels::cpu_library().bind(bound.call, bound.outputs, bound.inputs);
   if (!kernel.ok()) return kernel.take_status();
-  (*kernel)->run();
+  run(**kernel);
   return {};
 }
 
@@ -117,6 +117,11 @@ Tensors gradients(const std::function<at::Tensor(const Tensors&)>& f, Tensors in
   Tensors result;
   for (size_t i : of) result.push_back(inputs[i].grad());
   return result;
+}
+
+void run(PreparedKernel& kernel) {
+  hal::Queue none;
+  kernel.run(none);
 }
 
 void check(const Case& c) {
@@ -154,10 +159,10 @@ void check(const Case& c) {
           start.push_back(t.defined() ? t.clone() : t);
         }
         BoundCall bound(c.name, outputs, inputs, c.attrs, accumulate);
-        auto kernel = kernels::bind(bound.call, bound.outputs, bound.inputs);
+        auto kernel = kernels::cpu_library().bind(bound.call, bound.outputs, bound.inputs);
         INFO((kernel.ok() ? "" : kernel.error().message));
         REQUIRE(kernel.ok());
-        (*kernel)->run();
+        run(**kernel);
         const double tolerance = type == at::kFloat ? c.tolerance : 1e-9;
         for (size_t i = 0; i < expected.size(); ++i) {
           if (!outputs[i].defined()) continue;
@@ -166,9 +171,9 @@ void check(const Case& c) {
           CHECK(close(outputs[i], accumulate ? expected[i] + start[i] : expected[i], allowed));
         }
         if (type == at::kFloat && !strided) {
-          (*kernel)->run();
+          run(**kernel);
           const int64_t before = allocation_count();
-          (*kernel)->run();
+          run(**kernel);
           int64_t& most = seen_allocations()[c.name];
           most = std::max(most, allocation_count() - before);
         }

@@ -50,6 +50,8 @@ struct Case {
   double tolerance = 2e-5;
 };
 void check(const Case& c);
+// On no queue: those of the CPU ignore it.
+void run(PreparedKernel& kernel);
 
 // Gradients of f(inputs) for the given inputs under `g`.
 Tensors gradients(const std::function<at::Tensor(const Tensors&)>& f, Tensors inputs, const std::vector<size_t>& of,

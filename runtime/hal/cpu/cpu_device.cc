@@ -1,139 +1,165 @@
-// The CPU as a device: one mapping per region, one worker thread per further stream.
-#include <sys/mman.h>
-
+// The CPU as a device: queues are threads, and a command is done when it was issued. Memory of the host is the device's
+// own, so that uploads and downloads copy nothing.
 #include <algorithm>
-#include <cerrno>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
-#include <thread>
-#include <vector>
 
-#include "runtime/hal/cpu/available_memory.h"
+#include "runtime/hal/counter.h"
+#include "runtime/hal/cpu/cpu_memory.h"
+#include "runtime/hal/cpu/cpu_recording.h"
+#include "runtime/hal/cpu/queue_threads.h"
 #include "runtime/hal/device.h"
 
 namespace piper::hal {
 
 namespace {
 
-constexpr int64_t kHugePage = int64_t{2} << 20;
-// Memory is filled piece by piece, and before each the rest must be there: ranks that load side by side, in one process
-// or in several, see each other only by what is left. The margin is for what they do within a piece, and for the
-// kernels.
-constexpr int64_t kPiece = int64_t{64} << 20, kMargin = int64_t{128} << 20;
-
-Status check_available(const std::string& machine, int64_t bytes, int64_t missing) {
-  const auto available = available_memory(machine);
-  if (!available || *available - kMargin >= missing) return {};
-  return Status::failure("R0405", "cannot allocate " + std::to_string(bytes) + " bytes: " + std::to_string(missing) +
-                                      " of them are still to be filled, and the machine or the cgroup has " +
-                                      std::to_string(*available) + " bytes available, of which " +
-                                      std::to_string(kMargin) + " are left alone");
-}
-
-class MappedRegion : public MemoryRegion {
+class CpuEvent : public Event {
  public:
-  static Result<std::unique_ptr<MemoryRegion>> map(int64_t bytes, const DeviceOptions& options) {
-    auto region = std::make_unique<MappedRegion>();
-    region->bytes_ = bytes;
-    if (bytes == 0) return std::unique_ptr<MemoryRegion>(std::move(region));
-    PIPER_RETURN_IF_ERROR(check_available(options.machine, bytes, bytes));
-    // One huge page more, so that the region can start on the boundary of one.
-    region->mapped_bytes_ = static_cast<size_t>(bytes + (options.huge_pages ? kHugePage : 0));
-    void* base = mmap(nullptr, region->mapped_bytes_, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED)
-      return Status::failure("R0405", "cannot allocate " + std::to_string(bytes) + " bytes: " + std::strerror(errno));
-    region->base_ = base;
-    region->data_ = static_cast<std::byte*>(base);
-    if (options.huge_pages) {
-      const auto behind = reinterpret_cast<uintptr_t>(base) % kHugePage;
-      if (behind > 0) region->data_ += kHugePage - behind;
-      // Refused on kernels without transparent huge pages: small pages then, only slower.
-      (void)madvise(region->data_, static_cast<size_t>(bytes), MADV_HUGEPAGE);
-    }
-    for (int64_t at = 0; at < bytes; at += kPiece) {  // faults every page in, before the timed steps
-      if (at > 0) PIPER_RETURN_IF_ERROR(check_available(options.machine, bytes, bytes - at));
-      std::memset(region->data_ + at, 0, static_cast<size_t>(std::min(kPiece, bytes - at)));
-    }
-    return std::unique_ptr<MemoryRegion>(std::move(region));
-  }
-  ~MappedRegion() override {
-    if (base_ != nullptr) munmap(base_, mapped_bytes_);
-  }
-
- private:
-  void* base_ = nullptr;
-  size_t mapped_bytes_ = 0;
+  explicit CpuEvent(const std::string& name) : name(name) {}
+  const std::string name;
+  Counter submission;  // in which it was recorded last
 };
 
-class ThreadStreams : public StreamGroup {
+class RecordEvent : public Command {
  public:
-  explicit ThreadStreams(int count) {
-    for (int i = 1; i < count; ++i) workers_.emplace_back([this, i] { work(i); });
-  }
-  ~ThreadStreams() override {
-    {
-      std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    start_.notify_all();
-    for (std::thread& worker : workers_) worker.join();
-  }
-  void run(const std::function<void(int)>& body) override {
-    if (!workers_.empty()) {
-      {
-        std::lock_guard lock(mutex_);
-        body_ = &body;
-        running_ = workers_.size();
-        ++round_;
-      }
-      start_.notify_all();
-    }
-    body(0);
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return running_ == 0; });
+  explicit RecordEvent(CpuEvent& event) : event_(event) {}
+  Status issue(Queue&, const Submission& submission) override {
+    event_.submission.signal(submission.number);
+    return {};
   }
 
  private:
-  void work(int stream) {
-    uint64_t seen = 0;
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      start_.wait(lock, [&] { return ending_ || round_ != seen; });
-      if (ending_) return;
-      seen = round_;
-      const std::function<void(int)>* body = body_;
-      lock.unlock();
-      (*body)(stream);
-      lock.lock();
-      if (--running_ == 0) done_.notify_one();
+  CpuEvent& event_;
+};
+
+class WaitEvent : public Command {
+ public:
+  explicit WaitEvent(CpuEvent& event) : event_(event) {}
+  Status issue(Queue&, const Submission& submission) override {
+    switch (event_.submission.wait(submission.number, patient(submission.wait))) {
+      case WaitResult::kReady: return {};
+      case WaitResult::kStopped: return stopped();
+      case WaitResult::kTimedOut: break;
     }
+    return Status::failure("R0302", "waited " + std::to_string(submission.wait.timeout.count() / 1000) +
+                                        " s for event '" + event_.name + "'");
   }
 
-  std::mutex mutex_;
-  std::condition_variable start_, done_;
-  const std::function<void(int)>* body_ = nullptr;
-  uint64_t round_ = 0;
-  size_t running_ = 0;
-  bool ending_ = false;
-  std::vector<std::thread> workers_;
+ private:
+  CpuEvent& event_;
+};
+
+class Copy : public Command {
+ public:
+  Copy(Address to, Address from, int64_t bytes) : to_(to), from_(from), bytes_(static_cast<size_t>(bytes)) {}
+  Status issue(Queue&, const Submission&) override {
+    std::memcpy(to_.in_device(), from_.in_device(), bytes_);
+    return {};
+  }
+
+ private:
+  Address to_, from_;
+  size_t bytes_;
+};
+
+class Fill : public Command {
+ public:
+  Fill(Address to, std::byte value, int64_t bytes) : to_(to), value_(value), bytes_(static_cast<size_t>(bytes)) {}
+  Status issue(Queue&, const Submission&) override {
+    std::memset(to_.in_device(), std::to_integer<int>(value_), bytes_);
+    return {};
+  }
+
+ private:
+  Address to_;
+  std::byte value_;
+  size_t bytes_;
+};
+
+class SameMemory : public HostMemory {
+ public:
+  explicit SameMemory(std::unique_ptr<MemoryRegion> region) : region_(std::move(region)) {}
+  std::byte* data() const override { return region_->base().in_device(); }
+  Address address() const override { return region_->base(); }
+
+ private:
+  std::unique_ptr<MemoryRegion> region_;
+};
+
+class InPlaceUpload : public Upload {
+ public:
+  explicit InPlaceUpload(Address to) : to_(to) {}
+  std::byte* begin() override { return to_.in_device(); }
+  Status commit() override { return {}; }
+
+ private:
+  Address to_;
+};
+
+class InPlaceDownload : public Download {
+ public:
+  explicit InPlaceDownload(Address from) : from_(from) {}
+  Status begin() override { return {}; }
+  Result<const std::byte*> wait() override { return static_cast<const std::byte*>(from_.in_device()); }
+
+ private:
+  Address from_;
 };
 
 class CpuDevice : public Device {
  public:
-  explicit CpuDevice(const DeviceOptions& options) : options_(options) {}
-  Result<std::unique_ptr<MemoryRegion>> allocate(int64_t bytes) override { return MappedRegion::map(bytes, options_); }
-  std::unique_ptr<StreamGroup> make_streams(int count) override {
-    return std::make_unique<ThreadStreams>(std::max(count, 1));
+  CpuDevice(const DeviceOptions& options, size_t queues)
+      : options_(options), threads_(static_cast<int>(std::max<size_t>(queues, 1)), options.enter_thread) {
+    if (options.enter_thread) options.enter_thread();
+  }
+  Result<std::unique_ptr<MemoryRegion>> allocate(int64_t bytes) override { return map_memory(bytes, options_); }
+  Result<std::unique_ptr<HostMemory>> allocate_host(int64_t bytes) override {
+    PIPER_ASSIGN(auto region, map_memory(bytes, options_));
+    return std::unique_ptr<HostMemory>(std::make_unique<SameMemory>(std::move(region)));
+  }
+  Status write(Address to, const void* from, int64_t bytes) override {
+    std::memcpy(to.in_device(), from, static_cast<size_t>(bytes));
+    return {};
+  }
+  Status read(void* to, Address from, int64_t bytes) override {
+    std::memcpy(to, from.in_device(), static_cast<size_t>(bytes));
+    return {};
+  }
+  std::unique_ptr<Upload> make_upload(Address to, int64_t) override { return std::make_unique<InPlaceUpload>(to); }
+  std::unique_ptr<Download> make_download(Address from, int64_t) override {
+    return std::make_unique<InPlaceDownload>(from);
+  }
+  std::unique_ptr<Event> make_event(const std::string& name) override { return std::make_unique<CpuEvent>(name); }
+  std::unique_ptr<Command> record_event(Event& event) override {
+    return std::make_unique<RecordEvent>(static_cast<CpuEvent&>(event));
+  }
+  std::unique_ptr<Command> wait_event(Event& event) override {
+    return std::make_unique<WaitEvent>(static_cast<CpuEvent&>(event));
+  }
+  std::unique_ptr<Command> copy(Address to, Address from, int64_t bytes) override {
+    return std::make_unique<Copy>(to, from, bytes);
+  }
+  std::unique_ptr<Command> fill(Address to, std::byte value, int64_t bytes) override {
+    return std::make_unique<Fill>(to, value, bytes);
+  }
+  std::unique_ptr<Recording> record(std::vector<Issue> commands) override {
+    return make_cpu_recording(threads_, submissions_, commands);
+  }
+  Status finish() override { return {}; }
+  void on_each_thread(const std::function<void()>& body) override {
+    threads_.run([&body](int) { body(); });
   }
 
  private:
   DeviceOptions options_;
+  uint32_t submissions_ = 0;
+  QueueThreads threads_;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) { return std::make_unique<CpuDevice>(options); }
+std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options, const std::vector<QueueOptions>& queues) {
+  return std::make_unique<CpuDevice>(options, queues.size());
+}
 
 }  // namespace piper::hal

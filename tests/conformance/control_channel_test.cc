@@ -1,12 +1,12 @@
-// The host's collectives on the in-process transport: what they carry, and in how many messages.
+// The control channel over the in-process transport: what they carry, and in how many messages.
 #include <catch2/catch.hpp>
 
 #include <atomic>
 #include <functional>
 #include <thread>
 
-#include "runtime/hal/host_collectives.h"
 #include "runtime/hal/local/local_transport.h"
+#include "runtime/hal/transport_channel.h"
 
 namespace piper::hal {
 namespace {
@@ -63,7 +63,7 @@ std::string text_of(int32_t rank) {
 TEST_CASE("every rank gets every text, in about log N messages a rank") {
   for (const int32_t ranks : {1, 2, 3, 5, 8, 13}) {
     const int sent = run_everywhere(ranks, [&](Transport& c) -> std::string {
-      const auto all = host_allgather(c, text_of(c.rank()), kWait);
+      const auto all = TransportChannel(c).allgather(text_of(c.rank()), kWait);
       if (!all.ok()) return all.error().message;
       if (all->size() != static_cast<size_t>(ranks)) return "texts are missing";
       for (int32_t r = 0; r < ranks; ++r)
@@ -81,7 +81,7 @@ TEST_CASE("no rank passes a barrier before all have come, in log N messages a ra
     const int sent = run_everywhere(ranks, [&](Transport& c) -> std::string {
       for (int barrier = 1; barrier <= kBarriers; ++barrier) {
         ++come;
-        if (const Status status = host_barrier(c, kWait); !status.ok()) return status.error().message;
+        if (const Status status = TransportChannel(c).barrier(kWait); !status.ok()) return status.error().message;
         if (come < barrier * ranks) return "a rank passed before all had come";
       }
       return "";
@@ -100,7 +100,7 @@ TEST_CASE("a text whose size cannot be is refused before there is room for it") 
           ->run(kWait);
       return "";
     }
-    const auto all = host_allgather(c, "text", kWait);
+    const auto all = TransportChannel(c).allgather("text", kWait);
     if (all.ok()) return "2^62 bytes passed";
     return all.error().code == "R0303" && all.error().message.find("rank 1 has more than") == 0 ? ""
                                                                                                 : all.error().message;
@@ -112,9 +112,9 @@ TEST_CASE("a long message of the host arrives in pieces") {
   for (size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<char>(i % 251);
   const auto bytes = static_cast<int64_t>(expected.size());
   const int sent = run_everywhere(2, [&](Transport& c) -> std::string {
-    if (c.rank() == 0) return host_send(c, 1, expected.data(), bytes, kWait).ok() ? "" : "it was not sent";
+    if (c.rank() == 0) return TransportChannel(c).send(1, expected.data(), bytes, kWait).ok() ? "" : "it was not sent";
     std::string received(expected.size(), 'x');
-    if (!host_receive(c, 0, received.data(), bytes, kWait).ok()) return "it did not come";
+    if (!TransportChannel(c).receive(0, received.data(), bytes, kWait).ok()) return "it did not come";
     return received == expected ? "" : "it differs";
   });
   CHECK(sent == 3);

@@ -1,0 +1,38 @@
+// All that the host writes for a step: samples, seed and step for random masks, the learning rate. Nothing else that
+// changes from step to step comes from outside of the device.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/data/data_source.h"
+#include "runtime/exec/load_rank.h"
+
+namespace piper::exec {
+
+class StepInputs {
+ public:
+  // `rank` and `data` outlive it. R0404: the plan has an input that the manifest has not.
+  static Result<StepInputs> bind(const LoadedRank& rank, const data::DataSource& data, uint64_t seed);
+  // For step `step`, from 1; in front of what is submitted next.
+  Status write(int64_t step);
+  // The rate of a step.
+  double learning_rate(int64_t step) const;
+
+ private:
+  struct Samples {
+    size_t input = 0;  // of the manifest
+    int64_t first = 0, count = 0;
+    std::unique_ptr<hal::Upload> upload;
+  };
+  StepInputs(const plan::Manifest& manifest, const data::DataSource& data, uint64_t seed)
+      : manifest_(&manifest), data_(&data), seed_(seed) {}
+
+  const plan::Manifest* manifest_;
+  const data::DataSource* data_;
+  uint64_t seed_;
+  std::vector<Samples> samples_;
+  std::unique_ptr<hal::Upload> seed_step_, learning_rate_;  // nullptr: not used on this rank
+};
+
+}  // namespace piper::exec

@@ -1,0 +1,44 @@
+#include "runtime/exec/step_results.h"
+
+#include <cstring>
+
+namespace piper::exec {
+
+namespace {
+
+std::unique_ptr<hal::Download> download(const LoadedRank& rank, const plan::BufferRange& range, int64_t bytes) {
+  return range.buffer < 0 ? nullptr : rank.device->make_download(rank.at(range), bytes);
+}
+
+template <class Value>
+Result<Value> wait_for(hal::Download& download) {
+  PIPER_ASSIGN(const std::byte* bytes, download.wait());
+  Value value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+StepResults::StepResults(const LoadedRank& rank)
+    : loss_(download(rank, rank.plan->loss, sizeof(float))),
+      grad_norm_(download(rank, rank.plan->grad_norm, sizeof(float))),
+      dropped_(download(rank, rank.plan->dropped, sizeof(int64_t))) {}
+
+Result<StepResults::Values> StepResults::read() {
+  for (hal::Download* download : {loss_.get(), grad_norm_.get(), dropped_.get()})
+    if (download != nullptr) PIPER_RETURN_IF_ERROR(download->begin());
+  Values values;
+  if (loss_ != nullptr) {
+    PIPER_ASSIGN(values.loss, wait_for<float>(*loss_));
+  }
+  if (grad_norm_ != nullptr) {
+    PIPER_ASSIGN(values.grad_norm, wait_for<float>(*grad_norm_));
+  }
+  if (dropped_ != nullptr) {
+    PIPER_ASSIGN(values.dropped, wait_for<int64_t>(*dropped_));
+  }
+  return values;
+}
+
+}  // namespace piper::exec

@@ -1,0 +1,28 @@
+// What a step tells the host: loss, norm of the gradients, dropped rows, where the rank has them.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "runtime/exec/load_rank.h"
+
+namespace piper::exec {
+
+class StepResults {
+ public:
+  // `rank` outlives it.
+  explicit StepResults(const LoadedRank& rank);
+
+  struct Values {
+    float loss = 0;                  // 0 where the rank has none
+    std::optional<float> grad_norm;  // before clipping
+    std::optional<int64_t> dropped;  // rows that experts had no place for
+  };
+  // Of the last step that was submitted; waits for it.
+  Result<Values> read();
+
+ private:
+  std::unique_ptr<hal::Download> loss_, grad_norm_, dropped_;  // nullptr: not on this rank
+};
+
+}  // namespace piper::exec
