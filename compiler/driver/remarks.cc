@@ -30,6 +30,22 @@ void note_running_statistics(const ir::Module& module, diag::Diagnostics& diags)
           << " are kept by each of " << devices.size() << " devices from its own samples; the first device's are saved";
 }
 
+void note_counted_rows(const ir::Module& module, plan::DeviceKind device, diag::Diagnostics& diags) {
+  if (device == plan::DeviceKind::kCpu) return;
+  std::set<int32_t> counted;  // shards
+  for (const ir::Exchange& exchange : module.variants[0].lowered.exchanges) {
+    const int32_t shard = module.distribution.chunks[exchange.chunk.index].shard;
+    if (exchange.send_counts.valid() && shard >= 0) counted.insert(shard);
+  }
+  for (const int32_t shard : counted) {
+    const ir::ExpertGroups& experts = module.distribution.expert_groups[static_cast<size_t>(shard)];
+    if (!experts.bound)
+      diags.remark("the host reads how many rows travel to experts and back: each of these exchanges ends a segment of "
+                   "the step; with 'capacity' whole parts travel and no host waits",
+                   experts.span);
+  }
+}
+
 void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags) {
   for (const ir::Accumulator& a : module.state.accumulators) {
     const ir::Bucket& bucket = module.state.buckets[a.bucket.index];

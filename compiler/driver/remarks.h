@@ -4,11 +4,14 @@
 
 #include "compiler/diag/diagnostics.h"
 #include "compiler/ir/module.h"
+#include "schemas/plan/plan.h"
 
 namespace piper::driver {
 
 // Warning P0334 at the device list of the first chunk that keeps running statistics on several devices.
 void note_running_statistics(const ir::Module& module, diag::Diagnostics& diags);
+// Remarks on expert shards of which a device that is not the host must tell it how many rows travel.
+void note_counted_rows(const ir::Module& module, plan::DeviceKind device, diag::Diagnostics& diags);
 // Remarks on parameters that a `replicate` shards and that are kept whole all the same.
 void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags);
 

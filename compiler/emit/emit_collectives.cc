@@ -114,7 +114,7 @@ void RoleEmitter::all_to_all(const Visit& at, const ir::CollectiveNode& n, const
   action.count = type.elements() / static_cast<int64_t>(module_.distribution.teams[n.teams.index][0].size());
   action.dtype = type.dtype;
   action.communicator = lane.index;
-  if (exchange.send_counts.valid()) {
+  if (exchange.send_counts.valid() && !s_.sends_whole_parts(pass.chunk)) {
     action.send_counts = value(exchange.send_counts, pass.microbatch, variant);
     action.recv_counts = value(exchange.receive_counts, pass.microbatch, variant);
     action.row = action.count / type.shape[1];  // [members, rows, ..]

@@ -157,6 +157,12 @@ size_t EmitShared::variant_of_group(ir::GroupId group) const {
   return variant_of_[group.index];
 }
 
+bool EmitShared::sends_whole_parts(ir::ChunkId exchange) const {
+  const int32_t shard = module.distribution.chunks[exchange.index].shard;
+  return request.target.device == plan::DeviceKind::kCuda && shard >= 0 &&
+         module.distribution.expert_groups[static_cast<size_t>(shard)].bound.has_value();
+}
+
 int32_t EmitShared::intern_provenance(ir::ProvId id) {
   const ir::Provenance& table = module.provenance;
   const ir::ProvEntry& entry = table.entry(id);

@@ -46,6 +46,9 @@ class EmitShared {
   ir::ScalarId count_of(ir::ValueId step_sum) const;
   ir::ScalarId gradient_scale() const;
   size_t variant_of_group(ir::GroupId group) const;
+  // Whether an exchange of rows that are counted sends the padding, too: where the host would have to read the counts,
+  // and a bound keeps the parts small.
+  bool sends_whole_parts(ir::ChunkId exchange) const;
   // A stream of a plan, with the resources that the strategy gives to a stream of the distribution.
   plan::Stream stream(std::string name, uint32_t of) const;
   int32_t provenance(ir::ProvId id) const { return id.valid() ? provenance_of_[id.index] : -1; }

@@ -161,6 +161,21 @@ def check_enough(bench, model, checks):
                f"measured {measured['small'][0]} and {measured['unbounded'][0]} bytes", faults)
 
 
+def check_whole_parts(bench, model, checks):
+    """Made for GPUs, whole parts travel without counts, and change no bit."""
+    text = bounded(strategy_text(STRATEGIES["ep4_mb2"], model, "sgd"), MODELS[model][0], "drop")
+    results, counted = {}, {}
+    for device in ("cpu", "cuda"):
+        plans = bench.compile(model, text, f"{model}-parts-{device}", "--device", device)
+        results[device] = bench.run(plans, model, 4)
+        counted[device] = (plans / "ranks" / "rank-00000.json").read_text().count('"send_counts"')
+    faults = [] if results["cpu"].losses == results["cuda"].losses else ["losses differ"]
+    faults += [f"{name} differs" for name, value in results["cpu"].weights.items() if not torch.equal(value, results["cuda"].weights[name])]
+    if counted["cpu"] == 0 or counted["cuda"] != 0:
+        faults.append(f"exchanges with counts: {counted}")
+    checks.say(f"{model:16} whole parts for GPUs: the same bits", faults)
+
+
 def check_error(bench, model, launches, checks):
     text = bounded(strategy_text(STRATEGIES["pp2_ep2"], model, "sgd"), 0.5, "error")
     plans = bench.compile(model, text, f"{model}-error")
@@ -194,6 +209,7 @@ def main():
     for model in args.models:
         check_numbers(bench, model, args.strategies.split(","), args.launch, checks)
         check_enough(bench, model, checks)
+        check_whole_parts(bench, model, checks)
         check_error(bench, model, ["local"] if args.no_mpirun else ["local", "mpirun"], checks)
     print(f"{checks.total - checks.failed} of {checks.total} agree")
     sys.exit(1 if checks.failed or not checks.total else 0)

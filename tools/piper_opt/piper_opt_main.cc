@@ -74,6 +74,7 @@ std::string compile(const std::string& path, const GoldenFile& golden, diag::Dia
   if (!expand.empty()) options.expand = expand == "csv" ? driver::Expand::kCsv : driver::Expand::kYaml;
   if (!emit.empty()) options.emit = emit == "plan" ? driver::Emit::kPlan : driver::Emit::kDag;
   options.stop_after = param("stop");
+  if (param("device") == "cuda") options.target = {plan::DeviceKind::kCuda, plan::Summing::kLibrary};
   std::ostringstream out, err;
   const Status status = driver::compile(options, diags, out, err);
   if (!status.ok() && !status.error().reported) diags.error(status.error().code) << status.error().message;
