@@ -40,9 +40,10 @@ void note_counted_rows(const ir::Module& module, plan::DeviceKind device, diag::
   for (const int32_t shard : counted) {
     const ir::ExpertGroups& experts = module.distribution.expert_groups[static_cast<size_t>(shard)];
     if (!experts.bound)
-      diags.remark("the host reads how many rows travel to experts and back: each of these exchanges ends a segment of "
-                   "the step; with 'capacity' whole parts travel and no host waits",
-                   experts.span);
+      diags.remark(
+          "the host reads how many rows travel to experts and back: each of these exchanges ends a segment of "
+          "the step; with 'capacity' whole parts travel and no host waits",
+          experts.span);
   }
 }
 
