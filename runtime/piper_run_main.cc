@@ -258,7 +258,8 @@ int conclude(exec::Session& session, const Status& failure, bool quiet) {
   return kFailed;
 }
 
-int run_local(const Flags& flags, const plan::OpenBundle& opened, exec::Session& session) {
+int run_local(const Flags& flags, const plan::OpenBundle& opened, const exec::CpuBackendOptions& cpu,
+              exec::Session& session) {
   const int32_t world_size = opened.manifest.world_size;
   Inputs inputs;
   if (Status status = read_inputs(flags, opened, {}, inputs, session); !status.ok()) {
@@ -270,9 +271,9 @@ int run_local(const Flags& flags, const plan::OpenBundle& opened, exec::Session&
   for (int32_t r = 0; r < world_size; ++r) transports.push_back(world.transport(r));
   std::vector<std::thread> ranks;
   for (const plan::RankPlan& plan : inputs.bundle.ranks)
-    ranks.emplace_back([&session, &plan, &transport = *transports[static_cast<size_t>(plan.rank)]] {
+    ranks.emplace_back([&session, &plan, &cpu, &transport = *transports[static_cast<size_t>(plan.rank)]] {
       hal::TransportChannel control(transport);
-      exec::run_rank(session, plan, transport, control);
+      exec::run_rank(session, plan, exec::cpu_backend(transport, cpu), control);
     });
   for (std::thread& rank : ranks) rank.join();
   return conclude(session, session.stop.take_failure(), false);
@@ -296,7 +297,8 @@ Result<bool> all_ready(const Status& mine, hal::ControlChannel& control, const h
   return false;
 }
 
-int run_mpi(const Flags& flags, const plan::OpenBundle& opened, exec::Session& session) {
+int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const exec::CpuBackendOptions& cpu,
+            exec::Session& session) {
   auto made = hal::MpiTransport::make();
   if (!made.ok()) {
     print_error(made.error());
@@ -321,7 +323,7 @@ int run_mpi(const Flags& flags, const plan::OpenBundle& opened, exec::Session& s
   const auto mine =
       std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == transport.rank(); });
   PIPER_CHECK(mine != plans.end(), "the bundle has no plan of rank ", transport.rank());
-  std::thread rank([&] { exec::run_rank(session, *mine, transport, control); });
+  std::thread rank([&] { exec::run_rank(session, *mine, exec::cpu_backend(transport, cpu), control); });
   rank.join();
 
   if (!session.stop.raised()) return conclude(session, {}, false);
@@ -358,11 +360,11 @@ int run(const Flags& flags) {
   if (!transport.ok()) return refuse(transport.error());
 
   exec::Session session;
-  session.options.threads =
-      flags.threads > 0 ? flags.threads : std::max(1, usable_cores() / ranks_here(*transport, world_size));
+  exec::CpuBackendOptions cpu;
+  cpu.threads = flags.threads > 0 ? flags.threads : std::max(1, usable_cores() / ranks_here(*transport, world_size));
   session.options.timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.timeout_s * 1000));
-  session.options.device.huge_pages = flags.huge_pages == "on";
-  if (!flags.link_delay.empty()) session.options.link_delay = parse_link_delay(flags.link_delay);
+  cpu.device.huge_pages = flags.huge_pages == "on";
+  if (!flags.link_delay.empty()) cpu.link_delay = session.options.link_delay = parse_link_delay(flags.link_delay);
   session.options.log = flags.log;
   session.options.save = flags.save;
   session.options.save_gradients = flags.save_gradients;
@@ -370,8 +372,8 @@ int run(const Flags& flags) {
   install_signal_handlers(session.stop);
   int code = kBug;
   switch (*transport) {
-    case bootstrap::Transport::kLocal: code = run_local(flags, *opened, session); break;
-    case bootstrap::Transport::kMpi: code = run_mpi(flags, *opened, session); break;
+    case bootstrap::Transport::kLocal: code = run_local(flags, *opened, cpu, session); break;
+    case bootstrap::Transport::kMpi: code = run_mpi(flags, *opened, cpu, session); break;
   }
   signal_stop = nullptr;
   return code;

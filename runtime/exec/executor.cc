@@ -11,7 +11,7 @@ Status Executor::run_step(int64_t step) {
   hal::Recording& recording = step == 1 && rank_.capturing_step != nullptr ? *rank_.capturing_step : *rank_.step;
   if (profile_ != nullptr) profile_->begin_step(step);
   PIPER_RETURN_IF_ERROR(recording.submit(wait_, *this, profile_ != nullptr));
-  return rank_.device->finish();
+  return rank_.device().finish();
 }
 
 void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) {
@@ -36,7 +36,7 @@ void Executor::failed(int32_t queue, int32_t instruction, Status failure, const 
 
 int64_t Executor::scratch_high_water() {
   std::atomic<int64_t> total{0};
-  rank_.device->on_each_thread([&total] { total += kernels::scratch_high_water(); });
+  rank_.device().on_each_thread([&total] { total += kernels::scratch_high_water(); });
   return total;
 }
 

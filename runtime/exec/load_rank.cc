@@ -33,8 +33,8 @@ Status allocate_buffers(LoadedRank& rank) {
     class_offset[c] = persistent;
     persistent += class_bytes[c];
   }
-  PIPER_ASSIGN(rank.arena, rank.device->allocate(class_bytes[arena_class]));
-  PIPER_ASSIGN(rank.persistent, rank.device->allocate(persistent));
+  PIPER_ASSIGN(rank.arena, rank.device().allocate(class_bytes[arena_class]));
+  PIPER_ASSIGN(rank.persistent, rank.device().allocate(persistent));
   for (const plan::Buffer& buffer : rank.plan->buffers) {
     const auto c = static_cast<size_t>(buffer.cls);
     const hal::Address region = c == arena_class ? rank.arena->base() : rank.persistent->base() + class_offset[c];
@@ -45,8 +45,8 @@ Status allocate_buffers(LoadedRank& rank) {
 
 Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights) {
   for (const plan::ScalarValue& scalar : rank.plan->scalars)
-    PIPER_RETURN_IF_ERROR(rank.device->write(rank.at({scalar.buffer, 0}), scalar.values.data(),
-                                             static_cast<int64_t>(scalar.values.size() * sizeof(int64_t))));
+    PIPER_RETURN_IF_ERROR(rank.device().write(rank.at({scalar.buffer, 0}), scalar.values.data(),
+                                              static_cast<int64_t>(scalar.values.size() * sizeof(int64_t))));
   for (const plan::Placement& placement : rank.plan->placements) {
     if (weights == nullptr || !checkpoint::is_weight(placement)) continue;
     const plan::Part& part = placement.part;
@@ -55,7 +55,7 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights) {
     if (bytes == 0) continue;
     const std::byte* const from = view.data + part.first * element;
     PIPER_RETURN_IF_ERROR(weights->check(from, bytes).with_context("tensor '" + placement.name + "'"));
-    PIPER_RETURN_IF_ERROR(rank.device->write(rank.at(part.where), from, bytes));
+    PIPER_RETURN_IF_ERROR(rank.device().write(rank.at(part.where), from, bytes));
   }
   return {};
 }
@@ -69,7 +69,7 @@ Result<std::vector<hal::Address>> allocate_scratch(LoadedRank& rank) {
   }
   int64_t total = 0;
   for (int64_t stream_bytes : bytes) total += aligned(rank, stream_bytes);
-  PIPER_ASSIGN(rank.scratch, rank.device->allocate(total));
+  PIPER_ASSIGN(rank.scratch, rank.device().allocate(total));
   std::vector<hal::Address> scratch;
   int64_t offset = 0;
   for (int64_t stream_bytes : bytes) {
@@ -133,40 +133,39 @@ std::vector<hal::Issue> issues_of(const LoadedRank& rank, const GradientCapture*
 }  // namespace
 
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
-                                              const checkpoint::WeightSource* weights,
-                                              std::unique_ptr<hal::Collectives> collectives,
-                                              hal::ControlChannel& control, const LoadOptions& options) {
+                                              const checkpoint::WeightSource* weights, Backend backend,
+                                              hal::ControlChannel& control, const hal::WaitControl& wait,
+                                              bool save_gradients) {
   auto rank = std::make_unique<LoadedRank>();
   rank->bundle = &bundle;
   rank->plan = &plan;
-  rank->collectives = std::move(collectives);
-  std::vector<hal::QueueOptions> queues;
-  for (const plan::Stream& stream : plan.streams) queues.push_back({stream.name, stream.priority});
-  rank->device = hal::make_cpu_device(options.device, queues);
+  rank->backend = std::move(backend);
+  hal::Device& device = rank->device();
+  hal::Collectives& collectives = *rank->backend.collectives;
   PIPER_RETURN_IF_ERROR(check_events(plan));
   PIPER_RETURN_IF_ERROR(allocate_buffers(*rank));
   PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights));
-  for (const std::string& event : plan.events) rank->events.push_back(rank->device->make_event(event));
-  PIPER_ASSIGN(rank->groups, rank->collectives->open_groups(plan.communicators, control, options.wait));
+  for (const std::string& event : plan.events) rank->events.push_back(device.make_event(event));
+  PIPER_ASSIGN(rank->groups, collectives.open_groups(plan.communicators, control, wait));
 
   PrepareContext context;
   context.bundle = &bundle;
   context.plan = &plan;
-  context.device = rank->device.get();
-  context.kernels = &kernels::cpu_library();
-  context.collectives = rank->collectives.get();
+  context.device = &device;
+  context.kernels = rank->backend.kernels;
+  context.collectives = &collectives;
   context.groups = &rank->groups;
   context.events = &rank->events;
   context.buffers = rank->buffers;
   context.programs = &rank->programs;
   PIPER_ASSIGN(context.scratch, allocate_scratch(*rank));
-  for (const auto& region : {rank->arena, rank->persistent, rank->scratch}) rank->collectives->keep(region);
+  for (const auto& region : {rank->arena, rank->persistent, rank->scratch}) collectives.keep(region);
 
   PIPER_RETURN_IF_ERROR(prepare_commands(*rank, context));
-  rank->step = rank->device->record(issues_of(*rank, nullptr));
-  if (options.save_gradients) {
-    PIPER_ASSIGN(rank->gradients, GradientCapture::make(bundle, plan, rank->buffers, *rank->device));
-    rank->capturing_step = rank->device->record(issues_of(*rank, rank->gradients.get()));
+  rank->step = device.record(issues_of(*rank, nullptr));
+  if (save_gradients) {
+    PIPER_ASSIGN(rank->gradients, GradientCapture::make(bundle, plan, rank->buffers, device));
+    rank->capturing_step = device.record(issues_of(*rank, rank->gradients.get()));
   }
   return rank;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/weights.h"
+#include "runtime/exec/backend.h"
 #include "runtime/exec/gradient_capture.h"
 #include "runtime/exec/prepare.h"
 #include "runtime/hal/device.h"
@@ -16,8 +17,7 @@ namespace piper::exec {
 struct LoadedRank {
   const plan::Bundle* bundle = nullptr;
   const plan::RankPlan* plan = nullptr;
-  std::unique_ptr<hal::Device> device;
-  std::unique_ptr<hal::Collectives> collectives;
+  Backend backend;
   std::shared_ptr<hal::MemoryRegion> arena, persistent, scratch;  // the collectives keep them, too
   std::vector<hal::Address> buffers;                              // by buffer of the plan
   std::vector<std::unique_ptr<hal::Group>> groups;                // by communicator of the plan
@@ -30,22 +30,17 @@ struct LoadedRank {
 
   // Arena, persistent buffers and scratch of sums, in bytes.
   int64_t allocated_bytes() const { return arena->bytes() + persistent->bytes() + scratch->bytes(); }
+  hal::Device& device() const { return *backend.device; }
   hal::Address at(const plan::BufferRange& range) const {
     return buffers.at(static_cast<size_t>(range.buffer)) + range.offset;
   }
 };
 
-struct LoadOptions {
-  hal::DeviceOptions device;
-  bool save_gradients = false;
-  hal::WaitControl wait;
-};
-
 // `bundle` outlives the result. R0404, R0405, R05xx, R0401/R0402, P0604, each with the instruction or tensor it is
 // about.
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
-                                              const checkpoint::WeightSource* weights,
-                                              std::unique_ptr<hal::Collectives> collectives,
-                                              hal::ControlChannel& control, const LoadOptions& options);
+                                              const checkpoint::WeightSource* weights, Backend backend,
+                                              hal::ControlChannel& control, const hal::WaitControl& wait,
+                                              bool save_gradients);
 
 }  // namespace piper::exec

@@ -9,7 +9,6 @@
 #include "runtime/exec/instruction_text.h"
 #include "runtime/exec/step_inputs.h"
 #include "runtime/exec/step_results.h"
-#include "runtime/hal/cpu/transport_collectives.h"
 #include "runtime/trace/progress.h"
 #include "runtime/trace/step_log.h"
 #include "schemas/base/check.h"
@@ -102,24 +101,17 @@ class Reporter {
 
 class RankRun {
  public:
-  RankRun(Session& session, const plan::RankPlan& plan, hal::Transport& transport, hal::ControlChannel& control)
-      : session_(session),
-        plan_(plan),
-        transport_(transport),
-        control_(control),
-        wait_{&session.stop, session.options.timeout} {
-    if (session.options.link_delay) delayed_ = hal::delay_links(transport, *session.options.link_delay);
-  }
+  RankRun(Session& session, const plan::RankPlan& plan, hal::ControlChannel& control)
+      : session_(session), plan_(plan), control_(control), wait_{&session.stop, session.options.timeout} {}
 
-  Status run() {
+  Status run(const MakeBackend& make_backend) {
     PIPER_RETURN_IF_ERROR(
         bootstrap::check_agreement(control_, {session_.bundle_digest, agreed_options(session_)}, wait_));
     for (const std::string* path : {&session_.options.save, &session_.options.save_gradients})
       if (!path->empty() && control_.rank() == 0) PIPER_RETURN_IF_ERROR(checkpoint::check_writable(*path));
-    LoadOptions load{session_.options.device, !session_.options.save_gradients.empty(), wait_};
-    load.device.enter_thread = [threads = session_.options.threads] { kernels::enter_worker_thread(threads); };
-    auto collectives = hal::make_transport_collectives(delayed_ != nullptr ? *delayed_ : transport_, &kernels::add_f32);
-    PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights, std::move(collectives), control_, load));
+    PIPER_ASSIGN(Backend backend, make_backend(plan_));
+    PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights, std::move(backend), control_, wait_,
+                                  !session_.options.save_gradients.empty()));
     PIPER_ASSIGN(StepInputs inputs, StepInputs::bind(*rank_, *session_.data, session_.options.seed));
     if (plan_.rank == session_.bundle->manifest.reporting_rank) {
       PIPER_ASSIGN(reporter_, Reporter::open(session_, *rank_));
@@ -137,7 +129,7 @@ class RankRun {
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save, session_.weights},
                                                      session_.bundle->manifest,
                                                      weight_pieces(session_.bundle->manifest, plan_, rank_->buffers),
-                                                     *rank_->device, control_, hal::patient(wait_)));
+                                                     rank_->device(), control_, hal::patient(wait_)));
     return finish(executor);
   }
 
@@ -152,13 +144,14 @@ class RankRun {
     session_.steps_done.store(step, std::memory_order_relaxed);
     if (step == 1 && rank_->gradients != nullptr)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
-                                                     rank_->gradients->pieces(manifest), *rank_->device, control_,
+                                                     rank_->gradients->pieces(manifest), rank_->device(), control_,
                                                      hal::patient(wait_)));
     return {};
   }
 
   Status finish(Executor& executor) {
-    const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() + rank_->collectives->buffer_bytes();
+    const int64_t peak =
+        rank_->allocated_bytes() + executor.scratch_high_water() + rank_->backend.collectives->buffer_bytes();
     PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(std::to_string(peak), hal::patient(wait_)));
     if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());
     if (reporter_ == nullptr) return {};
@@ -187,10 +180,8 @@ class RankRun {
 
   Session& session_;
   const plan::RankPlan& plan_;
-  hal::Transport& transport_;
   hal::ControlChannel& control_;
   hal::WaitControl wait_;
-  std::unique_ptr<hal::Transport> delayed_;  // nullptr: links as they are
   std::unique_ptr<LoadedRank> rank_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<trace::Profile> profile_;  // nullptr: not asked for
@@ -198,10 +189,11 @@ class RankRun {
 
 }  // namespace
 
-void run_rank(Session& session, const plan::RankPlan& plan, hal::Transport& transport, hal::ControlChannel& control) {
+void run_rank(Session& session, const plan::RankPlan& plan, const MakeBackend& make_backend,
+              hal::ControlChannel& control) {
   Status status;
   try {
-    status = RankRun(session, plan, transport, control).run();
+    status = RankRun(session, plan, control).run(make_backend);
   } catch (const InternalError& bug) {
     status = Status::failure("bug", bug.what());
   } catch (const std::exception& failure) {

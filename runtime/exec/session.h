@@ -1,5 +1,5 @@
 // A rank's life from start to end: agree with the others, load, step, save. Every rank of a run calls
-// run_rank() with its own transport and control channel; what is the same for the ranks of a process is shared.
+// run_rank() with its own backend and control channel; what is the same for the ranks of a process is shared.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,8 @@ namespace piper::exec {
 struct SessionOptions {
   int64_t steps = 0;
   uint64_t seed = 0;
-  int threads = 1;  // intra-op threads of a rank
   std::chrono::milliseconds timeout{300000};
-  hal::DeviceOptions device;
-  std::optional<hal::LinkDelay> link_delay;        // for benchmarks and tests
+  std::optional<hal::LinkDelay> link_delay;        // all ranks must have the same
   std::string log, save, save_gradients, profile;  // files; empty: none
 };
 
@@ -38,6 +36,7 @@ struct Session {
 };
 
 // Never throws: a failure is raised in session.stop, once, and wakes the other ranks of the process.
-void run_rank(Session& session, const plan::RankPlan& plan, hal::Transport& transport, hal::ControlChannel& control);
+void run_rank(Session& session, const plan::RankPlan& plan, const MakeBackend& make_backend,
+              hal::ControlChannel& control);
 
 }  // namespace piper::exec

@@ -35,10 +35,10 @@ Result<StepInputs> StepInputs::bind(const LoadedRank& rank, const data::DataSour
     if (found == manifest.inputs.end())
       return Status::failure("R0404", "the manifest has no input '" + slice.input + "'");
     inputs.samples_.push_back({static_cast<size_t>(found - manifest.inputs.begin()), slice.first, slice.count,
-                               rank.device->make_upload(rank.at(slice.where), bytes_of(*found, slice.count))});
+                               rank.device().make_upload(rank.at(slice.where), bytes_of(*found, slice.count))});
   }
   const auto upload = [&](const plan::BufferRange& range, int64_t bytes) {
-    return range.buffer < 0 ? nullptr : rank.device->make_upload(rank.at(range), bytes);
+    return range.buffer < 0 ? nullptr : rank.device().make_upload(rank.at(range), bytes);
   };
   inputs.seed_step_ = upload(plan.seed_step, 2 * sizeof(int64_t));
   inputs.learning_rate_ = upload(plan.learning_rate, sizeof(double));

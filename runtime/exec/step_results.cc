@@ -7,7 +7,7 @@ namespace piper::exec {
 namespace {
 
 std::unique_ptr<hal::Download> download(const LoadedRank& rank, const plan::BufferRange& range, int64_t bytes) {
-  return range.buffer < 0 ? nullptr : rank.device->make_download(rank.at(range), bytes);
+  return range.buffer < 0 ? nullptr : rank.device().make_download(rank.at(range), bytes);
 }
 
 template <class Value>

@@ -94,7 +94,9 @@ struct QueueOptions {
   plan::Priority priority = plan::Priority::kNormal;
 };
 
-// `device` of the plan's manifest decides none of this: it says what the plan was made for.
+// One queue a stream of the plan.
+std::vector<QueueOptions> queues_of(const plan::RankPlan& plan);
+
 struct DeviceOptions {
   bool huge_pages = true;
   std::string machine;                 // where /proc and /sys are looked for; tests have their own

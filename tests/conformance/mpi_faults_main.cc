@@ -219,9 +219,10 @@ std::string late_plan_message(hal::Transport& c) {
   session.data = data->get();
   session.options.steps = 1;
   session.options.timeout = 3s;
-  session.options.device.huge_pages = false;
+  exec::CpuBackendOptions cpu;
+  cpu.device.huge_pages = false;
   hal::TransportChannel control(c);
-  exec::run_rank(session, bundle.ranks[static_cast<size_t>(c.rank())], c, control);
+  exec::run_rank(session, bundle.ranks[static_cast<size_t>(c.rank())], exec::cpu_backend(c, cpu), control);
   if (c.rank() == 0) wrong = expect(session.stop.take_failure(), "R0302", "instr 4 recv from rank 1");
   if (wrong.empty()) wrong = memory_of_receives();
   if (wrong.empty()) wrong = meet(c);

@@ -51,8 +51,10 @@ class Fixture {
     session.data = data->get();
     session.options.steps = steps;
     session.options.timeout = timeout;
-    session.options.device.huge_pages = false;
     session.options.link_delay = link_delay;
+    CpuBackendOptions cpu;
+    cpu.device.huge_pages = false;
+    cpu.link_delay = link_delay;
     session.options.log = log_file.empty() ? path("log.jsonl") : log_file;
     session.options.save = path("saved.safetensors");
     session.options.save_gradients = path("gradients.safetensors");
@@ -62,7 +64,7 @@ class Fixture {
       ranks.emplace_back([&] {
         const auto transport = world.transport(plan.rank);
         hal::TransportChannel control(*transport);
-        run_rank(session, plan, *transport, control);
+        run_rank(session, plan, cpu_backend(*transport, cpu), control);
       });
     for (std::thread& rank : ranks) rank.join();
     log_failure = std::move(session.log_failure);

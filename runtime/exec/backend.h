@@ -1,0 +1,34 @@
+// What a rank is executed on: its device, the kernels of that device, and its way to the other ranks. Made for a rank's
+// plan, on the rank's thread; nothing behind it asks which one it is.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "runtime/hal/collectives.h"
+#include "runtime/hal/device.h"
+#include "runtime/hal/link_delay.h"
+#include "runtime/hal/transport.h"
+#include "runtime/kernels/kernel.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::exec {
+
+struct Backend {
+  const kernels::Library* kernels = nullptr;
+  std::unique_ptr<hal::Device> device;
+  std::unique_ptr<hal::Transport> delayed;  // what `collectives` stands on, where links are delayed
+  std::unique_ptr<hal::Collectives> collectives;
+};
+using MakeBackend = std::function<Result<Backend>(const plan::RankPlan& plan)>;
+
+struct CpuBackendOptions {
+  hal::DeviceOptions device;
+  int threads = 1;                           // intra-op threads of the rank
+  std::optional<hal::LinkDelay> link_delay;  // for benchmarks and tests
+};
+// `transport` outlives the backend.
+MakeBackend cpu_backend(hal::Transport& transport, CpuBackendOptions options);
+
+}  // namespace piper::exec
