@@ -29,9 +29,10 @@ void Executor::failed(int32_t queue, int32_t instruction, Status failure, const 
           "\n  stream " + rank_.plan->streams[other].name + ": " +
           (at < 0 ? std::string("done or not begun") : "at " + describe_instruction(*rank_.bundle, *rank_.plan, at));
     }
-  stop_.raise(Status::failure(failure.error().code,
-                              "rank " + std::to_string(rank_.plan->rank) + ", step " + std::to_string(step_) + ", " +
-                                  describe_instruction(*rank_.bundle, *rank_.plan, instruction) + ": " + text));
+  stop_.raise(Status::failure(
+      failure.error().code,
+      "rank " + std::to_string(rank_.plan->rank) + ", step " + std::to_string(step_) +
+          (instruction < 0 ? "" : ", " + describe_instruction(*rank_.bundle, *rank_.plan, instruction)) + ": " + text));
 }
 
 int64_t Executor::scratch_high_water() {

@@ -145,7 +145,10 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   PIPER_RETURN_IF_ERROR(check_events(plan));
   PIPER_RETURN_IF_ERROR(allocate_buffers(*rank));
   PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights));
-  for (const std::string& event : plan.events) rank->events.push_back(device.make_event(event));
+  for (const std::string& name : plan.events) {
+    PIPER_ASSIGN(auto event, device.make_event(name));
+    rank->events.push_back(std::move(event));
+  }
   PIPER_ASSIGN(rank->groups, collectives.open_groups(plan.communicators, control, wait));
 
   PrepareContext context;
@@ -162,10 +165,10 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   for (const auto& region : {rank->arena, rank->persistent, rank->scratch}) collectives.keep(region);
 
   PIPER_RETURN_IF_ERROR(prepare_commands(*rank, context));
-  rank->step = device.record(issues_of(*rank, nullptr));
+  PIPER_ASSIGN(rank->step, device.record(issues_of(*rank, nullptr)));
   if (save_gradients) {
     PIPER_ASSIGN(rank->gradients, GradientCapture::make(bundle, plan, rank->buffers, device));
-    rank->capturing_step = device.record(issues_of(*rank, rank->gradients.get()));
+    PIPER_ASSIGN(rank->capturing_step, device.record(issues_of(*rank, rank->gradients.get())));
   }
   return rank;
 }

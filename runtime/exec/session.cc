@@ -35,12 +35,13 @@ std::string agreed_options(const Session& session) {
 class Reporter {
  public:
   static Result<std::unique_ptr<Reporter>> open(const Session& session, const LoadedRank& rank) {
-    auto reporter = std::make_unique<Reporter>(session, rank);
+    PIPER_ASSIGN(StepResults results, StepResults::bind(rank));
+    auto reporter = std::make_unique<Reporter>(session, std::move(results));
     PIPER_ASSIGN(reporter->log_, trace::StepLog::open(session.options.log));
     return reporter;
   }
-  Reporter(const Session& session, const LoadedRank& rank)
-      : session_(session), results_(rank), progress_(session.options.steps), start_(steady_clock::now()) {
+  Reporter(const Session& session, StepResults results)
+      : session_(session), results_(std::move(results)), progress_(session.options.steps), start_(steady_clock::now()) {
     times_.reserve(static_cast<size_t>(std::clamp<int64_t>(session.options.steps, 0, 1 << 20)));
   }
 

@@ -34,14 +34,16 @@ Result<StepInputs> StepInputs::bind(const LoadedRank& rank, const data::DataSour
                                     [&](const plan::InputDecl& d) { return d.name == slice.input; });
     if (found == manifest.inputs.end())
       return Status::failure("R0404", "the manifest has no input '" + slice.input + "'");
-    inputs.samples_.push_back({static_cast<size_t>(found - manifest.inputs.begin()), slice.first, slice.count,
-                               rank.device().make_upload(rank.at(slice.where), bytes_of(*found, slice.count))});
+    PIPER_ASSIGN(auto upload, rank.device().make_upload(rank.at(slice.where), bytes_of(*found, slice.count)));
+    inputs.samples_.push_back(
+        {static_cast<size_t>(found - manifest.inputs.begin()), slice.first, slice.count, std::move(upload)});
   }
-  const auto upload = [&](const plan::BufferRange& range, int64_t bytes) {
-    return range.buffer < 0 ? nullptr : rank.device().make_upload(rank.at(range), bytes);
-  };
-  inputs.seed_step_ = upload(plan.seed_step, 2 * sizeof(int64_t));
-  inputs.learning_rate_ = upload(plan.learning_rate, sizeof(double));
+  if (plan.seed_step.buffer >= 0) {
+    PIPER_ASSIGN(inputs.seed_step_, rank.device().make_upload(rank.at(plan.seed_step), 2 * sizeof(int64_t)));
+  }
+  if (plan.learning_rate.buffer >= 0) {
+    PIPER_ASSIGN(inputs.learning_rate_, rank.device().make_upload(rank.at(plan.learning_rate), sizeof(double)));
+  }
   return inputs;
 }
 

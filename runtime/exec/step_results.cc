@@ -6,8 +6,9 @@ namespace piper::exec {
 
 namespace {
 
-std::unique_ptr<hal::Download> download(const LoadedRank& rank, const plan::BufferRange& range, int64_t bytes) {
-  return range.buffer < 0 ? nullptr : rank.device().make_download(rank.at(range), bytes);
+Result<std::unique_ptr<hal::Download>> download(const LoadedRank& rank, const plan::BufferRange& range, int64_t bytes) {
+  if (range.buffer < 0) return std::unique_ptr<hal::Download>();
+  return rank.device().make_download(rank.at(range), bytes);
 }
 
 template <class Value>
@@ -20,10 +21,13 @@ Result<Value> wait_for(hal::Download& download) {
 
 }  // namespace
 
-StepResults::StepResults(const LoadedRank& rank)
-    : loss_(download(rank, rank.plan->loss, sizeof(float))),
-      grad_norm_(download(rank, rank.plan->grad_norm, sizeof(float))),
-      dropped_(download(rank, rank.plan->dropped, sizeof(int64_t))) {}
+Result<StepResults> StepResults::bind(const LoadedRank& rank) {
+  StepResults results;
+  PIPER_ASSIGN(results.loss_, download(rank, rank.plan->loss, sizeof(float)));
+  PIPER_ASSIGN(results.grad_norm_, download(rank, rank.plan->grad_norm, sizeof(float)));
+  PIPER_ASSIGN(results.dropped_, download(rank, rank.plan->dropped, sizeof(int64_t)));
+  return results;
+}
 
 Result<StepResults::Values> StepResults::read() {
   for (hal::Download* download : {loss_.get(), grad_norm_.get(), dropped_.get()})

@@ -11,7 +11,7 @@ namespace piper::exec {
 class StepResults {
  public:
   // `rank` outlives it.
-  explicit StepResults(const LoadedRank& rank);
+  static Result<StepResults> bind(const LoadedRank& rank);
 
   struct Values {
     float loss = 0;                  // 0 where the rank has none
@@ -22,6 +22,8 @@ class StepResults {
   Result<Values> read();
 
  private:
+  StepResults() = default;
+
   std::unique_ptr<hal::Download> loss_, grad_norm_, dropped_;  // nullptr: not on this rank
 };
 

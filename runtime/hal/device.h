@@ -74,7 +74,8 @@ class StepObserver {
  public:
   using Clock = std::chrono::steady_clock;
   virtual ~StepObserver() = default;
-  // `positions`: by queue, the instruction that it is at, or -1 where it is done or has not begun. Not for stopped().
+  // `queue` and `instruction` are -1 where it concerns no one command. `positions`: by queue, the instruction that it
+  // is at, or -1 where it is done or has not begun. Not for stopped().
   virtual void failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) = 0;
   // Where the submission is timed. `cpu_ns`: processor time of the issuing thread.
   virtual void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) = 0;
@@ -103,6 +104,7 @@ struct DeviceOptions {
   std::function<void()> enter_thread;  // called on each thread that issues commands, before its first
 };
 
+// R0405 for memory, R0407 where the device's own library fails.
 class Device {
  public:
   virtual ~Device() = default;
@@ -112,19 +114,19 @@ class Device {
   // Host and device, at once: nothing that uses the place may be under way.
   virtual Status write(Address to, const void* from, int64_t bytes) = 0;
   virtual Status read(void* to, Address from, int64_t bytes) = 0;
-  virtual std::unique_ptr<Upload> make_upload(Address to, int64_t bytes) = 0;
-  virtual std::unique_ptr<Download> make_download(Address from, int64_t bytes) = 0;
+  virtual Result<std::unique_ptr<Upload>> make_upload(Address to, int64_t bytes) = 0;
+  virtual Result<std::unique_ptr<Download>> make_download(Address from, int64_t bytes) = 0;
 
   // An event is recorded once in a submission; who waits for it goes on behind that record. `name` for messages.
-  virtual std::unique_ptr<Event> make_event(const std::string& name) = 0;
+  virtual Result<std::unique_ptr<Event>> make_event(const std::string& name) = 0;
   virtual std::unique_ptr<Command> record_event(Event& event) = 0;
   virtual std::unique_ptr<Command> wait_event(Event& event) = 0;
   virtual std::unique_ptr<Command> copy(Address to, Address from, int64_t bytes) = 0;
   virtual std::unique_ptr<Command> fill(Address to, std::byte value, int64_t bytes) = 0;
 
   // The commands stay the caller's and outlive the recording.
-  virtual std::unique_ptr<Recording> record(std::vector<Issue> commands) = 0;
-  // Until all that was submitted is done.
+  virtual Result<std::unique_ptr<Recording>> record(std::vector<Issue> commands) = 0;
+  // Until all that was submitted is done. Failures as Recording::submit().
   virtual Status finish() = 0;
   // Once on each thread that issues commands; nothing may be under way.
   virtual void on_each_thread(const std::function<void()>& body) = 0;

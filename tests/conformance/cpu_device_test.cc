@@ -32,6 +32,25 @@ TEST_CASE("memory begins at the boundaries that plans for it assume") {
   }
 }
 
+// Where the host waits for events, it does not wait for ever.
+TEST_CASE("an event that never comes") {
+  class Told : public hal::StepObserver {
+   public:
+    void failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>&) override {
+      told += std::to_string(queue) + "." + std::to_string(instruction) + " " + failure.error().code;
+    }
+    void ran(int32_t, Clock::time_point, Clock::time_point, int64_t) override {}
+    std::string told;
+  } observer;
+  const auto device = hal::make_cpu_device({}, std::vector<hal::QueueOptions>(1));
+  const auto event = std::move(device->make_event("never")).value();
+  const auto wait = device->wait_event(*event);
+  const auto recording = std::move(device->record({{0, 7, wait.get()}})).value();
+  const Status status = recording->submit({nullptr, std::chrono::milliseconds(50)}, observer, false);
+  CHECK(hal::is_stopped(status));
+  CHECK(observer.told == "0.7 R0302");
+}
+
 // Queues beside the first have threads of their own, and each thread is entered once, before its first command.
 TEST_CASE("threads of queues are entered") {
   std::atomic<int> entered{0};

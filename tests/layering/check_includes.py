@@ -56,6 +56,8 @@ FORBIDDEN = {
 ADAPTERS = {
     "compiler/frontend/onnx/wire.h": "protozero/",
     "compiler/frontend/onnx/onnx_fields.h": "protozero/",
+    "runtime/hal/cuda/cuda_check.h": "cuda_runtime_api.h",
+    "runtime/hal/cuda/cuda_handles.h": "cuda_runtime_api.h",
     "runtime/kernels/binding.h": ("ATen/", "c10/"),
     "runtime/kernels/fast_pointwise.h": ("ATen/",),
 }

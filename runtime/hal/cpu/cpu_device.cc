@@ -125,11 +125,15 @@ class CpuDevice : public Device {
     std::memcpy(to, from.in_device(), static_cast<size_t>(bytes));
     return {};
   }
-  std::unique_ptr<Upload> make_upload(Address to, int64_t) override { return std::make_unique<InPlaceUpload>(to); }
-  std::unique_ptr<Download> make_download(Address from, int64_t) override {
-    return std::make_unique<InPlaceDownload>(from);
+  Result<std::unique_ptr<Upload>> make_upload(Address to, int64_t) override {
+    return std::unique_ptr<Upload>(std::make_unique<InPlaceUpload>(to));
   }
-  std::unique_ptr<Event> make_event(const std::string& name) override { return std::make_unique<CpuEvent>(name); }
+  Result<std::unique_ptr<Download>> make_download(Address from, int64_t) override {
+    return std::unique_ptr<Download>(std::make_unique<InPlaceDownload>(from));
+  }
+  Result<std::unique_ptr<Event>> make_event(const std::string& name) override {
+    return std::unique_ptr<Event>(std::make_unique<CpuEvent>(name));
+  }
   std::unique_ptr<Command> record_event(Event& event) override {
     return std::make_unique<RecordEvent>(static_cast<CpuEvent&>(event));
   }
@@ -142,7 +146,7 @@ class CpuDevice : public Device {
   std::unique_ptr<Command> fill(Address to, std::byte value, int64_t bytes) override {
     return std::make_unique<Fill>(to, value, bytes);
   }
-  std::unique_ptr<Recording> record(std::vector<Issue> commands) override {
+  Result<std::unique_ptr<Recording>> record(std::vector<Issue> commands) override {
     return make_cpu_recording(threads_, submissions_, commands);
   }
   Status finish() override { return {}; }

@@ -1,0 +1,241 @@
+#include "runtime/hal/cuda/cuda_device.h"
+
+#include <cstring>
+
+#include "runtime/hal/cuda/cuda_check.h"
+#include "runtime/hal/cuda/cuda_handles.h"
+#include "runtime/hal/cuda/cuda_recording.h"
+
+namespace piper::hal {
+
+namespace {
+
+// Memory that CUDA does not give is R0405.
+Status allocated(cudaError_t error, int64_t bytes, const char* call) {
+  if (error != cudaErrorMemoryAllocation) return cuda_status(error, call);
+  return Status::failure(
+      "R0405", "cannot allocate " + std::to_string(bytes) + " bytes on the GPU: " + cudaGetErrorString(error));
+}
+
+class CudaRegion : public MemoryRegion {
+ public:
+  static Result<std::unique_ptr<MemoryRegion>> make(int64_t bytes) {
+    auto region = std::make_unique<CudaRegion>();
+    region->bytes_ = bytes;
+    if (bytes > 0) {
+      void* place = nullptr;
+      PIPER_RETURN_IF_ERROR(allocated(cudaMalloc(&place, static_cast<size_t>(bytes)), bytes, "cudaMalloc"));
+      region->base_ = Address(static_cast<std::byte*>(place));
+      PIPER_CUDA(cudaMemset(place, 0, static_cast<size_t>(bytes)));
+      PIPER_CUDA(cudaDeviceSynchronize());  // a fill does not wait, and streams do not wait for it
+    }
+    return std::unique_ptr<MemoryRegion>(std::move(region));
+  }
+  ~CudaRegion() override {
+    if (!base_.nowhere()) (void)cudaFree(base_.in_device());
+  }
+};
+
+class PageLocked : public HostMemory {
+ public:
+  static Result<std::unique_ptr<PageLocked>> make(int64_t bytes) {
+    auto memory = std::make_unique<PageLocked>();
+    if (bytes > 0)
+      PIPER_RETURN_IF_ERROR(allocated(cudaHostAlloc(&memory->place_, static_cast<size_t>(bytes), cudaHostAllocDefault),
+                                      bytes, "cudaHostAlloc"));
+    return memory;
+  }
+  ~PageLocked() override {
+    if (place_ != nullptr) (void)cudaFreeHost(place_);
+  }
+  std::byte* data() const override { return static_cast<std::byte*>(place_); }
+  Address address() const override { return Address(data()); }
+
+ private:
+  void* place_ = nullptr;
+};
+
+// One staging place, free again when its last copy has passed.
+class StagedUpload : public Upload {
+ public:
+  StagedUpload(CudaQueue& queue, Address to, int64_t bytes) : queue_(queue), to_(to), bytes_(bytes) {}
+  Status allocate() {
+    PIPER_ASSIGN(staging_, PageLocked::make(bytes_));
+    PIPER_ASSIGN(copied_, CudaEvent::make("upload"));
+    return {};
+  }
+  std::byte* begin() override {
+    (void)cudaEventSynchronize(copied_->handle());  // what failed before is told by the next call on the stream
+    return staging_->data();
+  }
+  Status commit() override {
+    PIPER_CUDA(cudaMemcpyAsync(to_.in_device(), staging_->data(), static_cast<size_t>(bytes_), cudaMemcpyHostToDevice,
+                               queue_.stream()));
+    PIPER_CUDA(cudaEventRecord(copied_->handle(), queue_.stream()));
+    return {};
+  }
+
+ private:
+  CudaQueue& queue_;
+  Address to_;
+  int64_t bytes_;
+  std::unique_ptr<PageLocked> staging_;
+  std::unique_ptr<CudaEvent> copied_;
+};
+
+class StagedDownload : public Download {
+ public:
+  StagedDownload(CudaQueue& queue, Address from, int64_t bytes) : queue_(queue), from_(from), bytes_(bytes) {}
+  Status allocate() {
+    PIPER_ASSIGN(staging_, PageLocked::make(bytes_));
+    PIPER_ASSIGN(copied_, CudaEvent::make("download"));
+    return {};
+  }
+  Status begin() override {
+    PIPER_CUDA(cudaMemcpyAsync(staging_->data(), from_.in_device(), static_cast<size_t>(bytes_), cudaMemcpyDeviceToHost,
+                               queue_.stream()));
+    PIPER_CUDA(cudaEventRecord(copied_->handle(), queue_.stream()));
+    return {};
+  }
+  Result<const std::byte*> wait() override {
+    PIPER_CUDA(cudaEventSynchronize(copied_->handle()));
+    return static_cast<const std::byte*>(staging_->data());
+  }
+
+ private:
+  CudaQueue& queue_;
+  Address from_;
+  int64_t bytes_;
+  std::unique_ptr<PageLocked> staging_;
+  std::unique_ptr<CudaEvent> copied_;
+};
+
+class WaitEvent : public Command {
+ public:
+  explicit WaitEvent(CudaEvent& event) : event_(event) {}
+  Status issue(Queue& queue, const Submission&) override {
+    PIPER_CUDA(cudaStreamWaitEvent(static_cast<CudaQueue&>(queue).stream(), event_.handle(), 0));
+    return {};
+  }
+
+ private:
+  CudaEvent& event_;
+};
+
+class Copy : public Command {
+ public:
+  Copy(Address to, Address from, int64_t bytes) : to_(to), from_(from), bytes_(static_cast<size_t>(bytes)) {}
+  Status issue(Queue& queue, const Submission&) override {
+    PIPER_CUDA(cudaMemcpyAsync(to_.in_device(), from_.in_device(), bytes_, cudaMemcpyDefault,
+                               static_cast<CudaQueue&>(queue).stream()));
+    return {};
+  }
+
+ private:
+  Address to_, from_;
+  size_t bytes_;
+};
+
+class Fill : public Command {
+ public:
+  Fill(Address to, std::byte value, int64_t bytes) : to_(to), value_(value), bytes_(static_cast<size_t>(bytes)) {}
+  Status issue(Queue& queue, const Submission&) override {
+    PIPER_CUDA(cudaMemsetAsync(to_.in_device(), std::to_integer<int>(value_), bytes_,
+                               static_cast<CudaQueue&>(queue).stream()));
+    return {};
+  }
+
+ private:
+  Address to_;
+  std::byte value_;
+  size_t bytes_;
+};
+
+class CudaDevice : public Device {
+ public:
+  static Result<std::unique_ptr<Device>> make(int ordinal, const std::vector<QueueOptions>& queues) {
+    int devices = 0;
+    if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess)
+      return Status::failure("R0106", std::string("there is no CUDA device here: ") + cudaGetErrorString(error));
+    if (ordinal < 0 || ordinal >= devices)
+      return Status::failure(
+          "R0106", "there is no CUDA device " + std::to_string(ordinal) + " here, only " + std::to_string(devices));
+    PIPER_CUDA(cudaSetDevice(ordinal));
+    auto device = std::make_unique<CudaDevice>();
+    for (const QueueOptions& options : queues) {
+      PIPER_ASSIGN(auto queue, CudaQueue::make(options.priority));
+      device->queues_.push_back(std::move(queue));
+    }
+    if (queues.empty()) {
+      PIPER_ASSIGN(auto queue, CudaQueue::make(plan::Priority::kNormal));
+      device->queues_.push_back(std::move(queue));
+    }
+    return std::unique_ptr<Device>(std::move(device));
+  }
+  ~CudaDevice() override { (void)cudaDeviceSynchronize(); }
+
+  Result<std::unique_ptr<MemoryRegion>> allocate(int64_t bytes) override { return CudaRegion::make(bytes); }
+  Result<std::unique_ptr<HostMemory>> allocate_host(int64_t bytes) override {
+    PIPER_ASSIGN(auto memory, PageLocked::make(bytes));
+    return std::unique_ptr<HostMemory>(std::move(memory));
+  }
+  // A blocking copy waits for no stream: what was enqueued comes first.
+  Status write(Address to, const void* from, int64_t bytes) override {
+    if (bytes == 0) return {};
+    PIPER_CUDA(cudaDeviceSynchronize());
+    PIPER_CUDA(cudaMemcpy(to.in_device(), from, static_cast<size_t>(bytes), cudaMemcpyDefault));
+    PIPER_CUDA(cudaDeviceSynchronize());
+    return {};
+  }
+  Status read(void* to, Address from, int64_t bytes) override {
+    if (bytes == 0) return {};
+    PIPER_CUDA(cudaDeviceSynchronize());
+    PIPER_CUDA(cudaMemcpy(to, from.in_device(), static_cast<size_t>(bytes), cudaMemcpyDefault));
+    return {};
+  }
+  Result<std::unique_ptr<Upload>> make_upload(Address to, int64_t bytes) override {
+    auto upload = std::make_unique<StagedUpload>(*queues_[0], to, bytes);
+    PIPER_RETURN_IF_ERROR(upload->allocate());
+    return std::unique_ptr<Upload>(std::move(upload));
+  }
+  Result<std::unique_ptr<Download>> make_download(Address from, int64_t bytes) override {
+    auto download = std::make_unique<StagedDownload>(*queues_[0], from, bytes);
+    PIPER_RETURN_IF_ERROR(download->allocate());
+    return std::unique_ptr<Download>(std::move(download));
+  }
+  Result<std::unique_ptr<Event>> make_event(const std::string& name) override {
+    PIPER_ASSIGN(auto event, CudaEvent::make(name));
+    return std::unique_ptr<Event>(std::move(event));
+  }
+  std::unique_ptr<Command> record_event(Event& event) override {
+    return std::make_unique<CudaRecordEvent>(static_cast<CudaEvent&>(event));
+  }
+  std::unique_ptr<Command> wait_event(Event& event) override {
+    return std::make_unique<WaitEvent>(static_cast<CudaEvent&>(event));
+  }
+  std::unique_ptr<Command> copy(Address to, Address from, int64_t bytes) override {
+    return std::make_unique<Copy>(to, from, bytes);
+  }
+  std::unique_ptr<Command> fill(Address to, std::byte value, int64_t bytes) override {
+    return std::make_unique<Fill>(to, value, bytes);
+  }
+  Result<std::unique_ptr<Recording>> record(std::vector<Issue> commands) override {
+    PIPER_ASSIGN(auto recording, CudaRecording::make(queues_, std::move(commands), submissions_, last_));
+    return std::unique_ptr<Recording>(std::move(recording));
+  }
+  Status finish() override { return last_ == nullptr ? Status() : last_->finish(); }
+  void on_each_thread(const std::function<void()>& body) override { body(); }
+
+ private:
+  std::vector<std::unique_ptr<CudaQueue>> queues_;
+  uint32_t submissions_ = 0;
+  CudaRecording* last_ = nullptr;  // that was submitted
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> make_cuda_device(int ordinal, const std::vector<QueueOptions>& queues) {
+  return CudaDevice::make(ordinal, queues);
+}
+
+}  // namespace piper::hal

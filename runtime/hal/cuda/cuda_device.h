@@ -1,0 +1,15 @@
+// A GPU as a device, by CUDA's runtime library alone: queues are streams, uploads and downloads go through page-locked
+// memory, one thread issues. All calls are made by the rank's thread.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/hal/device.h"
+
+namespace piper::hal {
+
+// R0106: no such GPU, or a driver that is missing or too old. R0407: CUDA fails.
+Result<std::unique_ptr<Device>> make_cuda_device(int ordinal, const std::vector<QueueOptions>& queues);
+
+}  // namespace piper::hal
