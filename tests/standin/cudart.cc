@@ -19,6 +19,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "tests/standin/standin.h"
 
@@ -188,10 +189,11 @@ struct CUstream_st {
     std::lock_guard lock(mutex_);
     return queue_.empty() && !busy_;
   }
-  void wait() {
+  // Completed when the stream has come there.
+  std::shared_ptr<Completion> mark() {
     const auto reached = std::make_shared<Completion>();
     enqueue([reached] { reached->complete(); });
-    reached->wait();
+    return reached;
   }
 
  private:
@@ -243,12 +245,12 @@ class Streams {
     return all_.erase(stream) == 1;
   }
   void wait_for_all() {
-    std::set<cudaStream_t> all;
+    std::vector<std::shared_ptr<Completion>> reached;
     {
-      std::lock_guard lock(mutex_);
-      all = all_;
+      std::lock_guard lock(mutex_);  // a stream that is destroyed behind this finishes its work first
+      for (cudaStream_t stream : all_) reached.push_back(stream->mark());
     }
-    for (cudaStream_t stream : all) stream->wait();
+    for (const auto& mark : reached) mark->wait();
   }
 
  private:
@@ -312,7 +314,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return stream->idle() ? cudaSuccess : cudaErrorNotReady; }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  stream->wait();
+  stream->mark()->wait();
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {

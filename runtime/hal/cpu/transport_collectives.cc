@@ -1,12 +1,10 @@
 #include "runtime/hal/cpu/transport_collectives.h"
 
-#include <algorithm>
-#include <set>
-
 #include "runtime/hal/cpu/all_gather.h"
 #include "runtime/hal/cpu/all_reduce.h"
 #include "runtime/hal/cpu/all_to_all.h"
 #include "runtime/hal/cpu/reduce_scatter.h"
+#include "runtime/hal/group_channels.h"
 
 namespace piper::hal {
 
@@ -98,9 +96,8 @@ class TransportGroup : public Group {
 
  private:
   Status check_member() const {
-    const auto& ranks = communicator_.ranks;
-    if (std::find(ranks.begin(), ranks.end(), transport_.rank()) != ranks.end()) return {};
-    return Status::failure("R0404", "communicator '" + communicator_.name + "' does not contain this rank");
+    const auto position = position_in(communicator_, transport_.rank());
+    return position.ok() ? Status() : Status::failure(position.error().code, position.error().message);
   }
 
   Transport& transport_;
@@ -109,36 +106,16 @@ class TransportGroup : public Group {
   AddF32 add_f32_;
 };
 
-std::string key_of(const plan::Communicator& communicator) {
-  std::string key = communicator.name;
-  for (const int32_t rank : communicator.ranks) key += "\t" + std::to_string(rank);
-  return key;
-}
-
 class TransportCollectives : public Collectives {
  public:
   TransportCollectives(Transport& transport, AddF32 add_f32) : transport_(transport), add_f32_(add_f32) {}
 
-  // The ranks number their communicators by themselves: the channels of a group come from its place in the sorted list
-  // of all groups of the run, which is the same everywhere.
   Result<std::vector<std::unique_ptr<Group>>> open_groups(const std::vector<plan::Communicator>& communicators,
                                                           ControlChannel& control, const WaitControl& wait) override {
-    std::string mine;
-    for (const plan::Communicator& communicator : communicators) mine += key_of(communicator) + "\n";
-    PIPER_ASSIGN(const std::vector<std::string> all, control.allgather(mine, wait));
-    std::set<std::string> keys;
-    for (const std::string& text : all)
-      for (size_t at = 0; at < text.size();) {
-        const size_t end = text.find('\n', at);
-        keys.insert(text.substr(at, end - at));
-        at = end + 1;
-      }
+    PIPER_ASSIGN(const std::vector<int32_t> channels, agree_on_group_channels(communicators, control, wait));
     std::vector<std::unique_ptr<Group>> groups;
-    for (const plan::Communicator& communicator : communicators) {
-      const auto index = std::distance(keys.begin(), keys.find(key_of(communicator)));
-      groups.push_back(std::make_unique<TransportGroup>(transport_, communicator,
-                                                        kGroupChannels + 2 * static_cast<int32_t>(index), add_f32_));
-    }
+    for (size_t i = 0; i < communicators.size(); ++i)
+      groups.push_back(std::make_unique<TransportGroup>(transport_, communicators[i], channels[i], add_f32_));
     return groups;
   }
 
@@ -153,9 +130,7 @@ class TransportCollectives : public Collectives {
 
  private:
   MadeCommand message(Direction direction, const plan::Channel& channel, Address data, int64_t bytes) {
-    if (channel.id < 0 || channel.id >= kPlanChannels)
-      return Status::failure(
-          "R0404", "channel id " + std::to_string(channel.id) + " is not below " + std::to_string(kPlanChannels));
+    PIPER_RETURN_IF_ERROR(check_channel(channel));
     return command_of(transport_.prepare({{direction, channel.peer, channel.id, data.in_device(), bytes}}));
   }
 

@@ -1,0 +1,37 @@
+#include "tests/standin/train.h"
+
+#include <thread>
+
+#include "runtime/exec/session.h"
+#include "runtime/hal/local/local_transport.h"
+#include "runtime/hal/transport_channel.h"
+#include "tests/standin/standin_backend.h"
+
+namespace piper::standin {
+
+Status train(const Training& training, On on) {
+  exec::Session session;
+  session.bundle = training.bundle;
+  session.weights = training.weights;
+  session.data = training.data;
+  session.options.steps = training.steps;
+  session.options.timeout = std::chrono::seconds(5);
+  session.options.save = training.save;
+  session.options.save_gradients = training.save_gradients;
+  session.options.log = training.log;
+  exec::CpuBackendOptions cpu;
+  cpu.device.huge_pages = false;
+  hal::LocalWorld world(static_cast<int32_t>(training.bundle->ranks.size()));
+  std::vector<std::thread> ranks;
+  for (const plan::RankPlan& plan : training.bundle->ranks)
+    ranks.emplace_back([&] {
+      const auto transport = world.transport(plan.rank);
+      hal::TransportChannel control(*transport);
+      exec::run_rank(session, plan, on == On::kCpu ? exec::cpu_backend(*transport, cpu) : local_backend(*transport),
+                     control);
+    });
+  for (std::thread& rank : ranks) rank.join();
+  return session.stop.take_failure();
+}
+
+}  // namespace piper::standin
