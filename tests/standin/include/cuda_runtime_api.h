@@ -1,5 +1,5 @@
-// A stand-in for the part of the runtime API of CUDA that piper uses, on the CPU (tests/standin/cudart.cc). Names, values
-// and signatures are those of version 13.0 (https://docs.nvidia.com/cuda/cuda-runtime-api).
+// A stand-in for the part of the runtime API of CUDA that piper uses, on the CPU (tests/standin/cudart.cc). Names,
+// values and signatures are those of version 13.0 (https://docs.nvidia.com/cuda/cuda-runtime-api).
 #pragma once
 
 #include <cstddef>
