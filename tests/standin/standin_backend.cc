@@ -51,11 +51,12 @@ class Library : public kernels::Library {
   }
 };
 
+template <class T>
 class Add : public hal::Command {
  public:
   Add(hal::Address to, hal::Address from, int64_t count)
-      : to_(reinterpret_cast<float*>(alias(to.in_device(), 0))),
-        from_(reinterpret_cast<const float*>(alias(from.in_device(), 0))),
+      : to_(reinterpret_cast<T*>(alias(to.in_device(), 0))),
+        from_(reinterpret_cast<const T*>(alias(from.in_device(), 0))),
         count_(count) {}
   Status issue(hal::Queue& queue, const hal::Submission&) override {
     PIPER_CUDA(cudaLaunchHostFunc(stream_of(queue), &Add::launch, this));
@@ -65,17 +66,22 @@ class Add : public hal::Command {
  private:
   static void launch(void* data) {
     const Add& add = *static_cast<Add*>(data);
-    kernels::add_f32(add.to_, add.from_, add.count_);
+    for (int64_t i = 0; i < add.count_; ++i) add.to_[i] += add.from_[i];
   }
-  float* to_;
-  const float* from_;
+  T* to_;
+  const T* from_;
   int64_t count_;
 };
 
+template <class T>
+hal::MadeCommand add_of(hal::Address to, hal::Address from, int64_t count) {
+  return std::unique_ptr<hal::Command>(std::make_unique<Add<T>>(to, from, count));
+}
+
 hal::MadeCommand make_add(hal::Address to, hal::Address from, int64_t count, DType dtype) {
-  if (dtype != DType::kF32)
-    return Status::failure("R0404", "the stand-in cannot add " + std::string(dtype_name(dtype)));
-  return std::unique_ptr<hal::Command>(std::make_unique<Add>(to, from, count));
+  if (dtype == DType::kF32) return add_of<float>(to, from, count);
+  if (dtype == DType::kI64) return add_of<int64_t>(to, from, count);
+  return Status::failure("R0404", "the stand-in cannot add " + std::string(dtype_name(dtype)));
 }
 
 }  // namespace
