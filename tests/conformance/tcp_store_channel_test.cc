@@ -2,6 +2,7 @@
 // store is on loopback, at a port that was free.
 #include <catch2/catch.hpp>
 
+#include <latch>
 #include <thread>
 
 #include "runtime/hal/tcp/tcp_store_channel.h"
@@ -29,14 +30,16 @@ TcpStoreChannel::Options options(int32_t rank, int32_t ranks, uint16_t port, con
   return result;
 }
 
-// Runs `body` on every rank, whose channel it also gets to end early.
+// Runs `body` on every rank once all have met; it gets the channel itself, to end it early.
 void with_channels(int32_t ranks, const std::function<std::string(Channel&)>& body) {
   BoundPort port = free_port();
   const uint16_t number = port.port();
   run_on_threads(ranks, [&](int32_t rank) -> std::string {
     auto channel = rank == 0 ? TcpStoreChannel::serve(options(0, ranks, 0), std::move(port), kWait)
                              : TcpStoreChannel::join(options(rank, ranks, number), kWait);
-    return channel.ok() ? body(*channel) : channel.error().message;
+    if (!channel.ok()) return channel.error().message;
+    const Status met = (*channel)->barrier(kWait);
+    return met.ok() ? body(*channel) : met.error().message;
   });
 }
 
@@ -90,15 +93,19 @@ TEST_CASE("messages that nobody takes end the sender's patience before they fill
 }
 
 TEST_CASE("a message of another size is R0301") {
-  with_channels(2, [](Channel& c) -> std::string {
+  std::latch both(2);
+  with_channels(2, [&](Channel& c) -> std::string {
     uint64_t bytes = 0;
+    std::string wrong;
     if (c->rank() == 0) {
       const Status sent = c->send(1, &bytes, 4, kWait);
-      std::this_thread::sleep_for(500ms);
-      return sent.ok() ? "" : sent.error().message;
+      if (!sent.ok()) wrong = sent.error().message;
+    } else {
+      wrong =
+          expect(c->receive(0, &bytes, 8, kWait), "R0301", "rank 0 has a control message of 4 bytes, rank 1 expects 8");
     }
-    return expect(c->receive(0, &bytes, 8, kWait), "R0301",
-                  "rank 0 has a control message of 4 bytes, rank 1 expects 8");
+    both.arrive_and_wait();  // the store is there for both
+    return wrong;
   });
 }
 
