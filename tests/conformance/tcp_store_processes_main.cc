@@ -150,19 +150,23 @@ bool server_dies() {
 
 bool server_freezes() {
   BoundPort port = free_port();
-  const std::vector<pid_t> pids = start_ranks(3, port, [](Channel& channel) -> std::string {
+  int ready[2], frozen[2];
+  PIPER_CHECK(pipe(ready) == 0 && pipe(frozen) == 0, "no pipe");
+  const std::vector<pid_t> pids = start_ranks(3, port, [&](Channel& channel) -> std::string {
+    char byte = 0;
+    if (write(ready[1], &byte, 1) != 1) return "cannot tell that it is ready";
     if (channel->rank() == 0) {
-      (void)channel->leave(kWait);  // stays with the store until it is stopped
+      (void)channel->leave(kWait);  // with the store, until it is stopped
       return "";
     }
-    sleep(1);
+    if (read(frozen[0], &byte, 1) != 1) return "was not told that rank 0 is frozen";
     return fails(*channel, 1s, 4s, "R0302");
   });
-  // All are past their first barrier then, on a machine that is not loaded; else they find the same a barrier earlier.
-  std::vector<pid_t> others(pids.begin() + 1, pids.end());
-  usleep(900'000);
+  char bytes[3] = {};
+  for (char& byte : bytes) PIPER_CHECK(read(ready[0], &byte, 1) == 1, "a rank is not ready");
   kill(pids[0], SIGSTOP);
-  const bool well = all_ended_well(others);
+  PIPER_CHECK(write(frozen[1], bytes, 2) == 2, "cannot tell that rank 0 is frozen");
+  const bool well = all_ended_well({pids.begin() + 1, pids.end()});
   kill(pids[0], SIGKILL);
   waitpid(pids[0], nullptr, 0);
   return well;
