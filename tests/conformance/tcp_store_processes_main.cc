@@ -142,8 +142,16 @@ bool rank_dies() {
 
 bool server_dies() {
   BoundPort port = free_port();
-  return all_ended_well(start_ranks(3, port, [](Channel& channel) -> std::string {
-    if (channel->rank() == 0) _exit(0);
+  int ready[2];
+  PIPER_CHECK(pipe(ready) == 0, "no pipe");
+  return all_ended_well(start_ranks(3, port, [&](Channel& channel) -> std::string {
+    char byte = 0;
+    if (channel->rank() == 0) {
+      for (int other = 1; other < 3; ++other)
+        if (read(ready[0], &byte, 1) != 1) return "a rank is not ready";
+      _exit(0);
+    }
+    if (write(ready[1], &byte, 1) != 1) return "cannot tell that it is ready";
     return fails(*channel, 60s, 10s, "R0303");
   }));
 }
