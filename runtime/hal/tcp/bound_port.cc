@@ -48,7 +48,10 @@ int bound(const Address& address) {
   setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   // One socket for both families.
   if (address.bytes.ss_family == AF_INET6) setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  if (::bind(socket, reinterpret_cast<const sockaddr*>(&address.bytes), address.size) == 0) return socket;
+  // Two sockets that nobody listens on may share a port: only by listening does it become this one's.
+  if (::bind(socket, reinterpret_cast<const sockaddr*>(&address.bytes), address.size) == 0 &&
+      listen(socket, SOMAXCONN) == 0)
+    return socket;
   const int error = errno;
   close(socket);
   return -error;

@@ -1,5 +1,6 @@
-// A TCP port of this machine, bound but not yet served: what the store's server takes over. LibTorch's own way binds
-// every interface; this one can stay on loopback, and says whether the port is somebody else's. No bytes pass here.
+// A TCP port of this machine, bound and listened on but not yet served: what the store's server takes over. LibTorch's
+// own way binds every interface; this one can stay on loopback, and says whether the port is somebody else's. No bytes
+// pass here.
 #pragma once
 
 #include <cstdint>
