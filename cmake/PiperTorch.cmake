@@ -1,4 +1,5 @@
-# Finds LibTorch and makes the INTERFACE target `piper_torch`. Only runtime/kernels links it.
+# Finds LibTorch and makes the INTERFACE target `piper_torch`. runtime/kernels and runtime/hal's
+# TCP store link it, and nothing else.
 #
 # Search order: PIPER_TORCH_DIR (cache variable or environment; the directory that holds include/ and
 # lib/), the project's .venv, the torch of the active python3. torch's own package file is not used: it

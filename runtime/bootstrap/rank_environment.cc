@@ -60,7 +60,10 @@ Result<RankEnvironment> read_rank_environment(const GetVariable& get) {
   const bool has_pmix = get("PMIX_RANK").has_value() || get("PMIX_NAMESPACE").has_value();
   // A batch script has Slurm's variables too, but is no task of a step.
   const bool in_step = get("SLURM_STEP_ID").has_value() || get("SLURM_STEPID").has_value();
+  // Its workers carry the variables of what started torchrun, too, and are not the processes that MPI would join.
+  const bool of_torchrun = get("TORCHELASTIC_RUN_ID").has_value();
   for (const Names& names : kNames) {
+    if (of_torchrun && names.launcher != Launcher::kTorchrun) continue;
     auto rank = get(names.rank);
     auto size = get(names.size);
     if (!rank || !size || (names.launcher == Launcher::kSlurm && !in_step)) continue;
@@ -68,7 +71,8 @@ Result<RankEnvironment> read_rank_environment(const GetVariable& get) {
     result.launcher = names.launcher;
     PIPER_ASSIGN(result.rank, number(names.rank, *rank));
     PIPER_ASSIGN(result.size, number(names.size, *size));
-    result.can_join_mpi = names.launcher == Launcher::kOpenMpi || names.launcher == Launcher::kPmi || has_pmix;
+    result.can_join_mpi =
+        !of_torchrun && (names.launcher == Launcher::kOpenMpi || names.launcher == Launcher::kPmi || has_pmix);
     return result;
   }
   RankEnvironment result;

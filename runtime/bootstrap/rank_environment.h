@@ -17,7 +17,7 @@ enum class Launcher : uint8_t {
   kOpenMpi,   // mpirun or mpiexec of Open MPI
   kPmi,       // PMI or PMIx of another launcher
   kSlurm,     // srun
-  kTorchrun,  // RANK and WORLD_SIZE
+  kTorchrun,  // RANK and WORLD_SIZE; also below srun
 };
 std::string_view launcher_name(Launcher launcher);
 

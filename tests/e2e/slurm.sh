@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A plan of four ranks on two nodes of a real Slurm, which this script starts on this machine and stops again:
-# the losses under `srun --mpi=pmix` are those of `local`, bit for bit.
+# the losses under `srun --mpi=pmix` are those of `local`, bit for bit. And three processes of `srun --mpi=none` meet.
 #
 #   slurm.sh --bin BIN --work DIR     (DIR receives the plan, logs and the state of Slurm's daemons)
 set -euo pipefail
@@ -144,3 +144,10 @@ losses() { grep -o '"loss": [^,]*' "$1"; }
 [ "$(losses local.jsonl | wc -l)" = 10 ] || fail "local did not log ten losses"
 diff <(losses local.jsonl) <(losses slurm.jsonl) || fail "the losses differ"
 echo "10 losses of 4 ranks on 2 nodes are those of local"
+
+# Without MPI: the processes of a step find each other by its variables, and CPU ranks, whose data goes by MPI, are told.
+timeout 60 srun --mpi=none -N1 -n3 "$bin/tcp_store_processes_test" worker > met || { cat met; fail "no meeting under srun"; }
+[ "$(grep -c "of run 'slurm\..* attempt 0: well" met)" = 3 ] || { cat met; fail "not three processes met"; }
+timeout 60 srun --mpi=none -N1 -n4 "${run[@]}" > refused 2>&1 && fail "CPU ranks without MPI were not refused"
+grep -q "R0103.*Add --mpi=pmix to srun" refused || { cat refused; fail "no word about --mpi=pmix"; }
+echo "3 processes met without MPI"

@@ -46,6 +46,21 @@ TEST_CASE("the launcher is known by its variables") {
   CHECK(environment({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}).launcher == Launcher::kPmi);
 }
 
+// What torchrun starts below srun has Slurm's variables, which count torchrun's own processes.
+TEST_CASE("a worker of torchrun is torchrun's, whatever started torchrun") {
+  const RankEnvironment worker = environment({{"RANK", "5"},
+                                              {"WORLD_SIZE", "8"},
+                                              {"TORCHELASTIC_RUN_ID", "none"},
+                                              {"SLURM_PROCID", "1"},
+                                              {"SLURM_NTASKS", "2"},
+                                              {"SLURM_STEP_ID", "0"},
+                                              {"PMIX_RANK", "1"}});
+  CHECK(worker.launcher == Launcher::kTorchrun);
+  CHECK(worker.rank == 5);
+  CHECK(worker.size == 8);
+  CHECK_FALSE(worker.can_join_mpi);
+}
+
 // A batch script carries Slurm's variables, but is not one of srun's tasks.
 TEST_CASE("a process in a batch script runs alone") {
   CHECK(environment({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).launcher == Launcher::kNone);
@@ -85,6 +100,14 @@ TEST_CASE("srun without PMIx is R0103") {
   REQUIRE_FALSE(result.ok());
   CHECK(result.error().code == "R0103");
   CHECK(result.error().message.find("--mpi=pmix") != std::string::npos);
+}
+
+TEST_CASE("torchrun without MPI is R0103 and says what runs CPU ranks") {
+  const auto result = choose_transport({Launcher::kTorchrun, 0, 4, false}, "", 4);
+  REQUIRE_FALSE(result.ok());
+  CHECK(result.error().code == "R0103");
+  CHECK(result.error().message.find("torchrun started 4 processes that MPI cannot join") == 0);
+  CHECK(result.error().message.find("mpirun -n 4") != std::string::npos);
 }
 
 TEST_CASE("ranks that read another bundle are named, R0102") {
