@@ -2,7 +2,6 @@
 // line, 3 failed later or the log is incomplete, 70 a bug of piper-run.
 #include <CLI/CLI.hpp>
 
-#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <thread>
 
 #include "runtime/bootstrap/rank_environment.h"
+#include "runtime/bootstrap/threads.h"
 #include "runtime/exec/session.h"
 #include "runtime/hal/local/local_transport.h"
 #include "runtime/hal/mpi/mpi_transport.h"
@@ -112,7 +112,7 @@ void declare_flags(CLI::App& app, Flags& flags) {
                           std::to_string(static_cast<int64_t>(kLongestWaitS));
       },
       "SECONDS");
-  app.add_option("--threads", flags.threads, "threads per rank; default: cores / ranks, at least 1")
+  app.add_option("--threads", flags.threads, "threads per rank; default: usable cores / ranks, at most OMP_NUM_THREADS")
       ->check(between(1, 1024));
   app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(seconds);
   app.add_option("--link-delay", flags.link_delay,
@@ -168,12 +168,6 @@ void print_error(const Error& error) {
   if (error.reported) return;
   const std::string code = error.code.empty() ? "" : "[" + error.code + "]";
   std::fprintf(stderr, "piper-run: error%s: %s\n", code.c_str(), error.message.c_str());
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 // Ranks that share this machine's cores.
@@ -361,7 +355,8 @@ int run(const Flags& flags) {
 
   exec::Session session;
   exec::CpuBackendOptions cpu;
-  cpu.threads = flags.threads > 0 ? flags.threads : std::max(1, usable_cores() / ranks_here(*transport, world_size));
+  cpu.threads = bootstrap::threads_per_rank(flags.threads, bootstrap::process_variable("OMP_NUM_THREADS"),
+                                            bootstrap::usable_cores(), ranks_here(*transport, world_size));
   session.options.timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.timeout_s * 1000));
   cpu.device.huge_pages = flags.huge_pages == "on";
   if (!flags.link_delay.empty()) cpu.link_delay = session.options.link_delay = parse_link_delay(flags.link_delay);
@@ -381,6 +376,21 @@ int run(const Flags& flags) {
 
 }  // namespace
 }  // namespace piper
+
+// Sanitizers are not set up yet at that point.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define PIPER_RUNS_BEFORE_LIBRARIES
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#undef PIPER_RUNS_BEFORE_LIBRARIES
+#endif
+#endif
+#endif
+#if defined(PIPER_RUNS_BEFORE_LIBRARIES)
+[[gnu::used,
+  gnu::section(".preinit_array")]] void (*const before_libraries)(int, char**,
+                                                                  char**) = &piper::bootstrap::bound_spinning;
+#endif
 
 int main(int argc, char** argv) {
   piper::kernels::initialise_process();

@@ -1,10 +1,13 @@
 // Rank environment, choice of the communicator, agreement of the ranks.
 #include <catch2/catch.hpp>
 
+#include <sched.h>
+
 #include <map>
 
 #include "runtime/bootstrap/agreement.h"
 #include "runtime/bootstrap/rank_environment.h"
+#include "runtime/bootstrap/threads.h"
 
 namespace piper::bootstrap {
 namespace {
@@ -108,6 +111,32 @@ TEST_CASE("torchrun without MPI is R0103 and says what runs CPU ranks") {
   CHECK(result.error().code == "R0103");
   CHECK(result.error().message.find("torchrun started 4 processes that MPI cannot join") == 0);
   CHECK(result.error().message.find("mpirun -n 4") != std::string::npos);
+}
+
+TEST_CASE("threads of a rank: --threads, else its share of the usable cores, OMP_NUM_THREADS at most") {
+  CHECK(threads_per_rank(0, std::nullopt, 8, 1) == 8);
+  CHECK(threads_per_rank(0, std::nullopt, 8, 3) == 2);
+  CHECK(threads_per_rank(0, std::nullopt, 2, 4) == 1);
+  CHECK(threads_per_rank(0, "1", 8, 1) == 1);
+  CHECK(threads_per_rank(0, "16", 8, 2) == 4);
+  CHECK(threads_per_rank(0, "3,2", 8, 1) == 3);
+  CHECK(threads_per_rank(6, "1", 2, 2) == 6);
+  for (const char* no_number : {"", "0", "-2", "many", "4x", "99999999999999999999"})
+    CHECK(threads_per_rank(0, no_number, 8, 2) == 4);
+}
+
+TEST_CASE("usable cores are those of the affinity mask") {
+  cpu_set_t before;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  CHECK(usable_cores() == CPU_COUNT(&before));
+  int core = 0;
+  while (!CPU_ISSET(core, &before)) ++core;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+  CHECK(usable_cores() == 1);
+  REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
 }
 
 TEST_CASE("ranks that read another bundle are named, R0102") {

@@ -1,7 +1,8 @@
 """The models of the benchmarks, in plain PyTorch: functions for tools/piper_export.py, and stages for PyTorch's own pipelining.
 
 `untied` is the demo GPT with a head of its own (PyTorch's pipelining offers no tied weights), `wide` a GPT whose parameters outweigh its
-activations, `experts` a GPT with a mixture of experts in every block.
+activations, `experts` a GPT with a mixture of experts in every block. `small` is a GPT of 14 M parameters, `llama20m` a Llama of 19 M
+(root-mean-square norms, rotary positions, SwiGLU, two key heads for six query heads).
 """
 from __future__ import annotations
 
@@ -45,12 +46,12 @@ class WideBlock(nn.Module):
 
 
 class WideGpt(nn.Module):
-    def __init__(self, width, layers, sequence):
+    def __init__(self, width, layers, sequence, vocabulary=256, heads=8):
         super().__init__()
-        self.wte, self.wpe = nn.Embedding(256, width), nn.Embedding(sequence, width)
-        self.h = nn.ModuleList(WideBlock(width, 8) for _ in range(layers))
+        self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(sequence, width)
+        self.h = nn.ModuleList(WideBlock(width, heads) for _ in range(layers))
         self.ln_f = nn.LayerNorm(width)
-        self.head = nn.Linear(width, 256, bias=False)
+        self.head = nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, idx, targets):
         x = self.wte(idx) + self.wpe(torch.arange(idx.shape[1], device=idx.device))
@@ -63,6 +64,68 @@ def wide():
     torch.manual_seed(1)
     example = torch.randint(256, (2, 32))
     return WideGpt(512, 8, 32), {"idx": example, "targets": example.clone()}
+
+
+def _example(vocabulary, sequence):
+    example = torch.randint(vocabulary, (2, sequence))
+    return {"idx": example, "targets": example.clone()}
+
+
+def small():
+    torch.manual_seed(1)
+    module = WideGpt(384, 6, 256, vocabulary=8192, heads=6)
+    module.head.weight = module.wte.weight
+    return module, _example(8192, 256)
+
+
+class LlamaBlock(nn.Module):
+    HEADS, KEY_HEADS = 6, 2
+
+    def __init__(self, width, inner):
+        super().__init__()
+        self.size = width // self.HEADS
+        self.norm_1, self.norm_2 = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.q, self.out = (nn.Linear(width, width, bias=False) for _ in range(2))
+        self.k, self.v = (nn.Linear(width, self.KEY_HEADS * self.size, bias=False) for _ in range(2))
+        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
+        self.down = nn.Linear(inner, width, bias=False)
+
+    def turned(self, x, cos, sin):
+        left, right = x.chunk(2, -1)
+        return x * cos + torch.cat((-right, left), -1) * sin
+
+    def forward(self, x, cos, sin):
+        samples, length, width = x.shape
+        h = self.norm_1(x)
+        q, k, v = (f(h).view(samples, length, -1, self.size).transpose(1, 2) for f in (self.q, self.k, self.v))
+        mixed = F.scaled_dot_product_attention(self.turned(q, cos, sin), self.turned(k, cos, sin), v, is_causal=True, enable_gqa=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(samples, length, width))
+        h = self.norm_2(x)
+        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+class Llama(nn.Module):
+    def __init__(self, width, layers, inner, sequence, vocabulary):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.h = nn.ModuleList(LlamaBlock(width, inner) for _ in range(layers))
+        self.norm = nn.RMSNorm(width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+        size = width // LlamaBlock.HEADS
+        angles = torch.outer(torch.arange(sequence), 10000.0 ** (-torch.arange(0, size, 2) / size)).repeat(1, 2)
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+
+    def forward(self, idx, targets):
+        x = self.embed(idx)
+        for block in self.h:
+            x = block(x, self.cos, self.sin)
+        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
+
+
+def llama20m():
+    torch.manual_seed(1)
+    return Llama(384, 8, 1024, 256, 8192), _example(8192, 256)
 
 
 class Mixture(nn.Module):
