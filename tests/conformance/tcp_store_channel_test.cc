@@ -65,30 +65,33 @@ TEST_CASE("over a store a long message arrives") { a_long_message_arrives(over_a
 TEST_CASE("over a store long texts go around a ring of ranks") { long_texts_go_around(over_a_store); }
 
 TEST_CASE("a message that does not come is R0302 and names its sender, and nothing goes behind it") {
-  with_channels(2, [](Channel& c) -> std::string {
-    if (c->rank() == 1) {
-      std::this_thread::sleep_for(1s);
-      return "";
+  std::latch both(2);
+  with_channels(2, [&](Channel& c) -> std::string {
+    std::string wrong;
+    if (c->rank() == 0) {
+      char byte = 0;
+      const auto begin = Clock::now();
+      const Status status = c->receive(1, &byte, 1, {nullptr, 300ms});
+      if (Clock::now() - begin > 5s) wrong = "it waited too long";
+      if (wrong.empty()) wrong = expect(status, "R0302", "waited 300 ms for a control message of rank 1");
+      if (wrong.empty()) wrong = expect(c->barrier(kWait), "R0303", "has failed before");
     }
-    char byte = 0;
-    const auto begin = Clock::now();
-    const Status status = c->receive(1, &byte, 1, {nullptr, 300ms});
-    if (Clock::now() - begin > 5s) return "it waited too long";
-    if (auto wrong = expect(status, "R0302", "waited 300 ms for a control message of rank 1"); !wrong.empty())
-      return wrong;
-    return expect(c->barrier(kWait), "R0303", "has failed before");
+    both.arrive_and_wait();
+    return wrong;
   });
 }
 
 TEST_CASE("messages that nobody takes end the sender's patience before they fill the store") {
-  with_channels(2, [](Channel& c) -> std::string {
-    const std::string text(size_t{16} << 20, 'x');
-    if (c->rank() == 1) {
-      std::this_thread::sleep_for(1500ms);
-      return "";
+  std::latch both(2);
+  with_channels(2, [&](Channel& c) -> std::string {
+    std::string wrong;
+    if (c->rank() == 0) {
+      const std::string text(size_t{16} << 20, 'x');
+      wrong = expect(c->send(1, text.data(), static_cast<int64_t>(text.size()), {nullptr, 2s}), "R0302",
+                     "rank 1 to take control messages");
     }
-    return expect(c->send(1, text.data(), static_cast<int64_t>(text.size()), {nullptr, 500ms}), "R0302",
-                  "rank 1 to take control messages");
+    both.arrive_and_wait();
+    return wrong;
   });
 }
 
@@ -126,7 +129,7 @@ TEST_CASE("a stop ends a wait") {
   const auto noticed = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - raised);
   CHECK(is_stopped(status));
   WARN("noticed after " << noticed.count() << " ms");
-  CHECK(noticed < 1s);  // 50 ms on a machine that is not loaded
+  CHECK(noticed < 5s);  // about 10 ms where the machine is not loaded
 }
 
 TEST_CASE("a stop ends a wait for rank 0") {
@@ -134,10 +137,10 @@ TEST_CASE("a stop ends a wait for rank 0") {
   Stop stop;
   stop.raise_signal(15);
   const auto begin = Clock::now();
-  const auto channel = TcpStoreChannel::join(options(1, 2, nobody), {&stop, 1s});
+  const auto channel = TcpStoreChannel::join(options(1, 2, nobody), {&stop, kPatience});
   REQUIRE_FALSE(channel.ok());
   CHECK(is_stopped(Status(channel.error())));
-  CHECK(Clock::now() - begin < 1s);
+  CHECK(Clock::now() - begin < 5s);
 }
 
 TEST_CASE("rank 0 that does not come is R0302") {
@@ -199,10 +202,12 @@ TEST_CASE("rank 0 stays until all have taken their last message") {
 }
 
 TEST_CASE("a goodbye that does not come is R0302") {
-  with_channels(2, [](Channel& c) -> std::string {
-    if (c->rank() == 0) return expect(c->leave({nullptr, 300ms}), "R0302", "waited 300 ms for rank 1 to end");
-    std::this_thread::sleep_for(1s);
-    return "";
+  std::latch both(2);
+  with_channels(2, [&](Channel& c) -> std::string {
+    std::string wrong;
+    if (c->rank() == 0) wrong = expect(c->leave({nullptr, 300ms}), "R0302", "waited 300 ms for rank 1 to end");
+    both.arrive_and_wait();
+    return wrong;
   });
 }
 

@@ -134,7 +134,7 @@ bool rank_dies() {
   BoundPort port = free_port();
   return all_ended_well(start_ranks(3, port, [](Channel& channel) -> std::string {
     if (channel->rank() == 2) _exit(0);
-    std::string wrong = fails(*channel, 1s, 4s, "R0302 R0303");
+    std::string wrong = fails(*channel, 1s, 10s, "R0302 R0303");
     if (channel->rank() == 0) sleep(1);  // what the others find is the dead rank, not the missing store
     return wrong;
   }));
@@ -152,7 +152,7 @@ bool server_dies() {
       _exit(0);
     }
     if (write(ready[1], &byte, 1) != 1) return "cannot tell that it is ready";
-    return fails(*channel, 60s, 10s, "R0303");
+    return fails(*channel, 60s, 20s, "R0303");
   }));
 }
 
@@ -168,7 +168,7 @@ bool server_freezes() {
       return "";
     }
     if (read(frozen[0], &byte, 1) != 1) return "was not told that rank 0 is frozen";
-    return fails(*channel, 1s, 4s, "R0302");
+    return fails(*channel, 1s, 10s, "R0302");
   });
   char bytes[3] = {};
   for (char& byte : bytes) PIPER_CHECK(read(ready[0], &byte, 1) == 1, "a rank is not ready");

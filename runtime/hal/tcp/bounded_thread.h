@@ -29,7 +29,7 @@ class BoundedThread {
   // Whether the thread is still inside of a job that was given up.
   bool left_behind() const;
 
-  static constexpr std::chrono::milliseconds kGrace{500};
+  static constexpr std::chrono::milliseconds kGrace{2000};  // a loaded machine is no dead one
 
  private:
   struct Shared;

@@ -87,7 +87,7 @@ void TcpStoreChannel::State::connect(int listening, std::chrono::milliseconds ti
   how.isServer = serves();
   how.waitWorkers = false;
   // The caller gives up first, in one line; the library would print a stack.
-  how.timeout = timeout + 4 * BoundedThread::kGrace;
+  how.timeout = timeout + 2 * BoundedThread::kGrace;
   if (how.isServer) how.masterListenFd = listening;
   store = c10::make_intrusive<Store>(how.isServer ? "127.0.0.1" : options.at.host, how);
 }
