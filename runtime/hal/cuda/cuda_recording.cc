@@ -53,7 +53,7 @@ Status CudaRecording::submit(const WaitControl& wait, StepObserver& observer, bo
 
 // Queue 0 forks to the others and joins them.
 Status CudaRecording::issue_all() {
-  const cudaStream_t first = queues_[0]->stream();
+  cudaStream_t first = queues_[0]->stream();
   if (timed_) {
     PIPER_CUDA(cudaEventRecord(start_->handle(), first));
     start_time_ = Clock::now();

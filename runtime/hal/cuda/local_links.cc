@@ -47,7 +47,7 @@ class LocalExchange : public Command {
   }
 
   Status issue(Queue& queue, const Submission& submission) override {
-    const cudaStream_t stream = static_cast<CudaQueue&>(queue).stream();
+    cudaStream_t stream = static_cast<CudaQueue&>(queue).stream();
     for (Meeting& meeting : *meetings_)
       if (meeting.transfer.direction == Direction::kReceive) PIPER_RETURN_IF_ERROR(offer(meeting, stream));
     PIPER_RETURN_IF_ERROR(meet(*offers_, submission));

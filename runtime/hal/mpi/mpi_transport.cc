@@ -117,7 +117,7 @@ class Progress {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     void* bound = nullptr;
     int found = 0;
-    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &found);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&bound), &found);
     tags_ = found == 0 ? 0 : std::min<int64_t>(*static_cast<int*>(bound), kChannels - 1) + 1;
     if (tags_ < kLeastTags)
       return "this MPI library has " + std::to_string(tags_) + " message tags, where the standard asks for " +
@@ -180,7 +180,7 @@ class Progress {
 
   void post(Job& job) {
     for (const Transfer& t : job.transfers) {
-      const MPI_Comm world = worlds_[static_cast<size_t>(t.channel / tags_)];
+      MPI_Comm world = worlds_[static_cast<size_t>(t.channel / tags_)];
       const int tag = static_cast<int>(t.channel % tags_);
       for (int64_t at = 0; at == 0 || at < t.bytes; at += kMaxPart) {
         const int64_t bytes = std::min(kMaxPart, t.bytes - at);
