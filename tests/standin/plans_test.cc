@@ -1,22 +1,12 @@
 // Small plans written by hand, on the stand-in's GPU: the bits of the CPU.
 #include <catch2/catch.hpp>
 
-#include <fstream>
-#include <sstream>
-
 #include "tests/standin/train.h"
 #include "tests/unit/hand_written_plans.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper::standin {
 namespace {
-
-std::string contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 // Weights and gradients of a training, as they are saved.
 struct Saved {

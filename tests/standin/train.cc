@@ -1,5 +1,7 @@
 #include "tests/standin/train.h"
 
+#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "runtime/exec/session.h"
@@ -32,6 +34,13 @@ Status train(const Training& training, On on) {
     });
   for (std::thread& rank : ranks) rank.join();
   return session.stop.take_failure();
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
 }
 
 }  // namespace piper::standin

@@ -21,5 +21,7 @@ struct Training {
 };
 // The first failure of a rank.
 Status train(const Training& training, On on);
+// All bytes of a file that a training saved.
+std::string contents(const std::string& path);
 
 }  // namespace piper::standin

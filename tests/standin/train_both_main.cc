@@ -1,8 +1,6 @@
 // Trains a bundle on the CPU and on the stand-in's GPU, and compares what both save, byte by byte:
 //   train_both BUNDLE DATA STEPS FOLDER
 #include <cstdio>
-#include <fstream>
-#include <sstream>
 
 #include "runtime/kernels/kernel.h"
 #include "schemas/plan/bundle_io.h"
@@ -10,13 +8,6 @@
 
 namespace piper::standin {
 namespace {
-
-std::string contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 // What is wrong.
 Status compare(const std::string& bundle_folder, const std::string& data_file, int64_t steps, const std::string& out) {

@@ -55,59 +55,64 @@ class PageLocked : public HostMemory {
   void* place_ = nullptr;
 };
 
-// One staging place, free again when its last copy has passed.
-class StagedUpload : public Upload {
+// One staging place for copies of a queue, free again when the last one has passed.
+class Staging {
  public:
-  StagedUpload(CudaQueue& queue, Address to, int64_t bytes) : queue_(queue), to_(to), bytes_(bytes) {}
-  Status allocate() {
-    PIPER_ASSIGN(staging_, PageLocked::make(bytes_));
-    PIPER_ASSIGN(copied_, CudaEvent::make("upload"));
-    return {};
+  static Result<std::unique_ptr<Staging>> make(CudaQueue& queue, Address device, int64_t bytes) {
+    auto staging = std::make_unique<Staging>();
+    staging->queue_ = &queue;
+    staging->device_ = device.in_device();
+    staging->bytes_ = static_cast<size_t>(bytes);
+    PIPER_ASSIGN(staging->memory_, PageLocked::make(bytes));
+    PIPER_ASSIGN(staging->copied_, CudaEvent::make("staging"));
+    return staging;
   }
-  std::byte* begin() override {
-    (void)cudaEventSynchronize(copied_->handle());  // what failed before is told by the next call on the stream
-    return staging_->data();
-  }
-  Status commit() override {
-    PIPER_CUDA(cudaMemcpyAsync(to_.in_device(), staging_->data(), static_cast<size_t>(bytes_), cudaMemcpyHostToDevice,
-                               queue_.stream()));
-    PIPER_CUDA(cudaEventRecord(copied_->handle(), queue_.stream()));
+  std::byte* host() const { return memory_->data(); }
+  Status copy_in() const { return copy(device_, host(), cudaMemcpyHostToDevice); }
+  Status copy_out() const { return copy(host(), device_, cudaMemcpyDeviceToHost); }
+  Status wait() const {
+    PIPER_CUDA(cudaEventSynchronize(copied_->handle()));
     return {};
   }
 
  private:
-  CudaQueue& queue_;
-  Address to_;
-  int64_t bytes_;
-  std::unique_ptr<PageLocked> staging_;
+  Status copy(void* to, const void* from, cudaMemcpyKind kind) const {
+    PIPER_CUDA(cudaMemcpyAsync(to, from, bytes_, kind, queue_->stream()));
+    PIPER_CUDA(cudaEventRecord(copied_->handle(), queue_->stream()));
+    return {};
+  }
+
+  CudaQueue* queue_ = nullptr;
+  std::byte* device_ = nullptr;
+  size_t bytes_ = 0;
+  std::unique_ptr<PageLocked> memory_;
   std::unique_ptr<CudaEvent> copied_;
+};
+
+class StagedUpload : public Upload {
+ public:
+  explicit StagedUpload(std::unique_ptr<Staging> staging) : staging_(std::move(staging)) {}
+  std::byte* begin() override {
+    (void)staging_->wait();  // what failed before is told by the next call on the stream
+    return staging_->host();
+  }
+  Status commit() override { return staging_->copy_in(); }
+
+ private:
+  std::unique_ptr<Staging> staging_;
 };
 
 class StagedDownload : public Download {
  public:
-  StagedDownload(CudaQueue& queue, Address from, int64_t bytes) : queue_(queue), from_(from), bytes_(bytes) {}
-  Status allocate() {
-    PIPER_ASSIGN(staging_, PageLocked::make(bytes_));
-    PIPER_ASSIGN(copied_, CudaEvent::make("download"));
-    return {};
-  }
-  Status begin() override {
-    PIPER_CUDA(cudaMemcpyAsync(staging_->data(), from_.in_device(), static_cast<size_t>(bytes_), cudaMemcpyDeviceToHost,
-                               queue_.stream()));
-    PIPER_CUDA(cudaEventRecord(copied_->handle(), queue_.stream()));
-    return {};
-  }
+  explicit StagedDownload(std::unique_ptr<Staging> staging) : staging_(std::move(staging)) {}
+  Status begin() override { return staging_->copy_out(); }
   Result<const std::byte*> wait() override {
-    PIPER_CUDA(cudaEventSynchronize(copied_->handle()));
-    return static_cast<const std::byte*>(staging_->data());
+    PIPER_RETURN_IF_ERROR(staging_->wait());
+    return static_cast<const std::byte*>(staging_->host());
   }
 
  private:
-  CudaQueue& queue_;
-  Address from_;
-  int64_t bytes_;
-  std::unique_ptr<PageLocked> staging_;
-  std::unique_ptr<CudaEvent> copied_;
+  std::unique_ptr<Staging> staging_;
 };
 
 class WaitEvent : public Command {
@@ -194,14 +199,12 @@ class CudaDevice : public Device {
     return {};
   }
   Result<std::unique_ptr<Upload>> make_upload(Address to, int64_t bytes) override {
-    auto upload = std::make_unique<StagedUpload>(*queues_[0], to, bytes);
-    PIPER_RETURN_IF_ERROR(upload->allocate());
-    return std::unique_ptr<Upload>(std::move(upload));
+    PIPER_ASSIGN(auto staging, Staging::make(*queues_[0], to, bytes));
+    return std::unique_ptr<Upload>(std::make_unique<StagedUpload>(std::move(staging)));
   }
   Result<std::unique_ptr<Download>> make_download(Address from, int64_t bytes) override {
-    auto download = std::make_unique<StagedDownload>(*queues_[0], from, bytes);
-    PIPER_RETURN_IF_ERROR(download->allocate());
-    return std::unique_ptr<Download>(std::move(download));
+    PIPER_ASSIGN(auto staging, Staging::make(*queues_[0], from, bytes));
+    return std::unique_ptr<Download>(std::make_unique<StagedDownload>(std::move(staging)));
   }
   Result<std::unique_ptr<Event>> make_event(const std::string& name) override {
     PIPER_ASSIGN(auto event, CudaEvent::make(name));
