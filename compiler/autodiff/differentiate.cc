@@ -105,7 +105,14 @@ class ReverseWalk {
     ChunkId chunk;
     if (graph_.value(loss).kind == ValueKind::kOpResult) chunk = graph_.op(graph_.value(loss).producer).chunk;
     GraphBuilder builder(graph_, ir::ScopeId(), graph_.provenance().derived("autodiff", {}));
-    sums_[loss.index].push_back({chunk, builder.scalar(1.0, graph_.type(loss).dtype)});
+    const DType type = graph_.type(loss).dtype;
+    if (!graph_.scales_loss()) {
+      sums_[loss.index].push_back({chunk, builder.scalar(1.0, type)});
+      return;
+    }
+    builder.set_phase(ir::Phase::kBackward);
+    builder.set_chunk(chunk);
+    sums_[loss.index].push_back({chunk, builder.cast(graph_.loss_scale(), type)});
   }
 
   GraphBuilder builder_for(const Op& op) {
@@ -176,6 +183,9 @@ class ReverseWalk {
   }
 
   void contribute(GraphBuilder& builder, ValueId value, ChunkId chunk, ValueId gradient) {
+    const ir::Value& to = graph_.value(value);
+    if (to.kind == ValueKind::kParameter && graph_.parameters()[to.payload].master)
+      gradient = builder.cast(gradient, *graph_.parameters()[to.payload].master);
     for (ChunkSum& entry : sums_[value.index]) {
       if (entry.chunk != chunk) continue;
       entry.sum = builder.add1(OpKind::kAdd, {entry.sum, gradient});

@@ -188,6 +188,42 @@ Status cut_variant(const Compilation& c, ir::ModelVariant& variant, diag::Diagno
   return Status();
 }
 
+void take_precision(const strategy::PrecisionConfig& said, Compilation& c, const diag::Diagnostics& diags) {
+  ir::Precision& precision = c.module.precision;
+  precision.compute = said.compute;
+  precision.master = said.master;
+  precision.reduce = said.reduce;
+  if (said.loss_scale) {
+    precision.scaling = said.dynamic ? ir::LossScale::kDynamic : ir::LossScale::kFixed;
+    precision.loss_scale = *said.loss_scale;
+  }
+  precision.keep = said.keep;
+  precision.prov = c.module.provenance.directive({"precision", diags.place(said.span)});
+}
+
+// A glob that matches no module of the model's operators keeps nothing.
+Status check_kept_modules(const Compilation& c, const ir::Graph& graph, diag::Diagnostics& diags) {
+  if (!c.strategy.precision) return Status();
+  std::set<std::string> modules;
+  for (size_t i = 0; i < graph.num_ops(); ++i) modules.insert(graph.scope(graph.op(ir::OpId(i)).scope));
+  const strategy::PrecisionConfig& precision = *c.strategy.precision;
+  for (size_t i = 0; i < precision.keep.size(); ++i) {
+    const bool matches = std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
+      return passes::glob_covers(precision.keep[i], module);
+    });
+    if (matches) continue;
+    constexpr size_t kShown = 12;
+    std::vector<std::string> some;
+    for (const std::string& module : modules)
+      if (!module.empty() && some.size() < kShown) some.push_back(module);
+    auto error = diags.error("P0243", precision.keep_spans[i]);
+    error << "no module matches '" << precision.keep[i] << "'";
+    error.note("modules with operators: " + joined(some) + (modules.size() > kShown ? ", ..." : ""));
+    return error;
+  }
+  return Status();
+}
+
 }  // namespace
 
 Status choose_step(Compilation& c, diag::Diagnostics& diags) {
@@ -212,6 +248,7 @@ Status choose_step(Compilation& c, diag::Diagnostics& diags) {
   training.clip_grad_norm = strategy.clip_grad_norm;
   if (training.clips())
     training.clip_prov = c.module.provenance.directive({"clip_grad_norm", diags.place(strategy.clip_span)});
+  if (strategy.precision) take_precision(*strategy.precision, c, diags);
   if (strategy.optimizer)
     training.update_prov = c.module.provenance.directive({"optimizer", diags.place(strategy.optimizer->span)});
   return Status();
@@ -227,6 +264,7 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(check_local_batch(c, local, pieces, diags));
   step.cut = local < step.batch;
   PIPER_ASSIGN(ir::ModelVariant variant, bind_at(c, local, diags));
+  PIPER_RETURN_IF_ERROR(check_kept_modules(c, variant.chunked.graph, diags));
   c.module.variants.push_back(std::move(variant));
   return Status();
 }

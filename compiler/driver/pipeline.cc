@@ -13,6 +13,7 @@
 #include "compiler/passes/cut_segments.h"
 #include "compiler/passes/form_buckets.h"
 #include "compiler/passes/fuse_chunks.h"
+#include "compiler/passes/insert_casts.h"
 #include "compiler/passes/insert_gathers.h"
 #include "compiler/passes/insert_gradient_work.h"
 #include "compiler/passes/insert_transfers.h"
@@ -90,6 +91,10 @@ constexpr Pass kPipeline[] = {
     {"spread_losses", "place", "losses are sums", "each term of the loss is added up in the chunk that makes it",
      "behind everything that moves terms between chunks, before autodiff, where each term's gradient is 1",
      &on_module<&passes::spread_losses>},
+    {"insert_casts", "place", "losses, experts and exchanges as they will be",
+     "values have the element types that `precision` wants; parameters read in another type have masters",
+     "behind what looks for forms of operators, which casts would hide; before cut_segments, which measures parameters",
+     &on_module<&passes::insert_casts>},
     {"cut_segments", "place", "final regions", "no chunk first uses more bytes of parameters than a bucket holds",
      "before autodiff, since backward ops take the chunk of their forward op", &on_module<&passes::cut_segments>},
     {"fuse_chunks", "place", "segments", "neighbours that nothing tells apart are one chunk; chunks are final",

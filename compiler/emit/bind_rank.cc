@@ -55,7 +55,7 @@ class RankBinder {
 
   bool saves_trained(ir::AccumulatorId use, bool owner) const {
     const ir::Bucket& bucket = module_.state.bucket_of(use);
-    if (bucket.moments == ir::Kept::kWhole || bucket.parameters == ir::Kept::kPart) return owner;
+    if (bucket.moments == ir::Kept::kWhole || bucket.trained() == ir::Kept::kPart) return owner;
     // All have it whole, and nobody counts more of the gradient than a part.
     return connections_.place(bucket.teams, binding_.rank).position == 0 &&
            module_.state.accumulators[use.index].use == 0;
@@ -80,8 +80,12 @@ class RankBinder {
       placement.part.owner = saves_frozen(held.index, parameter);
       return;
     }
+    if (placement.kind == plan::PlacementKind::kWorking) return;  // a copy, which its master saves
     const bool owner = module_.state.owns(module_.distribution, held.use, binding_.rank);
-    placement.part.owner = placement.kind == plan::PlacementKind::kValue ? saves_trained(held.use, owner) : owner;
+    placement.part.owner =
+        placement.kind == plan::PlacementKind::kValue || placement.kind == plan::PlacementKind::kMaster
+            ? saves_trained(held.use, owner)
+            : owner;
   }
 
   const ir::Module& module_;

@@ -26,7 +26,13 @@ int32_t RoleEmitter::buffer(const BufferKey& key) {
 
 RoleEmitter::Home RoleEmitter::parameter_home(ir::BucketId id) {
   const ir::Bucket& b = bucket(id);
-  return {buffer({BufferKind::kParameters, id.index}), b.kept(b.parameters, position(b)).begin};
+  return {buffer({BufferKind::kParameters, id.index}), b.kept(b.trained(), position(b)).begin};
+}
+
+RoleEmitter::Home RoleEmitter::working_home(ir::BucketId id) {
+  const ir::Bucket& b = bucket(id);
+  const BufferKind kind = b.working ? BufferKind::kWorking : BufferKind::kParameters;
+  return {buffer({kind, id.index}), b.read_offset(b.kept(b.parameters, position(b)).begin)};
 }
 
 // Where summed gradients stand.
@@ -50,8 +56,14 @@ RoleEmitter::Piece RoleEmitter::piece_of(ir::AccumulatorId use) {
   const ir::Stretch kept = b.kept(b.moments, position(b));
   const int64_t begin = std::max(a.offset, kept.begin), end = std::min(a.offset + a.bytes, kept.end);
   if (begin >= end) return {};
-  return {begin, ir::state_elements(begin - a.offset), ir::state_elements(end - begin),
-          parameter_home(a.bucket).at(begin), gradient_home(a.bucket).at(begin)};
+  Piece piece{begin,
+              b.elements(begin - a.offset),
+              b.elements(end - begin),
+              parameter_home(a.bucket).at(begin),
+              gradient_home(a.bucket).at(begin),
+              {}};
+  if (b.working) piece.working = working_home(a.bucket).at(b.read_offset(begin));
+  return piece;
 }
 
 // Where a compute reads a parameter.
@@ -59,12 +71,13 @@ BufferRange RoleEmitter::parameter(uint32_t p, const Visit& reader) {
   const ir::AccumulatorId use = primary(p);
   if (!use.valid()) return start_of({BufferKind::kFrozen, p});
   const ir::Accumulator& a = module_.state.accumulators[use.index];
-  if (bucket(a.bucket).parameters == ir::Kept::kWhole) return parameter_home(a.bucket).at(a.offset);
+  const int64_t offset = bucket(a.bucket).read_offset(a.offset);
+  if (bucket(a.bucket).parameters == ir::Kept::kWhole) return working_home(a.bucket).at(offset);
   const ir::NodeId gather = module_.state.gathers.at({a.bucket, reader.id});
   const int32_t gathered =
       find(s_.buffers.gathered_for(a.bucket, gather, ir::chunk_pass(reader.node.payload)->microbatch));
   PIPER_CHECK(gathered >= 0, "nothing gathers ", bucket(a.bucket).name, " for ", module_.describe(reader.id));
-  return {gathered, a.offset};
+  return {gathered, offset};
 }
 
 BufferRange RoleEmitter::gradient(ir::AccumulatorId use, int32_t microbatch) {
@@ -128,6 +141,7 @@ BufferRange RoleEmitter::bind(const ir::SlotHolds& holds, const plan::Slot& slot
     case Kind::kBuffer: return start_of({BufferKind::kState, holds.index});
     case Kind::kConstant: return bind_constant(holds.index, variant);
     case Kind::kSeedStep: return plan_.seed_step = start_of({BufferKind::kSeedStep});
+    case Kind::kLossScale: return start_of({BufferKind::kLossScale});
     case Kind::kSampleOffset: {
       const BufferKey key{BufferKind::kSampleOffset, 0, pass.microbatch, of_variant};
       const bool fresh = find(key) < 0;

@@ -22,15 +22,11 @@ plan::Buffer declare(std::string name, BufferClass cls, const ir::TensorType& ty
   return declare(std::move(name), cls, type.bytes(), type.dtype, type.shape);
 }
 
-// Of parameters, gradients and moments.
-plan::Buffer declare_state(std::string name, BufferClass cls, int64_t bytes) {
-  return declare(std::move(name), cls, bytes, ir::kStateType);
-}
-
 plan::Buffer declare_scalar(const ir::StepScalar& scalar) {
   switch (scalar.reader) {
     case ir::ScalarReader::kLog:
     case ir::ScalarReader::kUpdates:
+    case ir::ScalarReader::kSkips:
       return declare(scalar.name, BufferClass::kGradient, scalar.bytes(), scalar.dtype, scalar.shape);
     case ir::ScalarReader::kMeanLoss:
       return declare("count " + scalar.name, BufferClass::kGradient, scalar.bytes(), scalar.dtype);
@@ -80,6 +76,10 @@ plan::Buffer Buffers::declaration(const BufferKey& key) const {
   const ir::Graph& of = graph(key.variant);
   const std::string mark = microbatch_mark(key.microbatch);
   const auto bucket = [&]() -> const ir::Bucket& { return module_.state.buckets[key.id]; };
+  // Of parameters, gradients and moments.
+  const auto declare_state = [&](std::string name, BufferClass cls, int64_t bytes) {
+    return declare(std::move(name), cls, bytes, bucket().dtype);
+  };
   const auto kept_bytes = [&](ir::Kept kept) {
     return kept == ir::Kept::kPart ? bucket().part_bytes() : bucket().bytes;
   };
@@ -115,8 +115,11 @@ plan::Buffer Buffers::declaration(const BufferKey& key) const {
       return declare(scalar.name + " sum", BufferClass::kGradient, scalar.bytes(), scalar.dtype);
     }
     case BufferKind::kParameters:
-      return declare_state("param " + bucket().name + (bucket().parameters == ir::Kept::kPart ? " part" : ""),
-                           BufferClass::kParameter, kept_bytes(bucket().parameters));
+      return declare_state("param " + bucket().name + (bucket().trained() == ir::Kept::kPart ? " part" : ""),
+                           BufferClass::kParameter, kept_bytes(bucket().trained()));
+    case BufferKind::kWorking:
+      return declare("working " + bucket().name + (bucket().parameters == ir::Kept::kPart ? " part" : ""),
+                     BufferClass::kParameter, bucket().read_offset(kept_bytes(bucket().parameters)), bucket().read());
     case BufferKind::kGradients:
       return declare_state("grad " + bucket().name + mark,
                            bucket().gradients == ir::Kept::kPart ? BufferClass::kArena : BufferClass::kGradient,
@@ -127,8 +130,9 @@ plan::Buffer Buffers::declaration(const BufferKey& key) const {
       return declare_state("sum " + bucket().name + mark, BufferClass::kArena, bucket().part_bytes());
     case BufferKind::kUse: {
       const ir::Accumulator& use = module_.state.accumulators[key.id];
-      return declare_state("grad " + of.parameters()[use.parameter].names[0] + " use " + std::to_string(use.use),
-                           BufferClass::kArena, module_.state.summed_bytes(ir::AccumulatorId(key.id)));
+      return declare("grad " + of.parameters()[use.parameter].names[0] + " use " + std::to_string(use.use),
+                     BufferClass::kArena, module_.state.summed_bytes(ir::AccumulatorId(key.id)),
+                     module_.state.buckets[use.bucket.index].dtype);
     }
     case BufferKind::kFirstMoment:
       return declare_state("m " + bucket().name, BufferClass::kOptimizer, kept_bytes(bucket().moments));
@@ -138,6 +142,10 @@ plan::Buffer Buffers::declaration(const BufferKey& key) const {
       return declare("learning_rate", BufferClass::kScalar, dtype_bytes(DType::kF64), DType::kF64);
     case BufferKind::kOptimizerStep:
       return declare("optimizer_step", BufferClass::kTraining, dtype_bytes(DType::kI64), DType::kI64);
+    case BufferKind::kLossScale:
+      return declare("loss_scale", BufferClass::kTraining, dtype_bytes(DType::kF32), DType::kF32);
+    case BufferKind::kGoodSteps:
+      return declare("good_steps", BufferClass::kTraining, dtype_bytes(DType::kI64), DType::kI64);
     case BufferKind::kConstant:
     case BufferKind::kSaved:
     case BufferKind::kGathered:
@@ -149,13 +157,13 @@ plan::Buffer Buffers::declaration(const BufferKey& key) const {
 
 plan::Buffer Buffers::gathered(ir::BucketId id, const ir::ComputeNode& reader) const {
   const ir::Bucket& bucket = module_.state.buckets[id.index];
-  std::string name = "param " + bucket.name;
+  std::string name = (bucket.working ? "working " : "param ") + bucket.name;
   switch (bucket.residency) {
     case ir::Residency::kUse: name += " for " + pass_name(module_, reader); break;
     case ir::Residency::kMicrobatch: name += microbatch_mark(reader.microbatch); break;
     case ir::Residency::kStep: break;
   }
-  return declare_state(std::move(name), BufferClass::kArena, bucket.bytes);
+  return declare(std::move(name), BufferClass::kArena, bucket.read_offset(bucket.bytes), bucket.read());
 }
 
 plan::Buffer Buffers::constant(const std::string& name, const ir::TensorType& type) const {

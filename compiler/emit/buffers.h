@@ -26,6 +26,7 @@ enum class BufferKind : uint8_t {
   kScalar,        // a step scalar
   kScalarSum,     // what forwards added to it so far
   kParameters,    // of a bucket, as the device keeps them
+  kWorking,       // copies of these that programs read
   kGathered,      // of a bucket, for the readers of one gather
   kGradients,     // of a bucket, as they are added up
   kSummedPart,    // of a bucket's gradients where each member keeps a part
@@ -35,6 +36,8 @@ enum class BufferKind : uint8_t {
   kSecondMoment,
   kLearningRate,   // of the step
   kOptimizerStep,  // how often the optimizer has updated
+  kLossScale,      // what multiplies the gradient of the loss
+  kGoodSteps,      // steps without an overflow since that changed
   kWorkspace,      // of a stream
 };
 

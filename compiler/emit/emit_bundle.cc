@@ -41,7 +41,8 @@ plan::Manifest manifest_of(const EmitRequest& request) {
   auto tensor = [&](const ir::Parameter& p, bool trained) {
     plan::TensorInfo info;
     info.name = p.names[0];
-    info.dtype = graph.type(p.value).dtype;
+    const ir::TensorType& read = graph.type(p.value);
+    info.dtype = (trained ? p.trained(read) : read).dtype;
     info.shape = p.whole(graph.type(p.value)).shape;
     info.aliases.assign(p.names.begin() + 1, p.names.end());
     info.trained = trained;
@@ -53,6 +54,8 @@ plan::Manifest manifest_of(const EmitRequest& request) {
   m.optimizer = request.optimizer;
   m.lr_schedule = strategy.lr_schedule;
   m.clip_grad_norm = strategy.clip_grad_norm;
+  const ir::Precision& precision = request.module->precision;
+  if (precision.scales()) m.loss_scale = precision.loss_scale;
   m.run = strategy.run;
   return m;
 }
@@ -147,7 +150,7 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   for (size_t rank = 0; rank < world; ++rank) summaries[rank] = summaries[roles.first[roles.role_of[rank]]];
   const ir::Graph& graph = request.module->graph();
   for (const ir::Parameter& p : graph.parameters())
-    out.parameters.push_back(weight_tensor(p.names[0], p.whole(graph.type(p.value)), p.source));
+    out.parameters.push_back(weight_tensor(p.names[0], p.in_source(graph.type(p.value)), p.source));
   for (const ir::Parameter& b : graph.buffers())
     out.parameters.push_back(weight_tensor(b.names[0], graph.type(b.value), b.source));
   return out;

@@ -36,7 +36,7 @@ void RoleEmitter::all_reduce(const Visit& at, const ir::CollectiveNode& n) {
     count = graph(variant).type(value_sum->value).elements();
   } else if (const auto* gradients = std::get_if<ir::GradientOperand>(&n.what)) {
     where = gradient_home(gradients->bucket).at(0);
-    count = ir::state_elements(bucket(gradients->bucket).bytes);
+    count = bucket(gradients->bucket).elements(bucket(gradients->bucket).bytes);
   } else if (const auto* sum = std::get_if<ir::ScalarOperand>(&n.what)) {
     where = scalar(sum->scalar);
     count = module_.dag.scalars[sum->scalar.index].elements();
@@ -44,7 +44,7 @@ void RoleEmitter::all_reduce(const Visit& at, const ir::CollectiveNode& n) {
     PIPER_CHECK(false, "no place for the sum: ", module_.describe(at.id));
   }
   const Lane lane = communicator(at.communicator, at.node.stream);
-  add(lane.stream, plan::AllReduce{where, count, n.dtype, lane.index, n.reduction}, {{where.buffer, true, true}},
+  add(lane.stream, plan::AllReduce{where, count, n.types, lane.index, n.reduction}, {{where.buffer, true, true}},
       at.provenance);
 }
 
@@ -52,8 +52,8 @@ void RoleEmitter::reduce_scatter(const Visit& at, const ir::CollectiveNode& n, c
   const ir::Bucket& b = bucket(gradients.bucket);
   const Lane lane = communicator(at.communicator, at.node.stream);
   plan::ReduceScatter reduce;
-  reduce.count = ir::state_elements(b.part_bytes());
-  reduce.types = n.dtype;
+  reduce.count = b.elements(b.part_bytes());
+  reduce.types = n.types;
   reduce.communicator = lane.index;
   reduce.reduction = n.reduction;
   if (b.gradients == ir::Kept::kWhole) {
@@ -73,19 +73,19 @@ void RoleEmitter::reduce_scatter(const Visit& at, const ir::CollectiveNode& n, c
   reduce.out = start_of({BufferKind::kArrivingPart, gradients.bucket.index, microbatch});
   add(lane.stream, reduce, {{reduce.data.buffer, true, false}, {reduce.out.buffer, false, true}}, at.provenance);
   // Added up where it arrives, so that no compute waits for the reduction.
-  run(s_.intern_program(add_program(b.part_bytes())), "add " + b.name + s_.buffers.microbatch_mark(microbatch),
+  run(s_.intern_program(add_program(b.part_bytes(), b.dtype)), "add " + b.name + s_.buffers.microbatch_mark(microbatch),
       {start_of({BufferKind::kSummedPart, gradients.bucket.index}), reduce.out}, at.provenance, lane.stream);
 }
 
 void RoleEmitter::all_gather(const Visit& at, const ir::ParameterOperand& parameters) {
   const ir::Bucket& b = bucket(parameters.bucket);
   const Lane lane = communicator(at.communicator, at.node.stream);
-  const Home kept = parameter_home(parameters.bucket);
+  const Home kept = working_home(parameters.bucket);
   plan::AllGather gather;
-  gather.count = ir::state_elements(b.part_bytes());
-  gather.dtype = ir::kStateType;
+  gather.count = b.elements(b.part_bytes());
+  gather.dtype = b.read();
   gather.communicator = lane.index;
-  gather.part = kept.at(b.part(position(b)).begin);
+  gather.part = kept.at(b.read_offset(b.part(position(b)).begin));
   if (parameters.readers.empty()) {
     gather.data = kept.at(0);
     add(lane.stream, gather, {{gather.data.buffer, true, true}}, at.provenance);

@@ -16,29 +16,34 @@ void RoleEmitter::place_model() {
   };
   for (uint32_t p = 0; p < graph().parameters().size(); ++p) {
     const ir::Parameter& info = graph().parameters()[p];
-    const ir::TensorType &type = graph().type(info.value), whole = info.whole(type);
+    const ir::TensorType &type = graph().type(info.value), read = info.whole(type), whole = info.trained(read);
     const ir::AccumulatorId use = primary(p);
     if (!use.valid()) {
       if (const int32_t held = find({BufferKind::kFrozen, p}); held >= 0)
-        place({HeldTensor::Kind::kFrozen, p, {}}, info.names[0], PlacementKind::kValue, whole,
+        place({HeldTensor::Kind::kFrozen, p, {}}, info.names[0], PlacementKind::kValue, read,
               {{held, 0}, 0, type.elements(), false});
       continue;
     }
     const HeldTensor held{HeldTensor::Kind::kTrained, p, use};
     const ir::Accumulator& a = module_.state.accumulators[use.index];
     const Piece piece = piece_of(use);
-    if (bucket(a.bucket).parameters == ir::Kept::kWhole)
-      place(held, info.names[0], PlacementKind::kValue, whole,
-            {parameter_home(a.bucket).at(a.offset), 0, type.elements(), false});
+    const ir::Bucket& b = bucket(a.bucket);
+    const auto trained = b.working ? PlacementKind::kMaster : PlacementKind::kValue;
+    if (b.trained() == ir::Kept::kWhole)
+      place(held, info.names[0], trained, whole, {parameter_home(a.bucket).at(a.offset), 0, type.elements(), false});
     else if (piece.count != 0)
-      place(held, info.names[0], PlacementKind::kValue, whole, {piece.value, piece.first, piece.count, false});
+      place(held, info.names[0], trained, whole, {piece.value, piece.first, piece.count, false});
+    if (b.working && b.parameters == ir::Kept::kWhole)
+      place(held, info.names[0], PlacementKind::kWorking, read,
+            {working_home(a.bucket).at(b.read_offset(a.offset)), 0, type.elements(), false});
+    else if (b.working && piece.count != 0)
+      place(held, info.names[0], PlacementKind::kWorking, read, {piece.working, piece.first, piece.count, false});
     if (piece.count == 0) continue;
-    place(held, info.names[0], PlacementKind::kGradient, {ir::kStateType, whole.shape},
+    place(held, info.names[0], PlacementKind::kGradient, {b.dtype, whole.shape},
           {piece.gradient, piece.first, piece.count, false});
     for (int32_t which = 0; which < s_.moments; ++which)
       place(held, info.names[0], which == 0 ? PlacementKind::kFirstMoment : PlacementKind::kSecondMoment,
-            {ir::kStateType, whole.shape},
-            {moment_home(a.bucket, which).at(piece.begin), piece.first, piece.count, false});
+            {b.dtype, whole.shape}, {moment_home(a.bucket, which).at(piece.begin), piece.first, piece.count, false});
   }
   for (uint32_t b = 0; b < graph().buffers().size(); ++b) {
     const ir::Parameter& state = graph().buffers()[b];

@@ -142,12 +142,11 @@ ir::ScalarId EmitShared::count_of(ir::ValueId step_sum) const {
   return ir::ScalarId(row - scalars.begin());
 }
 
-ir::ScalarId EmitShared::gradient_scale() const {
+ir::ScalarId EmitShared::scalar_read_by(ir::ScalarReader reader) const {
   const auto& scalars = module.dag.scalars;
-  const auto row = std::find_if(scalars.begin(), scalars.end(), [](const ir::StepScalar& scalar) {
-    return scalar.reader == ir::ScalarReader::kUpdates;
-  });
-  PIPER_CHECK(row != scalars.end(), "nothing clips gradients");
+  const auto row = std::find_if(scalars.begin(), scalars.end(),
+                                [&](const ir::StepScalar& scalar) { return scalar.reader == reader; });
+  PIPER_CHECK(row != scalars.end(), "nothing makes what updates read");
   return ir::ScalarId(row - scalars.begin());
 }
 

@@ -42,9 +42,11 @@ class EmitShared {
   // used.
   uint32_t constant_number(size_t variant, uint32_t constant) const { return constant_of_[variant][constant]; }
   const std::string& use_constant(uint32_t number);
-  // The scalar that a mean loss's count is; the factor that clipping puts on gradients.
+  // The scalar that a mean loss's count is; the factor on gradients; the number of gradients that overflow.
   ir::ScalarId count_of(ir::ValueId step_sum) const;
-  ir::ScalarId gradient_scale() const;
+  ir::ScalarId gradient_scale() const { return scalar_read_by(ir::ScalarReader::kUpdates); }
+  ir::ScalarId overflow() const { return scalar_read_by(ir::ScalarReader::kSkips); }
+  ir::ScalarId scalar_read_by(ir::ScalarReader reader) const;
   size_t variant_of_group(ir::GroupId group) const;
   // Whether an exchange of rows that are counted sends the padding, too: where the host would have to read the counts,
   // and a bound keeps the parts small.

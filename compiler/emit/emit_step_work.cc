@@ -56,35 +56,64 @@ void RoleEmitter::emit(const Visit& at, const ir::CombineUses& work) {
     if (here && target == uses.size()) target = u;
     arguments.push_back(here ? summed_gradient(uses[u]) : start_of({BufferKind::kUse, uses[u].index}));
   }
-  const int64_t elements = ir::state_elements(module_.state.summed_bytes(uses[0]));
-  run(s_.intern_program(combine_program(info.names[0], elements, local, target)), "combine " + info.names[0],
+  const ir::Bucket& b = module_.state.bucket_of(uses[0]);
+  const int64_t elements = b.elements(module_.state.summed_bytes(uses[0]));
+  run(s_.intern_program(combine_program(info.names[0], elements, b.dtype, local, target)), "combine " + info.names[0],
       std::move(arguments), at.provenance);
 }
 
-void RoleEmitter::emit(const Visit& at, const ir::MeasureGradients& work) {
+// The gradients that the role counts, and where they stand, behind the first argument.
+std::vector<OwnedGradient> RoleEmitter::owned_gradients(std::vector<BufferRange>& arguments) {
   std::vector<OwnedGradient> owned;
-  std::vector<BufferRange> arguments = {scalar(work.norms)};
   for (uint32_t p : role_.measures) {
     const Piece piece = piece_of(primary(p));
     if (piece.count == 0) continue;
-    owned.push_back({p, graph().parameters()[p].names[0], piece.count});
+    owned.push_back({p, graph().parameters()[p].names[0], piece.count, module_.state.bucket_of(primary(p)).dtype});
     arguments.push_back(piece.gradient);
   }
+  return owned;
+}
+
+void RoleEmitter::emit(const Visit& at, const ir::MeasureGradients& work) {
+  std::vector<BufferRange> arguments = {scalar(work.norms)};
+  const std::vector<OwnedGradient> owned = owned_gradients(arguments);
   const std::string name = owned.empty() ? "norm.none" : "norm.r" + std::to_string(number_);
   run(s_.intern_program(norm_part_program(name, module_.dag.scalars[work.norms.index].elements(), owned)),
       "gradient norms", std::move(arguments), at.provenance);
 }
 
+void RoleEmitter::emit(const Visit& at, const ir::CheckGradients& work) {
+  std::vector<BufferRange> arguments = {scalar(work.overflow)};
+  const std::vector<OwnedGradient> owned = owned_gradients(arguments);
+  const std::string name = owned.empty() ? "overflow.none" : "overflow.r" + std::to_string(number_);
+  run(s_.intern_program(check_program(name, owned)), "overflow", std::move(arguments), at.provenance);
+}
+
+void RoleEmitter::emit(const Visit& at, const ir::UnscaleGradients& work) {
+  run(s_.intern_program(unscale_program()), "unscale", {start_of({BufferKind::kLossScale}), scalar(work.scale)},
+      at.provenance);
+}
+
 void RoleEmitter::emit(const Visit& at, const ir::ClipGradients& work) {
   log(work.norm);
   const int64_t num = module_.dag.scalars[work.norms.index].elements();
-  run(s_.intern_program(clip_program(num, module_.training.clip_grad_norm)), "clip",
-      {scalar(work.norms), scalar(work.norm), scalar(work.scale)}, at.provenance);
+  const bool scaled = module_.precision.scales();
+  std::vector<BufferRange> arguments = {scalar(work.norms), scalar(work.norm), scalar(work.scale)};
+  if (scaled) arguments.push_back(start_of({BufferKind::kLossScale}));
+  run(s_.intern_program(clip_program(num, module_.training.clip_grad_norm, scaled)), "clip", std::move(arguments),
+      at.provenance);
 }
 
 void RoleEmitter::emit(const Visit& at, const ir::AdvanceOptimizer&) {
   const BufferRange step = start_of({BufferKind::kOptimizerStep});
-  run(s_.intern_program(advance_program()), "advance", {step}, at.provenance);
+  if (!module_.precision.scales()) {
+    run(s_.intern_program(advance_program()), "advance", {step}, at.provenance);
+    return;
+  }
+  plan_.loss_scale = start_of({BufferKind::kLossScale});
+  plan_.overflow = scalar(s_.overflow());
+  run(s_.intern_program(advance_program(module_.precision)), "advance",
+      {step, plan_.loss_scale, start_of({BufferKind::kGoodSteps}), plan_.overflow}, at.provenance);
 }
 
 // Runs of parameters whose weights stand in this bucket and that share a group become one update, cut to what is
@@ -114,8 +143,8 @@ void RoleEmitter::emit(const Visit& at, const ir::UpdateNode& n) {
   }
   // Updates clear what they use; the rest of a gradient that every member holds whole is cleared here.
   if (b.moments == ir::Kept::kPart && b.gradients == ir::Kept::kWhole)
-    run(s_.intern_program(clear_program(b.bytes)), "clear " + b.name, {gradient_home(n.bucket).at(0)}, at.provenance,
-        stream_of(0));
+    run(s_.intern_program(clear_program(b.bytes, b.dtype)), "clear " + b.name, {gradient_home(n.bucket).at(0)},
+        at.provenance, stream_of(0));
 }
 
 void RoleEmitter::update(const Visit& at, const ir::UpdateNode& n, int32_t group, ir::Stretch updated) {
@@ -126,11 +155,14 @@ void RoleEmitter::update(const Visit& at, const ir::UpdateNode& n, int32_t group
   plan_.learning_rate = start_of({BufferKind::kLearningRate});
   arguments.push_back(plan_.learning_rate);
   arguments.push_back(start_of({BufferKind::kOptimizerStep}));
-  const bool clips = module_.training.clips();
-  if (clips) arguments.push_back(scalar(s_.gradient_scale()));
+  const ir::Bucket& b = bucket(n.bucket);
+  const bool skips = module_.precision.scales(), scales = module_.training.clips() || skips;
+  if (scales) arguments.push_back(scalar(s_.gradient_scale()));
+  if (skips) arguments.push_back(scalar(s_.overflow()));
+  if (b.working) arguments.push_back(working_home(n.bucket).at(b.read_offset(updated.begin)));
   plan::Update action;
-  action.program = s_.intern_program(
-      update_program(s_.request.optimizer.kind, ir::state_elements(updated.bytes()), s_.moments, clips));
+  action.program = s_.intern_program(update_program(
+      {s_.request.optimizer.kind, b.elements(updated.bytes()), b.dtype, b.working, s_.moments, scales, skips}));
   action.group = group;
   const std::string place = parameter.offset == 0 ? "" : "+" + std::to_string(parameter.offset);
   launch(action, "update " + plan_.buffers[parameter.buffer].name + place, std::move(arguments), at.provenance,

@@ -14,8 +14,9 @@ Status RoleEmitter::transfer(const Visit& at, const ir::TransferNode& n) {
   for (const RoleMessage& message : at.messages) {
     if (const auto* operand = std::get_if<ir::UseOperand>(&n.what)) {
       const bool sends = message.way == RoleMessage::Way::kSends;
+      const ir::Bucket& b = bucket(module_.state.accumulators[operand->use.index].bucket);
       pass(at, message, sends ? summed_gradient(operand->use) : start_of({BufferKind::kUse, operand->use.index}),
-           ir::state_elements(module_.state.summed_bytes(operand->use)), ir::kStateType);
+           b.elements(module_.state.summed_bytes(operand->use)), b.dtype);
     } else if (const auto* operand = std::get_if<ir::ScalarOperand>(&n.what)) {
       log(operand->scalar);
       const ir::StepScalar& sent = module_.dag.scalars[operand->scalar.index];

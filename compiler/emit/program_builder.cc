@@ -112,6 +112,8 @@ int32_t ProgramBuilder::slot_of_leaf(ValueId r) {
       return slot({Kind::kSeedStep, r, 0}, "seed_step", plan::SlotRole::kScalar, bytes, true, false);
     case ValueKind::kSampleOffset:
       return slot({Kind::kSampleOffset, r, 0}, "sample_offset", plan::SlotRole::kScalar, bytes, true, false);
+    case ValueKind::kLossScale:
+      return slot({Kind::kLossScale, r, 0}, "loss_scale", plan::SlotRole::kScalar, bytes, true, false);
     case ValueKind::kOpResult: break;
   }
   PIPER_CHECK(false, "no leaf: ", value.name);
@@ -180,7 +182,7 @@ plan::Operand ProgramBuilder::write(ValueId r) {
 int32_t ProgramBuilder::gradient_slot(uint32_t parameter) {
   const ir::Parameter& p = l_.graph.parameters()[parameter];
   return slot({SlotHolds::Kind::kGradient, p.value, parameter}, plan::gradient_slot_name(p.names[0]),
-              plan::SlotRole::kGradient, l_.graph.type(p.value).bytes(), true, true);
+              plan::SlotRole::kGradient, p.trained(l_.graph.type(p.value)).bytes(), true, true);
 }
 
 std::string ProgramBuilder::origin(const ir::Op& o) const {

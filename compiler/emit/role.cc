@@ -55,7 +55,9 @@ class RoleOfRank {
       if (const auto* collective = std::get_if<ir::CollectiveNode>(&node.payload))
         role_.communicators[i] = join(node.stream, collective->teams);
       if (const auto* step = std::get_if<ir::StepNode>(&node.payload))
-        if (std::holds_alternative<ir::MeasureGradients>(step->work)) measure();
+        if (role_.measures.empty() && (std::holds_alternative<ir::MeasureGradients>(step->work) ||
+                                       std::holds_alternative<ir::CheckGradients>(step->work)))
+          measure();
     }
     role_.first_message.push_back(static_cast<uint32_t>(role_.messages.size()));
   }

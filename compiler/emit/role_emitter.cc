@@ -98,8 +98,8 @@ void RoleEmitter::emit(const Visit& at, const ir::ComputeNode& n) {
 
 void RoleEmitter::clear_gradients(ir::BucketId id, int32_t microbatch, int32_t provenance, int32_t stream_index) {
   const BufferRange whole = start_of(s_.buffers.gradients(id, microbatch));
-  run(s_.intern_program(clear_program(bucket(id).bytes)), "clear " + plan_.buffers[whole.buffer].name, {whole},
-      provenance, stream_index);
+  run(s_.intern_program(clear_program(bucket(id).bytes, bucket(id).dtype)), "clear " + plan_.buffers[whole.buffer].name,
+      {whole}, provenance, stream_index);
 }
 
 Status RoleEmitter::visit(const Visit& at) {

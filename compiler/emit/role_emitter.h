@@ -16,6 +16,7 @@
 #include "compiler/emit/emit_shared.h"
 #include "compiler/emit/place_buffers.h"
 #include "compiler/emit/role.h"
+#include "compiler/emit/step_programs.h"
 
 namespace piper::emit {
 
@@ -60,6 +61,7 @@ class RoleEmitter {
   struct Piece {
     int64_t begin = 0, first = 0, count = 0;
     plan::BufferRange value, gradient;
+    plan::BufferRange working;  // buffer = -1: programs read the value itself
   };
   // A buffer that has some bytes of a bucket, and the first of them.
   struct Home {
@@ -89,6 +91,8 @@ class RoleEmitter {
   void emit(const Visit& at, const ir::MeasureGradients& work);
   void emit(const Visit& at, const ir::ClipGradients& work);
   void emit(const Visit& at, const ir::AdvanceOptimizer& work);
+  void emit(const Visit& at, const ir::CheckGradients& work);
+  void emit(const Visit& at, const ir::UnscaleGradients& work);
   void emit(const Visit& at, const ir::UpdateNode& n);
   void update(const Visit& at, const ir::UpdateNode& n, int32_t group, ir::Stretch updated);
   void clear_gradients(ir::BucketId bucket, int32_t microbatch, int32_t provenance, int32_t stream_index);
@@ -118,7 +122,9 @@ class RoleEmitter {
   plan::BufferRange parameter(uint32_t p, const Visit& reader);
   plan::BufferRange gradient(ir::AccumulatorId use, int32_t microbatch);
   plan::BufferRange summed_gradient(ir::AccumulatorId use);
+  // `begin` counts bytes of what is trained in all of them but working_home, which programs read.
   Home parameter_home(ir::BucketId bucket);
+  Home working_home(ir::BucketId bucket);
   Home gradient_home(ir::BucketId bucket);
   Home moment_home(ir::BucketId bucket, int32_t which);  // 0: the first
   plan::BufferRange bind(const ir::SlotHolds& holds, const plan::Slot& slot, size_t variant,
@@ -128,6 +134,7 @@ class RoleEmitter {
   plan::BufferRange workspace(int64_t bytes, int32_t stream_index);
   void place_model();
   Piece piece_of(ir::AccumulatorId use);
+  std::vector<OwnedGradient> owned_gradients(std::vector<plan::BufferRange>& arguments);
   // --- facts
   ir::AccumulatorId primary(uint32_t p) const { return role_.primary(module_.state, p); }
   const ir::Bucket& bucket(ir::BucketId id) const { return module_.state.buckets[id.index]; }

@@ -90,7 +90,8 @@ std::vector<int32_t> sort_declarations(plan::RankPlan& plan) {
     instruction.stream = to.streams[instruction.stream];
     std::visit(to, instruction.action);
   }
-  for (plan::BufferRange* r : {&plan.seed_step, &plan.learning_rate, &plan.loss, &plan.grad_norm, &plan.dropped})
+  for (plan::BufferRange* r : {&plan.seed_step, &plan.learning_rate, &plan.loss, &plan.grad_norm, &plan.dropped,
+                               &plan.loss_scale, &plan.overflow})
     to.range(*r);
   std::stable_sort(plan.inputs.begin(), plan.inputs.end(), [&](const plan::InputSlice& a, const plan::InputSlice& b) {
     return a.where.buffer < b.where.buffer;

@@ -3,11 +3,12 @@
 #include "compiler/emit/offset_allocator.h"
 #include "compiler/ir/state_layout.h"
 #include "schemas/plan/chunk_names.h"
+#include "schemas/plan/kernels.h"
 
 namespace piper::emit {
 namespace {
 
-constexpr int64_t kStateBytes = dtype_bytes(ir::kStateType);
+constexpr int64_t kScalarBytes = dtype_bytes(ir::kScalarType);
 
 plan::Slot make_slot(std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes) {
   plan::Slot slot;
@@ -19,7 +20,7 @@ plan::Slot make_slot(std::string name, plan::SlotRole role, int64_t bytes, bool 
   return slot;
 }
 
-plan::Operand flat(int32_t slot, int64_t elements, DType dtype = ir::kStateType) {
+plan::Operand flat(int32_t slot, int64_t elements, DType dtype = ir::kScalarType) {
   plan::Operand o;
   o.slot = slot;
   o.dtype = dtype;
@@ -27,7 +28,7 @@ plan::Operand flat(int32_t slot, int64_t elements, DType dtype = ir::kStateType)
   o.strides = {1};
   return o;
 }
-plan::Operand scalar(int32_t slot, int64_t offset = 0, DType dtype = ir::kStateType) {
+plan::Operand scalar(int32_t slot, int64_t offset = 0, DType dtype = ir::kScalarType) {
   plan::Operand o;
   o.slot = slot;
   o.dtype = dtype;
@@ -44,6 +45,9 @@ plan::KernelCall call(std::string kernel, std::vector<plan::Operand> outputs, st
   c.origin = std::move(origin);
   return c;
 }
+
+// Of programs that are told apart by it; f32 goes without saying.
+std::string type_mark(DType dtype) { return dtype == DType::kF32 ? "" : "." + std::string(dtype_name(dtype)); }
 
 plan::KernelCall zero(plan::Operand out, const std::string& origin) {
   const std::vector<int64_t> shape = out.shape;
@@ -66,16 +70,16 @@ plan::Program finish_program(const std::string& what, DType dtype) {
   return p;
 }
 
-plan::Program combine_program(const std::string& parameter, int64_t elements, const std::vector<bool>& local,
-                              size_t target) {
+plan::Program combine_program(const std::string& parameter, int64_t elements, DType dtype,
+                              const std::vector<bool>& local, size_t target) {
   plan::Program p;
   p.name = "combine." + parameter + ".";
-  const int64_t bytes = elements * kStateBytes;
+  const int64_t bytes = elements * dtype_bytes(dtype);
   for (size_t u = 0; u < local.size(); ++u) {
     p.name += local[u] ? 'l' : 'r';
     p.slots.push_back(make_slot("grad use " + std::to_string(u), plan::SlotRole::kGradient, bytes, true, local[u]));
   }
-  auto use = [&](size_t u) { return flat(static_cast<int32_t>(u), elements); };
+  auto use = [&](size_t u) { return flat(static_cast<int32_t>(u), elements, dtype); };
   if (local.size() == 2) {
     plan::KernelCall add = call("add_into", {use(target)}, {use(1 - target)}, parameter);
     add.accumulate = true;
@@ -83,7 +87,7 @@ plan::Program combine_program(const std::string& parameter, int64_t elements, co
   } else {
     // Left to right into the workspace, then into place: the order of the sum does not depend on `target`.
     p.workspace_bytes = OffsetAllocator::align(bytes);
-    plan::Operand sum = flat(plan::Operand::kWorkspace, elements);
+    plan::Operand sum = flat(plan::Operand::kWorkspace, elements, dtype);
     p.calls.push_back(call("add", {sum}, {use(0), use(1)}, parameter));
     for (size_t u = 2; u < local.size(); ++u) {
       plan::KernelCall add = call("add_into", {sum}, {use(u)}, parameter);
@@ -101,47 +105,76 @@ plan::Program norm_part_program(const std::string& name, int64_t num_parameters,
                                 const std::vector<OwnedGradient>& owned) {
   plan::Program p;
   p.name = name;
-  p.slots.push_back(make_slot("norms", plan::SlotRole::kOutput, kStateBytes * num_parameters, false, true));
+  p.slots.push_back(make_slot("norms", plan::SlotRole::kOutput, kScalarBytes * num_parameters, false, true));
   p.calls.push_back(zero(flat(0, num_parameters), "clip_grad_norm"));
   for (const OwnedGradient& g : owned) {
     const auto slot = static_cast<int32_t>(p.slots.size());
-    p.slots.push_back(
-        make_slot(plan::gradient_slot_name(g.name), plan::SlotRole::kGradient, kStateBytes * g.elements, true, false));
-    p.calls.push_back(call("square_sum", {scalar(0, kStateBytes * static_cast<int64_t>(g.parameter))},
-                           {flat(slot, g.elements)}, g.name));
+    p.slots.push_back(make_slot(plan::gradient_slot_name(g.name), plan::SlotRole::kGradient,
+                                dtype_bytes(g.dtype) * g.elements, true, false));
+    p.calls.push_back(call("square_sum", {scalar(0, kScalarBytes * static_cast<int64_t>(g.parameter))},
+                           {flat(slot, g.elements, g.dtype)}, g.name));
   }
   return p;
 }
 
-plan::Program clip_program(int64_t num_parameters, double max_norm) {
+plan::Program check_program(const std::string& name, const std::vector<OwnedGradient>& owned) {
+  plan::Program p;
+  p.name = name;
+  p.slots.push_back(make_slot("overflow", plan::SlotRole::kOutput, kScalarBytes, false, true));
+  p.calls.push_back(zero(scalar(0), "loss_scale"));
+  for (const OwnedGradient& g : owned) {
+    const auto slot = static_cast<int32_t>(p.slots.size());
+    p.slots.push_back(make_slot(plan::gradient_slot_name(g.name), plan::SlotRole::kGradient,
+                                dtype_bytes(g.dtype) * g.elements, true, false));
+    plan::KernelCall check = call("overflows", {scalar(0)}, {flat(slot, g.elements, g.dtype)}, g.name);
+    check.accumulate = true;
+    p.calls.push_back(std::move(check));
+  }
+  return p;
+}
+
+plan::Program clip_program(int64_t num_parameters, double max_norm, bool scaled) {
   plan::Program p;
   p.name = "clip";
-  p.slots = {make_slot("norms", plan::SlotRole::kInput, kStateBytes * num_parameters, true, false),
-             make_slot("grad_norm", plan::SlotRole::kOutput, kStateBytes, false, true),
-             make_slot("grad_scale", plan::SlotRole::kOutput, kStateBytes, false, true)};
+  p.slots = {make_slot("norms", plan::SlotRole::kInput, kScalarBytes * num_parameters, true, false),
+             make_slot("grad_norm", plan::SlotRole::kOutput, kScalarBytes, false, true),
+             make_slot("grad_scale", plan::SlotRole::kOutput, kScalarBytes, false, true)};
   plan::KernelCall c = call("clip_scale", {scalar(1), scalar(2)}, {flat(0, num_parameters)}, "clip_grad_norm");
   c.attrs = {{"max_norm", max_norm}};
+  if (scaled) {
+    p.slots.push_back(make_slot("loss_scale", plan::SlotRole::kScalar, kScalarBytes, true, false));
+    c.inputs.push_back(scalar(3));
+  }
   p.calls.push_back(std::move(c));
   return p;
 }
 
-plan::Program add_program(int64_t bytes) {
+plan::Program unscale_program() {
   plan::Program p;
-  p.name = "add." + std::to_string(bytes);
+  p.name = "unscale";
+  p.slots = {make_slot("loss_scale", plan::SlotRole::kScalar, kScalarBytes, true, false),
+             make_slot("grad_scale", plan::SlotRole::kOutput, kScalarBytes, false, true)};
+  p.calls.push_back(call("unscale", {scalar(1)}, {scalar(0)}, "loss_scale"));
+  return p;
+}
+
+plan::Program add_program(int64_t bytes, DType dtype) {
+  plan::Program p;
+  p.name = "add." + std::to_string(bytes) + type_mark(dtype);
   p.slots = {make_slot("sum", plan::SlotRole::kGradient, bytes, true, true),
              make_slot("part", plan::SlotRole::kInput, bytes, true, false)};
-  plan::KernelCall add =
-      call("add_into", {flat(0, ir::state_elements(bytes))}, {flat(1, ir::state_elements(bytes))}, "gradient");
+  const int64_t elements = bytes / dtype_bytes(dtype);
+  plan::KernelCall add = call("add_into", {flat(0, elements, dtype)}, {flat(1, elements, dtype)}, "gradient");
   add.accumulate = true;
   p.calls.push_back(std::move(add));
   return p;
 }
 
-plan::Program clear_program(int64_t bytes) {
+plan::Program clear_program(int64_t bytes, DType dtype) {
   plan::Program p;
-  p.name = "clear." + std::to_string(bytes);
+  p.name = "clear." + std::to_string(bytes) + type_mark(dtype);
   p.slots = {make_slot("gradient", plan::SlotRole::kOutput, bytes, false, true)};
-  p.calls.push_back(zero(flat(0, ir::state_elements(bytes)), "gradient"));
+  p.calls.push_back(zero(flat(0, bytes / dtype_bytes(dtype), dtype), "gradient"));
   return p;
 }
 
@@ -153,25 +186,51 @@ plan::Program advance_program() {
   return p;
 }
 
-plan::Program update_program(const std::string& optimizer, int64_t count, int32_t num_moments, bool clips) {
+plan::Program advance_program(const ir::Precision& precision) {
+  plan::Program p = advance_program();
+  p.slots.push_back(make_slot("loss_scale", plan::SlotRole::kScalar, kScalarBytes, true, true));
+  p.slots.push_back(make_slot("good_steps", plan::SlotRole::kScalar, dtype_bytes(DType::kI64), true, true));
+  p.slots.push_back(make_slot("overflow", plan::SlotRole::kInput, kScalarBytes, true, false));
+  p.calls[0].inputs.push_back(scalar(3));
+  plan::KernelCall follow =
+      call("advance_loss_scale", {scalar(1), scalar(2, 0, DType::kI64)}, {scalar(3)}, "loss_scale");
+  follow.attrs = {{"dynamic", precision.scaling == ir::LossScale::kDynamic}};
+  p.calls.push_back(std::move(follow));
+  return p;
+}
+
+plan::Program update_program(const UpdateShape& shape) {
   plan::Program p;
-  p.name = optimizer + (clips ? ".clipped." : ".") + std::to_string(count);
-  plan::KernelCall update = call(optimizer, {}, {}, "optimizer");
+  p.name = shape.optimizer + (shape.scales ? ".clipped." : ".") + std::to_string(shape.count) + type_mark(shape.dtype);
+  plan::KernelCall update = call(shape.optimizer, {}, {}, "optimizer");
+  const auto next = [&] { return static_cast<int32_t>(p.slots.size()); };
   const auto state = [&](const char* name, plan::SlotRole role) {
-    update.outputs.push_back(flat(static_cast<int32_t>(p.slots.size()), count));
-    p.slots.push_back(make_slot(name, role, count * kStateBytes, true, true));
+    update.outputs.push_back(flat(next(), shape.count, shape.dtype));
+    p.slots.push_back(make_slot(name, role, shape.count * dtype_bytes(shape.dtype), true, true));
   };
   const auto value = [&](const char* name, DType dtype) {
-    update.inputs.push_back(scalar(static_cast<int32_t>(p.slots.size()), 0, dtype));
+    update.inputs.push_back(scalar(next(), 0, dtype));
     p.slots.push_back(make_slot(name, plan::SlotRole::kScalar, dtype_bytes(dtype), true, false));
   };
   state("parameter", plan::SlotRole::kParameter);
   state("gradient", plan::SlotRole::kGradient);
-  if (num_moments > 0) state("m", plan::SlotRole::kMoment);
-  if (num_moments > 1) state("v", plan::SlotRole::kMoment);
+  if (shape.num_moments > 0) state("m", plan::SlotRole::kMoment);
+  if (shape.num_moments > 1) state("v", plan::SlotRole::kMoment);
   value("learning_rate", DType::kF64);
   value("optimizer_step", DType::kI64);
-  if (clips) value("grad_scale", ir::kStateType);
+  if (shape.scales) value("grad_scale", ir::kScalarType);
+  if (shape.skips) {
+    p.name += ".skipping";
+    value("overflow", ir::kScalarType);
+  }
+  if (shape.working) {
+    p.name += ".to_" + std::string(dtype_name(*shape.working));
+    // The copy is the kernel's last output, behind moments that the optimizer may lack.
+    update.outputs.resize(static_cast<size_t>(plan::find_kernel(shape.optimizer)->outputs) - 1);
+    update.outputs.push_back(flat(next(), shape.count, *shape.working));
+    p.slots.push_back(
+        make_slot("working", plan::SlotRole::kParameter, shape.count * dtype_bytes(*shape.working), true, true));
+  }
   p.calls.push_back(std::move(update));
   return p;
 }

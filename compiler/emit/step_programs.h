@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "compiler/ir/module.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::emit {
@@ -15,28 +17,47 @@ namespace piper::emit {
 plan::Program finish_program(const std::string& what, DType dtype);
 // slots: one per use of the parameter, in use order. The sum of all uses, in that order, ends in slot `target`;
 // the other `local` slots are cleared for the next step, the rest are only read.
-plan::Program combine_program(const std::string& parameter, int64_t elements, const std::vector<bool>& local,
-                              size_t target);
+plan::Program combine_program(const std::string& parameter, int64_t elements, DType dtype,
+                              const std::vector<bool>& local, size_t target);
 // slots: norms [num_parameters] (written whole), then one gradient per entry of `owned`: its squared norm goes to
 // its parameter's place, all others are 0.
 struct OwnedGradient {
   uint32_t parameter = 0;
   std::string name;
   int64_t elements = 0;
+  DType dtype = DType::kF32;
 };
 plan::Program norm_part_program(const std::string& name, int64_t num_parameters,
                                 const std::vector<OwnedGradient>& owned);
-// slots: norms (read), grad_norm (written), grad_scale (written).
-plan::Program clip_program(int64_t num_parameters, double max_norm);
+// slots: overflow (written), then one gradient per entry of `owned`: how many of them have an element that is not
+// finite.
+plan::Program check_program(const std::string& name, const std::vector<OwnedGradient>& owned);
+// slots: norms (read), grad_norm (written), grad_scale (written), and loss_scale where gradients are scaled (read).
+plan::Program clip_program(int64_t num_parameters, double max_norm, bool scaled);
+// slots: loss_scale (read), grad_scale (written): 1 / loss scale.
+plan::Program unscale_program();
 // slots: sum (read, written), part (read): sum += part.
-plan::Program add_program(int64_t bytes);
+plan::Program add_program(int64_t bytes, DType dtype);
 // slots: gradients that become 0.
-plan::Program clear_program(int64_t bytes);
+plan::Program clear_program(int64_t bytes, DType dtype);
 // The number of the optimizer's step is one more. slots: it (read, written).
 plan::Program advance_program();
-// One call of the optimizer's kernel on `count` elements. slots: parameter, gradient, moments (all read, written),
-// learning_rate, optimizer_step, and grad_scale where gradients are clipped (read).
-plan::Program update_program(const std::string& optimizer, int64_t count, int32_t num_moments, bool clips);
+// The same unless there is an overflow, after which the loss scale follows. slots: optimizer_step, loss_scale,
+// good_steps (read, written), overflow (read).
+plan::Program advance_program(const ir::Precision& precision);
+// What an update is about.
+struct UpdateShape {
+  std::string optimizer;  // the kernel
+  int64_t count = 0;      // elements
+  DType dtype = DType::kF32;
+  std::optional<DType> working;  // of the copy that it writes
+  int32_t num_moments = 0;
+  bool scales = false;  // gradients have a factor
+  bool skips = false;   // an overflow leaves everything but the gradient as it is
+};
+// One call of the optimizer's kernel. slots: parameter, gradient, moments (all read, written), learning_rate,
+// optimizer_step, grad_scale and overflow where the shape says so (read), working copy (written).
+plan::Program update_program(const UpdateShape& shape);
 // slots: from (read), to (written); plain bytes.
 plan::Program copy_program(int64_t bytes);
 

@@ -34,7 +34,8 @@ CopyGraph::CopyGraph(const Graph& from, Graph& to, Constants constants)
         break;
       case ValueKind::kOpResult:
       case ValueKind::kSeedStep:
-      case ValueKind::kSampleOffset: break;
+      case ValueKind::kSampleOffset:
+      case ValueKind::kLossScale: break;
     }
   }
 }
@@ -46,6 +47,7 @@ ValueId CopyGraph::moved(ValueId old) {
   const Value& value = from_.value(old);
   if (value.kind == ValueKind::kSeedStep) return id = to_.seed_step();
   if (value.kind == ValueKind::kSampleOffset) return id = to_.sample_offset();
+  if (value.kind == ValueKind::kLossScale) return id = to_.loss_scale();
   PIPER_CHECK(false, "read before it is made: ", value.name);
   return id;
 }

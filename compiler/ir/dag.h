@@ -61,7 +61,7 @@ struct CollectiveNode {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Operand what;
   TeamsId teams;
-  DType dtype = DType::kF32;
+  plan::SumTypes types;                               // of what moves: `data`; the others where it reduces
   plan::Reduction reduction = plan::Reduction::kSum;  // where it reduces
 };
 // One message: every member of `to` that does not hold the operand yet receives it from its peer in the node's group.
@@ -87,8 +87,15 @@ struct ClipGradients {
   ScalarId norms;        // read
   ScalarId norm, scale;  // the norm of all, and the factor on gradients that follows from it
 };
-struct AdvanceOptimizer {};  // the number of the optimizer's step is one more
-using StepWork = std::variant<TakeScalar, FinishCounts, CombineUses, MeasureGradients, ClipGradients, AdvanceOptimizer>;
+struct AdvanceOptimizer {};  // the number of the optimizer's step is one more, unless the step is skipped
+struct CheckGradients {      // how many of the gradients that a device owns have an element that is not finite
+  ScalarId overflow;
+};
+struct UnscaleGradients {  // the factor on gradients that takes the loss scale back
+  ScalarId scale;
+};
+using StepWork = std::variant<TakeScalar, FinishCounts, CombineUses, MeasureGradients, ClipGradients, AdvanceOptimizer,
+                              CheckGradients, UnscaleGradients>;
 struct StepNode {
   StepWork work;
 };

@@ -9,9 +9,10 @@ namespace {
 
 constexpr std::string_view kCollectiveWords[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"};
 constexpr std::string_view kOperandWords[] = {"value", "gradients", "parameters", "use", "scalar"};
-constexpr std::string_view kWorkWords[] = {"take", "finish_counts", "combine", "measure", "clip", "advance"};
-constexpr std::string_view kReaderWords[] = {"log", "mean_loss", "clipping", "updates"};
-static_assert(std::variant_size_v<Operand> == 5 && std::variant_size_v<StepWork> == 6, "names above, readers below");
+constexpr std::string_view kWorkWords[] = {"take", "finish_counts", "combine", "measure",
+                                           "clip", "advance",       "check",   "unscale"};
+constexpr std::string_view kReaderWords[] = {"log", "mean_loss", "clipping", "updates", "skips"};
+static_assert(std::variant_size_v<Operand> == 5 && std::variant_size_v<StepWork> == 8, "names above, readers below");
 
 // "F 3 0": phase, chunk, microbatch.
 std::string pass_text(const ComputeNode& n) {
@@ -49,12 +50,16 @@ class Printer {
     out_ << " " << id_text(w.norms) << " " << id_text(w.norm) << " " << id_text(w.scale);
   }
   void operator()(const AdvanceOptimizer&) {}
+  void operator()(const CheckGradients& w) { out_ << " " << id_text(w.overflow); }
+  void operator()(const UnscaleGradients& w) { out_ << " " << id_text(w.scale); }
 
   void operator()(const ComputeNode& n) { out_ << "compute " << pass_text(n); }
   void operator()(const CollectiveNode& n) {
     out_ << kCollectiveWords[static_cast<size_t>(n.kind)];
     operand(n.what);
-    out_ << " teams " << id_text(n.teams) << " " << dtype_name(n.dtype);
+    out_ << " teams " << id_text(n.teams) << " " << dtype_name(n.types.data);
+    if (n.types.message != n.types.data) out_ << " message " << dtype_name(n.types.message);
+    if (n.types.sum != n.types.data) out_ << " sum " << dtype_name(n.types.sum);
   }
   void operator()(const TransferNode& n) {
     out_ << "transfer";
@@ -212,7 +217,15 @@ class Parser {
     n.kind = kind;
     PIPER_ASSIGN(n.what, operand());
     PIPER_RETURN_IF_ERROR(in_.field("teams", n.teams, "teams"));
-    PIPER_ASSIGN(n.dtype, in_.dtype());
+    PIPER_ASSIGN(n.types, in_.dtype());
+    PIPER_ASSIGN(const bool converted, in_.takes("message"));
+    if (converted) {
+      PIPER_ASSIGN(n.types.message, in_.dtype());
+    }
+    PIPER_ASSIGN(const bool widened, in_.takes("sum"));
+    if (widened) {
+      PIPER_ASSIGN(n.types.sum, in_.dtype());
+    }
     return NodePayload(std::move(n));
   }
 
@@ -254,7 +267,7 @@ class Parser {
   }
 
   Result<StepWork> work() {
-    enum class Kind : uint8_t { kTake, kFinishCounts, kCombine, kMeasure, kClip, kAdvance };
+    enum class Kind : uint8_t { kTake, kFinishCounts, kCombine, kMeasure, kClip, kAdvance, kCheck, kUnscale };
     PIPER_ASSIGN(const Kind kind, in_.word<Kind>(kWorkWords));
     switch (kind) {
       case Kind::kTake: {
@@ -281,6 +294,14 @@ class Parser {
         return StepWork(clip);
       }
       case Kind::kAdvance: return StepWork(AdvanceOptimizer{});
+      case Kind::kCheck: {
+        PIPER_ASSIGN(const ScalarId overflow, in_.id<ScalarId>("a scalar"));
+        return StepWork(CheckGradients{overflow});
+      }
+      case Kind::kUnscale: {
+        PIPER_ASSIGN(const ScalarId scale, in_.id<ScalarId>("a scalar"));
+        return StepWork(UnscaleGradients{scale});
+      }
     }
     return StepWork();
   }

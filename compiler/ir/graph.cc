@@ -70,7 +70,7 @@ ValueId Graph::add_parameter(std::vector<std::string> names, TensorType type, bo
   PIPER_CHECK(!names.empty(), "a parameter without a name");
   const ValueId id(values_.size());
   values_.push_back(leaf(ValueKind::kParameter, std::move(type), parameters_.size(), unique_name(names[0])));
-  parameters_.push_back({id, std::move(names), trainable, std::move(source)});
+  parameters_.push_back({id, std::move(names), trainable, {}, {}, std::move(source)});
   return id;
 }
 
@@ -78,7 +78,7 @@ ValueId Graph::add_buffer(std::vector<std::string> names, TensorType type, Weigh
   PIPER_CHECK(!names.empty(), "a buffer without a name");
   const ValueId id(values_.size());
   values_.push_back(leaf(ValueKind::kBuffer, std::move(type), buffers_.size(), unique_name(names[0])));
-  buffers_.push_back({id, std::move(names), false, std::move(source)});
+  buffers_.push_back({id, std::move(names), false, {}, {}, std::move(source)});
   return id;
 }
 
@@ -104,6 +104,14 @@ ValueId Graph::sample_offset() {
     values_.push_back(leaf(ValueKind::kSampleOffset, {DType::kI64, {1}}, 0, unique_name("sample_offset")));
   }
   return sample_offset_;
+}
+
+ValueId Graph::loss_scale() {
+  if (!loss_scale_.valid()) {
+    loss_scale_ = ValueId(values_.size());
+    values_.push_back(leaf(ValueKind::kLossScale, {DType::kF32, {}}, 0, unique_name("loss_scale")));
+  }
+  return loss_scale_;
 }
 
 OpId Graph::append(OpKind kind, Attrs attrs, std::vector<ValueId> operands, std::vector<TensorType> results,
@@ -197,6 +205,7 @@ bool Graph::number_values_like(const Graph& other) {
   renumber(loss);
   renumber(seed_step_);
   renumber(sample_offset_);
+  renumber(loss_scale_);
   return true;
 }
 

@@ -51,6 +51,7 @@ enum class ValueKind : uint8_t {
   kConstant,
   kSeedStep,      // i64 [2]: (seed, step), the same on all ranks
   kSampleOffset,  // i64 [1]: position of the piece's first sample in the step's batch
+  kLossScale,     // f32 []: what the loss's gradient is multiplied by, the same on all ranks
 };
 
 struct Value {
@@ -75,6 +76,10 @@ struct Parameter {
   ValueId value;
   std::vector<std::string> names;  // every name of a tied parameter; the first is the model's canonical name
   bool trainable = true;
+  // Mixed precision: the type of what is trained and saved, and of its gradients; the graph's value is a copy for
+  // programs. Unset: the value itself is trained.
+  std::optional<DType> master;
+  std::optional<DType> stored;  // of the elements in `source`, where these are of another type than the value
   WeightSource source;
   // Where the first axis is cut over an expert group: this graph's type is one of `shards` equal parts, the rank at
   // position p of its group holds part p, and `source` is the whole. `shard`: index into ChunkedGraph::shards.
@@ -84,6 +89,16 @@ struct Parameter {
   TensorType whole(TensorType part) const {
     if (shards > 1) part.shape[0] *= shards;
     return part;
+  }
+  // The type of what is trained, given that of what programs read.
+  TensorType trained(TensorType read) const {
+    if (master) read.dtype = *master;
+    return read;
+  }
+  // The type of the whole as `source` holds it.
+  TensorType in_source(TensorType part) const {
+    if (stored) part.dtype = *stored;
+    return whole(part);
   }
 };
 struct Input {
@@ -158,6 +173,8 @@ class Graph {
   ValueId add_constant(std::string name, TensorType type, WeightSource source);
   ValueId seed_step();      // made at first use
   ValueId sample_offset();  // made at first use
+  ValueId loss_scale();     // made at first use
+  bool scales_loss() const { return loss_scale_.valid(); }
   // Appends an op whose result types are given. Names of results: `name`, or made from the op's
   // name and index where it is "" (unique in the graph).
   OpId append(OpKind kind, Attrs attrs, std::vector<ValueId> operands, std::vector<TensorType> results, ScopeId scope,
@@ -182,7 +199,7 @@ class Graph {
   std::vector<Constant> constants_;
   std::vector<std::string> scopes_;
   std::unordered_map<std::string, uint32_t> scope_index_, name_index_;
-  ValueId seed_step_, sample_offset_;
+  ValueId seed_step_, sample_offset_, loss_scale_;
   Provenance provenance_;
 };
 

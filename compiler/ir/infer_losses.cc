@@ -16,6 +16,9 @@ Status want_classes(const Call& c, size_t at, size_t weight) {
   return c.want(weight, {c.x(at).dtype, {classes}});
 }
 
+// Rows of halves are added up in f32.
+DType summed(DType logits) { return is_half(logits) ? DType::kF32 : logits; }
+
 Result<Types> reduced(const Call& c, const std::string& reduction, TensorType unreduced) {
   if (reduction == "none") return Types{std::move(unreduced)};
   if (reduction != "mean" && reduction != "sum") return c.fail("reduction must be mean, sum or none");
@@ -30,14 +33,13 @@ Result<Types> losses(const Call& c) {
     case OpKind::kNllSum: {
       PIPER_RETURN_IF_ERROR(c.require(2, 1));
       PIPER_RETURN_IF_ERROR(want_classes(c, 0, 2));
-      TensorType sum{c.x(0).dtype, {}};
-      if (c.kind == OpKind::kNllSum) return Types{sum};
-      return Types{sum, {DType::kF32, {c.x(1).elements()}}};
+      if (c.kind == OpKind::kNllSum) return Types{{c.x(0).dtype, {}}};
+      return Types{{summed(c.x(0).dtype), {}}, {DType::kF32, {c.x(1).elements()}}};
     }
     case OpKind::kCrossEntropyBackward:
       PIPER_RETURN_IF_ERROR(c.require(4, 1));
       PIPER_RETURN_IF_ERROR(want_classes(c, 1, 4));
-      PIPER_RETURN_IF_ERROR(c.want(0, {c.x(1).dtype, {}}));
+      PIPER_RETURN_IF_ERROR(c.want(0, {summed(c.x(1).dtype), {}}));
       PIPER_RETURN_IF_ERROR(c.want(3, {DType::kF32, {c.x(2).elements()}}));
       return Types{c.x(1)};
     case OpKind::kCrossEntropyCount:

@@ -37,6 +37,7 @@ struct SlotHolds {
     kGradient,   // index into graph.parameters(): this chunk's accumulator
     kSeedStep,
     kSampleOffset,
+    kLossScale,
     kValue,      // a root value of its own, made by some program of the same microbatch
     kSaved,      // a saved block of the chunk (index into SavedBlock)
     kCount,      // accumulator of a step_sum: added to by kCount, read and cleared by kCountFinish

@@ -91,6 +91,8 @@ std::string Module::describe(NodeId id) const {
     std::string operator()(const MeasureGradients&) const { return "gradient norms"; }
     std::string operator()(const ClipGradients&) const { return "gradient clipping"; }
     std::string operator()(const AdvanceOptimizer&) const { return "the optimizer's step"; }
+    std::string operator()(const CheckGradients&) const { return "the search for overflows"; }
+    std::string operator()(const UnscaleGradients&) const { return "the factor on gradients"; }
     std::string operator()(const StepNode& n) const { return std::visit(*this, n.work); }
     std::string operator()(const UpdateNode& n) const {
       return "update of " + module.state.buckets[n.bucket.index].name;

@@ -38,6 +38,25 @@ struct Training {
   bool clips() const { return clip_grad_norm > 0; }
 };
 
+// What multiplies the gradient of the loss, so that small gradients of f16 are not lost.
+enum class LossScale : uint8_t {
+  kNone,     // 1
+  kFixed,    // a number
+  kDynamic,  // starts at a number, halves where a gradient overflows, doubles after 2000 steps without
+};
+// In which types the step computes; nothing is set where the strategy says nothing: in the model's own.
+struct Precision {
+  std::optional<DType> compute;  // of products and attention
+  std::optional<DType> master;   // of what is trained, and of gradients, where programs read another type
+  std::optional<DType> reduce;   // of gradients as they travel
+  LossScale scaling = LossScale::kNone;
+  double loss_scale = 1;          // at the start
+  std::vector<std::string> keep;  // globs of modules that compute in f32
+  ProvId prov;
+  bool scales() const { return scaling != LossScale::kNone; }
+  bool says_something() const { return compute || master || reduce; }
+};
+
 // The model bound to one number of samples a piece. All variants have the same chunks, values and crossings by id.
 struct ModelVariant {
   int64_t local_batch = 1;
@@ -53,6 +72,7 @@ struct ModelVariant {
 struct Module {
   Step step;                           // choose_step; bind_model and resolve_directives say whether the batch is cut
   Training training;                   // choose_step
+  Precision precision;                 // choose_step
   std::vector<ModelVariant> variants;  // one per distinct local batch, the largest first: [0] is the reference
   Distribution distribution;           // resolve_directives; rows are carried along by refine_chunks, merge_chunks
   Schedule schedule;                   // likewise

@@ -5,6 +5,7 @@
 //     step batch 16 microbatches 4 split cut by @0:5:3+9
 //     per_microbatch ["*.bn"]
 //     training clip 1.0 by 3 update 4          numbers behind `by` and `update`: entries of `provenance`
+//     precision compute bf16 master f32 reduce f32 loss_scale dynamic 65536 keep ["*.router"] by 5
 //     lowered                                  shapes were there
 //   }
 //   provenance {
@@ -50,7 +51,7 @@
 //   dag {
 //     scalar 0 "loss" "loss of the step" "the loss" f32 [] read by log
 //     node 0 compute F 0 1 on 0 stream 0 by 2            phase, chunk, microbatch
-//     node 1 all_reduce value F 0 1 %y teams 0 f32 on 0 stream 1
+//     node 1 all_reduce value F 0 1 %y teams 0 f32 on 0 stream 1      of gradients also: message bf16 sum f32
 //     node 2 transfer scalar 0 to 1 on 0 stream 1
 //     edges 0 [1..2]                           data
 //     before 0 3 @0:9:3+5                      what an order says, and where
@@ -59,7 +60,8 @@
 //   state {
 //     accumulator 0 parameter 0 chunks [0] group 0 bucket 0 offset 0 bytes 64
 //     bucket 0 "PP0/w" group 0 teams 0 of 2 accumulators [0] bytes 64 moments whole gradients whole parameters whole
-//       residency use prefetch 1 stream 2 gather 2         (one line)
+//       residency use prefetch 1 stream 2 gather 2 dtype bf16 working bf16      (one line; f32 and no working: left
+//       out)
 //     gather bucket 0 reader 4 from 9          nodes
 //     clear bucket 0 microbatch 1 before 5
 //     owners parameters [0 x3] buffers [] unread [2]

@@ -25,7 +25,8 @@ class Parser {
     if (in_.is_word("step")) return step();
     if (in_.is_word("per_microbatch")) return per_microbatch();
     if (in_.is_word("training")) return training();
-    if (!in_.is_word("lowered")) return in_.fail("expected step, per_microbatch, training, lowered or '}'");
+    if (in_.is_word("precision")) return precision();
+    if (!in_.is_word("lowered")) return in_.fail("expected step, per_microbatch, training, precision, lowered or '}'");
     read_.lowered = true;
     return in_.advance();
   }
@@ -60,6 +61,31 @@ class Parser {
     PIPER_ASSIGN(training.clip_prov, in_.by());
     if (!in_.is_word("update")) return {};
     return in_.field("update", training.update_prov, "an entry of the provenance");
+  }
+
+  Status precision() {
+    PIPER_RETURN_IF_ERROR(in_.advance());
+    Precision& precision = read_.module.precision;
+    const auto type = [&](const char* what, std::optional<DType>& dtype) -> Status {
+      PIPER_ASSIGN(const bool said, in_.takes(what));
+      if (!said) return {};
+      PIPER_ASSIGN(dtype, in_.dtype());
+      return {};
+    };
+    PIPER_RETURN_IF_ERROR(type("compute", precision.compute));
+    PIPER_RETURN_IF_ERROR(type("master", precision.master));
+    PIPER_RETURN_IF_ERROR(type("reduce", precision.reduce));
+    if (in_.is_word("loss_scale")) {
+      static constexpr std::string_view kScalingWords[] = {"none", "fixed", "dynamic"};
+      PIPER_RETURN_IF_ERROR(in_.field("loss_scale", precision.scaling, kScalingWords));
+      PIPER_ASSIGN(precision.loss_scale, in_.number());
+    }
+    PIPER_ASSIGN(const bool keeps, in_.takes("keep"));
+    if (keeps) {
+      PIPER_ASSIGN(precision.keep, in_.list_of<std::string>([&] { return in_.string(); }));
+    }
+    PIPER_ASSIGN(precision.prov, in_.by());
+    return {};
   }
 
   Status section() {

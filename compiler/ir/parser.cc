@@ -102,7 +102,7 @@ class Parser {
       PIPER_RETURN_IF_ERROR(in_.advance());
     }
     PIPER_RETURN_IF_ERROR(in_.want("="));
-    for (const char* leaf : {"input", "parameter", "buffer", "constant", "seed_step", "sample_offset"})
+    for (const char* leaf : {"input", "parameter", "buffer", "constant", "seed_step", "sample_offset", "loss_scale"})
       if (in_.is_word(leaf)) {
         if (names.size() != 1) return in_.fail("one name expected");
         PIPER_ASSIGN(ValueId v, this->leaf(names[0].text));
@@ -122,9 +122,11 @@ class Parser {
     std::string kind = in_.token().text;
     Token at = in_.token();
     PIPER_RETURN_IF_ERROR(in_.advance());
-    if (kind == "seed_step" || kind == "sample_offset") {
+    if (kind == "seed_step" || kind == "sample_offset" || kind == "loss_scale") {
       size_t before = graph_.num_values();
-      ValueId v = kind == "seed_step" ? graph_.seed_step() : graph_.sample_offset();
+      ValueId v = kind == "seed_step"       ? graph_.seed_step()
+                  : kind == "sample_offset" ? graph_.sample_offset()
+                                            : graph_.loss_scale();
       if (graph_.num_values() == before) return in_.fail(at, kind + " stands twice");
       return v;
     }
@@ -161,13 +163,23 @@ class Parser {
       cut.shards = static_cast<int32_t>(shards);
       cut.shard = static_cast<int32_t>(shard);
     }
-    PIPER_ASSIGN(WeightSource from, source(cut.whole(t)));
+    if (kind == "parameter" && in_.is_word("master")) {
+      PIPER_RETURN_IF_ERROR(in_.advance());
+      PIPER_ASSIGN(cut.master, in_.dtype());
+    }
+    if (kind == "parameter" && in_.is_word("stored")) {
+      PIPER_RETURN_IF_ERROR(in_.advance());
+      PIPER_ASSIGN(cut.stored, in_.dtype());
+    }
+    PIPER_ASSIGN(WeightSource from, source(cut.in_source(t)));
     if (kind == "constant") return graph_.add_constant(name, std::move(t), std::move(from));
     if (kind == "buffer") return graph_.add_buffer(std::move(names), std::move(t), std::move(from));
     PIPER_ASSIGN(const bool frozen, in_.takes("frozen"));
     const ValueId v = graph_.add_parameter(std::move(names), std::move(t), !frozen, std::move(from));
     graph_.parameters().back().shards = cut.shards;
     graph_.parameters().back().shard = cut.shard;
+    graph_.parameters().back().master = cut.master;
+    graph_.parameters().back().stored = cut.stored;
     return v;
   }
 
@@ -247,7 +259,8 @@ class Parser {
         put(static_cast<uint8_t>(v));
         return {};
       }
-      case DType::kBF16: return in_.fail("bf16 data are written as hexadecimal bytes");
+      case DType::kBF16:
+      case DType::kF16: return in_.fail("data of bf16 and f16 are written as hexadecimal bytes");
     }
     return {};
   }

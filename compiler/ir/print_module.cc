@@ -9,6 +9,24 @@
 namespace piper::ir {
 namespace {
 
+constexpr std::string_view kScalingWords[] = {"none", "fixed", "dynamic"};
+
+void print_precision(const Precision& precision, std::ostream& out) {
+  if (!precision.says_something()) return;
+  out << "\n  precision";
+  const auto type = [&](const char* what, const std::optional<DType>& dtype) {
+    if (dtype) out << " " << what << " " << dtype_name(*dtype);
+  };
+  type("compute", precision.compute);
+  type("master", precision.master);
+  type("reduce", precision.reduce);
+  if (precision.scales())
+    out << " loss_scale " << kScalingWords[static_cast<size_t>(precision.scaling)] << " "
+        << number_text(precision.loss_scale);
+  if (!precision.keep.empty()) out << " keep " << list_text(precision.keep, quoted);
+  out << prov_text(precision.prov);
+}
+
 void print_header(const Module& module, std::ostream& out) {
   const Step& step = module.step;
   out << "module {\n  step batch " << step.batch << " microbatches " << step.num_microbatches
@@ -17,6 +35,7 @@ void print_header(const Module& module, std::ostream& out) {
   if (!step.per_microbatch.empty()) out << "  per_microbatch " << list_text(step.per_microbatch, quoted) << "\n";
   out << "  training clip " << number_text(module.training.clip_grad_norm) << prov_text(module.training.clip_prov);
   if (module.training.update_prov.valid()) out << " update " << module.training.update_prov.index;
+  print_precision(module.precision, out);
   out << "\n" << (module.shapes.empty() ? "" : "  lowered\n") << "}\n";
 }
 

@@ -65,6 +65,7 @@ class Printer {
         break;
       case ValueKind::kSeedStep: out_ << "seed_step"; break;
       case ValueKind::kSampleOffset: out_ << "sample_offset"; break;
+      case ValueKind::kLossScale: out_ << "loss_scale"; break;
       case ValueKind::kOpResult: break;
     }
     out_ << "\n";
@@ -73,7 +74,9 @@ class Printer {
   void named(const char* what, const Parameter& p, const TensorType& type) {
     out_ << what << " " << list_text(p.names, quoted) << " : " << to_string(type);
     if (p.shards > 1) out_ << " shards " << p.shards << " by " << p.shard;
-    source(p.source, p.whole(type));
+    if (p.master) out_ << " master " << dtype_name(*p.master);
+    if (p.stored) out_ << " stored " << dtype_name(*p.stored);
+    source(p.source, p.in_source(type));
   }
 
   void source(const WeightSource& s, const TensorType& type) {
@@ -95,7 +98,7 @@ class Printer {
     out_ << '"';
   }
 
-  // "[1, 2]"; "" where the bytes would not come back (NaN payloads, bf16, many elements).
+  // "[1, 2]"; "" where the bytes would not come back (NaN payloads, bf16, f16, many elements).
   static std::string as_numbers(const std::vector<std::byte>& bytes, const TensorType& type) {
     if (type.elements() > kMostNumbers || static_cast<int64_t>(bytes.size()) != type.bytes()) return "";
     std::string text = "[";
@@ -126,7 +129,8 @@ class Printer {
           text += b ? "true" : "false";
           break;
         }
-        case DType::kBF16: return "";
+        case DType::kBF16:
+        case DType::kF16: return "";
       }
     }
     return text + "]";

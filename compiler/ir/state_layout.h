@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,9 +21,8 @@ namespace piper::ir {
 using AccumulatorId = Id<struct AccumulatorTag>;  // StateLayout::accumulators
 using BucketId = Id<struct BucketTag>;            // StateLayout::buckets
 
-// The type of the elements of parameters, gradients and moments.
-inline constexpr DType kStateType = DType::kF32;
-inline int64_t state_elements(int64_t bytes) { return bytes / dtype_bytes(kStateType); }
+// The type of step scalars: norms, factors on gradients.
+inline constexpr DType kScalarType = DType::kF32;
 
 // The gradient of one parameter as used by one region. Where the region runs on several device groups, by microbatch,
 // `group` is all of them together.
@@ -51,7 +51,9 @@ struct Bucket {
   TeamsId teams;          // partition of the group: who sums with whom
   int64_t team_size = 1;  // of each
   std::vector<AccumulatorId> accumulators;
-  int64_t bytes = 0;  // a multiple of the team's size where a member keeps a part of anything
+  DType dtype = DType::kF32;     // of parameters, gradients and moments
+  std::optional<DType> working;  // parameters are masters: programs read copies of this type
+  int64_t bytes = 0;  // of elements of `dtype`; a multiple of the team's size where a member keeps a part of anything
   // How much a member keeps of the optimizer's moments, and so updates; of summed gradients; of parameters between
   // steps. What is kept in parts has what stands before it in parts too. Gradients kept in parts are added up whole
   // within a microbatch and then reduced; parameters kept in parts are gathered for their readers.
@@ -65,6 +67,12 @@ struct Bucket {
   Stretch part(int64_t position) const { return {position * part_bytes(), (position + 1) * part_bytes()}; }
   // What a member at the position in its team has of something.
   Stretch kept(Kept how, int64_t position) const { return how == Kept::kPart ? part(position) : Stretch{0, bytes}; }
+  // Masters are kept as far as they are updated: what readers need of the others' parts are working copies.
+  Kept trained() const { return working ? moments : parameters; }
+  DType read() const { return working.value_or(dtype); }
+  int64_t elements(int64_t of_bytes) const { return of_bytes / dtype_bytes(dtype); }
+  // The place of an element in what programs read, given that among gradients.
+  int64_t read_offset(int64_t offset) const { return elements(offset) * dtype_bytes(read()); }
 };
 
 // The gradients of a bucket start at zero in front of this node: the first that adds to them on a microbatch.

@@ -16,7 +16,10 @@ void print_bucket(const Bucket& b, size_t index, std::ostream& out) {
       << " of " << b.team_size << " accumulators " << ranges_text(b.accumulators) << " bytes " << b.bytes << " moments "
       << kept(b.moments) << " gradients " << kept(b.gradients) << " parameters " << kept(b.parameters) << " residency "
       << kResidencyWords[static_cast<size_t>(b.residency)] << " prefetch " << b.prefetch << " stream " << b.stream
-      << " gather " << b.gather_stream << prov_text(b.prov) << "\n";
+      << " gather " << b.gather_stream;
+  if (b.dtype != DType::kF32) out << " dtype " << dtype_name(b.dtype);
+  if (b.working) out << " working " << dtype_name(*b.working);
+  out << prov_text(b.prov) << "\n";
 }
 
 class Parser {
@@ -78,6 +81,14 @@ class Parser {
     PIPER_RETURN_IF_ERROR(in_.field("prefetch", b.prefetch, "a number of computes"));
     PIPER_RETURN_IF_ERROR(in_.field("stream", b.stream, "a stream"));
     PIPER_RETURN_IF_ERROR(in_.field("gather", b.gather_stream, "a stream"));
+    PIPER_ASSIGN(const bool typed, in_.takes("dtype"));
+    if (typed) {
+      PIPER_ASSIGN(b.dtype, in_.dtype());
+    }
+    PIPER_ASSIGN(const bool copied, in_.takes("working"));
+    if (copied) {
+      PIPER_ASSIGN(b.working, in_.dtype());
+    }
     PIPER_ASSIGN(b.prov, in_.by());
     state_.buckets.push_back(std::move(b));
     return {};

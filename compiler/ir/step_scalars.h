@@ -39,6 +39,7 @@ enum class ScalarReader : uint8_t {
   kMeanLoss,  // the chunk that divides by it clears it
   kClipping,  // in the middle of the step alone
   kUpdates,
+  kSkips,  // what updates, and advances of the step, are left out by
 };
 struct StepScalar {
   std::string name;  // "loss"

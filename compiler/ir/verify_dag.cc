@@ -56,6 +56,8 @@ class Verifier {
   }
 
   Status operator()(const AdvanceOptimizer&) { return {}; }
+  Status operator()(const CheckGradients& w) { return scalar(w.overflow); }
+  Status operator()(const UnscaleGradients& w) { return scalar(w.scale); }
 
   Status operator()(const ComputeNode& n) { return pass(n); }
   Status operator()(const CollectiveNode& n) {
@@ -113,7 +115,11 @@ class Verifier {
   DType dtype_of(const Operand& what) const {
     if (const auto* value = std::get_if<ValueOperand>(&what)) return module_.graph().type(value->value).dtype;
     if (const auto* scalar = std::get_if<ScalarOperand>(&what)) return dag_.scalars[scalar->scalar.index].dtype;
-    return kStateType;
+    if (const auto* gradients = std::get_if<GradientOperand>(&what))
+      return module_.state.buckets[gradients->bucket.index].dtype;
+    if (const auto* parameters = std::get_if<ParameterOperand>(&what))
+      return module_.state.buckets[parameters->bucket.index].read();
+    return module_.state.bucket_of(std::get<UseOperand>(what).use).dtype;
   }
 
   Status collective(const Node& n, const CollectiveNode& c) const {
@@ -127,7 +133,11 @@ class Verifier {
                                : members == group;
     if (!partition || std::adjacent_find(members.begin(), members.end()) != members.end())
       return broken(kRuleCollectives, "its teams do not partition its group");
-    if (c.dtype != dtype_of(c.what)) return broken(kRuleCollectives, "its element type is not that of its operand");
+    if (c.types.data != dtype_of(c.what))
+      return broken(kRuleCollectives, "its element type is not that of its operand");
+    const bool adds = c.kind == CollectiveKind::kAllReduce || c.kind == CollectiveKind::kReduceScatter;
+    if (!adds && c.types != plan::SumTypes(c.types.data))
+      return broken(kRuleCollectives, "it adds nothing, and has the types of a sum");
     return {};
   }
 

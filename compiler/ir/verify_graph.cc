@@ -29,13 +29,13 @@ class Verifier {
   static Status broken(const char* rule, const std::string& text) { return Status::failure(rule, text); }
   bool exists(ValueId v) const { return v.valid() && v.index < graph_.num_values(); }
 
-  // `shards`: how many values of this type the source holds.
-  Status source(const Value& v, ValueId id, ValueId listed, const WeightSource& s, int64_t shards = 1) const {
+  // `bytes`: of what the source holds.
+  Status source(const Value& v, ValueId id, ValueId listed, const WeightSource& s, int64_t bytes) const {
     if (listed != id) return broken(kRuleLinks, "the entry of '" + v.name + "' names another value");
-    int64_t bytes = s.data ? static_cast<int64_t>(s.data->size()) : s.file.empty() ? v.type.bytes() * shards : s.bytes;
-    if (bytes != v.type.bytes() * shards)
+    const int64_t has = s.data ? static_cast<int64_t>(s.data->size()) : s.file.empty() ? bytes : s.bytes;
+    if (has != bytes)
       return broken(kRuleData,
-                    "'" + v.name + "' is " + to_string(v.type) + " but has " + std::to_string(bytes) + " bytes");
+                    "'" + v.name + "' is " + to_string(v.type) + " but has " + std::to_string(has) + " bytes");
     return {};
   }
 
@@ -67,23 +67,26 @@ class Verifier {
           const Parameter& p = graph_.parameters()[v.payload];
           if (p.shards < 1 || (p.shards > 1 && (v.type.shape.empty() || p.shard < 0)))
             return broken(kRuleData, "'" + v.name + "' is a part of nothing");
-          PIPER_RETURN_IF_ERROR(source(v, ValueId(i), p.value, p.source, p.shards));
+          if (p.master && (!p.trainable || !is_floating(*p.master) || *p.master == v.type.dtype))
+            return broken(kRuleData, "'" + v.name + "' is a copy of nothing");
+          PIPER_RETURN_IF_ERROR(source(v, ValueId(i), p.value, p.source, p.in_source(v.type).bytes()));
           break;
         }
         case ValueKind::kBuffer: {
           if (v.payload >= graph_.buffers().size()) return broken(kRuleLinks, "'" + v.name + "' has no entry");
           const Parameter& p = graph_.buffers()[v.payload];
-          PIPER_RETURN_IF_ERROR(source(v, ValueId(i), p.value, p.source));
+          PIPER_RETURN_IF_ERROR(source(v, ValueId(i), p.value, p.source, v.type.bytes()));
           break;
         }
         case ValueKind::kConstant: {
           if (v.payload >= graph_.constants().size()) return broken(kRuleLinks, "'" + v.name + "' has no entry");
           const Constant& c = graph_.constants()[v.payload];
-          PIPER_RETURN_IF_ERROR(source(v, ValueId(i), c.value, c.source));
+          PIPER_RETURN_IF_ERROR(source(v, ValueId(i), c.value, c.source, v.type.bytes()));
           break;
         }
         case ValueKind::kSeedStep:
-        case ValueKind::kSampleOffset: break;
+        case ValueKind::kSampleOffset:
+        case ValueKind::kLossScale: break;
       }
     }
     return {};
@@ -151,7 +154,7 @@ class Verifier {
       return broken(kRuleGradients, "its parameter is none");
     const Value& v = graph_.value(attrs->parameter);
     if (!graph_.parameters()[v.payload].trainable) return broken(kRuleGradients, "'" + v.name + "' is not trained");
-    if (!(graph_.type(op.operands[0]) == v.type))
+    if (!(graph_.type(op.operands[0]) == graph_.parameters()[v.payload].trained(v.type)))
       return broken(kRuleGradients, "the gradient of '" + v.name + "' is " + to_string(graph_.type(op.operands[0])));
     return {};
   }

@@ -1,6 +1,7 @@
 // Checks a module part by part: the rules M of verify_module.h here.
 #include "compiler/ir/verify_module.h"
 
+#include <cmath>
 #include <unordered_set>
 
 #include "compiler/ir/module_text.h"
@@ -16,6 +17,17 @@ Status verify_step(const Module& module) {
   if (!(module.training.clip_grad_norm >= 0)) return broken(kRuleStep, "gradients are clipped to a negative norm");
   PIPER_RETURN_IF_ERROR(verify_prov(module, module.training.clip_prov, "clipping"));
   return verify_prov(module, module.training.update_prov, "the update");
+}
+
+Status verify_precision(const Module& module) {
+  const Precision& precision = module.precision;
+  if (precision.compute && !is_half(*precision.compute))
+    return broken(kRulePrecision, "it computes in " + std::string(dtype_name(*precision.compute)));
+  for (const std::optional<DType>& type : {precision.master, precision.reduce})
+    if (type && !is_floating(*type)) return broken(kRulePrecision, "it trains " + std::string(dtype_name(*type)));
+  if (!(precision.loss_scale > 0) || std::isinf(precision.loss_scale))
+    return broken(kRulePrecision, "the loss is scaled by no positive number");
+  return verify_prov(module, precision.prov, "the precision");
 }
 
 bool same_chunks(const ChunkedGraph& a, const ChunkedGraph& b) {
@@ -133,6 +145,7 @@ Status verify_variants(const Module& module) {
 
 Status verify(const Module& module) {
   PIPER_RETURN_IF_ERROR(verify_step(module));
+  PIPER_RETURN_IF_ERROR(verify_precision(module));
   PIPER_RETURN_IF_ERROR(verify_variants(module));
   PIPER_RETURN_IF_ERROR(verify_distribution(module).with_context("distribution"));
   PIPER_RETURN_IF_ERROR(verify_schedule(module).with_context("schedule"));

@@ -23,6 +23,9 @@ inline constexpr const char* kRuleGradientOf =
 inline constexpr const char* kRuleRepeating =
     "P0424";  // M9: the graph that repeats forwards has the values of the variant's graph under the same ids
 
+inline constexpr const char* kRulePrecision = "P0425";  // M10: it computes in bf16 or f16, trains and sums
+                                                        // floating-point numbers, scales the loss by a positive one
+
 // --- the distribution: verify_distribution.cc
 inline constexpr const char* kRuleRows = "P0430";          // D1: there is one row per chunk
 inline constexpr const char* kRuleMicrobatches = "P0431";  // D2: groups, places and repetitions of every microbatch

@@ -42,13 +42,27 @@ class Verifier {
         return broken(kRuleOffsets, "accumulator " + std::to_string(id.index) + " stands on others or outside");
       end = a.offset + a.bytes;
     }
+    PIPER_RETURN_IF_ERROR(types(b));
     PIPER_RETURN_IF_ERROR(teams(b));
     const bool in_order = (b.gradients == Kept::kWhole || b.moments == Kept::kPart) &&
                           (b.parameters == Kept::kWhole || b.gradients == Kept::kPart);
     if (!in_order) return broken(kRuleParts, "something is kept in parts, and what stands before it whole");
-    if (b.moments == Kept::kPart && (b.team_size < 2 || b.bytes % (b.team_size * dtype_bytes(kStateType)) != 0))
+    if (b.moments == Kept::kPart && (b.team_size < 2 || b.bytes % (b.team_size * dtype_bytes(b.dtype)) != 0))
       return broken(kRuleParts,
                     std::to_string(b.bytes) + " bytes in " + std::to_string(b.team_size) + " parts of whole elements");
+    return {};
+  }
+
+  Status types(const Bucket& b) const {
+    const auto& parameters = module_.graph().parameters();
+    for (AccumulatorId id : b.accumulators) {
+      const uint32_t p = state_.accumulators[id.index].parameter;
+      if (p >= parameters.size()) return broken(kRuleAccumulators, "there is no such parameter");
+      const DType read = module_.graph().type(parameters[p].value).dtype;
+      if (parameters[p].master.value_or(read) != b.dtype || parameters[p].master.has_value() != b.working.has_value() ||
+          read != b.read())
+        return broken(kRuleTypes, "'" + parameters[p].names[0] + "' has other types than its bucket");
+    }
     return {};
   }
 

@@ -49,7 +49,7 @@ NodeId add_all_reduce(ir::Module& module, ir::ScalarId scalar, ir::GroupId group
   ir::CollectiveNode sum;
   sum.what = ir::ScalarOperand{scalar};
   sum.teams = module.distribution.intern_teams({module.distribution.ranks(group)});
-  sum.dtype = module.dag.scalars[scalar.index].dtype;
+  sum.types = module.dag.scalars[scalar.index].dtype;
   sum.reduction = module.dag.scalars[scalar.index].reduction;
   return module.dag.add_node(sum, group, module.distribution.intern_stream(stream), prov);
 }

@@ -42,22 +42,25 @@ ValueId expand_class_loss(ir::GraphBuilder& b, const ir::Op& op, ValueId inverse
   const auto& a = std::get<ir::CrossEntropyLossAttrs>(op.attrs);
   if (a.reduction == "none") return class_loss_rows(b, op, a);
   OpKind kind = op.kind == OpKind::kNllLoss ? OpKind::kNllSum : OpKind::kCrossEntropySum;
+  const DType type = b.type(op.operands[0]).dtype;
   ValueId sum = b.add(kind, op.operands, ir::CrossEntropyAttrs{a.ignore_index, a.label_smoothing})[0];
-  return inverse.valid() ? b.add1(OpKind::kMul, {sum, inverse}) : sum;
+  sum = b.cast(sum, loss_sum_type(type));
+  return b.cast(inverse.valid() ? b.add1(OpKind::kMul, {sum, inverse}) : sum, type);
 }
 
 ValueId expand_squared_error(ir::GraphBuilder& b, const ir::Op& op, int64_t pieces) {
   const std::string& reduction = std::get<ir::ReductionAttrs>(op.attrs).reduction;
-  ValueId difference = b.add1(OpKind::kSub, {op.operands[0], op.operands[1]});
+  const DType own = b.type(op.operands[0]).dtype;
+  ValueId difference = b.cast(b.add1(OpKind::kSub, {op.operands[0], op.operands[1]}), loss_sum_type(own));
   ValueId square = b.add1(OpKind::kMul, {difference, difference});
-  if (reduction == "none") return square;
+  if (reduction == "none") return b.cast(square, own);
   const ir::TensorType type = b.type(square);
   std::vector<int64_t> dims(type.shape.size());
   std::iota(dims.begin(), dims.end(), 0);
   ValueId sum = b.sum(square, dims, false);
-  if (reduction == "sum") return sum;
+  if (reduction == "sum") return b.cast(sum, own);
   double count = static_cast<double>(type.elements()) * static_cast<double>(pieces);
-  return b.add1(OpKind::kDiv, {sum, b.scalar(count, type.dtype)});
+  return b.cast(b.add1(OpKind::kDiv, {sum, b.scalar(count, type.dtype)}), own);
 }
 
 }  // namespace piper::passes

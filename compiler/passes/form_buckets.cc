@@ -16,19 +16,23 @@ using ir::GroupId;
 
 constexpr int64_t kAlignment = 64;  // bytes: parameters of a bucket start on cache lines
 
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t aligned(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
 
 struct ParameterInfo {
   std::string name;
-  int64_t bytes = 0;   // on one rank
-  int32_t shard = -1;  // which expert shard it belongs to
-  ir::Teams teams;     // who sums its gradient with whom; empty: all ranks of a use's group
+  int64_t bytes = 0;  // of what is trained, on one rank
+  DType dtype = DType::kF32;
+  std::optional<DType> working;  // of the copies that programs read
+  int32_t shard = -1;            // which expert shard it belongs to
+  ir::Teams teams;               // who sums its gradient with whom; empty: all ranks of a use's group
 };
 
 std::vector<ParameterInfo> parameters_of(const ir::Module& module) {
   std::vector<ParameterInfo> parameters;
   for (const ir::Parameter& p : module.graph().parameters()) {
-    ParameterInfo info{p.names[0], module.graph().type(p.value).bytes(), p.shard, {}};
+    const ir::TensorType &read = module.graph().type(p.value), trained = p.trained(read);
+    ParameterInfo info{p.names[0], trained.bytes(), trained.dtype, {}, p.shard, {}};
+    if (p.master) info.working = read.dtype;
     if (p.shard >= 0) {
       // Position by position across the expert groups.
       const auto& groups = module.distribution.expert_groups[p.shard].groups;
@@ -184,15 +188,19 @@ void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded shar
   bucket.stream = replication.stream;
   bucket.gather_stream = replication.gather_stream;
   bucket.prov = replication.prov;
+  bucket.dtype = parameters_[first.parameter].dtype;
+  bucket.working = parameters_[first.parameter].working;
+  // So that copies start on cache lines, too.
+  const int64_t alignment =
+      kAlignment * dtype_bytes(bucket.dtype) / std::min(dtype_bytes(bucket.read()), dtype_bytes(bucket.dtype));
   bucket.name = module_.chunks()[first.chunk.index].name + "/" + parameters_[first.parameter].name;
   for (AccumulatorId id : members) {
     ir::Accumulator& a = module_.state.accumulators[id.index];
     a.bucket = BucketId(module_.state.buckets.size());
     a.offset = bucket.bytes;
-    bucket.bytes += aligned(parameters_[a.parameter].bytes);
+    bucket.bytes += aligned(parameters_[a.parameter].bytes, alignment);
   }
-  if (bucket.moments == ir::Kept::kPart)
-    bucket.bytes = (bucket.bytes + team * kAlignment - 1) / (team * kAlignment) * (team * kAlignment);
+  if (bucket.moments == ir::Kept::kPart) bucket.bytes = aligned(bucket.bytes, team * alignment);
   bucket.accumulators = std::move(members);
   members.clear();
   module_.state.buckets.push_back(std::move(bucket));
@@ -204,8 +212,8 @@ void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded shar
 // summed by other teams. Ones that several segments add to are ready late, and would keep the others waiting.
 void Buckets::make_buckets() {
   const std::vector<bool> shardable = find_shardable();
-  using Key = std::tuple<int32_t, bool, bool, int32_t, bool,
-                         int64_t>;  // region, later use, kept whole, expert shard, spread, alone
+  // region, later use, kept whole, expert shard, spread, alone, types of what is trained and read
+  using Key = std::tuple<int32_t, bool, bool, int32_t, bool, int64_t, DType, DType>;
   std::map<Key, std::vector<AccumulatorId>> classes;
   for (size_t i = 0; i < module_.state.accumulators.size(); ++i) {
     const ir::Accumulator& a = module_.state.accumulators[i];
@@ -213,7 +221,8 @@ void Buckets::make_buckets() {
     classes[{-module_.chunks()[a.chunk.index].region, a.use > 0, sharded && !shardable[a.parameter],
              parameters_[a.parameter].shard, a.chunks.size() > 1,
              sharded && shardable[a.parameter] && module_.state.parameter_uses[a.parameter].size() > 1 ? a.parameter
-                                                                                                       : -1}]
+                                                                                                       : -1,
+             parameters_[a.parameter].dtype, parameters_[a.parameter].working.value_or(parameters_[a.parameter].dtype)}]
         .push_back(AccumulatorId(i));
   }
   for (auto& [key, all] : classes) {

@@ -80,7 +80,7 @@ void insert_gathers(ir::Module& module) {
       const auto [place, fresh] = known.emplace(key_of(module, like, b, *compute), gathers.size());
       if (fresh) {
         ir::CollectiveNode gather{ir::CollectiveKind::kAllGather, ir::ParameterOperand{b, {}}, bucket.teams,
-                                  ir::kStateType, plan::Reduction::kSum};
+                                  bucket.read(), plan::Reduction::kSum};
         gathers.push_back(
             {module.dag.add_node(std::move(gather), bucket.group, bucket.gather_stream, bucket.prov), i, {}});
       }

@@ -15,6 +15,14 @@ using ir::ChunkId;
 using ir::GroupId;
 using ir::NodeId;
 
+// Gradients travel as the strategy says, else as they are, and are added in f32 at least.
+plan::SumTypes types_of_sum(const ir::Precision& precision, DType gradients) {
+  plan::SumTypes types(gradients);
+  types.message = precision.reduce.value_or(gradients);
+  types.sum = is_half(gradients) || is_half(types.message) ? DType::kF32 : gradients;
+  return types;
+}
+
 class GradientWork {
  public:
   explicit GradientWork(ir::Module& module) : module_(module), shapes_(module.shapes) {}
@@ -22,6 +30,7 @@ class GradientWork {
   void run() {
     reduce_buckets();
     combine_tied();
+    check();
     clip();
     advance();
     update();
@@ -31,8 +40,12 @@ class GradientWork {
   bool holds_weights(const ir::Bucket& bucket) const;
   void reduce_buckets();
   void combine_tied();
+  void check();
   void clip();
   void advance();
+  ir::ScalarId add_scalar(const char* name, const char* what, std::vector<int64_t> shape, ir::ScalarReader reader);
+  NodeId once_final(ir::StepWork work, ir::ProvId prov);
+  NodeId summed(NodeId part, ir::ScalarId scalar, const char* stream, ir::ProvId prov);
   void update();
   GroupId everyone();
   size_t num_parameters() const { return module_.state.parameter_uses.size(); }
@@ -41,7 +54,7 @@ class GradientWork {
   const std::vector<ir::ChunkShape>& shapes_;
   std::vector<std::vector<NodeId>> ready_;     // [bucket]: after these its gradients are final on their group
   std::vector<std::vector<NodeId>> combined_;  // [parameter]: combine nodes of a tied parameter
-  NodeId clip_, advance_;
+  NodeId check_, clip_, advance_;              // clip_: of whatever makes the factor on gradients
 };
 
 // Whether the weights that the bucket's gradients belong to stand in its layout. Those of a parameter that one group
@@ -72,7 +85,7 @@ void GradientWork::reduce_buckets() {
     auto reduce_after = [&](const std::vector<NodeId>& backwards, ir::CollectiveKind kind,
                             std::vector<int32_t> microbatches) {
       ir::CollectiveNode collective{kind, ir::GradientOperand{BucketId(b), std::move(microbatches)}, bucket.teams,
-                                    ir::kStateType, plan::Reduction::kSum};
+                                    types_of_sum(module_.precision, bucket.dtype), plan::Reduction::kSum};
       const NodeId reduce = module_.dag.add_node(std::move(collective), bucket.group, bucket.stream, bucket.prov);
       for (NodeId backward : backwards) module_.dag.add_edge(backward, reduce);
       ready_[b].push_back(reduce);
@@ -141,40 +154,69 @@ GroupId GradientWork::everyone() {
   return module_.distribution.intern_group(world);
 }
 
-void GradientWork::clip() {
-  if (!module_.training.clips()) return;
+ir::ScalarId GradientWork::add_scalar(const char* name, const char* what, std::vector<int64_t> shape,
+                                      ir::ScalarReader reader) {
+  module_.dag.scalars.push_back(
+      {name, what, what, ir::kScalarType, std::move(shape), plan::Reduction::kSum, reader, {}});
+  return ir::ScalarId(module_.dag.scalars.size() - 1);
+}
+
+// Work of every device on gradients that are final.
+NodeId GradientWork::once_final(ir::StepWork work, ir::ProvId prov) {
+  const NodeId node = module_.dag.add_node(ir::StepNode{work}, everyone(), 0, prov);
+  for (const auto* nodes : {&ready_, &combined_})
+    for (const std::vector<NodeId>& final : *nodes)
+      for (NodeId n : final) module_.dag.add_edge(n, node);
+  return node;
+}
+
+// What every device has a part of, at all of them.
+NodeId GradientWork::summed(NodeId part, ir::ScalarId scalar, const char* stream, ir::ProvId prov) {
   const GroupId all = everyone();
   const std::vector<int32_t>& world = module_.distribution.ranks(all);
-  const auto add_scalar = [&](const char* name, const char* what, std::vector<int64_t> shape, ir::ScalarReader reader) {
-    module_.dag.scalars.push_back(
-        {name, what, what, ir::kStateType, std::move(shape), plan::Reduction::kSum, reader, {}});
-    return ir::ScalarId(module_.dag.scalars.size() - 1);
+  if (world.size() == 1) return part;
+  const ir::CollectiveNode sum{ir::CollectiveKind::kAllReduce, ir::ScalarOperand{scalar},
+                               module_.distribution.intern_teams({world}), ir::kScalarType, plan::Reduction::kSum};
+  const NodeId whole = module_.dag.add_node(sum, all, module_.distribution.intern_stream(stream), prov);
+  module_.dag.add_edge(part, whole);
+  return whole;
+}
+
+// All devices learn of an overflow anywhere, so that all leave the step out.
+void GradientWork::check() {
+  if (!module_.precision.scales()) return;
+  const ir::ProvId prov = module_.precision.prov;
+  const ir::ScalarId overflow =
+      add_scalar("overflow", "the number of gradients that overflow", {}, ir::ScalarReader::kSkips);
+  check_ = summed(once_final(ir::CheckGradients{overflow}, prov), overflow, "overflow", prov);
+}
+
+void GradientWork::clip() {
+  const bool scales = module_.precision.scales();
+  if (!module_.training.clips() && !scales) return;
+  const auto add_factor = [&] {
+    return add_scalar("grad_scale", "the factor on gradients", {}, ir::ScalarReader::kUpdates);
   };
+  if (!module_.training.clips()) {
+    clip_ =
+        module_.dag.add_node(ir::StepNode{ir::UnscaleGradients{add_factor()}}, everyone(), 0, module_.precision.prov);
+    module_.dag.add_edge(check_, clip_);
+    return;
+  }
+  const ir::ProvId prov = module_.training.clip_prov;
   const ir::ScalarId norms = add_scalar("grad norms", "the gradient norms", {static_cast<int64_t>(num_parameters())},
                                         ir::ScalarReader::kClipping),
                      norm_of_all = add_scalar("grad_norm", "the gradient norm", {}, ir::ScalarReader::kLog),
-                     scale = add_scalar("grad_scale", "the factor on gradients", {}, ir::ScalarReader::kUpdates);
-  const NodeId part =
-      module_.dag.add_node(ir::StepNode{ir::MeasureGradients{norms}}, all, 0, module_.training.clip_prov);
-  for (const auto& nodes : ready_)
-    for (NodeId n : nodes) module_.dag.add_edge(n, part);
-  for (const auto& nodes : combined_)
-    for (NodeId n : nodes) module_.dag.add_edge(n, part);
-  NodeId norm = part;
-  if (world.size() > 1) {
-    const ir::CollectiveNode sum{ir::CollectiveKind::kAllReduce, ir::ScalarOperand{norms},
-                                 module_.distribution.intern_teams({world}), ir::kStateType, plan::Reduction::kSum};
-    norm = module_.dag.add_node(sum, all, module_.distribution.intern_stream("clip"), module_.training.clip_prov);
-    module_.dag.add_edge(part, norm);
-  }
-  clip_ = module_.dag.add_node(ir::StepNode{ir::ClipGradients{norms, norm_of_all, scale}}, all, 0,
-                               module_.training.clip_prov);
+                     scale = add_factor();
+  const NodeId norm = summed(once_final(ir::MeasureGradients{norms}, prov), norms, "clip", prov);
+  clip_ = module_.dag.add_node(ir::StepNode{ir::ClipGradients{norms, norm_of_all, scale}}, everyone(), 0, prov);
   module_.dag.add_edge(norm, clip_);
 }
 
 void GradientWork::advance() {
   advance_ = module_.dag.add_node(ir::StepNode{ir::AdvanceOptimizer{}}, everyone(), 0, module_.training.update_prov);
-  if (clip_.valid()) module_.dag.add_edge(clip_, advance_);
+  for (NodeId n : {check_, clip_})
+    if (n.valid()) module_.dag.add_edge(n, advance_);
 }
 
 void GradientWork::update() {
@@ -201,7 +243,7 @@ void GradientWork::update() {
     // Each member has updated its part of what all keep whole.
     if (bucket.moments == ir::Kept::kPart && bucket.parameters == ir::Kept::kWhole && holds_weights(bucket)) {
       ir::CollectiveNode gather{ir::CollectiveKind::kAllGather, ir::ParameterOperand{BucketId(b), {}}, bucket.teams,
-                                ir::kStateType, plan::Reduction::kSum};
+                                bucket.read(), plan::Reduction::kSum};
       module_.dag.add_edge(update,
                            module_.dag.add_node(std::move(gather), bucket.group, bucket.gather_stream, bucket.prov));
     }

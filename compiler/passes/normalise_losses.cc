@@ -41,15 +41,27 @@ class Normaliser {
     PIPER_RETURN_IF_ERROR(replace_remaining_losses());
     if (const ir::Value& value = graph_.value(graph_.loss); !value.type.shape.empty()) {
       ir::GraphBuilder b = builder(graph_.op(value.producer));
-      ValueId scalar = finish(b, b.reshape(graph_.loss, {}));
-      for (ir::Graph::Output& output : graph_.outputs) output.value = scalar;
-      graph_.loss = scalar;
+      replace_loss(finish(b, b.reshape(graph_.loss, {})));
     }
+    if (is_half(graph_.type(graph_.loss).dtype)) replace_loss(widened(graph_.loss));
     drop_dead();
     return failure_.ok() ? Status() : std::move(failure_);
   }
 
  private:
+  void replace_loss(ValueId loss) {
+    for (ir::Graph::Output& output : graph_.outputs) output.value = loss;
+    graph_.loss = loss;
+  }
+  // A half in f32, in which losses of pieces are added up: as it was before it was rounded, where that is all.
+  ValueId widened(ValueId half) {
+    const ir::Op& made_by = graph_.op(graph_.value(half).producer);
+    if (made_by.kind == OpKind::kCast && graph_.type(made_by.operands[0]).dtype == DType::kF32)
+      return made_by.operands[0];
+    ir::GraphBuilder b = builder(made_by);
+    return finish(b, b.cast(half, DType::kF32));
+  }
+
   // ---------------------------------------------------------------- what mixes samples
   bool covered(const ir::Op& op) const {
     const std::string& scope = graph_.scope(op.scope);
@@ -320,7 +332,7 @@ class Normaliser {
     count = b.add1(OpKind::kStepSum, {count});
     b.set_phase(Phase::kCountFinish);
     ValueId inverse = b.add1(OpKind::kReciprocal, {count});
-    inverse = b.cast(inverse, graph_.type(op.operands[0]).dtype);
+    inverse = b.cast(inverse, loss_sum_type(graph_.type(op.operands[0]).dtype));
     counts_.emplace(key, inverse);
     return finish(b, inverse);
   }
@@ -372,7 +384,7 @@ class Normaliser {
         if (a.reduction == "mean") {
           std::vector<ValueId> operands(op.operands.begin() + 1, op.operands.end());
           inverse = b.add1(OpKind::kCrossEntropyCount, operands, ir::CrossEntropyAttrs{a.ignore_index, 0});
-          inverse = b.cast(b.add1(OpKind::kReciprocal, {inverse}), graph_.type(op.operands[0]).dtype);
+          inverse = b.cast(b.add1(OpKind::kReciprocal, {inverse}), loss_sum_type(graph_.type(op.operands[0]).dtype));
         }
         result = expand_class_loss(b, op, inverse);
       }

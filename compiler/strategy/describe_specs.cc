@@ -123,6 +123,15 @@ Json lr_schedule() {
   return object({{"warmup", whole(0)}, {"cosine", curve}, {"linear", curve}, {"constant", number(0)}});
 }
 
+Json precision() {
+  Json scale = {{"oneOf", {choice({"none", "dynamic"}), above_zero()}}};
+  return object({{"compute", choice({"bf16", "f16"})},
+                 {"master", choice({"f32"})},
+                 {"reduce", choice({"f32", "bf16"})},
+                 {"loss_scale", scale},
+                 {"keep", ref("globs")}});
+}
+
 Json definitions(std::span<const DirectiveSpec* const> specs) {
   Json index = {{"oneOf", {whole(0), {{"type", "string"}, {"pattern", "^[0-9]+\\.\\.[0-9]+$"}}}}};
   Json value = {
@@ -217,6 +226,7 @@ std::string json_schema(std::span<const DirectiveSpec* const> specs) {
                          {"optimizer", optimizer()},
                          {"lr_schedule", lr_schedule()},
                          {"clip_grad_norm", above_zero()},
+                         {"precision", precision()},
                          {"run", run}});
   Json root = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                {"title", "piper strategy"},

@@ -18,6 +18,7 @@ void load_schedule(ReadContext& context, const Value& value, Strategy& out);
 void load_streams(ReadContext& context, const Value& value, Strategy& out);
 void load_optimizer(ReadContext& context, const Value& value, Strategy& out);
 void load_lr_schedule(ReadContext& context, const Value& value, Strategy& out);
+void load_precision(ReadContext& context, const Value& value, Strategy& out);
 void load_run(ReadContext& context, const Value& value, Strategy& out);
 
 // A non-empty list of distinct, non-negative ranks (P0213).

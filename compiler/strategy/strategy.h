@@ -98,6 +98,14 @@ struct OptimizerConfig {
   std::vector<std::string> no_decay;  // globs
   Span span;
 };
+struct PrecisionConfig {
+  std::optional<DType> compute, master, reduce;
+  bool dynamic = false;              // the loss scale follows the gradients
+  std::optional<double> loss_scale;  // at the start; unset: not scaled
+  std::vector<std::string> keep;     // globs
+  std::vector<Span> keep_spans;
+  Span span;
+};
 struct StreamConfig {  // resources, which CPU ranks do not have
   std::string name;
   plan::Priority priority = plan::Priority::kNormal;
@@ -119,6 +127,7 @@ struct Strategy {
   std::optional<OptimizerConfig> optimizer;
   plan::LrSchedule lr_schedule;
   double clip_grad_norm = 0;
+  std::optional<PrecisionConfig> precision;
   plan::RunDefaults run;
   Span clip_span;
 };

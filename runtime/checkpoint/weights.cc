@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include "schemas/plan/bundle_files.h"
+#include "schemas/plan/convert_elements.h"
 
 namespace piper::checkpoint {
 
 bool is_weight(const plan::Placement& placement) {
   switch (placement.kind) {
     case plan::PlacementKind::kValue:
+    case plan::PlacementKind::kMaster:
+    case plan::PlacementKind::kWorking:
     case plan::PlacementKind::kState:
     case plan::PlacementKind::kConstant: return true;
     case plan::PlacementKind::kGradient:
@@ -17,6 +20,17 @@ bool is_weight(const plan::Placement& placement) {
   }
   return false;
 }
+
+namespace {
+
+// A master and its copy are filled from the same elements, of either's type.
+bool fits(const plan::Placement& placement, DType stored) {
+  const bool converts =
+      placement.kind == plan::PlacementKind::kMaster || placement.kind == plan::PlacementKind::kWorking;
+  return placement.dtype == stored || (converts && can_convert_elements(stored, placement.dtype));
+}
+
+}  // namespace
 
 Result<WeightSource> WeightSource::open(const std::string& bundle_directory, const std::string& load_file,
                                         const plan::Manifest& manifest) {
@@ -78,7 +92,7 @@ Result<plan::TensorView> WeightSource::find(const plan::Placement& placement) co
           "R0501", "the bundle has no weights (it was compiled with --weights none): give --load FILE.safetensors");
     return Status::failure("R0501", "'" + model_name_ + "' holds no tensor '" + placement.name + "'");
   }
-  if (view->shape == placement.shape && view->dtype == placement.dtype) return *view;
+  if (view->shape == placement.shape && fits(placement, view->dtype)) return *view;
   auto text = [](DType dtype, const std::vector<int64_t>& shape) {
     std::string result = std::string(dtype_name(dtype)) + " [";
     for (size_t i = 0; i < shape.size(); ++i) result += (i == 0 ? "" : ", ") + std::to_string(shape[i]);

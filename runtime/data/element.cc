@@ -47,6 +47,7 @@ Element element_of(DType dtype) {
     case DType::kF32: return Element::kF32;
     case DType::kF64: return Element::kF64;
     case DType::kBF16: return Element::kBF16;
+    case DType::kF16: return Element::kF16;
     case DType::kI64: return Element::kI64;
     case DType::kI32: return Element::kI32;
     case DType::kBool: return Element::kBool;

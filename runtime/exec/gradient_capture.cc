@@ -75,6 +75,7 @@ std::vector<checkpoint::Piece> weight_pieces(const plan::Manifest& manifest, con
     auto tensor = index.find(placement.name);
     const plan::Part& part = placement.part;
     if (!checkpoint::is_weight(placement) || tensor == index.end()) continue;
+    if (placement.kind == plan::PlacementKind::kWorking) continue;  // a copy: masters are saved
     const int64_t element = dtype_bytes(placement.dtype);
     result.push_back({tensor->second, part.first * element, part.count * element, part.owner,
                       buffers.at(static_cast<size_t>(part.where.buffer)) + part.where.offset});

@@ -5,6 +5,7 @@
 
 #include "runtime/exec/instruction_text.h"
 #include "schemas/plan/collective_costs.h"
+#include "schemas/plan/convert_elements.h"
 
 namespace piper::exec {
 
@@ -47,15 +48,27 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights) {
   for (const plan::ScalarValue& scalar : rank.plan->scalars)
     PIPER_RETURN_IF_ERROR(rank.device().write(rank.at({scalar.buffer, 0}), scalar.values.data(),
                                               static_cast<int64_t>(scalar.values.size() * sizeof(int64_t))));
+  if (rank.plan->loss_scale.buffer >= 0) {
+    const auto scale = static_cast<float>(rank.bundle->manifest.loss_scale);
+    PIPER_RETURN_IF_ERROR(rank.device().write(rank.at(rank.plan->loss_scale), &scale, sizeof scale));
+  }
+  std::vector<std::byte> converted;
   for (const plan::Placement& placement : rank.plan->placements) {
     if (weights == nullptr || !checkpoint::is_weight(placement)) continue;
     const plan::Part& part = placement.part;
     PIPER_ASSIGN(const plan::TensorView view, weights->find(placement));
-    const int64_t element = dtype_bytes(placement.dtype), bytes = part.count * element;
+    const int64_t element = dtype_bytes(view.dtype), bytes = part.count * element;
     if (bytes == 0) continue;
     const std::byte* const from = view.data + part.first * element;
     PIPER_RETURN_IF_ERROR(weights->check(from, bytes).with_context("tensor '" + placement.name + "'"));
-    PIPER_RETURN_IF_ERROR(rank.device().write(rank.at(part.where), from, bytes));
+    if (view.dtype == placement.dtype) {
+      PIPER_RETURN_IF_ERROR(rank.device().write(rank.at(part.where), from, part.count * dtype_bytes(placement.dtype)));
+      continue;
+    }
+    converted.resize(static_cast<size_t>(part.count * dtype_bytes(placement.dtype)));
+    convert_elements(view.dtype, from, placement.dtype, converted.data(), part.count);
+    PIPER_RETURN_IF_ERROR(
+        rank.device().write(rank.at(part.where), converted.data(), static_cast<int64_t>(converted.size())));
   }
   return {};
 }

@@ -57,6 +57,11 @@ class Reporter {
     record.loss = values.loss;
     record.grad_norm = values.grad_norm;
     record.dropped = values.dropped;
+    if (values.loss_scale) {
+      skipped_ += *values.overflow ? 1 : 0;
+      record.loss_scale = *values.loss_scale;
+      record.skipped = skipped_;
+    }
     times_.push_back(record.step_ms);
     if (const int64_t epoch = session_.data->epoch_beginning_in(step, manifest.batch); epoch > 0)
       progress_.note("step " + std::to_string(step) + ": the data begin again, epoch " + std::to_string(epoch));
@@ -97,6 +102,7 @@ class Reporter {
   Status log_failure_;
   trace::Progress progress_;
   std::vector<double> times_;
+  int64_t skipped_ = 0;  // steps
   steady_clock::time_point start_;
 };
 

@@ -26,11 +26,13 @@ Result<StepResults> StepResults::bind(const LoadedRank& rank) {
   PIPER_ASSIGN(results.loss_, download(rank, rank.plan->loss, sizeof(float)));
   PIPER_ASSIGN(results.grad_norm_, download(rank, rank.plan->grad_norm, sizeof(float)));
   PIPER_ASSIGN(results.dropped_, download(rank, rank.plan->dropped, sizeof(int64_t)));
+  PIPER_ASSIGN(results.loss_scale_, download(rank, rank.plan->loss_scale, sizeof(float)));
+  PIPER_ASSIGN(results.overflow_, download(rank, rank.plan->overflow, sizeof(float)));
   return results;
 }
 
 Result<StepResults::Values> StepResults::read() {
-  for (hal::Download* download : {loss_.get(), grad_norm_.get(), dropped_.get()})
+  for (hal::Download* download : {loss_.get(), grad_norm_.get(), dropped_.get(), loss_scale_.get(), overflow_.get()})
     if (download != nullptr) PIPER_RETURN_IF_ERROR(download->begin());
   Values values;
   if (loss_ != nullptr) {
@@ -41,6 +43,13 @@ Result<StepResults::Values> StepResults::read() {
   }
   if (dropped_ != nullptr) {
     PIPER_ASSIGN(values.dropped, wait_for<int64_t>(*dropped_));
+  }
+  if (loss_scale_ != nullptr) {
+    PIPER_ASSIGN(values.loss_scale, wait_for<float>(*loss_scale_));
+  }
+  if (overflow_ != nullptr) {
+    PIPER_ASSIGN(const float overflow, wait_for<float>(*overflow_));
+    values.overflow = overflow != 0;
   }
   return values;
 }

@@ -14,9 +14,11 @@ class StepResults {
   static Result<StepResults> bind(const LoadedRank& rank);
 
   struct Values {
-    float loss = 0;                  // 0 where the rank has none
-    std::optional<float> grad_norm;  // before clipping
-    std::optional<int64_t> dropped;  // rows that experts had no place for
+    float loss = 0;                   // 0 where the rank has none
+    std::optional<float> grad_norm;   // before clipping
+    std::optional<int64_t> dropped;   // rows that experts had no place for
+    std::optional<float> loss_scale;  // that the step had
+    std::optional<bool> overflow;     // gradients that are no numbers: the step updated nothing
   };
   // Of the last step that was submitted; waits for it.
   Result<Values> read();
@@ -24,7 +26,7 @@ class StepResults {
  private:
   StepResults() = default;
 
-  std::unique_ptr<hal::Download> loss_, grad_norm_, dropped_;  // nullptr: not on this rank
+  std::unique_ptr<hal::Download> loss_, grad_norm_, dropped_, loss_scale_, overflow_;  // nullptr: not on this rank
 };
 
 }  // namespace piper::exec

@@ -1,8 +1,8 @@
 // Scaled dot-product attention: own kernels where they serve (short_attention.h), else the flash kernels behind
 // LibTorch's operator, which write into given outputs through their strides. Compiled with the definitions that
 // DispatchStub.h wants. The flash kernels take no bool mask: it becomes 0 / -inf in scratch, at every run, because a
-// mask may be data. A row that may attend to nothing gives 0, and gradient 0, as PyTorch's softmax does there. Element
-// types other than f32 compute the saved row statistics again in the backward: those are f32.
+// mask may be data. A row that may attend to nothing gives 0, and gradient 0, as PyTorch's softmax does there. In f64
+// the saved row statistics, which are f32, are computed again in the backward.
 #include <ATen/native/transformers/attention.h>
 
 #include <ATen/ops/masked_fill.h>
@@ -89,8 +89,8 @@ std::unique_ptr<PreparedKernel> bind_scaled_dot_product_attention(const Call& ca
       if (!result.is_same(y)) y.copy_(result);
     });
   return make_kernel(call, [y = call.out(0), lse = call.out(1), q, k, v, mask, a]() mutable {
-    const bool own_type = q.scalar_type() == at::kFloat;
-    at::Tensor statistics = own_type && lse.defined() ? lse : scratch({a.batch, a.heads, a.queries}, q.scalar_type());
+    const bool own_type = q.scalar_type() != at::kDouble;
+    at::Tensor statistics = own_type && lse.defined() ? lse : scratch({a.batch, a.heads, a.queries}, computed_type(q));
     at::Tensor result = y.stride(3) == 1 ? y : scratch_like(y);
     forward(result, statistics, dense_heads(q), dense_heads(k), dense_heads(v), a, flash_mask(mask, q, a));
     if (!result.is_same(y)) y.copy_(result);
@@ -129,7 +129,7 @@ std::unique_ptr<PreparedKernel> bind_scaled_dot_product_attention_backward(const
         } else {
           const auto float_mask = flash_mask(mask, q, a);
           at::Tensor statistics = lse;
-          if (q.scalar_type() != at::kFloat) {
+          if (q.scalar_type() == at::kDouble) {
             statistics = scratch({a.batch, a.heads, a.queries}, q.scalar_type());
             at::Tensor again = scratch_like(q);
             forward(again, statistics, dense_q, dense_k, dense_v, a, float_mask);

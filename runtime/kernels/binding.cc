@@ -16,6 +16,7 @@ at::ScalarType scalar_type(DType dtype) {
     case DType::kF32: return at::kFloat;
     case DType::kF64: return at::kDouble;
     case DType::kBF16: return at::kBFloat16;
+    case DType::kF16: return at::kHalf;
     case DType::kI64: return at::kLong;
     case DType::kI32: return at::kInt;
     case DType::kBool: return at::kBool;
@@ -164,6 +165,12 @@ at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype) {
 at::Tensor dense(const at::Tensor& t) {
   if (!t.defined() || t.is_contiguous()) return t;
   at::Tensor copy = scratch_like(t);
+  copy.copy_(t);
+  return copy;
+}
+at::Tensor dense_computed(const at::Tensor& t) {
+  if (!t.defined() || computed_type(t) == t.scalar_type()) return dense(t);
+  at::Tensor copy = scratch(t.sizes(), computed_type(t));
   copy.copy_(t);
   return copy;
 }

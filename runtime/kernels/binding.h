@@ -107,7 +107,12 @@ at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype);
 inline at::Tensor scratch_like(const at::Tensor& t) { return scratch(t.sizes(), t.scalar_type()); }
 // `t` itself where dense, else a dense copy in scratch. Undefined stays undefined.
 at::Tensor dense(const at::Tensor& t);
-// out = result, or out += result.
+// Own kernels compute bf16 and f16 in f32: the type for operands of t's, and `dense` in it.
+inline at::ScalarType computed_type(const at::Tensor& t) {
+  return at::isReducedFloatingType(t.scalar_type()) ? at::kFloat : t.scalar_type();
+}
+at::Tensor dense_computed(const at::Tensor& t);
+// out = result, or out += result; rounded once where the result has another type.
 void store(const at::Tensor& out, const at::Tensor& result, bool accumulate);
 
 // Calls body(y) with a dense tensor y that stands for `out`, then stores y unless y is `out` itself.
@@ -119,6 +124,15 @@ void produce(const at::Tensor& out, bool accumulate, F&& body) {
     return;
   }
   at::Tensor y = scratch_like(out);
+  body(y);
+  store(out, y, accumulate);
+}
+
+// The same with y in the type that is computed in.
+template <class F>
+void produce_computed(const at::Tensor& out, bool accumulate, F&& body) {
+  if (computed_type(out) == out.scalar_type()) return produce(out, accumulate, std::forward<F>(body));
+  at::Tensor y = scratch(out.sizes(), computed_type(out));
   body(y);
   store(out, y, accumulate);
 }

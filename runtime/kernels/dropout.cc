@@ -124,7 +124,7 @@ std::unique_ptr<PreparedKernel> bind_dropout(const Call& call) {
   const Extents e{call.attr_int("outer"), call.attr_int("batch"), call.attr_int("inner")};
   if (e.outer < 0 || e.batch < 0 || e.inner < 0 || e.outer * e.batch * e.inner != x.numel())
     refuse("attributes of ", e.outer, " x ", e.batch, " x ", e.inner, " elements for ", x.numel());
-  if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble)
+  if (!at::isFloatingType(x.scalar_type()))
     refuse("element type ", toString(x.scalar_type()), " is not supported");
   want_shape(call.out(0), x.sizes(), "the output");
   want_same_dtype(call.out(0), x);
@@ -136,9 +136,9 @@ std::unique_ptr<PreparedKernel> bind_dropout(const Call& call) {
     const int64_t* values = seed_step.const_data_ptr<int64_t>();
     const DropoutStream stream =
         dropout_stream(static_cast<uint64_t>(values[0]), static_cast<uint64_t>(values[1]), key);
-    const at::Tensor input = dense(x);
+    const at::Tensor input = dense_computed(x);
     const int64_t first_sample = *sample_offset.const_data_ptr<int64_t>();
-    produce(y, false, [&](at::Tensor& out) { drop_all(input, out, e, p, stream, first_sample); });
+    produce_computed(y, false, [&](at::Tensor& out) { drop_all(input, out, e, p, stream, first_sample); });
   });
 }
 

@@ -292,11 +292,11 @@ std::unique_ptr<PreparedKernel> bind_grouped_sum(const Call& call) {
   want_shape(sum, shape, "the output");
   return make_kernel(
       call, [x, sum, groups = Groups(call.in(1), x.size(0), sum.size(0)), accumulate = call.accumulate()]() mutable {
-        const bool direct = sum.is_contiguous();
-        at::Tensor total = direct ? sum : scratch_like(sum);
+        const bool direct = sum.is_contiguous() && computed_type(sum) == sum.scalar_type();
+        at::Tensor total = direct ? sum : scratch(sum.sizes(), computed_type(sum));
         if (!direct || !accumulate) total.zero_();
         if (x.numel() != 0) {
-          const at::Tensor from = dense_rows(x);
+          const at::Tensor from = dense_rows(computed_type(x) == x.scalar_type() ? x : dense_computed(x));
           const int64_t columns = from.size(1), stride = from.stride(0);
           AT_DISPATCH_FLOATING_TYPES(from.scalar_type(), "grouped_sum", [&] {
             const auto* rows_of_x = from.const_data_ptr<scalar_t>();

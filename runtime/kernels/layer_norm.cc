@@ -1,6 +1,6 @@
 // Layer normalisation through the kernels behind the operator, which write into given outputs. Compiled
-// with the definitions that DispatchStub.h wants. Element types other than f32 keep their statistics in
-// scratch and compute them again in the backward, because the saved ones are f32.
+// with the definitions that DispatchStub.h wants. bf16 and f16 are computed in f32; f64 keeps its statistics in
+// scratch and computes them again in the backward, because the saved ones are f32.
 #include <ATen/native/layer_norm.h>
 
 #include "runtime/kernels/binding.h"
@@ -43,11 +43,11 @@ std::unique_ptr<PreparedKernel> bind_layer_norm(const Call& call) {
   want_statistics(call.out(2), r);
   return make_kernel(
       call, [y = call.out(0), mean = call.out(1), rstd = call.out(2), x, w = call.in(1), b = call.in(2), r]() mutable {
-        const at::Tensor input = dense(x), weight = dense(w), bias = dense(b);
-        const bool own_type = x.scalar_type() == at::kFloat;
-        at::Tensor m = own_type && mean.defined() ? mean : scratch({r.rows}, x.scalar_type());
-        at::Tensor s = own_type && rstd.defined() ? rstd : scratch({r.rows}, x.scalar_type());
-        produce(y, false, [&](at::Tensor& dense_y) {
+        const at::Tensor input = dense_computed(x), weight = dense_computed(w), bias = dense_computed(b);
+        const bool own_type = input.scalar_type() == at::kFloat;
+        at::Tensor m = own_type && mean.defined() ? mean : scratch({r.rows}, input.scalar_type());
+        at::Tensor s = own_type && rstd.defined() ? rstd : scratch({r.rows}, input.scalar_type());
+        produce_computed(y, false, [&](at::Tensor& dense_y) {
           at::native::LayerNormKernel(at::kCPU, input, weight, bias, r.rows, r.columns, r.eps, &dense_y, &m, &s);
         });
         if (!own_type && mean.defined()) mean.copy_(m.view(mean.sizes()));
@@ -66,10 +66,10 @@ std::unique_ptr<PreparedKernel> bind_layer_norm_backward_input(const Call& call)
   want_statistics(mean, r);
   want_statistics(rstd, r);
   return make_kernel(call, [dx = call.out(0), g, x, mean, rstd, w, r]() mutable {
-    const at::Tensor gradient = dense(g), input = dense(x), weight = dense(w);
+    const at::Tensor gradient = dense_computed(g), input = dense_computed(x), weight = dense_computed(w);
     const auto [m, s] = statistics(input, mean, rstd, r);
     at::Tensor none_w, none_b;
-    produce(dx, false, [&, &m = m, &s = s](at::Tensor& y) {
+    produce_computed(dx, false, [&, &m = m, &s = s](at::Tensor& y) {
       at::native::LayerNormBackwardKernel(at::kCPU, gradient, input, m, s, weight, r.rows, r.columns, &y, &none_w,
                                           &none_b);
     });
@@ -86,11 +86,12 @@ std::unique_ptr<PreparedKernel> bind_layer_norm_backward_weight(const Call& call
   for (const at::Tensor& out : {call.out(0), call.out(1)}) want_weight(out, x, r);
   return make_kernel(
       call, [dw = call.out(0), db = call.out(1), g, x, mean, rstd, r, accumulate = call.accumulate()]() mutable {
-        const at::Tensor gradient = dense(g), input = dense(x);
+        const at::Tensor gradient = dense_computed(g), input = dense_computed(x);
         const auto [m, s] = statistics(input, mean, rstd, r);
         const auto target = [&](const at::Tensor& out) {
           if (!out.defined()) return at::Tensor();
-          return accumulate || !out.is_contiguous() ? scratch_like(out) : out;
+          const bool direct = !accumulate && out.is_contiguous() && computed_type(out) == out.scalar_type();
+          return direct ? out : scratch(out.sizes(), computed_type(out));
         };
         at::Tensor none_x, new_w = target(dw), new_b = target(db);
         at::native::LayerNormBackwardKernel(at::kCPU, gradient, input, m, s, at::Tensor(), r.rows, r.columns, &none_x,

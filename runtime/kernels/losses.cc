@@ -4,14 +4,24 @@
 //
 // With smoothing e, C classes, class weights w (1 where absent), x the logits of a row and t its target:
 //   loss = (1 - e) w_t (lse - x_t) + e / C sum_c w_c (lse - x_c)          as torch.nn.functional.cross_entropy
+#include <ATen/Dispatch.h>
+
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/element_type.h"
 #include "runtime/kernels/lanes.h"
+#include "schemas/plan/convert_elements.h"
 
 namespace piper::kernels {
 namespace {
+
+// Runs what follows with scalar_t, the element type of the tensor.
+#define PIPER_DISPATCH(tensor, ...) \
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, (tensor).scalar_type(), "losses", [&] { __VA_ARGS__; })
 
 template <class T>
 PIPER_INLINE T row_max(const T* x, int64_t s, int64_t count) {
@@ -26,10 +36,9 @@ PIPER_INLINE T row_max(const T* x, int64_t s, int64_t count) {
   return result;
 }
 
+// sum_c exp(x_c - top)
 template <class T>
-PIPER_INLINE T row_lse_body(const T* x, int64_t s, int64_t count) {
-  const T top = row_max(x, s, count);
-  if (top == std::numeric_limits<T>::infinity() || top == -std::numeric_limits<T>::infinity()) return top;
+PIPER_INLINE T row_exp_sum(const T* x, int64_t s, int64_t count, T top) {
   Lanes<T> sum{}, values;
   const int64_t whole = count / kLanes * kLanes;
   for (int64_t i = 0; i < whole; i += kLanes) {
@@ -44,7 +53,13 @@ PIPER_INLINE T row_lse_body(const T* x, int64_t s, int64_t count) {
     exp_lanes(values);
     for (int lane = 0; lane < count - whole; ++lane) sum[lane] += values[lane];
   }
-  return top + std::log(sum_lanes<T>(sum));
+  return sum_lanes<T>(sum);
+}
+
+template <class T>
+PIPER_INLINE T row_lse_body(const T* x, int64_t s, int64_t count) {
+  const T top = row_max(x, s, count);
+  return std::isinf(top) ? top : top + std::log(row_exp_sum(x, s, count, top));
 }
 // sum_c w_c x_c, w null: 1; weights stand ws apart, 0 where one number stands for all.
 template <class T>
@@ -92,6 +107,65 @@ PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, co
 PIPER_ROWS(float)
 PIPER_ROWS(double)
 #undef PIPER_ROWS
+PIPER_CLONES float max_of_block(const float* x, int64_t count) { return row_max(x, 1, count); }
+PIPER_CLONES float exp_sum_of_block(const float* x, int64_t count, float top) { return row_exp_sum(x, 1, count, top); }
+
+// Rows of bf16 and f16 are computed in f32, a block at a time: no copy of the logits.
+template <class T>
+using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
+template <class T>
+concept Half = std::is_same_v<T, at::BFloat16> || std::is_same_v<T, at::Half>;
+constexpr int64_t kBlock = 1024;
+
+template <Half T>
+constexpr DType kTypeOf = std::is_same_v<T, at::Half> ? DType::kF16 : DType::kBF16;
+
+template <Half T>
+void widen(const T* x, int64_t s, float* to, int64_t count) {
+  if (s == 1) return convert_elements(kTypeOf<T>, x, DType::kF32, to, count);
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(x[i * s]);
+}
+// Calls body(first class of the block, its values, how many).
+template <Half T, class F>
+void for_each_block(const T* x, int64_t s, int64_t count, F&& body) {
+  float block[kBlock];
+  for (int64_t i = 0; i < count; i += kBlock) {
+    const int64_t part = std::min(kBlock, count - i);
+    widen(x + i * s, s, block, part);
+    body(i, static_cast<const float*>(block), part);
+  }
+}
+
+template <Half T>
+float row_lse(const T* x, int64_t s, int64_t count) {
+  float top = -std::numeric_limits<float>::infinity(), sum = 0;
+  for_each_block(x, s, count,
+                 [&](int64_t, const float* values, int64_t n) { top = std::max(top, max_of_block(values, n)); });
+  if (std::isinf(top)) return top;
+  for_each_block(x, s, count,
+                 [&](int64_t, const float* values, int64_t n) { sum += exp_sum_of_block(values, n, top); });
+  return top + std::log(sum);
+}
+template <Half T>
+float weighted_sum(const T* x, int64_t s, const T* w, int64_t ws, int64_t count) {
+  float sum = 0, weights[kBlock];
+  for_each_block(x, s, count, [&](int64_t i, const float* values, int64_t n) {
+    if (w != nullptr) widen(w + i * ws, ws, weights, n);
+    sum += weighted_sum(values, 1, w != nullptr ? weights : nullptr, 1, n);
+  });
+  return sum;
+}
+template <Half T>
+void row_gradient(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws, int64_t count, float lse,
+                  float total, float even) {
+  float weights[kBlock], gradient[kBlock];
+  for_each_block(x, s, count, [&](int64_t i, const float* values, int64_t n) {
+    if (w != nullptr) widen(w + i * ws, ws, weights, n);
+    row_gradient(values, 1, gradient, 1, w != nullptr ? weights : nullptr, 1, n, lse, total, even);
+    if (ds == 1) return convert_elements(DType::kF32, gradient, kTypeOf<T>, dx + i, n);
+    for (int64_t c = 0; c < n; ++c) dx[(i + c) * ds] = static_cast<T>(gradient[c]);
+  });
+}
 
 // Walks the rows of (scores [N, C, d..], target [N, d..]) in the target's row-major order.
 class Rows {
@@ -155,7 +229,7 @@ Targets check_targets(const Call& call, const at::Tensor& target, const at::Tens
     for (int64_t axis = 0; axis < target.dim(); ++axis)
       if (target.size(axis) != scores.size(axis == 0 ? 0 : axis + 1))
         refuse("a target of ", target.sizes(), " for scores of ", scores.sizes());
-    if (scores.scalar_type() != at::kFloat && scores.scalar_type() != at::kDouble)
+    if (!at::isFloatingType(scores.scalar_type()))
       refuse("element type ", toString(scores.scalar_type()), " is not supported");
     if (weight.defined()) {
       want_shape(weight, {scores.size(1)}, "the class weight");
@@ -166,22 +240,20 @@ Targets check_targets(const Call& call, const at::Tensor& target, const at::Tens
   return {target, weight, call.attr_int("ignore_index"), weight.defined() ? weight.stride(0) : 1};
 }
 
-// A sum into a scalar of any floating type.
+// A sum into a scalar of any floating-point type.
 void put_scalar(const at::Tensor& out, double value, bool accumulate) {
-  if (out.scalar_type() == at::kFloat) {
-    float& cell = *out.mutable_data_ptr<float>();
-    cell = static_cast<float>(accumulate ? cell + value : value);
-  } else {
-    double& cell = *out.mutable_data_ptr<double>();
-    cell = accumulate ? cell + value : value;
-  }
+  PIPER_DISPATCH(out, {
+    scalar_t& cell = *out.mutable_data_ptr<scalar_t>();
+    cell = static_cast<scalar_t>(accumulate ? static_cast<double>(cell) + value : value);
+  });
 }
 double get_scalar(const at::Tensor& t) {
-  return t.scalar_type() == at::kFloat ? *t.const_data_ptr<float>() : *t.const_data_ptr<double>();
+  double value = 0;
+  PIPER_DISPATCH(t, value = static_cast<double>(*t.const_data_ptr<scalar_t>()));
+  return value;
 }
 void want_scalar(const at::Tensor& t, const char* what) {
-  if (t.numel() != 1 || (t.scalar_type() != at::kFloat && t.scalar_type() != at::kDouble))
-    refuse(what, " is not a floating scalar");
+  if (t.numel() != 1 || !at::isFloatingType(t.scalar_type())) refuse(what, " is not a floating scalar");
 }
 
 // Sum of the class weights; the number of classes where there are none.
@@ -207,7 +279,7 @@ double cross_entropy(const Rows& rows, const at::Tensor& logits, const Targets& 
       continue;
     }
     const T* x = data + rows.scores_offset(row);
-    const T row_value = row_lse(x, s, num_classes);
+    const Computed<T> row_value = row_lse(x, s, num_classes);
     if (lse != nullptr) lse[row] = static_cast<float>(row_value);
     sum += (1 - smoothing) * static_cast<double>(targets.of_class<T>(target)) *
            (static_cast<double>(row_value) - static_cast<double>(x[target * s]));
@@ -233,11 +305,20 @@ void cross_entropy_gradient(const Rows& rows, const Rows& out_rows, const at::Te
       continue;
     }
     // The saved statistic is f32: f64 takes its own.
-    const T row_value = sizeof(T) == sizeof(float) ? static_cast<T>(lse[row]) : row_lse(x, s, num_classes);
+    using C = Computed<T>;
+    const C row_value = std::is_same_v<T, double> ? row_lse(x, s, num_classes) : static_cast<C>(lse[row]);
     const double own = (1 - smoothing) * static_cast<double>(targets.of_class<T>(target));
     row_gradient(x, s, dx, ds, targets.weights<T>(), targets.weight_stride, num_classes, row_value,
-                 static_cast<T>(g * (own + even * all_weights)), static_cast<T>(g * even));
-    dx[target * ds] -= static_cast<T>(g * own);
+                 static_cast<C>(g * (own + even * all_weights)), static_cast<C>(g * even));
+    if constexpr (Half<T>) {  // from the operand, so that it is rounded once
+      const float value = static_cast<float>(x[target * s]), weight = static_cast<float>(targets.of_class<T>(target));
+      float gradient = 0;
+      row_gradient(&value, 1, &gradient, 1, &weight, 1, 1, row_value, static_cast<C>(g * (own + even * all_weights)),
+                   static_cast<C>(g * even));
+      dx[target * ds] = static_cast<T>(gradient - static_cast<C>(g * own));
+    } else {
+      dx[target * ds] -= static_cast<T>(g * own);
+    }
   }
 }
 
@@ -258,10 +339,8 @@ std::unique_ptr<PreparedKernel> bind_cross_entropy_sum(const Call& call) {
   return make_kernel(call, [logits, targets, smoothing, sum, lse, rows = Rows(logits, targets.target),
                             accumulate = call.accumulate()] {
     float* saved = lse.defined() ? lse.mutable_data_ptr<float>() : nullptr;
-    const double value = logits.scalar_type() == at::kFloat
-                             ? cross_entropy<float>(rows, logits, targets, smoothing, saved)
-                             : cross_entropy<double>(rows, logits, targets, smoothing, saved);
-    put_scalar(sum, value, accumulate);
+    PIPER_DISPATCH(logits,
+                   put_scalar(sum, cross_entropy<scalar_t>(rows, logits, targets, smoothing, saved), accumulate));
   });
 }
 
@@ -276,9 +355,8 @@ std::unique_ptr<PreparedKernel> bind_cross_entropy_backward(const Call& call) {
   return make_kernel(call, [g, logits, lse, dlogits, targets, smoothing, rows = Rows(logits, targets.target),
                             out_rows = Rows(dlogits, targets.target)]() mutable {
     const float* saved = lse.const_data_ptr<float>();
-    if (logits.scalar_type() == at::kFloat)
-      cross_entropy_gradient<float>(rows, out_rows, logits, dlogits, targets, smoothing, get_scalar(g), saved);
-    else cross_entropy_gradient<double>(rows, out_rows, logits, dlogits, targets, smoothing, get_scalar(g), saved);
+    PIPER_DISPATCH(logits, cross_entropy_gradient<scalar_t>(rows, out_rows, logits, dlogits, targets, smoothing,
+                                                            get_scalar(g), saved));
   });
 }
 
@@ -290,15 +368,15 @@ std::unique_ptr<PreparedKernel> bind_cross_entropy_count(const Call& call) {
     const at::Tensor list = dense(targets.target);
     const int64_t* t = list.const_data_ptr<int64_t>();
     const int64_t classes = targets.weight.defined() ? targets.weight.numel() : std::numeric_limits<int64_t>::max();
-    double sum = 0;
-    for (int64_t i = 0; i < list.numel(); ++i) {
-      if (t[i] == targets.ignore_index) continue;
-      if (t[i] < 0 || t[i] >= classes) refuse("target ", t[i], " is not a class");
-      sum += !targets.weight.defined()                    ? 1.0
-             : targets.weight.scalar_type() == at::kFloat ? targets.of_class<float>(t[i])
-                                                          : targets.of_class<double>(t[i]);
-    }
-    put_scalar(count, sum, accumulate);
+    PIPER_DISPATCH(targets.weight.defined() ? targets.weight : count, {
+      double sum = 0;
+      for (int64_t i = 0; i < list.numel(); ++i) {
+        if (t[i] == targets.ignore_index) continue;
+        if (t[i] < 0 || t[i] >= classes) refuse("target ", t[i], " is not a class");
+        sum += static_cast<double>(targets.of_class<scalar_t>(t[i]));
+      }
+      put_scalar(count, sum, accumulate);
+    });
   });
 }
 
@@ -330,10 +408,7 @@ std::unique_ptr<PreparedKernel> bind_nll_sum(const Call& call) {
   const Targets targets = check_targets(call, call.in(1), call.in(2), scores);
   want_scalar(sum, "the output");
   return make_kernel(call, [scores, targets, sum, rows = Rows(scores, targets.target), accumulate = call.accumulate()] {
-    put_scalar(
-        sum,
-        scores.scalar_type() == at::kFloat ? nll<float>(rows, scores, targets) : nll<double>(rows, scores, targets),
-        accumulate);
+    PIPER_DISPATCH(scores, put_scalar(sum, nll<scalar_t>(rows, scores, targets), accumulate));
   });
 }
 
@@ -344,8 +419,7 @@ std::unique_ptr<PreparedKernel> bind_nll_backward(const Call& call) {
   const Targets targets = check_targets(call, call.in(1), call.in(2), dx);
   return make_kernel(call, [g, dx, targets, rows = Rows(dx, targets.target)]() mutable {
     dx.zero_();
-    if (dx.scalar_type() == at::kFloat) nll_gradient<float>(rows, dx, targets, get_scalar(g));
-    else nll_gradient<double>(rows, dx, targets, get_scalar(g));
+    PIPER_DISPATCH(dx, nll_gradient<scalar_t>(rows, dx, targets, get_scalar(g)));
   });
 }
 

@@ -146,8 +146,10 @@ std::unique_ptr<PreparedKernel> bind_batch_norm_half(const Call& call, bool inpu
   const double eps = call.attr_double("eps");
   return make_kernel(call, [out0 = call.out(0), out1 = call.out(1), g, x, mean = call.in(2), rstd = call.in(3),
                             w = call.in(4), eps, input_half, accumulate = call.accumulate()]() mutable {
+    const at::Tensor input = dense_computed(x);  // LibTorch wants statistics and weight of one type
     const auto result = at::native_batch_norm_backward(
-        dense(g), dense(x), optional(w), std::nullopt, std::nullopt, as_type(mean, x), as_type(rstd, x), true, eps,
+        dense_computed(g), input, optional(dense_computed(w)), std::nullopt, std::nullopt, as_type(mean, input),
+        as_type(rstd, input), true, eps,
         {input_half, !input_half && out0.defined(), !input_half && out1.defined()});
     if (input_half) {
       out0.copy_(std::get<0>(result));

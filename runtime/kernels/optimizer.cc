@@ -1,12 +1,16 @@
-// The optimizers, element by element in f32 with the operations and order of torch.optim's plain
-// (single-tensor) form; factors that are the same for all elements are taken in double as Python does.
-// The gradient is cleared in the same pass. No element sees another, and the loops have one order of
-// operations, so the bits do not depend on how a range is cut.
+// The optimizers, element by element in f32 whatever the elements are kept as, with the operations and order of
+// torch.optim's plain (single-tensor) form; factors that are the same for all elements are taken in double as Python
+// does. The gradient is cleared in the same pass. No element sees another, and the loops have one order of operations,
+// so the bits do not depend on how a range is cut.
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "runtime/kernels/binding.h"
 #include "runtime/kernels/clones.h"
+#include "runtime/kernels/element_type.h"
 #include "schemas/base/check.h"
+#include "schemas/plan/convert_elements.h"
 
 namespace piper::kernels {
 namespace {
@@ -68,80 +72,152 @@ PIPER_CLONES void add(float* dst, const float* src, int64_t count) {
   for (int64_t i = 0; i < count; ++i) dst[i] += src[i];
 }
 
-struct OptimizerStep {  // a call, bound
-  OptimizerNumbers numbers;
+// A range of elements of f32.
+struct Elements {
   float* parameter = nullptr;
   float* gradient = nullptr;  // cleared
   float* m = nullptr;         // momentum or first moment; nullptr where unused
   float* v = nullptr;
-  const float* scale = nullptr;  // nullptr: 1
   int64_t count = 0;
 };
 
+// What is the same for all elements of a step.
+struct Factors {
+  const plan::Optimizer* optimizer = nullptr;
+  Sgd sgd;
+  Adam adam;
+};
+
 // step counts from 1; lr is the scheduled rate.
-void apply(const OptimizerStep& update, int64_t step, double lr) {
+Factors factors_of(const OptimizerNumbers& numbers, int64_t step, double lr, float scale) {
   PIPER_CHECK(step >= 1, "step ", step);
-  const plan::Optimizer& o = *update.numbers.optimizer;
-  const float scale = update.scale != nullptr ? *update.scale : 1.0f;
+  const plan::Optimizer& o = *numbers.optimizer;
+  Factors factors{&o, {}, {}};
   if (o.kind == "sgd") {
-    const Sgd s{static_cast<float>(lr), static_cast<float>(o.momentum), static_cast<float>(update.numbers.weight_decay),
-                scale, step == 1};
-    if (o.momentum == 0) return sgd_plain(update.parameter, update.gradient, update.count, s);
-    if (o.nesterov) return sgd_nesterov(update.parameter, update.gradient, update.m, update.count, s);
-    return sgd_momentum(update.parameter, update.gradient, update.m, update.count, s);
+    factors.sgd = {static_cast<float>(lr), static_cast<float>(o.momentum), static_cast<float>(numbers.weight_decay),
+                   scale, step == 1};
+    return factors;
   }
   const bool decoupled = o.kind == "adamw";
   const double bias1 = 1 - std::pow(o.beta1, static_cast<double>(step));
   const double bias2 = 1 - std::pow(o.beta2, static_cast<double>(step));
-  const Adam a{static_cast<float>(1 - o.beta1),
-               static_cast<float>(o.beta2),
-               static_cast<float>(1 - o.beta2),
-               static_cast<float>(std::sqrt(bias2)),
-               static_cast<float>(o.eps),
-               static_cast<float>(lr / bias1),
-               decoupled ? static_cast<float>(1 - lr * update.numbers.weight_decay) : 1.0f,
-               decoupled ? 0.0f : static_cast<float>(update.numbers.weight_decay),
-               scale};
-  adam(update.parameter, update.gradient, update.m, update.v, update.count, a);
+  factors.adam = {static_cast<float>(1 - o.beta1),
+                  static_cast<float>(o.beta2),
+                  static_cast<float>(1 - o.beta2),
+                  static_cast<float>(std::sqrt(bias2)),
+                  static_cast<float>(o.eps),
+                  static_cast<float>(lr / bias1),
+                  decoupled ? static_cast<float>(1 - lr * numbers.weight_decay) : 1.0f,
+                  decoupled ? 0.0f : static_cast<float>(numbers.weight_decay),
+                  scale};
+  return factors;
 }
 
-}  // namespace
+void apply(const Factors& factors, const Elements& e) {
+  const plan::Optimizer& o = *factors.optimizer;
+  if (o.kind != "sgd") return adam(e.parameter, e.gradient, e.m, e.v, e.count, factors.adam);
+  if (o.momentum == 0) return sgd_plain(e.parameter, e.gradient, e.count, factors.sgd);
+  if (o.nesterov) return sgd_nesterov(e.parameter, e.gradient, e.m, e.count, factors.sgd);
+  return sgd_momentum(e.parameter, e.gradient, e.m, e.count, factors.sgd);
+}
 
-std::unique_ptr<PreparedKernel> bind_optimizer(const Call& call) {
-  OptimizerStep update;
-  update.numbers = call.numbers();
-  if (update.numbers.optimizer->kind != call.name()) refuse("the optimizer is ", update.numbers.optimizer->kind);
-  update.count = call.out(0).numel();
-  const auto state = [&](size_t i) -> float* {
+// A call, bound. Elements of other types than f32, and working copies, are made block by block, while they are in a
+// cache.
+class OptimizerCall {
+ public:
+  explicit OptimizerCall(const Call& call);
+  void run() const;
+
+ private:
+  enum State : size_t { kParameter, kGradient, kFirstMoment, kSecondMoment, kNumStates };
+  static constexpr int64_t kBlock = 1024;
+
+  std::byte* at(State state, int64_t element) const {
+    return state_[state] == nullptr ? nullptr : state_[state] + element * dtype_bytes(type_);
+  }
+  Elements elements(int64_t first, int64_t count) const;
+  void apply_converted(const Factors& factors, int64_t first, int64_t count) const;
+
+  OptimizerNumbers numbers_;
+  DType type_ = DType::kF32, working_type_ = DType::kF32;
+  std::byte* state_[kNumStates] = {};  // nullptr where unused
+  std::byte* working_ = nullptr;       // nullptr: none
+  int64_t count_ = 0;
+  const double* rate_ = nullptr;
+  const int64_t* step_ = nullptr;
+  const float* scale_ = nullptr;     // nullptr: 1
+  const float* overflow_ = nullptr;  // nullptr: none
+};
+
+OptimizerCall::OptimizerCall(const Call& call) : numbers_(call.numbers()) {
+  if (numbers_.optimizer->kind != call.name()) refuse("the optimizer is ", numbers_.optimizer->kind);
+  if (!call.out(kParameter).defined() || !call.out(kGradient).defined()) refuse("parameter or gradient is absent");
+  count_ = call.out(0).numel();
+  type_ = element_type(call.out(0));
+  const auto range = [&](size_t i) -> std::byte* {
     const at::Tensor values = call.out(i);
     if (!values.defined()) return nullptr;
-    want_dtype(values, at::kFloat, "an output");
-    if (values.numel() != update.count || !values.is_contiguous()) refuse("output ", i, " is no range like the first");
-    return values.mutable_data_ptr<float>();
+    if (values.numel() != count_ || !values.is_contiguous()) refuse("output ", i, " is no range like the first");
+    return static_cast<std::byte*>(values.mutable_data_ptr());
   };
+  const bool adam = call.name() != "sgd";
+  const size_t num_states = adam ? 4 : 3;
+  for (size_t i = 0; i < num_states; ++i) {
+    if (call.out(i).defined()) want_same_dtype(call.out(0), call.out(i));
+    state_[i] = range(i);
+  }
+  working_ = range(num_states);
+  if (working_ != nullptr) working_type_ = element_type(call.out(num_states));
+  if ((state_[kFirstMoment] != nullptr) != (adam || numbers_.optimizer->momentum != 0) ||
+      (state_[kSecondMoment] != nullptr) != adam)
+    refuse("its moments are not those of the optimizer");
   const auto value = [&](size_t i, at::ScalarType type) {
     want_dtype(call.in(i), type, "an input");
     if (call.in(i).numel() != 1) refuse("input ", i, " is no scalar");
     return call.in(i).const_data_ptr();
   };
-  update.parameter = state(0);
-  update.gradient = state(1);
-  update.m = state(2);
-  update.v = state(3);
-  if (update.parameter == nullptr || update.gradient == nullptr) refuse("parameter or gradient is absent");
-  const bool adam = call.name() != "sgd";
-  if ((update.m != nullptr) != (adam || update.numbers.optimizer->momentum != 0) || (update.v != nullptr) != adam)
-    refuse("its moments are not those of the optimizer");
-  const auto* rate = static_cast<const double*>(value(0, at::kDouble));
-  const auto* step = static_cast<const int64_t*>(value(1, at::kLong));
-  if (call.num_inputs() > 2) update.scale = static_cast<const float*>(value(2, at::kFloat));
-  return make_kernel(call, [update, rate, step] { apply(update, *step, *rate); });
+  rate_ = static_cast<const double*>(value(0, at::kDouble));
+  step_ = static_cast<const int64_t*>(value(1, at::kLong));
+  if (call.num_inputs() > 2) scale_ = static_cast<const float*>(value(2, at::kFloat));
+  if (call.num_inputs() > 3) overflow_ = static_cast<const float*>(value(3, at::kFloat));
 }
 
-std::unique_ptr<PreparedKernel> bind_advance(const Call& call) {
-  want_dtype(call.out(0), at::kLong, "the output");
-  if (call.out(0).numel() != 1) refuse("the output is no scalar");
-  return make_kernel(call, [count = call.out(0).mutable_data_ptr<int64_t>()] { ++*count; });
+Elements OptimizerCall::elements(int64_t first, int64_t count) const {
+  const auto values = [&](State state) { return reinterpret_cast<float*>(at(state, first)); };
+  return {values(kParameter), values(kGradient), values(kFirstMoment), values(kSecondMoment), count};
+}
+
+void OptimizerCall::apply_converted(const Factors& factors, int64_t first, int64_t count) const {
+  float block[kNumStates][kBlock];
+  for (State state : {kParameter, kGradient, kFirstMoment, kSecondMoment})
+    if (const std::byte* from = at(state, first)) convert_elements(type_, from, DType::kF32, block[state], count);
+  const auto values = [&](State state) { return state_[state] == nullptr ? nullptr : block[state]; };
+  apply(factors, {block[kParameter], block[kGradient], values(kFirstMoment), values(kSecondMoment), count});
+  for (State state : {kParameter, kGradient, kFirstMoment, kSecondMoment})
+    if (std::byte* to = at(state, first)) convert_elements(DType::kF32, block[state], type_, to, count);
+}
+
+void OptimizerCall::run() const {
+  if (overflow_ != nullptr && *overflow_ != 0) {
+    std::memset(state_[kGradient], 0, static_cast<size_t>(count_ * dtype_bytes(type_)));
+    return;
+  }
+  const Factors factors = factors_of(numbers_, *step_, *rate_, scale_ != nullptr ? *scale_ : 1.0f);
+  if (type_ == DType::kF32 && working_ == nullptr) return apply(factors, elements(0, count_));
+  for (int64_t first = 0; first < count_; first += kBlock) {
+    const int64_t count = std::min(kBlock, count_ - first);
+    if (type_ == DType::kF32) apply(factors, elements(first, count));
+    else apply_converted(factors, first, count);
+    if (working_ != nullptr)
+      convert_elements(type_, at(kParameter, first), working_type_, working_ + first * dtype_bytes(working_type_),
+                       count);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> bind_optimizer(const Call& call) {
+  return make_kernel(call, [update = OptimizerCall(call)] { update.run(); });
 }
 
 void add_f32(float* dst, const float* src, int64_t count) { add(dst, src, count); }

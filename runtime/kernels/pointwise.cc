@@ -40,7 +40,9 @@
 #include <cmath>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/element_type.h"
 #include "runtime/kernels/fast_pointwise.h"
+#include "schemas/plan/convert_elements.h"
 
 namespace piper::kernels {
 namespace {
@@ -125,8 +127,35 @@ std::unique_ptr<PreparedKernel> bind_div(const Call& call) {
                      [y = call.out(0), a = call.in(0), b = call.in(1)]() mutable { at::div_out(y, a, b, "floor"); });
 }
 
+// y += x, of several types: LibTorch converts what it adds into memory of its own, so in pieces that stay small.
+void add_converted(const at::Tensor& y, const at::Tensor& x) {
+  constexpr int64_t kPiece = 4096;
+  if (x.dim() == 0 || x.numel() <= kPiece) {
+    y.add_(x);
+    return;
+  }
+  if (x.is_contiguous() && y.is_contiguous() && y.scalar_type() == at::kFloat && x.scalar_type() != at::kDouble) {
+    const auto* from = static_cast<const std::byte*>(x.const_data_ptr());
+    auto* to = y.mutable_data_ptr<float>();
+    const DType type = element_type(x);
+    float block[kPiece];
+    for (int64_t i = 0; i < x.numel(); i += kPiece) {
+      const int64_t count = std::min(kPiece, x.numel() - i);
+      convert_elements(type, from + i * dtype_bytes(type), DType::kF32, block, count);
+      add_f32(to + i, block, count);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < x.size(0); ++i) add_converted(y.select(0, i), x.select(0, i));
+}
+
 std::unique_ptr<PreparedKernel> bind_cast(const Call& call) {
   want_shape(call.out(0), call.in(0).sizes(), "the output");
+  if (call.accumulate()) {
+    for (const at::Tensor& t : {call.out(0), call.in(0)})
+      if (!at::isFloatingType(t.scalar_type())) refuse("a sum of element type ", toString(t.scalar_type()));
+    return make_kernel(call, [y = call.out(0), x = call.in(0)] { add_converted(y, x); });
+  }
   return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { y.copy_(x); });
 }
 

@@ -1,4 +1,4 @@
-// Reductions, scans and the scalars of gradient clipping.
+// Reductions and scans.
 #include <ATen/ops/amax.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/div.h>
@@ -8,7 +8,6 @@
 #include <ATen/ops/topk.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "runtime/kernels/binding.h"
 
@@ -105,48 +104,6 @@ std::unique_ptr<PreparedKernel> bind_cumsum(const Call& call) {
                      [y = call.out(0), x = call.in(0), dim = want_axis(call.in(0), call.attr_int("dim"))]() mutable {
                        at::cumsum_out(y, x, dim);
                      });
-}
-
-// Eight partial sums in double, added in a fixed order.
-std::unique_ptr<PreparedKernel> bind_square_sum(const Call& call) {
-  want_dtype(call.in(0), at::kFloat, "the input");
-  want_dtype(call.out(0), at::kFloat, "the output");
-  if (call.out(0).numel() != 1) refuse("the output has more than one element");
-  return make_kernel(call, [y = call.out(0), x = call.in(0), accumulate = call.accumulate()]() mutable {
-    const at::Tensor values = dense(x);
-    const float* data = values.const_data_ptr<float>();
-    const int64_t count = values.numel();
-    double lanes[8] = {};
-    int64_t i = 0;
-    for (; i + 8 <= count; i += 8)
-      for (int lane = 0; lane < 8; ++lane) lanes[lane] += static_cast<double>(data[i + lane]) * data[i + lane];
-    for (int lane = 0; i < count; ++i, ++lane) lanes[lane] += static_cast<double>(data[i]) * data[i];
-    double sum = 0;
-    for (double lane : lanes) sum += lane;
-    float& out = *y.mutable_data_ptr<float>();
-    out = static_cast<float>(accumulate ? out + sum : sum);
-  });
-}
-
-// torch.nn.utils.clip_grad_norm_: scale = min(1, max_norm / (norm + 1e-6)).
-std::unique_ptr<PreparedKernel> bind_clip_scale(const Call& call) {
-  want_dtype(call.in(0), at::kFloat, "the input");
-  for (const at::Tensor& out : {call.out(0), call.out(1)}) {
-    if (!out.defined()) continue;
-    want_dtype(out, at::kFloat, "an output");
-    if (out.numel() != 1) refuse("an output has more than one element");
-  }
-  return make_kernel(call, [norm = call.out(0), scale = call.out(1), x = call.in(0),
-                            max_norm = call.attr_double("max_norm")]() mutable {
-    const at::Tensor sums = dense(x);
-    double sum = 0;
-    for (int64_t i = 0; i < sums.numel(); ++i) sum += sums.const_data_ptr<float>()[i];
-    const float total = static_cast<float>(std::sqrt(sum));
-    if (norm.defined()) *norm.mutable_data_ptr<float>() = total;
-    // NaN stays NaN, as torch.clamp keeps it.
-    const float wanted = static_cast<float>(max_norm) / (total + 1e-6f);
-    if (scale.defined()) *scale.mutable_data_ptr<float>() = wanted > 1.0f ? 1.0f : wanted;
-  });
 }
 
 }  // namespace piper::kernels

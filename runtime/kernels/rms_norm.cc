@@ -80,7 +80,7 @@ PIPER_RMS(double)
 #undef PIPER_RMS
 
 NormRows rows_of(const Call& call, const at::Tensor& x) {
-  if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble)
+  if (!at::isFloatingType(x.scalar_type()))
     refuse("element type ", toString(x.scalar_type()), " is not supported");
   return norm_rows(call, x);
 }
@@ -124,10 +124,10 @@ std::unique_ptr<PreparedKernel> bind_rms_norm(const Call& call) {
   want_columns(call.in(1), x, r, "the weight");
   want_rstd(call.out(1), r);
   return make_kernel(call, [y = call.out(0), rstd = call.out(1), x, w = call.in(1), r]() mutable {
-    const at::Tensor input = dense(x), weight = dense(w);
+    const at::Tensor input = dense_computed(x), weight = dense_computed(w);
     float* saved = rstd.defined() ? rstd.mutable_data_ptr<float>() : nullptr;
-    produce(y, false, [&](at::Tensor& out) {
-      by_type(x, [&](auto zero) {
+    produce_computed(y, false, [&](at::Tensor& out) {
+      by_type(input, [&](auto zero) {
         using T = decltype(zero);
         run_forward(input.const_data_ptr<T>(), data_or_null<T>(weight), out.mutable_data_ptr<T>(), saved, r.rows,
                     r.columns, r.eps);
@@ -146,9 +146,10 @@ std::unique_ptr<PreparedKernel> bind_rms_norm_backward_input(const Call& call) {
   want_columns(w, x, r, "the weight");
   want_rstd(rstd, r);
   return make_kernel(call, [dx = call.out(0), g, x, rstd, w, r]() mutable {
-    const at::Tensor gradient = dense(g), input = dense(x), weight = dense(w), scale = rstd_for(input, rstd, r);
-    produce(dx, false, [&](at::Tensor& out) {
-      by_type(x, [&](auto zero) {
+    const at::Tensor gradient = dense_computed(g), input = dense_computed(x), weight = dense_computed(w),
+                     scale = rstd_for(input, rstd, r);
+    produce_computed(dx, false, [&](at::Tensor& out) {
+      by_type(input, [&](auto zero) {
         using T = decltype(zero);
         run_backward_input(gradient.const_data_ptr<T>(), input.const_data_ptr<T>(), scale.const_data_ptr<T>(),
                            data_or_null<T>(weight), out.mutable_data_ptr<T>(), r.rows, r.columns);
@@ -165,11 +166,11 @@ std::unique_ptr<PreparedKernel> bind_rms_norm_backward_weight(const Call& call) 
   want_columns(call.out(0), x, r, "the output");
   want_rstd(rstd, r);
   return make_kernel(call, [dw = call.out(0), g, x, rstd, r, accumulate = call.accumulate()]() mutable {
-    const at::Tensor gradient = dense(g), input = dense(x), scale = rstd_for(input, rstd, r);
+    const at::Tensor gradient = dense_computed(g), input = dense_computed(x), scale = rstd_for(input, rstd, r);
     // Summed apart and added once: the sum over a microbatch does not depend on what was there.
-    at::Tensor sum = scratch_like(dw);
+    at::Tensor sum = scratch(dw.sizes(), computed_type(dw));
     sum.zero_();
-    by_type(x, [&](auto zero) {
+    by_type(input, [&](auto zero) {
       using T = decltype(zero);
       run_backward_weight(gradient.const_data_ptr<T>(), input.const_data_ptr<T>(), scale.const_data_ptr<T>(),
                           sum.mutable_data_ptr<T>(), r.rows, r.columns);

@@ -37,6 +37,8 @@ std::string step_line(const StepRecord& record) {
   if (record.tokens_per_s > 0) line += ", \"tokens_per_s\": " + measured(record.tokens_per_s);
   line += ", \"samples_per_s\": " + measured(record.samples_per_s) + ", \"lr\": " + number_text(record.lr);
   if (record.grad_norm) line += ", \"grad_norm\": " + number_text(*record.grad_norm);
+  if (record.loss_scale) line += ", \"loss_scale\": " + number_text(*record.loss_scale);
+  if (record.skipped) line += ", \"skipped\": " + std::to_string(*record.skipped);
   if (record.dropped) line += ", \"dropped\": " + std::to_string(*record.dropped);
   return line + "}";
 }

@@ -22,7 +22,9 @@ struct StepRecord {
   double samples_per_s = 0;
   double lr = 0;
   std::optional<float> grad_norm;
-  std::optional<int64_t> dropped;  // rows that experts had no place for, of all layers, microbatches and ranks
+  std::optional<float> loss_scale;  // behind the step
+  std::optional<int64_t> skipped;   // steps so far that an overflow left without an update
+  std::optional<int64_t> dropped;   // rows that experts had no place for, of all layers, microbatches and ranks
 };
 
 struct Summary {

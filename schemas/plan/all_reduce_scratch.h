@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "schemas/plan/plan.h"
+
 namespace piper::plan {
 
 // Bytes of one member's segment that are summed at a time: large enough to hide a hand-over between
@@ -12,6 +14,12 @@ namespace piper::plan {
 constexpr int64_t all_reduce_piece_bytes(int64_t group_size) {
   const int64_t others = std::max<int64_t>(group_size - 1, 1);
   return std::clamp<int64_t>((int64_t{4} << 20) / others, int64_t{64} << 10, int64_t{1} << 20) / 64 * 64;
+}
+
+// Bytes of `count` elements in the type in which they travel, where that is not their own; 0 where it is. The scratch
+// of the sum begins with them.
+constexpr int64_t staged_bytes(int64_t count, const SumTypes& types) {
+  return types.message == types.data ? 0 : (count * dtype_bytes(types.message) + 63) / 64 * 64;
 }
 
 // Scratch of one all_reduce of `count` elements of `element_bytes` bytes.

@@ -26,9 +26,11 @@ int64_t sent_bytes(const RankPlan& plan, const Action& action) {
 
 int64_t collective_scratch_bytes(const RankPlan& plan, const Action& action) {
   if (const auto* a = std::get_if<AllReduce>(&action))
-    return all_reduce_scratch_bytes(a->count, members(plan, a->communicator), dtype_bytes(a->types.message));
+    return staged_bytes(a->count, a->types) +
+           all_reduce_scratch_bytes(a->count, members(plan, a->communicator), dtype_bytes(a->types.message));
   if (const auto* a = std::get_if<ReduceScatter>(&action))
-    return reduce_scatter_scratch_bytes(a->count, members(plan, a->communicator), dtype_bytes(a->types.message));
+    return staged_bytes(a->count * members(plan, a->communicator), a->types) +
+           reduce_scatter_scratch_bytes(a->count, members(plan, a->communicator), dtype_bytes(a->types.message));
   return 0;
 }
 

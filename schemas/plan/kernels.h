@@ -46,7 +46,8 @@ inline const KernelInfo* find_kernel(std::string_view name) {
 
 // Whether the kernel works on its outputs in place, and so reads them.
 constexpr bool reads_outputs(std::string_view kernel) {
-  return kernel == "sgd" || kernel == "adam" || kernel == "adamw" || kernel == "advance";
+  return kernel == "sgd" || kernel == "adam" || kernel == "adamw" || kernel == "advance" ||
+         kernel == "advance_loss_scale";
 }
 
 // Elements of an operand; `stored`: broadcast axes count once.

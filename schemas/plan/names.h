@@ -48,6 +48,8 @@ constexpr std::string_view role_name(SlotRole role) {
 constexpr std::string_view kind_name(PlacementKind kind) {
   switch (kind) {
     case PlacementKind::kValue: return "value";
+    case PlacementKind::kMaster: return "master";
+    case PlacementKind::kWorking: return "working";
     case PlacementKind::kGradient: return "gradient";
     case PlacementKind::kFirstMoment: return "m";
     case PlacementKind::kSecondMoment: return "v";

@@ -192,6 +192,10 @@ class ManifestParser {
     schedule.constant = real("constant");
     reader_.close_object();
     manifest_.clip_grad_norm = real("clip_grad_norm");
+    if (!reader_.optional_key("loss_scale")) return;
+    at = reader_.position();
+    manifest_.loss_scale = reader_.real();
+    if (reader_.ok() && !(manifest_.loss_scale > 0)) reader_.fail(kRange, at, "a loss scale is positive");
   }
   void run() {
     auto& run = manifest_.run;

@@ -129,6 +129,8 @@ void RankPlanParser::specials() {
   plan_.loss = specials_[2].where;
   plan_.grad_norm = specials_[3].where;
   plan_.dropped = specials_[4].where;
+  plan_.loss_scale = specials_[5].where;
+  plan_.overflow = specials_[6].where;
 }
 
 void RankPlanParser::offsets() {

@@ -111,6 +111,8 @@ struct Part {
 // What a placement holds of a tensor.
 enum class PlacementKind : uint8_t {
   kValue,         // a parameter, read from the weights at load
+  kMaster,        // one that programs do not read, read from the weights at load
+  kWorking,       // what they read of it: a copy in another type, which updates write and loading fills
   kGradient,      // its accumulator
   kFirstMoment,   // of the optimizer; sgd: momentum
   kSecondMoment,  // of the optimizer
@@ -169,7 +171,7 @@ enum class Reduction : uint8_t { kSum };
 // they are added in position order, rounded to `data` the sum is stored.
 struct SumTypes {
   DType data, message, sum;
-  SumTypes(DType all = DType::kF32) : data(all), message(all), sum(all) {}
+  constexpr SumTypes(DType all = DType::kF32) : data(all), message(all), sum(all) {}
   friend bool operator==(const SumTypes&, const SumTypes&) = default;
 };
 struct AllReduce {
@@ -274,6 +276,9 @@ struct RankPlan {
   BufferRange grad_norm;      // f32 []: on every rank that clips, where clipping is on
   BufferRange
       dropped;  // i64 []: the step's number of dropped rows, on the ranks that have it, where experts may drop some
+  // f32 [], on every rank, where the gradient of the loss is scaled: by what, and how many gradients of the step
+  // overflowed, in which case nothing was updated.
+  BufferRange loss_scale, overflow;
 };
 
 // ------------------------------------------------------------------ manifest
@@ -345,6 +350,7 @@ struct Manifest {
   std::vector<TensorInfo> tensors;  // parameters and buffers of the model, canonical order
   Optimizer optimizer;
   LrSchedule lr_schedule;
+  double loss_scale = 0;      // at the start of training; 0: gradients are not scaled
   double clip_grad_norm = 0;  // 0: none (the plan holds the nodes; here for the reader and for the limit itself)
   RunDefaults run;
   std::vector<RankSummary> ranks;

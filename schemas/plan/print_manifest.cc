@@ -129,6 +129,9 @@ class ManifestPrinter {
     json_.raw("}");
     json_.next_member();
     real("clip_grad_norm", manifest_.clip_grad_norm);
+    if (manifest_.loss_scale == 0) return;
+    json_.next_member();
+    real("loss_scale", manifest_.loss_scale);
   }
   void run() {
     json_.next_member();

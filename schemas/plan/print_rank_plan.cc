@@ -136,6 +136,8 @@ class RankPlanPrinter {
     member("loss", plan_.loss);
     member("grad_norm", plan_.grad_norm);
     member("dropped", plan_.dropped);
+    member("loss_scale", plan_.loss_scale);
+    member("overflow", plan_.overflow);
     json_.next_member();
   }
   void member(const char* key, const BufferRange& where) {

@@ -205,8 +205,8 @@ class RankPlanParser {
   RankPlan plan_;
   int32_t like_ = -1;  // the rank whose plan this one is like
   size_t like_at_ = 0;
-  Special specials_[5] = {
-      {"seed_step", 16, 8}, {"learning_rate", 8, 8}, {"loss", 4, 4}, {"grad_norm", 4, 4}, {"dropped", 8, 8}};
+  Special specials_[7] = {{"seed_step", 16, 8}, {"learning_rate", 8, 8}, {"loss", 4, 4},    {"grad_norm", 4, 4},
+                          {"dropped", 8, 8},    {"loss_scale", 4, 4},    {"overflow", 4, 4}};
   NameIndex stream_index_, communicator_index_, channel_index_, event_index_, buffer_index_, argument_index_;
   std::vector<size_t> declared_at_, buffer_at_;
   size_t at_ = 0;  // of the range read last

@@ -21,9 +21,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<std::pair<const char*, DType>, 6> kNames = {{{"F32", DType::kF32},
+constexpr std::array<std::pair<const char*, DType>, 7> kNames = {{{"F32", DType::kF32},
                                                                   {"F64", DType::kF64},
                                                                   {"BF16", DType::kBF16},
+                                                                  {"F16", DType::kF16},
                                                                   {"I64", DType::kI64},
                                                                   {"I32", DType::kI32},
                                                                   {"BOOL", DType::kBool}}};
@@ -54,7 +55,7 @@ Status read_tensor(const Json& entry, const std::byte* data, int64_t size, Tenso
     known = true;
   }
   if (!known)
-    return bad("dtype " + dtype.get<std::string>() + " is not supported (F32, F64, BF16, I64, I32, BOOL are)");
+    return bad("dtype " + dtype.get<std::string>() + " is not supported (F32, F64, BF16, F16, I64, I32, BOOL are)");
   int64_t bytes = dtype_bytes(tensor.dtype);
   for (const auto& extent : shape) {
     if (!is_size(extent, INT64_MAX)) return bad("shape must hold numbers from 0 up");

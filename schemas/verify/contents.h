@@ -12,10 +12,11 @@ namespace piper::verify {
 
 struct Content {
   enum class Kind : uint8_t {
-    kNothing,  // never written
-    kZero,     // cleared
-    kValue,    // made by a run, or a model input
-    kParameter,
+    kNothing,    // never written
+    kZero,       // cleared
+    kValue,      // made by a run, or a model input
+    kParameter,  // what programs read of one: its value, or a working copy
+    kMaster,     // what an update makes the working copy of
     kConstant,
     kSum,
     kClip,     // the gradients' norm, or the factor that clips by it
@@ -26,17 +27,21 @@ struct Content {
   Kind kind = Kind::kNothing;
   bool start = false;   // here since before the step
   bool relied = false;  // ... and used as such
-  int32_t what = -1;  // kValue: label, -1 any. kParameter: tensor. kConstant: name. kClip: 0 norm, 1 factor. kSum: >= 0
-                      // its only addend, else a list of addends. kMoment: tensor
-  int32_t how = 0;  // kValue: samples. kParameter: version. kSum with one addend: the sum. kMoment: 1 the first, 2 the
-                    // second. kCounter: how often it was advanced in this step
+  bool scaled = false;  // kValue: the loss scale entered it
+  int32_t what = -1;    // kValue: label, -1 any. kParameter, kMaster: tensor. kConstant: name. kClip: 0 norm, 1 factor.
+                        // kSum: >= 0 its only addend, else a list of addends. kMoment: tensor. kCounter: 1 the loss
+                      // scale, 2 once found to be the number of steps without an overflow
+  int32_t how = 0;  // kValue: samples. kParameter, kMaster: version. kSum with one addend: the sum. kMoment: 1 the
+                    // first, 2 the second. kCounter: how often it was advanced in this step. kClip: 1 where the factor
+                    // takes the loss scale back
   int32_t parts =
       0;  // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known
   int64_t origin = 0;  // bytes from the start of the value, tensor or accumulator
-  int64_t size = 0;    // kValue: bytes of the whole value
+  int64_t size = 0;    // kValue: bytes of the whole value. kParameter, kMaster: of an element
 
   bool same(const Content& other) const {  // apart from where it stands
-    return kind == other.kind && what == other.what && how == other.how && parts == other.parts && size == other.size;
+    return kind == other.kind && what == other.what && how == other.how && parts == other.parts && size == other.size &&
+           scaled == other.scaled;
   }
 };
 struct Piece {

@@ -27,6 +27,12 @@ std::vector<int64_t> element_counts(const Bundle& bundle) {
   return counts;
 }
 
+std::vector<int64_t> element_sizes(const Bundle& bundle) {
+  std::vector<int64_t> sizes;
+  for (const auto& tensor : bundle.manifest.tensors) sizes.push_back(dtype_bytes(tensor.dtype));
+  return sizes;
+}
+
 std::vector<int64_t> running_sums(const std::vector<int64_t>& counts) {
   std::vector<int64_t> sums;
   int64_t next = 0;
@@ -45,7 +51,9 @@ Flow::Flow(const Bundle& bundle, const Matching& matching)
       tensors_(tensor_names(bundle)),
       first_element_(running_sums(element_counts(bundle))),
       num_elements_(element_counts(bundle)),
-      ledger_(bundle.manifest.batch, tensors_, first_element_),
+      element_bytes_(element_sizes(bundle)),
+      working_types_(tensors_.size()),
+      ledger_(bundle.manifest.batch, tensors_, first_element_, element_bytes_),
       effects_(program_effects(bundle, tensors_, ledger_.labels, ledger_.addends)),
       flight_of_(matching.first.size() - 1, -1) {
   for (size_t t = 0; t + 1 < matching.first.size(); ++t)

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,12 +51,13 @@ class Flow {
   Status begin_inputs(Rank& rank);
   void begin_scalars(Rank& rank);
   Status begin_placements(Rank& rank);
+  std::string wrong_type(const plan::Placement& placement);
   Status check_end();
   Status check_owners() const;
   Status check_next_step(const Rank& rank) const;
   Status check_loss();
   Status check_dropped();
-  Status check_norms() const;
+  Status check_measures() const;
   Status check_addends() const;
 
   // --- instructions
@@ -68,6 +70,9 @@ class Flow {
   Result<Updating> bind_update(Rank& rank, const plan::KernelCall& call,
                                const std::vector<plan::BufferRange>& arguments) const;
   Status update(Rank& rank, const Updating& call, int32_t group);
+  Status write_working(Rank& rank, const Updating& call, const Pieces& updated);
+  bool scales() const { return bundle_.manifest.loss_scale > 0; }
+  std::string take_overflow(const Rank& rank, const Pieces& pieces);
   static bool takes_placed_gradient(Rank& rank, const plan::BufferRange& where, int64_t bytes,
                                     const Content& parameter);
   Status check_moments(Rank& rank, const Updating& call, const Content& parameter, int64_t done, int64_t bytes);
@@ -76,13 +81,15 @@ class Flow {
   // --- parts of a run
   struct Seen {
     int32_t samples = 0, parts = 0;
+    bool scaled = false;  // the loss scale is among what was read, or entered it
   };
   bool is_called(int32_t value, int32_t label);  // whether a value may stand at a slot of this label
   Status read_value(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
                     Seen& seen);
   Status read_parameter(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t tensor,
                         const std::string& slot);
-  Status read_scalar(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot);
+  Status read_scalar(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
+                     Seen& seen);
   Status read_constant(Rank& rank, const plan::BufferRange& where, ProgramEffects::Bound& bound,
                        const std::string& slot);
   Status on_sum(Rank& rank, const plan::BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what,
@@ -97,8 +104,10 @@ class Flow {
   const plan::Bundle& bundle_;
   const Matching& matching_;
   Names tensors_, constants_;
-  std::vector<int64_t> first_element_;  // [tensor] when all elements are counted through
-  std::vector<int64_t> num_elements_;   // [tensor]
+  std::vector<int64_t> first_element_;               // [tensor] when all elements are counted through
+  std::vector<int64_t> num_elements_;                // [tensor]
+  std::vector<int64_t> element_bytes_;               // [tensor] of what is trained
+  std::vector<std::optional<DType>> working_types_;  // [tensor] of its copies that programs read
   Ledger ledger_;
   std::vector<ProgramEffects> effects_;
   std::vector<Rank> ranks_;
@@ -118,7 +127,7 @@ class Flow {
   std::vector<SampleRange> updated_elements_;
   std::vector<char> made_;                // [label] a program makes it
   std::map<int32_t, int32_t> exchanged_;  // label of a value that came by an exchange, at its readers -> at its arrival
-  std::map<int32_t, Place> norms_;        // by sum: where the first clip used it
+  std::map<int32_t, Place> measured_;     // by sum: where the first that clips or skips by it stands
   Pieces scratch_, scratch_more_, scratch_sum_;
   std::vector<Member> members_;         // of the collective at hand, by position
   std::vector<Pieces> sent_, arrived_;  // of an exchange, by position

@@ -18,6 +18,8 @@ const char* kind_text(PlacementKind kind) {
     case PlacementKind::kFirstMoment: return "first moment";
     case PlacementKind::kSecondMoment: return "second moment";
     case PlacementKind::kGradient: return "gradient";
+    case PlacementKind::kMaster: return "master";
+    case PlacementKind::kWorking: return "working copy";
     case PlacementKind::kValue:
     case PlacementKind::kState:
     case PlacementKind::kConstant: break;
@@ -26,7 +28,9 @@ const char* kind_text(PlacementKind kind) {
 }
 BufferClass class_of(PlacementKind kind) {
   switch (kind) {
-    case PlacementKind::kValue: return BufferClass::kParameter;
+    case PlacementKind::kValue:
+    case PlacementKind::kMaster:
+    case PlacementKind::kWorking: return BufferClass::kParameter;
     case PlacementKind::kFirstMoment:
     case PlacementKind::kSecondMoment: return BufferClass::kOptimizer;
     case PlacementKind::kState: return BufferClass::kState;
@@ -96,6 +100,24 @@ void Flow::begin_scalars(Rank& rank) {
   }
   call(plan.seed_step.buffer, "seed_step");
   call(plan.learning_rate.buffer, "learning_rate");
+  if (plan.loss_scale.buffer < 0) return;
+  Content scale;
+  scale.kind = Kind::kCounter;
+  scale.what = 1;
+  rank.contents.begin(plan.loss_scale, dtype_bytes(DType::kF32), scale);
+}
+
+// All that is kept of a tensor has its type, but for working copies, which have one of their own: "" or what is wrong.
+std::string Flow::wrong_type(const Placement& placement) {
+  const int32_t tensor = tensors_.find(placement.name);
+  if (placement.kind == PlacementKind::kConstant || tensor < 0) return "";
+  const auto t = static_cast<size_t>(tensor);
+  const DType own = bundle_.manifest.tensors[t].dtype;
+  if (placement.kind != PlacementKind::kWorking)
+    return placement.dtype == own ? "" : "the model has it as " + std::string(dtype_name(own));
+  if (placement.dtype == own) return "which is the type of its master";
+  if (!working_types_[t]) working_types_[t] = placement.dtype;
+  return placement.dtype == *working_types_[t] ? "" : "elsewhere as " + std::string(dtype_name(*working_types_[t]));
 }
 
 Status Flow::begin_placements(Rank& rank) {
@@ -108,8 +130,15 @@ Status Flow::begin_placements(Rank& rank) {
       return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " places the " + kind_text(placement.kind) +
                                           " of " + quoted(placement.name) + " in " + quoted(buffer.name) +
                                           ", a buffer of another class");
+    if (const auto wrong = wrong_type(placement); !wrong.empty())
+      return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " places the " + kind_text(placement.kind) +
+                                          " of " + quoted(placement.name) + " as " +
+                                          std::string(dtype_name(placement.dtype)) + ", " + wrong);
+    content.size = dtype_bytes(placement.dtype);
     switch (placement.kind) {
-      case PlacementKind::kValue: content.kind = Kind::kParameter; break;
+      case PlacementKind::kValue:
+      case PlacementKind::kWorking: content.kind = Kind::kParameter; break;
+      case PlacementKind::kMaster: content.kind = Kind::kMaster; break;
       case PlacementKind::kFirstMoment:
       case PlacementKind::kSecondMoment:
         content.kind = Kind::kMoment;
@@ -140,7 +169,7 @@ Status Flow::check_end() {
   PIPER_RETURN_IF_ERROR(check_dropped());
   PIPER_RETURN_IF_ERROR(check_addends());
   for (const auto& rank : ranks_) PIPER_RETURN_IF_ERROR(check_next_step(rank));
-  PIPER_RETURN_IF_ERROR(check_norms());
+  PIPER_RETURN_IF_ERROR(check_measures());
   return check_owners();
 }
 
@@ -214,13 +243,13 @@ Status Flow::check_next_step(const Rank& rank) const {
       if (found.kind == Kind::kZero && content.kind != Kind::kZero)
         return Status::failure("P0636", "rule 8: " + rank_name(plan) + " adds to " + quoted(buffer.name) +
                                             " from zero on, but leaves it uncleared for the next step");
-      if (found.kind == Kind::kParameter) {
+      if (found.kind == Kind::kParameter || found.kind == Kind::kMaster) {
         const bool trained = updated_.count(found.what) > 0;
-        if (content.kind != Kind::kParameter || content.what != found.what || content.origin != origin ||
+        if (content.kind != found.kind || content.what != found.what || content.origin != origin ||
             content.how != (trained ? 1 : 0))
           return Status::failure("P0638", "rule 10: " + rank_name(plan) + " reads " + quoted(tensors_[found.what]) +
                                               " in " + quoted(buffer.name) + ", but leaves elements from " +
-                                              std::to_string(origin / 4) +
+                                              std::to_string(origin / std::max<int64_t>(found.size, 1)) +
                                               " on without their update for the next step");
       }
       origin += piece.bytes;
@@ -237,6 +266,15 @@ Status Flow::check_next_step(const Rank& rank) const {
     if (gradient.tensor >= 0 && updated_.count(gradient.tensor) > 0 && gradient.taken != gradient.bytes)
       return Status::failure("P0638", "rule 10: " + rank_name(plan) + " places a gradient of " +
                                           quoted(tensors_[gradient.tensor]) + " that no update takes");
+  if (scales()) {
+    Pieces scale;
+    const int64_t at = plan.loss_scale.offset;
+    if (plan.loss_scale.buffer >= 0)
+      rank.contents.at(plan.loss_scale.buffer).read(at, at + dtype_bytes(DType::kF32), scale);
+    const Content content = scale.empty() ? Content() : scale[0].content;
+    if (content.kind != Kind::kCounter || content.what != 1 || content.how != 1)
+      return Status::failure("P0638", "rule 10: the loss scale of " + rank_name(plan) + " does not follow the step");
+  }
   // A tensor with an accumulator is trained, and what a rank saves is the new version.
   std::vector<char> has_gradient(tensors_.size());
   for (const auto& placement : plan.placements) {
@@ -249,12 +287,15 @@ Status Flow::check_next_step(const Rank& rank) const {
   }
   for (const auto& placement : plan.placements) {
     const int32_t tensor = tensors_.find(placement.name);
-    if (tensor < 0 || placement.kind != PlacementKind::kValue || updated_.count(tensor) == 0) continue;
+    const bool master = placement.kind == PlacementKind::kMaster, working = placement.kind == PlacementKind::kWorking;
+    const bool read_or_trained = placement.kind == PlacementKind::kValue || master || working;
+    if (tensor < 0 || !read_or_trained || updated_.count(tensor) == 0) continue;
     const Part& part = placement.part;
     if (!part.owner && !has_gradient[static_cast<size_t>(tensor)]) continue;
     Content parameter;
-    parameter.kind = Kind::kParameter;
+    parameter.kind = master ? Kind::kMaster : Kind::kParameter;
     parameter.what = tensor;
+    parameter.size = dtype_bytes(placement.dtype);
     parameter.origin = part.first * dtype_bytes(placement.dtype);
     PIPER_RETURN_IF_ERROR(check(part.where.buffer, part.where.offset,
                                 part.where.offset + part.count * dtype_bytes(placement.dtype), parameter));
@@ -262,15 +303,15 @@ Status Flow::check_next_step(const Rank& rank) const {
   return {};
 }
 
-Status Flow::check_norms() const {
+Status Flow::check_measures() const {
   std::vector<SampleRange> elements;
   for (const auto& range : updated_elements_) {
     if (!elements.empty() && range.first <= elements.back().first + elements.back().count)
       elements.back().count = std::max(elements.back().count, range.first + range.count - elements.back().first);
     else elements.push_back(range);
   }
-  for (const auto& [norm, place] : norms_)
-    if (const auto wrong = ledger_.check_norm(norm, elements); !wrong.empty())
+  for (const auto& [measure, place] : measured_)
+    if (const auto wrong = ledger_.check_measured(measure, elements); !wrong.empty())
       return Status::failure(
           "P0636",
           "rule 8: " + describe_instruction(bundle_, *ranks_[place.rank].plan, static_cast<size_t>(place.instruction)) +
@@ -290,7 +331,18 @@ Status Flow::check_owners() const {
   std::vector<Owned> owned;
   for (const auto& rank : ranks_)
     for (const auto& placement : rank.plan->placements) {
-      if (placement.kind == PlacementKind::kConstant) continue;
+      if (placement.kind == PlacementKind::kConstant) {
+        if (placement.part.owner)
+          return Status::failure("P0638",
+                                 "rule 10: " + rank_name(*rank.plan) + " saves the constant " + quoted(placement.name));
+        continue;
+      }
+      if (placement.kind == PlacementKind::kWorking) {
+        if (placement.part.owner)
+          return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " saves the working copy of " +
+                                              quoted(placement.name) + ", not its master");
+        continue;
+      }
       const int32_t tensor = tensors_.find(placement.name);
       if (tensor < 0 && placement.part.owner)
         return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " saves " + quoted(placement.name) +

@@ -9,6 +9,12 @@ using Do = ProgramEffects::Do;
 
 namespace {
 
+// The loss scale as the step began with it.
+bool is_loss_scale(const Pieces& pieces) {
+  return pieces.size() == 1 && pieces[0].content.kind == Content::Kind::kCounter && pieces[0].content.what == 1 &&
+         pieces[0].content.how == 0;
+}
+
 // A slot may be longer than what was written by less than this.
 constexpr int64_t kRounding = 64;
 
@@ -41,6 +47,7 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
         content.origin == 0 && content.size == bytes &&
         (content.how == 0 || seen.samples == 0 || content.how == seen.samples)) {
       if (content.how != 0) seen.samples = content.how;
+      seen.scaled = seen.scaled || content.scaled;
       return {};
     }
   }
@@ -57,12 +64,15 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
         if (&piece == &scratch_.back() && piece.bytes < kRounding) continue;
         return refuted("P0637", rank, "reads what nothing wrote where " + quoted(slot) + " should be");
       case Kind::kZero: return refuted("P0637", rank, "reads zeros where " + quoted(slot) + " should be");
-      case Kind::kClip:  // numbers that are the same for all samples
-      case Kind::kConstant: continue;
+      case Kind::kConstant:
+        return refuted("P0637", rank,
+                       "reads constant " + quoted(constants_[content.what]) + " where " + quoted(slot) + " should be");
+      case Kind::kClip: continue;  // a number that is the same for all samples
       case Kind::kSum:
         if (ledger_.addends[ledger_.terms(content)[0].first].tensor < 0) continue;
         return refuted("P0637", rank, "reads a gradient where " + quoted(slot) + " should be");
       case Kind::kParameter:
+      case Kind::kMaster:
         return refuted("P0637", rank,
                        "reads parameter " + quoted(tensors_[content.what]) + " where " + quoted(slot) + " should be");
       case Kind::kMoment:
@@ -81,6 +91,7 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
     if (first < 0) first = here;
     alike = alike && here == first;
     parts = std::max(parts, content.parts);
+    seen.scaled = seen.scaled || content.scaled;
     samples = ledger_.samples.append(samples, here);
   }
   // What a rank sent to others and got back from them is its own again.
@@ -103,7 +114,7 @@ Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes,
   if (auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes)) {
     auto& content = segment->content;
     if (content.kind == Kind::kParameter && content.what == tensor && content.how == 0 &&
-        content.origin + where.offset - segment->begin == slice) {
+        content.origin + where.offset - segment->begin == slice * content.size) {
       content.relied = content.start;
       return {};
     }
@@ -111,18 +122,21 @@ Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes,
   scratch_.clear();
   rank.contents.take(where, bytes, scratch_);
   int64_t expected = scratch_.empty() ? 0 : scratch_[0].content.origin;
-  if (slice < 0) slice = expected;
-  if (slice != expected)
+  const int64_t element = scratch_.empty() ? 1 : std::max<int64_t>(scratch_[0].content.size, 1);
+  if (slice < 0) slice = expected / element;
+  if (slice * element != expected)
     return refuted("P0637", rank, "reads " + quoted(slot) + " from another element on than other runs of this rank");
   for (const auto& piece : scratch_) {
     const auto& content = piece.content;
+    if (content.kind == Kind::kMaster)
+      return refuted("P0637", rank, "reads the master of " + quoted(slot) + ", not its working copy");
     if (content.kind != Kind::kParameter)
       return refuted("P0637", rank,
                      "reads what is no parameter, or was not gathered, where " + quoted(slot) + " should be");
-    if (content.what != tensor || content.origin != expected)
+    if (content.what != tensor || content.origin != expected || content.size != element)
       return refuted("P0637", rank,
-                     "reads elements from " + std::to_string(content.origin / 4) + " of " +
-                         quoted(tensors_[content.what]) + " where elements from " + std::to_string(expected / 4) +
+                     "reads elements from " + std::to_string(content.origin / element) + " of " +
+                         quoted(tensors_[content.what]) + " where elements from " + std::to_string(expected / element) +
                          " of " + quoted(slot) + " should be");
     if (content.how != 0) return refuted("P0637", rank, "reads " + quoted(slot) + " after its update");
     expected += piece.bytes;
@@ -130,9 +144,14 @@ Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes,
   return {};
 }
 
-Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, int32_t label, const std::string& slot) {
+Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
+                         Seen& seen) {
   scratch_.clear();
   rank.contents.take(where, bytes, scratch_);
+  if (slot == "loss_scale") {
+    seen.scaled = true;
+    return is_loss_scale(scratch_) ? Status() : refuted("P0637", rank, "reads what is no loss scale of this step");
+  }
   for (const auto& piece : scratch_)
     if (piece.content.kind != Kind::kValue || (piece.content.what >= 0 && piece.content.what != label))
       return refuted("P0637", rank, "reads something else where " + quoted(slot) + " should be");
@@ -185,7 +204,13 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
   if (first_adder_[addend].instruction < 0)
     first_adder_[addend] = {static_cast<size_t>(&rank - ranks_.data()), static_cast<int32_t>(rank.next)};
   const int32_t tensor = ledger_.addends[what.addend].tensor;
-  const int64_t base = tensor >= 0 ? std::max<int64_t>(rank.contents.slice[static_cast<size_t>(tensor)], 0) : 0;
+  if (tensor >= 0 && scales() != seen.scaled)
+    return refuted("P0637", rank,
+                   "adds " + quoted(slot) +
+                       (seen.scaled ? ", which is scaled, in a step without a loss scale" : " without the loss scale"));
+  const int64_t base = tensor >= 0 ? std::max<int64_t>(rank.contents.slice[static_cast<size_t>(tensor)], 0) *
+                                         element_bytes_[static_cast<size_t>(tensor)]
+                                   : 0;
   if (what.act == Do::kAssign) {
     rank.contents.put(where, bytes, ledger_.sum(what.addend, seen.samples, base));
     return {};
@@ -220,7 +245,7 @@ Status Flow::run(Rank& rank, const Run& run) {
   for (const auto& [index, tensor, bytes] : effects.parameters)
     PIPER_RETURN_IF_ERROR(read_parameter(rank, where(index), bytes, tensor, name(index)));
   for (const auto& [index, label, bytes] : effects.scalars)
-    PIPER_RETURN_IF_ERROR(read_scalar(rank, where(index), bytes, label, name(index)));
+    PIPER_RETURN_IF_ERROR(read_scalar(rank, where(index), bytes, label, name(index), seen));
   for (auto& bound : effects.constants)
     PIPER_RETURN_IF_ERROR(read_constant(rank, where(bound.slot), bound, name(bound.slot)));
   for (const int32_t index : effects.sample_offsets) {
@@ -237,10 +262,19 @@ Status Flow::run(Rank& rank, const Run& run) {
     value.what = label;
     value.how = seen.samples;
     value.parts = seen.parts;
+    value.scaled = seen.scaled;
     value.size = bytes;
     rank.contents.put(where(index), bytes, value);
   }
   return {};
+}
+
+// Whether each rank skips by all gradients is a matter of the end of the step.
+std::string Flow::take_overflow(const Rank& rank, const Pieces& pieces) {
+  int32_t overflow = 0;
+  const std::string wrong = ledger_.measured(Ledger::Measure::kOverflow, pieces, overflow);
+  measured_.emplace(overflow, Place{static_cast<size_t>(&rank - ranks_.data()), static_cast<int32_t>(rank.next)});
+  return wrong;
 }
 
 Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& program,
@@ -269,14 +303,26 @@ Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& pr
     std::string wrong;
     switch (call.op) {
       case Op::kAdvance:
-        take(call.outputs[0], a);
-        for (auto& piece : a) {
-          if (piece.content.kind != Content::Kind::kCounter || piece.content.how != 0)
-            return refuted("P0638", rank, "counts what is no counter, or counted before in this step");
-          piece.content.how = 1;
+      case Op::kAdvanceLossScale:
+        for (size_t i = 0; i < call.outputs.size(); ++i) {
+          take(call.outputs[i], a);
+          const bool follows = call.op == Op::kAdvanceLossScale, scale = follows && i == 0;
+          for (auto& piece : a) {
+            if (piece.content.kind != Kind::kCounter || piece.content.how != 0 || (piece.content.what == 1) != scale)
+              return refuted("P0638", rank, "counts what is no counter, or counted before in this step");
+            piece.content.how = 1;
+            if (follows && !scale) piece.content.what = 2;
+          }
+          put(call.outputs[i], a);
         }
-        put(call.outputs[0], a);
-        continue;
+        if (call.inputs.empty() == scales())
+          return refuted("P0638", rank,
+                         scales() ? "counts steps that are skipped" : "skips steps of unscaled gradients");
+        if (call.inputs.empty()) continue;
+        take(call.inputs[0], a);
+        wrong = take_overflow(rank, a);
+        if (wrong.empty()) continue;
+        break;
       case Op::kClear: put(call.outputs[0], {{call.outputs[0].bytes, zero}}); continue;
       case Op::kCopy:
         take(call.inputs[0], a);
@@ -295,17 +341,34 @@ Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& pr
         if (call.op == Op::kMoveAdd) put(call.inputs[0], {{call.inputs[0].bytes, zero}});
         break;
       case Op::kSquareSum:
+      case Op::kOverflows:
         take(call.inputs[0], a);
         take(call.outputs[0], sum);
-        wrong = ledger_.add_norm(a, sum);
+        wrong = ledger_.add_measured(call.op == Op::kSquareSum ? Ledger::Measure::kNorm : Ledger::Measure::kOverflow, a,
+                                     sum);
         break;
+      case Op::kUnscale: {
+        take(call.inputs[0], a);
+        if (!is_loss_scale(a)) wrong = "unscales by what is no loss scale of this step";
+        Content factor;
+        factor.kind = Kind::kClip;
+        factor.what = factor.how = 1;
+        put(call.outputs[0], {{call.outputs[0].bytes, factor}});
+        if (wrong.empty()) continue;
+        break;
+      }
       case Op::kClip: {
         take(call.inputs[0], a);
         int32_t norm = 0;
-        wrong = ledger_.norm_of(a, norm);
-        norms_.emplace(norm, Place{static_cast<size_t>(&rank - ranks_.data()), static_cast<int32_t>(rank.next)});
+        wrong = ledger_.measured(Ledger::Measure::kNorm, a, norm);
+        measured_.emplace(norm, Place{static_cast<size_t>(&rank - ranks_.data()), static_cast<int32_t>(rank.next)});
         Content clip;
         clip.kind = Kind::kClip;
+        if (call.inputs.size() > 1) {
+          take(call.inputs[1], b);
+          if (!is_loss_scale(b)) wrong = "unscales by what is no loss scale of this step";
+          clip.how = 1;
+        }
         for (clip.what = 0; clip.what < 2; ++clip.what) {
           const auto& output = call.outputs[static_cast<size_t>(clip.what)];
           put(output, {{output.bytes, clip}});

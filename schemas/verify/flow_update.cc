@@ -1,6 +1,7 @@
 // Updates: a complete gradient of the very elements, the same way on every rank that holds a copy.
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "schemas/plan/kernels.h"
 #include "schemas/verify/flow.h"
@@ -11,9 +12,12 @@ using namespace plan;
 using Kind = Content::Kind;
 
 struct Flow::Updating {
-  BufferRange parameter, gradient, rate, step, scale;  // scale: buffer = -1 where there is none
+  BufferRange parameter, gradient, rate, step;
+  BufferRange scale, overflow, working;  // buffer = -1 where there is none
   std::vector<BufferRange> moments;
+  DType type = DType::kF32, working_type = DType::kF32;
   int64_t bytes = 0;  // of the parameter
+  int64_t element() const { return dtype_bytes(type); }
 };
 
 Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
@@ -22,38 +26,57 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
   if (call.kernel != optimizer.kind)
     return refuted("P0638", rank, "calls " + call.kernel + ", the optimizer is " + optimizer.kind);
   const size_t num_moments = optimizer.kind != "sgd" ? 2 : optimizer.momentum != 0 ? 1 : 0;
-  if (call.outputs.size() != 2 + num_moments)
+  const size_t most = static_cast<size_t>(find_kernel(call.kernel)->outputs);
+  const bool copies = call.outputs.size() == most;  // a working copy is the last
+  const size_t states = copies ? most - 1 : call.outputs.size();
+  std::vector<Operand> outputs(call.outputs.begin(), call.outputs.begin() + static_cast<std::ptrdiff_t>(states));
+  if (copies)
+    while (!outputs.empty() && outputs.back().slot == Operand::kAbsent) outputs.pop_back();
+  if (outputs.size() != 2 + num_moments)
     return refuted("P0638", rank, "its moments are not those of the optimizer " + optimizer.kind);
   const bool clips = bundle_.manifest.clip_grad_norm > 0;
-  if (call.inputs.size() != (clips ? 3 : 2))
+  if (call.inputs.size() != (scales() ? 4u : clips ? 3u : 2u))
     return refuted("P0638", rank,
-                   clips ? "does not clip the gradient" : "scales the gradient, though nothing is clipped");
+                   scales() ? "does not unscale the gradient, or does not skip a step with an overflow"
+                   : clips  ? "does not clip the gradient"
+                            : "scales the gradient, though nothing is clipped");
   const auto place = [&](const Operand& operand) {
     BufferRange where = arguments[static_cast<size_t>(operand.slot)];
     where.offset += operand.offset;
     return where;
   };
   Updating bound;
-  for (const auto* operands : {&call.outputs, &call.inputs})
+  for (const std::vector<Operand>* operands : {&std::as_const(outputs), &call.inputs})
     for (const Operand& operand : *operands) {
       const bool whole = operand.slot >= 0 && operand.shape.size() <= 1 &&
                          (operand.shape.empty() || operand.shape[0] <= 1 || operand.strides[0] == 1);
       if (!whole) return refuted("P0638", rank, "has an operand that is no range of elements");
     }
-  static constexpr DType kValueTypes[] = {DType::kF64, DType::kI64, DType::kF32};  // rate, step, factor of clipping
+  static constexpr DType kValueTypes[] = {DType::kF64, DType::kI64, DType::kF32,
+                                          DType::kF32};  // rate, step, factor, overflow
   for (size_t i = 0; i < call.inputs.size(); ++i)
     if (call.inputs[i].dtype != kValueTypes[i] || elements(call.inputs[i]) != 1)
       return refuted("P0638", rank, "has operands of different sizes or types");
-  bound.bytes = dense_bytes(call.outputs[0]);
-  for (const Operand& output : call.outputs)
-    if (dense_bytes(output) != bound.bytes || output.dtype != DType::kF32)
+  bound.bytes = dense_bytes(outputs[0]);
+  bound.type = outputs[0].dtype;
+  for (const Operand& output : outputs)
+    if (dense_bytes(output) != bound.bytes || output.dtype != bound.type)
       return refuted("P0638", rank, "has operands of different sizes or types");
-  bound.parameter = place(call.outputs[0]);
-  bound.gradient = place(call.outputs[1]);
-  for (size_t i = 2; i < call.outputs.size(); ++i) bound.moments.push_back(place(call.outputs[i]));
+  if (copies) {
+    const Operand& copy = call.outputs.back();
+    if (copy.slot < 0 || copy.shape.size() != 1 || (copy.shape[0] > 1 && copy.strides[0] != 1) ||
+        elements(copy) != elements(outputs[0]) || copy.dtype == bound.type)
+      return refuted("P0638", rank, "writes a working copy of another size, or of the same type");
+    bound.working = place(copy);
+    bound.working_type = copy.dtype;
+  }
+  bound.parameter = place(outputs[0]);
+  bound.gradient = place(outputs[1]);
+  for (size_t i = 2; i < outputs.size(); ++i) bound.moments.push_back(place(outputs[i]));
   bound.rate = place(call.inputs[0]);
   bound.step = place(call.inputs[1]);
-  if (clips) bound.scale = place(call.inputs[2]);
+  if (clips || scales()) bound.scale = place(call.inputs[2]);
+  if (scales()) bound.overflow = place(call.inputs[3]);
   return bound;
 }
 
@@ -97,6 +120,40 @@ bool Flow::takes_placed_gradient(Rank& rank, const BufferRange& where, int64_t b
   return true;
 }
 
+// The copy of each updated element of a master is of the same element, as programs of the step have read it.
+Status Flow::write_working(Rank& rank, const Updating& call, const Pieces& updated) {
+  const int64_t narrow = dtype_bytes(call.working_type), wide = call.element();
+  Pieces copies, found;
+  int64_t done = 0;  // bytes of the copy
+  for (const auto& piece : updated) {
+    Content copy = piece.content;
+    const int64_t bytes = piece.bytes / wide * narrow;
+    const bool master = copy.kind == Kind::kMaster;
+    if (master) copy.kind = Kind::kParameter;
+    copy.origin = copy.origin / wide * narrow;
+    copy.size = narrow;
+    found.clear();
+    rank.contents.take({call.working.buffer, call.working.offset + done}, bytes, found);
+    int64_t origin = copy.origin;
+    for (const auto& before : found) {
+      const Content& old = before.content;
+      const bool right = master ? old.kind == Kind::kParameter && old.what == copy.what && old.origin == origin &&
+                                      old.size == narrow && old.how == 0 &&
+                                      working_types_[static_cast<size_t>(copy.what)] == call.working_type
+                                : old.kind == Kind::kNothing;
+      if (!right)
+        return refuted(
+            "P0638", rank,
+            "writes the working copy of \"" + (master ? tensors_[copy.what] : "") + "\" where it is not placed");
+      origin += before.bytes;
+    }
+    append(copies, {bytes, copy});
+    done += bytes;
+  }
+  rank.contents.put(call.working, copies);
+  return {};
+}
+
 Status Flow::update(Rank& rank, const Update& update) {
   const auto& program = bundle_.programs[static_cast<size_t>(update.program)];
   const auto& arguments = rank.plan->arguments[static_cast<size_t>(update.arguments)].arguments;
@@ -121,17 +178,24 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
     parameter.origin += in_a;
     gradient.origin += in_b;
     const int64_t length = std::min(scratch_[i].bytes - in_a, scratch_more_[j].bytes - in_b);
-    if (parameter.kind == Kind::kParameter) {
+    const bool is_parameter = parameter.kind == Kind::kParameter || parameter.kind == Kind::kMaster;
+    if (is_parameter) {
       const std::string name = "\"" + tensors_[parameter.what] + "\"";
+      if (bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].dtype != call.type)
+        return refuted("P0638", rank, "updates " + name + " as elements of another type");
+      if ((parameter.kind == Kind::kMaster) != (call.working.buffer >= 0))
+        return refuted("P0638", rank,
+                       parameter.kind == Kind::kMaster ? "updates the master of " + name + " without its working copy"
+                                                       : "writes a copy of " + name + ", which programs read itself");
       if (gradient.kind != Kind::kSum) return refuted("P0636", rank, "updates " + name + " without a gradient");
       std::vector<int32_t> addends;
       for (const auto& term : ledger_.terms(gradient)) {
         const auto& addend = ledger_.addends[term.first];
         if (addend.tensor != parameter.what || gradient.origin != parameter.origin)
           return refuted("P0636", rank,
-                         "updates elements from " + std::to_string(parameter.origin / 4) + " of " + name + " by what " +
-                             addend.chunk + " adds to elements from " + std::to_string(gradient.origin / 4) + " of \"" +
-                             addend.slot + "\"");
+                         "updates elements from " + std::to_string(parameter.origin / call.element()) + " of " + name +
+                             " by what " + addend.chunk + " adds to elements from " +
+                             std::to_string(gradient.origin / call.element()) + " of \"" + addend.slot + "\"");
         addends.push_back(term.first);
       }
       if (const auto wrong = ledger_.use(gradient); !wrong.empty())
@@ -146,13 +210,14 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
       if (!fresh && it->second.group != group)
         return refuted("P0638", rank, "updates " + name + " in another group of the optimizer than other ranks do");
       updated_elements_.push_back(
-          {first_element_[static_cast<size_t>(parameter.what)] + parameter.origin / 4, length / 4});
+          {first_element_[static_cast<size_t>(parameter.what)] + parameter.origin / call.element(),
+           length / call.element()});
       parameter.how = 1;
     } else if (parameter.kind != Kind::kNothing || (gradient.kind != Kind::kZero && gradient.kind != Kind::kNothing)) {
       return refuted("P0638", rank, "updates what is no parameter");
     }
     PIPER_RETURN_IF_ERROR(check_moments(rank, call, parameter, done, length));
-    if (parameter.kind == Kind::kParameter &&
+    if (is_parameter &&
         !takes_placed_gradient(rank, {call.gradient.buffer, call.gradient.offset + done}, length, parameter))
       return refuted("P0638", rank,
                      "takes the gradient of \"" + tensors_[parameter.what] + "\" where it is not placed");
@@ -164,19 +229,27 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
     if (in_b == scratch_more_[j].bytes) ++j, in_b = 0;
   }
   // What is the same for all elements.
-  PIPER_RETURN_IF_ERROR(
-      read_scalar(rank, call.rate, dtype_bytes(DType::kF64), ledger_.labels.id("learning_rate"), "learning_rate"));
+  Seen seen;
+  PIPER_RETURN_IF_ERROR(read_scalar(rank, call.rate, dtype_bytes(DType::kF64), ledger_.labels.id("learning_rate"),
+                                    "learning_rate", seen));
   scratch_.clear();
   rank.contents.take(call.step, dtype_bytes(DType::kI64), scratch_);
   for (const auto& piece : scratch_)
-    if (piece.content.kind != Kind::kCounter || piece.content.how != 1)
+    if (piece.content.kind != Kind::kCounter || piece.content.how != 1 || piece.content.what > 0)
       return refuted("P0638", rank, "does not read the number of its own step");
   if (call.scale.buffer >= 0) {
     scratch_.clear();
     rank.contents.take(call.scale, 4, scratch_);
-    if (scratch_.empty() || scratch_[0].content.kind != Kind::kClip || scratch_[0].content.what != 1)
+    if (scratch_.empty() || scratch_[0].content.kind != Kind::kClip || scratch_[0].content.what != 1 ||
+        scratch_[0].content.how != (scales() ? 1 : 0))
       return refuted("P0638", rank, "scales by what is no factor of clipping");
   }
+  if (call.overflow.buffer >= 0) {
+    scratch_.clear();
+    rank.contents.take(call.overflow, 4, scratch_);
+    if (const auto wrong = take_overflow(rank, scratch_); !wrong.empty()) return refuted("P0638", rank, wrong);
+  }
+  if (call.working.buffer >= 0) PIPER_RETURN_IF_ERROR(write_working(rank, call, updated));
 
   rank.contents.put(call.parameter, updated);
   Content zero;

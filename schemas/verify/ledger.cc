@@ -11,9 +11,14 @@ bool empty(Kind kind) { return kind == Kind::kZero || kind == Kind::kNothing; }
 
 }  // namespace
 
-Ledger::Ledger(int64_t batch, const Names& tensors, std::vector<int64_t> elements)
-    : sums_(samples), batch_(batch), tensors_(tensors), elements_(std::move(elements)) {
-  norm_ = addends.id("", "square of the gradients' norm", -1);
+Ledger::Ledger(int64_t batch, const Names& tensors, std::vector<int64_t> elements, std::vector<int64_t> element_bytes)
+    : sums_(samples),
+      batch_(batch),
+      tensors_(tensors),
+      elements_(std::move(elements)),
+      element_bytes_(std::move(element_bytes)) {
+  measures_[static_cast<size_t>(Measure::kNorm)] = addends.id("", "square of the gradients' norm", -1);
+  measures_[static_cast<size_t>(Measure::kOverflow)] = addends.id("", "overflow of the gradients", -1);
 }
 
 Content Ledger::sum(int32_t addend, int32_t sample_ids, int64_t origin) {
@@ -129,33 +134,38 @@ int32_t Ledger::exchanged(int32_t label) {
   return exchanged_as_[static_cast<size_t>(label)] = id;
 }
 
-std::string Ledger::add_norm(const Pieces& gradients, Pieces& result) {
+std::string Ledger::add_measured(Measure what, const Pieces& gradients, Pieces& result) {
+  const std::string verb = what == Measure::kNorm ? "takes the norm of " : "looks for an overflow of ";
   int32_t elements = 0;
   for (const auto& piece : gradients) {
     if (empty(piece.content.kind)) continue;
-    if (piece.content.kind != Kind::kSum) return "takes the norm of what is no gradient";
-    if (auto wrong = use(piece.content); !wrong.empty()) return "takes the norm of a gradient with " + wrong;
+    if (piece.content.kind != Kind::kSum) return verb + "what is no gradient";
+    if (auto wrong = use(piece.content); !wrong.empty()) return verb + "a gradient with " + wrong;
     const int32_t tensor = addends[terms(piece.content)[0].first].tensor;
-    if (tensor < 0) return "takes the norm of what is no parameter's gradient";
-    elements = samples.append(
-        elements, samples.range(elements_[static_cast<size_t>(tensor)] + piece.content.origin / 4, piece.bytes / 4));
+    if (tensor < 0) return verb + "what is no parameter's gradient";
+    const auto t = static_cast<size_t>(tensor);
+    elements = samples.append(elements, samples.range(elements_[t] + piece.content.origin / element_bytes_[t],
+                                                      piece.bytes / element_bytes_[t]));
   }
-  const Pieces more = {{4, elements == 0 ? Content{Kind::kZero} : sum(norm_, elements, 0)}};
+  const int32_t addend = measures_[static_cast<size_t>(what)];
+  const Pieces more = {{4, elements == 0 ? Content{Kind::kZero} : sum(addend, elements, 0)}};
   const Pieces before = result;
   return add(before, more, result);
 }
 
-std::string Ledger::norm_of(const Pieces& norms, int32_t& sum) {
+std::string Ledger::measured(Measure what, const Pieces& pieces, int32_t& sum) {
   sum = 0;
-  for (const auto& piece : norms) {
+  for (const auto& piece : pieces) {
     if (piece.content.kind == Kind::kZero) continue;
-    if (piece.content.kind != Kind::kSum || piece.content.what != norm_) return "clips by what is no norm of gradients";
+    if (piece.content.kind != Kind::kSum || piece.content.what != measures_[static_cast<size_t>(what)])
+      return what == Measure::kNorm ? "clips by what is no norm of gradients"
+                                    : "skips by what is no overflow of gradients";
     sum = sums_.add(sum, piece.content.how);
   }
   return "";
 }
 
-std::string Ledger::check_norm(int32_t sum, const std::vector<SampleRange>& elements) const {
+std::string Ledger::check_measured(int32_t sum, const std::vector<SampleRange>& elements) const {
   const auto holds = sums_.compare(sum, elements);
   if (holds.exact()) return "";
   const auto& wrong = !holds.missing.empty() ? holds.missing : !holds.repeated.empty() ? holds.repeated : holds.foreign;

@@ -16,7 +16,8 @@ namespace piper::verify {
 class Ledger {
  public:
   // `batch`: samples of a step. `elements[t]`, [tensors]: the first element of tensor t when all are counted through.
-  Ledger(int64_t batch, const Names& tensors, std::vector<int64_t> elements);
+  // `element_bytes`, [tensors]: of an element of what is trained.
+  Ledger(int64_t batch, const Names& tensors, std::vector<int64_t> elements, std::vector<int64_t> element_bytes);
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -34,12 +35,14 @@ class Ledger {
   // that does not. Its addends count as used.
   std::string use(const Content& content);
 
-  // The part of the gradients' norm that a complete gradient adds: its elements. "" or what is wrong.
-  std::string add_norm(const Pieces& gradients, Pieces& result);
-  // The elements whose squares a norm holds; "" or why it is no norm.
-  std::string norm_of(const Pieces& norms, int32_t& sum);
-  // What is wrong with a norm over `elements` (sorted, disjoint), or "".
-  std::string check_norm(int32_t sum, const std::vector<SampleRange>& elements) const;
+  // What is measured of all gradients together.
+  enum class Measure : uint8_t { kNorm, kOverflow };
+  // The part that a complete gradient adds: its elements. "" or what is wrong.
+  std::string add_measured(Measure what, const Pieces& gradients, Pieces& result);
+  // The elements that a measure holds; "" or why it is none.
+  std::string measured(Measure what, const Pieces& pieces, int32_t& sum);
+  // What is wrong with a measure of `elements` (sorted, disjoint), or "".
+  std::string check_measured(int32_t sum, const std::vector<SampleRange>& elements) const;
 
   const std::vector<char>& used() const { return used_; }
 
@@ -60,8 +63,8 @@ class Ledger {
   SumTable sums_;
   int64_t batch_;
   const Names& tensors_;
-  std::vector<int64_t> elements_;
-  int32_t norm_ = -1;  // the addend of norms
+  std::vector<int64_t> elements_, element_bytes_;
+  int32_t measures_[2] = {};  // [Measure] its addend
   std::vector<Terms> lists_;
   std::map<Terms, int32_t> list_ids_;
   std::vector<char> used_;             // [addend]

@@ -59,8 +59,11 @@ std::optional<ProgramEffects::Call> followed(const KernelCall& call) {
   else if (call.kernel == "add_into") result.op = Op::kAddInto;
   else if (call.kernel == "move_add") result.op = Op::kMoveAdd, outputs = call.outputs.size();
   else if (call.kernel == "square_sum") result.op = Op::kSquareSum;
-  else if (call.kernel == "clip_scale") result.op = Op::kClip, outputs = 2;
-  else if (call.kernel == "advance") result.op = Op::kAdvance, inputs = 0;
+  else if (call.kernel == "overflows") result.op = Op::kOverflows;
+  else if (call.kernel == "clip_scale") result.op = Op::kClip, outputs = 2, inputs = call.inputs.size();
+  else if (call.kernel == "unscale") result.op = Op::kUnscale;
+  else if (call.kernel == "advance") result.op = Op::kAdvance, inputs = call.inputs.size();
+  else if (call.kernel == "advance_loss_scale") result.op = Op::kAdvanceLossScale, outputs = 2;
   else return std::nullopt;
   if (result.op == Op::kAddInto && call.kernel == "add_into" && !call.accumulate) return std::nullopt;
   if (call.inputs.size() != inputs || call.outputs.size() != outputs) return std::nullopt;
@@ -100,7 +103,8 @@ class Summary {
       auto step = followed(call);
       if (!step) return false;
       // Without `accumulate` the sum replaces what is there: cleared first, then added to.
-      if (step->op == Op::kSquareSum && !call.accumulate) effects_.calls.push_back({Op::kClear, step->outputs, {}});
+      if ((step->op == Op::kSquareSum || step->op == Op::kOverflows) && !call.accumulate)
+        effects_.calls.push_back({Op::kClear, step->outputs, {}});
       effects_.calls.push_back(std::move(*step));
     }
     effects_.follow = true;

@@ -69,7 +69,19 @@ struct ProgramEffects {
   std::vector<OnSum> sums;              // in order
   std::vector<int32_t> sample_offsets;  // slots that dropout reads as the position of its first sample
   // Programs to follow.
-  enum class Op : uint8_t { kClear, kCopy, kAdd, kAddInto, kMoveAdd, kSquareSum, kClip, kAdvance };
+  enum class Op : uint8_t {
+    kClear,
+    kCopy,
+    kAdd,
+    kAddInto,
+    kMoveAdd,
+    kSquareSum,
+    kOverflows,
+    kClip,
+    kUnscale,
+    kAdvance,
+    kAdvanceLossScale
+  };
   struct Place {
     int32_t slot = -1;
     int64_t offset = 0, bytes = 0;

@@ -37,7 +37,7 @@ class RankContents {
   };
   const std::vector<Replaced>& replaced() const { return replaced_; }
 
-  std::vector<int64_t> slice;  // [tensor] its first byte that programs of this rank see; -1: none has read it yet
+  std::vector<int64_t> slice;  // [tensor] its first element that programs of this rank see; -1: none has read it yet
 
  private:
   std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_ =

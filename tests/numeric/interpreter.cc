@@ -83,6 +83,7 @@ double Tensor::at(int64_t index) const {
     case DType::kI64: return read(int64_t{});
     case DType::kI32: return read(int32_t{});
     case DType::kBool: return read(uint8_t{});
+    case DType::kF16: PIPER_CHECK(false, "f16 values are not interpreted");
     case DType::kBF16: {
       uint32_t bits = 0;
       std::memcpy(reinterpret_cast<std::byte*>(&bits) + 2, place, 2);
@@ -103,7 +104,8 @@ void Tensor::set(int64_t index, double number) {
     case DType::kI64: return write(static_cast<int64_t>(number));
     case DType::kI32: return write(static_cast<int32_t>(number));
     case DType::kBool: return write(static_cast<uint8_t>(number != 0));
-    case DType::kBF16: PIPER_CHECK(false, "bf16 values are only read");
+    case DType::kBF16:
+    case DType::kF16: PIPER_CHECK(false, "narrow values are only read");
   }
 }
 
@@ -139,6 +141,7 @@ Status Interpreter::prepare_source(ir::ValueId id) {
     case ir::ValueKind::kInput:
     case ir::ValueKind::kSeedStep:
     case ir::ValueKind::kSampleOffset:
+    case ir::ValueKind::kLossScale:
     case ir::ValueKind::kOpResult: return {};
   }
   std::vector<std::byte> bytes;

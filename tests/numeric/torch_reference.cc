@@ -97,6 +97,7 @@ at::ScalarType scalar_type(DType dtype) {
     case DType::kF32: return at::kFloat;
     case DType::kF64: return at::kDouble;
     case DType::kBF16: return at::kBFloat16;
+    case DType::kF16: return at::kHalf;
     case DType::kI64: return at::kLong;
     case DType::kI32: return at::kInt;
     case DType::kBool: return at::kBool;

@@ -153,6 +153,7 @@ TEST_CASE("each rule of the lay-out of state is held") {
   CHECK(broken("teams 1 of 1", "teams 1 of 2") == "P0462");
   CHECK(broken("moments part gradients part", "moments whole gradients part") == "P0463");
   CHECK(broken("gather bucket 0 reader 2 from 10", "gather bucket 0 reader 2 from 9") == "P0464");
+  CHECK(broken("prefetch 2 stream 1 gather 1", "prefetch 2 stream 1 gather 1 dtype bf16") == "P0466");
   CHECK(broken("clear bucket 0", "clear bucket 1") == "P0465");
 }
 

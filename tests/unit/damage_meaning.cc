@@ -25,6 +25,18 @@ bool run_reads_another_microbatch(Bundle& b) {
         return false;
       });
 }
+bool run_reads_a_constant_for_an_input(Bundle& b) {
+  return change_argument(
+      b, SlotRole::kInput, [](RankPlan& plan, const Program& program, size_t slot, BufferRange& where, const Run&) {
+        if (class_of(plan, where) != BufferClass::kInput) return false;
+        for (size_t i = 0; i < plan.buffers.size(); ++i)
+          if (plan.buffers[i].cls == BufferClass::kConstant && plan.buffers[i].bytes >= program.slots[slot].bytes) {
+            where = {static_cast<int32_t>(i), 0};
+            return true;
+          }
+        return false;
+      });
+}
 bool run_reads_another_input(Bundle& b) {
   return change_argument(
       b, SlotRole::kInput, [](RankPlan& plan, const Program&, size_t, BufferRange& where, const Run&) {
@@ -127,6 +139,7 @@ std::vector<Damage> of_meaning() {
   return {
       PIPER_DAMAGE(run_reads_another_microbatch, "P0637"),
       PIPER_DAMAGE(run_reads_another_input, "P0637"),
+      PIPER_DAMAGE(run_reads_a_constant_for_an_input, "P0637"),
       PIPER_DAMAGE(input_holds_other_samples, "P0637", "P0636"),
       // P0635: where the other microbatch's memory serves another slot of the run by then.
       PIPER_DAMAGE(backward_reads_values_saved_for_another_microbatch, "P0637", "P0634", "P0635"),

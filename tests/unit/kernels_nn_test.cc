@@ -39,10 +39,12 @@ void check_attention(const Heads& h, const at::Tensor& mask, bool causal) {
          attrs,
          {g, q, k, v, y, lse, mask},
          [&](const Tensors& t) { return gradients(forward, {t[1], t[2], t[3]}, {0, 1, 2}, t[0]); },
-         {false, false, false, false, true, true},
+         {false, false, false, false, false, true},
          {},
          true,
-         false});
+         false,
+         2e-5,
+         16});  // statistics are those of the operands before they were rounded
 }
 
 }  // namespace
@@ -231,9 +233,16 @@ TEST_CASE_METHOD(Fixture, "convolutions and pooling equal LibTorch both ways") {
     std::vector<Attr> input_attrs = attrs, weight_attrs = attrs;
     input_attrs.insert(input_attrs.begin(), {"shape", s.x});
     weight_attrs.insert(weight_attrs.begin(), {"shape", s.w});
-    check({"convolution_backward_input", input_attrs, {g, w}, [&](const Tensors& t) {
-             return gradients(convolve, {x.to(at::kDouble), t[1]}, {0}, t[0]);
-           }});
+    check({"convolution_backward_input",
+           input_attrs,
+           {g, w},
+           [&](const Tensors& t) { return gradients(convolve, {x.to(at::kDouble), t[1]}, {0}, t[0]); },
+           {},
+           {},
+           true,
+           true,
+           2e-5,
+           16});  // LibTorch adds overlapping windows up in the element type
     check({"convolution_backward_weight",
            weight_attrs,
            {g, x},
@@ -346,7 +355,9 @@ TEST_CASE_METHOD(Fixture, "losses equal LibTorch with ignored targets, class wei
                {false, false, true},
                {},
                true,
-               !weighted});
+               !weighted,
+               2e-5,
+               weighted ? 0.0 : 2.0});
         at::Tensor sum = at::zeros({}), lse = at::empty({target.numel()});
         REQUIRE(run_kernel("cross_entropy_sum", {sum, lse}, {logits, target, weight}, attrs).ok());
         check({"cross_entropy_backward",
@@ -356,7 +367,9 @@ TEST_CASE_METHOD(Fixture, "losses equal LibTorch with ignored targets, class wei
                {false, false, false, true, !weighted},
                {},
                true,
-               !weighted});
+               !weighted,
+               2e-5,
+               weighted ? 0.0 : 2.0});
         check({"cross_entropy_count",
                attrs,
                {target, weight},
@@ -368,7 +381,9 @@ TEST_CASE_METHOD(Fixture, "losses equal LibTorch with ignored targets, class wei
                {false, true},
                {},
                true,
-               !weighted});
+               !weighted,
+               2e-5,
+               weighted ? 0.0 : 2.0});
         if (smoothing != 0) continue;
         const auto nll = [=](const Tensors& t) {
           const at::Tensor w = weight.defined() ? weight.to(at::kDouble) : weight;
@@ -381,7 +396,9 @@ TEST_CASE_METHOD(Fixture, "losses equal LibTorch with ignored targets, class wei
                {false, false, true},
                {},
                true,
-               !weighted});
+               !weighted,
+               2e-5,
+               weighted ? 0.0 : 2.0});
         check({"nll_backward",
                {{"shape", s.logits}, {"ignore_index", int64_t{-100}}},
                {g, target, weight},
@@ -389,8 +406,31 @@ TEST_CASE_METHOD(Fixture, "losses equal LibTorch with ignored targets, class wei
                {false, false, true},
                {},
                true,
-               !weighted});
+               !weighted,
+               2e-5,
+               weighted ? 0.0 : 2.0});
       }
+  // Halves: what f32 gives of the same numbers, rounded; over several blocks of classes.
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf})
+    for (const bool strided : {false, true}) {
+      const auto form = [&](const at::Tensor& t) { return strided ? strided_copy(t) : t; };
+      const at::Tensor logits = form(normal({5, 2500}).to(type)), weight = form((at::rand({2500}) + 0.5).to(type)),
+                       target = list({3, -100, 2499, 0, 1024}), g = at::full({}, 0.25, type);
+      const at::Tensor logits_f32 = logits.to(at::kFloat), weight_f32 = weight.to(at::kFloat);
+      const std::vector<Attr> attrs{{"ignore_index", int64_t{-100}}, {"label_smoothing", 0.1}};
+      at::Tensor sum = at::zeros({}, type), lse = at::empty({5}), gradient = form(at::empty({5, 2500}, type));
+      at::Tensor sum_f32 = at::zeros({}), lse_f32 = at::empty({5}), gradient_f32 = at::empty({5, 2500});
+      REQUIRE(run_kernel("cross_entropy_sum", {sum, lse}, {logits, target, weight}, attrs).ok());
+      REQUIRE(run_kernel("cross_entropy_sum", {sum_f32, lse_f32}, {logits_f32, target, weight_f32}, attrs).ok());
+      REQUIRE(run_kernel("cross_entropy_backward", {gradient}, {g, logits, target, lse, weight}, attrs).ok());
+      REQUIRE(run_kernel("cross_entropy_backward", {gradient_f32},
+                         {g.to(at::kFloat), logits_f32, target, lse_f32, weight_f32}, attrs)
+                  .ok());
+      CHECK(close(lse, lse_f32, 1e-6));
+      const double step = type == at::kHalf ? 0x1p-11 : 0x1p-8;
+      CHECK(at::allclose(sum.to(at::kFloat), sum_f32, step, 0));
+      CHECK(at::allclose(gradient.to(at::kFloat), gradient_f32, step, 1e-7));
+    }
   // A target that is no class is named, not read.
   at::Tensor sum = at::zeros({});
   CHECK_THROWS_WITH(run_kernel("cross_entropy_sum", {sum}, {normal({2, 3}), at::full({2}, 7, at::kLong)},

@@ -1,9 +1,11 @@
 // Own kernels of runtime/kernels (dropout, optimizers, lowering kernels), the scratch arena, and what must
-// hold for the whole table: every row has a binder and a test, and steady state allocates as listed.
+// hold for the whole table: every row has a binder and a test and serves f32, bf16 and f16, and steady state allocates
+// as listed.
 #include <cmath>
 #include <set>
 
 #include "runtime/kernels/dropout.h"
+#include "schemas/plan/convert_elements.h"
 #include "schemas/plan/kernels.h"
 #include "tests/unit/kernels_testing.h"
 
@@ -24,33 +26,29 @@ at::Tensor drop(const at::Tensor& x, double p, int64_t key, Ints extents, int64_
 
 struct State {
   at::Tensor p, g, m, v;
-  explicit State(int64_t n) : p(at::randn({n})), g(at::zeros({n})), m(at::zeros({n})), v(at::zeros({n})) {}
+  explicit State(int64_t n, at::ScalarType type = at::kFloat)
+      : p(at::randn({n}).to(type)), g(at::zeros({n}, type)), m(at::zeros({n}, type)), v(at::zeros({n}, type)) {}
 };
+at::Tensor scalar_of(const void* value, at::ScalarType type) {
+  return at::from_blob(const_cast<void*>(value), {}, at::TensorOptions().dtype(type));  // only read
+}
+// `working`: undefined, or the copy that the call writes. `scale`, `overflow`: nullptr where there is none.
 void update(State& s, const plan::Optimizer& o, double decay, int64_t step, int64_t first, int64_t count,
-            const float* scale = nullptr) {
-  plan::KernelCall call;
-  call.kernel = o.kind;
-  std::vector<at::Tensor*> states = {&s.p, &s.g};
-  if (o.kind != "sgd" || o.momentum != 0) states.push_back(&s.m);
-  if (o.kind != "sgd") states.push_back(&s.v);
-  double rate = o.lr;
-  call.outputs.assign(states.size(), {0, 0, DType::kF32, {count}, {1}});
-  call.inputs = {{0, 0, DType::kF64, {}, {}}, {0, 0, DType::kI64, {}, {}}};
-  if (scale != nullptr) call.inputs.push_back({0, 0, DType::kF32, {}, {}});
-  std::vector<BoundOperand> outputs, inputs;
-  for (size_t i = 0; i < states.size(); ++i)
-    outputs.push_back(
-        {hal::Address(reinterpret_cast<std::byte*>(states[i]->data_ptr<float>() + first)), &call.outputs[i]});
-  inputs = {{hal::Address(reinterpret_cast<std::byte*>(&rate)), &call.inputs[0]},
-            {hal::Address(reinterpret_cast<std::byte*>(&step)), &call.inputs[1]}};
-  if (scale != nullptr)
-    inputs.push_back(
-        {hal::Address(reinterpret_cast<std::byte*>(const_cast<float*>(scale))), &call.inputs[2]});  // only read
+            const float* scale = nullptr, const float* overflow = nullptr, const at::Tensor& working = {}) {
+  Tensors states = {s.p, s.g};
+  if (o.kind != "sgd" || o.momentum != 0) states.push_back(s.m);
+  if (o.kind != "sgd") states.push_back(s.v);
+  for (at::Tensor& t : states) t = t.narrow(0, first, count);
+  if (working.defined()) {
+    states.resize(static_cast<size_t>(plan::find_kernel(o.kind)->outputs) - 1);
+    states.push_back(working.narrow(0, first, count));
+  }
+  Tensors values = {scalar_of(&o.lr, at::kDouble), scalar_of(&step, at::kLong)};
+  if (scale != nullptr) values.push_back(scalar_of(scale, at::kFloat));
+  if (overflow != nullptr) values.push_back(scalar_of(overflow, at::kFloat));
   const OptimizerNumbers numbers{&o, decay};
-  const auto kernel = kernels::cpu_library().bind(call, outputs, inputs, &numbers);
-  REQUIRE(kernel.ok());
   const int64_t before = allocation_count();
-  run(**kernel);
+  REQUIRE(run_kernel(o.kind, states, values, {}, false, &numbers).ok());
   seen_allocations()[o.kind] += allocation_count() - before;
 }
 // torch.optim's single-tensor form, operation by operation.
@@ -169,6 +167,128 @@ TEST_CASE_METHOD(Fixture, "optimizers follow torch.optim and do not depend on ho
   CHECK(at::equal(scaled.p, plain.p));
 }
 
+TEST_CASE_METHOD(Fixture, "optimizers write working copies, compute halves in f32 and leave out steps that overflow") {
+  const int64_t n = 2503;
+  for (const char* kind : {"sgd", "adam", "adamw"}) {
+    plan::Optimizer o;
+    o.kind = kind;
+    o.lr = 0.01;
+    for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+      INFO(kind << " " << toString(type));
+      // Masters in f32: the same bits as without a copy, which is the master rounded.
+      State plain(n), with_copy(n);
+      with_copy.p.copy_(plain.p);
+      const at::Tensor working = at::zeros({n}, type), g = at::randn({n});
+      for (State* s : {&plain, &with_copy}) s->g.copy_(g);
+      update(plain, o, 0.1, 1, 0, n);
+      for (const auto& [first, count] : {std::pair<int64_t, int64_t>{0, 1100}, {1100, 1403}})
+        update(with_copy, o, 0.1, 1, first, count, nullptr, nullptr, working);
+      CHECK(at::equal(plain.p, with_copy.p));
+      CHECK(at::equal(working, with_copy.p.to(type)));
+      // An overflow: nothing but the gradient changes.
+      const float scale = 0.5f, overflow = 1, none = 0;
+      const at::Tensor before = with_copy.p.clone(), copy_before = working.clone();
+      with_copy.g.fill_(std::numeric_limits<float>::infinity());
+      update(with_copy, o, 0.1, 2, 0, n, &scale, &overflow, working);
+      CHECK(at::equal(with_copy.p, before));
+      CHECK(at::equal(working, copy_before));
+      CHECK(with_copy.g.count_nonzero().item<int64_t>() == 0);
+      update(with_copy, o, 0.1, 2, 0, n, &scale, &none, working);
+      CHECK_FALSE(at::equal(with_copy.p, before));
+      // Parameters that are halves themselves: as f32, rounded once.
+      State half(n, type), wide(n);
+      half.g.copy_(g);
+      for (const auto& [to, from] : {std::pair(&wide.p, &half.p), std::pair(&wide.g, &half.g)}) to->copy_(*from);
+      update(half, o, 0.1, 1, 0, n);
+      update(wide, o, 0.1, 1, 0, n);
+      CHECK(at::equal(half.p, wide.p.to(type)));
+      CHECK(at::equal(half.m, wide.m.to(type)));
+      CHECK(at::equal(half.v, wide.v.to(type)));
+    }
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "overflows are found, steps with one are not counted, and the loss scale follows") {
+  const auto run_counted = [](const std::string& name, const Tensors& outputs, const Tensors& inputs,
+                              const std::vector<Attr>& attrs = {}, bool accumulate = false) {
+    const int64_t before = allocation_count();
+    REQUIRE(run_kernel(name, outputs, inputs, attrs, accumulate).ok());
+    seen_allocations()[name] += allocation_count() - before;
+  };
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const double bad : {double{INFINITY}, double{-INFINITY}, double{NAN}})
+      for (const int64_t at : {0, 1023, 1024, 2999}) {
+        at::Tensor x = at::randn({3000}).to(type), found = at::full({}, 7.0f);
+        run_counted("overflows", {found}, {x});
+        CHECK(found.item<float>() == 0);
+        x[at] = bad;
+        run_counted("overflows", {found}, {x}, {}, true);
+        run_counted("overflows", {found}, {x}, {}, true);
+        CHECK(found.item<float>() == 2);
+      }
+  const at::Tensor none = at::zeros({}), some = at::full({}, 2.0f), step = at::full({}, 5, at::kLong);
+  run_counted("advance", {step}, {none});
+  run_counted("advance", {step}, {some});
+  CHECK(step.item<int64_t>() == 6);
+
+  const at::Tensor scale = at::full({}, 65536.0f), good = at::full({}, 1998, at::kLong);
+  const auto follow = [&](const at::Tensor& overflow, bool dynamic) {
+    run_counted("advance_loss_scale", {scale, good}, {overflow}, {{"dynamic", dynamic}});
+    return std::pair(scale.item<float>(), good.item<int64_t>());
+  };
+  CHECK(follow(none, true) == std::pair(65536.0f, int64_t{1999}));
+  CHECK(follow(none, true) == std::pair(131072.0f, int64_t{0}));
+  CHECK(follow(none, true) == std::pair(131072.0f, int64_t{1}));
+  CHECK(follow(some, true) == std::pair(65536.0f, int64_t{0}));
+  good.fill_(1999);
+  CHECK(follow(none, false) == std::pair(65536.0f, int64_t{2000}));
+  CHECK(follow(some, false) == std::pair(65536.0f, int64_t{0}));
+  good.fill_(1999);
+  scale.fill_(3e38f);
+  CHECK(follow(none, true) == std::pair(3e38f, int64_t{0}));  // twice as much is no number
+
+  const at::Tensor factor = at::empty({}), norm = at::empty({});
+  run_counted("unscale", {factor}, {at::full({}, 1024.0f)});
+  CHECK(factor.item<float>() == 1.0f / 1024);
+  // Clipping sees the norm without the scale, and its factor takes the scale back.
+  const std::vector<Attr> limit{{"max_norm", 2.5}};
+  run_counted("clip_scale", {norm, factor}, {at::full({1}, 25.0f * 64 * 64), at::full({}, 64.0f)}, limit);
+  CHECK(norm.item<float>() == 5.0f);
+  CHECK(close(factor, at::full({}, 0.5 / 64), 1e-6));
+  run_counted("clip_scale", {norm, factor}, {at::full({1}, 64.0f * 64), at::full({}, 64.0f)}, limit);
+  CHECK(factor.item<float>() == 1.0f / 64);
+}
+
+TEST_CASE_METHOD(Fixture, "elements are converted to the bits that LibTorch converts them to") {
+  const at::Tensor all = at::arange(0, 65536, at::kInt).to(at::kShort);
+  const at::Tensor bits =
+      at::randint(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max(), {200000}, at::kInt);
+  const at::Tensor edges = at::tensor({0.0f, -0.0f, 1.0f, 65504.0f, 65519.0f, 65520.0f, -65520.0f, 6.1e-5f, 5.96e-8f,
+                                       2.98e-8f, 2.99e-8f, 1e-8f, 3.4e38f, 3.39e38f, INFINITY, -INFINITY, NAN});
+  const at::Tensor small = at::randn({50000}) * 1e-5;
+  const auto same = [](const at::Tensor& a, const at::Tensor& b) {
+    return at::equal(a.isnan(), b.isnan()) && at::equal(at::nan_to_num(a), at::nan_to_num(b)) &&
+           at::equal(a.signbit().logical_or(a.isnan()), b.signbit().logical_or(b.isnan()));
+  };
+  for (const auto& [type, half] : {std::pair(at::kBFloat16, DType::kBF16), std::pair(at::kHalf, DType::kF16)}) {
+    INFO(toString(type));
+    const at::Tensor narrow = all.view(type);
+    at::Tensor wide = at::empty({65536});
+    convert_elements(half, narrow.const_data_ptr(), DType::kF32, wide.mutable_data_ptr(), 65536);
+    CHECK(same(wide, narrow.to(at::kFloat)));
+    for (const at::Tensor& values : {bits.view(at::kFloat), edges, small, wide}) {
+      at::Tensor rounded = at::empty(values.sizes(), type);
+      convert_elements(DType::kF32, values.const_data_ptr(), half, rounded.mutable_data_ptr(), values.numel());
+      CHECK(same(rounded.to(at::kFloat), values.to(type).to(at::kFloat)));
+    }
+    const at::ScalarType other_type = type == at::kHalf ? at::kBFloat16 : at::kHalf;
+    at::Tensor other = at::empty({65536}, other_type);
+    convert_elements(half, narrow.const_data_ptr(), half == DType::kF16 ? DType::kBF16 : DType::kF16,
+                     other.mutable_data_ptr(), 65536);
+    CHECK(same(other.to(at::kFloat), narrow.to(at::kFloat).to(other_type).to(at::kFloat)));
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "own element-wise functions are exact to f32 over their range and keep bits under cuts") {
   const at::Tensor x = at::cat({at::linspace(-12, 12, 4001), at::linspace(-0.7, 0.7, 1000),
                                 at::tensor({0.0f, 1e-20f, -1e-6f, 50.0f, -50.0f, INFINITY, -INFINITY, NAN})});
@@ -200,7 +320,8 @@ TEST_CASE_METHOD(Fixture, "lowering kernels do what kernels.def says") {
   at::Tensor broadcast = at::empty({5, 33});
   REQUIRE(run_kernel("copy", {broadcast}, {x.narrow(0, 0, 1).expand({5, 33})}).ok());
   CHECK(at::equal(broadcast, x.narrow(0, 0, 1).expand({5, 33})));
-  check({"square_sum", {}, {x}, [](const Tensors& t) { return Tensors{(t[0] * t[0]).sum()}; }, {}, {}, true, false});
+  check(
+      {"square_sum", {}, {x}, [](const Tensors& t) { return Tensors{(t[0] * t[0]).sum()}; }, {}, {true}, true, false});
   for (const double max_norm : {0.5, 100.0})
     check({"clip_scale",
            {{"max_norm", max_norm}},
@@ -209,8 +330,8 @@ TEST_CASE_METHOD(Fixture, "lowering kernels do what kernels.def says") {
              const at::Tensor norm = t[0].sum().sqrt();
              return Tensors{norm, at::clamp_max(max_norm / (norm + 1e-6), 1.0)};
            },
-           {},
-           {},
+           {true},
+           {true, true},
            true,
            false});
   at::Tensor dst = at::ones({5, 33}), src = x.clone();
@@ -264,6 +385,7 @@ TEST_CASE_METHOD(Fixture, "whole table: every kernel is bound, tested, and alloc
 #include "tests/unit/allocation_table.inc"
   };
   std::map<std::string, int64_t> wrong;
+  CHECK(refused_halves() == std::set<std::string>{});
   for (const plan::KernelInfo& info : plan::kKernels) {
     const std::string name(info.name);
     INFO(name);

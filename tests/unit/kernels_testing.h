@@ -1,6 +1,6 @@
-// Harness of the kernel tests: runs one kernel on tensors in every form a plan may use (f32 and f64, dense
+// Harness of the kernel tests: runs one kernel on tensors in every form a plan may use (f32, f64, bf16 and f16, dense
 // and strided operands, accumulating, in place) and compares with a reference computed in f64. Records
-// what it saw (kernels run, allocations in steady state) for the tests over the whole table.
+// what it saw (kernels run, types refused, allocations in steady state) for the tests over the whole table.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,8 @@ inline at::Tensor list(const Ints& values) { return at::tensor(values, at::kLong
 
 // Runs a kernel once on the tensors' own memory. Undefined tensors are absent operands.
 Status run_kernel(const std::string& name, const Tensors& outputs, const Tensors& inputs,
-                  const std::vector<plan::Attr>& attrs = {}, bool accumulate = false);
+                  const std::vector<plan::Attr>& attrs = {}, bool accumulate = false,
+                  const OptimizerNumbers* numbers = nullptr);
 
 struct Case {
   std::string name;
@@ -48,6 +50,9 @@ struct Case {
   bool strided = true;                                      // also with strided operands (statistics stay dense)
   bool f64 = true;
   double tolerance = 2e-5;
+  // For bf16 and f16: of results and of 1, in steps of the type's own precision (2^-7, 2^-10); 0: not run. Operands are
+  // rounded first, so this allows one rounding of the result, and of what a kernel of the library rounds in between.
+  double half_tolerance = 2;
 };
 void check(const Case& c);
 // On no queue: those of the CPU ignore it.
@@ -63,5 +68,7 @@ bool close(const at::Tensor& a, const at::Tensor& b, double tolerance);
 
 // kernel -> most allocator calls of one steady-state run, dense f32 operands.
 std::map<std::string, int64_t>& seen_allocations();
+// Kernels that a case found to refuse bf16 or f16.
+std::set<std::string>& refused_halves();
 
 }  // namespace piper::kernels::testing

@@ -16,6 +16,7 @@ const std::string kModule = R"(module {
   step batch 24 microbatches 3 split cut by @1:4:5+6
   per_microbatch ["h.*", "*.bn"]
   training clip 1.5 by 0 update 1
+  precision compute f16 master f32 reduce bf16 loss_scale dynamic 65536.0 keep ["*.router"] by 1
 }
 provenance {
   prov 0 directive "clip" "s.yaml:1:1"
@@ -240,7 +241,7 @@ TEST_CASE("a lowered module says so") {
   REQUIRE(read.ok());
   CHECK(read.value().lowered);
   CHECK(read.value().module.shapes.empty());
-  CHECK(text == replaced(kModule, "update 1\n", "update 1\n  lowered\n"));
+  CHECK(text == replaced(kModule, "by 1\n}", "by 1\n  lowered\n}"));
 }
 
 TEST_CASE("comments, white space and the order of sections do not matter") {
@@ -252,7 +253,7 @@ TEST_CASE("comments, white space and the order of sections do not matter") {
 
 TEST_CASE("a text that does not parse is refused at its place") {
   CHECK(failure("graph {}") == "P0402 m.pir:1:1: expected 'module'");
-  CHECK(failure("module {") == "P0402 m.pir:1:9: expected step, per_microbatch, training, lowered or '}'");
+  CHECK(failure("module {") == "P0402 m.pir:1:9: expected step, per_microbatch, training, precision, lowered or '}'");
   CHECK(failure("module {}\nmodule {}") == "P0402 m.pir:2:1: no section 'module'");
   CHECK(failure("module {}\nschedule {} schedule {}") == "P0402 m.pir:2:13: section schedule stands twice");
   CHECK(failure("module {}\n\"variant\"") ==
@@ -345,6 +346,12 @@ TEST_CASE("rule M9: the graph that repeats forwards numbers values as the graph 
   CHECK(verify(module).ok());
   std::swap(repeating.value(ValueId(0)).name, repeating.value(ValueId(1)).name);
   CHECK(verify(module).error().code == "P0424");
+}
+
+TEST_CASE("rule M10: a precision that cannot be") {
+  CHECK(broken("compute f16", "compute f32").substr(0, 5) == "P0425");
+  CHECK(broken("reduce bf16", "reduce i64").substr(0, 5) == "P0425");
+  CHECK(broken("dynamic 65536.0", "dynamic 0.0").substr(0, 5) == "P0425");
 }
 
 TEST_CASE("rules of the graphs hold in each variant") {

@@ -25,7 +25,9 @@ std::vector<Composition> compositions() {
   const std::string head = "piper: 1\nmodel: {batch: 8}\n", sized = "piper: 1\nmodel: {batch: 8, dims: {S: 6}}\n",
                     clip = "clip_grad_norm: 1.0\n",
                     adam = "optimizer: {adamw: {lr: 0.001, weight_decay: 0.1, no_decay: [\"*.bias\"]}}\n",
-                    sgd = "optimizer: {sgd: {lr: 0.1}}\n", stages = "annotate: [{tag: PP, starts: [h.0, h.1]}]\n",
+                    sgd = "optimizer: {sgd: {lr: 0.1}}\n", bf16 = "precision: {compute: bf16, reduce: bf16}\n",
+                    f16 = "precision: {compute: f16, loss_scale: dynamic}\n",
+                    stages = "annotate: [{tag: PP, starts: [h.0, h.1]}]\n",
                     experts = "annotate: [{tag: EP, modules: [mixtures.0, mixtures.1]}]\n";
   const auto replicas = [](const std::string& more) {
     return "directives:\n  - {op: replicate, filter: {}, devices: [0, 1], bucket_size: " +
@@ -69,6 +71,11 @@ std::vector<Composition> compositions() {
       {"experts with a capacity", "tiny_routed.onnx",
        head + experts + replicas("") +
            "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1], capacity: {factor: 1.25}}\n" + sgd},
+      {"narrow copies, scaled", "tiny_gpt.onnx", head + replicas("") + adam + f16},
+      {"narrow copies, scaled and clipped", "tiny_gpt.onnx",
+       head + stages + placed("0, 1", "2, 3") + schedule("1f1b") + clip + adam + f16},
+      {"narrow copies of sharded parameters", "tiny_gpt.onnx", head + replicas(", shard_params: true") + adam + bf16},
+      {"narrow copies of sharded moments", "tiny_gpt.onnx", head + replicas(", shard_optimizer: true") + sgd + bf16},
   };
 }
 
@@ -219,11 +226,13 @@ class Mutation {
     if (auto* update = std::get_if<Update>(&chosen.action)) {
       auto ranges = example::ranges_of(bundle_, *plan_, *update);
       std::string said;
-      switch (pick(5)) {
+      switch (pick(7)) {
         case 0: said = "update parameter " + range(ranges.parameter); break;
         case 1: said = "update gradient " + range(ranges.gradient); break;
         case 2: said = "update first moment " + range(ranges.m); break;
         case 3: said = "update scale " + range(ranges.scale); break;
+        case 4: said = "update overflow " + range(ranges.overflow); break;
+        case 5: said = "update working copy " + range(ranges.working); break;
         default: said = "update " + changed("count", ranges.count, {1, ranges.count / 2});
       }
       if (said.back() == ' ') return "";  // there is no such range

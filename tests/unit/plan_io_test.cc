@@ -465,8 +465,8 @@ TEST_CASE("damaged programs") {
         "P0607 p:10: operand \"x+2 f32[4]\": the offset is not a multiple of the element size");
   CHECK(program_damage("workspace+64 f32", "workspace+252 f32") ==
         "P0607 p:10: operand \"workspace+252 f32[4,4]\" goes beyond the 256 bytes of \"workspace\"");
-  CHECK(program_damage("\"x f32[4,4]\"", "\"x f16[4,4]\"") ==
-        "P0605 p:10: operand \"x f16[4,4]\" is not of the form \"name+offset dtype[shape]{strides}\"");
+  CHECK(program_damage("\"x f32[4,4]\"", "\"x f8[4,4]\"") ==
+        "P0605 p:10: operand \"x f8[4,4]\" is not of the form \"name+offset dtype[shape]{strides}\"");
   CHECK(program_damage("{1,4}", "{1}") ==
         "P0605 p:10: operand \"weight f32[4,4]{1}\" is not of the form \"name+offset dtype[shape]{strides}\"");
   CHECK(program_damage("{\"slot\":\"weight\"", "{\"slot\":\"x\"") == "P0606 p:6: two slots are called \"x\"");
@@ -575,8 +575,8 @@ TEST_CASE("damaged safetensors") {
         "tensor \"a\": data_offsets lie outside the file");
   CHECK(open(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8) ==
         "tensor \"a\": data_offsets hold 8 bytes, the shape needs 12");
-  CHECK(open(R"({"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]}})", 8) ==
-        "tensor \"a\": dtype F16 is not supported (F32, F64, BF16, I64, I32, BOOL are)");
+  CHECK(open(R"({"a":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}})", 8) ==
+        "tensor \"a\": dtype F8_E4M3 is not supported (F32, F64, BF16, F16, I64, I32, BOOL are)");
   CHECK(open(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,8]}})", 8) ==
         "tensor \"a\": shape must hold numbers from 0 up");
   CHECK(open(R"({"a":{"dtype":"F32","shape":[4611686018427387904,8],"data_offsets":[0,8]}})", 8) ==

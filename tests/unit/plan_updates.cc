@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schemas/plan/kernels.h"
+
 namespace piper::plan::example {
 namespace {
 
@@ -38,7 +40,9 @@ int32_t arguments(RankPlan& plan, std::string name, std::vector<BufferRange> ran
 Program update_program(const std::string& kind, const UpdateRanges& ranges) {
   Program program;
   program.name = kind + (ranges.m.buffer >= 0 ? ".m" : "") + (ranges.v.buffer >= 0 ? ".v" : "") +
-                 (ranges.scale.buffer >= 0 ? ".clipped." : ".") + std::to_string(ranges.count);
+                 (ranges.scale.buffer >= 0 ? ".clipped." : ".") + std::to_string(ranges.count) +
+                 (ranges.overflow.buffer >= 0 ? ".skipping" : "") +
+                 (ranges.working.buffer >= 0 ? ".to_" + std::string(dtype_name(ranges.working_type)) : "");
   KernelCall call;
   call.kernel = kind;
   call.origin = "optimizer";
@@ -57,6 +61,13 @@ Program update_program(const std::string& kind, const UpdateRanges& ranges) {
   value("learning_rate", DType::kF64);
   value("optimizer_step", DType::kI64);
   if (ranges.scale.buffer >= 0) value("grad_scale", DType::kF32);
+  if (ranges.overflow.buffer >= 0) value("overflow", DType::kF32);
+  if (ranges.working.buffer >= 0) {
+    call.outputs.resize(static_cast<size_t>(find_kernel(kind)->outputs) - 1);
+    call.outputs.push_back({static_cast<int32_t>(program.slots.size()), 0, ranges.working_type, {ranges.count}, {1}});
+    program.slots.push_back(
+        {"working", SlotRole::kParameter, dtype_bytes(ranges.working_type) * ranges.count, true, true});
+  }
   program.calls = {call};
   return program;
 }
@@ -101,6 +112,10 @@ UpdateRanges ranges_of(const Bundle& bundle, const RankPlan& plan, const Update&
     if (name == "m") ranges.m = list.arguments[slot];
     if (name == "v") ranges.v = list.arguments[slot];
     if (name == "grad_scale") ranges.scale = list.arguments[slot];
+    if (name == "overflow") ranges.overflow = list.arguments[slot];
+    if (name != "working") continue;
+    ranges.working = list.arguments[slot];
+    ranges.working_type = program.calls[0].outputs.back().dtype;
   }
   return ranges;
 }
@@ -111,7 +126,8 @@ void set_ranges(Bundle& bundle, RankPlan& plan, Update& update, const UpdateRang
     if (moment.buffer >= 0) list.push_back(moment);
   list.push_back(plan.learning_rate);
   list.push_back({named(plan.buffers, "optimizer_step"), 0});
-  if (ranges.scale.buffer >= 0) list.push_back(ranges.scale);
+  for (const BufferRange& more : {ranges.scale, ranges.overflow, ranges.working})
+    if (more.buffer >= 0) list.push_back(more);
   const std::string& parameter = plan.buffers[static_cast<size_t>(ranges.parameter.buffer)].name;
   update.program = program(bundle, update_program(bundle.manifest.optimizer.kind, ranges));
   update.arguments = arguments(plan, "update " + parameter + " from " + std::to_string(ranges.parameter.offset), list);

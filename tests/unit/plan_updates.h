@@ -11,7 +11,8 @@ namespace piper::plan::example {
 struct UpdateRanges {
   BufferRange parameter, gradient;
   int64_t count = 0;
-  BufferRange m, v, scale;
+  BufferRange m, v, scale, overflow, working;
+  DType working_type = DType::kBF16;
 };
 
 Program advance_program();

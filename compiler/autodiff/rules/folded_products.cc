@@ -37,6 +37,7 @@ std::optional<double> constant_value(const ir::Graph& graph, ValueId value) {
     case DType::kF32: return read_as<float>(*source.data);
     case DType::kF64: return read_as<double>(*source.data);
     case DType::kBF16:
+    case DType::kF16:
     case DType::kI64:
     case DType::kI32:
     case DType::kBool: return std::nullopt;

@@ -51,7 +51,7 @@ struct Buffer {
   std::vector<std::byte> bytes;
 };
 
-// Calls f(T{}) with the element type of dtype; false for bf16, which is never folded.
+// Calls f(T{}) with the element type of dtype; false for bf16 and f16, which are never folded.
 template <class F>
 bool with_type(DType dtype, F&& f) {
   switch (dtype) {
@@ -60,7 +60,8 @@ bool with_type(DType dtype, F&& f) {
     case DType::kI64: f(int64_t{}); return true;
     case DType::kI32: f(int32_t{}); return true;
     case DType::kBool: f(uint8_t{}); return true;
-    case DType::kBF16: return false;
+    case DType::kBF16:
+    case DType::kF16: return false;
   }
   return false;
 }

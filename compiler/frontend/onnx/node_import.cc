@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/ir/shapes.h"
+#include "schemas/plan/convert_elements.h"
 
 namespace piper::frontend::onnx {
 namespace {
@@ -43,6 +44,12 @@ double number_at(const ConstantTensor& t, int64_t i) {
     case DType::kF32: return element<float>(t, i);
     case DType::kF64: return element<double>(t, i);
     case DType::kBF16: return bf16_value(element<uint16_t>(t, i));
+    case DType::kF16: {
+      const auto bits = element<uint16_t>(t, i);
+      float value = 0;
+      convert_elements(DType::kF16, &bits, DType::kF32, &value, 1);
+      return value;
+    }
     case DType::kI64: return static_cast<double>(element<int64_t>(t, i));
     case DType::kI32: return element<int32_t>(t, i);
     case DType::kBool: return element<uint8_t>(t, i);

@@ -99,6 +99,7 @@ void decode(OnnxTensor& t, const Payload& p) {
       t.decoded = as_bytes<int32_t>(p.ints);
       break;
     case DType::kBF16:
+    case DType::kF16:
       count = p.int32 && !p.int64 ? p.ints.size() : 0;
       t.decoded = as_bytes<uint16_t>(p.ints);
       break;

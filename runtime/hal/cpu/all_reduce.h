@@ -17,8 +17,8 @@ struct AllReduceSpec {
   int32_t channel = 0;         // uses `channel` and `channel` + 1
   std::byte* data = nullptr;
   int64_t count = 0;
-  DType dtype = DType::kF32;     // one that can_sum()
-  std::byte* scratch = nullptr;  // plan::all_reduce_scratch_bytes() bytes, 64-byte aligned
+  plan::SumTypes types;          // ones that can_sum()
+  std::byte* scratch = nullptr;  // plan::staged_bytes() + all_reduce_scratch_bytes() bytes, 64-byte aligned
   AddF32 add_f32 = nullptr;
 };
 
@@ -34,6 +34,10 @@ class AllReduce {
     int64_t count = 0;
   };
 
+  plan::SumTypes types_;
+  std::byte* data_ = nullptr;
+  std::byte* staged_ = nullptr;  // all of the data as they travel; nullptr: as they are
+  int64_t count_ = 0;
   PositionSum sum_;
   std::vector<Piece> pieces_;                         // one per round
   std::vector<std::unique_ptr<Exchange>> exchanges_;  // rounds + 1

@@ -17,8 +17,8 @@ struct ReduceScatterSpec {
   const std::byte* data = nullptr;  // [members, count]
   std::byte* out = nullptr;         // [count]: the own part of `data`, or apart from it
   int64_t count = 0;                // elements of a part
-  DType dtype = DType::kF32;        // one that can_sum()
-  std::byte* scratch = nullptr;     // plan::reduce_scatter_scratch_bytes() bytes, 64-byte aligned
+  plan::SumTypes types;             // ones that can_sum()
+  std::byte* scratch = nullptr;     // plan::staged_bytes() + reduce_scatter_scratch_bytes() bytes, 64-byte aligned
   AddF32 add_f32 = nullptr;
 };
 
@@ -30,12 +30,16 @@ class ReduceScatter {
 
  private:
   struct Piece {  // of this member's part
+    std::byte* own = nullptr;
     std::byte* out = nullptr;
     int64_t count = 0;
   };
   const std::byte* own_ = nullptr;  // the own part of the data
   std::byte* out_ = nullptr;
   int64_t bytes_ = 0;  // of a part
+  plan::SumTypes types_;
+  const std::byte* data_ = nullptr;
+  std::byte* staged_ = nullptr;  // all of the data as they travel; nullptr: as they are
   PositionSum sum_;
   std::vector<Piece> pieces_;  // one per exchange
   std::vector<std::unique_ptr<Exchange>> exchanges_;

@@ -26,9 +26,8 @@ std::unique_ptr<Command> command_of(std::unique_ptr<Communication> communication
   return std::make_unique<Communicate<Communication>>(std::move(communication));
 }
 
-// The one type of a sum.
-Result<DType> summed_type(const plan::SumTypes& types) {
-  if (types == plan::SumTypes(types.data) && can_sum(types.data)) return types.data;
+Status check_types(const plan::SumTypes& types) {
+  if (can_sum(types)) return {};
   return Status::failure("R0404", "CPU ranks cannot sum " + std::string(dtype_name(types.message)) + " as " +
                                       std::string(dtype_name(types.sum)) + " into " +
                                       std::string(dtype_name(types.data)));
@@ -42,13 +41,13 @@ class TransportGroup : public Group {
 
   MadeCommand all_reduce(const SumOperands& operands) override {
     PIPER_RETURN_IF_ERROR(check_member());
-    PIPER_ASSIGN(const DType dtype, summed_type(operands.types));
+    PIPER_RETURN_IF_ERROR(check_types(operands.types));
     AllReduceSpec spec;
     spec.group = communicator_.ranks;
     spec.channel = channel_;
     spec.data = operands.data.in_device();
     spec.count = operands.count;
-    spec.dtype = dtype;
+    spec.types = operands.types;
     spec.scratch = operands.scratch.in_device();
     spec.add_f32 = add_f32_;
     return command_of(AllReduce::prepare(transport_, spec));
@@ -56,14 +55,14 @@ class TransportGroup : public Group {
 
   MadeCommand reduce_scatter(const SumOperands& operands) override {
     PIPER_RETURN_IF_ERROR(check_member());
-    PIPER_ASSIGN(const DType dtype, summed_type(operands.types));
+    PIPER_RETURN_IF_ERROR(check_types(operands.types));
     ReduceScatterSpec spec;
     spec.group = communicator_.ranks;
     spec.channel = channel_;
     spec.data = operands.data.in_device();
     spec.out = operands.out.in_device();
     spec.count = operands.count;
-    spec.dtype = dtype;
+    spec.types = operands.types;
     spec.scratch = operands.scratch.in_device();
     spec.add_f32 = add_f32_;
     return command_of(ReduceScatter::prepare(transport_, spec));

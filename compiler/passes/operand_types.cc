@@ -1,0 +1,111 @@
+#include "compiler/passes/operand_types.h"
+
+#include <algorithm>
+
+#include "compiler/passes/glob.h"
+
+namespace piper::passes {
+namespace {
+
+using ir::OpKind;
+
+Takes takes(OpKind kind) {
+  switch (kind) {
+    case OpKind::kMatmul:
+    case OpKind::kLinear:
+    case OpKind::kConvolution:
+    case OpKind::kGroupedMatmul:
+    case OpKind::kSdpa: return Takes::kCompute;
+    case OpKind::kReshape:
+    case OpKind::kPermute:
+    case OpKind::kSlice:
+    case OpKind::kDetach:
+    case OpKind::kAllToAll: return Takes::kAsReaders;
+    case OpKind::kExp:
+    case OpKind::kLog:
+    case OpKind::kRsqrt:
+    case OpKind::kReciprocal:
+    case OpKind::kLogSigmoid:
+    case OpKind::kSoftplus:
+    case OpKind::kPowScalar:
+    case OpKind::kSum:
+    case OpKind::kMean:
+    case OpKind::kCumsum:
+    case OpKind::kGroupedSum:
+    case OpKind::kSoftmax:
+    case OpKind::kLogSoftmax:
+    case OpKind::kLayerNorm:
+    case OpKind::kRmsNorm:
+    case OpKind::kGroupNorm:
+    case OpKind::kBatchNorm:
+    case OpKind::kCrossEntropySum:
+    case OpKind::kCrossEntropyCount:
+    case OpKind::kCrossEntropyLoss:
+    case OpKind::kNllLoss:
+    case OpKind::kNllSum:
+    case OpKind::kMseLoss:
+    case OpKind::kStepSum: return Takes::kF32;
+    case OpKind::kAdd:
+    case OpKind::kSub:
+    case OpKind::kMul:
+    case OpKind::kDiv:
+    case OpKind::kMaximum:
+    case OpKind::kMinimum:
+    case OpKind::kEq:
+    case OpKind::kNe:
+    case OpKind::kLt:
+    case OpKind::kLe:
+    case OpKind::kGt:
+    case OpKind::kGe:
+    case OpKind::kWhere:
+    case OpKind::kScatter:
+    case OpKind::kScatterAdd:
+    case OpKind::kIndexAdd:
+    case OpKind::kCat: return Takes::kWidest;
+    default: return Takes::kAny;
+  }
+}
+
+// Marks the products that the values chosen among are made of.
+void keep_products_before_choices(const ir::Graph& graph, std::vector<Takes>& ops) {
+  std::vector<bool> chosen(graph.num_values(), false);
+  for (size_t i = graph.num_ops(); i-- > 0;) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    if (op.kind == OpKind::kTopk) {
+      chosen[op.operands[0].index] = true;
+      continue;
+    }
+    if (std::none_of(op.results.begin(), op.results.end(), [&](ir::ValueId v) { return chosen[v.index]; })) continue;
+    if (ops[i] == Takes::kCompute) {
+      ops[i] = Takes::kF32;
+      continue;
+    }
+    for (ir::ValueId operand : op.operands)
+      if (operand.valid() && is_floating(graph.type(operand).dtype)) chosen[operand.index] = true;
+  }
+}
+
+}  // namespace
+
+std::vector<Takes> operand_types(const ir::Graph& graph, const std::vector<std::string>& keep) {
+  std::vector<Takes> ops;
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    ops.push_back(op.phase == ir::Phase::kForward ? takes(op.kind) : Takes::kAny);
+  }
+  keep_products_before_choices(graph, ops);
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    const bool kept = std::any_of(keep.begin(), keep.end(),
+                                  [&](const std::string& glob) { return glob_covers(glob, graph.scope(op.scope)); });
+    if (kept && op.phase == ir::Phase::kForward) ops[i] = Takes::kF32;
+  }
+  return ops;
+}
+
+DType wider_type(DType a, DType b) {
+  if (a == b) return a;
+  return a == DType::kF64 || b == DType::kF64 ? DType::kF64 : DType::kF32;
+}
+
+}  // namespace piper::passes
