@@ -17,7 +17,7 @@ class StepResults {
     float loss = 0;                   // 0 where the rank has none
     std::optional<float> grad_norm;   // before clipping
     std::optional<int64_t> dropped;   // rows that experts had no place for
-    std::optional<float> loss_scale;  // that the step had
+    std::optional<float> loss_scale;  // for the next step
     std::optional<bool> overflow;     // gradients that are no numbers: the step updated nothing
   };
   // Of the last step that was submitted; waits for it.

@@ -1,6 +1,8 @@
 #include "runtime/hal/position_group.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "schemas/plan/all_reduce_scratch.h"
 
@@ -11,6 +13,11 @@ namespace {
 class Sequence : public Command {
  public:
   void add(std::unique_ptr<Command> command) { commands_.push_back(std::move(command)); }
+  Status add(MadeCommand made) {
+    if (!made.ok()) return made.take_status();
+    commands_.push_back(std::move(*made));
+    return {};
+  }
   Status issue(Queue& queue, const Submission& submission) override {
     for (const auto& command : commands_) PIPER_RETURN_IF_ERROR(command->issue(queue, submission));
     return {};
@@ -28,11 +35,10 @@ class PositionGroup : public Group {
   // Each member owns a contiguous segment: it collects the others' parts of it, adds them, and hands out the sum. The
   // exchange that hands out the sums of one piece collects the parts of the next.
   MadeCommand all_reduce(const SumOperands& operands) override {
-    PIPER_RETURN_IF_ERROR(check_types(operands.types));
     auto sequence = std::make_unique<Sequence>();
     if (members() == 1 || operands.count == 0) return std::unique_ptr<Command>(std::move(sequence));
-    const DType dtype = operands.types.data;
-    const int64_t element = dtype_bytes(dtype);
+    PIPER_ASSIGN(const Staged staged, stage(*sequence, operands, operands.count));
+    const int64_t element = dtype_bytes(operands.types.message);
     const int64_t piece = plan::all_reduce_piece_bytes(members()) / element;
     const int64_t stride = plan::all_reduce_scratch_bytes(operands.count, members(), element) / (members() - 1);
     const int64_t longest = (operands.count + members() - 1) / members(), rounds = (longest + piece - 1) / piece;
@@ -40,8 +46,9 @@ class PositionGroup : public Group {
     // The part of a member's segment that is summed in a round: where it begins, and how many elements.
     const auto part = [&](int64_t member, int64_t round) {
       const int64_t begin = std::min(segment(member) + round * piece, segment(member + 1));
-      return std::pair(operands.data + begin * element, std::min(piece, segment(member + 1) - begin));
+      return std::pair(staged.data + begin * element, std::min(piece, segment(member + 1) - begin));
     };
+    PieceSum sum = sum_of(operands, staged, stride);
     for (int64_t round = 0; round <= rounds; ++round) {
       std::vector<DeviceTransfer> transfers;
       const auto transfer = [&](Direction direction, int64_t member, int32_t channel, Address data, int64_t count) {
@@ -58,43 +65,49 @@ class PositionGroup : public Group {
         if (round == rounds) continue;
         const auto [theirs, their_count] = part(other, round);
         transfer(Direction::kSend, other, channel_, theirs, their_count);
-        transfer(Direction::kReceive, other, channel_, place_of(other, operands.scratch, stride),
-                 part(position_, round).second);
+        transfer(Direction::kReceive, other, channel_, sum.place_of(other), part(position_, round).second);
       }
-      PIPER_ASSIGN(auto exchange, parts_.exchange(transfers));
-      sequence->add(std::move(exchange));
+      PIPER_RETURN_IF_ERROR(sequence->add(parts_.exchange(transfers)));
       if (round == rounds) continue;
-      const auto [mine, count] = part(position_, round);
-      PIPER_RETURN_IF_ERROR(add_piece(*sequence, mine, count, dtype, operands.scratch, stride));
+      std::tie(sum.own, sum.count) = part(position_, round);
+      if (sum.count > 0) PIPER_RETURN_IF_ERROR(sequence->add(parts_.sum(sum)));
     }
+    if (staged.data != operands.data)
+      PIPER_RETURN_IF_ERROR(sequence->add(
+          parts_.convert({operands.data, operands.types.data}, {staged.data, operands.types.message}, operands.count)));
     return std::unique_ptr<Command>(std::move(sequence));
   }
 
   MadeCommand reduce_scatter(const SumOperands& operands) override {
-    PIPER_RETURN_IF_ERROR(check_types(operands.types));
     auto sequence = std::make_unique<Sequence>();
-    const DType dtype = operands.types.data;
-    const int64_t element = dtype_bytes(dtype), bytes = operands.count * element;
-    const Address own = operands.data + position_ * bytes;
-    if (operands.out != own && bytes > 0) sequence->add(parts_.copy(operands.out, own, bytes));
+    const plan::SumTypes& types = operands.types;
+    const int64_t kept = operands.count * dtype_bytes(types.data);
+    const Address own = operands.data + position_ * kept;
+    const bool as_they_are = types.message == types.data || members() == 1;
+    if (as_they_are && operands.out != own && kept > 0) sequence->add(parts_.copy(operands.out, own, kept));
     if (members() == 1 || operands.count == 0) return std::unique_ptr<Command>(std::move(sequence));
+    PIPER_ASSIGN(const Staged staged, stage(*sequence, operands, operands.count * members()));
+    const int64_t element = dtype_bytes(types.message), bytes = operands.count * element;
     const int64_t piece = plan::all_reduce_piece_bytes(members()) / element;
     const int64_t stride = plan::reduce_scatter_scratch_bytes(operands.count, members(), element) / (members() - 1);
+    const Address sums = as_they_are ? operands.out : staged.data + position_ * bytes;
+    PieceSum sum = sum_of(operands, staged, stride);
     for (int64_t begin = 0; begin < operands.count; begin += piece) {
-      const int64_t count = std::min(piece, operands.count - begin);
+      sum.count = std::min(piece, operands.count - begin);
+      sum.own = sums + begin * element;
       std::vector<DeviceTransfer> transfers;
       for (int64_t other = 0; other < members(); ++other) {
         if (other == position_) continue;
-        const Address theirs = operands.data + (other * bytes + begin * element);
-        transfers.push_back({Direction::kSend, rank(other), channel_, theirs, count * element});
-        transfers.push_back(
-            {Direction::kReceive, rank(other), channel_, place_of(other, operands.scratch, stride), count * element});
+        const Address theirs = staged.data + (other * bytes + begin * element);
+        transfers.push_back({Direction::kSend, rank(other), channel_, theirs, sum.count * element});
+        transfers.push_back({Direction::kReceive, rank(other), channel_, sum.place_of(other), sum.count * element});
       }
-      PIPER_ASSIGN(auto exchange, parts_.exchange(transfers));
-      sequence->add(std::move(exchange));
-      PIPER_RETURN_IF_ERROR(
-          add_piece(*sequence, operands.out + begin * element, count, dtype, operands.scratch, stride));
+      PIPER_RETURN_IF_ERROR(sequence->add(parts_.exchange(transfers)));
+      PIPER_RETURN_IF_ERROR(sequence->add(parts_.sum(sum)));
     }
+    if (!as_they_are)
+      PIPER_RETURN_IF_ERROR(
+          sequence->add(parts_.convert({operands.out, types.data}, {sums, types.message}, operands.count)));
     return std::unique_ptr<Command>(std::move(sequence));
   }
 
@@ -114,8 +127,10 @@ class PositionGroup : public Group {
   }
 
   MadeCommand all_to_all(const ExchangeOperands& operands) override {
-    if (!operands.send_counts.nowhere())
+    if (!operands.send_counts.nowhere()) {
+      if (parts_.exchange_counted) return parts_.exchange_counted(operands);
       return Status::failure("R0404", "rows that travel are counted, and this device's counts are not the host's");
+    }
     auto sequence = std::make_unique<Sequence>();
     if (operands.bytes == 0) return std::unique_ptr<Command>(std::move(sequence));
     const int64_t own = position_ * operands.bytes;
@@ -134,40 +149,26 @@ class PositionGroup : public Group {
   int64_t members() const { return static_cast<int64_t>(ranks_.size()); }
   int32_t rank(int64_t member) const { return ranks_[static_cast<size_t>(member)]; }
 
-  static Status check_types(const plan::SumTypes& types) {
-    if (types == plan::SumTypes(types.data)) return {};
-    return Status::failure("R0404", "these ranks cannot sum " + std::string(dtype_name(types.message)) + " as " +
-                                        std::string(dtype_name(types.sum)) + " into " +
-                                        std::string(dtype_name(types.data)));
+  // The operand of a sum in the type in which it travels: apart, at the beginning of the scratch, where that is not its
+  // own. `scratch`: what is left.
+  struct Staged {
+    Address data, scratch;
+  };
+  Result<Staged> stage(Sequence& sequence, const SumOperands& operands, int64_t count) {
+    const int64_t bytes = plan::staged_bytes(count, operands.types);
+    if (bytes == 0) return Staged{operands.data, operands.scratch};
+    PIPER_RETURN_IF_ERROR(sequence.add(
+        parts_.convert({operands.scratch, operands.types.message}, {operands.data, operands.types.data}, count)));
+    return Staged{operands.scratch, operands.scratch + bytes};
+  }
+
+  PieceSum sum_of(const SumOperands& operands, const Staged& staged, int64_t stride) const {
+    return {operands.types.message, operands.types.sum, members(), position_, Address(), staged.scratch, stride, 0};
   }
 
   MadeCommand exchanged(std::unique_ptr<Sequence> sequence, const std::vector<DeviceTransfer>& transfers) {
-    if (!transfers.empty()) {
-      PIPER_ASSIGN(auto exchange, parts_.exchange(transfers));
-      sequence->add(std::move(exchange));
-    }
+    if (!transfers.empty()) PIPER_RETURN_IF_ERROR(sequence->add(parts_.exchange(transfers)));
     return std::unique_ptr<Command>(std::move(sequence));
-  }
-
-  // The others' pieces, by position without the own one, lie `stride` bytes apart.
-  Address place_of(int64_t member, Address scratch, int64_t stride) const {
-    return scratch + (member < position_ ? member : member - 1) * stride;
-  }
-
-  // Positions before this one are summed in the first one's place; adding that to the own values is the same sum
-  // (x + y = y + x, bit by bit), and saves a copy.
-  Status add_piece(Sequence& sequence, Address own, int64_t count, DType dtype, Address scratch, int64_t stride) {
-    if (count == 0) return {};
-    const auto add = [&](Address to, Address from) -> Status {
-      PIPER_ASSIGN(auto command, parts_.add(to, from, count, dtype));
-      sequence.add(std::move(command));
-      return {};
-    };
-    for (int64_t place = 1; place < position_; ++place) PIPER_RETURN_IF_ERROR(add(scratch, scratch + place * stride));
-    if (position_ > 0) PIPER_RETURN_IF_ERROR(add(own, scratch));
-    for (int64_t place = position_; place < members() - 1; ++place)
-      PIPER_RETURN_IF_ERROR(add(own, scratch + place * stride));
-    return {};
   }
 
   GroupParts parts_;

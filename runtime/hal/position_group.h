@@ -20,14 +20,32 @@ struct DeviceTransfer {
   int64_t bytes = 0;
 };
 
-// to[i] += from[i], for `count` elements. R0404: a type that the device cannot add.
-using MakeAdd = std::function<MadeCommand(Address to, Address from, int64_t count, DType dtype)>;
+// A piece of a sum, from each member: `own` becomes the sum of all, added in the order of the positions.
+struct PieceSum {
+  DType message = DType::kF32, sum = DType::kF32;  // of the elements; in which they are added, then rounded
+  int64_t members = 1, position = 0;
+  Address own;  // [count]
+  // The others', by position without the own one, `stride` bytes apart. Overwritten.
+  Address others;
+  int64_t stride = 0, count = 0;
 
+  Address place_of(int64_t member) const { return others + (member < position ? member : member - 1) * stride; }
+};
+
+struct Elements {
+  Address data;
+  DType type = DType::kF32;
+};
+
+// R0404: types that the device cannot add or convert.
 struct GroupParts {
   // Transfers that are issued together; at most one per direction, peer and channel.
   std::function<MadeCommand(const std::vector<DeviceTransfer>&)> exchange;
-  MakeAdd add;
+  std::function<MadeCommand(const PieceSum&)> sum;
   std::function<std::unique_ptr<Command>(Address to, Address from, int64_t bytes)> copy;
+  std::function<MadeCommand(Elements to, Elements from, int64_t count)> convert;
+  // Of rows that are counted when it executes. Unset: this device's counts are not the host's.
+  std::function<MadeCommand(const ExchangeOperands&)> exchange_counted = nullptr;
 };
 
 // `position` of this rank in `ranks`; `channel` and the next one are the group's own.

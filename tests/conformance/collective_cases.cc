@@ -1,13 +1,12 @@
-// The collectives that move parts: reduce_scatter, all_gather, all_to_all.
+// Collectives of groups of CPU ranks.
 #include "tests/conformance/collective_cases.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/hal/cpu/all_gather.h"
-#include "runtime/hal/cpu/all_to_all.h"
-#include "runtime/hal/cpu/reduce_scatter.h"
+#include "runtime/hal/cpu/transport_collectives.h"
 #include "schemas/plan/all_reduce_scratch.h"
+#include "schemas/plan/convert_elements.h"
 
 namespace piper::conformance {
 
@@ -16,8 +15,32 @@ namespace {
 const hal::WaitControl kWait{nullptr, std::chrono::seconds(60)};
 
 template <class T>
-std::byte* bytes_of(std::vector<T>& data) {
-  return reinterpret_cast<std::byte*>(data.data());
+hal::Address place_of(std::vector<T>& data, size_t first = 0) {
+  return hal::Address(reinterpret_cast<std::byte*>(data.data() + first));
+}
+
+void add_f32(float* dst, const float* src, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) dst[i] += src[i];
+}
+std::unique_ptr<hal::Group> group_of(hal::Transport& c, const std::vector<int32_t>& ranks, int32_t more = 0) {
+  return hal::make_transport_group(c, ranks, hal::kGroupChannels + more, &add_f32);
+}
+Status run(hal::MadeCommand& command) {
+  if (!command.ok()) return command.status();
+  hal::Queue queue;
+  return (*command)->issue(queue, {1, kWait});
+}
+std::vector<int32_t> everyone(const hal::Transport& c) {
+  std::vector<int32_t> all;
+  for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
+  return all;
+}
+// Of an all_reduce of `count` elements; a reduce_scatter's are `count` x members.
+std::vector<std::byte> scratch_of(int64_t count, const std::vector<int32_t>& group, const plan::SumTypes& types) {
+  const int64_t element = dtype_bytes(types.message);
+  return std::vector<std::byte>(
+      static_cast<size_t>(plan::staged_bytes(count, types) +
+                          plan::all_reduce_scratch_bytes(count, static_cast<int64_t>(group.size()), element)));
 }
 
 // Every group of the world's first ranks, forwards and backwards, that holds this rank.
@@ -45,23 +68,109 @@ float value_of(int32_t rank, size_t i) {
   const uint32_t mixed = static_cast<uint32_t>(i) * 2654435761u + static_cast<uint32_t>(rank) * 40503u;
   return (static_cast<float>(mixed % 20011) - 10000.f) * (mixed % 3 == 0 ? 1e-4f : mixed % 3 == 1 ? 1.f : 3e3f);
 }
-void add_f32(float* dst, const float* src, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) dst[i] += src[i];
+std::string sum_over(hal::Transport& c, const std::vector<int32_t>& group, int64_t count) {
+  if (std::find(group.begin(), group.end(), c.rank()) == group.end()) return "";
+  std::vector<float> data(static_cast<size_t>(count));
+  std::vector<std::byte> scratch = scratch_of(count, group, DType::kF32);
+  const auto members = group_of(c, group);
+  auto sum = members->all_reduce({place_of(data), {}, count, DType::kF32, place_of(scratch)});
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < data.size(); ++i) data[i] = value_of(c.rank(), i);
+    if (Status s = run(sum); !s.ok()) return s.error().message;
+    for (size_t i = 0; i < data.size(); ++i) {
+      float expected = value_of(group[0], i);
+      for (size_t position = 1; position < group.size(); ++position) expected += value_of(group[position], i);
+      if (std::memcmp(&expected, &data[i], sizeof expected) != 0)
+        return "element " + std::to_string(i) + " of " + std::to_string(count) + " in a group of " +
+               std::to_string(group.size());
+    }
+  }
+  return "";
+}
+
+// Bit for bit the sum in position order, for every group size, also with fewer elements than members.
+std::string all_reduce_bits(hal::Transport& c) {
+  for (const auto& group : groups_of(c))
+    for (int64_t count : {1, 2, 3, 5, 17, 1001})
+      if (std::string wrong = sum_over(c, group, count); !wrong.empty()) return wrong;
+  // More than one piece per member.
+  return sum_over(c, everyone(c), 1'100'003);
+}
+
+std::string all_reduce_integers(hal::Transport& c) {
+  const std::vector<int32_t> all = everyone(c);
+  std::vector<int64_t> data = {c.rank() + 1, (int64_t{1} << 40) + c.rank(), -c.rank()};
+  std::vector<std::byte> scratch = scratch_of(3, all, DType::kI64);
+  const auto group = group_of(c, all);
+  auto sum = group->all_reduce({place_of(data), {}, 3, DType::kI64, place_of(scratch)});
+  if (Status s = run(sum); !s.ok()) return s.error().message;
+  const int64_t n = c.world_size(), below = n * (n - 1) / 2;
+  return data == std::vector<int64_t>{below + n, (n << 40) + below, -below} ? "" : "wrong sums";
+}
+
+float rounded(float value, DType type) {
+  uint16_t half = 0;
+  convert_elements(DType::kF32, &value, type, &half, 1);
+  convert_elements(type, &half, DType::kF32, &value, 1);
+  return value;
+}
+
+// What travels narrow is added in f32 and rounded once, by both kinds of sum alike.
+std::string narrow_messages(hal::Transport& c) {
+  const std::vector<int32_t> all = everyone(c);
+  const size_t part = 777, count = part * all.size(), mine = part * static_cast<size_t>(c.rank());
+  for (const DType message : {DType::kBF16, DType::kF16})
+    for (const DType data_type : {DType::kF32, message}) {
+      plan::SumTypes types(DType::kF32);
+      types.data = data_type;
+      types.message = message;
+      std::vector<float> values(count), sums(count), parts(part);
+      std::vector<uint16_t> halves(count), half_parts(part);
+      const bool narrow = data_type == message;
+      for (size_t i = 0; i < count; ++i) values[i] = value_of(c.rank(), i) * 1e-3f;
+      if (narrow) convert_elements(DType::kF32, values.data(), message, halves.data(), static_cast<int64_t>(count));
+      const hal::Address data = narrow ? place_of(halves) : place_of(values),
+                         out = narrow ? place_of(half_parts) : place_of(parts);
+      std::vector<std::byte> scratch = scratch_of(static_cast<int64_t>(count), all, types);
+      const auto group = group_of(c, all);
+      auto scatter = group->reduce_scatter({data, out, static_cast<int64_t>(part), types, place_of(scratch)});
+      auto reduce = group->all_reduce({data, {}, static_cast<int64_t>(count), types, place_of(scratch)});
+      if (Status s = run(scatter); !s.ok()) return s.error().message;
+      if (Status s = run(reduce); !s.ok()) return s.error().message;
+      if (narrow) {
+        convert_elements(message, halves.data(), DType::kF32, sums.data(), static_cast<int64_t>(count));
+        convert_elements(message, half_parts.data(), DType::kF32, parts.data(), static_cast<int64_t>(part));
+      } else {
+        sums = values;
+      }
+      for (size_t i = 0; i < count; ++i) {
+        float expected = 0;
+        for (const int32_t r : all) {
+          const float addend = rounded(value_of(r, i) * 1e-3f, message);
+          expected = r == 0 ? addend : expected + addend;
+        }
+        if (all.size() > 1 || narrow) expected = rounded(expected, message);
+        else expected = values[i];
+        if (sums[i] != expected) return "element " + std::to_string(i) + " of an all_reduce";
+        if (i >= mine && i < mine + part && parts[i - mine] != expected)
+          return "element " + std::to_string(i) + " of a reduce_scatter";
+      }
+    }
+  return "";
 }
 
 std::string reduce_scatter_in(hal::Transport& c, const std::vector<int32_t>& group, int64_t count, bool in_place) {
   const size_t part = static_cast<size_t>(count), position = position_in(group, c.rank());
   std::vector<float> data(part * group.size() + 1), apart(part + 1);
   float* const out = in_place ? data.data() + position * part : apart.data();
-  std::vector<std::byte> scratch(
-      static_cast<size_t>(plan::reduce_scatter_scratch_bytes(count, static_cast<int64_t>(group.size()), 4)));
-  auto sum =
-      hal::ReduceScatter::prepare(c, {group, hal::kGroupChannels, bytes_of(data), reinterpret_cast<std::byte*>(out),
-                                      count, DType::kF32, scratch.data(), &add_f32});
+  std::vector<std::byte> scratch = scratch_of(count * static_cast<int64_t>(group.size()), group, DType::kF32);
+  const auto members = group_of(c, group);
+  auto sum = members->reduce_scatter(
+      {place_of(data), hal::Address(reinterpret_cast<std::byte*>(out)), count, DType::kF32, place_of(scratch)});
   for (int round = 0; round < 2; ++round) {
     for (size_t i = 0; i < data.size(); ++i) data[i] = value_of(c.rank(), i);
     apart.back() = -1;
-    if (Status s = sum->run(kWait); !s.ok()) return s.error().message;
+    if (Status s = run(sum); !s.ok()) return s.error().message;
     for (size_t i = 0; i < part; ++i) {
       float expected = value_of(group[0], position * part + i);
       for (size_t member = 1; member < group.size(); ++member) expected += value_of(group[member], position * part + i);
@@ -84,20 +193,17 @@ std::string reduce_scatter_bits(hal::Transport& c) {
         if (auto wrong = in_group(reduce_scatter_in(c, group, count, in_place), group, count); !wrong.empty())
           return wrong;
   if (c.world_size() == 1) return "";
-  std::vector<int32_t> all;
-  for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
-  return reduce_scatter_in(c, all, 300'007, false);  // more than one piece a member
+  return reduce_scatter_in(c, everyone(c), 300'007, false);  // more than one piece a member
 }
 
 std::string reduce_scatter_integers(hal::Transport& c) {
-  std::vector<int32_t> all;
-  for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
+  const std::vector<int32_t> all = everyone(c);
   std::vector<int64_t> data, out(1);
   for (int32_t r = 0; r < c.world_size(); ++r) data.push_back((int64_t{1} << 40) * (r + 1) + c.rank());
-  std::vector<std::byte> scratch(static_cast<size_t>(plan::reduce_scatter_scratch_bytes(1, c.world_size(), 8)));
-  auto sum = hal::ReduceScatter::prepare(
-      c, {all, hal::kGroupChannels, bytes_of(data), bytes_of(out), 1, DType::kI64, scratch.data(), &add_f32});
-  if (Status s = sum->run(kWait); !s.ok()) return s.error().message;
+  std::vector<std::byte> scratch = scratch_of(c.world_size(), all, DType::kI64);
+  const auto group = group_of(c, all);
+  auto sum = group->reduce_scatter({place_of(data), place_of(out), 1, DType::kI64, place_of(scratch)});
+  if (Status s = run(sum); !s.ok()) return s.error().message;
   const int64_t n = c.world_size();
   return out[0] == (int64_t{1} << 40) * (c.rank() + 1) * n + n * (n - 1) / 2 ? "" : "wrong sum";
 }
@@ -110,12 +216,13 @@ std::string all_gather_in(hal::Transport& c, const std::vector<int32_t>& group, 
   const size_t position = position_in(group, c.rank());
   std::vector<uint8_t> data(bytes * group.size() + 1, 0xee), apart(bytes + 1);
   uint8_t* const part = in_place ? data.data() + position * bytes : apart.data();
-  auto gather = hal::AllGather::prepare(c, {group, hal::kGroupChannels + 1, reinterpret_cast<std::byte*>(part),
-                                            bytes_of(data), static_cast<int64_t>(bytes)});
+  const auto members = group_of(c, group);
+  auto gather = members->all_gather(
+      {hal::Address(reinterpret_cast<std::byte*>(part)), place_of(data), static_cast<int64_t>(bytes)});
   for (int round = 0; round < 2; ++round) {
     std::fill(data.begin(), data.end(), uint8_t{0xee});
     for (size_t i = 0; i < bytes; ++i) part[i] = byte_of(c.rank(), round, i);
-    if (Status s = gather->run(kWait); !s.ok()) return s.error().message;
+    if (Status s = run(gather); !s.ok()) return s.error().message;
     for (size_t member = 0; member < group.size(); ++member)
       for (size_t i = 0; i < bytes; ++i)
         if (data[member * bytes + i] != byte_of(group[member], round, i))
@@ -143,13 +250,14 @@ std::string all_to_all_in(hal::Transport& c, const std::vector<int32_t>& group, 
   const size_t part = row * kRows;
   std::vector<uint8_t> send(part * group.size()), recv(part * group.size() + 1);
   std::vector<int64_t> to(group.size()), from(group.size());
-  hal::AllToAllSpec spec{group, hal::kGroupChannels, bytes_of(send), bytes_of(recv), static_cast<int64_t>(part)};
+  hal::ExchangeOperands operands{place_of(send), place_of(recv), static_cast<int64_t>(part)};
   if (counted) {
-    spec.send_counts = to.data();
-    spec.recv_counts = from.data();
-    spec.row_bytes = static_cast<int64_t>(row);
+    operands.send_counts = place_of(to);
+    operands.recv_counts = place_of(from);
+    operands.row_bytes = static_cast<int64_t>(row);
   }
-  auto exchange = hal::AllToAll::prepare(c, spec);
+  const auto members = group_of(c, group);
+  auto exchange = members->all_to_all(operands);
   for (int round = 0; round < 3; ++round) {
     std::fill(recv.begin(), recv.end(), uint8_t{0xee});
     for (size_t member = 0; member < group.size(); ++member) {
@@ -157,7 +265,7 @@ std::string all_to_all_in(hal::Transport& c, const std::vector<int32_t>& group, 
       from[member] = rows_between(group[member], c.rank(), round);
       for (size_t i = 0; i < part; ++i) send[member * part + i] = byte_of(c.rank(), group[member] + round, i);
     }
-    if (Status s = exchange->run(kWait); !s.ok()) return s.error().message;
+    if (Status s = run(exchange); !s.ok()) return s.error().message;
     for (size_t member = 0; member < group.size(); ++member) {
       const size_t travelled = counted ? static_cast<size_t>(from[member]) * row : part;
       for (size_t i = 0; i < part; ++i) {
@@ -184,23 +292,22 @@ std::string all_to_all_parts(hal::Transport& c) {
 
 // Counts that do not fit are told before anything is sent.
 std::string all_to_all_counts(hal::Transport& c) {
-  std::vector<int32_t> all;
-  for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
+  const std::vector<int32_t> all = everyone(c);
   std::vector<uint8_t> send(16 * all.size()), recv(16 * all.size());
   std::vector<int64_t> to(all.size(), 1), from(all.size(), 1);
-  auto exchange = hal::AllToAll::prepare(
-      c, {all, hal::kGroupChannels, bytes_of(send), bytes_of(recv), 16, to.data(), from.data(), 8});
+  const auto group = group_of(c, all);
+  auto exchange = group->all_to_all({place_of(send), place_of(recv), 16, place_of(to), place_of(from), 8});
   const auto refused = [&](int64_t& count, int64_t value) {
     const int64_t kept = count;
     count = value;
-    const Status status = exchange->run(kWait);
+    const Status status = run(exchange);
     count = kept;
     return !status.ok() && status.error().code == "R0304";
   };
   if (!refused(to[0], 3)) return "3 rows fit where 2 do";
   if (!refused(from.back(), -1)) return "-1 rows pass";
   if (!refused(from[static_cast<size_t>(c.rank())], 2)) return "a rank sends itself 1 row and receives 2";
-  const Status status = exchange->run(kWait);
+  const Status status = run(exchange);
   return status.ok() ? "" : status.error().message;
 }
 
@@ -226,9 +333,9 @@ std::string counts_that_differ(hal::Transport& c) {
     std::vector<int64_t> to(2, 1), from(2, 1);
     if (c.rank() == 0) to[other] = sent;
     if (c.rank() == 1) from[other] = expected;
-    hal::AllToAllSpec spec{{0, 1}, hal::kGroupChannels + 10, bytes_of(send), bytes_of(recv), 16, to.data(), from.data(),
-                           8};
-    const Status status = hal::AllToAll::prepare(c, spec)->run(kWait);
+    const auto group = group_of(c, {0, 1}, 10);
+    auto exchange = group->all_to_all({place_of(send), place_of(recv), 16, place_of(to), place_of(from), 8});
+    const Status status = run(exchange);
     if (c.rank() == 1 && (status.ok() || (status.error().code != "R0301" && status.error().code != "R0303")))
       return std::to_string(sent) + " rows passed for " + std::to_string(expected);
   }
@@ -236,9 +343,15 @@ std::string counts_that_differ(hal::Transport& c) {
 }
 
 std::vector<Case> collective_cases() {
-  return {{"reduce_scatter_bits", reduce_scatter_bits}, {"reduce_scatter_integers", reduce_scatter_integers},
-          {"all_gather_parts", all_gather_parts},       {"all_to_all_parts", all_to_all_parts},
-          {"all_to_all_counts", all_to_all_counts},     {"kinds_mix", kinds_mix}};
+  return {{"all_reduce_bits", all_reduce_bits},
+          {"all_reduce_integers", all_reduce_integers},
+          {"narrow_messages", narrow_messages},
+          {"reduce_scatter_bits", reduce_scatter_bits},
+          {"reduce_scatter_integers", reduce_scatter_integers},
+          {"all_gather_parts", all_gather_parts},
+          {"all_to_all_parts", all_to_all_parts},
+          {"all_to_all_counts", all_to_all_counts},
+          {"kinds_mix", kinds_mix}};
 }
 
 }  // namespace piper::conformance

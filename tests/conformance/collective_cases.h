@@ -1,4 +1,4 @@
-// The cases of common_cases() about the collectives that move parts; all ranks run them together.
+// The cases of common_cases() about collectives; all ranks run them together.
 #pragma once
 
 #include <vector>

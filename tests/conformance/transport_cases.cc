@@ -4,10 +4,8 @@
 #include <cstring>
 #include <thread>
 
-#include "runtime/hal/cpu/all_reduce.h"
 #include "runtime/hal/link_delay.h"
 #include "runtime/hal/transport_channel.h"
-#include "schemas/plan/all_reduce_scratch.h"
 #include "tests/conformance/collective_cases.h"
 
 namespace piper::conformance {
@@ -137,66 +135,6 @@ std::string delays_are_kept(hal::Transport& c) {
   return "";
 }
 
-float value_of(int32_t rank, int64_t i) {
-  // Of very different sizes, so that another order of the sum gives other bits.
-  const uint32_t mixed = static_cast<uint32_t>(i) * 2654435761u + static_cast<uint32_t>(rank) * 40503u;
-  return (static_cast<float>(mixed % 20011) - 10000.f) * (mixed % 3 == 0 ? 1e-4f : mixed % 3 == 1 ? 1.f : 3e3f);
-}
-
-void add_f32(float* dst, const float* src, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) dst[i] += src[i];
-}
-
-std::string sum_over(hal::Transport& c, const std::vector<int32_t>& group, int64_t count) {
-  if (std::find(group.begin(), group.end(), c.rank()) == group.end()) return "";
-  std::vector<float> data(static_cast<size_t>(count));
-  std::vector<std::byte> scratch(
-      static_cast<size_t>(plan::all_reduce_scratch_bytes(count, static_cast<int64_t>(group.size()), 4)));
-  auto sum = hal::AllReduce::prepare(c, {group, hal::kGroupChannels, reinterpret_cast<std::byte*>(data.data()), count,
-                                         DType::kF32, scratch.data(), &add_f32});
-  for (int round = 0; round < 2; ++round) {
-    for (int64_t i = 0; i < count; ++i) data[static_cast<size_t>(i)] = value_of(c.rank(), i);
-    if (Status s = sum->run(kWait); !s.ok()) return s.error().message;
-    for (int64_t i = 0; i < count; ++i) {
-      float expected = value_of(group[0], i);
-      for (size_t position = 1; position < group.size(); ++position) expected += value_of(group[position], i);
-      if (std::memcmp(&expected, &data[static_cast<size_t>(i)], sizeof expected) != 0)
-        return "element " + std::to_string(i) + " of " + std::to_string(count) + " in a group of " +
-               std::to_string(group.size());
-    }
-  }
-  return "";
-}
-
-// Bit for bit the sum in position order, for every group size, also with fewer elements than members.
-std::string all_reduce_bits(hal::Transport& c) {
-  for (int32_t size = 1; size <= c.world_size(); ++size) {
-    std::vector<int32_t> forward, backward;
-    for (int32_t r = 0; r < size; ++r) forward.push_back(r);
-    backward.assign(forward.rbegin(), forward.rend());
-    for (int64_t count : {1, 2, 3, 5, 17, 1001}) {
-      for (const auto& group : {forward, backward})
-        if (std::string wrong = sum_over(c, group, count); !wrong.empty()) return wrong;
-    }
-  }
-  std::vector<int32_t> all;
-  for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
-  // More than one piece per member.
-  return sum_over(c, all, 1'100'003);
-}
-
-std::string all_reduce_integers(hal::Transport& c) {
-  std::vector<int32_t> all;
-  for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
-  std::vector<int64_t> data = {c.rank() + 1, (int64_t{1} << 40) + c.rank(), -c.rank()};
-  std::vector<std::byte> scratch(static_cast<size_t>(plan::all_reduce_scratch_bytes(3, c.world_size(), 8)));
-  auto sum = hal::AllReduce::prepare(c, {all, hal::kGroupChannels, reinterpret_cast<std::byte*>(data.data()), 3,
-                                         DType::kI64, scratch.data(), &add_f32});
-  if (Status s = sum->run(kWait); !s.ok()) return s.error().message;
-  const int64_t n = c.world_size(), below = n * (n - 1) / 2;
-  return data == std::vector<int64_t>{below + n, (n << 40) + below, -below} ? "" : "wrong sums";
-}
-
 std::string control_channel(hal::Transport& c) {
   hal::TransportChannel control(c);
   const std::string mine(static_cast<size_t>(c.rank()) * 1000, static_cast<char>('a' + c.rank()));
@@ -239,8 +177,6 @@ std::vector<Case> common_cases() {
   std::vector<Case> cases = {{"point_to_point", point_to_point},
                              {"channels_are_independent", channels_are_independent},
                              {"sends_pass_receives", sends_pass_receives},
-                             {"all_reduce_bits", all_reduce_bits},
-                             {"all_reduce_integers", all_reduce_integers},
                              {"control_channel", control_channel},
                              {"waiting_ends", waiting_ends}};
   for (const Case& collective : collective_cases()) cases.push_back(collective);

@@ -1,9 +1,14 @@
 #include "tests/standin/standin_backend.h"
 
+#include <functional>
+#include <utility>
+
+#include "runtime/hal/cpu/position_sum.h"
 #include "runtime/hal/cuda/cuda_check.h"
 #include "runtime/hal/cuda/cuda_device.h"
 #include "runtime/hal/cuda/cuda_handles.h"
 #include "runtime/hal/cuda/local_collectives.h"
+#include "schemas/plan/convert_elements.h"
 #include "tests/standin/standin.h"
 
 namespace piper::standin {
@@ -51,37 +56,34 @@ class Library : public kernels::Library {
   }
 };
 
-template <class T>
-class Add : public hal::Command {
+// A function of the host at its place in the stream.
+class HostFunction : public hal::Command {
  public:
-  Add(hal::Address to, hal::Address from, int64_t count)
-      : to_(reinterpret_cast<T*>(alias(to.in_device(), 0))),
-        from_(reinterpret_cast<const T*>(alias(from.in_device(), 0))),
-        count_(count) {}
+  explicit HostFunction(std::function<void()> body) : body_(std::move(body)) {}
   Status issue(hal::Queue& queue, const hal::Submission&) override {
-    PIPER_CUDA(cudaLaunchHostFunc(stream_of(queue), &Add::launch, this));
+    PIPER_CUDA(
+        cudaLaunchHostFunc(stream_of(queue), [](void* data) { static_cast<HostFunction*>(data)->body_(); }, this));
     return {};
   }
 
  private:
-  static void launch(void* data) {
-    const Add& add = *static_cast<Add*>(data);
-    for (int64_t i = 0; i < add.count_; ++i) add.to_[i] += add.from_[i];
-  }
-  T* to_;
-  const T* from_;
-  int64_t count_;
+  std::function<void()> body_;
 };
 
-template <class T>
-hal::MadeCommand add_of(hal::Address to, hal::Address from, int64_t count) {
-  return std::unique_ptr<hal::Command>(std::make_unique<Add<T>>(to, from, count));
+hal::Address aliased(hal::Address place) { return hal::Address(alias(place.in_device(), 0)); }
+
+hal::MadeCommand sum_pieces(hal::PieceSum sum) {
+  PIPER_RETURN_IF_ERROR(hal::check_sum(sum));
+  sum.own = aliased(sum.own);
+  sum.others = aliased(sum.others);
+  return std::unique_ptr<hal::Command>(
+      std::make_unique<HostFunction>([sum] { hal::add_piece(sum, &kernels::add_f32); }));
 }
 
-hal::MadeCommand make_add(hal::Address to, hal::Address from, int64_t count, DType dtype) {
-  if (dtype == DType::kF32) return add_of<float>(to, from, count);
-  if (dtype == DType::kI64) return add_of<int64_t>(to, from, count);
-  return Status::failure("R0404", "the stand-in cannot add " + std::string(dtype_name(dtype)));
+hal::MadeCommand convert(hal::Elements to, hal::Elements from, int64_t count) {
+  return std::unique_ptr<hal::Command>(std::make_unique<HostFunction>([=] {
+    convert_elements(from.type, aliased(from.data).in_device(), to.type, aliased(to.data).in_device(), count);
+  }));
 }
 
 }  // namespace
@@ -96,7 +98,7 @@ exec::MakeBackend local_backend(hal::Transport& transport) {
     exec::Backend backend;
     backend.kernels = &library();
     PIPER_ASSIGN(backend.device, hal::make_cuda_device(0, hal::queues_of(plan)));
-    backend.collectives = hal::make_cuda_local_collectives(transport, *backend.device, &make_add);
+    backend.collectives = hal::make_cuda_local_collectives(transport, *backend.device, {&sum_pieces, &convert});
     return backend;
   };
 }

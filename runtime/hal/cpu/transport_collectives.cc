@@ -1,109 +1,89 @@
 #include "runtime/hal/cpu/transport_collectives.h"
 
-#include "runtime/hal/cpu/all_gather.h"
-#include "runtime/hal/cpu/all_reduce.h"
-#include "runtime/hal/cpu/all_to_all.h"
-#include "runtime/hal/cpu/reduce_scatter.h"
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "runtime/hal/cpu/counted_exchange.h"
 #include "runtime/hal/group_channels.h"
+#include "runtime/hal/position_group.h"
+#include "schemas/base/check.h"
+#include "schemas/plan/convert_elements.h"
 
 namespace piper::hal {
 
 namespace {
 
-// An exchange or a collective on the queue's own thread, which blocks until it is done.
-template <class Communication>
-class Communicate : public Command {
+// What the queue's own thread does, blocking until it is done.
+template <class F>
+class Blocking : public Command {
  public:
-  explicit Communicate(std::unique_ptr<Communication> communication) : communication_(std::move(communication)) {}
-  Status issue(Queue&, const Submission& submission) override { return communication_->run(submission.wait); }
+  explicit Blocking(F body) : body_(std::move(body)) {}
+  Status issue(Queue&, const Submission& submission) override { return body_(submission.wait); }
 
  private:
-  std::unique_ptr<Communication> communication_;
+  F body_;
 };
 
-template <class Communication>
-std::unique_ptr<Command> command_of(std::unique_ptr<Communication> communication) {
-  return std::make_unique<Communicate<Communication>>(std::move(communication));
+template <class F>
+std::unique_ptr<Command> blocking(F body) {
+  return std::make_unique<Blocking<F>>(std::move(body));
 }
 
-Status check_types(const plan::SumTypes& types) {
-  if (can_sum(types)) return {};
-  return Status::failure("R0404", "CPU ranks cannot sum " + std::string(dtype_name(types.message)) + " as " +
-                                      std::string(dtype_name(types.sum)) + " into " +
-                                      std::string(dtype_name(types.data)));
+std::unique_ptr<Command> exchange(Transport& transport, const std::vector<DeviceTransfer>& transfers) {
+  std::vector<Transfer> list;
+  for (const DeviceTransfer& t : transfers)
+    list.push_back({t.direction, t.peer, t.channel, t.data.in_device(), t.bytes});
+  return blocking(
+      [prepared = transport.prepare(std::move(list))](const WaitControl& wait) { return prepared->run(wait); });
 }
 
-class TransportGroup : public Group {
- public:
-  // `channel` and the next one are the group's own.
-  TransportGroup(Transport& transport, const plan::Communicator& communicator, int32_t channel, AddF32 add_f32)
-      : transport_(transport), communicator_(communicator), channel_(channel), add_f32_(add_f32) {}
+MadeCommand sum_pieces(const PieceSum& sum, AddF32 add_f32) {
+  PIPER_RETURN_IF_ERROR(check_sum(sum));
+  return blocking([sum, add_f32](const WaitControl&) {
+    add_piece(sum, add_f32);
+    return Status();
+  });
+}
 
-  MadeCommand all_reduce(const SumOperands& operands) override {
-    PIPER_RETURN_IF_ERROR(check_member());
-    PIPER_RETURN_IF_ERROR(check_types(operands.types));
-    AllReduceSpec spec;
-    spec.group = communicator_.ranks;
-    spec.channel = channel_;
-    spec.data = operands.data.in_device();
-    spec.count = operands.count;
-    spec.types = operands.types;
-    spec.scratch = operands.scratch.in_device();
-    spec.add_f32 = add_f32_;
-    return command_of(AllReduce::prepare(transport_, spec));
-  }
+std::unique_ptr<Command> copy(Address to, Address from, int64_t bytes) {
+  return blocking([to = to.in_device(), from = from.in_device(), bytes](const WaitControl&) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return Status();
+  });
+}
 
-  MadeCommand reduce_scatter(const SumOperands& operands) override {
-    PIPER_RETURN_IF_ERROR(check_member());
-    PIPER_RETURN_IF_ERROR(check_types(operands.types));
-    ReduceScatterSpec spec;
-    spec.group = communicator_.ranks;
-    spec.channel = channel_;
-    spec.data = operands.data.in_device();
-    spec.out = operands.out.in_device();
-    spec.count = operands.count;
-    spec.types = operands.types;
-    spec.scratch = operands.scratch.in_device();
-    spec.add_f32 = add_f32_;
-    return command_of(ReduceScatter::prepare(transport_, spec));
-  }
+MadeCommand convert(Elements to, Elements from, int64_t count) {
+  if (!can_convert_elements(from.type, to.type))
+    return Status::failure("R0404", "CPU ranks cannot send " + std::string(dtype_name(from.type)) + " as " +
+                                        std::string(dtype_name(to.type)));
+  return blocking([to, from, count](const WaitControl&) {
+    convert_elements(from.type, from.data.in_device(), to.type, to.data.in_device(), count);
+    return Status();
+  });
+}
 
-  MadeCommand all_gather(const GatherOperands& operands) override {
-    PIPER_RETURN_IF_ERROR(check_member());
-    AllGatherSpec spec;
-    spec.group = communicator_.ranks;
-    spec.channel = channel_ + 1;
-    spec.part = operands.part.in_device();
-    spec.data = operands.data.in_device();
-    spec.bytes = operands.bytes;
-    return command_of(AllGather::prepare(transport_, spec));
-  }
+}  // namespace
 
-  MadeCommand all_to_all(const ExchangeOperands& operands) override {
-    PIPER_RETURN_IF_ERROR(check_member());
-    AllToAllSpec spec;
-    spec.group = communicator_.ranks;
-    spec.channel = channel_;
-    spec.send = operands.send.in_device();
-    spec.recv = operands.recv.in_device();
-    spec.bytes = operands.bytes;
-    spec.send_counts = operands.send_counts.in_device_as<const int64_t>();
-    spec.recv_counts = operands.recv_counts.in_device_as<const int64_t>();
-    spec.row_bytes = operands.row_bytes;
-    return command_of(AllToAll::prepare(transport_, spec));
-  }
+std::unique_ptr<Group> make_transport_group(Transport& transport, std::vector<int32_t> ranks, int32_t channel,
+                                            AddF32 add_f32) {
+  const int64_t position = std::find(ranks.begin(), ranks.end(), transport.rank()) - ranks.begin();
+  PIPER_CHECK(position < static_cast<int64_t>(ranks.size()), "rank ", transport.rank(), " is not in the group");
+  GroupParts parts;
+  parts.exchange = [&transport](const std::vector<DeviceTransfer>& t) { return exchange(transport, t); };
+  parts.sum = [add_f32](const PieceSum& sum) { return sum_pieces(sum, add_f32); };
+  parts.copy = &copy;
+  parts.convert = &convert;
+  parts.exchange_counted = [&transport, ranks, channel](const ExchangeOperands& operands) {
+    return blocking([counted = CountedExchange::prepare(transport, ranks, channel, operands)](const WaitControl& wait) {
+      return counted->run(wait);
+    });
+  };
+  return make_position_group(std::move(parts), std::move(ranks), position, channel);
+}
 
- private:
-  Status check_member() const {
-    const auto position = position_in(communicator_, transport_.rank());
-    return position.ok() ? Status() : Status::failure(position.error().code, position.error().message);
-  }
-
-  Transport& transport_;
-  const plan::Communicator& communicator_;
-  int32_t channel_;
-  AddF32 add_f32_;
-};
+namespace {
 
 class TransportCollectives : public Collectives {
  public:
@@ -113,8 +93,10 @@ class TransportCollectives : public Collectives {
                                                           ControlChannel& control, const WaitControl& wait) override {
     PIPER_ASSIGN(const std::vector<int32_t> channels, agree_on_group_channels(communicators, control, wait));
     std::vector<std::unique_ptr<Group>> groups;
-    for (size_t i = 0; i < communicators.size(); ++i)
-      groups.push_back(std::make_unique<TransportGroup>(transport_, communicators[i], channels[i], add_f32_));
+    for (size_t i = 0; i < communicators.size(); ++i) {
+      PIPER_RETURN_IF_ERROR(position_in(communicators[i], transport_.rank()).status());
+      groups.push_back(make_transport_group(transport_, communicators[i].ranks, channels[i], add_f32_));
+    }
     return groups;
   }
 
@@ -130,7 +112,7 @@ class TransportCollectives : public Collectives {
  private:
   MadeCommand message(Direction direction, const plan::Channel& channel, Address data, int64_t bytes) {
     PIPER_RETURN_IF_ERROR(check_channel(channel));
-    return command_of(transport_.prepare({{direction, channel.peer, channel.id, data.in_device(), bytes}}));
+    return exchange(transport_, {{direction, channel.peer, channel.id, data, bytes}});
   }
 
   Transport& transport_;

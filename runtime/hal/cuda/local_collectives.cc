@@ -9,8 +9,8 @@ namespace {
 
 class LocalCollectives : public Collectives {
  public:
-  LocalCollectives(Transport& transport, Device& device, MakeAdd add)
-      : transport_(transport), device_(device), add_(std::move(add)) {}
+  LocalCollectives(Transport& transport, Device& device, GroupKernels kernels)
+      : transport_(transport), device_(device), kernels_(std::move(kernels)) {}
 
   Result<std::vector<std::unique_ptr<Group>>> open_groups(const std::vector<plan::Communicator>& communicators,
                                                           ControlChannel& control, const WaitControl& wait) override {
@@ -20,7 +20,8 @@ class LocalCollectives : public Collectives {
       PIPER_ASSIGN(const int64_t position, position_in(communicators[i], transport_.rank()));
       GroupParts parts;
       parts.exchange = [this](const std::vector<DeviceTransfer>& t) { return local_exchange(transport_, t); };
-      parts.add = add_;
+      parts.sum = kernels_.sum;
+      parts.convert = kernels_.convert;
       parts.copy = [this](Address to, Address from, int64_t bytes) { return device_.copy(to, from, bytes); };
       groups.push_back(make_position_group(std::move(parts), communicators[i].ranks, position, channels[i]));
     }
@@ -40,13 +41,13 @@ class LocalCollectives : public Collectives {
  private:
   Transport& transport_;
   Device& device_;
-  MakeAdd add_;
+  GroupKernels kernels_;
 };
 
 }  // namespace
 
-std::unique_ptr<Collectives> make_cuda_local_collectives(Transport& transport, Device& device, MakeAdd add) {
-  return std::make_unique<LocalCollectives>(transport, device, std::move(add));
+std::unique_ptr<Collectives> make_cuda_local_collectives(Transport& transport, Device& device, GroupKernels kernels) {
+  return std::make_unique<LocalCollectives>(transport, device, std::move(kernels));
 }
 
 }  // namespace piper::hal

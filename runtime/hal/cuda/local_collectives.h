@@ -4,6 +4,7 @@
 // enqueues the copy and answers with an event behind which it is there. Level D2 of the proof permits it.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "runtime/hal/collectives.h"
@@ -13,8 +14,14 @@
 
 namespace piper::hal {
 
+// What kernels do for the groups of these ranks.
+struct GroupKernels {
+  std::function<MadeCommand(const PieceSum&)> sum;
+  std::function<MadeCommand(Elements to, Elements from, int64_t count)> convert;
+};
+
 // `transport`: of this rank between the ranks of the process, which meet on it. `device` makes the copies. Both outlive
 // the result and its commands.
-std::unique_ptr<Collectives> make_cuda_local_collectives(Transport& transport, Device& device, MakeAdd add);
+std::unique_ptr<Collectives> make_cuda_local_collectives(Transport& transport, Device& device, GroupKernels kernels);
 
 }  // namespace piper::hal

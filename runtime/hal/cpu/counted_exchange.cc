@@ -1,0 +1,71 @@
+#include "runtime/hal/cpu/counted_exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "schemas/base/check.h"
+
+namespace piper::hal {
+
+std::unique_ptr<CountedExchange> CountedExchange::prepare(Transport& transport, std::vector<int32_t> group,
+                                                          int32_t channel, const ExchangeOperands& operands) {
+  auto result = std::make_unique<CountedExchange>();
+  const auto self = std::find(group.begin(), group.end(), transport.rank());
+  PIPER_CHECK(self != group.end(), "all_to_all on rank ", transport.rank());
+  PIPER_CHECK(!operands.send_counts.nowhere() && !operands.recv_counts.nowhere() && operands.row_bytes > 0,
+              "all_to_all with half its counts");
+  result->position_ = static_cast<size_t>(self - group.begin());
+  result->operands_ = operands;
+  result->group_ = std::move(group);
+  if (operands.bytes == 0) return result;
+  std::vector<Transfer> transfers;
+  for (size_t other = 0; other < result->group_.size(); ++other) {
+    if (other == result->position_) continue;
+    const int32_t peer = result->group_[other];
+    const int64_t at = static_cast<int64_t>(other) * operands.bytes;
+    transfers.push_back({Direction::kSend, peer, channel, (operands.send + at).in_device(), operands.bytes});
+    transfers.push_back({Direction::kReceive, peer, channel, (operands.recv + at).in_device(), operands.bytes});
+  }
+  if (!transfers.empty()) result->exchange_ = transport.prepare(std::move(transfers));
+  return result;
+}
+
+// Messages of no rows are sent too: ends that do not agree are then noticed at once.
+Status CountedExchange::apply_counts() {
+  const int64_t most = operands_.bytes / operands_.row_bytes;
+  const auto* to = operands_.send_counts.in_device_as<const int64_t>();
+  const auto* from = operands_.recv_counts.in_device_as<const int64_t>();
+  size_t transfer = 0;
+  for (size_t other = 0; other < group_.size(); ++other) {
+    const int64_t out = to[other], in = from[other];
+    for (const int64_t rows : {out, in})
+      if (rows < 0 || rows > most)
+        return Status::failure("R0304", std::to_string(rows) + " rows " + (rows == out ? "to" : "from") + " rank " +
+                                            std::to_string(group_[other]) + ", where a part has room for 0 to " +
+                                            std::to_string(most));
+    if (other == position_) {
+      if (out != in)
+        return Status::failure(
+            "R0304", "this rank sends itself " + std::to_string(out) + " rows and expects " + std::to_string(in));
+      own_bytes_ = out * operands_.row_bytes;
+      continue;
+    }
+    exchange_->resize(transfer++, out * operands_.row_bytes);
+    exchange_->resize(transfer++, in * operands_.row_bytes);
+  }
+  return {};
+}
+
+Status CountedExchange::run(const WaitControl& control) {
+  if (operands_.bytes == 0) return {};
+  PIPER_RETURN_IF_ERROR(apply_counts());
+  const int64_t own = static_cast<int64_t>(position_) * operands_.bytes;
+  if (own_bytes_ > 0)
+    std::memcpy((operands_.recv + own).in_device(), (operands_.send + own).in_device(),
+                static_cast<size_t>(own_bytes_));
+  return exchange_ == nullptr ? Status() : exchange_->run(control);
+}
+
+}  // namespace piper::hal
