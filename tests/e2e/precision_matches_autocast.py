@@ -69,7 +69,7 @@ def strategy_text(model: str, c: Composition, precision: dict | None, optimizer:
     if c.stages > 1:
         annotations.append(f"  - {{tag: PP, starts: {json.dumps(spec.quarters[::len(spec.quarters) // c.stages])}}}")
     if c.experts:
-        annotations.append(f'  - {{tag: EP, modules: ["{REGIONS[model.split("@")[0]]}"]}}')
+        annotations.append(f'  - {{tag: EP, modules: ["{REGIONS[model.split("@")[0].removesuffix("_bf16")]}"]}}')
     if annotations:
         lines.append("annotate:\n" + "\n".join(annotations))
     directives = ""
