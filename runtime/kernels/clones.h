@@ -17,3 +17,32 @@
 #define PIPER_CLONES
 #endif
 #define PIPER_INLINE inline __attribute__((always_inline))
+
+// Defines a function as that form of `body`, a template over the bytes of a vector, for which this CPU has vectors:
+//   PIPER_BY_WIDTH(float, row_sum, (const float* x, int64_t count), (x, count), row_sum_body)
+#if defined(__x86_64__)
+#define PIPER_BY_WIDTH(result, name, parameters, arguments, ...)                                       \
+  __attribute__((target("avx512f"))) result name##_64 parameters { return __VA_ARGS__<64> arguments; } \
+  __attribute__((target("avx2"))) result name##_32 parameters { return __VA_ARGS__<32> arguments; }    \
+  result name##_16 parameters { return __VA_ARGS__<16> arguments; }                                    \
+  const auto name = ::piper::kernels::vector_bytes() == 64   ? &name##_64                              \
+                    : ::piper::kernels::vector_bytes() == 32 ? &name##_32                              \
+                                                             : &name##_16;
+#else
+#define PIPER_BY_WIDTH(result, name, parameters, arguments, ...) \
+  result name parameters { return __VA_ARGS__<16> arguments; }
+#endif
+
+namespace piper::kernels {
+
+// The widest vectors of this CPU: 64 (AVX-512), 32 (AVX2) or 16.
+inline int vector_bytes() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512f") ? 64 : __builtin_cpu_supports("avx2") ? 32 : 16;
+#else
+  return 16;
+#endif
+}
+
+}  // namespace piper::kernels

@@ -5,19 +5,22 @@
 namespace piper::kernels {
 namespace {
 
-using Values = Lanes<float>;
+// V: a vector of f32.
 
-PIPER_INLINE void abs_lanes(Values& x) { x = x < 0.0f ? -x : x; }
+template <class V>
+PIPER_INLINE V size_of(const V& x) {
+  return x < 0.0f ? -x : x;
+}
 
 // Cephes' tanhf: a polynomial near 0, 1 - 2 / (exp(2 |x|) + 1) elsewhere.
-PIPER_INLINE void tanh_lanes(Values& x) {
-  Values size = x;
-  abs_lanes(size);
-  Values e = size > 10.0f ? Values{} + 20.0f : size * 2.0f;
-  exp_lanes(e);
-  const Values far = 1.0f - 2.0f / (e + 1.0f);
-  const Values z = x * x;
-  Values near = z * -5.70498872745e-3f + 2.06390887954e-2f;
+template <class V>
+PIPER_INLINE void tanh_vector(V& x) {
+  const V size = size_of(x);
+  V e = size > 10.0f ? V{} + 20.0f : size * 2.0f;
+  exp_vector(e);
+  const V far = 1.0f - 2.0f / (e + 1.0f);
+  const V z = x * x;
+  V near = z * -5.70498872745e-3f + 2.06390887954e-2f;
   near = near * z - 5.37397155531e-2f;
   near = near * z + 1.33314422036e-1f;
   near = near * z - 3.33332819422e-1f;
@@ -25,46 +28,55 @@ PIPER_INLINE void tanh_lanes(Values& x) {
   x = size < 0.625f ? near : (x < 0.0f ? -far : far);
 }
 // Abramowitz and Stegun 7.1.26.
-PIPER_INLINE void erf_lanes(Values& x) {
-  Values size = x;
-  abs_lanes(size);
-  const Values t = 1.0f / (size * 0.3275911f + 1.0f);
-  Values p = t * 1.061405429f - 1.453152027f;
+template <class V>
+PIPER_INLINE void erf_vector(V& x) {
+  const V size = size_of(x);
+  const V t = 1.0f / (size * 0.3275911f + 1.0f);
+  V p = t * 1.061405429f - 1.453152027f;
   p = p * t + 1.421413741f;
   p = p * t - 0.284496736f;
   p = p * t + 0.254829592f;
-  Values e = -(x * x);
-  exp_lanes(e);
-  const Values y = 1.0f - p * t * e;
+  V e = -(x * x);
+  exp_vector(e);
+  const V y = 1.0f - p * t * e;
   x = x < 0.0f ? -y : y;
 }
 // gelu(x) = x s with s = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3); leaves s.
-PIPER_INLINE void gelu_sigmoid(const Values& x, Values& s) {
-  const Values u = (x * x * x * 0.044715f + x) * 0.7978845608f;
-  Values e = u * -2.0f;
-  e = e > 80.0f ? Values{} + 80.0f : e;
-  exp_lanes(e);
+template <class V>
+PIPER_INLINE void gelu_sigmoid(const V& x, V& s) {
+  const V u = (x * x * x * 0.044715f + x) * 0.7978845608f;
+  V e = u * -2.0f;
+  e = e > 80.0f ? V{} + 80.0f : e;
+  exp_vector(e);
   s = 1.0f / (e + 1.0f);
 }
 
 struct Tanh {
-  static PIPER_INLINE void apply(Values& x, const Values&) { tanh_lanes(x); }
+  template <class V>
+  static PIPER_INLINE void apply(V& x, const V&) {
+    tanh_vector(x);
+  }
 };
 struct Erf {
-  static PIPER_INLINE void apply(Values& x, const Values&) { erf_lanes(x); }
+  template <class V>
+  static PIPER_INLINE void apply(V& x, const V&) {
+    erf_vector(x);
+  }
 };
 struct GeluTanh {
-  static PIPER_INLINE void apply(Values& x, const Values&) {
-    Values s;
+  template <class V>
+  static PIPER_INLINE void apply(V& x, const V&) {
+    V s;
     gelu_sigmoid(x, s);
     x = x * s;
   }
 };
 struct GeluTanhBackward {
-  static PIPER_INLINE void apply(Values& x, const Values& g) {
-    Values s;
+  template <class V>
+  static PIPER_INLINE void apply(V& x, const V& g) {
+    V s;
     gelu_sigmoid(x, s);
-    const Values slope = (x * x * (3 * 0.044715f) + 1.0f) * (2 * 0.7978845608f);
+    const V slope = (x * x * (3 * 0.044715f) + 1.0f) * (2 * 0.7978845608f);
     x = g * (s + x * s * (1.0f - s) * slope);
   }
 };
@@ -76,25 +88,36 @@ struct Row {
   int64_t y_stride, x_stride, g_stride, count;
 };
 
-template <class F>
+template <class F, int kBytes>
 PIPER_INLINE void row_body(const Row& r) {
-  Values x, g{};
+  Lanes<float, kBytes> x, g;
   for (int64_t i = 0; i < r.count; i += kLanes) {
     load_lanes(x, r.x, r.x_stride, i, r.count, 0.0f);
     if (r.g != nullptr) load_lanes(g, r.g, r.g_stride, i, r.count, 0.0f);
-    F::apply(x, g);
-    if (r.y_stride == 1 && i + kLanes <= r.count) {
-      std::memcpy(r.y + i, &x, sizeof(x));
-      continue;
-    }
-    for (int lane = 0; lane < kLanes && i + lane < r.count; ++lane) r.y[(i + lane) * r.y_stride] = x[lane];
+    for (int p = 0; p < x.kParts; ++p) F::apply(x.part[p], g.part[p]);
+    store_lanes(r.y, r.y_stride, i, r.count, x);
   }
 }
-
-PIPER_CLONES void tanh_row(const Row& row) { row_body<Tanh>(row); }
-PIPER_CLONES void erf_row(const Row& row) { row_body<Erf>(row); }
-PIPER_CLONES void gelu_row(const Row& row) { row_body<GeluTanh>(row); }
-PIPER_CLONES void gelu_backward_row(const Row& row) { row_body<GeluTanhBackward>(row); }
+template <int kBytes>
+PIPER_INLINE void tanh_body(const Row& row) {
+  row_body<Tanh, kBytes>(row);
+}
+template <int kBytes>
+PIPER_INLINE void erf_body(const Row& row) {
+  row_body<Erf, kBytes>(row);
+}
+template <int kBytes>
+PIPER_INLINE void gelu_body(const Row& row) {
+  row_body<GeluTanh, kBytes>(row);
+}
+template <int kBytes>
+PIPER_INLINE void gelu_backward_body(const Row& row) {
+  row_body<GeluTanhBackward, kBytes>(row);
+}
+PIPER_BY_WIDTH(void, tanh_row, (const Row& row), (row), tanh_body)
+PIPER_BY_WIDTH(void, erf_row, (const Row& row), (row), erf_body)
+PIPER_BY_WIDTH(void, gelu_row, (const Row& row), (row), gelu_body)
+PIPER_BY_WIDTH(void, gelu_backward_row, (const Row& row), (row), gelu_backward_body)
 
 // One row where all operands are dense, else one for each index of the leading axes.
 template <class F>

@@ -23,13 +23,15 @@ namespace {
 #define PIPER_DISPATCH(tensor, ...) \
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, (tensor).scalar_type(), "losses", [&] { __VA_ARGS__; })
 
-template <class T>
+// T: float or double; kBytes: of a vector.
+template <int kBytes, class T>
 PIPER_INLINE T row_max(const T* x, int64_t s, int64_t count) {
   const T lowest = -std::numeric_limits<T>::infinity();
-  Lanes<T> top = Lanes<T>{} + lowest, values;
+  Lanes<T, kBytes> top, values;
+  for (auto& part : top.part) part = part + lowest;
   for (int64_t i = 0; i < count; i += kLanes) {
     load_lanes(values, x, s, i, count, lowest);
-    top = values > top ? values : top;
+    for (int p = 0; p < top.kParts; ++p) top.part[p] = values.part[p] > top.part[p] ? values.part[p] : top.part[p];
   }
   T result = lowest;
   for (int lane = 0; lane < kLanes; ++lane) result = top[lane] > result ? top[lane] : result;
@@ -37,78 +39,108 @@ PIPER_INLINE T row_max(const T* x, int64_t s, int64_t count) {
 }
 
 // sum_c exp(x_c - top)
-template <class T>
+template <int kBytes, class T>
 PIPER_INLINE T row_exp_sum(const T* x, int64_t s, int64_t count, T top) {
-  Lanes<T> sum{}, values;
+  Lanes<T, kBytes> sum, values;
   const int64_t whole = count / kLanes * kLanes;
   for (int64_t i = 0; i < whole; i += kLanes) {
     load_lanes(values, x, s, i, count, top);
-    values -= top;
-    exp_lanes(values);
-    sum += values;
+    for (int p = 0; p < sum.kParts; ++p) {
+      values.part[p] -= top;
+      exp_vector(values.part[p]);
+      sum.part[p] += values.part[p];
+    }
   }
   if (whole < count) {
     load_lanes(values, x, s, whole, count, top);
-    values -= top;
-    exp_lanes(values);
-    for (int lane = 0; lane < count - whole; ++lane) sum[lane] += values[lane];
+    for (auto& part : values.part) {
+      part -= top;
+      exp_vector(part);
+    }
+    for (int lane = 0; lane < count - whole; ++lane) sum.part[lane / sum.kEach][lane % sum.kEach] += values[lane];
   }
-  return sum_lanes<T>(sum);
+  return sum_lanes(sum);
 }
 
-template <class T>
-PIPER_INLINE T row_lse_body(const T* x, int64_t s, int64_t count) {
-  const T top = row_max(x, s, count);
-  return std::isinf(top) ? top : top + std::log(row_exp_sum(x, s, count, top));
+template <int kBytes, class T>
+PIPER_INLINE T row_lse_in(const T* x, int64_t s, int64_t count) {
+  const T top = row_max<kBytes>(x, s, count);
+  return std::isinf(top) ? top : top + std::log(row_exp_sum<kBytes>(x, s, count, top));
 }
 // sum_c w_c x_c, w null: 1; weights stand ws apart, 0 where one number stands for all.
-template <class T>
-PIPER_INLINE T weighted_sum_body(const T* x, int64_t s, const T* w, int64_t ws, int64_t count) {
-  Lanes<T> sum{}, values, weights = Lanes<T>{} + T(1);
+template <int kBytes, class T>
+PIPER_INLINE T weighted_sum_in(const T* x, int64_t s, const T* w, int64_t ws, int64_t count) {
+  Lanes<T, kBytes> sum, values, weights;
+  for (auto& part : weights.part) part = part + T(1);
   for (int64_t i = 0; i < count; i += kLanes) {
     load_lanes(values, x, s, i, count, T(0));
     if (w != nullptr) load_lanes(weights, w, ws, i, count, T(0));
-    sum += weights * values;
+    for (int p = 0; p < sum.kParts; ++p) sum.part[p] += weights.part[p] * values.part[p];
   }
-  return sum_lanes<T>(sum);
+  return sum_lanes(sum);
 }
 // dx_c = total exp(x_c - lse) - even w_c; the target's part is subtracted by the caller.
-template <class T>
-PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws, int64_t count,
-                                    T lse, T total, T even) {
-  Lanes<T> values, weights = Lanes<T>{} + T(1);
+template <int kBytes, class T>
+PIPER_INLINE void row_gradient_in(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws, int64_t count,
+                                  T lse, T total, T even) {
+  Lanes<T, kBytes> values, weights;
+  for (auto& part : weights.part) part = part + T(1);
   for (int64_t i = 0; i < count; i += kLanes) {
     load_lanes(values, x, s, i, count, lse);
     if (even != 0 && w != nullptr) load_lanes(weights, w, ws, i, count, T(0));
-    values -= lse;
-    exp_lanes(values);
-    values = values * total - weights * even;
-    if (ds == 1 && i + kLanes <= count) {
-      std::memcpy(dx + i, &values, sizeof(values));
-      continue;
+    for (int p = 0; p < values.kParts; ++p) {
+      values.part[p] -= lse;
+      exp_vector(values.part[p]);
+      values.part[p] = values.part[p] * total - weights.part[p] * even;
     }
-    for (int lane = 0; lane < kLanes && i + lane < count; ++lane) dx[(i + lane) * ds] = values[lane];
+    store_lanes(dx, ds, i, count, values);
   }
 }
 
 // Side by side is the usual case: the stride known to be 1 is what lets the loop run in vectors.
-#define PIPER_ROWS(T)                                                                                             \
-  PIPER_CLONES T row_lse(const T* x, int64_t s, int64_t count) {                                                  \
-    return s == 1 ? row_lse_body(x, 1, count) : row_lse_body(x, s, count);                                        \
-  }                                                                                                               \
-  PIPER_CLONES T weighted_sum(const T* x, int64_t s, const T* w, int64_t ws, int64_t count) {                     \
-    return s == 1 && ws == 1 ? weighted_sum_body(x, 1, w, 1, count) : weighted_sum_body(x, s, w, ws, count);      \
-  }                                                                                                               \
-  PIPER_CLONES void row_gradient(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws, int64_t count, \
-                                 T lse, T total, T even) {                                                        \
-    if (s == 1 && ds == 1 && ws == 1) row_gradient_body(x, 1, dx, 1, w, 1, count, lse, total, even);              \
-    else row_gradient_body(x, s, dx, ds, w, ws, count, lse, total, even);                                         \
+template <int kBytes, class T>
+PIPER_INLINE T row_lse_body(const T* x, int64_t s, int64_t count) {
+  return s == 1 ? row_lse_in<kBytes>(x, 1, count) : row_lse_in<kBytes>(x, s, count);
+}
+template <int kBytes, class T>
+PIPER_INLINE T weighted_sum_body(const T* x, int64_t s, const T* w, int64_t ws, int64_t count) {
+  return s == 1 && ws == 1 ? weighted_sum_in<kBytes>(x, 1, w, 1, count) : weighted_sum_in<kBytes>(x, s, w, ws, count);
+}
+template <int kBytes, class T>
+PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws, int64_t count,
+                                    T lse, T total, T even) {
+  if (s == 1 && ds == 1 && ws == 1) row_gradient_in<kBytes>(x, 1, dx, 1, w, 1, count, lse, total, even);
+  else row_gradient_in<kBytes>(x, s, dx, ds, w, ws, count, lse, total, even);
+}
+#define PIPER_ROWS(T)                                                                                                \
+  PIPER_BY_WIDTH(T, row_lse_##T, (const T* x, int64_t s, int64_t count), (x, s, count), row_lse_body)                \
+  PIPER_BY_WIDTH(T, weighted_sum_##T, (const T* x, int64_t s, const T* w, int64_t ws, int64_t count),                \
+                 (x, s, w, ws, count), weighted_sum_body)                                                            \
+  PIPER_BY_WIDTH(                                                                                                    \
+      void, row_gradient_##T,                                                                                        \
+      (const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws, int64_t count, T lse, T total, T even),     \
+      (x, s, dx, ds, w, ws, count, lse, total, even), row_gradient_body)                                             \
+  T row_lse(const T* x, int64_t s, int64_t count) { return row_lse_##T(x, s, count); }                               \
+  T weighted_sum(const T* x, int64_t s, const T* w, int64_t ws, int64_t count) {                                     \
+    return weighted_sum_##T(x, s, w, ws, count);                                                                     \
+  }                                                                                                                  \
+  void row_gradient(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws, int64_t count, T lse, T total, \
+                    T even) {                                                                                        \
+    row_gradient_##T(x, s, dx, ds, w, ws, count, lse, total, even);                                                  \
   }
 PIPER_ROWS(float)
 PIPER_ROWS(double)
 #undef PIPER_ROWS
-PIPER_CLONES float max_of_block(const float* x, int64_t count) { return row_max(x, 1, count); }
-PIPER_CLONES float exp_sum_of_block(const float* x, int64_t count, float top) { return row_exp_sum(x, 1, count, top); }
+template <int kBytes>
+PIPER_INLINE float max_body(const float* x, int64_t count) {
+  return row_max<kBytes>(x, 1, count);
+}
+template <int kBytes>
+PIPER_INLINE float exp_sum_body(const float* x, int64_t count, float top) {
+  return row_exp_sum<kBytes>(x, 1, count, top);
+}
+PIPER_BY_WIDTH(float, max_of_block, (const float* x, int64_t count), (x, count), max_body)
+PIPER_BY_WIDTH(float, exp_sum_of_block, (const float* x, int64_t count, float top), (x, count, top), exp_sum_body)
 
 // Rows of bf16 and f16 are computed in f32, a block at a time: no copy of the logits.
 template <class T>

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMaxKeys = 1024, kMaxHeadDim = 256;
 constexpr int64_t kChunk = 8 * kTileRows;  // queries whose rows of scores the backward keeps
-using Values = Lanes<float>;
+using Values = Vector<float, 64>;          // serves_short_attention() asks for a CPU that has them
 
 // Rows of one head.
 template <class T>
@@ -80,7 +80,7 @@ PIPER_INLINE void store(float* to, const Values& x) { std::memcpy(to, &x, sizeof
 // Lanes that stand for elements i to i + 15 keep their value before `count` and get `rest` from there on.
 PIPER_INLINE void keep_first(Values& x, int64_t i, int64_t count, float rest) {
   if (i + kLanes <= count) return;
-  const LanesOf<float>::Integers lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const Vector<int32_t, 64> lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   x = lane < static_cast<int32_t>(count - i) ? x : Values{} + rest;
 }
 
@@ -139,7 +139,7 @@ PIPER_CLONES void softmax_strip(const AttentionShape& s, const Strip& strip, con
     for (; i < seen; i += kLanes) {
       load(v, x + i);
       v = v - top;
-      exp_lanes(v);
+      exp_vector(v);
       keep_first(v, i, seen, 0.0f);
       store(x + i, v);
       total = total + v;
@@ -163,7 +163,7 @@ PIPER_CLONES void gradient_strip(const AttentionShape& s, const Strip& strip, co
       load(w, dx + i);
       v = v * strip.scale - lse[row];
       keep_first(v, i, seen, 0.0f);
-      exp_lanes(v);
+      exp_vector(v);
       keep_first(v, i, seen, 0.0f);
       keep_first(w, i, seen, 0.0f);
       store(x + i, v);
@@ -180,11 +180,12 @@ PIPER_CLONES void gradient_strip(const AttentionShape& s, const Strip& strip, co
 PIPER_CLONES void row_products(const Rows<const float>& x, const Rows<const float>& y, int64_t rows, int64_t columns,
                                float* sum) {
   for (int64_t row = 0; row < rows; ++row) {
-    Values total{}, v, w;
+    Values total{};
+    Lanes<float, 64> v, w;
     for (int64_t i = 0; i < columns; i += kLanes) {
       load_lanes(v, x.row(row), 1, i, columns, 0.0f);
       load_lanes(w, y.row(row), 1, i, columns, 0.0f);
-      total = total + v * w;
+      total = total + v.part[0] * w.part[0];
     }
     sum[row] = sum_of(total);
   }
