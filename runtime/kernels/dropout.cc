@@ -124,8 +124,7 @@ std::unique_ptr<PreparedKernel> bind_dropout(const Call& call) {
   const Extents e{call.attr_int("outer"), call.attr_int("batch"), call.attr_int("inner")};
   if (e.outer < 0 || e.batch < 0 || e.inner < 0 || e.outer * e.batch * e.inner != x.numel())
     refuse("attributes of ", e.outer, " x ", e.batch, " x ", e.inner, " elements for ", x.numel());
-  if (!at::isFloatingType(x.scalar_type()))
-    refuse("element type ", toString(x.scalar_type()), " is not supported");
+  if (!at::isFloatingType(x.scalar_type())) refuse("element type ", toString(x.scalar_type()), " is not supported");
   want_shape(call.out(0), x.sizes(), "the output");
   want_same_dtype(call.out(0), x);
   want_dtype(seed_step, at::kLong, "input 1");

@@ -149,8 +149,7 @@ std::unique_ptr<PreparedKernel> bind_batch_norm_half(const Call& call, bool inpu
     const at::Tensor input = dense_computed(x);  // LibTorch wants statistics and weight of one type
     const auto result = at::native_batch_norm_backward(
         dense_computed(g), input, optional(dense_computed(w)), std::nullopt, std::nullopt, as_type(mean, input),
-        as_type(rstd, input), true, eps,
-        {input_half, !input_half && out0.defined(), !input_half && out1.defined()});
+        as_type(rstd, input), true, eps, {input_half, !input_half && out0.defined(), !input_half && out1.defined()});
     if (input_half) {
       out0.copy_(std::get<0>(result));
       return;

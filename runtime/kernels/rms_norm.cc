@@ -80,8 +80,7 @@ PIPER_RMS(double)
 #undef PIPER_RMS
 
 NormRows rows_of(const Call& call, const at::Tensor& x) {
-  if (!at::isFloatingType(x.scalar_type()))
-    refuse("element type ", toString(x.scalar_type()), " is not supported");
+  if (!at::isFloatingType(x.scalar_type())) refuse("element type ", toString(x.scalar_type()), " is not supported");
   return norm_rows(call, x);
 }
 void want_rstd(const at::Tensor& t, const NormRows& r) {

@@ -1,15 +1,16 @@
-// Products of f32 matrices by an own kernel for AVX-512, for processors where it is faster than LibTorch's
+// Products of f32 matrices by own kernels for AVX-512 and AVX2, for processors where they are faster than LibTorch's
 // library (see chosen_own_products). Used by every kernel of this folder that multiplies matrices.
 //
 // An element of c is one chain of fused multiply-adds over k, cut after every 256 terms; the parts are added
 // in order. So its bits depend on its row of a, its column of b and the bias alone: not on the number of
-// rows or columns, their strides, or the number of threads.
+// rows or columns, their strides, the number of threads, or the instruction set.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/sgemm_tile.h"
 
 namespace piper::kernels {
 
@@ -27,16 +28,19 @@ struct Sgemm {
   bool accumulate = false;
 };
 
-// Whether this processor can run sgemm().
+// AVX-512 where the processor has it, else AVX2. The environment variable PIPER_TILES says otherwise: `avx512` or
+// `avx2`. Refuses another value.
+const Tiles& chosen_tiles();
+// Whether this processor can run them.
 bool can_sgemm();
 
 // Multiply-adds that are not worth a second thread.
 inline constexpr int64_t kSerialWork = 1 << 20;
 
-// Which products of this process are sgemm()'s. On AMD's processors with AVX-512 all, on others with AVX-512 those
-// inside of attention, in programs built without OpenMP (clang) none. The environment variable PIPER_SGEMM says
-// otherwise: `own` (all), `attention`, `library` (none). Refuses another value, and the first two where there is no
-// AVX-512.
+// Which products of this process are sgemm()'s. On AMD's processors all, on others those inside of attention, in
+// programs built without OpenMP (clang) and where can_sgemm() says no none. The environment variable PIPER_SGEMM says
+// otherwise: `own` (all), `attention`, `library` (none). Refuses another value, and the first two where the processor
+// cannot run them.
 enum class OwnProducts : uint8_t { kNone, kAttention, kAll };
 OwnProducts chosen_own_products();
 
@@ -45,7 +49,7 @@ OwnProducts chosen_own_products();
 std::optional<Sgemm> as_sgemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
                               bool accumulate);
 
-// Only where can_sgemm(). Packs operands into 1 MiB that each thread keeps from its first call on.
-void sgemm(const Sgemm& product);
+// Only where the processor supports `tiles`. Packs operands into 1 MiB that each thread keeps from its first call on.
+void sgemm(const Sgemm& product, const Tiles& tiles = chosen_tiles());
 
 }  // namespace piper::kernels

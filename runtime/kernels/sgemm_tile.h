@@ -1,16 +1,15 @@
-// The two loops of sgemm() that are written in AVX-512: a tile of c in registers, and packing. They are the
-// only users of intrinsics there; call them where the processor has AVX-512 alone.
+// What sgemm() and short_attention() are built on, once for each instruction set: a tile of c in registers, and
+// packing. The two files that implement it are the only users of intrinsics there. An element of c is one chain of
+// fused multiply-adds in every one of them: the same bits.
 #pragma once
 
 #include <cstdint>
 
 namespace piper::kernels {
 
-inline constexpr int64_t kTileRows = 14, kTileColumns = 32;  // 28 sums, 2 vectors of b and 1 of a: 31 registers
-
 // c[rows, columns] (+)= a[rows, depth] b[depth, columns] + bias[columns], strides in elements.
 struct TileOperands {
-  int64_t depth, columns;  // columns: 1 to 32
+  int64_t depth, columns;  // columns: 1 to Tiles::columns
   const float* a;
   int64_t a_step;  // between rows where `direct`, else between columns; the other stride is 1
   const float* b;
@@ -20,8 +19,6 @@ struct TileOperands {
   const float* bias;  // nullptr: none
   bool add;
 };
-// rows: 1 to 14.
-void multiply_tile(const TileOperands& tile, int64_t rows, bool direct);
 
 // A matrix in panels of `width` lanes: element (lane, p) goes to to[(lane / width * depth + p) * width + lane % width].
 // The last panel may be narrower than its room.
@@ -30,6 +27,17 @@ struct Lines {
   int64_t lane_stride, depth_stride;
   int64_t lanes, depth;
 };
-void pack_panels(const Lines& lines, float* to, int64_t width);
+
+// Call them where the processor has the instructions alone (supported()).
+struct Tiles {
+  int64_t rows, columns;                                                  // of a full tile
+  void (*multiply)(const TileOperands& tile, int64_t rows, bool direct);  // rows: 1 to `rows`
+  void (*pack)(const Lines& lines, float* to, int64_t width);             // width: `rows` or `columns`
+  bool (*supported)();
+};
+inline constexpr int64_t kMostTileRows = 14, kMostTileColumns = 32;
+
+extern const Tiles kAvx512Tiles;  // 14 x 32: 28 sums, 2 vectors of b and 1 of a in 32 registers
+extern const Tiles kAvx2Tiles;    // 6 x 16: 12 sums, 2 vectors of b and 1 of a in 16 registers
 
 }  // namespace piper::kernels

@@ -7,10 +7,11 @@ piper_test(kernels_test LABELS unit
           ${kernels_test_directory}/kernels_own_test.cc ${kernels_test_directory}/kernels_scratch_test.cc
           ${kernels_test_directory}/kernels_sgemm_test.cc ${kernels_test_directory}/kernels_testing.cc
   LINK piper_kernels piper_torch)
-# Once more with each choice of products, whatever this processor's own is.
-foreach(products library own)
-  add_test(NAME kernels_test.${products}_products COMMAND kernels_test)
-  set_tests_properties(kernels_test.${products}_products PROPERTIES LABELS unit TIMEOUT 600
-    SKIP_REGULAR_EXPRESSION "asks for own products, but this processor has no AVX-512"
-    ENVIRONMENT "PIPER_SGEMM=${products};TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
+# Once more with the library's products and with own ones on each instruction set, whatever this processor's own choice is.
+foreach(choice library own.avx2 own.avx512)
+  string(REPLACE "." ";PIPER_TILES=" variables "PIPER_SGEMM=${choice}")
+  add_test(NAME kernels_test.${choice} COMMAND kernels_test)
+  set_tests_properties(kernels_test.${choice} PROPERTIES LABELS unit TIMEOUT 600
+    SKIP_REGULAR_EXPRESSION "asks for own products, but this processor"
+    ENVIRONMENT "${variables};TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
 endforeach()

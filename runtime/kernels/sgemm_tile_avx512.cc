@@ -15,6 +15,7 @@
 namespace piper::kernels {
 namespace {
 
+constexpr int64_t kTileRows = 14, kTileColumns = 32;
 constexpr int64_t kVector = 16;
 constexpr int64_t kAhead = 8;  // rows of b to fetch ahead of their use
 
@@ -168,8 +169,6 @@ PIPER_AVX512 void copy_panels(const Lines& lines, float* to, int64_t width) {
   }
 }
 
-}  // namespace
-
 void multiply_tile(const TileOperands& t, int64_t rows, bool direct) {
   if (direct) tile_of_rows<true>(t, rows);
   else tile_of_rows<false>(t, rows);
@@ -197,15 +196,17 @@ void pack_panels(const Lines& lines, float* to, int64_t width) {
   }
 }
 
+bool supported() { return __builtin_cpu_supports("avx512f") != 0; }
+
+}  // namespace
+
+const Tiles kAvx512Tiles{kTileRows, kTileColumns, multiply_tile, pack_panels, supported};
+
 }  // namespace piper::kernels
 
 #else
 
-#include <cstdlib>
-
-// chosen_own_products() is kNone here.
 namespace piper::kernels {
-void multiply_tile(const TileOperands&, int64_t, bool) { std::abort(); }
-void pack_panels(const Lines&, float*, int64_t) { std::abort(); }
+const Tiles kAvx512Tiles{14, 32, nullptr, nullptr, [] { return false; }};
 }  // namespace piper::kernels
 #endif
