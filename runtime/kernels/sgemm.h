@@ -37,10 +37,10 @@ bool can_sgemm();
 // Multiply-adds that are not worth a second thread.
 inline constexpr int64_t kSerialWork = 1 << 20;
 
-// Which products of this process are sgemm()'s. On AMD's processors all, on others those inside of attention, in
-// programs built without OpenMP (clang) and where can_sgemm() says no none. The environment variable PIPER_SGEMM says
-// otherwise: `own` (all), `attention`, `library` (none). Refuses another value, and the first two where the processor
-// cannot run them.
+// Which products of this process are sgemm()'s. On AMD's processors with AVX-512 all, on others with AVX-512 those
+// inside of attention, with AVX2 alone and in programs built without OpenMP (clang) none. The environment variable
+// PIPER_SGEMM says otherwise: `own` (all), `attention`, `library` (none). Refuses another value, and the first two
+// where the processor cannot run them.
 enum class OwnProducts : uint8_t { kNone, kAttention, kAll };
 OwnProducts chosen_own_products();
 
