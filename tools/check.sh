@@ -5,6 +5,7 @@
 #                             30 s a reader
 #   tools/check.sh --quick    format, release build and its fast tests only
 #   tools/check.sh --slow     the slow tests too
+#   tools/check.sh --cuda     what drives GPUs, against CUDA's toolkit; its tests, which without a GPU say that there is none
 #   tools/check.sh --sanitize fast tests under AddressSanitizer + UndefinedBehaviorSanitizer, then ThreadSanitizer
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -59,6 +60,15 @@ if [ "$mode" = --sanitize ]; then
     build "$preset"
     ctest --test-dir "build/$preset" -L 'unit|golden' -LE 'e2e|slow' --output-on-failure --no-tests=error -j "$jobs"
   done
+  exit
+fi
+if [ "$mode" = --cuda ]; then
+  command -v nvcc >/dev/null || [ -e "${PIPER_CUDA_DIR:-${CUDA_HOME:-/usr/local/cuda}}/include/cuda_runtime_api.h" ] || {
+    echo "check: skipped: there is no CUDA toolkit in PIPER_CUDA_DIR, CUDA_HOME, PATH or /usr/local/cuda"
+    exit
+  }
+  build cuda gpu_device_test
+  ctest --test-dir build/cuda -L gpu --output-on-failure --no-tests=error
   exit
 fi
 check_format
