@@ -28,12 +28,13 @@ struct Content {
   bool start = false;   // here since before the step
   bool relied = false;  // ... and used as such
   bool scaled = false;  // kValue: the loss scale entered it
-  int32_t what = -1;    // kValue: label, -1 any. kParameter, kMaster: tensor. kConstant: name. kClip: 0 norm, 1 factor.
-                        // kSum: >= 0 its only addend, else a list of addends. kMoment: tensor. kCounter: 1 the loss
-                      // scale, 2 once found to be the number of steps without an overflow
-  int32_t how = 0;  // kValue: samples. kParameter, kMaster: version. kSum with one addend: the sum. kMoment: 1 the
-                    // first, 2 the second. kCounter: how often it was advanced in this step. kClip: 1 where the factor
-                    // takes the loss scale back
+  // kValue: label, -1 any. kParameter, kMaster, kMoment: tensor. kConstant: name. kClip: 0 norm, 1 factor. kSum: >= 0
+  // its only addend, else a list of addends. kCounter: 1 the loss scale, 2 once found to count steps without an
+  // overflow.
+  int32_t what = -1;
+  // kValue: samples. kParameter, kMaster: version. kSum with one addend: the sum. kMoment: 1 the first, 2 the second.
+  // kCounter: how often it was advanced in this step. kClip: 1 where the factor takes the loss scale back.
+  int32_t how = 0;
   int32_t parts =
       0;  // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known
   int64_t origin = 0;  // bytes from the start of the value, tensor or accumulator
