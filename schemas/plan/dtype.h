@@ -13,7 +13,7 @@ constexpr int64_t dtype_bytes(DType t) {
   switch (t) {
     case DType::kF32: return 4;
     case DType::kF64: return 8;
-    case DType::kBF16: return 2;
+    case DType::kBF16:
     case DType::kF16: return 2;
     case DType::kI64: return 8;
     case DType::kI32: return 4;
