@@ -1,12 +1,12 @@
 // GraphBuilder: appends ops with inferred types, keeps the first misfit.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "compiler/ir/attrs_text.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
+#include "schemas/plan/convert_elements.h"
 
 namespace piper::ir {
 namespace {
@@ -18,32 +18,11 @@ void put(std::vector<std::byte>& bytes, T value) {
   std::memcpy(bytes.data() + at, &value, sizeof(T));
 }
 
-// Round to nearest even, as PyTorch converts float to bfloat16.
-uint16_t bf16_bits(double value) {
-  float f = static_cast<float>(value);
-  uint32_t bits;
-  std::memcpy(&bits, &f, 4);
-  if (f != f) return 0x7fc0;
-  bits += 0x7fff + ((bits >> 16) & 1);
-  return static_cast<uint16_t>(bits >> 16);
-}
-
-// Round to nearest even, as PyTorch converts float to float16: past 65504 and its half step to infinity.
-uint16_t f16_bits(double value) {
-  const auto f = static_cast<float>(value);
-  uint32_t bits;
-  std::memcpy(&bits, &f, 4);
-  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
-  if (f != f) return 0x7e00;
-  const float size = f < 0 ? -f : f;
-  if (size >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00);
-  // Steps of f16 are 2^-24 below 2^-14, else 2^-10 of the power of two below; products with them are exact.
-  int exponent = 0;
-  (void)std::frexp(size, &exponent);
-  const int step = std::max(exponent - 11, -24);
-  const auto steps = static_cast<int32_t>(std::nearbyint(std::ldexp(static_cast<double>(size), -step)));
-  // A subnormal is its number of steps; a normal number has 1024 to 2047 of them, or 2048, which is the next power.
-  return static_cast<uint16_t>(sign | (((step + 24) << 10) + steps));
+uint16_t half_bits(double value, DType dtype) {
+  const auto wide = static_cast<float>(value);
+  uint16_t bits = 0;
+  convert_elements(DType::kF32, &wide, dtype, &bits, 1);
+  return bits;
 }
 
 std::vector<std::byte> scalar_bytes(double value, DType dtype) {
@@ -51,8 +30,8 @@ std::vector<std::byte> scalar_bytes(double value, DType dtype) {
   switch (dtype) {
     case DType::kF32: put(bytes, static_cast<float>(value)); break;
     case DType::kF64: put(bytes, value); break;
-    case DType::kBF16: put(bytes, bf16_bits(value)); break;
-    case DType::kF16: put(bytes, f16_bits(value)); break;
+    case DType::kBF16:
+    case DType::kF16: put(bytes, half_bits(value, dtype)); break;
     case DType::kI64: put(bytes, static_cast<int64_t>(value)); break;
     case DType::kI32: put(bytes, static_cast<int32_t>(value)); break;
     case DType::kBool: put(bytes, static_cast<uint8_t>(value != 0)); break;

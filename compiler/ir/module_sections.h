@@ -18,6 +18,7 @@ namespace piper::ir {
 // Words of an enumeration, by its enumerators' numbers.
 using Words = std::span<const std::string_view>;
 inline constexpr std::string_view kResidencyWords[] = {"use", "microbatch", "step"};
+inline constexpr std::string_view kScalingWords[] = {"none", "fixed", "dynamic"};
 
 // ---------------------------------------------------------------- printing
 std::string span_text(diag::Span span);  // "@0:5:3+7"

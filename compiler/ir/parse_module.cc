@@ -76,7 +76,6 @@ class Parser {
     PIPER_RETURN_IF_ERROR(type("master", precision.master));
     PIPER_RETURN_IF_ERROR(type("reduce", precision.reduce));
     if (in_.is_word("loss_scale")) {
-      static constexpr std::string_view kScalingWords[] = {"none", "fixed", "dynamic"};
       PIPER_RETURN_IF_ERROR(in_.field("loss_scale", precision.scaling, kScalingWords));
       PIPER_ASSIGN(precision.loss_scale, in_.number());
     }

@@ -9,8 +9,6 @@
 namespace piper::ir {
 namespace {
 
-constexpr std::string_view kScalingWords[] = {"none", "fixed", "dynamic"};
-
 void print_precision(const Precision& precision, std::ostream& out) {
   if (!precision.says_something()) return;
   out << "\n  precision";

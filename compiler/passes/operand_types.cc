@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/element_wise.h"
 #include "compiler/passes/glob.h"
 
 namespace piper::passes {
@@ -10,6 +11,7 @@ namespace {
 using ir::OpKind;
 
 Takes takes(OpKind kind) {
+  if (ir::is_element_wise_broadcast(kind)) return Takes::kWidest;
   switch (kind) {
     case OpKind::kMatmul:
     case OpKind::kLinear:
@@ -45,19 +47,6 @@ Takes takes(OpKind kind) {
     case OpKind::kNllSum:
     case OpKind::kMseLoss:
     case OpKind::kStepSum: return Takes::kF32;
-    case OpKind::kAdd:
-    case OpKind::kSub:
-    case OpKind::kMul:
-    case OpKind::kDiv:
-    case OpKind::kMaximum:
-    case OpKind::kMinimum:
-    case OpKind::kEq:
-    case OpKind::kNe:
-    case OpKind::kLt:
-    case OpKind::kLe:
-    case OpKind::kGt:
-    case OpKind::kGe:
-    case OpKind::kWhere:
     case OpKind::kScatter:
     case OpKind::kScatterAdd:
     case OpKind::kIndexAdd:

@@ -18,19 +18,25 @@
 #endif
 #define PIPER_INLINE inline __attribute__((always_inline))
 
-// Defines a function as that form of `body`, a template over the bytes of a vector, for which this CPU has vectors:
-//   PIPER_BY_WIDTH(float, row_sum, (const float* x, int64_t count), (x, count), row_sum_body)
+// Defines a function as that form of a template over kBytes, the bytes of a vector, for which this CPU has vectors:
+//   PIPER_BY_WIDTH(float, row_sum, (const float* x, int64_t count), (x, count), row_sum_body<kBytes>)
+#define PIPER_OF_WIDTH(result, name, parameters, arguments, bytes, ...) \
+  result name##_##bytes parameters {                                    \
+    constexpr int kBytes = bytes;                                       \
+    return __VA_ARGS__ arguments;                                       \
+  }
 #if defined(__x86_64__)
-#define PIPER_BY_WIDTH(result, name, parameters, arguments, ...)                                       \
-  __attribute__((target("avx512f"))) result name##_64 parameters { return __VA_ARGS__<64> arguments; } \
-  __attribute__((target("avx2"))) result name##_32 parameters { return __VA_ARGS__<32> arguments; }    \
-  result name##_16 parameters { return __VA_ARGS__<16> arguments; }                                    \
-  const auto name = ::piper::kernels::vector_bytes() == 64   ? &name##_64                              \
-                    : ::piper::kernels::vector_bytes() == 32 ? &name##_32                              \
-                                                             : &name##_16;
+#define PIPER_BY_WIDTH(result, name, parameters, arguments, ...)                                           \
+  __attribute__((target("avx512f"))) PIPER_OF_WIDTH(result, name, parameters, arguments, 64, __VA_ARGS__)  \
+      __attribute__((target("avx2"))) PIPER_OF_WIDTH(result, name, parameters, arguments, 32, __VA_ARGS__) \
+          PIPER_OF_WIDTH(result, name, parameters, arguments, 16, __VA_ARGS__) const auto name =           \
+              ::piper::kernels::vector_bytes() == 64   ? &name##_64                                        \
+              : ::piper::kernels::vector_bytes() == 32 ? &name##_32                                        \
+                                                       : &name##_16;
 #else
-#define PIPER_BY_WIDTH(result, name, parameters, arguments, ...) \
-  result name parameters { return __VA_ARGS__<16> arguments; }
+#define PIPER_BY_WIDTH(result, name, parameters, arguments, ...)       \
+  PIPER_OF_WIDTH(result, name, parameters, arguments, 16, __VA_ARGS__) \
+  const auto name = &name##_16;
 #endif
 
 namespace piper::kernels {

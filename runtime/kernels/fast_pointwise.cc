@@ -98,26 +98,10 @@ PIPER_INLINE void row_body(const Row& r) {
     store_lanes(r.y, r.y_stride, i, r.count, x);
   }
 }
-template <int kBytes>
-PIPER_INLINE void tanh_body(const Row& row) {
-  row_body<Tanh, kBytes>(row);
-}
-template <int kBytes>
-PIPER_INLINE void erf_body(const Row& row) {
-  row_body<Erf, kBytes>(row);
-}
-template <int kBytes>
-PIPER_INLINE void gelu_body(const Row& row) {
-  row_body<GeluTanh, kBytes>(row);
-}
-template <int kBytes>
-PIPER_INLINE void gelu_backward_body(const Row& row) {
-  row_body<GeluTanhBackward, kBytes>(row);
-}
-PIPER_BY_WIDTH(void, tanh_row, (const Row& row), (row), tanh_body)
-PIPER_BY_WIDTH(void, erf_row, (const Row& row), (row), erf_body)
-PIPER_BY_WIDTH(void, gelu_row, (const Row& row), (row), gelu_body)
-PIPER_BY_WIDTH(void, gelu_backward_row, (const Row& row), (row), gelu_backward_body)
+PIPER_BY_WIDTH(void, tanh_row, (const Row& row), (row), row_body<Tanh, kBytes>)
+PIPER_BY_WIDTH(void, erf_row, (const Row& row), (row), row_body<Erf, kBytes>)
+PIPER_BY_WIDTH(void, gelu_row, (const Row& row), (row), row_body<GeluTanh, kBytes>)
+PIPER_BY_WIDTH(void, gelu_backward_row, (const Row& row), (row), row_body<GeluTanhBackward, kBytes>)
 
 // One row where all operands are dense, else one for each index of the leading axes.
 template <class F>

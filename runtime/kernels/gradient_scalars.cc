@@ -1,11 +1,8 @@
 // Scalars that are made of gradients or say how updates take them: norms, clipping, overflow, the loss scale.
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "runtime/kernels/binding.h"
 #include "runtime/kernels/element_type.h"
-#include "schemas/plan/convert_elements.h"
 
 namespace piper::kernels {
 namespace {
@@ -13,24 +10,6 @@ namespace {
 // As torch.amp.GradScaler: backoff_factor, growth_factor, growth_interval.
 constexpr float kBackoff = 0.5f, kGrowth = 2.0f;
 constexpr int64_t kGrowthInterval = 2000;
-
-constexpr int64_t kBlock = 1024;  // elements converted at a time
-
-// Calls body(values, count) with f32 values, block by block; of f32 with all of them at once.
-template <class F>
-void for_each_block(const at::Tensor& x, F&& body) {
-  const at::Tensor values = dense(x);
-  const int64_t count = values.numel();
-  const DType type = element_type(values);
-  if (type == DType::kF32) return body(values.const_data_ptr<float>(), count);
-  const auto* data = static_cast<const std::byte*>(values.const_data_ptr());
-  float block[kBlock];
-  for (int64_t i = 0; i < count; i += kBlock) {
-    const int64_t part = std::min(kBlock, count - i);
-    convert_elements(type, data + i * dtype_bytes(type), DType::kF32, block, part);
-    body(static_cast<const float*>(block), part);
-  }
-}
 
 float* scalar_out(const Call& call, size_t i) {
   want_dtype(call.out(i), at::kFloat, "an output");
@@ -51,7 +30,7 @@ std::unique_ptr<PreparedKernel> bind_square_sum(const Call& call) {
   float* out = scalar_out(call, 0);
   return make_kernel(call, [out, x = call.in(0), accumulate = call.accumulate()] {
     double lanes[8] = {};
-    for_each_block(x, [&](const float* data, int64_t count) {
+    for_each_f32_block(dense(x), [&](int64_t, const float* data, int64_t count) {
       int64_t i = 0;
       for (; i + 8 <= count; i += 8)
         for (int lane = 0; lane < 8; ++lane) lanes[lane] += static_cast<double>(data[i + lane]) * data[i + lane];
@@ -63,25 +42,26 @@ std::unique_ptr<PreparedKernel> bind_square_sum(const Call& call) {
   });
 }
 
-// torch.nn.utils.clip_grad_norm_: scale = min(1, max_norm / (norm + 1e-6)); of gradients that are still scaled, both
+// torch.nn.utils.clip_grad_norm_: scale = min(1, limit / (norm + 1e-6)); of gradients that are still scaled, both
 // without that scale.
 std::unique_ptr<PreparedKernel> bind_clip_scale(const Call& call) {
   want_dtype(call.in(0), at::kFloat, "the input");
   float* norm = call.out(0).defined() ? scalar_out(call, 0) : nullptr;
   float* scale = call.out(1).defined() ? scalar_out(call, 1) : nullptr;
   const float* loss_scale = call.num_inputs() > 1 ? scalar_in(call, 1) : nullptr;
-  return make_kernel(call, [norm, scale, loss_scale, x = call.in(0), max_norm = call.attr_double("max_norm")] {
-    const at::Tensor sums = dense(x);
-    double sum = 0;
-    for (int64_t i = 0; i < sums.numel(); ++i) sum += sums.const_data_ptr<float>()[i];
-    const double root = std::sqrt(sum);
-    const float total = static_cast<float>(loss_scale != nullptr ? root / *loss_scale : root);
-    if (norm != nullptr) *norm = total;
-    // NaN stays NaN, as torch.clamp keeps it.
-    const float wanted = static_cast<float>(max_norm) / (total + 1e-6f);
-    const float clipped = wanted > 1.0f ? 1.0f : wanted;
-    if (scale != nullptr) *scale = loss_scale != nullptr ? clipped / *loss_scale : clipped;
-  });
+  return make_kernel(call,
+                     [norm, scale, loss_scale, x = call.in(0), limit = static_cast<float>(call.clip_grad_norm())] {
+                       const at::Tensor sums = dense(x);
+                       double sum = 0;
+                       for (int64_t i = 0; i < sums.numel(); ++i) sum += sums.const_data_ptr<float>()[i];
+                       const double root = std::sqrt(sum);
+                       const float total = static_cast<float>(loss_scale != nullptr ? root / *loss_scale : root);
+                       if (norm != nullptr) *norm = total;
+                       // NaN stays NaN, as torch.clamp keeps it.
+                       const float wanted = limit / (total + 1e-6f);
+                       const float clipped = wanted > 1.0f ? 1.0f : wanted;
+                       if (scale != nullptr) *scale = loss_scale != nullptr ? clipped / *loss_scale : clipped;
+                     });
 }
 
 std::unique_ptr<PreparedKernel> bind_unscale(const Call& call) {
@@ -93,7 +73,7 @@ std::unique_ptr<PreparedKernel> bind_overflows(const Call& call) {
   return make_kernel(call, [out = scalar_out(call, 0), x = call.in(0), accumulate = call.accumulate()] {
     // An infinity or a NaN, and nothing else, makes x - x something other than 0.
     float differences = 0;
-    for_each_block(x, [&](const float* data, int64_t count) {
+    for_each_f32_block(dense(x), [&](int64_t, const float* data, int64_t count) {
       for (int64_t i = 0; i < count; ++i) differences += data[i] - data[i];
     });
     const float found = differences == 0 ? 0.0f : 1.0f;

@@ -113,13 +113,13 @@ PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, co
   else row_gradient_in<kBytes>(x, s, dx, ds, w, ws, count, lse, total, even);
 }
 #define PIPER_ROWS(T)                                                                                                \
-  PIPER_BY_WIDTH(T, row_lse_##T, (const T* x, int64_t s, int64_t count), (x, s, count), row_lse_body)                \
+  PIPER_BY_WIDTH(T, row_lse_##T, (const T* x, int64_t s, int64_t count), (x, s, count), row_lse_body<kBytes>)        \
   PIPER_BY_WIDTH(T, weighted_sum_##T, (const T* x, int64_t s, const T* w, int64_t ws, int64_t count),                \
-                 (x, s, w, ws, count), weighted_sum_body)                                                            \
+                 (x, s, w, ws, count), weighted_sum_body<kBytes>)                                                    \
   PIPER_BY_WIDTH(                                                                                                    \
       void, row_gradient_##T,                                                                                        \
       (const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t ws, int64_t count, T lse, T total, T even),     \
-      (x, s, dx, ds, w, ws, count, lse, total, even), row_gradient_body)                                             \
+      (x, s, dx, ds, w, ws, count, lse, total, even), row_gradient_body<kBytes>)                                     \
   T row_lse(const T* x, int64_t s, int64_t count) { return row_lse_##T(x, s, count); }                               \
   T weighted_sum(const T* x, int64_t s, const T* w, int64_t ws, int64_t count) {                                     \
     return weighted_sum_##T(x, s, w, ws, count);                                                                     \
@@ -131,16 +131,9 @@ PIPER_INLINE void row_gradient_body(const T* x, int64_t s, T* dx, int64_t ds, co
 PIPER_ROWS(float)
 PIPER_ROWS(double)
 #undef PIPER_ROWS
-template <int kBytes>
-PIPER_INLINE float max_body(const float* x, int64_t count) {
-  return row_max<kBytes>(x, 1, count);
-}
-template <int kBytes>
-PIPER_INLINE float exp_sum_body(const float* x, int64_t count, float top) {
-  return row_exp_sum<kBytes>(x, 1, count, top);
-}
-PIPER_BY_WIDTH(float, max_of_block, (const float* x, int64_t count), (x, count), max_body)
-PIPER_BY_WIDTH(float, exp_sum_of_block, (const float* x, int64_t count, float top), (x, count, top), exp_sum_body)
+PIPER_BY_WIDTH(float, max_of_block, (const float* x, int64_t count), (x, 1, count), row_max<kBytes>)
+PIPER_BY_WIDTH(float, exp_sum_of_block, (const float* x, int64_t count, float top), (x, 1, count, top),
+               row_exp_sum<kBytes>)
 
 // Rows of bf16 and f16 are computed in f32, a block at a time: no copy of the logits.
 template <class T>

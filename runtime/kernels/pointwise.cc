@@ -42,7 +42,6 @@
 #include "runtime/kernels/binding.h"
 #include "runtime/kernels/element_type.h"
 #include "runtime/kernels/fast_pointwise.h"
-#include "schemas/plan/convert_elements.h"
 
 namespace piper::kernels {
 namespace {
@@ -135,15 +134,8 @@ void add_converted(const at::Tensor& y, const at::Tensor& x) {
     return;
   }
   if (x.is_contiguous() && y.is_contiguous() && y.scalar_type() == at::kFloat && x.scalar_type() != at::kDouble) {
-    const auto* from = static_cast<const std::byte*>(x.const_data_ptr());
     auto* to = y.mutable_data_ptr<float>();
-    const DType type = element_type(x);
-    float block[kPiece];
-    for (int64_t i = 0; i < x.numel(); i += kPiece) {
-      const int64_t count = std::min(kPiece, x.numel() - i);
-      convert_elements(type, from + i * dtype_bytes(type), DType::kF32, block, count);
-      add_f32(to + i, block, count);
-    }
+    for_each_f32_block(x, [&](int64_t i, const float* values, int64_t count) { add_f32(to + i, values, count); });
     return;
   }
   for (int64_t i = 0; i < x.size(0); ++i) add_converted(y.select(0, i), x.select(0, i));

@@ -1,6 +1,6 @@
-#include "runtime/kernels/sgemm_tile.h"
-
 #include <algorithm>
+
+#include "runtime/kernels/sgemm_tile_loops.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -74,23 +74,28 @@ PIPER_AVX2 void tile(const TileOperands& t) {
     }
 }
 
-template <int R, bool kDirect>
-void tile_of_width(const TileOperands& t) {
-  if (t.columns == 2 * kVector) tile<R, 2, false, kDirect>(t);
-  else if (t.columns > kVector) tile<R, 2, true, kDirect>(t);
-  else if (t.columns == kVector) tile<R, 1, false, kDirect>(t);
-  else tile<R, 1, true, kDirect>(t);
-}
+PIPER_AVX2 void transpose(const float* from, int64_t stride, int64_t lanes, int64_t depth, float* to, int64_t step);
+
+struct Set {
+  static constexpr int64_t kVector = kernels::kVector;
+  template <int R, int kVectors, bool kMasked, bool kDirect>
+  static void multiply(const TileOperands& t) {
+    tile<R, kVectors, kMasked, kDirect>(t);
+  }
+  static void transpose(const float* from, int64_t stride, int64_t lanes, int64_t depth, float* to, int64_t step) {
+    kernels::transpose(from, stride, lanes, depth, to, step);
+  }
+};
 
 template <bool kDirect>
 void tile_of_rows(const TileOperands& t, int64_t rows) {
   switch (rows) {
-    case 6: return tile_of_width<6, kDirect>(t);
-    case 5: return tile_of_width<5, kDirect>(t);
-    case 4: return tile_of_width<4, kDirect>(t);
-    case 3: return tile_of_width<3, kDirect>(t);
-    case 2: return tile_of_width<2, kDirect>(t);
-    default: return tile_of_width<1, kDirect>(t);
+    case 6: return tile_of_width<Set, 6, kDirect>(t);
+    case 5: return tile_of_width<Set, 5, kDirect>(t);
+    case 4: return tile_of_width<Set, 4, kDirect>(t);
+    case 3: return tile_of_width<Set, 3, kDirect>(t);
+    case 2: return tile_of_width<Set, 2, kDirect>(t);
+    default: return tile_of_width<Set, 1, kDirect>(t);
   }
 }
 
@@ -171,21 +176,7 @@ void pack_panels(const Lines& lines, float* to, int64_t width) {
     else copy_panels<kTileRows>(lines, to);
     return;
   }
-  for (int64_t start = 0; start < lines.lanes; start += width, to += width * lines.depth) {
-    const int64_t lanes = std::min(width, lines.lanes - start);
-    const float* from = lines.from + start * lines.lane_stride;
-    for (int64_t p = 0; p < lines.depth; p += kVector)
-      for (int64_t lane = 0; lane < lanes; lane += kVector) {
-        const int64_t columns = std::min(kVector, lanes - lane), rows = std::min(kVector, lines.depth - p);
-        if (lines.depth_stride == 1)
-          transpose(from + lane * lines.lane_stride + p, lines.lane_stride, columns, rows, to + p * width + lane,
-                    width);
-        else
-          for (int64_t i = 0; i < rows; ++i)
-            for (int64_t j = 0; j < columns; ++j)
-              to[(p + i) * width + lane + j] = from[(lane + j) * lines.lane_stride + (p + i) * lines.depth_stride];
-      }
-  }
+  pack_strided<Set>(lines, to, width);
 }
 
 bool supported() { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; }

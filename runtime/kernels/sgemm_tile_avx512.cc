@@ -1,6 +1,6 @@
-#include "runtime/kernels/sgemm_tile.h"
-
 #include <algorithm>
+
+#include "runtime/kernels/sgemm_tile_loops.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -74,19 +74,24 @@ PIPER_AVX512 void tile(const TileOperands& t) {
     }
 }
 
-template <int R, bool kDirect>
-void tile_of_width(const TileOperands& t) {
-  if (t.columns == 2 * kVector) tile<R, 2, false, kDirect>(t);
-  else if (t.columns > kVector) tile<R, 2, true, kDirect>(t);
-  else if (t.columns == kVector) tile<R, 1, false, kDirect>(t);
-  else tile<R, 1, true, kDirect>(t);
-}
+PIPER_AVX512 void transpose(const float* from, int64_t stride, int64_t lanes, int64_t depth, float* to, int64_t step);
+
+struct Set {
+  static constexpr int64_t kVector = kernels::kVector;
+  template <int R, int kVectors, bool kMasked, bool kDirect>
+  static void multiply(const TileOperands& t) {
+    tile<R, kVectors, kMasked, kDirect>(t);
+  }
+  static void transpose(const float* from, int64_t stride, int64_t lanes, int64_t depth, float* to, int64_t step) {
+    kernels::transpose(from, stride, lanes, depth, to, step);
+  }
+};
 
 // Fewer rows than a full tile's, in pieces of R, R / 2 and so on.
 template <int R, bool kDirect>
 void rest_of_tile(TileOperands t, int64_t rows) {
   for (; rows >= R; rows -= R) {
-    tile_of_width<R, kDirect>(t);
+    tile_of_width<Set, R, kDirect>(t);
     t.a += kDirect ? R * t.a_step : R;
     t.c += R * t.c_row;
   }
@@ -96,7 +101,7 @@ void rest_of_tile(TileOperands t, int64_t rows) {
 
 template <bool kDirect>
 void tile_of_rows(const TileOperands& t, int64_t rows) {
-  if (rows == kTileRows) tile_of_width<kTileRows, kDirect>(t);
+  if (rows == kTileRows) tile_of_width<Set, kTileRows, kDirect>(t);
   else rest_of_tile<8, kDirect>(t, rows);
 }
 
@@ -179,21 +184,7 @@ void pack_panels(const Lines& lines, float* to, int64_t width) {
     copy_panels(lines, to, width);
     return;
   }
-  for (int64_t start = 0; start < lines.lanes; start += width, to += width * lines.depth) {
-    const int64_t lanes = std::min(width, lines.lanes - start);
-    const float* from = lines.from + start * lines.lane_stride;
-    for (int64_t p = 0; p < lines.depth; p += kVector)
-      for (int64_t lane = 0; lane < lanes; lane += kVector) {
-        const int64_t columns = std::min(kVector, lanes - lane), rows = std::min(kVector, lines.depth - p);
-        if (lines.depth_stride == 1)
-          transpose(from + lane * lines.lane_stride + p, lines.lane_stride, columns, rows, to + p * width + lane,
-                    width);
-        else
-          for (int64_t i = 0; i < rows; ++i)
-            for (int64_t j = 0; j < columns; ++j)
-              to[(p + i) * width + lane + j] = from[(lane + j) * lines.lane_stride + (p + i) * lines.depth_stride];
-      }
-  }
+  pack_strided<Set>(lines, to, width);
 }
 
 bool supported() { return __builtin_cpu_supports("avx512f") != 0; }

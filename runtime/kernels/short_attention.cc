@@ -147,7 +147,7 @@ PIPER_INLINE void softmax_body(const AttentionShape& s, const Strip& strip, cons
 }
 PIPER_BY_WIDTH(void, softmax_strip,
                (const AttentionShape& s, const Strip& strip, const Rows<float>& p, float* largest, float* sum),
-               (s, strip, p, largest, sum), softmax_body)
+               (s, strip, p, largest, sum), softmax_body<kBytes>)
 
 // p = exp(scale p - lse); d = p (d - delta) scale; both 0 behind the keys that the query sees.
 template <int kBytes>
@@ -180,7 +180,7 @@ PIPER_INLINE void gradient_body(const AttentionShape& s, const Strip& strip, con
 PIPER_BY_WIDTH(void, gradient_strip,
                (const AttentionShape& s, const Strip& strip, const Rows<float>& p, const Rows<float>& d,
                 const float* lse, const float* delta),
-               (s, strip, p, d, lse, delta), gradient_body)
+               (s, strip, p, d, lse, delta), gradient_body<kBytes>)
 
 // sum[row] = sum of x y over a row.
 template <int kBytes>
@@ -199,7 +199,7 @@ PIPER_INLINE void products_body(const Rows<const float>& x, const Rows<const flo
 }
 PIPER_BY_WIDTH(void, row_products,
                (const Rows<const float>& x, const Rows<const float>& y, int64_t rows, int64_t columns, float* sum),
-               (x, y, rows, columns, sum), products_body)
+               (x, y, rows, columns, sum), products_body<kBytes>)
 
 PIPER_CLONES void scale_rows(const Rows<float>& x, int64_t rows, int64_t columns, const float* divisor) {
   for (int64_t row = 0; row < rows; ++row) {

@@ -13,14 +13,6 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 46;
 
-// bf16 is the upper half of a float.
-double bf16_value(uint16_t bits) {
-  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-  float f = 0;
-  std::memcpy(&f, &wide, sizeof f);
-  return f;
-}
-
 template <class T>
 T element(const ConstantTensor& t, int64_t i) {
   T v;
@@ -43,11 +35,11 @@ double number_at(const ConstantTensor& t, int64_t i) {
   switch (t.type.dtype) {
     case DType::kF32: return element<float>(t, i);
     case DType::kF64: return element<double>(t, i);
-    case DType::kBF16: return bf16_value(element<uint16_t>(t, i));
+    case DType::kBF16:
     case DType::kF16: {
       const auto bits = element<uint16_t>(t, i);
       float value = 0;
-      convert_elements(DType::kF16, &bits, DType::kF32, &value, 1);
+      convert_elements(t.type.dtype, &bits, DType::kF32, &value, 1);
       return value;
     }
     case DType::kI64: return static_cast<double>(element<int64_t>(t, i));
@@ -211,12 +203,7 @@ std::optional<double> NodeImport::known_number(ValueId v) const {
   return first;
 }
 
-const ir::Op* NodeImport::made_by(ValueId v, OpKind kind) const {
-  const ir::Value& value = graph().value(v);
-  if (value.kind != ir::ValueKind::kOpResult) return nullptr;
-  const ir::Op& op = std::as_const(graph()).op(value.producer);
-  return op.kind == kind ? &op : nullptr;
-}
+const ir::Op* NodeImport::made_by(ValueId v, OpKind kind) const { return std::as_const(graph()).made_by(v, kind); }
 
 // ---- attributes
 
