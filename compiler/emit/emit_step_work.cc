@@ -100,8 +100,7 @@ void RoleEmitter::emit(const Visit& at, const ir::ClipGradients& work) {
   const bool scaled = module_.precision.scales();
   std::vector<BufferRange> arguments = {scalar(work.norms), scalar(work.norm), scalar(work.scale)};
   if (scaled) arguments.push_back(start_of({BufferKind::kLossScale}));
-  run(s_.intern_program(clip_program(num, module_.training.clip_grad_norm, scaled)), "clip", std::move(arguments),
-      at.provenance);
+  run(s_.intern_program(clip_program(num, scaled)), "clip", std::move(arguments), at.provenance);
 }
 
 void RoleEmitter::emit(const Visit& at, const ir::AdvanceOptimizer&) {

@@ -133,14 +133,13 @@ plan::Program check_program(const std::string& name, const std::vector<OwnedGrad
   return p;
 }
 
-plan::Program clip_program(int64_t num_parameters, double max_norm, bool scaled) {
+plan::Program clip_program(int64_t num_parameters, bool scaled) {
   plan::Program p;
   p.name = "clip";
   p.slots = {make_slot("norms", plan::SlotRole::kInput, kScalarBytes * num_parameters, true, false),
              make_slot("grad_norm", plan::SlotRole::kOutput, kScalarBytes, false, true),
              make_slot("grad_scale", plan::SlotRole::kOutput, kScalarBytes, false, true)};
   plan::KernelCall c = call("clip_scale", {scalar(1), scalar(2)}, {flat(0, num_parameters)}, "clip_grad_norm");
-  c.attrs = {{"max_norm", max_norm}};
   if (scaled) {
     p.slots.push_back(make_slot("loss_scale", plan::SlotRole::kScalar, kScalarBytes, true, false));
     c.inputs.push_back(scalar(3));

@@ -33,7 +33,7 @@ plan::Program norm_part_program(const std::string& name, int64_t num_parameters,
 // finite.
 plan::Program check_program(const std::string& name, const std::vector<OwnedGradient>& owned);
 // slots: norms (read), grad_norm (written), grad_scale (written), and loss_scale where gradients are scaled (read).
-plan::Program clip_program(int64_t num_parameters, double max_norm, bool scaled);
+plan::Program clip_program(int64_t num_parameters, bool scaled);
 // slots: loss_scale (read), grad_scale (written): 1 / loss scale.
 plan::Program unscale_program();
 // slots: sum (read, written), part (read): sum += part.

@@ -41,11 +41,11 @@ struct PrepareContext {
   const plan::Channel& channel(int32_t index) const { return plan->channels.at(static_cast<size_t>(index)); }
 };
 
-// The kernels of a program on the ranges of an argument list. `numbers`: for an update's. Errors of
+// The kernels of a program on the ranges of an argument list. Errors of
 // kernels::Library::bind(), R0404.
 Result<std::unique_ptr<BoundProgram>> bind_program(int32_t index, int32_t arguments, const plan::BufferRange& workspace,
                                                    const PrepareContext& context,
-                                                   const kernels::OptimizerNumbers* numbers);
+                                                   const kernels::TrainingNumbers& numbers);
 // R0403, R0406.
 Status run_program(const plan::Bundle& bundle, const BoundProgram& program, hal::Queue& queue);
 

@@ -53,7 +53,7 @@ Status run_program(const plan::Bundle& bundle, const BoundProgram& program, hal:
 Result<std::unique_ptr<BoundProgram>> bind_program(int32_t index, int32_t arguments,
                                                    const plan::BufferRange& workspace_range,
                                                    const PrepareContext& context,
-                                                   const kernels::OptimizerNumbers* numbers) {
+                                                   const kernels::TrainingNumbers& numbers) {
   const plan::Program& program = context.bundle->programs.at(static_cast<size_t>(index));
   const plan::ArgumentList& list = context.plan->arguments.at(static_cast<size_t>(arguments));
   if (list.arguments.size() != program.slots.size())
@@ -85,7 +85,8 @@ Result<std::unique_ptr<BoundProgram>> bind_program(int32_t index, int32_t argume
 hal::MadeCommand prepare_run(const plan::Run& run, int32_t, PrepareContext& context) {
   auto& bound = (*context.programs)[{run.program, run.arguments, run.workspace.buffer, run.workspace.offset}];
   if (bound == nullptr) {
-    PIPER_ASSIGN(bound, bind_program(run.program, run.arguments, run.workspace, context, nullptr));
+    PIPER_ASSIGN(bound, bind_program(run.program, run.arguments, run.workspace, context,
+                                     {.clip_grad_norm = context.bundle->manifest.clip_grad_norm}));
   }
   return std::unique_ptr<hal::Command>(std::make_unique<RunCommand>(*context.bundle, *bound));
 }

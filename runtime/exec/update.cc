@@ -20,9 +20,9 @@ class UpdateCommand : public hal::Command {
 
 hal::MadeCommand prepare_update(const plan::Update& update, int32_t, PrepareContext& context) {
   const plan::Optimizer& optimizer = context.bundle->manifest.optimizer;
-  const kernels::OptimizerNumbers numbers{&optimizer,
-                                          optimizer.groups.at(static_cast<size_t>(update.group)).weight_decay};
-  PIPER_ASSIGN(auto bound, bind_program(update.program, update.arguments, update.workspace, context, &numbers));
+  const plan::OptimizerGroup& group = optimizer.groups.at(static_cast<size_t>(update.group));
+  PIPER_ASSIGN(auto bound, bind_program(update.program, update.arguments, update.workspace, context,
+                                        {.optimizer = &optimizer, .weight_decay = group.weight_decay}));
   return std::unique_ptr<hal::Command>(std::make_unique<UpdateCommand>(*context.bundle, std::move(bound)));
 }
 

@@ -44,7 +44,7 @@ at::Tensor view_of(const BoundOperand& bound, const char* kind, size_t index) {
 }  // namespace
 
 Call::Call(const plan::KernelCall& call, const plan::KernelInfo& info, const std::vector<BoundOperand>& outputs,
-           const std::vector<BoundOperand>& inputs, const OptimizerNumbers* numbers)
+           const std::vector<BoundOperand>& inputs, const TrainingNumbers& numbers)
     : call_(call),
       numbers_(numbers),
       scratch_bound_(plan::scratch_bytes(info, call)),
@@ -70,9 +70,13 @@ Call::Call(const plan::KernelCall& call, const plan::KernelInfo& info, const std
   if (!any_output) refuse("it has no output");
 }
 
-const OptimizerNumbers& Call::numbers() const {
-  if (numbers_ == nullptr) refuse("it stands outside of an update");
-  return *numbers_;
+const TrainingNumbers& Call::update_numbers() const {
+  if (numbers_.optimizer == nullptr) refuse("it stands outside of an update");
+  return numbers_;
+}
+double Call::clip_grad_norm() const {
+  if (!(numbers_.clip_grad_norm > 0)) refuse("the manifest has no limit for the norm of gradients");
+  return numbers_.clip_grad_norm;
 }
 
 const plan::AttrValue& Call::attr(const char* name) const {

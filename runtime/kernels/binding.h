@@ -37,13 +37,14 @@ template <class... Parts>
 class Call {
  public:
   Call(const plan::KernelCall& call, const plan::KernelInfo& info, const std::vector<BoundOperand>& outputs,
-       const std::vector<BoundOperand>& inputs, const OptimizerNumbers* numbers);
+       const std::vector<BoundOperand>& inputs, const TrainingNumbers& numbers);
 
   // The view of an operand; undefined where it is absent or not listed.
   at::Tensor out(size_t i) const { return i < out_.size() ? out_[i] : at::Tensor(); }
   at::Tensor in(size_t i) const { return i < in_.size() ? in_[i] : at::Tensor(); }
   size_t num_inputs() const { return in_.size(); }
-  const OptimizerNumbers& numbers() const;  // refuses a call outside of an update
+  const TrainingNumbers& update_numbers() const;  // refuses a call outside of an update
+  double clip_grad_norm() const;                  // refuses a call where nothing is clipped
   bool accumulate() const { return call_.accumulate; }
   const std::string& name() const { return call_.kernel; }
   const std::string& origin() const { return call_.origin; }
@@ -62,7 +63,7 @@ class Call {
   const plan::AttrValue& attr(const char* name) const;
 
   const plan::KernelCall& call_;
-  const OptimizerNumbers* numbers_;
+  TrainingNumbers numbers_;
   std::vector<at::Tensor> out_, in_;
   int64_t scratch_bound_ = 0, scratch_per_thread_ = 0;
 };

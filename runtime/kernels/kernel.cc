@@ -53,7 +53,7 @@ class CpuLibrary : public Library {
  public:
   Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
                                                const std::vector<BoundOperand>& inputs,
-                                               const OptimizerNumbers* numbers) const override;
+                                               const TrainingNumbers& numbers) const override;
 };
 
 }  // namespace
@@ -61,7 +61,7 @@ class CpuLibrary : public Library {
 Result<std::unique_ptr<PreparedKernel>> CpuLibrary::bind(const plan::KernelCall& call,
                                                          const std::vector<BoundOperand>& outputs,
                                                          const std::vector<BoundOperand>& inputs,
-                                                         const OptimizerNumbers* numbers) const {
+                                                         const TrainingNumbers& numbers) const {
   const auto found = entries().find(call.kernel);
   if (found == entries().end() || found->second.info == nullptr)
     return Status::failure("R0401", "no kernel is named `" + call.kernel + "`");

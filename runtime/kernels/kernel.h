@@ -43,10 +43,11 @@ class PreparedKernel {
   virtual void run(hal::Queue& queue) = 0;
 };
 
-// What kernels of the optimizer take from the manifest.
-struct OptimizerNumbers {
-  const plan::Optimizer* optimizer = nullptr;
-  double weight_decay = 0;  // of the group
+// What kernels take from the manifest.
+struct TrainingNumbers {
+  double clip_grad_norm = 0;                   // the largest norm of all gradients; 0: they are not clipped
+  const plan::Optimizer* optimizer = nullptr;  // of an update; lives as long as the kernel
+  double weight_decay = 0;                     // of the update's group
 };
 
 // The kernels of one kind of device, found by name and element types.
@@ -55,12 +56,11 @@ class Library {
   virtual ~Library() = default;
   // Checks shapes, dtypes, attributes and the `accumulate` flag against kernels.def. Errors: R0401 unknown kernel,
   // R0402 operands or attributes do not fit (damaged or mismatched plan), or a kernel of the optimizer outside of an
-  // update
-  // (`numbers` nullptr).
+  // update, or of clipping where the manifest has no limit.
   virtual Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call,
                                                        const std::vector<BoundOperand>& outputs,
                                                        const std::vector<BoundOperand>& inputs,
-                                                       const OptimizerNumbers* numbers = nullptr) const = 0;
+                                                       const TrainingNumbers& numbers = {}) const = 0;
 };
 const Library& cpu_library();
 

@@ -89,7 +89,7 @@ struct Factors {
 };
 
 // step counts from 1; lr is the scheduled rate.
-Factors factors_of(const OptimizerNumbers& numbers, int64_t step, double lr, float scale) {
+Factors factors_of(const TrainingNumbers& numbers, int64_t step, double lr, float scale) {
   PIPER_CHECK(step >= 1, "step ", step);
   const plan::Optimizer& o = *numbers.optimizer;
   Factors factors{&o, {}, {}};
@@ -138,7 +138,7 @@ class OptimizerCall {
   Elements elements(int64_t first, int64_t count) const;
   void apply_converted(const Factors& factors, int64_t first, int64_t count) const;
 
-  OptimizerNumbers numbers_;
+  TrainingNumbers numbers_;
   DType type_ = DType::kF32, working_type_ = DType::kF32;
   std::byte* state_[kNumStates] = {};  // nullptr where unused
   std::byte* working_ = nullptr;       // nullptr: none
@@ -149,7 +149,7 @@ class OptimizerCall {
   const float* overflow_ = nullptr;  // nullptr: none
 };
 
-OptimizerCall::OptimizerCall(const Call& call) : numbers_(call.numbers()) {
+OptimizerCall::OptimizerCall(const Call& call) : numbers_(call.update_numbers()) {
   if (numbers_.optimizer->kind != call.name()) refuse("the optimizer is ", numbers_.optimizer->kind);
   if (!call.out(kParameter).defined() || !call.out(kGradient).defined()) refuse("parameter or gradient is absent");
   count_ = call.out(0).numel();

@@ -43,7 +43,7 @@ class Library : public kernels::Library {
   Result<std::unique_ptr<kernels::PreparedKernel>> bind(const plan::KernelCall& call,
                                                         const std::vector<BoundOperand>& outputs,
                                                         const std::vector<BoundOperand>& inputs,
-                                                        const kernels::OptimizerNumbers* numbers) const override {
+                                                        const kernels::TrainingNumbers& numbers) const override {
     PIPER_ASSIGN(auto kernel, kernels::cpu_library().bind(call, aliases(outputs), aliases(inputs), numbers));
     return std::unique_ptr<kernels::PreparedKernel>(std::make_unique<Launched>(std::move(kernel)));
   }

@@ -46,9 +46,8 @@ void update(State& s, const plan::Optimizer& o, double decay, int64_t step, int6
   Tensors values = {scalar_of(&o.lr, at::kDouble), scalar_of(&step, at::kLong)};
   if (scale != nullptr) values.push_back(scalar_of(scale, at::kFloat));
   if (overflow != nullptr) values.push_back(scalar_of(overflow, at::kFloat));
-  const OptimizerNumbers numbers{&o, decay};
   const int64_t before = allocation_count();
-  REQUIRE(run_kernel(o.kind, states, values, {}, false, &numbers).ok());
+  REQUIRE(run_kernel(o.kind, states, values, {}, false, {.optimizer = &o, .weight_decay = decay}).ok());
   seen_allocations()[o.kind] += allocation_count() - before;
 }
 // torch.optim's single-tensor form, operation by operation.
@@ -210,9 +209,10 @@ TEST_CASE_METHOD(Fixture, "optimizers write working copies, compute halves in f3
 
 TEST_CASE_METHOD(Fixture, "overflows are found, steps with one are not counted, and the loss scale follows") {
   const auto run_counted = [](const std::string& name, const Tensors& outputs, const Tensors& inputs,
-                              const std::vector<Attr>& attrs = {}, bool accumulate = false) {
+                              const std::vector<Attr>& attrs = {}, bool accumulate = false,
+                              const TrainingNumbers& numbers = {}) {
     const int64_t before = allocation_count();
-    REQUIRE(run_kernel(name, outputs, inputs, attrs, accumulate).ok());
+    REQUIRE(run_kernel(name, outputs, inputs, attrs, accumulate, numbers).ok());
     seen_allocations()[name] += allocation_count() - before;
   };
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
@@ -251,11 +251,11 @@ TEST_CASE_METHOD(Fixture, "overflows are found, steps with one are not counted, 
   run_counted("unscale", {factor}, {at::full({}, 1024.0f)});
   CHECK(factor.item<float>() == 1.0f / 1024);
   // Clipping sees the norm without the scale, and its factor takes the scale back.
-  const std::vector<Attr> limit{{"max_norm", 2.5}};
-  run_counted("clip_scale", {norm, factor}, {at::full({1}, 25.0f * 64 * 64), at::full({}, 64.0f)}, limit);
+  const TrainingNumbers limit{.clip_grad_norm = 2.5};
+  run_counted("clip_scale", {norm, factor}, {at::full({1}, 25.0f * 64 * 64), at::full({}, 64.0f)}, {}, false, limit);
   CHECK(norm.item<float>() == 5.0f);
   CHECK(close(factor, at::full({}, 0.5 / 64), 1e-6));
-  run_counted("clip_scale", {norm, factor}, {at::full({1}, 64.0f * 64), at::full({}, 64.0f)}, limit);
+  run_counted("clip_scale", {norm, factor}, {at::full({1}, 64.0f * 64), at::full({}, 64.0f)}, {}, false, limit);
   CHECK(factor.item<float>() == 1.0f / 64);
 }
 
@@ -322,18 +322,23 @@ TEST_CASE_METHOD(Fixture, "lowering kernels do what kernels.def says") {
   CHECK(at::equal(broadcast, x.narrow(0, 0, 1).expand({5, 33})));
   check(
       {"square_sum", {}, {x}, [](const Tensors& t) { return Tensors{(t[0] * t[0]).sum()}; }, {}, {true}, true, false});
-  for (const double max_norm : {0.5, 100.0})
+  for (const double limit : {0.5, 100.0})
     check({"clip_scale",
-           {{"max_norm", max_norm}},
+           {},
            {at::rand({7})},
            [=](const Tensors& t) {
              const at::Tensor norm = t[0].sum().sqrt();
-             return Tensors{norm, at::clamp_max(max_norm / (norm + 1e-6), 1.0)};
+             return Tensors{norm, at::clamp_max(limit / (norm + 1e-6), 1.0)};
            },
            {true},
            {true, true},
            true,
-           false});
+           false,
+           2e-5,
+           2,
+           {.clip_grad_norm = limit}});
+  CHECK(run_kernel("clip_scale", {at::empty({}), at::empty({})}, {at::rand({7})}).error().message ==
+        "kernel `clip_scale`: the manifest has no limit for the norm of gradients");
   at::Tensor dst = at::ones({5, 33}), src = x.clone();
   REQUIRE(run_kernel("add_into", {dst}, {src}, {}, true).ok());
   CHECK(at::equal(dst, x + 1));
@@ -373,8 +378,7 @@ TEST_CASE_METHOD(Fixture, "the optimizer's step is counted, and only updates cal
         "kernel `sgd`: it stands outside of an update");
   plan::Optimizer momentum;
   momentum.momentum = 0.9;
-  const OptimizerNumbers numbers{&momentum, 0};
-  CHECK(kernels::cpu_library().bind(call, outputs, inputs, &numbers).error().message ==
+  CHECK(kernels::cpu_library().bind(call, outputs, inputs, {.optimizer = &momentum}).error().message ==
         "kernel `sgd`: its moments are not those of the optimizer");
 }
 

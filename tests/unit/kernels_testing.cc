@@ -110,7 +110,7 @@ at::Tensor strided_copy(const at::Tensor& t) {
 }
 
 Status run_kernel(const std::string& name, const Tensors& outputs, const Tensors& inputs,
-                  const std::vector<plan::Attr>& attrs, bool accumulate, const OptimizerNumbers* numbers) {
+                  const std::vector<plan::Attr>& attrs, bool accumulate, const TrainingNumbers& numbers) {
   BoundCall bound(name, outputs, inputs, attrs, accumulate);
   auto kernel = kernels::cpu_library().bind(bound.call, bound.outputs, bound.inputs, numbers);
   if (!kernel.ok()) return kernel.take_status();
@@ -187,7 +187,7 @@ void check_form(const Case& c, const Form& form, const Tensors& expected) {
   Tensors start;
   for (const at::Tensor& t : outputs) start.push_back(t.defined() ? t.to(at::kDouble, false, true) : t);
   BoundCall bound(c.name, outputs, inputs, c.attrs, form.accumulate);
-  auto kernel = kernels::cpu_library().bind(bound.call, bound.outputs, bound.inputs);
+  auto kernel = kernels::cpu_library().bind(bound.call, bound.outputs, bound.inputs, c.numbers);
   if (!kernel.ok() && is_half(form.type)) {
     CHECK(kernel.error().message.find("element type") != std::string::npos);
     refused_halves().insert(c.name);

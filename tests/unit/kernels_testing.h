@@ -38,7 +38,7 @@ inline at::Tensor list(const Ints& values) { return at::tensor(values, at::kLong
 // Runs a kernel once on the tensors' own memory. Undefined tensors are absent operands.
 Status run_kernel(const std::string& name, const Tensors& outputs, const Tensors& inputs,
                   const std::vector<plan::Attr>& attrs = {}, bool accumulate = false,
-                  const OptimizerNumbers* numbers = nullptr);
+                  const TrainingNumbers& numbers = {});
 
 struct Case {
   std::string name;
@@ -53,6 +53,7 @@ struct Case {
   // For bf16 and f16: of results and of 1, in steps of the type's own precision (2^-7, 2^-10); 0: not run. Operands are
   // rounded first, so this allows one rounding of the result, and of what a kernel of the library rounds in between.
   double half_tolerance = 2;
+  TrainingNumbers numbers = {};
 };
 void check(const Case& c);
 // On no queue: those of the CPU ignore it.
