@@ -5,13 +5,11 @@
 
 #include "compiler/frontend/aten/import_calls.h"
 #include "compiler/frontend/aten/onnx_calls.h"
-#include "compiler/frontend/aten/recognise_rms_norm.h"
 #include "compiler/frontend/damage.h"
-#include "compiler/frontend/experts/recognise_experts.h"
 #include "compiler/frontend/file_digest.h"
-#include "compiler/frontend/fold.h"
 #include "compiler/frontend/onnx/import_nodes.h"
 #include "compiler/frontend/onnx/node_origin.h"
+#include "compiler/frontend/patterns/recognise.h"
 
 namespace piper::frontend {
 namespace {
@@ -142,7 +140,7 @@ Result<ir::Graph> OnnxModel::bind(const BindRequest& request, diag::Diagnostics&
     model.embeddings = embedding_texts(file_);
     PIPER_RETURN_IF_ERROR(onnx::import_nodes(model, diags));
   }
-  return recognise_experts(fold(aten::recognise_rms_norm(std::move(model.graph))));
+  return recognise(std::move(model.graph));
 }
 
 }  // namespace piper::frontend

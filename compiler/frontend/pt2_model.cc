@@ -7,9 +7,8 @@
 
 #include "compiler/frontend/aten/functionalise.h"
 #include "compiler/frontend/aten/import_calls.h"
-#include "compiler/frontend/aten/recognise_rms_norm.h"
-#include "compiler/frontend/experts/recognise_experts.h"
 #include "compiler/frontend/file_digest.h"
+#include "compiler/frontend/patterns/recognise.h"
 #include "compiler/frontend/pt2/payloads.h"
 
 namespace piper::frontend {
@@ -242,7 +241,7 @@ Result<ir::Graph> Pt2Model::bind(const BindRequest& request, diag::Diagnostics& 
   model.local_batch = request.local_batch;
   PIPER_RETURN_IF_ERROR(bind_values(values_, request, model, diags));
   PIPER_RETURN_IF_ERROR(aten::import_calls(model, program_, diags));
-  return recognise_experts(fold(aten::recognise_rms_norm(std::move(model.graph))));
+  return recognise(std::move(model.graph));
 }
 
 }  // namespace piper::frontend

@@ -144,6 +144,12 @@ class Graph {
   const Value& value(ValueId id) const { return values_[id.index]; }
   Value& value(ValueId id) { return values_[id.index]; }
   const TensorType& type(ValueId id) const { return values_[id.index].type; }
+  // The op of that kind that made the value; nullptr where another or none did.
+  const Op* made_by(ValueId id, OpKind kind) const {
+    if (value(id).kind != ValueKind::kOpResult) return nullptr;
+    const Op& producer = op(value(id).producer);
+    return producer.kind == kind ? &producer : nullptr;
+  }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& buffers() const { return buffers_; }

@@ -80,6 +80,7 @@ Result<Types> experts(const Call& c);
 Result<Types> norms(const Call& c);
 Result<Types> channel_norms(const Call& c);  // group_norm, batch_norm
 Result<Types> pooling(const Call& c);
+Result<Types> rotary(const Call& c);
 Result<Types> attention(const Call& c);
 Result<Types> losses(const Call& c);
 Result<Types> step_values(const Call& c);  // dropout, step_sum, all_to_all, accumulate_grad, fill, copy

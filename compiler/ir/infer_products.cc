@@ -1,4 +1,4 @@
-// Result types of matrix products, convolutions, attention and pooling.
+// Result types of matrix products, convolutions, rotary embeddings, attention and pooling.
 #include "compiler/ir/infer.h"
 
 namespace piper::ir::infer {
@@ -146,6 +146,20 @@ Result<Types> pooling(const Call& c) {
   PIPER_RETURN_IF_ERROR(c.want(0, g));
   if (max) PIPER_RETURN_IF_ERROR(c.want(1, {DType::kI64, g.shape}));
   return Types{{g.dtype, a.shape}};
+}
+
+Result<Types> rotary(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(3));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  const TensorType& x = c.x(0);
+  if (x.shape.size() < 2 || x.shape.back() % 2 != 0) return c.fail("operand 0 must be [.., S, D], D even");
+  for (size_t table : {1, 2}) {
+    const TensorType& t = c.x(table);
+    const bool typed = t.dtype == x.dtype || (is_half(x.dtype) && t.dtype == DType::kF32);
+    if (!typed || t.shape.empty() || t.shape.back() != x.shape.back() || broadcast_shape(t.shape, x.shape) != x.shape)
+      return c.fail("operand " + std::to_string(table) + " is no table for operand 0");
+  }
+  return Types{x};
 }
 
 Result<Types> attention(const Call& c) {

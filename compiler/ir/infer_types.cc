@@ -136,6 +136,8 @@ Result<std::vector<TensorType>> by_family(const infer::Call& call) {
     case OpKind::kMaxPool2dBackward:
     case OpKind::kAvgPool2d:
     case OpKind::kAvgPool2dBackward: return infer::pooling(call);
+    case OpKind::kRotary:
+    case OpKind::kRotaryBackward: return infer::rotary(call);
     case OpKind::kSdpa:
     case OpKind::kSdpaBackward: return infer::attention(call);
     case OpKind::kCrossEntropySum:

@@ -180,6 +180,10 @@ class Tracker {
         if (!only_first(op) || x.axis >= lead) return mixed();
         return r == 0 ? x : reshaped(x, Shape(from.begin(), from.begin() + lead), shape(y));
       }
+      case OpKind::kRotary: {
+        BatchFactor f = broadcast(op, op.operands.size(), shape(y));
+        return f.axis + 1 == static_cast<int64_t>(shape(y).size()) ? mixed() : f;
+      }
       case OpKind::kSdpa: {
         BatchFactor f = same(op, {0, 1, 2});
         if (!has_axis(f) || f.axis != 0) return mixed();

@@ -111,6 +111,11 @@ void add_attention_cases(std::vector<RuleCase>& cases) {
                      }});
     cases.back().tolerance = kF32Statistics;
   }
+  for (const std::vector<int64_t>& table : {std::vector<int64_t>{4, 6}, {2, 1, 4, 6}, {6}})
+    cases.push_back({"rotary with tables of rank " + std::to_string(table.size()), [=](CaseBuilder& c) {
+                       const ValueId x = c.parameter({2, 3, 4, 6});
+                       return c.loss_of({c.b.add1(OpKind::kRotary, {x, c.constant(table), c.constant(table)})});
+                     }});
   cases.push_back({"dropout", [](CaseBuilder& c) {
                      const ValueId x = c.parameter({4, 6});
                      return c.loss_of(

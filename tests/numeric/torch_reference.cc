@@ -342,6 +342,10 @@ class Call {
         const auto& a = as<ir::PoolAttrs>();
         return {at::avg_pool2d(x_[0], a.kernel, a.stride, a.padding, a.ceil_mode, true, std::nullopt)};
       }
+      case OpKind::kRotary: {
+        const std::vector<at::Tensor> halves = x_[0].chunk(2, -1);
+        return {at::add(at::mul(x_[0], x_[1]), at::mul(at::cat({at::neg(halves[1]), halves[0]}, -1), x_[2]))};
+      }
       case OpKind::kSdpa: {
         const auto& a = as<ir::SdpaAttrs>();
         const bool grouped = x_[0].size(1) != x_[1].size(1);

@@ -122,6 +122,47 @@ TEST_CASE_METHOD(Fixture, "layer and root-mean-square normalisation equal LibTor
          {false, false, true}});
 }
 
+TEST_CASE_METHOD(Fixture, "rotary embeddings turn the halves of the last axis against each other") {
+  const auto turned = [](const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+    const std::vector<at::Tensor> halves = x.chunk(2, -1);
+    return x * cos + at::cat({-halves[1], halves[0]}, -1) * sin;
+  };
+  // Wider than a block; tables for all samples, for each of them, and of half the elements' type.
+  for (const int64_t width : {6, 1030})
+    for (const Ints& table : {Ints{5, width}, Ints{2, 1, 5, width}}) {
+      const at::Tensor x = normal({2, 3, 5, width}), cos = normal(table), sin = normal(table);
+      for (const bool wide_tables : {false, true}) {
+        const std::vector<bool> f32 = {false, wide_tables, wide_tables};
+        const bool f64 = !wide_tables;
+        check({"rotary",
+               {},
+               {x, cos, sin},
+               [&](const Tensors& t) { return Tensors{turned(t[0], t[1], t[2])}; },
+               f32,
+               {},
+               true,
+               f64});
+        check({"rotary_backward",
+               {},
+               {x, cos, sin},
+               [&](const Tensors& t) {
+                 return gradients([&](const Tensors& in) { return turned(in[0], t[1], t[2]); }, {t[0]}, {0}, t[0]);
+               },
+               f32,
+               {},
+               true,
+               f64});
+      }
+      // In f32 to the bit.
+      at::Tensor y = at::empty_like(x);
+      REQUIRE(run_kernel("rotary", {y}, {x, cos, sin}).ok());
+      CHECK(at::equal(y, turned(x, cos, sin)));
+    }
+  CHECK(run_kernel("rotary", {at::empty({2, 3})}, {at::empty({2, 3}), at::empty({2, 3}), at::empty({2, 3})})
+            .error()
+            .message.find("has no halves of a last axis") != std::string::npos);
+}
+
 TEST_CASE_METHOD(Fixture, "the kernels behind layer_norm and attention equal their operators bitwise") {
   const at::Tensor x = normal({16, 64}), w = normal({64}), b = normal({64});
   at::Tensor y = at::empty({16, 64}), mean = at::empty({16}), rstd = at::empty({16});

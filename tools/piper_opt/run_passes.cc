@@ -8,6 +8,7 @@
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/frontend/experts/recognise_experts.h"
 #include "compiler/frontend/fold.h"
+#include "compiler/frontend/patterns/rotary.h"
 #include "compiler/passes/normalise_losses.h"
 #include "compiler/passes/partition_experts.h"
 #include "compiler/passes/track_batch.h"
@@ -83,6 +84,11 @@ const NamedPass kPasses[] = {
     {"fold",
      [](const Params&, ir::Graph& graph, diag::Diagnostics&) {
        graph = frontend::fold(graph);
+       return Status();
+     }},
+    {"recognise_rotary",
+     [](const Params&, ir::Graph& graph, diag::Diagnostics&) {
+       graph = frontend::recognise_rotary(std::move(graph));
        return Status();
      }},
     {"recognise_experts",

@@ -1,5 +1,5 @@
-// Derivatives of attention and of dropout. A float mask that needs a gradient gets none here: the
-// caller reports it as not differentiable.
+// Derivatives of attention, rotary embeddings and dropout. A float mask and a table of angles that need a gradient get
+// none here: the caller reports them as not differentiable.
 #include "compiler/autodiff/rules/operand_gradients.h"
 #include "compiler/autodiff/rules/rules.h"
 
@@ -15,6 +15,14 @@ std::vector<ValueId> scaled_dot_product_attention(const RuleContext& ctx) {
   std::vector<ValueId> result(ctx.op.operands.size());
   for (size_t i = 0; i < 3 && i < backward.size(); ++i)
     if (ctx.needs[i]) result[i] = backward[i];
+  return result;
+}
+
+// A rotation's transpose.
+std::vector<ValueId> rotary(const RuleContext& ctx) {
+  std::vector<ValueId> result(ctx.op.operands.size());
+  if (ctx.needs[0])
+    result[0] = ctx.b.add1(OpKind::kRotaryBackward, {grad(ctx), ctx.op.operands[1], ctx.op.operands[2]});
   return result;
 }
 

@@ -7,8 +7,8 @@
 
 #include "compiler/ir/graph.h"
 
-namespace piper::frontend::aten {
+namespace piper::frontend {
 
 ir::Graph recognise_rms_norm(ir::Graph graph);
 
-}  // namespace piper::frontend::aten
+}  // namespace piper::frontend

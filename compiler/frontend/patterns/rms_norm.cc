@@ -1,4 +1,4 @@
-#include "compiler/frontend/aten/recognise_rms_norm.h"
+#include "compiler/frontend/patterns/rms_norm.h"
 
 #include <cstring>
 #include <optional>
@@ -8,7 +8,7 @@
 #include "compiler/frontend/fold.h"
 #include "compiler/ir/copy_graph.h"
 
-namespace piper::frontend::aten {
+namespace piper::frontend {
 namespace {
 
 using ir::Op;
@@ -61,13 +61,6 @@ class Recogniser {
   }
 
  private:
-  const Op* made_by(ValueId v, OpKind kind) const {
-    const ir::Value& value = from_.value(v);
-    if (value.kind != ir::ValueKind::kOpResult) return nullptr;
-    const Op& op = from_.op(value.producer);
-    return op.kind == kind ? &op : nullptr;
-  }
-
   // The value of an f32 constant of one element.
   std::optional<double> scalar(ValueId v) const {
     const std::optional<ConstantTensor> c = constant_of(from_, v);
@@ -79,18 +72,18 @@ class Recogniser {
 
   // v = x^2
   bool is_square(ValueId v, ValueId x) const {
-    if (const Op* power = made_by(v, OpKind::kPowScalar))
+    if (const Op* power = from_.made_by(v, OpKind::kPowScalar))
       return power->operands[0] == x && std::get<ir::ExponentAttrs>(power->attrs).exponent == 2;
-    const Op* product = made_by(v, OpKind::kMul);
+    const Op* product = from_.made_by(v, OpKind::kMul);
     return product != nullptr && product->operands[0] == x && product->operands[1] == x;
   }
 
   // v = mean(x^2, last axis, kept) + eps
   std::optional<double> eps_of(ValueId v, ValueId x) const {
-    const Op* add = made_by(v, OpKind::kAdd);
+    const Op* add = from_.made_by(v, OpKind::kAdd);
     if (add == nullptr) return std::nullopt;
     for (int side = 0; side < 2; ++side) {
-      const Op* mean = made_by(add->operands[side], OpKind::kMean);
+      const Op* mean = from_.made_by(add->operands[side], OpKind::kMean);
       const std::optional<double> eps = scalar(add->operands[1 - side]);
       if (mean == nullptr || !eps) continue;
       const auto& attrs = std::get<ir::ReduceAttrs>(mean->attrs);
@@ -111,14 +104,14 @@ class Recogniser {
     if (op.kind == OpKind::kMul) {
       for (int side = 0; side < 2; ++side) {
         const ValueId x = op.operands[side], factor = op.operands[1 - side];
-        if (const Op* r = made_by(factor, OpKind::kRsqrt))
+        if (const Op* r = from_.made_by(factor, OpKind::kRsqrt))
           if (const std::optional<Norm> norm = try_side(x, r->operands[0])) return norm;
-        if (const Op* r = made_by(factor, OpKind::kReciprocal))
-          if (const Op* s = made_by(r->operands[0], OpKind::kSqrt))
+        if (const Op* r = from_.made_by(factor, OpKind::kReciprocal))
+          if (const Op* s = from_.made_by(r->operands[0], OpKind::kSqrt))
             if (const std::optional<Norm> norm = try_side(x, s->operands[0])) return norm;
       }
     } else if (op.kind == OpKind::kDiv) {
-      if (const Op* s = made_by(op.operands[1], OpKind::kSqrt)) return try_side(op.operands[0], s->operands[0]);
+      if (const Op* s = from_.made_by(op.operands[1], OpKind::kSqrt)) return try_side(op.operands[0], s->operands[0]);
     }
     return std::nullopt;
   }
@@ -149,4 +142,4 @@ ir::Graph recognise_rms_norm(ir::Graph graph) {
   return norms.empty() ? std::move(graph) : recogniser.copy(norms);
 }
 
-}  // namespace piper::frontend::aten
+}  // namespace piper::frontend
