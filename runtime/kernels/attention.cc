@@ -63,6 +63,15 @@ std::optional<at::Tensor> flash_mask(const at::Tensor& mask, const at::Tensor& q
 at::Tensor rows_first(const at::Tensor& t) { return t.transpose(1, 2); }
 // The kernels want elements of a head side by side.
 at::Tensor dense_heads(const at::Tensor& t) { return t.stride(3) == 1 || t.size(3) == 1 ? t : dense(t); }
+// The own kernels compute bf16 and f16 in f32.
+at::Tensor computed_heads(const at::Tensor& t) {
+  return computed_type(t) == t.scalar_type() ? dense_heads(t) : dense_computed(t);
+}
+// Where a result is computed: in place, or in scratch that is stored behind.
+at::Tensor computed_result(const at::Tensor& t) {
+  const bool in_place = t.stride(3) == 1 && computed_type(t) == t.scalar_type();
+  return in_place ? t : scratch(t.sizes(), computed_type(t));
+}
 
 void forward(at::Tensor& y, at::Tensor& lse, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
              const AttentionShape& a, const std::optional<at::Tensor>& mask) {
@@ -84,8 +93,8 @@ std::unique_ptr<PreparedKernel> bind_scaled_dot_product_attention(const Call& ca
   }
   if (serves_short_attention(a, q, mask))
     return make_kernel(call, [y = call.out(0), lse = call.out(1), q, k, v, a]() mutable {
-      at::Tensor result = y.stride(3) == 1 ? y : scratch_like(y);
-      short_attention(a, result, lse, dense_heads(q), dense_heads(k), dense_heads(v));
+      at::Tensor result = computed_result(y);
+      short_attention(a, result, lse, computed_heads(q), computed_heads(k), computed_heads(v));
       if (!result.is_same(y)) y.copy_(result);
     });
   return make_kernel(call, [y = call.out(0), lse = call.out(1), q, k, v, mask, a]() mutable {
@@ -112,33 +121,43 @@ std::unique_ptr<PreparedKernel> bind_scaled_dot_product_attention_backward(const
   if (call.out(2).defined()) want_shape(call.out(2), v.sizes(), "output 2");
   for (const at::Tensor& t : {g, y, call.out(0), call.out(1), call.out(2)})
     if (t.defined()) want_same_dtype(t, q);
-  const bool own = serves_short_attention(a, q, mask);
+  if (serves_short_attention(a, q, mask))
+    return make_kernel(call, [dq = call.out(0), dk = call.out(1), dv = call.out(2), g, q, k, v, y, lse, a] {
+      const auto target = [](const at::Tensor& out, const at::Tensor& like) {
+        return out.defined() ? computed_result(out) : scratch(like.sizes(), computed_type(like));
+      };
+      const AttentionGradients gradients{target(dq, q), target(dk, k), target(dv, v)};
+      short_attention_backward(a, gradients, computed_heads(g), computed_heads(q), computed_heads(k), computed_heads(v),
+                               computed_heads(y), lse);
+      const auto give = [](const at::Tensor& out, const at::Tensor& result) {
+        if (out.defined() && !result.is_same(out)) out.copy_(result);
+      };
+      give(dq, gradients.dq);
+      give(dk, gradients.dk);
+      give(dv, gradients.dv);
+    });
   return make_kernel(
-      call, [dq = call.out(0), dk = call.out(1), dv = call.out(2), g, q, k, v, y, lse, mask, a, own]() mutable {
+      call, [dq = call.out(0), dk = call.out(1), dv = call.out(2), g, q, k, v, y, lse, mask, a]() mutable {
         const at::Tensor dense_g = dense_heads(g), dense_q = dense_heads(q), dense_k = dense_heads(k),
                          dense_v = dense_heads(v), dense_y = dense_heads(y);
         // Each of the three results exists, and LibTorch's kernel adds into it.
-        const auto target = [own](const at::Tensor& out, const at::Tensor& like) {
+        const auto target = [](const at::Tensor& out, const at::Tensor& like) {
           at::Tensor t = out.defined() && out.stride(3) == 1 ? out : scratch_like(like);
-          if (!own) t.zero_();
+          t.zero_();
           return t;
         };
         at::Tensor new_q = target(dq, q), new_k = target(dk, k), new_v = target(dv, v);
-        if (own) {
-          short_attention_backward(a, {new_q, new_k, new_v}, dense_g, dense_q, dense_k, dense_v, dense_y, lse);
-        } else {
-          const auto float_mask = flash_mask(mask, q, a);
-          at::Tensor statistics = lse;
-          if (q.scalar_type() == at::kDouble) {
-            statistics = scratch({a.batch, a.heads, a.queries}, q.scalar_type());
-            at::Tensor again = scratch_like(q);
-            forward(again, statistics, dense_q, dense_k, dense_v, a, float_mask);
-          }
-          at::native::flash_attention_backward_kernel(at::kCPU, rows_first(new_q), rows_first(new_k), rows_first(new_v),
-                                                      rows_first(dense_g), rows_first(dense_q), rows_first(dense_k),
-                                                      rows_first(dense_v), rows_first(dense_y),
-                                                      statistics.transpose(1, 2), 0.0, a.causal, float_mask, a.scale);
+        const auto float_mask = flash_mask(mask, q, a);
+        at::Tensor statistics = lse;
+        if (q.scalar_type() == at::kDouble) {
+          statistics = scratch({a.batch, a.heads, a.queries}, q.scalar_type());
+          at::Tensor again = scratch_like(q);
+          forward(again, statistics, dense_q, dense_k, dense_v, a, float_mask);
         }
+        at::native::flash_attention_backward_kernel(at::kCPU, rows_first(new_q), rows_first(new_k), rows_first(new_v),
+                                                    rows_first(dense_g), rows_first(dense_q), rows_first(dense_k),
+                                                    rows_first(dense_v), rows_first(dense_y),
+                                                    statistics.transpose(1, 2), 0.0, a.causal, float_mask, a.scale);
         if (dq.defined() && !new_q.is_same(dq)) dq.copy_(new_q);
         if (dk.defined() && !new_k.is_same(dk)) dk.copy_(new_k);
         if (dv.defined() && !new_v.is_same(dv)) dv.copy_(new_v);

@@ -1,5 +1,8 @@
 #include "runtime/kernels/fast_pointwise.h"
 
+#include <algorithm>
+
+#include "runtime/kernels/element_type.h"
 #include "runtime/kernels/lanes.h"
 
 namespace piper::kernels {
@@ -138,19 +141,48 @@ void for_each_row(const at::Tensor& y, const at::Tensor& x, const at::Tensor& g,
   }
 }
 
+// Elements of another type in f32, block by block.
+template <class F>
+void for_each_block(const at::Tensor& y, const at::Tensor& x, const at::Tensor& g, F&& body) {
+  constexpr int64_t kBlock = 1024;
+  const DType type = element_type(y);
+  const int64_t bytes = dtype_bytes(type);
+  const auto at = [bytes](const at::Tensor& t, int64_t i) { return static_cast<std::byte*>(t.data_ptr()) + i * bytes; };
+  float y_block[kBlock], x_block[kBlock], g_block[kBlock];
+  for (int64_t i = 0; i < y.numel(); i += kBlock) {
+    const int64_t count = std::min(kBlock, y.numel() - i);
+    convert_elements(type, at(x, i), DType::kF32, x_block, count);
+    if (g.defined()) convert_elements(type, at(g, i), DType::kF32, g_block, count);
+    body(Row{y_block, x_block, g.defined() ? g_block : nullptr, 1, 1, 1, count});
+    convert_elements(DType::kF32, y_block, type, at(y, i), count);
+  }
+}
+
+template <class F>
+void apply(const at::Tensor& y, const at::Tensor& x, const at::Tensor& g, F&& body) {
+  if (y.scalar_type() == at::kFloat) for_each_row(y, x, g, body);
+  else for_each_block(y, x, g, body);
+}
+
 }  // namespace
 
-void tanh_f32(const at::Tensor& y, const at::Tensor& x) {
-  for_each_row(y, x, {}, [](const Row& row) { tanh_row(row); });
+bool serves_fast_pointwise(std::initializer_list<at::Tensor> operands) {
+  return std::all_of(operands.begin(), operands.end(), [](const at::Tensor& t) {
+    return t.scalar_type() == at::kFloat || (computed_type(t) == at::kFloat && t.is_contiguous());
+  });
 }
-void erf_f32(const at::Tensor& y, const at::Tensor& x) {
-  for_each_row(y, x, {}, [](const Row& row) { erf_row(row); });
+
+void fast_tanh(const at::Tensor& y, const at::Tensor& x) {
+  apply(y, x, {}, [](const Row& row) { tanh_row(row); });
 }
-void gelu_tanh_f32(const at::Tensor& y, const at::Tensor& x) {
-  for_each_row(y, x, {}, [](const Row& row) { gelu_row(row); });
+void fast_erf(const at::Tensor& y, const at::Tensor& x) {
+  apply(y, x, {}, [](const Row& row) { erf_row(row); });
 }
-void gelu_tanh_backward_f32(const at::Tensor& dx, const at::Tensor& g, const at::Tensor& x) {
-  for_each_row(dx, x, g, [](const Row& row) { gelu_backward_row(row); });
+void fast_gelu_tanh(const at::Tensor& y, const at::Tensor& x) {
+  apply(y, x, {}, [](const Row& row) { gelu_row(row); });
+}
+void fast_gelu_tanh_backward(const at::Tensor& dx, const at::Tensor& g, const at::Tensor& x) {
+  apply(dx, x, g, [](const Row& row) { gelu_backward_row(row); });
 }
 
 }  // namespace piper::kernels

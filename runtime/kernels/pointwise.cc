@@ -110,8 +110,8 @@ PIPER_BINARY(logical_or, check_binary)
 #define PIPER_FAST_UNARY(name)                                                                       \
   std::unique_ptr<PreparedKernel> bind_##name(const Call& call) {                                    \
     check_unary(call);                                                                               \
-    if (call.in(0).scalar_type() == at::kFloat)                                                      \
-      return make_kernel(call, [y = call.out(0), x = call.in(0)] { name##_f32(y, x); });             \
+    if (serves_fast_pointwise({call.out(0), call.in(0)}))                                            \
+      return make_kernel(call, [y = call.out(0), x = call.in(0)] { fast_##name(y, x); });            \
     return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { at::name##_out(y, x); }); \
   }
 PIPER_FAST_UNARY(erf)

@@ -2,7 +2,6 @@
 // each other, and its gradient. One pass over x where the operators it is written with make seven; computed in f32 or
 // f64 and rounded once. A sum has two products as terms, so the bits are those of the operators written out in f32.
 #include <array>
-#include <cstring>
 
 #include "runtime/kernels/binding.h"
 #include "runtime/kernels/clones.h"
@@ -86,13 +85,14 @@ Halves<const T> halves(const std::byte* row, DType dtype, int64_t half, int64_t 
   const int64_t bytes = dtype_bytes(dtype);
   const std::byte *a = row + first * bytes, *b = a + half * bytes;
   if (dtype == kTypeOf<T> && !apart) return {reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b)};
-  T* const to[] = {block.data(), block.data() + kBlock};
-  for (const int which : {0, 1}) {
-    const std::byte* from = which == 0 ? a : b;
-    if (dtype == kTypeOf<T>) std::memcpy(to[which], from, static_cast<size_t>(count * bytes));
-    else convert_elements(dtype, from, DType::kF32, to[which], count);
+  T* const to = block.data();
+  if (count == half) {
+    convert_elements(dtype, a, kTypeOf<T>, to, 2 * count);
+  } else {
+    convert_elements(dtype, a, kTypeOf<T>, to, count);
+    convert_elements(dtype, b, kTypeOf<T>, to + count, count);
   }
-  return {to[0], to[1]};
+  return {to, to + count};
 }
 
 using TurnF32 = void (*)(Halves<const float>, Halves<const float>, Halves<const float>, Halves<float>, int64_t);
@@ -114,11 +114,15 @@ void turn_rows(const at::Tensor& y_view, const at::Tensor& x_view, const at::Ten
       std::byte *y1 = y_row + first * bytes, *y2 = y1 + half * bytes;
       const bool direct = y.dtype == kTypeOf<T>;
       const Halves<T> out = direct ? Halves<T>{reinterpret_cast<T*>(y1), reinterpret_cast<T*>(y2)}
-                                   : Halves<T>{y_block.data(), y_block.data() + kBlock};
+                                   : Halves<T>{y_block.data(), y_block.data() + count};
       turn(halves(x_row, x.dtype, half, first, count, x_row == y_row, x_block),
            halves(cos_row, cos.dtype, half, first, count, false, cos_block),
            halves(sin_row, sin.dtype, half, first, count, false, sin_block), out, count);
       if (direct) continue;
+      if (count == half) {
+        convert_elements(DType::kF32, out.first, y.dtype, y1, 2 * count);
+        continue;
+      }
       convert_elements(DType::kF32, out.first, y.dtype, y1, count);
       convert_elements(DType::kF32, out.second, y.dtype, y2, count);
     }

@@ -290,7 +290,7 @@ void for_each_head(int64_t count, int64_t elements, const F& body) {
 }  // namespace
 
 bool serves_short_attention(const AttentionShape& s, const at::Tensor& q, const at::Tensor& mask) {
-  return q.scalar_type() == at::kFloat && !mask.defined() && s.keys >= 1 && s.keys <= kMaxKeys && s.head_dim >= 1 &&
+  return computed_type(q) == at::kFloat && !mask.defined() && s.keys >= 1 && s.keys <= kMaxKeys && s.head_dim >= 1 &&
          s.head_dim <= kMaxHeadDim && chosen_own_products() != OwnProducts::kNone;
 }
 

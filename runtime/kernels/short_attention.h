@@ -15,11 +15,11 @@ struct AttentionShape {
   double scale;
 };
 
-// Tensors of the calls below; q [batch, heads, queries, head_dim] and k [batch, key_heads, keys, head_dim] say the
-// element type. Refuses as chosen_own_products() does.
+// Whether calls of f32, bf16 or f16 are served, by the element type of q. Refuses as chosen_own_products() does.
 bool serves_short_attention(const AttentionShape& shape, const at::Tensor& q, const at::Tensor& mask);
 
-// Elements of head_dim lie side by side in every operand; lse is [batch, heads, queries], any strides, or undefined.
+// All in f32, q [batch, heads, queries, head_dim], k and v [batch, key_heads, keys, head_dim]. Elements of head_dim lie
+// side by side in every operand; lse is [batch, heads, queries], any strides, or undefined.
 void short_attention(const AttentionShape& shape, const at::Tensor& y, const at::Tensor& lse, const at::Tensor& q,
                      const at::Tensor& k, const at::Tensor& v);
 

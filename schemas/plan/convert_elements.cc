@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "schemas/base/check.h"
+#include "schemas/base/clones.h"
 
 namespace piper {
 namespace {
@@ -39,20 +40,30 @@ float from_f16(uint16_t bits) {
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(size));
 }
 
-template <auto kConvert, class From, class To>
-void each(const void* from, void* to, int64_t count) {
-  const From* source = static_cast<const From*>(from);
-  To* target = static_cast<To*>(to);
-  for (int64_t i = 0; i < count; ++i) target[i] = kConvert(source[i]);
+PIPER_CLONES void narrow_bf16(const float* from, uint16_t* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = to_bf16(from[i]);
+}
+PIPER_CLONES void narrow_f16(const float* from, uint16_t* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = to_f16(from[i]);
+}
+PIPER_CLONES void widen_bf16(const uint16_t* from, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = from_bf16(from[i]);
+}
+PIPER_CLONES void widen_f16(const uint16_t* from, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = from_f16(from[i]);
 }
 
 void narrow(const void* from, DType type, void* to, int64_t count) {
-  if (type == DType::kBF16) each<to_bf16, float, uint16_t>(from, to, count);
-  else each<to_f16, float, uint16_t>(from, to, count);
+  const auto* values = static_cast<const float*>(from);
+  auto* bits = static_cast<uint16_t*>(to);
+  if (type == DType::kBF16) narrow_bf16(values, bits, count);
+  else narrow_f16(values, bits, count);
 }
 void widen(DType type, const void* from, void* to, int64_t count) {
-  if (type == DType::kBF16) each<from_bf16, uint16_t, float>(from, to, count);
-  else each<from_f16, uint16_t, float>(from, to, count);
+  const auto* bits = static_cast<const uint16_t*>(from);
+  auto* values = static_cast<float*>(to);
+  if (type == DType::kBF16) widen_bf16(bits, values, count);
+  else widen_f16(bits, values, count);
 }
 
 }  // namespace
