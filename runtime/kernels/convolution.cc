@@ -4,6 +4,7 @@
 #include <ATen/ops/convolution_backward.h>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/library_products.h"
 
 namespace piper::kernels {
 namespace {
@@ -39,15 +40,17 @@ void check_shapes(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y,
   want_same_dtype(x, y);
 }
 
+// An operand in the type in which the library is fast.
+at::Tensor fast(const at::Tensor& t) { return products_in_f32(t.scalar_type()) ? dense_computed(t) : t; }
+
 }  // namespace
 
 std::unique_ptr<PreparedKernel> bind_convolution(const Call& call) {
   const Geometry geometry = geometry_of(call, call.in(0));
   check_shapes(call.in(0), call.in(1), call.out(0), geometry);
-  std::optional<at::Tensor> bias;
-  if (call.in(2).defined()) bias = call.in(2);
-  return make_kernel(call, [y = call.out(0), x = call.in(0), w = call.in(1), bias, geometry]() mutable {
-    y.copy_(at::convolution(x, w, bias, geometry.stride, geometry.padding, geometry.dilation, false,
+  return make_kernel(call, [y = call.out(0), x = call.in(0), w = call.in(1), bias = call.in(2), geometry] {
+    const std::optional<at::Tensor> added = bias.defined() ? std::optional(fast(bias)) : std::nullopt;
+    y.copy_(at::convolution(fast(x), fast(w), added, geometry.stride, geometry.padding, geometry.dilation, false,
                             geometry.output_padding, geometry.groups));
   });
 }
@@ -59,9 +62,9 @@ std::unique_ptr<PreparedKernel> bind_convolution_backward_input(const Call& call
   check_shapes(dx, w, g, geometry);
   return make_kernel(call, [dx, g, w, geometry]() mutable {
     // Of the forward's input only shape and layout are read.
-    const auto result =
-        at::convolution_backward(g, dx, w, std::nullopt, geometry.stride, geometry.padding, geometry.dilation, false,
-                                 geometry.output_padding, geometry.groups, {true, false, false});
+    const auto result = at::convolution_backward(fast(g), fast(dx), fast(w), std::nullopt, geometry.stride,
+                                                 geometry.padding, geometry.dilation, false, geometry.output_padding,
+                                                 geometry.groups, {true, false, false});
     dx.copy_(std::get<0>(result));
   });
 }
@@ -73,9 +76,9 @@ std::unique_ptr<PreparedKernel> bind_convolution_backward_weight(const Call& cal
   check_shapes(x, dw, g, geometry);
   return make_kernel(call, [dw, g, x, geometry, accumulate = call.accumulate()]() mutable {
     // Of the weight only shape and layout are read.
-    const auto result =
-        at::convolution_backward(g, x, dw, std::nullopt, geometry.stride, geometry.padding, geometry.dilation, false,
-                                 geometry.output_padding, geometry.groups, {false, true, false});
+    const auto result = at::convolution_backward(fast(g), fast(x), fast(dw), std::nullopt, geometry.stride,
+                                                 geometry.padding, geometry.dilation, false, geometry.output_padding,
+                                                 geometry.groups, {false, true, false});
     store(dw, std::get<1>(result), accumulate);
   });
 }

@@ -3,9 +3,7 @@
 // run on views made at bind whose extent and place are set for each group.
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/mm.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/library_products.h"
 #include "runtime/kernels/sgemm.h"
 
 namespace piper::kernels {
@@ -94,10 +93,9 @@ at::Tensor dense_rows(const at::Tensor& t) {
 
 int64_t grain(int64_t row_bytes) { return std::max<int64_t>(1, kGrainBytes / std::max<int64_t>(row_bytes, 1)); }
 
-void multiply(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
+void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
   if (const auto product = as_sgemm(out, a, b, {}, accumulate)) sgemm(*product);
-  else if (accumulate) at::addmm_out(out, out, a, b);
-  else at::mm_out(out, a, b);
+  else library_product(out, a, b, {}, accumulate);
 }
 
 template <class T>

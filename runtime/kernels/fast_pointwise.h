@@ -1,6 +1,6 @@
 // Element-wise functions of the exponential, written on lanes of f32: several times faster than LibTorch's vector
-// library, and with the same bits in a row's tail and for strided operands. bf16 and f16 are computed in f32 and rounded
-// once. Used by the binders of tanh, erf and gelu; what is not served stays with LibTorch.
+// library, and with the same bits in a row's tail and for strided operands. bf16 and f16 are computed in f32 and
+// rounded once. Used by the binders of tanh, erf and gelu; what is not served stays with LibTorch.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,17 +1,14 @@
 // Matrix products: matmul, linear and its gradients, as one list of products made at bind: own ones (sgemm.h) or
-// mm / bmm calls on views. Leading axes are folded into the rows of one product where the strides allow, else
-// into a batched product, else looped over. Accumulation is the product's own.
+// the library's (library_products.h) on views. Leading axes are folded into the rows of one product where the strides
+// allow, else into a batched product, else looped over. Accumulation is the product's own.
 #include <ATen/Parallel.h>
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/baddbmm.h>
-#include <ATen/ops/bmm.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/mm.h>
 
 #include <algorithm>
 #include <deque>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/library_products.h"
 #include "runtime/kernels/sgemm.h"
 
 namespace piper::kernels {
@@ -105,18 +102,6 @@ std::vector<Views> views_of(Product p, const at::Tensor& out, const at::Tensor& 
   return views;
 }
 
-// A product of `views`; of rank 3: of each of its matrices. `add`: into the output.
-void run_library(Views& v, bool add) {
-  if (v.out.dim() == 3) {
-    if (add) at::baddbmm_out(v.out, v.out, v.a, v.b);
-    else at::bmm_out(v.out, v.a, v.b);
-  } else if (add) {
-    at::addmm_out(v.out, v.out, v.a, v.b);
-  } else {
-    at::mm_out(v.out, v.a, v.b);
-  }
-}
-
 // Whether each product has an output of its own, or all are pieces of one sum and follow each other.
 enum class Outputs { kOwn, kOne };
 
@@ -163,10 +148,8 @@ std::unique_ptr<PreparedKernel> make_products(const Call& call, std::vector<View
   std::vector<Sgemm> own = own_products(views, bias, call.accumulate(), outputs);
   if (!own.empty()) return make_kernel(call, [own = std::move(own), outputs] { run_own(own, outputs); });
   return make_kernel(call, [views = std::move(views), bias, accumulate = call.accumulate(), outputs]() mutable {
-    for (size_t i = 0; i < views.size(); ++i) {
-      if (bias.defined()) at::addmm_out(views[i].out, bias, views[i].a, views[i].b);
-      else run_library(views[i], adds(accumulate, outputs, i));
-    }
+    for (size_t i = 0; i < views.size(); ++i)
+      library_product(views[i].out, views[i].a, views[i].b, bias, adds(accumulate, outputs, i));
   });
 }
 
