@@ -30,6 +30,9 @@ class Command {
   // Allocates nothing and looks nothing up. R03xx communication, R0403 a kernel failed, R0406 experts are over their
   // capacity; stopped() after a failure elsewhere.
   virtual Status issue(Queue& queue, const Submission& submission) = 0;
+  // Why issuing it once is not enough for a device that replays what was issued (a graph); nullptr: it is. The words go
+  // behind "it cannot be part of a graph: " and live as long as the command.
+  virtual const char* prevents_capture() const { return nullptr; }
 };
 
 using MadeCommand = Result<std::unique_ptr<Command>>;

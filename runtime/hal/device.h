@@ -81,6 +81,12 @@ class StepObserver {
   virtual void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) = 0;
 };
 
+// A command that stands between graphs, and Command::prevents_capture() of it.
+struct Uncaptured {
+  int32_t instruction = 0;
+  const char* reason = nullptr;
+};
+
 // Commands of a step. Queue 0 forks to the others and joins them: what is submitted later comes behind all of it.
 class Recording {
  public:
@@ -88,6 +94,11 @@ class Recording {
   // Issues every command once. A failure, or a Stop raised elsewhere, is stopped(): the observer was told the reason.
   // May return before the commands are done; Device::finish() waits.
   virtual Status submit(const WaitControl& wait, StepObserver& observer, bool timed) = 0;
+  // Where the device makes graphs of recordings: what keeps this one from being a single graph, in issue order.
+  virtual const std::vector<Uncaptured>& uncaptured() const {
+    static const std::vector<Uncaptured> none;
+    return none;
+  }
 };
 
 struct QueueOptions {

@@ -22,6 +22,11 @@ class Sequence : public Command {
     for (const auto& command : commands_) PIPER_RETURN_IF_ERROR(command->issue(queue, submission));
     return {};
   }
+  const char* prevents_capture() const override {
+    for (const auto& command : commands_)
+      if (const char* reason = command->prevents_capture()) return reason;
+    return nullptr;
+  }
 
  private:
   std::vector<std::unique_ptr<Command>> commands_;

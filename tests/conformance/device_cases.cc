@@ -181,7 +181,8 @@ class Fails : public Command {
   Status issue(hal::Queue&, const hal::Submission&) override { return Status::failure("R0403", "as it must"); }
 };
 
-// A failure is told once, with queue, instruction and where the others stand; the rest is not issued.
+// A failure is told once, with queue, instruction and where the others stand; the rest is not issued. What stands in
+// front may have been done, or may have been part of a graph that was not to be.
 std::string failures_are_told(const MakeDevice& make) {
   Script script(make, 2);
   const auto region = script.device->allocate(kBytes);
@@ -195,7 +196,7 @@ std::string failures_are_told(const MakeDevice& make) {
   if (status.ok() || !hal::is_stopped(status)) return "the submission does not say that it stopped";
   if (script.told.failures != std::vector<std::string>{"0.1 R0403"}) return "it was not told once";
   if (script.told.positions.empty() || script.told.positions[0] != 1) return "its position was not told";
-  return script.holds((*region)->base(), 1);
+  return script.holds((*region)->base(), 1).empty() ? "" : script.holds((*region)->base(), 0);
 }
 
 std::string a_raised_stop_ends_it(const MakeDevice& make) {

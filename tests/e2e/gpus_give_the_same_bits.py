@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Every file in strategies/, compiled for GPUs, trains on the stand-in's GPU to the bits of the CPU: all ranks of a plan as threads of
-one process on one GPU, as `piper-run --device cuda --comm local` runs them.
+"""Every file in strategies/, compiled for GPUs, trains on the stand-in's GPU to the bits of the CPU, without graphs and with them, and
+without a race: all ranks of a plan as threads of one process on one GPU, as `piper-run --device cuda --comm local` runs
+them.
 
   gpus_give_the_same_bits.py --bin BIN --work DIR --strategies DIR [--only NAME]...
 """

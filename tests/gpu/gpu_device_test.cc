@@ -7,18 +7,20 @@
 namespace piper::conformance {
 
 TEST_CASE("the GPU conforms as a device") {
-  const auto first = hal::make_cuda_device(0, {});
+  const auto first = hal::make_cuda_device({}, {});
   if (!first.ok()) {
     REQUIRE(first.error().code == "R0106");
     WARN("skipped: " << first.error().message);
     return;
   }
-  const MakeDevice make = [](size_t queues) {
-    return std::move(hal::make_cuda_device(0, std::vector<hal::QueueOptions>(queues))).value();
-  };
-  for (const DeviceCase& test : device_cases()) {
-    INFO(test.name);
-    CHECK(test.run(make) == "");
+  for (const bool graphs : {false, true}) {
+    const MakeDevice make = [&](size_t queues) {
+      return std::move(hal::make_cuda_device({.graphs = graphs}, std::vector<hal::QueueOptions>(queues))).value();
+    };
+    for (const DeviceCase& test : device_cases()) {
+      INFO(test.name << (graphs ? ", by graphs" : ""));
+      CHECK(test.run(make) == "");
+    }
   }
 }
 

@@ -23,7 +23,7 @@ Saved trained(const plan::Bundle& bundle, On on, int64_t steps) {
   REQUIRE(weights.ok());
   REQUIRE(data.ok());
   const Status status =
-      train({&bundle, &*weights, data->get(), steps, folder / "saved", folder / "gradients", folder / "log"}, on);
+      train({&bundle, &*weights, data->get(), steps, folder / "saved", folder / "gradients", folder / "log", {}}, on);
   INFO((status.ok() ? "" : status.error().message));
   REQUIRE(status.ok());
   return {contents(folder / "saved"), contents(folder / "gradients")};
@@ -35,9 +35,13 @@ TEST_CASE("messages, sums, parts and exchanges between ranks on a GPU give the b
                                                           {"sharded", hand_written::sharded()}};
   for (const auto& [name, bundle] : bundles) {
     INFO(name);
-    const Saved cpu = trained(bundle, On::kCpu, 3), gpu = trained(bundle, On::kGpu, 3);
-    CHECK(cpu.weights == gpu.weights);
-    CHECK(cpu.gradients == gpu.gradients);
+    const Saved cpu = trained(bundle, On::kCpu, 3);
+    for (const On on : {On::kGpu, On::kGraphs}) {
+      INFO((on == On::kGpu ? "without graphs" : "with graphs"));
+      const Saved gpu = trained(bundle, on, 3);
+      CHECK(cpu.weights == gpu.weights);
+      CHECK(cpu.gradients == gpu.gradients);
+    }
   }
 }
 

@@ -1,7 +1,14 @@
 // What tests ask of the stand-in for CUDA beside CUDA's own functions.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/standin/race_detector.h"
 
 namespace piper::standin {
 
@@ -9,5 +16,15 @@ namespace piper::standin {
 void set_devices(int count);
 // Where a stream finds bytes of device or page-locked memory; nullptr where it must not look.
 std::byte* alias(const void* place, size_t bytes);
+
+// Work of a stream: a copy, a kernel. What it touches is all that it may touch.
+struct Operation {
+  std::string name;  // for messages
+  std::vector<Range> reads, writes;
+  std::function<void()> run;  // on a thread of the stand-in; may wait for other operations
+};
+// Its place in the stream, or a node where the stream is capturing. cudaErrorIllegalAddress: memory that was not
+// allocated, or is freed (CUDA would tell it later).
+cudaError_t enqueue(cudaStream_t stream, Operation operation);
 
 }  // namespace piper::standin

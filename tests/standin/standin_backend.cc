@@ -1,6 +1,6 @@
 #include "tests/standin/standin_backend.h"
 
-#include <functional>
+#include <stdexcept>
 #include <utility>
 
 #include "runtime/hal/cpu/position_sum.h"
@@ -19,23 +19,45 @@ using kernels::BoundOperand;
 
 cudaStream_t stream_of(hal::Queue& queue) { return static_cast<hal::CudaQueue&>(queue).stream(); }
 
+// Bytes from the first to the last element.
+Range range_of(const BoundOperand& bound) {
+  if (bound.data.nowhere()) return {};
+  const plan::Operand& operand = *bound.operand;
+  int64_t last = 0, contiguous = 1;
+  for (size_t axis = operand.shape.size(); axis-- > 0;) {
+    if (operand.shape[axis] == 0) return {};
+    last += (operand.shape[axis] - 1) * (axis < operand.strides.size() ? operand.strides[axis] : contiguous);
+    contiguous *= operand.shape[axis];
+  }
+  return {bound.data.in_device(), static_cast<size_t>((last + 1) * dtype_bytes(operand.dtype))};
+}
+
+std::vector<Range> ranges_of(const std::vector<BoundOperand>& operands) {
+  std::vector<Range> ranges;
+  for (const BoundOperand& operand : operands)
+    if (const Range range = range_of(operand); range.bytes > 0) ranges.push_back(range);
+  return ranges;
+}
+
+// The CPU's kernel at its place in the stream, which may come there when this is gone.
 class Launched : public kernels::PreparedKernel {
  public:
-  explicit Launched(std::unique_ptr<kernels::PreparedKernel> kernel) : kernel_(std::move(kernel)) {}
+  Launched(std::unique_ptr<kernels::PreparedKernel> kernel, const plan::KernelCall& call,
+           const std::vector<BoundOperand>& outputs, const std::vector<BoundOperand>& inputs)
+      : kernel_(std::move(kernel)), operation_{call.kernel, ranges_of(inputs), ranges_of(outputs), {}} {}
   void run(hal::Queue& queue) override {
-    queue_ = &queue;
-    if (cudaLaunchHostFunc(stream_of(queue), &Launched::launch, this) != cudaSuccess)
-      throw std::runtime_error("a launch failed");
+    Operation operation = operation_;
+    operation.run = [kernel = kernel_, &queue] {
+      kernels::enter_worker_thread(1);
+      kernel->run(queue);  // which ignores the queue
+    };
+    if (const cudaError_t error = enqueue(stream_of(queue), std::move(operation)); error != cudaSuccess)
+      throw std::runtime_error(std::string("launch: ") + cudaGetErrorString(error));
   }
 
  private:
-  static void launch(void* data) {
-    kernels::enter_worker_thread(1);
-    const Launched& launched = *static_cast<Launched*>(data);
-    launched.kernel_->run(*launched.queue_);
-  }
-  std::unique_ptr<kernels::PreparedKernel> kernel_;
-  hal::Queue* queue_ = nullptr;  // of the last launch; the CPU's kernels ignore it
+  std::shared_ptr<kernels::PreparedKernel> kernel_;
+  const Operation operation_;
 };
 
 class Library : public kernels::Library {
@@ -45,7 +67,8 @@ class Library : public kernels::Library {
                                                         const std::vector<BoundOperand>& inputs,
                                                         const kernels::TrainingNumbers& numbers) const override {
     PIPER_ASSIGN(auto kernel, kernels::cpu_library().bind(call, aliases(outputs), aliases(inputs), numbers));
-    return std::unique_ptr<kernels::PreparedKernel>(std::make_unique<Launched>(std::move(kernel)));
+    return std::unique_ptr<kernels::PreparedKernel>(
+        std::make_unique<Launched>(std::move(kernel), call, outputs, inputs));
   }
 
  private:
@@ -56,34 +79,43 @@ class Library : public kernels::Library {
   }
 };
 
-// A function of the host at its place in the stream.
-class HostFunction : public hal::Command {
+class Enqueued : public hal::Command {
  public:
-  explicit HostFunction(std::function<void()> body) : body_(std::move(body)) {}
+  explicit Enqueued(Operation operation) : operation_(std::move(operation)) {}
   Status issue(hal::Queue& queue, const hal::Submission&) override {
-    PIPER_CUDA(
-        cudaLaunchHostFunc(stream_of(queue), [](void* data) { static_cast<HostFunction*>(data)->body_(); }, this));
+    PIPER_CUDA(enqueue(stream_of(queue), operation_));
     return {};
   }
 
  private:
-  std::function<void()> body_;
+  const Operation operation_;
 };
 
 hal::Address aliased(hal::Address place) { return hal::Address(alias(place.in_device(), 0)); }
 
+Range range(hal::Address place, int64_t bytes) { return {place.in_device(), static_cast<size_t>(bytes)}; }
+
 hal::MadeCommand sum_pieces(hal::PieceSum sum) {
   PIPER_RETURN_IF_ERROR(hal::check_sum(sum));
+  const int64_t bytes = sum.count * dtype_bytes(sum.message);
+  std::vector<Range> touched{range(sum.own, bytes)};
+  for (int64_t member = 0; member < sum.members; ++member)
+    if (member != sum.position) touched.push_back(range(sum.place_of(member), bytes));
   sum.own = aliased(sum.own);
   sum.others = aliased(sum.others);
-  return std::unique_ptr<hal::Command>(
-      std::make_unique<HostFunction>([sum] { hal::add_piece(sum, &kernels::add_f32); }));
+  return std::unique_ptr<hal::Command>(std::make_unique<Enqueued>(
+      Operation{"sum of pieces", touched, touched, [sum] { hal::add_piece(sum, &kernels::add_f32); }}));
 }
 
 hal::MadeCommand convert(hal::Elements to, hal::Elements from, int64_t count) {
-  return std::unique_ptr<hal::Command>(std::make_unique<HostFunction>([=] {
-    convert_elements(from.type, aliased(from.data).in_device(), to.type, aliased(to.data).in_device(), count);
-  }));
+  Operation operation{
+      "conversion",
+      {range(from.data, count * dtype_bytes(from.type))},
+      {range(to.data, count * dtype_bytes(to.type))},
+      [from = hal::Elements{aliased(from.data), from.type}, to = hal::Elements{aliased(to.data), to.type}, count] {
+        convert_elements(from.type, from.data.in_device(), to.type, to.data.in_device(), count);
+      }};
+  return std::unique_ptr<hal::Command>(std::make_unique<Enqueued>(std::move(operation)));
 }
 
 }  // namespace
@@ -93,11 +125,12 @@ const kernels::Library& library() {
   return library;
 }
 
-exec::MakeBackend local_backend(hal::Transport& transport) {
-  return [&transport](const plan::RankPlan& plan) -> Result<exec::Backend> {
+exec::MakeBackend local_backend(hal::Transport& transport, LocalBackendOptions options) {
+  return [&transport, options = std::move(options)](const plan::RankPlan& plan) -> Result<exec::Backend> {
     exec::Backend backend;
     backend.kernels = &library();
-    PIPER_ASSIGN(backend.device, hal::make_cuda_device(0, hal::queues_of(plan)));
+    PIPER_ASSIGN(backend.device, hal::make_cuda_device({.graphs = options.graphs}, hal::queues_of(plan)));
+    if (options.watch) backend.device = watch_device(std::move(backend.device), options.watch(plan));
     backend.collectives = hal::make_cuda_local_collectives(transport, *backend.device, {&sum_pieces, &convert});
     return backend;
   };

@@ -7,6 +7,7 @@
 #include "runtime/exec/session.h"
 #include "runtime/hal/local/local_transport.h"
 #include "runtime/hal/transport_channel.h"
+#include "tests/standin/race_detector.h"
 #include "tests/standin/standin_backend.h"
 
 namespace piper::standin {
@@ -29,11 +30,14 @@ Status train(const Training& training, On on) {
     ranks.emplace_back([&] {
       const auto transport = world.transport(plan.rank);
       hal::TransportChannel control(*transport);
-      exec::run_rank(session, plan, on == On::kCpu ? exec::cpu_backend(*transport, cpu) : local_backend(*transport),
-                     control);
+      const LocalBackendOptions gpu{on == On::kGraphs, training.watch};
+      exec::run_rank(session, plan,
+                     on == On::kCpu ? exec::cpu_backend(*transport, cpu) : local_backend(*transport, gpu), control);
     });
   for (std::thread& rank : ranks) rank.join();
-  return session.stop.take_failure();
+  const std::vector<std::string> races = RaceDetector::instance().take_races();
+  PIPER_RETURN_IF_ERROR(session.stop.take_failure());
+  return races.empty() ? Status() : Status::failure("race", races[0]);
 }
 
 std::string contents(const std::string& path) {

@@ -1,25 +1,28 @@
 // Trains a bundle's ranks as threads of this process, on the CPU or on the stand-in's GPU.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "runtime/checkpoint/weights.h"
 #include "runtime/data/data_source.h"
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
+#include "tests/standin/watched_device.h"
 
 namespace piper::standin {
 
-enum class On : uint8_t { kCpu, kGpu };
+enum class On : uint8_t { kCpu, kGpu, kGraphs };  // the GPU without graphs, and with them
 
 struct Training {
   const plan::Bundle* bundle = nullptr;
   const checkpoint::WeightSource* weights = nullptr;
   const data::DataSource* data = nullptr;
   int64_t steps = 1;
-  std::string save, save_gradients, log;  // files
+  std::string save, save_gradients, log;                   // files
+  std::function<Watch(const plan::RankPlan& plan)> watch;  // of the ranks' GPUs, on their threads; empty: none
 };
-// The first failure of a rank.
+// The first failure of a rank, or "race" where operations of the GPU were not ordered.
 Status train(const Training& training, On on);
 // All bytes of a file that a training saved.
 std::string contents(const std::string& path);

@@ -5,6 +5,7 @@
 #include "runtime/hal/cuda/cuda_check.h"
 #include "runtime/hal/cuda/cuda_handles.h"
 #include "runtime/hal/cuda/cuda_recording.h"
+#include "runtime/hal/cuda/event_commands.h"
 
 namespace piper::hal {
 
@@ -27,7 +28,7 @@ class CudaRegion : public MemoryRegion {
       PIPER_RETURN_IF_ERROR(allocated(cudaMalloc(&place, static_cast<size_t>(bytes)), bytes, "cudaMalloc"));
       region->base_ = Address(static_cast<std::byte*>(place));
       PIPER_CUDA(cudaMemset(place, 0, static_cast<size_t>(bytes)));
-      PIPER_CUDA(cudaDeviceSynchronize());  // a fill does not wait, and streams do not wait for it
+      PIPER_CUDA(cudaStreamSynchronize(nullptr));  // a fill does not wait, and streams do not wait for it
     }
     return std::unique_ptr<MemoryRegion>(std::move(region));
   }
@@ -115,18 +116,6 @@ class StagedDownload : public Download {
   std::unique_ptr<Staging> staging_;
 };
 
-class WaitEvent : public Command {
- public:
-  explicit WaitEvent(CudaEvent& event) : event_(event) {}
-  Status issue(Queue& queue, const Submission&) override {
-    PIPER_CUDA(cudaStreamWaitEvent(static_cast<CudaQueue&>(queue).stream(), event_.handle(), 0));
-    return {};
-  }
-
- private:
-  CudaEvent& event_;
-};
-
 class Copy : public Command {
  public:
   Copy(Address to, Address from, int64_t bytes) : to_(to), from_(from), bytes_(static_cast<size_t>(bytes)) {}
@@ -158,7 +147,9 @@ class Fill : public Command {
 
 class CudaDevice : public Device {
  public:
-  static Result<std::unique_ptr<Device>> make(int ordinal, const std::vector<QueueOptions>& queues) {
+  static Result<std::unique_ptr<Device>> make(const CudaDeviceOptions& options,
+                                              const std::vector<QueueOptions>& queues) {
+    const int ordinal = options.ordinal;
     int devices = 0;
     if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess)
       return Status::failure("R0106", std::string("there is no CUDA device here: ") + cudaGetErrorString(error));
@@ -167,8 +158,9 @@ class CudaDevice : public Device {
           "R0106", "there is no CUDA device " + std::to_string(ordinal) + " here, only " + std::to_string(devices));
     PIPER_CUDA(cudaSetDevice(ordinal));
     auto device = std::make_unique<CudaDevice>();
-    for (const QueueOptions& options : queues) {
-      PIPER_ASSIGN(auto queue, CudaQueue::make(options.priority));
+    device->graphs_ = options.graphs;
+    for (const QueueOptions& wished : queues) {
+      PIPER_ASSIGN(auto queue, CudaQueue::make(wished.priority));
       device->queues_.push_back(std::move(queue));
     }
     if (queues.empty()) {
@@ -177,24 +169,25 @@ class CudaDevice : public Device {
     }
     return std::unique_ptr<Device>(std::move(device));
   }
-  ~CudaDevice() override { (void)cudaDeviceSynchronize(); }
+  ~CudaDevice() override { (void)wait_for_queues(); }
 
   Result<std::unique_ptr<MemoryRegion>> allocate(int64_t bytes) override { return CudaRegion::make(bytes); }
   Result<std::unique_ptr<HostMemory>> allocate_host(int64_t bytes) override {
     PIPER_ASSIGN(auto memory, PageLocked::make(bytes));
     return std::unique_ptr<HostMemory>(std::move(memory));
   }
-  // A blocking copy waits for no stream: what was enqueued comes first.
+  // A blocking copy waits for no stream: what was enqueued comes first. Of pageable memory it may return before the
+  // bytes are there.
   Status write(Address to, const void* from, int64_t bytes) override {
     if (bytes == 0) return {};
-    PIPER_CUDA(cudaDeviceSynchronize());
+    PIPER_RETURN_IF_ERROR(wait_for_queues());
     PIPER_CUDA(cudaMemcpy(to.in_device(), from, static_cast<size_t>(bytes), cudaMemcpyDefault));
-    PIPER_CUDA(cudaDeviceSynchronize());
+    PIPER_CUDA(cudaStreamSynchronize(nullptr));
     return {};
   }
   Status read(void* to, Address from, int64_t bytes) override {
     if (bytes == 0) return {};
-    PIPER_CUDA(cudaDeviceSynchronize());
+    PIPER_RETURN_IF_ERROR(wait_for_queues());
     PIPER_CUDA(cudaMemcpy(to, from.in_device(), static_cast<size_t>(bytes), cudaMemcpyDefault));
     return {};
   }
@@ -214,7 +207,7 @@ class CudaDevice : public Device {
     return std::make_unique<CudaRecordEvent>(static_cast<CudaEvent&>(event));
   }
   std::unique_ptr<Command> wait_event(Event& event) override {
-    return std::make_unique<WaitEvent>(static_cast<CudaEvent&>(event));
+    return std::make_unique<CudaWaitEvent>(static_cast<CudaEvent&>(event));
   }
   std::unique_ptr<Command> copy(Address to, Address from, int64_t bytes) override {
     return std::make_unique<Copy>(to, from, bytes);
@@ -223,22 +216,30 @@ class CudaDevice : public Device {
     return std::make_unique<Fill>(to, value, bytes);
   }
   Result<std::unique_ptr<Recording>> record(std::vector<Issue> commands) override {
-    PIPER_ASSIGN(auto recording, CudaRecording::make(queues_, std::move(commands), submissions_, last_));
+    PIPER_ASSIGN(auto recording, CudaRecording::make(queues_, std::move(commands), graphs_, submissions_, last_));
     return std::unique_ptr<Recording>(std::move(recording));
   }
   Status finish() override { return last_ == nullptr ? Status() : last_->finish(); }
   void on_each_thread(const std::function<void()>& body) override { body(); }
 
  private:
+  // Not cudaDeviceSynchronize(): that would end the capture of another rank's graph on the same GPU.
+  Status wait_for_queues() const {
+    for (const auto& queue : queues_) PIPER_CUDA(cudaStreamSynchronize(queue->stream()));
+    return {};
+  }
+
   std::vector<std::unique_ptr<CudaQueue>> queues_;
+  bool graphs_ = false;
   uint32_t submissions_ = 0;
   CudaRecording* last_ = nullptr;  // that was submitted
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> make_cuda_device(int ordinal, const std::vector<QueueOptions>& queues) {
-  return CudaDevice::make(ordinal, queues);
+Result<std::unique_ptr<Device>> make_cuda_device(const CudaDeviceOptions& options,
+                                                 const std::vector<QueueOptions>& queues) {
+  return CudaDevice::make(options, queues);
 }
 
 }  // namespace piper::hal

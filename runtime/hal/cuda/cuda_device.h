@@ -9,7 +9,15 @@
 
 namespace piper::hal {
 
+struct CudaDeviceOptions {
+  int ordinal = 0;  // of the GPUs that this process sees
+  // A recording becomes graphs when it is first submitted untimed: one, or several between the commands that cannot be
+  // captured (Recording::uncaptured()). Timed submissions issue command by command.
+  bool graphs = false;
+};
+
 // R0106: no such GPU, or a driver that is missing or too old. R0407: CUDA fails.
-Result<std::unique_ptr<Device>> make_cuda_device(int ordinal, const std::vector<QueueOptions>& queues);
+Result<std::unique_ptr<Device>> make_cuda_device(const CudaDeviceOptions& options,
+                                                 const std::vector<QueueOptions>& queues);
 
 }  // namespace piper::hal

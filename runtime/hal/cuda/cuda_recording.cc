@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "runtime/hal/cuda/cuda_check.h"
+#include "runtime/hal/cuda/event_commands.h"
 #include "schemas/base/check.h"
 
 namespace piper::hal {
@@ -18,20 +19,24 @@ bool raised(const WaitControl& wait) { return wait.stop != nullptr && wait.stop-
 
 }  // namespace
 
-Status CudaRecordEvent::issue(Queue& queue, const Submission&) {
-  PIPER_CUDA(cudaEventRecord(event_.handle(), stream_of(queue)));
-  return {};
-}
-
 Result<std::unique_ptr<CudaRecording>> CudaRecording::make(const std::vector<std::unique_ptr<CudaQueue>>& queues,
-                                                           std::vector<Issue> commands, uint32_t& submissions,
-                                                           CudaRecording*& last) {
+                                                           std::vector<Issue> commands, bool graphs,
+                                                           uint32_t& submissions, CudaRecording*& last) {
   std::unique_ptr<CudaRecording> recording(new CudaRecording(queues, std::move(commands), submissions, last));
   PIPER_ASSIGN(recording->fork_, CudaEvent::make("fork"));
   PIPER_ASSIGN(recording->done_, CudaEvent::make("done"));
+  recording->whole_.end = recording->commands_.size();
   for (size_t queue = 1; queue < queues.size(); ++queue) {
     PIPER_ASSIGN(auto join, CudaEvent::make("join"));
     recording->joins_.push_back(std::move(join));
+    recording->whole_.queues.push_back(queue);
+  }
+  if (!graphs) return recording;
+  recording->cut_ = cut_into_segments(recording->commands_);
+  recording->made_.resize(recording->cut_.list.size());
+  for (size_t segment = 0; segment < recording->cut_.list.size(); ++segment) {
+    PIPER_ASSIGN(auto passed, CudaEvent::make("segment"));
+    recording->passed_.push_back(std::move(passed));
   }
   return recording;
 }
@@ -45,28 +50,64 @@ Status CudaRecording::submit(const WaitControl& wait, StepObserver& observer, bo
   last_ = this;
   observer_ = &observer;
   timed_ = timed;
+  by_segments_ = !timed && !cut_.list.empty();
+  issued_ = submitted_ = 0;
+  failing_ = nullptr;
   if (timed_ && begins_.empty()) PIPER_RETURN_IF_ERROR(make_timers());
-  Status status = issue_all();
+  Status status = submit_all();
   if (status.ok() || is_stopped(status)) return status;
-  return tell(-1, -1, std::move(status));
+  return tell(failing_, std::move(status));
 }
 
-// Queue 0 forks to the others and joins them.
-Status CudaRecording::issue_all() {
+Status CudaRecording::submit_all() {
   cudaStream_t first = queues_[0]->stream();
   if (timed_) {
     PIPER_CUDA(cudaEventRecord(start_->handle(), first));
     start_time_ = Clock::now();
   }
+  if (by_segments_)
+    for (; submitted_ < cut_.list.size(); ++submitted_) PIPER_RETURN_IF_ERROR(submit_segment(submitted_));
+  else PIPER_RETURN_IF_ERROR(issue_segment(whole_));
+  PIPER_CUDA(cudaEventRecord(done_->handle(), first));
+  return {};
+}
+
+Status CudaRecording::submit_segment(size_t index) {
+  const Segment& segment = cut_.list[index];
+  cudaStream_t first = queues_[0]->stream();
+  if (segment.captured) {
+    if (raised(submission_.wait)) return stopped();
+    if (made_[index] == nullptr) {
+      PIPER_ASSIGN(made_[index], capture(segment));
+    }
+    PIPER_RETURN_IF_ERROR(made_[index]->launch(first));
+    issued_ = segment.end;
+  } else {
+    PIPER_RETURN_IF_ERROR(issue_segment(segment));
+  }
+  PIPER_CUDA(cudaEventRecord(passed_[index]->handle(), first));
+  return {};
+}
+
+// A failure leaves before end(): the capture is over when it is told.
+Result<std::unique_ptr<CudaGraph>> CudaRecording::capture(const Segment& segment) {
+  CudaCapture capture(queues_[0]->stream());
+  PIPER_RETURN_IF_ERROR(capture.begin());
+  PIPER_RETURN_IF_ERROR(issue_segment(segment));
+  return capture.end();
+}
+
+Status CudaRecording::issue_segment(const Segment& segment) {
+  cudaStream_t first = queues_[0]->stream();
   PIPER_CUDA(cudaEventRecord(fork_->handle(), first));
-  for (size_t queue = 1; queue < queues_.size(); ++queue)
+  for (const size_t queue : segment.queues)
     PIPER_CUDA(cudaStreamWaitEvent(queues_[queue]->stream(), fork_->handle(), 0));
-  for (issued_ = 0; issued_ < commands_.size(); ++issued_) PIPER_RETURN_IF_ERROR(issue(commands_[issued_], issued_));
-  for (size_t queue = 1; queue < queues_.size(); ++queue) {
+  for (issued_ = segment.begin; issued_ < segment.end; ++issued_)
+    if (!by_segments_ || !cut_.ordered_by_cut[issued_]) PIPER_RETURN_IF_ERROR(issue(commands_[issued_], issued_));
+  for (const size_t queue : segment.queues) {
     PIPER_CUDA(cudaEventRecord(joins_[queue - 1]->handle(), queues_[queue]->stream()));
     PIPER_CUDA(cudaStreamWaitEvent(first, joins_[queue - 1]->handle(), 0));
   }
-  PIPER_CUDA(cudaEventRecord(done_->handle(), first));
   return {};
 }
 
@@ -82,16 +123,19 @@ Status CudaRecording::issue(const Issue& command, size_t index) {
   } catch (const std::exception& failure) {
     status = Status::failure("R0403", failure.what());
   }
-  if (is_stopped(status)) return status;
-  if (!status.ok()) return tell(command.queue, command.instruction, std::move(status));
+  if (!status.ok()) {
+    failing_ = &command;
+    return status;
+  }
   if (timed_) PIPER_CUDA(cudaEventRecord(ends_[index]->handle(), stream_of(queue)));
   return {};
 }
 
-Status CudaRecording::tell(int32_t queue, int32_t instruction, Status failure) {
+Status CudaRecording::tell(const Issue* command, Status failure) {
   std::vector<int32_t> at = positions();
-  if (queue >= 0) at[static_cast<size_t>(queue)] = instruction;
-  observer_->failed(queue, instruction, std::move(failure), at);
+  if (command != nullptr) at[static_cast<size_t>(command->queue)] = command->instruction;
+  observer_->failed(command == nullptr ? -1 : command->queue, command == nullptr ? -1 : command->instruction,
+                    std::move(failure), at);
   return stopped();
 }
 
@@ -102,11 +146,11 @@ Status CudaRecording::finish() {
   for (int64_t round = 0;; ++round) {
     const cudaError_t error = cudaEventQuery(done_->handle());
     if (error == cudaSuccess) break;
-    if (error != cudaErrorNotReady) return tell(-1, -1, cuda_status(error, "a step on the device"));
+    if (error != cudaErrorNotReady) return tell(nullptr, cuda_status(error, "a step on the device"));
     if (raised(submission_.wait)) return stopped();
     const auto waited = Clock::now() - begin;
     if (waited > submission_.wait.timeout)
-      return tell(-1, -1,
+      return tell(nullptr,
                   Status::failure("R0302", "waited " + std::to_string(submission_.wait.timeout.count() / 1000) +
                                                " s for the device to finish a step"));
     if (waited > std::chrono::milliseconds(1)) std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -140,18 +184,32 @@ Status CudaRecording::tell_times() {
   return {};
 }
 
-// A queue is behind the last event of the plan that has passed: at the command that follows it.
+// A queue is behind the last event of the plan that has passed: at the command that follows it. Events in a graph
+// cannot be asked: while it runs, its queues are at their first commands in it.
 std::vector<int32_t> CudaRecording::positions() const {
+  const auto has_passed = [](const CudaEvent& event) { return cudaEventQuery(event.handle()) == cudaSuccess; };
+  size_t segment = 0;
+  if (by_segments_)
+    while (segment < submitted_ && has_passed(*passed_[segment])) ++segment;
+  const size_t begin = by_segments_ && segment < cut_.list.size() ? cut_.list[segment].begin : 0;
   std::vector<int32_t> at(queues_.size(), -1);
+  if (by_segments_ && segment == cut_.list.size()) return at;
   std::vector<bool> known(queues_.size(), false);
-  for (size_t i = issued_; i-- > 0;) {
+  for (size_t i = issued_; i-- > begin;) {
     const auto queue = static_cast<size_t>(commands_[i].queue);
     if (known[queue]) continue;
     const auto* record = dynamic_cast<const CudaRecordEvent*>(commands_[i].command);
-    if (record != nullptr && cudaEventQuery(record->event().handle()) == cudaSuccess) known[queue] = true;
+    if (record != nullptr && !in_graph(i) && has_passed(record->event())) known[queue] = true;
     else at[queue] = commands_[i].instruction;
   }
   return at;
+}
+
+bool CudaRecording::in_graph(size_t command) const {
+  if (!by_segments_) return false;
+  for (const Segment& segment : cut_.list)
+    if (command < segment.end) return segment.captured;
+  return false;
 }
 
 }  // namespace piper::hal

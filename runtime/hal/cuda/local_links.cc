@@ -59,6 +59,9 @@ class LocalExchange : public Command {
         PIPER_CUDA(cudaStreamWaitEvent(stream, meeting.answer.copied, 0));
     return {};
   }
+  const char* prevents_capture() const override {
+    return meetings_->empty() ? nullptr : "the threads that submit for its two ranks meet on the host";
+  }
 
  private:
   struct Meeting {
