@@ -17,6 +17,13 @@ void set_devices(int count);
 // Where a stream finds bytes of device or page-locked memory; nullptr where it must not look.
 std::byte* alias(const void* place, size_t bytes);
 
+// While it lives, cudaStreamWaitEvent() of this thread does nothing: a mistake for tests to plant.
+class IgnoredWaits {
+ public:
+  IgnoredWaits();
+  ~IgnoredWaits();
+};
+
 // Work of a stream: a copy, a kernel. What it touches is all that it may touch.
 struct Operation {
   std::string name;  // for messages

@@ -18,7 +18,7 @@ Status train(const Training& training, On on) {
   session.weights = training.weights;
   session.data = training.data;
   session.options.steps = training.steps;
-  session.options.timeout = std::chrono::seconds(5);
+  session.options.timeout = training.timeout;
   session.options.save = training.save;
   session.options.save_gradients = training.save_gradients;
   session.options.log = training.log;

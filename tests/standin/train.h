@@ -1,6 +1,7 @@
 // Trains a bundle's ranks as threads of this process, on the CPU or on the stand-in's GPU.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -21,6 +22,7 @@ struct Training {
   int64_t steps = 1;
   std::string save, save_gradients, log;                   // files
   std::function<Watch(const plan::RankPlan& plan)> watch;  // of the ranks' GPUs, on their threads; empty: none
+  std::chrono::milliseconds timeout{5000};                 // of a wait for another rank, or for the device
 };
 // The first failure of a rank, or "race" where operations of the GPU were not ordered.
 Status train(const Training& training, On on);

@@ -1,0 +1,238 @@
+// Mistakes planted in small plans on their way to the stand-in's GPU: each is found, as a race, by what the ranks find
+// out when they meet, or by the deadline of a wait.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "tests/standin/standin.h"
+#include "tests/standin/train.h"
+#include "tests/unit/hand_written_plans.h"
+#include "tests/unit/temp_folder.h"
+
+namespace piper::standin {
+namespace {
+
+using hand_written::instruction;
+using Instructions = std::vector<plan::Instruction>;
+
+Instructions& of(plan::Bundle& bundle, size_t rank) { return bundle.ranks[rank].instructions.edit(); }
+
+// The first instruction of a kind on a rank, from `from` on.
+template <class Action>
+size_t find(plan::Bundle& bundle, size_t rank, size_t from = 0) {
+  Instructions& list = of(bundle, rank);
+  while (from < list.size() && !std::holds_alternative<Action>(list[from].action)) ++from;
+  REQUIRE(from < list.size());
+  return from;
+}
+
+size_t wait_for(plan::Bundle& bundle, size_t rank, int32_t event) {
+  size_t at = find<plan::Wait>(bundle, rank);
+  while (std::get<plan::Wait>(of(bundle, rank)[at].action).event != event) at = find<plan::Wait>(bundle, rank, at + 1);
+  return at;
+}
+
+void drop(plan::Bundle& bundle, size_t rank, size_t at) {
+  of(bundle, rank).erase(of(bundle, rank).begin() + static_cast<ptrdiff_t>(at));
+}
+
+// `first` and `second`, which stand in this order, change places.
+void swap(plan::Bundle& bundle, size_t rank, size_t first, size_t second) {
+  std::swap(of(bundle, rank)[first], of(bundle, rank)[second]);
+}
+
+// y in two messages, in each of them one of the two rows.
+plan::Bundle two_messages() {
+  plan::Bundle bundle = hand_written::pipeline();
+  for (size_t rank = 0; rank < 2; ++rank) {
+    bundle.ranks[rank].channels.push_back({"second row", static_cast<int32_t>(1 - rank), 5});
+    const bool sends = rank == 0;
+    const size_t at = sends ? find<plan::Send>(bundle, rank) : find<plan::Recv>(bundle, rank);
+    plan::Instruction second = of(bundle, rank)[at];
+    const auto cut = [&](auto& first, auto& other) {
+      first.count = other.count = 2;
+      other.data.offset += 8;
+      other.channel = 2;
+    };
+    if (sends) cut(std::get<plan::Send>(of(bundle, rank)[at].action), std::get<plan::Send>(second.action));
+    else cut(std::get<plan::Recv>(of(bundle, rank)[at].action), std::get<plan::Recv>(second.action));
+    of(bundle, rank).insert(of(bundle, rank).begin() + static_cast<ptrdiff_t>(at) + 1, second);
+  }
+  return bundle;
+}
+
+// Nothing comes back from rank 1, so that nothing but its offers orders the next y behind its last use.
+plan::Bundle one_way() {
+  plan::Bundle bundle = hand_written::pipeline();
+  drop(bundle, 1, find<plan::Send>(bundle, 1));
+  drop(bundle, 0, find<plan::Recv>(bundle, 0));
+  return bundle;
+}
+
+class WithoutWaits : public hal::Command {
+ public:
+  explicit WithoutWaits(hal::Command& command) : command_(command) {}
+  Status issue(hal::Queue& queue, const hal::Submission& submission) override {
+    const IgnoredWaits ignored;
+    return command_.issue(queue, submission);
+  }
+  const char* prevents_capture() const override { return command_.prevents_capture(); }
+
+ private:
+  hal::Command& command_;
+};
+
+std::unique_ptr<hal::Command> without_waits(hal::Device&, hal::Command& command) {
+  return std::make_unique<WithoutWaits>(command);
+}
+
+// Over memory that is there no more when it is issued.
+std::unique_ptr<hal::Command> over_freed_memory(hal::Device& device, hal::Command&) {
+  const auto region = std::move(device.allocate(4096)).value();
+  return device.fill(region->base(), std::byte{0}, 4096);
+}
+
+struct Mistake {
+  const char* name;
+  plan::Bundle (*bundle)();
+  std::function<void(plan::Bundle&)> plant;
+  std::string found;  // the begin of the failure's code and words
+  // Instead of `plant`: changes an instruction's command on its way, and keeps what it puts there.
+  int32_t rank = -1;
+  size_t at = 0;
+  std::function<std::unique_ptr<hal::Command>(hal::Device& device, hal::Command& command)> change;
+  bool by_cuts = false;  // the cuts between graphs order it, where there are graphs
+};
+
+constexpr const char* kRace = "race nothing orders ";
+
+std::vector<Mistake> mistakes() {
+  using hand_written::pipeline, hand_written::replicas, hand_written::sharded;
+  std::vector<Mistake> list;
+  const auto race = [&](const char* name, plan::Bundle (*bundle)(), std::function<void(plan::Bundle&)> plant,
+                        bool by_cuts = true) {
+    list.push_back({name, bundle, std::move(plant), kRace, -1, 0, {}, by_cuts});
+  };
+  const auto told = [&](const char* name, plan::Bundle (*bundle)(), const char* found,
+                        std::function<void(plan::Bundle&)> plant) {
+    list.push_back({name, bundle, std::move(plant), found});
+  };
+  race("a send does not wait for what it sends", pipeline, [](auto& b) { drop(b, 0, wait_for(b, 0, 0)); });
+  race("a backward does not wait for its gradient", pipeline, [](auto& b) { drop(b, 0, wait_for(b, 0, 1)); });
+  race("a wait stands behind what it is for", pipeline, [](auto& b) {
+    const size_t at = wait_for(b, 0, 1);
+    swap(b, 0, at, at + 1);
+  });
+  race("an event is recorded in front of what it is for", pipeline, [](auto& b) {
+    const size_t at = find<plan::Record>(b, 0);
+    swap(b, 0, at - 1, at);
+  });
+  race("a wait is for another event", pipeline,
+       [](auto& b) { std::get<plan::Wait>(of(b, 0)[wait_for(b, 0, 0)].action).event = 1; });
+  race("a run is on the wrong stream", pipeline, [](auto& b) {
+    of(b, 0)[find<plan::Run>(b, 0)].stream = 1;
+    drop(b, 0, wait_for(b, 0, 1));
+  });
+  race("a buffer is used again before it was sent", pipeline, [](auto& b) {
+    const size_t sent = find<plan::Send>(b, 0);
+    of(b, 0).insert(of(b, 0).begin() + static_cast<ptrdiff_t>(sent) + 1, of(b, 0)[find<plan::Run>(b, 0)]);
+  });
+  race("a sum does not wait for the gradients", replicas, [](auto& b) { drop(b, 1, wait_for(b, 1, 0)); });
+  race("an update does not wait for the sum", replicas, [](auto& b) { drop(b, 0, wait_for(b, 0, 1)); });
+  race("an update does not wait for its part", sharded, [](auto& b) { drop(b, 1, wait_for(b, 1, 1)); });
+  race("a gather does not wait for the update", sharded, [](auto& b) { drop(b, 0, wait_for(b, 0, 2)); });
+  list.push_back({"a sender does not wait for the receiver's place", one_way, {}, kRace, 0, 3, without_waits});
+  list.push_back({"a receiver does not wait for the sender's copy", pipeline, {}, kRace, 1, 0, without_waits});
+  list.push_back({"a member of a sum waits for nobody", replicas, {}, kRace, 1, 3, without_waits});
+  list.push_back({"a member of a gather waits for nobody", sharded, {}, kRace, 0, 3, without_waits});
+  list.push_back({"memory is freed before its last use", pipeline, {}, "R0407 rank 0", 0, 0, over_freed_memory});
+
+  told("a receiver does not come to the meeting", pipeline, "R0302 rank ",
+       [](auto& b) { drop(b, 1, find<plan::Recv>(b, 1)); });
+  told("a sender does not come to the meeting", pipeline, "R0302 rank ",
+       [](auto& b) { drop(b, 0, find<plan::Send>(b, 0)); });
+  told("the sends of a pair are swapped", two_messages, "R0302 rank ", [](auto& b) {
+    const size_t at = find<plan::Send>(b, 0);
+    swap(b, 0, at, at + 1);
+  });
+  told("a message goes over the other's channel", two_messages, "R0302 rank ",
+       [](auto& b) { std::get<plan::Send>(of(b, 0)[find<plan::Send>(b, 0)].action).channel = 2; });
+  told("a message is shorter than its receiver expects", pipeline, "R0301 rank 0",
+       [](auto& b) { std::get<plan::Send>(of(b, 0)[find<plan::Send>(b, 0)].action).count = 3; });
+  told("both ranks send first", pipeline, "R0302 rank ", [](auto& b) {
+    const size_t recv = find<plan::Recv>(b, 1), send = find<plan::Send>(b, 1);
+    swap(b, 1, recv, send);
+  });
+  told("sums are in another order on one rank", replicas, "R030", [](auto& b) {
+    const size_t at = find<plan::AllReduce>(b, 1);
+    swap(b, 1, at, at + 1);
+  });
+  told("a sum has another count on one rank", replicas, "R0301 rank ",
+       [](auto& b) { std::get<plan::AllReduce>(of(b, 1)[find<plan::AllReduce>(b, 1)].action).count = 4; });
+  told("a rank leaves a sum out", replicas, "R030",
+       [](auto& b) { drop(b, 1, find<plan::AllReduce>(b, 1, find<plan::AllReduce>(b, 1) + 1)); });
+  told("a rank gathers in front of its sum", sharded, "R030", [](auto& b) {
+    const size_t sum = find<plan::AllReduce>(b, 1), gather = find<plan::AllGather>(b, 1);
+    swap(b, 1, sum, gather);
+  });
+  return list;
+}
+
+struct Trained {
+  std::string failure;  // code and words
+  std::string weights;
+};
+
+Trained trained(const plan::Bundle& bundle, On on, const Mistake& mistake, bool waits) {
+  const TempFolder folder;
+  REQUIRE(hand_written::write_files(folder.path().string()).ok());
+  const auto weights = checkpoint::WeightSource::open("", folder / "weights.safetensors", bundle.manifest);
+  data::DataOptions options;
+  options.path = folder / "data.safetensors";
+  const auto data = data::DataSource::open(options, bundle.manifest);
+  REQUIRE(weights.ok());
+  REQUIRE(data.ok());
+  Training training{&bundle, &*weights, data->get(), 3, folder / "saved", "", folder / "log"};
+  if (waits) training.timeout = std::chrono::milliseconds(400);
+  std::vector<std::unique_ptr<hal::Command>> changed;
+  if (mistake.change)
+    training.watch = [&](const plan::RankPlan& plan) -> Watch {
+      if (plan.rank != mistake.rank) return {};
+      return {[&](hal::Device& device, std::vector<hal::Issue>& commands) {
+                hal::Command*& command = commands.at(mistake.at).command;
+                changed.push_back(mistake.change(device, *command));
+                command = changed.back().get();
+              },
+              {}};
+    };
+  const Status status = train(training, on);
+  if (!status.ok()) return {status.error().code + " " + status.error().message, ""};
+  return {"", contents(folder / "saved")};
+}
+
+TEST_CASE("the plans without mistakes train") {
+  for (const auto bundle :
+       {hand_written::pipeline, hand_written::replicas, hand_written::sharded, two_messages, one_way})
+    for (const On on : {On::kGpu, On::kGraphs}) CHECK(trained(bundle(), on, {}, false).failure.empty());
+}
+
+// A race between what stands in two segments is none where the cut orders them: then the bits must be right.
+TEST_CASE("each planted mistake is found") {
+  for (const Mistake& mistake : mistakes()) {
+    plan::Bundle bundle = mistake.bundle();
+    if (mistake.plant) mistake.plant(bundle);
+    for (const On on : {On::kGpu, On::kGraphs}) {
+      INFO(mistake.name << (on == On::kGraphs ? ", with graphs" : ""));
+      const Trained result = trained(bundle, on, mistake, mistake.found.find("R030") == 0);
+      if (on == On::kGraphs && mistake.by_cuts && result.failure.empty()) {
+        CHECK(result.weights == trained(mistake.bundle(), On::kCpu, {}, false).weights);
+        continue;
+      }
+      INFO(result.failure);
+      CHECK(result.failure.substr(0, mistake.found.size()) == mistake.found);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace piper::standin
