@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every file in strategies/, compiled for GPUs, trains on the stand-in's GPU to the bits of the CPU, without graphs and with them, and
 without a race: all ranks of a plan as threads of one process on one GPU, as `piper-run --device cuda --comm local` runs
-them.
+them. Waits for events that are left out of a plan, one at a time, are found as races.
 
   gpus_give_the_same_bits.py --bin BIN --work DIR --strategies DIR [--only NAME]...
 """
@@ -17,6 +17,7 @@ import zoo
 from strategies_train import model_of
 
 STEPS = 4
+DROPPED_WAITS = 2  # of a rank
 
 
 def faults_of(bench, path):
@@ -30,6 +31,7 @@ def faults_of(bench, path):
     out.mkdir(exist_ok=True)
     try:
         bench.call([bench.bin / "train_both", plans, data, STEPS, out])
+        bench.call([bench.bin / "drop_waits", plans, data, out, DROPPED_WAITS])
     except AssertionError as failure:
         return str(failure).splitlines()[-1], manifest["world_size"]
     return "", manifest["world_size"]
