@@ -79,6 +79,8 @@ TEST_CASE("memory that is handed out again has no past, and a lane that is opene
   CHECK(races.take_races().size() == 1);
 }
 
+#ifndef __SANITIZE_THREAD__  // to whom a race that was planted is one as well
+
 // One queue makes what another takes. `event`: the order between them.
 std::vector<std::string> races_of(bool graphs, bool event, int submissions) {
   Script script({.graphs = graphs}, 3);
@@ -103,6 +105,24 @@ TEST_CASE("an event that is missing between two queues is a race, in a graph as 
   }
 }
 
+// Memory of the device is written by another queue, and the host does not wait.
+TEST_CASE("a copy of the host that waits for nothing is a race") {
+  Script script({}, 2);
+  const hal::Address place = script.allocate(4096);
+  script.add(1, script.device->fill(place, std::byte{1}, 64));
+  const auto recording = script.recorded();
+  REQUIRE(recording->submit(script.wait, script, false).ok());
+  std::byte read[64];
+  REQUIRE(cudaMemcpy(read, place.in_device(), 64, cudaMemcpyDefault) == cudaSuccess);
+  CHECK(RaceDetector::instance().take_races() ==
+        std::vector<std::string>{
+            "nothing orders 'cudaMemcpy', which reads, behind 'fill of 64 bytes', which writes the same 64 bytes"});
+  REQUIRE(script.device->read(read, place, 64).ok());
+  CHECK(RaceDetector::instance().take_races().empty());
+}
+
+#endif
+
 // The staging place of a download is read by the host when it waited, and written again by the next copy.
 TEST_CASE("uploads and downloads are ordered with the steps between them") {
   for (const bool graphs : {false, true}) {
@@ -121,22 +141,6 @@ TEST_CASE("uploads and downloads are ordered with the steps between them") {
     }
     CHECK(RaceDetector::instance().take_races().empty());
   }
-}
-
-// Memory of the device is written by another queue, and the host does not wait.
-TEST_CASE("a copy of the host that waits for nothing is a race") {
-  Script script({}, 2);
-  const hal::Address place = script.allocate(4096);
-  script.add(1, script.device->fill(place, std::byte{1}, 64));
-  const auto recording = script.recorded();
-  REQUIRE(recording->submit(script.wait, script, false).ok());
-  std::byte read[64];
-  REQUIRE(cudaMemcpy(read, place.in_device(), 64, cudaMemcpyDefault) == cudaSuccess);
-  CHECK(RaceDetector::instance().take_races() ==
-        std::vector<std::string>{
-            "nothing orders 'cudaMemcpy', which reads, behind 'fill of 64 bytes', which writes the same 64 bytes"});
-  REQUIRE(script.device->read(read, place, 64).ok());
-  CHECK(RaceDetector::instance().take_races().empty());
 }
 
 }  // namespace
