@@ -126,8 +126,10 @@ void turn_rows(const at::Tensor& y_view, const at::Tensor& x_view, const at::Ten
       convert_elements(DType::kF32, out.first, y.dtype, y1, count);
       convert_elements(DType::kF32, out.second, y.dtype, y2, count);
     }
-    for (size_t axis = index.size(); axis-- > 0 && ++index[axis] == y_view.size(static_cast<int64_t>(axis));)
+    for (size_t axis = index.size(); axis-- > 0;) {
+      if (++index[axis] < y_view.size(static_cast<int64_t>(axis))) break;
       index[axis] = 0;
+    }
   }
 }
 
