@@ -10,8 +10,11 @@ Status Executor::run_step(int64_t step) {
   step_ = step;
   hal::Recording& recording = step == 1 && rank_.capturing_step != nullptr ? *rank_.capturing_step : *rank_.step;
   if (profile_ != nullptr) profile_->begin_step(step);
-  PIPER_RETURN_IF_ERROR(recording.submit(wait_, *this, profile_ != nullptr));
-  return rank_.device().finish();
+  Status status = recording.submit(wait_, *this, profile_ != nullptr);
+  if (status.ok()) status = rank_.device().finish();
+  // Who waits for other ranks on the device is let go, so that its memory can be given back.
+  if (!status.ok()) rank_.backend.collectives->abort();
+  return status;
 }
 
 void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) {
@@ -21,7 +24,7 @@ void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_poi
 void Executor::failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) {
   std::string text = failure.error().message;
   // Who waits in vain is seldom who is to blame: say where this rank's other streams stand.
-  if (failure.error().code == "R0302")
+  if (failure.error().code == "R0302" || instruction < 0)
     for (size_t other = 0; other < positions.size(); ++other) {
       if (static_cast<int32_t>(other) == queue) continue;
       const int32_t at = positions[other];

@@ -22,6 +22,7 @@ class Executor : private hal::StepObserver {
  private:
   void failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) override;
   void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) override;
+  Status watch() override { return rank_.backend.collectives->check(); }
 
   LoadedRank& rank_;
   hal::Stop& stop_;

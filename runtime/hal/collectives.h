@@ -59,6 +59,11 @@ class Collectives {
   virtual int64_t buffer_bytes() const = 0;
   // Holds memory that commands point to until no message can reach it any more.
   virtual void keep(std::shared_ptr<const void> memory) = 0;
+  // Asked while a step is waited for: what has failed since it was issued. R0303.
+  virtual Status check() { return {}; }
+  // Behind a failure: the device's queues wait for no other rank any more, and what they did is lost. No commands after
+  // it.
+  virtual void abort() {}
 };
 
 }  // namespace piper::hal

@@ -79,6 +79,8 @@ class StepObserver {
   virtual void failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) = 0;
   // Where the submission is timed. `cpu_ns`: processor time of the issuing thread.
   virtual void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) = 0;
+  // Asked by who waits for a submission: a failure beside the device, for which failed() is called next.
+  virtual Status watch() { return {}; }
 };
 
 // A command that stands between graphs, and Command::prevents_capture() of it.

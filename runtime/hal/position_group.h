@@ -48,6 +48,12 @@ struct GroupParts {
   std::function<MadeCommand(const ExchangeOperands&)> exchange_counted = nullptr;
 };
 
+// The parts that are kernels, where a library of kernels has them.
+struct GroupKernels {
+  std::function<MadeCommand(const PieceSum&)> sum;
+  std::function<MadeCommand(Elements to, Elements from, int64_t count)> convert;
+};
+
 // `position` of this rank in `ranks`; `channel` and the next one are the group's own.
 std::unique_ptr<Group> make_position_group(GroupParts parts, std::vector<int32_t> ranks, int64_t position,
                                            int32_t channel);

@@ -179,7 +179,8 @@ std::vector<Case> common_cases() {
                              {"sends_pass_receives", sends_pass_receives},
                              {"control_channel", control_channel},
                              {"waiting_ends", waiting_ends}};
-  for (const Case& collective : collective_cases()) cases.push_back(collective);
+  for (const CollectiveCase& collective : collective_cases())
+    cases.push_back({collective.name, [collective](hal::Transport& c) { return run_on_transport(collective, c); }});
   return cases;
 }
 

@@ -2,6 +2,7 @@
 // runs them on threads, the MPI backend under mpirun. A case returns what is wrong, or "".
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace piper::conformance {
 
 struct Case {
   const char* name;
-  std::string (*run)(hal::Transport& transport);
+  std::function<std::string(hal::Transport& transport)> run;
 };
 // Cases that leave the world usable.
 std::vector<Case> common_cases();

@@ -3,13 +3,16 @@
 #include <cuda_runtime_api.h>
 
 #include "tests/standin/standin.h"
+#include "tests/standin/streams.h"
 
 namespace {
 int devices = 1;
-}
+thread_local int of_thread = 0;
+}  // namespace
 
 namespace piper::standin {
 void set_devices(int count) { devices = count; }
+int device_of_thread() { return of_thread; }
 }  // namespace piper::standin
 
 extern "C" {
@@ -43,7 +46,11 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = devices;
   return devices > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
-cudaError_t cudaSetDevice(int device) { return device >= 0 && device < devices ? cudaSuccess : cudaErrorInvalidDevice; }
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= devices) return cudaErrorInvalidDevice;
+  of_thread = device;
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0;
   *greatest = -5;

@@ -163,7 +163,7 @@ cudaError_t cudaMalloc(void** place, size_t size) {
 // Waits for the device, as CUDA's does.
 cudaError_t cudaFree(void* place) {
   if (const cudaError_t error = unsafe_call(); error != cudaSuccess) return error;
-  Streams::instance().wait_for_all();
+  Streams::instance().wait_for_all(device_of_thread());
   const size_t bytes = DeviceMemory::instance().release(place);
   if (bytes == 0) return cudaErrorInvalidValue;
   RaceDetector::instance().forget({place, bytes});
@@ -178,7 +178,7 @@ cudaError_t cudaHostAlloc(void** place, size_t size, unsigned int) {
 }
 cudaError_t cudaFreeHost(void* place) {
   if (const cudaError_t error = unsafe_call(); error != cudaSuccess) return error;
-  Streams::instance().wait_for_all();
+  Streams::instance().wait_for_all(device_of_thread());
   const size_t bytes = PageLocked::instance().remove(place);
   if (bytes == 0) return cudaErrorInvalidValue;
   RaceDetector::instance().forget({place, bytes});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/standin/planted_races.h"
 #include "tests/standin/standin.h"
 #include "tests/standin/train.h"
 #include "tests/unit/hand_written_plans.h"
@@ -12,35 +13,6 @@
 namespace piper::standin {
 namespace {
 
-using hand_written::instruction;
-using Instructions = std::vector<plan::Instruction>;
-
-Instructions& of(plan::Bundle& bundle, size_t rank) { return bundle.ranks[rank].instructions.edit(); }
-
-// The first instruction of a kind on a rank, from `from` on.
-template <class Action>
-size_t find(plan::Bundle& bundle, size_t rank, size_t from = 0) {
-  Instructions& list = of(bundle, rank);
-  while (from < list.size() && !std::holds_alternative<Action>(list[from].action)) ++from;
-  REQUIRE(from < list.size());
-  return from;
-}
-
-size_t wait_for(plan::Bundle& bundle, size_t rank, int32_t event) {
-  size_t at = find<plan::Wait>(bundle, rank);
-  while (std::get<plan::Wait>(of(bundle, rank)[at].action).event != event) at = find<plan::Wait>(bundle, rank, at + 1);
-  return at;
-}
-
-void drop(plan::Bundle& bundle, size_t rank, size_t at) {
-  of(bundle, rank).erase(of(bundle, rank).begin() + static_cast<ptrdiff_t>(at));
-}
-
-// `first` and `second`, which stand in this order, change places.
-void swap(plan::Bundle& bundle, size_t rank, size_t first, size_t second) {
-  std::swap(of(bundle, rank)[first], of(bundle, rank)[second]);
-}
-
 // y in two messages, in each of them one of the two rows.
 plan::Bundle two_messages() {
   plan::Bundle bundle = hand_written::pipeline();
@@ -48,15 +20,16 @@ plan::Bundle two_messages() {
     bundle.ranks[rank].channels.push_back({"second row", static_cast<int32_t>(1 - rank), 5});
     const bool sends = rank == 0;
     const size_t at = sends ? find<plan::Send>(bundle, rank) : find<plan::Recv>(bundle, rank);
-    plan::Instruction second = of(bundle, rank)[at];
+    plan::Instruction second = instructions_of(bundle, rank)[at];
     const auto cut = [&](auto& first, auto& other) {
       first.count = other.count = 2;
       other.data.offset += 8;
       other.channel = 2;
     };
-    if (sends) cut(std::get<plan::Send>(of(bundle, rank)[at].action), std::get<plan::Send>(second.action));
-    else cut(std::get<plan::Recv>(of(bundle, rank)[at].action), std::get<plan::Recv>(second.action));
-    of(bundle, rank).insert(of(bundle, rank).begin() + static_cast<ptrdiff_t>(at) + 1, second);
+    if (sends) cut(std::get<plan::Send>(instructions_of(bundle, rank)[at].action), std::get<plan::Send>(second.action));
+    else cut(std::get<plan::Recv>(instructions_of(bundle, rank)[at].action), std::get<plan::Recv>(second.action));
+    instructions_of(bundle, rank)
+        .insert(instructions_of(bundle, rank).begin() + static_cast<ptrdiff_t>(at) + 1, second);
   }
   return bundle;
 }
@@ -104,43 +77,15 @@ struct Mistake {
   bool by_cuts = false;  // the cuts between graphs order it, where there are graphs
 };
 
-constexpr const char* kRace = "race nothing orders ";
-
 std::vector<Mistake> mistakes() {
   using hand_written::pipeline, hand_written::replicas, hand_written::sharded;
   std::vector<Mistake> list;
-  const auto race = [&](const char* name, plan::Bundle (*bundle)(), std::function<void(plan::Bundle&)> plant,
-                        bool by_cuts = true) {
-    list.push_back({name, bundle, std::move(plant), kRace, -1, 0, {}, by_cuts});
-  };
   const auto told = [&](const char* name, plan::Bundle (*bundle)(), const char* found,
                         std::function<void(plan::Bundle&)> plant) {
     list.push_back({name, bundle, std::move(plant), found});
   };
-  race("a send does not wait for what it sends", pipeline, [](auto& b) { drop(b, 0, wait_for(b, 0, 0)); });
-  race("a backward does not wait for its gradient", pipeline, [](auto& b) { drop(b, 0, wait_for(b, 0, 1)); });
-  race("a wait stands behind what it is for", pipeline, [](auto& b) {
-    const size_t at = wait_for(b, 0, 1);
-    swap(b, 0, at, at + 1);
-  });
-  race("an event is recorded in front of what it is for", pipeline, [](auto& b) {
-    const size_t at = find<plan::Record>(b, 0);
-    swap(b, 0, at - 1, at);
-  });
-  race("a wait is for another event", pipeline,
-       [](auto& b) { std::get<plan::Wait>(of(b, 0)[wait_for(b, 0, 0)].action).event = 1; });
-  race("a run is on the wrong stream", pipeline, [](auto& b) {
-    of(b, 0)[find<plan::Run>(b, 0)].stream = 1;
-    drop(b, 0, wait_for(b, 0, 1));
-  });
-  race("a buffer is used again before it was sent", pipeline, [](auto& b) {
-    const size_t sent = find<plan::Send>(b, 0);
-    of(b, 0).insert(of(b, 0).begin() + static_cast<ptrdiff_t>(sent) + 1, of(b, 0)[find<plan::Run>(b, 0)]);
-  });
-  race("a sum does not wait for the gradients", replicas, [](auto& b) { drop(b, 1, wait_for(b, 1, 0)); });
-  race("an update does not wait for the sum", replicas, [](auto& b) { drop(b, 0, wait_for(b, 0, 1)); });
-  race("an update does not wait for its part", sharded, [](auto& b) { drop(b, 1, wait_for(b, 1, 1)); });
-  race("a gather does not wait for the update", sharded, [](auto& b) { drop(b, 0, wait_for(b, 0, 2)); });
+  for (const PlantedRace& race : planted_races())
+    list.push_back({race.name, race.bundle, race.plant, kRace, -1, 0, {}, true});
   list.push_back({"a sender does not wait for the receiver's place", one_way, {}, kRace, 0, 3, without_waits});
   list.push_back({"a receiver does not wait for the sender's copy", pipeline, {}, kRace, 1, 0, without_waits});
   list.push_back({"a member of a sum waits for nobody", replicas, {}, kRace, 1, 3, without_waits});
@@ -156,9 +101,9 @@ std::vector<Mistake> mistakes() {
     swap(b, 0, at, at + 1);
   });
   told("a message goes over the other's channel", two_messages, "R0302 rank ",
-       [](auto& b) { std::get<plan::Send>(of(b, 0)[find<plan::Send>(b, 0)].action).channel = 2; });
+       [](auto& b) { std::get<plan::Send>(instructions_of(b, 0)[find<plan::Send>(b, 0)].action).channel = 2; });
   told("a message is shorter than its receiver expects", pipeline, "R0301 rank 0",
-       [](auto& b) { std::get<plan::Send>(of(b, 0)[find<plan::Send>(b, 0)].action).count = 3; });
+       [](auto& b) { std::get<plan::Send>(instructions_of(b, 0)[find<plan::Send>(b, 0)].action).count = 3; });
   told("both ranks send first", pipeline, "R0302 rank ", [](auto& b) {
     const size_t recv = find<plan::Recv>(b, 1), send = find<plan::Send>(b, 1);
     swap(b, 1, recv, send);
@@ -168,7 +113,7 @@ std::vector<Mistake> mistakes() {
     swap(b, 1, at, at + 1);
   });
   told("a sum has another count on one rank", replicas, "R0301 rank ",
-       [](auto& b) { std::get<plan::AllReduce>(of(b, 1)[find<plan::AllReduce>(b, 1)].action).count = 4; });
+       [](auto& b) { std::get<plan::AllReduce>(instructions_of(b, 1)[find<plan::AllReduce>(b, 1)].action).count = 4; });
   told("a rank leaves a sum out", replicas, "R030",
        [](auto& b) { drop(b, 1, find<plan::AllReduce>(b, 1, find<plan::AllReduce>(b, 1) + 1)); });
   told("a rank gathers in front of its sum", sharded, "R030", [](auto& b) {
@@ -196,7 +141,7 @@ Trained trained(const plan::Bundle& bundle, On on, const Mistake& mistake, bool 
   if (waits) training.timeout = std::chrono::milliseconds(400);
   std::vector<std::unique_ptr<hal::Command>> changed;
   if (mistake.change)
-    training.watch = [&](const plan::RankPlan& plan) -> Watch {
+    training.gpu.watch = [&](const plan::RankPlan& plan) -> Watch {
       if (plan.rank != mistake.rank) return {};
       return {[&](hal::Device& device, std::vector<hal::Issue>& commands) {
                 hal::Command*& command = commands.at(mistake.at).command;

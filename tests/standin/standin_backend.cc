@@ -125,13 +125,21 @@ const kernels::Library& library() {
   return library;
 }
 
-exec::MakeBackend local_backend(hal::Transport& transport, LocalBackendOptions options) {
+hal::GroupKernels group_kernels() { return {&sum_pieces, &convert}; }
+
+Result<exec::Backend> open_gpu(int ordinal, const plan::RankPlan& plan, const GpuOptions& options) {
+  exec::Backend backend;
+  backend.kernels = options.kernels;
+  PIPER_ASSIGN(backend.device,
+               hal::make_cuda_device({.ordinal = ordinal, .graphs = options.graphs}, hal::queues_of(plan)));
+  if (options.watch) backend.device = watch_device(std::move(backend.device), options.watch(plan));
+  return backend;
+}
+
+exec::MakeBackend local_backend(hal::Transport& transport, GpuOptions options) {
   return [&transport, options = std::move(options)](const plan::RankPlan& plan) -> Result<exec::Backend> {
-    exec::Backend backend;
-    backend.kernels = &library();
-    PIPER_ASSIGN(backend.device, hal::make_cuda_device({.graphs = options.graphs}, hal::queues_of(plan)));
-    if (options.watch) backend.device = watch_device(std::move(backend.device), options.watch(plan));
-    backend.collectives = hal::make_cuda_local_collectives(transport, *backend.device, {&sum_pieces, &convert});
+    PIPER_ASSIGN(exec::Backend backend, open_gpu(0, plan, options));
+    backend.collectives = hal::make_cuda_local_collectives(transport, *backend.device, options.groups);
     return backend;
   };
 }

@@ -47,12 +47,13 @@ bool Streams::remove(cudaStream_t stream) {
   return all_.erase(stream) == 1;
 }
 
-void Streams::wait_for_all() {
+void Streams::wait_for_all(int device) {
   RaceDetector& races = RaceDetector::instance();
   std::vector<std::shared_ptr<Completion>> reached;
   {
     std::lock_guard lock(mutex_);  // a stream that is destroyed behind this finishes its work first
-    for (cudaStream_t stream : all_) reached.push_back(stream->mark());
+    for (cudaStream_t stream : all_)
+      if (stream->device == device) reached.push_back(stream->mark());
   }
   for (const auto& mark : reached) {
     mark->wait();
@@ -75,7 +76,8 @@ cudaError_t enqueue(cudaStream_t stream, Operation operation) {
 
 using namespace piper::standin;
 
-CUstream_st::CUstream_st() : lane(RaceDetector::instance().open_lane()), thread_([this] { work(); }) {}
+CUstream_st::CUstream_st(int of_device)
+    : device(of_device), lane(RaceDetector::instance().open_lane()), thread_([this] { work(); }) {}
 
 CUstream_st::~CUstream_st() {
   {
@@ -147,7 +149,7 @@ extern "C" {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int priority) {
   if (priority > 0 || priority < -5) return cudaErrorInvalidValue;
-  *stream = new CUstream_st;
+  *stream = new CUstream_st(device_of_thread());
   Streams::instance().add(*stream);
   return cudaSuccess;
 }
@@ -181,7 +183,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaDeviceSynchronize(void) {
   if (const cudaError_t error = Capture::end_all(cudaErrorStreamCaptureUnsupported); error != cudaSuccess) return error;
-  Streams::instance().wait_for_all();
+  Streams::instance().wait_for_all(device_of_thread());
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {

@@ -39,14 +39,17 @@ class Completion {
   std::chrono::steady_clock::time_point when_;
 };
 
+// Of the calling thread, by cudaSetDevice().
+int device_of_thread();
+
 // All streams there are.
 class Streams {
  public:
   static Streams& instance();
   void add(cudaStream_t stream);
   bool remove(cudaStream_t stream);
-  // For the calling thread.
-  void wait_for_all();
+  // Of a device, for the calling thread.
+  void wait_for_all(int device);
 
  private:
   std::mutex mutex_;
@@ -57,13 +60,14 @@ class Streams {
 
 struct CUstream_st {
  public:
-  CUstream_st();
+  explicit CUstream_st(int of_device);
   ~CUstream_st();
   void push(std::function<void()> work);
   bool idle();
   // Completed when the stream has come there.
   std::shared_ptr<piper::standin::Completion> mark();
 
+  const int device;
   const piper::standin::Lane lane;
   std::shared_ptr<piper::standin::Capture> capture;  // that the stream is part of; of the thread that enqueues
 

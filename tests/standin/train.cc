@@ -12,7 +12,21 @@
 
 namespace piper::standin {
 
+GpuOptions gpu_options(const Training& training, On on) {
+  GpuOptions options = training.gpu;
+  options.graphs = on == On::kGraphs;
+  return options;
+}
+
 Status train(const Training& training, On on) {
+  exec::CpuBackendOptions cpu;
+  cpu.device.huge_pages = false;
+  return train(training, [&](hal::Transport& transport) {
+    return on == On::kCpu ? exec::cpu_backend(transport, cpu) : local_backend(transport, gpu_options(training, on));
+  });
+}
+
+Status train(const Training& training, const MakeRank& make) {
   exec::Session session;
   session.bundle = training.bundle;
   session.weights = training.weights;
@@ -22,17 +36,13 @@ Status train(const Training& training, On on) {
   session.options.save = training.save;
   session.options.save_gradients = training.save_gradients;
   session.options.log = training.log;
-  exec::CpuBackendOptions cpu;
-  cpu.device.huge_pages = false;
   hal::LocalWorld world(static_cast<int32_t>(training.bundle->ranks.size()));
   std::vector<std::thread> ranks;
   for (const plan::RankPlan& plan : training.bundle->ranks)
     ranks.emplace_back([&] {
       const auto transport = world.transport(plan.rank);
       hal::TransportChannel control(*transport);
-      const LocalBackendOptions gpu{on == On::kGraphs, training.watch};
-      exec::run_rank(session, plan,
-                     on == On::kCpu ? exec::cpu_backend(*transport, cpu) : local_backend(*transport, gpu), control);
+      exec::run_rank(session, plan, make(*transport), control);
     });
   for (std::thread& rank : ranks) rank.join();
   const std::vector<std::string> races = RaceDetector::instance().take_races();

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <utility>
 
+#include "runtime/hal/row_counts.h"
 #include "schemas/base/check.h"
 
 namespace piper::hal {
@@ -34,26 +34,18 @@ std::unique_ptr<CountedExchange> CountedExchange::prepare(Transport& transport, 
 
 // Messages of no rows are sent too: ends that do not agree are then noticed at once.
 Status CountedExchange::apply_counts() {
-  const int64_t most = operands_.bytes / operands_.row_bytes;
   const auto* to = operands_.send_counts.in_device_as<const int64_t>();
   const auto* from = operands_.recv_counts.in_device_as<const int64_t>();
+  PIPER_RETURN_IF_ERROR(
+      check_row_counts({group_, static_cast<int32_t>(position_), to, from, operands_.bytes / operands_.row_bytes}));
   size_t transfer = 0;
   for (size_t other = 0; other < group_.size(); ++other) {
-    const int64_t out = to[other], in = from[other];
-    for (const int64_t rows : {out, in})
-      if (rows < 0 || rows > most)
-        return Status::failure("R0304", std::to_string(rows) + " rows " + (rows == out ? "to" : "from") + " rank " +
-                                            std::to_string(group_[other]) + ", where a part has room for 0 to " +
-                                            std::to_string(most));
     if (other == position_) {
-      if (out != in)
-        return Status::failure(
-            "R0304", "this rank sends itself " + std::to_string(out) + " rows and expects " + std::to_string(in));
-      own_bytes_ = out * operands_.row_bytes;
+      own_bytes_ = to[other] * operands_.row_bytes;
       continue;
     }
-    exchange_->resize(transfer++, out * operands_.row_bytes);
-    exchange_->resize(transfer++, in * operands_.row_bytes);
+    exchange_->resize(transfer++, to[other] * operands_.row_bytes);
+    exchange_->resize(transfer++, from[other] * operands_.row_bytes);
   }
   return {};
 }

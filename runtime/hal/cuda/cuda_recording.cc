@@ -148,6 +148,7 @@ Status CudaRecording::finish() {
     if (error == cudaSuccess) break;
     if (error != cudaErrorNotReady) return tell(nullptr, cuda_status(error, "a step on the device"));
     if (raised(submission_.wait)) return stopped();
+    if (Status found = observer_->watch(); !found.ok()) return tell(nullptr, std::move(found));
     const auto waited = Clock::now() - begin;
     if (waited > submission_.wait.timeout)
       return tell(nullptr,

@@ -4,7 +4,6 @@
 // enqueues the copy and answers with an event behind which it is there. Level D2 of the proof permits it.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "runtime/hal/collectives.h"
@@ -13,12 +12,6 @@
 #include "runtime/hal/transport.h"
 
 namespace piper::hal {
-
-// What kernels do for the groups of these ranks.
-struct GroupKernels {
-  std::function<MadeCommand(const PieceSum&)> sum;
-  std::function<MadeCommand(Elements to, Elements from, int64_t count)> convert;
-};
 
 // `transport`: of this rank between the ranks of the process, which meet on it. `device` makes the copies. Both outlive
 // the result and its commands.

@@ -1,0 +1,500 @@
+// NCCL on the CPU, for tests of code that drives GPUs: ranks are threads of one process, a rank is the thread that
+// initialises its communicators. Calls enqueue work to the stand-in's streams; there the members of a communicator meet
+// by the number of the call, and a stream stays blocked until all of them have come.
+//
+// What NCCL would answer with a hang, or not at all, is an asynchronous error here, with words for it:
+// - Members whose calls of one number differ in kind, count or type; a send and a receive of different sizes.
+// - A deadlock. It is looked for when calls are issued, and no clock is part of it: all communication of a rank is
+//   taken to follow its issue order, whatever stream it is on, as NCCL wants it of several communicators on one device.
+//   A cycle of ranks, each of which waits in its first unfinished call for the next one, can never end.
+// - A member that aborted, or whose thread has ended.
+//
+// Communicators are not blocking: a call is under way until ncclCommGetAsyncError has been asked twice, and only then
+// is it enqueued. Whoever enqueues something behind a call without asking finds it in front.
+#include <nccl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <compare>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/standin/nccl_order.h"
+#include "tests/standin/nccl_standin.h"
+#include "tests/standin/nccl_work.h"
+#include "tests/standin/standin.h"
+#include "tests/standin/streams.h"
+
+namespace {
+
+using piper::standin::advance;
+using piper::standin::Call;
+using piper::standin::Deadlock;
+using piper::standin::find_deadlock;
+using piper::standin::is_message;
+using piper::standin::Key;
+using piper::standin::Kind;
+using piper::standin::Launch;
+using piper::standin::member_of;
+using piper::standin::name_of;
+using piper::standin::participants;
+using piper::standin::perform;
+using piper::standin::Rank;
+using piper::standin::size_of;
+using piper::standin::text_of;
+using piper::standin::Unit;
+using piper::standin::Work;
+using piper::standin::World;
+
+struct Meeting {
+  std::vector<Call*> arrived;
+  bool done = false;
+  size_t left = 0;
+};
+
+class Nccl {
+ public:
+  static Nccl& instance() {
+    static Nccl* nccl = new Nccl;  // streams may outlive main
+    return *nccl;
+  }
+
+  std::mutex mutex;
+  std::set<Rank*> ranks;
+
+  std::shared_ptr<World> world(const ncclUniqueId& id, int members) {
+    std::shared_ptr<World>& found = worlds_[std::string(id.internal, sizeof id.internal)];
+    if (found == nullptr) {
+      found = std::make_shared<World>();
+      found->members.resize(static_cast<size_t>(members));
+    }
+    return found;
+  }
+  ncclComm* add(std::unique_ptr<ncclComm> comm) {
+    communicators_.push_back(std::move(comm));
+    return communicators_.back().get();
+  }
+  bool knows(const ncclComm* comm) const {
+    return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& c) { return c.get() == comm; });
+  }
+
+  // All below: with the mutex.
+  void fail(World& world, ncclResult_t result, const std::string& text) {
+    world.failed = true;
+    for (ncclComm* member : world.members)
+      if (member != nullptr && member->error == ncclSuccess && !member->over()) {
+        member->error = result;
+        member->error_text = text;
+      }
+  }
+
+  void issue(Rank& rank, const std::shared_ptr<Unit>& unit) {
+    for (Call& o : unit->calls) {
+      World* world = o.comm->world.get();
+      if (is_message(o.kind)) {
+        const std::pair<int, int> ends =
+            o.kind == Kind::kSend ? std::pair(o.comm->rank, o.peer) : std::pair(o.peer, o.comm->rank);
+        o.key = {world, ends.first, ends.second, o.comm->messages[ends]++};
+      } else {
+        o.key = {world, -1, -1, o.comm->collectives++};
+      }
+      compare(o);
+    }
+    rank.queue.push_back(unit);
+    advance(ranks);
+    if (const std::optional<Deadlock> deadlock = find_deadlock(ranks))
+      for (World* world : deadlock->worlds) fail(*world, ncclInvalidUsage, deadlock->text);
+  }
+
+  void leave(ncclComm& comm, const std::string& how) {
+    for (ncclComm* member : comm.world->members)
+      if (member != nullptr && member != &comm && !member->over() && !member->finalized &&
+          member->error == ncclSuccess) {
+        member->error = ncclRemoteError;
+        member->error_text = member_of(comm) + " " + how;
+      }
+    if (comm.owner != nullptr) {
+      for (const auto& unit : comm.owner->queue)
+        for (Call& o : unit->calls)
+          if (o.comm == &comm) o.matched = true;
+      comm.owner->device_bytes -= bytes_of(comm);
+    }
+    advance(ranks);
+    changed_.notify_all();
+  }
+
+  // On a stream.
+  void run(Launch& launch) {
+    std::unique_lock lock(mutex);
+    const uint64_t round = launch.runs++;
+    const auto let_go = [&](const Call* o) { return o->comm->aborted; };
+    for (const Launch* before : launch.after)
+      changed_.wait(lock, [&] {
+        const bool one_graph = before->capture != nullptr && before->capture == launch.capture;
+        return before->finished > (one_graph ? round : 0) ||
+               std::all_of(launch.calls.begin(), launch.calls.end(), let_go);
+      });
+    std::vector<std::pair<Call*, Meeting*>> mine;
+    for (Call* o : launch.calls) {
+      Meeting& meeting = meetings_[{o->key, round}];
+      mine.emplace_back(o, &meeting);
+      meeting.arrived.push_back(o);
+      if (meeting.arrived.size() < participants(*o).size() || o->comm->world->failed) continue;
+      if (std::any_of(meeting.arrived.begin(), meeting.arrived.end(), let_go)) continue;
+      std::vector<const Work*> work;
+      for (const Call* each : meeting.arrived) work.push_back(each);
+      perform(std::move(work));
+      meeting.done = true;
+      changed_.notify_all();
+    }
+    for (const auto& [call, meeting] : mine) {
+      changed_.wait(lock, [&, o = call, m = meeting] { return m->done || let_go(o); });
+      const size_t all = participants(*call).size();
+      if (meeting->done && ++meeting->left == all) meetings_.erase({call->key, round});
+    }
+    ++launch.finished;
+    changed_.notify_all();
+  }
+
+  static size_t bytes_of(const ncclComm& comm) { return comm.joined ? comm.world->members.size() << 20 : 0; }
+
+ private:
+  // With what the other members have issued under this number.
+  void compare(const Call& o) {
+    std::vector<Call>& issued = issued_[o.key];
+    issued.push_back(o);
+    const Call& first = issued.front();
+    const bool kinds = is_message(o.kind) ? is_message(first.kind) : o.kind == first.kind;
+    if (!kinds || o.count != first.count || o.type != first.type) {
+      const auto& [one, other] = std::minmax(first, o, [](auto& a, auto& b) { return a.comm->rank < b.comm->rank; });
+      const std::string where = is_message(o.kind)
+                                    ? "message " + std::to_string(o.key.number) + " from member " +
+                                          std::to_string(o.key.from) + " to member " + std::to_string(o.key.to)
+                                    : "collective " + std::to_string(o.key.number);
+      fail(*o.key.world, ncclInvalidUsage,
+           "the calls of " + where + " of '" + o.comm->name + "' differ: member " + std::to_string(one.comm->rank) +
+               " has " + text_of(one) + ", member " + std::to_string(other.comm->rank) + " has " + text_of(other));
+    }
+    if (issued.size() == participants(o).size()) issued_.erase(o.key);
+  }
+
+  std::condition_variable changed_;
+  std::map<std::string, std::shared_ptr<World>> worlds_;
+  std::vector<std::unique_ptr<ncclComm>> communicators_;  // for ever: handles that were destroyed are told
+  std::map<Key, std::vector<Call>> issued_;               // not by all members yet
+  std::map<std::pair<Key, uint64_t>, Meeting> meetings_;  // by call and round of its graph
+};
+
+class Thread {
+ public:
+  Thread() {
+    std::lock_guard lock(Nccl::instance().mutex);
+    Nccl::instance().ranks.insert(&rank);
+  }
+  ~Thread() {
+    Nccl& nccl = Nccl::instance();
+    std::lock_guard lock(nccl.mutex);
+    for (ncclComm* comm : rank.communicators) {
+      if (!comm->over()) nccl.leave(*comm, "has ended without ncclCommDestroy");
+      comm->owner = nullptr;
+    }
+    nccl.ranks.erase(&rank);
+  }
+  Rank rank;
+};
+
+Rank& this_rank() {
+  thread_local Thread thread;
+  return thread.rank;
+}
+
+ncclResult_t refuse(ncclResult_t result, const std::string& text) {
+  Rank& rank = this_rank();
+  rank.refusal = text;
+  if (rank.depth > 0 && rank.refused == ncclSuccess) rank.refused = result;
+  return result;
+}
+
+// What is wrong with a communicator that is to be used; with the mutex.
+ncclResult_t usable(const ncclComm* comm, const char* call) {
+  if (comm == nullptr || !Nccl::instance().knows(comm) || comm->over())
+    return refuse(ncclInvalidArgument, std::string(call) + ": the communicator is none, or is destroyed");
+  if (comm->error != ncclSuccess) return refuse(comm->error, comm->error_text);
+  if (comm->finalized) return refuse(ncclInvalidUsage, std::string(call) + ": the communicator is finalized");
+  if (!comm->joined || comm->world->joined < comm->world->members.size() || comm->under_way != nullptr)
+    return refuse(ncclInvalidArgument, std::string(call) + ": attempt to use communicator '" + comm->name +
+                                           "' before the previous operation returned ncclSuccess");
+  return ncclSuccess;
+}
+
+void enqueue(const std::shared_ptr<Unit>& unit) {
+  std::vector<Launch*> launches;
+  {
+    std::lock_guard lock(Nccl::instance().mutex);
+    if (unit->enqueued) return;
+    unit->enqueued = true;
+    for (Call& o : unit->calls) {
+      const auto same = [&](const Launch* launch) { return launch->stream == o.stream; };
+      auto found = std::find_if(launches.begin(), launches.end(), same);
+      if (found == launches.end()) {
+        auto launch = std::make_unique<Launch>();
+        launch->unit = unit;
+        launch->stream = o.stream;
+        launch->capture = o.stream->capture;
+        launches.push_back(launch.get());
+        o.comm->launches.push_back(std::move(launch));
+        found = launches.end() - 1;
+      }
+      (*found)->calls.push_back(&o);
+      Launch* const before = o.comm->last;
+      if (before != nullptr && before->stream != o.stream && before->unit != unit) (*found)->after.push_back(before);
+    }
+    for (Launch* launch : launches)
+      for (const Call* o : launch->calls) o->comm->last = launch;
+  }
+  for (Launch* launch : launches) {
+    piper::standin::Operation work{text_of(*launch->calls[0]), {}, {}, [launch] { Nccl::instance().run(*launch); }};
+    for (const Call* o : launch->calls) {
+      if (o->read.bytes > 0) work.reads.push_back(o->read);
+      if (o->written.bytes > 0) work.writes.push_back(o->written);
+    }
+    const cudaError_t error = piper::standin::enqueue(launch->stream, std::move(work));
+    if (error == cudaSuccess) continue;
+    std::lock_guard lock(Nccl::instance().mutex);
+    for (const Call* o : launch->calls)
+      Nccl::instance().fail(*o->key.world, ncclUnhandledCudaError,
+                            text_of(*o) + " of " + member_of(*o->comm) + ": " + cudaGetErrorString(error));
+  }
+}
+
+ncclResult_t end_group(Rank& rank) {
+  const ncclResult_t refused = rank.refused;
+  std::vector<ncclComm*> joining = std::move(rank.joining);
+  std::vector<Call> calls = std::move(rank.calls);
+  rank.joining.clear();
+  rank.calls.clear();
+  rank.refused = ncclSuccess;
+  if (refused != ncclSuccess) return refused;
+  Nccl& nccl = Nccl::instance();
+  std::lock_guard lock(nccl.mutex);
+  for (ncclComm* comm : joining) {
+    comm->joined = true;
+    ++comm->world->joined;
+    rank.device_bytes += Nccl::bytes_of(*comm);
+  }
+  if (!calls.empty()) {
+    const auto unit = std::make_shared<Unit>();
+    unit->calls = std::move(calls);
+    for (Call& o : unit->calls) {
+      o.comm->under_way = unit;
+      o.comm->asked = false;
+    }
+    nccl.issue(rank, unit);
+    return ncclInProgress;
+  }
+  return joining.empty() ? ncclSuccess : ncclInProgress;
+}
+
+// A call, alone or in a group that is open.
+ncclResult_t call(Call o, const void* send, size_t send_bytes, void* recv, size_t recv_bytes) {
+  Rank& rank = this_rank();
+  {
+    std::lock_guard lock(Nccl::instance().mutex);
+    if (const ncclResult_t wrong = usable(o.comm, name_of(o.kind)); wrong != ncclSuccess) return wrong;
+    o.member = static_cast<size_t>(o.comm->rank);
+    const auto members = static_cast<int>(o.comm->world->members.size());
+    if (size_of(o.type) == 0) return refuse(ncclInvalidArgument, std::string(name_of(o.kind)) + ": no such type");
+    if (is_message(o.kind) && (o.peer < 0 || o.peer >= members || o.peer == o.comm->rank))
+      return refuse(ncclInvalidArgument, std::string(name_of(o.kind)) + ": invalid peer " + std::to_string(o.peer));
+    for (const Call& other : rank.calls)
+      if (other.comm == o.comm && is_message(other.kind) != is_message(o.kind))
+        return refuse(ncclInvalidUsage, "collectives and messages of '" + o.comm->name + "' in one group");
+  }
+  if (send != nullptr && send_bytes > 0) o.send = piper::standin::alias(send, send_bytes);
+  if (recv != nullptr && recv_bytes > 0) o.recv = piper::standin::alias(recv, recv_bytes);
+  if ((send_bytes > 0 && o.send == nullptr) || (recv_bytes > 0 && o.recv == nullptr))
+    return refuse(ncclInvalidArgument, std::string(name_of(o.kind)) + ": not memory of a device");
+  o.read = {send, send_bytes};
+  o.written = {recv, recv_bytes};
+  rank.calls.push_back(o);
+  return rank.depth > 0 ? ncclSuccess : end_group(rank);
+}
+
+}  // namespace
+
+namespace piper::standin {
+
+std::vector<NcclCommunicatorSeen> nccl_communicators() {
+  const Rank& rank = this_rank();
+  std::lock_guard lock(Nccl::instance().mutex);
+  std::vector<NcclCommunicatorSeen> seen;
+  for (const ncclComm* c : rank.communicators)
+    seen.push_back({c->name, static_cast<int>(c->world->members.size()), c->rank, c->max_ctas, c->group, c->destroyed});
+  return seen;
+}
+
+}  // namespace piper::standin
+
+extern "C" {
+
+// Each rank's device has nothing but the rank's communicators on it, as far as this tells.
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *total = size_t{8} << 30;
+  *free = *total - this_rank().device_bytes;
+  return cudaSuccess;
+}
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  static std::atomic<uint64_t> ids{0};
+  const uint64_t number = ++ids;
+  std::memset(id, 0, sizeof *id);
+  std::memcpy(id->internal, &number, sizeof number);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int at, ncclConfig_t* config) {
+  *comm = nullptr;
+  if (config == nullptr || config->size != sizeof(ncclConfig_t) || config->magic != 0xcafebeef)
+    return refuse(ncclInvalidArgument, "ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
+  if (config->blocking != 0) return refuse(ncclInvalidArgument, "the stand-in's communicators do not block");
+  if (config->maxCTAs != NCCL_CONFIG_UNDEF_INT && (config->maxCTAs <= 0 || config->maxCTAs > 64))
+    return refuse(ncclInvalidArgument, "invalid maxCTAs " + std::to_string(config->maxCTAs));
+  if (at < 0 || at >= nranks) return refuse(ncclInvalidArgument, "invalid rank requested: " + std::to_string(at));
+  Rank& rank = this_rank();
+  {
+    Nccl& nccl = Nccl::instance();
+    std::lock_guard lock(nccl.mutex);
+    auto made = std::make_unique<ncclComm>();
+    made->world = nccl.world(id, nranks);
+    made->name = config->commName == nullptr ? "" : config->commName;
+    std::vector<ncclComm*>& members = made->world->members;
+    if (members.size() != static_cast<size_t>(nranks) || members[static_cast<size_t>(at)] != nullptr)
+      return refuse(ncclInvalidUsage, "member " + std::to_string(at) + " of '" + made->name + "' is there already");
+    made->owner = &rank;
+    made->rank = at;
+    made->max_ctas = config->maxCTAs == NCCL_CONFIG_UNDEF_INT ? 0 : config->maxCTAs;
+    if (rank.depth > 0) made->group = rank.groups + 1;
+    *comm = nccl.add(std::move(made));
+    members[static_cast<size_t>(at)] = *comm;
+  }
+  rank.communicators.push_back(*comm);
+  rank.joining.push_back(*comm);
+  return rank.depth > 0 ? ncclSuccess : end_group(rank);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  std::shared_ptr<Unit> unit;
+  {
+    std::lock_guard lock(Nccl::instance().mutex);
+    if (comm == nullptr || !Nccl::instance().knows(comm) || comm->over())
+      return refuse(ncclInvalidArgument, "ncclCommGetAsyncError: the communicator is none, or is destroyed");
+    *state = comm->error;
+    if (comm->error != ncclSuccess) return ncclSuccess;
+    const auto finished = [](const auto& launch) { return launch->finished > 0; };
+    if (comm->world->joined < comm->world->members.size() ||
+        (comm->finalized && !std::all_of(comm->launches.begin(), comm->launches.end(), finished)) ||
+        (comm->under_way != nullptr && !std::exchange(comm->asked, true))) {
+      *state = ncclInProgress;
+      return ncclSuccess;
+    }
+    unit = std::move(comm->under_way);
+    comm->under_way = nullptr;
+  }
+  if (unit != nullptr) enqueue(unit);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  std::lock_guard lock(Nccl::instance().mutex);
+  if (const ncclResult_t wrong = usable(comm, "ncclCommFinalize"); wrong != ncclSuccess) return wrong;
+  comm->finalized = true;
+  return ncclInProgress;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  Nccl& nccl = Nccl::instance();
+  std::lock_guard lock(nccl.mutex);
+  if (comm == nullptr || !nccl.knows(comm) || comm->over())
+    return refuse(ncclInvalidArgument, "ncclCommDestroy: the communicator is none, or is destroyed");
+  if (!comm->finalized) return refuse(ncclInvalidUsage, "ncclCommDestroy: '" + comm->name + "' was not finalized");
+  comm->owner->device_bytes -= Nccl::bytes_of(*comm);
+  comm->destroyed = true;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  Nccl& nccl = Nccl::instance();
+  std::lock_guard lock(nccl.mutex);
+  if (comm == nullptr || !nccl.knows(comm) || comm->over())
+    return refuse(ncclInvalidArgument, "ncclCommAbort: the communicator is none, or is destroyed");
+  comm->aborted = true;
+  nccl.leave(*comm, "has aborted");
+  return ncclSuccess;
+}
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  switch (result) {
+    case ncclSuccess: return "no error";
+    case ncclUnhandledCudaError: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+    case ncclSystemError: return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
+    case ncclInternalError: return "internal error - please report this issue to the NCCL developers";
+    case ncclInvalidArgument: return "invalid argument (run with NCCL_DEBUG=WARN for details)";
+    case ncclInvalidUsage: return "invalid usage (run with NCCL_DEBUG=WARN for details)";
+    case ncclRemoteError: return "remote process exited or there was a network error";
+    case ncclInProgress: return "NCCL operation in progress";
+  }
+  return "unknown result code";
+}
+const char* ncclGetLastError(ncclComm_t comm) {
+  std::lock_guard lock(Nccl::instance().mutex);
+  return comm != nullptr && comm->error != ncclSuccess ? comm->error_text.c_str() : this_rank().refusal.c_str();
+}
+
+ncclResult_t ncclGroupStart() {
+  ++this_rank().depth;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  Rank& rank = this_rank();
+  if (rank.depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd: not in a group call");
+  if (--rank.depth > 0) return ncclSuccess;
+  if (!rank.joining.empty()) ++rank.groups;
+  return end_group(rank);
+}
+
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return call({{Kind::kSend, count, type}, comm, peer, stream}, from, count * size_of(type), nullptr, 0);
+}
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+  return call({{Kind::kReceive, count, type}, comm, peer, stream}, nullptr, 0, to, count * size_of(type));
+}
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return call({{Kind::kAllReduce, count, type}, comm, -1, stream}, from, count * size_of(type), to,
+              count * size_of(type));
+}
+ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t,
+                               ncclComm_t comm, cudaStream_t stream) {
+  const size_t members = comm == nullptr ? 0 : comm->world->members.size();
+  return call({{Kind::kReduceScatter, count, type}, comm, -1, stream}, from, members * count * size_of(type), to,
+              count * size_of(type));
+}
+ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  const size_t members = comm == nullptr ? 0 : comm->world->members.size();
+  return call({{Kind::kAllGather, count, type}, comm, -1, stream}, from, count * size_of(type), to,
+              members * count * size_of(type));
+}
+
+}  // extern "C"

@@ -1,0 +1,19 @@
+// What tests ask of the stand-in for NCCL beside NCCL's own functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace piper::standin {
+
+struct NcclCommunicatorSeen {
+  std::string name;
+  int members = 0, rank = 0;
+  int max_ctas = 0;        // 0: NCCL's choice
+  int initialised = 0;     // in which group of the thread, from 1; 0: in none
+  bool destroyed = false;  // in order; not aborted
+};
+// Those that the calling thread has initialised, in order.
+std::vector<NcclCommunicatorSeen> nccl_communicators();
+
+}  // namespace piper::standin
