@@ -1,9 +1,8 @@
-# Finds CUDA's toolkit and makes the target `piper_cudart`, its runtime library. runtime/hal/cuda links it, and nothing
-# else; only with PIPER_WITH_CUDA.
+# Finds CUDA's toolkit and makes the target `piper_cudart`, its runtime library, which runtime/hal/cuda and
+# runtime/kernels/cuda link; PIPER_NVCC is its compiler. Only with PIPER_WITH_CUDA.
 #
 # Search order: PIPER_CUDA_DIR (cache variable or environment), CUDA_HOME, the nvcc in PATH, /usr/local/cuda, the Python
 # packages of the project's .venv (nvidia/cu13).
-include_guard()
 
 set(PIPER_CUDA_DIR "" CACHE PATH "directory of CUDA's toolkit that holds include/ and lib64/ or lib/ (empty: search)")
 
@@ -23,6 +22,8 @@ function(piper_find_cuda)
       add_library(piper_cudart SHARED IMPORTED GLOBAL)
       set_target_properties(piper_cudart PROPERTIES IMPORTED_LOCATION ${library}
         INTERFACE_INCLUDE_DIRECTORIES ${directory}/include)
+      find_program(compiler nvcc PATHS ${directory}/bin NO_DEFAULT_PATH NO_CACHE)
+      set_property(GLOBAL PROPERTY PIPER_NVCC ${compiler})
       return()
     endif()
   endforeach()
@@ -31,4 +32,8 @@ endfunction()
 
 if(NOT TARGET piper_cudart)
   piper_find_cuda()
+endif()
+get_property(PIPER_NVCC GLOBAL PROPERTY PIPER_NVCC)
+if(NOT PIPER_NVCC)
+  message(FATAL_ERROR "PIPER_WITH_CUDA: CUDA's toolkit has no bin/nvcc")
 endif()

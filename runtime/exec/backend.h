@@ -16,7 +16,7 @@
 namespace piper::exec {
 
 struct Backend {
-  const kernels::Library* kernels = nullptr;
+  std::shared_ptr<const kernels::Library> kernels;
   std::unique_ptr<hal::Device> device;
   std::unique_ptr<hal::Transport> delayed;  // what `collectives` stands on, where links are delayed
   std::unique_ptr<hal::Collectives> collectives;

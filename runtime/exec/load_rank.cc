@@ -168,7 +168,7 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   context.bundle = &bundle;
   context.plan = &plan;
   context.device = &device;
-  context.kernels = rank->backend.kernels;
+  context.kernels = rank->backend.kernels.get();
   context.collectives = &collectives;
   context.groups = &rank->groups;
   context.events = &rank->events;

@@ -2,9 +2,9 @@
 """Every file in strategies/, compiled for GPUs, trains on the stand-in's GPU to the bits of the CPU, without graphs and with them, and
 without a race: all ranks of a plan as threads of one process on one GPU, as `piper-run --device cuda --comm local` runs
 them; with --comm nccl on a GPU each, over the stand-in for NCCL, and --reduction library says that NCCL adds, to losses
-within a tolerance. Waits for events that are left out of a plan, one at a time, are found as races.
+within a tolerance; with --kernels own on CUDA's own kernels under the shim, to losses within that tolerance. Waits for events that are left out of a plan, one at a time, are found as races.
 
-  gpus_give_the_same_bits.py --bin BIN --work DIR --strategies DIR [--comm nccl] [--reduction library] [--only NAME]...
+  gpus_give_the_same_bits.py --bin BIN --work DIR --strategies DIR [--comm nccl] [--reduction library] [--kernels own] [--only NAME]...
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ STEPS = 4
 DROPPED_WAITS = 2  # of a rank
 
 
-def faults_of(bench, path, comm, reduction):
+def faults_of(bench, path, comm, reduction, kernels):
     """What is wrong with one strategy, and the number of its ranks."""
     model = model_of(path)
     plans = bench.work / f"{path.stem}.plans"
@@ -32,8 +32,8 @@ def faults_of(bench, path, comm, reduction):
     save_file(zoo.draw(model, manifest["batch"] * STEPS), data)
     out.mkdir(exist_ok=True)
     try:
-        bench.call([bench.bin / "train_both", plans, data, STEPS, out, "--comm", comm])
-        if comm == "local":
+        bench.call([bench.bin / "train_both", plans, data, STEPS, out, "--comm", comm, *(["--kernels", "own"] if kernels == "own" else [])])
+        if comm == "local" and kernels == "cpu":
             bench.call([bench.bin / "drop_waits", plans, data, out, DROPPED_WAITS])
     except AssertionError as failure:
         return str(failure).splitlines()[-1], manifest["world_size"]
@@ -47,13 +47,14 @@ def main():
     parser.add_argument("--strategies", required=True, type=pathlib.Path)
     parser.add_argument("--comm", default="local", choices=["local", "nccl"])
     parser.add_argument("--reduction", default="position", choices=["position", "library"])
+    parser.add_argument("--kernels", default="cpu", choices=["cpu", "own"])
     parser.add_argument("--only", action="append", help="a file's name without .yaml")
     args = parser.parse_args()
     bench = harness.Bench(args.bin, args.work)
     paths = [p for p in sorted(args.strategies.glob("*.yaml")) if not args.only or p.stem in args.only]
     failed = 0
     for path in paths:
-        wrong, world = faults_of(bench, path, args.comm, args.reduction)
+        wrong, world = faults_of(bench, path, args.comm, args.reduction, args.kernels)
         print(f"{'FAILED' if wrong else 'ok    '} {path.stem} ({world} ranks){': ' + wrong if wrong else ''}", flush=True)
         failed += bool(wrong)
     sys.exit(1 if failed or not paths else 0)

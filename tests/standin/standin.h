@@ -34,4 +34,15 @@ struct Operation {
 // allocated, or is freed (CUDA would tell it later).
 cudaError_t enqueue(cudaStream_t stream, Operation operation);
 
+// While it lives, host functions that this thread launches have the name of an operation and touch what it touches: for
+// kernels that the shim runs, whose launches say neither. The innermost one counts; `operation` outlives it.
+class LaunchesOf {
+ public:
+  explicit LaunchesOf(const Operation& operation);
+  ~LaunchesOf();
+
+ private:
+  const Operation* outer_;
+};
+
 }  // namespace piper::standin

@@ -39,12 +39,14 @@ std::vector<Range> ranges_of(const std::vector<BoundOperand>& operands) {
   return ranges;
 }
 
+Range range(hal::Address place, int64_t bytes) { return {place.in_device(), static_cast<size_t>(bytes)}; }
+
 // The CPU's kernel at its place in the stream, which may come there when this is gone.
 class Launched : public kernels::PreparedKernel {
  public:
   Launched(std::unique_ptr<kernels::PreparedKernel> kernel, const plan::KernelCall& call,
            const std::vector<BoundOperand>& outputs, const std::vector<BoundOperand>& inputs)
-      : kernel_(std::move(kernel)), operation_{call.kernel, ranges_of(inputs), ranges_of(outputs), {}} {}
+      : kernel_(std::move(kernel)), operation_(operation_of(call, outputs, inputs)) {}
   void run(hal::Queue& queue) override {
     Operation operation = operation_;
     operation.run = [kernel = kernel_, &queue] {
@@ -93,28 +95,19 @@ class Enqueued : public hal::Command {
 
 hal::Address aliased(hal::Address place) { return hal::Address(alias(place.in_device(), 0)); }
 
-Range range(hal::Address place, int64_t bytes) { return {place.in_device(), static_cast<size_t>(bytes)}; }
-
 hal::MadeCommand sum_pieces(hal::PieceSum sum) {
   PIPER_RETURN_IF_ERROR(hal::check_sum(sum));
-  const int64_t bytes = sum.count * dtype_bytes(sum.message);
-  std::vector<Range> touched{range(sum.own, bytes)};
-  for (int64_t member = 0; member < sum.members; ++member)
-    if (member != sum.position) touched.push_back(range(sum.place_of(member), bytes));
+  Operation operation = operation_of(sum);
   sum.own = aliased(sum.own);
   sum.others = aliased(sum.others);
-  return std::unique_ptr<hal::Command>(std::make_unique<Enqueued>(
-      Operation{"sum of pieces", touched, touched, [sum] { hal::add_piece(sum, &kernels::add_f32); }}));
+  operation.run = [sum] { hal::add_piece(sum, &kernels::add_f32); };
+  return std::unique_ptr<hal::Command>(std::make_unique<Enqueued>(std::move(operation)));
 }
 
 hal::MadeCommand convert(hal::Elements to, hal::Elements from, int64_t count) {
-  Operation operation{
-      "conversion",
-      {range(from.data, count * dtype_bytes(from.type))},
-      {range(to.data, count * dtype_bytes(to.type))},
-      [from = hal::Elements{aliased(from.data), from.type}, to = hal::Elements{aliased(to.data), to.type}, count] {
-        convert_elements(from.type, from.data.in_device(), to.type, to.data.in_device(), count);
-      }};
+  Operation operation = operation_of(to, from, count);
+  operation.run = [from = hal::Elements{aliased(from.data), from.type}, to = hal::Elements{aliased(to.data), to.type},
+                   count] { convert_elements(from.type, from.data.in_device(), to.type, to.data.in_device(), count); };
   return std::unique_ptr<hal::Command>(std::make_unique<Enqueued>(std::move(operation)));
 }
 
@@ -127,11 +120,35 @@ const kernels::Library& library() {
 
 hal::GroupKernels group_kernels() { return {&sum_pieces, &convert}; }
 
+Operation operation_of(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
+                       const std::vector<BoundOperand>& inputs) {
+  return {call.kernel, ranges_of(inputs), ranges_of(outputs), {}};
+}
+
+Operation operation_of(const hal::PieceSum& sum) {
+  const int64_t bytes = sum.count * dtype_bytes(sum.message);
+  std::vector<Range> touched{range(sum.own, bytes)};
+  for (int64_t member = 0; member < sum.members; ++member)
+    if (member != sum.position) touched.push_back(range(sum.place_of(member), bytes));
+  return {"sum of pieces", touched, touched, {}};
+}
+
+Operation operation_of(const hal::Elements& to, const hal::Elements& from, int64_t count) {
+  return {"conversion",
+          {range(from.data, count * dtype_bytes(from.type))},
+          {range(to.data, count * dtype_bytes(to.type))},
+          {}};
+}
+
 Result<exec::Backend> open_gpu(int ordinal, const plan::RankPlan& plan, const GpuOptions& options) {
   exec::Backend backend;
-  backend.kernels = options.kernels;
   PIPER_ASSIGN(backend.device,
                hal::make_cuda_device({.ordinal = ordinal, .graphs = options.graphs}, hal::queues_of(plan)));
+  if (options.kernels) {
+    PIPER_ASSIGN(backend.kernels, options.kernels(*backend.device));
+  } else {
+    backend.kernels = {std::shared_ptr<void>(), &library()};
+  }
   if (options.watch) backend.device = watch_device(std::move(backend.device), options.watch(plan));
   return backend;
 }

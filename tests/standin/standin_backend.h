@@ -3,9 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <vector>
 
 #include "runtime/exec/backend.h"
 #include "runtime/hal/position_group.h"
+#include "tests/standin/standin.h"
 #include "tests/standin/watched_device.h"
 
 namespace piper::standin {
@@ -15,11 +18,18 @@ const kernels::Library& library();
 // The CPU's sums and conversions.
 hal::GroupKernels group_kernels();
 
+// What a call, a sum and a conversion touch, without what they do.
+Operation operation_of(const plan::KernelCall& call, const std::vector<kernels::BoundOperand>& outputs,
+                       const std::vector<kernels::BoundOperand>& inputs);
+Operation operation_of(const hal::PieceSum& sum);
+Operation operation_of(const hal::Elements& to, const hal::Elements& from, int64_t count);
+
 // What a rank's GPU is given.
 struct GpuOptions {
   bool graphs = false;
   std::function<Watch(const plan::RankPlan& plan)> watch;  // empty: none
-  const kernels::Library* kernels = &library();
+  // The kernels of a rank, on its device; empty: library().
+  std::function<Result<std::shared_ptr<const kernels::Library>>(hal::Device& device)> kernels;
   hal::GroupKernels groups = group_kernels();
 };
 // The device and the kernels; no collectives.

@@ -8,10 +8,14 @@ namespace piper::standin {
 
 namespace {
 thread_local bool ignored_waits = false;
-}
+thread_local const Operation* launched = nullptr;
+}  // namespace
 
 IgnoredWaits::IgnoredWaits() { ignored_waits = true; }
 IgnoredWaits::~IgnoredWaits() { ignored_waits = false; }
+
+LaunchesOf::LaunchesOf(const Operation& operation) : outer_(launched) { launched = &operation; }
+LaunchesOf::~LaunchesOf() { launched = outer_; }
 
 void Completion::complete() {
   {
@@ -202,7 +206,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  return enqueue(stream, {"host function", {}, {}, [function, data] { function(data); }});
+  Operation operation{"host function", {}, {}, {}};
+  if (launched != nullptr) operation = *launched;
+  operation.run = [function, data] { function(data); };
+  return enqueue(stream, std::move(operation));
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {

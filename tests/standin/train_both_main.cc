@@ -1,8 +1,10 @@
 // Trains a bundle on the CPU and on the stand-in's GPUs without graphs and with them, and compares what each saves,
 // byte by byte:
-//   train_both BUNDLE DATA STEPS FOLDER [--comm local|nccl] [--show-uncaptured]
+//   train_both BUNDLE DATA STEPS FOLDER [--comm local|nccl] [--kernels own] [--show-uncaptured]
 // --comm nccl: a GPU for each rank, over the stand-in for NCCL; where NCCL adds as it likes (the bundle's reduction is
 // `library`), losses agree to a tolerance instead. Then nothing but a host that reads counts may cut a graph.
+// --kernels own: CUDA's own kernels under the shim, where there are some; then losses agree to the tolerance, and with
+// graphs and without them there are the same bytes.
 // --show-uncaptured: says what keeps a rank's step from being a single graph.
 #include <cmath>
 #include <cstdio>
@@ -12,6 +14,8 @@
 #include "runtime/exec/instruction_text.h"
 #include "runtime/kernels/kernel.h"
 #include "schemas/plan/bundle_io.h"
+#include "tests/shim/blocks.h"
+#include "tests/shim/shim_backend.h"
 #include "tests/standin/nccl_backend.h"
 #include "tests/standin/train.h"
 
@@ -24,7 +28,7 @@ const char* prefix(On on) { return on == On::kCpu ? "/cpu." : on == On::kGpu ? "
 struct Options {
   std::string bundle, data, folder;
   int64_t steps = 0;
-  bool nccl = false, show_uncaptured = false;
+  bool nccl = false, own_kernels = false, show_uncaptured = false;
 };
 
 // What cuts the graphs of the ranks' steps.
@@ -75,6 +79,13 @@ Status compare_losses(const std::string& cpu_log, const std::string& gpu_log, in
   return {};
 }
 
+Status compare_saved(const std::string& one, const std::string& other) {
+  for (const char* what : {"weights", "gradients"})
+    if (contents(one + what) != contents(other + what))
+      return Status::failure("", one + what + " and " + other + what + " differ");
+  return {};
+}
+
 // What is wrong.
 Status compare(const Options& options) {
   PIPER_ASSIGN(const plan::OpenBundle opened, plan::open_bundle(options.bundle));
@@ -96,23 +107,21 @@ Status compare(const Options& options) {
                       folder(on) + "log",
                       {}};
     if (on == On::kGraphs) training.gpu.watch = [&](const plan::RankPlan& plan) { return cuts.of(plan); };
+    if (options.own_kernels) shim::use_own_kernels(training.gpu);
     Status status = options.nccl ? train_over_nccl(training, on, summing) : train(training, on);
     PIPER_RETURN_IF_ERROR(std::move(status).with_context(prefix(on) + 1));
   }
   if (options.show_uncaptured)
     for (const std::string& text : cuts.texts()) std::printf("%s\n", text.c_str());
   if (options.nccl && !cuts.unexpected().empty()) return Status::failure("", cuts.unexpected());
+  if (const std::string failure = shim::take_failure(); !failure.empty()) return Status::failure("", failure);
+  const bool by_losses = options.own_kernels || (options.nccl && summing == plan::Summing::kLibrary);
   for (const On on : kGpus) {
-    if (options.nccl && summing == plan::Summing::kLibrary) {
-      Status status = compare_losses(contents(folder(On::kCpu) + "log"), contents(folder(on) + "log"), options.steps);
-      PIPER_RETURN_IF_ERROR(std::move(status).with_context(prefix(on) + 1));
-      continue;
-    }
-    for (const char* what : {"weights", "gradients"})
-      if (contents(folder(On::kCpu) + what) != contents(folder(on) + what))
-        return Status::failure("", std::string(prefix(on) + 1) + what + " differ from the CPU's");
+    if (!by_losses) PIPER_RETURN_IF_ERROR(compare_saved(folder(On::kCpu), folder(on)));
+    Status status = compare_losses(contents(folder(On::kCpu) + "log"), contents(folder(on) + "log"), options.steps);
+    PIPER_RETURN_IF_ERROR(std::move(status).with_context(prefix(on) + 1));
   }
-  return {};
+  return compare_saved(folder(On::kGpu), folder(On::kGraphs));
 }
 
 bool read(int argc, char** argv, Options& options) {
@@ -128,6 +137,9 @@ bool read(int argc, char** argv, Options& options) {
     } else if (option == "--comm" && (value == "local" || value == "nccl")) {
       options.nccl = value == "nccl";
       ++i;
+    } else if (option == "--kernels" && value == "own") {
+      options.own_kernels = true;
+      ++i;
     } else {
       return false;
     }
@@ -141,7 +153,8 @@ bool read(int argc, char** argv, Options& options) {
 int main(int argc, char** argv) {
   piper::standin::Options options;
   if (!piper::standin::read(argc, argv, options)) {
-    std::fprintf(stderr, "usage: train_both BUNDLE DATA STEPS FOLDER [--comm local|nccl] [--show-uncaptured]\n");
+    std::fprintf(
+        stderr, "usage: train_both BUNDLE DATA STEPS FOLDER [--comm local|nccl] [--kernels own] [--show-uncaptured]\n");
     return 2;
   }
   piper::kernels::initialise_process();

@@ -35,6 +35,19 @@ inline at::Tensor normal(at::IntArrayRef shape) { return at::randn(shape); }
 inline at::Tensor integers(int64_t high, at::IntArrayRef shape) { return at::randint(high, shape, at::kLong); }
 inline at::Tensor list(const Ints& values) { return at::tensor(values, at::kLong); }
 
+// What the cases run on: the CPU's kernels, unless a program chooses others before its first case.
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  virtual const Library& library() = 0;
+  // Until the kernel is done. Throws as the CPU's kernels do.
+  virtual void run(PreparedKernel& kernel) = 0;
+  // Whether check() tries cases of a kernel.
+  virtual bool concerns(const std::string& kernel) = 0;
+};
+Subject& subject();
+void choose_subject(Subject& other);
+
 // Runs a kernel once on the tensors' own memory. Undefined tensors are absent operands.
 Status run_kernel(const std::string& name, const Tensors& outputs, const Tensors& inputs,
                   const std::vector<plan::Attr>& attrs = {}, bool accumulate = false,
@@ -56,7 +69,6 @@ struct Case {
   TrainingNumbers numbers = {};
 };
 void check(const Case& c);
-// On no queue: those of the CPU ignore it.
 void run(PreparedKernel& kernel);
 
 // Gradients of f(inputs) for the given inputs under `g`.

@@ -1,6 +1,7 @@
 #include "runtime/hal/cuda/cuda_handles.h"
 
 #include "runtime/hal/cuda/cuda_check.h"
+#include "runtime/hal/cuda/cuda_stream.h"
 
 namespace piper::hal {
 
@@ -22,6 +23,8 @@ Result<std::unique_ptr<CudaQueue>> CudaQueue::make(plan::Priority priority) {
 CudaQueue::~CudaQueue() {
   if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
 }
+
+cudaStream_t stream_of(Queue& queue) { return static_cast<CudaQueue&>(queue).stream(); }
 
 Result<std::unique_ptr<CudaEvent>> CudaEvent::make(const std::string& name, bool timed) {
   auto event = std::make_unique<CudaEvent>();

@@ -1,0 +1,97 @@
+// The binders of the cross entropy's sum, gradient and count.
+#include <limits>
+
+#include "runtime/kernels/cuda/bound_call.h"
+#include "runtime/kernels/cuda/cross_entropy.h"
+
+namespace piper::kernels::cuda {
+namespace {
+
+// Scores [N, C, d..] with target [N, d..]: rows are the target's axes.
+void split_rows(const View& scores, Layout& row, Layout& of_class) {
+  View rows = scores;
+  rows.shape.erase(rows.shape.begin() + 1);
+  rows.strides.erase(rows.strides.begin() + 1);
+  row = rows.layout();
+  of_class = scores.layout(1, 2);
+}
+// `scores`: undefined for a count.
+CrossEntropy targets_of(const BoundCall& call, const View& target, const View& weight, const View& scores) {
+  want_dtype(target, DType::kI64, "the target");
+  if (scores.defined) {
+    if (scores.rank() < 2 || target.rank() != scores.rank() - 1) refuse("scores of rank ", scores.rank());
+    for (int64_t axis = 0; axis < target.rank(); ++axis)
+      if (target.extent(axis) != scores.extent(axis == 0 ? 0 : axis + 1))
+        refuse("a target of ", text_of(target.shape), " for scores of ", text_of(scores.shape));
+    want_floating(scores);
+    if (weight.defined) {
+      want_shape(weight, {scores.extent(1)}, "the class weight");
+      want_same_dtype(weight, scores);
+    }
+  }
+  if (weight.defined && weight.rank() != 1) refuse("a class weight of rank ", weight.rank());
+  CrossEntropy c;
+  c.rows = target.elements();
+  c.target = reinterpret_cast<const int64_t*>(target.data);
+  c.target_row = target.layout();
+  c.ignore_index = call.attr_int("ignore_index");
+  if (weight.defined) c.weight = weight.data;
+  if (weight.defined) c.weight_stride = weight.stride(0);
+  if (scores.defined) {
+    c.type = scores.dtype;
+    c.classes = scores.extent(1);
+    c.logits = scores.data;
+    split_rows(scores, c.row, c.of_class);
+  }
+  c.fault = call.fault();
+  return c;
+}
+void take_scalar(CrossEntropy& c, const View& view, const char* what) {
+  c.scalar = want_scalar(view, what);
+  c.scalar_type = view.dtype;
+}
+void take_lse(CrossEntropy& c, const View& lse) {
+  if (!lse.defined) return;
+  want_dtype(lse, DType::kF32, "the row statistics");
+  if (lse.elements() != c.rows || !lse.contiguous())
+    refuse("row statistics of ", text_of(lse.shape), " for ", c.rows, " rows");
+  c.lse = reinterpret_cast<float*>(lse.data);
+}
+
+}  // namespace
+
+MadeKernel bind_cross_entropy_sum(const BoundCall& call) {
+  CrossEntropy c = targets_of(call, call.in(1), call.in(2), call.in(0));
+  c.smoothing = call.attr_double("label_smoothing");
+  take_scalar(c, call.out(0), "the output");
+  take_lse(c, call.out(1));
+  c.accumulate = call.accumulate();
+  c.parts = call.reserve<double>(kMostLossParts);
+  return make_kernel([c](cudaStream_t stream) { launch_cross_entropy_sum(c, stream); });
+}
+
+MadeKernel bind_cross_entropy_backward(const BoundCall& call) {
+  const View &logits = call.in(1), &gradient = call.out(0);
+  CrossEntropy c = targets_of(call, call.in(2), call.in(4), logits);
+  c.smoothing = call.attr_double("label_smoothing");
+  take_scalar(c, call.in(0), "the gradient");
+  take_lse(c, call.in(3));
+  want_shape(gradient, logits.shape, "the output");
+  want_same_dtype(gradient, logits);
+  c.gradient = gradient.data;
+  split_rows(gradient, c.gradient_row, c.gradient_class);
+  return make_kernel([c](cudaStream_t stream) { launch_cross_entropy_backward(c, stream); });
+}
+
+MadeKernel bind_cross_entropy_count(const BoundCall& call) {
+  const View& weight = call.in(1);
+  CrossEntropy c = targets_of(call, call.in(0), weight, {});
+  take_scalar(c, call.out(0), "the output");
+  if (weight.defined) want_floating(weight);
+  c.classes = weight.defined ? weight.extent(0) : std::numeric_limits<int64_t>::max();
+  c.type = weight.defined ? weight.dtype : DType::kF32;
+  c.accumulate = call.accumulate();
+  return make_kernel([c](cudaStream_t stream) { launch_cross_entropy_count(c, stream); });
+}
+
+}  // namespace piper::kernels::cuda

@@ -1,0 +1,48 @@
+// CUDA's own kernels: the rows of own_rows.def, launched on the stream of the queue that they are given. Other kernels
+// are unknown to it (R0401).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/kernels/cuda/fault.h"
+#include "runtime/kernels/kernel.h"
+
+namespace piper::kernels::cuda {
+
+struct DeviceMemory {
+  // Zero-filled memory of the device that outlives the library's kernels. Called while kernels are bound alone.
+  std::function<Result<hal::Address>(int64_t bytes)> allocate;
+};
+
+// Of one device. Used by one thread at load; its kernels by the thread that issues.
+class CudaLibrary : public Library {
+ public:
+  // R0405 where there is no memory for the record of faults.
+  static Result<std::unique_ptr<CudaLibrary>> make(DeviceMemory memory);
+  ~CudaLibrary() override;
+
+  // R0401: it has no such row.
+  Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
+                                               const std::vector<BoundOperand>& inputs,
+                                               const TrainingNumbers& numbers = {}) const override;
+
+  // The record that kernels write to: read and cleared (zero bytes) by the host while no kernel runs.
+  hal::Address fault() const;
+  // What a record says: OK, R0403, or R0406 where experts are over their capacity. The texts are those of the CPU.
+  Status failure(const Fault& fault) const;
+  // Of the device, for parts of sums: all of the kernels that were bound.
+  int64_t memory_bytes() const;
+
+ private:
+  class Memory;
+  explicit CudaLibrary(std::unique_ptr<Memory> memory);
+  std::unique_ptr<Memory> memory_;
+};
+
+bool has_own_row(std::string_view kernel);
+
+}  // namespace piper::kernels::cuda

@@ -1,0 +1,62 @@
+// Memory and a stream of the first GPU.
+#include <cstdio>
+#include <cstdlib>
+
+#include "runtime/hal/cuda/cuda_handles.h"
+#include "tests/shim/device_side.h"
+
+namespace piper::kernels::testing {
+
+namespace {
+
+// Before the first case: without a GPU there is none.
+const bool found = [] {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) return true;
+  std::printf("skipped: no CUDA device was found: %s\n", cudaGetErrorString(error));
+  std::fflush(stdout);
+  std::_Exit(0);
+}();
+
+void want(cudaError_t error) {
+  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+}
+
+class GpuSide : public DeviceSide {
+ public:
+  std::shared_ptr<std::byte> allocate(size_t bytes) override {
+    void* data = nullptr;
+    want(cudaMalloc(&data, bytes > 0 ? bytes : 1));
+    want(cudaMemset(data, 0, bytes));
+    want(cudaDeviceSynchronize());
+    return {static_cast<std::byte*>(data), [](std::byte* place) { (void)cudaFree(place); }};
+  }
+  void write(std::byte* to, const void* from, size_t bytes) override {
+    want(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  }
+  void read(void* to, const std::byte* from, size_t bytes) override {
+    want(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  }
+  hal::Queue& queue() override { return cuda_queue(); }
+  std::string finish() override {
+    const cudaError_t error = cudaStreamSynchronize(cuda_queue().stream());
+    return error == cudaSuccess ? "" : cudaGetErrorString(error);
+  }
+
+ private:
+  hal::CudaQueue& cuda_queue() {
+    if (queue_ == nullptr) queue_ = hal::CudaQueue::make(plan::Priority::kNormal).value();
+    return *queue_;
+  }
+  std::unique_ptr<hal::CudaQueue> queue_;
+};
+
+}  // namespace
+
+DeviceSide& device_side() {
+  static GpuSide side;
+  return side;
+}
+
+}  // namespace piper::kernels::testing

@@ -1,0 +1,45 @@
+// Memory of the host, a stream of the stand-in: kernels run under the shim.
+#include <cstring>
+
+#include "runtime/hal/cuda/cuda_handles.h"
+#include "tests/shim/blocks.h"
+#include "tests/shim/device_side.h"
+
+namespace piper::kernels::testing {
+
+namespace {
+
+class HostSide : public DeviceSide {
+ public:
+  // Its own allocation, so that AddressSanitizer sees an access behind it.
+  std::shared_ptr<std::byte> allocate(size_t bytes) override {
+    return {new (std::align_val_t(kLine)) std::byte[bytes](), Delete()};
+  }
+  void write(std::byte* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void read(void* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  hal::Queue& queue() override { return cuda_queue(); }
+  std::string finish() override {
+    if (cudaStreamSynchronize(cuda_queue().stream()) != cudaSuccess) return "the stream failed";
+    return shim::take_failure();
+  }
+
+ private:
+  static constexpr size_t kLine = 64;
+  struct Delete {
+    void operator()(std::byte* data) const { operator delete[](data, std::align_val_t(kLine)); }
+  };
+  hal::CudaQueue& cuda_queue() {
+    if (queue_ == nullptr) queue_ = hal::CudaQueue::make(plan::Priority::kNormal).value();
+    return *queue_;
+  }
+  std::unique_ptr<hal::CudaQueue> queue_;
+};
+
+}  // namespace
+
+DeviceSide& device_side() {
+  static HostSide side;
+  return side;
+}
+
+}  // namespace piper::kernels::testing

@@ -1,0 +1,109 @@
+#include "tests/shim/shim_backend.h"
+
+#include <utility>
+
+#include "runtime/kernels/cuda/cuda_library.h"
+#include "runtime/kernels/cuda/group_commands.h"
+
+namespace piper::shim {
+
+namespace {
+
+using kernels::BoundOperand;
+using standin::LaunchesOf;
+using standin::Operation;
+using standin::operation_of;
+
+// Device memory as its streams see it.
+hal::Address aliased(hal::Address place) {
+  return place.nowhere() ? place : hal::Address(standin::alias(place.in_device(), 0));
+}
+
+class Launched : public kernels::PreparedKernel {
+ public:
+  Launched(std::unique_ptr<kernels::PreparedKernel> kernel, Operation operation)
+      : kernel_(std::move(kernel)), operation_(std::move(operation)) {}
+  void run(hal::Queue& queue) override {
+    const LaunchesOf named(operation_);
+    kernel_->run(queue);
+  }
+
+ private:
+  std::unique_ptr<kernels::PreparedKernel> kernel_;
+  const Operation operation_;
+};
+
+class LaunchedCommand : public hal::Command {
+ public:
+  LaunchedCommand(std::unique_ptr<hal::Command> command, Operation operation)
+      : command_(std::move(command)), operation_(std::move(operation)) {}
+  Status issue(hal::Queue& queue, const hal::Submission& submission) override {
+    const LaunchesOf named(operation_);
+    return command_->issue(queue, submission);
+  }
+
+ private:
+  std::unique_ptr<hal::Command> command_;
+  const Operation operation_;
+};
+
+hal::MadeCommand launched(hal::MadeCommand made, Operation operation) {
+  if (!made.ok()) return made;
+  return std::unique_ptr<hal::Command>(
+      std::make_unique<LaunchedCommand>(std::move(made).value(), std::move(operation)));
+}
+
+class Library : public kernels::Library {
+ public:
+  // `device` is asked for memory while kernels are bound.
+  static Result<std::shared_ptr<const kernels::Library>> make(hal::Device& device) {
+    auto library = std::make_shared<Library>();
+    kernels::cuda::DeviceMemory memory;
+    memory.allocate = [&device, regions = &library->regions_](int64_t bytes) -> Result<hal::Address> {
+      PIPER_ASSIGN(auto region, device.allocate(bytes));
+      regions->push_back(std::move(region));
+      return aliased(regions->back()->base());
+    };
+    PIPER_ASSIGN(library->own_, kernels::cuda::CudaLibrary::make(memory));
+    return std::shared_ptr<const kernels::Library>(std::move(library));
+  }
+  Result<std::unique_ptr<kernels::PreparedKernel>> bind(const plan::KernelCall& call,
+                                                        const std::vector<BoundOperand>& outputs,
+                                                        const std::vector<BoundOperand>& inputs,
+                                                        const kernels::TrainingNumbers& numbers) const override {
+    if (!kernels::cuda::has_own_row(call.kernel)) return standin::library().bind(call, outputs, inputs, numbers);
+    const auto aliases = [](std::vector<BoundOperand> operands) {
+      for (BoundOperand& operand : operands) operand.data = aliased(operand.data);
+      return operands;
+    };
+    PIPER_ASSIGN(auto kernel, own_->bind(call, aliases(outputs), aliases(inputs), numbers));
+    return std::unique_ptr<kernels::PreparedKernel>(
+        std::make_unique<Launched>(std::move(kernel), operation_of(call, outputs, inputs)));
+  }
+
+ private:
+  std::vector<std::unique_ptr<hal::MemoryRegion>> regions_;
+  std::unique_ptr<kernels::cuda::CudaLibrary> own_;
+};
+
+hal::MadeCommand sum_pieces(hal::PieceSum sum) {
+  Operation operation = operation_of(sum);
+  sum.own = aliased(sum.own);
+  sum.others = aliased(sum.others);
+  return launched(kernels::cuda::make_piece_sum(sum), std::move(operation));
+}
+hal::MadeCommand convert(hal::Elements to, hal::Elements from, int64_t count) {
+  Operation operation = operation_of(to, from, count);
+  to.data = aliased(to.data);
+  from.data = aliased(from.data);
+  return launched(kernels::cuda::make_conversion(to, from, count), std::move(operation));
+}
+
+}  // namespace
+
+void use_own_kernels(standin::GpuOptions& options) {
+  options.kernels = &Library::make;
+  options.groups = {&sum_pieces, &convert};
+}
+
+}  // namespace piper::shim
