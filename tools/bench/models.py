@@ -78,6 +78,13 @@ def small():
     return module, _example(8192, 256)
 
 
+def gpt2s():
+    torch.manual_seed(1)
+    module = WideGpt(768, 12, 256, vocabulary=50257, heads=12)
+    module.head.weight = module.wte.weight
+    return module, _example(50257, 256)
+
+
 class LlamaBlock(nn.Module):
     HEADS, KEY_HEADS = 6, 2
 
