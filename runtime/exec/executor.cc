@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "runtime/exec/instruction_text.h"
+#include "runtime/exec/prepare.h"
 
 namespace piper::exec {
 
@@ -11,10 +12,28 @@ Status Executor::run_step(int64_t step) {
   hal::Recording& recording = step == 1 && rank_.capturing_step != nullptr ? *rank_.capturing_step : *rank_.step;
   if (profile_ != nullptr) profile_->begin_step(step);
   Status status = recording.submit(wait_, *this, profile_ != nullptr);
+  if (status.ok() && rank_.faults != nullptr) status = rank_.faults->begin();
   if (status.ok()) status = rank_.device().finish();
+  if (status.ok() && rank_.faults != nullptr) status = look_for_faults();
   // Who waits for other ranks on the device is let go, so that its memory can be given back.
   if (!status.ok()) rank_.backend.collectives->abort();
   return status;
+}
+
+// Runs that agree in all share their kernels: the first of them stands for all.
+Status Executor::look_for_faults() {
+  PIPER_ASSIGN(const std::byte* record, rank_.faults->wait());
+  const kernels::Library& library = *rank_.backend.kernels;
+  if (library.read_fault(record).ok()) return {};
+  for (size_t i = 0; i < rank_.commands.size(); ++i) {
+    const auto* program = dynamic_cast<const ProgramCommand*>(rank_.commands[i].get());
+    Status fault = program == nullptr ? Status() : program->fault(library, record);
+    if (fault.ok()) continue;
+    failed(-1, static_cast<int32_t>(i), std::move(fault), {});
+    return hal::stopped();
+  }
+  failed(-1, -1, library.read_fault(record), {});
+  return hal::stopped();
 }
 
 void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) {

@@ -22,6 +22,8 @@ class Executor : private hal::StepObserver {
  private:
   void failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) override;
   void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) override;
+  // What kernels of the last step found wrong in their data.
+  Status look_for_faults();
   Status watch() override { return rank_.backend.collectives->check(); }
 
   LoadedRank& rank_;

@@ -178,6 +178,9 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   for (const auto& region : {rank->arena, rank->persistent, rank->scratch}) collectives.keep(region);
 
   PIPER_RETURN_IF_ERROR(prepare_commands(*rank, context));
+  if (const kernels::FaultRecord record = context.kernels->fault_record(); !record.place.nowhere()) {
+    PIPER_ASSIGN(rank->faults, device.make_download(record.place, record.bytes));
+  }
   PIPER_ASSIGN(rank->step, device.record(issues_of(*rank, nullptr)));
   if (save_gradients) {
     PIPER_ASSIGN(rank->gradients, GradientCapture::make(bundle, plan, rank->buffers, device));

@@ -26,6 +26,7 @@ struct LoadedRank {
   std::vector<std::unique_ptr<hal::Command>> commands;  // by instruction of the plan
   std::unique_ptr<GradientCapture> gradients;           // only where they are saved
   std::unique_ptr<hal::Recording> step;
+  std::unique_ptr<hal::Download> faults;           // of the kernels' fault record; nullptr: they throw
   std::unique_ptr<hal::Recording> capturing_step;  // the same, and the gradients in front of their updates
 
   // Arena, persistent buffers and scratch of sums, in bytes.

@@ -41,14 +41,24 @@ struct PrepareContext {
   const plan::Channel& channel(int32_t index) const { return plan->channels.at(static_cast<size_t>(index)); }
 };
 
+// A command that runs a program.
+class ProgramCommand : public hal::Command {
+ public:
+  ProgramCommand(const plan::Bundle& bundle, const BoundProgram& program) : bundle_(bundle), program_(program) {}
+  Status issue(hal::Queue& queue, const hal::Submission& submission) override;
+  // What its kernels found wrong in their data, where it is theirs; `record` is a copy of the library's. R0403, R0406.
+  Status fault(const kernels::Library& library, const std::byte* record) const;
+
+ private:
+  const plan::Bundle& bundle_;
+  const BoundProgram& program_;
+};
+
 // The kernels of a program on the ranges of an argument list. Errors of
 // kernels::Library::bind(), R0404.
 Result<std::unique_ptr<BoundProgram>> bind_program(int32_t index, int32_t arguments, const plan::BufferRange& workspace,
                                                    const PrepareContext& context,
                                                    const kernels::TrainingNumbers& numbers);
-// R0403, R0406.
-Status run_program(const plan::Bundle& bundle, const BoundProgram& program, hal::Queue& queue);
-
 // R0404: the plan asks for what this runtime cannot do. R0401 and R0402: kernels::Library::bind().
 hal::MadeCommand prepare_run(const plan::Run& run, int32_t stream, PrepareContext& context);
 hal::MadeCommand prepare_send(const plan::Send& send, int32_t stream, PrepareContext& context);

@@ -21,32 +21,30 @@ std::string call_text(const plan::Bundle& bundle, const plan::Program& program, 
   return text;
 }
 
-class RunCommand : public hal::Command {
- public:
-  RunCommand(const plan::Bundle& bundle, const BoundProgram& program) : bundle_(bundle), program_(program) {}
-  Status issue(hal::Queue& queue, const hal::Submission&) override { return run_program(bundle_, program_, queue); }
-
- private:
-  const plan::Bundle& bundle_;
-  const BoundProgram& program_;
-};
-
 }  // namespace
 
-Status run_program(const plan::Bundle& bundle, const BoundProgram& program, hal::Queue& queue) {
+// R0403, R0406.
+Status ProgramCommand::issue(hal::Queue& queue, const hal::Submission&) {
   size_t at = 0;
   try {
-    for (; at < program.kernels.size(); ++at) program.kernels[at]->run(queue);
+    for (; at < program_.kernels.size(); ++at) program_.kernels[at]->run(queue);
   } catch (const InternalError&) {
     throw;
   } catch (const kernels::OverCapacity& over) {
-    return Status::failure("R0406", call_text(bundle, *program.program, at) + ": " + over.what());
+    return Status::failure("R0406", call_text(bundle_, *program_.program, at) + ": " + over.what());
   } catch (const std::exception& failure) {
     // Libraries append a stack trace, which says nothing about the model.
     std::string what = failure.what();
     what = what.substr(0, what.find('\n'));
-    return Status::failure("R0403", call_text(bundle, *program.program, at) + ": " + what);
+    return Status::failure("R0403", call_text(bundle_, *program_.program, at) + ": " + what);
   }
+  return {};
+}
+
+Status ProgramCommand::fault(const kernels::Library& library, const std::byte* record) const {
+  for (size_t at = 0; at < program_.kernels.size(); ++at)
+    if (program_.kernels[at]->wrote(record))
+      return library.read_fault(record).with_context(call_text(bundle_, *program_.program, at));
   return {};
 }
 
@@ -88,7 +86,7 @@ hal::MadeCommand prepare_run(const plan::Run& run, int32_t, PrepareContext& cont
     PIPER_ASSIGN(bound, bind_program(run.program, run.arguments, run.workspace, context,
                                      {.clip_grad_norm = context.bundle->manifest.clip_grad_norm}));
   }
-  return std::unique_ptr<hal::Command>(std::make_unique<RunCommand>(*context.bundle, *bound));
+  return std::unique_ptr<hal::Command>(std::make_unique<ProgramCommand>(*context.bundle, *bound));
 }
 
 }  // namespace piper::exec

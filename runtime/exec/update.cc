@@ -5,14 +5,12 @@ namespace piper::exec {
 
 namespace {
 
-class UpdateCommand : public hal::Command {
+class UpdateCommand : public ProgramCommand {
  public:
   UpdateCommand(const plan::Bundle& bundle, std::unique_ptr<BoundProgram> program)
-      : bundle_(bundle), program_(std::move(program)) {}
-  Status issue(hal::Queue& queue, const hal::Submission&) override { return run_program(bundle_, *program_, queue); }
+      : ProgramCommand(bundle, *program), program_(std::move(program)) {}
 
  private:
-  const plan::Bundle& bundle_;
   std::unique_ptr<BoundProgram> program_;
 };
 

@@ -41,6 +41,15 @@ class PreparedKernel {
   // On a CPU does the work and ignores the queue, on a GPU enqueues it there. Throws only OverCapacity, and on our own
   // bugs and library failures.
   virtual void run(hal::Queue& queue) = 0;
+  // Whether this one wrote what stands in a copy of the library's fault record.
+  virtual bool wrote(const std::byte*) const { return false; }
+};
+
+// Device memory to which kernels that only enqueue write the first data that they could not work with. Nowhere: they
+// throw.
+struct FaultRecord {
+  hal::Address place;
+  int64_t bytes = 0;
 };
 
 // What kernels take from the manifest.
@@ -61,6 +70,9 @@ class Library {
                                                        const std::vector<BoundOperand>& outputs,
                                                        const std::vector<BoundOperand>& inputs,
                                                        const TrainingNumbers& numbers = {}) const = 0;
+  virtual FaultRecord fault_record() const { return {}; }
+  // What a copy of the record says: OK, R0403, or R0406 where experts are over their capacity.
+  virtual Status read_fault(const std::byte*) const { return {}; }
 };
 const Library& cpu_library();
 

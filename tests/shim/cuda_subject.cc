@@ -141,12 +141,12 @@ void CudaSubject::run(PreparedKernel& kernel) {
 
 void CudaSubject::finish() {
   if (const std::string failure = device_side().finish(); !failure.empty()) throw std::runtime_error(failure);
-  std::byte* record = own_rows().fault().in_device();
-  cuda::Fault fault;
-  const cuda::Fault none;
-  device_side().read(&fault, record, sizeof fault);
-  device_side().write(record, &none, sizeof none);
-  const Status status = own_rows().failure(fault);
+  const FaultRecord record = own_rows().fault_record();
+  std::vector<std::byte> copy(static_cast<size_t>(record.bytes));
+  const std::vector<std::byte> none(copy.size());
+  device_side().read(copy.data(), record.place.in_device(), copy.size());
+  device_side().write(record.place.in_device(), none.data(), none.size());
+  const Status status = own_rows().read_fault(copy.data());
   if (status.ok()) return;
   if (status.error().code == "R0406") throw OverCapacity(status.error().message);
   throw std::runtime_error(status.error().message);

@@ -27,6 +27,7 @@ class Launched : public kernels::PreparedKernel {
     const LaunchesOf named(operation_);
     kernel_->run(queue);
   }
+  bool wrote(const std::byte* record) const override { return kernel_->wrote(record); }
 
  private:
   std::unique_ptr<kernels::PreparedKernel> kernel_;
@@ -60,7 +61,7 @@ class Library : public kernels::Library {
     auto library = std::make_shared<Library>();
     kernels::cuda::DeviceMemory memory;
     memory.allocate = [&device, regions = &library->regions_](int64_t bytes) -> Result<hal::Address> {
-      PIPER_ASSIGN(auto region, device.allocate(bytes));
+      PIPER_ASSIGN(auto region, device.allocate(bytes));  // the first one begins with the record of faults
       regions->push_back(std::move(region));
       return aliased(regions->back()->base());
     };
@@ -80,6 +81,8 @@ class Library : public kernels::Library {
     return std::unique_ptr<kernels::PreparedKernel>(
         std::make_unique<Launched>(std::move(kernel), operation_of(call, outputs, inputs)));
   }
+  kernels::FaultRecord fault_record() const override { return {regions_.front()->base(), own_->fault_record().bytes}; }
+  Status read_fault(const std::byte* record) const override { return own_->read_fault(record); }
 
  private:
   std::vector<std::unique_ptr<hal::MemoryRegion>> regions_;

@@ -1,6 +1,7 @@
 #include "runtime/kernels/cuda/bound_call.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <tuple>
 
@@ -142,6 +143,12 @@ std::string BoundCall::attr_string(const char* name) const {
 Shape BoundCall::attr_ints(const char* name) const {
   if (const auto* value = std::get_if<Shape>(&attr(name))) return *value;
   refuse("attribute `", name, "` is not a list of integers");
+}
+
+bool OwnKernel::wrote(const std::byte* record) const {
+  Fault fault;
+  std::memcpy(&fault, record, sizeof fault);
+  return fault.call > first_ && fault.call <= last_;
 }
 
 void want_shape(const View& view, const Shape& shape, const char* what) {

@@ -119,13 +119,25 @@ T* scalar_of(const View& view, DType dtype, const char* what) {
 }
 inline DType computed_as(DType dtype) { return is_half(dtype) ? DType::kF32 : dtype; }
 
-using MadeKernel = std::unique_ptr<PreparedKernel>;
+class OwnKernel : public PreparedKernel {
+ public:
+  bool wrote(const std::byte* record) const final;
+  // The numbers that faults of its launches have: (first, last].
+  void set_faults(uint32_t first, uint32_t last) {
+    first_ = first;
+    last_ = last;
+  }
+
+ private:
+  uint32_t first_ = 0, last_ = 0;
+};
+using MadeKernel = std::unique_ptr<OwnKernel>;
 using Binder = MadeKernel (*)(const BoundCall& call);
 
 // A kernel of one or several launches.
 template <class F>
 MadeKernel make_kernel(F launch) {
-  class Launches final : public PreparedKernel {
+  class Launches final : public OwnKernel {
    public:
     explicit Launches(F launch) : launch_(std::move(launch)) {}
     void run(hal::Queue& queue) override { launch_(hal::stream_of(queue)); }

@@ -1,6 +1,7 @@
 #include "runtime/kernels/cuda/cuda_library.h"
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 #include <utility>
 
@@ -62,9 +63,11 @@ class CudaLibrary::Memory : public KernelMemory {
   }
   FaultPlace enlist(const std::string& who) override {
     names_.push_back(who);
-    return {record_.in_device_as<Fault>(), static_cast<uint32_t>(names_.size())};
+    return {record_.in_device_as<Fault>(), calls()};
   }
   hal::Address record() const { return record_; }
+  // That may find a fault, so far.
+  uint32_t calls() const { return static_cast<uint32_t>(names_.size()); }
   std::string name_of(uint32_t call) const {
     return call >= 1 && call <= names_.size() ? names_[call - 1] : std::string("a kernel");
   }
@@ -113,16 +116,21 @@ Result<std::unique_ptr<PreparedKernel>> CudaLibrary::bind(const plan::KernelCall
                                           : "no kernel is named `" + call.kernel + "`");
   }
   try {
-    return found->second.binder(BoundCall(call, *found->second.info, outputs, inputs, numbers, *memory_));
+    const uint32_t first = memory_->calls();
+    MadeKernel kernel = found->second.binder(BoundCall(call, *found->second.info, outputs, inputs, numbers, *memory_));
+    kernel->set_faults(first, memory_->calls());
+    return std::unique_ptr<PreparedKernel>(std::move(kernel));
   } catch (const Refusal& refusal) {
     const std::string where = call.origin.empty() ? std::string() : " (" + call.origin + ")";
     return Status::failure("R0402", "kernel `" + call.kernel + "`" + where + ": " + refusal.what());
   }
 }
 
-hal::Address CudaLibrary::fault() const { return memory_->record(); }
+FaultRecord CudaLibrary::fault_record() const { return {memory_->record(), static_cast<int64_t>(sizeof(Fault))}; }
 
-Status CudaLibrary::failure(const Fault& fault) const {
+Status CudaLibrary::read_fault(const std::byte* record) const {
+  Fault fault;
+  std::memcpy(&fault, record, sizeof fault);
   if (fault.call == 0) return {};
   // As an executor says it of a CPU's kernel: the capacity's text stands alone.
   if (fault.kind == FaultKind::kCapacity) return Status::failure("R0406", text_of(fault));

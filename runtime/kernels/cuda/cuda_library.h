@@ -30,10 +30,10 @@ class CudaLibrary : public Library {
                                                const std::vector<BoundOperand>& inputs,
                                                const TrainingNumbers& numbers = {}) const override;
 
-  // The record that kernels write to: read and cleared (zero bytes) by the host while no kernel runs.
-  hal::Address fault() const;
-  // What a record says: OK, R0403, or R0406 where experts are over their capacity. The texts are those of the CPU.
-  Status failure(const Fault& fault) const;
+  // The record, a Fault: read and cleared (zero bytes) by the host while no kernel runs.
+  FaultRecord fault_record() const override;
+  // The texts are those of the CPU.
+  Status read_fault(const std::byte* record) const override;
   // Of the device, for parts of sums: all of the kernels that were bound.
   int64_t memory_bytes() const;
 
