@@ -10,13 +10,17 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 #include "runtime/bootstrap/rank_environment.h"
+#include "runtime/bootstrap/rendezvous.h"
 #include "runtime/bootstrap/threads.h"
+#include "runtime/exec/cuda_backend.h"
 #include "runtime/exec/session.h"
 #include "runtime/hal/local/local_transport.h"
 #include "runtime/hal/mpi/mpi_transport.h"
+#include "runtime/hal/tcp/tcp_store_channel.h"
 #include "runtime/hal/transport_channel.h"
 #include "runtime/kernels/kernel.h"
 #include "schemas/plan/bundle_io.h"
@@ -35,6 +39,7 @@ struct Flags {
   std::string log, save, save_gradients, profile, link_delay;
   std::optional<int64_t> steps;
   std::optional<uint64_t> seed;
+  bool cuda_graph = false;
   int threads = 0;
   double timeout_s = 300;
 };
@@ -84,9 +89,12 @@ void declare_flags(CLI::App& app, Flags& flags) {
                  "write the first step's gradients to this .safetensors file");
   app.add_option("--profile", flags.profile,
                  "write the mean times of every instruction to this file, one JSON object a line");
-  app.add_option("--comm", flags.comm, "communicator; default: local for one process, mpi under a launcher")
+  app.add_option("--comm", flags.comm,
+                 "communicator; default: local for one process, mpi under a launcher, nccl for --device cuda")
       ->check(CLI::IsMember({"local", "mpi", "nccl"}));
   app.add_option("--device", flags.device, "device of the ranks")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_flag("--cuda-graph", flags.cuda_graph,
+               "with --device cuda: capture a step once and replay it; what prevents a single graph is said");
   // Of whole numbers with an upper bound; the message names both ends.
   const auto between = [](int least, int most) {
     return CLI::Validator(
@@ -252,8 +260,13 @@ int conclude(exec::Session& session, const Status& failure, bool quiet) {
   return kFailed;
 }
 
-int run_local(const Flags& flags, const plan::OpenBundle& opened, const exec::CpuBackendOptions& cpu,
-              exec::Session& session) {
+// What rank `rank` is executed on. `transport`: between the ranks of the process, which is its way to them; nullptr: it
+// has another.
+using MakeRank = std::function<exec::MakeBackend(hal::Transport* transport, int32_t rank)>;
+
+// All ranks in this process. `by_transport`: their data, too, goes over its memory.
+int run_here(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
+             exec::Session& session) {
   const int32_t world_size = opened.manifest.world_size;
   Inputs inputs;
   if (Status status = read_inputs(flags, opened, {}, inputs, session); !status.ok()) {
@@ -265,10 +278,11 @@ int run_local(const Flags& flags, const plan::OpenBundle& opened, const exec::Cp
   for (int32_t r = 0; r < world_size; ++r) transports.push_back(world.transport(r));
   std::vector<std::thread> ranks;
   for (const plan::RankPlan& plan : inputs.bundle.ranks)
-    ranks.emplace_back([&session, &plan, &cpu, &transport = *transports[static_cast<size_t>(plan.rank)]] {
-      hal::TransportChannel control(transport);
-      exec::run_rank(session, plan, exec::cpu_backend(transport, cpu), control);
-    });
+    ranks.emplace_back(
+        [&session, &plan, &make, by_transport, &transport = *transports[static_cast<size_t>(plan.rank)]] {
+          hal::TransportChannel control(transport);
+          exec::run_rank(session, plan, make(by_transport ? &transport : nullptr, plan.rank), control);
+        });
   for (std::thread& rank : ranks) rank.join();
   return conclude(session, session.stop.take_failure(), false);
 }
@@ -332,11 +346,80 @@ int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const exec::CpuB
   return exit_code;
 }
 
-int run(const Flags& flags) {
-  if (flags.device != "cpu" || flags.comm == "nccl") {
-    print_error(
-        {"R0106", "this piper-run executes plans on CPU ranks only: use --device cpu, and --comm local or mpi", false});
+// This process is one rank of several; their data go by NCCL, what hosts tell each other by the store that the launcher
+// says.
+int run_nccl(const Flags& flags, const plan::OpenBundle& opened, const bootstrap::RankEnvironment& environment,
+             const MakeRank& make, exec::Session& session) {
+  const bool speaks = environment.rank == 0;
+  const hal::WaitControl wait{&session.stop, session.options.timeout};
+  const auto refuse = [&](const Error& error) {
+    print_error(error);
     return kRefused;
+  };
+  auto address = bootstrap::read_rendezvous(environment, bootstrap::process_variable);
+  if (!address.ok()) return refuse(address.error());
+  auto joined =
+      hal::TcpStoreChannel::join({std::move(address).value(), environment.rank, environment.size, opened.digest}, wait);
+  if (!joined.ok()) return hal::is_stopped(joined.status()) ? kRefused : refuse(joined.error());
+  hal::TcpStoreChannel& control = **joined;
+  Inputs inputs;
+  const Status status = read_inputs(flags, opened, {environment.rank}, inputs, session);
+  const auto ready = all_ready(status, control, wait);
+  if (!ready.ok()) return hal::is_stopped(ready.status()) ? kRefused : refuse(ready.error());
+  if (!*ready) {
+    (void)control.leave(wait);
+    return kRefused;
+  }
+  const auto& plans = inputs.bundle.ranks;
+  const auto mine =
+      std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == environment.rank; });
+  PIPER_CHECK(mine != plans.end(), "the bundle has no plan of rank ", environment.rank);
+  std::thread rank([&] { exec::run_rank(session, *mine, make(nullptr, mine->rank), control); });
+  rank.join();
+  if (!session.stop.raised()) {
+    (void)control.leave(wait);
+    return conclude(session, {}, false);
+  }
+  const Status failure = session.stop.take_failure();
+  return conclude(session, failure, !speaks && (failure.ok() || failure.error().code == "R0102"));
+}
+
+// Ranks on GPUs; `refuse` prints.
+int run_cuda(const Flags& flags, const plan::OpenBundle& opened, const bootstrap::RankEnvironment& environment,
+             bootstrap::Transport transport, const std::function<int(const Error&)>& refuse, exec::Session& session) {
+  const int32_t world_size = opened.manifest.world_size;
+  const auto cuda = exec::open_cuda();
+  if (!cuda.ok()) return refuse(cuda.error());
+  if (opened.manifest.target.device != plan::DeviceKind::kCuda)
+    return refuse({"R0106", "the plan was compiled for CPU ranks: compile it with piperc --device cuda", false});
+  const bool by_nccl = transport == bootstrap::Transport::kNccl, alone = environment.size == 1;
+  if (by_nccl && alone && cuda->devices < world_size)
+    return refuse({"R0106",
+                   "--comm nccl wants a GPU for each of the " + std::to_string(world_size) + " ranks, and here are " +
+                       std::to_string(cuda->devices) + ": use --comm local, which runs several on one",
+                   false});
+  int32_t local_rank = 0;
+  if (!alone) {
+    const auto read = bootstrap::read_local_rank(environment, bootstrap::process_variable);
+    if (!read.ok()) return refuse(read.error());
+    local_rank = *read;
+  }
+  const MakeRank make = [&](hal::Transport* links, int32_t rank) {
+    exec::CudaBackendOptions options;
+    options.ordinal = (alone ? rank : local_rank) % cuda->devices;
+    options.graphs = flags.cuda_graph;
+    options.summing = opened.manifest.target.summing;
+    options.transport = links;
+    return cuda->backend(options);
+  };
+  return alone ? run_here(flags, opened, make, !by_nccl, session) : run_nccl(flags, opened, environment, make, session);
+}
+
+int run(const Flags& flags) {
+  const bool on_gpus = flags.device == "cuda";
+  if (!on_gpus && (flags.cuda_graph || flags.comm == "nccl")) {
+    std::fprintf(stderr, "piper-run: %s is for --device cuda\n", flags.cuda_graph ? "--cuda-graph" : "--comm nccl");
+    return kCommandLine;
   }
   const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);
   // Before MPI runs, the launcher's rank tells which process speaks.
@@ -350,7 +433,8 @@ int run(const Flags& flags) {
   const auto opened = plan::open_bundle(flags.bundle);
   if (!opened.ok()) return refuse(opened.error());
   const int32_t world_size = opened->manifest.world_size;
-  const auto transport = bootstrap::choose_transport(*environment, flags.comm, world_size);
+  const auto transport = on_gpus ? bootstrap::choose_gpu_transport(*environment, flags.comm, world_size)
+                                 : bootstrap::choose_transport(*environment, flags.comm, world_size);
   if (!transport.ok()) return refuse(transport.error());
 
   exec::Session session;
@@ -366,9 +450,13 @@ int run(const Flags& flags) {
   session.options.profile = flags.profile;
   install_signal_handlers(session.stop);
   int code = kBug;
-  switch (*transport) {
-    case bootstrap::Transport::kLocal: code = run_local(flags, *opened, cpu, session); break;
-    case bootstrap::Transport::kMpi: code = run_mpi(flags, *opened, cpu, session); break;
+  if (on_gpus) {
+    code = run_cuda(flags, *opened, *environment, *transport, refuse, session);
+  } else if (*transport == bootstrap::Transport::kLocal) {
+    const MakeRank make = [&](hal::Transport* links, int32_t) { return exec::cpu_backend(*links, cpu); };
+    code = run_here(flags, *opened, make, true, session);
+  } else {
+    code = run_mpi(flags, *opened, cpu, session);
   }
   signal_stop = nullptr;
   return code;

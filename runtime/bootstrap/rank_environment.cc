@@ -92,16 +92,31 @@ Status check_world_size(int32_t launched, int32_t world_size) {
                                       (launched == 1 ? " was" : " were") + " launched. " + what_to_launch(world_size));
 }
 
+namespace {
+
+Result<Transport> choose_local(const RankEnvironment& environment, int32_t world_size) {
+  if (environment.size == 1) return Transport::kLocal;
+  return Status::failure("R0101", "--comm local runs all ranks in one process, but " +
+                                      std::string(launcher_name(environment.launcher)) + " started " +
+                                      processes(environment.size) + ". " + what_to_launch(world_size));
+}
+
+}  // namespace
+
+Result<Transport> choose_gpu_transport(const RankEnvironment& environment, const std::string& requested,
+                                       int32_t world_size) {
+  if (requested == "mpi")
+    return Status::failure("R0106", "ranks on GPUs send their data by NCCL: use --comm nccl, or local in one process");
+  if (requested == "local" || (requested.empty() && environment.size == 1))
+    return choose_local(environment, world_size);
+  if (environment.size > 1) PIPER_RETURN_IF_ERROR(check_world_size(environment.size, world_size));
+  return Transport::kNccl;
+}
+
 Result<Transport> choose_transport(const RankEnvironment& environment, const std::string& requested,
                                    int32_t world_size) {
   const bool launched = environment.size != 1;  // 0: MPI will tell
-  if (requested == "local" || (requested.empty() && !launched)) {
-    if (launched)
-      return Status::failure("R0101", "--comm local runs all ranks in one process, but " +
-                                          std::string(launcher_name(environment.launcher)) + " started " +
-                                          processes(environment.size) + ". " + what_to_launch(world_size));
-    return Transport::kLocal;
-  }
+  if (requested == "local" || (requested.empty() && !launched)) return choose_local(environment, world_size);
   if (environment.size != 0) PIPER_RETURN_IF_ERROR(check_world_size(environment.size, world_size));
   if (!environment.can_join_mpi) {
     std::string fix = environment.launcher == Launcher::kSlurm

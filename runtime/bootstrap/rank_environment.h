@@ -38,12 +38,16 @@ std::optional<std::string> process_variable(const char* name);
 enum class Transport : uint8_t {
   kLocal,  // all ranks in this process; the default for one process; needs nothing, uses one machine
   kMpi,    // one process a rank; the default under a launcher; needs MPI
+  kNccl,   // a GPU a rank; one process a rank under a launcher, for ranks on GPUs the default there
 };
 
 // `requested`: "local", "mpi" or "" for the default. R0101: the launch does not fit the world size.
 // R0103: the launcher's processes cannot join in MPI. Both say what to launch instead.
 Result<Transport> choose_transport(const RankEnvironment& environment, const std::string& requested,
                                    int32_t world_size);
+// The same for ranks on GPUs: "local", "nccl" or "". R0106: "mpi".
+Result<Transport> choose_gpu_transport(const RankEnvironment& environment, const std::string& requested,
+                                       int32_t world_size);
 // R0101 again, once MPI knows its size.
 Status check_world_size(int32_t launched, int32_t world_size);
 

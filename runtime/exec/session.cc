@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <exception>
 
 #include "runtime/bootstrap/agreement.h"
 #include "runtime/exec/executor.h"
+#include "runtime/exec/graph_cuts.h"
 #include "runtime/exec/instruction_text.h"
 #include "runtime/exec/step_inputs.h"
 #include "runtime/exec/step_results.h"
@@ -123,6 +125,7 @@ class RankRun {
     if (plan_.rank == session_.bundle->manifest.reporting_rank) {
       PIPER_ASSIGN(reporter_, Reporter::open(session_, *rank_));
     }
+    for (const std::string& line : graph_cuts(*rank_)) std::fprintf(stderr, "piper-run: note: %s\n", line.c_str());
     Executor executor(*rank_, session_.stop, session_.options.timeout);
     if (!session_.options.profile.empty()) {
       profile_ = std::make_unique<trace::Profile>(plan_.instructions.size());

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/kernels/cuda/cuda_library.h"
+#include "runtime/kernels/cuda/device_kernels.h"
 #include "runtime/kernels/cuda/group_commands.h"
 
 namespace piper::shim {
@@ -105,8 +106,16 @@ hal::MadeCommand convert(hal::Elements to, hal::Elements from, int64_t count) {
 }  // namespace
 
 void use_own_kernels(standin::GpuOptions& options) {
-  options.kernels = &Library::make;
-  options.groups = {&sum_pieces, &convert};
+  options.kernels = &kernels::cuda::open_kernels;
+  options.groups = kernels::cuda::group_kernels();
 }
 
 }  // namespace piper::shim
+
+// In place of runtime/kernels/cuda/device_kernels.cc.
+namespace piper::kernels::cuda {
+
+Result<std::shared_ptr<const Library>> open_kernels(hal::Device& device) { return shim::Library::make(device); }
+hal::GroupKernels group_kernels() { return {&shim::sum_pieces, &shim::convert}; }
+
+}  // namespace piper::kernels::cuda

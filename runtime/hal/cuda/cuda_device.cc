@@ -150,9 +150,7 @@ class CudaDevice : public Device {
   static Result<std::unique_ptr<Device>> make(const CudaDeviceOptions& options,
                                               const std::vector<QueueOptions>& queues) {
     const int ordinal = options.ordinal;
-    int devices = 0;
-    if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess)
-      return Status::failure("R0106", std::string("there is no CUDA device here: ") + cudaGetErrorString(error));
+    PIPER_ASSIGN(const int devices, cuda_devices());
     if (ordinal < 0 || ordinal >= devices)
       return Status::failure(
           "R0106", "there is no CUDA device " + std::to_string(ordinal) + " here, only " + std::to_string(devices));
@@ -236,6 +234,13 @@ class CudaDevice : public Device {
 };
 
 }  // namespace
+
+Result<int> cuda_devices() {
+  int devices = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess)
+    return Status::failure("R0106", std::string("there is no CUDA device here: ") + cudaGetErrorString(error));
+  return devices;
+}
 
 Result<std::unique_ptr<Device>> make_cuda_device(const CudaDeviceOptions& options,
                                                  const std::vector<QueueOptions>& queues) {

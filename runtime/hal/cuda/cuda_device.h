@@ -16,6 +16,8 @@ struct CudaDeviceOptions {
   bool graphs = false;
 };
 
+// The GPUs that this process sees, at least one. R0106: none, or a driver that is missing or too old.
+Result<int> cuda_devices();
 // R0106: no such GPU, or a driver that is missing or too old. R0407: CUDA fails.
 Result<std::unique_ptr<Device>> make_cuda_device(const CudaDeviceOptions& options,
                                                  const std::vector<QueueOptions>& queues);
