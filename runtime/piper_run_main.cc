@@ -1,5 +1,6 @@
 // piper-run: executes a plan bundle. Exit status: 0 done, 1 refused before the first step, 2 command
-// line, 3 failed later or the log is incomplete, 70 a bug of piper-run.
+// line, 3 failed later or the log is incomplete, 70 a bug of piper-run, 74 a checkpoint could not be written, 83 no
+// valid checkpoint, 84 a checkpoint of another model, optimizer or data set.
 #include <CLI/CLI.hpp>
 
 #include <signal.h>
@@ -16,6 +17,8 @@
 #include "runtime/bootstrap/rank_environment.h"
 #include "runtime/bootstrap/rendezvous.h"
 #include "runtime/bootstrap/threads.h"
+#include "runtime/checkpoint/choose_start.h"
+#include "runtime/data/data_digest.h"
 #include "runtime/exec/cuda_backend.h"
 #include "runtime/exec/session.h"
 #include "runtime/hal/local/local_transport.h"
@@ -30,13 +33,33 @@
 namespace piper {
 namespace {
 
-enum Exit : int { kDone = 0, kRefused = 1, kCommandLine = 2, kFailed = 3, kBug = 70 };
+enum Exit : int {
+  kDone = 0,
+  kRefused = 1,
+  kCommandLine = 2,
+  kFailed = 3,
+  kBug = 70,
+  kStorage = 74,
+  kNoCheckpoint = 83,
+  kOtherTraining = 84
+};
+
+// Of a failure that has an exit status of its own; else `other`.
+int exit_of(const std::string& code, int other) {
+  if (code == "R0701") return kStorage;
+  if (code == "R0702") return kNoCheckpoint;
+  if (code == "R0703") return kOtherTraining;
+  return other;
+}
 
 constexpr double kLongestWaitS = 1e9;
 
 struct Flags {
   std::string bundle, data, sampling, token_dtype, load, comm, device = "cpu", huge_pages = "on";
-  std::string log, save, save_gradients, profile, link_delay;
+  std::string log, save, save_gradients, profile, link_delay, checkpoints;
+  std::optional<std::string> resume;
+  int64_t every = 0, keep = 3;
+  double every_minutes = 0;
   std::optional<int64_t> steps;
   std::optional<uint64_t> seed;
   bool cuda_graph = false;
@@ -58,6 +81,16 @@ std::optional<hal::LinkDelay> parse_link_delay(const std::string& text) {
   return hal::LinkDelay{std::chrono::microseconds(latency_us), bytes_per_second};
 }
 
+std::optional<int64_t> exact_step(const std::string& text) {
+  constexpr std::string_view kExact = "exact:";
+  if (text.compare(0, kExact.size(), kExact) != 0) return std::nullopt;
+  int64_t step = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + kExact.size(), end, step);
+  if (read.ec != std::errc() || read.ptr != end || step < 0) return std::nullopt;
+  return step;
+}
+
 void declare_flags(CLI::App& app, Flags& flags) {
   // CLI11's own check answers with the largest double, digit by digit.
   const CLI::Validator whole_number(
@@ -73,6 +106,13 @@ void declare_flags(CLI::App& app, Flags& flags) {
                    : "'" + text + "' is not microseconds, or microseconds,bytes per second: 500 or 500,1000000000";
       },
       "MICROSECONDS[,BYTES_PER_SECOND]");
+  const CLI::Validator resume(
+      [](std::string& text) {
+        return text == "latest-valid" || exact_step(text)
+                   ? std::string()
+                   : "'" + text + "' is neither latest-valid nor exact:STEP, as in exact:1200";
+      },
+      "latest-valid|exact:STEP");
   app.add_option("bundle", flags.bundle, "directory of the plan bundle")->required();
   app.add_option("--data", flags.data, "tensor file (.safetensors or a directory of .npy), token file (.bin) or text");
   app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")
@@ -85,6 +125,18 @@ void declare_flags(CLI::App& app, Flags& flags) {
   app.add_option("--log", flags.log, "write one JSON object a step to this file");
   app.add_option("--load", flags.load, "start from the weights of this .safetensors file");
   app.add_option("--save", flags.save, "write the weights after the last step to this .safetensors file");
+  auto* const folder = app.add_option("--checkpoint", flags.checkpoints,
+                                      "save checkpoints to this folder: after the last step, and by --every");
+  app.add_option("--every", flags.every, "steps from one checkpoint to the next")->check(whole_number)->needs(folder);
+  app.add_option("--keep", flags.keep, "checkpoints that are kept, 0: all; default 3")
+      ->check(whole_number)
+      ->needs(folder);
+  app.add_option("--resume", flags.resume,
+                 "go on from the newest valid checkpoint, or from step STEP alone with exact:STEP")
+      ->expected(0, 1)
+      ->default_str("latest-valid")
+      ->check(resume)
+      ->needs(folder);
   app.add_option("--save-gradients", flags.save_gradients,
                  "write the first step's gradients to this .safetensors file");
   app.add_option("--profile", flags.profile,
@@ -123,6 +175,9 @@ void declare_flags(CLI::App& app, Flags& flags) {
   app.add_option("--threads", flags.threads, "threads per rank; default: usable cores / ranks, at most OMP_NUM_THREADS")
       ->check(between(1, 1024));
   app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(seconds);
+  app.add_option("--every-minutes", flags.every_minutes, "minutes from one checkpoint to the next")
+      ->check(seconds)
+      ->needs("--checkpoint");
   app.add_option("--link-delay", flags.link_delay,
                  "MICROSECONDS[,BYTES_PER_SECOND]: make every message between ranks take that long, for benchmarks")
       ->check(link_delay);
@@ -188,6 +243,7 @@ int ranks_here(bootstrap::Transport transport, int32_t world_size) {
 
 // What a process reads before any rank starts.
 struct Inputs {
+  checkpoint::Start start;
   plan::Bundle bundle;
   std::optional<checkpoint::WeightSource> weights;
   std::unique_ptr<data::DataSource> data;
@@ -212,6 +268,36 @@ Result<plan::Bundle> read_plans(const plan::OpenBundle& opened, const std::vecto
   return bundle;
 }
 
+// Where the run goes on. `control`: null where all ranks are in this process.
+Status choose_start(const Flags& flags, hal::ControlChannel* control, const hal::WaitControl& wait, Inputs& inputs) {
+  if (flags.checkpoints.empty()) return {};
+  checkpoint::StartOptions options{flags.checkpoints, flags.resume.has_value(), -1, flags.keep};
+  if (flags.resume) options.exact = exact_step(*flags.resume).value_or(-1);
+  PIPER_ASSIGN(inputs.start, checkpoint::choose_start(options, control, wait, [](const std::string& damaged) {
+                 std::fprintf(stderr, "piper-run: warning[R0705]: a checkpoint is passed over: %s\n", damaged.c_str());
+               }));
+  return {};
+}
+
+// What checkpoints say of the run; R0703 where the one that it goes on from says something else.
+Status check_identity(const data::DataOptions& data, const Inputs& inputs, exec::Session& session) {
+  PIPER_ASSIGN(const std::string digest, data::data_digest(data));
+  const bool shuffled = inputs.data->sampling() == data::Sampling::kShuffled;
+  session.identity = {
+      session.bundle_digest, data.seed, {digest, inputs.data->num_samples(), shuffled ? "shuffled" : "sequential"}};
+  session.storage = inputs.start.storage.get();
+  session.writer = inputs.start.writer;
+  if (!inputs.start.from) return {};
+  session.resume = &*inputs.start.from;
+  const checkpoint::DataIdentity& before = session.resume->manifest().data;
+  if (before == session.identity.data) return {};
+  const auto text = [](const checkpoint::DataIdentity& d) {
+    return std::to_string(d.samples) + " samples, " + d.sampling + ", SHA-256 " + d.sha256.substr(0, 12);
+  };
+  return Status::failure("R0703", "the checkpoint is of another training: its data set has " + text(before) +
+                                      "; this run's has " + text(session.identity.data));
+}
+
 Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std::vector<int32_t>& ranks,
                    Inputs& inputs, exec::Session& session) {
   PIPER_ASSIGN(inputs.bundle, read_plans(opened, ranks));
@@ -222,6 +308,12 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   data::DataOptions data;
   data.path = flags.data.empty() ? manifest.run.data : flags.data;
   data.seed = flags.seed.value_or(manifest.run.seed);
+  if (inputs.start.from) {
+    const uint64_t before = inputs.start.from->manifest().seed;
+    if (flags.seed && *flags.seed != before)
+      return Status::failure("R0703", "the checkpoint is of another training: its seed is " + std::to_string(before));
+    data.seed = before;
+  }
   data.token_dtype = flags.token_dtype;
   const std::string sampling = flags.sampling.empty() ? manifest.run.sampling : flags.sampling;
   if (!sampling.empty())
@@ -235,7 +327,7 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   session.bundle = &inputs.bundle;
   session.weights = &*inputs.weights;
   session.data = inputs.data.get();
-  return {};
+  return flags.checkpoints.empty() ? Status() : check_identity(data, inputs, session);
 }
 
 // After the ranks of this process have ended: the exit status, having printed what is to be said.
@@ -244,13 +336,16 @@ int conclude(exec::Session& session, const Status& failure, bool quiet) {
   if (!failure.ok()) {
     if (!quiet) print_error(failure.error());
     if (failure.error().code == "bug") return kBug;
-    return started ? kFailed : kRefused;
+    return exit_of(failure.error().code, started ? kFailed : kRefused);
   }
   if (const int signal_number = session.stop.signal_number(); signal_number != 0) {
     if (!quiet)
-      std::fprintf(stderr, "piper-run: stopped by %s after step %lld of %lld; nothing was saved\n",
+      std::fprintf(stderr, "piper-run: stopped by %s after step %lld of %lld; %s\n",
                    signal_number == SIGINT ? "SIGINT" : "SIGTERM", static_cast<long long>(session.steps_done.load()),
-                   static_cast<long long>(session.options.steps));
+                   static_cast<long long>(session.options.steps),
+                   session.committed == 0
+                       ? "nothing was saved"
+                       : ("the newest checkpoint is of step " + std::to_string(session.committed)).c_str());
     return started ? kFailed : kRefused;
   }
   if (session.log_failure.ok()) return kDone;
@@ -269,9 +364,11 @@ int run_here(const Flags& flags, const plan::OpenBundle& opened, const MakeRank&
              exec::Session& session) {
   const int32_t world_size = opened.manifest.world_size;
   Inputs inputs;
-  if (Status status = read_inputs(flags, opened, {}, inputs, session); !status.ok()) {
+  Status status = choose_start(flags, nullptr, {}, inputs);
+  if (status.ok()) status = read_inputs(flags, opened, {}, inputs, session);
+  if (!status.ok()) {
     print_error(status.error());
-    return kRefused;
+    return exit_of(status.error().code, kRefused);
   }
   hal::LocalWorld world(world_size);
   std::vector<std::unique_ptr<hal::Transport>> transports;
@@ -280,19 +377,20 @@ int run_here(const Flags& flags, const plan::OpenBundle& opened, const MakeRank&
   for (const plan::RankPlan& plan : inputs.bundle.ranks)
     ranks.emplace_back(
         [&session, &plan, &make, by_transport, &transport = *transports[static_cast<size_t>(plan.rank)]] {
-          hal::TransportChannel control(transport);
-          exec::run_rank(session, plan, make(by_transport ? &transport : nullptr, plan.rank), control);
+          hal::TransportChannel control(transport), checkpoint_control(transport, hal::kCheckpointChannel);
+          exec::run_rank(session, plan, make(by_transport ? &transport : nullptr, plan.rank), control,
+                         &checkpoint_control);
         });
   for (std::thread& rank : ranks) rank.join();
   return conclude(session, session.stop.take_failure(), false);
 }
 
-// Whether every rank could read what it needs; rank 0 prints the first failure that it learns of.
-Result<bool> all_ready(const Status& mine, hal::ControlChannel& control, const hal::WaitControl& wait) {
+// 0 where every rank could read what it needs, else the exit status; rank 0 prints the first failure that it learns of.
+Result<int> all_ready(const Status& mine, hal::ControlChannel& control, const hal::WaitControl& wait) {
   const std::string text = mine.ok() ? "" : mine.error().code + "\n" + mine.error().message;
   PIPER_ASSIGN(const std::vector<std::string> all, control.allgather(text, wait));
   const auto failed = std::find_if(all.begin(), all.end(), [](const std::string& t) { return !t.empty(); });
-  if (failed == all.end()) return true;
+  if (failed == all.end()) return 0;
   if (control.rank() == 0) {
     const size_t end = failed->find('\n');
     // What refutes the bundle, P063x, concerns all ranks, though one of them has found it.
@@ -302,7 +400,7 @@ Result<bool> all_ready(const Status& mine, hal::ControlChannel& control, const h
                  (everywhere ? "" : "rank " + std::to_string(failed - all.begin()) + ": ") + failed->substr(end + 1),
                  false});
   }
-  return false;
+  return exit_of(failed->substr(0, failed->find('\n')), kRefused);
 }
 
 int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const exec::CpuBackendOptions& cpu,
@@ -319,10 +417,11 @@ int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const exec::CpuB
     return kRefused;
   }
   Inputs inputs;
-  const Status status = read_inputs(flags, opened, {transport.rank()}, inputs, session);
   const hal::WaitControl wait{&session.stop, session.options.timeout};
+  Status status = choose_start(flags, &control, wait, inputs);
+  if (status.ok()) status = read_inputs(flags, opened, {transport.rank()}, inputs, session);
   const auto ready = all_ready(status, control, wait);
-  if (ready.ok() && !*ready) return kRefused;
+  if (ready.ok() && *ready != 0) return *ready;
   if (!ready.ok()) {
     if (!hal::is_stopped(ready.status())) print_error(ready.error());
     transport.abort(kRefused);
@@ -331,7 +430,9 @@ int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const exec::CpuB
   const auto mine =
       std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == transport.rank(); });
   PIPER_CHECK(mine != plans.end(), "the bundle has no plan of rank ", transport.rank());
-  std::thread rank([&] { exec::run_rank(session, *mine, exec::cpu_backend(transport, cpu), control); });
+  hal::TransportChannel checkpoint_control(transport, hal::kCheckpointChannel);
+  std::thread rank(
+      [&] { exec::run_rank(session, *mine, exec::cpu_backend(transport, cpu), control, &checkpoint_control); });
   rank.join();
 
   if (!session.stop.raised()) return conclude(session, {}, false);
@@ -448,6 +549,7 @@ int run(const Flags& flags) {
   session.options.save = flags.save;
   session.options.save_gradients = flags.save_gradients;
   session.options.profile = flags.profile;
+  session.options.checkpoints = {flags.every, flags.every_minutes};
   install_signal_handlers(session.stop);
   int code = kBug;
   if (on_gpus) {

@@ -44,7 +44,30 @@ Status allocate_buffers(LoadedRank& rank) {
   return {};
 }
 
-Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights) {
+// From a checkpoint; what it holds in another type is converted.
+Status fill_state(LoadedRank& rank, const checkpoint::OpenCheckpoint& resume) {
+  const std::vector<checkpoint::StatePart> parts = checkpoint::state_parts(*rank.plan);
+  PIPER_RETURN_IF_ERROR(checkpoint::check_same_training(resume.manifest(), rank.bundle->manifest, parts));
+  std::vector<std::byte> converted;
+  for (const checkpoint::StatePart& part : parts) {
+    const checkpoint::StoredTensor* stored = checkpoint::find_tensor(resume.manifest(), part.kind, part.name);
+    if (stored == nullptr) continue;
+    const int64_t from_bytes = dtype_bytes(stored->dtype), to_bytes = dtype_bytes(part.dtype);
+    PIPER_RETURN_IF_ERROR(resume.read(*stored, part.first, part.count,
+                                      [&](int64_t offset, const std::byte* data, int64_t bytes) -> Status {
+                                        const int64_t count = bytes / from_bytes;
+                                        const hal::Address to = rank.at(part.where) + offset / from_bytes * to_bytes;
+                                        if (stored->dtype == part.dtype) return rank.device().write(to, data, bytes);
+                                        converted.resize(static_cast<size_t>(count * to_bytes));
+                                        convert_elements(stored->dtype, data, part.dtype, converted.data(), count);
+                                        return rank.device().write(to, converted.data(), count * to_bytes);
+                                      }));
+  }
+  return {};
+}
+
+Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights,
+                    const checkpoint::OpenCheckpoint* resume) {
   for (const plan::ScalarValue& scalar : rank.plan->scalars)
     PIPER_RETURN_IF_ERROR(rank.device().write(rank.at({scalar.buffer, 0}), scalar.values.data(),
                                               static_cast<int64_t>(scalar.values.size() * sizeof(int64_t))));
@@ -55,6 +78,7 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights) {
   std::vector<std::byte> converted;
   for (const plan::Placement& placement : rank.plan->placements) {
     if (weights == nullptr || !checkpoint::is_weight(placement)) continue;
+    if (resume != nullptr && placement.kind != plan::PlacementKind::kConstant) continue;
     const plan::Part& part = placement.part;
     PIPER_ASSIGN(const plan::TensorView view, weights->find(placement));
     const int64_t element = dtype_bytes(view.dtype), bytes = part.count * element;
@@ -70,7 +94,7 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights) {
     PIPER_RETURN_IF_ERROR(
         rank.device().write(rank.at(part.where), converted.data(), static_cast<int64_t>(converted.size())));
   }
-  return {};
+  return resume == nullptr ? Status() : fill_state(rank, *resume);
 }
 
 // One block per stream, as large as its largest collective needs. Where each begins.
@@ -148,7 +172,7 @@ std::vector<hal::Issue> issues_of(const LoadedRank& rank, const GradientCapture*
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
                                               const checkpoint::WeightSource* weights, Backend backend,
                                               hal::ControlChannel& control, const hal::WaitControl& wait,
-                                              bool save_gradients) {
+                                              bool save_gradients, const checkpoint::OpenCheckpoint* resume) {
   auto rank = std::make_unique<LoadedRank>();
   rank->bundle = &bundle;
   rank->plan = &plan;
@@ -157,7 +181,7 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   hal::Collectives& collectives = *rank->backend.collectives;
   PIPER_RETURN_IF_ERROR(check_events(plan));
   PIPER_RETURN_IF_ERROR(allocate_buffers(*rank));
-  PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights));
+  PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights, resume));
   for (const std::string& name : plan.events) {
     PIPER_ASSIGN(auto event, device.make_event(name));
     rank->events.push_back(std::move(event));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/checkpoint/training_state.h"
 #include "runtime/checkpoint/weights.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/gradient_capture.h"
@@ -37,11 +38,12 @@ struct LoadedRank {
   }
 };
 
-// `bundle` outlives the result. R0404, R0405, R05xx, R0401/R0402, P0604, each with the instruction or tensor it is
+// `bundle` outlives the result. `resume`: where the state of training comes from instead of `weights`; errors R0703,
+// R0705. R0404, R0405, R05xx, R0401/R0402, P0604, each with the instruction or tensor it is
 // about.
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
                                               const checkpoint::WeightSource* weights, Backend backend,
                                               hal::ControlChannel& control, const hal::WaitControl& wait,
-                                              bool save_gradients);
+                                              bool save_gradients, const checkpoint::OpenCheckpoint* resume = nullptr);
 
 }  // namespace piper::exec

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "runtime/bootstrap/agreement.h"
@@ -21,16 +22,37 @@ namespace {
 
 using std::chrono::steady_clock;
 
+std::string checkpoint_options(const Session& session) {
+  if (session.storage == nullptr) return "";
+  const SessionOptions& o = session.options;
+  return ", --checkpoint every " + std::to_string(o.checkpoints.every) + " steps or " +
+         std::to_string(o.checkpoints.every_minutes) + " minutes, data " + session.identity.data.sha256 +
+         (session.resume == nullptr ? "" : ", resumed from " + session.resume->manifest().digest);
+}
+
 std::string agreed_options(const Session& session) {
   const SessionOptions& o = session.options;
   return "seed " + std::to_string(o.seed) + ", " + std::to_string(o.steps) + " steps, " +
          (session.data->sampling() == data::Sampling::kShuffled ? "shuffled" : "sequential") + " sampling, " +
          std::to_string(session.data->num_samples()) + " samples, " + (o.save.empty() ? "no --save, " : "--save, ") +
          (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") +
-         (o.profile.empty() ? "" : ", --profile") +
+         (o.profile.empty() ? "" : ", --profile") + checkpoint_options(session) +
          (o.link_delay ? ", links of " + std::to_string(o.link_delay->latency.count()) + " us and " +
                              std::to_string(o.link_delay->bytes_per_second) + " bytes/s"
                        : "");
+}
+
+// The optimizer counts the steps that it has done.
+Result<int64_t> skipped_before(const checkpoint::OpenCheckpoint& resume) {
+  const checkpoint::StoredTensor* counter =
+      checkpoint::find_tensor(resume.manifest(), checkpoint::StateKind::kTraining, "optimizer_step");
+  int64_t done = resume.manifest().step;
+  if (counter != nullptr && counter->dtype == DType::kI64)
+    PIPER_RETURN_IF_ERROR(resume.read(*counter, 0, 1, [&done](int64_t, const std::byte* data, int64_t bytes) {
+      std::memcpy(&done, data, std::min<size_t>(sizeof done, static_cast<size_t>(bytes)));
+      return Status();
+    }));
+  return resume.manifest().step - done;
 }
 
 // What the reporting rank tells about the steps.
@@ -39,7 +61,16 @@ class Reporter {
   static Result<std::unique_ptr<Reporter>> open(const Session& session, const LoadedRank& rank) {
     PIPER_ASSIGN(StepResults results, StepResults::bind(rank));
     auto reporter = std::make_unique<Reporter>(session, std::move(results));
-    PIPER_ASSIGN(reporter->log_, trace::StepLog::open(session.options.log));
+    if (session.resume == nullptr) {
+      PIPER_ASSIGN(reporter->log_, trace::StepLog::open(session.options.log));
+      return reporter;
+    }
+    const int64_t step = session.resume->manifest().step;
+    PIPER_ASSIGN(reporter->log_, trace::StepLog::resume(session.options.log, step));
+    reporter->progress_.note("goes on behind step " + std::to_string(step) + ", from " + session.resume->path());
+    if (rank.plan->loss_scale.buffer >= 0) {
+      PIPER_ASSIGN(reporter->skipped_, skipped_before(*session.resume));
+    }
     return reporter;
   }
   Reporter(const Session& session, StepResults results)
@@ -110,8 +141,13 @@ class Reporter {
 
 class RankRun {
  public:
-  RankRun(Session& session, const plan::RankPlan& plan, hal::ControlChannel& control)
-      : session_(session), plan_(plan), control_(control), wait_{&session.stop, session.options.timeout} {}
+  RankRun(Session& session, const plan::RankPlan& plan, hal::ControlChannel& control,
+          hal::ControlChannel* checkpoint_control)
+      : session_(session),
+        plan_(plan),
+        control_(control),
+        checkpoint_control_(checkpoint_control),
+        wait_{&session.stop, session.options.timeout} {}
 
   Status run(const MakeBackend& make_backend) {
     PIPER_RETURN_IF_ERROR(
@@ -120,8 +156,10 @@ class RankRun {
       if (!path->empty() && control_.rank() == 0) PIPER_RETURN_IF_ERROR(checkpoint::check_writable(*path));
     PIPER_ASSIGN(Backend backend, make_backend(plan_));
     PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights, std::move(backend), control_, wait_,
-                                  !session_.options.save_gradients.empty()));
+                                  !session_.options.save_gradients.empty(), session_.resume));
     PIPER_ASSIGN(StepInputs inputs, StepInputs::bind(*rank_, *session_.data, session_.options.seed));
+    PIPER_RETURN_IF_ERROR(go_on(inputs));
+    PIPER_RETURN_IF_ERROR(open_checkpointer());
     if (plan_.rank == session_.bundle->manifest.reporting_rank) {
       PIPER_ASSIGN(reporter_, Reporter::open(session_, *rank_));
     }
@@ -133,8 +171,12 @@ class RankRun {
     }
     PIPER_RETURN_IF_ERROR(control_.barrier(wait_));
     session_.started = true;
-    for (int64_t step = 1; step <= session_.options.steps; ++step)
+    CheckpointClock clock(session_.options.checkpoints, first_step_, session_.options.steps);
+    for (int64_t step = first_step_; step <= session_.options.steps; ++step) {
       PIPER_RETURN_IF_ERROR(one_step(executor, inputs, step));
+      if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step));
+    }
+    if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
     if (!session_.options.save.empty())
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save, session_.weights},
                                                      session_.bundle->manifest,
@@ -143,7 +185,41 @@ class RankRun {
     return finish(executor);
   }
 
+  // The step of the newest checkpoint that this run has committed, 0: none.
+  int64_t committed() { return checkpointer_ == nullptr ? 0 : checkpointer_->committed_step(); }
+
  private:
+  // Behind the checkpoint's steps and samples.
+  Status go_on(StepInputs& inputs) {
+    if (session_.resume == nullptr) return {};
+    const checkpoint::Manifest& from = session_.resume->manifest();
+    const int64_t batch = session_.bundle->manifest.batch;
+    if (batch <= 0 || from.samples % batch != 0)
+      return Status::failure("R0703", "the checkpoint ends behind " + std::to_string(from.samples) +
+                                          " samples, which are no whole steps of " + std::to_string(batch));
+    first_step_ = from.step + 1;
+    data_shift_ = from.samples / batch - from.step;
+    inputs.shift_data(data_shift_);
+    return {};
+  }
+
+  // A thread that waits for another rank's file waits as long as that takes; a failure wakes it.
+  Status open_checkpointer() {
+    if (session_.storage == nullptr) return {};
+    const hal::WaitControl writing{&session_.stop, std::chrono::hours(24)};
+    PIPER_ASSIGN(checkpointer_, checkpoint::Checkpointer::make(session_.bundle->manifest, plan_, rank_->buffers,
+                                                               rank_->device(), *checkpoint_control_, writing,
+                                                               *session_.storage, session_.identity, session_.writer));
+    return {};
+  }
+
+  Status save_checkpoint(CheckpointClock& clock, int64_t step) {
+    PIPER_RETURN_IF_ERROR(checkpointer_->failure());
+    PIPER_ASSIGN(const bool due, clock.due(step, control_, wait_));
+    if (!due) return {};
+    return checkpointer_->save(step, (step + data_shift_) * session_.bundle->manifest.batch);
+  }
+
   Status one_step(Executor& executor, StepInputs& inputs, int64_t step) {
     const plan::Manifest& manifest = session_.bundle->manifest;
     const auto begin = steady_clock::now();
@@ -160,8 +236,9 @@ class RankRun {
   }
 
   Status finish(Executor& executor) {
-    const int64_t peak =
-        rank_->allocated_bytes() + executor.scratch_high_water() + rank_->backend.collectives->buffer_bytes();
+    const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() +
+                         rank_->backend.collectives->buffer_bytes() +
+                         (checkpointer_ == nullptr ? 0 : checkpointer_->bytes());
     PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(std::to_string(peak), hal::patient(wait_)));
     if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());
     if (reporter_ == nullptr) return {};
@@ -191,8 +268,11 @@ class RankRun {
   Session& session_;
   const plan::RankPlan& plan_;
   hal::ControlChannel& control_;
+  hal::ControlChannel* checkpoint_control_;
   hal::WaitControl wait_;
+  int64_t first_step_ = 1, data_shift_ = 0;  // data_shift_: steps by which the data are ahead
   std::unique_ptr<LoadedRank> rank_;
+  std::unique_ptr<checkpoint::Checkpointer> checkpointer_;  // nullptr: none are saved
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<trace::Profile> profile_;  // nullptr: not asked for
 };
@@ -200,15 +280,18 @@ class RankRun {
 }  // namespace
 
 void run_rank(Session& session, const plan::RankPlan& plan, const MakeBackend& make_backend,
-              hal::ControlChannel& control) {
+              hal::ControlChannel& control, hal::ControlChannel* checkpoint_control) {
   Status status;
+  // Behind the failure's report: a thread that writes waits for other ranks until it hears of one.
+  RankRun run(session, plan, control, checkpoint_control);
   try {
-    status = RankRun(session, plan, control).run(make_backend);
+    status = run.run(make_backend);
   } catch (const InternalError& bug) {
     status = Status::failure("bug", bug.what());
   } catch (const std::exception& failure) {
     status = Status::failure("bug", failure.what());
   }
+  if (const int64_t committed = run.committed(); committed > 0) session.committed = committed;
   if (status.ok() || hal::is_stopped(status)) return;
   // An executor's failure names the rank already; what all ranks find alike names none.
   if (status.error().code != "R0102") status = std::move(status).with_context("rank " + std::to_string(plan.rank));

@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/weights.h"
 #include "runtime/data/data_source.h"
+#include "runtime/exec/checkpoint_schedule.h"
 #include "runtime/exec/load_rank.h"
 #include "runtime/hal/link_delay.h"
 #include "runtime/hal/stop.h"
@@ -20,6 +22,7 @@ struct SessionOptions {
   std::chrono::milliseconds timeout{300000};
   std::optional<hal::LinkDelay> link_delay;        // all ranks must have the same
   std::string log, save, save_gradients, profile;  // files; empty: none
+  CheckpointSchedule checkpoints;
 };
 
 // Shared by the ranks of a process; outlives them.
@@ -28,15 +31,21 @@ struct Session {
   std::string bundle_digest;
   const checkpoint::WeightSource* weights = nullptr;
   const data::DataSource* data = nullptr;
+  checkpoint::Storage* storage = nullptr;              // of checkpoints; nullptr: none are saved
+  const checkpoint::OpenCheckpoint* resume = nullptr;  // where the run goes on; nullptr: it begins
+  checkpoint::RunIdentity identity;                    // where checkpoints are saved
+  checkpoint::WriterOptions writer;
   SessionOptions options;
   hal::Stop stop;
   Status log_failure;                  // of the reporting rank: the log is incomplete, all else was done
   std::atomic<bool> started{false};    // the first step began
+  std::atomic<int64_t> committed{0};   // step of the newest checkpoint of this run; for messages
   std::atomic<int64_t> steps_done{0};  // by the reporting rank, or by any where it is elsewhere; for messages
 };
 
+// `checkpoint_control`: for the threads that write checkpoints; needed where they are saved.
 // Never throws: a failure is raised in session.stop, once, and wakes the other ranks of the process.
 void run_rank(Session& session, const plan::RankPlan& plan, const MakeBackend& make_backend,
-              hal::ControlChannel& control);
+              hal::ControlChannel& control, hal::ControlChannel* checkpoint_control = nullptr);
 
 }  // namespace piper::exec

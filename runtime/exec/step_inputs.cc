@@ -53,7 +53,7 @@ double StepInputs::learning_rate(int64_t step) const {
 
 Status StepInputs::write(int64_t step) {
   for (const Samples& samples : samples_) {
-    data_->fill(samples.input, step, samples.first, samples.count, samples.upload->begin());
+    data_->fill(samples.input, step + data_shift_, samples.first, samples.count, samples.upload->begin());
     PIPER_RETURN_IF_ERROR(samples.upload->commit());
   }
   PIPER_RETURN_IF_ERROR(write_value(seed_step_.get(), std::array<int64_t, 2>{static_cast<int64_t>(seed_), step}));

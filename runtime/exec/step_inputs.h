@@ -14,6 +14,8 @@ class StepInputs {
  public:
   // `rank` and `data` outlive it. R0404: the plan has an input that the manifest has not.
   static Result<StepInputs> bind(const LoadedRank& rank, const data::DataSource& data, uint64_t seed);
+  // The data of step s are from now on those of step s + `steps`.
+  void shift_data(int64_t steps) { data_shift_ = steps; }
   // For step `step`, from 1; in front of what is submitted next.
   Status write(int64_t step);
   // The rate of a step.
@@ -31,6 +33,7 @@ class StepInputs {
   const plan::Manifest* manifest_;
   const data::DataSource* data_;
   uint64_t seed_;
+  int64_t data_shift_ = 0;
   std::vector<Samples> samples_;
   std::unique_ptr<hal::Upload> seed_step_, learning_rate_;  // nullptr: not used on this rank
 };

@@ -8,8 +8,8 @@ Result<std::string> TransportChannel::exchange(int32_t to, std::string out, int3
     std::string out, in;
   };
   const auto texts = std::make_shared<Texts>(Texts{std::move(out), std::string(in, '\0')});
-  const auto transfer = [](Direction direction, int32_t peer, std::string& text) {
-    return Transfer{direction, peer, kHostChannel, reinterpret_cast<std::byte*>(text.data()),
+  const auto transfer = [channel = channel_](Direction direction, int32_t peer, std::string& text) {
+    return Transfer{direction, peer, channel, reinterpret_cast<std::byte*>(text.data()),
                     static_cast<int64_t>(text.size())};
   };
   std::vector<Transfer> transfers;

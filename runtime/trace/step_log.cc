@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <string_view>
 
 namespace piper::trace {
 
@@ -59,6 +61,23 @@ Result<StepLog> StepLog::open(const std::string& path) {
   log.file_.reset(std::fopen(path.c_str(), "we"));
   if (log.file_ == nullptr)
     return Status::failure("R0601", "cannot write the log '" + path + "': " + std::strerror(errno));
+  return log;
+}
+
+Result<StepLog> StepLog::resume(const std::string& path, int64_t step) {
+  std::vector<std::string> kept;
+  std::ifstream before(path);
+  for (std::string line; !path.empty() && std::getline(before, line);) {
+    constexpr std::string_view kStep = "{\"step\": ";
+    int64_t of = 0;
+    const bool read = line.compare(0, kStep.size(), kStep) == 0 && line.back() == '}' &&
+                      std::from_chars(line.data() + kStep.size(), line.data() + line.size(), of).ec == std::errc();
+    if (read && of <= step) kept.push_back(std::move(line));
+  }
+  before.close();
+  PIPER_ASSIGN(StepLog log, open(path));
+  kept.push_back("{\"resume\": {\"step\": " + std::to_string(step) + "}}");
+  for (const std::string& line : kept) PIPER_RETURN_IF_ERROR(log.write(line));
   return log;
 }
 

@@ -108,10 +108,7 @@ std::string header_text(const std::vector<TensorToWrite>& tensors) {
 }
 
 Status write_to(int fd, const std::vector<TensorToWrite>& tensors, const std::string& path) {
-  const auto header = header_text(tensors);
-  unsigned char length[8];
-  for (int i = 0; i < 8; ++i) length[i] = static_cast<unsigned char>(header.size() >> (8 * i));
-  PIPER_RETURN_IF_ERROR(write_all(fd, length, 8, path));
+  const auto header = safetensors_header(tensors);
   PIPER_RETURN_IF_ERROR(write_all(fd, header.data(), static_cast<int64_t>(header.size()), path));
   for (const auto& tensor : tensors) {
     int64_t written = 0;
@@ -139,6 +136,13 @@ Status write_to_file(const std::string& file, const std::string& path, const std
 }
 
 }  // namespace
+
+std::string safetensors_header(const std::vector<TensorToWrite>& tensors) {
+  const std::string text = header_text(tensors);
+  std::string header(8, '\0');
+  for (size_t i = 0; i < 8; ++i) header[i] = static_cast<char>(text.size() >> (8 * i));
+  return header + text;
+}
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   PIPER_ASSIGN(const auto mapped, map_file(path));

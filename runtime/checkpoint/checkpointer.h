@@ -1,0 +1,79 @@
+// Saves a rank's part of the training's state while training goes on: at the end of a step it is copied to the host, a
+// thread of its own writes the copy. What each rank saves is agreed once, at load: of elements that several ranks own,
+// the lowest one's.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "runtime/checkpoint/training_state.h"
+#include "runtime/checkpoint/write_checkpoint.h"
+#include "runtime/hal/control_channel.h"
+#include "runtime/hal/device.h"
+
+namespace piper::checkpoint {
+
+// Of a run, the same on every rank.
+struct RunIdentity {
+  std::string bundle_digest;
+  uint64_t seed = 0;
+  DataIdentity data;
+};
+
+class Checkpointer {
+ public:
+  // Collective on `control`; afterwards only the writing threads use it. All but the results outlive it. R0503: parts
+  // that no rank owns; R0405: no memory for the copy.
+  static Result<std::unique_ptr<Checkpointer>> make(const plan::Manifest& manifest, const plan::RankPlan& plan,
+                                                    const std::vector<hal::Address>& buffers, hal::Device& device,
+                                                    hal::ControlChannel& control, const hal::WaitControl& wait,
+                                                    Storage& storage, const RunIdentity& run, WriterOptions options);
+  ~Checkpointer();
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
+
+  // Behind a step; nothing may be under way on the device. Waits until the checkpoint before is written, copies, and
+  // returns: writing goes on. R0701 of the one before.
+  Status save(int64_t step, int64_t samples);
+  // Until what was saved is committed. R0701.
+  Status finish();
+  // The newest step that is committed, 0: none. Any thread.
+  int64_t committed_step();
+  // A failure that is known by now: R0701. Does not wait.
+  Status failure();
+  // Of the copy.
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  struct Copy {
+    hal::Address from;
+    int64_t offset = 0, bytes = 0;  // in the shard
+  };
+  Checkpointer(Storage& storage, hal::ControlChannel& control, WriterOptions options, hal::Device& device,
+               const hal::WaitControl& wait)
+      : device_(device), wait_(wait), writer_(storage, control, std::move(options)) {}
+  Status lay_out(const plan::Manifest& manifest, const plan::RankPlan& plan, const std::vector<hal::Address>& buffers,
+                 hal::ControlChannel& control);
+  void work();
+
+  hal::Device& device_;
+  hal::WaitControl wait_;
+  CheckpointWriter writer_;
+  Manifest manifest_;  // of the next one; but for digests the same each time
+  std::string file_;   // this rank's; empty: it owns nothing
+  std::vector<Copy> copies_;
+  std::unique_ptr<hal::HostMemory> copy_;  // the shard, its header in front
+  int64_t bytes_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool writing_ = false, ends_ = false;
+  int64_t committed_ = 0;
+  Status failure_;
+  std::thread thread_;
+};
+
+}  // namespace piper::checkpoint

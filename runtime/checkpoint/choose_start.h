@@ -1,0 +1,33 @@
+// In front of a run that saves checkpoints: who may write to the folder, and where the run goes on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/checkpoint/write_checkpoint.h"
+#include "runtime/hal/control_channel.h"
+#include "schemas/checkpoint/open_checkpoint.h"
+
+namespace piper::checkpoint {
+
+struct StartOptions {
+  std::string folder;
+  bool resume = false;
+  int64_t exact = -1;  // the step to go on from; -1: the newest valid one
+  int64_t keep = 0;
+};
+struct Start {
+  std::unique_ptr<Storage> storage;
+  std::optional<OpenCheckpoint> from;  // nothing: the run begins at step 1
+  WriterOptions writer;
+};
+
+// Collective over the processes of a run; `control` is null where there is one. The first process locks the folder,
+// checks every byte of the checkpoint that it chooses, and tells the others, who find the same one or fail. `note` is
+// told of damaged ones that are passed over. R0701, R0702, R0704, R0705. A process whose peer has failed may succeed.
+Result<Start> choose_start(const StartOptions& options, hal::ControlChannel* control, const hal::WaitControl& wait,
+                           const std::function<void(const std::string&)>& note);
+
+}  // namespace piper::checkpoint

@@ -1,0 +1,88 @@
+#include "runtime/checkpoint/training_state.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "schemas/plan/convert_elements.h"
+
+namespace piper::checkpoint {
+
+namespace {
+
+std::optional<StateKind> kind_of(plan::PlacementKind kind) {
+  switch (kind) {
+    case plan::PlacementKind::kValue:
+    case plan::PlacementKind::kMaster:
+    case plan::PlacementKind::kWorking: return StateKind::kParameter;
+    case plan::PlacementKind::kFirstMoment: return StateKind::kFirstMoment;
+    case plan::PlacementKind::kSecondMoment: return StateKind::kSecondMoment;
+    case plan::PlacementKind::kState: return StateKind::kBuffer;
+    case plan::PlacementKind::kGradient:
+    case plan::PlacementKind::kConstant: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::string described(DType dtype, const std::vector<int64_t>& shape) {
+  std::string text = std::string(dtype_name(dtype)) + " [";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+Status differs(const std::string& what) {
+  return Status::failure("R0703", "the checkpoint is of another training: " + what);
+}
+
+}  // namespace
+
+std::vector<StatePart> state_parts(const plan::RankPlan& plan) {
+  std::vector<StatePart> parts;
+  for (const plan::Placement& placement : plan.placements) {
+    const auto kind = kind_of(placement.kind);
+    if (!kind) continue;
+    const bool copy = placement.kind == plan::PlacementKind::kWorking;
+    parts.push_back({*kind, placement.name, placement.dtype, placement.shape, placement.part.first,
+                     placement.part.count, placement.part.owner && !copy, copy, placement.part.where});
+  }
+  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+    const plan::Buffer& buffer = plan.buffers[i];
+    if (buffer.cls != plan::BufferClass::kTraining) continue;
+    // The same on every rank that has it.
+    parts.push_back({StateKind::kTraining,
+                     buffer.name,
+                     buffer.dtype,
+                     buffer.shape,
+                     0,
+                     buffer.bytes / dtype_bytes(buffer.dtype),
+                     true,
+                     false,
+                     {static_cast<int32_t>(i), 0}});
+  }
+  return parts;
+}
+
+Status check_same_training(const Manifest& checkpoint, const plan::Manifest& manifest,
+                           const std::vector<StatePart>& parts) {
+  if (checkpoint.optimizer != manifest.optimizer.kind)
+    return differs("its optimizer is " + checkpoint.optimizer + ", the plan's is " + manifest.optimizer.kind);
+  for (const StoredTensor& tensor : checkpoint.tensors) {
+    if (tensor.kind != StateKind::kParameter && tensor.kind != StateKind::kBuffer) continue;
+    const bool known = std::any_of(manifest.tensors.begin(), manifest.tensors.end(),
+                                   [&](const plan::TensorInfo& info) { return info.name == tensor.name; });
+    if (!known) return differs("the model has no tensor '" + tensor.name + "'");
+  }
+  for (const StatePart& part : parts) {
+    const StoredTensor* const stored = find_tensor(checkpoint, part.kind, part.name);
+    // Without one the count begins as in a new run: a plan that scales the loss goes on from one that does not.
+    if (stored == nullptr && part.kind == StateKind::kTraining) continue;
+    const std::string label = std::string(state_kind_name(part.kind)) + " '" + part.name + "'";
+    if (stored == nullptr) return differs("it holds no " + label);
+    const bool fits = stored->dtype == part.dtype || (part.copy && can_convert_elements(stored->dtype, part.dtype));
+    if (!fits || stored->shape != part.shape)
+      return differs(label + " is " + described(stored->dtype, stored->shape) + ", the plan has " +
+                     described(part.dtype, part.shape));
+  }
+  return {};
+}
+
+}  // namespace piper::checkpoint

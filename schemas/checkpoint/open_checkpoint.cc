@@ -1,0 +1,99 @@
+#include "schemas/checkpoint/open_checkpoint.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "schemas/plan/file_bytes.h"
+
+namespace piper::checkpoint {
+
+namespace {
+
+Status damaged(const std::string& message) { return Status::failure("R0705", message); }
+
+// What the plan's readers say of a file is that a checkpoint is damaged.
+Status as_damage(const Status& status, const std::string& tensor = "") {
+  return damaged(status.error().message + (tensor.empty() ? "" : "; tensor '" + tensor + "' lies there"));
+}
+
+// Links lead out of the checkpoint.
+Status check_regular(const std::string& path) {
+  struct stat found{};
+  if (::lstat(path.c_str(), &found) != 0) return damaged("cannot read " + path + ": " + std::strerror(errno));
+  if (!S_ISREG(found.st_mode)) return damaged(path + " is no regular file");
+  return {};
+}
+
+}  // namespace
+
+Result<OpenCheckpoint> OpenCheckpoint::open(const std::string& path) {
+  OpenCheckpoint checkpoint;
+  checkpoint.path_ = path;
+  const std::string manifest = path + "/" + std::string(kManifestFile);
+  PIPER_RETURN_IF_ERROR(check_regular(manifest));
+  const auto text = plan::map_file(manifest);
+  if (!text.ok()) return as_damage(text.status());
+  PIPER_ASSIGN(checkpoint.manifest_, parse_manifest(text->text(), manifest));
+  for (const plan::FileEntry& entry : checkpoint.manifest_.files) {
+    const std::string file = path + "/" + entry.path;
+    PIPER_RETURN_IF_ERROR(check_regular(file));
+    auto chunked = plan::ChunkedFile::open(path, entry);
+    if (!chunked.ok()) return as_damage(chunked.status());
+    auto shard = plan::SafetensorsFile::open(
+        (*chunked)->file(), file, [&](const std::byte* data, int64_t bytes) { return (*chunked)->check(data, bytes); });
+    if (!shard.ok()) return as_damage(shard.status());
+    checkpoint.files_.push_back(std::move(chunked).value());
+    checkpoint.shards_.push_back(std::move(shard).value());
+  }
+  for (const StoredTensor& tensor : checkpoint.manifest_.tensors)
+    for (const StoredPart& part : tensor.parts) {
+      const auto index = static_cast<size_t>(part.file);
+      const plan::TensorView* view = checkpoint.shards_[index].find(part.key);
+      if (view == nullptr || view->dtype != tensor.dtype ||
+          view->bytes != (part.end - part.begin) * dtype_bytes(tensor.dtype))
+        return damaged(checkpoint.files_[index]->path() + " does not hold elements " + std::to_string(part.begin) +
+                       " to " + std::to_string(part.end) + " of tensor '" + tensor.name + "' as '" + part.key + "'");
+    }
+  return checkpoint;
+}
+
+Status OpenCheckpoint::read(const StoredTensor& tensor, int64_t first, int64_t count, const Take& take) const {
+  const int64_t element = dtype_bytes(tensor.dtype);
+  for (const StoredPart& part : tensor.parts) {
+    const int64_t from = std::max(first, part.begin), to = std::min(first + count, part.end);
+    if (from >= to) continue;
+    const auto index = static_cast<size_t>(part.file);
+    const std::byte* const data = shards_[index].find(part.key)->data + (from - part.begin) * element;
+    const int64_t bytes = (to - from) * element;
+    if (Status status = files_[index]->check(data, bytes); !status.ok()) return as_damage(status, tensor.name);
+    PIPER_RETURN_IF_ERROR(take((from - first) * element, data, bytes));
+  }
+  return {};
+}
+
+std::string OpenCheckpoint::tensor_at(size_t file, const std::byte* place) const {
+  for (const StoredTensor& tensor : manifest_.tensors)
+    for (const StoredPart& part : tensor.parts) {
+      if (static_cast<size_t>(part.file) != file) continue;
+      const plan::TensorView* view = shards_[file].find(part.key);
+      if (view->data < place + plan::kChunkBytes && place < view->data + view->bytes) return tensor.name;
+    }
+  return "";
+}
+
+Status OpenCheckpoint::check_all(bool seals) const {
+  for (size_t i = 0; i < files_.size(); ++i) {
+    const plan::MappedFile& file = files_[i]->file();
+    for (int64_t at = 0; at < file.bytes; at += plan::kChunkBytes)
+      if (Status status = files_[i]->check(file.data + at, std::min(plan::kChunkBytes, file.bytes - at)); !status.ok())
+        return as_damage(status, tensor_at(i, file.data + at));
+    if (seals && plan::sha256(file.text()) != manifest_.files[i].sha256)
+      return damaged(files_[i]->path() + ": damaged or changed by hand: its SHA-256 is not the manifest's");
+  }
+  return {};
+}
+
+}  // namespace piper::checkpoint
