@@ -176,6 +176,7 @@ class RankRun {
       PIPER_RETURN_IF_ERROR(one_step(executor, inputs, step));
       if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step));
     }
+    PIPER_RETURN_IF_ERROR(save_resharded());
     if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
     if (!session_.options.save.empty())
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save, session_.weights},
@@ -211,6 +212,14 @@ class RankRun {
                                                                rank_->device(), *checkpoint_control_, writing,
                                                                *session_.storage, session_.identity, session_.writer));
     return {};
+  }
+
+  // Without steps to do, the checkpoint of another plan becomes one in this plan's parts.
+  Status save_resharded() {
+    const bool idle = session_.resume != nullptr && first_step_ == session_.options.steps + 1;
+    if (checkpointer_ == nullptr || !idle || session_.resume->manifest().plan_sha256 == session_.bundle_digest)
+      return {};
+    return checkpointer_->save(first_step_ - 1, session_.resume->manifest().samples);
   }
 
   Status save_checkpoint(CheckpointClock& clock, int64_t step) {

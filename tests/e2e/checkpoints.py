@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""A run that stops, however it stops, goes on to the bits of one that never did; any strategy reads any other's checkpoint.
+
+  checkpoints.py --bin BIN --work DIR [bits kill pairs damage refusals export mpirun]
+
+The checkpoints are read here by a reader of its own: the manifest as JSON, the shards by the safetensors package.
+"""
+import argparse
+import fcntl
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy
+from safetensors import safe_open
+
+import harness
+
+STEPS = 6
+faults = []
+
+
+def check(what, fine, why=""):
+    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
+    if not fine:
+        faults.append(what)
+
+
+def strategies(model):
+    """Name -> (text, ranks)."""
+    def text(name, more=""):
+        return harness.strategy_text(model, name, "adamw").replace("bucket_size: 0.05", "bucket_size: 0.05" + more)
+    return {"one": (text("one"), 1), "dp2": (text("dp2"), 2), "zero1": (text("dp2", ", shard_optimizer: true"), 2),
+            "zero3": (text("dp2_mb2", ", shard_params: true"), 2), "pp2": (text("pp2_1f1b"), 2), "pp2_dp2": (text("pp2_dp2"), 4)}
+
+
+def expert_strategies(model):
+    import shards_match_torch
+    return {name: (shards_match_torch.strategy_text(shards_match_torch.STRATEGIES[name], model, "adamw"), 2) for name in ("ep2", "ep2_parameters")}
+
+
+def tensors_of(checkpoint):
+    """(kind, name) -> the bytes of the whole tensor, and its type and shape."""
+    manifest = json.loads((checkpoint / "MANIFEST.json").read_text())
+    shards = [safe_open(checkpoint / file["file"], "pt") for file in manifest["files"]]
+    result = {}
+    for tensor in manifest["tensors"]:
+        parts = [shards[part["file"]].get_tensor(part["key"]).contiguous().view(-1) for part in tensor["parts"]]
+        for part, values in zip(tensor["parts"], parts):
+            assert len(values) == part["flat"][1] - part["flat"][0], tensor["tensor"]
+        whole = b"".join(values.view(dtype_of_bytes()).numpy().tobytes() for values in parts)
+        result[tensor["kind"], tensor["tensor"]] = (whole, tensor["dtype"], tensor["shape"])
+    return result
+
+
+def dtype_of_bytes():
+    import torch
+    return torch.uint8
+
+
+def difference(a, b):
+    """The first tensor that differs, or nothing."""
+    if a.keys() != b.keys():
+        return f"only one has {sorted(a.keys() ^ b.keys())[:3]}"
+    return next((f"{name}" for name in a if a[name] != b[name]), "")
+
+
+class Runs:
+    def __init__(self, bench, model):
+        self.bench, self.model = bench, model
+        self.plans, self.ranks = {}, {}
+
+    def compile(self, name, text, ranks):
+        self.plans[name], self.ranks[name] = self.bench.compile(self.model, text, f"{self.model}-{name}"), ranks
+
+    def command(self, name, folder, *flags, launch="local"):
+        command = [self.bench.bin / "piper-run", self.plans[name], "--data", self.bench.work / f"{self.model}.safetensors",
+                   "--sampling", "shuffled", "--threads", 1, "--checkpoint", folder, *flags]
+        if launch == "mpirun":
+            command = ["mpirun", "--oversubscribe", "-n", self.ranks[name], *command]
+        return [str(word) for word in command]
+
+    def run(self, name, folder, *flags, launch="local"):
+        return self.bench.call(self.command(name, folder, *flags, launch=launch))
+
+    def fails(self, name, folder, *flags):
+        """Exit status and text of a run that is refused."""
+        done = subprocess.run(self.command(name, folder, *flags), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        return done.returncode, done.stdout
+
+    def fresh(self, name):
+        folder = self.bench.work / f"{self.model}-{name}.checkpoints"
+        shutil.rmtree(folder, ignore_errors=True)
+        return folder
+
+
+def losses_of(log):
+    return {row["step"]: row["loss"] for row in map(json.loads, log.read_text().splitlines()) if "loss" in row}
+
+
+def step(folder, number):
+    return folder / f"step-{number:09d}"
+
+
+def whole_run(runs, name, launch="local"):
+    """Folder, log and weights of a run that nothing stopped."""
+    folder = runs.fresh(f"{name}-whole")
+    log, weights = folder.with_suffix(".jsonl"), folder.with_suffix(".weights")
+    runs.run(name, folder, "--steps", STEPS, "--every", 2, "--keep", 0, "--log", log, "--save", weights, launch=launch)
+    return folder, log, weights
+
+
+def compare(label, whole, folder, log, weights):
+    check(f"{label}: losses", losses_of(log) == losses_of(whole[1]), f"{losses_of(log)} {losses_of(whole[1])}")
+    check(f"{label}: weights", weights.read_bytes() == whole[2].read_bytes())
+    differs = difference(tensors_of(step(whole[0], STEPS)), tensors_of(step(folder, STEPS)))
+    check(f"{label}: state", not differs, differs)
+
+
+def bits(runs, launch="local"):
+    for name in runs.plans:
+        whole = whole_run(runs, name, launch)
+        folder = runs.fresh(f"{name}-resumed")
+        log, weights = folder.with_suffix(".jsonl"), folder.with_suffix(".weights")
+        runs.run(name, folder, "--resume", "--steps", 3, "--log", log, launch=launch)
+        runs.run(name, folder, "--resume=latest-valid", "--steps", STEPS, "--log", log, "--save", weights, launch=launch)
+        compare(f"{name} {launch}: 3 steps and the rest", whole, folder, log, weights)
+        same = (step(whole[0], STEPS) / "MANIFEST.json").read_text() == (step(folder, STEPS) / "MANIFEST.json").read_text()
+        check(f"{name} {launch}: manifests name their own runs", not same)
+
+
+def kill(runs):
+    """SIGKILL at a step, several times in a run."""
+    name = "pp2_dp2" if "pp2_dp2" in runs.plans else next(iter(runs.plans))
+    whole = whole_run(runs, name)
+    folder = runs.fresh(f"{name}-killed")
+    log, weights = folder.with_suffix(".jsonl"), folder.with_suffix(".weights")
+    flags = ["--resume", "--every", 1, "--steps", STEPS, "--log", log, "--save", weights]
+    killed = 0
+    for at in range(1, STEPS):
+        log.unlink(missing_ok=True)
+        process = subprocess.Popen(runs.command(name, folder, *flags), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and not (log.exists() and any(n >= at for n in losses_of_partial(log))):
+            time.sleep(0.002)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            killed += 1
+        process.wait()
+    runs.run(name, folder, *flags)
+    losses = losses_of(log)
+    check(f"{name}: {killed} of {STEPS - 1} runs were killed", killed > 0)
+    check(f"{name}: killed runs leave the losses", all(losses_of(whole[1])[n] == loss for n, loss in losses.items()), str(losses))
+    differs = difference(tensors_of(step(whole[0], STEPS)), tensors_of(step(folder, STEPS)))
+    check(f"{name}: killed runs leave the state", not differs, differs)
+    check(f"{name}: and the weights", not weights.exists() or weights.read_bytes() == whole[2].read_bytes())
+    left = [path.name for path in folder.iterdir() if not (path.name.startswith("step-") and ".tmp-" not in path.name or path.name == "LOCK")]
+    check(f"{name}: nothing is left in the folder", not left, str(left))
+    check(f"{name}: three are kept", len(list(folder.glob("step-*"))) == 3, str(sorted(folder.iterdir())))
+
+
+def losses_of_partial(log):
+    """Steps of a log that is being written."""
+    steps = []
+    for line in log.read_text().splitlines():
+        try:
+            steps.append(json.loads(line).get("step", 0))
+        except json.JSONDecodeError:
+            pass
+    return steps
+
+
+def pairs(runs):
+    made = {}
+    for name in runs.plans:
+        made[name] = runs.fresh(f"{name}-from")
+        runs.run(name, made[name], "--steps", 2)
+    for source in runs.plans:
+        expected = tensors_of(step(made[source], 2))
+        for target in runs.plans:
+            if source == target:
+                continue
+            folder = runs.fresh("pair")
+            shutil.copytree(made[source], folder)
+            runs.run(target, folder, "--resume", "--steps", 2)
+            manifest = json.loads((step(folder, 2) / "MANIFEST.json").read_text())
+            old = json.loads((step(made[source], 2) / "MANIFEST.json").read_text())
+            differs = difference(expected, tensors_of(step(folder, 2)))
+            fine = not differs and manifest["plan"] != old["plan"] and manifest["parent"] == old["digest"]
+            check(f"{runs.model}: {target} reads the checkpoint of {source}", fine, differs or "it was not written anew")
+
+
+def damage(runs):
+    """Each file of the newest checkpoint: cut, a bit turned, gone, exchanged."""
+    name = "zero3" if "zero3" in runs.plans else next(iter(runs.plans))
+    source = runs.fresh(f"{name}-sound")
+    runs.run(name, source, "--steps", 2, "--every", 1)
+    folder = runs.fresh("damaged")
+    for file in sorted(path.name for path in step(source, 2).iterdir()):
+        for how in ("cut", "turned", "turned at the end", "gone", "link", "of the step before"):
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(source, folder)
+            path = step(folder, 2) / file
+            data = bytearray(path.read_bytes())
+            if how == "cut":
+                path.write_bytes(data[:-1])
+            elif how.startswith("turned"):
+                data[len(data) // 2 if how == "turned" else -3] ^= 4
+                path.write_bytes(data)
+            elif how == "gone":
+                path.unlink()
+            elif how == "link":
+                path.unlink()
+                path.symlink_to(step(source, 2) / file)
+            else:
+                path.write_bytes((step(folder, 1) / file).read_bytes())
+            code, text = runs.fails(name, folder, "--resume=exact:2", "--steps", 3)
+            named = file in text or "holds step 1" in text
+            if how.startswith("turned") and file != "MANIFEST.json":
+                named = named and "tensor '" in text
+            check(f"{file} {how}: exact is refused", (code, named, "R0702" in text) == (83, True, True), f"{code} {text}")
+            text = runs.run(name, folder, "--resume", "--steps", 3)
+            check(f"{file} {how}: the one before is taken", "R0705" in text and "behind step 1" in text, text)
+    shutil.rmtree(folder)
+    shutil.copytree(source, folder)
+    for checkpoint in folder.glob("step-*"):
+        (checkpoint / "MANIFEST.json").write_text("{}")
+    code, text = runs.fails(name, folder, "--resume", "--steps", 3)
+    check("all damaged: refused", code == 83 and "R0702" in text, f"{code} {text}")
+
+
+def refusals(runs, other):
+    name = next(iter(runs.plans))
+    folder = runs.fresh("refused")
+    runs.run(name, folder, "--steps", 2)
+    cases = [("a folder with checkpoints, without --resume", [], 1, "R0704"), ("a step that is not there", ["--resume=exact:1"], 83, "R0702"),
+             ("another seed", ["--resume", "--seed", 77], 84, "R0703"), ("another order of the data", ["--resume", "--sampling", "sequential"], 84, "R0703"),
+             ("other data", ["--resume", "--data", other], 84, "R0703"), ("a word that is none", ["--resume=newest"], 2, "latest-valid")]
+    for what, flags, status, word in cases:
+        command = runs.command(name, folder, "--steps", 3)
+        for flag in ("--sampling", "--data"):
+            if flag in flags:
+                del command[command.index(flag):command.index(flag) + 2]
+        done = subprocess.run([*command, *map(str, flags)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        check(f"{what}: refused", done.returncode == status and word in done.stdout, f"{done.returncode} {done.stdout}")
+    text = harness.strategy_text(runs.model, "one", "sgd")
+    runs.compile("sgd", text, 1)
+    code, said = runs.fails("sgd", folder, "--resume", "--steps", 3)
+    check("another optimizer: refused", code == 84 and "R0703" in said and "sgd" in said, f"{code} {said}")
+    del runs.plans["sgd"]
+    with open(folder / "LOCK", "r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, said = runs.fails(name, folder, "--resume", "--steps", 3)
+        check("a folder in use: refused", code == 1 and "R0704" in said, f"{code} {said}")
+    file = folder / "file"
+    file.write_text("")
+    code, said = runs.fails(name, file, "--steps", 3)
+    check("a folder that is a file: refused", code == 74 and "R0701" in said, f"{code} {said}")
+
+
+def export(runs):
+    """piper-plan checkpoint, and --load of what it writes."""
+    name = "zero3" if "zero3" in runs.plans else next(iter(runs.plans))
+    folder = runs.fresh(f"{name}-exported")
+    weights, out = folder.with_suffix(".weights"), folder.with_suffix(".safetensors")
+    runs.run(name, folder, "--steps", 3, "--every", 1, "--save", weights)
+    tool = runs.bench.bin / "piper-plan"
+    listing = runs.bench.call([tool, "checkpoint", "ls", folder])
+    check("ls tells three steps", all(f"step-{n:09d}" in listing for n in (1, 2, 3)), listing)
+    check("verify", "3 checkpoints" in runs.bench.call([tool, "checkpoint", "verify", folder]))
+    check("a checkpoint equals itself", "no difference" in runs.bench.call([tool, "checkpoint", "diff", step(folder, 3), step(folder, 3)]))
+    done = subprocess.run([tool, "checkpoint", "diff", step(folder, 2), step(folder, 3)], stdout=subprocess.PIPE, text=True)
+    check("diff names steps and tensors", "step: 2 against 3" in done.stdout and "param '" in done.stdout, done.stdout)
+    runs.bench.call([tool, "checkpoint", "export", folder, "-o", out])
+    with safe_open(weights, "np") as saved, safe_open(out, "np") as exported:
+        names = sorted(exported.keys())
+        same = all(numpy.array_equal(saved.get_tensor(n), exported.get_tensor(n)) for n in names)
+        check("exported tensors are those of --save", same and names and set(names) <= set(saved.keys()))
+    again = folder.with_suffix(".again")
+    loaded = runs.fresh("loaded")
+    runs.run(name, loaded, "--load", out, "--steps", 1, "--save", again)
+    check("--load reads what export wrote", again.exists())
+    shard = next(step(folder, 2).glob("shard-*"))
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    done = subprocess.run([tool, "checkpoint", "verify", folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    check("verify finds the damaged one", done.returncode == 1 and "R0705" in done.stdout and shard.name in done.stdout, done.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("parts", nargs="*")
+    arguments = parser.parse_args()
+    parts = arguments.parts or ["bits", "kill", "pairs", "damage", "refusals", "export"]
+    runs = Runs(harness.Bench(arguments.bin, arguments.work), "gpt_dropout")
+    for name, (text, ranks) in strategies(runs.model).items():
+        runs.compile(name, text, ranks)
+    for part in parts:
+        if part == "bits":
+            bits(runs)
+        elif part == "mpirun":
+            bits(runs, "mpirun")
+        elif part == "kill":
+            kill(runs)
+        elif part == "pairs":
+            pairs(runs)
+            experts = Runs(runs.bench, "moe_dense")
+            experts.compile("one", harness.strategy_text("moe_dense", "one", "adamw"), 1)
+            for name, (text, ranks) in expert_strategies("moe_dense").items():
+                experts.compile(name, text, ranks)
+            pairs(experts)
+        elif part == "damage":
+            damage(runs)
+        elif part == "refusals":
+            other = pathlib.Path(arguments.work) / "other.safetensors"
+            data = bytearray((runs.bench.work / f"{runs.model}.safetensors").read_bytes())
+            data[-8] ^= 1
+            other.write_bytes(data)
+            refusals(runs, other)
+        elif part == "export":
+            export(runs)
+        else:
+            parser.error(f"no part {part}")
+    print(f"{len(faults)} faults")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
