@@ -10,13 +10,14 @@ import pathlib
 import re
 import sys
 
-BASE, PLAN, VERIFY = "schemas/base", "schemas/plan", "schemas/verify"
+BASE, PLAN, VERIFY, CHECKPOINT = "schemas/base", "schemas/plan", "schemas/verify", "schemas/checkpoint"
 DIAG, IR = "compiler/diag", "compiler/ir"
 # Folder -> folders it may include. Files that stand in compiler/, runtime/ or a tool are programs: they see their component.
 FOLDERS = {
     BASE: [],
     PLAN: [BASE],
     VERIFY: [BASE, PLAN],
+    CHECKPOINT: [BASE, PLAN],
     DIAG: [BASE],
     IR: [BASE, PLAN, DIAG],
     "compiler/strategy": [BASE, PLAN, DIAG, IR],
@@ -32,11 +33,11 @@ FOLDERS = {
     "runtime/data": [BASE, PLAN],
     "runtime/kernels": [BASE, PLAN, "runtime/hal"],
     "runtime/bootstrap": [BASE, PLAN, "runtime/hal"],
-    "runtime/checkpoint": [BASE, PLAN, "runtime/hal"],
-    "runtime/exec": [BASE, PLAN, "runtime"],
+    "runtime/checkpoint": [BASE, PLAN, CHECKPOINT, "runtime/hal"],
+    "runtime/exec": [BASE, PLAN, CHECKPOINT, "runtime"],
     "runtime": [BASE, PLAN, VERIFY, "runtime"],
     "launcher": [BASE, PLAN, "launcher"],
-    "tools/piper_plan": [BASE, PLAN, VERIFY],
+    "tools/piper_plan": [BASE, PLAN, VERIFY, CHECKPOINT],
     "tools/piper_torchscript": [BASE],
     "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],
 }

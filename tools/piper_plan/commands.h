@@ -36,4 +36,12 @@ struct ExplainOptions {
 };
 Result<std::string> explain(const std::string& directory, const ExplainOptions& options);
 
+// Of checkpoints: `path` is a folder of them, or the folder of one.
+Result<std::string> list_checkpoints(const std::string& path);
+// R0705: those that are damaged, a line each.
+Result<std::string> verify_checkpoints(const std::string& path);
+Result<Difference> diff_checkpoints(const std::string& a, const std::string& b);
+// The weights of a step, the newest valid one where `step` is -1, under the model's own names.
+Result<std::string> export_checkpoint(const std::string& path, int64_t step, const std::string& out);
+
 }  // namespace piper::tools

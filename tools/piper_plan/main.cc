@@ -21,8 +21,7 @@ int print(const piper::Result<std::string>& result) {
   return 1;
 }
 
-int print_diff(const std::string& a, const std::string& b, int64_t lines, bool exit_code) {
-  const auto result = piper::tools::diff(a, b, lines);
+int print_diff(const piper::Result<piper::tools::Difference>& result, bool exit_code) {
   if (!result.ok()) {
     (void)print(result.status());
     return 2;
@@ -72,6 +71,19 @@ int run(int argc, char** argv) {
   diff->add_flag("--exit-code", exit_code, "exit 1 when they differ");
   diff->add_option("--lines", lines, "lines shown per file, 0 = all")->check(CLI::NonNegativeNumber);
   explain->add_option("--rank", explained.rank, "one rank")->check(CLI::NonNegativeNumber);
+  auto* const checkpoints = app.add_subcommand("checkpoint", "checkpoints that piper-run has saved");
+  checkpoints->require_subcommand(1);
+  auto* const list = checkpoints->add_subcommand("ls", "which there are");
+  auto* const check = checkpoints->add_subcommand("verify", "whether every byte is what was committed");
+  auto* const compare = checkpoints->add_subcommand("diff", "what differs between two; exit 1 when they differ");
+  auto* const write = checkpoints->add_subcommand("export", "the weights under the model's own names, for --load");
+  for (auto* const command : {list, check, compare, write})
+    command->add_option("DIR", directory, "folder of checkpoints, or of one")->required();
+  compare->add_option("OTHER", other, "that to compare with")->required();
+  std::string out;
+  int64_t step = -1;
+  write->add_option("--step", step, "its step; default: the newest valid one")->check(CLI::NonNegativeNumber);
+  write->add_option("-o,--output", out, "the .safetensors file to write")->required();
   auto* const instruction =
       explain->add_option("--instruction", explained.instruction, "its position in the rank's list, from 0")
           ->check(CLI::NonNegativeNumber);
@@ -84,7 +96,11 @@ int run(int argc, char** argv) {
   }
   if (*verify) return print(piper::tools::verify_bundle(directory));
   if (*show) return print(piper::tools::show(directory, shown));
-  if (*diff) return print_diff(directory, other, lines, exit_code);
+  if (*list) return print(piper::tools::list_checkpoints(directory));
+  if (*check) return print(piper::tools::verify_checkpoints(directory));
+  if (*compare) return print_diff(piper::tools::diff_checkpoints(directory, other), true);
+  if (*write) return print(piper::tools::export_checkpoint(directory, step, out));
+  if (*diff) return print_diff(piper::tools::diff(directory, other, lines), exit_code);
   if (*simulate && !profile.empty()) return print(piper::tools::simulate_measured(directory, profile, link));
   if (*simulate) return print(piper::tools::simulate_bundle(directory, costs));
   return print(piper::tools::explain(directory, explained));

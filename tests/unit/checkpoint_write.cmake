@@ -1,0 +1,3 @@
+piper_test(checkpoint_write_test LABELS unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_write_test.cc
+  LINK piper_checkpoint piper_checkpoint_files)

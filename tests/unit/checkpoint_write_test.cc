@@ -1,0 +1,354 @@
+// Committing checkpoints on a disk that fails a call, or loses its power: what is read afterwards is one whole step.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <random>
+
+#include "runtime/checkpoint/write_checkpoint.h"
+#include "runtime/hal/local/local_transport.h"
+#include "runtime/hal/transport_channel.h"
+#include "schemas/checkpoint/find_checkpoint.h"
+#include "schemas/plan/safetensors.h"
+#include "tests/unit/temp_folder.h"
+
+namespace piper::checkpoint {
+namespace {
+
+// A disk in memory that knows what is surely on it: bytes that were synced, names whose directory was. A crash keeps
+// any of the other changes of a directory, in their order, and any part of unsynced bytes, or garbage.
+class UnsureDisk : public Storage {
+ public:
+  int make_directory(const std::string& path) override {
+    const int number = enter("mkdir");
+    return number != 0 ? number : add(path, true);
+  }
+  int create_file(const std::string& path, int& file) override {
+    if (const int number = enter("create")) return number;
+    const int number = add(path, false);
+    file = static_cast<int>(nodes_.size()) - 1;
+    return number;
+  }
+  int write(int file, const char* data, size_t bytes, size_t& written) override {
+    written = 0;
+    if (const int number = enter("write")) return number;
+    written = short_writes ? (bytes + 1) / 2 : bytes;
+    node(file).data.append(data, written);
+    return 0;
+  }
+  int sync_file(int file) override {
+    if (const int number = enter("fsync")) return number;
+    node(file).synced = node(file).data.size();
+    return 0;
+  }
+  int close_file(int) override { return enter("close"); }
+  int rename(const std::string& from, const std::string& to) override {
+    if (const int number = enter("rename")) return number;
+    const auto [parent, name] = split(from);
+    const auto [other, target] = split(to);
+    REQUIRE(parent == other);
+    if (node(parent).now.count(name) == 0) return ENOENT;
+    if (node(parent).now.count(target) != 0) return EEXIST;
+    return change(parent, {name, target, node(parent).now.at(name)});
+  }
+  int sync_directory(const std::string& path) override {
+    if (const int number = enter("fsync of a directory")) return number;
+    const int found = find(path);
+    if (found < 0) return ENOENT;
+    node(found).sure = node(found).now;
+    node(found).unsure.clear();
+    return 0;
+  }
+  int list(const std::string& path, std::vector<std::string>& names) override {
+    if (const int number = enter("list")) return number;
+    const int found = find(path);
+    if (found < 0) return ENOENT;
+    names.clear();
+    for (const auto& [name, of] : node(found).now) names.push_back(name);
+    return 0;
+  }
+  int remove_file(const std::string& path) override { return remove(path); }
+  int remove_directory(const std::string& path) override {
+    const int found = find(path);
+    if (found >= 0 && !node(found).now.empty()) return ENOTEMPTY;
+    return remove(path);
+  }
+
+  // What a crash at this moment leaves, as files; without `random` what is there while the power is on.
+  void leave(const std::filesystem::path& folder, std::mt19937* random) const { leave(0, folder, random); }
+
+  int calls = 0;
+  int off_at = -1;   // from this call on the power is off
+  int fail_at = -1;  // this call fails, and no other
+  int fail_with = EIO;
+  std::string always;  // calls of this kind fail
+  bool short_writes = false;
+
+ private:
+  struct Change {
+    std::string from, to;  // empty: it is made or removed
+    int node;
+  };
+  struct Node {
+    bool directory = false;
+    std::string data;
+    size_t synced = 0;
+    std::map<std::string, int> now, sure;
+    std::vector<Change> unsure;
+  };
+
+  int enter(const std::string& kind) {
+    const int call = calls++;
+    if (off_at >= 0 && call >= off_at) return EIO;
+    return call == fail_at || kind == always ? fail_with : 0;
+  }
+  Node& node(int index) { return nodes_.at(static_cast<size_t>(index)); }
+  const Node& node(int index) const { return nodes_.at(static_cast<size_t>(index)); }
+  int find(const std::string& path) const {
+    if (path == ".") return 0;
+    int at = 0;
+    for (const std::filesystem::path& name : std::filesystem::path(path)) {
+      const auto found = node(at).now.find(name.string());
+      if (found == node(at).now.end()) return -1;
+      at = found->second;
+    }
+    return at;
+  }
+  std::pair<int, std::string> split(const std::string& path) const {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return {0, path};
+    return {find(path.substr(0, slash)), path.substr(slash + 1)};
+  }
+  static void apply(std::map<std::string, int>& names, const Change& change) {
+    if (change.from.empty()) {
+      names[change.to] = change.node;
+    } else if (names.erase(change.from) > 0 && !change.to.empty()) {
+      names[change.to] = change.node;
+    }
+  }
+  int change(int parent, const Change& change) {
+    node(parent).unsure.push_back(change);
+    apply(node(parent).now, change);
+    return 0;
+  }
+  int add(const std::string& path, bool directory) {
+    const auto [parent, name] = split(path);
+    if (parent < 0) return ENOENT;
+    if (node(parent).now.count(name) != 0) return EEXIST;
+    nodes_.push_back({directory, {}, 0, {}, {}, {}});
+    return change(parent, {"", name, static_cast<int>(nodes_.size()) - 1});
+  }
+  int remove(const std::string& path) {
+    if (const int number = enter("unlink")) return number;
+    const auto [parent, name] = split(path);
+    if (parent < 0 || node(parent).now.count(name) == 0) return ENOENT;
+    return change(parent, {name, "", 0});
+  }
+  void leave(int index, const std::filesystem::path& path, std::mt19937* random) const {
+    const Node& of = node(index);
+    if (of.directory) {
+      std::filesystem::create_directory(path);
+      std::map<std::string, int> names = random == nullptr ? of.now : of.sure;
+      for (const Change& change : of.unsure)
+        if (random != nullptr && (*random)() % 2 == 0) apply(names, change);
+      for (const auto& [name, child] : names) leave(child, path / name, random);
+      return;
+    }
+    std::string data = of.data;
+    if (random != nullptr && data.size() > of.synced) {
+      const size_t kept = of.synced + (*random)() % (data.size() - of.synced + 1);
+      if ((*random)() % 2 == 0) data.resize(kept);
+      else std::fill(data.begin() + static_cast<std::ptrdiff_t>(kept), data.end(), '\0');
+    }
+    std::ofstream(path, std::ios::binary) << data;
+  }
+
+  std::vector<Node> nodes_ = {{true, {}, 0, {}, {}, {}}};
+};
+
+constexpr int64_t kSteps = 4;
+
+// A run of one rank whose one tensor holds the step.
+class OneTensor {
+ public:
+  explicit OneTensor(Storage& storage) : writer_(storage, control_, {"run", 2, {}, ""}) {}
+
+  Status write(int64_t step) {
+    const std::vector<float> values(64, static_cast<float>(step));
+    Manifest manifest;
+    manifest.step = step;
+    manifest.optimizer = "sgd";
+    manifest.tensors = {{"w", StateKind::kParameter, DType::kF32, {64}, {}, {{0, "param/w", 0, 64}}}};
+    const std::string shard = plan::safetensors_header({{"param/w", DType::kF32, {64}, {}, 256}}) +
+                              std::string(reinterpret_cast<const char*>(values.data()), 256);
+    manifest.files = {{shard_file(0, 1), "", static_cast<int64_t>(shard.size())}};
+    return writer_.write(manifest, shard_file(0, 1), shard, {});
+  }
+
+ private:
+  hal::LocalWorld world_{1};
+  std::unique_ptr<hal::Transport> transport_ = world_.transport(0);
+  hal::TransportChannel control_{*transport_};
+  CheckpointWriter writer_;
+};
+
+// The step that a run goes on from, 0: none. Its tensor is that step's.
+int64_t step_found(const std::string& folder) {
+  const auto found = find_newest_valid(folder, [](const std::string&) {});
+  if (!found.ok() || !found->has_value()) return 0;
+  const OpenCheckpoint& checkpoint = **found;
+  float value = 0;
+  const Status read = checkpoint.read(checkpoint.manifest().tensors.front(), 63, 1,
+                                      [&value](int64_t, const std::byte* data, int64_t bytes) {
+                                        std::memcpy(&value, data, static_cast<size_t>(bytes));
+                                        return Status();
+                                      });
+  REQUIRE(read.ok());
+  REQUIRE(value == static_cast<float>(checkpoint.manifest().step));
+  return checkpoint.manifest().step;
+}
+
+int calls_of_a_run() {
+  UnsureDisk disk;
+  OneTensor run(disk);
+  for (int64_t step = 1; step <= kSteps; ++step) REQUIRE(run.write(step).ok());
+  return disk.calls;
+}
+
+TEST_CASE("whatever a power loss leaves, one whole step is read") {
+  const int calls = calls_of_a_run();
+  REQUIRE(calls > 40);
+  int states = 0;
+  for (int off_at = 0; off_at <= calls; ++off_at) {
+    UnsureDisk disk;
+    disk.off_at = off_at;
+    OneTensor run(disk);
+    int64_t committed = 0;
+    while (committed < kSteps && run.write(committed + 1).ok()) ++committed;
+    for (unsigned seed = 0; seed < 30; ++seed, ++states) {
+      const TempFolder folder;
+      std::mt19937 random(seed);
+      disk.leave(folder.path() / "c", &random);
+      const int64_t found = step_found(folder / "c");
+      INFO("power off at call " << off_at << ", seed " << seed);
+      REQUIRE(found >= committed);
+      REQUIRE(found <= committed + 1);
+    }
+  }
+  REQUIRE(states > 1000);
+}
+
+TEST_CASE("a call that fails once is made good by another attempt") {
+  const int calls = calls_of_a_run();
+  for (const int number : {EIO, ENOSPC})
+    for (int fail_at = 0; fail_at < calls; ++fail_at) {
+      UnsureDisk disk;
+      disk.fail_at = fail_at;
+      disk.fail_with = number;
+      OneTensor run(disk);
+      for (int64_t step = 1; step <= kSteps; ++step) REQUIRE(run.write(step).ok());
+      const TempFolder folder;
+      disk.leave(folder.path() / "c", nullptr);
+      INFO("call " << fail_at << " failed");
+      REQUIRE(step_found(folder / "c") == kSteps);
+    }
+}
+
+TEST_CASE("what fails each time is never called saved") {
+  for (const char* kind : {"mkdir", "create", "write", "fsync", "close", "rename", "fsync of a directory"}) {
+    UnsureDisk disk;
+    OneTensor run(disk);
+    REQUIRE(run.write(1).ok());
+    disk.always = kind;
+    const Status status = run.write(2);
+    INFO(kind);
+    REQUIRE(!status.ok());
+    CHECK(status.error().code == "R0701");
+    CHECK(status.error().message.find("step 2") != std::string::npos);
+    const TempFolder folder;
+    disk.leave(folder.path() / "c", nullptr);
+    CHECK(step_found(folder / "c") >= 1);
+  }
+}
+
+TEST_CASE("writes that are cut short go on") {
+  UnsureDisk disk;
+  disk.short_writes = true;
+  OneTensor run(disk);
+  REQUIRE(run.write(1).ok());
+  const TempFolder folder;
+  disk.leave(folder.path() / "c", nullptr);
+  CHECK(step_found(folder / "c") == 1);
+}
+
+TEST_CASE("an owner keeps others out and clears what died") {
+  const TempFolder folder;
+  folder.write("c/step-000000004.tmp-dead/shard", "x");
+  folder.write("c/trash-step-000000001-dead/shard", "x");
+  folder.write("c/mine.tmp-x", "x");
+  {
+    const auto owner = open_storage(folder / "c", true);
+    REQUIRE(owner.ok());
+    CHECK(open_storage(folder / "c", true).status().error().code == "R0704");
+    CHECK(open_storage(folder / "c", false).ok());
+    remove_leavings(**owner);
+    std::vector<std::string> names;
+    REQUIRE((*owner)->list(".", names) == 0);
+    std::sort(names.begin(), names.end());
+    CHECK(names == std::vector<std::string>{"LOCK", "mine.tmp-x"});
+    OneTensor run(**owner);
+    for (int64_t step = 1; step <= 5; ++step) REQUIRE(run.write(step).ok());
+  }
+  CHECK(open_storage(folder / "c", true).ok());
+  const auto steps = list_steps(folder / "c");
+  REQUIRE(steps.ok());
+  CHECK(*steps == std::vector<int64_t>{4, 5});
+  CHECK(step_found(folder / "c") == 5);
+  CHECK(find_exact(folder / "c", 1).status().error().code == "R0702");
+  CHECK(open_storage(folder.write("file", ""), true).status().error().code == "R0701");
+}
+
+TEST_CASE("a manifest is read as it was written, and not otherwise") {
+  Manifest manifest;
+  manifest.run = "r";
+  manifest.step = 7;
+  manifest.seed = UINT64_MAX;
+  manifest.files = {{"shard-00000-of-00001.safetensors", "", 100, {1}}};
+  manifest.tensors = {{"a", StateKind::kParameter, DType::kF32, {4}, {"b"}, {{0, "k", 0, 1}, {0, "l", 1, 4}}}};
+  const std::string text = print_manifest(manifest);
+  const auto read = parse_manifest(text, "M");
+  REQUIRE(read.ok());
+  Manifest again = *read;
+  CHECK(print_manifest(again) == text);
+  CHECK(read->seed == UINT64_MAX);
+  CHECK(find_tensor(*read, StateKind::kParameter, "a") != nullptr);
+  CHECK(find_tensor(*read, StateKind::kFirstMoment, "a") == nullptr);
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string turned = text;
+    turned[i] = static_cast<char>(turned[i] ^ 1);
+    CHECK(!parse_manifest(turned, "M").ok());
+    CHECK(!parse_manifest(text.substr(0, i), "M").ok());
+  }
+  const auto refused = [&](const std::function<void(Manifest&)>& edit) {
+    Manifest edited = manifest;
+    edit(edited);
+    const auto result = parse_manifest(print_manifest(edited), "M");
+    return !result.ok() && result.error().code == "R0705";
+  };
+  CHECK(refused([](Manifest& m) { m.tensors[0].parts[1].begin = 2; }));
+  CHECK(refused([](Manifest& m) { m.tensors[0].parts.pop_back(); }));
+  CHECK(refused([](Manifest& m) { m.tensors[0].parts[0].file = 1; }));
+  CHECK(refused([](Manifest& m) { m.tensors.push_back(m.tensors[0]); }));
+  CHECK(refused([](Manifest& m) { m.tensors[0].shape = {INT64_MAX, 2}; }));
+  CHECK(refused([](Manifest& m) { m.files[0].path = "../x"; }));
+  CHECK(refused([](Manifest& m) { m.files[0].chunks = {}; }));
+  CHECK(step_of_folder(step_folder(1200)) == 1200);
+  CHECK(step_of_folder("step-000001200.tmp-x") == -1);
+  CHECK(step_of_folder("step-1200") == -1);
+}
+
+}  // namespace
+}  // namespace piper::checkpoint

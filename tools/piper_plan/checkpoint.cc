@@ -1,0 +1,154 @@
+// piper-plan checkpoint: what a folder holds, whether it is what was committed, what differs between two, and the
+// weights of one under the model's own names.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "schemas/checkpoint/find_checkpoint.h"
+#include "schemas/plan/safetensors.h"
+#include "tools/piper_plan/commands.h"
+
+namespace piper::tools {
+
+namespace {
+
+using checkpoint::OpenCheckpoint;
+using checkpoint::StoredTensor;
+
+// A folder of checkpoints, or the folder of one.
+bool is_one(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path + "/" + std::string(checkpoint::kManifestFile), error);
+}
+
+Result<std::vector<std::string>> checkpoints_of(const std::string& path) {
+  if (is_one(path)) return std::vector<std::string>{path};
+  PIPER_ASSIGN(const std::vector<int64_t> steps, checkpoint::list_steps(path));
+  if (steps.empty()) return Status::failure("R0702", path + " holds no checkpoint");
+  std::vector<std::string> paths;
+  for (const int64_t step : steps) paths.push_back(path + "/" + checkpoint::step_folder(step));
+  return paths;
+}
+
+// That of a step, or the newest valid one.
+Result<OpenCheckpoint> choose(const std::string& path, int64_t step) {
+  if (is_one(path)) {
+    PIPER_ASSIGN(OpenCheckpoint one, OpenCheckpoint::open(path));
+    PIPER_RETURN_IF_ERROR(one.check_all(false));
+    return one;
+  }
+  if (step >= 0) return checkpoint::find_exact(path, step);
+  PIPER_ASSIGN(auto found, checkpoint::find_newest_valid(path, [](const std::string&) {}));
+  if (!found) return Status::failure("R0702", path + " holds no checkpoint");
+  return std::move(*found);
+}
+
+int64_t bytes_of(const checkpoint::Manifest& manifest) {
+  int64_t bytes = 0;
+  for (const auto& file : manifest.files) bytes += file.bytes;
+  return bytes;
+}
+
+std::string label(const StoredTensor& tensor) {
+  return std::string(checkpoint::state_kind_name(tensor.kind)) + " '" + tensor.name + "'";
+}
+
+Result<std::vector<std::byte>> whole(const OpenCheckpoint& of, const StoredTensor& tensor) {
+  PIPER_ASSIGN(const int64_t count, checkpoint::element_count(tensor.shape));
+  std::vector<std::byte> bytes(static_cast<size_t>(count * dtype_bytes(tensor.dtype)));
+  PIPER_RETURN_IF_ERROR(of.read(tensor, 0, count, [&](int64_t offset, const std::byte* data, int64_t size) {
+    std::memcpy(bytes.data() + offset, data, static_cast<size_t>(size));
+    return Status();
+  }));
+  return bytes;
+}
+
+std::string differing(const std::string& what, const std::string& a, const std::string& b) {
+  return a == b ? "" : what + ": " + a + " against " + b + "\n";
+}
+
+}  // namespace
+
+Result<std::string> list_checkpoints(const std::string& path) {
+  PIPER_ASSIGN(const std::vector<std::string> paths, checkpoints_of(path));
+  std::string text;
+  for (const std::string& one : paths) {
+    const std::string name = std::filesystem::path(one).filename().string();
+    const auto opened = OpenCheckpoint::open(one);
+    if (!opened.ok()) {
+      text += name + "  damaged: " + opened.error().message + "\n";
+      continue;
+    }
+    const checkpoint::Manifest& m = opened->manifest();
+    text += name + "  " + std::to_string(m.samples) + " samples, " + std::to_string(m.tensors.size()) + " tensors in " +
+            std::to_string(m.files.size()) + " files of " + std::to_string(m.world_size) + " ranks, " +
+            std::to_string(bytes_of(m)) + " bytes, " + m.optimizer + ", run " + m.run + "\n";
+  }
+  return text;
+}
+
+Result<std::string> verify_checkpoints(const std::string& path) {
+  PIPER_ASSIGN(const std::vector<std::string> paths, checkpoints_of(path));
+  std::string damaged;
+  for (const std::string& one : paths) {
+    const auto opened = OpenCheckpoint::open(one);
+    const Status status = opened.ok() ? opened->check_all(true) : opened.status();
+    if (!status.ok()) damaged += (damaged.empty() ? "" : "\n") + status.error().message;
+  }
+  if (!damaged.empty()) return Status::failure("R0705", damaged);
+  return std::to_string(paths.size()) + " checkpoints: every byte is what was committed\n";
+}
+
+Result<Difference> diff_checkpoints(const std::string& a, const std::string& b) {
+  PIPER_ASSIGN(const OpenCheckpoint left, choose(a, -1));
+  PIPER_ASSIGN(const OpenCheckpoint right, choose(b, -1));
+  const checkpoint::Manifest &l = left.manifest(), &r = right.manifest();
+  std::string text = differing("step", std::to_string(l.step), std::to_string(r.step)) +
+                     differing("samples", std::to_string(l.samples), std::to_string(r.samples)) +
+                     differing("seed", std::to_string(l.seed), std::to_string(r.seed)) +
+                     differing("optimizer", l.optimizer, r.optimizer) + differing("data", l.data.sha256, r.data.sha256);
+  for (const StoredTensor& tensor : l.tensors) {
+    const StoredTensor* other = checkpoint::find_tensor(r, tensor.kind, tensor.name);
+    if (other == nullptr) {
+      text += label(tensor) + ": only in " + left.path() + "\n";
+      continue;
+    }
+    if (other->dtype != tensor.dtype || other->shape != tensor.shape) {
+      text += label(tensor) + ": another type or shape\n";
+      continue;
+    }
+    PIPER_ASSIGN(const std::vector<std::byte> mine, whole(left, tensor));
+    PIPER_ASSIGN(const std::vector<std::byte> theirs, whole(right, *other));
+    if (mine != theirs) text += label(tensor) + ": other values\n";
+  }
+  for (const StoredTensor& tensor : r.tensors)
+    if (checkpoint::find_tensor(l, tensor.kind, tensor.name) == nullptr)
+      text += label(tensor) + ": only in " + right.path() + "\n";
+  if (text.empty()) return Difference{"no difference\n", false};
+  return Difference{text, true};
+}
+
+Result<std::string> export_checkpoint(const std::string& path, int64_t step, const std::string& out) {
+  PIPER_ASSIGN(const OpenCheckpoint from, choose(path, step));
+  std::vector<plan::TensorToWrite> tensors;
+  for (const StoredTensor& tensor : from.manifest().tensors) {
+    if (tensor.kind != checkpoint::StateKind::kParameter && tensor.kind != checkpoint::StateKind::kBuffer) continue;
+    PIPER_ASSIGN(const int64_t count, checkpoint::element_count(tensor.shape));
+    plan::TensorToWrite entry{tensor.name, tensor.dtype, tensor.shape, {}, count * dtype_bytes(tensor.dtype)};
+    entry.produce = [&from, &tensor, count](const auto& write) {
+      return from.read(tensor, 0, count,
+                       [&write](int64_t, const std::byte* data, int64_t bytes) { return write(data, bytes); });
+    };
+    tensors.push_back(entry);
+    for (const std::string& alias : tensor.aliases) {
+      entry.name = alias;
+      tensors.push_back(entry);
+    }
+  }
+  PIPER_RETURN_IF_ERROR(plan::write_safetensors(out, tensors));
+  return std::to_string(tensors.size()) + " tensors of step " + std::to_string(from.manifest().step) + " written to " +
+         out + "\n";
+}
+
+}  // namespace piper::tools
