@@ -89,6 +89,10 @@ class ManifestParser {
     in_.close_object();
     in_.end_of_text();
     if (!in_.ok()) return Status::failure(std::string(kDamaged), "damaged: " + in_.status().error().message);
+    // What is not canonical was not written by print_manifest().
+    const std::string found = manifest_.digest;
+    if (print_manifest(manifest_) != text_ || manifest_.digest != found)
+      return Status::failure(std::string(kDamaged), "damaged: " + in_.file() + " is not as it was written");
     return std::move(manifest_);
   }
 

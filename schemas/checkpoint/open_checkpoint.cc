@@ -37,6 +37,9 @@ Result<OpenCheckpoint> OpenCheckpoint::open(const std::string& path) {
   const auto text = plan::map_file(manifest);
   if (!text.ok()) return as_damage(text.status());
   PIPER_ASSIGN(checkpoint.manifest_, parse_manifest(text->text(), manifest));
+  const int64_t named = step_of_folder(path.substr(path.rfind('/') + 1));
+  if (named >= 0 && named != checkpoint.manifest_.step)
+    return damaged(manifest + " is that of step " + std::to_string(checkpoint.manifest_.step));
   for (const plan::FileEntry& entry : checkpoint.manifest_.files) {
     const std::string file = path + "/" + entry.path;
     PIPER_RETURN_IF_ERROR(check_regular(file));
