@@ -19,6 +19,14 @@ Status as_damage(const Status& status, const std::string& tensor = "") {
   return damaged(status.error().message + (tensor.empty() ? "" : "; tensor '" + tensor + "' lies there"));
 }
 
+// The first that the manifest places in a file: it stands right behind the header.
+std::string first_tensor_in(const Manifest& manifest, const plan::FileEntry& file) {
+  for (const StoredTensor& tensor : manifest.tensors)
+    for (const StoredPart& part : tensor.parts)
+      if (manifest.files[static_cast<size_t>(part.file)].path == file.path) return tensor.name;
+  return "";
+}
+
 // Links lead out of the checkpoint.
 Status check_regular(const std::string& path) {
   struct stat found{};
@@ -47,7 +55,7 @@ Result<OpenCheckpoint> OpenCheckpoint::open(const std::string& path) {
     if (!chunked.ok()) return as_damage(chunked.status());
     auto shard = plan::SafetensorsFile::open(
         (*chunked)->file(), file, [&](const std::byte* data, int64_t bytes) { return (*chunked)->check(data, bytes); });
-    if (!shard.ok()) return as_damage(shard.status());
+    if (!shard.ok()) return as_damage(shard.status(), first_tensor_in(checkpoint.manifest_, entry));
     checkpoint.files_.push_back(std::move(chunked).value());
     checkpoint.shards_.push_back(std::move(shard).value());
   }
