@@ -133,6 +133,15 @@ def bits(runs, launch="local"):
         check(f"{name} {launch}: manifests name their own runs", not same)
 
 
+def by_the_clock(runs):
+    """An interval that is always over: all ranks save behind each step."""
+    name = "pp2_dp2" if "pp2_dp2" in runs.plans else next(iter(runs.plans))
+    folder = runs.fresh(f"{name}-clock")
+    runs.run(name, folder, "--steps", STEPS, "--every-minutes", 1e-7, "--keep", 0)
+    found = sorted(path.name for path in folder.glob("step-*"))
+    check(f"{name}: --every-minutes", found == [f"step-{n:09d}" for n in range(1, STEPS + 1)], str(found))
+
+
 def kill(runs):
     """SIGKILL at a step, several times in a run."""
     name = "pp2_dp2" if "pp2_dp2" in runs.plans else next(iter(runs.plans))
@@ -304,6 +313,7 @@ def main():
     for part in parts:
         if part == "bits":
             bits(runs)
+            by_the_clock(runs)
         elif part == "mpirun":
             bits(runs, "mpirun")
         elif part == "kill":
