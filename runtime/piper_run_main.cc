@@ -375,12 +375,11 @@ int run_here(const Flags& flags, const plan::OpenBundle& opened, const MakeRank&
   for (int32_t r = 0; r < world_size; ++r) transports.push_back(world.transport(r));
   std::vector<std::thread> ranks;
   for (const plan::RankPlan& plan : inputs.bundle.ranks)
-    ranks.emplace_back(
-        [&session, &plan, &make, by_transport, &transport = *transports[static_cast<size_t>(plan.rank)]] {
-          hal::TransportChannel control(transport), checkpoint_control(transport, hal::kCheckpointChannel);
-          exec::run_rank(session, plan, make(by_transport ? &transport : nullptr, plan.rank), control,
-                         &checkpoint_control);
-        });
+    ranks.emplace_back([&session, &plan, &make, by_transport,
+                        &transport = *transports[static_cast<size_t>(plan.rank)]] {
+      hal::TransportChannel control(transport), checkpoint_control(transport, hal::kCheckpointChannel);
+      exec::run_rank(session, plan, make(by_transport ? &transport : nullptr, plan.rank), control, &checkpoint_control);
+    });
   for (std::thread& rank : ranks) rank.join();
   return conclude(session, session.stop.take_failure(), false);
 }
@@ -457,6 +456,8 @@ int run_nccl(const Flags& flags, const plan::OpenBundle& opened, const bootstrap
     print_error(error);
     return kRefused;
   };
+  if (!flags.checkpoints.empty())
+    return refuse({"R0106", "checkpoints are not written by ranks over NCCL: leave out --checkpoint", false});
   auto address = bootstrap::read_rendezvous(environment, bootstrap::process_variable);
   if (!address.ok()) return refuse(address.error());
   auto joined =
