@@ -1,32 +1,16 @@
-// One random permutation of the samples per epoch, made when an epoch is first asked for. The last
-// two are kept, because a batch may span an epoch's end. Thread-safe.
+// One random permutation of the samples per epoch in constant memory: a keyed Feistel network whose rounds are Philox,
+// over the smallest power of two that holds the samples; values outside are walked on from until one is inside (Black
+// and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). The two parts take turns instead of changing
+// places, so that an odd number of bits is as good as an even one (as in NIST SP 800-38G, FF1). Where a position goes
+// depends on seed, epoch, position and number of samples alone; any position of any epoch is as near as the next one.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <mutex>
-#include <vector>
 
 namespace piper::data {
 
-class EpochPermutations {
- public:
-  EpochPermutations(uint64_t seed, int64_t num_samples) : seed_(seed), num_samples_(num_samples) {}
-  // Sample at `position` of `epoch`, both from 0.
-  int64_t at(int64_t epoch, int64_t position) const;
-
- private:
-  struct Epoch {
-    int64_t number = -1;
-    std::vector<int64_t> samples;
-  };
-  uint64_t seed_;
-  int64_t num_samples_;
-  mutable std::mutex mutex_;
-  mutable std::array<Epoch, 2> kept_;  // by parity of the epoch
-};
-
-// Fisher-Yates with one draw per position: counter (kShuffle, epoch, position).
-std::vector<int64_t> epoch_permutation(uint64_t seed, int64_t epoch, int64_t num_samples);
+// The sample at `position` of `epoch`, all from 0: a bijection of [0, samples) for each seed and epoch. Fewer than two
+// turns of the network on average. 0 <= position < samples, 0 <= epoch < 2^62.
+int64_t permuted_sample(uint64_t seed, int64_t epoch, int64_t samples, int64_t position);
 
 }  // namespace piper::data

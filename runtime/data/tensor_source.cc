@@ -32,7 +32,7 @@ class TensorSource : public DataSource {
         num_samples_(num_samples),
         batch_(batch),
         sampling_(sampling),
-        permutations_(seed, num_samples),
+        seed_(seed),
         tokens_(tokens) {}
 
   void fill(size_t input_index, int64_t step, int64_t first, int64_t count, std::byte* destination) const override {
@@ -54,7 +54,7 @@ class TensorSource : public DataSource {
   int64_t sample_at(const Place& place) const {
     switch (sampling_) {
       case Sampling::kSequential: return place.sample;
-      case Sampling::kShuffled: return permutations_.at(place.epoch, place.sample);
+      case Sampling::kShuffled: return permuted_sample(seed_, place.epoch, num_samples_, place.sample);
     }
     return 0;
   }
@@ -62,7 +62,7 @@ class TensorSource : public DataSource {
   std::vector<Input> inputs_;
   int64_t num_samples_, batch_;
   Sampling sampling_;
-  EpochPermutations permutations_;
+  uint64_t seed_;
   int64_t tokens_;
 };
 
