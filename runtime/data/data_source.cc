@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/data/philox.h"
 #include "runtime/data/tensor_source.h"
 #include "runtime/data/token_source.h"
 
@@ -15,6 +16,19 @@ Place place_of(int64_t step, int64_t batch, int64_t position, int64_t samples) {
   const auto divisor = static_cast<uint64_t>(samples);
   constexpr uint64_t kEpochs = uint64_t{1} << 62;
   return {static_cast<int64_t>(at / divisor % kEpochs), static_cast<int64_t>(at % divisor)};
+}
+
+// A chain over Philox: each id and what is behind it are a counter, the position in the chain is the key.
+uint64_t DataSource::fingerprint(int64_t step, int64_t batch) const {
+  uint64_t digest = 0;
+  for (int64_t position = 0; position < batch; ++position) {
+    const uint64_t id = sample_id(step, position);
+    const PhiloxCounter out = philox4x32_10({static_cast<uint32_t>(id), static_cast<uint32_t>(id >> 32),
+                                             static_cast<uint32_t>(digest), static_cast<uint32_t>(digest >> 32)},
+                                            static_cast<uint64_t>(position));
+    digest = out[0] | uint64_t{out[1]} << 32;
+  }
+  return digest;
 }
 
 int64_t DataSource::steps_per_epoch(int64_t batch) const {

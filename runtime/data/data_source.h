@@ -43,11 +43,16 @@ class DataSource {
   // Writes samples [first, first + count) of step `step` (from 1) of one input, in its own dtype and
   // contiguous, to `destination`. Thread-safe; allocates nothing.
   virtual void fill(size_t input_index, int64_t step, int64_t first, int64_t count, std::byte* destination) const = 0;
+  // Which sample of the data that is: equal for equal samples of whatever step, and for every strategy of one batch.
+  virtual uint64_t sample_id(int64_t step, int64_t position) const = 0;
   // Samples of one pass.
   virtual int64_t num_samples() const = 0;
   virtual Sampling sampling() const = 0;
   // Positions of a token sample, 0 where samples are no tokens.
   virtual int64_t tokens_per_sample() const = 0;
+
+  // A digest of the ids of a step's samples in their order, by which a log shows steps that are repeated or left out.
+  uint64_t fingerprint(int64_t step, int64_t batch) const;
 
   // Steps of one pass, at least 1.
   int64_t steps_per_epoch(int64_t batch) const;

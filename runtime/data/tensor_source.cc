@@ -41,17 +41,21 @@ class TensorSource : public DataSource {
     if (!input.batched)
       return convert(input.tensor.element, input.tensor.data, input.dtype, destination, input.elements);
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t sample = sample_at(place_of(step, batch_, first + i, num_samples_));
+      const int64_t sample = sample_at(step, first + i);
       convert(input.tensor.element, input.tensor.data + sample * from_bytes, input.dtype,
               destination + i * input.elements * dtype_bytes(input.dtype), input.elements);
     }
+  }
+  uint64_t sample_id(int64_t step, int64_t position) const override {
+    return static_cast<uint64_t>(sample_at(step, position));
   }
   int64_t num_samples() const override { return num_samples_; }
   Sampling sampling() const override { return sampling_; }
   int64_t tokens_per_sample() const override { return tokens_; }
 
  private:
-  int64_t sample_at(const Place& place) const {
+  int64_t sample_at(int64_t step, int64_t position) const {
+    const Place place = place_of(step, batch_, position, num_samples_);
     switch (sampling_) {
       case Sampling::kSequential: return place.sample;
       case Sampling::kShuffled: return permuted_sample(seed_, place.epoch, num_samples_, place.sample);

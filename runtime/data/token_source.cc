@@ -31,6 +31,9 @@ class TokenSource : public DataSource {
       convert(element, file.data + (start(step, first + i) + input.shift) * element_bytes(element), input.dtype,
               destination + i * sample_tokens * dtype_bytes(input.dtype), sample_tokens);
   }
+  uint64_t sample_id(int64_t step, int64_t position) const override {
+    return static_cast<uint64_t>(start(step, position));
+  }
   int64_t num_samples() const override { return (length - 1) / sample_tokens; }
   Sampling sampling() const override { return mode; }
   int64_t tokens_per_sample() const override { return sample_tokens; }

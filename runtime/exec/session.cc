@@ -34,7 +34,9 @@ std::string agreed_options(const Session& session) {
   const SessionOptions& o = session.options;
   return "seed " + std::to_string(o.seed) + ", " + std::to_string(o.steps) + " steps, " +
          (session.data->sampling() == data::Sampling::kShuffled ? "shuffled" : "sequential") + " sampling, " +
-         std::to_string(session.data->num_samples()) + " samples, " + (o.save.empty() ? "no --save, " : "--save, ") +
+         std::to_string(session.data->num_samples()) + " samples, the first of fingerprint " +
+         trace::fingerprint_text(session.data->fingerprint(1, session.bundle->manifest.batch)) + ", " +
+         (o.save.empty() ? "no --save, " : "--save, ") +
          (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") +
          (o.profile.empty() ? "" : ", --profile") + checkpoint_options(session) +
          (o.link_delay ? ", links of " + std::to_string(o.link_delay->latency.count()) + " us and " +
@@ -86,6 +88,7 @@ class Reporter {
     record.samples_per_s = static_cast<double>(manifest.batch) / seconds;
     record.tokens_per_s = record.samples_per_s * static_cast<double>(session_.data->tokens_per_sample());
     record.lr = lr;
+    record.samples_fingerprint = session_.data->fingerprint(step, manifest.batch);
     PIPER_ASSIGN(const StepResults::Values values, results_.read());
     record.loss = values.loss;
     record.grad_norm = values.grad_norm;

@@ -30,6 +30,11 @@ std::string measured(double value) {
 
 }  // namespace
 
+std::string fingerprint_text(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
 std::string number_text(double value) { return shortest(value); }
 std::string number_text(float value) { return shortest(value); }
 
@@ -42,7 +47,7 @@ std::string step_line(const StepRecord& record) {
   if (record.loss_scale) line += ", \"loss_scale\": " + number_text(*record.loss_scale);
   if (record.skipped) line += ", \"skipped\": " + std::to_string(*record.skipped);
   if (record.dropped) line += ", \"dropped\": " + std::to_string(*record.dropped);
-  return line + "}";
+  return line + ", \"samples_fingerprint\": \"" + fingerprint_text(record.samples_fingerprint) + "\"}";
 }
 
 std::string summary_line(const Summary& summary) {

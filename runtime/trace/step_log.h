@@ -21,6 +21,7 @@ struct StepRecord {
   double tokens_per_s = 0;  // 0: samples are no token sequences; the field is left out
   double samples_per_s = 0;
   double lr = 0;
+  uint64_t samples_fingerprint = 0;  // which samples the step trained on, whatever the strategy
   std::optional<float> grad_norm;
   std::optional<float> loss_scale;  // behind the step
   std::optional<int64_t> skipped;   // steps so far that an overflow left without an update
@@ -37,6 +38,8 @@ struct Summary {
 // One line each, without the newline.
 std::string step_line(const StepRecord& record);
 std::string summary_line(const Summary& summary);
+// 16 hexadecimal digits: JSON's numbers have no 64 bits.
+std::string fingerprint_text(uint64_t value);
 // Shortest text that reads back to the same value.
 std::string number_text(double value);
 std::string number_text(float value);

@@ -129,6 +129,59 @@ TEST_CASE("shuffled tensors take every sample once an epoch, in another order ea
   }
 }
 
+// What step and position name does not depend on what was read before: a source that begins anywhere reads what one
+// that began at the first step reads there.
+TEST_CASE("a run that begins at any step reads what an uninterrupted one reads") {
+  TempFolder folder;
+  std::vector<int64_t> values(11);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i);
+  const std::string tensors = folder / "d.safetensors";
+  REQUIRE(plan::write_safetensors(tensors, {tensor("x", DType::kI64, {11, 1}, raw(values))}).ok());
+  const std::string tokens = folder.write("t.txt", "0123456789abcdefghijklmnopqrstuvwxyz");
+  const plan::Manifest manifest = manifest_of(4, {input("x", DType::kI64, {1}, "tokens")});
+  for (const std::string& path : {tensors, tokens})
+    for (const auto sampling : {Sampling::kSequential, Sampling::kShuffled}) {
+      DataOptions options = at(path);
+      options.sampling = sampling;
+      options.seed = 3;
+      const auto uninterrupted = must_open(options, manifest);
+      std::vector<std::vector<int64_t>> steps;
+      std::vector<uint64_t> fingerprints;
+      for (int64_t step = 1; step <= 12; ++step) {
+        steps.push_back(read_i64(*uninterrupted, 0, step, 0, 4, 1));
+        fingerprints.push_back(uninterrupted->fingerprint(step, 4));
+      }
+      for (int64_t first = 12; first >= 1; --first) {
+        const auto resumed = must_open(options, manifest);
+        for (int64_t step = first; step <= 12; ++step) {
+          const std::vector<int64_t>& whole = steps[static_cast<size_t>(step - 1)];
+          CHECK(read_i64(*resumed, 0, step, 0, 4, 1) == whole);
+          CHECK(resumed->fingerprint(step, 4) == fingerprints[static_cast<size_t>(step - 1)]);
+          for (int64_t j = 0; j < 4; ++j)
+            CHECK(read_i64(*resumed, 0, step, j, 1, 1)[0] == whole[static_cast<size_t>(j)]);
+        }
+      }
+    }
+}
+
+TEST_CASE("a fingerprint tells steps apart and samples of one step from another order of them") {
+  TempFolder folder;
+  const std::string path = folder / "d.safetensors";
+  REQUIRE(plan::write_safetensors(path, {tensor("x", DType::kI64, {6}, raw<int64_t>({0, 1, 2, 3, 4, 5}))}).ok());
+  const auto source = must_open(at(path), manifest_of(3, {input("x", DType::kI64, {})}));
+  CHECK(source->sample_id(2, 1) == 4);
+  CHECK(source->fingerprint(1, 3) != source->fingerprint(2, 3));
+  CHECK(source->fingerprint(1, 3) == source->fingerprint(3, 3));  // the next epoch
+  // A batch of two in three steps, one of six in one.
+  const auto cut = must_open(at(path), manifest_of(2, {input("x", DType::kI64, {})}));
+  CHECK(cut->fingerprint(1, 2) != source->fingerprint(1, 3));
+  CHECK(source->fingerprint(1, 2) == cut->fingerprint(1, 2));
+  DataOptions shuffled = at(path);
+  shuffled.sampling = Sampling::kShuffled;
+  const auto mixed = must_open(shuffled, manifest_of(6, {input("x", DType::kI64, {})}));
+  CHECK(mixed->fingerprint(1, 6) != mixed->fingerprint(2, 6));
+}
+
 // Numbers that a manifest and --steps may hold: their product is beyond 64 bits.
 TEST_CASE("every step of every batch has its samples") {
   const int64_t most = INT64_MAX;
