@@ -80,7 +80,8 @@ class Reporter {
     times_.reserve(static_cast<size_t>(std::clamp<int64_t>(session.options.steps, 0, 1 << 20)));
   }
 
-  Status step(int64_t step, double seconds, double lr) {
+  // `data_step`: whose samples they were.
+  Status step(int64_t step, int64_t data_step, double seconds, double lr) {
     const plan::Manifest& manifest = session_.bundle->manifest;
     trace::StepRecord record;
     record.step = step;
@@ -88,7 +89,7 @@ class Reporter {
     record.samples_per_s = static_cast<double>(manifest.batch) / seconds;
     record.tokens_per_s = record.samples_per_s * static_cast<double>(session_.data->tokens_per_sample());
     record.lr = lr;
-    record.samples_fingerprint = session_.data->fingerprint(step, manifest.batch);
+    record.samples_fingerprint = session_.data->fingerprint(data_step, manifest.batch);
     PIPER_ASSIGN(const StepResults::Values values, results_.read());
     record.loss = values.loss;
     record.grad_norm = values.grad_norm;
@@ -238,7 +239,8 @@ class RankRun {
     PIPER_RETURN_IF_ERROR(inputs.write(step));
     PIPER_RETURN_IF_ERROR(executor.run_step(step));
     const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
-    if (reporter_ != nullptr) PIPER_RETURN_IF_ERROR(reporter_->step(step, seconds, inputs.learning_rate(step)));
+    if (reporter_ != nullptr)
+      PIPER_RETURN_IF_ERROR(reporter_->step(step, step + data_shift_, seconds, inputs.learning_rate(step)));
     session_.steps_done.store(step, std::memory_order_relaxed);
     if (step == 1 && rank_->gradients != nullptr)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
