@@ -21,6 +21,7 @@
 #include "runtime/data/data_digest.h"
 #include "runtime/exec/cuda_backend.h"
 #include "runtime/exec/session.h"
+#include "runtime/exit_status.h"
 #include "runtime/hal/local/local_transport.h"
 #include "runtime/hal/mpi/mpi_transport.h"
 #include "runtime/hal/tcp/tcp_store_channel.h"
@@ -32,25 +33,6 @@
 
 namespace piper {
 namespace {
-
-enum Exit : int {
-  kDone = 0,
-  kRefused = 1,
-  kCommandLine = 2,
-  kFailed = 3,
-  kBug = 70,
-  kStorage = 74,
-  kNoCheckpoint = 83,
-  kOtherTraining = 84
-};
-
-// Of a failure that has an exit status of its own; else `other`.
-int exit_of(const std::string& code, int other) {
-  if (code == "R0701") return kStorage;
-  if (code == "R0702") return kNoCheckpoint;
-  if (code == "R0703") return kOtherTraining;
-  return other;
-}
 
 constexpr double kLongestWaitS = 1e9;
 
