@@ -97,6 +97,16 @@ TEST_CASE("a launch of another size is R0101 and says what to launch") {
   CHECK(choose_transport(mpirun, "local", 4).error().code == "R0101");
 }
 
+TEST_CASE("ranks on GPUs are those of this process, or go by NCCL") {
+  const RankEnvironment alone{}, srun{Launcher::kSlurm, 1, 4, false};
+  CHECK(choose_gpu_transport(alone, "", 4).value() == Transport::kLocal);
+  CHECK(choose_gpu_transport(alone, "nccl", 4).value() == Transport::kNccl);
+  CHECK(choose_gpu_transport(srun, "", 4).value() == Transport::kNccl);
+  CHECK(choose_gpu_transport(srun, "", 2).error().code == "R0101");
+  CHECK(choose_gpu_transport(srun, "local", 4).error().code == "R0101");
+  CHECK(choose_gpu_transport(alone, "mpi", 4).error().code == "R0106");
+}
+
 TEST_CASE("srun without PMIx is R0103") {
   const RankEnvironment srun{Launcher::kSlurm, 0, 4, false};
   const auto result = choose_transport(srun, "", 4);
