@@ -67,7 +67,7 @@ if [ "$mode" = --cuda ]; then
     echo "check: skipped: there is no CUDA toolkit in PIPER_CUDA_DIR, CUDA_HOME, PATH or /usr/local/cuda"
     exit
   }
-  build cuda "gpu_device_test gpu_kernels_test"
+  build cuda "gpu_device_test gpu_kernels_test piper-run write_plans"
   ctest --test-dir build/cuda -L gpu --output-on-failure --no-tests=error
   exit
 fi
