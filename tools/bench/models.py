@@ -2,7 +2,9 @@
 
 `untied` is the demo GPT with a head of its own (PyTorch's pipelining offers no tied weights), `wide` a GPT whose parameters outweigh its
 activations, `experts` a GPT with a mixture of experts in every block. `small` is a GPT of 14 M parameters, `llama20m` a Llama of 19 M
-(root-mean-square norms, rotary positions, SwiGLU, two key heads for six query heads).
+(root-mean-square norms, rotary positions, SwiGLU, two key heads for six query heads). `moe` is the demo GPT with eight experts, two of
+them for each token, `moe_capacity` the same with a limit to the tokens of an expert; `tiny` is so small that only the time between
+kernels is left.
 """
 from __future__ import annotations
 
@@ -153,25 +155,62 @@ class Mixture(nn.Module):
         return torch.einsum("eth,ehc,te->tc", hidden, self.down, gate).view_as(x)
 
 
+class IndexMixture(Mixture):
+    """The same function. In training each expert computes its own tokens alone, taken by index, as eager PyTorch does best; counts that
+    depend on data cannot be exported, so that the exporter sees the gates."""
+
+    def forward(self, x):
+        if torch.compiler.is_exporting():
+            return super().forward(x)
+        tokens = x.reshape(-1, x.shape[-1])
+        weight, chosen = F.softmax(self.router(tokens), dim=-1).topk(2, dim=-1)
+        weight = weight / weight.sum(-1, keepdim=True)
+        out = torch.zeros_like(tokens)
+        for expert in range(self.up.shape[0]):
+            rows, place = torch.where(chosen == expert)
+            hidden = F.gelu(tokens[rows] @ self.up[expert], approximate="tanh") @ self.down[expert]
+            out = out.index_add(0, rows, (hidden * weight[rows, place, None]).to(out.dtype))
+        return out.view_as(x)
+
+
+class CapacityMixture(Mixture):
+    """Each expert has room for 1.25 times its share of the tokens, in their order; what is over is dropped."""
+
+    def forward(self, x):
+        tokens = x.reshape(-1, x.shape[-1])
+        experts = self.up.shape[0]
+        capacity = x.shape[0] * (x.shape[1] * 2 * 5 // (4 * experts))
+        weight, chosen = F.softmax(self.router(tokens), dim=-1).topk(2, dim=-1)
+        weight = weight / weight.sum(-1, keepdim=True)
+        taken = (chosen.unsqueeze(-1) == torch.arange(experts)).to(x.dtype)
+        place = (taken.reshape(-1, experts).cumsum(0) - 1).reshape(taken.shape)
+        place = (place * taken).sum(-1).long()
+        slot = (place.unsqueeze(-1) == torch.arange(capacity)).to(x.dtype)
+        inputs = torch.einsum("tke,tkc,th->ech", taken, slot, tokens)
+        hidden = torch.bmm(F.gelu(torch.bmm(inputs, self.up), approximate="tanh"), self.down)
+        return torch.einsum("tk,tke,tkc,ech->th", weight, taken, slot, hidden).view_as(x)
+
+
 class ExpertBlock(nn.Module):
-    def __init__(self, width, hidden, experts):
+    def __init__(self, width, hidden, experts, mixture=Mixture, heads=4):
         super().__init__()
+        self.heads = heads
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mixture = Mixture(width, hidden, experts)
+        self.mixture = mixture(width, hidden, experts)
 
     def forward(self, x):
         b, s, c = x.shape
-        q, k, v = (t.view(b, s, 4, c // 4).transpose(1, 2) for t in self.qkv(self.ln_1(x)).chunk(3, -1))
+        q, k, v = (t.view(b, s, self.heads, c // self.heads).transpose(1, 2) for t in self.qkv(self.ln_1(x)).chunk(3, -1))
         x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, s, c))
         return x + self.mixture(self.ln_2(x))
 
 
 class ExpertGpt(nn.Module):
-    def __init__(self, layers, width, hidden, experts, sequence):
+    def __init__(self, layers, width, hidden, experts, sequence, **block):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(256, width), nn.Embedding(sequence, width)
-        self.h = nn.ModuleList(ExpertBlock(width, hidden, experts) for _ in range(layers))
+        self.h = nn.ModuleList(ExpertBlock(width, hidden, experts, **block) for _ in range(layers))
         self.ln_f = nn.LayerNorm(width)
         self.head = nn.Linear(width, 256, bias=False)
 
@@ -200,6 +239,24 @@ def experts_deep():
 def experts_three_a_stage():
     """24 small blocks: three for each of eight stages."""
     return _experts(24, 32, 32, 8)
+
+
+def _demo_with_experts(mixture):
+    torch.manual_seed(1)
+    return ExpertGpt(4, 192, 384, 8, 128, mixture=mixture, heads=6), _example(256, 128)
+
+
+def moe():
+    return _demo_with_experts(IndexMixture)
+
+
+def moe_capacity():
+    return _demo_with_experts(CapacityMixture)
+
+
+def tiny():
+    torch.manual_seed(1)
+    return WideGpt(8, 4, 8, heads=2), _example(256, 8)
 
 
 class Stage(nn.Module):

@@ -1,0 +1,96 @@
+#include "runtime/exec/reporter.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace piper::exec {
+
+namespace {
+
+// The optimizer counts the steps that it has done.
+Result<int64_t> skipped_before(const checkpoint::OpenCheckpoint& resume) {
+  const checkpoint::StoredTensor* counter =
+      checkpoint::find_tensor(resume.manifest(), checkpoint::StateKind::kTraining, "optimizer_step");
+  int64_t done = resume.manifest().step;
+  if (counter != nullptr && counter->dtype == DType::kI64)
+    PIPER_RETURN_IF_ERROR(resume.read(*counter, 0, 1, [&done](int64_t, const std::byte* data, int64_t bytes) {
+      std::memcpy(&done, data, std::min<size_t>(sizeof done, static_cast<size_t>(bytes)));
+      return Status();
+    }));
+  return resume.manifest().step - done;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Reporter>> Reporter::open(const Session& session, const LoadedRank& rank) {
+  PIPER_ASSIGN(StepResults results, StepResults::bind(rank));
+  std::unique_ptr<Reporter> reporter(new Reporter(session, std::move(results)));
+  if (session.resume == nullptr) {
+    PIPER_ASSIGN(reporter->log_, trace::StepLog::open(session.options.log));
+    return reporter;
+  }
+  const int64_t step = session.resume->manifest().step;
+  PIPER_ASSIGN(reporter->log_, trace::StepLog::resume(session.options.log, step));
+  reporter->progress_.note("goes on behind step " + std::to_string(step) + ", from " + session.resume->path());
+  if (rank.plan->loss_scale.buffer >= 0) {
+    PIPER_ASSIGN(reporter->skipped_, skipped_before(*session.resume));
+  }
+  return reporter;
+}
+
+Reporter::Reporter(const Session& session, StepResults results)
+    : session_(session), results_(std::move(results)), progress_(session.options.steps), start_(Clock::now()) {
+  times_.reserve(static_cast<size_t>(std::clamp<int64_t>(session.options.steps, 0, 1 << 20)));
+}
+
+Status Reporter::step(int64_t step, int64_t data_step, double seconds, double learning_rate) {
+  const plan::Manifest& manifest = session_.bundle->manifest;
+  trace::StepRecord record;
+  record.step = step;
+  record.step_ms = seconds * 1e3;
+  record.samples_per_s = static_cast<double>(manifest.batch) / seconds;
+  record.tokens_per_s = record.samples_per_s * static_cast<double>(session_.data->tokens_per_sample());
+  record.lr = learning_rate;
+  record.samples_fingerprint = session_.data->fingerprint(data_step, manifest.batch);
+  PIPER_ASSIGN(const StepResults::Values values, results_.read());
+  record.loss = values.loss;
+  record.grad_norm = values.grad_norm;
+  record.dropped = values.dropped;
+  if (values.loss_scale) {
+    skipped_ += *values.overflow ? 1 : 0;
+    record.loss_scale = *values.loss_scale;
+    record.skipped = skipped_;
+  }
+  times_.push_back(record.step_ms);
+  if (const int64_t epoch = session_.data->epoch_beginning_in(step, manifest.batch); epoch > 0)
+    progress_.note("step " + std::to_string(step) + ": the data begin again, epoch " + std::to_string(epoch));
+  progress_.step(record);
+  log(trace::step_line(record));
+  return {};
+}
+
+Status Reporter::finish(std::vector<int64_t> peak_memory) {
+  trace::Summary summary;
+  summary.steps = static_cast<int64_t>(times_.size());
+  summary.total_s = std::chrono::duration<double>(Clock::now() - start_).count();
+  if (!times_.empty()) {
+    auto middle = times_.begin() + static_cast<int64_t>(times_.size() / 2);
+    std::nth_element(times_.begin(), middle, times_.end());
+    summary.median_step_ms = *middle;
+    if (times_.size() % 2 == 0) summary.median_step_ms = (*middle + *std::max_element(times_.begin(), middle)) / 2;
+  }
+  summary.peak_memory_bytes = std::move(peak_memory);
+  log(trace::summary_line(summary));
+  return std::move(log_failure_);
+}
+
+void Reporter::log(const std::string& line) {
+  if (!log_failure_.ok()) return;
+  log_failure_ = log_.write(line);
+  if (!log_failure_.ok())
+    progress_.note("piper-run: warning[R0601]: " + log_failure_.error().message +
+                   "; the training goes on without a log");
+}
+
+}  // namespace piper::exec

@@ -1,0 +1,41 @@
+// What the reporting rank tells about the steps of a run: the log and the progress line.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/exec/session.h"
+#include "runtime/exec/step_results.h"
+#include "runtime/trace/progress.h"
+#include "runtime/trace/step_log.h"
+
+namespace piper::exec {
+
+class Reporter {
+ public:
+  // Of a run that begins, or that goes on behind a checkpoint. `session` and `rank` outlive it. R0601.
+  static Result<std::unique_ptr<Reporter>> open(const Session& session, const LoadedRank& rank);
+
+  // Reads the results of a step, and waits for it. `data_step`: whose samples they were; `seconds`: it took.
+  Status step(int64_t step, int64_t data_step, double seconds, double learning_rate);
+  // The last line; `peak_memory` in bytes by rank. Afterwards: what became of the log, R0601.
+  Status finish(std::vector<int64_t> peak_memory);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Reporter(const Session& session, StepResults results);
+  void log(const std::string& line);
+
+  const Session& session_;
+  StepResults results_;
+  trace::StepLog log_;
+  Status log_failure_;  // a disk that is full ends the log, not the training
+  trace::Progress progress_;
+  std::vector<double> times_;  // ms
+  int64_t skipped_ = 0;        // steps
+  Clock::time_point start_;
+};
+
+}  // namespace piper::exec
