@@ -26,13 +26,14 @@ Result<int64_t> skipped_before(const checkpoint::OpenCheckpoint& resume) {
 Result<std::unique_ptr<Reporter>> Reporter::open(const Session& session, const LoadedRank& rank) {
   PIPER_ASSIGN(StepResults results, StepResults::bind(rank));
   std::unique_ptr<Reporter> reporter(new Reporter(session, std::move(results)));
+  const int64_t before = session.resume == nullptr ? 0 : session.resume->manifest().step;
+  PIPER_ASSIGN(reporter->events_, trace::EventFile::open(session.options.tensorboard, before + 1));
   if (session.resume == nullptr) {
     PIPER_ASSIGN(reporter->log_, trace::StepLog::open(session.options.log));
     return reporter;
   }
-  const int64_t step = session.resume->manifest().step;
-  PIPER_ASSIGN(reporter->log_, trace::StepLog::resume(session.options.log, step));
-  reporter->progress_.note("goes on behind step " + std::to_string(step) + ", from " + session.resume->path());
+  PIPER_ASSIGN(reporter->log_, trace::StepLog::resume(session.options.log, before));
+  reporter->progress_.note("goes on behind step " + std::to_string(before) + ", from " + session.resume->path());
   if (rank.plan->loss_scale.buffer >= 0) {
     PIPER_ASSIGN(reporter->skipped_, skipped_before(*session.resume));
   }
@@ -67,6 +68,7 @@ Status Reporter::step(int64_t step, int64_t data_step, double seconds, double le
     progress_.note("step " + std::to_string(step) + ": the data begin again, epoch " + std::to_string(epoch));
   progress_.step(record);
   log(trace::step_line(record));
+  draw(record);
   return {};
 }
 
@@ -86,11 +88,27 @@ Status Reporter::finish(std::vector<int64_t> peak_memory) {
 }
 
 void Reporter::log(const std::string& line) {
-  if (!log_failure_.ok()) return;
-  log_failure_ = log_.write(line);
-  if (!log_failure_.ok())
-    progress_.note("piper-run: warning[R0601]: " + log_failure_.error().message +
-                   "; the training goes on without a log");
+  if (log_failure_.ok()) keep(log_.write(line));
+}
+
+void Reporter::draw(const trace::StepRecord& record) {
+  if (session_.options.tensorboard.empty() || !log_failure_.ok()) return;
+  std::vector<trace::Scalar> scalars = {{"loss", record.loss},
+                                        {"learning_rate", static_cast<float>(record.lr)},
+                                        {"speed/step_ms", static_cast<float>(record.step_ms)},
+                                        {"speed/samples_per_s", static_cast<float>(record.samples_per_s)}};
+  if (record.tokens_per_s > 0) scalars.push_back({"speed/tokens_per_s", static_cast<float>(record.tokens_per_s)});
+  if (record.grad_norm) scalars.push_back({"grad_norm", *record.grad_norm});
+  if (record.loss_scale) scalars.push_back({"loss_scale", *record.loss_scale});
+  if (record.skipped) scalars.push_back({"skipped_steps", static_cast<float>(*record.skipped)});
+  if (record.dropped) scalars.push_back({"dropped_rows", static_cast<float>(*record.dropped)});
+  keep(events_.write(record.step, scalars));
+}
+
+void Reporter::keep(Status written) {
+  if (written.ok()) return;
+  log_failure_ = std::move(written);
+  progress_.note("piper-run: warning[R0601]: " + log_failure_.error().message + "; the training goes on without a log");
 }
 
 }  // namespace piper::exec

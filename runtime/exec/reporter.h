@@ -1,4 +1,4 @@
-// What the reporting rank tells about the steps of a run: the log and the progress line.
+// What the reporting rank tells about the steps of a run: the log, event files and the progress line.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 
 #include "runtime/exec/session.h"
 #include "runtime/exec/step_results.h"
+#include "runtime/trace/event_file.h"
 #include "runtime/trace/progress.h"
 #include "runtime/trace/step_log.h"
 
@@ -27,11 +28,15 @@ class Reporter {
   using Clock = std::chrono::steady_clock;
   Reporter(const Session& session, StepResults results);
   void log(const std::string& line);
+  void draw(const trace::StepRecord& record);
+  // A file that cannot be written ends the log, not the training.
+  void keep(Status written);
 
   const Session& session_;
   StepResults results_;
   trace::StepLog log_;
-  Status log_failure_;  // a disk that is full ends the log, not the training
+  trace::EventFile events_;
+  Status log_failure_;  // the first
   trace::Progress progress_;
   std::vector<double> times_;  // ms
   int64_t skipped_ = 0;        // steps

@@ -22,6 +22,7 @@ struct SessionOptions {
   std::chrono::milliseconds timeout{300000};
   std::optional<hal::LinkDelay> link_delay;        // all ranks must have the same
   std::string log, save, save_gradients, profile;  // files; empty: none
+  std::string tensorboard;                         // the folder of event files; empty: none
   CheckpointSchedule checkpoints;
 };
 

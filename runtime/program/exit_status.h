@@ -3,17 +3,17 @@
 
 #include <string>
 
-namespace piper {
+namespace piper::program {
 
 enum Exit : int {
   kDone = 0,
-  kRefused = 1,
-  kCommandLine = 2,
-  kFailed = 3,
-  kBug = 70,
-  kStorage = 74,
+  kRefused = 1,      // before the first step
+  kCommandLine = 2,  // is wrong
+  kFailed = 3,       // later, or the log is incomplete
+  kBug = 70,         // of piper-run
+  kStorage = 74,     // a checkpoint could not be written
   kNoCheckpoint = 83,
-  kOtherTraining = 84
+  kOtherTraining = 84  // the checkpoint is of another model, optimizer or data set
 };
 
 // Of a failure that has an exit status of its own; else `other`.
@@ -24,4 +24,4 @@ inline int exit_of(const std::string& code, int other) {
   return other;
 }
 
-}  // namespace piper
+}  // namespace piper::program

@@ -1,0 +1,156 @@
+#include "runtime/program/flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+
+#include "runtime/program/exit_status.h"
+
+namespace piper::program {
+namespace {
+
+constexpr double kLongestWaitS = 1e9;
+
+// Arguments that are read further once they are known to be well formed.
+struct Texts {
+  std::optional<std::string> resume;
+  std::string link_delay;
+};
+
+std::optional<hal::LinkDelay> parse_link_delay(const std::string& text) {
+  int64_t latency_us = 0, bytes_per_second = 0;
+  const char* const end = text.data() + text.size();
+  auto read = std::from_chars(text.data(), end, latency_us);
+  if (read.ec != std::errc() || latency_us < 0) return std::nullopt;
+  if (read.ptr != end) {
+    if (*read.ptr != ',') return std::nullopt;
+    read = std::from_chars(read.ptr + 1, end, bytes_per_second);
+    if (read.ec != std::errc() || read.ptr != end || bytes_per_second <= 0) return std::nullopt;
+  }
+  if (latency_us > 3'600'000'000) return std::nullopt;  // an hour is a mistake
+  return hal::LinkDelay{std::chrono::microseconds(latency_us), bytes_per_second};
+}
+
+std::optional<int64_t> exact_step(const std::string& text) {
+  constexpr std::string_view kExact = "exact:";
+  if (text.compare(0, kExact.size(), kExact) != 0) return std::nullopt;
+  int64_t step = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + kExact.size(), end, step);
+  if (read.ec != std::errc() || read.ptr != end || step < 0) return std::nullopt;
+  return step;
+}
+
+void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
+  // CLI11's own check answers with the largest double, digit by digit.
+  const CLI::Validator whole_number(
+      [](std::string& text) {
+        const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+        return digits ? std::string() : "'" + text + "' is not a whole number of at least 0";
+      },
+      "NONNEGATIVE");
+  const CLI::Validator link_delay(
+      [](std::string& text) {
+        return parse_link_delay(text)
+                   ? std::string()
+                   : "'" + text + "' is not microseconds, or microseconds,bytes per second: 500 or 500,1000000000";
+      },
+      "MICROSECONDS[,BYTES_PER_SECOND]");
+  const CLI::Validator resume(
+      [](std::string& text) {
+        return text == "latest-valid" || exact_step(text)
+                   ? std::string()
+                   : "'" + text + "' is neither latest-valid nor exact:STEP, as in exact:1200";
+      },
+      "latest-valid|exact:STEP");
+  app.add_option("bundle", flags.bundle, "directory of the plan bundle")->required();
+  app.add_option("--data", flags.data, "tensor file (.safetensors or a directory of .npy), token file (.bin) or text");
+  app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")
+      ->check(whole_number);
+  app.add_option("--sampling", flags.sampling, "order of the samples")
+      ->check(CLI::IsMember({"sequential", "shuffled"}));
+  app.add_option("--seed", flags.seed, "seed of sampling and dropout");
+  app.add_option("--token-dtype", flags.token_dtype, "tokens of a .bin file; default u16, u32 for *.u32.bin")
+      ->check(CLI::IsMember({"u8", "u16", "u32"}));
+  app.add_option("--log", flags.log, "write one JSON object a step to this file");
+  app.add_option("--tensorboard", flags.tensorboard, "write an event file for TensorBoard to this folder");
+  app.add_option("--load", flags.load, "start from the weights of this .safetensors file");
+  app.add_option("--save", flags.save, "write the weights after the last step to this .safetensors file");
+  auto* const folder = app.add_option("--checkpoint", flags.checkpoints,
+                                      "save checkpoints to this folder: after the last step, and by --every");
+  app.add_option("--every", flags.every, "steps from one checkpoint to the next")->check(whole_number)->needs(folder);
+  app.add_option("--keep", flags.keep, "checkpoints that are kept, 0: all; default 3")
+      ->check(whole_number)
+      ->needs(folder);
+  app.add_option("--resume", texts.resume,
+                 "go on from the newest valid checkpoint, or from step STEP alone with exact:STEP")
+      ->expected(0, 1)
+      ->default_str("latest-valid")
+      ->check(resume)
+      ->needs(folder);
+  app.add_option("--save-gradients", flags.save_gradients,
+                 "write the first step's gradients to this .safetensors file");
+  app.add_option("--profile", flags.profile,
+                 "write the mean times of every instruction to this file, one JSON object a line");
+  app.add_option("--comm", flags.comm,
+                 "communicator; default: local for one process, mpi under a launcher, nccl for --device cuda")
+      ->check(CLI::IsMember({"local", "mpi", "nccl"}));
+  app.add_option("--device", flags.device, "device of the ranks")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_flag("--cuda-graph", flags.cuda_graph,
+               "with --device cuda: capture a step once and replay it; what prevents a single graph is said");
+  // Of whole numbers with an upper bound; the message names both ends.
+  const auto between = [](int least, int most) {
+    return CLI::Validator(
+        [=](std::string& text) {
+          int value = 0;
+          const char* const end = text.data() + text.size();
+          const auto read = std::from_chars(text.data(), end, value);
+          const bool fits = read.ec == std::errc() && read.ptr == end && value >= least && value <= most;
+          return fits ? std::string()
+                      : "'" + text + "' is not a whole number from " + std::to_string(least) + " to " +
+                            std::to_string(most);
+        },
+        "POSITIVE");
+  };
+  const CLI::Validator seconds(
+      [](std::string& text) {
+        double value = 0;
+        const char* const end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, value);
+        const bool fits = read.ec == std::errc() && read.ptr == end && value > 0 && value <= kLongestWaitS;
+        return fits ? std::string()
+                    : "'" + text + "' is not a number of seconds above 0 and up to " +
+                          std::to_string(static_cast<int64_t>(kLongestWaitS));
+      },
+      "SECONDS");
+  app.add_option("--threads", flags.threads, "threads per rank; default: usable cores / ranks, at most OMP_NUM_THREADS")
+      ->check(between(1, 1024));
+  app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(seconds);
+  app.add_option("--every-minutes", flags.every_minutes, "minutes from one checkpoint to the next")
+      ->check(seconds)
+      ->needs("--checkpoint");
+  app.add_option("--link-delay", texts.link_delay,
+                 "MICROSECONDS[,BYTES_PER_SECOND]: make every message between ranks take that long, for benchmarks")
+      ->check(link_delay);
+  app.add_option("--huge-pages", flags.huge_pages, "back the ranks' memory with huge pages")
+      ->check(CLI::IsMember({"on", "off"}));
+}
+
+}  // namespace
+
+std::optional<int> read_flags(int argc, const char* const* argv, Flags& flags) {
+  CLI::App app{"Executes a plan bundle written by piperc.", "piper-run"};
+  Texts texts;
+  declare_flags(app, flags, texts);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kDone : kCommandLine;
+  }
+  if (!texts.link_delay.empty()) flags.link_delay = parse_link_delay(texts.link_delay);
+  flags.resume = texts.resume.has_value();
+  if (flags.resume) flags.exact = exact_step(*texts.resume).value_or(-1);
+  return std::nullopt;
+}
+
+}  // namespace piper::program

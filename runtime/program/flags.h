@@ -1,0 +1,30 @@
+// The command line of piper-run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/hal/link_delay.h"
+
+namespace piper::program {
+
+struct Flags {
+  std::string bundle, data, sampling, token_dtype, load, comm, device = "cpu", huge_pages = "on";
+  std::string log, tensorboard, save, save_gradients, profile, checkpoints;
+  std::optional<hal::LinkDelay> link_delay;
+  bool resume = false;
+  int64_t exact = -1;  // the step to resume from; -1: the newest valid checkpoint
+  int64_t every = 0, keep = 3;
+  double every_minutes = 0;
+  std::optional<int64_t> steps;
+  std::optional<uint64_t> seed;
+  bool cuda_graph = false;
+  int threads = 0;
+  double timeout_s = 300;
+};
+
+// An exit status where the process ends here: help was asked for, or the command line is wrong, which has been said.
+std::optional<int> read_flags(int argc, const char* const* argv, Flags& flags);
+
+}  // namespace piper::program

@@ -1,0 +1,59 @@
+#include "runtime/program/outcome.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "runtime/program/exit_status.h"
+
+namespace piper::program {
+
+void print_error(const Error& error) {
+  if (error.reported) return;
+  const std::string code = error.code.empty() ? "" : "[" + error.code + "]";
+  std::fprintf(stderr, "piper-run: error%s: %s\n", code.c_str(), error.message.c_str());
+}
+
+Result<int> all_ready(const Status& mine, hal::ControlChannel& control, const hal::WaitControl& wait) {
+  const std::string text = mine.ok() ? "" : mine.error().code + "\n" + mine.error().message;
+  PIPER_ASSIGN(const std::vector<std::string> all, control.allgather(text, wait));
+  const auto failed = std::find_if(all.begin(), all.end(), [](const std::string& t) { return !t.empty(); });
+  if (failed == all.end()) return 0;
+  if (control.rank() == 0) {
+    const size_t end = failed->find('\n');
+    // What refutes the bundle, P063x, concerns all ranks, though one of them has found it.
+    const bool everywhere = failed->compare(0, 4, "P063") == 0 ||
+                            std::all_of(all.begin(), all.end(), [&](const std::string& t) { return t == *failed; });
+    print_error({failed->substr(0, end),
+                 (everywhere ? "" : "rank " + std::to_string(failed - all.begin()) + ": ") + failed->substr(end + 1),
+                 false});
+  }
+  return exit_of(failed->substr(0, failed->find('\n')), kRefused);
+}
+
+int conclude(exec::Session& session, const Status& failure, bool quiet) {
+  const bool started = session.started;
+  if (!failure.ok()) {
+    if (!quiet) print_error(failure.error());
+    if (failure.error().code == "bug") return kBug;
+    return exit_of(failure.error().code, started ? kFailed : kRefused);
+  }
+  if (const int signal_number = session.stop.signal_number(); signal_number != 0) {
+    if (!quiet)
+      std::fprintf(stderr, "piper-run: stopped by %s after step %lld of %lld; %s\n",
+                   signal_number == SIGINT ? "SIGINT" : "SIGTERM", static_cast<long long>(session.steps_done.load()),
+                   static_cast<long long>(session.options.steps),
+                   session.committed == 0
+                       ? "nothing was saved"
+                       : ("the newest checkpoint is of step " + std::to_string(session.committed)).c_str());
+    return started ? kFailed : kRefused;
+  }
+  if (session.log_failure.ok()) return kDone;
+  const Error& log = session.log_failure.error();
+  print_error(
+      {log.code, log.message + "; the log is incomplete, the training is not: what was to be saved is saved", false});
+  return kFailed;
+}
+
+}  // namespace piper::program

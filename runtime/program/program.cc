@@ -1,0 +1,70 @@
+#include "runtime/program/program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "runtime/bootstrap/threads.h"
+#include "runtime/program/exit_status.h"
+#include "runtime/program/outcome.h"
+#include "runtime/program/ranks.h"
+#include "runtime/program/signals.h"
+
+namespace piper::program {
+namespace {
+
+// Ranks that share this machine's cores.
+int ranks_here(bootstrap::Transport transport, int32_t world_size) {
+  if (transport == bootstrap::Transport::kLocal) return world_size;
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"})
+    if (auto value = bootstrap::process_variable(name)) return std::max(1, std::atoi(value->c_str()));
+  return world_size;
+}
+
+}  // namespace
+
+int run(const Flags& flags) {
+  const bool on_gpus = flags.device == "cuda";
+  if (!on_gpus && (flags.cuda_graph || flags.comm == "nccl")) {
+    std::fprintf(stderr, "piper-run: %s is for --device cuda\n", flags.cuda_graph ? "--cuda-graph" : "--comm nccl");
+    return kCommandLine;
+  }
+  const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);
+  // Before MPI runs, the launcher's rank tells which process speaks.
+  const bool speaks = !environment.ok() || environment->rank == 0;
+  auto refuse = [&](const Error& error) {
+    if (speaks) print_error(error);
+    else std::this_thread::sleep_for(std::chrono::milliseconds(500));  // a launcher ends all when the first one exits
+    return kRefused;
+  };
+  if (!environment.ok()) return refuse(environment.error());
+  const auto opened = plan::open_bundle(flags.bundle);
+  if (!opened.ok()) return refuse(opened.error());
+  const int32_t world_size = opened->manifest.world_size;
+  const auto transport = on_gpus ? bootstrap::choose_gpu_transport(*environment, flags.comm, world_size)
+                                 : bootstrap::choose_transport(*environment, flags.comm, world_size);
+  if (!transport.ok()) return refuse(transport.error());
+
+  exec::Session session;
+  exec::CpuBackendOptions cpu;
+  cpu.threads = bootstrap::threads_per_rank(flags.threads, bootstrap::process_variable("OMP_NUM_THREADS"),
+                                            bootstrap::usable_cores(), ranks_here(*transport, world_size));
+  session.options.timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.timeout_s * 1000));
+  cpu.device.huge_pages = flags.huge_pages == "on";
+  cpu.link_delay = session.options.link_delay = flags.link_delay;
+  session.options.log = flags.log;
+  session.options.tensorboard = flags.tensorboard;
+  session.options.save = flags.save;
+  session.options.save_gradients = flags.save_gradients;
+  session.options.profile = flags.profile;
+  session.options.checkpoints = {flags.every, flags.every_minutes};
+  const SignalHandlers handlers(session.stop);
+  if (on_gpus) return run_gpus(flags, *opened, *environment, *transport, refuse, session);
+  if (*transport == bootstrap::Transport::kMpi) return run_mpi(flags, *opened, cpu, session);
+  const MakeRank make = [&](hal::Transport* links, int32_t) { return exec::cpu_backend(*links, cpu); };
+  return run_here(flags, *opened, make, true, session);
+}
+
+}  // namespace piper::program

@@ -1,0 +1,31 @@
+// The ways in which the ranks of a run are spread over processes, one file each. All print what went wrong and return
+// the exit status.
+#pragma once
+
+#include <functional>
+
+#include "runtime/bootstrap/rank_environment.h"
+#include "runtime/exec/backend.h"
+#include "runtime/program/flags.h"
+#include "runtime/exec/session.h"
+#include "schemas/plan/bundle_io.h"
+
+namespace piper::program {
+
+// What rank `rank` is executed on. `transport`: between the ranks of the process, which is its way to them; nullptr: it
+// has another.
+using MakeRank = std::function<exec::MakeBackend(hal::Transport* transport, int32_t rank)>;
+
+// All ranks in this process. `by_transport`: their data, too, goes over its memory.
+int run_here(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
+             exec::Session& session);
+
+// This process is one rank of several under MPI.
+int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const exec::CpuBackendOptions& cpu,
+            exec::Session& session);
+
+// Ranks on GPUs, in this process or one in each. `refuse` prints.
+int run_gpus(const Flags& flags, const plan::OpenBundle& opened, const bootstrap::RankEnvironment& environment,
+             bootstrap::Transport transport, const std::function<int(const Error&)>& refuse, exec::Session& session);
+
+}  // namespace piper::program

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""TensorBoard's own reader finds in the event files what the log says: also where a run went on from a checkpoint.
+
+  tensorboard_reads.py --bin BIN --work DIR
+"""
+import argparse
+import json
+import math
+import shutil
+import sys
+
+import numpy
+from tensorboard.backend.event_processing import event_accumulator
+
+import harness
+
+TAGS = {"loss": "loss", "learning_rate": "lr", "grad_norm": "grad_norm", "speed/step_ms": "step_ms",
+        "speed/samples_per_s": "samples_per_s", "speed/tokens_per_s": "tokens_per_s", "loss_scale": "loss_scale", "skipped_steps": "skipped"}
+
+
+def faults_of(folder, log):
+    """What TensorBoard reads otherwise than the log has it."""
+    rows = [row for row in map(json.loads, log.read_text().splitlines()) if "loss" in row]
+    events = event_accumulator.EventAccumulator(str(folder), purge_orphaned_data=True)
+    events.Reload()
+    found, faults = set(events.Tags()["scalars"]), []
+    wanted = {tag for tag, field in TAGS.items() if field in rows[0]}
+    if found != wanted:
+        faults.append(f"tags {sorted(found)} instead of {sorted(wanted)}")
+    for tag in found & wanted:
+        scalars = events.Scalars(tag)
+        if [scalar.step for scalar in scalars] != [row["step"] for row in rows]:
+            faults.append(f"{tag} is of steps {[scalar.step for scalar in scalars]}")
+        for scalar, row in zip(scalars, rows):
+            # What is measured has six digits in the log.
+            exact = numpy.float32(scalar.value) == numpy.float32(row[TAGS[tag]])
+            if not (exact or (tag.startswith("speed/") and math.isclose(scalar.value, row[TAGS[tag]], rel_tol=1e-5))):
+                faults.append(f"{tag} of step {row['step']} is {scalar.value} instead of {row[TAGS[tag]]}")
+    return faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--work", required=True)
+    args = parser.parse_args()
+    bench = harness.Bench(args.bin, args.work)
+    text = harness.strategy_text("gpt_dropout", "pp2_1f1b", "adamw") + "clip_grad_norm: 1.0\n"
+    text += "precision: {compute: f16, loss_scale: dynamic}\n"
+    plans = bench.compile("gpt_dropout", text, "tensorboard")
+    folder, checkpoints, log = (bench.work / name for name in ("events", "events.checkpoints", "events.jsonl"))
+    for old in (folder, checkpoints):
+        shutil.rmtree(old, ignore_errors=True)
+
+    def run(*flags):
+        bench.call([str(word) for word in [bench.bin / "piper-run", plans, "--data", bench.work / "gpt_dropout.safetensors",
+                                           "--threads", 1, "--log", log, "--tensorboard", folder, *flags]])
+
+    run("--steps", 5, "--checkpoint", checkpoints, "--every", 3)
+    faults = faults_of(folder, log)
+    run("--steps", 7, "--checkpoint", checkpoints, "--resume=exact:3")
+    faults += faults_of(folder, log)
+    if len(list(folder.iterdir())) != 2:
+        faults.append(f"not two event files: {sorted(folder.iterdir())}")
+    print("\n".join(faults) or "ok")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
