@@ -8,13 +8,17 @@
 #include "schemas/verify/contents_flow.h"
 #include "schemas/verify/deadlock.h"
 #include "schemas/verify/match.h"
+#include "schemas/verify/program_bytes.h"
 #include "schemas/verify/races.h"
 
 namespace piper::verify {
 
 Result<VerifyReport> verify(const plan::Bundle& bundle) {
   VerifyReport report;
-  for (const auto& program : bundle.programs) PIPER_RETURN_IF_ERROR(check_program(program));
+  for (const auto& program : bundle.programs) {
+    PIPER_RETURN_IF_ERROR(check_program(program));
+    PIPER_RETURN_IF_ERROR(check_program_bytes(program));
+  }
   PIPER_ASSIGN(const auto matching, match(bundle));
   if (auto in_order = check_deadlock(bundle, matching, Level::kIssueOrder); !in_order.ok()) {
     // A cycle at a lower level is the stronger statement, and usually the shorter story.

@@ -22,7 +22,9 @@
 //     overwritten through another since; arena bytes are written before they are read; only updates
 //     write moments, runs never write parameters, nothing writes constants, inputs or scalars.
 //   7 (P0635) Programs: calls access slots as the slots declare; slots that are written in a run
-//     overlap no other slot and not the workspace.
+//     overlap no other slot and not the workspace. Inside of a program: bytes are written before they are read, as
+//     elements of the same type; what leaves a program is written whole; outputs lie over inputs where kernels.def
+//     says that they may (program_bytes.h).
 // With all ranks loaded, contents are followed through a step (contents_flow.h says what that rests on):
 //   8 (P0636) Sums: a gradient, a count of terms, the loss and the gradients' norm hold each sample, or
 //     element, exactly once when they are used; what is added somewhere is used; the next step starts cleared.

@@ -171,7 +171,7 @@ std::vector<Damage> of_precision() {
       PIPER_DAMAGE(overflow_of_fewer_gradients, "P0636"),
       PIPER_DAMAGE(update_in_spite_of_overflow, "P0638"),
       PIPER_DAMAGE(step_counted_in_spite_of_overflow, "P0638"),
-      PIPER_DAMAGE(loss_scale_does_not_follow, "P0638"),
+      PIPER_DAMAGE(loss_scale_does_not_follow, "P0635", "P0638"),
       PIPER_DAMAGE(gradient_not_unscaled, "P0635", "P0638"),
       PIPER_DAMAGE(loss_not_scaled, "P0635", "P0637"),
       PIPER_DAMAGE(loss_scaled_by_something_else, "P0633", "P0635", "P0637"),

@@ -19,24 +19,24 @@ Program forward() {
   program.slots = {{"x", SlotRole::kInput, 64, true, false},
                    {"weight", SlotRole::kParameter, 64, true, false},
                    {"y", SlotRole::kOutput, 64, false, true}};
-  KernelCall mm{"mm",
-                false,
-                {{Operand::kWorkspace, 64, DType::kF32, {4, 4}, {4, 1}}},
-                {slot(0, {4, 4}, {4, 1}), slot(1, {4, 4}, {1, 4})},
-                {},
-                "layers.0"};
-  KernelCall fill{"masked_fill",
-                  false,
-                  {slot(2, {4, 4}, {4, 1})},
-                  {{Operand::kWorkspace, 64, DType::kF32, {4, 4}, {4, 1}}, {}},
-                  {{"value", -1.0 / 0.0},
-                   {"dim", int64_t{-1}},
-                   {"scale", 2.0},
-                   {"keep", true},
-                   {"mode", std::string("a \"b\"")},
-                   {"axes", std::vector<int64_t>{0, 1}}},
-                  "layers.0.act"};
-  program.calls = {mm, fill};
+  KernelCall product{"matmul",
+                     false,
+                     {{Operand::kWorkspace, 64, DType::kF32, {4, 4}, {4, 1}}},
+                     {slot(0, {4, 4}, {4, 1}), slot(1, {4, 4}, {1, 4})},
+                     {},
+                     "layers.0"};
+  KernelCall bound{"clamp",
+                   false,
+                   {slot(2, {4, 4}, {4, 1})},
+                   {{Operand::kWorkspace, 64, DType::kF32, {4, 4}, {4, 1}}, {}},
+                   {{"value", -1.0 / 0.0},
+                    {"dim", int64_t{-1}},
+                    {"scale", 2.0},
+                    {"keep", true},
+                    {"mode", std::string("a \"b\"")},
+                    {"axes", std::vector<int64_t>{0, 1}}},
+                   "layers.0.act"};
+  program.calls = {product, bound};
   return program;
 }
 
@@ -145,6 +145,9 @@ Program pass_program(int32_t rank, const std::string& pass, int32_t from) {
   Program program{"PP" + std::to_string(rank) + "." + pass + ".b1", {}, 0, {}};
   if (from >= 0) program.slots.push_back({value(from), SlotRole::kInput, 64, true, false});
   program.slots.push_back({value(rank), SlotRole::kOutput, 64, false, true});
+  const Operand out = slot(from >= 0 ? 1 : 0, {16}, {1});
+  if (from >= 0) program.calls = {{"copy", false, {out}, {slot(0, {16}, {1})}, {}, ""}};
+  else program.calls = {{"fill", false, {out}, {}, {{"value", 1.0}}, ""}};
   return program;
 }
 

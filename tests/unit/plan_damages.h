@@ -19,6 +19,7 @@ const std::vector<Damage>& all();
 std::vector<Damage> of_matching();
 std::vector<Damage> of_deadlock();
 std::vector<Damage> of_bytes();
+std::vector<Damage> of_programs();
 std::vector<Damage> of_sums();
 std::vector<Damage> of_meaning();
 std::vector<Damage> of_updates();

@@ -119,7 +119,7 @@ TEST_CASE("plan text is readable") {
   CHECK(holds(R"({"args":"c0.B m0","in":["act peer m0+64","grad weight"]})"));
   CHECK(holds(R"("act peer m0":384,)"));
   const auto program = print_program(bundle.programs[2]);
-  CHECK(program.find(R"({"call":"mm","out":["workspace+64 f32[4,4]"],"in":["x f32[4,4]",)"
+  CHECK(program.find(R"({"call":"matmul","out":["workspace+64 f32[4,4]"],"in":["x f32[4,4]",)"
                      R"("weight f32[4,4]{1,4}"],"from":"layers.0"})") != std::string::npos);
   CHECK(program.find(R"("attrs":{"value":-1e999,"dim":-1,"scale":2.0,"keep":true,"mode":"a \"b\"","axes":[0,1]})") !=
         std::string::npos);

@@ -65,6 +65,7 @@ Bundle complete_example() {
   forward.slots[0].name = "input";
   forward.slots[1].name = "layers.0.weight";
   forward.slots.push_back({"loss", SlotRole::kOutput, 4, false, true});
+  forward.calls.push_back({"fill", false, {{3, 0, DType::kF32, {}, {}}}, {}, {{"value", 1.0}}, ""});
   for (auto& plan : bundle.ranks) {
     plan.arguments.edit()[0].arguments.push_back({6, 0});
     auto& instructions = plan.instructions.edit();
@@ -402,7 +403,7 @@ TEST_CASE("programs that do what they do not declare") {
   auto bundle = empty_ranks(1, {"a", "b"});
   Program program{"p", {{"x", SlotRole::kInput, 64, true, false}, {"y", SlotRole::kOutput, 64, false, true}}, 0, {}};
   const Operand x{0, 0, DType::kF32, {16}, {1}}, y{1, 0, DType::kF32, {16}, {1}};
-  program.calls = {{"copy", false, {y}, {x}, {}, ""}, {"copy", true, {y}, {y}, {}, ""}};
+  program.calls = {{"copy", false, {y}, {x}, {}, ""}, {"add", false, {y}, {y, x}, {}, ""}};
   bundle.programs = {program};
   CHECK(refutation(bundle) == "ok");
   bundle.programs[0].calls[0] = {"copy", false, {x}, {x}, {}, ""};

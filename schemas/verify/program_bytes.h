@@ -1,0 +1,17 @@
+// Rule 7 inside a program, byte by byte: what a call reads was written before, by calls of the program or by whoever
+// fills the slot, and in the element type that it is read in; what the program declares to write it writes whole; an
+// output shares bytes with an input, or with another output, only where kernels.def allows it.
+#pragma once
+
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::verify {
+
+// P0635, with the call and the operator of the model that it computes. The program's operands lie inside of their slots
+// and its workspace, as read_bundle() makes sure. An operand that lies in more than kMostRuns separate runs of bytes is
+// looked at as one from its first to its last byte where it is written, and in its first kMostRuns where it is read.
+inline constexpr int64_t kMostRuns = 4096;
+Status check_program_bytes(const plan::Program& program);
+
+}  // namespace piper::verify
