@@ -27,7 +27,7 @@ check_format() {
   local format
   git rev-parse --git-dir >/dev/null 2>&1 || return 0  # an archive of the sources
   format="$(version_19 clang-format)"
-  git ls-files -z '*.cc' '*.h' | xargs -0 "$format" --dry-run -Werror
+  git ls-files -z '*.cc' '*.h' '*.cu' | xargs -0 "$format" --dry-run -Werror
 }
 
 # clang-tidy on the sources that differ from the main branch, or, on that branch itself, from the commit before. In a

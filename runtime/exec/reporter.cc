@@ -64,7 +64,7 @@ Status Reporter::step(int64_t step, int64_t data_step, double seconds, double le
     record.skipped = skipped_;
   }
   times_.push_back(record.step_ms);
-  if (const int64_t epoch = session_.data->epoch_beginning_in(step, manifest.batch); epoch > 0)
+  if (const int64_t epoch = session_.data->epoch_beginning_in(data_step, manifest.batch); epoch > 0)
     progress_.note("step " + std::to_string(step) + ": the data begin again, epoch " + std::to_string(epoch));
   progress_.step(record);
   log(trace::step_line(record));
@@ -84,15 +84,19 @@ Status Reporter::finish(std::vector<int64_t> peak_memory) {
   }
   summary.peak_memory_bytes = std::move(peak_memory);
   log(trace::summary_line(summary));
-  return std::move(log_failure_);
+  return log_failure_.ok() ? std::move(event_failure_) : std::move(log_failure_);
 }
 
 void Reporter::log(const std::string& line) {
-  if (log_failure_.ok()) keep(log_.write(line));
+  if (!log_failure_.ok()) return;
+  log_failure_ = log_.write(line);
+  if (!log_failure_.ok())
+    progress_.note("piper-run: warning[R0601]: " + log_failure_.error().message +
+                   "; the training goes on without a log");
 }
 
 void Reporter::draw(const trace::StepRecord& record) {
-  if (session_.options.tensorboard.empty() || !log_failure_.ok()) return;
+  if (session_.options.tensorboard.empty() || !event_failure_.ok()) return;
   std::vector<trace::Scalar> scalars = {{"loss", record.loss},
                                         {"learning_rate", static_cast<float>(record.lr)},
                                         {"speed/step_ms", static_cast<float>(record.step_ms)},
@@ -102,13 +106,10 @@ void Reporter::draw(const trace::StepRecord& record) {
   if (record.loss_scale) scalars.push_back({"loss_scale", *record.loss_scale});
   if (record.skipped) scalars.push_back({"skipped_steps", static_cast<float>(*record.skipped)});
   if (record.dropped) scalars.push_back({"dropped_rows", static_cast<float>(*record.dropped)});
-  keep(events_.write(record.step, scalars));
-}
-
-void Reporter::keep(Status written) {
-  if (written.ok()) return;
-  log_failure_ = std::move(written);
-  progress_.note("piper-run: warning[R0601]: " + log_failure_.error().message + "; the training goes on without a log");
+  event_failure_ = events_.write(record.step, scalars);
+  if (!event_failure_.ok())
+    progress_.note("piper-run: warning[R0601]: " + event_failure_.error().message +
+                   "; the training goes on without an event file");
 }
 
 }  // namespace piper::exec

@@ -21,7 +21,7 @@ class Reporter {
 
   // Reads the results of a step, and waits for it. `data_step`: whose samples they were; `seconds`: it took.
   Status step(int64_t step, int64_t data_step, double seconds, double learning_rate);
-  // The last line; `peak_memory` in bytes by rank. Afterwards: what became of the log, R0601.
+  // The last line; `peak_memory` in bytes by rank. Afterwards: what became of the log and the event file, R0601.
   Status finish(std::vector<int64_t> peak_memory);
 
  private:
@@ -29,14 +29,13 @@ class Reporter {
   Reporter(const Session& session, StepResults results);
   void log(const std::string& line);
   void draw(const trace::StepRecord& record);
-  // A file that cannot be written ends the log, not the training.
-  void keep(Status written);
 
   const Session& session_;
   StepResults results_;
   trace::StepLog log_;
   trace::EventFile events_;
-  Status log_failure_;  // the first
+  // A file that cannot be written ends the log, or the event file, not the training.
+  Status log_failure_, event_failure_;
   trace::Progress progress_;
   std::vector<double> times_;  // ms
   int64_t skipped_ = 0;        // steps

@@ -90,14 +90,16 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
       ->needs(folder);
   app.add_option("--save-gradients", flags.save_gradients,
                  "write the first step's gradients to this .safetensors file");
-  app.add_option("--profile", flags.profile,
-                 "write the mean times of every instruction to this file, one JSON object a line");
+  auto* const profile = app.add_option(
+      "--profile", flags.profile, "write the mean times of every instruction to this file, one JSON object a line");
   app.add_option("--comm", flags.comm,
                  "communicator; default: local for one process, mpi under a launcher, nccl for --device cuda")
       ->check(CLI::IsMember({"local", "mpi", "nccl"}));
   app.add_option("--device", flags.device, "device of the ranks")->check(CLI::IsMember({"cpu", "cuda"}));
+  // Times are taken between the instructions of a step, which a graph does not have.
   app.add_flag("--cuda-graph", flags.cuda_graph,
-               "with --device cuda: capture a step once and replay it; what prevents a single graph is said");
+               "with --device cuda: capture a step once and replay it; what prevents a single graph is said")
+      ->excludes(profile);
   // Of whole numbers with an upper bound; the message names both ends.
   const auto between = [](int least, int most) {
     return CLI::Validator(

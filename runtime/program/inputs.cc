@@ -38,6 +38,10 @@ Status check_identity(const data::DataOptions& data, const Inputs& inputs, exec:
   session.writer = inputs.start.writer;
   if (!inputs.start.from) return {};
   session.resume = &*inputs.start.from;
+  if (const int64_t step = session.resume->manifest().step; step > session.options.steps)
+    return Status::failure("R0703", "the checkpoint is of step " + std::to_string(step) +
+                                        ", and this run ends with step " + std::to_string(session.options.steps) +
+                                        ": ask for more --steps, or for an earlier one with --resume=exact:STEP");
   const checkpoint::DataIdentity& before = session.resume->manifest().data;
   if (before == session.identity.data) return {};
   const auto text = [](const checkpoint::DataIdentity& d) {

@@ -1,11 +1,15 @@
 #include "runtime/trace/step_log.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <system_error>
 
 namespace piper::trace {
 
@@ -26,6 +30,20 @@ std::string measured(double value) {
   char text[64];
   std::snprintf(text, sizeof text, "%.6g", value);
   return std::isfinite(value) ? text : "0";
+}
+
+std::string resume_line(int64_t step) { return "{\"resume\": {\"step\": " + std::to_string(step) + "}}"; }
+
+// The step that a line is of, or that a run went on behind; nothing: neither, or cut off.
+std::optional<int64_t> step_of(const std::string& line) {
+  if (line.empty() || line.back() != '}') return std::nullopt;
+  for (const std::string_view begin : {"{\"step\": ", "{\"resume\": {\"step\": "}) {
+    int64_t step = 0;
+    if (line.compare(0, begin.size(), begin) == 0 &&
+        std::from_chars(line.data() + begin.size(), line.data() + line.size(), step).ec == std::errc())
+      return step;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -70,19 +88,25 @@ Result<StepLog> StepLog::open(const std::string& path) {
 }
 
 Result<StepLog> StepLog::resume(const std::string& path, int64_t step) {
-  std::vector<std::string> kept;
-  std::ifstream before(path);
-  for (std::string line; !path.empty() && std::getline(before, line);) {
-    constexpr std::string_view kStep = "{\"step\": ";
-    int64_t of = 0;
-    const bool read = line.compare(0, kStep.size(), kStep) == 0 && line.back() == '}' &&
-                      std::from_chars(line.data() + kStep.size(), line.data() + line.size(), of).ec == std::errc();
-    if (read && of <= step) kept.push_back(std::move(line));
+  // What an earlier run wrote to a pipe or a terminal is not there to be kept, and reading one would wait for ever.
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    PIPER_ASSIGN(StepLog log, open(path));
+    PIPER_RETURN_IF_ERROR(log.write(resume_line(step)));
+    return log;
   }
+  std::ifstream before(path);
+  int64_t keep = 0;  // bytes
+  for (std::string line; std::getline(before, line) && !before.eof() && step_of(line).value_or(step + 1) <= step;)
+    keep += static_cast<int64_t>(line.size()) + 1;
   before.close();
-  PIPER_ASSIGN(StepLog log, open(path));
-  kept.push_back("{\"resume\": {\"step\": " + std::to_string(step) + "}}");
-  for (const std::string& line : kept) PIPER_RETURN_IF_ERROR(log.write(line));
+  StepLog log;
+  log.path_ = path;
+  log.file_.reset(std::fopen(path.c_str(), "ae"));
+  // Lines that are kept stay where they are, so that no crash loses them.
+  if (log.file_ == nullptr || ftruncate(fileno(log.file_.get()), keep) != 0)
+    return Status::failure("R0601", "cannot write the log '" + path + "': " + std::strerror(errno));
+  PIPER_RETURN_IF_ERROR(log.write(resume_line(step)));
   return log;
 }
 

@@ -48,7 +48,8 @@ class StepLog {
  public:
   // R0601 when the file cannot be written. An empty path writes nowhere.
   static Result<StepLog> open(const std::string& path);
-  // Keeps the lines of an earlier run's steps up to `step`, which is where this one goes on, and says so in a line.
+  // Keeps the lines of earlier runs up to the first of a step behind `step`, which is where this one goes on, or one
+  // that is no step's, and says so in a line. Of what is no file nothing is kept.
   static Result<StepLog> resume(const std::string& path, int64_t step);
   // Each line is flushed, so that a run can be followed. R0601.
   Status write(const std::string& line);

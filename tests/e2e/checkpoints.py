@@ -247,10 +247,11 @@ def refusals(runs, other):
     runs.run(name, folder, "--steps", 2)
     cases = [("a folder with checkpoints, without --resume", [], 1, "R0704"), ("a step that is not there", ["--resume=exact:1"], 83, "R0702"),
              ("another seed", ["--resume", "--seed", 77], 84, "R0703"), ("another order of the data", ["--resume", "--sampling", "sequential"], 84, "R0703"),
-             ("other data", ["--resume", "--data", other], 84, "R0703"), ("a word that is none", ["--resume=newest"], 2, "latest-valid")]
+             ("other data", ["--resume", "--data", other], 84, "R0703"), ("a word that is none", ["--resume=newest"], 2, "latest-valid"),
+             ("a checkpoint behind the last step", ["--resume", "--steps", 1], 84, "R0703")]
     for what, flags, status, word in cases:
         command = runs.command(name, folder, "--steps", 3)
-        for flag in ("--sampling", "--data"):
+        for flag in ("--sampling", "--data", "--steps"):
             if flag in flags:
                 del command[command.index(flag):command.index(flag) + 2]
         done = subprocess.run([*command, *map(str, flags)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)

@@ -2,6 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
 
 #include "runtime/trace/profile.h"
 #include "runtime/trace/progress.h"
@@ -52,6 +55,35 @@ TEST_CASE("a loss that is no number is reported as it is") {
   CHECK(step_line(record).find("\"loss\": NaN") != std::string::npos);
   record.loss = -INFINITY;
   CHECK(step_line(record).find("\"loss\": -Infinity") != std::string::npos);
+}
+
+TEST_CASE("a log goes on behind the step of a checkpoint") {
+  const std::string path = "trace_test_log.jsonl";
+  const auto write = [&](const std::string& text) { std::ofstream(path) << text; };
+  const auto text = [&] {
+    std::ostringstream all;
+    all << std::ifstream(path).rdbuf();
+    return all.str();
+  };
+  const std::string one = "{\"step\": 1, \"loss\": 5}\n", two = "{\"step\": 2, \"loss\": 4}\n",
+                    from_one = "{\"resume\": {\"step\": 1}}\n", end = "{\"summary\": {\"steps\": 2}}\n";
+  write(one + two + end);
+  REQUIRE(StepLog::resume(path, 1).ok());
+  CHECK(text() == one + from_one);
+  write(one + from_one + two + end);
+  REQUIRE(StepLog::resume(path, 2).ok());
+  CHECK(text() == one + from_one + two + "{\"resume\": {\"step\": 2}}\n");
+  write(one + "{\"step\": 2, \"lo");
+  REQUIRE(StepLog::resume(path, 2).ok());
+  CHECK(text() == one + "{\"resume\": {\"step\": 2}}\n");
+  std::remove(path.c_str());
+  auto log = StepLog::resume(path, 2);
+  REQUIRE(log.ok());
+  REQUIRE(log->write("next").ok());
+  CHECK(text() == "{\"resume\": {\"step\": 2}}\nnext\n");
+  std::remove(path.c_str());
+  CHECK(StepLog::resume("/dev/null", 2).ok());
+  CHECK(StepLog::resume("", 2).ok());
 }
 
 TEST_CASE("losses read back to the same value") {

@@ -35,11 +35,16 @@ Result<std::vector<std::string>> checkpoints_of(const std::string& path) {
 Result<OpenCheckpoint> choose(const std::string& path, int64_t step) {
   if (is_one(path)) {
     PIPER_ASSIGN(OpenCheckpoint one, OpenCheckpoint::open(path));
+    if (step >= 0 && one.manifest().step != step)
+      return Status::failure("R0702", path + " is of step " + std::to_string(one.manifest().step) + ", not of step " +
+                                          std::to_string(step));
     PIPER_RETURN_IF_ERROR(one.check_all(false));
     return one;
   }
   if (step >= 0) return checkpoint::find_exact(path, step);
-  PIPER_ASSIGN(auto found, checkpoint::find_newest_valid(path, [](const std::string&) {}));
+  PIPER_ASSIGN(auto found, checkpoint::find_newest_valid(path, [](const std::string& damaged) {
+                 std::fprintf(stderr, "piper-plan: warning[R0705]: a checkpoint is passed over: %s\n", damaged.c_str());
+               }));
   if (!found) return Status::failure("R0702", path + " holds no checkpoint");
   return std::move(*found);
 }
