@@ -5,7 +5,8 @@
 #                             30 s a reader
 #   tools/check.sh --quick    format, release build and its fast tests only
 #   tools/check.sh --slow     the slow tests too
-#   tools/check.sh --cuda     what drives GPUs, against CUDA's toolkit; its tests, which without a GPU say that there is none
+#   tools/check.sh --cuda     what drives GPUs, by CUDA's compiler and against LibTorch's build for CUDA (tools/setup_cuda.sh says
+#                             where they come from); its tests, which without a GPU say that there is none
 #   tools/check.sh --sanitize fast tests under AddressSanitizer + UndefinedBehaviorSanitizer, then ThreadSanitizer
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -63,11 +64,18 @@ if [ "$mode" = --sanitize ]; then
   exit
 fi
 if [ "$mode" = --cuda ]; then
-  command -v nvcc >/dev/null || [ -e "${PIPER_CUDA_DIR:-${CUDA_HOME:-/usr/local/cuda}}/include/cuda_runtime_api.h" ] || {
-    echo "check: skipped: there is no CUDA toolkit in PIPER_CUDA_DIR, CUDA_HOME, PATH or /usr/local/cuda"
+  found="$(tools/setup_cuda.sh)" || {
+    echo "check: skipped: what drives GPUs is not built without CUDA's compiler"
     exit
   }
-  build cuda "gpu_device_test gpu_kernels_test piper-run write_plans"
+  plans=()
+  if nvidia-smi -L >/dev/null 2>&1; then
+    build release "piperc"
+    "$PIPER_PYTHON" tests/gpu/train_on_gpu.py --bin build/release/bin --strategies strategies --plans build/gpu_plans
+    plans=(-DPIPER_GPU_PLANS="$PWD/build/gpu_plans")
+  fi
+  eval "$found"
+  build cuda "gpu_tests" "${plans[@]}"
   ctest --test-dir build/cuda -L gpu --output-on-failure --no-tests=error
   exit
 fi
