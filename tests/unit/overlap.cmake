@@ -1,3 +1,1 @@
-if(PIPER_COMPONENTS STREQUAL "all")
-  piper_test(overlap_test LABELS unit SOURCES overlap_test.cc LINK piper_passes piper_emit)
-endif()
+piper_test(overlap_test LABELS unit SOURCES overlap_test.cc LINK piper_passes piper_emit)

@@ -1,5 +1,3 @@
-if(TARGET piper_plan_commands)
-  piper_test(plan_tool_test LABELS unit
-    SOURCES ${CMAKE_CURRENT_LIST_DIR}/plan_tool_test.cc ${CMAKE_CURRENT_LIST_DIR}/plan_bundle_example.cc ${CMAKE_CURRENT_LIST_DIR}/plan_updates.cc
-    LINK piper_plan_commands)
-endif()
+piper_test(plan_tool_test LABELS unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/plan_tool_test.cc ${CMAKE_CURRENT_LIST_DIR}/plan_bundle_example.cc ${CMAKE_CURRENT_LIST_DIR}/plan_updates.cc
+  LINK piper_plan_commands)
