@@ -1,10 +1,11 @@
 """The models of the benchmarks, in plain PyTorch: functions for tools/piper_export.py, and stages for PyTorch's own pipelining.
 
-`untied` is the demo GPT with a head of its own (PyTorch's pipelining offers no tied weights), `wide` a GPT whose parameters outweigh its
-activations, `experts` a GPT with a mixture of experts in every block. `small` is a GPT of 14 M parameters, `llama20m` a Llama of 19 M
-(root-mean-square norms, rotary positions, SwiGLU, two key heads for six query heads). `moe` is the demo GPT with eight experts, two of
-them for each token, `moe_capacity` the same with a limit to the tokens of an expert; `tiny` is so small that only the time between
-kernels is left.
+`tied` is the demo GPT, `untied` the same with a head of its own (PyTorch's pipelining offers no tied weights), `wide` a GPT whose
+parameters outweigh its activations, `experts` a GPT with a mixture of experts in every block. `small` is a GPT of 14 M parameters, `gpt2s`
+GPT-2's 124 M with 256 positions, `gpt2` with its own 1024; `llama20m` a Llama of 19 M (root-mean-square norms, rotary positions, SwiGLU, two
+key heads for six query heads), `qwen3_1b` a dense Qwen3 of 1.1 billion (also norms of queries and keys; tied). `moe` is the demo GPT with
+eight experts, two of them for each token, `moe_capacity` the same with a limit to the tokens of an expert; `tiny` is so small that only the
+time between kernels is left.
 """
 from __future__ import annotations
 
@@ -80,22 +81,35 @@ def small():
     return module, _example(8192, 256)
 
 
-def gpt2s():
+def _gpt2(sequence, tied=True):
     torch.manual_seed(1)
-    module = WideGpt(768, 12, 256, vocabulary=50257, heads=12)
-    module.head.weight = module.wte.weight
-    return module, _example(50257, 256)
+    module = WideGpt(768, 12, sequence, vocabulary=50257, heads=12)
+    nn.init.normal_(module.wte.weight, std=0.02)
+    if tied:
+        module.head.weight = module.wte.weight
+    return module, _example(50257, sequence)
+
+
+def gpt2s():
+    return _gpt2(256)
+
+
+def gpt2():
+    return _gpt2(1024)
+
+
+def gpt2_untied():
+    return _gpt2(1024, tied=False)
 
 
 class LlamaBlock(nn.Module):
-    HEADS, KEY_HEADS = 6, 2
-
-    def __init__(self, width, inner):
+    def __init__(self, width, inner, heads, key_heads, size, qk_norms):
         super().__init__()
-        self.size = width // self.HEADS
+        self.size = size
         self.norm_1, self.norm_2 = nn.RMSNorm(width), nn.RMSNorm(width)
-        self.q, self.out = (nn.Linear(width, width, bias=False) for _ in range(2))
-        self.k, self.v = (nn.Linear(width, self.KEY_HEADS * self.size, bias=False) for _ in range(2))
+        self.q, self.out = nn.Linear(width, heads * size, bias=False), nn.Linear(heads * size, width, bias=False)
+        self.k, self.v = (nn.Linear(width, key_heads * size, bias=False) for _ in range(2))
+        self.q_norm, self.k_norm = (nn.RMSNorm(size) if qk_norms else nn.Identity() for _ in range(2))
         self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
         self.down = nn.Linear(inner, width, bias=False)
 
@@ -104,24 +118,24 @@ class LlamaBlock(nn.Module):
         return x * cos + torch.cat((-right, left), -1) * sin
 
     def forward(self, x, cos, sin):
-        samples, length, width = x.shape
+        samples, length, _ = x.shape
         h = self.norm_1(x)
         q, k, v = (f(h).view(samples, length, -1, self.size).transpose(1, 2) for f in (self.q, self.k, self.v))
-        mixed = F.scaled_dot_product_attention(self.turned(q, cos, sin), self.turned(k, cos, sin), v, is_causal=True, enable_gqa=True)
-        x = x + self.out(mixed.transpose(1, 2).reshape(samples, length, width))
+        q, k = self.turned(self.q_norm(q), cos, sin), self.turned(self.k_norm(k), cos, sin)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(samples, length, -1))
         h = self.norm_2(x)
         return x + self.down(F.silu(self.gate(h)) * self.up(h))
 
 
 class Llama(nn.Module):
-    def __init__(self, width, layers, inner, sequence, vocabulary):
+    def __init__(self, width, layers, inner, sequence, vocabulary, heads=6, key_heads=2, size=64, qk_norms=False, base=10000.0):
         super().__init__()
         self.embed = nn.Embedding(vocabulary, width)
-        self.h = nn.ModuleList(LlamaBlock(width, inner) for _ in range(layers))
+        self.h = nn.ModuleList(LlamaBlock(width, inner, heads, key_heads, size, qk_norms) for _ in range(layers))
         self.norm = nn.RMSNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
-        size = width // LlamaBlock.HEADS
-        angles = torch.outer(torch.arange(sequence), 10000.0 ** (-torch.arange(0, size, 2) / size)).repeat(1, 2)
+        angles = torch.outer(torch.arange(sequence), base ** (-torch.arange(0, size, 2) / size)).repeat(1, 2)
         self.register_buffer("cos", angles.cos())
         self.register_buffer("sin", angles.sin())
 
@@ -135,6 +149,14 @@ class Llama(nn.Module):
 def llama20m():
     torch.manual_seed(1)
     return Llama(384, 8, 1024, 256, 8192), _example(8192, 256)
+
+
+def qwen3_1b():
+    torch.manual_seed(1)
+    module = Llama(2048, 16, 6144, 2048, 151936, heads=16, key_heads=8, size=128, qk_norms=True, base=1e6)
+    nn.init.normal_(module.embed.weight, std=0.02)
+    module.head.weight = module.embed.weight
+    return module, _example(151936, 2048)
 
 
 class Mixture(nn.Module):
@@ -182,10 +204,10 @@ class CapacityMixture(Mixture):
         capacity = x.shape[0] * (x.shape[1] * 2 * 5 // (4 * experts))
         weight, chosen = F.softmax(self.router(tokens), dim=-1).topk(2, dim=-1)
         weight = weight / weight.sum(-1, keepdim=True)
-        taken = (chosen.unsqueeze(-1) == torch.arange(experts)).to(x.dtype)
+        taken = (chosen.unsqueeze(-1) == torch.arange(experts, device=x.device)).to(x.dtype)
         place = (taken.reshape(-1, experts).cumsum(0) - 1).reshape(taken.shape)
         place = (place * taken).sum(-1).long()
-        slot = (place.unsqueeze(-1) == torch.arange(capacity)).to(x.dtype)
+        slot = (place.unsqueeze(-1) == torch.arange(capacity, device=x.device)).to(x.dtype)
         inputs = torch.einsum("tke,tkc,th->ech", taken, slot, tokens)
         hidden = torch.bmm(F.gelu(torch.bmm(inputs, self.up), approximate="tanh"), self.down)
         return torch.einsum("tk,tke,tkc,ech->th", weight, taken, slot, hidden).view_as(x)
@@ -257,6 +279,20 @@ def moe_capacity():
 def tiny():
     torch.manual_seed(1)
     return WideGpt(8, 4, 8, heads=2), _example(256, 8)
+
+
+def flops_per_token(module, sequence):
+    """Of a training step: 6 for each weight of a product, 12 * sequence * width for the attention of each block.
+
+    Chowdhery et al. 2022 (PaLM), appendix B: forward 2 and backward 4 a weight; scores and mixtures of all positions, though causal
+    attention needs half of them; nothing for embeddings, norms, or what is computed again. Of experts those that a token takes.
+    """
+    weights = sum(part.weight.numel() for part in module.modules() if isinstance(part, nn.Linear))
+    for part in module.modules():
+        if isinstance(part, Mixture):
+            taken = part.up.shape[0] if type(part) is Mixture else 2
+            weights += (part.up.numel() + part.down.numel()) // part.up.shape[0] * taken
+    return 6 * weights + 12 * sequence * sum(block.out.in_features for block in module.h)
 
 
 class Stage(nn.Module):

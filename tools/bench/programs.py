@@ -19,6 +19,8 @@ class Run:
     step_ms: float                  # median of the steps behind the warm-up
     losses: list[float]
     peak_memory: list[int]          # bytes, by rank, counted by piper-run
+    resident: int                   # bytes, the most of the whole process
+    faults: int                     # minor page faults of the whole process
 
 
 class Programs:
@@ -53,17 +55,20 @@ class Programs:
     def predicted_memory(self, plans):
         return [rank["peak_bytes"] for rank in json.loads((plans / "manifest.json").read_text())["ranks"]]
 
-    def run(self, plans, steps, *flags, threads=1):
-        """One process, all ranks in it, one thread each."""
-        log = self.work / "log.jsonl"
-        done = subprocess.run([self.bin / "piper-run", plans, "--data", self.data, "--steps", str(steps + WARM_UP), "--threads", str(threads),
-                               "--seed", "1", "--log", log, *flags], capture_output=True, text=True)
-        if done.returncode != 0:
-            raise SystemExit(f"piper-run fails on {plans}:\n{done.stderr}")
+    def run(self, plans, steps, *flags, threads=1, data=None):
+        """One process, all ranks in it, one thread each. RuntimeError with its own words where it fails."""
+        log, said = self.work / "log.jsonl", self.work / "said.txt"
+        with open(said, "w") as err:
+            process = subprocess.Popen([self.bin / "piper-run", plans, "--data", data or self.data, "--steps", str(steps + WARM_UP),
+                                        "--threads", str(threads), "--seed", "1", "--log", log, *flags], stdout=subprocess.DEVNULL, stderr=err)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            raise RuntimeError(f"piper-run fails on {plans}:\n{said.read_text()}")
         rows = [json.loads(line) for line in log.read_text().splitlines()]
         steps = [row for row in rows if "step_ms" in row]
         return Run(statistics.median(row["step_ms"] for row in steps[WARM_UP:]), [row["loss"] for row in steps],
-                   rows[-1]["summary"]["peak_memory_bytes"])
+                   rows[-1]["summary"]["peak_memory_bytes"], 1024 * usage.ru_maxrss, usage.ru_minflt)
 
 
 def spread(values, form="{:.2f}"):

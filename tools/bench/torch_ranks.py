@@ -1,102 +1,209 @@
-"""One rank of PyTorch's own training of the demo GPT over gloo: what two_ranks.py compares with. Started once per rank.
+"""One rank of PyTorch's own training of a model of models.py: what against_torch.py compares with. Started once per rank.
 
-  RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 torch_ranks.py VARIANT STEPS
+  RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 torch_ranks.py VARIANT --model M --batch N --precision P --device D
+      --weights FILE --tokens FILE --steps N
+  torch_ranks.py save_weights --model M --weights FILE      # a safetensors file of the model as models.py makes it
 
-VARIANT: ddp, fully_shard, gpipe, 1f1b, zb_v, 1f1b_ddp, zb_v_ddp. Rank 0 prints the step times in ms as JSON.
+VARIANT, of one rank: eager (AdamW as PyTorch takes it by default), fused (its fused AdamW, as in all that follow), compile
+(torch.compile), graphs (torch.compile with CUDA graphs, mode="reduce-overhead"). Of several: ddp, fully_shard, gpipe, 1f1b, zb_v,
+1f1b_ddp, zb_v_ddp. With bf16 or f16 the forward runs under autocast. Rank 0 prints a JSON object: the step times, the losses of
+the whole batch where it knows them, and the most memory that all ranks together had.
 """
+import argparse
+import contextlib
+import ctypes
 import json
 import os
+import resource
+import struct
 import sys
 import time
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleZBVZeroBubble
-from torch.nn.parallel import DistributedDataParallel
 
 import models
-from models import demo
 
-BATCH, MICROBATCHES, WARM_UP = 16, 4, 3
+MICROBATCHES, WARM_UP = 4, 4    # with CUDA graphs: compile, warm up, record, replay
+PRECISIONS = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
 def loss_of(logits, targets):
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def optimizer(parameters):
-    return torch.optim.AdamW(parameters, lr=3e-4, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, fused=True)
+def optimizer(parameters, **options):
+    return torch.optim.AdamW(parameters, lr=3e-4, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, **({"fused": True} | options))
 
 
-def replicated(variant, rank, world):
-    """A step on this rank's part of the batch, tied head as in the demo."""
-    module, _ = models.tied()
-    if variant == "ddp":
+def alone(args, module):
+    """A step of one rank."""
+    rule = optimizer(module.parameters(), **({"fused": None} if args.variant == "eager" else {}))
+    modes = {"compile": {}, "graphs": {"mode": "reduce-overhead"}}
+    forward = torch.compile(module, **modes[args.variant]) if args.variant in modes else module
+
+    def step(idx, targets, narrow):
+        rule.zero_grad(set_to_none=True)
+        if args.variant == "graphs":
+            torch.compiler.cudagraph_mark_step_begin()
+        with narrow():
+            loss = forward(idx, targets)
+        loss.backward()
+        rule.step()
+        return loss.detach()
+    return step
+
+
+def replicated(args, module, rank, world):
+    """A step on this rank's part of the batch; its loss is the mean over the ranks."""
+    if args.variant == "ddp":
+        from torch.nn.parallel import DistributedDataParallel
         module = DistributedDataParallel(module)
     else:
+        from torch.distributed.fsdp import fully_shard
         for block in module.h:
             fully_shard(block)
         fully_shard(module)
     rule = optimizer(module.parameters())
-    local = BATCH // world
+    local = args.batch // world
 
-    def step(idx, targets):
+    def step(idx, targets, narrow):
         rule.zero_grad(set_to_none=True)
-        module(idx[rank * local:(rank + 1) * local], targets[rank * local:(rank + 1) * local]).backward()
+        with narrow():
+            loss = module(idx[rank * local:(rank + 1) * local], targets[rank * local:(rank + 1) * local])
+        loss.backward()
         rule.step()
+        return loss.detach() / world
     return step
 
 
-def pipelined(variant, rank, world):
-    """A step of a pipeline over two ranks; with `_ddp`, of one of two equal pipelines."""
-    whole, _ = models.untied()
-    replicas = 2 if variant.endswith("_ddp") else 1
-    mesh = init_device_mesh("cpu", (world // replicas, replicas), mesh_dim_names=("pp", "dp"))
+def pipelined(args, whole, world):
+    """A step of a pipeline; with `_ddp`, of one of two equal pipelines. Losses stay with the last stage."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleZBVZeroBubble
+    from torch.nn.parallel import DistributedDataParallel
+    replicas = 2 if args.variant.endswith("_ddp") else 1
+    mesh = init_device_mesh(args.device, (world // replicas, replicas), mesh_dim_names=("pp", "dp"))
     group, position, ranks = mesh.get_group("pp"), mesh.get_local_rank("pp"), mesh.size(0)
-    family = variant.removesuffix("_ddp")
-    depth = len(whole.h) // (2 * ranks if family == "zb_v" else ranks)
-    owned = [position, 2 * ranks - 1 - position] if family == "zb_v" else [position]
+    family = args.variant.removesuffix("_ddp")
     total = 2 * ranks if family == "zb_v" else ranks
+    depth = len(whole.h) // total
+    owned = [position, total - 1 - position] if family == "zb_v" else [position]
     parts = [models.Stage(whole, s * depth, (s + 1) * depth) for s in owned]
     if replicas > 1:
         parts = [DistributedDataParallel(part, process_group=mesh.get_group("dp")) for part in parts]
-    stages = [PipelineStage(part, s, total, torch.device("cpu"), group=group) for part, s in zip(parts, owned)]
+    stages = [PipelineStage(part, s, total, torch.device(args.device), group=group) for part, s in zip(parts, owned)]
     make = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "zb_v": ScheduleZBVZeroBubble}[family]
     schedule = make(stages if family == "zb_v" else stages[0], n_microbatches=MICROBATCHES, loss_fn=loss_of)
     rule = optimizer([p for part in parts for p in part.parameters()])
-    local, replica = BATCH // replicas, mesh.get_local_rank("dp")
+    local, replica = args.batch // replicas, mesh.get_local_rank("dp")
 
-    def step(idx, targets):
+    def step(idx, targets, narrow):
         rule.zero_grad(set_to_none=True)
         idx, targets = (t[replica * local:(replica + 1) * local] for t in (idx, targets))
         given = (idx,) if 0 in owned else ()
         wanted = {"target": targets} if total - 1 in owned else {}
-        schedule.step(*given, **wanted)
+        with narrow():
+            schedule.step(*given, **wanted)
         rule.step()
     return step
 
 
+def save_weights(module, path):
+    """Every tensor once, under the first of its names, as safetensors (a module that a bare machine does not have)."""
+    tensors, header, end = [], {}, 0
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        size = tensor.numel() * tensor.element_size()
+        kind = {torch.float32: "F32", torch.int64: "I64"}[tensor.dtype]
+        header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [end, end + size]}
+        tensors.append(tensor.detach().contiguous())
+        end += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for tensor in tensors:
+            file.write((ctypes.c_char * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr()))
+
+
+def load_weights(module, path):
+    with open(path, "rb") as file:
+        length, = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            begin, end = header[name]["data_offsets"]
+            file.seek(8 + length + begin)
+            tensor.data.copy_(torch.frombuffer(bytearray(file.read(end - begin)), dtype=tensor.dtype).view(tensor.shape))
+
+
+def read_batches(args, sequence):
+    """Batch after batch of the file's tokens in their order, as `piper-run --sampling sequential` reads them."""
+    with open(args.tokens, "rb") as file:
+        raw = bytearray(file.read())
+    tokens = torch.frombuffer(raw, dtype=torch.int32 if args.tokens.endswith(".u32.bin") else torch.uint8).to(torch.int64)
+    for step in range(args.steps + WARM_UP):
+        starts = torch.arange(step * args.batch, (step + 1) * args.batch)[:, None] * sequence
+        at = starts + torch.arange(sequence)
+        yield tokens[at].to(args.device), tokens[at + 1].to(args.device)
+
+
+def most_memory(args):
+    return torch.cuda.max_memory_reserved() if args.device == "cuda" else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def main():
-    variant, steps = sys.argv[1], int(sys.argv[2])
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    rank, world = dist.get_rank(), dist.get_world_size()
-    step = (replicated if variant in ("ddp", "fully_shard") else pipelined)(variant, rank, world)
-    generator = torch.Generator().manual_seed(0)
-    times = []
-    for _ in range(steps + WARM_UP):
-        tokens = torch.randint(256, (BATCH, demo.SEQUENCE + 1), generator=generator)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("variant")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--precision", choices=PRECISIONS)
+    parser.add_argument("--device", choices=("cpu", "cuda"))
+    parser.add_argument("--weights", required=True)
+    parser.add_argument("--tokens")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    module, example = getattr(models, args.model)()
+    if args.variant == "save_weights":
+        save_weights(module, args.weights)
+        return
+    torch.set_num_threads(args.threads)
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    if args.device == "cuda":
+        torch.cuda.set_device(rank)
+    load_weights(module, args.weights)
+    module.train().to(args.device)
+    if world > 1:
+        dist.init_process_group("nccl" if args.device == "cuda" else "gloo")
+        step = replicated(args, module, rank, world) if args.variant in ("ddp", "fully_shard") else pipelined(args, module, world)
+    else:
+        step = alone(args, module)
+    narrow = contextlib.nullcontext
+    if args.precision != "f32":
+        def narrow():
+            return torch.autocast(args.device, dtype=PRECISIONS[args.precision])
+    times, losses = [], []
+    for idx, targets in read_batches(args, example["idx"].shape[1]):
         began = time.perf_counter()
-        step(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+        loss = step(idx, targets, narrow)
+        if loss is not None:
+            losses.append(loss.item())      # a step ends when its loss is known, piper's too
+        if args.device == "cuda":
+            torch.cuda.synchronize()
         times.append(1e3 * (time.perf_counter() - began))
-    dist.barrier()
+    seen = torch.tensor([float(most_memory(args)), *losses], dtype=torch.float64, device=args.device)
+    if world > 1:
+        if args.variant in ("ddp", "fully_shard"):
+            dist.all_reduce(seen)
+        else:
+            dist.all_reduce(seen[:1])
+        dist.barrier()
     if rank == 0:
-        print(json.dumps(times[WARM_UP:]), flush=True)
-    dist.destroy_process_group()
+        print(json.dumps({"steps_ms": times[WARM_UP:], "losses": seen[1:].tolist(), "memory_bytes": int(seen[0])}), flush=True)
+    if world > 1:
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
