@@ -14,7 +14,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 packages="$PWD/build/cuda_packages"
 from="${PIPER_CUDA_FROM:-either}"
-python="$(tools/find_python.sh 2>/dev/null || command -v python3)"
+python="${PIPER_PYTHON:-$(tools/find_python.sh 2>/dev/null || command -v python3)}"
 
 say() { printf 'setup_cuda: %s\n' "$*" >&2; }
 

@@ -118,7 +118,10 @@ class Case:
             if not (own.bin / "piperc").exists():
                 raise SystemExit(f"there is no bundle {folder}, and no {own.bin / 'piperc'} to make it")
             folder.parent.mkdir(exist_ok=True)
-            own.compile(self.model, self.strategy(), self.name, "--weights", "none", "--device", device).rename(folder)
+            model = f"{self.model}.shapes"
+            if not (own.work / f"{model}.onnx").exists():
+                subprocess.run([sys.executable, TOOLS / "bench" / "models.py", self.model, own.work / f"{model}.onnx"], check=True, capture_output=True)
+            own.compile(model, self.strategy(), self.name, "--weights", "none", "--device", device).rename(folder)
         return folder
 
     def weights(self, own):
@@ -178,7 +181,7 @@ def peak_of(args, precision, ranks):
             torch.cuda.synchronize()
         best = min(best, time.perf_counter() - began)
     rate = 2 * 2048**3 / best
-    return rate * (ranks if args.device == "cuda" else 1), "torch.mm here" + ("" if args.device == "cuda" else f", {threads} threads")
+    return rate * (ranks if args.device == "cuda" else 1), "torch.mm here" + ("" if args.device == "cuda" else f", {threads} thread{'s' if threads > 1 else ''}")
 
 
 class Row:

@@ -6,6 +6,8 @@ GPT-2's 124 M with 256 positions, `gpt2` with its own 1024; `llama20m` a Llama o
 key heads for six query heads), `qwen3_1b` a dense Qwen3 of 1.1 billion (also norms of queries and keys; tied). `moe` is the demo GPT with
 eight experts, two of them for each token, `moe_capacity` the same with a limit to the tokens of an expert; `tiny` is so small that only the
 time between kernels is left.
+
+  models.py MODEL FILE.onnx     # exports it with zeros in place of its weights, for `piperc --weights none`: much less memory
 """
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "demo"))
+TOOLS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TOOLS / "demo"))
 import model as demo  # noqa: E402
 
 EXPERTS, EXPERT_WIDTH, EXPERT_HIDDEN, EXPERT_SEQUENCE = 4, 128, 256, 64
@@ -310,3 +313,20 @@ class Stage(nn.Module):
         for block in self.h:
             x = block(x)
         return x if self.head is None else self.head(self.ln_f(x))
+
+
+def without_weights(module):
+    """Its parameters become zeros that take no memory; tied ones stay tied."""
+    shared = {}
+    for part in module.modules():
+        for name, parameter in part.named_parameters(recurse=False, remove_duplicate=False):
+            zeros = shared.setdefault(parameter, nn.Parameter(torch.zeros((), dtype=parameter.dtype).expand(parameter.shape)))
+            setattr(part, name, zeros)
+    return module
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(TOOLS))
+    import piper_export
+    made, inputs = globals()[sys.argv[1]]()
+    piper_export.export(without_weights(made), inputs, sys.argv[2])
