@@ -2,7 +2,7 @@
 """Six plans of two to four ranks train on one GPU as a single rank does: what a machine with a GPU is asked for, in one command.
 
   train_on_gpu.py --plans DIR --bin BIN --strategies DIR                  # compiles them: wants piperc and torch, no GPU
-  train_on_gpu.py --plans DIR --program PIPER_RUN --work DIR [--gpus N]   # trains: wants no module of Python
+  train_on_gpu.py --plans DIR --program PIPER_RUN --work DIR [--gpus N] [--only NAME ...]     # trains: wants no module of Python
 
 Both halves may be asked for at once. Trained are, for each model, a single rank on the CPU and on a GPU, and each plan with all
 its ranks on one GPU (`--comm local`): losses agree to TOLERANCE, relative, with the single rank's on the GPU, and that one's with
@@ -30,7 +30,7 @@ SINGLE = "single_device"
 SANITIZED = ("1f1b", "expert_parallel")
 
 
-def compile_plans(folder, bin_dir, strategies):
+def compile_plans(names, folder, bin_dir, strategies):
     """Each plan and its single rank, with data, under `folder`/STRATEGY."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
     import harness
@@ -38,18 +38,18 @@ def compile_plans(folder, bin_dir, strategies):
     from safetensors.torch import save_file
     from strategies_train import model_of
     bench = harness.Bench(bin_dir, folder.parent / (folder.name + ".models"))
-    for name, sets in PLANS.items():
+    for name in names:
         path, target = strategies / f"{name}.yaml", folder / name
         target.mkdir(parents=True, exist_ok=True)
         model = bench.exported(model_of(path))
         bench.call([bench.bin / "piperc", model, "--strategy", path, "--device", "cuda", "-o", target / "plans"])
         bench.call([bench.bin / "piperc", model, "--strategy", strategies / f"{SINGLE}.yaml", "--device", "cuda", "-o", target / "single",
-                    *(word for value in sets for word in ("--set", value))])
+                    *(word for value in PLANS[name] for word in ("--set", value))])
         batches = {json.loads((target / plans / "manifest.json").read_text())["batch"] for plans in ("plans", "single")}
         if len(batches) != 1:
             raise SystemExit(f"{name}: its single rank has another batch: {batches}")
         save_file(zoo.draw(model_of(path), batches.pop() * STEPS), target / "data.safetensors")
-    print(f"compiled {len(PLANS)} plans")
+    print(f"compiled {len(names)} plans")
 
 
 class Gpus:
@@ -108,8 +108,8 @@ class Gpus:
                 run = self.run(name, which, *on_gpu, "--comm", "nccl", *options, gpus=ranks)
                 self.losses(f"{name}: {ranks} ranks over NCCL{', by graphs' if options else ''}", run, single[2])
 
-    def sanitize(self, sanitizer):
-        for name in SANITIZED:
+    def sanitize(self, sanitizer, names):
+        for name in names:
             under = (sanitizer, "--tool", "memcheck", "--error-exitcode", 99)
             status, said, losses, _ = self.run(name, "plans", "--device", "cuda", "--comm", "local", steps=1, under=under)
             self.check(f"{name} under compute-sanitizer", status == 0 and len(losses) == 1, (status, said[-2000:]))
@@ -130,25 +130,25 @@ def main():
     parser.add_argument("--program", help="piper-run, or a name in BIN")
     parser.add_argument("--work", type=pathlib.Path)
     parser.add_argument("--gpus", type=int)
+    parser.add_argument("--only", nargs="+", choices=PLANS, default=list(PLANS))
     parser.add_argument("--sanitizer", default=shutil.which("compute-sanitizer"))
     args = parser.parse_args()
     plans = args.plans or args.work / "plans"
     if args.strategies:
-        compile_plans(plans, args.bin, args.strategies)
+        compile_plans(args.only, plans, args.bin, args.strategies)
     if not args.program:
         return
     program = args.bin / args.program if args.bin and (args.bin / args.program).exists() else args.program
     gpus = Gpus(program, plans, args.work, count_gpus() if args.gpus is None else args.gpus)
-    first = next(iter(PLANS))
-    status, said, _, _ = gpus.run(first, "single", "--device", "cuda", gpus=min(gpus.gpus, 1))
+    status, said, _, _ = gpus.run(args.only[0], "single", "--device", "cuda", gpus=min(gpus.gpus, 1))
     if gpus.gpus == 0:
         gpus.check("without a GPU one line says so", status == 1 and "R0106" in said and said.count("\n") == 1, (status, said))
         print("skipped: there is no GPU")
         sys.exit(1 if gpus.failed else 0)
-    for name in PLANS:
+    for name in args.only:
         gpus.plan(name)
     if args.sanitizer:
-        gpus.sanitize(args.sanitizer)
+        gpus.sanitize(args.sanitizer, [name for name in SANITIZED if name in args.only])
     else:
         print("left out: compute-sanitizer is not in PATH")
     print(f"{gpus.checked} checks, {gpus.failed} failed")
