@@ -180,22 +180,37 @@ class Mixture(nn.Module):
         return torch.einsum("eth,ehc,te->tc", hidden, self.down, gate).view_as(x)
 
 
-class IndexMixture(Mixture):
-    """The same function. In training each expert computes its own tokens alone, taken by index, as eager PyTorch does best; counts that
-    depend on data cannot be exported, so that the exporter sees the gates."""
+class IndexMixture(nn.Module):
+    """Two experts for each token, which compute no other. In training each takes its tokens by index, as suits eager PyTorch; the counts
+    of tokens depend on data and cannot be exported, so that the exporter sees each token's matrices gathered, as transformers writes it."""
+
+    def __init__(self, width, hidden, experts):
+        super().__init__()
+        self.router = nn.Linear(width, experts, bias=False)
+        self.up = nn.Parameter(torch.randn(experts, hidden, width) / math.sqrt(width))
+        self.down = nn.Parameter(torch.randn(experts, width, hidden) / math.sqrt(hidden))
 
     def forward(self, x):
-        if torch.compiler.is_exporting():
-            return super().forward(x)
         tokens = x.reshape(-1, x.shape[-1])
         weight, chosen = F.softmax(self.router(tokens), dim=-1).topk(2, dim=-1)
         weight = weight / weight.sum(-1, keepdim=True)
+        compute = self.gathered if torch.compiler.is_exporting() else self.indexed
+        return compute(tokens, weight, chosen).view_as(x)
+
+    def indexed(self, tokens, weight, chosen):
         out = torch.zeros_like(tokens)
         for expert in range(self.up.shape[0]):
             rows, place = torch.where(chosen == expert)
-            hidden = F.gelu(tokens[rows] @ self.up[expert], approximate="tanh") @ self.down[expert]
+            hidden = F.linear(F.gelu(F.linear(tokens[rows], self.up[expert]), approximate="tanh"), self.down[expert])
             out = out.index_add(0, rows, (hidden * weight[rows, place, None]).to(out.dtype))
-        return out.view_as(x)
+        return out
+
+    def gathered(self, tokens, weight, chosen):
+        rows, experts = torch.arange(tokens.shape[0], device=tokens.device).repeat_interleave(2), chosen.reshape(-1)
+        hidden = torch.bmm(self.up[experts], tokens[rows].unsqueeze(-1)).squeeze(-1)
+        hidden = torch.bmm(self.down[experts], F.gelu(hidden, approximate="tanh").unsqueeze(-1)).squeeze(-1)
+        hidden = hidden * weight.reshape(-1, 1)
+        return hidden.view(tokens.shape[0], 2, -1).sum(1)
 
 
 class CapacityMixture(Mixture):
