@@ -6,7 +6,6 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace piper::kernels {
 namespace {
@@ -24,19 +23,9 @@ at::ScalarType scalar_type(DType dtype) {
   refuse("an unknown element type");
 }
 
-at::Tensor view_of(const BoundOperand& bound, const char* kind, size_t index) {
-  if (bound.operand == nullptr || bound.operand->slot == plan::Operand::kAbsent) return {};
+at::Tensor view_of(const BoundOperand& bound) {
+  if (!is_present(bound)) return {};
   const plan::Operand& operand = *bound.operand;
-  if (operand.strides.size() != operand.shape.size()) refuse(kind, ' ', index, " has strides of another rank");
-  int64_t elements = 1;
-  for (size_t axis = 0; axis < operand.shape.size(); ++axis) {
-    if (operand.shape[axis] < 0 || operand.strides[axis] < 0)
-      refuse(kind, ' ', index, " has a negative extent or stride");
-    elements *= operand.shape[axis];
-  }
-  if (bound.data.nowhere() && elements != 0) refuse(kind, ' ', index, " has no memory");
-  if (reinterpret_cast<uintptr_t>(bound.data.in_device()) % static_cast<uintptr_t>(dtype_bytes(operand.dtype)) != 0)
-    refuse(kind, ' ', index, " is not aligned to its element type");
   return at::from_blob(bound.data.in_device(), operand.shape, operand.strides,
                        at::TensorOptions().dtype(scalar_type(operand.dtype)).device(at::kCPU));
 }
@@ -45,72 +34,11 @@ at::Tensor view_of(const BoundOperand& bound, const char* kind, size_t index) {
 
 Call::Call(const plan::KernelCall& call, const plan::KernelInfo& info, const std::vector<BoundOperand>& outputs,
            const std::vector<BoundOperand>& inputs, const TrainingNumbers& numbers)
-    : call_(call),
-      numbers_(numbers),
+    : CallReader(call, info, outputs, inputs, numbers),
       scratch_bound_(plan::scratch_bytes(info, call)),
       scratch_per_thread_(plan::scratch_bytes(info, call, 2) - scratch_bound_) {
-  const int num_inputs = static_cast<int>(inputs.size());
-  if (num_inputs < info.min_inputs || num_inputs > info.max_inputs)
-    refuse(num_inputs, " inputs where ", info.min_inputs, " to ", info.max_inputs, " are expected");
-  if (outputs.empty() || static_cast<int>(outputs.size()) > info.outputs)
-    refuse(outputs.size(), " outputs where ", info.outputs, " are expected");
-  if (call.accumulate && !info.can_accumulate) refuse("it cannot accumulate");
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    out_.push_back(view_of(outputs[i], "output", i));
-    const at::Tensor& t = out_.back();
-    for (int64_t axis = 0; t.defined() && axis < t.dim(); ++axis)
-      if (t.size(axis) > 1 && t.stride(axis) == 0) refuse("output ", i, " has a broadcast axis");
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    in_.push_back(view_of(inputs[i], "input", i));
-    if (static_cast<int>(i) < info.min_inputs && !in_.back().defined()) refuse("input ", i, " is absent");
-  }
-  bool any_output = false;
-  for (const at::Tensor& t : out_) any_output |= t.defined();
-  if (!any_output) refuse("it has no output");
-}
-
-const TrainingNumbers& Call::update_numbers() const {
-  if (numbers_.optimizer == nullptr) refuse("it stands outside of an update");
-  return numbers_;
-}
-double Call::clip_grad_norm() const {
-  if (!(numbers_.clip_grad_norm > 0)) refuse("the manifest has no limit for the norm of gradients");
-  return numbers_.clip_grad_norm;
-}
-
-const plan::AttrValue& Call::attr(const char* name) const {
-  for (const plan::Attr& attr : call_.attrs)
-    if (attr.name == name) return attr.value;
-  refuse("attribute `", name, "` is missing");
-}
-int64_t Call::attr_int(const char* name) const {
-  if (const auto* value = std::get_if<int64_t>(&attr(name))) return *value;
-  refuse("attribute `", name, "` is not an integer");
-}
-double Call::attr_double(const char* name) const {
-  const plan::AttrValue& value = attr(name);
-  if (const auto* number = std::get_if<double>(&value)) return *number;
-  // A reader of JSON cannot tell 1 from 1.0, and JSON has no infinities.
-  if (const auto* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    if (*text == "inf") return std::numeric_limits<double>::infinity();
-    if (*text == "-inf") return -std::numeric_limits<double>::infinity();
-    if (*text == "nan") return std::numeric_limits<double>::quiet_NaN();
-  }
-  refuse("attribute `", name, "` is not a number");
-}
-bool Call::attr_bool(const char* name) const {
-  if (const auto* value = std::get_if<bool>(&attr(name))) return *value;
-  refuse("attribute `", name, "` is not true or false");
-}
-std::string Call::attr_string(const char* name) const {
-  if (const auto* value = std::get_if<std::string>(&attr(name))) return *value;
-  refuse("attribute `", name, "` is not a string");
-}
-std::vector<int64_t> Call::attr_ints(const char* name) const {
-  if (const auto* value = std::get_if<std::vector<int64_t>>(&attr(name))) return *value;
-  refuse("attribute `", name, "` is not a list of integers");
+  for (const BoundOperand& bound : outputs) out_.push_back(view_of(bound));
+  for (const BoundOperand& bound : inputs) in_.push_back(view_of(bound));
 }
 
 void want_shape(const at::Tensor& tensor, at::IntArrayRef shape, const char* what) {
@@ -144,9 +72,7 @@ void want_broadcast(const at::Tensor& out, const std::vector<at::Tensor>& inputs
 }
 
 NamedKernel::NamedKernel(const Call& call)
-    : name_(call.origin().empty() ? call.name() : call.name() + " of " + call.origin()),
-      scratch_bound_(call.scratch_bound()),
-      scratch_per_thread_(call.scratch_per_thread()) {}
+    : name_(call.who()), scratch_bound_(call.scratch_bound()), scratch_per_thread_(call.scratch_per_thread()) {}
 
 void NamedKernel::run(hal::Queue&) {
   ScratchScope scope;

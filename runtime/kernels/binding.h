@@ -9,32 +9,17 @@
 
 #include <cstdint>
 #include <memory>
-#include <sstream>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/call_reader.h"
 #include "runtime/kernels/scratch_arena.h"
-#include "schemas/plan/kernels.h"
 
 namespace piper::kernels {
 
-// A call that does not fit its kernel; bind() turns it into R0402.
-class Refusal : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-template <class... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  throw Refusal(text.str());
-}
-
 // One KernelCall with its operands as views. Views stay valid while the executor's memory does.
-class Call {
+class Call : public CallReader {
  public:
   Call(const plan::KernelCall& call, const plan::KernelInfo& info, const std::vector<BoundOperand>& outputs,
        const std::vector<BoundOperand>& inputs, const TrainingNumbers& numbers);
@@ -43,27 +28,11 @@ class Call {
   at::Tensor out(size_t i) const { return i < out_.size() ? out_[i] : at::Tensor(); }
   at::Tensor in(size_t i) const { return i < in_.size() ? in_[i] : at::Tensor(); }
   size_t num_inputs() const { return in_.size(); }
-  const TrainingNumbers& update_numbers() const;  // refuses a call outside of an update
-  double clip_grad_norm() const;                  // refuses a call where nothing is clipped
-  bool accumulate() const { return call_.accumulate; }
-  const std::string& name() const { return call_.kernel; }
-  const std::string& origin() const { return call_.origin; }
   // Bytes: for one intra-op thread, and for each further one.
   int64_t scratch_bound() const { return scratch_bound_; }
   int64_t scratch_per_thread() const { return scratch_per_thread_; }
 
-  // Attributes by name; a missing one or one of another type is refused.
-  int64_t attr_int(const char* name) const;
-  double attr_double(const char* name) const;
-  bool attr_bool(const char* name) const;
-  std::string attr_string(const char* name) const;
-  std::vector<int64_t> attr_ints(const char* name) const;
-
  private:
-  const plan::AttrValue& attr(const char* name) const;
-
-  const plan::KernelCall& call_;
-  TrainingNumbers numbers_;
   std::vector<at::Tensor> out_, in_;
   int64_t scratch_bound_ = 0, scratch_per_thread_ = 0;
 };

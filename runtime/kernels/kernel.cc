@@ -63,16 +63,13 @@ Result<std::unique_ptr<PreparedKernel>> CpuLibrary::bind(const plan::KernelCall&
                                                          const std::vector<BoundOperand>& inputs,
                                                          const TrainingNumbers& numbers) const {
   const auto found = entries().find(call.kernel);
-  if (found == entries().end() || found->second.info == nullptr)
-    return Status::failure("R0401", "no kernel is named `" + call.kernel + "`");
-  const std::string where = call.origin.empty() ? std::string() : " (" + call.origin + ")";
+  if (found == entries().end() || found->second.info == nullptr) return unknown_kernel(call.kernel);
   try {
-    const Call bound(call, *found->second.info, outputs, inputs, numbers);
-    return found->second.binder(bound);
+    return found->second.binder(Call(call, *found->second.info, outputs, inputs, numbers));
   } catch (const Refusal& refusal) {
-    return Status::failure("R0402", "kernel `" + call.kernel + "`" + where + ": " + refusal.what());
+    return misfit(call, refusal.what());
   } catch (const c10::Error& error) {
-    return Status::failure("R0402", "kernel `" + call.kernel + "`" + where + ": " + error.what_without_backtrace());
+    return misfit(call, error.what_without_backtrace());
   }
 }
 

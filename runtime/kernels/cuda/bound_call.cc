@@ -2,25 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <tuple>
 
 namespace piper::kernels::cuda {
 namespace {
 
-View view_of(const BoundOperand& bound, const char* kind, size_t index) {
-  View view;
-  if (bound.operand == nullptr || bound.operand->slot == plan::Operand::kAbsent) return view;
+View view_of(const BoundOperand& bound) {
+  if (!is_present(bound)) return {};
   const plan::Operand& operand = *bound.operand;
-  if (operand.strides.size() != operand.shape.size()) refuse(kind, ' ', index, " has strides of another rank");
-  for (size_t axis = 0; axis < operand.shape.size(); ++axis)
-    if (operand.shape[axis] < 0 || operand.strides[axis] < 0)
-      refuse(kind, ' ', index, " has a negative extent or stride");
-  view = {bound.data.in_device(), operand.dtype, operand.shape, operand.strides, true};
-  if (bound.data.nowhere() && view.elements() != 0) refuse(kind, ' ', index, " has no memory");
-  if (reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(dtype_bytes(operand.dtype)) != 0)
-    refuse(kind, ' ', index, " is not aligned to its element type");
-  return view;
+  return {bound.data.in_device(), operand.dtype, operand.shape, operand.strides, true};
 }
 
 }  // namespace
@@ -79,70 +69,9 @@ Layout View::layout(int64_t first, int64_t last) const {
 BoundCall::BoundCall(const plan::KernelCall& call, const plan::KernelInfo& info,
                      const std::vector<BoundOperand>& outputs, const std::vector<BoundOperand>& inputs,
                      const TrainingNumbers& numbers, KernelMemory& memory)
-    : call_(call), numbers_(numbers), memory_(memory) {
-  const int num_inputs = static_cast<int>(inputs.size());
-  if (num_inputs < info.min_inputs || num_inputs > info.max_inputs)
-    refuse(num_inputs, " inputs where ", info.min_inputs, " to ", info.max_inputs, " are expected");
-  if (outputs.empty() || static_cast<int>(outputs.size()) > info.outputs)
-    refuse(outputs.size(), " outputs where ", info.outputs, " are expected");
-  if (call.accumulate && !info.can_accumulate) refuse("it cannot accumulate");
-  bool any_output = false;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const View& view = out_.emplace_back(view_of(outputs[i], "output", i));
-    any_output |= view.defined;
-    for (size_t axis = 0; axis < view.shape.size(); ++axis)
-      if (view.shape[axis] > 1 && view.strides[axis] == 0) refuse("output ", i, " has a broadcast axis");
-  }
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (!in_.emplace_back(view_of(inputs[i], "input", i)).defined && static_cast<int>(i) < info.min_inputs)
-      refuse("input ", i, " is absent");
-  if (!any_output) refuse("it has no output");
-}
-
-const TrainingNumbers& BoundCall::update_numbers() const {
-  if (numbers_.optimizer == nullptr) refuse("it stands outside of an update");
-  return numbers_;
-}
-double BoundCall::clip_grad_norm() const {
-  if (!(numbers_.clip_grad_norm > 0)) refuse("the manifest has no limit for the norm of gradients");
-  return numbers_.clip_grad_norm;
-}
-FaultPlace BoundCall::fault() const {
-  return memory_.enlist(call_.origin.empty() ? call_.kernel : call_.kernel + " of " + call_.origin);
-}
-
-const plan::AttrValue& BoundCall::attr(const char* name) const {
-  for (const plan::Attr& attr : call_.attrs)
-    if (attr.name == name) return attr.value;
-  refuse("attribute `", name, "` is missing");
-}
-int64_t BoundCall::attr_int(const char* name) const {
-  if (const auto* value = std::get_if<int64_t>(&attr(name))) return *value;
-  refuse("attribute `", name, "` is not an integer");
-}
-double BoundCall::attr_double(const char* name) const {
-  const plan::AttrValue& value = attr(name);
-  if (const auto* number = std::get_if<double>(&value)) return *number;
-  // A reader of JSON cannot tell 1 from 1.0, and JSON has no infinities.
-  if (const auto* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    if (*text == "inf") return std::numeric_limits<double>::infinity();
-    if (*text == "-inf") return -std::numeric_limits<double>::infinity();
-    if (*text == "nan") return std::numeric_limits<double>::quiet_NaN();
-  }
-  refuse("attribute `", name, "` is not a number");
-}
-bool BoundCall::attr_bool(const char* name) const {
-  if (const auto* value = std::get_if<bool>(&attr(name))) return *value;
-  refuse("attribute `", name, "` is not true or false");
-}
-std::string BoundCall::attr_string(const char* name) const {
-  if (const auto* value = std::get_if<std::string>(&attr(name))) return *value;
-  refuse("attribute `", name, "` is not a string");
-}
-Shape BoundCall::attr_ints(const char* name) const {
-  if (const auto* value = std::get_if<Shape>(&attr(name))) return *value;
-  refuse("attribute `", name, "` is not a list of integers");
+    : CallReader(call, info, outputs, inputs, numbers), memory_(memory) {
+  for (const BoundOperand& bound : outputs) out_.push_back(view_of(bound));
+  for (const BoundOperand& bound : inputs) in_.push_back(view_of(bound));
 }
 
 bool OwnKernel::wrote(const std::byte* record) const {

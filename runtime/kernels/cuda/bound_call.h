@@ -5,31 +5,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <sstream>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/hal/cuda/cuda_stream.h"
+#include "runtime/kernels/call_reader.h"
 #include "runtime/kernels/cuda/fault.h"
 #include "runtime/kernels/cuda/layout.h"
 #include "runtime/kernels/kernel.h"
-#include "schemas/plan/kernels.h"
 
 namespace piper::kernels::cuda {
-
-// A call that does not fit its kernel; bind() turns it into R0402.
-class Refusal : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-template <class... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  throw Refusal(text.str());
-}
 
 using Shape = std::vector<int64_t>;
 std::string text_of(const Shape& shape);
@@ -62,7 +48,7 @@ class KernelMemory {
   virtual FaultPlace enlist(const std::string& who) = 0;
 };
 
-class BoundCall {
+class BoundCall : public CallReader {
  public:
   BoundCall(const plan::KernelCall& call, const plan::KernelInfo& info, const std::vector<BoundOperand>& outputs,
             const std::vector<BoundOperand>& inputs, const TrainingNumbers& numbers, KernelMemory& memory);
@@ -71,10 +57,6 @@ class BoundCall {
   const View& out(size_t i) const { return i < out_.size() ? out_[i] : none_; }
   const View& in(size_t i) const { return i < in_.size() ? in_[i] : none_; }
   size_t num_inputs() const { return in_.size(); }
-  const TrainingNumbers& update_numbers() const;  // refuses a call outside of an update
-  double clip_grad_norm() const;                  // refuses a call where nothing is clipped
-  bool accumulate() const { return call_.accumulate; }
-  const std::string& name() const { return call_.kernel; }
 
   // Memory of the kernel's own on the device, for parts of sums. At most 64 KiB, which is what plans count for a call.
   template <class T>
@@ -82,20 +64,9 @@ class BoundCall {
     return reinterpret_cast<T*>(memory_.reserve(count * static_cast<int64_t>(sizeof(T))));
   }
   // Where the kernel tells of data that it cannot work with.
-  FaultPlace fault() const;
-
-  // Attributes by name; a missing one or one of another type is refused.
-  int64_t attr_int(const char* name) const;
-  double attr_double(const char* name) const;
-  bool attr_bool(const char* name) const;
-  std::string attr_string(const char* name) const;
-  Shape attr_ints(const char* name) const;
+  FaultPlace fault() const { return memory_.enlist(who()); }
 
  private:
-  const plan::AttrValue& attr(const char* name) const;
-
-  const plan::KernelCall& call_;
-  TrainingNumbers numbers_;
   KernelMemory& memory_;
   std::vector<View> out_, in_;
   View none_;

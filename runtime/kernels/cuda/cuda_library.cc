@@ -111,9 +111,8 @@ Result<std::unique_ptr<PreparedKernel>> CudaLibrary::bind(const plan::KernelCall
                                                           const TrainingNumbers& numbers) const {
   const auto found = rows().find(call.kernel);
   if (found == rows().end() || found->second.info == nullptr) {
-    const bool known = plan::find_kernel(call.kernel) != nullptr;
-    return Status::failure("R0401", known ? "kernel `" + call.kernel + "` has no own row on CUDA"
-                                          : "no kernel is named `" + call.kernel + "`");
+    if (plan::find_kernel(call.kernel) == nullptr) return unknown_kernel(call.kernel);
+    return Status::failure("R0401", "kernel `" + call.kernel + "` has no own row on CUDA");
   }
   try {
     const uint32_t first = memory_->calls();
@@ -121,8 +120,7 @@ Result<std::unique_ptr<PreparedKernel>> CudaLibrary::bind(const plan::KernelCall
     kernel->set_faults(first, memory_->calls());
     return std::unique_ptr<PreparedKernel>(std::move(kernel));
   } catch (const Refusal& refusal) {
-    const std::string where = call.origin.empty() ? std::string() : " (" + call.origin + ")";
-    return Status::failure("R0402", "kernel `" + call.kernel + "`" + where + ": " + refusal.what());
+    return misfit(call, refusal.what());
   }
 }
 
