@@ -52,7 +52,7 @@ std::optional<at::Tensor> flash_mask(const at::Tensor& mask, const at::Tensor& q
   for (int64_t axis = 0; axis < 4; ++axis)
     if (m.stride(axis) == 0 && m.size(axis) > 1) m = m.narrow(axis, 0, 1);
   if (m.scalar_type() == at::kBool) {
-    at::Tensor values = scratch(m.sizes(), q.scalar_type());
+    at::Tensor values = scratch(m.sizes(), q.scalar_type(), m);
     values.fill_(-std::numeric_limits<double>::infinity());
     values.masked_fill_(m, 0);
     m = values;
@@ -70,7 +70,7 @@ at::Tensor computed_heads(const at::Tensor& t) {
 // Where a result is computed: in place, or in scratch that is stored behind.
 at::Tensor computed_result(const at::Tensor& t) {
   const bool in_place = t.stride(3) == 1 && computed_type(t) == t.scalar_type();
-  return in_place ? t : scratch(t.sizes(), computed_type(t));
+  return in_place ? t : scratch(t.sizes(), computed_type(t), t);
 }
 
 void forward(at::Tensor& y, at::Tensor& lse, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -99,7 +99,8 @@ std::unique_ptr<PreparedKernel> bind_scaled_dot_product_attention(const Call& ca
     });
   return make_kernel(call, [y = call.out(0), lse = call.out(1), q, k, v, mask, a]() mutable {
     const bool own_type = q.scalar_type() != at::kDouble;
-    at::Tensor statistics = own_type && lse.defined() ? lse : scratch({a.batch, a.heads, a.queries}, computed_type(q));
+    at::Tensor statistics =
+        own_type && lse.defined() ? lse : scratch({a.batch, a.heads, a.queries}, computed_type(q), q);
     at::Tensor result = y.stride(3) == 1 ? y : scratch_like(y);
     forward(result, statistics, dense_heads(q), dense_heads(k), dense_heads(v), a, flash_mask(mask, q, a));
     if (!result.is_same(y)) y.copy_(result);
@@ -124,7 +125,7 @@ std::unique_ptr<PreparedKernel> bind_scaled_dot_product_attention_backward(const
   if (serves_short_attention(a, q, mask))
     return make_kernel(call, [dq = call.out(0), dk = call.out(1), dv = call.out(2), g, q, k, v, y, lse, a] {
       const auto target = [](const at::Tensor& out, const at::Tensor& like) {
-        return out.defined() ? computed_result(out) : scratch(like.sizes(), computed_type(like));
+        return out.defined() ? computed_result(out) : scratch(like.sizes(), computed_type(like), like);
       };
       const AttentionGradients gradients{target(dq, q), target(dk, k), target(dv, v)};
       short_attention_backward(a, gradients, computed_heads(g), computed_heads(q), computed_heads(k), computed_heads(v),
@@ -150,7 +151,7 @@ std::unique_ptr<PreparedKernel> bind_scaled_dot_product_attention_backward(const
         const auto float_mask = flash_mask(mask, q, a);
         at::Tensor statistics = lse;
         if (q.scalar_type() == at::kDouble) {
-          statistics = scratch({a.batch, a.heads, a.queries}, q.scalar_type());
+          statistics = scratch({a.batch, a.heads, a.queries}, q.scalar_type(), q);
           at::Tensor again = scratch_like(q);
           forward(again, statistics, dense_q, dense_k, dense_v, a, float_mask);
         }

@@ -1,6 +1,5 @@
 #include "runtime/kernels/binding.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -23,22 +22,26 @@ at::ScalarType scalar_type(DType dtype) {
   refuse("an unknown element type");
 }
 
-at::Tensor view_of(const BoundOperand& bound) {
+at::Tensor view_of(const BoundOperand& bound, at::Device device) {
   if (!is_present(bound)) return {};
   const plan::Operand& operand = *bound.operand;
-  return at::from_blob(bound.data.in_device(), operand.shape, operand.strides,
-                       at::TensorOptions().dtype(scalar_type(operand.dtype)).device(at::kCPU));
+  return at::for_blob(bound.data.in_device(), operand.shape)
+      .strides(operand.strides)
+      .options(at::TensorOptions().dtype(scalar_type(operand.dtype)).device(device))
+      .target_device(device)  // else it is looked up by the address
+      .make_tensor();
 }
 
 }  // namespace
 
 Call::Call(const plan::KernelCall& call, const plan::KernelInfo& info, const std::vector<BoundOperand>& outputs,
-           const std::vector<BoundOperand>& inputs, const TrainingNumbers& numbers)
+           const std::vector<BoundOperand>& inputs, const TrainingNumbers& numbers, const OperatorDevice& device)
     : CallReader(call, info, outputs, inputs, numbers),
+      device_(device),
       scratch_bound_(plan::scratch_bytes(info, call)),
       scratch_per_thread_(plan::scratch_bytes(info, call, 2) - scratch_bound_) {
-  for (const BoundOperand& bound : outputs) out_.push_back(view_of(bound));
-  for (const BoundOperand& bound : inputs) in_.push_back(view_of(bound));
+  for (const BoundOperand& bound : outputs) out_.push_back(view_of(bound, device.device()));
+  for (const BoundOperand& bound : inputs) in_.push_back(view_of(bound, device.device()));
 }
 
 void want_shape(const at::Tensor& tensor, at::IntArrayRef shape, const char* what) {
@@ -71,26 +74,38 @@ void want_broadcast(const at::Tensor& out, const std::vector<at::Tensor>& inputs
   want_shape(out, shape, "the output");
 }
 
-NamedKernel::NamedKernel(const Call& call)
-    : name_(call.who()), scratch_bound_(call.scratch_bound()), scratch_per_thread_(call.scratch_per_thread()) {}
+Result<std::unique_ptr<PreparedKernel>> bind_row(const KernelRow& row, const plan::KernelCall& call,
+                                                 const std::vector<BoundOperand>& outputs,
+                                                 const std::vector<BoundOperand>& inputs,
+                                                 const TrainingNumbers& numbers, const OperatorDevice& device) {
+  try {
+    return row.binder(Call(call, *row.info, outputs, inputs, numbers, device));
+  } catch (const Refusal& refusal) {
+    return misfit(call, refusal.what());
+  } catch (const c10::Error& error) {
+    return misfit(call, error.what_without_backtrace());
+  }
+}
 
-void NamedKernel::run(hal::Queue&) {
-  ScratchScope scope;
+NamedKernel::NamedKernel(const Call& call)
+    : device_(call.device()),
+      who_(call.who()),
+      scratch_bound_(call.scratch_bound()),
+      scratch_per_thread_(call.scratch_per_thread()) {}
+
+void NamedKernel::execute_named() {
   try {
     execute();
   } catch (const Refusal& refusal) {
-    throw std::runtime_error(name_ + ": " + refusal.what());
+    throw std::runtime_error(who_ + ": " + refusal.what());
   } catch (const c10::Error& error) {
     // what() would print a backtrace.
-    throw std::runtime_error(name_ + ": " + error.what_without_backtrace());
+    throw std::runtime_error(who_ + ": " + error.what_without_backtrace());
   }
-  if (scope.peak() <= scratch_bound_) return;
-  const int64_t bound = scratch_bound_ + (at::get_num_threads() - 1) * scratch_per_thread_;
-  PIPER_CHECK(scope.peak() <= bound, name_, " took ", scope.peak(), " bytes of scratch, its bound is ", bound);
 }
 
-at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype) {
-  return at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kCPU));
+at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype, const at::Tensor& like) {
+  return at::empty(shape, at::TensorOptions().dtype(dtype).device(like.device()));
 }
 at::Tensor dense(const at::Tensor& t) {
   if (!t.defined() || t.is_contiguous()) return t;
@@ -100,7 +115,7 @@ at::Tensor dense(const at::Tensor& t) {
 }
 at::Tensor dense_computed(const at::Tensor& t) {
   if (!t.defined() || computed_type(t) == t.scalar_type()) return dense(t);
-  at::Tensor copy = scratch(t.sizes(), computed_type(t));
+  at::Tensor copy = scratch(t.sizes(), computed_type(t), t);
   copy.copy_(t);
   return copy;
 }

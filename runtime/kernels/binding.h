@@ -1,7 +1,6 @@
-// What the kernel families of this folder share: the bound call (LibTorch views of the operands and the
-// attributes), refusal of calls that do not fit, and prepared kernels made of lambdas. Private to
-// runtime/kernels; nobody else sees a LibTorch type. It does not decide which binder serves which kernel
-// (kernel_table.def) and holds no kernel.
+// What kernels made of LibTorch's operators share, on any device: the bound call (LibTorch views of the operands and
+// the attributes), and prepared kernels made of lambdas. Private to runtime/kernels; nobody else sees a LibTorch type.
+// It does not decide which binder serves which kernel (library/library_rows.def, cpu_rows.def) and holds no kernel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,29 +9,45 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "runtime/kernels/call_reader.h"
-#include "runtime/kernels/scratch_arena.h"
 
 namespace piper::kernels {
+
+class NamedKernel;
+
+// Where LibTorch's operators run: the device of the views, and what surrounds a kernel's run.
+class OperatorDevice {
+ public:
+  virtual ~OperatorDevice() = default;
+  virtual at::Device device() const = 0;
+  // Calls execute_named(), which on a GPU enqueues on the queue.
+  virtual void run(NamedKernel& kernel, hal::Queue& queue) const = 0;
+  // Whether the library's products of this type are so slow there that they are computed in f32 and rounded once.
+  virtual bool widens_products(at::ScalarType) const { return false; }
+};
 
 // One KernelCall with its operands as views. Views stay valid while the executor's memory does.
 class Call : public CallReader {
  public:
   Call(const plan::KernelCall& call, const plan::KernelInfo& info, const std::vector<BoundOperand>& outputs,
-       const std::vector<BoundOperand>& inputs, const TrainingNumbers& numbers);
+       const std::vector<BoundOperand>& inputs, const TrainingNumbers& numbers, const OperatorDevice& device);
 
   // The view of an operand; undefined where it is absent or not listed.
   at::Tensor out(size_t i) const { return i < out_.size() ? out_[i] : at::Tensor(); }
   at::Tensor in(size_t i) const { return i < in_.size() ? in_[i] : at::Tensor(); }
   size_t num_inputs() const { return in_.size(); }
+  const OperatorDevice& device() const { return device_; }
   // Bytes: for one intra-op thread, and for each further one.
   int64_t scratch_bound() const { return scratch_bound_; }
   int64_t scratch_per_thread() const { return scratch_per_thread_; }
 
  private:
+  const OperatorDevice& device_;
   std::vector<at::Tensor> out_, in_;
   int64_t scratch_bound_ = 0, scratch_per_thread_ = 0;
 };
@@ -45,15 +60,20 @@ int64_t want_axis(const at::Tensor& tensor, int64_t axis);
 // The output must have the broadcast shape of the inputs.
 void want_broadcast(const at::Tensor& out, const std::vector<at::Tensor>& inputs);
 
-// A kernel whose failures name it and whose scratch is counted.
+// A kernel whose failures name it. Lives no longer than the call's device.
 class NamedKernel : public PreparedKernel {
  public:
   explicit NamedKernel(const Call& call);
-  void run(hal::Queue& queue) final;
+  void run(hal::Queue& queue) final { device_.run(*this, queue); }
+  void execute_named();
+
+  const std::string& who() const { return who_; }
+  int64_t scratch_bound(int threads) const { return scratch_bound_ + (threads - 1) * scratch_per_thread_; }
 
  private:
   virtual void execute() = 0;
-  std::string name_;
+  const OperatorDevice& device_;
+  std::string who_;
   int64_t scratch_bound_, scratch_per_thread_;
 };
 
@@ -71,10 +91,20 @@ std::unique_ptr<PreparedKernel> make_kernel(const Call& call, F body) {
 }
 
 using Binder = std::unique_ptr<PreparedKernel> (*)(const Call&);
+struct KernelRow {
+  const plan::KernelInfo* info;
+  Binder binder;
+};
+using RowTable = std::unordered_map<std::string_view, KernelRow>;
+// The row's kernel, or R0402.
+Result<std::unique_ptr<PreparedKernel>> bind_row(const KernelRow& row, const plan::KernelCall& call,
+                                                 const std::vector<BoundOperand>& outputs,
+                                                 const std::vector<BoundOperand>& inputs,
+                                                 const TrainingNumbers& numbers, const OperatorDevice& device);
 
-// Scratch tensors, valid inside run() only.
-at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype);
-inline at::Tensor scratch_like(const at::Tensor& t) { return scratch(t.sizes(), t.scalar_type()); }
+// Scratch tensors where `like` is, valid inside run() only.
+at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype, const at::Tensor& like);
+inline at::Tensor scratch_like(const at::Tensor& t) { return scratch(t.sizes(), t.scalar_type(), t); }
 // `t` itself where dense, else a dense copy in scratch. Undefined stays undefined.
 at::Tensor dense(const at::Tensor& t);
 // Own kernels compute bf16 and f16 in f32: the type for operands of t's, and `dense` in it.
@@ -102,16 +132,12 @@ void produce(const at::Tensor& out, bool accumulate, F&& body) {
 template <class F>
 void produce_computed(const at::Tensor& out, bool accumulate, F&& body) {
   if (computed_type(out) == out.scalar_type()) return produce(out, accumulate, std::forward<F>(body));
-  at::Tensor y = scratch(out.sizes(), computed_type(out));
+  at::Tensor y = scratch(out.sizes(), computed_type(out), out);
   body(y);
   store(out, y, accumulate);
 }
 
 // A view of `t` with axes [first, last) merged into one, or undefined where the strides forbid it.
 at::Tensor merged_axes(const at::Tensor& t, int64_t first, int64_t last);
-
-#define PIPER_BINDER(name, function) std::unique_ptr<PreparedKernel> function(const Call& call);
-#include "runtime/kernels/kernel_table.def"
-#undef PIPER_BINDER
 
 }  // namespace piper::kernels

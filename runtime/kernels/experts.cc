@@ -291,7 +291,7 @@ std::unique_ptr<PreparedKernel> bind_grouped_sum(const Call& call) {
   return make_kernel(
       call, [x, sum, groups = Groups(call.in(1), x.size(0), sum.size(0)), accumulate = call.accumulate()]() mutable {
         const bool direct = sum.is_contiguous() && computed_type(sum) == sum.scalar_type();
-        at::Tensor total = direct ? sum : scratch(sum.sizes(), computed_type(sum));
+        at::Tensor total = direct ? sum : scratch(sum.sizes(), computed_type(sum), sum);
         if (!direct || !accumulate) total.zero_();
         if (x.numel() != 0) {
           const at::Tensor from = dense_rows(computed_type(x) == x.scalar_type() ? x : dense_computed(x));

@@ -4,6 +4,7 @@
 
 #include "runtime/kernels/element_type.h"
 #include "runtime/kernels/lanes.h"
+#include "runtime/kernels/library/binders.h"
 
 namespace piper::kernels {
 namespace {
@@ -184,5 +185,16 @@ void fast_gelu_tanh(const at::Tensor& y, const at::Tensor& x) {
 void fast_gelu_tanh_backward(const at::Tensor& dx, const at::Tensor& g, const at::Tensor& x) {
   apply(dx, x, g, [](const Row& row) { gelu_backward_row(row); });
 }
+
+#define PIPER_FAST_UNARY(name)                                                                \
+  std::unique_ptr<PreparedKernel> bind_fast_##name(const Call& call) {                        \
+    if (!serves_fast_pointwise({call.out(0), call.in(0)})) return library::bind_##name(call); \
+    want_shape(call.out(0), call.in(0).sizes(), "the output");                                \
+    want_same_dtype(call.out(0), call.in(0));                                                 \
+    return make_kernel(call, [y = call.out(0), x = call.in(0)] { fast_##name(y, x); });       \
+  }
+PIPER_FAST_UNARY(erf)
+PIPER_FAST_UNARY(tanh)
+#undef PIPER_FAST_UNARY
 
 }  // namespace piper::kernels

@@ -1,10 +1,6 @@
-// Look-ups, scatters, concatenation and padding.
-#include <ATen/ops/cat.h>
+// Look-ups and scatters.
 #include <ATen/ops/gather.h>
 #include <ATen/ops/index_select.h>
-
-#include <algorithm>
-#include <optional>
 
 #include "runtime/kernels/binding.h"
 
@@ -26,7 +22,7 @@ void select_rows(at::Tensor& y, const at::Tensor& table, const at::Tensor& index
     at::index_select_out(rows, table, 0, flat_index);
     return;
   }
-  at::Tensor result = scratch({flat_index.numel(), table.size(1)}, table.scalar_type());
+  at::Tensor result = scratch({flat_index.numel(), table.size(1)}, table.scalar_type(), table);
   at::index_select_out(result, table, 0, flat_index);
   y.copy_(result.view(y.sizes()));
 }
@@ -38,11 +34,6 @@ void explain_index(const at::Tensor& index, int64_t rows) {
   for (int64_t i = 0; i < flat.numel(); ++i)
     if (values[i] < 0 || values[i] >= rows)
       refuse("index ", values[i], " lies outside of the table, which has ", rows, " rows");
-}
-
-at::Tensor sliced(const at::Tensor& t, int64_t dim, int64_t start, int64_t end, int64_t step) {
-  if (step < 1 || start < 0 || end < start || end > t.size(dim)) refuse("a slice outside of its axis");
-  return t.slice(dim, start, end, step);
 }
 
 }  // namespace
@@ -90,12 +81,12 @@ std::unique_ptr<PreparedKernel> bind_embedding_backward(const Call& call) {
     const int64_t count = flat.numel(), vocabulary = dw.size(0);
     for (int64_t i = 0; i < count; ++i)
       if (ids[i] < 0 || ids[i] >= vocabulary) refuse("index ", ids[i], " outside of 0..", vocabulary - 1);
-    at::Tensor kept = scratch({count}, at::kLong), weight = scratch({count, 1}, rows.scalar_type());
+    at::Tensor kept = scratch({count}, at::kLong, rows), weight = scratch({count, 1}, rows.scalar_type(), rows);
     weight.fill_(1);
     int64_t* kept_ids = kept.mutable_data_ptr<int64_t>();
     for (int64_t i = 0; i < count; ++i) kept_ids[i] = ids[i];
     if (by_frequency) {
-      at::Tensor frequency = scratch({vocabulary}, at::kLong);
+      at::Tensor frequency = scratch({vocabulary}, at::kLong, rows);
       frequency.zero_();
       int64_t* times = frequency.mutable_data_ptr<int64_t>();
       for (int64_t i = 0; i < count; ++i) ++times[ids[i]];
@@ -166,59 +157,6 @@ std::unique_ptr<PreparedKernel> bind_index_select(const Call& call) {
   want_shape(call.out(0), shape, "the output");
   want_same_dtype(call.out(0), x);
   return make_kernel(call, [y = call.out(0), x, index, dim]() mutable { at::index_select_out(y, x, dim, index); });
-}
-
-std::unique_ptr<PreparedKernel> bind_cat(const Call& call) {
-  const int64_t dim = want_axis(call.out(0), call.attr_int("dim"));
-  // Parts of the output, bound now: each input is one copy.
-  std::vector<std::pair<at::Tensor, at::Tensor>> parts;
-  int64_t start = 0;
-  for (size_t i = 0; i < call.num_inputs(); ++i) {
-    const at::Tensor x = call.in(i);
-    if (!x.defined() || x.dim() != call.out(0).dim()) refuse("input ", i, " has another rank than the output");
-    want_same_dtype(call.out(0), x);
-    const at::Tensor part = sliced(call.out(0), dim, start, start + x.size(dim), 1);
-    want_shape(x, part.sizes(), "an input");
-    start += x.size(dim);
-    parts.emplace_back(part, x);
-  }
-  if (start != call.out(0).size(dim)) refuse("the inputs do not fill the output");
-  return make_kernel(call, [parts]() mutable {
-    for (auto& [part, x] : parts) part.copy_(x);
-  });
-}
-
-std::unique_ptr<PreparedKernel> bind_pad(const Call& call) {
-  const at::Tensor x = call.in(0), y = call.out(0);
-  const auto low = call.attr_ints("low"), high = call.attr_ints("high");
-  if (static_cast<int64_t>(low.size()) != x.dim() || low.size() != high.size() || y.dim() != x.dim())
-    refuse("padding of another rank");
-  want_same_dtype(y, x);
-  at::Tensor from = x, to = y;
-  for (int64_t axis = 0; axis < x.dim(); ++axis) {
-    const int64_t below = low[static_cast<size_t>(axis)], above = high[static_cast<size_t>(axis)];
-    if (y.size(axis) != x.size(axis) + below + above) refuse("the output has extent ", y.size(axis), " on axis ", axis);
-    from = sliced(from, axis, std::max<int64_t>(0, -below), x.size(axis) - std::max<int64_t>(0, -above), 1);
-    to = sliced(to, axis, std::max<int64_t>(0, below), y.size(axis) - std::max<int64_t>(0, above), 1);
-  }
-  const at::Scalar value = call.attr_double("value");
-  return make_kernel(call, [y, from, to, value]() mutable {
-    if (to.numel() != y.numel()) y.fill_(value);
-    to.copy_(from);
-  });
-}
-
-std::unique_ptr<PreparedKernel> bind_slice_backward(const Call& call) {
-  const at::Tensor g = call.in(0), dx = call.out(0);
-  want_shape(dx, call.attr_ints("shape"), "the output");
-  want_same_dtype(dx, g);
-  const at::Tensor part = sliced(dx, want_axis(dx, call.attr_int("dim")), call.attr_int("start"), call.attr_int("end"),
-                                 call.attr_int("step"));
-  want_shape(g, part.sizes(), "the gradient");
-  return make_kernel(call, [dx, part, g, accumulate = call.accumulate()]() mutable {
-    if (!accumulate) dx.zero_();
-    store(part, g, accumulate);
-  });
 }
 
 }  // namespace piper::kernels

@@ -14,29 +14,42 @@
 
 #include <cstdlib>
 #include <optional>
-#include <string_view>
-#include <unordered_map>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/library/library_rows.h"
+#include "runtime/kernels/library_products.h"
+#include "runtime/kernels/scratch_arena.h"
 
 namespace piper::kernels {
+
+#define PIPER_CPU_ROW(name, function) std::unique_ptr<PreparedKernel> function(const Call& call);
+#include "runtime/kernels/cpu_rows.def"
+#undef PIPER_CPU_ROW
+
 namespace {
 
-struct Entry {
-  const plan::KernelInfo* info;
-  Binder binder;
-};
-
-const std::unordered_map<std::string_view, Entry>& entries() {
-  static const auto* table = [] {
-    auto* map = new std::unordered_map<std::string_view, Entry>;
-#define PIPER_BINDER(name, function) map->emplace(name, Entry{plan::find_kernel(name), &function});
-#include "runtime/kernels/kernel_table.def"
-#undef PIPER_BINDER
-    return map;
-  }();
+const RowTable& own_rows() {
+  static const auto* table = new RowTable{
+#define PIPER_CPU_ROW(name, function) {name, {plan::find_kernel(name), &function}},
+#include "runtime/kernels/cpu_rows.def"
+#undef PIPER_CPU_ROW
+  };
   return *table;
 }
+
+// Operators run at once, with their temporaries in the thread's arena.
+class CpuOperators : public OperatorDevice {
+ public:
+  at::Device device() const override { return at::kCPU; }
+  bool widens_products(at::ScalarType type) const override { return products_in_f32(type); }
+  void run(NamedKernel& kernel, hal::Queue&) const override {
+    ScratchScope scope;
+    kernel.execute_named();
+    if (scope.peak() <= kernel.scratch_bound(1)) return;
+    const int64_t bound = kernel.scratch_bound(at::get_num_threads());
+    PIPER_CHECK(scope.peak() <= bound, kernel.who(), " took ", scope.peak(), " bytes of scratch, its bound is ", bound);
+  }
+};
 
 // MKL's vector functions choose their code in the first call of a process, and a thread that calls at that moment can
 // get values with errors of 1e-5 (seen with `log`: 1 of 3,000 processes of two threads). So the first calls are made
@@ -53,25 +66,18 @@ class CpuLibrary : public Library {
  public:
   Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
                                                const std::vector<BoundOperand>& inputs,
-                                               const TrainingNumbers& numbers) const override;
+                                               const TrainingNumbers& numbers) const override {
+    const auto found = own_rows().find(call.kernel);
+    if (found == own_rows().end()) return library_rows_.bind(call, outputs, inputs, numbers);
+    return bind_row(found->second, call, outputs, inputs, numbers, operators_);
+  }
+
+ private:
+  CpuOperators operators_;
+  LibraryRows library_rows_{operators_};
 };
 
 }  // namespace
-
-Result<std::unique_ptr<PreparedKernel>> CpuLibrary::bind(const plan::KernelCall& call,
-                                                         const std::vector<BoundOperand>& outputs,
-                                                         const std::vector<BoundOperand>& inputs,
-                                                         const TrainingNumbers& numbers) const {
-  const auto found = entries().find(call.kernel);
-  if (found == entries().end() || found->second.info == nullptr) return unknown_kernel(call.kernel);
-  try {
-    return found->second.binder(Call(call, *found->second.info, outputs, inputs, numbers));
-  } catch (const Refusal& refusal) {
-    return misfit(call, refusal.what());
-  } catch (const c10::Error& error) {
-    return misfit(call, error.what_without_backtrace());
-  }
-}
 
 const Library& cpu_library() {
   static const CpuLibrary library;

@@ -24,7 +24,7 @@ void want_weight(const at::Tensor& t, const at::Tensor& x, const NormRows& r) {
 std::pair<at::Tensor, at::Tensor> statistics(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd,
                                              const NormRows& r) {
   if (x.scalar_type() == at::kFloat) return {mean, rstd};
-  at::Tensor y = scratch_like(x), new_mean = scratch({r.rows}, x.scalar_type()), new_rstd = scratch_like(new_mean);
+  at::Tensor y = scratch_like(x), new_mean = scratch({r.rows}, x.scalar_type(), x), new_rstd = scratch_like(new_mean);
   at::native::LayerNormKernel(at::kCPU, x, at::Tensor(), at::Tensor(), r.rows, r.columns, r.eps, &y, &new_mean,
                               &new_rstd);
   return {new_mean, new_rstd};
@@ -45,8 +45,8 @@ std::unique_ptr<PreparedKernel> bind_layer_norm(const Call& call) {
       call, [y = call.out(0), mean = call.out(1), rstd = call.out(2), x, w = call.in(1), b = call.in(2), r]() mutable {
         const at::Tensor input = dense_computed(x), weight = dense_computed(w), bias = dense_computed(b);
         const bool own_type = input.scalar_type() == at::kFloat;
-        at::Tensor m = own_type && mean.defined() ? mean : scratch({r.rows}, input.scalar_type());
-        at::Tensor s = own_type && rstd.defined() ? rstd : scratch({r.rows}, input.scalar_type());
+        at::Tensor m = own_type && mean.defined() ? mean : scratch({r.rows}, input.scalar_type(), input);
+        at::Tensor s = own_type && rstd.defined() ? rstd : scratch({r.rows}, input.scalar_type(), input);
         produce_computed(y, false, [&](at::Tensor& dense_y) {
           at::native::LayerNormKernel(at::kCPU, input, weight, bias, r.rows, r.columns, r.eps, &dense_y, &m, &s);
         });
@@ -91,7 +91,7 @@ std::unique_ptr<PreparedKernel> bind_layer_norm_backward_weight(const Call& call
         const auto target = [&](const at::Tensor& out) {
           if (!out.defined()) return at::Tensor();
           const bool direct = !accumulate && out.is_contiguous() && computed_type(out) == out.scalar_type();
-          return direct ? out : scratch(out.sizes(), computed_type(out));
+          return direct ? out : scratch(out.sizes(), computed_type(out), out);
         };
         at::Tensor none_x, new_w = target(dw), new_b = target(db);
         at::native::LayerNormBackwardKernel(at::kCPU, gradient, input, m, s, at::Tensor(), r.rows, r.columns, &none_x,

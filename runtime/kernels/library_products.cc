@@ -1,25 +1,10 @@
 #include "runtime/kernels/library_products.h"
 
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/baddbmm.h>
-#include <ATen/ops/bmm.h>
-#include <ATen/ops/mm.h>
-
+#include "runtime/kernels/library/products.h"
 #include "runtime/kernels/sgemm.h"
 
 namespace piper::kernels {
 namespace {
-
-void multiply(at::Tensor out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, bool accumulate) {
-  if (out.dim() == 3) {
-    if (accumulate) at::baddbmm_out(out, out, a, b);
-    else at::bmm_out(out, a, b);
-  } else if (accumulate || bias.defined()) {
-    at::addmm_out(out, accumulate ? out : bias, a, b);
-  } else {
-    at::mm_out(out, a, b);
-  }
-}
 
 // A copy of the matrices in f32, rows or columns side by side as they are in `t`.
 at::Tensor widened(const at::Tensor& t) {
@@ -43,13 +28,13 @@ bool products_in_f32(at::ScalarType type) {
 
 void library_product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
                      bool accumulate) {
-  if (!products_in_f32(out.scalar_type())) return multiply(out, a, b, bias, accumulate);
-  const at::Tensor result = scratch(out.sizes(), at::kFloat), wide_a = widened(a), wide_b = widened(b),
+  if (!products_in_f32(out.scalar_type())) return library::multiply(out, a, b, bias, accumulate);
+  const at::Tensor result = scratch(out.sizes(), at::kFloat, out), wide_a = widened(a), wide_b = widened(b),
                    wide_bias = widened(bias);
   if (accumulate) result.copy_(out);
   const auto own = out.dim() == 2 ? as_sgemm(result, wide_a, wide_b, wide_bias, accumulate) : std::nullopt;
   if (own) sgemm(*own);
-  else multiply(result, wide_a, wide_b, wide_bias, accumulate);
+  else library::multiply(result, wide_a, wide_b, wide_bias, accumulate);
   out.copy_(result);
 }
 

@@ -101,7 +101,7 @@ const T* data_or_null(const at::Tensor& t) {
 // rstd in the element type of x. The saved one is f32; for f64 it is computed anew.
 at::Tensor rstd_for(const at::Tensor& x, const at::Tensor& rstd, const NormRows& r) {
   if (x.scalar_type() == at::kFloat) return rstd;
-  at::Tensor result = scratch({r.rows}, at::kDouble);
+  at::Tensor result = scratch({r.rows}, at::kDouble, x);
   for (int64_t row = 0; row < r.rows; ++row)
     result.mutable_data_ptr<double>()[row] = rstd_of(x.const_data_ptr<double>() + row * r.columns, r.columns, r.eps);
   return result;
@@ -167,7 +167,7 @@ std::unique_ptr<PreparedKernel> bind_rms_norm_backward_weight(const Call& call) 
   return make_kernel(call, [dw = call.out(0), g, x, rstd, r, accumulate = call.accumulate()]() mutable {
     const at::Tensor gradient = dense_computed(g), input = dense_computed(x), scale = rstd_for(input, rstd, r);
     // Summed apart and added once: the sum over a microbatch does not depend on what was there.
-    at::Tensor sum = scratch(dw.sizes(), computed_type(dw));
+    at::Tensor sum = scratch(dw.sizes(), computed_type(dw), dw);
     sum.zero_();
     by_type(input, [&](auto zero) {
       using T = decltype(zero);

@@ -1,6 +1,7 @@
 #include "runtime/kernels/short_attention.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <cmath>
@@ -280,7 +281,7 @@ void zero_rows(const Rows<float>& x, int64_t first, int64_t rows, int64_t column
 // body(index, this thread's `elements` of scratch) for every index.
 template <class F>
 void for_each_head(int64_t count, int64_t elements, const F& body) {
-  const at::Tensor memory = scratch({at::get_num_threads(), elements}, at::kFloat);
+  const at::Tensor memory = at::empty({at::get_num_threads(), elements}, at::kFloat);
   at::parallel_for(0, count, 1, [&](int64_t first, int64_t last) {
     float* own = memory.mutable_data_ptr<float>() + at::get_thread_num() * elements;
     for (int64_t i = first; i < last; ++i) body(i, own);

@@ -65,8 +65,9 @@ ADAPTERS = {
     "runtime/kernels/cuda/device_code.h": ("cuda_bf16.h", "cuda_fp16.h", "cuda_runtime.h"),
     "runtime/kernels/fast_pointwise.h": ("ATen/",),
 }
-# Whose streams NCCL's calls go to.
-ADAPTER_USERS = {"runtime/hal/nccl": "runtime/hal/cuda"}
+# Whose streams NCCL's calls go to, and whose views are the operands of LibTorch's operators.
+ADAPTER_USERS = {"runtime/hal/nccl": "runtime/hal/cuda", "runtime/kernels/library": "runtime/kernels",
+                 "runtime/kernels/cuda": "runtime/kernels"}
 THIRD_PARTY = re.compile(r"[/]|^(mpi|nccl|cuda\w*|xxhash|zlib|zstd)\.h$")
 SYSTEM = re.compile(r"^(sys|linux|netinet|arpa|net|bits|asm)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')

@@ -12,7 +12,7 @@
 
 #include "runtime/kernels/binding.h"
 
-namespace piper::kernels {
+namespace piper::kernels::library {
 namespace {
 
 void check_backward(const Call& call) {
@@ -46,4 +46,4 @@ std::unique_ptr<PreparedKernel> bind_leaky_relu_backward(const Call& call) {
   });
 }
 
-}  // namespace piper::kernels
+}  // namespace piper::kernels::library

@@ -4,9 +4,8 @@
 #include <ATen/ops/convolution_backward.h>
 
 #include "runtime/kernels/binding.h"
-#include "runtime/kernels/library_products.h"
 
-namespace piper::kernels {
+namespace piper::kernels::library {
 namespace {
 
 struct Geometry {
@@ -40,19 +39,24 @@ void check_shapes(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y,
   want_same_dtype(x, y);
 }
 
-// An operand in the type in which the library is fast.
-at::Tensor fast(const at::Tensor& t) { return products_in_f32(t.scalar_type()) ? dense_computed(t) : t; }
+// Operands in the type in which the library is fast.
+struct Fast {
+  explicit Fast(const Call& call) : widens(call.device().widens_products(call.out(0).scalar_type())) {}
+  at::Tensor operator()(const at::Tensor& t) const { return widens ? dense_computed(t) : t; }
+  bool widens;
+};
 
 }  // namespace
 
 std::unique_ptr<PreparedKernel> bind_convolution(const Call& call) {
   const Geometry geometry = geometry_of(call, call.in(0));
   check_shapes(call.in(0), call.in(1), call.out(0), geometry);
-  return make_kernel(call, [y = call.out(0), x = call.in(0), w = call.in(1), bias = call.in(2), geometry] {
-    const std::optional<at::Tensor> added = bias.defined() ? std::optional(fast(bias)) : std::nullopt;
-    y.copy_(at::convolution(fast(x), fast(w), added, geometry.stride, geometry.padding, geometry.dilation, false,
-                            geometry.output_padding, geometry.groups));
-  });
+  return make_kernel(
+      call, [y = call.out(0), x = call.in(0), w = call.in(1), bias = call.in(2), geometry, fast = Fast(call)] {
+        const std::optional<at::Tensor> added = bias.defined() ? std::optional(fast(bias)) : std::nullopt;
+        y.copy_(at::convolution(fast(x), fast(w), added, geometry.stride, geometry.padding, geometry.dilation, false,
+                                geometry.output_padding, geometry.groups));
+      });
 }
 
 std::unique_ptr<PreparedKernel> bind_convolution_backward_input(const Call& call) {
@@ -60,7 +64,7 @@ std::unique_ptr<PreparedKernel> bind_convolution_backward_input(const Call& call
   const Geometry geometry = geometry_of(call, dx);
   want_shape(dx, call.attr_ints("shape"), "the output");
   check_shapes(dx, w, g, geometry);
-  return make_kernel(call, [dx, g, w, geometry]() mutable {
+  return make_kernel(call, [dx, g, w, geometry, fast = Fast(call)]() mutable {
     // Of the forward's input only shape and layout are read.
     const auto result = at::convolution_backward(fast(g), fast(dx), fast(w), std::nullopt, geometry.stride,
                                                  geometry.padding, geometry.dilation, false, geometry.output_padding,
@@ -74,7 +78,7 @@ std::unique_ptr<PreparedKernel> bind_convolution_backward_weight(const Call& cal
   const Geometry geometry = geometry_of(call, x);
   want_shape(dw, call.attr_ints("shape"), "the output");
   check_shapes(x, dw, g, geometry);
-  return make_kernel(call, [dw, g, x, geometry, accumulate = call.accumulate()]() mutable {
+  return make_kernel(call, [dw, g, x, geometry, fast = Fast(call), accumulate = call.accumulate()]() mutable {
     // Of the weight only shape and layout are read.
     const auto result = at::convolution_backward(fast(g), fast(x), fast(dw), std::nullopt, geometry.stride,
                                                  geometry.padding, geometry.dilation, false, geometry.output_padding,
@@ -83,4 +87,4 @@ std::unique_ptr<PreparedKernel> bind_convolution_backward_weight(const Call& cal
   });
 }
 
-}  // namespace piper::kernels
+}  // namespace piper::kernels::library

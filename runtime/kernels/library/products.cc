@@ -1,17 +1,14 @@
-// Matrix products: matmul, linear and its gradients, as one list of products made at bind: own ones (sgemm.h) or
-// the library's (library_products.h) on views. Leading axes are folded into the rows of one product where the strides
-// allow, else into a batched product, else looped over. Accumulation is the product's own.
-#include <ATen/Parallel.h>
+#include "runtime/kernels/library/products.h"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
 
 #include <algorithm>
-#include <deque>
 
-#include "runtime/kernels/binding.h"
-#include "runtime/kernels/library_products.h"
-#include "runtime/kernels/sgemm.h"
-
-namespace piper::kernels {
+namespace piper::kernels::library {
 namespace {
 
 // One leading axis of out, a and b, strides in elements (0: broadcast).
@@ -23,9 +20,6 @@ struct Product {
   std::vector<Axis> batch;
   int64_t m, k, n;
   int64_t out_m, out_n, a_m, a_k, b_k, b_n;
-};
-struct Views {
-  at::Tensor out, a, b;
 };
 
 at::Tensor matrix(const at::Tensor& base, int64_t offset, at::IntArrayRef shape, at::IntArrayRef strides) {
@@ -79,8 +73,9 @@ void for_each_index(const std::vector<Axis>& axes, F&& body, size_t depth = 0, A
                    {0, at.out + i * axes[depth].out, at.a + i * axes[depth].a, at.b + i * axes[depth].b});
 }
 
-std::vector<Views> views_of(Product p, const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool batched) {
-  std::vector<Views> views;
+std::vector<ProductViews> views_of(Product p, const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
+                                   bool batched) {
+  std::vector<ProductViews> views;
   p.batch = simplified(p.batch);
   fold_rows(p);
   Axis inner{0, 0, 0, 0};
@@ -102,57 +97,6 @@ std::vector<Views> views_of(Product p, const at::Tensor& out, const at::Tensor& 
   return views;
 }
 
-// Whether each product has an output of its own, or all are pieces of one sum and follow each other.
-enum class Outputs { kOwn, kOne };
-
-bool adds(bool accumulate, Outputs outputs, size_t view) {
-  return accumulate || (outputs == Outputs::kOne && view > 0);
-}
-
-// All of `views` as own products, or none.
-std::vector<Sgemm> own_products(const std::vector<Views>& views, const at::Tensor& bias, bool accumulate,
-                                Outputs outputs) {
-  std::vector<Sgemm> products;
-  const auto take = [&](const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool add) {
-    const auto product = as_sgemm(out, a, b, bias, add);
-    if (product) products.push_back(*product);
-    return product.has_value();
-  };
-  for (size_t i = 0; i < views.size(); ++i) {
-    const auto& [out, a, b] = views[i];
-    const bool add = adds(accumulate, outputs, i);
-    if (out.dim() == 2) {
-      if (!take(out, a, b, add)) return {};
-      continue;
-    }
-    for (int64_t e = 0; e < out.size(0); ++e)
-      if (!take(out.select(0, e), a.select(0, e), b.select(0, e), add)) return {};
-  }
-  return products;
-}
-
-// Many products with outputs of their own share the threads; else each one uses all.
-void run_own(const std::vector<Sgemm>& products, Outputs outputs) {
-  const auto count = static_cast<int64_t>(products.size());
-  const bool together = outputs == Outputs::kOwn && count >= at::get_num_threads();
-  const Sgemm& p = products.front();
-  const int64_t grain = together ? 1 + kSerialWork / std::max<int64_t>(1, p.m * p.n * p.k) : count;
-  at::parallel_for(0, count, grain, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) sgemm(products[static_cast<size_t>(i)]);
-  });
-}
-
-// `bias` goes to products of rank 2 that add to nothing.
-std::unique_ptr<PreparedKernel> make_products(const Call& call, std::vector<Views> views, const at::Tensor& bias,
-                                              Outputs outputs) {
-  std::vector<Sgemm> own = own_products(views, bias, call.accumulate(), outputs);
-  if (!own.empty()) return make_kernel(call, [own = std::move(own), outputs] { run_own(own, outputs); });
-  return make_kernel(call, [views = std::move(views), bias, accumulate = call.accumulate(), outputs]() mutable {
-    for (size_t i = 0; i < views.size(); ++i)
-      library_product(views[i].out, views[i].a, views[i].b, bias, adds(accumulate, outputs, i));
-  });
-}
-
 void want_float(const Call& call) {
   for (size_t i = 0; i < call.num_inputs(); ++i)
     if (call.in(i).defined()) want_same_dtype(call.out(0), call.in(i));
@@ -160,8 +104,8 @@ void want_float(const Call& call) {
 }
 
 // Rows of x and out as leading axes, w as the shared matrix [k, n] with the given strides.
-std::unique_ptr<PreparedKernel> bind_rows_times_matrix(const Call& call, const at::Tensor& x, const at::Tensor& w,
-                                                       bool transposed, const at::Tensor& bias) {
+Products rows_times_matrix(const Call& call, const at::Tensor& x, const at::Tensor& w, bool transposed,
+                           const at::Tensor& bias) {
   want_float(call);
   const at::Tensor out = call.out(0);
   if (w.dim() != 2 || x.dim() < 1) refuse("a weight that is not a matrix");
@@ -183,12 +127,10 @@ std::unique_ptr<PreparedKernel> bind_rows_times_matrix(const Call& call, const a
   p.out_m = last > 0 ? out.stride(last - 1) : std::max<int64_t>(p.n, 1);
   for (int64_t axis = 0; axis + 1 < last; ++axis)
     p.batch.push_back({x.size(axis), out.stride(axis), x.stride(axis), 0});
-  return make_products(call, views_of(p, out, x, w, false), bias, Outputs::kOwn);
+  return {views_of(p, out, x, w, false), bias, false};
 }
 
-}  // namespace
-
-std::unique_ptr<PreparedKernel> bind_matmul(const Call& call) {
+Products matmul_of(const Call& call) {
   want_float(call);
   const at::Tensor out = call.out(0), a = call.in(0), b = call.in(1);
   if (a.dim() < 2 || b.dim() < 2) refuse("an operand of rank below 2");
@@ -208,19 +150,11 @@ std::unique_ptr<PreparedKernel> bind_matmul(const Call& call) {
     };
     p.batch.push_back({extent, out.stride(axis), stride_in(a), stride_in(b)});
   }
-  return make_products(call, views_of(p, out, a, b, true), {}, Outputs::kOwn);
-}
-
-std::unique_ptr<PreparedKernel> bind_linear(const Call& call) {
-  return bind_rows_times_matrix(call, call.in(0), call.in(1), true, call.in(2));
-}
-
-std::unique_ptr<PreparedKernel> bind_linear_backward_input(const Call& call) {
-  return bind_rows_times_matrix(call, call.in(0), call.in(1), false, {});
+  return {views_of(p, out, a, b, true), {}, false};
 }
 
 // dw[o, i] = sum over rows of g[row, o] x[row, i].
-std::unique_ptr<PreparedKernel> bind_linear_backward_weight(const Call& call) {
+Products linear_backward_weight_of(const Call& call) {
   want_float(call);
   const at::Tensor dw = call.out(0), g = call.in(0), x = call.in(1);
   if (g.dim() != x.dim() || g.dim() < 1) refuse("operands of rank ", g.dim(), " and ", x.dim());
@@ -237,12 +171,41 @@ std::unique_ptr<PreparedKernel> bind_linear_backward_weight(const Call& call) {
     inner = rows.back();
     rows.pop_back();
   }
-  std::vector<Views> views;
+  std::vector<ProductViews> views;
   for_each_index(rows, [&](const Axis& at) {
     views.push_back({dw, matrix(g, at.a, {g.size(-1), inner.extent}, {g.stride(-1), inner.a}),
                      matrix(x, at.b, {inner.extent, x.size(-1)}, {inner.b, x.stride(-1)})});
   });
-  return make_products(call, std::move(views), {}, Outputs::kOne);
+  return {std::move(views), {}, true};
 }
 
-}  // namespace piper::kernels
+}  // namespace
+
+Products products_of(const Call& call) {
+  if (call.name() == "matmul") return matmul_of(call);
+  if (call.name() == "linear") return rows_times_matrix(call, call.in(0), call.in(1), true, call.in(2));
+  if (call.name() == "linear_backward_input") return rows_times_matrix(call, call.in(0), call.in(1), false, {});
+  return linear_backward_weight_of(call);
+}
+
+void multiply(at::Tensor out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, bool accumulate) {
+  if (out.dim() == 3) {
+    if (accumulate) at::baddbmm_out(out, out, a, b);
+    else at::bmm_out(out, a, b);
+  } else if (accumulate || bias.defined()) {
+    at::addmm_out(out, accumulate ? out : bias, a, b);
+  } else {
+    at::mm_out(out, a, b);
+  }
+}
+
+std::unique_ptr<PreparedKernel> bind_products(const Call& call) {
+  return make_kernel(call, [products = products_of(call), accumulate = call.accumulate()] {
+    for (size_t i = 0; i < products.views.size(); ++i) {
+      const auto& [out, a, b] = products.views[i];
+      multiply(out, a, b, products.bias, products.adds(accumulate, i));
+    }
+  });
+}
+
+}  // namespace piper::kernels::library

@@ -8,7 +8,6 @@
 #include <ATen/ops/eq.h>
 #include <ATen/ops/erf.h>
 #include <ATen/ops/exp.h>
-#include <ATen/ops/fill.h>
 #include <ATen/ops/ge.h>
 #include <ATen/ops/gt.h>
 #include <ATen/ops/le.h>
@@ -38,12 +37,11 @@
 #include <ATen/ops/where.h>
 
 #include <cmath>
+#include <optional>
 
 #include "runtime/kernels/binding.h"
-#include "runtime/kernels/element_type.h"
-#include "runtime/kernels/fast_pointwise.h"
 
-namespace piper::kernels {
+namespace piper::kernels::library {
 namespace {
 
 void check_unary(const Call& call) {
@@ -80,6 +78,8 @@ PIPER_UNARY(rsqrt)
 PIPER_UNARY(reciprocal)
 PIPER_UNARY(sin)
 PIPER_UNARY(cos)
+PIPER_UNARY(erf)
+PIPER_UNARY(tanh)
 PIPER_UNARY(sigmoid)
 PIPER_UNARY(softplus)
 PIPER_UNARY(silu)
@@ -107,48 +107,12 @@ PIPER_BINARY(logical_and, check_binary)
 PIPER_BINARY(logical_or, check_binary)
 #undef PIPER_BINARY
 
-#define PIPER_FAST_UNARY(name)                                                                       \
-  std::unique_ptr<PreparedKernel> bind_##name(const Call& call) {                                    \
-    check_unary(call);                                                                               \
-    if (serves_fast_pointwise({call.out(0), call.in(0)}))                                            \
-      return make_kernel(call, [y = call.out(0), x = call.in(0)] { fast_##name(y, x); });            \
-    return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { at::name##_out(y, x); }); \
-  }
-PIPER_FAST_UNARY(erf)
-PIPER_FAST_UNARY(tanh)
-#undef PIPER_FAST_UNARY
-
 std::unique_ptr<PreparedKernel> bind_div(const Call& call) {
   check_arithmetic(call);
   if (at::isFloatingType(call.in(0).scalar_type()))
     return make_kernel(call, [y = call.out(0), a = call.in(0), b = call.in(1)]() mutable { at::div_out(y, a, b); });
   return make_kernel(call,
                      [y = call.out(0), a = call.in(0), b = call.in(1)]() mutable { at::div_out(y, a, b, "floor"); });
-}
-
-// y += x, of several types: LibTorch converts what it adds into memory of its own, so in pieces that stay small.
-void add_converted(const at::Tensor& y, const at::Tensor& x) {
-  constexpr int64_t kPiece = 4096;
-  if (x.dim() == 0 || x.numel() <= kPiece) {
-    y.add_(x);
-    return;
-  }
-  if (x.is_contiguous() && y.is_contiguous() && y.scalar_type() == at::kFloat && x.scalar_type() != at::kDouble) {
-    auto* to = y.mutable_data_ptr<float>();
-    for_each_f32_block(x, [&](int64_t i, const float* values, int64_t count) { add_f32(to + i, values, count); });
-    return;
-  }
-  for (int64_t i = 0; i < x.size(0); ++i) add_converted(y.select(0, i), x.select(0, i));
-}
-
-std::unique_ptr<PreparedKernel> bind_cast(const Call& call) {
-  want_shape(call.out(0), call.in(0).sizes(), "the output");
-  if (call.accumulate()) {
-    for (const at::Tensor& t : {call.out(0), call.in(0)})
-      if (!at::isFloatingType(t.scalar_type())) refuse("a sum of element type ", toString(t.scalar_type()));
-    return make_kernel(call, [y = call.out(0), x = call.in(0)] { add_converted(y, x); });
-  }
-  return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { y.copy_(x); });
 }
 
 std::unique_ptr<PreparedKernel> bind_isnan(const Call& call) {
@@ -204,33 +168,4 @@ std::unique_ptr<PreparedKernel> bind_where(const Call& call) {
       call, [y = call.out(0), c = call.in(0), a = call.in(1), b = call.in(2)]() mutable { at::where_out(y, c, a, b); });
 }
 
-std::unique_ptr<PreparedKernel> bind_fill(const Call& call) {
-  return make_kernel(call, [y = call.out(0), value = scalar_for(call.out(0), call.attr_double("value"))]() mutable {
-    y.fill_(value);
-  });
-}
-
-std::unique_ptr<PreparedKernel> bind_copy(const Call& call) {
-  want_shape(call.out(0), call.in(0).sizes(), "the output");
-  want_same_dtype(call.out(0), call.in(0));
-  if (call.accumulate()) return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { y.add_(x); });
-  return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { y.copy_(x); });
-}
-
-std::unique_ptr<PreparedKernel> bind_add_into(const Call& call) {
-  want_shape(call.out(0), call.in(0).sizes(), "the output");
-  want_same_dtype(call.out(0), call.in(0));
-  return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { y.add_(x); });
-}
-
-std::unique_ptr<PreparedKernel> bind_move_add(const Call& call) {
-  want_shape(call.out(0), call.in(0).sizes(), "the output");
-  want_same_dtype(call.out(0), call.in(0));
-  if (call.out(1).defined() && call.out(1).data_ptr() != call.in(0).data_ptr()) refuse("output 1 is not input 0");
-  return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable {
-    y.add_(x);
-    x.zero_();
-  });
-}
-
-}  // namespace piper::kernels
+}  // namespace piper::kernels::library

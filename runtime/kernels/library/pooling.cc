@@ -6,7 +6,7 @@
 
 #include "runtime/kernels/binding.h"
 
-namespace piper::kernels {
+namespace piper::kernels::library {
 namespace {
 
 struct Window {
@@ -45,7 +45,7 @@ std::unique_ptr<PreparedKernel> bind_max_pool2d(const Call& call) {
     want_dtype(call.out(1), at::kLong, "output 1");
   }
   return make_kernel(call, [y = call.out(0), i = call.out(1), x = call.in(0), w]() mutable {
-    at::Tensor indices = i.defined() && i.is_contiguous() ? i : scratch(y.sizes(), at::kLong);
+    at::Tensor indices = i.defined() && i.is_contiguous() ? i : scratch(y.sizes(), at::kLong, y);
     const at::Tensor input = dense(x);
     produce(y, false, [&](at::Tensor& dense_y) {
       at::max_pool2d_with_indices_out(dense_y, indices, input, w.kernel, w.stride, w.padding, w.dilation, w.ceil_mode);
@@ -91,4 +91,4 @@ std::unique_ptr<PreparedKernel> bind_avg_pool2d_backward(const Call& call) {
   });
 }
 
-}  // namespace piper::kernels
+}  // namespace piper::kernels::library

@@ -11,7 +11,7 @@
 
 #include "runtime/kernels/binding.h"
 
-namespace piper::kernels {
+namespace piper::kernels::library {
 namespace {
 
 struct Reduction {
@@ -45,9 +45,9 @@ std::unique_ptr<PreparedKernel> bind_sum_scaled(const Call& call, bool mean) {
   if (r.dims.empty())
     return make_kernel(
         call, [y = call.out(0), x = call.in(0), accumulate = call.accumulate()]() mutable { store(y, x, accumulate); });
-  // A tensor, because a plain number would become one at every run.
+  // A tensor, because a plain number would become one at every run; of the CPU, which operators of every device read.
   at::Tensor divisor;
-  if (mean) divisor = at::scalar_tensor(r.count, call.in(0).options());
+  if (mean) divisor = at::scalar_tensor(r.count, call.in(0).options().device(at::kCPU));
   return make_kernel(call, [y = call.out(0), x = call.in(0), r, divisor, accumulate = call.accumulate()]() mutable {
     at::Tensor result = accumulate ? scratch_like(y) : y;
     at::sum_out(result, x, r.dims, r.keepdim);
@@ -83,7 +83,7 @@ std::unique_ptr<PreparedKernel> bind_amax(const Call& call) {
 std::unique_ptr<PreparedKernel> bind_max_dim(const Call& call) {
   check_selection(call, 1);
   return make_kernel(call, [y = call.out(0), i = call.out(1), x = call.in(0), dim = call.attr_int("dim")]() mutable {
-    at::Tensor indices = i.defined() ? i : scratch(y.sizes(), at::kLong);
+    at::Tensor indices = i.defined() ? i : scratch(y.sizes(), at::kLong, y);
     at::max_out(y, indices, x, dim, true);
   });
 }
@@ -92,7 +92,7 @@ std::unique_ptr<PreparedKernel> bind_topk(const Call& call) {
   const int64_t k = call.attr_int("k");
   check_selection(call, k);
   return make_kernel(call, [y = call.out(0), i = call.out(1), x = call.in(0), dim = call.attr_int("dim"), k]() mutable {
-    at::Tensor indices = i.defined() ? i : scratch(y.sizes(), at::kLong);
+    at::Tensor indices = i.defined() ? i : scratch(y.sizes(), at::kLong, y);
     at::topk_out(y, indices, x, k, dim, true, true);
   });
 }
@@ -106,4 +106,4 @@ std::unique_ptr<PreparedKernel> bind_cumsum(const Call& call) {
                      });
 }
 
-}  // namespace piper::kernels
+}  // namespace piper::kernels::library

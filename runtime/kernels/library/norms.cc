@@ -1,27 +1,14 @@
-// Softmax, group and batch normalisation with LibTorch's operators. Normalisations write through scratch:
-// the operators make their results themselves.
-#include <ATen/ops/_log_softmax.h>
-#include <ATen/ops/_log_softmax_backward_data.h>
-#include <ATen/ops/_softmax.h>
-#include <ATen/ops/_softmax_backward_data.h>
+// Group and batch normalisation with LibTorch's operators. They make their results themselves, so these are stored from
+// scratch.
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/native_batch_norm_backward.h>
 #include <ATen/ops/native_group_norm.h>
 #include <ATen/ops/native_group_norm_backward.h>
-#include <ATen/ops/ones.h>
 
 #include "runtime/kernels/binding.h"
 
-namespace piper::kernels {
+namespace piper::kernels::library {
 namespace {
-
-int64_t check_softmax(const Call& call) {
-  for (size_t i = 0; i < call.num_inputs(); ++i) {
-    want_shape(call.in(i), call.out(0).sizes(), "an input");
-    want_same_dtype(call.in(i), call.out(0));
-  }
-  return want_axis(call.out(0), call.attr_int("dim"));
-}
 
 // A weight as the operators read it: dense, or none.
 std::optional<at::Tensor> optional(const at::Tensor& t) {
@@ -34,7 +21,7 @@ std::optional<at::Tensor> state(const at::Tensor& t) {
 // A saved statistic in the element type of x.
 at::Tensor as_type(const at::Tensor& t, const at::Tensor& x) {
   if (t.scalar_type() == x.scalar_type()) return t;
-  at::Tensor converted = scratch(t.sizes(), x.scalar_type());
+  at::Tensor converted = scratch(t.sizes(), x.scalar_type(), x);
   converted.copy_(t);
   return converted;
 }
@@ -75,30 +62,6 @@ void check_norm_backward(const Call& call, int64_t statistics, bool input_half) 
 
 }  // namespace
 
-std::unique_ptr<PreparedKernel> bind_softmax(const Call& call) {
-  return make_kernel(call, [y = call.out(0), x = call.in(0), dim = check_softmax(call)]() mutable {
-    produce(y, false, [&](at::Tensor& out) { at::_softmax_out(out, dense(x), dim, false); });
-  });
-}
-std::unique_ptr<PreparedKernel> bind_log_softmax(const Call& call) {
-  return make_kernel(call, [y = call.out(0), x = call.in(0), dim = check_softmax(call)]() mutable {
-    produce(y, false, [&](at::Tensor& out) { at::_log_softmax_out(out, dense(x), dim, false); });
-  });
-}
-std::unique_ptr<PreparedKernel> bind_softmax_backward(const Call& call) {
-  return make_kernel(call, [dx = call.out(0), g = call.in(0), y = call.in(1), dim = check_softmax(call)]() mutable {
-    produce(dx, false,
-            [&](at::Tensor& out) { at::_softmax_backward_data_out(out, dense(g), dense(y), dim, y.scalar_type()); });
-  });
-}
-std::unique_ptr<PreparedKernel> bind_log_softmax_backward(const Call& call) {
-  return make_kernel(call, [dx = call.out(0), g = call.in(0), y = call.in(1), dim = check_softmax(call)]() mutable {
-    produce(dx, false, [&](at::Tensor& out) {
-      at::_log_softmax_backward_data_out(out, dense(g), dense(y), dim, y.scalar_type());
-    });
-  });
-}
-
 std::unique_ptr<PreparedKernel> bind_group_norm(const Call& call) {
   const at::Tensor x = call.in(0);
   const Groups s = groups_of(call, x);
@@ -122,10 +85,10 @@ std::unique_ptr<PreparedKernel> bind_group_norm_half(const Call& call, bool inpu
   const at::Tensor g = call.in(0), x = call.in(1);
   const Groups s = groups_of(call, x);
   check_norm_backward(call, s.samples * s.groups, input_half);
-  // LibTorch shapes the weight's gradient like the weight, which the weight half does not have.
-  const at::Tensor w = input_half ? call.in(4) : at::ones({s.channels}, x.options());
-  return make_kernel(call, [out0 = call.out(0), out1 = call.out(1), g, x, mean = call.in(2), rstd = call.in(3), w, s,
-                            input_half, accumulate = call.accumulate()]() mutable {
+  return make_kernel(call, [out0 = call.out(0), out1 = call.out(1), g, x, mean = call.in(2), rstd = call.in(3),
+                            weight = call.in(4), s, input_half, accumulate = call.accumulate()]() mutable {
+    // LibTorch shapes the weight's gradient like the weight, which the weight half does not have.
+    const at::Tensor w = input_half ? weight : scratch({s.channels}, x.scalar_type(), x).fill_(1);
     const at::Tensor m = as_type(mean, x).view({s.samples, s.groups}), r = as_type(rstd, x).view({s.samples, s.groups});
     const auto result = at::native_group_norm_backward(
         dense(g), dense(x), m, r, optional(w), s.samples, s.channels, s.spatial, s.groups,
@@ -191,4 +154,4 @@ std::unique_ptr<PreparedKernel> bind_batch_norm(const Call& call) {
   });
 }
 
-}  // namespace piper::kernels
+}  // namespace piper::kernels::library
