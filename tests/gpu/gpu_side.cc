@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "runtime/hal/cuda/cuda_handles.h"
+#include "runtime/kernels/cuda/device_kernels.h"
 #include "tests/shim/device_side.h"
 
 namespace piper::kernels::testing {
@@ -39,6 +40,9 @@ class GpuSide : public DeviceSide {
     want(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
   }
   hal::Queue& queue() override { return cuda_queue(); }
+  Result<std::unique_ptr<Library>> make_kernels(cuda::DeviceMemory memory) override {
+    return cuda::make_kernels(std::move(memory));
+  }
   std::string finish() override {
     const cudaError_t error = cudaStreamSynchronize(cuda_queue().stream());
     return error == cudaSuccess ? "" : cudaGetErrorString(error);

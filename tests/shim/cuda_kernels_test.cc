@@ -1,5 +1,5 @@
 // What holds for CUDA's own kernels beyond the cases of the CPU's: the bits of the CPU where the formula has no
-// function but a root, faults instead of accesses out of bounds, and which rows there are. The last file of its
+// function but a root, faults instead of accesses out of bounds, and that every row is there. The last file of its
 // program.
 #include <cmath>
 #include <set>
@@ -273,7 +273,7 @@ TEST_CASE_METHOD(Fixture, "data that kernels cannot work with is told, once, and
   group.kernel = "grouped_sum";
   group.outputs = {operand(sum, DType::kF32)};
   group.inputs = {operand(x, DType::kF32), operand(counts, DType::kI64)};
-  auto taken = cuda.own_rows().bind(
+  auto taken = cuda.device_library().bind(
       take, {{place_of(y), &take.outputs[0]}},
       {{place_of(x), &take.inputs[0]}, {place_of(index), &take.inputs[1]}, {place_of(inverse), &take.inputs[2]}});
   auto grouped = cuda.library().bind(group, {{place_of(sum), &group.outputs[0]}},
@@ -304,64 +304,85 @@ TEST_CASE_METHOD(Fixture, "data that kernels cannot work with is told, once, and
   CHECK(at::equal(gradient[1], at::zeros({3})));
 }
 
+TEST_CASE_METHOD(Fixture, "an index that is none is told, and nothing behind the operand is read or written") {
+  using Catch::Matchers::Contains;
+  const std::vector<Attr> rows{{"padding_idx", int64_t{-1}}, {"scale_grad_by_freq", false}}, dim{{"dim", int64_t{0}}};
+  const at::Tensor table = at::randn({4, 3}), wrong = list({1, 4});
+  at::Tensor y = at::ones({2, 3});
+  CHECK_THROWS_WITH(run_kernel("embedding", {y}, {table, wrong}, rows),
+                    Contains("index 4 lies outside of the table, which has 4 rows"));
+  CHECK(at::equal(y, at::stack({table[1], at::zeros({3})})));
+  CHECK_THROWS_WITH(run_kernel("index_select", {y}, {table, list({-1, 2})}, dim), Contains("index -1 of 4"));
+  CHECK(at::equal(y, at::stack({at::zeros({3}), table[2]})));
+  CHECK_THROWS_WITH(run_kernel("gather", {y}, {table, at::full({2, 3}, int64_t{1} << 40, at::kLong)}, dim),
+                    Contains("index 1099511627776 of 4"));
+  const at::Tensor source = at::ones({2, 3});
+  at::Tensor sum = at::zeros({4, 3});
+  CHECK_THROWS_WITH(run_kernel("index_add", {sum}, {at::zeros({4, 3}), wrong, source}, dim), Contains("index 4 of 4"));
+  CHECK(sum.sum().item<float>() == 3);
+  for (const char* name : {"scatter", "scatter_add"}) {
+    at::Tensor out = at::zeros({4, 3});
+    CHECK_THROWS_WITH(
+        run_kernel(name, {out}, {at::zeros({4, 3}), wrong.view({2, 1}).expand({2, 3}).contiguous(), source}, dim),
+        Contains("index 4 of 4"));
+    CHECK(out.sum().item<float>() == 3);
+  }
+  at::Tensor gradient = at::empty({4, 3});
+  CHECK_THROWS_WITH(run_kernel("embedding_backward", {gradient}, {source, wrong},
+                               {{"shape", Ints{4, 3}}, {"padding_idx", int64_t{-1}}, {"scale_grad_by_freq", false}}),
+                    Contains("index 4 of 4"));
+  CHECK(gradient.sum().item<float>() == 3);
+  at::Tensor loss = at::zeros({});
+  CHECK_THROWS_WITH(run_kernel("nll_sum", {loss}, {table, list({0, 1, 2, 3})}, {{"ignore_index", int64_t{-100}}}),
+                    Contains("target 3 is outside of 0..2"));
+}
+
+TEST_CASE_METHOD(Fixture, "of several elements for one place sums are taken in order, and the last is written") {
+  // 600 rows: several pieces of a block's list of rows, and of its columns.
+  const at::Tensor ids = at::randint(7, {600}, at::kLong), rows = at::randn({600, 1100});
+  for (const char* name : {"index_add", "scatter_add", "scatter"}) {
+    const bool by_row = std::string(name) == "index_add";
+    const at::Tensor index = by_row ? ids : ids.view({600, 1}).expand({600, 1100}).contiguous();
+    check_bits(name, {at::zeros({7, 1100})}, {at::randn({7, 1100}), index, rows}, {{"dim", int64_t{0}}});
+  }
+  check_bits("embedding_backward", {at::zeros({7, 1100})}, {rows, ids},
+             {{"shape", Ints{7, 1100}}, {"padding_idx", int64_t{-1}}, {"scale_grad_by_freq", false}}, true);
+}
+
+TEST_CASE_METHOD(Fixture, "grouped products of several tiles and attention of a score that is no number") {
+  const at::Tensor counts = list({70, 0, 130, 5}).view({1, 4}), x = at::randn({230, 70}), w = at::randn({4, 70, 90});
+  at::Tensor y = at::ones({230, 90}), dw = at::ones({4, 70, 90});
+  REQUIRE(run_kernel("grouped_matmul", {y}, {x, w, counts}, {{"transposed", false}}).ok());
+  REQUIRE(run_kernel("grouped_matmul_weight", {dw}, {x, y, counts}).ok());
+  const at::Tensor middle = x.narrow(0, 70, 130);
+  CHECK(close(y.narrow(0, 0, 70), at::mm(x.narrow(0, 0, 70), w[0]), 1e-4));
+  CHECK(close(y.narrow(0, 70, 130), at::mm(middle, w[2]), 1e-4));
+  CHECK(close(y.narrow(0, 200, 5), at::mm(x.narrow(0, 200, 5), w[3]), 1e-4));
+  CHECK(y.narrow(0, 205, 25).eq(0).all().item<bool>());
+  CHECK(dw[1].eq(0).all().item<bool>());
+  CHECK(close(dw[2], at::mm(middle.t(), y.narrow(0, 70, 130)), 1e-3));
+  at::Tensor q = at::randn({1, 1, 3, 8}), k = at::randn({1, 1, 40, 8}), v = at::randn({1, 1, 40, 8}),
+             out = at::empty({1, 1, 3, 8});
+  q[0][0][1][0] = std::nan("");
+  REQUIRE(run_kernel("scaled_dot_product_attention", {out}, {q, k, v}, {{"is_causal", false}, {"scale", 0.5}}).ok());
+  CHECK(out[0][0][1].isnan().all().item<bool>());
+  CHECK(out[0][0][2].isfinite().all().item<bool>());
+}
+
 // Runs after the other cases of this program.
-TEST_CASE("the rows of kernels.def that are CUDA's own, each of them tried") {
-  const std::set<std::string> own = {"cast",
-                                     "gelu",
-                                     "silu",
-                                     "expert_order",
-                                     "take_rows",
-                                     "grouped_expand",
-                                     "grouped_sum",
-                                     "gelu_backward",
-                                     "silu_backward",
-                                     "softmax",
-                                     "softmax_backward",
-                                     "log_softmax",
-                                     "log_softmax_backward",
-                                     "layer_norm",
-                                     "layer_norm_backward_input",
-                                     "layer_norm_backward_weight",
-                                     "rms_norm",
-                                     "rms_norm_backward_input",
-                                     "rms_norm_backward_weight",
-                                     "rotary",
-                                     "rotary_backward",
-                                     "dropout",
-                                     "cross_entropy_sum",
-                                     "cross_entropy_backward",
-                                     "cross_entropy_count",
-                                     "fill",
-                                     "copy",
-                                     "add_into",
-                                     "move_add",
-                                     "square_sum",
-                                     "clip_scale",
-                                     "unscale",
-                                     "overflows",
-                                     "sgd",
-                                     "adam",
-                                     "adamw",
-                                     "advance",
-                                     "advance_loss_scale"};
-  std::set<std::string> found;
-  const cuda::CudaLibrary& library = CudaSubject::instance().own_rows();
+TEST_CASE("every kernel of kernels.def has a row on CUDA, each of them tried") {
+  const Library& library = CudaSubject::instance().device_library();
   for (const plan::KernelInfo& info : plan::kKernels) {
     const std::string name(info.name);
     INFO(name);
     plan::KernelCall call;
     call.kernel = name;
-    const auto bound = library.bind(call, {}, {});
-    if (cuda::has_own_row(name)) {
-      found.insert(name);
-      CHECK(bound.error().code == "R0402");  // known, and refused for its operands
-      CHECK(seen_allocations().count(name) == 1);
-    } else {
-      CHECK(bound.error().code == "R0401");
-      CHECK(bound.error().message == "kernel `" + name + "` has no own row on CUDA");
-    }
+    CHECK(library.bind(call, {}, {}).error().code == "R0402");  // known, and refused for its operands
+    CHECK(seen_allocations().count(name) == 1);
   }
-  CHECK(found == own);
+  plan::KernelCall call;
+  call.kernel = "no_such";
+  CHECK(library.bind(call, {}, {}).error().code == "R0401");
   CHECK(refused_halves() == std::set<std::string>{});
 }
 

@@ -37,13 +37,12 @@ int64_t reach_of(const plan::Operand& operand) {
   return (last + 1) * dtype_bytes(operand.dtype);
 }
 
-class OwnRowsElseCpu : public Library {
+class MirroredLibrary : public Library {
  public:
-  explicit OwnRowsElseCpu(const Library& own) : own_(own) {}
+  explicit MirroredLibrary(const Library& device) : device_(device) {}
   Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
                                                const std::vector<BoundOperand>& inputs,
                                                const TrainingNumbers& numbers) const override {
-    if (!cuda::has_own_row(call.kernel)) return cpu_library().bind(call, outputs, inputs, numbers);
     Mirrors mirrors;
     for (const auto* list : {&outputs, &inputs})
       for (const BoundOperand& bound : *list)
@@ -54,12 +53,12 @@ class OwnRowsElseCpu : public Library {
         if (!bound.data.nowhere() && reach_of(*bound.operand) > 0) bound.data = mirrors.place(bound.data.in_device());
       return operands;
     };
-    PIPER_ASSIGN(auto kernel, own_.bind(call, on_device(outputs), on_device(inputs), numbers));
+    PIPER_ASSIGN(auto kernel, device_.bind(call, on_device(outputs), on_device(inputs), numbers));
     return std::unique_ptr<PreparedKernel>(std::make_unique<Mirrored>(std::move(kernel), std::move(mirrors)));
   }
 
  private:
-  const Library& own_;
+  const Library& device_;
 };
 
 }  // namespace
@@ -106,7 +105,7 @@ void Mirrors::to_host() const {
 
 struct CudaSubject::State {
   std::vector<std::shared_ptr<std::byte>> memory;  // of the library
-  std::unique_ptr<cuda::CudaLibrary> own;
+  std::unique_ptr<Library> device;
   std::unique_ptr<Library> library;
 };
 
@@ -126,13 +125,13 @@ CudaSubject::State& CudaSubject::state() {
     s.memory.push_back(device_side().allocate(static_cast<size_t>(bytes)));
     return hal::Address(s.memory.back().get());
   };
-  s.own = cuda::CudaLibrary::make(memory).value();
-  s.library = std::make_unique<OwnRowsElseCpu>(*s.own);
+  s.device = device_side().make_kernels(std::move(memory)).value();
+  s.library = std::make_unique<MirroredLibrary>(*s.device);
   return s;
 }
 
 const Library& CudaSubject::library() { return *state().library; }
-const cuda::CudaLibrary& CudaSubject::own_rows() { return *state().own; }
+const Library& CudaSubject::device_library() { return *state().device; }
 
 void CudaSubject::run(PreparedKernel& kernel) {
   kernel.run(device_side().queue());
@@ -141,12 +140,12 @@ void CudaSubject::run(PreparedKernel& kernel) {
 
 void CudaSubject::finish() {
   if (const std::string failure = device_side().finish(); !failure.empty()) throw std::runtime_error(failure);
-  const FaultRecord record = own_rows().fault_record();
+  const FaultRecord record = device_library().fault_record();
   std::vector<std::byte> copy(static_cast<size_t>(record.bytes));
   const std::vector<std::byte> none(copy.size());
   device_side().read(copy.data(), record.place.in_device(), copy.size());
   device_side().write(record.place.in_device(), none.data(), none.size());
-  const Status status = own_rows().read_fault(copy.data());
+  const Status status = device_library().read_fault(copy.data());
   if (status.ok()) return;
   if (status.error().code == "R0406") throw OverCapacity(status.error().message);
   throw std::runtime_error(status.error().message);

@@ -1,6 +1,5 @@
-// CUDA's own kernels as what the cases of tests/unit/kernels_*test.cc run on, under the shim or on a GPU. Operands are
-// copied to the device and back around each run. Kernels that have no own row on CUDA are the CPU's, so that cases
-// which use several can be run.
+// CUDA's kernels as what the cases of tests/unit/kernels_*test.cc run on, on a GPU or, own ones under the shim and
+// LibTorch's operators on the host, without one. Operands are copied to the device and back around each run.
 #pragma once
 
 #include <memory>
@@ -37,9 +36,10 @@ class CudaSubject : public Subject {
   const Library& library() override;
   // What a kernel found wrong in its data, or the shim in the kernel, is thrown.
   void run(PreparedKernel& kernel) override;
-  bool concerns(const std::string& kernel) override { return cuda::has_own_row(kernel); }
+  bool concerns(const std::string&) override { return true; }
 
-  const cuda::CudaLibrary& own_rows();
+  // On operands that are on the device.
+  const Library& device_library();
   // Waits for the queue, and throws as run() does.
   void finish();
 

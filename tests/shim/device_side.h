@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/hal/command.h"
+#include "runtime/kernels/cuda/cuda_library.h"
 
 namespace piper::kernels::testing {
 
@@ -17,6 +18,8 @@ class DeviceSide {
   virtual void write(std::byte* to, const void* from, size_t bytes) = 0;
   virtual void read(void* to, const std::byte* from, size_t bytes) = 0;
   virtual hal::Queue& queue() = 0;
+  // Every kernel of the device.
+  virtual Result<std::unique_ptr<Library>> make_kernels(cuda::DeviceMemory memory) = 0;
   // Until the queue is empty. What went wrong on it, or nothing.
   virtual std::string finish() = 0;
 };

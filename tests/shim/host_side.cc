@@ -4,6 +4,7 @@
 #include "runtime/hal/cuda/cuda_handles.h"
 #include "tests/shim/blocks.h"
 #include "tests/shim/device_side.h"
+#include "tests/shim/host_operators.h"
 
 namespace piper::kernels::testing {
 
@@ -18,6 +19,10 @@ class HostSide : public DeviceSide {
   void write(std::byte* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
   void read(void* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
   hal::Queue& queue() override { return cuda_queue(); }
+  Result<std::unique_ptr<Library>> make_kernels(cuda::DeviceMemory memory) override {
+    PIPER_ASSIGN(auto kernels, cuda::CudaLibrary::make(std::move(memory), shim::host_operators()));
+    return std::unique_ptr<Library>(std::move(kernels));
+  }
   std::string finish() override {
     if (cudaStreamSynchronize(cuda_queue().stream()) != cudaSuccess) return "the stream failed";
     return shim::take_failure();

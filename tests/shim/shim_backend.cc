@@ -5,6 +5,7 @@
 #include "runtime/kernels/cuda/cuda_library.h"
 #include "runtime/kernels/cuda/device_kernels.h"
 #include "runtime/kernels/cuda/group_commands.h"
+#include "tests/shim/host_operators.h"
 
 namespace piper::shim {
 
@@ -66,28 +67,31 @@ class Library : public kernels::Library {
       regions->push_back(std::move(region));
       return aliased(regions->back()->base());
     };
-    PIPER_ASSIGN(library->own_, kernels::cuda::CudaLibrary::make(memory));
+    PIPER_ASSIGN(library->kernels_, kernels::cuda::CudaLibrary::make(memory, host_operators()));
     return std::shared_ptr<const kernels::Library>(std::move(library));
   }
   Result<std::unique_ptr<kernels::PreparedKernel>> bind(const plan::KernelCall& call,
                                                         const std::vector<BoundOperand>& outputs,
                                                         const std::vector<BoundOperand>& inputs,
                                                         const kernels::TrainingNumbers& numbers) const override {
-    if (!kernels::cuda::has_own_row(call.kernel)) return standin::library().bind(call, outputs, inputs, numbers);
     const auto aliases = [](std::vector<BoundOperand> operands) {
       for (BoundOperand& operand : operands) operand.data = aliased(operand.data);
       return operands;
     };
-    PIPER_ASSIGN(auto kernel, own_->bind(call, aliases(outputs), aliases(inputs), numbers));
+    PIPER_ASSIGN(auto kernel, kernels_->bind(call, aliases(outputs), aliases(inputs), numbers));
+    if (!kernels::cuda::has_own_row(call.kernel))
+      return standin::launched(std::move(kernel), operation_of(call, outputs, inputs));
     return std::unique_ptr<kernels::PreparedKernel>(
         std::make_unique<Launched>(std::move(kernel), operation_of(call, outputs, inputs)));
   }
-  kernels::FaultRecord fault_record() const override { return {regions_.front()->base(), own_->fault_record().bytes}; }
-  Status read_fault(const std::byte* record) const override { return own_->read_fault(record); }
+  kernels::FaultRecord fault_record() const override {
+    return {regions_.front()->base(), kernels_->fault_record().bytes};
+  }
+  Status read_fault(const std::byte* record) const override { return kernels_->read_fault(record); }
 
  private:
   std::vector<std::unique_ptr<hal::MemoryRegion>> regions_;
-  std::unique_ptr<kernels::cuda::CudaLibrary> own_;
+  std::unique_ptr<kernels::cuda::CudaLibrary> kernels_;
 };
 
 hal::MadeCommand sum_pieces(hal::PieceSum sum) {

@@ -1,4 +1,5 @@
-// CUDA's own kernels under the shim, for ranks on the stand-in's GPUs; kernels that have no own row are the CPU's.
+// CUDA's kernels for ranks on the stand-in's GPUs: own ones under the shim, LibTorch's operators as functions of the
+// host.
 #pragma once
 
 #include "tests/standin/standin_backend.h"

@@ -41,12 +41,11 @@ std::vector<Range> ranges_of(const std::vector<BoundOperand>& operands) {
 
 Range range(hal::Address place, int64_t bytes) { return {place.in_device(), static_cast<size_t>(bytes)}; }
 
-// The CPU's kernel at its place in the stream, which may come there when this is gone.
+// The kernel at its place in the stream, which may come there when this is gone.
 class Launched : public kernels::PreparedKernel {
  public:
-  Launched(std::unique_ptr<kernels::PreparedKernel> kernel, const plan::KernelCall& call,
-           const std::vector<BoundOperand>& outputs, const std::vector<BoundOperand>& inputs)
-      : kernel_(std::move(kernel)), operation_(operation_of(call, outputs, inputs)) {}
+  Launched(std::unique_ptr<kernels::PreparedKernel> kernel, Operation operation)
+      : kernel_(std::move(kernel)), operation_(std::move(operation)) {}
   void run(hal::Queue& queue) override {
     Operation operation = operation_;
     operation.run = [kernel = kernel_, &queue] {
@@ -69,8 +68,7 @@ class Library : public kernels::Library {
                                                         const std::vector<BoundOperand>& inputs,
                                                         const kernels::TrainingNumbers& numbers) const override {
     PIPER_ASSIGN(auto kernel, kernels::cpu_library().bind(call, aliases(outputs), aliases(inputs), numbers));
-    return std::unique_ptr<kernels::PreparedKernel>(
-        std::make_unique<Launched>(std::move(kernel), call, outputs, inputs));
+    return launched(std::move(kernel), operation_of(call, outputs, inputs));
   }
 
  private:
@@ -119,6 +117,11 @@ const kernels::Library& library() {
 }
 
 hal::GroupKernels group_kernels() { return {&sum_pieces, &convert}; }
+
+std::unique_ptr<kernels::PreparedKernel> launched(std::unique_ptr<kernels::PreparedKernel> kernel,
+                                                  Operation operation) {
+  return std::make_unique<Launched>(std::move(kernel), std::move(operation));
+}
 
 Operation operation_of(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
                        const std::vector<BoundOperand>& inputs) {

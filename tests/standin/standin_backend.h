@@ -24,6 +24,9 @@ Operation operation_of(const plan::KernelCall& call, const std::vector<kernels::
 Operation operation_of(const hal::PieceSum& sum);
 Operation operation_of(const hal::Elements& to, const hal::Elements& from, int64_t count);
 
+// `kernel`, which runs where it is called, as a function of the host at its place in a stream.
+std::unique_ptr<kernels::PreparedKernel> launched(std::unique_ptr<kernels::PreparedKernel> kernel, Operation operation);
+
 // What a rank's GPU is given.
 struct GpuOptions {
   bool graphs = false;

@@ -1,7 +1,8 @@
-// The binders of the cross entropy's sum, gradient and count.
+// The binders of the cross entropy's sum, gradient and count, and of those of logarithms of probabilities.
 #include <limits>
 
 #include "runtime/kernels/cuda/bound_call.h"
+#include "runtime/kernels/cuda/copies.h"
 #include "runtime/kernels/cuda/cross_entropy.h"
 
 namespace piper::kernels::cuda {
@@ -92,6 +93,28 @@ MadeKernel bind_cross_entropy_count(const BoundCall& call) {
   c.type = weight.defined ? weight.dtype : DType::kF32;
   c.accumulate = call.accumulate();
   return make_kernel([c](cudaStream_t stream) { launch_cross_entropy_count(c, stream); });
+}
+
+MadeKernel bind_nll_sum(const BoundCall& call) {
+  CrossEntropy c = targets_of(call, call.in(1), call.in(2), call.in(0));
+  take_scalar(c, call.out(0), "the output");
+  c.accumulate = call.accumulate();
+  c.parts = call.reserve<double>(kMostLossParts);
+  return make_kernel([c](cudaStream_t stream) { launch_nll_sum(c, stream); });
+}
+
+MadeKernel bind_nll_backward(const BoundCall& call) {
+  const View& dx = call.out(0);
+  want_shape(dx, call.attr_ints("shape"), "the output");
+  CrossEntropy c = targets_of(call, call.in(1), call.in(2), dx);
+  take_scalar(c, call.in(0), "the gradient");
+  c.gradient = dx.data;
+  split_rows(dx, c.gradient_row, c.gradient_class);
+  const StridedElements all{dx.data, dx.dtype, dx.layout()};
+  return make_kernel([c, all, count = dx.elements()](cudaStream_t stream) {
+    launch_fill(all, count, 0, stream);
+    launch_nll_backward(c, stream);
+  });
 }
 
 }  // namespace piper::kernels::cuda

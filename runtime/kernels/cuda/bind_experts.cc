@@ -1,8 +1,9 @@
-// The binders of expert_order, take_rows, grouped_expand and grouped_sum.
+// The binders of expert_order, take_rows and the grouped kernels.
 #include <algorithm>
 
 #include "runtime/kernels/cuda/bound_call.h"
 #include "runtime/kernels/cuda/experts.h"
+#include "runtime/kernels/cuda/grouped_products.h"
 
 namespace piper::kernels::cuda {
 namespace {
@@ -95,6 +96,50 @@ MadeKernel bind_take_rows(const BoundCall& call) {
   t.y = rows_of(y);
   t.fault = call.fault();
   return make_kernel([t](cudaStream_t stream) { launch_take_rows(t, stream); });
+}
+
+MadeKernel bind_grouped_matmul(const BoundCall& call) {
+  const View &x = call.in(0), &w = call.in(1), &y = call.out(0);
+  want_same_dtype(y, x);
+  want_same_dtype(y, w);
+  want_floating(y);
+  if (x.rank() != 2 || w.rank() != 3) refuse("operands of rank ", x.rank(), " and ", w.rank());
+  const int64_t inner = call.attr_bool("transposed") ? 2 : 1, columns = 3 - inner;
+  if (x.extent(1) != w.extent(inner)) refuse("inner extents ", x.extent(1), " and ", w.extent(inner), " differ");
+  want_shape(y, {x.extent(0), w.extent(columns)}, "the output");
+  GroupedMatmul p;
+  p.type = y.dtype;
+  p.inner = x.extent(1);
+  p.columns = y.extent(1);
+  p.x = {x.data, x.stride(0), x.stride(1)};
+  p.y = {y.data, y.stride(0), y.stride(1)};
+  p.w = {w.data, w.stride(inner), w.stride(columns)};
+  p.w_expert = w.stride(0);
+  p.counts = counts_of(call, call.in(2), x.extent(0), w.extent(0));
+  p.accumulate = call.accumulate();
+  return make_kernel([p](cudaStream_t stream) { launch_grouped_matmul(p, stream); });
+}
+
+MadeKernel bind_grouped_matmul_weight(const BoundCall& call) {
+  const View &a = call.in(0), &b = call.in(1), &w = call.out(0);
+  want_same_dtype(w, a);
+  want_same_dtype(w, b);
+  want_floating(w);
+  if (a.rank() != 2 || b.rank() != 2 || a.extent(0) != b.extent(0))
+    refuse("operands of shapes ", text_of(a.shape), " and ", text_of(b.shape));
+  if (w.rank() != 3) refuse("an output of rank ", w.rank());
+  want_shape(w, {w.extent(0), a.extent(1), b.extent(1)}, "the output");
+  GroupedMatmulWeight p;
+  p.type = w.dtype;
+  p.rows_of_w = w.extent(1);
+  p.columns = w.extent(2);
+  p.a = {a.data, a.stride(0), a.stride(1)};
+  p.b = {b.data, b.stride(0), b.stride(1)};
+  p.w = {w.data, w.stride(1), w.stride(2)};
+  p.w_expert = w.stride(0);
+  p.counts = counts_of(call, call.in(2), a.extent(0), w.extent(0));
+  p.accumulate = call.accumulate();
+  return make_kernel([p](cudaStream_t stream) { launch_grouped_matmul_weight(p, stream); });
 }
 
 MadeKernel bind_grouped_expand(const BoundCall& call) {

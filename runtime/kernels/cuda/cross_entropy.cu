@@ -158,6 +158,31 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_count_kernel(CrossEntr
   write_scalar(c.scalar, c.scalar_type, c.accumulate ? read_scalar(c.scalar, c.scalar_type) + sum : sum);
 }
 
+template <class T>
+__global__ void __launch_bounds__(kThreads) nll_kernel(CrossEntropy c) {
+  const int64_t begin = static_cast<int64_t>(blockIdx.x) * c.rows / gridDim.x,
+                end = (static_cast<int64_t>(blockIdx.x) + 1) * c.rows / gridDim.x;
+  double loss = 0;
+  for (int64_t row = begin + threadIdx.x; row < end; row += kThreads) {
+    const int64_t target = target_of(c, row);
+    if (target < 0) continue;
+    const double value = widen(static_cast<const T*>(c.logits)[c.row.at(row) + c.of_class.at(target)]);
+    loss -= weight_of<T>(c, target) * value;
+  }
+  loss = team_sum<kThreads>(loss);
+  if (threadIdx.x == 0) c.parts[blockIdx.x] = loss;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) nll_backward_kernel(CrossEntropy c) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (row >= c.rows) return;
+  const int64_t target = target_of(c, row);
+  if (target < 0) return;
+  static_cast<T*>(c.gradient)[c.gradient_row.at(row) + c.gradient_class.at(target)] =
+      rounded<T>(static_cast<Computed<T>>(-read_scalar(c.scalar, c.scalar_type) * weight_of<T>(c, target)));
+}
+
 }  // namespace
 
 void launch_cross_entropy_sum(const CrossEntropy& c, cudaStream_t stream) {
@@ -187,6 +212,23 @@ void launch_cross_entropy_count(const CrossEntropy& c, cudaStream_t stream) {
   by_floating_type(c.type, [&](auto type) {
     using T = typename decltype(type)::type;
     PIPER_LAUNCH((cross_entropy_count_kernel<T>), 1, kThreads, 0, stream, c);
+  });
+}
+
+void launch_nll_sum(const CrossEntropy& c, cudaStream_t stream) {
+  const auto parts = static_cast<int>(std::min(kMostLossParts, ceil_div(c.rows, kThreads)));
+  by_floating_type(c.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    if (parts > 0) PIPER_LAUNCH((nll_kernel<T>), parts, kThreads, 0, stream, c);
+  });
+  PIPER_LAUNCH(add_losses_kernel, 1, kWarp, 0, stream, c, parts);
+}
+
+void launch_nll_backward(const CrossEntropy& c, cudaStream_t stream) {
+  if (c.rows == 0) return;
+  by_floating_type(c.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    PIPER_LAUNCH((nll_backward_kernel<T>), grid_of(ceil_div(c.rows, kThreads)), kThreads, 0, stream, c);
   });
 }
 

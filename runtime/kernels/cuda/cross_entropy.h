@@ -1,4 +1,5 @@
-// Launches of the cross entropy's sum, gradient and count. Rows are the targets in row-major order.
+// Launches of the cross entropy's sum, gradient and count, and of the same of logarithms of probabilities (nll). Rows
+// are the targets in row-major order.
 #pragma once
 
 #include <cstdint>
@@ -41,5 +42,9 @@ void launch_cross_entropy_sum(const CrossEntropy& c, cudaStream_t stream);
 void launch_cross_entropy_backward(const CrossEntropy& c, cudaStream_t stream);
 // scalar = targets that count, or the sum of their classes' weights (of `type`).
 void launch_cross_entropy_count(const CrossEntropy& c, cudaStream_t stream);
+
+// -sum w_t x_t, of logarithms x; and its gradient, of which only the targets' elements are written: others are zero.
+void launch_nll_sum(const CrossEntropy& c, cudaStream_t stream);
+void launch_nll_backward(const CrossEntropy& c, cudaStream_t stream);
 
 }  // namespace piper::kernels::cuda

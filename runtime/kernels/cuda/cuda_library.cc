@@ -35,6 +35,8 @@ std::string text_of(const Fault& fault) {
       return number(0) + " of " + number(1) + " rows are over the capacity of " + number(2) +
              " rows of an expert; expert " + number(3) + " is asked for " + number(4);
     case FaultKind::kIndex: return "index " + number(1) + " of " + number(2);
+    case FaultKind::kTableRow:
+      return "index " + number(1) + " lies outside of the table, which has " + number(2) + " rows";
     case FaultKind::kTarget: return "target " + number(1) + " is outside of 0.." + std::to_string(fault.numbers[2] - 1);
     case FaultKind::kNoClass: return "target " + number(1) + " is not a class";
     case FaultKind::kGroup:
@@ -96,13 +98,14 @@ class CudaLibrary::Memory : public KernelMemory {
   std::vector<std::string> names_;  // of calls that may find a fault, by their number
 };
 
-CudaLibrary::CudaLibrary(std::unique_ptr<Memory> memory) : memory_(std::move(memory)) {}
+CudaLibrary::CudaLibrary(std::unique_ptr<Memory> memory, std::unique_ptr<const Library> others)
+    : memory_(std::move(memory)), others_(std::move(others)) {}
 CudaLibrary::~CudaLibrary() = default;
 
-Result<std::unique_ptr<CudaLibrary>> CudaLibrary::make(DeviceMemory device) {
+Result<std::unique_ptr<CudaLibrary>> CudaLibrary::make(DeviceMemory device, std::unique_ptr<const Library> others) {
   auto memory = std::make_unique<Memory>(std::move(device));
   PIPER_RETURN_IF_ERROR(memory->take_record());
-  return std::unique_ptr<CudaLibrary>(new CudaLibrary(std::move(memory)));
+  return std::unique_ptr<CudaLibrary>(new CudaLibrary(std::move(memory), std::move(others)));
 }
 
 Result<std::unique_ptr<PreparedKernel>> CudaLibrary::bind(const plan::KernelCall& call,
@@ -110,10 +113,7 @@ Result<std::unique_ptr<PreparedKernel>> CudaLibrary::bind(const plan::KernelCall
                                                           const std::vector<BoundOperand>& inputs,
                                                           const TrainingNumbers& numbers) const {
   const auto found = rows().find(call.kernel);
-  if (found == rows().end() || found->second.info == nullptr) {
-    if (plan::find_kernel(call.kernel) == nullptr) return unknown_kernel(call.kernel);
-    return Status::failure("R0401", "kernel `" + call.kernel + "` has no own row on CUDA");
-  }
+  if (found == rows().end()) return others_->bind(call, outputs, inputs, numbers);
   try {
     const uint32_t first = memory_->calls();
     MadeKernel kernel = found->second.binder(BoundCall(call, *found->second.info, outputs, inputs, numbers, *memory_));

@@ -1,5 +1,5 @@
-// CUDA's own kernels: the rows of own_rows.def, launched on the stream of the queue that they are given. Other kernels
-// are unknown to it (R0401).
+// The kernels of a GPU: the rows of own_rows.def, launched on the stream of the queue that they are given. Other
+// kernels are those of a library beside it, which is LibTorch's operators (library_rows.h).
 #pragma once
 
 #include <functional>
@@ -22,10 +22,10 @@ struct DeviceMemory {
 class CudaLibrary : public Library {
  public:
   // R0405 where there is no memory for the record of faults.
-  static Result<std::unique_ptr<CudaLibrary>> make(DeviceMemory memory);
+  static Result<std::unique_ptr<CudaLibrary>> make(DeviceMemory memory, std::unique_ptr<const Library> others);
   ~CudaLibrary() override;
 
-  // R0401: it has no such row.
+  // R0401: neither has such a row.
   Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
                                                const std::vector<BoundOperand>& inputs,
                                                const TrainingNumbers& numbers = {}) const override;
@@ -39,8 +39,9 @@ class CudaLibrary : public Library {
 
  private:
   class Memory;
-  explicit CudaLibrary(std::unique_ptr<Memory> memory);
+  CudaLibrary(std::unique_ptr<Memory> memory, std::unique_ptr<const Library> others);
   std::unique_ptr<Memory> memory_;
+  std::unique_ptr<const Library> others_;
 };
 
 bool has_own_row(std::string_view kernel);

@@ -1,6 +1,9 @@
 #include "runtime/kernels/cuda/experts.h"
 
+#include "runtime/kernels/cuda/by_bytes.h"
 #include "runtime/kernels/cuda/device_code.h"
+#include "runtime/kernels/cuda/group_rows.h"
+#include "runtime/kernels/cuda/rank_in_block.h"
 #include "runtime/kernels/cuda/report_fault.h"
 #include "runtime/kernels/cuda/team_sum.h"
 
@@ -38,25 +41,6 @@ __device__ void tell_dropped(const ExpertOrder& o) {
   if (o.strict && lost > 0) report(o.fault, FaultKind::kCapacity, lost, o.rows, o.capacity, fullest, o.asked[fullest]);
 }
 
-// How many of the block's threads in front of this one say `wanted`, and how many do in all.
-struct Rank {
-  int before, all;
-};
-__device__ Rank rank_among(bool wanted) {
-  __shared__ int of_warps[kThreads / kWarp];
-  const unsigned lanes = __ballot_sync(kAllLanes, wanted);
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  __syncthreads();  // what was left here by the last call has been read
-  if (lane == 0) of_warps[warp] = __popc(lanes);
-  __syncthreads();
-  Rank rank = {__popc(lanes & ((1u << lane) - 1)), 0};
-  for (int w = 0; w < kThreads / kWarp; ++w) {
-    rank.before += w < warp ? of_warps[w] : 0;
-    rank.all += of_warps[w];
-  }
-  return rank;
-}
-
 __global__ void __launch_bounds__(kThreads) place_rows_kernel(ExpertOrder o) {
   const int64_t expert = blockIdx.x, per_segment = o.experts / o.segments, segment = expert / per_segment;
   int64_t start = segment * o.segment_rows;
@@ -66,7 +50,7 @@ __global__ void __launch_bounds__(kThreads) place_rows_kernel(ExpertOrder o) {
   for (int64_t first = 0; first < o.rows; first += kThreads) {
     const int64_t i = first + threadIdx.x;
     const bool mine = i < o.rows && o.ids.data[i * o.ids.step] == expert;
-    const Rank rank = rank_among(mine);
+    const RankInBlock rank = rank_in_block<kThreads>(mine);
     const int64_t at = found + rank.before;
     if (mine && at < taken) o.order.data[(start + at) * o.order.step] = i;
     if (mine && o.position.data != nullptr) o.position.data[i * o.position.step] = at < taken ? start + at : -1;
@@ -96,14 +80,6 @@ __global__ void __launch_bounds__(kThreads) take_rows_kernel(TakeRows t) {
     y[t.y.column.at(c)] = x == nullptr ? T{} : x[t.x.column.at(c)];
 }
 
-// Rows of an expert in a segment: never more than are left.
-__device__ int64_t rows_of_expert(const GroupCounts& g, int64_t segment, int64_t expert, int64_t left) {
-  const int64_t rows = g.data[segment * g.segment + expert * g.expert];
-  if (rows >= 0 && rows <= left) return rows;
-  report(g.fault, FaultKind::kGroup, expert, rows, left);
-  return rows < 0 ? 0 : left;
-}
-
 template <class T>
 __global__ void __launch_bounds__(kThreads) grouped_expand_kernel(GroupedExpand x) {
   const int64_t row = blockIdx.x, segment_rows = x.counts.rows / x.counts.segments, segment = row / segment_rows;
@@ -130,30 +106,11 @@ __global__ void __launch_bounds__(kThreads) grouped_sum_kernel(GroupedSum s) {
   const T* x = static_cast<const T*>(s.x.data) + s.x.column.at(column);
   T& cell = static_cast<T*>(s.sum.data)[expert * s.sum.row + s.sum.column.at(column)];
   C sum = s.from_sum ? C(widen(cell)) : C(0);
-  const int64_t segment_rows = s.counts.rows / s.counts.segments;
   for (int64_t segment = 0; segment < s.counts.segments; ++segment) {
-    int64_t left = segment_rows, row = segment * segment_rows;
-    for (int64_t e = 0; e < expert; ++e) {
-      const int64_t rows = rows_of_expert(s.counts, segment, e, left);
-      row += rows;
-      left -= rows;
-    }
-    for (const int64_t end = row + rows_of_expert(s.counts, segment, expert, left); row < end; ++row)
-      sum += widen(x[row * s.x.row]);
+    const RowRange range = range_of_expert(s.counts, segment, expert);
+    for (int64_t row = range.first; row < range.first + range.count; ++row) sum += widen(x[row * s.x.row]);
   }
   cell = rounded<T>(s.accumulate && !s.from_sum ? widen(cell) + sum : sum);
-}
-
-// Calls body(tag) with a type of as many bytes: rows that are only copied.
-template <class F>
-void by_bytes(int bytes, F&& body) {
-  switch (bytes) {
-    case 1: return body(Type<uint8_t>());
-    case 2: return body(Type<uint16_t>());
-    case 4: return body(Type<uint32_t>());
-    case 8: return body(Type<uint64_t>());
-  }
-  PIPER_CHECK(false, "elements of ", bytes, " bytes");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ enum class FaultKind : int32_t {
   kExpert,    // row, the expert it asks for, how many experts there are
   kCapacity,  // rows over the capacity, of how many, the capacity, the fullest expert, rows it is asked for
   kIndex,     // row, its index, of how many
+  kTableRow,  // element, its index, rows of the table
   kTarget,    // row, its target, how many classes there are
   kNoClass,   // element, its target
   kGroup,     // expert, its rows, rows that are left

@@ -25,7 +25,7 @@ struct Product {
 at::Tensor matrix(const at::Tensor& base, int64_t offset, at::IntArrayRef shape, at::IntArrayRef strides) {
   // as_strided would refuse views whose base is an expanded tensor of few elements.
   auto* data = static_cast<std::byte*>(base.data_ptr()) + offset * static_cast<int64_t>(base.element_size());
-  return at::from_blob(data, shape, strides, base.options());
+  return at::for_blob(data, shape).strides(strides).options(base.options()).target_device(base.device()).make_tensor();
 }
 
 // Drops axes of extent 1 and merges neighbours that are one axis in all three operands.

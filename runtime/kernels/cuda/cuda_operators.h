@@ -1,0 +1,24 @@
+// LibTorch's operators on a GPU: views of device memory, a queue's stream as LibTorch's current one. By c10 alone: what
+// lies under ATen/cuda wants headers of libraries that a toolkit need not have.
+//
+// Temporaries of operators (dense copies, results of operators that make their own, workspaces of convolutions and
+// products) come from LibTorch's caching allocator, which keeps them by stream: within what plans count for a call's
+// scratch as far as that is known, which is assumed and not measured.
+#pragma once
+
+#include <memory>
+
+#include "schemas/base/status.h"
+
+namespace piper::kernels {
+class OperatorDevice;
+}
+
+namespace piper::kernels::cuda {
+
+// On the GPU that is the thread's current one. R0106 where this LibTorch has no CUDA, or cannot start it. Process-wide:
+// products and convolutions are computed without TF32, halves are added up in f32, and convolutions give the same bits
+// in every run.
+Result<std::unique_ptr<const OperatorDevice>> open_cuda_operators();
+
+}  // namespace piper::kernels::cuda
