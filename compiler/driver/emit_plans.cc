@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/passes/glob.h"
+#include "schemas/plan/read_ahead.h"
 
 namespace piper::driver {
 namespace {
@@ -33,6 +34,11 @@ std::vector<std::string> token_feeds(const ir::Graph& graph, const strategy::Mod
     feeds.push_back(std::move(feed));
   }
   return feeds;
+}
+
+std::string samples_read_ahead(const plan::Manifest& manifest, const plan::RankPlan& rank) {
+  if (manifest.target.device != plan::DeviceKind::kCpu) return "";
+  return ", samples of the next steps " + std::to_string(plan::read_ahead_bytes(manifest, rank));
 }
 
 }  // namespace
@@ -72,7 +78,8 @@ Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics
     auto error = diags.error("P0520");
     error << "rank " << r << " needs " << summary.peak_bytes << " bytes, the limit is " << limit;
     error.note("arena " + std::to_string(summary.arena_bytes) + ", parameters, gradients and optimizer " +
-               std::to_string(summary.persistent_bytes) + ", library scratch " + std::to_string(summary.scratch_bytes));
+               std::to_string(summary.persistent_bytes) + ", library scratch " + std::to_string(summary.scratch_bytes) +
+               samples_read_ahead(bundle.manifest, bundle.ranks[r]));
     std::vector<const plan::Buffer*> largest;
     for (const plan::Buffer& b : bundle.ranks[r].buffers) largest.push_back(&b);
     std::stable_sort(largest.begin(), largest.end(), [](const auto* a, const auto* b) { return a->bytes > b->bytes; });

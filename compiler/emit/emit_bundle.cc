@@ -12,6 +12,7 @@
 #include "schemas/base/parallel.h"
 #include "schemas/plan/collective_costs.h"
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/read_ahead.h"
 
 namespace piper::emit {
 namespace {
@@ -73,8 +74,9 @@ std::vector<int64_t> scratch_of_programs(const plan::Bundle& bundle) {
   return scratch;
 }
 
-plan::RankSummary summary_of(const plan::RankPlan& plan, plan::DeviceKind device,
+plan::RankSummary summary_of(const plan::RankPlan& plan, const plan::Manifest& manifest,
                              const std::vector<int64_t>& program_scratch) {
+  const plan::DeviceKind device = manifest.target.device;
   const int64_t alignment = plan::buffer_alignment(device);
   plan::RankSummary s;
   s.arena_bytes = plan.arena_bytes;
@@ -89,6 +91,7 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, plan::DeviceKind device
   }
   for (int64_t bytes : reduction) s.scratch_bytes += align_up(bytes, alignment);
   s.peak_bytes = s.arena_bytes + s.persistent_bytes + s.scratch_bytes;
+  if (device == plan::DeviceKind::kCpu) s.peak_bytes += plan::read_ahead_bytes(manifest, plan);
   return s;
 }
 
@@ -145,7 +148,7 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
     const uint32_t role = roles.role_of[rank];
     out.bundle.ranks[rank] = bind_rank(module, shared.connections, plans[role], roles.bindings[rank]);
     if (roles.first[role] == static_cast<int32_t>(rank))
-      summaries[rank] = summary_of(out.bundle.ranks[rank], request.target.device, scratch);
+      summaries[rank] = summary_of(out.bundle.ranks[rank], out.bundle.manifest, scratch);
   });
   for (size_t rank = 0; rank < world; ++rank) summaries[rank] = summaries[roles.first[roles.role_of[rank]]];
   const ir::Graph& graph = request.module->graph();

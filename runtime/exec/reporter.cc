@@ -45,14 +45,15 @@ Reporter::Reporter(const Session& session, StepResults results)
   times_.reserve(static_cast<size_t>(std::clamp<int64_t>(session.options.steps, 0, 1 << 20)));
 }
 
-Status Reporter::step(int64_t step, int64_t data_step, double seconds, double learning_rate) {
+Status Reporter::step(int64_t step, int64_t data_step, double seconds, const StepInputs& inputs) {
   const plan::Manifest& manifest = session_.bundle->manifest;
   trace::StepRecord record;
   record.step = step;
   record.step_ms = seconds * 1e3;
   record.samples_per_s = static_cast<double>(manifest.batch) / seconds;
   record.tokens_per_s = record.samples_per_s * static_cast<double>(session_.data->tokens_per_sample());
-  record.lr = learning_rate;
+  record.lr = inputs.learning_rate(step);
+  record.data_wait_s = inputs.data_wait_s();
   record.samples_fingerprint = session_.data->fingerprint(data_step, manifest.batch);
   PIPER_ASSIGN(const StepResults::Values values, results_.read());
   record.loss = values.loss;
@@ -100,6 +101,7 @@ void Reporter::draw(const trace::StepRecord& record) {
   std::vector<trace::Scalar> scalars = {{"loss", record.loss},
                                         {"learning_rate", static_cast<float>(record.lr)},
                                         {"speed/step_ms", static_cast<float>(record.step_ms)},
+                                        {"speed/data_wait_s", static_cast<float>(record.data_wait_s)},
                                         {"speed/samples_per_s", static_cast<float>(record.samples_per_s)}};
   if (record.tokens_per_s > 0) scalars.push_back({"speed/tokens_per_s", static_cast<float>(record.tokens_per_s)});
   if (record.grad_norm) scalars.push_back({"grad_norm", *record.grad_norm});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/exec/session.h"
+#include "runtime/exec/step_inputs.h"
 #include "runtime/exec/step_results.h"
 #include "runtime/trace/event_file.h"
 #include "runtime/trace/progress.h"
@@ -19,8 +20,9 @@ class Reporter {
   // Of a run that begins, or that goes on behind a checkpoint. `session` and `rank` outlive it. R0601.
   static Result<std::unique_ptr<Reporter>> open(const Session& session, const LoadedRank& rank);
 
-  // Reads the results of a step, and waits for it. `data_step`: whose samples they were; `seconds`: it took.
-  Status step(int64_t step, int64_t data_step, double seconds, double learning_rate);
+  // Reads the results of a step, and waits for it. `data_step`: whose samples they were; `seconds`: it took; `inputs`:
+  // what was written for it.
+  Status step(int64_t step, int64_t data_step, double seconds, const StepInputs& inputs);
   // The last line; `peak_memory` in bytes by rank. Afterwards: what became of the log and the event file, R0601.
   Status finish(std::vector<int64_t> peak_memory);
 

@@ -70,6 +70,7 @@ class RankRun {
       executor.set_profile(profile_.get());
     }
     PIPER_RETURN_IF_ERROR(control_.barrier(wait_));
+    inputs.read_ahead(first_step_, session_.options.steps);
     session_.started = true;
     CheckpointClock clock(session_.options.checkpoints, first_step_, session_.options.steps);
     for (int64_t step = first_step_; step <= session_.options.steps; ++step) {
@@ -135,8 +136,7 @@ class RankRun {
     PIPER_RETURN_IF_ERROR(inputs.write(step));
     PIPER_RETURN_IF_ERROR(executor.run_step(step));
     const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
-    if (reporter_ != nullptr)
-      PIPER_RETURN_IF_ERROR(reporter_->step(step, step + data_shift_, seconds, inputs.learning_rate(step)));
+    if (reporter_ != nullptr) PIPER_RETURN_IF_ERROR(reporter_->step(step, step + data_shift_, seconds, inputs));
     session_.steps_done.store(step, std::memory_order_relaxed);
     if (step == 1 && rank_->gradients != nullptr)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
@@ -145,9 +145,15 @@ class RankRun {
     return {};
   }
 
+  // Where the host's memory is the device's.
+  int64_t read_ahead_bytes() const {
+    const plan::Manifest& manifest = session_.bundle->manifest;
+    return manifest.target.device == plan::DeviceKind::kCpu ? plan::read_ahead_bytes(manifest, plan_) : 0;
+  }
+
   Status finish(Executor& executor) {
     const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() +
-                         rank_->backend.collectives->buffer_bytes() +
+                         rank_->backend.collectives->buffer_bytes() + read_ahead_bytes() +
                          (checkpointer_ == nullptr ? 0 : checkpointer_->bytes());
     PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(std::to_string(peak), hal::patient(wait_)));
     if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "runtime/data/guarded_read.h"
 #include "runtime/program/exit_status.h"
 #include "schemas/plan/mapped_names.h"
 
@@ -29,6 +30,7 @@ void write_to_stderr(const char* text) {
 }
 
 void on_bus_error(int, siginfo_t* info, void*) {
+  data::leave_guarded_read();
   while (bus_error_told.test_and_set()) pause();
   if (const char* file = plan::mapped_name(info->si_addr)) {
     write_to_stderr("piper-run: error[R0209]: '");

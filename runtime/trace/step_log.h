@@ -18,6 +18,7 @@ struct StepRecord {
   int64_t step = 0;  // from 1
   float loss = 0;    // mean over the global batch, before this step's update
   double step_ms = 0;
+  double data_wait_s = 0;   // how much of it the reporting rank waited for its samples
   double tokens_per_s = 0;  // 0: samples are no token sequences; the field is left out
   double samples_per_s = 0;
   double lr = 0;

@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing import event_accumulator
 
 import harness
 
-TAGS = {"loss": "loss", "learning_rate": "lr", "grad_norm": "grad_norm", "speed/step_ms": "step_ms",
+TAGS = {"loss": "loss", "learning_rate": "lr", "grad_norm": "grad_norm", "speed/step_ms": "step_ms", "speed/data_wait_s": "data_wait",
         "speed/samples_per_s": "samples_per_s", "speed/tokens_per_s": "tokens_per_s", "loss_scale": "loss_scale", "skipped_steps": "skipped"}
 
 

@@ -33,16 +33,18 @@ TEST_CASE("a step is one JSON object") {
   record.step = 3;
   record.loss = 5.54f;
   record.step_ms = 41.25;
+  record.data_wait_s = 0.0015;
   record.samples_per_s = 200;
   record.lr = 3e-4;
   record.samples_fingerprint = 0x0123456789abcdef;
-  CHECK(step_line(record) == R"({"step": 3, "loss": 5.54, "step_ms": 41.25, "samples_per_s": 200, "lr": 3e-04, )"
-                             R"("samples_fingerprint": "0123456789abcdef"})");
+  CHECK(step_line(record) ==
+        R"({"step": 3, "loss": 5.54, "step_ms": 41.25, "data_wait": 0.0015, "samples_per_s": 200, )"
+        R"("lr": 3e-04, "samples_fingerprint": "0123456789abcdef"})");
   record.tokens_per_s = 6400;
   record.grad_norm = 0.5f;
   CHECK(step_line(record) ==
-        R"({"step": 3, "loss": 5.54, "step_ms": 41.25, "tokens_per_s": 6400, "samples_per_s": 200, )"
-        R"("lr": 3e-04, "grad_norm": 0.5, "samples_fingerprint": "0123456789abcdef"})");
+        R"({"step": 3, "loss": 5.54, "step_ms": 41.25, "data_wait": 0.0015, "tokens_per_s": 6400, )"
+        R"("samples_per_s": 200, "lr": 3e-04, "grad_norm": 0.5, "samples_fingerprint": "0123456789abcdef"})");
   record.dropped = 12;
   CHECK(step_line(record).find(R"(, "grad_norm": 0.5, "dropped": 12, )") != std::string::npos);
   CHECK(summary_line({20, 41.5, 2, {100, 200}}) ==

@@ -6,6 +6,7 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/names.h"
+#include "schemas/plan/read_ahead.h"
 #include "tools/piper_plan/commands.h"
 #include "tools/piper_plan/stages.h"
 #include "tools/piper_plan/text_table.h"
@@ -114,12 +115,14 @@ std::string memory_table(const Bundle& bundle) {
     for (const int64_t size : bytes) row.push_back(human_bytes(size));
     const auto& summary = bundle.manifest.ranks[static_cast<size_t>(plan.rank)];
     row.push_back(human_bytes(summary.scratch_bytes));
+    row.push_back(human_bytes(read_ahead_bytes(bundle.manifest, plan)));
     row.push_back(human_bytes(summary.peak_bytes));
     rows.push_back(row);
   }
   std::vector<std::string> headings = {"rank"};
   for (int cls = 0; cls < kNumBufferClasses; ++cls) headings.emplace_back(class_name(static_cast<BufferClass>(cls)));
   headings.push_back("scratch");
+  headings.push_back("samples");
   headings.push_back("peak");
   return format_table(headings, merge_ranks(rows));
 }
