@@ -10,28 +10,27 @@
 namespace piper::driver {
 namespace {
 
-// What a token stream feeds to each graph input: "tokens", "next_tokens" or "". Labels that the graph shifts itself get
-// the tokens.
-std::vector<std::string> token_feeds(const ir::Graph& graph, const strategy::ModelConfig& config) {
-  std::vector<std::string> feeds;
+// What a token stream feeds to each graph input. Labels that the graph shifts itself get the tokens.
+std::vector<plan::Feed> token_feeds(const ir::Graph& graph, const strategy::ModelConfig& config) {
+  std::vector<plan::Feed> feeds;
   const auto uses = graph.uses();
   for (const ir::Input& input : graph.inputs()) {
     auto said = config.inputs.find(input.name);
-    std::string feed;
+    plan::Feed feed = plan::Feed::kNone;
     if (said != config.inputs.end()) {
-      feed = said->second;
+      feed = said->second.feed;
     } else if (input.name == "idx" || input.name == "input_ids") {
-      feed = "tokens";
+      feed = plan::Feed::kTokens;
     } else if (input.name == "targets") {
-      feed = "next_tokens";
+      feed = plan::Feed::kNextTokens;
     } else if (input.name == "labels") {
       const bool shifts = std::any_of(uses[input.value.index].begin(), uses[input.value.index].end(), [&](ir::OpId op) {
         const ir::OpKind kind = graph.op(op).kind;
         return kind == ir::OpKind::kPad || kind == ir::OpKind::kSlice;
       });
-      feed = shifts ? "tokens" : "next_tokens";
+      feed = shifts ? plan::Feed::kTokens : plan::Feed::kNextTokens;
     }
-    feeds.push_back(std::move(feed));
+    feeds.push_back(feed);
   }
   return feeds;
 }

@@ -24,7 +24,7 @@ struct EmitRequest {
   std::vector<int32_t> decay_group;  // [parameter] index into optimizer.groups
   plan::Optimizer optimizer;
   plan::Target target;
-  std::vector<std::string> feeds;  // [graph input] what a token stream feeds: "tokens", "next_tokens", ""
+  std::vector<plan::Feed> feeds;  // [graph input]
 };
 struct Emitted {
   plan::Bundle bundle;

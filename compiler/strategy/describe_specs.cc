@@ -62,7 +62,8 @@ Json directive(const DirectiveSpec& spec) {
 }
 
 Json model() {
-  Json inputs = {{"type", "object"}, {"additionalProperties", choice({"tokens", "next_tokens"})}};
+  Json inputs = {{"type", "object"},
+                 {"additionalProperties", choice({"tokens", "next_tokens", "positions", "documents"})}};
   Json entropy = object({{"logits", text("string")}, {"labels", text("string")}, {"ignore_index", text("integer")}},
                         {"logits", "labels"});
   Json mse = object({{"prediction", text("string")}, {"target", text("string")}}, {"prediction", "target"});
@@ -212,7 +213,10 @@ std::string json_schema(std::span<const DirectiveSpec* const> specs) {
   Json streams = {
       {"type", "object"},
       {"additionalProperties", object({{"priority", choice({"high", "normal", "low"})}, {"max_ctas", whole(1)}})}};
-  Json run = object({{"data", text("string")},
+  Json entry = object({{"path", {{"type", "string"}, {"minLength", 1}}}, {"weight", above_zero()}}, {"path"});
+  Json mix = {{"type", "array"}, {"minItems", 1}, {"items", entry}};
+  Json run = object({{"data", {{"oneOf", {text("string"), mix}}}},
+                     {"document_end", whole(0)},
                      {"steps", whole(1)},
                      {"seed", whole(0)},
                      {"sampling", choice({"sequential", "shuffled"})}});

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "compiler/strategy/load_sections.h"
+#include "schemas/plan/names.h"
 
 namespace piper::strategy {
 namespace {
@@ -124,8 +125,10 @@ void load_model(ReadContext& context, const Value& value, Strategy& out) {
     }
     for (size_t i = 0; i < inputs->keys.size(); ++i) {
       const auto role = read_choice(context, inputs->items[i], "the role of '" + inputs->keys[i].text + "'",
-                                    {"tokens", "next_tokens"});
-      if (role) model.inputs[inputs->keys[i].text] = *role;
+                                    {"tokens", "next_tokens", "positions", "documents"});
+      if (!role) continue;
+      const auto feed = plan::enum_from_name<plan::Feed>(*role, plan::feed_name);
+      model.inputs[inputs->keys[i].text] = {feed.value_or(plan::Feed::kTokens), inputs->items[i].span};
     }
   }
   if (const Value* freeze = reader.get("freeze")) model.freeze = read_strings(context, *freeze, "'freeze'");

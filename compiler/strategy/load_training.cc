@@ -7,6 +7,7 @@ namespace piper::strategy {
 namespace {
 
 constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMaxToken = std::numeric_limits<uint32_t>::max();
 
 struct Bounds {
   double min = 0;
@@ -34,6 +35,39 @@ void read_betas(ReadContext& context, const Value& value, plan::Optimizer& out) 
   }
   read_bounded(context, &value.items[0], "the first of 'betas'", {0, 1}, out.beta1);
   read_bounded(context, &value.items[1], "the second of 'betas'", {0, 1}, out.beta2);
+}
+
+// One path, or a mix of several.
+void read_data(ReadContext& context, const Value& value, std::vector<plan::DataPath>& out) {
+  if (value.kind == Value::Kind::kString) {
+    if (const auto path = read_string(context, value, "'data'"))
+      out.push_back({*path, 0, context.diags.place(value.span)});
+    return;
+  }
+  constexpr const char* kExample = "for example [{path: web.bin, weight: 3}, {path: books, weight: 1}]";
+  if (value.kind != Value::Kind::kList) {
+    context.diags.error("P0202", value.span).help(kExample)
+        << "'data' must be a path, or a list of paths with weights, not " << describe(value);
+    return;
+  }
+  if (value.items.empty() || value.items.size() > plan::kMaxDataPaths)
+    context.diags.error("P0207", value.span).help(kExample)
+        << "'data' " << (value.items.empty() ? "is empty; name at least one path" : "has more than 2^20 entries");
+  for (const Value& item : value.items) {
+    MapReader reader(context, item, "an entry of 'data'");
+    if (!reader.ok()) continue;
+    plan::DataPath data{"", 1, context.diags.place(item.span)};
+    if (const Value* path = reader.require("path")) data.path = read_string(context, *path, "'path'").value_or("");
+    if (const Value* weight = reader.get("weight")) {
+      data.weight = read_number(context, *weight, "'weight'").value_or(1);  // the misfit is reported
+      if (data.weight <= 0)
+        context.diags.error("P0207", weight->span)
+                .help("weights are relative: 3 and 1 are 75 % and 25 % of the samples")
+            << "'weight' must be greater than 0, not " << data.weight;
+    }
+    reader.finish();
+    out.push_back(std::move(data));
+  }
 }
 
 }  // namespace
@@ -107,7 +141,11 @@ void load_lr_schedule(ReadContext& context, const Value& value, Strategy& out) {
 
 void load_run(ReadContext& context, const Value& value, Strategy& out) {
   MapReader reader(context, value, "'run'");
-  if (const Value* data = reader.get("data")) out.run.data = read_string(context, *data, "'data'").value_or("");
+  if (const Value* data = reader.get("data")) read_data(context, *data, out.run.data);
+  if (const Value* end = reader.get("document_end")) {
+    out.document_end_span = end->span;
+    out.run.document_end = read_int(context, *end, "'document_end'", 0, kMaxToken).value_or(-1);
+  }
   if (const Value* steps = reader.get("steps")) {
     out.run.steps = read_int(context, *steps, "'steps'", 1, kMaxInt).value_or(0);
   }
@@ -118,6 +156,21 @@ void load_run(ReadContext& context, const Value& value, Strategy& out) {
     out.run.sampling = read_choice(context, *sampling, "'sampling'", {"sequential", "shuffled"}).value_or("");
   }
   reader.finish();
+}
+
+void check_documents(ReadContext& context, const Strategy& strategy) {
+  bool used = false;
+  for (const auto& [name, role] : strategy.model.inputs) {
+    if (role.feed != plan::Feed::kPositions && role.feed != plan::Feed::kDocuments) continue;
+    used = true;
+    if (strategy.document_end_span.file == 0)
+      context.diags.error("P0206", role.span).help("add document_end: TOKEN under 'run'")
+          << "'" << name << "' is made of documents, and 'run' names no 'document_end'";
+  }
+  if (!used && strategy.document_end_span.file != 0)
+    context.diags.error("P0244", strategy.document_end_span)
+            .help("add it under 'inputs' of 'model', for example {position_ids: positions}")
+        << "no input takes 'positions' or 'documents', for which 'document_end' would count";
 }
 
 }  // namespace piper::strategy

@@ -59,6 +59,7 @@ void load_root(ReadContext& context, const Value& root, std::span<const Directiv
   if (const Value* value = reader.get("run")) load_run(context, *value, out);
   reader.finish();
   check_directives(context, out);
+  check_documents(context, out);
 }
 
 }  // namespace

@@ -68,12 +68,16 @@ struct LossChoice {
   int64_t ignore_index = -100;
   Span span;
 };
+struct InputRole {
+  plan::Feed feed = plan::Feed::kTokens;
+  Span span;
+};
 struct ModelConfig {
   std::optional<int64_t> batch;
   std::map<std::string, int64_t> dims;
   LossChoice loss;
-  std::map<std::string, std::string> inputs;  // graph input -> "tokens" | "next_tokens"
-  std::vector<std::string> freeze;            // globs
+  std::map<std::string, InputRole> inputs;  // by graph input
+  std::vector<std::string> freeze;          // globs
   Span span, batch_span;
 };
 struct Annotation {
@@ -129,7 +133,7 @@ struct Strategy {
   double clip_grad_norm = 0;
   std::optional<PrecisionConfig> precision;
   plan::RunDefaults run;
-  Span clip_span;
+  Span clip_span, document_end_span;
 };
 
 }  // namespace piper::strategy

@@ -1,9 +1,11 @@
 #include "runtime/data/data_digest.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <vector>
 
+#include "runtime/data/token_files.h"
 #include "schemas/plan/file_bytes.h"
 
 namespace piper::data {
@@ -20,26 +22,47 @@ std::string digest_of(std::string_view bytes) {
   return plan::sha256(blocks);
 }
 
+Result<std::vector<std::string>> array_files_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    if (entry->path().extension() == ".npy") names.push_back(entry->path().filename().string());
+  if (error) return Status::failure("R0201", "cannot read '" + folder + "': " + error.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Appends a line for each file that is data at this path.
+Status add_files(const std::string& path, std::string& text) {
+  std::vector<std::string> files = {path};
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(path, error), tensors = holds_tensors(path);
+  if (folder) {
+    PIPER_ASSIGN(files, tensors ? array_files_in(path) : token_files_in(path));
+    for (std::string& name : files) name.insert(0, path + "/");
+  }
+  const bool names = folder && (files.size() > 1 || !tensors);
+  for (const std::string& file : files) {
+    const auto mapped = plan::map_file(file);
+    if (!mapped.ok()) return Status::failure("R0201", mapped.error().message);
+    if (names) text += file.substr(path.size() + 1) + "\n";
+    text += std::to_string(mapped->bytes) + " " + digest_of(mapped->text()) + "\n";
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> data_digest(const DataOptions& options) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  if (std::filesystem::is_directory(options.path, error)) {
-    std::filesystem::directory_iterator entry(options.path, error);
-    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
-      if (entry->path().extension() == ".npy") files.push_back(entry->path());
-    if (error) return Status::failure("R0201", "cannot read '" + options.path + "': " + error.message());
-    std::sort(files.begin(), files.end());
-  } else {
-    files.emplace_back(options.path);
-  }
   std::string text = "elements " + options.token_dtype + "\n";
-  for (const std::filesystem::path& file : files) {
-    const auto mapped = plan::map_file(file.string());
-    if (!mapped.ok()) return Status::failure("R0201", mapped.error().message);
-    if (files.size() > 1) text += file.filename().string() + "\n";
-    text += std::to_string(mapped->bytes) + " " + digest_of(mapped->text()) + "\n";
+  if (options.document_end >= 0) text += "document_end " + std::to_string(options.document_end) + "\n";
+  if (options.mix.empty()) PIPER_RETURN_IF_ERROR(add_files(options.path, text));
+  for (const plan::DataPath& data : options.mix) {
+    char weight[40];
+    std::snprintf(weight, sizeof weight, "source %a\n", data.weight);
+    text += weight;
+    PIPER_RETURN_IF_ERROR(add_files(data.path, text));
   }
   return plan::sha256(text);
 }

@@ -10,7 +10,7 @@ namespace piper::data {
 
 // SHA-256 over names inside the data set, sizes and bytes: all of them of files up to 64 MiB, of larger ones 64 blocks
 // of 1 MiB at equal distances, so that a data set of terabytes costs no pass over it. The element type of a token
-// stream counts, the path does not. R0201 when it cannot be read.
+// stream, the weights of a mix and the token that ends a document count, paths do not. R0201 when it cannot be read.
 Result<std::string> data_digest(const DataOptions& options);
 
 }  // namespace piper::data

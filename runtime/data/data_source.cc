@@ -3,9 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "runtime/data/mixed_source.h"
 #include "runtime/data/philox.h"
 #include "runtime/data/tensor_source.h"
+#include "runtime/data/token_files.h"
 #include "runtime/data/token_source.h"
 
 namespace piper::data {
@@ -43,21 +46,39 @@ int64_t DataSource::epoch_beginning_in(int64_t step, int64_t batch) const {
   return last_epoch > before ? last_epoch + 1 : 0;
 }
 
+std::string DataSource::epoch_note(int64_t step, int64_t batch) const {
+  const int64_t epoch = epoch_beginning_in(step, batch);
+  return epoch > 0 ? "the data begin again, epoch " + std::to_string(epoch) : "";
+}
+
+Status check_path(const std::string& path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) == 0) return {};
+  return Status::failure("R0201", "there is no data at '" + path + "'");
+}
+
+namespace {
+
+Result<std::unique_ptr<DataSource>> open_path(const DataOptions& options, const plan::Manifest& manifest) {
+  PIPER_RETURN_IF_ERROR(check_path(options.path));
+  std::error_code error;
+  const bool directory = std::filesystem::is_directory(options.path, error);
+  if (holds_tensors(options.path)) return open_tensor_source(options, directory, manifest);
+  return directory ? open_mixed_source(options, manifest) : open_token_source(options, manifest);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<DataSource>> DataSource::open(const DataOptions& options, const plan::Manifest& manifest) {
+  if (!options.mix.empty()) return open_mixed_source(options, manifest);
   if (options.path.empty())
     return Status::failure(
         "R0201",
         "no data: give --data PATH (a .safetensors file, a directory of .npy files, a .bin token file "
         "or a text file), or `data` under `run` in the strategy");
-  struct stat info{};
-  if (stat(options.path.c_str(), &info) != 0)
-    return Status::failure("R0201", "there is no data at '" + options.path + "'");
-  const bool directory = S_ISDIR(info.st_mode);
-  const std::string suffix = ".safetensors";
-  const bool safetensors = options.path.size() > suffix.size() &&
-                           options.path.compare(options.path.size() - suffix.size(), suffix.size(), suffix) == 0;
-  if (directory || safetensors) return open_tensor_source(options, directory, manifest);
-  return open_token_source(options, manifest);
+  auto source = open_path(options, manifest);
+  if (source.ok() || options.at.empty()) return source;
+  return source.take_status().with_context("data of " + options.at);
 }
 
 }  // namespace piper::data

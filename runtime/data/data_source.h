@@ -1,5 +1,5 @@
-// Training data of a run: fills the plan's input buffers, step by step. Two kinds of source: tensor
-// files (one tensor per model input) and token streams. Read-only after open(), so all ranks of a
+// Training data of a run: fills the plan's input buffers, step by step. Kinds of source: tensor files (one tensor per
+// model input), a token stream, and several token streams mixed. Read-only after open(), so all ranks of a
 // process share one. Sampling depends on seed, step and sample alone, never on ranks.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
@@ -21,10 +22,16 @@ enum class Sampling : uint8_t {
 
 struct DataOptions {
   std::string path;
+  std::string at;                    // the path's place in the strategy, for messages; "" elsewhere
+  std::vector<plan::DataPath> mix;   // instead of a path
   std::optional<Sampling> sampling;  // none: the source's default
   uint64_t seed = 0;
-  std::string token_dtype;  // of a .bin file: "u16", "u32", "u8", or "" to go by the name
+  std::string token_dtype;    // of all files: "u16", "u32", "u8", or "" to go by their names
+  int64_t document_end = -1;  // the token that ends a document; -1: none
 };
+
+// R0201 where nothing is there.
+Status check_path(const std::string& path);
 
 // Where sample `position` of step `step` (from 1) stands in the endless sequence of epochs, both from 0. Every step and
 // batch has a place: epochs are counted modulo 2^62.
@@ -37,7 +44,8 @@ class DataSource {
  public:
   virtual ~DataSource() = default;
   // R0201 cannot be read, R0202 an input has no data, R0203 shapes, R0204 element types, R0205 numbers
-  // of samples differ, R0206 a token stream cannot feed the inputs, R0207 too short, R0208 bad .npy.
+  // of samples differ, R0206 a token stream cannot feed the inputs, R0207 too short, R0208 bad .npy, R0210 sources that
+  // cannot be mixed.
   static Result<std::unique_ptr<DataSource>> open(const DataOptions& options, const plan::Manifest& manifest);
 
   // Writes samples [first, first + count) of step `step` (from 1) of one input, in its own dtype and
@@ -45,7 +53,7 @@ class DataSource {
   virtual void fill(size_t input_index, int64_t step, int64_t first, int64_t count, std::byte* destination) const = 0;
   // Which sample of the data that is: equal for equal samples of whatever step, and for every strategy of one batch.
   virtual uint64_t sample_id(int64_t step, int64_t position) const = 0;
-  // Samples of one pass.
+  // Samples of one pass; of a mix, of all sources together.
   virtual int64_t num_samples() const = 0;
   virtual Sampling sampling() const = 0;
   // Positions of a token sample, 0 where samples are no tokens.
@@ -58,6 +66,8 @@ class DataSource {
   int64_t steps_per_epoch(int64_t batch) const;
   // The epoch (from 1) that begins in this step after the first, 0 if none.
   int64_t epoch_beginning_in(int64_t step, int64_t batch) const;
+  // What to tell of epochs that begin in this step; "" for nothing.
+  virtual std::string epoch_note(int64_t step, int64_t batch) const;
 };
 
 }  // namespace piper::data

@@ -28,6 +28,8 @@ inline PhiloxCounter philox4x32_10(PhiloxCounter counter, uint64_t key) {
 enum class Purpose : uint32_t {
   kData = 1,     // where a sample starts in a token stream
   kShuffle = 2,  // the permutation of an epoch
+  kMix = 3,      // where the sources of a mix begin to take turns
+  kSource = 4,   // the seed of a source's permutations
 };
 
 // The first 64 bits for (purpose, a, b): counter words purpose, a, b, upper half of a.

@@ -1,6 +1,6 @@
-// Data from a token stream: a .bin file of unsigned 16- or 32-bit tokens, or any other file as bytes.
-// Sample n of length T feeds inputs marked "tokens" with t[i..i+T) and "next_tokens" with
-// t[i+1..i+T+1). Used through DataSource::open().
+// Data from one token file: a .bin file of unsigned 16- or 32-bit tokens, or any other file as bytes. Sequential:
+// sample n begins at token nT. Shuffled: at the first 64 bits of Philox (purpose `data`, seed, step from 1, position in
+// the batch) mod (length - T). Used through DataSource::open().
 #pragma once
 
 #include <memory>

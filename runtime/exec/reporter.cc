@@ -65,8 +65,8 @@ Status Reporter::step(int64_t step, int64_t data_step, double seconds, const Ste
     record.skipped = skipped_;
   }
   times_.push_back(record.step_ms);
-  if (const int64_t epoch = session_.data->epoch_beginning_in(data_step, manifest.batch); epoch > 0)
-    progress_.note("step " + std::to_string(step) + ": the data begin again, epoch " + std::to_string(epoch));
+  if (const std::string note = session_.data->epoch_note(data_step, manifest.batch); !note.empty())
+    progress_.note("step " + std::to_string(step) + ": " + note);
   progress_.step(record);
   log(trace::step_line(record));
   draw(record);

@@ -64,7 +64,9 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
       },
       "latest-valid|exact:STEP");
   app.add_option("bundle", flags.bundle, "directory of the plan bundle")->required();
-  app.add_option("--data", flags.data, "tensor file (.safetensors or a directory of .npy), token file (.bin) or text");
+  app.add_option(
+      "--data", flags.data,
+      "tensor file (.safetensors or a directory of .npy), token file (.bin) or text, or a folder of such files");
   app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")
       ->check(whole_number);
   app.add_option("--sampling", flags.sampling, "order of the samples")

@@ -51,6 +51,24 @@ Status check_identity(const data::DataOptions& data, const Inputs& inputs, exec:
                                       "; this run's has " + text(session.identity.data));
 }
 
+// But for the seed, which a checkpoint may say.
+data::DataOptions data_options(const Flags& flags, const plan::RunDefaults& run) {
+  data::DataOptions data;
+  data.path = flags.data;
+  if (flags.data.empty() && run.data.size() == 1 && run.data[0].weight == 0) {
+    data.path = run.data[0].path;
+    data.at = run.data[0].at;
+  } else if (flags.data.empty()) {
+    data.mix = run.data;
+  }
+  data.token_dtype = flags.token_dtype;
+  data.document_end = run.document_end;
+  const std::string& sampling = flags.sampling.empty() ? run.sampling : flags.sampling;
+  if (!sampling.empty())
+    data.sampling = sampling == "shuffled" ? data::Sampling::kShuffled : data::Sampling::kSequential;
+  return data;
+}
+
 }  // namespace
 
 Status choose_start(const Flags& flags, hal::ControlChannel* control, const hal::WaitControl& wait, Inputs& inputs) {
@@ -69,8 +87,7 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   const plan::Manifest& manifest = inputs.bundle.manifest;
   PIPER_ASSIGN(inputs.weights, checkpoint::WeightSource::open(opened.directory, flags.load, manifest));
 
-  data::DataOptions data;
-  data.path = flags.data.empty() ? manifest.run.data : flags.data;
+  data::DataOptions data = data_options(flags, manifest.run);
   data.seed = flags.seed.value_or(manifest.run.seed);
   if (inputs.start.from) {
     const uint64_t before = inputs.start.from->manifest().seed;
@@ -78,10 +95,6 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
       return Status::failure("R0703", "the checkpoint is of another training: its seed is " + std::to_string(before));
     data.seed = before;
   }
-  data.token_dtype = flags.token_dtype;
-  const std::string sampling = flags.sampling.empty() ? manifest.run.sampling : flags.sampling;
-  if (!sampling.empty())
-    data.sampling = sampling == "shuffled" ? data::Sampling::kShuffled : data::Sampling::kSequential;
   PIPER_ASSIGN(inputs.data, data::DataSource::open(data, manifest));
 
   exec::SessionOptions& options = session.options;

@@ -45,6 +45,17 @@ constexpr std::string_view role_name(SlotRole role) {
   return "";
 }
 
+constexpr std::string_view feed_name(Feed feed) {
+  switch (feed) {
+    case Feed::kTokens: return "tokens";
+    case Feed::kNextTokens: return "next_tokens";
+    case Feed::kPositions: return "positions";
+    case Feed::kDocuments: return "documents";
+    case Feed::kNone: return "";
+  }
+  return "";
+}
+
 constexpr std::string_view kind_name(PlacementKind kind) {
   switch (kind) {
     case PlacementKind::kValue: return "value";

@@ -1,4 +1,5 @@
 #include <charconv>
+#include <cmath>
 #include <unordered_set>
 
 #include "schemas/plan/bundle_files.h"
@@ -144,7 +145,12 @@ class ManifestParser {
       input.dtype = dtype();
       input.sample_shape = shape("sample_shape");
       input.batched = boolean("batched");
-      input.feed = text("feed");
+      reader_.key("feed");
+      const size_t at = reader_.position();
+      const auto feed = reader_.string();
+      const auto known = enum_from_name<Feed>(feed, feed_name);
+      if (!known && !feed.empty()) reader_.fail(kSyntax, at, "unknown feed " + quoted(feed));
+      input.feed = known.value_or(Feed::kNone);
     });
   }
   void tensors() {
@@ -197,15 +203,44 @@ class ManifestParser {
     manifest_.loss_scale = reader_.real();
     if (reader_.ok() && !(manifest_.loss_scale > 0)) reader_.fail(kRange, at, "a loss scale is positive");
   }
+  // One path without a weight, or a mix, in which every path has one.
+  void data() {
+    auto& paths = manifest_.run.data;
+    reader_.key("data");
+    const size_t at = reader_.position();
+    size_t weighted = 0;
+    reader_.open_array();
+    while (reader_.next_item()) {
+      DataPath& data = paths.emplace_back();
+      reader_.open_object();
+      data.path = text("path");
+      if (reader_.optional_key("weight")) {
+        data.weight = reader_.real();
+        if (reader_.ok() && !(data.weight > 0 && std::isfinite(data.weight)))
+          reader_.fail(kRange, at, "the weight of a data path is a positive number");
+        ++weighted;
+      }
+      if (reader_.optional_key("at")) data.at = std::string(reader_.string());
+      reader_.close_object();
+    }
+    if (reader_.ok() && (paths.size() > kMaxDataPaths || (weighted != paths.size() && paths.size() != 1)))
+      reader_.fail(kRange, at, "data are one path, or up to 2^20 of which each has a weight");
+  }
   void run() {
     auto& run = manifest_.run;
     reader_.key("run");
     reader_.open_object();
-    run.data = text("data");
+    data();
     run.steps = number("steps", 0, INT64_MAX);
     reader_.key("seed");
     run.seed = reader_.unsigned_integer();
     run.sampling = text("sampling");
+    if (reader_.optional_key("document_end")) {
+      const size_t at = reader_.position();
+      run.document_end = reader_.integer();
+      if (reader_.ok() && (run.document_end < 0 || run.document_end > UINT32_MAX))
+        reader_.fail(kRange, at, "document_end is no token");
+    }
     reader_.close_object();
   }
   void ranks() {

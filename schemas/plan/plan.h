@@ -21,7 +21,7 @@
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 5;
+inline constexpr int kFormatVersion = 6;
 
 // ------------------------------------------------------------------ programs
 struct Operand {
@@ -305,18 +305,33 @@ struct LrSchedule {  // factor on lr at step s, counted from 1
   int64_t until = 0;
   double to = 0, constant = 1;
 };
+// What a token stream feeds to an input, of the T tokens t[i..i+T) of a sample.
+enum class Feed : uint8_t {
+  kTokens,      // t[i..i+T)
+  kNextTokens,  // t[i+1..i+T+1)
+  kPositions,   // of each token in its document, from 0
+  kDocuments,   // the number of each token's document in the sample, from 0
+  kNone,        // the input has tensors of its own
+};
 struct InputDecl {
   std::string name;
   DType dtype = DType::kI64;
   std::vector<int64_t> sample_shape;  // without the batch axis (batched), or the whole shape
   bool batched = true;
-  std::string feed;  // "tokens", "next_tokens" or "" for a token stream
+  Feed feed = Feed::kNone;
 };
+struct DataPath {
+  std::string path;
+  double weight = 0;  // in a mix of token streams, > 0; 0: the only path
+  std::string at;     // place in the strategy; "" elsewhere
+};
+inline constexpr size_t kMaxDataPaths = size_t{1} << 20;
 struct RunDefaults {
-  std::string data;
+  std::vector<DataPath> data;
   int64_t steps = 0;
   uint64_t seed = 0;
   std::string sampling;
+  int64_t document_end = -1;  // the token that ends a document; -1: none is named
 };
 struct FileEntry {
   std::string path, sha256;

@@ -86,7 +86,7 @@ class ManifestPrinter {
       json_.key("sample_shape");
       json_.numbers(input.sample_shape);
       boolean("batched", input.batched);
-      name("feed", input.feed);
+      name("feed", feed_name(input.feed));
     });
   }
   void tensors() {
@@ -137,11 +137,23 @@ class ManifestPrinter {
     json_.next_member();
     json_.key("run");
     json_.raw("{");
-    name("data", manifest_.run.data);
+    json_.key("data");
+    json_.raw("[");
+    bool first = true;
+    for (const DataPath& data : manifest_.run.data) {
+      json_.raw(first ? "{" : ",{");
+      first = false;
+      name("path", data.path);
+      if (data.weight > 0) real("weight", data.weight);
+      if (!data.at.empty()) name("at", data.at);
+      json_.raw("}");
+    }
+    json_.raw("]");
     number("steps", manifest_.run.steps);
     json_.key("seed");
     json_.number(manifest_.run.seed);
     name("sampling", manifest_.run.sampling);
+    if (manifest_.run.document_end >= 0) number("document_end", manifest_.run.document_end);
     json_.raw("}");
   }
   void ranks() {

@@ -38,7 +38,8 @@ plan::Manifest manifest_of(int64_t batch, std::vector<plan::InputDecl> inputs) {
   return manifest;
 }
 
-plan::InputDecl input(const std::string& name, DType dtype, std::vector<int64_t> shape, const std::string& feed = "") {
+plan::InputDecl input(const std::string& name, DType dtype, std::vector<int64_t> shape,
+                      plan::Feed feed = plan::Feed::kNone) {
   plan::InputDecl declared;
   declared.name = name;
   declared.dtype = dtype;
@@ -138,7 +139,7 @@ TEST_CASE("a run that begins at any step reads what an uninterrupted one reads")
   const std::string tensors = folder / "d.safetensors";
   REQUIRE(plan::write_safetensors(tensors, {tensor("x", DType::kI64, {11, 1}, raw(values))}).ok());
   const std::string tokens = folder.write("t.txt", "0123456789abcdefghijklmnopqrstuvwxyz");
-  const plan::Manifest manifest = manifest_of(4, {input("x", DType::kI64, {1}, "tokens")});
+  const plan::Manifest manifest = manifest_of(4, {input("x", DType::kI64, {1}, plan::Feed::kTokens)});
   for (const std::string& path : {tensors, tokens})
     for (const auto sampling : {Sampling::kSequential, Sampling::kShuffled}) {
       DataOptions options = at(path);
@@ -204,8 +205,8 @@ TEST_CASE("every step of every batch has its samples") {
   }
   DataOptions tokens = at(folder.write("t.txt", "abcdef"));
   tokens.sampling = Sampling::kSequential;
-  CHECK(read_i64(*must_open(tokens, manifest_of(batch, {input("x", DType::kI64, {1}, "tokens")})), 0, 9, 2, 1, 1) ==
-        std::vector<int64_t>{'a' + (8 * 4 + 2) % 5});
+  CHECK(read_i64(*must_open(tokens, manifest_of(batch, {input("x", DType::kI64, {1}, plan::Feed::kTokens)})), 0, 9, 2,
+                 1, 1) == std::vector<int64_t>{'a' + (8 * 4 + 2) % 5});
 }
 
 TEST_CASE("directories of .npy files are read") {
@@ -248,7 +249,8 @@ TEST_CASE("data that does not fit names the input, what is expected and what is 
 }
 
 std::vector<plan::InputDecl> language_inputs(int64_t length) {
-  return {input("input_ids", DType::kI64, {length}, "tokens"), input("labels", DType::kI64, {length}, "next_tokens")};
+  return {input("input_ids", DType::kI64, {length}, plan::Feed::kTokens),
+          input("labels", DType::kI64, {length}, plan::Feed::kNextTokens)};
 }
 
 TEST_CASE("token streams feed tokens and next tokens") {
@@ -302,7 +304,7 @@ TEST_CASE("token streams that cannot feed the model are refused") {
   CHECK(undecided.code == "R0206");
   CHECK(undecided.message.find("'mask'") != std::string::npos);
   CHECK(open_error(at(path), manifest_of(1, language_inputs(4))).code == "R0207");
-  CHECK(open_error(at(path), manifest_of(1, {input("x", DType::kF32, {2}, "tokens")})).code == "R0206");
+  CHECK(open_error(at(path), manifest_of(1, {input("x", DType::kF32, {2}, plan::Feed::kTokens)})).code == "R0206");
   CHECK(open_error(at(folder.write("odd.bin", "abc")), manifest_of(1, language_inputs(1))).code == "R0206");
 }
 

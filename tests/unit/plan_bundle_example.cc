@@ -129,10 +129,10 @@ Bundle two_ranks() {
   manifest.world_size = 2;
   manifest.reporting_rank = 1;
   manifest.batch = 8;
-  manifest.inputs = {{"input", DType::kF32, {4}, true, ""}};
+  manifest.inputs = {{"input", DType::kF32, {4}, true, Feed::kNone}};
   manifest.tensors = {{"layers.0.weight", DType::kF32, {4, 4}, {"tied.weight"}, true}};
   manifest.optimizer.groups = {{"all", 0.1}};
-  manifest.run = {"data.safetensors", 10, 18446744073709551615u, "sequential"};
+  manifest.run = {{{"web.bin", 3, "s.yaml:9:13"}, {"books", 0.5, ""}}, 10, 18446744073709551615u, "sequential", 50256};
   manifest.ranks = {{640, 264, 0, 64, 904}, {640, 264, 0, 64, 904}};
   return bundle;
 }

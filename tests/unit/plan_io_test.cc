@@ -480,14 +480,19 @@ TEST_CASE("damaged programs") {
 }
 
 TEST_CASE("damaged manifests") {
-  CHECK(manifest_damage("\"version\":5", "\"version\":1") ==
-        "P0608 m:2: plan format version 1 cannot be read; this program reads version 5: compile the plan again");
+  CHECK(manifest_damage("\"version\":6", "\"version\":5") ==
+        "P0608 m:2: plan format version 5 cannot be read; this program reads version 6: compile the plan again");
   CHECK(manifest_damage("piper plan", "pipe plan") == "P0605 m:2: this is not the manifest of a plan bundle");
   CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:9: reporting_rank is out of range");
   CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") ==
         "P0607 m:27: the manifest describes 2 ranks, world_size is 3");
   CHECK(manifest_damage("ranks/rank-00000.json", "../secret") ==
         "P0606 m:29: a bundle cannot hold the file \"../secret\"");
+  CHECK(manifest_damage("\"feed\":\"\"", "\"feed\":\"word\"").ends_with("unknown feed \"word\""));
+  CHECK(
+      manifest_damage("\"weight\":3.0", "\"weight\":0.0").ends_with("the weight of a data path is a positive number"));
+  CHECK(manifest_damage(",\"weight\":0.5", "").ends_with("or up to 2^20 of which each has a weight"));
+  CHECK(manifest_damage("\"document_end\":50256", "\"document_end\":-1").ends_with("document_end is no token"));
   CHECK(manifest_damage("\"kind\":\"sgd\"", "\"kind\":\"lion\"") == "P0605 m:17: unknown optimizer \"lion\"");
 }
 

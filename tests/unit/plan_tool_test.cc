@@ -40,6 +40,12 @@ TEST_CASE("show draws the schedule") {
   CHECK(holds(shown, "0     |F0 F1 F2 F3 ...........................B0--- B1--- B2--- B3--- |"));
   CHECK(holds(shown, "3     |.........F0 F1 F2 F3 B0--- B1--- B2--- B3--- ..................|"));
   CHECK(holds(shown, "m.onnx with s.yaml: 4 ranks, batch 8, 8 programs, sgd"));
+  CHECK(holds(shown, "sgd\ndata: 85.71 % web.bin, 14.29 % books\n"));
+  auto other = plan::example::pipeline(4, 4);
+  other.manifest.run.data = {{"corpus.bin", 0, ""}};
+  CHECK(holds(text(tools::show(write(dir, "one", other), {})), "sgd\ndata: corpus.bin\n"));
+  other.manifest.run.data.clear();
+  CHECK(!holds(text(tools::show(write(dir, "none", other), {})), "data: "));
   CHECK(text(tools::simulate_bundle(plans, {})).find("step: 21 units") == 0);
   CHECK(text(tools::simulate_bundle(plans, {1, 1})).find("step: 14 units") == 0);
   CHECK(holds(text(tools::verify_bundle(plans)), "proved for 4 ranks"));

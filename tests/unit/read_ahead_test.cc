@@ -142,7 +142,7 @@ TEST_CASE("bytes that are gone are met by the step that needs them") {
   plan::InputDecl tokens;
   tokens.name = "idx";
   tokens.sample_shape = {4096};
-  tokens.feed = "tokens";
+  tokens.feed = plan::Feed::kTokens;
   manifest.inputs = {tokens};
   DataOptions options;
   options.path = path;

@@ -79,7 +79,7 @@ TEST_CASE("every key of the language is read") {
   CHECK(s.model.dims.at("S") == 128);
   CHECK(s.model.loss.kind == LossChoice::Kind::kCrossEntropy);
   CHECK(s.model.loss.labels == "labels");
-  CHECK(s.model.inputs.at("labels") == "next_tokens");
+  CHECK(s.model.inputs.at("labels").feed == plan::Feed::kNextTokens);
   CHECK(s.model.freeze == std::vector<std::string>{"*.wte"});
   CHECK(s.model.batch_span.line == 3);
   CHECK(s.model.batch_span.column == 10);
@@ -101,7 +101,10 @@ TEST_CASE("every key of the language is read") {
   CHECK(s.lr_schedule.until == 2000);
   CHECK(s.lr_schedule.to == 0.1);
   CHECK(s.clip_grad_norm == 1.0);
-  CHECK(s.run.data == "corpus.bin");
+  REQUIRE(s.run.data.size() == 1);
+  CHECK(s.run.data[0].path == "corpus.bin");
+  CHECK(s.run.data[0].weight == 0);
+  CHECK(s.run.data[0].at == "s.yaml:27:13");
   CHECK(s.run.steps == 2000);
   CHECK(s.run.seed == 1);
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <set>
 
@@ -188,6 +189,19 @@ std::string rank_table(const Bundle& bundle, const Timeline& timeline) {
   return format_table({"rank", "instructions", "streams", "buffers", "sent", "idle"}, merge_ranks(rows));
 }
 
+// The data that the strategy names, and of a mix how much of each.
+std::string data_line(const RunDefaults& run) {
+  double whole = 0;
+  for (const auto& data : run.data) whole += data.weight;
+  std::string text;
+  for (const auto& data : run.data) {
+    char share[32] = "";
+    if (data.weight > 0) std::snprintf(share, sizeof share, "%.4g %% ", 100 * data.weight / whole);
+    text += (text.empty() ? "data: " : ", ") + (share + data.path);
+  }
+  return text.empty() ? "" : text + "\n";
+}
+
 }  // namespace
 
 Result<std::string> show(const std::string& directory, const ShowOptions& options) {
@@ -196,7 +210,8 @@ Result<std::string> show(const std::string& directory, const ShowOptions& option
   const auto& manifest = bundle.manifest;
   std::string text = manifest.model_name + " with " + manifest.strategy_name + ": " +
                      std::to_string(manifest.world_size) + " ranks, batch " + std::to_string(manifest.batch) + ", " +
-                     std::to_string(bundle.programs.size()) + " programs, " + manifest.optimizer.kind + "\n";
+                     std::to_string(bundle.programs.size()) + " programs, " + manifest.optimizer.kind + "\n" +
+                     data_line(manifest.run);
   text += "\nSchedule (only passes of stages take time: a forward 1, a backward 2 unless told)\n" +
           picture(bundle, timeline, options);
   text += "\nRanks\n" + rank_table(bundle, timeline);

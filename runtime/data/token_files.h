@@ -1,0 +1,44 @@
+// The token files behind one path: a file, or all files of a folder in the byte-wise order of their names. A sample is
+// T tokens and the one behind them; samples stand T apart, and none reaches from one file into the next: what is left
+// at a file's end is not read. Mapped; read-only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/data/element.h"
+#include "schemas/base/status.h"
+#include "schemas/plan/file_bytes.h"
+
+namespace piper::data {
+
+struct TokenFile {
+  plan::MappedFile file;
+  Element element = Element::kU8;
+  int64_t tokens = 0;
+};
+// `dtype`: u8, u16, u32, or "" to go by the name (*.u32.bin: u32, *.bin: u16, others: u8). R0201, R0206.
+Result<TokenFile> open_token_file(const std::string& path, const std::string& dtype);
+
+// Whether a path is data of the other kind: a .safetensors file, or a folder with .npy files.
+bool holds_tensors(const std::string& path);
+
+// A folder's token files: those whose names do not begin with a dot. R0201: it has none; R0210: it has folders.
+Result<std::vector<std::string>> token_files_in(const std::string& folder);
+
+class TokenFiles {
+ public:
+  // R0201, R0206; R0207: no file holds a sample; R0210: files with tokens of different sizes.
+  static Result<TokenFiles> open(const std::string& path, const std::string& dtype, int64_t sample_tokens);
+  Element element() const { return files_.front().element; }
+  int64_t samples() const { return ends_.back(); }
+  // Where sample n begins, 0 <= n < samples().
+  const std::byte* sample(int64_t n) const;
+
+ private:
+  int64_t sample_tokens_ = 1;
+  std::vector<TokenFile> files_;  // those that hold samples
+  std::vector<int64_t> ends_;     // [file] samples up to its end
+};
+
+}  // namespace piper::data
