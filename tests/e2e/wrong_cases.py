@@ -53,6 +53,8 @@ model: {batch: 8}
 optimizer: {sgd: {lr: 0.1}}
 """
 
+MIX = SINGLE + "run:\n  data:\n    - {path: web.bin, weight: 3}\n    - {path: books, weight: 1}\n"
+
 
 def edited(text: str, *changes: tuple[str, str]) -> str:
     for old, new in changes:
@@ -126,6 +128,9 @@ devices: [1]}
 strategy("wrong_family", "A schedule that does not exist", edited(PIPELINE, ("family: 1f1b", "family: 1fb1")))
 strategy("microbatches_missing", "A schedule without its microbatches", edited(PIPELINE, (", microbatches: 4", "")))
 strategy("family_precondition", "Microbatches that a schedule cannot have", edited(PIPELINE, ("family: 1f1b, microbatches: 4", "family: dualpipe, microbatches: 1")))
+strategy("mix_weight", "A source of data that no sample comes from", edited(MIX, ("weight: 1}", "weight: 0}")))
+strategy("documents_without_end", "Positions in documents that nothing ends",
+         edited(SINGLE, ("batch: 8", "batch: 8, inputs: {input_ids: positions, labels: tokens}")))
 strategy("unused_rank", "A device in between that nothing uses", edited(PIPELINE, ("devices: [1]", "devices: [2]")))
 strategy("repeated_device", "A device twice in a group", edited(REPLICAS, ("devices: [0, 1]", "devices: [0, 0]")))
 strategy("negative_device", "A negative device", edited(PIPELINE, ("devices: [1]", "devices: [-1]")))
@@ -368,6 +373,21 @@ run("stream_too_short", DATA, "A token stream shorter than a sample",
     trained(damage=lambda desk: desk.write("corpus.bin", b"\1\0\2\0\3\0")), STREAM)
 run("stream_odd_bytes", DATA, "A token file that ends within a token",
     trained(damage=lambda desk: desk.write("corpus.bin", b"\1\0" * 200 + b"\1")), STREAM)
+
+
+def mix(files):
+    def damage(desk):
+        (desk.work / "books").mkdir()
+        for name, content in files.items():
+            desk.write(name, content)
+    return damage
+
+
+SAMPLES = b"\1\0" * 200
+run("mix_missing", DATA, "A source of a mix that does not exist", trained(MIX, damage=mix({"books/a.bin": SAMPLES})), "piper-run plans --steps 2")
+run("mix_empty_folder", DATA, "A source of a mix that is an empty folder", trained(MIX, damage=mix({"web.bin": SAMPLES})), "piper-run plans --steps 2")
+run("mix_types", DATA, "Sources with tokens of different types", trained(MIX, damage=mix({"web.bin": SAMPLES, "books/a.txt": SAMPLES})),
+    "piper-run plans --steps 2")
 
 # ------------------------------------------------------------------ while it runs
 LONG = "piper-run plans --data data.safetensors --steps 1000000 --log log.jsonl"
