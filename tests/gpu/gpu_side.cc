@@ -2,9 +2,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "runtime/hal/cuda/cuda_handles.h"
 #include "runtime/kernels/cuda/device_kernels.h"
-#include "tests/shim/device_side.h"
+#include "tests/shim/stream_side.h"
 
 namespace piper::kernels::testing {
 
@@ -24,7 +23,7 @@ void want(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
 }
 
-class GpuSide : public DeviceSide {
+class GpuSide : public StreamSide {
  public:
   std::shared_ptr<std::byte> allocate(size_t bytes) override {
     void* data = nullptr;
@@ -39,21 +38,9 @@ class GpuSide : public DeviceSide {
   void read(void* to, const std::byte* from, size_t bytes) override {
     want(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
   }
-  hal::Queue& queue() override { return cuda_queue(); }
   Result<std::unique_ptr<Library>> make_kernels(cuda::DeviceMemory memory) override {
     return cuda::make_kernels(std::move(memory));
   }
-  std::string finish() override {
-    const cudaError_t error = cudaStreamSynchronize(cuda_queue().stream());
-    return error == cudaSuccess ? "" : cudaGetErrorString(error);
-  }
-
- private:
-  hal::CudaQueue& cuda_queue() {
-    if (queue_ == nullptr) queue_ = hal::CudaQueue::make(plan::Priority::kNormal).value();
-    return *queue_;
-  }
-  std::unique_ptr<hal::CudaQueue> queue_;
 };
 
 }  // namespace

@@ -3,35 +3,22 @@
 
 #include "tests/shim/blocks.h"
 #include "tests/shim/shim_backend.h"
-#include "tests/standin/train.h"
+#include "tests/standin/train_plan.h"
 #include "tests/unit/hand_written_plans.h"
-#include "tests/unit/temp_folder.h"
 
 namespace piper::shim {
 namespace {
 
 using standin::On;
 
-struct Trained {
-  std::string failure;  // code and words
-  std::string weights;  // behind three steps, as they are saved
-};
-
-Trained trained(const plan::Bundle& bundle, On on) {
-  const TempFolder folder;
-  REQUIRE(hand_written::write_files(folder.path().string()).ok());
-  const auto weights = checkpoint::WeightSource::open("", folder / "weights.safetensors", bundle.manifest);
-  data::DataOptions options;
-  options.path = folder / "data.safetensors";
-  const auto data = data::DataSource::open(options, bundle.manifest);
-  REQUIRE(weights.ok());
-  REQUIRE(data.ok());
-  standin::Training training{&bundle, &*weights, data->get(), 3, folder / "saved", "", folder / "log", {}};
-  training.timeout = std::chrono::seconds(30);
-  use_own_kernels(training.gpu);
-  const Status status = standin::train(training, on);
+standin::PlanTrained trained(const plan::Bundle& bundle, On on) {
+  standin::PlanTrained result = standin::train_plan(bundle, [on](standin::Training training) {
+    training.timeout = std::chrono::seconds(30);
+    use_own_kernels(training.gpu);
+    return standin::train(training, on);
+  });
   CHECK(take_failure().empty());
-  return {status.ok() ? "" : status.error().code + " " + status.error().message, standin::contents(folder / "saved")};
+  return result;
 }
 
 // The pipeline, whose second rank asks for an expert for each of its two samples, both for the same one.
@@ -67,13 +54,13 @@ TEST_CASE("plans train with CUDA's own kernels to the CPU's weights") {
   for (const auto& [name, bundle] : bundles) {
     INFO(name);
     const uint64_t before = launches();
-    const Trained expected = trained(bundle, On::kCpu);
-    CHECK(expected.failure.empty());
+    const standin::PlanTrained expected = trained(bundle, On::kCpu);
+    CHECK(expected.failure().empty());
     CHECK(launches() == before);
     for (const On on : {On::kGpu, On::kGraphs}) {
       const uint64_t launched = launches();
-      const Trained result = trained(bundle, on);
-      CHECK(result.failure.empty());
+      const standin::PlanTrained result = trained(bundle, on);
+      CHECK(result.failure().empty());
       CHECK(result.weights == expected.weights);
       CHECK(launches() > launched);
     }
@@ -87,16 +74,16 @@ TEST_CASE("data that a kernel cannot work with stop the run in that step, in the
       {7, " asks for expert 7 of 2"}};  // either row may be told
   for (const auto& [expert, words] : cases) {
     const plan::Bundle bundle = asking_for(expert);
-    const Trained cpu = trained(bundle, On::kCpu);
-    INFO(cpu.failure);
-    CHECK(cpu.failure.find("rank 1, step 1, instr ") != std::string::npos);
-    CHECK(cpu.failure.find("place at s.yaml:3:5") != std::string::npos);
-    CHECK(cpu.failure.find(words) != std::string::npos);
+    const standin::PlanTrained cpu = trained(bundle, On::kCpu);
+    INFO(cpu.failure());
+    CHECK(cpu.failure().find("rank 1, step 1, instr ") != std::string::npos);
+    CHECK(cpu.failure().find("place at s.yaml:3:5") != std::string::npos);
+    CHECK(cpu.failure().find(words) != std::string::npos);
     for (const On on : {On::kGpu, On::kGraphs}) {
-      const Trained gpu = trained(bundle, on);
-      INFO(gpu.failure);
-      CHECK(gpu.failure.substr(0, gpu.failure.find("row")) == cpu.failure.substr(0, cpu.failure.find("row")));
-      CHECK(gpu.failure.find(words) != std::string::npos);
+      const standin::PlanTrained gpu = trained(bundle, on);
+      INFO(gpu.failure());
+      CHECK(gpu.failure().substr(0, gpu.failure().find("row")) == cpu.failure().substr(0, cpu.failure().find("row")));
+      CHECK(gpu.failure().find(words) != std::string::npos);
       CHECK(gpu.weights.empty());
     }
   }

@@ -6,33 +6,11 @@
 
 #include "tests/standin/planted_races.h"
 #include "tests/standin/standin.h"
-#include "tests/standin/train.h"
+#include "tests/standin/train_plan.h"
 #include "tests/unit/hand_written_plans.h"
-#include "tests/unit/temp_folder.h"
 
 namespace piper::standin {
 namespace {
-
-// y in two messages, in each of them one of the two rows.
-plan::Bundle two_messages() {
-  plan::Bundle bundle = hand_written::pipeline();
-  for (size_t rank = 0; rank < 2; ++rank) {
-    bundle.ranks[rank].channels.push_back({"second row", static_cast<int32_t>(1 - rank), 5});
-    const bool sends = rank == 0;
-    const size_t at = sends ? find<plan::Send>(bundle, rank) : find<plan::Recv>(bundle, rank);
-    plan::Instruction second = instructions_of(bundle, rank)[at];
-    const auto cut = [&](auto& first, auto& other) {
-      first.count = other.count = 2;
-      other.data.offset += 8;
-      other.channel = 2;
-    };
-    if (sends) cut(std::get<plan::Send>(instructions_of(bundle, rank)[at].action), std::get<plan::Send>(second.action));
-    else cut(std::get<plan::Recv>(instructions_of(bundle, rank)[at].action), std::get<plan::Recv>(second.action));
-    instructions_of(bundle, rank)
-        .insert(instructions_of(bundle, rank).begin() + static_cast<ptrdiff_t>(at) + 1, second);
-  }
-  return bundle;
-}
 
 // Nothing comes back from rank 1, so that nothing but its offers orders the next y behind its last use.
 plan::Bundle one_way() {
@@ -59,12 +37,6 @@ std::unique_ptr<hal::Command> without_waits(hal::Device&, hal::Command& command)
   return std::make_unique<WithoutWaits>(command);
 }
 
-// Over memory that is there no more when it is issued.
-std::unique_ptr<hal::Command> over_freed_memory(hal::Device& device, hal::Command&) {
-  const auto region = std::move(device.allocate(4096)).value();
-  return device.fill(region->base(), std::byte{0}, 4096);
-}
-
 struct Mistake {
   const char* name;
   plan::Bundle (*bundle)();
@@ -73,7 +45,7 @@ struct Mistake {
   // Instead of `plant`: changes an instruction's command on its way, and keeps what it puts there.
   int32_t rank = -1;
   size_t at = 0;
-  std::function<std::unique_ptr<hal::Command>(hal::Device& device, hal::Command& command)> change;
+  ChangeCommand change;
   bool by_cuts = false;  // the cuts between graphs order it, where there are graphs
 };
 
@@ -123,42 +95,19 @@ std::vector<Mistake> mistakes() {
   return list;
 }
 
-struct Trained {
-  std::string failure;  // code and words
-  std::string weights;
-};
-
-Trained trained(const plan::Bundle& bundle, On on, const Mistake& mistake, bool waits) {
-  const TempFolder folder;
-  REQUIRE(hand_written::write_files(folder.path().string()).ok());
-  const auto weights = checkpoint::WeightSource::open("", folder / "weights.safetensors", bundle.manifest);
-  data::DataOptions options;
-  options.path = folder / "data.safetensors";
-  const auto data = data::DataSource::open(options, bundle.manifest);
-  REQUIRE(weights.ok());
-  REQUIRE(data.ok());
-  Training training{&bundle, &*weights, data->get(), 3, folder / "saved", "", folder / "log"};
-  if (waits) training.timeout = std::chrono::milliseconds(400);
+PlanTrained trained(const plan::Bundle& bundle, On on, const Mistake& mistake, bool waits) {
   std::vector<std::unique_ptr<hal::Command>> changed;
-  if (mistake.change)
-    training.gpu.watch = [&](const plan::RankPlan& plan) -> Watch {
-      if (plan.rank != mistake.rank) return {};
-      return {[&](hal::Device& device, std::vector<hal::Issue>& commands) {
-                hal::Command*& command = commands.at(mistake.at).command;
-                changed.push_back(mistake.change(device, *command));
-                command = changed.back().get();
-              },
-              {}};
-    };
-  const Status status = train(training, on);
-  if (!status.ok()) return {status.error().code + " " + status.error().message, ""};
-  return {"", contents(folder / "saved")};
+  return train_plan(bundle, [&](Training training) {
+    if (waits) training.timeout = std::chrono::milliseconds(400);
+    if (mistake.change) training.gpu.watch = change_command(mistake.rank, mistake.at, mistake.change, changed);
+    return train(training, on);
+  });
 }
 
 TEST_CASE("the plans without mistakes train") {
   for (const auto bundle :
        {hand_written::pipeline, hand_written::replicas, hand_written::sharded, two_messages, one_way})
-    for (const On on : {On::kGpu, On::kGraphs}) CHECK(trained(bundle(), on, {}, false).failure.empty());
+    for (const On on : {On::kGpu, On::kGraphs}) CHECK(trained(bundle(), on, {}, false).failure().empty());
 }
 
 // A race between what stands in two segments is none where the cut orders them: then the bits must be right.
@@ -168,13 +117,13 @@ TEST_CASE("each planted mistake is found") {
     if (mistake.plant) mistake.plant(bundle);
     for (const On on : {On::kGpu, On::kGraphs}) {
       INFO(mistake.name << (on == On::kGraphs ? ", with graphs" : ""));
-      const Trained result = trained(bundle, on, mistake, mistake.found.find("R030") == 0);
-      if (on == On::kGraphs && mistake.by_cuts && result.failure.empty()) {
+      const PlanTrained result = trained(bundle, on, mistake, mistake.found.find("R030") == 0);
+      if (on == On::kGraphs && mistake.by_cuts && result.failure().empty()) {
         CHECK(result.weights == trained(mistake.bundle(), On::kCpu, {}, false).weights);
         continue;
       }
-      INFO(result.failure);
-      CHECK(result.failure.substr(0, mistake.found.size()) == mistake.found);
+      INFO(result.failure());
+      CHECK(result.failure().substr(0, mistake.found.size()) == mistake.found);
     }
   }
 }

@@ -10,37 +10,18 @@
 #include "tests/standin/nccl_standin.h"
 #include "tests/standin/planted_races.h"
 #include "tests/standin/standin.h"
-#include "tests/standin/train.h"
+#include "tests/standin/train_plan.h"
 #include "tests/unit/hand_written_plans.h"
-#include "tests/unit/temp_folder.h"
 
 namespace piper::standin {
 namespace {
 
-// What a training says, and what it saves.
-struct Trained {
-  Status status;
-  std::string weights, gradients;
-};
-
-// `train_it` is called with what there is to train.
-template <class Train>
-Trained trained(const plan::Bundle& bundle, int64_t steps, const Train& train_it) {
-  const TempFolder folder;
-  REQUIRE(hand_written::write_files(folder.path().string()).ok());
-  const auto weights = checkpoint::WeightSource::open("", folder / "weights.safetensors", bundle.manifest);
-  data::DataOptions options;
-  options.path = folder / "data.safetensors";
-  const auto data = data::DataSource::open(options, bundle.manifest);
-  REQUIRE(weights.ok());
-  REQUIRE(data.ok());
-  const Training training{&bundle,        &*weights, data->get(), steps, folder / "saved", folder / "gradients",
-                          folder / "log", {}};
-  Status status = train_it(training);
-  return {std::move(status), contents(folder / "saved"), contents(folder / "gradients")};
+PlanTrained trained(const plan::Bundle& bundle, int64_t steps, const std::function<Status(Training)>& how) {
+  return train_plan(bundle, how, {steps, true});
 }
 
-Trained trained(const plan::Bundle& bundle, On on, int64_t steps, plan::Summing summing = plan::Summing::kPosition) {
+PlanTrained trained(const plan::Bundle& bundle, On on, int64_t steps,
+                    plan::Summing summing = plan::Summing::kPosition) {
   return trained(bundle, steps, [&](const Training& training) { return train_over_nccl(training, on, summing); });
 }
 
@@ -52,10 +33,10 @@ TEST_CASE("messages, sums, parts and exchanges over NCCL give the bits of the CP
                                                           {"sharded", hand_written::sharded()},
                                                           {"exchanged", hand_written::exchanged()}};
   for (const auto& [name, bundle] : bundles) {
-    const Trained cpu = trained(bundle, On::kCpu, 3);
+    const PlanTrained cpu = trained(bundle, On::kCpu, 3);
     for (const On on : {On::kGpu, On::kGraphs}) {
       INFO(name << ", " << name_of(on));
-      const Trained gpu = trained(bundle, on, 3);
+      const PlanTrained gpu = trained(bundle, on, 3);
       INFO((gpu.status.ok() ? "" : gpu.status.error().message));
       REQUIRE(gpu.status.ok());
       CHECK(cpu.weights == gpu.weights);
@@ -74,7 +55,7 @@ TEST_CASE("steps over NCCL are single graphs") {
     INFO(name);
     std::mutex mutex;
     std::map<int32_t, std::set<std::pair<int32_t, std::string>>> seen;
-    const Trained gpu = trained(bundle, 2, [&](Training training) {
+    const PlanTrained gpu = trained(bundle, 2, [&](Training training) {
       training.gpu.watch = [&](const plan::RankPlan& plan) -> Watch {
         return {{}, [&](const hal::Recording& recording) {
                   std::lock_guard lock(mutex);
@@ -100,10 +81,10 @@ TEST_CASE("steps over NCCL are single graphs") {
 // Two members: x + y = y + x, whoever adds.
 TEST_CASE("sums by NCCL itself, of two members, have the same bits") {
   for (const plan::Bundle& bundle : {hand_written::replicas(), hand_written::sharded()}) {
-    const Trained cpu = trained(bundle, On::kCpu, 2);
+    const PlanTrained cpu = trained(bundle, On::kCpu, 2);
     for (const On on : {On::kGpu, On::kGraphs}) {
       INFO(name_of(on));
-      const Trained gpu = trained(bundle, on, 2, plan::Summing::kLibrary);
+      const PlanTrained gpu = trained(bundle, on, 2, plan::Summing::kLibrary);
       REQUIRE(gpu.status.ok());
       CHECK(cpu.weights == gpu.weights);
     }
@@ -154,7 +135,7 @@ TEST_CASE("one communicator for each of the plan, then one for each channel, in 
     };
   };
   set_devices(2);
-  const Trained result = trained(bundle, 1, [&](const Training& training) { return train(training, backend); });
+  const PlanTrained result = trained(bundle, 1, [&](const Training& training) { return train(training, backend); });
   set_devices(1);
   REQUIRE(result.status.ok());
   for (size_t rank = 0; rank < 2; ++rank) {
@@ -215,6 +196,14 @@ TEST_CASE("a mistake of one rank's plan ends with one message that names rank, i
        "R0303",
        {"deadlock: ", "member 1 of 'channel 3, 0>1' is at ncclRecv of 16 ncclUint8 and waits for member 0",
         "member 1 of 'channel 3, 1>0' is at ncclRecv of 16 ncclUint8 and waits for member 0", "instr"}},
+      {"the sends of a pair swapped",
+       two_messages(),
+       [](plan::Bundle& b) {
+         const size_t at = find<plan::Send>(b, 0);
+         swap(b, 0, at, at + 1);
+       },
+       "R0303",
+       {"deadlock: ", "member 0 of 'channel 5, 0>1' is at ncclSend of 8 ncclUint8 and waits for member 1", "instr"}},
       {"another kind",
        hand_written::sharded(),
        [](plan::Bundle& b) { std::swap(instructions_of(b, 1)[3], instructions_of(b, 1)[4]); },
@@ -266,6 +255,18 @@ TEST_CASE("a mistake of one rank's plan ends with one message that names rank, i
         CHECK(status.error().message.find(words) != std::string::npos);
       }
     }
+}
+
+TEST_CASE("memory that is freed before its last use is found over NCCL") {
+  for (const On on : {On::kGpu, On::kGraphs}) {
+    std::vector<std::unique_ptr<hal::Command>> changed;
+    const PlanTrained result = trained(hand_written::pipeline(), 1, [&](Training training) {
+      training.gpu.watch = change_command(0, 0, over_freed_memory, changed);
+      return train_over_nccl(training, on, plan::Summing::kPosition);
+    });
+    INFO(name_of(on) << ": " << result.failure());
+    CHECK(result.failure().find("R0407 rank 0") == 0);
+  }
 }
 
 #ifndef __SANITIZE_THREAD__  // to which they are races as well

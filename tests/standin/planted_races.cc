@@ -25,6 +25,44 @@ void swap(plan::Bundle& bundle, size_t rank, size_t first, size_t second) {
   std::swap(instructions_of(bundle, rank)[first], instructions_of(bundle, rank)[second]);
 }
 
+plan::Bundle two_messages() {
+  plan::Bundle bundle = hand_written::pipeline();
+  for (size_t rank = 0; rank < 2; ++rank) {
+    bundle.ranks[rank].channels.push_back({"second row", static_cast<int32_t>(1 - rank), 5});
+    const bool sends = rank == 0;
+    const size_t at = sends ? find<plan::Send>(bundle, rank) : find<plan::Recv>(bundle, rank);
+    plan::Instruction second = instructions_of(bundle, rank)[at];
+    const auto cut = [&](auto& first, auto& other) {
+      first.count = other.count = 2;
+      other.data.offset += 8;
+      other.channel = 2;
+    };
+    if (sends) cut(std::get<plan::Send>(instructions_of(bundle, rank)[at].action), std::get<plan::Send>(second.action));
+    else cut(std::get<plan::Recv>(instructions_of(bundle, rank)[at].action), std::get<plan::Recv>(second.action));
+    instructions_of(bundle, rank)
+        .insert(instructions_of(bundle, rank).begin() + static_cast<ptrdiff_t>(at) + 1, second);
+  }
+  return bundle;
+}
+
+std::unique_ptr<hal::Command> over_freed_memory(hal::Device& device, hal::Command&) {
+  const auto region = std::move(device.allocate(4096)).value();
+  return device.fill(region->base(), std::byte{0}, 4096);
+}
+
+std::function<Watch(const plan::RankPlan&)> change_command(int32_t rank, size_t at, const ChangeCommand& change,
+                                                           std::vector<std::unique_ptr<hal::Command>>& kept) {
+  return [=, &kept](const plan::RankPlan& plan) -> Watch {
+    if (plan.rank != rank) return {};
+    return {[=, &kept](hal::Device& device, std::vector<hal::Issue>& commands) {
+              hal::Command*& command = commands.at(at).command;
+              kept.push_back(change(device, *command));
+              command = kept.back().get();
+            },
+            {}};
+  };
+}
+
 std::vector<PlantedRace> planted_races() {
   using hand_written::pipeline, hand_written::replicas, hand_written::sharded;
   return {
