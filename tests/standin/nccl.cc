@@ -1,6 +1,6 @@
-// NCCL on the CPU, for tests of code that drives GPUs: ranks are threads of one process, a rank is the thread that
-// initialises its communicators. Calls enqueue work to the stand-in's streams; there the members of a communicator meet
-// by the number of the call, and a stream stays blocked until all of them have come.
+// NCCL on the CPU, for tests of code that drives GPUs: ranks are threads of one process, or processes of one machine; a
+// rank is the thread that initialises its communicators. Calls enqueue work to the stand-in's streams; there the
+// members of a communicator meet by the number of the call, and a stream stays blocked until all of them have come.
 //
 // What NCCL would answer with a hang, or not at all, is an asynchronous error here, with words for it:
 // - Members whose calls of one number differ in kind, count or type; a send and a receive of different sizes.
@@ -8,6 +8,8 @@
 //   taken to follow its issue order, whatever stream it is on, as NCCL wants it of several communicators on one device.
 //   A cycle of ranks, each of which waits in its first unfinished call for the next one, can never end.
 // - A member that aborted, or whose thread has ended.
+// Where ranks are processes (nccl_hub.h), nobody sees the issue order of all of them: a deadlock hangs, as NCCL's does,
+// until somebody's time is up. The rest is found there, too, when members have come to the call.
 //
 // Communicators are not blocking: a call is under way until ncclCommGetAsyncError has been asked twice, and only then
 // is it enqueued. Whoever enqueues something behind a call without asking finds it in front.
@@ -24,9 +26,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "tests/standin/nccl_hub.h"
 #include "tests/standin/nccl_order.h"
 #include "tests/standin/nccl_standin.h"
 #include "tests/standin/nccl_work.h"
@@ -37,12 +41,15 @@ namespace {
 
 using piper::standin::advance;
 using piper::standin::Call;
+using piper::standin::CallId;
 using piper::standin::Deadlock;
+using piper::standin::difference;
 using piper::standin::find_deadlock;
 using piper::standin::is_message;
 using piper::standin::Key;
 using piper::standin::Kind;
 using piper::standin::Launch;
+using piper::standin::Link;
 using piper::standin::member_of;
 using piper::standin::name_of;
 using piper::standin::participants;
@@ -53,6 +60,8 @@ using piper::standin::text_of;
 using piper::standin::Unit;
 using piper::standin::Work;
 using piper::standin::World;
+
+bool ranks_are_processes = false;
 
 struct Meeting {
   std::vector<Call*> arrived;
@@ -106,8 +115,9 @@ class Nccl {
       } else {
         o.key = {world, -1, -1, o.comm->collectives++};
       }
-      compare(o);
+      if (o.comm->link == nullptr) compare(o);
     }
+    if (unit->calls[0].comm->link != nullptr) return;
     rank.queue.push_back(unit);
     advance(ranks);
     if (const std::optional<Deadlock> deadlock = find_deadlock(ranks))
@@ -115,6 +125,7 @@ class Nccl {
   }
 
   void leave(ncclComm& comm, const std::string& how) {
+    if (comm.link != nullptr) comm.link->abort(how);
     for (ncclComm* member : comm.world->members)
       if (member != nullptr && member != &comm && !member->over() && !member->finalized &&
           member->error == ncclSuccess) {
@@ -135,30 +146,18 @@ class Nccl {
   void run(Launch& launch) {
     std::unique_lock lock(mutex);
     const uint64_t round = launch.runs++;
-    const auto let_go = [&](const Call* o) { return o->comm->aborted; };
     for (const Launch* before : launch.after)
       changed_.wait(lock, [&] {
         const bool one_graph = before->capture != nullptr && before->capture == launch.capture;
         return before->finished > (one_graph ? round : 0) ||
-               std::all_of(launch.calls.begin(), launch.calls.end(), let_go);
+               std::all_of(launch.calls.begin(), launch.calls.end(), is_let_go);
       });
-    std::vector<std::pair<Call*, Meeting*>> mine;
-    for (Call* o : launch.calls) {
-      Meeting& meeting = meetings_[{o->key, round}];
-      mine.emplace_back(o, &meeting);
-      meeting.arrived.push_back(o);
-      if (meeting.arrived.size() < participants(*o).size() || o->comm->world->failed) continue;
-      if (std::any_of(meeting.arrived.begin(), meeting.arrived.end(), let_go)) continue;
-      std::vector<const Work*> work;
-      for (const Call* each : meeting.arrived) work.push_back(each);
-      perform(std::move(work));
-      meeting.done = true;
-      changed_.notify_all();
-    }
-    for (const auto& [call, meeting] : mine) {
-      changed_.wait(lock, [&, o = call, m = meeting] { return m->done || let_go(o); });
-      const size_t all = participants(*call).size();
-      if (meeting->done && ++meeting->left == all) meetings_.erase({call->key, round});
+    if (launch.calls[0]->comm->link != nullptr) {
+      lock.unlock();
+      meet_processes(launch, round);
+      lock.lock();
+    } else {
+      meet_threads(launch, round, lock);
     }
     ++launch.finished;
     changed_.notify_all();
@@ -167,22 +166,42 @@ class Nccl {
   static size_t bytes_of(const ncclComm& comm) { return comm.joined ? comm.world->members.size() << 20 : 0; }
 
  private:
+  static bool is_let_go(const Call* o) { return o->comm->aborted; }
+
+  static void meet_processes(const Launch& launch, uint64_t round) {
+    const auto id = [&](const Call* o) { return CallId{o->key.from, o->key.to, o->key.number, round}; };
+    for (const Call* o : launch.calls) o->comm->link->begin(id(o), *o, o->read.bytes, o->written.bytes);
+    for (const Call* o : launch.calls) o->comm->link->wait(id(o));
+  }
+
+  void meet_threads(Launch& launch, uint64_t round, std::unique_lock<std::mutex>& lock) {
+    std::vector<std::pair<Call*, Meeting*>> mine;
+    for (Call* o : launch.calls) {
+      Meeting& meeting = meetings_[{o->key, round}];
+      mine.emplace_back(o, &meeting);
+      meeting.arrived.push_back(o);
+      if (meeting.arrived.size() < participants(*o).size() || o->comm->world->failed) continue;
+      if (std::any_of(meeting.arrived.begin(), meeting.arrived.end(), is_let_go)) continue;
+      std::vector<const Work*> work;
+      for (const Call* each : meeting.arrived) work.push_back(each);
+      perform(std::move(work));
+      meeting.done = true;
+      changed_.notify_all();
+    }
+    for (const auto& [call, meeting] : mine) {
+      changed_.wait(lock, [&, o = call, m = meeting] { return m->done || is_let_go(o); });
+      const size_t all = participants(*call).size();
+      if (meeting->done && ++meeting->left == all) meetings_.erase({call->key, round});
+    }
+  }
+
   // With what the other members have issued under this number.
   void compare(const Call& o) {
     std::vector<Call>& issued = issued_[o.key];
     issued.push_back(o);
     const Call& first = issued.front();
-    const bool kinds = is_message(o.kind) ? is_message(first.kind) : o.kind == first.kind;
-    if (!kinds || o.count != first.count || o.type != first.type) {
-      const auto& [one, other] = std::minmax(first, o, [](auto& a, auto& b) { return a.comm->rank < b.comm->rank; });
-      const std::string where = is_message(o.kind)
-                                    ? "message " + std::to_string(o.key.number) + " from member " +
-                                          std::to_string(o.key.from) + " to member " + std::to_string(o.key.to)
-                                    : "collective " + std::to_string(o.key.number);
-      fail(*o.key.world, ncclInvalidUsage,
-           "the calls of " + where + " of '" + o.comm->name + "' differ: member " + std::to_string(one.comm->rank) +
-               " has " + text_of(one) + ", member " + std::to_string(other.comm->rank) + " has " + text_of(other));
-    }
+    const std::string differ = difference(o.comm->name, o.key.from, o.key.to, o.key.number, first, o);
+    if (!differ.empty()) fail(*o.key.world, ncclInvalidUsage, differ);
     if (issued.size() == participants(o).size()) issued_.erase(o.key);
   }
 
@@ -223,13 +242,23 @@ ncclResult_t refuse(ncclResult_t result, const std::string& text) {
   return result;
 }
 
+// Of members in other processes; with the mutex.
+void hear_of_failure(ncclComm& comm) {
+  if (comm.link == nullptr || comm.error != ncclSuccess) return;
+  if (const auto failure = comm.link->failure()) std::tie(comm.error, comm.error_text) = *failure;
+}
+bool all_joined(const ncclComm& comm) {
+  return comm.link != nullptr ? comm.link->all_joined() : comm.world->joined == comm.world->members.size();
+}
+
 // What is wrong with a communicator that is to be used; with the mutex.
-ncclResult_t usable(const ncclComm* comm, const char* call) {
+ncclResult_t usable(ncclComm* comm, const char* call) {
   if (comm == nullptr || !Nccl::instance().knows(comm) || comm->over())
     return refuse(ncclInvalidArgument, std::string(call) + ": the communicator is none, or is destroyed");
+  hear_of_failure(*comm);
   if (comm->error != ncclSuccess) return refuse(comm->error, comm->error_text);
   if (comm->finalized) return refuse(ncclInvalidUsage, std::string(call) + ": the communicator is finalized");
-  if (!comm->joined || comm->world->joined < comm->world->members.size() || comm->under_way != nullptr)
+  if (!comm->joined || !all_joined(*comm) || comm->under_way != nullptr)
     return refuse(ncclInvalidArgument, std::string(call) + ": attempt to use communicator '" + comm->name +
                                            "' before the previous operation returned ncclSuccess");
   return ncclSuccess;
@@ -332,6 +361,8 @@ ncclResult_t call(Call o, const void* send, size_t send_bytes, void* recv, size_
 
 namespace piper::standin {
 
+void set_ranks_are_processes(bool processes) { ranks_are_processes = processes; }
+
 std::vector<NcclCommunicatorSeen> nccl_communicators() {
   const Rank& rank = this_rank();
   std::lock_guard lock(Nccl::instance().mutex);
@@ -360,6 +391,11 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   static std::atomic<uint64_t> ids{0};
   const uint64_t number = ++ids;
   std::memset(id, 0, sizeof *id);
+  if (ranks_are_processes) {
+    const std::string hub = piper::standin::open_hub();
+    std::memcpy(id->internal, hub.data(), std::min(hub.size(), sizeof id->internal - 1));
+    return hub.empty() ? refuse(ncclSystemError, "no hub can be opened") : ncclSuccess;
+  }
   std::memcpy(id->internal, &number, sizeof number);
   return ncclSuccess;
 }
@@ -386,6 +422,11 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
     made->rank = at;
     made->max_ctas = config->maxCTAs == NCCL_CONFIG_UNDEF_INT ? 0 : config->maxCTAs;
     if (rank.depth > 0) made->group = rank.groups + 1;
+    if (ranks_are_processes) {
+      made->link = Link::join(id.internal, at, nranks, made->name);
+      if (made->link == nullptr)
+        return refuse(ncclSystemError, "nobody is there who made the id of '" + made->name + "'");
+    }
     *comm = nccl.add(std::move(made));
     members[static_cast<size_t>(at)] = *comm;
   }
@@ -400,10 +441,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
     std::lock_guard lock(Nccl::instance().mutex);
     if (comm == nullptr || !Nccl::instance().knows(comm) || comm->over())
       return refuse(ncclInvalidArgument, "ncclCommGetAsyncError: the communicator is none, or is destroyed");
+    hear_of_failure(*comm);
     *state = comm->error;
     if (comm->error != ncclSuccess) return ncclSuccess;
     const auto finished = [](const auto& launch) { return launch->finished > 0; };
-    if (comm->world->joined < comm->world->members.size() ||
+    if (!all_joined(*comm) ||
         (comm->finalized && !std::all_of(comm->launches.begin(), comm->launches.end(), finished)) ||
         (comm->under_way != nullptr && !std::exchange(comm->asked, true))) {
       *state = ncclInProgress;
@@ -430,6 +472,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!comm->finalized) return refuse(ncclInvalidUsage, "ncclCommDestroy: '" + comm->name + "' was not finalized");
   comm->owner->device_bytes -= Nccl::bytes_of(*comm);
   comm->destroyed = true;
+  if (comm->link != nullptr) comm->link->leave();
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {

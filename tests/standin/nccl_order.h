@@ -25,11 +25,13 @@ struct World;
 struct Rank;
 struct Unit;
 struct Launch;
+class Link;
 
 }  // namespace piper::standin
 
 struct ncclComm {
   std::shared_ptr<piper::standin::World> world;
+  std::shared_ptr<piper::standin::Link> link;  // where the members are processes; the world has this one alone then
   piper::standin::Rank* owner = nullptr;
   int rank = 0, max_ctas = 0, group = 0;
   std::string name;

@@ -6,6 +6,9 @@
 
 namespace piper::standin {
 
+// From now on the members of a communicator are processes of this machine, one rank each.
+void set_ranks_are_processes(bool processes);
+
 struct NcclCommunicatorSeen {
   std::string name;
   int members = 0, rank = 0;

@@ -83,6 +83,24 @@ std::string text_of(const Work& o) {
   return std::string(name_of(o.kind)) + " of " + std::to_string(o.count) + " " + name_of(o.type);
 }
 
+size_t received_bytes(const Work& work, size_t members) {
+  if (work.kind == Kind::kSend) return 0;
+  return work.count * size_of(work.type) * (work.kind == Kind::kAllGather ? members : 1);
+}
+
+std::string difference(const std::string& communicator, int from, int to, uint64_t number, const Work& a,
+                       const Work& b) {
+  const bool message = is_message(b.kind);
+  const bool kinds = message ? is_message(a.kind) : a.kind == b.kind;
+  if (kinds && a.count == b.count && a.type == b.type) return {};
+  const auto& [one, other] = std::minmax(a, b, [](const Work& x, const Work& y) { return x.member < y.member; });
+  const std::string where = message ? "message " + std::to_string(number) + " from member " + std::to_string(from) +
+                                          " to member " + std::to_string(to)
+                                    : "collective " + std::to_string(number);
+  return "the calls of " + where + " of '" + communicator + "' differ: member " + std::to_string(one.member) + " has " +
+         text_of(one) + ", member " + std::to_string(other.member) + " has " + text_of(other);
+}
+
 void perform(std::vector<const Work*> all) {
   const Work& o = *all[0];
   const size_t element = size_of(o.type);

@@ -26,6 +26,11 @@ const char* name_of(Kind kind);
 bool is_message(Kind kind);
 // "ncclAllReduce of 12 ncclFloat32"
 std::string text_of(const Work& work);
+// What a member gets; `members`: of the communicator.
+size_t received_bytes(const Work& work, size_t members);
+// Whether two members' calls of one number agree: what differs, or nothing. `from` and `to` are -1 for a collective.
+std::string difference(const std::string& communicator, int from, int to, uint64_t number, const Work& a,
+                       const Work& b);
 // Of all members of a collective, or of both ends of a message. Sums are taken in the order of a ring, each part
 // beginning with another member, so that they differ from sums in position order in the last bits where there are three
 // members or more.

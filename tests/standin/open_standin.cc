@@ -1,22 +1,67 @@
-// In place of runtime/exec/open_cuda.cc: piper-run on the stand-ins, whose GPUs PIPER_STANDIN_DEVICES counts, without a
-// library to open.
-#include <cstdlib>
+// In place of runtime/exec/open_cuda.cc: piper-run on the stand-ins, without a library to open. What tests choose in
+// its environment: PIPER_STANDIN_DEVICES, the number of GPUs, and PIPER_STANDIN_KERNELS=cpu for the CPU's kernels on
+// them, which have the CPU's bits, instead of CUDA's own. Races that were found end the process with a message and
+// status 86.
+#include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "runtime/bootstrap/rank_environment.h"
 #include "runtime/exec/cuda_backend.h"
 #include "runtime/hal/cuda/cuda_device.h"
+#include "runtime/hal/cuda/local_collectives.h"
+#include "runtime/hal/nccl/nccl_collectives.h"
+#include "tests/standin/nccl_standin.h"
+#include "tests/standin/race_detector.h"
 #include "tests/standin/standin.h"
+#include "tests/standin/standin_backend.h"
 
 namespace piper::exec {
 
+namespace {
+
+constexpr int kRaces = 86;
+
+void tell_races() {
+  const std::vector<std::string> races = standin::RaceDetector::instance().take_races();
+  for (const std::string& race : races) std::fprintf(stderr, "piper-run-standin: race: %s\n", race.c_str());
+  if (!races.empty()) _exit(kRaces);
+}
+
+bool has_cpu_kernels() {
+  const char* const kernels = std::getenv("PIPER_STANDIN_KERNELS");
+  return kernels != nullptr && std::string_view(kernels) == "cpu";
+}
+
+MakeBackend make(const CudaBackendOptions& options) {
+  MakeBackend made;
+  if (!has_cpu_kernels()) {
+    piper_cuda_backend(options, made);
+    return made;
+  }
+  return [options](const plan::RankPlan& plan) -> Result<Backend> {
+    standin::GpuOptions gpu;
+    gpu.graphs = options.graphs;
+    PIPER_ASSIGN(Backend backend, standin::open_gpu(options.ordinal, plan, gpu));
+    backend.collectives = options.transport != nullptr
+                              ? hal::make_cuda_local_collectives(*options.transport, *backend.device, gpu.groups)
+                              : hal::make_nccl_collectives(plan, options.summing, *backend.device, gpu.groups);
+    return backend;
+  };
+}
+
+}  // namespace
+
 Result<OpenedCuda> open_cuda() {
+  std::atexit(&tell_races);
   const char* const devices = std::getenv("PIPER_STANDIN_DEVICES");
   standin::set_devices(devices == nullptr ? 0 : std::atoi(devices));
+  const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);
+  standin::set_ranks_are_processes(environment.ok() && environment->size != 1);
   PIPER_ASSIGN(const int count, hal::cuda_devices());
-  return OpenedCuda{count, [](const CudaBackendOptions& options) {
-                      MakeBackend made;
-                      piper_cuda_backend(options, made);
-                      return made;
-                    }};
+  return OpenedCuda{count, &make};
 }
 
 }  // namespace piper::exec
