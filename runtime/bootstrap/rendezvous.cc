@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdlib>
 #include <initializer_list>
 
 namespace piper::bootstrap {
@@ -202,6 +203,11 @@ Result<int32_t> read_local_rank(const RankEnvironment& environment, const GetVar
   return Status::failure("R0105", std::string("none of the environment variables ") + kTorch + ", " + kSlurm + ", " +
                                       kOpenMpi + " and " + kMpi +
                                       " is set: nothing says which of its node's devices is this rank's");
+}
+
+int ranks_of_node(const GetVariable& get) {
+  const auto variable = first_of(get, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"});
+  return variable ? std::max(0, std::atoi(variable->value.c_str())) : 0;
 }
 
 }  // namespace piper::bootstrap

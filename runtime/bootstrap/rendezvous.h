@@ -21,6 +21,10 @@ constexpr uint16_t kFirstPort = 20000, kPorts = 10000;  // below the ports that 
 // launcher may show each rank one device alone. R0105: not a number, or none is set.
 Result<int32_t> read_local_rank(const RankEnvironment& environment, const GetVariable& get);
 
+// Ranks of the launch on this machine: OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS or LOCAL_WORLD_SIZE; 0 where none of
+// them is a number above 0, as under srun.
+int ranks_of_node(const GetVariable& get);
+
 // Of a node list as Slurm writes it, "gpu[03-05,9],login1": its first host, and whether it has more.
 struct NodeList {
   std::string first;

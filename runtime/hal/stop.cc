@@ -13,6 +13,11 @@ void Stop::raise(Status failure) {
   raised_.store(true, std::memory_order_release);
 }
 
+Status Stop::failure() {
+  std::lock_guard lock(mutex_);
+  return failure_.ok() ? Status() : Status(failure_.error());
+}
+
 Status Stop::take_failure() {
   std::lock_guard lock(mutex_);
   return std::move(failure_);

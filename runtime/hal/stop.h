@@ -22,6 +22,8 @@ class Stop {
   // Async-signal-safe.
   void raise_signal(int signal_number) noexcept { signal_.store(signal_number, std::memory_order_relaxed); }
   int signal_number() const { return signal_.load(std::memory_order_relaxed); }
+  // The first failure so far, or ok.
+  Status failure();
   // The first failure, or ok when nothing failed (a signal alone is no failure). Call after joining.
   Status take_failure();
 

@@ -1,11 +1,10 @@
 #include "runtime/program/program.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <thread>
 
+#include "runtime/bootstrap/rendezvous.h"
 #include "runtime/bootstrap/threads.h"
 #include "runtime/program/exit_status.h"
 #include "runtime/program/outcome.h"
@@ -17,10 +16,9 @@ namespace {
 
 // Ranks that share this machine's cores.
 int ranks_here(bootstrap::Transport transport, int32_t world_size) {
-  if (transport == bootstrap::Transport::kLocal) return world_size;
-  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"})
-    if (auto value = bootstrap::process_variable(name)) return std::max(1, std::atoi(value->c_str()));
-  return world_size;
+  const int here =
+      transport == bootstrap::Transport::kLocal ? 0 : bootstrap::ranks_of_node(bootstrap::process_variable);
+  return here > 0 ? here : world_size;
 }
 
 }  // namespace
@@ -62,8 +60,8 @@ int run(const Flags& flags) {
   session.options.checkpoints = {flags.every, flags.every_minutes};
   const SignalHandlers handlers(session.stop);
   if (on_gpus) return run_gpus(flags, *opened, *environment, *transport, refuse, session);
-  if (*transport == bootstrap::Transport::kMpi) return run_mpi(flags, *opened, cpu, session);
   const MakeRank make = [&](hal::Transport* links, int32_t) { return exec::cpu_backend(*links, cpu); };
+  if (*transport == bootstrap::Transport::kMpi) return run_mpi(flags, *opened, make, true, session);
   return run_here(flags, *opened, make, true, session);
 }
 

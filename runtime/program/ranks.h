@@ -20,9 +20,14 @@ using MakeRank = std::function<exec::MakeBackend(hal::Transport* transport, int3
 int run_here(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
              exec::Session& session);
 
-// This process is one rank of several under MPI.
-int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const exec::CpuBackendOptions& cpu,
+// This process is one rank of several under MPI. `by_transport`: their data, too, goes by MPI.
+int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
             exec::Session& session);
+
+// This process is one rank of several; their data goes by NCCL, what hosts tell each other by the store that the
+// launcher says.
+int run_nccl(const Flags& flags, const plan::OpenBundle& opened, const bootstrap::RankEnvironment& environment,
+             const MakeRank& make, exec::Session& session);
 
 // Ranks on GPUs, in this process or one in each. `refuse` prints.
 int run_gpus(const Flags& flags, const plan::OpenBundle& opened, const bootstrap::RankEnvironment& environment,

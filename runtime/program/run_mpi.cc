@@ -1,6 +1,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "runtime/hal/mpi/mpi_transport.h"
@@ -13,7 +14,21 @@
 
 namespace piper::program {
 
-int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const exec::CpuBackendOptions& cpu,
+namespace {
+
+// NCCL tells every rank that another one has gone: MPI ends this one, too, where that one had more to say.
+bool ended_by_cause(const Status& failure, const hal::Stop& stop) {
+  using std::chrono::milliseconds;
+  constexpr milliseconds kGrace{1000}, kTurn{20};
+  if (failure.ok() || failure.error().code != "R0303") return false;
+  for (milliseconds waited{0}; waited < kGrace && stop.signal_number() != SIGTERM; waited += kTurn)
+    std::this_thread::sleep_for(kTurn);
+  return stop.signal_number() == SIGTERM;
+}
+
+}  // namespace
+
+int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
             exec::Session& session) {
   auto made = hal::MpiTransport::make();
   if (!made.ok()) {
@@ -41,8 +56,9 @@ int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const exec::CpuB
       std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == transport.rank(); });
   PIPER_CHECK(mine != plans.end(), "the bundle has no plan of rank ", transport.rank());
   hal::TransportChannel checkpoint_control(transport, hal::kCheckpointChannel);
-  std::thread rank(
-      [&] { exec::run_rank(session, *mine, exec::cpu_backend(transport, cpu), control, &checkpoint_control); });
+  std::thread rank([&] {
+    exec::run_rank(session, *mine, make(by_transport ? &transport : nullptr, mine->rank), control, &checkpoint_control);
+  });
   rank.join();
 
   if (!session.stop.raised()) return conclude(session, {}, false);
@@ -51,8 +67,9 @@ int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const exec::CpuB
   // What every rank found alike needs one message, and nobody is left waiting.
   if (!failure.ok() && failure.error().code == "R0102") return conclude(session, failure, !speaks);
   // Other ranks wait for this one: MPI ends them, and where it does so by SIGTERM the cause is told already.
-  const int exit_code =
-      conclude(session, failure, failure.ok() && (session.stop.signal_number() == SIGTERM || !speaks));
+  const bool told = failure.ok() ? session.stop.signal_number() == SIGTERM || !speaks
+                                 : !by_transport && ended_by_cause(failure, session.stop);
+  const int exit_code = conclude(session, failure, told);
   transport.abort(exit_code);
   return exit_code;
 }

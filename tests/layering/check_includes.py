@@ -61,6 +61,7 @@ ADAPTERS = {
     "runtime/hal/cuda/cuda_check.h": "cuda_runtime_api.h",
     "runtime/hal/cuda/cuda_handles.h": "cuda_runtime_api.h",
     "runtime/hal/nccl/nccl_communicators.h": "nccl.h",
+    "runtime/hal/tcp/store_connection.h": "torch/",
     "runtime/kernels/binding.h": ("ATen/", "c10/"),
     "runtime/kernels/cuda/device_code.h": ("cuda_bf16.h", "cuda_fp16.h", "cuda_runtime.h"),
     "runtime/kernels/fast_pointwise.h": ("ATen/",),

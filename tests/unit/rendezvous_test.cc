@@ -190,6 +190,15 @@ TEST_CASE("the first host of a node list, and whether it has more") {
   }
 }
 
+TEST_CASE("how many ranks a node has, where the launcher says") {
+  CHECK(ranks_of_node(getter({})) == 0);
+  CHECK(ranks_of_node(getter({{"LOCAL_WORLD_SIZE", "4"}})) == 4);
+  CHECK(ranks_of_node(getter({{"LOCAL_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})) == 2);
+  CHECK(ranks_of_node(getter({{"MPI_LOCALNRANKS", "3"}})) == 3);
+  CHECK(ranks_of_node(getter({{"LOCAL_WORLD_SIZE", "many"}})) == 0);
+  CHECK(ranks_of_node(getter({{"LOCAL_WORLD_SIZE", "-1"}})) == 0);
+}
+
 TEST_CASE("the index among the ranks of a node is the launcher's own") {
   const auto local_rank = [](const Variables& variables) {
     return read_local_rank(environment(variables), getter(variables)).value();

@@ -1,10 +1,10 @@
 #include "runtime/hal/tcp/tcp_store_channel.h"
 
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
-
 #include <algorithm>
 #include <cstring>
 #include <thread>
+
+#include "runtime/hal/tcp/store_connection.h"
 
 namespace piper::hal {
 
@@ -42,8 +42,6 @@ int64_t pieces_of(size_t bytes) {
   return std::max<int64_t>(1, count);
 }
 
-std::string first_line(const char* text) { return std::string(text, std::strcspn(text, "\n")); }
-
 Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 }  // namespace
@@ -56,12 +54,16 @@ struct TcpStoreChannel::State {
     int64_t acknowledged = 0;  // blocks, at the sender
   };
 
-  explicit State(Options given) : options(std::move(given)), sent(size(options)), taken(size(options)) {
-    prefix = "piper/" + options.at.run_id + "/" + std::to_string(options.at.attempt) + "/";
-  }
+  // `name`: of a channel beside another one.
+  State(Options given, const std::string& name)
+      : options(std::move(given)),
+        is_first(name.empty()),
+        prefix(key_prefix(options.at) + name),
+        sent(size(options)),
+        taken(size(options)) {}
   static size_t size(const Options& options) { return static_cast<size_t>(options.world_size); }
-  std::string place() const { return options.at.host + ":" + std::to_string(options.at.port); }
-  bool serves() const { return options.rank == 0 && !options.at.served_by_launcher; }
+  std::string place() const { return place_of(options.at); }
+  bool serves() const { return is_first && options.rank == 0 && !options.at.served_by_launcher; }
   std::string key(const char* kind, int32_t from, int32_t to, int64_t index) const {
     return prefix + kind + "/" + std::to_string(from) + "/" + std::to_string(to) + "/" + std::to_string(index);
   }
@@ -76,20 +78,15 @@ struct TcpStoreChannel::State {
   Status leave(const Turn& turn);
 
   const Options options;
-  std::string prefix;
+  const bool is_first;
+  const std::string prefix;
   c10::intrusive_ptr<Store> store;
   std::vector<Flow> sent, taken;  // by rank
 };
 
+// The caller gives up first, in one line; the library would print a stack.
 void TcpStoreChannel::State::connect(int listening, std::chrono::milliseconds timeout) {
-  c10d::TCPStoreOptions how;
-  how.port = options.at.port;
-  how.isServer = serves();
-  how.waitWorkers = false;
-  // The caller gives up first, in one line; the library would print a stack.
-  how.timeout = timeout + 2 * BoundedThread::kGrace;
-  if (how.isServer) how.masterListenFd = listening;
-  store = c10::make_intrusive<Store>(how.isServer ? "127.0.0.1" : options.at.host, how);
+  store = connect_to_store(options.at, options.rank, listening, timeout + 2 * BoundedThread::kGrace);
 }
 
 // Asks for the key again and again: the library's own wait cannot be ended from outside, and logs each time-out.
@@ -215,6 +212,19 @@ TcpStoreChannel::TcpStoreChannel(std::shared_ptr<State> state) : state_(std::mov
 TcpStoreChannel::~TcpStoreChannel() = default;
 int32_t TcpStoreChannel::rank() const { return state_->options.rank; }
 int32_t TcpStoreChannel::world_size() const { return state_->options.world_size; }
+const TcpStoreChannel::Options& TcpStoreChannel::options() const { return state_->options; }
+
+Result<std::unique_ptr<TcpStoreChannel>> TcpStoreChannel::beside(const std::string& name,
+                                                                 const WaitControl& wait) const {
+  std::unique_ptr<TcpStoreChannel> channel(new TcpStoreChannel(std::make_shared<State>(state_->options, name + "/")));
+  PIPER_RETURN_IF_ERROR(channel->on_thread(
+      [timeout = wait.timeout](State& state, const Turn&) {
+        state.connect(-1, timeout);
+        return Status();
+      },
+      wait, "the TCP store at " + state_->place() + " to answer"));
+  return channel;
+}
 
 Result<std::unique_ptr<TcpStoreChannel>> TcpStoreChannel::join(Options options, const WaitControl& wait) {
   if (options.rank != 0 || options.at.served_by_launcher) return meet(std::move(options), -1, wait);
@@ -235,7 +245,7 @@ Result<std::unique_ptr<TcpStoreChannel>> TcpStoreChannel::meet(Options options, 
   PIPER_CHECK(options.rank >= 0 && options.rank < options.world_size, "rank ", options.rank, " of ",
               options.world_size);
   PIPER_CHECK(options.at.run_id.size() <= StoreAddress::kMaxRunIdBytes, "a run id of ", options.at.run_id.size());
-  std::unique_ptr<TcpStoreChannel> channel(new TcpStoreChannel(std::make_shared<State>(std::move(options))));
+  std::unique_ptr<TcpStoreChannel> channel(new TcpStoreChannel(std::make_shared<State>(std::move(options), "")));
   State& state = *channel->state_;
   const std::string served = std::string("the TCP store of ") +
                              (state.options.at.served_by_launcher ? "the launcher" : "rank 0") + " at " + state.place();

@@ -33,6 +33,11 @@ class TcpStoreChannel : public ControlChannel {
   // Without leave(): the other ranks find the store gone, R0303.
   ~TcpStoreChannel() override;
 
+  // Another channel between the same ranks, for another thread, while this one lives. All ranks give it the same name.
+  // R0302, R0303.
+  Result<std::unique_ptr<TcpStoreChannel>> beside(const std::string& name, const WaitControl& wait) const;
+  const Options& options() const;
+
   // Behind the last message, on every rank: whoever serves the store stays until all have taken theirs.
   // R0302: a rank has not come; what this rank has taken is right all the same.
   Status leave(const WaitControl& wait);
