@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "schemas/launch/variables.h"
+
 namespace piper::bootstrap {
 
 namespace {
@@ -33,7 +35,8 @@ std::string processes(int32_t count) { return std::to_string(count) + (count == 
 
 std::string what_to_launch(int32_t world_size) {
   const std::string n = std::to_string(world_size);
-  return "Start it as `mpirun -n " + n + " piper-run ...` or `srun --mpi=pmix -n " + n +
+  return "Start it as `piper-launch -n " + n + " piper-run ...`, `mpirun -n " + n +
+         " piper-run ...` or `srun --mpi=pmix -n " + n +
          " piper-run ...`, or once without a launcher to run all ranks in one process";
 }
 
@@ -46,6 +49,7 @@ std::string_view launcher_name(Launcher launcher) {
     case Launcher::kPmi: return "a PMI launcher";
     case Launcher::kSlurm: return "srun";
     case Launcher::kTorchrun: return "torchrun";
+    case Launcher::kPiperLaunch: return "piper-launch";
   }
   return "";
 }
@@ -61,14 +65,15 @@ Result<RankEnvironment> read_rank_environment(const GetVariable& get) {
   // A batch script has Slurm's variables too, but is no task of a step.
   const bool in_step = get("SLURM_STEP_ID").has_value() || get("SLURM_STEPID").has_value();
   // Its workers carry the variables of what started torchrun, too, and are not the processes that MPI would join.
-  const bool of_torchrun = get("TORCHELASTIC_RUN_ID").has_value();
+  const bool of_piper = get(launch::kLaunchedBy).has_value();
+  const bool of_torchrun = of_piper || get("TORCHELASTIC_RUN_ID").has_value();
   for (const Names& names : kNames) {
     if (of_torchrun && names.launcher != Launcher::kTorchrun) continue;
     auto rank = get(names.rank);
     auto size = get(names.size);
     if (!rank || !size || (names.launcher == Launcher::kSlurm && !in_step)) continue;
     RankEnvironment result;
-    result.launcher = names.launcher;
+    result.launcher = of_piper ? Launcher::kPiperLaunch : names.launcher;
     PIPER_ASSIGN(result.rank, number(names.rank, *rank));
     PIPER_ASSIGN(result.size, number(names.size, *size));
     result.can_join_mpi =
@@ -105,7 +110,7 @@ Result<Transport> choose_local(const RankEnvironment& environment, int32_t world
 
 Result<Transport> choose_gpu_transport(const RankEnvironment& environment, const std::string& requested,
                                        int32_t world_size) {
-  if (requested == "mpi")
+  if (requested == "mpi" || requested == "ucx")
     return Status::failure("R0106", "ranks on GPUs send their data by NCCL: use --comm nccl, or local in one process");
   if (requested == "local" || (requested.empty() && environment.size == 1))
     return choose_local(environment, world_size);
@@ -118,9 +123,10 @@ Result<Transport> choose_transport(const RankEnvironment& environment, const std
   const bool launched = environment.size != 1;  // 0: MPI will tell
   if (requested == "local" || (requested.empty() && !launched)) return choose_local(environment, world_size);
   if (environment.size != 0) PIPER_RETURN_IF_ERROR(check_world_size(environment.size, world_size));
+  if (requested == "ucx" || (requested.empty() && !environment.can_join_mpi)) return Transport::kUcx;
   if (!environment.can_join_mpi) {
     std::string fix = environment.launcher == Launcher::kSlurm
-                          ? "Add --mpi=pmix to srun (srun --mpi=list shows what it offers)"
+                          ? "Add --mpi=pmix to srun (srun --mpi=list shows what it offers), or use --comm ucx"
                           : what_to_launch(world_size);
     return Status::failure("R0103", std::string(launcher_name(environment.launcher)) + " started " +
                                         processes(environment.size) + " that MPI cannot join to one world. " + fix);

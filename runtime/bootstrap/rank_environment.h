@@ -13,11 +13,12 @@
 namespace piper::bootstrap {
 
 enum class Launcher : uint8_t {
-  kNone,      // started by hand: one process
-  kOpenMpi,   // mpirun or mpiexec of Open MPI
-  kPmi,       // PMI or PMIx of another launcher
-  kSlurm,     // srun
-  kTorchrun,  // RANK and WORLD_SIZE; also below srun
+  kNone,         // started by hand: one process
+  kOpenMpi,      // mpirun or mpiexec of Open MPI
+  kPmi,          // PMI or PMIx of another launcher
+  kSlurm,        // srun
+  kTorchrun,     // RANK and WORLD_SIZE; also below srun
+  kPiperLaunch,  // the same variables, and its own
 };
 std::string_view launcher_name(Launcher launcher);
 
@@ -37,15 +38,16 @@ std::optional<std::string> process_variable(const char* name);
 
 enum class Transport : uint8_t {
   kLocal,  // all ranks in this process; the default for one process; needs nothing, uses one machine
-  kMpi,    // one process a rank; the default under a launcher; needs MPI
+  kMpi,    // one process a rank; the default under a launcher that MPI knows; needs MPI
+  kUcx,    // one process a rank; the default under any other launcher; needs UCX
   kNccl,   // a GPU a rank; one process a rank under a launcher, for ranks on GPUs the default there
 };
 
-// `requested`: "local", "mpi" or "" for the default. R0101: the launch does not fit the world size.
-// R0103: the launcher's processes cannot join in MPI. Both say what to launch instead.
+// `requested`: "local", "mpi", "ucx" or "" for the default. R0101: the launch does not fit the world size. R0103: MPI
+// is asked for, and the launcher's processes cannot join in it. Both say what to launch instead.
 Result<Transport> choose_transport(const RankEnvironment& environment, const std::string& requested,
                                    int32_t world_size);
-// The same for ranks on GPUs: "local", "nccl" or "". R0106: "mpi".
+// The same for ranks on GPUs: "local", "nccl" or "". R0106: "mpi" or "ucx".
 Result<Transport> choose_gpu_transport(const RankEnvironment& environment, const std::string& requested,
                                        int32_t world_size);
 // R0101 again, once MPI knows its size.

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "schemas/launch/variables.h"
+
 namespace piper::bootstrap {
 
 namespace {
@@ -78,7 +80,7 @@ bool is_loopback(const std::string& host) {
 
 Result<hal::StoreAddress> of_torchrun(const RankEnvironment& environment, const GetVariable& get) {
   hal::StoreAddress address;
-  PIPER_RETURN_IF_ERROR(read_master(get, Launcher::kTorchrun, address));
+  PIPER_RETURN_IF_ERROR(read_master(get, environment.launcher, address));
   if (const auto id = first_of(get, {"TORCHELASTIC_RUN_ID"})) {
     if (id->value.size() > hal::StoreAddress::kMaxRunIdBytes || id->value.find('\n') != std::string::npos)
       return wrong(id->name, id->value,
@@ -94,6 +96,10 @@ Result<hal::StoreAddress> of_torchrun(const RankEnvironment& environment, const 
     address.several_nodes = !is_loopback(address.host);
   }
   if (!address.several_nodes && !address.served_by_launcher) address.host = kLoopback;
+  if (const auto socket = first_of(get, {launch::kStoreSocket}); socket && environment.rank == 0) {
+    PIPER_ASSIGN(const uint64_t descriptor, number(*socket, 0, INT32_MAX));
+    address.listening = static_cast<int>(descriptor);
+  }
   return address;
 }
 
@@ -174,14 +180,16 @@ Result<NodeList> read_node_list(const char* name, const std::string& text) {
 
 Result<hal::StoreAddress> read_rendezvous(const RankEnvironment& environment, const GetVariable& get) {
   switch (environment.launcher) {
-    case Launcher::kTorchrun: return of_torchrun(environment, get);
+    case Launcher::kTorchrun:
+    case Launcher::kPiperLaunch: return of_torchrun(environment, get);
     case Launcher::kSlurm: return of_slurm(get);
     case Launcher::kNone:
     case Launcher::kOpenMpi:
     case Launcher::kPmi: break;
   }
-  return Status::failure("R0103", std::string(launcher_name(environment.launcher)) +
-                                      " gives no address at which processes meet without MPI; torchrun and srun do");
+  return Status::failure(
+      "R0103", std::string(launcher_name(environment.launcher)) +
+                   " gives no address at which processes meet without MPI; piper-launch, torchrun and srun do");
 }
 
 Result<int32_t> read_local_rank(const RankEnvironment& environment, const GetVariable& get) {
@@ -189,7 +197,8 @@ Result<int32_t> read_local_rank(const RankEnvironment& environment, const GetVar
                        *kMpi = "MPI_LOCALRANKID";
   std::optional<Variable> variable;
   switch (environment.launcher) {
-    case Launcher::kTorchrun: variable = first_of(get, {kTorch, kSlurm}); break;
+    case Launcher::kTorchrun:
+    case Launcher::kPiperLaunch: variable = first_of(get, {kTorch, kSlurm}); break;
     case Launcher::kSlurm: variable = first_of(get, {kSlurm, kTorch}); break;
     case Launcher::kOpenMpi: variable = first_of(get, {kOpenMpi, kTorch}); break;
     case Launcher::kPmi: variable = first_of(get, {kMpi, kSlurm, kTorch}); break;

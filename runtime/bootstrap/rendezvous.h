@@ -1,6 +1,6 @@
 // Where the processes of a launch meet without MPI, and which device of its node is a rank's: read off the launcher's
-// variables. For ranks whose data goes by a library of the device (hal/tcp carries what hosts tell each other). It
-// opens nothing and resolves no names.
+// variables. For ranks whose data goes by UCX or by a library of the device (hal/tcp carries what hosts tell each
+// other). It opens nothing and resolves no names.
 #pragma once
 
 #include "runtime/bootstrap/rank_environment.h"
@@ -8,11 +8,11 @@
 
 namespace piper::bootstrap {
 
-// torchrun: MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID and _RESTART_COUNT; the store is torchrun's own where
-// TORCHELASTIC_USE_AGENT_STORE says so. The same without torchrun, by MASTER_ADDR and MASTER_PORT alone, where the run
-// id is empty. srun: the first host of the step's node list and a port of kFirstPort + [0, kPorts) from job and step,
-// or MASTER_ADDR and MASTER_PORT where both are set. R0105 names the variable that is missing or wrong. R0103: the
-// launcher gives no address.
+// torchrun and piper-launch: MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID and _RESTART_COUNT; the store is torchrun's
+// own where TORCHELASTIC_USE_AGENT_STORE says so. The same without torchrun, by MASTER_ADDR and MASTER_PORT alone,
+// where the run id is empty. srun: the first host of the step's node list and a port of kFirstPort + [0, kPorts) from
+// job and step, or MASTER_ADDR and MASTER_PORT where both are set. R0105 names the variable that is missing or wrong.
+// R0103: the launcher gives no address.
 Result<hal::StoreAddress> read_rendezvous(const RankEnvironment& environment, const GetVariable& get);
 constexpr uint16_t kFirstPort = 20000, kPorts = 10000;  // below the ports that Linux gives to connections
 

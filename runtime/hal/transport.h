@@ -1,7 +1,7 @@
 // How the ranks of a run reach each other: sets of point-to-point transfers, prepared at load and
 // carried out as often as needed. Everything else (cpu/, transport_channel.h)
 // is written once on top of it, so that every backend gives the same bits. Backends: local/ (all ranks in one
-// process) and mpi/.
+// process), mpi/ and ucx/.
 //
 // Whose memory: a run() that returned ok has let go of the memory of its transfers. One that failed may have left
 // messages under way that are read and written until the transport is gone. So memory that an exchange points to

@@ -95,8 +95,8 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
   auto* const profile = app.add_option(
       "--profile", flags.profile, "write the mean times of every instruction to this file, one JSON object a line");
   app.add_option("--comm", flags.comm,
-                 "communicator; default: local for one process, mpi under a launcher, nccl for --device cuda")
-      ->check(CLI::IsMember({"local", "mpi", "nccl"}));
+                 "communicator; default: local for one process, mpi or ucx under a launcher, nccl for --device cuda")
+      ->check(CLI::IsMember({"local", "mpi", "ucx", "nccl"}));
   app.add_option("--device", flags.device, "device of the ranks")->check(CLI::IsMember({"cpu", "cuda"}));
   // Times are taken between the instructions of a step, which a graph does not have.
   app.add_flag("--cuda-graph", flags.cuda_graph,

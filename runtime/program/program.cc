@@ -61,8 +61,8 @@ int run(const Flags& flags) {
   const SignalHandlers handlers(session.stop);
   if (on_gpus) return run_gpus(flags, *opened, *environment, *transport, refuse, session);
   const MakeRank make = [&](hal::Transport* links, int32_t) { return exec::cpu_backend(*links, cpu); };
-  if (*transport == bootstrap::Transport::kMpi) return run_mpi(flags, *opened, make, true, session);
-  return run_here(flags, *opened, make, true, session);
+  if (*transport == bootstrap::Transport::kLocal) return run_here(flags, *opened, make, true, session);
+  return run_processes(flags, *opened, make, true, *environment, *transport, session);
 }
 
 }  // namespace piper::program

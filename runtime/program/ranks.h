@@ -20,9 +20,10 @@ using MakeRank = std::function<exec::MakeBackend(hal::Transport* transport, int3
 int run_here(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
              exec::Session& session);
 
-// This process is one rank of several under MPI. `by_transport`: their data, too, goes by MPI.
-int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
-            exec::Session& session);
+// This process is one rank of several that meet over MPI or UCX. `by_transport`: their data, too, goes that way.
+int run_processes(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
+                  const bootstrap::RankEnvironment& environment, bootstrap::Transport transport,
+                  exec::Session& session);
 
 // This process is one rank of several; their data goes by NCCL, what hosts tell each other by the store that the
 // launcher says.

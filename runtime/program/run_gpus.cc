@@ -44,7 +44,8 @@ int run_gpus(const Flags& flags, const plan::OpenBundle& opened, const bootstrap
     return cuda->backend(options);
   };
   if (alone) return run_here(flags, opened, make, !by_nccl, session);
-  return by_mpi ? run_mpi(flags, opened, make, false, session) : run_nccl(flags, opened, environment, make, session);
+  if (by_mpi) return run_processes(flags, opened, make, false, environment, bootstrap::Transport::kMpi, session);
+  return run_nccl(flags, opened, environment, make, session);
 }
 
 }  // namespace piper::program

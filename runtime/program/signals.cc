@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "runtime/data/guarded_read.h"
+#include "runtime/hal/ucx/ucx_transport.h"
 #include "runtime/program/exit_status.h"
 #include "schemas/plan/mapped_names.h"
 
@@ -38,7 +39,8 @@ void on_bus_error(int, siginfo_t* info, void*) {
     write_to_stderr("' was cut while the run read it; what was not saved before is lost\n");
   } else {
     write_to_stderr(
-        "piper-run: error: a bus error outside of the files that the run reads: a full /dev/shm, which MPI uses, or "
+        "piper-run: error: a bus error outside of the files that the run reads: a full /dev/shm, which MPI and UCX "
+        "use, or "
         "memory that fails; what was not saved before is lost\n");
   }
   _exit(kFailed);
@@ -47,6 +49,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
 }  // namespace
 
 SignalHandlers::SignalHandlers(hal::Stop& stop) {
+  hal::UcxTransport::leave_signals_alone();
   signal_stop = &stop;
   struct sigaction action{};
   action.sa_handler = on_signal;

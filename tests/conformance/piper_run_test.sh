@@ -67,13 +67,15 @@ expect 2 "is not microseconds" "$run" "$d/plans" --link-delay 5,0
 expect 1 "R0501" "$run" "$d/plans" --data "$d/data.safetensors"
 expect 1 "R0201" "$run" "$d/plans" --load "$d/weights.safetensors"
 expect 1 "R0106" "$run" "$d/plans" --device cuda
-# CPU ranks send their data by MPI: launchers without it are refused in one line, by rank 0 alone.
-expect 1 "[R0103]: torchrun started 2 processes that MPI cannot join" env RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=none "$run" "$d/plans"
+# What MPI cannot join is refused in one line, by rank 0 alone, where MPI is asked for.
+expect 1 "[R0103]: torchrun started 2 processes that MPI cannot join" env RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=none "$run" "$d/plans" --comm mpi
 [ "$(wc -l < "$dir/out")" = 1 ] || { fail "not one line about torchrun"; cat "$dir/out"; }
-env RANK=1 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=none "$run" "$d/plans" > "$dir/out" 2>&1 && fail "rank 1 was not refused"
+env RANK=1 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=none "$run" "$d/plans" --comm mpi > "$dir/out" 2>&1 && fail "rank 1 was not refused"
 [ -s "$dir/out" ] && { fail "rank 1 speaks, too"; cat "$dir/out"; }
 expect 1 "[R0103]: srun started 2 processes that MPI cannot join to one world. Add --mpi=pmix" \
-  env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 "$run" "$d/plans"
+  env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 "$run" "$d/plans" --comm mpi
+# Else they meet where the launcher says.
+expect 1 "[R0105]: the environment variable MASTER_ADDR is not set" env RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=none "$run" "$d/plans"
 expect 2 "--stepz" "$run" "$d/plans" --stepz 3
 expect 2 "bundle" "$run"
 expect 1 "" "$run" "$d/nothing"

@@ -145,9 +145,15 @@ losses() { grep -o '"loss": [^,]*' "$1"; }
 diff <(losses local.jsonl) <(losses slurm.jsonl) || fail "the losses differ"
 echo "10 losses of 4 ranks on 2 nodes are those of local"
 
-# Without MPI: the processes of a step find each other by its variables, and CPU ranks, whose data goes by MPI, are told.
+# Without MPI: the processes of a step find each other by its variables, and the data of CPU ranks go over UCX.
 timeout 60 srun --mpi=none -N1 -n3 "$bin/tcp_store_processes_test" worker > met || { cat met; fail "no meeting under srun"; }
 [ "$(grep -c "of run 'slurm\..* attempt 0: well" met)" = 3 ] || { cat met; fail "not three processes met"; }
-timeout 60 srun --mpi=none -N1 -n4 "${run[@]}" > refused 2>&1 && fail "CPU ranks without MPI were not refused"
+timeout 60 srun --mpi=none -N1 -n4 "${run[@]}" --comm mpi > refused 2>&1 && fail "CPU ranks that MPI cannot join were not refused"
 grep -q "R0103.*Add --mpi=pmix to srun" refused || { cat refused; fail "no word about --mpi=pmix"; }
 echo "3 processes met without MPI"
+if timeout 60 srun --mpi=none -N1 -n4 "${run[@]}" --log ucx.jsonl > without_mpi 2>&1; then
+  diff <(losses local.jsonl) <(losses ucx.jsonl) || fail "the losses over UCX differ"
+  echo "10 losses of 4 ranks over UCX are those of local"
+else
+  grep -q "R0104.*built without UCX" without_mpi || { cat without_mpi; fail "the run under srun without MPI failed"; }
+fi

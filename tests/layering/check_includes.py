@@ -11,6 +11,7 @@ import re
 import sys
 
 BASE, PLAN, VERIFY, CHECKPOINT = "schemas/base", "schemas/plan", "schemas/verify", "schemas/checkpoint"
+LAUNCH = "schemas/launch"
 DIAG, IR = "compiler/diag", "compiler/ir"
 # Folder -> folders it may include. Files that stand in compiler/, runtime/ or a tool are programs: they see their component.
 FOLDERS = {
@@ -18,6 +19,7 @@ FOLDERS = {
     PLAN: [BASE],
     VERIFY: [BASE, PLAN],
     CHECKPOINT: [BASE, PLAN],
+    LAUNCH: [],
     DIAG: [BASE],
     IR: [BASE, PLAN, DIAG],
     "compiler/strategy": [BASE, PLAN, DIAG, IR],
@@ -32,12 +34,12 @@ FOLDERS = {
     "runtime/trace": [BASE, PLAN],
     "runtime/data": [BASE, PLAN],
     "runtime/kernels": [BASE, PLAN, "runtime/hal"],
-    "runtime/bootstrap": [BASE, PLAN, "runtime/hal"],
+    "runtime/bootstrap": [BASE, PLAN, LAUNCH, "runtime/hal"],
     "runtime/checkpoint": [BASE, PLAN, CHECKPOINT, "runtime/hal"],
     "runtime/exec": [BASE, PLAN, CHECKPOINT, "runtime"],
     "runtime/program": [BASE, PLAN, VERIFY, "runtime"],
     "runtime": ["runtime"],
-    "launcher": [BASE, PLAN, "launcher"],
+    "launcher": [BASE, PLAN, LAUNCH, "launcher"],
     "tools/piper_plan": [BASE, PLAN, VERIFY, CHECKPOINT],
     "tools/piper_torchscript": [BASE],
     "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],
@@ -52,7 +54,7 @@ FORBIDDEN = {
     "compiler": re.compile(r"^(ATen|c10|torch|caffe2|cuda|cublas|cudnn|nccl|mpi\.h|rccl|hip)"),
     "schemas": re.compile(r"^(ATen|c10|torch|caffe2|cuda|cublas|cudnn|nccl|mpi\.h|onnx|yaml-cpp|protozero)"),
     "runtime": re.compile(r"^(onnx|yaml-cpp|protozero|google/protobuf|Python\.h|pybind11|torch/(csrc/)?(jit|autograd|extension))"),
-    "launcher": re.compile(r"^(ATen|c10|torch|onnx|yaml-cpp|protozero)"),
+    "launcher": re.compile(r"^(ATen|c10|torch|cuda|nccl|mpi\.h|ucp|ucs|uct|onnx|yaml-cpp|protozero)"),
 }
 # Headers that hand a third-party type to the .cc files of their own folder, and to nobody else.
 ADAPTERS = {

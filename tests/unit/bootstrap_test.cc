@@ -107,19 +107,42 @@ TEST_CASE("ranks on GPUs are those of this process, or go by NCCL") {
   CHECK(choose_gpu_transport(alone, "mpi", 4).error().code == "R0106");
 }
 
-TEST_CASE("srun without PMIx is R0103") {
+TEST_CASE("processes that MPI cannot join use UCX") {
+  for (const Launcher launcher : {Launcher::kSlurm, Launcher::kTorchrun, Launcher::kPiperLaunch}) {
+    const RankEnvironment without_mpi{launcher, 0, 4, false};
+    CHECK(choose_transport(without_mpi, "", 4).value() == Transport::kUcx);
+    CHECK(choose_transport(without_mpi, "", 2).error().code == "R0101");
+    CHECK(choose_gpu_transport(without_mpi, "ucx", 4).error().code == "R0106");
+  }
+  CHECK(choose_transport({Launcher::kOpenMpi, 0, 4, true}, "ucx", 4).value() == Transport::kUcx);
+}
+
+TEST_CASE("a rank of piper-launch is known by its variable, whatever started piper-launch") {
+  const RankEnvironment rank = environment({{"RANK", "1"},
+                                            {"WORLD_SIZE", "2"},
+                                            {"PIPER_LAUNCH", "1"},
+                                            {"SLURM_PROCID", "0"},
+                                            {"SLURM_NTASKS", "1"},
+                                            {"SLURM_STEP_ID", "0"}});
+  CHECK(rank.launcher == Launcher::kPiperLaunch);
+  CHECK(rank.rank == 1);
+  CHECK(rank.size == 2);
+}
+
+TEST_CASE("srun without PMIx is R0103 where MPI is asked for") {
   const RankEnvironment srun{Launcher::kSlurm, 0, 4, false};
-  const auto result = choose_transport(srun, "", 4);
+  const auto result = choose_transport(srun, "mpi", 4);
   REQUIRE_FALSE(result.ok());
   CHECK(result.error().code == "R0103");
   CHECK(result.error().message.find("--mpi=pmix") != std::string::npos);
 }
 
-TEST_CASE("torchrun without MPI is R0103 and says what runs CPU ranks") {
-  const auto result = choose_transport({Launcher::kTorchrun, 0, 4, false}, "", 4);
+TEST_CASE("torchrun is R0103 where MPI is asked for, and says what runs CPU ranks") {
+  const auto result = choose_transport({Launcher::kTorchrun, 0, 4, false}, "mpi", 4);
   REQUIRE_FALSE(result.ok());
   CHECK(result.error().code == "R0103");
   CHECK(result.error().message.find("torchrun started 4 processes that MPI cannot join") == 0);
+  CHECK(result.error().message.find("piper-launch -n 4") != std::string::npos);
   CHECK(result.error().message.find("mpirun -n 4") != std::string::npos);
 }
 

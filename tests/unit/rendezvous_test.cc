@@ -76,6 +76,14 @@ TEST_CASE("where torchrun serves no store, rank 0 does, on loopback where all ra
   CHECK_FALSE(one_node.several_nodes);
 }
 
+TEST_CASE("rank 0 of piper-launch takes over a socket that listens") {
+  const Variables second = with(kTorchrun, {{"PIPER_LAUNCH", "1"}, {"PIPER_STORE_SOCKET", "5"}});
+  CHECK(rendezvous(second).listening == -1);
+  const Variables first = with(second, {{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"TORCHELASTIC_USE_AGENT_STORE", "False"}});
+  CHECK(rendezvous(first).listening == 5);
+  CHECK(rendezvous(with(first, {{"PIPER_STORE_SOCKET", ""}})).listening == -1);
+}
+
 TEST_CASE("RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are enough") {
   const Variables by_hand = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "4000"}};
   const hal::StoreAddress here = rendezvous(by_hand);

@@ -1,6 +1,7 @@
 #include "runtime/hal/tcp/bound_port.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -57,6 +58,17 @@ int bound(const Address& address) {
   return -error;
 }
 
+uint16_t port_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  // The port stands at the same place in the addresses of both families.
+  static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+  sockaddr_in in{};
+  std::memcpy(&in, &address, sizeof in);
+  return ntohs(in.sin_port);
+}
+
 }  // namespace
 
 Result<BoundPort> BoundPort::bind(uint16_t port, Reach reach) {
@@ -74,14 +86,16 @@ Result<BoundPort> BoundPort::bind(uint16_t port, Reach reach) {
   if (socket < 0)
     return Status::failure(
         "R0303", "port " + std::to_string(port) + " of this machine cannot be bound: " + std::strerror(-socket));
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
-  // The port stands at the same place in the addresses of both families.
-  static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
-  sockaddr_in in{};
-  std::memcpy(&in, &address, sizeof in);
-  return BoundPort(socket, ntohs(in.sin_port));
+  return BoundPort(socket, port_of(socket));
+}
+
+Result<BoundPort> BoundPort::inherit(int socket) {
+  int listens = 0;
+  socklen_t size = sizeof listens;
+  if (getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0)
+    return Status::failure("R0303", "descriptor " + std::to_string(socket) + " is no socket that listens");
+  fcntl(socket, F_SETFD, FD_CLOEXEC);
+  return BoundPort(socket, port_of(socket));
 }
 
 BoundPort::~BoundPort() {

@@ -17,6 +17,8 @@ class BoundPort {
   };
   // `port` 0: any free one. R0107: the port is taken. R0303: it cannot be bound for another reason.
   static Result<BoundPort> bind(uint16_t port, Reach reach);
+  // A socket that the process was started with. R0303: it does not listen.
+  static Result<BoundPort> inherit(int socket);
 
   BoundPort(BoundPort&& other) noexcept : socket_(other.release()), port_(other.port_) {}
   BoundPort& operator=(BoundPort&&) = delete;

@@ -228,6 +228,10 @@ Result<std::unique_ptr<TcpStoreChannel>> TcpStoreChannel::beside(const std::stri
 
 Result<std::unique_ptr<TcpStoreChannel>> TcpStoreChannel::join(Options options, const WaitControl& wait) {
   if (options.rank != 0 || options.at.served_by_launcher) return meet(std::move(options), -1, wait);
+  if (options.at.listening >= 0) {
+    PIPER_ASSIGN(BoundPort inherited, BoundPort::inherit(options.at.listening));
+    return serve(std::move(options), std::move(inherited), wait);
+  }
   const auto reach = options.at.several_nodes ? BoundPort::Reach::kAllInterfaces : BoundPort::Reach::kLoopback;
   PIPER_ASSIGN(BoundPort port, BoundPort::bind(options.at.port, reach));
   return serve(std::move(options), std::move(port), wait);

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "runtime/hal/mpi/mpi_transport.h"
+#include "runtime/bootstrap/process_world.h"
 #include "runtime/hal/transport_channel.h"
 #include "runtime/program/exit_status.h"
 #include "runtime/program/inputs.h"
@@ -26,16 +26,9 @@ bool ended_by_cause(const Status& failure, const hal::Stop& stop) {
   return stop.signal_number() == SIGTERM;
 }
 
-}  // namespace
-
-int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
-            exec::Session& session) {
-  auto made = hal::MpiTransport::make();
-  if (!made.ok()) {
-    print_error(made.error());
-    return kRefused;
-  }
-  hal::MpiTransport& transport = **made;
+int run_in(bootstrap::ProcessWorld& world, const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make,
+           bool by_transport, exec::Session& session) {
+  hal::Transport& transport = world.transport();
   hal::TransportChannel control(transport);
   if (Status status = bootstrap::check_world_size(transport.world_size(), opened.manifest.world_size); !status.ok()) {
     if (transport.rank() == 0) print_error(status.error());
@@ -49,7 +42,7 @@ int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& 
   if (ready.ok() && *ready != 0) return *ready;
   if (!ready.ok()) {
     if (!hal::is_stopped(ready.status())) print_error(ready.error());
-    transport.abort(kRefused);
+    world.abort(kRefused);
   }
   const auto& plans = inputs.bundle.ranks;
   const auto mine =
@@ -66,12 +59,25 @@ int run_mpi(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& 
   const Status failure = session.stop.take_failure();
   // What every rank found alike needs one message, and nobody is left waiting.
   if (!failure.ok() && failure.error().code == "R0102") return conclude(session, failure, !speaks);
-  // Other ranks wait for this one: MPI ends them, and where it does so by SIGTERM the cause is told already.
+  // Other ranks wait for this one: MPI or the launcher ends them, and where it is by SIGTERM the cause is told already.
   const bool told = failure.ok() ? session.stop.signal_number() == SIGTERM || !speaks
                                  : !by_transport && ended_by_cause(failure, session.stop);
   const int exit_code = conclude(session, failure, told);
-  transport.abort(exit_code);
+  world.abort(exit_code);
   return exit_code;
+}
+
+}  // namespace
+
+int run_processes(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
+                  const bootstrap::RankEnvironment& environment, bootstrap::Transport transport,
+                  exec::Session& session) {
+  const hal::WaitControl wait{&session.stop, session.options.timeout};
+  const auto world = transport == bootstrap::Transport::kUcx ? bootstrap::join_by_ucx(environment, opened.digest, wait)
+                                                             : bootstrap::join_by_mpi();
+  if (world.ok()) return run_in(**world, flags, opened, make, by_transport, session);
+  if (!hal::is_stopped(world.status())) print_error(world.error());
+  return kRefused;
 }
 
 }  // namespace piper::program
