@@ -167,6 +167,8 @@ class Bench:
                    "--save-gradients", out / "gradients.safetensors", "--threads", 1, *flags]
         if launch == "mpirun":
             command = ["mpirun", "--oversubscribe", "-n", world, *command]
+        elif launch == "piper-launch":
+            command = [self.bin / "piper-launch", *command, "--comm", "ucx"]
         text = self.call(command)
         rows = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
         return Result([row["loss"] for row in rows if "loss" in row], load_file(out / "gradients.safetensors"),

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Every file in strategies/ compiles and trains: under `local` and under mpirun, as one device does.
+"""Every file in strategies/ compiles and trains: under `local`, mpirun and piper-launch, as one device does.
 
-  strategies_train.py --bin BIN --work DIR --strategies DIR [--only NAME]...
+  strategies_train.py --bin BIN --work DIR --strategies DIR [--only NAME]... [--launch LAUNCHER]...
 
 The model is the tests' GPT, with mixtures of experts where the file shards them. Each file runs with its own optimizer, and with
 SGD in its place: AdamW hides a gradient of the wrong scale. Losses of 10 steps agree with PyTorch's own loop to 1e-5 (1e-6 at the first step), gradients of the first step
-to 1e-5 of their norm, and the two launchers give the same bits.
+to 1e-5 of their norm, and each launcher gives the same bits, of losses and of weights.
 """
 import argparse
 import json
@@ -63,7 +63,7 @@ def reference(model, data, batch, clip, factor, sgd):
     return losses, gradients
 
 
-def faults_of(bench, name, path, sets, sgd):
+def faults_of(bench, name, path, sets, sgd, launchers=("mpirun",)):
     """What is wrong with one strategy, and the number of its ranks."""
     from safetensors.torch import save_file
     model = model_of(path)
@@ -80,17 +80,21 @@ def faults_of(bench, name, path, sets, sgd):
     losses, gradients = reference(model, data, batch, clip, lambda step: step / warmup if warmup else 1.0, sgd)
     result = bench.run(plans, model, world, "local", STEPS)
     faults = harness.loss_faults(result.losses, losses, 1e-5) + harness.gradient_faults(result.gradients, gradients)
-    if world > 1 and shutil.which("mpirun") and bench.run(plans, model, world, "mpirun", STEPS).losses != result.losses:
-        faults.append("local and mpirun differ")
+    for launcher in launchers if world > 1 else ():
+        if launcher == "mpirun" and not shutil.which("mpirun"):
+            continue
+        launched = bench.run(plans, model, world, launcher, STEPS)
+        if launched.losses != result.losses or any(not torch.equal(w, result.weights[n]) for n, w in launched.weights.items()):
+            faults.append(f"local and {launcher} differ")
     return faults, world
 
 
-def train(bench, strategies):
+def train(bench, strategies, launchers=("mpirun",)):
     """Every (name, path, sets) with both optimizers; how many are wrong."""
     failed = 0
     for name, path, sets in strategies:
         for sgd in (False, True):
-            faults, world = faults_of(bench, name, path, sets, sgd)
+            faults, world = faults_of(bench, name, path, sets, sgd, launchers)
             print(f"{'FAILED' if faults else 'ok    '} {name} ({world} ranks{', SGD' if sgd else ''})"
                   + (f": {faults[0]}" if faults else ""), flush=True)
             failed += bool(faults)
@@ -103,10 +107,11 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--strategies", required=True, type=pathlib.Path)
     parser.add_argument("--only", action="append", help="a file's name without .yaml")
+    parser.add_argument("--launch", action="append", choices=("mpirun", "piper-launch"), help="default: mpirun where it is")
     args = parser.parse_args()
     bench = harness.Bench(args.bin, args.work)
     paths = [p for p in sorted(args.strategies.glob("*.yaml")) if not args.only or p.stem in args.only]
-    failed = train(bench, [(path.stem, path, []) for path in paths])
+    failed = train(bench, [(path.stem, path, []) for path in paths], args.launch or ["mpirun"])
     sys.exit(1 if failed or not paths else 0)
 
 

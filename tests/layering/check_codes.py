@@ -4,7 +4,7 @@
   check_codes.py ROOT
 
 P codes are the rows of compiler/diag/codes.def, whose pages the unit test of diag compares word by word; R codes, the
-runtime's, are those that have a page in docs/errors. A source gives a code as a quoted word, or as error[CODE] in a text,
+runtime's, and L codes, the launcher's, are those that have a page in docs/errors. A source gives a code as a quoted word, or as error[CODE] in a text,
 outside of comments. A test names it: a golden file in an expect-error, a C++ test outside of comments, a script or what
 a script expects anywhere. The test of the diagnostics themselves gives codes that mean nothing there.
 """
@@ -12,10 +12,10 @@ import pathlib
 import re
 import sys
 
-SOURCES = ("compiler", "schemas", "runtime", "tools")
+SOURCES = ("compiler", "schemas", "runtime", "launcher", "tools")
 ROW = re.compile(r"^PIPER_CODE\((P\d{4}),", re.MULTILINE)
-GIVEN = re.compile(r'(?:"|error\[)([PR]0\d{3})["\]]')
-WORD = re.compile(r"\b([PR]0\d{3})\b")
+GIVEN = re.compile(r'(?:"|error\[)([LPR]0\d{3})["\]]')
+WORD = re.compile(r"\b([LPR]0\d{3})\b")
 NO_CASE = {"tests/unit/diag_test.cc"}
 EXPECTED = re.compile(r"expect-error(?:@\+\d+)? (P0\d{3}):")
 COMMENT = re.compile(r'//[^\n]*|("(?:[^"\\\n]|\\.)*")')
@@ -48,8 +48,8 @@ def tested(root: pathlib.Path) -> set[str]:
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     rows = ROW.findall((root / "compiler/diag/codes.def").read_text())
-    pages = {page.stem for page in (root / "docs/errors").glob("[PR]*.md")}
-    codes = sorted({*rows, *(page for page in pages if page.startswith("R"))})
+    pages = {page.stem for page in (root / "docs/errors").glob("[LPR]*.md")}
+    codes = sorted({*rows, *(page for page in pages if page.startswith(("L", "R")))})
     sources, tests = given(root), tested(root)
     faults = [f"{code}: nothing in {', '.join(SOURCES)} gives it" for code in codes if code not in sources]
     faults += [f"{code}: has no page in docs/errors" for code in codes if code not in pages]

@@ -1,0 +1,101 @@
+#include "launcher/launch_plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "launcher/find_program.h"
+#include "launcher/restarts.h"
+#include "schemas/launch/variables.h"
+#include "schemas/plan/bundle_io.h"
+
+namespace piper::launcher {
+
+namespace {
+
+Status refused(const std::string& why) { return Status::failure("L0101", why); }
+
+// The first argument that names a plan bundle says how many ranks there are.
+Result<std::optional<int32_t>> world_size_of_bundle(const std::vector<std::string>& arguments) {
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    std::error_code none;
+    if (!std::filesystem::is_regular_file(std::filesystem::path(arguments[i]) / "manifest.json", none)) continue;
+    PIPER_ASSIGN(const plan::OpenBundle bundle, plan::open_bundle(arguments[i]));
+    return std::optional<int32_t>(bundle.manifest.world_size);
+  }
+  return std::optional<int32_t>();
+}
+
+Status read_master(const std::string& text, LaunchPlan& plan) {
+  const size_t colon = text.rfind(':');
+  const char* const end = text.data() + text.size();
+  if (colon == std::string::npos || colon == 0) return refused("--master is '" + text + "', not HOST:PORT");
+  const auto read = std::from_chars(text.data() + colon + 1, end, plan.master_port);
+  if (read.ec != std::errc() || read.ptr != end || plan.master_port == 0)
+    return refused("--master is '" + text + "', not HOST:PORT");
+  plan.master_host = text.substr(0, colon);
+  if (plan.master_host.front() == '[' && plan.master_host.back() == ']')  // IPv6
+    plan.master_host = plan.master_host.substr(1, plan.master_host.size() - 2);
+  return {};
+}
+
+}  // namespace
+
+Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
+  LaunchPlan plan;
+  plan.arguments = options.arguments;
+  PIPER_ASSIGN(plan.arguments.at(0), find_program(options.arguments.at(0)));
+  if (options.node >= options.nodes)
+    return refused("--node-rank " + std::to_string(options.node) + " is none of " + std::to_string(options.nodes) +
+                   " nodes, which count from 0");
+  if (options.nodes > 1 && options.master.empty())
+    return refused("--nnodes wants --master HOST:PORT, an address of the first node that the others can reach");
+  if (options.ranks) {
+    plan.ranks_here = *options.ranks;
+  } else {
+    PIPER_ASSIGN(const std::optional<int32_t> world, world_size_of_bundle(options.arguments));
+    if (!world)
+      return refused(
+          "nothing says how many ranks to start: none of the program's arguments is a plan bundle. Give it by -n");
+    if (*world % options.nodes != 0)
+      return refused("the plan's " + std::to_string(*world) + " ranks do not divide among " +
+                     std::to_string(options.nodes) + " nodes");
+    plan.ranks_here = *world / options.nodes;
+  }
+  if (int64_t{plan.ranks_here} * options.nodes > 1'000'000) return refused("more than a million ranks");
+  plan.world_size = plan.ranks_here * options.nodes;
+  plan.first_rank = plan.ranks_here * options.node;
+  plan.master_host = "127.0.0.1";
+  if (!options.master.empty()) PIPER_RETURN_IF_ERROR(read_master(options.master, plan));
+  // All nodes must call the run by the same name, and two runs of one machine by two.
+  plan.run_id = "piper-launch." + (options.nodes > 1 ? options.master : std::to_string(getpid()));
+  plan.tag_output = options.tag_output;
+  plan.grace = options.grace;
+  plan.restarts = options.restarts;
+  if (plan.restarts > 0 && options.nodes > 1)
+    return Status::failure("L0105", "--restarts is for the ranks of one node: no launcher knows of the others'");
+  if (plan.restarts > 0 && !has_flag(plan.arguments, "--checkpoint"))
+    return Status::failure("L0105",
+                           "--restarts wants --checkpoint among the program's arguments: a run that saves "
+                           "nothing would begin anew each time");
+  return plan;
+}
+
+std::vector<std::string> variables_of(const LaunchPlan& plan, int32_t rank, int32_t attempt, uint16_t port) {
+  const int32_t local = rank - plan.first_rank;
+  const auto variable = [](const char* name, const std::string& value) { return std::string(name) + "=" + value; };
+  return {variable("RANK", std::to_string(rank)),
+          variable("WORLD_SIZE", std::to_string(plan.world_size)),
+          variable("LOCAL_RANK", std::to_string(local)),
+          variable("LOCAL_WORLD_SIZE", std::to_string(plan.ranks_here)),
+          variable("MASTER_ADDR", plan.master_host),
+          variable("MASTER_PORT", std::to_string(port)),
+          variable("TORCHELASTIC_RUN_ID", plan.run_id),
+          variable("TORCHELASTIC_RESTART_COUNT", std::to_string(attempt)),
+          variable("TORCHELASTIC_USE_AGENT_STORE", "False"),
+          variable(launch::kLaunchedBy, "1")};
+}
+
+}  // namespace piper::launcher

@@ -1,0 +1,44 @@
+// What one piper-launch starts: which ranks of how many, what each is told, where they meet. Made from the command line
+// and the bundle's manifest; it starts nothing.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schemas/base/status.h"
+
+namespace piper::launcher {
+
+// As they stand on the command line.
+struct LaunchOptions {
+  std::optional<int32_t> ranks;  // of this node
+  int32_t nodes = 1, node = 0;
+  std::string master;                  // "HOST:PORT", "" for one node
+  std::vector<std::string> arguments;  // the program and its own
+  bool tag_output = false;
+  std::chrono::milliseconds grace{30000};
+  int32_t restarts = 0;
+};
+
+struct LaunchPlan {
+  std::vector<std::string> arguments;  // the first is the path of the program
+  int32_t world_size = 1, first_rank = 0, ranks_here = 1;
+  std::string master_host;   // loopback for one node
+  uint16_t master_port = 0;  // 0: a free one of this machine
+  std::string run_id;
+  bool tag_output = false;
+  std::chrono::milliseconds grace{30000};
+  int32_t restarts = 0;
+};
+
+// L0101: nothing says how many ranks there are, or it does not fit; L0102: no such program; L0105: restarts without
+// checkpoints or with several nodes.
+Result<LaunchPlan> make_launch_plan(const LaunchOptions& options);
+
+// "NAME=value" of rank `rank` in attempt `attempt`, `port` being where the ranks meet.
+std::vector<std::string> variables_of(const LaunchPlan& plan, int32_t rank, int32_t attempt, uint16_t port);
+
+}  // namespace piper::launcher

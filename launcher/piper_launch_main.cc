@@ -1,0 +1,131 @@
+// piper-launch: starts the ranks of a node, without MPI, and watches them. Exit status: that of the first rank that
+// failed (128 + n where signal n ended it), 0 where none did; 1 refused before a rank began, 2 command line, 70 a bug
+// of piper-launch.
+#include <CLI/CLI.hpp>
+
+#include <poll.h>
+
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+#include "launcher/restarts.h"
+#include "launcher/supervisor.h"
+
+namespace piper::launcher {
+namespace {
+
+constexpr int kRefused = 1, kCommandLine = 2, kBug = 70;
+
+void print_error(const Error& error) {
+  std::fprintf(stderr, "piper-launch: error[%s]: %s\n", error.code.c_str(), error.message.c_str());
+}
+
+std::string status_text(int exit_status) {
+  const char* const name = exit_status > 128 ? sigabbrev_np(exit_status - 128) : nullptr;
+  return "status " + std::to_string(exit_status) + (name == nullptr ? "" : std::string(" (SIG") + name + ")");
+}
+
+void tell_failure(const LaunchPlan& plan, const Outcome& outcome) {
+  const std::string rank = "rank " + std::to_string(outcome.failed_rank);
+  if (!outcome.tail.empty() && plan.ranks_here > 1) {
+    std::fprintf(stderr, "piper-launch: the last lines of %s:\n", rank.c_str());
+    for (const std::string& line : outcome.tail) std::fprintf(stderr, "  %s", line.c_str());
+  }
+  print_error({"L0103", rank + " ended first, with " + status_text(outcome.exit_status), false});
+}
+
+// Whether nobody wants the run to end meanwhile.
+bool pause_for(std::chrono::milliseconds time, Signals& signals) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return true;
+    pollfd descriptor{signals.descriptor(), POLLIN, 0};
+    (void)poll(&descriptor, 1, static_cast<int>(left.count()) + 1);
+    const int number = signals.take();
+    if (number == SIGTERM || number == SIGINT || number == SIGHUP) return false;
+  }
+}
+
+int run(const LaunchOptions& options) {
+  const auto plan = make_launch_plan(options);
+  if (!plan.ok()) {
+    print_error(plan.error());
+    return kRefused;
+  }
+  auto signals = Signals::open();
+  if (!signals.ok()) {
+    print_error(signals.error());
+    return kRefused;
+  }
+  std::vector<std::string> arguments = plan->arguments;
+  std::mt19937 chance(std::random_device{}());
+  for (int32_t attempt = 0;; ++attempt) {
+    const auto outcome = Supervisor(*plan, *signals).run(arguments, attempt);
+    if (!outcome.ok()) {
+      print_error(outcome.error());
+      return kRefused;
+    }
+    if (outcome->exit_status == 0) return 0;
+    // Of a run that was asked to end its ranks have told what became of it.
+    if (!outcome->asked_to_stop) tell_failure(*plan, *outcome);
+    if (outcome->asked_to_stop || attempt >= plan->restarts || !worth_restarting(outcome->exit_status))
+      return outcome->exit_status;
+    const auto pause = pause_before(attempt + 1, std::uniform_real_distribution<double>(0, 1)(chance));
+    std::fprintf(stderr, "piper-launch: restart %d of %d in %.1f s, from the newest valid checkpoint\n", attempt + 1,
+                 plan->restarts, static_cast<double>(pause.count()) / 1e3);
+    if (!pause_for(pause, *signals)) return outcome->exit_status;
+    arguments = resuming(plan->arguments);
+  }
+}
+
+void declare_flags(CLI::App& app, LaunchOptions& options, double& grace_s) {
+  app.prefix_command();
+  app.footer("PROGRAM [ARGUMENTS]... stand behind the options, or behind --.");
+  app.add_option("-n,--ranks", options.ranks,
+                 "ranks of this node; default: as many as the plan bundle has, divided by --nnodes")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--nnodes", options.nodes, "nodes of the run, each with a piper-launch of its own; default 1")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--node-rank", options.node, "which of them this is, from 0")->check(CLI::Range(0, 65535));
+  app.add_option("--master", options.master, "HOST:PORT of the first node, where the ranks meet");
+  app.add_flag("--tag-output", options.tag_output, "put '[rank N] ' before each line");
+  app.add_option("--grace", grace_s, "seconds from a SIGTERM or SIGINT, which is passed on, to SIGKILL; default 30")
+      ->check(CLI::Range(0.0, 1e6));
+  app.add_option("--restarts", options.restarts,
+                 "start the ranks again up to this many times, from the newest valid checkpoint, where that can help")
+      ->check(CLI::Range(0, 1'000'000));
+}
+
+}  // namespace
+}  // namespace piper::launcher
+
+int main(int argc, char** argv) {
+  using namespace piper::launcher;
+  CLI::App app{"Starts the ranks of a run on this node and watches them.", "piper-launch"};
+  LaunchOptions options;
+  double grace_s = 30;
+  declare_flags(app, options, grace_s);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kCommandLine;
+  }
+  options.arguments = app.remaining();
+  if (!options.arguments.empty() && options.arguments.front() == "--")
+    options.arguments.erase(options.arguments.begin());
+  if (options.arguments.empty() || options.arguments.front().compare(0, 1, "-") == 0) {
+    std::fprintf(stderr, "piper-launch: %s: piper-launch [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n",
+                 options.arguments.empty() ? "there is no program to start"
+                                           : ("unknown option " + options.arguments.front()).c_str());
+    return kCommandLine;
+  }
+  options.grace = std::chrono::milliseconds(static_cast<int64_t>(grace_s * 1000));
+  try {
+    return run(options);
+  } catch (const std::exception& bug) {
+    std::fprintf(stderr, "piper-launch: bug in piper-launch: %s\n", bug.what());
+    return kBug;
+  }
+}

@@ -1,0 +1,46 @@
+#include "launcher/restarts.h"
+
+#include <algorithm>
+
+namespace piper::launcher {
+
+namespace {
+
+constexpr const char* kResume = "--resume";
+
+bool is_flag(const std::string& argument, const std::string& name) {
+  return argument == name || argument.compare(0, name.size() + 1, name + "=") == 0;
+}
+
+// What may follow --resume as an argument of its own.
+bool is_start(const std::string& argument) {
+  return argument == "latest-valid" || argument.compare(0, 6, "exact:") == 0;
+}
+
+}  // namespace
+
+bool worth_restarting(int exit_status) {
+  return exit_status == 74 || exit_status == 76 || exit_status == 81 || exit_status > 128;
+}
+
+bool has_flag(const std::vector<std::string>& arguments, const std::string& name) {
+  return std::any_of(arguments.begin() + 1, arguments.end(), [&](const std::string& a) { return is_flag(a, name); });
+}
+
+std::vector<std::string> resuming(const std::vector<std::string>& arguments) {
+  std::vector<std::string> result;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (i == 0 || !is_flag(arguments[i], kResume)) result.push_back(arguments[i]);
+    else if (arguments[i] == kResume && i + 1 < arguments.size() && is_start(arguments[i + 1])) ++i;
+  }
+  result.push_back("--resume=latest-valid");
+  return result;
+}
+
+std::chrono::milliseconds pause_before(int32_t attempt, double chance) {
+  constexpr int64_t kFirstMs = 1000, kLongestMs = 300'000;
+  const int64_t pause = std::min(kLongestMs, kFirstMs << std::min(attempt - 1, 20));
+  return std::chrono::milliseconds(pause + static_cast<int64_t>(static_cast<double>(pause) * chance / 4));
+}
+
+}  // namespace piper::launcher

@@ -1,0 +1,25 @@
+// When a run that failed is started again, with what arguments, and how long to wait before.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace piper::launcher {
+
+// Whether another attempt may fare better: a storage that failed (74), a peer that is gone (76), a hang (81), a process
+// that a signal ended (128 + n). A refusal, a bug, a run that was asked to stop or that diverged would only repeat.
+bool worth_restarting(int exit_status);
+
+// "--name" or "--name=...", among the program's own arguments.
+bool has_flag(const std::vector<std::string>& arguments, const std::string& name);
+
+// The same run, going on from the newest valid checkpoint, whatever it began from.
+std::vector<std::string> resuming(const std::vector<std::string>& arguments);
+
+// Before attempt `attempt`, from 1 on: a second, doubled with each attempt up to five minutes, and up to a quarter of
+// it more, so that what failed together does not come back together. `chance`: from [0, 1).
+std::chrono::milliseconds pause_before(int32_t attempt, double chance);
+
+}  // namespace piper::launcher

@@ -1,0 +1,49 @@
+// The ranks of this node from their start to their end: passes on what they print and what signals say, and where one
+// fails, ends the others. Used by piper-launch, once an attempt.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "launcher/launch_plan.h"
+#include "launcher/rank_process.h"
+#include "launcher/signals.h"
+
+namespace piper::launcher {
+
+// What an attempt ended with.
+struct Outcome {
+  int exit_status = 0;            // of the first rank that failed
+  int32_t failed_rank = -1;       // -1: none
+  std::vector<std::string> tail;  // of what that rank printed to standard error
+  bool asked_to_stop = false;     // by a signal
+};
+
+class Supervisor {
+ public:
+  Supervisor(const LaunchPlan& plan, Signals& signals) : plan_(plan), signals_(signals) {}
+  // Starts the ranks and returns when all have ended. L0102, L0104: they could not be started; none is left then.
+  Result<Outcome> run(const std::vector<std::string>& arguments, int32_t attempt);
+
+  // What the other ranks have between SIGTERM and SIGKILL once one has failed: they have nothing left to finish.
+  static constexpr std::chrono::milliseconds kAfterFailure{5000};
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Status start(const std::vector<std::string>& arguments, int32_t attempt);
+  void wait_for_something();
+  void take_signals();
+  void take_end(RankProcess& process);
+  void kill_behind(std::chrono::milliseconds time);
+  void signal_all(int number);
+  size_t alive() const;
+
+  const LaunchPlan& plan_;
+  Signals& signals_;
+  std::vector<RankProcess> ranks_;
+  Outcome outcome_;
+  std::optional<Clock::time_point> kill_at_;
+};
+
+}  // namespace piper::launcher

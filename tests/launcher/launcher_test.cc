@@ -1,0 +1,134 @@
+// What piper-launch starts, whether it starts it again, and what it passes on.
+#include <catch2/catch.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "launcher/launch_plan.h"
+#include "launcher/output.h"
+#include "launcher/restarts.h"
+
+namespace piper::launcher {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+LaunchOptions shell(int32_t ranks) {
+  LaunchOptions options;
+  options.ranks = ranks;
+  options.arguments = {"sh", "-c", "true"};
+  return options;
+}
+
+bool contains(const Arguments& variables, const std::string& variable) {
+  return std::find(variables.begin(), variables.end(), variable) != variables.end();
+}
+
+TEST_CASE("the ranks of one node meet on loopback, at a port that is still to be found") {
+  const auto plan = make_launch_plan(shell(3));
+  REQUIRE(plan.ok());
+  CHECK(plan->arguments.at(0).front() == '/');
+  CHECK(plan->world_size == 3);
+  CHECK(plan->master_host == "127.0.0.1");
+  CHECK(plan->master_port == 0);
+  const Arguments variables = variables_of(*plan, 2, 1, 4711);
+  for (const char* variable : {"RANK=2", "LOCAL_RANK=2", "WORLD_SIZE=3", "LOCAL_WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1",
+                               "MASTER_PORT=4711", "TORCHELASTIC_RESTART_COUNT=1", "PIPER_LAUNCH=1"})
+    CHECK(contains(variables, variable));
+}
+
+TEST_CASE("each node starts its own ranks") {
+  LaunchOptions options = shell(2);
+  options.nodes = 3;
+  options.node = 1;
+  options.master = "[fe80::1]:2000";
+  const auto plan = make_launch_plan(options);
+  REQUIRE(plan.ok());
+  CHECK(plan->world_size == 6);
+  CHECK(plan->first_rank == 2);
+  CHECK(plan->master_host == "fe80::1");
+  CHECK(plan->master_port == 2000);
+  const Arguments variables = variables_of(*plan, 3, 0, plan->master_port);
+  for (const char* variable : {"RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=6", "LOCAL_WORLD_SIZE=2", "MASTER_PORT=2000"})
+    CHECK(contains(variables, variable));
+}
+
+TEST_CASE("a launch that does not fit is refused") {
+  const auto refused = [](const LaunchOptions& options, const std::string& code, const std::string& text) {
+    const auto plan = make_launch_plan(options);
+    REQUIRE_FALSE(plan.ok());
+    CHECK(plan.error().code == code);
+    CHECK(plan.error().message.find(text) != std::string::npos);
+  };
+  LaunchOptions options = shell(2);
+  options.ranks.reset();
+  refused(options, "L0101", "nothing says how many ranks");
+  options = shell(2);
+  options.nodes = 2;
+  refused(options, "L0101", "--nnodes wants --master");
+  for (const char* master : {"host", ":1", "host:", "host:0", "host:65536", "host:1x"}) {
+    options.master = master;
+    refused(options, "L0101", "not HOST:PORT");
+  }
+  options.node = 2;
+  refused(options, "L0101", "--node-rank 2 is none of 2 nodes");
+  options = shell(2);
+  options.arguments[0] = "no-such-program";
+  refused(options, "L0102", "'no-such-program'");
+  options.arguments[0] = "/etc/passwd";
+  refused(options, "L0102", "no program that can be started");
+  options = shell(2);
+  options.restarts = 1;
+  refused(options, "L0105", "--checkpoint");
+  options.arguments.push_back("--checkpoint=c");
+  CHECK(make_launch_plan(options).ok());
+  options.nodes = 2;
+  options.master = "host:1";
+  refused(options, "L0105", "one node");
+}
+
+TEST_CASE("what a restart may help is started again") {
+  for (const int status : {74, 76, 81, 129, 137, 143}) CHECK(worth_restarting(status));
+  for (const int status : {0, 1, 2, 3, 70, 75, 82, 83, 84, 127, 128}) CHECK_FALSE(worth_restarting(status));
+}
+
+TEST_CASE("a run that is started again goes on from the newest checkpoint") {
+  const Arguments resumed = {"run", "plans", "--checkpoint", "c", "--resume=latest-valid"};
+  CHECK(resuming({"run", "plans", "--checkpoint", "c"}) == resumed);
+  CHECK(resuming({"run", "plans", "--resume", "--checkpoint", "c"}) == resumed);
+  CHECK(resuming({"run", "plans", "--resume=exact:7", "--checkpoint", "c"}) == resumed);
+  CHECK(resuming({"run", "plans", "--resume", "exact:7", "--checkpoint", "c"}) == resumed);
+  CHECK(resuming({"run", "--resume", "plans", "--checkpoint", "c"}) == resumed);
+}
+
+TEST_CASE("pauses double, up to five minutes and a quarter") {
+  using std::chrono::milliseconds;
+  CHECK(pause_before(1, 0) == milliseconds(1000));
+  CHECK(pause_before(3, 0) == milliseconds(4000));
+  CHECK(pause_before(3, 0.5) == milliseconds(4500));
+  CHECK(pause_before(1000, 0) == milliseconds(300'000));
+}
+
+TEST_CASE("lines are passed on whole, and the last ones are kept") {
+  int in[2], out[2];
+  REQUIRE(pipe(in) == 0);
+  REQUIRE(pipe(out) == 0);
+  Output output(in[0], out[1], "[rank 1] ");
+  const std::string text = "one\ntwo\nthr";
+  REQUIRE(write(in[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  close(in[1]);
+  output.pass_on();
+  CHECK(output.source() == -1);
+  CHECK(output.tail().size() == 2);
+  output.finish();
+  CHECK(output.tail().back() == "thr\n");
+  char passed[100];
+  const ssize_t count = read(out[0], passed, sizeof passed);
+  CHECK(std::string(passed, static_cast<size_t>(count)) == "[rank 1] one\n[rank 1] two\n[rank 1] thr\n");
+  close(out[0]);
+  close(out[1]);
+}
+
+}  // namespace
+}  // namespace piper::launcher
