@@ -201,7 +201,6 @@ class Progress {
     }
     // Also of a message that is there already the size is told to the callback alone.
     how.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    how.recv_info.tag_info = &info;
     how.cb.recv = [](void*, ucs_status_t status, const ucp_tag_recv_info_t* received, void* its) {
       Part& came = *static_cast<Part*>(its);
       came.progress->ended(came, status, received->length);
