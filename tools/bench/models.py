@@ -307,9 +307,8 @@ def flops_per_token(module, sequence):
     """
     weights = sum(part.weight.numel() for part in module.modules() if isinstance(part, nn.Linear))
     for part in module.modules():
-        if isinstance(part, Mixture):
-            taken = part.up.shape[0] if type(part) is Mixture else 2
-            weights += (part.up.numel() + part.down.numel()) // part.up.shape[0] * taken
+        for matrices in (p for p in part.parameters(recurse=False) if p.dim() == 3):    # one an expert; `Mixture` computes all
+            weights += matrices[0].numel() * (len(matrices) if type(part) is Mixture else 2)
     return 6 * weights + 12 * sequence * sum(block.out.in_features for block in module.h)
 
 
