@@ -69,7 +69,7 @@ int run(const LaunchOptions& options) {
     }
     if (outcome->exit_status == 0) return 0;
     // Of a run that was asked to end its ranks have told what became of it.
-    if (!outcome->asked_to_stop) tell_failure(*plan, *outcome);
+    if (!outcome->asked_to_stop && outcome->exit_status != kStoppedOnRequest) tell_failure(*plan, *outcome);
     if (outcome->asked_to_stop || attempt >= plan->restarts || !worth_restarting(outcome->exit_status))
       return outcome->exit_status;
     const auto pause = pause_before(attempt + 1, std::uniform_real_distribution<double>(0, 1)(chance));

@@ -8,6 +8,9 @@
 
 namespace piper::launcher {
 
+// Of a rank that was asked to stop, and has saved what it did: the others are about to do the same.
+inline constexpr int kStoppedOnRequest = 75;
+
 // Whether another attempt may fare better: a storage that failed (74), a peer that is gone (76), a hang (81), a process
 // that a signal ended (128 + n). A refusal, a bug, a run that was asked to stop or that diverged would only repeat.
 bool worth_restarting(int exit_status);

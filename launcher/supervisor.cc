@@ -4,16 +4,10 @@
 
 #include <algorithm>
 
+#include "launcher/restarts.h"
 #include "launcher/store_socket.h"
 
 namespace piper::launcher {
-
-namespace {
-
-// A rank that was asked to stop, and has saved what it did: the others are about to do the same.
-constexpr int kStoppedOnRequest = 75;
-
-}  // namespace
 
 Result<Outcome> Supervisor::run(const std::vector<std::string>& arguments, int32_t attempt) {
   ranks_.clear();
