@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <map>
+#include <new>
 #include <sstream>
 #include <tuple>
 
@@ -136,6 +138,7 @@ Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPla
       for (const plan::TensorToWrite& entry : entries[rank]) at += entry.bytes;
     }
     manifest_.files.push_back({name, "", at});
+    total_bytes_ += at;
   }
   for (StoredTensor& tensor : manifest_.tensors)
     for (StoredPart& part : tensor.parts) part.file = file_of[static_cast<size_t>(part.file)];
@@ -188,8 +191,14 @@ Status Checkpointer::finish() {
   return failure();
 }
 
+double Checkpointer::write_seconds() {
+  std::lock_guard lock(mutex_);
+  return write_s_;
+}
+
 Status Checkpointer::save(int64_t step, int64_t samples) {
   PIPER_RETURN_IF_ERROR(finish());
+  saved_at_ = std::chrono::steady_clock::now();
   for (const Copy& copy : copies_)
     PIPER_RETURN_IF_ERROR(device_.read(copy_->data() + copy.offset, copy.from, copy.bytes));
   {
@@ -202,6 +211,18 @@ Status Checkpointer::save(int64_t step, int64_t samples) {
   return {};
 }
 
+// Nothing may leave the thread.
+Status Checkpointer::write(std::string_view shard) {
+  try {
+    return writer_.write(manifest_, file_, shard, wait_);
+  } catch (const std::bad_alloc&) {
+    return Status::failure("R0701", "the checkpoint of step " + std::to_string(manifest_.step) +
+                                        " cannot be written: this machine has no memory left");
+  } catch (const std::exception& failure) {
+    return Status::failure("bug", failure.what());
+  }
+}
+
 // One checkpoint after the other, each as save() left it.
 void Checkpointer::work() {
   for (;;) {
@@ -212,10 +233,13 @@ void Checkpointer::work() {
     }
     const std::string_view shard(copy_ == nullptr ? nullptr : reinterpret_cast<const char*>(copy_->data()),
                                  static_cast<size_t>(bytes_));
-    Status status = writer_.write(manifest_, file_, shard, wait_);
+    Status status = write(shard);
     {
       std::lock_guard lock(mutex_);
-      if (status.ok()) committed_ = manifest_.step;
+      if (status.ok()) {
+        committed_ = manifest_.step;
+        write_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - saved_at_).count();
+      }
       failure_ = std::move(status);
       writing_ = false;
       if (!failure_.ok()) ends_ = true;

@@ -3,9 +3,11 @@
 // the lowest one's.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -42,10 +44,13 @@ class Checkpointer {
   Status finish();
   // The newest step that is committed, 0: none. Any thread.
   int64_t committed_step();
+  // What the last commit took, from the end of its step; 0: there was none. Any thread.
+  double write_seconds();
   // A failure that is known by now: R0701. Does not wait.
   Status failure();
-  // Of the copy.
+  // Of the copy, and of those of all ranks.
   int64_t bytes() const { return bytes_; }
+  int64_t total_bytes() const { return total_bytes_; }
 
  private:
   struct Copy {
@@ -57,6 +62,7 @@ class Checkpointer {
       : device_(device), wait_(wait), writer_(storage, control, std::move(options)) {}
   Status lay_out(const plan::Manifest& manifest, const plan::RankPlan& plan, const std::vector<hal::Address>& buffers,
                  hal::ControlChannel& control);
+  Status write(std::string_view shard);
   void work();
 
   hal::Device& device_;
@@ -66,12 +72,14 @@ class Checkpointer {
   std::string file_;   // this rank's; empty: it owns nothing
   std::vector<Copy> copies_;
   std::unique_ptr<hal::HostMemory> copy_;  // the shard, its header in front
-  int64_t bytes_ = 0;
+  int64_t bytes_ = 0, total_bytes_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   bool writing_ = false, ends_ = false;
   int64_t committed_ = 0;
+  std::chrono::steady_clock::time_point saved_at_;
+  double write_s_ = 0;
   Status failure_;
   std::thread thread_;
 };

@@ -24,9 +24,10 @@ struct Start {
   WriterOptions writer;
 };
 
-// Collective over the processes of a run; `control` is null where there is one. The first process locks the folder,
-// checks every byte of the checkpoint that it chooses, and tells the others, who find the same one or fail. `note` is
-// told of damaged ones that are passed over. R0701, R0702, R0704, R0705. A process whose peer has failed may succeed.
+// Collective over the processes of a run; `control` is null where there is one. The first process locks the folder and
+// chooses the checkpoint; all of them check its bytes, each those of some files, and open it, or fail. `note` is told
+// by the first one of damaged ones that are passed over. R0701, R0702, R0704, R0705; failures of the channel. A process
+// whose peer has failed may succeed.
 Result<Start> choose_start(const StartOptions& options, hal::ControlChannel* control, const hal::WaitControl& wait,
                            const std::function<void(const std::string&)>& note);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kAttempts = 3;
 constexpr size_t kWriteBytes = size_t{8} << 20;
-constexpr std::string_view kTrash = "trash-", kAbandoned = "abandoned-", kInProgress = ".tmp-";
+constexpr std::string_view kTrash = "trash-", kAbandoned = "abandoned-", kReplaced = "replaced-", kInProgress = ".tmp-";
 
 std::string failed(const std::string& what, int number) { return what + ": " + std::strerror(number); }
 
@@ -24,6 +24,17 @@ void remove_folder(Storage& storage, const std::string& folder) {
   if (storage.list(folder, names) != 0) return;
   for (const std::string& name : names) storage.remove_file(folder + "/" + name);
   storage.remove_directory(folder);
+}
+
+bool starts_with(const std::string& name, std::string_view prefix) {
+  return name.compare(0, prefix.size(), prefix) == 0;
+}
+
+// The step of "PREFIXstep-000001200-RUN", -1 for any other name.
+int64_t step_behind(std::string_view prefix, const std::string& name) {
+  if (!starts_with(name, prefix)) return -1;
+  const size_t run = name.find('-', prefix.size() + std::string_view("step-").size());
+  return run == std::string::npos ? -1 : step_of_folder(name.substr(prefix.size(), run - prefix.size()));
 }
 
 // What a rank tells of its file: "bytes sha256 crc crc ...", or "!why".
@@ -53,13 +64,16 @@ std::string told(const std::string& failure) { return failure.empty() ? "" : "!"
 
 }  // namespace
 
-void remove_leavings(Storage& storage) {
+void clear_leavings(Storage& storage) {
   std::vector<std::string> names;
   if (storage.list(".", names) != 0) return;
   for (const std::string& name : names) {
     const size_t in_progress = name.find(kInProgress);
     const bool begun = in_progress != std::string::npos && step_of_folder(name.substr(0, in_progress)) >= 0;
-    if (begun || name.compare(0, kTrash.size(), kTrash) == 0) remove_folder(storage, name);
+    const int64_t replaced = step_behind(kReplaced, name);
+    // Where its name is taken, the new one has it.
+    if (replaced >= 0 && storage.rename(name, step_folder(replaced)) == 0) continue;
+    if (begun || replaced >= 0 || starts_with(name, kTrash)) remove_folder(storage, name);
   }
 }
 
@@ -71,6 +85,7 @@ std::string CheckpointWriter::write_file(const std::string& path, std::string_vi
   while (!bytes.empty() && failure == 0) {
     size_t written = 0;
     failure = storage_.write(file, bytes.data(), std::min(bytes.size(), kWriteBytes), written);
+    if (failure == 0 && written == 0) failure = EIO;  // for ever, else
     if (failure == EINTR) failure = 0;
     bytes.remove_prefix(written);
   }
@@ -84,19 +99,30 @@ std::string CheckpointWriter::write_file(const std::string& path, std::string_vi
   return closed == 0 ? std::string() : failed("cannot close " + path, closed);
 }
 
-std::string CheckpointWriter::give_name(const std::string& folder, int64_t step) {
+// What is in the way of the new one's name, and, at the first commit, what belongs to another line of the run.
+std::string CheckpointWriter::set_aside(const std::string& folder, int64_t step) {
   std::vector<std::string> names;
   if (const int number = storage_.list(".", names); number != 0) return failed("cannot list the folder", number);
   for (const std::string& name : names) {
     const int64_t there = step_of_folder(name);
-    if (there < step || (there > step && options_.damaged.count(there) > 0)) continue;
-    const std::string aside = std::string(kAbandoned) + name + "-" + folder.substr(folder.find(kInProgress) + 5);
+    const bool other_line = !alone_ && there > options_.from && options_.damaged.count(there) == 0;
+    if (there < 0 || (there != step && !other_line)) continue;
+    // Found again by clear_leavings(), should the new one not come to its name.
+    const bool replaced = there == step && options_.damaged.count(there) == 0;
+    const std::string aside = std::string(replaced ? kReplaced : kAbandoned) + name + "-" +
+                              folder.substr(folder.find(kInProgress) + kInProgress.size());
     if (const int number = storage_.rename(name, aside); number != 0) return failed("cannot rename " + name, number);
   }
+  return {};
+}
+
+std::string CheckpointWriter::give_name(const std::string& folder, int64_t step) {
+  if (std::string failure = set_aside(folder, step); !failure.empty()) return failure;
   const std::string name = step_folder(step);
   if (const int number = storage_.rename(folder, name); number != 0) return failed("cannot rename " + folder, number);
-  const int number = storage_.sync_directory(".");
-  return number == 0 ? std::string() : failed("cannot sync the folder", number);
+  if (const int number = storage_.sync_directory("."); number != 0) return failed("cannot sync the folder", number);
+  alone_ = true;
+  return {};
 }
 
 std::string CheckpointWriter::commit(Manifest& manifest, const std::string& folder,
@@ -148,15 +174,24 @@ Result<std::string> CheckpointWriter::attempt(Manifest& manifest, const std::str
 // Behind the commit: what is to go is renamed first, so that nobody takes a folder half removed for a checkpoint.
 void CheckpointWriter::remove_old(int64_t step) {
   std::vector<std::string> names;
-  if (options_.keep == 0 || storage_.list(".", names) != 0) return;
-  std::vector<int64_t> steps;
-  for (const std::string& name : names)
-    if (const int64_t there = step_of_folder(name); there >= 0 && there < step && options_.damaged.count(there) == 0)
-      steps.push_back(there);
-  std::sort(steps.rbegin(), steps.rend());
-  for (size_t i = static_cast<size_t>(options_.keep) - 1; i < steps.size(); ++i) {
-    const std::string name = step_folder(steps[i]), trash = std::string(kTrash) + name + "-" + options_.run;
-    if (storage_.rename(name, trash) == 0) remove_folder(storage_, trash);
+  if (storage_.list(".", names) != 0) return;
+  std::vector<std::pair<int64_t, std::string>> older, abandoned;
+  for (const std::string& name : names) {
+    const int64_t there = step_of_folder(name), aside = step_behind(kAbandoned, name);
+    if (there >= 0 && there < step && options_.damaged.count(there) == 0) older.emplace_back(there, name);
+    if (aside >= 0) abandoned.emplace_back(aside, name);
+    if (step_behind(kReplaced, name) >= 0) remove_folder(storage_, name);
+  }
+  if (options_.keep == 0) return;
+  remove_beyond(std::move(older), static_cast<size_t>(options_.keep) - 1);
+  remove_beyond(std::move(abandoned), static_cast<size_t>(options_.keep));
+}
+
+void CheckpointWriter::remove_beyond(std::vector<std::pair<int64_t, std::string>> folders, size_t keep) {
+  std::sort(folders.rbegin(), folders.rend());
+  for (size_t i = keep; i < folders.size(); ++i) {
+    const std::string trash = std::string(kTrash) + folders[i].second + "-" + options_.run;
+    if (storage_.rename(folders[i].second, trash) == 0) remove_folder(storage_, trash);
   }
 }
 

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "runtime/checkpoint/storage.h"
 #include "runtime/hal/control_channel.h"
@@ -19,10 +21,12 @@ struct WriterOptions {
   int64_t keep = 0;           // checkpoints kept; 0: all
   std::set<int64_t> damaged;  // steps that are known to be damaged: left alone, not counted
   std::string parent;         // digest of the checkpoint that the run goes on from
+  int64_t from = 0;           // its step; 0: the run began at step 1
 };
 
-// Leaves of earlier runs: folders in progress, and those that were to be removed. By the owner, before the first write.
-void remove_leavings(Storage& storage);
+// By the owner, before it looks for a checkpoint. What was replaced by a checkpoint that never got its name has its own
+// name again. Folders in progress, and those that were to be removed, are.
+void clear_leavings(Storage& storage);
 
 class CheckpointWriter {
  public:
@@ -32,7 +36,8 @@ class CheckpointWriter {
 
   // Collective. `manifest`: its files have a name and a size, in the order of `file` of parts; the rest of them is
   // filled in. `shard`: this rank's file, whole; empty `name`: it has none. Checkpoints beyond `keep` are removed
-  // afterwards. Those of this step and later ones belong to another line of the run: they are renamed. R0701: three
+  // afterwards. One of this step is replaced. Other ones that are later than what the run went on from belong to
+  // another line of the run: they are set aside at the first commit, and `keep` holds for them, too. R0701: three
   // attempts failed, the same message on every rank; what was committed before is untouched.
   Status write(Manifest manifest, const std::string& name, std::string_view shard, const hal::WaitControl& wait);
 
@@ -42,12 +47,15 @@ class CheckpointWriter {
                               std::string_view shard, const hal::WaitControl& wait);
   std::string commit(Manifest& manifest, const std::string& folder, const std::vector<std::string>& records);
   std::string write_file(const std::string& path, std::string_view bytes);
+  std::string set_aside(const std::string& folder, int64_t step);
   std::string give_name(const std::string& folder, int64_t step);
   void remove_old(int64_t step);
+  void remove_beyond(std::vector<std::pair<int64_t, std::string>> folders, size_t keep);
 
   Storage& storage_;
   hal::ControlChannel& control_;
   WriterOptions options_;
+  bool alone_ = false;  // no other line of the run is in the folder
 };
 
 }  // namespace piper::checkpoint

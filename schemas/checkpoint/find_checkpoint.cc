@@ -8,13 +8,15 @@ namespace piper::checkpoint {
 
 namespace {
 
-Result<OpenCheckpoint> open_valid(const std::string& folder, int64_t step) {
+Result<OpenCheckpoint> open_valid(const std::string& folder, int64_t step, const CheckBytes& check) {
   PIPER_ASSIGN(OpenCheckpoint checkpoint, OpenCheckpoint::open(folder + "/" + step_folder(step)));
-  PIPER_RETURN_IF_ERROR(checkpoint.check_all(false));
+  PIPER_RETURN_IF_ERROR(check(checkpoint));
   return checkpoint;
 }
 
 }  // namespace
+
+Status check_bytes(const OpenCheckpoint& checkpoint) { return checkpoint.check_all(false); }
 
 Result<std::vector<int64_t>> list_steps(const std::string& folder) {
   std::vector<int64_t> steps;
@@ -29,10 +31,11 @@ Result<std::vector<int64_t>> list_steps(const std::string& folder) {
 }
 
 Result<std::optional<OpenCheckpoint>> find_newest_valid(const std::string& folder,
-                                                        const std::function<void(const std::string&)>& note) {
+                                                        const std::function<void(const std::string&)>& note,
+                                                        const CheckBytes& check) {
   PIPER_ASSIGN(const std::vector<int64_t> steps, list_steps(folder));
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    auto checkpoint = open_valid(folder, *step);
+    auto checkpoint = open_valid(folder, *step, check);
     if (checkpoint.ok()) return std::optional<OpenCheckpoint>(std::move(checkpoint).value());
     note(checkpoint.error().message);
   }
@@ -41,11 +44,11 @@ Result<std::optional<OpenCheckpoint>> find_newest_valid(const std::string& folde
                          "none of the " + std::to_string(steps.size()) + " checkpoints of " + folder + " is valid");
 }
 
-Result<OpenCheckpoint> find_exact(const std::string& folder, int64_t step) {
+Result<OpenCheckpoint> find_exact(const std::string& folder, int64_t step, const CheckBytes& check) {
   PIPER_ASSIGN(const std::vector<int64_t> steps, list_steps(folder));
   if (!std::binary_search(steps.begin(), steps.end(), step))
     return Status::failure("R0702", folder + " has no checkpoint of step " + std::to_string(step));
-  auto checkpoint = open_valid(folder, step);
+  auto checkpoint = open_valid(folder, step, check);
   if (!checkpoint.ok()) return Status::failure("R0702", checkpoint.error().message);
   return checkpoint;
 }
