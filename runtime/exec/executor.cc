@@ -8,8 +8,9 @@
 namespace piper::exec {
 
 Status Executor::run_step(int64_t step) {
+  const bool first = step_ == 0;
   step_ = step;
-  hal::Recording& recording = step == 1 && rank_.capturing_step != nullptr ? *rank_.capturing_step : *rank_.step;
+  hal::Recording& recording = first && rank_.capturing_step != nullptr ? *rank_.capturing_step : *rank_.step;
   if (profile_ != nullptr) profile_->begin_step(step);
   Status status = recording.submit(wait_, *this, profile_ != nullptr);
   if (status.ok() && rank_.faults != nullptr) status = rank_.faults->begin();

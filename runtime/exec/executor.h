@@ -30,7 +30,7 @@ class Executor : private hal::StepObserver {
   hal::Stop& stop_;
   hal::WaitControl wait_;
   trace::Profile* profile_ = nullptr;
-  int64_t step_ = 0;
+  int64_t step_ = 0;  // 0: none was done yet
 };
 
 }  // namespace piper::exec

@@ -1,5 +1,5 @@
-// Copies of the first step's gradients, for --save-gradients: an update clears what it reads, so that step is another
-// recording, in which copies to the host stand in front of each update.
+// Copies of the gradients of the first step that a run does, for --save-gradients: an update clears what it reads, so
+// that step is another recording, in which copies to the host stand in front of each update.
 #pragma once
 
 #include <map>

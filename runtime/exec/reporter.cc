@@ -70,7 +70,13 @@ Status Reporter::step(int64_t step, int64_t data_step, double seconds, const Ste
   progress_.step(record);
   log(trace::step_line(record));
   draw(record);
-  return {};
+  return session_.options.stop_on_nan ? check_finite(values, step) : Status();
+}
+
+void Reporter::tell_checkpoints(int64_t bytes, int64_t copy_bytes) {
+  const auto mib = [](int64_t count) { return std::to_string((count + (1 << 20) - 1) >> 20) + " MiB"; };
+  progress_.note("a checkpoint has " + mib(bytes) + "; this rank's copy of its part takes " + mib(copy_bytes) +
+                 " of host memory");
 }
 
 Status Reporter::finish(std::vector<int64_t> peak_memory) {

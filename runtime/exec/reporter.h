@@ -21,8 +21,10 @@ class Reporter {
   static Result<std::unique_ptr<Reporter>> open(const Session& session, const LoadedRank& rank);
 
   // Reads the results of a step, and waits for it. `data_step`: whose samples they were; `seconds`: it took; `inputs`:
-  // what was written for it.
+  // what was written for it. R0801 where the run ends with a loss that is no number.
   Status step(int64_t step, int64_t data_step, double seconds, const StepInputs& inputs);
+  // At the start of a run that saves checkpoints: bytes of one, and of this rank's copy.
+  void tell_checkpoints(int64_t bytes, int64_t copy_bytes);
   // The last line; `peak_memory` in bytes by rank. Afterwards: what became of the log and the event file, R0601.
   Status finish(std::vector<int64_t> peak_memory);
 

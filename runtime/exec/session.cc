@@ -62,6 +62,7 @@ class RankRun {
     PIPER_RETURN_IF_ERROR(open_checkpointer());
     if (plan_.rank == session_.bundle->manifest.reporting_rank) {
       PIPER_ASSIGN(reporter_, Reporter::open(session_, *rank_));
+      if (checkpointer_ != nullptr) reporter_->tell_checkpoints(checkpointer_->total_bytes(), checkpointer_->bytes());
     }
     for (const std::string& line : graph_cuts(*rank_)) std::fprintf(stderr, "piper-run: note: %s\n", line.c_str());
     Executor executor(*rank_, session_.stop, session_.options.timeout);
@@ -72,14 +73,11 @@ class RankRun {
     PIPER_RETURN_IF_ERROR(control_.barrier(wait_));
     inputs.read_ahead(first_step_, session_.options.steps);
     session_.started = true;
-    CheckpointClock clock(session_.options.checkpoints, first_step_, session_.options.steps);
-    for (int64_t step = first_step_; step <= session_.options.steps; ++step) {
-      PIPER_RETURN_IF_ERROR(one_step(executor, inputs, step));
-      if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step));
-    }
+    PIPER_ASSIGN(const bool stopped, all_steps(executor, inputs));
     PIPER_RETURN_IF_ERROR(save_resharded());
     if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
-    if (!session_.options.save.empty())
+    if (stopped) session_.stopped = true;
+    if (!session_.options.save.empty() && !stopped)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save, session_.weights},
                                                      session_.bundle->manifest,
                                                      weight_pieces(session_.bundle->manifest, plan_, rank_->buffers),
@@ -123,10 +121,32 @@ class RankRun {
     return checkpointer_->save(first_step_ - 1, session_.resume->manifest().samples);
   }
 
-  Status save_checkpoint(CheckpointClock& clock, int64_t step) {
+  // Whether they ended before the last one, because a signal asked for it.
+  Result<bool> all_steps(Executor& executor, StepInputs& inputs) {
+    const int64_t last = session_.options.steps;
+    CheckpointClock clock(session_.options.checkpoints, first_step_, last);
+    if (first_step_ <= last) {
+      PIPER_ASSIGN([[maybe_unused]] const StopAction none, agreed_behind(first_step_ - 1));
+    }
+    for (int64_t step = first_step_; step <= last; ++step) {
+      PIPER_RETURN_IF_ERROR(one_step(executor, inputs, step));
+      if (checkpointer_ == nullptr) continue;
+      PIPER_ASSIGN(const StopAction action, step < last ? agreed_behind(step) : StopAction::kGoOn);
+      PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step, action));
+      if (action == StopAction::kStop) return true;
+    }
+    return false;
+  }
+
+  Result<StopAction> agreed_behind(int64_t step) {
+    if (session_.stopping == nullptr || checkpointer_ == nullptr) return StopAction::kGoOn;
+    return session_.stopping->behind(step, checkpointer_->write_seconds());
+  }
+
+  Status save_checkpoint(CheckpointClock& clock, int64_t step, StopAction action) {
     PIPER_RETURN_IF_ERROR(checkpointer_->failure());
     PIPER_ASSIGN(const bool due, clock.due(step, control_, wait_));
-    if (!due) return {};
+    if (!due && action == StopAction::kGoOn) return {};
     return checkpointer_->save(step, (step + data_shift_) * session_.bundle->manifest.batch);
   }
 
@@ -138,7 +158,7 @@ class RankRun {
     const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
     if (reporter_ != nullptr) PIPER_RETURN_IF_ERROR(reporter_->step(step, step + data_shift_, seconds, inputs));
     session_.steps_done.store(step, std::memory_order_relaxed);
-    if (step == 1 && rank_->gradients != nullptr)
+    if (step == first_step_ && rank_->gradients != nullptr)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
                                                      rank_->gradients->pieces(manifest), rank_->device(), control_,
                                                      hal::patient(wait_)));

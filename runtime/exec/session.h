@@ -11,6 +11,7 @@
 #include "runtime/data/data_source.h"
 #include "runtime/exec/checkpoint_schedule.h"
 #include "runtime/exec/load_rank.h"
+#include "runtime/exec/stop_agreement.h"
 #include "runtime/hal/link_delay.h"
 #include "runtime/hal/stop.h"
 
@@ -24,6 +25,7 @@ struct SessionOptions {
   std::string log, save, save_gradients, profile;  // files; empty: none
   std::string tensorboard;                         // the folder of event files; empty: none
   CheckpointSchedule checkpoints;
+  bool stop_on_nan = true;
 };
 
 // Shared by the ranks of a process; outlives them.
@@ -36,10 +38,13 @@ struct Session {
   const checkpoint::OpenCheckpoint* resume = nullptr;  // where the run goes on; nullptr: it begins
   checkpoint::RunIdentity identity;                    // where checkpoints are saved
   checkpoint::WriterOptions writer;
+  StopRequests requests;
+  StopAgreement* stopping = nullptr;  // nullptr: nobody looks at requests
   SessionOptions options;
   hal::Stop stop;
   Status log_failure;                  // of the reporting rank: the log is incomplete, all else was done
   std::atomic<bool> started{false};    // the first step began
+  std::atomic<bool> stopped{false};    // behind a step that all ranks agreed on, and whose checkpoint is committed
   std::atomic<int64_t> committed{0};   // step of the newest checkpoint of this run; for messages
   std::atomic<int64_t> steps_done{0};  // by the reporting rank, or by any where it is elsewhere; for messages
 };

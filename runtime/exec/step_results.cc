@@ -1,5 +1,6 @@
 #include "runtime/exec/step_results.h"
 
+#include <cmath>
 #include <cstring>
 
 namespace piper::exec {
@@ -52,6 +53,18 @@ Result<StepResults::Values> StepResults::read() {
     values.overflow = overflow != 0;
   }
   return values;
+}
+
+Status check_finite(const StepResults::Values& values, int64_t step) {
+  if (values.overflow.value_or(false)) return {};
+  const bool loss = std::isfinite(values.loss);
+  const float found = loss ? values.grad_norm.value_or(0) : values.loss;
+  if (std::isfinite(found)) return {};
+  return Status::failure("R0801", "step " + std::to_string(step) + ": the " +
+                                      (loss ? "norm of the gradients" : "loss") + " is " +
+                                      (std::isnan(found) ? "NaN"
+                                       : found > 0       ? "infinite"
+                                                         : "minus infinity"));
 }
 
 }  // namespace piper::exec

@@ -29,4 +29,8 @@ class StepResults {
   std::unique_ptr<hal::Download> loss_, grad_norm_, dropped_, loss_scale_, overflow_;  // nullptr: not on this rank
 };
 
+// R0801: the loss or the norm of the gradients is no finite number. A step that left its update out, because scaled
+// gradients overflowed, is none of these.
+Status check_finite(const StepResults::Values& values, int64_t step);
+
 }  // namespace piper::exec

@@ -21,11 +21,12 @@
 namespace piper::hal {
 
 // Channel ids: a plan's own below kPlanChannels, then two per communicator of the plan for its collectives, then the
-// host's two; then what link_delay.h adds. Messages of one (source, destination, channel) match in order.
+// host's three; then what link_delay.h adds. Messages of one (source, destination, channel) match in order.
 inline constexpr int32_t kPlanChannels = 1 << 20;
 inline constexpr int32_t kGroupChannels = 1 << 20;
 inline constexpr int32_t kHostChannel = 1 << 22;
 inline constexpr int32_t kCheckpointChannel = kHostChannel + 1;  // of the threads that write checkpoints
+inline constexpr int32_t kStopChannel = kHostChannel + 2;        // of the threads that agree on where to stop
 inline constexpr int32_t kChannels = 1 << 23;                    // all ids are below
 
 enum class Direction : uint8_t { kSend, kReceive };

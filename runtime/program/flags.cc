@@ -91,7 +91,7 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
       ->check(resume)
       ->needs(folder);
   app.add_option("--save-gradients", flags.save_gradients,
-                 "write the first step's gradients to this .safetensors file");
+                 "write the gradients of the first step that the run does to this .safetensors file");
   auto* const profile = app.add_option(
       "--profile", flags.profile, "write the mean times of every instruction to this file, one JSON object a line");
   app.add_option("--comm", flags.comm,
@@ -129,6 +129,12 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
       "SECONDS");
   app.add_option("--threads", flags.threads, "threads per rank; default: usable cores / ranks, at most OMP_NUM_THREADS")
       ->check(between(1, 1024));
+  app.add_option("--grace", flags.grace_s,
+                 "seconds that a run has behind SIGTERM to save a checkpoint and end; default 30")
+      ->check(between(1, 1000000))
+      ->needs(folder);
+  app.add_flag("--stop-on-nan,!--no-stop-on-nan", flags.stop_on_nan,
+               "end the run where the loss or the norm of the gradients is no finite number; on by default");
   app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(seconds);
   app.add_option("--every-minutes", flags.every_minutes, "minutes from one checkpoint to the next")
       ->check(seconds)

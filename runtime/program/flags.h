@@ -19,8 +19,8 @@ struct Flags {
   double every_minutes = 0;
   std::optional<int64_t> steps;
   std::optional<uint64_t> seed;
-  bool cuda_graph = false;
-  int threads = 0;
+  bool cuda_graph = false, stop_on_nan = true;
+  int threads = 0, grace_s = 30;
   double timeout_s = 300;
 };
 

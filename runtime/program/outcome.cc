@@ -6,8 +6,26 @@
 #include <cstdio>
 
 #include "runtime/program/exit_status.h"
+#include "runtime/program/signals.h"
 
 namespace piper::program {
+
+namespace {
+
+void tell_stop(const exec::Session& session, int signal_number) {
+  std::fprintf(stderr, "piper-run: stopped by %s after step %lld of %lld; %s\n", signal_name(signal_number),
+               static_cast<long long>(session.steps_done.load()), static_cast<long long>(session.options.steps),
+               session.committed == 0
+                   ? "nothing was saved"
+                   : ("the newest checkpoint is of step " + std::to_string(session.committed)).c_str());
+}
+
+}  // namespace
+
+int signal_status(const exec::Session& session) {
+  if (session.stop.signal_number() != SIGINT) return kTerminated;
+  return session.started ? kFailed : kRefused;
+}
 
 void print_error(const Error& error) {
   if (error.reported) return;
@@ -33,27 +51,24 @@ Result<int> all_ready(const Status& mine, hal::ControlChannel& control, const ha
 }
 
 int conclude(exec::Session& session, const Status& failure, bool quiet) {
-  const bool started = session.started;
   if (!failure.ok()) {
     if (!quiet) print_error(failure.error());
-    if (failure.error().code == "bug") return kBug;
-    return exit_of(failure.error().code, started ? kFailed : kRefused);
+    return exit_of(failure.error().code, session.started ? kFailed : kRefused);
   }
   if (const int signal_number = session.stop.signal_number(); signal_number != 0) {
-    if (!quiet)
-      std::fprintf(stderr, "piper-run: stopped by %s after step %lld of %lld; %s\n",
-                   signal_number == SIGINT ? "SIGINT" : "SIGTERM", static_cast<long long>(session.steps_done.load()),
-                   static_cast<long long>(session.options.steps),
-                   session.committed == 0
-                       ? "nothing was saved"
-                       : ("the newest checkpoint is of step " + std::to_string(session.committed)).c_str());
-    return started ? kFailed : kRefused;
+    if (!quiet) tell_stop(session, signal_number);
+    return signal_status(session);
   }
-  if (session.log_failure.ok()) return kDone;
-  const Error& log = session.log_failure.error();
-  print_error(
-      {log.code, log.message + "; the log is incomplete, the training is not: what was to be saved is saved", false});
-  return kFailed;
+  if (!session.log_failure.ok()) {
+    const Error& log = session.log_failure.error();
+    print_error(
+        {log.code, log.message + "; the log is incomplete, the training is not: what was to be saved is saved", false});
+  }
+  if (session.stopped) {
+    if (!quiet) tell_stop(session, session.stopping->signal_number());
+    return kStopped;
+  }
+  return session.log_failure.ok() ? kDone : kFailed;
 }
 
 }  // namespace piper::program

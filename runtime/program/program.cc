@@ -58,7 +58,9 @@ int run(const Flags& flags) {
   session.options.save_gradients = flags.save_gradients;
   session.options.profile = flags.profile;
   session.options.checkpoints = {flags.every, flags.every_minutes};
-  const SignalHandlers handlers(session.stop);
+  session.options.stop_on_nan = flags.stop_on_nan;
+  session.requests.grace_s = static_cast<unsigned>(flags.grace_s);
+  const SignalHandlers handlers(session.stop, session.requests);
   if (on_gpus) return run_gpus(flags, *opened, *environment, *transport, refuse, session);
   const MakeRank make = [&](hal::Transport* links, int32_t) { return exec::cpu_backend(*links, cpu); };
   if (*transport == bootstrap::Transport::kLocal) return run_here(flags, *opened, make, true, session);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "runtime/bootstrap/process_world.h"
@@ -34,6 +35,7 @@ int run_in(bootstrap::ProcessWorld& world, const Flags& flags, const plan::OpenB
     if (transport.rank() == 0) print_error(status.error());
     return kRefused;
   }
+  session.requests.checkpoints = !flags.checkpoints.empty();
   Inputs inputs;
   const hal::WaitControl wait{&session.stop, session.options.timeout};
   Status status = choose_start(flags, &control, wait, inputs);
@@ -42,8 +44,11 @@ int run_in(bootstrap::ProcessWorld& world, const Flags& flags, const plan::OpenB
   if (ready.ok() && *ready != 0) return *ready;
   if (!ready.ok()) {
     if (!hal::is_stopped(ready.status())) print_error(ready.error());
-    world.abort(kRefused);
+    world.abort(session.stop.signal_number() != 0 ? signal_status(session) : exit_of(ready.error().code, kRefused));
   }
+  hal::TransportChannel stop_control(transport, hal::kStopChannel);
+  std::optional<exec::StopAgreement> stopping;
+  if (session.requests.checkpoints) session.stopping = &stopping.emplace(&stop_control, session.stop, session.requests);
   const auto& plans = inputs.bundle.ranks;
   const auto mine =
       std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == transport.rank(); });
@@ -54,8 +59,10 @@ int run_in(bootstrap::ProcessWorld& world, const Flags& flags, const plan::OpenB
   });
   rank.join();
 
-  if (!session.stop.raised()) return conclude(session, {}, false);
   const bool speaks = transport.rank() == 0;
+  if (stopping && !session.stop.raised())
+    if (Status ended = stopping->end(); !ended.ok()) session.stop.raise(std::move(ended));
+  if (!session.stop.raised()) return conclude(session, {}, !speaks);
   const Status failure = session.stop.take_failure();
   // What every rank found alike needs one message, and nobody is left waiting.
   if (!failure.ok() && failure.error().code == "R0102") return conclude(session, failure, !speaks);

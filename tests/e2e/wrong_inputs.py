@@ -123,7 +123,7 @@ def play(case, desk: Desk) -> str:
 def page(cases) -> str:
     lines = ["# What piperc and piper-run say to wrong inputs\n",
              "Written by `python tests/e2e/wrong_inputs.py --page` from the expected texts of the test of the same name.",
-             "Exit status: 1 refused before the first step, 2 command line, 3 failed while training.\n"]
+             "Exit status: 1 refused before the first step, 2 command line, 3 failed while training; [the others](../stopping.md).\n"]
     area = None
     for case in cases:
         if case.area != area:

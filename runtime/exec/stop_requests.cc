@@ -1,0 +1,15 @@
+#include "runtime/exec/stop_requests.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace piper::exec {
+
+void StopRequests::agree() {
+  agreed = true;
+  const unsigned grace = grace_s, left = alarm(0);
+  if (left > 0) alarm(std::min(grace, grace - std::min(kAgreeSeconds, grace) + left));
+}
+
+}  // namespace piper::exec

@@ -1,0 +1,28 @@
+// What signals ask of a run that saves checkpoints. program/signals.h sets the flags in its handlers; stop_agreement.h
+// looks at them. docs/stopping.md says for users which signal asks for what.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace piper::exec {
+
+// From SIGTERM to the agreement on a step: where it takes longer, a rank is gone that would have to agree.
+inline constexpr unsigned kAgreeSeconds = 5;
+
+struct StopRequests {
+  std::atomic<int> stop{0};              // SIGUSR1 or SIGTERM, the first that came: save a checkpoint and end
+  std::atomic<int64_t> saves{0};         // how often SIGUSR2 came: save a checkpoint and go on
+  std::atomic<bool> checkpoints{false};  // somebody looks here; else a request to stop ends the run at once
+  std::atomic<bool> stepping{false};     // steps are being done: before them SIGTERM has nothing to save
+  std::atomic<bool> agreed{false};       // on the step behind which the run ends
+  std::atomic<unsigned> grace_s{30};     // from SIGTERM to the end of the process, at most
+  // Handlers use them.
+  static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+  // Sets `agreed`. Behind SIGTERM, whose handler has set an alarm, the run has the rest of its grace period from now
+  // on.
+  void agree();
+};
+
+}  // namespace piper::exec
