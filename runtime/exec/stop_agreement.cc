@@ -21,6 +21,7 @@ constexpr std::chrono::hours kPatience{24};
 StopAgreement::StopAgreement(hal::ControlChannel* control, hal::Stop& stop, StopRequests& requests,
                              std::chrono::milliseconds period)
     : control_(control), stop_(stop), requests_(requests), period_(period) {
+  requests_.by_threads = control_ != nullptr;
   if (control_ != nullptr) thread_ = std::thread([this] { work(); });
 }
 

@@ -7,7 +7,7 @@
 
 namespace piper::exec {
 
-// From SIGTERM to the agreement on a step: where it takes longer, a rank is gone that would have to agree.
+// From SIGTERM to the agreement of processes on a step, which waits for no step: where it takes longer, one is gone.
 inline constexpr unsigned kAgreeSeconds = 5;
 
 struct StopRequests {
@@ -15,6 +15,7 @@ struct StopRequests {
   std::atomic<int64_t> saves{0};         // how often SIGUSR2 came: save a checkpoint and go on
   std::atomic<bool> checkpoints{false};  // somebody looks here; else a request to stop ends the run at once
   std::atomic<bool> stepping{false};     // steps are being done: before them SIGTERM has nothing to save
+  std::atomic<bool> by_threads{false};   // processes agree beside the steps, and not at the end of one
   std::atomic<bool> agreed{false};       // on the step behind which the run ends
   std::atomic<unsigned> grace_s{30};     // from SIGTERM to the end of the process, at most
   // Handlers use them.

@@ -56,7 +56,8 @@ void on_terminate(int signal_number) {
   if (requests == nullptr || !requests->checkpoints || !requests->stepping) return end_at_once(signal_number);
   ask_to_stop(*requests, signal_number);
   const unsigned grace_s = requests->grace_s;
-  alarm(requests->agreed ? grace_s : std::min(exec::kAgreeSeconds, grace_s));
+  const bool soon = requests->by_threads && !requests->agreed;
+  alarm(soon ? std::min(exec::kAgreeSeconds, grace_s) : grace_s);
 }
 
 void on_end_of_grace(int) { end_at_once(SIGTERM); }
