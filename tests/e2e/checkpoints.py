@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """A run that stops, however it stops, goes on to the bits of one that never did; any strategy reads any other's checkpoint.
 
-  checkpoints.py --bin BIN --work DIR [bits kill pairs damage refusals export mpirun]
+  checkpoints.py --bin BIN --work DIR [bits kinds kill pairs all_pairs damage refusals export gradients mpirun]
 
 The checkpoints are read here by a reader of its own: the manifest as JSON, the shards by the safetensors package.
 """
 import argparse
+import dataclasses
 import fcntl
 import json
 import pathlib
@@ -102,6 +103,12 @@ def losses_of(log):
     return {row["step"]: row["loss"] for row in map(json.loads, log.read_text().splitlines()) if "loss" in row}
 
 
+def rows_of(log):
+    """All of a log that does not depend on the clock."""
+    wanted = ("step", "loss", "lr", "grad_norm", "loss_scale", "skipped", "samples_fingerprint")
+    return [{key: row[key] for key in wanted if key in row} for row in map(json.loads, log.read_text().splitlines()) if "loss" in row]
+
+
 def step(folder, number):
     return folder / f"step-{number:09d}"
 
@@ -115,7 +122,7 @@ def whole_run(runs, name, launch="local"):
 
 
 def compare(label, whole, folder, log, weights):
-    check(f"{label}: losses", losses_of(log) == losses_of(whole[1]), f"{losses_of(log)} {losses_of(whole[1])}")
+    check(f"{label}: losses", rows_of(log) == rows_of(whole[1]), f"{rows_of(log)} {rows_of(whole[1])}")
     check(f"{label}: weights", weights.read_bytes() == whole[2].read_bytes())
     differs = difference(tensors_of(step(whole[0], STEPS)), tensors_of(step(folder, STEPS)))
     check(f"{label}: state", not differs, differs)
@@ -131,6 +138,63 @@ def bits(runs, launch="local"):
         compare(f"{name} {launch}: 3 steps and the rest", whole, folder, log, weights)
         same = (step(whole[0], STEPS) / "MANIFEST.json").read_text() == (step(folder, STEPS) / "MANIFEST.json").read_text()
         check(f"{name} {launch}: manifests name their own runs", not same)
+
+
+def state_of_all_kinds(bench):
+    """Optimizers, masters, loss scales with steps that are left out, running statistics, frozen parameters."""
+    import overflow_leaves_steps_out as overflow
+    import precision_matches_autocast as precision
+    import zoo
+
+    def gpt(composition, optimizer, more="", **precisions):
+        text = precision.strategy_text("gpt_dropout", precision.COMPOSITIONS[composition], precisions or None, optimizer)
+        ranks = precision.COMPOSITIONS[composition].stages * precision.COMPOSITIONS[composition].replicas
+        return text.replace(f"{{batch: {harness.BATCH}}}", f"{{batch: {harness.BATCH}{more}}}"), ranks
+
+    runs = Runs(bench, "gpt_dropout")
+    adam = gpt("dp2", "adamw")
+    cases = {"sgd": gpt("zero1", "sgd"), "adam": (adam[0].replace("{adamw:", "{adam:"), adam[1]), "clipped": gpt("clip", "adamw"),
+             "bf16-zero1": gpt("zero1", "adamw", compute="bf16"), "bf16-zero2": gpt("zero2", "adamw", compute="bf16"),
+             "bf16-zero3": gpt("pp2_zero3", "adamw", compute="bf16"), "bf16-sgd": gpt("pp2_dp2", "sgd", compute="bf16"),
+             "frozen": gpt("zero3", "adamw", ', freeze: ["*wpe*", "h.0.*"]')}
+    for name, case in cases.items():
+        runs.compile(name, *case)
+    bits(runs)
+    pairs(runs, [("bf16-zero1", "bf16-zero3"), ("bf16-zero3", "bf16-zero2")])
+
+    zoo.MODELS[overflow.MODEL] = dataclasses.replace(zoo.MODELS["mlp"], draw=overflow.draw, steps=overflow.STEPS)
+    scaled = Runs(bench, overflow.MODEL)
+    for composition in ("one", "zero1", "pp2_zero3"):
+        c = precision.COMPOSITIONS[composition]
+        scaled.compile(composition, precision.strategy_text(overflow.MODEL, c, {"compute": "f16", "loss_scale": "dynamic"}, "adamw"), c.stages * c.replicas)
+    bits(scaled)
+    skipped = [row["skipped"] for row in rows_of(bench.work / f"{overflow.MODEL}-one-whole.jsonl")]
+    check("a step is left out in front of the checkpoint or behind it", skipped[-1] > 0, str(skipped))
+
+    statistics = Runs(bench, "normed")
+    for composition in ("one", "dp2_mb2", "pp2_1f1b"):
+        statistics.compile(composition, harness.strategy_text("normed", composition, "sgd"), harness.world_size(composition))
+    bits(statistics)
+
+
+def gradients(runs):
+    """--save-gradients has those of the first step that a run does, also of one that goes on."""
+    name = "zero3"
+    folder = runs.fresh(f"{name}-gradients")
+    runs.run(name, folder, "--steps", 2, "--every", 1)
+    saved = {}
+    for steps, flags in ((1, ["--load", folder.with_suffix(".two")]), (3, ["--resume"])):
+        path = saved[steps] = folder.with_suffix(f".gradients{steps}")
+        path.unlink(missing_ok=True)
+        if steps == 1:
+            runs.bench.call([runs.bench.bin / "piper-plan", "checkpoint", "export", folder, "-o", flags[1]])
+        runs.run(name, runs.fresh("first") if steps == 1 else folder, "--steps", steps, "--save-gradients", path, *flags)
+        check(f"--save-gradients, {' '.join(flags[:1])}: the file is there", path.exists())
+    with safe_open(saved[1], "np") as first, safe_open(saved[3], "np") as third:
+        names = sorted(third.keys())
+        check("--save-gradients: the same tensors", names == sorted(first.keys()) and names)
+        # The same weights, the samples and the dropout of another step.
+        check("--save-gradients: of another step", any(not numpy.array_equal(first.get_tensor(n), third.get_tensor(n)) for n in names))
 
 
 def by_the_clock(runs):
@@ -182,15 +246,17 @@ def losses_of_partial(log):
     return steps
 
 
-def pairs(runs):
+def pairs(runs, only=None):
     made = {}
     for name in runs.plans:
+        if only is not None and all(name != source for source, _ in only):
+            continue
         made[name] = runs.fresh(f"{name}-from")
         runs.run(name, made[name], "--steps", 2)
-    for source in runs.plans:
+    for source in made:
         expected = tensors_of(step(made[source], 2))
         for target in runs.plans:
-            if source == target:
+            if source == target or (only is not None and (source, target) not in only):
                 continue
             folder = runs.fresh("pair")
             shutil.copytree(made[source], folder)
@@ -200,6 +266,21 @@ def pairs(runs):
             differs = difference(expected, tensors_of(step(folder, 2)))
             fine = not differs and manifest["plan"] != old["plan"] and manifest["parent"] == old["digest"]
             check(f"{runs.model}: {target} reads the checkpoint of {source}", fine, differs or "it was not written anew")
+
+
+TWELVE = {"one": ("one", ""), "mb4": ("mb4", ""), "dp2": ("dp2", ""), "zero1": ("dp2", ", shard_optimizer: true"),
+          "zero2": ("dp2_mb2", ", shard_grads: true"), "zero3": ("dp2_mb2", ", shard_params: true"), "pp2": ("pp2_1f1b", ""),
+          "pp4": ("pp4_1f1b", ""), "pp2_dp2": ("pp2_dp2", ""), "pp2_zero3": ("pp2_dp2", ", shard_params: true"),
+          "pp2_nested": ("pp2_nested", ""), "pp4_zb_v": ("pp4_zb_v", "")}
+
+
+def all_pairs(bench):
+    """132 ordered pairs of twelve strategies."""
+    runs = Runs(bench, "gpt_dropout")
+    for name, (composition, more) in TWELVE.items():
+        text = harness.strategy_text(runs.model, composition, "adamw").replace("bucket_size: 0.05", "bucket_size: 0.05" + more)
+        runs.compile(name, text, harness.world_size(composition))
+    pairs(runs)
 
 
 def damage(runs):
@@ -307,7 +388,7 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("parts", nargs="*")
     arguments = parser.parse_args()
-    parts = arguments.parts or ["bits", "kill", "pairs", "damage", "refusals", "export"]
+    parts = arguments.parts or ["bits", "kinds", "kill", "pairs", "damage", "refusals", "export", "gradients"]
     runs = Runs(harness.Bench(arguments.bin, arguments.work), "gpt_dropout")
     for name, (text, ranks) in strategies(runs.model).items():
         runs.compile(name, text, ranks)
@@ -315,6 +396,12 @@ def main():
         if part == "bits":
             bits(runs)
             by_the_clock(runs)
+        elif part == "kinds":
+            state_of_all_kinds(runs.bench)
+        elif part == "all_pairs":
+            all_pairs(runs.bench)
+        elif part == "gradients":
+            gradients(runs)
         elif part == "mpirun":
             bits(runs, "mpirun")
         elif part == "kill":
