@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # A plan of four ranks on two nodes of a real Slurm, which this script starts on this machine and stops again:
-# the losses under `srun --mpi=pmix` are those of `local`, bit for bit. And three processes of `srun --mpi=none` meet.
+# the losses under `srun --mpi=pmix` are those of `local`, bit for bit. A job that is asked to stop saves a checkpoint and is
+# requeued, and goes on from there. And three processes of `srun --mpi=none` meet.
 #
 #   slurm.sh --bin BIN --work DIR     (DIR receives the plan, logs and the state of Slurm's daemons)
 set -euo pipefail
 
 models=$(cd "$(dirname "$0")/../models" && pwd)
+tools=$(cd "$(dirname "$0")/../../tools" && pwd)
 bin= work=
 while [ $# -gt 0 ]; do
   case $1 in
@@ -73,7 +75,8 @@ SlurmctldPort=$port
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$state/munge/socket
+# A requeued job waits until its credentials are older than this.
+AuthInfo=socket=$state/munge/socket,cred_expire=5
 CredType=cred/munge
 MpiDefault=pmix
 # Neither control groups nor accounting: none of them is there in a container.
@@ -84,6 +87,7 @@ AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerType=sched/builtin
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0
 ReturnToService=2
 KillWait=5
 MailProg=/bin/true
@@ -144,6 +148,32 @@ losses() { grep -o '"loss": [^,]*' "$1"; }
 [ "$(losses local.jsonl | wc -l)" = 10 ] || fail "local did not log ten losses"
 diff <(losses local.jsonl) <(losses slurm.jsonl) || fail "the losses differ"
 echo "10 losses of 4 ranks on 2 nodes are those of local"
+
+# The batch script: the first start is stopped by SIGUSR1 and put back into the queue, the second one by its last step.
+rm -rf checkpoints batch.jsonl batch.txt
+OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_mpi_yield_when_idle=1 \
+  sbatch --quiet -N2 -n4 --time=5 --job-name=batch --output=batch.txt "$tools/slurm_requeue.sh" "$bin/piper-run" plans --data tokens.bin \
+  --threads 1 --checkpoint checkpoints --resume --log batch.jsonl --steps 1000000 || fail "sbatch refuses the batch script"
+lines() { cat batch.jsonl 2>/dev/null | wc -l; }
+wait_for() {    # what, seconds, command...: until the command succeeds
+  local what=$1 turns=$((10 * $2)) turn
+  shift 2
+  for turn in $(seq "$turns"); do "$@" && return 0; sleep 0.1; done
+  cat batch.txt >&2
+  fail "$what"
+}
+ran_on() { [ "$(lines)" -gt "$1" ]; }
+job=$(squeue --noheader --name batch --format %i)
+wait_for "the job does not train" 40 ran_on 3
+scancel --signal=USR1 "$job"
+wait_for "the job was not queued again" 40 grep -q "the job is queued again" batch.txt
+grep -q "stopped by SIGUSR1 after step" batch.txt || { cat batch.txt >&2; fail "no word about SIGUSR1"; }
+before=$(lines)
+wait_for "the job does not go on" 60 grep -q "goes on behind step" batch.txt
+wait_for "the job does not train again" 40 ran_on $((before + 3))
+scancel "$job"
+diff <(losses local.jsonl | head -3) <(losses batch.jsonl | head -3) || fail "the losses of the job differ"
+echo "a job that was stopped went on from its checkpoint"
 
 # Without MPI: the processes of a step find each other by its variables, and the data of CPU ranks go over UCX.
 timeout 60 srun --mpi=none -N1 -n3 "$bin/tcp_store_processes_test" worker > met || { cat met; fail "no meeting under srun"; }
