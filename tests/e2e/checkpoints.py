@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A run that stops, however it stops, goes on to the bits of one that never did; any strategy reads any other's checkpoint.
 
-  checkpoints.py --bin BIN --work DIR [bits kinds kill pairs all_pairs damage refusals export gradients mpirun]
+  checkpoints.py --bin BIN --work DIR [bits kinds kill pairs all_pairs damage refusals export gradients mpirun gpus]
 
 The checkpoints are read here by a reader of its own: the manifest as JSON, the shards by the safetensors package.
 """
@@ -19,6 +19,7 @@ import time
 import numpy
 from safetensors import safe_open
 
+import gpu_ranks
 import harness
 
 STEPS = 6
@@ -75,12 +76,15 @@ class Runs:
         self.bench, self.model = bench, model
         self.plans, self.ranks = {}, {}
 
-    def compile(self, name, text, ranks):
-        self.plans[name], self.ranks[name] = self.bench.compile(self.model, text, f"{self.model}-{name}"), ranks
+    def compile(self, name, text, ranks, *flags):
+        self.plans[name], self.ranks[name] = self.bench.compile(self.model, text, f"{self.model}-{name}", *flags), ranks
+
+    def settings(self, folder, *flags):
+        data = self.bench.work / f"{self.model}.safetensors"
+        return ["--data", data, "--sampling", "shuffled", "--threads", 1, "--checkpoint", folder, *flags]
 
     def command(self, name, folder, *flags, launch="local"):
-        command = [self.bench.bin / "piper-run", self.plans[name], "--data", self.bench.work / f"{self.model}.safetensors",
-                   "--sampling", "shuffled", "--threads", 1, "--checkpoint", folder, *flags]
+        command = [self.bench.bin / "piper-run", self.plans[name], *self.settings(folder, *flags)]
         if launch == "mpirun":
             command = ["mpirun", "--oversubscribe", "-n", self.ranks[name], *command]
         return [str(word) for word in command]
@@ -195,6 +199,39 @@ def gradients(runs):
         check("--save-gradients: the same tensors", names == sorted(first.keys()) and names)
         # The same weights, the samples and the dropout of another step.
         check("--save-gradients: of another step", any(not numpy.array_equal(first.get_tensor(n), third.get_tensor(n)) for n in names))
+
+
+def on_gpus(bench, model):
+    """Ranks on the stand-ins' GPUs, with the CPU's kernels: they save and go on as CPU ranks do, which read their checkpoints, and
+    they read those of CPU ranks."""
+    runs, program = Runs(bench, model), bench.bin / "piper-run-standin"
+    for name in ("pp2_dp2", "zero1"):
+        text, ranks = strategies(model)[name]
+        runs.compile(f"{name}-cuda", text, ranks, "--device", "cuda")
+
+    def on_gpu(how, name, folder, *flags):
+        status, lines = gpu_ranks.run(how, program, runs.ranks[name], bench.work, runs.plans[name], *runs.settings(folder, *flags))
+        check(f"{name} {how}: runs", status == 0, lines)
+
+    for name in runs.plans:
+        whole = whole_run(runs, name)
+        for how in ("local", "nccl", "processes"):
+            folder, other = runs.fresh(f"{name}-{how}"), runs.fresh(f"{name}-{how}-on-cpu")
+            log, weights = folder.with_suffix(".jsonl"), folder.with_suffix(".weights")
+            on_gpu(how, name, folder, "--resume", "--steps", 3, "--log", log)
+            shutil.copytree(folder, other)
+            shutil.copy(log, other.with_suffix(".jsonl"))
+            graphs = ["--cuda-graph"] if how == "nccl" else []
+            on_gpu(how, name, folder, "--resume", "--steps", STEPS, "--log", log, "--save", weights, *graphs)
+            compare(f"{name} {how}: 3 steps and the rest", whole, folder, log, weights)
+            log, weights = other.with_suffix(".jsonl"), other.with_suffix(".weights")
+            runs.run(name, other, "--resume", "--steps", STEPS, "--log", log, "--save", weights)
+            compare(f"{name} {how}: 3 steps, the rest on the CPU", whole, other, log, weights)
+        folder = runs.fresh(f"{name}-from-cpu")
+        shutil.copytree(whole[0], folder)
+        weights = folder.with_suffix(".weights")
+        on_gpu("processes", name, folder, "--resume=exact:2", "--steps", STEPS, "--save", weights)
+        check(f"{name}: 2 steps on the CPU, the rest on GPUs", weights.read_bytes() == whole[2].read_bytes())
 
 
 def by_the_clock(runs):
@@ -390,7 +427,7 @@ def main():
     arguments = parser.parse_args()
     parts = arguments.parts or ["bits", "kinds", "kill", "pairs", "damage", "refusals", "export", "gradients"]
     runs = Runs(harness.Bench(arguments.bin, arguments.work), "gpt_dropout")
-    for name, (text, ranks) in strategies(runs.model).items():
+    for name, (text, ranks) in strategies(runs.model).items() if parts != ["gpus"] else ():
         runs.compile(name, text, ranks)
     for part in parts:
         if part == "bits":
@@ -404,6 +441,8 @@ def main():
             gradients(runs)
         elif part == "mpirun":
             bits(runs, "mpirun")
+        elif part == "gpus":
+            on_gpus(runs.bench, runs.model)
         elif part == "kill":
             kill(runs)
         elif part == "pairs":
