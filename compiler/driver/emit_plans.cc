@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/passes/glob.h"
+#include "schemas/plan/device_memory.h"
 #include "schemas/plan/read_ahead.h"
 
 namespace piper::driver {
@@ -76,9 +77,16 @@ Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics
     if (summary.peak_bytes <= limit) continue;
     auto error = diags.error("P0520");
     error << "rank " << r << " needs " << summary.peak_bytes << " bytes, the limit is " << limit;
+    const plan::Target& target = bundle.manifest.target;
+    const std::string of_gpu =
+        target.device == plan::DeviceKind::kCpu
+            ? ""
+            : ", communicators " + std::to_string(plan::communicator_bytes(bundle.ranks[r], target)) +
+                  ", parts of kernels' sums " +
+                  std::to_string(plan::kernel_part_bytes(bundle.programs, bundle.ranks[r], target));
     error.note("arena " + std::to_string(summary.arena_bytes) + ", parameters, gradients and optimizer " +
                std::to_string(summary.persistent_bytes) + ", library scratch " + std::to_string(summary.scratch_bytes) +
-               samples_read_ahead(bundle.manifest, bundle.ranks[r]));
+               samples_read_ahead(bundle.manifest, bundle.ranks[r]) + of_gpu);
     std::vector<const plan::Buffer*> largest;
     for (const plan::Buffer& b : bundle.ranks[r].buffers) largest.push_back(&b);
     std::stable_sort(largest.begin(), largest.end(), [](const auto* a, const auto* b) { return a->bytes > b->bytes; });

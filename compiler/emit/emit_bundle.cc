@@ -11,6 +11,7 @@
 #include "compiler/emit/role_emitter.h"
 #include "schemas/base/parallel.h"
 #include "schemas/plan/collective_costs.h"
+#include "schemas/plan/device_memory.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/read_ahead.h"
 
@@ -74,10 +75,10 @@ std::vector<int64_t> scratch_of_programs(const plan::Bundle& bundle) {
   return scratch;
 }
 
-plan::RankSummary summary_of(const plan::RankPlan& plan, const plan::Manifest& manifest,
+plan::RankSummary summary_of(const plan::RankPlan& plan, const plan::Bundle& bundle,
                              const std::vector<int64_t>& program_scratch) {
-  const plan::DeviceKind device = manifest.target.device;
-  const int64_t alignment = plan::buffer_alignment(device);
+  const plan::Target& target = bundle.manifest.target;
+  const int64_t alignment = plan::buffer_alignment(target.device);
   plan::RankSummary s;
   s.arena_bytes = plan.arena_bytes;
   for (const plan::Buffer& b : plan.buffers)
@@ -90,8 +91,9 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const plan::Manifest& m
     reduction[i.stream] = std::max(reduction[i.stream], plan::collective_scratch_bytes(plan, i.action));
   }
   for (int64_t bytes : reduction) s.scratch_bytes += align_up(bytes, alignment);
-  s.peak_bytes = s.arena_bytes + s.persistent_bytes + s.scratch_bytes;
-  if (device == plan::DeviceKind::kCpu) s.peak_bytes += plan::read_ahead_bytes(manifest, plan);
+  s.peak_bytes = s.arena_bytes + s.persistent_bytes + s.scratch_bytes + plan::communicator_bytes(plan, target) +
+                 plan::kernel_part_bytes(bundle.programs, plan, target);
+  if (target.device == plan::DeviceKind::kCpu) s.peak_bytes += plan::read_ahead_bytes(bundle.manifest, plan);
   return s;
 }
 
@@ -148,7 +150,7 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
     const uint32_t role = roles.role_of[rank];
     out.bundle.ranks[rank] = bind_rank(module, shared.connections, plans[role], roles.bindings[rank]);
     if (roles.first[role] == static_cast<int32_t>(rank))
-      summaries[rank] = summary_of(out.bundle.ranks[rank], out.bundle.manifest, scratch);
+      summaries[rank] = summary_of(out.bundle.ranks[rank], out.bundle, scratch);
   });
   for (size_t rank = 0; rank < world; ++rank) summaries[rank] = summaries[roles.first[roles.role_of[rank]]];
   const ir::Graph& graph = request.module->graph();

@@ -6,6 +6,7 @@
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/chunk_names.h"
+#include "schemas/plan/device_memory.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/read_ahead.h"
 #include "tools/piper_plan/commands.h"
@@ -108,6 +109,8 @@ std::string picture(const Bundle& bundle, const Timeline& timeline, const ShowOp
 
 std::string memory_table(const Bundle& bundle) {
   Rows rows;
+  const Target& target = bundle.manifest.target;
+  const bool on_gpus = target.device == DeviceKind::kCuda;
   for (const auto& plan : bundle.ranks) {
     std::vector<int64_t> bytes(kNumBufferClasses);
     for (const auto& buffer : plan.buffers) bytes[static_cast<size_t>(buffer.cls)] += buffer.bytes;
@@ -116,14 +119,24 @@ std::string memory_table(const Bundle& bundle) {
     for (const int64_t size : bytes) row.push_back(human_bytes(size));
     const auto& summary = bundle.manifest.ranks[static_cast<size_t>(plan.rank)];
     row.push_back(human_bytes(summary.scratch_bytes));
-    row.push_back(human_bytes(read_ahead_bytes(bundle.manifest, plan)));
+    if (on_gpus) {
+      row.push_back(human_bytes(communicator_bytes(plan, target)));
+      row.push_back(human_bytes(kernel_part_bytes(bundle.programs, plan, target)));
+    } else {
+      row.push_back(human_bytes(read_ahead_bytes(bundle.manifest, plan)));
+    }
     row.push_back(human_bytes(summary.peak_bytes));
     rows.push_back(row);
   }
   std::vector<std::string> headings = {"rank"};
   for (int cls = 0; cls < kNumBufferClasses; ++cls) headings.emplace_back(class_name(static_cast<BufferClass>(cls)));
   headings.push_back("scratch");
-  headings.push_back("samples");
+  if (on_gpus) {
+    headings.emplace_back("communicators");
+    headings.emplace_back("kernels");
+  } else {
+    headings.emplace_back("samples");
+  }
   headings.push_back("peak");
   return format_table(headings, merge_ranks(rows));
 }

@@ -7,28 +7,23 @@
 #include "runtime/hal/group_channels.h"
 #include "runtime/hal/nccl/nccl_commands.h"
 #include "runtime/hal/nccl/nccl_communicators.h"
+#include "schemas/plan/communicator_uses.h"
 
 namespace piper::hal {
 
 namespace {
-
-// NCCL adds in the order that it likes, in the type in which it is given. Anything else is transfers and our sums.
-bool adds_as_nccl(const plan::SumTypes& types, plan::Summing summing) {
-  return summing == plan::Summing::kLibrary && types.message == types.data && types.sum == types.data &&
-         types.data != DType::kBool;
-}
 
 class NcclGroup : public Group {
  public:
   NcclGroup(NcclPlace place, plan::Summing summing, std::unique_ptr<Group> by_transfers)
       : place_(place), summing_(summing), by_transfers_(std::move(by_transfers)) {}
   MadeCommand all_reduce(const SumOperands& operands) override {
-    return adds_as_nccl(operands.types, summing_) ? nccl_all_reduce(place_, operands)
-                                                  : by_transfers_->all_reduce(operands);
+    return plan::added_by_library(operands.types, summing_) ? nccl_all_reduce(place_, operands)
+                                                            : by_transfers_->all_reduce(operands);
   }
   MadeCommand reduce_scatter(const SumOperands& operands) override {
-    return adds_as_nccl(operands.types, summing_) ? nccl_reduce_scatter(place_, operands)
-                                                  : by_transfers_->reduce_scatter(operands);
+    return plan::added_by_library(operands.types, summing_) ? nccl_reduce_scatter(place_, operands)
+                                                            : by_transfers_->reduce_scatter(operands);
   }
   MadeCommand all_gather(const GatherOperands& operands) override { return nccl_all_gather(place_, operands); }
   MadeCommand all_to_all(const ExchangeOperands& operands) override { return by_transfers_->all_to_all(operands); }
@@ -84,19 +79,14 @@ class NcclCollectives : public Collectives {
  private:
   std::vector<NcclMembership> teams(const std::vector<plan::Communicator>& communicators) const {
     std::vector<NcclMembership> memberships;
-    for (const plan::Communicator& c : communicators) memberships.push_back({c.name, c.ranks, c.max_ctas, {}});
-    const auto uses = [&](int32_t communicator) -> NcclMembership::Uses& {
-      return memberships.at(static_cast<size_t>(communicator)).uses;
-    };
-    for (const plan::Instruction& instruction : plan_.instructions) {
-      if (const auto* a = std::get_if<plan::AllReduce>(&instruction.action))
-        (adds_as_nccl(a->types, summing_) ? uses(a->communicator).all_reduce : uses(a->communicator).all_messages) =
-            true;
-      if (const auto* a = std::get_if<plan::ReduceScatter>(&instruction.action))
-        (adds_as_nccl(a->types, summing_) ? uses(a->communicator).reduce_scatter : uses(a->communicator).all_messages) =
-            true;
-      if (const auto* a = std::get_if<plan::AllGather>(&instruction.action)) uses(a->communicator).all_gather = true;
-      if (const auto* a = std::get_if<plan::AllToAll>(&instruction.action)) uses(a->communicator).all_messages = true;
+    const std::vector<plan::CommunicatorUses> uses = plan::communicator_uses(plan_, summing_);
+    for (size_t i = 0; i < communicators.size(); ++i) {
+      NcclMembership membership{communicators[i].name, communicators[i].ranks, communicators[i].max_ctas, {}};
+      membership.uses = {.all_messages = uses.at(i).all_messages,
+                         .all_reduce = uses.at(i).all_reduce,
+                         .reduce_scatter = uses.at(i).reduce_scatter,
+                         .all_gather = uses.at(i).all_gather};
+      memberships.push_back(std::move(membership));
     }
     return memberships;
   }
@@ -107,29 +97,20 @@ class NcclCollectives : public Collectives {
   // since all ranks issue in the order of one list; but they are those of different streams, which do not wait for each
   // other in the plan, and would here.
   void add_edges(std::vector<NcclMembership>& memberships) {
-    std::vector<int32_t> stream(plan_.channels.size(), -1);
-    std::vector<Direction> direction(plan_.channels.size(), Direction::kSend);
-    for (const plan::Instruction& instruction : plan_.instructions) {
-      const auto* send = std::get_if<plan::Send>(&instruction.action);
-      const auto* recv = std::get_if<plan::Recv>(&instruction.action);
-      if (send == nullptr && recv == nullptr) continue;
-      const auto channel = static_cast<size_t>(send != nullptr ? send->channel : recv->channel);
-      stream.at(channel) = instruction.stream;
-      direction.at(channel) = send != nullptr ? Direction::kSend : Direction::kReceive;
-    }
+    const std::vector<plan::ChannelUse> uses = plan::channel_uses(plan_);
     for (size_t i = 0; i < plan_.channels.size(); ++i) {
-      if (stream[i] < 0) continue;  // no message
+      if (uses[i].stream < 0) continue;  // no message
       const plan::Channel& channel = plan_.channels[i];
-      const bool sends = direction[i] == Direction::kSend;
+      const bool sends = uses[i].sends;
       NcclMembership membership;
       const int32_t from = sends ? plan_.rank : channel.peer, to = sends ? channel.peer : plan_.rank;
       // An id is that of a directed pair: both ends have it.
       membership.name =
           "channel " + std::to_string(channel.id) + ", " + std::to_string(from) + ">" + std::to_string(to);
       membership.ranks = {from, to};
-      membership.max_ctas = plan_.streams[static_cast<size_t>(stream[i])].max_ctas;
+      membership.max_ctas = plan_.streams[static_cast<size_t>(uses[i].stream)].max_ctas;
       membership.uses.one_way = true;
-      edges_[{direction[i], channel.peer, channel.id}] = memberships.size();
+      edges_[{sends ? Direction::kSend : Direction::kReceive, channel.peer, channel.id}] = memberships.size();
       memberships.push_back(std::move(membership));
     }
   }
