@@ -34,6 +34,7 @@ class GpuSide : public StreamSide {
   }
   void write(std::byte* to, const void* from, size_t bytes) override {
     want(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+    want(cudaStreamSynchronize(nullptr));  // of pageable memory it may return before the bytes are there
   }
   void read(void* to, const std::byte* from, size_t bytes) override {
     want(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));

@@ -273,7 +273,7 @@ TEST_CASE_METHOD(Fixture, "data that kernels cannot work with is told, once, and
   group.kernel = "grouped_sum";
   group.outputs = {operand(sum, DType::kF32)};
   group.inputs = {operand(x, DType::kF32), operand(counts, DType::kI64)};
-  auto taken = cuda.device_library().bind(
+  auto taken = cuda.library().bind(
       take, {{place_of(y), &take.outputs[0]}},
       {{place_of(x), &take.inputs[0]}, {place_of(index), &take.inputs[1]}, {place_of(inverse), &take.inputs[2]}});
   auto grouped = cuda.library().bind(group, {{place_of(sum), &group.outputs[0]}},

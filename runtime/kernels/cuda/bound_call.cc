@@ -62,7 +62,12 @@ Layout View::layout(int64_t first, int64_t last) const {
   if (axes.size() > kMaxAxes)
     refuse("an operand of ", text_of(shape), " has more than ", kMaxAxes, " axes that do not merge");
   layout.axes = static_cast<int32_t>(axes.size());
-  for (size_t axis = 0; axis < axes.size(); ++axis) std::tie(layout.extent[axis], layout.stride[axis]) = axes[axis];
+  int64_t count = 1;
+  for (size_t axis = 0; axis < axes.size(); ++axis) {
+    std::tie(layout.extent[axis], layout.stride[axis]) = axes[axis];
+    count *= axes[axis].first;
+  }
+  layout.wide = count > 0xffffffff;
   return layout;
 }
 

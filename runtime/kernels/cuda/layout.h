@@ -21,6 +21,7 @@ inline constexpr int kMaxAxes = 8;
 // Axes from the outermost on, strides in elements, 0 where one element stands for all. Always at least one axis.
 struct Layout {
   int32_t axes = 1;
+  bool wide = false;  // 32 bits do not count its elements
   int64_t extent[kMaxAxes] = {1}, stride[kMaxAxes] = {1};
 
   bool dense() const { return axes == 1 && stride[0] == 1; }
@@ -28,7 +29,7 @@ struct Layout {
   PIPER_ANYWHERE int64_t at(int64_t index) const {
     if (axes == 1) return index * stride[0];
     // Division of 64 bits is slow on a GPU.
-    return index <= 0xffffffff ? split(static_cast<uint32_t>(index)) : split(static_cast<uint64_t>(index));
+    return wide ? split(static_cast<uint64_t>(index)) : split(static_cast<uint32_t>(index));
   }
 
  private:
