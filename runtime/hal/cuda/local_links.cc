@@ -2,6 +2,7 @@
 
 #include "runtime/hal/cuda/cuda_check.h"
 #include "runtime/hal/cuda/cuda_handles.h"
+#include "runtime/hal/cuda/cuda_stream.h"
 
 namespace piper::hal {
 
@@ -26,12 +27,13 @@ class LocalExchange : public Command {
  public:
   static MadeCommand make(Transport& transport, const std::vector<DeviceTransfer>& transfers) {
     auto exchange = std::make_unique<LocalExchange>();
-    exchange->transport_ = &transport;
     exchange->meetings_ = std::make_shared<std::vector<Meeting>>();
     for (const DeviceTransfer& transfer : transfers) {
       PIPER_ASSIGN(auto event, CudaEvent::make("transfer"));
       exchange->meetings_->push_back({transfer, std::move(event), {}, {}});
     }
+    // The other rank may still ask for events of a meeting that has failed here.
+    transport.keep(exchange->meetings_);
     std::vector<Transfer> offers, answers;
     for (Meeting& meeting : *exchange->meetings_) {
       const DeviceTransfer& t = meeting.transfer;
@@ -47,13 +49,13 @@ class LocalExchange : public Command {
   }
 
   Status issue(Queue& queue, const Submission& submission) override {
-    cudaStream_t stream = static_cast<CudaQueue&>(queue).stream();
+    cudaStream_t stream = stream_of(queue);
     for (Meeting& meeting : *meetings_)
       if (meeting.transfer.direction == Direction::kReceive) PIPER_RETURN_IF_ERROR(offer(meeting, stream));
-    PIPER_RETURN_IF_ERROR(meet(*offers_, submission));
+    PIPER_RETURN_IF_ERROR(offers_->run(submission.wait));
     for (Meeting& meeting : *meetings_)
       if (meeting.transfer.direction == Direction::kSend) PIPER_RETURN_IF_ERROR(answer(meeting, stream));
-    PIPER_RETURN_IF_ERROR(meet(*answers_, submission));
+    PIPER_RETURN_IF_ERROR(answers_->run(submission.wait));
     for (const Meeting& meeting : *meetings_)
       if (meeting.transfer.direction == Direction::kReceive)
         PIPER_CUDA(cudaStreamWaitEvent(stream, meeting.answer.copied, 0));
@@ -93,14 +95,7 @@ class LocalExchange : public Command {
     return {};
   }
 
-  Status meet(Exchange& exchange, const Submission& submission) {
-    Status status = exchange.run(submission.wait);
-    if (!status.ok()) transport_->keep(meetings_);
-    return status;
-  }
-
-  Transport* transport_ = nullptr;
-  std::shared_ptr<std::vector<Meeting>> meetings_;  // the transport keeps them where a meeting failed
+  std::shared_ptr<std::vector<Meeting>> meetings_;  // the transport's as well
   std::unique_ptr<Exchange> offers_, answers_;
 };
 
