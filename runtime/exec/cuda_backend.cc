@@ -35,6 +35,8 @@ Result<Backend> open(const plan::RankPlan& plan, const CudaBackendOptions& optio
 
 }  // namespace piper::exec
 
+extern "C" void piper_cuda_devices(piper::Result<int>& devices) { devices = piper::hal::cuda_devices(); }
+
 extern "C" void piper_cuda_backend(const piper::exec::CudaBackendOptions& options, piper::exec::MakeBackend& made) {
   made = [options](const piper::plan::RankPlan& plan) { return piper::exec::open(plan, options); };
 }

@@ -1,5 +1,6 @@
-// What a rank is executed on where that is a GPU. The code behind it links kernels for GPUs and NCCL; it stands in the
-// library libpiper_cuda.so, which piper-run opens where there is a GPU, so that one piper-run starts everywhere.
+// How libpiper_cuda.so is entered: what a rank is executed on where that is a GPU. The library links CUDA's runtime,
+// the kernels for GPUs and NCCL; piper-run opens it where it is asked for GPUs (open_cuda.h), and starts without any of
+// them.
 #pragma once
 
 #include "runtime/exec/backend.h"
@@ -14,16 +15,10 @@ struct CudaBackendOptions {
   // backend.
   hal::Transport* transport = nullptr;
 };
-using MakeCudaBackend = MakeBackend (*)(const CudaBackendOptions& options);
-
-struct OpenedCuda {
-  int devices = 0;  // that this process sees
-  MakeCudaBackend backend = nullptr;
-};
-// R0106, in one line: there is no GPU, piper-run was built without what drives them, or its library is not there.
-Result<OpenedCuda> open_cuda();
 
 }  // namespace piper::exec
 
-// How the library is entered. A backend fails as hal::make_cuda_device() does; R0106 where it was built without NCCL.
+// How many GPUs this process sees. R0106: none, with CUDA's words.
+extern "C" void piper_cuda_devices(piper::Result<int>& devices);
+// A backend fails as hal::make_cuda_device() does; R0106 where the library was built without NCCL.
 extern "C" void piper_cuda_backend(const piper::exec::CudaBackendOptions& options, piper::exec::MakeBackend& made);

@@ -1,5 +1,5 @@
 // In place of open_cuda.cc where the build has no CUDA.
-#include "runtime/exec/cuda_backend.h"
+#include "runtime/exec/open_cuda.h"
 
 namespace piper::exec {
 

@@ -1,20 +1,19 @@
+#include "runtime/exec/open_cuda.h"
+
 #include <dlfcn.h>
 
 #include <filesystem>
-
-#include "runtime/exec/cuda_backend.h"
-#include "runtime/hal/cuda/cuda_device.h"
 
 namespace piper::exec {
 
 namespace {
 
-using Entry = decltype(&piper_cuda_backend);
-Entry entry = nullptr;  // of the library, which stays open
+// Of the library, which stays open.
+decltype(&piper_cuda_backend) backend_entry = nullptr;
 
 MakeBackend make_by_library(const CudaBackendOptions& options) {
   MakeBackend made;
-  entry(options, made);
+  backend_entry(options, made);
   return made;
 }
 
@@ -22,7 +21,6 @@ MakeBackend make_by_library(const CudaBackendOptions& options) {
 
 // Beside the program, or where an installation has libraries.
 Result<OpenedCuda> open_cuda() {
-  PIPER_ASSIGN(const int devices, hal::cuda_devices());
   std::error_code error;
   const std::filesystem::path bin = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   std::string tried;
@@ -33,11 +31,18 @@ Result<OpenedCuda> open_cuda() {
       tried += std::string(tried.empty() ? "" : "; ") + dlerror();
       continue;
     }
-    entry = reinterpret_cast<Entry>(dlsym(library, "piper_cuda_backend"));
-    if (entry != nullptr) return OpenedCuda{devices, &make_by_library};
-    tried += std::string(tried.empty() ? "" : "; ") + file + " is none of piper-run's";
+    const auto devices_entry = reinterpret_cast<decltype(&piper_cuda_devices)>(dlsym(library, "piper_cuda_devices"));
+    backend_entry = reinterpret_cast<decltype(&piper_cuda_backend)>(dlsym(library, "piper_cuda_backend"));
+    if (devices_entry == nullptr || backend_entry == nullptr) {
+      tried += std::string(tried.empty() ? "" : "; ") + file + " is none of piper-run's";
+      continue;
+    }
+    Result<int> devices = 0;
+    devices_entry(devices);
+    PIPER_ASSIGN(const int count, std::move(devices));
+    return OpenedCuda{count, &make_by_library};
   }
-  return Status::failure("R0106", "the library with the kernels of GPUs cannot be opened: " + tried);
+  return Status::failure("R0106", "the library that drives GPUs cannot be opened: " + tried);
 }
 
 }  // namespace piper::exec

@@ -3,8 +3,8 @@
 
   check_programs.py BIN
 
-piperc needs no torch, no MPI and no python; piper-run no python, and nothing that a machine without a GPU lacks;
-piper-launch nothing of what its ranks need. A program that was not built is left out.
+piperc needs no torch, no MPI and no python; piper-run no python, and nothing of CUDA or NCCL: it opens a library that
+does; piper-launch nothing of what its ranks need. A program that was not built is left out.
 """
 import pathlib
 import re
@@ -15,7 +15,7 @@ FORBIDDEN = {
     "piperc": r"torch|c10|libmpi|open-rte|open-pal|cuda|nccl|python",
     "piper-plan": r"torch|c10|libmpi|open-rte|open-pal|cuda|nccl|python|onnx|yaml",
     "piper-opt": r"torch|c10|libmpi|open-rte|open-pal|cuda|nccl|python",
-    "piper-run": r"python|onnx|yaml|libcuda\.so|torch_cuda|c10_cuda|nccl|cublas|cudnn|piper_cuda",
+    "piper-run": r"python|onnx|yaml|libcuda|torch_cuda|c10_cuda|nccl|cublas|cudnn|piper_cuda",
     "piper-launch": r"torch|c10|libmpi|open-rte|open-pal|libuc[mpst]|cuda|nccl|python|onnx|yaml",
     "piper-torchscript": r"libmpi|open-rte|open-pal|cuda|nccl|python|onnx|yaml",
 }

@@ -1,7 +1,7 @@
 // In place of runtime/exec/open_cuda.cc: piper-run on the stand-ins, without a library to open. What tests choose in
 // its environment: PIPER_STANDIN_DEVICES, the number of GPUs, and PIPER_STANDIN_KERNELS=cpu for the CPU's kernels on
-// them, which have the CPU's bits, instead of CUDA's own. Races that were found end the process with a message and
-// status 86.
+// them, which have the CPU's bits, instead of CUDA's own. Races, and barriers that not all threads of a block
+// came to, end the process with a message and status 86.
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,10 +9,11 @@
 #include <string_view>
 
 #include "runtime/bootstrap/rank_environment.h"
-#include "runtime/exec/cuda_backend.h"
+#include "runtime/exec/open_cuda.h"
 #include "runtime/hal/cuda/cuda_device.h"
 #include "runtime/hal/cuda/local_collectives.h"
 #include "runtime/hal/nccl/nccl_collectives.h"
+#include "tests/shim/blocks.h"
 #include "tests/standin/nccl_standin.h"
 #include "tests/standin/race_detector.h"
 #include "tests/standin/standin.h"
@@ -22,12 +23,14 @@ namespace piper::exec {
 
 namespace {
 
-constexpr int kRaces = 86;
+constexpr int kMistakes = 86;
 
-void tell_races() {
+void tell_mistakes() {
+  const std::string kernel = shim::take_failure();
+  if (!kernel.empty()) std::fprintf(stderr, "piper-run-standin: kernel: %s\n", kernel.c_str());
   const std::vector<std::string> races = standin::RaceDetector::instance().take_races();
   for (const std::string& race : races) std::fprintf(stderr, "piper-run-standin: race: %s\n", race.c_str());
-  if (!races.empty()) _exit(kRaces);
+  if (!races.empty() || !kernel.empty()) _exit(kMistakes);
 }
 
 bool has_cpu_kernels() {
@@ -55,7 +58,7 @@ MakeBackend make(const CudaBackendOptions& options) {
 }  // namespace
 
 Result<OpenedCuda> open_cuda() {
-  std::atexit(&tell_races);
+  std::atexit(&tell_mistakes);
   const char* const devices = std::getenv("PIPER_STANDIN_DEVICES");
   standin::set_devices(devices == nullptr ? 0 : std::atoi(devices));
   const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);
