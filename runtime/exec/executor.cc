@@ -16,8 +16,10 @@ Status Executor::run_step(int64_t step) {
   if (status.ok() && rank_.faults != nullptr) status = rank_.faults->begin();
   if (status.ok()) status = rank_.device().finish();
   if (status.ok() && rank_.faults != nullptr) status = look_for_faults();
+  if (status.ok()) return status;
   // Who waits for other ranks on the device is let go, so that its memory can be given back.
-  if (!status.ok()) rank_.backend.collectives->abort();
+  rank_.end_recordings();
+  rank_.backend.collectives->abort();
   return status;
 }
 

@@ -12,7 +12,7 @@ class Executor : private hal::StepObserver {
   // `rank` and `stop` outlive it.
   Executor(LoadedRank& rank, hal::Stop& stop, std::chrono::milliseconds timeout)
       : rank_(rank), stop_(stop), wait_{&stop, timeout} {}
-  // hal::stopped() when the step did not finish; the reason is in the Stop.
+  // hal::stopped() when the step did not finish: the reason is in the Stop, and no step can follow.
   Status run_step(int64_t step);
   // From now on every instruction is timed; nullptr: no more. Not during a step.
   void set_profile(trace::Profile* profile) { profile_ = profile; }

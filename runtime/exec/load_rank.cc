@@ -169,6 +169,16 @@ std::vector<hal::Issue> issues_of(const LoadedRank& rank, const GradientCapture*
 
 }  // namespace
 
+void LoadedRank::close() {
+  end_recordings();
+  backend.collectives->close();
+}
+
+void LoadedRank::end_recordings() {
+  capturing_step.reset();
+  step.reset();
+}
+
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
                                               const checkpoint::WeightSource* weights, Backend backend,
                                               hal::ControlChannel& control, const hal::WaitControl& wait,

@@ -30,6 +30,10 @@ struct LoadedRank {
   std::unique_ptr<hal::Download> faults;           // of the kernels' fault record; nullptr: they throw
   std::unique_ptr<hal::Recording> capturing_step;  // the same, and the gradients in front of their updates
 
+  // At the good end of a run: all ranks call it. A rank that goes without it waits for no other.
+  void close();
+  // In front of what ends the collectives: NCCL waits until no graph holds calls of it.
+  void end_recordings();
   // Arena, persistent buffers and scratch of sums, in bytes.
   int64_t allocated_bytes() const { return arena->bytes() + persistent->bytes() + scratch->bytes(); }
   hal::Device& device() const { return *backend.device; }
@@ -38,9 +42,9 @@ struct LoadedRank {
   }
 };
 
-// `bundle` outlives the result. `resume`: where the state of training comes from instead of `weights`; errors R0703,
-// R0705. R0404, R0405, R05xx, R0401/R0402, P0604, each with the instruction or tensor it is
-// about.
+// `bundle` outlives the result. `resume`: where the state of training comes from instead of `weights`. Errors, each
+// with the instruction or tensor that it is about: R0401, R0402, R0404, R0405, R05xx, P0604; R0703, R0705 of `resume`;
+// R0302, R0303, R0407 of communicators that are opened; stopped().
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
                                               const checkpoint::WeightSource* weights, Backend backend,
                                               hal::ControlChannel& control, const hal::WaitControl& wait,

@@ -82,7 +82,9 @@ class RankRun {
                                                      session_.bundle->manifest,
                                                      weight_pieces(session_.bundle->manifest, plan_, rank_->buffers),
                                                      rank_->device(), control_, hal::patient(wait_)));
-    return finish(executor);
+    PIPER_RETURN_IF_ERROR(finish(executor));
+    rank_->close();
+    return {};
   }
 
   // The step of the newest checkpoint that this run has committed, 0: none.

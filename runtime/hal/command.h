@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "runtime/hal/polling.h"
 #include "runtime/hal/stop.h"
 #include "schemas/base/status.h"
 
@@ -22,6 +23,7 @@ class Queue {
 struct Submission {
   uint32_t number = 0;  // from 1, over all recordings of the device: what events count
   WaitControl wait;
+  const Progress* progress = nullptr;  // of the submission; nullptr: unknown
 };
 
 class Command {

@@ -45,6 +45,8 @@ struct WaitControl {
   std::chrono::milliseconds timeout{300000};
 };
 
+inline bool raised(const WaitControl& wait) { return wait.stop != nullptr && wait.stop->raised(); }
+
 // More patience than a message has: where a rank waits for what others do only after their messages, the message that
 // never came is what is reported.
 inline WaitControl patient(WaitControl control) {

@@ -61,10 +61,12 @@ cudaError_t Capture::end(cudaStream_t stream, std::vector<Node>& nodes) {
   std::lock_guard lock(capture->mutex_);
   capture->ended_ = true;
   for (const auto& [branch, front] : capture->branches_) branch->capture = nullptr;
-  if (capture->invalid_) return cudaErrorStreamCaptureInvalidated;
-  if (!capture->all_joined()) return cudaErrorStreamCaptureUnjoined;
-  nodes = std::move(capture->nodes_);
-  return cudaSuccess;
+  const cudaError_t error = capture->invalid_        ? cudaErrorStreamCaptureInvalidated
+                            : !capture->all_joined() ? cudaErrorStreamCaptureUnjoined
+                                                     : cudaSuccess;
+  if (error == cudaSuccess) nodes = std::move(capture->nodes_);
+  capture->nodes_.clear();
+  return error;
 }
 
 cudaError_t Capture::end_all(cudaError_t error) {

@@ -8,6 +8,11 @@
 //   taken to follow its issue order, whatever stream it is on, as NCCL wants it of several communicators on one device.
 //   A cycle of ranks, each of which waits in its first unfinished call for the next one, can never end.
 // - A member that aborted, or whose thread has ended.
+// Calls that NCCL does not come back from wait here as well, and end the process with words where nothing can help:
+// - ncclCommAbort and ncclCommDestroy wait until what was launched has ended, which may stand behind calls of other
+//   communicators. In a group all of them are let go before any is waited for.
+// - They and ncclCommFinalize wait until no graph holds calls of the communicator.
+// - ncclCommFinalize waits for all members.
 // Where ranks are processes (nccl_hub.h), nobody sees the issue order of all of them: a deadlock hangs, as NCCL's does,
 // until somebody's time is up. The rest is found there, too, when members have come to the call.
 //
@@ -17,8 +22,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <compare>
 #include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -62,6 +70,8 @@ using piper::standin::Work;
 using piper::standin::World;
 
 bool ranks_are_processes = false;
+// Until what waits counts as hanging; only what is wrong takes so long.
+constexpr std::chrono::seconds kPatience{30};
 
 struct Meeting {
   std::vector<Call*> arrived;
@@ -163,6 +173,34 @@ class Nccl {
     changed_.notify_all();
   }
 
+  // Whether nothing of it is on a stream or in a graph.
+  static bool at_rest(const ncclComm& comm) {
+    const auto ended = [](const auto& launch) {
+      return launch->finished == launch->runs && (launch->capture != nullptr || launch->runs > 0);
+    };
+    return comm.in_graphs.use_count() == 1 && std::all_of(comm.launches.begin(), comm.launches.end(), ended);
+  }
+  static bool all_finalized(const ncclComm& comm) {
+    if (comm.link != nullptr) return comm.link->all_finalized();
+    const auto finalized = [](const ncclComm* member) { return member != nullptr && member->finalized; };
+    return std::all_of(comm.world->members.begin(), comm.world->members.end(), finalized);
+  }
+  int waiting() const { return waiting_; }
+  // Graphs say nothing when they go: asked again and again.
+  void await_rest(std::unique_lock<std::mutex>& lock, const ncclComm& comm, const char* call, bool finalized) {
+    ++waiting_;
+    for (const auto begin = std::chrono::steady_clock::now(); !at_rest(comm) || (finalized && !all_finalized(comm));) {
+      changed_.wait_for(lock, std::chrono::milliseconds(1));
+      if (std::chrono::steady_clock::now() - begin < kPatience) continue;
+      std::fprintf(stderr, "the stand-in for NCCL: %s of %s waits for ever: %s\n", call, member_of(comm).c_str(),
+                   comm.in_graphs.use_count() > 1 ? "graphs hold calls of it"
+                   : !at_rest(comm)               ? "its calls stand behind what does not end"
+                                                  : "other members have not finalized it");
+      std::abort();
+    }
+    --waiting_;
+  }
+
   static size_t bytes_of(const ncclComm& comm) { return comm.joined ? comm.world->members.size() << 20 : 0; }
 
  private:
@@ -206,6 +244,7 @@ class Nccl {
   }
 
   std::condition_variable changed_;
+  int waiting_ = 0;  // threads, in await_rest()
   std::map<std::string, std::shared_ptr<World>> worlds_;
   std::vector<std::unique_ptr<ncclComm>> communicators_;  // for ever: handles that were destroyed are told
   std::map<Key, std::vector<Call>> issued_;               // not by all members yet
@@ -290,7 +329,11 @@ void enqueue(const std::shared_ptr<Unit>& unit) {
       for (const Call* o : launch->calls) o->comm->last = launch;
   }
   for (Launch* launch : launches) {
-    piper::standin::Operation work{text_of(*launch->calls[0]), {}, {}, [launch] { Nccl::instance().run(*launch); }};
+    std::vector<std::shared_ptr<const char>> held;
+    if (launch->capture != nullptr)
+      for (const Call* o : launch->calls) held.push_back(o->comm->in_graphs);
+    piper::standin::Operation work{
+        text_of(*launch->calls[0]), {}, {}, [launch, held = std::move(held)] { Nccl::instance().run(*launch); }};
     for (const Call* o : launch->calls) {
       if (o->read.bytes > 0) work.reads.push_back(o->read);
       if (o->written.bytes > 0) work.writes.push_back(o->written);
@@ -298,6 +341,7 @@ void enqueue(const std::shared_ptr<Unit>& unit) {
     const cudaError_t error = piper::standin::enqueue(launch->stream, std::move(work));
     if (error == cudaSuccess) continue;
     std::lock_guard lock(Nccl::instance().mutex);
+    launch->finished = ++launch->runs;  // it is nowhere
     for (const Call* o : launch->calls)
       Nccl::instance().fail(*o->key.world, ncclUnhandledCudaError,
                             text_of(*o) + " of " + member_of(*o->comm) + ": " + cudaGetErrorString(error));
@@ -308,12 +352,15 @@ ncclResult_t end_group(Rank& rank) {
   const ncclResult_t refused = rank.refused;
   std::vector<ncclComm*> joining = std::move(rank.joining);
   std::vector<Call> calls = std::move(rank.calls);
+  const std::vector<ncclComm*> aborting = std::move(rank.aborting);
   rank.joining.clear();
   rank.calls.clear();
+  rank.aborting.clear();
   rank.refused = ncclSuccess;
-  if (refused != ncclSuccess) return refused;
   Nccl& nccl = Nccl::instance();
-  std::lock_guard lock(nccl.mutex);
+  std::unique_lock lock(nccl.mutex);
+  for (const ncclComm* comm : aborting) nccl.await_rest(lock, *comm, "ncclCommAbort", false);
+  if (refused != ncclSuccess) return refused;
   for (ncclComm* comm : joining) {
     comm->joined = true;
     ++comm->world->joined;
@@ -354,7 +401,7 @@ ncclResult_t call(Call o, const void* send, size_t send_bytes, void* recv, size_
   o.read = {send, send_bytes};
   o.written = {recv, recv_bytes};
   rank.calls.push_back(o);
-  return rank.depth > 0 ? ncclSuccess : end_group(rank);
+  return rank.depth > 0 ? ncclInProgress : end_group(rank);  // NCCL's answer within a group is either
 }
 
 }  // namespace
@@ -368,8 +415,14 @@ std::vector<NcclCommunicatorSeen> nccl_communicators() {
   std::lock_guard lock(Nccl::instance().mutex);
   std::vector<NcclCommunicatorSeen> seen;
   for (const ncclComm* c : rank.communicators)
-    seen.push_back({c->name, static_cast<int>(c->world->members.size()), c->rank, c->max_ctas, c->group, c->destroyed});
+    seen.push_back({c->name, static_cast<int>(c->world->members.size()), c->rank, c->max_ctas, c->group, c->finalized,
+                    c->destroyed});
   return seen;
+}
+
+int nccl_waiting() {
+  std::lock_guard lock(Nccl::instance().mutex);
+  return Nccl::instance().waiting();
 }
 
 }  // namespace piper::standin
@@ -444,9 +497,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
     hear_of_failure(*comm);
     *state = comm->error;
     if (comm->error != ncclSuccess) return ncclSuccess;
-    const auto finished = [](const auto& launch) { return launch->finished > 0; };
-    if (!all_joined(*comm) ||
-        (comm->finalized && !std::all_of(comm->launches.begin(), comm->launches.end(), finished)) ||
+    if (!all_joined(*comm) || (comm->finalized && !(Nccl::at_rest(*comm) && Nccl::all_finalized(*comm))) ||
         (comm->under_way != nullptr && !std::exchange(comm->asked, true))) {
       *state = ncclInProgress;
       return ncclSuccess;
@@ -462,14 +513,16 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   std::lock_guard lock(Nccl::instance().mutex);
   if (const ncclResult_t wrong = usable(comm, "ncclCommFinalize"); wrong != ncclSuccess) return wrong;
   comm->finalized = true;
+  if (comm->link != nullptr) comm->link->finalize();
   return ncclInProgress;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   Nccl& nccl = Nccl::instance();
-  std::lock_guard lock(nccl.mutex);
+  std::unique_lock lock(nccl.mutex);
   if (comm == nullptr || !nccl.knows(comm) || comm->over())
     return refuse(ncclInvalidArgument, "ncclCommDestroy: the communicator is none, or is destroyed");
   if (!comm->finalized) return refuse(ncclInvalidUsage, "ncclCommDestroy: '" + comm->name + "' was not finalized");
+  nccl.await_rest(lock, *comm, "ncclCommDestroy", true);
   comm->owner->device_bytes -= Nccl::bytes_of(*comm);
   comm->destroyed = true;
   if (comm->link != nullptr) comm->link->leave();
@@ -477,27 +530,18 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   Nccl& nccl = Nccl::instance();
-  std::lock_guard lock(nccl.mutex);
-  if (comm == nullptr || !nccl.knows(comm) || comm->over())
-    return refuse(ncclInvalidArgument, "ncclCommAbort: the communicator is none, or is destroyed");
-  comm->aborted = true;
-  nccl.leave(*comm, "has aborted");
-  return ncclSuccess;
+  Rank& rank = this_rank();
+  {
+    std::lock_guard lock(nccl.mutex);
+    if (comm == nullptr || !nccl.knows(comm) || comm->over())
+      return refuse(ncclInvalidArgument, "ncclCommAbort: the communicator is none, or is destroyed");
+    comm->aborted = true;
+    nccl.leave(*comm, "has aborted");
+  }
+  rank.aborting.push_back(comm);
+  return rank.depth > 0 ? ncclSuccess : end_group(rank);
 }
 
-const char* ncclGetErrorString(ncclResult_t result) {
-  switch (result) {
-    case ncclSuccess: return "no error";
-    case ncclUnhandledCudaError: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
-    case ncclSystemError: return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
-    case ncclInternalError: return "internal error - please report this issue to the NCCL developers";
-    case ncclInvalidArgument: return "invalid argument (run with NCCL_DEBUG=WARN for details)";
-    case ncclInvalidUsage: return "invalid usage (run with NCCL_DEBUG=WARN for details)";
-    case ncclRemoteError: return "remote process exited or there was a network error";
-    case ncclInProgress: return "NCCL operation in progress";
-  }
-  return "unknown result code";
-}
 const char* ncclGetLastError(ncclComm_t comm) {
   std::lock_guard lock(Nccl::instance().mutex);
   return comm != nullptr && comm->error != ncclSuccess ? comm->error_text.c_str() : this_rank().refusal.c_str();

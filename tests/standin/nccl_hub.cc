@@ -34,6 +34,10 @@ class Hub {
       switch (letter.note) {
         case Note::kJoin: join(socket, member = letter.member, letter.members, bytes); break;
         case Note::kCall: come(letter, std::move(bytes)); break;
+        case Note::kFinalize:
+          if (++finalized_ == letter.members)
+            for (const auto& [each, to] : sockets_) tell(each, {.note = Note::kFinalize}, "");
+          break;
         case Note::kLeave: ended = true; break;
         case Note::kAbort:
           ended = true;
@@ -109,6 +113,7 @@ class Hub {
   std::mutex mutex_;
   std::string name_;
   std::map<int32_t, int> sockets_;  // by member
+  int32_t finalized_ = 0;           // members
   std::map<CallId, std::vector<Arrival>> arrived_;
 };
 
@@ -153,6 +158,7 @@ void Link::read() {
   while (read_letter(socket_, letter, bytes)) {
     std::lock_guard lock(mutex_);
     if (letter.note == Note::kJoined) joined_ = true;
+    if (letter.note == Note::kFinalize) all_finalized_ = true;
     if (letter.note == Note::kFailed && !failure_) failure_ = {letter.result, bytes};
     if (letter.note == Note::kResult && !aborted_) {
       Open& call = open_.at(letter.call);
@@ -162,7 +168,8 @@ void Link::read() {
     }
   }
   std::lock_guard lock(mutex_);
-  if (!failure_ && !left_) failure_ = {ncclRemoteError, "the process that made the communicator has ended"};
+  if (!failure_ && !left_ && !all_finalized_)
+    failure_ = {ncclRemoteError, "the process that made the communicator has ended"};
 }
 
 void Link::write(Letter letter, const void* bytes) {
@@ -196,6 +203,13 @@ void Link::wait(const CallId& id) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return aborted_ || open_.at(id).done; });
   open_.erase(id);
+}
+
+void Link::finalize() { write({.note = Note::kFinalize}, nullptr); }
+
+bool Link::all_finalized() {
+  std::lock_guard lock(mutex_);
+  return all_finalized_;
 }
 
 void Link::leave() {

@@ -35,6 +35,8 @@ class Link {
   void begin(const CallId& id, const Work& work, size_t send_bytes, size_t recv_bytes);
   // Until the call is done, or the member has aborted. A call that fails is never done, as NCCL's kernels are not.
   void wait(const CallId& id);
+  void finalize();
+  bool all_finalized();
   void leave();
   void abort(const std::string& how);
 
@@ -53,7 +55,7 @@ class Link {
   std::condition_variable changed_;
   std::map<CallId, Open> open_;
   std::optional<std::pair<ncclResult_t, std::string>> failure_;
-  bool joined_ = false, left_ = false, aborted_ = false;
+  bool joined_ = false, all_finalized_ = false, left_ = false, aborted_ = false;
 };
 
 }  // namespace piper::standin

@@ -44,6 +44,8 @@ struct ncclComm {
   bool asked = false;                                // about it, once
   std::vector<std::unique_ptr<piper::standin::Launch>> launches;
   piper::standin::Launch* last = nullptr;
+  // Each of its calls that is a node of a graph, or of one that runs, has this, too.
+  std::shared_ptr<const char> in_graphs = std::make_shared<const char>();
 
   bool over() const { return destroyed || aborted; }
 };
@@ -100,6 +102,7 @@ struct Rank {
   int depth = 0;
   std::vector<ncclComm*> joining;
   std::vector<Call> calls;
+  std::vector<ncclComm*> aborting;
   ncclResult_t refused = ncclSuccess;
   std::string refusal;  // of a call that returned an error
 };

@@ -11,6 +11,7 @@
 #include "tests/standin/planted_races.h"
 #include "tests/standin/standin.h"
 #include "tests/standin/train_plan.h"
+#include "tests/standin/watched_collectives.h"
 #include "tests/unit/hand_written_plans.h"
 
 namespace piper::standin {
@@ -96,44 +97,12 @@ TEST_CASE("one communicator for each of the plan, then one for each channel, in 
   bundle.ranks[0].streams.edit()[1].max_ctas = 3;
   for (plan::RankPlan& rank : bundle.ranks) rank.communicators = {{"team", {0, 1}, 5}};
   std::vector<std::vector<NcclCommunicatorSeen>> seen(2);
-  // Of each rank's thread, when its backend goes.
   std::mutex mutex;
-  const MakeRank backend = [&](hal::Transport& transport) -> exec::MakeBackend {
-    return [&, rank = transport.rank()](const plan::RankPlan& plan) -> Result<exec::Backend> {
-      PIPER_ASSIGN(exec::Backend made, nccl_backend(plan::Summing::kPosition, {})(plan));
-      struct Watched : hal::Collectives {
-        std::unique_ptr<hal::Collectives> inner;
-        std::function<void(const hal::Collectives&)> at_end;
-        ~Watched() override {
-          at_end(*inner);
-          inner.reset();
-          at_end(*this);
-        }
-        Result<std::vector<std::unique_ptr<hal::Group>>> open_groups(const std::vector<plan::Communicator>& c,
-                                                                     hal::ControlChannel& control,
-                                                                     const hal::WaitControl& wait) override {
-          return inner->open_groups(c, control, wait);
-        }
-        hal::MadeCommand send(const plan::Channel& c, hal::Address data, int64_t bytes) override {
-          return inner->send(c, data, bytes);
-        }
-        hal::MadeCommand recv(const plan::Channel& c, hal::Address data, int64_t bytes) override {
-          return inner->recv(c, data, bytes);
-        }
-        int64_t buffer_bytes() const override { return inner == nullptr ? 0 : inner->buffer_bytes(); }
-        void keep(std::shared_ptr<const void> memory) override { inner->keep(std::move(memory)); }
-      };
-      auto watched = std::make_unique<Watched>();
-      watched->inner = std::move(made.collectives);
-      watched->at_end = [&, rank](const hal::Collectives& collectives) {
-        std::lock_guard lock(mutex);
-        if (collectives.buffer_bytes() > 0) CHECK(collectives.buffer_bytes() == 3 * (2 << 20));
-        seen[static_cast<size_t>(rank)] = nccl_communicators();
-      };
-      made.collectives = std::move(watched);
-      return made;
-    };
-  };
+  const MakeRank backend = watched_nccl({}, [&](int32_t rank, const hal::Collectives* collectives) {
+    std::lock_guard lock(mutex);
+    if (collectives != nullptr) CHECK(collectives->buffer_bytes() == 3 * (2 << 20));
+    seen[static_cast<size_t>(rank)] = nccl_communicators();
+  });
   set_devices(2);
   const PlanTrained result = trained(bundle, 1, [&](const Training& training) { return train(training, backend); });
   set_devices(1);
@@ -224,6 +193,12 @@ TEST_CASE("a mistake of one rank's plan ends with one message that names rank, i
        [](plan::Bundle&) {},
        "R0303",
        {"deadlock: "}},
+      {"a communicator that one rank uses otherwise",
+       hand_written::sharded(),
+       [](plan::Bundle& b) { drop(b, 1, find<plan::AllGather>(b, 1)); },
+       "R0404",
+       {"the plans do not agree: on rank 0 communicator 'dp_reduce:0,1' of ranks 0, 1 is used for messages and "
+        "ncclAllGather, on rank 1 communicator 'dp_reduce:0,1' of ranks 0, 1 is used for messages"}},
       {"messages that only one rank has",
        hand_written::pipeline(),
        [](plan::Bundle& b) { instructions_of(b, 0).erase(instructions_of(b, 0).begin() + 3); },

@@ -19,13 +19,14 @@ struct CallId {
 };
 
 enum class Note : uint32_t {
-  kJoin,    // a member is there; bytes: the communicator's name
-  kCall,    // a member has come to a call; bytes: what it gives
-  kLeave,   // a member ends in order
-  kAbort,   // a member aborts; bytes: how
-  kJoined,  // to members: all are there
-  kResult,  // a call is done; bytes: what the member gets
-  kFailed,  // `result`; bytes: why
+  kJoin,      // a member is there; bytes: the communicator's name
+  kCall,      // a member has come to a call; bytes: what it gives
+  kFinalize,  // a member has finalized; to members: all have
+  kLeave,     // a member ends in order
+  kAbort,     // a member aborts; bytes: how
+  kJoined,    // to members: all are there
+  kResult,    // a call is done; bytes: what the member gets
+  kFailed,    // `result`; bytes: why
 };
 
 struct Letter {

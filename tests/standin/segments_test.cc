@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <future>
+#include <thread>
 
 #include "runtime/hal/cuda/cuda_check.h"
 #include "runtime/hal/cuda/cuda_handles.h"
@@ -134,6 +135,28 @@ TEST_CASE("two recordings of one device share its events") {
     for (hal::Recording* recording : {one.get(), two.get()}) REQUIRE(script.submit(*recording) == "");
   CHECK(hops.issues == std::vector<int>{2, 2, 2, 6, 2, 2});
   CHECK(RaceDetector::instance().take_races().empty());
+}
+
+TEST_CASE("a step may take longer than its timeout as long as it goes on") {
+  for (const bool goes_on : {true, false}) {
+    Script script({}, 1);
+    script.wait.timeout = std::chrono::seconds(1);
+    std::promise<void> end;
+    const auto ended = end.get_future().share();
+    for (int i = 0; i < 12; ++i) {
+      script.add(0, std::make_unique<Issued>([=](cudaStream_t stream) {
+                   const auto run = [=] {
+                     if (goes_on) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                     else ended.wait();
+                   };
+                   return hal::cuda_status(enqueue(stream, {"slow", {}, {}, run}), "slow");
+                 }));
+      script.add(0, script.device->record_event(script.event()));
+    }
+    const auto recording = script.recorded();
+    CHECK(script.submit(*recording) == (goes_on ? "" : "-1.-1 R0302 waited 1 s for the device to finish a step"));
+    end.set_value();
+  }
 }
 
 TEST_CASE("a command that fails ends the capture, and the next one begins anew") {

@@ -1,23 +1,15 @@
 #include "runtime/hal/cuda/cuda_recording.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "runtime/hal/cuda/cuda_check.h"
+#include "runtime/hal/cuda/cuda_stream.h"
 #include "runtime/hal/cuda/event_commands.h"
 #include "schemas/base/check.h"
 
 namespace piper::hal {
 
-namespace {
-
 using Clock = StepObserver::Clock;
-
-cudaStream_t stream_of(Queue& queue) { return static_cast<CudaQueue&>(queue).stream(); }
-
-bool raised(const WaitControl& wait) { return wait.stop != nullptr && wait.stop->raised(); }
-
-}  // namespace
 
 Result<std::unique_ptr<CudaRecording>> CudaRecording::make(const std::vector<std::unique_ptr<CudaQueue>>& queues,
                                                            std::vector<Issue> commands, bool graphs,
@@ -46,7 +38,7 @@ CudaRecording::~CudaRecording() {
 }
 
 Status CudaRecording::submit(const WaitControl& wait, StepObserver& observer, bool timed) {
-  submission_ = {++submissions_, wait};
+  submission_ = {++submissions_, wait, this};
   last_ = this;
   observer_ = &observer;
   timed_ = timed;
@@ -139,23 +131,19 @@ Status CudaRecording::tell(const Issue* command, Status failure) {
   return stopped();
 }
 
-// Short steps are waited for without sleep, long ones in slices in which a Stop is noticed.
+// A step takes as long as it takes; it fails where none of its events has passed for the time that a message may take.
 Status CudaRecording::finish() {
   if (observer_ == nullptr) return {};
-  const auto begin = Clock::now();
-  for (int64_t round = 0;; ++round) {
+  const auto done = [this]() -> Result<bool> {
     const cudaError_t error = cudaEventQuery(done_->handle());
-    if (error == cudaSuccess) break;
-    if (error != cudaErrorNotReady) return tell(nullptr, cuda_status(error, "a step on the device"));
-    if (raised(submission_.wait)) return stopped();
-    if (Status found = observer_->watch(); !found.ok()) return tell(nullptr, std::move(found));
-    const auto waited = Clock::now() - begin;
-    if (waited > submission_.wait.timeout)
-      return tell(nullptr,
-                  Status::failure("R0302", "waited " + std::to_string(submission_.wait.timeout.count() / 1000) +
-                                               " s for the device to finish a step"));
-    if (waited > std::chrono::milliseconds(1)) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
+    if (error == cudaSuccess) return true;
+    if (error != cudaErrorNotReady) return cuda_status(error, "a step on the device");
+    if (!raised(submission_.wait)) PIPER_RETURN_IF_ERROR(observer_->watch());
+    return false;
+  };
+  Status status = wait_until(submission_.wait, done, [] { return "the device to finish a step"; }, this);
+  if (is_stopped(status)) return status;
+  if (!status.ok()) return tell(nullptr, std::move(status));
   return timed_ ? tell_times() : Status();
 }
 

@@ -12,7 +12,7 @@
 
 namespace piper::hal {
 
-class CudaRecording : public Recording {
+class CudaRecording : public Recording, private Progress {
  public:
   // `queues`, the commands, and the number and recording of the device's last submission outlive it. R0407.
   static Result<std::unique_ptr<CudaRecording>> make(const std::vector<std::unique_ptr<CudaQueue>>& queues,
@@ -21,7 +21,7 @@ class CudaRecording : public Recording {
   ~CudaRecording() override;
   Status submit(const WaitControl& wait, StepObserver& observer, bool timed) override;
   const std::vector<Uncaptured>& uncaptured() const override { return cut_.uncaptured; }
-  // Until the last submission is done; tells its observer what was timed, and R0302 or R0407 where it does not end.
+  // Until the last submission is done; tells its observer what was timed, and R0302 or R0407 where it does not go on.
   Status finish();
 
  private:
@@ -38,7 +38,7 @@ class CudaRecording : public Recording {
   Status issue(const Issue& command, size_t index);
   Status make_timers();
   Status tell_times();
-  std::vector<int32_t> positions() const;
+  std::vector<int32_t> positions() const override;
   bool in_graph(size_t command) const;  // of the last submission
   // stopped(), having told the observer. nullptr: it concerns no one command.
   Status tell(const Issue* command, Status failure);

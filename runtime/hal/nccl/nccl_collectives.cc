@@ -72,6 +72,9 @@ class NcclCollectives : public Collectives {
   int64_t buffer_bytes() const override { return communicators_ == nullptr ? 0 : communicators_->device_bytes(); }
   void keep(std::shared_ptr<const void> memory) override { kept_.push_back(std::move(memory)); }
   Status check() override { return communicators_ == nullptr ? Status() : communicators_->check(); }
+  void close() override {
+    if (communicators_ != nullptr) communicators_->close();
+  }
   void abort() override {
     if (communicators_ != nullptr) communicators_->abort();
   }

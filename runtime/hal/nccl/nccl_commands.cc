@@ -1,19 +1,16 @@
 #include "runtime/hal/nccl/nccl_commands.h"
 
 #include <string>
-#include <thread>
 
 #include "runtime/hal/cuda/cuda_check.h"
 #include "runtime/hal/cuda/cuda_handles.h"
+#include "runtime/hal/cuda/cuda_stream.h"
+#include "runtime/hal/polling.h"
 #include "runtime/hal/row_counts.h"
 
 namespace piper::hal {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-cudaStream_t stream_of(Queue& queue) { return static_cast<CudaQueue&>(queue).stream(); }
 
 Result<ncclDataType_t> type_of(DType type) {
   switch (type) {
@@ -28,48 +25,16 @@ Result<ncclDataType_t> type_of(DType type) {
   return Status::failure("R0404", "NCCL cannot sum " + std::string(dtype_name(type)));
 }
 
-// A message with the position of its other end.
-struct Message {
-  Direction direction = Direction::kSend;
-  int32_t peer = 0;  // position
-  std::byte* data = nullptr;
-  int64_t bytes = 0;
-};
-
-// One group. It is ended also where a call in it was refused.
-Status issue_messages(const NcclPlace& place, const std::vector<Message>& messages, cudaStream_t stream,
-                      const WaitControl& wait) {
-  if (messages.empty()) return {};
-  PIPER_RETURN_IF_ERROR(place.on->status(ncclGroupStart(), "ncclGroupStart"));
-  const auto call = [&](const Message& m) -> Status {
-    const auto bytes = static_cast<size_t>(m.bytes);
-    if (m.direction == Direction::kSend)
-      return place.on->status(ncclSend(m.data, bytes, ncclUint8, m.peer, place.on->handle(), stream), "ncclSend");
-    return place.on->status(ncclRecv(m.data, bytes, ncclUint8, m.peer, place.on->handle(), stream), "ncclRecv");
-  };
-  Status refused;
-  for (const Message& message : messages)
-    if (refused.ok()) refused = call(message);
-  const ncclResult_t ended = ncclGroupEnd();
-  PIPER_RETURN_IF_ERROR(std::move(refused));
-  const bool both = messages.size() > 1;
-  return place.all->enqueued(*place.on, ended,
-                             both                                        ? "ncclSend and ncclRecv"
-                             : messages[0].direction == Direction::kSend ? "ncclSend"
-                                                                         : "ncclRecv",
-                             wait);
-}
-
 class Transfers : public Command {
  public:
-  Transfers(NcclPlace place, std::vector<Message> messages) : place_(place), messages_(std::move(messages)) {}
+  Transfers(NcclPlace place, std::vector<NcclMessage> messages) : place_(place), messages_(std::move(messages)) {}
   Status issue(Queue& queue, const Submission& submission) override {
-    return issue_messages(place_, messages_, stream_of(queue), submission.wait);
+    return place_.all->issue(*place_.on, messages_, stream_of(queue), submission.wait);
   }
 
  private:
   NcclPlace place_;
-  std::vector<Message> messages_;
+  std::vector<NcclMessage> messages_;
 };
 
 class AllReduce : public Command {
@@ -142,7 +107,7 @@ class CountedExchange : public Command {
 
   Status issue(Queue& queue, const Submission& submission) override {
     cudaStream_t stream = stream_of(queue);
-    PIPER_RETURN_IF_ERROR(read_counts(stream, submission.wait));
+    PIPER_RETURN_IF_ERROR(read_counts(stream, submission));
     const auto& ranks = place_.on->ranks();
     const int32_t own = place_.on->position();
     const auto* out = reinterpret_cast<const int64_t*>(counts_->data());
@@ -162,43 +127,39 @@ class CountedExchange : public Command {
                                    stream));
       }
     }
-    return issue_messages(place_, messages_, stream, submission.wait);
+    return place_.all->issue(*place_.on, messages_, stream, submission.wait);
   }
   const char* prevents_capture() const override { return "the host reads how many rows go to each rank"; }
 
  private:
   // The one place where the host waits for the device within a step.
-  Status read_counts(cudaStream_t stream, const WaitControl& wait) {
+  Status read_counts(cudaStream_t stream, const Submission& submission) {
     const size_t bytes = place_.on->ranks().size() * sizeof(int64_t);
     std::byte* const host = counts_->data();
     PIPER_CUDA(cudaMemcpyAsync(host, operands_.send_counts.in_device(), bytes, cudaMemcpyDefault, stream));
     PIPER_CUDA(cudaMemcpyAsync(host + bytes, operands_.recv_counts.in_device(), bytes, cudaMemcpyDefault, stream));
     PIPER_CUDA(cudaEventRecord(read_->handle(), stream));
-    const auto begin = Clock::now();
-    for (;;) {
+    const auto read = [&]() -> Result<bool> {
       const cudaError_t error = cudaEventQuery(read_->handle());
+      if (error == cudaSuccess) return true;
       if (error != cudaErrorNotReady) return cuda_status(error, "work in front of an all_to_all");
-      if (wait.stop != nullptr && wait.stop->raised()) return stopped();
-      PIPER_RETURN_IF_ERROR(place_.all->check());
-      const auto waited = Clock::now() - begin;
-      if (waited > wait.timeout)
-        return Status::failure(
-            "R0302", "waited " + std::to_string(wait.timeout.count() / 1000) + " s for the counts of an all_to_all");
-      if (waited > std::chrono::milliseconds(1)) std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
+      if (!raised(submission.wait)) PIPER_RETURN_IF_ERROR(place_.all->check());
+      return false;
+    };
+    return wait_until(submission.wait, read, [] { return "the counts of an all_to_all"; }, submission.progress);
   }
 
   NcclPlace place_;
   ExchangeOperands operands_;
   std::unique_ptr<HostMemory> counts_;  // i64 [2, members]: rows to each, rows from each
   std::unique_ptr<CudaEvent> read_;
-  std::vector<Message> messages_;
+  std::vector<NcclMessage> messages_;
 };
 
 }  // namespace
 
 MadeCommand nccl_transfers(NcclPlace place, const std::vector<DeviceTransfer>& transfers) {
-  std::vector<Message> messages;
+  std::vector<NcclMessage> messages;
   for (const DeviceTransfer& t : transfers) {
     PIPER_ASSIGN(const int32_t peer, place.on->position_of(t.peer));
     messages.push_back({t.direction, peer, t.data.in_device(), t.bytes});

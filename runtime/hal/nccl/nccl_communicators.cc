@@ -4,30 +4,33 @@
 #include <cstring>
 #include <map>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "runtime/hal/cuda/cuda_check.h"
 #include "runtime/hal/cuda/cuda_handles.h"
+#include "runtime/hal/polling.h"
 
 namespace piper::hal {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-bool raised(const WaitControl& wait) { return wait.stop != nullptr && wait.stop->raised(); }
-
-// Short calls are waited for without sleep.
-void pause(Clock::time_point since) {
-  if (Clock::now() - since > std::chrono::milliseconds(1)) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  else std::this_thread::yield();
-}
-
 std::string key_of(const NcclMembership& membership) {
   std::string key = (membership.uses.one_way ? "channel\t" : "team\t") + membership.name;
   for (const int32_t rank : membership.ranks) key += "\t" + std::to_string(rank);
   return key;
+}
+
+std::string calls_of(const NcclMembership::Uses& uses) {
+  std::string calls;
+  const auto add = [&](bool is, const char* call) {
+    if (is) calls += (calls.empty() ? "" : " and ") + std::string(call);
+  };
+  add(uses.one_way, "messages one way");
+  add(uses.all_messages, "messages");
+  add(uses.all_reduce, "ncclAllReduce");
+  add(uses.reduce_scatter, "ncclReduceScatter");
+  add(uses.all_gather, "ncclAllGather");
+  return calls.empty() ? "nothing" : calls;
 }
 
 // A list of texts as one.
@@ -77,26 +80,34 @@ NcclCommunicators::NcclCommunicators(std::vector<NcclMembership> memberships, in
   }
 }
 
-// The first member of each makes its id; one message carries all of them to everybody.
+// The first member of each makes its id; one message carries all of them to everybody, and what members will call.
 Result<std::unique_ptr<NcclCommunicators>> NcclCommunicators::open(std::vector<NcclMembership> memberships,
                                                                    ControlChannel& control, const WaitControl& wait) {
   std::unique_ptr<NcclCommunicators> opened(new NcclCommunicators(std::move(memberships), control.rank(), wait));
-  opened->failed_ = true;  // until all is well
   std::string mine;
   for (const auto& communicator : opened->all_) {
     PIPER_RETURN_IF_ERROR(communicator->position_of(control.rank()).status());
-    ncclUniqueId id;
-    if (communicator->position() != 0) continue;
-    PIPER_RETURN_IF_ERROR(communicator->status(ncclGetUniqueId(&id), "ncclGetUniqueId"));
+    std::string made;
+    if (communicator->position() == 0) {
+      ncclUniqueId id;
+      PIPER_RETURN_IF_ERROR(communicator->status(ncclGetUniqueId(&id), "ncclGetUniqueId"));
+      made.assign(id.internal, sizeof id.internal);
+    }
     append(mine, key_of(communicator->membership_));
-    append(mine, std::string(id.internal, sizeof id.internal));
+    append(mine, communicator->text() + " is used for " + calls_of(communicator->membership_.uses));
+    append(mine, made);
   }
   PIPER_ASSIGN(const std::vector<std::string> texts, control.allgather(mine, wait));
-  std::map<std::string, std::string> ids;  // of the whole run, by key: in the same order everywhere
-  for (const std::string& text : texts)
-    for (size_t at = 0; at < text.size();) {
-      const std::string key = take(text, at);
-      ids[key] = take(text, at);
+  std::map<std::string, std::string> ids;                      // of the whole run, by key: in the same order everywhere
+  std::map<std::string, std::pair<size_t, std::string>> uses;  // by key: the first rank that says something, and what
+  for (size_t rank = 0; rank < texts.size(); ++rank)
+    for (size_t at = 0; at < texts[rank].size();) {
+      const std::string key = take(texts[rank], at), its = take(texts[rank], at), id = take(texts[rank], at);
+      const auto& [first, said] = uses.try_emplace(key, rank, its).first->second;
+      if (its != said)
+        return Status::failure("R0404", "the plans do not agree: on rank " + std::to_string(first) + " " + said +
+                                            ", on rank " + std::to_string(rank) + " " + its);
+      if (!id.empty()) ids[key] = id;
     }
   std::vector<ncclUniqueId> own;
   std::vector<int64_t> rank_in_run;
@@ -118,7 +129,6 @@ Result<std::unique_ptr<NcclCommunicators>> NcclCommunicators::open(std::vector<N
   PIPER_RETURN_IF_ERROR(opened->use_each_once(order));
   PIPER_CUDA(cudaMemGetInfo(&free_behind, &total));
   if (free_before > free_behind) opened->device_bytes_ = static_cast<int64_t>(free_before - free_behind);
-  opened->failed_ = false;
   return opened;
 }
 
@@ -161,14 +171,14 @@ Status NcclCommunicators::use_each_once(const std::vector<size_t>& order) {
     for (const size_t i : order)
       PIPER_RETURN_IF_ERROR(use_once(*all_[i], static_cast<std::byte*>(place.data), queue->stream()));
     PIPER_CUDA(cudaEventRecord(done->handle(), queue->stream()));
-    for (const auto begin = Clock::now(); cudaEventQuery(done->handle()) == cudaErrorNotReady; pause(begin)) {
-      if (raised(wait_)) return stopped();
-      PIPER_RETURN_IF_ERROR(check());
-      if (Clock::now() - begin > wait_.timeout)
-        return Status::failure("R0302", "waited " + std::to_string(wait_.timeout.count() / 1000) +
-                                            " s for the members of NCCL's communicators to connect");
-    }
-    return {};
+    const auto connected = [&]() -> Result<bool> {
+      const cudaError_t error = cudaEventQuery(done->handle());
+      if (error == cudaSuccess) return true;
+      if (error != cudaErrorNotReady) return cuda_status(error, "a first use of NCCL's communicators");
+      if (!raised(wait_)) PIPER_RETURN_IF_ERROR(check());
+      return false;
+    };
+    return wait_until(wait_, connected, [] { return "the members of NCCL's communicators to connect"; });
   };
   Status status = used();
   if (!status.ok()) abort();  // memory and stream are given back behind what waits on them
@@ -177,21 +187,17 @@ Status NcclCommunicators::use_each_once(const std::vector<size_t>& order) {
 
 Status NcclCommunicators::use_once(const NcclCommunicator& on, std::byte* place, cudaStream_t stream) {
   const auto& uses = on.membership_.uses;
-  const auto members = static_cast<int>(on.ranks().size());
+  const auto members = static_cast<int32_t>(on.ranks().size());
   std::byte* const out = place + static_cast<size_t>(members) * sizeof(float);
   ncclComm_t comm = on.handle();
   const auto done = [&](ncclResult_t result, const char* call) { return enqueued(on, result, call, wait_); };
-  if ((uses.all_messages || uses.one_way) && members > 1) {
-    ncclResult_t result = ncclGroupStart();
-    for (int peer = 0; peer < members && result == ncclSuccess; ++peer) {
-      if (peer == on.position()) continue;
-      if (!uses.one_way || on.position() == 0) result = ncclSend(place, 1, ncclUint8, peer, comm, stream);
-      if (result == ncclSuccess && (!uses.one_way || on.position() == 1))
-        result = ncclRecv(out + peer, 1, ncclUint8, peer, comm, stream);
-    }
-    const ncclResult_t ended = ncclGroupEnd();
-    PIPER_RETURN_IF_ERROR(done(result == ncclSuccess ? ended : result, "a first message"));
+  std::vector<NcclMessage> messages;
+  for (int32_t peer = 0; peer < members && (uses.all_messages || uses.one_way); ++peer) {
+    if (peer == on.position()) continue;
+    if (!uses.one_way || on.position() == 0) messages.push_back({Direction::kSend, peer, place, 1});
+    if (!uses.one_way || on.position() == 1) messages.push_back({Direction::kReceive, peer, out + peer, 1});
   }
+  PIPER_RETURN_IF_ERROR(issue(on, messages, stream, wait_));
   if (uses.all_reduce)
     PIPER_RETURN_IF_ERROR(done(ncclAllReduce(place, place, 1, ncclFloat32, ncclSum, comm, stream), "ncclAllReduce"));
   if (uses.reduce_scatter)
@@ -210,14 +216,35 @@ Result<bool> NcclCommunicators::in_progress(const NcclCommunicator& on, const ch
 }
 
 Status NcclCommunicators::wait_for(const NcclCommunicator& on, const char* call, const WaitControl& wait) const {
-  for (const auto begin = Clock::now();; pause(begin)) {
+  const auto done = [&]() -> Result<bool> {
     PIPER_ASSIGN(const bool busy, in_progress(on, call));
-    if (!busy) return {};
-    if (raised(wait)) return stopped();
-    if (Clock::now() - begin > wait.timeout)
-      return Status::failure(
-          "R0302", "waited " + std::to_string(wait.timeout.count() / 1000) + " s for " + call + " on " + on.text());
-  }
+    return !busy;
+  };
+  return wait_until(wait, done, [&] { return call + (" on " + on.text()); });
+}
+
+// The group is ended also where a call in it was refused.
+Status NcclCommunicators::issue(const NcclCommunicator& on, const std::vector<NcclMessage>& messages,
+                                cudaStream_t stream, const WaitControl& wait) {
+  if (messages.empty()) return {};
+  PIPER_RETURN_IF_ERROR(on.status(ncclGroupStart(), "ncclGroupStart"));
+  const auto call = [&](const NcclMessage& m) -> Status {
+    const auto bytes = static_cast<size_t>(m.bytes);
+    if (m.direction == Direction::kSend)
+      return on.status(ncclSend(m.data, bytes, ncclUint8, m.peer, on.handle(), stream), "ncclSend");
+    return on.status(ncclRecv(m.data, bytes, ncclUint8, m.peer, on.handle(), stream), "ncclRecv");
+  };
+  Status refused;
+  for (const NcclMessage& message : messages)
+    if (refused.ok()) refused = call(message);
+  const ncclResult_t ended = ncclGroupEnd();
+  PIPER_RETURN_IF_ERROR(std::move(refused));
+  const bool both = messages.size() > 1;
+  return enqueued(on, ended,
+                  both                                        ? "ncclSend and ncclRecv"
+                  : messages[0].direction == Direction::kSend ? "ncclSend"
+                                                              : "ncclRecv",
+                  wait);
 }
 
 Status NcclCommunicators::enqueued(const NcclCommunicator& on, ncclResult_t result, const char* call,
@@ -225,7 +252,6 @@ Status NcclCommunicators::enqueued(const NcclCommunicator& on, ncclResult_t resu
   if (result == ncclSuccess) return {};
   Status status = on.status(result, call);
   if (status.ok()) status = wait_for(on, call, wait);
-  if (!status.ok()) failed_ = true;
   return status;
 }
 
@@ -234,29 +260,32 @@ Status NcclCommunicators::check() {
     if (communicator->handle() == nullptr) continue;
     const auto busy = in_progress(*communicator, "a call that was enqueued");
     if (busy.ok()) continue;
-    failed_ = true;
     return busy.status();
   }
   return {};
 }
 
+// One group, or it may never come back: NCCL waits for what a communicator has on the device, which may stand behind
+// the kernel of another one. In a group all kernels are told to end before any is waited for (since NCCL 2.22).
 void NcclCommunicators::abort() {
-  failed_ = true;
+  const auto open = [](const auto& communicator) { return communicator->handle() != nullptr; };
+  if (std::none_of(all_.begin(), all_.end(), open)) return;
+  (void)ncclGroupStart();
   for (const auto& communicator : all_)
-    if (communicator->handle_ != nullptr) (void)ncclCommAbort(std::exchange(communicator->handle_, nullptr));
+    if (open(communicator)) (void)ncclCommAbort(std::exchange(communicator->handle_, nullptr));
+  (void)ncclGroupEnd();
 }
 
-// All members come here at about the same time, unless something failed: then nobody waits for anybody.
-NcclCommunicators::~NcclCommunicators() {
-  bool ended = !failed_ && !raised(wait_);
-  for (const auto& communicator : all_) {
-    if (!ended) break;
-    ended = communicator->status(ncclCommFinalize(communicator->handle()), "ncclCommFinalize").ok();
-  }
-  for (const auto& communicator : all_) ended = ended && wait_for(*communicator, "ncclCommFinalize", wait_).ok();
-  if (!ended) abort();
-  else
-    for (const auto& communicator : all_) (void)ncclCommDestroy(communicator->handle());
+void NcclCommunicators::close() {
+  Status status;
+  for (const auto& communicator : all_)
+    if (status.ok()) status = communicator->status(ncclCommFinalize(communicator->handle()), "ncclCommFinalize");
+  for (const auto& communicator : all_)
+    if (status.ok()) status = wait_for(*communicator, "ncclCommFinalize", wait_);
+  if (!status.ok()) return abort();
+  for (const auto& communicator : all_) (void)ncclCommDestroy(std::exchange(communicator->handle_, nullptr));
 }
+
+NcclCommunicators::~NcclCommunicators() { abort(); }
 
 }  // namespace piper::hal

@@ -11,20 +11,30 @@
 
 #include "runtime/hal/control_channel.h"
 #include "runtime/hal/stop.h"
+#include "runtime/hal/transport.h"
 #include "schemas/base/status.h"
 
 namespace piper::hal {
 
-// What the members of a communicator agree on beforehand, but for `max_ctas` and `uses`.
+// What the members of a communicator agree on, but for `max_ctas`.
 struct NcclMembership {
   std::string name;            // with `ranks` it tells the communicators of a run apart
   std::vector<int32_t> ranks;  // by position; the first one makes the id
   int32_t max_ctas = 0;        // 0: NCCL's choice
-  // What will be called, alike on all members: done once on a few bytes at the start, so that connections are made and
-  // their memory is taken before the first step. Messages between all members, or only from the first to the second.
+  // What will be called; compared when the ids are exchanged. Done once on a few bytes at the start, so that
+  // connections are made and their memory is taken before the first step. Messages between all members, or only from
+  // the first to the second.
   struct Uses {
     bool all_messages = false, one_way = false, all_reduce = false, reduce_scatter = false, all_gather = false;
   } uses;
+};
+
+// To or from a member.
+struct NcclMessage {
+  Direction direction = Direction::kSend;
+  int32_t peer = 0;  // position
+  std::byte* data = nullptr;
+  int64_t bytes = 0;
 };
 
 class NcclCommunicator {
@@ -53,7 +63,7 @@ class NcclCommunicators {
   // agree. `wait.stop` outlives the result.
   static Result<std::unique_ptr<NcclCommunicators>> open(std::vector<NcclMembership> memberships,
                                                          ControlChannel& control, const WaitControl& wait);
-  // Finalizes them with the other members; aborts them where something failed before.
+  // Aborts what was not closed.
   ~NcclCommunicators();
 
   NcclCommunicator& at(size_t membership) const { return *all_.at(membership); }
@@ -63,9 +73,16 @@ class NcclCommunicators {
   // Behind each call: waits until NCCL has enqueued it, which takes long only where connections are made. R0302, R0303;
   // stopped().
   Status enqueued(const NcclCommunicator& on, ncclResult_t result, const char* call, const WaitControl& wait);
+  // Messages as one group, enqueued. R0302, R0303; stopped().
+  Status issue(const NcclCommunicator& on, const std::vector<NcclMessage>& messages, cudaStream_t stream,
+               const WaitControl& wait);
   // What has failed since, on any of them: R0303.
   Status check();
-  // Ends all of them without the other members: streams that wait in them go on.
+  // Graphs that hold calls of a communicator go before either of these, which wait for them.
+  // Ends all of them with the other members, who come here as well when they have run to their good end. What fails
+  // meanwhile, or takes too long, is aborted.
+  void close();
+  // Ends all of them without the other members: streams that wait in them go on. Nothing where they have ended.
   void abort();
 
  private:
@@ -80,7 +97,6 @@ class NcclCommunicators {
   std::vector<std::unique_ptr<NcclCommunicator>> all_;
   WaitControl wait_;  // of the start, and of the end
   int64_t device_bytes_ = 0;
-  bool failed_ = false;
 };
 
 }  // namespace piper::hal
