@@ -349,23 +349,40 @@ TEST_CASE_METHOD(Fixture, "of several elements for one place sums are taken in o
              {{"shape", Ints{7, 1100}}, {"padding_idx", int64_t{-1}}, {"scale_grad_by_freq", false}}, true);
 }
 
-TEST_CASE_METHOD(Fixture, "grouped products of several tiles and attention of a score that is no number") {
-  const at::Tensor counts = list({70, 0, 130, 5}).view({1, 4}), x = at::randn({230, 70}), w = at::randn({4, 70, 90});
-  at::Tensor y = at::ones({230, 90}), dw = at::ones({4, 70, 90});
-  REQUIRE(run_kernel("grouped_matmul", {y}, {x, w, counts}, {{"transposed", false}}).ok());
-  REQUIRE(run_kernel("grouped_matmul_weight", {dw}, {x, y, counts}).ok());
-  const at::Tensor middle = x.narrow(0, 70, 130);
-  CHECK(close(y.narrow(0, 0, 70), at::mm(x.narrow(0, 0, 70), w[0]), 1e-4));
-  CHECK(close(y.narrow(0, 70, 130), at::mm(middle, w[2]), 1e-4));
-  CHECK(close(y.narrow(0, 200, 5), at::mm(x.narrow(0, 200, 5), w[3]), 1e-4));
-  CHECK(y.narrow(0, 205, 25).eq(0).all().item<bool>());
-  CHECK(dw[1].eq(0).all().item<bool>());
-  CHECK(close(dw[2], at::mm(middle.t(), y.narrow(0, 70, 130)), 1e-3));
-  at::Tensor q = at::randn({1, 1, 3, 8}), k = at::randn({1, 1, 40, 8}), v = at::randn({1, 1, 40, 8}),
-             out = at::empty({1, 1, 3, 8});
+TEST_CASE_METHOD(Fixture, "grouped products of several tiles are those of the rows of each expert") {
+  const at::Tensor counts = list({70, 0, 130, 5}).view({1, 4});
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
+    INFO(toString(type));
+    // Sums of 70 and of 130 products in f32, rounded once.
+    const double tolerance = type == at::kBFloat16 ? 0x1p-8 : type == at::kHalf ? 0x1p-11 : 0;
+    const at::Tensor x = at::randn({230, 70}).to(type), w = at::randn({4, 70, 90}).to(type),
+                     g = at::randn({230, 90}).to(type);
+    at::Tensor y = at::ones({230, 90}, type), dw = at::ones({4, 70, 90}, type);
+    REQUIRE(run_kernel("grouped_matmul", {y}, {x, w, counts}, {{"transposed", false}}).ok());
+    REQUIRE(run_kernel("grouped_matmul_weight", {dw}, {x, g, counts}).ok());
+    const auto rows = [](const at::Tensor& t, int64_t first, int64_t count) {
+      return t.narrow(0, first, count).to(at::kDouble);
+    };
+    const auto product = [&](const at::Tensor& result, const at::Tensor& a, const at::Tensor& b) {
+      return at::allclose(result.to(at::kDouble), at::mm(a, b), tolerance, 1e-4);
+    };
+    CHECK(product(y.narrow(0, 0, 70), rows(x, 0, 70), w[0].to(at::kDouble)));
+    CHECK(product(y.narrow(0, 70, 130), rows(x, 70, 130), w[2].to(at::kDouble)));
+    CHECK(product(y.narrow(0, 200, 5), rows(x, 200, 5), w[3].to(at::kDouble)));
+    CHECK(y.narrow(0, 205, 25).eq(0).all().item<bool>());
+    CHECK(dw[1].eq(0).all().item<bool>());
+    CHECK(product(dw[2], rows(x, 70, 130).t(), rows(g, 70, 130)));
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a score that is no number makes its query's result none, and no other's") {
+  at::Tensor q = at::randn({1, 1, 3, 8}), out = at::empty({1, 1, 3, 8});
   q[0][0][1][0] = std::nan("");
-  REQUIRE(run_kernel("scaled_dot_product_attention", {out}, {q, k, v}, {{"is_causal", false}, {"scale", 0.5}}).ok());
+  REQUIRE(run_kernel("scaled_dot_product_attention", {out}, {q, at::randn({1, 1, 40, 8}), at::randn({1, 1, 40, 8})},
+                     {{"is_causal", false}, {"scale", 0.5}})
+              .ok());
   CHECK(out[0][0][1].isnan().all().item<bool>());
+  CHECK(out[0][0][0].isfinite().all().item<bool>());
   CHECK(out[0][0][2].isfinite().all().item<bool>());
 }
 

@@ -1,8 +1,8 @@
 // Launches of one matrix product for each expert, on the rows where they lie. How many rows an expert has only the
 // device knows, and the host asks for none of it: the grid has a block for every tile that there could be, and blocks
 // find theirs from the counts. LibTorch's `_grouped_mm` is not used: it makes its own result, takes bf16 and aligned
-// rows on some GPUs alone, and elsewhere has the host read the counts, which no graph can capture. Sums are taken in
-// f32 (f64 in f64) in the order of the inner axis, by ordinary arithmetic: tensor cores have no part in it.
+// rows on some GPUs alone, and elsewhere has the host read the counts, which no graph can capture. Halves are
+// multiplied by tensor cores; sums are taken in f32 (f64 in f64), and are the same in every run.
 #pragma once
 
 #include "runtime/kernels/cuda/experts.h"
