@@ -89,7 +89,7 @@ expect 3 "error[R0601]: $full; the log is incomplete" "$run" "$d/plans" --data "
 cmp -s "$d/local.safetensors" "$dir/unlogged.safetensors" || fail "a log that cannot be written changes the weights"
 # Which file was cut is said, of several that are mapped.
 cp "$d/data.safetensors" "$dir/cut.safetensors"
-"$run" "$d/plans" --data "$dir/cut.safetensors" --load "$d/weights.safetensors" --steps 100000000 --log "$dir/cut.jsonl" > "$dir/out" 2>&1 &
+"$run" "$d/plans" --data "$dir/cut.safetensors" --load "$d/weights.safetensors" --steps 100000000 --no-stop-on-nan --log "$dir/cut.jsonl" > "$dir/out" 2>&1 &
 pid=$!
 while [ ! -s "$dir/cut.jsonl" ] && kill -0 $pid; do sleep 0.2; done
 : > "$dir/cut.safetensors"
@@ -98,7 +98,7 @@ got=$?
 [ $got = 3 ] || fail "exit $got after the data were cut"
 grep -qF "error[R0209]: '$dir/cut.safetensors' was cut while the run read it" "$dir/out" || { fail "no word about the file that was cut"; cat "$dir/out"; }
 # Signals end a run with a message.
-"$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 100000000 > "$dir/out" 2>&1 &
+"$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 100000000 --no-stop-on-nan > "$dir/out" 2>&1 &
 pid=$!
 sleep 2
 kill -INT $pid
