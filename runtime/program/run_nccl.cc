@@ -59,7 +59,8 @@ int run_nccl(const Flags& flags, const plan::OpenBundle& opened, const bootstrap
   }
   const hal::FailureWatch::Verdict verdict = (*watch)->verdict();
   int exit_code = conclude(session, session.stop.take_failure(), !verdict.speaks);
-  if (!verdict.speaks) exit_code = exit_of(verdict.code, exit_code);
+  // That of the failure that the run ends with.
+  if (!verdict.speaks && !verdict.code.empty()) exit_code = exit_of(verdict.code, kFailed);
   (*watch)->leave();
   return exit_code;
 }

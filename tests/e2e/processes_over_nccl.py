@@ -110,7 +110,7 @@ def dies(bench, program, plans, data):
             time.sleep(0.01)
         ranks.processes[victim].kill()
         statuses, lines = ranks.wait()
-        one_message(f"rank {victim} is killed", statuses, lines, killed=victim)
+        one_message(f"rank {victim} is killed", statuses, lines, killed=victim, code=76)
 
 
 def refusals(bench, program, plans, data):
