@@ -84,7 +84,8 @@ std::string CheckpointWriter::write_file(const std::string& path, std::string_vi
   int failure = 0;
   while (!bytes.empty() && failure == 0) {
     size_t written = 0;
-    failure = storage_.write(file, bytes.data(), std::min(bytes.size(), kWriteBytes), written);
+    const std::string_view part = bytes.substr(0, kWriteBytes);
+    failure = storage_.write(file, part.data(), part.size(), written);
     if (failure == 0 && written == 0) failure = EIO;  // for ever, else
     if (failure == EINTR) failure = 0;
     bytes.remove_prefix(written);

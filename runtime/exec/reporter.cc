@@ -61,7 +61,7 @@ Status Reporter::step(int64_t step, int64_t data_step, double seconds, const Ste
   record.dropped = values.dropped;
   if (values.loss_scale) {
     skipped_ += *values.overflow ? 1 : 0;
-    record.loss_scale = *values.loss_scale;
+    record.loss_scale = values.loss_scale;
     record.skipped = skipped_;
   }
   times_.push_back(record.step_ms);
