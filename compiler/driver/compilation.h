@@ -29,6 +29,7 @@ struct Compilation {
   ExpandedSchedule schedule;                     // the directives that the schedule stands for: what --expand prints
   plan::Target target;
   ir::Module module;
+  std::optional<ir::Module> evaluation;  // where the strategy has `eval`; behind derive_evaluation
   emit::Emitted emitted;
 };
 

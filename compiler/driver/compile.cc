@@ -77,9 +77,7 @@ void print_asked(const Compilation& c, const CompileOptions& options, std::strin
   if (phase == "place") print_expansion(c, options.expand, out, diags);
   if (phase == "differentiate" && options.emit == Emit::kGraph) out << ir::print(c.module.graph());
   if (phase == "order" && options.emit == Emit::kDag) print_dag(c.module, out);
-  if (phase == "emit" && options.emit == Emit::kPlan)
-    for (const plan::RankPlan& plan : c.emitted.bundle.ranks)
-      out << plan::print_rank_plan(plan, c.emitted.bundle.provenance, c.emitted.bundle.programs);
+  if (phase == "emit" && options.emit == Emit::kPlan) out << print_plans(c.emitted.bundle);
 }
 
 // The independent checker reads only the bundle. What it refutes here is our bug, whatever the user wrote.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/emit/settle_evaluation.h"
 #include "compiler/passes/glob.h"
 #include "schemas/plan/device_memory.h"
 #include "schemas/plan/read_ahead.h"
@@ -67,7 +68,23 @@ Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
   }
   request.feeds = token_feeds(graph, c.strategy.model);
   PIPER_ASSIGN(c.emitted, emit::emit_bundle(request, diags));
+  if (!c.evaluation) return Status();
+  request.module = &*c.evaluation;
+  request.training = &c.emitted.bundle;
+  PIPER_ASSIGN(emit::Emitted evaluation, emit::emit_bundle(request, diags));
+  plan::Evaluation& eval = c.emitted.bundle.manifest.eval.emplace(*c.strategy.eval);
+  const std::vector<ir::Graph::Mean>& means = c.evaluation->graph().means;
+  eval.perplexity = means.size() == 1 && means[0].cross_entropy;
+  emit::add_evaluation(c.emitted, std::move(evaluation));
   return Status();
+}
+
+std::string print_plans(const plan::Bundle& bundle) {
+  std::string text;
+  for (const plan::RankPlan& plan : bundle.ranks)
+    text += plan::print_rank_plan(plan, bundle.provenance, bundle.programs);
+  for (const plan::Bundle& evaluation : bundle.evaluation) text += print_plans(evaluation);
+  return text;
 }
 
 Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics& diags) {

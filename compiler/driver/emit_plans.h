@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "compiler/diag/diagnostics.h"
 #include "compiler/driver/compilation.h"
@@ -10,6 +11,9 @@ namespace piper::driver {
 
 // Fills Compilation::emitted. Errors: P0510, P0511 (emit/emit_bundle.h).
 Status emit_plans(Compilation& c, diag::Diagnostics& diags);
+
+// The texts of all ranks, one after the other; behind them those of the evaluation.
+std::string print_plans(const plan::Bundle& bundle);
 
 // Error P0520: a rank needs more than `limit` bytes.
 Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics& diags);

@@ -2,6 +2,7 @@
 
 #include "compiler/driver/bind_model.h"
 #include "compiler/driver/check_boundaries.h"
+#include "compiler/driver/derive_evaluation.h"
 #include "compiler/driver/emit_plans.h"
 #include "compiler/driver/remarks.h"
 #include "compiler/driver/resolve_directives.h"
@@ -145,8 +146,10 @@ constexpr Pass kPipeline[] = {
      "who saves each tensor of the model, and in front of which node gradients start at zero",
      "which compute is the first is a matter of the final order", &on_module<&passes::lay_out_state>},
     // ---------------------------------------------------------------- plans
-    {"emit_plans", "emit", "an ordered module", "a plan for every rank", "the projection: nothing is decided here",
-     &emit_plans},
+    {"derive_evaluation", "emit", "a complete step", "where the strategy has `eval`, a second module of forwards alone",
+     "parameters stand where the step leaves them; what it runs is made of the finished forwards", &derive_evaluation},
+    {"emit_plans", "emit", "ordered modules", "a plan for every rank, and one by which it evaluates",
+     "the projection: nothing is decided here", &emit_plans},
 };
 
 }  // namespace

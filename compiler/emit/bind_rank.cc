@@ -69,6 +69,11 @@ class RankBinder {
   }
 
   void hold(plan::Placement& placement, const HeldTensor& held) const {
+    place(placement, held);
+    if (module_.evaluates) placement.part.owner = false;  // what it reads, the training's plan saves
+  }
+
+  void place(plan::Placement& placement, const HeldTensor& held) const {
     if (held.kind == HeldTensor::Kind::kState) {
       placement.part.owner = module_.state.buffer_owner[held.index] == binding_.rank;
       return;

@@ -9,6 +9,7 @@
 #include "compiler/emit/offset_allocator.h"
 #include "compiler/emit/role.h"
 #include "compiler/emit/role_emitter.h"
+#include "compiler/emit/settle_evaluation.h"
 #include "schemas/base/parallel.h"
 #include "schemas/plan/collective_costs.h"
 #include "schemas/plan/device_memory.h"
@@ -59,6 +60,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
   const ir::Precision& precision = request.module->precision;
   if (precision.scales()) m.loss_scale = precision.loss_scale;
   m.run = strategy.run;
+  m.evaluates = request.module->evaluates;
   return m;
 }
 
@@ -126,7 +128,7 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   out.bundle.manifest = manifest_of(request);
   const ir::Module& module = *request.module;
   EmitShared shared(request);
-  const Roles roles = find_roles(module, shared.connections);
+  Roles roles = find_roles(module, shared.connections);
   std::vector<RolePlan> plans(roles.roles.size());
   std::vector<Status> statuses(roles.roles.size());
   const std::vector<std::vector<uint32_t>> blocks = blocks_with_same_nodes(roles.roles);
@@ -141,6 +143,8 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   for (const Status& status : statuses)
     if (!status.ok()) return diags.error(status.error().code) << status.error().message;
   shared.finish(out, plans);
+  if (request.training != nullptr)
+    settle_evaluation(plans, roles, *request.training, plan::buffer_alignment(request.target.device));
   const std::vector<int64_t> scratch = scratch_of_programs(out.bundle);
   const auto world = static_cast<size_t>(module.distribution.world_size);
   std::vector<plan::RankSummary>& summaries = out.bundle.manifest.ranks;

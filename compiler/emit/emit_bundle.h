@@ -19,6 +19,8 @@ namespace piper::emit {
 
 struct EmitRequest {
   const ir::Module* module = nullptr;  // complete
+  // Of a module that evaluates: the plans of its training, where what outlasts a step has its place; else null.
+  const plan::Bundle* training = nullptr;
   const strategy::Strategy* strategy = nullptr;
   std::string model_name, model_sha256, strategy_sha256;
   std::vector<int32_t> decay_group;  // [parameter] index into optimizer.groups

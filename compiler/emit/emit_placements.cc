@@ -1,5 +1,7 @@
 // Where a role keeps the tensors of the model, for weights files: whose slices they are and who saves them is said when
 // the plan is bound to a rank (bind_rank.h).
+#include <algorithm>
+
 #include "compiler/emit/role_emitter.h"
 
 namespace piper::emit {
@@ -7,7 +9,8 @@ namespace piper::emit {
 using plan::PlacementKind;
 
 void RoleEmitter::place_model() {
-  for (uint32_t p : role_.keeps_unread) buffer({BufferKind::kFrozen, p});
+  if (!module_.evaluates)
+    for (uint32_t p : role_.keeps_unread) buffer({BufferKind::kFrozen, p});
   std::vector<plan::Placement> model;
   const auto place = [&](const HeldTensor& held, const std::string& name, PlacementKind kind,
                          const ir::TensorType& whole, const plan::Part& part) {
@@ -26,8 +29,18 @@ void RoleEmitter::place_model() {
     }
     const HeldTensor held{HeldTensor::Kind::kTrained, p, use};
     const ir::Accumulator& a = module_.state.accumulators[use.index];
-    const Piece piece = piece_of(use);
     const ir::Bucket& b = bucket(a.bucket);
+    if (module_.evaluates) {  // what programs read, where they do
+      if (find({b.working ? BufferKind::kWorking : BufferKind::kParameters, a.bucket.index}) < 0) continue;
+      const ir::Stretch kept = b.kept(b.parameters, position(b));
+      const int64_t begin = std::max(a.offset, kept.begin), end = std::min(a.offset + a.bytes, kept.end);
+      if (begin < end)
+        place(held, info.names[0], b.working ? PlacementKind::kWorking : PlacementKind::kValue, read,
+              {working_home(a.bucket).at(b.read_offset(begin)), b.elements(begin - a.offset), b.elements(end - begin),
+               false});
+      continue;
+    }
+    const Piece piece = piece_of(use);
     const auto trained = b.working ? PlacementKind::kMaster : PlacementKind::kValue;
     if (b.trained() == ir::Kept::kWhole)
       place(held, info.names[0], trained, whole, {parameter_home(a.bucket).at(a.offset), 0, type.elements(), false});

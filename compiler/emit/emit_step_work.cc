@@ -13,6 +13,12 @@ using ir::Phase;
 using plan::BufferRange;
 
 void RoleEmitter::log(ir::ScalarId id) {
+  if (module_.evaluates) {  // rows of step_sums: a sum and its count for each mean
+    const size_t mean = id.index / 2;
+    plan_.means.resize(graph().means.size());
+    (id.index % 2 == 0 ? plan_.means[mean].sum : plan_.means[mean].count) = scalar(id);
+    return;
+  }
   struct Field {
     std::string_view scalar;
     BufferRange plan::RankPlan::* where;

@@ -104,8 +104,10 @@ int32_t ProgramBuilder::slot_of_leaf(ValueId r) {
       return slot({Kind::kInput, r, value.payload}, value.name, plan::SlotRole::kInput, bytes, true, false);
     case ValueKind::kParameter:
       return slot({Kind::kParameter, r, value.payload}, value.name, plan::SlotRole::kParameter, bytes, true, false);
-    case ValueKind::kBuffer:
-      return slot({Kind::kBuffer, r, value.payload}, value.name, plan::SlotRole::kState, bytes, true, true);
+    case ValueKind::kBuffer: {
+      const bool trains = l_.graph.means.empty();  // an evaluation reads statistics alone
+      return slot({Kind::kBuffer, r, value.payload}, value.name, plan::SlotRole::kState, bytes, true, trains);
+    }
     case ValueKind::kConstant:
       return slot({Kind::kConstant, r, value.payload}, value.name, plan::SlotRole::kConstant, bytes, true, false);
     case ValueKind::kSeedStep:

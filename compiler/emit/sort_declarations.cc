@@ -83,6 +83,10 @@ std::vector<int32_t> sort_declarations(plan::RankPlan& plan) {
   to.communicators = sort_by_name(plan.communicators, named);
   for (plan::Placement& p : plan.placements) to.range(p.part.where);
   for (plan::InputSlice& input : plan.inputs) to.range(input.where);
+  for (plan::Mean& mean : plan.means) {
+    to.range(mean.sum);
+    to.range(mean.count);
+  }
   for (plan::ScalarValue& scalar : plan.scalars) scalar.buffer = to.buffers[scalar.buffer];
   for (plan::ArgumentList& list : plan.arguments.edit())
     for (plan::BufferRange& r : list.arguments) to.range(r);

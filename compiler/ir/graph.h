@@ -167,6 +167,13 @@ class Graph {
   ValueId loss;                     // set by the driver from `model.loss`
   std::vector<ValueId> loss_terms;  // what the step's loss has beside `loss` (passes/spread_losses)
   std::vector<ValueId> dropped;  // i64 []: numbers of rows that experts have no place for; the step's log has their sum
+  // A term of the loss that is a sum over something counted: f32 [], made by forwards. Without counts, a number of
+  // which batches have the mean.
+  struct Mean {
+    std::vector<ValueId> sums, counts;  // addends
+    bool cross_entropy = false;         // the mean is one cross entropy, unweighted and unsmoothed
+  };
+  std::vector<Mean> means;  // of a graph that evaluates (passes/take_means): what it reports instead of the loss
   std::vector<ValueId> all_losses() const;  // loss_terms, then loss; empty where there is none
   Provenance& provenance() { return provenance_; }
   const Provenance& provenance() const { return provenance_; }

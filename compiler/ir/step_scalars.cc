@@ -5,11 +5,22 @@
 namespace piper::ir {
 
 std::vector<StepSum> step_sums(const Graph& graph) {
-  return {
-      {"loss", "loss of the step", "the loss", DType::kF32, Heard::kByMessage, graph.all_losses()},
-      {"dropped", "number of dropped rows", "the number of dropped rows", DType::kI64, Heard::kByJoining,
-       graph.dropped},
-  };
+  if (graph.means.empty())
+    return {
+        {"loss", "loss of the step", "the loss", DType::kF32, Heard::kByMessage, "loss", graph.all_losses()},
+        {"dropped", "number of dropped rows", "the number of dropped rows", DType::kI64, Heard::kByJoining, "dropped",
+         graph.dropped},
+    };
+  // Summed over the devices of all terms, as the loss of a step is: over the same communicators.
+  std::vector<StepSum> sums;
+  for (size_t m = 0; m < graph.means.size(); ++m) {
+    const std::string number = graph.means.size() == 1 ? "" : " " + std::to_string(m);
+    sums.push_back({"loss" + number, "a term of the loss", "the loss", DType::kF32, Heard::kByMessage, "loss",
+                    graph.means[m].sums, graph.all_losses()});
+    sums.push_back({"loss" + number + " count", "what a term of the loss counts", "the count", DType::kF32,
+                    Heard::kByMessage, "loss", graph.means[m].counts, graph.all_losses()});
+  }
+  return sums;
 }
 
 int64_t StepScalar::elements() const { return ir::elements(shape, 0, shape.size()); }

@@ -29,7 +29,9 @@ struct StepSum {
   std::string what;   // "the loss"
   DType dtype = DType::kF32;
   Heard heard = Heard::kByMessage;
+  std::string stream;  // of its messages
   std::vector<ValueId> addends;
+  std::vector<ValueId> beside = {};  // their devices take part in the sum, too
 };
 // Those of a graph, rows without addends included: a row's place is its number in every graph (SlotHolds::index).
 std::vector<StepSum> step_sums(const Graph& graph);

@@ -80,8 +80,10 @@ void report(ir::Module& module, ir::ScalarId scalar, NodeId last, const std::str
 
 // What forwards add up for the log: a sum over microbatches and chunks on each rank, then over ranks.
 void add_step_sum(ir::Module& module, ir::ScalarId scalar, const ir::StepSum& sum) {
-  const std::vector<ChunkId> chunks = producers(module, sum.addends);
-  if (chunks.empty()) return;
+  if (producers(module, sum.addends).empty()) return;
+  std::vector<ir::ValueId> made = sum.addends;
+  made.insert(made.end(), sum.beside.begin(), sum.beside.end());
+  const std::vector<ChunkId> chunks = producers(module, made);
   std::vector<ir::ProvId> parents;
   std::vector<int32_t> ranks;
   for (ChunkId c : chunks) {
@@ -97,13 +99,13 @@ void add_step_sum(ir::Module& module, ir::ScalarId scalar, const ir::StepSum& su
   for (ChunkId c : chunks)
     for (NodeId forward : module.dag.compute[c.index][static_cast<size_t>(Phase::kForward)])
       module.dag.add_edge(forward, last);
-  module.distribution.intern_stream(sum.name);
+  module.distribution.intern_stream(sum.stream);
   if (ranks.size() > 1) {
-    const NodeId reduced = add_all_reduce(module, scalar, everyone, sum.name, prov);
+    const NodeId reduced = add_all_reduce(module, scalar, everyone, sum.stream, prov);
     module.dag.add_edge(last, reduced);
     last = reduced;
   }
-  if (!at_reporter && sum.heard == ir::Heard::kByMessage) report(module, scalar, last, sum.name);
+  if (!at_reporter && sum.heard == ir::Heard::kByMessage) report(module, scalar, last, sum.stream);
 }
 
 // Counts of mean losses, one row for each step_sum of the chunk, in the order in which its program reads them.

@@ -220,6 +220,7 @@ std::string json_schema(std::span<const DirectiveSpec* const> specs) {
                      {"steps", whole(1)},
                      {"seed", whole(0)},
                      {"sampling", choice({"sequential", "shuffled"})}});
+  Json eval = object({{"data", text("string")}, {"every", whole(1)}, {"batches", whole(1)}});
   Json program = object({{"piper", {{"const", 1}}},
                          {"model", model()},
                          {"annotate", list_of(annotation())},
@@ -231,7 +232,8 @@ std::string json_schema(std::span<const DirectiveSpec* const> specs) {
                          {"lr_schedule", lr_schedule()},
                          {"clip_grad_norm", above_zero()},
                          {"precision", precision()},
-                         {"run", run}});
+                         {"run", run},
+                         {"eval", eval}});
   Json root = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                {"title", "piper strategy"},
                {"oneOf", {program, ref("directives")}},

@@ -22,6 +22,7 @@ void load_precision(ReadContext& context, const Value& value, Strategy& out);
 void load_run(ReadContext& context, const Value& value, Strategy& out);
 // Inputs that are made of documents, and the token that ends one, need each other.
 void check_documents(ReadContext& context, const Strategy& strategy);
+void load_eval(ReadContext& context, const Value& value, Strategy& out);
 
 // A non-empty list of distinct, non-negative ranks (P0213).
 std::optional<Devices> read_devices(ReadContext& context, const Value& value, const std::string& what);

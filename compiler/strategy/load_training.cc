@@ -1,4 +1,4 @@
-// The sections about training: `optimizer`, `lr_schedule`, `run`. Defaults are PyTorch's.
+// The sections about training: `optimizer`, `lr_schedule`, `run`, `eval`. Defaults are PyTorch's.
 #include <limits>
 
 #include "compiler/strategy/load_sections.h"
@@ -171,6 +171,19 @@ void check_documents(ReadContext& context, const Strategy& strategy) {
     context.diags.error("P0244", strategy.document_end_span)
             .help("add it under 'inputs' of 'model', for example {position_ids: positions}")
         << "no input takes 'positions' or 'documents', for which 'document_end' would count";
+}
+
+void load_eval(ReadContext& context, const Value& value, Strategy& out) {
+  out.eval_span = value.span;
+  plan::Evaluation& eval = out.eval.emplace();
+  MapReader reader(context, value, "'eval'");
+  if (const Value* data = reader.get("data")) eval.data = read_string(context, *data, "'data'").value_or("");
+  if (const Value* every = reader.get("every"))
+    eval.every = read_int(context, *every, "'every'", 1, kMaxInt).value_or(0);
+  if (const Value* batches = reader.get("batches")) {
+    eval.batches = read_int(context, *batches, "'batches'", 1, kMaxInt).value_or(0);
+  }
+  reader.finish();
 }
 
 }  // namespace piper::strategy

@@ -57,6 +57,7 @@ void load_root(ReadContext& context, const Value& root, std::span<const Directiv
   }
   if (const Value* value = reader.get("precision")) load_precision(context, *value, out);
   if (const Value* value = reader.get("run")) load_run(context, *value, out);
+  if (const Value* value = reader.get("eval")) load_eval(context, *value, out);
   reader.finish();
   check_directives(context, out);
   check_documents(context, out);

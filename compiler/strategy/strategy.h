@@ -133,7 +133,8 @@ struct Strategy {
   double clip_grad_norm = 0;
   std::optional<PrecisionConfig> precision;
   plan::RunDefaults run;
-  Span clip_span, document_end_span;
+  std::optional<plan::Evaluation> eval;  // what `perplexity` is, the model says
+  Span clip_span, document_end_span, eval_span;
 };
 
 }  // namespace piper::strategy

@@ -18,6 +18,10 @@ inline constexpr std::string_view kWeightFolder = "weights/";
 inline constexpr std::string_view kModelWeights = "weights/model.safetensors";
 inline constexpr std::string_view kConstantWeights = "weights/constants.safetensors";
 
+// A bundle of its own, with neither weights nor constants.
+inline constexpr std::string_view kEvaluationFolder = "eval/";
+inline constexpr std::string_view kEvaluationManifest = "eval/manifest.json";
+
 // "ranks/rank-00003.json".
 std::string rank_file(int32_t rank);
 // One per program, in order: the name with unsafe characters replaced; names that then fall

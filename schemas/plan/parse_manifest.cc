@@ -41,10 +41,12 @@ class ManifestParser {
     manifest_.world_size = static_cast<int32_t>(number("world_size", 1, 1 << 24));
     manifest_.reporting_rank = static_cast<int32_t>(number("reporting_rank", 0, manifest_.world_size - 1));
     manifest_.batch = number("batch", 0, INT64_MAX);
+    if (reader_.optional_key("evaluates")) manifest_.evaluates = reader_.boolean();
     inputs();
     tensors();
     optimizer();
     run();
+    evaluation();
     ranks();
     files();
     reader_.close_object();
@@ -242,6 +244,18 @@ class ManifestParser {
         reader_.fail(kRange, at, "document_end is no token");
     }
     reader_.close_object();
+  }
+  void evaluation() {
+    if (!reader_.optional_key("eval")) return;
+    const size_t at = reader_.position();
+    auto& eval = manifest_.eval.emplace();
+    reader_.open_object();
+    eval.data = text("data");
+    eval.every = number("every", 0, INT64_MAX);
+    eval.batches = number("batches", 0, INT64_MAX);
+    eval.perplexity = boolean("perplexity");
+    reader_.close_object();
+    if (reader_.ok() && manifest_.evaluates) reader_.fail(kRange, at, "an evaluation has no evaluation");
   }
   void ranks() {
     section("ranks", [&] {

@@ -156,7 +156,21 @@ void RankPlanParser::placements() {
   });
 }
 
+void RankPlanParser::means() {
+  if (!reader_.optional_key("means")) return;
+  lines([&](size_t at) {
+    auto& mean = plan_.means.emplace_back();
+    reader_.open_object();
+    mean.sum = needed("sum", dtype_bytes(DType::kF32));
+    need_multiple(mean.sum, dtype_bytes(DType::kF32), at);
+    mean.count = optional("count", dtype_bytes(DType::kF32));
+    need_multiple(mean.count, dtype_bytes(DType::kF32), at);
+    reader_.close_object();
+  });
+}
+
 void RankPlanParser::tensors() {
+  means();
   section("inputs", [&](size_t) {
     auto& slice = plan_.inputs.emplace_back();
     reader_.open_object();

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -142,6 +143,12 @@ struct ScalarValue {
   std::vector<int64_t> values;
 };
 
+// A term of the loss that an evaluation reports: `sum` over its batches divided by `count` over its batches; where no
+// buffer counts, by the number of batches. Both are f32 [].
+struct Mean {
+  BufferRange sum, count;
+};
+
 struct ArgumentList {  // one BufferRange per slot of the program
   std::string name;    // "c0.F m0"
   std::vector<BufferRange> arguments;
@@ -268,6 +275,7 @@ struct RankPlan {
   std::vector<Placement> placements;
   std::vector<InputSlice> inputs;
   std::vector<ScalarValue> scalars;
+  std::vector<Mean> means;  // of a plan that evaluates, on the ranks that have them; the reporting rank does
   SharedVector<ArgumentList> arguments;
   SharedVector<Instruction> instructions;
   BufferRange seed_step;      // i64 [2]; buffer -1: not used on this rank
@@ -333,6 +341,13 @@ struct RunDefaults {
   std::string sampling;
   int64_t document_end = -1;  // the token that ends a document; -1: none is named
 };
+// When and on what piper-run evaluates; what it runs then is Bundle::evaluation.
+struct Evaluation {
+  std::string data;         // "": that of --eval-data
+  int64_t every = 0;        // steps; 0: behind the last one only
+  int64_t batches = 0;      // 0: as many as the data fill
+  bool perplexity = false;  // the loss is one mean cross entropy
+};
 struct FileEntry {
   std::string path, sha256;
   int64_t bytes = 0;
@@ -368,6 +383,8 @@ struct Manifest {
   double loss_scale = 0;      // at the start of training; 0: gradients are not scaled
   double clip_grad_norm = 0;  // 0: none (the plan holds the nodes; here for the reader and for the limit itself)
   RunDefaults run;
+  std::optional<Evaluation> eval;
+  bool evaluates = false;  // the plans train nothing: this is the manifest of another bundle's evaluation
   std::vector<RankSummary> ranks;
   std::vector<FileEntry> files;  // every other file of the bundle, sorted by path
 };
@@ -383,6 +400,7 @@ struct Bundle {
   std::vector<Program> programs;
   std::vector<RankPlan> ranks;  // the reader can load one rank only
   std::vector<ProvenanceEntry> provenance;
+  std::vector<Bundle> evaluation;  // one where the manifest has `eval`, with the ranks that this one has; else none
 };
 
 }  // namespace piper::plan

@@ -23,10 +23,15 @@ class ManifestPrinter {
     member("world_size", manifest_.world_size);
     member("reporting_rank", manifest_.reporting_rank);
     member("batch", manifest_.batch);
+    if (manifest_.evaluates) {
+      json_.next_member();
+      boolean("evaluates", true);
+    }
     inputs();
     tensors();
     optimizer();
     run();
+    if (manifest_.eval) evaluation(*manifest_.eval);
     ranks();
     files();
     json_.end_file();
@@ -154,6 +159,16 @@ class ManifestPrinter {
     json_.number(manifest_.run.seed);
     name("sampling", manifest_.run.sampling);
     if (manifest_.run.document_end >= 0) number("document_end", manifest_.run.document_end);
+    json_.raw("}");
+  }
+  void evaluation(const Evaluation& eval) {
+    json_.next_member();
+    json_.key("eval");
+    json_.raw("{");
+    name("data", eval.data);
+    number("every", eval.every);
+    number("batches", eval.batches);
+    boolean("perplexity", eval.perplexity);
     json_.raw("}");
   }
   void ranks() {

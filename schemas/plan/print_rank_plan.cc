@@ -232,6 +232,13 @@ class RankPlanPrinter {
     });
   }
   void rest_of_tensors() {
+    if (!plan_.means.empty())
+      section("means", plan_.means, [&](const Mean& mean) {
+        json_.raw("{");
+        range("sum", mean.sum);
+        optional_range("count", mean.count);
+        json_.raw("}");
+      });
     section("inputs", plan_.inputs, [&](const InputSlice& slice) {
       json_.raw("{");
       name("input", slice.input);

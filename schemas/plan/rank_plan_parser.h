@@ -54,6 +54,7 @@ class RankPlanParser {
   void events();
   void buffers();
   void placements();
+  void means();
   void tensors();
   void arguments();
   void check_members(const Communicator& communicator, size_t at);

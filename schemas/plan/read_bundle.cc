@@ -28,6 +28,7 @@ class BundleReader {
     const auto names = index_names(bundle_.provenance, bundle_.programs);
     for (const int32_t rank : ranks) PIPER_RETURN_IF_ERROR(rank_plan(rank, names));
     PIPER_RETURN_IF_ERROR(weights(false));
+    if (bundle_.manifest.eval) PIPER_RETURN_IF_ERROR(evaluation(ranks));
     return std::move(bundle_);
   }
   // As large as the manifest says; with `digest`, the same bytes.
@@ -55,6 +56,20 @@ class BundleReader {
       return Status::failure("P0604",
                              path_of(name) + ": damaged or changed by hand: its SHA-256 is not the manifest's");
     return file;
+  }
+
+  Status evaluation(const std::vector<int32_t>& ranks) {
+    const std::string name(kEvaluationManifest);
+    PIPER_ASSIGN(const auto file, checked_file(name));
+    PIPER_ASSIGN(auto manifest, parse_manifest(file.text(), path_of(name)));
+    if (!manifest.evaluates || manifest.world_size != bundle_.manifest.world_size)
+      return Status::failure(
+          "P0611", path_of(name) + ": not an evaluation for " + std::to_string(bundle_.manifest.world_size) + " ranks");
+    const OpenBundle opened{path_of(kEvaluationFolder.substr(0, kEvaluationFolder.size() - 1)), std::move(manifest),
+                            sha256(file.text())};
+    PIPER_ASSIGN(auto read, BundleReader(opened).read(ranks));
+    bundle_.evaluation.push_back(std::move(read));
+    return {};
   }
 
   Status programs() {

@@ -34,8 +34,8 @@ Status check_target(const fs::path& directory) {
                                         "; name a new directory, an empty one or an existing plan bundle");
   };
   if (!fs::is_directory(status)) return refuse("it is not a directory");
-  const std::set<std::string> ours = {std::string(kManifestFile), std::string(kProvenanceFile), "programs", "ranks",
-                                      "weights"};
+  const std::set<std::string> ours = {
+      std::string(kManifestFile), std::string(kProvenanceFile), "programs", "ranks", "weights", "eval"};
   std::set<std::string> foreign;
   bool any = false;
   fs::directory_iterator entries(directory, error);
@@ -106,6 +106,13 @@ class BundleWriter {
       }
     });
     for (Status& status : statuses) PIPER_RETURN_IF_ERROR(std::move(status));
+    for (Bundle& evaluation : bundle_.evaluation) {
+      PIPER_RETURN_IF_ERROR(
+          BundleWriter(root_ / std::string(kEvaluationFolder), evaluation).write({}, {}, WeightMode::kNone, {}));
+      entries_.emplace_back();
+      PIPER_RETURN_IF_ERROR(
+          text_file(entries_.back(), std::string(kEvaluationManifest), print_manifest(evaluation.manifest)));
+    }
     if (mode != WeightMode::kNone) PIPER_RETURN_IF_ERROR(weight_file(kModelWeights, parameters, mode));
     if (!constants.empty()) PIPER_RETURN_IF_ERROR(weight_file(kConstantWeights, constants, WeightMode::kCopy));
     std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) { return a.path < b.path; });

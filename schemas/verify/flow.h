@@ -56,6 +56,7 @@ class Flow {
   Status check_owners() const;
   Status check_next_step(const Rank& rank) const;
   Status check_loss();
+  Status check_means();
   Status check_dropped();
   Status check_measures() const;
   Status check_addends() const;

@@ -165,12 +165,12 @@ Status Flow::begin_placements(Rank& rank) {
 
 Status Flow::check_end() {
   std::sort(updated_elements_.begin(), updated_elements_.end());
-  PIPER_RETURN_IF_ERROR(check_loss());
+  PIPER_RETURN_IF_ERROR(bundle_.manifest.evaluates ? check_means() : check_loss());
   PIPER_RETURN_IF_ERROR(check_dropped());
   PIPER_RETURN_IF_ERROR(check_addends());
   for (const auto& rank : ranks_) PIPER_RETURN_IF_ERROR(check_next_step(rank));
   PIPER_RETURN_IF_ERROR(check_measures());
-  return check_owners();
+  return bundle_.manifest.evaluates ? Status() : check_owners();  // what it reads, its training saves
 }
 
 // The reported loss is a sum over all samples, the reported norm one of the gradients.
@@ -196,6 +196,28 @@ Status Flow::check_loss() {
   return norm ? Status()
               : Status::failure("P0636",
                                 "rule 8: " + rank_name(*reporting->plan) + " reports what is no norm of the gradients");
+}
+
+// Of an evaluation: each reported sum and each count is one over all samples.
+Status Flow::check_means() {
+  const auto reporting = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
+    return rank.plan->rank == bundle_.manifest.reporting_rank;
+  });
+  if (reporting == ranks_.end() || reporting->plan->means.empty())
+    return Status::failure("P0636", "rule 8: the reporting rank has no mean");
+  for (const Mean& mean : reporting->plan->means)
+    for (const BufferRange& where : {mean.sum, mean.count}) {
+      if (where.buffer < 0) continue;
+      Pieces pieces;
+      reporting->contents.take(where, dtype_bytes(DType::kF32), pieces);
+      const bool is_sum = pieces.size() == 1 && pieces[0].content.kind == Kind::kSum;
+      const std::string wrong = is_sum ? ledger_.use(pieces[0].content) : "";
+      if (is_sum && wrong.empty()) continue;
+      const std::string& name = reporting->plan->buffers[static_cast<size_t>(where.buffer)].name;
+      return Status::failure("P0636", "rule 8: " + quoted(name) + ", which " + rank_name(*reporting->plan) +
+                                          " reports, " + (is_sum ? "has " + wrong : "is never computed"));
+    }
+  return {};
 }
 
 // The reported number of dropped rows is a sum over all samples of such numbers.

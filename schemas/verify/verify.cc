@@ -10,6 +10,7 @@
 #include "schemas/verify/match.h"
 #include "schemas/verify/program_bytes.h"
 #include "schemas/verify/races.h"
+#include "schemas/verify/seams.h"
 
 namespace piper::verify {
 
@@ -50,6 +51,12 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
     report.instructions += static_cast<int64_t>(bundle.ranks[i].instructions.size());
   }
   PIPER_RETURN_IF_ERROR(std::move(contents));
+  if (bundle.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_reads_only(bundle));
+  for (const plan::Bundle& evaluation : bundle.evaluation) {
+    auto proved = verify(evaluation);
+    if (!proved.ok()) return proved.take_status().with_context("the evaluation");
+    PIPER_RETURN_IF_ERROR(check_seams(bundle, evaluation));
+  }
   return report;
 }
 

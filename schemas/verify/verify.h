@@ -32,6 +32,9 @@
 //     samples; parameters whole, and as they were when the step began.
 //  10 (P0638) Updates: every copy of a trained parameter that is read or saved is updated once, every element of
 //     a tensor saved by one rank, moments are not shared, gradients are clipped where the optimizer says so.
+// Of a bundle with an evaluation, this is proved like any other, and
+//  11 (P0639) Seams: it changes nothing that outlasts a step, and uses what the training uses: places of tensors,
+//     streams, channels, communicators (seams.h).
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 
 #include "compiler/directives/directive_table.h"
 #include "compiler/driver/compilation.h"
+#include "compiler/driver/emit_plans.h"
 #include "compiler/driver/reproducer.h"
 #include "compiler/driver/run_pipeline.h"
 #include "compiler/emit/lower_programs.h"
@@ -30,9 +31,7 @@ Status read_inputs(const ModuleRun& run, driver::Compilation& c, diag::Diagnosti
 }
 
 std::string print_result(const driver::Compilation& c) {
-  std::string text;
-  for (const plan::RankPlan& plan : c.emitted.bundle.ranks)
-    text += plan::print_rank_plan(plan, c.emitted.bundle.provenance, c.emitted.bundle.programs);
+  const std::string text = driver::print_plans(c.emitted.bundle);
   return text.empty() ? ir::print(c.module) : text;
 }
 

@@ -215,6 +215,13 @@ std::string data_line(const RunDefaults& run) {
   return text.empty() ? "" : text + "\n";
 }
 
+std::string evaluation_line(const Evaluation& eval, const std::string& directory) {
+  return "evaluates " + (eval.batches > 0 ? std::to_string(eval.batches) : std::string("all")) + " batches" +
+         (eval.data.empty() ? "" : " of " + eval.data) + " behind " +
+         (eval.every > 0 ? "every " + std::to_string(eval.every) + " steps" : std::string("the last step")) +
+         ": piper-plan show " + directory + "/eval\n";
+}
+
 }  // namespace
 
 Result<std::string> show(const std::string& directory, const ShowOptions& options) {
@@ -223,8 +230,10 @@ Result<std::string> show(const std::string& directory, const ShowOptions& option
   const auto& manifest = bundle.manifest;
   std::string text = manifest.model_name + " with " + manifest.strategy_name + ": " +
                      std::to_string(manifest.world_size) + " ranks, batch " + std::to_string(manifest.batch) + ", " +
-                     std::to_string(bundle.programs.size()) + " programs, " + manifest.optimizer.kind + "\n" +
-                     data_line(manifest.run);
+                     std::to_string(bundle.programs.size()) + " programs, " +
+                     (manifest.evaluates ? "an evaluation" : manifest.optimizer.kind) + "\n";
+  text += data_line(manifest.run);
+  if (manifest.eval) text += evaluation_line(*manifest.eval, directory);
   text += "\nSchedule (only passes of stages take time: a forward 1, a backward 2 unless told)\n" +
           picture(bundle, timeline, options);
   text += "\nRanks\n" + rank_table(bundle, timeline);

@@ -1,0 +1,22 @@
+// Puts the plans of an evaluation into the place of the training's: what they read there has its place, sums and
+// constants that only they have lie behind the training's, and streams are numbered as there. Used where both are
+// emitted; schemas/verify proves the result (rule 11).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/emit/emit_bundle.h"
+#include "compiler/emit/role.h"
+#include "compiler/emit/role_emitter.h"
+
+namespace piper::emit {
+
+// Ranks of a role whose training has other places get a role each: `plans` ([role]) and `roles` grow.
+void settle_evaluation(std::vector<RolePlan>& plans, Roles& roles, const plan::Bundle& training, int64_t alignment);
+
+// Takes the evaluation into the bundle of its training, with its constants, and the memory that it needs into the
+// predictions.
+void add_evaluation(Emitted& training, Emitted evaluation);
+
+}  // namespace piper::emit

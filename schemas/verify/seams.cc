@@ -1,0 +1,159 @@
+#include "schemas/verify/seams.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "schemas/base/parallel.h"
+#include "schemas/plan/like_ranks.h"
+#include "schemas/plan/names.h"
+#include "schemas/verify/accesses.h"
+#include "schemas/verify/describe.h"
+
+namespace piper::verify {
+namespace {
+
+using namespace plan;
+
+std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\""; }
+
+Status refuted(const std::string& what) { return Status::failure("P0639", "rule 11: " + what); }
+
+bool may_write(BufferClass cls) { return cls == BufferClass::kArena || cls == BufferClass::kGradient; }
+
+Status check_writes(const Bundle& evaluation, const RankPlan& plan) {
+  std::vector<Access> accesses;
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Action& action = plan.instructions[i].action;
+    if (std::holds_alternative<Update>(action))
+      return refuted(describe_instruction(evaluation, plan, i) + " updates a parameter");
+    accesses.clear();
+    collect_accesses(evaluation, plan, action, accesses);
+    for (const Access& access : accesses) {
+      const Buffer& buffer = plan.buffers[static_cast<size_t>(access.where.buffer)];
+      if (access.writes && !may_write(buffer.cls))
+        return refuted(describe_instruction(evaluation, plan, i) + " writes " + quoted(buffer.name) + ", a buffer of " +
+                       std::string(class_name(buffer.cls)) + "s, which steps alone may change");
+    }
+  }
+  return {};
+}
+
+class Seam {
+ public:
+  Seam(const RankPlan& training, const RankPlan& evaluation) : training_(training), evaluation_(evaluation) {
+    for (const Buffer& buffer : training.buffers) {
+      buffers_.emplace(buffer.name, &buffer);
+      int64_t& end = ends_[static_cast<size_t>(buffer.cls)];
+      end = std::max(end, buffer.offset + buffer.bytes);
+    }
+  }
+
+  Status check() const {
+    if (evaluation_.rank != training_.rank) return wrong("is of another rank");
+    PIPER_RETURN_IF_ERROR(check_connections());
+    for (const Buffer& buffer : evaluation_.buffers) PIPER_RETURN_IF_ERROR(check_buffer(buffer));
+    for (const Placement& placement : evaluation_.placements) PIPER_RETURN_IF_ERROR(check_placement(placement));
+    for (const ScalarValue& scalar : evaluation_.scalars) PIPER_RETURN_IF_ERROR(check_scalar(scalar));
+    return {};
+  }
+
+ private:
+  Status wrong(const std::string& what) const {
+    return refuted("the evaluation of rank " + std::to_string(training_.rank) + " " + what);
+  }
+
+  // What the devices have opened for the training.
+  Status check_connections() const {
+    const auto same_stream = [](const Stream& a, const Stream& b) { return a.name == b.name; };
+    if (!std::equal(evaluation_.streams.begin(), evaluation_.streams.end(), training_.streams.begin(),
+                    training_.streams.end(), same_stream))
+      return wrong("has other streams than its training");
+    for (const Channel& channel : evaluation_.channels)
+      if (std::none_of(training_.channels.begin(), training_.channels.end(), [&](const Channel& known) {
+            return std::tie(known.name, known.peer, known.id) == std::tie(channel.name, channel.peer, channel.id);
+          }))
+        return wrong("has the channel " + quoted(channel.name) + ", which its training has not, or elsewhere");
+    for (const Communicator& communicator : evaluation_.communicators)
+      if (std::none_of(training_.communicators.begin(), training_.communicators.end(), [&](const Communicator& known) {
+            return known.name == communicator.name && known.ranks == communicator.ranks;
+          }))
+        return wrong("has the communicator " + quoted(communicator.name) + ", which its training has not");
+    return {};
+  }
+
+  // The training's buffer of the name where both are one; null else.
+  const Buffer* same(const Buffer& buffer) const {
+    const auto found = buffers_.find(buffer.name);
+    if (found == buffers_.end()) return nullptr;
+    const Buffer& known = *found->second;
+    const bool alike = std::tie(known.cls, known.bytes, known.offset, known.dtype, known.shape) ==
+                       std::tie(buffer.cls, buffer.bytes, buffer.offset, buffer.dtype, buffer.shape);
+    return alike ? &known : nullptr;
+  }
+
+  Status check_buffer(const Buffer& buffer) const {
+    if (buffer.cls == BufferClass::kArena) return {};
+    const bool behind = buffer.offset >= ends_[static_cast<size_t>(buffer.cls)];
+    if (buffer.cls == BufferClass::kGradient)
+      return behind ? Status() : wrong("adds up in " + quoted(buffer.name) + ", where the training adds up, too");
+    if (same(buffer) != nullptr || (buffer.cls == BufferClass::kConstant && behind)) return {};
+    return wrong("has " + quoted(buffer.name) + " in another place, or otherwise, than its training");
+  }
+
+  Status check_placement(const Placement& placement) const {
+    const Buffer& buffer = evaluation_.buffers[static_cast<size_t>(placement.part.where.buffer)];
+    if (placement.kind == PlacementKind::kConstant && same(buffer) == nullptr) return {};
+    const auto equal = [&](const Placement& known) {
+      return std::tie(known.name, known.kind, known.dtype, known.shape, known.part.where.offset, known.part.first,
+                      known.part.count) == std::tie(placement.name, placement.kind, placement.dtype, placement.shape,
+                                                    placement.part.where.offset, placement.part.first,
+                                                    placement.part.count) &&
+             training_.buffers[static_cast<size_t>(known.part.where.buffer)].name == buffer.name;
+    };
+    if (std::any_of(training_.placements.begin(), training_.placements.end(), equal)) return {};
+    return wrong("has " + quoted(placement.name) + " in " + quoted(buffer.name) + ", where the training has not");
+  }
+
+  Status check_scalar(const ScalarValue& scalar) const {
+    const std::string& name = evaluation_.buffers[static_cast<size_t>(scalar.buffer)].name;
+    for (const ScalarValue& known : training_.scalars)
+      if (training_.buffers[static_cast<size_t>(known.buffer)].name == name && known.values == scalar.values) return {};
+    return wrong("sets " + quoted(name) + " to what the training does not");
+  }
+
+  const RankPlan& training_;
+  const RankPlan& evaluation_;
+  std::unordered_map<std::string_view, const Buffer*> buffers_;
+  std::array<int64_t, kNumBufferClasses> ends_{};  // [class]
+};
+
+Status first_failure(std::vector<Status>& statuses) {
+  for (Status& status : statuses) PIPER_RETURN_IF_ERROR(std::move(status));
+  return {};
+}
+
+}  // namespace
+
+Status check_reads_only(const Bundle& evaluation) {
+  const std::vector<int32_t> like = like_ranks(evaluation);
+  std::vector<Status> statuses(evaluation.ranks.size());
+  parallel_for(statuses.size(), [&](size_t i) {
+    if (like[i] < 0) statuses[i] = check_writes(evaluation, evaluation.ranks[i]);
+  });
+  return first_failure(statuses);
+}
+
+Status check_seams(const Bundle& training, const Bundle& evaluation) {
+  if (!evaluation.manifest.evaluates) return refuted("what should evaluate trains");
+  if (training.ranks.size() != evaluation.ranks.size()) return refuted("the evaluation is of other ranks");
+  std::vector<Status> statuses(training.ranks.size());
+  parallel_for(statuses.size(), [&](size_t i) { statuses[i] = Seam(training.ranks[i], evaluation.ranks[i]).check(); });
+  return first_failure(statuses);
+}
+
+}  // namespace piper::verify
