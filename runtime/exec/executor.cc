@@ -19,14 +19,14 @@ Status Executor::run_step(int64_t step) {
   if (status.ok()) return status;
   // Who waits for other ranks on the device is let go, so that its memory can be given back.
   rank_.end_recordings();
-  rank_.backend.collectives->abort();
+  rank_.backend->collectives->abort();
   return status;
 }
 
 // Runs that agree in all share their kernels: the first of them stands for all.
 Status Executor::look_for_faults() {
   PIPER_ASSIGN(const std::byte* record, rank_.faults->wait());
-  const kernels::Library& library = *rank_.backend.kernels;
+  const kernels::Library& library = *rank_.backend->kernels;
   if (library.read_fault(record).ok()) return {};
   for (size_t i = 0; i < rank_.commands.size(); ++i) {
     const auto* program = dynamic_cast<const ProgramCommand*>(rank_.commands[i].get());
@@ -56,7 +56,7 @@ void Executor::failed(int32_t queue, int32_t instruction, Status failure, const 
     }
   stop_.raise(Status::failure(
       failure.error().code,
-      "rank " + std::to_string(rank_.plan->rank) + ", step " + std::to_string(step_) +
+      "rank " + std::to_string(rank_.plan->rank) + ", " + noun_ + " " + std::to_string(step_) +
           (instruction < 0 ? "" : ", " + describe_instruction(*rank_.bundle, *rank_.plan, instruction)) + ": " + text));
 }
 

@@ -9,9 +9,9 @@ namespace piper::exec {
 
 class Executor : private hal::StepObserver {
  public:
-  // `rank` and `stop` outlive it.
-  Executor(LoadedRank& rank, hal::Stop& stop, std::chrono::milliseconds timeout)
-      : rank_(rank), stop_(stop), wait_{&stop, timeout} {}
+  // `rank` and `stop` outlive it. `noun`: what messages call a step.
+  Executor(LoadedRank& rank, hal::Stop& stop, std::chrono::milliseconds timeout, const char* noun = "step")
+      : rank_(rank), stop_(stop), wait_{&stop, timeout}, noun_(noun) {}
   // hal::stopped() when the step did not finish: the reason is in the Stop, and no step can follow.
   Status run_step(int64_t step);
   // From now on every instruction is timed; nullptr: no more. Not during a step.
@@ -24,11 +24,12 @@ class Executor : private hal::StepObserver {
   void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) override;
   // What kernels of the last step found wrong in their data.
   Status look_for_faults();
-  Status watch() override { return rank_.backend.collectives->check(); }
+  Status watch() override { return rank_.backend->collectives->check(); }
 
   LoadedRank& rank_;
   hal::Stop& stop_;
   hal::WaitControl wait_;
+  const char* noun_;
   trace::Profile* profile_ = nullptr;
   int64_t step_ = 0;  // 0: none was done yet
 };

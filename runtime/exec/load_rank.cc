@@ -18,16 +18,34 @@ int64_t aligned(const LoadedRank& rank, int64_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// One region for the arena; one for all persistent classes, class after class.
-Status allocate_buffers(LoadedRank& rank) {
-  std::array<int64_t, kNumClasses> class_bytes{};
+using ClassBytes = std::array<int64_t, kNumClasses>;
+
+void add_regions(const LoadedRank& rank, ClassBytes& class_bytes) {
   for (const plan::Buffer& buffer : rank.plan->buffers) {
     int64_t& bytes = class_bytes[static_cast<size_t>(buffer.cls)];
     bytes = std::max(bytes, aligned(rank, buffer.offset + buffer.bytes));
   }
+  int64_t& arena = class_bytes[static_cast<size_t>(plan::BufferClass::kArena)];
+  arena = std::max(arena, rank.plan->arena_bytes);
+}
+
+void find_buffers(LoadedRank& rank, const ClassBytes& class_offset) {
+  for (const plan::Buffer& buffer : rank.plan->buffers) {
+    const hal::Address region = buffer.cls == plan::BufferClass::kArena
+                                    ? rank.arena->base()
+                                    : rank.persistent->base() + class_offset[static_cast<size_t>(buffer.cls)];
+    rank.buffers.push_back(region + buffer.offset);
+  }
+}
+
+// One region for the arena; one for all persistent classes, class after class. An evaluation has the same ones: its
+// plan has what is in both at the training's offsets, and the rest behind.
+Status allocate_buffers(LoadedRank& rank) {
+  ClassBytes class_bytes{};
+  add_regions(rank, class_bytes);
+  if (rank.evaluation != nullptr) add_regions(*rank.evaluation, class_bytes);
   const auto arena_class = static_cast<size_t>(plan::BufferClass::kArena);
-  class_bytes[arena_class] = std::max(class_bytes[arena_class], rank.plan->arena_bytes);
-  std::array<int64_t, kNumClasses> class_offset{};
+  ClassBytes class_offset{};
   int64_t persistent = 0;
   for (size_t c = 0; c < kNumClasses; ++c) {
     if (c == arena_class) continue;
@@ -36,11 +54,11 @@ Status allocate_buffers(LoadedRank& rank) {
   }
   PIPER_ASSIGN(rank.arena, rank.device().allocate(class_bytes[arena_class]));
   PIPER_ASSIGN(rank.persistent, rank.device().allocate(persistent));
-  for (const plan::Buffer& buffer : rank.plan->buffers) {
-    const auto c = static_cast<size_t>(buffer.cls);
-    const hal::Address region = c == arena_class ? rank.arena->base() : rank.persistent->base() + class_offset[c];
-    rank.buffers.push_back(region + buffer.offset);
-  }
+  find_buffers(rank, class_offset);
+  if (rank.evaluation == nullptr) return {};
+  rank.evaluation->arena = rank.arena;
+  rank.evaluation->persistent = rank.persistent;
+  find_buffers(*rank.evaluation, class_offset);
   return {};
 }
 
@@ -66,6 +84,21 @@ Status fill_state(LoadedRank& rank, const checkpoint::OpenCheckpoint& resume) {
   return {};
 }
 
+// From the weights, where it is one.
+Status fill_placement(LoadedRank& rank, const checkpoint::WeightSource* weights, const plan::Placement& placement) {
+  if (weights == nullptr || !checkpoint::is_weight(placement)) return {};
+  const plan::Part& part = placement.part;
+  PIPER_ASSIGN(const plan::TensorView view, weights->find(placement));
+  const int64_t element = dtype_bytes(view.dtype), bytes = part.count * element;
+  if (bytes == 0) return {};
+  const std::byte* const from = view.data + part.first * element;
+  PIPER_RETURN_IF_ERROR(weights->check(from, bytes).with_context("tensor '" + placement.name + "'"));
+  if (view.dtype == placement.dtype) return rank.device().write(rank.at(part.where), from, bytes);
+  std::vector<std::byte> converted(static_cast<size_t>(part.count * dtype_bytes(placement.dtype)));
+  convert_elements(view.dtype, from, placement.dtype, converted.data(), part.count);
+  return rank.device().write(rank.at(part.where), converted.data(), static_cast<int64_t>(converted.size()));
+}
+
 Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights,
                     const checkpoint::OpenCheckpoint* resume) {
   for (const plan::ScalarValue& scalar : rank.plan->scalars)
@@ -75,38 +108,32 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights,
     const auto scale = static_cast<float>(rank.bundle->manifest.loss_scale);
     PIPER_RETURN_IF_ERROR(rank.device().write(rank.at(rank.plan->loss_scale), &scale, sizeof scale));
   }
-  std::vector<std::byte> converted;
-  for (const plan::Placement& placement : rank.plan->placements) {
-    if (weights == nullptr || !checkpoint::is_weight(placement)) continue;
-    if (resume != nullptr && placement.kind != plan::PlacementKind::kConstant) continue;
-    const plan::Part& part = placement.part;
-    PIPER_ASSIGN(const plan::TensorView view, weights->find(placement));
-    const int64_t element = dtype_bytes(view.dtype), bytes = part.count * element;
-    if (bytes == 0) continue;
-    const std::byte* const from = view.data + part.first * element;
-    PIPER_RETURN_IF_ERROR(weights->check(from, bytes).with_context("tensor '" + placement.name + "'"));
-    if (view.dtype == placement.dtype) {
-      PIPER_RETURN_IF_ERROR(rank.device().write(rank.at(part.where), from, part.count * dtype_bytes(placement.dtype)));
-      continue;
-    }
-    converted.resize(static_cast<size_t>(part.count * dtype_bytes(placement.dtype)));
-    convert_elements(view.dtype, from, placement.dtype, converted.data(), part.count);
-    PIPER_RETURN_IF_ERROR(
-        rank.device().write(rank.at(part.where), converted.data(), static_cast<int64_t>(converted.size())));
-  }
+  for (const plan::Placement& placement : rank.plan->placements)
+    if (resume == nullptr || placement.kind == plan::PlacementKind::kConstant)
+      PIPER_RETURN_IF_ERROR(fill_placement(rank, weights, placement));
+  if (rank.evaluation != nullptr)
+    for (const plan::Placement& placement : rank.evaluation->plan->placements)
+      if (placement.kind == plan::PlacementKind::kConstant)
+        PIPER_RETURN_IF_ERROR(fill_placement(*rank.evaluation, weights, placement));
   return resume == nullptr ? Status() : fill_state(rank, *resume);
+}
+
+void add_scratch(const plan::RankPlan& plan, std::vector<int64_t>& bytes) {
+  for (const plan::Instruction& instruction : plan.instructions) {
+    int64_t& most = bytes.at(static_cast<size_t>(instruction.stream));
+    most = std::max(most, plan::collective_scratch_bytes(plan, instruction.action));
+  }
 }
 
 // One block per stream, as large as its largest collective needs. Where each begins.
 Result<std::vector<hal::Address>> allocate_scratch(LoadedRank& rank) {
   std::vector<int64_t> bytes(rank.plan->streams.size(), 0);
-  for (const plan::Instruction& instruction : rank.plan->instructions) {
-    int64_t& most = bytes.at(static_cast<size_t>(instruction.stream));
-    most = std::max(most, plan::collective_scratch_bytes(*rank.plan, instruction.action));
-  }
+  add_scratch(*rank.plan, bytes);
+  if (rank.evaluation != nullptr) add_scratch(*rank.evaluation->plan, bytes);
   int64_t total = 0;
   for (int64_t stream_bytes : bytes) total += aligned(rank, stream_bytes);
   PIPER_ASSIGN(rank.scratch, rank.device().allocate(total));
+  if (rank.evaluation != nullptr) rank.evaluation->scratch = rank.scratch;
   std::vector<hal::Address> scratch;
   int64_t offset = 0;
   for (int64_t stream_bytes : bytes) {
@@ -167,16 +194,77 @@ std::vector<hal::Issue> issues_of(const LoadedRank& rank, const GradientCapture*
   return issues;
 }
 
+// The groups of an evaluation's communicators, which are some of its training's.
+Result<std::vector<hal::Group*>> groups_of(const LoadedRank& training, const plan::RankPlan& plan) {
+  std::vector<hal::Group*> groups;
+  for (const plan::Communicator& communicator : plan.communicators) {
+    const std::vector<plan::Communicator>& all = training.plan->communicators;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const plan::Communicator& known) {
+      return known.name == communicator.name && known.ranks == communicator.ranks;
+    });
+    if (found == all.end())
+      return Status::failure("R0404", "the training has no communicator '" + communicator.name + "'");
+    groups.push_back(training.groups[static_cast<size_t>(found - all.begin())].get());
+  }
+  return groups;
+}
+
+// Makes the commands of a rank whose memory and groups are there, and records them.
+Status record_step(LoadedRank& rank, std::vector<hal::Group*> groups, std::vector<hal::Address> scratch) {
+  hal::Device& device = rank.device();
+  PIPER_RETURN_IF_ERROR(check_events(*rank.plan));
+  for (const std::string& name : rank.plan->events) {
+    PIPER_ASSIGN(auto event, device.make_event(name));
+    rank.events.push_back(std::move(event));
+  }
+  PrepareContext context;
+  context.bundle = rank.bundle;
+  context.plan = rank.plan;
+  context.device = &device;
+  context.kernels = rank.backend->kernels.get();
+  context.collectives = rank.backend->collectives.get();
+  context.groups = std::move(groups);
+  context.events = &rank.events;
+  context.buffers = rank.buffers;
+  context.programs = &rank.programs;
+  context.scratch = std::move(scratch);
+  PIPER_RETURN_IF_ERROR(prepare_commands(rank, context));
+  if (const kernels::FaultRecord record = context.kernels->fault_record(); !record.place.nowhere()) {
+    PIPER_ASSIGN(rank.faults, device.make_download(record.place, record.bytes));
+  }
+  PIPER_ASSIGN(rank.step, device.record(issues_of(rank, nullptr)));
+  return {};
+}
+
+// Where the bundle has an evaluation for this rank.
+std::unique_ptr<LoadedRank> evaluation_of(LoadedRank& rank) {
+  for (const plan::Bundle& evaluation : rank.bundle->evaluation)
+    for (const plan::RankPlan& plan : evaluation.ranks)
+      if (plan.rank == rank.plan->rank) {
+        auto loaded = std::make_unique<LoadedRank>();
+        loaded->bundle = &evaluation;
+        loaded->plan = &plan;
+        loaded->backend = rank.backend;
+        loaded->training = &rank;
+        return loaded;
+      }
+  return nullptr;
+}
+
 }  // namespace
 
 void LoadedRank::close() {
   end_recordings();
-  backend.collectives->close();
+  backend->collectives->close();
 }
 
 void LoadedRank::end_recordings() {
-  capturing_step.reset();
-  step.reset();
+  LoadedRank& whole = training == nullptr ? *this : *training;
+  for (LoadedRank* part : {&whole, whole.evaluation.get()}) {
+    if (part == nullptr) continue;
+    part->capturing_step.reset();
+    part->step.reset();
+  }
 }
 
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
@@ -186,39 +274,24 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   auto rank = std::make_unique<LoadedRank>();
   rank->bundle = &bundle;
   rank->plan = &plan;
-  rank->backend = std::move(backend);
+  rank->backend = std::make_shared<const Backend>(std::move(backend));
+  rank->evaluation = evaluation_of(*rank);
   hal::Device& device = rank->device();
-  hal::Collectives& collectives = *rank->backend.collectives;
-  PIPER_RETURN_IF_ERROR(check_events(plan));
+  hal::Collectives& collectives = *rank->backend->collectives;
   PIPER_RETURN_IF_ERROR(allocate_buffers(*rank));
   PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights, resume));
-  for (const std::string& name : plan.events) {
-    PIPER_ASSIGN(auto event, device.make_event(name));
-    rank->events.push_back(std::move(event));
-  }
   PIPER_ASSIGN(rank->groups, collectives.open_groups(plan.communicators, control, wait));
-
-  PrepareContext context;
-  context.bundle = &bundle;
-  context.plan = &plan;
-  context.device = &device;
-  context.kernels = rank->backend.kernels.get();
-  context.collectives = &collectives;
-  context.groups = &rank->groups;
-  context.events = &rank->events;
-  context.buffers = rank->buffers;
-  context.programs = &rank->programs;
-  PIPER_ASSIGN(context.scratch, allocate_scratch(*rank));
+  PIPER_ASSIGN(const std::vector<hal::Address> scratch, allocate_scratch(*rank));
   for (const auto& region : {rank->arena, rank->persistent, rank->scratch}) collectives.keep(region);
-
-  PIPER_RETURN_IF_ERROR(prepare_commands(*rank, context));
-  if (const kernels::FaultRecord record = context.kernels->fault_record(); !record.place.nowhere()) {
-    PIPER_ASSIGN(rank->faults, device.make_download(record.place, record.bytes));
-  }
-  PIPER_ASSIGN(rank->step, device.record(issues_of(*rank, nullptr)));
+  PIPER_ASSIGN(std::vector<hal::Group*> groups, groups_of(*rank, plan));
+  PIPER_RETURN_IF_ERROR(record_step(*rank, std::move(groups), scratch));
   if (save_gradients) {
     PIPER_ASSIGN(rank->gradients, GradientCapture::make(bundle, plan, rank->buffers, device));
     PIPER_ASSIGN(rank->capturing_step, device.record(issues_of(*rank, rank->gradients.get())));
+  }
+  if (rank->evaluation != nullptr) {
+    PIPER_ASSIGN(groups, groups_of(*rank, *rank->evaluation->plan));
+    PIPER_RETURN_IF_ERROR(record_step(*rank->evaluation, std::move(groups), scratch).with_context("evaluation"));
   }
   return rank;
 }

@@ -18,10 +18,10 @@ namespace piper::exec {
 struct LoadedRank {
   const plan::Bundle* bundle = nullptr;
   const plan::RankPlan* plan = nullptr;
-  Backend backend;
+  std::shared_ptr<const Backend> backend;                         // an evaluation has its training's
   std::shared_ptr<hal::MemoryRegion> arena, persistent, scratch;  // the collectives keep them, too
   std::vector<hal::Address> buffers;                              // by buffer of the plan
-  std::vector<std::unique_ptr<hal::Group>> groups;                // by communicator of the plan
+  std::vector<std::unique_ptr<hal::Group>> groups;                // by communicator of the plan; of a training
   std::vector<std::unique_ptr<hal::Event>> events;                // by event of the plan
   BoundPrograms programs;
   std::vector<std::unique_ptr<hal::Command>> commands;  // by instruction of the plan
@@ -29,22 +29,25 @@ struct LoadedRank {
   std::unique_ptr<hal::Recording> step;
   std::unique_ptr<hal::Download> faults;           // of the kernels' fault record; nullptr: they throw
   std::unique_ptr<hal::Recording> capturing_step;  // the same, and the gradients in front of their updates
+  // What the rank evaluates by, on the same device, memory and groups; nullptr: nothing.
+  std::unique_ptr<LoadedRank> evaluation;
+  LoadedRank* training = nullptr;  // of an evaluation: whose it is
 
   // At the good end of a run: all ranks call it. A rank that goes without it waits for no other.
   void close();
-  // In front of what ends the collectives: NCCL waits until no graph holds calls of it.
+  // Of training and evaluation, in front of what ends the collectives: NCCL waits until no graph holds calls of it.
   void end_recordings();
   // Arena, persistent buffers and scratch of sums, in bytes.
   int64_t allocated_bytes() const { return arena->bytes() + persistent->bytes() + scratch->bytes(); }
-  hal::Device& device() const { return *backend.device; }
+  hal::Device& device() const { return *backend->device; }
   hal::Address at(const plan::BufferRange& range) const {
     return buffers.at(static_cast<size_t>(range.buffer)) + range.offset;
   }
 };
 
-// `bundle` outlives the result. `resume`: where the state of training comes from instead of `weights`. Errors, each
-// with the instruction or tensor that it is about: R0401, R0402, R0404, R0405, R05xx, P0604; R0703, R0705 of `resume`;
-// R0302, R0303, R0407 of communicators that are opened; stopped().
+// `bundle` outlives the result. Where it has an evaluation, that is loaded, too. `resume`: where the state of training
+// comes from instead of `weights`. Errors, each with the instruction or tensor that it is about: R0401, R0402, R0404,
+// R0405, R05xx, P0604; R0703, R0705 of `resume`; R0302, R0303, R0407 of communicators that are opened; stopped().
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
                                               const checkpoint::WeightSource* weights, Backend backend,
                                               hal::ControlChannel& control, const hal::WaitControl& wait,

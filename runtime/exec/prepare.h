@@ -27,7 +27,7 @@ struct PrepareContext {
   hal::Device* device = nullptr;
   const kernels::Library* kernels = nullptr;
   hal::Collectives* collectives = nullptr;
-  std::vector<std::unique_ptr<hal::Group>>* groups = nullptr;  // by communicator of the plan
+  std::vector<hal::Group*> groups;                             // by communicator of the plan
   std::vector<std::unique_ptr<hal::Event>>* events = nullptr;  // by event of the plan
   std::vector<hal::Address> buffers;                           // by buffer of the plan
   std::vector<hal::Address> scratch;                           // of sums, by stream
@@ -37,7 +37,7 @@ struct PrepareContext {
   hal::Address at(const plan::BufferRange& range) const {
     return range.buffer < 0 ? hal::Address() : buffers.at(static_cast<size_t>(range.buffer)) + range.offset;
   }
-  hal::Group& group(int32_t communicator) const { return *groups->at(static_cast<size_t>(communicator)); }
+  hal::Group& group(int32_t communicator) const { return *groups.at(static_cast<size_t>(communicator)); }
   const plan::Channel& channel(int32_t index) const { return plan->channels.at(static_cast<size_t>(index)); }
 };
 

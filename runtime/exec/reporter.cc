@@ -1,6 +1,7 @@
 #include "runtime/exec/reporter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -77,6 +78,17 @@ void Reporter::tell_checkpoints(int64_t bytes, int64_t copy_bytes) {
   const auto mib = [](int64_t count) { return std::to_string((count + (1 << 20) - 1) >> 20) + " MiB"; };
   progress_.note("a checkpoint has " + mib(bytes) + "; this rank's copy of its part takes " + mib(copy_bytes) +
                  " of host memory");
+}
+
+void Reporter::evaluation(int64_t step, double loss) {
+  trace::EvaluationRecord record{step, loss, std::nullopt};
+  if (session_.evaluation.perplexity) record.perplexity = std::exp(loss);
+  progress_.note(trace::evaluation_text(record));
+  log(trace::evaluation_line(record));
+  if (session_.options.tensorboard.empty() || !log_failure_.ok()) return;
+  std::vector<trace::Scalar> scalars = {{"eval_loss", static_cast<float>(loss)}};
+  if (record.perplexity) scalars.push_back({"perplexity", static_cast<float>(*record.perplexity)});
+  keep(events_.write(step, scalars));
 }
 
 Status Reporter::finish(std::vector<int64_t> peak_memory) {

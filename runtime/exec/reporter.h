@@ -25,6 +25,8 @@ class Reporter {
   Status step(int64_t step, int64_t data_step, double seconds, const StepInputs& inputs);
   // At the start of a run that saves checkpoints: bytes of one, and of this rank's copy.
   void tell_checkpoints(int64_t bytes, int64_t copy_bytes);
+  // The loss that an evaluation behind a step found.
+  void evaluation(int64_t step, double loss);
   // The last line; `peak_memory` in bytes by rank. Afterwards: what became of the log and the event file, R0601.
   Status finish(std::vector<int64_t> peak_memory);
 

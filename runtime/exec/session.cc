@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "runtime/bootstrap/agreement.h"
+#include "runtime/exec/evaluation.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/graph_cuts.h"
 #include "runtime/exec/instruction_text.h"
@@ -25,6 +26,15 @@ std::string checkpoint_options(const Session& session) {
          (session.resume == nullptr ? "" : ", resumed from " + session.resume->manifest().digest);
 }
 
+std::string evaluation_options(const Session& session) {
+  const SessionEvaluation& e = session.evaluation;
+  if (e.data == nullptr) return "";
+  return ", " + std::to_string(e.batches) + " batches evaluated every " + std::to_string(e.every) +
+         " steps, the first of fingerprint " +
+         trace::fingerprint_text(e.data->fingerprint(1, session.bundle->manifest.batch)) +
+         (e.save_best.empty() ? "" : ", --save-best");
+}
+
 std::string agreed_options(const Session& session) {
   const SessionOptions& o = session.options;
   return "seed " + std::to_string(o.seed) + ", " + std::to_string(o.steps) + " steps, " +
@@ -33,7 +43,7 @@ std::string agreed_options(const Session& session) {
          trace::fingerprint_text(session.data->fingerprint(1, session.bundle->manifest.batch)) + ", " +
          (o.save.empty() ? "no --save, " : "--save, ") +
          (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") +
-         (o.profile.empty() ? "" : ", --profile") + checkpoint_options(session) +
+         (o.profile.empty() ? "" : ", --profile") + checkpoint_options(session) + evaluation_options(session) +
          (o.link_delay ? ", links of " + std::to_string(o.link_delay->latency.count()) + " us and " +
                              std::to_string(o.link_delay->bytes_per_second) + " bytes/s"
                        : "");
@@ -52,7 +62,8 @@ class RankRun {
   Status run(const MakeBackend& make_backend) {
     PIPER_RETURN_IF_ERROR(
         bootstrap::check_agreement(control_, {session_.bundle_digest, agreed_options(session_)}, wait_));
-    for (const std::string* path : {&session_.options.save, &session_.options.save_gradients})
+    for (const std::string* path :
+         {&session_.options.save, &session_.options.save_gradients, &session_.evaluation.save_best})
       if (!path->empty() && control_.rank() == 0) PIPER_RETURN_IF_ERROR(checkpoint::check_writable(*path));
     PIPER_ASSIGN(Backend backend, make_backend(plan_));
     PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights, std::move(backend), control_, wait_,
@@ -65,6 +76,9 @@ class RankRun {
       if (checkpointer_ != nullptr) reporter_->tell_checkpoints(checkpointer_->total_bytes(), checkpointer_->bytes());
     }
     for (const std::string& line : graph_cuts(*rank_)) std::fprintf(stderr, "piper-run: note: %s\n", line.c_str());
+    if (rank_->evaluation != nullptr) {
+      PIPER_ASSIGN(evaluation_, Evaluation::make(session_, *rank_, control_));
+    }
     Executor executor(*rank_, session_.stop, session_.options.timeout);
     if (!session_.options.profile.empty()) {
       profile_ = std::make_unique<trace::Profile>(plan_.instructions.size());
@@ -132,11 +146,13 @@ class RankRun {
     }
     for (int64_t step = first_step_; step <= last; ++step) {
       PIPER_RETURN_IF_ERROR(one_step(executor, inputs, step));
+      PIPER_RETURN_IF_ERROR(evaluate(step));
       if (checkpointer_ == nullptr) continue;
       PIPER_ASSIGN(const StopAction action, step < last ? agreed_behind(step) : StopAction::kGoOn);
       PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step, action));
       if (action == StopAction::kStop) return true;
     }
+    if (first_step_ > last) PIPER_RETURN_IF_ERROR(evaluate(last));
     return false;
   }
 
@@ -173,9 +189,16 @@ class RankRun {
     return manifest.target.device == plan::DeviceKind::kCpu ? plan::read_ahead_bytes(manifest, plan_) : 0;
   }
 
+  Status evaluate(int64_t step) {
+    if (evaluation_ == nullptr || !evaluation_->due(step)) return {};
+    PIPER_ASSIGN(const std::optional<double> loss, evaluation_->run(step));
+    if (loss && reporter_ != nullptr) reporter_->evaluation(step, *loss);
+    return evaluation_->keep_best(loss, plan_);
+  }
+
   Status finish(Executor& executor) {
     const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() +
-                         rank_->backend.collectives->buffer_bytes() + read_ahead_bytes() +
+                         rank_->backend->collectives->buffer_bytes() + read_ahead_bytes() +
                          (checkpointer_ == nullptr ? 0 : checkpointer_->bytes());
     PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(std::to_string(peak), hal::patient(wait_)));
     if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());
@@ -212,6 +235,7 @@ class RankRun {
   std::unique_ptr<LoadedRank> rank_;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer_;  // nullptr: none are saved
   std::unique_ptr<Reporter> reporter_;
+  std::unique_ptr<Evaluation> evaluation_;   // nullptr: nothing is evaluated
   std::unique_ptr<trace::Profile> profile_;  // nullptr: not asked for
 };
 

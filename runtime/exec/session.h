@@ -28,12 +28,22 @@ struct SessionOptions {
   bool stop_on_nan = true;
 };
 
+// Evaluations by the bundle's second program.
+struct SessionEvaluation {
+  const data::DataSource* data = nullptr;  // nullptr: there are none
+  int64_t every = 0;                       // steps; 0: behind the last step alone
+  int64_t batches = 0;                     // of each, the first ones of the data
+  bool perplexity = false;                 // the loss is a mean cross entropy
+  std::string save_best;                   // the weights of the smallest loss; empty: not written
+};
+
 // Shared by the ranks of a process; outlives them.
 struct Session {
   const plan::Bundle* bundle = nullptr;
   std::string bundle_digest;
   const checkpoint::WeightSource* weights = nullptr;
   const data::DataSource* data = nullptr;
+  SessionEvaluation evaluation;
   checkpoint::Storage* storage = nullptr;              // of checkpoints; nullptr: none are saved
   const checkpoint::OpenCheckpoint* resume = nullptr;  // where the run goes on; nullptr: it begins
   checkpoint::RunIdentity identity;                    // where checkpoints are saved

@@ -78,6 +78,16 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_option("--tensorboard", flags.tensorboard, "write an event file for TensorBoard to this folder");
   app.add_option("--load", flags.load, "start from the weights of this .safetensors file");
   app.add_option("--save", flags.save, "write the weights after the last step to this .safetensors file");
+  app.add_option("--eval-data", flags.eval_data, "evaluate on this data, of any form of --data");
+  app.add_option("--eval-every", flags.eval_every,
+                 "steps from one evaluation to the next, 0: behind the last step alone; default: the strategy's")
+      ->check(whole_number);
+  app.add_option("--eval-batches", flags.eval_batches,
+                 "batches of an evaluation, 0: as many as the data fill; default: the strategy's")
+      ->check(whole_number);
+  app.add_flag("--eval-only", flags.eval_only, "evaluate once, without training");
+  app.add_option("--save-best", flags.save_best,
+                 "write the weights of the evaluation with the smallest loss to this .safetensors file");
   auto* const folder = app.add_option("--checkpoint", flags.checkpoints,
                                       "save checkpoints to this folder: after the last step, and by --every");
   app.add_option("--every", flags.every, "steps from one checkpoint to the next")->check(whole_number)->needs(folder);

@@ -11,6 +11,9 @@ namespace piper::program {
 
 struct Flags {
   std::string bundle, data, sampling, token_dtype, load, comm, device = "cpu", huge_pages = "on";
+  std::string eval_data, save_best;
+  std::optional<int64_t> eval_every, eval_batches;
+  bool eval_only = false;
   std::string log, tensorboard, save, save_gradients, profile, checkpoints;
   std::optional<hal::LinkDelay> link_delay;
   bool resume = false;

@@ -9,6 +9,13 @@
 namespace piper::program {
 namespace {
 
+void keep_ranks(plan::Bundle& bundle, const std::vector<int32_t>& ranks) {
+  std::erase_if(bundle.ranks, [&](const plan::RankPlan& plan) {
+    return std::find(ranks.begin(), ranks.end(), plan.rank) == ranks.end();
+  });
+  bundle.ranks.shrink_to_fit();
+}
+
 // `ranks` of the bundle are read. With rank 0 among them the whole bundle is read and proved, once for all processes:
 // that they run the same bundle is checked by its digest. What is not asked for is then dropped.
 Result<plan::Bundle> read_plans(const plan::OpenBundle& opened, const std::vector<int32_t>& ranks) {
@@ -16,15 +23,9 @@ Result<plan::Bundle> read_plans(const plan::OpenBundle& opened, const std::vecto
   PIPER_ASSIGN(auto bundle, plan::read_bundle(opened, proves ? std::vector<int32_t>{} : ranks));
   if (!proves) return bundle;
   if (auto proof = verify::verify(bundle); !proof.ok()) return proof.take_status();
-  if (!ranks.empty()) {
-    auto& plans = bundle.ranks;
-    plans.erase(std::remove_if(plans.begin(), plans.end(),
-                               [&](const plan::RankPlan& plan) {
-                                 return std::find(ranks.begin(), ranks.end(), plan.rank) == ranks.end();
-                               }),
-                plans.end());
-    plans.shrink_to_fit();
-  }
+  if (ranks.empty()) return bundle;
+  keep_ranks(bundle, ranks);
+  for (plan::Bundle& evaluation : bundle.evaluation) keep_ranks(evaluation, ranks);
   return bundle;
 }
 
@@ -37,7 +38,6 @@ Status check_identity(const data::DataOptions& data, const Inputs& inputs, exec:
   session.storage = inputs.start.storage.get();
   session.writer = inputs.start.writer;
   if (!inputs.start.from) return {};
-  session.resume = &*inputs.start.from;
   if (const int64_t step = session.resume->manifest().step; step > session.options.steps)
     return Status::failure("R0703", "the checkpoint is of step " + std::to_string(step) +
                                         ", and this run ends with step " + std::to_string(session.options.steps) +
@@ -69,6 +69,39 @@ data::DataOptions data_options(const Flags& flags, const plan::RunDefaults& run)
   return data;
 }
 
+// What is evaluated on what, where anything is: the strategy says so, flags win.
+Status read_evaluation(const Flags& flags, Inputs& inputs, exec::Session& session) {
+  const plan::Manifest& manifest = inputs.bundle.manifest;
+  const bool asked =
+      flags.eval_only || flags.eval_every || flags.eval_batches || !flags.eval_data.empty() || !flags.save_best.empty();
+  if (!manifest.eval && asked)
+    return Status::failure("R0212", "the plan has no evaluation: compile it with `eval` in the strategy");
+  const std::string& path = flags.eval_data.empty() && manifest.eval ? manifest.eval->data : flags.eval_data;
+  if (path.empty() && asked) return Status::failure("R0212", "there are no data to evaluate on: give --eval-data");
+  if (path.empty()) {
+    inputs.bundle.evaluation.clear();
+    return {};
+  }
+  data::DataOptions data;
+  data.path = path;
+  data.token_dtype = flags.token_dtype;
+  data.document_end = manifest.run.document_end;
+  data.sampling = data::Sampling::kSequential;
+  PIPER_ASSIGN(inputs.eval_data, data::DataSource::open(data, inputs.bundle.evaluation.at(0).manifest));
+  const int64_t samples = inputs.eval_data->num_samples(), whole = samples / manifest.batch;
+  const int64_t batches = flags.eval_batches.value_or(manifest.eval->batches);
+  if (whole == 0 || batches > whole)
+    return Status::failure("R0211", "an evaluation takes " + std::to_string(std::max<int64_t>(batches, 1)) +
+                                        " batches of " + std::to_string(manifest.batch) + " samples, and '" + path +
+                                        "' has " + std::to_string(samples) + " samples");
+  session.evaluation.data = inputs.eval_data.get();
+  session.evaluation.every = flags.eval_every.value_or(manifest.eval->every);
+  session.evaluation.batches = batches > 0 ? batches : whole;
+  session.evaluation.perplexity = manifest.eval->perplexity;
+  session.evaluation.save_best = flags.save_best;
+  return {};
+}
+
 }  // namespace
 
 Status choose_start(const Flags& flags, hal::ControlChannel* control, const hal::WaitControl& wait, Inputs& inputs) {
@@ -87,7 +120,14 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   const plan::Manifest& manifest = inputs.bundle.manifest;
   PIPER_ASSIGN(inputs.weights, checkpoint::WeightSource::open(opened.directory, flags.load, manifest));
 
+  PIPER_RETURN_IF_ERROR(read_evaluation(flags, inputs, session));
   data::DataOptions data = data_options(flags, manifest.run);
+  // Without training, its data are nobody's.
+  if (flags.eval_only) {
+    data.path = flags.eval_data.empty() ? manifest.eval->data : flags.eval_data;
+    data.at.clear();
+    data.mix.clear();
+  }
   data.seed = flags.seed.value_or(manifest.run.seed);
   if (inputs.start.from) {
     const uint64_t before = inputs.start.from->manifest().seed;
@@ -104,6 +144,11 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   session.bundle = &inputs.bundle;
   session.weights = &*inputs.weights;
   session.data = inputs.data.get();
+  if (inputs.start.from) session.resume = &*inputs.start.from;
+  if (flags.eval_only) {
+    options.steps = session.resume == nullptr ? 0 : session.resume->manifest().step;
+    return {};
+  }
   return flags.checkpoints.empty() ? Status() : check_identity(data, inputs, session);
 }
 

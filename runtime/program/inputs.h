@@ -19,6 +19,7 @@ struct Inputs {
   plan::Bundle bundle;
   std::optional<checkpoint::WeightSource> weights;
   std::unique_ptr<data::DataSource> data;
+  std::unique_ptr<data::DataSource> eval_data;  // null: nothing is evaluated
 };
 
 // Where the run goes on. `control`: null where all ranks are in this process. Errors of checkpoint::choose_start().

@@ -39,6 +39,18 @@ std::string progress_text(const StepRecord& record, int64_t total_steps, double 
   return line;
 }
 
+std::string evaluation_text(const EvaluationRecord& record) {
+  char text[128];
+  std::snprintf(text, sizeof text, "step %lld: evaluation, loss %.5g", static_cast<long long>(record.step),
+                record.loss);
+  std::string line = text;
+  if (record.perplexity) {
+    std::snprintf(text, sizeof text, ", perplexity %.5g", *record.perplexity);
+    line += text;
+  }
+  return line;
+}
+
 Progress::Progress(int64_t total_steps)
     : total_steps_(total_steps),
       terminal_(isatty(STDERR_FILENO) == 1),

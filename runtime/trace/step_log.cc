@@ -68,6 +68,11 @@ std::string step_line(const StepRecord& record) {
   return line + ", \"samples_fingerprint\": \"" + fingerprint_text(record.samples_fingerprint) + "\"}";
 }
 
+std::string evaluation_line(const EvaluationRecord& record) {
+  return "{\"step\": " + std::to_string(record.step) + ", \"eval_loss\": " + number_text(record.loss) +
+         (record.perplexity ? ", \"perplexity\": " + number_text(*record.perplexity) : "") + "}";
+}
+
 std::string summary_line(const Summary& summary) {
   std::string line = "{\"summary\": {\"steps\": " + std::to_string(summary.steps) +
                      ", \"median_step_ms\": " + measured(summary.median_step_ms) +

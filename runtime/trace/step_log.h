@@ -29,6 +29,12 @@ struct StepRecord {
   std::optional<int64_t> dropped;   // rows that experts had no place for, of all layers, microbatches and ranks
 };
 
+struct EvaluationRecord {
+  int64_t step = 0;  // behind which
+  double loss = 0;   // mean over all terms of its batches
+  std::optional<double> perplexity;
+};
+
 struct Summary {
   int64_t steps = 0;
   double median_step_ms = 0;
@@ -38,6 +44,7 @@ struct Summary {
 
 // One line each, without the newline.
 std::string step_line(const StepRecord& record);
+std::string evaluation_line(const EvaluationRecord& record);
 std::string summary_line(const Summary& summary);
 // 16 hexadecimal digits: JSON's numbers have no 64 bits.
 std::string fingerprint_text(uint64_t value);

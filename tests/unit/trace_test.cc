@@ -51,6 +51,15 @@ TEST_CASE("a step is one JSON object") {
         R"({"summary": {"steps": 20, "median_step_ms": 41.5, "total_s": 2, "peak_memory_bytes": [100, 200]}})");
 }
 
+TEST_CASE("an evaluation is one JSON object, with the step that it stands behind") {
+  EvaluationRecord record{500, 0.1, std::nullopt};
+  CHECK(evaluation_line(record) == R"({"step": 500, "eval_loss": 0.1})");
+  CHECK(evaluation_text(record) == "step 500: evaluation, loss 0.1");
+  record.perplexity = 2.5;
+  CHECK(evaluation_line(record) == R"({"step": 500, "eval_loss": 0.1, "perplexity": 2.5})");
+  CHECK(evaluation_text(record) == "step 500: evaluation, loss 0.1, perplexity 2.5");
+}
+
 TEST_CASE("a loss that is no number is reported as it is") {
   StepRecord record;
   record.loss = std::nanf("");

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""What a run evaluates is PyTorch's loss in eval(), and the training does not notice.
+
+  evaluation.py --bin BIN --work DIR [--fast] [--only NAME,...] [--launch local|mpirun]
+
+Each case trains with `eval: {every: 2, batches: 3}` and without: losses and saved weights are equal to the bit, and so is every
+file of the bundle but its manifest. The last `eval_loss` is that of PyTorch in eval() over all samples of the three batches at
+once, which is the mean over all of their terms, to 1e-6. `--eval-only` on the saved weights gives it again to the bit, and on the
+weights of `--save-best` the smallest of the log. Where nothing is dropped out, evaluating the first batch of the training gives
+the loss of its first step to 1e-6; that is all that is asked in bf16. `refusals`: what cannot be evaluated. Exit status 0: all agree.
+"""
+import argparse
+import json
+import math
+import shutil
+import subprocess
+import sys
+
+import torch
+
+import compositions
+import compositions_table as table
+import harness
+import small_models
+import zoo
+
+STEPS, BATCHES, SPARE, TOLERANCE = 5, 3, 5, 1e-6
+BF16 = {"precision": {"compute": "bf16"}}
+ROWS = ("gpipe_optimizer", "1f1b_dp", "interleaved_1f1b_params", "zb_v_params", "dualpipev_dp", "1f1b_experts_dp",
+        "gpipe_slots_dp", "three_ranks", "four_replicas", "one_device_split")
+ZOO = (("gpt", "one"), ("gpt", "pp2_nested"), ("gpt_dropout", "pp2_dp2"), ("gpt_dropout", "pp4_zb_v"), ("cnn", "dp2_mb2"),
+       ("normed", "one"), ("normed", "pp2_1f1b"), ("counted", "one"), ("bert", "dp2"))
+FAST = ("refusals", "1f1b_dp", "zb_v_params", "1f1b_experts_dp", "gpt_dropout-pp2_dp2", "normed-pp2_1f1b", "interleaved_1f1b_params-bf16")
+
+
+class SmallModels:
+    """A row of the matrix of compositions."""
+
+    def __init__(self, args, row, keys):
+        self.bench = compositions.Matrix(args.bin, args.work)
+        self.row, self.model, self.batch, self.exact = row, row.model, table.BATCH, not keys
+        self.text = lambda more: json.dumps(table.strategy(row, "adamw") | keys | more, indent=1)
+        self.draws_out = False
+
+    def draw(self, samples):
+        return small_models.draw(self.model, samples)
+
+    def loss(self, weights, data):
+        return eval_loss(small_models.build(self.model), weights, data)
+
+
+class ZooModel:
+    def __init__(self, args, model, composition):
+        self.bench = harness.Bench(args.bin, args.work)
+        self.model, self.batch, self.exact = model, harness.BATCH, model != "counted"
+        self.text = lambda more: harness.strategy_text(model, composition, "adamw",
+                                                       "".join(f"{k}: {json.dumps(v)}\n" for k, v in more.items()))
+        self.draws_out = "dropout" in model or model == "normed"
+
+    def draw(self, samples):
+        return zoo.draw(self.model, samples)
+
+    def loss(self, weights, data):
+        module = zoo.build(self.model)
+        for part in module.modules():   # attention that drops out whatever the mode
+            if isinstance(part, zoo.Block):
+                part.dropout = 0.0
+        return eval_loss(module, weights, data)
+
+
+def eval_loss(module, weights, data):
+    torch.set_num_threads(1)
+    module.load_state_dict({name: weights.get(name, value) for name, value in module.state_dict().items()})
+    with torch.no_grad():
+        return module.eval()(**data).item()
+
+
+def evaluations(path):
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {row["step"]: row for row in rows if "eval_loss" in row}
+
+
+def apart(a, b):
+    return abs(a - b) / abs(b)
+
+
+def bundle_faults(plain, evaluated):
+    texts = [{str(f.relative_to(d)): f.read_bytes() for f in sorted(d.rglob("*")) if f.is_file() and f.parent.name != "weights"}
+             for d in (plain, evaluated)]
+    kept = {name: text for name, text in texts[1].items() if not name.startswith("eval/")}
+    return [f"{name} is another one with an evaluation" for name in texts[0] | kept
+            if name != "manifest.json" and texts[0].get(name) != kept.get(name)]
+
+
+def faults_of(case, tag, launch):
+    from safetensors.torch import load_file, save_file
+    bench, model = case.bench, case.model
+    bench.exported(model)
+    every = case.draw(case.batch * 20 + BATCHES * case.batch + SPARE)
+    held_out = {k: v[case.batch * 20:].clone() for k, v in every.items()}
+    data = bench.work / f"{tag}.held_out.safetensors"
+    save_file(held_out, data)
+    # Under one name, which plans tell.
+    plain = bench.work / f"{tag}.plain.plans"
+    shutil.rmtree(plain, ignore_errors=True)
+    bench.compile(model, case.text({}), tag).rename(plain)
+    plans = bench.compile(model, case.text({"eval": {"data": str(data), "every": 2, "batches": BATCHES}}), tag)
+    bench.call([bench.bin / "piper-plan", "verify", plans])
+    faults = bundle_faults(plain, plans)
+    world = json.loads((plans / "manifest.json").read_text())["world_size"]
+    without = bench.run(plain, model, world, launch, STEPS)
+    best_path = bench.work / f"{tag}.best.safetensors"
+    result = bench.run(plans, model, world, launch, STEPS, "--save-best", best_path)
+    if result.losses != without.losses:
+        faults.append("the evaluations change the losses")
+    if any(not torch.equal(without.weights[n], t) for n, t in result.weights.items()):
+        faults.append("the evaluations change the weights")
+    out = plans.with_suffix("." + launch)
+    found = evaluations(out / "log.jsonl")
+    if list(found) != [2, 4, 5]:
+        return faults + [f"evaluations behind steps {list(found)}, not 2, 4 and 5"]
+    last, best = found[5]["eval_loss"], min(row["eval_loss"] for row in found.values())
+    if "perplexity" in found[5] and apart(found[5]["perplexity"], math.exp(last)) > 1e-12:
+        faults.append("the perplexity is not that of the loss")
+    if case.exact:
+        expected = case.loss(result.weights, {k: v[:BATCHES * case.batch] for k, v in held_out.items()})
+        if not apart(last, expected) <= TOLERANCE:
+            faults.append(f"eval_loss {last!r} is {apart(last, expected):.1e} from PyTorch's {expected!r}")
+
+    def alone(name, *flags):
+        log = bench.work / f"{tag}.{name}.jsonl"
+        bench.call([bench.bin / "piper-run", plans, "--eval-only", "--log", log, "--threads", 1, *flags])
+        return [row["eval_loss"] for row in evaluations(log).values()]
+    if alone("again", "--load", out / "weights.safetensors") != [last]:
+        faults.append("--eval-only finds another loss for the saved weights")
+    if alone("best", "--load", best_path) != [best]:
+        faults.append("--save-best did not keep the weights of the smallest loss")
+    first = alone("first", "--eval-data", bench.work / f"{model}.safetensors", "--eval-batches", 1)
+    if not case.draws_out and not apart(first[0], without.losses[0]) <= TOLERANCE:
+        faults.append(f"the first batch has loss {without.losses[0]!r} in training, {first[0]!r} in evaluation")
+    return faults
+
+
+def refusal_faults(case):
+    """What cannot be evaluated ends with status 1 before anything runs, and says why."""
+    from safetensors.torch import save_file
+    bench, model = case.bench, case.model
+    bench.exported(model)
+    data, few = bench.work / f"{model}.safetensors", bench.work / "few.safetensors"
+    save_file(case.draw(case.batch - 1), few)
+    without = bench.compile(model, case.text({}), "refused.plain")
+    plans = bench.compile(model, case.text({"eval": {"batches": 1}}), "refused")
+    faults = []
+    for code, *command in (("R0212", without, "--eval-data", data), ("R0212", without, "--eval-only"), ("R0212", plans, "--eval-only"),
+                           ("R0211", plans, "--eval-data", few), ("R0211", plans, "--eval-data", data, "--eval-batches", 1000),
+                           ("R0201", plans, "--eval-data", bench.work / "nothing.bin")):
+        done = subprocess.run([str(c) for c in (bench.bin / "piper-run", *command, "--data", data)], capture_output=True, text=True)
+        if done.returncode != 1 or f"error[{code}]" not in done.stderr:
+            faults.append(f"{command[1:]}: exit {done.returncode}, not {code}: {done.stderr[-300:]}")
+    return faults
+
+
+def cases(args):
+    yield "refusals", ZooModel(args, "mlp", "one")
+    for name in ROWS:
+        yield name, SmallModels(args, table.ROWS[name], {})
+    for name in ("interleaved_1f1b_params", "1f1b_dp"):
+        yield f"{name}-bf16", SmallModels(args, table.ROWS[name], BF16)
+    for model, composition in ZOO:
+        yield f"{model}-{composition}", ZooModel(args, model, composition)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--only")
+    parser.add_argument("--launch", choices=("local", "mpirun"), default="local")
+    args = parser.parse_args()
+    failed = count = 0
+    for tag, case in cases(args):
+        if (args.fast and tag not in FAST) or (args.only and tag not in args.only.split(",")):
+            continue
+        count += 1
+        try:
+            faults = refusal_faults(case) if tag == "refusals" else faults_of(case, tag, args.launch)
+        except AssertionError as error:
+            faults = [str(error)[-800:]]
+        print(f"{'FAILED' if faults else 'ok    '} {tag}" + "".join(f"\n       {f}" for f in faults), flush=True)
+        failed += bool(faults)
+    print(f"{count - failed} of {count} cases agree")
+    sys.exit(1 if failed or not count else 0)
+
+
+if __name__ == "__main__":
+    main()
