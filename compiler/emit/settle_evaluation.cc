@@ -10,6 +10,7 @@
 #include "compiler/emit/offset_allocator.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/like_ranks.h"
+#include "schemas/plan/read_ahead.h"
 
 namespace piper::emit {
 namespace {
@@ -92,6 +93,8 @@ void add_evaluation(Emitted& training, Emitted evaluation) {
     s.persistent_bytes += persistent;
     s.scratch_bytes += scratch;
     s.peak_bytes += persistent + scratch + std::max<int64_t>(evaluates.arena_bytes - s.arena_bytes, 0);
+    if (training.bundle.manifest.target.device == plan::DeviceKind::kCpu)
+      s.peak_bytes += plan::read_ahead_bytes(evaluation.bundle.manifest, evaluation.bundle.ranks[rank]);
   }
   for (plan::WeightTensor& constant : evaluation.constants) {
     const auto there =

@@ -65,6 +65,7 @@ bool Evaluation::due(int64_t step) const {
 
 Result<std::optional<double>> Evaluation::run(int64_t step) {
   MeanLoss loss(means_.size());
+  inputs_.read_ahead(1, session_.evaluation.batches);
   for (int64_t batch = 1; batch <= session_.evaluation.batches; ++batch) {
     PIPER_RETURN_IF_ERROR(inputs_.write(batch));
     PIPER_RETURN_IF_ERROR(executor_.run_step(step));

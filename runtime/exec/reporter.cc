@@ -85,10 +85,9 @@ void Reporter::evaluation(int64_t step, double loss) {
   if (session_.evaluation.perplexity) record.perplexity = std::exp(loss);
   progress_.note(trace::evaluation_text(record));
   log(trace::evaluation_line(record));
-  if (session_.options.tensorboard.empty() || !log_failure_.ok()) return;
   std::vector<trace::Scalar> scalars = {{"eval_loss", static_cast<float>(loss)}};
   if (record.perplexity) scalars.push_back({"perplexity", static_cast<float>(*record.perplexity)});
-  keep(events_.write(step, scalars));
+  draw(step, scalars);
 }
 
 Status Reporter::finish(std::vector<int64_t> peak_memory) {
@@ -115,7 +114,6 @@ void Reporter::log(const std::string& line) {
 }
 
 void Reporter::draw(const trace::StepRecord& record) {
-  if (session_.options.tensorboard.empty() || !event_failure_.ok()) return;
   std::vector<trace::Scalar> scalars = {{"loss", record.loss},
                                         {"learning_rate", static_cast<float>(record.lr)},
                                         {"speed/step_ms", static_cast<float>(record.step_ms)},
@@ -126,7 +124,12 @@ void Reporter::draw(const trace::StepRecord& record) {
   if (record.loss_scale) scalars.push_back({"loss_scale", *record.loss_scale});
   if (record.skipped) scalars.push_back({"skipped_steps", static_cast<float>(*record.skipped)});
   if (record.dropped) scalars.push_back({"dropped_rows", static_cast<float>(*record.dropped)});
-  event_failure_ = events_.write(record.step, scalars);
+  draw(record.step, scalars);
+}
+
+void Reporter::draw(int64_t step, const std::vector<trace::Scalar>& scalars) {
+  if (session_.options.tensorboard.empty() || !event_failure_.ok()) return;
+  event_failure_ = events_.write(step, scalars);
   if (!event_failure_.ok())
     progress_.note("piper-run: warning[R0601]: " + event_failure_.error().message +
                    "; the training goes on without an event file");

@@ -35,6 +35,7 @@ class Reporter {
   Reporter(const Session& session, StepResults results);
   void log(const std::string& line);
   void draw(const trace::StepRecord& record);
+  void draw(int64_t step, const std::vector<trace::Scalar>& scalars);
 
   const Session& session_;
   StepResults results_;

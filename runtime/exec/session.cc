@@ -186,7 +186,10 @@ class RankRun {
   // Where the host's memory is the device's.
   int64_t read_ahead_bytes() const {
     const plan::Manifest& manifest = session_.bundle->manifest;
-    return manifest.target.device == plan::DeviceKind::kCpu ? plan::read_ahead_bytes(manifest, plan_) : 0;
+    if (manifest.target.device != plan::DeviceKind::kCpu) return 0;
+    const LoadedRank* evaluation = rank_->evaluation.get();
+    return plan::read_ahead_bytes(manifest, plan_) +
+           (evaluation == nullptr ? 0 : plan::read_ahead_bytes(evaluation->bundle->manifest, *evaluation->plan));
   }
 
   Status evaluate(int64_t step) {
