@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "runtime/bootstrap/rendezvous.h"
@@ -13,22 +16,48 @@
 namespace piper::program {
 namespace {
 
+// For threads of a rank, a channel each.
+struct Channels {
+  std::unique_ptr<hal::TcpStoreChannel> steps, checkpoints, stops;
+};
+
+Result<Channels> join(const hal::TcpStoreChannel::Options& options, const hal::WaitControl& wait) {
+  Channels channels;
+  PIPER_ASSIGN(channels.steps, hal::TcpStoreChannel::join(options, wait));
+  PIPER_ASSIGN(channels.checkpoints, channels.steps->beside("checkpoints", wait));
+  PIPER_ASSIGN(channels.stops, channels.steps->beside("stops", wait));
+  return channels;
+}
+
+// All messages of all ranks pass the one process that serves the store.
+std::chrono::milliseconds stop_period(int32_t world_size) {
+  constexpr int32_t kRanksAtFullPace = 64;
+  return exec::StopAgreement::kPeriod * std::clamp(world_size / kRanksAtFullPace, 1, 10);
+}
+
 // 0: the rank has run, and what failed is in session.stop; else the exit status with which all ranks are refused. A
-// failure is one of `control`.
-Result<int> run_one(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make,
-                    hal::ControlChannel& control, hal::ControlChannel& checkpoint_control, exec::Session& session) {
+// failure is one of the channels. `stopping`: made here, of `session` until it ends.
+Result<int> run_one(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, Channels& channels,
+                    std::optional<exec::StopAgreement>& stopping, exec::Session& session) {
   const hal::WaitControl wait{&session.stop, session.options.timeout};
+  hal::ControlChannel& control = *channels.steps;
+  session.requests.checkpoints = !flags.checkpoints.empty();
   Inputs inputs;
   Status status = choose_start(flags, &control, wait, inputs);
   if (status.ok()) status = read_inputs(flags, opened, {control.rank()}, inputs, session);
   PIPER_ASSIGN(const int refused, all_ready(status, control, wait));
   if (refused != 0) return refused;
+  if (session.requests.checkpoints)
+    session.stopping =
+        &stopping.emplace(channels.stops.get(), session.stop, session.requests, stop_period(control.world_size()));
   const auto& plans = inputs.bundle.ranks;
   const auto mine =
       std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == control.rank(); });
   PIPER_CHECK(mine != plans.end(), "the bundle has no plan of rank ", control.rank());
-  std::thread rank([&] { exec::run_rank(session, *mine, make(nullptr, mine->rank), control, &checkpoint_control); });
+  std::thread rank(
+      [&] { exec::run_rank(session, *mine, make(nullptr, mine->rank), control, channels.checkpoints.get()); });
   rank.join();
+  if (stopping && !session.stop.raised()) PIPER_RETURN_IF_ERROR(stopping->end());
   return 0;
 }
 
@@ -43,18 +72,17 @@ int run_nccl(const Flags& flags, const plan::OpenBundle& opened, const bootstrap
   };
   const auto address = bootstrap::read_rendezvous(environment, bootstrap::process_variable);
   if (!address.ok()) return refuse(address.status());
-  const auto control = hal::TcpStoreChannel::join({*address, environment.rank, environment.size, opened.digest}, wait);
-  if (!control.ok()) return refuse(control.status());
-  const auto checkpoint_control = (*control)->beside("checkpoints", wait);
-  if (!checkpoint_control.ok()) return refuse(checkpoint_control.status());
-  auto watch = hal::FailureWatch::begin((*control)->options(), session.stop);
+  auto channels = join({*address, environment.rank, environment.size, opened.digest}, wait);
+  if (!channels.ok()) return refuse(channels.status());
+  auto watch = hal::FailureWatch::begin(channels->steps->options(), session.stop);
   if (!watch.ok()) return refuse(watch.status());
 
-  const auto ran = run_one(flags, opened, make, **control, **checkpoint_control, session);
+  std::optional<exec::StopAgreement> stopping;
+  const auto ran = run_one(flags, opened, make, *channels, stopping, session);
   if (!ran.ok() && !hal::is_stopped(ran.status())) session.stop.raise(ran.status());
   if (!session.stop.raised()) {
     watch->reset();
-    (void)(*control)->leave(wait);
+    (void)channels->steps->leave(wait);
     return *ran != 0 ? *ran : conclude(session, {}, false);
   }
   const hal::FailureWatch::Verdict verdict = (*watch)->verdict();

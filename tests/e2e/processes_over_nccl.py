@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Pipeline 2 x data parallel 2 over NCCL with a process for each rank, on the stand-ins: started with the variables that torchrun
-sets and by mpirun, it trains to the CPU's bits; a rank that fails or is killed ends all others, with one message.
+sets and by mpirun, it trains to the CPU's bits; a rank that fails or is killed ends all others, with one message;
+one that is asked to stop stops all behind one step, with its checkpoint.
 
   processes_over_nccl.py --bin BIN --work DIR [--no-mpirun]
 """
@@ -8,6 +9,8 @@ import argparse
 import json
 import pathlib
 import re
+import shutil
+import signal
 import sys
 import time
 
@@ -113,6 +116,33 @@ def dies(bench, program, plans, data):
         one_message(f"rank {victim} is killed", statuses, lines, killed=victim, code=76)
 
 
+def stops(bench, program, plans, data):
+    """One rank is asked; all save the same step and end, and the run goes on to the bits of one that never stopped."""
+    folder, whole, rest = bench.work / "stopped", bench.work / "whole.safetensors", bench.work / "rest.safetensors"
+    for asked, status in ((signal.SIGUSR1, 75), (signal.SIGTERM, 75)):
+        shutil.rmtree(folder, ignore_errors=True)
+        log = bench.work / "stopped.log"
+        log.unlink(missing_ok=True)
+        command = [program, plans, "--device", "cuda", "--threads", 1, "--data", data]
+        saving = [*command, "--checkpoint", folder]
+        ranks = gpu_ranks.Processes([*saving, "--every", 1000000, "--steps", 1000000, "--log", log], WORLD, bench.work)
+        while ranks.processes[2].poll() is None and not (log.exists() and log.read_text().count("\n") >= 2):
+            time.sleep(0.01)
+        ranks.processes[2].send_signal(asked)
+        statuses, lines = ranks.wait()
+        saved = [int(path.name.removeprefix("step-")) for path in folder.glob("step-*[0-9]")] if folder.exists() else []
+        what = f"{asked.name} to one rank"
+        check(f"{what}: all end with {status}", statuses == [status] * WORLD, (statuses, lines))
+        check(f"{what}: one checkpoint", len(saved) == 1, saved)
+        if len(saved) != 1:
+            continue
+        steps = saved[0] + 2
+        goes_on, _ = gpu_ranks.Processes([*saving, "--resume", "--every", 1000000, "--steps", steps, "--save", rest], WORLD, bench.work).wait()
+        at_once, _ = gpu_ranks.Processes([*command, "--steps", steps, "--save", whole], WORLD, bench.work).wait()
+        check(f"{what}: goes on", goes_on == at_once == [0] * WORLD, (goes_on, at_once))
+        check(f"{what}: the same weights", rest.exists() and rest.read_bytes() == whole.read_bytes())
+
+
 def refusals(bench, program, plans, data):
     command = [program, plans, "--device", "cuda", "--data", data, "--steps", STEPS]
     statuses, lines = gpu_ranks.Processes(command, WORLD, bench.work, gpus=2).wait()
@@ -135,6 +165,7 @@ def main():
     trains(bench, program, plans, data, mpirun)
     fails(bench, program, plans, data, mpirun)
     dies(bench, program, plans, data)
+    stops(bench, program, plans, data)
     refusals(bench, program, plans, data)
     sys.exit(1 if failed else 0)
 
