@@ -4,6 +4,7 @@
 #include <array>
 
 #include "runtime/exec/instruction_text.h"
+#include "runtime/exec/rehearse.h"
 #include "schemas/plan/collective_costs.h"
 #include "schemas/plan/convert_elements.h"
 
@@ -279,7 +280,9 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   hal::Device& device = rank->device();
   hal::Collectives& collectives = *rank->backend->collectives;
   PIPER_RETURN_IF_ERROR(allocate_buffers(*rank));
-  PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights, resume));
+  // A rehearsal writes to all of them.
+  const bool rehearses = rank->backend->kernels->wants_rehearsal();
+  if (!rehearses) PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights, resume));
   PIPER_ASSIGN(rank->groups, collectives.open_groups(plan.communicators, control, wait));
   PIPER_ASSIGN(const std::vector<hal::Address> scratch, allocate_scratch(*rank));
   for (const auto& region : {rank->arena, rank->persistent, rank->scratch}) collectives.keep(region);
@@ -293,6 +296,9 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
     PIPER_ASSIGN(groups, groups_of(*rank, *rank->evaluation->plan));
     PIPER_RETURN_IF_ERROR(record_step(*rank->evaluation, std::move(groups), scratch).with_context("evaluation"));
   }
+  if (!rehearses) return rank;
+  PIPER_RETURN_IF_ERROR(rehearse(*rank, wait));
+  PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights, resume));
   return rank;
 }
 

@@ -48,6 +48,7 @@ class ProgramCommand : public hal::Command {
   Status issue(hal::Queue& queue, const hal::Submission& submission) override;
   // What its kernels found wrong in their data, where it is theirs; `record` is a copy of the library's. R0403, R0406.
   Status fault(const kernels::Library& library, const std::byte* record) const;
+  const plan::Program& program() const { return *program_.program; }
 
  private:
   const plan::Bundle& bundle_;

@@ -201,8 +201,8 @@ class RankRun {
 
   Status finish(Executor& executor) {
     const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() +
-                         rank_->backend->collectives->buffer_bytes() + read_ahead_bytes() +
-                         (checkpointer_ == nullptr ? 0 : checkpointer_->bytes());
+                         rank_->backend->kernels->memory_bytes() + rank_->backend->collectives->buffer_bytes() +
+                         read_ahead_bytes() + (checkpointer_ == nullptr ? 0 : checkpointer_->bytes());
     PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(std::to_string(peak), hal::patient(wait_)));
     if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());
     if (reporter_ == nullptr) return {};

@@ -104,6 +104,15 @@ void NamedKernel::execute_named() {
   }
 }
 
+void NamedKernel::execute_metered(ScratchMeter& meter) {
+  meter.begin();
+  execute_named();
+  const int64_t taken = meter.peak() - meter.in_use();
+  if (taken > scratch_bound_)
+    throw std::runtime_error(who_ + ": it takes " + std::to_string(taken) + " bytes of scratch, the plan counts " +
+                             std::to_string(scratch_bound_));
+}
+
 at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype, const at::Tensor& like) {
   return at::empty(shape, at::TensorOptions().dtype(dtype).device(like.device()));
 }

@@ -27,6 +27,8 @@ class OperatorDevice {
   virtual at::Device device() const = 0;
   // Calls execute_named(), which on a GPU enqueues on the queue.
   virtual void run(NamedKernel& kernel, hal::Queue& queue) const = 0;
+  // kernels::Library::measure_scratch().
+  virtual void measure_scratch(bool) const {}
   // Whether the library's products of this type are so slow there that they are computed in f32 and rounded once.
   virtual bool widens_products(at::ScalarType) const { return false; }
 };
@@ -60,12 +62,24 @@ int64_t want_axis(const at::Tensor& tensor, int64_t axis);
 // The output must have the broadcast shape of the inputs.
 void want_broadcast(const at::Tensor& out, const std::vector<at::Tensor>& inputs);
 
+// Temporaries as the allocator of a device counts them, in bytes.
+class ScratchMeter {
+ public:
+  virtual ~ScratchMeter() = default;
+  virtual void begin() = 0;
+  virtual int64_t peak() = 0;  // the most in use since begin()
+  virtual int64_t in_use() = 0;
+};
+
 // A kernel whose failures name it. Lives no longer than the call's device.
 class NamedKernel : public PreparedKernel {
  public:
   explicit NamedKernel(const Call& call);
   void run(hal::Queue& queue) final { device_.run(*this, queue); }
   void execute_named();
+  // The same, and fails where it takes more than scratch_bound(1). What stays in use behind it is the library's own:
+  // workspaces that it keeps for all products of a stream.
+  void execute_metered(ScratchMeter& meter);
 
   const std::string& who() const { return who_; }
   int64_t scratch_bound(int threads) const { return scratch_bound_ + (threads - 1) * scratch_per_thread_; }

@@ -73,6 +73,13 @@ class Library {
   virtual FaultRecord fault_record() const { return {}; }
   // What a copy of the record says: OK, R0403, or R0406 where experts are over their capacity.
   virtual Status read_fault(const std::byte*) const { return {}; }
+  // Whether each kernel is to run once before the first step, on memory that holds zeros: what it takes from a
+  // library's allocator is compared with the plan then.
+  virtual bool wants_rehearsal() const { return false; }
+  // In front of that run and behind it, nothing being under way.
+  virtual void measure_scratch(bool) const {}
+  // Memory of the device that the kernels hold while they are bound.
+  virtual int64_t memory_bytes() const { return 0; }
 };
 const Library& cpu_library();
 

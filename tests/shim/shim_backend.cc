@@ -88,6 +88,7 @@ class Library : public kernels::Library {
     return {regions_.front()->base(), kernels_->fault_record().bytes};
   }
   Status read_fault(const std::byte* record) const override { return kernels_->read_fault(record); }
+  bool wants_rehearsal() const override { return true; }
 
  private:
   std::vector<std::unique_ptr<hal::MemoryRegion>> regions_;

@@ -35,7 +35,7 @@ class CudaLibrary : public Library {
   // The texts are those of the CPU.
   Status read_fault(const std::byte* record) const override;
   // Of the device, for parts of sums: all of the kernels that were bound.
-  int64_t memory_bytes() const;
+  int64_t memory_bytes() const override;
 
  private:
   class Memory;

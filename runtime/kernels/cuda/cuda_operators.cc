@@ -4,17 +4,37 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
+#include <mutex>
 
 #include "runtime/hal/cuda/cuda_stream.h"
 #include "runtime/kernels/binding.h"
 
 namespace piper::kernels::cuda {
 namespace {
+
+// Of LibTorch's caching allocator.
+class AllocatorMeter : public ScratchMeter {
+ public:
+  explicit AllocatorMeter(at::Device device)
+      : device_(device.index()), allocator_(*c10::getDeviceAllocator(at::kCUDA)) {}
+  void begin() override { allocator_.resetPeakStats(device_); }
+  int64_t peak() override { return allocated().peak; }
+  int64_t in_use() override { return allocated().current; }
+
+ private:
+  c10::CachingAllocator::Stat allocated() {
+    constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+    return allocator_.getDeviceStats(device_).allocated_bytes[kAll];
+  }
+  const c10::DeviceIndex device_;
+  c10::DeviceAllocator& allocator_;
+};
 
 class CudaOperators : public OperatorDevice {
  public:
@@ -25,11 +45,18 @@ class CudaOperators : public OperatorDevice {
     // LibTorch knows a stream that is not its own by the address behind it.
     const c10::StreamGuard current(
         c10::Stream(c10::Stream::UNSAFE, device_, reinterpret_cast<c10::StreamId>(hal::stream_of(queue))));
-    kernel.execute_named();
+    if (!measures_) return kernel.execute_named();
+    // The allocator counts for all ranks of the process.
+    static std::mutex one_at_a_time;
+    const std::lock_guard lock(one_at_a_time);
+    AllocatorMeter meter(device_);
+    kernel.execute_metered(meter);
   }
+  void measure_scratch(bool measure) const override { measures_ = measure; }
 
  private:
   const at::Device device_;
+  mutable bool measures_ = false;
 };
 
 // Has the library make what it makes at a thread's first product, which a graph that is captured could not hold.

@@ -2,8 +2,8 @@
 // lies under ATen/cuda wants headers of libraries that a toolkit need not have.
 //
 // Temporaries of operators (dense copies, results of operators that make their own, workspaces of convolutions and
-// products) come from LibTorch's caching allocator, which keeps them by stream: within what plans count for a call's
-// scratch as far as that is known, which is assumed and not measured.
+// products) come from LibTorch's caching allocator, which keeps them by stream: what plans count for a
+// call's scratch is assumed, and compared with what it takes when a plan is loaded (exec/rehearse.h).
 #pragma once
 
 #include <memory>

@@ -36,6 +36,9 @@ class DeviceKernels : public Library {
   }
   FaultRecord fault_record() const override { return library_->fault_record(); }
   Status read_fault(const std::byte* record) const override { return library_->read_fault(record); }
+  bool wants_rehearsal() const override { return true; }
+  void measure_scratch(bool measure) const override { operators_->measure_scratch(measure); }
+  int64_t memory_bytes() const override { return library_->memory_bytes(); }
 
  private:
   std::unique_ptr<const OperatorDevice> operators_;
