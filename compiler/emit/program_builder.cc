@@ -6,6 +6,7 @@
 #include "compiler/emit/plan_workspace.h"
 #include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
+#include "schemas/plan/call_origin.h"
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/kernels.h"
 
@@ -32,6 +33,17 @@ std::string directive_behind(const ir::Provenance& provenance, ir::ProvId id) {
     for (ir::ProvId parent : derived->parents)
       if (std::string text = directive_behind(provenance, parent); !text.empty()) return text;
   return "";
+}
+
+// The model's node that an entry is, or comes from; nullptr where there is none.
+const ir::ModelOrigin* model_behind(const ir::Provenance& provenance, ir::ProvId id) {
+  if (!id.valid()) return nullptr;
+  const ir::ProvEntry& entry = provenance.entry(id);
+  if (const auto* model = std::get_if<ir::ModelOrigin>(&entry)) return model;
+  if (const auto* derived = std::get_if<ir::DerivedOrigin>(&entry))
+    for (const ir::ProvId parent : derived->parents)
+      if (const ir::ModelOrigin* model = model_behind(provenance, parent)) return model;
+  return nullptr;
 }
 
 struct AttrCollector {
@@ -188,8 +200,9 @@ int32_t ProgramBuilder::gradient_slot(uint32_t parameter) {
 }
 
 std::string ProgramBuilder::origin(const ir::Op& o) const {
-  const std::string& scope = l_.graph.scope(o.scope);
-  std::string text = scope.empty() ? "model" : scope;
+  const ir::ModelOrigin* const model = model_behind(l_.graph.provenance(), o.prov);
+  std::string text = plan::call_origin(model == nullptr ? "" : model->node, l_.graph.scope(o.scope),
+                                       model == nullptr ? "" : model->source);
   // What a run may refuse for the strategy's sake names the strategy's line.
   if (const auto* order = std::get_if<ir::ExpertOrderAttrs>(&o.attrs); order != nullptr && order->strict)
     text += directive_behind(l_.graph.provenance(), o.prov);

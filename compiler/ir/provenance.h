@@ -17,7 +17,7 @@ namespace piper::ir {
 struct ModelOrigin {   // a node of the model file
   std::string node;    // the file's own node name
   std::string scope;   // module path
-  std::string source;  // "modeling_gpt2.py:680" where the file says so: base name and line, shown, never put in plans
+  std::string source;  // "modeling_gpt2.py:680" where the file says so: base name and line, never a path
   bool operator==(const ModelOrigin&) const = default;
 };
 struct DirectiveOrigin {  // a line of the strategy

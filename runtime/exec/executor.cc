@@ -16,11 +16,38 @@ Status Executor::run_step(int64_t step) {
   if (status.ok() && rank_.faults != nullptr) status = rank_.faults->begin();
   if (status.ok()) status = rank_.device().finish();
   if (status.ok() && rank_.faults != nullptr) status = look_for_faults();
-  if (status.ok()) return status;
-  // Who waits for other ranks on the device is let go, so that its memory can be given back.
+  if (!status.ok()) end_rank();
+  return status;
+}
+
+// Who waits for other ranks on the device is let go, so that its memory can be given back.
+void Executor::end_rank() {
   rank_.end_recordings();
   rank_.backend->collectives->abort();
+}
+
+Status Executor::run_step(int64_t step, const CallByCall& calls, PieceObserver& observer) {
+  step_ = step;
+  Status status = run_pieces(calls, observer);
+  if (status.ok() && rank_.faults != nullptr) status = rank_.faults->begin();
+  if (status.ok() && rank_.faults != nullptr) status = look_for_faults();
+  if (!status.ok()) end_rank();
   return status;
+}
+
+Status Executor::run_pieces(const CallByCall& calls, PieceObserver& observer) {
+  for (const StepPiece& piece : calls.pieces()) {
+    Status status = observer.in_front_of(piece);
+    // Timed: what is issued so is not made a graph of.
+    if (status.ok()) status = piece.recording->submit(wait_, *this, true);
+    if (status.ok()) status = rank_.device().finish();
+    if (status.ok()) status = observer.behind(piece);
+    if (status.ok()) continue;
+    if (hal::is_stopped(status)) return status;
+    failed(-1, piece.instruction, std::move(status), {});
+    return hal::stopped();
+  }
+  return {};
 }
 
 // Runs that agree in all share their kernels: the first of them stands for all.
@@ -40,7 +67,7 @@ Status Executor::look_for_faults() {
 }
 
 void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) {
-  profile_->add(instruction, begin, end, cpu_ns);
+  if (profile_ != nullptr) profile_->add(instruction, begin, end, cpu_ns);
 }
 
 void Executor::failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) {

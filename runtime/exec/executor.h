@@ -2,6 +2,7 @@
 // shared Stop with rank, step, instruction and provenance; it wakes every other queue and rank of the process.
 #pragma once
 
+#include "runtime/exec/call_by_call.h"
 #include "runtime/exec/load_rank.h"
 #include "runtime/trace/profile.h"
 
@@ -14,6 +15,8 @@ class Executor : private hal::StepObserver {
       : rank_(rank), stop_(stop), wait_{&stop, timeout}, noun_(noun) {}
   // hal::stopped() when the step did not finish: the reason is in the Stop, and no step can follow.
   Status run_step(int64_t step);
+  // The same, one piece of the rank's step after the other. A failure of the observer's is one of the step.
+  Status run_step(int64_t step, const CallByCall& calls, PieceObserver& observer);
   // From now on every instruction is timed; nullptr: no more. Not during a step.
   void set_profile(trace::Profile* profile) { profile_ = profile; }
   // Library scratch of the threads of all queues so far, bytes.
@@ -22,6 +25,9 @@ class Executor : private hal::StepObserver {
  private:
   void failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) override;
   void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) override;
+  Status run_pieces(const CallByCall& calls, PieceObserver& observer);
+  // Behind what has ended with a failure.
+  void end_rank();
   // What kernels of the last step found wrong in their data.
   Status look_for_faults();
   Status watch() override { return rank_.backend->collectives->check(); }

@@ -46,6 +46,8 @@ class ProgramCommand : public hal::Command {
  public:
   ProgramCommand(const plan::Bundle& bundle, const BoundProgram& program) : bundle_(bundle), program_(program) {}
   Status issue(hal::Queue& queue, const hal::Submission& submission) override;
+  // Calls [first, end) alone.
+  Status issue_calls(hal::Queue& queue, size_t first, size_t end) const;
   // What its kernels found wrong in their data, where it is theirs; `record` is a copy of the library's. R0403, R0406.
   Status fault(const kernels::Library& library, const std::byte* record) const;
   const plan::Program& program() const { return *program_.program; }

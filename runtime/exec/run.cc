@@ -23,11 +23,15 @@ std::string call_text(const plan::Bundle& bundle, const plan::Program& program, 
 
 }  // namespace
 
-// R0403, R0406.
 Status ProgramCommand::issue(hal::Queue& queue, const hal::Submission&) {
-  size_t at = 0;
+  return issue_calls(queue, 0, program_.kernels.size());
+}
+
+// R0403, R0406.
+Status ProgramCommand::issue_calls(hal::Queue& queue, size_t first, size_t end) const {
+  size_t at = first;
   try {
-    for (; at < program_.kernels.size(); ++at) program_.kernels[at]->run(queue);
+    for (; at < end; ++at) program_.kernels[at]->run(queue);
   } catch (const InternalError&) {
     throw;
   } catch (const kernels::OverCapacity& over) {

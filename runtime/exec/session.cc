@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "runtime/bootstrap/agreement.h"
+#include "runtime/exec/digest_recorder.h"
 #include "runtime/exec/evaluation.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/graph_cuts.h"
@@ -35,6 +36,11 @@ std::string evaluation_options(const Session& session) {
          (e.save_best.empty() ? "" : ", --save-best");
 }
 
+std::string digest_options(const DigestOptions& digests) {
+  if (digests.file.empty()) return "";
+  return ", --digest of steps " + std::to_string(digests.first) + " to " + std::to_string(digests.last);
+}
+
 std::string agreed_options(const Session& session) {
   const SessionOptions& o = session.options;
   return "seed " + std::to_string(o.seed) + ", " + std::to_string(o.steps) + " steps, " +
@@ -43,7 +49,8 @@ std::string agreed_options(const Session& session) {
          trace::fingerprint_text(session.data->fingerprint(1, session.bundle->manifest.batch)) + ", " +
          (o.save.empty() ? "no --save, " : "--save, ") +
          (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") +
-         (o.profile.empty() ? "" : ", --profile") + checkpoint_options(session) + evaluation_options(session) +
+         (o.profile.empty() ? "" : ", --profile") + digest_options(o.digests) + checkpoint_options(session) +
+         evaluation_options(session) +
          (o.link_delay ? ", links of " + std::to_string(o.link_delay->latency.count()) + " us and " +
                              std::to_string(o.link_delay->bytes_per_second) + " bytes/s"
                        : "");
@@ -84,6 +91,9 @@ class RankRun {
       profile_ = std::make_unique<trace::Profile>(plan_.instructions.size());
       executor.set_profile(profile_.get());
     }
+    if (!session_.options.digests.file.empty()) {
+      PIPER_ASSIGN(digests_, DigestRecorder::make(session_, *rank_, control_));
+    }
     PIPER_RETURN_IF_ERROR(control_.barrier(wait_));
     inputs.read_ahead(first_step_, session_.options.steps);
     session_.started = true;
@@ -97,6 +107,7 @@ class RankRun {
                                                      weight_pieces(session_.bundle->manifest, plan_, rank_->buffers),
                                                      rank_->device(), control_, hal::patient(wait_)));
     PIPER_RETURN_IF_ERROR(finish(executor));
+    digests_.reset();
     rank_->close();
     return {};
   }
@@ -171,11 +182,13 @@ class RankRun {
   Status one_step(Executor& executor, StepInputs& inputs, int64_t step) {
     const plan::Manifest& manifest = session_.bundle->manifest;
     const auto begin = steady_clock::now();
+    const bool digests = digests_ != nullptr && digests_->due(step);
     PIPER_RETURN_IF_ERROR(inputs.write(step));
-    PIPER_RETURN_IF_ERROR(executor.run_step(step));
+    PIPER_RETURN_IF_ERROR(digests ? executor.run_step(step, digests_->calls(), *digests_) : executor.run_step(step));
     const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
     if (reporter_ != nullptr) PIPER_RETURN_IF_ERROR(reporter_->step(step, step + data_shift_, seconds, inputs));
     session_.steps_done.store(step, std::memory_order_relaxed);
+    if (digests) PIPER_RETURN_IF_ERROR(digests_->end_step(step));
     if (step == first_step_ && rank_->gradients != nullptr)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
                                                      rank_->gradients->pieces(manifest), rank_->device(), control_,
@@ -240,6 +253,7 @@ class RankRun {
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Evaluation> evaluation_;   // nullptr: nothing is evaluated
   std::unique_ptr<trace::Profile> profile_;  // nullptr: not asked for
+  std::unique_ptr<DigestRecorder> digests_;  // nullptr: not asked for
 };
 
 }  // namespace

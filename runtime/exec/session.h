@@ -17,6 +17,12 @@
 
 namespace piper::exec {
 
+// What --digest asks for.
+struct DigestOptions {
+  std::string file;                     // empty: nothing
+  int64_t first = 1, last = INT64_MAX;  // steps
+};
+
 struct SessionOptions {
   int64_t steps = 0;
   uint64_t seed = 0;
@@ -26,6 +32,7 @@ struct SessionOptions {
   std::string tensorboard;                         // the folder of event files; empty: none
   CheckpointSchedule checkpoints;
   bool stop_on_nan = true;
+  DigestOptions digests;
 };
 
 // Evaluations by the bundle's second program.
@@ -40,7 +47,7 @@ struct SessionEvaluation {
 // Shared by the ranks of a process; outlives them.
 struct Session {
   const plan::Bundle* bundle = nullptr;
-  std::string bundle_digest;
+  std::string directory, bundle_digest;  // of the bundle
   const checkpoint::WeightSource* weights = nullptr;
   const data::DataSource* data = nullptr;
   SessionEvaluation evaluation;

@@ -14,8 +14,23 @@ constexpr double kLongestWaitS = 1e9;
 // Arguments that are read further once they are known to be well formed.
 struct Texts {
   std::optional<std::string> resume;
-  std::string link_delay;
+  std::string link_delay, digest_steps;
 };
+
+// "12" or "10..20".
+std::optional<std::pair<int64_t, int64_t>> parse_steps(const std::string& text) {
+  int64_t first = 0;
+  const char* const end = text.data() + text.size();
+  auto read = std::from_chars(text.data(), end, first);
+  if (read.ec != std::errc() || first < 1) return std::nullopt;
+  if (read.ptr == end) return std::pair{first, first};
+  constexpr std::string_view kTo = "..";
+  if (text.compare(static_cast<size_t>(read.ptr - text.data()), kTo.size(), kTo) != 0) return std::nullopt;
+  int64_t last = 0;
+  read = std::from_chars(read.ptr + kTo.size(), end, last);
+  if (read.ec != std::errc() || read.ptr != end || last < first) return std::nullopt;
+  return std::pair{first, last};
+}
 
 std::optional<hal::LinkDelay> parse_link_delay(const std::string& text) {
   int64_t latency_us = 0, bytes_per_second = 0;
@@ -63,6 +78,12 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
                    : "'" + text + "' is neither latest-valid nor exact:STEP, as in exact:1200";
       },
       "latest-valid|exact:STEP");
+  const CLI::Validator steps(
+      [](std::string& text) {
+        return parse_steps(text) ? std::string()
+                                 : "'" + text + "' is neither a step nor a range of steps: 12 or 10..20";
+      },
+      "STEP|FIRST..LAST");
   app.add_option("bundle", flags.bundle, "directory of the plan bundle")->required();
   app.add_option(
       "--data", flags.data,
@@ -100,10 +121,16 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
       ->default_str("latest-valid")
       ->check(resume)
       ->needs(folder);
-  app.add_option("--save-gradients", flags.save_gradients,
-                 "write the gradients of the first step that the run does to this .safetensors file");
+  auto* const gradients =
+      app.add_option("--save-gradients", flags.save_gradients,
+                     "write the gradients of the first step that the run does to this .safetensors file");
   auto* const profile = app.add_option(
       "--profile", flags.profile, "write the mean times of every instruction to this file, one JSON object a line");
+  auto* const digest = app.add_option(
+      "--digest", flags.digest,
+      "write digests of all values of the steps to this file, for piper-plan bisect; calls run one by one");
+  digest->excludes(profile)->excludes(gradients);
+  app.add_option("--digest-steps", texts.digest_steps, "digests of these steps alone")->check(steps)->needs(digest);
   app.add_option("--comm", flags.comm,
                  "communicator; default: local for one process, mpi or ucx under a launcher, nccl for --device cuda")
       ->check(CLI::IsMember({"local", "mpi", "ucx", "nccl"}));
@@ -168,6 +195,7 @@ std::optional<int> read_flags(int argc, const char* const* argv, Flags& flags) {
     return app.exit(error) == 0 ? kDone : kCommandLine;
   }
   if (!texts.link_delay.empty()) flags.link_delay = parse_link_delay(texts.link_delay);
+  if (!texts.digest_steps.empty()) flags.digest_steps = *parse_steps(texts.digest_steps);
   flags.resume = texts.resume.has_value();
   if (flags.resume) flags.exact = exact_step(*texts.resume).value_or(-1);
   return std::nullopt;

@@ -116,6 +116,7 @@ Status choose_start(const Flags& flags, hal::ControlChannel* control, const hal:
 Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std::vector<int32_t>& ranks,
                    Inputs& inputs, exec::Session& session) {
   PIPER_ASSIGN(inputs.bundle, read_plans(opened, ranks));
+  session.directory = opened.directory;
   session.bundle_digest = opened.digest;
   const plan::Manifest& manifest = inputs.bundle.manifest;
   PIPER_ASSIGN(inputs.weights, checkpoint::WeightSource::open(opened.directory, flags.load, manifest));

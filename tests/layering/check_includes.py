@@ -11,6 +11,7 @@ import re
 import sys
 
 BASE, PLAN, VERIFY, CHECKPOINT = "schemas/base", "schemas/plan", "schemas/verify", "schemas/checkpoint"
+DIGEST = "schemas/digest"
 LAUNCH = "schemas/launch"
 DIAG, IR = "compiler/diag", "compiler/ir"
 # Folder -> folders it may include. Files that stand in compiler/, runtime/ or a tool are programs: they see their component.
@@ -19,6 +20,7 @@ FOLDERS = {
     PLAN: [BASE],
     VERIFY: [BASE, PLAN],
     CHECKPOINT: [BASE, PLAN],
+    DIGEST: [BASE, PLAN, VERIFY],
     LAUNCH: [],
     DIAG: [BASE],
     IR: [BASE, PLAN, DIAG],
@@ -31,16 +33,16 @@ FOLDERS = {
     "compiler/driver": [BASE, PLAN, VERIFY, "compiler"],
     "compiler": [BASE, PLAN, "compiler"],
     "runtime/hal": [BASE, PLAN],
-    "runtime/trace": [BASE, PLAN],
+    "runtime/trace": [BASE, PLAN, DIGEST],
     "runtime/data": [BASE, PLAN],
     "runtime/kernels": [BASE, PLAN, "runtime/hal"],
     "runtime/bootstrap": [BASE, PLAN, LAUNCH, "runtime/hal"],
     "runtime/checkpoint": [BASE, PLAN, CHECKPOINT, "runtime/hal"],
-    "runtime/exec": [BASE, PLAN, CHECKPOINT, "runtime"],
+    "runtime/exec": [BASE, PLAN, CHECKPOINT, DIGEST, "runtime"],
     "runtime/program": [BASE, PLAN, VERIFY, "runtime"],
     "runtime": ["runtime"],
     "launcher": [BASE, PLAN, LAUNCH, "launcher"],
-    "tools/piper_plan": [BASE, PLAN, VERIFY, CHECKPOINT],
+    "tools/piper_plan": [BASE, PLAN, VERIFY, CHECKPOINT, DIGEST],
     "tools/piper_torchscript": [BASE],
     "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],
 }

@@ -36,6 +36,8 @@ carry_libraries() {
     file="$(included "$header")" || fail "there is no $header here"
     cp -rL "$(dirname "$file")" "$to/include"
   done
+  file="$(included xxhash.h)" || fail "there is no xxhash.h here"
+  cp -L "$file" "$to/include"
   for header in openssl/configuration.h openssl/opensslconf.h; do    # Debian has them in another folder
     file="$(included "$header")" || fail "there is no $header here"
     cp -L "$file" "$to/include/openssl"

@@ -29,6 +29,10 @@ struct Difference {
 // `lines`: shown per file at most; 0 = all.
 Result<Difference> diff(const std::string& a, const std::string& b, int64_t lines);
 
+// Where two runs begin to differ, by their files of `piper-run --digest`. `tolerance`: how much of the largest
+// magnitude two values may differ by, 0: digests are compared. R0812, R0813.
+Result<Difference> bisect(const std::string& a, const std::string& b, double tolerance);
+
 struct ExplainOptions {
   int32_t rank = -1;  // -1: all
   int64_t instruction = -1;

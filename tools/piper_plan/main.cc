@@ -84,6 +84,13 @@ int run(int argc, char** argv) {
   int64_t step = -1;
   write->add_option("--step", step, "its step; default: the newest valid one")->check(CLI::NonNegativeNumber);
   write->add_option("-o,--output", out, "the .safetensors file to write")->required();
+  auto* const bisect = app.add_subcommand(
+      "bisect", "the first value in which two runs differ, by what piper-run --digest wrote; exit 1 when they differ");
+  double tolerance = 0;
+  bisect->add_option("A", directory, "digests of one run")->required();
+  bisect->add_option("B", other, "digests of the other")->required();
+  bisect->add_option("--tolerance", tolerance, "relative difference of values that count as equal, as 1e-5")
+      ->check(CLI::Range(0.0, 1.0));
   auto* const instruction =
       explain->add_option("--instruction", explained.instruction, "its position in the rank's list, from 0")
           ->check(CLI::NonNegativeNumber);
@@ -100,6 +107,7 @@ int run(int argc, char** argv) {
   if (*check) return print(piper::tools::verify_checkpoints(directory));
   if (*compare) return print_diff(piper::tools::diff_checkpoints(directory, other), true);
   if (*write) return print(piper::tools::export_checkpoint(directory, step, out));
+  if (*bisect) return print_diff(piper::tools::bisect(directory, other, tolerance), true);
   if (*diff) return print_diff(piper::tools::diff(directory, other, lines), exit_code);
   if (*simulate && !profile.empty()) return print(piper::tools::simulate_measured(directory, profile, link));
   if (*simulate) return print(piper::tools::simulate_bundle(directory, costs));
