@@ -201,20 +201,31 @@ Status Checkpointer::save(int64_t step, int64_t samples) {
   saved_at_ = std::chrono::steady_clock::now();
   for (const Copy& copy : copies_)
     PIPER_RETURN_IF_ERROR(device_.read(copy_->data() + copy.offset, copy.from, copy.bytes));
+  begin_writing(step, samples, false);
+  return {};
+}
+
+Status Checkpointer::refuse(int64_t step) {
+  PIPER_RETURN_IF_ERROR(finish());
+  begin_writing(step, 0, true);
+  return {};
+}
+
+void Checkpointer::begin_writing(int64_t step, int64_t samples, bool refuses) {
   {
     std::lock_guard lock(mutex_);
     manifest_.step = step;
     manifest_.samples = samples;
+    refuses_ = refuses;
     writing_ = true;
   }
   changed_.notify_all();
-  return {};
 }
 
 // Nothing may leave the thread.
 Status Checkpointer::write(std::string_view shard) {
   try {
-    return writer_.write(manifest_, file_, shard, wait_);
+    return refuses_ ? writer_.refuse(manifest_, wait_) : writer_.write(manifest_, file_, shard, wait_);
   } catch (const std::bad_alloc&) {
     return Status::failure("R0701", "the checkpoint of step " + std::to_string(manifest_.step) +
                                         " cannot be written: this machine has no memory left");
@@ -236,7 +247,7 @@ void Checkpointer::work() {
     Status status = write(shard);
     {
       std::lock_guard lock(mutex_);
-      if (status.ok()) {
+      if (status.ok() && !writer_.refused()) {
         committed_ = manifest_.step;
         write_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - saved_at_).count();
       }

@@ -40,6 +40,8 @@ class Checkpointer {
   // Behind a step; nothing may be under way on the device. Waits until the checkpoint before is written, copies, and
   // returns: writing goes on. R0701 of the one before.
   Status save(int64_t step, int64_t samples);
+  // The same of a step that is not worth saving: takes part, and keeps the ranks that call save() from committing it.
+  Status refuse(int64_t step);
   // Until what was saved is committed. R0701.
   Status finish();
   // The newest step that is committed, 0: none. Any thread.
@@ -62,6 +64,7 @@ class Checkpointer {
       : device_(device), wait_(wait), writer_(storage, control, std::move(options)) {}
   Status lay_out(const plan::Manifest& manifest, const plan::RankPlan& plan, const std::vector<hal::Address>& buffers,
                  hal::ControlChannel& control);
+  void begin_writing(int64_t step, int64_t samples, bool refuses);
   Status write(std::string_view shard);
   void work();
 
@@ -76,7 +79,7 @@ class Checkpointer {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool writing_ = false, ends_ = false;
+  bool writing_ = false, refuses_ = false, ends_ = false;
   int64_t committed_ = 0;
   std::chrono::steady_clock::time_point saved_at_;
   double write_s_ = 0;

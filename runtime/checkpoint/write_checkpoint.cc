@@ -52,6 +52,8 @@ void read_record(const std::string& record, plan::FileEntry& file) {
   for (uint32_t digest = 0; in >> digest;) file.chunks.push_back(digest);
 }
 
+constexpr std::string_view kRefused = "~";  // told instead of a record
+
 // The first rank's failure, with the rank; empty: none.
 std::string first_failure(const std::vector<std::string>& by_rank) {
   for (size_t rank = 0; rank < by_rank.size(); ++rank)
@@ -149,7 +151,7 @@ std::string CheckpointWriter::commit(Manifest& manifest, const std::string& fold
 }
 
 Result<std::string> CheckpointWriter::attempt(Manifest& manifest, const std::string& folder, const std::string& name,
-                                              std::string_view shard, const hal::WaitControl& wait) {
+                                              std::optional<std::string_view> shard, const hal::WaitControl& wait) {
   std::string mine;
   if (control_.rank() == 0)
     if (const int number = storage_.make_directory(folder); number != 0)
@@ -157,14 +159,18 @@ Result<std::string> CheckpointWriter::attempt(Manifest& manifest, const std::str
   PIPER_ASSIGN(const std::vector<std::string> made, control_.allgather(mine, wait));
   if (std::string failure = first_failure(made); !failure.empty()) return failure;
 
-  if (!name.empty()) {
-    std::string failure = write_file(folder + "/" + name, shard);
+  if (!shard) {
+    mine = kRefused;
+  } else if (!name.empty()) {
+    std::string failure = write_file(folder + "/" + name, *shard);
     if (failure.empty())
       if (const int number = storage_.sync_directory(folder); number != 0)
         failure = failed("cannot sync " + folder, number);
-    mine = failure.empty() ? record_of(shard) : told(failure);
+    mine = failure.empty() ? record_of(*shard) : told(failure);
   }
   PIPER_ASSIGN(const std::vector<std::string> records, control_.allgather(mine, wait));
+  refused_ = std::find(records.begin(), records.end(), kRefused) != records.end();
+  if (refused_) return std::string(kRefused);
   if (std::string failure = first_failure(records); !failure.empty()) return failure;
 
   mine = control_.rank() == 0 ? told(commit(manifest, folder, records)) : "";
@@ -198,6 +204,16 @@ void CheckpointWriter::remove_beyond(std::vector<std::pair<int64_t, std::string>
 
 Status CheckpointWriter::write(Manifest manifest, const std::string& name, std::string_view shard,
                                const hal::WaitControl& wait) {
+  return write_or_refuse(std::move(manifest), name, shard, wait);
+}
+
+Status CheckpointWriter::refuse(Manifest manifest, const hal::WaitControl& wait) {
+  return write_or_refuse(std::move(manifest), "", std::nullopt, wait);
+}
+
+Status CheckpointWriter::write_or_refuse(Manifest manifest, const std::string& name,
+                                         std::optional<std::string_view> shard, const hal::WaitControl& wait) {
+  refused_ = false;
   manifest.run = options_.run;
   manifest.parent = options_.parent;
   std::string failure;
@@ -213,6 +229,7 @@ Status CheckpointWriter::write(Manifest manifest, const std::string& name, std::
     if (control_.rank() == 0) remove_folder(storage_, folder);
     // A rank's file is gone before the next attempt asks for room.
     PIPER_RETURN_IF_ERROR(control_.barrier(wait));
+    if (refused_) return {};
   }
   return Status::failure("R0701", "the checkpoint of step " + std::to_string(manifest.step) + " cannot be written, " +
                                       std::to_string(kAttempts) + " attempts failed; the last one: " + failure);

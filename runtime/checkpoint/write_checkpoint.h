@@ -4,6 +4,7 @@
 // about what is on the disk.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -40,11 +41,19 @@ class CheckpointWriter {
   // another line of the run: they are set aside at the first commit, and `keep` holds for them, too. R0701: three
   // attempts failed, the same message on every rank; what was committed before is untouched.
   Status write(Manifest manifest, const std::string& name, std::string_view shard, const hal::WaitControl& wait);
+  // The same by a rank that keeps the step from being committed: the others call either. Nothing is left of it, and
+  // that is no failure.
+  Status refuse(Manifest manifest, const hal::WaitControl& wait);
+  // Whether a rank has refused the last one.
+  bool refused() const { return refused_; }
 
  private:
+  // `shard`: nothing, where this rank refuses.
+  Status write_or_refuse(Manifest manifest, const std::string& name, std::optional<std::string_view> shard,
+                         const hal::WaitControl& wait);
   // Empty: committed. Else why not, on every rank; a Status: the ranks did not meet.
   Result<std::string> attempt(Manifest& manifest, const std::string& folder, const std::string& name,
-                              std::string_view shard, const hal::WaitControl& wait);
+                              std::optional<std::string_view> shard, const hal::WaitControl& wait);
   std::string commit(Manifest& manifest, const std::string& folder, const std::vector<std::string>& records);
   std::string write_file(const std::string& path, std::string_view bytes);
   std::string set_aside(const std::string& folder, int64_t step);
@@ -56,6 +65,7 @@ class CheckpointWriter {
   hal::ControlChannel& control_;
   WriterOptions options_;
   bool alone_ = false;  // no other line of the run is in the folder
+  bool refused_ = false;
 };
 
 }  // namespace piper::checkpoint

@@ -119,6 +119,14 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights,
   return resume == nullptr ? Status() : fill_state(rank, *resume);
 }
 
+Status clear(hal::Device& device, const hal::MemoryRegion& region) {
+  constexpr int64_t kBlock = int64_t{1} << 20;
+  const std::vector<std::byte> zeros(static_cast<size_t>(kBlock));
+  for (int64_t at = 0; at < region.bytes(); at += kBlock)
+    PIPER_RETURN_IF_ERROR(device.write(region.base() + at, zeros.data(), std::min(kBlock, region.bytes() - at)));
+  return {};
+}
+
 void add_scratch(const plan::RankPlan& plan, std::vector<int64_t>& bytes) {
   for (const plan::Instruction& instruction : plan.instructions) {
     int64_t& most = bytes.at(static_cast<size_t>(instruction.stream));
@@ -266,6 +274,11 @@ void LoadedRank::end_recordings() {
     part->capturing_step.reset();
     part->step.reset();
   }
+}
+
+Status fill_again(LoadedRank& rank, const checkpoint::WeightSource* weights, const checkpoint::OpenCheckpoint* resume) {
+  for (const auto& region : {rank.arena, rank.persistent}) PIPER_RETURN_IF_ERROR(clear(rank.device(), *region));
+  return fill_buffers(rank, weights, resume);
 }
 
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,

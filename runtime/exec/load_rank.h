@@ -53,4 +53,7 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
                                               hal::ControlChannel& control, const hal::WaitControl& wait,
                                               bool save_gradients, const checkpoint::OpenCheckpoint* resume = nullptr);
 
+// Training begins anew: all memory of the rank is zero, then filled as load_rank() fills it. Nothing may be under way.
+Status fill_again(LoadedRank& rank, const checkpoint::WeightSource* weights, const checkpoint::OpenCheckpoint* resume);
+
 }  // namespace piper::exec

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <string>
 
 namespace piper::exec {
 
@@ -65,6 +67,8 @@ Status Reporter::step(int64_t step, int64_t data_step, double seconds, const Ste
     record.loss_scale = values.loss_scale;
     record.skipped = skipped_;
   }
+  spikes_.add(static_cast<double>(values.loss));
+  record.loss_spikes = spikes_.count();
   times_.push_back(record.step_ms);
   if (const std::string note = session_.data->epoch_note(data_step, manifest.batch); !note.empty())
     progress_.note("step " + std::to_string(step) + ": " + note);
@@ -120,6 +124,12 @@ void Reporter::draw(const trace::StepRecord& record) {
                                         {"speed/data_wait_s", static_cast<float>(record.data_wait_s)},
                                         {"speed/samples_per_s", static_cast<float>(record.samples_per_s)}};
   if (record.tokens_per_s > 0) scalars.push_back({"speed/tokens_per_s", static_cast<float>(record.tokens_per_s)});
+  if (record.loss_spikes) scalars.push_back({"loss_spikes", static_cast<float>(*record.loss_spikes)});
+  std::map<std::string, double> by_rank;  // whose keys are names of scalars
+  if (session_.stopping != nullptr && session_.bundle->manifest.world_size > 1)
+    for (const auto& [rank, ms] : session_.stopping->step_times_ms())
+      by_rank["speed/step_ms_by_rank/" + std::to_string(rank)] = ms;
+  for (const auto& [name, ms] : by_rank) scalars.push_back({name, static_cast<float>(ms)});
   if (record.grad_norm) scalars.push_back({"grad_norm", *record.grad_norm});
   if (record.loss_scale) scalars.push_back({"loss_scale", *record.loss_scale});
   if (record.skipped) scalars.push_back({"skipped_steps", static_cast<float>(*record.skipped)});

@@ -10,6 +10,7 @@
 #include "runtime/exec/step_inputs.h"
 #include "runtime/exec/step_results.h"
 #include "runtime/trace/event_file.h"
+#include "runtime/trace/loss_spikes.h"
 #include "runtime/trace/progress.h"
 #include "runtime/trace/step_log.h"
 
@@ -46,6 +47,7 @@ class Reporter {
   trace::Progress progress_;
   std::vector<double> times_;  // ms
   int64_t skipped_ = 0;        // steps
+  trace::LossSpikes spikes_;
   Clock::time_point start_;
 };
 

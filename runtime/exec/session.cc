@@ -9,6 +9,8 @@
 #include "runtime/exec/executor.h"
 #include "runtime/exec/graph_cuts.h"
 #include "runtime/exec/instruction_text.h"
+#include "runtime/exec/nan_replay.h"
+#include "runtime/exec/replica_check.h"
 #include "runtime/exec/reporter.h"
 #include "runtime/exec/step_inputs.h"
 #include "schemas/base/check.h"
@@ -49,8 +51,9 @@ std::string agreed_options(const Session& session) {
          trace::fingerprint_text(session.data->fingerprint(1, session.bundle->manifest.batch)) + ", " +
          (o.save.empty() ? "no --save, " : "--save, ") +
          (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") +
-         (o.profile.empty() ? "" : ", --profile") + digest_options(o.digests) + checkpoint_options(session) +
-         evaluation_options(session) +
+         (o.profile.empty() ? "" : ", --profile") + digest_options(o.digests) +
+         (o.check_replicas > 0 ? ", --check-replicas " + std::to_string(o.check_replicas) : "") +
+         (o.stop_on_nan ? "" : ", --no-stop-on-nan") + checkpoint_options(session) + evaluation_options(session) +
          (o.link_delay ? ", links of " + std::to_string(o.link_delay->latency.count()) + " us and " +
                              std::to_string(o.link_delay->bytes_per_second) + " bytes/s"
                        : "");
@@ -91,6 +94,9 @@ class RankRun {
       profile_ = std::make_unique<trace::Profile>(plan_.instructions.size());
       executor.set_profile(profile_.get());
     }
+    if (session_.options.check_replicas > 0) {
+      PIPER_ASSIGN(replicas_, ReplicaCheck::make(*rank_, control_, wait_));
+    }
     if (!session_.options.digests.file.empty()) {
       PIPER_ASSIGN(digests_, DigestRecorder::make(session_, *rank_, control_));
     }
@@ -98,6 +104,7 @@ class RankRun {
     inputs.read_ahead(first_step_, session_.options.steps);
     session_.started = true;
     PIPER_ASSIGN(const bool stopped, all_steps(executor, inputs));
+    if (!verdict_.ok()) return end_with_verdict();
     PIPER_RETURN_IF_ERROR(save_resharded());
     if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
     if (stopped) session_.stopped = true;
@@ -155,27 +162,63 @@ class RankRun {
     if (first_step_ <= last) {
       PIPER_ASSIGN([[maybe_unused]] const StopAction none, agreed_behind(first_step_ - 1));
     }
-    for (int64_t step = first_step_; step <= last; ++step) {
+    StopAction action = StopAction::kGoOn;
+    for (int64_t step = first_step_; step <= last && action < StopAction::kStop; ++step) {
       PIPER_RETURN_IF_ERROR(one_step(executor, inputs, step));
       PIPER_RETURN_IF_ERROR(evaluate(step));
-      if (checkpointer_ == nullptr) continue;
-      PIPER_ASSIGN(const StopAction action, step < last ? agreed_behind(step) : StopAction::kGoOn);
-      PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step, action));
-      if (action == StopAction::kStop) return true;
+      PIPER_RETURN_IF_ERROR(compare_replicas(step));
+      if (!verdict_.ok()) return false;
+      PIPER_ASSIGN(action, step < last ? agreed_behind(step) : StopAction::kGoOn);
+      if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step, action));
     }
     if (first_step_ > last) PIPER_RETURN_IF_ERROR(evaluate(last));
-    return false;
+    PIPER_RETURN_IF_ERROR(look_for_nan(executor));
+    return action == StopAction::kStop;
+  }
+
+  Status compare_replicas(int64_t step) {
+    if (replicas_ == nullptr || step % session_.options.check_replicas != 0) return {};
+    PIPER_ASSIGN(const std::string difference, replicas_->run(step));
+    if (!difference.empty()) verdict_ = Status::failure("R0811", difference);
+    return {};
+  }
+
+  // Behind the last of the steps that all ranks do: whether one of them was lost, and what lost it.
+  Status look_for_nan(Executor& executor) {
+    if (session_.stopping == nullptr || !session_.options.stop_on_nan) return {};
+    const std::string mine = nan_.step == 0 ? "" : std::to_string(nan_.step) + " " + nan_.what;
+    PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(mine, hal::patient(wait_)));
+    const std::string& told = all.at(static_cast<size_t>(session_.bundle->manifest.reporting_rank));
+    if (told.empty()) return {};
+    const size_t space = told.find(' ');
+    nan_ = {std::stoll(told.substr(0, space)), told.substr(space + 1)};
+    if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
+    executor.set_profile(nullptr);
+    NanReplay replay(session_, *rank_, control_, executor, data_shift_);
+    Status found = replay.run(nan_, committed());
+    if (found.error().code != "R0801") return found;
+    verdict_ = std::move(found);
+    return {};
+  }
+
+  Status end_with_verdict() {
+    if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
+    digests_.reset();
+    rank_->close();
+    session_.end_with(std::move(verdict_));
+    return {};
   }
 
   Result<StopAction> agreed_behind(int64_t step) {
-    if (session_.stopping == nullptr || checkpointer_ == nullptr) return StopAction::kGoOn;
-    return session_.stopping->behind(step, checkpointer_->write_seconds());
+    if (session_.stopping == nullptr) return StopAction::kGoOn;
+    return session_.stopping->behind(step, checkpointer_ == nullptr ? 0 : checkpointer_->write_seconds());
   }
 
   Status save_checkpoint(CheckpointClock& clock, int64_t step, StopAction action) {
     PIPER_RETURN_IF_ERROR(checkpointer_->failure());
     PIPER_ASSIGN(const bool due, clock.due(step, control_, wait_));
-    if (!due && action == StopAction::kGoOn) return {};
+    if (!due && (action == StopAction::kGoOn || action == StopAction::kReplay)) return {};
+    if (nan_.step > 0) return checkpointer_->refuse(step);
     return checkpointer_->save(step, (step + data_shift_) * session_.bundle->manifest.batch);
   }
 
@@ -186,13 +229,26 @@ class RankRun {
     PIPER_RETURN_IF_ERROR(inputs.write(step));
     PIPER_RETURN_IF_ERROR(digests ? executor.run_step(step, digests_->calls(), *digests_) : executor.run_step(step));
     const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
-    if (reporter_ != nullptr) PIPER_RETURN_IF_ERROR(reporter_->step(step, step + data_shift_, seconds, inputs));
+    if (session_.stopping != nullptr) session_.stopping->tell_step_time(plan_.rank, seconds * 1e3);
+    PIPER_RETURN_IF_ERROR(report(step, seconds, inputs));
     session_.steps_done.store(step, std::memory_order_relaxed);
     if (digests) PIPER_RETURN_IF_ERROR(digests_->end_step(step));
     if (step == first_step_ && rank_->gradients != nullptr)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
                                                      rank_->gradients->pieces(manifest), rank_->device(), control_,
                                                      hal::patient(wait_)));
+    return {};
+  }
+
+  // A loss that is no number ends the run behind a step that all ranks agree on, so that they can look for what made
+  // it; where they cannot agree, at once. What the steps until then give is nobody's business.
+  Status report(int64_t step, double seconds, const StepInputs& inputs) {
+    if (reporter_ == nullptr || nan_.step > 0) return {};
+    Status status = reporter_->step(step, step + data_shift_, seconds, inputs);
+    if (status.ok() || status.error().code != "R0801" || session_.stopping == nullptr) return status;
+    nan_ = {step, status.error().message};
+    std::fprintf(stderr, "piper-run: %s: all ranks end their steps to look for what made it\n", nan_.what.c_str());
+    session_.requests.replay = true;
     return {};
   }
 
@@ -208,7 +264,7 @@ class RankRun {
   Status evaluate(int64_t step) {
     if (evaluation_ == nullptr || !evaluation_->due(step)) return {};
     PIPER_ASSIGN(const std::optional<double> loss, evaluation_->run(step));
-    if (loss && reporter_ != nullptr) reporter_->evaluation(step, *loss);
+    if (loss && reporter_ != nullptr && nan_.step == 0) reporter_->evaluation(step, *loss);
     return evaluation_->keep_best(loss, plan_);
   }
 
@@ -252,11 +308,19 @@ class RankRun {
   std::unique_ptr<checkpoint::Checkpointer> checkpointer_;  // nullptr: none are saved
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Evaluation> evaluation_;   // nullptr: nothing is evaluated
+  std::unique_ptr<ReplicaCheck> replicas_;   // nullptr: not asked for
+  NanFound nan_;                             // step 0: none is known here
+  Status verdict_;                           // why all ranks end alike
   std::unique_ptr<trace::Profile> profile_;  // nullptr: not asked for
   std::unique_ptr<DigestRecorder> digests_;  // nullptr: not asked for
 };
 
 }  // namespace
+
+void Session::end_with(Status found) {
+  std::lock_guard lock(verdict_mutex);
+  if (verdict.ok()) verdict = std::move(found);
+}
 
 void run_rank(Session& session, const plan::RankPlan& plan, const MakeBackend& make_backend,
               hal::ControlChannel& control, hal::ControlChannel* checkpoint_control) {

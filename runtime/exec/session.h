@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -32,6 +33,7 @@ struct SessionOptions {
   std::string tensorboard;                         // the folder of event files; empty: none
   CheckpointSchedule checkpoints;
   bool stop_on_nan = true;
+  int64_t check_replicas = 0;  // every so many steps; 0: never
   DigestOptions digests;
 };
 
@@ -52,6 +54,7 @@ struct Session {
   const data::DataSource* data = nullptr;
   SessionEvaluation evaluation;
   checkpoint::Storage* storage = nullptr;              // of checkpoints; nullptr: none are saved
+  std::string checkpoint_folder;                       // that of `storage`
   const checkpoint::OpenCheckpoint* resume = nullptr;  // where the run goes on; nullptr: it begins
   checkpoint::RunIdentity identity;                    // where checkpoints are saved
   checkpoint::WriterOptions writer;
@@ -59,6 +62,11 @@ struct Session {
   StopAgreement* stopping = nullptr;  // nullptr: nobody looks at requests
   SessionOptions options;
   hal::Stop stop;
+  // What all ranks have found alike, behind the same step, ends the run: no rank waits for another one then, and one of
+  // them tells it.
+  void end_with(Status found);
+  std::mutex verdict_mutex;
+  Status verdict;                      // ok: there is none
   Status log_failure;                  // of the reporting rank: the log is incomplete, all else was done
   std::atomic<bool> started{false};    // the first step began
   std::atomic<bool> stopped{false};    // behind a step that all ranks agreed on, and whose checkpoint is committed

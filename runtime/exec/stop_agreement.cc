@@ -42,10 +42,28 @@ int StopAgreement::signal_number() {
   return stopped_by_;
 }
 
-bool StopAgreement::asked(const Told& one) { return one.save || one.stop != 0; }
+bool StopAgreement::asked(const Told& one) { return one.save || one.stop != 0 || one.replay; }
+
+void StopAgreement::tell_step_time(int32_t rank, double ms) {
+  std::lock_guard lock(mutex_);
+  step_ms_[rank] = ms;
+}
+
+std::map<int32_t, double> StopAgreement::step_times_ms() {
+  std::lock_guard lock(mutex_);
+  return step_ms_;
+}
 
 StopAgreement::Told StopAgreement::told() {
-  return {ended_, requests_.saves > saves_, stopped_by_ == 0 ? requests_.stop.load() : 0, begun_, write_ms_};
+  Told mine;
+  mine.ended = ended_;
+  mine.save = requests_.saves > saves_;
+  mine.replay = requests_.replay && !replays_;
+  mine.stop = stopped_by_ == 0 ? requests_.stop.load() : 0;
+  mine.begun = begun_;
+  mine.write_ms = write_ms_;
+  if (control_ != nullptr) mine.step_ms = step_ms_[control_->rank()];
+  return mine;
 }
 
 Result<StopAction> StopAgreement::behind(int64_t step, double write_s) {
@@ -61,19 +79,20 @@ Result<StopAction> StopAgreement::behind(int64_t step, double write_s) {
   if (stop_.raised()) return hal::stopped();
   const auto found = agreed_.find(step);
   const StopAction action = found == agreed_.end() ? StopAction::kGoOn : found->second;
-  if (action != StopAction::kStop) begun_ = std::max(begun_, step + 1);
+  if (action < StopAction::kStop) begun_ = std::max(begun_, step + 1);
   return action;
 }
 
 Result<std::vector<StopAgreement::Told>> StopAgreement::tell(const Told& mine) {
   std::ostringstream text;
-  text << mine.ended << ' ' << mine.save << ' ' << mine.stop << ' ' << mine.begun << ' ' << mine.write_ms;
+  text << mine.ended << ' ' << mine.save << ' ' << mine.replay << ' ' << mine.stop << ' ' << mine.begun << ' '
+       << mine.write_ms << ' ' << mine.step_ms;
   PIPER_ASSIGN(const std::vector<std::string> texts, control_->allgather(text.str(), {&stop_, kPatience}));
   std::vector<Told> all;
   for (const std::string& one : texts) {
     std::istringstream in(one);
     Told& of = all.emplace_back();
-    in >> of.ended >> of.save >> of.stop >> of.begun >> of.write_ms;
+    in >> of.ended >> of.save >> of.replay >> of.stop >> of.begun >> of.write_ms >> of.step_ms;
   }
   return all;
 }
@@ -82,14 +101,20 @@ Result<std::vector<StopAgreement::Told>> StopAgreement::tell(const Told& mine) {
 void StopAgreement::decide(int64_t step, const std::vector<Told>& all, int64_t saves) {
   int by = 0;
   int64_t write_ms = 0;
-  bool save = false;
+  bool save = false, replay = false;
   for (const Told& one : all) {
     if (by == 0) by = one.stop;
     save = save || one.save;
+    replay = replay || one.replay;
     write_ms = std::max(write_ms, one.write_ms);
   }
-  if (by == 0 && !save) return;
+  if (by == 0 && !save && !replay) return;
   saves_ = saves;
+  if (replay) {
+    replays_ = true;
+    agreed_[step] = StopAction::kReplay;
+    return;
+  }
   const int64_t grace_s = requests_.grace_s;
   if (by == SIGTERM && write_ms > grace_s * 1000) {
     if (control_ == nullptr || control_->rank() == 0)
@@ -116,6 +141,11 @@ Status StopAgreement::meet() {
       mine = told();
     }
     PIPER_ASSIGN(const std::vector<Told> first, tell(mine));
+    {
+      std::lock_guard lock(mutex_);
+      for (size_t rank = 0; rank < first.size(); ++rank)
+        if (first[rank].step_ms > 0) step_ms_[static_cast<int32_t>(rank)] = first[rank].step_ms;
+    }
     if (std::all_of(first.begin(), first.end(), [](const Told& one) { return one.ended; })) return {};
     // Who is still loading has begun no step that all could end behind.
     const bool begun = std::all_of(first.begin(), first.end(), [](const Told& one) { return one.begun >= 0; });

@@ -1,5 +1,6 @@
-// Behind which step all ranks of a run save a checkpoint, or end with one, because a signal asked for it. No rank
-// decides alone, and no step waits to ask the others: docs/decisions/0024-stopping.md.
+// Behind which step all ranks of a run save a checkpoint, or end with one, because a signal asked for it, or end to
+// look for what made a loss no number. No rank decides alone, and no step waits to ask the others:
+// docs/decisions/0024-stopping.md.
 //
 // Processes meet every `period` on a control channel and a thread of their own, beside the steps. Where one of them was
 // asked for something, each holds its ranks back from the next step and says which one they have begun; the latest of
@@ -18,8 +19,9 @@
 
 namespace piper::exec {
 
-// What ranks do behind a step; the later one includes the one before.
-enum class StopAction : uint8_t { kGoOn, kSave, kStop };
+// What ranks do behind a step; the later one wins. kReplay: they save nothing and look for what made a NaN
+// (nan_replay.h).
+enum class StopAction : uint8_t { kGoOn, kSave, kStop, kReplay };
 
 // One per process, shared by its ranks.
 class StopAgreement {
@@ -39,6 +41,9 @@ class StopAgreement {
   // its commit, 0: none was saved. Where SIGTERM's grace period is too short for that, the run is stopped at once.
   // Errors of the channel; stopped().
   Result<StopAction> behind(int64_t step, double write_s);
+  // How long a rank's last step took. For people: ranks hear of those of other processes when these next meet.
+  void tell_step_time(int32_t rank, double ms);
+  std::map<int32_t, double> step_times_ms();  // by rank, those that are known
   // The signal that asked for kStop, 0: none.
   int signal_number();
   // No rank of this process calls behind() any more. Waits until that is so everywhere. Errors of the channel.
@@ -46,10 +51,11 @@ class StopAgreement {
 
  private:
   struct Told {  // by a process
-    bool ended = false, save = false;
+    bool ended = false, save = false, replay = false;
     int stop = 0;
     int64_t begun = -1;
     int64_t write_ms = 0;
+    double step_ms = 0;
   };
   static bool asked(const Told& one);
   Told told();  // under the mutex
@@ -69,6 +75,8 @@ class StopAgreement {
   int64_t limit_ = INT64_MAX;  // no later one is begun
   int64_t write_ms_ = 0;       // of the last checkpoint
   std::map<int64_t, StopAction> agreed_;  // by step; one for each request, and ranks may be far apart: all are kept
+  std::map<int32_t, double> step_ms_;     // by rank
+  bool replays_ = false;                  // it is agreed
   int stopped_by_ = 0;
   int64_t saves_ = 0;  // of requests_, those that are agreed
   bool ended_ = false;

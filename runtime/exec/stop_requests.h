@@ -13,6 +13,7 @@ inline constexpr unsigned kAgreeSeconds = 5;
 struct StopRequests {
   std::atomic<int> stop{0};              // SIGUSR1 or SIGTERM, the first that came: save a checkpoint and end
   std::atomic<int64_t> saves{0};         // how often SIGUSR2 came: save a checkpoint and go on
+  std::atomic<bool> replay{false};       // by the reporting rank: the loss is no number, all steps end to look for why
   std::atomic<bool> checkpoints{false};  // somebody looks here; else a request to stop ends the run at once
   std::atomic<bool> stepping{false};     // steps are being done: before them SIGTERM has nothing to save
   std::atomic<bool> by_threads{false};   // processes agree beside the steps, and not at the end of one

@@ -14,7 +14,7 @@ enum Exit : int {
   kStorage = 74,     // a checkpoint could not be written
   kStopped = 75,     // on request, a checkpoint is committed: start it again
   kPeer = 76,        // another rank does not answer, or the way to it failed
-  kNotFinite = 82,   // the loss is no number
+  kNotFinite = 82,   // the loss is no number, or replicas differ
   kNoCheckpoint = 83,
   kOtherTraining = 84,  // the checkpoint is of another model, optimizer or data set
   kTerminated = 143     // on request, without a checkpoint
@@ -27,7 +27,7 @@ inline int exit_of(const std::string& code, int other) {
   if (code == "R0701") return kStorage;
   if (code == "R0702") return kNoCheckpoint;
   if (code == "R0703") return kOtherTraining;
-  if (code == "R0801") return kNotFinite;
+  if (code == "R0801" || code == "R0811") return kNotFinite;
   return other;
 }
 

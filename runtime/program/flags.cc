@@ -170,6 +170,9 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
                  "seconds that a run has behind SIGTERM to save a checkpoint and end; default 30")
       ->check(between(1, 1000000))
       ->needs(folder);
+  app.add_option("--check-replicas", flags.check_replicas,
+                 "compare replicas of the parameters behind every so many steps, and end where they differ; 0: never")
+      ->check(whole_number);
   app.add_flag("--stop-on-nan,!--no-stop-on-nan", flags.stop_on_nan,
                "end the run where the loss or the norm of the gradients is no finite number; on by default");
   app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(seconds);

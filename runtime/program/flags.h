@@ -25,6 +25,7 @@ struct Flags {
   std::optional<int64_t> steps;
   std::optional<uint64_t> seed;
   bool cuda_graph = false, stop_on_nan = true;
+  int64_t check_replicas = 0;
   int threads = 0, grace_s = 30;
   double timeout_s = 300;
 };

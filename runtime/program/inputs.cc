@@ -30,12 +30,13 @@ Result<plan::Bundle> read_plans(const plan::OpenBundle& opened, const std::vecto
 }
 
 // What checkpoints say of the run; R0703 where the one that it goes on from says something else.
-Status check_identity(const data::DataOptions& data, const Inputs& inputs, exec::Session& session) {
+Status check_identity(const Flags& flags, const data::DataOptions& data, const Inputs& inputs, exec::Session& session) {
   PIPER_ASSIGN(const std::string digest, data::data_digest(data));
   const bool shuffled = inputs.data->sampling() == data::Sampling::kShuffled;
   session.identity = {
       session.bundle_digest, data.seed, {digest, inputs.data->num_samples(), shuffled ? "shuffled" : "sequential"}};
   session.storage = inputs.start.storage.get();
+  session.checkpoint_folder = flags.checkpoints;
   session.writer = inputs.start.writer;
   if (!inputs.start.from) return {};
   if (const int64_t step = session.resume->manifest().step; step > session.options.steps)
@@ -150,7 +151,7 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
     options.steps = session.resume == nullptr ? 0 : session.resume->manifest().step;
     return {};
   }
-  return flags.checkpoints.empty() ? Status() : check_identity(data, inputs, session);
+  return flags.checkpoints.empty() ? Status() : check_identity(flags, data, inputs, session);
 }
 
 }  // namespace piper::program

@@ -59,6 +59,10 @@ int conclude(exec::Session& session, const Status& failure, bool quiet) {
     if (!quiet) tell_stop(session, signal_number);
     return signal_status(session);
   }
+  if (!session.verdict.ok()) {
+    if (!quiet) print_error(session.verdict.error());
+    return exit_of(session.verdict.error().code, kFailed);
+  }
   if (!session.log_failure.ok()) {
     const Error& log = session.log_failure.error();
     print_error(

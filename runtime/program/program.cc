@@ -59,6 +59,7 @@ int run(const Flags& flags) {
   session.options.profile = flags.profile;
   session.options.checkpoints = {flags.every, flags.every_minutes};
   session.options.stop_on_nan = flags.stop_on_nan;
+  session.options.check_replicas = flags.check_replicas;
   session.options.digests = {flags.digest, flags.digest_steps.first, flags.digest_steps.second};
   session.requests.grace_s = static_cast<unsigned>(flags.grace_s);
   const SignalHandlers handlers(session.stop, session.requests);

@@ -83,7 +83,7 @@ int run_nccl(const Flags& flags, const plan::OpenBundle& opened, const bootstrap
   if (!session.stop.raised()) {
     watch->reset();
     (void)channels->steps->leave(wait);
-    return *ran != 0 ? *ran : conclude(session, {}, false);
+    return *ran != 0 ? *ran : conclude(session, {}, !session.verdict.ok() && channels->steps->rank() != 0);
   }
   const hal::FailureWatch::Verdict verdict = (*watch)->verdict();
   int exit_code = conclude(session, session.stop.take_failure(), !verdict.speaks);

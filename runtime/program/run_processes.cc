@@ -48,7 +48,8 @@ int run_in(bootstrap::ProcessWorld& world, const Flags& flags, const plan::OpenB
   }
   hal::TransportChannel stop_control(transport, hal::kStopChannel);
   std::optional<exec::StopAgreement> stopping;
-  if (session.requests.checkpoints) session.stopping = &stopping.emplace(&stop_control, session.stop, session.requests);
+  if (session.requests.checkpoints || session.options.stop_on_nan)
+    session.stopping = &stopping.emplace(&stop_control, session.stop, session.requests);
   const auto& plans = inputs.bundle.ranks;
   const auto mine =
       std::find_if(plans.begin(), plans.end(), [&](const plan::RankPlan& p) { return p.rank == transport.rank(); });

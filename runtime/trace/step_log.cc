@@ -65,6 +65,7 @@ std::string step_line(const StepRecord& record) {
   if (record.loss_scale) line += ", \"loss_scale\": " + number_text(*record.loss_scale);
   if (record.skipped) line += ", \"skipped\": " + std::to_string(*record.skipped);
   if (record.dropped) line += ", \"dropped\": " + std::to_string(*record.dropped);
+  if (record.loss_spikes) line += ", \"loss_spikes\": " + std::to_string(*record.loss_spikes);
   return line + ", \"samples_fingerprint\": \"" + fingerprint_text(record.samples_fingerprint) + "\"}";
 }
 

@@ -1,6 +1,7 @@
 #include "schemas/digest/step_values.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "schemas/plan/bundle_io.h"
@@ -94,36 +95,33 @@ Status StepValues::put_in_order() {
   std::vector<size_t> next(ranks, 0);
   std::vector<int64_t> now(ranks, 0);
   for (const plan::RankPlan& plan : bundle_.ranks) order_.emplace_back(plan.instructions.size(), -1);
-  const auto participants = [&](int32_t transfer) {
+  // What an instruction of rank r comes behind; nothing: that is not known yet.
+  const auto behind = [&](size_t r) -> std::optional<int64_t> {
+    const int32_t transfer = matching.transfer_of[r][next[r]];
+    if (transfer < 0) return now[r];
+    const bool recv = std::holds_alternative<plan::Recv>(bundle_.ranks[r].instructions[next[r]].action);
+    const bool send = std::holds_alternative<plan::Send>(bundle_.ranks[r].instructions[next[r]].action);
+    int64_t latest = now[r];
     const auto t = static_cast<size_t>(transfer);
-    return std::pair{matching.participants.begin() + matching.first[t],
-                     matching.participants.begin() + matching.first[t + 1]};
-  };
-  const auto reached = [&](const verify::Matching::Participant& one) {
-    return next[static_cast<size_t>(one.plan)] >= static_cast<size_t>(one.instruction);
+    for (int64_t i = matching.first[t]; !send && i < matching.first[t + 1]; ++i) {
+      const verify::Matching::Participant& one = matching.participants[static_cast<size_t>(i)];
+      const auto p = static_cast<size_t>(one.plan), at = static_cast<size_t>(one.instruction);
+      if (p == r) continue;
+      const bool known = recv ? next[p] > at : next[p] >= at;
+      if (!known) return std::nullopt;
+      if (recv || at > 0) latest = std::max(latest, order_[p][recv ? at : at - 1]);
+    }
+    return latest;
   };
   for (bool moved = true; moved;) {
     moved = false;
-    for (size_t r = 0; r < ranks; ++r) {
+    for (size_t r = 0; r < ranks; ++r)
       for (; next[r] < order_[r].size(); ++next[r], moved = true) {
-        const int32_t transfer = matching.transfer_of[r][next[r]];
-        const bool sends = std::holds_alternative<plan::Send>(bundle_.ranks[r].instructions[next[r]].action);
-        int64_t behind = now[r];
-        if (transfer >= 0 && !sends) {
-          const auto [begin, end] = participants(transfer);
-          if (!std::all_of(begin, end, reached)) break;
-          for (auto one = begin; one != end; ++one) {
-            const auto p = static_cast<size_t>(one->plan);
-            const auto i = static_cast<size_t>(one->instruction);
-            // Who is through with it stands at its own number, the others in front of it.
-            const int64_t theirs = order_[p][i] >= 0 ? order_[p][i] : i > 0 ? order_[p][i - 1] : 0;
-            behind = std::max(behind, theirs);
-          }
-        }
-        now[r] = behind + 1;
+        const std::optional<int64_t> latest = behind(r);
+        if (!latest) break;
+        now[r] = *latest + 1;
         order_[r][next[r]] = now[r];
       }
-    }
   }
   for (size_t r = 0; r < ranks; ++r)
     if (next[r] < order_[r].size())

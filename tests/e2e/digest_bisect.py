@@ -31,8 +31,8 @@ class Digests:
         self.bench = harness.Bench(args.bin, args.work)
         self.mpirun = not args.no_mpirun
 
-    def plans(self, model, composition):
-        return self.bench.compile(model, harness.strategy_text(model, composition, "adamw"), f"{model}-{composition}")
+    def plans(self, model, composition, optimizer="adamw"):
+        return self.bench.compile(model, harness.strategy_text(model, composition, optimizer), f"{model}-{composition}-{optimizer}")
 
     def run(self, plans, model, name, *flags, launch=()):
         """The file of digests."""
@@ -68,8 +68,8 @@ def one_bundle(digests):
     check("no difference is found between them", code == 0 and text.startswith("no difference"), text)
 
     rows = lines(first)[1:]
-    forward = [r for r in rows if r["step"] == 1 and r.get("pass") == "F" and r["value"] == "tanh (model)" or r["value"] == "tanh"]
-    samples = sorted({tuple(r["samples"]) for r in forward if r["step"] == 1 and r["pass"] == "F"})
+    forward = [r for r in rows if r["step"] == 1 and r["value"] == "tanh_1" and r["kernel"] == "tanh"]
+    samples = sorted(tuple(r["samples"]) for r in forward)
     check("an operator's value is there once for each piece of the batch", samples == [(0, 2), (2, 2), (4, 2), (6, 2)], f"{samples}")
     check("it names the line of Python", all(re.fullmatch(r"zoo\.py:\d+", r["line"]) for r in forward), f"{forward[:1]}")
     check("both steps are there", {r["step"] for r in rows} == {1, 2})
@@ -95,16 +95,18 @@ def bits(digests):
 
 
 def strategies(digests):
-    files = {name: digests.run(digests.plans("gpt", name), "gpt", name) for name in ("mb4", "pp2_1f1b", "pp2_dp2", "pp4_zb_v")}
-    for name in ("pp2_1f1b", "pp2_dp2", "pp4_zb_v"):
+    # Adam's first steps have the size of the rate, whatever that of a gradient is: roundings would be as large.
+    plans = {name: digests.plans("gpt", name, "sgd") for name in ("mb4", "dp2", "pp2_1f1b", "pp2_dp2", "pp4_zb_v")}
+    files = {name: digests.run(plans[name], "gpt", name) for name in plans}
+    for name in ("dp2", "pp2_1f1b", "pp2_dp2", "pp4_zb_v"):
         code, text = digests.bisect(files["mb4"], files[name], "--tolerance", "1e-4")
         equal = int((re.search(r"(\d+) values are equal", text) or [0, 0])[1])
-        check(f"{name} computes what one rank does", code == 0 and equal > 200, f"{code} {text}")
+        check(f"{name} computes what one rank does", code == 0 and equal > 100, f"{code} {text}")
     code, text = digests.bisect(files["mb4"], files["pp2_1f1b"])
     check("the same pieces give the same bits forward", code == 0 or re.search(r"\.B", text), text)
     weights = digests.flipped("gpt", "h.2.proj.weight")
     for name, tolerance in (("pp2_1f1b", "1e-5"), ("pp2_dp2", "1e-5")):
-        other = digests.run(digests.plans("gpt", name), "gpt", f"{name}-flipped", "--load", weights)
+        other = digests.run(plans[name], "gpt", f"{name}-flipped", "--load", weights)
         code, text = digests.bisect(files["mb4"], other, "--tolerance", tolerance)
         check(f"{name}: a flipped weight is found where it is read",
               code == 1 and re.search(r"first difference is in step 1: linear of \S+ \(h\.2\.proj\) at zoo\.py", text), text)

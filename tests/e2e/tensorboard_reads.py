@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing import event_accumulator
 import harness
 
 TAGS = {"loss": "loss", "learning_rate": "lr", "grad_norm": "grad_norm", "speed/step_ms": "step_ms", "speed/data_wait_s": "data_wait",
-        "speed/samples_per_s": "samples_per_s", "speed/tokens_per_s": "tokens_per_s", "loss_scale": "loss_scale", "skipped_steps": "skipped"}
+        "speed/samples_per_s": "samples_per_s", "speed/tokens_per_s": "tokens_per_s", "loss_scale": "loss_scale", "loss_spikes": "loss_spikes", "skipped_steps": "skipped"}
 
 
 def faults_of(folder, log):
@@ -24,6 +24,10 @@ def faults_of(folder, log):
     events = event_accumulator.EventAccumulator(str(folder), purge_orphaned_data=True)
     events.Reload()
     found, faults = set(events.Tags()["scalars"]), []
+    by_rank = {tag for tag in found if tag.startswith("speed/step_ms_by_rank/")}
+    if by_rank != {f"speed/step_ms_by_rank/{rank}" for rank in range(2)}:
+        faults.append(f"step times of ranks are {sorted(by_rank)}")
+    found -= by_rank
     wanted = {tag for tag, field in TAGS.items() if field in rows[0]}
     if found != wanted:
         faults.append(f"tags {sorted(found)} instead of {sorted(wanted)}")

@@ -27,6 +27,7 @@ constexpr int64_t kFirst = 6, kLast = 100000;
 
 struct Outcome {
   int64_t stopped = 0;      // 0: it did all steps
+  int64_t replayed = 0;     // behind which it went back to look for a NaN; 0: it did not
   std::set<int64_t> saved;  // behind these steps
   bool failed = false;
 };
@@ -41,6 +42,10 @@ Outcome run_rank(StopAgreement& stopping, hal::Stop& stop, unsigned seed, int64_
     if (!action.ok()) {
       outcome.failed = true;
       if (!hal::is_stopped(action.status())) stop.raise(Status(action.error()));
+      break;
+    }
+    if (*action == StopAction::kReplay) {
+      outcome.replayed = step;
       break;
     }
     if (*action != StopAction::kGoOn) outcome.saved.insert(step);
@@ -83,6 +88,8 @@ class World {
     return outcomes;
   }
 
+  StopAgreement& agreement(int32_t process) { return *agreements_.at(static_cast<size_t>(process)); }
+
   hal::Stop stop;
   double write_s = 0;
   std::vector<std::unique_ptr<StopRequests>> requests;
@@ -120,6 +127,35 @@ TEST_CASE("all ranks stop behind the same step, whoever is asked and when") {
     }
     CHECK(world.ends_well == std::vector<char>(16, 1));
   }
+}
+
+TEST_CASE("all ranks go back behind the same step where one has lost the loss, whatever else is asked for") {
+  for (unsigned trial = 0; trial < 30; ++trial) {
+    const bool one_process = trial % 3 == 0;
+    std::mt19937 random(trial);
+    World world(static_cast<int32_t>(1 + random() % 4), one_process);
+    const auto outcomes = world.run(trial * 100, kLast, [&] {
+      std::this_thread::sleep_for(microseconds(random() % 10000));
+      world.requests[random() % world.requests.size()]->replay = true;
+    });
+    INFO("trial " << trial);
+    for (const Outcome& outcome : outcomes) {
+      CHECK(outcome.replayed >= kFirst);
+      CHECK(outcome.replayed == outcomes.front().replayed);
+      CHECK(outcome.saved.empty());
+    }
+    CHECK(world.ends_well == std::vector<char>(16, 1));
+  }
+}
+
+TEST_CASE("processes hear of each other's step times") {
+  World world(3, false);
+  (void)world.run(1, kLast, [&] {
+    for (int32_t rank = 0; rank < 3; ++rank) world.agreement(rank).tell_step_time(rank, 10.0 + rank);
+    std::this_thread::sleep_for(milliseconds(100));
+    CHECK(world.agreement(0).step_times_ms() == std::map<int32_t, double>{{0, 10.0}, {1, 11.0}, {2, 12.0}});
+    world.requests[0]->stop = SIGUSR1;
+  });
 }
 
 TEST_CASE("checkpoints on request are of the same steps on all ranks, and training goes on") {
@@ -224,6 +260,7 @@ TEST_CASE("what signals ask for") {
   CHECK(after(true, true, {SIGALRM}) == 100 + SIGTERM);
   CHECK(program::exit_of("R0302", program::kFailed) == 76);
   CHECK(program::exit_of("R0801", program::kFailed) == 82);
+  CHECK(program::exit_of("R0811", program::kFailed) == 82);
 }
 
 TEST_CASE("behind SIGTERM the time to agree is short, and that to save the rest of the grace period") {
