@@ -200,13 +200,12 @@ int32_t ProgramBuilder::gradient_slot(uint32_t parameter) {
 }
 
 std::string ProgramBuilder::origin(const ir::Op& o) const {
-  const ir::ModelOrigin* const model = model_behind(l_.graph.provenance(), o.prov);
-  std::string text = plan::call_origin(model == nullptr ? "" : model->node, l_.graph.scope(o.scope),
-                                       model == nullptr ? "" : model->source);
+  std::string module = l_.graph.scope(o.scope);
   // What a run may refuse for the strategy's sake names the strategy's line.
   if (const auto* order = std::get_if<ir::ExpertOrderAttrs>(&o.attrs); order != nullptr && order->strict)
-    text += directive_behind(l_.graph.provenance(), o.prov);
-  return text;
+    module += directive_behind(l_.graph.provenance(), o.prov);
+  const ir::ModelOrigin* const model = model_behind(l_.graph.provenance(), o.prov);
+  return model == nullptr ? plan::call_origin("", module, "") : plan::call_origin(model->node, module, model->source);
 }
 
 void ProgramBuilder::emit(plan::KernelCall call) {

@@ -23,15 +23,6 @@ class CallCommand : public hal::Command {
   size_t call_;
 };
 
-plan::Operand dense(DType dtype, int64_t count) {
-  plan::Operand type;
-  type.slot = 0;
-  type.dtype = dtype;
-  type.shape = {count};
-  type.strides = {1};
-  return type;
-}
-
 // What a message or collective brings; rows that are counted at run time only partly, which is left out.
 struct BroughtTo {
   const LoadedRank& rank;
@@ -40,7 +31,7 @@ struct BroughtTo {
   }
   using Values = std::vector<PlacedValue>;
   Values at(const plan::BufferRange& where, DType dtype, int64_t count) const {
-    return {{rank.at(where), dense(dtype, count), 0}};
+    return {dense_value(rank.at(where), dtype, count)};
   }
   Values operator()(const plan::Recv& a) const { return at(a.data, a.dtype, a.count); }
   Values operator()(const plan::AllReduce& a) const { return at(a.data, a.types.data, a.count); }
@@ -59,10 +50,10 @@ struct BroughtTo {
 struct AddedBy {
   const LoadedRank& rank;
   std::vector<PlacedValue> operator()(const plan::AllReduce& a) const {
-    return {{rank.at(a.data), dense(a.types.data, a.count), 0}};
+    return {dense_value(rank.at(a.data), a.types.data, a.count)};
   }
   std::vector<PlacedValue> operator()(const plan::ReduceScatter& a) const {
-    return {{rank.at(a.data), dense(a.types.data, a.count * BroughtTo{rank}.members(a.communicator)), 0}};
+    return {dense_value(rank.at(a.data), a.types.data, a.count * BroughtTo{rank}.members(a.communicator))};
   }
   template <class Other>
   std::vector<PlacedValue> operator()(const Other&) const {
@@ -139,6 +130,15 @@ Result<std::unique_ptr<CallByCall>> CallByCall::make(const LoadedRank& rank) {
     }
   }
   return made;
+}
+
+PlacedValue dense_value(hal::Address at, DType dtype, int64_t count) {
+  PlacedValue value{at, {}, 0};
+  value.type.slot = 0;
+  value.type.dtype = dtype;
+  value.type.shape = {count};
+  value.type.strides = {1};
+  return value;
 }
 
 Result<std::vector<std::byte>> read_value(hal::Device& device, const PlacedValue& value) {

@@ -19,6 +19,9 @@ struct PlacedValue {
   int32_t output = 0;  // which of a call's outputs, or which of its inputs
 };
 
+// Elements that stand one behind the other.
+PlacedValue dense_value(hal::Address at, DType dtype, int64_t count);
+
 struct StepPiece {
   int32_t instruction = 0;
   int32_t call = -1;  // of the instruction's program; -1: a message or a collective

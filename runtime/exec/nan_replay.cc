@@ -30,15 +30,6 @@ std::string encode(bool lost, bool broken, const std::string& input, const std::
   return text.str();
 }
 
-plan::Operand dense(DType dtype, int64_t count) {
-  plan::Operand type;
-  type.slot = 0;
-  type.dtype = dtype;
-  type.shape = {count};
-  type.strides = {1};
-  return type;
-}
-
 const char* word(bool nan) { return nan ? "NaN" : "infinity"; }
 
 }  // namespace
@@ -87,7 +78,7 @@ Result<std::string> NanReplay::broken_state() {
     if (placement.kind == plan::PlacementKind::kConstant || placement.kind == plan::PlacementKind::kGradient ||
         !is_floating(placement.dtype))
       continue;
-    const PlacedValue value{rank_.at(placement.part.where), dense(placement.dtype, placement.part.count)};
+    const PlacedValue value = dense_value(rank_.at(placement.part.where), placement.dtype, placement.part.count);
     PIPER_ASSIGN(const std::vector<std::byte> bytes, read_value(rank_.device(), value));
     if (trace::find_not_finite(value.type, bytes.data()).any()) return placement.name;
   }
@@ -99,7 +90,7 @@ Result<std::string> NanReplay::broken_input() {
     for (const plan::InputDecl& input : session_.bundle->manifest.inputs) {
       if (input.name != slice.input || !is_floating(input.dtype)) continue;
       const int64_t elements = plan::sample_bytes(input, slice.count) / dtype_bytes(input.dtype);
-      const PlacedValue value{rank_.at(slice.where), dense(input.dtype, elements)};
+      const PlacedValue value = dense_value(rank_.at(slice.where), input.dtype, elements);
       PIPER_ASSIGN(const std::vector<std::byte> bytes, read_value(rank_.device(), value));
       if (trace::find_not_finite(value.type, bytes.data()).any()) return input.name;
     }

@@ -26,7 +26,10 @@ struct CallOrigin {
 };
 inline CallOrigin split_call_origin(std::string_view text) {
   const size_t at = text.rfind(kAtLine);
-  if (at == std::string_view::npos || text.find(':', at) == std::string_view::npos) return {text, {}};
+  // What stands in parentheses may have lines of its own, of the strategy.
+  const bool line = at != std::string_view::npos && text.find(':', at) != std::string_view::npos &&
+                    text.find(')', at) == std::string_view::npos;
+  if (!line) return {text, {}};
   return {text.substr(0, at), text.substr(at + kAtLine.size())};
 }
 

@@ -14,6 +14,7 @@ import sys
 import torch
 from safetensors.torch import load_file, save_file
 
+import gpu_ranks
 import harness
 
 STEPS = 2
@@ -123,6 +124,18 @@ def processes(digests):
         check(f"{name}: the file is that of ranks in one process", file.read_bytes() == local.read_bytes())
 
 
+def gpus(digests):
+    """Call by call on the stand-in for GPUs, whose kernels are the CPU's."""
+    bench = digests.bench
+    plans = bench.compile("gpt", harness.strategy_text("gpt", "pp2_1f1b", "adamw"), "gpt-cuda", "--device", "cuda")
+    cpu, gpu = digests.run(plans, "gpt", "on-cpu"), bench.work / "on-gpu.digests"
+    code, lines_said = gpu_ranks.run("local", bench.bin / "piper-run-standin", 2, bench.work, plans, "--data", bench.work / "gpt.safetensors", "--steps", STEPS,
+                                     "--threads", 1, "--digest", gpu)
+    check("ranks on GPUs record", code == 0, f"{code} {lines_said}")
+    code, text = digests.bisect(cpu, gpu)
+    check("what CPU ranks do", code == 0 and " 0 differ, 0 are not compared" in text, text)
+
+
 def refusals(digests):
     work = digests.bench.work
     good = digests.run(digests.plans("mlp", "one"), "mlp", "good")
@@ -161,7 +174,7 @@ def main():
     parser.add_argument("--no-mpirun", action="store_true")
     args = parser.parse_args()
     digests = Digests(args)
-    for part in (one_bundle, bits, strategies, processes, refusals):
+    for part in (one_bundle, bits, strategies, processes, gpus, refusals):
         part(digests)
     print(f"{len(faults)} faults")
     sys.exit(1 if faults else 0)

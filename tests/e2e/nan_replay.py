@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+import gpu_ranks
 import harness
 
 BATCH, STEPS, BAD, SAMPLE, WIDTH = 8, 6, 4, 5, 16
@@ -192,6 +193,20 @@ def others(bench):
     named("with clipping", code, text, 1, (4, 5), 1)
 
 
+def gpus(bench):
+    """Ranks on GPUs of one process replay like others; over NCCL, where no step can be agreed on, the run ends at once."""
+    (bench.work / "cuda.yaml").write_text(strategy(2, 1, 4))
+    plans = bench.work / "cuda.plans"
+    bench.call([bench.bin / "piperc", bench.model, "--strategy", bench.work / "cuda.yaml", "-o", plans, "--device", "cuda"])
+    flags = ["--data", bench.work / "bad.safetensors", "--threads", 1, "--steps", STEPS, "--sampling", "sequential"]
+    code, lines = gpu_ranks.run("local", bench.bin / "piper-run-standin", 2, bench.work, plans, *flags)
+    text = "\n".join(lines)
+    named("gpus", code, re.sub(r"cuda\.yaml", "pp2.yaml", text), 1, (4, 5), 1)
+    code, lines = gpu_ranks.run("processes", bench.bin / "piper-run-standin", 2, bench.work, plans, *flags)
+    told = [line for line in lines if "R0801" in line]
+    check("over NCCL the loss is told, once", code == NOT_FINITE and len(told) == 1 and f"step {BAD}: the loss is NaN" in told[0], f"{code} {lines}")
+
+
 def replicas(bench):
     """Processes that were started with other weights stand for a flipped bit: everything else of them is the same."""
     if not bench.mpirun:
@@ -227,7 +242,7 @@ def replicas(bench):
               f"{done.returncode} {text}")
 
 
-PARTS = {f.__name__: f for f in (origin, checkpoints, others, replicas)}
+PARTS = {f.__name__: f for f in (origin, checkpoints, others, gpus, replicas)}
 
 
 def main():

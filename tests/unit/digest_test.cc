@@ -82,6 +82,9 @@ TEST_CASE("a call's origin is put together and taken apart") {
   CHECK(split.model_operator == "look at me (h)");
   CHECK(split.line == "model.py:7");
   CHECK(plan::split_call_origin("look at me").model_operator == "look at me");
+  const std::string_view strict = "topk (moe, shard at s.yaml:7:5)";
+  CHECK(plan::split_call_origin(strict).model_operator == strict);
+  CHECK(plan::split_call_origin(std::string(strict) + " at m.py:3").line == "m.py:3");
 }
 
 digest::ValueRecord some_record() {

@@ -135,8 +135,9 @@ struct Pieces {
   }
 };
 
-// A running sum depends on the order of microbatches, buckets and messages on the strategy, and where a value has several
-// readers, on it depends which two of their gradients are added first: what is made of the whole sum is compared.
+// A running sum depends on the order of microbatches, buckets and messages on the strategy, and where a value has
+// several readers, on it depends which two of their gradients are added first: what is made of the whole sum is
+// compared.
 bool has_a_name(const ValueRecord& record) {
   const ValueName& name = record.name;
   const bool adds_gradients = name.kernel == "add" && !name.pass.empty() && name.pass[0] == 'B';

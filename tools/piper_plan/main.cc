@@ -1,5 +1,5 @@
 // piper-plan: looks at plan bundles. Exit status: 0 done, 1 refuted, damaged or different
-// (diff --exit-code), 2 command line (diff: also a bundle that cannot be read), 70 our bug.
+// (diff --exit-code, bisect), 2 command line (diff, bisect: also what cannot be read), 70 our bug.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
