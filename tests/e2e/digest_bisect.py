@@ -8,6 +8,7 @@ import argparse
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -76,6 +77,13 @@ def one_bundle(digests):
     check("both steps are there", {r["step"] for r in rows} == {1, 2})
     some = digests.run(plans, "mlp", "some", "--digest-steps", "2..2")
     check("steps can be chosen", lines(some)[1:] == [r for r in rows if r["step"] == 2])
+    folder = digests.bench.work / "folder"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for step in (1, 2):
+        digests.run(plans, "mlp", f"folder/{step}", "--digest-steps", step)
+    code, text = digests.bisect(first, folder)
+    check("a folder of files is compared like one", code == 0 and " 0 differ, 0 are not compared" in text, text)
 
     code, text = digests.bisect(first, digests.run(plans, "mlp", "flipped", "--load", digests.flipped("mlp", "layers.2.weight")))
     check("a flipped weight is found at the first operator that reads it",
@@ -163,6 +171,12 @@ def refusals(digests):
     cut.write_text("\n".join(text)[:-20])
     code, said = digests.bisect(good, cut)
     check("a run that was ended while it wrote is compared as far as it came", code == 0, f"{code} {said}")
+    (work / "empty_folder").mkdir(exist_ok=True)
+    code, said = digests.bisect(good, work / "empty_folder")
+    check("an empty folder is refused", code == 2 and "R0812" in said, f"{code} {said}")
+    done = subprocess.run([str(w) for w in (digests.bench.bin / "piper-run", digests.plans("mlp", "one"), "--data", work / "mlp.safetensors", "--digest", work / "no/where")],
+                          capture_output=True, text=True)
+    check("a file that cannot be written is refused", done.returncode == 1 and "R0601" in done.stderr, done.stderr)
     done = subprocess.run([str(digests.bench.bin / "piper-run"), "plans", "--digest", "x", "--digest-steps", "3..1"], capture_output=True, text=True)
     check("a range of steps that ends before it begins is refused", done.returncode == 2, done.stderr)
 

@@ -4,6 +4,8 @@
 // to is compared.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -196,11 +198,31 @@ void compare_names(const digest::DigestFile& a, const digest::DigestFile& b, dou
   }
 }
 
+// A file, or the files of a folder, in the order of their names: steps of one run, or of runs of one bundle.
+Result<digest::DigestFile> read_digests(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return digest::read_digest_file(path);
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) files.push_back(entry.path().string());
+  if (error || files.empty()) return Status::failure("R0812", "the folder '" + path + "' has no file of digests");
+  std::sort(files.begin(), files.end());
+  digest::DigestFile all;
+  for (const std::string& file : files) {
+    PIPER_ASSIGN(digest::DigestFile one, digest::read_digest_file(file));
+    if (file == files.front()) all.header = one.header;
+    if (one.header.plan != all.header.plan)
+      return Status::failure("R0813", "'" + file + "' is of another bundle than '" + files.front() + "'");
+    all.values.insert(all.values.end(), std::make_move_iterator(one.values.begin()),
+                      std::make_move_iterator(one.values.end()));
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<Difference> bisect(const std::string& a, const std::string& b, double tolerance) {
-  PIPER_ASSIGN(const digest::DigestFile in_a, digest::read_digest_file(a));
-  PIPER_ASSIGN(const digest::DigestFile in_b, digest::read_digest_file(b));
+  PIPER_ASSIGN(const digest::DigestFile in_a, read_digests(a));
+  PIPER_ASSIGN(const digest::DigestFile in_b, read_digests(b));
   const bool one_bundle = in_a.header.plan == in_b.header.plan;
   Comparison result;
   if (one_bundle) compare_places(in_a.values, in_b.values, tolerance, result);

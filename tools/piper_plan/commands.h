@@ -29,8 +29,8 @@ struct Difference {
 // `lines`: shown per file at most; 0 = all.
 Result<Difference> diff(const std::string& a, const std::string& b, int64_t lines);
 
-// Where two runs begin to differ, by their files of `piper-run --digest`. `tolerance`: how much of the largest
-// magnitude two values may differ by, 0: digests are compared. R0812, R0813.
+// Where two runs begin to differ, by their files of `piper-run --digest`, or folders of such files. `tolerance`: how
+// much of the largest magnitude two values may differ by, 0: digests are compared. R0812, R0813.
 Result<Difference> bisect(const std::string& a, const std::string& b, double tolerance);
 
 struct ExplainOptions {

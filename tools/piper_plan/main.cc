@@ -87,8 +87,8 @@ int run(int argc, char** argv) {
   auto* const bisect = app.add_subcommand(
       "bisect", "the first value in which two runs differ, by what piper-run --digest wrote; exit 1 when they differ");
   double tolerance = 0;
-  bisect->add_option("A", directory, "digests of one run")->required();
-  bisect->add_option("B", other, "digests of the other")->required();
+  bisect->add_option("A", directory, "digests of one run: a file, or a folder of files")->required();
+  bisect->add_option("B", other, "those of the other")->required();
   bisect->add_option("--tolerance", tolerance, "relative difference of values that count as equal, as 1e-5")
       ->check(CLI::Range(0.0, 1.0));
   auto* const instruction =
