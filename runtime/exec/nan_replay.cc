@@ -188,8 +188,8 @@ Status NanReplay::run(const NanFound& found, int64_t committed) {
                                           std::to_string(r) + " already in front of step " +
                                           std::to_string(start_ + 1));
   if (control_.rank() == 0)
-    std::fprintf(stderr, "piper-run: steps %lld to %lld are done once more, call by call\n",
-                 static_cast<long long>(start_ + 1), static_cast<long long>(found.step));
+    std::fprintf(stderr, "piper-run: steps %s to %s are done once more, call by call\n",
+                 std::to_string(start_ + 1).c_str(), std::to_string(found.step).c_str());
   PIPER_ASSIGN(calls_, CallByCall::make(rank_));
   PIPER_ASSIGN(StepInputs inputs, StepInputs::bind(rank_, *session_.data, session_.options.seed));
   PIPER_ASSIGN(StepResults results, StepResults::bind(rank_));
