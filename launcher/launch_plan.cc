@@ -17,15 +17,19 @@ namespace {
 
 Status refused(const std::string& why) { return Status::failure("L0101", why); }
 
-// The first argument that names a plan bundle says how many ranks there are.
-Result<std::optional<int32_t>> world_size_of_bundle(const std::vector<std::string>& arguments) {
+// The first argument that names a plan bundle; empty: none does.
+std::string bundle_among(const std::vector<std::string>& arguments) {
   for (size_t i = 1; i < arguments.size(); ++i) {
     std::error_code none;
-    if (!std::filesystem::is_regular_file(std::filesystem::path(arguments[i]) / "manifest.json", none)) continue;
-    PIPER_ASSIGN(const plan::OpenBundle bundle, plan::open_bundle(arguments[i]));
-    return std::optional<int32_t>(bundle.manifest.world_size);
+    if (std::filesystem::is_regular_file(std::filesystem::path(arguments[i]) / "manifest.json", none))
+      return arguments[i];
   }
-  return std::optional<int32_t>();
+  return {};
+}
+
+bool is_mpirun(const std::string& program) {
+  const std::string name = std::filesystem::path(program).filename().string();
+  return name == "mpirun" || name == "mpiexec" || name == "orterun" || name == "prterun";
 }
 
 Status read_master(const std::string& text, LaunchPlan& plan) {
@@ -52,17 +56,24 @@ Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
                    " nodes, which count from 0");
   if (options.nodes > 1 && options.master.empty())
     return refused("--nnodes wants --master HOST:PORT, an address of the first node that the others can reach");
-  if (options.ranks) {
+  plan.bundle = bundle_among(options.arguments);
+  plan.hangs = options.hangs;
+  plan.over_mpi = is_mpirun(options.arguments.at(0));
+  if (plan.over_mpi) {
+    if (options.ranks || options.nodes > 1)
+      return refused("-n and --nnodes are mpirun's own business: give them behind its name");
+  } else if (options.ranks) {
     plan.ranks_here = *options.ranks;
+  } else if (plan.bundle.empty()) {
+    return refused(
+        "nothing says how many ranks to start: none of the program's arguments is a plan bundle. Give it by -n");
   } else {
-    PIPER_ASSIGN(const std::optional<int32_t> world, world_size_of_bundle(options.arguments));
-    if (!world)
-      return refused(
-          "nothing says how many ranks to start: none of the program's arguments is a plan bundle. Give it by -n");
-    if (*world % options.nodes != 0)
-      return refused("the plan's " + std::to_string(*world) + " ranks do not divide among " +
+    PIPER_ASSIGN(const plan::OpenBundle bundle, plan::open_bundle(plan.bundle));
+    const int32_t world = bundle.manifest.world_size;
+    if (world % options.nodes != 0)
+      return refused("the plan's " + std::to_string(world) + " ranks do not divide among " +
                      std::to_string(options.nodes) + " nodes");
-    plan.ranks_here = *world / options.nodes;
+    plan.ranks_here = world / options.nodes;
   }
   if (int64_t{plan.ranks_here} * options.nodes > 1'000'000) return refused("more than a million ranks");
   plan.world_size = plan.ranks_here * options.nodes;
@@ -83,10 +94,16 @@ Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
   return plan;
 }
 
-std::vector<std::string> variables_of(const LaunchPlan& plan, int32_t rank, int32_t attempt, uint16_t port) {
+std::vector<std::string> variables_of(const LaunchPlan& plan, int32_t rank, int32_t attempt, uint16_t port,
+                                      const std::string& rings) {
   const int32_t local = rank - plan.first_rank;
   const auto variable = [](const char* name, const std::string& value) { return std::string(name) + "=" + value; };
-  return {variable("RANK", std::to_string(rank)),
+  // Of mpirun: what it gives its ranks between SIGTERM and SIGKILL.
+  if (plan.over_mpi)
+    return {variable(launch::kRings, rings),
+            variable("OMPI_MCA_odls_base_sigkill_timeout", std::to_string(plan.grace.count() / 1000 + 1))};
+  return {variable(launch::kRings, rings),
+          variable("RANK", std::to_string(rank)),
           variable("WORLD_SIZE", std::to_string(plan.world_size)),
           variable("LOCAL_RANK", std::to_string(local)),
           variable("LOCAL_WORLD_SIZE", std::to_string(plan.ranks_here)),

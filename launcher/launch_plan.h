@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/hang_watch.h"
 #include "schemas/base/status.h"
 
 namespace piper::launcher {
@@ -21,6 +22,7 @@ struct LaunchOptions {
   bool tag_output = false;
   std::chrono::milliseconds grace{30000};
   int32_t restarts = 0;
+  HangOptions hangs;
 };
 
 struct LaunchPlan {
@@ -32,13 +34,18 @@ struct LaunchPlan {
   bool tag_output = false;
   std::chrono::milliseconds grace{30000};
   int32_t restarts = 0;
+  bool over_mpi = false;  // the program is mpirun: one process, which starts the ranks itself
+  std::string bundle;     // among the arguments; empty: none
+  HangOptions hangs;
 };
 
 // L0101: nothing says how many ranks there are, or it does not fit; L0102: no such program; L0105: restarts without
 // checkpoints or with several nodes.
 Result<LaunchPlan> make_launch_plan(const LaunchOptions& options);
 
-// "NAME=value" of rank `rank` in attempt `attempt`, `port` being where the ranks meet.
-std::vector<std::string> variables_of(const LaunchPlan& plan, int32_t rank, int32_t attempt, uint16_t port);
+// "NAME=value" of rank `rank` in attempt `attempt`, `port` being where the ranks meet, `rings` the folder of their
+// rings; empty: nobody watches them.
+std::vector<std::string> variables_of(const LaunchPlan& plan, int32_t rank, int32_t attempt, uint16_t port,
+                                      const std::string& rings);
 
 }  // namespace piper::launcher

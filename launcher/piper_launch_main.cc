@@ -69,7 +69,8 @@ int run(const LaunchOptions& options) {
     }
     if (outcome->exit_status == 0) return 0;
     // Of a run that was asked to end its ranks have told what became of it.
-    if (!outcome->asked_to_stop && outcome->exit_status != kStoppedOnRequest) tell_failure(*plan, *outcome);
+    if (!outcome->asked_to_stop && outcome->exit_status != kStoppedOnRequest && outcome->hang.ok())
+      tell_failure(*plan, *outcome);
     if (outcome->asked_to_stop || attempt >= plan->restarts || !worth_restarting(outcome->exit_status))
       return outcome->exit_status;
     const auto pause = pause_before(attempt + 1, std::uniform_real_distribution<double>(0, 1)(chance));
@@ -80,7 +81,11 @@ int run(const LaunchOptions& options) {
   }
 }
 
-void declare_flags(CLI::App& app, LaunchOptions& options, double& grace_s) {
+struct Seconds {
+  double grace = 30, hang_after = 30, hang_first = 300;
+};
+
+void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
   app.prefix_command();
   app.footer("PROGRAM [ARGUMENTS]... stand behind the options, or behind --.");
   app.add_option("-n,--ranks", options.ranks,
@@ -91,11 +96,23 @@ void declare_flags(CLI::App& app, LaunchOptions& options, double& grace_s) {
   app.add_option("--node-rank", options.node, "which of them this is, from 0")->check(CLI::Range(0, 65535));
   app.add_option("--master", options.master, "HOST:PORT of the first node, where the ranks meet");
   app.add_flag("--tag-output", options.tag_output, "put '[rank N] ' before each line");
-  app.add_option("--grace", grace_s, "seconds from a SIGTERM or SIGINT, which is passed on, to SIGKILL; default 30")
+  app.add_option("--grace", seconds.grace,
+                 "seconds from a SIGTERM or SIGINT, which is passed on, to SIGKILL; default 30")
       ->check(CLI::Range(0.0, 1e6));
   app.add_option("--restarts", options.restarts,
                  "start the ranks again up to this many times, from the newest valid checkpoint, where that can help")
       ->check(CLI::Range(0, 1'000'000));
+  app.add_option("--hang-after", seconds.hang_after,
+                 "seconds without progress on any rank from which on a run hangs; 0: nobody watches; default 30")
+      ->check(CLI::Range(0.0, 1e6));
+  app.add_option("--hang-first", seconds.hang_first,
+                 "the same until the first step has ended, and for the first checkpoint and evaluation; default 300")
+      ->check(CLI::Range(0.0, 1e6));
+  app.add_option("--hang-factor", options.hangs.factor,
+                 "and at least so many times the longest step, checkpoint or evaluation so far; default 10")
+      ->check(CLI::Range(1.0, 1e6));
+  app.add_option("--incidents", options.hangs.incidents,
+                 "the folder in which the rings of a hang are kept; default piper-incidents");
 }
 
 }  // namespace
@@ -105,8 +122,8 @@ int main(int argc, char** argv) {
   using namespace piper::launcher;
   CLI::App app{"Starts the ranks of a run on this node and watches them.", "piper-launch"};
   LaunchOptions options;
-  double grace_s = 30;
-  declare_flags(app, options, grace_s);
+  Seconds seconds;
+  declare_flags(app, options, seconds);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -121,7 +138,10 @@ int main(int argc, char** argv) {
                                            : ("unknown option " + options.arguments.front()).c_str());
     return kCommandLine;
   }
-  options.grace = std::chrono::milliseconds(static_cast<int64_t>(grace_s * 1000));
+  const auto milliseconds = [](double s) { return std::chrono::milliseconds(static_cast<int64_t>(s * 1000)); };
+  options.grace = milliseconds(seconds.grace);
+  options.hangs.after = milliseconds(seconds.hang_after);
+  options.hangs.first = milliseconds(seconds.hang_first);
   try {
     return run(options);
   } catch (const std::exception& bug) {

@@ -12,7 +12,7 @@ Result<Signals> Signals::open() {
   signal(SIGPIPE, SIG_IGN);
   sigset_t taken, before;
   sigemptyset(&taken);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&taken, number);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT}) sigaddset(&taken, number);
   sigprocmask(SIG_BLOCK, &taken, &before);
   const int descriptor = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
   if (descriptor < 0)

@@ -9,8 +9,8 @@ namespace piper::launcher {
 
 class Signals {
  public:
-  // From here on SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 wait to be taken, and a reader that has gone is no
-  // signal. L0104: the system gives no descriptor.
+  // From here on SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 and SIGQUIT wait to be taken, and a reader that has gone is
+  // no signal. L0104: the system gives no descriptor.
   static Result<Signals> open();
   Signals(Signals&& other) noexcept : descriptor_(other.descriptor_), before_(other.before_) { other.descriptor_ = -1; }
   Signals& operator=(Signals&&) = delete;

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "launcher/restarts.h"
 #include "launcher/store_socket.h"
@@ -13,6 +14,7 @@ Result<Outcome> Supervisor::run(const std::vector<std::string>& arguments, int32
   ranks_.clear();
   outcome_ = {};
   kill_at_.reset();
+  PIPER_RETURN_IF_ERROR(watch());
   if (Status started = start(arguments, attempt); !started.ok()) {
     ranks_.clear();
     return started;
@@ -25,7 +27,21 @@ Result<Outcome> Supervisor::run(const std::vector<std::string>& arguments, int32
       outcome_.tail.assign(process.err().tail().begin(), process.err().tail().end());
   }
   ranks_.clear();
-  return outcome_;
+  return std::move(outcome_);
+}
+
+// Where there is a bundle, whose ranks have rings.
+Status Supervisor::watch() {
+  hangs_.reset();
+  if (plan_.bundle.empty()) return {};
+  if (!rings_) {
+    PIPER_ASSIGN(RingFolder folder, RingFolder::make());
+    rings_.emplace(std::move(folder));
+  }
+  rings_->clear();
+  if (plan_.hangs.after.count() > 0)
+    hangs_.emplace(plan_.hangs, plan_.bundle, rings_->path(), plan_.over_mpi ? 1 : plan_.ranks_here);
+  return {};
 }
 
 Status Supervisor::start(const std::vector<std::string>& arguments, int32_t attempt) {
@@ -40,7 +56,7 @@ Status Supervisor::start(const std::vector<std::string>& arguments, int32_t atte
     RankStart start;
     start.rank = plan_.first_rank + local;
     start.arguments = arguments;
-    start.variables = variables_of(plan_, start.rank, attempt, port);
+    start.variables = variables_of(plan_, start.rank, attempt, port, rings_ ? rings_->path() : "");
     if (start.rank == 0 && socket) start.inherited = socket->descriptor();
     start.blocked = signals_.before();
     start.tag_output = plan_.tag_output;
@@ -60,6 +76,10 @@ void Supervisor::wait_for_something() {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*kill_at_ - Clock::now()).count();
     timeout_ms = static_cast<int>(std::clamp<int64_t>(left + 1, 0, 1'000'000));
   }
+  if (hangs_) {
+    const auto look = static_cast<int>(HangWatch::kEvery.count());
+    timeout_ms = timeout_ms < 0 ? look : std::min(timeout_ms, look);
+  }
   (void)poll(descriptors.data(), descriptors.size(), timeout_ms);
   take_signals();
   for (RankProcess& process : ranks_) {
@@ -68,14 +88,31 @@ void Supervisor::wait_for_something() {
   }
   for (size_t i = 0; i < ranks_.size(); ++i)
     if (ranks_[i].descriptor() >= 0 && descriptors[1 + 3 * i].revents != 0) take_end(ranks_[i]);
+  look_for_hang();
   if (kill_at_ && Clock::now() >= *kill_at_) {
     signal_all(SIGKILL);
     kill_at_.reset();
   }
 }
 
+// Nothing that a rank could still save is worth waiting for ranks that do not go on; mpirun alone has ranks to end.
+void Supervisor::look_for_hang() {
+  if (!hangs_ || kill_at_ || alive() == 0 || !hangs_->hangs(Clock::now())) return;
+  outcome_.hang = hangs_->report();
+  outcome_.exit_status = kHang;
+  outcome_.failed_rank = plan_.first_rank;
+  std::fprintf(stderr, "piper-launch: error[L0121]: %s\n", outcome_.hang.error().message.c_str());
+  hangs_.reset();
+  kill_behind(plan_.over_mpi ? kAfterFailure : std::chrono::milliseconds(0));
+  if (plan_.over_mpi) signal_all(SIGTERM);
+}
+
 void Supervisor::take_signals() {
   while (const int number = signals_.take()) {
+    if (number == SIGQUIT) {
+      if (hangs_) std::fputs(hangs_->positions().c_str(), stderr);
+      continue;
+    }
     const bool ends = number == SIGTERM || number == SIGINT || number == SIGHUP;
     // A second one ends the ranks at once.
     if (ends) kill_behind(outcome_.asked_to_stop ? kAfterFailure : plan_.grace);

@@ -7,6 +7,7 @@
 
 #include "launcher/launch_plan.h"
 #include "launcher/rank_process.h"
+#include "launcher/ring_folder.h"
 #include "launcher/signals.h"
 
 namespace piper::launcher {
@@ -17,6 +18,7 @@ struct Outcome {
   int32_t failed_rank = -1;       // -1: none
   std::vector<std::string> tail;  // of what that rank printed to standard error
   bool asked_to_stop = false;     // by a signal
+  Status hang;                    // L0121, where the run was ended because of one
 };
 
 class Supervisor {
@@ -27,14 +29,18 @@ class Supervisor {
 
   // What the other ranks have between SIGTERM and SIGKILL once one has failed: they have nothing left to finish.
   static constexpr std::chrono::milliseconds kAfterFailure{5000};
+  // Exit status of a run that hangs.
+  static constexpr int kHang = 81;
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  Status watch();
   Status start(const std::vector<std::string>& arguments, int32_t attempt);
   void wait_for_something();
   void take_signals();
   void take_end(RankProcess& process);
+  void look_for_hang();
   void kill_behind(std::chrono::milliseconds time);
   void signal_all(int number);
   size_t alive() const;
@@ -42,6 +48,8 @@ class Supervisor {
   const LaunchPlan& plan_;
   Signals& signals_;
   std::vector<RankProcess> ranks_;
+  std::optional<RingFolder> rings_;  // none: nobody watches
+  std::optional<HangWatch> hangs_;
   Outcome outcome_;
   std::optional<Clock::time_point> kill_at_;
 };

@@ -245,6 +245,7 @@ void Checkpointer::work() {
     const std::string_view shard(copy_ == nullptr ? nullptr : reinterpret_cast<const char*>(copy_->data()),
                                  static_cast<size_t>(bytes_));
     Status status = write(shard);
+    track_.event(live::EventKind::kIdle, manifest_.step);
     {
       std::lock_guard lock(mutex_);
       if (status.ok() && !writer_.refused()) {

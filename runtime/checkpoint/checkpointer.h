@@ -61,7 +61,7 @@ class Checkpointer {
   };
   Checkpointer(Storage& storage, hal::ControlChannel& control, WriterOptions options, hal::Device& device,
                const hal::WaitControl& wait)
-      : device_(device), wait_(wait), writer_(storage, control, std::move(options)) {}
+      : device_(device), wait_(wait), writer_(storage, control, options), track_(options.track) {}
   Status lay_out(const plan::Manifest& manifest, const plan::RankPlan& plan, const std::vector<hal::Address>& buffers,
                  hal::ControlChannel& control);
   void begin_writing(int64_t step, int64_t samples, bool refuses);
@@ -79,6 +79,7 @@ class Checkpointer {
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  trace::RingTrack track_;
   bool writing_ = false, refuses_ = false, ends_ = false;
   int64_t committed_ = 0;
   std::chrono::steady_clock::time_point saved_at_;

@@ -151,14 +151,20 @@ std::string CheckpointWriter::commit(Manifest& manifest, const std::string& fold
 }
 
 Result<std::string> CheckpointWriter::attempt(Manifest& manifest, const std::string& folder, const std::string& name,
-                                              std::optional<std::string_view> shard, const hal::WaitControl& wait) {
+                                               std::optional<std::string_view> shard, const hal::WaitControl& wait) {
+  using live::EventKind;
+  const int64_t step = manifest.step;
+  // All ranks tell the same, whatever they have to write: so it shows who is behind whom.
+  options_.track.event(EventKind::kWrite, step);
   std::string mine;
   if (control_.rank() == 0)
     if (const int number = storage_.make_directory(folder); number != 0)
       mine = told(failed("cannot make " + folder, number));
+  options_.track.event(EventKind::kGather, step);
   PIPER_ASSIGN(const std::vector<std::string> made, control_.allgather(mine, wait));
   if (std::string failure = first_failure(made); !failure.empty()) return failure;
 
+  options_.track.event(EventKind::kWrite, step);
   if (!shard) {
     mine = kRefused;
   } else if (!name.empty()) {
@@ -168,12 +174,15 @@ Result<std::string> CheckpointWriter::attempt(Manifest& manifest, const std::str
         failure = failed("cannot sync " + folder, number);
     mine = failure.empty() ? record_of(*shard) : told(failure);
   }
+  options_.track.event(EventKind::kGather, step);
   PIPER_ASSIGN(const std::vector<std::string> records, control_.allgather(mine, wait));
   refused_ = std::find(records.begin(), records.end(), kRefused) != records.end();
   if (refused_) return std::string(kRefused);
   if (std::string failure = first_failure(records); !failure.empty()) return failure;
 
+  options_.track.event(EventKind::kWrite, step);
   mine = control_.rank() == 0 ? told(commit(manifest, folder, records)) : "";
+  options_.track.event(EventKind::kGather, step);
   PIPER_ASSIGN(const std::vector<std::string> committed, control_.allgather(mine, wait));
   return first_failure(committed);
 }
@@ -226,7 +235,9 @@ Status CheckpointWriter::write_or_refuse(Manifest manifest, const std::string& n
       if (control_.rank() == 0) remove_old(manifest.step);
       return {};
     }
+    options_.track.event(live::EventKind::kWrite, manifest.step);
     if (control_.rank() == 0) remove_folder(storage_, folder);
+    options_.track.event(live::EventKind::kGather, manifest.step);
     // A rank's file is gone before the next attempt asks for room.
     PIPER_RETURN_IF_ERROR(control_.barrier(wait));
     if (refused_) return {};

@@ -13,6 +13,7 @@
 
 #include "runtime/checkpoint/storage.h"
 #include "runtime/hal/control_channel.h"
+#include "runtime/trace/ring_writer.h"
 #include "schemas/checkpoint/manifest.h"
 
 namespace piper::checkpoint {
@@ -23,6 +24,7 @@ struct WriterOptions {
   std::set<int64_t> damaged;  // steps that are known to be damaged: left alone, not counted
   std::string parent;         // digest of the checkpoint that the run goes on from
   int64_t from = 0;           // its step; 0: the run began at step 1
+  trace::RingTrack track;     // told what is written
 };
 
 // By the owner, before it looks for a checkpoint. What was replaced by a checkpoint that never got its name has its own

@@ -8,8 +8,9 @@
 
 namespace piper::data {
 
-ReadAhead::ReadAhead(const DataSource& source, std::vector<Part> parts, int64_t first, int64_t last)
-    : source_(source), parts_(std::move(parts)), first_(first), last_(last) {
+ReadAhead::ReadAhead(const DataSource& source, std::vector<Part> parts, int64_t first, int64_t last,
+                     const trace::RingTrack& track)
+    : source_(source), parts_(std::move(parts)), first_(first), last_(last), track_(track) {
   for (const Part& part : parts_) step_bytes_ += part.bytes;
   if (first_ > last_ || step_bytes_ == 0) return;
   for (Slot& slot : slots_) slot.samples.resize(static_cast<size_t>(step_bytes_));
@@ -37,11 +38,13 @@ void ReadAhead::read_steps() {
   const std::function<void()> read = [this, &step] { fill(step, slot_of(step).samples.data()); };
   for (; step <= last_; ++step) {
     Slot& slot = slot_of(step);
+    track_.event(live::EventKind::kIdle, step);
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return stopped_ || slot.step == 0; });
       if (stopped_) return;
     }
+    track_.event(live::EventKind::kRead, step);
     // The slot is this thread's until it has a step.
     bool whole = false;
     try {
@@ -55,6 +58,7 @@ void ReadAhead::read_steps() {
     }
     changed_.notify_all();
   }
+  track_.event(live::EventKind::kIdle, last_ + 1);
 }
 
 const std::byte* ReadAhead::take(int64_t step) {

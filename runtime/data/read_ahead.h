@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/data/data_source.h"
+#include "runtime/trace/ring_writer.h"
 #include "schemas/plan/read_ahead.h"
 
 namespace piper::data {
@@ -22,8 +23,9 @@ class ReadAhead {
     size_t input = 0;  // of the manifest
     int64_t first = 0, count = 0, bytes = 0;
   };
-  // Steps [first, last] of the data; none where last < first. `source` outlives it.
-  ReadAhead(const DataSource& source, std::vector<Part> parts, int64_t first, int64_t last);
+  // Steps [first, last] of the data; none where last < first. `source` outlives it. `track`: told what is read.
+  ReadAhead(const DataSource& source, std::vector<Part> parts, int64_t first, int64_t last,
+            const trace::RingTrack& track = {});
   // Ends within one step's reading.
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
@@ -52,6 +54,7 @@ class ReadAhead {
   const DataSource& source_;
   const std::vector<Part> parts_;
   const int64_t first_, last_;
+  const trace::RingTrack track_;
   int64_t step_bytes_ = 0;
   double waited_s_ = 0;
   int64_t taken_ = 0;  // the step between take() and release()

@@ -37,18 +37,20 @@ double MeanLoss::value() const {
   return loss;
 }
 
-Evaluation::Evaluation(Session& session, LoadedRank& rank, hal::ControlChannel& control, StepInputs inputs)
+Evaluation::Evaluation(Session& session, LoadedRank& rank, hal::ControlChannel& control, StepInputs inputs,
+                       const trace::RingWriter* ring)
     : session_(session),
       rank_(rank),
       control_(control),
       wait_{&session.stop, session.options.timeout},
       inputs_(std::move(inputs)),
-      executor_(*rank.evaluation, session.stop, session.options.timeout, "evaluation behind step") {}
+      executor_(*rank.evaluation, session.stop, session.options.timeout, ring, "evaluation behind step") {}
 
-Result<std::unique_ptr<Evaluation>> Evaluation::make(Session& session, LoadedRank& rank, hal::ControlChannel& control) {
+Result<std::unique_ptr<Evaluation>> Evaluation::make(Session& session, LoadedRank& rank, hal::ControlChannel& control,
+                                                     const trace::RingWriter* ring) {
   const LoadedRank& program = *rank.evaluation;
   PIPER_ASSIGN(StepInputs inputs, StepInputs::bind(program, *session.evaluation.data, session.options.seed));
-  std::unique_ptr<Evaluation> made(new Evaluation(session, rank, control, std::move(inputs)));
+  std::unique_ptr<Evaluation> made(new Evaluation(session, rank, control, std::move(inputs), ring));
   if (program.plan->rank != program.bundle->manifest.reporting_rank) return made;
   for (const plan::Mean& mean : program.plan->means) {
     Downloads& downloads = made->means_.emplace_back();

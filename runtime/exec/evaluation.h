@@ -33,8 +33,10 @@ class MeanLoss {
 
 class Evaluation {
  public:
-  // Of a rank that was loaded with its evaluation, and a session with data for it; both outlive this. R0404.
-  static Result<std::unique_ptr<Evaluation>> make(Session& session, LoadedRank& rank, hal::ControlChannel& control);
+  // Of a rank that was loaded with its evaluation, and a session with data for it; both outlive this, and so does
+  // `ring`. R0404.
+  static Result<std::unique_ptr<Evaluation>> make(Session& session, LoadedRank& rank, hal::ControlChannel& control,
+                                                  const trace::RingWriter* ring);
 
   // Behind a step, or the last one.
   bool due(int64_t step) const;
@@ -49,7 +51,8 @@ class Evaluation {
   struct Downloads {
     std::unique_ptr<hal::Download> sum, count;
   };
-  Evaluation(Session& session, LoadedRank& rank, hal::ControlChannel& control, StepInputs inputs);
+  Evaluation(Session& session, LoadedRank& rank, hal::ControlChannel& control, StepInputs inputs,
+             const trace::RingWriter* ring);
   Status add_batch(MeanLoss& loss);
 
   Session& session_;

@@ -7,8 +7,16 @@
 
 namespace piper::exec {
 
+Executor::Executor(LoadedRank& rank, hal::Stop& stop, std::chrono::milliseconds timeout, const trace::RingWriter* ring,
+                   const char* noun)
+    : rank_(rank), stop_(stop), wait_{&stop, timeout}, noun_(noun) {
+  const size_t streams = ring == nullptr ? 0 : rank.plan->streams.size();
+  for (size_t s = 0; s < streams; ++s) tracks_.push_back(ring->stream(static_cast<int32_t>(s)));
+}
+
 Status Executor::run_step(int64_t step) {
   const bool first = step_ == 0;
+  batch_ = step == step_ ? batch_ + 1 : 0;
   step_ = step;
   hal::Recording& recording = first && rank_.capturing_step != nullptr ? *rank_.capturing_step : *rank_.step;
   if (profile_ != nullptr) profile_->begin_step(step);
@@ -64,6 +72,11 @@ Status Executor::look_for_faults() {
   }
   failed(-1, -1, library.read_fault(record), {});
   return hal::stopped();
+}
+
+void Executor::reached(int32_t queue, int32_t instruction) {
+  if (!tracks_.empty())
+    tracks_[static_cast<size_t>(queue)].instruction(step_, rank_.training != nullptr, batch_, instruction);
 }
 
 void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) {

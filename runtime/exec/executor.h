@@ -5,15 +5,17 @@
 #include "runtime/exec/call_by_call.h"
 #include "runtime/exec/load_rank.h"
 #include "runtime/trace/profile.h"
+#include "runtime/trace/ring_writer.h"
 
 namespace piper::exec {
 
 class Executor : private hal::StepObserver {
  public:
-  // `rank` and `stop` outlive it. `noun`: what messages call a step.
-  Executor(LoadedRank& rank, hal::Stop& stop, std::chrono::milliseconds timeout, const char* noun = "step")
-      : rank_(rank), stop_(stop), wait_{&stop, timeout}, noun_(noun) {}
-  // hal::stopped() when the step did not finish: the reason is in the Stop, and no step can follow.
+  // `rank`, `stop` and `ring`, which may be null, outlive it. `noun`: what messages call a step.
+  Executor(LoadedRank& rank, hal::Stop& stop, std::chrono::milliseconds timeout,
+           const trace::RingWriter* ring = nullptr, const char* noun = "step");
+  // hal::stopped() when the step did not finish: the reason is in the Stop, and no step can follow. The batches of an
+  // evaluation have one step.
   Status run_step(int64_t step);
   // The same, one piece of the rank's step after the other. A failure of the observer's is one of the step.
   Status run_step(int64_t step, const CallByCall& calls, PieceObserver& observer);
@@ -24,6 +26,7 @@ class Executor : private hal::StepObserver {
 
  private:
   void failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) override;
+  void reached(int32_t queue, int32_t instruction) override;
   void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) override;
   Status run_pieces(const CallByCall& calls, PieceObserver& observer);
   // Behind what has ended with a failure.
@@ -37,7 +40,9 @@ class Executor : private hal::StepObserver {
   hal::WaitControl wait_;
   const char* noun_;
   trace::Profile* profile_ = nullptr;
-  int64_t step_ = 0;  // 0: none was done yet
+  std::vector<trace::RingTrack> tracks_;  // by queue; empty: there is no ring
+  int64_t step_ = 0;                      // 0: none was done yet
+  uint64_t batch_ = 0;                    // of the step's evaluation
 };
 
 }  // namespace piper::exec

@@ -70,6 +70,11 @@ class RankRun {
         wait_{&session.stop, session.options.timeout} {}
 
   Status run(const MakeBackend& make_backend) {
+    const plan::Manifest& manifest = session_.bundle->manifest;
+    PIPER_ASSIGN(ring_,
+                 session_.rings.open(session_.options.rings, {plan_.rank, manifest.world_size, session_.bundle_digest,
+                                                              static_cast<int32_t>(plan_.streams.size())}));
+    ring_->host(live::EventKind::kStarting, 0);
     PIPER_RETURN_IF_ERROR(
         bootstrap::check_agreement(control_, {session_.bundle_digest, agreed_options(session_)}, wait_));
     for (const std::string* path :
@@ -87,9 +92,9 @@ class RankRun {
     }
     for (const std::string& line : graph_cuts(*rank_)) std::fprintf(stderr, "piper-run: note: %s\n", line.c_str());
     if (rank_->evaluation != nullptr) {
-      PIPER_ASSIGN(evaluation_, Evaluation::make(session_, *rank_, control_));
+      PIPER_ASSIGN(evaluation_, Evaluation::make(session_, *rank_, control_, ring_));
     }
-    Executor executor(*rank_, session_.stop, session_.options.timeout);
+    Executor executor(*rank_, session_.stop, session_.options.timeout, ring_);
     if (!session_.options.profile.empty()) {
       profile_ = std::make_unique<trace::Profile>(plan_.instructions.size());
       executor.set_profile(profile_.get());
@@ -101,10 +106,11 @@ class RankRun {
       PIPER_ASSIGN(digests_, DigestRecorder::make(session_, *rank_, control_));
     }
     PIPER_RETURN_IF_ERROR(control_.barrier(wait_));
-    inputs.read_ahead(first_step_, session_.options.steps);
+    inputs.read_ahead(first_step_, session_.options.steps, ring_->loader());
     session_.started = true;
     PIPER_ASSIGN(const bool stopped, all_steps(executor, inputs));
     if (!verdict_.ok()) return end_with_verdict();
+    ring_->host(live::EventKind::kEnding, session_.options.steps);
     PIPER_RETURN_IF_ERROR(save_resharded());
     if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
     if (stopped) session_.stopped = true;
@@ -116,6 +122,7 @@ class RankRun {
     PIPER_RETURN_IF_ERROR(finish(executor));
     digests_.reset();
     rank_->close();
+    ring_->host(live::EventKind::kEnded, session_.options.steps);
     return {};
   }
 
@@ -141,9 +148,12 @@ class RankRun {
   Status open_checkpointer() {
     if (session_.storage == nullptr) return {};
     const hal::WaitControl writing{&session_.stop, std::chrono::hours(24)};
-    PIPER_ASSIGN(checkpointer_, checkpoint::Checkpointer::make(session_.bundle->manifest, plan_, rank_->buffers,
-                                                               rank_->device(), *checkpoint_control_, writing,
-                                                               *session_.storage, session_.identity, session_.writer));
+    checkpoint::WriterOptions options = session_.writer;
+    options.track = ring_->writer();
+    PIPER_ASSIGN(checkpointer_,
+                 checkpoint::Checkpointer::make(session_.bundle->manifest, plan_, rank_->buffers, rank_->device(),
+                                                *checkpoint_control_, writing, *session_.storage, session_.identity,
+                                                std::move(options)));
     return {};
   }
 
@@ -211,14 +221,17 @@ class RankRun {
 
   Result<StopAction> agreed_behind(int64_t step) {
     if (session_.stopping == nullptr) return StopAction::kGoOn;
+    ring_->host(live::EventKind::kAgree, step);
     return session_.stopping->behind(step, checkpointer_ == nullptr ? 0 : checkpointer_->write_seconds());
   }
 
   Status save_checkpoint(CheckpointClock& clock, int64_t step, StopAction action) {
     PIPER_RETURN_IF_ERROR(checkpointer_->failure());
+    ring_->host(live::EventKind::kAgree, step);
     PIPER_ASSIGN(const bool due, clock.due(step, control_, wait_));
     if (!due && (action == StopAction::kGoOn || action == StopAction::kReplay)) return {};
     if (nan_.step > 0) return checkpointer_->refuse(step);
+    ring_->host(live::EventKind::kSave, step);
     return checkpointer_->save(step, (step + data_shift_) * session_.bundle->manifest.batch);
   }
 
@@ -226,8 +239,11 @@ class RankRun {
     const plan::Manifest& manifest = session_.bundle->manifest;
     const auto begin = steady_clock::now();
     const bool digests = digests_ != nullptr && digests_->due(step);
+    ring_->host(live::EventKind::kData, step);
     PIPER_RETURN_IF_ERROR(inputs.write(step));
+    ring_->host(live::EventKind::kStep, step);
     PIPER_RETURN_IF_ERROR(digests ? executor.run_step(step, digests_->calls(), *digests_) : executor.run_step(step));
+    ring_->host(live::EventKind::kReport, step);
     const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
     if (session_.stopping != nullptr) session_.stopping->tell_step_time(plan_.rank, seconds * 1e3);
     PIPER_RETURN_IF_ERROR(report(step, seconds, inputs));
@@ -263,6 +279,7 @@ class RankRun {
 
   Status evaluate(int64_t step) {
     if (evaluation_ == nullptr || !evaluation_->due(step)) return {};
+    ring_->host(live::EventKind::kEvaluate, step);
     PIPER_ASSIGN(const std::optional<double> loss, evaluation_->run(step));
     if (loss && reporter_ != nullptr && nan_.step == 0) reporter_->evaluation(step, *loss);
     return evaluation_->keep_best(loss, plan_);
@@ -304,6 +321,7 @@ class RankRun {
   hal::ControlChannel* checkpoint_control_;
   hal::WaitControl wait_;
   int64_t first_step_ = 1, data_shift_ = 0;  // data_shift_: steps by which the data are ahead
+  trace::RingWriter* ring_ = nullptr;
   std::unique_ptr<LoadedRank> rank_;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer_;  // nullptr: none are saved
   std::unique_ptr<Reporter> reporter_;

@@ -15,6 +15,7 @@
 #include "runtime/exec/stop_agreement.h"
 #include "runtime/hal/link_delay.h"
 #include "runtime/hal/stop.h"
+#include "runtime/trace/rings.h"
 
 namespace piper::exec {
 
@@ -31,6 +32,7 @@ struct SessionOptions {
   std::optional<hal::LinkDelay> link_delay;        // all ranks must have the same
   std::string log, save, save_gradients, profile;  // files; empty: none
   std::string tensorboard;                         // the folder of event files; empty: none
+  std::string rings;                               // the folder of the ranks' rings; empty: in memory alone
   CheckpointSchedule checkpoints;
   bool stop_on_nan = true;
   int64_t check_replicas = 0;  // every so many steps; 0: never
@@ -61,6 +63,7 @@ struct Session {
   StopRequests requests;
   StopAgreement* stopping = nullptr;  // nullptr: nobody looks at requests
   SessionOptions options;
+  trace::Rings rings;
   hal::Stop stop;
   // What all ranks have found alike, behind the same step, ends the run: no rank waits for another one then, and one of
   // them tells it.

@@ -46,10 +46,10 @@ double StepInputs::learning_rate(int64_t step) const {
   return manifest_->optimizer.lr * lr_factor(manifest_->lr_schedule, step);
 }
 
-void StepInputs::read_ahead(int64_t first, int64_t last) {
+void StepInputs::read_ahead(int64_t first, int64_t last, const trace::RingTrack& track) {
   std::vector<data::ReadAhead::Part> parts;
   for (const Samples& samples : samples_) parts.push_back(samples.part);
-  ahead_ = std::make_unique<data::ReadAhead>(*data_, std::move(parts), first + data_shift_, last + data_shift_);
+  ahead_ = std::make_unique<data::ReadAhead>(*data_, std::move(parts), first + data_shift_, last + data_shift_, track);
 }
 
 Status StepInputs::write(int64_t step) {

@@ -17,7 +17,7 @@ class StepInputs {
   // The data of step s are from now on those of step s + `steps`.
   void shift_data(int64_t steps) { data_shift_ = steps; }
   // Begins to read the samples of steps [first, last], which are then written once each, in their order.
-  void read_ahead(int64_t first, int64_t last);
+  void read_ahead(int64_t first, int64_t last, const trace::RingTrack& track = {});
   // For step `step`, from 1; in front of what is submitted next.
   Status write(int64_t step);
   // How long the last write() waited for its samples.

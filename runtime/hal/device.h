@@ -77,6 +77,9 @@ class StepObserver {
   // `queue` and `instruction` are -1 where it concerns no one command. `positions`: by queue, the instruction that it
   // is at, or -1 where it is done or has not begun. Not for stopped().
   virtual void failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) = 0;
+  // Where commands are done when they are issued: `queue` is about to issue one of `instruction`; -1: it has issued
+  // all.
+  virtual void reached([[maybe_unused]] int32_t queue, [[maybe_unused]] int32_t instruction) {}
   // Where the submission is timed. `cpu_ns`: processor time of the issuing thread.
   virtual void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) = 0;
   // Asked by who waits for a submission: a failure beside the device, for which failed() is called next.

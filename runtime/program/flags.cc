@@ -97,6 +97,8 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
       ->check(CLI::IsMember({"u8", "u16", "u32"}));
   app.add_option("--log", flags.log, "write one JSON object a step to this file");
   app.add_option("--tensorboard", flags.tensorboard, "write an event file for TensorBoard to this folder");
+  app.add_option("--rings", flags.rings,
+                 "keep what every rank ran last in a file of this folder, for piper-plan whyhang; default: in memory");
   app.add_option("--load", flags.load, "start from the weights of this .safetensors file");
   app.add_option("--save", flags.save, "write the weights after the last step to this .safetensors file");
   app.add_option("--eval-data", flags.eval_data, "evaluate on this data, of any form of --data");

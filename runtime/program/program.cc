@@ -9,7 +9,9 @@
 #include "runtime/program/exit_status.h"
 #include "runtime/program/outcome.h"
 #include "runtime/program/ranks.h"
+#include "runtime/program/ring_dump.h"
 #include "runtime/program/signals.h"
+#include "schemas/launch/variables.h"
 
 namespace piper::program {
 namespace {
@@ -21,9 +23,16 @@ int ranks_here(bootstrap::Transport transport, int32_t world_size) {
   return here > 0 ? here : world_size;
 }
 
+// That of piper-launch, which watches it, unless the user names one.
+std::string rings_folder(const Flags& flags) {
+  if (!flags.rings.empty()) return flags.rings;
+  const auto folder = bootstrap::process_variable(launch::kRings);
+  return folder.value_or("");
+}
+
 }  // namespace
 
-int run(const Flags& flags) {
+int run(const Flags& flags, const WrapRanks& wrap) {
   const bool on_gpus = flags.device == "cuda";
   if (!on_gpus && (flags.cuda_graph || flags.comm == "nccl")) {
     std::fprintf(stderr, "piper-run: %s is for --device cuda\n", flags.cuda_graph ? "--cuda-graph" : "--comm nccl");
@@ -54,6 +63,7 @@ int run(const Flags& flags) {
   cpu.link_delay = session.options.link_delay = flags.link_delay;
   session.options.log = flags.log;
   session.options.tensorboard = flags.tensorboard;
+  session.options.rings = rings_folder(flags);
   session.options.save = flags.save;
   session.options.save_gradients = flags.save_gradients;
   session.options.profile = flags.profile;
@@ -63,8 +73,10 @@ int run(const Flags& flags) {
   session.options.digests = {flags.digest, flags.digest_steps.first, flags.digest_steps.second};
   session.requests.grace_s = static_cast<unsigned>(flags.grace_s);
   const SignalHandlers handlers(session.stop, session.requests);
+  const RingDump dump(session);
   if (on_gpus) return run_gpus(flags, *opened, *environment, *transport, refuse, session);
-  const MakeRank make = [&](hal::Transport* links, int32_t) { return exec::cpu_backend(*links, cpu); };
+  MakeRank make = [&](hal::Transport* links, int32_t) { return exec::cpu_backend(*links, cpu); };
+  if (wrap) make = wrap(make, session);
   if (*transport == bootstrap::Transport::kLocal) return run_here(flags, *opened, make, true, session);
   return run_processes(flags, *opened, make, true, *environment, *transport, session);
 }

@@ -11,4 +11,7 @@ inline constexpr const char* kLaunchedBy = "PIPER_LAUNCH";
 // port from then on, so no other program can take it before the ranks meet there.
 inline constexpr const char* kStoreSocket = "PIPER_STORE_SOCKET";
 
+// The folder in which ranks keep their rings (schemas/live/ring_layout.h), for the launcher to watch.
+inline constexpr const char* kRings = "PIPER_RINGS";
+
 }  // namespace piper::launch

@@ -32,7 +32,7 @@ TEST_CASE("the ranks of one node meet on loopback, at a port that is still to be
   CHECK(plan->world_size == 3);
   CHECK(plan->master_host == "127.0.0.1");
   CHECK(plan->master_port == 0);
-  const Arguments variables = variables_of(*plan, 2, 1, 4711);
+  const Arguments variables = variables_of(*plan, 2, 1, 4711, "");
   for (const char* variable : {"RANK=2", "LOCAL_RANK=2", "WORLD_SIZE=3", "LOCAL_WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1",
                                "MASTER_PORT=4711", "TORCHELASTIC_RESTART_COUNT=1", "PIPER_LAUNCH=1"})
     CHECK(contains(variables, variable));
@@ -49,7 +49,7 @@ TEST_CASE("each node starts its own ranks") {
   CHECK(plan->first_rank == 2);
   CHECK(plan->master_host == "fe80::1");
   CHECK(plan->master_port == 2000);
-  const Arguments variables = variables_of(*plan, 3, 0, plan->master_port);
+  const Arguments variables = variables_of(*plan, 3, 0, plan->master_port, "");
   for (const char* variable : {"RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=6", "LOCAL_WORLD_SIZE=2", "MASTER_PORT=2000"})
     CHECK(contains(variables, variable));
 }

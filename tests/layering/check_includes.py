@@ -12,7 +12,7 @@ import sys
 
 BASE, PLAN, VERIFY, CHECKPOINT = "schemas/base", "schemas/plan", "schemas/verify", "schemas/checkpoint"
 DIGEST = "schemas/digest"
-LAUNCH = "schemas/launch"
+LAUNCH, LIVE = "schemas/launch", "schemas/live"
 DIAG, IR = "compiler/diag", "compiler/ir"
 # Folder -> folders it may include. Files that stand in compiler/, runtime/ or a tool are programs: they see their component.
 FOLDERS = {
@@ -22,6 +22,7 @@ FOLDERS = {
     CHECKPOINT: [BASE, PLAN],
     DIGEST: [BASE, PLAN, VERIFY],
     LAUNCH: [],
+    LIVE: [BASE, PLAN, VERIFY],
     DIAG: [BASE],
     IR: [BASE, PLAN, DIAG],
     "compiler/strategy": [BASE, PLAN, DIAG, IR],
@@ -33,16 +34,16 @@ FOLDERS = {
     "compiler/driver": [BASE, PLAN, VERIFY, "compiler"],
     "compiler": [BASE, PLAN, "compiler"],
     "runtime/hal": [BASE, PLAN],
-    "runtime/trace": [BASE, PLAN, DIGEST],
-    "runtime/data": [BASE, PLAN],
+    "runtime/trace": [BASE, PLAN, DIGEST, LIVE],
+    "runtime/data": [BASE, PLAN, LIVE, "runtime/trace"],
     "runtime/kernels": [BASE, PLAN, "runtime/hal"],
     "runtime/bootstrap": [BASE, PLAN, LAUNCH, "runtime/hal"],
-    "runtime/checkpoint": [BASE, PLAN, CHECKPOINT, "runtime/hal"],
-    "runtime/exec": [BASE, PLAN, CHECKPOINT, DIGEST, "runtime"],
-    "runtime/program": [BASE, PLAN, VERIFY, "runtime"],
+    "runtime/checkpoint": [BASE, PLAN, CHECKPOINT, LIVE, "runtime/hal", "runtime/trace"],
+    "runtime/exec": [BASE, PLAN, CHECKPOINT, DIGEST, LIVE, "runtime"],
+    "runtime/program": [BASE, PLAN, VERIFY, LAUNCH, LIVE, "runtime"],
     "runtime": ["runtime"],
-    "launcher": [BASE, PLAN, LAUNCH, "launcher"],
-    "tools/piper_plan": [BASE, PLAN, VERIFY, CHECKPOINT, DIGEST],
+    "launcher": [BASE, PLAN, LAUNCH, LIVE, "launcher"],
+    "tools/piper_plan": [BASE, PLAN, VERIFY, CHECKPOINT, DIGEST, LIVE],
     "tools/piper_torchscript": [BASE],
     "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],
 }

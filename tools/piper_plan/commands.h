@@ -48,4 +48,7 @@ Result<Difference> diff_checkpoints(const std::string& a, const std::string& b);
 // The weights of a step, the newest valid one where `step` is -1, under the model's own names.
 Result<std::string> export_checkpoint(const std::string& path, int64_t step, const std::string& out);
 
+// Who keeps a run from going on, by the rings of its ranks; `events`: of each thread that are shown, 0: none. R0911.
+Result<std::string> why_hang(const std::string& directory, const std::string& rings, int64_t events);
+
 }  // namespace piper::tools

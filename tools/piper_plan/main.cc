@@ -80,6 +80,12 @@ int run(int argc, char** argv) {
   for (auto* const command : {list, check, compare, write})
     command->add_option("DIR", directory, "folder of checkpoints, or of one")->required();
   compare->add_option("OTHER", other, "that to compare with")->required();
+  auto* const hang = app.add_subcommand("whyhang", "who keeps a run from going on, by the rings of its ranks");
+  hang->add_option("DIR", directory, "plan bundle")->required();
+  hang->add_option("RINGS", other, "folder of rings: of piper-run --rings, or what piper-launch has kept")->required();
+  int64_t events = 0;
+  hang->add_option("--events", events, "show so many of the last events of every thread")
+      ->check(CLI::NonNegativeNumber);
   std::string out;
   int64_t step = -1;
   write->add_option("--step", step, "its step; default: the newest valid one")->check(CLI::NonNegativeNumber);
@@ -108,6 +114,7 @@ int run(int argc, char** argv) {
   if (*compare) return print_diff(piper::tools::diff_checkpoints(directory, other), true);
   if (*write) return print(piper::tools::export_checkpoint(directory, step, out));
   if (*bisect) return print_diff(piper::tools::bisect(directory, other, tolerance), true);
+  if (*hang) return print(piper::tools::why_hang(directory, other, events));
   if (*diff) return print_diff(piper::tools::diff(directory, other, lines), exit_code);
   if (*simulate && !profile.empty()) return print(piper::tools::simulate_measured(directory, profile, link));
   if (*simulate) return print(piper::tools::simulate_bundle(directory, costs));

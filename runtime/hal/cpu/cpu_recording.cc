@@ -61,6 +61,7 @@ class CpuRecording : public Recording {
     for (const CpuQueue::Listed& listed : queue.commands) {
       if (ended()) return;
       queue.position.store(listed.instruction, std::memory_order_relaxed);
+      observer_->reached(index, listed.instruction);
       Status status;
       try {
         status = timed_ ? issue_timed(queue, listed) : listed.command->issue(queue, submission_);
@@ -75,6 +76,7 @@ class CpuRecording : public Recording {
       return;
     }
     queue.position.store(-1, std::memory_order_relaxed);
+    observer_->reached(index, -1);
   }
 
   Status issue_timed(CpuQueue& queue, const CpuQueue::Listed& listed) {

@@ -1,0 +1,57 @@
+// Looks at the rings of a node's ranks and says when the run hangs: no thread of any rank has told anything for longer
+// than what it does can take. Then it finds the culprit, and keeps the rings and what they say in a folder. Used by the
+// supervisor, a few times a second; ends nothing itself.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schemas/live/ring.h"
+#include "schemas/live/wait_graph.h"
+
+namespace piper::launcher {
+
+struct HangOptions {
+  std::chrono::milliseconds after{30000};     // at least so long behind the first step; 0: nobody watches
+  std::chrono::milliseconds first{300000};    // before, and of the first checkpoint and the first evaluation
+  double factor = 10;                         // and so many times the longest that was seen of the same kind
+  std::string incidents = "piper-incidents";  // the folder of what is kept
+};
+
+class HangWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // `ranks`: of this node. `rings`: their folder. The bundle is read when the run hangs.
+  HangWatch(const HangOptions& options, std::string bundle, std::string rings, int32_t ranks);
+
+  // Whether the run hangs at `now`. Time in which nobody looked does not count: a machine that slept is no hang.
+  bool hangs(Clock::time_point now);
+  // Of a run that hangs. L0121, whose message is for the user: the culprit, who waits, where the rings are kept.
+  Status report() const;
+  // Where all threads are, for a user who asks.
+  std::string positions() const;
+
+  static constexpr std::chrono::milliseconds kEvery{200};
+
+ private:
+  struct Seen {
+    int64_t process = 0;
+    std::vector<uint64_t> written;  // by track
+  };
+  std::chrono::milliseconds limit(const live::Ring& ring) const;
+  std::vector<live::Ring> read_all() const;
+  std::string keep(const std::vector<live::Ring>& rings, const std::string& text, int64_t now_ns) const;
+
+  const HangOptions options_;
+  const std::string bundle_, rings_;
+  const int32_t ranks_;
+  std::map<int32_t, Seen> seen_;  // by rank
+  std::chrono::milliseconds quiet_{0};
+  std::optional<Clock::time_point> looked_;
+};
+
+}  // namespace piper::launcher

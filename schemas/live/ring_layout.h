@@ -1,0 +1,118 @@
+// The ring of a rank: a file of fixed size in which the threads of a rank write where they are, by stores to shared
+// memory and no system call, so that it can be read while the rank lives, hangs, or after it was killed. Written by
+// runtime/trace/ring_writer.h, read by ring.h; schemas/README.md says the same in prose.
+//
+// All of it is 64-bit words in the byte order of the machine:
+//   kHeaderWords              HeaderWord says which is which
+//   kTrackWords   per track   TrackWord
+//   kEventWords x capacity    per track: EventWord; event n of a track stands at place n % capacity
+// A track has one writer. It stores the words of an event first and then the number of events written, with release:
+// who reads that number, the events, and the number again knows which events were overwritten meanwhile.
+#pragma once
+
+#include <cstdint>
+
+namespace piper::live {
+
+inline constexpr uint64_t kRingMagic = 0x676e'6972'7270'6970;  // "piprring" on a little-endian machine
+inline constexpr uint64_t kRingVersion = 1;
+inline constexpr uint64_t kHeaderWords = 64, kTrackWords = 8, kEventWords = 3;
+// What a reader believes at most, and the writer keeps to: 64 MiB.
+inline constexpr uint64_t kMaxTracks = 1 << 14, kMaxRingBytes = uint64_t{64} << 20;
+// Events that a rank keeps at least, over all of its tracks, and a track.
+inline constexpr uint64_t kRingEvents = 16384, kTrackEvents = 256;
+
+enum class HeaderWord : uint8_t {
+  kMagic,
+  kVersion,
+  kBytes,  // of the file
+  kRank,
+  kWorldSize,
+  kProcess,       // its id
+  kProcessStart,  // in clock ticks since the machine started: tells the process from a later one of the same id
+  kBoot,          // the first 64 bits of /proc/sys/kernel/random/boot_id
+  kTracks,        // their number
+  kCapacity,      // events of a track, a power of two
+  kDigest,        // SHA-256 of the bundle's manifest, four words, first byte highest
+  kDigestEnd = kDigest + 3,
+  // Written by who copies the ring of a hang, else 0.
+  kProcessState,  // the letter of /proc/PID/stat, 'X' where the process is gone
+  kSeen,          // when the copy was made, time of EventWord::kTime
+  // Sections of the rank's work, SectionWord each.
+  kSections,
+  kSectionsEnd = kSections + 11,
+};
+
+// What a rank does, as far as its length can be expected to be alike.
+enum class Section : uint8_t {
+  kStart,       // until the first step begins
+  kFirstStep,   // memory and connections are cold
+  kStep,        // the others, with their samples, without what follows
+  kCheckpoint,  // what a checkpoint keeps the steps waiting
+  kEvaluation,
+  kEnd,  // behind the last step
+};
+inline constexpr int kNumSections = 6;
+// Of each section two words: how often it was done, and the longest time it took, in nanoseconds.
+inline constexpr uint64_t kSectionWords = 2;
+static_assert(static_cast<int>(HeaderWord::kSectionsEnd) - static_cast<int>(HeaderWord::kSections) + 1 ==
+              kNumSections * kSectionWords);
+static_assert(static_cast<uint64_t>(HeaderWord::kSectionsEnd) < kHeaderWords);
+
+enum class TrackWord : uint8_t { kWritten, kKind, kIndex };  // kWritten: events so far
+
+// A thread of a rank, or a queue of its device.
+enum class TrackKind : uint8_t {
+  kStream,  // kIndex: of the plan
+  kHost,    // submits steps, and does what lies between them
+  kLoader,  // reads samples ahead
+  kWriter,  // writes checkpoints
+};
+inline constexpr int kNumTrackKinds = 4;
+
+// kWhat: EventKind in bits 0 to 7, whether it is of an evaluation in bit 8, the batch of the evaluation in bits 9 to
+// 31, the instruction in bits 32 to 63.
+enum class EventWord : uint8_t { kTime, kStep, kWhat };  // kTime: CLOCK_MONOTONIC, nanoseconds
+
+// What a track does from the event's time on, until its next event.
+enum class EventKind : uint8_t {
+  kInstruction,  // stream: executes an instruction of the step; the one before it has ended
+  kStreamDone,   // stream: all its instructions of the step have ended
+  kStarting,     // host: reads the plan, loads weights, opens communicators
+  kData,         // host: waits for the samples of the step
+  kStep,         // host: has submitted the step, waits for its streams
+  kReport,       // host: writes the log of the step
+  kAgree,        // host: waits for all other ranks' hosts behind the step
+  kSave,         // host: copies a checkpoint of the step, and waits for the one before to be written
+  kEvaluate,     // host: evaluates behind the step
+  kEnding,       // host: behind the last step
+  kEnded,        // host, writer: done
+  kRead,         // loader: reads the samples of the step
+  kWrite,        // writer: writes its files of the checkpoint of the step
+  kGather,       // writer: waits for the other ranks' part of the checkpoint
+  kIdle,         // loader, writer: nothing to do
+};
+inline constexpr int kNumEventKinds = 15;
+
+constexpr Section section_of(EventKind kind, bool first_step_done) {
+  switch (kind) {
+    case EventKind::kStarting: return Section::kStart;
+    case EventKind::kAgree:
+    case EventKind::kSave: return Section::kCheckpoint;
+    case EventKind::kEvaluate: return Section::kEvaluation;
+    case EventKind::kEnding:
+    case EventKind::kEnded: return Section::kEnd;
+    default: return first_step_done ? Section::kStep : Section::kFirstStep;
+  }
+}
+
+constexpr uint64_t pack_what(EventKind kind, bool evaluation, uint64_t batch, int32_t instruction) {
+  return static_cast<uint64_t>(kind) | (evaluation ? uint64_t{1} << 8 : 0) | (batch & 0x7f'ffff) << 9 |
+         static_cast<uint64_t>(static_cast<uint32_t>(instruction)) << 32;
+}
+
+constexpr uint64_t ring_bytes(uint64_t tracks, uint64_t capacity) {
+  return 8 * (kHeaderWords + tracks * (kTrackWords + capacity * kEventWords));
+}
+
+}  // namespace piper::live

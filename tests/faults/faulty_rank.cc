@@ -1,0 +1,223 @@
+#include "tests/faults/faulty_rank.h"
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <sstream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace piper::faults {
+
+namespace {
+
+void for_ever(const hal::Stop* stop) {
+  while (stop == nullptr || !stop->raised()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+// ------------------------------------------------------------------ messages
+// What the exchanges of a rank share: how many there were, and whose messages are lost from then on.
+struct Link {
+  Fault fault;
+  std::atomic<int64_t> sends{0}, receives{0};
+  std::atomic<int32_t> lost_to{-1}, lost_channel{-1};
+};
+
+class FaultyExchange : public hal::Exchange {
+ public:
+  FaultyExchange(hal::Transport& below, Link& link, const std::vector<hal::Transfer>& transfers)
+      : link_(link), whole_(below.prepare(transfers)) {
+    std::vector<hal::Transfer> kept;
+    for (const hal::Transfer& t : transfers) {
+      const bool sends = t.direction == hal::Direction::kSend;
+      host_ = host_ || t.channel >= hal::kHostChannel;
+      receives_ = receives_ || !sends;
+      place_.push_back(sends ? -1 : static_cast<int64_t>(kept.size()));
+      if (sends && peer_ < 0) {
+        peer_ = t.peer;
+        channel_ = t.channel;
+      }
+      if (!sends) kept.push_back(t);
+    }
+    if (peer_ >= 0 && !host_) rest_ = below.prepare(kept);
+  }
+  Status run(const hal::WaitControl& control) override {
+    if (host_) return whole_->run(control);
+    if (link_.fault.kind == Kind::kDrop && peer_ >= 0) {
+      if (++link_.sends == link_.fault.at) {
+        link_.lost_channel = channel_;
+        link_.lost_to = peer_;
+      }
+      if (link_.lost_to == peer_ && link_.lost_channel == channel_) return rest_->run(control);
+    }
+    PIPER_RETURN_IF_ERROR(whole_->run(control));
+    if (link_.fault.kind == Kind::kDelay && receives_ && ++link_.receives == link_.fault.at) {
+      for_ever(control.stop);
+      return hal::stopped();
+    }
+    return {};
+  }
+  void resize(size_t transfer, int64_t bytes) override {
+    whole_->resize(transfer, bytes);
+    if (rest_ != nullptr && place_.at(transfer) >= 0) rest_->resize(static_cast<size_t>(place_[transfer]), bytes);
+  }
+
+ private:
+  Link& link_;
+  std::unique_ptr<hal::Exchange> whole_, rest_;  // rest_: what it receives
+  std::vector<int64_t> place_;                   // of a transfer in rest_; -1: it is a send
+  bool host_ = false, receives_ = false;
+  int32_t peer_ = -1, channel_ = -1;  // of its first send
+};
+
+class FaultyTransport : public hal::Transport {
+ public:
+  FaultyTransport(hal::Transport& below, Link& link) : below_(below), link_(link) {}
+  int32_t rank() const override { return below_.rank(); }
+  int32_t world_size() const override { return below_.world_size(); }
+  std::unique_ptr<hal::Exchange> prepare(std::vector<hal::Transfer> transfers) override {
+    return std::make_unique<FaultyExchange>(below_, link_, transfers);
+  }
+  int64_t buffer_bytes() const override { return below_.buffer_bytes(); }
+  void keep(std::shared_ptr<const void> memory) override { below_.keep(std::move(memory)); }
+
+ private:
+  hal::Transport& below_;
+  Link& link_;
+};
+
+// ------------------------------------------------------------------ kernels
+class SlowKernel : public kernels::PreparedKernel {
+ public:
+  SlowKernel(std::unique_ptr<PreparedKernel> below, int64_t at) : below_(std::move(below)), left_(at) {}
+  void run(hal::Queue& queue) override {
+    below_->run(queue);
+    if (--left_ == 0) for_ever(nullptr);
+  }
+
+ private:
+  std::unique_ptr<PreparedKernel> below_;
+  int64_t left_;
+};
+
+// The first kernel that is bound is the one that stops.
+class SlowLibrary : public kernels::Library {
+ public:
+  SlowLibrary(std::shared_ptr<const kernels::Library> below, int64_t at) : below_(std::move(below)), at_(at) {}
+  Result<std::unique_ptr<kernels::PreparedKernel>> bind(const plan::KernelCall& call,
+                                                        const std::vector<kernels::BoundOperand>& outputs,
+                                                        const std::vector<kernels::BoundOperand>& inputs,
+                                                        const kernels::TrainingNumbers& numbers) const override {
+    PIPER_ASSIGN(auto kernel, below_->bind(call, outputs, inputs, numbers));
+    if (bound_.exchange(true)) return kernel;
+    return std::unique_ptr<kernels::PreparedKernel>(std::make_unique<SlowKernel>(std::move(kernel), at_));
+  }
+
+ private:
+  std::shared_ptr<const kernels::Library> below_;
+  int64_t at_;
+  mutable std::atomic<bool> bound_{false};
+};
+
+// ------------------------------------------------------------------ samples
+class StuckSource : public data::DataSource {
+ public:
+  StuckSource(const data::DataSource& below, int64_t at) : below_(below), at_(at) {}
+  void fill(size_t input, int64_t step, int64_t first, int64_t count, std::byte* destination) const override {
+    if (step >= at_) for_ever(nullptr);
+    below_.fill(input, step, first, count, destination);
+  }
+  uint64_t sample_id(int64_t step, int64_t position) const override { return below_.sample_id(step, position); }
+  int64_t num_samples() const override { return below_.num_samples(); }
+  data::Sampling sampling() const override { return below_.sampling(); }
+  int64_t tokens_per_sample() const override { return below_.tokens_per_sample(); }
+  std::string epoch_note(int64_t step, int64_t batch) const override { return below_.epoch_note(step, batch); }
+
+ private:
+  const data::DataSource& below_;
+  int64_t at_;
+};
+
+// ------------------------------------------------------------------ storage
+class FaultyStorage : public checkpoint::Storage {
+ public:
+  FaultyStorage(checkpoint::Storage& below, const Fault& fault) : below_(below), fault_(fault) {}
+  int make_directory(const std::string& path) override { return below_.make_directory(path); }
+  int create_file(const std::string& path, int& file) override { return below_.create_file(path, file); }
+  int write(int file, const char* data, size_t bytes, size_t& written) override {
+    return fault_.kind == Kind::kFull ? ENOSPC : below_.write(file, data, bytes, written);
+  }
+  int sync_file(int file) override {
+    if (fault_.kind == Kind::kDisk && ++files_ == fault_.at) for_ever(nullptr);
+    return below_.sync_file(file);
+  }
+  int close_file(int file) override { return below_.close_file(file); }
+  int rename(const std::string& from, const std::string& to) override { return below_.rename(from, to); }
+  int sync_directory(const std::string& path) override { return below_.sync_directory(path); }
+  int list(const std::string& path, std::vector<std::string>& names) override { return below_.list(path, names); }
+  int remove_file(const std::string& path) override { return below_.remove_file(path); }
+  int remove_directory(const std::string& path) override { return below_.remove_directory(path); }
+
+ private:
+  checkpoint::Storage& below_;
+  Fault fault_;
+  int64_t files_ = 0;
+};
+
+// Of the process's one rank; lives as long as the run.
+struct Layers {
+  Link link;
+  std::unique_ptr<hal::Transport> transport;
+  std::unique_ptr<data::DataSource> source;
+  std::unique_ptr<checkpoint::Storage> storage;
+};
+
+}  // namespace
+
+Result<Fault> read_fault(const std::string& text) {
+  static const std::pair<const char*, Kind> kinds[] = {{"drop", Kind::kDrop}, {"delay", Kind::kDelay},
+                                                       {"slow", Kind::kSlow}, {"loader", Kind::kLoader},
+                                                       {"disk", Kind::kDisk}, {"full", Kind::kFull}};
+  std::istringstream in(text);
+  std::string name;
+  Fault fault;
+  if (in >> name >> fault.rank >> fault.at)
+    for (const auto& [known, kind] : kinds)
+      if (name == known) {
+        fault.kind = kind;
+        return fault;
+      }
+  return Status::failure("", "PIPER_TEST_FAULT is '" + text + "', not a kind, a rank and a number");
+}
+
+program::WrapRanks with_fault(const Fault& fault) {
+  return [fault](const program::MakeRank& make, exec::Session& session) -> program::MakeRank {
+    auto layers = std::make_shared<Layers>();
+    layers->link.fault = fault;
+    return [fault, make, &session, layers](hal::Transport* transport, int32_t rank) -> exec::MakeBackend {
+      if (rank != fault.rank) return make(transport, rank);
+      if ((fault.kind == Kind::kDrop || fault.kind == Kind::kDelay) && transport != nullptr) {
+        layers->transport = std::make_unique<FaultyTransport>(*transport, layers->link);
+        return make(layers->transport.get(), rank);
+      }
+      if (fault.kind == Kind::kLoader) {
+        layers->source = std::make_unique<StuckSource>(*session.data, fault.at);
+        session.data = layers->source.get();
+      }
+      if ((fault.kind == Kind::kDisk || fault.kind == Kind::kFull) && session.storage != nullptr) {
+        layers->storage = std::make_unique<FaultyStorage>(*session.storage, fault);
+        session.storage = layers->storage.get();
+      }
+      exec::MakeBackend backend = make(transport, rank);
+      if (fault.kind != Kind::kSlow) return backend;
+      return [backend, fault](const plan::RankPlan& plan) -> Result<exec::Backend> {
+        PIPER_ASSIGN(exec::Backend made, backend(plan));
+        made.kernels = std::make_shared<SlowLibrary>(made.kernels, fault.at);
+        return made;
+      };
+    };
+  };
+}
+
+}  // namespace piper::faults

@@ -1,0 +1,33 @@
+// A rank that fails in one way at one place, as networks, disks and loaders do. Wrapped around the ranks of piper-run
+// by piper-run-faulty.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/program/program.h"
+#include "schemas/base/status.h"
+
+namespace piper::faults {
+
+enum class Kind : uint8_t {
+  kDrop,    // from its `at`-th exchange with sends on, those to the same rank are lost; what they answer is not
+  kDelay,   // its `at`-th exchange that receives ends an hour late
+  kSlow,    // the `at`-th run of one of its kernels does not end
+  kLoader,  // the samples of step `at` and later ones are not read
+  kDisk,    // its `at`-th file of a checkpoint is never on the disk
+  kFull     // no file of a checkpoint has place there
+};
+
+struct Fault {
+  Kind kind = Kind::kDrop;
+  int32_t rank = 0;
+  int64_t at = 1;
+};
+
+// "drop 1 20": the kind, the rank, `at`.
+Result<Fault> read_fault(const std::string& text);
+
+program::WrapRanks with_fault(const Fault& fault);
+
+}  // namespace piper::faults
