@@ -1,5 +1,6 @@
 #include "launcher/hang_watch.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <fstream>
 
 #include "schemas/live/positions.h"
+#include "schemas/live/process_state.h"
 #include "schemas/live/ring_text.h"
 #include "schemas/plan/bundle_io.h"
 
@@ -41,27 +43,31 @@ HangWatch::HangWatch(const HangOptions& options, std::string bundle, std::string
     : options_(options), bundle_(std::move(bundle)), rings_(std::move(rings)), ranks_(ranks) {}
 
 // A ring that is being made is one that is not there yet.
-std::vector<live::Ring> HangWatch::read_all() const {
+std::vector<live::Ring> HangWatch::read_all(Events events) const {
   std::vector<live::Ring> rings;
   const auto paths = live::find_rings(rings_);
   if (!paths.ok()) return rings;
   for (const std::string& path : *paths)
-    if (auto ring = live::read_newest(path); ring.ok()) rings.push_back(std::move(ring).value());
+    if (auto ring = events == Events::kAll ? live::read_ring(path) : live::read_newest(path); ring.ok())
+      rings.push_back(std::move(ring).value());
   return rings;
 }
 
 // How long a rank may do what it does.
 milliseconds HangWatch::limit(const live::Ring& ring) const {
+  using live::Section;
   const live::RingEvent* const at = live::newest(ring, live::TrackKind::kHost);
   if (at == nullptr) return options_.first;
-  const bool first_done = ring.sections[static_cast<size_t>(live::Section::kFirstStep)].count > 0;
-  const live::Section section = live::section_of(at->kind, first_done);
-  const live::SectionTimes& times = ring.sections[static_cast<size_t>(section)];
-  const bool step = section == live::Section::kStep;
-  if (!step && times.count == 0) return std::max(options_.after, options_.first);
-  const auto longest =
-      milliseconds(static_cast<int64_t>(std::min(options_.factor * static_cast<double>(times.longest_ns) / 1e6, 1e12)));
-  return std::max(options_.after, longest);
+  const auto times_of = [&](Section section) { return ring.sections[static_cast<size_t>(section)]; };
+  const bool first_done = times_of(Section::kFirstStep).count > 0;
+  const Section section = live::section_of(at->kind, first_done);
+  // What a first one takes, and what a disk takes, nothing has told.
+  const bool unknown = !first_done || section == Section::kCheckpoint || section == Section::kEnd ||
+                       (section == Section::kEvaluation && times_of(section).count == 0);
+  const milliseconds least = unknown ? std::max(options_.after, options_.first) : options_.after;
+  const live::SectionTimes times = times_of(section == Section::kAgree ? Section::kStep : section);
+  const double longest_ms = options_.factor * static_cast<double>(times.longest_ns) / 1e6;
+  return std::max(least, milliseconds(static_cast<int64_t>(std::min(longest_ms, 1e12))));
 }
 
 bool HangWatch::hangs(Clock::time_point now) {
@@ -69,7 +75,7 @@ bool HangWatch::hangs(Clock::time_point now) {
   if (looked_ && passed < kEvery) return false;
   looked_ = now;
   quiet_ += std::min(passed, 5 * kEvery);
-  const std::vector<live::Ring> rings = read_all();
+  const std::vector<live::Ring> rings = read_all(Events::kNewest);
   milliseconds longest = static_cast<int32_t>(rings.size()) < ranks_ ? options_.first : options_.after;
   bool all_ended = !rings.empty();
   for (const live::Ring& ring : rings) {
@@ -82,7 +88,8 @@ bool HangWatch::hangs(Clock::time_point now) {
     const live::RingEvent* const at = live::newest(ring, live::TrackKind::kHost);
     all_ended = all_ended && at != nullptr && at->kind == live::EventKind::kEnded;
   }
-  return !all_ended && quiet_ > longest;
+  // A program that has no rings at all is none of piper's.
+  return !seen_.empty() && !all_ended && quiet_ > longest;
 }
 
 // The folder, or why there is none.
@@ -102,7 +109,7 @@ std::string HangWatch::keep(const std::vector<live::Ring>& rings, const std::str
 
 Status HangWatch::report() const {
   const int64_t now_ns = monotonic_ns();
-  std::vector<live::Ring> rings = read_all();
+  std::vector<live::Ring> rings = read_all(Events::kNewest);
   for (live::Ring& ring : rings) live::look_at_process_of(ring);
   std::string text = "the run hangs";
   const auto opened = plan::open_bundle(bundle_);
@@ -122,11 +129,23 @@ std::string HangWatch::positions() const {
   const auto bundle = opened.ok() ? plan::read_bundle(*opened) : Result<plan::Bundle>(opened.status());
   if (!bundle.ok()) return bundle.error().message + "\n";
   std::string text;
-  for (live::Ring& ring : read_all()) {
+  for (live::Ring& ring : read_all(Events::kNewest)) {
     live::look_at_process_of(ring);
     text += live::ring_text(*bundle, ring, monotonic_ns(), 1);
   }
   return text;
+}
+
+std::vector<std::string> HangWatch::stragglers(Clock::time_point now) {
+  if (compared_ && now - *compared_ < kCompareEvery) return {};
+  compared_ = now;
+  return stragglers_.compare(read_all(Events::kAll));
+}
+
+void HangWatch::kill_ranks() const {
+  for (const live::Ring& ring : read_all(Events::kNewest))
+    if (live::look_at_process(ring.process).start == ring.process_start && ring.boot == live::boot_id())
+      (void)kill(static_cast<pid_t>(ring.process), SIGKILL);
 }
 
 }  // namespace piper::launcher

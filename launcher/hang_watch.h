@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "schemas/live/ring.h"
+#include "schemas/live/stragglers.h"
 #include "schemas/live/wait_graph.h"
 
 namespace piper::launcher {
@@ -34,8 +35,12 @@ class HangWatch {
   Status report() const;
   // Where all threads are, for a user who asks.
   std::string positions() const;
+  // A line for every rank that has become slow against the others since the last call; seldom anything.
+  std::vector<std::string> stragglers(Clock::time_point now);
+  // Ends the processes that the rings are of.
+  void kill_ranks() const;
 
-  static constexpr std::chrono::milliseconds kEvery{200};
+  static constexpr std::chrono::milliseconds kEvery{200}, kCompareEvery{5000};
 
  private:
   struct Seen {
@@ -43,7 +48,8 @@ class HangWatch {
     std::vector<uint64_t> written;  // by track
   };
   std::chrono::milliseconds limit(const live::Ring& ring) const;
-  std::vector<live::Ring> read_all() const;
+  enum class Events : uint8_t { kNewest, kAll };
+  std::vector<live::Ring> read_all(Events events) const;
   std::string keep(const std::vector<live::Ring>& rings, const std::string& text, int64_t now_ns) const;
 
   const HangOptions options_;
@@ -51,7 +57,8 @@ class HangWatch {
   const int32_t ranks_;
   std::map<int32_t, Seen> seen_;  // by rank
   std::chrono::milliseconds quiet_{0};
-  std::optional<Clock::time_point> looked_;
+  std::optional<Clock::time_point> looked_, compared_;
+  live::Stragglers stragglers_;
 };
 
 }  // namespace piper::launcher

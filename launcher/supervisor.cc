@@ -95,16 +95,20 @@ void Supervisor::wait_for_something() {
   }
 }
 
-// Nothing that a rank could still save is worth waiting for ranks that do not go on; mpirun alone has ranks to end.
+// Nothing that a rank could still save is worth waiting for ranks that do not go on.
 void Supervisor::look_for_hang() {
-  if (!hangs_ || kill_at_ || alive() == 0 || !hangs_->hangs(Clock::now())) return;
+  if (!hangs_ || kill_at_ || alive() == 0) return;
+  for (const std::string& line : hangs_->stragglers(Clock::now()))
+    std::fprintf(stderr, "piper-launch: %s\n", line.c_str());
+  if (!hangs_->hangs(Clock::now())) return;
   outcome_.hang = hangs_->report();
   outcome_.exit_status = kHang;
   outcome_.failed_rank = plan_.first_rank;
   std::fprintf(stderr, "piper-launch: error[L0121]: %s\n", outcome_.hang.error().message.c_str());
+  // mpirun ends by itself once its ranks have; it would leave a stopped one to itself.
+  if (plan_.over_mpi) hangs_->kill_ranks();
   hangs_.reset();
   kill_behind(plan_.over_mpi ? kAfterFailure : std::chrono::milliseconds(0));
-  if (plan_.over_mpi) signal_all(SIGTERM);
 }
 
 void Supervisor::take_signals() {

@@ -12,6 +12,9 @@ Executor::Executor(LoadedRank& rank, hal::Stop& stop, std::chrono::milliseconds 
     : rank_(rank), stop_(stop), wait_{&stop, timeout}, noun_(noun) {
   const size_t streams = ring == nullptr ? 0 : rank.plan->streams.size();
   for (size_t s = 0; s < streams; ++s) tracks_.push_back(ring->stream(static_cast<int32_t>(s)));
+  for (const plan::Instruction& instruction : rank.plan->instructions)
+    computes_.push_back(std::holds_alternative<plan::Run>(instruction.action) ||
+                        std::holds_alternative<plan::Update>(instruction.action));
 }
 
 Status Executor::run_step(int64_t step) {
@@ -75,8 +78,9 @@ Status Executor::look_for_faults() {
 }
 
 void Executor::reached(int32_t queue, int32_t instruction) {
-  if (!tracks_.empty())
-    tracks_[static_cast<size_t>(queue)].instruction(step_, rank_.training != nullptr, batch_, instruction);
+  if (tracks_.empty()) return;
+  const bool computes = instruction >= 0 && computes_[static_cast<size_t>(instruction)] != 0;
+  tracks_[static_cast<size_t>(queue)].instruction(step_, rank_.training != nullptr, computes, batch_, instruction);
 }
 
 void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) {

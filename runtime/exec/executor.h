@@ -41,6 +41,7 @@ class Executor : private hal::StepObserver {
   const char* noun_;
   trace::Profile* profile_ = nullptr;
   std::vector<trace::RingTrack> tracks_;  // by queue; empty: there is no ring
+  std::vector<char> computes_;            // by instruction, for the ring
   int64_t step_ = 0;                      // 0: none was done yet
   uint64_t batch_ = 0;                    // of the step's evaluation
 };

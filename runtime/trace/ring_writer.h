@@ -28,9 +28,10 @@ class RingTrack {
     return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
   }
   void event(live::EventKind kind, int64_t step) const { event(kind, step, 0); }
-  void instruction(int64_t step, bool evaluation, uint64_t batch, int32_t index) const {
+  // A stream is about to execute instruction `index` of the plan; -1: it has executed all.
+  void instruction(int64_t step, bool evaluation, bool computes, uint64_t batch, int32_t index) const {
     event(index < 0 ? live::EventKind::kStreamDone : live::EventKind::kInstruction, step,
-          live::pack_what({}, evaluation, batch, index < 0 ? 0 : index));
+          live::pack_what({}, evaluation, computes, batch, index < 0 ? 0 : index));
   }
 
  private:

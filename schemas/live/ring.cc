@@ -156,7 +156,8 @@ class RingFile {
     event.step = static_cast<int64_t>(step);
     event.kind = static_cast<EventKind>(what & 0xff);
     event.evaluation = (what >> 8 & 1) != 0;
-    event.batch = static_cast<int64_t>(what >> 9 & 0x7f'ffff);
+    event.computes = (what >> 9 & 1) != 0;
+    event.batch = static_cast<int64_t>(what >> 10 & 0x3f'ffff);
     event.instruction = event.kind == EventKind::kInstruction ? static_cast<int32_t>(what >> 32 & 0x7fff'ffff) : -1;
     return true;
   }

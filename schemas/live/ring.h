@@ -18,6 +18,7 @@ struct RingEvent {
   int64_t step = 0;
   EventKind kind = EventKind::kIdle;
   bool evaluation = false;   // the instruction is one of the bundle's evaluation
+  bool computes = false;     // the instruction neither communicates nor waits
   int64_t batch = 0;         // of the evaluation
   int32_t instruction = -1;  // of the rank's plan; -1: none
 };

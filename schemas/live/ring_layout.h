@@ -40,7 +40,7 @@ enum class HeaderWord : uint8_t {
   kSeen,          // when the copy was made, time of EventWord::kTime
   // Sections of the rank's work, SectionWord each.
   kSections,
-  kSectionsEnd = kSections + 11,
+  kSectionsEnd = kSections + 13,
 };
 
 // What a rank does, as far as its length can be expected to be alike.
@@ -48,11 +48,12 @@ enum class Section : uint8_t {
   kStart,       // until the first step begins
   kFirstStep,   // memory and connections are cold
   kStep,        // the others, with their samples, without what follows
+  kAgree,       // waits for the other ranks' hosts behind a step
   kCheckpoint,  // what a checkpoint keeps the steps waiting
   kEvaluation,
   kEnd,  // behind the last step
 };
-inline constexpr int kNumSections = 6;
+inline constexpr int kNumSections = 7;
 // Of each section two words: how often it was done, and the longest time it took, in nanoseconds.
 inline constexpr uint64_t kSectionWords = 2;
 static_assert(static_cast<int>(HeaderWord::kSectionsEnd) - static_cast<int>(HeaderWord::kSections) + 1 ==
@@ -70,8 +71,8 @@ enum class TrackKind : uint8_t {
 };
 inline constexpr int kNumTrackKinds = 4;
 
-// kWhat: EventKind in bits 0 to 7, whether it is of an evaluation in bit 8, the batch of the evaluation in bits 9 to
-// 31, the instruction in bits 32 to 63.
+// kWhat: EventKind in bits 0 to 7; bit 8: of an evaluation; bit 9: the instruction computes, it neither communicates
+// nor waits; the batch of the evaluation in bits 10 to 31, the instruction in bits 32 to 63.
 enum class EventWord : uint8_t { kTime, kStep, kWhat };  // kTime: CLOCK_MONOTONIC, nanoseconds
 
 // What a track does from the event's time on, until its next event.
@@ -97,7 +98,7 @@ inline constexpr int kNumEventKinds = 15;
 constexpr Section section_of(EventKind kind, bool first_step_done) {
   switch (kind) {
     case EventKind::kStarting: return Section::kStart;
-    case EventKind::kAgree:
+    case EventKind::kAgree: return Section::kAgree;
     case EventKind::kSave: return Section::kCheckpoint;
     case EventKind::kEvaluate: return Section::kEvaluation;
     case EventKind::kEnding:
@@ -106,8 +107,8 @@ constexpr Section section_of(EventKind kind, bool first_step_done) {
   }
 }
 
-constexpr uint64_t pack_what(EventKind kind, bool evaluation, uint64_t batch, int32_t instruction) {
-  return static_cast<uint64_t>(kind) | (evaluation ? uint64_t{1} << 8 : 0) | (batch & 0x7f'ffff) << 9 |
+constexpr uint64_t pack_what(EventKind kind, bool evaluation, bool computes, uint64_t batch, int32_t instruction) {
+  return static_cast<uint64_t>(kind) | uint64_t{evaluation} << 8 | uint64_t{computes} << 9 | (batch & 0x3f'ffff) << 10 |
          static_cast<uint64_t>(static_cast<uint32_t>(instruction)) << 32;
 }
 

@@ -89,8 +89,11 @@ class Waiting {
     return ring(rank) == nullptr ? nullptr : newest(*ring(rank), TrackKind::kHost);
   }
   char process_state(int32_t rank) const { return ring(rank) == nullptr ? '\0' : ring(rank)->process_state; }
+  // A process that has done all it had to do may be gone.
   bool halted(int32_t rank) const {
     const char state = process_state(rank);
+    const RingEvent* const at = host(rank);
+    if (at != nullptr && at->kind == EventKind::kEnded) return false;
     return state == 'T' || state == 't' || state == 'X';
   }
 
@@ -135,14 +138,16 @@ class Waiting {
     const int32_t own_host = this->node(node.rank, TrackKind::kHost);
     if (!now || stream_done(node, *now)) return {own_host};
     const Instruction* const instruction = instruction_at(node);
-    if (instruction == nullptr || submission_of(*node.at) != *now) return {};  // its thread was not woken yet
+    if (instruction == nullptr) return {};  // its thread was not woken yet
     if (const auto* wait = std::get_if<Wait>(&instruction->action)) return wait_needs(node, wait->event);
     const int32_t transfer = transfer_at(node);
     return transfer < 0 ? std::vector<int32_t>() : transfer_needs(node, transfer);
   }
 
+  // Of what the rank executes now; nullptr: none.
   const Instruction* instruction_at(const Node& node) const {
     if (node.at == nullptr || node.at->kind != EventKind::kInstruction) return nullptr;
+    if (submission(node.rank) != submission_of(*node.at)) return nullptr;
     const Bundle* const bundle = bundle_of(bundle_, node.at->evaluation);
     const RankPlan* const plan = bundle == nullptr ? nullptr : plan_of(*bundle, node.rank);
     const auto index = static_cast<size_t>(node.at->instruction);
@@ -208,7 +213,7 @@ class Waiting {
     if (node.at == nullptr) return {};
     switch (node.at->kind) {
       case EventKind::kStep:
-      case EventKind::kEvaluate: return unfinished_streams(node);
+      case EventKind::kEvaluate: return streams_are_seen(node.rank) ? unfinished_streams(node) : hosts_behind(node);
       case EventKind::kData: return busy(node.rank, TrackKind::kLoader);
       case EventKind::kSave: return busy(node.rank, TrackKind::kWriter);
       case EventKind::kEnding:
@@ -218,6 +223,11 @@ class Waiting {
       case EventKind::kAgree: return hosts_behind(node);
       default: return {};
     }
+  }
+  // On a GPU nobody tells what a stream has reached.
+  bool streams_are_seen(int32_t rank) const {
+    return std::any_of(ring(rank)->tracks.begin(), ring(rank)->tracks.end(),
+                       [](const RingTrack& t) { return t.kind == TrackKind::kStream && !t.events.empty(); });
   }
   std::vector<int32_t> unfinished_streams(const Node& host) const {
     const std::optional<Submission> now = submission(host.rank);
@@ -380,19 +390,26 @@ class Waiting {
     return text + " no rank is missing";
   }
 
+  // ", at step 3, instr 14, ...", "; it waits for the samples of step 3".
+  std::string where(const Node& node) const {
+    return (instruction_at(node) != nullptr ? ", at " : "; it ") + place(node) + since(node);
+  }
+
   std::string message(const Node& node, Culprit& culprit) const {
     const std::string rank = rank_name(node.rank);
+    const bool executes = instruction_at(node) != nullptr;
     switch (culprit.cause) {
-      case Cause::kStopped:
-        return rank + " is stopped (by SIGSTOP, SIGTSTP or a debugger), at " + place(node) + since(node);
-      case Cause::kGone: return rank + " is gone: its process has ended, at " + place(node) + since(node);
+      case Cause::kStopped: return rank + " is stopped (by SIGSTOP, SIGTSTP or a debugger)" + where(node);
+      case Cause::kGone: return rank + " is gone: its process has ended" + where(node);
       case Cause::kMessage: return blame_message(node, culprit);
-      case Cause::kSlow: return rank + " does not end " + place(node) + since(node);
+      case Cause::kSlow:
+        return rank + (executes ? " does not end " : " does not go on: it ") + place(node) + since(node);
       case Cause::kLoader: return rank + " gets no samples: its loader " + place(node) + since(node);
-      case Cause::kDisk: return rank + " waits for storage: it " + place(node) + since(node);
+      case Cause::kDisk:
+        return rank + (executes ? " sleeps in the kernel" + where(node) : " waits for storage" + where(node));
       case Cause::kUnseen:
         return rank + " has no ring here: it is on another node, whose launcher knows more, or has not begun";
-      case Cause::kBug: return rank + " should go on and does not, at " + place(node) + since(node);
+      case Cause::kBug: return rank + " should go on and does not" + where(node);
     }
     return {};
   }

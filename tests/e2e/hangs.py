@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs that hang are ended, and the rank, the instruction and the reason are named, under piper-launch alone and over
-mpirun. What hangs is drawn by chance, from a seed.
+mpirun. What fails, where and when is drawn by chance, from a seed.
 
-  hangs.py --bin BIN --work DIR [--cases N] [--seed S] [--launch piper-launch|mpirun] [--only KIND]
+  hangs.py --bin BIN --work DIR [--cases N] [--seed S] [--launch piper-launch|mpirun]... [--only KIND]...
+  hangs.py --bin BIN --work DIR --quiet STEPS         a busy machine is no hang, a slow rank is told of
 """
 import argparse
 import collections
@@ -20,74 +21,90 @@ import time
 import harness
 
 MODEL, FOR_EVER = "gpt", 10000000
-AFTER, FACTOR = 2.0, 10.0       # --hang-after and --hang-factor
-HANG = 81
-PLANS = {"pp2_1f1b": (), "dp2_mb2": (), "pp2_dp2": (), "pp4_zb_v": ()}
-# Words of a ring's header and tracks: schemas/live/ring_layout.h.
-PROCESS, TRACKS, SECTIONS = 5, 8, 16
-HEADER, TRACK, FIRST_STEP, STEP = 64, 8, 1, 2
+AFTER, FIRST, FACTOR = 2.0, 6.0, 10.0       # --hang-after, --hang-first, --hang-factor
+HANG, STORAGE = 81, 74
+PLANS = ("pp2_1f1b", "dp2_mb2", "pp2_dp2", "pp4_zb_v")
+WRITERS = {"dp2_mb2": (0,), "pp2_dp2": (0, 2)}      # of checkpoints; of the others all: a replica owns nothing
+# Words of a ring: schemas/live/ring_layout.h.
+PROCESS, TRACKS, CAPACITY, SEEN, SECTIONS = 5, 8, 9, 15, 16
+HEADER, TRACK, EVENT, FIRST_STEP, STEP = 64, 8, 3, 1, 2
 faults = []
+late = []       # seconds from the deadline to the verdict
 
 
 def check(what, fine, why=""):
     print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
     if not fine:
         faults.append(what)
+    return fine
 
 
-class RingHeader:
-    """The first words of a ring, read by other code than piper's own."""
+class Ring:
+    """What a test needs of a ring, read by other code than piper's own."""
 
     def __init__(self, path):
         data = path.read_bytes()
-        assert data[:8] == b"piprring", path
-        words = struct.unpack_from(f"<{HEADER}Q", data)
-        self.process = words[PROCESS]
+        if data[:8] != b"piprring":
+            raise OSError(f"{path} is no ring")
+        words = struct.unpack(f"<{len(data) // 8}Q", data)
+        self.process, self.seen_s = words[PROCESS], words[SEEN] / 1e9
         self.steps = words[SECTIONS + 2 * STEP] + words[SECTIONS + 2 * FIRST_STEP]
         self.longest_step_s = words[SECTIONS + 2 * STEP + 1] / 1e9
+        self.newest_s = 0.0
+        for track in range(words[TRACKS]):
+            written = words[HEADER + track * TRACK]
+            place = HEADER + words[TRACKS] * TRACK + (track * words[CAPACITY] + (written - 1) % words[CAPACITY]) * EVENT
+            if written:
+                self.newest_s = max(self.newest_s, words[place] / 1e9)
 
 
 class Run:
     """piper-run under piper-launch, in the background; what it says goes to a file."""
 
-    def __init__(self, bench, plans, world, launch, name, *flags, after=AFTER, program="piper-run", fault=None, more=()):
+    def __init__(self, bench, plans, world, launch, *flags, fault=None, launcher=(), name="run"):
         self.work = bench.work / name
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir(parents=True)
         self.world, self.output, self.incidents = world, self.work / "output", self.work / "incidents"
-        command = [bench.bin / "piper-launch", "--hang-after", after, "--hang-first", max(after, 60), "--hang-factor", FACTOR,
-                   "--incidents", self.incidents, *more]
+        command = [bench.bin / "piper-launch", "--hang-after", AFTER, "--hang-first", FIRST, "--hang-factor", FACTOR,
+                   "--incidents", self.incidents, *launcher]
         if launch == "mpirun":
             command += ["mpirun", "--oversubscribe", "-n", world]
-        command += [bench.bin / program, plans, "--data", bench.work / f"{MODEL}.safetensors", "--threads", 1, *flags]
+        command += [bench.bin / ("piper-run-faulty" if fault else "piper-run"), plans, "--data", bench.work / f"{MODEL}.safetensors",
+                    "--threads", 1, *flags]
         environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         if fault:
             environment["PIPER_TEST_FAULT"] = fault
         with open(self.output, "w") as output:
             self.process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=subprocess.STDOUT, env=environment)
-        self.rings = pathlib.Path(f"/dev/shm/piper-rings.{os.getuid()}.{self.process.pid}")
+        self.folder = pathlib.Path(f"/dev/shm/piper-rings.{os.getuid()}.{self.process.pid}")
 
-    def ring(self, rank):
-        try:
-            return RingHeader(self.rings / f"rank-{rank:05}.ring")
-        except (OSError, struct.error):
-            return None
+    def rings(self):
+        """By rank, of those that are there."""
+        rings = {}
+        for rank in range(self.world):
+            try:
+                rings[rank] = Ring(self.folder / f"rank-{rank:05}.ring")
+            except (OSError, struct.error, IndexError):
+                pass
+        return rings
 
-    def until_step(self, step):
-        """Waits until all ranks have done so many steps, as long as the run lasts."""
-        def reached():
-            rings = [self.ring(rank) for rank in range(self.world)]
-            return all(ring and ring.steps >= step for ring in rings)
-        while self.process.poll() is None and not reached():
+    def until(self, condition):
+        """Waits for it as long as the run lasts."""
+        while self.process.poll() is None and not condition():
             time.sleep(0.01)
         return self
 
-    def end(self, timeout=180):
+    def until_step(self, step):
+        """Waits until all ranks have done so many steps."""
+        return self.until(lambda: len(rings := self.rings()) == self.world and all(r.steps >= step for r in rings.values()))
+
+    def end(self):
         """Exit status, as a shell has it, and what was said."""
         try:
-            code = self.process.wait(timeout=timeout)
+            code = self.process.wait(timeout=300)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self.process.terminate()
             code = self.process.wait()
         return code if code >= 0 else 128 - code, self.output.read_text()
 
@@ -96,38 +113,162 @@ Found = collections.namedtuple("Found", "cause rank peer text")
 
 
 def culprit(text):
-    """Of the message of piper-launch; None: there is none."""
+    """Of the message of piper-launch."""
     line = re.search(r"error\[L0121\]: the run hangs: ([a-z ]+): (.*)", text)
     if not line:
-        return None
+        return Found("nothing", -1, -1, text)
     message = re.match(r"the message of rank (\d+) to rank (\d+)", line[2])
     if message:
         return Found(line[1], int(message[1]), int(message[2]), line[2])
     rank = re.match(r"rank (\d+) ", line[2])
-    return Found(line[1], int(rank[1]) if rank else -1, None, line[2])
+    return Found(line[1], int(rank[1]) if rank else -1, -1, line[2])
+
+
+def judged(bench, plans, run, label, right, what, least=AFTER):
+    """The run ended because of a hang whose culprit is `right`, and left its rings for piper-plan."""
+    code, text = run.end()
+    found = culprit(text)
+    if not check(f"{label}: {what}", code == HANG and right(found), f"{code} {found}\n{text}"):
+        return
+    incident = next(run.incidents.iterdir())
+    done = subprocess.run([bench.bin / "piper-plan", "whyhang", plans, incident, "--events", "3"], capture_output=True, text=True)
+    check(f"{label}: piper-plan whyhang says the same", done.returncode == 0 and found.text in done.stdout, done.stdout + done.stderr)
+    rings = [Ring(path) for path in sorted(incident.glob("*.ring"))]
+    check(f"{label}: no rank and no ring is left",
+          not run.folder.exists() and not any(pathlib.Path(f"/proc/{ring.process}").exists() for ring in rings))
+    deadline = max(least, FACTOR * max(ring.longest_step_s for ring in rings))
+    late.append((max(ring.seen_s for ring in rings) - max(ring.newest_s for ring in rings) - deadline, label))
 
 
 def stopped(bench, plans, world, launch, chance, label):
-    """A rank is stopped from outside, anywhere in a step."""
+    """From outside, anywhere in a step."""
     rank = chance.randrange(world)
-    run = Run(bench, plans, world, launch, f"stop-{launch}", "--steps", FOR_EVER).until_step(3 + chance.randrange(20))
+    run = Run(bench, plans, world, launch, "--steps", FOR_EVER).until_step(3 + chance.randrange(20))
     time.sleep(chance.random() * 0.02)
-    ring = run.ring(rank)
-    if ring is None:
-        check(f"{label}: the run begins", False, run.end()[1])
-        return None
-    os.kill(ring.process, signal.SIGSTOP)
-    code, text = run.end()
-    found = culprit(text)
-    check(f"{label}: rank {rank} stopped", code == HANG and found and found[:2] == ("stopped process", rank), f"{code} {text}")
-    left = subprocess.run([bench.bin / "piper-plan", "whyhang", plans, next(run.incidents.iterdir())],
-                          capture_output=True, text=True) if found else None
-    check(f"{label}: piper-plan whyhang says the same", left and found.text in left.stdout, left and left.stdout + left.stderr)
-    check(f"{label}: no rank and no ring is left", not run.rings.exists() and not pathlib.Path(f"/proc/{ring.process}").exists())
-    return found
+    rings = run.rings()
+    if not check(f"{label}: the run begins", rank in rings, run.output.read_text()):
+        return
+    os.kill(rings[rank].process, signal.SIGSTOP)
+    judged(bench, plans, run, label, lambda found: found[:2] == ("stopped process", rank), f"rank {rank} is stopped")
 
 
-KINDS = {"stop": stopped}
+def faulty(bench, plans, world, launch, kind, rank, at, *flags):
+    return Run(bench, plans, world, launch, "--steps", FOR_EVER, *flags, fault=f"{kind} {rank} {at}")
+
+
+def dropped(bench, plans, world, launch, chance, label):
+    rank, at = chance.randrange(world), 2 + chance.randrange(200)
+    run = faulty(bench, plans, world, launch, "drop", rank, at)
+
+    def right(found):
+        if found.cause != "missing message":
+            return False
+        return found.rank == rank or found.peer < 0 and f"rank {rank} " in found.text     # a collective names its members
+
+    judged(bench, plans, run, label, right, f"messages of rank {rank} are lost from its {at}th on")
+
+
+def delayed(bench, plans, world, launch, chance, label):
+    rank, at = chance.randrange(world), 2 + chance.randrange(200)
+    run = faulty(bench, plans, world, launch, "delay", rank, at)
+    judged(bench, plans, run, label, lambda found: found.cause == "missing message" and rank in (found.peer, found.rank),
+           f"the {at}th message to rank {rank} takes an hour")
+
+
+def slow(bench, plans, world, launch, chance, label):
+    rank, at = chance.randrange(world), 2 + chance.randrange(60)
+    run = faulty(bench, plans, world, launch, "slow", rank, at)
+    judged(bench, plans, run, label, lambda found: found[:2] == ("slow rank", rank) and "run " in found.text,
+           f"the {at}th run of a kernel of rank {rank} does not end")
+
+
+def loader(bench, plans, world, launch, chance, label):
+    rank, at = chance.randrange(world), 2 + chance.randrange(30)
+    run = faulty(bench, plans, world, launch, "loader", rank, at)
+    judged(bench, plans, run, label, lambda found: found[:2] == ("loader", rank) and f"step {at}" in found.text,
+           f"rank {rank} does not get the samples of step {at}")
+
+
+def writer_of(plans, world, chance):
+    return chance.choice(WRITERS.get(plans.stem, range(world)))
+
+
+def disk(bench, plans, world, launch, chance, label):
+    rank, at = writer_of(plans, world, chance), 1 + chance.randrange(3)
+    folder = bench.work / "disk.checkpoints"
+    shutil.rmtree(folder, ignore_errors=True)
+    run = faulty(bench, plans, world, launch, "disk", rank, at, "--checkpoint", folder, "--every", 3)
+    judged(bench, plans, run, label, lambda found: found[:2] == ("disk", rank) and "it writes the checkpoint" in found.text,
+           f"the {at}th file of rank {rank} never is on the disk", FIRST)
+
+
+def full(bench, plans, world, launch, chance, label):
+    """No hang: a storage that refuses says so itself."""
+    rank = writer_of(plans, world, chance)
+    folder = bench.work / "full.checkpoints"
+    shutil.rmtree(folder, ignore_errors=True)
+    code, text = faulty(bench, plans, world, launch, "full", rank, 1, "--checkpoint", folder, "--every", 3).end()
+    check(f"{label}: rank {rank} has a full disk", code == STORAGE and "error[R0701]" in text and "No space left" in text, f"{code} {text}")
+
+
+KINDS = {"stop": stopped, "drop": dropped, "delay": delayed, "slow": slow, "loader": loader, "disk": disk, "full": full}
+
+
+def asked(bench, plans, world):
+    """SIGQUIT, to a rank and to the launcher: where all threads are, and the run goes on."""
+    run = Run(bench, plans, world, "piper-launch", "--steps", FOR_EVER).until_step(5)
+    rings = run.rings()
+    os.kill(rings[1].process, signal.SIGQUIT)
+    run.until(lambda: "SIGQUIT: rank 1" in run.output.read_text())
+    text = run.output.read_text()
+    check("SIGQUIT: a rank tells where its threads are", re.search(r"stream compute: step \d+, instr \d+, ", text) and "before: step" in text, text)
+    run.process.send_signal(signal.SIGQUIT)
+    run.until(lambda: "rank 0 (process" in run.output.read_text())
+    reached = run.rings()[0].steps
+    run.until_step(reached + 5)
+    check("SIGQUIT: the run goes on", run.process.poll() is None)
+    run.process.send_signal(signal.SIGTERM)
+    run.end()
+    rings = bench.work / "own.rings"
+    shutil.rmtree(rings, ignore_errors=True)
+    command = [bench.bin / "piper-run", plans, "--data", bench.work / f"{MODEL}.safetensors", "--steps", 3, "--rings", rings, "--threads", 1]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    check("--rings: every rank leaves its ring", done.returncode == 0 and len(list(rings.glob("*.ring"))) == world, done.stderr)
+    done = subprocess.run([bench.bin / "piper-plan", "whyhang", plans, rings], capture_output=True, text=True)
+    check("--rings: of a run that has ended nobody waits", "nothing in the rings waits" in done.stdout, done.stdout + done.stderr)
+    for name, damage in (("cut", lambda data: data[:1000]), ("other", lambda data: b"?" + data[1:])):
+        path = rings / "rank-00000.ring"
+        whole = path.read_bytes()
+        path.write_bytes(damage(whole))
+        done = subprocess.run([bench.bin / "piper-plan", "whyhang", plans, rings], capture_output=True, text=True)
+        check(f"--rings: a ring that is {name} is refused", done.returncode == 1 and done.stderr.count("\n") == 1 and "R0911" in done.stderr, done.stderr)
+        path.write_bytes(whole)
+    file = bench.work / "file"
+    file.write_text("")
+    done = subprocess.run([*map(str, command[:-4]), "--rings", file / "rings"], capture_output=True, text=True)
+    check("--rings: a folder that cannot be is refused", done.returncode == 1 and "error[R0912]" in done.stderr, done.stderr)
+
+
+def straggles(bench, plans, world):
+    """A rank whose kernel takes longer from some step on is told of, and the run goes on."""
+    run = Run(bench, plans, world, "piper-launch", "--steps", FOR_EVER, fault="late 1 3000")
+    run.until(lambda: "is slow" in run.output.read_text())
+    check("a rank that becomes slow is told of", run.process.poll() is None and "piper-launch: rank 1 is slow: it computes" in run.output.read_text(),
+          run.output.read_text())
+    run.process.send_signal(signal.SIGTERM)
+    run.end()
+
+
+def quiet(bench, plans, world, launch, steps):
+    """Other programs keep all cores busy meanwhile."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 2))]
+    try:
+        code, text = Run(bench, plans, world, launch, "--steps", steps, launcher=("--hang-after", 5, "--hang-first", 60)).end()
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    check(f"{launch}: {steps} steps on a busy machine, no alarm", code == 0 and "L0121" not in text, f"{code} {text[-2000:]}")
 
 
 def main():
@@ -138,24 +279,36 @@ def main():
     parser.add_argument("--seed", type=int, default=int(os.environ.get("PIPER_TEST_SEED", "1")))
     parser.add_argument("--launch", action="append", choices=("piper-launch", "mpirun"))
     parser.add_argument("--only", action="append", choices=tuple(KINDS))
+    parser.add_argument("--quiet", type=int, default=0, metavar="STEPS")
     arguments = parser.parse_args()
     bench = harness.Bench(arguments.bin, arguments.work)
     chance = random.Random(arguments.seed)
     print(f"seed {arguments.seed}")
-    launches, kinds = arguments.launch or ("piper-launch",), arguments.only or tuple(KINDS)
-    plans = {}
+    launches, kinds = arguments.launch or ["piper-launch"], arguments.only or list(KINDS)
+    compiled = {}
+
+    def plans(name):
+        if name not in compiled:
+            compiled[name] = bench.compile(MODEL, harness.strategy_text(MODEL, name, "adamw"), name)
+        return compiled[name], harness.world_size(name)
 
     def case(number, kind, launch, name):
-        if name not in plans:
-            plans[name] = bench.compile(MODEL, harness.strategy_text(MODEL, name, "adamw"), name)
-        KINDS[kind](bench, plans[name], harness.world_size(name), launch, chance, f"{number}: {launch} {name}")
+        KINDS[kind](bench, *plans(name), launch, chance, f"{number} {kind}, {launch}, {name}")
 
-    if arguments.cases:
+    if arguments.quiet:
+        for launch in launches:
+            quiet(bench, *plans("pp2_1f1b"), launch, arguments.quiet)
+        straggles(bench, *plans("dp2_mb2"))
+    elif arguments.cases:
         for number in range(arguments.cases):
-            case(number, chance.choice(kinds), chance.choice(launches), chance.choice(tuple(PLANS)))
+            case(number, chance.choice(kinds), chance.choice(launches), chance.choice(PLANS))
     else:
-        for number, (kind, launch) in enumerate((k, l) for k in kinds for l in launches):
-            case(number, kind, launch, tuple(PLANS)[number % len(PLANS)])
+        for number, kind in enumerate(kinds):
+            case(number, kind, launches[number % len(launches)], PLANS[number % len(PLANS)])
+        if not arguments.only:
+            asked(bench, *plans("pp2_1f1b"))
+    for seconds, label in sorted(late)[-3:]:
+        print(f"{seconds:.2f} s from the deadline to the verdict: {label}")
     print(f"{len(faults)} faults")
     sys.exit(1 if faults else 0)
 

@@ -90,33 +90,39 @@ class FaultyTransport : public hal::Transport {
 // ------------------------------------------------------------------ kernels
 class SlowKernel : public kernels::PreparedKernel {
  public:
-  SlowKernel(std::unique_ptr<PreparedKernel> below, int64_t at) : below_(std::move(below)), left_(at) {}
+  SlowKernel(std::unique_ptr<PreparedKernel> below, const Fault& fault)
+      : below_(std::move(below)), kind_(fault.kind), left_(fault.at) {}
   void run(hal::Queue& queue) override {
     below_->run(queue);
-    if (--left_ == 0) for_ever(nullptr);
+    left_ -= left_ > 0 ? 1 : 0;
+    if (left_ > 0) return;
+    if (kind_ == Kind::kSlow) for_ever(nullptr);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 
  private:
   std::unique_ptr<PreparedKernel> below_;
+  Kind kind_;
   int64_t left_;
 };
 
-// The first kernel that is bound is the one that stops.
+// The first kernel that is bound is the one that is slow.
 class SlowLibrary : public kernels::Library {
  public:
-  SlowLibrary(std::shared_ptr<const kernels::Library> below, int64_t at) : below_(std::move(below)), at_(at) {}
+  SlowLibrary(std::shared_ptr<const kernels::Library> below, const Fault& fault)
+      : below_(std::move(below)), fault_(fault) {}
   Result<std::unique_ptr<kernels::PreparedKernel>> bind(const plan::KernelCall& call,
                                                         const std::vector<kernels::BoundOperand>& outputs,
                                                         const std::vector<kernels::BoundOperand>& inputs,
                                                         const kernels::TrainingNumbers& numbers) const override {
     PIPER_ASSIGN(auto kernel, below_->bind(call, outputs, inputs, numbers));
     if (bound_.exchange(true)) return kernel;
-    return std::unique_ptr<kernels::PreparedKernel>(std::make_unique<SlowKernel>(std::move(kernel), at_));
+    return std::unique_ptr<kernels::PreparedKernel>(std::make_unique<SlowKernel>(std::move(kernel), fault_));
   }
 
  private:
   std::shared_ptr<const kernels::Library> below_;
-  int64_t at_;
+  Fault fault_;
   mutable std::atomic<bool> bound_{false};
 };
 
@@ -176,9 +182,9 @@ struct Layers {
 }  // namespace
 
 Result<Fault> read_fault(const std::string& text) {
-  static const std::pair<const char*, Kind> kinds[] = {{"drop", Kind::kDrop}, {"delay", Kind::kDelay},
-                                                       {"slow", Kind::kSlow}, {"loader", Kind::kLoader},
-                                                       {"disk", Kind::kDisk}, {"full", Kind::kFull}};
+  static const std::pair<const char*, Kind> kinds[] = {
+      {"drop", Kind::kDrop},     {"delay", Kind::kDelay}, {"slow", Kind::kSlow}, {"late", Kind::kLate},
+      {"loader", Kind::kLoader}, {"disk", Kind::kDisk},   {"full", Kind::kFull}};
   std::istringstream in(text);
   std::string name;
   Fault fault;
@@ -210,10 +216,10 @@ program::WrapRanks with_fault(const Fault& fault) {
         session.storage = layers->storage.get();
       }
       exec::MakeBackend backend = make(transport, rank);
-      if (fault.kind != Kind::kSlow) return backend;
+      if (fault.kind != Kind::kSlow && fault.kind != Kind::kLate) return backend;
       return [backend, fault](const plan::RankPlan& plan) -> Result<exec::Backend> {
         PIPER_ASSIGN(exec::Backend made, backend(plan));
-        made.kernels = std::make_shared<SlowLibrary>(made.kernels, fault.at);
+        made.kernels = std::make_shared<SlowLibrary>(made.kernels, fault);
         return made;
       };
     };

@@ -14,6 +14,7 @@ enum class Kind : uint8_t {
   kDrop,    // from its `at`-th exchange with sends on, those to the same rank are lost; what they answer is not
   kDelay,   // its `at`-th exchange that receives ends an hour late
   kSlow,    // the `at`-th run of one of its kernels does not end
+  kLate,    // that and every later one takes 20 ms longer
   kLoader,  // the samples of step `at` and later ones are not read
   kDisk,    // its `at`-th file of a checkpoint is never on the disk
   kFull     // no file of a checkpoint has place there

@@ -8,6 +8,7 @@
 #include "launcher/launch_plan.h"
 #include "launcher/output.h"
 #include "launcher/restarts.h"
+#include "tests/unit/temp_folder.h"
 
 namespace piper::launcher {
 namespace {
@@ -52,6 +53,26 @@ TEST_CASE("each node starts its own ranks") {
   const Arguments variables = variables_of(*plan, 3, 0, plan->master_port, "");
   for (const char* variable : {"RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=6", "LOCAL_WORLD_SIZE=2", "MASTER_PORT=2000"})
     CHECK(contains(variables, variable));
+}
+
+// mpirun starts the ranks itself, and tells them who they are.
+TEST_CASE("over mpirun there is one process, which is told where the rings are") {
+  const TempFolder folder;
+  const std::string mpirun = folder.write("mpirun", "#!/bin/sh\n");
+  std::filesystem::permissions(mpirun, std::filesystem::perms::owner_all);
+  LaunchOptions options;
+  options.arguments = {mpirun, "-n", "4", "piper-run"};
+  const auto plan = make_launch_plan(options);
+  REQUIRE(plan.ok());
+  CHECK(plan->over_mpi);
+  CHECK(plan->ranks_here == 1);
+  const Arguments variables = variables_of(*plan, 0, 0, 4711, "/dev/shm/rings");
+  CHECK(contains(variables, "PIPER_RINGS=/dev/shm/rings"));
+  for (const std::string& variable : variables) CHECK(variable.compare(0, 5, "RANK=") != 0);
+  options.ranks = 4;
+  const auto refused = make_launch_plan(options);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == "L0101");
 }
 
 TEST_CASE("a launch that does not fit is refused") {

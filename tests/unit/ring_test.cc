@@ -41,8 +41,8 @@ uint64_t word_at(const std::string& bytes, uint64_t word) {
 TEST_CASE("a ring says whose it is and what its threads did last") {
   const TempFolder folder;
   const auto ring = writer(folder.path().string());
-  ring->stream(1).instruction(7, false, 0, 42);
-  ring->stream(1).instruction(7, true, 3, 5);
+  ring->stream(1).instruction(7, false, true, 0, 42);
+  ring->stream(1).instruction(7, true, false, 3, 5);
   ring->loader().event(EventKind::kRead, 9);
   const auto read = live::read_ring(ring->path());
   REQUIRE(read.ok());
@@ -57,6 +57,8 @@ TEST_CASE("a ring says whose it is and what its threads did last") {
   CHECK(stream->events[0].instruction == 42);
   CHECK(stream->events[0].step == 7);
   CHECK_FALSE(stream->events[0].evaluation);
+  CHECK(stream->events[0].computes);
+  CHECK_FALSE(stream->events[1].computes);
   CHECK(stream->events[1].evaluation);
   CHECK(stream->events[1].batch == 3);
   CHECK(stream->events[0].time_ns <= stream->events[1].time_ns);
@@ -72,7 +74,7 @@ TEST_CASE("a ring keeps the newest events, at least ten thousand, in their order
   const auto ring = writer(folder.path().string(), streams);
   constexpr int32_t kMany = 40000;
   for (int32_t i = 0; i < kMany; ++i)
-    for (int32_t s = 0; s < streams; ++s) ring->stream(s).instruction(i / 100, false, 0, i);
+    for (int32_t s = 0; s < streams; ++s) ring->stream(s).instruction(i / 100, false, true, 0, i);
   const auto read = live::read_ring(ring->path());
   REQUIRE(read.ok());
   size_t kept = 0;
@@ -117,7 +119,7 @@ TEST_CASE("a ring is read while it is written") {
   const auto ring = writer(folder.path().string(), 1);
   std::atomic<bool> ends{false};
   std::thread writes([&] {
-    for (int32_t i = 0; !ends; ++i) ring->stream(0).instruction(i, false, 0, i & 0x7fff'ffff);
+    for (int32_t i = 0; !ends; ++i) ring->stream(0).instruction(i, false, true, 0, i & 0x7fff'ffff);
   });
   for (int look = 0; look < 200; ++look) {
     const auto read = live::read_ring(ring->path());
@@ -145,7 +147,7 @@ TEST_CASE("a ring outlives its writer; another run's takes its place") {
 
 TEST_CASE("a rank without a folder has a ring of its own") {
   const auto ring = writer("");
-  ring->stream(0).instruction(1, false, 0, 2);
+  ring->stream(0).instruction(1, false, true, 0, 2);
   const auto read = live::read_ring(ring->path());
   REQUIRE(read.ok());
   CHECK(live::newest(*read, TrackKind::kStream)->instruction == 2);
@@ -162,7 +164,7 @@ TEST_CASE("where a ring has no place, the rank is refused") {
 TEST_CASE("damaged rings are refused, or read without what is damaged") {
   const TempFolder folder;
   const auto ring = writer(folder.path().string());
-  for (int32_t i = 0; i < 20; ++i) ring->stream(0).instruction(1, false, 0, i);
+  for (int32_t i = 0; i < 20; ++i) ring->stream(0).instruction(1, false, true, 0, i);
   const std::string whole = bytes_of(ring->path());
   const auto reads = [&](const std::string& bytes) { return live::read_ring(folder.write("damaged.ring", bytes)); };
   const auto refused = [&](const std::string& bytes) {
@@ -182,7 +184,7 @@ TEST_CASE("damaged rings are refused, or read without what is damaged") {
   };
   for (const uint64_t value : {uint64_t{0}, uint64_t{3}, uint64_t{1} << 40, ~uint64_t{0}}) {
     for (const uint64_t word : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{4}, uint64_t{8}, uint64_t{9}})
-      if (value != word_at(whole, word)) CHECK(refused(with_word(word, value)));
+      if (value != word_at(whole, word) && !(word == 4 && value == 3)) CHECK(refused(with_word(word, value)));
     // Numbers of events, and events, that nobody wrote: whatever is returned is inside of what can be.
     for (uint64_t word = live::kHeaderWords; word < live::kHeaderWords + 40; ++word) {
       const auto read = reads(with_word(word, value));

@@ -141,11 +141,37 @@ TEST_CASE("writers of a checkpoint wait for the one that has told less") {
   CHECK(hang.culprit.rank == 1);
 }
 
+TEST_CASE("nobody waits for a rank that has ended") {
+  Ring first = ring_at(0, at(EventKind::kEnded, 3), {done(3), done(3)}),
+       second = ring_at(1, at(EventKind::kEnded, 3), {done(3)});
+  first.process_state = second.process_state = 'X';
+  CHECK(find(pipeline(), {first, second}).message.find("nothing in the rings waits") == 0);
+}
+
+// The other stream of the rank has begun the step already.
+TEST_CASE("a stream whose thread was not woken is slow") {
+  const Hang hang = find(pipeline(), {ring_at(0, at(EventKind::kStep, 3), {runs(3, 6), runs(2, 4)}),
+                                      ring_at(1, at(EventKind::kStep, 3), {runs(3, 0)})});
+  CHECK(hang.culprit.cause == Cause::kSlow);
+  CHECK(hang.culprit.rank == 0);
+}
+
 TEST_CASE("hosts that meet wait for the one that is behind") {
   const Hang hang = find(pipeline(), {ring_at(0, at(EventKind::kAgree, 3), {done(3), done(3)}),
                                       ring_at(1, at(EventKind::kReport, 3), {done(3)})});
   CHECK(hang.culprit.cause == Cause::kDisk);
   CHECK(hang.culprit.rank == 1);
+}
+
+// As on a GPU.
+TEST_CASE("where no stream tells what it has reached, the steps of the hosts do") {
+  const Ring first = ring_at(0, at(EventKind::kStep, 4), {});
+  const Hang hang = find(pipeline(), {first, ring_at(1, at(EventKind::kReport, 3), {})});
+  CHECK(hang.culprit.cause == Cause::kDisk);
+  CHECK(hang.culprit.rank == 1);
+  const Hang on_device = find(pipeline(), {first, ring_at(1, at(EventKind::kStep, 4), {})});
+  CHECK(on_device.culprit.cause == Cause::kSlow);
+  CHECK(on_device.culprit.instruction == -1);
 }
 
 TEST_CASE("a rank without a ring is named where it is waited for") {
@@ -174,7 +200,7 @@ TEST_CASE("a collective waits for the members that are not there") {
   REQUIRE(stream == 1);
   const Ring there = ring_at(0, at(EventKind::kStep, 3), {done(3), runs(3, reduce)});
   SECTION("one still computes") {
-    const Hang hang = find(bundle, {there, ring_at(1, at(EventKind::kStep, 3), {runs(3, 0), runs(2, reduce)})});
+    const Hang hang = find(bundle, {there, ring_at(1, at(EventKind::kStep, 3), {runs(3, 0), runs(3, reduce - 1)})});
     CHECK(hang.culprit.cause == Cause::kSlow);
     CHECK(hang.culprit.rank == 1);
     CHECK(hang.culprit.instruction == 0);
