@@ -43,6 +43,7 @@ FOLDERS = {
     "runtime/program": [BASE, PLAN, VERIFY, LAUNCH, LIVE, "runtime"],
     "runtime": ["runtime"],
     "launcher": [BASE, PLAN, LAUNCH, LIVE, "launcher"],
+    "tools/mutate": [BASE, PLAN, VERIFY],
     "tools/piper_plan": [BASE, PLAN, VERIFY, CHECKPOINT, DIGEST, LIVE],
     "tools/piper_torchscript": [BASE],
     "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Compiles compositions/*.yaml, changes the bundles in thousands of ways (tools/mutate), and fails where a changed bundle
+is accepted and trains to other numbers.
+
+    mutate_plans.py --bin BIN --work DIR [--mutants N] [--seed S] [--only NAME,...]
+"""
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--mutants", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="names of compositions; default: all")
+    args = parser.parse_args()
+    shutil.rmtree(args.work, ignore_errors=True)
+    args.work.mkdir(parents=True)
+    chosen = args.only.split(",") if args.only else []
+    bundles = []
+    for strategy in sorted((HERE / "compositions").glob("*.yaml")):
+        if chosen and strategy.stem not in chosen:
+            continue
+        model = re.match(r"# of (\S+)\n", strategy.read_text()).group(1)
+        bundle = args.work / "plans" / strategy.stem
+        subprocess.run([args.bin / "piperc", HERE.parents[1] / model, "--strategy", strategy, "-o", bundle], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        bundles.append(bundle)
+    command = [args.bin / "piper-mutate", *bundles, "--work", args.work / "mutants", "--run", args.bin / "piper-run",
+               "--mutants", str(args.mutants), "--seed", str(args.seed)]
+    status = subprocess.run(command, check=False).returncode
+    if status == 0:
+        shutil.rmtree(args.work)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+// What becomes of a mutant: the reader or the proof refuses it, or piper-run trains it, and then its losses and final
+// weights stand against those of the unchanged bundle.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "schemas/base/status.h"
+#include "tools/mutate/mutation.h"
+
+namespace piper::mutate {
+
+enum class Verdict : uint8_t {
+  kSame,      // prints to the same texts: there was nothing to judge
+  kRefused,   // by the reader or the proof
+  kAtLoad,    // by piper-run, when it bound the kernels
+  kHarmless,  // trains to the same numbers
+  kBelieved,  // accepted, other numbers: nothing but what kernels of chunks calculate differs
+  kWrong,     // accepted, other numbers, or it never ends, or it crashes
+};
+inline constexpr int kNumVerdicts = 6;
+const char* verdict_name(Verdict verdict);
+
+struct Judgement {
+  Verdict verdict = Verdict::kSame;
+  std::string why;  // the refusal, or what differs
+};
+
+// What a run of a few steps leaves behind.
+struct Numbers {
+  std::vector<double> losses, grad_norms;
+  std::map<std::string, std::string> weights;  // by name: shape, type and bytes
+  std::map<std::string, std::vector<float>> values;
+};
+
+class Judge {
+ public:
+  struct Options {
+    std::string piper_run;  // the program
+    int steps = 3, timeout_s = 60;
+  };
+  // Trains the unchanged bundle. Writes beside the subject's copy.
+  static Result<Judge> make(const Subject& subject, const Options& options);
+
+  Result<Judgement> judge(Subject& subject, const Draft& draft, bool reorders_sums);
+
+ private:
+  enum class End : uint8_t { kDone, kRefused, kFailed };
+  struct Ran {
+    End end = End::kDone;
+    std::string said;
+    Numbers numbers;
+  };
+  Result<Ran> run(const Subject& subject) const;
+
+  Options options_;
+  std::string beside_;  // prefix of the files that runs read and write
+  Numbers expected_;
+};
+
+}  // namespace piper::mutate

@@ -1,0 +1,38 @@
+// A bundle that is changed: what it says, and a copy of it on disk in which the texts of a mutant take the place of its
+// own for a while. Digests and sizes of the manifest follow the texts, so that a mutant is not refused by those alone.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::mutate {
+
+using Texts = std::map<std::string, std::string>;  // path in the bundle -> text
+
+// Texts of the manifest, the programs and the ranks. Without provenance, weights and the evaluation.
+Texts print_texts(const plan::Bundle& bundle);
+
+class Subject {
+ public:
+  // Copies the bundle in `directory` to `copy`, which it owns from then on; weights are linked. The bundle is proved.
+  static Result<Subject> open(const std::string& name, const std::string& directory, const std::string& copy);
+
+  const std::string& name() const { return name_; }
+  const std::string& directory() const { return copy_; }  // of the copy
+  const plan::Bundle& bundle() const { return bundle_; }
+  const Texts& texts() const { return texts_; }
+
+  // Writes the texts that differ from its own; what an earlier call has written is put back.
+  Status place(const Texts& texts);
+
+ private:
+  std::string name_, copy_;
+  plan::Bundle bundle_;
+  Texts texts_;   // its own
+  Texts placed_;  // that differ from them on disk
+};
+
+}  // namespace piper::mutate
