@@ -51,8 +51,11 @@ plan::Manifest manifest_of(const EmitRequest& request) {
     info.trained = trained;
     m.tensors.push_back(std::move(info));
   };
-  for (size_t p = 0; p < graph.parameters().size(); ++p)
-    tensor(graph.parameters()[p], !request.module->state.parameter_uses[p].empty());
+  for (size_t p = 0; p < graph.parameters().size(); ++p) {
+    const bool trained = !request.module->state.parameter_uses[p].empty();
+    tensor(graph.parameters()[p], trained);
+    if (trained) m.tensors.back().group = request.decay_group[p];
+  }
   for (const ir::Parameter& b : graph.buffers()) tensor(b, false);
   m.optimizer = request.optimizer;
   m.lr_schedule = strategy.lr_schedule;

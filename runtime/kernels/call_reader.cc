@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "schemas/plan/signature.h"
+
 namespace piper::kernels {
 namespace {
 
@@ -32,26 +34,15 @@ CallReader::CallReader(const plan::KernelCall& call, const plan::KernelInfo& inf
                        const std::vector<BoundOperand>& outputs, const std::vector<BoundOperand>& inputs,
                        const TrainingNumbers& numbers)
     : call_(call), numbers_(numbers) {
-  const int num_inputs = static_cast<int>(inputs.size());
-  if (num_inputs < info.min_inputs || num_inputs > info.max_inputs)
-    refuse(num_inputs, " inputs where ", info.min_inputs, " to ", info.max_inputs, " are expected");
-  if (outputs.empty() || static_cast<int>(outputs.size()) > info.outputs)
-    refuse(outputs.size(), " outputs where ", info.outputs, " are expected");
-  if (call.accumulate && !info.can_accumulate) refuse("it cannot accumulate");
-  bool any_output = false;
+  if (const std::string wrong = plan::misfit(info, call); !wrong.empty()) refuse(wrong);
   for (size_t i = 0; i < outputs.size(); ++i) {
     check_operand(outputs[i], "output", i);
     if (!is_present(outputs[i])) continue;
-    any_output = true;
     const plan::Operand& operand = *outputs[i].operand;
     for (size_t axis = 0; axis < operand.shape.size(); ++axis)
       if (operand.shape[axis] > 1 && operand.strides[axis] == 0) refuse("output ", i, " has a broadcast axis");
   }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    check_operand(inputs[i], "input", i);
-    if (!is_present(inputs[i]) && static_cast<int>(i) < info.min_inputs) refuse("input ", i, " is absent");
-  }
-  if (!any_output) refuse("it has no output");
+  for (size_t i = 0; i < inputs.size(); ++i) check_operand(inputs[i], "input", i);
 }
 
 const TrainingNumbers& CallReader::update_numbers() const {

@@ -35,8 +35,8 @@ inline bool is_present(const BoundOperand& bound) {
 
 class CallReader {
  public:
-  // Refuses another number of operands than kernels.def has, a mandatory one that is absent, one whose shape, strides
-  // or place no tensor has, a broadcast output, and a sum of what cannot be summed. `call` outlives this.
+  // Refuses operands that do not fit the kernel's signature, one whose strides or place no tensor has, a broadcast
+  // output, and a sum of what cannot be summed. `outputs` and `inputs` are those of `call`, which outlives this.
   CallReader(const plan::KernelCall& call, const plan::KernelInfo& info, const std::vector<BoundOperand>& outputs,
              const std::vector<BoundOperand>& inputs, const TrainingNumbers& numbers);
 

@@ -21,17 +21,39 @@ enum class Scratch : uint8_t {
 inline constexpr int64_t kScratchSlack = 64 * 1024;
 inline constexpr int kMany = 1 << 20;
 
+// Of one side of a signature: how many operands it names, or of those the ones that may not be absent.
+constexpr int count_operands(std::string_view side, bool mandatory) {
+  int count = 0;
+  for (size_t colon = side.find(':'); colon != std::string_view::npos; colon = side.find(':', colon + 1)) {
+    const std::string_view marks = side.substr(colon < 2 ? 0 : colon - 2, 2);  // of the name that ends there
+    if (!mandatory || marks.find('?') == std::string_view::npos) ++count;
+  }
+  return count;
+}
+
 struct KernelInfo {
-  std::string_view name;
+  constexpr KernelInfo(std::string_view name, std::string_view signature, bool can_accumulate, int in_place,
+                       Scratch scratch)
+      : name(name), signature(signature), can_accumulate(can_accumulate), in_place(in_place), scratch(scratch) {
+    const size_t arrow = signature.find("->");
+    const std::string_view taken = signature.substr(0, arrow), made = signature.substr(arrow);
+    min_inputs = count_operands(taken, true);
+    max_inputs = taken.find("...") == std::string_view::npos ? count_operands(taken, false) : kMany;
+    outputs = count_operands(made, false);
+    reads_outputs = made.find('&') != std::string_view::npos;
+  }
+
+  std::string_view name, signature;  // signature.h reads it
   int min_inputs = 0, max_inputs = 0, outputs = 1;
   bool can_accumulate = false;
   int in_place = -1;
   Scratch scratch = Scratch::kNone;
+  bool reads_outputs = false;  // it works on some of them in place
 };
 
 inline constexpr KernelInfo kKernels[] = {
-#define PIPER_KERNEL(name, min_inputs, max_inputs, outputs, can_accumulate, in_place, scratch) \
-  {name, min_inputs, max_inputs, outputs, can_accumulate, in_place, Scratch::scratch},
+#define PIPER_KERNEL(name, signature, can_accumulate, in_place, scratch) \
+  {name, signature, can_accumulate, in_place, Scratch::scratch},
 #include "schemas/plan/kernels.def"
 #undef PIPER_KERNEL
 };
@@ -42,12 +64,6 @@ inline const KernelInfo* find_kernel(std::string_view name) {
   for (const KernelInfo& info : kKernels)
     if (info.name == name) return &info;
   return nullptr;
-}
-
-// Whether the kernel works on its outputs in place, and so reads them.
-constexpr bool reads_outputs(std::string_view kernel) {
-  return kernel == "sgd" || kernel == "adam" || kernel == "adamw" || kernel == "advance" ||
-         kernel == "advance_loss_scale";
 }
 
 // Elements of an operand; `stored`: broadcast axes count once.

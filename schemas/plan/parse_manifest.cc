@@ -165,6 +165,10 @@ class ManifestParser {
       reader_.key("aliases");
       tensor.aliases = reader_.strings();
       tensor.trained = boolean("trained");
+      if (!reader_.optional_key("group")) return;
+      const size_t at = reader_.position();
+      tensor.group = reader_.small_integer();
+      if (tensor.group < 1) reader_.fail(kSyntax, at, "a group below 1");
     });
   }
   void optimizer() {

@@ -362,6 +362,7 @@ struct TensorInfo {
   std::vector<int64_t> shape;
   std::vector<std::string> aliases;
   bool trained = true;
+  int32_t group = 0;  // where trained: index into Optimizer::groups
 };
 
 struct Target {

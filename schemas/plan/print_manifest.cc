@@ -103,6 +103,9 @@ class ManifestPrinter {
       json_.key("aliases");
       json_.strings(tensor.aliases);
       boolean("trained", tensor.trained);
+      if (tensor.group == 0) return;
+      json_.key("group");
+      json_.number(tensor.group);
     });
   }
   void optimizer() {

@@ -27,7 +27,8 @@ Status check_program(const Program& program) {
       const bool own = input.slot >= 0 && written.at(static_cast<size_t>(input.slot));
       PIPER_RETURN_IF_ERROR(check_operand(program, c, input, !own, false));
     }
-    const bool in_place = reads_outputs(call.kernel);
+    const KernelInfo* const kernel = find_kernel(call.kernel);
+    const bool in_place = kernel != nullptr && kernel->reads_outputs;
     for (const auto& output : call.outputs) {
       const bool own = output.slot >= 0 && written.at(static_cast<size_t>(output.slot));
       PIPER_RETURN_IF_ERROR(check_operand(program, c, output, (call.accumulate || in_place) && !own, true));

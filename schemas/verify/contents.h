@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "schemas/verify/layouts.h"
+
 namespace piper::verify {
 
 struct Content {
@@ -19,21 +21,24 @@ struct Content {
     kMaster,     // what an update makes the working copy of
     kConstant,
     kSum,
-    kClip,     // the gradients' norm, or the factor that clips by it
-    kMoment,   // of the optimizer
-    kCounter,  // what training counts from step to step
-    kOther,    // running statistics, scalars of the step: not followed
+    kClip,       // the gradients' norm, or the factor that clips by it
+    kMoment,     // of the optimizer
+    kCounter,    // what training counts from step to step
+    kStatistic,  // a running statistic
+    kOther,      // scalars of the step: not followed
   };
   Kind kind = Kind::kNothing;
-  bool start = false;   // here since before the step
-  bool relied = false;  // ... and used as such
-  bool scaled = false;  // kValue: the loss scale entered it
-  // kValue: label, -1 any. kParameter, kMaster, kMoment: tensor. kConstant: name. kClip: 0 norm, 1 factor. kSum: >= 0
-  // its only addend, else a list of addends. kCounter: 1 the loss scale, 2 once found to count steps without an
-  // overflow.
+  bool start : 1 = false;       // here since before the step
+  bool relied : 1 = false;      // ... and used as such
+  bool scaled : 1 = false;      // kValue: the loss scale entered it
+  LayoutId layout = kNoLayout;  // of what elements it consists, from the start of the value, tensor or accumulator
+  // kValue: label, -1 any. kParameter, kMaster, kMoment, kStatistic: tensor. kConstant: name. kClip: 0 norm, 1 factor.
+  // kSum: >= 0 its only addend, else a list of addends. kCounter: 1 the loss scale, 2 once found to count steps without
+  // an overflow.
   int32_t what = -1;
-  // kValue: samples. kParameter, kMaster: version. kSum with one addend: the sum. kMoment: 1 the first, 2 the second.
-  // kCounter: how often it was advanced in this step. kClip: 1 where the factor takes the loss scale back.
+  // kValue: samples; kStatistic: samples that it took in this step. kParameter, kMaster: version. kSum with one addend:
+  // the sum. kMoment: 1 the first, 2 the second. kCounter: how often it was advanced in this step. kClip: 1 where the
+  // factor takes the loss scale back.
   int32_t how = 0;
   int32_t parts =
       0;  // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known
@@ -42,7 +47,7 @@ struct Content {
 
   bool same(const Content& other) const {  // apart from where it stands
     return kind == other.kind && what == other.what && how == other.how && parts == other.parts && size == other.size &&
-           scaled == other.scaled;
+           scaled == other.scaled && layout == other.layout;
   }
 };
 struct Piece {

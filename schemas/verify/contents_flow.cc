@@ -45,9 +45,11 @@ std::vector<int64_t> running_sums(const std::vector<int64_t>& counts) {
 
 }  // namespace
 
-Flow::Flow(const Bundle& bundle, const Matching& matching)
+Flow::Flow(const Bundle& bundle, const Matching& matching, Layouts& layouts, const std::vector<SlotLayouts>& slots)
     : bundle_(bundle),
       matching_(matching),
+      layouts_(layouts),
+      slots_(slots),
       tensors_(tensor_names(bundle)),
       first_element_(running_sums(element_counts(bundle))),
       num_elements_(element_counts(bundle)),
@@ -122,6 +124,7 @@ Status Flow::advance(size_t r, std::vector<size_t>& ready) {
       Pieces& flight = flights_[static_cast<size_t>(flight_of_[t])];
       flight.clear();
       rank.contents.take(send->data, send->bytes(), flight);
+      PIPER_RETURN_IF_ERROR(check_elements(rank, flight, send->dtype));
       const auto receiver = static_cast<size_t>(first[1].plan);
       if (ranks_[receiver].next == static_cast<size_t>(first[1].instruction)) ready.push_back(receiver);
       continue;
@@ -146,6 +149,9 @@ Status Flow::advance(size_t r, std::vector<size_t>& ready) {
   return {};
 }
 
-Status check_contents(const Bundle& bundle, const Matching& matching) { return Flow(bundle, matching).play(); }
+Status check_contents(const Bundle& bundle, const Matching& matching, Layouts& layouts,
+                      const std::vector<SlotLayouts>& slots) {
+  return Flow(bundle, matching, layouts, slots).play();
+}
 
 }  // namespace piper::verify

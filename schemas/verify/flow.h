@@ -12,6 +12,7 @@
 #include "schemas/plan/plan.h"
 #include "schemas/verify/ledger.h"
 #include "schemas/verify/match.h"
+#include "schemas/verify/program_bytes.h"
 #include "schemas/verify/program_effects.h"
 #include "schemas/verify/rank_contents.h"
 
@@ -19,7 +20,8 @@ namespace piper::verify {
 
 class Flow {
  public:
-  Flow(const plan::Bundle& bundle, const Matching& matching);
+  // `slots`: [program] what it reads and leaves in its slots.
+  Flow(const plan::Bundle& bundle, const Matching& matching, Layouts& layouts, const std::vector<SlotLayouts>& slots);
   Status play();
 
  private:
@@ -59,6 +61,8 @@ class Flow {
   Status check_means();
   Status check_dropped();
   Status check_measures() const;
+  Status check_all_trained() const;
+  Status check_statistics();
   Status check_addends() const;
 
   // --- instructions
@@ -93,8 +97,15 @@ class Flow {
                      Seen& seen);
   Status read_constant(Rank& rank, const plan::BufferRange& where, ProgramEffects::Bound& bound,
                        const std::string& slot);
+  // Running statistics, which a run brings forward by its samples.
+  Status on_statistic(Rank& rank, const plan::BufferRange& where, const ProgramEffects::Bound& bound, bool updates,
+                      const Seen& seen, const std::string& slot);
+  // Elements are read as what they are.
+  Status check_layout(Rank& rank, const plan::BufferRange& where, int64_t bytes, LayoutId wanted,
+                      const std::string& slot);
+  Status check_elements(const Rank& rank, const Pieces& pieces, DType dtype) const;
   Status on_sum(Rank& rank, const plan::BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what,
-                const Seen& seen, const std::string& slot);
+                const SlotLayout& layout, const Seen& seen, const std::string& slot);
   // Resolves which samples stand in a piece of a value; -1 where a sample is cut.
   int32_t samples_of(const Piece& piece);
 
@@ -104,6 +115,8 @@ class Flow {
 
   const plan::Bundle& bundle_;
   const Matching& matching_;
+  Layouts& layouts_;
+  const std::vector<SlotLayouts>& slots_;  // [program]
   Names tensors_, constants_;
   std::vector<int64_t> first_element_;               // [tensor] when all elements are counted through
   std::vector<int64_t> num_elements_;                // [tensor]
@@ -121,7 +134,6 @@ class Flow {
 
   struct Updated {
     std::vector<int32_t> addends;
-    int32_t group = -1;
     Place by;
   };
   std::map<int32_t, Updated> updated_;  // by tensor: what the first update of some of it was like

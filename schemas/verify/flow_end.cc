@@ -76,6 +76,7 @@ Status Flow::begin_inputs(Rank& rank) {
     value.what = ledger_.labels.id(slice.input);
     value.how = declared->batched ? ledger_.samples.range(slice.first, slice.count) : 0;
     value.size = bytes;
+    value.layout = layout_of(declared->dtype);
     value.parts = 1;  // samples one after the other: unlike those of other values, parts of it are parts of the samples
     rank.contents.begin(slice.where, bytes, value);
   }
@@ -86,24 +87,26 @@ Status Flow::begin_inputs(Rank& rank) {
 // position of a first sample.
 void Flow::begin_scalars(Rank& rank) {
   const auto& plan = *rank.plan;
-  const auto call = [&](int32_t buffer, const char* name) {
+  const auto call = [&](int32_t buffer, const char* name, DType dtype) {
     if (buffer < 0) return;
     Content value;
     value.kind = Kind::kValue;
     value.what = ledger_.labels.id(name);
     value.size = plan.buffers[static_cast<size_t>(buffer)].bytes;
+    value.layout = layout_of(dtype);
     rank.contents.begin({buffer, 0}, value.size, value);
   };
   for (const auto& scalar : plan.scalars) {
-    call(scalar.buffer, "sample_offset");
+    call(scalar.buffer, "sample_offset", DType::kI64);
     rank.scalars.emplace(scalar.buffer, &scalar.values);
   }
-  call(plan.seed_step.buffer, "seed_step");
-  call(plan.learning_rate.buffer, "learning_rate");
+  call(plan.seed_step.buffer, "seed_step", DType::kI64);
+  call(plan.learning_rate.buffer, "learning_rate", DType::kF64);
   if (plan.loss_scale.buffer < 0) return;
   Content scale;
   scale.kind = Kind::kCounter;
   scale.what = 1;
+  scale.layout = layout_of(DType::kF32);
   rank.contents.begin(plan.loss_scale, dtype_bytes(DType::kF32), scale);
 }
 
@@ -135,6 +138,7 @@ Status Flow::begin_placements(Rank& rank) {
                                           " of " + quoted(placement.name) + " as " +
                                           std::string(dtype_name(placement.dtype)) + ", " + wrong);
     content.size = dtype_bytes(placement.dtype);
+    content.layout = layout_of(placement.dtype);
     switch (placement.kind) {
       case PlacementKind::kValue:
       case PlacementKind::kWorking: content.kind = Kind::kParameter; break;
@@ -149,7 +153,7 @@ Status Flow::begin_placements(Rank& rank) {
         rank.gradients.push_back({placement.part.where, placement.part.count * dtype_bytes(placement.dtype),
                                   content.origin, tensors_.find(placement.name)});
         continue;
-      case PlacementKind::kState: continue;
+      case PlacementKind::kState: content.kind = Kind::kStatistic; break;
     }
     content.what = content.kind == Kind::kConstant ? constants_.id(placement.name) : tensors_.find(placement.name);
     if (content.what < 0)
@@ -170,6 +174,8 @@ Status Flow::check_end() {
   PIPER_RETURN_IF_ERROR(check_addends());
   for (const auto& rank : ranks_) PIPER_RETURN_IF_ERROR(check_next_step(rank));
   PIPER_RETURN_IF_ERROR(check_measures());
+  PIPER_RETURN_IF_ERROR(check_statistics());
+  if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_all_trained());
   return bundle_.manifest.evaluates ? Status() : check_owners();  // what it reads, its training saves
 }
 
@@ -338,6 +344,43 @@ Status Flow::check_measures() const {
           "P0636",
           "rule 8: " + describe_instruction(bundle_, *ranks_[place.rank].plan, static_cast<size_t>(place.instruction)) +
               ": its norm " + wrong);
+  return {};
+}
+
+// Every element of what the manifest says is trained.
+Status Flow::check_all_trained() const {
+  std::vector<SampleRange> updated;  // without overlaps
+  for (const SampleRange& range : updated_elements_) {
+    if (!updated.empty() && range.first <= updated.back().first + updated.back().count)
+      updated.back().count = std::max(updated.back().count, range.first + range.count - updated.back().first);
+    else updated.push_back(range);
+  }
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    if (!bundle_.manifest.tensors[t].trained || num_elements_[t] == 0) continue;
+    const int64_t first = first_element_[t], end = first + num_elements_[t];
+    auto range = std::upper_bound(updated.begin(), updated.end(), SampleRange{first, 0},
+                                  [](const SampleRange& a, const SampleRange& b) { return a.first < b.first; });
+    const bool begins = range != updated.begin() && std::prev(range)->first + std::prev(range)->count > first;
+    const int64_t missing = begins ? std::prev(range)->first + std::prev(range)->count : first;
+    if (missing < end)
+      return Status::failure("P0638", "rule 10: nothing updates element " + std::to_string(missing - first) + " of " +
+                                          quoted(tensors_[static_cast<int32_t>(t)]) +
+                                          ", which the manifest says is trained");
+  }
+  return {};
+}
+
+// Running statistics that a step updates have taken every sample once, each on one of the ranks that keep some.
+Status Flow::check_statistics() {
+  std::map<int32_t, int32_t> sums;  // by tensor
+  for (const Rank& rank : ranks_)
+    for (size_t b = 0; b < rank.plan->buffers.size(); ++b)
+      for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
+        if (segment.content.kind == Kind::kStatistic && segment.content.how != 0 && segment.content.origin == 0)
+          sums[segment.content.what] = ledger_.add_samples(sums[segment.content.what], segment.content.how);
+  for (const auto& [tensor, sum] : sums)
+    if (const std::string wrong = ledger_.lacks(sum); !wrong.empty())
+      return Status::failure("P0638", "rule 10: the running statistic " + quoted(tensors_[tensor]) + " has " + wrong);
   return {};
 }
 

@@ -49,10 +49,11 @@ Status Flow::collective(int32_t transfer) {
   });
   const auto num_members = static_cast<int64_t>(members.size());
 
-  const auto add_all = [&](const auto& range_of, int64_t bytes, Pieces& sum) -> Status {
+  const auto add_all = [&](const auto& range_of, int64_t bytes, DType dtype, Pieces& sum) -> Status {
     for (const auto& member : members) {
       scratch_.clear();
       member.rank->contents.take(range_of(member), bytes, scratch_);
+      PIPER_RETURN_IF_ERROR(check_elements(*member.rank, scratch_, dtype));
       if (&member == &members[0]) {
         // Values of one member are a sum of one.
         const Pieces nothing = {{bytes, Content{Kind::kZero}}};
@@ -70,15 +71,15 @@ Status Flow::collective(int32_t transfer) {
   if (std::holds_alternative<AllReduce>(*members[0].action)) {
     const auto& shape = std::get<AllReduce>(*members[0].action);
     Pieces sum;
-    PIPER_RETURN_IF_ERROR(
-        add_all([](const Member& m) { return std::get<AllReduce>(*m.action).data; }, shape.bytes(), sum));
+    PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<AllReduce>(*m.action).data; }, shape.bytes(),
+                                  shape.types.data, sum));
     for (const auto& member : members) member.rank->contents.put(std::get<AllReduce>(*member.action).data, sum);
   } else if (std::holds_alternative<ReduceScatter>(*members[0].action)) {
     const auto& shape = std::get<ReduceScatter>(*members[0].action);
     const int64_t part = shape.bytes();
     Pieces sum;
-    PIPER_RETURN_IF_ERROR(
-        add_all([](const Member& m) { return std::get<ReduceScatter>(*m.action).data; }, part * num_members, sum));
+    PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<ReduceScatter>(*m.action).data; },
+                                  part * num_members, shape.types.data, sum));
     for (size_t j = 0; j < members.size(); ++j) {
       scratch_.clear();
       cut_out(sum, part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
@@ -87,8 +88,14 @@ Status Flow::collective(int32_t transfer) {
   } else if (std::holds_alternative<AllGather>(*members[0].action)) {
     const int64_t part = std::get<AllGather>(*members[0].action).bytes();
     scratch_.clear();
-    for (const auto& member : members)
-      member.rank->contents.take(std::get<AllGather>(*member.action).part, part, scratch_);
+    for (const auto& member : members) {
+      const auto& gather = std::get<AllGather>(*member.action);
+      sent_.resize(1);
+      sent_[0].clear();
+      member.rank->contents.take(gather.part, part, sent_[0]);
+      PIPER_RETURN_IF_ERROR(check_elements(*member.rank, sent_[0], gather.dtype));
+      for (const Piece& piece : sent_[0]) append(scratch_, piece);
+    }
     for (const auto& member : members) member.rank->contents.put(std::get<AllGather>(*member.action).data, scratch_);
   } else if (std::holds_alternative<AllToAll>(*members[0].action)) {
     const int64_t part = std::get<AllToAll>(*members[0].action).bytes();
@@ -96,8 +103,11 @@ Status Flow::collective(int32_t transfer) {
       pieces->resize(members.size());
       for (auto& list : *pieces) list.clear();
     }
-    for (size_t i = 0; i < members.size(); ++i)
-      members[i].rank->contents.take(std::get<AllToAll>(*members[i].action).send, part * num_members, sent_[i]);
+    for (size_t i = 0; i < members.size(); ++i) {
+      const auto& exchange = std::get<AllToAll>(*members[i].action);
+      members[i].rank->contents.take(exchange.send, part * num_members, sent_[i]);
+      PIPER_RETURN_IF_ERROR(check_elements(*members[i].rank, sent_[i], exchange.dtype));
+    }
     for (size_t j = 0; j < members.size(); ++j)
       for (size_t i = 0; i < members.size(); ++i) {
         scratch_.clear();

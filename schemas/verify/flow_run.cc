@@ -77,6 +77,7 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
                        "reads parameter " + quoted(tensors_[content.what]) + " where " + quoted(slot) + " should be");
       case Kind::kMoment:
       case Kind::kCounter:
+      case Kind::kStatistic:
       case Kind::kOther:
         return refuted("P0637", rank,
                        "reads " + quoted(rank.plan->buffers[static_cast<size_t>(where.buffer)].name) + " where " +
@@ -175,8 +176,55 @@ Status Flow::read_constant(Rank& rank, const BufferRange& where, ProgramEffects:
   return {};
 }
 
+Status Flow::on_statistic(Rank& rank, const BufferRange& where, const ProgramEffects::Bound& bound, bool updates,
+                          const Seen& seen, const std::string& slot) {
+  auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bound.bytes);
+  const bool right = segment != nullptr && segment->content.kind == Kind::kStatistic &&
+                     segment->content.what == bound.what && segment->content.origin + where.offset == segment->begin;
+  if (!right)
+    return refuted("P0637", rank, "has something else where the running statistic " + quoted(slot) + " should be");
+  if (!updates) return {};
+  auto& taken = segment->content.how;
+  const auto& before = ledger_.samples.ranges(taken);
+  const auto& more = ledger_.samples.ranges(seen.samples);
+  if (!before.empty() && !more.empty() && before.back().first + before.back().count > more.front().first)
+    return refuted("P0638", rank,
+                   "updates the running statistic " + quoted(slot) + " by " + text(more) + " behind " + text(before));
+  taken = ledger_.samples.append(taken, seen.samples);
+  return {};
+}
+
+Status Flow::check_layout(Rank& rank, const BufferRange& where, int64_t bytes, LayoutId wanted,
+                          const std::string& slot) {
+  const auto wrong = [&](const std::string& what) {
+    return refuted("P0637", rank, "slot " + quoted(slot) + ": the program " + what);
+  };
+  if (const auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes)) {
+    const Content& content = segment->content;
+    if (content.layout == wanted && wanted >= 0 && wanted <= layout_of(DType::kBool)) return {};
+    const int64_t origin = content.origin + where.offset - segment->begin;
+    const std::string misfit = layouts_.misfit(content.layout, origin, wanted, bytes);
+    return misfit.empty() ? Status() : wrong(misfit);
+  }
+  scratch_.clear();
+  rank.contents.take(where, bytes, scratch_);
+  for (const Piece& piece : scratch_)
+    if (wanted <= layout_of(DType::kBool))
+      if (const std::string misfit = layouts_.misfit(piece.content.layout, piece.content.origin, wanted, piece.bytes);
+          !misfit.empty())
+        return wrong(misfit);
+  return {};
+}
+
+Status Flow::check_elements(const Rank& rank, const Pieces& pieces, DType dtype) const {
+  for (const Piece& piece : pieces)
+    if (const std::string is = layouts_.misfit(piece.content.layout, dtype); !is.empty())
+      return refuted("P0637", rank, "takes elements of " + is + " for " + std::string(dtype_name(dtype)));
+  return {};
+}
+
 Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what,
-                    const Seen& seen, const std::string& slot) {
+                    const SlotLayout& layout, const Seen& seen, const std::string& slot) {
   switch (what.act) {
     case Do::kClear: {
       Content zero;
@@ -211,8 +259,10 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
   const int64_t base = tensor >= 0 ? std::max<int64_t>(rank.contents.slice[static_cast<size_t>(tensor)], 0) *
                                          element_bytes_[static_cast<size_t>(tensor)]
                                    : 0;
+  Content more = ledger_.sum(what.addend, seen.samples, base);
+  more.layout = layout.leaves;
   if (what.act == Do::kAssign) {
-    rank.contents.put(where, bytes, ledger_.sum(what.addend, seen.samples, base));
+    rank.contents.put(where, bytes, more);
     return {};
   }
   for (auto& segment : rank.contents.cut(where, bytes)) {
@@ -221,10 +271,13 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
     if (content.kind == Kind::kZero) {
       content.relied = content.start;
       rank.contents.replaced(where.buffer, segment);
-      content = ledger_.sum(what.addend, seen.samples, origin);
+      content = more;
+      content.origin = origin;
       continue;
     }
     if (content.kind != Kind::kSum) return refuted("P0636", rank, "adds " + quoted(slot) + " to what is no sum");
+    if (content.layout != more.layout)
+      return refuted("P0636", rank, "adds " + quoted(slot) + " to a sum of elements of another type");
     if (content.origin != origin)
       return refuted("P0636", rank, "adds " + quoted(slot) + " to a sum over other elements");
     ledger_.add(content, what.addend, seen.samples);
@@ -239,6 +292,12 @@ Status Flow::run(Rank& rank, const Run& run) {
   if (effects.follow) return follow(rank, effects, program, arguments);
   const auto name = [&](int32_t index) -> const std::string& { return program.slots[static_cast<size_t>(index)].name; };
   const auto where = [&](int32_t index) -> const BufferRange& { return arguments[static_cast<size_t>(index)]; };
+  const SlotLayouts& layouts = slots_[static_cast<size_t>(run.program)];
+  for (const auto* list :
+       {&effects.reads, &effects.scalars, &effects.parameters, &effects.constants, &effects.statistics})
+    for (const auto& bound : *list)
+      PIPER_RETURN_IF_ERROR(check_layout(rank, where(bound.slot), bound.bytes,
+                                         layouts[static_cast<size_t>(bound.slot)].reads, name(bound.slot)));
   Seen seen;
   for (const auto& [index, label, bytes] : effects.reads)
     PIPER_RETURN_IF_ERROR(read_value(rank, where(index), bytes, label, name(index), seen));
@@ -254,8 +313,12 @@ Status Flow::run(Rank& rank, const Run& run) {
     if (seen.samples != 0 && (!one || set->second->front() != ledger_.samples.ranges(seen.samples)[0].first))
       return refuted("P0637", rank, "draws its dropout for another sample than its first");
   }
+  for (const auto& bound : effects.statistics)
+    PIPER_RETURN_IF_ERROR(on_statistic(rank, where(bound.slot), bound,
+                                       program.slots[static_cast<size_t>(bound.slot)].writes, seen, name(bound.slot)));
   for (const auto& sum : effects.sums)
-    PIPER_RETURN_IF_ERROR(on_sum(rank, where(sum.slot), sum.bytes, sum, seen, name(sum.slot)));
+    PIPER_RETURN_IF_ERROR(
+        on_sum(rank, where(sum.slot), sum.bytes, sum, layouts[static_cast<size_t>(sum.slot)], seen, name(sum.slot)));
   for (const auto& [index, label, bytes] : effects.writes) {
     Content value;
     value.kind = Kind::kValue;
@@ -264,6 +327,7 @@ Status Flow::run(Rank& rank, const Run& run) {
     value.parts = seen.parts;
     value.scaled = seen.scaled;
     value.size = bytes;
+    value.layout = layouts[static_cast<size_t>(index)].leaves;
     rank.contents.put(where(index), bytes, value);
   }
   return {};
@@ -286,10 +350,12 @@ Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& pr
     where.offset += place.offset;
     return where;
   };
+  Status mistaken;  // elements of one type for those of another
   const auto take = [&](const ProgramEffects::Place& place, Pieces& pieces) {
     pieces.clear();
     if (place.slot < 0) workspace.read(place.offset, place.offset + place.bytes, pieces);
     else rank.contents.take(bound(place), place.bytes, pieces);
+    if (mistaken.ok()) mistaken = check_elements(rank, pieces, place.dtype);
   };
   const auto put = [&](const ProgramEffects::Place& place, const Pieces& pieces) {
     if (place.slot < 0) workspace.write(place.offset, pieces);
@@ -353,6 +419,7 @@ Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& pr
         Content factor;
         factor.kind = Kind::kClip;
         factor.what = factor.how = 1;
+        factor.layout = layout_of(DType::kF32);
         put(call.outputs[0], {{call.outputs[0].bytes, factor}});
         if (wrong.empty()) continue;
         break;
@@ -369,6 +436,7 @@ Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& pr
           if (!is_loss_scale(b)) wrong = "unscales by what is no loss scale of this step";
           clip.how = 1;
         }
+        clip.layout = layout_of(DType::kF32);
         for (clip.what = 0; clip.what < 2; ++clip.what) {
           const auto& output = call.outputs[static_cast<size_t>(clip.what)];
           put(output, {{output.bytes, clip}});
@@ -380,7 +448,7 @@ Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& pr
     if (!wrong.empty()) return refuted("P0636", rank, wrong);
     put(call.outputs[0], sum);
   }
-  return {};
+  return mistaken;
 }
 
 }  // namespace piper::verify

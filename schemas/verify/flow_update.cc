@@ -86,6 +86,7 @@ Status Flow::check_moments(Rank& rank, const Updating& call, const Content& para
     const BufferRange& where = call.moments[i];
     Pieces found;
     rank.contents.take({where.buffer, where.offset + done}, bytes, found);
+    PIPER_RETURN_IF_ERROR(check_elements(rank, found, call.type));
     int64_t origin = parameter.origin;
     for (const auto& piece : found) {
       const auto& moment = piece.content;
@@ -132,6 +133,7 @@ Status Flow::write_working(Rank& rank, const Updating& call, const Pieces& updat
     if (master) copy.kind = Kind::kParameter;
     copy.origin = copy.origin / wide * narrow;
     copy.size = narrow;
+    copy.layout = layout_of(call.working_type);
     found.clear();
     rank.contents.take({call.working.buffer, call.working.offset + done}, bytes, found);
     int64_t origin = copy.origin;
@@ -170,6 +172,8 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
   scratch_more_.clear();
   rank.contents.take(call.parameter, call.bytes, scratch_);
   rank.contents.take(call.gradient, call.bytes, scratch_more_);
+  for (const Pieces* pieces : {&scratch_, &scratch_more_})
+    PIPER_RETURN_IF_ERROR(check_elements(rank, *pieces, call.type));
   Pieces updated;
   size_t i = 0, j = 0;
   int64_t done = 0;
@@ -203,12 +207,11 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
       if (parameter.how != 0) return refuted("P0638", rank, "updates " + name + " a second time");
       if (!bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].trained)
         return refuted("P0638", rank, "updates " + name + ", which is not trained");
-      const auto [it, fresh] =
-          updated_.emplace(parameter.what, Updated{addends, group, {r, static_cast<int32_t>(rank.next)}});
+      if (group != bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].group)
+        return refuted("P0638", rank, "updates " + name + " in another group of the optimizer than the manifest says");
+      const auto [it, fresh] = updated_.emplace(parameter.what, Updated{addends, {r, static_cast<int32_t>(rank.next)}});
       if (!fresh && it->second.addends != addends)
         return refuted("P0636", rank, "updates " + name + " by a gradient with other addends than other ranks do");
-      if (!fresh && it->second.group != group)
-        return refuted("P0638", rank, "updates " + name + " in another group of the optimizer than other ranks do");
       updated_elements_.push_back(
           {first_element_[static_cast<size_t>(parameter.what)] + parameter.origin / call.element(),
            length / call.element()});

@@ -41,14 +41,18 @@ void Ledger::add(Content& content, int32_t addend, int32_t sample_ids) {
     return;
   }
   Content result;
-  (void)add(content, sum(addend, sample_ids, content.origin), result);
+  Content more = sum(addend, sample_ids, content.origin);
+  more.layout = content.layout;
+  (void)add(content, more, result);
   content = result;
 }
 
 Content Ledger::as_sum(const Content& content) {
   if (content.kind != Kind::kValue) return content;
   const int32_t addend = addends.id("", content.what < 0 ? "" : labels[content.what], -1);
-  return sum(addend, content.how, content.origin);
+  Content result = sum(addend, content.how, content.origin);
+  result.layout = content.layout;
+  return result;
 }
 
 std::string Ledger::add(const Content& left, const Content& right, Content& result) {
@@ -65,6 +69,7 @@ std::string Ledger::add(const Content& left, const Content& right, Content& resu
   const Content a = as_sum(left), b = as_sum(right);
   if (a.kind != Kind::kSum || b.kind != Kind::kSum) return "adds what is no sum";
   if (a.origin != b.origin) return "adds sums over different elements";
+  if (a.layout != b.layout && a.layout != kNoLayout && b.layout != kNoLayout) return "adds elements of different types";
   result = a;
   if (a.what == b.what && a.what >= 0) {
     result.how = sums_.add(a.how, b.how);
@@ -104,22 +109,24 @@ std::string Ledger::add(const Pieces& a, const Pieces& b, Pieces& result) {
   return "";
 }
 
+std::string Ledger::lacks(int32_t sum) {
+  if (sums_.complete(sum, batch_)) return "";
+  const auto holds = sums_.compare(sum, {{0, batch_}});
+  if (!holds.repeated.empty()) return text(holds.repeated) + " more than once";
+  if (!holds.missing.empty()) return text(holds.missing) + " missing";
+  return text(holds.foreign) + ", outside of the step,";
+}
+
 std::string Ledger::use(const Content& content) {
   for (const auto& [addend, sum] : terms(content)) {
     if (used_.size() < addends.size()) used_.resize(addends.size());
     used_[static_cast<size_t>(addend)] = 1;
-    if (sums_.complete(sum, batch_)) continue;
-    const auto holds = sums_.compare(sum, {{0, batch_}});
+    const std::string wrong = lacks(sum);
     // Terms that depend on no sample cannot be counted.
-    if (holds.missing == std::vector<SampleRange>{{0, batch_}} && holds.foreign.empty()) {
-      if (sums_.compare(sum, {}).exact()) continue;
-    }
+    if (wrong.empty() || sums_.compare(sum, {}).exact()) continue;
     const auto& what = addends[addend];
-    const std::string name = "what " + (what.chunk.empty() ? "is" : what.chunk) +
-                             (what.chunk.empty() ? " in \"" : " adds to \"") + what.slot + "\"";
-    if (!holds.repeated.empty()) return text(holds.repeated) + " more than once in " + name;
-    if (!holds.missing.empty()) return text(holds.missing) + " missing in " + name;
-    return text(holds.foreign) + ", outside of the step, in " + name;
+    return wrong + " in what " + (what.chunk.empty() ? "is" : what.chunk) +
+           (what.chunk.empty() ? " in \"" : " adds to \"") + what.slot + "\"";
   }
   return "";
 }
@@ -148,7 +155,8 @@ std::string Ledger::add_measured(Measure what, const Pieces& gradients, Pieces& 
                                                       piece.bytes / element_bytes_[t]));
   }
   const int32_t addend = measures_[static_cast<size_t>(what)];
-  const Pieces more = {{4, elements == 0 ? Content{Kind::kZero} : sum(addend, elements, 0)}};
+  Pieces more = {{4, elements == 0 ? Content{Kind::kZero} : sum(addend, elements, 0)}};
+  if (elements != 0) more[0].content.layout = layout_of(DType::kF32);
   const Pieces before = result;
   return add(before, more, result);
 }

@@ -35,6 +35,10 @@ class Ledger {
   // that does not. Its addends count as used.
   std::string use(const Content& content);
 
+  // Sums of samples that belong to no addend, 0: none. What such a sum lacks to hold each sample once, or "".
+  int32_t add_samples(int32_t sum, int32_t sample_ids) { return sums_.add(sum, sums_.leaf(sample_ids)); }
+  std::string lacks(int32_t sum);
+
   // What is measured of all gradients together.
   enum class Measure : uint8_t { kNorm, kOverflow };
   // The part that a complete gradient adds: its elements. "" or what is wrong.

@@ -4,11 +4,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/signature.h"
 
 namespace piper::verify {
 namespace {
@@ -71,59 +73,83 @@ class Footprint {
   bool empty_ = false;
 };
 
-// What was written into a slot or the workspace so far, and as elements of which type.
+// What was written into a slot or the workspace so far: as elements of which type, and under which name. Or what was
+// read of it.
 class Written {
  public:
-  // From the start, by another: of any type.
+  struct As {
+    std::optional<DType> dtype;  // nothing: from the start, by another, of whatever type
+    std::string_view name;       // of an operand that is read by its name; "": of another
+    bool operator==(const As& other) const { return dtype == other.dtype && name == other.name; }
+  };
+
   void fill(int64_t bytes) {
-    if (bytes > 0) parts_[0] = {bytes, std::nullopt};
+    if (bytes > 0) parts_[0] = {bytes, {}};
   }
-  void write(Bytes at, DType dtype) {
+  void write(Bytes at, As as) {
     if (at.begin >= at.end) return;
     split(at.begin);
     split(at.end);
     auto first = parts_.lower_bound(at.begin);
     first = parts_.erase(first, parts_.lower_bound(at.end));
-    // Neighbours of one type are one part.
+    // Neighbours that are alike are one part.
     int64_t begin = at.begin, end = at.end;
-    if (first != parts_.end() && first->first == end && first->second.dtype == dtype) {
+    if (first != parts_.end() && first->first == end && first->second.as == as) {
       end = first->second.end;
       first = parts_.erase(first);
     }
     if (first != parts_.begin()) {
       const auto before = std::prev(first);
-      if (before->second.end == begin && before->second.dtype == dtype) {
+      if (before->second.end == begin && before->second.as == as) {
         before->second.end = end;
         return;
       }
     }
-    parts_.emplace_hint(first, begin, Part{end, dtype});
+    parts_.emplace_hint(first, begin, Part{end, as});
   }
-  // The first byte of `at` that nobody wrote, or that was written as another type.
-  struct Fault {
-    int64_t byte = 0;
-    std::optional<DType> written_as;  // nothing: not written
-  };
   bool meets(Bytes at) const {
     const auto behind = parts_.lower_bound(at.end);
     return behind != parts_.begin() && std::prev(behind)->second.end > at.begin;
   }
-  std::optional<Fault> read(Bytes at, std::optional<DType> dtype) const {
+  // Calls visit(Bytes, As) for what stands in `at`, until it returns false; false, too, where a byte was never written,
+  // which is then `at.begin`.
+  template <class Visit>
+  bool read(Bytes& at, Visit visit) const {
     auto part = parts_.upper_bound(at.begin);
-    if (part == parts_.begin()) return Fault{at.begin, std::nullopt};
-    --part;
-    for (int64_t byte = at.begin; byte < at.end; ++part) {
-      if (part == parts_.end() || part->first > byte || part->second.end <= byte) return Fault{byte, std::nullopt};
-      if (dtype && part->second.dtype && *part->second.dtype != *dtype) return Fault{byte, part->second.dtype};
-      byte = part->second.end;
+    if (part == parts_.begin()) return false;
+    for (--part; at.begin < at.end; ++part) {
+      if (part == parts_.end() || part->first > at.begin || part->second.end <= at.begin) return false;
+      const Bytes here{at.begin, std::min(at.end, part->second.end)};
+      if (!visit(here, part->second.as)) return false;
+      at.begin = here.end;
+    }
+    return true;
+  }
+  bool covers(Bytes at) const {
+    return read(at, [](Bytes, const As&) { return true; });
+  }
+  // What in `at` is of another type, or stands under another name.
+  std::optional<As> differs(Bytes at, As as) const {
+    auto part = parts_.upper_bound(at.begin);
+    if (part != parts_.begin() && std::prev(part)->second.end > at.begin) --part;
+    for (; part != parts_.end() && part->first < at.end; ++part) {
+      const As& other = part->second.as;
+      if (other.dtype != as.dtype || (!other.name.empty() && !as.name.empty() && other.name != as.name)) return other;
     }
     return std::nullopt;
+  }
+  // What was written as elements of a type.
+  Layout layout() const {
+    Layout parts;
+    for (const auto& [begin, part] : parts_)
+      if (part.as.dtype) parts.push_back({begin, part.end, *part.as.dtype, part.as.name});
+    return parts;
   }
 
  private:
   struct Part {
     int64_t end = 0;
-    std::optional<DType> dtype;
+    As as;
   };
   void split(int64_t at) {
     auto part = parts_.upper_bound(at);
@@ -139,7 +165,8 @@ class Written {
 
 class Walk {
  public:
-  explicit Walk(const Program& program) : program_(program), slots_(program.slots.size()), made_(program.slots.size()) {
+  explicit Walk(const Program& program)
+      : program_(program), slots_(program.slots.size()), made_(program.slots.size()), asked_(program.slots.size()) {
     for (size_t s = 0; s < slots_.size(); ++s)
       if (program.slots[s].reads) slots_[s].fill(program.slots[s].bytes);
   }
@@ -149,32 +176,96 @@ class Walk {
     for (size_t s = 0; s < slots_.size(); ++s) PIPER_RETURN_IF_ERROR(check_whole(program_.slots[s], made_[s]));
     return {};
   }
+  SlotLayouts layouts(Layouts& layouts) const {
+    SlotLayouts all;
+    for (size_t s = 0; s < slots_.size(); ++s) {
+      const bool block = program_.slots[s].role == SlotRole::kSaved;
+      all.push_back({layouts.id(asked_[s].layout(), block), layouts.id(slots_[s].layout(), block)});
+    }
+    return all;
+  }
 
  private:
   Status visit(const KernelCall& call) {
     const KernelInfo* info = find_kernel(call.kernel);
     if (info == nullptr) return refuse("is no kernel");
-    for (const Operand& input : call.inputs) PIPER_RETURN_IF_ERROR(check_read(input));
-    if (call.accumulate || reads_outputs(call.kernel))
-      for (const Operand& output : call.outputs) PIPER_RETURN_IF_ERROR(check_read(output));
+    if (const std::string wrong = misfit(*info, call); !wrong.empty())
+      return refuse("does not fit its kernel: " + wrong);
+    const Signature& signature = signature_of(*info);
+    for (size_t i = 0; i < call.inputs.size(); ++i)
+      PIPER_RETURN_IF_ERROR(check_read(call.inputs[i], name_of(signature.inputs, i)));
+    if (call.accumulate || info->reads_outputs)
+      for (size_t o = 0; o < call.outputs.size(); ++o)
+        if (call.accumulate || signature.outputs[o].in_place) PIPER_RETURN_IF_ERROR(check_read(call.outputs[o], {}));
     for (size_t o = 0; o < call.outputs.size(); ++o) PIPER_RETURN_IF_ERROR(check_places(call, *info, o));
-    for (const Operand& output : call.outputs) write(output);
+    const std::string_view copied = call.kernel == "copy" ? name_there(call.inputs[0]) : std::string_view();
+    for (size_t i = 0; i < call.inputs.size(); ++i)
+      if (i < signature.inputs.size() && signature.inputs[i].in_place) write(call.inputs[i], {});
+    for (size_t o = 0; o < call.outputs.size(); ++o)
+      write(call.outputs[o], copied.empty() ? name_of(signature.outputs, o) : copied);
     return {};
   }
 
-  Status check_read(const Operand& operand) {
+  static std::string_view name_of(const std::vector<OperandSignature>& operands, size_t index) {
+    return index < operands.size() && operands[index].by_name ? operands[index].name : std::string_view();
+  }
+  // Under which name the first byte of an operand was written.
+  std::string_view name_there(const Operand& operand) {
+    std::string_view name;
+    Bytes first{operand.offset, operand.offset + 1};
+    (void)space(operand).read(first, [&](Bytes, const Written::As& as) {
+      name = as.name;
+      return true;
+    });
+    return name;
+  }
+
+  Status check_read(const Operand& operand, std::string_view by_name) {
     if (operand.slot == Operand::kAbsent) return {};
     const Written& written = space(operand);
-    std::optional<Written::Fault> fault;
-    Footprint(operand).each_run(kMostRuns, [&](Bytes at) {
-      fault = written.read(at, operand.dtype);
-      return !fault;
+    const Written::As as{operand.dtype, by_name};
+    Status fault;
+    bool from_outside = false;
+    const Footprint footprint(operand);
+    footprint.each_run(kMostRuns, [&](Bytes at) {
+      const bool whole = written.read(at, [&](Bytes here, const Written::As& there) {
+        if (!there.dtype) from_outside = true;
+        else if (*there.dtype != operand.dtype)
+          fault = refuse("reads byte " + std::to_string(here.begin) + " of " + name(operand) + " as " +
+                         std::string(dtype_name(operand.dtype)) + ", which was written as " +
+                         std::string(dtype_name(*there.dtype)));
+        else if (!by_name.empty() && there.name != by_name)
+          fault = refuse("reads byte " + std::to_string(here.begin) + " of " + name(operand) + " as \"" +
+                         std::string(by_name) + "\", where " +
+                         (there.name.empty() ? "something else" : "\"" + std::string(there.name) + "\"") + " stands");
+        return fault.ok();
+      });
+      if (!whole && fault.ok())
+        fault =
+            refuse("reads byte " + std::to_string(at.begin) + " of " + name(operand) + ", which nothing has written");
+      return fault.ok();
     });
-    if (!fault) return {};
-    return refuse("reads byte " + std::to_string(fault->byte) + " of " + name(operand) +
-                  (fault->written_as ? " as " + std::string(dtype_name(operand.dtype)) + ", which was written as " +
-                                           std::string(dtype_name(*fault->written_as))
-                                     : ", which nothing has written"));
+    if (!fault.ok() || !from_outside) return fault;
+    // Nearly always an earlier call has read the same, or the operand is one run.
+    const Written& asked = asked_[static_cast<size_t>(operand.slot)];
+    if (by_name.empty() && asked.covers(footprint.whole()) && !asked.differs(footprint.whole(), as)) return {};
+    footprint.each_run(kMostRuns, [&](Bytes at) {
+      fault = ask(operand, at, as);
+      return fault.ok();
+    });
+    return fault;
+  }
+
+  // What the program takes to stand in a slot: one thing at a place.
+  Status ask(const Operand& operand, Bytes at, const Written::As& as) {
+    Written& asked = asked_[static_cast<size_t>(operand.slot)];
+    if (const auto other = asked.differs(at, as))
+      return refuse(
+          "reads " + name(operand) + " from byte " + std::to_string(at.begin) + " on as " +
+          std::string(as.name.empty() ? dtype_name(*as.dtype) : as.name) + ", an earlier call as " +
+          std::string(other->name.empty() || other->dtype != as.dtype ? dtype_name(*other->dtype) : other->name));
+    if (!as.name.empty() || !asked.covers(at)) asked.write(at, as);  // a name that was asked for is not forgotten
+    return {};
   }
 
   // Output `index` against all inputs and the outputs behind it.
@@ -207,20 +298,21 @@ class Walk {
     // Slices of one matrix lie between one another.
     Written taken;
     first.each_run(kMostRuns, [&](Bytes at) {
-      taken.write(at, DType::kBool);
+      taken.write(at, {});
       return true;
     });
     return !second.each_run(kMostRuns, [&](Bytes at) { return !taken.meets(at); });
   }
 
-  void write(const Operand& operand) {
+  void write(const Operand& operand, std::string_view by_name) {
     if (operand.slot == Operand::kAbsent) return;
     const Footprint footprint(operand);
     if (footprint.empty()) return;
     const auto into = [&](Written& written) {
-      if (footprint.runs() > kMostRuns) return written.write(footprint.whole(), operand.dtype);
+      const Written::As as{operand.dtype, by_name};
+      if (footprint.runs() > kMostRuns) return written.write(footprint.whole(), as);
       footprint.each_run(kMostRuns, [&](Bytes at) {
-        written.write(at, operand.dtype);
+        written.write(at, as);
         return true;
       });
     };
@@ -236,9 +328,9 @@ class Walk {
   }
   Status check_whole(const Slot& slot, const Written& made) const {
     if (!leaves(slot)) return {};
-    const auto fault = made.read({0, slot.bytes}, std::nullopt);
-    if (!fault) return {};
-    return Status::failure("P0635", "rule 7: program " + program_.name + " leaves byte " + std::to_string(fault->byte) +
+    Bytes all{0, slot.bytes};
+    if (made.read(all, [](Bytes, const Written::As&) { return true; })) return {};
+    return Status::failure("P0635", "rule 7: program " + program_.name + " leaves byte " + std::to_string(all.begin) +
                                         " of slot \"" + slot.name + "\" unwritten, which it declares to write");
   }
 
@@ -261,10 +353,15 @@ class Walk {
   Written workspace_;
   std::vector<Written> slots_;  // with what was there before
   std::vector<Written> made_;   // by this program, of slots that leave it
+  std::vector<Written> asked_;  // of what was there before
 };
 
 }  // namespace
 
-Status check_program_bytes(const Program& program) { return Walk(program).run(); }
+Result<SlotLayouts> check_program_bytes(const Program& program, Layouts& layouts) {
+  Walk walk(program);
+  PIPER_RETURN_IF_ERROR(walk.run());
+  return walk.layouts(layouts);
+}
 
 }  // namespace piper::verify

@@ -70,7 +70,7 @@ std::optional<ProgramEffects::Call> followed(const KernelCall& call) {
   const auto take = [](const std::vector<Operand>& operands, std::vector<ProgramEffects::Place>& places) {
     for (const auto& operand : operands) {
       if (operand.slot == Operand::kAbsent || !dense(operand)) return false;
-      places.push_back({operand.slot, operand.offset, dense_bytes(operand)});
+      places.push_back({operand.slot, operand.offset, dense_bytes(operand), operand.dtype});
     }
     return true;
   };
@@ -78,7 +78,7 @@ std::optional<ProgramEffects::Call> followed(const KernelCall& call) {
   // Element by element: nothing is repeated or converted on the way.
   if (result.op == Op::kCopy || result.op == Op::kAdd || result.op == Op::kAddInto || result.op == Op::kMoveAdd)
     for (const auto& input : result.inputs)
-      if (input.bytes != result.outputs[0].bytes) return std::nullopt;
+      if (input.bytes != result.outputs[0].bytes || input.dtype != result.outputs[0].dtype) return std::nullopt;
   return result;
 }
 
@@ -131,8 +131,8 @@ class Summary {
         break;
       case SlotRole::kParameter: effects_.parameters.push_back({index, tensors_.find(slot.name), slot.bytes}); break;
       case SlotRole::kConstant: effects_.constants.push_back({index, -1, slot.bytes}); break;
+      case SlotRole::kState: effects_.statistics.push_back({index, tensors_.find(slot.name), slot.bytes}); break;
       case SlotRole::kGradient:
-      case SlotRole::kState:
       case SlotRole::kMoment: break;
     }
   }

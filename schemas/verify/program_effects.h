@@ -66,6 +66,7 @@ struct ProgramEffects {
   std::vector<Bound> scalars;        // read; what = label
   std::vector<Bound> parameters;     // what = tensor, -1 where the model has none of that name
   std::vector<Bound> constants;
+  std::vector<Bound> statistics;        // what = tensor
   std::vector<OnSum> sums;              // in order
   std::vector<int32_t> sample_offsets;  // slots that dropout reads as the position of its first sample
   // Programs to follow.
@@ -85,6 +86,7 @@ struct ProgramEffects {
   struct Place {
     int32_t slot = -1;
     int64_t offset = 0, bytes = 0;
+    DType dtype = DType::kF32;
   };  // slot -1: workspace
   struct Call {
     Op op = Op::kClear;

@@ -1,11 +1,15 @@
 #include "schemas/verify/verify.h"
 
+#include <chrono>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "schemas/base/parallel.h"
 #include "schemas/plan/like_ranks.h"
 #include "schemas/verify/check_programs.h"
 #include "schemas/verify/contents_flow.h"
+#include "schemas/verify/contributions.h"
 #include "schemas/verify/deadlock.h"
 #include "schemas/verify/match.h"
 #include "schemas/verify/program_bytes.h"
@@ -14,43 +18,81 @@
 
 namespace piper::verify {
 
-Result<VerifyReport> verify(const plan::Bundle& bundle) {
-  VerifyReport report;
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+struct Programs {
+  Layouts layouts;
+  std::vector<SlotLayouts> slots;  // [program]
+};
+Status check_programs(const plan::Bundle& bundle, Programs& found, VerifyReport& report) {
+  const Clock::time_point start = Clock::now();
+  int64_t calls = 0;
   for (const auto& program : bundle.programs) {
     PIPER_RETURN_IF_ERROR(check_program(program));
-    PIPER_RETURN_IF_ERROR(check_program_bytes(program));
+    PIPER_ASSIGN(found.slots.emplace_back(), check_program_bytes(program, found.layouts));
+    calls += static_cast<int64_t>(program.calls.size());
   }
-  PIPER_ASSIGN(const auto matching, match(bundle));
+  PIPER_RETURN_IF_ERROR(check_contributions(bundle.programs));
+  report.parts.push_back({"7, programs", seconds_since(start), calls, "calls"});
+  return {};
+}
+
+Result<Matching> check_order(const plan::Bundle& bundle, VerifyReport& report) {
+  Clock::time_point start = Clock::now();
+  PIPER_ASSIGN(auto matching, match(bundle));
+  report.messages = matching.num_messages;
+  report.collectives = matching.num_collectives;
+  report.parts.push_back(
+      {"1 to 3, both ends", seconds_since(start), report.messages + report.collectives, "messages and collectives"});
+  start = Clock::now();
   if (auto in_order = check_deadlock(bundle, matching, Level::kIssueOrder); !in_order.ok()) {
     // A cycle at a lower level is the stronger statement, and usually the shorter story.
     PIPER_RETURN_IF_ERROR(check_deadlock(bundle, matching, Level::kStreams));
     PIPER_RETURN_IF_ERROR(check_deadlock(bundle, matching, Level::kCommunication));
     return in_order;
   }
+  for (const auto& plan : bundle.ranks) report.instructions += static_cast<int64_t>(plan.instructions.size());
+  report.parts.push_back({"4, deadlock", seconds_since(start), report.instructions, "instructions"});
+  return matching;
+}
+
+}  // namespace
+
+Result<VerifyReport> verify(const plan::Bundle& bundle) {
+  VerifyReport report;
+  Programs programs;
+  PIPER_RETURN_IF_ERROR(check_programs(bundle, programs, report));
+  PIPER_ASSIGN(const auto matching, check_order(bundle, report));
   const size_t ranks = bundle.ranks.size();
   report.ranks = static_cast<int64_t>(ranks);
-  report.messages = matching.num_messages;
-  report.collectives = matching.num_collectives;
   report.complete = report.ranks == bundle.manifest.world_size;
   // Races rank by rank, beside them the walk through all ranks' contents. Of several refutations the first in this
   // order is told. Who a rank's peers are is nothing to its races: ranks that do the same work share the answer.
   const std::vector<int32_t> like = plan::like_ranks(bundle);
   std::vector<Status> races(ranks);
   std::vector<int64_t> accesses(ranks, 0);
+  std::vector<double> seconds(ranks + 1, 0);
   Status contents;
   parallel_for(ranks + 1, [&](size_t i) {
+    const Clock::time_point start = Clock::now();
     if (i == 0) {
-      if (report.complete) contents = check_contents(bundle, matching);
+      if (report.complete) contents = check_contents(bundle, matching, programs.layouts, programs.slots);
     } else if (like[i - 1] < 0) {
       races[i - 1] = check_races(bundle, bundle.ranks[i - 1], accesses[i - 1]);
     }
+    seconds[i] = seconds_since(start);
   });
   for (size_t i = 0; i < ranks; ++i) {
     PIPER_RETURN_IF_ERROR(std::move(races[i]));
     report.accesses += accesses[like[i] < 0 ? i : static_cast<size_t>(like[i])];
-    report.instructions += static_cast<int64_t>(bundle.ranks[i].instructions.size());
   }
   PIPER_RETURN_IF_ERROR(std::move(contents));
+  const double all_races = std::accumulate(seconds.begin() + 1, seconds.end(), 0.0);
+  report.parts.push_back({"5 and 6, races, and 7, slots", all_races, report.accesses, "accesses"});
+  if (report.complete) report.parts.push_back({"8 to 10, contents", seconds[0], report.instructions, "instructions"});
   if (bundle.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_reads_only(bundle));
   for (const plan::Bundle& evaluation : bundle.evaluation) {
     auto proved = verify(evaluation);

@@ -38,16 +38,27 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::verify {
 
+// A part of the proof: how long it took, of the wall clock (parts that ran side by side overlap), and at how many of
+// what it looked.
+struct PartOfProof {
+  const char* rules;
+  double seconds = 0;
+  int64_t looked_at = 0;
+  const char* of_what;
+};
+
 // What was proved about.
 struct VerifyReport {
   int64_t ranks = 0, instructions = 0, messages = 0, collectives = 0, accesses = 0;
   bool complete = false;  // all ranks of the world were there
+  std::vector<PartOfProof> parts;
 };
 
 Result<VerifyReport> verify(const plan::Bundle& bundle);

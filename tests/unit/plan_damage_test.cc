@@ -1,11 +1,14 @@
-// The verifier against damage: compiled plans of several compositions are proved; damaged in any of the ways
-// of damage_*.cc they are refused with the code that the table says; and what single changed fields of
-// random instructions leave accepted means the same.
+// The verifier against damage: compiled plans of the compositions in tests/mutation are proved; damaged in any of the
+// ways of damage_*.cc they are refused with the code that the table says; and what single changed fields of random
+// instructions leave accepted means the same.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <random>
+#include <sstream>
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/verify/verify.h"
@@ -17,78 +20,24 @@ using namespace piper;
 
 namespace {
 
-struct Composition {
-  std::string name, model, strategy;
-};
-
-std::vector<Composition> compositions() {
-  const std::string head = "piper: 1\nmodel: {batch: 8}\n", sized = "piper: 1\nmodel: {batch: 8, dims: {S: 6}}\n",
-                    clip = "clip_grad_norm: 1.0\n",
-                    adam = "optimizer: {adamw: {lr: 0.001, weight_decay: 0.1, no_decay: [\"*.bias\"]}}\n",
-                    sgd = "optimizer: {sgd: {lr: 0.1}}\n", bf16 = "precision: {compute: bf16, reduce: bf16}\n",
-                    f16 = "precision: {compute: f16, loss_scale: dynamic}\n",
-                    stages = "annotate: [{tag: PP, starts: [h.0, h.1]}]\n",
-                    experts = "annotate: [{tag: EP, modules: [mixtures.0, mixtures.1]}]\n";
-  const auto replicas = [](const std::string& more) {
-    return "directives:\n  - {op: replicate, filter: {}, devices: [0, 1], bucket_size: " +
-           std::string(more.empty() ? "0.001" : "0.004") + more + "}\n  - {op: split, num_microbatches: 2}\n";
-  };
-  const auto placed = [](const std::string& first, const std::string& second) {
-    std::string text = "directives:\n";
-    int stage = 0;
-    for (const auto& devices : {first, second}) {
-      text += "  - {op: place, filter: {PP: " + std::to_string(stage) + "}, devices: [" + devices + "]}\n";
-      if (devices.size() > 1)
-        text += "  - {op: replicate, filter: {PP: " + std::to_string(stage) + "}, devices: [" + devices + "]}\n";
-      ++stage;
-    }
-    return text;
-  };
-  const auto schedule = [](const std::string& family) {
-    return "schedule: {family: " + family + ", microbatches: 4}\n";
-  };
-  return {
-      {"one device", "tiny_gpt.onnx", head + adam},
-      {"microbatches", "tiny_gpt_dropout.onnx", sized + "directives:\n  - {op: split, num_microbatches: 4}\n" + sgd},
-      {"replicas", "tiny_gpt.onnx", head + replicas("") + clip + adam},
-      {"replicas with dropout", "tiny_gpt_dropout.onnx", sized + replicas("") + adam},
-      {"pipeline, all forwards first", "tiny_gpt.onnx", head + stages + placed("0", "1") + schedule("gpipe") + adam},
-      {"pipeline in turn", "tiny_gpt.onnx", head + stages + placed("0", "1") + schedule("1f1b") + clip + adam},
-      {"pipeline of replicas", "tiny_gpt.onnx",
-       head + stages + placed("0, 1", "2, 3") + schedule("1f1b") + clip + adam},
-      {"stages of different width", "tiny_gpt.onnx", head + stages + placed("0", "1, 2") + schedule("1f1b") + sgd},
-      {"backwards cut in two", "tiny_gpt.onnx", head + stages + placed("0", "1") + schedule("zero_bubble") + adam},
-      {"two directions", "tiny_gpt.onnx",
-       head + stages + "schedule: {family: dualpipe, microbatches: 4, ranks: [[0], [1]]}\n" + clip + adam},
-      {"sharded optimizer", "tiny_gpt.onnx", head + replicas(", shard_optimizer: true") + clip + adam},
-      {"sharded gradients", "tiny_gpt.onnx", head + replicas(", shard_grads: true") + clip + adam},
-      {"sharded parameters", "tiny_gpt.onnx", head + replicas(", shard_params: true") + clip + adam},
-      {"sharded experts", "tiny_experts.onnx",
-       head + experts + replicas("") + "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1]}\n" + clip + adam},
-      {"sharded experts and gradients", "tiny_experts.onnx",
-       head + experts + replicas(", shard_grads: true") + "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1]}\n" +
-           sgd},
-      {"experts with a capacity", "tiny_routed.onnx",
-       head + experts + replicas("") +
-           "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1], capacity: {factor: 1.25}}\n" + sgd},
-      {"narrow copies, scaled", "tiny_gpt.onnx", head + replicas("") + adam + f16},
-      {"narrow copies, scaled and clipped", "tiny_gpt.onnx",
-       head + stages + placed("0, 1", "2, 3") + schedule("1f1b") + clip + adam + f16},
-      {"narrow copies of sharded parameters", "tiny_gpt.onnx", head + replicas(", shard_params: true") + adam + bf16},
-      {"narrow copies of sharded moments", "tiny_gpt.onnx", head + replicas(", shard_optimizer: true") + sgd + bf16},
-  };
-}
-
 std::string verdict(const plan::Bundle& bundle) {
   const auto report = verify::verify(bundle);
   return report.ok() ? "ok" : report.error().code + " " + report.error().message;
 }
 
-// Compiled once for all cases.
+// Compiled once for all cases, each of the model that its first line names.
 const std::map<std::string, plan::Bundle>& bundles() {
   static const std::map<std::string, plan::Bundle> all = [] {
     std::map<std::string, plan::Bundle> made;
-    for (const auto& c : compositions()) made.emplace(c.name, compiled::bundle(c.model, c.strategy));
+    for (const auto& entry : std::filesystem::directory_iterator(PIPER_TEST_COMPOSITIONS)) {
+      std::ifstream file(entry.path());
+      std::string first;
+      std::getline(file, first);
+      std::ostringstream strategy;
+      strategy << file.rdbuf();
+      const std::string model = std::filesystem::path(first).filename().string();
+      made.emplace(entry.path().stem().string(), compiled::bundle(model, strategy.str()));
+    }
     return made;
   }();
   return all;

@@ -24,6 +24,7 @@ std::vector<Damage> of_sums();
 std::vector<Damage> of_meaning();
 std::vector<Damage> of_updates();
 std::vector<Damage> of_precision();
+std::vector<Damage> of_types();
 
 // An entry of such a list: a function of the name, and its codes.
 #define PIPER_DAMAGE(function, ...) {#function, {__VA_ARGS__}, function}

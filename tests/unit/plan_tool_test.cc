@@ -49,6 +49,8 @@ TEST_CASE("show draws the schedule") {
   CHECK(text(tools::simulate_bundle(plans, {})).find("step: 21 units") == 0);
   CHECK(text(tools::simulate_bundle(plans, {1, 1})).find("step: 14 units") == 0);
   CHECK(holds(text(tools::verify_bundle(plans)), "proved for 4 ranks"));
+  for (const char* part : {"1 to 3, both ends", "4, deadlock", "5 and 6, races", "7, programs", "8 to 10, contents"})
+    CHECK(holds(text(tools::verify_bundle(plans, {true})), part));
 }
 
 // Every run 10 us, everything else 1 us; two ranks with one chunk each and two microbatches.

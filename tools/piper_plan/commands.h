@@ -16,7 +16,10 @@ struct ShowOptions {
 };
 Result<std::string> show(const std::string& directory, const ShowOptions& options);
 
-Result<std::string> verify_bundle(const std::string& directory);
+struct VerifyOptions {
+  bool verbose = false;  // how long each part of the proof took, and how much it looked at
+};
+Result<std::string> verify_bundle(const std::string& directory, const VerifyOptions& options = {});
 
 Result<std::string> simulate_bundle(const std::string& directory, const Costs& costs);
 // With the times of a profile (piper-run --profile).

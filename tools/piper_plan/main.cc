@@ -41,6 +41,7 @@ int run(int argc, char** argv) {
   std::string directory, other;
   int64_t lines = 20;
   bool exit_code = false;
+  piper::tools::VerifyOptions proof;
   piper::tools::ShowOptions shown;
   piper::tools::ExplainOptions explained;
   Costs costs;
@@ -55,6 +56,7 @@ int run(int argc, char** argv) {
   auto* const explain = app.add_subcommand("explain", "where instructions come from, who writes a buffer");
   for (auto* const command : {verify, show, diff, simulate, explain})
     command->add_option("DIR", directory, "plan bundle")->required();
+  verify->add_flag("--verbose", proof.verbose, "how long each part of the proof took, and how much it looked at");
   show->add_option("--columns", shown.columns, "width of the picture, 0 = all")->check(CLI::NonNegativeNumber);
   show->add_flag("--all", shown.all, "every row of the picture and every stream");
   add_costs(show, shown.costs);
@@ -107,7 +109,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (*verify) return print(piper::tools::verify_bundle(directory));
+  if (*verify) return print(piper::tools::verify_bundle(directory, proof));
   if (*show) return print(piper::tools::show(directory, shown));
   if (*list) return print(piper::tools::list_checkpoints(directory));
   if (*check) return print(piper::tools::verify_checkpoints(directory));

@@ -51,12 +51,19 @@ Result<std::string> simulate_measured(const std::string& directory, const std::s
   return text + ")\n" + table_of_ranks(bundle, timeline);
 }
 
-Result<std::string> verify_bundle(const std::string& directory) {
+Result<std::string> verify_bundle(const std::string& directory, const VerifyOptions& options) {
   PIPER_ASSIGN(const auto opened, plan::open_bundle(directory));
   PIPER_ASSIGN(const auto bundle, plan::read_bundle(opened));
   PIPER_ASSIGN(const auto report, verify::verify(bundle));
   PIPER_RETURN_IF_ERROR(plan::check_weights(opened));
-  return "proved for " + std::to_string(report.ranks) + " ranks, " + std::to_string(report.instructions) +
+  std::string parts;
+  for (const verify::PartOfProof& part : report.parts) {
+    char line[160];
+    std::snprintf(line, sizeof line, "rules %-30s%10.1f ms %12lld %s\n", part.rules, 1000 * part.seconds,
+                  static_cast<long long>(part.looked_at), part.of_what);
+    if (options.verbose) parts += line;
+  }
+  return parts + "proved for " + std::to_string(report.ranks) + " ranks, " + std::to_string(report.instructions) +
          " instructions: " + std::to_string(report.messages) + " messages and " + std::to_string(report.collectives) +
          " collectives match; no deadlock, by streams, by communication and in issue order (D0, D1, D2); no data race "
          "among " +
