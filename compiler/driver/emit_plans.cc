@@ -4,10 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "compiler/driver/live_at_peak.h"
 #include "compiler/emit/settle_evaluation.h"
 #include "compiler/passes/glob.h"
 #include "schemas/plan/device_memory.h"
 #include "schemas/plan/read_ahead.h"
+#include "schemas/verify/describe.h"
 
 namespace piper::driver {
 namespace {
@@ -104,11 +106,17 @@ Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics
     error.note("arena " + std::to_string(summary.arena_bytes) + ", parameters, gradients and optimizer " +
                std::to_string(summary.persistent_bytes) + ", library scratch " + std::to_string(summary.scratch_bytes) +
                samples_read_ahead(bundle.manifest, bundle.ranks[r]) + of_gpu);
-    std::vector<const plan::Buffer*> largest;
-    for (const plan::Buffer& b : bundle.ranks[r].buffers) largest.push_back(&b);
-    std::stable_sort(largest.begin(), largest.end(), [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
-    for (size_t i = 0; i < largest.size() && i < 5; ++i)
-      error.note(largest[i]->name + ": " + std::to_string(largest[i]->bytes) + " bytes");
+    const LiveAtPeak peak = live_at_peak(bundle, bundle.ranks[r]);
+    if (!peak.buffers.empty())
+      error.note("the arena is fullest, with " + std::to_string(peak.bytes) + " bytes, at " +
+                 verify::describe_instruction(bundle, bundle.ranks[r], peak.instruction));
+    constexpr size_t kMostTold = 8;
+    for (size_t i = 0; i < peak.buffers.size() && i < kMostTold; ++i) {
+      const plan::Buffer& buffer = bundle.ranks[r].buffers[static_cast<size_t>(peak.buffers[i])];
+      error.note(buffer.name + ": " + std::to_string(buffer.bytes) + " bytes");
+    }
+    if (peak.buffers.size() > kMostTold)
+      error.note("and " + std::to_string(peak.buffers.size() - kMostTold) + " smaller ones");
     error.help("use more microbatches, more stages or more ranks");
     return error;
   }
