@@ -1,14 +1,18 @@
-// The plan readers on any bytes: they refuse or accept, never crash; what they accept prints again to
-// a text that reads back the same, and can be verified. The first byte chooses the file's kind.
+// The plan readers on any bytes: they refuse or accept, never crash; what they accept prints again to a text that reads
+// back the same, and takes the place of its like in a bundle, which is read and proved. The first byte chooses the
+// file's kind.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
+#include "schemas/plan/bundle_files.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/provenance_text.h"
 #include "schemas/verify/verify.h"
 #include "tests/unit/plan_bundle_example.h"
+#include "tests/unit/temp_folder.h"
+#include "tools/mutate/subject.h"
 
 namespace {
 
@@ -43,12 +47,30 @@ void fuzz_rank(std::string_view text) {
   (void)verify::verify(changed).ok();
 }
 
+// The bundle with another text in the place of one of its own; digests follow.
+void prove_with(const std::string& path, std::string_view text) {
+  static const TempFolder folder;
+  static mutate::Subject subject = [] {
+    Bundle bundle = example_bundle();
+    require(write_bundle(folder / "plans", bundle, {}, {}, WeightMode::kNone).ok());
+    auto opened = mutate::Subject::open("example", folder / "plans", folder / "copy");
+    require(opened.ok());
+    return std::move(*opened);
+  }();
+  require(subject.place({{path, std::string(text)}}).ok());
+  const auto changed = read_bundle(subject.directory());
+  if (changed.ok()) (void)verify::verify(*changed).ok();
+}
+
 void fuzz_program(std::string_view text) {
   const auto program = parse_program(text, "f");
   if (!program.ok()) return;
   const auto printed = print_program(*program);
   const auto again = parse_program(printed, "f");
   require(again.ok() && print_program(*again) == printed);
+  const auto& programs = example_bundle().programs;
+  for (size_t p = 0; p < programs.size(); ++p)
+    if (programs[p].name == program->name) prove_with(program_files(programs)[p], printed);
 }
 
 void fuzz_manifest(std::string_view text) {
@@ -57,6 +79,7 @@ void fuzz_manifest(std::string_view text) {
   const auto printed = print_manifest(*manifest);
   const auto again = parse_manifest(printed, "f");
   require(again.ok() && print_manifest(*again) == printed);
+  prove_with(std::string(kManifestFile), printed);
 }
 
 }  // namespace

@@ -1,0 +1,47 @@
+module {
+  step batch 8 microbatches 2 split cut
+  training clip 0.0
+  lowered
+}
+variant 4 {
+  chunk 0 "PP0" region 0
+  chunk 1 "PP1" region 1
+  graph {
+    %x = input "x" : f32[4, 3]
+    %y = relu(%x) chunk 0
+    %z = relu(%y) chunk 1
+    %z_grad = relu_backward(%z, %z) phase backward chunk 1
+    %y_grad = relu_backward(%z_grad, %y) phase backward chunk 0
+    output "z" = %z
+  }
+}
+distribution {
+  world 1
+  stream 0 "compute"
+  group 0 [0]
+  chunk 0 {
+    groups [0 x2]
+  }
+  chunk 1 {
+    groups [0 x2]
+  }
+}
+schedule {
+  told_apart_by ["MB"]
+  order @1:5:3+5 {
+    slot {
+      member "{MB: 1, PASS: F}" chunks [0..1] microbatches [1] phases [F] @1:5:3+5
+    }
+    slot {
+      member "{MB: 0, PASS: F}" chunks [0..1] microbatches [0] phases [F] @1:5:3+5
+    }
+  }
+}
+dag {
+  node 0 compute F 0 0 on 0 stream 0
+  node 1 compute F 1 0 on 0 stream 0
+  node 2 compute F 0 1 on 0 stream 0
+  node 3 compute F 1 1 on 0 stream 0
+  edges 0 [1]
+  edges 2 [3]
+}
