@@ -119,6 +119,15 @@ def is_current(path: pathlib.Path, *modules) -> bool:
     return path.exists() and path.stat().st_mtime > max(pathlib.Path(maker).stat().st_mtime for maker in makers)
 
 
+def require_predicted_memory(plans: pathlib.Path, rows: list[dict]) -> None:
+    """No rank took more memory than the manifest says that it will."""
+    ranks = json.loads((plans / "manifest.json").read_text())["ranks"]
+    measured = next(row["summary"]["peak_memory_bytes"] for row in rows if "summary" in row)
+    for rank, (took, said) in enumerate(zip(measured, ranks, strict=True)):
+        if took > said["peak_bytes"]:
+            raise AssertionError(f"{plans}: rank {rank} took {took} bytes, the plan says {said['peak_bytes']}")
+
+
 class Bench:
     """The programs and a folder for exported models and plans."""
 
@@ -171,6 +180,7 @@ class Bench:
             command = [self.bin / "piper-launch", *command, "--comm", "ucx"]
         text = self.call(command)
         rows = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        require_predicted_memory(plans, rows)
         return Result([row["loss"] for row in rows if "loss" in row], load_file(out / "gradients.safetensors"),
                       load_file(out / "weights.safetensors"), text)
 
