@@ -123,7 +123,8 @@ Result<std::unique_ptr<CallByCall>> CallByCall::make(const LoadedRank& rank) {
       piece.kernel = &call;
       piece.inputs = placed(rank, *bindings, call.inputs);
       piece.outputs = placed(rank, *bindings, call.outputs);
-      piece.reads_outputs = call.accumulate || plan::reads_outputs(call.kernel);
+      const plan::KernelInfo* info = plan::find_kernel(call.kernel);
+      piece.reads_outputs = call.accumulate || (info != nullptr && info->reads_outputs);
       piece.command = std::make_unique<CallCommand>(*program, c);
       hal::Command& command = *piece.command;
       PIPER_RETURN_IF_ERROR(add(std::move(piece), instruction.stream, command));
