@@ -25,7 +25,7 @@ int run(int argc, char** argv) {
   piper::driver::CompileOptions options;
   bool verbose = false;
   std::string diagnostics = "text", explain, help_directive, emit = "none", expand = "none", weights = "copy",
-              device = "cpu", reduction;
+              device = "cpu", reference = "json", reduction;
   app.add_option("model", options.model, "the model, an .onnx or .pt2 file");
   app.add_option("--strategy", options.strategy, "the strategy, YAML or JSON");
   app.add_option("-o,--output", options.output, "directory of the plan bundle; a bundle there is replaced");
@@ -33,8 +33,11 @@ int run(int argc, char** argv) {
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
-  app.add_option("--emit", emit, "print the graph, the dag or the plan")
-      ->check(CLI::IsMember({"none", "graph", "dag", "plan"}));
+  app.add_option("--emit", emit,
+                 "print the graph, the dag or the plan; reference: plan for one device, whatever the strategy says")
+      ->check(CLI::IsMember({"none", "graph", "dag", "plan", "reference"}));
+  app.add_option("--reference", reference, "the model's own step in the bundle, which the proof compares plans with")
+      ->check(CLI::IsMember({"json", "none"}));
   app.add_option("--expand", expand, "print what the schedule expands to")
       ->expected(0, 1)
       ->default_str("yaml")
@@ -117,12 +120,13 @@ int run(int argc, char** argv) {
   using piper::driver::Emit;
   using piper::driver::Expand;
   using piper::plan::WeightMode;
-  options.emit = std::map<std::string, Emit>{
-      {"none", Emit::kNone},
-      {"graph", Emit::kGraph},
-      {"dag", Emit::kDag},
-      {"plan",
-       Emit::kPlan}}.at(emit);
+  options.emit = std::map<std::string, Emit>{{"none", Emit::kNone},
+                                             {"graph", Emit::kGraph},
+                                             {"dag", Emit::kDag},
+                                             {"plan", Emit::kPlan},
+                                             {"reference", Emit::kReference}}
+                     .at(emit);
+  options.reference = reference == "json";
   if (app.count("--expand") > 0 && expand == "none") expand = "yaml";
   options.expand =
       std::map<std::string, Expand>{{"none", Expand::kNone}, {"yaml", Expand::kYaml}, {"csv", Expand::kCsv}}.at(expand);

@@ -24,9 +24,11 @@ struct Digests {
 struct Compilation {
   strategy::Strategy strategy;
   std::optional<strategy::ScheduleTable> table;  // of `schedule: {csv: ...}`
-  std::unique_ptr<frontend::ModelFile> model;    // null where a module is read from a text that names none
-  std::future<Digests> digests;                  // made beside the passes; emit_plans waits for them
-  ExpandedSchedule schedule;                     // the directives that the schedule stands for: what --expand prints
+  // Null where a module is read from a text that names none; shared with the compilation of the reference.
+  std::shared_ptr<frontend::ModelFile> model;
+  bool reference = true;         // the bundle gets one
+  std::future<Digests> digests;  // made beside the passes; emit_plans waits for them
+  ExpandedSchedule schedule;     // the directives that the schedule stands for: what --expand prints
   plan::Target target;
   ir::Module module;
   std::optional<ir::Module> evaluation;  // where the strategy has `eval`; behind derive_evaluation

@@ -7,6 +7,7 @@
 #include "compiler/directives/directive_table.h"
 #include "compiler/driver/compilation.h"
 #include "compiler/driver/emit_plans.h"
+#include "compiler/driver/make_reference.h"
 #include "compiler/driver/print_dag.h"
 #include "compiler/driver/reproducer.h"
 #include "compiler/driver/run_pipeline.h"
@@ -47,7 +48,12 @@ Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& di
                                      slash == std::string::npos ? "" : options.strategy.substr(0, slash), diags));
     c.strategy.schedule->microbatches = microbatches_of(*c.table);
   }
+  if (options.emit == Emit::kReference) {
+    leave_one_device(c.strategy);
+    c.table.reset();
+  }
   c.target = options.target;
+  c.reference = options.reference;
   for (const strategy::StreamConfig& stream : c.strategy.streams)
     if (c.target.device == plan::DeviceKind::kCpu)
       diags.remark("resources of stream '" + stream.name + "' have no effect on CPU ranks", stream.span);

@@ -15,7 +15,13 @@ namespace piper::driver {
 
 struct Compilation;
 
-enum class Emit : uint8_t { kNone, kGraph, kDag, kPlan };
+enum class Emit : uint8_t {
+  kNone,
+  kGraph,
+  kDag,
+  kPlan,
+  kReference,  // prints nothing: the plan is one for one device, without the strategy's directives and schedule
+};
 enum class Expand : uint8_t { kNone, kYaml, kCsv };
 
 struct CompileOptions {
@@ -30,6 +36,7 @@ struct CompileOptions {
   std::string print_ir_after;  // a regular expression over names of passes and phases, or ""
   plan::WeightMode weights = plan::WeightMode::kCopy;
   plan::Target target;                               // what the plans are made for
+  bool reference = true;                             // the bundle holds the model's step, for the proof
   int64_t memory_limit = 0;                          // bytes per rank; 0: none
   bool time_phases = false;                          // the time of every pass
   bool verify_each = false;                          // the module after every pass

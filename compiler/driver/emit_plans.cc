@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/driver/live_at_peak.h"
+#include "compiler/driver/make_reference.h"
 #include "compiler/emit/settle_evaluation.h"
 #include "compiler/passes/glob.h"
 #include "schemas/plan/device_memory.h"
@@ -70,6 +71,7 @@ Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
   }
   request.feeds = token_feeds(graph, c.strategy.model);
   PIPER_ASSIGN(c.emitted, emit::emit_bundle(request, diags));
+  if (c.reference) PIPER_RETURN_IF_ERROR(make_reference(c, diags));
   if (!c.evaluation) return Status();
   request.module = &*c.evaluation;
   request.training = &c.emitted.bundle;

@@ -231,6 +231,22 @@ LoweredProgram ProgramBuilder::finish() {
   return std::move(out_);
 }
 
+LoweredProgram ProgramBuilder::finish_values() {
+  for (size_t c = 0; c < out_.program.calls.size(); ++c) {
+    plan::KernelCall& call = out_.program.calls[c];
+    size_t position = 0;
+    for (auto* operands : {&call.outputs, &call.inputs})
+      for (plan::Operand& operand : *operands) {
+        if (operand.slot != plan::Operand::kWorkspace) continue;
+        const uint32_t root = roots_[c][position++];
+        const bool writes = operands == &call.outputs;
+        operand.slot = slot({SlotHolds::Kind::kValue, ValueId(root), 0}, l_.graph.value(ValueId(root)).name,
+                            plan::SlotRole::kOutput, l_.root_bytes[root], !writes, writes);
+      }
+  }
+  return std::move(out_);
+}
+
 void ProgramBuilder::add_op(size_t index) {
   const ir::Op& o = l_.op(index);
   if (o.kind == OpKind::kAccumulateGrad) {

@@ -25,6 +25,9 @@ class ProgramBuilder {
   void clear_counts();
   // Plans the workspace, once all ops are added.
   ir::LoweredProgram finish();
+  // Instead: gives each value that a call makes a slot of its own.
+  ir::LoweredProgram finish_values();
+  size_t num_calls() const { return out_.program.calls.size(); }
 
  private:
   plan::Operand operand_in_slot(int32_t slot, ir::ValueId v, int64_t base) const;

@@ -62,6 +62,10 @@ void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& p
                      const std::vector<Program>& programs, const RankPlan* like, JsonWriter& json);
 std::string print_manifest(const Manifest& manifest);
 Result<Program> parse_program(std::string_view text, const std::string& file);
+std::string print_reference(const Reference& reference);
+Result<Reference> parse_reference(std::string_view text, const std::string& file);
+// What a constants file of these tensors holds. P0603 where a source cannot be read.
+Result<std::vector<ConstantContent>> constant_contents(const std::vector<WeightTensor>& constants);
 // `like` gives the plan of the rank that a text refers to; without it such a text is refused.
 using PlanOfRank = std::function<Result<RankPlan>(int32_t rank)>;
 Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file,

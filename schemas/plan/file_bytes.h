@@ -13,11 +13,15 @@
 
 namespace piper::plan {
 
+inline std::string_view text_of(const std::byte* data, int64_t bytes) {
+  return {reinterpret_cast<const char*>(data), static_cast<size_t>(bytes)};
+}
+
 struct MappedFile {
   std::shared_ptr<void> mapping;  // shared: views into the file keep it alive; null for an empty file
   const std::byte* data = nullptr;
   int64_t bytes = 0;
-  std::string_view text() const { return {reinterpret_cast<const char*>(data), static_cast<size_t>(bytes)}; }
+  std::string_view text() const { return text_of(data, bytes); }
 };
 
 // Regular files only. mapped_name() knows its addresses.

@@ -14,8 +14,21 @@ constexpr size_t kMaxAxes = 16;
 
 std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
 
+// A number at the beginning of `text`, which is moved behind it; `by_samples`: also "n" and "3n", multiples of a
+// reference's samples.
+bool take_number(std::string_view& text, bool by_samples, int64_t& value) {
+  value = 1;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool digits = result.ec == std::errc();
+  if (digits) text.remove_prefix(static_cast<size_t>(result.ptr - text.data()));
+  else if (result.ec != std::errc::invalid_argument) return false;
+  const bool samples = by_samples && !text.empty() && text.front() == 'n';
+  if (samples) text.remove_prefix(1);
+  return value >= 0 && (digits || samples) && (!samples || !__builtin_mul_overflow(value, Reference::kSamples, &value));
+}
+
 // "1,2,3" up to `close`; moves `text` behind it.
-bool split_numbers(std::string_view& text, char close, std::vector<int64_t>& values) {
+bool split_numbers(std::string_view& text, char close, bool by_samples, std::vector<int64_t>& values) {
   while (!text.empty()) {
     if (text.front() == close) {
       text.remove_prefix(1);
@@ -26,10 +39,8 @@ bool split_numbers(std::string_view& text, char close, std::vector<int64_t>& val
       text.remove_prefix(1);
     }
     int64_t value = 0;
-    const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (result.ec != std::errc() || value < 0 || values.size() == kMaxAxes) return false;
+    if (values.size() == kMaxAxes || !take_number(text, by_samples, value)) return false;
     values.push_back(value);
-    text.remove_prefix(static_cast<size_t>(result.ptr - text.data()));
   }
   return false;
 }
@@ -71,14 +82,85 @@ class ProgramParser {
       by_name_.emplace(program_.slots[i].name, static_cast<int32_t>(i));
     reader_.key("calls");
     reader_.open_array();
-    while (reader_.next_item()) call();
+    while (reader_.next_item()) {
+      call();
+      reader_.close_object();
+    }
     reader_.close_object();
     reader_.end_of_text();
     if (!reader_.ok()) return reader_.status();
     return std::move(program_);
   }
 
+  Result<Reference> parse_reference() {
+    by_samples_ = true;
+    Reference reference;
+    program_.name = "reference";
+    reader_.open_object();
+    reader_.key("reference");
+    const size_t at = reader_.position();
+    if (const int64_t version = reader_.integer(); reader_.ok() && version != 1)
+      reader_.fail(kSyntax, at, "a reference of version " + std::to_string(version) + ", not 1");
+    reader_.key("slots");
+    reader_.open_array();
+    while (reader_.next_item()) reference_slot(reference);
+    for (size_t i = 0; i < program_.slots.size(); ++i)
+      by_name_.emplace(program_.slots[i].name, static_cast<int32_t>(i));
+    reader_.key("calls");
+    reader_.open_array();
+    while (reader_.next_item()) {
+      call();
+      std::string& line = reference.lines.emplace_back();
+      if (reader_.optional_key("line")) line = reader_.string();
+      reader_.close_object();
+    }
+    reader_.close_object();
+    reader_.end_of_text();
+    if (!reader_.ok()) return reader_.status();
+    reference.program = std::move(program_);
+    return reference;
+  }
+
  private:
+  bool check_slot(size_t at, Slot& slot, std::string_view role) {
+    if (!reader_.ok()) return false;
+    if (slot.name.empty() || slot.name == kWorkspaceWord)
+      return reader_.fail(kName, at, "a slot cannot be called " + quoted(slot.name));
+    if (!slot_names_.insert(slot.name).second)
+      return reader_.fail(kName, at, "two slots are called " + quoted(slot.name));
+    if (slot.bytes < 0) return reader_.fail(kRange, at, "slot " + quoted(slot.name) + " has a negative size");
+    const auto known = enum_from_name<SlotRole>(role, role_name);
+    if (!known) return reader_.fail(kSyntax, at, "unknown slot role " + quoted(role));
+    slot.role = *known;
+    return true;
+  }
+
+  void reference_slot(Reference& reference) {
+    const size_t at = reader_.position();
+    Slot& slot = program_.slots.emplace_back();
+    reader_.open_object();
+    reader_.key("slot");
+    slot.name = reader_.string();
+    reader_.key("role");
+    const auto role = reader_.string();
+    reader_.key("bytes");
+    auto bytes = reader_.string();
+    if (reader_.ok() && (!take_number(bytes, true, slot.bytes) || !bytes.empty()))
+      reader_.fail(kSyntax, at,
+                   "slot " + quoted(slot.name) + ": bytes are a number, or \"3n\": so many for each sample");
+    Reference::Constant constant{static_cast<int32_t>(program_.slots.size()) - 1, "", 0};
+    const bool digest = reader_.optional_key("sha256"), scalar = !digest && reader_.optional_key("per_sample");
+    if (digest) constant.sha256 = reader_.string();
+    if (scalar) constant.per_sample = reader_.real();
+    reader_.close_object();
+    if (!check_slot(at, slot, role)) return;
+    slot.reads = slot.role != SlotRole::kOutput;
+    slot.writes = slot.role == SlotRole::kOutput || slot.role == SlotRole::kGradient;
+    if ((slot.role == SlotRole::kConstant) != (digest || scalar) || (digest && constant.sha256.empty()))
+      reader_.fail(kSyntax, at, "slot " + quoted(slot.name) + ": a constant, and nothing else, says what it holds");
+    if (digest || scalar) reference.constants.push_back(std::move(constant));
+  }
+
   void slot() {
     const size_t at = reader_.position();
     Slot& slot = program_.slots.emplace_back();
@@ -92,25 +174,14 @@ class ProgramParser {
     reader_.key("access");
     const auto access = reader_.string();
     reader_.close_object();
-    if (!reader_.ok()) return;
-    if (slot.name.empty() || slot.name == kWorkspaceWord) {
-      reader_.fail(kName, at, "a slot cannot be called " + quoted(slot.name));
-      return;
-    }
-    if (!slot_names_.insert(slot.name).second) {
-      reader_.fail(kName, at, "two slots are called " + quoted(slot.name));
-      return;
-    }
-    if (slot.bytes < 0) reader_.fail(kRange, at, "slot " + quoted(slot.name) + " has a negative size");
-    const auto known = enum_from_name<SlotRole>(role, role_name);
-    if (!known) reader_.fail(kSyntax, at, "unknown slot role " + quoted(role));
-    if (known) slot.role = *known;
+    if (!check_slot(at, slot, role)) return;
     if (access != "read" && access != "write" && access != "read_write" && access != "none")
       reader_.fail(kSyntax, at, "unknown access " + quoted(access) + "; read, write, read_write or none");
     slot.reads = access == "read" || access == "read_write";
     slot.writes = access == "write" || access == "read_write";
   }
 
+  // Without the brace behind it.
   void call() {
     KernelCall& call = program_.calls.emplace_back();
     reader_.open_object();
@@ -123,7 +194,6 @@ class ProgramParser {
     operands(call.inputs);
     if (reader_.optional_key("attrs")) attrs(call.attrs);
     if (reader_.optional_key("from")) call.origin = reader_.string();
-    reader_.close_object();
   }
 
   void operands(std::vector<Operand>& list) {
@@ -151,7 +221,7 @@ class ProgramParser {
     const auto dtype = dtype_from_name(type.substr(0, bracket));
     const auto place = split_offset(text.substr(0, space));
     type.remove_prefix(bracket + 1);
-    if (!dtype || !place || !split_numbers(type, ']', operand.shape)) return malformed();
+    if (!dtype || !place || !split_numbers(type, ']', by_samples_, operand.shape)) return malformed();
     operand.dtype = *dtype;
     operand.offset = place->offset;
     if (type.empty()) {
@@ -159,7 +229,8 @@ class ProgramParser {
     } else {
       if (type.front() != '{') return malformed();
       type.remove_prefix(1);
-      if (!split_numbers(type, '}', operand.strides) || !type.empty() || operand.strides.size() != operand.shape.size())
+      if (!split_numbers(type, '}', by_samples_, operand.strides) || !type.empty() ||
+          operand.strides.size() != operand.shape.size())
         return malformed();
     }
     int64_t room = program_.workspace_bytes;
@@ -205,6 +276,7 @@ class ProgramParser {
   }
 
   JsonReader reader_;
+  bool by_samples_ = false;  // a reference is read
   Program program_;
   std::unordered_set<std::string> slot_names_;
   std::unordered_map<std::string_view, int32_t> by_name_;
@@ -214,6 +286,10 @@ class ProgramParser {
 
 Result<Program> parse_program(std::string_view text, const std::string& file) {
   return ProgramParser(text, file).parse();
+}
+
+Result<Reference> parse_reference(std::string_view text, const std::string& file) {
+  return ProgramParser(text, file).parse_reference();
 }
 
 }  // namespace piper::plan

@@ -396,11 +396,37 @@ struct ProvenanceEntry {
   std::string text;
 };
 
+// The training step of the model on one device, as the proof compares plans with it: kernel calls on values that are
+// written once each, made before any directive, cut or fusion. It is a program for kSamples samples: an extent, a
+// stride or an offset of c * kSamples is c times the number of samples, whatever that is in a plan.
+struct Reference {
+  static constexpr int64_t kSamples = int64_t{1} << 32;
+  // Of a constant in a slot either the SHA-256 of its bytes, or, where that is "", its one element: so much for each
+  // sample of the step.
+  struct Constant {
+    int32_t slot = -1;
+    std::string sha256;
+    double per_sample = 0;
+  };
+  Program program;                  // a slot for each value; values that calls make have role kOutput
+  std::vector<std::string> lines;   // [call] the line of the model's source, "" where its file has none
+  std::vector<Constant> constants;  // in the order of the slots
+};
+
+// What the constants file holds of one constant: the proof compares bytes, not names.
+struct ConstantContent {
+  std::string name, sha256;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+};
+
 struct Bundle {
   Manifest manifest;
   std::vector<Program> programs;
   std::vector<RankPlan> ranks;  // the reader can load one rank only
   std::vector<ProvenanceEntry> provenance;
+  std::vector<Reference> reference;        // one, or none where piperc was told to leave it out or could not make it
+  std::vector<ConstantContent> constants;  // by name; read only beside a reference
   std::vector<Bundle> evaluation;  // one where the manifest has `eval`, with the ranks that this one has; else none
 };
 

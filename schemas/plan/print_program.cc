@@ -5,17 +5,26 @@
 namespace piper::plan {
 namespace {
 
-void print_list(JsonWriter& json, char open, const std::vector<int64_t>& values, char close) {
+// How numbers are spelt: in a reference, multiples of its number of samples as "n", "3n".
+enum class Spelling : uint8_t { kPlain, kBySamples };
+
+void print_number(JsonWriter& json, int64_t value, Spelling spelling) {
+  if (spelling == Spelling::kPlain || value == 0 || value % Reference::kSamples != 0) return json.number(value);
+  if (value != Reference::kSamples) json.number(value / Reference::kSamples);
+  json.raw("n");
+}
+
+void print_list(JsonWriter& json, char open, const std::vector<int64_t>& values, char close, Spelling spelling) {
   json.raw(std::string_view(&open, 1));
   for (size_t i = 0; i < values.size(); ++i) {
     if (i > 0) json.raw(",");
-    json.number(values[i]);
+    print_number(json, values[i], spelling);
   }
   json.raw(std::string_view(&close, 1));
 }
 
 // "x+128 f32[4,8]{1,4}"; the offset where it is not 0, the strides where they are not row-major.
-void print_operand(JsonWriter& json, const Operand& operand, const Program& program) {
+void print_operand(JsonWriter& json, const Operand& operand, const Program& program, Spelling spelling) {
   if (operand.slot == Operand::kAbsent) return json.raw("null");
   std::string_view name = kWorkspaceWord;
   if (operand.slot != Operand::kWorkspace) {
@@ -30,19 +39,19 @@ void print_operand(JsonWriter& json, const Operand& operand, const Program& prog
   }
   json.raw(" ");
   json.raw(dtype_name(operand.dtype));
-  print_list(json, '[', operand.shape, ']');
+  print_list(json, '[', operand.shape, ']', spelling);
   if (!operand.strides.empty() && operand.strides != contiguous_strides(operand.shape)) {
     PIPER_CHECK(operand.strides.size() == operand.shape.size(), program.name, ": ", name);
-    print_list(json, '{', operand.strides, '}');
+    print_list(json, '{', operand.strides, '}', spelling);
   }
   json.raw("\"");
 }
 
-void print_operands(JsonWriter& json, const std::vector<Operand>& operands, const Program& program) {
+void print_operands(JsonWriter& json, const std::vector<Operand>& operands, const Program& program, Spelling spelling) {
   json.raw("[");
   for (size_t i = 0; i < operands.size(); ++i) {
     if (i > 0) json.raw(",");
-    print_operand(json, operands[i], program);
+    print_operand(json, operands[i], program, spelling);
   }
   json.raw("]");
 }
@@ -56,7 +65,8 @@ struct PrintAttr {
   void operator()(const std::vector<int64_t>& value) const { json.numbers(value); }
 };
 
-void print_call(JsonWriter& json, const KernelCall& call, const Program& program) {
+// Without the brace behind it.
+void print_call(JsonWriter& json, const KernelCall& call, const Program& program, Spelling spelling) {
   json.raw("{");
   json.key("call");
   json.string(call.kernel);
@@ -65,9 +75,9 @@ void print_call(JsonWriter& json, const KernelCall& call, const Program& program
     json.boolean(true);
   }
   json.key("out");
-  print_operands(json, call.outputs, program);
+  print_operands(json, call.outputs, program, spelling);
   json.key("in");
-  print_operands(json, call.inputs, program);
+  print_operands(json, call.inputs, program, spelling);
   if (!call.attrs.empty()) {
     json.key("attrs");
     json.raw("{");
@@ -81,7 +91,6 @@ void print_call(JsonWriter& json, const KernelCall& call, const Program& program
     json.key("from");
     json.string(call.origin);
   }
-  json.raw("}");
 }
 
 }  // namespace
@@ -115,7 +124,55 @@ std::string print_program(const Program& program) {
   json.begin_lines("calls", '[');
   for (const auto& call : program.calls) {
     json.line();
-    print_call(json, call, program);
+    print_call(json, call, program, Spelling::kPlain);
+    json.raw("}");
+  }
+  json.end_lines(']');
+  json.end_file();
+  return json.str();
+}
+
+std::string print_reference(const Reference& reference) {
+  const Program& program = reference.program;
+  JsonWriter json;
+  json.reserve(256 + 200 * program.calls.size());
+  json.begin_file();
+  json.key("reference");
+  json.number(1);
+  json.next_member();
+  json.begin_lines("slots", '[');
+  auto constant = reference.constants.begin();
+  for (size_t s = 0; s < program.slots.size(); ++s) {
+    const Slot& slot = program.slots[s];
+    json.line();
+    json.raw("{");
+    json.key("slot");
+    json.string(slot.name);
+    json.key("role");
+    json.string(role_name(slot.role));
+    json.key("bytes");
+    json.raw("\"");
+    print_number(json, slot.bytes, Spelling::kBySamples);
+    json.raw("\"");
+    if (constant != reference.constants.end() && constant->slot == static_cast<int32_t>(s)) {
+      json.key(constant->sha256.empty() ? "per_sample" : "sha256");
+      if (constant->sha256.empty()) json.real(constant->per_sample);
+      else json.string(constant->sha256);
+      ++constant;
+    }
+    json.raw("}");
+  }
+  json.end_lines(']');
+  json.next_member();
+  json.begin_lines("calls", '[');
+  for (size_t c = 0; c < program.calls.size(); ++c) {
+    json.line();
+    print_call(json, program.calls[c], program, Spelling::kBySamples);
+    if (!reference.lines[c].empty()) {
+      json.key("line");
+      json.string(reference.lines[c]);
+    }
+    json.raw("}");
   }
   json.end_lines(']');
   json.end_file();

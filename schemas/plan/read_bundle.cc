@@ -9,6 +9,7 @@
 #include "schemas/plan/names.h"
 #include "schemas/plan/parse_rank_plan.h"
 #include "schemas/plan/provenance_text.h"
+#include "schemas/plan/safetensors.h"
 
 namespace piper::plan {
 namespace {
@@ -28,6 +29,7 @@ class BundleReader {
     const auto names = index_names(bundle_.provenance, bundle_.programs);
     for (const int32_t rank : ranks) PIPER_RETURN_IF_ERROR(rank_plan(rank, names));
     PIPER_RETURN_IF_ERROR(weights(false));
+    if (files_.count(std::string(kReferenceFile)) != 0) PIPER_RETURN_IF_ERROR(reference());
     if (bundle_.manifest.eval) PIPER_RETURN_IF_ERROR(evaluation(ranks));
     return std::move(bundle_);
   }
@@ -69,6 +71,19 @@ class BundleReader {
                             sha256(file.text())};
     PIPER_ASSIGN(auto read, BundleReader(opened).read(ranks));
     bundle_.evaluation.push_back(std::move(read));
+    return {};
+  }
+
+  Status reference() {
+    PIPER_ASSIGN(const auto file, checked_file(std::string(kReferenceFile)));
+    PIPER_ASSIGN(auto read, parse_reference(file.text(), path_of(kReferenceFile)));
+    bundle_.reference.push_back(std::move(read));
+    if (files_.count(std::string(kConstantWeights)) == 0) return {};
+    PIPER_ASSIGN(const auto bytes, checked_file(std::string(kConstantWeights)));
+    const auto checked = [](const std::byte*, int64_t) { return Status(); };
+    PIPER_ASSIGN(const auto constants, SafetensorsFile::open(bytes, path_of(kConstantWeights), checked));
+    for (const auto& [name, tensor] : constants.tensors())
+      bundle_.constants.push_back({name, sha256(text_of(tensor.data, tensor.bytes)), tensor.dtype, tensor.shape});
     return {};
   }
 

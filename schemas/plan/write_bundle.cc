@@ -34,8 +34,13 @@ Status check_target(const fs::path& directory) {
                                         "; name a new directory, an empty one or an existing plan bundle");
   };
   if (!fs::is_directory(status)) return refuse("it is not a directory");
-  const std::set<std::string> ours = {
-      std::string(kManifestFile), std::string(kProvenanceFile), "programs", "ranks", "weights", "eval"};
+  const std::set<std::string> ours = {std::string(kManifestFile),
+                                      std::string(kProvenanceFile),
+                                      std::string(kReferenceFile),
+                                      "programs",
+                                      "ranks",
+                                      "weights",
+                                      "eval"};
   std::set<std::string> foreign;
   bool any = false;
   fs::directory_iterator entries(directory, error);
@@ -106,6 +111,10 @@ class BundleWriter {
       }
     });
     for (Status& status : statuses) PIPER_RETURN_IF_ERROR(std::move(status));
+    for (const Reference& reference : bundle_.reference) {
+      entries_.emplace_back();
+      PIPER_RETURN_IF_ERROR(text_file(entries_.back(), std::string(kReferenceFile), print_reference(reference)));
+    }
     for (Bundle& evaluation : bundle_.evaluation) {
       PIPER_RETURN_IF_ERROR(
           BundleWriter(root_ / std::string(kEvaluationFolder), evaluation).write({}, {}, WeightMode::kNone, {}));

@@ -119,4 +119,22 @@ Status write_weights(const std::string& path, const std::vector<WeightTensor>& t
   return stream_safetensors(path, list);
 }
 
+Result<std::vector<ConstantContent>> constant_contents(const std::vector<WeightTensor>& constants) {
+  Sources sources;
+  PIPER_RETURN_IF_ERROR(map_sources(constants, sources));
+  std::vector<ConstantContent> contents;
+  for (const auto& tensor : constants) {
+    const std::byte* const source = tensor.file.empty() ? tensor.data : sources.at(tensor.file).data + tensor.offset;
+    std::string unpermuted;
+    if (!tensor.permutation.empty())
+      PIPER_RETURN_IF_ERROR(write_unpermuted(tensor, source, [&](const void* data, int64_t bytes) {
+        unpermuted.append(static_cast<const char*>(data), static_cast<size_t>(bytes));
+        return Status();
+      }));
+    const auto bytes = tensor.permutation.empty() ? text_of(source, tensor.bytes) : std::string_view(unpermuted);
+    contents.push_back({tensor.name, sha256(bytes), tensor.dtype, tensor.shape});
+  }
+  return contents;
+}
+
 }  // namespace piper::plan

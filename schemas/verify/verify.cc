@@ -92,7 +92,12 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
   PIPER_RETURN_IF_ERROR(std::move(contents));
   const double all_races = std::accumulate(seconds.begin() + 1, seconds.end(), 0.0);
   report.parts.push_back({"5 and 6, races, and 7, slots", all_races, report.accesses, "accesses"});
-  if (report.complete) report.parts.push_back({"8 to 10, contents", seconds[0], report.instructions, "instructions"});
+  if (report.complete) {
+    report.parts.push_back({"8 to 10, contents", seconds[0], report.instructions, "instructions"});
+    const Clock::time_point start = Clock::now();
+    PIPER_ASSIGN(report.equality, check_equality(bundle));
+    report.parts.push_back({"12, equality", seconds_since(start), report.instructions, "instructions"});
+  }
   if (bundle.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_reads_only(bundle));
   for (const plan::Bundle& evaluation : bundle.evaluation) {
     auto proved = verify(evaluation);

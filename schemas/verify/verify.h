@@ -35,6 +35,9 @@
 // Of a bundle with an evaluation, this is proved like any other, and
 //  11 (P0639) Seams: it changes nothing that outlasts a step, and uses what the training uses: places of tensors,
 //     streams, channels, communicators (seams.h).
+// Of a bundle with a reference:
+//  12 (P0641) Equality with the model: each gradient and the loss is a sum of the values that the reference adds up, as
+//     far as kernels and rewrites are covered (number_plan.h); the report says what is not.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +45,7 @@
 
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
+#include "schemas/verify/number_plan.h"
 
 namespace piper::verify {
 
@@ -59,6 +63,7 @@ struct VerifyReport {
   int64_t ranks = 0, instructions = 0, messages = 0, collectives = 0, accesses = 0;
   bool complete = false;  // all ranks of the world were there
   std::vector<PartOfProof> parts;
+  EqualityReport equality;
 };
 
 Result<VerifyReport> verify(const plan::Bundle& bundle);

@@ -69,7 +69,8 @@ Result<std::string> verify_bundle(const std::string& directory, const VerifyOpti
          "among " +
          std::to_string(report.accesses) +
          " accesses; what is read was written; every sum holds each sample once, every run reads what "
-         "its slots name, every copy of a parameter is updated once\n";
+         "its slots name, every copy of a parameter is updated once\n" +
+         verify::describe(report.equality);
 }
 
 }  // namespace piper::tools

@@ -1,0 +1,19 @@
+// The model's training step on one device, which the bundle carries for the proof (plan::Reference).
+//
+// The model is bound to pieces of two sizes, without the strategy's directives, schedule and regions, and taken through
+// the passes up to add_backward; what differs between the two must be a multiple of the samples. So nothing that a
+// directive does enters it, and its bytes are the same under every strategy of one model, loss and precision.
+#pragma once
+
+#include "compiler/driver/compilation.h"
+
+namespace piper::driver {
+
+// Takes out of a strategy what says where and when: directives, schedule, regions, streams.
+void leave_one_device(strategy::Strategy& strategy);
+
+// Fills the reference, and the constants beside it, of an emitted bundle. Where the model has none (its batch is fixed,
+// or a size is no multiple of the samples), a remark says so and the bundle goes without.
+Status make_reference(Compilation& c, diag::Diagnostics& diags);
+
+}  // namespace piper::driver

@@ -1,0 +1,36 @@
+// The training step of a differentiated graph as one flat list of kernel calls, for the proof (plan::Reference).
+//
+// Input: a graph after autodiff, whatever its chunks and phases are. Output: the calls that lower_programs would make
+// of it as one program, but with a slot for each value that a call makes: nothing shares memory, nothing is saved, and
+// no kernel adds into an accumulator but `add_into`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::emit {
+
+// For pieces of so many samples.
+struct ReferenceProgram {
+  int64_t samples = 0, batch = 0;  // of the piece that the graph is bound to, and of the step
+  plan::Program program;
+  std::vector<std::string> lines;  // [call] of the model's source
+  struct Constant {
+    int32_t slot = -1;
+    DType dtype = DType::kF32;
+    ir::WeightSource source;
+  };
+  std::vector<Constant> constants;  // by slot
+};
+ReferenceProgram reference_program(const ir::Graph& graph, int64_t samples, int64_t batch);
+
+// What two such programs of one model have in common: numbers that differ must be multiples of their samples. Failures,
+// without a code, say which one is not.
+Result<plan::Reference> merge_references(const ReferenceProgram& a, const ReferenceProgram& b);
+
+}  // namespace piper::emit

@@ -1,0 +1,81 @@
+#include "schemas/verify/number.h"
+
+#include "schemas/plan/dtype.h"
+
+namespace piper::verify {
+namespace {
+
+void append_key(std::string& key, int64_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); }
+
+}  // namespace
+
+void append_key(std::string& key, const View& view) {
+  append_key(key, int64_t{view.number});
+  append_key(key, static_cast<int64_t>(view.dtype));
+  append_key(key, view.offset);
+  append_key(key, static_cast<int64_t>(view.axes.size()));
+  for (const ViewAxis& axis : view.axes) {
+    append_key(key, axis.extent);
+    append_key(key, axis.stride);
+    key += axis.samples ? 's' : '-';
+  }
+}
+
+bool is_whole(const View& view, const NumberTable& table) {
+  const Number& number = table[view.number];
+  int64_t next = 1;
+  bool samples = number.over != Over::kEach;
+  for (size_t axis = view.axes.size(); axis-- > 0;) {
+    const ViewAxis& a = view.axes[axis];
+    if (samples && number.over == Over::kEach && a.extent != 1) return false;  // an axis in front of the samples
+    if (a.extent != 1 && a.stride != next) return false;
+    next *= a.extent;
+    samples = samples || a.samples;
+  }
+  return samples && view.offset == 0 && next * dtype_bytes(view.dtype) == number.bytes;
+}
+
+int32_t NumberTable::intern(std::string key, Number number) {
+  const auto [it, fresh] = ids_.emplace(std::move(key), size());
+  if (fresh) numbers_.push_back(std::move(number));
+  return it->second;
+}
+
+int32_t NumberTable::leaf(const std::string& key, Over over, int64_t bytes) {
+  Number number;
+  number.over = over;
+  number.bytes = bytes;
+  return intern("leaf " + key, std::move(number));
+}
+
+int32_t NumberTable::unknown(const std::string& why) {
+  Number number;
+  number.over = Over::kUnknown;
+  number.why = why;
+  return intern("unknown " + why, std::move(number));
+}
+
+int32_t NumberTable::unfit(const std::string& why, int32_t program, int32_t call) {
+  Number number;
+  number.over = Over::kUnknown;
+  number.why = why;
+  number.unfit = true;
+  number.program = program;
+  number.call = call;
+  return intern("unfit " + std::to_string(program) + ":" + std::to_string(call) + " " + why, std::move(number));
+}
+
+int32_t NumberTable::result(Made made) {
+  std::string key = made.kernel + '\n' + made.what + '\n';
+  for (const View& view : made.operands) append_key(key, view);
+  Number number;
+  number.over = made.over;
+  number.bytes = made.bytes;
+  number.program = made.program;
+  number.call = made.call;
+  number.operands = std::move(made.operands);
+  number.kernel = std::move(made.kernel);
+  return intern(std::move(key), std::move(number));
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,86 @@
+// Numbers of values: two values have the same number where the same kernels made them of the same operands, whatever
+// program, slot or rank they stand in. Used by the rule about equality with the model (number_plan.h).
+//
+// A number says of a value how it belongs to the samples that a program works on. Beside the number travel those
+// samples; they are no part of it, so that the programs of all microbatches, replicas and sizes of pieces make the
+// same numbers, and those of the reference.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "schemas/plan/plan.h"
+
+namespace piper::verify {
+
+enum class Over : uint8_t {
+  kNothing,  // the same for all samples: parameters, constants
+  kEach,     // one part for each sample, which depends on that sample alone
+  kSum,      // a sum over the samples: of two pieces together it is the sum of both
+  kUnknown,  // nothing is said of it; Number::why
+};
+
+// An axis of a view. One that numbers the samples has `samples`; its extent is then how many rows each sample has, and
+// its stride that of these rows.
+struct ViewAxis {
+  int64_t extent = 1, stride = 0;  // elements
+  bool samples = false;
+  friend bool operator==(const ViewAxis&, const ViewAxis&) = default;
+};
+// Which elements of a value an operand names, in which order. Elements of a value are counted in row-major order of the
+// shape that its maker gave it; of a value over kEach within one sample.
+struct View {
+  int32_t number = -1;
+  DType dtype = DType::kF32;
+  int64_t offset = 0;
+  std::vector<ViewAxis> axes;
+  friend bool operator==(const View&, const View&) = default;
+};
+
+inline constexpr int32_t kReferenceProgram = -2;
+
+struct Number {
+  Over over = Over::kNothing;
+  int64_t bytes = 0;           // dense; over kEach of one sample
+  std::string why;             // kUnknown: what is not covered, or, of one that is
+  bool unfit = false;          // ... unfit, what no sound call does
+  int32_t program = -1;        // of the call that made it first; -1: none, kReferenceProgram
+  int32_t call = -1;           // index into the program's calls
+  std::vector<View> operands;  // of that call
+  std::string kernel;          // "" of a leaf
+};
+
+class NumberTable {
+ public:
+  // What a step begins with: `key` tells leaves apart.
+  int32_t leaf(const std::string& key, Over over, int64_t bytes);
+  int32_t unknown(const std::string& why);
+  // The same, where the call itself is at fault, and no missing row or rule.
+  int32_t unfit(const std::string& why, int32_t program, int32_t call);
+  // What a call makes. `what`: everything that tells it apart but its operands.
+  struct Made {
+    std::string kernel, what;
+    std::vector<View> operands;
+    Over over = Over::kNothing;
+    int64_t bytes = 0;
+    int32_t program = -1, call = -1;
+  };
+  int32_t result(Made made);
+  const Number& operator[](int32_t id) const { return numbers_[static_cast<size_t>(id)]; }
+  int32_t size() const { return static_cast<int32_t>(numbers_.size()); }
+
+ private:
+  int32_t intern(std::string key, Number number);
+
+  std::vector<Number> numbers_;
+  std::unordered_map<std::string, int32_t> ids_;
+};
+
+// A view as the key of a table.
+void append_key(std::string& key, const View& view);
+// All elements of a value in their order. Views of values over kEach name all samples.
+bool is_whole(const View& view, const NumberTable& table);
+
+}  // namespace piper::verify

@@ -1,0 +1,229 @@
+#include "schemas/verify/number_link.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "schemas/plan/chunk_names.h"
+#include "schemas/plan/names.h"
+#include "schemas/verify/number_sums.h"
+
+namespace piper::verify {
+
+using namespace plan;
+
+namespace {
+
+bool is_value(SlotRole role) {
+  return role == SlotRole::kInput || role == SlotRole::kOutput || role == SlotRole::kSaved || role == SlotRole::kScalar;
+}
+
+// Values that chunks exchange are named alike everywhere; saved blocks within a chunk.
+std::string label(const std::string& chunk, const Slot& slot) {
+  return slot.role == SlotRole::kSaved ? chunk + '\n' + slot.name : slot.name;
+}
+
+// Whether calls read a slot, and do not only add to it.
+bool is_read(const Program& program, int32_t slot) {
+  return std::any_of(program.calls.begin(), program.calls.end(), [&](const KernelCall& call) {
+    return std::any_of(call.inputs.begin(), call.inputs.end(), [&](const Operand& in) { return in.slot == slot; });
+  });
+}
+
+// What constant slots hold, by the first run of each program; rule 9 says that all runs of it read the same.
+std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle) {
+  std::vector<std::vector<std::string>> constants(bundle.programs.size());
+  std::unordered_map<std::string, const ConstantContent*> contents;
+  for (const auto& constant : bundle.constants) contents.emplace(constant.name, &constant);
+  std::vector<char> seen(bundle.programs.size());
+  for (const auto& rank : bundle.ranks) {
+    std::map<std::pair<int32_t, int64_t>, const std::string*> placed;
+    for (const auto& placement : rank.placements)
+      if (placement.kind == PlacementKind::kConstant)
+        placed.emplace(std::pair(placement.part.where.buffer, placement.part.where.offset), &placement.name);
+    for (const auto& instruction : rank.instructions) {
+      const auto* const run = std::get_if<Run>(&instruction.action);
+      if (run == nullptr || seen[static_cast<size_t>(run->program)]) continue;
+      seen[static_cast<size_t>(run->program)] = 1;
+      const auto& slots = bundle.programs[static_cast<size_t>(run->program)].slots;
+      const auto& arguments = rank.arguments[static_cast<size_t>(run->arguments)].arguments;
+      auto& list = constants[static_cast<size_t>(run->program)];
+      list.resize(slots.size());
+      for (size_t s = 0; s < slots.size(); ++s) {
+        if (slots[s].role != SlotRole::kConstant) continue;
+        const auto name = placed.find({arguments[s].buffer, arguments[s].offset});
+        const auto content = name == placed.end() ? contents.end() : contents.find(*name->second);
+        if (content != contents.end()) list[s] = content->second->sha256;
+      }
+    }
+  }
+  return constants;
+}
+
+}  // namespace
+
+int32_t leaf_of_slot(const Manifest& manifest, const Slot& slot, int64_t samples, const std::string& sha256,
+                     NumberTable& table) {
+  switch (slot.role) {
+    case SlotRole::kInput:
+      for (const InputDecl& input : manifest.inputs) {
+        if (input.name != slot.name) continue;
+        const int64_t bytes = element_count(input.sample_shape).value_or(0) * dtype_bytes(input.dtype);
+        const bool fits =
+            input.batched ? slot.bytes / samples == bytes && slot.bytes % samples == 0 : slot.bytes == bytes;
+        if (!fits) return table.unknown("input \"" + slot.name + "\" of another number of samples than its program");
+        return table.leaf("input " + slot.name, input.batched ? Over::kEach : Over::kNothing, bytes);
+      }
+      return -1;
+    case SlotRole::kParameter:
+      for (const TensorInfo& tensor : manifest.tensors) {
+        if (tensor.name != slot.name) continue;
+        if (slot.bytes != element_count(tensor.shape).value_or(0) * dtype_bytes(tensor.dtype))
+          return table.unknown("a part, or a copy in another type, of a parameter");
+        return table.leaf("parameter " + slot.name, Over::kNothing, slot.bytes);
+      }
+      return -1;
+    case SlotRole::kConstant:
+      if (sha256.empty()) return table.unknown("a constant without bytes");
+      return table.leaf("constant " + sha256, Over::kNothing, slot.bytes);
+    case SlotRole::kState: return table.unknown("running statistics");
+    case SlotRole::kScalar:
+      if (slot.name != "seed_step" && slot.name != "sample_offset" && slot.name != "loss_scale") return -1;
+      return table.leaf("scalar " + slot.name, Over::kNothing, slot.bytes);
+    case SlotRole::kOutput:
+    case SlotRole::kSaved:
+    case SlotRole::kGradient:
+    case SlotRole::kMoment: return -1;
+  }
+  return -1;
+}
+
+LinkedPrograms::LinkedPrograms(const Bundle& bundle, NumberTable& table)
+    : bundle_(bundle),
+      table_(table),
+      runs_(bundle.programs.size()),
+      chunks_(bundle.programs.size()),
+      state_(bundle.programs.size()),
+      constants_(constants_of_programs(bundle)) {
+  for (size_t p = 0; p < bundle.programs.size(); ++p) {
+    const auto named = chunk_program(bundle.programs[p].name);
+    if (!named) continue;
+    chunks_[p] = named->chunk;
+    NumberedProgram& run = runs_[p];
+    run.program = &bundle.programs[p];
+    run.index = static_cast<int32_t>(p);
+    run.samples = std::max<int64_t>(named->local_batch, 1);
+    run.slots.resize(run.program->slots.size());
+    for (const Slot& slot : run.program->slots)
+      if (slot.writes && is_value(slot.role)) makers_[label(chunks_[p], slot)].push_back(run.index);
+  }
+}
+
+void LinkedPrograms::make() {
+  for (size_t p = 0; p < runs_.size(); ++p)
+    if (runs_[p].program != nullptr) evaluate(static_cast<int32_t>(p));
+}
+
+// What a program left in its slot of this name, for a program that works on pieces of `samples`.
+HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64_t samples) {
+  const NumberedProgram& run = runs_[static_cast<size_t>(maker)];
+  const auto& slots = run.program->slots;
+  for (size_t s = 0; s < slots.size(); ++s) {
+    if (!slots[s].writes || label(chunks_[static_cast<size_t>(maker)], slots[s]) != name) continue;
+    if (run.samples == samples) return run.slots[s];
+    // One value for each sample, row by row: the pieces of another size are parts of it.
+    HeldValues values;
+    if (run.slots[s].all().size() != 1) return values;
+    const auto& [begin, value] = *run.slots[s].all().begin();
+    const Number& number = table_[value.number];
+    if (begin != 0 || value.first != 0 || !value.stored.empty() || number.over == Over::kSum) return values;
+    HeldValue other = value;
+    other.end = number.over == Over::kEach ? number.bytes * samples : value.end;
+    values.put(0, std::move(other));
+    return values;
+  }
+  return {};
+}
+
+void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
+  NumberedProgram& run = runs_[static_cast<size_t>(program)];
+  const Slot& reader = run.program->slots[static_cast<size_t>(slot)];
+  HeldValues& held = run.slots[static_cast<size_t>(slot)];
+  const std::string name = label(chunks_[static_cast<size_t>(program)], reader);
+  const auto unknown = [&](const std::string& why) {
+    held = {};
+    held.put(0, {reader.bytes, 0, table_.unknown(why), {}});
+  };
+  const auto makers = makers_.find(name);
+  if (makers == makers_.end())
+    return unknown("a value that no program of a chunk makes: an exchange, or a count of terms");
+  bool first = true;
+  for (const int32_t maker : makers->second) {
+    if (maker == program) continue;
+    const bool same_size = runs_[static_cast<size_t>(maker)].samples == run.samples;
+    // A saved block stays with its chunk, whose programs for other pieces have their own.
+    if (reader.role == SlotRole::kSaved && !same_size) continue;
+    if (state_[static_cast<size_t>(maker)] == 1) return unknown("a value that depends on itself");
+    evaluate(maker);
+    HeldValues left = left_by(maker, name, run.samples);
+    if (first) {
+      held = std::move(left);
+      first = false;
+      continue;
+    }
+    // Several programs make it: they must make the same.
+    const auto same = [](const auto& a, const auto& b) {
+      return a.first == b.first && a.second.number == b.second.number && a.second.first == b.second.first &&
+             a.second.end == b.second.end;
+    };
+    if (!std::equal(held.all().begin(), held.all().end(), left.all().begin(), left.all().end(), same))
+      return unknown("a value that programs make differently");
+  }
+}
+
+// What the programs of all chunks add to the slots of this name. Those of one chunk must add the same.
+int32_t LinkedPrograms::total_of_slot(const std::string& name, int64_t bytes) {
+  std::map<std::string, Terms> of_chunk;
+  for (size_t p = 0; p < runs_.size(); ++p) {
+    if (runs_[p].program == nullptr) continue;
+    const auto& slots = runs_[p].program->slots;
+    const auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.name == name; });
+    const auto index = static_cast<int32_t>(slot - slots.begin());
+    if (slot == slots.end() || slot->role != SlotRole::kGradient || is_read(*runs_[p].program, index)) continue;
+    if (state_[p] == 1) return table_.unknown("a sum over the step that depends on itself");
+    evaluate(static_cast<int32_t>(p));
+    Terms terms;
+    for (const Contribution& contribution : runs_[p].contributions)
+      if (contribution.slot == index) append_terms(contribution, static_cast<int32_t>(p), table_, terms);
+    const auto [known, fresh] = of_chunk.try_emplace(chunks_[p], terms);
+    if (!fresh && !same_terms(known->second, terms))
+      return table_.unknown("a sum over the step that programs add to differently");
+  }
+  Terms all;
+  for (auto& [chunk, terms] : of_chunk) all.insert(all.end(), terms.begin(), terms.end());
+  return total_of(std::move(all), bytes, table_);
+}
+
+void LinkedPrograms::evaluate(int32_t program) {
+  const auto p = static_cast<size_t>(program);
+  if (state_[p] != 0) return;
+  state_[p] = 1;
+  NumberedProgram& run = runs_[p];
+  for (size_t s = 0; s < run.program->slots.size(); ++s) {
+    const Slot& slot = run.program->slots[s];
+    if (slot.role == SlotRole::kGradient && is_read(*run.program, static_cast<int32_t>(s))) {
+      run.totals.resize(run.slots.size(), -1);
+      run.totals[s] = total_of_slot(slot.name, slot.bytes);
+    }
+    if (!slot.reads || slot.role == SlotRole::kGradient) continue;
+    const std::string& constant = constants_[p].empty() ? std::string() : constants_[p][s];
+    int32_t leaf = leaf_of_slot(bundle_.manifest, slot, run.samples, constant, table_);
+    if (leaf >= 0 && makers_.count(slot.name) != 0)
+      leaf = table_.unknown("a value called like what a step begins with");
+    if (leaf >= 0) run.slots[s].put(0, {slot.bytes, 0, leaf, {}});
+    else fill_from_makers(program, static_cast<int32_t>(s));
+  }
+  number_program(run, table_);
+  state_[p] = 2;
+}
+
+}  // namespace piper::verify

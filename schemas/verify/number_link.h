@@ -1,0 +1,49 @@
+// The programs of a bundle as one computation: each evaluated once on numbers (number_program.h), its slots filled with
+// what the programs that write a slot of that name left there. That a slot holds what its name says is rules 8 to 10.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schemas/plan/plan.h"
+#include "schemas/verify/number.h"
+#include "schemas/verify/number_program.h"
+#include "schemas/verify/program_effects.h"
+
+namespace piper::verify {
+
+class LinkedPrograms {
+ public:
+  LinkedPrograms(const plan::Bundle& bundle, NumberTable& table);
+  // Evaluates all programs of chunks.
+  void make();
+
+  // [program], empty for those that are not of a chunk.
+  const std::vector<NumberedProgram>& programs() const { return runs_; }
+  const std::string& chunk(size_t program) const { return chunks_[program]; }
+
+ private:
+  void evaluate(int32_t program);
+  int32_t leaf_of(int32_t program, int32_t slot);
+  void fill_from_makers(int32_t program, int32_t slot);
+  int32_t total_of_slot(const std::string& slot, int64_t bytes);
+  HeldValues left_by(int32_t maker, const std::string& slot, int64_t samples);
+
+  const plan::Bundle& bundle_;
+  NumberTable& table_;
+  std::vector<NumberedProgram> runs_;                   // [program]
+  std::vector<std::string> chunks_;                     // [program] "" where it is of none
+  std::vector<uint8_t> state_;                          // [program] 0 to do, 1 under way, 2 done
+  std::map<std::string, std::vector<int32_t>> makers_;  // by label: the programs that write such a slot
+  std::vector<std::vector<std::string>> constants_;     // [program][slot] SHA-256 of what a constant slot holds
+};
+
+// The leaf of a slot that holds what a step begins with; -1: it holds none. `samples`: of a piece; `sha256`: what a
+// constant holds.
+int32_t leaf_of_slot(const plan::Manifest& manifest, const plan::Slot& slot, int64_t samples, const std::string& sha256,
+                     NumberTable& table);
+
+}  // namespace piper::verify

@@ -1,0 +1,222 @@
+#include "schemas/verify/number_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "schemas/plan/chunk_names.h"
+#include "schemas/plan/file_bytes.h"
+#include "schemas/verify/number_link.h"
+#include "schemas/verify/number_sums.h"
+
+namespace piper::verify {
+
+using namespace plan;
+
+namespace {
+
+std::string quoted(const std::string& name) { return "\"" + name + "\""; }
+
+// The reference's own constants that grow with the samples, at the step's batch.
+std::string constant_of(const Reference::Constant& constant, int64_t batch) {
+  if (!constant.sha256.empty()) return constant.sha256;
+  const auto value = static_cast<float>(constant.per_sample * static_cast<double>(batch));
+  return sha256({reinterpret_cast<const char*>(&value), sizeof value});
+}
+
+NumberedProgram number_reference(const Bundle& bundle, NumberTable& table) {
+  const Reference& reference = bundle.reference.front();
+  NumberedProgram run;
+  run.program = &reference.program;
+  run.index = kReferenceProgram;
+  run.samples = Reference::kSamples;
+  run.slots.resize(reference.program.slots.size());
+  auto constant = reference.constants.begin();
+  for (size_t s = 0; s < reference.program.slots.size(); ++s) {
+    const Slot& slot = reference.program.slots[s];
+    std::string sha256;
+    if (constant != reference.constants.end() && constant->slot == static_cast<int32_t>(s))
+      sha256 = constant_of(*constant++, bundle.manifest.batch);
+    const int32_t leaf = leaf_of_slot(bundle.manifest, slot, run.samples, sha256, table);
+    if (leaf >= 0) run.slots[s].put(0, {slot.bytes, 0, leaf, {}});
+  }
+  number_program(run, table);
+  return run;
+}
+
+class Comparison {
+ public:
+  explicit Comparison(const Bundle& bundle)
+      : bundle_(bundle),
+        reference_(number_reference(bundle, table_)),
+        num_known_(table_.size()),
+        plan_(bundle, table_) {}
+
+  Result<EqualityReport> make() {
+    plan_.make();
+    made_.assign(static_cast<size_t>(table_.size()), 0);
+    for (const NumberedProgram& run : plan_.programs()) {
+      ambiguous_ = ambiguous_ || run.several;
+      for (const int32_t number : run.made) made_[static_cast<size_t>(number)] = 1;
+    }
+    collect();
+    report_.looked = true;
+    report_.numbers = table_.size();
+    for (const auto& [name, wanted] : wanted_) PIPER_RETURN_IF_ERROR(compare(name, wanted, found_[name]));
+    for (const auto& [name, found] : found_)
+      if (wanted_.count(name) == 0 && reported(name)) PIPER_RETURN_IF_ERROR(compare(name, {}, found));
+    return report_;
+  }
+
+ private:
+  // Gradients and the loss; other sums of a step (counts) are what these are made of.
+  bool reported(const std::string& slot) const { return slot == "loss" || tensor_of_gradient_slot(slot).has_value(); }
+
+  // What is added to each sum: by the reference, and by the programs of each chunk.
+  void collect() {
+    for (const Contribution& contribution : reference_.contributions)
+      if (const std::string& name = slot_of(reference_, contribution); reported(name))
+        append_terms(contribution, -1, table_, wanted_[name]);
+    std::map<std::pair<std::string, std::string>, Terms> of_chunk;  // (chunk, slot)
+    for (size_t p = 0; p < plan_.programs().size(); ++p) {
+      std::map<std::string, Terms> of_program;
+      for (const Contribution& contribution : plan_.programs()[p].contributions)
+        if (const std::string& name = slot_of(plan_.programs()[p], contribution); reported(name))
+          append_terms(contribution, static_cast<int32_t>(p), table_, of_program[name]);
+      // Of the programs of a chunk that add to a sum each microbatch runs one: all must add the same.
+      for (auto& [name, terms] : of_program) {
+        const auto [known, fresh] = of_chunk.try_emplace({plan_.chunk(p), name}, terms);
+        if (!fresh && !same_terms(known->second, terms)) differing_.emplace(name, static_cast<int32_t>(p));
+      }
+    }
+    for (auto& [key, terms] : of_chunk) {
+      Terms& all = found_[key.second];
+      all.insert(all.end(), terms.begin(), terms.end());
+    }
+  }
+
+  static const std::string& slot_of(const NumberedProgram& run, const Contribution& contribution) {
+    return run.program->slots[static_cast<size_t>(contribution.slot)].name;
+  }
+
+  Status compare(const std::string& name, const Terms& wanted, const Terms& found) {
+    const Number* unknown = unknown_in(wanted);
+    const bool covered = unknown == nullptr;  // the model's own
+    if (covered) unknown = unknown_in(found);
+    if (covered && unknown != nullptr && unknown->unfit && !ambiguous_) {
+      const Program& program = bundle_.programs[static_cast<size_t>(unknown->program)];
+      return refuted("program " + quoted(program.name) + " " + tell_call(program, unknown->call) + ", on the way to " +
+                     quoted(name) + ": " + unknown->why);
+    }
+    if (unknown != nullptr) {
+      leave_open(unknown->why, name);
+      return {};
+    }
+    const auto other = differing_.find(name);
+    if (other != differing_.end())
+      return refuted("program " + quoted(bundle_.programs[static_cast<size_t>(other->second)].name) + " adds to " +
+                     quoted(name) + " something else than other programs of its chunk");
+    Terms missing, foreign;
+    differences(wanted, found, missing, foreign);
+    if (missing.empty() && foreign.empty()) {
+      ++report_.proved;
+      return {};
+    }
+    if (ambiguous_) {
+      leave_open("pieces of one sample, in which several axes could number the samples", name);
+      return {};
+    }
+    std::string story;
+    if (!foreign.empty()) story = tell_foreign(foreign.front(), name);
+    if (!missing.empty())
+      story += (story.empty() ? "no program" : "; no program") + tell_missing(missing.front(), name);
+    return refuted(story);
+  }
+
+  const Number* unknown_in(const Terms& terms) const {
+    for (const Term& term : terms)
+      if (const Number& number = table_[term.view.number]; number.over == Over::kUnknown) return &number;
+    return nullptr;
+  }
+  void leave_open(const std::string& why, const std::string& name) {
+    const auto known =
+        std::find_if(report_.open.begin(), report_.open.end(), [&](const auto& open) { return open.why == why; });
+    if (known != report_.open.end()) ++known->count;
+    else report_.open.push_back({why, 1, name});
+  }
+
+  static Status refuted(const std::string& what) { return Status::failure("P0641", "rule 12: " + what); }
+
+  // A number below `from` that `is_new`, all of whose operands are not: where the difference begins.
+  template <class IsNew>
+  int32_t first_new(int32_t from, const IsNew& is_new) const {
+    std::set<int32_t> seen;
+    while (seen.insert(from).second) {
+      const auto& operands = table_[from].operands;
+      const auto next = std::find_if(operands.begin(), operands.end(),
+                                     [&](const View& view) { return view.number >= 0 && is_new(view.number); });
+      if (next == operands.end()) return from;
+      from = next->number;
+    }
+    return from;
+  }
+
+  std::string tell_call(const Program& program, int32_t call) const {
+    const KernelCall& c = program.calls[static_cast<size_t>(call)];
+    return "call " + std::to_string(call) + " (" + c.kernel + " of " + quoted(c.origin) + ")";
+  }
+
+  std::string tell_foreign(const Term& term, const std::string& name) const {
+    const Program& adder = bundle_.programs[static_cast<size_t>(term.program)];
+    std::string story = "program " + quoted(adder.name) + " " + tell_call(adder, term.call) + " adds to " +
+                        quoted(name) + " what the model does not";
+    const int32_t number = first_new(term.view.number, [&](int32_t n) { return n >= num_known_; });
+    if (number < num_known_) return story;
+    const Number& begin = table_[number];
+    if (begin.program < 0 || (begin.program == term.program && begin.call == term.call)) return story;
+    const Program& maker = bundle_.programs[static_cast<size_t>(begin.program)];
+    return story + "; the difference begins at program " + quoted(maker.name) + " " + tell_call(maker, begin.call);
+  }
+
+  std::string tell_missing(const Term& term, const std::string& name) const {
+    const Reference& reference = bundle_.reference.front();
+    const int32_t number = first_new(
+        term.view.number, [&](int32_t n) { return made_[static_cast<size_t>(n)] == 0 && table_[n].call >= 0; });
+    const Number& lacking = table_[number];
+    const int32_t call = made_[static_cast<size_t>(number)] != 0 || lacking.call < 0 ? term.call : lacking.call;
+    const std::string& line = reference.lines[static_cast<size_t>(call)];
+    return (call == term.call ? " adds to " + quoted(name) + " the model's "
+                              : " makes for " + quoted(name) + " the model's ") +
+           tell_call(reference.program, call) + (line.empty() ? "" : " at " + line);
+  }
+
+  const Bundle& bundle_;
+  NumberTable table_;
+  NumberedProgram reference_;
+  int32_t num_known_;  // numbers of the reference are below
+  LinkedPrograms plan_;
+  bool ambiguous_ = false;                       // which axis numbers the samples was a choice in some program
+  std::vector<char> made_;                       // [number] by the plan
+  std::map<std::string, Terms> wanted_, found_;  // by slot
+  std::map<std::string, int32_t> differing_;     // slots to which programs of a chunk add differently: one of these
+  EqualityReport report_;
+};
+
+}  // namespace
+
+Result<EqualityReport> check_equality(const Bundle& bundle) {
+  if (bundle.reference.empty() || bundle.manifest.evaluates) return EqualityReport();
+  return Comparison(bundle).make();
+}
+
+std::string describe(const EqualityReport& report) {
+  if (!report.looked) return "equality with the model: not proved, the bundle has no reference\n";
+  std::string text = "equality with the model: " + std::string(report.whole() ? "proved: " : "proved in part: ") +
+                     std::to_string(report.proved) + " gradients and losses are sums of the model's own values, " +
+                     std::to_string(report.numbers) + " in all\n";
+  for (const auto& open : report.open)
+    text += "  not proved for " + std::to_string(open.count) + ", as " + quoted(open.first) + ": " + open.why + "\n";
+  return text;
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,40 @@
+// Rule 12: equality with the model. The programs of a plan, put together by what they hand to each other, compute for
+// each parameter the gradient, and for the step the loss, that the reference computes: sums of the same numbers, one
+// of each for every sample. Who hands what to whom, for which samples, is rules 8 to 10, which must hold; so only what
+// stands inside of programs is looked at here, once for each program, whatever the number of ranks.
+//
+// Each gradient, and the loss, is one of three: proved; not covered, with the reason; or refuted. A kernel without a
+// row (number_rows.def), or a rewrite without a rule, makes what depends on it not covered and refuses nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::verify {
+
+struct EqualityReport {
+  bool looked = false;  // there was a reference
+  int64_t proved = 0;   // gradients and losses that are the reference's
+  int64_t numbers = 0;  // distinct ones, of reference and plan
+  // Why the others are not known to be: distinct reasons, in the order in which they were met, each with how many
+  // gradients and losses it concerns.
+  struct Open {
+    std::string why;
+    int64_t count = 0;
+    std::string first;  // of them, for example
+  };
+  std::vector<Open> open;
+  bool whole() const { return looked && open.empty(); }
+};
+
+// P0641 with the call, its operator in the model and the line of the model's source.
+Result<EqualityReport> check_equality(const plan::Bundle& bundle);
+
+// One line or more: what `piper-plan verify` says of it.
+std::string describe(const EqualityReport& report);
+
+}  // namespace piper::verify

@@ -1,0 +1,287 @@
+#include "schemas/verify/number_program.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "schemas/plan/dtype.h"
+#include "schemas/plan/kernels.h"
+#include "schemas/plan/names.h"
+#include "schemas/verify/number_copies.h"
+#include "schemas/verify/number_rows.h"
+#include "schemas/verify/number_sums.h"
+
+namespace piper::verify {
+
+using plan::KernelCall;
+using plan::Operand;
+
+void HeldValues::put(int64_t begin, HeldValue value) {
+  auto it = values_.upper_bound(begin);
+  if (it != values_.begin()) {
+    const auto before = std::prev(it);
+    if (before->second.end > begin) it = before;
+  }
+  // Whoever reads what is left of an overwritten value reads no whole value: the bytes' own rule refuses it.
+  while (it != values_.end() && it->first < value.end) it = values_.erase(it);
+  values_.emplace(begin, std::move(value));
+}
+
+const HeldValue* HeldValues::find(int64_t begin, int64_t end, int64_t& at) const {
+  auto it = values_.upper_bound(begin);
+  if (it == values_.begin()) return nullptr;
+  --it;
+  at = it->first;
+  return end <= it->second.end ? &it->second : nullptr;
+}
+
+namespace {
+
+// Attributes that repeat extents of the call: they have the number of samples in them.
+bool is_of_samples(const plan::Attr& attr) { return attr.name == "shape" || attr.name == "batch"; }
+
+std::string attrs_text(const KernelCall& call) {
+  struct Text {
+    std::string operator()(int64_t value) const { return std::to_string(value); }
+    std::string operator()(double value) const {  // to the bit
+      return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+    }
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(const std::string& value) const { return value; }
+    std::string operator()(const std::vector<int64_t>& values) const {
+      std::string text = "[";
+      for (const int64_t value : values) text += std::to_string(value) + ",";
+      return text + "]";
+    }
+  };
+  std::string text;
+  for (const auto& attr : call.attrs)
+    if (!is_of_samples(attr)) text += attr.name + "=" + std::visit(Text(), attr.value) + ";";
+  return text;
+}
+
+// Bytes from the operand's first to behind its last element.
+int64_t span_bytes(const Operand& operand) {
+  int64_t last = 0;
+  for (size_t axis = 0; axis < operand.shape.size(); ++axis) last += (operand.shape[axis] - 1) * operand.strides[axis];
+  return (last + 1) * dtype_bytes(operand.dtype);
+}
+
+// Axes in the order of the memory that `out` names, each joined with the next where they continue each other; nothing
+// where `out` is not dense. The values' own strides stand in `view`, axis by axis as out's.
+std::optional<std::vector<ViewAxis>> in_memory_order(const Operand& out, const std::vector<ViewAxis>& axes) {
+  std::vector<size_t> order;
+  for (size_t axis = 0; axis < out.shape.size(); ++axis)
+    if (out.shape[axis] != 1) order.push_back(axis);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return out.strides[a] > out.strides[b]; });
+  int64_t dense = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    if (out.strides[order[i]] != dense) return std::nullopt;
+    dense *= out.shape[order[i]];
+  }
+  std::vector<ViewAxis> result;
+  for (size_t axis : order) {
+    const ViewAxis& next = axes[axis];
+    if (!result.empty() && !next.samples && !result.back().samples &&
+        result.back().stride == next.extent * next.stride) {
+      result.back().extent *= next.extent;
+      result.back().stride = next.stride;
+    } else {
+      result.push_back(next);
+    }
+  }
+  return result;
+}
+
+class Evaluation {
+ public:
+  Evaluation(NumberedProgram& run, NumberTable& table) : run_(run), table_(table) {}
+
+  void make() {
+    for (call_ = 0; call_ < run_.program->calls.size(); ++call_) visit(run_.program->calls[call_]);
+  }
+
+ private:
+  HeldValues& held(int32_t slot) { return slot < 0 ? workspace_ : run_.slots[static_cast<size_t>(slot)]; }
+
+  View read(const Operand& operand) {
+    View view;
+    view.dtype = operand.dtype;
+    if (operand.slot == Operand::kAbsent) return view;
+    const auto unfit = [&](const std::string& why) {
+      view.number = table_.unfit(why, run_.index, static_cast<int32_t>(call_));
+      view.axes.clear();
+      return view;
+    };
+    int64_t begin = 0;
+    const HeldValue* const value = held(operand.slot).find(operand.offset, operand.offset + span_bytes(operand), begin);
+    if (value == nullptr) {
+      if (!is_sum(operand)) return unfit("bytes that are no value of their own");
+      view.number = total(operand.slot);
+      if (table_[view.number].over != Over::kUnknown) view.axes.assign(operand.shape.size(), {});
+      return view;
+    }
+    view.number = value->number;
+    const Number& number = table_[value->number];
+    if (number.over == Over::kUnknown) return view;
+    const int64_t size = dtype_bytes(operand.dtype);
+    StridedElements elements{value->first + (operand.offset - begin) / size, operand.shape, operand.strides};
+    if (value->uniform) {
+      elements.offset = 0;
+      elements.strides.assign(elements.shape.size(), 0);
+    } else if (!value->stored.empty()) {
+      auto logical = mapped(elements, value->stored);
+      if (!logical) return unfit("a view across the axes of a value that lies in another order");
+      elements = std::move(*logical);
+    }
+    const std::string why = view_of(elements, number.over, number.bytes / size, run_.samples, view, run_.several);
+    if (!why.empty()) return unfit(why);
+    through_copies(view, table_);
+    return view;
+  }
+
+  bool is_sum(const Operand& operand) const {
+    return operand.slot >= 0 &&
+           run_.program->slots[static_cast<size_t>(operand.slot)].role == plan::SlotRole::kGradient;
+  }
+  // What a step has added up in a slot; of a reference, what it has added so far.
+  int32_t total(int32_t slot) {
+    if (run_.index == kReferenceProgram) {
+      Terms terms;
+      for (const Contribution& contribution : run_.contributions)
+        if (contribution.slot == slot) append_terms(contribution, -1, table_, terms);
+      return total_of(std::move(terms), run_.program->slots[static_cast<size_t>(slot)].bytes, table_);
+    }
+    const int32_t known = run_.totals.empty() ? -1 : run_.totals[static_cast<size_t>(slot)];
+    return known >= 0 ? known : table_.unknown("a sum over the step");
+  }
+
+  void put(const Operand& out, int32_t number, bool uniform = false) {
+    HeldValue value;
+    value.end = out.offset + span_bytes(out);
+    value.number = number;
+    value.uniform = uniform;
+    const auto rows = plan::contiguous_strides(out.shape);
+    if (out.strides != rows)
+      for (size_t axis = 0; axis < out.shape.size(); ++axis)
+        value.stored.push_back({out.shape[axis], out.strides[axis], rows[axis]});
+    held(out.slot).put(out.offset, std::move(value));
+  }
+
+  void add(const Operand& out, View view) {
+    Contribution contribution{out.slot, out.offset, out.offset + span_bytes(out), std::move(view),
+                              static_cast<int32_t>(call_)};
+    View& added = contribution.view;
+    const auto refuse = [&](const std::string& why) {
+      added = {};
+      added.number = unfit(why);
+    };
+    const Over over = table_[added.number].over;
+    if (out.slot < 0) {
+      put(out, table_.unknown("a sum in the workspace"));
+      return;
+    }
+    if (over == Over::kEach) refuse("an accumulator of what stands apart for each sample");
+    if (over == Over::kNothing) refuse("an accumulator of what no sample is in");
+    if (over == Over::kSum) {
+      auto axes = in_memory_order(out, added.axes);
+      if (axes) added.axes = std::move(*axes);
+      else refuse("an accumulator that is added to in parts");
+    }
+    run_.contributions.push_back(std::move(contribution));
+  }
+
+  void visit(const KernelCall& call) {
+    std::vector<View> operands;
+    for (const Operand& input : call.inputs) operands.push_back(read(input));
+    if (call.accumulate && (call.kernel == "add_into" || call.kernel == "copy") && operands.size() == 1 &&
+        call.outputs.size() == 1 && call.inputs[0].shape == call.outputs[0].shape) {
+      add(call.outputs[0], std::move(operands[0]));
+      return;
+    }
+    if (call.kernel == "fill" && !call.accumulate && call.outputs.size() == 1) {
+      const std::string what = attrs_text(call) + " " + std::string(dtype_name(call.outputs[0].dtype));
+      put(call.outputs[0], table_.leaf("fill " + what, Over::kNothing, dtype_bytes(call.outputs[0].dtype)), true);
+      return;
+    }
+    int32_t none = -1;  // the number of all results, where nothing is known of them
+    const std::vector<RowResult> results = apply(call, operands, none);
+    for (size_t i = 0; i < call.outputs.size(); ++i) {
+      const Operand& out = call.outputs[i];
+      if (out.slot == Operand::kAbsent) continue;
+      const int32_t number = none >= 0 ? none : made(call, operands, results[std::min(i, results.size() - 1)], i);
+      if (!call.accumulate) {
+        put(out, number);
+        continue;
+      }
+      View view;
+      view.number = number;
+      view.dtype = out.dtype;
+      const auto strides = plan::contiguous_strides(out.shape);
+      for (size_t axis = 0; axis < out.shape.size(); ++axis)
+        view.axes.push_back({out.shape[axis], out.shape[axis] == 1 ? 0 : strides[axis], false});
+      add(out, std::move(view));
+    }
+  }
+
+  std::vector<RowResult> apply(const KernelCall& call, std::vector<View>& operands, int32_t& none) {
+    for (const View& view : operands)
+      if (view.number >= 0 && table_[view.number].over == Over::kUnknown) {
+        none = view.number;
+        return {};
+      }
+    const Row* const row = find_row(call.kernel);
+    if (row == nullptr) {
+      none = table_.unknown("kernel " + call.kernel + " has no row");
+      return {};
+    }
+    for (const auto& attr : call.attrs)
+      if (const auto* shape = std::get_if<std::vector<int64_t>>(&attr.value);
+          attr.name == "shape" && shape != nullptr && *shape != call.outputs[0].shape)
+        none = unfit("a shape that is not its result's");
+    std::vector<RowResult> results = apply_row(*row, call, table_, run_.samples, operands);
+    for (const RowResult& result : results)
+      if (none < 0 && result.over == Over::kUnknown) none = unfit(result.why);
+    return results;
+  }
+  int32_t unfit(const std::string& why) { return table_.unfit(why, run_.index, static_cast<int32_t>(call_)); }
+
+  // The number of output `i`.
+  int32_t made(const KernelCall& call, const std::vector<View>& operands, const RowResult& result, size_t i) {
+    const Operand& out = call.outputs[i];
+    if (result.over == Over::kEach &&
+        (result.sample_axis < 0 || static_cast<size_t>(result.sample_axis) >= out.shape.size()))
+      return unfit("a result without samples");
+    int64_t each = plan::elements(out);
+    std::string what = attrs_text(call) + "\n" + std::to_string(i) + " " + std::string(dtype_name(out.dtype));
+    for (size_t axis = 0; axis < out.shape.size(); ++axis) {
+      const bool samples = result.over == Over::kEach && static_cast<int32_t>(axis) == result.sample_axis;
+      what += (samples ? ",n" : ",") + std::to_string(samples ? out.shape[axis] / run_.samples : out.shape[axis]);
+      if (samples && out.shape[axis] % run_.samples != 0) return unfit("a result of other samples than its operands");
+      if (result.over == Over::kEach && static_cast<int32_t>(axis) < result.sample_axis && out.shape[axis] != 1)
+        return table_.unknown("samples that are not the outermost axis of what " + call.kernel + " makes");
+    }
+    if (result.over == Over::kEach) each /= run_.samples;
+    NumberTable::Made made;
+    made.kernel = call.kernel;
+    made.what = std::move(what);
+    made.operands = operands;
+    made.over = result.over;
+    made.bytes = each * dtype_bytes(out.dtype);
+    made.program = run_.index;
+    made.call = static_cast<int32_t>(call_);
+    run_.made.push_back(table_.result(std::move(made)));
+    return run_.made.back();
+  }
+
+  NumberedProgram& run_;
+  NumberTable& table_;
+  HeldValues workspace_;
+  size_t call_ = 0;
+};
+
+}  // namespace
+
+void number_program(NumberedProgram& run, NumberTable& table) { Evaluation(run, table).make(); }
+
+}  // namespace piper::verify

@@ -1,0 +1,31 @@
+// What is added up: multisets of values. An addition whose result is added up itself is taken apart, so that it does
+// not matter whether a program adds two values and then their sum, or one after the other: up to rounding, which
+// strategies may change, these are the same.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schemas/verify/number.h"
+#include "schemas/verify/number_program.h"
+
+namespace piper::verify {
+
+struct Term {
+  View view;
+  int64_t begin = 0, end = 0;       // bytes of the accumulator
+  int32_t program = -1, call = -1;  // that adds it
+  std::string key;                  // equal where the terms are
+};
+using Terms = std::vector<Term>;
+
+void append_terms(const Contribution& contribution, int32_t program, const NumberTable& table, Terms& terms);
+bool same_terms(Terms a, Terms b);
+// What is in one of them more often than in the other.
+void differences(Terms wanted, Terms found, Terms& missing, Terms& foreign);
+
+// The number of a whole sum over the step, which programs read: a count of terms. Unknown where a term is.
+int32_t total_of(Terms terms, int64_t bytes, NumberTable& table);
+
+}  // namespace piper::verify

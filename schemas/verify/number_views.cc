@@ -1,0 +1,95 @@
+#include "schemas/verify/number_views.h"
+
+#include <algorithm>
+
+namespace piper::verify {
+namespace {
+
+// Joins axes that lie behind one another in both memories.
+std::vector<MappedAxis> joined(const std::vector<MappedAxis>& axes) {
+  std::vector<MappedAxis> result;
+  for (const MappedAxis& axis : axes) {
+    if (axis.extent == 1) continue;
+    if (!result.empty() && result.back().from == axis.extent * axis.from && result.back().to == axis.extent * axis.to) {
+      result.back().extent *= axis.extent;
+      result.back().from = axis.from;
+      result.back().to = axis.to;
+    } else {
+      result.push_back(axis);
+    }
+  }
+  std::sort(result.begin(), result.end(), [](const MappedAxis& a, const MappedAxis& b) { return a.from > b.from; });
+  return result;
+}
+
+}  // namespace
+
+std::optional<StridedElements> mapped(const StridedElements& elements, const std::vector<MappedAxis>& to) {
+  const std::vector<MappedAxis> axes = joined(to);
+  StridedElements result{0, elements.shape, std::vector<int64_t>(elements.shape.size(), 0)};
+  std::vector<int64_t> last(axes.size());  // the last index along each axis
+  int64_t rest = elements.offset;
+  for (size_t axis = 0; axis < axes.size(); ++axis) {
+    last[axis] = rest / axes[axis].from;
+    rest %= axes[axis].from;
+    result.offset += last[axis] * axes[axis].to;
+  }
+  if (rest != 0) return std::nullopt;
+  for (size_t i = 0; i < elements.shape.size(); ++i) {
+    const int64_t extent = elements.shape[i], stride = elements.strides[i];
+    if (extent == 1 || stride == 0) continue;
+    bool found = false;
+    for (size_t axis = 0; axis < axes.size() && !found; ++axis) {
+      const int64_t step = stride / axes[axis].from;
+      if (stride % axes[axis].from != 0 || last[axis] + (extent - 1) * step >= axes[axis].extent) continue;
+      last[axis] += (extent - 1) * step;
+      result.strides[i] = step * axes[axis].to;
+      found = true;
+    }
+    if (!found) return std::nullopt;
+  }
+  for (size_t axis = 0; axis < axes.size(); ++axis)
+    if (last[axis] >= axes[axis].extent) return std::nullopt;
+  return result;
+}
+
+std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view,
+                    bool& several) {
+  view.offset = elements.offset;
+  view.axes.assign(elements.shape.size(), {});
+  int64_t last = elements.offset;
+  for (size_t i = 0; i < elements.shape.size(); ++i) {
+    ViewAxis& axis = view.axes[i];
+    axis.extent = elements.shape[i];
+    axis.stride = axis.extent == 1 ? 0 : elements.strides[i];
+  }
+  if (over == Over::kEach) {
+    const auto one = [&](size_t i) {
+      return elements.shape[i] == samples && (samples == 1 || elements.strides[i] == each);
+    };
+    const auto rows = [&](size_t i) {  // of each sample several
+      return elements.shape[i] % samples == 0 && elements.shape[i] > samples && elements.strides[i] > 0 &&
+             elements.shape[i] / samples * elements.strides[i] == each;
+    };
+    size_t chosen = elements.shape.size(), candidates = 0;
+    const auto choose = [&](const auto& fits) {
+      for (size_t i = 0; i < elements.shape.size(); ++i) {
+        if (!fits(i)) continue;
+        ++candidates;
+        if (chosen == elements.shape.size()) chosen = i;
+      }
+    };
+    choose(one);
+    if (candidates == 0) choose(rows);
+    several = several || candidates > 1;
+    if (chosen == elements.shape.size()) return "an operand that does not name all samples";
+    ViewAxis& axis = view.axes[chosen];
+    axis.samples = true;
+    axis.extent = elements.shape[chosen] / samples;
+    axis.stride = axis.extent == 1 ? 0 : elements.strides[chosen];
+  }
+  for (const ViewAxis& axis : view.axes) last += (axis.extent - 1) * axis.stride;
+  return last < each || elements.shape.empty() || each == 0 ? "" : "an operand that names parts of several samples";
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,33 @@
+// From operands of calls to views of numbered values: the index maps behind strides.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schemas/plan/plan.h"
+#include "schemas/verify/number.h"
+
+namespace piper::verify {
+
+// Elements `offset` + sum of index * stride of a value's memory, as a kernel names them.
+struct StridedElements {
+  int64_t offset = 0;
+  std::vector<int64_t> shape, strides;
+};
+
+// Axes of one and the same elements in two orders: by `from` in one memory, by `to` in another, in elements.
+struct MappedAxis {
+  int64_t extent = 1, from = 0, to = 0;
+};
+// Elements of the one memory as elements of the other; nothing where an axis runs over several of `axes`.
+std::optional<StridedElements> mapped(const StridedElements& elements, const std::vector<MappedAxis>& axes);
+
+// The view of elements of a value that is there for `samples` samples; "" or why it is none. `each`: elements of a
+// sample, or of the whole value where `over` is not kEach. `several`: set where more than one axis could number the
+// samples, which happens with one sample alone.
+std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view,
+                    bool& several);
+
+}  // namespace piper::verify

@@ -1,0 +1,7 @@
+# Compiles plans: reads the driver, as plan_damage_test does.
+if(TARGET piper_driver)
+  piper_test(equality_test LABELS unit
+    SOURCES equality_test.cc compiled_plans.cc
+    LINK piper_driver)
+  target_compile_definitions(equality_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
+endif()

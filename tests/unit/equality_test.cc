@@ -1,0 +1,166 @@
+// Rule 12: plans compute what the model computes on one device, and programs that were changed do not.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/chunk_names.h"
+#include "schemas/verify/number_plan.h"
+#include "tests/unit/compiled_plans.h"
+
+using namespace piper;
+using namespace piper::plan;
+
+namespace {
+
+const std::string kOptimizer = "optimizer: {adamw: {lr: 1.0e-3}}\nclip_grad_norm: 1.0\n";
+const std::string kOneDevice = "piper: 1\nmodel: {batch: 12}\n" + kOptimizer;
+const std::string kMicrobatches =
+    "piper: 1\nmodel: {batch: 12}\ndirectives: [{op: split, num_microbatches: 3}]\n" + kOptimizer;
+const std::string kSamplesOneByOne =
+    "piper: 1\nmodel: {batch: 4}\ndirectives: [{op: split, num_microbatches: 4}]\n" + kOptimizer;
+const std::string kReplicas =
+    "piper: 1\nmodel: {batch: 8}\ndirectives:\n  - {op: place, filter: {}, devices: [0, 1]}\n"
+    "  - {op: replicate, filter: {}, devices: [0, 1]}\n" +
+    kOptimizer;
+const std::string kPipelineOfReplicas =
+    "piper: 1\nmodel: {batch: 16}\nannotate:\n  - {tag: PP, starts: [layers.0, layers.2]}\ndirectives:\n"
+    "  - {op: place, filter: {PP: 0}, devices: [0, 1]}\n  - {op: place, filter: {PP: 1}, devices: [2, 3]}\n"
+    "  - {op: replicate, filter: {PP: 0}, devices: [0, 1], bucket_size: 1}\n"
+    "  - {op: replicate, filter: {PP: 1}, devices: [2, 3], bucket_size: 1}\n"
+    "schedule: {family: 1f1b, microbatches: 4}\n" +
+    kOptimizer;
+const std::string kUnequalGroups =
+    "piper: 1\nmodel: {batch: 8}\nannotate:\n  - {tag: PP, starts: [layers.0, layers.2]}\ndirectives:\n"
+    "  - {op: place, filter: {PP: 0}, devices: [0, 1]}\n  - {op: place, filter: {PP: 1}, devices: [2]}\n"
+    "  - {op: replicate, filter: {PP: 0}, devices: [0, 1]}\n"
+    "schedule: {family: gpipe, microbatches: 2}\n" +
+    kOptimizer;
+
+Bundle mlp(const std::string& strategy) { return compiled::bundle("tiny_mlp.onnx", strategy); }
+
+// What rule 12 says of the plans: "proved 7", "open", or the refutation.
+std::string answer(const Bundle& bundle) {
+  const auto report = verify::check_equality(bundle);
+  if (!report.ok()) {
+    CHECK(report.error().code == "P0641");
+    return report.error().message;
+  }
+  if (!report->looked) return "no reference";
+  return report->whole() ? "proved " + std::to_string(report->proved) : describe(*report);
+}
+
+// The first call of a kernel in a program whose pass is `pass`.
+KernelCall& call_of(Bundle& bundle, const std::string& pass, const std::string& kernel) {
+  for (Program& program : bundle.programs)
+    if (const auto named = chunk_program(program.name); named && named->pass == pass)
+      for (KernelCall& call : program.calls)
+        if (call.kernel == kernel) return call;
+  FAIL("no " << kernel << " in " << pass);
+  return bundle.programs[0].calls[0];
+}
+Program& program_of(Bundle& bundle, const std::string& pass) {
+  for (Program& program : bundle.programs)
+    if (const auto named = chunk_program(program.name); named && named->pass == pass) return program;
+  FAIL("no " << pass);
+  return bundle.programs[0];
+}
+using Catch::Contains;
+
+}  // namespace
+
+TEST_CASE("plans of the MLP compute the model's gradients and loss under every composition") {
+  for (const std::string* strategy :
+       {&kOneDevice, &kMicrobatches, &kSamplesOneByOne, &kReplicas, &kPipelineOfReplicas, &kUnequalGroups}) {
+    INFO(*strategy);
+    CHECK(answer(mlp(*strategy)) == "proved 7");  // six parameters and the loss
+  }
+}
+
+TEST_CASE("the reference has the same bytes under every strategy of one model") {
+  const Bundle one = mlp(kOneDevice);
+  REQUIRE(one.reference.size() == 1);
+  const std::string text = print_reference(one.reference[0]);
+  for (const std::string* strategy : {&kMicrobatches, &kSamplesOneByOne, &kReplicas, &kPipelineOfReplicas})
+    CHECK(print_reference(mlp(*strategy).reference.at(0)) == text);
+  const auto read = parse_reference(text, "reference.json");
+  REQUIRE(read.ok());
+  CHECK(print_reference(*read) == text);
+}
+
+TEST_CASE("a program that was changed does not compute the model's gradients") {
+  const Bundle sound = mlp(kPipelineOfReplicas);
+  Bundle b = sound;
+  SECTION("operands of a difference exchanged") {
+    KernelCall& call = call_of(b, "F", "sub");
+    std::swap(call.inputs[0], call.inputs[1]);
+    CHECK_THAT(answer(b), Contains("sub of \"model\"") && Contains("make_models.py:28"));
+  }
+  SECTION("a square weight read transposed in the backward") {
+    KernelCall* square = nullptr;
+    for (Program& program : b.programs)
+      for (KernelCall& call : program.calls)
+        if (call.kernel == "linear_backward_input" && call.inputs[1].shape[0] == call.inputs[1].shape[1])
+          square = &call;
+    REQUIRE(square != nullptr);
+    std::swap(square->inputs[1].strides[0], square->inputs[1].strides[1]);
+    CHECK_THAT(answer(b), Contains("linear_backward_input of \"layers.1\"") && Contains("make_models.py:27"));
+  }
+  SECTION("an accumulation that stands twice") {
+    Program& program = program_of(b, "B");
+    const auto call = std::find_if(program.calls.begin(), program.calls.end(),
+                                   [](const KernelCall& c) { return c.kernel == "linear_backward_weight"; });
+    REQUIRE(call != program.calls.end());
+    program.calls.insert(call, KernelCall(*call));
+    CHECK_THAT(answer(b), Contains("linear_backward_weight of"));
+  }
+  SECTION("an accumulation that is left out") {
+    Program& program = program_of(b, "B");
+    program.calls.erase(std::find_if(program.calls.begin(), program.calls.end(),
+                                     [](const KernelCall& c) { return c.kernel == "linear_backward_weight"; }));
+    CHECK_THAT(answer(b), Contains("no program makes for \"grad layers.1.weight\"") &&
+                              Contains("linear_backward_weight of \"layers.1\"") && Contains("make_models.py:27"));
+  }
+  SECTION("values of the saved block exchanged") {
+    b = mlp(kOneDevice);
+    Program& program = program_of(b, "B");
+    std::vector<KernelCall*> readers;
+    for (KernelCall& call : program.calls)
+      if (call.kernel == "tanh_backward") readers.push_back(&call);
+    REQUIRE(readers.size() == 2);
+    std::swap(readers[0]->inputs[1].offset, readers[1]->inputs[1].offset);
+    CHECK_THAT(answer(b), Contains("tanh_backward of \"model\""));
+  }
+  SECTION("another attribute") {
+    for (Attr& attr : call_of(b, "B", "sum").attrs)
+      if (attr.name == "dims") attr.value = std::vector<int64_t>{1};
+    CHECK_THAT(answer(b), Contains("grad layers.1.bias") && Contains("sum of \"layers.1\""));
+  }
+  SECTION("a constant of another value") {
+    const auto divisor = std::find_if(b.constants.begin(), b.constants.end(),
+                                      [](const ConstantContent& constant) { return constant.name == "scalar"; });
+    REQUIRE(divisor != b.constants.end());
+    divisor->sha256[0] = divisor->sha256[0] == '0' ? '1' : '0';
+    CHECK_THAT(answer(b), Contains("div of \"model\""));
+  }
+  SECTION("a value taken for another where both have the same shape") {
+    KernelCall& call = call_of(b, "B", "tanh_backward");
+    std::swap(call.inputs[0], call.inputs[1]);
+    CHECK_THAT(answer(b), Contains("tanh_backward of \"model\""));
+  }
+  SECTION("nothing") { CHECK(answer(b) == "proved 7"); }
+}
+
+TEST_CASE("what has no row is said to be open, and refuses nothing") {
+  Bundle b = mlp(kMicrobatches);
+  for (Reference& reference : b.reference)
+    for (KernelCall& call : reference.program.calls)
+      if (call.kernel == "sub") call.kernel = "amax";
+  const std::string text = answer(b);
+  CHECK_THAT(text, Contains("proved in part: 0 gradients") && Contains("kernel amax has no row") &&
+                       Contains("not proved for 7"));
+  b.reference.clear();
+  CHECK(answer(b) == "no reference");
+}
