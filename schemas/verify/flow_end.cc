@@ -193,6 +193,9 @@ Status Flow::check_loss() {
   if (wrong.empty() && sum[0].content.kind != Kind::kSum) wrong = "is never computed";
   else if (wrong.empty())
     if (wrong = ledger_.use(sum[0].content); !wrong.empty()) wrong = "has " + wrong;
+  if (wrong.empty())
+    for (const auto& [addend, samples] : ledger_.terms(sum[0].content))
+      if (ledger_.addends[addend].slot != "loss") wrong = "holds " + quoted(ledger_.addends[addend].slot);
   if (!wrong.empty())
     return Status::failure("P0636", "rule 8: the loss that " + rank_name(*reporting->plan) + " reports " + wrong);
   if (reporting->plan->grad_norm.buffer < 0) return {};

@@ -67,10 +67,15 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
       case Kind::kConstant:
         return refuted("P0637", rank,
                        "reads constant " + quoted(constants_[content.what]) + " where " + quoted(slot) + " should be");
-      case Kind::kClip: continue;  // a number that is the same for all samples
-      case Kind::kSum:
-        if (ledger_.addends[ledger_.terms(content)[0].first].tensor < 0) continue;
-        return refuted("P0637", rank, "reads a gradient where " + quoted(slot) + " should be");
+      case Kind::kClip:
+      case Kind::kSum: {  // a number that is the same for all samples, where no program makes a value of this name
+        const bool made = static_cast<size_t>(label) < made_.size() && made_[static_cast<size_t>(label)];
+        const bool gradient =
+            content.kind == Kind::kSum && ledger_.addends[ledger_.terms(content)[0].first].tensor >= 0;
+        if (!made && !gradient) continue;
+        return refuted("P0637", rank,
+                       (gradient ? "reads a gradient where " : "reads a sum where ") + quoted(slot) + " should be");
+      }
       case Kind::kParameter:
       case Kind::kMaster:
         return refuted("P0637", rank,
@@ -239,6 +244,9 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
       for (const auto& piece : scratch_) {
         if (piece.content.kind != Kind::kSum) continue;
         any = true;
+        for (const auto& [addend, sum] : ledger_.terms(piece.content))
+          if (const std::string& added = ledger_.addends[addend].slot; added != slot)
+            return refuted("P0636", rank, "uses " + quoted(slot) + " with what is added to " + quoted(added));
         if (const auto wrong = ledger_.use(piece.content); !wrong.empty())
           return refuted("P0636", rank, "uses " + quoted(slot) + " with " + wrong);
       }

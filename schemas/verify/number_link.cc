@@ -123,13 +123,13 @@ void LinkedPrograms::make() {
     if (runs_[p].program != nullptr) evaluate(static_cast<int32_t>(p));
 }
 
-// What a program left in its slot of this name, for a program that works on pieces of `samples`.
-HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64_t samples) {
+// What a program left in its slot of this name, for a slot of so many bytes of a program for pieces of `samples`.
+HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64_t samples, int64_t bytes) {
   const NumberedProgram& run = runs_[static_cast<size_t>(maker)];
   const auto& slots = run.program->slots;
   for (size_t s = 0; s < slots.size(); ++s) {
     if (!slots[s].writes || label(chunks_[static_cast<size_t>(maker)], slots[s]) != name) continue;
-    if (run.samples == samples) return run.slots[s];
+    if (run.samples == samples) return slots[s].bytes == bytes ? run.slots[s] : HeldValues();
     // One value for each sample, row by row: the pieces of another size are parts of it.
     HeldValues values;
     if (run.slots[s].all().size() != 1) return values;
@@ -164,19 +164,14 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
     if (reader.role == SlotRole::kSaved && !same_size) continue;
     if (state_[static_cast<size_t>(maker)] == 1) return unknown("a value that depends on itself");
     evaluate(maker);
-    HeldValues left = left_by(maker, name, run.samples);
+    HeldValues left = left_by(maker, name, run.samples, reader.bytes);
     if (first) {
       held = std::move(left);
       first = false;
       continue;
     }
     // Several programs make it: they must make the same.
-    const auto same = [](const auto& a, const auto& b) {
-      return a.first == b.first && a.second.number == b.second.number && a.second.first == b.second.first &&
-             a.second.end == b.second.end;
-    };
-    if (!std::equal(held.all().begin(), held.all().end(), left.all().begin(), left.all().end(), same))
-      return unknown("a value that programs make differently");
+    if (held.all() != left.all()) return unknown("a value that programs make differently");
   }
 }
 

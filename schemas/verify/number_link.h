@@ -30,7 +30,7 @@ class LinkedPrograms {
   int32_t leaf_of(int32_t program, int32_t slot);
   void fill_from_makers(int32_t program, int32_t slot);
   int32_t total_of_slot(const std::string& slot, int64_t bytes);
-  HeldValues left_by(int32_t maker, const std::string& slot, int64_t samples);
+  HeldValues left_by(int32_t maker, const std::string& slot, int64_t samples, int64_t bytes);
 
   const plan::Bundle& bundle_;
   NumberTable& table_;

@@ -19,6 +19,7 @@ struct HeldValue {
   int32_t number = -1;
   std::vector<MappedAxis> stored;  // how it lies there, from memory to rows; empty: row by row
   bool uniform = false;            // every element is the value's only one
+  friend bool operator==(const HeldValue&, const HeldValue&) = default;
 };
 class HeldValues {
  public:

@@ -20,6 +20,7 @@ struct StridedElements {
 // Axes of one and the same elements in two orders: by `from` in one memory, by `to` in another, in elements.
 struct MappedAxis {
   int64_t extent = 1, from = 0, to = 0;
+  friend bool operator==(const MappedAxis&, const MappedAxis&) = default;
 };
 // Elements of the one memory as elements of the other; nothing where an axis runs over several of `axes`.
 std::optional<StridedElements> mapped(const StridedElements& elements, const std::vector<MappedAxis>& axes);

@@ -8,6 +8,7 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/chunk_names.h"
 #include "schemas/verify/number_plan.h"
+#include "schemas/verify/verify.h"
 #include "tests/unit/compiled_plans.h"
 
 using namespace piper;
@@ -39,6 +40,23 @@ const std::string kUnequalGroups =
     "schedule: {family: gpipe, microbatches: 2}\n" +
     kOptimizer;
 
+std::string two_stages(const std::string& more) {
+  return "piper: 1\nmodel: {batch: 8}\nannotate:\n  - {tag: PP, starts: [h.0, h.1]}\n" + more + kOptimizer;
+}
+const std::string kOfGpt[] = {
+    kOneDevice,
+    kSamplesOneByOne,
+    two_stages("schedule: {family: gpipe, microbatches: 2, ranks: [[0], [1]]}\n"),
+    two_stages("schedule: {family: zero_bubble, microbatches: 2, ranks: [[0], [1]]}\n"),
+    two_stages("schedule: {family: 1f1b, microbatches: 2, ranks: [[0, 1], [2, 3]]}\n"),
+    two_stages("directives: [{op: recompute, filter: {PP: 0}}]\n"
+               "schedule: {family: 1f1b, microbatches: 2, ranks: [[0], [1]]}\n"),
+    two_stages("directives:\n  - {op: place, filter: {}, devices: [0, 1]}\n"
+               "  - {op: replicate, filter: {}, devices: [0, 1], shard_params: true}\n"),
+    two_stages("precision: {compute: bf16}\nschedule: {family: 1f1b, microbatches: 2, ranks: [[0], [1]]}\n"),
+};
+constexpr int kTensorsOfGpt = 28;
+
 Bundle mlp(const std::string& strategy) { return compiled::bundle("tiny_mlp.onnx", strategy); }
 
 // What rule 12 says of the plans: "proved 7", "open", or the refutation.
@@ -68,6 +86,27 @@ Program& program_of(Bundle& bundle, const std::string& pass) {
   return bundle.programs[0];
 }
 using Catch::Contains;
+
+// Other names for programs, for what slots hold, and for origins; the grammar of chunk_names.h and the model's own
+// names stay.
+void rename(Bundle& bundle) {
+  const auto of_model = [&](const Slot& slot) {
+    return std::any_of(bundle.manifest.inputs.begin(), bundle.manifest.inputs.end(),
+                       [&](const InputDecl& input) { return input.name == slot.name; });
+  };
+  for (Program& program : bundle.programs) {
+    auto named = chunk_program(program.name);
+    if (!named) continue;
+    named->chunk = "renamed " + named->chunk;
+    program.name = program_name(*named);
+    for (Slot& slot : program.slots) {
+      const bool value =
+          slot.role == SlotRole::kInput || slot.role == SlotRole::kOutput || slot.role == SlotRole::kSaved;
+      if (slot.role == SlotRole::kConstant || (value && !of_model(slot))) slot.name = "other " + slot.name;
+    }
+    for (KernelCall& call : program.calls) call.origin = "elsewhere";
+  }
+}
 
 }  // namespace
 
@@ -151,6 +190,60 @@ TEST_CASE("a program that was changed does not compute the model's gradients") {
     CHECK_THAT(answer(b), Contains("tanh_backward of \"model\""));
   }
   SECTION("nothing") { CHECK(answer(b) == "proved 7"); }
+}
+
+TEST_CASE("plans of a GPT compute the model's gradients and loss under every composition") {
+  for (const std::string& strategy : kOfGpt) {
+    INFO(strategy);
+    CHECK(answer(compiled::bundle("tiny_gpt.onnx", strategy)) == "proved " + std::to_string(kTensorsOfGpt + 1));
+  }
+}
+
+TEST_CASE("programs of a GPT that were changed do not compute its gradients") {
+  Bundle b = compiled::bundle("tiny_gpt.onnx", kOneDevice);
+  SECTION("labels that count in the forward are ignored in the backward") {
+    for (Attr& attr : call_of(b, "B", "cross_entropy_backward").attrs)
+      if (attr.name == "ignore_index") attr.value = int64_t{3};
+    CHECK_THAT(answer(b), Contains("cross_entropy_backward of") && Contains("make_models.py:62"));
+  }
+  SECTION("labels that count in the loss are left out of its mean") {
+    for (Attr& attr : call_of(b, "C", "cross_entropy_count").attrs)
+      if (attr.name == "ignore_index") attr.value = int64_t{3};
+    CHECK_THAT(answer(b), Contains("\"grad h.0.fc.bias\"") && Contains("cross_entropy_backward of"));
+  }
+  SECTION("mean and deviation of a norm exchanged in the saved block") {
+    KernelCall& call = call_of(b, "B", "layer_norm_backward_input");
+    std::swap(call.inputs[2].offset, call.inputs[3].offset);
+    CHECK_THAT(answer(b), Contains("layer_norm_backward_input of"));
+  }
+  SECTION("keys taken for values") {
+    KernelCall& call = call_of(b, "F", "scaled_dot_product_attention");
+    std::swap(call.inputs[1].offset, call.inputs[2].offset);
+    CHECK_THAT(answer(b), Contains("scaled_dot_product_attention of") && Contains("make_models.py:42"));
+  }
+  SECTION("attention that sees what comes") {
+    for (Attr& attr : call_of(b, "F", "scaled_dot_product_attention").attrs)
+      if (attr.name == "is_causal") attr.value = false;
+    CHECK_THAT(answer(b), Contains("scaled_dot_product_attention of"));
+  }
+  SECTION("a sample's neighbour") {
+    KernelCall& call = call_of(b, "F", "gelu");
+    call.inputs[0].strides[0] = 0;
+    CHECK_THAT(answer(b), Contains("gelu of") && Contains("an operand that does not name all samples"));
+  }
+}
+
+TEST_CASE("names of programs, slots and origins change no verdict") {
+  for (const std::string* strategy : {&kPipelineOfReplicas, &kUnequalGroups, &kMicrobatches}) {
+    INFO(*strategy);
+    Bundle b = mlp(*strategy);
+    rename(b);
+    const auto report = verify::verify(b);
+    REQUIRE(report.ok());
+    CHECK((report->equality.whole() && report->equality.proved == 7));
+    std::swap(call_of(b, "F", "sub").inputs[0], call_of(b, "F", "sub").inputs[1]);
+    CHECK_THAT(answer(b), Contains("sub of \"elsewhere\"") && Contains("sub of \"model\" at make_models.py:28"));
+  }
 }
 
 TEST_CASE("what has no row is said to be open, and refuses nothing") {
