@@ -65,7 +65,9 @@ milliseconds HangWatch::limit(const live::Ring& ring) const {
   const bool unknown = !first_done || section == Section::kCheckpoint || section == Section::kEnd ||
                        (section == Section::kEvaluation && times_of(section).count == 0);
   const milliseconds least = unknown ? std::max(options_.after, options_.first) : options_.after;
-  const live::SectionTimes times = times_of(section == Section::kAgree ? Section::kStep : section);
+  const bool steps = section == Section::kStep || section == Section::kAgree;
+  const Section known = times_of(Section::kStep).count > 0 ? Section::kStep : Section::kFirstStep;
+  const live::SectionTimes times = times_of(steps ? known : section);
   const double longest_ms = options_.factor * static_cast<double>(times.longest_ns) / 1e6;
   return std::max(least, milliseconds(static_cast<int64_t>(std::min(longest_ms, 1e12))));
 }

@@ -249,6 +249,34 @@ def asked(bench, plans, world):
     check("--rings: a folder that cannot be is refused", done.returncode == 1 and "error[R0912]" in done.stderr, done.stderr)
 
 
+def starts_again(bench, plans, world):
+    """After a hang the launcher goes on from the newest checkpoint."""
+    folder = bench.work / "again.checkpoints"
+    shutil.rmtree(folder, ignore_errors=True)
+    run = Run(bench, plans, world, "piper-launch", "--steps", 3000, "--checkpoint", folder, "--every", 20, launcher=("--restarts", 1))
+    run.until(lambda: any(folder.glob("step-*/MANIFEST.json")))
+    rings = run.rings()
+    if check("--restarts: a checkpoint is there", world - 1 in rings, run.output.read_text()):
+        os.kill(rings[world - 1].process, signal.SIGSTOP)
+    code, text = run.end()
+    check("--restarts: a run that hung goes on to its end", code == 0 and "L0121" in text and "goes on behind step" in text, f"{code} {text}")
+
+
+def leavings(bench, plans, world):
+    """A launcher that is killed leaves no rank; what it leaves in memory, the next one removes."""
+    run = Run(bench, plans, world, "piper-launch", "--steps", FOR_EVER).until_step(3)
+    ranks = [ring.process for ring in run.rings().values()]
+    run.process.kill()
+    run.process.wait()
+    for _ in range(200):
+        if not any(pathlib.Path(f"/proc/{process}").exists() for process in ranks):
+            break
+        time.sleep(0.01)
+    check("SIGKILL of the launcher: no rank is left", not any(pathlib.Path(f"/proc/{process}").exists() for process in ranks))
+    code, text = Run(bench, plans, world, "piper-launch", "--steps", 2, name="next").end()
+    check("SIGKILL of the launcher: the next one removes its rings", code == 0 and not run.folder.exists(), f"{code} {text}")
+
+
 def straggles(bench, plans, world):
     """A rank whose kernel takes longer from some step on is told of, and the run goes on."""
     run = Run(bench, plans, world, "piper-launch", "--steps", FOR_EVER, fault="late 1 3000")
@@ -307,6 +335,8 @@ def main():
             case(number, kind, launches[number % len(launches)], PLANS[number % len(PLANS)])
         if not arguments.only:
             asked(bench, *plans("pp2_1f1b"))
+            starts_again(bench, *plans("pp2_1f1b"))
+            leavings(bench, *plans("pp2_1f1b"))
     for seconds, label in sorted(late)[-3:]:
         print(f"{seconds:.2f} s from the deadline to the verdict: {label}")
     print(f"{len(faults)} faults")
