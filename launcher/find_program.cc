@@ -41,4 +41,10 @@ Result<std::string> find_program(const std::string& name) {
   return Status::failure("L0102", "there is no program '" + name + "' in PATH or beside piper-launch");
 }
 
+Result<std::string> find_beside(const std::string& name) {
+  std::string path = own_folder() + name;
+  if (is_program(path)) return path;
+  return Status::failure("L0102", "'" + path + "' is no program that can be started");
+}
+
 }  // namespace piper::launcher

@@ -4,28 +4,19 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 
+#include "launcher/bundle_argument.h"
 #include "launcher/find_program.h"
 #include "launcher/restarts.h"
 #include "schemas/launch/variables.h"
-#include "schemas/plan/bundle_io.h"
 
 namespace piper::launcher {
 
 namespace {
 
 Status refused(const std::string& why) { return Status::failure("L0101", why); }
-
-// The first argument that names a plan bundle; empty: none does.
-std::string bundle_among(const std::vector<std::string>& arguments) {
-  for (size_t i = 1; i < arguments.size(); ++i) {
-    std::error_code none;
-    if (std::filesystem::is_regular_file(std::filesystem::path(arguments[i]) / "manifest.json", none))
-      return arguments[i];
-  }
-  return {};
-}
 
 bool is_mpirun(const std::string& program) {
   const std::string name = std::filesystem::path(program).filename().string();
@@ -47,6 +38,17 @@ Status read_master(const std::string& text, LaunchPlan& plan) {
 
 }  // namespace
 
+bool take_program(std::vector<std::string> words, LaunchOptions& options) {
+  if (!words.empty() && words.front() == "--") words.erase(words.begin());
+  if (words.empty() || words.front().compare(0, 1, "-") == 0) {
+    std::fprintf(stderr, "piper-launch: %s: piper-launch [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n",
+                 words.empty() ? "there is no program to start" : ("unknown option " + words.front()).c_str());
+    return false;
+  }
+  options.arguments = std::move(words);
+  return true;
+}
+
 Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
   LaunchPlan plan;
   plan.arguments = options.arguments;
@@ -56,7 +58,8 @@ Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
                    " nodes, which count from 0");
   if (options.nodes > 1 && options.master.empty())
     return refused("--nnodes wants --master HOST:PORT, an address of the first node that the others can reach");
-  plan.bundle = bundle_among(options.arguments);
+  PIPER_ASSIGN(const std::optional<plan::OpenBundle> bundle, bundle_among(options.arguments, ""));
+  if (bundle) plan.bundle = bundle->directory;
   plan.hangs = options.hangs;
   plan.over_mpi = is_mpirun(options.arguments.at(0));
   if (plan.over_mpi) {
@@ -64,12 +67,11 @@ Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
       return refused("-n and --nnodes are mpirun's own business: give them behind its name");
   } else if (options.ranks) {
     plan.ranks_here = *options.ranks;
-  } else if (plan.bundle.empty()) {
+  } else if (!bundle) {
     return refused(
         "nothing says how many ranks to start: none of the program's arguments is a plan bundle. Give it by -n");
   } else {
-    PIPER_ASSIGN(const plan::OpenBundle bundle, plan::open_bundle(plan.bundle));
-    const int32_t world = bundle.manifest.world_size;
+    const int32_t world = bundle->manifest.world_size;
     if (world % options.nodes != 0)
       return refused("the plan's " + std::to_string(world) + " ranks do not divide among " +
                      std::to_string(options.nodes) + " nodes");
@@ -85,6 +87,8 @@ Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
   plan.tag_output = options.tag_output;
   plan.grace = options.grace;
   plan.restarts = options.restarts;
+  plan.attempt = options.attempt;
+  plan.report = options.report;
   if (plan.restarts > 0 && options.nodes > 1)
     return Status::failure("L0105", "--restarts is for the ranks of one node: no launcher knows of the others'");
   if (plan.restarts > 0 && !has_flag(plan.arguments, "--checkpoint"))

@@ -23,6 +23,8 @@ struct LaunchOptions {
   std::chrono::milliseconds grace{30000};
   int32_t restarts = 0;
   HangOptions hangs;
+  int32_t attempt = 0;  // the number of the first one
+  std::string report;   // a file, of how the last attempt ended; "": none
 };
 
 struct LaunchPlan {
@@ -33,11 +35,16 @@ struct LaunchPlan {
   std::string run_id;
   bool tag_output = false;
   std::chrono::milliseconds grace{30000};
-  int32_t restarts = 0;
+  int32_t restarts = 0, attempt = 0;
+  std::string report;
   bool over_mpi = false;  // the program is mpirun: one process, which starts the ranks itself
   std::string bundle;     // among the arguments; empty: none
   HangOptions hangs;
 };
+
+// The program and its arguments, from what of a command line is no option of piper-launch; "--" may stand in front.
+// False: there is none, which has been said on standard error.
+bool take_program(std::vector<std::string> words, LaunchOptions& options);
 
 // L0101: nothing says how many ranks there are, or it does not fit; L0102: no such program; L0105: restarts without
 // checkpoints or with several nodes.

@@ -7,23 +7,9 @@
 
 namespace piper::launcher {
 
-namespace {
-
-// What nobody reads any more is dropped: a closed terminal does not end a run.
-void write_all(int target, const std::string& text) {
-  for (size_t at = 0; at < text.size();) {
-    const ssize_t written = write(target, text.data() + at, text.size() - at);
-    if (written < 0 && errno != EINTR) return;
-    if (written > 0) at += static_cast<size_t>(written);
-  }
-}
-
-}  // namespace
-
 Output::Output(Output&& other) noexcept
     : source_(std::exchange(other.source_, -1)),
-      target_(other.target_),
-      tag_(std::move(other.tag_)),
+      sink_(std::move(other.sink_)),
       partial_(std::move(other.partial_)),
       tail_(std::move(other.tail_)) {}
 
@@ -63,9 +49,17 @@ void Output::take(const char* data, size_t bytes) {
 }
 
 void Output::line(const std::string& text) {
-  write_all(target_, tag_ + text);
+  sink_(text);
   tail_.push_back(text);
   if (tail_.size() > kTailLines) tail_.pop_front();
+}
+
+void write_all(int target, const std::string& text) {
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t written = write(target, text.data() + at, text.size() - at);
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) at += static_cast<size_t>(written);
+  }
 }
 
 }  // namespace piper::launcher

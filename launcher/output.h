@@ -1,16 +1,19 @@
-// What a rank prints, passed on line by line, so that lines of ranks do not mix; the last ones are kept. Used by the
-// supervisor, one for each stream of each rank.
+// What a child process prints, passed on line by line, so that lines of several do not mix; the last ones are kept. One
+// for each stream of each process.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <string>
 
 namespace piper::launcher {
 
 class Output {
  public:
-  // Reads from `source`, which is closed at the end; writes to `target`. `tag`: in front of each line.
-  Output(int source, int target, std::string tag) : source_(source), target_(target), tag_(std::move(tag)) {}
+  // Takes a line with its end.
+  using Sink = std::function<void(const std::string& line)>;
+  // Reads from `source`, which is closed at the end.
+  Output(int source, Sink sink) : source_(source), sink_(std::move(sink)) {}
   Output(Output&& other) noexcept;
   Output& operator=(Output&&) = delete;
   ~Output();
@@ -28,9 +31,13 @@ class Output {
   void take(const char* data, size_t bytes);
   void line(const std::string& text);
 
-  int source_, target_;
-  std::string tag_, partial_;
+  int source_;
+  Sink sink_;
+  std::string partial_;
   std::deque<std::string> tail_;
 };
+
+// To a descriptor. What nobody reads any more is dropped: a closed terminal does not end a run.
+void write_all(int target, const std::string& text);
 
 }  // namespace piper::launcher

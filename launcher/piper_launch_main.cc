@@ -6,9 +6,11 @@
 #include <poll.h>
 
 #include <cstdio>
-#include <cstring>
 #include <random>
 
+#include "launcher/client/commands.h"
+#include "launcher/exit_text.h"
+#include "launcher/report.h"
 #include "launcher/restarts.h"
 #include "launcher/supervisor.h"
 
@@ -21,18 +23,13 @@ void print_error(const Error& error) {
   std::fprintf(stderr, "piper-launch: error[%s]: %s\n", error.code.c_str(), error.message.c_str());
 }
 
-std::string status_text(int exit_status) {
-  const char* const name = exit_status > 128 ? sigabbrev_np(exit_status - 128) : nullptr;
-  return "status " + std::to_string(exit_status) + (name == nullptr ? "" : std::string(" (SIG") + name + ")");
-}
-
 void tell_failure(const LaunchPlan& plan, const Outcome& outcome) {
   const std::string rank = "rank " + std::to_string(outcome.failed_rank);
   if (!outcome.tail.empty() && plan.ranks_here > 1) {
     std::fprintf(stderr, "piper-launch: the last lines of %s:\n", rank.c_str());
     for (const std::string& line : outcome.tail) std::fprintf(stderr, "  %s", line.c_str());
   }
-  print_error({"L0103", rank + " ended first, with " + status_text(outcome.exit_status), false});
+  print_error({"L0103", rank + " ended first, with " + exit_text(outcome.exit_status), false});
 }
 
 // Whether nobody wants the run to end meanwhile.
@@ -62,11 +59,12 @@ int run(const LaunchOptions& options) {
   std::vector<std::string> arguments = plan->arguments;
   std::mt19937 chance(std::random_device{}());
   for (int32_t attempt = 0;; ++attempt) {
-    const auto outcome = Supervisor(*plan, *signals).run(arguments, attempt);
+    const auto outcome = Supervisor(*plan, *signals).run(arguments, plan->attempt + attempt);
     if (!outcome.ok()) {
       print_error(outcome.error());
       return kRefused;
     }
+    write_report(plan->report, *outcome);
     if (outcome->exit_status == 0) return 0;
     // Of a run that was asked to end its ranks have told what became of it.
     if (!outcome->asked_to_stop && outcome->exit_status != kStoppedOnRequest && outcome->hang.ok())
@@ -87,7 +85,9 @@ struct Seconds {
 
 void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
   app.prefix_command();
-  app.footer("PROGRAM [ARGUMENTS]... stand behind the options, or behind --.");
+  app.footer(
+      "PROGRAM [ARGUMENTS]... stand behind the options, or behind --.\n"
+      "Jobs of piperd: piper-launch submit, status, logs, cancel, drain; each has a --help.");
   app.add_option("-n,--ranks", options.ranks,
                  "ranks of this node; default: as many as the plan bundle has, divided by --nnodes")
       ->check(CLI::Range(1, 65536));
@@ -113,6 +113,19 @@ void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
       ->check(CLI::Range(1.0, 1e6));
   app.add_option("--incidents", options.hangs.incidents,
                  "the folder in which the rings of a hang are kept; default piper-incidents");
+  app.add_option("--attempt", options.attempt, "the number of the first attempt, as ranks are told; default 0")
+      ->check(CLI::Range(0, 1'000'000'000));
+  app.add_option("--report", options.report, "write a JSON file on how the ranks of this node ended");
+}
+
+template <class Call>
+int guarded(Call call) {
+  try {
+    return call();
+  } catch (const std::exception& bug) {
+    std::fprintf(stderr, "piper-launch: bug in piper-launch: %s\n", bug.what());
+    return kBug;
+  }
 }
 
 }  // namespace
@@ -120,6 +133,7 @@ void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
 
 int main(int argc, char** argv) {
   using namespace piper::launcher;
+  if (argc > 1 && is_command(argv[1])) return guarded([&] { return run_command(argc, argv); });
   CLI::App app{"Starts the ranks of a run on this node and watches them.", "piper-launch"};
   LaunchOptions options;
   Seconds seconds;
@@ -129,23 +143,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kCommandLine;
   }
-  options.arguments = app.remaining();
-  if (!options.arguments.empty() && options.arguments.front() == "--")
-    options.arguments.erase(options.arguments.begin());
-  if (options.arguments.empty() || options.arguments.front().compare(0, 1, "-") == 0) {
-    std::fprintf(stderr, "piper-launch: %s: piper-launch [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n",
-                 options.arguments.empty() ? "there is no program to start"
-                                           : ("unknown option " + options.arguments.front()).c_str());
-    return kCommandLine;
-  }
+  if (!take_program(app.remaining(), options)) return kCommandLine;
   const auto milliseconds = [](double s) { return std::chrono::milliseconds(static_cast<int64_t>(s * 1000)); };
   options.grace = milliseconds(seconds.grace);
   options.hangs.after = milliseconds(seconds.hang_after);
   options.hangs.first = milliseconds(seconds.hang_first);
-  try {
-    return run(options);
-  } catch (const std::exception& bug) {
-    std::fprintf(stderr, "piper-launch: bug in piper-launch: %s\n", bug.what());
-    return kBug;
-  }
+  return guarded([&] { return run(options); });
 }

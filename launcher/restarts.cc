@@ -1,6 +1,7 @@
 #include "launcher/restarts.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace piper::launcher {
 
@@ -35,6 +36,14 @@ std::vector<std::string> resuming(const std::vector<std::string>& arguments) {
   }
   result.push_back("--resume=latest-valid");
   return result;
+}
+
+std::vector<int64_t> counted_restarts(const std::vector<int64_t>& earlier, int64_t now,
+                                      std::chrono::milliseconds window) {
+  std::vector<int64_t> counted;
+  std::copy_if(earlier.begin(), earlier.end(), std::back_inserter(counted),
+               [&](int64_t time) { return time > now - window.count(); });
+  return counted;
 }
 
 std::chrono::milliseconds pause_before(int32_t attempt, double chance) {

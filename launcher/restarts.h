@@ -21,6 +21,11 @@ bool has_flag(const std::vector<std::string>& arguments, const std::string& name
 // The same run, going on from the newest valid checkpoint, whatever it began from.
 std::vector<std::string> resuming(const std::vector<std::string>& arguments);
 
+// Times (milliseconds) of `earlier` restarts that count against a budget: those of the last `window`, and what a clock
+// that was set back puts behind `now`.
+std::vector<int64_t> counted_restarts(const std::vector<int64_t>& earlier, int64_t now,
+                                      std::chrono::milliseconds window);
+
 // Before attempt `attempt`, from 1 on: a second, doubled with each attempt up to five minutes, and up to a quarter of
 // it more, so that what failed together does not come back together. `chance`: from [0, 1).
 std::chrono::milliseconds pause_before(int32_t attempt, double chance);

@@ -1,12 +1,13 @@
 #include "launcher/supervisor.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "launcher/restarts.h"
-#include "launcher/store_socket.h"
+#include "schemas/launch/variables.h"
 
 namespace piper::launcher {
 
@@ -20,11 +21,13 @@ Result<Outcome> Supervisor::run(const std::vector<std::string>& arguments, int32
     return started;
   }
   while (alive() > 0) wait_for_something();
-  for (RankProcess& process : ranks_) {
+  for (ChildProcess& process : ranks_) {
     process.out().finish();
     process.err().finish();
-    if (process.rank() == outcome_.failed_rank)
-      outcome_.tail.assign(process.err().tail().begin(), process.err().tail().end());
+  }
+  if (outcome_.failed_rank >= 0) {
+    const auto& tail = ranks_[static_cast<size_t>(outcome_.failed_rank - plan_.first_rank)].err().tail();
+    outcome_.tail.assign(tail.begin(), tail.end());
   }
   ranks_.clear();
   return std::move(outcome_);
@@ -50,25 +53,37 @@ Status Supervisor::start(const std::vector<std::string>& arguments, int32_t atte
     PIPER_ASSIGN(StoreSocket opened, StoreSocket::open());
     socket.emplace(std::move(opened));
   }
-  const uint16_t port = socket ? socket->port() : plan_.master_port;
+  ChildStart start;
+  start.arguments = arguments;
+  start.blocked = signals_.before();
   ranks_.reserve(static_cast<size_t>(plan_.ranks_here));
-  for (int32_t local = 0; local < plan_.ranks_here; ++local) {
-    RankStart start;
-    start.rank = plan_.first_rank + local;
-    start.arguments = arguments;
-    start.variables = variables_of(plan_, start.rank, attempt, port, rings_ ? rings_->path() : "");
-    if (start.rank == 0 && socket) start.inherited = socket->descriptor();
-    start.blocked = signals_.before();
-    start.tag_output = plan_.tag_output;
-    PIPER_ASSIGN(RankProcess process, RankProcess::start(start));
-    ranks_.push_back(std::move(process));
+  for (int32_t local = 0; local < plan_.ranks_here; ++local)
+    PIPER_RETURN_IF_ERROR(start_rank(start, plan_.first_rank + local, socket ? &*socket : nullptr, attempt));
+  outcome_.statuses.resize(ranks_.size());
+  return {};
+}
+
+Status Supervisor::start_rank(ChildStart start, int32_t rank, const StoreSocket* socket, int32_t attempt) {
+  start.name = "rank " + std::to_string(rank);
+  std::vector<std::string> variables =
+      variables_of(plan_, rank, attempt, socket == nullptr ? plan_.master_port : socket->port(),
+                   rings_ ? rings_->path() : "");
+  if (rank == 0 && socket != nullptr) {
+    start.inherited = {socket->descriptor()};
+    variables.push_back(std::string(launch::kStoreSocket) + "=" + std::to_string(socket->descriptor()));
   }
+  start.variables = own_environment_with(std::move(variables));
+  const std::string tag = plan_.tag_output ? "[rank " + std::to_string(rank) + "] " : "";
+  start.out = [tag](const std::string& line) { write_all(STDOUT_FILENO, tag + line); };
+  start.err = [tag](const std::string& line) { write_all(STDERR_FILENO, tag + line); };
+  PIPER_ASSIGN(ChildProcess process, ChildProcess::start(start));
+  ranks_.push_back(std::move(process));
   return {};
 }
 
 void Supervisor::wait_for_something() {
   std::vector<pollfd> descriptors{{signals_.descriptor(), POLLIN, 0}};
-  for (RankProcess& process : ranks_)
+  for (ChildProcess& process : ranks_)
     for (const int descriptor : {process.descriptor(), process.out().source(), process.err().source()})
       descriptors.push_back({descriptor, POLLIN, 0});
   int timeout_ms = -1;
@@ -82,12 +97,12 @@ void Supervisor::wait_for_something() {
   }
   (void)poll(descriptors.data(), descriptors.size(), timeout_ms);
   take_signals();
-  for (RankProcess& process : ranks_) {
+  for (ChildProcess& process : ranks_) {
     process.out().pass_on();
     process.err().pass_on();
   }
   for (size_t i = 0; i < ranks_.size(); ++i)
-    if (ranks_[i].descriptor() >= 0 && descriptors[1 + 3 * i].revents != 0) take_end(ranks_[i]);
+    if (ranks_[i].descriptor() >= 0 && descriptors[1 + 3 * i].revents != 0) take_end(i);
   look_for_hang();
   if (kill_at_ && Clock::now() >= *kill_at_) {
     signal_all(SIGKILL);
@@ -125,12 +140,13 @@ void Supervisor::take_signals() {
   }
 }
 
-void Supervisor::take_end(RankProcess& process) {
-  const int status = process.take_end();
+void Supervisor::take_end(size_t local) {
+  ChildProcess& process = ranks_[local];
+  const int status = outcome_.statuses[local] = process.take_end();
   process.out().pass_on();
   process.err().pass_on();
   if (status == 0 || outcome_.failed_rank >= 0) return;
-  outcome_.failed_rank = process.rank();
+  outcome_.failed_rank = plan_.first_rank + static_cast<int32_t>(local);
   outcome_.exit_status = status;
   // Ranks that were asked to stop are about to: a second signal would keep them from saving what they did.
   if (outcome_.asked_to_stop || status == kStoppedOnRequest) return kill_behind(plan_.grace);
@@ -144,13 +160,13 @@ void Supervisor::kill_behind(std::chrono::milliseconds time) {
 }
 
 void Supervisor::signal_all(int number) {
-  for (const RankProcess& process : ranks_)
+  for (const ChildProcess& process : ranks_)
     if (process.descriptor() >= 0) process.signal_group(number);
 }
 
 size_t Supervisor::alive() const {
   return static_cast<size_t>(
-      std::count_if(ranks_.begin(), ranks_.end(), [](const RankProcess& p) { return p.descriptor() >= 0; }));
+      std::count_if(ranks_.begin(), ranks_.end(), [](const ChildProcess& p) { return p.descriptor() >= 0; }));
 }
 
 }  // namespace piper::launcher

@@ -5,10 +5,11 @@
 #include <optional>
 #include <vector>
 
+#include "launcher/child_process.h"
 #include "launcher/launch_plan.h"
-#include "launcher/rank_process.h"
 #include "launcher/ring_folder.h"
 #include "launcher/signals.h"
+#include "launcher/store_socket.h"
 
 namespace piper::launcher {
 
@@ -19,6 +20,7 @@ struct Outcome {
   std::vector<std::string> tail;  // of what that rank printed to standard error
   bool asked_to_stop = false;     // by a signal
   Status hang;                    // L0121, where the run was ended because of one
+  std::vector<int> statuses;      // of each rank of this node
 };
 
 class Supervisor {
@@ -37,9 +39,10 @@ class Supervisor {
 
   Status watch();
   Status start(const std::vector<std::string>& arguments, int32_t attempt);
+  Status start_rank(ChildStart start, int32_t rank, const StoreSocket* socket, int32_t attempt);
   void wait_for_something();
   void take_signals();
-  void take_end(RankProcess& process);
+  void take_end(size_t local);
   void look_for_hang();
   void kill_behind(std::chrono::milliseconds time);
   void signal_all(int number);
@@ -47,7 +50,7 @@ class Supervisor {
 
   const LaunchPlan& plan_;
   Signals& signals_;
-  std::vector<RankProcess> ranks_;
+  std::vector<ChildProcess> ranks_;  // of this node
   std::optional<RingFolder> rings_;  // none: nobody watches
   std::optional<HangWatch> hangs_;
   Outcome outcome_;

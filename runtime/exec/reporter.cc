@@ -59,7 +59,7 @@ Status Reporter::step(int64_t step, int64_t data_step, double seconds, const Ste
   record.data_wait_s = inputs.data_wait_s();
   record.samples_fingerprint = session_.data->fingerprint(data_step, manifest.batch);
   PIPER_ASSIGN(const StepResults::Values values, results_.read());
-  record.loss = values.loss;
+  record.loss = loss_ = values.loss;
   record.grad_norm = values.grad_norm;
   record.dropped = values.dropped;
   if (values.loss_scale) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,9 @@ class Reporter {
   void evaluation(int64_t step, double loss);
   // The last line; `peak_memory` in bytes by rank. Afterwards: what became of the log and the event file, R0601.
   Status finish(std::vector<int64_t> peak_memory);
+  // Of the last step; not a number before there was one. Steps that an overflow left without an update.
+  float loss() const { return loss_; }
+  int64_t skipped() const { return skipped_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -48,6 +52,7 @@ class Reporter {
   std::vector<double> times_;  // ms
   int64_t skipped_ = 0;        // steps
   trace::LossSpikes spikes_;
+  float loss_ = std::numeric_limits<float>::quiet_NaN();
   Clock::time_point start_;
 };
 

@@ -12,6 +12,7 @@
 #include "runtime/exec/nan_replay.h"
 #include "runtime/exec/replica_check.h"
 #include "runtime/exec/reporter.h"
+#include "runtime/exec/status_report.h"
 #include "runtime/exec/step_inputs.h"
 #include "schemas/base/check.h"
 
@@ -67,7 +68,8 @@ class RankRun {
         plan_(plan),
         control_(control),
         checkpoint_control_(checkpoint_control),
-        wait_{&session.stop, session.options.timeout} {}
+        wait_{&session.stop, session.options.timeout},
+        status_(session, plan.rank) {}
 
   Status run(const MakeBackend& make_backend) {
     const plan::Manifest& manifest = session_.bundle->manifest;
@@ -108,11 +110,16 @@ class RankRun {
     PIPER_RETURN_IF_ERROR(control_.barrier(wait_));
     inputs.read_ahead(first_step_, session_.options.steps, ring_->loader());
     session_.started = true;
+    status_.enter(live::RankState::kTraining);
     PIPER_ASSIGN(const bool stopped, all_steps(executor, inputs));
     if (!verdict_.ok()) return end_with_verdict();
     ring_->host(live::EventKind::kEnding, session_.options.steps);
     PIPER_RETURN_IF_ERROR(save_resharded());
-    if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
+    status_.enter(stopped ? live::RankState::kStopping : live::RankState::kCheckpointing);
+    if (checkpointer_ != nullptr) {
+      PIPER_RETURN_IF_ERROR(checkpointer_->finish());
+      status_.committed(*checkpointer_);
+    }
     if (stopped) session_.stopped = true;
     if (!session_.options.save.empty() && !stopped)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save, session_.weights},
@@ -121,6 +128,7 @@ class RankRun {
                                                      rank_->device(), control_, hal::patient(wait_)));
     PIPER_RETURN_IF_ERROR(finish(executor));
     digests_.reset();
+    if (!stopped) status_.enter(live::RankState::kDone);
     rank_->close();
     ring_->host(live::EventKind::kEnded, session_.options.steps);
     return {};
@@ -232,7 +240,10 @@ class RankRun {
     if (!due && (action == StopAction::kGoOn || action == StopAction::kReplay)) return {};
     if (nan_.step > 0) return checkpointer_->refuse(step);
     ring_->host(live::EventKind::kSave, step);
-    return checkpointer_->save(step, (step + data_shift_) * session_.bundle->manifest.batch);
+    status_.enter(action == StopAction::kStop ? live::RankState::kStopping : live::RankState::kCheckpointing);
+    PIPER_RETURN_IF_ERROR(checkpointer_->save(step, (step + data_shift_) * session_.bundle->manifest.batch));
+    if (action != StopAction::kStop) status_.enter(live::RankState::kTraining);
+    return {};
   }
 
   Status one_step(Executor& executor, StepInputs& inputs, int64_t step) {
@@ -249,6 +260,7 @@ class RankRun {
     PIPER_RETURN_IF_ERROR(report(step, seconds, inputs));
     session_.steps_done.store(step, std::memory_order_relaxed);
     if (digests) PIPER_RETURN_IF_ERROR(digests_->end_step(step));
+    status_.step(step, seconds, reporter_.get(), checkpointer_.get());
     if (step == first_step_ && rank_->gradients != nullptr)
       PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
                                                      rank_->gradients->pieces(manifest), rank_->device(), control_,
@@ -280,6 +292,7 @@ class RankRun {
   Status evaluate(int64_t step) {
     if (evaluation_ == nullptr || !evaluation_->due(step)) return {};
     ring_->host(live::EventKind::kEvaluate, step);
+    status_.enter(live::RankState::kEvaluating);
     PIPER_ASSIGN(const std::optional<double> loss, evaluation_->run(step));
     if (loss && reporter_ != nullptr && nan_.step == 0) reporter_->evaluation(step, *loss);
     return evaluation_->keep_best(loss, plan_);
@@ -320,6 +333,7 @@ class RankRun {
   hal::ControlChannel& control_;
   hal::ControlChannel* checkpoint_control_;
   hal::WaitControl wait_;
+  StatusReport status_;
   int64_t first_step_ = 1, data_shift_ = 0;  // data_shift_: steps by which the data are ahead
   trace::RingWriter* ring_ = nullptr;
   std::unique_ptr<LoadedRank> rank_;

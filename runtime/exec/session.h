@@ -33,6 +33,8 @@ struct SessionOptions {
   std::string log, save, save_gradients, profile;  // files; empty: none
   std::string tensorboard;                         // the folder of event files; empty: none
   std::string rings;                               // the folder of the ranks' rings; empty: in memory alone
+  std::string status_pages;                        // the file of schemas/live/page.h; empty: none
+  int64_t restarts = 0;                            // of the run, before this process
   CheckpointSchedule checkpoints;
   bool stop_on_nan = true;
   int64_t check_replicas = 0;  // every so many steps; 0: never

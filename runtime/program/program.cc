@@ -1,5 +1,7 @@
 #include "runtime/program/program.h"
 
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -28,6 +30,14 @@ std::string rings_folder(const Flags& flags) {
   if (!flags.rings.empty()) return flags.rings;
   const auto folder = bootstrap::process_variable(launch::kRings);
   return folder.value_or("");
+}
+
+// Of this run so far, by torchrun's variable. It is only shown: one that cannot be read is none.
+int64_t restarts() {
+  const std::string text = bootstrap::process_variable("TORCHELASTIC_RESTART_COUNT").value_or("");
+  int64_t count = 0;
+  std::from_chars(text.data(), text.data() + text.size(), count);
+  return std::max<int64_t>(count, 0);
 }
 
 }  // namespace
@@ -71,6 +81,8 @@ int run(const Flags& flags, const WrapRanks& wrap) {
   session.options.stop_on_nan = flags.stop_on_nan;
   session.options.check_replicas = flags.check_replicas;
   session.options.digests = {flags.digest, flags.digest_steps.first, flags.digest_steps.second};
+  session.options.status_pages = bootstrap::process_variable(launch::kStatusPages).value_or("");
+  session.options.restarts = restarts();
   session.requests.grace_s = static_cast<unsigned>(flags.grace_s);
   const SignalHandlers handlers(session.stop, session.requests);
   const RingDump dump(session);

@@ -10,6 +10,10 @@ inline constexpr const char* kLaunchedBy = "PIPER_LAUNCH";
 // Of rank 0: the number of an open descriptor, a TCP socket that listens on MASTER_PORT. Whoever makes it holds the
 // port from then on, so no other program can take it before the ranks meet there.
 inline constexpr const char* kStoreSocket = "PIPER_STORE_SOCKET";
+// Where ranks say how far they are: a file of schemas/live/page.h.
+inline constexpr const char* kStatusPages = "PIPER_STATUS_PAGES";
+// The folder of the job that a process is of, where piperd started it.
+inline constexpr const char* kJobFolder = "PIPER_JOB";
 
 // The folder in which ranks keep their rings (schemas/live/ring_layout.h), for the launcher to watch.
 inline constexpr const char* kRings = "PIPER_RINGS";

@@ -1,4 +1,4 @@
-#include "launcher/rank_process.h"
+#include "launcher/child_process.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -36,22 +36,9 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return result;
 }
 
-// The environment of piper-launch, with `variables` in the place of those of the same names.
-std::vector<std::string> environment_with(std::vector<std::string> variables) {
-  const size_t own = variables.size();
-  for (char** inherited = environ; *inherited != nullptr; ++inherited) {
-    const std::string_view text = *inherited;
-    const std::string_view name = text.substr(0, text.find('='));
-    const bool replaced = std::any_of(variables.begin(), variables.begin() + static_cast<int64_t>(own),
-                                      [&](const std::string& v) { return v.compare(0, v.find('='), name) == 0; });
-    if (!replaced && name != launch::kStoreSocket) variables.emplace_back(text);
-  }
-  return variables;
-}
-
 // In the child, which has one thread and may use nothing that takes a lock. Returns where something fails, with errno.
-void become_rank(const RankStart& start, pid_t parent, const Pipe& out, const Pipe& err, char* const* arguments,
-                 char* const* variables) {
+void become_program(const ChildStart& start, pid_t parent, const Pipe& out, const Pipe& err, char* const* arguments,
+                    char* const* variables) {
   setpgid(0, 0);
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
   if (getppid() != parent) _exit(128 + SIGKILL);  // it ended before it could take this process with it
@@ -59,7 +46,9 @@ void become_rank(const RankStart& start, pid_t parent, const Pipe& out, const Pi
   if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return;
   if (nothing != STDIN_FILENO) close(nothing);
   if (dup2(out.ends[1], STDOUT_FILENO) < 0 || dup2(err.ends[1], STDERR_FILENO) < 0) return;
-  if (start.inherited >= 0) fcntl(start.inherited, F_SETFD, 0);
+  if (start.close_others) close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  for (const int descriptor : start.inherited) fcntl(descriptor, F_SETFD, 0);
+  if (!start.folder.empty() && chdir(start.folder.c_str()) != 0) return;
   // A shell's background processes have signals ignored that are passed on here.
   for (const int number : {SIGPIPE, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT}) signal(number, SIG_DFL);
   sigprocmask(SIG_SETMASK, &start.blocked, nullptr);
@@ -68,20 +57,18 @@ void become_rank(const RankStart& start, pid_t parent, const Pipe& out, const Pi
 
 }  // namespace
 
-Result<RankProcess> RankProcess::start(const RankStart& start) {
+Result<ChildProcess> ChildProcess::start(const ChildStart& start) {
   const auto failed = [&](const std::string& what) {
-    return Status::failure("L0104", "rank " + std::to_string(start.rank) + ": " + what + ": " + std::strerror(errno));
+    return Status::failure("L0104", start.name + ": " + what + ": " + std::strerror(errno));
   };
   Pipe out, err, failure;
   if (!out.open() || !err.open() || !failure.open()) return failed("no pipe");
-  std::vector<std::string> arguments = start.arguments, given = start.variables;
-  if (start.inherited >= 0) given.push_back(std::string(launch::kStoreSocket) + "=" + std::to_string(start.inherited));
-  std::vector<std::string> variables = environment_with(std::move(given));
+  std::vector<std::string> arguments = start.arguments, variables = start.variables;
   const std::vector<char*> argv = pointers_to(arguments), envp = pointers_to(variables);
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0) return failed("no process");
   if (pid == 0) {
-    become_rank(start, parent, out, err, argv.data(), envp.data());
+    become_program(start, parent, out, err, argv.data(), envp.data());
     const int error = errno;
     [[maybe_unused]] const ssize_t told = write(failure.ends[1], &error, sizeof error);
     _exit(127);
@@ -89,44 +76,47 @@ Result<RankProcess> RankProcess::start(const RankStart& start) {
   setpgid(pid, pid);  // whichever of the two is first
   const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   for (Pipe* pipe : {&out, &err}) fcntl(pipe->ends[0], F_SETFL, O_NONBLOCK);
-  const std::string tag = start.tag_output ? "[rank " + std::to_string(start.rank) + "] " : "";
   const int error_of_descriptor = errno;
-  RankProcess process(start.rank, pid, descriptor, Output(out.release(0), STDOUT_FILENO, tag),
-                      Output(err.release(0), STDERR_FILENO, tag));
+  ChildProcess process(pid, descriptor, Output(out.release(0), start.out), Output(err.release(0), start.err));
   if (descriptor < 0) {
     errno = error_of_descriptor;
     return failed("no descriptor of a process, which Linux has since 5.3");
   }
   close(failure.release(1));
   if (int error = 0; read(failure.ends[0], &error, sizeof error) == static_cast<ssize_t>(sizeof error))
-    return Status::failure("L0102", "'" + start.arguments[0] + "' does not start: " + std::strerror(error));
+    return Status::failure("L0102", "'" + start.arguments[0] + "' does not start" +
+                                        (start.folder.empty() ? "" : " in '" + start.folder + "'") + ": " +
+                                        std::strerror(error));
   return process;
 }
 
-RankProcess::RankProcess(int32_t rank, pid_t pid, int descriptor, Output out, Output err)
-    : rank_(rank), pid_(pid), descriptor_(descriptor), out_(std::move(out)), err_(std::move(err)) {}
+ChildProcess::ChildProcess(pid_t pid, int descriptor, Output out, Output err)
+    : pid_(pid), descriptor_(descriptor), out_(std::move(out)), err_(std::move(err)) {}
 
-RankProcess::RankProcess(RankProcess&& other) noexcept
-    : rank_(other.rank_),
-      pid_(std::exchange(other.pid_, -1)),
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
       descriptor_(std::exchange(other.descriptor_, -1)),
       out_(std::move(other.out_)),
       err_(std::move(other.err_)) {}
 
-RankProcess::~RankProcess() {
+ChildProcess::~ChildProcess() {
   if (pid_ < 0) return;
   signal_group(SIGKILL);
   take_end();
 }
 
-void RankProcess::signal_group(int number) const {
+void ChildProcess::signal_group(int number) const {
   if (pid_ <= 0) return;
   kill(-pid_, number);
   if (number == SIGTERM || number == SIGINT) kill(-pid_, SIGCONT);  // what is stopped acts on nothing else
 }
 
+void ChildProcess::signal(int number) const {
+  if (pid_ > 0) kill(pid_, number);
+}
+
 // The group is killed while its leader's id is still taken by what is left of it: no other group can have it.
-int RankProcess::take_end() {
+int ChildProcess::take_end() {
   siginfo_t info{};
   while (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
   }
@@ -138,6 +128,18 @@ int RankProcess::take_end() {
   if (descriptor_ >= 0) close(descriptor_);
   descriptor_ = -1;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+std::vector<std::string> own_environment_with(std::vector<std::string> variables) {
+  const size_t own = variables.size();
+  for (char** inherited = environ; *inherited != nullptr; ++inherited) {
+    const std::string_view text = *inherited;
+    const std::string_view name = text.substr(0, text.find('='));
+    const bool replaced = std::any_of(variables.begin(), variables.begin() + static_cast<int64_t>(own),
+                                      [&](const std::string& v) { return v.compare(0, v.find('='), name) == 0; });
+    if (!replaced && name != launch::kStoreSocket) variables.emplace_back(text);
+  }
+  return variables;
 }
 
 }  // namespace piper::launcher

@@ -1,0 +1,91 @@
+#include "launcher/daemon/attempt.h"
+
+#include <unistd.h>
+
+#include "launcher/daemon/left_processes.h"
+#include "launcher/restarts.h"
+#include "schemas/launch/variables.h"
+#include "schemas/live/page.h"
+
+namespace piper::launcher {
+
+namespace {
+
+std::vector<std::string> launch_arguments(const AttemptStart& start, const Job& job) {
+  std::vector<std::string> arguments = {start.launcher,
+                                        "--tag-output",
+                                        "--grace",
+                                        std::to_string(job.spec.grace_s),
+                                        "--attempt",
+                                        std::to_string(job.attempts - 1),
+                                        "--report",
+                                        start.folder + "/report.json",
+                                        "-n",
+                                        std::to_string(job.spec.ranks),
+                                        "--"};
+  for (const std::string& argument : job.resume ? resuming(job.spec.arguments) : job.spec.arguments)
+    arguments.push_back(argument);
+  return arguments;
+}
+
+std::vector<std::string> launch_environment(const AttemptStart& start, const Job& job) {
+  std::vector<std::string> variables = job.spec.environment;
+  variables.push_back(std::string(launch::kStatusPages) + "=" + start.folder + "/pages");
+  variables.push_back(std::string(launch::kJobFolder) + "=" + start.folder);
+  return variables;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Attempt>> Attempt::start(EventLoop& loop, const AttemptStart& start, const Job& job,
+                                                Ended ended) {
+  unlink((start.folder + "/report.json").c_str());
+  PIPER_RETURN_IF_ERROR(live::create_pages(start.folder + "/pages", job.spec.ranks));
+  PIPER_ASSIGN(const LifeLock lock, LifeLock::take(start.folder));
+  PIPER_ASSIGN(JobLog log, JobLog::open(start.folder, start.log));
+  std::unique_ptr<Attempt> attempt(new Attempt(loop, std::move(log), std::move(ended)));
+  ChildStart child;
+  child.name = "job " + std::to_string(job.id);
+  child.arguments = launch_arguments(start, job);
+  child.variables = launch_environment(start, job);
+  child.folder = job.spec.folder;
+  child.inherited = {lock.descriptor()};
+  child.close_others = true;
+  child.blocked = start.blocked;
+  child.out = child.err = [log = &attempt->log_](const std::string& line) { log->append(line); };
+  PIPER_ASSIGN(ChildProcess process, ChildProcess::start(child));
+  attempt->process_.emplace(std::move(process));
+  attempt->watch(attempt->process_->out(), attempt->out_);
+  attempt->watch(attempt->process_->err(), attempt->err_);
+  attempt->end_ = loop.when_readable(attempt->process_->descriptor(), [self = attempt.get()] { self->take_end(); });
+  return attempt;
+}
+
+void Attempt::watch(Output& output, std::unique_ptr<EventLoop::Watch>& watch) {
+  watch = loop_.when_readable(output.source(), [&output, &watch] {
+    output.pass_on();
+    if (output.source() < 0) watch.reset();
+  });
+}
+
+void Attempt::take_end() {
+  end_.reset();
+  for (Output* output : {&process_->out(), &process_->err()}) {
+    output->pass_on();
+    output->finish();
+  }
+  out_.reset();
+  err_.reset();
+  kill_.reset();
+  const int status = process_->take_end();
+  // Its call may destroy this.
+  const Ended ended = std::move(ended_);
+  ended(status);
+}
+
+void Attempt::signal(int number, std::optional<std::chrono::milliseconds> kill_after) {
+  process_->signal(number);
+  if (kill_after) kill_ = loop_.after(*kill_after, [this] { process_->signal(SIGKILL); });
+}
+
+}  // namespace piper::launcher

@@ -1,0 +1,51 @@
+// One start of a job: a piper-launch as a child of piperd, so that jobs run by the code that users run by hand, and a
+// fault of one job's supervisor is no fault of the daemon. Both end with it, however that comes.
+#pragma once
+
+#include <signal.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/child_process.h"
+#include "launcher/daemon/event_loop.h"
+#include "launcher/daemon/job.h"
+#include "launcher/daemon/job_log.h"
+
+namespace piper::launcher {
+
+struct AttemptStart {
+  std::string launcher;  // the path of piper-launch
+  std::string folder;    // of the job
+  JobLog::Limits log;
+  sigset_t blocked{};  // signals
+};
+
+class Attempt {
+ public:
+  using Ended = std::function<void(int exit_status)>;
+  // `ended` is called once, from the loop, when the piper-launch has ended and its output is in the log. L0102, L0104,
+  // L0133, L0137: nothing was started.
+  static Result<std::unique_ptr<Attempt>> start(EventLoop& loop, const AttemptStart& start, const Job& job,
+                                                Ended ended);
+
+  // Hands a signal to the ranks; behind `kill_after` the attempt is killed.
+  void signal(int number, std::optional<std::chrono::milliseconds> kill_after);
+
+ private:
+  Attempt(EventLoop& loop, JobLog log, Ended ended) : loop_(loop), log_(std::move(log)), ended_(std::move(ended)) {}
+  void watch(Output& output, std::unique_ptr<EventLoop::Watch>& watch);
+  void take_end();
+
+  EventLoop& loop_;
+  JobLog log_;
+  Ended ended_;
+  std::optional<ChildProcess> process_;
+  // Behind what they watch: they end first.
+  std::unique_ptr<EventLoop::Watch> end_, out_, err_, kill_;
+};
+
+}  // namespace piper::launcher

@@ -1,0 +1,101 @@
+// The jobs of a node: which one runs when, what becomes of it when it ends, and what of that is on disk. Of the event
+// loop's thread. It knows no socket: requests.h and metrics.h look at it from outside.
+//
+//   queued -> running -> done, failed, cancelled
+//     ^         |  ^
+//     |         v  |      a failure that another start may mend, while the budget lasts
+//     +------ waiting     drained, or piperd ended: back to the queue
+//
+// Jobs start in the order of their numbers: one that does not fit keeps later ones waiting, so that it starts at all.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "launcher/daemon/attempt.h"
+#include "launcher/daemon/event_loop.h"
+#include "launcher/daemon/job.h"
+#include "launcher/daemon/state_folder.h"
+
+namespace piper::launcher {
+
+struct DaemonOptions {
+  int32_t slots = 1;  // ranks at a time
+  JobLog::Limits log;
+  std::string launcher;  // the path of piper-launch
+  sigset_t blocked{};    // signals, of what is started
+};
+
+class Daemon {
+ public:
+  // Both outlive it.
+  Daemon(EventLoop& loop, const StateFolder& state, DaemonOptions options);
+  // Takes up the jobs of the daemon before. L0133: the state cannot be read.
+  Status open();
+
+  // The job's number; it is on the disk. L0133; L0134: it wants more slots than there are.
+  Result<int64_t> submit(JobSpec spec);
+  // Asks it to end, once more: at once. L0132: there is no such job, or it has ended.
+  Status cancel(int64_t id);
+  // On: nothing starts any more, and running jobs that save checkpoints do so and go back to the queue; others run to
+  // their end. L0133.
+  Status drain(bool on);
+  // Running jobs are asked to end; then the loop ends. Jobs that save checkpoints are taken up by the next daemon.
+  void end();
+
+  const std::map<int64_t, Job>& jobs() const { return jobs_; }
+  const DaemonRecord& record() const { return record_; }
+  const DaemonOptions& options() const { return options_; }
+  std::string folder_of(int64_t id) const { return state_.folder_of(id); }
+  int32_t slots_used() const;
+  // Why the last write to the state folder failed; "": it did not.
+  const std::string& disk_failure() const { return disk_failure_; }
+
+  // Of jobs that have ended so many are kept, the newest.
+  static constexpr size_t kKeptJobs = 200;
+
+ private:
+  // What runs, or is waited for, of a job.
+  struct Activity {
+    std::unique_ptr<Attempt> attempt;
+    std::unique_ptr<EventLoop::Watch> timer;
+    bool interrupted = false;  // asked to stop by drain() or end()
+  };
+
+  void schedule();
+  void start(Job& job);
+  void settle(int64_t id, std::function<void()> next);
+  void attempt_ended(int64_t id, int exit_status);
+  void decide(Job& job, bool interrupted);
+  void wait_for_restart(Job& job);
+  void wait_until_start(Job& job);
+  void requeue(Job& job, const std::string& why);
+  void finish(Job& job, JobState state, const std::string& why);
+  void interrupt(int64_t id, int signal);
+  void take_up(Job& job);
+  void save(const Job& job);
+  void save_record();
+  void keep(Status saved);
+  void forget_old_jobs();
+  void end_where_idle();
+  void say(const Job& job, const std::string& what) const;
+
+  EventLoop& loop_;
+  const StateFolder& state_;
+  DaemonOptions options_;
+  DaemonRecord record_;
+  std::map<int64_t, Job> jobs_;
+  std::map<int64_t, Activity> activities_;  // of running and waiting jobs
+  std::mt19937 chance_{std::random_device{}()};
+  std::string disk_failure_;
+  bool ending_ = false;
+};
+
+// Milliseconds since 1970.
+int64_t now_ms();
+
+}  // namespace piper::launcher

@@ -1,0 +1,54 @@
+// A job of piperd: what was submitted, and what has become of it. What of it is here survives the daemon.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace piper::launcher {
+
+enum class JobState : uint8_t {
+  kQueued,    // waits for slots
+  kRunning,   // a piper-launch has its ranks
+  kWaiting,   // to be started again, and keeps its slots
+  kDone,      // ended with status 0
+  kFailed,    // ended with another one, and is not started again
+  kCancelled  // by request
+};
+inline constexpr int kNumJobStates = 6;
+const char* name_of(JobState state);  // "queued"
+inline bool has_ended(JobState state) {
+  return state == JobState::kDone || state == JobState::kFailed || state == JobState::kCancelled;
+}
+inline bool holds_slots(JobState state) { return state == JobState::kRunning || state == JobState::kWaiting; }
+
+// Times are milliseconds since 1970.
+struct JobSpec {
+  std::string name;
+  std::vector<std::string> arguments;    // the first is the path of the program
+  std::string folder;                    // where it starts
+  std::vector<std::string> environment;  // "NAME=value", all of it
+  int32_t ranks = 1;
+  int64_t grace_s = 30;     // from SIGTERM to SIGKILL
+  int32_t restarts = 0;     // behind failures, in `window_s`
+  int64_t window_s = 3600;  // seconds
+};
+
+struct Job {
+  int64_t id = 0;  // from 1, never given twice
+  JobSpec spec;
+  JobState state = JobState::kQueued;
+  int64_t submitted_ms = 0;
+  int64_t started_ms = 0, ended_ms = 0;  // the last attempt, the job; 0: not yet
+  int64_t next_start_ms = 0;             // where it waits
+  int32_t attempts = 0;                  // starts
+  int32_t restarts = 0;                  // of these, behind failures
+  std::vector<int64_t> restarted_ms;     // the newest of them, which the budget counts
+  int32_t incidents = 0;
+  int exit_status = -1;     // of the last attempt that ended; -1: none has
+  std::string why;          // one line about that
+  bool resume = false;      // the next start goes on from the newest valid checkpoint
+  bool cancelling = false;  // it was asked to end
+};
+
+}  // namespace piper::launcher
