@@ -45,6 +45,7 @@ std::string plain(const Json& value, const char* key) {
 
 std::vector<std::string> texts(const Json& request, const char* key) {
   std::vector<std::string> list;
+  if (!request.at(key).is_array()) refuse("L0132", std::string("'") + key + "' is no list");
   for (const Json& value : request.at(key)) list.push_back(plain(value, key));
   return list;
 }

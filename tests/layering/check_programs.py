@@ -4,7 +4,7 @@
   check_programs.py BIN
 
 piperc needs no torch, no MPI and no python; piper-run no python, and nothing of CUDA or NCCL: it opens a library that
-does; piper-launch nothing of what its ranks need. A program that was not built is left out.
+does; piper-launch and piperd nothing of what their ranks need. A program that was not built is left out.
 """
 import pathlib
 import re
@@ -17,6 +17,7 @@ FORBIDDEN = {
     "piper-opt": r"torch|c10|libmpi|open-rte|open-pal|cuda|nccl|python",
     "piper-run": r"python|onnx|yaml|libcuda|torch_cuda|c10_cuda|nccl|cublas|cudnn|piper_cuda",
     "piper-launch": r"torch|c10|libmpi|open-rte|open-pal|libuc[mpst]|cuda|nccl|python|onnx|yaml",
+    "piperd": r"torch|c10|libmpi|open-rte|open-pal|libuc[mpst]|cuda|nccl|python|onnx|yaml",
     "piper-torchscript": r"libmpi|open-rte|open-pal|cuda|nccl|python|onnx|yaml",
 }
 
