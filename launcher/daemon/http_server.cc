@@ -24,6 +24,11 @@ class Server : public HttpServer {
 
   Status listen(uint16_t port) {
     server_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    // Not SO_REUSEPORT, the library's own choice: a port that another program has is taken.
+    server_.set_socket_options([](socket_t socket) {
+      const int yes = 1;
+      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
     server_.set_payload_max_length(0);
     server_.set_keep_alive_max_count(1);
     server_.set_read_timeout(kPatience);

@@ -7,9 +7,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "launcher/daemon/job_file.h"
 #include "launcher/daemon/job_log.h"
+#include "launcher/daemon/job_view.h"
 #include "launcher/daemon/left_processes.h"
 #include "launcher/daemon/state_folder.h"
 #include "launcher/passed_environment.h"
@@ -230,6 +232,45 @@ TEST_CASE("a log has a bounded size, and its bytes keep their numbers") {
     files += entry.path().filename().string().rfind("log-", 0) == 0;
   CHECK(files == 3);
   CHECK(text_of(path + "/log-700") == line(70) + line(71) + line(72));
+}
+
+TEST_CASE("a job is as far as its last rank, and does what keeps a rank from its next step") {
+  using live::RankState;
+  const TempFolder folder;
+  const std::string path = folder / ".";
+  CHECK_FALSE(view_of(path, 1).ranks.at(0));
+  REQUIRE(live::create_pages(path + "/pages", 2).ok());
+  const auto tell = [&](int64_t rank, int64_t step, RankState state, double loss) {
+    auto page = live::Page::map(path + "/pages", rank);
+    REQUIRE(page.ok());
+    live::RankStatus status;
+    status.rank = rank;
+    status.pid = 1;
+    status.step = step;
+    status.steps = 10;
+    status.state = state;
+    status.loss = loss;
+    status.tokens_per_s = 100.0 * static_cast<double>(rank);
+    status.checkpoint_step = step - 1;
+    page->write(status);
+  };
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  tell(1, 7, RankState::kTraining, 2.5);
+  CHECK(view_of(path, 2).activity == RankState::kStarting);  // rank 0 has told nothing
+  CHECK(view_of(path, 2).step == 0);
+  tell(0, 6, RankState::kCheckpointing, none);
+  const JobView view = view_of(path, 2);
+  CHECK(view.activity == RankState::kCheckpointing);
+  CHECK(view.step == 6);
+  CHECK(view.steps == 10);
+  CHECK(view.loss == 2.5);
+  CHECK(view.tokens_per_s == 100.0);
+  CHECK(view.checkpoint_step == 6);
+  CHECK(view.progress_ms);
+  tell(0, 10, RankState::kDone, none);
+  CHECK(view_of(path, 2).activity == RankState::kTraining);
+  tell(1, 10, RankState::kDone, 2.0);
+  CHECK(view_of(path, 2).activity == RankState::kDone);
 }
 
 TEST_CASE("restarts count for a window, and a clock that was set back forgives nothing") {

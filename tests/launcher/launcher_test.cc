@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "launcher/launch_plan.h"
 #include "launcher/output.h"
+#include "launcher/report.h"
 #include "launcher/restarts.h"
 #include "tests/unit/temp_folder.h"
 
@@ -107,6 +109,28 @@ TEST_CASE("a launch that does not fit is refused") {
   options.nodes = 2;
   options.master = "host:1";
   refused(options, "L0105", "one node");
+}
+
+TEST_CASE("how an attempt ended is read as it was written, or not at all") {
+  const TempFolder folder;
+  const std::string path = folder / "report.json";
+  CHECK_FALSE(read_report(path));
+  Outcome outcome;
+  outcome.exit_status = 137;
+  outcome.failed_rank = 1;
+  outcome.asked_to_stop = true;
+  outcome.statuses = {143, 137};
+  outcome.tail = {"a \"line\"\n", "\xff\x01\n"};
+  write_report(path, outcome);
+  const auto read = read_report(path);
+  REQUIRE(read);
+  CHECK(read->exit_status == 137);
+  CHECK(read->failed_rank == 1);
+  CHECK(read->asked_to_stop);
+  CHECK(read->statuses == outcome.statuses);
+  CHECK(read->tail == outcome.tail);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 3);
+  CHECK_FALSE(read_report(path));
 }
 
 TEST_CASE("what a restart may help is started again") {
