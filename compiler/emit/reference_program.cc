@@ -70,7 +70,10 @@ class Merge {
                  " samples, " + std::to_string(b) + " for " + std::to_string(b_.samples);
       return 0;
     }
-    return a / a_.samples * Reference::kSamples;
+    int64_t all = 0;
+    if (__builtin_mul_overflow(a / a_.samples, Reference::kSamples, &all) && wrong_.empty())
+      wrong_ = "a value of " + what + " is larger than 2 GiB for each sample";
+    return all;
   }
 
   void slot(const plan::Slot& a, const plan::Slot& b) {

@@ -29,8 +29,8 @@ struct ViewAxis {
   bool samples = false;
   friend bool operator==(const ViewAxis&, const ViewAxis&) = default;
 };
-// Which elements of a value an operand names, in which order. Elements of a value are counted in row-major order of the
-// shape that its maker gave it; of a value over kEach within one sample.
+// Which elements of a value an operand names, in which order. Elements of a value are counted in the order of the
+// memory that its maker wrote; of a value over kEach within one sample.
 struct View {
   int32_t number = -1;
   DType dtype = DType::kF32;

@@ -61,44 +61,8 @@ std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle
 
 }  // namespace
 
-int32_t leaf_of_slot(const Manifest& manifest, const Slot& slot, int64_t samples, const std::string& sha256,
-                     NumberTable& table) {
-  switch (slot.role) {
-    case SlotRole::kInput:
-      for (const InputDecl& input : manifest.inputs) {
-        if (input.name != slot.name) continue;
-        const int64_t bytes = element_count(input.sample_shape).value_or(0) * dtype_bytes(input.dtype);
-        const bool fits =
-            input.batched ? slot.bytes / samples == bytes && slot.bytes % samples == 0 : slot.bytes == bytes;
-        if (!fits) return table.unknown("input \"" + slot.name + "\" of another number of samples than its program");
-        return table.leaf("input " + slot.name, input.batched ? Over::kEach : Over::kNothing, bytes);
-      }
-      return -1;
-    case SlotRole::kParameter:
-      for (const TensorInfo& tensor : manifest.tensors) {
-        if (tensor.name != slot.name) continue;
-        if (slot.bytes != element_count(tensor.shape).value_or(0) * dtype_bytes(tensor.dtype))
-          return table.unknown("a part, or a copy in another type, of a parameter");
-        return table.leaf("parameter " + slot.name, Over::kNothing, slot.bytes);
-      }
-      return -1;
-    case SlotRole::kConstant:
-      if (sha256.empty()) return table.unknown("a constant without bytes");
-      return table.leaf("constant " + sha256, Over::kNothing, slot.bytes);
-    case SlotRole::kState: return table.unknown("running statistics");
-    case SlotRole::kScalar:
-      if (slot.name != "seed_step" && slot.name != "sample_offset" && slot.name != "loss_scale") return -1;
-      return table.leaf("scalar " + slot.name, Over::kNothing, slot.bytes);
-    case SlotRole::kOutput:
-    case SlotRole::kSaved:
-    case SlotRole::kGradient:
-    case SlotRole::kMoment: return -1;
-  }
-  return -1;
-}
-
-LinkedPrograms::LinkedPrograms(const Bundle& bundle, NumberTable& table)
-    : bundle_(bundle),
+LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, NumberTable& table)
+    : leaves_(leaves),
       table_(table),
       runs_(bundle.programs.size()),
       chunks_(bundle.programs.size()),
@@ -135,7 +99,7 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
     if (run.slots[s].all().size() != 1) return values;
     const auto& [begin, value] = *run.slots[s].all().begin();
     const Number& number = table_[value.number];
-    if (begin != 0 || value.first != 0 || !value.stored.empty() || number.over == Over::kSum) return values;
+    if (begin != 0 || value.first != 0 || number.over == Over::kSum) return values;
     HeldValue other = value;
     other.end = number.over == Over::kEach ? number.bytes * samples : value.end;
     values.put(0, std::move(other));
@@ -151,7 +115,7 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
   const std::string name = label(chunks_[static_cast<size_t>(program)], reader);
   const auto unknown = [&](const std::string& why) {
     held = {};
-    held.put(0, {reader.bytes, 0, table_.unknown(why), {}});
+    held.put(0, {reader.bytes, 0, table_.unknown(why)});
   };
   const auto makers = makers_.find(name);
   if (makers == makers_.end())
@@ -211,10 +175,10 @@ void LinkedPrograms::evaluate(int32_t program) {
     }
     if (!slot.reads || slot.role == SlotRole::kGradient) continue;
     const std::string& constant = constants_[p].empty() ? std::string() : constants_[p][s];
-    int32_t leaf = leaf_of_slot(bundle_.manifest, slot, run.samples, constant, table_);
+    int32_t leaf = leaves_.of_slot(slot, run.samples, constant, table_);
     if (leaf >= 0 && makers_.count(slot.name) != 0)
       leaf = table_.unknown("a value called like what a step begins with");
-    if (leaf >= 0) run.slots[s].put(0, {slot.bytes, 0, leaf, {}});
+    if (leaf >= 0) run.slots[s].put(0, {slot.bytes, 0, leaf});
     else fill_from_makers(program, static_cast<int32_t>(s));
   }
   number_program(run, table_);

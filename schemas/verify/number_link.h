@@ -10,14 +10,14 @@
 
 #include "schemas/plan/plan.h"
 #include "schemas/verify/number.h"
+#include "schemas/verify/number_leaves.h"
 #include "schemas/verify/number_program.h"
-#include "schemas/verify/program_effects.h"
 
 namespace piper::verify {
 
 class LinkedPrograms {
  public:
-  LinkedPrograms(const plan::Bundle& bundle, NumberTable& table);
+  LinkedPrograms(const plan::Bundle& bundle, const Leaves& leaves, NumberTable& table);
   // Evaluates all programs of chunks.
   void make();
 
@@ -27,12 +27,11 @@ class LinkedPrograms {
 
  private:
   void evaluate(int32_t program);
-  int32_t leaf_of(int32_t program, int32_t slot);
   void fill_from_makers(int32_t program, int32_t slot);
   int32_t total_of_slot(const std::string& slot, int64_t bytes);
   HeldValues left_by(int32_t maker, const std::string& slot, int64_t samples, int64_t bytes);
 
-  const plan::Bundle& bundle_;
+  const Leaves& leaves_;
   NumberTable& table_;
   std::vector<NumberedProgram> runs_;                   // [program]
   std::vector<std::string> chunks_;                     // [program] "" where it is of none
@@ -40,10 +39,5 @@ class LinkedPrograms {
   std::map<std::string, std::vector<int32_t>> makers_;  // by label: the programs that write such a slot
   std::vector<std::vector<std::string>> constants_;     // [program][slot] SHA-256 of what a constant slot holds
 };
-
-// The leaf of a slot that holds what a step begins with; -1: it holds none. `samples`: of a piece; `sha256`: what a
-// constant holds.
-int32_t leaf_of_slot(const plan::Manifest& manifest, const plan::Slot& slot, int64_t samples, const std::string& sha256,
-                     NumberTable& table);
 
 }  // namespace piper::verify

@@ -6,6 +6,7 @@
 
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/file_bytes.h"
+#include "schemas/verify/number_leaves.h"
 #include "schemas/verify/number_link.h"
 #include "schemas/verify/number_sums.h"
 
@@ -24,7 +25,7 @@ std::string constant_of(const Reference::Constant& constant, int64_t batch) {
   return sha256({reinterpret_cast<const char*>(&value), sizeof value});
 }
 
-NumberedProgram number_reference(const Bundle& bundle, NumberTable& table) {
+NumberedProgram number_reference(const Bundle& bundle, const Leaves& leaves, NumberTable& table) {
   const Reference& reference = bundle.reference.front();
   NumberedProgram run;
   run.program = &reference.program;
@@ -37,8 +38,8 @@ NumberedProgram number_reference(const Bundle& bundle, NumberTable& table) {
     std::string sha256;
     if (constant != reference.constants.end() && constant->slot == static_cast<int32_t>(s))
       sha256 = constant_of(*constant++, bundle.manifest.batch);
-    const int32_t leaf = leaf_of_slot(bundle.manifest, slot, run.samples, sha256, table);
-    if (leaf >= 0) run.slots[s].put(0, {slot.bytes, 0, leaf, {}});
+    const int32_t leaf = leaves.of_slot(slot, run.samples, sha256, table);
+    if (leaf >= 0) run.slots[s].put(0, {slot.bytes, 0, leaf});
   }
   number_program(run, table);
   return run;
@@ -48,15 +49,16 @@ class Comparison {
  public:
   explicit Comparison(const Bundle& bundle)
       : bundle_(bundle),
-        reference_(number_reference(bundle, table_)),
+        leaves_(bundle),
+        reference_(number_reference(bundle, leaves_, table_)),
         num_known_(table_.size()),
-        plan_(bundle, table_) {}
+        plan_(bundle, leaves_, table_) {}
 
   Result<EqualityReport> make() {
     plan_.make();
     made_.assign(static_cast<size_t>(table_.size()), 0);
     for (const NumberedProgram& run : plan_.programs()) {
-      ambiguous_ = ambiguous_ || run.several;
+      ambiguous_ = ambiguous_ || (reference_.elsewhere && run.program != nullptr && run.samples == 1);
       for (const int32_t number : run.made) made_[static_cast<size_t>(number)] = 1;
     }
     collect();
@@ -123,7 +125,7 @@ class Comparison {
       return {};
     }
     if (ambiguous_) {
-      leave_open("pieces of one sample, in which several axes could number the samples", name);
+      leave_open("pieces of one sample, of a model whose samples are not always the first axis", name);
       return {};
     }
     std::string story;
@@ -191,6 +193,7 @@ class Comparison {
   }
 
   const Bundle& bundle_;
+  Leaves leaves_;
   NumberTable table_;
   NumberedProgram reference_;
   int32_t num_known_;  // numbers of the reference are below

@@ -67,20 +67,31 @@ int64_t span_bytes(const Operand& operand) {
   return (last + 1) * dtype_bytes(operand.dtype);
 }
 
-// Axes in the order of the memory that `out` names, each joined with the next where they continue each other; nothing
-// where `out` is not dense. The values' own strides stand in `view`, axis by axis as out's.
-std::optional<std::vector<ViewAxis>> in_memory_order(const Operand& out, const std::vector<ViewAxis>& axes) {
+// The axes of an operand in the order of its memory.
+std::vector<size_t> axes_by_stride(const Operand& out) {
   std::vector<size_t> order;
   for (size_t axis = 0; axis < out.shape.size(); ++axis)
     if (out.shape[axis] != 1) order.push_back(axis);
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return out.strides[a] > out.strides[b]; });
+  return order;
+}
+// Whether it fills its memory, each byte once.
+bool is_dense(const Operand& out) {
+  const std::vector<size_t> order = axes_by_stride(out);
   int64_t dense = 1;
   for (size_t i = order.size(); i-- > 0;) {
-    if (out.strides[order[i]] != dense) return std::nullopt;
+    if (out.strides[order[i]] != dense) return false;
     dense *= out.shape[order[i]];
   }
+  return true;
+}
+
+// Axes in the order of the memory that `out` names, each joined with the next where they continue each other; nothing
+// where `out` is not dense. The values' own strides stand in `axes`, axis by axis as out's.
+std::optional<std::vector<ViewAxis>> in_memory_order(const Operand& out, const std::vector<ViewAxis>& axes) {
+  if (!is_dense(out)) return std::nullopt;
   std::vector<ViewAxis> result;
-  for (size_t axis : order) {
+  for (size_t axis : axes_by_stride(out)) {
     const ViewAxis& next = axes[axis];
     if (!result.empty() && !next.samples && !result.back().samples &&
         result.back().stride == next.extent * next.stride) {
@@ -129,12 +140,8 @@ class Evaluation {
     if (value->uniform) {
       elements.offset = 0;
       elements.strides.assign(elements.shape.size(), 0);
-    } else if (!value->stored.empty()) {
-      auto logical = mapped(elements, value->stored);
-      if (!logical) return unfit("a view across the axes of a value that lies in another order");
-      elements = std::move(*logical);
     }
-    const std::string why = view_of(elements, number.over, number.bytes / size, run_.samples, view, run_.several);
+    const std::string why = view_of(elements, number.over, number.bytes / size, run_.samples, view, run_.elsewhere);
     if (!why.empty()) return unfit(why);
     through_copies(view, table_);
     return view;
@@ -161,10 +168,6 @@ class Evaluation {
     value.end = out.offset + span_bytes(out);
     value.number = number;
     value.uniform = uniform;
-    const auto rows = plan::contiguous_strides(out.shape);
-    if (out.strides != rows)
-      for (size_t axis = 0; axis < out.shape.size(); ++axis)
-        value.stored.push_back({out.shape[axis], out.strides[axis], rows[axis]});
     held(out.slot).put(out.offset, std::move(value));
   }
 
@@ -262,6 +265,16 @@ class Evaluation {
         return table_.unknown("samples that are not the outermost axis of what " + call.kernel + " makes");
     }
     if (result.over == Over::kEach) each /= run_.samples;
+    // Its elements are counted in the order of their memory, so how it lies there is a part of what it is.
+    if (!call.accumulate && out.strides != plan::contiguous_strides(out.shape)) {
+      if (!is_dense(out)) return table_.unknown("a result of " + call.kernel + " with gaps");
+      for (size_t axis = 0; axis < out.shape.size(); ++axis) {
+        const bool samples = result.over == Over::kEach && static_cast<int32_t>(axis) == result.sample_axis;
+        if (samples && out.shape[axis] > 1 && out.strides[axis] * (out.shape[axis] / run_.samples) != each)
+          return table_.unknown("samples that are not the outermost axis of what " + call.kernel + " makes");
+        what += samples || out.shape[axis] == 1 ? "*" : "*" + std::to_string(out.strides[axis]);
+      }
+    }
     NumberTable::Made made;
     made.kernel = call.kernel;
     made.what = std::move(what);

@@ -17,8 +17,7 @@ struct HeldValue {
   int64_t end = 0;    // behind its last byte
   int64_t first = 0;  // the element of the value that lies at the beginning
   int32_t number = -1;
-  std::vector<MappedAxis> stored;  // how it lies there, from memory to rows; empty: row by row
-  bool uniform = false;            // every element is the value's only one
+  bool uniform = false;  // every element is the value's only one
   friend bool operator==(const HeldValue&, const HeldValue&) = default;
 };
 class HeldValues {
@@ -48,7 +47,7 @@ struct NumberedProgram {
   std::vector<int32_t> totals;              // [slot] a sum of the step that the program reads; -1: not known
   std::vector<Contribution> contributions;  // in the order of the calls
   std::vector<int32_t> made;                // numbers, in the order of the calls
-  bool several = false;                     // which axis numbers the samples was a choice (number_views.h)
+  bool elsewhere = false;                   // some view numbers its samples by another axis than the first
 };
 
 // Runs the calls. Nothing fails: what is not covered becomes an unknown number, which says why.

@@ -165,7 +165,10 @@ class Applied {
     for (size_t i = 1; i < operands_.size(); ++i)
       if (over(operands_[i]) != Over::kNothing) return unknown("a matrix that depends on samples");
     const View& rows = operands_[0];
-    if (over(rows) == Over::kSum) return unknown("rows that are sums over samples");
+    // The kernel without a bias is linear in its rows.
+    if (over(rows) == Over::kSum)
+      return call_.kernel == "linear_backward_input" ? RowResult{Over::kSum, -1, ""}
+                                                     : unknown("no linear function of a sum");
     if (over(rows) != Over::kEach) return {};
     const int32_t samples = sample_axis(rows);
     if (static_cast<size_t>(samples) + 1 == rows.axes.size()) return unknown("samples along a row");
@@ -185,7 +188,8 @@ class Applied {
   // Samples number the matrices, or the rows of the first where the second is the same for all; along the axis that is
   // summed over, in both, the product is a sum over the samples.
   RowResult matmul() {
-    if (count(Over::kSum) > 0) return unknown("matrices that are sums over samples");
+    if (count(Over::kSum) > 0)  // linear in each of the two
+      return count(Over::kNothing) == 1 ? RowResult{Over::kSum, -1, ""} : unknown("no linear function of a sum");
     const View &a = operands_[0], &b = operands_[1];
     if (over(a) == Over::kNothing && over(b) == Over::kNothing) return {};
     const auto place = [&](const View& view) {  // from the end

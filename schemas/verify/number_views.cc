@@ -26,6 +26,8 @@ std::vector<MappedAxis> joined(const std::vector<MappedAxis>& axes) {
 
 std::optional<StridedElements> mapped(const StridedElements& elements, const std::vector<MappedAxis>& to) {
   const std::vector<MappedAxis> axes = joined(to);
+  for (const MappedAxis& axis : axes)
+    if (axis.from <= 0) return std::nullopt;
   StridedElements result{0, elements.shape, std::vector<int64_t>(elements.shape.size(), 0)};
   std::vector<int64_t> last(axes.size());  // the last index along each axis
   int64_t rest = elements.offset;
@@ -54,7 +56,7 @@ std::optional<StridedElements> mapped(const StridedElements& elements, const std
 }
 
 std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view,
-                    bool& several) {
+                    bool& elsewhere) {
   view.offset = elements.offset;
   view.axes.assign(elements.shape.size(), {});
   int64_t last = elements.offset;
@@ -71,18 +73,16 @@ std::string view_of(const StridedElements& elements, Over over, int64_t each, in
       return elements.shape[i] % samples == 0 && elements.shape[i] > samples && elements.strides[i] > 0 &&
              elements.shape[i] / samples * elements.strides[i] == each;
     };
-    size_t chosen = elements.shape.size(), candidates = 0;
-    const auto choose = [&](const auto& fits) {
-      for (size_t i = 0; i < elements.shape.size(); ++i) {
-        if (!fits(i)) continue;
-        ++candidates;
-        if (chosen == elements.shape.size()) chosen = i;
-      }
-    };
-    choose(one);
-    if (candidates == 0) choose(rows);
-    several = several || candidates > 1;
-    if (chosen == elements.shape.size()) return "an operand that does not name all samples";
+    // Of one sample every axis with one row could be the samples', and the first one is.
+    size_t chosen = 0;
+    const size_t rank = elements.shape.size();
+    if (samples != 1 || rank == 0 || (!one(0) && !rows(0))) {
+      while (chosen < rank && !one(chosen)) ++chosen;
+      if (chosen == rank) chosen = 0;
+      while (chosen < rank && !one(chosen) && !rows(chosen)) ++chosen;
+    }
+    elsewhere = elsewhere || (chosen != 0 && chosen < rank);
+    if (chosen == rank) return "an operand that does not name all samples";
     ViewAxis& axis = view.axes[chosen];
     axis.samples = true;
     axis.extent = elements.shape[chosen] / samples;

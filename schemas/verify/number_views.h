@@ -22,13 +22,14 @@ struct MappedAxis {
   int64_t extent = 1, from = 0, to = 0;
   friend bool operator==(const MappedAxis&, const MappedAxis&) = default;
 };
-// Elements of the one memory as elements of the other; nothing where an axis runs over several of `axes`.
+// Elements of the one memory as elements of the other, as a copy is of what was copied; nothing where an axis runs over
+// several of `axes`.
 std::optional<StridedElements> mapped(const StridedElements& elements, const std::vector<MappedAxis>& axes);
 
 // The view of elements of a value that is there for `samples` samples; "" or why it is none. `each`: elements of a
-// sample, or of the whole value where `over` is not kEach. `several`: set where more than one axis could number the
-// samples, which happens with one sample alone.
+// sample, or of the whole value where `over` is not kEach. `elsewhere`: set where another axis than the first numbers
+// the samples; which one it is, one sample alone does not show.
 std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view,
-                    bool& several);
+                    bool& elsewhere);
 
 }  // namespace piper::verify

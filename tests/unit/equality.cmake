@@ -1,3 +1,8 @@
+# Rules on numbers: of the verifier alone.
+piper_test(number_rules_test LABELS unit
+  SOURCES number_rules_test.cc
+  LINK piper_verify)
+
 # Compiles plans: reads the driver, as plan_damage_test does.
 if(TARGET piper_driver)
   piper_test(equality_test LABELS unit

@@ -87,28 +87,6 @@ Validator load() {
 
 }  // namespace
 
-TEST_CASE("reference.json is as the schema says") {
-  const Validator schema(read_schema());
-  plan::Reference reference;
-  reference.program.slots = {{"x", plan::SlotRole::kInput, 3 * plan::Reference::kSamples, true, false},
-                             {"c", plan::SlotRole::kConstant, 4, true, false},
-                             {"d", plan::SlotRole::kConstant, 4, true, false},
-                             {"y", plan::SlotRole::kOutput, 4, false, true}};
-  reference.constants = {{1, std::string(64, 'a'), 0}, {2, "", 1.5}};
-  plan::KernelCall call;
-  call.kernel = "mul";
-  call.inputs = {{0, 0, DType::kF32, {plan::Reference::kSamples, 3}, {3, 1}}, {2, 0, DType::kF32, {}, {}}};
-  call.outputs = {{3, 0, DType::kF32, {plan::Reference::kSamples}, {1}}};
-  reference.program.calls = {call};
-  reference.lines = {"model.py:3"};
-  const auto good = Json::parse(plan::print_reference(reference));
-  CHECK(schema.valid_as(good, "reference"));
-  CHECK(schema.valid(good));
-  auto bad = good;
-  bad["slots"][1].erase("sha256");
-  CHECK_FALSE(schema.valid_as(bad, "reference"));
-}
-
 TEST_CASE("the writer's texts follow the schema") {
   const auto schema = load();
   auto bundle = plan::example::two_ranks();
@@ -177,4 +155,26 @@ TEST_CASE("the schema refuses what is not of the format") {
   changed = good;
   changed["arena_bytes"] = "640";
   CHECK(!schema.valid(changed));
+}
+
+TEST_CASE("reference.json is as the schema says") {
+  const Validator schema(read_schema());
+  plan::Reference reference;
+  reference.program.slots = {{"x", plan::SlotRole::kInput, 3 * plan::Reference::kSamples, true, false},
+                             {"c", plan::SlotRole::kConstant, 4, true, false},
+                             {"d", plan::SlotRole::kConstant, 4, true, false},
+                             {"y", plan::SlotRole::kOutput, 4, false, true}};
+  reference.constants = {{1, std::string(64, 'a'), 0}, {2, "", 1.5}};
+  plan::KernelCall call;
+  call.kernel = "mul";
+  call.inputs = {{0, 0, DType::kF32, {plan::Reference::kSamples, 3}, {3, 1}}, {2, 0, DType::kF32, {}, {}}};
+  call.outputs = {{3, 0, DType::kF32, {plan::Reference::kSamples}, {1}}};
+  reference.program.calls = {call};
+  reference.lines = {"model.py:3"};
+  const auto good = Json::parse(plan::print_reference(reference));
+  CHECK(schema.valid_as(good, "reference"));
+  CHECK(schema.valid(good));
+  auto bad = good;
+  bad["slots"][1].erase("sha256");
+  CHECK_FALSE(schema.valid_as(bad, "reference"));
 }

@@ -1,0 +1,28 @@
+// What a step begins with, as numbers: inputs, parameters, constants, numbers of the step. A leaf is named after the
+// model's own names and a constant's bytes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "schemas/plan/plan.h"
+#include "schemas/verify/number.h"
+
+namespace piper::verify {
+
+class Leaves {
+ public:
+  explicit Leaves(const plan::Bundle& bundle);
+  // The leaf in a slot; -1 where it holds none. `samples`: of a piece; `sha256`: of what a constant slot holds.
+  int32_t of_slot(const plan::Slot& slot, int64_t samples, const std::string& sha256, NumberTable& table) const;
+
+ private:
+  int32_t input(const plan::Slot& slot, int64_t samples, NumberTable& table) const;
+  int32_t parameter(const plan::Slot& slot, NumberTable& table) const;
+
+  const plan::Manifest& manifest_;
+  std::map<std::string, DType> working_;  // types of the copies that programs read of a tensor
+};
+
+}  // namespace piper::verify

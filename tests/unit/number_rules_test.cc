@@ -1,0 +1,164 @@
+// Rules on numbers: which ways of computing a value count as the same, and which do not. Programs are written by hand,
+// for pieces of any size.
+#include <catch2/catch.hpp>
+
+#include <memory>
+
+#include "schemas/plan/names.h"
+#include "schemas/verify/number_program.h"
+#include "schemas/verify/number_sums.h"
+
+using namespace piper;
+using namespace piper::plan;
+using namespace piper::verify;
+
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+// Slots: 0 "x" and 1 "y" f32[n, 4] with samples, 2 "w" f32[4, 4], 3 "grad w" f32[4, 4], 4 to 7 values f32[n, 4].
+constexpr int kX = 0, kY = 1, kW = 2, kGradient = 3, kValue = 4;
+
+Operand operand(int slot, Shape shape, Shape strides = {}, int64_t offset = 0) {
+  if (strides.empty()) strides = contiguous_strides(shape);
+  return {slot, offset, DType::kF32, std::move(shape), std::move(strides)};
+}
+KernelCall call(const std::string& kernel, std::vector<Operand> outputs, std::vector<Operand> inputs,
+                bool accumulate = false) {
+  KernelCall made;
+  made.kernel = kernel;
+  made.outputs = std::move(outputs);
+  made.inputs = std::move(inputs);
+  made.accumulate = accumulate;
+  return made;
+}
+
+class Numbering {
+ public:
+  // Runs calls on a piece of n samples.
+  NumberedProgram run(int64_t n, std::vector<KernelCall> calls) {
+    programs_.push_back(std::make_unique<Program>());
+    Program& program = *programs_.back();
+    program.slots.resize(8);
+    for (Slot& slot : program.slots) slot.bytes = 16 * n;
+    program.slots[kW].bytes = program.slots[kGradient].bytes = 64;
+    program.slots[kGradient].role = SlotRole::kGradient;
+    program.calls = std::move(calls);
+    NumberedProgram run;
+    run.program = &program;
+    run.samples = n;
+    run.slots.resize(8);
+    run.slots[kX].put(0, {16 * n, 0, table.leaf("x", Over::kEach, 16)});
+    run.slots[kY].put(0, {16 * n, 0, table.leaf("y", Over::kEach, 16)});
+    run.slots[kW].put(0, {64, 0, table.leaf("w", Over::kNothing, 64)});
+    number_program(run, table);
+    return run;
+  }
+  // The number of the last value that a call made in a slot.
+  int32_t made(int64_t n, std::vector<KernelCall> calls) { return run(n, std::move(calls)).made.back(); }
+  Terms terms(int64_t n, std::vector<KernelCall> calls) {
+    Terms terms;
+    for (const Contribution& contribution : run(n, std::move(calls)).contributions)
+      append_terms(contribution, 0, table, terms);
+    return terms;
+  }
+  Over over(int32_t number) const { return table[number].over; }
+
+  NumberTable table;
+
+ private:
+  std::vector<std::unique_ptr<Program>> programs_;
+};
+
+Operand value(int64_t n, int slot = kValue) { return operand(slot, {n, 4}); }
+KernelCall gradient(int64_t n, int of, int by) {
+  return call("linear_backward_weight", {operand(kGradient, {4, 4})}, {value(n, of), value(n, by)}, true);
+}
+
+}  // namespace
+
+TEST_CASE("a value has one number for pieces of all sizes") {
+  Numbering numbers;
+  const auto product = [&](int64_t n) {
+    return numbers.made(n, {call("linear", {value(n)}, {value(n, kX), operand(kW, {4, 4}), {}})});
+  };
+  CHECK(product(2) == product(7));
+  CHECK(product(1) == product(4));  // four samples of four elements
+  CHECK(product(4) == product(Reference::kSamples));
+  CHECK(numbers.over(product(2)) == Over::kEach);
+}
+
+TEST_CASE("operands, their order, their strides and attributes tell values apart") {
+  Numbering numbers;
+  const int32_t plain = numbers.made(4, {call("linear", {value(4)}, {value(4, kX), operand(kW, {4, 4}), {}})});
+  CHECK(numbers.made(4, {call("linear", {value(4)}, {value(4, kX), operand(kW, {4, 4}, {1, 4}), {}})}) != plain);
+  CHECK(numbers.made(4, {call("linear", {value(4)}, {value(4, kY), operand(kW, {4, 4}), {}})}) != plain);
+  const auto difference = [&](int a, int b) {
+    return numbers.made(4, {call("sub", {value(4)}, {value(4, a), value(4, b)})});
+  };
+  CHECK(difference(kX, kY) != difference(kY, kX));
+  const auto gelu = [&](const std::string& how) {
+    KernelCall made = call("gelu", {value(4)}, {value(4, kX)});
+    made.attrs = {{"approximate", how}};
+    return numbers.made(4, {made});
+  };
+  CHECK(gelu("none") != gelu("tanh"));
+  CHECK(gelu("none") == gelu("none"));
+}
+
+TEST_CASE("what reads across samples has no number") {
+  Numbering numbers;
+  const auto reads = [&](Operand of) {
+    return numbers.run(4, {call("relu", {value(4)}, {std::move(of)})}).made.empty();
+  };
+  CHECK_FALSE(reads(value(4, kX)));
+  CHECK(
+      reads(operand(kX, {4, 4}, {1, 4})));  // transposed: samples by the other axis, which relu's result has not first
+  CHECK(reads(operand(kX, {4, 4}, {0, 1})));      // the first sample for all
+  CHECK(reads(operand(kX, {4, 4}, {4, 0}, 16)));  // from the second sample on
+  KernelCall softmax = call("softmax", {value(4)}, {value(4, kX)});
+  softmax.attrs = {{"dim", int64_t{0}}};
+  CHECK(numbers.run(4, {softmax}).made.empty());
+}
+
+TEST_CASE("a copy is what was copied") {
+  Numbering numbers;
+  for (const int64_t n : {int64_t{3}, int64_t{4}, Reference::kSamples}) {
+    const int32_t direct = numbers.made(n, {call("relu", {operand(kValue, {n, 2})}, {operand(kX, {n, 2}, {4, 1}, 8)})});
+    const auto half = operand(kValue + 1, {n, 2});
+    CHECK(numbers.made(n, {call("copy", {half}, {operand(kX, {n, 2}, {4, 1}, 8)}),
+                           call("relu", {operand(kValue, {n, 2})}, {half})}) == direct);
+    CHECK(numbers.made(n, {call("copy", {half}, {operand(kX, {n, 2}, {4, 1}, 0)}),
+                           call("relu", {operand(kValue, {n, 2})}, {half})}) != direct);
+  }
+}
+
+TEST_CASE("sums are multisets, however they are added up") {
+  Numbering numbers;
+  const int64_t n = 3;
+  const auto apart = numbers.terms(n, {gradient(n, kX, kY), gradient(n, kY, kX)});
+  REQUIRE(apart.size() == 2);
+  CHECK(same_terms(apart, numbers.terms(5, {gradient(5, kY, kX), gradient(5, kX, kY)})));
+  const auto product = [&](int slot, int of, int by) {
+    return call("linear_backward_weight", {operand(slot, {4, 4})}, {value(4, of), value(4, by)});
+  };
+  // Added first, then accumulated; values of 4 samples have the 16 elements of a gradient here.
+  const auto matrix = [](int slot) { return operand(slot, {4, 4}); };
+  CHECK(same_terms(
+      apart, numbers.terms(4, {product(4, kX, kY), product(5, kY, kX), call("add", {matrix(6)}, {matrix(4), matrix(5)}),
+                               call("add_into", {matrix(kGradient)}, {matrix(6)}, true)})));
+  CHECK_FALSE(same_terms(apart, numbers.terms(n, {gradient(n, kX, kY)})));
+  CHECK_FALSE(same_terms(apart, numbers.terms(n, {gradient(n, kX, kY), gradient(n, kY, kX), gradient(n, kX, kY)})));
+  // Through a transposing view.
+  CHECK(same_terms(
+      numbers.terms(4, {product(4, kX, kY), call("add_into", {matrix(kGradient)}, {operand(4, {4, 4}, {1, 4})}, true)}),
+      numbers.terms(4, {call("linear_backward_weight", {operand(kGradient, {4, 4}, {1, 4})},
+                             {value(4, kX), value(4, kY)}, true)})));
+}
+
+TEST_CASE("what stands apart for each sample is no part of a sum over them") {
+  Numbering numbers;
+  const auto terms = numbers.terms(4, {call("add_into", {operand(kGradient, {4, 4})}, {value(4, kX)}, true)});
+  REQUIRE(terms.size() == 1);
+  CHECK(numbers.table[terms[0].view.number].unfit);
+}
