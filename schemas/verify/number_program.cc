@@ -233,6 +233,10 @@ class Evaluation {
         none = view.number;
         return {};
       }
+    if (call.kernel == "copy" && call.inputs[0].shape != call.outputs[0].shape) {
+      none = unfit("a copy of another shape");
+      return {};
+    }
     const Row* const row = find_row(call.kernel);
     if (row == nullptr) {
       none = table_.unknown("kernel " + call.kernel + " has no row");
@@ -276,7 +280,9 @@ class Evaluation {
       }
     }
     NumberTable::Made made;
-    made.kernel = call.kernel;
+    // Rules on copies and sums are about results whose elements lie in the order of their operands.
+    const bool in_rows = call.accumulate || out.strides == plan::contiguous_strides(out.shape);
+    made.kernel = in_rows ? call.kernel : call.kernel + " in another order";
     made.what = std::move(what);
     made.operands = operands;
     made.over = result.over;

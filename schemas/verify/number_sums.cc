@@ -16,7 +16,8 @@ void append(const View& view, const Contribution& contribution, int32_t program,
   if (number.kernel == "add" && terms.size() < kMostTerms && is_whole(view, table)) {
     const auto& parts = number.operands;
     const bool apart = std::all_of(parts.begin(), parts.end(), [&](const View& part) {
-      return part.dtype == view.dtype && table[part.number].over == Over::kSum && is_whole(part, table);
+      return part.dtype == view.dtype && table[part.number].bytes == number.bytes &&
+             table[part.number].over == Over::kSum && is_whole(part, table);
     });
     if (apart) {
       for (const View& part : parts) {
