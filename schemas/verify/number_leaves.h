@@ -17,6 +17,8 @@ class Leaves {
   // The leaf in a slot; -1 where it holds none. `samples`: of a piece; `sha256`: of what a constant slot holds.
   int32_t of_slot(const plan::Slot& slot, int64_t samples, const std::string& sha256, NumberTable& table) const;
 
+  int64_t batch() const { return manifest_.batch; }
+
  private:
   int32_t input(const plan::Slot& slot, int64_t samples, NumberTable& table) const;
   int32_t parameter(const plan::Slot& slot, NumberTable& table) const;

@@ -105,7 +105,7 @@ class Comparison {
     const Number* unknown = unknown_in(wanted);
     const bool covered = unknown == nullptr;  // the model's own
     if (covered) unknown = unknown_in(found);
-    if (covered && unknown != nullptr && unknown->unfit && !ambiguous_) {
+    if (covered && unknown != nullptr && unknown->unfit && !ambiguous_ && unknown->program >= 0) {
       const Program& program = bundle_.programs[static_cast<size_t>(unknown->program)];
       return refuted("program " + quoted(program.name) + " " + tell_call(program, unknown->call) + ", on the way to " +
                      quoted(name) + ": " + unknown->why);

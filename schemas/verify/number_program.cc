@@ -247,10 +247,16 @@ class Evaluation {
           attr.name == "shape" && shape != nullptr && *shape != call.outputs[0].shape)
         none = unfit("a shape that is not its result's");
     std::vector<RowResult> results = apply_row(*row, call, table_, run_.samples, operands);
+    if (run_.whole && std::any_of(results.begin(), results.end(), is_unknown)) {
+      for (View& view : operands)
+        if (view.number >= 0) take_total(view, table_);
+      results = apply_row(*row, call, table_, run_.samples, operands);
+    }
     for (const RowResult& result : results)
       if (none < 0 && result.over == Over::kUnknown) none = unfit(result.why);
     return results;
   }
+  static bool is_unknown(const RowResult& result) { return result.over == Over::kUnknown; }
   int32_t unfit(const std::string& why) { return table_.unfit(why, run_.index, static_cast<int32_t>(call_)); }
 
   // The number of output `i`.

@@ -247,6 +247,10 @@ class Applied {
         axes != nullptr && call_.inputs.size() > 1 &&
         static_cast<size_t>(*axes) >= operands_[call_.kernel.find("backward") == std::string::npos ? 0 : 1].axes.size())
       return "samples along an axis that is normalised";
+    for (const char* side : {"low", "high"})
+      if (const auto* added = find_attr<std::vector<int64_t>>(call_, side);
+          added != nullptr && (added->empty() || added->front() != 0))
+        return "samples that are added or left out";
     if (const auto* by_frequency = find_attr<bool>(call_, "scale_grad_by_freq");
         by_frequency != nullptr && *by_frequency)
       return "gradients that are scaled by how often an index stands in the batch";

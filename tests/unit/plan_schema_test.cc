@@ -158,7 +158,7 @@ TEST_CASE("the schema refuses what is not of the format") {
 }
 
 TEST_CASE("reference.json is as the schema says") {
-  const Validator schema(read_schema());
+  const Validator schema = load();
   plan::Reference reference;
   reference.program.slots = {{"x", plan::SlotRole::kInput, 3 * plan::Reference::kSamples, true, false},
                              {"c", plan::SlotRole::kConstant, 4, true, false},
