@@ -207,9 +207,10 @@ TEST_CASE("programs of a GPT that were changed do not compute its gradients") {
     CHECK_THAT(answer(b), Contains("cross_entropy_backward of") && Contains("make_models.py:62"));
   }
   SECTION("labels that count in the loss are left out of its mean") {
+    b = compiled::bundle("tiny_gpt.onnx", kMicrobatches);
     for (Attr& attr : call_of(b, "C", "cross_entropy_count").attrs)
       if (attr.name == "ignore_index") attr.value = int64_t{3};
-    CHECK_THAT(answer(b), Contains("\"grad h.0.fc.bias\"") && Contains("cross_entropy_backward of"));
+    CHECK_THAT(answer(b), Contains("\"grad h.0.fc.bias\"") && Contains("reciprocal of \"model\""));
   }
   SECTION("mean and deviation of a norm exchanged in the saved block") {
     KernelCall& call = call_of(b, "B", "layer_norm_backward_input");
