@@ -121,29 +121,31 @@ class Fit {
   static size_t index(char name) { return static_cast<size_t>(name - 'a'); }
 
   std::string type(const OperandSignature& wanted, DType dtype) {
-    const std::string is = "is " + std::string(dtype_name(dtype));
+    const std::string is = "has element type " + std::string(dtype_name(dtype));
     if (wanted.type.size() != 1)
       return dtype_name(dtype) == wanted.type ? "" : is + ", not " + std::string(wanted.type);
     const char variable = wanted.type[0];
-    if ((variable == 'F' || variable == 'G') && !is_floating(dtype)) return is + ", no floating type";
+    if (variable >= 'F' && variable <= 'H' && !is_floating(dtype)) return is + ", no floating one";
     std::optional<DType>& known = types_[static_cast<size_t>(variable - 'A')];
     if (!known) known = dtype;
-    return *known == dtype ? "" : is + ", other operands are " + std::string(dtype_name(*known));
+    return *known == dtype ? "" : is + ", other operands have " + std::string(dtype_name(*known));
   }
 
   std::string shape(const OperandSignature& wanted, const std::vector<int64_t>& shape) {
     const int64_t* at = shape.data();
     const int64_t* const end = at + shape.size();
+    const auto whole = [&] { return shape_text(shape.data(), end); };
     const auto axes = static_cast<std::ptrdiff_t>(wanted.axes.size());
     const bool any = std::any_of(wanted.axes.begin(), wanted.axes.end(), [](const auto& axis) { return axis.many; });
     const std::ptrdiff_t rest = end - at - (axes - (any ? 1 : 0));  // axes of the one that is many
     if (rest < 0 || (!any && rest != 0))
-      return "has " + std::to_string(shape.size()) + " axes, not " + std::to_string(axes);
+      return "has shape " + whole() + ", with " + std::to_string(shape.size()) + " axes, not " + std::to_string(axes);
     for (const auto& axis : wanted.axes) {
       const Extents here{at, at + (axis.many ? rest : 1), true};
       at = here.end;
       if (axis.extent >= 0 && *here.begin != axis.extent)
-        return "has extent " + std::to_string(*here.begin) + ", not " + std::to_string(axis.extent);
+        return "has shape " + whole() + ": extent " + std::to_string(*here.begin) + ", not " +
+               std::to_string(axis.extent);
       if (axis.name == 0) continue;
       if (axis.broadcasts) {
         broadcasts_.push_back({axis.name, here, wanted.name});
@@ -152,7 +154,7 @@ class Fit {
       Extents& known = axes_[index(axis.name)];
       if (!known.known) known = here;
       if (!std::equal(known.begin, known.end, here.begin, here.end))
-        return "has " + shape_text(here.begin, here.end) + " where other operands have " +
+        return "has shape " + whole() + ": " + shape_text(here.begin, here.end) + " where other operands have " +
                shape_text(known.begin, known.end);
     }
     return "";

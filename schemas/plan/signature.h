@@ -20,7 +20,7 @@ struct OperandSignature {
     int64_t extent = -1;      // a fixed one
   };
   std::string_view name;
-  std::string_view type;  // of an element; T, U: a variable; F, G: a variable for a floating type
+  std::string_view type;  // of an element; T, U: a variable; F, G, H: a variable for a floating type
   std::vector<Axis> axes;
   bool optional = false;
   bool repeated = false;  // it stands for any number of operands

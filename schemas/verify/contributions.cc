@@ -40,20 +40,21 @@ bool writes_inputs(const KernelCall& call, const KernelCall& reader) {
   });
 }
 
-// How often a chunk's program that does so most reads each parameter.
+// How often a chunk's forward reads each parameter by one kernel: of its kernels and its forwards of different local
+// batches, the one that does so most. Uses by different kernels add different things.
 using Uses = std::map<std::pair<std::string, std::string>, int64_t>;  // by chunk and tensor
 Uses count_uses(const std::vector<Program>& programs) {
   Uses most;
   for (const Program& program : programs) {
     const auto named = chunk_program(program.name);
-    if (!named) continue;
-    std::map<int32_t, int64_t> reads;  // by slot
+    if (!named || named->pass != "F") continue;
+    std::map<std::pair<int32_t, std::string>, int64_t> reads;  // by slot and kernel
     for (const KernelCall& call : program.calls)
       for (const Operand& input : call.inputs)
         if (input.slot >= 0 && program.slots.at(static_cast<size_t>(input.slot)).role == SlotRole::kParameter)
-          ++reads[input.slot];
-    for (const auto& [slot, count] : reads) {
-      int64_t& uses = most[{named->chunk, program.slots[static_cast<size_t>(slot)].name}];
+          ++reads[{input.slot, call.kernel}];
+    for (const auto& [read, count] : reads) {
+      int64_t& uses = most[{named->chunk, program.slots[static_cast<size_t>(read.first)].name}];
       uses = std::max(uses, count);
     }
   }

@@ -1,6 +1,6 @@
 // Rule 8 inside a program: what a run adds to an accumulator it adds once. Of the kernels nothing is known, so this is
-// about calls that add the very same: as many as the chunk reads the parameter, since each use of a parameter adds to
-// its gradient once.
+// about calls that add the very same: as many as one kernel reads the parameter in the chunk's forward, since each use
+// of a parameter adds to its gradient once.
 #pragma once
 
 #include <vector>

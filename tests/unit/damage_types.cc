@@ -1,13 +1,12 @@
 // Damages that look right from every rank: types said alike on all members, values of one type exchanged, sums made
 // twice, roles that hide a sum, tensors that quietly stay as they are.
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "schemas/plan/chunk_names.h"
 #include "tests/unit/plan_damage_edits.h"
 #include "tests/unit/plan_damages.h"
+#include "tests/unit/plan_updates.h"
 
 namespace piper::damages {
 namespace {
@@ -108,47 +107,32 @@ bool gradients_said_to_be_states(Bundle& b) {
   return true;
 }
 
-// Of a tensor that has a buffer of its own: its accumulator is neither written, measured, reduced nor used.
+// A tensor that is updated alone is updated no longer: its gradient is neither made nor placed.
 bool trained_tensor_left_as_it_is(Bundle& b) {
-  if (b.ranks.size() != 1 || b.manifest.clip_grad_norm > 0) return false;
+  if (b.ranks.size() != 1 || b.manifest.clip_grad_norm > 0 || b.manifest.loss_scale > 0) return false;
   RankPlan& plan = b.ranks[0];
-  for (const TensorInfo& tensor : b.manifest.tensors) {
-    const auto is_gradient = [&](const Placement& p) {
-      return p.name == tensor.name && p.kind == PlacementKind::kGradient;
-    };
-    const auto placed = std::find_if(plan.placements.begin(), plan.placements.end(), is_gradient);
-    if (placed == plan.placements.end()) continue;
-    const int32_t buffer = placed->part.where.buffer;
-    const auto shares = [&](const Placement& p) { return p.part.where.buffer == buffer; };
-    if (std::count_if(plan.placements.begin(), plan.placements.end(), shares) != 1) continue;
-    auto& list = plan.instructions.edit();
-    list.erase(std::remove_if(list.begin(), list.end(),
-                              [&](const Instruction& instruction) {
-                                const auto* update = std::get_if<Update>(&instruction.action);
-                                if (update == nullptr) return false;
-                                const auto& arguments =
-                                    plan.arguments[static_cast<size_t>(update->arguments)].arguments;
-                                return std::any_of(arguments.begin(), arguments.end(),
-                                                   [&](const BufferRange& where) { return where.buffer == buffer; });
-                              }),
-               list.end());
+  for (const At at : find<Update>(b)) {
+    const auto ranges = example::ranges_of(b, plan, std::get<Update>(get(b, at).action));
+    const int64_t end = ranges.gradient.offset + ranges.count * dtype_bytes(DType::kF32);
+    std::vector<std::string> names;
+    for (const Placement& p : plan.placements)
+      if (p.kind == PlacementKind::kGradient && p.part.where.buffer == ranges.gradient.buffer &&
+          p.part.where.offset >= ranges.gradient.offset && p.part.where.offset < end)
+        names.push_back(p.name);
+    if (names.size() != 1) continue;
+    erase(b, at);
     for (Program& program : b.programs)
       for (size_t s = 0; s < program.slots.size(); ++s) {
-        if (tensor_of_gradient_slot(program.slots[s].name) != tensor.name) continue;
+        if (tensor_of_gradient_slot(program.slots[s].name) != names[0]) continue;
         program.slots[s].writes = false;
-        auto& calls = program.calls;
-        calls.erase(std::remove_if(calls.begin(), calls.end(),
-                                   [&](const KernelCall& call) {
-                                     return std::any_of(
-                                         call.outputs.begin(), call.outputs.end(),
-                                         [&](const Operand& out) { return out.slot == static_cast<int32_t>(s); });
-                                   }),
-                    calls.end());
+        program.calls.erase(
+            std::remove_if(program.calls.begin(), program.calls.end(),
+                           [&](const KernelCall& call) { return call.outputs[0].slot == static_cast<int32_t>(s); }),
+            program.calls.end());
       }
-    const std::string name = tensor.name;
     plan.placements.erase(
         std::remove_if(plan.placements.begin(), plan.placements.end(),
-                       [&](const Placement& p) { return p.name == name && p.kind != PlacementKind::kValue; }),
+                       [&](const Placement& p) { return p.name == names[0] && p.kind != PlacementKind::kValue; }),
         plan.placements.end());
     return true;
   }
@@ -182,9 +166,9 @@ bool statistics_exchanged(Bundle& b) {
 
 std::vector<Damage> of_types() {
   return {
-      PIPER_DAMAGE(reduction_said_as_i32, "P0637"),
-      PIPER_DAMAGE(reduction_said_as_f64_of_half_the_count, "P0637"),
-      PIPER_DAMAGE(reduction_said_as_bf16_of_double_the_count, "P0637"),
+      PIPER_DAMAGE(reduction_said_as_i32, "P0631", "P0637"),
+      PIPER_DAMAGE(reduction_said_as_f64_of_half_the_count, "P0631", "P0637"),
+      PIPER_DAMAGE(reduction_said_as_bf16_of_double_the_count, "P0631", "P0637"),
       PIPER_DAMAGE(tied_gradients_added_as_i32, "P0635", "P0636", "P0637"),
       PIPER_DAMAGE(mean_and_rstd_exchanged, "P0637"),
       PIPER_DAMAGE(mean_written_as_rstd, "P0637"),

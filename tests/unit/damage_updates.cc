@@ -176,7 +176,7 @@ std::vector<Damage> of_updates() {
       PIPER_DAMAGE(moments_exchanged, "P0638"),
       PIPER_DAMAGE(moment_saved_by_nobody, "P0638"),
       PIPER_DAMAGE(rate_read_elsewhere, "P0635", "P0637"),
-      PIPER_DAMAGE(rate_of_another_type, "P0638"),
+      PIPER_DAMAGE(rate_of_another_type, "P0635", "P0638"),
       PIPER_DAMAGE(moments_only_written, "P0635"),
   };
 }

@@ -25,7 +25,7 @@ Program forward() {
                      {slot(0, {4, 4}, {4, 1}), slot(1, {4, 4}, {1, 4})},
                      {},
                      "layers.0"};
-  KernelCall bound{"clamp",
+  KernelCall bound{"rms_norm",
                    false,
                    {slot(2, {4, 4}, {4, 1})},
                    {{Operand::kWorkspace, 64, DType::kF32, {4, 4}, {4, 1}}, {}},
@@ -198,6 +198,7 @@ Bundle pipeline(int32_t ranks, int32_t microbatches, bool alternate) {
   Bundle bundle = two_ranks();
   bundle.ranks.clear();
   bundle.programs.clear();
+  bundle.manifest.tensors[0].trained = false;
   bundle.manifest.world_size = ranks;
   bundle.manifest.reporting_rank = ranks - 1;
   bundle.manifest.ranks.clear();

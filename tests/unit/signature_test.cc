@@ -50,11 +50,13 @@ TEST_CASE("operands fit by number, type and shape") {
   CHECK(wrong("linear", {y}, {x}) == "input weight is absent");
   CHECK(wrong("linear", {y}, {x, w, b, b}) == "4 inputs where 3 are expected");
   CHECK(wrong("linear", {kAbsent}, {x, w}) == "output y is absent");
-  CHECK(wrong("linear", {y}, {x, operand({5, 4})}) == "input weight has [4] where other operands have [3]");
-  CHECK(wrong("linear", {operand({5})}, {x, w}) == "output y has [] where other operands have [2]");
-  CHECK(wrong("linear", {y}, {x, operand({5})}) == "input weight has 1 axes, not 2");
-  CHECK(wrong("linear", {y}, {x, operand({5, 3}, DType::kBF16)}) == "input weight is bf16, other operands are f32");
-  CHECK(wrong("linear", {y}, {operand({2, 3}, DType::kI32), w}) == "input x is i32, no floating type");
+  CHECK(wrong("linear", {y}, {x, operand({5, 4})}) ==
+        "input weight has shape [5,4]: [4] where other operands have [3]");
+  CHECK(wrong("linear", {operand({5})}, {x, w}) == "output y has shape [5]: [] where other operands have [2]");
+  CHECK(wrong("linear", {y}, {x, operand({5})}) == "input weight has shape [5], with 1 axes, not 2");
+  CHECK(wrong("linear", {y}, {x, operand({5, 3}, DType::kBF16)}) ==
+        "input weight has element type bf16, other operands have f32");
+  CHECK(wrong("linear", {y}, {operand({2, 3}, DType::kI32), w}) == "input x has element type i32, no floating one");
   CHECK(wrong("linear", {y}, {x, w}, true) == "it cannot accumulate");
 }
 
@@ -62,7 +64,7 @@ TEST_CASE("operands broadcast, repeat, or may all be absent but one") {
   CHECK(wrong("add", {operand({4, 2, 3})}, {operand({2, 3}), operand({4, 1, 3})}).empty());
   CHECK(wrong("add", {operand({4, 2, 3})}, {operand({2, 3}), operand({2})}) == "b does not broadcast: [2] to [4,2,3]");
   CHECK(wrong("where", {operand({2})}, {operand({2}, DType::kI32), operand({2}), operand({2})}) ==
-        "input condition is i32, not bool");
+        "input condition has element type i32, not bool");
   CHECK(wrong("cat", {operand({6})}, {operand({2}), operand({2}), operand({2})}).empty());
   CHECK(wrong("cat", {operand({6})}, {}) == "input x is absent");
   const Operand rows = operand({2, 3}), row = operand({2});
