@@ -91,7 +91,12 @@ bool HangWatch::hangs(Clock::time_point now) {
     all_ended = all_ended && at != nullptr && at->kind == live::EventKind::kEnded;
   }
   // A program that has no rings at all is none of piper's.
-  return !seen_.empty() && !all_ended && quiet_ > longest;
+  if (seen_.empty() || all_ended || quiet_ <= longest) return false;
+  // Who started a rank that is gone ends the run; mpirun takes its time.
+  return std::none_of(rings.begin(), rings.end(), [](live::Ring ring) {
+    live::look_at_process_of(ring);
+    return ring.process_state == 'X';
+  });
 }
 
 // The folder, or why there is none.

@@ -102,10 +102,14 @@ std::vector<std::string> variables_of(const LaunchPlan& plan, int32_t rank, int3
                                       const std::string& rings) {
   const int32_t local = rank - plan.first_rank;
   const auto variable = [](const char* name, const std::string& value) { return std::string(name) + "=" + value; };
-  // Of mpirun: what it gives its ranks between SIGTERM and SIGKILL.
-  if (plan.over_mpi)
-    return {variable(launch::kRings, rings),
-            variable("OMPI_MCA_odls_base_sigkill_timeout", std::to_string(plan.grace.count() / 1000 + 1))};
+  if (plan.over_mpi) {
+    std::vector<std::string> variables{variable(launch::kRings, rings)};
+    // Between SIGTERM and SIGKILL, for a checkpoint. mpirun waits for all of it whenever it ends ranks.
+    if (has_flag(plan.arguments, "--checkpoint"))
+      variables.push_back(
+          variable("OMPI_MCA_odls_base_sigkill_timeout", std::to_string(plan.grace.count() / 1000 + 1)));
+    return variables;
+  }
   return {variable(launch::kRings, rings),
           variable("RANK", std::to_string(rank)),
           variable("WORLD_SIZE", std::to_string(plan.world_size)),

@@ -497,6 +497,7 @@ Result<Hang> find_culprit(const plan::Bundle& bundle, const std::string& digest,
                              std::to_string(bundle.manifest.world_size));
     if (ring.digest != digest) return wrong(ring, "is of a run of another bundle");
     if (seen[static_cast<size_t>(ring.rank)]++ != 0) return wrong(ring, "is there twice");
+    if (track_of(ring, TrackKind::kHost) == nullptr) return wrong(ring, "has no track of its host");
   }
   return Waiting(bundle, rings, now_ns).find();
 }

@@ -58,6 +58,14 @@ class Ring:
                 self.newest_s = max(self.newest_s, words[place] / 1e9)
 
 
+def alive(process):
+    """What has ended and waits to be asked how is not."""
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 class Run:
     """piper-run under piper-launch, in the background; what it says goes to a file."""
 
@@ -135,7 +143,7 @@ def judged(bench, plans, run, label, right, what, least=AFTER):
     check(f"{label}: piper-plan whyhang says the same", done.returncode == 0 and found.text in done.stdout, done.stdout + done.stderr)
     rings = [Ring(path) for path in sorted(incident.glob("*.ring"))]
     check(f"{label}: no rank and no ring is left",
-          not run.folder.exists() and not any(pathlib.Path(f"/proc/{ring.process}").exists() for ring in rings))
+          not run.folder.exists() and not any(alive(ring.process) for ring in rings))
     deadline = max(least, FACTOR * max(ring.longest_step_s for ring in rings))
     late.append((max(ring.seen_s for ring in rings) - max(ring.newest_s for ring in rings) - deadline, label))
 
@@ -269,10 +277,10 @@ def leavings(bench, plans, world):
     run.process.kill()
     run.process.wait()
     for _ in range(200):
-        if not any(pathlib.Path(f"/proc/{process}").exists() for process in ranks):
+        if not any(map(alive, ranks)):
             break
         time.sleep(0.01)
-    check("SIGKILL of the launcher: no rank is left", not any(pathlib.Path(f"/proc/{process}").exists() for process in ranks))
+    check("SIGKILL of the launcher: no rank is left", not any(map(alive, ranks)))
     code, text = Run(bench, plans, world, "piper-launch", "--steps", 2, name="next").end()
     check("SIGKILL of the launcher: the next one removes its rings", code == 0 and not run.folder.exists(), f"{code} {text}")
 

@@ -121,6 +121,7 @@ TEST_CASE("a ring is read while it is written") {
   std::thread writes([&] {
     for (int32_t i = 0; !ends; ++i) ring->stream(0).instruction(i, false, true, 0, i & 0x7fff'ffff);
   });
+  while (live::read_newest(ring->path())->tracks.at(0).written < 2 * live::kRingEvents) std::this_thread::yield();
   for (int look = 0; look < 200; ++look) {
     const auto read = live::read_ring(ring->path());
     REQUIRE(read.ok());

@@ -229,6 +229,11 @@ TEST_CASE("rings of another run are refused") {
   other = ring;
   other.world_size = 3;
   refused({other}, "is of 3 ranks");
+  other = ring;
+  other.tracks.pop_back();
+  other.tracks.pop_back();
+  other.tracks.pop_back();
+  refused({other}, "no track of its host");
 }
 
 // What a reader lets through need not fit the plan.
