@@ -69,12 +69,12 @@ def alive(process):
 class Run:
     """piper-run under piper-launch, in the background; what it says goes to a file."""
 
-    def __init__(self, bench, plans, world, launch, *flags, fault=None, launcher=(), name="run"):
+    def __init__(self, bench, plans, world, launch, *flags, fault=None, launcher=(), name="run", after=AFTER, first=FIRST):
         self.work = bench.work / name
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir(parents=True)
         self.world, self.output, self.incidents = world, self.work / "output", self.work / "incidents"
-        command = [bench.bin / "piper-launch", "--hang-after", AFTER, "--hang-first", FIRST, "--hang-factor", FACTOR,
+        command = [bench.bin / "piper-launch", "--hang-after", after, "--hang-first", first, "--hang-factor", FACTOR,
                    "--incidents", self.incidents, *launcher]
         if launch == "mpirun":
             command += ["mpirun", "--oversubscribe", "-n", world]
@@ -299,7 +299,7 @@ def quiet(bench, plans, world, launch, steps):
     """Other programs keep all cores busy meanwhile."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 2))]
     try:
-        code, text = Run(bench, plans, world, launch, "--steps", steps, launcher=("--hang-after", 5, "--hang-first", 60)).end()
+        code, text = Run(bench, plans, world, launch, "--steps", steps, after=5, first=60).end()
     finally:
         for process in busy:
             process.kill()
