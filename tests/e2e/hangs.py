@@ -74,7 +74,7 @@ class Run:
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir(parents=True)
         self.world, self.output, self.incidents = world, self.work / "output", self.work / "incidents"
-        command = [bench.bin / "piper-launch", "--hang-after", after, "--hang-first", first, "--hang-factor", FACTOR,
+        command = [bench.bin / "piper-launch", "--grace", 2, "--hang-after", after, "--hang-first", first, "--hang-factor", FACTOR,
                    "--incidents", self.incidents, *launcher]
         if launch == "mpirun":
             command += ["mpirun", "--oversubscribe", "-n", world]
