@@ -13,8 +13,6 @@
 
 #include "schemas/launch/variables.h"
 
-extern char** environ;
-
 namespace piper::launcher {
 
 namespace {

@@ -1,10 +1,10 @@
 #include "launcher/passed_environment.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
-
-extern char** environ;
 
 namespace piper::launcher {
 

@@ -38,7 +38,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     timer_.expires_after(ControlServer::kPatience);
     timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
       asio::error_code none;
-      if (!error) self->socket_.close(none);
+      if (!error) (void)self->socket_.close(none);
     });
     asio::async_read_until(socket_, asio::dynamic_buffer(request_, ControlServer::kLongestRequest), '\n',
                            [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
@@ -56,8 +56,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
   void end() {
     asio::error_code none;
-    timer_.cancel(none);
-    socket_.close(none);
+    (void)timer_.cancel(none);
+    (void)socket_.close(none);
   }
 
   Protocol::socket socket_;

@@ -2,6 +2,7 @@
 
 #include <httplib.h>
 
+#include <atomic>
 #include <future>
 #include <optional>
 #include <thread>
@@ -17,9 +18,12 @@ constexpr size_t kThreads = 2;
 class Server : public HttpServer {
  public:
   Server(EventLoop& loop, Pages pages) : loop_(loop), pages_(std::make_shared<Pages>(std::move(pages))) {}
+  // The library stops a server that listens, and no other: the thread may be about to.
   ~Server() override {
+    if (!thread_.joinable()) return;
+    while (!server_.is_running() && !finished_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     server_.stop();
-    if (thread_.joinable()) thread_.join();
+    thread_.join();
   }
 
   Status listen(uint16_t port) {
@@ -53,7 +57,10 @@ class Server : public HttpServer {
     if (port_ <= 0)
       return Status::failure("L0136", std::string("port ") + std::to_string(port) + " of " + kAddress +
                                           " cannot be had; choose another with --http-port, or 0 for a free one");
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
+    thread_ = std::thread([this] {
+      server_.listen_after_bind();
+      finished_ = true;
+    });
     return {};
   }
 
@@ -75,6 +82,7 @@ class Server : public HttpServer {
   std::shared_ptr<Pages> pages_;  // shared with calls that are still under way at the end
   httplib::Server server_;
   int port_ = 0;
+  std::atomic<bool> finished_{false};
   std::thread thread_;
 };
 
