@@ -65,9 +65,8 @@ Status Supervisor::start(const std::vector<std::string>& arguments, int32_t atte
 
 Status Supervisor::start_rank(ChildStart start, int32_t rank, const StoreSocket* socket, int32_t attempt) {
   start.name = "rank " + std::to_string(rank);
-  std::vector<std::string> variables =
-      variables_of(plan_, rank, attempt, socket == nullptr ? plan_.master_port : socket->port(),
-                   rings_ ? rings_->path() : "");
+  std::vector<std::string> variables = variables_of(
+      plan_, rank, attempt, socket == nullptr ? plan_.master_port : socket->port(), rings_ ? rings_->path() : "");
   if (rank == 0 && socket != nullptr) {
     start.inherited = {socket->descriptor()};
     variables.push_back(std::string(launch::kStoreSocket) + "=" + std::to_string(socket->descriptor()));
