@@ -11,6 +11,7 @@
 #include "launcher/find_program.h"
 #include "launcher/restarts.h"
 #include "schemas/launch/variables.h"
+#include "schemas/plan/bundle_io.h"
 
 namespace piper::launcher {
 

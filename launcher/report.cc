@@ -22,6 +22,8 @@ void write_report(const std::string& path, const Outcome& outcome) {
   text.numbers(outcome.statuses);
   text.key("tail");
   text.strings(outcome.tail);
+  text.key("hang");
+  text.string(outcome.hang.ok() ? "" : outcome.hang.error().message);
   text.raw("}\n");
   if (const Status status = plan::write_file(path, text.text()); !status.ok())
     std::fprintf(stderr, "piper-launch: warning[%s]: %s\n", status.error().code.c_str(),
@@ -44,6 +46,9 @@ std::optional<Outcome> read_report(const std::string& path) {
   for (const int64_t status : reader.integers()) outcome.statuses.push_back(static_cast<int>(status));
   reader.key("tail");
   outcome.tail = reader.strings();
+  reader.key("hang");
+  if (const std::string_view hang = reader.string(); !hang.empty())
+    outcome.hang = Status::failure("L0121", std::string(hang));
   reader.close_object();
   reader.end_of_text();
   return reader.ok() ? std::optional(std::move(outcome)) : std::nullopt;

@@ -60,6 +60,8 @@ Result<Json> ask(const Flags& flags, const Json& request) {
 Result<Json> submission(Flags& flags) {
   flags.launch.master = flags.launch.nodes > 1 ? "node:1" : "";  // where they meet is the daemons' matter
   PIPER_ASSIGN(LaunchPlan plan, make_launch_plan(flags.launch));
+  if (plan.over_mpi)
+    return Status::failure("L0101", "piperd starts the ranks itself: submit the program without mpirun");
   PIPER_ASSIGN(const std::vector<std::string> environment, passed_environment(flags.environment));
   std::error_code error;
   const std::filesystem::path here = std::filesystem::current_path(error);

@@ -20,6 +20,8 @@ std::vector<std::string> launch_arguments(const AttemptStart& start, const Job& 
                                         std::to_string(job.attempts - 1),
                                         "--report",
                                         start.folder + "/report.json",
+                                        "--incidents",
+                                        start.folder + "/hangs",
                                         "-n",
                                         std::to_string(job.spec.ranks),
                                         "--"};

@@ -13,6 +13,7 @@
 #include "launcher/exit_text.h"
 #include "launcher/passed_environment.h"
 #include "launcher/report.h"
+#include "schemas/plan/bundle_io.h"
 
 namespace piper::launcher {
 
@@ -27,7 +28,8 @@ Json statuses_of(const std::string& job_folder) {
   if (!report) return nullptr;
   return {{"first_rank_that_failed", report->failed_rank},
           {"exit_statuses", report->statuses},
-          {"its_last_lines", report->tail}};
+          {"its_last_lines", report->tail},
+          {"hang", report->hang.ok() ? Json(nullptr) : Json(report->hang.error().message)}};
 }
 
 Json ranks_of(const std::string& job_folder, int32_t ranks) {
@@ -49,10 +51,11 @@ Json ranks_of(const std::string& job_folder, int32_t ranks) {
 }
 
 Json bundle_of(const JobSpec& spec) {
-  const auto bundle = bundle_among(spec.arguments, spec.folder);
+  const std::string folder = bundle_among(spec.arguments, spec.folder);
+  if (folder.empty()) return nullptr;
+  const auto bundle = plan::open_bundle(folder);
   if (!bundle.ok()) return bundle.error().message;
-  if (!*bundle) return nullptr;
-  return {{"folder", (*bundle)->directory}, {"digest", (*bundle)->digest}};
+  return {{"folder", bundle->directory}, {"digest", bundle->digest}};
 }
 
 Json system_of() {

@@ -436,6 +436,8 @@ def refusals(bench):
         refused("nothing says how many ranks", one.call("submit", "true"), "error[L0101]")
         refused("restarts without checkpoints", one.call("submit", "-n", 1, "--restarts", 1, "true"), "error[L0105]")
         refused("a variable that is not there", one.call("submit", "-n", 1, "--env", "NO_SUCH", "true"), "error[L0101]")
+        if shutil.which("mpirun"):
+            refused("ranks that mpirun starts", one.call("submit", "mpirun", "-n", 1, "true"), "error[L0101]")
         refused("no program", one.call("submit", "-n", 1), "there is no program", 2)
         refused("no such job", one.call("status", 99), "error[L0132]")
         refused("a folder that a piperd has", second("--state", one.state, "--http-port", 0), "error[L0133]")

@@ -120,6 +120,7 @@ TEST_CASE("how an attempt ended is read as it was written, or not at all") {
   outcome.failed_rank = 1;
   outcome.asked_to_stop = true;
   outcome.statuses = {143, 137};
+  outcome.hang = Status::failure("L0121", "rank 1 was stopped");
   outcome.tail = {"a \"line\"\n", "\xff\x01\n"};
   write_report(path, outcome);
   const auto read = read_report(path);
@@ -129,6 +130,8 @@ TEST_CASE("how an attempt ended is read as it was written, or not at all") {
   CHECK(read->asked_to_stop);
   CHECK(read->statuses == outcome.statuses);
   CHECK(read->tail == outcome.tail);
+  REQUIRE_FALSE(read->hang.ok());
+  CHECK(read->hang.error().message == "rank 1 was stopped");
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 3);
   CHECK_FALSE(read_report(path));
 }
