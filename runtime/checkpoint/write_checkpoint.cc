@@ -151,7 +151,7 @@ std::string CheckpointWriter::commit(Manifest& manifest, const std::string& fold
 }
 
 Result<std::string> CheckpointWriter::attempt(Manifest& manifest, const std::string& folder, const std::string& name,
-                                               std::optional<std::string_view> shard, const hal::WaitControl& wait) {
+                                              std::optional<std::string_view> shard, const hal::WaitControl& wait) {
   using live::EventKind;
   const int64_t step = manifest.step;
   // All ranks tell the same, whatever they have to write: so it shows who is behind whom.
