@@ -59,8 +59,7 @@ Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
                    " nodes, which count from 0");
   if (options.nodes > 1 && options.master.empty())
     return refused("--nnodes wants --master HOST:PORT, an address of the first node that the others can reach");
-  PIPER_ASSIGN(const std::optional<plan::OpenBundle> bundle, bundle_among(options.arguments, ""));
-  if (bundle) plan.bundle = bundle->directory;
+  plan.bundle = bundle_among(options.arguments, "");
   plan.hangs = options.hangs;
   plan.over_mpi = is_mpirun(options.arguments.at(0));
   if (plan.over_mpi) {
@@ -68,11 +67,12 @@ Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
       return refused("-n and --nnodes are mpirun's own business: give them behind its name");
   } else if (options.ranks) {
     plan.ranks_here = *options.ranks;
-  } else if (!bundle) {
+  } else if (plan.bundle.empty()) {
     return refused(
         "nothing says how many ranks to start: none of the program's arguments is a plan bundle. Give it by -n");
   } else {
-    const int32_t world = bundle->manifest.world_size;
+    PIPER_ASSIGN(const plan::OpenBundle bundle, plan::open_bundle(plan.bundle));
+    const int32_t world = bundle.manifest.world_size;
     if (world % options.nodes != 0)
       return refused("the plan's " + std::to_string(world) + " ranks do not divide among " +
                      std::to_string(options.nodes) + " nodes");
