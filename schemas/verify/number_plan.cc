@@ -58,7 +58,7 @@ class Comparison {
     plan_.make();
     made_.assign(static_cast<size_t>(table_.size()), 0);
     for (const NumberedProgram& run : plan_.programs()) {
-      ambiguous_ = ambiguous_ || (reference_.elsewhere && run.program != nullptr && run.samples == 1);
+      ambiguous_ = ambiguous_ || (run.program != nullptr && run.samples == 1);
       for (const int32_t number : run.made) made_[static_cast<size_t>(number)] = 1;
     }
     collect();
@@ -125,7 +125,7 @@ class Comparison {
       return {};
     }
     if (ambiguous_) {
-      leave_open("pieces of one sample, of a model whose samples are not always the first axis", name);
+      leave_open("pieces of one sample, whose views do not always show which axis numbers the samples", name);
       return {};
     }
     std::string story;

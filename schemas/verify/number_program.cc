@@ -141,7 +141,7 @@ class Evaluation {
       elements.offset = 0;
       elements.strides.assign(elements.shape.size(), 0);
     }
-    const std::string why = view_of(elements, number.over, number.bytes / size, run_.samples, view, run_.elsewhere);
+    const std::string why = view_of(elements, number.over, number.bytes / size, run_.samples, view);
     if (!why.empty()) return unfit(why);
     through_copies(view, table_);
     return view;

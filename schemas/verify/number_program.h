@@ -48,7 +48,6 @@ struct NumberedProgram {
   std::vector<int32_t> totals;              // [slot] a sum of the step that the program reads; -1: not known
   std::vector<Contribution> contributions;  // in the order of the calls
   std::vector<int32_t> made;                // numbers, in the order of the calls
-  bool elsewhere = false;                   // some view numbers its samples by another axis than the first
 };
 
 // Runs the calls. Nothing fails: what is not covered becomes an unknown number, which says why.

@@ -55,8 +55,7 @@ std::optional<StridedElements> mapped(const StridedElements& elements, const std
   return result;
 }
 
-std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view,
-                    bool& elsewhere) {
+std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view) {
   view.offset = elements.offset;
   view.axes.assign(elements.shape.size(), {});
   int64_t last = elements.offset;
@@ -81,7 +80,6 @@ std::string view_of(const StridedElements& elements, Over over, int64_t each, in
       if (chosen == rank) chosen = 0;
       while (chosen < rank && !one(chosen) && !rows(chosen)) ++chosen;
     }
-    elsewhere = elsewhere || (chosen != 0 && chosen < rank);
     if (chosen == rank) return "an operand that does not name all samples";
     ViewAxis& axis = view.axes[chosen];
     axis.samples = true;

@@ -27,9 +27,8 @@ struct MappedAxis {
 std::optional<StridedElements> mapped(const StridedElements& elements, const std::vector<MappedAxis>& axes);
 
 // The view of elements of a value that is there for `samples` samples; "" or why it is none. `each`: elements of a
-// sample, or of the whole value where `over` is not kEach. `elsewhere`: set where another axis than the first numbers
-// the samples; which one it is, one sample alone does not show.
-std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view,
-                    bool& elsewhere);
+// sample, or of the whole value where `over` is not kEach. Of one sample the first axis that could number the samples
+// does, where it has an axis for them at all: a view may have left it out.
+std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view);
 
 }  // namespace piper::verify
