@@ -337,7 +337,7 @@ class Waiting {
            plan.streams.at(static_cast<size_t>(node.stream)).name + "\"";
   }
   // Where a halted rank is: the first of its streams that is in an instruction, else its host.
-  const Node& stands(const Node& node) const {
+  Node stands(const Node& node) const {
     if (!halted(node.rank)) return node;
     if (instruction_at(node) != nullptr) return node;
     if (submission(node.rank))
@@ -416,7 +416,7 @@ class Waiting {
 
   Hang story(int32_t culprit) const {
     const Node& found = nodes_[static_cast<size_t>(culprit)];
-    const Node& node = stands(found);
+    const Node node = stands(found);
     Hang hang;
     hang.culprit = describe(node, cause_of(found));
     hang.message = std::string(cause_name(hang.culprit.cause)) + ": " + message(node, hang.culprit);
