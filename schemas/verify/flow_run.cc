@@ -359,10 +359,13 @@ Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& pr
     return where;
   };
   Status mistaken;  // elements of one type for those of another
-  const auto take = [&](const ProgramEffects::Place& place, Pieces& pieces) {
+  const auto read = [&](const ProgramEffects::Place& place, Pieces& pieces) {
     pieces.clear();
     if (place.slot < 0) workspace.read(place.offset, place.offset + place.bytes, pieces);
     else rank.contents.take(bound(place), place.bytes, pieces);
+  };
+  const auto take = [&](const ProgramEffects::Place& place, Pieces& pieces) {
+    read(place, pieces);
     if (mistaken.ok()) mistaken = check_elements(rank, pieces, place.dtype);
   };
   const auto put = [&](const ProgramEffects::Place& place, const Pieces& pieces) {
@@ -398,8 +401,8 @@ Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& pr
         if (wrong.empty()) continue;
         break;
       case Op::kClear: put(call.outputs[0], {{call.outputs[0].bytes, zero}}); continue;
-      case Op::kCopy:
-        take(call.inputs[0], a);
+      case Op::kCopy:  // bytes, whatever they are elements of
+        read(call.inputs[0], a);
         put(call.outputs[0], a);
         continue;
       case Op::kAdd:

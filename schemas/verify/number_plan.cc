@@ -189,7 +189,8 @@ class Comparison {
     const std::string& line = reference.lines[static_cast<size_t>(call)];
     return (call == term.call ? " adds to " + quoted(name) + " the model's "
                               : " makes for " + quoted(name) + " the model's ") +
-           tell_call(reference.program, call) + (line.empty() ? "" : " at " + line);
+           tell_call(reference.program, call) +
+           (reference.program.calls[static_cast<size_t>(call)].origin.ends_with(line) ? "" : " at " + line);
   }
 
   const Bundle& bundle_;
@@ -214,6 +215,8 @@ Result<EqualityReport> check_equality(const Bundle& bundle) {
 
 std::string describe(const EqualityReport& report) {
   if (!report.looked) return "equality with the model: not proved, the bundle has no reference\n";
+  if (!report.difference.empty())
+    return "equality with the model: not proved, a difference was found [P0641]: " + report.difference + "\n";
   std::string text = "equality with the model: " + std::string(report.whole() ? "proved: " : "proved in part: ") +
                      std::to_string(report.proved) + " gradients and losses are sums of the model's own values, " +
                      std::to_string(report.numbers) + " in all\n";

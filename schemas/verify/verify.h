@@ -37,7 +37,8 @@
 //     streams, channels, communicators (seams.h).
 // Of a bundle with a reference:
 //  12 (P0641) Equality with the model: each gradient and the loss is a sum of the values that the reference adds up, as
-//     far as kernels and rewrites are covered (number_plan.h); the report says what is not.
+//     far as kernels and rewrites are covered (number_plan.h). The report says what is not, and what differs: this rule
+//     refuses nothing.
 #pragma once
 
 #include <cstdint>
