@@ -185,7 +185,7 @@ def check_error(bench, model, launches, checks):
         if launch == "mpirun":
             command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", 4, *command]
         done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
-        said = re.search(r"error\[R0406\]: rank \d+, step 1, .*, kernel expert_order \(.*, shard at .*\.yaml:(\d+):\d+\): "
+        said = re.search(r"error\[R0406\]: rank \d+, step 1, .*, kernel expert_order \(.*, shard at .*\.yaml:(\d+):\d+\) at .*\.py:\d+\): "
                          r"(\d+) of \d+ rows are over the capacity of \d+ rows of an expert; expert \d+ is asked for \d+", done.stdout)
         faults = []
         if done.returncode != 3:
