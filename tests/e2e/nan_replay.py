@@ -50,13 +50,11 @@ class Second(nn.Module):
     def __init__(self):
         super().__init__()
         self.down = nn.Linear(2 * WIDTH, 4)
-        self.gain = nn.Parameter(torch.ones(1))
 
     def forward(self, h, level):
         hidden = torch.where(level == 1, torch.zeros_like(level), torch.log((level - 1).abs()))   # -inf where level is 1
         scale = torch.log(level)    # HERE
-        root = torch.sqrt(self.gain * (9 - level))    # ROOT: where level is 9 its gradient is infinite
-        return self.down(h) * scale + hidden.clamp(min=-1) + root
+        return self.down(h) * scale + hidden.clamp(min=-1)
 
 
 class Levels(nn.Module):
@@ -68,7 +66,7 @@ class Levels(nn.Module):
         return F.mse_loss(self.second(self.first(x), level), target)
 
 
-LINE, ROOT = (next(i for i, line in enumerate(pathlib.Path(__file__).read_text().splitlines(), 1) if mark in line) for mark in ("    # HERE", "    # ROOT:"))
+LINE = next(i for i, line in enumerate(pathlib.Path(__file__).read_text().splitlines(), 1) if line.endswith("# HERE"))
 
 
 def strategy(stages, replicas, microbatches, more=""):
@@ -106,9 +104,6 @@ class Bench(harness.Bench):
         bad = {k: v.clone() for k, v in self.data.items()}
         bad["x"][(BAD - 1) * BATCH + SAMPLE, 1] = float("nan")
         self.write("nan_in_data", bad)
-        bad = {k: v.clone() for k, v in self.data.items()}
-        bad["level"][(BAD - 1) * BATCH + SAMPLE] = 9
-        self.write("root", bad)
         torch.manual_seed(2)
         self.model = self.work / "levels.onnx"
         harness.piper_export.export(Levels(), {k: v[:BATCH] for k, v in self.data.items()}, self.model)
@@ -179,11 +174,6 @@ def others(bench):
     check("infinities that the model means end no run", code == 0, f"{code} {text}")
     code, text = bench.run_piper(plans, data="nan_in_data")
     check("a NaN of the data is told apart", code == NOT_FINITE and f"in step {BAD} it came with the data, in input 'x' on rank 0" in text, f"{code} {text}")
-    code, text = bench.run_piper(plans, data="root")
-    where = r"rank 1 instruction \d+ \(run PP1\.B\.b2 with \"PP1\.B m2\", .*\), call \d+: kernel \w+ of "
-    check("a gradient's infinity is found in the step in front of the one that it shows in",
-          code == NOT_FINITE and re.search(rf"step {BAD + 1}: the loss is NaN; in step {BAD} the first NaN is made by {where}mul\S* \(second\) at nan_replay\.py:{ROOT}, samples 4 to 5 of "
-                                           rf"the step, of an infinity; the first infinity is made by {where}sqrt \(second\) at nan_replay\.py:{ROOT}", text), text)
     weights = load_file(plans / "weights" / "model.safetensors")
     weights["second.down.weight"][1, 1] = float("inf")
     save_file(weights, bench.work / "broken.safetensors")
