@@ -37,8 +37,8 @@
 //     streams, channels, communicators (seams.h).
 // Of a bundle with a reference:
 //  12 (P0641) Equality with the model: each gradient and the loss is a sum of the values that the reference adds up, as
-//     far as kernels and rewrites are covered (number_plan.h). The report says what is not, and what differs: this rule
-//     refuses nothing.
+//     far as kernels and rewrites are covered (numbers/equality.h). The report says what is not, and what differs: this
+//     rule refuses nothing.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@
 
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
-#include "schemas/verify/number_plan.h"
+#include "schemas/verify/numbers/equality.h"
 
 namespace piper::verify {
 

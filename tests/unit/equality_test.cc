@@ -7,7 +7,7 @@
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/chunk_names.h"
-#include "schemas/verify/number_plan.h"
+#include "schemas/verify/numbers/equality.h"
 #include "schemas/verify/verify.h"
 #include "tests/unit/compiled_plans.h"
 

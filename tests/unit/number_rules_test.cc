@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "schemas/plan/names.h"
-#include "schemas/verify/number_program.h"
-#include "schemas/verify/number_sums.h"
+#include "schemas/verify/numbers/program.h"
+#include "schemas/verify/numbers/sums.h"
 
 using namespace piper;
 using namespace piper::plan;

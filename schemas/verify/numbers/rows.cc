@@ -1,4 +1,4 @@
-#include "schemas/verify/number_rows.h"
+#include "schemas/verify/numbers/rows.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr Row kRows[] = {
 #define PIPER_ROW(kernel, form, shared, sums) {kernel, RowForm::form, shared, sums},
-#include "schemas/verify/number_rows.def"
+#include "schemas/verify/numbers/rows.def"
 #undef PIPER_ROW
 };
 

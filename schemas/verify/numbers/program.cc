@@ -1,4 +1,4 @@
-#include "schemas/verify/number_program.h"
+#include "schemas/verify/numbers/program.h"
 
 #include <algorithm>
 #include <numeric>
@@ -7,9 +7,9 @@
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
-#include "schemas/verify/number_copies.h"
-#include "schemas/verify/number_rows.h"
-#include "schemas/verify/number_sums.h"
+#include "schemas/verify/numbers/copies.h"
+#include "schemas/verify/numbers/rows.h"
+#include "schemas/verify/numbers/sums.h"
 
 namespace piper::verify {
 

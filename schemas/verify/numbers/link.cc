@@ -1,11 +1,11 @@
-#include "schemas/verify/number_link.h"
+#include "schemas/verify/numbers/link.h"
 
 #include <algorithm>
 #include <unordered_map>
 
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/names.h"
-#include "schemas/verify/number_sums.h"
+#include "schemas/verify/numbers/sums.h"
 
 namespace piper::verify {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "schemas/plan/plan.h"
-#include "schemas/verify/number.h"
+#include "schemas/verify/numbers/number.h"
 
 namespace piper::verify {
 

@@ -1,4 +1,4 @@
-#include "schemas/verify/number_views.h"
+#include "schemas/verify/numbers/views.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// The programs of a bundle as one computation: each evaluated once on numbers (number_program.h), its slots filled with
+// The programs of a bundle as one computation: each evaluated once on numbers (program.h), its slots filled with
 // what the programs that write a slot of that name left there. That a slot holds what its name says is rules 8 to 10.
 #pragma once
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "schemas/plan/plan.h"
-#include "schemas/verify/number.h"
-#include "schemas/verify/number_leaves.h"
-#include "schemas/verify/number_program.h"
+#include "schemas/verify/numbers/number.h"
+#include "schemas/verify/numbers/leaves.h"
+#include "schemas/verify/numbers/program.h"
 
 namespace piper::verify {
 

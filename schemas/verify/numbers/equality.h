@@ -4,7 +4,7 @@
 // stands inside of programs is looked at here, once for each program, whatever the number of ranks.
 //
 // Each gradient, and the loss, is one of three: proved; not covered, with the reason; or refuted. A kernel without a
-// row (number_rows.def), or a rewrite without a rule, makes what depends on it not covered and refuses nothing.
+// row (rows.def), or a rewrite without a rule, makes what depends on it not covered and refuses nothing.
 #pragma once
 
 #include <cstdint>

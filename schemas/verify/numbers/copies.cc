@@ -1,8 +1,8 @@
-#include "schemas/verify/number_copies.h"
+#include "schemas/verify/numbers/copies.h"
 
 #include <vector>
 
-#include "schemas/verify/number_views.h"
+#include "schemas/verify/numbers/views.h"
 
 namespace piper::verify {
 namespace {

@@ -1,4 +1,4 @@
-// What a kernel does with the samples of its operands: a row for each kernel (number_rows.def), and for each form of
+// What a kernel does with the samples of its operands: a row for each kernel (rows.def), and for each form of
 // row the argument why a value made of parts for each sample, or of sums over samples, is again one.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "schemas/plan/plan.h"
-#include "schemas/verify/number.h"
+#include "schemas/verify/numbers/number.h"
 
 namespace piper::verify {
 

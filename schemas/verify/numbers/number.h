@@ -1,5 +1,5 @@
 // Numbers of values: two values have the same number where the same kernels made them of the same operands, whatever
-// program, slot or rank they stand in. Used by the rule about equality with the model (number_plan.h).
+// program, slot or rank they stand in. Used by the rule about equality with the model (equality.h).
 //
 // A number says of a value how it belongs to the samples that a program works on. Beside the number travel those
 // samples; they are no part of it, so that the programs of all microbatches, replicas and sizes of pieces make the

@@ -1,4 +1,4 @@
-#include "schemas/verify/number.h"
+#include "schemas/verify/numbers/number.h"
 
 #include "schemas/plan/dtype.h"
 

@@ -3,7 +3,7 @@
 // read the strides at once.
 #pragma once
 
-#include "schemas/verify/number.h"
+#include "schemas/verify/numbers/number.h"
 
 namespace piper::verify {
 

@@ -1,4 +1,4 @@
-#include "schemas/verify/number_plan.h"
+#include "schemas/verify/numbers/equality.h"
 
 #include <algorithm>
 #include <map>
@@ -6,9 +6,9 @@
 
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/file_bytes.h"
-#include "schemas/verify/number_leaves.h"
-#include "schemas/verify/number_link.h"
-#include "schemas/verify/number_sums.h"
+#include "schemas/verify/numbers/leaves.h"
+#include "schemas/verify/numbers/link.h"
+#include "schemas/verify/numbers/sums.h"
 
 namespace piper::verify {
 

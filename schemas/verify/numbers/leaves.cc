@@ -1,4 +1,4 @@
-#include "schemas/verify/number_leaves.h"
+#include "schemas/verify/numbers/leaves.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "schemas/verify/number_sums.h"
+#include "schemas/verify/numbers/sums.h"
 
 #include <algorithm>
 

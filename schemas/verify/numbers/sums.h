@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "schemas/verify/number.h"
-#include "schemas/verify/number_program.h"
+#include "schemas/verify/numbers/number.h"
+#include "schemas/verify/numbers/program.h"
 
 namespace piper::verify {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "schemas/plan/plan.h"
-#include "schemas/verify/number.h"
-#include "schemas/verify/number_views.h"
+#include "schemas/verify/numbers/number.h"
+#include "schemas/verify/numbers/views.h"
 
 namespace piper::verify {
 
