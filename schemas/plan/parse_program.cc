@@ -135,15 +135,21 @@ class ProgramParser {
     return true;
   }
 
-  void reference_slot(Reference& reference) {
-    const size_t at = reader_.position();
-    Slot& slot = program_.slots.emplace_back();
+  // Up to its size; the role is returned.
+  std::string_view begin_slot(Slot& slot) {
     reader_.open_object();
     reader_.key("slot");
     slot.name = reader_.string();
     reader_.key("role");
-    const auto role = reader_.string();
+    const std::string_view role = reader_.string();
     reader_.key("bytes");
+    return role;
+  }
+
+  void reference_slot(Reference& reference) {
+    const size_t at = reader_.position();
+    Slot& slot = program_.slots.emplace_back();
+    const auto role = begin_slot(slot);
     auto bytes = reader_.string();
     if (reader_.ok() && (!take_number(bytes, true, slot.bytes) || !bytes.empty()))
       reader_.fail(kSyntax, at,
@@ -164,12 +170,7 @@ class ProgramParser {
   void slot() {
     const size_t at = reader_.position();
     Slot& slot = program_.slots.emplace_back();
-    reader_.open_object();
-    reader_.key("slot");
-    slot.name = reader_.string();
-    reader_.key("role");
-    const auto role = reader_.string();
-    reader_.key("bytes");
+    const auto role = begin_slot(slot);
     slot.bytes = reader_.integer();
     reader_.key("access");
     const auto access = reader_.string();
