@@ -59,7 +59,7 @@ Result<Matching> check_order(const plan::Bundle& bundle, VerifyReport& report) {
   return matching;
 }
 
-// A difference is told and refuses nothing: additions that are put together in another order can look like one.
+// A difference is told and refuses nothing: a linear function of a sum, and the sum of that function, look like one.
 EqualityReport look_for_equality(const plan::Bundle& bundle) {
   auto equality = check_equality(bundle);
   if (equality.ok()) return std::move(equality).value();

@@ -4,7 +4,7 @@
   reference.py --bin BIN --work DIR --strategies DIR [MODEL...]
 
 Of each of the tests' models: bundles of several compositions have one reference.json, whose digest their manifests name, and `piper-plan verify`
-proves each but NOT_YET equal to it: all gradients and the loss. The bundle of `--emit=reference` has one rank, the same
+proves each equal to it: all gradients and the loss. The bundle of `--emit=reference` has one rank, the same
 reference.json, is proved equal to it, and trains to the losses and gradients of PyTorch's own loop. All files in strategies/ give
 the GPT one reference.json. `--reference=none` leaves it out, and verify says so.
 """
@@ -17,8 +17,6 @@ import sys
 import harness
 import strategies_train
 
-# Where additions of a residual's gradient are put together otherwise than in the reference, which rule 12 takes for a difference.
-NOT_YET = {("gpt", "pp2_1f1b"), ("gpt", "pp2_nested")}
 COMPOSITIONS = ("one", "dp2_mb2", "pp2_1f1b", "pp2_dp2", "pp2_nested")
 
 
@@ -41,8 +39,7 @@ def faults_of_model(bench, model):
     for name in COMPOSITIONS:
         plans = bench.compile(model, harness.strategy_text(model, name, "sgd"), f"{model}-{name}")
         texts.add(reference_of(plans))
-        wanted = "not proved, a difference was found [P0641]" if (model, name) in NOT_YET else "proved: "
-        if not (said := equality(bench, plans)).startswith(f"equality with the model: {wanted}"):
+        if not (said := equality(bench, plans)).startswith("equality with the model: proved: "):
             faults.append(f"{name}: {said}")
     if len(texts) > 1:
         faults.append("reference.json differs between strategies")

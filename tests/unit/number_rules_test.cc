@@ -156,6 +156,27 @@ TEST_CASE("sums are multisets, however they are added up") {
                              {value(4, kX), value(4, kY)}, true)})));
 }
 
+TEST_CASE("additions of whole values have one number, however they are put together") {
+  Numbering numbers;
+  const auto sum = [&](int64_t n, int a, int b, int c, bool right) {
+    const int first = right ? b : a, second = right ? c : b, other = right ? a : c;
+    return numbers.made(
+        n, {call("relu", {value(n, 7)}, {value(n, kX)}), call("add", {value(n)}, {value(n, first), value(n, second)}),
+            call("add", {value(n, 5)}, {value(n, other), value(n)})});
+  };
+  const int32_t plain = sum(4, kX, kY, 7, false);
+  CHECK(sum(4, kX, kY, 7, true) == plain);
+  CHECK(sum(3, 7, kY, kX, true) == plain);
+  CHECK(sum(4, kX, kX, 7, false) != plain);
+  CHECK(sum(4, kX, kY, kY, false) != plain);
+  CHECK(sum(4, kX, kX, kY, false) != sum(4, kX, kY, kY, false));
+  const auto row = [&](bool broadcast) {  // one row of w for all samples, or x
+    return numbers.made(
+        4, {call("add", {value(4)}, {value(4, kX), broadcast ? operand(kW, {4, 4}, {0, 1}) : value(4, kY)})});
+  };
+  CHECK(row(true) != row(false));
+}
+
 TEST_CASE("what stands apart for each sample is no part of a sum over them") {
   Numbering numbers;
   const auto terms = numbers.terms(4, {call("add_into", {operand(kGradient, {4, 4})}, {value(4, kX)}, true)});

@@ -67,8 +67,11 @@ int32_t NumberTable::unfit(const std::string& why, int32_t program, int32_t call
 
 int32_t NumberTable::result(Made made) {
   std::string key = made.kernel + '\n' + made.what + '\n';
-  for (const View& view : made.operands) append_key(key, view);
+  if (made.addends.empty())
+    for (const View& view : made.operands) append_key(key, view);
+  for (const int32_t addend : made.addends) append_key(key, int64_t{addend});
   Number number;
+  number.addends = std::move(made.addends);
   number.over = made.over;
   number.bytes = made.bytes;
   number.program = made.program;

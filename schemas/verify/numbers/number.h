@@ -43,13 +43,14 @@ inline constexpr int32_t kReferenceProgram = -2;
 
 struct Number {
   Over over = Over::kNothing;
-  int64_t bytes = 0;           // dense; over kEach of one sample
-  std::string why;             // kUnknown: what is not covered, or, of one that is
-  bool unfit = false;          // ... unfit, what no sound call does
-  int32_t program = -1;        // of the call that made it first; -1: none, kReferenceProgram
-  int32_t call = -1;           // index into the program's calls
-  std::vector<View> operands;  // of that call
-  std::string kernel;          // "" of a leaf
+  int64_t bytes = 0;             // dense; over kEach of one sample
+  std::string why;               // kUnknown: what is not covered, or, of one that is
+  bool unfit = false;            // ... unfit, what no sound call does
+  int32_t program = -1;          // of the call that made it first; -1: none, kReferenceProgram
+  int32_t call = -1;             // index into the program's calls
+  std::vector<View> operands;    // of that call
+  std::string kernel;            // "" of a leaf
+  std::vector<int32_t> addends;  // of an addition: what is added up in it, sorted (sums.h); empty: it is none
 };
 
 class NumberTable {
@@ -63,6 +64,7 @@ class NumberTable {
   struct Made {
     std::string kernel, what;
     std::vector<View> operands;
+    std::vector<int32_t> addends;  // where there are any, they stand for the operands
     Over over = Over::kNothing;
     int64_t bytes = 0;
     int32_t program = -1, call = -1;

@@ -293,6 +293,7 @@ class Evaluation {
     made.operands = operands;
     made.over = result.over;
     made.bytes = each * dtype_bytes(out.dtype);
+    if (made.kernel == "add" && call.attrs.empty()) made.addends = addends_of(operands, made.over, made.bytes, table_);
     made.program = run_.index;
     made.call = static_cast<int32_t>(call_);
     run_.made.push_back(table_.result(std::move(made)));

@@ -36,6 +36,21 @@ void append(const View& view, const Contribution& contribution, int32_t program,
 
 }  // namespace
 
+std::vector<int32_t> addends_of(const std::vector<View>& operands, Over over, int64_t bytes, const NumberTable& table) {
+  constexpr size_t kMostAddends = 64;
+  std::vector<int32_t> addends;
+  for (const View& view : operands) {
+    if (view.number < 0 || view.dtype != operands[0].dtype) return {};
+    const Number& number = table[view.number];
+    if (number.over != over || number.bytes != bytes || !is_whole(view, table)) return {};
+    if (number.addends.empty()) addends.push_back(view.number);
+    else addends.insert(addends.end(), number.addends.begin(), number.addends.end());
+  }
+  if (addends.size() > kMostAddends) return {};
+  std::sort(addends.begin(), addends.end());
+  return addends;
+}
+
 void append_terms(const Contribution& contribution, int32_t program, const NumberTable& table, Terms& terms) {
   append(contribution.view, contribution, program, table, terms);
 }
