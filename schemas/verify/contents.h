@@ -37,8 +37,8 @@ struct Content {
   // an overflow.
   int32_t what = -1;
   // kValue: samples; kStatistic: samples that it took in this step. kParameter, kMaster: version. kSum with one addend:
-  // the sum. kMoment: 1 the first, 2 the second. kCounter: how often it was advanced in this step. kClip: 1 where the
-  // factor takes the loss scale back.
+  // the sum, with a list of them: in which order they were added (Ledger). kMoment: 1 the first, 2 the second.
+  // kCounter: how often it was advanced in this step. kClip: 1 where the factor takes the loss scale back.
   int32_t how = 0;
   int32_t parts =
       0;  // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known

@@ -27,11 +27,12 @@
 #include "schemas/plan/plan.h"
 #include "schemas/verify/match.h"
 #include "schemas/verify/program_bytes.h"
+#include "schemas/verify/sum_order.h"
 
 namespace piper::verify {
 
 // All ranks must be there, and rules 1 to 7 hold. `slots`: [program] what rule 7 found of its slots, in `layouts`.
-Status check_contents(const plan::Bundle& bundle, const Matching& matching, Layouts& layouts,
-                      const std::vector<SlotLayouts>& slots);
+Result<OrdersOfSums> check_contents(const plan::Bundle& bundle, const Matching& matching, Layouts& layouts,
+                                    const std::vector<SlotLayouts>& slots);
 
 }  // namespace piper::verify

@@ -15,6 +15,7 @@
 #include "schemas/verify/program_bytes.h"
 #include "schemas/verify/program_effects.h"
 #include "schemas/verify/rank_contents.h"
+#include "schemas/verify/sum_order.h"
 
 namespace piper::verify {
 
@@ -23,6 +24,7 @@ class Flow {
   // `slots`: [program] what it reads and leaves in its slots.
   Flow(const plan::Bundle& bundle, const Matching& matching, Layouts& layouts, const std::vector<SlotLayouts>& slots);
   Status play();
+  OrdersOfSums orders_of_sums();  // after play()
 
  private:
   struct PlacedGradient {
@@ -138,6 +140,7 @@ class Flow {
   };
   std::map<int32_t, Updated> updated_;  // by tensor: what the first update of some of it was like
   std::vector<SampleRange> updated_elements_;
+  OrdersOfSums orders_;
   std::vector<char> made_;                // [label] a program makes it
   std::map<int32_t, int32_t> exchanged_;  // label of a value that came by an exchange, at its readers -> at its arrival
   std::map<int32_t, Place> measured_;     // by sum: where the first that clips or skips by it stands

@@ -198,6 +198,7 @@ Status Flow::check_loss() {
       if (ledger_.addends[addend].slot != "loss") wrong = "holds " + quoted(ledger_.addends[addend].slot);
   if (!wrong.empty())
     return Status::failure("P0636", "rule 8: the loss that " + rank_name(*reporting->plan) + " reports " + wrong);
+  orders_.loss = ledger_.order(sum[0].content);
   if (reporting->plan->grad_norm.buffer < 0) return {};
   pieces.clear();
   reporting->contents.take(reporting->plan->grad_norm, 4, pieces);
@@ -348,6 +349,11 @@ Status Flow::check_measures() const {
           "rule 8: " + describe_instruction(bundle_, *ranks_[place.rank].plan, static_cast<size_t>(place.instruction)) +
               ": its norm " + wrong);
   return {};
+}
+
+OrdersOfSums Flow::orders_of_sums() {
+  for (const auto& [measure, place] : measured_) orders_.norms.push_back(ledger_.order(measure));
+  return std::move(orders_);
 }
 
 // Every element of what the manifest says is trained.

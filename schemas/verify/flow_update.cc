@@ -215,6 +215,7 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
       updated_elements_.push_back(
           {first_element_[static_cast<size_t>(parameter.what)] + parameter.origin / call.element(),
            length / call.element()});
+      orders_.gradients.push_back({updated_elements_.back(), ledger_.order(gradient)});
       parameter.how = 1;
     } else if (parameter.kind != Kind::kNothing || (gradient.kind != Kind::kZero && gradient.kind != Kind::kNothing)) {
       return refuted("P0638", rank, "updates what is no parameter");

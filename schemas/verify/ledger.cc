@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schemas/verify/order_digest.h"
+
 namespace piper::verify {
 namespace {
 
@@ -33,6 +35,17 @@ Content Ledger::sum(int32_t addend, int32_t sample_ids, int64_t origin) {
 Ledger::Terms Ledger::terms(const Content& content) const {
   if (content.what >= 0) return {{content.what, content.how}};
   return lists_[static_cast<size_t>(-1 - content.what)];
+}
+
+uint64_t Ledger::order(const Content& content) {
+  return content.what >= 0 ? sums_.order(content.how) : list_orders_[static_cast<size_t>(content.how)];
+}
+
+uint64_t Ledger::order_among_others(const Content& content) {
+  if (content.what < 0) return order(content);
+  OrderDigest digest;
+  digest.add(addends[content.what].chunk).add(addends[content.what].slot).add(sums_.order(content.how));
+  return digest.value();
 }
 
 void Ledger::add(Content& content, int32_t addend, int32_t sample_ids) {
@@ -75,6 +88,10 @@ std::string Ledger::add(const Content& left, const Content& right, Content& resu
     result.how = sums_.add(a.how, b.how);
     return "";
   }
+  OrderDigest made;
+  made.add_unordered(order_among_others(a), order_among_others(b));
+  const auto [order, new_order] = list_order_ids_.emplace(made.value(), static_cast<int32_t>(list_orders_.size()));
+  if (new_order) list_orders_.push_back(made.value());
   Terms all = terms(a);
   for (const auto& [addend, sum] : terms(b)) {
     const auto at =
@@ -85,7 +102,7 @@ std::string Ledger::add(const Content& left, const Content& right, Content& resu
   const auto [it, fresh] = list_ids_.emplace(all, static_cast<int32_t>(lists_.size()));
   if (fresh) lists_.push_back(std::move(all));
   result.what = -1 - it->second;
-  result.how = 0;
+  result.how = order->second;
   return "";
 }
 

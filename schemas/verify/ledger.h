@@ -28,6 +28,10 @@ class Ledger {
   std::string add(const Content& a, const Content& b, Content& result);
   std::string add(const Pieces& a, const Pieces& b, Pieces& result);
 
+  // A digest of the order in which the addends of a sum were added (SumTable::order, over several addends as well).
+  uint64_t order(const Content& sum);
+  uint64_t order(int32_t sum) { return sums_.order(sum); }
+
   // Sorted by addend.
   using Terms = std::vector<std::pair<int32_t, int32_t>>;  // addend, sum
   Terms terms(const Content& content) const;
@@ -61,7 +65,8 @@ class Ledger {
   Names labels;
 
  private:
-  int32_t as_list(const Content& content);
+  // As a part of a sum of several addends, where they have to be told apart.
+  uint64_t order_among_others(const Content& sum);
   Content as_sum(const Content& content);
 
   SumTable sums_;
@@ -71,6 +76,9 @@ class Ledger {
   int32_t measures_[2] = {};  // [Measure] its addend
   std::vector<Terms> lists_;
   std::map<Terms, int32_t> list_ids_;
+  // How sums of several addends were made, by digest: Content::how is a place in the list.
+  std::vector<uint64_t> list_orders_;
+  std::map<uint64_t, int32_t> list_order_ids_;
   std::vector<char> used_;             // [addend]
   std::vector<char> exchanged_;        // [label]
   std::vector<int32_t> exchanged_as_;  // [label] -> the label of what an exchange makes of it, -1: not asked for yet

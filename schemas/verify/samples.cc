@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <queue>
 
+#include "schemas/verify/order_digest.h"
+
 namespace piper::verify {
 
 std::string text(const std::vector<SampleRange>& ranges, const std::string& noun) {
@@ -132,6 +134,21 @@ SumTable::Holdings SumTable::compare(int32_t sum, const std::vector<SampleRange>
     if (!wanted && held > 0) note(holdings.foreign, from, to);
   }
   return holdings;
+}
+
+uint64_t SumTable::order(int32_t sum) {
+  // What was added is older than the sum.
+  for (size_t i = orders_.size(); i <= static_cast<size_t>(sum); ++i) {
+    const Node& node = nodes_[i];
+    OrderDigest digest;
+    if (i == 0) digest.add("nothing");
+    else if (node.b >= 0)
+      digest.add_unordered(orders_[static_cast<size_t>(node.a)], orders_[static_cast<size_t>(node.b)]);
+    else
+      for (const SampleRange& range : samples_.ranges(node.a)) digest.add(range.first).add(range.count);
+    orders_.push_back(digest.value());
+  }
+  return orders_[static_cast<size_t>(sum)];
 }
 
 bool SumTable::complete(int32_t sum, int64_t count) {

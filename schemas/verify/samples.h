@@ -63,6 +63,9 @@ class SumTable {
   Holdings compare(int32_t sum, const std::vector<SampleRange>& domain) const;
   // Whether `sum` holds each of [0, count) exactly once; remembered, so ask with one `count` only.
   bool complete(int32_t sum, int64_t count);
+  // A digest of how the sum was made, from its leaves on: equal for sums of the same samples in the same order. Both
+  // sides of an addition may be exchanged, which changes no bit.
+  uint64_t order(int32_t sum);
 
  private:
   struct Node {
@@ -80,6 +83,7 @@ class SumTable {
   // All accumulators of a run mostly hold the same: the last answers serve again.
   Last last_leaf_, last_sum_;
   std::unordered_map<int32_t, bool> complete_;
+  std::vector<uint64_t> orders_;  // [node] as far as someone asked
 };
 
 }  // namespace piper::verify

@@ -85,7 +85,7 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
   std::vector<Status> races(ranks);
   std::vector<int64_t> accesses(ranks, 0);
   std::vector<double> seconds(ranks + 1, 0);
-  Status contents;
+  Result<OrdersOfSums> contents = OrdersOfSums();
   parallel_for(ranks + 1, [&](size_t i) {
     const Clock::time_point start = Clock::now();
     if (i == 0) {
@@ -99,7 +99,8 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
     PIPER_RETURN_IF_ERROR(std::move(races[i]));
     report.accesses += accesses[like[i] < 0 ? i : static_cast<size_t>(like[i])];
   }
-  PIPER_RETURN_IF_ERROR(std::move(contents));
+  PIPER_ASSIGN(OrdersOfSums orders, std::move(contents));
+  if (report.complete && !bundle.manifest.evaluates) report.sum_order = sum_order(bundle, std::move(orders));
   const double all_races = std::accumulate(seconds.begin() + 1, seconds.end(), 0.0);
   report.parts.push_back({"5 and 6, races, and 7, slots", all_races, report.accesses, "accesses"});
   if (report.complete) {

@@ -42,6 +42,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "schemas/base/status.h"
@@ -63,6 +64,7 @@ struct PartOfProof {
 struct VerifyReport {
   int64_t ranks = 0, instructions = 0, messages = 0, collectives = 0, accesses = 0;
   bool complete = false;  // all ranks of the world were there
+  std::string sum_order;  // sum_order.h; "" where ranks are missing
   std::vector<PartOfProof> parts;
   EqualityReport equality;
 };

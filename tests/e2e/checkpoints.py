@@ -283,13 +283,35 @@ def losses_of_partial(log):
     return steps
 
 
+def order_of_sums(runs, name):
+    """The digest by which `piper-plan verify` tells in which order a plan adds."""
+    text = runs.bench.call([runs.bench.bin / "piper-plan", "verify", runs.plans[name]])
+    return next(line.split()[-1] for line in text.splitlines() if line.startswith("order of sums "))
+
+
+def goes_on(runs, name, folder):
+    """Losses of the two steps behind a checkpoint of two, and the weights behind them."""
+    log, weights = folder.with_suffix(".jsonl"), folder.with_suffix(".safetensors")
+    log.unlink(missing_ok=True)
+    runs.run(name, folder, "--resume", "--steps", 4, "--log", log, "--save", weights)
+    losses = losses_of(log)
+    return [losses[3], losses[4]], weights.read_bytes()
+
+
 def pairs(runs, only=None):
-    made = {}
+    made, after, orders = {}, {}, {}
     for name in runs.plans:
         if only is not None and all(name != source for source, _ in only):
             continue
         made[name] = runs.fresh(f"{name}-from")
         runs.run(name, made[name], "--steps", 2)
+        whole = runs.fresh(f"{name}-goes-on")
+        shutil.copytree(made[name], whole)
+        after[name] = goes_on(runs, name, whole)
+    for name in runs.plans:
+        orders[name] = order_of_sums(runs, name)
+    alike = [f"{target} after {source}" for source in made for target in runs.plans if source != target and orders[source] == orders[target]]
+    print(f"{runs.model}: pairs that add in one order: {', '.join(alike) or 'none'}", flush=True)
     for source in made:
         expected = tensors_of(step(made[source], 2))
         for target in runs.plans:
@@ -303,6 +325,12 @@ def pairs(runs, only=None):
             differs = difference(expected, tensors_of(step(folder, 2)))
             fine = not differs and manifest["plan"] != old["plan"] and manifest["parent"] == old["digest"]
             check(f"{runs.model}: {target} reads the checkpoint of {source}", fine, differs or "it was not written anew")
+            losses, weights = goes_on(runs, target, folder)
+            if orders[source] == orders[target]:
+                check(f"{runs.model}: and goes on to the same bits", (losses, weights) == after[source], f"{losses}, {after[source][0]}")
+            else:
+                close = all(abs(a - b) <= 1e-5 * abs(b) for a, b in zip(losses, after[source][0]))
+                check(f"{runs.model}: and goes on to losses within 1e-5", close, f"{losses}, {after[source][0]}")
 
 
 TWELVE = {"one": ("one", ""), "mb4": ("mb4", ""), "dp2": ("dp2", ""), "zero1": ("dp2", ", shard_optimizer: true"),

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "schemas/verify/samples.h"
+#include "schemas/verify/sum_order.h"
 #include "schemas/verify/verify.h"
 #include "schemas/verify/wait_cycle.h"
 #include "tests/unit/hand_written_plans.h"
@@ -453,6 +454,28 @@ TEST_CASE("sums say what is missing and what is counted twice") {
 }
 
 // A copy of the runtime's plan of two replicas, changed; what the verifier says about it.
+TEST_CASE("orders of sums") {
+  using verify::SummedElements;
+  verify::SampleTable samples;
+  verify::SumTable sums(samples);
+  const int32_t a = sums.leaf(samples.range(0, 2)), b = sums.leaf(samples.range(2, 2)),
+                c = sums.leaf(samples.range(4, 2));
+  const int32_t ab = sums.add(a, b), bc = sums.add(b, c);
+  CHECK(sums.order(sums.add(ab, c)) == sums.order(sums.add(c, sums.add(b, a))));
+  CHECK(sums.order(sums.add(ab, c)) != sums.order(sums.add(a, bc)));
+  CHECK(sums.order(ab) != sums.order(sums.leaf(samples.range(0, 4))));
+  CHECK(sums.order(ab) != sums.order(bc));
+
+  SummedElements whole{{0, 8}, 1}, first{{0, 4}, 1}, second{{4, 4}, 1}, other{{4, 4}, 2};
+  const plan::Bundle bundle;
+  const auto digest = [&](std::vector<SummedElements> gradients) {
+    return verify::sum_order(bundle, {.gradients = std::move(gradients), .norms = {}, .loss = 3});
+  };
+  CHECK(digest({whole}) == digest({second, first, first}));  // parts, and copies on several ranks
+  CHECK(digest({whole}) != digest({first, other}));
+  CHECK(digest({whole}) != digest({first}));
+}
+
 TEST_CASE("stories of sums, meaning and updates") {
   const auto story = [](const std::function<void(Bundle&)>& change) {
     auto bundle = hand_written::replicas();

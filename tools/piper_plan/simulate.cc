@@ -70,7 +70,8 @@ Result<std::string> verify_bundle(const std::string& directory, const VerifyOpti
          std::to_string(report.accesses) +
          " accesses; what is read was written; every sum holds each sample once, every run reads what "
          "its slots name, every copy of a parameter is updated once\n" +
-         verify::describe(report.equality);
+         verify::describe(report.equality) +
+         (report.sum_order.empty() ? "" : "order of sums " + report.sum_order + "\n");
 }
 
 }  // namespace piper::tools
