@@ -37,8 +37,7 @@
 //     streams, channels, communicators (seams.h).
 // Of a bundle with a reference:
 //  12 (P0641) Equality with the model: each gradient and the loss is a sum of the values that the reference adds up, as
-//     far as kernels and rewrites are covered (numbers/equality.h). The report says what is not, and what differs: this
-//     rule refuses nothing.
+//     far as kernels and rewrites are covered (numbers/equality.h). The report says what is not.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,7 @@ struct EqualityReport {
     std::string first;  // of them, for example
   };
   std::vector<Open> open;
-  std::string difference;  // what P0641 says; "": there is none
-  bool whole() const { return looked && open.empty() && difference.empty(); }
+  bool whole() const { return looked && open.empty(); }
 };
 
 // P0641 with the call, its operator in the model and the line of the model's source.

@@ -66,10 +66,14 @@ int32_t NumberTable::unfit(const std::string& why, int32_t program, int32_t call
 }
 
 int32_t NumberTable::result(Made made) {
-  std::string key = made.kernel + '\n' + made.what + '\n';
-  if (made.addends.empty())
+  std::string key;
+  if (made.addends.empty()) {
+    key = made.kernel + '\n' + made.what + '\n';
     for (const View& view : made.operands) append_key(key, view);
-  for (const int32_t addend : made.addends) append_key(key, int64_t{addend});
+  } else {
+    key = "sum of\n";  // its elements in the order of theirs, so its shape says nothing more
+    for (const int32_t addend : made.addends) append_key(key, int64_t{addend});
+  }
   Number number;
   number.addends = std::move(made.addends);
   number.over = made.over;

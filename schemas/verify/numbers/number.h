@@ -50,7 +50,7 @@ struct Number {
   int32_t call = -1;             // index into the program's calls
   std::vector<View> operands;    // of that call
   std::string kernel;            // "" of a leaf
-  std::vector<int32_t> addends;  // of an addition: what is added up in it, sorted (sums.h); empty: it is none
+  std::vector<int32_t> addends;  // of a sum of several values: these, sorted (linear.h); none of them is such a sum
 };
 
 class NumberTable {
@@ -64,7 +64,7 @@ class NumberTable {
   struct Made {
     std::string kernel, what;
     std::vector<View> operands;
-    std::vector<int32_t> addends;  // where there are any, they stand for the operands
+    std::vector<int32_t> addends;  // where there are any, they alone tell it apart
     Over over = Over::kNothing;
     int64_t bytes = 0;
     int32_t program = -1, call = -1;

@@ -8,6 +8,7 @@
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/numbers/copies.h"
+#include "schemas/verify/numbers/linear.h"
 #include "schemas/verify/numbers/rows.h"
 #include "schemas/verify/numbers/sums.h"
 
@@ -86,22 +87,13 @@ bool is_dense(const Operand& out) {
   return true;
 }
 
-// Axes in the order of the memory that `out` names, each joined with the next where they continue each other; nothing
-// where `out` is not dense. The values' own strides stand in `axes`, axis by axis as out's.
+// Axes in the order of the memory that `out` names; nothing where `out` is not dense. The values' own strides stand in
+// `axes`, axis by axis as out's.
 std::optional<std::vector<ViewAxis>> in_memory_order(const Operand& out, const std::vector<ViewAxis>& axes) {
   if (!is_dense(out)) return std::nullopt;
   std::vector<ViewAxis> result;
-  for (size_t axis : axes_by_stride(out)) {
-    const ViewAxis& next = axes[axis];
-    if (!result.empty() && !next.samples && !result.back().samples &&
-        result.back().stride == next.extent * next.stride) {
-      result.back().extent *= next.extent;
-      result.back().stride = next.stride;
-    } else {
-      result.push_back(next);
-    }
-  }
-  return result;
+  for (const size_t axis : axes_by_stride(out)) result.push_back(axes[axis]);
+  return joined_axes(result);
 }
 
 class Evaluation {
@@ -293,9 +285,9 @@ class Evaluation {
     made.operands = operands;
     made.over = result.over;
     made.bytes = each * dtype_bytes(out.dtype);
-    if (made.kernel == "add" && call.attrs.empty()) made.addends = addends_of(operands, made.over, made.bytes, table_);
     made.program = run_.index;
     made.call = static_cast<int32_t>(call_);
+    if (!take_apart(made, table_, run_.made)) return table_.unknown("a sum of too many values");
     run_.made.push_back(table_.result(std::move(made)));
     return run_.made.back();
   }

@@ -7,52 +7,39 @@ namespace {
 
 bool less(const Term& a, const Term& b) { return a.key < b.key; }
 
-// A sum of n terms is taken apart into n at most; a doubling chain would be 2^n.
-constexpr size_t kMostTerms = 4096;
-
-void append(const View& view, const Contribution& contribution, int32_t program, const NumberTable& table,
-            Terms& terms) {
+// A copy is what was copied, in the order of the copy.
+void through_whole_copy(View& view, const NumberTable& table) {
   const Number& number = table[view.number];
-  if (number.kernel == "add" && terms.size() < kMostTerms && is_whole(view, table)) {
-    const auto& parts = number.operands;
-    const bool apart = std::all_of(parts.begin(), parts.end(), [&](const View& part) {
-      return part.dtype == view.dtype && table[part.number].bytes == number.bytes &&
-             table[part.number].over == Over::kSum && is_whole(part, table);
-    });
-    if (apart) {
-      for (const View& part : parts) {
-        View flat = view;  // both are whole: the elements in their order
-        flat.number = part.number;
-        append(flat, contribution, program, table, terms);
-      }
-      return;
-    }
-  }
-  Term term{view, contribution.begin, contribution.end, program, contribution.call, ""};
-  append_key(term.key, view);
+  if (number.kernel != "copy" || !is_whole(view, table)) return;
+  const View& source = number.operands[0];
+  int64_t bytes = dtype_bytes(source.dtype);
+  for (const ViewAxis& axis : source.axes) bytes *= axis.extent;
+  if (source.dtype != view.dtype || bytes != number.bytes) return;
+  view = source;
+  view.axes = joined_axes(source.axes);
+}
+
+void append(const Contribution& contribution, View view, int32_t program, const NumberTable& table, Terms& terms) {
+  through_whole_copy(view, table);
+  Term term{std::move(view), contribution.begin, contribution.end, program, contribution.call, ""};
+  append_key(term.key, term.view);
   term.key += std::to_string(term.begin) + ":" + std::to_string(term.end);
   terms.push_back(std::move(term));
 }
 
 }  // namespace
 
-std::vector<int32_t> addends_of(const std::vector<View>& operands, Over over, int64_t bytes, const NumberTable& table) {
-  constexpr size_t kMostAddends = 64;
-  std::vector<int32_t> addends;
-  for (const View& view : operands) {
-    if (view.number < 0 || view.dtype != operands[0].dtype) return {};
-    const Number& number = table[view.number];
-    if (number.over != over || number.bytes != bytes || !is_whole(view, table)) return {};
-    if (number.addends.empty()) addends.push_back(view.number);
-    else addends.insert(addends.end(), number.addends.begin(), number.addends.end());
-  }
-  if (addends.size() > kMostAddends) return {};
-  std::sort(addends.begin(), addends.end());
-  return addends;
-}
-
 void append_terms(const Contribution& contribution, int32_t program, const NumberTable& table, Terms& terms) {
-  append(contribution.view, contribution, program, table, terms);
+  const Number& number = table[contribution.view.number];
+  if (number.over != Over::kSum || number.addends.empty()) {
+    append(contribution, contribution.view, program, table, terms);
+    return;
+  }
+  for (const int32_t addend : number.addends) {
+    View view = contribution.view;  // the elements of a sum are those of its addends, in one order
+    view.number = addend;
+    append(contribution, std::move(view), program, table, terms);
+  }
 }
 
 void differences(Terms wanted, Terms found, Terms& missing, Terms& foreign) {

@@ -1,7 +1,6 @@
-// What is added up: multisets of values. An addition whose result is added up itself is taken apart, so that it does
-// not matter whether a program adds two values and then their sum, or one after the other: up to rounding, which
-// strategies may change, these are the same. So it is for what a kernel adds, (a + b) + c and a + (b + c), where all
-// three are whole values of one size.
+// What is added up: multisets of values. A sum that is added up itself is taken apart (linear.h), so that it does not
+// matter whether a program adds two values and then their sum, or one after the other: up to rounding, which
+// strategies may change, these are the same.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +19,6 @@ struct Term {
   std::string key;                  // equal where the terms are
 };
 using Terms = std::vector<Term>;
-
-// What `add` of these operands makes, taken apart, sorted; empty where an operand is no whole value as large as the
-// result, or there are too many.
-std::vector<int32_t> addends_of(const std::vector<View>& operands, Over over, int64_t bytes, const NumberTable& table);
 
 void append_terms(const Contribution& contribution, int32_t program, const NumberTable& table, Terms& terms);
 bool same_terms(Terms a, Terms b);

@@ -90,4 +90,19 @@ std::string view_of(const StridedElements& elements, Over over, int64_t each, in
   return last < each || elements.shape.empty() || each == 0 ? "" : "an operand that names parts of several samples";
 }
 
+std::vector<ViewAxis> joined_axes(const std::vector<ViewAxis>& axes) {
+  std::vector<ViewAxis> result;
+  for (const ViewAxis& next : axes) {
+    if (next.extent == 1 && !next.samples) continue;
+    if (!result.empty() && !next.samples && !result.back().samples &&
+        result.back().stride == next.extent * next.stride) {
+      result.back().extent *= next.extent;
+      result.back().stride = next.stride;
+    } else {
+      result.push_back(next);
+    }
+  }
+  return result;
+}
+
 }  // namespace piper::verify

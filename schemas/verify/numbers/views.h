@@ -31,4 +31,8 @@ std::optional<StridedElements> mapped(const StridedElements& elements, const std
 // does, where it has an axis for them at all: a view may have left it out.
 std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view);
 
+// Axes in the order in which a kernel goes through elements, each joined with the next where they continue each other;
+// those of one place are left out.
+std::vector<ViewAxis> joined_axes(const std::vector<ViewAxis>& axes);
+
 }  // namespace piper::verify

@@ -1,0 +1,84 @@
+#include "schemas/verify/numbers/linear.h"
+
+#include <algorithm>
+
+#include "schemas/verify/numbers/copies.h"
+
+namespace piper::verify {
+namespace {
+
+// Of a sum and its functions; a sum that is added to itself again and again would have 2^n.
+constexpr size_t kMostAddends = 4096;
+
+class Apart {
+ public:
+  Apart(const NumberTable::Made& made, NumberTable& table, std::vector<int32_t>& new_numbers)
+      : made_(made), table_(table), new_numbers_(new_numbers) {}
+
+  std::vector<int32_t> of_addition() {
+    std::vector<int32_t> addends;
+    for (const View& view : made_.operands)
+      for (const int32_t addend : parts_of(view)) {
+        // Another view of a sum is the sum of such views.
+        if (addends.size() <= kMostAddends) addends.push_back(seen_by(view, addend));
+      }
+    return addends;
+  }
+
+  // `operand`: the sum.
+  std::vector<int32_t> of_function(size_t operand) {
+    std::vector<int32_t> addends;
+    for (const int32_t addend : parts_of(made_.operands[operand])) {
+      NumberTable::Made image = made_;
+      image.operands[operand].number = addend;
+      through_copies(image.operands[operand], table_);
+      addends.push_back(number(std::move(image)));
+    }
+    return addends;
+  }
+
+ private:
+  // A copy: numbering moves what is in the table.
+  std::vector<int32_t> parts_of(const View& view) const {
+    const std::vector<int32_t>& addends = table_[view.number].addends;
+    return addends.empty() ? std::vector<int32_t>{view.number} : addends;
+  }
+
+  // What a view names of an addend, as a value of its own.
+  int32_t seen_by(View view, int32_t addend) {
+    view.number = addend;
+    const Number& seen = table_[addend];
+    if (seen.over == made_.over && seen.bytes == made_.bytes && is_whole(view, table_)) return addend;
+    through_copies(view, table_);
+    NumberTable::Made copy = made_;
+    copy.kernel = "copy";
+    copy.operands = {std::move(view)};
+    return number(std::move(copy));
+  }
+
+  int32_t number(NumberTable::Made made) {
+    new_numbers_.push_back(table_.result(std::move(made)));
+    return new_numbers_.back();
+  }
+
+  const NumberTable::Made& made_;
+  NumberTable& table_;
+  std::vector<int32_t>& new_numbers_;
+};
+
+}  // namespace
+
+bool take_apart(NumberTable::Made& made, NumberTable& table, std::vector<int32_t>& new_numbers) {
+  std::vector<size_t> sums;
+  for (size_t i = 0; i < made.operands.size(); ++i)
+    if (made.operands[i].number >= 0 && table[made.operands[i].number].over == Over::kSum) sums.push_back(i);
+  const bool of_sum =
+      made.over == Over::kSum && sums.size() == 1 && !table[made.operands[sums[0]].number].addends.empty();
+  Apart apart(made, table, new_numbers);
+  if (made.kernel == "add" || (made.kernel == "copy" && of_sum)) made.addends = apart.of_addition();
+  else if (of_sum) made.addends = apart.of_function(sums[0]);
+  std::sort(made.addends.begin(), made.addends.end());
+  return made.addends.size() <= kMostAddends;
+}
+
+}  // namespace piper::verify
