@@ -54,12 +54,13 @@ def compile_with(piperc: pathlib.Path, composition: str, plans: pathlib.Path) ->
 
 def plant(patches: list[pathlib.Path], work: pathlib.Path) -> int:
     source = work / "source"
-    shutil.rmtree(source, ignore_errors=True)
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     for file in files:
         (source / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / file, source / file)
-    if (ROOT / ".venv").exists():    # where cmake finds LibTorch
+        # A file that differs gets today's date, so that a build folder of before is built anew where it has to be.
+        if not (source / file).exists() or (source / file).read_bytes() != (ROOT / file).read_bytes():
+            shutil.copy(ROOT / file, source / file)
+    if (ROOT / ".venv").exists() and not (source / ".venv").exists():    # where cmake finds LibTorch
         (source / ".venv").symlink_to((ROOT / ".venv").resolve())
     failed = 0
     for patch in patches:
