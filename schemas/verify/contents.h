@@ -41,13 +41,14 @@ struct Content {
   // kCounter: how often it was advanced in this step. kClip: 1 where the factor takes the loss scale back.
   int32_t how = 0;
   int32_t parts =
-      0;  // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known
+      0;            // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known
+  int32_t at = -1;  // kValue: what other ranks sent to this one as that part of theirs; -1: its own rows
   int64_t origin = 0;  // bytes from the start of the value, tensor or accumulator
   int64_t size = 0;    // kValue: bytes of the whole value. kParameter, kMaster: of an element
 
   bool same(const Content& other) const {  // apart from where it stands
-    return kind == other.kind && what == other.what && how == other.how && parts == other.parts && size == other.size &&
-           scaled == other.scaled && layout == other.layout;
+    return kind == other.kind && what == other.what && how == other.how && parts == other.parts && at == other.at &&
+           size == other.size && scaled == other.scaled && layout == other.layout;
   }
 };
 struct Piece {

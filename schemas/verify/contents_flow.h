@@ -9,8 +9,9 @@
 //   cleared.
 // - A run reads its inputs and saved values for one and the same list of samples, the values and parameters
 //   that its slots name, and parameters as they were when the step began: so forward and backward of a
-//   microbatch read the same version. An addition to a gradient goes to the elements that the program reads
-//   as that parameter.
+//   microbatch read the same version. Of a parameter that a rank has a part of, that part belongs to the rows that the
+//   run reads: member j of an exchange has part j, since part j of what others sent came to it. An addition to a
+//   gradient goes to the elements that the program reads as that parameter.
 // - Every copy of a parameter that the next step reads is updated, from a gradient with the same addends; every
 //   element of a saved tensor has one owner.
 //

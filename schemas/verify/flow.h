@@ -88,13 +88,17 @@ class Flow {
   // --- parts of a run
   struct Seen {
     int32_t samples = 0, parts = 0;
+    int32_t at = -1;      // the part that others sent here
     bool scaled = false;  // the loss scale is among what was read, or entered it
   };
   bool is_called(int32_t value, int32_t label);  // whether a value may stand at a slot of this label
   Status read_value(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
                     Seen& seen);
   Status read_parameter(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t tensor,
-                        const std::string& slot);
+                        const std::string& slot, const Seen& seen);
+  // `count` elements from `first` on are all of the tensor, or the part that belongs to the rows that were read.
+  Status check_part(const Rank& rank, int64_t first, int64_t count, int32_t tensor, const std::string& slot,
+                    const Seen& seen) const;
   Status read_scalar(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
                      Seen& seen);
   Status read_constant(Rank& rank, const plan::BufferRange& where, ProgramEffects::Bound& bound,

@@ -116,6 +116,7 @@ Status Flow::collective(int32_t transfer) {
           auto& content = piece.content;
           if (content.kind != Kind::kValue) continue;
           // Rows that came in parts go back in parts, other values go to every member for all of their samples.
+          content.at = content.parts > 0 ? -1 : static_cast<int32_t>(j);
           if (content.parts > 0) content.how = samples_of(piece);
           if (content.how < 0) return refuted("P0637", *members[i].rank, "a part begins or ends inside of a sample");
           content.what = ledger_.exchanged(content.what);

@@ -54,7 +54,7 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
   scratch_.clear();
   rank.contents.take(where, bytes, scratch_);
   int32_t samples = 0, first = -1;
-  int32_t parts = 0;
+  int32_t parts = 0, at = -1;
   bool alike = true;
   for (const auto& piece : scratch_) {
     const auto& content = piece.content;
@@ -97,11 +97,12 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
     if (first < 0) first = here;
     alike = alike && here == first;
     parts = std::max(parts, content.parts);
+    at = std::max(at, content.at);
     seen.scaled = seen.scaled || content.scaled;
     samples = ledger_.samples.append(samples, here);
   }
   // What a rank sent to others and got back from them is its own again.
-  if (parts > 0 && alike && scratch_.size() == static_cast<size_t>(parts)) samples = first, parts = 0;
+  if (parts > 0 && alike && scratch_.size() == static_cast<size_t>(parts)) samples = first, parts = 0, at = -1;
   if (samples == 0) return {};
   if (seen.samples != 0 && seen.samples != samples)
     return refuted("P0637", rank,
@@ -109,11 +110,25 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
                        text(ledger_.samples.ranges(seen.samples)));
   seen.samples = samples;
   seen.parts = std::max(seen.parts, parts);
+  seen.at = std::max(seen.at, at);
   return {};
 }
 
+Status Flow::check_part(const Rank& rank, int64_t first, int64_t count, int32_t tensor, const std::string& slot,
+                        const Seen& seen) const {
+  const int64_t whole = num_elements_[static_cast<size_t>(tensor)];
+  if (count >= whole) return {};
+  if (seen.at < 0)
+    return refuted("P0637", rank, "reads a part of " + quoted(slot) + " for rows that nobody sent to that part");
+  if (first == whole / seen.parts * seen.at) return {};
+  return refuted("P0637", rank,
+                 "reads " + quoted(slot) + " from element " + std::to_string(first) +
+                     " on for rows that were sent to part " + std::to_string(seen.at) + " of " +
+                     std::to_string(seen.parts));
+}
+
 Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes, int32_t tensor,
-                            const std::string& slot) {
+                            const std::string& slot, const Seen& seen) {
   if (tensor < 0) return refuted("P0637", rank, "the model has no parameter " + quoted(slot));
   int64_t& slice = rank.contents.slice[static_cast<size_t>(tensor)];
   // Nearly always: one piece, where other runs read it too.
@@ -122,7 +137,7 @@ Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes,
     if (content.kind == Kind::kParameter && content.what == tensor && content.how == 0 &&
         content.origin + where.offset - segment->begin == slice * content.size) {
       content.relied = content.start;
-      return {};
+      return check_part(rank, slice, bytes / content.size, tensor, slot, seen);
     }
   }
   scratch_.clear();
@@ -147,7 +162,7 @@ Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes,
     if (content.how != 0) return refuted("P0637", rank, "reads " + quoted(slot) + " after its update");
     expected += piece.bytes;
   }
-  return {};
+  return check_part(rank, slice, bytes / element, tensor, slot, seen);
 }
 
 Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
@@ -310,7 +325,7 @@ Status Flow::run(Rank& rank, const Run& run) {
   for (const auto& [index, label, bytes] : effects.reads)
     PIPER_RETURN_IF_ERROR(read_value(rank, where(index), bytes, label, name(index), seen));
   for (const auto& [index, tensor, bytes] : effects.parameters)
-    PIPER_RETURN_IF_ERROR(read_parameter(rank, where(index), bytes, tensor, name(index)));
+    PIPER_RETURN_IF_ERROR(read_parameter(rank, where(index), bytes, tensor, name(index), seen));
   for (const auto& [index, label, bytes] : effects.scalars)
     PIPER_RETURN_IF_ERROR(read_scalar(rank, where(index), bytes, label, name(index), seen));
   for (auto& bound : effects.constants)
@@ -333,6 +348,7 @@ Status Flow::run(Rank& rank, const Run& run) {
     value.what = label;
     value.how = seen.samples;
     value.parts = seen.parts;
+    value.at = seen.at;
     value.scaled = seen.scaled;
     value.size = bytes;
     value.layout = layouts[static_cast<size_t>(index)].leaves;

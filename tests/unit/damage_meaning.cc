@@ -133,6 +133,22 @@ bool exchanged_rows_of_another_microbatch(Bundle& b) {
   return false;
 }
 
+// Rows go to ranks that have other experts, and come back from there.
+bool exchanging_members_in_another_order(Bundle& b) {
+  bool found = false;
+  for (RankPlan& plan : b.ranks)
+    for (size_t c = 0; c < plan.communicators.size(); ++c) {
+      const bool exchanges = std::any_of(plan.instructions.begin(), plan.instructions.end(), [&](const auto& i) {
+        const auto* exchange = std::get_if<AllToAll>(&i.action);
+        return exchange != nullptr && exchange->communicator == static_cast<int32_t>(c);
+      });
+      if (!exchanges) continue;
+      std::reverse(plan.communicators[c].ranks.begin(), plan.communicators[c].ranks.end());
+      found = true;
+    }
+  return found;
+}
+
 }  // namespace
 
 std::vector<Damage> of_meaning() {
@@ -147,6 +163,7 @@ std::vector<Damage> of_meaning() {
       PIPER_DAMAGE(run_reads_parameters_after_their_update, "P0637", "P0633"),
       PIPER_DAMAGE(dropout_of_another_sample, "P0637"),
       PIPER_DAMAGE(exchanged_rows_of_another_microbatch, "P0637", "P0634"),
+      PIPER_DAMAGE(exchanging_members_in_another_order, "P0637"),
   };
 }
 
