@@ -112,14 +112,9 @@ std::string difference(const Numbers& expected, const Numbers& found, bool round
   return "";
 }
 
-// Without what a chunk's kernels calculate: which kernel, with which attributes, on which operands.
+// Without what a chunk's kernels calculate: without its calls.
 std::string without_calculation(Program program) {
-  if (chunk_program(program.name))
-    for (KernelCall& call : program.calls) {
-      call.kernel.clear();
-      call.attrs.clear();
-      call.inputs.clear();
-    }
+  if (chunk_program(program.name)) program.calls.clear();
   return print_program(program);
 }
 bool only_calculates_otherwise(const Subject& subject, const Bundle& mutant) {
@@ -214,14 +209,17 @@ Result<Judgement> Judge::judge(Subject& subject, const Draft& draft, bool reorde
   PIPER_RETURN_IF_ERROR(subject.place(texts));
   const auto read = read_bundle(subject.directory());
   if (!read.ok()) return Judgement{Verdict::kRefused, read.error().code + " " + read.error().message};
-  if (const auto proved = verify::verify(*read); !proved.ok())
-    return Judgement{Verdict::kRefused, proved.error().code + " " + proved.error().message};
+  const auto proved = verify::verify(*read);
+  if (!proved.ok()) return Judgement{Verdict::kRefused, proved.error().code + " " + proved.error().message};
   PIPER_ASSIGN(const Ran ran, run(subject));
   if (ran.end == End::kRefused) return Judgement{Verdict::kAtLoad, ran.said};
   std::string wrong = ran.end == End::kFailed ? ran.said : difference(expected_, ran.numbers, reorders_sums);
   if (ran.end == End::kFailed && wrong.empty()) wrong = "it crashes, or never ends";
   if (wrong.empty()) return Judgement{Verdict::kHarmless, ""};
-  return Judgement{only_calculates_otherwise(subject, *read) ? Verdict::kBelieved : Verdict::kWrong, wrong};
+  const verify::EqualityReport& equality = proved->equality;
+  const bool compared = equality.whole() || !equality.difference.empty();
+  const bool believed = !compared && only_calculates_otherwise(subject, *read);
+  return Judgement{believed ? Verdict::kBelieved : Verdict::kWrong, wrong};
 }
 
 }  // namespace piper::mutate

@@ -17,8 +17,10 @@ enum class Verdict : uint8_t {
   kRefused,   // by the reader or the proof
   kAtLoad,    // by piper-run, when it bound the kernels
   kHarmless,  // trains to the same numbers
-  kBelieved,  // accepted, other numbers: nothing but what kernels of chunks calculate differs
-  kWrong,     // accepted, other numbers, or it never ends, or it crashes
+  // Accepted, other numbers: nothing but what kernels of chunks calculate differs, and the proof says that it could not
+  // compare all of it with the model.
+  kBelieved,
+  kWrong,  // accepted, other numbers, or it never ends, or it crashes
 };
 inline constexpr int kNumVerdicts = 6;
 const char* verdict_name(Verdict verdict);

@@ -26,9 +26,6 @@ struct Mutation {
   bool (*apply)(Draft& draft);  // false: this bundle has nothing to change so
   // What the same numbers are: to the bit, or within the rounding of sums that are taken in another order.
   bool reorders_sums = false;
-  // It changes what kernels calculate, which the proof does not look at (docs/proof.md): accepted mutants are counted
-  // apart.
-  bool believed = false;
 };
 
 const std::vector<Mutation>& mutations();
