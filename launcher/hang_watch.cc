@@ -82,9 +82,9 @@ bool HangWatch::hangs(Clock::time_point now) {
   bool all_ended = !rings.empty();
   for (const live::Ring& ring : rings) {
     Seen seen{ring.process, {}};
-    for (const live::RingTrack& track : ring.tracks) seen.written.push_back(track.written);
+    for (const live::RingTrack& track : ring.tracks) seen.tracks.emplace_back(track.written, track.exchange);
     Seen& before = seen_[ring.rank];
-    if (before.process != seen.process || before.written != seen.written) quiet_ = milliseconds(0);
+    if (before.process != seen.process || before.tracks != seen.tracks) quiet_ = milliseconds(0);
     before = std::move(seen);
     longest = std::max(longest, limit(ring));
     const live::RingEvent* const at = live::newest(ring, live::TrackKind::kHost);

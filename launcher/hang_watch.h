@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "schemas/live/ring.h"
@@ -45,7 +46,7 @@ class HangWatch {
  private:
   struct Seen {
     int64_t process = 0;
-    std::vector<uint64_t> written;  // by track
+    std::vector<std::pair<uint64_t, live::RingExchange>> tracks;  // how many events, and how far the last one is
   };
   std::chrono::milliseconds limit(const live::Ring& ring) const;
   enum class Events : uint8_t { kNewest, kAll };

@@ -11,7 +11,10 @@ Executor::Executor(LoadedRank& rank, hal::Stop& stop, std::chrono::milliseconds 
                    const char* noun)
     : rank_(rank), stop_(stop), wait_{&stop, timeout}, noun_(noun) {
   const size_t streams = ring == nullptr ? 0 : rank.plan->streams.size();
-  for (size_t s = 0; s < streams; ++s) tracks_.push_back(ring->stream(static_cast<int32_t>(s)));
+  for (size_t s = 0; s < streams; ++s) {
+    tracks_.push_back(ring->stream(static_cast<int32_t>(s)));
+    waits_.emplace_back(tracks_.back());
+  }
   for (const plan::Instruction& instruction : rank.plan->instructions)
     computes_.push_back(std::holds_alternative<plan::Run>(instruction.action) ||
                         std::holds_alternative<plan::Update>(instruction.action));
@@ -81,6 +84,10 @@ void Executor::reached(int32_t queue, int32_t instruction) {
   if (tracks_.empty()) return;
   const bool computes = instruction >= 0 && computes_[static_cast<size_t>(instruction)] != 0;
   tracks_[static_cast<size_t>(queue)].instruction(step_, rank_.training != nullptr, computes, batch_, instruction);
+}
+
+hal::MessageWaits* Executor::message_waits(int32_t queue) {
+  return waits_.empty() ? nullptr : &waits_[static_cast<size_t>(queue)];
 }
 
 void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) {

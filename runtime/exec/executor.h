@@ -4,6 +4,7 @@
 
 #include "runtime/exec/call_by_call.h"
 #include "runtime/exec/load_rank.h"
+#include "runtime/exec/ring_waits.h"
 #include "runtime/trace/profile.h"
 #include "runtime/trace/ring_writer.h"
 
@@ -27,6 +28,7 @@ class Executor : private hal::StepObserver {
  private:
   void failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) override;
   void reached(int32_t queue, int32_t instruction) override;
+  hal::MessageWaits* message_waits(int32_t queue) override;
   void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) override;
   Status run_pieces(const CallByCall& calls, PieceObserver& observer);
   // Behind what has ended with a failure.
@@ -41,6 +43,7 @@ class Executor : private hal::StepObserver {
   const char* noun_;
   trace::Profile* profile_ = nullptr;
   std::vector<trace::RingTrack> tracks_;  // by queue; empty: there is no ring
+  std::vector<RingWaits> waits_;          // the same
   std::vector<char> computes_;            // by instruction, for the ring
   int64_t step_ = 0;                      // 0: none was done yet
   uint64_t batch_ = 0;                    // of the step's evaluation

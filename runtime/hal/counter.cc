@@ -32,18 +32,18 @@ void Counter::signal(uint32_t value) {
     syscall(SYS_futex, &value_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-WaitResult Counter::wait(uint32_t at_least, const WaitControl& control) {
+WaitResult Counter::wait(uint32_t at_least, const WaitControl& control, const std::function<void()>& sleeps) {
   for (int i = 0; i < kSpins; ++i) {
     if (reached(at_least)) return WaitResult::kReady;
     pause_core();
   }
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  WaitResult result = sleep(at_least, control);
+  WaitResult result = sleep(at_least, control, sleeps);
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
   return result;
 }
 
-WaitResult Counter::sleep(uint32_t at_least, const WaitControl& control) {
+WaitResult Counter::sleep(uint32_t at_least, const WaitControl& control, const std::function<void()>& sleeps) {
   static_assert(sizeof(value_) == sizeof(uint32_t));
   const auto start = std::chrono::steady_clock::now();
   for (;;) {
@@ -51,6 +51,7 @@ WaitResult Counter::sleep(uint32_t at_least, const WaitControl& control) {
     if (now >= at_least) return WaitResult::kReady;
     if (control.stop != nullptr && control.stop->raised()) return WaitResult::kStopped;
     if (std::chrono::steady_clock::now() - start > control.timeout) return WaitResult::kTimedOut;
+    if (sleeps) sleeps();
     timespec slice{0, kSliceNs};
     syscall(SYS_futex, &value_, FUTEX_WAIT_PRIVATE, now, &slice, nullptr, 0);
   }

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "runtime/hal/stop.h"
 
@@ -18,10 +19,11 @@ class Counter {
   // Everything written before signal() is visible to a thread whose wait() returned kReady.
   void signal(uint32_t value);
   bool reached(uint32_t value) const { return value_.load(std::memory_order_acquire) >= value; }
-  WaitResult wait(uint32_t at_least, const WaitControl& control);
+  // Calls `sleeps`, which may be nothing, before it sleeps in the kernel, and again and again while it does.
+  WaitResult wait(uint32_t at_least, const WaitControl& control, const std::function<void()>& sleeps = nullptr);
 
  private:
-  WaitResult sleep(uint32_t at_least, const WaitControl& control);
+  WaitResult sleep(uint32_t at_least, const WaitControl& control, const std::function<void()>& sleeps);
 
   std::atomic<uint32_t> value_{0};
   std::atomic<uint32_t> sleepers_{0};

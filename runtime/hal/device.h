@@ -80,6 +80,8 @@ class StepObserver {
   // Where commands are done when they are issued: `queue` is about to issue one of `instruction`; -1: it has issued
   // all.
   virtual void reached([[maybe_unused]] int32_t queue, [[maybe_unused]] int32_t instruction) {}
+  // Where commands are done when they are issued: who is told what messages `queue` waits for; nullptr: nobody.
+  virtual MessageWaits* message_waits([[maybe_unused]] int32_t queue) { return nullptr; }
   // Where the submission is timed. `cpu_ns`: processor time of the issuing thread.
   virtual void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) = 0;
   // Asked by who waits for a submission: a failure beside the device, for which failed() is called next.

@@ -39,10 +39,13 @@ class Stop {
 Status stopped();
 bool is_stopped(const Status& status);
 
+class MessageWaits;  // message_waits.h
+
 // How a call waits: until `stop` is raised, or `timeout` has passed.
 struct WaitControl {
   const Stop* stop = nullptr;
   std::chrono::milliseconds timeout{300000};
+  MessageWaits* messages = nullptr;  // of the calling thread; told what it waits for. nullptr: nobody wants to know
 };
 
 inline bool raised(const WaitControl& wait) { return wait.stop != nullptr && wait.stop->raised(); }

@@ -20,7 +20,10 @@ class RingTrack {
  public:
   RingTrack() = default;
   RingTrack(uint64_t* words, uint64_t* events, uint64_t capacity)
-      : written_(words + static_cast<size_t>(live::TrackWord::kWritten)), events_(events), mask_(capacity - 1) {}
+      : written_(words + static_cast<size_t>(live::TrackWord::kWritten)),
+        exchange_(words + static_cast<size_t>(live::TrackWord::kExchange)),
+        events_(events),
+        mask_(capacity - 1) {}
 
   static int64_t now_ns() {
     timespec now{};
@@ -32,6 +35,14 @@ class RingTrack {
   void instruction(int64_t step, bool evaluation, bool computes, uint64_t batch, int32_t index) const {
     event(index < 0 ? live::EventKind::kStreamDone : live::EventKind::kInstruction, step,
           live::pack_what({}, evaluation, computes, batch, index < 0 ? 0 : index));
+  }
+
+  // Events so far. Of a track of a ring, as the next one.
+  uint64_t written() const { return std::atomic_ref(*written_).load(std::memory_order_relaxed); }
+  // Inside of the instruction that began last: live::pack_exchange() of its exchange `number`.
+  void exchange(uint64_t number, bool waits, bool receives, int32_t peer) const {
+    std::atomic_ref(*exchange_)
+        .store(live::pack_exchange(written(), number, waits, receives, peer), std::memory_order_relaxed);
   }
 
  private:
@@ -49,6 +60,7 @@ class RingTrack {
   }
 
   uint64_t* written_ = nullptr;
+  uint64_t* exchange_ = nullptr;
   uint64_t* events_ = nullptr;
   uint64_t mask_ = 0;
 };

@@ -109,15 +109,10 @@ class RingFile {
   uint64_t event_place(uint64_t track, uint64_t event) const {
     return kHeaderWords + tracks_ * kTrackWords + (track * capacity_ + event % capacity_) * kEventWords;
   }
-  Result<uint64_t> written(uint64_t track) const {
-    uint64_t count = 0;
-    PIPER_RETURN_IF_ERROR(read_words(track_place(track) + static_cast<uint64_t>(TrackWord::kWritten), &count, 1));
-    return count;
-  }
-
   Result<RingTrack> read_track(uint64_t t, bool newest) const {
     std::array<uint64_t, kTrackWords> words{};
-    PIPER_RETURN_IF_ERROR(read_words(track_place(t), words.data(), kTrackWords));
+    const auto read_words_of_track = [&] { return read_words(track_place(t), words.data(), kTrackWords); };
+    PIPER_RETURN_IF_ERROR(read_words_of_track());
     const uint64_t kind = words[static_cast<size_t>(TrackWord::kKind)],
                    index = words[static_cast<size_t>(TrackWord::kIndex)];
     if (kind >= kNumTrackKinds || index >= kMaxTracks) return damaged("track " + std::to_string(t) + " is none");
@@ -134,14 +129,29 @@ class RingFile {
       e += run;
     }
     // What was written meanwhile may have taken the places of the oldest; one more is being written.
-    PIPER_ASSIGN(track.written, written(t));
+    PIPER_RETURN_IF_ERROR(read_words_of_track());
+    track.written = words[static_cast<size_t>(TrackWord::kWritten)];
     const uint64_t oldest = track.written >= capacity_ && track.written > end ? track.written - capacity_ + 1 : 0;
     for (uint64_t e = 0; e < count; ++e) {
       if (end - count + e < oldest) continue;
       RingEvent event;
       if (read_event(events.data() + e * kEventWords, event)) track.events.push_back(event);
     }
+    if (track.written == end && !track.events.empty() && track.events.back().kind == EventKind::kInstruction)
+      track.exchange = exchange_of(words[static_cast<size_t>(TrackWord::kExchange)], end);
+    if (track.exchange.waits && static_cast<uint64_t>(track.exchange.peer) >= header(HeaderWord::kWorldSize))
+      return damaged("track " + std::to_string(t) + " waits for no rank of the run");
     return track;
+  }
+
+  static RingExchange exchange_of(uint64_t word, uint64_t written) {
+    RingExchange exchange;
+    if (word >> 48 != (written & (kExchangeWritten - 1))) return exchange;
+    exchange.number = static_cast<int64_t>(word >> 26 & (kExchangeNumbers - 1));
+    exchange.waits = (word & 1) != 0;
+    exchange.receives = exchange.waits && (word >> 1 & 1) != 0;
+    if (exchange.waits) exchange.peer = static_cast<int32_t>(word >> 2 & (kExchangeRanks - 1));
+    return exchange;
   }
 
   // Whether it is one.

@@ -23,11 +23,21 @@ struct RingEvent {
   int32_t instruction = -1;  // of the rank's plan; -1: none
 };
 
+// How far the instruction of a track's newest event is with its exchanges (pack_exchange() of ring_layout.h).
+struct RingExchange {
+  int64_t number = 0;  // that it has begun at least; 0: unknown
+  bool waits = false;  // for a message: inside of that exchange, all of whose messages are posted
+  bool receives = false;
+  int32_t peer = -1;  // whose message, or who does not take this one; -1: it does not wait
+  friend bool operator==(const RingExchange&, const RingExchange&) = default;
+};
+
 struct RingTrack {
   TrackKind kind = TrackKind::kStream;
   int32_t index = 0;              // of the stream
   uint64_t written = 0;           // events so far
   std::vector<RingEvent> events;  // the newest ones, oldest first
+  RingExchange exchange;          // of the last of them
 };
 
 struct SectionTimes {

@@ -60,7 +60,9 @@ static_assert(static_cast<int>(HeaderWord::kSectionsEnd) - static_cast<int>(Head
               kNumSections * kSectionWords);
 static_assert(static_cast<uint64_t>(HeaderWord::kSectionsEnd) < kHeaderWords);
 
-enum class TrackWord : uint8_t { kWritten, kKind, kIndex };  // kWritten: events so far
+// kWritten: events so far. kExchange: of the instruction of the newest event, what pack_exchange() says; written by the
+// track's writer alone, whenever a message makes it wait and when that has come.
+enum class TrackWord : uint8_t { kWritten, kKind, kIndex, kExchange };
 
 // A thread of a rank, or a queue of its device.
 enum class TrackKind : uint8_t {
@@ -110,6 +112,19 @@ constexpr Section section_of(EventKind kind, bool first_step_done) {
 constexpr uint64_t pack_what(EventKind kind, bool evaluation, bool computes, uint64_t batch, int32_t instruction) {
   return static_cast<uint64_t>(kind) | uint64_t{evaluation} << 8 | uint64_t{computes} << 9 | (batch & 0x3f'ffff) << 10 |
          static_cast<uint64_t>(static_cast<uint32_t>(instruction)) << 32;
+}
+
+// An instruction that communicates does so in exchanges, which are numbered from 1 the same way on all ranks that take
+// part. The word says up to which one this rank has come at least, and what it waits for inside of it. It is of the
+// instruction only if `written` is the number of events now: what ended before it began says nothing of it.
+// Bit 0: it waits; bit 1: to receive, else to send; bits 2 to 25: the other rank; bits 26 to 47: the exchange, the last
+// number stands for all beyond; bits 48 to 63: the lowest of `written`.
+inline constexpr uint64_t kExchangeNumbers = uint64_t{1} << 22, kExchangeRanks = uint64_t{1} << 24,
+                          kExchangeWritten = uint64_t{1} << 16;
+constexpr uint64_t pack_exchange(uint64_t written, uint64_t number, bool waits, bool receives, int32_t peer) {
+  const uint64_t last = kExchangeNumbers - 1, rank = static_cast<uint64_t>(static_cast<uint32_t>(peer));
+  return uint64_t{waits} | uint64_t{receives} << 1 | (rank & (kExchangeRanks - 1)) << 2 |
+         (number < last ? number : last) << 26 | (written & (kExchangeWritten - 1)) << 48;
 }
 
 constexpr uint64_t ring_bytes(uint64_t tracks, uint64_t capacity) {

@@ -29,6 +29,12 @@ std::string event_text(const plan::Bundle& bundle, const Ring& ring, const RingE
          instruction_text(*of, *plan, event.instruction);
 }
 
+// "; waits for rank 3 to send".
+std::string exchange_text(const RingExchange& exchange) {
+  if (!exchange.waits) return "";
+  return "; waits for rank " + std::to_string(exchange.peer) + (exchange.receives ? " to send" : " to receive");
+}
+
 std::string process_text(char state) {
   switch (state) {
     case '\0': return "";
@@ -50,7 +56,8 @@ std::string ring_text(const plan::Bundle& bundle, const Ring& ring, int64_t now_
     size_t shown = 0;
     for (auto event = track.events.rbegin(); event != track.events.rend() && shown < events; ++event, ++shown)
       text += (shown == 0 ? "  " + track_name(bundle, ring, track) + ": " : "    before: ") +
-              event_text(bundle, ring, *event) + ", " + seconds_text(now_ns - event->time_ns) + " ago\n";
+              event_text(bundle, ring, *event) + ", " + seconds_text(now_ns - event->time_ns) + " ago" +
+              (shown == 0 ? exchange_text(track.exchange) : "") + "\n";
   }
   return text;
 }

@@ -21,6 +21,7 @@ struct Node {
   TrackKind kind = TrackKind::kHost;
   int32_t stream = -1;
   const RingEvent* at = nullptr;  // nullptr: it has not begun
+  RingExchange exchange;          // of the instruction that it is at
 };
 
 // The order of what a host does with a step.
@@ -67,12 +68,12 @@ class Waiting {
     for (size_t r = 0; r < ring_of_.size(); ++r) {
       const auto rank = static_cast<int32_t>(r);
       if (ring_of_[r] == nullptr) {
-        add({rank, TrackKind::kHost, -1, nullptr});
+        add({rank, TrackKind::kHost, -1, nullptr, {}});
         continue;
       }
       for (const RingTrack& track : ring_of_[r]->tracks)
         add({rank, track.kind, track.kind == TrackKind::kStream ? track.index : -1,
-             track.events.empty() ? nullptr : &track.events.back()});
+             track.events.empty() ? nullptr : &track.events.back(), track.exchange});
     }
   }
   void add(const Node& node) {
@@ -183,6 +184,7 @@ class Waiting {
   struct End {
     int32_t rank = -1, stream = -1, instruction = -1;
     Reached reached = Reached::kBefore;
+    int64_t exchange = 0;  // that it has begun at least, where it is at the instruction
   };
   // The other ends.
   std::vector<End> other_ends(const Node& node, int32_t transfer) const {
@@ -197,15 +199,29 @@ class Waiting {
       const RingEvent* const at =
           ring(other.rank) == nullptr ? nullptr : newest(*ring(other.rank), TrackKind::kStream, end.stream);
       if (at != nullptr) end.reached = reached(*at, submission_of(*node.at), instruction);
+      if (end.reached == Reached::kAt)
+        end.exchange = track_of(*ring(other.rank), TrackKind::kStream, end.stream)->exchange.number;
       ends.push_back(end);
     }
     return ends;
   }
+  // The one whose message it waits for; nullptr: it waits for none.
+  static const End* awaited(const Node& node, const std::vector<End>& ends) {
+    const auto found =
+        std::find_if(ends.begin(), ends.end(), [&](const End& end) { return end.rank == node.exchange.peer; });
+    return !node.exchange.waits || found == ends.end() ? nullptr : &*found;
+  }
+  // Who waits for a message needs the other end of it; who has not come that far, everyone who has not arrived.
   std::vector<int32_t> transfer_needs(const Node& node, int32_t transfer) const {
+    const std::vector<End> ends = other_ends(node, transfer);
+    const End* const only = awaited(node, ends);
     std::vector<int32_t> result;
-    for (const End& end : other_ends(node, transfer))
-      if (end.reached == Reached::kBefore || halted(end.rank))
-        result.push_back(this->node(end.rank, TrackKind::kStream, end.stream));
+    for (const End& end : ends) {
+      if (only != nullptr && &end != only) continue;
+      const bool there = end.reached == Reached::kBehind ||
+                         (end.reached == Reached::kAt && (only == nullptr || end.exchange >= node.exchange.number));
+      if (!there || halted(end.rank)) result.push_back(this->node(end.rank, TrackKind::kStream, end.stream));
+    }
     return result;
   }
 
@@ -306,7 +322,9 @@ class Waiting {
     }
     const Instruction* const instruction = instruction_at(node);
     if (instruction != nullptr && std::holds_alternative<Wait>(instruction->action)) return Cause::kBug;
-    if (transfer_at(node) >= 0) return Cause::kMessage;
+    if (const int32_t transfer = transfer_at(node);
+        transfer >= 0 && awaited(node, other_ends(node, transfer)) != nullptr)
+      return Cause::kMessage;
     return process_state(node.rank) == 'D' ? Cause::kDisk : Cause::kSlow;
   }
 
@@ -370,24 +388,16 @@ class Waiting {
     if (transfer < 0) return rank_name(node.rank) + " " + place(node) + since(node) + "; all others are there";
     const std::vector<End> ends = other_ends(node, transfer);
     const Bundle& bundle = *bundle_of(bundle_, node.at->evaluation);
-    const Instruction& instruction = *instruction_at(node);
-    const bool receives = std::holds_alternative<Recv>(instruction.action);
-    if ((receives || std::holds_alternative<Send>(instruction.action)) && ends.size() == 1) {
-      const End& other = ends.front();
-      culprit.peer = receives ? node.rank : other.rank;
-      culprit.rank = receives ? other.rank : node.rank;
-      if (receives) culprit.instruction = other.instruction;
-      const RankPlan& sender = *plan_of(bundle, culprit.rank);
-      return "the message of rank " + std::to_string(culprit.rank) + " to rank " + std::to_string(culprit.peer) +
-             " does not come through: " + instruction_text(bundle, sender, culprit.instruction) +
-             (other.reached == Reached::kBehind ? " has ended" : " has begun") + ", and rank " +
-             std::to_string(node.rank) + " waits at " + place(node) + since(node);
-    }
-    std::string text = rank_name(node.rank) + " does not get through " + place(node) + since(node) + ":";
-    for (const End& end : ends)
-      text += " " + rank_name(end.rank) + (end.reached == Reached::kBehind ? " has ended it," : " is at it, too,");
-    text.back() = ';';
-    return text + " no rank is missing";
+    const End& other = *awaited(node, ends);
+    const bool receives = node.exchange.receives;
+    culprit.peer = receives ? node.rank : other.rank;
+    culprit.rank = receives ? other.rank : node.rank;
+    if (receives) culprit.instruction = other.instruction;
+    const RankPlan& sender = *plan_of(bundle, culprit.rank);
+    return "the message of rank " + std::to_string(culprit.rank) + " to rank " + std::to_string(culprit.peer) +
+           " does not come through: " + instruction_text(bundle, sender, culprit.instruction) +
+           (other.reached == Reached::kBehind ? " has ended" : " has begun") + ", and rank " +
+           std::to_string(node.rank) + " waits at " + place(node) + since(node);
   }
 
   // ", at step 3, instr 14, ...", "; it waits for the samples of step 3".
@@ -435,7 +445,8 @@ class Waiting {
         told[static_cast<size_t>(n)] = 1;
         const Node& waits = nodes_[static_cast<size_t>(n)];
         if (waits.rank != found.rank && instruction_at(waits) != nullptr && hang.waits.size() < kMostWaits)
-          hang.waits.push_back(rank_name(waits.rank) + " waits at " + place(waits) + since(waits));
+          hang.waits.push_back(rank_name(waits.rank) + " waits at " + place(waits) + since(waits) +
+                               (waits.exchange.waits ? ", for " + rank_name(waits.exchange.peer) : ""));
       }
       layer = std::move(next);
     }

@@ -1,10 +1,15 @@
 #include "tests/conformance/transport_cases.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "runtime/hal/link_delay.h"
+#include "runtime/hal/message_waits.h"
 #include "runtime/hal/transport_channel.h"
 #include "tests/conformance/collective_cases.h"
 
@@ -108,6 +113,59 @@ std::string sends_pass_receives(hal::Transport& c) {
   return in == late ? "" : "the late message differs";
 }
 
+// Lets another thread wait for what an exchange tells that it waits for.
+class Told : public hal::MessageWaits {
+ public:
+  void begin_exchange() override {}
+  void waits_for(const Transfer& transfer) override {
+    const std::lock_guard lock(mutex_);
+    told_.insert({transfer.direction, transfer.peer});
+    changed_.notify_all();
+  }
+  void end_exchange() override {}
+  bool comes(Direction direction, int32_t peer) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kWait.timeout, [&] { return told_.count({direction, peer}) > 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<std::pair<Direction, int32_t>> told_;
+};
+
+// An exchange of several messages tells whose it waits for, one after the other: ranks 1 and 2 send when rank 0, which
+// waits for both, has told that it waits for theirs.
+std::string waits_are_told(hal::Transport& c) {
+  if (c.world_size() < 3 || c.rank() > 2) return "";
+  enum Channel : int32_t { kAwaited = 40, kGo };
+  std::vector<uint8_t> data(64), more(64), go(1);
+  const auto run = [&c](std::vector<Transfer> transfers, const hal::WaitControl& wait) {
+    const Status status = c.prepare(std::move(transfers))->run(wait);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  if (c.rank() != 0) {
+    const std::string failed = run({{Direction::kReceive, 0, kGo, bytes_of(go), 1}}, kWait);
+    return failed.empty() ? run({{Direction::kSend, 0, kAwaited, bytes_of(data), 64}}, kWait) : failed;
+  }
+  Told told;
+  std::string untold;
+  std::thread lets_go([&] {
+    for (const int32_t peer : {1, 2}) {
+      if (!told.comes(Direction::kReceive, peer)) untold += "nobody was told of the wait for the message of a rank; ";
+      untold += run({{Direction::kSend, peer, kGo, bytes_of(go), 1}}, kWait);
+    }
+  });
+  hal::WaitControl wait = kWait;
+  wait.timeout *= 3;
+  wait.messages = &told;
+  const std::string failed = run(
+      {{Direction::kReceive, 1, kAwaited, bytes_of(data), 64}, {Direction::kReceive, 2, kAwaited, bytes_of(more), 64}},
+      wait);
+  lets_go.join();
+  return failed + untold;
+}
+
 // A message takes its time, by the clock of both ends; a run without messages takes none.
 std::string delays_are_kept(hal::Transport& c) {
   if (c.world_size() == 1 || c.rank() > 1) return "";
@@ -174,11 +232,10 @@ std::string waiting_ends(hal::Transport& c) {
 }  // namespace
 
 std::vector<Case> common_cases() {
-  std::vector<Case> cases = {{"point_to_point", point_to_point},
-                             {"channels_are_independent", channels_are_independent},
-                             {"sends_pass_receives", sends_pass_receives},
-                             {"control_channel", control_channel},
-                             {"waiting_ends", waiting_ends}};
+  std::vector<Case> cases = {
+      {"point_to_point", point_to_point},           {"channels_are_independent", channels_are_independent},
+      {"sends_pass_receives", sends_pass_receives}, {"waits_are_told", waits_are_told},
+      {"control_channel", control_channel},         {"waiting_ends", waiting_ends}};
   for (const CollectiveCase& collective : collective_cases())
     cases.push_back({collective.name, [collective](hal::Transport& c) { return run_on_transport(collective, c); }});
   return cases;

@@ -164,23 +164,25 @@ def faulty(bench, plans, world, launch, kind, rank, at, *flags):
     return Run(bench, plans, world, launch, "--steps", FOR_EVER, *flags, fault=f"{kind} {rank} {at}")
 
 
-def lost(rank):
-    """Right is a message of the rank, or to it; of a collective, one that names it among the members that are there."""
-    return lambda found: found.cause == "missing message" and (
-        rank in (found.rank, found.peer) or found.peer < 0 and f"rank {rank} " in found.text)
+def lost(run, rank, sends):
+    """Right are both ends of the message, as who lost it has told. `rank`: its sender or its receiver."""
+    def right(found):
+        told = re.search(r"piper-run-faulty: rank (\d+) does not get the message of rank (\d+)", run.output.read_text())
+        receiver, sender = map(int, told.groups()) if told else (-1, -1)
+        return rank == (sender if sends else receiver) and found[:3] == ("missing message", sender, receiver)
+    return right
 
 
 def dropped(bench, plans, world, launch, chance, label):
     rank, at = chance.randrange(world), 2 + chance.randrange(200)
     run = faulty(bench, plans, world, launch, "drop", rank, at)
-
-    judged(bench, plans, run, label, lost(rank), f"messages of rank {rank} are lost from its {at}th on")
+    judged(bench, plans, run, label, lost(run, rank, True), f"messages of rank {rank} are lost from its {at}th on")
 
 
 def delayed(bench, plans, world, launch, chance, label):
     rank, at = chance.randrange(world), 2 + chance.randrange(200)
     run = faulty(bench, plans, world, launch, "delay", rank, at)
-    judged(bench, plans, run, label, lost(rank), f"the {at}th message to rank {rank} takes an hour")
+    judged(bench, plans, run, label, lost(run, rank, False), f"the {at}th message to rank {rank} takes an hour")
 
 
 def slow(bench, plans, world, launch, chance, label):

@@ -1,8 +1,10 @@
 #include "tests/faults/faulty_rank.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -20,55 +22,75 @@ void for_ever(const hal::Stop* stop) {
 // What the exchanges of a rank share: how many there were, and whose messages are lost from then on.
 struct Link {
   Fault fault;
+  int32_t rank = -1;
   std::atomic<int64_t> sends{0}, receives{0};
   std::atomic<int32_t> lost_to{-1}, lost_channel{-1};
 };
 
+// For the test, which asks who was named: "piper-run-faulty: rank 1 does not get the message of rank 0".
+void tell(int32_t sender, int32_t receiver) {
+  std::fprintf(stderr, "piper-run-faulty: rank %d does not get the message of rank %d\n", receiver, sender);
+}
+
 class FaultyExchange : public hal::Exchange {
  public:
-  FaultyExchange(hal::Transport& below, Link& link, const std::vector<hal::Transfer>& transfers)
-      : link_(link), whole_(below.prepare(transfers)) {
-    std::vector<hal::Transfer> kept;
-    for (const hal::Transfer& t : transfers) {
-      const bool sends = t.direction == hal::Direction::kSend;
-      host_ = host_ || t.channel >= hal::kHostChannel;
-      receives_ = receives_ || !sends;
-      place_.push_back(sends ? -1 : static_cast<int64_t>(kept.size()));
-      if (sends && peer_ < 0) {
-        peer_ = t.peer;
-        channel_ = t.channel;
-      }
-      if (!sends) kept.push_back(t);
+  FaultyExchange(hal::Transport& below, Link& link, std::vector<hal::Transfer> transfers)
+      : below_(below), link_(link), transfers_(std::move(transfers)), whole_(below.prepare(transfers_)) {
+    for (size_t t = 0; t < transfers_.size(); ++t) {
+      if (transfers_[t].channel >= hal::kHostChannel) host_ = true;
+      int64_t& first = transfers_[t].direction == hal::Direction::kSend ? send_ : receive_;
+      if (first < 0) first = static_cast<int64_t>(t);
     }
-    if (peer_ >= 0 && !host_) rest_ = below.prepare(kept);
   }
   Status run(const hal::WaitControl& control) override {
+    const Kind kind = link_.fault.kind;
     if (host_) return whole_->run(control);
-    if (link_.fault.kind == Kind::kDrop && peer_ >= 0) {
+    if (kind == Kind::kDelay && receive_ >= 0 && ++link_.receives == link_.fault.at) return run_late(control);
+    if (kind == Kind::kDrop && send_ >= 0) {
+      const hal::Transfer& sent = transfers_[static_cast<size_t>(send_)];
       if (++link_.sends == link_.fault.at) {
-        link_.lost_channel = channel_;
-        link_.lost_to = peer_;
+        link_.lost_channel = sent.channel;
+        link_.lost_to = sent.peer;
+        tell(link_.rank, sent.peer);
       }
-      if (link_.lost_to == peer_ && link_.lost_channel == channel_) return rest_->run(control);
     }
-    PIPER_RETURN_IF_ERROR(whole_->run(control));
-    if (link_.fault.kind == Kind::kDelay && receives_ && ++link_.receives == link_.fault.at) {
-      for_ever(control.stop);
-      return hal::stopped();
-    }
-    return {};
+    return lost(link_) ? run_rest(control) : whole_->run(control);
   }
   void resize(size_t transfer, int64_t bytes) override {
+    transfers_.at(transfer).bytes = bytes;
     whole_->resize(transfer, bytes);
-    if (rest_ != nullptr && place_.at(transfer) >= 0) rest_->resize(static_cast<size_t>(place_[transfer]), bytes);
   }
 
  private:
+  static bool is_lost(const hal::Transfer& t, const Link& link) {
+    return t.direction == hal::Direction::kSend && t.peer == link.lost_to && t.channel == link.lost_channel;
+  }
+  bool lost(const Link& link) const {
+    return std::any_of(transfers_.begin(), transfers_.end(), [&](const hal::Transfer& t) { return is_lost(t, link); });
+  }
+  // As if the network had taken what is lost.
+  Status run_rest(const hal::WaitControl& control) {
+    std::vector<hal::Transfer> rest = transfers_;
+    std::erase_if(rest, [this](const hal::Transfer& t) { return is_lost(t, link_); });
+    rest_ = below_.prepare(std::move(rest));
+    return rest_->run(control);
+  }
+  // Nobody sends on that channel.
+  Status run_late(const hal::WaitControl& control) {
+    std::vector<hal::Transfer> late = transfers_;
+    hal::Transfer& awaited = late[static_cast<size_t>(receive_)];
+    tell(awaited.peer, link_.rank);
+    awaited.channel = hal::kChannels - 1;
+    rest_ = below_.prepare(std::move(late));
+    return rest_->run(control);
+  }
+
+  hal::Transport& below_;
   Link& link_;
-  std::unique_ptr<hal::Exchange> whole_, rest_;  // rest_: what it receives
-  std::vector<int64_t> place_;                   // of a transfer in rest_; -1: it is a send
-  bool host_ = false, receives_ = false;
-  int32_t peer_ = -1, channel_ = -1;  // of its first send
+  std::vector<hal::Transfer> transfers_;
+  std::unique_ptr<hal::Exchange> whole_, rest_;
+  bool host_ = false;
+  int64_t send_ = -1, receive_ = -1;  // its first ones
 };
 
 class FaultyTransport : public hal::Transport {
@@ -77,7 +99,7 @@ class FaultyTransport : public hal::Transport {
   int32_t rank() const override { return below_.rank(); }
   int32_t world_size() const override { return below_.world_size(); }
   std::unique_ptr<hal::Exchange> prepare(std::vector<hal::Transfer> transfers) override {
-    return std::make_unique<FaultyExchange>(below_, link_, transfers);
+    return std::make_unique<FaultyExchange>(below_, link_, std::move(transfers));
   }
   int64_t buffer_bytes() const override { return below_.buffer_bytes(); }
   void keep(std::shared_ptr<const void> memory) override { below_.keep(std::move(memory)); }
@@ -201,6 +223,7 @@ program::WrapRanks with_fault(const Fault& fault) {
   return [fault](const program::MakeRank& make, exec::Session& session) -> program::MakeRank {
     auto layers = std::make_shared<Layers>();
     layers->link.fault = fault;
+    layers->link.rank = fault.rank;
     return [fault, make, &session, layers](hal::Transport* transport, int32_t rank) -> exec::MakeBackend {
       if (rank != fault.rank) return make(transport, rank);
       if ((fault.kind == Kind::kDrop || fault.kind == Kind::kDelay) && transport != nullptr) {

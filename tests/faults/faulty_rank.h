@@ -11,8 +11,8 @@
 namespace piper::faults {
 
 enum class Kind : uint8_t {
-  kDrop,    // from its `at`-th exchange with sends on, those to the same rank are lost; what they answer is not
-  kDelay,   // its `at`-th exchange that receives ends an hour late
+  kDrop,    // from its `at`-th exchange with sends on, those to the same rank and on the same channel are lost
+  kDelay,   // the first message that its `at`-th exchange with receives waits for never comes
   kSlow,    // the `at`-th run of one of its kernels does not end
   kLate,    // that and every later one takes 20 ms longer
   kLoader,  // the samples of step `at` and later ones are not read

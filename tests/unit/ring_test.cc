@@ -91,6 +91,31 @@ TEST_CASE("a ring keeps the newest events, at least ten thousand, in their order
   CHECK(newest->tracks.at(0).events[0].instruction == kMany - 1);
 }
 
+TEST_CASE("a ring says what message an instruction waits for") {
+  const TempFolder folder;
+  const auto ring = writer(folder.path().string());
+  const trace::RingTrack stream = ring->stream(1);
+  const auto exchange = [&] { return live::track_of(*live::read_ring(ring->path()), TrackKind::kStream, 1)->exchange; };
+  stream.instruction(7, false, false, 0, 42);
+  CHECK(exchange() == live::RingExchange());
+  stream.exchange(2, true, true, 3);
+  CHECK(exchange() == live::RingExchange{2, true, true, 3});
+  CHECK(live::read_newest(ring->path())->tracks.at(1).exchange.peer == 3);
+  stream.exchange(2, false, false, 0);
+  CHECK(exchange() == live::RingExchange{2, false, false, -1});
+  stream.exchange(live::kExchangeNumbers + 5, true, false, 0);
+  CHECK(exchange() == live::RingExchange{live::kExchangeNumbers - 1, true, false, 0});
+  // The next instruction has waited for nothing yet, nor has a stream that is done.
+  stream.instruction(7, false, false, 0, 43);
+  CHECK(exchange() == live::RingExchange());
+  stream.instruction(7, false, false, 0, -1);
+  stream.exchange(1, true, true, 2);
+  CHECK(exchange() == live::RingExchange());
+  stream.instruction(8, false, false, 0, 1);
+  stream.exchange(1, true, true, 4);  // of four ranks
+  CHECK(live::read_ring(ring->path()).error().code == "R0911");
+}
+
 TEST_CASE("sections count steps and know the longest") {
   const TempFolder folder;
   const auto ring = writer(folder.path().string());

@@ -43,6 +43,12 @@ RingTrack& track(Ring& ring, TrackKind kind) {
   throw std::logic_error("no such track");
 }
 
+// Its stream waits for a message in exchange `number` of what it is at.
+Ring waiting(Ring ring, size_t stream, int64_t number, bool receives, int32_t peer) {
+  ring.tracks.at(stream).exchange = {number, true, receives, peer};
+  return ring;
+}
+
 plan::Bundle pipeline() {
   plan::Bundle bundle = hand_written::pipeline();
   bundle.manifest.world_size = 2;
@@ -93,19 +99,24 @@ TEST_CASE("a process that is gone is named") {
 
 TEST_CASE("a message whose sender has gone on is missing") {
   const Hang hang = find(pipeline(), {ring_at(0, at(EventKind::kStep, 3), {runs(3, 6), runs(3, 4)}),
-                                      ring_at(1, at(EventKind::kStep, 3), {runs(3, 0)})});
+                                      waiting(ring_at(1, at(EventKind::kStep, 3), {runs(3, 0)}), 0, 1, true, 0)});
   CHECK(hang.culprit.cause == Cause::kMessage);
   CHECK(hang.culprit.rank == 0);
   CHECK(hang.culprit.peer == 1);
   CHECK(hang.culprit.instruction == 3);
+  CHECK(hang.message.find("the message of rank 0 to rank 1") != std::string::npos);
 }
 
 TEST_CASE("so is one that both ends are at") {
-  const Hang hang = find(pipeline(), {ring_at(0, at(EventKind::kStep, 3), {runs(3, 6), runs(3, 3)}),
-                                      ring_at(1, at(EventKind::kStep, 3), {runs(3, 0)})});
-  CHECK(hang.culprit.cause == Cause::kMessage);
-  CHECK(hang.culprit.rank == 0);
-  CHECK(hang.culprit.peer == 1);
+  const Ring sender = ring_at(0, at(EventKind::kStep, 3), {runs(3, 6), runs(3, 3)}),
+             receiver = ring_at(1, at(EventKind::kStep, 3), {runs(3, 0)});
+  for (const bool both : {false, true}) {
+    const Hang hang =
+        find(pipeline(), {waiting(sender, 1, 1, false, 1), both ? waiting(receiver, 0, 1, true, 0) : receiver});
+    CHECK(hang.culprit.cause == (both ? Cause::kMessage : Cause::kSlow));
+    CHECK(hang.culprit.rank == (both ? 0 : 1));
+    CHECK(hang.culprit.peer == (both ? 1 : -1));
+  }
 }
 
 TEST_CASE("a rank that has not begun the step is asked why") {
@@ -205,11 +216,35 @@ TEST_CASE("a collective waits for the members that are not there") {
     CHECK(hang.culprit.rank == 1);
     CHECK(hang.culprit.instruction == 0);
   }
-  SECTION("all are there") {
-    const Hang hang = find(bundle, {there, ring_at(1, at(EventKind::kStep, 3), {done(3), runs(3, reduce)})});
-    CHECK(hang.culprit.cause == Cause::kMessage);
+  const Ring too = ring_at(1, at(EventKind::kStep, 3), {done(3), runs(3, reduce)});
+  SECTION("all are there, and one waits for a message of the other") {
+    for (const int64_t ahead : {2, 3}) {
+      const Hang hang = find(bundle, {waiting(there, 1, 2, true, 1), waiting(too, 1, ahead, true, 0)});
+      CHECK(hang.culprit.cause == Cause::kMessage);
+      CHECK(hang.culprit.instruction == reduce);
+      if (ahead == 2) continue;  // each waits for the other: either message may be the one
+      CHECK(hang.culprit.rank == 1);
+      CHECK(hang.culprit.peer == 0);
+    }
+  }
+  SECTION("the other is an exchange behind, and computes") {
+    Ring behind = too;
+    behind.tracks.at(1).exchange.number = 1;
+    const Hang hang = find(bundle, {waiting(there, 1, 2, true, 1), behind});
+    CHECK(hang.culprit.cause == Cause::kSlow);
+    CHECK(hang.culprit.rank == 1);
     CHECK(hang.culprit.instruction == reduce);
-    CHECK(hang.message.find("no rank is missing") != std::string::npos);
+  }
+  SECTION("it has ended the collective") {
+    const Hang hang =
+        find(bundle, {waiting(there, 1, 2, true, 1), ring_at(1, at(EventKind::kStep, 3), {done(3), done(3)})});
+    CHECK(hang.culprit.cause == Cause::kMessage);
+    CHECK(hang.culprit.rank == 1);
+    CHECK(hang.culprit.peer == 0);
+  }
+  SECTION("a rank that takes no part is not believed to be waited for") {
+    const Hang hang = find(bundle, {waiting(there, 1, 2, true, 5), too});
+    CHECK(hang.culprit.cause == Cause::kSlow);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/hal/message_waits.h"
 #include "runtime/hal/row_counts.h"
 #include "schemas/base/check.h"
 
@@ -57,7 +58,9 @@ Status CountedExchange::run(const WaitControl& control) {
   if (own_bytes_ > 0)
     std::memcpy((operands_.recv + own).in_device(), (operands_.send + own).in_device(),
                 static_cast<size_t>(own_bytes_));
-  return exchange_ == nullptr ? Status() : exchange_->run(control);
+  if (exchange_ == nullptr) return {};
+  const ExchangeScope scope(control);
+  return exchange_->run(control);
 }
 
 }  // namespace piper::hal

@@ -58,13 +58,15 @@ class CpuRecording : public Recording {
   void walk(int index) {
     if (static_cast<size_t>(index) >= queues_.size()) return;
     CpuQueue& queue = *queues_[static_cast<size_t>(index)];
+    Submission submission = submission_;
+    submission.wait.messages = observer_->message_waits(index);
     for (const CpuQueue::Listed& listed : queue.commands) {
       if (ended()) return;
       queue.position.store(listed.instruction, std::memory_order_relaxed);
       observer_->reached(index, listed.instruction);
       Status status;
       try {
-        status = timed_ ? issue_timed(queue, listed) : listed.command->issue(queue, submission_);
+        status = timed_ ? issue_timed(queue, listed, submission) : listed.command->issue(queue, submission);
       } catch (const InternalError& bug) {
         status = Status::failure("bug", bug.what());
       } catch (const std::exception& failure) {
@@ -79,10 +81,10 @@ class CpuRecording : public Recording {
     observer_->reached(index, -1);
   }
 
-  Status issue_timed(CpuQueue& queue, const CpuQueue::Listed& listed) {
+  Status issue_timed(CpuQueue& queue, const CpuQueue::Listed& listed, const Submission& submission) {
     const auto begin = StepObserver::Clock::now();
     const int64_t begin_cpu = thread_cpu_ns();
-    Status status = listed.command->issue(queue, submission_);
+    Status status = listed.command->issue(queue, submission);
     const int64_t cpu = thread_cpu_ns() - begin_cpu;
     observer_->ran(listed.instruction, begin, StepObserver::Clock::now(), cpu);
     return status;

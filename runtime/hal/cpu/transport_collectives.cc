@@ -7,6 +7,7 @@
 
 #include "runtime/hal/cpu/counted_exchange.h"
 #include "runtime/hal/group_channels.h"
+#include "runtime/hal/message_waits.h"
 #include "runtime/hal/position_group.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/convert_elements.h"
@@ -35,8 +36,10 @@ std::unique_ptr<Command> exchange(Transport& transport, const std::vector<Device
   std::vector<Transfer> list;
   for (const DeviceTransfer& t : transfers)
     list.push_back({t.direction, t.peer, t.channel, t.data.in_device(), t.bytes});
-  return blocking(
-      [prepared = transport.prepare(std::move(list))](const WaitControl& wait) { return prepared->run(wait); });
+  return blocking([prepared = transport.prepare(std::move(list))](const WaitControl& wait) {
+    const ExchangeScope scope(wait);
+    return prepared->run(wait);
+  });
 }
 
 MadeCommand sum_pieces(const PieceSum& sum, AddF32 add_f32) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "runtime/hal/counter.h"
+#include "runtime/hal/message_waits.h"
 #include "schemas/base/check.h"
 
 namespace piper::hal {
@@ -43,7 +44,7 @@ class LocalExchange : public Exchange {
     for (Request& request : requests_) post(request);
     Status result;
     for (Request& request : requests_) {
-      WaitResult waited = result.ok() ? request.done.wait(request.generation, control) : WaitResult::kStopped;
+      WaitResult waited = result.ok() ? wait_for(request, control) : WaitResult::kStopped;
       if (waited == WaitResult::kReady) let_peer_leave(request);
       if (waited != WaitResult::kReady) {
         withdraw(request);
@@ -65,6 +66,12 @@ class LocalExchange : public Exchange {
   void resize(size_t transfer, int64_t bytes) override { requests_.at(transfer).transfer.bytes = bytes; }
 
  private:
+  static WaitResult wait_for(Request& request, const WaitControl& control) {
+    return request.done.wait(request.generation, control, [&request, messages = control.messages] {
+      if (messages != nullptr) messages->waits_for(request.transfer);
+    });
+  }
+
   static void post(Request& mine) {
     LocalWorld::Mailbox& box = *mine.mailbox;
     const bool sends = mine.transfer.direction == Direction::kSend;

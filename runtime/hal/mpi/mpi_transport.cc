@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/hal/counter.h"
+#include "runtime/hal/message_waits.h"
 #include "schemas/base/check.h"
 
 namespace piper::hal {
@@ -24,7 +25,11 @@ constexpr int64_t kMaxPart = int64_t{1} << 30;
 constexpr int64_t kLeastTags = 1 << 15;
 
 struct Job {
+  explicit Job(std::vector<Transfer> all)
+      : transfers(std::move(all)), open(transfers.size()), parts(transfers.size()) {}
   std::vector<Transfer> transfers;
+  OpenTransfers open;
+  std::vector<int> parts;  // by transfer, that MPI has not finished
   Counter done;
   uint32_t generation = 0;
   std::string failure;  // written at most once, before done is signalled
@@ -179,6 +184,7 @@ class Progress {
   }
 
   void post(Job& job) {
+    std::fill(job.parts.begin(), job.parts.end(), 0);
     for (const Transfer& t : job.transfers) {
       MPI_Comm world = worlds_[static_cast<size_t>(t.channel / tags_)];
       const int tag = static_cast<int>(t.channel % tags_);
@@ -195,6 +201,7 @@ class Progress {
         requests_.push_back(request);
         parts_.push_back({&job, &t, bytes});
         ++job.remaining;
+        ++job.parts[static_cast<size_t>(&t - job.transfers.data())];
       }
     }
     complete(job);
@@ -249,6 +256,8 @@ class Progress {
       if (error_class == MPI_ERR_IN_STATUS && status.MPI_ERROR != MPI_SUCCESS && status.MPI_ERROR != MPI_ERR_PENDING)
         fail(*part.job, mpi_error(status.MPI_ERROR));
       else if (part.transfer->direction == Direction::kReceive) check_size(part, status);
+      const auto transfer = static_cast<size_t>(part.transfer - part.job->transfers.data());
+      if (--part.job->parts[transfer] == 0) part.job->open.close(transfer);
       complete(*part.job);
     }
     size_t kept = 0;
@@ -295,9 +304,9 @@ class Progress {
 class MpiExchange : public Exchange {
  public:
   MpiExchange(Progress& progress, std::vector<Transfer> transfers)
-      : progress_(progress), job_(std::make_unique<Job>()) {
-    for (const Transfer& t : transfers) PIPER_CHECK(t.channel >= 0 && t.channel < kChannels, "channel ", t.channel);
-    job_->transfers = std::move(transfers);
+      : progress_(progress), job_(std::make_unique<Job>(std::move(transfers))) {
+    for (const Transfer& t : job_->transfers)
+      PIPER_CHECK(t.channel >= 0 && t.channel < kChannels, "channel ", t.channel);
   }
   ~MpiExchange() override { progress_.retire(std::move(job_)); }
   Status run(const WaitControl& control) override {
@@ -305,8 +314,10 @@ class MpiExchange : public Exchange {
     PIPER_CHECK(job_->done.reached(job_->generation) && job_->failure.empty(),
                 "an exchange runs again after it failed");
     ++job_->generation;
+    job_->open.open_all();
     progress_.submit(*job_);
-    switch (job_->done.wait(job_->generation, control)) {
+    const auto sleeps = [this, messages = control.messages] { job_->open.tell(job_->transfers, messages); };
+    switch (job_->done.wait(job_->generation, control, sleeps)) {
       case WaitResult::kReady: break;
       case WaitResult::kStopped: return stopped();
       case WaitResult::kTimedOut:

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "runtime/hal/counter.h"
+#include "runtime/hal/message_waits.h"
 #include "runtime/hal/ucx/process_watch.h"
 #include "schemas/base/check.h"
 
@@ -41,7 +42,9 @@ struct Part {  // of a job: one transfer
 };
 
 struct Job {
+  explicit Job(std::vector<Transfer> all) : transfers(std::move(all)), open(transfers.size()) {}
   std::vector<Transfer> transfers;
+  OpenTransfers open;
   std::vector<Part> parts;  // by transfer
   Counter done;
   uint32_t generation = 0;
@@ -231,6 +234,7 @@ class Progress {
   void done(Part& part) {
     if (part.done) return;
     part.done = true;
+    part.job->open.close(static_cast<size_t>(part.transfer - part.job->transfers.data()));
     one_less(*part.job);
   }
 
@@ -396,9 +400,9 @@ Status Progress::start(std::vector<std::string> addresses, const std::vector<std
 class UcxExchange : public Exchange {
  public:
   UcxExchange(Progress& progress, std::vector<Transfer> transfers)
-      : progress_(progress), job_(std::make_unique<Job>()) {
-    for (const Transfer& t : transfers) PIPER_CHECK(t.channel >= 0 && t.channel < kChannels, "channel ", t.channel);
-    job_->transfers = std::move(transfers);
+      : progress_(progress), job_(std::make_unique<Job>(std::move(transfers))) {
+    for (const Transfer& t : job_->transfers)
+      PIPER_CHECK(t.channel >= 0 && t.channel < kChannels, "channel ", t.channel);
     for (const Transfer& t : job_->transfers) job_->parts.push_back({&progress, job_.get(), &t});
   }
   ~UcxExchange() override { progress_.retire(std::move(job_)); }
@@ -406,8 +410,10 @@ class UcxExchange : public Exchange {
     if (job_->transfers.empty()) return {};
     PIPER_CHECK(job_->done.reached(job_->generation) && job_->failure.ok(), "an exchange runs again after it failed");
     ++job_->generation;
+    job_->open.open_all();
     progress_.submit(*job_);
-    switch (job_->done.wait(job_->generation, control)) {
+    const auto sleeps = [this, messages = control.messages] { job_->open.tell(job_->transfers, messages); };
+    switch (job_->done.wait(job_->generation, control, sleeps)) {
       case WaitResult::kReady: return job_->failure.ok() ? Status() : Status(job_->failure.error());
       case WaitResult::kStopped: return stopped();
       case WaitResult::kTimedOut: break;
