@@ -23,8 +23,10 @@ import harness
 MODEL, FOR_EVER = "gpt", 10000000
 AFTER, FIRST, FACTOR = 2.0, 6.0, 10.0       # --hang-after, --hang-first, --hang-factor
 HANG, STORAGE = 81, 74
-PLANS = ("pp2_1f1b", "dp2_mb2", "pp2_dp2", "pp4_zb_v")
-WRITERS = {"dp2_mb2": (0,), "pp2_dp2": (0, 2)}      # of checkpoints; of the others all: a replica owns nothing
+# Of these, what is sharded gathers and scatters, among four ranks.
+OWN = {"dp4": "", "dp4_sharded": "shard_params: true, "}
+PLANS = ("pp2_1f1b", "dp2_mb2", "pp2_dp2", "pp4_zb_v", *OWN)
+WRITERS = {"dp2_mb2": (0,), "pp2_dp2": (0, 2), "dp4": (0,)}     # of checkpoints; of the others all: a replica owns nothing
 # Words of a ring: schemas/live/ring_layout.h.
 PROCESS, TRACKS, CAPACITY, SEEN, SECTIONS = 5, 8, 9, 15, 16
 HEADER, TRACK, EVENT, FIRST_STEP, STEP = 64, 8, 3, 1, 2
@@ -320,6 +322,8 @@ def main():
     parser.add_argument("--quiet", type=int, default=0, metavar="STEPS")
     arguments = parser.parse_args()
     bench = harness.Bench(arguments.bin, arguments.work)
+    for name in OWN:
+        harness.COMPOSITIONS[name] = harness.Composition(replicas=4)
     chance = random.Random(arguments.seed)
     print(f"seed {arguments.seed}")
     launches, kinds = arguments.launch or ["piper-launch"], arguments.only or list(KINDS)
@@ -327,7 +331,8 @@ def main():
 
     def plans(name):
         if name not in compiled:
-            compiled[name] = bench.compile(MODEL, harness.strategy_text(MODEL, name, "adamw"), name)
+            text = harness.strategy_text(MODEL, name, "adamw")
+            compiled[name] = bench.compile(MODEL, text.replace("bucket_size:", OWN.get(name, "") + "bucket_size:"), name)
         return compiled[name], harness.world_size(name)
 
     def case(number, kind, launch, name):
