@@ -27,11 +27,13 @@ HANG, STORAGE = 81, 74
 OWN = {"dp4": "", "dp4_sharded": "shard_params: true, "}
 PLANS = ("pp2_1f1b", "dp2_mb2", "pp2_dp2", "pp4_zb_v", *OWN)
 WRITERS = {"dp2_mb2": (0,), "pp2_dp2": (0, 2), "dp4": (0,)}     # of checkpoints; of the others all: a replica owns nothing
+READERS = {"pp4_zb_v": (0,)}      # of samples; of the others all: rank 0 has the first and the last stage
 # Words of a ring: schemas/live/ring_layout.h.
 PROCESS, TRACKS, CAPACITY, SEEN, SECTIONS = 5, 8, 9, 15, 16
 HEADER, TRACK, EVENT, FIRST_STEP, STEP = 64, 8, 3, 1, 2
 faults = []
 late = []       # seconds from the deadline to the verdict
+LATEST = 5.0    # of these
 
 
 def check(what, fine, why=""):
@@ -50,8 +52,12 @@ class Ring:
             raise OSError(f"{path} is no ring")
         words = struct.unpack(f"<{len(data) // 8}Q", data)
         self.process, self.seen_s = words[PROCESS], words[SEEN] / 1e9
-        self.steps = words[SECTIONS + 2 * STEP] + words[SECTIONS + 2 * FIRST_STEP]
-        self.longest_step_s = words[SECTIONS + 2 * STEP + 1] / 1e9
+        sections = {section: (words[SECTIONS + 2 * section], words[SECTIONS + 2 * section + 1] / 1e9) for section in (FIRST_STEP, STEP)}
+        first_steps, first_s = sections[FIRST_STEP]
+        later_steps, longest_s = sections[STEP]
+        self.steps = first_steps + later_steps
+        # Of a rank in a step: the first one has a limit of its own, a second one is measured by the first.
+        self.limit_s = FIRST if first_steps == 0 else max(AFTER, FACTOR * (longest_s if later_steps > 0 else first_s))
         self.newest_s = 0.0
         for track in range(words[TRACKS]):
             written = words[HEADER + track * TRACK]
@@ -126,7 +132,7 @@ def culprit(text):
     """Of the message of piper-launch."""
     line = re.search(r"error\[L0121\]: the run hangs: ([a-z ]+): (.*)", text)
     if not line:
-        return Found("nothing", -1, -1, text)
+        return Found("nothing", -1, -1, "")
     message = re.match(r"the message of rank (\d+) to rank (\d+)", line[2])
     if message:
         return Found(line[1], int(message[1]), int(message[2]), line[2])
@@ -138,7 +144,7 @@ def judged(bench, plans, run, label, right, what, least=AFTER):
     """The run ended because of a hang whose culprit is `right`, and left its rings for piper-plan."""
     code, text = run.end()
     found = culprit(text)
-    if not check(f"{label}: {what}", code == HANG and right(found), f"{code} {found}\n{text}"):
+    if not check(f"{label}: {what}", code == HANG and right(found), f"{code} {found}\n{text[-2000:]}"):
         return
     incident = next(run.incidents.iterdir())
     done = subprocess.run([bench.bin / "piper-plan", "whyhang", plans, incident, "--events", "3"], capture_output=True, text=True)
@@ -146,7 +152,7 @@ def judged(bench, plans, run, label, right, what, least=AFTER):
     rings = [Ring(path) for path in sorted(incident.glob("*.ring"))]
     check(f"{label}: no rank and no ring is left",
           not run.folder.exists() and not any(alive(ring.process) for ring in rings))
-    deadline = max(least, FACTOR * max(ring.longest_step_s for ring in rings))
+    deadline = max(least, *(ring.limit_s for ring in rings))
     late.append((max(ring.seen_s for ring in rings) - max(ring.newest_s for ring in rings) - deadline, label))
 
 
@@ -195,7 +201,7 @@ def slow(bench, plans, world, launch, chance, label):
 
 
 def loader(bench, plans, world, launch, chance, label):
-    rank, at = chance.randrange(world), 2 + chance.randrange(30)
+    rank, at = chance.choice(READERS.get(plans.stem, range(world))), 2 + chance.randrange(30)
     run = faulty(bench, plans, world, launch, "loader", rank, at)
     judged(bench, plans, run, label, lambda found: found[:2] == ("loader", rank) and f"step {at}" in found.text,
            f"rank {rank} does not get the samples of step {at}")
@@ -352,6 +358,8 @@ def main():
             asked(bench, *plans("pp2_1f1b"))
             starts_again(bench, *plans("pp2_1f1b"))
             leavings(bench, *plans("pp2_1f1b"))
+    if late:
+        check(f"{len(late)} verdicts within {LATEST} s of the deadline", max(late)[0] <= LATEST, str(max(late)))
     for seconds, label in sorted(late)[-3:]:
         print(f"{seconds:.2f} s from the deadline to the verdict: {label}")
     print(f"{len(faults)} faults")
