@@ -47,7 +47,7 @@ Result<int> run_one(const Flags& flags, const plan::OpenBundle& opened, const Ma
   if (status.ok()) status = read_inputs(flags, opened, {control.rank()}, inputs, session);
   PIPER_ASSIGN(const int refused, all_ready(status, control, wait));
   if (refused != 0) return refused;
-  if (session.requests.checkpoints)
+  if (session.requests.checkpoints || session.options.stop_on_nan)
     session.stopping =
         &stopping.emplace(channels.stops.get(), session.stop, session.requests, stop_period(control.world_size()));
   const auto& plans = inputs.bundle.ranks;
