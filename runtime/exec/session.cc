@@ -269,7 +269,7 @@ class RankRun {
   }
 
   // A loss that is no number ends the run behind a step that all ranks agree on, so that they can look for what made
-  // it; where they cannot agree, at once. What the steps until then give is nobody's business.
+  // it. What the steps until then give is nobody's business.
   Status report(int64_t step, double seconds, const StepInputs& inputs) {
     if (reporter_ == nullptr || nan_.step > 0) return {};
     Status status = reporter_->step(step, step + data_shift_, seconds, inputs);

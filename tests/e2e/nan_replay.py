@@ -194,17 +194,17 @@ def others(bench):
 
 
 def gpus(bench):
-    """Ranks on GPUs of one process replay like others; over NCCL, where no step can be agreed on, the run ends at once."""
+    """Ranks on GPUs replay like others, in one process and over NCCL in one each, from a checkpoint or from where the run began."""
     (bench.work / "cuda.yaml").write_text(strategy(2, 1, 4))
     plans = bench.work / "cuda.plans"
     bench.call([bench.bin / "piperc", bench.model, "--strategy", bench.work / "cuda.yaml", "-o", plans, "--device", "cuda"])
     flags = ["--data", bench.work / "bad.safetensors", "--threads", 1, "--steps", STEPS, "--sampling", "sequential"]
-    code, lines = gpu_ranks.run("local", bench.bin / "piper-run-standin", 2, bench.work, plans, *flags)
-    text = "\n".join(lines)
-    named("gpus", code, re.sub(r"cuda\.yaml", "pp2.yaml", text), 1, (4, 5), 1)
-    code, lines = gpu_ranks.run("processes", bench.bin / "piper-run-standin", 2, bench.work, plans, *flags)
-    told = [line for line in lines if "R0801" in line]
-    check("over NCCL the loss is told, once", code == NOT_FINITE and len(told) == 1 and f"step {BAD}: the loss is NaN" in told[0], f"{code} {lines}")
+    folder = bench.work / "cuda.checkpoints"
+    for how in ("local", "nccl", "processes") + ("mpirun",) * bench.mpirun:
+        for saving, start in ([], 1), (["--checkpoint", folder, "--every", 1], BAD):
+            shutil.rmtree(folder, ignore_errors=True)
+            code, lines = gpu_ranks.run(how, bench.bin / "piper-run-standin", 2, bench.work, plans, *flags, *saving)
+            named(f"gpus, {how}{', checkpoints' if saving else ''}", code, "\n".join(lines), 1, (4, 5), start)
 
 
 def replicas(bench):
