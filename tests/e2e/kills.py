@@ -129,16 +129,19 @@ def rank_of(process, environment):
 
 
 def shared_memory():
-    """Names in /dev/shm, and ids of System V segments with the process that made them."""
+    """Names in /dev/shm, and System V segments that no process has attached, with the process that made them."""
     segments = [line.split() for line in pathlib.Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
-    return set(os.listdir("/dev/shm")) | {f"System V segment {words[1]} of process {words[4]}" for words in segments}
+    unused = [words for words in segments if words[6] == "0" and not os.path.exists(f"/proc/{words[4]}")]
+    return set(os.listdir("/dev/shm")) | {f"System V segment {words[1]} of process {words[4]}" for words in unused}
 
 
 def held_by_others():
-    """What processes of this machine have mapped or open: segments of other programs, which come and go as they like."""
+    """What processes of this machine have mapped, and the rings of launchers that run: segments of other programs, which come and go as
+    they like."""
     held = set()
     for entry in os.listdir("/proc"):
         if entry.isdigit():
+            held.add(f"piper-rings.{os.getuid()}.{entry}")
             try:
                 lines = pathlib.Path("/proc", entry, "maps").read_text().splitlines()
             except OSError:
@@ -374,7 +377,7 @@ def main():
     parser.add_argument("--seed", type=int, default=int(os.environ.get("PIPER_TEST_SEED", "1")))
     parser.add_argument("--launch", action="append", choices=("piper-launch", "mpirun"))
     parser.add_argument("--only", action="append", choices=tuple(WEIGHTS))
-    parser.add_argument("--json", type=pathlib.Path, help="a row for each kill")
+    parser.add_argument("--json", type=pathlib.Path, help="a row for each kill is added to it")
     arguments = parser.parse_args()
     bench = harness.Bench(arguments.bin, arguments.work)
     chance = random.Random(arguments.seed)
@@ -402,6 +405,9 @@ def main():
             wrong = run.end()
             check(label, not wrong, "\n".join(wrong))
             rows.extend(hits)
+            if arguments.json:
+                with open(arguments.json, "a") as file:
+                    file.writelines(json.dumps(hit) + "\n" for hit in hits)
             if len(hits) == len(places_of(wanted)):
                 break
         else:
@@ -424,8 +430,6 @@ def main():
         waited = [row["next_step_s"] for row in rows if row["launch"] == launch and row.get("next_step_s")]
         if waited:
             print(f"{launch}: from a kill to the next step median {statistics.median(waited):.2f} s, longest {max(waited):.2f} s")
-    if arguments.json:
-        arguments.json.write_text("".join(json.dumps(row) + "\n" for row in rows))
     print(f"{len(rows)} kills, {len(faults)} faults")
     sys.exit(1 if faults else 0)
 
