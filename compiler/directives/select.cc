@@ -87,7 +87,8 @@ Result<Selection> Selector::select(const strategy::Filter& filter, diag::Diagnos
   static const std::vector<ir::ChunkId> none;
   const std::vector<ir::ChunkId>* among = &all_;
   for (const auto& [term, column] : wanted) {
-    if (term->any || term->ranges.size() != 1 || term->ranges[0].first != term->ranges[0].second) continue;
+    if (term->any || term->absent || term->ranges.size() != 1 || term->ranges[0].first != term->ranges[0].second)
+      continue;
     const int64_t index = term->ranges[0].first;
     const std::vector<ir::ChunkId>& fit =
         index >= 0 && index <= column->last() ? column->chunks[static_cast<size_t>(index)] : none;
@@ -96,6 +97,7 @@ Result<Selection> Selector::select(const strategy::Filter& filter, diag::Diagnos
   for (const ir::ChunkId chunk : *among) {
     const bool matches = std::all_of(wanted.begin(), wanted.end(), [&](const auto& pair) {
       const int32_t index = pair.second->index[chunk.index];
+      if (pair.first->absent) return index < 0;
       return index >= 0 && (pair.first->any || pair.first->matches(index));
     });
     if (matches) selection.chunks.push_back(chunk);

@@ -201,6 +201,39 @@ void take_precision(const strategy::PrecisionConfig& said, Compilation& c, const
   precision.prov = c.module.provenance.directive({"precision", diags.place(said.span)});
 }
 
+// P0247 at a key of `model.inputs` that names no input of the model.
+Status check_input_names(const strategy::ModelConfig& config, const ir::Graph& graph, diag::Diagnostics& diags) {
+  std::vector<std::string> names;
+  for (const ir::Input& input : graph.inputs()) names.push_back(input.name);
+  for (const auto& [name, role] : config.inputs) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    auto error = diags.error("P0247", role.span);
+    error << "the model has no input '" << name << "'";
+    error.note("its inputs: " + joined(names));
+    const std::string near = diag::nearest(name, names);
+    if (!near.empty()) error.help("did you mean '" + near + "'?");
+    return error;
+  }
+  return Status();
+}
+
+// P0341 where a step of the model could be compiled and not run: losses are added up, and parameters updated, in types
+// that f64 does not fit.
+Status check_no_f64(const ir::Graph& graph, diag::Diagnostics& diags) {
+  for (const ir::Parameter& parameter : graph.parameters()) {
+    if (!parameter.trainable || graph.type(parameter.value).dtype != DType::kF64) continue;
+    auto error = diags.error("P0341", {});
+    error << "parameter '" << parameter.names[0] << "' is f64, which piper does not train";
+    error.help("export the model behind model.float()");
+    return error;
+  }
+  if (graph.type(graph.loss).dtype != DType::kF64) return Status();
+  auto error = diags.error("P0341", {});
+  error << "the loss is f64, which piper does not add up";
+  error.help("cast it with loss.float()");
+  return error;
+}
+
 // A glob that matches no module of the model's operators keeps nothing.
 Status check_kept_modules(const Compilation& c, const ir::Graph& graph, diag::Diagnostics& diags) {
   if (!c.strategy.precision) return Status();
@@ -264,6 +297,8 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(check_local_batch(c, local, pieces, diags));
   step.cut = local < step.batch;
   PIPER_ASSIGN(ir::ModelVariant variant, bind_at(c, local, diags));
+  PIPER_RETURN_IF_ERROR(check_input_names(c.strategy.model, variant.chunked.graph, diags));
+  PIPER_RETURN_IF_ERROR(check_no_f64(variant.chunked.graph, diags));
   PIPER_RETURN_IF_ERROR(check_kept_modules(c, variant.chunked.graph, diags));
   c.module.variants.push_back(std::move(variant));
   return Status();

@@ -11,6 +11,7 @@
 #include "compiler/driver/print_dag.h"
 #include "compiler/driver/reproducer.h"
 #include "compiler/driver/run_pipeline.h"
+#include "compiler/driver/summary.h"
 #include "compiler/strategy/directive_args.h"
 #include "compiler/strategy/loader.h"
 #include "schemas/base/parallel.h"
@@ -129,7 +130,13 @@ Status run(const CompileOptions& options, Compilation& c, diag::Diagnostics& dia
   if (stopped) return Status();
   PIPER_RETURN_IF_ERROR(check_memory(c.emitted.bundle, options.memory_limit, diags));
   const char* last = options.output.empty() ? "verify" : "write";
-  return timed(last, options.time_phases, err, [&] { return verify_and_write(options, c.emitted); });
+  PIPER_RETURN_IF_ERROR(timed(last, options.time_phases, err, [&] { return verify_and_write(options, c.emitted); }));
+  const bool prints = options.emit == Emit::kGraph || options.emit == Emit::kDag || options.emit == Emit::kPlan ||
+                      options.expand != Expand::kNone;
+  if (options.output.empty() || options.stop_after == "verify" || prints) return Status();
+  PIPER_ASSIGN(const std::string line, summary(options.output, c.emitted.bundle));
+  out << line;
+  return Status();
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // piperc without its command line: reads the files, runs the passes of pipeline.h, proves the plans and writes them. It
-// prints nothing but what --emit and --expand ask for, and the times and texts of passes.
+// prints what --emit and --expand ask for, else one line on the bundle that it wrote; and the times and texts of
+// passes.
 #pragma once
 
 #include <cstdint>

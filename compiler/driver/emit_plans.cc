@@ -113,12 +113,15 @@ Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics
       error.note("the arena is fullest, with " + std::to_string(peak.bytes) + " bytes, at " +
                  verify::describe_instruction(bundle, bundle.ranks[r], peak.instruction));
     constexpr size_t kMostTold = 8;
+    int64_t told = 0;
     for (size_t i = 0; i < peak.buffers.size() && i < kMostTold; ++i) {
       const plan::Buffer& buffer = bundle.ranks[r].buffers[static_cast<size_t>(peak.buffers[i])];
+      told += buffer.bytes;
       error.note(buffer.name + ": " + std::to_string(buffer.bytes) + " bytes");
     }
     if (peak.buffers.size() > kMostTold)
-      error.note("and " + std::to_string(peak.buffers.size() - kMostTold) + " smaller ones");
+      error.note("and " + std::to_string(peak.buffers.size() - kMostTold) + " smaller ones, together " +
+                 std::to_string(peak.bytes - told) + " bytes");
     error.help("use more microbatches, more stages or more ranks");
     return error;
   }

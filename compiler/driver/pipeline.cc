@@ -57,6 +57,12 @@ Status form_buckets(Compilation& c, Diagnostics& diags) {
   return Status();
 }
 
+Status lay_out_state(Compilation& c, Diagnostics& diags) {
+  passes::lay_out_state(c.module);
+  note_sums(c.module, diags);
+  return Status();
+}
+
 constexpr Pass kPipeline[] = {
     // ---------------------------------------------------------------- the model as a graph of regions
     {"choose_step", "bind", "the strategy", "batch, microbatches and clipping of a step are known",
@@ -144,7 +150,7 @@ constexpr Pass kPipeline[] = {
      "how far ahead a gather is issued is a matter of the final order", &on_module<&passes::insert_gathers>},
     {"lay_out_state", "order", "the order, gathers",
      "who saves each tensor of the model, and in front of which node gradients start at zero",
-     "which compute is the first is a matter of the final order", &on_module<&passes::lay_out_state>},
+     "which compute is the first is a matter of the final order", &lay_out_state},
     // ---------------------------------------------------------------- plans
     {"derive_evaluation", "emit", "a complete step", "where the strategy has `eval`, a second module of forwards alone",
      "parameters stand where the step leaves them; what it runs is made of the finished forwards", &derive_evaluation},

@@ -1,6 +1,10 @@
 #include "compiler/driver/remarks.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace piper::driver {
 
@@ -44,6 +48,31 @@ void note_counted_rows(const ir::Module& module, plan::DeviceKind device, diag::
           "the host reads how many rows travel to experts and back: each of these exchanges ends a segment of "
           "the step; with 'capacity' whole parts travel and no host waits",
           experts.span);
+  }
+}
+
+void note_sums(const ir::Module& module, diag::Diagnostics& diags) {
+  std::map<int64_t, size_t> uses_over;  // devices that sum -> gradients
+  for (const ir::Accumulator& a : module.state.accumulators)
+    ++uses_over[module.state.buckets[a.bucket.index].team_size];
+  for (const auto& [devices, uses] : uses_over) {
+    if (module.step.num_microbatches * devices == 1) continue;
+    std::string cut;
+    if (module.step.num_microbatches > 1) cut = std::to_string(module.step.num_microbatches) + " microbatches";
+    if (devices > 1) cut += (cut.empty() ? "" : ", then over ") + std::to_string(devices) + " devices";
+    diags.remark(std::to_string(uses) + " gradients are added up over " + cut +
+                 ": equal to those of one device on the whole batch up to rounding");
+  }
+  std::vector<std::vector<int32_t>> backwards(module.distribution.chunks.size());  // [chunk] microbatches, in order
+  for (const ir::NodeId id : module.dag.order)
+    if (const auto* compute = std::get_if<ir::ComputeNode>(&module.dag.nodes[id.index].payload))
+      if (compute->phase == ir::Phase::kBackward) backwards[compute->chunk.index].push_back(compute->microbatch);
+  for (size_t c = 0; c < backwards.size(); ++c) {
+    if (std::is_sorted(backwards[c].begin(), backwards[c].end())) continue;
+    std::string sequence;
+    for (const int32_t m : backwards[c]) sequence += (sequence.empty() ? "" : ", ") + std::to_string(m);
+    diags.remark("gradients of " + module.variants[0].chunked.chunks[c].name + " are added up over the microbatches " +
+                 sequence + ", in this sequence");
   }
 }
 

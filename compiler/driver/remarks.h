@@ -12,6 +12,9 @@ namespace piper::driver {
 void note_running_statistics(const ir::Module& module, diag::Diagnostics& diags);
 // Remarks on expert shards of which a device that is not the host must tell it how many rows travel.
 void note_counted_rows(const ir::Module& module, plan::DeviceKind device, diag::Diagnostics& diags);
+// Remarks on sums that one device on the whole batch adds in another order: gradients over microbatches and over
+// devices, and chunks whose backward passes are not in the sequence of the microbatches. Needs the order of the DAG.
+void note_sums(const ir::Module& module, diag::Diagnostics& diags);
 // Remarks on parameters that a `replicate` shards and that are kept whole all the same.
 void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags);
 

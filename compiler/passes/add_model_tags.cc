@@ -47,6 +47,9 @@ Status add_model_tags(const ir::Graph& graph, const std::vector<OpRole>& roles,
       if (value.index < 0)
         return diags.error("P0316") << "the model annotates '" << origin->node << "' with " << value.tag << " = "
                                     << value.index << "; indices start at 0";
+      if (strategy::has_control_character(value.tag))
+        return diags.error("P0316") << "the model annotates '" << origin->node
+                                    << "' with a tag that has a line break or another control character";
       TagColumn& column = added[value.tag];
       column.tag = value.tag;
       column.region.resize(graph.num_ops(), -1);

@@ -109,11 +109,17 @@ Status cut_by_cost(const ir::Graph& graph, const std::vector<OpRole>& roles, con
            << "the model has fewer blocks than the " << annotation.stages << " stages of '" << annotation.tag << "'";
   }
   double largest = 0, sum = 0;
-  for (double c : cost) largest = std::max(largest, c), sum += c;
-  char text[160];
-  std::snprintf(text, sizeof text, "%lld stages: the largest costs %.4g, the mean %.4g flops of a forward",
-                static_cast<long long>(annotation.stages), largest, sum / static_cast<double>(annotation.stages));
-  diags.remark("'" + annotation.tag + "' is cut into " + text, annotation.span);
+  std::string each;
+  char text[80];
+  for (const double c : cost) {
+    largest = std::max(largest, c);
+    sum += c;
+    std::snprintf(text, sizeof text, "%s%.4g", each.empty() ? "" : ", ", c);
+    each += text;
+  }
+  std::snprintf(text, sizeof text, " flops of a forward; the largest is %.2f times the mean",
+                sum > 0 ? largest * static_cast<double>(cost.size()) / sum : 1.0);
+  diags.remark("the stages of '" + annotation.tag + "' cost " + each + text, annotation.span);
   return {};
 }
 

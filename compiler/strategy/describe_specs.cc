@@ -136,7 +136,7 @@ Json precision() {
 Json definitions(std::span<const DirectiveSpec* const> specs) {
   Json index = {{"oneOf", {whole(0), {{"type", "string"}, {"pattern", "^[0-9]+\\.\\.[0-9]+$"}}}}};
   Json value = {
-      {"oneOf", {ref("index"), {{"const", "*"}}, {{"type", "array"}, {"minItems", 1}, {"items", ref("index")}}}}};
+      {"oneOf", {ref("index"), choice({"*", "-"}), {{"type", "array"}, {"minItems", 1}, {"items", ref("index")}}}}};
   Json all = Json::array();
   for (const DirectiveSpec* spec : specs) all.push_back(ref(std::string(spec->name).c_str()));
   Json defs = {

@@ -27,7 +27,7 @@ bool parse_range(std::string_view text, std::pair<int64_t, int64_t>& out, bool& 
 bool add_index(ReadContext& context, const Value& value, const std::string& tag, FilterTerm& term) {
   auto malformed = [&](const std::string& help) {
     auto error = context.diags.error("P0209", value.span);
-    error << "the value of '" << tag << "' must be an index, a list of indices, a range \"0..3\" or \"*\", not "
+    error << "the value of '" << tag << "' must be an index, a list of indices, a range \"0..3\", \"*\" or \"-\", not "
           << describe(value);
     if (!help.empty()) error.help(help);
     return false;
@@ -117,6 +117,8 @@ std::optional<Filter> read_filter(ReadContext& context, const Value& value,
     term.span = item.span;
     if (item.kind == Value::Kind::kString && item.text == "*") {
       term.any = true;
+    } else if (item.kind == Value::Kind::kString && item.text == "-") {
+      term.absent = true;
     } else if (item.kind == Value::Kind::kList) {
       if (item.items.empty()) {
         context.diags.error("P0209", item.span) << "an empty list of indices matches nothing";
@@ -137,8 +139,8 @@ std::string to_string(const Filter& filter) {
   for (const FilterTerm& term : filter.terms) {
     if (text.size() > 1) text += ", ";
     text += as_yaml(term.tag) + ": ";
-    if (term.any) {
-      text += "\"*\"";
+    if (term.any || term.absent) {
+      text += term.any ? "\"*\"" : "\"-\"";
       continue;
     }
     auto range_text = [](const std::pair<int64_t, int64_t>& range) {

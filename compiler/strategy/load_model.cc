@@ -67,6 +67,8 @@ void load_annotation(ReadContext& context, const Value& value, Strategy& out) {
       context.diags.error("P0207", tag->span).help("choose another name")
           << "the tag '" << annotation.tag << "' is made by the compiler";
     }
+    if (has_control_character(annotation.tag))
+      context.diags.error("P0207", tag->span) << "a tag is of one line, without control characters";
   }
   if (reader.alternatives({"starts", "stages", "modules"}) == 0) {
     context.diags.error("P0206", value.span).help("for example starts: [\"*.h.0\", \"*.h.4\"]")

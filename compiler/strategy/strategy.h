@@ -3,10 +3,12 @@
 // It knows nothing of graphs: whether a tag exists is checked when a directive is resolved.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -22,9 +24,15 @@ using diag::Span;
 // PASS values. kB in a filter also matches kBI and kBW of a split backward.
 enum class Pass : uint8_t { kF, kB, kBI, kBW };
 
+// Names of chunks hold tags, and stand in lines of text and in file names.
+inline bool has_control_character(std::string_view tag) {
+  return std::any_of(tag.begin(), tag.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
 struct FilterTerm {
   std::string tag;                                  // "PP", "MB", "EP", ...; PASS is in Filter::pass
   bool any = false;                                 // "*"
+  bool absent = false;                              // "-": matches what lacks the tag, and nothing else
   std::vector<std::pair<int64_t, int64_t>> ranges;  // inclusive; an index is a range of one
   Span span;                                        // of the value
   Span tag_span;

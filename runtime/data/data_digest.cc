@@ -33,8 +33,9 @@ Result<std::vector<std::string>> array_files_in(const std::string& folder) {
   return names;
 }
 
-// Appends a line for each file that is data at this path.
-Status add_files(const std::string& path, std::string& text) {
+// Appends a line for each file that is data at this path: of a token file with the elements that it is read as, so that
+// what `dtype` says and what a name says already give one digest.
+Status add_files(const std::string& path, const std::string& dtype, std::string& text) {
   std::vector<std::string> files = {path};
   std::error_code error;
   const bool folder = std::filesystem::is_directory(path, error), tensors = holds_tensors(path);
@@ -47,7 +48,12 @@ Status add_files(const std::string& path, std::string& text) {
     const auto mapped = plan::map_file(file);
     if (!mapped.ok()) return Status::failure("R0201", mapped.error().message);
     if (names) text += file.substr(path.size() + 1) + "\n";
-    text += std::to_string(mapped->bytes) + " " + digest_of(mapped->text()) + "\n";
+    text += std::to_string(mapped->bytes) + " " + digest_of(mapped->text());
+    if (!tensors) {
+      PIPER_ASSIGN(const Element element, token_element(file, dtype));
+      text += " " + std::string(element_name(element));
+    }
+    text += "\n";
   }
   return {};
 }
@@ -55,14 +61,14 @@ Status add_files(const std::string& path, std::string& text) {
 }  // namespace
 
 Result<std::string> data_digest(const DataOptions& options) {
-  std::string text = "elements " + options.token_dtype + "\n";
+  std::string text;
   if (options.document_end >= 0) text += "document_end " + std::to_string(options.document_end) + "\n";
-  if (options.mix.empty()) PIPER_RETURN_IF_ERROR(add_files(options.path, text));
+  if (options.mix.empty()) PIPER_RETURN_IF_ERROR(add_files(options.path, options.token_dtype, text));
   for (const plan::DataPath& data : options.mix) {
     char weight[40];
     std::snprintf(weight, sizeof weight, "source %a\n", data.weight);
     text += weight;
-    PIPER_RETURN_IF_ERROR(add_files(data.path, text));
+    PIPER_RETURN_IF_ERROR(add_files(data.path, options.token_dtype, text));
   }
   return plan::sha256(text);
 }

@@ -7,8 +7,6 @@
 
 namespace piper::data {
 
-namespace {
-
 namespace fs = std::filesystem;
 
 Result<Element> token_element(const std::string& path, const std::string& dtype) {
@@ -19,8 +17,6 @@ Result<Element> token_element(const std::string& path, const std::string& dtype)
   if (path.ends_with(".u32.bin")) return Element::kU32;
   return path.ends_with(".bin") ? Element::kU16 : Element::kU8;
 }
-
-}  // namespace
 
 Result<TokenFile> open_token_file(const std::string& path, const std::string& dtype) {
   TokenFile opened;

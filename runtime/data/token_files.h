@@ -12,12 +12,16 @@
 
 namespace piper::data {
 
+// Of a token file at `path`; `dtype`: u8, u16, u32, or "" to go by the name (*.u32.bin: u32, *.bin: u16, others: u8).
+// R0206.
+Result<Element> token_element(const std::string& path, const std::string& dtype);
+
 struct TokenFile {
   plan::MappedFile file;
   Element element = Element::kU8;
   int64_t tokens = 0;
 };
-// `dtype`: u8, u16, u32, or "" to go by the name (*.u32.bin: u32, *.bin: u16, others: u8). R0201, R0206.
+// `dtype` as token_element() takes it. R0201, R0206.
 Result<TokenFile> open_token_file(const std::string& path, const std::string& dtype);
 
 // Whether a path is data of the other kind: a .safetensors file, or a folder with .npy files.

@@ -223,6 +223,17 @@ def average(torch):
     return Average()
 
 
+def in_f64(torch):
+    class InF64(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 8).double()
+
+        def forward(self, x, target):
+            return torch.nn.functional.mse_loss(self.layer(x.double()).float(), target)
+    return InF64()
+
+
 def expanded(torch):
     class Expanded(torch.nn.Module):
         def __init__(self):
@@ -249,6 +260,7 @@ model("pt2_lost_weight", "A .pt2 archive without one of its weights", "model.pt2
 model("pt2_lost_entry", "A .pt2 archive that does not list one of its weights", "model.pt2",
       prepare=archive("tiny_mlp.pt2", model_weights_config_json=("layers.1.weight", "layers.9.weight")))
 model("pt2_changes_a_buffer", "A model that keeps an average of its own", "model.pt2", prepare=saved(average))
+model("f64_parameters", "A model of which parameters are f64", "model.pt2", prepare=saved(in_f64))
 model("pt2_in_place_through_expand", "A change in place that cannot be followed", "model.pt2", prepare=saved(expanded))
 model("pt2_open_extent", "A .pt2 archive with an extent that the strategy leaves open", "tiny_gpt_dropout.pt2")
 model("torchscript", "A traced model, given to piperc as it is", "model.pt", prepare=traced)

@@ -11,7 +11,7 @@ import re
 import sys
 
 BASE, PLAN, VERIFY, CHECKPOINT = "schemas/base", "schemas/plan", "schemas/verify", "schemas/checkpoint"
-DIGEST = "schemas/digest"
+DIGEST, TIMELINE = "schemas/digest", "schemas/timeline"
 LAUNCH, LIVE = "schemas/launch", "schemas/live"
 DIAG, IR = "compiler/diag", "compiler/ir"
 # Folder -> folders it may include. Files that stand in compiler/, runtime/ or a tool are programs: they see their component.
@@ -21,6 +21,7 @@ FOLDERS = {
     VERIFY: [BASE, PLAN],
     CHECKPOINT: [BASE, PLAN],
     DIGEST: [BASE, PLAN, VERIFY],
+    TIMELINE: [BASE, PLAN, VERIFY],
     LAUNCH: [],
     LIVE: [BASE, PLAN, VERIFY],
     DIAG: [BASE],
@@ -31,7 +32,7 @@ FOLDERS = {
     "compiler/passes": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/autodiff"],
     "compiler/directives": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
     "compiler/emit": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
-    "compiler/driver": [BASE, PLAN, VERIFY, "compiler"],
+    "compiler/driver": [BASE, PLAN, VERIFY, TIMELINE, "compiler"],
     "compiler": [BASE, PLAN, "compiler"],
     "runtime/hal": [BASE, PLAN],
     "runtime/trace": [BASE, PLAN, DIGEST, LIVE],
@@ -44,7 +45,7 @@ FOLDERS = {
     "runtime": ["runtime"],
     "launcher": [BASE, PLAN, LAUNCH, LIVE, "launcher"],
     "tools/mutate": [BASE, PLAN, VERIFY],
-    "tools/piper_plan": [BASE, PLAN, VERIFY, CHECKPOINT, DIGEST, LIVE],
+    "tools/piper_plan": [BASE, PLAN, VERIFY, TIMELINE, CHECKPOINT, DIGEST, LIVE],
     "tools/piper_torchscript": [BASE],
     "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],
 }

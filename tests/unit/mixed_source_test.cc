@@ -239,6 +239,9 @@ TEST_CASE("a data set's digest covers every file, every weight and the end of do
   other.document_end = 3;
   CHECK(all.insert(digest(other)).second);
   other = options;
+  other.token_dtype = "u8";
+  CHECK(all.insert(digest(other)).second);
+  other = options;
   std::swap(other.mix[0], other.mix[1]);
   CHECK(all.insert(digest(other)).second);
   folder.write("books/short.bin", stream(9001, kTokens));
@@ -247,6 +250,25 @@ TEST_CASE("a data set's digest covers every file, every weight and the end of do
   CHECK(digest(options) == before);
   std::filesystem::rename(folder / "books/a.bin", folder / "books/c.bin");
   CHECK(all.insert(digest(options)).second);
+}
+
+TEST_CASE("a data set's digest is of the tokens, whoever says how wide they are") {
+  const TempFolder folder;
+  const auto digest = [&](const std::string& name, const std::string& dtype) {
+    DataOptions of;
+    of.path = folder / name;
+    of.token_dtype = dtype;
+    auto text = data_digest(of);
+    REQUIRE(text.ok());
+    return std::move(text).value();
+  };
+  folder.write("a.bin", stream(0, 100));
+  folder.write("a.u32.bin", stream(0, 100));
+  folder.write("a.txt", "some text");
+  CHECK(digest("a.bin", "") == digest("a.bin", "u16"));
+  CHECK(digest("a.u32.bin", "") == digest("a.u32.bin", "u32"));
+  CHECK(digest("a.txt", "") == digest("a.txt", "u8"));
+  CHECK(digest("a.bin", "") != digest("a.bin", "u32"));
 }
 
 }  // namespace

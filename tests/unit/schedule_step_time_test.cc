@@ -5,10 +5,10 @@
 #include <sstream>
 
 #include "schemas/plan/bundle_io.h"
+#include "schemas/timeline/timeline.h"
 #include "tests/unit/compiled_plans.h"
 #include "tests/unit/temp_folder.h"
 #include "tools/piper_plan/commands.h"
-#include "tools/piper_plan/timeline.h"
 
 namespace piper::tools {
 namespace {
@@ -26,7 +26,7 @@ plan::Bundle chain(const std::string& family, int stages, int microbatches, cons
 
 // F = 1, B = 2, BI = BW = 1.
 double step_time(const plan::Bundle& bundle) {
-  const auto timeline = simulate(bundle, {});
+  const auto timeline = timeline::simulate(bundle, {});
   REQUIRE(timeline.ok());
   return timeline->step;
 }

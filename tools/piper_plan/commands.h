@@ -5,9 +5,12 @@
 #include <string>
 
 #include "schemas/base/status.h"
-#include "tools/piper_plan/timeline.h"
+#include "schemas/timeline/timeline.h"
 
 namespace piper::tools {
+
+using timeline::Costs;
+using timeline::Link;
 
 struct ShowOptions {
   int64_t columns = 160;  // of the schedule's picture; 0 = all

@@ -9,14 +9,15 @@
 #include "schemas/plan/device_memory.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/read_ahead.h"
+#include "schemas/timeline/stages.h"
 #include "tools/piper_plan/commands.h"
-#include "tools/piper_plan/stages.h"
 #include "tools/piper_plan/text_table.h"
 
 namespace piper::tools {
 namespace {
 
 using namespace plan;
+using namespace timeline;
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr size_t kShownRows = 64;  // of a table, unless all are asked for
@@ -191,13 +192,11 @@ std::string rank_table(const Bundle& bundle, const Timeline& timeline) {
   Rows rows;
   for (size_t p = 0; p < bundle.ranks.size(); ++p) {
     const auto& plan = bundle.ranks[p];
-    double busy = 0;
-    for (const auto& span : timeline.spans[p]) busy += span.end - span.begin;
-    const auto idle = timeline.step > 0 ? std::lround(100 * (1 - busy / timeline.step)) : 0;
+    const auto idle = std::lround(100 * idle_share(timeline, p));
     rows.push_back({std::to_string(plan.rank), std::to_string(plan.instructions.size()),
                     std::to_string(plan.streams.size()), std::to_string(plan.buffers.size()),
                     human_bytes(bundle.manifest.ranks[static_cast<size_t>(plan.rank)].sent_bytes),
-                    std::to_string(std::max(idle, 0L)) + " %"});
+                    std::to_string(idle) + " %"});
   }
   return format_table({"rank", "instructions", "streams", "buffers", "sent", "idle"}, merge_ranks(rows));
 }

@@ -10,6 +10,8 @@
 namespace piper::tools {
 namespace {
 
+using namespace timeline;
+
 // Busy: the sum of its runs, on whatever stream.
 std::string table_of_ranks(const plan::Bundle& bundle, const Timeline& timeline) {
   std::vector<std::vector<std::string>> rows;
@@ -18,8 +20,7 @@ std::string table_of_ranks(const plan::Bundle& bundle, const Timeline& timeline)
     for (const auto& span : timeline.spans[p]) busy += span.end - span.begin;
     char number[2][32];
     std::snprintf(number[0], sizeof number[0], "%g", busy);
-    std::snprintf(number[1], sizeof number[1], "%.1f %%",
-                  timeline.step > 0 ? 100 * std::max(0.0, 1 - busy / timeline.step) : 0.0);
+    std::snprintf(number[1], sizeof number[1], "%.1f %%", 100 * idle_share(timeline, p));
     rows.push_back({std::to_string(bundle.ranks[p].rank), number[0], number[1]});
   }
   return format_table({"rank", "busy", "idle"}, merge_ranks(rows));

@@ -1,4 +1,4 @@
-#include "tools/piper_plan/timeline.h"
+#include "schemas/timeline/timeline.h"
 
 #include <algorithm>
 
@@ -6,10 +6,10 @@
 #include "schemas/plan/collective_costs.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/json_reader.h"
+#include "schemas/timeline/stages.h"
 #include "schemas/verify/match.h"
-#include "tools/piper_plan/stages.h"
 
-namespace piper::tools {
+namespace piper::timeline {
 namespace {
 
 using namespace plan;
@@ -135,6 +135,12 @@ class Simulator {
 
 }  // namespace
 
+double idle_share(const Timeline& timeline, size_t plan) {
+  double busy = 0;
+  for (const Span& span : timeline.spans[plan]) busy += span.end - span.begin;
+  return timeline.step > 0 ? std::max(0.0, 1 - busy / timeline.step) : 0;
+}
+
 Result<Timeline> simulate(const Bundle& bundle, const Costs& costs) {
   PIPER_ASSIGN(const auto matching, verify::match(bundle));
   return Simulator(bundle, matching, costs, nullptr).play();
@@ -188,4 +194,4 @@ Result<Measured> read_profile(const Bundle& bundle, const std::string& path) {
   return measured;
 }
 
-}  // namespace piper::tools
+}  // namespace piper::timeline

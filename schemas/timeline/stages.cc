@@ -1,4 +1,4 @@
-#include "tools/piper_plan/stages.h"
+#include "schemas/timeline/stages.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,7 +7,7 @@
 
 #include "schemas/plan/chunk_names.h"
 
-namespace piper::tools {
+namespace piper::timeline {
 
 Stages::Stages(const plan::Bundle& bundle) {
   std::set<std::pair<std::string, std::string>> passes;  // chunk, pass: local batches of one count once
@@ -36,4 +36,4 @@ int64_t Stages::pieces_of(const std::string& chunk, const std::string& pass) con
   return found == pieces_.end() ? 1 : found->second;
 }
 
-}  // namespace piper::tools
+}  // namespace piper::timeline

@@ -10,7 +10,7 @@
 
 #include "schemas/plan/plan.h"
 
-namespace piper::tools {
+namespace piper::timeline {
 
 class Stages {
  public:
@@ -27,4 +27,4 @@ class Stages {
   std::map<std::pair<std::string, std::string>, int64_t> pieces_;  // by stage and pass
 };
 
-}  // namespace piper::tools
+}  // namespace piper::timeline

@@ -1,7 +1,7 @@
 // Plays a bundle: when each run begins and ends with unit costs, or with the times that a run of it
-// measured and links of a stated speed. Used by `piper-plan show` for its picture and by `piper-plan
-// simulate`. Needs a bundle that verify() accepts. Every stream has a processor of its own, so a step
-// is the plan's critical path: no run on fewer processors is shorter at these costs.
+// measured and links of a stated speed. Used by piperc for what it says of a bundle, by `piper-plan show` for
+// its picture and by `piper-plan simulate`. Needs a bundle that verify() accepts. Every stream has a processor of its
+// own, so a step is the plan's critical path: no run on fewer processors is shorter at these costs.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
 
-namespace piper::tools {
+namespace piper::timeline {
 
 // Time of one pass of a stage (stages.h); a backward in two halves costs half of it each. The pieces of a stage share
 // its time evenly. Other runs cost 0.
@@ -42,8 +42,11 @@ struct Timeline {
   std::vector<std::vector<Span>> spans;  // per loaded rank: its chunk runs, in issue order
   double step = 0;                       // end of the last instruction
 };
+// The part of the step in which a loaded rank runs nothing, 0 to 1; runs on two streams at once count as busy twice.
+double idle_share(const Timeline& timeline, size_t plan);
+
 Result<Timeline> simulate(const plan::Bundle& bundle, const Costs& costs);
 // In microseconds. Spans are all runs and updates.
 Result<Timeline> simulate_times(const plan::Bundle& bundle, const Measured& measured);
 
-}  // namespace piper::tools
+}  // namespace piper::timeline

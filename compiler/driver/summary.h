@@ -1,0 +1,17 @@
+// What piperc says of the bundle that it wrote, in one line. Used by compile.cc; tells of plans, decides nothing.
+#pragma once
+
+#include <string>
+
+#include "schemas/base/status.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::driver {
+
+// "plans/: 4 ranks, at most 3.3 MiB of memory (rank 0), idle 27 % of a step", with a line end. Memory is the peak of
+// the largest rank as the manifest has it; idle is the mean over ranks of the time without a forward or a backward,
+// where a forward costs 1, a backward 2 and messages nothing, as `piper-plan show` counts it. Errors: those of
+// verify::match.
+Result<std::string> summary(const std::string& directory, const plan::Bundle& bundle);
+
+}  // namespace piper::driver

@@ -1,0 +1,55 @@
+// What piperc says of a bundle that it wrote.
+#include <catch2/catch.hpp>
+
+#include <sstream>
+
+#include "compiler/driver/compile.h"
+#include "tests/unit/temp_folder.h"
+
+namespace piper::driver {
+namespace {
+
+std::string said(const TempFolder& folder, const std::string& strategy, Emit emit = Emit::kNone) {
+  CompileOptions options;
+  options.model = PIPER_TEST_MODELS "/tiny_gpt.onnx";
+  options.strategy = folder.write("s.yaml", strategy);
+  options.output = folder / "plans";
+  options.emit = emit;
+  diag::Diagnostics diags;
+  std::ostringstream out, err;
+  const Status done = compile(options, diags, out, err);
+  INFO(diags.render_text(false));
+  REQUIRE(done.ok());
+  return out.str();
+}
+
+constexpr const char* kTwoStages = R"(piper: 1
+model: {batch: 8}
+annotate:
+  - {tag: PP, starts: ["h.0", "h.1"]}
+directives:
+  - {op: place, filter: {PP: 0}, devices: [0]}
+  - {op: place, filter: {PP: 1}, devices: [1]}
+schedule: {family: 1f1b, microbatches: 4}
+optimizer: {sgd: {lr: 0.1}}
+)";
+
+}  // namespace
+
+TEST_CASE("a bundle is told by its ranks, its memory and its idle time") {
+  const TempFolder folder;
+  const std::string two = said(folder, kTwoStages);
+  // Four microbatches of 3 units on each of two stages, of which the other is a forward and a backward away: 15 units.
+  CHECK(two.find((folder / "plans") + ": 2 ranks, at most ") == 0);
+  CHECK(two.find(" MiB of memory (rank 0), idle 20 % of a step\n") != std::string::npos);
+  const std::string one = said(folder, "model: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\n");
+  CHECK(one.find((folder / "plans") + ": 1 rank, at most ") == 0);
+  CHECK(one.find(", idle 0 % of a step\n") != std::string::npos);
+}
+
+TEST_CASE("nothing is added to a text that was asked for") {
+  const TempFolder folder;
+  CHECK(said(folder, kTwoStages, Emit::kDag).find(" of memory (rank ") == std::string::npos);
+}
+
+}  // namespace piper::driver
