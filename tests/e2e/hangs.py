@@ -115,10 +115,10 @@ class Run:
         """Waits until all ranks have done so many steps."""
         return self.until(lambda: len(rings := self.rings()) == self.world and all(r.steps >= step for r in rings.values()))
 
-    def end(self):
+    def end(self, patience_s=300):
         """Exit status, as a shell has it, and what was said."""
         try:
-            code = self.process.wait(timeout=300)
+            code = self.process.wait(timeout=patience_s)
         except subprocess.TimeoutExpired:
             self.process.terminate()
             code = self.process.wait()
@@ -309,7 +309,7 @@ def quiet(bench, plans, world, launch, steps):
     """Other programs keep all cores busy meanwhile."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 2))]
     try:
-        code, text = Run(bench, plans, world, launch, "--steps", steps, after=5, first=60).end()
+        code, text = Run(bench, plans, world, launch, "--steps", steps, after=5, first=60).end(patience_s=3000)
     finally:
         for process in busy:
             process.kill()
