@@ -7,6 +7,7 @@
 #include "compiler/directives/split.h"
 #include "compiler/passes/cut_chunks.h"
 #include "compiler/passes/glob.h"
+#include "compiler/passes/model_flops.h"
 #include "compiler/passes/refine_variants.h"
 
 namespace piper::driver {
@@ -300,6 +301,7 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(check_input_names(c.strategy.model, variant.chunked.graph, diags));
   PIPER_RETURN_IF_ERROR(check_no_f64(variant.chunked.graph, diags));
   PIPER_RETURN_IF_ERROR(check_kept_modules(c, variant.chunked.graph, diags));
+  c.sample_flops = passes::model_flops(variant.chunked.graph) / static_cast<double>(local);
   c.module.variants.push_back(std::move(variant));
   return Status();
 }

@@ -71,6 +71,7 @@ Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
   }
   request.feeds = token_feeds(graph, c.strategy.model);
   PIPER_ASSIGN(c.emitted, emit::emit_bundle(request, diags));
+  c.emitted.bundle.manifest.model_flops = c.sample_flops * static_cast<double>(c.module.step.batch);
   if (c.reference) PIPER_RETURN_IF_ERROR(make_reference(c, diags));
   if (!c.evaluation) return Status();
   request.module = &*c.evaluation;

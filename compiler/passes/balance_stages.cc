@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "compiler/passes/assign_regions.h"
+#include "compiler/passes/model_flops.h"
 
 namespace piper::passes {
 namespace {
@@ -66,16 +67,9 @@ double estimate_flops(const ir::Graph& graph, const ir::Op& op) {
   const double out = op.results.empty() ? 0 : static_cast<double>(graph.type(op.results[0]).elements());
   switch (op.kind) {
     case ir::OpKind::kMatmul:
-    case ir::OpKind::kLinear: return 2 * out * static_cast<double>(graph.type(op.operands[0]).shape.back());
-    case ir::OpKind::kConvolution: {
-      const ir::TensorType& weight = graph.type(op.operands[1]);
-      return 2 * out * static_cast<double>(weight.elements()) /
-             static_cast<double>(std::max<int64_t>(1, weight.shape[0]));
-    }
-    case ir::OpKind::kSdpa: {
-      const std::vector<int64_t>& keys = graph.type(op.operands[1]).shape;  // [B, H, T, D]
-      return 4 * out * static_cast<double>(keys[keys.size() - 2]);
-    }
+    case ir::OpKind::kLinear:
+    case ir::OpKind::kConvolution:
+    case ir::OpKind::kSdpa: return product_flops(graph, op);
     case ir::OpKind::kReshape:
     case ir::OpKind::kPermute:
     case ir::OpKind::kExpand:

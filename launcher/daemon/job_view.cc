@@ -16,6 +16,7 @@ void add(JobView& view, const live::RankStatus& rank) {
   if (std::isnan(rank.loss)) return;
   view.loss = rank.loss;
   view.tokens_per_s = rank.tokens_per_s;
+  view.mfu = rank.mfu;
 }
 
 }  // namespace

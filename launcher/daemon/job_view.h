@@ -17,6 +17,7 @@ struct JobView {
   int64_t step = 0, steps = 0;  // the step that every rank has done
   std::optional<double> loss;   // of the newest step that the reporting rank has done
   double tokens_per_s = 0;      // 0: not known
+  double mfu = 0;               // likewise
   int64_t checkpoint_step = 0, skipped = 0;
   double checkpoint_s = 0;
   std::optional<int64_t> progress_ms;  // since 1970: the newest progress of any rank

@@ -77,6 +77,8 @@ void of_jobs(Text& text, const std::vector<Running>& running) {
       {"job_loss", "gauge", "The loss of the newest step.", [](const Running& r) { return r.view.loss; }},
       {"job_tokens_per_second", "gauge", "Of all ranks together.",
        [](const Running& r) { return std::optional(r.view.tokens_per_s); }},
+      {"job_model_flops_utilization", "gauge", "Of the peak of all ranks' devices, by --peak-flops.",
+       [](const Running& r) { return r.view.mfu > 0 ? std::optional(r.view.mfu) : std::nullopt; }},
       {"job_checkpoint_step", "gauge", "The step of the newest committed checkpoint, 0: none.",
        [&](const Running& r) { return count(r.view.checkpoint_step); }},
       {"job_checkpoint_seconds", "gauge", "What it took from its step to its commit.",

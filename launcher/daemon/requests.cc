@@ -97,6 +97,7 @@ Json job_json(const Daemon& daemon, const Job& job, bool whole) {
                {"steps", view.steps},
                {"loss", nullptr},
                {"tokens_per_s", view.tokens_per_s},
+               {"mfu", view.mfu},
                {"checkpoint_step", view.checkpoint_step},
                {"checkpoint_s", view.checkpoint_s},
                {"skipped", view.skipped},

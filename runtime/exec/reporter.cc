@@ -30,6 +30,8 @@ Result<std::unique_ptr<Reporter>> Reporter::open(const Session& session, const L
   PIPER_ASSIGN(StepResults results, StepResults::bind(rank));
   std::unique_ptr<Reporter> reporter(new Reporter(session, std::move(results)));
   const int64_t before = session.resume == nullptr ? 0 : session.resume->manifest().step;
+  if (session.options.peak_flops > 0 && session.bundle->manifest.model_flops <= 0)
+    reporter->progress_.note("the plan does not say how many FLOPs a step has, so no MFU is logged");
   PIPER_ASSIGN(reporter->events_, trace::EventFile::open(session.options.tensorboard, before + 1));
   if (session.resume == nullptr) {
     PIPER_ASSIGN(reporter->log_, trace::StepLog::open(session.options.log));
@@ -51,10 +53,15 @@ Reporter::Reporter(const Session& session, StepResults results)
 Status Reporter::step(int64_t step, int64_t data_step, double seconds, const StepInputs& inputs) {
   const plan::Manifest& manifest = session_.bundle->manifest;
   trace::StepRecord record;
-  record.step = step;
+  record.step = step_ = step;
   record.step_ms = seconds * 1e3;
   record.samples_per_s = static_cast<double>(manifest.batch) / seconds;
   record.tokens_per_s = record.samples_per_s * static_cast<double>(session_.data->tokens_per_sample());
+  // Chowdhery et al. 2022, "PaLM", section 4.1.
+  mfu_ = session_.options.peak_flops > 0
+             ? manifest.model_flops / (seconds * session_.options.peak_flops * manifest.world_size)
+             : 0;
+  if (mfu_ > 0) record.mfu = mfu_;
   record.lr = inputs.learning_rate(step);
   record.data_wait_s = inputs.data_wait_s();
   record.samples_fingerprint = session_.data->fingerprint(data_step, manifest.batch);
@@ -104,6 +111,7 @@ Status Reporter::finish(std::vector<int64_t> peak_memory) {
     summary.median_step_ms = *middle;
     if (times_.size() % 2 == 0) summary.median_step_ms = (*middle + *std::max_element(times_.begin(), middle)) / 2;
   }
+  if (step_ > 0) draw_memory(peak_memory);
   summary.peak_memory_bytes = std::move(peak_memory);
   log(trace::summary_line(summary));
   return log_failure_.ok() ? std::move(event_failure_) : std::move(log_failure_);
@@ -124,6 +132,7 @@ void Reporter::draw(const trace::StepRecord& record) {
                                         {"speed/data_wait_s", static_cast<float>(record.data_wait_s)},
                                         {"speed/samples_per_s", static_cast<float>(record.samples_per_s)}};
   if (record.tokens_per_s > 0) scalars.push_back({"speed/tokens_per_s", static_cast<float>(record.tokens_per_s)});
+  if (record.mfu) scalars.push_back({"speed/mfu", static_cast<float>(*record.mfu)});
   if (record.loss_spikes) scalars.push_back({"loss_spikes", static_cast<float>(*record.loss_spikes)});
   std::map<std::string, double> by_rank;  // whose keys are names of scalars
   if (session_.stopping != nullptr && session_.bundle->manifest.world_size > 1)
@@ -135,6 +144,15 @@ void Reporter::draw(const trace::StepRecord& record) {
   if (record.skipped) scalars.push_back({"skipped_steps", static_cast<float>(*record.skipped)});
   if (record.dropped) scalars.push_back({"dropped_rows", static_cast<float>(*record.dropped)});
   draw(record.step, scalars);
+}
+
+void Reporter::draw_memory(const std::vector<int64_t>& peaks) {
+  std::map<std::string, double> by_rank;  // whose keys are names of scalars
+  for (size_t rank = 0; rank < peaks.size(); ++rank)
+    by_rank["memory/peak_mib_by_rank/" + std::to_string(rank)] = static_cast<double>(peaks[rank]) / (1 << 20);
+  std::vector<trace::Scalar> scalars;
+  for (const auto& [name, mib] : by_rank) scalars.push_back({name, static_cast<float>(mib)});
+  draw(step_, scalars);
 }
 
 void Reporter::draw(int64_t step, const std::vector<trace::Scalar>& scalars) {

@@ -34,12 +34,15 @@ class Reporter {
   // Of the last step; not a number before there was one. Steps that an overflow left without an update.
   float loss() const { return loss_; }
   int64_t skipped() const { return skipped_; }
+  // Model FLOPs utilization of the last step; 0: not known.
+  double mfu() const { return mfu_; }
 
  private:
   using Clock = std::chrono::steady_clock;
   Reporter(const Session& session, StepResults results);
   void log(const std::string& line);
   void draw(const trace::StepRecord& record);
+  void draw_memory(const std::vector<int64_t>& peaks);  // bytes by rank
   void draw(int64_t step, const std::vector<trace::Scalar>& scalars);
 
   const Session& session_;
@@ -53,6 +56,8 @@ class Reporter {
   int64_t skipped_ = 0;        // steps
   trace::LossSpikes spikes_;
   float loss_ = std::numeric_limits<float>::quiet_NaN();
+  double mfu_ = 0;
+  int64_t step_ = 0;  // the last one; 0: there was none
   Clock::time_point start_;
 };
 

@@ -37,6 +37,7 @@ struct SessionOptions {
   int64_t restarts = 0;                            // of the run, before this process
   CheckpointSchedule checkpoints;
   bool stop_on_nan = true;
+  double peak_flops = 0;       // FLOP/s that a rank's device can do, for MFU; 0: not known
   int64_t check_replicas = 0;  // every so many steps; 0: never
   DigestOptions digests;
 };

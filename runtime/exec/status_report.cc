@@ -39,6 +39,7 @@ void StatusReport::step(int64_t step, double seconds, const Reporter* reporter,
   if (reporter != nullptr) {
     status_.loss = reporter->loss();
     status_.skipped = reporter->skipped();
+    status_.mfu = reporter->mfu();
   }
   if (checkpointer != nullptr) return committed(*checkpointer);
   page_.write(status_);

@@ -175,6 +175,10 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_option("--check-replicas", flags.check_replicas,
                  "compare replicas of the parameters behind every so many steps, and end where they differ; 0: never")
       ->check(whole_number);
+  app.add_option("--peak-flops", flags.peak_flops,
+                 "FLOP/s that the device of a rank can do at most, e.g. 989.4e12: the log tells what part of it the "
+                 "model's products use (MFU)")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--stop-on-nan,!--no-stop-on-nan", flags.stop_on_nan,
                "end the run where the loss or the norm of the gradients is no finite number; on by default");
   app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(seconds);

@@ -22,6 +22,7 @@ struct Flags {
   int64_t exact = -1;  // the step to resume from; -1: the newest valid checkpoint
   int64_t every = 0, keep = 3;
   double every_minutes = 0;
+  double peak_flops = 0;  // 0: not known
   std::optional<int64_t> steps;
   std::optional<uint64_t> seed;
   bool cuda_graph = false, stop_on_nan = true;

@@ -80,6 +80,7 @@ int run(const Flags& flags, const WrapRanks& wrap) {
   session.options.checkpoints = {flags.every, flags.every_minutes};
   session.options.stop_on_nan = flags.stop_on_nan;
   session.options.check_replicas = flags.check_replicas;
+  session.options.peak_flops = flags.peak_flops;
   session.options.digests = {flags.digest, flags.digest_steps.first, flags.digest_steps.second};
   session.options.status_pages = bootstrap::process_variable(launch::kStatusPages).value_or("");
   session.options.restarts = restarts();

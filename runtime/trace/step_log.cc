@@ -60,7 +60,9 @@ std::string step_line(const StepRecord& record) {
   std::string line = "{\"step\": " + std::to_string(record.step) + ", \"loss\": " + number_text(record.loss) +
                      ", \"step_ms\": " + measured(record.step_ms) + ", \"data_wait\": " + measured(record.data_wait_s);
   if (record.tokens_per_s > 0) line += ", \"tokens_per_s\": " + measured(record.tokens_per_s);
-  line += ", \"samples_per_s\": " + measured(record.samples_per_s) + ", \"lr\": " + number_text(record.lr);
+  line += ", \"samples_per_s\": " + measured(record.samples_per_s);
+  if (record.mfu) line += ", \"mfu\": " + measured(*record.mfu);
+  line += ", \"lr\": " + number_text(record.lr);
   if (record.grad_norm) line += ", \"grad_norm\": " + number_text(*record.grad_norm);
   if (record.loss_scale) line += ", \"loss_scale\": " + number_text(*record.loss_scale);
   if (record.skipped) line += ", \"skipped\": " + std::to_string(*record.skipped);

@@ -21,6 +21,7 @@ struct StepRecord {
   double data_wait_s = 0;   // how much of it the reporting rank waited for its samples
   double tokens_per_s = 0;  // 0: samples are no token sequences; the field is left out
   double samples_per_s = 0;
+  std::optional<double> mfu;  // of the peak of all ranks' devices, what the model's products use; 1: all of it
   double lr = 0;
   uint64_t samples_fingerprint = 0;  // which samples the step trained on, whatever the strategy
   std::optional<float> grad_norm;

@@ -20,9 +20,9 @@ namespace piper::live {
 
 namespace {
 
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kVersion = 2;
 constexpr size_t kWords = sizeof(RankStatus) / 8;
-static_assert(sizeof(RankStatus) == 13 * 8 && std::is_trivially_copyable_v<RankStatus>,
+static_assert(sizeof(RankStatus) == 14 * 8 && std::is_trivially_copyable_v<RankStatus>,
               "another layout is another version");
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 using Words = std::array<uint64_t, kWords>;
@@ -43,7 +43,7 @@ bool possible(const Words& words, int64_t rank) {
   return status.rank == rank && status.pid > 0 && status.step >= 0 && status.steps >= 0 && state >= 0 &&
          state < kNumRankStates && status.checkpoint_step >= 0 && status.skipped >= 0 && status.restarts >= 0 &&
          status.tokens_per_s >= 0 && std::isfinite(status.tokens_per_s) && status.checkpoint_s >= 0 &&
-         std::isfinite(status.checkpoint_s);
+         std::isfinite(status.checkpoint_s) && status.mfu >= 0 && std::isfinite(status.mfu);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct RankStatus {
   int64_t step = 0, steps = 0;                             // done, of
   double loss = std::numeric_limits<double>::quiet_NaN();  // of `step`; known to the reporting rank alone
   double tokens_per_s = 0;                                 // of all ranks; 0: samples are no token sequences
+  double mfu = 0;  // of the newest step, 1: the devices' peak; known to the reporting rank, 0: not known
   RankState state = RankState::kStarting;
   int64_t monotonic_ns = 0, wall_ns = 0;  // CLOCK_MONOTONIC and CLOCK_REALTIME when this was written
   int64_t checkpoint_step = 0;            // of the newest one that is committed, 0: none

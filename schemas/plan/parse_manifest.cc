@@ -41,6 +41,7 @@ class ManifestParser {
     manifest_.world_size = static_cast<int32_t>(number("world_size", 1, 1 << 24));
     manifest_.reporting_rank = static_cast<int32_t>(number("reporting_rank", 0, manifest_.world_size - 1));
     manifest_.batch = number("batch", 0, INT64_MAX);
+    model_flops();
     if (reader_.optional_key("evaluates")) manifest_.evaluates = reader_.boolean();
     inputs();
     tensors();
@@ -260,6 +261,13 @@ class ManifestParser {
     eval.perplexity = boolean("perplexity");
     reader_.close_object();
     if (reader_.ok() && manifest_.evaluates) reader_.fail(kRange, at, "an evaluation has no evaluation");
+  }
+  void model_flops() {
+    if (!reader_.optional_key("model_flops")) return;
+    const size_t at = reader_.position();
+    manifest_.model_flops = reader_.real();
+    if (reader_.ok() && !(manifest_.model_flops > 0 && std::isfinite(manifest_.model_flops)))
+      reader_.fail(kRange, at, "model_flops is out of range");
   }
   void ranks() {
     section("ranks", [&] {

@@ -376,7 +376,8 @@ struct Manifest {
   std::string model_name, model_sha256, strategy_name, strategy_sha256;  // base names
   int32_t world_size = 1;
   int32_t reporting_rank = 0;
-  int64_t batch = 0;  // samples of one step on all ranks
+  int64_t batch = 0;       // samples of one step on all ranks
+  double model_flops = 0;  // of the model's products in one step, all ranks together; 0: not known
   std::vector<InputDecl> inputs;
   std::vector<TensorInfo> tensors;  // parameters and buffers of the model, canonical order
   Optimizer optimizer;

@@ -23,6 +23,10 @@ class ManifestPrinter {
     member("world_size", manifest_.world_size);
     member("reporting_rank", manifest_.reporting_rank);
     member("batch", manifest_.batch);
+    if (manifest_.model_flops > 0) {
+      json_.next_member();
+      real("model_flops", manifest_.model_flops);
+    }
     if (manifest_.evaluates) {
       json_.next_member();
       boolean("evaluates", true);

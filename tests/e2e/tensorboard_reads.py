@@ -15,12 +15,13 @@ from tensorboard.backend.event_processing import event_accumulator
 import harness
 
 TAGS = {"loss": "loss", "learning_rate": "lr", "grad_norm": "grad_norm", "speed/step_ms": "step_ms", "speed/data_wait_s": "data_wait",
-        "speed/samples_per_s": "samples_per_s", "speed/tokens_per_s": "tokens_per_s", "loss_scale": "loss_scale", "loss_spikes": "loss_spikes", "skipped_steps": "skipped"}
+        "speed/samples_per_s": "samples_per_s", "speed/tokens_per_s": "tokens_per_s", "speed/mfu": "mfu", "loss_scale": "loss_scale", "loss_spikes": "loss_spikes", "skipped_steps": "skipped"}
 
 
 def faults_of(folder, log):
     """What TensorBoard reads otherwise than the log has it."""
-    rows = [row for row in map(json.loads, log.read_text().splitlines()) if "loss" in row]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    rows = [row for row in lines if "loss" in row]
     events = event_accumulator.EventAccumulator(str(folder), purge_orphaned_data=True)
     events.Reload()
     found, faults = set(events.Tags()["scalars"]), []
@@ -28,6 +29,12 @@ def faults_of(folder, log):
     if by_rank != {f"speed/step_ms_by_rank/{rank}" for rank in range(2)}:
         faults.append(f"step times of ranks are {sorted(by_rank)}")
     found -= by_rank
+    peaks = {f"memory/peak_mib_by_rank/{rank}": peak / 2**20 for rank, peak in enumerate(lines[-1]["summary"]["peak_memory_bytes"])}
+    told = {tag: events.Scalars(tag)[-1] for tag in found if tag.startswith("memory/")}
+    if told.keys() != peaks.keys() or any(
+            scalar.step != rows[-1]["step"] or not math.isclose(scalar.value, peaks[tag], rel_tol=1e-6) for tag, scalar in told.items()):
+        faults.append(f"memory by rank is {told} instead of {peaks}")
+    found -= told.keys()
     wanted = {tag for tag, field in TAGS.items() if field in rows[0]}
     if found != wanted:
         faults.append(f"tags {sorted(found)} instead of {sorted(wanted)}")
@@ -58,7 +65,7 @@ def main():
 
     def run(*flags):
         bench.call([str(word) for word in [bench.bin / "piper-run", plans, "--data", bench.work / "gpt_dropout.safetensors",
-                                           "--threads", 1, "--log", log, "--tensorboard", folder, *flags]])
+                                           "--threads", 1, "--peak-flops", 1e9, "--log", log, "--tensorboard", folder, *flags]])
 
     run("--steps", 5, "--checkpoint", checkpoints, "--every", 3)
     faults = faults_of(folder, log)

@@ -251,6 +251,7 @@ TEST_CASE("a job is as far as its last rank, and does what keeps a rank from its
     status.state = state;
     status.loss = loss;
     status.tokens_per_s = 100.0 * static_cast<double>(rank);
+    status.mfu = 0.25 * static_cast<double>(rank);
     status.checkpoint_step = step - 1;
     page->write(status);
   };
@@ -265,6 +266,7 @@ TEST_CASE("a job is as far as its last rank, and does what keeps a rank from its
   CHECK(view.steps == 10);
   CHECK(view.loss == 2.5);
   CHECK(view.tokens_per_s == 100.0);
+  CHECK(view.mfu == 0.25);
   CHECK(view.checkpoint_step == 6);
   CHECK(view.progress_ms);
   tell(0, 10, RankState::kDone, none);

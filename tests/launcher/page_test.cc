@@ -21,7 +21,7 @@ RankStatus numbered(int64_t number) {
   status.rank = 1;
   status.pid = 7;
   status.step = status.steps = status.checkpoint_step = status.skipped = status.restarts = number;
-  status.loss = status.tokens_per_s = status.checkpoint_s = static_cast<double>(number);
+  status.loss = status.tokens_per_s = status.mfu = status.checkpoint_s = static_cast<double>(number);
   status.state = RankState::kTraining;
   return status;
 }
@@ -30,7 +30,7 @@ bool whole(const RankStatus& status) {
   const auto number = static_cast<double>(status.step);
   return status.steps == status.step && status.checkpoint_step == status.step && status.skipped == status.step &&
          status.restarts == status.step && status.loss == number && status.tokens_per_s == number &&
-         status.checkpoint_s == number;
+         status.mfu == number && status.checkpoint_s == number;
 }
 
 TEST_CASE("a page has what was written last, for the rank that wrote it") {

@@ -493,7 +493,17 @@ TEST_CASE("damaged manifests") {
       manifest_damage("\"weight\":3.0", "\"weight\":0.0").ends_with("the weight of a data path is a positive number"));
   CHECK(manifest_damage(",\"weight\":0.5", "").ends_with("or up to 2^20 of which each has a weight"));
   CHECK(manifest_damage("\"document_end\":50256", "\"document_end\":-1").ends_with("document_end is no token"));
+  CHECK(manifest_damage("\"batch\":8,", "\"batch\":8,\n\"model_flops\":0.0,").ends_with("model_flops is out of range"));
   CHECK(manifest_damage("\"kind\":\"sgd\"", "\"kind\":\"lion\"") == "P0605 m:17: unknown optimizer \"lion\"");
+}
+
+TEST_CASE("a manifest says how many operations a step has, where that is known") {
+  plan::Manifest manifest = plan::example::pipeline(2, 2).manifest;
+  CHECK(plan::print_manifest(manifest).find("model_flops") == std::string::npos);
+  manifest.model_flops = 2.5e19;
+  const auto read = plan::parse_manifest(plan::print_manifest(manifest), "m");
+  REQUIRE(read.ok());
+  CHECK(read->model_flops == 2.5e19);
 }
 
 // No prefix and no changed byte crashes a parser.

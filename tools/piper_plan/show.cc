@@ -221,6 +221,12 @@ std::string evaluation_line(const Evaluation& eval, const std::string& directory
          ": piper-plan show " + directory + "/eval\n";
 }
 
+std::string flops_line(double flops) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.4g floating-point operations of the model a step\n", flops);
+  return text;
+}
+
 }  // namespace
 
 Result<std::string> show(const std::string& directory, const ShowOptions& options) {
@@ -231,6 +237,7 @@ Result<std::string> show(const std::string& directory, const ShowOptions& option
                      std::to_string(manifest.world_size) + " ranks, batch " + std::to_string(manifest.batch) + ", " +
                      std::to_string(bundle.programs.size()) + " programs, " +
                      (manifest.evaluates ? "an evaluation" : manifest.optimizer.kind) + "\n";
+  if (manifest.model_flops > 0) text += flops_line(manifest.model_flops);
   text += data_line(manifest.run);
   if (manifest.eval) text += evaluation_line(*manifest.eval, directory);
   text += "\nSchedule (only passes of stages take time: a forward 1, a backward 2 unless told)\n" +
