@@ -74,7 +74,8 @@ Item attention(Call& c) {
     if (mask.valid() && c.rank(mask) == missing) mask = c.unsqueeze(mask, at);
   }
   const int64_t heads = c.extent(q, 1), groups = c.extent(k, 1);
-  if (heads != groups && !c.flag("enable_gqa"))
+  // One head of keys serves all queries: as any axis of extent 1, it is broadcast.
+  if (heads != groups && groups != 1 && !c.flag("enable_gqa"))
     return c.fail("the query has " + std::to_string(heads) + " heads, the key " + std::to_string(groups));
   const double scale = c.has("scale") ? c.real("scale") : 1 / std::sqrt(static_cast<double>(c.extent(q, 3)));
   const double p = c.real("dropout_p");

@@ -1,4 +1,4 @@
-// ATen calls that pool over two axes.
+// ATen calls that pool over one axis or two.
 #include "compiler/frontend/aten/table.h"
 
 namespace piper::frontend::aten {
@@ -54,6 +54,51 @@ Item avg_pool(Call& c, size_t axes) {
   return made(like_operand(c, y, x, axes));
 }
 
+// Windows of several sizes along one axis: window j of m begins at floor(j n / m) and ends in front of
+// ceil((j + 1) n / m). A product with a matrix of shares.
+ValueId averaged(Call& c, ValueId x, int64_t dim, int64_t m) {
+  const int64_t n = c.extent(x, dim);
+  std::vector<int64_t> begins, ends, sizes;
+  for (int64_t j = 0; j < m; ++j) {
+    begins.push_back(j * n / m);
+    ends.push_back(((j + 1) * n + m - 1) / m);
+    sizes.push_back(ends.back() - begins.back());
+  }
+  const ValueId at = c.unsqueeze(c.range(0, n, 1, DType::kI64), 0);
+  const ValueId inside = c.op(OpKind::kLogicalAnd, {c.op(OpKind::kGe, {at, c.builder().constant_i64({m, 1}, begins)}),
+                                                    c.op(OpKind::kLt, {at, c.builder().constant_i64({m, 1}, ends)})});
+  const ValueId shares =
+      c.binary(OpKind::kDiv, c.cast(inside, c.dtype(x)), c.cast(c.builder().constant_i64({m, 1}, sizes), c.dtype(x)));
+  const ValueId y = c.op(OpKind::kLinear, {c.transpose(x, dim, -1), shares, ValueId()});
+  return c.transpose(y, dim, -1);
+}
+
+// One pixel is a mean; output extents that divide the input's make windows of equal size without overlap.
+Item adaptive_avg_pool(Call& c, size_t axes) {
+  ValueId x = c.tensor("self");
+  const std::vector<int64_t> out = c.ints("output_size", axes);
+  const int64_t first = c.rank(x) - static_cast<int64_t>(axes);
+  if (first < 1) return c.fail("adaptive pooling needs channels in front of the axes that it pools");
+  std::vector<int64_t> pooled;
+  ir::PoolAttrs attrs{{1, 1}, {1, 1}, {0, 0}, {1, 1}, false};
+  bool one = true, divides = true;
+  for (size_t i = 0; i < axes; ++i) {
+    pooled.push_back(first + static_cast<int64_t>(i));
+    const int64_t n = c.extent(x, pooled[i]);
+    if (out[i] < 1) return c.fail("adaptive pooling to nothing");
+    one = one && out[i] == 1;
+    divides = divides && n % out[i] == 0;
+    attrs.kernel[2 - axes + i] = n / out[i];
+  }
+  if (one) return made(c.mean(x, pooled, true));
+  if (!divides) {
+    for (size_t i = 0; i < axes; ++i) x = averaged(c, x, pooled[i], out[i]);
+    return made(x);
+  }
+  attrs.stride = attrs.kernel;
+  return made(like_operand(c, c.op(OpKind::kAvgPool2d, {as_images(c, x, axes)}, attrs), x, axes));
+}
+
 }  // namespace
 
 Item max_pool2d(Call& c) { return made(max_pool(c, 2)[0]); }
@@ -70,24 +115,7 @@ Item avg_pool2d(Call& c) {
   return avg_pool(c, 2);
 }
 
-// Output extents that divide the input's: windows of equal size without overlap. One pixel is a mean.
-Item adaptive_avg_pool2d(Call& c) {
-  const ValueId x = c.tensor("self");
-  const std::vector<int64_t> out = c.ints("output_size", 2);
-  const int64_t r = c.rank(x);
-  if (r < 3) return c.fail("adaptive_avg_pool2d needs two spatial axes");
-  if (out[0] == 1 && out[1] == 1) return made(c.mean(x, {r - 2, r - 1}, true));
-  ir::PoolAttrs attrs;
-  for (int64_t i = 0; i < 2; ++i) {
-    const int64_t n = c.extent(x, r - 2 + i), m = out[static_cast<size_t>(i)];
-    if (m < 1 || n % m != 0)
-      return c.fail("adaptive_avg_pool2d is supported where the output extents divide the input's");
-    attrs.kernel.push_back(n / m);
-  }
-  attrs.stride = attrs.kernel;
-  attrs.padding = {0, 0};
-  attrs.dilation = {1, 1};
-  return made(c.op(OpKind::kAvgPool2d, {x}, std::move(attrs)));
-}
+Item adaptive_avg_pool1d(Call& c) { return adaptive_avg_pool(c, 1); }
+Item adaptive_avg_pool2d(Call& c) { return adaptive_avg_pool(c, 2); }
 
 }  // namespace piper::frontend::aten
