@@ -112,8 +112,10 @@ TEST_CASE("what reads across samples has no number") {
     return numbers.run(4, {call("relu", {value(4)}, {std::move(of)})}).made.empty();
   };
   CHECK_FALSE(reads(value(4, kX)));
-  CHECK(
-      reads(operand(kX, {4, 4}, {1, 4})));  // transposed: samples by the other axis, which relu's result has not first
+  const auto of = [&](Shape strides) {
+    return numbers.made(4, {call("relu", {value(4)}, {operand(kX, {4, 4}, std::move(strides))})});
+  };
+  CHECK(of({1, 4}) != of({4, 1}));                // samples by the other axis
   CHECK(reads(operand(kX, {4, 4}, {0, 1})));      // the first sample for all
   CHECK(reads(operand(kX, {4, 4}, {4, 0}, 16)));  // from the second sample on
   KernelCall softmax = call("softmax", {value(4)}, {value(4, kX)});
@@ -182,4 +184,80 @@ TEST_CASE("what stands apart for each sample is no part of a sum over them") {
   const auto terms = numbers.terms(4, {call("add_into", {operand(kGradient, {4, 4})}, {value(4, kX)}, true)});
   REQUIRE(terms.size() == 1);
   CHECK(numbers.table[terms[0].view.number].unfit);
+}
+
+TEST_CASE("a linear function of a sum over samples is the sum of that function") {
+  Numbering numbers;
+  const auto matrix = [](int slot, Shape strides = {4, 1}) { return operand(slot, {4, 4}, std::move(strides)); };
+  const auto product = [&](int slot, int of, int by) {
+    return call("linear_backward_weight", {matrix(slot)}, {value(4, of), value(4, by)});
+  };
+  const auto derivative = [&](int slot, const Operand& of, const Operand& by, bool accumulate = false) {
+    return call("tanh_backward", {matrix(slot)}, {of, by}, accumulate);
+  };
+  const KernelCall a = product(4, kX, kY), b = product(5, kY, kX);
+  const KernelCall sum = call("add", {matrix(6)}, {matrix(4), matrix(5)});
+  const auto terms = [&](std::vector<KernelCall> calls) { return numbers.terms(4, std::move(calls)); };
+  const Terms apart = terms(
+      {a, b, derivative(kGradient, matrix(4), matrix(kW), true), derivative(kGradient, matrix(5), matrix(kW), true)});
+  REQUIRE(apart.size() == 2);
+  CHECK(same_terms(apart, terms({a, b, sum, derivative(kGradient, matrix(6), matrix(kW), true)})));
+  CHECK_FALSE(same_terms(apart, terms({a, b, sum, derivative(kGradient, matrix(6), matrix(kW, {1, 4}), true)})));
+  CHECK_FALSE(same_terms(apart, terms({a, b, derivative(kGradient, matrix(4), matrix(kW), true),
+                                       derivative(kGradient, matrix(5), matrix(kW, {1, 4}), true)})));
+  CHECK_FALSE(same_terms(apart, terms({a, sum, derivative(kGradient, matrix(4), matrix(kW), true)})));
+  // One function behind the other, and views of sums and of what is added up.
+  const auto again = [&](int from) { return derivative(kGradient, matrix(from, {1, 4}), matrix(kW), true); };
+  CHECK(same_terms(terms({a, b, sum, derivative(7, matrix(6, {1, 4}), matrix(kW)), again(7)}),
+                   terms({a, b, derivative(6, matrix(4, {1, 4}), matrix(kW)), again(6),
+                          derivative(7, matrix(5, {1, 4}), matrix(kW)), again(7)})));
+  const KernelCall one_turned = call("add", {matrix(6)}, {matrix(4), matrix(5, {1, 4})});
+  CHECK(same_terms(terms({a, b, one_turned, derivative(kGradient, matrix(6), matrix(kW), true)}),
+                   terms({a, b, derivative(kGradient, matrix(4), matrix(kW), true),
+                          derivative(kGradient, matrix(5, {1, 4}), matrix(kW), true)})));
+  // No linear function.
+  const auto root = terms({a, b, sum, call("sqrt", {matrix(kGradient)}, {matrix(6)}, true)});
+  REQUIRE(root.size() == 1);
+  CHECK(numbers.over(root[0].view.number) == Over::kUnknown);
+}
+
+TEST_CASE("what is the same for all samples is one value, whether a program repeats it or not") {
+  Numbering numbers;
+  const auto sum = [&](int64_t n, bool repeated, int64_t second) {
+    const Shape shape = {repeated ? n : 1, 4};
+    return numbers.made(
+        n, {call("mul", {operand(kValue, shape)}, {operand(kW, shape, {0, 1}), operand(kW, shape, {0, 1}, second)}),
+            call("add", {value(n, 5)}, {value(n, kX), operand(kValue, {n, 4}, {repeated ? 4 : 0, 1})})});
+  };
+  const int32_t plain = sum(3, true, 16);
+  CHECK(numbers.over(plain) == Over::kEach);
+  CHECK(sum(5, true, 16) == plain);
+  CHECK(sum(4, false, 16) == plain);
+  CHECK(sum(Reference::kSamples, true, 16) == plain);
+  CHECK(sum(3, true, 32) != plain);
+}
+
+TEST_CASE("samples may stand between the axes of a value") {
+  Numbering numbers;
+  const auto back = [&](int64_t n, Shape strides) {
+    return numbers.made(n,
+                        {call("relu", {operand(kValue, {2, n, 2})}, {operand(kX, {2, n, 2}, {2, 4, 1})}),
+                         call("sigmoid", {operand(5, {n, 2, 2})}, {operand(kValue, {n, 2, 2}, std::move(strides))})});
+  };
+  const auto in_turn = [&](int64_t n) { return back(n, {2, 2 * n, 1}); };
+  CHECK(numbers.over(in_turn(3)) == Over::kEach);
+  CHECK(in_turn(5) == in_turn(3));
+  CHECK(in_turn(Reference::kSamples) == in_turn(3));
+  CHECK(back(3, {2, 1, 6}) != in_turn(3));
+  CHECK(back(3, {2, 0, 1}) != in_turn(3));
+  const auto made = [&](const Operand& of) {
+    return numbers
+        .run(3, {call("relu", {operand(kValue, {2, 3, 2})}, {operand(kX, {2, 3, 2}, {2, 4, 1})}),
+                 call("sigmoid", {operand(5, of.shape)}, {of})})
+        .made.size();
+  };
+  CHECK(made(operand(kValue, {3, 2, 2}, {2, 6, 1})) == 2);
+  CHECK(made(operand(kValue, {3, 2, 2}, {4, 2, 1})) == 1);  // as if samples were outermost
+  CHECK(made(operand(kValue, {3, 2}, {2, 1}, 8)) == 1);     // from the second sample on
+  CHECK(made(operand(kValue, {3, 2}, {2, 1}, 24)) == 2);    // the second half of each
 }

@@ -25,6 +25,7 @@ std::vector<Damage> of_meaning();
 std::vector<Damage> of_updates();
 std::vector<Damage> of_precision();
 std::vector<Damage> of_types();
+std::vector<Damage> of_equality();
 
 // An entry of such a list: a function of the name, and its codes.
 #define PIPER_DAMAGE(function, ...) {#function, {__VA_ARGS__}, function}

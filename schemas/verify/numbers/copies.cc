@@ -11,19 +11,17 @@ namespace {
 bool through_copy(View& view, const Number& copy) {
   const View& source = copy.operands[0];
   if (source.dtype != view.dtype) return false;
-  // The copy's own elements row by row, of one sample: samples are its first axis, or it has none.
+  // The copy's own elements of one sample, row by row: of the axis that numbers the samples, a sample's rows.
   std::vector<MappedAxis> axes;
   int64_t next = 1;
   for (size_t axis = source.axes.size(); axis-- > 0;) {
     const ViewAxis& a = source.axes[axis];
-    if (a.samples && a.extent != 1) return false;
-    if (!a.samples && a.extent == 0) return false;
+    if (a.extent == 0) return false;
     axes.insert(axes.begin(), {a.extent, next, a.stride});
     next *= a.extent;
   }
   StridedElements inner{view.offset, {}, {}};
   for (const ViewAxis& axis : view.axes) {
-    if (axis.samples && axis.extent != 1) return false;
     inner.shape.push_back(axis.extent);
     inner.strides.push_back(axis.stride);
   }
@@ -31,8 +29,7 @@ bool through_copy(View& view, const Number& copy) {
   if (!there) return false;
   view.number = source.number;
   view.offset = source.offset + there->offset;
-  for (size_t axis = 0; axis < view.axes.size(); ++axis)
-    if (!view.axes[axis].samples) view.axes[axis].stride = there->strides[axis];
+  for (size_t axis = 0; axis < view.axes.size(); ++axis) view.axes[axis].stride = there->strides[axis];
   return true;
 }
 

@@ -100,9 +100,10 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
     if (run.slots[s].all().size() != 1) return values;
     const auto& [begin, value] = *run.slots[s].all().begin();
     const Number& number = table_[value.number];
-    if (begin != 0 || value.first != 0 || number.over == Over::kSum) return values;
+    if (begin != 0 || value.first != 0 || value.block > 0 || number.over == Over::kSum) return values;
     HeldValue other = value;
-    other.end = number.over == Over::kEach ? number.bytes * samples : value.end;
+    if (number.over == Over::kEach) other.end = number.bytes * samples;
+    if (value.period > 0) other.end = bytes;
     values.put(0, std::move(other));
     return values;
   }

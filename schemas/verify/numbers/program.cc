@@ -1,6 +1,7 @@
 #include "schemas/verify/numbers/program.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "schemas/plan/names.h"
 #include "schemas/verify/numbers/copies.h"
 #include "schemas/verify/numbers/linear.h"
+#include "schemas/verify/numbers/repetitions.h"
 #include "schemas/verify/numbers/rows.h"
 #include "schemas/verify/numbers/sums.h"
 
@@ -68,6 +70,11 @@ int64_t span_bytes(const Operand& operand) {
   return (last + 1) * dtype_bytes(operand.dtype);
 }
 
+int64_t product(const std::vector<int64_t>& extents, size_t from) {
+  return std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(from), extents.end(), int64_t{1},
+                         std::multiplies<>());
+}
+
 // The axes of an operand in the order of its memory.
 std::vector<size_t> axes_by_stride(const Operand& out) {
   std::vector<size_t> order;
@@ -111,10 +118,13 @@ class Evaluation {
     View view;
     view.dtype = operand.dtype;
     if (operand.slot == Operand::kAbsent) return view;
-    const auto unfit = [&](const std::string& why) {
-      view.number = table_.unfit(why, run_.index, static_cast<int32_t>(call_));
+    const auto unknown = [&](int32_t number) {
+      view.number = number;
       view.axes.clear();
       return view;
+    };
+    const auto unfit = [&](const std::string& why) {
+      return unknown(table_.unfit(why, run_.index, static_cast<int32_t>(call_)));
     };
     int64_t begin = 0;
     const HeldValue* const value = held(operand.slot).find(operand.offset, operand.offset + span_bytes(operand), begin);
@@ -129,12 +139,11 @@ class Evaluation {
     if (number.over == Over::kUnknown) return view;
     const int64_t size = dtype_bytes(operand.dtype);
     StridedElements elements{value->first + (operand.offset - begin) / size, operand.shape, operand.strides};
-    if (value->uniform) {
-      elements.offset = 0;
-      elements.strides.assign(elements.shape.size(), 0);
-    }
-    const std::string why = view_of(elements, number.over, number.bytes / size, run_.samples, view);
-    if (!why.empty()) return unfit(why);
+    std::string why = value->period > 0 ? within_period(elements, value->period) : "";
+    if (why.empty())
+      why = value->block > 0 ? view_between(elements, number.bytes / size, value->block, run_.samples, view)
+                             : view_of(elements, number.over, number.bytes / size, run_.samples, view);
+    if (!why.empty()) return value->period > 0 || value->block > 0 ? unknown(table_.unknown(why)) : unfit(why);
     through_copies(view, table_);
     return view;
   }
@@ -155,11 +164,10 @@ class Evaluation {
     return known >= 0 ? known : table_.unknown("a sum over the step");
   }
 
-  void put(const Operand& out, int32_t number, bool uniform = false) {
-    HeldValue value;
+  // `value`: how its elements lie there.
+  void put(const Operand& out, int32_t number, HeldValue value = {}) {
     value.end = out.offset + span_bytes(out);
     value.number = number;
-    value.uniform = uniform;
     held(out.slot).put(out.offset, std::move(value));
   }
 
@@ -196,7 +204,9 @@ class Evaluation {
     }
     if (call.kernel == "fill" && !call.accumulate && call.outputs.size() == 1) {
       const std::string what = attrs_text(call) + " " + std::string(dtype_name(call.outputs[0].dtype));
-      put(call.outputs[0], table_.leaf("fill " + what, Over::kNothing, dtype_bytes(call.outputs[0].dtype)), true);
+      HeldValue value;
+      value.period = 1;
+      put(call.outputs[0], table_.leaf("fill " + what, Over::kNothing, dtype_bytes(call.outputs[0].dtype)), value);
       return;
     }
     int32_t none = -1;  // the number of all results, where nothing is known of them
@@ -204,9 +214,10 @@ class Evaluation {
     for (size_t i = 0; i < call.outputs.size(); ++i) {
       const Operand& out = call.outputs[i];
       if (out.slot == Operand::kAbsent) continue;
-      const int32_t number = none >= 0 ? none : made(call, operands, results[std::min(i, results.size() - 1)], i);
+      HeldValue held;
+      const int32_t number = none >= 0 ? none : made(call, operands, results[std::min(i, results.size() - 1)], i, held);
       if (!call.accumulate) {
-        put(out, number);
+        put(out, number, held);
         continue;
       }
       View view;
@@ -251,40 +262,41 @@ class Evaluation {
   static bool is_unknown(const RowResult& result) { return result.over == Over::kUnknown; }
   int32_t unfit(const std::string& why) { return table_.unfit(why, run_.index, static_cast<int32_t>(call_)); }
 
-  // The number of output `i`.
-  int32_t made(const KernelCall& call, const std::vector<View>& operands, const RowResult& result, size_t i) {
+  // The number of output `i`; `held`: how it lies in its memory.
+  int32_t made(const KernelCall& call, std::vector<View> operands, const RowResult& result, size_t i, HeldValue& held) {
     const Operand& out = call.outputs[i];
-    if (result.over == Over::kEach &&
-        (result.sample_axis < 0 || static_cast<size_t>(result.sample_axis) >= out.shape.size()))
-      return unfit("a result without samples");
-    int64_t each = plan::elements(out);
-    std::string what = attrs_text(call) + "\n" + std::to_string(i) + " " + std::string(dtype_name(out.dtype));
-    for (size_t axis = 0; axis < out.shape.size(); ++axis) {
-      const bool samples = result.over == Over::kEach && static_cast<int32_t>(axis) == result.sample_axis;
-      what += (samples ? ",n" : ",") + std::to_string(samples ? out.shape[axis] / run_.samples : out.shape[axis]);
-      if (samples && out.shape[axis] % run_.samples != 0) return unfit("a result of other samples than its operands");
-      if (result.over == Over::kEach && static_cast<int32_t>(axis) < result.sample_axis && out.shape[axis] != 1)
+    const bool in_rows = call.accumulate || out.strides == plan::contiguous_strides(out.shape);
+    if (!in_rows && !is_dense(out)) return table_.unknown("a result of " + call.kernel + " with gaps");
+    std::vector<int64_t> shape = out.shape;
+    if (result.over == Over::kEach) {
+      if (result.sample_axis < 0 || static_cast<size_t>(result.sample_axis) >= shape.size())
+        return unfit("a result without samples");
+      const auto axis = static_cast<size_t>(result.sample_axis);
+      if (shape[axis] % run_.samples != 0) return unfit("a result of other samples than its operands");
+      shape[axis] /= run_.samples;
+      const int64_t each = product(shape, 0), block = in_rows ? product(shape, axis) : shape[axis] * out.strides[axis];
+      if (block != each && !in_rows && out.shape[axis] > 1)
         return table_.unknown("samples that are not the outermost axis of what " + call.kernel + " makes");
+      if (in_rows && block != each && run_.samples > 1) held.block = block;
+    } else if (result.over == Over::kNothing && in_rows && !call.accumulate) {
+      const size_t repeated = take_repetitions(call, operands);
+      std::fill_n(shape.begin(), repeated, 1);
+      if (repeated > 0) held.period = product(shape, 0);
     }
-    if (result.over == Over::kEach) each /= run_.samples;
-    // Its elements are counted in the order of their memory, so how it lies there is a part of what it is.
-    if (!call.accumulate && out.strides != plan::contiguous_strides(out.shape)) {
-      if (!is_dense(out)) return table_.unknown("a result of " + call.kernel + " with gaps");
-      for (size_t axis = 0; axis < out.shape.size(); ++axis) {
-        const bool samples = result.over == Over::kEach && static_cast<int32_t>(axis) == result.sample_axis;
-        if (samples && out.shape[axis] > 1 && out.strides[axis] * (out.shape[axis] / run_.samples) != each)
-          return table_.unknown("samples that are not the outermost axis of what " + call.kernel + " makes");
-        what += samples || out.shape[axis] == 1 ? "*" : "*" + std::to_string(out.strides[axis]);
-      }
+    std::string what = attrs_text(call) + "\n" + std::to_string(i) + " " + std::string(dtype_name(out.dtype));
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      const bool samples = result.over == Over::kEach && static_cast<int32_t>(axis) == result.sample_axis;
+      what += (samples ? ",n" : ",") + std::to_string(shape[axis]);
+      // Its elements are counted in the order of their memory, so how it lies there is a part of what it is.
+      if (!in_rows) what += samples || shape[axis] == 1 ? "*" : "*" + std::to_string(out.strides[axis]);
     }
     NumberTable::Made made;
     // Rules on copies and sums are about results whose elements lie in the order of their operands.
-    const bool in_rows = call.accumulate || out.strides == plan::contiguous_strides(out.shape);
     made.kernel = in_rows ? call.kernel : call.kernel + " in another order";
     made.what = std::move(what);
-    made.operands = operands;
+    made.operands = std::move(operands);
     made.over = result.over;
-    made.bytes = each * dtype_bytes(out.dtype);
+    made.bytes = product(shape, 0) * dtype_bytes(out.dtype);
     made.program = run_.index;
     made.call = static_cast<int32_t>(call_);
     if (!take_apart(made, table_, run_.made)) return table_.unknown("a sum of too many values");

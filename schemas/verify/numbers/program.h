@@ -17,7 +17,8 @@ struct HeldValue {
   int64_t end = 0;    // behind its last byte
   int64_t first = 0;  // the element of the value that lies at the beginning
   int32_t number = -1;
-  bool uniform = false;  // every element is the value's only one
+  int64_t period = 0;  // elements: the value is repeated (repetitions.h); 0: it is not
+  int64_t block = 0;   // elements of a sample behind which the next sample's stand; 0: all of them
   friend bool operator==(const HeldValue&, const HeldValue&) = default;
 };
 class HeldValues {

@@ -110,6 +110,8 @@ class Applied {
   // no samples; `together`: where all of them are sums.
   RowResult linear(uint32_t in, bool together) {
     if (count(Over::kSum) == 0) return elementwise();
+    if ((call_.kernel == "cast" || call_.kernel == "div") && !is_floating(call_.outputs[0].dtype))
+      return unknown("a sum over samples that is rounded to integers");
     for (size_t i = 0; i < operands_.size(); ++i)
       if (over(operands_[i]) == Over::kSum && (in >> i & 1) == 0) return unknown("no linear function of a sum");
     const bool all = count(Over::kSum) == present_;
@@ -178,7 +180,8 @@ class Applied {
   // The sum over the rows of a piece is, for two pieces, the sum of both: each row is a sample's own.
   RowResult sum_of_row_products() {
     if (operands_[0].axes.size() != operands_[1].axes.size()) return unknown("operands of different rank");
-    if (count(Over::kSum) > 0) return unknown("rows that are sums over samples");
+    if (count(Over::kSum) > 0)  // linear in each of the two
+      return count(Over::kNothing) == 1 ? RowResult{Over::kSum, -1, ""} : unknown("no linear function of a sum");
     int64_t from_end = 0;
     if (auto why = align(from_end); !why.empty()) return unknown(std::move(why));
     if (from_end == 0) return {};

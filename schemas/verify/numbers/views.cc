@@ -90,6 +90,46 @@ std::string view_of(const StridedElements& elements, Over over, int64_t each, in
   return last < each || elements.shape.empty() || each == 0 ? "" : "an operand that names parts of several samples";
 }
 
+std::string view_between(const StridedElements& elements, int64_t each, int64_t block, int64_t samples, View& view) {
+  const int64_t outer = samples * block;
+  if (elements.offset / block % samples != 0) return "an operand that does not name all samples";
+  int64_t last_inside = elements.offset % block, last_outside = elements.offset / outer;
+  view.offset = last_outside * block + last_inside;
+  view.axes.assign(elements.shape.size(), {});
+  bool found = false;
+  for (size_t i = 0; i < elements.shape.size(); ++i) {
+    const int64_t extent = elements.shape[i], stride = elements.strides[i];
+    ViewAxis& axis = view.axes[i];
+    axis.extent = extent;
+    if (extent == 1 || stride == 0) continue;
+    const int64_t rows = extent / samples;
+    if (stride % outer == 0) {
+      axis.stride = stride / samples;
+      last_outside += (extent - 1) * (stride / outer);
+    } else if (!found && rows * samples == extent && rows * stride == block) {
+      found = axis.samples = true;
+      axis.extent = rows;
+      axis.stride = rows == 1 ? 0 : stride;
+      last_inside += (rows - 1) * stride;
+    } else {
+      axis.stride = stride;
+      last_inside += (extent - 1) * stride;
+    }
+  }
+  if (!found) return "an operand that does not name all samples";
+  return last_inside < block && last_outside * block < each ? "" : "an operand that names parts of several samples";
+}
+
+std::string within_period(StridedElements& elements, int64_t period) {
+  elements.offset %= period;
+  int64_t last = elements.offset;
+  for (size_t i = 0; i < elements.shape.size(); ++i) {
+    if (elements.strides[i] % period == 0) elements.strides[i] = 0;
+    last += (elements.shape[i] - 1) * elements.strides[i];
+  }
+  return last < period ? "" : "an operand that runs over repetitions of a value";
+}
+
 std::vector<ViewAxis> joined_axes(const std::vector<ViewAxis>& axes) {
   std::vector<ViewAxis> result;
   for (const ViewAxis& next : axes) {

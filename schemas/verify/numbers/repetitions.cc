@@ -1,0 +1,47 @@
+#include "schemas/verify/numbers/repetitions.h"
+
+#include "schemas/verify/numbers/rows.h"
+
+namespace piper::verify {
+namespace {
+
+// Whether each element of the result is made of the elements at its place.
+bool by_places(const plan::KernelCall& call) {
+  const Row* const row = find_row(call.kernel);
+  if (row == nullptr || call.kernel == "dropout") return false;  // a mask is drawn for each place by itself
+  return row->form == RowForm::kElementwise || row->form == RowForm::kLinear || row->form == RowForm::kAdd ||
+         row->form == RowForm::kMultiply;
+}
+
+// The operand's axis for the result's `axis`; nullptr where it has none, so is the same along it.
+ViewAxis* axis_of(View& view, size_t axis, size_t rank, bool from_first) {
+  const size_t missing = from_first ? 0 : rank - view.axes.size();
+  return axis < missing ? nullptr : &view.axes[axis - missing];
+}
+
+}  // namespace
+
+size_t take_repetitions(const plan::KernelCall& call, std::vector<View>& operands) {
+  const bool lookup = call.kernel == "embedding";
+  if (call.outputs.size() != 1 || (!lookup && !by_places(call))) return 0;
+  const size_t rank = call.outputs[0].shape.size(), first = lookup ? 1 : 0;
+  const size_t most = lookup ? operands[1].axes.size() : rank;
+  const auto same_along = [&](size_t axis) {
+    for (size_t i = first; i < operands.size(); ++i) {
+      if (operands[i].number < 0) continue;
+      const ViewAxis* const of = axis_of(operands[i], axis, rank, lookup);
+      if (of != nullptr && of->extent != 1 && of->stride != 0) return false;
+    }
+    return true;
+  };
+  size_t repeated = 0;
+  int64_t places = 1;
+  for (; repeated < most && same_along(repeated); ++repeated) places *= call.outputs[0].shape[repeated];
+  if (places == 1) return 0;
+  for (size_t i = first; i < operands.size(); ++i)
+    for (size_t axis = 0; axis < repeated && operands[i].number >= 0; ++axis)
+      if (ViewAxis* const of = axis_of(operands[i], axis, rank, lookup)) *of = {};
+  return repeated;
+}
+
+}  // namespace piper::verify
