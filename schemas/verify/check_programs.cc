@@ -19,22 +19,30 @@ Status check_operand(const Program& program, size_t call, const Operand& operand
 }  // namespace
 
 Status check_program(const Program& program) {
-  std::vector<char> written(program.slots.size());
+  std::vector<char> written(program.slots.size()), read(program.slots.size());
   for (size_t c = 0; c < program.calls.size(); ++c) {
     const auto& call = program.calls[c];
     for (const auto& input : call.inputs) {
       // What the program itself wrote it may read: a saved value, an output used further on.
       const bool own = input.slot >= 0 && written.at(static_cast<size_t>(input.slot));
       PIPER_RETURN_IF_ERROR(check_operand(program, c, input, !own, false));
+      if (input.slot >= 0) read[static_cast<size_t>(input.slot)] = 1;
     }
     const KernelInfo* const kernel = find_kernel(call.kernel);
     const bool in_place = kernel != nullptr && kernel->reads_outputs;
     for (const auto& output : call.outputs) {
       const bool own = output.slot >= 0 && written.at(static_cast<size_t>(output.slot));
       PIPER_RETURN_IF_ERROR(check_operand(program, c, output, (call.accumulate || in_place) && !own, true));
-      if (output.slot >= 0) written[static_cast<size_t>(output.slot)] = 1;
+      if (output.slot < 0) continue;
+      written[static_cast<size_t>(output.slot)] = 1;
+      if (call.accumulate || in_place) read[static_cast<size_t>(output.slot)] = 1;
     }
   }
+  // A factor that a call in place was to take is missed by nobody else.
+  for (size_t i = 0; i < program.slots.size(); ++i)
+    if (program.slots[i].reads && program.slots[i].bytes > 0 && !read[i])
+      return Status::failure("P0635", "rule 7: program " + program.name + " declares to read slot \"" +
+                                          program.slots[i].name + "\", and no call does");
   return {};
 }
 

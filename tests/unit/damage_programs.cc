@@ -106,6 +106,21 @@ bool half_of_a_gradient_written(Bundle& b) {
   });
 }
 
+bool declared_read_that_no_call_makes(Bundle& b) {
+  for (Program& program : b.programs)
+    for (size_t s = 0; s < program.slots.size(); ++s) {
+      const auto reads = [&](const plan::KernelCall& call) {
+        return std::any_of(call.inputs.begin(), call.inputs.end(),
+                           [&](const auto& input) { return input.slot == static_cast<int32_t>(s); });
+      };
+      if (program.slots[s].role != SlotRole::kOutput || std::any_of(program.calls.begin(), program.calls.end(), reads))
+        continue;
+      program.slots[s].reads = true;
+      return true;
+    }
+  return false;
+}
+
 }  // namespace
 
 std::vector<Damage> of_programs() {
@@ -117,6 +132,7 @@ std::vector<Damage> of_programs() {
       PIPER_DAMAGE(output_over_its_input, "P0635"),
       PIPER_DAMAGE(outputs_over_one_another, "P0635"),
       PIPER_DAMAGE(half_of_a_gradient_written, "P0635"),
+      PIPER_DAMAGE(declared_read_that_no_call_makes, "P0635"),
   };
 }
 

@@ -120,6 +120,7 @@ bool dropped_rows_of_one_layer_not_added(Bundle& b) {
       if (call.kernel == "add_into" && call.origin == "dropped") {
         call.kernel = "copy";  // the last layer's number stands for all
         call.accumulate = false;
+        undeclare_unread(program);
         return true;
       }
   return false;
@@ -129,6 +130,7 @@ bool norm_lacks_a_parameter(Bundle& b) {
     for (size_t c = 0; c < program.calls.size(); ++c)
       if (program.calls[c].kernel == "square_sum") {
         program.calls.erase(program.calls.begin() + static_cast<std::ptrdiff_t>(c));
+        undeclare_unread(program);
         return true;
       }
   return false;

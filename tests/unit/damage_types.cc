@@ -121,7 +121,7 @@ bool trained_tensor_left_as_it_is(Bundle& b) {
         names.push_back(p.name);
     if (names.size() != 1) continue;
     erase(b, at);
-    for (Program& program : b.programs)
+    for (Program& program : b.programs) {
       for (size_t s = 0; s < program.slots.size(); ++s) {
         if (tensor_of_gradient_slot(program.slots[s].name) != names[0]) continue;
         program.slots[s].writes = false;
@@ -130,6 +130,8 @@ bool trained_tensor_left_as_it_is(Bundle& b) {
                            [&](const KernelCall& call) { return call.outputs[0].slot == static_cast<int32_t>(s); }),
             program.calls.end());
       }
+      undeclare_unread(program);
+    }
     plan.placements.erase(
         std::remove_if(plan.placements.begin(), plan.placements.end(),
                        [&](const Placement& p) { return p.name == names[0] && p.kind != PlacementKind::kValue; }),

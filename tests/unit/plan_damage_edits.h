@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "schemas/plan/kernels.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::damages {
@@ -64,6 +65,19 @@ std::vector<At> first_only(std::vector<At> found) {
 inline bool erase_all(Bundle& bundle, std::vector<At> found) {
   for (size_t k = found.size(); k-- > 0;) erase(bundle, found[k]);
   return !found.empty();
+}
+
+// For damages of sums: slots declare no more reads than calls make, or rule 7 would be the one to refuse.
+inline void undeclare_unread(Program& program) {
+  for (size_t s = 0; s < program.slots.size(); ++s) {
+    const auto here = [&](const plan::Operand& operand) { return operand.slot == static_cast<int32_t>(s); };
+    const auto reads = [&](const plan::KernelCall& call) {
+      return std::any_of(call.inputs.begin(), call.inputs.end(), here) ||
+             ((call.accumulate || plan::find_kernel(call.kernel)->reads_outputs) &&
+              std::any_of(call.outputs.begin(), call.outputs.end(), here));
+    };
+    if (std::none_of(program.calls.begin(), program.calls.end(), reads)) program.slots[s].reads = false;
+  }
 }
 
 inline const Program& program_of(const Bundle& bundle, const Run& run) {
