@@ -50,14 +50,4 @@ std::unique_ptr<PreparedKernel> bind_add_into(const Call& call) {
   return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable { y.add_(x); });
 }
 
-std::unique_ptr<PreparedKernel> bind_move_add(const Call& call) {
-  want_shape(call.out(0), call.in(0).sizes(), "the output");
-  want_same_dtype(call.out(0), call.in(0));
-  if (call.out(1).defined() && call.out(1).data_ptr() != call.in(0).data_ptr()) refuse("output 1 is not input 0");
-  return make_kernel(call, [y = call.out(0), x = call.in(0)]() mutable {
-    y.add_(x);
-    x.zero_();
-  });
-}
-
 }  // namespace piper::kernels

@@ -427,11 +427,9 @@ Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& pr
         wrong = ledger_.add(a, b, sum);
         break;
       case Op::kAddInto:
-      case Op::kMoveAdd:
         take(call.outputs[0], a);
         take(call.inputs[0], b);
         wrong = ledger_.add(a, b, sum);
-        if (call.op == Op::kMoveAdd) put(call.inputs[0], {{call.inputs[0].bytes, zero}});
         break;
       case Op::kSquareSum:
       case Op::kOverflows:

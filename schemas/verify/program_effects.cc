@@ -57,7 +57,6 @@ std::optional<ProgramEffects::Call> followed(const KernelCall& call) {
   else if (call.kernel == "copy") result.op = call.accumulate ? Op::kAddInto : Op::kCopy;
   else if (call.kernel == "add") result.op = Op::kAdd, inputs = 2;
   else if (call.kernel == "add_into") result.op = Op::kAddInto;
-  else if (call.kernel == "move_add") result.op = Op::kMoveAdd, outputs = call.outputs.size();
   else if (call.kernel == "square_sum") result.op = Op::kSquareSum;
   else if (call.kernel == "overflows") result.op = Op::kOverflows;
   else if (call.kernel == "clip_scale") result.op = Op::kClip, outputs = 2, inputs = call.inputs.size();
@@ -76,7 +75,7 @@ std::optional<ProgramEffects::Call> followed(const KernelCall& call) {
   };
   if (!take(call.outputs, result.outputs) || !take(call.inputs, result.inputs)) return std::nullopt;
   // Element by element: nothing is repeated or converted on the way.
-  if (result.op == Op::kCopy || result.op == Op::kAdd || result.op == Op::kAddInto || result.op == Op::kMoveAdd)
+  if (result.op == Op::kCopy || result.op == Op::kAdd || result.op == Op::kAddInto)
     for (const auto& input : result.inputs)
       if (input.bytes != result.outputs[0].bytes || input.dtype != result.outputs[0].dtype) return std::nullopt;
   return result;

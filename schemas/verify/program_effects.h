@@ -75,7 +75,6 @@ struct ProgramEffects {
     kCopy,
     kAdd,
     kAddInto,
-    kMoveAdd,
     kSquareSum,
     kOverflows,
     kClip,

@@ -1,4 +1,4 @@
-// The binders of fill, copy, cast, add_into and move_add.
+// The binders of fill, copy, cast and add_into.
 #include "runtime/kernels/cuda/bound_call.h"
 #include "runtime/kernels/cuda/copies.h"
 
@@ -13,13 +13,7 @@ MadeKernel bind_copy(const BoundCall& call) {
   const View &to = call.out(0), &from = call.in(0);
   want_shape(to, from.shape, "the output");
   if (call.name() != "cast") want_same_dtype(to, from);
-  CopyMode mode = call.accumulate() || call.name() == "add_into" ? CopyMode::kAdd : CopyMode::kCopy;
-  if (call.name() == "move_add") {
-    if (call.out(1).defined && call.out(1).data != from.data) refuse("output 1 is not input 0");
-    for (size_t axis = 0; axis < from.shape.size(); ++axis)
-      if (from.shape[axis] > 1 && from.strides[axis] == 0) refuse("input 0 has a broadcast axis");
-    mode = CopyMode::kMoveAdd;
-  }
+  const CopyMode mode = call.accumulate() || call.name() == "add_into" ? CopyMode::kAdd : CopyMode::kCopy;
   if (call.name() == "cast" && mode == CopyMode::kAdd)
     for (const View& view : {to, from})
       if (!is_floating(view.dtype)) refuse("a sum of element type ", dtype_name(view.dtype));

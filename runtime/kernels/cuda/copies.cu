@@ -36,20 +36,15 @@ __device__ To sum_of(To to, From from) {
 }
 
 template <class To, class From>
-__device__ void put(To& to, From& from, CopyMode mode) {
-  if (mode == CopyMode::kCopy) {
-    to = converted<To>(from);
-    return;
-  }
-  to = sum_of(to, from);
-  if (mode == CopyMode::kMoveAdd) from = converted<From>(0.0f);
+__device__ void put(To& to, From from, CopyMode mode) {
+  to = mode == CopyMode::kCopy ? converted<To>(from) : sum_of(to, from);
 }
 
 template <class To, class From>
 __global__ void __launch_bounds__(kThreads)
     copy_kernel(StridedElements to, StridedElements from, int64_t count, CopyMode mode, bool packed) {
   To* target = static_cast<To*>(to.data);
-  From* source = static_cast<From*>(from.data);
+  const From* source = static_cast<const From*>(from.data);
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (!packed) {
     if (thread < count) put(target[to.layout.at(thread)], source[from.layout.at(thread)], mode);
@@ -58,13 +53,11 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t first = thread * kPack;
   if (first + kPack <= count) {
     auto& target_pack = *reinterpret_cast<Pack<To>*>(target + first);
-    auto& source_pack = *reinterpret_cast<Pack<From>*>(source + first);
-    Pack<From> values = source_pack;
+    const Pack<From> values = *reinterpret_cast<const Pack<From>*>(source + first);
     Pack<To> result = {};
     if (mode != CopyMode::kCopy) result = target_pack;
     for (int i = 0; i < kPack; ++i) put(result.values[i], values.values[i], mode);
     target_pack = result;
-    if (mode == CopyMode::kMoveAdd) source_pack = values;
     return;
   }
   for (int64_t i = first; i < count; ++i) put(target[i], source[i], mode);

@@ -18,9 +18,8 @@ struct StridedElements {
 };
 
 enum class CopyMode : int32_t {
-  kCopy,     // to = from, in to's type
-  kAdd,      // to += from; both of one type, or both floating
-  kMoveAdd,  // to += from, from = 0; both of one type
+  kCopy,  // to = from, in to's type
+  kAdd,   // to += from; both of one type, or both floating
 };
 void launch_copy(const StridedElements& to, const StridedElements& from, int64_t count, CopyMode mode,
                  cudaStream_t stream);
