@@ -62,13 +62,15 @@ milliseconds HangWatch::limit(const live::Ring& ring) const {
   const bool first_done = times_of(Section::kFirstStep).count > 0;
   const Section section = live::section_of(at->kind, first_done);
   // What a first one takes, and what a disk takes, nothing has told.
-  const bool unknown = !first_done || section == Section::kCheckpoint || section == Section::kEnd ||
+  const bool predicted = section == Section::kFirstStep && options_.step.count() > 0;
+  const bool unknown = (!first_done && !predicted) || section == Section::kCheckpoint || section == Section::kEnd ||
                        (section == Section::kEvaluation && times_of(section).count == 0);
   const milliseconds least = unknown ? std::max(options_.after, options_.first) : options_.after;
   const bool steps = section == Section::kStep || section == Section::kAgree;
   const Section known = times_of(Section::kStep).count > 0 ? Section::kStep : Section::kFirstStep;
   const live::SectionTimes times = times_of(steps ? known : section);
-  const double longest_ms = options_.factor * static_cast<double>(times.longest_ns) / 1e6;
+  const double longest_ms = options_.factor * (predicted ? static_cast<double>(options_.step.count())
+                                                         : static_cast<double>(times.longest_ns) / 1e6);
   return std::max(least, milliseconds(static_cast<int64_t>(std::min(longest_ms, 1e12))));
 }
 

@@ -18,8 +18,10 @@
 namespace piper::launcher {
 
 struct HangOptions {
-  std::chrono::milliseconds after{30000};     // at least so long behind the first step; 0: nobody watches
-  std::chrono::milliseconds first{300000};    // before, and of the first checkpoint and the first evaluation
+  std::chrono::milliseconds after{30000};   // at least so long behind the first step; 0: nobody watches
+  std::chrono::milliseconds first{300000};  // before, and of the first checkpoint and the first evaluation
+  // Predicted of a step; where it is, the first one may take `after`, or `factor` times this. 0: not known.
+  std::chrono::milliseconds step{0};
   double factor = 10;                         // and so many times the longest that was seen of the same kind
   std::string incidents = "piper-incidents";  // the folder of what is kept
 };

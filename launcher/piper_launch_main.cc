@@ -80,7 +80,7 @@ int run(const LaunchOptions& options) {
 }
 
 struct Seconds {
-  double grace = 30, hang_after = 30, hang_first = 300;
+  double grace = 30, hang_after = 30, hang_first = 300, hang_step = 0;
 };
 
 void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
@@ -107,6 +107,10 @@ void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
       ->check(CLI::Range(0.0, 1e6));
   app.add_option("--hang-first", seconds.hang_first,
                  "the same until the first step has ended, and for the first checkpoint and evaluation; default 300")
+      ->check(CLI::Range(0.0, 1e6));
+  app.add_option("--hang-step", seconds.hang_step,
+                 "predicted seconds of a step (piper-plan simulate): the first step, too, hangs after --hang-after, or "
+                 "--hang-factor times this; default 0, unknown")
       ->check(CLI::Range(0.0, 1e6));
   app.add_option("--hang-factor", options.hangs.factor,
                  "and at least so many times the longest step, checkpoint or evaluation so far; default 10")
@@ -148,5 +152,6 @@ int main(int argc, char** argv) {
   options.grace = milliseconds(seconds.grace);
   options.hangs.after = milliseconds(seconds.hang_after);
   options.hangs.first = milliseconds(seconds.hang_first);
+  options.hangs.step = milliseconds(seconds.hang_step);
   return guarded([&] { return run(options); });
 }

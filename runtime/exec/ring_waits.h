@@ -1,5 +1,5 @@
-// What a queue's thread waits for inside of an instruction that communicates, as a word of its ring. Used by the
-// executor.
+// What a thread of a rank waits for inside of an instruction that communicates, or as a host among hosts, as a word of
+// its ring.
 #pragma once
 
 #include "runtime/hal/message_waits.h"

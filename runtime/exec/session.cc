@@ -12,6 +12,7 @@
 #include "runtime/exec/nan_replay.h"
 #include "runtime/exec/replica_check.h"
 #include "runtime/exec/reporter.h"
+#include "runtime/exec/ring_waits.h"
 #include "runtime/exec/status_report.h"
 #include "runtime/exec/step_inputs.h"
 #include "schemas/base/check.h"
@@ -77,6 +78,8 @@ class RankRun {
                  session_.rings.open(session_.options.rings, {plan_.rank, manifest.world_size, session_.bundle_digest,
                                                               static_cast<int32_t>(plan_.streams.size())}));
     ring_->host(live::EventKind::kStarting, 0);
+    messages_.emplace(ring_->host_track());
+    wait_.messages = &*messages_;
     PIPER_RETURN_IF_ERROR(
         bootstrap::check_agreement(control_, {session_.bundle_digest, agreed_options(session_)}, wait_));
     for (const std::string* path :
@@ -336,6 +339,7 @@ class RankRun {
   StatusReport status_;
   int64_t first_step_ = 1, data_shift_ = 0;  // data_shift_: steps by which the data are ahead
   trace::RingWriter* ring_ = nullptr;
+  std::optional<RingWaits> messages_;  // of the host, which is the thread of this
   std::unique_ptr<LoadedRank> rank_;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer_;  // nullptr: none are saved
   std::unique_ptr<Reporter> reporter_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/hal/message_waits.h"
+
 namespace piper::hal {
 
 namespace {
@@ -30,12 +32,24 @@ Result<size_t> total(const std::vector<uint64_t>& sizes, int32_t sender) {
   return static_cast<size_t>(sum);
 }
 
+WaitControl untold(WaitControl wait) {
+  wait.messages = nullptr;
+  return wait;
+}
+
 }  // namespace
+
+Result<std::string> ControlChannel::meet(int32_t to, std::string out, int32_t from, size_t in,
+                                         const WaitControl& wait) {
+  const ExchangeScope scope(wait);
+  if (wait.messages != nullptr) wait.messages->waits_for({Direction::kReceive, from});
+  return exchange(to, std::move(out), from, in, wait);
+}
 
 Status ControlChannel::send(int32_t peer, const void* data, int64_t bytes, const WaitControl& wait) {
   for (int64_t at = 0; at < bytes; at += kMessageBytes) {
     const auto count = static_cast<size_t>(std::min(kMessageBytes, bytes - at));
-    auto sent = exchange(peer, std::string(static_cast<const char*>(data) + at, count), kNobody, 0, wait);
+    auto sent = exchange(peer, std::string(static_cast<const char*>(data) + at, count), kNobody, 0, untold(wait));
     if (!sent.ok()) return sent.take_status();
   }
   return {};
@@ -44,7 +58,7 @@ Status ControlChannel::send(int32_t peer, const void* data, int64_t bytes, const
 Status ControlChannel::receive(int32_t peer, void* data, int64_t bytes, const WaitControl& wait) {
   for (int64_t at = 0; at < bytes; at += kMessageBytes) {
     const auto count = static_cast<size_t>(std::min(kMessageBytes, bytes - at));
-    PIPER_ASSIGN(const std::string piece, exchange(kNobody, "", peer, count, wait));
+    PIPER_ASSIGN(const std::string piece, exchange(kNobody, "", peer, count, untold(wait)));
     std::memcpy(static_cast<char*>(data) + at, piece.data(), count);
   }
   return {};
@@ -68,10 +82,10 @@ Result<std::vector<std::string>> ControlChannel::allgather(const std::string& mi
     out.reserve(out_bytes);
     for (int64_t i = 0; i < count; ++i) out += text_of(rank() + i);
     PIPER_ASSIGN(const std::string sizes,
-                 exchange(to, encode(out_sizes), from, static_cast<size_t>(count) * sizeof(uint64_t), wait));
+                 meet(to, encode(out_sizes), from, static_cast<size_t>(count) * sizeof(uint64_t), wait));
     const std::vector<uint64_t> in_sizes = decode(sizes);
     PIPER_ASSIGN(const size_t in_bytes, total(in_sizes, from));
-    PIPER_ASSIGN(const std::string in, exchange(to, std::move(out), from, in_bytes, wait));
+    PIPER_ASSIGN(const std::string in, meet(to, std::move(out), from, in_bytes, wait));
     size_t at = 0;
     for (size_t i = 0; i < in_sizes.size(); ++i) {
       text_of(from + static_cast<int64_t>(i)) = in.substr(at, in_sizes[i]);
@@ -85,8 +99,8 @@ Result<std::vector<std::string>> ControlChannel::allgather(const std::string& mi
 Status ControlChannel::barrier(const WaitControl& wait) {
   const int32_t world = world_size();
   for (int64_t distance = 1; distance < world; distance *= 2) {
-    auto met = exchange(static_cast<int32_t>((rank() + distance) % world), "",
-                        static_cast<int32_t>((rank() + world - distance) % world), 0, wait);
+    auto met = meet(static_cast<int32_t>((rank() + distance) % world), "",
+                    static_cast<int32_t>((rank() + world - distance) % world), 0, wait);
     if (!met.ok()) return met.take_status();
   }
   return {};

@@ -33,6 +33,11 @@ class ControlChannel {
   // message has another size, R0302 timed out, R0303 the library failed; stopped() after a failure elsewhere.
   virtual Result<std::string> exchange(int32_t to, std::string out, int32_t from, size_t in,
                                        const WaitControl& wait) = 0;
+
+ private:
+  // exchange() of a meeting of all ranks, whose exchanges have the same numbers everywhere: WaitControl::messages is
+  // told of these, and of no others.
+  Result<std::string> meet(int32_t to, std::string out, int32_t from, size_t in, const WaitControl& wait);
 };
 
 }  // namespace piper::hal

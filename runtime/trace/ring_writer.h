@@ -81,6 +81,7 @@ class RingWriter {
   RingWriter& operator=(const RingWriter&) = delete;
 
   RingTrack stream(int32_t index) const { return track(static_cast<uint64_t>(index)); }
+  RingTrack host_track() const { return host_; }
   RingTrack loader() const { return track(streams_ + 1); }
   RingTrack writer() const { return track(streams_ + 2); }
   // What the rank's own thread does from now on. It alone calls this; the section that ends is counted.

@@ -137,7 +137,9 @@ class RingFile {
       RingEvent event;
       if (read_event(events.data() + e * kEventWords, event)) track.events.push_back(event);
     }
-    if (track.written == end && !track.events.empty() && track.events.back().kind == EventKind::kInstruction)
+    const bool exchanges = track.kind == TrackKind::kHost ||
+                           (!track.events.empty() && track.events.back().kind == EventKind::kInstruction);
+    if (track.written == end && exchanges)
       track.exchange = exchange_of(words[static_cast<size_t>(TrackWord::kExchange)], end);
     if (track.exchange.waits && static_cast<uint64_t>(track.exchange.peer) >= header(HeaderWord::kWorldSize))
       return damaged("track " + std::to_string(t) + " waits for no rank of the run");

@@ -23,7 +23,7 @@ struct RingEvent {
   int32_t instruction = -1;  // of the rank's plan; -1: none
 };
 
-// How far the instruction of a track's newest event is with its exchanges (pack_exchange() of ring_layout.h).
+// How far a stream's instruction, or a host in what it does, is with its exchanges (pack_exchange() of ring_layout.h).
 struct RingExchange {
   int64_t number = 0;  // that it has begun at least; 0: unknown
   bool waits = false;  // for a message: inside of that exchange, all of whose messages are posted

@@ -60,8 +60,8 @@ static_assert(static_cast<int>(HeaderWord::kSectionsEnd) - static_cast<int>(Head
               kNumSections * kSectionWords);
 static_assert(static_cast<uint64_t>(HeaderWord::kSectionsEnd) < kHeaderWords);
 
-// kWritten: events so far. kExchange: of the instruction of the newest event, what pack_exchange() says; written by the
-// track's writer alone, whenever a message makes it wait and when that has come.
+// kWritten: events so far. kExchange: of what the newest event began, what pack_exchange() says; written by the track's
+// writer alone, whenever a message makes it wait and when that has come.
 enum class TrackWord : uint8_t { kWritten, kKind, kIndex, kExchange };
 
 // A thread of a rank, or a queue of its device.
@@ -114,11 +114,11 @@ constexpr uint64_t pack_what(EventKind kind, bool evaluation, bool computes, uin
          static_cast<uint64_t>(static_cast<uint32_t>(instruction)) << 32;
 }
 
-// An instruction that communicates does so in exchanges, which are numbered from 1 the same way on all ranks that take
-// part. The word says up to which one this rank has come at least, and what it waits for inside of it. It is of the
-// instruction only if `written` is the number of events now: what ended before it began says nothing of it.
-// Bit 0: it waits; bit 1: to receive, else to send; bits 2 to 25: the other rank; bits 26 to 47: the exchange, the last
-// number stands for all beyond; bits 48 to 63: the lowest of `written`.
+// An instruction that communicates does so in exchanges, and so do hosts that meet; they are numbered from 1 the same
+// way on all ranks that take part. The word says up to which one this rank has come at least, and what it waits for
+// inside of it. It is of the instruction only if `written` is the number of events now: what ended before it began says
+// nothing of it. Bit 0: it waits; bit 1: to receive, else to send; bits 2 to 25: the other rank; bits 26 to 47: the
+// exchange, the last number stands for all beyond; bits 48 to 63: the lowest of `written`.
 inline constexpr uint64_t kExchangeNumbers = uint64_t{1} << 22, kExchangeRanks = uint64_t{1} << 24,
                           kExchangeWritten = uint64_t{1} << 16;
 constexpr uint64_t pack_exchange(uint64_t written, uint64_t number, bool waits, bool receives, int32_t peer) {

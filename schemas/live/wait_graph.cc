@@ -227,6 +227,7 @@ class Waiting {
 
   std::vector<int32_t> host_needs(const Node& node) const {
     if (node.at == nullptr) return {};
+    if (node.exchange.waits) return met_needs(node);
     switch (node.at->kind) {
       case EventKind::kStep:
       case EventKind::kEvaluate: return streams_are_seen(node.rank) ? unfinished_streams(node) : hosts_behind(node);
@@ -239,6 +240,16 @@ class Waiting {
       case EventKind::kAgree: return hosts_behind(node);
       default: return {};
     }
+  }
+  // Of a meeting of all hosts: whose message it waits for, unless that one is past the exchange, or waits in it.
+  std::vector<int32_t> met_needs(const Node& node) const {
+    const int32_t peer = this->node(node.exchange.peer, TrackKind::kHost);
+    const Node& other = nodes_[static_cast<size_t>(peer)];
+    const auto progress = [](const Node& n) {
+      return std::tuple(n.at->step, phase_of(n.at->kind), n.exchange.number, n.exchange.waits);
+    };
+    if (other.at != nullptr && progress(other) >= progress(node) && !halted(other.rank)) return {};
+    return {peer};
   }
   // On a GPU nobody tells what a stream has reached.
   bool streams_are_seen(int32_t rank) const {
@@ -316,6 +327,7 @@ class Waiting {
       return node.at != nullptr && node.at->kind == EventKind::kGather ? Cause::kMessage : Cause::kDisk;
     if (node.kind == TrackKind::kHost) {
       if (node.at == nullptr) return Cause::kBug;
+      if (node.exchange.waits) return Cause::kMessage;
       if (node.at->kind == EventKind::kData) return Cause::kLoader;
       if (node.at->kind == EventKind::kReport) return Cause::kDisk;
       return node.at->kind == EventKind::kAgree ? Cause::kMessage : Cause::kSlow;
@@ -385,6 +397,12 @@ class Waiting {
   // A message that does not come: its sender is named, with the rank that waits as its peer.
   std::string blame_message(const Node& node, Culprit& culprit) const {
     const int32_t transfer = transfer_at(node);
+    if (transfer < 0 && node.exchange.waits) {
+      culprit.rank = node.exchange.peer;
+      culprit.peer = node.rank;
+      return "the message of rank " + std::to_string(culprit.rank) + " to rank " + std::to_string(culprit.peer) +
+             " does not come through: rank " + std::to_string(node.rank) + " " + place(node) + since(node);
+    }
     if (transfer < 0) return rank_name(node.rank) + " " + place(node) + since(node) + "; all others are there";
     const std::vector<End> ends = other_ends(node, transfer);
     const Bundle& bundle = *bundle_of(bundle_, node.at->evaluation);

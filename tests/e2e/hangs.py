@@ -195,7 +195,7 @@ def delayed(bench, plans, world, launch, chance, label):
 
 def slow(bench, plans, world, launch, chance, label):
     rank, at = chance.randrange(world), 2 + chance.randrange(60)
-    run = faulty(bench, plans, world, launch, "slow", rank, at)
+    run = faulty(bench, plans, world, launch, "slow", rank, at, *chance.choice(((), ("--check-replicas", 1))))
     judged(bench, plans, run, label, lambda found: found[:2] == ("slow rank", rank) and "run " in found.text,
            f"the {at}th run of a kernel of rank {rank} does not end")
 

@@ -15,7 +15,7 @@ using std::chrono::seconds;
 // Two ranks with a stream each, and a clock that the test moves.
 class Watched {
  public:
-  Watched() : watch_(options(), "plans", folder_.path().string(), 2) {
+  explicit Watched(milliseconds step = milliseconds(0)) : watch_(options(step), "plans", folder_.path().string(), 2) {
     for (int32_t rank = 0; rank < 2; ++rank) {
       auto made = trace::RingWriter::make(folder_.path().string(), {rank, 2, std::string(64, '0'), 1});
       REQUIRE(made.ok());
@@ -23,8 +23,9 @@ class Watched {
       rings_.back()->host(EventKind::kStarting, 0);
     }
   }
-  static HangOptions options() {
+  static HangOptions options(milliseconds step) {
     HangOptions options;
+    options.step = step;
     options.after = seconds(2);
     options.first = seconds(20);
     options.factor = 1;
@@ -79,9 +80,27 @@ TEST_CASE("a run hangs once nothing has happened on any rank for the time of its
   }
 }
 
+TEST_CASE("the first step of a predicted time need not be waited for longer than a later one") {
+  for (const auto& [predicted, least] :
+       {std::pair(milliseconds(5), seconds(2)), std::pair(milliseconds(6000), seconds(6))}) {
+    Watched run(predicted);
+    run.all(EventKind::kStep, 1);
+    const milliseconds waited = run.patience();
+    CHECK(waited >= least);
+    CHECK(waited < least + seconds(1));
+  }
+  Watched starts(milliseconds(5));
+  CHECK(starts.patience() >= seconds(20));
+}
+
 TEST_CASE("whatever any thread tells is progress") {
   Watched run;
   run.first_step();
+  run.ring(0).stream(0).instruction(2, false, false, 0, 1);
+  for (int i = 0; i < 100; ++i) {
+    run.ring(0).stream(0).exchange(1, true, true, i % 2);
+    CHECK_FALSE(run.hangs_after(seconds(1)));
+  }
   for (int i = 0; i < 100; ++i) {
     run.ring(1).stream(0).instruction(2, false, true, 0, i);
     CHECK_FALSE(run.hangs_after(seconds(1)));
@@ -107,7 +126,7 @@ TEST_CASE("a run that has ended does not hang") {
 
 TEST_CASE("a program without rings is not judged") {
   const TempFolder folder;
-  HangWatch watch(Watched::options(), "plans", folder.path().string(), 2);
+  HangWatch watch(Watched::options(milliseconds(0)), "plans", folder.path().string(), 2);
   HangWatch::Clock::time_point now;
   for (int i = 0; i < 1000; ++i) CHECK_FALSE(watch.hangs(now += seconds(1)));
 }

@@ -167,6 +167,43 @@ TEST_CASE("a stream whose thread was not woken is slow") {
   CHECK(hang.culprit.rank == 0);
 }
 
+// As where replicas are compared, behind the log.
+TEST_CASE("hosts that wait for messages of each other lead to the one that keeps them") {
+  const auto meets = [](int32_t rank, EventKind kind, int64_t number, int32_t peer) {
+    Ring ring = ring_at(rank, at(kind, 3), rank == 0 ? std::vector{done(3), done(3)} : std::vector{done(3)});
+    track(ring, TrackKind::kHost).exchange = {number, peer >= 0, peer >= 0, peer};
+    return ring;
+  };
+  const Ring waits = meets(0, EventKind::kReport, 2, 1);
+  SECTION("it is in a kernel") {
+    const Hang hang = find(pipeline(), {waits, ring_at(1, at(EventKind::kStep, 3), {runs(3, 1)})});
+    CHECK(hang.culprit.cause == Cause::kSlow);
+    CHECK(hang.culprit.rank == 1);
+    CHECK(hang.culprit.instruction == 1);
+  }
+  SECTION("it has not come to the exchange, and writes the log") {
+    for (const int64_t number : {0, 2}) {
+      const Hang hang = find(pipeline(), {waits, meets(1, EventKind::kReport, number, -1)});
+      CHECK(hang.culprit.cause == Cause::kDisk);
+      CHECK(hang.culprit.rank == 1);
+    }
+  }
+  SECTION("its message is lost: it waits in a later exchange, or in a later meeting") {
+    for (const auto& [kind, number] : {std::pair(EventKind::kReport, 3), std::pair(EventKind::kSave, 1)}) {
+      const Hang hang = find(pipeline(), {waits, meets(1, kind, number, 0)});
+      CHECK(hang.culprit.cause == Cause::kMessage);
+      CHECK(hang.culprit.rank == 1);
+      CHECK(hang.culprit.peer == 0);
+    }
+  }
+  SECTION("it is stopped") {
+    Ring stopped = meets(1, EventKind::kReport, 2, 0);
+    stopped.process_state = 'T';
+    CHECK(find(pipeline(), {waits, stopped}).culprit.rank == 1);
+    CHECK(find(pipeline(), {waits}).culprit.cause == Cause::kUnseen);
+  }
+}
+
 TEST_CASE("hosts that meet wait for the one that is behind") {
   const Hang hang = find(pipeline(), {ring_at(0, at(EventKind::kAgree, 3), {done(3), done(3)}),
                                       ring_at(1, at(EventKind::kReport, 3), {done(3)})});
