@@ -74,7 +74,7 @@ Result<std::vector<std::vector<int32_t>>> read_groups(const std::vector<strategy
   return groups;
 }
 
-// How many devices of a list the groups that lie in it have; -1 where one lies in it in part.
+// How many devices of `placed` are in one of the groups; -1 where a group has some of its devices outside of `placed`.
 int64_t covered(const std::vector<std::vector<int32_t>>& groups, const std::vector<int32_t>& placed) {
   int64_t count = 0;
   for (const std::vector<int32_t>& group : groups) {

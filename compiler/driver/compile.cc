@@ -58,7 +58,7 @@ Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& di
   for (const strategy::StreamConfig& stream : c.strategy.streams)
     if (c.target.device == plan::DeviceKind::kCpu)
       diags.remark("resources of stream '" + stream.name + "' have no effect on CPU ranks", stream.span);
-  // Here and now where the system has no more threads.
+  // Where the system has no thread left, std::async computes the digests at once.
   c.digests = std::async([&c] { return Digests{c.model->sha256(), c.strategy.sha256()}; });
   return Status();
 }

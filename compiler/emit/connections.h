@@ -42,7 +42,7 @@ class Connections {
   const std::vector<int32_t>& team(ir::TeamsId teams, int32_t rank) const {
     return module_.distribution.teams[teams.index][place(teams, rank).team];
   }
-  // Names by number: of the messages of a stream of the DAG between two ranks, and of the rank's team.
+  // The number (see name()) of the channel of a stream's messages between two ranks, and of the rank's communicator.
   uint32_t channel(uint32_t stream, int32_t from, int32_t to) const { return channels_.at({stream, from, to}); }
   uint32_t communicator(uint32_t stream, ir::TeamsId teams, int32_t rank) const {
     return communicators_.at({stream, teams.index})[place(teams, rank).team];

@@ -106,8 +106,8 @@ std::vector<int32_t> natural_order(const std::vector<std::string_view>& names) {
   for (size_t s = 0; s < by_text.size(); ++s) {
     Stem& stem = stems[by_text[s]];
     if (!std::is_sorted(stem.names.begin(), stem.names.end())) std::sort(stem.names.begin(), stem.names.end());
-    // A stem that goes on where this one's numbers begin stands behind them only if it goes on with what comes behind
-    // digits.
+    // A longer stem may belong between this one's names: where its next character comes in front of a digit or is one
+    // ("m-x" is before "m2"). Then all names are compared whole.
     if (stem.names.back().first >= 0)
       for (size_t next = s + 1; next < by_text.size() && texts[by_text[next]].starts_with(stem.text); ++next)
         if (static_cast<unsigned char>(texts[by_text[next]][stem.text.size()]) <= '9') return order_by_keys(names);

@@ -116,7 +116,7 @@ class FreedBytes {
   std::vector<Range> ranges_;  // ascending, disjoint
 };
 
-// Nothing says when a message that no run waits for is through: after this many later runs it is taken for sent.
+// No instruction tells when a message that no run waits for was sent: behind this many later runs it counts as sent.
 constexpr size_t kPatienceRuns = 4;
 
 // Bytes whose last access is a communication, kept back from the arena: a run that took them at once would wait for the

@@ -37,7 +37,7 @@ struct Trace {
   size_t size() const { return instructions.size(); }
 };
 
-// What the placement depends on, and the placement. Ranks that do the same work on other data have equal questions.
+// All that decides a placement; ArenaAnswer is the placement. Ranks with the same work have equal questions.
 struct ArenaQuestion {
   struct Step {
     int32_t stream = 0;

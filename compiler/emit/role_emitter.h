@@ -42,8 +42,8 @@ struct RolePlan {
 
 class RoleEmitter {
  public:
-  // `number`: of a program that is the role's own. `guess`: where a role with the same nodes had its buffers, often
-  // this one's place for them too; it becomes this one's.
+  // `number`: of a program that is the role's own. `guess`: the buffer offsets of a role with the same
+  // nodes, which often fit this role as well; emit() replaces them by this role's own.
   RoleEmitter(EmitShared& shared, const Role& role, int32_t number, PlacedArena& guess)
       : s_(shared), module_(shared.module), role_(role), number_(number), guess_(guess) {}
   Result<RolePlan> emit();

@@ -57,8 +57,8 @@ class GradientWork {
   NodeId check_, clip_, advance_;              // clip_: of whatever makes the factor on gradients
 };
 
-// Whether the weights that the bucket's gradients belong to stand in its layout. Those of a parameter that one group
-// uses twice stand in that of the first use.
+// Whether the bucket's weights are laid out as its gradients are. A parameter that one group uses twice has two
+// gradients and one weight, which is in the bucket of the first use.
 bool GradientWork::holds_weights(const ir::Bucket& bucket) const {
   return std::any_of(bucket.accumulators.begin(), bucket.accumulators.end(), [&](AccumulatorId id) {
     const ir::Accumulator& a = module_.state.accumulators[id.index];
