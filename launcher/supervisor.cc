@@ -133,7 +133,7 @@ void Supervisor::take_signals() {
     }
     const bool ends = number == SIGTERM || number == SIGINT || number == SIGHUP;
     // A second one ends the ranks at once.
-    if (ends) kill_behind(outcome_.asked_to_stop ? kAfterFailure : plan_.grace);
+    if (ends) kill_behind(outcome_.asked_to_stop ? kAfterFailure : grace());
     outcome_.asked_to_stop = outcome_.asked_to_stop || ends;
     signal_all(number == SIGHUP ? SIGTERM : number);
   }
@@ -148,9 +148,14 @@ void Supervisor::take_end(size_t local) {
   outcome_.failed_rank = plan_.first_rank + static_cast<int32_t>(local);
   outcome_.exit_status = status;
   // Ranks that were asked to stop are about to: a second signal would keep them from saving what they did.
-  if (outcome_.asked_to_stop || status == kStoppedOnRequest) return kill_behind(plan_.grace);
+  if (outcome_.asked_to_stop || status == kStoppedOnRequest) return kill_behind(grace());
   kill_behind(kAfterFailure);
   signal_all(SIGTERM);
+}
+
+// mpirun ends ranks itself, up to a second behind the grace (variables_of), and removes behind them what it has made.
+std::chrono::milliseconds Supervisor::grace() const {
+  return plan_.grace + (plan_.over_mpi ? std::chrono::seconds(10) : std::chrono::seconds(0));
 }
 
 void Supervisor::kill_behind(std::chrono::milliseconds time) {

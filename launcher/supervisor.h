@@ -44,6 +44,7 @@ class Supervisor {
   void take_signals();
   void take_end(size_t local);
   void look_for_hang();
+  std::chrono::milliseconds grace() const;
   void kill_behind(std::chrono::milliseconds time);
   void signal_all(int number);
   size_t alive() const;
