@@ -4,8 +4,10 @@
   architectures.py --bin BIN --work DIR [--family NAME] [--only NAME,NAME] [--containers pt2,onnx] [--update] [--keep]
 
 Each model of architectures_table.py is exported as `.pt2` and as ONNX and trains 5 steps by SGD on one device, and cut in
-two stages with two microbatches. Losses agree with PyTorch's to 1e-4, and so does the change of all weights together. What
-cannot be exported, is refused or differs is told with its reason. docs/models.md holds the table; a result that is
+two stages with two microbatches. Losses agree with PyTorch's to 1e-4, and so does the change of all weights together. A
+model whose rounding grows so fast that PyTorch's own losses in f32 and f64 are further apart than that cannot be compared:
+what then is asked is that ours are no further from f64 than twice PyTorch's. What cannot be exported, is refused or is not
+comparable is told with its reason. docs/models.md holds the table; a result that is
 another one than the page says fails the test, --update writes it to the page. Exit status 0: all is as the page says.
 """
 import argparse
@@ -28,6 +30,7 @@ BATCH, STEPS, TOLERANCE = 8, 5, 1e-4
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "models.md"
 BEGIN, END = "<!-- architectures: written by tests/e2e/architectures.py --update -->\n", "<!-- /architectures -->\n"
 TRAINS = "trains"
+APART = "runs; not comparable: PyTorch's own losses in f32 and f64 are further apart than 1e-4"
 
 
 def torch_training(model, data, pieces, rate):
@@ -47,6 +50,10 @@ def torch_training(model, data, pieces, rate):
         losses.append(total)
         rule.step()
     return losses, {name: p.detach() - before[name] for name, p in model.named_parameters()}, before
+
+
+def distance(losses, expected):
+    return max((abs(a - b) / abs(b) for a, b in zip(losses, expected, strict=True)), default=float("inf"))
 
 
 def reason(error):
@@ -82,6 +89,10 @@ class Trial:
         self.trained = {pieces: torch_training(self.model, self.data, pieces, architecture.rate) for pieces in ((1, 2) if architecture.statistics else (1,))}
         save_file({k: v.contiguous() for k, v in self.data.items()}, bench.work / f"{self.slug}.safetensors")
 
+    def exact_losses(self, pieces):
+        data = {k: v.double() if v.is_floating_point() else v for k, v in self.data.items()}
+        return torch_training(copy.deepcopy(self.model).double(), data, pieces, self.architecture.rate)[0]
+
     def outcome(self, container, keep):
         """TRAINS, or what is in the way."""
         path = self.bench.work / f"{self.slug}.{container}"
@@ -112,9 +123,12 @@ class Trial:
             return where + reason(str(error).split("\n", 1)[-1])
         losses = [row["loss"] for row in map(json.loads, log.read_text().splitlines()) if "loss" in row]
         expected, changes, before = self.trained[2 if cut and self.architecture.statistics else 1]
-        worst = max((abs(a - b) / abs(b) for a, b in zip(losses, expected, strict=True)), default=float("inf"))
-        if not worst <= TOLERANCE:
-            return f"{where}FAILED: losses differ by {worst:.1e}"
+        if not (worst := distance(losses, expected)) <= TOLERANCE:
+            exact = self.exact_losses(2 if cut and self.architecture.statistics else 1)
+            apart = distance(expected, exact)
+            if apart > TOLERANCE and distance(losses, exact) <= 2 * apart:
+                return APART
+            return f"{where}FAILED: losses differ by {worst:.1e}, PyTorch's f32 and f64 by {apart:.1e}"
         found = load_file(weights)
         missing = [name for name in changes if name not in found]
         if missing:
