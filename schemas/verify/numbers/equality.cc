@@ -128,6 +128,11 @@ class Comparison {
       leave_open("pieces of one sample, whose views do not always show which axis numbers the samples", name);
       return {};
     }
+    if (std::any_of(missing.begin(), missing.end(),
+                    [&](const Term& term) { return lacks_constant(term.view.number); })) {
+      leave_open("what is made of constants alone, which piperc may have computed", name);
+      return {};
+    }
     std::string story;
     if (!foreign.empty()) story = tell_foreign(foreign.front(), name);
     if (!missing.empty())
@@ -139,6 +144,21 @@ class Comparison {
     for (const Term& term : terms)
       if (const Number& number = table_[term.view.number]; number.over == Over::kUnknown) return &number;
     return nullptr;
+  }
+  // Whether something that no program makes is made of constants alone, among what makes a number of the reference.
+  bool lacks_constant(int32_t from) const {
+    std::vector<int32_t> left{from};
+    std::set<int32_t> seen;
+    while (!left.empty()) {
+      const int32_t number = left.back();
+      left.pop_back();
+      const Number& of = table_[number];
+      if (made_[static_cast<size_t>(number)] != 0 || of.call < 0 || !seen.insert(number).second) continue;
+      if (of.constant) return true;
+      for (const View& view : of.operands)
+        if (view.number >= 0) left.push_back(view.number);
+    }
+    return false;
   }
   void leave_open(const std::string& why, const std::string& name) {
     const auto known =

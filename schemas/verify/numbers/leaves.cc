@@ -42,7 +42,7 @@ int32_t Leaves::of_slot(const Slot& slot, int64_t samples, const std::string& sh
     case SlotRole::kParameter: return parameter(slot, table);
     case SlotRole::kConstant:
       if (sha256.empty()) return table.unknown("a constant without bytes");
-      return table.leaf("constant " + sha256, Over::kNothing, slot.bytes);
+      return table.constant("constant " + sha256, slot.bytes);
     case SlotRole::kState: return table.unknown("running statistics");
     case SlotRole::kScalar:
       if (slot.name != "seed_step" && slot.name != "sample_offset" && slot.name != "loss_scale") return -1;

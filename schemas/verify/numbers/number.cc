@@ -1,5 +1,7 @@
 #include "schemas/verify/numbers/number.h"
 
+#include <algorithm>
+
 #include "schemas/plan/dtype.h"
 
 namespace piper::verify {
@@ -48,6 +50,13 @@ int32_t NumberTable::leaf(const std::string& key, Over over, int64_t bytes) {
   return intern("leaf " + key, std::move(number));
 }
 
+int32_t NumberTable::constant(const std::string& key, int64_t bytes) {
+  Number number;
+  number.bytes = bytes;
+  number.constant = true;
+  return intern("leaf " + key, std::move(number));
+}
+
 int32_t NumberTable::unknown(const std::string& why) {
   Number number;
   number.over = Over::kUnknown;
@@ -80,6 +89,9 @@ int32_t NumberTable::result(Made made) {
   number.bytes = made.bytes;
   number.program = made.program;
   number.call = made.call;
+  number.constant = !made.operands.empty() &&
+                    std::all_of(made.operands.begin(), made.operands.end(),
+                                [&](const View& view) { return view.number < 0 || (*this)[view.number].constant; });
   number.operands = std::move(made.operands);
   number.kernel = std::move(made.kernel);
   return intern(std::move(key), std::move(number));

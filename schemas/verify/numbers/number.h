@@ -46,6 +46,7 @@ struct Number {
   int64_t bytes = 0;             // dense; over kEach of one sample
   std::string why;               // kUnknown: what is not covered, or, of one that is
   bool unfit = false;            // ... unfit, what no sound call does
+  bool constant = false;         // a constant of the model, or made of such alone
   int32_t program = -1;          // of the call that made it first; -1: none, kReferenceProgram
   int32_t call = -1;             // index into the program's calls
   std::vector<View> operands;    // of that call
@@ -57,6 +58,7 @@ class NumberTable {
  public:
   // What a step begins with: `key` tells leaves apart.
   int32_t leaf(const std::string& key, Over over, int64_t bytes);
+  int32_t constant(const std::string& key, int64_t bytes);
   int32_t unknown(const std::string& why);
   // The same, where the call itself is at fault, and no missing row or rule.
   int32_t unfit(const std::string& why, int32_t program, int32_t call);

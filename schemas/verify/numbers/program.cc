@@ -206,7 +206,7 @@ class Evaluation {
       const std::string what = attrs_text(call) + " " + std::string(dtype_name(call.outputs[0].dtype));
       HeldValue value;
       value.period = 1;
-      put(call.outputs[0], table_.leaf("fill " + what, Over::kNothing, dtype_bytes(call.outputs[0].dtype)), value);
+      put(call.outputs[0], table_.constant("fill " + what, dtype_bytes(call.outputs[0].dtype)), value);
       return;
     }
     int32_t none = -1;  // the number of all results, where nothing is known of them
