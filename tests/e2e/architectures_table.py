@@ -166,8 +166,6 @@ transformers_model("Convolution nets", "RegNet", "RegNetConfig", "RegNetForImage
                    hidden_sizes=[16, 32, 32, 32], depths=[1, 1, 1, 1], groups_width=8)
 transformers_model("Convolution nets", "MobileNet v1", "MobileNetV1Config", "MobileNetV1ForImageClassification", images, True, image_size=PIXELS,
                    depth_multiplier=0.25, min_depth=8, num_labels=CLASSES, classifier_dropout_prob=0.0)
-transformers_model("Convolution nets", "MobileNet v2", "MobileNetV2Config", "MobileNetV2ForImageClassification", images, True, image_size=PIXELS,
-                   depth_multiplier=0.25, min_depth=8, num_labels=CLASSES, classifier_dropout_prob=0.0)
 transformers_model("Convolution nets", "ConvNeXt", "ConvNextConfig", "ConvNextForImageClassification", images, num_stages=2, **STAGES)
 transformers_model("Convolution nets", "ConvNeXt v2", "ConvNextV2Config", "ConvNextV2ForImageClassification", images, num_stages=2, **STAGES)
 
