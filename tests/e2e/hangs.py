@@ -19,6 +19,7 @@ import sys
 import time
 
 import harness
+from ring_words import FIRST_STEP, SEEN, STEP, RingWords
 
 MODEL, FOR_EVER = "gpt", 10000000
 AFTER, FIRST, FACTOR = 2.0, 6.0, 10.0       # --hang-after, --hang-first, --hang-factor
@@ -28,9 +29,6 @@ OWN = {"dp4": "", "dp4_sharded": "shard_params: true, "}
 PLANS = ("pp2_1f1b", "dp2_mb2", "pp2_dp2", "pp4_zb_v", *OWN)
 WRITERS = {"dp2_mb2": (0,), "pp2_dp2": (0, 2), "dp4": (0,)}     # of checkpoints; of the others all: a replica owns nothing
 READERS = {"pp4_zb_v": (0,)}      # of samples; of the others all: rank 0 has the first and the last stage
-# Words of a ring: schemas/live/ring_layout.h.
-PROCESS, TRACKS, CAPACITY, SEEN, SECTIONS = 5, 8, 9, 15, 16
-HEADER, TRACK, EVENT, FIRST_STEP, STEP = 64, 8, 3, 1, 2
 faults = []
 late = []       # seconds from the deadline to the verdict
 LATEST = 5.0    # of these
@@ -43,27 +41,18 @@ def check(what, fine, why=""):
     return fine
 
 
-class Ring:
-    """What a test needs of a ring, read by other code than piper's own."""
+class Ring(RingWords):
+    """What a test needs of a ring, at one moment."""
 
     def __init__(self, path):
-        data = path.read_bytes()
-        if data[:8] != b"piprring":
-            raise OSError(f"{path} is no ring")
-        words = struct.unpack(f"<{len(data) // 8}Q", data)
-        self.process, self.seen_s = words[PROCESS], words[SEEN] / 1e9
-        sections = {section: (words[SECTIONS + 2 * section], words[SECTIONS + 2 * section + 1] / 1e9) for section in (FIRST_STEP, STEP)}
-        first_steps, first_s = sections[FIRST_STEP]
-        later_steps, longest_s = sections[STEP]
+        super().__init__(path.read_bytes())
+        self.seen_s = self.word(SEEN) / 1e9
+        first_steps, first_s = self.section(FIRST_STEP)
+        later_steps, longest_s = self.section(STEP)
         self.steps = first_steps + later_steps
         # Of a rank in a step: the first one has a limit of its own, a second one is measured by the first.
         self.limit_s = FIRST if first_steps == 0 else max(AFTER, FACTOR * (longest_s if later_steps > 0 else first_s))
-        self.newest_s = 0.0
-        for track in range(words[TRACKS]):
-            written = words[HEADER + track * TRACK]
-            place = HEADER + words[TRACKS] * TRACK + (track * words[CAPACITY] + (written - 1) % words[CAPACITY]) * EVENT
-            if written:
-                self.newest_s = max(self.newest_s, words[place] / 1e9)
+        self.newest_s = max((event[0] / 1e9 for track in range(self.tracks) if (event := self.event(track))), default=0.0)
 
 
 def alive(process):

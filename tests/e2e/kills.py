@@ -16,13 +16,13 @@ import random
 import shutil
 import signal
 import statistics
-import struct
 import subprocess
 import sys
 import time
 
 import checkpoints
 import harness
+from ring_words import FIRST_STEP, HEADER, STEP, TRACK, RingWords
 
 MODEL, STEPS, EVERY, KEEP = "gpt_dropout", 60, 3, 2
 PLANS = ("pp2_1f1b", "dp2_mb2", "zero3", "pp2_dp2")
@@ -32,8 +32,6 @@ LONGEST_TRY_S, LONGEST_RUN_S, LONGEST_START_S = 60, 600, 0.6
 TRIES = 5
 MARK = "PIPER_TEST_RUN"     # in the environment of all processes of a run
 # schemas/live/ring_layout.h
-PROCESS, RANK, TRACKS, CAPACITY, SECTIONS = 5, 3, 8, 9, 16
-HEADER, TRACK, EVENT, FIRST_STEP, STEP = 64, 8, 3, 1, 2
 HOST, WRITER = 1, 3         # TrackKind
 STARTING, DATA, IN_STEP, SAVE, WRITE, IDLE = 2, 3, 4, 7, 12, 14     # EventKind
 faults = []
@@ -46,40 +44,27 @@ def check(what, fine, why=""):
     return fine
 
 
-class Ring:
-    """A rank's ring in shared memory, as its process writes it."""
+class Ring(RingWords):
+    """A rank's ring as its process writes it."""
 
     def __init__(self, path):
         with open(path, "rb") as file:
-            self.words = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if self.words[:8] != b"piprring":
-            raise OSError(f"{path} is no ring")
-        self.process, self.rank, self.tracks, self.capacity = map(self.word, (PROCESS, RANK, TRACKS, CAPACITY))
+            super().__init__(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         kinds = [self.word(HEADER + number * TRACK + 1) for number in range(self.tracks)]
         self.track_of = {kind: kinds.index(kind) for kind in set(kinds)}
 
-    def word(self, place):
-        return struct.unpack_from("<Q", self.words, 8 * place)[0]
-
     def steps(self):
-        return self.word(SECTIONS + 2 * STEP) + self.word(SECTIONS + 2 * FIRST_STEP)
+        return self.section(STEP)[0] + self.section(FIRST_STEP)[0]
 
     def newest(self, kind, back=0):
         """(step, EventKind) of an event of the track, None where it has none."""
         found = self.event(self.track_of[kind], back)
-        return found and (found[0], found[1] & 0xff)
-
-    def event(self, track, back=0):
-        written = self.word(HEADER + track * TRACK)
-        if written <= back:
-            return None
-        at = HEADER + self.tracks * TRACK + (track * self.capacity + (written - 1 - back) % self.capacity) * EVENT
-        return self.word(at + 1), self.word(at + 2)
+        return found and (found[1], found[2] & 0xff)
 
     def instruction(self):
         """Where its first stream is."""
         found = self.event(0)
-        return f"instruction {found[1] >> 32}" if found and found[1] & 0xff == 0 else "between instructions"
+        return f"instruction {found[2] >> 32}" if found and found[2] & 0xff == 0 else "between instructions"
 
     def copies(self):
         """A checkpoint, with the one before written; else it waits for that."""
