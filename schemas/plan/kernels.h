@@ -77,6 +77,24 @@ inline int64_t elements(const Operand& operand, bool stored = false) {
 // Bytes of an operand once made dense.
 inline int64_t dense_bytes(const Operand& operand) { return elements(operand) * dtype_bytes(operand.dtype); }
 
+// Bytes of a grouped convolution's weight [o, i / groups, kernel..] as oneDNN's direct kernels for channels-last
+// activations lay it out: in f32, input and output channels of every group padded to 16 each. A depthwise weight grows
+// 256-fold. 0: not a grouped convolution.
+inline int64_t padded_weight_bytes(const KernelCall& call) {
+  int64_t groups = 1;
+  for (const Attr& attr : call.attrs)
+    if (attr.name == "groups" && std::holds_alternative<int64_t>(attr.value)) groups = std::get<int64_t>(attr.value);
+  const bool of_weight = call.kernel == "convolution_backward_weight";
+  const std::vector<Operand>& operands = of_weight ? call.outputs : call.inputs;
+  const size_t position = of_weight ? 0 : 1;
+  if (groups <= 1 || operands.size() <= position || operands[position].shape.size() < 2) return 0;
+  const auto padded = [](int64_t channels) { return (channels + 15) / 16 * 16; };
+  const std::vector<int64_t>& shape = operands[position].shape;
+  int64_t bytes = 4 * groups * padded(shape[0] / groups) * padded(shape[1]);
+  for (size_t axis = 2; axis < shape.size(); ++axis) bytes *= shape[axis];
+  return bytes;
+}
+
 // Upper bound of the scratch of one call, in bytes, with `threads` intra-op threads.
 inline int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, int threads = 1) {
   int64_t operands = 0, largest = 0, head_dim = 0;
@@ -98,7 +116,13 @@ inline int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, int
   switch (info.scratch) {
     case Scratch::kNone: return kScratchSlack;
     case Scratch::kOperands: return 2 * operands + kScratchSlack;
-    case Scratch::kConvolution: return 2 * operands + 16 * largest * threads + kScratchSlack;
+    case Scratch::kConvolution: {
+      const int64_t padded = padded_weight_bytes(call);
+      // Of grouped convolutions in 16 bits the library makes copies in f32 of all operands, and three of the weight.
+      const bool narrow = padded > 0 && !call.outputs.empty() && dtype_bytes(call.outputs[0].dtype) < 4;
+      const int64_t widths = narrow ? 2 : 1, weights = narrow ? 3 : 1;
+      return widths * 2 * operands + (widths * 16 * largest + weights * padded) * threads + kScratchSlack;
+    }
     case Scratch::kAttention:
       // Per thread: two score tiles and the accumulators of at most 768 query by 512 key rows.
       return 3 * operands + threads * 4 * (2 * 768 * 512 + 4 * 768 * (head_dim + 4)) + kScratchSlack;

@@ -23,7 +23,9 @@ void run(const std::string& name, const Tensors& out, const Tensors& in, const s
   CHECK(status.ok());
 }
 
-void convolve(Ints x, Ints w, int64_t stride, int64_t padding, int64_t groups) {
+// Activations in `layout`: oneDNN pads other operands for channels-last ones.
+void convolve(Ints x, Ints w, int64_t stride, int64_t padding, int64_t groups,
+              at::MemoryFormat layout = at::MemoryFormat::Contiguous, at::ScalarType type = at::kFloat) {
   INFO("x " << at::IntArrayRef(x) << " w " << at::IntArrayRef(w) << " stride " << stride << " groups " << groups);
   const std::vector<Attr> attrs{{"stride", Ints{stride, stride}},
                                 {"padding", Ints{padding, padding}},
@@ -33,9 +35,11 @@ void convolve(Ints x, Ints w, int64_t stride, int64_t padding, int64_t groups) {
   with_x.push_back({"shape", x});
   with_w.push_back({"shape", w});
   const Ints y{x[0], w[0], (x[2] + 2 * padding - w[2]) / stride + 1, (x[3] + 2 * padding - w[3]) / stride + 1};
-  run("convolution", {some(y)}, {some(x), some(w), some({w[0]})}, attrs);
-  run("convolution_backward_input", {some(x)}, {some(y), some(w)}, with_x);
-  run("convolution_backward_weight", {some(w)}, {some(y), some(x)}, with_w);
+  const auto activation = [&](const Ints& shape) { return some(shape).to(type).contiguous(layout); };
+  const at::Tensor weight = some(w).to(type), bias = some({w[0]}).to(type);
+  run("convolution", {activation(y)}, {activation(x), weight, bias}, attrs);
+  run("convolution_backward_input", {activation(x)}, {activation(y), weight}, with_x);
+  run("convolution_backward_weight", {weight}, {activation(y), activation(x)}, with_w);
 }
 
 void attend(Ints q, Ints k, const at::Tensor& mask, bool causal) {
@@ -62,6 +66,15 @@ TEST_CASE_METHOD(Fixture, "kernels stay within their scratch bounds at the sizes
       convolve({batch, 64, 28, 28}, {64, 1, 3, 3}, 1, 1, 64);
       convolve({batch, 17, 9, 9}, {5, 17, 3, 3}, 2, 0, 1);
       convolve({batch, 3, 64, 64}, {192, 3, 16, 16}, 16, 0, 1);
+      for (const auto layout : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast})
+        for (const auto type : {at::kFloat, at::kBFloat16}) {
+          convolve({batch, 16, 8, 8}, {16, 1, 7, 7}, 1, 3, 16, layout, type);
+          convolve({batch, 32, 4, 4}, {32, 1, 7, 7}, 1, 3, 32, layout, type);
+          convolve({batch, 64, 16, 16}, {128, 1, 11, 11}, 1, 5, 64, layout, type);
+          convolve({batch, 256, 8, 8}, {256, 1, 7, 7}, 1, 3, 256, layout, type);
+          convolve({batch, 24, 8, 8}, {48, 8, 5, 5}, 1, 2, 3, layout, type);
+          convolve({batch, 64, 28, 28}, {64, 64, 3, 3}, 1, 1, 1, layout, type);
+        }
     }
     attend({2, 12, 1024, 64}, {2, 12, 1024, 64}, {}, true);
     attend({4, 6, 128, 32}, {4, 6, 128, 32}, {}, true);
