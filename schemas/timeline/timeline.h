@@ -1,11 +1,13 @@
-// Plays a bundle: when each run begins and ends with unit costs, or with the times that a run of it
-// measured and links of a stated speed. Used by piperc for what it says of a bundle, by `piper-plan show` for
-// its picture and by `piper-plan simulate`. Needs a bundle that verify() accepts. Every stream has a processor of its
-// own, so a step is the plan's critical path: no run on fewer processors is shorter at these costs.
+// Plays a bundle: when each instruction begins and ends with unit costs, with the times that a run of it measured and
+// links of a stated speed, or with the prices of a machine (priced.h). Used by piperc for what it says of a bundle, by
+// `piper-plan show` for its picture and by `piper-plan simulate`. Needs a bundle that verify() accepts. With unit costs
+// and measured times every stream has a processor of its own, so a step is the plan's critical path: no run on fewer
+// processors is shorter at these costs.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,9 +40,49 @@ struct Span {
   int32_t instruction = -1;
   double begin = 0, end = 0;
 };
+
+enum class Kind : uint8_t {  // in the order of plan::Action
+  kRun,
+  kSend,
+  kRecv,
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kAllToAll,
+  kRecord,
+  kWait,
+  kUpdate,
+};
+// An instruction's time on its stream: from when the stream came to it to when the stream goes on. Of a send, a
+// receive, a collective and a wait it holds the time in which the others were not there yet.
+struct Activity {
+  Kind kind = Kind::kRun;
+  int32_t stream = 0;  // index into RankPlan::streams
+  double begin = 0, end = 0;
+};
+
+struct TransferEnd {
+  int32_t plan = -1;  // index into Bundle::ranks
+  int32_t instruction = -1;
+};
+// One message, or one collective. It begins when the last of its ends has come.
+struct Transfer {
+  double begin = 0, end = 0;
+  int64_t bytes = 0;   // that the first of its ends sends
+  uint32_t first = 0;  // its ends are Timeline::ends [first, first + count)
+  uint32_t count = 0;  // of a message 2: the sender, then the receiver
+};
+
 struct Timeline {
-  std::vector<std::vector<Span>> spans;  // per loaded rank: its chunk runs, in issue order
-  double step = 0;                       // end of the last instruction
+  std::vector<std::vector<Span>> spans;           // per loaded rank: its chunk runs, in the order of their ends
+  std::vector<std::vector<Activity>> activities;  // [loaded rank][instruction]
+  std::vector<Transfer> transfers;                // sorted by their first end: loaded rank, then instruction
+  std::vector<TransferEnd> ends;
+  double step = 0;  // end of the last instruction
+
+  std::span<const TransferEnd> ends_of(const Transfer& transfer) const {
+    return {ends.data() + transfer.first, transfer.count};
+  }
 };
 // The part of the step in which a loaded rank runs nothing, 0 to 1; runs on two streams at once count as busy twice.
 double idle_share(const Timeline& timeline, size_t plan);

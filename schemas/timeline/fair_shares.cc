@@ -1,0 +1,82 @@
+#include "schemas/timeline/fair_shares.h"
+
+#include <algorithm>
+
+#include "schemas/base/check.h"
+
+namespace piper::timeline {
+
+void FairShares::add(int32_t activity, std::vector<Use> uses) {
+  const auto index = static_cast<size_t>(activity);
+  if (active_.size() <= index) active_.resize(index + 1);
+  for (const Use& use : uses) users_[static_cast<size_t>(use.resource)].push_back(activity);
+  active_[index] = {std::move(uses), 1, false, false};
+  spread_from(active_[index].uses);
+  fill();
+}
+
+void FairShares::remove(int32_t activity) {
+  const std::vector<Use> uses = std::move(active_[static_cast<size_t>(activity)].uses);
+  for (const Use& use : uses) {
+    auto& users = users_[static_cast<size_t>(use.resource)];
+    users.erase(std::find(users.begin(), users.end(), activity));
+  }
+  spread_from(uses);
+  fill();
+}
+
+void FairShares::spread_from(const std::vector<Use>& uses) {
+  reached_.resize(users_.size());
+  for (const int32_t r : resources_) reached_[static_cast<size_t>(r)] = 0;
+  for (const int32_t a : touched_) active_[static_cast<size_t>(a)].seen = false;
+  touched_.clear();
+  resources_.clear();
+  const auto reach = [&](const std::vector<Use>& from) {
+    for (const Use& use : from)
+      if (reached_[static_cast<size_t>(use.resource)]++ == 0) resources_.push_back(use.resource);
+      else reached_[static_cast<size_t>(use.resource)] = 1;
+  };
+  reach(uses);
+  for (size_t k = 0; k < resources_.size(); ++k)
+    for (const int32_t a : users_[static_cast<size_t>(resources_[k])]) {
+      Active& active = active_[static_cast<size_t>(a)];
+      if (active.seen) continue;
+      active.seen = true;
+      touched_.push_back(a);
+      reach(active.uses);
+    }
+}
+
+void FairShares::fill() {
+  for (const int32_t a : touched_) active_[static_cast<size_t>(a)].fixed = false;
+  size_t open = touched_.size();
+  while (open > 0) {
+    // The resource that is full first, and the rate at which it is.
+    double rate = 1;
+    int32_t full = -1;
+    for (const int32_t r : resources_) {
+      double left = 1, wanted = 0;
+      for (const int32_t a : users_[static_cast<size_t>(r)]) {
+        const Active& active = active_[static_cast<size_t>(a)];
+        const auto use =
+            std::find_if(active.uses.begin(), active.uses.end(), [&](const Use& u) { return u.resource == r; });
+        if (active.fixed) left -= active.rate * use->part;
+        else wanted += use->part;
+      }
+      if (wanted > 0 && std::max(left, 0.0) < rate * wanted) {
+        rate = std::max(left, 0.0) / wanted;
+        full = r;
+      }
+    }
+    for (const int32_t a : full < 0 ? touched_ : users_[static_cast<size_t>(full)]) {
+      Active& active = active_[static_cast<size_t>(a)];
+      if (active.fixed) continue;
+      active.fixed = true;
+      active.rate = rate;
+      --open;
+    }
+  }
+  for (const int32_t a : touched_) PIPER_CHECK(active_[static_cast<size_t>(a)].rate > 0, "an activity that never ends");
+}
+
+}  // namespace piper::timeline
