@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <iomanip>
+#include <optional>
 #include <ostream>
 
 #include "compiler/directives/directive_table.h"
@@ -12,6 +13,7 @@
 #include "compiler/driver/reproducer.h"
 #include "compiler/driver/run_pipeline.h"
 #include "compiler/driver/summary.h"
+#include "compiler/machine/load_machine.h"
 #include "compiler/strategy/directive_args.h"
 #include "compiler/strategy/loader.h"
 #include "schemas/base/parallel.h"
@@ -120,6 +122,10 @@ constexpr bool kVerifiesAlways = false;
 
 Status run(const CompileOptions& options, Compilation& c, diag::Diagnostics& diags, std::ostream& out,
            std::ostream& err) {
+  std::optional<timeline::Machine> machine;
+  if (!options.machine.empty()) {
+    PIPER_ASSIGN(machine, machine::load_machine(options.machine, diags));
+  }
   PIPER_RETURN_IF_ERROR(timed("load", options.time_phases, err, [&] { return load(options, c, diags); }));
   if (options.stop_after == "load") return Status();
   const FrameOptions frame{options.stop_after, options.print_ir_after, options.time_phases,
@@ -134,7 +140,7 @@ Status run(const CompileOptions& options, Compilation& c, diag::Diagnostics& dia
   const bool prints = options.emit == Emit::kGraph || options.emit == Emit::kDag || options.emit == Emit::kPlan ||
                       options.expand != Expand::kNone;
   if (options.output.empty() || options.stop_after == "verify" || prints) return Status();
-  PIPER_ASSIGN(const std::string line, summary(options.output, c.emitted.bundle));
+  PIPER_ASSIGN(const std::string line, summary(options.output, c.emitted.bundle, machine));
   out << line;
   return Status();
 }

@@ -38,6 +38,7 @@ struct CompileOptions {
   plan::WeightMode weights = plan::WeightMode::kCopy;
   plan::Target target;                               // what the plans are made for
   bool reference = true;                             // the bundle holds the model's step, for the proof
+  std::string machine;                               // file of a machine that the summary prices the plans for, or ""
   int64_t memory_limit = 0;                          // bytes per rank; 0: none
   bool time_phases = false;                          // the time of every pass
   bool verify_each = false;                          // the module after every pass

@@ -1,17 +1,20 @@
 // What piperc says of the bundle that it wrote, in one line. Used by compile.cc; tells of plans, decides nothing.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
+#include "schemas/timeline/machine.h"
 
 namespace piper::driver {
 
 // "plans/: 4 ranks, at most 3.3 MiB of memory (rank 0), idle 27 % of a step", with a line end. Memory is the peak of
 // the largest rank as the manifest has it; idle is the mean over ranks of the time without a forward or a backward,
-// where a forward costs 1, a backward 2 and messages nothing, as `piper-plan show` counts it. Errors: those of
-// verify::match.
-Result<std::string> summary(const std::string& directory, const plan::Bundle& bundle);
+// where a forward costs 1, a backward 2 and messages nothing, as `piper-plan show` counts it. With a machine the line
+// ends with ", 12.3 ms a step on NAME", as `piper-plan simulate --target` prices it. Errors: those of verify::match.
+Result<std::string> summary(const std::string& directory, const plan::Bundle& bundle,
+                            const std::optional<timeline::Machine>& machine = {});
 
 }  // namespace piper::driver

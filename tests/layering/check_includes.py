@@ -27,6 +27,7 @@ FOLDERS = {
     DIAG: [BASE],
     IR: [BASE, PLAN, DIAG],
     "compiler/strategy": [BASE, PLAN, DIAG, IR],
+    "compiler/machine": [BASE, PLAN, TIMELINE, DIAG, "compiler/strategy"],
     "compiler/frontend": [BASE, PLAN, DIAG, IR],
     "compiler/autodiff": [BASE, PLAN, DIAG, IR],
     "compiler/passes": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/autodiff"],
@@ -45,7 +46,7 @@ FOLDERS = {
     "runtime": ["runtime"],
     "launcher": [BASE, PLAN, LAUNCH, LIVE, "launcher"],
     "tools/mutate": [BASE, PLAN, VERIFY],
-    "tools/piper_plan": [BASE, PLAN, VERIFY, TIMELINE, CHECKPOINT, DIGEST, LIVE],
+    "tools/piper_plan": [BASE, PLAN, VERIFY, TIMELINE, CHECKPOINT, DIGEST, LIVE, DIAG, "compiler/machine"],
     "tools/piper_torchscript": [BASE],
     "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],
 }

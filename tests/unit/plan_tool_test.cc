@@ -84,6 +84,33 @@ TEST_CASE("simulate with the times of a run") {
   CHECK(holds(text(tools::simulate_measured(plans, dir / "none", {})), "none"));
 }
 
+// The file of a machine is the caller's; what it is made of is told, as text and as JSON.
+TEST_CASE("simulate prices a bundle for a machine") {
+  TempFolder dir;
+  const auto plans = write(dir, "p", plan::example::pipeline(2, 2));
+  const std::string machine = dir.write("m.yaml", R"(name: slow ones
+ranks_per_node: 2
+flops: {f32: 1.0e6}
+memory_bytes: 1
+memory_bytes_per_second: 1.0e6
+efficiency: {product: 1, grouped_product: 1, attention: 1, memory: 1}
+kernel_us: 0
+host_us: 0
+inside_node: {latency_us: 1, bytes_per_second: 1.0e6}
+between_nodes: {latency_us: 1, bytes_per_second: 1.0e6}
+)");
+  const auto told = text(tools::price(plans, {machine, false, 0}));
+  INFO(told);
+  CHECK(told.find("step: ") == 0);
+  for (const char* part : {" on slow ones\n", "collectives: rings", "oom", "critical path by line of the strategy:"})
+    CHECK(holds(told, part));
+  const auto json = text(tools::price(plans, {machine, true, 0}));
+  INFO(json);
+  for (const char* part : {"\"step_us\":", "\"fits\":\"oom\"", "\"critical_path\":[\n{\"line\":"})
+    CHECK(holds(json, part));
+  CHECK(tools::price(plans, {dir / "none.yaml", false, 0}).error().code == "P0101");
+}
+
 TEST_CASE("verify tells the refutation") {
   TempFolder dir;
   auto bundle = plan::example::pipeline(2, 2);

@@ -9,12 +9,14 @@
 namespace piper::driver {
 namespace {
 
-std::string said(const TempFolder& folder, const std::string& strategy, Emit emit = Emit::kNone) {
+std::string said(const TempFolder& folder, const std::string& strategy, Emit emit = Emit::kNone,
+                 const std::string& machine = "") {
   CompileOptions options;
   options.model = PIPER_TEST_MODELS "/tiny_gpt.onnx";
   options.strategy = folder.write("s.yaml", strategy);
   options.output = folder / "plans";
   options.emit = emit;
+  options.machine = machine;
   diag::Diagnostics diags;
   std::ostringstream out, err;
   const Status done = compile(options, diags, out, err);
@@ -50,6 +52,14 @@ TEST_CASE("a bundle is told by its ranks, its memory and its idle time") {
 TEST_CASE("nothing is added to a text that was asked for") {
   const TempFolder folder;
   CHECK(said(folder, kTwoStages, Emit::kDag).find(" of memory (rank ") == std::string::npos);
+}
+
+TEST_CASE("with a machine a bundle is told by the time of its step") {
+  const TempFolder folder;
+  const std::string line =
+      said(folder, kTwoStages, Emit::kNone, PIPER_TEST_MODELS "/../../strategies/targets/cpu_two_cores.yaml");
+  INFO(line);
+  CHECK(line.find(" ms a step on two cores, ranks as processes\n") != std::string::npos);
 }
 
 }  // namespace piper::driver

@@ -28,6 +28,15 @@ Result<std::string> simulate_bundle(const std::string& directory, const Costs& c
 // With the times of a profile (piper-run --profile).
 Result<std::string> simulate_measured(const std::string& directory, const std::string& profile, const Link& link);
 
+struct PriceOptions {
+  std::string target;  // the file of a machine, as in strategies/targets/
+  bool json = false;
+  int64_t lines = 10;  // of the critical path; 0: all
+};
+// Time, memory and what limits them on a machine that is described, not used. Reading the description prints its
+// diagnostics to standard error.
+Result<std::string> price(const std::string& directory, const PriceOptions& options);
+
 struct Difference {
   std::string text;
   bool differs = false;

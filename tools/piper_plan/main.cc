@@ -16,6 +16,7 @@ int print(const piper::Result<std::string>& result) {
     return 0;
   }
   const auto& error = result.error();
+  if (error.reported) return 1;
   std::fprintf(stderr, "piper-plan: %s%s%s\n", error.code.c_str(), error.code.empty() ? "" : ": ",
                error.message.c_str());
   return 1;
@@ -47,12 +48,14 @@ int run(int argc, char** argv) {
   Costs costs;
   std::string profile;
   piper::tools::Link link;
+  piper::tools::PriceOptions priced;
 
   auto* const verify = app.add_subcommand(
       "verify", "prove that the plans match, end, race nowhere and sum every sample once, or tell what refutes it");
   auto* const show = app.add_subcommand("show", "the schedule as a picture, ranks, memory, streams");
   auto* const diff = app.add_subcommand("diff", "what differs between two bundles, by rank and line");
-  auto* const simulate = app.add_subcommand("simulate", "step time with unit costs, or with those that a run measured");
+  auto* const simulate =
+      app.add_subcommand("simulate", "step time with unit costs, with those that a run measured, or on a machine");
   auto* const explain = app.add_subcommand("explain", "where instructions come from, who writes a buffer");
   for (auto* const command : {verify, show, diff, simulate, explain})
     command->add_option("DIR", directory, "plan bundle")->required();
@@ -69,6 +72,14 @@ int run(int argc, char** argv) {
   simulate->add_option("--bytes-per-second", link.bytes_per_second, "of every link")
       ->check(CLI::NonNegativeNumber)
       ->needs(measured);
+  auto* const target = simulate->add_option("--target", priced.target, "price for a machine: strategies/targets/*.yaml")
+                           ->excludes(measured)
+                           ->excludes("--forward")
+                           ->excludes("--backward");
+  simulate->add_flag("--json", priced.json, "as JSON")->needs(target);
+  simulate->add_option("--lines", priced.lines, "of the critical path, 0 = all")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(target);
   diff->add_option("OTHER", other, "plan bundle to compare with")->required();
   diff->add_flag("--exit-code", exit_code, "exit 1 when they differ");
   diff->add_option("--lines", lines, "lines shown per file, 0 = all")->check(CLI::NonNegativeNumber);
@@ -118,6 +129,7 @@ int run(int argc, char** argv) {
   if (*bisect) return print_diff(piper::tools::bisect(directory, other, tolerance), true);
   if (*hang) return print(piper::tools::why_hang(directory, other, events));
   if (*diff) return print_diff(piper::tools::diff(directory, other, lines), exit_code);
+  if (*simulate && !priced.target.empty()) return print(piper::tools::price(directory, priced));
   if (*simulate && !profile.empty()) return print(piper::tools::simulate_measured(directory, profile, link));
   if (*simulate) return print(piper::tools::simulate_bundle(directory, costs));
   return print(piper::tools::explain(directory, explained));

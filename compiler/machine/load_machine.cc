@@ -1,0 +1,109 @@
+#include "compiler/machine/load_machine.h"
+
+#include "compiler/strategy/value.h"
+#include "compiler/strategy/value_reader.h"
+#include "schemas/plan/file_bytes.h"
+
+namespace piper::machine {
+namespace {
+
+using strategy::MapReader;
+using strategy::ReadContext;
+using strategy::Value;
+using timeline::Machine;
+
+constexpr int64_t kMostOfANode = 1 << 16;
+
+// Above 0, or from 0 on.
+double positive(ReadContext& context, MapReader& reader, const char* key, bool or_zero = false) {
+  const Value* value = reader.require(key);
+  if (value == nullptr) return 0;
+  const std::string what = std::string("'") + key + "'";
+  const auto number = read_number(context, *value, what);
+  if (number && (*number < 0 || (*number == 0 && !or_zero)))
+    context.diags.error("P0207", value->span) << what << " must " << (or_zero ? "not be below 0" : "be above 0");
+  return number.value_or(0);
+}
+
+int32_t count_of(ReadContext& context, const Value* value, const char* key, int32_t otherwise, int64_t least) {
+  if (value == nullptr) return otherwise;
+  return static_cast<int32_t>(
+      read_int(context, *value, std::string("'") + key + "'", least, kMostOfANode).value_or(otherwise));
+}
+
+void read_flops(ReadContext& context, const Value* value, Machine& out) {
+  if (value == nullptr) return;
+  MapReader reader(context, *value, "'flops'");
+  for (const DType type : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16}) {
+    const std::string name(dtype_name(type));
+    if (type == DType::kF32 || reader.get(name) != nullptr)
+      out.flops[static_cast<size_t>(type)] = positive(context, reader, name.c_str());
+  }
+  reader.finish();
+}
+
+void read_efficiency(ReadContext& context, const Value* value, Machine& out) {
+  if (value == nullptr) return;
+  MapReader reader(context, *value, "'efficiency'");
+  const auto part = [&](const char* key) {
+    const double number = positive(context, reader, key);
+    if (number > 1)
+      context.diags.error("P0207", reader.get(key)->span) << "'" << key << "' is a part of the peak, at most 1";
+    return number;
+  };
+  out.product_efficiency = part("product");
+  out.grouped_efficiency = part("grouped_product");
+  out.attention_efficiency = part("attention");
+  out.memory_efficiency = part("memory");
+  reader.finish();
+}
+
+timeline::LinkLevel read_level(ReadContext& context, const Value* value, const std::string& what, int32_t ranks) {
+  timeline::LinkLevel level;
+  level.ports = ranks;
+  if (value == nullptr) return level;
+  MapReader reader(context, *value, what);
+  level.latency_us = positive(context, reader, "latency_us", true);
+  level.bytes_per_second = positive(context, reader, "bytes_per_second");
+  if (const Value* ports = reader.get("ports_per_node")) {
+    level.ports = count_of(context, ports, "ports_per_node", ranks, 1);
+    if (level.ports > ranks)
+      context.diags.error("P0207", ports->span) << "a node of " << ranks << " ranks uses at most as many ports";
+  }
+  reader.finish();
+  return level;
+}
+
+Machine read_machine(ReadContext& context, const Value& root) {
+  Machine machine;
+  MapReader reader(context, root, "the machine");
+  if (const Value* name = reader.require("name")) machine.name = read_string(context, *name, "'name'").value_or("");
+  machine.ranks_per_node = count_of(context, reader.require("ranks_per_node"), "ranks_per_node", 1, 1);
+  machine.cores = count_of(context, reader.get("cores"), "cores", 0, 1);
+  read_flops(context, reader.require("flops"), machine);
+  machine.memory_bytes = positive(context, reader, "memory_bytes");
+  machine.memory_bytes_per_second = positive(context, reader, "memory_bytes_per_second");
+  read_efficiency(context, reader.require("efficiency"), machine);
+  machine.kernel_us = positive(context, reader, "kernel_us", true);
+  machine.host_us = positive(context, reader, "host_us", true);
+  machine.inside = read_level(context, reader.require("inside_node"), "'inside_node'", machine.ranks_per_node);
+  machine.between = read_level(context, reader.require("between_nodes"), "'between_nodes'", machine.ranks_per_node);
+  reader.finish();
+  return machine;
+}
+
+}  // namespace
+
+Result<Machine> load_machine(const std::string& path, diag::Diagnostics& diags) {
+  auto mapped = plan::map_file(path);
+  if (!mapped.ok()) return diags.error("P0101").help("check the path given to --target") << mapped.error().message;
+  const size_t errors_before = diags.num_errors();
+  const std::string text(mapped->text());
+  PIPER_ASSIGN(const Value root, strategy::read_yaml(diags.add_file(path, text), text, 0, diags));
+  ReadContext context{diags};
+  Machine machine = read_machine(context, root);
+  if (diags.num_errors() > errors_before) return Status::reported("P0207");
+  return machine;
+}
+
+}  // namespace piper::machine

@@ -1,0 +1,17 @@
+// Reads a machine that plans are priced for from a YAML file, as those in strategies/targets/. Used by `piper-plan
+// simulate --target` and `piperc --target`. It knows no plan.
+#pragma once
+
+#include <string>
+
+#include "compiler/diag/diagnostics.h"
+#include "schemas/base/status.h"
+#include "schemas/timeline/machine.h"
+
+namespace piper::machine {
+
+// Errors: P0101, those of reading YAML (P0102 to P0105), P0201 unknown key, P0202 wrong type, P0206 a key is missing,
+// P0207 a number out of range.
+Result<timeline::Machine> load_machine(const std::string& path, diag::Diagnostics& diags);
+
+}  // namespace piper::machine

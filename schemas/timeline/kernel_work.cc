@@ -1,0 +1,103 @@
+#include "schemas/timeline/kernel_work.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "schemas/plan/kernels.h"
+
+namespace piper::timeline {
+namespace {
+
+using namespace plan;
+
+double count(const Operand& operand) { return static_cast<double>(elements(operand)); }
+double extent(const Operand& operand, size_t from_behind) {
+  return from_behind < operand.shape.size() ? static_cast<double>(operand.shape[operand.shape.size() - 1 - from_behind])
+                                            : 1;
+}
+double rows_of(const Operand& operand, const RouterLoad& load) {
+  const int64_t places = operand.shape.empty() ? 1 : operand.shape[0];
+  const auto found = load.find(places);
+  return static_cast<double>(places) * (found == load.end() ? 1 : found->second);
+}
+
+double bytes_of(const Operand& operand) {
+  return static_cast<double>(elements(operand, true) * dtype_bytes(operand.dtype));
+}
+double moved_bytes(const KernelCall& call) {
+  double bytes = 0;
+  for (const Operand& output : call.outputs) bytes += (call.accumulate ? 2 : 1) * bytes_of(output);
+  const bool looks_up = call.kernel == "embedding" || call.kernel == "gather" || call.kernel == "index_select";
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    bytes += looks_up && i == 0 ? bytes_of(call.outputs[0]) : bytes_of(call.inputs[i]);
+  const KernelInfo* const info = find_kernel(call.kernel);
+  if (info != nullptr && info->reads_outputs)
+    for (const Operand& output : call.outputs) bytes += bytes_of(output);
+  return bytes;
+}
+
+bool is_causal(const KernelCall& call) {
+  return std::any_of(call.attrs.begin(), call.attrs.end(), [](const Attr& attr) {
+    const bool* const value = std::get_if<bool>(&attr.value);
+    return attr.name == "is_causal" && value != nullptr && *value;
+  });
+}
+
+// Of products of all elements; 0: the call is no product.
+double product_flops(const KernelCall& call) {
+  const std::string_view kernel = call.kernel;
+  const auto& in = call.inputs;
+  const Operand& out = call.outputs[0];
+  if (kernel == "matmul" || kernel == "linear" || kernel == "linear_backward_input")
+    return 2 * count(out) * extent(in[0], 0);
+  if (kernel == "linear_backward_weight") return 2 * count(in[0]) * extent(in[1], 0);
+  if (kernel == "convolution" || kernel == "convolution_backward_input") {
+    const double per_output = count(in[1]) / static_cast<double>(std::max<int64_t>(1, in[1].shape[0]));
+    return 2 * count(kernel == "convolution" ? out : in[0]) * per_output;
+  }
+  if (kernel == "convolution_backward_weight")
+    return 2 * count(in[0]) * count(out) / static_cast<double>(std::max<int64_t>(1, out.shape[0]));
+  return 0;
+}
+
+}  // namespace
+
+RouterLoad balanced_load(const Bundle& bundle) {
+  RouterLoad load;
+  for (const Program& program : bundle.programs)
+    for (const KernelCall& call : program.calls) {
+      if (call.kernel != "expert_order") continue;
+      const int64_t places = elements(call.outputs[0]);
+      if (places == 0) continue;
+      const double part = std::min(1.0, count(call.inputs[0]) / static_cast<double>(places));
+      const auto [at, fresh] = load.emplace(places, part);
+      if (!fresh) at->second = std::max(at->second, part);
+    }
+  return load;
+}
+
+KernelWork kernel_work(const KernelCall& call, const RouterLoad& load) {
+  KernelWork work;
+  work.bytes = moved_bytes(call);
+  if (call.outputs.empty() || call.inputs.empty()) return work;
+  work.dtype = call.inputs[0].dtype;
+  if (call.kernel == "grouped_matmul") {
+    work.kind = KernelKind::kGroupedProduct;
+    work.flops = 2 * rows_of(call.inputs[0], load) * extent(call.inputs[0], 0) * extent(call.outputs[0], 0);
+  } else if (call.kernel == "grouped_matmul_weight") {
+    work.kind = KernelKind::kGroupedProduct;
+    work.flops = 2 * rows_of(call.inputs[0], load) * extent(call.inputs[0], 0) * extent(call.inputs[1], 0);
+  } else if (call.kernel == "scaled_dot_product_attention") {
+    work.kind = KernelKind::kAttention;
+    work.flops = 4 * count(call.inputs[0]) * extent(call.inputs[1], 1) * (is_causal(call) ? 0.5 : 1);
+  } else if (call.kernel == "scaled_dot_product_attention_backward") {
+    work.kind = KernelKind::kAttention;
+    work.flops = 10 * count(call.inputs[1]) * extent(call.inputs[2], 1) * (is_causal(call) ? 0.5 : 1);
+  } else {
+    work.flops = product_flops(call);
+    if (work.flops > 0) work.kind = KernelKind::kProduct;
+  }
+  return work;
+}
+
+}  // namespace piper::timeline

@@ -1,0 +1,39 @@
+// A machine that plans are priced for: nodes of devices, one a rank, and what the calls and messages of a plan have of
+// them. Read from strategies/targets/*.yaml by compiler/machine; every number there tells its source. Plain data.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "schemas/plan/dtype.h"
+
+namespace piper::timeline {
+
+inline constexpr size_t kNumDTypes = static_cast<size_t>(DType::kBool) + 1;
+
+// The links of one level: inside of a node, or between nodes.
+struct LinkLevel {
+  double latency_us = 0;        // of one message, or of one step of a ring
+  double bytes_per_second = 0;  // of one port, each way
+  int32_t ports = 1;            // of a node; ranks of the node share them evenly, in their order
+};
+
+struct Machine {
+  std::string name;
+  int32_t ranks_per_node = 1;
+  // Of the processor, or of one core of it: floating-point operations a second by the type of a product's operands. A
+  // type that is not there has 0; it is priced as f32.
+  std::array<double, kNumDTypes> flops{};
+  double memory_bytes = 0;             // for one rank
+  double memory_bytes_per_second = 0;  // of a rank's device; with cores, of the node, which its ranks share
+  int32_t cores = 0;                   // of a node, shared by its ranks, a run on one; 0: every rank has its own device
+  // The part of the peak that a kernel of this kind reaches.
+  double product_efficiency = 1, grouped_efficiency = 1, attention_efficiency = 1, memory_efficiency = 1;
+  double kernel_us = 0;  // between two kernels on the device; every call takes it beside its work
+  double host_us = 0;    // that the host needs to issue a kernel call or a transfer; streams do not wait for less
+  LinkLevel inside, between;
+};
+
+}  // namespace piper::timeline

@@ -1,0 +1,232 @@
+#include "schemas/timeline/priced.h"
+
+#include <algorithm>
+#include <map>
+
+#include "schemas/plan/kernels.h"
+
+namespace piper::timeline {
+namespace {
+
+using namespace plan;
+
+const Instruction& instruction_of(const Bundle& bundle, const TransferEnd& end) {
+  return bundle.ranks[static_cast<size_t>(end.plan)].instructions[static_cast<size_t>(end.instruction)];
+}
+
+// Of a run or an update; -1: something else.
+int32_t program_of(const Action& action) {
+  if (const auto* run = std::get_if<Run>(&action)) return run->program;
+  if (const auto* update = std::get_if<Update>(&action)) return update->program;
+  return -1;
+}
+
+}  // namespace
+
+Priced::Priced(const Bundle& bundle, const Machine& machine, double efficiency)
+    : bundle_(bundle), machine_(machine), efficiency_(efficiency), load_(balanced_load(bundle)) {
+  num_nodes_ = node_of(std::max(1, bundle.manifest.world_size) - 1) + 1;
+  for (const Program& program : bundle.programs) prices_.push_back(price(program));
+  std::array<double, kNumDTypes> by_type{};
+  for (const RankPlan& plan : bundle.ranks) {
+    double host = 0;
+    if (machine_.host_us > 0) issued_.emplace_back();
+    for (const Instruction& instruction : plan.instructions) {
+      const int32_t program = program_of(instruction.action);
+      double calls = 1;
+      if (program >= 0) {
+        const ProgramPrice& known = prices_[static_cast<size_t>(program)];
+        flops_ += known.flops;
+        for (size_t t = 0; t < kNumDTypes; ++t) by_type[t] += known.by_type[t];
+        calls = static_cast<double>(known.calls);
+      }
+      if (machine_.host_us == 0) continue;
+      // The first call of a run can go on while the host issues the others.
+      issued_.back().push_back(host + machine_.host_us);
+      host += calls * machine_.host_us;
+    }
+  }
+  const auto most = std::max_element(by_type.begin(), by_type.end());
+  if (*most > 0) product_type_ = static_cast<DType>(most - by_type.begin());
+}
+
+double Priced::peak(DType type) const {
+  const double own = machine_.flops[static_cast<size_t>(type)];
+  return own > 0 ? own : machine_.flops[static_cast<size_t>(DType::kF32)];
+}
+
+Priced::ProgramPrice Priced::price(const Program& program) const {
+  ProgramPrice price;
+  price.calls = program.calls.size();
+  double issued_us = 0;
+  for (const KernelCall& call : program.calls) {
+    const KernelWork work = kernel_work(call, load_);
+    double part = machine_.product_efficiency;
+    if (work.kind == KernelKind::kGroupedProduct) part = machine_.grouped_efficiency;
+    if (work.kind == KernelKind::kAttention) part = machine_.attention_efficiency;
+    const double product_us = 1e6 * work.flops / (peak(work.dtype) * part * efficiency_);
+    const double memory_us =
+        1e6 * work.bytes / (machine_.memory_bytes_per_second * machine_.memory_efficiency * efficiency_);
+    price.us += std::max(product_us, memory_us) + machine_.kernel_us;
+    issued_us += machine_.host_us;
+    price.us = std::max(price.us, issued_us);
+    price.memory_us += memory_us;
+    price.flops += work.flops;
+    price.by_type[static_cast<size_t>(work.dtype)] += work.flops;
+  }
+  return price;
+}
+
+// Resources: of each rank its way out of and into the node's inner links and its device, or of each node its cores and
+// its memory; then the ports between nodes.
+size_t Priced::resources() const {
+  const auto ranks = static_cast<size_t>(bundle_.manifest.world_size), nodes = static_cast<size_t>(num_nodes_);
+  return 3 * ranks + 2 * nodes + 2 * nodes * static_cast<size_t>(machine_.between.ports);
+}
+int32_t Priced::processor_of(int32_t rank) const {
+  return machine_.cores > 0 ? 3 * bundle_.manifest.world_size + 2 * node_of(rank) : 3 * rank + 2;
+}
+int32_t Priced::memory_of(int32_t rank) const { return 3 * bundle_.manifest.world_size + 2 * node_of(rank) + 1; }
+int32_t Priced::port(int32_t rank, bool between, bool in) const {
+  if (between) {
+    const int32_t own = rank % machine_.ranks_per_node * machine_.between.ports / machine_.ranks_per_node;
+    return 3 * bundle_.manifest.world_size + 2 * num_nodes_ + 2 * (node_of(rank) * machine_.between.ports + own) + in;
+  }
+  // Inside, ranks may share ports, too: the first of those that do stands for all.
+  const int32_t own = rank % machine_.ranks_per_node * machine_.inside.ports / machine_.ranks_per_node;
+  const int32_t first = (own * machine_.ranks_per_node + machine_.inside.ports - 1) / machine_.inside.ports;
+  return 3 * (node_of(rank) * machine_.ranks_per_node + first) + in;
+}
+
+Task Priced::shared_task(double fixed_us, std::vector<Use> resource_us) {
+  std::sort(resource_us.begin(), resource_us.end(), [](const Use& a, const Use& b) { return a.resource < b.resource; });
+  Task task{fixed_us, 0, {}};
+  for (const Use& use : resource_us) {
+    if (use.part <= 0) continue;
+    if (!task.uses.empty() && task.uses.back().resource == use.resource) task.uses.back().part += use.part;
+    else task.uses.push_back(use);
+    task.shared = std::max(task.shared, task.uses.back().part);
+  }
+  for (Use& use : task.uses) use.part /= task.shared;
+  return task;
+}
+
+Task Priced::local(size_t p, size_t i) const {
+  const int32_t program = program_of(bundle_.ranks[p].instructions[i].action);
+  if (program < 0) return {};
+  const ProgramPrice& known = prices_[static_cast<size_t>(program)];
+  const int32_t rank = bundle_.ranks[p].rank;
+  if (known.us <= 0) return {};
+  Task task{0, known.us, {{processor_of(rank), machine_.cores > 0 ? 1.0 / machine_.cores : 1.0}}};
+  if (machine_.cores > 0 && known.memory_us > 0)
+    task.uses.push_back({memory_of(rank), std::min(1.0, known.memory_us / known.us)});
+  return task;
+}
+
+double Priced::issued(size_t p, size_t i) const { return issued_.empty() ? 0 : issued_[p][i]; }
+
+void Priced::use_inside(std::vector<Use>& uses, int32_t rank, double out_bytes, double in_bytes) const {
+  uses.push_back({port(rank, false, false), 1e6 * out_bytes / machine_.inside.bytes_per_second});
+  uses.push_back({port(rank, false, true), 1e6 * in_bytes / machine_.inside.bytes_per_second});
+}
+
+void Priced::use_between(std::vector<Use>& uses, const std::vector<int32_t>& ranks_of_node, double bytes) const {
+  const double us = 1e6 * bytes / machine_.between.bytes_per_second;
+  std::vector<int32_t> ports;
+  for (const int32_t rank : ranks_of_node) ports.push_back(port(rank, true, false));
+  ports.erase(std::unique(ports.begin(), ports.end()), ports.end());
+  for (const int32_t out : ports)
+    for (const int32_t way : {out, out + 1}) uses.push_back({way, us / static_cast<double>(ports.size())});
+}
+
+Task Priced::message(int32_t from, int32_t to, double bytes) const {
+  std::vector<Use> uses;
+  if (node_of(from) == node_of(to)) {
+    use_inside(uses, from, bytes, 0);
+    use_inside(uses, to, 0, bytes);
+    return shared_task(machine_.inside.latency_us, std::move(uses));
+  }
+  const double us = 1e6 * bytes / machine_.between.bytes_per_second;
+  uses = {{port(from, true, false), us}, {port(to, true, true), us}};
+  return shared_task(machine_.between.latency_us, std::move(uses));
+}
+
+std::map<int32_t, std::vector<int32_t>> Priced::by_node(const std::vector<int32_t>& members) const {
+  std::map<int32_t, std::vector<int32_t>> nodes;
+  for (const int32_t rank : members) nodes[node_of(rank)].push_back(rank);
+  for (auto& [node, ranks] : nodes) std::sort(ranks.begin(), ranks.end());
+  return nodes;
+}
+
+// `rounds` times around the ring, in each of which `bytes` go through every link.
+Task Priced::ring(const std::vector<int32_t>& members, double rounds, double bytes) const {
+  const auto nodes = by_node(members);
+  const auto n = static_cast<double>(members.size());
+  const double across = nodes.size() > 1 ? static_cast<double>(nodes.size()) : 0;
+  std::vector<Use> uses;
+  for (const auto& [node, ranks] : nodes) {
+    if (ranks.size() > 1)
+      for (const int32_t rank : ranks) use_inside(uses, rank, rounds * bytes, rounds * bytes);
+    if (across > 0) use_between(uses, ranks, rounds * bytes);
+  }
+  const double step_us =
+      (across * machine_.between.latency_us + (n - across) * machine_.inside.latency_us) / std::max(1.0, n);
+  return shared_task(rounds * (n - 1) * step_us, std::move(uses));
+}
+
+Task Priced::exchange(const std::vector<int32_t>& members, double part_bytes) const {
+  const auto nodes = by_node(members);
+  const auto n = static_cast<double>(members.size());
+  std::vector<Use> uses;
+  double latency_us = 0;
+  for (const auto& [node, ranks] : nodes) {
+    const auto near = static_cast<double>(ranks.size() - 1), far = n - 1 - near;
+    for (const int32_t rank : ranks) {
+      use_inside(uses, rank, near * part_bytes, near * part_bytes);
+      if (far > 0) use_between(uses, {rank}, far * part_bytes);
+    }
+    latency_us = std::max(latency_us, near * machine_.inside.latency_us + far * machine_.between.latency_us);
+  }
+  return shared_task(latency_us, std::move(uses));
+}
+
+Task Priced::transfer(std::span<const TransferEnd> ends) const {
+  const auto& plan = bundle_.ranks[static_cast<size_t>(ends[0].plan)];
+  const Action& action = instruction_of(bundle_, ends[0]).action;
+  const auto members = [&](int32_t communicator) -> const std::vector<int32_t>& {
+    return plan.communicators[static_cast<size_t>(communicator)].ranks;
+  };
+  if (const auto* send = std::get_if<Send>(&action))
+    return message(plan.rank, plan.channels[static_cast<size_t>(send->channel)].peer,
+                   static_cast<double>(send->bytes()));
+  if (const auto* a = std::get_if<AllReduce>(&action)) {
+    const auto n = static_cast<double>(members(a->communicator).size());
+    const auto bytes = static_cast<double>(a->count * dtype_bytes(a->types.message));
+    return ring(members(a->communicator), 2, (n - 1) / n * bytes);
+  }
+  if (const auto* a = std::get_if<ReduceScatter>(&action)) {
+    const auto n = static_cast<double>(members(a->communicator).size());
+    return ring(members(a->communicator), 1, (n - 1) * static_cast<double>(a->count * dtype_bytes(a->types.message)));
+  }
+  if (const auto* a = std::get_if<AllGather>(&action)) {
+    const auto n = static_cast<double>(members(a->communicator).size());
+    return ring(members(a->communicator), 1, (n - 1) * static_cast<double>(a->bytes()));
+  }
+  if (const auto* a = std::get_if<AllToAll>(&action)) {
+    double part = static_cast<double>(a->bytes());
+    const auto& group = members(a->communicator);
+    if (a->row > 0) {
+      const auto full = load_.find(a->count / a->row * static_cast<int64_t>(group.size()));
+      if (full != load_.end()) part *= full->second;
+    }
+    return exchange(group, part);
+  }
+  return {};
+}
+
+Result<Timeline> simulate_on(const Bundle& bundle, const Priced& prices) {
+  PIPER_ASSIGN(const auto matching, verify::match(bundle));
+  return play(bundle, matching, prices);
+}
+
+}  // namespace piper::timeline

@@ -1,0 +1,74 @@
+// Prices a bundle for a machine: kernel calls by roofline, collectives and messages by latency and bandwidth of the
+// links that they take, which they share with whatever goes on at the same time. In microseconds.
+//
+// A kernel call takes the larger of flops / (peak x efficiency) and bytes / (bandwidth x efficiency), and
+// Machine::kernel_us. Calls of a run follow each other; two runs of a rank at one time share its device.
+// Collectives are rings over members in the order of their nodes (Thakur, Rabenseifner, Gropp 2005): all-reduce 2 (n -
+// 1) steps and 2 (n - 1) / n of the bytes through every link of the ring, all-gather and reduce-scatter half of that. A
+// step between nodes has the latency of that level. An exchange is n - 1 messages of each member, one after the other.
+// What leaves a node is spread over the ports of its members.
+#pragma once
+
+#include <optional>
+
+#include "schemas/timeline/kernel_work.h"
+#include "schemas/timeline/machine.h"
+#include "schemas/timeline/play.h"
+
+namespace piper::timeline {
+
+class Priced : public Pricing {
+ public:
+  // `efficiency`: factor on the efficiencies of all kernels, for the range of an estimate. `bundle` must outlive it.
+  Priced(const plan::Bundle& bundle, const Machine& machine, double efficiency = 1);
+
+  size_t resources() const override;
+  Task local(size_t plan, size_t instruction) const override;
+  Task transfer(std::span<const TransferEnd> ends) const override;
+  double issued(size_t plan, size_t instruction) const override;
+
+  // Product flops of the kernel calls of one step, all loaded ranks: more than the model's where work is done again.
+  double flops() const { return flops_; }
+  // The type that most of them are in; f32 where there are none.
+  DType product_type() const { return product_type_; }
+
+ private:
+  struct ProgramPrice {
+    double us = 0;         // all calls, alone on the device
+    double memory_us = 0;  // in which memory is what they wait for
+    double flops = 0;
+    std::array<double, kNumDTypes> by_type{};
+    size_t calls = 0;
+  };
+  ProgramPrice price(const plan::Program& program) const;
+  double peak(DType type) const;
+  // The task of what takes so many microseconds of each resource. Adds up what stands twice.
+  static Task shared_task(double fixed_us, std::vector<Use> resource_us);
+  // Adds the time of `bytes` that go from a rank, or come to it, at a level.
+  void use_inside(std::vector<Use>& uses, int32_t rank, double out_bytes, double in_bytes) const;
+  void use_between(std::vector<Use>& uses, const std::vector<int32_t>& ranks_of_node, double bytes) const;
+  Task message(int32_t from, int32_t to, double bytes) const;
+  Task ring(const std::vector<int32_t>& members, double rounds, double bytes) const;
+  Task exchange(const std::vector<int32_t>& members, double part_bytes) const;
+
+  int32_t node_of(int32_t rank) const { return rank / machine_.ranks_per_node; }
+  std::map<int32_t, std::vector<int32_t>> by_node(const std::vector<int32_t>& members) const;
+  int32_t processor_of(int32_t rank) const;
+  int32_t memory_of(int32_t rank) const;
+  int32_t port(int32_t rank, bool between, bool in) const;
+
+  const plan::Bundle& bundle_;
+  Machine machine_;
+  double efficiency_;
+  RouterLoad load_;
+  int32_t num_nodes_ = 1;
+  std::vector<ProgramPrice> prices_;         // by program
+  std::vector<std::vector<double>> issued_;  // [loaded rank][instruction]; empty where the host costs nothing
+  double flops_ = 0;
+  DType product_type_ = DType::kF32;
+};
+
+// Never fails for a bundle that verify() accepts.
+Result<Timeline> simulate_on(const plan::Bundle& bundle, const Priced& prices);
+
+}  // namespace piper::timeline

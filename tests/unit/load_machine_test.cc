@@ -1,0 +1,81 @@
+// Files of machines: those of the project, and wrong ones.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "compiler/machine/load_machine.h"
+#include "tests/unit/temp_folder.h"
+
+namespace piper::machine {
+namespace {
+
+constexpr const char* kRight = R"(name: m
+ranks_per_node: 2
+flops: {f32: 1.0e9}
+memory_bytes: 1.0e9
+memory_bytes_per_second: 1.0e9
+efficiency: {product: 1, grouped_product: 1, attention: 0.5, memory: 1}
+kernel_us: 0
+host_us: 0
+inside_node: {latency_us: 0, bytes_per_second: 1.0e9}
+between_nodes: {latency_us: 7, bytes_per_second: 1.0e9, ports_per_node: 1}
+)";
+
+std::string replaced(const std::string& from, const std::string& to) {
+  std::string text = kRight;
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+std::string said_of(const std::string& text) {
+  const TempFolder folder;
+  diag::Diagnostics diags;
+  const auto machine = load_machine(folder.write("m.yaml", text), diags);
+  CHECK(machine.ok() == !diags.failed());
+  return diags.render_text(false);
+}
+bool holds(const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("every machine of the project can be read") {
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(PIPER_TARGETS)) {
+    INFO(entry.path());
+    diag::Diagnostics diags;
+    const auto machine = load_machine(entry.path().string(), diags);
+    INFO(diags.render_text(false));
+    REQUIRE(machine.ok());
+    CHECK(machine->flops[static_cast<size_t>(DType::kF32)] > 0);
+    ++files;
+  }
+  CHECK(files >= 4);
+}
+
+TEST_CASE("a machine is what its file says") {
+  const TempFolder folder;
+  diag::Diagnostics diags;
+  const auto machine = load_machine(folder.write("m.yaml", kRight), diags);
+  REQUIRE(machine.ok());
+  CHECK(machine->attention_efficiency == 0.5);
+  CHECK(machine->inside.ports == 2);
+  CHECK(machine->between.ports == 1);
+  CHECK(machine->between.latency_us == 7);
+  CHECK(machine->cores == 0);
+}
+
+TEST_CASE("a wrong machine is told with its place") {
+  CHECK(said_of(kRight).empty());
+  CHECK(holds(said_of(replaced("host_us: 0\n", "")), "P0206"));
+  CHECK(holds(said_of(replaced("host_us", "host")), "m.yaml:8:1: error[P0201]: unknown key 'host' in the machine"));
+  CHECK(holds(said_of(replaced("memory: 1}", "memory: 1.5}")), "'memory' is a part of the peak, at most 1"));
+  CHECK(holds(said_of(replaced("memory_bytes: 1.0e9", "memory_bytes: 0")),
+              "error[P0207]: 'memory_bytes' must be above 0"));
+  CHECK(holds(said_of(replaced("ports_per_node: 1", "ports_per_node: 3")),
+              "a node of 2 ranks uses at most as many ports"));
+  CHECK(holds(said_of(replaced("f32: 1.0e9", "bf16: 1.0e9")), "'flops' needs 'f32'"));
+  diag::Diagnostics diags;
+  CHECK(!load_machine("none.yaml", diags).ok());
+  CHECK(holds(diags.render_text(false), "P0101"));
+}
+
+}  // namespace piper::machine

@@ -1,0 +1,192 @@
+// Prices of kernel calls, messages and collectives on machines of round numbers.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "schemas/timeline/assess.h"
+#include "schemas/timeline/priced.h"
+
+namespace piper::timeline {
+namespace {
+
+using namespace plan;
+
+// A flop, a byte of memory and a byte of a link take a microsecond each.
+Machine slow(int32_t ranks_per_node) {
+  Machine machine;
+  machine.ranks_per_node = ranks_per_node;
+  machine.flops[static_cast<size_t>(DType::kF32)] = 1e6;
+  machine.memory_bytes_per_second = 1e6;
+  machine.inside = {10, 1e6, ranks_per_node};
+  machine.between = {100, 0.5e6, 1};
+  return machine;
+}
+
+Operand dense(std::vector<int64_t> shape, DType dtype = DType::kF32) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  for (size_t axis = shape.size(); axis-- > 0; stride *= shape[axis]) strides[axis] = stride;
+  return {0, 0, dtype, std::move(shape), std::move(strides)};
+}
+KernelCall call(const std::string& kernel, std::vector<Operand> outputs, std::vector<Operand> inputs,
+                std::vector<Attr> attrs = {}) {
+  return {kernel, false, std::move(outputs), std::move(inputs), std::move(attrs), ""};
+}
+
+// `ranks` that each run `actions`, the k-th on stream k; one communicator of all of them.
+Bundle all_do(int32_t ranks, const std::vector<Action>& actions) {
+  Bundle bundle;
+  bundle.manifest.world_size = ranks;
+  std::vector<int32_t> members;
+  for (int32_t r = 0; r < ranks; ++r) members.push_back(r);
+  for (int32_t r = 0; r < ranks; ++r) {
+    RankPlan plan;
+    plan.rank = r;
+    auto& buffers = plan.buffers.edit();
+    for (int k = 0; k < 4; ++k) buffers.push_back({"b" + std::to_string(k), BufferClass::kArena, 1 << 20});
+    for (size_t k = 0; k < actions.size(); ++k) {
+      plan.streams.edit().push_back({"s" + std::to_string(k)});
+      plan.communicators.push_back({"c" + std::to_string(k), members});
+      plan.instructions.edit().push_back({static_cast<int32_t>(k), actions[k]});
+    }
+    plan.arguments.edit().push_back({"c0.F", {}});
+    bundle.ranks.push_back(std::move(plan));
+  }
+  return bundle;
+}
+double step_of(const Bundle& bundle, const Machine& machine) {
+  const auto timeline = simulate_on(bundle, Priced(bundle, machine));
+  REQUIRE(timeline.ok());
+  return timeline->step;
+}
+double step_of(int32_t ranks, const Action& action, const Machine& machine) {
+  return step_of(all_do(ranks, {action}), machine);
+}
+
+AllReduce sum_of(int64_t floats, int32_t communicator = 0) {
+  return {{0, 0}, floats, DType::kF32, communicator, Reduction::kSum};
+}
+AllToAll exchange_of(int64_t floats, int32_t communicator = 0) {
+  return {{1, 0}, {2, 0}, floats, {}, {}, 0, communicator, DType::kF32};
+}
+
+}  // namespace
+
+TEST_CASE("the work of products is two flops for each factor") {
+  CHECK(kernel_work(call("matmul", {dense({5, 2, 4})}, {dense({5, 2, 3}), dense({5, 3, 4})}), {}).flops == 240);
+  CHECK(kernel_work(call("linear", {dense({2, 4})}, {dense({2, 3}), dense({4, 3})}), {}).flops == 48);
+  CHECK(kernel_work(call("linear_backward_input", {dense({2, 3})}, {dense({2, 4}), dense({4, 3})}), {}).flops == 48);
+  CHECK(kernel_work(call("linear_backward_weight", {dense({4, 3})}, {dense({2, 4}), dense({2, 3})}), {}).flops == 48);
+  const std::vector<Operand> image = {dense({1, 3, 8, 8}), dense({4, 3, 3, 3})};
+  CHECK(kernel_work(call("convolution", {dense({1, 4, 8, 8})}, image), {}).flops == 2 * 4 * 64 * 27);
+  const std::vector<Operand> heads = {dense({1, 2, 4, 8}), dense({1, 2, 4, 8}), dense({1, 2, 4, 8})};
+  const auto attention = kernel_work(call("scaled_dot_product_attention", {dense({1, 2, 4, 8})}, heads), {});
+  CHECK(attention.kind == KernelKind::kAttention);
+  CHECK(attention.flops == 2 * (2 * 4 * 4 * 8 * 2));
+  CHECK(kernel_work(call("scaled_dot_product_attention", {dense({1, 2, 4, 8})}, heads, {{"is_causal", true}}), {})
+            .flops == attention.flops / 2);
+}
+
+TEST_CASE("a balanced router fills as many places as there are rows") {
+  Bundle bundle;
+  bundle.programs.push_back(
+      {"p", {}, 0, {call("expert_order", {dense({64}, DType::kI64)}, {dense({16}, DType::kI64)})}});
+  const RouterLoad load = balanced_load(bundle);
+  const auto product = call("grouped_matmul", {dense({64, 3})}, {dense({64, 2}), dense({4, 2, 3})});
+  CHECK(kernel_work(product, load).flops == 2 * 16 * 2 * 3);
+  CHECK(kernel_work(product, {}).flops == 2 * 64 * 2 * 3);
+}
+
+TEST_CASE("a call waits for its flops or for its bytes") {
+  auto bundle = all_do(1, {Run{0, 0, {}}});
+  bundle.programs.push_back({"c0.F.b1", {}, 0, {call("linear", {dense({2, 4})}, {dense({2, 3}), dense({4, 3})})}});
+  Machine machine = slow(1);
+  CHECK(step_of(bundle, machine) == Approx(4 * (8 + 6 + 12)));  // 48 flops, 104 bytes
+  machine.memory_bytes_per_second = 1e9;
+  CHECK(step_of(bundle, machine) == Approx(48));
+  machine.product_efficiency = 0.5;
+  machine.kernel_us = 3;
+  CHECK(step_of(bundle, machine) == Approx(2 * 48 + 3));
+  CHECK(Priced(bundle, machine).flops() == 48);
+  machine.host_us = 500;  // issued at 500, and the device is done long before a second call would be
+  CHECK(step_of(bundle, machine) == Approx(500 + 500));
+}
+
+// A node of two cores: two ranks do not feel each other, four take twice as long, as do two that move bytes alone.
+TEST_CASE("ranks share cores and memory") {
+  const auto ranks = [](int32_t count) {
+    auto bundle = all_do(count, {Run{0, 0, {}}});
+    bundle.programs.push_back({"c0.F.b1", {}, 0, {call("linear", {dense({2, 4})}, {dense({2, 3}), dense({4, 3})})}});
+    return bundle;
+  };
+  Machine machine = slow(4);
+  machine.cores = 2;
+  machine.memory_bytes_per_second = 1e9;
+  CHECK(step_of(ranks(2), machine) == Approx(48));
+  CHECK(step_of(ranks(4), machine) == Approx(96));
+  machine.memory_bytes_per_second = 1e6;
+  CHECK(step_of(ranks(2), machine) == Approx(2 * 104));
+}
+
+TEST_CASE("collectives take the time of their rings") {
+  // 4 ranks in one node, 64 floats: 6 steps of 10 us, 2 x 3/4 x 256 bytes.
+  CHECK(step_of(4, sum_of(64), slow(4)) == Approx(6 * 10 + 384));
+  // Parts of 16 floats: 3 steps, 3 parts.
+  CHECK(step_of(4, AllGather{{0, 0}, {1, 0}, 16, 0, DType::kF32}, slow(4)) == Approx(3 * 10 + 3 * 64));
+  CHECK(step_of(4, ReduceScatter{{0, 0}, {1, 0}, 16, DType::kF32, 0, Reduction::kSum}, slow(4)) ==
+        Approx(3 * 10 + 3 * 64));
+  CHECK(step_of(4, exchange_of(16), slow(4)) == Approx(3 * 10 + 3 * 64));
+  // Two nodes of two: two of four steps cross, at half the rate; 1 near and 2 far messages, the far ones of both ranks
+  // through one port.
+  CHECK(step_of(4, sum_of(64), slow(2)) == Approx(6 * (2 * 100 + 2 * 10) / 4.0 + 2 * 384));
+  CHECK(step_of(4, exchange_of(16), slow(2)) == Approx(10 + 2 * 100 + 2 * (2 * 2 * 64)));
+}
+
+TEST_CASE("a message takes the links between its ends") {
+  Bundle bundle = all_do(2, {});
+  for (int32_t r = 0; r < 2; ++r) {
+    auto& plan = bundle.ranks[static_cast<size_t>(r)];
+    plan.streams.edit().push_back({"s"});
+    plan.channels = {{"there", 1 - r, 0}};
+    plan.instructions.edit().push_back(
+        {0, r == 0 ? Action(Send{{0, 0}, 25, 0, DType::kF32}) : Action(Recv{{0, 0}, 25, 0, DType::kF32})});
+  }
+  CHECK(step_of(bundle, slow(2)) == Approx(10 + 100));
+  CHECK(step_of(bundle, slow(1)) == Approx(100 + 200));
+}
+
+// What "Piper" (arXiv 2606.11169) measures as 1.46: expert exchanges under gradient reductions. Here the exchange has
+// 4 x 64 bytes of every link to move and the reduction 1.5 x 512: while both go on, each has half of the rate.
+TEST_CASE("an exchange takes longer under a reduction of gradients") {
+  const auto machine = slow(4);
+  const auto bundle = all_do(4, {sum_of(512), exchange_of(128, 1)});
+  const auto together = simulate_on(bundle, Priced(bundle, machine));
+  REQUIRE(together.ok());
+  const double alone = step_of(4, exchange_of(128), machine), sum_alone = step_of(4, sum_of(512), machine);
+  REQUIRE(together->transfers.size() == 2);
+  const Transfer& sum = together->transfers[0];
+  const Transfer& exchange = together->transfers[1];
+  // The exchange moves from 30 to 60 us alone, then shares: 30 + 30 + 2 x (1536 - 30).
+  CHECK(alone == Approx(30 + 1536));
+  CHECK(exchange.end == Approx(60 + 2 * (1536 - 30)));
+  CHECK(exchange.end / alone == Approx(1.96).epsilon(0.01));
+  // Nothing is lost: the links are busy until both are done.
+  CHECK(sum.end == Approx(30 + 1536 + 3072));
+  CHECK(sum_alone == Approx(60 + 3072));
+}
+
+TEST_CASE("a rank's time is its work, what it waits for on links, and the rest") {
+  auto bundle = all_do(2, {Run{0, 0, {}}, sum_of(100)});
+  bundle.programs.push_back({"c0.F.b1", {}, 0, {call("linear", {dense({2, 4})}, {dense({2, 3}), dense({4, 3})})}});
+  const auto timeline = simulate_on(bundle, Priced(bundle, slow(2)));
+  REQUIRE(timeline.ok());
+  const auto times = rank_times(bundle, *timeline);
+  CHECK(times[0].busy == Approx(104));
+  CHECK(times[0].communication == Approx(20 + 400 - 104));
+  CHECK(times[0].waiting == Approx(0).margin(1e-9));
+  const auto path = critical_path(bundle, *timeline);
+  REQUIRE(path.size() == 1);
+  CHECK(path[0].end - path[0].begin == Approx(420));
+  CHECK(by_line(bundle, path)[0].kind == Kind::kAllReduce);
+}
+
+}  // namespace piper::timeline

@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/machine/load_machine.h"
+#include "schemas/plan/bundle_io.h"
+#include "schemas/plan/json_writer.h"
+#include "schemas/timeline/assess.h"
+#include "schemas/timeline/priced.h"
+#include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/text_table.h"
+
+namespace piper::tools {
+namespace {
+
+using namespace timeline;
+
+constexpr double kRange = 0.2;  // of all kernel efficiencies, up and down
+
+struct Estimate {
+  double step_us = 0, fastest_us = 0, slowest_us = 0;
+  double tokens_per_s = 0;  // 0: the model has no tokens
+  double mfu = 0;           // 0: the model's flops are not known
+  double work_flops = 0;    // of the plans' calls
+  DType type = DType::kF32;
+  double peak_flops = 0;  // of one rank, in that type
+  bool routes = false;    // rows of experts are counted
+  std::vector<RankTime> ranks;
+  std::vector<LineTime> lines;
+};
+
+// Elements of a sample of the first whole-number input that has an axis: what a language model reads.
+int64_t tokens_of_sample(const plan::Manifest& manifest) {
+  for (const plan::InputDecl& input : manifest.inputs) {
+    if (input.dtype != DType::kI64 || !input.batched || input.sample_shape.empty()) continue;
+    int64_t tokens = 1;
+    for (const int64_t extent : input.sample_shape) tokens *= extent;
+    return tokens;
+  }
+  return 0;
+}
+
+Result<Estimate> estimate(const plan::Bundle& bundle, const Machine& machine) {
+  Estimate out;
+  const Priced prices(bundle, machine);
+  PIPER_ASSIGN(const Timeline timeline, simulate_on(bundle, prices));
+  PIPER_ASSIGN(const Timeline fast, simulate_on(bundle, Priced(bundle, machine, 1 + kRange)));
+  PIPER_ASSIGN(const Timeline slow, simulate_on(bundle, Priced(bundle, machine, 1 - kRange)));
+  out.step_us = timeline.step;
+  out.fastest_us = fast.step;
+  out.slowest_us = slow.step;
+  out.ranks = rank_times(bundle, timeline);
+  out.lines = by_line(bundle, critical_path(bundle, timeline));
+  out.work_flops = prices.flops();
+  out.type = prices.product_type();
+  const double own = machine.flops[static_cast<size_t>(out.type)];
+  out.peak_flops = own > 0 ? own : machine.flops[static_cast<size_t>(DType::kF32)];
+  out.routes = !balanced_load(bundle).empty();
+  const double seconds = timeline.step / 1e6;
+  if (seconds <= 0) return out;
+  out.tokens_per_s = static_cast<double>(bundle.manifest.batch * tokens_of_sample(bundle.manifest)) / seconds;
+  out.mfu = bundle.manifest.model_flops / (seconds * out.peak_flops * bundle.manifest.world_size);
+  return out;
+}
+
+int64_t peak_of(const plan::Bundle& bundle, size_t p) {
+  const auto rank = static_cast<size_t>(bundle.ranks[p].rank);
+  return rank < bundle.manifest.ranks.size() ? bundle.manifest.ranks[rank].peak_bytes : 0;
+}
+bool fits(int64_t bytes, const Machine& machine) { return static_cast<double>(bytes) <= machine.memory_bytes; }
+
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::kRun: return "run";
+    case Kind::kSend: return "send";
+    case Kind::kRecv: return "recv";
+    case Kind::kAllReduce: return "all_reduce";
+    case Kind::kReduceScatter: return "reduce_scatter";
+    case Kind::kAllGather: return "all_gather";
+    case Kind::kAllToAll: return "all_to_all";
+    case Kind::kRecord: return "record";
+    case Kind::kWait: return "wait";
+    case Kind::kUpdate: return "update";
+  }
+  return "";
+}
+
+template <class... Parts>
+std::string formatted(const char* format, Parts... parts) {
+  char text[256];
+  std::snprintf(text, sizeof text, format, parts...);
+  return text;
+}
+std::string milliseconds(double us) { return formatted("%.6g", std::round(us) / 1000); }
+
+std::string assumptions(const Estimate& estimate) {
+  return std::string("collectives: rings; exchanges: pairwise; links shared max-min fair\nrouter: ") +
+         (estimate.routes ? "balanced, every expert has as many rows" : "none") +
+         "\nMFU: products of the model, once forward and twice backward, attention without its mask\n";
+}
+
+std::string as_text(const plan::Bundle& bundle, const Machine& machine, const Estimate& e, int64_t lines) {
+  std::string text = formatted("step: %s ms (%s to %s ms with kernels %.0f %% more or less efficient) on ",
+                               milliseconds(e.step_us).c_str(), milliseconds(e.fastest_us).c_str(),
+                               milliseconds(e.slowest_us).c_str(), 100 * kRange) +
+                     machine.name + "\n";
+  if (e.tokens_per_s > 0) text += formatted("tokens/s: %.6g\n", e.tokens_per_s);
+  if (e.mfu > 0)
+    text += formatted("MFU: %.1f %% of %.6g TFLOP/s %s a rank\n", 100 * e.mfu, e.peak_flops / 1e12,
+                      std::string(dtype_name(e.type)).c_str());
+  text += assumptions(e);
+  std::vector<std::vector<std::string>> rows;
+  const auto percent = [&](double us) { return formatted("%.1f %%", e.step_us > 0 ? 100 * us / e.step_us : 0); };
+  for (size_t p = 0; p < e.ranks.size(); ++p) {
+    const int64_t bytes = peak_of(bundle, p);
+    rows.push_back({std::to_string(bundle.ranks[p].rank), percent(e.ranks[p].busy), percent(e.ranks[p].communication),
+                    percent(e.ranks[p].waiting), human_bytes(bytes), fits(bytes, machine) ? "ok" : "oom"});
+  }
+  text += format_table({"rank", "busy", "exposed communication", "waiting", "peak memory", "fits"}, merge_ranks(rows));
+  text += "critical path by line of the strategy:\n";
+  rows.clear();
+  double on_path = 0;
+  for (const LineTime& line : e.lines) on_path += line.time;
+  for (const LineTime& line : e.lines)
+    if (lines == 0 || rows.size() < static_cast<size_t>(lines))
+      rows.push_back({line.line, name_of(line.kind), milliseconds(line.time) + " ms", percent(line.time)});
+  if (const double host = e.step_us - on_path; host > 1e-9 * e.step_us)
+    rows.push_back({"the host issues", "", milliseconds(host) + " ms", percent(host)});
+  return text + format_table({"line", "kind", "time", "of the step"}, rows);
+}
+
+std::string as_json(const plan::Bundle& bundle, const Machine& machine, const Estimate& e) {
+  plan::JsonWriter json;
+  const auto real = [&](const char* key, double value) {
+    json.key(key);
+    json.real(value);
+  };
+  const auto string = [&](const char* key, std::string_view value) {
+    json.key(key);
+    json.string(value);
+  };
+  json.begin_file();
+  string("target", machine.name);
+  real("step_us", e.step_us);
+  real("step_us_efficient", e.fastest_us);
+  real("step_us_inefficient", e.slowest_us);
+  real("tokens_per_s", e.tokens_per_s);
+  real("mfu", e.mfu);
+  real("peak_flops", e.peak_flops);
+  string("dtype", dtype_name(e.type));
+  real("work_flops", e.work_flops);
+  string("collectives", "ring");
+  string("router", e.routes ? "balanced" : "none");
+  json.begin_lines("ranks", '[');
+  for (size_t p = 0; p < e.ranks.size(); ++p) {
+    json.line();
+    json.raw("{");
+    json.key("rank");
+    json.number(bundle.ranks[p].rank);
+    real("busy_us", e.ranks[p].busy);
+    real("exposed_communication_us", e.ranks[p].communication);
+    real("waiting_us", e.ranks[p].waiting);
+    json.key("peak_bytes");
+    json.number(peak_of(bundle, p));
+    string("fits", fits(peak_of(bundle, p), machine) ? "ok" : "oom");
+    json.raw("}");
+  }
+  json.end_lines(']');
+  json.begin_lines("critical_path", '[');
+  for (const LineTime& line : e.lines) {
+    json.line();
+    json.raw("{");
+    string("line", line.line);
+    string("kind", name_of(line.kind));
+    real("us", line.time);
+    json.raw("}");
+  }
+  json.end_lines(']');
+  json.end_file();
+  return json.str();
+}
+
+}  // namespace
+
+Result<std::string> price(const std::string& directory, const PriceOptions& options) {
+  diag::Diagnostics diags;
+  auto machine = machine::load_machine(options.target, diags);
+  std::fputs(diags.render_text(false).c_str(), stderr);
+  if (!machine.ok()) return Status::reported(machine.error().code);
+  PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
+  PIPER_ASSIGN(const Estimate result, estimate(bundle, *machine));
+  return options.json ? as_json(bundle, *machine, result) : as_text(bundle, *machine, result, options.lines);
+}
+
+}  // namespace piper::tools
