@@ -38,6 +38,8 @@ class PieceObserver {
  public:
   virtual ~PieceObserver() = default;
   virtual Status in_front_of(const StepPiece&) { return {}; }
+  // In front of behind(): the processor time of the thread that did it.
+  virtual void took(const StepPiece&, int64_t) {}
   virtual Status behind(const StepPiece& piece) = 0;
 };
 

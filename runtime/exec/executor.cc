@@ -55,6 +55,7 @@ Status Executor::run_pieces(const CallByCall& calls, PieceObserver& observer) {
     // Timed: what is issued so is not made a graph of.
     if (status.ok()) status = piece.recording->submit(wait_, *this, true);
     if (status.ok()) status = rank_.device().finish();
+    if (status.ok()) observer.took(piece, last_cpu_ns_);
     if (status.ok()) status = observer.behind(piece);
     if (status.ok()) continue;
     if (hal::is_stopped(status)) return status;
@@ -91,6 +92,7 @@ hal::MessageWaits* Executor::message_waits(int32_t queue) {
 }
 
 void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) {
+  last_cpu_ns_ = cpu_ns;
   if (profile_ != nullptr) profile_->add(instruction, begin, end, cpu_ns);
 }
 

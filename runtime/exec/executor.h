@@ -45,6 +45,7 @@ class Executor : private hal::StepObserver {
   std::vector<trace::RingTrack> tracks_;  // by queue; empty: there is no ring
   std::vector<RingWaits> waits_;          // the same
   std::vector<char> computes_;            // by instruction, for the ring
+  int64_t last_cpu_ns_ = 0;               // of the instruction, or piece of one, that was timed last
   int64_t step_ = 0;                      // 0: none was done yet
   uint64_t batch_ = 0;                    // of the step's evaluation
 };

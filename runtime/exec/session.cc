@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "runtime/bootstrap/agreement.h"
+#include "runtime/exec/calibration.h"
 #include "runtime/exec/digest_recorder.h"
 #include "runtime/exec/evaluation.h"
 #include "runtime/exec/executor.h"
@@ -53,7 +54,8 @@ std::string agreed_options(const Session& session) {
          trace::fingerprint_text(session.data->fingerprint(1, session.bundle->manifest.batch)) + ", " +
          (o.save.empty() ? "no --save, " : "--save, ") +
          (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") +
-         (o.profile.empty() ? "" : ", --profile") + digest_options(o.digests) +
+         (o.profile.empty() ? "" : ", --profile") + (o.calibrate.empty() ? "" : ", --calibrate") +
+         digest_options(o.digests) +
          (o.check_replicas > 0 ? ", --check-replicas " + std::to_string(o.check_replicas) : "") +
          (o.stop_on_nan ? "" : ", --no-stop-on-nan") + checkpoint_options(session) + evaluation_options(session) +
          (o.link_delay ? ", links of " + std::to_string(o.link_delay->latency.count()) + " us and " +
@@ -103,6 +105,9 @@ class RankRun {
     if (!session_.options.profile.empty()) {
       profile_ = std::make_unique<trace::Profile>(plan_.instructions.size());
       executor.set_profile(profile_.get());
+    }
+    if (!session_.options.calibrate.empty()) {
+      PIPER_ASSIGN(calibration_, Calibration::make(*rank_));
     }
     if (session_.options.check_replicas > 0) {
       PIPER_ASSIGN(replicas_, ReplicaCheck::make(*rank_, control_, wait_));
@@ -249,6 +254,13 @@ class RankRun {
     return {};
   }
 
+  Status run_step(Executor& executor, int64_t step, bool digests) {
+    if (digests) return executor.run_step(step, digests_->calls(), *digests_);
+    if (calibration_ == nullptr) return executor.run_step(step);
+    calibration_->begin_step(step);
+    return executor.run_step(step, calibration_->calls(), *calibration_);
+  }
+
   Status one_step(Executor& executor, StepInputs& inputs, int64_t step) {
     const plan::Manifest& manifest = session_.bundle->manifest;
     const auto begin = steady_clock::now();
@@ -256,7 +268,7 @@ class RankRun {
     ring_->host(live::EventKind::kData, step);
     PIPER_RETURN_IF_ERROR(inputs.write(step));
     ring_->host(live::EventKind::kStep, step);
-    PIPER_RETURN_IF_ERROR(digests ? executor.run_step(step, digests_->calls(), *digests_) : executor.run_step(step));
+    PIPER_RETURN_IF_ERROR(run_step(executor, step, digests));
     ring_->host(live::EventKind::kReport, step);
     const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
     if (session_.stopping != nullptr) session_.stopping->tell_step_time(plan_.rank, seconds * 1e3);
@@ -307,6 +319,8 @@ class RankRun {
                          read_ahead_bytes() + (checkpointer_ == nullptr ? 0 : checkpointer_->bytes());
     PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(std::to_string(peak), hal::patient(wait_)));
     if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());
+    if (calibration_ != nullptr)
+      PIPER_RETURN_IF_ERROR(write_of_all_ranks(session_.options.calibrate, calibration_->lines()));
     if (reporter_ == nullptr) return {};
     std::vector<int64_t> peaks;
     for (const std::string& text : all) peaks.push_back(std::stoll(text));
@@ -314,7 +328,6 @@ class RankRun {
     return {};
   }
 
-  // All ranks' lines in one file, written by the reporting rank.
   Status write_profile() {
     std::string lines;
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
@@ -323,9 +336,14 @@ class RankRun {
                                plan_.streams.at(static_cast<size_t>(plan_.instructions[i].stream)).name,
                                action_text(*session_.bundle, plan_, static_cast<int32_t>(i))});
     }
+    return write_of_all_ranks(session_.options.profile, lines);
+  }
+
+  // All ranks' lines in one file, written by the reporting rank.
+  Status write_of_all_ranks(const std::string& path, const std::string& lines) {
     PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(lines, hal::patient(wait_)));
     if (reporter_ == nullptr) return {};
-    PIPER_ASSIGN(trace::StepLog file, trace::StepLog::open(session_.options.profile));
+    PIPER_ASSIGN(trace::StepLog file, trace::StepLog::open(path));
     for (const std::string& text : all)
       if (!text.empty()) PIPER_RETURN_IF_ERROR(file.write(text));
     return {};
@@ -343,12 +361,13 @@ class RankRun {
   std::unique_ptr<LoadedRank> rank_;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer_;  // nullptr: none are saved
   std::unique_ptr<Reporter> reporter_;
-  std::unique_ptr<Evaluation> evaluation_;   // nullptr: nothing is evaluated
-  std::unique_ptr<ReplicaCheck> replicas_;   // nullptr: not asked for
-  NanFound nan_;                             // step 0: none is known here
-  Status verdict_;                           // why all ranks end alike
-  std::unique_ptr<trace::Profile> profile_;  // nullptr: not asked for
-  std::unique_ptr<DigestRecorder> digests_;  // nullptr: not asked for
+  std::unique_ptr<Evaluation> evaluation_;    // nullptr: nothing is evaluated
+  std::unique_ptr<ReplicaCheck> replicas_;    // nullptr: not asked for
+  NanFound nan_;                              // step 0: none is known here
+  Status verdict_;                            // why all ranks end alike
+  std::unique_ptr<trace::Profile> profile_;   // nullptr: not asked for
+  std::unique_ptr<Calibration> calibration_;  // nullptr: not asked for
+  std::unique_ptr<DigestRecorder> digests_;   // nullptr: not asked for
 };
 
 }  // namespace

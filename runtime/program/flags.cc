@@ -132,6 +132,12 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
       "--digest", flags.digest,
       "write digests of all values of the steps to this file, for piper-plan bisect; calls run one by one");
   digest->excludes(profile)->excludes(gradients);
+  app.add_option("--calibrate", flags.calibrate,
+                 "write the median time of every distinct kernel call to this file, for piper-plan simulate "
+                 "--kernel-times; calls run one by one, on CPU ranks")
+      ->excludes(profile)
+      ->excludes(digest)
+      ->excludes(gradients);
   app.add_option("--digest-steps", texts.digest_steps, "digests of these steps alone")->check(steps)->needs(digest);
   app.add_option("--comm", flags.comm,
                  "communicator; default: local for one process, mpi or ucx under a launcher, nccl for --device cuda")

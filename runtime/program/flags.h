@@ -15,7 +15,7 @@ struct Flags {
   std::string eval_data, save_best;
   std::optional<int64_t> eval_every, eval_batches;
   bool eval_only = false;
-  std::string log, tensorboard, rings, save, save_gradients, profile, checkpoints, digest;
+  std::string log, tensorboard, rings, save, save_gradients, profile, calibrate, checkpoints, digest;
   std::pair<int64_t, int64_t> digest_steps{1, INT64_MAX};  // the first and the last one
   std::optional<hal::LinkDelay> link_delay;
   bool resume = false;

@@ -48,6 +48,10 @@ int run(const Flags& flags, const WrapRanks& wrap) {
     std::fprintf(stderr, "piper-run: %s is for --device cuda\n", flags.cuda_graph ? "--cuda-graph" : "--comm nccl");
     return kCommandLine;
   }
+  if (on_gpus && !flags.calibrate.empty()) {
+    std::fprintf(stderr, "piper-run: --calibrate measures the kernels of CPU ranks, not those of --device cuda\n");
+    return kCommandLine;
+  }
   const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);
   // Before MPI runs, the launcher's rank tells which process speaks.
   const bool speaks = !environment.ok() || environment->rank == 0;
@@ -77,6 +81,7 @@ int run(const Flags& flags, const WrapRanks& wrap) {
   session.options.save = flags.save;
   session.options.save_gradients = flags.save_gradients;
   session.options.profile = flags.profile;
+  session.options.calibrate = flags.calibrate;
   session.options.checkpoints = {flags.every, flags.every_minutes};
   session.options.stop_on_nan = flags.stop_on_nan;
   session.options.check_replicas = flags.check_replicas;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "schemas/plan/call_key.h"
 #include "schemas/plan/kernels.h"
 
 namespace piper::timeline {
@@ -23,10 +24,10 @@ int32_t program_of(const Action& action) {
 
 }  // namespace
 
-Priced::Priced(const Bundle& bundle, const Machine& machine, double efficiency)
+Priced::Priced(const Bundle& bundle, const Machine& machine, double efficiency, const KernelTimes& measured)
     : bundle_(bundle), machine_(machine), efficiency_(efficiency), load_(balanced_load(bundle)) {
   num_nodes_ = node_of(std::max(1, bundle.manifest.world_size) - 1) + 1;
-  for (const Program& program : bundle.programs) prices_.push_back(price(program));
+  for (const Program& program : bundle.programs) prices_.push_back(price(program, measured));
   std::array<double, kNumDTypes> by_type{};
   for (const RankPlan& plan : bundle.ranks) {
     double host = 0;
@@ -55,7 +56,7 @@ double Priced::peak(DType type) const {
   return own > 0 ? own : machine_.flops[static_cast<size_t>(DType::kF32)];
 }
 
-Priced::ProgramPrice Priced::price(const Program& program) const {
+Priced::ProgramPrice Priced::price(const Program& program, const KernelTimes& measured) {
   ProgramPrice price;
   price.calls = program.calls.size();
   double issued_us = 0;
@@ -67,10 +68,17 @@ Priced::ProgramPrice Priced::price(const Program& program) const {
     const double product_us = 1e6 * work.flops / (peak(work.dtype) * part * efficiency_);
     const double memory_us =
         1e6 * work.bytes / (machine_.memory_bytes_per_second * machine_.memory_efficiency * efficiency_);
-    price.us += std::max(product_us, memory_us) + machine_.kernel_us;
+    const std::string key = call_key(call);
+    const auto known = measured.find(key);
+    if (keys_.insert(key).second && known != measured.end()) ++measured_calls_;
+    if (known != measured.end()) {
+      price.us += known->second / efficiency_;
+    } else {
+      price.us += std::max(product_us, memory_us) + machine_.kernel_us;
+      price.memory_us += memory_us;
+    }
     issued_us += machine_.host_us;
     price.us = std::max(price.us, issued_us);
-    price.memory_us += memory_us;
     price.flops += work.flops;
     price.by_type[static_cast<size_t>(work.dtype)] += work.flops;
   }

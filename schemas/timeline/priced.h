@@ -9,8 +9,10 @@
 // What leaves a node is spread over the ports of its members.
 #pragma once
 
-#include <optional>
+#include <set>
+#include <string>
 
+#include "schemas/timeline/kernel_times.h"
 #include "schemas/timeline/kernel_work.h"
 #include "schemas/timeline/machine.h"
 #include "schemas/timeline/play.h"
@@ -19,8 +21,9 @@ namespace piper::timeline {
 
 class Priced : public Pricing {
  public:
-  // `efficiency`: factor on the efficiencies of all kernels, for the range of an estimate. `bundle` must outlive it.
-  Priced(const plan::Bundle& bundle, const Machine& machine, double efficiency = 1);
+  // `efficiency`: factor on the efficiencies of all kernels, for the range of an estimate. `measured` stand for the
+  // roofline where they have a call; what ranks lose by sharing memory is in them. `bundle` must outlive it.
+  Priced(const plan::Bundle& bundle, const Machine& machine, double efficiency = 1, const KernelTimes& measured = {});
 
   size_t resources() const override;
   Task local(size_t plan, size_t instruction) const override;
@@ -29,6 +32,9 @@ class Priced : public Pricing {
 
   // Product flops of the kernel calls of one step, all loaded ranks: more than the model's where work is done again.
   double flops() const { return flops_; }
+  // Distinct kernel calls of the bundle's programs, and how many of them are priced by a measured time.
+  size_t distinct_calls() const { return keys_.size(); }
+  size_t measured_calls() const { return measured_calls_; }
   // The type that most of them are in; f32 where there are none.
   DType product_type() const { return product_type_; }
 
@@ -40,7 +46,7 @@ class Priced : public Pricing {
     std::array<double, kNumDTypes> by_type{};
     size_t calls = 0;
   };
-  ProgramPrice price(const plan::Program& program) const;
+  ProgramPrice price(const plan::Program& program, const KernelTimes& measured);
   double peak(DType type) const;
   // The task of what takes so many microseconds of each resource. Adds up what stands twice.
   static Task shared_task(double fixed_us, std::vector<Use> resource_us);
@@ -64,6 +70,8 @@ class Priced : public Pricing {
   int32_t num_nodes_ = 1;
   std::vector<ProgramPrice> prices_;         // by program
   std::vector<std::vector<double>> issued_;  // [loaded rank][instruction]; empty where the host costs nothing
+  std::set<std::string> keys_;
+  size_t measured_calls_ = 0;
   double flops_ = 0;
   DType product_type_ = DType::kF32;
 };

@@ -99,16 +99,18 @@ host_us: 0
 inside_node: {latency_us: 1, bytes_per_second: 1.0e6}
 between_nodes: {latency_us: 1, bytes_per_second: 1.0e6}
 )");
-  const auto told = text(tools::price(plans, {machine, false, 0}));
+  const auto told = text(tools::price(plans, {machine, "", false, 0}));
   INFO(told);
   CHECK(told.find("step: ") == 0);
   for (const char* part : {" on slow ones\n", "collectives: rings", "oom", "critical path by line of the strategy:"})
     CHECK(holds(told, part));
-  const auto json = text(tools::price(plans, {machine, true, 0}));
+  const auto json = text(tools::price(plans, {machine, "", true, 0}));
   INFO(json);
   for (const char* part : {"\"step_us\":", "\"fits\":\"oom\"", "\"critical_path\":[\n{\"line\":"})
     CHECK(holds(json, part));
-  CHECK(tools::price(plans, {dir / "none.yaml", false, 0}).error().code == "P0101");
+  const auto no_times = dir.write("times", "{\"call\":\"matmul\",\"us\":-1.0,\"count\":1}\n");
+  CHECK(holds(text(tools::price(plans, {machine, no_times, false, 0})), "times:1: this is no line of kernel times"));
+  CHECK(tools::price(plans, {dir / "none.yaml", "", false, 0}).error().code == "P0101");
 }
 
 TEST_CASE("verify tells the refutation") {

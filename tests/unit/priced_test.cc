@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "schemas/plan/call_key.h"
 #include "schemas/timeline/assess.h"
 #include "schemas/timeline/priced.h"
+#include "tests/unit/temp_folder.h"
 
 namespace piper::timeline {
 namespace {
@@ -109,6 +111,27 @@ TEST_CASE("a call waits for its flops or for its bytes") {
   CHECK(Priced(bundle, machine).flops() == 48);
   machine.host_us = 500;  // issued at 500, and the device is done long before a second call would be
   CHECK(step_of(bundle, machine) == Approx(500 + 500));
+}
+
+// Of two lines for one call the mean by count; a call of another shape keeps its roofline.
+TEST_CASE("a measured time stands for the roofline of its call") {
+  const auto small = call("linear", {dense({2, 4})}, {dense({2, 3}), dense({4, 3})});
+  const auto large = call("linear", {dense({4, 4})}, {dense({4, 3}), dense({4, 3})});
+  auto bundle = all_do(1, {Run{0, 0, {}}});
+  bundle.programs.push_back({"c0.F.b1", {}, 0, {small, large}});
+  CHECK(plan::call_key(small) == "linear(f32[2,3]3.1,f32[4,3]3.1)(f32[2,4]4.1)");
+  CHECK(plan::call_key(small) != plan::call_key(large));
+  const TempFolder folder;
+  const auto times = read_kernel_times(folder.write("t", "{\"call\":\"" + plan::call_key(small) +
+                                                             "\",\"us\":10.0,\"count\":3}\n{\"call\":\"" +
+                                                             plan::call_key(small) + "\",\"us\":14.0,\"count\":1}\n"));
+  REQUIRE(times.ok());
+  const Priced prices(bundle, slow(1), 1, *times);
+  CHECK(prices.distinct_calls() == 2);
+  CHECK(prices.measured_calls() == 1);
+  const auto timeline = simulate_on(bundle, prices);
+  REQUIRE(timeline.ok());
+  CHECK(timeline->step == Approx(11 + 4 * (12 + 12 + 16)));
 }
 
 // A node of two cores: two ranks do not feel each other, four take twice as long, as do two that move bytes alone.

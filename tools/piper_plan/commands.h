@@ -29,7 +29,8 @@ Result<std::string> simulate_bundle(const std::string& directory, const Costs& c
 Result<std::string> simulate_measured(const std::string& directory, const std::string& profile, const Link& link);
 
 struct PriceOptions {
-  std::string target;  // the file of a machine, as in strategies/targets/
+  std::string target;        // the file of a machine, as in strategies/targets/
+  std::string kernel_times;  // a file of `piper-run --calibrate`, or ""
   bool json = false;
   int64_t lines = 10;  // of the critical path; 0: all
 };

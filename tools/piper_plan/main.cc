@@ -76,6 +76,7 @@ int run(int argc, char** argv) {
                            ->excludes(measured)
                            ->excludes("--forward")
                            ->excludes("--backward");
+  simulate->add_option("--kernel-times", priced.kernel_times, "times measured by piper-run --calibrate")->needs(target);
   simulate->add_flag("--json", priced.json, "as JSON")->needs(target);
   simulate->add_option("--lines", priced.lines, "of the critical path, 0 = all")
       ->check(CLI::NonNegativeNumber)

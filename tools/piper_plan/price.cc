@@ -24,8 +24,9 @@ struct Estimate {
   double mfu = 0;           // 0: the model's flops are not known
   double work_flops = 0;    // of the plans' calls
   DType type = DType::kF32;
-  double peak_flops = 0;  // of one rank, in that type
-  bool routes = false;    // rows of experts are counted
+  double peak_flops = 0;           // of one rank, in that type
+  size_t calls = 0, measured = 0;  // distinct kernel calls, and those of a measured time
+  bool routes = false;             // rows of experts are counted
   std::vector<RankTime> ranks;
   std::vector<LineTime> lines;
 };
@@ -41,18 +42,20 @@ int64_t tokens_of_sample(const plan::Manifest& manifest) {
   return 0;
 }
 
-Result<Estimate> estimate(const plan::Bundle& bundle, const Machine& machine) {
+Result<Estimate> estimate(const plan::Bundle& bundle, const Machine& machine, const KernelTimes& measured) {
   Estimate out;
-  const Priced prices(bundle, machine);
+  const Priced prices(bundle, machine, 1, measured);
   PIPER_ASSIGN(const Timeline timeline, simulate_on(bundle, prices));
-  PIPER_ASSIGN(const Timeline fast, simulate_on(bundle, Priced(bundle, machine, 1 + kRange)));
-  PIPER_ASSIGN(const Timeline slow, simulate_on(bundle, Priced(bundle, machine, 1 - kRange)));
+  PIPER_ASSIGN(const Timeline fast, simulate_on(bundle, Priced(bundle, machine, 1 + kRange, measured)));
+  PIPER_ASSIGN(const Timeline slow, simulate_on(bundle, Priced(bundle, machine, 1 - kRange, measured)));
   out.step_us = timeline.step;
   out.fastest_us = fast.step;
   out.slowest_us = slow.step;
   out.ranks = rank_times(bundle, timeline);
   out.lines = by_line(bundle, critical_path(bundle, timeline));
   out.work_flops = prices.flops();
+  out.calls = prices.distinct_calls();
+  out.measured = prices.measured_calls();
   out.type = prices.product_type();
   const double own = machine.flops[static_cast<size_t>(out.type)];
   out.peak_flops = own > 0 ? own : machine.flops[static_cast<size_t>(DType::kF32)];
@@ -97,6 +100,8 @@ std::string milliseconds(double us) { return formatted("%.6g", std::round(us) / 
 std::string assumptions(const Estimate& estimate) {
   return std::string("collectives: rings; exchanges: pairwise; links shared max-min fair\nrouter: ") +
          (estimate.routes ? "balanced, every expert has as many rows" : "none") +
+         formatted("\nkernel times: %zu of %zu distinct calls measured, the others by roofline", estimate.measured,
+                   estimate.calls) +
          "\nMFU: products of the model, once forward and twice backward, attention without its mask\n";
 }
 
@@ -150,6 +155,10 @@ std::string as_json(const plan::Bundle& bundle, const Machine& machine, const Es
   real("peak_flops", e.peak_flops);
   string("dtype", dtype_name(e.type));
   real("work_flops", e.work_flops);
+  json.key("distinct_calls");
+  json.number(e.calls);
+  json.key("measured_calls");
+  json.number(e.measured);
   string("collectives", "ring");
   string("router", e.routes ? "balanced" : "none");
   json.begin_lines("ranks", '[');
@@ -189,7 +198,11 @@ Result<std::string> price(const std::string& directory, const PriceOptions& opti
   std::fputs(diags.render_text(false).c_str(), stderr);
   if (!machine.ok()) return Status::reported(machine.error().code);
   PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
-  PIPER_ASSIGN(const Estimate result, estimate(bundle, *machine));
+  KernelTimes measured;
+  if (!options.kernel_times.empty()) {
+    PIPER_ASSIGN(measured, read_kernel_times(options.kernel_times));
+  }
+  PIPER_ASSIGN(const Estimate result, estimate(bundle, *machine, measured));
   return options.json ? as_json(bundle, *machine, result) : as_text(bundle, *machine, result, options.lines);
 }
 

@@ -1,0 +1,43 @@
+#include "runtime/exec/calibration.h"
+
+#include <algorithm>
+
+#include "runtime/trace/profile.h"
+#include "schemas/plan/call_key.h"
+#include "schemas/plan/json_writer.h"
+
+namespace piper::exec {
+
+Result<std::unique_ptr<Calibration>> Calibration::make(const LoadedRank& rank) {
+  auto made = std::make_unique<Calibration>();
+  PIPER_ASSIGN(made->calls_, CallByCall::make(rank));
+  for (const StepPiece& piece : made->calls_->pieces())
+    if (piece.kernel != nullptr) made->keys_.emplace(piece.kernel, plan::call_key(*piece.kernel));
+  return made;
+}
+
+void Calibration::begin_step(int64_t step) { counted_ = step >= trace::Profile::kFirstStep; }
+
+void Calibration::took(const StepPiece& piece, int64_t cpu_ns) {
+  if (counted_ && piece.kernel != nullptr) times_ns_[keys_.at(piece.kernel)].push_back(cpu_ns);
+}
+
+std::string Calibration::lines() const {
+  plan::JsonWriter json;
+  for (const auto& [key, times] : times_ns_) {
+    std::vector<int64_t> sorted = times;
+    std::nth_element(sorted.begin(), sorted.begin() + static_cast<int64_t>(sorted.size() / 2), sorted.end());
+    if (json.size() > 0) json.raw("\n");
+    json.raw("{");
+    json.key("call");
+    json.string(key);
+    json.key("us");
+    json.real(1e-3 * static_cast<double>(sorted[sorted.size() / 2]));
+    json.key("count");
+    json.number(times.size());
+    json.raw("}");
+  }
+  return json.str();
+}
+
+}  // namespace piper::exec

@@ -1,0 +1,35 @@
+// piper-run --calibrate: how long each distinct kernel call of the plans takes on this machine, warm, with all ranks of
+// the run at work. A rank's step is done call by call, and the thread's processor time of each call is taken, so that
+// ranks that share cores do not count each other's. CPU ranks only.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/exec/call_by_call.h"
+#include "runtime/exec/session.h"
+
+namespace piper::exec {
+
+class Calibration : public PieceObserver {
+ public:
+  // Of a loaded rank, which outlives it. Errors of CallByCall::make.
+  static Result<std::unique_ptr<Calibration>> make(const LoadedRank& rank);
+  const CallByCall& calls() const { return *calls_; }
+  // Steps before the kFirstStep-th one are not counted, as in a profile.
+  void begin_step(int64_t step);
+  void took(const StepPiece& piece, int64_t cpu_ns) override;
+  Status behind(const StepPiece&) override { return {}; }
+  // {"call":KEY,"us":MEDIAN,"count":N}, one a line, sorted by key (plan::call_key). "" where no step was counted.
+  std::string lines() const;
+
+ private:
+  std::unique_ptr<CallByCall> calls_;
+  std::map<const plan::KernelCall*, std::string> keys_;
+  std::map<std::string, std::vector<int64_t>> times_ns_;  // by key
+  bool counted_ = false;
+};
+
+}  // namespace piper::exec

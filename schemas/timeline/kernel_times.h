@@ -1,0 +1,17 @@
+// Times of kernel calls that a machine was measured to take (`piper-run --calibrate`): they stand for what a roofline
+// would say of these calls.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "schemas/base/status.h"
+
+namespace piper::timeline {
+
+using KernelTimes = std::map<std::string, double>;  // plan::call_key -> microseconds
+
+// Of ranks that measured the same call the mean, by how often they did. An error tells the line that does not fit.
+Result<KernelTimes> read_kernel_times(const std::string& path);
+
+}  // namespace piper::timeline
