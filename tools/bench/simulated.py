@@ -3,7 +3,7 @@
 
   simulated.py --bin build/release/bin --work DIR [--rounds 3] [--steps 12]
 
-A GPT of four blocks on two ranks, each with one thread; at most as many ranks as cores, so that kernels run as they are. Kernel times
+A GPT on two ranks, each with one thread; at most as many ranks as cores, so that kernels run as they are. Kernel times
 come from `piper-run --calibrate` of a bundle that is not among those predicted; what it does not have is priced by the roofline of
 strategies/targets/cpu_two_cores.yaml. Prints for each strategy the measured step, what is simulated without and with the table, the signed errors, and
 the rank correlation (Spearman) of both with the measurement; then the predicted and measured peak memory.
