@@ -37,15 +37,16 @@ Result<WeightSource> WeightSource::open(const std::string& bundle_directory, con
   WeightSource source;
   for (const plan::TensorInfo& tensor : manifest.tensors) source.info_[tensor.name] = &tensor;
   // Nothing where the bundle has no such file.
-  const auto own = [&](std::string_view path, std::optional<plan::SafetensorsFile>& file) -> Status {
+  const auto own = [&](std::string_view path, std::optional<plan::WeightFiles>& file) -> Status {
     const auto entry =
         std::find_if(manifest.files.begin(), manifest.files.end(), [&](const auto& f) { return f.path == path; });
     if (entry == manifest.files.end()) return {};
     PIPER_ASSIGN(const auto chunked, plan::ChunkedFile::open(bundle_directory, *entry));
-    PIPER_ASSIGN(
-        file, plan::SafetensorsFile::open(chunked->file(), chunked->path(), [&](const std::byte* data, int64_t bytes) {
-          return chunked->check(data, bytes);
-        }));
+    PIPER_ASSIGN(plan::SafetensorsFile opened, plan::SafetensorsFile::open(chunked->file(), chunked->path(),
+                                                                           [&](const std::byte* data, int64_t bytes) {
+                                                                             return chunked->check(data, bytes);
+                                                                           }));
+    file.emplace(std::move(opened));
     source.chunked_.push_back(chunked);
     return {};
   };
@@ -54,7 +55,7 @@ Result<WeightSource> WeightSource::open(const std::string& bundle_directory, con
     PIPER_RETURN_IF_ERROR(own(plan::kModelWeights, source.model_));
   } else {
     source.model_name_ = load_file;
-    PIPER_ASSIGN(source.model_, plan::SafetensorsFile::open(load_file));
+    PIPER_ASSIGN(source.model_, plan::WeightFiles::open(load_file));
   }
   PIPER_RETURN_IF_ERROR(own(plan::kConstantWeights, source.constants_));
   return source;

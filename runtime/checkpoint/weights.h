@@ -1,5 +1,5 @@
 // Where a rank's parameters, running statistics and constants come from: the bundle's own weights, or
-// the file of --load for everything but constants. One per process, shared by its ranks; read-only
+// the files of --load for everything but constants. One per process, shared by its ranks; read-only
 // and mapped, so a rank touches only the tensors it copies.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "schemas/base/status.h"
 #include "schemas/plan/chunk_digests.h"
 #include "schemas/plan/plan.h"
-#include "schemas/plan/safetensors.h"
+#include "schemas/plan/weight_files.h"
 
 namespace piper::checkpoint {
 
@@ -22,7 +22,7 @@ bool is_weight(const plan::Placement& placement);
 class WeightSource {
  public:
   // `load_file` empty: the bundle's weights, as the manifest lists them. A bundle may have no weights at all; then only
-  // a rank that needs some fails. Errors of the safetensors reader, P0604.
+  // a rank that needs some fails. Errors of WeightFiles::open, P0604.
   static Result<WeightSource> open(const std::string& bundle_directory, const std::string& load_file,
                                    const plan::Manifest& manifest);
   // The tensor of a placement, by its own name or another name of a tied weight. R0501 not there,
@@ -35,7 +35,7 @@ class WeightSource {
   Status check(const std::byte* data, int64_t bytes) const;
 
  private:
-  std::optional<plan::SafetensorsFile> model_, constants_;
+  std::optional<plan::WeightFiles> model_, constants_;
   std::vector<std::shared_ptr<const plan::ChunkedFile>> chunked_;  // those of the two that are the bundle's
   std::string model_name_;                                         // for messages
   std::map<std::string, const plan::TensorInfo*> info_;

@@ -99,7 +99,8 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_option("--tensorboard", flags.tensorboard, "write an event file for TensorBoard to this folder");
   app.add_option("--rings", flags.rings,
                  "keep what every rank ran last in a file of this folder, for piper-plan whyhang; default: in memory");
-  app.add_option("--load", flags.load, "start from the weights of this .safetensors file");
+  app.add_option("--load", flags.load,
+                 "start from the weights of this .safetensors file, or folder of such files with an index");
   app.add_option("--save", flags.save, "write the weights after the last step to this .safetensors file");
   app.add_option("--eval-data", flags.eval_data, "evaluate on this data, of any form of --data");
   app.add_option("--eval-every", flags.eval_every,

@@ -16,7 +16,9 @@ import subprocess
 import sys
 import time
 
+import huggingface_hub
 import numpy
+import torch
 from safetensors import safe_open
 
 import gpu_ranks
@@ -440,12 +442,53 @@ def export(runs):
     loaded = runs.fresh("loaded")
     runs.run(name, loaded, "--load", out, "--steps", 1, "--save", again)
     check("--load reads what export wrote", again.exists())
+    export_in_files(runs, name, folder, out)
     shard = next(step(folder, 2).glob("shard-*"))
     data = bytearray(shard.read_bytes())
     data[-1] ^= 1
     shard.write_bytes(data)
     done = subprocess.run([tool, "checkpoint", "verify", folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     check("verify finds the damaged one", done.returncode == 1 and "R0705" in done.stdout and shard.name in done.stdout, done.stdout)
+
+
+def export_in_files(runs, name, folder, whole):
+    """Several files with an index: read by Hugging Face's reader and by --load, to the same losses as one file."""
+    tool, out = runs.bench.bin / "piper-plan", folder.with_suffix(".files")
+    shutil.rmtree(out, ignore_errors=True)
+    said = runs.bench.call([tool, "checkpoint", "export", folder, "-o", out, "--max-shard-size", "100KB"])
+    index = json.loads((out / "model.safetensors.index.json").read_text())
+    files = sorted(set(index["weight_map"].values()))
+    check("export in files: its size is the limit", len(files) > 2 and f"{len(files)} files in" in said and
+          sorted(file.name for file in out.glob("*.safetensors")) == files, said)
+    with safe_open(whole, "np") as one:
+        bytes_of = {key: one.get_tensor(key).nbytes for key in one.keys()}
+        sizes = {file: [bytes_of[key] for key, of in index["weight_map"].items() if of == file] for file in files}
+        check("export in files: the limit holds", all(sum(size) <= 100_000 or len(size) == 1 for size in sizes.values()), sizes)
+        check("export in files: every tensor once", index["weight_map"].keys() == bytes_of.keys() and
+              index["metadata"]["total_size"] == sum(bytes_of.values()))
+        read = torch.nn.Module()
+        for key in one.keys():    # names with dots: a tree of modules, as the model has
+            parent = read
+            *path, leaf = key.split(".")
+            for part in path:
+                if part not in parent._modules:
+                    parent.add_module(part, torch.nn.Module())
+                parent = parent._modules[part]
+            parent.register_buffer(leaf, torch.zeros(one.get_tensor(key).shape))
+        huggingface_hub.load_torch_model(read, out)
+        check("Hugging Face's reader reads it", all(numpy.array_equal(value, one.get_tensor(key)) for key, value in read.state_dict().items()))
+
+    def first_losses(source):
+        log = folder.with_suffix(".log")
+        log.unlink(missing_ok=True)
+        runs.run(name, runs.fresh("loaded"), "--load", source, "--steps", 2, "--log", log)
+        return losses_of(log)
+    check("--load of files: the losses of one file", first_losses(out) == first_losses(whole) == first_losses(out / "model.safetensors.index.json"))
+    for what, damage, words in (("cut", lambda file: file.write_bytes(file.read_bytes()[:-1]), ("P0620", files[1])),
+                                ("missing", lambda file: file.unlink(), ("P0622", files[1]))):
+        damage(out / files[1])
+        code, text = runs.fails(name, runs.fresh("loaded"), "--load", out, "--steps", 1)
+        check(f"--load of files, one {what}: refused", code == 1 and all(word in text for word in words), f"{code} {text}")
 
 
 def main():

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "schemas/checkpoint/find_checkpoint.h"
-#include "schemas/plan/safetensors.h"
+#include "schemas/plan/weight_files.h"
 #include "tools/piper_plan/commands.h"
 
 namespace piper::tools {
@@ -134,8 +134,8 @@ Result<Difference> diff_checkpoints(const std::string& a, const std::string& b) 
   return Difference{text, true};
 }
 
-Result<std::string> export_checkpoint(const std::string& path, int64_t step, const std::string& out) {
-  PIPER_ASSIGN(const OpenCheckpoint from, choose(path, step));
+Result<std::string> export_checkpoint(const std::string& path, const ExportOptions& options) {
+  PIPER_ASSIGN(const OpenCheckpoint from, choose(path, options.step));
   std::vector<plan::TensorToWrite> tensors;
   for (const StoredTensor& tensor : from.manifest().tensors) {
     if (tensor.kind != checkpoint::StateKind::kParameter && tensor.kind != checkpoint::StateKind::kBuffer) continue;
@@ -151,9 +151,14 @@ Result<std::string> export_checkpoint(const std::string& path, int64_t step, con
       tensors.push_back(entry);
     }
   }
-  PIPER_RETURN_IF_ERROR(plan::write_safetensors(out, tensors));
-  return std::to_string(tensors.size()) + " tensors of step " + std::to_string(from.manifest().step) + " written to " +
-         out + "\n";
+  const std::string what =
+      std::to_string(tensors.size()) + " tensors of step " + std::to_string(from.manifest().step) + " written to ";
+  if (options.max_shard_bytes == 0) {
+    PIPER_RETURN_IF_ERROR(plan::write_safetensors(options.out, tensors));
+    return what + options.out + "\n";
+  }
+  PIPER_ASSIGN(const int64_t files, plan::write_weight_files(options.out, tensors, options.max_shard_bytes));
+  return what + std::to_string(files) + (files == 1 ? " file in " : " files in ") + options.out + "\n";
 }
 
 }  // namespace piper::tools

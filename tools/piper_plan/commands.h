@@ -61,8 +61,13 @@ Result<std::string> list_checkpoints(const std::string& path);
 // R0705: those that are damaged, a line each.
 Result<std::string> verify_checkpoints(const std::string& path);
 Result<Difference> diff_checkpoints(const std::string& a, const std::string& b);
-// The weights of a step, the newest valid one where `step` is -1, under the model's own names.
-Result<std::string> export_checkpoint(const std::string& path, int64_t step, const std::string& out);
+struct ExportOptions {
+  int64_t step = -1;            // -1: the newest valid one
+  std::string out;              // a file; with max_shard_bytes a folder
+  int64_t max_shard_bytes = 0;  // 0: all in one file
+};
+// The weights of a step under the model's own names. P0621.
+Result<std::string> export_checkpoint(const std::string& path, const ExportOptions& options);
 
 // Who keeps a run from going on, by the rings of its ranks; `events`: of each thread that are shown, 0: none. R0911.
 Result<std::string> why_hang(const std::string& directory, const std::string& rings, int64_t events);

@@ -100,10 +100,15 @@ int run(int argc, char** argv) {
   int64_t events = 0;
   hang->add_option("--events", events, "show so many of the last events of every thread")
       ->check(CLI::NonNegativeNumber);
-  std::string out;
-  int64_t step = -1;
-  write->add_option("--step", step, "its step; default: the newest valid one")->check(CLI::NonNegativeNumber);
-  write->add_option("-o,--output", out, "the .safetensors file to write")->required();
+  piper::tools::ExportOptions exported;
+  write->add_option("--step", exported.step, "its step; default: the newest valid one")->check(CLI::NonNegativeNumber);
+  write->add_option("-o,--output", exported.out, "the .safetensors file to write, or the folder with --max-shard-size")
+      ->required();
+  write
+      ->add_option("--max-shard-size", exported.max_shard_bytes,
+                   "write files of at most so many bytes and an index, as Hugging Face does: 5GB, 500MB")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::PositiveNumber);
   auto* const bisect = app.add_subcommand(
       "bisect", "the first value in which two runs differ, by what piper-run --digest wrote; exit 1 when they differ");
   double tolerance = 0;
@@ -126,7 +131,7 @@ int run(int argc, char** argv) {
   if (*list) return print(piper::tools::list_checkpoints(directory));
   if (*check) return print(piper::tools::verify_checkpoints(directory));
   if (*compare) return print_diff(piper::tools::diff_checkpoints(directory, other), true);
-  if (*write) return print(piper::tools::export_checkpoint(directory, step, out));
+  if (*write) return print(piper::tools::export_checkpoint(directory, exported));
   if (*bisect) return print_diff(piper::tools::bisect(directory, other, tolerance), true);
   if (*hang) return print(piper::tools::why_hang(directory, other, events));
   if (*diff) return print_diff(piper::tools::diff(directory, other, lines), exit_code);
