@@ -95,6 +95,40 @@ start_ranks "trap 'exit 75' TERM"
 kill -STOP "$(cat "$dir/pid.1")"
 kill -TERM $pid
 ends 75
+# mpirun ends its ranks by itself, a second behind the grace period, and removes what it has made: it is killed ten seconds
+# behind that period, not at its end. The first script takes as long as mpirun may, the second never ends.
+mkdir "$dir/slow" "$dir/endless"
+# start_mpirun FOLDER ON_TERM: a script called mpirun under piper-launch, in the background, as $pid
+start_mpirun() {
+  rm -f "$dir"/pid.*
+  printf '#!/bin/sh\ntrap "%s" TERM\necho $$ > %s/pid.0\necho $$ > %s/pid.1\nwhile :; do sleep 0.1; done\n' "$2" "$dir" "$dir" > "$1/mpirun"
+  chmod +x "$1/mpirun"
+  "$launch" --grace 0.5 "$1/mpirun" -n 2 sh --checkpoint "$dir/c" > "$dir/out" 2>&1 &
+  pid=$!
+  wait_for [ -s "$dir/pid.1" ]
+}
+start_mpirun "$dir/slow" "sleep 2; exit 75"
+kill -TERM $pid
+ends 75
+start_mpirun "$dir/endless" ""
+kill -TERM $pid
+ends 137
+# The real one gives its ranks the grace period, and a second.
+if command -v mpirun > "$dir/which"; then
+  rm -f "$dir"/pid.*
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  "$launch" --grace 4 mpirun --oversubscribe -n 2 sh -c "trap 'sleep 2; echo saved > $dir/saved.\$OMPI_COMM_WORLD_RANK; exit 75' TERM
+    echo \$\$ > $dir/pid.\$OMPI_COMM_WORLD_RANK; while :; do sleep 0.1; done" sh --checkpoint "$dir/c" > "$dir/out" 2>&1 &
+  pid=$!
+  wait_for [ -s "$dir/pid.0" ] && wait_for [ -s "$dir/pid.1" ]
+  kill -TERM $pid
+  wait $pid
+  [ $? = 137 ] && { fail "mpirun was killed"; cat "$dir/out"; }
+  for rank in 0 1; do
+    [ -s "$dir/saved.$rank" ] || { fail "rank $rank of mpirun had no time to save"; cat "$dir/out"; }
+    gone "$(cat "$dir/pid.$rank")" || fail "rank $rank of mpirun is left"
+  done
+fi
 # Nothing is left of a piper-launch that is killed.
 start_ranks "trap '' TERM INT HUP"
 kill -KILL $pid
