@@ -1,5 +1,6 @@
 // The commands of piper-plan on hand-made bundles.
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <fstream>
 
 #include "schemas/plan/bundle_io.h"
@@ -191,4 +192,37 @@ TEST_CASE("explain tells the chain") {
               " no buffer is called \"PP1.B\"; these hold it: \"out PP1.B m0\", \"out PP1.B m1\""));
   options.buffer = "";
   CHECK(holds(text(tools::explain(plans, options)), "s.yaml:3:5"));
+}
+
+// PIPER_UPDATE_GENERATED=1 writes the file instead of comparing it.
+TEST_CASE("show draws the schedule as SVG") {
+  TempFolder dir;
+  const auto drawn = tools::draw_svg(write(dir, "p", plan::example::pipeline(2, 3)), {});
+  REQUIRE(drawn.ok());
+  const std::string golden = PIPER_SOURCE_DIR "/tests/unit/plan_schedule.svg";
+  if (std::getenv("PIPER_UPDATE_GENERATED") != nullptr) std::ofstream(golden, std::ios::binary) << *drawn;
+  std::ifstream file(golden, std::ios::binary);
+  CHECK(*drawn == std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+TEST_CASE("ranks that do the same share a row of the drawing") {
+  TempFolder dir;
+  auto bundle = plan::example::two_ranks();
+  bundle.ranks[1].arguments.edit()[0].name = bundle.ranks[0].arguments[0].name;
+  CHECK(holds(text(tools::draw_svg(write(dir, "p", bundle), {})), ">0,1</text>"));
+}
+
+TEST_CASE("show colours cells and dims idle time") {
+  TempFolder dir;
+  const auto plans = write(dir, "p", plan::example::pipeline(2, 2));
+  tools::ShowOptions options;
+  const auto plain = text(tools::show(plans, options));
+  CHECK(!holds(plain, "\x1b"));
+  options.colour = true;
+  auto coloured = text(tools::show(plans, options));
+  INFO(coloured);
+  CHECK(holds(coloured, "|\x1b[34mF0\x1b[0m \x1b[34mF1\x1b[0m \x1b[2m.........\x1b[0m\x1b[32mB0---\x1b[0m"));
+  for (size_t at; (at = coloured.find('\x1b')) != std::string::npos;)
+    coloured.erase(at, coloured.find('m', at) + 1 - at);
+  CHECK(coloured == plain);
 }

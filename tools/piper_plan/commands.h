@@ -15,9 +15,12 @@ using timeline::Link;
 struct ShowOptions {
   int64_t columns = 160;  // of the schedule's picture; 0 = all
   bool all = false;       // every row of the picture and every stream
+  bool colour = false;    // of the picture, by the terminal's escape sequences
   Costs costs;
 };
 Result<std::string> show(const std::string& directory, const ShowOptions& options);
+// The schedule with unit costs as an SVG file: a row for ranks that do the same.
+Result<std::string> draw_svg(const std::string& directory, const Costs& costs);
 
 struct VerifyOptions {
   bool verbose = false;  // how long each part of the proof took, and how much it looked at

@@ -1,9 +1,13 @@
 // piper-plan: looks at plan bundles. Exit status: 0 done, 1 refuted, damaged or different
 // (diff --exit-code, bisect), 2 command line (diff, bisect: also what cannot be read), 70 our bug.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
+#include "schemas/plan/file_bytes.h"
 #include "tools/piper_plan/commands.h"
 
 namespace {
@@ -29,6 +33,21 @@ int print_diff(const piper::Result<piper::tools::Difference>& result, bool exit_
   }
   std::fputs(result->text.c_str(), stdout);
   return exit_code && result->differs ? 1 : 0;
+}
+
+// Instead of printing: a picture in a file of its own.
+int write_picture(const std::string& path, const piper::Result<std::string>& picture) {
+  if (!picture.ok()) return print(picture);
+  if (auto written = piper::plan::write_file(path, *picture); !written.ok())
+    return print(piper::Result<std::string>(std::move(written)));
+  return 0;
+}
+
+// NO_COLOR: https://no-color.org.
+bool in_colour(const std::string& choice) {
+  if (choice != "auto") return choice == "always";
+  const char* const refused = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) == 1 && (refused == nullptr || refused[0] == '\0');
 }
 
 void add_costs(CLI::App* command, Costs& costs) {
@@ -62,6 +81,11 @@ int run(int argc, char** argv) {
   verify->add_flag("--verbose", proof.verbose, "how long each part of the proof took, and how much it looked at");
   show->add_option("--columns", shown.columns, "width of the picture, 0 = all")->check(CLI::NonNegativeNumber);
   show->add_flag("--all", shown.all, "every row of the picture and every stream");
+  std::string colour = "auto", svg;
+  show->add_option("--color", colour, "of the picture: always, never, auto (on a terminal, unless NO_COLOR is set)")
+      ->check(CLI::IsMember({"always", "never", "auto"}))
+      ->capture_default_str();
+  show->add_option("--svg", svg, "write the picture to this file instead, as SVG");
   add_costs(show, shown.costs);
   add_costs(simulate, costs);
   auto* const measured = simulate->add_option("--profile", profile, "times measured by piper-run --profile");
@@ -127,6 +151,8 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (*verify) return print(piper::tools::verify_bundle(directory, proof));
+  if (*show && !svg.empty()) return write_picture(svg, piper::tools::draw_svg(directory, shown.costs));
+  shown.colour = in_colour(colour);
   if (*show) return print(piper::tools::show(directory, shown));
   if (*list) return print(piper::tools::list_checkpoints(directory));
   if (*check) return print(piper::tools::verify_checkpoints(directory));

@@ -2,15 +2,13 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <set>
 
 #include "schemas/plan/bundle_io.h"
-#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/device_memory.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/read_ahead.h"
-#include "schemas/timeline/stages.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/schedule_rows.h"
 #include "tools/piper_plan/text_table.h"
 
 namespace piper::tools {
@@ -21,42 +19,6 @@ using namespace timeline;
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr size_t kShownRows = 64;  // of a table, unless all are asked for
-
-// The digits at a stage's end, or its whole name.
-std::string short_stage(const std::string& stage) {
-  size_t at = stage.size();
-  while (at > 0 && stage[at - 1] >= '0' && stage[at - 1] <= '9') --at;
-  return at == stage.size() ? stage + ":" : stage.substr(at);
-}
-
-struct Cell {
-  std::string label;
-  double begin = 0, end = 0;
-};
-
-// "F0" where the rank has one stage, "2F0" where it has several; I and W are the halves of a backward. Pieces of a
-// stage that follow one another are one cell.
-std::vector<Cell> cells_of(const RankPlan& plan, const std::vector<Span>& spans, const Stages& stages) {
-  std::set<std::string> present;
-  std::vector<ChunkRun> passes;
-  for (const auto& span : spans) {
-    const auto& run = std::get<Run>(plan.instructions[static_cast<size_t>(span.instruction)].action);
-    passes.push_back(*chunk_run(plan.arguments[static_cast<size_t>(run.arguments)].name));
-    passes.back().chunk = stages.stage_of(passes.back().chunk);
-    present.insert(passes.back().chunk);
-  }
-  std::vector<Cell> cells;
-  for (size_t i = 0; i < spans.size(); ++i) {
-    const std::string pass = passes[i].pass.size() == 2 ? passes[i].pass.substr(1) : passes[i].pass;
-    const std::string label = (present.size() > 1 ? short_stage(passes[i].chunk) : "") + pass +
-                              std::to_string(passes[i].microbatch.value_or(0));
-    constexpr double kRounding = 1e-9;
-    if (!cells.empty() && cells.back().label == label && std::abs(cells.back().end - spans[i].begin) < kRounding)
-      cells.back().end = spans[i].end;
-    else cells.push_back({label, spans[i].begin, spans[i].end});
-  }
-  return cells;
-}
 
 // One row: every time unit `width` columns wide, idle time as dots. Runs of two streams at one time
 // stand one after the other as far as they fit.
@@ -74,35 +36,67 @@ std::string draw(const std::vector<Cell>& cells, double unit, size_t width, doub
   return row;
 }
 
-std::string picture(const Bundle& bundle, const Timeline& timeline, const ShowOptions& options) {
-  const Stages stages(bundle);
-  std::vector<std::vector<Cell>> all;
-  size_t width = 3;
-  double unit = 0;
-  for (size_t p = 0; p < bundle.ranks.size(); ++p) {
-    all.push_back(cells_of(bundle.ranks[p], timeline.spans[p], stages));
-    for (const auto& cell : all.back()) {
-      width = std::max(width, cell.label.size() + 1);
-      const double length = cell.end - cell.begin;
-      if (length > 0 && (unit == 0 || length < unit)) unit = length;
+// A cell in the colour of its pass, time in which nothing runs dimmed; between the bars of each line alone.
+std::string coloured(const std::string& rows) {
+  const auto sequence = [](const std::string& token) -> const char* {
+    if (token[0] == '.') return "\x1b[2m";
+    const size_t pass = token.find_last_of("FBIW");
+    switch (pass == std::string::npos ? ' ' : token[pass]) {
+      case 'F': return "\x1b[34m";
+      case 'B': return "\x1b[32m";
+      case 'I': return "\x1b[36m";
+      case 'W': return "\x1b[33m";
+      default: return "";
+    }
+  };
+  std::string text, token;
+  bool inside = false;
+  const auto flush = [&] {
+    if (token.empty()) return;
+    const std::string begin = sequence(token);
+    text += begin + token + (begin.empty() ? "" : "\x1b[0m");
+    token.clear();
+  };
+  for (const char c : rows) {
+    if (c == '|' || c == '\n') {
+      flush();
+      inside = c == '|' && !inside;
+      text += c;
+    } else if (!inside || c == ' ') {
+      flush();
+      text += c;
+    } else {
+      if (!token.empty() && (token[0] == '.') != (c == '.')) flush();
+      token += c;
     }
   }
+  flush();
+  return text;
+}
+
+std::string picture(const Bundle& bundle, const Timeline& timeline, const ShowOptions& options) {
+  const auto all = schedule_rows(bundle, timeline);
+  const double unit = shortest_cell(all);
+  size_t width = 3;
+  for (const auto& row : all)
+    for (const auto& cell : row.cells) width = std::max(width, cell.label.size() + 1);
   if (unit == 0) return "  no passes of stages\n";
   Rows rows;
   bool cut = false;
-  for (size_t p = 0; p < all.size(); ++p) {
-    auto row = draw(all[p], unit, width, timeline.step);
+  for (const auto& schedule : all) {
+    auto row = draw(schedule.cells, unit, width, timeline.step);
     if (options.columns > 0 && row.size() > static_cast<size_t>(options.columns)) {
       row.resize(static_cast<size_t>(options.columns));
       cut = true;
     }
-    rows.push_back({std::to_string(bundle.ranks[p].rank), "|" + row + "|"});
+    rows.push_back({std::to_string(schedule.ranks.front()), "|" + row + "|"});
   }
   rows = merge_ranks(rows);
   const size_t total = rows.size();
   if (!options.all && total > kShownRows) rows.resize(kShownRows);
   auto text =
       format_table({"rank", "F forward, B backward, I its input part, W its weight part; number = microbatch"}, rows);
+  if (options.colour) text = coloured(text);
   if (rows.size() < total) text += "  (" + std::to_string(total - rows.size()) + " more rows; --all shows them)\n";
   if (cut) text += "  (cut at " + std::to_string(options.columns) + " columns; --columns 0 shows all)\n";
   return text;
