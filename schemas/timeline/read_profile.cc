@@ -12,7 +12,8 @@ using namespace plan;
 Result<Measured> read_profile(const Bundle& bundle, const std::string& path) {
   PIPER_ASSIGN(const auto file, map_file(path));
   Measured measured;
-  for (const auto& plan : bundle.ranks) measured.cost_us.emplace_back(plan.instructions.size(), -1.0);
+  for (auto* const times : {&measured.cost_us, &measured.begin_us, &measured.end_us})
+    for (const auto& plan : bundle.ranks) times->emplace_back(plan.instructions.size(), -1.0);
   const std::string_view text = file.text();
   for (size_t begin = 0, line = 1; begin < text.size(); ++line) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -30,20 +31,22 @@ Result<Measured> read_profile(const Bundle& bundle, const std::string& path) {
       reader.key(name);
       (void)reader.string();
     }
-    double cost_us = 0;
+    std::vector<double> times;
     for (const char* name : {"begin_us", "end_us", "cpu_us"}) {
       reader.key(name);
-      cost_us = reader.real();
+      times.push_back(reader.real());
     }
     reader.close_object();
     if (!reader.ok()) return failure("this is no line of a profile");
     const auto found =
         std::find_if(bundle.ranks.begin(), bundle.ranks.end(), [&](const RankPlan& plan) { return plan.rank == rank; });
     if (found == bundle.ranks.end()) return failure("the bundle has no rank " + std::to_string(rank));
-    auto& costs = measured.cost_us[static_cast<size_t>(found - bundle.ranks.begin())];
-    if (instruction < 0 || static_cast<size_t>(instruction) >= costs.size())
+    const auto p = static_cast<size_t>(found - bundle.ranks.begin()), i = static_cast<size_t>(instruction);
+    if (instruction < 0 || i >= found->instructions.size())
       return failure("rank " + std::to_string(rank) + " has no instruction " + std::to_string(instruction));
-    costs[static_cast<size_t>(instruction)] = cost_us;
+    measured.begin_us[p][i] = times[0];
+    measured.end_us[p][i] = times[1];
+    measured.cost_us[p][i] = times[2];
   }
   for (size_t p = 0; p < measured.cost_us.size(); ++p)
     if (std::find(measured.cost_us[p].begin(), measured.cost_us[p].end(), -1.0) != measured.cost_us[p].end())

@@ -30,10 +30,11 @@ struct Link {
 // Microseconds of each instruction, [loaded rank][instruction], and the links between ranks.
 struct Measured {
   std::vector<std::vector<double>> cost_us;
-  Link link;
+  std::vector<std::vector<double>> begin_us = {}, end_us = {};  // when the run did it, from the step's begin
+  Link link = {};
 };
-// Reads what `piper-run --profile` wrote of this bundle: the time that an instruction's thread computed. An error tells
-// the line that does not fit, or that a rank is missing.
+// Reads what `piper-run --profile` wrote of this bundle: cost_us is the time that an instruction's thread computed. An
+// error tells the line that does not fit, or that a rank is missing.
 Result<Measured> read_profile(const plan::Bundle& bundle, const std::string& path);
 
 struct Span {

@@ -21,6 +21,12 @@ struct ShowOptions {
 Result<std::string> show(const std::string& directory, const ShowOptions& options);
 // The schedule with unit costs as an SVG file: a row for ranks that do the same.
 Result<std::string> draw_svg(const std::string& directory, const Costs& costs);
+// The step as a page that works without a network: time line by rank and stream, messages, memory, dependences.
+struct HtmlOptions {
+  Costs costs;
+  std::string profile;  // of piper-run: measured times are drawn below those that the plan would take with them
+};
+Result<std::string> draw_html(const std::string& directory, const HtmlOptions& options);
 
 struct VerifyOptions {
   bool verbose = false;  // how long each part of the proof took, and how much it looked at

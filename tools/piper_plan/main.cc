@@ -81,11 +81,14 @@ int run(int argc, char** argv) {
   verify->add_flag("--verbose", proof.verbose, "how long each part of the proof took, and how much it looked at");
   show->add_option("--columns", shown.columns, "width of the picture, 0 = all")->check(CLI::NonNegativeNumber);
   show->add_flag("--all", shown.all, "every row of the picture and every stream");
-  std::string colour = "auto", svg;
+  std::string colour = "auto", svg, html;
   show->add_option("--color", colour, "of the picture: always, never, auto (on a terminal, unless NO_COLOR is set)")
       ->check(CLI::IsMember({"always", "never", "auto"}))
       ->capture_default_str();
   show->add_option("--svg", svg, "write the picture to this file instead, as SVG");
+  auto* const page = show->add_option(
+      "--html", html, "write the step to this file instead, as a page: time line, messages, memory, dependences");
+  show->add_option("--profile", profile, "times measured by piper-run --profile, drawn below the others")->needs(page);
   add_costs(show, shown.costs);
   add_costs(simulate, costs);
   auto* const measured = simulate->add_option("--profile", profile, "times measured by piper-run --profile");
@@ -151,6 +154,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (*verify) return print(piper::tools::verify_bundle(directory, proof));
+  if (*show && !html.empty()) return write_picture(html, piper::tools::draw_html(directory, {shown.costs, profile}));
   if (*show && !svg.empty()) return write_picture(svg, piper::tools::draw_svg(directory, shown.costs));
   shown.colour = in_colour(colour);
   if (*show) return print(piper::tools::show(directory, shown));
