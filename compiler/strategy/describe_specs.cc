@@ -35,7 +35,7 @@ Json argument(const ArgSpec& arg) {
               {"minItems", 2},
               {"items", {{"type", "array"}, {"minItems", 1}, {"items", ref("filter")}}}};
     case ArgKind::kDevices: return ref("devices");
-    case ArgKind::kDeviceGroups: return {{"oneOf", {ref("devices"), list_of(ref("devices"))}}};
+    case ArgKind::kDeviceGroups: return {{"anyOf", {ref("devices"), ref("mesh_groups"), list_of(ref("devices"))}}};
     case ArgKind::kName: return text("string");
     case ArgKind::kChoice: return choice(arg.choices);
     case ArgKind::kCount: return whole(arg.least);
@@ -90,11 +90,12 @@ Json annotation() {
 
 Json schedule() {
   Json rank_group = {{"oneOf", {whole(0), ref("devices")}}};
+  Json ranks = {{"anyOf", {list_of(rank_group), ref("rank_range"), ref("mesh_groups")}}};
   Json entry = object({{"family", choice(family_names())},
                        {"csv", text("string")},
                        {"microbatches", whole(1)},
                        {"stages", text("string")},
-                       {"ranks", list_of(rank_group)},
+                       {"ranks", ranks},
                        {"virtual", whole(1)}});
   entry["oneOf"] = exactly_one({"family", "csv"});
   return entry;
@@ -145,7 +146,13 @@ Json definitions(std::span<const DirectiveSpec* const> specs) {
        {{"type", "object"},
         {"properties", {{"PASS", choice({"F", "B", "BI", "BW"})}}},
         {"additionalProperties", value}}},
-      {"devices", {{"type", "array"}, {"minItems", 1}, {"uniqueItems", true}, {"items", whole(0)}}},
+      {"devices",
+       {{"oneOf",
+         {{{"type", "array"}, {"minItems", 1}, {"uniqueItems", true}, {"items", whole(0)}},
+          ref("rank_range"),
+          {{"type", "object"}, {"additionalProperties", value}}}}}},
+      {"rank_range", {{"type", "string"}, {"pattern", "^[0-9]+\\.\\.[0-9]+$"}}},
+      {"mesh_groups", {{"type", "object"}, {"additionalProperties", {{"oneOf", {value, choice({"each"})}}}}}},
       {"globs", list_of({{"type", "string"}, {"minLength", 1}})},
   };
   for (const DirectiveSpec* spec : specs) defs[std::string(spec->name)] = directive(*spec);
@@ -157,8 +164,8 @@ std::string_view kind_name(ArgKind kind) {
   switch (kind) {
     case ArgKind::kFilter: return "filter";
     case ArgKind::kFilterGroups: return "list of groups of filters";
-    case ArgKind::kDevices: return "list of ranks";
-    case ArgKind::kDeviceGroups: return "list of ranks, or list of such lists";
+    case ArgKind::kDevices: return "list of ranks, range, or ranks of the mesh";
+    case ArgKind::kDeviceGroups: return "list of ranks, range, or ranks of the mesh; or list of such lists";
     case ArgKind::kName: return "name";
     case ArgKind::kChoice: return "one of";
     case ArgKind::kCount: return "whole number";
@@ -221,19 +228,22 @@ std::string json_schema(std::span<const DirectiveSpec* const> specs) {
                      {"seed", whole(0)},
                      {"sampling", choice({"sequential", "shuffled"})}});
   Json eval = object({{"data", text("string")}, {"every", whole(1)}, {"batches", whole(1)}});
-  Json program = object({{"piper", {{"const", 1}}},
-                         {"model", model()},
-                         {"annotate", list_of(annotation())},
-                         {"directives", ref("directives")},
-                         {"schedule", schedule()},
-                         {"streams", streams},
-                         {"per_microbatch", ref("globs")},
-                         {"optimizer", optimizer()},
-                         {"lr_schedule", lr_schedule()},
-                         {"clip_grad_norm", above_zero()},
-                         {"precision", precision()},
-                         {"run", run},
-                         {"eval", eval}});
+  Json program =
+      object({{"piper", {{"const", 1}}},
+              {"mesh", {{"type", "object"}, {"minProperties", 1}, {"additionalProperties", whole(1)}}},
+              {"node", object({{"ranks", whole(1)}, {"inside", list_of(text("string"))}}, {"ranks", "inside"})},
+              {"model", model()},
+              {"annotate", list_of(annotation())},
+              {"directives", ref("directives")},
+              {"schedule", schedule()},
+              {"streams", streams},
+              {"per_microbatch", ref("globs")},
+              {"optimizer", optimizer()},
+              {"lr_schedule", lr_schedule()},
+              {"clip_grad_norm", above_zero()},
+              {"precision", precision()},
+              {"run", run},
+              {"eval", eval}});
   Json root = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                {"title", "piper strategy"},
                {"oneOf", {program, ref("directives")}},

@@ -8,22 +8,6 @@ namespace {
 
 constexpr int64_t kMaxIndex = 1 << 30;
 
-// "7" or, with `allow_range`, "0..3". False: neither.
-bool parse_range(std::string_view text, std::pair<int64_t, int64_t>& out, bool& is_range) {
-  const size_t dots = text.find("..");
-  is_range = dots != std::string_view::npos;
-  auto number = [](std::string_view s, int64_t& value) {
-    const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
-    return error == std::errc() && end == s.data() + s.size();
-  };
-  if (!is_range) {
-    if (!number(text, out.first)) return false;
-    out.second = out.first;
-    return true;
-  }
-  return number(text.substr(0, dots), out.first) && number(text.substr(dots + 2), out.second);
-}
-
 bool add_index(ReadContext& context, const Value& value, const std::string& tag, FilterTerm& term) {
   auto malformed = [&](const std::string& help) {
     auto error = context.diags.error("P0209", value.span);
@@ -70,6 +54,21 @@ std::optional<Pass> pass_from_name(std::string_view name) {
 }
 
 }  // namespace
+
+bool parse_range(std::string_view text, std::pair<int64_t, int64_t>& out, bool& is_range) {
+  const size_t dots = text.find("..");
+  is_range = dots != std::string_view::npos;
+  auto number = [](std::string_view s, int64_t& value) {
+    const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
+    return error == std::errc() && end == s.data() + s.size();
+  };
+  if (!is_range) {
+    if (!number(text, out.first)) return false;
+    out.second = out.first;
+    return true;
+  }
+  return number(text.substr(0, dots), out.first) && number(text.substr(dots + 2), out.second);
+}
 
 bool FilterTerm::matches(int64_t index) const {
   if (any) return true;

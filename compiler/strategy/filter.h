@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/strategy/strategy.h"
@@ -15,6 +16,8 @@ namespace piper::strategy {
 // Reads one filter; a tag of `forbidden` is P0218, a malformed value P0209.
 std::optional<Filter> read_filter(ReadContext& context, const Value& value,
                                   const std::vector<std::string_view>& forbidden, const std::string& what);
+// "7", or "0..3" with both ends; false where the text is neither. No bounds are checked.
+bool parse_range(std::string_view text, std::pair<int64_t, int64_t>& out, bool& is_range);
 // "{PP: 0, MB: [0, 2], PASS: F}", readable back as YAML.
 std::string to_string(const Filter& filter);
 

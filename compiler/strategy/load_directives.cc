@@ -6,6 +6,7 @@
 #include "compiler/strategy/directive_args.h"
 #include "compiler/strategy/filter.h"
 #include "compiler/strategy/load_sections.h"
+#include "compiler/strategy/mesh.h"
 
 namespace piper::strategy {
 namespace {
@@ -202,6 +203,11 @@ void for_all_devices(Strategy& strategy, Visit&& visit) {
 }  // namespace
 
 std::optional<Devices> read_devices(ReadContext& context, const Value& value, const std::string& what) {
+  if (value.kind == Value::Kind::kString || value.kind == Value::Kind::kMap) {
+    const auto list = list_of_ranks(context, value, what);
+    if (!list) return std::nullopt;
+    return read_devices(context, *list, what);
+  }
   if (value.kind != Value::Kind::kList) {
     auto error = context.diags.error("P0202", value.span);
     error << what << " must be a list of ranks, not " << describe(value);
@@ -240,9 +246,17 @@ std::optional<Devices> read_devices(ReadContext& context, const Value& value, co
 std::vector<Devices> read_device_groups(ReadContext& context, const Value& value, const std::string& what,
                                         bool of_schedule) {
   std::vector<Devices> groups;
+  if (value.kind == Value::Kind::kString || value.kind == Value::Kind::kMap) {
+    const auto list = groups_of_ranks(context, value, what);
+    if (list) groups = read_device_groups(context, *list, what, of_schedule);
+    return groups;
+  }
+  const auto is_group = [](const Value& item) {
+    return item.kind == Value::Kind::kList || item.kind == Value::Kind::kMap ||
+           (item.kind == Value::Kind::kString && item.text.find("..") != std::string::npos);
+  };
   const bool nested = value.kind == Value::Kind::kList &&
-                      (of_schedule || std::any_of(value.items.begin(), value.items.end(),
-                                                  [](const Value& item) { return item.kind == Value::Kind::kList; }));
+                      (of_schedule || std::any_of(value.items.begin(), value.items.end(), is_group));
   if (!nested) {
     if (auto devices = read_devices(context, value, what)) groups.push_back(std::move(*devices));
     return groups;
@@ -316,6 +330,25 @@ void check_directives(ReadContext& context, const Strategy& strategy) {
     context.diags.error("P0222", (has_input ? input_half : weight_half)->span)
             .help(has_input ? "order the BW half too, or write B" : "order the BI half before it, or write B")
         << (has_input ? "BI is ordered, but no BW" : "BW is ordered, but no BI");
+  }
+}
+
+void check_mesh(ReadContext& context, Strategy& strategy) {
+  if (context.mesh == nullptr) return;
+  if (!context.mesh_was_read) {
+    context.diags.error("P0244", context.mesh->span).help("write devices: {AXIS: index}, or leave 'mesh' out")
+        << "no device list names an axis of 'mesh'";
+    return;
+  }
+  std::set<int32_t> named;
+  for_all_devices(
+      strategy, [&](const Directive*, Devices& devices) { named.insert(devices.ranks.begin(), devices.ranks.end()); });
+  for (int32_t rank = 0; rank < context.mesh->num_ranks(); ++rank) {
+    if (named.count(rank) > 0) continue;
+    context.diags.error("P0248", context.mesh->span)
+        << "the mesh has " << context.mesh->num_ranks() << " ranks, and no device list names rank " << rank << ", "
+        << context.mesh->coordinates(rank);
+    return;
   }
 }
 

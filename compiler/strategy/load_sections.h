@@ -24,16 +24,19 @@ void load_run(ReadContext& context, const Value& value, Strategy& out);
 void check_documents(ReadContext& context, const Strategy& strategy);
 void load_eval(ReadContext& context, const Value& value, Strategy& out);
 
-// A non-empty list of distinct, non-negative ranks (P0213).
+// A non-empty list of distinct, non-negative ranks (P0213), or what stands for one (mesh.h).
 std::optional<Devices> read_devices(ReadContext& context, const Value& value, const std::string& what);
-// One list, or a list of equally long disjoint lists. Of a schedule, lists may have several lengths, and an integer is
-// a group of one.
+// One list, or a list of equally long disjoint lists, or what stands for them (mesh.h). Of a schedule, lists may have
+// several lengths, and an integer is a group of one.
 std::vector<Devices> read_device_groups(ReadContext& context, const Value& value, const std::string& what,
                                         bool of_schedule);
 
 // Rules between directives that need no graph: a schedule beside its own split or order (P0226),
 // BI without BW (P0222).
 void check_directives(ReadContext& context, const Strategy& strategy);
+
+// A mesh is read by some device list (P0244), and each of its ranks is in one (P0248). For when all lists are read.
+void check_mesh(ReadContext& context, Strategy& strategy);
 
 // A bare list's device lists are sets: where two directives name the same group in another order, it is that of the
 // first `place`.

@@ -1,6 +1,7 @@
 #include "compiler/strategy/loader.h"
 
 #include "compiler/strategy/load_sections.h"
+#include "compiler/strategy/mesh.h"
 #include "schemas/plan/file_bytes.h"
 
 namespace piper::strategy {
@@ -29,6 +30,7 @@ std::string first_code(const diag::Diagnostics& diags) {
 }
 
 void load_root(ReadContext& context, const Value& root, std::span<const DirectiveSpec* const> specs, Strategy& out) {
+  const size_t errors_before = context.diags.num_errors();
   MapReader reader(context, root, "the strategy");
   if (const Value* version = reader.get("piper")) {
     if (version->kind != Value::Kind::kInt || version->integer != 1) {
@@ -36,6 +38,15 @@ void load_root(ReadContext& context, const Value& root, std::span<const Directiv
           << "the language version must be 1, not " << describe(*version);
     }
   }
+  const Value* node = reader.get("node");
+  std::optional<Mesh> mesh;  // what device lists may name, so it is read in front of them
+  if (const Value* value = reader.get("mesh")) {
+    mesh = read_mesh(context, *value, node);
+  } else if (node != nullptr) {
+    context.diags.error("P0244", node->span).help("add mesh: {pp: 8, dp: 4} with axes of your own")
+        << "'node' without a 'mesh', of which it keeps axes inside of a node";
+  }
+  context.mesh = mesh ? &*mesh : nullptr;
   if (const Value* value = reader.get("model")) load_model(context, *value, out);
   if (const Value* value = reader.get("annotate")) load_annotations(context, *value, out);
   if (const Value* value = reader.get("schedule")) load_schedule(context, *value, out);
@@ -60,6 +71,8 @@ void load_root(ReadContext& context, const Value& root, std::span<const Directiv
   if (const Value* value = reader.get("eval")) load_eval(context, *value, out);
   reader.finish();
   check_directives(context, out);
+  if (context.diags.num_errors() == errors_before) check_mesh(context, out);
+  context.mesh = nullptr;
   check_documents(context, out);
 }
 

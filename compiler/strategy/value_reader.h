@@ -13,10 +13,14 @@
 
 namespace piper::strategy {
 
+struct Mesh;
+
 // What all parts of the loader share.
 struct ReadContext {
   diag::Diagnostics& diags;
-  bool bare_list = false;  // quoted integers are integers, and null is a key that is not given
+  bool bare_list = false;      // quoted integers are integers, and null is a key that is not given
+  const Mesh* mesh = nullptr;  // the axes that device lists may name (mesh.h)
+  bool mesh_was_read = false;  // some device list does
 };
 
 // A word list as messages show it: "'a', 'b' or 'c'".
