@@ -6,6 +6,7 @@
 
     python piper_export.py module.py:make_model -o model.onnx
     # make_model() returns (model, example_inputs) or (model, example_inputs, options of export)
+    python piper_export.py module.py:make_model -o model.pt2 --no-weights     # shapes alone: a model of any size
 
 torch.onnx.export's defaults are made for inference: its optimizer merges and folds weights, and
 frozen parameters, regions without gradient, tags and names of tied weights are lost. This file
@@ -39,7 +40,7 @@ class ExportError(ValueError):
 
 
 def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_inputs=(), dynamic=None,
-           batch_axis_name="B", opset=20, external_data=None, allow_custom_functions=False) -> pathlib.Path:
+           batch_axis_name="B", opset=20, external_data=None, allow_custom_functions=False, weights=True) -> pathlib.Path:
     """Write `model` with its loss to `path` (.onnx or .pt2); returns the path.
 
     example_inputs: {argument of forward: tensor}, or a tuple in the order of forward's arguments.
@@ -48,25 +49,21 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
     dynamic: {input: {axis: name}}: further symbolic axes, e.g. {"input_ids": {1: "S"}}.
     opset, external_data: of an .onnx file; weights stand in a second file by default where they exceed 1 GiB.
     allow_custom_functions: export torch.autograd.Function by its forward; its backward is lost.
+    weights: False writes parameters as shapes, into a .pt2 alone: for `piperc --weights none`. The model may be made under
+    without_weights(), which never allocates them.
     """
     inputs = _named_inputs(model, example_inputs)
-    shapes = _dynamic_shapes(inputs, set(static_inputs), dynamic or {}, batch_axis_name)
     path = pathlib.Path(path)
     weight_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
-    was_training = model.training
-    model.train()
-    try:
-        with (warnings.catch_warnings(), _returning_loss(model, loss), _recording_no_grad(model),
-              _refusing_custom_functions(allow_custom_functions), _without_cache(model)):
-            warnings.simplefilter("ignore")
-            with torch.fx.traceback.preserve_node_meta():
-                program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
-            if path.suffix != ".pt2":
-                onnx_program = torch.onnx.export(
-                    program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
-                    dynamic_shapes=shapes)
-    finally:
-        model.train(was_training)
+    shapes = _dynamic_shapes(inputs, set(static_inputs), dynamic or {}, batch_axis_name)
+    if not weights:
+        return _export_shapes(model, inputs, path, shapes, lambda: _as_trained(model, loss, allow_custom_functions))
+    with _as_trained(model, loss, allow_custom_functions):
+        program = _traced(model, inputs, shapes)
+        if path.suffix != ".pt2":
+            onnx_program = torch.onnx.export(
+                program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
+                dynamic_shapes=shapes)
     if path.suffix == ".pt2":
         _save_pt2(program, path, shapes)
         return path
@@ -77,6 +74,79 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
     _check_parameters(model, onnx_program)
     _shorten_stack_traces(onnx_program)
     onnx_program.save(str(path), external_data=weight_bytes > 2**30 if external_data is None else external_data)
+    return path
+
+
+@contextlib.contextmanager
+def _as_trained(model, loss, allow_custom_functions):
+    """The model in training mode, and everything about its forward as a step of training needs it."""
+    was_training = model.training
+    model.train()
+    try:
+        with (warnings.catch_warnings(), _returning_loss(model, loss), _recording_no_grad(model),
+              _refusing_custom_functions(allow_custom_functions), _without_cache(model)):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        model.train(was_training)
+
+
+def _traced(model, inputs, shapes):
+    with torch.fx.traceback.preserve_node_meta():
+        return torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
+
+
+@contextlib.contextmanager
+def without_weights():
+    """Modules that are made inside have parameters on torch's meta device: shapes without memory. Buffers have values."""
+    register = torch.nn.Module.register_parameter
+
+    def register_shape(module, name, parameter):
+        register(module, name, None if parameter is None else _shape_of(parameter))
+
+    torch.nn.Module.register_parameter = register_shape
+    try:
+        yield
+    finally:
+        torch.nn.Module.register_parameter = register
+
+
+def _shape_of(parameter):
+    if parameter.device.type == "meta":
+        return parameter        # a tied one stays the same object
+    return torch.nn.Parameter(torch.empty_like(parameter, device="meta"), requires_grad=parameter.requires_grad)
+
+
+def _export_shapes(model, inputs, path, shapes, as_trained):
+    """Exports with every tensor on the meta device, and puts the values of buffers back."""
+    if path.suffix != ".pt2":
+        raise ExportError("a model without weights is written as .pt2: name the file so")
+    lost = [name for name, buffer in model.named_buffers() if buffer.device.type == "meta"]
+    if lost:
+        raise ExportError(f"the buffers {', '.join(lost[:5])} are on the meta device and have no values; "
+                          "make the model under piper_export.without_weights(), which keeps buffers")
+    buffers = {name: buffer.detach().clone() for name, buffer in model.named_buffers(remove_duplicate=False)}
+    on_meta: dict[int, torch.Tensor] = {}
+    moved = []
+    try:
+        for module in model.modules():
+            for table, make in ((module._parameters, _shape_of), (module._buffers, lambda b: torch.empty_like(b, device="meta"))):
+                for name, tensor in table.items():
+                    if tensor is not None:
+                        moved.append((table, name, tensor))
+                        table[name] = on_meta.setdefault(id(tensor), make(tensor))
+        ties: dict[int, list[str]] = {}
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            ties.setdefault(id(parameter), []).append(name)
+        with as_trained():
+            program = _traced(model, {name: tensor.to("meta") for name, tensor in inputs.items()}, shapes)
+    finally:
+        for table, name, tensor in moved:
+            table[name] = tensor
+    for table in (program.state_dict, program.constants):
+        table.update({name: buffers[name] for name in table if name in buffers})
+    tied = "".join(" ".join(names) + "\n" for names in ties.values() if len(names) > 1)
+    _save_pt2(program, path, shapes, {"piper.tied": tied})
     return path
 
 
@@ -225,7 +295,7 @@ def _refusing_custom_functions(allowed):
         torch.autograd.Function.apply = original
 
 
-def _save_pt2(program, path, shapes):
+def _save_pt2(program, path, shapes, extra_files=None):
     outputs = [s.arg for s in program.graph_signature.output_specs if s.kind == torch.export.graph_signature.OutputKind.USER_OUTPUT]
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     if len(outputs) != 1 or not isinstance(values.get(outputs[0].name), torch.Tensor) or values[outputs[0].name].dim() != 0:
@@ -243,7 +313,7 @@ def _save_pt2(program, path, shapes):
                 node.meta["stack_trace"] = _short_trace(node.meta["stack_trace"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.export.save(program, str(path), extra_files={"piper.dims": "".join(dict.fromkeys(names))})
+        torch.export.save(program, str(path), extra_files={"piper.dims": "".join(dict.fromkeys(names)), **(extra_files or {})})
 
 
 def _check_outputs(onnx_program):
@@ -316,10 +386,15 @@ def main() -> int:
     parser.add_argument("model", help="module.py:function; the function returns (model, example_inputs[, options])")
     parser.add_argument("-o", "--out", required=True, help="the file to write: .onnx or .pt2")
     parser.add_argument("--opset", type=int, default=20)
+    parser.add_argument("--no-weights", action="store_true",
+                        help="write shapes of parameters and no values, and allocate none: for piperc --weights none")
     args = parser.parse_args()
     try:
-        model, inputs, *rest = _load(args.model)()
-        path = export(model, inputs, args.out, **{"opset": args.opset, **(rest[0] if rest else {})})
+        make_model = _load(args.model)
+        with without_weights() if args.no_weights else contextlib.nullcontext():
+            model, inputs, *rest = make_model()
+        options = {"opset": args.opset, "weights": not args.no_weights, **(rest[0] if rest else {})}
+        path = export(model, inputs, args.out, **options)
     except ExportError as error:
         print(f"piper_export: {error}", file=sys.stderr)
         return 1

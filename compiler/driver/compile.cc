@@ -96,6 +96,19 @@ Status verify(const plan::Bundle& bundle) {
   return Status();
 }
 
+// Weights can be left out of a bundle, and not made up.
+Status check_weights(const CompileOptions& options, const emit::Emitted& emitted, diag::Diagnostics& diags) {
+  if (options.output.empty() || options.weights == plan::WeightMode::kNone) return Status();
+  for (const plan::WeightTensor& tensor : emitted.parameters) {
+    if (!tensor.file.empty() || tensor.data != nullptr) continue;
+    auto error = diags.error("P0613");
+    error << "the model was exported without weights: '" << tensor.name << "' has no values";
+    error.help("add --weights none, and start with piper-run --load FILE or --init normal:0.02");
+    return error;
+  }
+  return Status();
+}
+
 // The proof runs beside the writing where there is one.
 Status verify_and_write(const CompileOptions& options, emit::Emitted& emitted) {
   const auto proof = [&] { return verify(emitted.bundle); };
@@ -135,6 +148,7 @@ Status run(const CompileOptions& options, Compilation& c, diag::Diagnostics& dia
       c, frame, diags, err, [&](std::string_view phase) { print_asked(c, options, phase, out, diags); }, stopped));
   if (stopped) return Status();
   PIPER_RETURN_IF_ERROR(check_memory(c.emitted.bundle, options.memory_limit, diags));
+  PIPER_RETURN_IF_ERROR(check_weights(options, c.emitted, diags));
   const char* last = options.output.empty() ? "verify" : "write";
   PIPER_RETURN_IF_ERROR(timed(last, options.time_phases, err, [&] { return verify_and_write(options, c.emitted); }));
   const bool prints = options.emit == Emit::kGraph || options.emit == Emit::kDag || options.emit == Emit::kPlan ||

@@ -56,14 +56,35 @@ Result<Location> find_program(const pt2::ZipArchive& archive) {
   return Status::failure("P0301", "it is a zip archive without a program; piper reads what torch.export.save writes");
 }
 
+// The words of each line of `extra/NAME`, which tools/piper_export.py writes; none where it is not there.
+std::vector<std::vector<std::string>> lines_of_extra(const pt2::ZipArchive& archive, const std::string& path) {
+  std::vector<std::vector<std::string>> out;
+  if (archive.find(path) == nullptr) return out;
+  const Result<std::vector<std::byte>> bytes = archive.read(path);
+  if (!bytes.ok()) return out;
+  std::istringstream lines{std::string(text_of(*bytes))};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words{line};
+    out.emplace_back();
+    for (std::string word; words >> word;) out.back().push_back(word);
+  }
+  return out;
+}
+
 // `extra/piper.dims`: lines "s72 B", the user's names of symbols.
 std::map<std::string, std::string> names_of_symbols(const pt2::ZipArchive& archive, const std::string& top) {
   std::map<std::string, std::string> out;
-  if (archive.find(top + "extra/piper.dims") == nullptr) return out;
-  const Result<std::vector<std::byte>> bytes = archive.read(top + "extra/piper.dims");
-  if (!bytes.ok()) return out;
-  std::istringstream lines{std::string(text_of(*bytes))};
-  for (std::string symbol, name; lines >> symbol >> name;) out[symbol] = name;
+  for (const std::vector<std::string>& words : lines_of_extra(archive, top + "extra/piper.dims"))
+    if (words.size() == 2) out[words[0]] = words[1];
+  return out;
+}
+
+// `extra/piper.tied`: a line of names for each tied parameter of a model without weights, where no shared entry of the
+// archive tells. Name -> the first of its line.
+std::map<std::string, std::string> tied_names(const pt2::ZipArchive& archive, const std::string& top) {
+  std::map<std::string, std::string> out;
+  for (const std::vector<std::string>& names : lines_of_extra(archive, top + "extra/piper.tied"))
+    for (const std::string& name : names) out[name] = names[0];
   return out;
 }
 
@@ -172,6 +193,7 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
     folders.push_back({top + folder, std::move(payloads).value()});
   }
   const std::set<std::string> statistics = running_statistics(program_);
+  const std::map<std::string, std::string> tied = tied_names(archive, top);
   std::map<std::pair<std::string, std::string>, size_t>
       stored;  // folder and entry -> position in values_.tensors, of parameters
   std::map<size_t, pt2::Payload> layouts;
@@ -195,7 +217,10 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
     t.trainable = payload.requires_grad;
     program_.placeholders[p.name] = p.target;
     if (t.role == StoredTensor::Role::kParameter) {
-      const auto [same, fresh] = stored.emplace(std::pair(folder->path, payload.path), values_.tensors.size());
+      const auto tie = tied.find(p.target);
+      const std::string& entry = !payload.is_meta ? payload.path : tie == tied.end() ? p.target : tie->second;
+      const auto [same, fresh] =
+          stored.emplace(std::pair(payload.is_meta ? std::string() : folder->path, entry), values_.tensors.size());
       if (!fresh) {
         if (!(layouts.at(same->second) == payload))
           return Status::failure("P0301", "'" + p.target + "' and '" + values_.tensors[same->second].names[0] +
@@ -206,6 +231,10 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
       }
       layouts.emplace(values_.tensors.size(), payload);
     }
+    if (payload.is_meta && t.role != StoredTensor::Role::kParameter)
+      return Status::failure("P0310", "the buffer '" + p.target +
+                                          "' was made on torch's meta device, so its values are lost: make the model "
+                                          "under piper_export.without_weights(), which keeps buffers");
     Result<ir::WeightSource> source = pt2::payload_source(archive, folder->path, payload);
     if (!source.ok()) return source.take_status().with_context("tensor '" + p.target + "'");
     t.type = {*payload.dtype, payload.sizes};

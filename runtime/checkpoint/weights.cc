@@ -67,7 +67,19 @@ Status WeightSource::check(const std::byte* data, int64_t bytes) const {
   return {};
 }
 
+void WeightSource::replace(std::map<std::string, std::vector<std::byte>> tensors) {
+  model_.reset();
+  model_name_ = "--init";
+  replaced_ = std::make_shared<const std::map<std::string, std::vector<std::byte>>>(std::move(tensors));
+  in_memory_.clear();
+  for (const auto& [name, bytes] : *replaced_) {
+    const plan::TensorInfo& tensor = *info_.at(name);
+    in_memory_[name] = {tensor.dtype, tensor.shape, bytes.data(), static_cast<int64_t>(bytes.size())};
+  }
+}
+
 const plan::TensorView* WeightSource::find_tensor(const plan::TensorInfo& tensor) const {
+  if (const auto found = in_memory_.find(tensor.name); found != in_memory_.end()) return &found->second;
   if (!model_) return nullptr;
   if (const plan::TensorView* view = model_->find(tensor.name)) return view;
   for (const std::string& alias : tensor.aliases)
@@ -81,6 +93,8 @@ Result<plan::TensorView> WeightSource::find(const plan::Placement& placement) co
   auto info = info_.find(placement.name);
   if (constant) {
     if (constants_) view = constants_->find(placement.name);
+  } else if (replaced_ && placement.kind == plan::PlacementKind::kState) {
+    view = nullptr;  // running statistics are no parameters
   } else if (info != info_.end()) {
     view = find_tensor(*info->second);
   } else if (model_) {
@@ -88,9 +102,13 @@ Result<plan::TensorView> WeightSource::find(const plan::Placement& placement) co
   }
   if (view == nullptr) {
     if (constant) return Status::failure("R0501", "the bundle's weights hold no constant '" + placement.name + "'");
+    if (replaced_)
+      return Status::failure("R0501", "--init draws f32, bf16 and f16 parameters, and '" + placement.name +
+                                          "' is none: give --load FILE.safetensors");
     if (!model_)
-      return Status::failure(
-          "R0501", "the bundle has no weights (it was compiled with --weights none): give --load FILE.safetensors");
+      return Status::failure("R0501",
+                             "the bundle has no weights (it was compiled with --weights none): give --load "
+                             "FILE.safetensors, or --init normal:0.02");
     return Status::failure("R0501", "'" + model_name_ + "' holds no tensor '" + placement.name + "'");
   }
   if (view->shape == placement.shape && fits(placement, view->dtype)) return *view;

@@ -25,6 +25,8 @@ class WeightSource {
   // a rank that needs some fails. Errors of WeightFiles::open, P0604.
   static Result<WeightSource> open(const std::string& bundle_directory, const std::string& load_file,
                                    const plan::Manifest& manifest);
+  // Parameters by their first names, in the types and shapes of the manifest, in place of those of a file.
+  void replace(std::map<std::string, std::vector<std::byte>> tensors);
   // The tensor of a placement, by its own name or another name of a tied weight. R0501 not there,
   // R0502 another shape or type.
   Result<plan::TensorView> find(const plan::Placement& placement) const;
@@ -37,7 +39,9 @@ class WeightSource {
  private:
   std::optional<plan::WeightFiles> model_, constants_;
   std::vector<std::shared_ptr<const plan::ChunkedFile>> chunked_;  // those of the two that are the bundle's
-  std::string model_name_;                                         // for messages
+  std::shared_ptr<const std::map<std::string, std::vector<std::byte>>> replaced_;  // shared: views stay where they are
+  std::map<std::string, plan::TensorView> in_memory_;                              // of replaced_
+  std::string model_name_;                                                         // for messages
   std::map<std::string, const plan::TensorInfo*> info_;
 };
 

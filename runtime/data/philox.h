@@ -30,6 +30,7 @@ enum class Purpose : uint32_t {
   kShuffle = 2,  // the permutation of an epoch
   kMix = 3,      // where the sources of a mix begin to take turns
   kSource = 4,   // the seed of a source's permutations
+  kInit = 5,     // initial values of parameters
 };
 
 // The first 64 bits for (purpose, a, b): counter words purpose, a, b, upper half of a.

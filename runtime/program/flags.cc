@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "runtime/program/draw_weights.h"
 #include "runtime/program/exit_status.h"
 
 namespace piper::program {
@@ -84,6 +85,11 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
                                  : "'" + text + "' is neither a step nor a range of steps: 12 or 10..20";
       },
       "STEP|FIRST..LAST");
+  const CLI::Validator init(
+      [](std::string& text) {
+        return parse_init(text) ? std::string() : "'" + text + "' is no rule for parameters: write normal:0.02";
+      },
+      "normal:DEVIATION");
   app.add_option("bundle", flags.bundle, "directory of the plan bundle")->required();
   app.add_option(
       "--data", flags.data,
@@ -99,8 +105,12 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_option("--tensorboard", flags.tensorboard, "write an event file for TensorBoard to this folder");
   app.add_option("--rings", flags.rings,
                  "keep what every rank ran last in a file of this folder, for piper-plan whyhang; default: in memory");
-  app.add_option("--load", flags.load,
-                 "start from the weights of this .safetensors file, or folder of such files with an index");
+  auto* const load = app.add_option(
+      "--load", flags.load, "start from the weights of this .safetensors file, or folder of such files with an index");
+  app.add_option("--init", flags.init,
+                 "normal:DEVIATION: start from parameters drawn by --seed, where a model was exported without weights")
+      ->check(init)
+      ->excludes(load);
   app.add_option("--save", flags.save, "write the weights after the last step to this .safetensors file");
   app.add_option("--eval-data", flags.eval_data, "evaluate on this data, of any form of --data");
   app.add_option("--eval-every", flags.eval_every,

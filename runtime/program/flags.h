@@ -11,7 +11,7 @@
 namespace piper::program {
 
 struct Flags {
-  std::string bundle, data, sampling, token_dtype, load, comm, device = "cpu", huge_pages = "on";
+  std::string bundle, data, sampling, token_dtype, load, init, comm, device = "cpu", huge_pages = "on";
   std::string eval_data, save_best;
   std::optional<int64_t> eval_every, eval_batches;
   bool eval_only = false;

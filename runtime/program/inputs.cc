@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "runtime/data/data_digest.h"
+#include "runtime/program/draw_weights.h"
 #include "schemas/verify/verify.h"
 
 namespace piper::program {
@@ -138,6 +139,9 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
     data.seed = before;
   }
   PIPER_ASSIGN(inputs.data, data::DataSource::open(data, manifest));
+  if (!flags.init.empty()) {
+    inputs.weights->replace(draw_weights(manifest, parse_init(flags.init).value_or(0), data.seed));
+  }
 
   exec::SessionOptions& options = session.options;
   options.seed = data.seed;

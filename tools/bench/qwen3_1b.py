@@ -3,38 +3,19 @@
 
   qwen3_1b.py --bin build/release/bin --work DIR [--sequence 512] [--microbatches 16]
 
-16 layers of width 1024, 16 heads of 64 over 8 key heads, 4 experts of width 3584 with the best 2 taken, vocabulary 151,936; weights are left
-out of the bundle. 16 stages in a V on 8 groups of 4 devices; experts are parted over each group, with room for 1.25 of an even share.
-Prints the time of export and compilation, what `piper-plan verify` says, and the predicted peak of each rank. Needs no GPU, and 16 GB of
-memory for the export.
+The model is paper/models.py's, exported without weights. 16 stages in a V on 8 groups of 4 devices; experts are parted over each group, with room for 1.25 of an even share.
+Prints the time of export and compilation, what `piper-plan verify` says, and the predicted peak of each rank. Needs no GPU.
 """
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import time
 
 TOOLS = pathlib.Path(__file__).resolve().parents[1]
-MODEL = """
-import torch, transformers
-class Loss(torch.nn.Module):
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-    def forward(self, input_ids, labels):
-        return self.net(input_ids=input_ids, labels=labels, use_cache=False).loss
-def model():
-    config = transformers.Qwen3MoeConfig(
-        vocab_size=151936, hidden_size=1024, num_hidden_layers=16, num_attention_heads=16, num_key_value_heads=8, head_dim=64,
-        intermediate_size=3584, moe_intermediate_size=3584, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
-        tie_word_embeddings=False, max_position_embeddings=4096)
-    config._attn_implementation = "sdpa"
-    net = transformers.Qwen3MoeForCausalLM(config)
-    net.config._experts_implementation = "batched_mm"
-    ids = torch.zeros(2, %d, dtype=torch.long)
-    return Loss(net), {"input_ids": ids, "labels": ids}
-"""
+MODEL = f"{TOOLS / 'bench' / 'paper' / 'models.py'}:qwen3_1b"
 
 
 def strategy(microbatches):
@@ -65,11 +46,11 @@ def main():
     parser.add_argument("--microbatches", type=int, default=16)
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
-    source, text, model, plans = (args.work / name for name in ("model.py", "strategy.yaml", "model.onnx", "plans"))
-    source.write_text(MODEL % args.sequence)
+    text, model, plans = (args.work / name for name in ("strategy.yaml", f"qwen3_1b_{args.sequence}.pt2", "plans"))
+    os.environ["PIPER_SEQUENCE"] = str(args.sequence)
     text.write_text(strategy(args.microbatches))
     if not model.exists():
-        print(f"export      {timed(sys.executable, TOOLS / 'piper_export.py', f'{source}:model', '-o', model)[1]:7.1f} s")
+        print(f"export      {timed(sys.executable, TOOLS / 'piper_export.py', MODEL, '-o', model, '--no-weights')[1]:7.1f} s")
     _, seconds = timed(args.bin / "piperc", model, "--strategy", text, "--device", "cuda", "--weights", "none", "-o", plans)
     size = sum(path.stat().st_size for path in plans.rglob("*") if path.is_file())
     print(f"piperc      {seconds:7.1f} s, {size / 1e6:.1f} MB of text")

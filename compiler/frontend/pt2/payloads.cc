@@ -28,6 +28,8 @@ Result<Payload> read_payload(const Json& entry) {
   if (!entry.contains("tensor_meta") || entry.at("tensor_meta").is_null()) return out;
   const Json& meta = entry.at("tensor_meta");
   out.requires_grad = meta.at("requires_grad").get<bool>();
+  if (meta.contains("device") && meta.at("device").contains("type"))
+    out.is_meta = meta.at("device").at("type").get<std::string>() == "meta";
   out.dtype = dtype_of_scalar_type(meta.at("dtype").get<int64_t>());
   out.dtype_name = scalar_type_name(meta.at("dtype").get<int64_t>());
   for (const Json& x : meta.at("sizes")) {
@@ -114,6 +116,7 @@ Result<ir::WeightSource> payload_source(const ZipArchive& archive, const std::st
     return Status::failure("P0301",
                            "its element type " + payload.dtype_name +
                                " is not supported; piper has float32, float64, bfloat16, int64, int32 and bool");
+  if (payload.is_meta) return ir::WeightSource();
   const std::string name = folder + payload.path;
   const ZipEntry* entry = archive.find(name);
   if (entry == nullptr) return Status::failure("P0301", "the archive has lost its bytes ('" + name + "')");

@@ -16,6 +16,7 @@ namespace piper::frontend::pt2 {
 struct Payload {
   std::string path;  // name of the entry below its folder: "weight_3"; tied tensors share one
   bool is_parameter = false, requires_grad = false, is_pickled = false;
+  bool is_meta = false;                 // of torch's meta device: it has no bytes, and `path` says nothing
   std::optional<DType> dtype;           // nullopt: one that piper does not have
   std::string dtype_name;               // "float16"
   std::vector<int64_t> sizes, strides;  // in elements
@@ -31,7 +32,8 @@ std::string scalar_type_name(int64_t number);  // "float16", or "type 77" where 
 Result<std::map<std::string, Payload>> read_payload_config(std::string_view json);
 
 // Where the tensor's bytes stand: in the archive where they are stored there in row-major order, else
-// in memory. P0301: the entry is missing, too short or damaged, or a pickle.
+// in memory; nowhere for a parameter of the meta device. P0301: the entry is missing, too short or damaged, or a
+// pickle.
 Result<ir::WeightSource> payload_source(const ZipArchive& archive, const std::string& folder, const Payload& payload);
 
 }  // namespace piper::frontend::pt2

@@ -1,0 +1,53 @@
+"""The two mixtures of experts of the paper's evaluation (Piper, arXiv 2606.11169), as transformers' Qwen3-MoE.
+
+    python tools/piper_export.py tools/bench/paper/models.py:qwen3_1b -o qwen3_1b.pt2 --no-weights
+    python tools/piper_export.py tools/bench/paper/models.py:qwen3_9b -o qwen3_9b.pt2 --no-weights
+
+Every layer has experts, of which a token takes two; sequences are 512 tokens long. PIPER_SEQUENCE in the environment says
+another length. `make` is for sizes of one's own.
+"""
+import os
+
+import torch
+import transformers
+
+VOCABULARY, HEAD_WIDTH, EXPERTS_OF_A_TOKEN = 151936, 64, 2
+
+
+class Loss(torch.nn.Module):
+    """The mean loss of a causal model of transformers, as its only output."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, input_ids, labels):
+        return self.net(input_ids=input_ids, labels=labels, use_cache=False).loss
+
+
+def make(layers, width, heads, key_heads, experts, expert_width, sequence=None, vocabulary=VOCABULARY):
+    """(model, example inputs), as tools/piper_export.py takes them."""
+    sequence = sequence or int(os.environ.get("PIPER_SEQUENCE", "512"))
+    config = transformers.Qwen3MoeConfig(
+        vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
+        num_key_value_heads=key_heads, head_dim=HEAD_WIDTH, intermediate_size=expert_width, moe_intermediate_size=expert_width,
+        num_experts=experts, num_experts_per_tok=EXPERTS_OF_A_TOKEN, norm_topk_prob=True, decoder_sparse_step=1,
+        tie_word_embeddings=False, max_position_embeddings=4096)
+    config._attn_implementation = "sdpa"
+    net = transformers.Qwen3MoeForCausalLM(config)
+    net.config._experts_implementation = "batched_mm"
+    ids = torch.zeros(2, sequence, dtype=torch.long)
+    return Loss(net), {"input_ids": ids, "labels": ids}
+
+
+def qwen3_1b():
+    return make(layers=16, width=1024, heads=16, key_heads=8, experts=4, expert_width=3584)
+
+
+def qwen3_9b():
+    return make(layers=24, width=2048, heads=32, key_heads=8, experts=8, expert_width=7168)
+
+
+def tiny():
+    """The same architecture for tests: two layers of width 64."""
+    return make(layers=2, width=64, heads=2, key_heads=1, experts=4, expert_width=32, sequence=16, vocabulary=256)
