@@ -76,6 +76,8 @@ int run(int argc, char** argv) {
       "BYTES");
   app.add_option("--memory-limit", options.memory_limit, "bytes per rank; a plan that needs more is refused")
       ->check(bytes);
+  app.add_flag("--checkpoints", options.checkpoints,
+               "runs will save checkpoints: the predicted peak of CPU ranks has the copy that one is written from");
   app.add_option("--target", options.machine, "machine to price a step for: strategies/targets/*.yaml");
   app.add_option("--route", options.route, "how to read ONNX: by FX text, by operators, or what the file has")
       ->check(CLI::IsMember({"auto", "fx", "onnx"}));

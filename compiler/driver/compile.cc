@@ -147,6 +147,7 @@ Status run(const CompileOptions& options, Compilation& c, diag::Diagnostics& dia
   PIPER_RETURN_IF_ERROR(run_pipeline(
       c, frame, diags, err, [&](std::string_view phase) { print_asked(c, options, phase, out, diags); }, stopped));
   if (stopped) return Status();
+  if (options.checkpoints) count_snapshots(c.emitted.bundle);
   PIPER_RETURN_IF_ERROR(check_memory(c.emitted.bundle, options.memory_limit, diags));
   PIPER_RETURN_IF_ERROR(check_weights(options, c.emitted, diags));
   const char* last = options.output.empty() ? "verify" : "write";

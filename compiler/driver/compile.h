@@ -40,6 +40,7 @@ struct CompileOptions {
   bool reference = true;                             // the bundle holds the model's step, for the proof
   std::string machine;                               // file of a machine that the summary prices the plans for, or ""
   int64_t memory_limit = 0;                          // bytes per rank; 0: none
+  bool checkpoints = false;                          // runs will save some: the peak of CPU ranks has the copy
   bool time_phases = false;                          // the time of every pass
   bool verify_each = false;                          // the module after every pass
   std::string fail_in;                               // a pass that fails as if it had a bug (FrameOptions)

@@ -8,6 +8,7 @@
 #include "compiler/driver/make_reference.h"
 #include "compiler/emit/settle_evaluation.h"
 #include "compiler/passes/glob.h"
+#include "schemas/checkpoint/state_parts.h"
 #include "schemas/plan/device_memory.h"
 #include "schemas/plan/read_ahead.h"
 #include "schemas/verify/describe.h"
@@ -92,6 +93,12 @@ std::string print_plans(const plan::Bundle& bundle) {
   return text;
 }
 
+void count_snapshots(plan::Bundle& bundle) {
+  if (bundle.manifest.target.device != plan::DeviceKind::kCpu) return;
+  for (size_t r = 0; r < bundle.ranks.size(); ++r)
+    bundle.manifest.ranks[r].peak_bytes += checkpoint::snapshot_bytes(bundle.ranks[r]);
+}
+
 Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics& diags) {
   if (limit <= 0) return Status();
   for (size_t r = 0; r < bundle.manifest.ranks.size(); ++r) {
@@ -108,7 +115,9 @@ Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics
                   std::to_string(plan::kernel_part_bytes(bundle.programs, bundle.ranks[r], target));
     error.note("arena " + std::to_string(summary.arena_bytes) + ", parameters, gradients and optimizer " +
                std::to_string(summary.persistent_bytes) + ", library scratch " + std::to_string(summary.scratch_bytes) +
-               samples_read_ahead(bundle.manifest, bundle.ranks[r]) + of_gpu);
+               samples_read_ahead(bundle.manifest, bundle.ranks[r]) + of_gpu +
+               ", on the host the copy of a checkpoint " + std::to_string(checkpoint::snapshot_bytes(bundle.ranks[r])) +
+               " (counted with --checkpoints)");
     const LiveAtPeak peak = live_at_peak(bundle, bundle.ranks[r]);
     if (!peak.buffers.empty())
       error.note("the arena is fullest, with " + std::to_string(peak.bytes) + " bytes, at " +

@@ -15,6 +15,9 @@ Status emit_plans(Compilation& c, diag::Diagnostics& diags);
 // The texts of all ranks, one after the other; behind them those of the evaluation.
 std::string print_plans(const plan::Bundle& bundle);
 
+// Adds to the predicted peaks of CPU ranks the copy of its state that a rank keeps where a run saves checkpoints.
+void count_snapshots(plan::Bundle& bundle);
+
 // Error P0520: a rank needs more than `limit` bytes.
 Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics& diags);
 

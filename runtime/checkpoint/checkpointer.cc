@@ -65,12 +65,6 @@ std::vector<StoredTensor> all_tensors(const std::vector<std::vector<StatePart>>&
   return tensors;
 }
 
-std::string key_of(const StoredTensor& tensor, int64_t begin, int64_t end, bool whole) {
-  std::string key = std::string(state_kind_name(tensor.kind)) + "/" + tensor.name;
-  if (!whole) key += "[" + std::to_string(begin) + ":" + std::to_string(end) + "]";
-  return key;
-}
-
 }  // namespace
 
 Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPlan& plan,
@@ -109,7 +103,7 @@ Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPla
     const int64_t element = dtype_bytes(tensor.dtype), begin = c.offset / element, end = (c.offset + c.bytes) / element;
     PIPER_ASSIGN(const int64_t elements, element_count(tensor.shape));
     const bool whole = end - begin == elements;
-    const std::string key = key_of(tensor, begin, end, whole);
+    const std::string key = shard_key(tensor.kind, tensor.name, begin, end, whole);
     tensor.parts.push_back({c.rank, key, begin, end});
     entries[static_cast<size_t>(c.rank)].push_back(
         {key, tensor.dtype, whole ? tensor.shape : std::vector<int64_t>{end - begin}, {}, c.bytes});

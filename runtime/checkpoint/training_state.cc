@@ -1,27 +1,12 @@
 #include "runtime/checkpoint/training_state.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "schemas/plan/convert_elements.h"
 
 namespace piper::checkpoint {
 
 namespace {
-
-std::optional<StateKind> kind_of(plan::PlacementKind kind) {
-  switch (kind) {
-    case plan::PlacementKind::kValue:
-    case plan::PlacementKind::kMaster:
-    case plan::PlacementKind::kWorking: return StateKind::kParameter;
-    case plan::PlacementKind::kFirstMoment: return StateKind::kFirstMoment;
-    case plan::PlacementKind::kSecondMoment: return StateKind::kSecondMoment;
-    case plan::PlacementKind::kState: return StateKind::kBuffer;
-    case plan::PlacementKind::kGradient:
-    case plan::PlacementKind::kConstant: return std::nullopt;
-  }
-  return std::nullopt;
-}
 
 std::string described(DType dtype, const std::vector<int64_t>& shape) {
   std::string text = std::string(dtype_name(dtype)) + " [";
@@ -34,32 +19,6 @@ Status differs(const std::string& what) {
 }
 
 }  // namespace
-
-std::vector<StatePart> state_parts(const plan::RankPlan& plan) {
-  std::vector<StatePart> parts;
-  for (const plan::Placement& placement : plan.placements) {
-    const auto kind = kind_of(placement.kind);
-    if (!kind) continue;
-    const bool copy = placement.kind == plan::PlacementKind::kWorking;
-    parts.push_back({*kind, placement.name, placement.dtype, placement.shape, placement.part.first,
-                     placement.part.count, placement.part.owner && !copy, copy, placement.part.where});
-  }
-  for (size_t i = 0; i < plan.buffers.size(); ++i) {
-    const plan::Buffer& buffer = plan.buffers[i];
-    if (buffer.cls != plan::BufferClass::kTraining) continue;
-    // The same on every rank that has it.
-    parts.push_back({StateKind::kTraining,
-                     buffer.name,
-                     buffer.dtype,
-                     buffer.shape,
-                     0,
-                     buffer.bytes / dtype_bytes(buffer.dtype),
-                     true,
-                     false,
-                     {static_cast<int32_t>(i), 0}});
-  }
-  return parts;
-}
 
 Status check_same_training(const Manifest& checkpoint, const plan::Manifest& manifest,
                            const std::vector<StatePart>& parts) {

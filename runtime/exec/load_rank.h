@@ -12,6 +12,7 @@
 #include "runtime/exec/gradient_capture.h"
 #include "runtime/exec/prepare.h"
 #include "runtime/hal/device.h"
+#include "schemas/checkpoint/open_checkpoint.h"
 
 namespace piper::exec {
 

@@ -79,7 +79,7 @@ class Runs:
         self.plans, self.ranks = {}, {}
 
     def compile(self, name, text, ranks, *flags):
-        self.plans[name], self.ranks[name] = self.bench.compile(self.model, text, f"{self.model}-{name}", *flags), ranks
+        self.plans[name], self.ranks[name] = self.bench.compile(self.model, text, f"{self.model}-{name}", "--checkpoints", *flags), ranks
 
     def settings(self, folder, *flags):
         data = self.bench.work / f"{self.model}.safetensors"
@@ -134,9 +134,29 @@ def compare(label, whole, folder, log, weights):
     check(f"{label}: state", not differs, differs)
 
 
+def peaks(plans):
+    return [rank["peak_bytes"] for rank in json.loads((plans / "manifest.json").read_text())["ranks"]]
+
+
+def check_memory(runs, name, whole):
+    """The copy that a shard is written from is in the predicted peak: its bytes, and where another rank saves the counts of training,
+    those and their place in the header as well."""
+    folder, log, _ = whole
+    harness.require_predicted_memory(runs.plans[name], list(map(json.loads, log.read_text().splitlines())))
+    without = peaks(runs.bench.compile(runs.model, runs.plans[name].with_suffix(".yaml").read_text(), f"{runs.model}-{name}-unsaved"))
+    predicted = [a - b for a, b in zip(peaks(runs.plans[name]), without, strict=True)]
+    manifest = json.loads((step(folder, STEPS) / "MANIFEST.json").read_text())
+    shards = {int(file["file"].split("-")[1]): file["bytes"] for file in manifest["files"]}
+    counts = 128 * sum(tensor["kind"] == "training" for tensor in manifest["tensors"])
+    check(f"{name}: predicted copies", predicted[0] == shards[0] and
+          all(shards.get(rank, 0) <= bytes <= shards.get(rank, 0) + counts for rank, bytes in enumerate(predicted)), f"{predicted} {shards}")
+
+
 def bits(runs, launch="local"):
     for name in runs.plans:
         whole = whole_run(runs, name, launch)
+        if launch == "local":
+            check_memory(runs, name, whole)
         folder = runs.fresh(f"{name}-resumed")
         log, weights = folder.with_suffix(".jsonl"), folder.with_suffix(".weights")
         runs.run(name, folder, "--resume", "--steps", 3, "--log", log, launch=launch)

@@ -33,7 +33,7 @@ FOLDERS = {
     "compiler/passes": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/autodiff"],
     "compiler/directives": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
     "compiler/emit": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
-    "compiler/driver": [BASE, PLAN, VERIFY, TIMELINE, "compiler"],
+    "compiler/driver": [BASE, PLAN, VERIFY, CHECKPOINT, TIMELINE, "compiler"],
     "compiler": [BASE, PLAN, "compiler"],
     "runtime/hal": [BASE, PLAN],
     "runtime/trace": [BASE, PLAN, DIGEST, LIVE],

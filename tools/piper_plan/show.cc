@@ -4,6 +4,7 @@
 #include <map>
 
 #include "schemas/plan/bundle_io.h"
+#include "schemas/checkpoint/state_parts.h"
 #include "schemas/plan/device_memory.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/read_ahead.h"
@@ -121,6 +122,7 @@ std::string memory_table(const Bundle& bundle) {
       row.push_back(human_bytes(read_ahead_bytes(bundle.manifest, plan)));
     }
     row.push_back(human_bytes(summary.peak_bytes));
+    row.push_back(human_bytes(checkpoint::snapshot_bytes(plan)));
     rows.push_back(row);
   }
   std::vector<std::string> headings = {"rank"};
@@ -133,6 +135,7 @@ std::string memory_table(const Bundle& bundle) {
     headings.emplace_back("samples");
   }
   headings.push_back("peak");
+  headings.push_back("checkpoint");  // on the host, of runs that save some
   return format_table(headings, merge_ranks(rows));
 }
 
