@@ -41,6 +41,17 @@ Result<plan::Reference> reference_of(const Compilation& c, const diag::Diagnosti
                                 emit::reference_program(more, kMore + least, kPieces * (kMore + least)));
 }
 
+// What of a token stream the manifest feeds to the inputs that the model reads.
+std::vector<plan::Reference::Input> feeds_of(const plan::Program& program, const plan::Manifest& manifest) {
+  std::vector<plan::Reference::Input> feeds;
+  for (size_t s = 0; s < program.slots.size(); ++s)
+    for (const plan::InputDecl& input : manifest.inputs)
+      if (program.slots[s].role == plan::SlotRole::kInput && input.name == program.slots[s].name &&
+          input.feed != plan::Feed::kNone)
+        feeds.push_back({static_cast<int32_t>(s), input.feed});
+  return feeds;
+}
+
 }  // namespace
 
 void leave_one_device(strategy::Strategy& strategy) {
@@ -59,6 +70,7 @@ Status make_reference(Compilation& c, diag::Diagnostics& diags) {
     return {};
   }
   PIPER_ASSIGN(c.emitted.bundle.constants, plan::constant_contents(c.emitted.constants));
+  reference->inputs = feeds_of(reference->program, c.emitted.bundle.manifest);
   c.emitted.bundle.reference.push_back(std::move(reference).value());
   return {};
 }

@@ -99,8 +99,8 @@ class ProgramParser {
     reader_.open_object();
     reader_.key("reference");
     const size_t at = reader_.position();
-    if (const int64_t version = reader_.integer(); reader_.ok() && version != 1)
-      reader_.fail(kSyntax, at, "a reference of version " + std::to_string(version) + ", not 1");
+    if (const int64_t version = reader_.integer(); reader_.ok() && version != 2)
+      reader_.fail(kSyntax, at, "a reference of version " + std::to_string(version) + ", not 2");
     reader_.key("slots");
     reader_.open_array();
     while (reader_.next_item()) reference_slot(reference);
@@ -146,6 +146,14 @@ class ProgramParser {
     return role;
   }
 
+  Feed feed() {
+    const size_t at = reader_.position();
+    const std::string_view name = reader_.string();
+    const auto known = enum_from_name<Feed>(name, feed_name);
+    if (!known || *known == Feed::kNone) reader_.fail(kSyntax, at, "unknown feed " + quoted(name));
+    return known.value_or(Feed::kNone);
+  }
+
   void reference_slot(Reference& reference) {
     const size_t at = reader_.position();
     Slot& slot = program_.slots.emplace_back();
@@ -158,8 +166,14 @@ class ProgramParser {
     const bool digest = reader_.optional_key("sha256"), scalar = !digest && reader_.optional_key("per_sample");
     if (digest) constant.sha256 = reader_.string();
     if (scalar) constant.per_sample = reader_.real();
+    Reference::Input input{static_cast<int32_t>(program_.slots.size()) - 1, Feed::kNone};
+    const bool fed = reader_.optional_key("feed");
+    if (fed) input.feed = feed();
     reader_.close_object();
     if (!check_slot(at, slot, role)) return;
+    if (fed && slot.role != SlotRole::kInput)
+      reader_.fail(kSyntax, at, "slot " + quoted(slot.name) + ": only an input is fed");
+    if (fed) reference.inputs.push_back(input);
     slot.reads = slot.role != SlotRole::kOutput;
     slot.writes = slot.role == SlotRole::kOutput || slot.role == SlotRole::kGradient;
     if ((slot.role == SlotRole::kConstant) != (digest || scalar) || (digest && constant.sha256.empty()))

@@ -409,9 +409,15 @@ struct Reference {
     std::string sha256;
     double per_sample = 0;
   };
+  // What of a token stream is fed to a slot of an input; of others there is none.
+  struct Input {
+    int32_t slot = -1;
+    Feed feed = Feed::kNone;
+  };
   Program program;                  // a slot for each value; values that calls make have role kOutput
   std::vector<std::string> lines;   // [call] the line of the model's source, "" where its file has none
   std::vector<Constant> constants;  // in the order of the slots
+  std::vector<Input> inputs;        // in the order of the slots
 };
 
 // What the constants file holds of one constant: the proof compares bytes, not names.

@@ -138,10 +138,11 @@ std::string print_reference(const Reference& reference) {
   json.reserve(256 + 200 * program.calls.size());
   json.begin_file();
   json.key("reference");
-  json.number(1);
+  json.number(2);
   json.next_member();
   json.begin_lines("slots", '[');
   auto constant = reference.constants.begin();
+  auto input = reference.inputs.begin();
   for (size_t s = 0; s < program.slots.size(); ++s) {
     const Slot& slot = program.slots[s];
     json.line();
@@ -159,6 +160,11 @@ std::string print_reference(const Reference& reference) {
       if (constant->sha256.empty()) json.real(constant->per_sample);
       else json.string(constant->sha256);
       ++constant;
+    }
+    if (input != reference.inputs.end() && input->slot == static_cast<int32_t>(s)) {
+      json.key("feed");
+      json.string(feed_name(input->feed));
+      ++input;
     }
     json.raw("}");
   }

@@ -132,6 +132,18 @@ class Seam {
   std::array<int64_t, kNumBufferClasses> ends_{};  // [class]
 };
 
+// Whoever evaluates on tokens takes of them what the training takes.
+Status check_inputs(const Manifest& training, const Manifest& evaluation) {
+  for (const InputDecl& input : evaluation.inputs) {
+    const auto known = std::find_if(training.inputs.begin(), training.inputs.end(),
+                                    [&](const InputDecl& other) { return other.name == input.name; });
+    if (known != training.inputs.end() && known->feed != input.feed)
+      return refuted("the evaluation feeds another part of a token stream to input " + quoted(input.name) +
+                     " than its training");
+  }
+  return {};
+}
+
 Status first_failure(std::vector<Status>& statuses) {
   for (Status& status : statuses) PIPER_RETURN_IF_ERROR(std::move(status));
   return {};
@@ -151,6 +163,7 @@ Status check_reads_only(const Bundle& evaluation) {
 Status check_seams(const Bundle& training, const Bundle& evaluation) {
   if (!evaluation.manifest.evaluates) return refuted("what should evaluate trains");
   if (training.ranks.size() != evaluation.ranks.size()) return refuted("the evaluation is of other ranks");
+  PIPER_RETURN_IF_ERROR(check_inputs(training.manifest, evaluation.manifest));
   std::vector<Status> statuses(training.ranks.size());
   parallel_for(statuses.size(), [&](size_t i) { statuses[i] = Seam(training.ranks[i], evaluation.ranks[i]).check(); });
   return first_failure(statuses);

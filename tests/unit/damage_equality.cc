@@ -65,10 +65,34 @@ bool derivative_of_another_function(Bundle& b) {
   });
 }
 
+// Tokens as labels, labels as tokens: each is predicted from what it is.
+bool feeds_exchanged(Bundle& b) {
+  if (!is_covered(b)) return false;
+  std::vector<InputDecl>& inputs = b.manifest.inputs;
+  for (InputDecl& one : inputs)
+    for (InputDecl& other : inputs)
+      if (one.feed == Feed::kTokens && other.feed == Feed::kNextTokens) {
+        std::swap(one.feed, other.feed);
+        return true;
+      }
+  return false;
+}
+bool labels_are_the_tokens(Bundle& b) {
+  if (!is_covered(b)) return false;
+  for (InputDecl& input : b.manifest.inputs)
+    if (input.feed == Feed::kNextTokens) {
+      input.feed = Feed::kTokens;
+      return true;
+    }
+  return false;
+}
+
 }  // namespace
 
 std::vector<Damage> of_equality() {
   return {
+      PIPER_DAMAGE(feeds_exchanged, "P0641"),
+      PIPER_DAMAGE(labels_are_the_tokens, "P0641"),
       PIPER_DAMAGE(labels_that_count_ignored_in_the_backward, "P0641"),
       PIPER_DAMAGE(square_weight_read_transposed_in_the_backward, "P0641"),
       PIPER_DAMAGE(operands_of_a_product_exchanged, "P0641"),

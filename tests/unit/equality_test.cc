@@ -129,6 +129,33 @@ TEST_CASE("the reference has the same bytes under every strategy of one model") 
   CHECK(print_reference(*read) == text);
 }
 
+// What a token stream feeds to an input is part of the model's step.
+TEST_CASE("a manifest that feeds an input with something else is refused") {
+  const Bundle sound = compiled::bundle("tiny_gpt.onnx", kOneDevice);
+  const std::string text = print_reference(sound.reference.at(0));
+  CHECK_THAT(text, Contains("\"feed\":\"tokens\"") && Contains("\"feed\":\"next_tokens\""));
+  const auto read = parse_reference(text, "reference.json");
+  REQUIRE(read.ok());
+  CHECK(print_reference(*read) == text);
+  const auto fed = [&sound](Feed from, Feed to) {
+    Bundle b = sound;
+    for (InputDecl& input : b.manifest.inputs)
+      if (input.feed == from) input.feed = to;
+    return answer(b);
+  };
+  CHECK(fed(Feed::kTokens, Feed::kNextTokens) ==
+        "rule 12: the manifest feeds \"next_tokens\" of a token stream to input \"input_ids\", the model takes "
+        "\"tokens\" of a "
+        "token stream");
+  CHECK_THAT(fed(Feed::kNextTokens, Feed::kNone), Contains("feeds tensors of its own to input"));
+  std::string other = text;
+  other.replace(other.find("\"tokens\""), 8, "\"words\"");
+  CHECK_THAT(parse_reference(other, "r").status().error().message, Contains("unknown feed \"words\""));
+  other = text;
+  other.replace(other.find("\"reference\":2"), 13, "\"reference\":1");
+  CHECK_THAT(parse_reference(other, "r").status().error().message, Contains("a reference of version 1, not 2"));
+}
+
 TEST_CASE("a program that was changed does not compute the model's gradients") {
   const Bundle sound = mlp(kPipelineOfReplicas);
   Bundle b = sound;

@@ -142,6 +142,11 @@ TEST_CASE("an evaluation that meddles with its training is refused") {
               for (Communicator& communicator : evaluation_of(b, rank).communicators) communicator.name += "'";
           }) == "P0639");
   }
+  SECTION("labels fed as tokens") {
+    CHECK(refused([](Bundle& b) {
+            for (InputDecl& input : b.evaluation[0].manifest.inputs) input.feed = Feed::kTokens;
+          }) == "P0639");
+  }
   SECTION("another part of a tensor") {
     CHECK(refused([](Bundle& b) {
             Placement part = evaluation_of(b, 0).placements.at(0);

@@ -171,10 +171,18 @@ TEST_CASE("reference.json is as the schema says") {
   call.outputs = {{3, 0, DType::kF32, {plan::Reference::kSamples}, {1}}};
   reference.program.calls = {call};
   reference.lines = {"model.py:3"};
+  reference.inputs = {{0, plan::Feed::kNextTokens}};
   const auto good = Json::parse(plan::print_reference(reference));
   CHECK(schema.valid_as(good, "reference"));
   CHECK(schema.valid(good));
   auto bad = good;
   bad["slots"][1].erase("sha256");
+  CHECK_FALSE(schema.valid_as(bad, "reference"));
+  bad = good;
+  CHECK(bad["slots"][0]["feed"] == "next_tokens");
+  bad["slots"][0]["feed"] = "words";
+  CHECK_FALSE(schema.valid_as(bad, "reference"));
+  bad = good;
+  bad["slots"][3]["feed"] = "tokens";
   CHECK_FALSE(schema.valid_as(bad, "reference"));
 }

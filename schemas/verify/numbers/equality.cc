@@ -6,6 +6,7 @@
 
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/file_bytes.h"
+#include "schemas/plan/names.h"
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/link.h"
 #include "schemas/verify/numbers/sums.h"
@@ -55,6 +56,7 @@ class Comparison {
         plan_(bundle, leaves_, table_) {}
 
   Result<EqualityReport> make() {
+    PIPER_RETURN_IF_ERROR(check_feeds());
     plan_.make();
     made_.assign(static_cast<size_t>(table_.size()), 0);
     for (const NumberedProgram& run : plan_.programs()) {
@@ -71,6 +73,27 @@ class Comparison {
   }
 
  private:
+  // An input is one value to programs, whatever it is fed with: labels in the place of tokens are found here alone.
+  Status check_feeds() const {
+    const Reference& reference = bundle_.reference.front();
+    for (size_t s = 0; s < reference.program.slots.size(); ++s) {
+      const Slot& slot = reference.program.slots[s];
+      if (slot.role != SlotRole::kInput) continue;
+      const auto fed =
+          std::find_if(reference.inputs.begin(), reference.inputs.end(),
+                       [&](const Reference::Input& input) { return input.slot == static_cast<int32_t>(s); });
+      const Feed wanted = fed == reference.inputs.end() ? Feed::kNone : fed->feed;
+      for (const InputDecl& input : bundle_.manifest.inputs)
+        if (input.name == slot.name && input.feed != wanted)
+          return refuted("the manifest feeds " + told(input.feed) + " to input " + quoted(input.name) +
+                         ", the model takes " + told(wanted));
+    }
+    return {};
+  }
+  static std::string told(Feed feed) {
+    return feed == Feed::kNone ? "tensors of its own" : quoted(std::string(feed_name(feed))) + " of a token stream";
+  }
+
   // Gradients and the loss; other sums of a step (counts) are what these are made of.
   bool reported(const std::string& slot) const { return slot == "loss" || tensor_of_gradient_slot(slot).has_value(); }
 
