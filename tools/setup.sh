@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 packages="build-essential ccache catch2 chromium chromium-driver clang-14 clang-format-19 clang-tidy-19 cmake libasio-dev libcli11-dev libclang-rt-14-dev
  libcpp-httplib-dev libfmt-dev libmimalloc-dev libopenmpi-dev libprotozero-dev libssl-dev libucx-dev libxxhash-dev libyaml-cpp-dev munge ninja-build nlohmann-json3-dev openmpi-bin
  python3-venv slurm-client slurm-wlm zlib1g-dev"
-python_packages="numpy onnx==1.23.2 onnxscript==0.7.2 safetensors tensorboard==2.21.0 transformers==5.23.0"
+python_packages="numpy onnx==1.23.2 onnxscript==0.7.2 perfetto==0.59.1 safetensors tensorboard==2.21.0 transformers==5.23.0"
 
 fail() {
   printf 'setup: %s\n' "$*" >&2
@@ -38,7 +38,7 @@ install_packages() {
   apt-get install -y -qq --no-install-recommends $missing >/dev/null || fail "apt-get could not install:$missing"
 }
 
-has_modules() { "$1" -c 'import torch, numpy, onnx, onnxscript, safetensors, tensorboard, transformers' 2>/dev/null; }
+has_modules() { "$1" -c 'import torch, numpy, onnx, onnxscript, perfetto, safetensors, tensorboard, transformers' 2>/dev/null; }
 
 # The python with torch that tests and exports use: the project's own environment, or an active one that has all of it.
 install_python() {

@@ -2,6 +2,8 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <protozero/pbf_reader.hpp>
 
 #include "schemas/plan/bundle_io.h"
 #include "tests/unit/plan_bundle_example.h"
@@ -225,4 +227,83 @@ TEST_CASE("show colours cells and dims idle time") {
   for (size_t at; (at = coloured.find('\x1b')) != std::string::npos;)
     coloured.erase(at, coloured.find('m', at) + 1 - at);
   CHECK(coloured == plain);
+}
+
+// Slices of a track nest, every flow begins once and ends once, behind its begin.
+TEST_CASE("simulate writes a trace of slices and flows") {
+  TempFolder dir;
+  const auto bundle = plan::example::pipeline(2, 2);
+  const auto trace = tools::trace_bundle(write(dir, "p", bundle), {}, "", {});
+  REQUIRE(trace.ok());
+  std::map<uint64_t, int> open;              // slices by track
+  std::map<uint64_t, uint64_t> begun, over;  // flows: when
+  size_t tracks = 0, slices = 0;
+  uint64_t last = 0;
+  for (protozero::pbf_reader all(*trace); all.next(1);) {
+    protozero::pbf_reader packet = all.get_message();
+    uint64_t time = 0;
+    while (packet.next()) {
+      if (packet.tag() == 8) last = std::max(last, time = packet.get_uint64());
+      else if (packet.tag() == 60) ++tracks, packet.skip();
+      else if (packet.tag() == 11) {
+        protozero::pbf_reader event = packet.get_message();
+        uint64_t track = 0;
+        int32_t type = 0;
+        while (event.next()) {
+          if (event.tag() == 9) type = event.get_enum();
+          else if (event.tag() == 11) track = event.get_uint64();
+          else if (event.tag() == 47) CHECK(begun.emplace(event.get_fixed64(), time).second);
+          else if (event.tag() == 48) CHECK(over.emplace(event.get_fixed64(), time).second);
+          else event.skip();
+        }
+        open[track] += type == 1 ? 1 : -1;
+        slices += type == 1 ? 1 : 0;
+        CHECK(open[track] >= 0);
+      } else packet.skip();
+    }
+  }
+  for (const auto& [track, count] : open) CHECK(count == 0);
+  CHECK(tracks == 2 + bundle.ranks[0].streams.size() + bundle.ranks[1].streams.size());
+  CHECK(slices > 8);
+  CHECK(begun.size() == 4);
+  for (const auto& [flow, time] : over) CHECK(begun.count(flow) == 1);
+  CHECK(over.size() == 4);
+  CHECK(last == 9'000'000);  // two forwards, a third one's wait, two backwards behind it: a unit is a millisecond
+}
+
+TEST_CASE("diff tells what came, went and moved, by line of the strategy") {
+  TempFolder dir;
+  auto bundle = plan::example::pipeline(2, 2);
+  const auto a = write(dir, "a", bundle);
+  const auto json = [&](const std::string& b) {
+    const auto told = tools::diff_steps(a, b, tools::DiffForm::kJson, {});
+    return told.ok() ? told->text : told.error().message;
+  };
+  CHECK(holds(json(a), "{\"differs\":false,\"step\":[9.0,9.0]"));
+  CHECK(holds(json(a), "\"ranks\":[],\"lines\":[]}"));
+
+  // Rank 0 runs its second forward first.
+  auto& instructions = bundle.ranks[0].instructions.edit();
+  std::vector<size_t> runs;
+  for (size_t i = 0; i < instructions.size(); ++i)
+    if (std::holds_alternative<plan::Run>(instructions[i].action)) runs.push_back(i);
+  std::swap(instructions[runs[0]].action, instructions[runs[1]].action);
+  const auto moved = json(write(dir, "moved", bundle));
+  INFO(moved);
+  CHECK(holds(moved, "{\"differs\":true,"));
+  CHECK(holds(moved,
+              "\"ranks\":[0],\"lines\":[{\"line\":\"place at s.yaml:3:5\",\"removed\":0,\"added\":0,\"moved\":2}]}"));
+
+  // A third microbatch: on each rank a forward and a backward, on each way a message of two ends.
+  const auto longer = json(write(dir, "longer", plan::example::pipeline(2, 3)));
+  INFO(longer);
+  CHECK(holds(longer, "\"step\":[9.0,12.0]"));
+  CHECK(holds(longer, "{\"line\":\"place at s.yaml:3:5\",\"removed\":0,\"added\":8,\"moved\":0}]}"));
+  const auto tables = tools::diff_steps(a, dir / "longer", tools::DiffForm::kMarkdown, {});
+  REQUIRE(tables.ok());
+  INFO(tables->text);
+  CHECK(holds(tables->text, "| step, units | 9 | 12 | +33.3 % |\n"));
+  CHECK(holds(tables->text, "| line of the strategy | removed | added | moved |\n|---|---:|---:|---:|\n"));
+  const auto plain = tools::diff_steps(a, dir / "longer", tools::DiffForm::kText, {});
+  CHECK(holds(plain->text, "on ranks 0,1\n"));
 }

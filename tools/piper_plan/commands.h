@@ -36,6 +36,9 @@ Result<std::string> verify_bundle(const std::string& directory, const VerifyOpti
 Result<std::string> simulate_bundle(const std::string& directory, const Costs& costs);
 // With the times of a profile (piper-run --profile).
 Result<std::string> simulate_measured(const std::string& directory, const std::string& profile, const Link& link);
+// The simulated step as the bytes of a Perfetto trace; with a profile, the run's own times beside it.
+Result<std::string> trace_bundle(const std::string& directory, const Costs& costs, const std::string& profile,
+                                 const Link& link);
 
 struct PriceOptions {
   std::string target;        // the file of a machine, as in strategies/targets/
@@ -53,6 +56,10 @@ struct Difference {
 };
 // `lines`: shown per file at most; 0 = all.
 Result<Difference> diff(const std::string& a, const std::string& b, int64_t lines);
+enum class DiffForm : uint8_t { kText, kMarkdown, kJson };
+// What the difference means: figures of the step with unit costs, instructions by line of the strategy. P0631 where the
+// messages of one do not match.
+Result<Difference> diff_steps(const std::string& a, const std::string& b, DiffForm form, const Costs& costs);
 
 // Where two runs begin to differ, by their files of `piper-run --digest`, or folders of such files. `tolerance`: how
 // much of the largest magnitude two values may differ by, 0: digests are compared. R0812, R0813.

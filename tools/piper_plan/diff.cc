@@ -7,6 +7,7 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/file_bytes.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/diff_meaning.h"
 #include "tools/piper_plan/text_table.h"
 
 namespace piper::tools {
@@ -217,6 +218,21 @@ class BundleDiff {
 
 Result<Difference> diff(const std::string& a, const std::string& b, int64_t lines) {
   return BundleDiff(a, b, lines).run();
+}
+
+Result<Difference> diff_steps(const std::string& a, const std::string& b, DiffForm form, const Costs& costs) {
+  PIPER_ASSIGN(const auto opened_a, plan::open_bundle(a));
+  PIPER_ASSIGN(const auto opened_b, plan::open_bundle(b));
+  PIPER_ASSIGN(const auto bundle_a, plan::read_bundle(opened_a));
+  PIPER_ASSIGN(const auto bundle_b, plan::read_bundle(opened_b));
+  PIPER_ASSIGN(const Meaning meaning, compare_steps(bundle_a, bundle_b, costs));
+  const bool differs = opened_a.digest != opened_b.digest;
+  switch (form) {
+    case DiffForm::kMarkdown: return Difference{meaning_as_markdown(meaning), differs};
+    case DiffForm::kJson: return Difference{meaning_as_json(meaning, differs), differs};
+    case DiffForm::kText: break;
+  }
+  return Difference{differs ? meaning_as_text(meaning) : "", differs};
 }
 
 }  // namespace piper::tools

@@ -7,6 +7,7 @@
 
 #include "schemas/plan/json_writer.h"
 #include "schemas/verify/accesses.h"
+#include "tools/piper_plan/subject.h"
 #include "tools/piper_plan/text_table.h"
 
 namespace piper::tools {
@@ -32,45 +33,6 @@ class Strings {
  private:
   std::unordered_map<std::string, int32_t> index_;
   std::vector<std::string> all_;
-};
-
-// What an instruction works on, in the words of the plan.
-struct Subject {
-  std::string name, object;
-  int32_t program = -1, channel = -1;
-  int64_t bytes = 0;
-};
-
-class SubjectOf {
- public:
-  explicit SubjectOf(const RankPlan& plan) : plan_(plan) {}
-
-  Subject operator()(const Run& run) const { return {arguments(run.arguments), "", run.program}; }
-  Subject operator()(const Update& update) const { return {arguments(update.arguments), "", update.program}; }
-  Subject operator()(const Send& send) const { return message(send.data, send.channel, send.bytes()); }
-  Subject operator()(const Recv& recv) const { return message(recv.data, recv.channel, recv.bytes()); }
-  Subject operator()(const AllReduce& sum) const { return collective(sum.data, sum.communicator, sum.bytes(), false); }
-  Subject operator()(const ReduceScatter& sum) const { return collective(sum.data, sum.communicator, sum.bytes()); }
-  Subject operator()(const AllGather& gather) const {
-    return collective(gather.data, gather.communicator, gather.bytes());
-  }
-  Subject operator()(const AllToAll& all) const { return collective(all.send, all.communicator, all.bytes()); }
-  Subject operator()(const Record& record) const { return {plan_.events[static_cast<size_t>(record.event)]}; }
-  Subject operator()(const Wait& wait) const { return {plan_.events[static_cast<size_t>(wait.event)]}; }
-
- private:
-  std::string arguments(int32_t index) const { return plan_.arguments[static_cast<size_t>(index)].name; }
-  std::string buffer(const BufferRange& where) const { return plan_.buffers[static_cast<size_t>(where.buffer)].name; }
-  Subject message(const BufferRange& data, int32_t channel, int64_t bytes) const {
-    return {buffer(data), plan_.channels[static_cast<size_t>(channel)].name, -1, channel, bytes};
-  }
-  // Of the whole data on this rank; of counted rows at most.
-  Subject collective(const BufferRange& data, int32_t communicator, int64_t bytes, bool parts = true) const {
-    const auto& group = plan_.communicators[static_cast<size_t>(communicator)];
-    return {buffer(data), group.name, -1, -1, parts ? bytes * static_cast<int64_t>(group.ranks.size()) : bytes};
-  }
-
-  const RankPlan& plan_;
 };
 
 // Whether one row can stand for both: the same steps at the same times, on whatever names.
@@ -200,7 +162,7 @@ class StepWriter {
     std::vector<int32_t> name, object, peer;
     std::vector<int64_t> bytes;
     for (const Instruction& instruction : plan.instructions) {
-      const Subject subject = std::visit(SubjectOf(plan), instruction.action);
+      const Subject subject = subject_of(plan, instruction.action);
       name.push_back(strings_.add(subject.name));
       object.push_back(subject.program >= 0 ? subject.program : strings_.add(subject.object));
       peer.push_back(subject.channel >= 0 ? strings_.add(peers(members, subject.channel)) : -1);

@@ -1,10 +1,10 @@
 // piper-plan show --html: one page that needs nothing but itself. The page is page/*, which the build embeds; here the
 // step is put into it.
 #include "schemas/base/check.h"
-#include "schemas/plan/bundle_io.h"
 #include "tools/piper_plan/commands.h"
 #include "tools/piper_plan/drawn_step.h"
 #include "tools/piper_plan/page.h"
+#include "tools/piper_plan/play_bundle.h"
 
 namespace piper::tools {
 namespace {
@@ -29,16 +29,8 @@ std::string without_tags(const std::string& json) {
 }  // namespace
 
 Result<std::string> draw_html(const std::string& directory, const HtmlOptions& options) {
-  PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
-  std::string step;
-  if (options.profile.empty()) {
-    PIPER_ASSIGN(const auto timeline, timeline::simulate(bundle, options.costs));
-    step = drawn_step(bundle, timeline, nullptr);
-  } else {
-    PIPER_ASSIGN(const auto measured, timeline::read_profile(bundle, options.profile));
-    PIPER_ASSIGN(const auto timeline, timeline::simulate_times(bundle, measured));
-    step = drawn_step(bundle, timeline, &measured);
-  }
+  PIPER_ASSIGN(const StepOfBundle played, play_bundle(directory, options.costs, options.profile, {}));
+  const std::string step = drawn_step(played.bundle, played.timeline, played.measured ? &*played.measured : nullptr);
   std::string page(page::kHtml), script;
   for (const std::string_view part : {page::kStepScript, page::kChartScript, page::kPageScript}) script += part;
   put(page, "@STYLE@", page::kStyle);

@@ -35,7 +35,7 @@ int print_diff(const piper::Result<piper::tools::Difference>& result, bool exit_
   return exit_code && result->differs ? 1 : 0;
 }
 
-// Instead of printing: a picture in a file of its own.
+// A picture or a trace, into a file of its own.
 int write_picture(const std::string& path, const piper::Result<std::string>& picture) {
   if (!picture.ok()) return print(picture);
   if (auto written = piper::plan::write_file(path, *picture); !written.ok())
@@ -108,8 +108,15 @@ int run(int argc, char** argv) {
   simulate->add_option("--lines", priced.lines, "of the critical path, 0 = all")
       ->check(CLI::NonNegativeNumber)
       ->needs(target);
+  std::string trace;
+  simulate->add_option("--trace", trace, "also write the step to this file, for https://ui.perfetto.dev")
+      ->excludes(target);
   diff->add_option("OTHER", other, "plan bundle to compare with")->required();
   diff->add_flag("--exit-code", exit_code, "exit 1 when they differ");
+  bool as_json = false, as_markdown = false;
+  auto* const json = diff->add_flag("--json", as_json, "what it means alone, as one JSON object");
+  diff->add_flag("--markdown", as_markdown, "what it means alone, as tables")->excludes(json);
+  add_costs(diff, costs);
   diff->add_option("--lines", lines, "lines shown per file, 0 = all")->check(CLI::NonNegativeNumber);
   explain->add_option("--rank", explained.rank, "one rank")->check(CLI::NonNegativeNumber);
   auto* const checkpoints = app.add_subcommand("checkpoint", "checkpoints that piper-run has saved");
@@ -164,8 +171,19 @@ int run(int argc, char** argv) {
   if (*write) return print(piper::tools::export_checkpoint(directory, exported));
   if (*bisect) return print_diff(piper::tools::bisect(directory, other, tolerance), true);
   if (*hang) return print(piper::tools::why_hang(directory, other, events));
+  using piper::tools::DiffForm;
+  const auto meaning = [&](DiffForm form) { return piper::tools::diff_steps(directory, other, form, costs); };
+  if (*diff && (as_json || as_markdown))
+    return print_diff(meaning(as_json ? DiffForm::kJson : DiffForm::kMarkdown), exit_code);
+  // Plans that cannot be played have no figures, but lines.
+  if (*diff)
+    if (const auto told = meaning(DiffForm::kText); told.ok() && told->differs) std::puts(told->text.c_str());
   if (*diff) return print_diff(piper::tools::diff(directory, other, lines), exit_code);
   if (*simulate && !priced.target.empty()) return print(piper::tools::price(directory, priced));
+  if (*simulate && !trace.empty())
+    if (const int status = write_picture(trace, piper::tools::trace_bundle(directory, costs, profile, link));
+        status != 0)
+      return status;
   if (*simulate && !profile.empty()) return print(piper::tools::simulate_measured(directory, profile, link));
   if (*simulate) return print(piper::tools::simulate_bundle(directory, costs));
   return print(piper::tools::explain(directory, explained));

@@ -11,6 +11,14 @@ function lastWordOfRun(name) {
   return found && { chunk: name.slice(0, found.index), pass: found[1].slice(-1), microbatch: found[2] };
 }
 
+// How many ranks "0,2-3" are.
+function membersOf(ranks) {
+  return ranks.split(",").reduce((sum, part) => {
+    const [first, last = first] = part.split("-").map(Number);
+    return sum + last - first + 1;
+  }, 0);
+}
+
 class Step {
   constructor(data) {
     Object.assign(this, { title: data.title, unit: data.unit, length: data.step, strings: data.strings, origins: data.origins,
@@ -22,7 +30,7 @@ class Step {
   }
 
   readRow(row) {
-    const read = { ranks: row.ranks, streams: row.streams, buffers: row.buffers, persistent: row.persistent, count: row.kind.length,
+    const read = { ranks: row.ranks, members: membersOf(row.ranks), streams: row.streams, buffers: row.buffers, persistent: row.persistent, count: row.kind.length,
       begin: Float64Array.from(row.begin), end: Float64Array.from(row.end), transfer: new Int32Array(row.kind.length).fill(-1) };
     for (const column of ["kind", "stream", "name", "object", "peer", "bytes", "origin"]) read[column] = row[column];
     if (row.measured) {
@@ -77,17 +85,17 @@ class Step {
       ...this.modules(row, i)].join("\n").toLowerCase();
   }
 
-  // What each place of the strategy costs: its instructions, and their time on all rows, without waits.
+  // What each place of the strategy costs: its instructions, and their time on all ranks, without waits.
   costs() {
     const costs = this.origins.map(() => ({ instructions: 0, time: 0, measured: 0 }));
     for (const row of this.rows) {
       for (let i = 0; i < row.count; ++i) {
         if (row.origin[i] < 0) continue;
         const cost = costs[row.origin[i]];
-        ++cost.instructions;
+        cost.instructions += row.members;
         if (row.kind[i] === WAIT || row.kind[i] === RECORD) continue;
         const transfer = this.transfers[row.transfer[i]];
-        cost.time += transfer ? transfer.end - transfer.begin : row.end[i] - row.begin[i];
+        cost.time += row.members * (transfer ? transfer.end - transfer.begin : row.end[i] - row.begin[i]);
         if (row.measured) cost.measured += row.measured.end[i] - row.measured.begin[i];
       }
     }

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Perfetto's own message types decode the traces of `piper-plan simulate --trace`, simulated and of a run: slices of a track
+nest, every flow goes on where it began, tracks belong to ranks.
+
+  trace_decodes.py --bin BIN --work DIR --models tests/models
+
+Needs the package perfetto of PyPI; without it it says [SKIP].
+"""
+import argparse
+import array
+import collections
+import pathlib
+import subprocess
+import sys
+
+try:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+except ImportError:
+    print("[SKIP] no python with perfetto; tools/setup.sh installs it")
+    sys.exit(0)
+
+STRATEGY = """piper: 1
+model: {batch: 8}
+annotate:
+  - {tag: PP, starts: ["h.0", "h.1"]}
+directives:
+  - {op: place, filter: {PP: 0}, devices: [0, 1]}
+  - {op: place, filter: {PP: 1}, devices: [2, 3]}
+  - {op: replicate, filter: {PP: 0}, devices: [0, 1]}
+  - {op: replicate, filter: {PP: 1}, devices: [2, 3]}
+schedule: {family: 1f1b, microbatches: 2}
+optimizer: {sgd: {lr: 0.1}}
+"""
+faults = []
+
+
+def check(what, fine, why=""):
+    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
+    if not fine:
+        faults.append(what)
+
+
+def call(*command):
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    if done.returncode:
+        raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stdout}")
+
+
+def look(label, path, processes):
+    trace = Trace()
+    trace.ParseFromString(path.read_bytes())
+    tracks = {packet.track_descriptor.uuid: packet.track_descriptor for packet in trace.packet if packet.HasField("track_descriptor")}
+    named = sorted(track.process.process_name for track in tracks.values() if track.HasField("process"))
+    check(f"{label}: a process for each rank", named == processes, f"{named}")
+    check(f"{label}: every stream belongs to one", all(tracks[t.parent_uuid].HasField("process") for t in tracks.values() if not t.HasField("process")))
+    depth, at, flows, unnested = collections.Counter(), collections.Counter(), collections.defaultdict(list), []
+    slices = 0
+    for packet in trace.packet:
+        if not packet.HasField("track_event"):
+            continue
+        event = packet.track_event
+        begins = event.type == TrackEvent.TYPE_SLICE_BEGIN
+        slices += begins
+        depth[event.track_uuid] += 1 if begins else -1
+        if depth[event.track_uuid] not in (0, 1) or packet.timestamp < at[event.track_uuid] or event.track_uuid not in tracks:
+            unnested.append(packet)
+        at[event.track_uuid] = packet.timestamp
+        for flow in event.flow_ids:
+            flows[flow].append((event.name, event.track_uuid, False))
+        for flow in event.terminating_flow_ids:
+            flows[flow].append((event.name, event.track_uuid, True))
+    check(f"{label}: slices follow one another on their tracks", slices > 50 and not unnested and not any(depth.values()), f"{slices} {unnested[:2]}")
+    alone = {flow: ends for flow, ends in flows.items() if len(ends) < 2 or sum(last for *_, last in ends) != 1}
+    check(f"{label}: every flow has its ends, and one last one", flows and not alone, f"{dict(list(alone.items())[:2])}")
+    kinds = {tuple(sorted({name.split()[0] for name, *_ in ends})) for ends in flows.values()}
+    check(f"{label}: flows join sends with receives, and members of sums", kinds <= {("recv", "send"), ("all_reduce",)} and len(kinds) == 2, f"{kinds}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("--bin", "--work", "--models"):
+        parser.add_argument(name, type=pathlib.Path, required=True)
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    (args.work / "s.yaml").write_text(STRATEGY)
+    plans, tokens, profile, trace = (args.work / name for name in ("plans", "tokens.bin", "profile", "trace"))
+    call(args.bin / "piperc", args.models / "tiny_gpt.onnx", "--strategy", args.work / "s.yaml", "-o", plans)
+    call(args.bin / "piper-plan", "simulate", plans, "--trace", trace)
+    ranks = [f"rank {rank}" for rank in range(4)]
+    look("unit costs", trace, ranks)
+    tokens.write_bytes(array.array("H", (k * k % 7 for k in range(2000))).tobytes())
+    call(args.bin / "piper-run", plans, "--data", tokens, "--steps", 6, "--threads", 1, "--profile", profile)
+    call(args.bin / "piper-plan", "simulate", plans, "--profile", profile, "--trace", trace)
+    look("a run", trace, sorted(ranks + [f"{rank}, measured" for rank in ranks]))
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
