@@ -88,7 +88,8 @@ class Check:
         path = self.program(f"{rows.__name__}.yaml", ranks * own, microbatches, schedule)
         plans = self.work / f"{rows.__name__}.plans"
         self.printed("piperc", CHAIN, "--strategy", path, "-o", plans)
-        self.expect("proved for" in self.printed("piper-plan", "verify", plans), f"{what} is not proved")
+        said = self.printed("piper-plan", "verify", plans)
+        self.expect("proved for" in said and "equality with the model: proved" in said, f"{what} is not proved: {said}")
         step = float(re.search(r"step: ([\d.]+) units", self.printed("piper-plan", "simulate", plans))[1])
         work = 3 * own * microbatches
         self.expect(step - work <= idle, f"{what} is idle for {step - work} units, published: {idle}")
@@ -113,6 +114,21 @@ class Check:
         path = self.program("two_copies.yaml", 2, 2, rows)
         self.printed("piperc", CHAIN, "--strategy", path, "-o", self.work / "two_copies.plans")
         self.expect("MB: [0]" in path.read_text(), "a stage of two ranks is placed without its microbatches")
+
+    def on_a_mesh(self) -> None:
+        """Groups of devices by their axes give the plans that lists of ranks give, wherever the text says them."""
+        bundles = []
+        for name, keys, devices in (("lists", {}, [[0, 1], [2, 3]]), ("mesh", {"mesh": {"pp": 2, "dp": 2}}, [{"pp": 0}, {"pp": 1}])):
+            made = Strategy(**keys, model={"batch": 8}, optimizer={"sgd": {"lr": 0.1}})
+            made.annotate(tag="PP", starts=[f"layers.{4 * stage}" for stage in range(4)])
+            for rank, stages in enumerate(([0, 3], [1, 2])):
+                made.replicate({"PP": stages}, devices[rank], shard_optimizer=True)
+            made.pipeline(v_half(2, 4), devices)
+            (self.work / "s.yaml").write_text(made.text())
+            self.printed("piperc", CHAIN, "--strategy", "s.yaml", "-o", f"{name}.plans")
+            bundles.append([re.sub(r's\.yaml:[0-9:]+', "", file.read_text())
+                            for file in sorted((self.work / f"{name}.plans" / "ranks").glob("*.json"))])
+        self.expect(bundles[0] == bundles[1] and len(bundles[0]) == 4, "ranks of a mesh give other plans than their lists")
 
     def scalars(self) -> None:
         """Values come back as themselves: texts that look like something else are quoted."""
@@ -175,7 +191,7 @@ def main():
     work = arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     check = Check(arguments.bin.resolve(), work)
-    for part in (check.families, check.published, check.same_bytes, check.two_copies, check.scalars, check.refused,
+    for part in (check.families, check.published, check.same_bytes, check.two_copies, check.on_a_mesh, check.scalars, check.refused,
                  check.shown_by_piperc):
         part()
         print(f"{part.__name__}: {len(check.faults)} faults so far", flush=True)
