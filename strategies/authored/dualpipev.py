@@ -5,12 +5,14 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-from piper_strategy import BI, BW, B, F, main, overlap  # noqa: E402
+from piper_strategy import BI, BW, AuthorError, B, F, main, overlap  # noqa: E402
 
 DOWN, UP = 0, 1     # the two stages of a rank
 
 
 def dualpipev(ranks, microbatches):
+    if microbatches < 2 * ranks:
+        raise AuthorError(f"dualpipev.py: {microbatches} microbatches are fewer than two a rank, of {ranks} ranks")
     return [row_of(ranks, microbatches, rank) for rank in range(ranks)]
 
 

@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-from piper_strategy import BI, BW, B, F, main  # noqa: E402
+from piper_strategy import BI, BW, AuthorError, B, F, main  # noqa: E402
 
 
 def units(ranks, microbatches, rank, chunks):
@@ -15,6 +15,8 @@ def units(ranks, microbatches, rank, chunks):
 
 
 def interleaved(ranks, microbatches, stages_per_rank=2, split=False):
+    if microbatches % ranks:
+        raise AuthorError(f"interleaved.py: {microbatches} microbatches are no multiple of {ranks} ranks")
     rows = []
     for rank in range(ranks):
         down = units(ranks, microbatches, rank, range(stages_per_rank))

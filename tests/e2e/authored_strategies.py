@@ -161,6 +161,13 @@ class Check:
                 self.faults.append(f"not refused: {message}")
             except AuthorError as error:
                 self.expect(str(error).startswith(line) and message in str(error), f"{error} is not '{line}...{message}'")
+        for rows, shape, message in ((interleaved, (2, 5), "5 microbatches are no multiple of 2 ranks"),
+                                     (dualpipev, (2, 3), "3 microbatches are fewer than two a rank")):
+            try:
+                rows(*shape)
+                self.faults.append(f"not refused: {message}")
+            except AuthorError as error:
+                self.expect(message in str(error), f"{error} is not '{message}'")
         self.expect(overlap(F(0, 0), B(1, 0)) == (F(0, 0), B(1, 0)), "a slot is its members")
 
     def shown_by_piperc(self) -> None:
