@@ -83,11 +83,13 @@ void* operator new(size_t bytes) {
   throw std::bad_alloc();
 }
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }
-void operator delete(void* block) noexcept {
+// Not inlined: GCC 12 would see `free` of what came from `new` in the callers of delete (-Wmismatched-new-delete).
+[[gnu::noinline]] static void give_back(void* block) noexcept {
   if (block != nullptr) memory_freed(block);
   std::free(block);
 }
-void operator delete(void* block, size_t) noexcept { operator delete(block); }
+void operator delete(void* block) noexcept { give_back(block); }
+void operator delete(void* block, size_t) noexcept { give_back(block); }
 
 extern "C" {
 
