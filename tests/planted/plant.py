@@ -9,6 +9,7 @@ plan is written.
 A patch begins with what is wrong, and with its composition; what `git apply` takes follows.
 """
 import argparse
+import os
 import pathlib
 import re
 import shutil
@@ -21,7 +22,9 @@ BUG, REFUTED = 70, re.compile(r"P063\d|rule \d+")
 
 
 def apply(patch: pathlib.Path, folder: pathlib.Path, *flags: str) -> subprocess.CompletedProcess:
-    return subprocess.run(["git", "apply", *flags, str(patch)], cwd=folder, capture_output=True, text=True, check=False)
+    # Inside of another repository `git apply` takes the paths for its own, and leaves out without a word what lies elsewhere.
+    alone = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    return subprocess.run(["git", "apply", *flags, str(patch)], cwd=folder, env=alone, capture_output=True, text=True, check=False)
 
 
 def check(patches: list[pathlib.Path]) -> int:
