@@ -152,6 +152,7 @@ class Run:
         self.log, self.weights, self.output = self.work / "log.jsonl", self.work / "weights.safetensors", self.work / "output"
         self.temporary.mkdir(parents=True)
         self.before = shared_memory()
+        self.killed_in_start = False
         command = [bench.bin / "piper-launch", "--restarts", 4, "--grace", 2]
         if launch == "mpirun":
             command += ["mpirun", "--oversubscribe", "-n", strategy.world]
@@ -284,6 +285,7 @@ class Run:
     def kill(self, place, rank, chance, anywhere):
         """Kills the rank at the place, or `anywhere` else: what was hit, and where; None where the run ended before."""
         starts = place in ("start", "restore")
+        self.killed_in_start |= starts
         found = self.kill_in_start(rank, chance) if starts else self.kill_in_training(place, rank, chance, anywhere)
         self.killed = time.monotonic()
         self.gone |= set(self.ranks().values())
@@ -321,6 +323,8 @@ class Run:
             time.sleep(0.01)
         while (segments := shared_memory() - self.before - held_by_others()) and time.monotonic() < deadline:
             time.sleep(0.1)
+        if self.killed_in_start:    # UCX unlinks a segment right behind making it: who dies between the two leaves it, under no known name
+            segments = {segment for segment in segments if not segment.startswith("ucx_shm_posix_")}
         steps = {f"step-{step:09d}" for step in range(STEPS - (KEEP - 1) * EVERY, STEPS + 1, EVERY)}
         return {"a process": sorted(processes), "shared memory": sorted(segments),
                 "in the folder": sorted({"LOCK", *steps} ^ set(os.listdir(self.folder))),

@@ -6,7 +6,8 @@ plan is written.
   plant.py --work DIR [--only NAME,...]  applies each to a copy of the sources, builds piperc and compiles the patch's
                                          composition (tests/mutation/compositions): the proof has to refuse it
 
-A patch begins with what is wrong, and with its composition; what `git apply` takes follows.
+A patch begins with what is wrong, and with its composition; what `git apply` takes follows. A line "believed: WHY" between them: the
+proof does not see this mistake yet; the day it does, the line has to go.
 """
 import argparse
 import os
@@ -68,13 +69,16 @@ def plant(patches: list[pathlib.Path], work: pathlib.Path) -> int:
     failed = 0
     for patch in patches:
         composition = re.search(r"^composition: (\S+)$", patch.read_text(), re.M).group(1)
+        believed = re.search(r"^believed: (.*)$", patch.read_text(), re.M)
         planted = apply(patch, source)
         wrong = planted.stderr or build(source, work / "build")
         said, plans = "", work / "plans"
         if not wrong:
             done = compile_with(work / "build/bin/piperc", composition, plans)
             said = next((line for line in done.stderr.splitlines() if REFUTED.search(line)), "")
-            if plans.exists():
+            if believed:
+                said, wrong = f"not refused: {believed.group(1)}", "" if plans.exists() else "refused, though its patch says `believed`"
+            elif plans.exists():
                 wrong = "a plan is written"
             elif done.returncode != BUG or not said:
                 wrong = f"not refused by the proof, exit status {done.returncode}: {done.stderr}"
