@@ -128,10 +128,11 @@ class RingFile {
           read_words(event_place(t, end - count + e), events.data() + e * kEventWords, run * kEventWords));
       e += run;
     }
-    // What was written meanwhile may have taken the places of the oldest; one more is being written.
+    // What was written meanwhile may have taken the places of the oldest; one more may be half written, by a writer
+    // that runs or has died there.
     PIPER_RETURN_IF_ERROR(read_words_of_track());
     track.written = words[static_cast<size_t>(TrackWord::kWritten)];
-    const uint64_t oldest = track.written >= capacity_ && track.written > end ? track.written - capacity_ + 1 : 0;
+    const uint64_t oldest = track.written >= capacity_ ? track.written - capacity_ + 1 : 0;
     for (uint64_t e = 0; e < count; ++e) {
       if (end - count + e < oldest) continue;
       RingEvent event;
