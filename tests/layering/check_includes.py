@@ -66,6 +66,7 @@ FORBIDDEN = {
 ADAPTERS = {
     "compiler/frontend/onnx/wire.h": "protozero/",
     "compiler/frontend/onnx/onnx_fields.h": "protozero/",
+    "compiler/frontend/pt2/json_integer.h": "nlohmann/",
     "runtime/hal/cuda/cuda_check.h": "cuda_runtime_api.h",
     "runtime/hal/cuda/cuda_handles.h": "cuda_runtime_api.h",
     "runtime/hal/nccl/nccl_communicators.h": "nccl.h",

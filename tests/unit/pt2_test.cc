@@ -253,11 +253,16 @@ TEST_CASE("damaged weights") {
   CHECK(with([](std::vector<ZipItem>& items) {
           replace(item(items, "_weights_config.json").bytes, "{\"as_int\": 6}", "{\"as_int\": 99999999999999999}");
         }).code == "P0301");
+  CHECK(with([](std::vector<ZipItem>& items) {
+          replace(item(items, "_weights_config.json").bytes, "{\"as_int\": 6}", "{\"as_int\": 6e100}");
+        }).code == "P0301");
 }
 
 // Another version of the schema, of the bytes or of the container is refused by name.
 TEST_CASE("other archives") {
   CHECK(edited_program("tiny_mlp.pt2", "\"major\": 8", "\"major\": 9").code == "P0315");
+  CHECK(edited_program("tiny_mlp.pt2", "\"major\": 8", "\"major\": 8.5").code == "P0301");
+  CHECK(edited_program("tiny_mlp.pt2", "\"major\": 8", "\"major\": 8e100").code == "P0301");
   CHECK(failure(model_path("tiny_mlp.pt2"), "onnx").code == "P0300");
   const auto with = [](std::vector<ZipItem> items) {
     test::write_file("other.zip", test::zip_bytes(items));

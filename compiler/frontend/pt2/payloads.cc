@@ -5,6 +5,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "compiler/frontend/pt2/json_integer.h"
+
 namespace piper::frontend::pt2 {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr int64_t kMostElements = int64_t{1} << 46;
 
 Result<int64_t> known_extent(const Json& extent) {
   if (!extent.contains("as_int")) return Status::failure("P0301", "a stored tensor has a symbolic extent");
-  const int64_t v = extent.at("as_int").get<int64_t>();
+  const int64_t v = integer(extent.at("as_int"));
   if (v < 0 || v > kMostElements)
     return Status::failure("P0301", "a stored tensor has an extent of " + std::to_string(v));
   return v;
@@ -30,8 +32,8 @@ Result<Payload> read_payload(const Json& entry) {
   out.requires_grad = meta.at("requires_grad").get<bool>();
   if (meta.contains("device") && meta.at("device").contains("type"))
     out.is_meta = meta.at("device").at("type").get<std::string>() == "meta";
-  out.dtype = dtype_of_scalar_type(meta.at("dtype").get<int64_t>());
-  out.dtype_name = scalar_type_name(meta.at("dtype").get<int64_t>());
+  out.dtype = dtype_of_scalar_type(integer(meta.at("dtype")));
+  out.dtype_name = scalar_type_name(integer(meta.at("dtype")));
   for (const Json& x : meta.at("sizes")) {
     PIPER_ASSIGN(const int64_t v, known_extent(x));
     out.sizes.push_back(v);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "compiler/frontend/pt2/json_integer.h"
 #include "compiler/frontend/pt2/payloads.h"
 #include "compiler/frontend/pt2/sym_expr.h"
 #include "compiler/frontend/python_line.h"
@@ -64,7 +65,7 @@ class Reader {
   Reader(const std::map<std::string, std::string>& names, ExportedProgram& out) : names_(names), out_(out) {}
 
   Status read(const Json& root) {
-    const int64_t major = root.at("schema_version").at("major").get<int64_t>();
+    const int64_t major = integer(root.at("schema_version").at("major"));
     if (major != kSchema)
       return Status::failure("P0315", "it is written in schema " + std::to_string(major) +
                                           " of torch.export; piper reads schema " + std::to_string(kSchema) +
@@ -73,10 +74,8 @@ class Reader {
     PIPER_RETURN_IF_ERROR(read_signature(module.at("signature")));
     for (const auto& [symbol, range] : root.at("range_constraints").items()) {
       SymbolRange r;
-      if (range.contains("min_val") && range.at("min_val").is_number_integer())
-        r.least = range.at("min_val").get<int64_t>();
-      if (range.contains("max_val") && range.at("max_val").is_number_integer())
-        r.most = range.at("max_val").get<int64_t>();
+      if (range.contains("min_val") && range.at("min_val").is_number_integer()) r.least = integer(range.at("min_val"));
+      if (range.contains("max_val") && range.at("max_val").is_number_integer()) r.most = integer(range.at("max_val"));
       const auto known = names_.find(symbol);
       out_.ranges[known == names_.end() ? symbol : known->second] = r;
     }
@@ -147,7 +146,7 @@ class Reader {
     for (const auto& [name, size] : graph.at("sym_int_values").items()) {
       if (!size.contains("as_expr")) {
         if (size.contains("as_int"))
-          out_.program.sizes.emplace(renamed(scope, name), std::to_string(size.at("as_int").get<int64_t>()));
+          out_.program.sizes.emplace(renamed(scope, name), std::to_string(integer(size.at("as_int"))));
         continue;
       }
       std::string text = expression(size);
@@ -162,12 +161,12 @@ class Reader {
 
   aten::DeclaredType declared_type(const Json& meta) const {
     aten::DeclaredType out;
-    const int64_t dtype = meta.at("dtype").get<int64_t>();
+    const int64_t dtype = integer(meta.at("dtype"));
     out.has_dtype = out.has_shape = true;
     out.dtype = dtype_of_scalar_type(dtype);
     if (!out.dtype) out.dtype_name = scalar_type_name(dtype);
     for (const Json& size : meta.at("sizes")) {
-      if (size.contains("as_int")) out.dims.push_back({size.at("as_int").get<int64_t>(), ""});
+      if (size.contains("as_int")) out.dims.push_back({integer(size.at("as_int")), ""});
       else out.dims.push_back({-1, expression(size)});
     }
     return out;
@@ -204,7 +203,7 @@ class Reader {
       Result<Item> value = item(input.at("arg"), scope);
       if (!value.ok()) return value.take_status().with_context("node " + describe_call(c));
       const bool keyword =
-          input.contains("kind") && input.at("kind").is_number_integer() && input.at("kind").get<int64_t>() == 2;
+          input.contains("kind") && input.at("kind").is_number_integer() && integer(input.at("kind")) == 2;
       if (keyword) c.call.kwargs.emplace_back(input.at("name").get<std::string>(), std::move(value).value());
       else c.call.args.push_back(std::move(value).value());
     }
@@ -240,7 +239,7 @@ class Reader {
       if (key == "piper_no_grad" && value.is_boolean()) c.no_grad = value.get<bool>();
       const bool is_tag =
           value.is_number_integer() && !key.empty() && key[0] != '_' && key.find(' ') == std::string::npos;
-      if (is_tag && value.get<int64_t>() >= INT32_MIN && value.get<int64_t>() <= INT32_MAX)
+      if (is_tag && integer(value) >= INT32_MIN && integer(value) <= INT32_MAX)
         c.tags.push_back({key, value.get<int32_t>()});
     }
     std::sort(c.tags.begin(), c.tags.end(), [](const ir::TagValue& a, const ir::TagValue& b) { return a.tag < b.tag; });
@@ -268,8 +267,8 @@ class Reader {
           "element type");
     std::vector<std::string> operands;
     for (size_t i = before + 1; i < inputs.size(); ++i) {
-      const bool keyword = inputs[i].contains("kind") && inputs[i].at("kind").is_number_integer() &&
-                           inputs[i].at("kind").get<int64_t>() == 2;
+      const bool keyword =
+          inputs[i].contains("kind") && inputs[i].at("kind").is_number_integer() && integer(inputs[i].at("kind")) == 2;
       if (const std::string name = argument_name(inputs[i].at("arg"));
           !keyword && (!name.empty() || c.call.target != "higher_order.invoke_subgraph"))
         operands.push_back(renamed(scope, name));
@@ -316,7 +315,7 @@ class Reader {
     const std::string kind = argument.begin().key();
     const Json& x = argument.begin().value();
     const auto tensor = [&](const Json& y) -> Result<Item> { return named(y, scope); };
-    const auto integer = [](const Json& y) -> Result<Item> { return Item::of_int(y.get<int64_t>()); };
+    const auto count = [](const Json& y) -> Result<Item> { return Item::of_int(integer(y)); };
     const auto truth = [](const Json& y) -> Result<Item> { return Item::of_bool(y.get<bool>()); };
     const auto word = [](const Json& y) -> Result<Item> { return Item::of_text(y.get<std::string>()); };
     const auto real = [](const Json& y) -> Result<Item> {
@@ -328,7 +327,7 @@ class Reader {
     };
     const auto size = [&](const Json& y) -> Result<Item> {
       if (y.contains("as_name")) return Item::of_ref(renamed(scope, y.at("as_name").get<std::string>()));
-      if (y.contains("as_int")) return Item::of_int(y.at("as_int").get<int64_t>());
+      if (y.contains("as_int")) return Item::of_int(integer(y.at("as_int")));
       if (y.contains("as_bool")) return Item::of_bool(y.at("as_bool").get<bool>());
       PIPER_ASSIGN(const double v, real_number(y.at("as_float")));
       return Item::of_float(v);
@@ -336,8 +335,8 @@ class Reader {
     if (kind == "as_none") return Item::none();
     if (kind == "as_tensor") return named(x, scope);
     if (kind == "as_tensors") return listed(x, tensor);
-    if (kind == "as_int") return integer(x);
-    if (kind == "as_ints") return listed(x, integer);
+    if (kind == "as_int") return count(x);
+    if (kind == "as_ints") return listed(x, count);
     if (kind == "as_float") return real(x);
     if (kind == "as_floats") return listed(x, real);
     if (kind == "as_bool") return truth(x);
@@ -348,9 +347,9 @@ class Reader {
     if (kind == "as_sym_ints" || kind == "as_sym_floats" || kind == "as_sym_bools") return listed(x, size);
     if (kind == "as_optional_tensor") return optional(x);
     if (kind == "as_optional_tensors") return listed(x, optional);
-    if (kind == "as_scalar_type") return Item::of_text("torch." + scalar_type_name(x.get<int64_t>()));
+    if (kind == "as_scalar_type") return Item::of_text("torch." + scalar_type_name(integer(x)));
     if (kind == "as_memory_format" || kind == "as_layout" || kind == "as_device") return Item::of_text(kind.substr(3));
-    if (kind == "as_int_lists") return listed(x, [&](const Json& y) { return listed(y, integer); });
+    if (kind == "as_int_lists") return listed(x, [&](const Json& y) { return listed(y, count); });
     if (kind == "as_nested_tensors") return listed(x, [&](const Json& y) { return listed(y, tensor); });
     return Status::failure("P0305", "an argument of the kind '" + kind + "' is not supported");
   }
