@@ -181,8 +181,8 @@ TEST_CASE("a mistake of one rank's plan ends with one message that names rank, i
       {"rows of which the two ends count others",
        hand_written::exchanged(),
        [](plan::Bundle& b) { b.ranks[1].scalars[0].values = {0, 1}; },
-       "R0303",
-       {"the calls of message", "of 'dp_reduce:0,1' differ", "of 0 ncclUint8", "of 8 ncclUint8", "all_to_all"}},
+       "R0303",  // which NCCL may tell at a later call of the same communicator
+       {"the calls of message", "of 'dp_reduce:0,1' differ", "of 0 ncclUint8", "of 8 ncclUint8"}},
       {"more rows than there is room for",
        hand_written::exchanged(),
        [](plan::Bundle& b) { b.ranks[1].scalars[0].values = {3, 1}; },
