@@ -22,7 +22,7 @@ Result<std::unique_ptr<DigestRecorder>> DigestRecorder::make(Session& session, c
 }
 
 bool DigestRecorder::due(int64_t step) const {
-  const DigestOptions& options = session_.options.digests;
+  const StepsToFile& options = session_.options.digests;
   return step >= options.first && step <= options.last;
 }
 

@@ -26,7 +26,8 @@ Status Executor::run_step(int64_t step) {
   step_ = step;
   hal::Recording& recording = first && rank_.capturing_step != nullptr ? *rank_.capturing_step : *rank_.step;
   if (profile_ != nullptr) profile_->begin_step(step);
-  Status status = recording.submit(wait_, *this, profile_ != nullptr);
+  const bool traced = trace_ != nullptr && trace_->begin_step(step);
+  Status status = recording.submit(wait_, *this, traced || profile_ != nullptr);
   if (status.ok() && rank_.faults != nullptr) status = rank_.faults->begin();
   if (status.ok()) status = rank_.device().finish();
   if (status.ok() && rank_.faults != nullptr) status = look_for_faults();
@@ -94,6 +95,7 @@ hal::MessageWaits* Executor::message_waits(int32_t queue) {
 void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) {
   last_cpu_ns_ = cpu_ns;
   if (profile_ != nullptr) profile_->add(instruction, begin, end, cpu_ns);
+  if (trace_ != nullptr) trace_->add(instruction, begin, end);
 }
 
 void Executor::failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) {

@@ -7,6 +7,7 @@
 #include "runtime/exec/ring_waits.h"
 #include "runtime/trace/profile.h"
 #include "runtime/trace/ring_writer.h"
+#include "runtime/trace/step_trace.h"
 
 namespace piper::exec {
 
@@ -22,6 +23,8 @@ class Executor : private hal::StepObserver {
   Status run_step(int64_t step, const CallByCall& calls, PieceObserver& observer);
   // From now on every instruction is timed; nullptr: no more. Not during a step.
   void set_profile(trace::Profile* profile) { profile_ = profile; }
+  // The same for the steps that it wants.
+  void set_trace(trace::StepTrace* trace) { trace_ = trace; }
   // Library scratch of the threads of all queues so far, bytes.
   int64_t scratch_high_water();
 
@@ -42,6 +45,7 @@ class Executor : private hal::StepObserver {
   hal::WaitControl wait_;
   const char* noun_;
   trace::Profile* profile_ = nullptr;
+  trace::StepTrace* trace_ = nullptr;
   std::vector<trace::RingTrack> tracks_;  // by queue; empty: there is no ring
   std::vector<RingWaits> waits_;          // the same
   std::vector<char> computes_;            // by instruction, for the ring

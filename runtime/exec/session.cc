@@ -16,6 +16,7 @@
 #include "runtime/exec/ring_waits.h"
 #include "runtime/exec/status_report.h"
 #include "runtime/exec/step_inputs.h"
+#include "runtime/exec/trace_recorder.h"
 #include "schemas/base/check.h"
 
 namespace piper::exec {
@@ -41,9 +42,9 @@ std::string evaluation_options(const Session& session) {
          (e.save_best.empty() ? "" : ", --save-best");
 }
 
-std::string digest_options(const DigestOptions& digests) {
-  if (digests.file.empty()) return "";
-  return ", --digest of steps " + std::to_string(digests.first) + " to " + std::to_string(digests.last);
+std::string steps_option(const char* name, const StepsToFile& steps) {
+  if (steps.file.empty()) return "";
+  return std::string(", ") + name + " of steps " + std::to_string(steps.first) + " to " + std::to_string(steps.last);
 }
 
 std::string agreed_options(const Session& session) {
@@ -55,7 +56,7 @@ std::string agreed_options(const Session& session) {
          (o.save.empty() ? "no --save, " : "--save, ") +
          (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") +
          (o.profile.empty() ? "" : ", --profile") + (o.calibrate.empty() ? "" : ", --calibrate") +
-         digest_options(o.digests) +
+         steps_option("--digest", o.digests) + steps_option("--trace", o.trace) +
          (o.check_replicas > 0 ? ", --check-replicas " + std::to_string(o.check_replicas) : "") +
          (o.stop_on_nan ? "" : ", --no-stop-on-nan") + checkpoint_options(session) + evaluation_options(session) +
          (o.link_delay ? ", links of " + std::to_string(o.link_delay->latency.count()) + " us and " +
@@ -106,6 +107,10 @@ class RankRun {
       profile_ = std::make_unique<trace::Profile>(plan_.instructions.size());
       executor.set_profile(profile_.get());
     }
+    if (!session_.options.trace.file.empty()) {
+      PIPER_ASSIGN(trace_, TraceRecorder::make(session_, plan_, control_, wait_));
+      executor.set_trace(&trace_->steps());
+    }
     if (!session_.options.calibrate.empty()) {
       PIPER_ASSIGN(calibration_, Calibration::make(*rank_));
     }
@@ -121,7 +126,7 @@ class RankRun {
     status_.enter(live::RankState::kTraining);
     PIPER_ASSIGN(const bool stopped, all_steps(executor, inputs));
     if (!verdict_.ok()) return end_with_verdict();
-    ring_->host(live::EventKind::kEnding, session_.options.steps);
+    host(live::EventKind::kEnding, session_.options.steps);
     PIPER_RETURN_IF_ERROR(save_resharded());
     status_.enter(stopped ? live::RankState::kStopping : live::RankState::kCheckpointing);
     if (checkpointer_ != nullptr) {
@@ -220,6 +225,7 @@ class RankRun {
     nan_ = {std::stoll(told.substr(0, space)), told.substr(space + 1)};
     if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
     executor.set_profile(nullptr);
+    executor.set_trace(nullptr);
     NanReplay replay(session_, *rank_, control_, executor, data_shift_);
     Status found = replay.run(nan_, committed());
     if (found.error().code != "R0801") return found;
@@ -235,19 +241,24 @@ class RankRun {
     return {};
   }
 
+  void host(live::EventKind kind, int64_t step) {
+    ring_->host(kind, step);
+    if (trace_ != nullptr) trace_->steps().host(kind, step);
+  }
+
   Result<StopAction> agreed_behind(int64_t step) {
     if (session_.stopping == nullptr) return StopAction::kGoOn;
-    ring_->host(live::EventKind::kAgree, step);
+    host(live::EventKind::kAgree, step);
     return session_.stopping->behind(step, checkpointer_ == nullptr ? 0 : checkpointer_->write_seconds());
   }
 
   Status save_checkpoint(CheckpointClock& clock, int64_t step, StopAction action) {
     PIPER_RETURN_IF_ERROR(checkpointer_->failure());
-    ring_->host(live::EventKind::kAgree, step);
+    host(live::EventKind::kAgree, step);
     PIPER_ASSIGN(const bool due, clock.due(step, control_, wait_));
     if (!due && (action == StopAction::kGoOn || action == StopAction::kReplay)) return {};
     if (nan_.step > 0) return checkpointer_->refuse(step);
-    ring_->host(live::EventKind::kSave, step);
+    host(live::EventKind::kSave, step);
     status_.enter(action == StopAction::kStop ? live::RankState::kStopping : live::RankState::kCheckpointing);
     PIPER_RETURN_IF_ERROR(checkpointer_->save(step, (step + data_shift_) * session_.bundle->manifest.batch));
     if (action != StopAction::kStop) status_.enter(live::RankState::kTraining);
@@ -265,11 +276,11 @@ class RankRun {
     const plan::Manifest& manifest = session_.bundle->manifest;
     const auto begin = steady_clock::now();
     const bool digests = digests_ != nullptr && digests_->due(step);
-    ring_->host(live::EventKind::kData, step);
+    host(live::EventKind::kData, step);
     PIPER_RETURN_IF_ERROR(inputs.write(step));
-    ring_->host(live::EventKind::kStep, step);
+    host(live::EventKind::kStep, step);
     PIPER_RETURN_IF_ERROR(run_step(executor, step, digests));
-    ring_->host(live::EventKind::kReport, step);
+    host(live::EventKind::kReport, step);
     const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
     if (session_.stopping != nullptr) session_.stopping->tell_step_time(plan_.rank, seconds * 1e3);
     PIPER_RETURN_IF_ERROR(report(step, seconds, inputs));
@@ -306,7 +317,7 @@ class RankRun {
 
   Status evaluate(int64_t step) {
     if (evaluation_ == nullptr || !evaluation_->due(step)) return {};
-    ring_->host(live::EventKind::kEvaluate, step);
+    host(live::EventKind::kEvaluate, step);
     status_.enter(live::RankState::kEvaluating);
     PIPER_ASSIGN(const std::optional<double> loss, evaluation_->run(step));
     if (loss && reporter_ != nullptr && nan_.step == 0) reporter_->evaluation(step, *loss);
@@ -319,6 +330,7 @@ class RankRun {
                          read_ahead_bytes() + (checkpointer_ == nullptr ? 0 : checkpointer_->bytes());
     PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(std::to_string(peak), hal::patient(wait_)));
     if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());
+    if (trace_ != nullptr) PIPER_RETURN_IF_ERROR(trace_->write(hal::patient(wait_)));
     if (calibration_ != nullptr)
       PIPER_RETURN_IF_ERROR(write_of_all_ranks(session_.options.calibrate, calibration_->lines()));
     if (reporter_ == nullptr) return {};
@@ -366,6 +378,7 @@ class RankRun {
   NanFound nan_;                              // step 0: none is known here
   Status verdict_;                            // why all ranks end alike
   std::unique_ptr<trace::Profile> profile_;   // nullptr: not asked for
+  std::unique_ptr<TraceRecorder> trace_;      // nullptr: not asked for
   std::unique_ptr<Calibration> calibration_;  // nullptr: not asked for
   std::unique_ptr<DigestRecorder> digests_;   // nullptr: not asked for
 };

@@ -19,8 +19,8 @@
 
 namespace piper::exec {
 
-// What --digest asks for.
-struct DigestOptions {
+// What --digest and --trace ask for.
+struct StepsToFile {
   std::string file;                     // empty: nothing
   int64_t first = 1, last = INT64_MAX;  // steps
 };
@@ -40,7 +40,7 @@ struct SessionOptions {
   bool stop_on_nan = true;
   double peak_flops = 0;       // FLOP/s that a rank's device can do, for MFU; 0: not known
   int64_t check_replicas = 0;  // every so many steps; 0: never
-  DigestOptions digests;
+  StepsToFile digests, trace;
 };
 
 // Evaluations by the bundle's second program.

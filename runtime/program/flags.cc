@@ -15,7 +15,7 @@ constexpr double kLongestWaitS = 1e9;
 // Arguments that are read further once they are known to be well formed.
 struct Texts {
   std::optional<std::string> resume;
-  std::string link_delay, digest_steps;
+  std::string link_delay, digest_steps, trace_steps;
 };
 
 // "12" or "10..20".
@@ -150,6 +150,10 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
       ->excludes(digest)
       ->excludes(gradients);
   app.add_option("--digest-steps", texts.digest_steps, "digests of these steps alone")->check(steps)->needs(digest);
+  auto* const trace =
+      app.add_option("--trace", flags.trace, "write steps as they were to this file, for https://ui.perfetto.dev");
+  trace->excludes(digest)->excludes("--calibrate");
+  app.add_option("--trace-steps", texts.trace_steps, "these steps; default 4..6")->check(steps)->needs(trace);
   app.add_option("--comm", flags.comm,
                  "communicator; default: local for one process, mpi or ucx under a launcher, nccl for --device cuda")
       ->check(CLI::IsMember({"local", "mpi", "ucx", "nccl"}));
@@ -157,7 +161,8 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
   // Times are taken between the instructions of a step, which a graph does not have.
   app.add_flag("--cuda-graph", flags.cuda_graph,
                "with --device cuda: capture a step once and replay it; what prevents a single graph is said")
-      ->excludes(profile);
+      ->excludes(profile)
+      ->excludes(trace);
   // Of whole numbers with an upper bound; the message names both ends.
   const auto between = [](int least, int most) {
     return CLI::Validator(
@@ -222,6 +227,7 @@ std::optional<int> read_flags(int argc, const char* const* argv, Flags& flags) {
   }
   if (!texts.link_delay.empty()) flags.link_delay = parse_link_delay(texts.link_delay);
   if (!texts.digest_steps.empty()) flags.digest_steps = *parse_steps(texts.digest_steps);
+  if (!texts.trace_steps.empty()) flags.trace_steps = *parse_steps(texts.trace_steps);
   flags.resume = texts.resume.has_value();
   if (flags.resume) flags.exact = exact_step(*texts.resume).value_or(-1);
   return std::nullopt;

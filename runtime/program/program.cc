@@ -87,6 +87,7 @@ int run(const Flags& flags, const WrapRanks& wrap) {
   session.options.check_replicas = flags.check_replicas;
   session.options.peak_flops = flags.peak_flops;
   session.options.digests = {flags.digest, flags.digest_steps.first, flags.digest_steps.second};
+  session.options.trace = {flags.trace, flags.trace_steps.first, flags.trace_steps.second};
   session.options.status_pages = bootstrap::process_variable(launch::kStatusPages).value_or("");
   session.options.restarts = restarts();
   session.requests.grace_s = static_cast<unsigned>(flags.grace_s);

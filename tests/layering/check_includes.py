@@ -11,7 +11,7 @@ import re
 import sys
 
 BASE, PLAN, VERIFY, CHECKPOINT = "schemas/base", "schemas/plan", "schemas/verify", "schemas/checkpoint"
-DIGEST, TIMELINE = "schemas/digest", "schemas/timeline"
+DIGEST, TIMELINE, PERFETTO = "schemas/digest", "schemas/timeline", "schemas/perfetto"
 LAUNCH, LIVE = "schemas/launch", "schemas/live"
 DIAG, IR = "compiler/diag", "compiler/ir"
 # Folder -> folders it may include. Files that stand in compiler/, runtime/ or a tool are programs: they see their component.
@@ -22,6 +22,7 @@ FOLDERS = {
     CHECKPOINT: [BASE, PLAN],
     DIGEST: [BASE, PLAN, VERIFY],
     TIMELINE: [BASE, PLAN, VERIFY],
+    PERFETTO: [],
     LAUNCH: [],
     LIVE: [BASE, PLAN, VERIFY],
     DIAG: [BASE],
@@ -36,7 +37,7 @@ FOLDERS = {
     "compiler/driver": [BASE, PLAN, VERIFY, CHECKPOINT, TIMELINE, "compiler"],
     "compiler": [BASE, PLAN, "compiler"],
     "runtime/hal": [BASE, PLAN],
-    "runtime/trace": [BASE, PLAN, DIGEST, LIVE],
+    "runtime/trace": [BASE, PLAN, DIGEST, PERFETTO, LIVE],
     "runtime/data": [BASE, PLAN, LIVE, "runtime/trace"],
     "runtime/kernels": [BASE, PLAN, "runtime/hal"],
     "runtime/bootstrap": [BASE, PLAN, LAUNCH, "runtime/hal"],
@@ -46,7 +47,7 @@ FOLDERS = {
     "runtime": ["runtime"],
     "launcher": [BASE, PLAN, LAUNCH, LIVE, "launcher"],
     "tools/mutate": [BASE, PLAN, VERIFY],
-    "tools/piper_plan": [BASE, PLAN, VERIFY, TIMELINE, CHECKPOINT, DIGEST, LIVE, DIAG, "compiler/machine"],
+    "tools/piper_plan": [BASE, PLAN, VERIFY, TIMELINE, CHECKPOINT, DIGEST, PERFETTO, LIVE, DIAG, "compiler/machine"],
     "tools/piper_torchscript": [BASE],
     "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],
 }
@@ -58,7 +59,7 @@ DEVICE_CODE = ("runtime/hal/", "runtime/kernels/")
 # Headers that a component must not see, however deep in its folders.
 FORBIDDEN = {
     "compiler": re.compile(r"^(ATen|c10|torch|caffe2|cuda|cublas|cudnn|nccl|mpi\.h|rccl|hip)"),
-    "schemas": re.compile(r"^(ATen|c10|torch|caffe2|cuda|cublas|cudnn|nccl|mpi\.h|onnx|yaml-cpp|protozero)"),
+    "schemas": re.compile(r"^(ATen|c10|torch|caffe2|cuda|cublas|cudnn|nccl|mpi\.h|onnx|yaml-cpp)"),
     "runtime": re.compile(r"^(onnx|yaml-cpp|protozero|google/protobuf|Python\.h|pybind11|torch/(csrc/)?(jit|autograd|extension))"),
     "launcher": re.compile(r"^(ATen|c10|torch|cuda|nccl|mpi\.h|ucp|ucs|uct|onnx|yaml-cpp|protozero)"),
 }

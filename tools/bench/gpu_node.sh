@@ -32,7 +32,7 @@ included() {
 carry_libraries() {
   local to="$1" header file crypto package
   mkdir -p "$to/include/openssl" "$to/lib"
-  for header in nlohmann/json.hpp CLI/CLI.hpp catch2/catch.hpp openssl/evp.h; do
+  for header in nlohmann/json.hpp CLI/CLI.hpp catch2/catch.hpp openssl/evp.h protozero/pbf_builder.hpp; do
     file="$(included "$header")" || fail "there is no $header here"
     cp -rL "$(dirname "$file")" "$to/include"
   done
