@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "schemas/timeline/causes.h"
 #include "schemas/timeline/timeline.h"
 
 namespace piper::timeline {
@@ -17,12 +18,8 @@ struct RankTime {
 };
 std::vector<RankTime> rank_times(const plan::Bundle& bundle, const Timeline& timeline);
 
-// A piece of the critical path: from the step's end back through what each instruction waited for last.
-struct CriticalPiece {
-  TransferEnd instruction;
-  double begin = 0, end = 0;  // the part of its time that is on the path
-};
-// In order of time. Pieces do not overlap; what is missing between them is time of the host.
+// From the step's end back through what each instruction waited for last. In order of time. Pieces do not overlap; what
+// is missing between them is time of the host.
 std::vector<CriticalPiece> critical_path(const plan::Bundle& bundle, const Timeline& timeline);
 
 struct LineTime {

@@ -19,6 +19,34 @@ optimizer: {sgd: {lr: 0.1}}
 """
 
 
+def report(args, ran, plans, data):
+    """Every line of the strategy, predicted and as a run measured it: nothing is lost, nothing is counted twice."""
+    profile, log = args.work / "profile.jsonl", args.work / "log.jsonl"
+    ran("piper-run", plans, "--data", data, "--steps", 8, "--threads", 1, "--profile", profile, "--log", log)
+    told = json.loads(ran("piper-plan", "report", plans, profile, "--target", CPU, "--log", log, "--json"))
+    priced = json.loads(ran("piper-plan", "simulate", plans, "--target", CPU, "--json"))
+    took = max(json.loads(line)["end_us"] for line in profile.read_text().splitlines())
+    assert told["step"] == [priced["step_us"], took], told["step"]
+    for rank, same in zip(told["ranks"], priced["ranks"], strict=True):
+        assert [rank[key][0] for key in ("busy", "exposed_communication", "waiting")] == \
+            [same[key] for key in ("busy_us", "exposed_communication_us", "waiting_us")], rank
+        assert 0 < rank["peak_bytes"][1] <= rank["peak_bytes"][0], rank
+    for side in (0, 1):
+        def over(rows, *keys):
+            return sum(row[key][side] for row in rows for key in keys)
+        exposed, waiting = over(told["ranks"], "exposed_communication"), over(told["ranks"], "waiting")
+        assert abs(over(told["lines"], "exposed") - exposed) < 1e-6 * took, told
+        assert abs(over(told["lines"], "lost") + told["unexplained"][side] - exposed - waiting) < 1e-6 * took, told
+        assert over(told["lines"], "on_path") <= told["step"][side] * (1 + 1e-9), told
+    assert {row["line"] for row in told["lines"]} == {"s.yaml:4:11", "s.yaml:5:12"}, told["lines"]
+    assert [row["lost"][1] for row in told["lines"]] == sorted((row["lost"][1] for row in told["lines"]), reverse=True)
+    said = ran("piper-plan", "report", plans, profile)
+    assert "step: predicted 15 units by unit costs (forward 1, backward 2); measured " in said, said
+    assert "| s.yaml:4:11 place | measured |" in ran("piper-plan", "report", plans, profile, "--markdown")
+    said = ran("piper-plan", "report", plans, args.work / "times.jsonl", status=1)
+    assert "this is no line of a profile" in said, said
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True)
@@ -55,6 +83,8 @@ def main():
     # Nothing is issued by a host here: the critical path is the step.
     assert abs(sum(line["us"] for line in measured["critical_path"]) / measured["step_us"] - 1) < 1e-9, measured
     assert measured["step_us_efficient"] < measured["step_us"] < measured["step_us_inefficient"]
+
+    report(args, ran, plans, data)
 
     wrong = args.work / "wrong.yaml"
     wrong.write_text(CPU.read_text().replace("kernel_us", "kernel_time"))

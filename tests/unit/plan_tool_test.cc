@@ -87,6 +87,48 @@ TEST_CASE("simulate with the times of a run") {
   CHECK(holds(text(tools::simulate_measured(plans, dir / "none", {})), "none"));
 }
 
+// Runs take 10 us, one behind the other on each rank, and everything else nothing.
+TEST_CASE("report sets a predicted step beside a measured one") {
+  TempFolder dir;
+  auto bundle = plan::example::pipeline(2, 2);
+  bundle.provenance = {{"s.yaml:1:3", "place at s.yaml:1:3"}};
+  for (auto& rank : bundle.ranks)
+    for (auto& instruction : rank.instructions.edit()) instruction.provenance = 0;
+  const auto plans = write(dir, "p", bundle);
+  std::string lines;
+  for (const auto& rank : bundle.ranks) {
+    int now = 0;
+    for (size_t i = 0; i < rank.instructions.size(); ++i) {
+      const int before = now;
+      if (std::holds_alternative<plan::Run>(rank.instructions[i].action)) now += 10;
+      lines += "{\"rank\":" + std::to_string(rank.rank) + ",\"instruction\":" + std::to_string(i) +
+               ",\"stream\":\"s\",\"what\":\"w\",\"begin_us\":" + std::to_string(before) +
+               ".0,\"end_us\":" + std::to_string(now) + ".0,\"cpu_us\":0.0}\n";
+    }
+  }
+  const auto profile = dir.write("profile", lines);
+  const auto log =
+      dir.write("log", "{\"step\": 1}\n{\"summary\": {\"steps\": 1, \"peak_memory_bytes\": [1024, 2048]}}\n");
+  tools::ReportOptions options;
+  const auto told = text(tools::report_lines(plans, profile, options));
+  INFO(told);
+  CHECK(told.find("step: predicted 9 units by unit costs (forward 1, backward 2); measured 0.04 ms\n") == 0);
+  CHECK(holds(told, "s.yaml:1:3 place"));
+  CHECK(holds(told, "the critical paths part where the predicted one has\n    rank 1 instruction 3 "));
+  options.log = log;
+  CHECK(holds(text(tools::report_lines(plans, profile, options)), "2.0 KiB"));
+  options.form = tools::TableForm::kMarkdown;
+  CHECK(holds(text(tools::report_lines(plans, profile, options)), "| line of the strategy | step | lost |"));
+  options.form = tools::TableForm::kJson;
+  const auto json = text(tools::report_lines(plans, profile, options));
+  CHECK(holds(json, "\"unit\":\"units\",\"step\":[9.0,40.0]"));
+  CHECK(holds(json, "{\"line\":\"s.yaml:1:3\",\"directive\":\"place\""));
+  options.log = dir.write("other", "{\"summary\": {\"peak_memory_bytes\": [1]}}\n");
+  CHECK(holds(text(tools::report_lines(plans, profile, options)), "is of 1 ranks, the bundle has 2"));
+  options.log = profile;
+  CHECK(holds(text(tools::report_lines(plans, profile, options)), "it is no log of a run that ended"));
+}
+
 // The file of a machine is the caller's; what it is made of is told, as text and as JSON.
 TEST_CASE("simulate prices a bundle for a machine") {
   TempFolder dir;
@@ -276,7 +318,7 @@ TEST_CASE("diff tells what came, went and moved, by line of the strategy") {
   auto bundle = plan::example::pipeline(2, 2);
   const auto a = write(dir, "a", bundle);
   const auto json = [&](const std::string& b) {
-    const auto told = tools::diff_steps(a, b, tools::DiffForm::kJson, {});
+    const auto told = tools::diff_steps(a, b, tools::TableForm::kJson, {});
     return told.ok() ? told->text : told.error().message;
   };
   CHECK(holds(json(a), "{\"differs\":false,\"step\":[9.0,9.0]"));
@@ -299,11 +341,11 @@ TEST_CASE("diff tells what came, went and moved, by line of the strategy") {
   INFO(longer);
   CHECK(holds(longer, "\"step\":[9.0,12.0]"));
   CHECK(holds(longer, "{\"line\":\"place at s.yaml:3:5\",\"removed\":0,\"added\":8,\"moved\":0}]}"));
-  const auto tables = tools::diff_steps(a, dir / "longer", tools::DiffForm::kMarkdown, {});
+  const auto tables = tools::diff_steps(a, dir / "longer", tools::TableForm::kMarkdown, {});
   REQUIRE(tables.ok());
   INFO(tables->text);
   CHECK(holds(tables->text, "| step, units | 9 | 12 | +33.3 % |\n"));
   CHECK(holds(tables->text, "| line of the strategy | removed | added | moved |\n|---|---:|---:|---:|\n"));
-  const auto plain = tools::diff_steps(a, dir / "longer", tools::DiffForm::kText, {});
+  const auto plain = tools::diff_steps(a, dir / "longer", tools::TableForm::kText, {});
   CHECK(holds(plain->text, "on ranks 0,1\n"));
 }

@@ -50,16 +50,28 @@ struct PriceOptions {
 // diagnostics to standard error.
 Result<std::string> price(const std::string& directory, const PriceOptions& options);
 
+enum class TableForm : uint8_t { kText, kMarkdown, kJson };
+
+struct ReportOptions {
+  Costs costs;               // of the predicted step, where there is no target
+  std::string target;        // the file of a machine that it is priced for, or ""
+  std::string kernel_times;  // a file of `piper-run --calibrate`, or ""
+  std::string log;           // of the same run (`piper-run --log`), for its peak memory; or ""
+  TableForm form = TableForm::kText;
+};
+// What each line of the strategy costs, predicted and as `piper-run --profile` measured it (report.h).
+Result<std::string> report_lines(const std::string& directory, const std::string& profile,
+                                 const ReportOptions& options);
+
 struct Difference {
   std::string text;
   bool differs = false;
 };
 // `lines`: shown per file at most; 0 = all.
 Result<Difference> diff(const std::string& a, const std::string& b, int64_t lines);
-enum class DiffForm : uint8_t { kText, kMarkdown, kJson };
 // What the difference means: figures of the step with unit costs, instructions by line of the strategy. P0631 where the
 // messages of one do not match.
-Result<Difference> diff_steps(const std::string& a, const std::string& b, DiffForm form, const Costs& costs);
+Result<Difference> diff_steps(const std::string& a, const std::string& b, TableForm form, const Costs& costs);
 
 // Where two runs begin to differ, by their files of `piper-run --digest`, or folders of such files. `tolerance`: how
 // much of the largest magnitude two values may differ by, 0: digests are compared. R0812, R0813.

@@ -220,7 +220,7 @@ Result<Difference> diff(const std::string& a, const std::string& b, int64_t line
   return BundleDiff(a, b, lines).run();
 }
 
-Result<Difference> diff_steps(const std::string& a, const std::string& b, DiffForm form, const Costs& costs) {
+Result<Difference> diff_steps(const std::string& a, const std::string& b, TableForm form, const Costs& costs) {
   PIPER_ASSIGN(const auto opened_a, plan::open_bundle(a));
   PIPER_ASSIGN(const auto opened_b, plan::open_bundle(b));
   PIPER_ASSIGN(const auto bundle_a, plan::read_bundle(opened_a));
@@ -228,9 +228,9 @@ Result<Difference> diff_steps(const std::string& a, const std::string& b, DiffFo
   PIPER_ASSIGN(const Meaning meaning, compare_steps(bundle_a, bundle_b, costs));
   const bool differs = opened_a.digest != opened_b.digest;
   switch (form) {
-    case DiffForm::kMarkdown: return Difference{meaning_as_markdown(meaning), differs};
-    case DiffForm::kJson: return Difference{meaning_as_json(meaning, differs), differs};
-    case DiffForm::kText: break;
+    case TableForm::kMarkdown: return Difference{meaning_as_markdown(meaning), differs};
+    case TableForm::kJson: return Difference{meaning_as_json(meaning, differs), differs};
+    case TableForm::kText: break;
   }
   return Difference{differs ? meaning_as_text(meaning) : "", differs};
 }

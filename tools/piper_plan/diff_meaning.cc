@@ -149,24 +149,6 @@ std::vector<std::vector<std::string>> line_rows(const Meaning& m) {
   return rows;
 }
 
-std::string markdown_table(const std::vector<std::string>& headings,
-                           const std::vector<std::vector<std::string>>& rows) {
-  const auto row_text = [](const std::vector<std::string>& row) {
-    std::string text = "|";
-    for (const std::string& cell : row) {
-      text += " ";
-      for (const char c : cell) text += c == '|' ? "\\|" : std::string(1, c);
-      text += " |";
-    }
-    return text + "\n";
-  };
-  std::string text = row_text(headings) + "|";
-  for (size_t c = 0; c < headings.size(); ++c) text += c == 0 ? "---|" : "---:|";
-  text += "\n";
-  for (const auto& row : rows) text += row_text(row);
-  return text;
-}
-
 const std::vector<std::string> kFigures = {"", "before", "after", "change"};
 const std::vector<std::string> kLines = {"line of the strategy", "removed", "added", "moved"};
 

@@ -55,6 +55,34 @@ void add_costs(CLI::App* command, Costs& costs) {
   command->add_option("--backward", costs.backward, "time of one backward")->check(CLI::NonNegativeNumber);
 }
 
+struct ReportCommand {
+  std::string directory, profile;
+  piper::tools::ReportOptions options;
+  bool json = false, markdown = false;
+};
+CLI::App* add_report(CLI::App& app, ReportCommand& report) {
+  auto* const command = app.add_subcommand("report", "what each line of the strategy costs, predicted and measured");
+  command->add_option("DIR", report.directory, "plan bundle")->required();
+  command->add_option("PROFILE", report.profile, "times measured by piper-run --profile")->required();
+  add_costs(command, report.options.costs);
+  auto* const target =
+      command->add_option("--target", report.options.target, "predict for a machine: strategies/targets/*.yaml")
+          ->excludes("--forward")
+          ->excludes("--backward");
+  command->add_option("--kernel-times", report.options.kernel_times, "times measured by piper-run --calibrate")
+      ->needs(target);
+  command->add_option("--log", report.options.log, "of the same run, piper-run --log: for its peak memory");
+  auto* const json = command->add_flag("--json", report.json, "as one JSON object");
+  command->add_flag("--markdown", report.markdown, "as tables of Markdown")->excludes(json);
+  return command;
+}
+int run_report(ReportCommand& report) {
+  using piper::tools::TableForm;
+  if (report.json) report.options.form = TableForm::kJson;
+  if (report.markdown) report.options.form = TableForm::kMarkdown;
+  return print(piper::tools::report_lines(report.directory, report.profile, report.options));
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Looks at plan bundles: what will run, why, how long, and the proof that it can", "piper-plan");
   app.require_subcommand(1);
@@ -119,6 +147,8 @@ int run(int argc, char** argv) {
   add_costs(diff, costs);
   diff->add_option("--lines", lines, "lines shown per file, 0 = all")->check(CLI::NonNegativeNumber);
   explain->add_option("--rank", explained.rank, "one rank")->check(CLI::NonNegativeNumber);
+  ReportCommand reported;
+  auto* const report = add_report(app, reported);
   auto* const checkpoints = app.add_subcommand("checkpoint", "checkpoints that piper-run has saved");
   checkpoints->require_subcommand(1);
   auto* const list = checkpoints->add_subcommand("ls", "which there are");
@@ -160,6 +190,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (*report) return run_report(reported);
   if (*verify) return print(piper::tools::verify_bundle(directory, proof));
   if (*show && !html.empty()) return write_picture(html, piper::tools::draw_html(directory, {shown.costs, profile}));
   if (*show && !svg.empty()) return write_picture(svg, piper::tools::draw_svg(directory, shown.costs));
@@ -171,13 +202,13 @@ int run(int argc, char** argv) {
   if (*write) return print(piper::tools::export_checkpoint(directory, exported));
   if (*bisect) return print_diff(piper::tools::bisect(directory, other, tolerance), true);
   if (*hang) return print(piper::tools::why_hang(directory, other, events));
-  using piper::tools::DiffForm;
-  const auto meaning = [&](DiffForm form) { return piper::tools::diff_steps(directory, other, form, costs); };
+  using piper::tools::TableForm;
+  const auto meaning = [&](TableForm form) { return piper::tools::diff_steps(directory, other, form, costs); };
   if (*diff && (as_json || as_markdown))
-    return print_diff(meaning(as_json ? DiffForm::kJson : DiffForm::kMarkdown), exit_code);
+    return print_diff(meaning(as_json ? TableForm::kJson : TableForm::kMarkdown), exit_code);
   // Plans that cannot be played have no figures, but lines.
   if (*diff)
-    if (const auto told = meaning(DiffForm::kText); told.ok() && told->differs) std::puts(told->text.c_str());
+    if (const auto told = meaning(TableForm::kText); told.ok() && told->differs) std::puts(told->text.c_str());
   if (*diff) return print_diff(piper::tools::diff(directory, other, lines), exit_code);
   if (*simulate && !priced.target.empty()) return print(piper::tools::price(directory, priced));
   if (*simulate && !trace.empty())

@@ -46,6 +46,24 @@ std::string rank_list(const std::vector<int32_t>& ranks) {
   return text;
 }
 
+std::string markdown_table(const std::vector<std::string>& headings,
+                           const std::vector<std::vector<std::string>>& rows) {
+  const auto row_text = [](const std::vector<std::string>& row) {
+    std::string text = "|";
+    for (const std::string& cell : row) {
+      text += " ";
+      for (const char c : cell) text += c == '|' ? "\\|" : std::string(1, c);
+      text += " |";
+    }
+    return text + "\n";
+  };
+  std::string text = row_text(headings) + "|";
+  for (size_t c = 0; c < headings.size(); ++c) text += c == 0 ? "---|" : "---:|";
+  text += "\n";
+  for (const auto& row : rows) text += row_text(row);
+  return text;
+}
+
 std::vector<std::vector<std::string>> merge_ranks(const std::vector<std::vector<std::string>>& rows) {
   std::map<std::vector<std::string>, size_t> place;
   std::vector<std::vector<std::string>> merged;

@@ -1,4 +1,4 @@
-// Columns of text for the terminal: used by the commands of piper-plan.
+// Tables of text, for the terminal and in Markdown: used by the commands of piper-plan.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@ namespace piper::tools {
 
 // Columns are as wide as their widest cell; cells that begin with a digit are right-aligned.
 std::string format_table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows);
+// The same for Markdown: the first column is aligned left, the others right.
+std::string markdown_table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows);
 
 // Rows that are equal but for their first cell, a rank, become one row: "0,2,4-7".
 std::vector<std::vector<std::string>> merge_ranks(const std::vector<std::vector<std::string>>& rows);
