@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages="build-essential ccache catch2 chromium chromium-driver clang-14 clang-format-19 clang-tidy-19 cmake libasio-dev libcli11-dev libclang-rt-14-dev
+packages="build-essential ccache catch2 chromium chromium-driver clang-14 clang-format-19 clang-tidy-19 cmake iproute2 libasio-dev libcli11-dev libclang-rt-14-dev
  libcpp-httplib-dev libfmt-dev libmimalloc-dev libopenmpi-dev libprotozero-dev libssl-dev libucx-dev libxxhash-dev libyaml-cpp-dev munge ninja-build nlohmann-json3-dev openmpi-bin
  python3-venv slurm-client slurm-wlm zlib1g-dev"
 python_packages="numpy onnx==1.23.2 onnxscript==0.7.2 perfetto==0.59.1 safetensors tensorboard==2.21.0 transformers==5.23.0"

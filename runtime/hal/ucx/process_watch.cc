@@ -10,6 +10,8 @@
 #include <climits>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <sstream>
 
 namespace piper::hal {
 
@@ -40,7 +42,17 @@ std::string process_identity() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   return std::to_string(getpid()) + " " + boot + " " + link_target("/proc/self/ns/pid") + " " +
-         link_target("/proc/self/ns/ipc");
+         link_target("/proc/self/ns/ipc") + " " + link_target("/proc/self/ns/net");
+}
+
+bool share_memory_without_network(const std::vector<std::string>& identities) {
+  std::map<std::string, std::string> network_of;  // by what shares memory
+  return std::any_of(identities.begin(), identities.end(), [&](const std::string& identity) {
+    std::istringstream words(identity);
+    std::string pid, boot, pids, memory, network;
+    words >> pid >> boot >> pids >> memory >> network;
+    return network_of.try_emplace(boot + " " + memory, network).first->second != network;
+  });
 }
 
 Status ProcessWatch::open(const std::vector<std::string>& identities, int32_t own_rank) {

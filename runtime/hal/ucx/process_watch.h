@@ -10,9 +10,13 @@
 
 namespace piper::hal {
 
-// Of this process, for the others: "PID NODE", where NODE is the same text for processes that can see each other's ids
-// and share memory (one boot of one machine, the same namespaces).
+// Of this process, for the others: "PID NODE", where NODE is the same text for processes that can see each other's ids,
+// share memory and have one network (one boot of one machine, the same namespaces).
 std::string process_identity();
+
+// Whether two of these processes share memory and have two networks, as containers of one machine may. Shared memory
+// is then no way between them, since the sockets that wake a reader are of one network; UCX 1.13 takes it for one.
+bool share_memory_without_network(const std::vector<std::string>& identities);
 
 class ProcessWatch {
  public:

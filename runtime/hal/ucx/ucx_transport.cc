@@ -90,7 +90,8 @@ class Progress {
     if (context_ != nullptr) ucp_cleanup(context_);
   }
 
-  Status open(UcxTransport::Reach reach);
+  enum class Memory : uint8_t { kShared, kApart };
+  Status open(UcxTransport::Reach reach, Memory memory);
   Result<std::string> address() const;
   Status start(std::vector<std::string> addresses, const std::vector<std::string>& identities, int32_t own_rank);
 
@@ -344,13 +345,15 @@ class Progress {
   bool ending_here_ = false;
 };
 
-Status Progress::open(UcxTransport::Reach reach) {
+Status Progress::open(UcxTransport::Reach reach, Memory memory) {
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK)
     return library_failure("its settings", status);
   // Ranks of one node need no network, and then have no open port.
-  if (reach == UcxTransport::Reach::kOneNode && std::getenv("UCX_TLS") == nullptr)
-    ucp_config_modify(config, "TLS", "self,sm");
+  if (std::getenv("UCX_TLS") == nullptr) {
+    if (memory == Memory::kApart) ucp_config_modify(config, "TLS", "^sm");
+    else if (reach == UcxTransport::Reach::kOneNode) ucp_config_modify(config, "TLS", "self,sm");
+  }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
@@ -432,11 +435,12 @@ class UcxExchange : public Exchange {
 class UcxTransportImpl : public UcxTransport {
  public:
   Status join_others(ControlChannel& control, Reach reach, const WaitControl& wait) {
-    Status opened = progress_.open(reach);
+    PIPER_ASSIGN(const std::vector<std::string> identities, control.allgather(process_identity(), wait));
+    Status opened = progress_.open(
+        reach, share_memory_without_network(identities) ? Progress::Memory::kApart : Progress::Memory::kShared);
     Result<std::string> own = opened.ok() ? progress_.address() : Result<std::string>(std::move(opened));
     // Also a rank that has none takes part, so that nobody waits for it.
     PIPER_ASSIGN(std::vector<std::string> addresses, control.allgather(own.ok() ? *own : "", wait));
-    PIPER_ASSIGN(const std::vector<std::string> identities, control.allgather(process_identity(), wait));
     if (!own.ok()) return own.take_status();
     for (size_t rank = 0; rank < addresses.size(); ++rank)
       if (addresses[rank].empty())
