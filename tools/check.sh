@@ -10,7 +10,19 @@
 #   tools/check.sh --sanitize fast tests under AddressSanitizer + UndefinedBehaviorSanitizer, then ThreadSanitizer
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+usage() {
+  sed -n '2,/^set/s/^# \{0,1\}//p' tools/check.sh
+  exit "$1"
+}
+
 mode="${1:-}"
+[ $# -le 1 ] || { echo "check: takes one argument, got: $*" >&2; usage 2 >&2; }
+case "$mode" in
+  ""|--quick|--slow|--cuda|--sanitize) ;;
+  -h|--help) usage 0 ;;
+  *) echo "check: unknown argument: $mode" >&2; usage 2 >&2 ;;
+esac
 tools/setup.sh
 export PIPER_PYTHON="${PIPER_PYTHON:-$(tools/find_python.sh)}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -19,10 +19,10 @@ usage() {
 text="" steps=300
 while [ $# -gt 0 ]; do
   case "$1" in
-    --text) [ $# -ge 2 ] || usage 2; text="$(cd "$here" && realpath -- "$2")"; shift 2 ;;
-    --steps) [ $# -ge 2 ] || usage 2; steps="$2"; shift 2 ;;
+    --text) [ $# -ge 2 ] || usage 2 >&2; text="$(cd "$here" && realpath -- "$2")"; shift 2 ;;
+    --steps) [ $# -ge 2 ] || usage 2 >&2; steps="$2"; shift 2 ;;
     -h|--help) usage 0 ;;
-    *) echo "demo: unknown argument: $1" >&2; usage 2 ;;
+    *) echo "demo: unknown argument: $1" >&2; usage 2 >&2 ;;
   esac
 done
 [[ "$steps" =~ ^[1-9][0-9]*$ ]] || { echo "demo: --steps must be a whole number from 1 on, not '$steps'" >&2; exit 2; }

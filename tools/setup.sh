@@ -6,6 +6,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+usage() {
+  sed -n '2,/^set/s/^# \{0,1\}//p' tools/setup.sh
+  exit "$1"
+}
+
+case "${1:-}" in
+  "") ;;
+  -h|--help) usage 0 ;;
+  *) echo "setup: takes no argument, got: $*" >&2; usage 2 >&2 ;;
+esac
+
 packages="build-essential ccache catch2 chromium chromium-driver clang-14 clang-format-19 clang-tidy-19 cmake iproute2 libasio-dev libcli11-dev libclang-rt-14-dev
  libcpp-httplib-dev libfmt-dev libmimalloc-dev libopenmpi-dev libprotozero-dev libssl-dev libucx-dev libxxhash-dev libyaml-cpp-dev munge ninja-build nlohmann-json3-dev openmpi-bin
  python3-venv slurm-client slurm-wlm zlib1g-dev"

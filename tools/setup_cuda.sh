@@ -12,6 +12,19 @@
 # line says what is left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+usage() {
+  sed -n '2,/^set/s/^# \{0,1\}//p' tools/setup_cuda.sh
+  exit "$1"
+}
+
+# Standard output is for `eval`, so that the usage goes to standard error.
+case "${1:-}" in
+  "") ;;
+  -h|--help) usage 0 >&2 ;;
+  *) echo "setup_cuda: takes no argument, got: $*" >&2; usage 2 >&2 ;;
+esac
+
 packages="$PWD/build/cuda_packages"
 from="${PIPER_CUDA_FROM:-either}"
 python="${PIPER_PYTHON:-$(tools/find_python.sh 2>/dev/null || command -v python3)}"

@@ -95,7 +95,7 @@ class FreedBytes {
     for (; last != ranges_.end() && last->begin < end; ++last)
       for (uint32_t i = last->last.begin; i < last->last.end; ++i) after.push_back(past_[i].instruction);
     if (first == last) return;
-    // What of the first lies before, what of the last lies behind.
+    // The bytes of the first range in front of `offset`, and of the last range behind `end`, stay free.
     const Range before{first->begin, offset, first->last}, behind{end, std::prev(last)->end, std::prev(last)->last};
     auto at = ranges_.erase(first, last);
     if (behind.begin < behind.end) at = ranges_.insert(at, behind);
