@@ -4,8 +4,7 @@
     python3 tools/generate_operator_docs.py            writes the page
     python3 tools/generate_operator_docs.py --check    exit status 1 where the page is not what the tables say
 
-Tables: compiler/ir/ops.def (operators), compiler/ir/op_attrs.h (their attributes), compiler/autodiff/rules/rules.def
-(derivatives), schemas/plan/kernels.def (kernels), compiler/frontend/aten/call_table.def (ATen calls),
+Tables: compiler/ir/ops.def (operators), compiler/ir/op_attrs.h (their attributes), schemas/plan/kernels.def (kernels), compiler/frontend/aten/call_table.def (ATen calls),
 compiler/frontend/onnx/ops_table.def (ONNX operators). Plain Python, no packages.
 """
 from __future__ import annotations
@@ -69,8 +68,6 @@ def cell(text: str) -> str:
 
 
 def operators() -> list[str]:
-    derivative = {args.split(",")[0].strip(): kind.removeprefix("PIPER_") for _, kind, args, _ in
-                  sections(read("compiler/autodiff/rules/rules.def"), "PIPER_RULE|PIPER_ZERO|PIPER_NONE")}
     kernels = {args.split(",")[0].strip('" ') for _, _, args, _ in sections(read("schemas/plan/kernels.def"), "PIPER_KERNEL")}
     attrs = attributes()
     rows = sections(read("compiler/ir/ops.def"), "PIPER_OP")
@@ -80,13 +77,14 @@ def operators() -> list[str]:
              "others are strides, or are rewritten before plans are written. `?` marks an operand that may be absent."]
     current = None
     for heading, _, args, note in rows:
-        enumerator, name, struct = (part.strip().strip('"') for part in args.split(","))
+        _, name, struct, _, _, _, _, rule = (part.strip().strip('"') for part in args.split(","))
+        derivative = DERIVATIVES[rule.removeprefix("PIPER_").partition("(")[0]]
         if heading != current:
             current = heading
             title, rest = (re.split(r"[:;.] ", heading, maxsplit=1) + [""])[:2]
             lines += ["", f"### {title[0].upper()}{title[1:]}", ""] + ([cell(f"{rest[0].upper()}{rest[1:].rstrip('.')}."), ""] if rest else [])
             lines += ["| operator | attributes | derivative | kernel | operands, results, notes |", "|---|---|---|---|---|"]
-        lines.append(f"| `{name}` | {cell(attrs.get(struct, ''))} | {DERIVATIVES[derivative[enumerator]]} | "
+        lines.append(f"| `{name}` | {cell(attrs.get(struct, ''))} | {derivative} | "
                      f"{'yes' if name in kernels else '-'} | {cell(note)} |")
     names = {args.split(",")[1].strip(' "') for _, _, args, _ in rows}
     extra = [(args.split(",")[0].strip('" '), note) for _, _, args, note in sections(read("schemas/plan/kernels.def"), "PIPER_KERNEL")

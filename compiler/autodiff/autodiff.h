@@ -23,7 +23,7 @@ namespace piper::autodiff {
 // scalar.
 Result<std::vector<ir::ValueId>> differentiate(ir::Graph& graph, diag::Diagnostics& diags);
 
-// --- rules: one file per operator family under rules/, one function per operator, listed in rules.def.
+// --- rules: one file per operator family under rules/, one function per operator, named in its row of ops.def.
 struct RuleContext {
   ir::GraphBuilder& b;  // phase kBackward, the op's scope and chunk, derived provenance
   const ir::Op& op;
@@ -34,7 +34,7 @@ struct RuleContext {
 using Rule = std::vector<ir::ValueId> (*)(const RuleContext&);
 Rule find_rule(ir::OpKind kind);  // nullptr where the operator has none
 
-// What rules.def says of an operator.
+// The column `derivative` of ops.def.
 enum class Derivative : uint8_t {
   kRule,  // differentiable: find_rule gives the rule
   kZero,  // the gradient stops here: derivative zero, or bool and integer results

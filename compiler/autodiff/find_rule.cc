@@ -10,13 +10,15 @@ struct Row {
 
 Row row_of(ir::OpKind kind) {
   switch (kind) {
-#define PIPER_RULE(enumerator, function) \
-  case ir::OpKind::enumerator: return {Derivative::kRule, rules::function};
-#define PIPER_ZERO(enumerator) \
-  case ir::OpKind::enumerator: return {Derivative::kZero, nullptr};
-#define PIPER_NONE(enumerator) \
-  case ir::OpKind::enumerator: return {};
-#include "compiler/autodiff/rules/rules.def"
+#define PIPER_RULE(function) {Derivative::kRule, rules::function}
+#define PIPER_ZERO {Derivative::kZero, nullptr}
+#define PIPER_NONE \
+  {                \
+  }
+#define PIPER_OP(enumerator, name, attrs, types, axes, precision, folding, derivative) \
+  case ir::OpKind::enumerator: return derivative;
+#include "compiler/ir/ops.def"
+#undef PIPER_OP
 #undef PIPER_RULE
 #undef PIPER_ZERO
 #undef PIPER_NONE

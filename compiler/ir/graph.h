@@ -23,7 +23,7 @@
 namespace piper::ir {
 
 enum class OpKind : uint8_t {
-#define PIPER_OP(enumerator, name, attrs) enumerator,
+#define PIPER_OP(enumerator, ...) enumerator,
 #include "compiler/ir/ops.def"
 #undef PIPER_OP
 };

@@ -1,6 +1,6 @@
-// Shared by the families of type inference (infer_*.cc); no one else includes it.
-// A family function gets one operator with its operand types and returns the result types, or a
-// failure with code P0401 whose message names the operator and all operand types.
+// Shared by the files of type inference (infer_*.cc); no one else includes it.
+// The function that an operator's row names, often one for a family, gets its operand types and returns the result
+// types, or a failure with code P0401 whose message names the operator and all operand types.
 #pragma once
 
 #include <string>
@@ -69,20 +69,9 @@ struct Call {
   }
 };
 
-Result<Types> views(const Call& c);
-Result<Types> unary(const Call& c);
-Result<Types> binary(const Call& c);  // with where and element-wise backward
-Result<Types> reductions(const Call& c);
-Result<Types> indexing(const Call& c);
-Result<Types> products(const Call& c);
-Result<Types> convolutions(const Call& c);
-Result<Types> experts(const Call& c);
-Result<Types> norms(const Call& c);
-Result<Types> channel_norms(const Call& c);  // group_norm, batch_norm
-Result<Types> pooling(const Call& c);
-Result<Types> rotary(const Call& c);
-Result<Types> attention(const Call& c);
-Result<Types> losses(const Call& c);
-Result<Types> step_values(const Call& c);  // dropout, step_sum, all_to_all, accumulate_grad, fill, copy
+// The function of each row's column `types`.
+#define PIPER_OP(enumerator, name, attrs, types, ...) Result<Types> types(const Call& c);
+#include "compiler/ir/ops.def"
+#undef PIPER_OP
 
 }  // namespace piper::ir::infer

@@ -5,77 +5,101 @@
 
 namespace piper::ir::infer {
 
-Result<Types> unary(const Call& c) {
-  PIPER_RETURN_IF_ERROR(c.require(1));
-  TensorType y = c.x(0);
-  switch (c.kind) {
-    case OpKind::kCast: y.dtype = c.as<CastAttrs>().to; break;
-    case OpKind::kLogicalNot: PIPER_RETURN_IF_ERROR(c.want_dtype(0, DType::kBool)); break;
-    case OpKind::kIsNan:
-      PIPER_RETURN_IF_ERROR(c.want_float(0));
-      y.dtype = DType::kBool;
-      break;
-    case OpKind::kNeg:
-    case OpKind::kAbs:
-    case OpKind::kSign:
-    case OpKind::kRelu:
-    case OpKind::kClamp:
-    case OpKind::kPowScalar:
-      if (y.dtype == DType::kBool) return c.fail("operand 0 must be a number");
-      break;
-    default: PIPER_RETURN_IF_ERROR(c.want_float(0)); break;
-  }
-  if (c.kind == OpKind::kGelu) {
-    const std::string& form = c.as<GeluAttrs>().approximate;
-    if (form != "none" && form != "tanh") return c.fail("approximate must be none or tanh");
-  }
-  return Types{y};
-}
-
-Result<Types> binary(const Call& c) {
-  if (c.kind == OpKind::kWhere) {
-    PIPER_RETURN_IF_ERROR(c.require(3));
-    PIPER_RETURN_IF_ERROR(c.want_dtype(0, DType::kBool));
-    PIPER_RETURN_IF_ERROR(c.want_dtype(2, c.x(1).dtype));
-    const std::optional<Shape> branches = broadcast_shape(c.x(1).shape, c.x(2).shape);
-    const std::optional<Shape> shape = branches ? broadcast_shape(c.x(0).shape, *branches) : std::nullopt;
-    if (!shape) return c.fail("shapes cannot be broadcast");
-    return Types{{c.x(1).dtype, *shape}};
-  }
-  PIPER_RETURN_IF_ERROR(c.require(2));
-  TensorType y{c.x(0).dtype, {}};
-  if (c.x(1).dtype != y.dtype) return c.fail("dtypes differ");
-  switch (c.kind) {
-    case OpKind::kEq:
-    case OpKind::kNe:
-    case OpKind::kLt:
-    case OpKind::kLe:
-    case OpKind::kGt:
-    case OpKind::kGe: y.dtype = DType::kBool; break;
-    case OpKind::kLogicalAnd:
-    case OpKind::kLogicalOr: PIPER_RETURN_IF_ERROR(c.want_dtype(0, DType::kBool)); break;
-    case OpKind::kAdd:
-    case OpKind::kSub:
-    case OpKind::kMul:
-    case OpKind::kDiv:
-    case OpKind::kMaximum:
-    case OpKind::kMinimum:
-      if (y.dtype == DType::kBool) return c.fail("operands must be numbers");
-      break;
-    default:  // element-wise backward: gradient and saved value have one type
-      PIPER_RETURN_IF_ERROR(c.want_float(0));
-      PIPER_RETURN_IF_ERROR(c.want(1, c.x(0)));
-      break;
-  }
-  std::optional<Shape> shape = broadcast_shape(c.x(0).shape, c.x(1).shape);
-  if (!shape) return c.fail("shapes cannot be broadcast");
-  y.shape = std::move(*shape);
-  return Types{y};
-}
-
 namespace {
 
+Status want_number(const Call& c) {
+  return c.x(0).dtype == DType::kBool ? c.fail("operand 0 must be a number") : Status();
+}
+
+// Two operands of one dtype: the type of the first, of the shape of both.
+Result<TensorType> broadcast(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(2));
+  if (c.x(1).dtype != c.x(0).dtype) return c.fail("dtypes differ");
+  std::optional<Shape> shape = broadcast_shape(c.x(0).shape, c.x(1).shape);
+  if (!shape) return c.fail("shapes cannot be broadcast");
+  return TensorType{c.x(0).dtype, std::move(*shape)};
+}
+
+}  // namespace
+
+Result<Types> same_type(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
+  return Types{c.x(0)};
+}
+
+Result<Types> float_unary(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  return Types{c.x(0)};
+}
+
+Result<Types> number_unary(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
+  PIPER_RETURN_IF_ERROR(want_number(c));
+  return Types{c.x(0)};
+}
+
+Result<Types> cast(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
+  return Types{{c.as<CastAttrs>().to, c.x(0).shape}};
+}
+
+Result<Types> logical_not(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
+  PIPER_RETURN_IF_ERROR(c.want_dtype(0, DType::kBool));
+  return Types{c.x(0)};
+}
+
+Result<Types> isnan(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  return Types{{DType::kBool, c.x(0).shape}};
+}
+
+Result<Types> gelu(const Call& c) {
+  PIPER_ASSIGN(Types y, float_unary(c));
+  const std::string& form = c.as<GeluAttrs>().approximate;
+  if (form != "none" && form != "tanh") return c.fail("approximate must be none or tanh");
+  return y;
+}
+
+Result<Types> comparison(const Call& c) {
+  PIPER_ASSIGN(const TensorType y, broadcast(c));
+  return Types{{DType::kBool, y.shape}};
+}
+
+Result<Types> logical(const Call& c) {
+  PIPER_ASSIGN(const TensorType y, broadcast(c));
+  PIPER_RETURN_IF_ERROR(c.want_dtype(0, DType::kBool));
+  return Types{y};
+}
+
+Result<Types> arithmetic(const Call& c) {
+  PIPER_ASSIGN(const TensorType y, broadcast(c));
+  if (y.dtype == DType::kBool) return c.fail("operands must be numbers");
+  return Types{y};
+}
+
+Result<Types> where(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(3));
+  PIPER_RETURN_IF_ERROR(c.want_dtype(0, DType::kBool));
+  PIPER_RETURN_IF_ERROR(c.want_dtype(2, c.x(1).dtype));
+  const std::optional<Shape> branches = broadcast_shape(c.x(1).shape, c.x(2).shape);
+  const std::optional<Shape> shape = branches ? broadcast_shape(c.x(0).shape, *branches) : std::nullopt;
+  if (!shape) return c.fail("shapes cannot be broadcast");
+  return Types{{c.x(1).dtype, *shape}};
+}
+
+// Gradient and saved value have one type.
+Result<Types> element_backward(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(2));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  PIPER_RETURN_IF_ERROR(c.want(1, c.x(0)));
+  return Types{c.x(0)};
+}
+
 Result<Types> reduce(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
   const auto& a = c.as<ReduceAttrs>();
   const TensorType& x = c.x(0);
   if (x.dtype == DType::kBool && c.kind != OpKind::kAmax) return c.fail("operand 0 must be a number");
@@ -96,17 +120,16 @@ Result<Types> reduce(const Call& c) {
   return Types{y};
 }
 
-}  // namespace
+Result<Types> cumsum(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
+  PIPER_RETURN_IF_ERROR(c.want_dim(c.as<DimAttrs>().dim, c.x(0).shape.size()));
+  PIPER_RETURN_IF_ERROR(want_number(c));
+  return Types{c.x(0)};
+}
 
-Result<Types> reductions(const Call& c) {
+Result<Types> choose(const Call& c) {
   PIPER_RETURN_IF_ERROR(c.require(1));
   TensorType y = c.x(0);
-  if (c.kind == OpKind::kCumsum) {
-    PIPER_RETURN_IF_ERROR(c.want_dim(c.as<DimAttrs>().dim, y.shape.size()));
-    if (y.dtype == DType::kBool) return c.fail("operand 0 must be a number");
-    return Types{y};
-  }
-  if (c.kind != OpKind::kMaxDim && c.kind != OpKind::kTopk) return reduce(c);
   const auto& a = c.as<TopkAttrs>();
   PIPER_RETURN_IF_ERROR(c.want_dim(a.dim, y.shape.size()));
   int64_t& extent = y.shape[static_cast<size_t>(a.dim)];

@@ -4,6 +4,18 @@
 namespace piper::ir::infer {
 namespace {
 
+// counts, operand `at`, belong to `rows` rows and `experts` experts.
+Status want_counts(const Call& c, size_t at, int64_t rows, int64_t experts) {
+  PIPER_RETURN_IF_ERROR(c.want_dtype(at, DType::kI64));
+  const Shape& counts = c.x(at).shape;
+  if (counts.size() != 2 || counts[1] != experts)
+    return c.fail("counts must be [segments, " + std::to_string(experts) + "]");
+  if (counts[0] < 1 || rows % counts[0]) return c.fail("the segments of counts must divide the rows");
+  return {};
+}
+
+}  // namespace
+
 Result<Types> expert_order(const Call& c) {
   const auto& a = c.as<ExpertOrderAttrs>();
   PIPER_RETURN_IF_ERROR(c.require(1));
@@ -27,16 +39,6 @@ Result<Types> take_rows(const Call& c) {
   PIPER_RETURN_IF_ERROR(c.want(2, {DType::kI64, {y.shape[0] * a.repeat}}));
   y.shape[0] = c.x(1).shape[0];
   return Types{y};
-}
-
-// counts, operand `at`, belong to `rows` rows and `experts` experts.
-Status want_counts(const Call& c, size_t at, int64_t rows, int64_t experts) {
-  PIPER_RETURN_IF_ERROR(c.want_dtype(at, DType::kI64));
-  const Shape& counts = c.x(at).shape;
-  if (counts.size() != 2 || counts[1] != experts)
-    return c.fail("counts must be [segments, " + std::to_string(experts) + "]");
-  if (counts[0] < 1 || rows % counts[0]) return c.fail("the segments of counts must divide the rows");
-  return {};
 }
 
 Result<Types> grouped_matmul(const Call& c) {
@@ -81,17 +83,6 @@ Result<Types> grouped_sum(const Call& c) {
   PIPER_RETURN_IF_ERROR(want_counts(c, 1, y.shape[0], counts[1]));
   y.shape[0] = counts[1];
   return Types{y};
-}
-
-}  // namespace
-
-Result<Types> experts(const Call& c) {
-  if (c.kind == OpKind::kExpertOrder) return expert_order(c);
-  if (c.kind == OpKind::kTakeRows) return take_rows(c);
-  if (c.kind == OpKind::kGroupedMatmul) return grouped_matmul(c);
-  if (c.kind == OpKind::kGroupedMatmulWeight) return grouped_matmul_weight(c);
-  if (c.kind == OpKind::kGroupedExpand) return grouped_expand(c);
-  return grouped_sum(c);
 }
 
 }  // namespace piper::ir::infer

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 namespace piper::ir::infer {
-namespace {
 
 Result<Types> embedding(const Call& c) {
   PIPER_RETURN_IF_ERROR(c.require(2));
@@ -103,18 +102,6 @@ Result<Types> slice_backward(const Call& c) {
   extent = (a.end - a.start + a.step - 1) / a.step;
   PIPER_RETURN_IF_ERROR(c.want(0, g));
   return Types{y};
-}
-
-}  // namespace
-
-Result<Types> indexing(const Call& c) {
-  if (c.kind == OpKind::kEmbedding) return embedding(c);
-  if (c.kind == OpKind::kEmbeddingBackward) return embedding_backward(c);
-  if (c.kind == OpKind::kIndexSelect || c.kind == OpKind::kIndexAdd) return by_row(c);
-  if (c.kind == OpKind::kCat) return cat(c);
-  if (c.kind == OpKind::kPad) return pad(c);
-  if (c.kind == OpKind::kSliceBackward) return slice_backward(c);
-  return by_index(c);
 }
 
 }  // namespace piper::ir::infer

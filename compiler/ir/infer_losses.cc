@@ -27,98 +27,100 @@ Result<Types> reduced(const Call& c, const std::string& reduction, TensorType un
 
 }  // namespace
 
-Result<Types> losses(const Call& c) {
-  switch (c.kind) {
-    case OpKind::kCrossEntropySum:
-    case OpKind::kNllSum: {
-      PIPER_RETURN_IF_ERROR(c.require(2, 1));
-      PIPER_RETURN_IF_ERROR(want_classes(c, 0, 2));
-      if (c.kind == OpKind::kNllSum) return Types{{c.x(0).dtype, {}}};
-      return Types{{summed(c.x(0).dtype), {}}, {DType::kF32, {c.x(1).elements()}}};
-    }
-    case OpKind::kCrossEntropyBackward:
-      PIPER_RETURN_IF_ERROR(c.require(4, 1));
-      PIPER_RETURN_IF_ERROR(want_classes(c, 1, 4));
-      PIPER_RETURN_IF_ERROR(c.want(0, {summed(c.x(1).dtype), {}}));
-      PIPER_RETURN_IF_ERROR(c.want(3, {DType::kF32, {c.x(2).elements()}}));
-      return Types{c.x(1)};
-    case OpKind::kCrossEntropyCount:
-      PIPER_RETURN_IF_ERROR(c.require(1, 1));
-      PIPER_RETURN_IF_ERROR(c.want_dtype(0, DType::kI64));
-      PIPER_RETURN_IF_ERROR(c.want_float(1));
-      if (c.optional(1) && c.optional(1)->shape.size() != 1) return c.fail("class weight wants one axis");
-      return Types{{DType::kF32, {}}};
-    case OpKind::kCrossEntropyLoss:
-    case OpKind::kNllLoss:
-      PIPER_RETURN_IF_ERROR(c.require(2, 1));
-      PIPER_RETURN_IF_ERROR(want_classes(c, 0, 2));
-      return reduced(c, c.as<CrossEntropyLossAttrs>().reduction, {c.x(0).dtype, c.x(1).shape});
-    case OpKind::kNllBackward: {
-      const Shape& shape = c.as<NllBackwardAttrs>().shape;
-      PIPER_RETURN_IF_ERROR(c.require(2, 1));
-      PIPER_RETURN_IF_ERROR(c.want_float(0));
-      PIPER_RETURN_IF_ERROR(c.want(0, {c.x(0).dtype, {}}));
-      Shape rows = shape;
-      if (rows.size() < 2) return c.fail("shape wants at least two axes, the second is the classes");
-      rows.erase(rows.begin() + 1);
-      PIPER_RETURN_IF_ERROR(c.want(1, {DType::kI64, rows}));
-      PIPER_RETURN_IF_ERROR(c.want(2, {c.x(0).dtype, {shape[1]}}));
-      return Types{{c.x(0).dtype, shape}};
-    }
-    default: break;  // mse_loss
-  }
+Result<Types> class_sum(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(2, 1));
+  PIPER_RETURN_IF_ERROR(want_classes(c, 0, 2));
+  if (c.kind == OpKind::kNllSum) return Types{{c.x(0).dtype, {}}};
+  return Types{{summed(c.x(0).dtype), {}}, {DType::kF32, {c.x(1).elements()}}};
+}
+
+Result<Types> cross_entropy_backward(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(4, 1));
+  PIPER_RETURN_IF_ERROR(want_classes(c, 1, 4));
+  PIPER_RETURN_IF_ERROR(c.want(0, {summed(c.x(1).dtype), {}}));
+  PIPER_RETURN_IF_ERROR(c.want(3, {DType::kF32, {c.x(2).elements()}}));
+  return Types{c.x(1)};
+}
+
+Result<Types> cross_entropy_count(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1, 1));
+  PIPER_RETURN_IF_ERROR(c.want_dtype(0, DType::kI64));
+  PIPER_RETURN_IF_ERROR(c.want_float(1));
+  if (c.optional(1) && c.optional(1)->shape.size() != 1) return c.fail("class weight wants one axis");
+  return Types{{DType::kF32, {}}};
+}
+
+Result<Types> class_loss(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(2, 1));
+  PIPER_RETURN_IF_ERROR(want_classes(c, 0, 2));
+  return reduced(c, c.as<CrossEntropyLossAttrs>().reduction, {c.x(0).dtype, c.x(1).shape});
+}
+
+Result<Types> nll_backward(const Call& c) {
+  const Shape& shape = c.as<NllBackwardAttrs>().shape;
+  PIPER_RETURN_IF_ERROR(c.require(2, 1));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  PIPER_RETURN_IF_ERROR(c.want(0, {c.x(0).dtype, {}}));
+  Shape rows = shape;
+  if (rows.size() < 2) return c.fail("shape wants at least two axes, the second is the classes");
+  rows.erase(rows.begin() + 1);
+  PIPER_RETURN_IF_ERROR(c.want(1, {DType::kI64, rows}));
+  PIPER_RETURN_IF_ERROR(c.want(2, {c.x(0).dtype, {shape[1]}}));
+  return Types{{c.x(0).dtype, shape}};
+}
+
+Result<Types> mse_loss(const Call& c) {
   PIPER_RETURN_IF_ERROR(c.require(2));
   PIPER_RETURN_IF_ERROR(c.want_float(0));
   PIPER_RETURN_IF_ERROR(c.want(1, c.x(0)));
   return reduced(c, c.as<ReductionAttrs>().reduction, c.x(0));
 }
 
-Result<Types> step_values(const Call& c) {
-  switch (c.kind) {
-    case OpKind::kDropout: {
-      const auto& a = c.as<DropoutAttrs>();
-      PIPER_RETURN_IF_ERROR(c.require(3));
-      PIPER_RETURN_IF_ERROR(c.want_float(0));
-      PIPER_RETURN_IF_ERROR(c.want(1, {DType::kI64, {2}}));
-      PIPER_RETURN_IF_ERROR(c.want(2, {DType::kI64, {1}}));
-      if (!(a.p >= 0 && a.p <= 1)) return c.fail("p must be from 0 to 1");
-      // All three are 1 until the batch axis is known.
-      if (a.outer < 1 || a.batch < 1 || a.inner < 0) return c.fail("outer, batch and inner must be positive");
-      bool laid_out = a.outer != 1 || a.batch != 1 || a.inner != 1;
-      int64_t elements = c.x(0).elements();
-      bool whole =
-          elements % a.outer == 0 && elements / a.outer % a.batch == 0 && elements / a.outer / a.batch == a.inner;
-      if (laid_out && !whole) return c.fail("outer x batch x inner is not the number of elements");
-      return Types{c.x(0)};
-    }
-    case OpKind::kStepSum:
-      PIPER_RETURN_IF_ERROR(c.require(1));
-      if (!c.x(0).shape.empty()) return c.fail("wants a scalar");
-      return Types{c.x(0)};
-    case OpKind::kAllToAll:
-      PIPER_RETURN_IF_ERROR(c.require(1, 2));
-      if (c.x(0).shape.empty()) return c.fail("wants an axis of parts");
-      if (c.operands.size() > 1) {
-        if (c.operands.size() != 3 || !c.optional(1) || !c.optional(2)) return c.fail("wants the counts of both ways");
-        if (c.x(0).shape.size() < 2) return c.fail("wants rows in its parts");
-        for (size_t i : {1, 2}) PIPER_RETURN_IF_ERROR(c.want(i, {DType::kI64, {c.x(0).shape[0]}}));
-      }
-      return Types{c.x(0)};
-    case OpKind::kAccumulateGrad:
-      PIPER_RETURN_IF_ERROR(c.require(1));
-      PIPER_RETURN_IF_ERROR(c.want_float(0));
-      return Types{};
-    case OpKind::kFill: {
-      const auto& a = c.as<FillAttrs>();
-      PIPER_RETURN_IF_ERROR(c.require(0));
-      for (int64_t extent : a.shape)
-        if (extent < 0) return c.fail("negative extent");
-      return Types{{a.to, a.shape}};
-    }
-    default: break;  // copy
-  }
-  PIPER_RETURN_IF_ERROR(c.require(1));
+Result<Types> dropout(const Call& c) {
+  const auto& a = c.as<DropoutAttrs>();
+  PIPER_RETURN_IF_ERROR(c.require(3));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  PIPER_RETURN_IF_ERROR(c.want(1, {DType::kI64, {2}}));
+  PIPER_RETURN_IF_ERROR(c.want(2, {DType::kI64, {1}}));
+  if (!(a.p >= 0 && a.p <= 1)) return c.fail("p must be from 0 to 1");
+  // All three are 1 until the batch axis is known.
+  if (a.outer < 1 || a.batch < 1 || a.inner < 0) return c.fail("outer, batch and inner must be positive");
+  bool laid_out = a.outer != 1 || a.batch != 1 || a.inner != 1;
+  int64_t elements = c.x(0).elements();
+  bool whole = elements % a.outer == 0 && elements / a.outer % a.batch == 0 && elements / a.outer / a.batch == a.inner;
+  if (laid_out && !whole) return c.fail("outer x batch x inner is not the number of elements");
   return Types{c.x(0)};
+}
+
+Result<Types> step_sum(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
+  if (!c.x(0).shape.empty()) return c.fail("wants a scalar");
+  return Types{c.x(0)};
+}
+
+Result<Types> all_to_all(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1, 2));
+  if (c.x(0).shape.empty()) return c.fail("wants an axis of parts");
+  if (c.operands.size() > 1) {
+    if (c.operands.size() != 3 || !c.optional(1) || !c.optional(2)) return c.fail("wants the counts of both ways");
+    if (c.x(0).shape.size() < 2) return c.fail("wants rows in its parts");
+    for (size_t i : {1, 2}) PIPER_RETURN_IF_ERROR(c.want(i, {DType::kI64, {c.x(0).shape[0]}}));
+  }
+  return Types{c.x(0)};
+}
+
+Result<Types> accumulate_grad(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  return Types{};
+}
+
+Result<Types> fill(const Call& c) {
+  const auto& a = c.as<FillAttrs>();
+  PIPER_RETURN_IF_ERROR(c.require(0));
+  for (int64_t extent : a.shape)
+    if (extent < 0) return c.fail("negative extent");
+  return Types{{a.to, a.shape}};
 }
 
 }  // namespace piper::ir::infer

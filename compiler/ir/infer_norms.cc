@@ -7,26 +7,25 @@ namespace {
 
 TensorType f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
+}  // namespace
+
 Result<Types> softmax(const Call& c) {
-  bool backward = c.kind == OpKind::kSoftmaxBackward || c.kind == OpKind::kLogSoftmaxBackward;
-  PIPER_RETURN_IF_ERROR(c.require(backward ? 2 : 1));
+  PIPER_RETURN_IF_ERROR(c.require(1));
   PIPER_RETURN_IF_ERROR(c.want_float(0));
   PIPER_RETURN_IF_ERROR(c.want_dim(c.as<DimAttrs>().dim, c.x(0).shape.size()));
-  if (backward) PIPER_RETURN_IF_ERROR(c.want(1, c.x(0)));
   return Types{c.x(0)};
 }
 
-}  // namespace
+Result<Types> softmax_backward(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(2));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  PIPER_RETURN_IF_ERROR(c.want_dim(c.as<DimAttrs>().dim, c.x(0).shape.size()));
+  PIPER_RETURN_IF_ERROR(c.want(1, c.x(0)));
+  return Types{c.x(0)};
+}
 
-Result<Types> norms(const Call& c) {
-  switch (c.kind) {
-    case OpKind::kSoftmax:
-    case OpKind::kSoftmaxBackward:
-    case OpKind::kLogSoftmax:
-    case OpKind::kLogSoftmaxBackward: return softmax(c);
-    default: break;
-  }
-  // layer_norm and rms_norm: operands are (g?, x, mean?, rstd?, w?, b?) by kind.
+// Operands are (g?, x, mean?, rstd?, w?, b?) by kind.
+Result<Types> row_norm(const Call& c) {
   bool rms =
       c.kind == OpKind::kRmsNorm || c.kind == OpKind::kRmsNormBackwardInput || c.kind == OpKind::kRmsNormBackwardWeight;
   bool forward = c.kind == OpKind::kLayerNorm || c.kind == OpKind::kRmsNorm;
@@ -54,7 +53,7 @@ Result<Types> norms(const Call& c) {
   return Types{w, w};
 }
 
-Result<Types> channel_norms(const Call& c) {
+Result<Types> channel_norm(const Call& c) {
   bool batch = c.kind == OpKind::kBatchNorm || c.kind == OpKind::kBatchNormBackwardInput ||
                c.kind == OpKind::kBatchNormBackwardWeight;
   bool forward = c.kind == OpKind::kBatchNorm || c.kind == OpKind::kGroupNorm;

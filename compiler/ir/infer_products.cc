@@ -4,6 +4,52 @@
 namespace piper::ir::infer {
 namespace {
 
+struct ConvolutionShape {
+  const Shape &stride, &padding, &dilation;
+  int64_t groups;
+};
+
+// Checks x and w against the attributes; y gets the result shape, "" where they fit.
+std::string convolve(const Shape& x, const Shape& w, const ConvolutionShape& a, Shape& y) {
+  if (x.size() < 3 || x.size() > 4 || w.size() != x.size())
+    return "wants x [N, C, ..] and weight of one or two spatial axes";
+  size_t n = x.size() - 2;
+  if (a.stride.size() != n || a.padding.size() != n || a.dilation.size() != n)
+    return "stride, padding and dilation want one entry per spatial axis";
+  if (a.groups < 1 || x[1] % a.groups || w[0] % a.groups || w[1] != x[1] / a.groups)
+    return "channels and groups do not fit";
+  y = {x[0], w[0]};
+  for (size_t i = 0; i < n; ++i) {
+    if (a.stride[i] < 1 || a.dilation[i] < 1 || a.padding[i] < 0) return "stride and dilation must be positive";
+    int64_t room = x[i + 2] + 2 * a.padding[i] - a.dilation[i] * (w[i + 2] - 1) - 1;
+    if (room < 0) return "the kernel is larger than the padded input";
+    y.push_back(room / a.stride[i] + 1);
+  }
+  return "";
+}
+
+// Extents of a pooled [N, C, H, W] (PyTorch's pooling_output_shape).
+template <class A>
+std::string pooled(const Shape& x, const A& a, bool dilated, Shape& y) {
+  if (x.size() != 4) return "wants [N, C, H, W]";
+  if (a.kernel.size() != 2 || a.stride.size() != 2 || a.padding.size() != 2 || (dilated && a.dilation.size() != 2))
+    return "kernel, stride, padding and dilation want two entries";
+  y = {x[0], x[1]};
+  for (size_t i = 0; i < 2; ++i) {
+    int64_t dilation = dilated ? a.dilation[i] : 1;
+    if (a.kernel[i] < 1 || a.stride[i] < 1 || dilation < 1) return "kernel, stride and dilation must be positive";
+    if (a.padding[i] < 0 || a.padding[i] > a.kernel[i] / 2) return "padding must be at most half the kernel";
+    int64_t room = x[i + 2] + 2 * a.padding[i] - dilation * (a.kernel[i] - 1) - 1;
+    if (room < 0) return "the kernel is larger than the padded input";
+    int64_t extent = (room + (a.ceil_mode ? a.stride[i] - 1 : 0)) / a.stride[i] + 1;
+    if (a.ceil_mode && (extent - 1) * a.stride[i] >= x[i + 2] + a.padding[i]) --extent;
+    y.push_back(extent);
+  }
+  return "";
+}
+
+}  // namespace
+
 Result<Types> matmul(const Call& c) {
   PIPER_RETURN_IF_ERROR(c.require(2));
   PIPER_RETURN_IF_ERROR(c.want_dtype(1, c.x(0).dtype));
@@ -45,30 +91,6 @@ Result<Types> linear_backward(const Call& c) {
   return Types{{c.x(0).dtype, {g.back(), other.back()}}};
 }
 
-struct ConvolutionShape {
-  const Shape &stride, &padding, &dilation;
-  int64_t groups;
-};
-
-// Checks x and w against the attributes; y gets the result shape, "" where they fit.
-std::string convolve(const Shape& x, const Shape& w, const ConvolutionShape& a, Shape& y) {
-  if (x.size() < 3 || x.size() > 4 || w.size() != x.size())
-    return "wants x [N, C, ..] and weight of one or two spatial axes";
-  size_t n = x.size() - 2;
-  if (a.stride.size() != n || a.padding.size() != n || a.dilation.size() != n)
-    return "stride, padding and dilation want one entry per spatial axis";
-  if (a.groups < 1 || x[1] % a.groups || w[0] % a.groups || w[1] != x[1] / a.groups)
-    return "channels and groups do not fit";
-  y = {x[0], w[0]};
-  for (size_t i = 0; i < n; ++i) {
-    if (a.stride[i] < 1 || a.dilation[i] < 1 || a.padding[i] < 0) return "stride and dilation must be positive";
-    int64_t room = x[i + 2] + 2 * a.padding[i] - a.dilation[i] * (w[i + 2] - 1) - 1;
-    if (room < 0) return "the kernel is larger than the padded input";
-    y.push_back(room / a.stride[i] + 1);
-  }
-  return "";
-}
-
 Result<Types> convolution(const Call& c) {
   const auto& a = c.as<ConvolutionAttrs>();
   PIPER_RETURN_IF_ERROR(c.require(2, 1));
@@ -95,53 +117,23 @@ Result<Types> convolution_backward(const Call& c) {
   return Types{{g.dtype, a.shape}};
 }
 
-// Extents of a pooled [N, C, H, W] (PyTorch's pooling_output_shape).
-template <class A>
-std::string pooled(const Shape& x, const A& a, bool dilated, Shape& y) {
-  if (x.size() != 4) return "wants [N, C, H, W]";
-  if (a.kernel.size() != 2 || a.stride.size() != 2 || a.padding.size() != 2 || (dilated && a.dilation.size() != 2))
-    return "kernel, stride, padding and dilation want two entries";
-  y = {x[0], x[1]};
-  for (size_t i = 0; i < 2; ++i) {
-    int64_t dilation = dilated ? a.dilation[i] : 1;
-    if (a.kernel[i] < 1 || a.stride[i] < 1 || dilation < 1) return "kernel, stride and dilation must be positive";
-    if (a.padding[i] < 0 || a.padding[i] > a.kernel[i] / 2) return "padding must be at most half the kernel";
-    int64_t room = x[i + 2] + 2 * a.padding[i] - dilation * (a.kernel[i] - 1) - 1;
-    if (room < 0) return "the kernel is larger than the padded input";
-    int64_t extent = (room + (a.ceil_mode ? a.stride[i] - 1 : 0)) / a.stride[i] + 1;
-    if (a.ceil_mode && (extent - 1) * a.stride[i] >= x[i + 2] + a.padding[i]) --extent;
-    y.push_back(extent);
-  }
-  return "";
+Result<Types> pool(const Call& c) {
+  const bool max = c.kind == OpKind::kMaxPool2d;
+  PIPER_RETURN_IF_ERROR(c.require(1));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  TensorType y{c.x(0).dtype, {}};
+  const std::string why = pooled(c.x(0).shape, c.as<PoolAttrs>(), max, y.shape);
+  if (!why.empty()) return c.fail(why);
+  if (!max) return Types{y};
+  return Types{y, {DType::kI64, y.shape}};
 }
 
-}  // namespace
-
-Result<Types> products(const Call& c) {
-  if (c.kind == OpKind::kMatmul) return matmul(c);
-  if (c.kind == OpKind::kLinear) return linear(c);
-  return linear_backward(c);
-}
-
-Result<Types> convolutions(const Call& c) {
-  return c.kind == OpKind::kConvolution ? convolution(c) : convolution_backward(c);
-}
-
-Result<Types> pooling(const Call& c) {
-  bool max = c.kind == OpKind::kMaxPool2d || c.kind == OpKind::kMaxPool2dBackward;
-  if (c.kind == OpKind::kMaxPool2d || c.kind == OpKind::kAvgPool2d) {
-    PIPER_RETURN_IF_ERROR(c.require(1));
-    PIPER_RETURN_IF_ERROR(c.want_float(0));
-    TensorType y{c.x(0).dtype, {}};
-    std::string why = pooled(c.x(0).shape, c.as<PoolAttrs>(), max, y.shape);
-    if (!why.empty()) return c.fail(why);
-    if (!max) return Types{y};
-    return Types{y, {DType::kI64, y.shape}};
-  }
+Result<Types> pool_backward(const Call& c) {
+  const bool max = c.kind == OpKind::kMaxPool2dBackward;
   const auto& a = c.as<PoolBackwardAttrs>();
   PIPER_RETURN_IF_ERROR(c.require(max ? 2 : 1));
   TensorType g{c.x(0).dtype, {}};
-  std::string why = pooled(a.shape, a, max, g.shape);
+  const std::string why = pooled(a.shape, a, max, g.shape);
   if (!why.empty()) return c.fail(why);
   PIPER_RETURN_IF_ERROR(c.want(0, g));
   if (max) PIPER_RETURN_IF_ERROR(c.want(1, {DType::kI64, g.shape}));

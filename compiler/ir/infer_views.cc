@@ -2,9 +2,9 @@
 #include "compiler/ir/infer.h"
 
 namespace piper::ir::infer {
-namespace {
 
 Result<Types> reshape(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
   const Shape& shape = c.as<ReshapeAttrs>().shape;
   for (int64_t extent : shape)
     if (extent < 0) return c.fail("negative extent");
@@ -14,6 +14,7 @@ Result<Types> reshape(const Call& c) {
 }
 
 Result<Types> permute(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
   const Shape& dims = c.as<PermuteAttrs>().dims;
   const Shape& from = c.x(0).shape;
   if (dims.size() != from.size()) return c.fail("one entry per axis expected");
@@ -29,6 +30,7 @@ Result<Types> permute(const Call& c) {
 }
 
 Result<Types> expand(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
   const Shape& shape = c.as<ExpandAttrs>().shape;
   const Shape& from = c.x(0).shape;
   if (shape.size() < from.size()) return c.fail("fewer axes than the operand has");
@@ -42,6 +44,7 @@ Result<Types> expand(const Call& c) {
 }
 
 Result<Types> slice(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
   const auto& a = c.as<SliceAttrs>();
   TensorType y = c.x(0);
   PIPER_RETURN_IF_ERROR(c.want_dim(a.dim, y.shape.size()));
@@ -50,17 +53,6 @@ Result<Types> slice(const Call& c) {
   if (a.start < 0 || a.end < a.start || a.end > extent) return c.fail("bounds outside the axis");
   extent = (a.end - a.start + a.step - 1) / a.step;
   return Types{y};
-}
-
-}  // namespace
-
-Result<Types> views(const Call& c) {
-  PIPER_RETURN_IF_ERROR(c.require(1));
-  if (c.kind == OpKind::kReshape) return reshape(c);
-  if (c.kind == OpKind::kPermute) return permute(c);
-  if (c.kind == OpKind::kExpand) return expand(c);
-  if (c.kind == OpKind::kSlice) return slice(c);
-  return Types{c.x(0)};  // detach
 }
 
 }  // namespace piper::ir::infer

@@ -1,5 +1,5 @@
-// Names and attribute structs of the operators, made from ops.def.
-#include "compiler/ir/graph.h"
+// What ops.def says of the operators: names, attribute structs, axes, element types.
+#include "compiler/ir/op_traits.h"
 
 #include <iterator>
 #include <unordered_map>
@@ -8,7 +8,17 @@ namespace piper::ir {
 namespace {
 
 constexpr std::string_view kNames[] = {
-#define PIPER_OP(enumerator, name, attrs) name,
+#define PIPER_OP(enumerator, name, ...) name,
+#include "compiler/ir/ops.def"
+#undef PIPER_OP
+};
+struct Traits {
+  AxisRule axes;
+  Takes precision;
+};
+constexpr Traits kTraits[] = {
+#define PIPER_OP(enumerator, name, attrs, types, axes, precision, folding, derivative) \
+  {AxisRule::axes, Takes::precision},
 #include "compiler/ir/ops.def"
 #undef PIPER_OP
 };
@@ -30,12 +40,15 @@ std::optional<OpKind> op_from_name(std::string_view name) {
 
 Attrs default_attrs(OpKind kind) {
   switch (kind) {
-#define PIPER_OP(enumerator, name, attrs) \
+#define PIPER_OP(enumerator, name, attrs, ...) \
   case OpKind::enumerator: return attrs{};
 #include "compiler/ir/ops.def"
 #undef PIPER_OP
   }
   return NoAttrs{};
 }
+
+AxisRule axis_rule(OpKind kind) { return kTraits[static_cast<size_t>(kind)].axes; }
+Takes takes(OpKind kind) { return kTraits[static_cast<size_t>(kind)].precision; }
 
 }  // namespace piper::ir

@@ -1,15 +1,16 @@
-// One transfer function per operator family: marks of the operands -> marks of the results.
+// Marks of the operands -> marks of the results, one case for each axis rule of ops.def.
 #include "compiler/passes/expert_marks.h"
 
 #include <algorithm>
 
-#include "compiler/ir/element_wise.h"
+#include "compiler/ir/op_traits.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/passes/expert_products.h"
 
 namespace piper::passes {
 namespace {
 
+using ir::AxisRule;
 using ir::OpKind;
 using ir::Shape;
 using ir::ValueId;
@@ -21,33 +22,45 @@ class Transfer {
       : rules_(rules), op_(op), marks_(marks) {}
 
   ExpertTransfer run() {
-    if (ir::is_element_wise_unary(op_.kind)) return follow(*marks_[0]);
-    if (ir::is_element_wise_broadcast(op_.kind)) return elementwise();
-    switch (op_.kind) {
-      case OpKind::kReshape: return first(reshaped(*marks_[0], rules_.experts, shape(0), result()));
-      case OpKind::kPermute: return permuted();
-      case OpKind::kExpand: return expanded();
-      case OpKind::kSlice: {
+    switch (ir::axis_rule(op_.kind)) {
+      case AxisRule::kElement: return follow(*marks_[0]);
+      case AxisRule::kBroadcast: return elementwise();
+      case AxisRule::kReshape: return first(reshaped(*marks_[0], rules_.experts, shape(0), result()));
+      case AxisRule::kPermute: return permuted();
+      case AxisRule::kExpand: return expanded();
+      case AxisRule::kSlice: {
         const auto& a = std::get<ir::SliceAttrs>(op_.attrs);
         return keeps(a.dim) ? follow(*marks_[0]) : ExpertTransfer();
       }
-      case OpKind::kCumsum:
-      case OpKind::kSoftmax:
-      case OpKind::kLogSoftmax:
-        return keeps(std::get<ir::DimAttrs>(op_.attrs).dim) ? follow(*marks_[0]) : ExpertTransfer();
-      case OpKind::kDetach:
-      case OpKind::kCopy: return follow(*marks_[0]);
-      case OpKind::kSum:
-      case OpKind::kMean:
-      case OpKind::kAmax: return reduced();
-      case OpKind::kCat: return joined();
-      case OpKind::kPad: return padded();
-      case OpKind::kLayerNorm:
-      case OpKind::kRmsNorm: return normalised();
-      case OpKind::kMatmul: return transfer_matmul(rules_, op_, marks_);
-      case OpKind::kLinear: return transfer_linear(rules_, op_, marks_);
-      default: return {};
+      case AxisRule::kScan: return keeps(std::get<ir::DimAttrs>(op_.attrs).dim) ? follow(*marks_[0]) : ExpertTransfer();
+      case AxisRule::kReduce: return reduced();
+      case AxisRule::kCat: return joined();
+      case AxisRule::kPad: return padded();
+      case AxisRule::kRowNorm: return normalised();
+      case AxisRule::kMatmul: return transfer_matmul(rules_, op_, marks_);
+      case AxisRule::kLinear: return transfer_linear(rules_, op_, marks_);
+      // Not met between the products of experts: what they make is not followed, and P0333 names them.
+      case AxisRule::kChoose:
+      case AxisRule::kTable:
+      case AxisRule::kGather:
+      case AxisRule::kScatter:
+      case AxisRule::kIndexSelect:
+      case AxisRule::kIndexAdd:
+      case AxisRule::kPerSample:
+      case AxisRule::kBatchStatistics:
+      case AxisRule::kRotary:
+      case AxisRule::kAttention:
+      case AxisRule::kDropout:
+      case AxisRule::kExpertOrder:
+      case AxisRule::kTakeRows:
+      case AxisRule::kGroupedMatmul:
+      case AxisRule::kGroupedExpand:
+      case AxisRule::kRowLoss:
+      case AxisRule::kElementLoss:
+      case AxisRule::kMixes:
+      case AxisRule::kBackward: return {};
     }
+    return {};
   }
 
  private:

@@ -19,6 +19,7 @@ using ir::ChunkId;
 using ir::Op;
 using ir::OpId;
 using ir::OpKind;
+using ir::Takes;
 using ir::ValueId;
 using ir::ValueKind;
 
@@ -155,7 +156,7 @@ class Casts {
   const ir::Graph& from_;
   const std::vector<ir::Chunk>& chunks_;
   const ir::Precision& precision_;
-  const std::vector<Takes> takes_;  // [op of `from`]
+  const std::vector<ir::Takes> takes_;  // [op of `from`]
   ir::Graph& to_;
   ir::CopyGraph copy_;
   const std::vector<bool> narrow_;                                      // [value of `from`]

@@ -2,58 +2,13 @@
 
 #include <algorithm>
 
-#include "compiler/ir/element_wise.h"
 #include "compiler/passes/glob.h"
 
 namespace piper::passes {
 namespace {
 
 using ir::OpKind;
-
-Takes takes(OpKind kind) {
-  if (ir::is_element_wise_broadcast(kind)) return Takes::kWidest;
-  switch (kind) {
-    case OpKind::kMatmul:
-    case OpKind::kLinear:
-    case OpKind::kConvolution:
-    case OpKind::kGroupedMatmul:
-    case OpKind::kSdpa: return Takes::kCompute;
-    case OpKind::kReshape:
-    case OpKind::kPermute:
-    case OpKind::kSlice:
-    case OpKind::kDetach:
-    case OpKind::kAllToAll: return Takes::kAsReaders;
-    case OpKind::kExp:
-    case OpKind::kLog:
-    case OpKind::kRsqrt:
-    case OpKind::kReciprocal:
-    case OpKind::kLogSigmoid:
-    case OpKind::kSoftplus:
-    case OpKind::kPowScalar:
-    case OpKind::kSum:
-    case OpKind::kMean:
-    case OpKind::kCumsum:
-    case OpKind::kGroupedSum:
-    case OpKind::kSoftmax:
-    case OpKind::kLogSoftmax:
-    case OpKind::kLayerNorm:
-    case OpKind::kRmsNorm:
-    case OpKind::kGroupNorm:
-    case OpKind::kBatchNorm:
-    case OpKind::kCrossEntropySum:
-    case OpKind::kCrossEntropyCount:
-    case OpKind::kCrossEntropyLoss:
-    case OpKind::kNllLoss:
-    case OpKind::kNllSum:
-    case OpKind::kMseLoss:
-    case OpKind::kStepSum: return Takes::kF32;
-    case OpKind::kScatter:
-    case OpKind::kScatterAdd:
-    case OpKind::kIndexAdd:
-    case OpKind::kCat: return Takes::kWidest;
-    default: return Takes::kAny;
-  }
-}
+using ir::Takes;
 
 // Marks the products that the values chosen among are made of.
 void keep_products_before_choices(const ir::Graph& graph, std::vector<Takes>& ops) {
@@ -76,11 +31,11 @@ void keep_products_before_choices(const ir::Graph& graph, std::vector<Takes>& op
 
 }  // namespace
 
-std::vector<Takes> operand_types(const ir::Graph& graph, const std::vector<std::string>& keep) {
+std::vector<ir::Takes> operand_types(const ir::Graph& graph, const std::vector<std::string>& keep) {
   std::vector<Takes> ops;
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(ir::OpId(i));
-    ops.push_back(op.phase == ir::Phase::kForward ? takes(op.kind) : Takes::kAny);
+    ops.push_back(op.phase == ir::Phase::kForward ? ir::takes(op.kind) : Takes::kAny);
   }
   keep_products_before_choices(graph, ops);
   for (size_t i = 0; i < graph.num_ops(); ++i) {

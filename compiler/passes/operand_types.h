@@ -1,25 +1,16 @@
 // Which element types operators take their floating-point operands in, in mixed precision. Used by insert_casts.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "compiler/ir/graph.h"
+#include "compiler/ir/op_traits.h"
 
 namespace piper::passes {
 
-enum class Takes : uint8_t {
-  kAny,        // as they come: one operand, or one that may not be converted
-  kWidest,     // all in the widest among them
-  kAsReaders,  // moves elements: what its readers want, as the same is wanted of its operand
-  kCompute,    // in the type of products
-  kF32,        // where bf16 or f16 loses too much: exponentials, squares, sums, losses
-};
-
 // [op] of the graph: the operator's own, or kF32 where a glob of `keep` covers its module, or where it is a product
 // that a choice of experts (top-k) is made of. Ops that are not of the forward: kAny.
-std::vector<Takes> operand_types(const ir::Graph& graph, const std::vector<std::string>& keep);
+std::vector<ir::Takes> operand_types(const ir::Graph& graph, const std::vector<std::string>& keep);
 
 // f64 before f32 before bf16 and f16, which together are f32.
 DType wider_type(DType a, DType b);

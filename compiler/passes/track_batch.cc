@@ -1,17 +1,18 @@
-// One transfer function per operator family: factors of the operands -> factors of the results.
+// Factors of the operands -> factors of the results, one case for each axis rule of ops.def.
 #include "compiler/passes/track_batch.h"
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 
-#include "compiler/ir/element_wise.h"
+#include "compiler/ir/op_traits.h"
 #include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 
 namespace piper::passes {
 namespace {
 
+using ir::AxisRule;
 using ir::OpKind;
 using ir::Shape;
 using ir::ValueId;
@@ -98,93 +99,81 @@ class Tracker {
     BatchFactor x = factor(op, 0);
     for (ValueId operand : op.operands)
       if (is_count(operand) && !reads_counts(op.kind)) return mixed();
-    if (ir::is_element_wise_unary(op.kind) || ir::is_element_wise_broadcast(op.kind))
-      return broadcast(op, op.operands.size(), shape(y));
-    switch (op.kind) {
-      case OpKind::kReshape: return reshaped(x, shape(op.operands[0]), shape(y));
-      case OpKind::kPermute: {
+    switch (ir::axis_rule(op.kind)) {
+      case AxisRule::kElement:
+      case AxisRule::kBroadcast:
+      case AxisRule::kExpand: return broadcast(op, op.operands.size(), shape(y));
+      case AxisRule::kReshape: return reshaped(x, shape(op.operands[0]), shape(y));
+      case AxisRule::kPermute: {
         const Shape& dims = std::get<ir::PermuteAttrs>(op.attrs).dims;
         x.axis = std::find(dims.begin(), dims.end(), x.axis) - dims.begin();
         return x;
       }
-      case OpKind::kSlice: {
+      case AxisRule::kSlice: {
         const auto& a = std::get<ir::SliceAttrs>(op.attrs);
         if (a.dim != x.axis) return x;
         return a.step == 1 && shape(y) == shape(op.operands[0]) ? x : mixed();
       }
-      case OpKind::kExpand:
-      case OpKind::kDetach:
-      case OpKind::kCopy: return broadcast(op, op.operands.size(), shape(y));
-      case OpKind::kDropout: return x;
-      case OpKind::kSum:
-      case OpKind::kMean:
-      case OpKind::kAmax: {
+      case AxisRule::kDropout: return x;
+      case AxisRule::kReduce: {
         const auto& a = std::get<ir::ReduceAttrs>(op.attrs);
         if (std::count(a.dims.begin(), a.dims.end(), x.axis)) return mixed();
         if (!a.keepdim) x.axis -= std::count_if(a.dims.begin(), a.dims.end(), [&](int64_t d) { return d < x.axis; });
         return x;
       }
-      case OpKind::kMaxDim:
-      case OpKind::kTopk: return x.axis == std::get<ir::TopkAttrs>(op.attrs).dim ? mixed() : x;
-      case OpKind::kCumsum:
-      case OpKind::kSoftmax:
-      case OpKind::kLogSoftmax: return x.axis == std::get<ir::DimAttrs>(op.attrs).dim ? mixed() : x;
-      case OpKind::kEmbedding:
+      case AxisRule::kChoose: return x.axis == std::get<ir::TopkAttrs>(op.attrs).dim ? mixed() : x;
+      case AxisRule::kScan: return x.axis == std::get<ir::DimAttrs>(op.attrs).dim ? mixed() : x;
+      case AxisRule::kTable:
         if (x.kind != BatchKind::kNone) return mixed();
         return factor(op, 1);
-      case OpKind::kGather:
-      case OpKind::kScatter:
-      case OpKind::kScatterAdd: return by_index(op, shape(y));
-      case OpKind::kIndexSelect: return index_select(op);
-      case OpKind::kIndexAdd: {
+      case AxisRule::kGather: return gathered(op);
+      case AxisRule::kScatter: return scattered(op, shape(y));
+      case AxisRule::kIndexSelect: return index_select(op);
+      case AxisRule::kIndexAdd: {
         BatchFactor f = same(op, {0, 2});
         bool moves = factor(op, 1).kind != BatchKind::kNone || f.axis == std::get<ir::DimAttrs>(op.attrs).dim;
         return moves ? mixed() : f;
       }
-      case OpKind::kCat: {
+      case AxisRule::kCat: {
         int64_t dim = std::get<ir::DimAttrs>(op.attrs).dim;
         std::optional<BatchFactor> f;
         for (size_t i = 0; i < op.operands.size(); ++i)
           if (!merge(f, factor(op, i))) return mixed();
         return f->axis == dim ? mixed() : *f;
       }
-      case OpKind::kPad: {
+      case AxisRule::kPad: {
         const auto& a = std::get<ir::PadAttrs>(op.attrs);
         size_t axis = static_cast<size_t>(x.axis);
         return a.low[axis] == 0 && a.high[axis] == 0 ? x : mixed();
       }
-      case OpKind::kMatmul: return matmul(op, shape(y));
-      case OpKind::kLinear: {
+      case AxisRule::kMatmul: return matmul(op, shape(y));
+      case AxisRule::kLinear: {
         bool weights = factor(op, 1).kind != BatchKind::kNone || factor(op, 2).kind != BatchKind::kNone;
         return weights || x.axis + 1 == static_cast<int64_t>(shape(y).size()) ? mixed() : x;
       }
-      case OpKind::kExpertOrder:
+      case AxisRule::kExpertOrder:
         if (r > 1 || x.kind != BatchKind::kAxis) return mixed();
         return {BatchKind::kGrouped, 0, 1, shape(y)[0] / batch_};
-      case OpKind::kTakeRows: return take_rows(op);
-      case OpKind::kGroupedMatmul:
+      case AxisRule::kTakeRows: return take_rows(op);
+      case AxisRule::kGroupedMatmul:
         return x.kind == BatchKind::kGrouped && x.axis == 0 && factor(op, 1).kind == BatchKind::kNone ? x : mixed();
-      case OpKind::kGroupedExpand:
+      case AxisRule::kGroupedExpand:
         if (x.kind != BatchKind::kNone || !is_count(op.operands[1])) return mixed();
         return {BatchKind::kGrouped, 0, 1, shape(y)[0] / batch_};
-      case OpKind::kConvolution:
-      case OpKind::kMaxPool2d:
-      case OpKind::kAvgPool2d:
-      case OpKind::kGroupNorm: return only_first(op) && x.axis == 0 ? x : mixed();
-      case OpKind::kBatchNorm: return r == 0 && only_first(op) && x.axis == 0 ? x : mixed();
-      case OpKind::kLayerNorm:
-      case OpKind::kRmsNorm: {
+      case AxisRule::kPerSample: return only_first(op) && x.axis == 0 ? x : mixed();
+      case AxisRule::kBatchStatistics: return r == 0 && only_first(op) && x.axis == 0 ? x : mixed();
+      case AxisRule::kRowNorm: {
         int64_t axes = std::get<ir::LayerNormAttrs>(op.attrs).axes;
         const Shape& from = shape(op.operands[0]);
         int64_t lead = static_cast<int64_t>(from.size()) - axes;
         if (!only_first(op) || x.axis >= lead) return mixed();
         return r == 0 ? x : reshaped(x, Shape(from.begin(), from.begin() + lead), shape(y));
       }
-      case OpKind::kRotary: {
+      case AxisRule::kRotary: {
         BatchFactor f = broadcast(op, op.operands.size(), shape(y));
         return f.axis + 1 == static_cast<int64_t>(shape(y).size()) ? mixed() : f;
       }
-      case OpKind::kSdpa: {
+      case AxisRule::kAttention: {
         BatchFactor f = same(op, {0, 1, 2});
         if (!has_axis(f) || f.axis != 0) return mixed();
         BatchFactor mask = factor(op, 3);
@@ -192,17 +181,18 @@ class Tracker {
         bool fits = has_axis(mask) && mask.axis + 4 == static_cast<int64_t>(shape(op.operands[3]).size());
         return fits ? f : mixed();
       }
-      case OpKind::kCrossEntropyLoss:
-      case OpKind::kNllLoss: {
+      case AxisRule::kRowLoss: {
         bool rows = std::get<ir::CrossEntropyLossAttrs>(op.attrs).reduction == "none";
         return rows && has_axis(factor(op, 1)) ? factor(op, 1) : mixed();
       }
-      case OpKind::kMseLoss: {
+      case AxisRule::kElementLoss: {
         bool elements = std::get<ir::ReductionAttrs>(op.attrs).reduction == "none";
         return elements ? broadcast(op, 2, shape(y)) : mixed();
       }
-      default: return mixed();
+      case AxisRule::kMixes:
+      case AxisRule::kBackward: return mixed();
     }
+    return mixed();
   }
 
   bool only_first(const ir::Op& op) const {
@@ -276,18 +266,19 @@ class Tracker {
     return best;
   }
 
-  BatchFactor by_index(const ir::Op& op, const Shape& to) const {
-    int64_t dim = std::get<ir::DimAttrs>(op.attrs).dim;
+  BatchFactor gathered(const ir::Op& op) const {
     std::optional<BatchFactor> f;
-    if (op.kind == OpKind::kGather) {
-      BatchFactor x = factor(op, 0), index = factor(op, 1);
-      if (!has_axis(x)) return index;
-      if (x.axis == dim || !merge(f, x) || !merge(f, index)) return mixed();
-      return *f;
-    }
+    BatchFactor x = factor(op, 0), index = factor(op, 1);
+    if (!has_axis(x)) return index;
+    if (x.axis == std::get<ir::DimAttrs>(op.attrs).dim || !merge(f, x) || !merge(f, index)) return mixed();
+    return *f;
+  }
+
+  BatchFactor scattered(const ir::Op& op, const Shape& to) const {
+    std::optional<BatchFactor> f;
     for (size_t i = 0; i < 3; ++i)
       if (!merge(f, factor(op, i))) return mixed();
-    if (f->axis == dim) return mixed();
+    if (f->axis == std::get<ir::DimAttrs>(op.attrs).dim) return mixed();
     // A smaller index or source than x must still cover the whole batch axis.
     size_t axis = static_cast<size_t>(f->axis);
     bool whole = shape(op.operands[1])[axis] == to[axis];

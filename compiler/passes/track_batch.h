@@ -31,7 +31,7 @@ struct BatchMap {
   std::vector<ir::OpId> mixers;
   BatchFactor of(ir::ValueId v) const { return v.index < values.size() ? values[v.index] : BatchFactor{}; }
 };
-// An op whose handling is unknown and whose operands are batched gives kMixed: safe, refused under a split.
+// Where no rule says where the batch axis of an operand goes, the result is kMixed: safe, refused under a split.
 BatchMap track_batch(const ir::Graph& graph, int64_t local_batch);
 // Sets outer, batch, inner of every dropout. Error P0330: a dropout on a kMixed value under several pieces.
 Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_batch, int64_t pieces,

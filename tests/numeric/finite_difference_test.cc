@@ -69,7 +69,7 @@ TEST_CASE("every rule has a case") {
     CHECK((rule_case.no_differences.empty() || rule_case.no_torch.empty()));
   }
   const std::vector<ir::OpKind> kinds = {
-#define PIPER_OP(enumerator, name, attrs) ir::OpKind::enumerator,
+#define PIPER_OP(enumerator, ...) ir::OpKind::enumerator,
 #include "compiler/ir/ops.def"
 #undef PIPER_OP
   };

@@ -266,32 +266,13 @@ TEST_CASE("autodiff is deterministic") {
   CHECK(ir::print(*again) == text);
 }
 
-// Every operator of ops.def is decided in rules.def.
+// An operator has a rule where its row of ops.def says so, and only there.
 TEST_CASE("every operator has a rule or is named as not differentiated") {
   const std::vector<OpKind> kinds = {
-#define PIPER_OP(enumerator, name, attrs) OpKind::enumerator,
+#define PIPER_OP(enumerator, ...) OpKind::enumerator,
 #include "compiler/ir/ops.def"
 #undef PIPER_OP
   };
-  const std::vector<std::string> decided = {
-#define PIPER_RULE(enumerator, function) #enumerator,
-#define PIPER_ZERO(enumerator) #enumerator,
-#define PIPER_NONE(enumerator) #enumerator,
-#include "compiler/autodiff/rules/rules.def"
-#undef PIPER_RULE
-#undef PIPER_ZERO
-#undef PIPER_NONE
-  };
-  const std::vector<std::string> names = {
-#define PIPER_OP(enumerator, name, attrs) #enumerator,
-#include "compiler/ir/ops.def"
-#undef PIPER_OP
-  };
-  for (const std::string& name : names) {
-    INFO(name);
-    CHECK(std::count(decided.begin(), decided.end(), name) == 1);
-  }
-  CHECK(decided.size() == names.size());
   for (OpKind kind : kinds) {
     INFO(op_name(kind));
     CHECK((autodiff::find_rule(kind) != nullptr) == (autodiff::derivative_of(kind) == autodiff::Derivative::kRule));

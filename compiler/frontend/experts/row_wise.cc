@@ -3,19 +3,15 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/ir/element_wise.h"
+#include "compiler/ir/op_traits.h"
 #include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 
 namespace piper::frontend::experts {
 namespace {
 
-using ir::OpKind;
+using ir::AxisRule;
 using ir::Shape;
-
-bool is_element_wise(OpKind kind) {
-  return kind == OpKind::kDetach || ir::is_element_wise_unary(kind) || ir::is_element_wise_broadcast(kind);
-}
 
 bool same_prefix(const Shape& a, const Shape& b, size_t prefix) {
   return a.size() >= prefix && b.size() >= prefix &&
@@ -74,8 +70,9 @@ std::optional<RowWise> aligned(const ir::Graph& graph, const ir::Op& op, const s
 
 std::optional<RowWise> row_wise(const ir::Graph& graph, const ir::Op& op, const std::vector<size_t>& rows) {
   if (op.results.empty() || op.operands.empty()) return std::nullopt;
-  if (is_element_wise(op.kind)) return aligned(graph, op, rows);
-  if (op.kind == OpKind::kCat) {
+  const AxisRule rule = ir::axis_rule(op.kind);
+  if (rule == AxisRule::kElement || rule == AxisRule::kBroadcast) return aligned(graph, op, rows);
+  if (rule == AxisRule::kCat) {
     std::optional<RowWise> out = aligned(graph, op, rows);
     const bool fits = out && all_behind({std::get<ir::DimAttrs>(op.attrs).dim}, out->prefix) &&
                       std::all_of(out->roles.begin(), out->roles.end(), [](Role r) { return r == Role::kRows; });
@@ -89,31 +86,51 @@ std::optional<RowWise> row_wise(const ir::Graph& graph, const ir::Op& op, const 
   RowWise out{prefix, std::vector<Role>(op.operands.size(), Role::kShared)};
   out.roles[0] = Role::kRows;
   bool fits = false;
-  switch (op.kind) {
-    case OpKind::kReshape:
+  switch (rule) {
+    case AxisRule::kReshape:
       out.prefix = reshaped_prefix(x, prefix, y);
       fits = out.prefix != 0;
       break;
-    case OpKind::kPermute: {
+    case AxisRule::kPermute: {
       const Shape& dims = std::get<ir::PermuteAttrs>(op.attrs).dims;
       fits = true;
       for (size_t i = 0; i < prefix; ++i) fits = fits && dims[i] == static_cast<int64_t>(i);
       break;
     }
-    case OpKind::kExpand: fits = x.size() == y.size() && same_prefix(x, y, prefix); break;
-    case OpKind::kSlice: fits = all_behind({std::get<ir::SliceAttrs>(op.attrs).dim}, prefix); break;
-    case OpKind::kSum:
-    case OpKind::kMean:
-    case OpKind::kAmax: fits = all_behind(std::get<ir::ReduceAttrs>(op.attrs).dims, prefix); break;
-    case OpKind::kCumsum:
-    case OpKind::kSoftmax:
-    case OpKind::kLogSoftmax: fits = all_behind({std::get<ir::DimAttrs>(op.attrs).dim}, prefix); break;
-    case OpKind::kLinear: fits = x.size() > prefix; break;
-    case OpKind::kLayerNorm:
-    case OpKind::kRmsNorm:
+    case AxisRule::kExpand: fits = x.size() == y.size() && same_prefix(x, y, prefix); break;
+    case AxisRule::kSlice: fits = all_behind({std::get<ir::SliceAttrs>(op.attrs).dim}, prefix); break;
+    case AxisRule::kReduce: fits = all_behind(std::get<ir::ReduceAttrs>(op.attrs).dims, prefix); break;
+    case AxisRule::kScan: fits = all_behind({std::get<ir::DimAttrs>(op.attrs).dim}, prefix); break;
+    case AxisRule::kLinear: fits = x.size() > prefix; break;
+    case AxisRule::kRowNorm:
       fits = static_cast<int64_t>(x.size() - prefix) >= std::get<ir::LayerNormAttrs>(op.attrs).axes;
       break;
-    default: break;
+    // Handled above.
+    case AxisRule::kElement:
+    case AxisRule::kBroadcast:
+    case AxisRule::kCat: break;
+    // Not met between the products of experts: taken for operators that mix rows.
+    case AxisRule::kChoose:
+    case AxisRule::kTable:
+    case AxisRule::kGather:
+    case AxisRule::kScatter:
+    case AxisRule::kIndexSelect:
+    case AxisRule::kIndexAdd:
+    case AxisRule::kPad:
+    case AxisRule::kMatmul:
+    case AxisRule::kPerSample:
+    case AxisRule::kBatchStatistics:
+    case AxisRule::kRotary:
+    case AxisRule::kAttention:
+    case AxisRule::kDropout:
+    case AxisRule::kExpertOrder:
+    case AxisRule::kTakeRows:
+    case AxisRule::kGroupedMatmul:
+    case AxisRule::kGroupedExpand:
+    case AxisRule::kRowLoss:
+    case AxisRule::kElementLoss:
+    case AxisRule::kMixes:
+    case AxisRule::kBackward: break;
   }
   return fits ? std::optional<RowWise>(std::move(out)) : std::nullopt;
 }
@@ -122,31 +139,31 @@ ir::Attrs merged_attrs(const ir::Graph& graph, const ir::Op& op, size_t prefix, 
                        int64_t num_rows) {
   ir::Attrs attrs = op.attrs;
   const int64_t shift = static_cast<int64_t>(operand_prefix) - 1;
-  switch (op.kind) {
-    case OpKind::kReshape:
+  switch (ir::axis_rule(op.kind)) {
+    case AxisRule::kReshape:
       std::get<ir::ReshapeAttrs>(attrs).shape = without_prefix(graph.type(op.results[0]).shape, prefix, num_rows);
       break;
-    case OpKind::kExpand:
+    case AxisRule::kExpand:
       std::get<ir::ExpandAttrs>(attrs).shape = without_prefix(graph.type(op.results[0]).shape, prefix, num_rows);
       break;
-    case OpKind::kPermute: {
+    case AxisRule::kPermute: {
       Shape& dims = std::get<ir::PermuteAttrs>(attrs).dims;
       dims.erase(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(operand_prefix));
       for (int64_t& d : dims) d -= shift;
       dims.insert(dims.begin(), 0);
       break;
     }
-    case OpKind::kSlice: std::get<ir::SliceAttrs>(attrs).dim -= shift; break;
-    case OpKind::kSum:
-    case OpKind::kMean:
-    case OpKind::kAmax:
+    case AxisRule::kSlice: std::get<ir::SliceAttrs>(attrs).dim -= shift; break;
+    case AxisRule::kReduce:
       for (int64_t& d : std::get<ir::ReduceAttrs>(attrs).dims) d -= shift;
       break;
-    case OpKind::kCat:
-    case OpKind::kCumsum:
-    case OpKind::kSoftmax:
-    case OpKind::kLogSoftmax: std::get<ir::DimAttrs>(attrs).dim -= shift; break;
-    default: break;  // element-wise, and operators on trailing axes
+    case AxisRule::kCat:
+    case AxisRule::kScan: std::get<ir::DimAttrs>(attrs).dim -= shift; break;
+    case AxisRule::kElement:
+    case AxisRule::kBroadcast:
+    case AxisRule::kLinear:
+    case AxisRule::kRowNorm: break;  // no attribute names an axis of the result
+    default: PIPER_CHECK(false, "row_wise() refuses ", ir::op_name(op.kind));
   }
   return attrs;
 }

@@ -1,6 +1,5 @@
-// The constant evaluator: type inference first, then one family.
+// The constant evaluator: type inference first, then the function that the operator's row names.
 #include "compiler/frontend/fold/evaluator.h"
-#include "compiler/ir/element_wise.h"
 
 namespace piper::frontend {
 namespace {
@@ -9,51 +8,13 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{1} << 28;
 
 eval::Evaluated run(const eval::Call& c) {
-  using ir::OpKind;
   switch (c.kind) {
-    case OpKind::kReshape:
-    case OpKind::kPermute:
-    case OpKind::kExpand:
-    case OpKind::kSlice:
-    case OpKind::kDetach:
-    case OpKind::kCopy:
-    case OpKind::kFill: return eval::views(c);
-    case OpKind::kCast: return eval::cast(c);
-    case OpKind::kNeg:
-    case OpKind::kAbs:
-    case OpKind::kSign:
-    case OpKind::kExp:
-    case OpKind::kLog:
-    case OpKind::kSqrt:
-    case OpKind::kRsqrt:
-    case OpKind::kReciprocal:
-    case OpKind::kSin:
-    case OpKind::kCos:
-    case OpKind::kErf:
-    case OpKind::kTanh:
-    case OpKind::kSigmoid:
-    case OpKind::kRelu:
-    case OpKind::kPowScalar:
-    case OpKind::kClamp:
-    case OpKind::kLogicalNot:
-    case OpKind::kIsNan: return eval::unary(c);
-    case OpKind::kSum:
-    case OpKind::kMean:
-    case OpKind::kAmax:
-    case OpKind::kMaxDim:
-    case OpKind::kCumsum:
-    case OpKind::kTopk:
-    case OpKind::kMatmul: return eval::reductions(c);
-    case OpKind::kEmbedding:
-    case OpKind::kGather:
-    case OpKind::kScatter:
-    case OpKind::kScatterAdd:
-    case OpKind::kIndexSelect:
-    case OpKind::kIndexAdd:
-    case OpKind::kCat:
-    case OpKind::kPad: return eval::indexing(c);
-    default: return ir::is_element_wise_broadcast(c.kind) ? eval::binary(c) : std::nullopt;
+#define PIPER_OP(enumerator, name, attrs, types, axes, precision, folding, derivative) \
+  case ir::OpKind::enumerator: return eval::folding(c);
+#include "compiler/ir/ops.def"
+#undef PIPER_OP
   }
+  return std::nullopt;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Shared by the families of the constant evaluator (evaluate_*.cc); no one else includes it.
-// A family function gets operands of supported dtypes and result types that already passed type
-// inference; it returns nullopt for a dtype it does not know or an index outside its axis.
+// Which operator is of which family says its row in ir/ops.def. A family function gets operands of supported dtypes and
+// result types that already passed type inference; it returns nullopt for a dtype it does not know or an index outside
+// its axis.
 #pragma once
 
 #include <array>
@@ -99,5 +100,6 @@ Evaluated unary(const Call& c);
 Evaluated binary(const Call& c);      // with where
 Evaluated reductions(const Call& c);  // sum, mean, amax, max_dim, cumsum, topk, matmul
 Evaluated indexing(const Call& c);
+inline Evaluated never(const Call&) { return std::nullopt; }  // left to the run time
 
 }  // namespace piper::frontend::eval

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "compiler/ir/copy_graph.h"
-#include "compiler/ir/element_wise.h"
 
 namespace piper::frontend {
 namespace {
