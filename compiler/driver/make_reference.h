@@ -2,14 +2,17 @@
 //
 // The model is bound to pieces of two sizes, without the strategy's directives, schedule and regions, and taken through
 // the passes up to add_backward; what differs between the two must be a multiple of the samples. So nothing that a
-// directive does enters it, and its bytes are the same under every strategy of one model, loss and precision.
+// directive does enters it, and its bytes are the same under every strategy of one model, loss and precision. Where
+// there is a precision, the same is made once more without the pass that inserts casts, for the proof to hold the casts
+// to it.
 #pragma once
 
 #include "compiler/driver/compilation.h"
 
 namespace piper::driver {
 
-// Takes out of a strategy what says where and when: directives, schedule, regions, streams.
+// Takes out of a strategy what says where and when: directives, schedule, regions, streams. Capacities of experts stay,
+// as they say which rows are dropped.
 void leave_one_device(strategy::Strategy& strategy);
 
 // Fills the reference, and the constants beside it, of an emitted bundle. Where the model has none (its batch is fixed,

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "compiler/emit/emit_shared.h"
 #include "compiler/emit/lowering.h"
 #include "compiler/emit/program_builder.h"
 #include "compiler/ir/step_scalars.h"
+#include "schemas/plan/convert_elements.h"
 
 namespace piper::emit {
 
@@ -40,6 +42,45 @@ std::vector<size_t> phases_in_turn(ir::Graph& graph) {
   return order;
 }
 
+// The element of a constant that has one, in f32 or narrower.
+std::optional<double> element(const ReferenceProgram::Constant& constant) {
+  const ir::ConstantData& data = constant.source.data;
+  if (!can_convert_elements(constant.dtype, DType::kF32) || !data ||
+      data->size() != static_cast<size_t>(dtype_bytes(constant.dtype)))
+    return std::nullopt;
+  float element = 0;
+  convert_elements(constant.dtype, data->data(), DType::kF32, &element, 1);
+  return element;
+}
+
+// SHA-256 of what a constant holds.
+Result<std::string> digest(const ReferenceProgram& of, const ReferenceProgram::Constant& constant) {
+  const plan::Slot& slot = of.program.slots[constant.slot];
+  // Only the bytes matter to a digest.
+  PIPER_ASSIGN(const auto contents,
+               plan::constant_contents({weight_tensor(slot.name, {DType::kBool, {slot.bytes}}, constant.source)}));
+  return contents[0].sha256;
+}
+
+// A constant of one floating element is made by a fill, so that a reader knows its value; of others the bytes are told.
+void tell_constant(const ReferenceProgram::Constant& constant, std::string sha256, Reference& reference) {
+  const std::optional<double> value = element(constant);
+  if (!value || std::isnan(*value)) {
+    reference.constants.push_back({constant.slot, std::move(sha256), 0});
+    return;
+  }
+  plan::Slot& slot = reference.program.slots[static_cast<size_t>(constant.slot)];
+  slot.role = plan::SlotRole::kOutput;
+  slot.reads = false;
+  slot.writes = true;
+  plan::KernelCall fill;
+  fill.kernel = "fill";
+  fill.outputs = {{constant.slot, 0, constant.dtype, {}, {}}};
+  fill.attrs = {{"value", *value}};
+  reference.program.calls.insert(reference.program.calls.begin(), std::move(fill));
+  reference.lines.insert(reference.lines.begin(), "");
+}
+
 // Joins the numbers of two programs to those of a reference.
 class Merge {
  public:
@@ -52,10 +93,10 @@ class Merge {
     result_.program.name = "reference";
     for (size_t s = 0; s < a.slots.size(); ++s) slot(a.slots[s], b.slots[s]);
     for (size_t c = 0; c < a.calls.size(); ++c) call(a.calls[c], b.calls[c]);
+    result_.lines = a_.lines;
     for (size_t c = 0; c < a_.constants.size() && wrong_.empty(); ++c)
       PIPER_RETURN_IF_ERROR(constant(a_.constants[c], b_.constants[c]));
     if (!wrong_.empty()) return failure(wrong_);
-    result_.lines = a_.lines;
     return std::move(result_);
   }
 
@@ -111,20 +152,15 @@ class Merge {
   }
 
   Status constant(const ReferenceProgram::Constant& a, const ReferenceProgram::Constant& b) {
-    const auto contents = [](const ReferenceProgram& of, const ReferenceProgram::Constant& constant) {
-      const plan::Slot& slot = of.program.slots[constant.slot];
-      // Only the bytes matter to a digest.
-      return plan::constant_contents({weight_tensor(slot.name, {DType::kBool, {slot.bytes}}, constant.source)});
-    };
-    PIPER_ASSIGN(const auto in_a, contents(a_, a));
-    PIPER_ASSIGN(const auto in_b, contents(b_, b));
-    Reference::Constant& merged = result_.constants.emplace_back();
-    merged.slot = a.slot;
-    if (in_a[0].sha256 == in_b[0].sha256) {
-      merged.sha256 = in_a[0].sha256;
+    PIPER_ASSIGN(const std::string in_a, digest(a_, a));
+    PIPER_ASSIGN(const std::string in_b, digest(b_, b));
+    if (in_a == in_b) {
+      tell_constant(a, in_a, result_);
       return {};
     }
-    const double of_a = element(a), of_b = element(b);
+    Reference::Constant& merged = result_.constants.emplace_back();
+    merged.slot = a.slot;
+    const double of_a = wide_element(a), of_b = wide_element(b);
     merged.per_sample = of_a / static_cast<double>(a_.batch);
     if (of_a == 0 || merged.per_sample * static_cast<double>(a_.batch) != of_a ||
         merged.per_sample * static_cast<double>(b_.batch) != of_b)
@@ -133,12 +169,9 @@ class Merge {
   }
 
   // The element of an f32 constant that has one; else 0.
-  static double element(const ReferenceProgram::Constant& constant) {
-    const ir::ConstantData& data = constant.source.data;
-    float element = 0;
-    if (constant.dtype != DType::kF32 || !data || data->size() != sizeof element) return 0;
-    std::memcpy(&element, data->data(), sizeof element);
-    return std::isfinite(element) ? element : 0;
+  static double wide_element(const ReferenceProgram::Constant& constant) {
+    const double value = constant.dtype == DType::kF32 ? element(constant).value_or(0) : 0;
+    return std::isfinite(value) ? value : 0;
   }
 
   const ReferenceProgram &a_, &b_;
@@ -172,6 +205,18 @@ ReferenceProgram reference_program(const ir::Graph& graph, int64_t samples, int6
     }
   result.program = std::move(lowered.program);
   return result;
+}
+
+Result<Reference> reference_for_pieces(const ReferenceProgram& program) {
+  Reference reference;
+  reference.program = program.program;
+  reference.program.name = "reference";
+  reference.lines = program.lines;
+  for (const ReferenceProgram::Constant& constant : program.constants) {
+    PIPER_ASSIGN(std::string sha256, digest(program, constant));
+    tell_constant(constant, std::move(sha256), reference);
+  }
+  return reference;
 }
 
 Result<Reference> merge_references(const ReferenceProgram& a, const ReferenceProgram& b) { return Merge(a, b).make(); }

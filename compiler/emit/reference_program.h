@@ -29,6 +29,10 @@ struct ReferenceProgram {
 };
 ReferenceProgram reference_program(const ir::Graph& graph, int64_t samples, int64_t batch);
 
+// As a reference for pieces of that size, in steps of that batch: with its own numbers. Failures as those of
+// merge_references.
+Result<plan::Reference> reference_for_pieces(const ReferenceProgram& program);
+
 // What two such programs of one model have in common: numbers that differ must be multiples of their samples. Failures,
 // without a code, say which one is not.
 Result<plan::Reference> merge_references(const ReferenceProgram& a, const ReferenceProgram& b);

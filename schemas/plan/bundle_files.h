@@ -13,6 +13,7 @@ namespace piper::plan {
 inline constexpr std::string_view kManifestFile = "manifest.json";
 inline constexpr std::string_view kProvenanceFile = "provenance.json";
 inline constexpr std::string_view kReferenceFile = "reference.json";
+inline constexpr std::string_view kUncastFile = "reference.uncast.json";
 inline constexpr std::string_view kProgramFolder = "programs/";
 inline constexpr std::string_view kRankFolder = "ranks/";
 inline constexpr std::string_view kWeightFolder = "weights/";

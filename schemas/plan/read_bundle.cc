@@ -78,6 +78,11 @@ class BundleReader {
     PIPER_ASSIGN(const auto file, checked_file(std::string(kReferenceFile)));
     PIPER_ASSIGN(auto read, parse_reference(file.text(), path_of(kReferenceFile)));
     bundle_.reference.push_back(std::move(read));
+    if (files_.count(std::string(kUncastFile)) != 0) {
+      PIPER_ASSIGN(const auto text, checked_file(std::string(kUncastFile)));
+      PIPER_ASSIGN(auto uncast, parse_reference(text.text(), path_of(kUncastFile)));
+      bundle_.reference.push_back(std::move(uncast));
+    }
     if (files_.count(std::string(kConstantWeights)) == 0) return {};
     PIPER_ASSIGN(const auto bytes, checked_file(std::string(kConstantWeights)));
     const auto checked = [](const std::byte*, int64_t) { return Status(); };

@@ -37,6 +37,7 @@ Status check_target(const fs::path& directory) {
   const std::set<std::string> ours = {std::string(kManifestFile),
                                       std::string(kProvenanceFile),
                                       std::string(kReferenceFile),
+                                      std::string(kUncastFile),
                                       "programs",
                                       "ranks",
                                       "weights",
@@ -111,9 +112,10 @@ class BundleWriter {
       }
     });
     for (Status& status : statuses) PIPER_RETURN_IF_ERROR(std::move(status));
-    for (const Reference& reference : bundle_.reference) {
+    for (size_t i = 0; i < bundle_.reference.size(); ++i) {
       entries_.emplace_back();
-      PIPER_RETURN_IF_ERROR(text_file(entries_.back(), std::string(kReferenceFile), print_reference(reference)));
+      PIPER_RETURN_IF_ERROR(text_file(entries_.back(), std::string(i == 0 ? kReferenceFile : kUncastFile),
+                                      print_reference(bundle_.reference[i])));
     }
     for (Bundle& evaluation : bundle_.evaluation) {
       PIPER_RETURN_IF_ERROR(

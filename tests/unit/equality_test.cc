@@ -7,6 +7,7 @@
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/chunk_names.h"
+#include "schemas/verify/numbers/casts.h"
 #include "schemas/verify/numbers/equality.h"
 #include "schemas/verify/verify.h"
 #include "tests/unit/compiled_plans.h"
@@ -286,4 +287,122 @@ TEST_CASE("what has no row is said to be open, and refuses nothing") {
                        Contains("not proved for 7"));
   b.reference.clear();
   CHECK(answer(b) == "no reference");
+}
+
+// The reference and all plans are made behind the pass that inserts casts; this is what holds that pass.
+TEST_CASE("casts are held to the model without them") {
+  const std::string precision = GENERATE(as<std::string>(), "{compute: bf16}", "{compute: f16, loss_scale: 1024}");
+  const Bundle sound = compiled::bundle("tiny_gpt.onnx", kOneDevice + "precision: " + precision + "\n");
+  REQUIRE(sound.reference.size() == 2);
+  const auto whole = verify::check_equality(sound);
+  REQUIRE(whole.ok());
+  CHECK((whole->whole() && whole->uncast == kTensorsOfGpt + 1));
+  CHECK_THAT(describe(*whole), Contains("29 of them as before `precision` inserted casts"));
+  const std::string text = print_reference(sound.reference[1]);
+  CHECK_THAT(text, !Contains("bf16") && !Contains("f16"));
+  CHECK(print_reference(*parse_reference(text, "reference.uncast.json")) == text);
+
+  Bundle b = sound;
+  Program& program = b.reference[0].program;
+  std::vector<KernelCall*> casts;
+  for (KernelCall& call : program.calls)
+    if (call.kernel == "cast") casts.push_back(&call);
+  const auto refusal = [&] {
+    const auto answer = verify::check_casts(b);
+    REQUIRE_FALSE(answer.ok());
+    CHECK(answer.error().code == "P0641");
+    return answer.error().message;
+  };
+  SECTION("a cast of another value of its shape") {
+    KernelCall* other = nullptr;
+    for (KernelCall* call : casts)
+      if (call != casts[0] && call->inputs[0].shape == casts[0]->inputs[0].shape &&
+          call->inputs[0].dtype == casts[0]->inputs[0].dtype && call->inputs[0].slot != casts[0]->inputs[0].slot)
+        other = call;
+    REQUIRE(other != nullptr);
+    other->inputs[0] = casts[0]->inputs[0];
+    CHECK_THAT(refusal(), Contains("with the casts that `precision` asks for") && Contains("make_models.py"));
+  }
+  SECTION("a cast that reads its value transposed") {
+    const auto square = std::find_if(casts.begin(), casts.end(), [](const KernelCall* call) {
+      return call->inputs[0].shape.size() == 2 && call->inputs[0].shape[0] == call->inputs[0].shape[1];
+    });
+    if (square == casts.end()) return;
+    std::swap((*square)->inputs[0].strides[0], (*square)->inputs[0].strides[1]);
+    CHECK_THAT(refusal(), Contains("the difference begins at its call"));
+  }
+  SECTION("a gradient that comes back twice") {
+    const auto add = std::find_if(program.calls.begin(), program.calls.end(),
+                                  [](const KernelCall& call) { return call.kernel == "add_into"; });
+    REQUIRE(add != program.calls.end());
+    b.reference[0].lines.emplace_back();
+    program.calls.push_back(KernelCall(*add));
+    refusal();
+  }
+  SECTION("nothing is added to the loss") {
+    for (KernelCall& call : program.calls)
+      if (call.kernel == "add_into" && program.slots[static_cast<size_t>(call.outputs[0].slot)].name == "loss")
+        call.kernel = "neg";
+    refusal();
+  }
+}
+
+namespace {
+const std::string kNorm = "per_microbatch: [norm]\n" + kOptimizer;
+const std::string kNormOnOneDevice =
+    "piper: 1\nmodel: {batch: 8}\ndirectives: [{op: split, num_microbatches: 2}]\n" + kNorm;
+const std::string kNormOnReplicas =
+    "piper: 1\nmodel: {batch: 8}\ndirectives: [{op: replicate, filter: {}, devices: [0, 1], bucket_size: 0.001}]\n" +
+    kNorm;
+}  // namespace
+
+// Statistics of a piece mix its samples, which stand in the number.
+TEST_CASE("plans of a model that normalises over a batch compute what it computes of each piece") {
+  const Bundle sound = compiled::bundle("hazards.onnx", kNormOnReplicas);
+  REQUIRE(sound.reference.size() == 1);
+  const std::string text = print_reference(sound.reference[0]);
+  CHECK(print_reference(compiled::bundle("hazards.onnx", kNormOnOneDevice).reference.at(0)) == text);
+  CHECK(print_reference(*parse_reference(text, "reference.json")) == text);
+  const std::string proved = answer(sound);
+  CHECK_THAT(proved, Contains("proved "));
+  CHECK(answer(compiled::bundle("hazards.onnx", kNormOnOneDevice)) == proved);
+  const auto report = verify::check_equality(sound);
+  REQUIRE(report.ok());
+  CHECK_THAT(describe(*report),
+             Contains("of each piece of 4 samples by itself, which are read together by batch_norm"));
+
+  Bundle b = sound;
+  SECTION("statistics that are not updated") {
+    KernelCall& call = call_of(b, "F", "batch_norm");
+    call.inputs[3] = call.inputs[4] = {};
+    CHECK_THAT(answer(b), Contains("batch_norm of"));
+  }
+  SECTION("another momentum") {
+    for (Attr& attr : call_of(b, "F", "batch_norm").attrs)
+      if (attr.name == "momentum") attr.value = 0.5;
+    CHECK_THAT(answer(b), Contains("batch_norm of"));
+  }
+  SECTION("mean and deviation exchanged in the backward") {
+    KernelCall& call = call_of(b, "B", "batch_norm_backward_input");
+    std::swap(call.inputs[2], call.inputs[3]);
+    CHECK_THAT(answer(b), Contains("batch_norm_backward_input of"));
+  }
+  SECTION("the normalised value for its derivative") {
+    KernelCall& call = call_of(b, "B", "batch_norm_backward_weight");
+    std::swap(call.inputs[0], call.inputs[1]);
+    CHECK_THAT(answer(b), Contains("batch_norm_backward_weight of"));
+  }
+  SECTION("a reference for other pieces") {
+    const std::string other = "piper: 1\nmodel: {batch: 8}\ndirectives: [{op: split, num_microbatches: 4}]\n" + kNorm;
+    b.reference = compiled::bundle("hazards.onnx", other).reference;
+    CHECK_THAT(answer(b), Contains("pieces of other sizes than the reference's 2 samples"));
+  }
+}
+
+TEST_CASE("a model whose batch is fixed has a reference for pieces of that size") {
+  const Bundle b = compiled::bundle("fixed_batch.onnx", "piper: 1\n" + kOptimizer);
+  const auto report = verify::check_equality(b);
+  REQUIRE(report.ok());
+  CHECK((report->whole() && report->piece > 0 && report->mixing.empty()));
+  CHECK_THAT(print_reference(b.reference.at(0)), !Contains("n]"));
 }

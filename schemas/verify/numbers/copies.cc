@@ -8,9 +8,11 @@ namespace piper::verify {
 namespace {
 
 // One copy; false where the maps cannot be put together.
-bool through_copy(View& view, const Number& copy) {
+bool through_copy(View& view, const Number& copy, const NumberTable& table) {
   const View& source = copy.operands[0];
-  if (source.dtype != view.dtype) return false;
+  // Of what stands apart for each sample elements are counted within one.
+  if (source.dtype != view.dtype || (copy.over == Over::kEach) != (table[source.number].over == Over::kEach))
+    return false;
   // The copy's own elements of one sample, row by row: of the axis that numbers the samples, a sample's rows.
   std::vector<MappedAxis> axes;
   int64_t next = 1;
@@ -36,7 +38,7 @@ bool through_copy(View& view, const Number& copy) {
 }  // namespace
 
 void through_copies(View& view, const NumberTable& table) {
-  while (table[view.number].kernel == "copy" && through_copy(view, table[view.number])) {
+  while (table[view.number].kernel == "copy" && through_copy(view, table[view.number], table)) {
   }
 }
 

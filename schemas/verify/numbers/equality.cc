@@ -4,11 +4,12 @@
 #include <map>
 #include <set>
 
-#include "schemas/plan/chunk_names.h"
-#include "schemas/plan/file_bytes.h"
 #include "schemas/plan/names.h"
+#include "schemas/verify/numbers/casts.h"
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/link.h"
+#include "schemas/verify/numbers/pieces.h"
+#include "schemas/verify/numbers/reference.h"
 #include "schemas/verify/numbers/sums.h"
 
 namespace piper::verify {
@@ -19,47 +20,25 @@ namespace {
 
 std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
-// The reference's own constants that grow with the samples, at the step's batch.
-std::string constant_of(const Reference::Constant& constant, int64_t batch) {
-  if (!constant.sha256.empty()) return constant.sha256;
-  const auto value = static_cast<float>(constant.per_sample * static_cast<double>(batch));
-  return sha256({reinterpret_cast<const char*>(&value), sizeof value});
-}
-
-NumberedProgram number_reference(const Bundle& bundle, const Leaves& leaves, NumberTable& table) {
-  const Reference& reference = bundle.reference.front();
-  NumberedProgram run;
-  run.program = &reference.program;
-  run.index = kReferenceProgram;
-  run.samples = Reference::kSamples;
-  run.slots.resize(reference.program.slots.size());
-  auto constant = reference.constants.begin();
-  for (size_t s = 0; s < reference.program.slots.size(); ++s) {
-    const Slot& slot = reference.program.slots[s];
-    std::string sha256;
-    if (constant != reference.constants.end() && constant->slot == static_cast<int32_t>(s))
-      sha256 = constant_of(*constant++, bundle.manifest.batch);
-    const int32_t leaf = leaves.of_slot(slot, run.samples, sha256, table);
-    if (leaf >= 0) run.slots[s].put(0, {slot.bytes, 0, leaf});
-  }
-  number_program(run, table);
-  return run;
-}
-
 class Comparison {
  public:
   explicit Comparison(const Bundle& bundle)
       : bundle_(bundle),
         leaves_(bundle),
-        reference_(number_reference(bundle, leaves_, table_)),
+        reference_(number_reference(bundle.reference.front(), leaves_, table_)),
         num_known_(table_.size()),
-        plan_(bundle, leaves_, table_) {}
+        plan_(bundle, leaves_, reference_.by_pieces, table_) {}
 
   Result<EqualityReport> make() {
     PIPER_RETURN_IF_ERROR(check_feeds());
+    if (reference_.by_pieces) {
+      report_.piece = reference_.samples;
+      report_.mixing = kernels_that_mix(reference_.made, table_);
+    }
     plan_.make();
     made_.assign(static_cast<size_t>(table_.size()), 0);
     for (const NumberedProgram& run : plan_.programs()) {
+      other_pieces_ = other_pieces_ || (run.program != nullptr && reference_.by_pieces && run.samples != report_.piece);
       ambiguous_ = ambiguous_ || (run.program != nullptr && run.samples == 1);
       for (const int32_t number : run.made) made_[static_cast<size_t>(number)] = 1;
     }
@@ -68,7 +47,7 @@ class Comparison {
     report_.numbers = table_.size();
     for (const auto& [name, wanted] : wanted_) PIPER_RETURN_IF_ERROR(compare(name, wanted, found_[name]));
     for (const auto& [name, found] : found_)
-      if (wanted_.count(name) == 0 && reported(name)) PIPER_RETURN_IF_ERROR(compare(name, {}, found));
+      if (wanted_.count(name) == 0 && is_result(name)) PIPER_RETURN_IF_ERROR(compare(name, {}, found));
     return report_;
   }
 
@@ -94,19 +73,16 @@ class Comparison {
     return feed == Feed::kNone ? "tensors of its own" : quoted(std::string(feed_name(feed))) + " of a token stream";
   }
 
-  // Gradients and the loss; other sums of a step (counts) are what these are made of.
-  bool reported(const std::string& slot) const { return slot == "loss" || tensor_of_gradient_slot(slot).has_value(); }
-
   // What is added to each sum: by the reference, and by the programs of each chunk.
   void collect() {
     for (const Contribution& contribution : reference_.contributions)
-      if (const std::string& name = slot_of(reference_, contribution); reported(name))
+      if (const std::string& name = slot_of(reference_, contribution); is_result(name))
         append_terms(contribution, -1, table_, wanted_[name]);
     std::map<std::pair<std::string, std::string>, Terms> of_chunk;  // (chunk, slot)
     for (size_t p = 0; p < plan_.programs().size(); ++p) {
       std::map<std::string, Terms> of_program;
       for (const Contribution& contribution : plan_.programs()[p].contributions)
-        if (const std::string& name = slot_of(plan_.programs()[p], contribution); reported(name))
+        if (const std::string& name = slot_of(plan_.programs()[p], contribution); is_result(name))
           append_terms(contribution, static_cast<int32_t>(p), table_, of_program[name]);
       // Of the programs of a chunk that add to a sum each microbatch runs one: all must add the same.
       for (auto& [name, terms] : of_program) {
@@ -125,6 +101,10 @@ class Comparison {
   }
 
   Status compare(const std::string& name, const Terms& wanted, const Terms& found) {
+    if (other_pieces_) {
+      leave_open("pieces of other sizes than the reference's " + std::to_string(report_.piece) + " samples", name);
+      return {};
+    }
     const Number* unknown = unknown_in(wanted);
     const bool covered = unknown == nullptr;  // the model's own
     if (covered) unknown = unknown_in(found);
@@ -192,30 +172,11 @@ class Comparison {
 
   static Status refuted(const std::string& what) { return Status::failure("P0641", "rule 12: " + what); }
 
-  // A number below `from` that `is_new`, all of whose operands are not: where the difference begins.
-  template <class IsNew>
-  int32_t first_new(int32_t from, const IsNew& is_new) const {
-    std::set<int32_t> seen;
-    while (seen.insert(from).second) {
-      const auto& operands = table_[from].operands;
-      const auto next = std::find_if(operands.begin(), operands.end(),
-                                     [&](const View& view) { return view.number >= 0 && is_new(view.number); });
-      if (next == operands.end()) return from;
-      from = next->number;
-    }
-    return from;
-  }
-
-  std::string tell_call(const Program& program, int32_t call) const {
-    const KernelCall& c = program.calls[static_cast<size_t>(call)];
-    return "call " + std::to_string(call) + " (" + c.kernel + " of " + quoted(c.origin) + ")";
-  }
-
   std::string tell_foreign(const Term& term, const std::string& name) const {
     const Program& adder = bundle_.programs[static_cast<size_t>(term.program)];
     std::string story = "program " + quoted(adder.name) + " " + tell_call(adder, term.call) + " adds to " +
                         quoted(name) + " what the model does not";
-    const int32_t number = first_new(term.view.number, [&](int32_t n) { return n >= num_known_; });
+    const int32_t number = first_new(table_, term.view.number, [&](int32_t n) { return n >= num_known_; });
     if (number < num_known_) return story;
     const Number& begin = table_[number];
     if (begin.program < 0 || (begin.program == term.program && begin.call == term.call)) return story;
@@ -226,7 +187,7 @@ class Comparison {
   std::string tell_missing(const Term& term, const std::string& name) const {
     const Reference& reference = bundle_.reference.front();
     const int32_t number = first_new(
-        term.view.number, [&](int32_t n) { return made_[static_cast<size_t>(n)] == 0 && table_[n].call >= 0; });
+        table_, term.view.number, [&](int32_t n) { return made_[static_cast<size_t>(n)] == 0 && table_[n].call >= 0; });
     const Number& lacking = table_[number];
     const int32_t call = made_[static_cast<size_t>(number)] != 0 || lacking.call < 0 ? term.call : lacking.call;
     const std::string& line = reference.lines[static_cast<size_t>(call)];
@@ -243,6 +204,7 @@ class Comparison {
   int32_t num_known_;  // numbers of the reference are below
   LinkedPrograms plan_;
   bool ambiguous_ = false;                       // which axis numbers the samples was a choice in some program
+  bool other_pieces_ = false;                    // than a reference for pieces is for
   std::vector<char> made_;                       // [number] by the plan
   std::map<std::string, Terms> wanted_, found_;  // by slot
   std::map<std::string, int32_t> differing_;     // slots to which programs of a chunk add differently: one of these
@@ -253,7 +215,11 @@ class Comparison {
 
 Result<EqualityReport> check_equality(const Bundle& bundle) {
   if (bundle.reference.empty() || bundle.manifest.evaluates) return EqualityReport();
-  return Comparison(bundle).make();
+  PIPER_ASSIGN(EqualityReport report, Comparison(bundle).make());
+  if (bundle.reference.size() > 1) {
+    PIPER_ASSIGN(report.uncast, check_casts(bundle));
+  }
+  return report;
 }
 
 std::string describe(const EqualityReport& report) {
@@ -261,6 +227,14 @@ std::string describe(const EqualityReport& report) {
   std::string text = "equality with the model: " + std::string(report.whole() ? "proved: " : "proved in part: ") +
                      std::to_string(report.proved) + " gradients and losses are sums of the model's own values, " +
                      std::to_string(report.numbers) + " in all\n";
+  if (report.piece > 0) {
+    text += "  of each piece of " + std::to_string(report.piece) + " samples by itself";
+    for (const std::string& kernel : report.mixing)
+      text += (kernel == *report.mixing.begin() ? ", which are read together by " : ", ") + kernel;
+    text += "\n";
+  }
+  if (report.uncast > 0)
+    text += "  " + std::to_string(report.uncast) + " of them as before `precision` inserted casts, up to rounding\n";
   for (const auto& open : report.open)
     text += "  not proved for " + std::to_string(open.count) + ", as " + quoted(open.first) + ": " + open.why + "\n";
   return text;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ struct EqualityReport {
   bool looked = false;  // there was a reference
   int64_t proved = 0;   // gradients and losses that are the reference's
   int64_t numbers = 0;  // distinct ones, of reference and plan
+  int64_t uncast = 0;   // gradients and losses of the reference that are those of the model without casts (casts.h)
+  // Of a reference for pieces: so many samples have each, and these kernels read them together; 0: none of that.
+  int64_t piece = 0;
+  std::set<std::string> mixing;
   // Why the others are not known to be: distinct reasons, in the order in which they were met, each with how many
   // gradients and losses it concerns.
   struct Open {

@@ -8,20 +8,42 @@ namespace piper::verify {
 
 using namespace plan;
 
+namespace {
+
+int64_t sample_bytes(const InputDecl& input) {
+  return element_count(input.sample_shape).value_or(0) * dtype_bytes(input.dtype);
+}
+
+}  // namespace
+
 Leaves::Leaves(const Bundle& bundle) : manifest_(bundle.manifest) {
   for (const RankPlan& rank : bundle.ranks)
     for (const Placement& placement : rank.placements)
       if (placement.kind == PlacementKind::kWorking) working_.emplace(placement.name, placement.dtype);
 }
 
+const InputDecl* Leaves::declared(const Slot& slot) const {
+  const auto found = std::find_if(manifest_.inputs.begin(), manifest_.inputs.end(),
+                                  [&](const InputDecl& input) { return input.name == slot.name; });
+  return found == manifest_.inputs.end() ? nullptr : &*found;
+}
+
+int64_t Leaves::samples_of(const Program& program) const {
+  for (const Slot& slot : program.slots) {
+    const InputDecl* const input = slot.role == SlotRole::kInput ? declared(slot) : nullptr;
+    const int64_t bytes = input == nullptr || !input->batched ? 0 : sample_bytes(*input);
+    if (bytes > 0 && slot.bytes >= bytes) return slot.bytes / bytes;
+  }
+  return Reference::kSamples;
+}
+
 int32_t Leaves::input(const Slot& slot, int64_t samples, NumberTable& table) const {
-  const auto declared = std::find_if(manifest_.inputs.begin(), manifest_.inputs.end(),
-                                     [&](const InputDecl& input) { return input.name == slot.name; });
-  if (declared == manifest_.inputs.end()) return -1;
-  const int64_t bytes = element_count(declared->sample_shape).value_or(0) * dtype_bytes(declared->dtype);
-  if (slot.bytes != bytes * (declared->batched ? samples : 1))
+  const InputDecl* const input = declared(slot);
+  if (input == nullptr) return -1;
+  const int64_t bytes = sample_bytes(*input);
+  if (slot.bytes != bytes * (input->batched ? samples : 1))
     return table.unknown("an input for another number of samples than its program's");
-  return table.leaf("input " + slot.name, declared->batched ? Over::kEach : Over::kNothing, bytes);
+  return table.leaf("input " + slot.name, input->batched ? Over::kEach : Over::kNothing, bytes);
 }
 
 // Whole, in the type that is trained or that of the copies that programs read.
@@ -43,7 +65,7 @@ int32_t Leaves::of_slot(const Slot& slot, int64_t samples, const std::string& sh
     case SlotRole::kConstant:
       if (sha256.empty()) return table.unknown("a constant without bytes");
       return table.constant("constant " + sha256, slot.bytes);
-    case SlotRole::kState: return table.unknown("running statistics");
+    case SlotRole::kState: return table.leaf("state " + slot.name, Over::kNothing, slot.bytes);
     case SlotRole::kScalar:
       if (slot.name != "seed_step" && slot.name != "sample_offset" && slot.name != "loss_scale") return -1;
       return table.leaf("scalar " + slot.name, Over::kNothing, slot.bytes);

@@ -18,8 +18,11 @@ class Leaves {
   int32_t of_slot(const plan::Slot& slot, int64_t samples, const std::string& sha256, NumberTable& table) const;
 
   int64_t batch() const { return manifest_.batch; }
+  // Of how many samples a program's inputs are; Reference::kSamples where it has none that are of any.
+  int64_t samples_of(const plan::Program& program) const;
 
  private:
+  const plan::InputDecl* declared(const plan::Slot& slot) const;
   int32_t input(const plan::Slot& slot, int64_t samples, NumberTable& table) const;
   int32_t parameter(const plan::Slot& slot, NumberTable& table) const;
 

@@ -61,7 +61,7 @@ std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle
 
 }  // namespace
 
-LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, NumberTable& table)
+LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, bool by_pieces, NumberTable& table)
     : leaves_(leaves),
       table_(table),
       runs_(bundle.programs.size()),
@@ -77,6 +77,7 @@ LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, Numbe
     run.index = static_cast<int32_t>(p);
     run.samples = std::max<int64_t>(named->local_batch, 1);
     run.whole = run.samples == leaves_.batch();
+    run.by_pieces = by_pieces;
     run.slots.resize(run.program->slots.size());
     for (const Slot& slot : run.program->slots)
       if (slot.writes && is_value(slot.role)) makers_[label(chunks_[p], slot)].push_back(run.index);
@@ -100,7 +101,8 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
     if (run.slots[s].all().size() != 1) return values;
     const auto& [begin, value] = *run.slots[s].all().begin();
     const Number& number = table_[value.number];
-    if (begin != 0 || value.first != 0 || value.block > 0 || number.over == Over::kSum) return values;
+    if (begin != 0 || value.first != 0 || value.block > 0 || number.over == Over::kSum || number.over == Over::kPiece)
+      return values;
     HeldValue other = value;
     if (number.over == Over::kEach) other.end = number.bytes * samples;
     if (value.period > 0) other.end = bytes;
@@ -141,6 +143,17 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
   }
 }
 
+// A statistic is, where a step reads it first, what the step before left: of one that other chunks change in between
+// nothing is said.
+bool LinkedPrograms::is_changed_elsewhere(int32_t program, const Slot& state) const {
+  for (size_t p = 0; p < runs_.size(); ++p) {
+    if (runs_[p].program == nullptr || chunks_[p] == chunks_[static_cast<size_t>(program)]) continue;
+    for (const Slot& slot : runs_[p].program->slots)
+      if (slot.role == SlotRole::kState && slot.writes && slot.name == state.name) return true;
+  }
+  return false;
+}
+
 // What the programs of all chunks add to the slots of this name. Those of one chunk must add the same.
 int32_t LinkedPrograms::total_of_slot(const std::string& name, int64_t bytes) {
   std::map<std::string, Terms> of_chunk;
@@ -178,6 +191,8 @@ void LinkedPrograms::evaluate(int32_t program) {
     if (!slot.reads || slot.role == SlotRole::kGradient) continue;
     const std::string& constant = constants_[p].empty() ? std::string() : constants_[p][s];
     int32_t leaf = leaves_.of_slot(slot, run.samples, constant, table_);
+    if (slot.role == SlotRole::kState && is_changed_elsewhere(program, slot))
+      leaf = table_.unknown("running statistics that several chunks change");
     if (leaf >= 0 && makers_.count(slot.name) != 0)
       leaf = table_.unknown("a value called like what a step begins with");
     if (leaf >= 0) run.slots[s].put(0, {slot.bytes, 0, leaf});

@@ -17,7 +17,7 @@ namespace piper::verify {
 
 class LinkedPrograms {
  public:
-  LinkedPrograms(const plan::Bundle& bundle, const Leaves& leaves, NumberTable& table);
+  LinkedPrograms(const plan::Bundle& bundle, const Leaves& leaves, bool by_pieces, NumberTable& table);
   // Evaluates all programs of chunks.
   void make();
 
@@ -28,6 +28,7 @@ class LinkedPrograms {
  private:
   void evaluate(int32_t program);
   void fill_from_makers(int32_t program, int32_t slot);
+  bool is_changed_elsewhere(int32_t program, const plan::Slot& state) const;
   int32_t total_of_slot(const std::string& slot, int64_t bytes);
   HeldValues left_by(int32_t maker, const std::string& slot, int64_t samples, int64_t bytes);
 

@@ -19,6 +19,7 @@ enum class Over : uint8_t {
   kNothing,  // the same for all samples: parameters, constants
   kEach,     // one part for each sample, which depends on that sample alone
   kSum,      // a sum over the samples: of two pieces together it is the sum of both
+  kPiece,    // made of all samples of a piece together, in whatever way (pieces.h)
   kUnknown,  // nothing is said of it; Number::why
 };
 

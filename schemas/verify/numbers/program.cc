@@ -5,11 +5,15 @@
 #include <numeric>
 #include <optional>
 
+#include "schemas/plan/convert_elements.h"
 #include "schemas/plan/dtype.h"
+#include "schemas/plan/file_bytes.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
+#include "schemas/plan/signature.h"
 #include "schemas/verify/numbers/copies.h"
 #include "schemas/verify/numbers/linear.h"
+#include "schemas/verify/numbers/pieces.h"
 #include "schemas/verify/numbers/repetitions.h"
 #include "schemas/verify/numbers/rows.h"
 #include "schemas/verify/numbers/sums.h"
@@ -43,7 +47,7 @@ namespace {
 // Attributes that repeat extents of the call: they have the number of samples in them.
 bool is_of_samples(const plan::Attr& attr) { return attr.name == "shape" || attr.name == "batch"; }
 
-std::string attrs_text(const KernelCall& call) {
+std::string attrs_text(const KernelCall& call, bool with_samples = false) {
   struct Text {
     std::string operator()(int64_t value) const { return std::to_string(value); }
     std::string operator()(double value) const {  // to the bit
@@ -59,8 +63,22 @@ std::string attrs_text(const KernelCall& call) {
   };
   std::string text;
   for (const auto& attr : call.attrs)
-    if (!is_of_samples(attr)) text += attr.name + "=" + std::visit(Text(), attr.value) + ";";
+    if (with_samples || !is_of_samples(attr)) text += attr.name + "=" + std::visit(Text(), attr.value) + ";";
   return text;
+}
+
+// What a fill makes is the constant of that one element, where bytes of the type are known here.
+std::string fill_key(const KernelCall& fill) {
+  const DType dtype = fill.outputs[0].dtype;
+  for (const auto& attr : fill.attrs) {
+    const auto* const number = std::get_if<double>(&attr.value);
+    if (attr.name != "value" || number == nullptr || !can_convert_elements(DType::kF32, dtype)) continue;
+    const auto value = static_cast<float>(*number);
+    char bytes[sizeof value];
+    convert_elements(DType::kF32, &value, dtype, bytes, 1);
+    return "constant " + plan::sha256({bytes, static_cast<size_t>(dtype_bytes(dtype))});
+  }
+  return "fill " + attrs_text(fill) + " " + std::string(dtype_name(dtype));
 }
 
 // Bytes from the operand's first to behind its last element.
@@ -186,7 +204,7 @@ class Evaluation {
     }
     if (over == Over::kEach) refuse("an accumulator of what stands apart for each sample");
     if (over == Over::kNothing) refuse("an accumulator of what no sample is in");
-    if (over == Over::kSum) {
+    if (over == Over::kSum || over == Over::kPiece) {
       auto axes = in_memory_order(out, added.axes);
       if (axes) added.axes = std::move(*axes);
       else refuse("an accumulator that is added to in parts");
@@ -203,10 +221,9 @@ class Evaluation {
       return;
     }
     if (call.kernel == "fill" && !call.accumulate && call.outputs.size() == 1) {
-      const std::string what = attrs_text(call) + " " + std::string(dtype_name(call.outputs[0].dtype));
       HeldValue value;
       value.period = 1;
-      put(call.outputs[0], table_.constant("fill " + what, dtype_bytes(call.outputs[0].dtype)), value);
+      put(call.outputs[0], table_.constant(fill_key(call), dtype_bytes(call.outputs[0].dtype)), value);
       return;
     }
     int32_t none = -1;  // the number of all results, where nothing is known of them
@@ -228,6 +245,28 @@ class Evaluation {
         view.axes.push_back({out.shape[axis], out.shape[axis] == 1 ? 0 : strides[axis], false});
       add(out, std::move(view));
     }
+    for (size_t i = 0; i < call.inputs.size(); ++i)
+      if (is_state(call.inputs[i])) change_state(call, operands, i);
+  }
+
+  bool is_state(const Operand& operand) const {
+    return operand.slot >= 0 && run_.program->slots[static_cast<size_t>(operand.slot)].role == plan::SlotRole::kState;
+  }
+  // A statistic that a call reads and writes in place is another one behind it.
+  void change_state(const KernelCall& call, const std::vector<View>& operands, size_t i) {
+    const plan::KernelInfo* const info = plan::find_kernel(call.kernel);
+    if (info == nullptr) return;
+    const auto& signature = plan::signature_of(*info).inputs;
+    if (i >= signature.size() || !signature[i].in_place) return;
+    NumberTable::Made made;
+    made.kernel = call.kernel + " in place";
+    made.what = attrs_text(call, true) + " " + std::to_string(i) + " of " + std::to_string(run_.samples);
+    made.operands = operands;
+    made.over = Over::kPiece;
+    made.bytes = plan::elements(call.inputs[i]) * dtype_bytes(call.inputs[i].dtype);
+    made.program = run_.index;
+    made.call = static_cast<int32_t>(call_);
+    put(call.inputs[i], run_.by_pieces ? table_.result(std::move(made)) : table_.unknown("running statistics"));
   }
 
   std::vector<RowResult> apply(const KernelCall& call, std::vector<View>& operands, int32_t& none) {
@@ -241,6 +280,7 @@ class Evaluation {
       return {};
     }
     const Row* const row = find_row(call.kernel);
+    if (row == nullptr && run_.by_pieces) return of_piece();
     if (row == nullptr) {
       none = table_.unknown("kernel " + call.kernel + " has no row");
       return {};
@@ -249,16 +289,23 @@ class Evaluation {
       if (const auto* shape = std::get_if<std::vector<int64_t>>(&attr.value);
           attr.name == "shape" && shape != nullptr && *shape != call.outputs[0].shape)
         none = unfit("a shape that is not its result's");
+    std::vector<View> as_read;
+    if (run_.by_pieces) as_read = operands;
     std::vector<RowResult> results = apply_row(*row, call, table_, run_.samples, operands);
     if (run_.whole && std::any_of(results.begin(), results.end(), is_unknown)) {
       for (View& view : operands)
         if (view.number >= 0) take_total(view, table_);
       results = apply_row(*row, call, table_, run_.samples, operands);
     }
+    if (run_.by_pieces && is_of_piece(as_read, results, table_)) {
+      operands = as_read;
+      return of_piece();
+    }
     for (const RowResult& result : results)
       if (none < 0 && result.over == Over::kUnknown) none = unfit(result.why);
     return results;
   }
+  static std::vector<RowResult> of_piece() { return {{Over::kPiece, -1, ""}}; }
   static bool is_unknown(const RowResult& result) { return result.over == Over::kUnknown; }
   int32_t unfit(const std::string& why) { return table_.unfit(why, run_.index, static_cast<int32_t>(call_)); }
 
@@ -283,7 +330,10 @@ class Evaluation {
       std::fill_n(shape.begin(), repeated, 1);
       if (repeated > 0) held.period = product(shape, 0);
     }
-    std::string what = attrs_text(call) + "\n" + std::to_string(i) + " " + std::string(dtype_name(out.dtype));
+    const bool of_piece = result.over == Over::kPiece;
+    std::string what = attrs_text(call, of_piece) + "\n" +
+                       (of_piece ? "of " + std::to_string(run_.samples) + " " : "") + std::to_string(i) + " " +
+                       std::string(dtype_name(out.dtype));
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       const bool samples = result.over == Over::kEach && static_cast<int32_t>(axis) == result.sample_axis;
       what += (samples ? ",n" : ",") + std::to_string(shape[axis]);

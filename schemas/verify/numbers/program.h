@@ -45,6 +45,7 @@ struct NumberedProgram {
   int32_t index = -1;                       // for Number::program
   int64_t samples = 1;                      // of a piece; of a reference Reference::kSamples
   bool whole = false;                       // the piece is the whole step
+  bool by_pieces = false;                   // samples of a piece may be read together (pieces.h)
   std::vector<HeldValues> slots;            // [slot] before: what it finds; after: what it leaves
   std::vector<int32_t> totals;              // [slot] a sum of the step that the program reads; -1: not known
   std::vector<Contribution> contributions;  // in the order of the calls

@@ -265,7 +265,7 @@ class Applied {
   const NumberTable& table_;
   const int64_t samples_;
   std::vector<View>& operands_;
-  size_t counts_[4] = {};  // [Over] operands
+  size_t counts_[5] = {};  // [Over] operands
   size_t present_ = 0;
 };
 

@@ -14,7 +14,7 @@ void through_whole_copy(View& view, const NumberTable& table) {
   const View& source = number.operands[0];
   int64_t bytes = dtype_bytes(source.dtype);
   for (const ViewAxis& axis : source.axes) bytes *= axis.extent;
-  if (source.dtype != view.dtype || bytes != number.bytes) return;
+  if (source.dtype != view.dtype || bytes != number.bytes || table[source.number].over == Over::kEach) return;
   view = source;
   view.axes = joined_axes(source.axes);
 }
@@ -31,7 +31,7 @@ void append(const Contribution& contribution, View view, int32_t program, const 
 
 void append_terms(const Contribution& contribution, int32_t program, const NumberTable& table, Terms& terms) {
   const Number& number = table[contribution.view.number];
-  if (number.over != Over::kSum || number.addends.empty()) {
+  if ((number.over != Over::kSum && number.over != Over::kPiece) || number.addends.empty()) {
     append(contribution, contribution.view, program, table, terms);
     return;
   }

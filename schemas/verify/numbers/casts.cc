@@ -1,0 +1,162 @@
+#include "schemas/verify/numbers/casts.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "schemas/plan/convert_elements.h"
+#include "schemas/plan/names.h"
+#include "schemas/verify/numbers/leaves.h"
+#include "schemas/verify/numbers/reference.h"
+#include "schemas/verify/numbers/sums.h"
+
+namespace piper::verify {
+
+using namespace plan;
+
+namespace {
+
+Status refuted(const std::string& what) { return Status::failure("P0641", "rule 12: " + what); }
+
+// All floating values are of this type.
+constexpr DType kOne = DType::kF32;
+
+bool has_type(const Program& program, DType dtype) {
+  const auto any = [dtype](const std::vector<Operand>& operands) {
+    return std::any_of(operands.begin(), operands.end(),
+                       [&](const Operand& operand) { return operand.slot >= 0 && operand.dtype == dtype; });
+  };
+  return std::any_of(program.calls.begin(), program.calls.end(),
+                     [&](const KernelCall& call) { return any(call.inputs) || any(call.outputs); });
+}
+
+// The type to which casts round what is wider: numbers that stand in the model are rounded by whoever made the plan.
+DType narrowest(const Program& with_casts) {
+  for (const DType dtype : {DType::kBF16, DType::kF16})
+    if (has_type(with_casts, dtype)) return dtype;
+  return kOne;
+}
+
+class OneType {
+ public:
+  OneType(const Reference& from, DType narrow) : reference_(from), narrow_(narrow) {}
+
+  Reference make() {
+    Program& program = reference_.program;
+    types_.assign(program.slots.size(), kOne);
+    for (KernelCall& call : program.calls) {
+      for (Operand& operand : call.inputs) rewrite(operand);
+      for (Operand& operand : call.outputs) rewrite(operand);
+      if (call.kernel == "fill" && call.outputs[0].dtype == kOne) round_value(call);
+      if (call.kernel != "cast") continue;
+      call.attrs.clear();  // say the result's type again
+      if (call.inputs[0].dtype == kOne && call.outputs[0].dtype == kOne) call.kernel = "copy";
+    }
+    for (size_t s = 0; s < program.slots.size(); ++s)
+      program.slots[s].bytes = scaled(program.slots[s].bytes, types_[s]);
+    return std::move(reference_);
+  }
+
+ private:
+  static int64_t scaled(int64_t bytes, DType from) { return bytes / dtype_bytes(from) * dtype_bytes(kOne); }
+
+  void rewrite(Operand& operand) {
+    if (operand.slot < 0 || !is_floating(operand.dtype)) return;
+    types_[static_cast<size_t>(operand.slot)] = operand.dtype;
+    operand.offset = scaled(operand.offset, operand.dtype);
+    operand.dtype = kOne;
+  }
+
+  // A number that stands in the model is what it rounds to.
+  void round_value(KernelCall& fill) {
+    for (plan::Attr& attr : fill.attrs) {
+      const auto* const number = std::get_if<double>(&attr.value);
+      if (attr.name != "value" || number == nullptr) continue;
+      const auto value = static_cast<float>(*number);
+      float rounded = 0;
+      char bytes[sizeof value];
+      convert_elements(kOne, &value, narrow_, bytes, 1);
+      convert_elements(narrow_, bytes, kOne, &rounded, 1);
+      attr.value = static_cast<double>(rounded);
+    }
+  }
+
+  Reference reference_;
+  DType narrow_;
+  std::vector<DType> types_;  // [slot] of what lies there; f32 where no call reads or makes it, or it is not floating
+};
+
+// What leaves read of a manifest, in one type.
+Bundle in_one_type(const Manifest& manifest) {
+  const auto one = [](DType dtype) { return is_floating(dtype) ? kOne : dtype; };
+  Bundle result;
+  result.manifest.batch = manifest.batch;
+  result.manifest.inputs = manifest.inputs;
+  for (InputDecl& input : result.manifest.inputs) input.dtype = one(input.dtype);
+  for (const TensorInfo& tensor : manifest.tensors) {
+    TensorInfo& info = result.manifest.tensors.emplace_back(tensor);
+    info.dtype = one(info.dtype);
+  }
+  return result;
+}
+
+std::map<std::string, Terms> sums_of(const NumberedProgram& run, const NumberTable& table) {
+  std::map<std::string, Terms> sums;
+  for (const Contribution& contribution : run.contributions)
+    append_terms(contribution, -1, table, sums[run.program->slots[static_cast<size_t>(contribution.slot)].name]);
+  return sums;
+}
+
+const Number* unknown_in(const Terms& terms, const NumberTable& table) {
+  for (const Term& term : terms)
+    if (const Number& number = table[term.view.number]; number.over == Over::kUnknown) return &number;
+  return nullptr;
+}
+
+std::string quoted(const std::string& name) { return "\"" + name + "\""; }
+
+}  // namespace
+
+Result<int64_t> check_casts(const Bundle& bundle) {
+  const Reference &cast = bundle.reference[0], &model = bundle.reference[1];
+  const DType narrow = narrowest(cast.program);
+  const Reference of_model = OneType(model, narrow).make();
+  const Reference of_cast = OneType(cast, narrow).make();
+  const Bundle one_type = in_one_type(bundle.manifest);
+  const Leaves leaves(one_type);
+  NumberTable table;
+  const auto wanted = sums_of(number_reference(of_model, leaves, table), table);
+  const int32_t num_known = table.size();
+  const auto found = sums_of(number_reference(of_cast, leaves, table), table);
+  const auto story = [&](const std::string& name, int32_t call) {
+    return refuted(
+        "with the casts that `precision` asks for, the reference adds to " + quoted(name) +
+        " what the model does not; the difference begins at its " + tell_call(cast.program, call) +
+        (cast.lines[static_cast<size_t>(call)].empty() ? "" : " at " + cast.lines[static_cast<size_t>(call)]));
+  };
+  int64_t same = 0;
+  for (const auto& [name, terms] : wanted) {
+    const auto with_casts = found.find(name);
+    if (with_casts == found.end()) return refuted("with casts the reference adds nothing to " + quoted(name));
+    if (unknown_in(terms, table) != nullptr) continue;
+    if (const Number* const unknown = unknown_in(with_casts->second, table))
+      return story(name, unknown->call >= 0 ? unknown->call : with_casts->second.front().call);
+    Terms missing, foreign;
+    differences(terms, with_casts->second, missing, foreign);
+    if (missing.empty() && foreign.empty()) {
+      same += is_result(name) ? 1 : 0;
+      continue;
+    }
+    const Term& term = foreign.empty() ? missing.front() : foreign.front();
+    const int32_t number =
+        foreign.empty() ? -1 : first_new(table, term.view.number, [&](int32_t n) { return n >= num_known; });
+    if (foreign.empty()) return refuted("with casts the reference leaves out a part of " + quoted(name));
+    return story(name, table[number].call >= 0 ? table[number].call : term.call);
+  }
+  for (const auto& [name, terms] : found)
+    if (wanted.count(name) == 0)
+      return refuted("with casts the reference adds to " + quoted(name) + ", the model does not");
+  return same;
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,64 @@
+#include "schemas/verify/numbers/reference.h"
+
+#include <algorithm>
+#include <set>
+
+#include "schemas/plan/chunk_names.h"
+#include "schemas/plan/file_bytes.h"
+
+namespace piper::verify {
+
+using namespace plan;
+
+namespace {
+
+// The reference's own constants that grow with the samples, at the step's batch.
+std::string constant_of(const Reference::Constant& constant, int64_t batch) {
+  if (!constant.sha256.empty()) return constant.sha256;
+  const auto value = static_cast<float>(constant.per_sample * static_cast<double>(batch));
+  return sha256({reinterpret_cast<const char*>(&value), sizeof value});
+}
+
+}  // namespace
+
+NumberedProgram number_reference(const Reference& reference, const Leaves& leaves, NumberTable& table) {
+  NumberedProgram run;
+  run.program = &reference.program;
+  run.index = kReferenceProgram;
+  run.samples = leaves.samples_of(reference.program);
+  run.by_pieces = run.samples != Reference::kSamples;
+  run.whole = run.samples == leaves.batch();
+  run.slots.resize(reference.program.slots.size());
+  auto constant = reference.constants.begin();
+  for (size_t s = 0; s < reference.program.slots.size(); ++s) {
+    const Slot& slot = reference.program.slots[s];
+    std::string sha256;
+    if (constant != reference.constants.end() && constant->slot == static_cast<int32_t>(s))
+      sha256 = constant_of(*constant++, leaves.batch());
+    const int32_t leaf = leaves.of_slot(slot, run.samples, sha256, table);
+    if (leaf >= 0) run.slots[s].put(0, {slot.bytes, 0, leaf});
+  }
+  number_program(run, table);
+  return run;
+}
+
+bool is_result(const std::string& slot) { return slot == "loss" || tensor_of_gradient_slot(slot).has_value(); }
+
+int32_t first_new(const NumberTable& table, int32_t from, const std::function<bool(int32_t)>& is_new) {
+  std::set<int32_t> seen;
+  while (seen.insert(from).second) {
+    const auto& operands = table[from].operands;
+    const auto next = std::find_if(operands.begin(), operands.end(),
+                                   [&](const View& view) { return view.number >= 0 && is_new(view.number); });
+    if (next == operands.end()) return from;
+    from = next->number;
+  }
+  return from;
+}
+
+std::string tell_call(const Program& program, int32_t call) {
+  const KernelCall& c = program.calls[static_cast<size_t>(call)];
+  return "call " + std::to_string(call) + " (" + c.kernel + " of \"" + c.origin + "\")";
+}
+
+}  // namespace piper::verify
