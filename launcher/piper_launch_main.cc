@@ -95,6 +95,9 @@ void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
       ->check(CLI::Range(1, 65536));
   app.add_option("--node-rank", options.node, "which of them this is, from 0")->check(CLI::Range(0, 65535));
   app.add_option("--master", options.master, "HOST:PORT of the first node, where the ranks meet");
+  app.add_option("--store-socket", options.store_socket,
+                 "of piperd: a descriptor that listens at the port of --master, for rank 0")
+      ->check(CLI::Range(0, 1'000'000));
   app.add_flag("--tag-output", options.tag_output, "put '[rank N] ' before each line");
   app.add_option("--grace", seconds.grace,
                  "seconds from a SIGTERM or SIGINT, which is passed on, to SIGKILL; default 30")

@@ -1,5 +1,5 @@
-// A free port of this machine, on loopback, that rank 0 takes over already listening: nobody else can take it between
-// its choice and its use.
+// A free port of this machine, on loopback or for other nodes, too, that rank 0 takes over already listening: nobody
+// else can take it between its choice and its use.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@ namespace piper::launcher {
 
 class StoreSocket {
  public:
+  enum class Reach : uint8_t { kLoopback, kAllInterfaces };
   // L0104: the system gives none.
-  static Result<StoreSocket> open();
+  static Result<StoreSocket> open(Reach reach);
   StoreSocket(StoreSocket&& other) noexcept : descriptor_(other.descriptor_), port_(other.port_) {
     other.descriptor_ = -1;
   }

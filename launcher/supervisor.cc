@@ -1,5 +1,6 @@
 #include "launcher/supervisor.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -50,26 +51,28 @@ Status Supervisor::watch() {
 Status Supervisor::start(const std::vector<std::string>& arguments, int32_t attempt) {
   std::optional<StoreSocket> socket;
   if (plan_.master_port == 0) {
-    PIPER_ASSIGN(StoreSocket opened, StoreSocket::open());
+    PIPER_ASSIGN(StoreSocket opened, StoreSocket::open(StoreSocket::Reach::kLoopback));
     socket.emplace(std::move(opened));
   }
+  const int descriptor = socket ? socket->descriptor() : plan_.store_socket;
+  const uint16_t port = socket ? socket->port() : plan_.master_port;
+  if (!socket && descriptor >= 0) fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // rank 0 alone gets it
   ChildStart start;
   start.arguments = arguments;
   start.blocked = signals_.before();
   ranks_.reserve(static_cast<size_t>(plan_.ranks_here));
   for (int32_t local = 0; local < plan_.ranks_here; ++local)
-    PIPER_RETURN_IF_ERROR(start_rank(start, plan_.first_rank + local, socket ? &*socket : nullptr, attempt));
+    PIPER_RETURN_IF_ERROR(start_rank(start, plan_.first_rank + local, descriptor, port, attempt));
   outcome_.statuses.resize(ranks_.size());
   return {};
 }
 
-Status Supervisor::start_rank(ChildStart start, int32_t rank, const StoreSocket* socket, int32_t attempt) {
+Status Supervisor::start_rank(ChildStart start, int32_t rank, int socket, uint16_t port, int32_t attempt) {
   start.name = "rank " + std::to_string(rank);
-  std::vector<std::string> variables = variables_of(
-      plan_, rank, attempt, socket == nullptr ? plan_.master_port : socket->port(), rings_ ? rings_->path() : "");
-  if (rank == 0 && socket != nullptr) {
-    start.inherited = {socket->descriptor()};
-    variables.push_back(std::string(launch::kStoreSocket) + "=" + std::to_string(socket->descriptor()));
+  std::vector<std::string> variables = variables_of(plan_, rank, attempt, port, rings_ ? rings_->path() : "");
+  if (rank == 0 && socket >= 0) {
+    start.inherited = {socket};
+    variables.push_back(std::string(launch::kStoreSocket) + "=" + std::to_string(socket));
   }
   start.variables = own_environment_with(std::move(variables));
   const std::string tag = plan_.tag_output ? "[rank " + std::to_string(rank) + "] " : "";

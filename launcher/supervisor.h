@@ -39,7 +39,8 @@ class Supervisor {
 
   Status watch();
   Status start(const std::vector<std::string>& arguments, int32_t attempt);
-  Status start_rank(ChildStart start, int32_t rank, const StoreSocket* socket, int32_t attempt);
+  // `socket`: that listens where the ranks meet, for rank 0; -1: none. `port`: where that is.
+  Status start_rank(ChildStart start, int32_t rank, int socket, uint16_t port, int32_t attempt);
   void wait_for_something();
   void take_signals();
   void take_end(size_t local);

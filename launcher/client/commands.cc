@@ -56,7 +56,6 @@ Result<Json> ask(const Flags& flags, const Json& request) {
   }
 }
 
-// One node: what the daemon starts there.
 Result<Json> submission(Flags& flags) {
   flags.launch.master = flags.launch.nodes > 1 ? "node:1" : "";  // where they meet is the daemons' matter
   PIPER_ASSIGN(LaunchPlan plan, make_launch_plan(flags.launch));
@@ -77,7 +76,7 @@ Result<Json> submission(Flags& flags) {
               {"arguments", plan.arguments},
               {"folder", here.string()},
               {"environment", environment},
-              {"ranks", plan.ranks_here},
+              {"ranks", plan.world_size},
               {"nodes", flags.launch.nodes},
               {"grace_s", static_cast<int64_t>(flags.grace_s)},
               {"restarts", flags.restarts.value_or(saves ? 5 : 0)},
@@ -159,9 +158,12 @@ int drain(const Flags& flags) {
 void declare_submit(CLI::App& app, Flags& flags) {
   app.prefix_command();
   app.footer("PROGRAM [ARGUMENTS]... stand behind the options, or behind --.");
-  app.add_option("-n,--ranks", flags.launch.ranks, "ranks; default: as many as the plan bundle has")
+  app.add_option("-n,--ranks", flags.launch.ranks,
+                 "ranks of each node; default: as many as the plan bundle has, divided by --nnodes")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--nnodes", flags.launch.nodes, "nodes of the job; default 1")->check(CLI::Range(1, 65536));
+  app.add_option("--nnodes", flags.launch.nodes,
+                 "nodes of the job, of those that piperd was started with; default 1, its own")
+      ->check(CLI::Range(1, 65536));
   app.add_option("--name", flags.name, "what status calls it; default: the program's name");
   app.add_option("--env", flags.environment, "pass on this variable, too; may stand several times")
       ->allow_extra_args(false);

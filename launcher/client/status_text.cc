@@ -105,13 +105,16 @@ std::string job_table(const Json& answer) {
 }
 
 std::string rank_table(const Json& job, int64_t now) {
+  const bool several = integer(job, "nodes") > 1;
   std::vector<Row> rows = {{"RANK", "PID", "STATE", "STEP", "LAST PROGRESS", "CHECKPOINT"}};
+  if (several) rows[0].insert(rows[0].begin() + 1, "NODE");
   for (const Json& rank : job.at("rank_states")) {
     const bool told = rank.contains("pid");
     rows.push_back({std::to_string(integer(rank, "rank")), told ? std::to_string(integer(rank, "pid")) : "-",
                     rank.at("state").get<std::string>(), told ? step_of(rank) : "-",
                     told ? duration(now - integer(rank, "progress_ms")) + " ago" : "-",
                     told ? checkpoint_of(rank) : "-"});
+    if (several) rows.back().insert(rows.back().begin() + 1, rank.value("node", "-"));
   }
   return table(rows);
 }
@@ -134,8 +137,27 @@ std::string whole_job(const Json& answer, const Json& job) {
   if (integer(job, "incidents") > 0)
     rows.push_back({"incidents", std::to_string(integer(job, "incidents")) + ", in " +
                                      job.at("state_folder").get<std::string>() + "/incident-*"});
+  if (!job.at("placed").empty()) rows.push_back({"nodes", joined(job.at("placed"))});
+  if (!job.at("excluded").empty())
+    rows.push_back({"excluded", joined(job.at("excluded")) + ": attempts failed there again and again"});
   if (integer(job, "skipped") > 0) rows.push_back({"skipped steps", std::to_string(integer(job, "skipped"))});
   return job_table(answer) + "\n" + table(rows) + "\n" + rank_table(job, now);
+}
+
+std::string node_table(const Json& answer) {
+  std::vector<Row> rows = {{"NODE", "SLOTS", "IN USE", ""}};
+  for (const Json& node : answer.at("nodes")) {
+    std::string note = node.at("answers").get<bool>() ? "" : node.at("why").get<std::string>();
+    if (node.at("drained").get<bool>()) note += std::string(note.empty() ? "" : ", ") + "starts nothing";
+    rows.push_back({node.at("name").get<std::string>(), std::to_string(integer(node, "slots")),
+                    node.at("answers").get<bool>() ? std::to_string(integer(node, "used")) : "-", note});
+  }
+  std::string text = table(rows);
+  for (const Json& part : answer.at("parts"))
+    text += "here: " + std::to_string(integer(part, "ranks")) + " ranks of job " +
+            std::to_string(integer(part, "job")) + " of " + part.at("coordinator").get<std::string>() + ", " +
+            part.at("state").get<std::string>() + "\n";
+  return text + "\n";
 }
 
 }  // namespace
@@ -148,7 +170,9 @@ std::string status_text(const std::string& answer) {
                      std::to_string(integer(json, "slots")) + " slots in use";
   if (json.at("draining").get<bool>()) text += "; drained, nothing starts (piper-launch drain --off)";
   if (const auto why = json.at("disk_failure").get<std::string>(); !why.empty()) text += "\nits disk fails: " + why;
-  return text + "\n" + job_table(json);
+  text += "\n";
+  if (json.contains("nodes")) text += node_table(json);
+  return text + job_table(json);
 }
 
 }  // namespace piper::launcher

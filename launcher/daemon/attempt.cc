@@ -12,19 +12,18 @@ namespace piper::launcher {
 namespace {
 
 std::vector<std::string> launch_arguments(const AttemptStart& start, const Job& job) {
-  std::vector<std::string> arguments = {start.launcher,
-                                        "--tag-output",
-                                        "--grace",
-                                        std::to_string(job.spec.grace_s),
-                                        "--attempt",
-                                        std::to_string(job.attempts - 1),
-                                        "--report",
-                                        start.folder + "/report.json",
-                                        "--incidents",
-                                        start.folder + "/hangs",
-                                        "-n",
-                                        std::to_string(job.spec.ranks),
-                                        "--"};
+  std::vector<std::string> arguments = {start.launcher, "--tag-output",
+                                        "--grace",      std::to_string(job.spec.grace_s),
+                                        "--attempt",    std::to_string(job.attempts - 1),
+                                        "--report",     start.folder + "/report.json",
+                                        "--incidents",  start.incidents,
+                                        "-n",           std::to_string(job.spec.ranks / job.spec.nodes)};
+  if (job.spec.nodes > 1)
+    for (const std::string& word : {std::string("--nnodes"), std::to_string(job.spec.nodes), std::string("--node-rank"),
+                                    std::to_string(start.node), std::string("--master"), start.master})
+      arguments.push_back(word);
+  if (start.store_socket >= 0) arguments.push_back("--store-socket=" + std::to_string(start.store_socket));
+  arguments.emplace_back("--");
   for (const std::string& argument : job.resume ? resuming(job.spec.arguments) : job.spec.arguments)
     arguments.push_back(argument);
   return arguments;
@@ -44,17 +43,17 @@ Result<std::unique_ptr<Attempt>> Attempt::start(EventLoop& loop, const AttemptSt
   unlink((start.folder + "/report.json").c_str());
   PIPER_RETURN_IF_ERROR(live::create_pages(start.folder + "/pages", job.spec.ranks));
   PIPER_ASSIGN(const LifeLock lock, LifeLock::take(start.folder));
-  PIPER_ASSIGN(JobLog log, JobLog::open(start.folder, start.log));
-  std::unique_ptr<Attempt> attempt(new Attempt(loop, std::move(log), std::move(ended)));
+  std::unique_ptr<Attempt> attempt(new Attempt(loop, std::move(ended)));
   ChildStart child;
   child.name = "job " + std::to_string(job.id);
   child.arguments = launch_arguments(start, job);
   child.variables = launch_environment(start, job);
   child.folder = job.spec.folder;
   child.inherited = {lock.descriptor()};
+  if (start.store_socket >= 0) child.inherited.push_back(start.store_socket);
   child.close_others = true;
   child.blocked = start.blocked;
-  child.out = child.err = [log = &attempt->log_](const std::string& line) { log->append(line); };
+  child.out = child.err = start.line;
   PIPER_ASSIGN(ChildProcess process, ChildProcess::start(child));
   attempt->process_.emplace(std::move(process));
   attempt->watch(attempt->process_->out(), attempt->out_);
@@ -82,7 +81,7 @@ void Attempt::take_end() {
   const int status = process_->take_end();
   // Its call may destroy this.
   const Ended ended = std::move(ended_);
-  ended(status);
+  ended({status, "", "", false});
 }
 
 void Attempt::signal(int number, std::optional<std::chrono::milliseconds> kill_after) {

@@ -13,35 +13,37 @@
 #include "launcher/child_process.h"
 #include "launcher/daemon/event_loop.h"
 #include "launcher/daemon/job.h"
-#include "launcher/daemon/job_log.h"
+#include "launcher/daemon/running_attempt.h"
 
 namespace piper::launcher {
 
 struct AttemptStart {
-  std::string launcher;  // the path of piper-launch
-  std::string folder;    // of the job
-  JobLog::Limits log;
-  sigset_t blocked{};  // signals
+  std::string launcher;   // the path of piper-launch
+  std::string folder;     // of the job, or its part: status pages, report, life lock
+  std::string incidents;  // the folder of what is kept of hangs
+  Output::Sink line;      // takes each line that is printed
+  sigset_t blocked{};     // signals
+  // Of a part of a job of several nodes:
+  int32_t node = 0;       // its number
+  std::string master;     // HOST:PORT where the ranks meet
+  int store_socket = -1;  // that listens there, where rank 0 is of this node
 };
 
-class Attempt {
+class Attempt : public RunningAttempt {
  public:
-  using Ended = std::function<void(int exit_status)>;
   // `ended` is called once, from the loop, when the piper-launch has ended and its output is in the log. L0102, L0104,
   // L0133, L0137: nothing was started.
   static Result<std::unique_ptr<Attempt>> start(EventLoop& loop, const AttemptStart& start, const Job& job,
                                                 Ended ended);
 
-  // Hands a signal to the ranks; behind `kill_after` the attempt is killed.
-  void signal(int number, std::optional<std::chrono::milliseconds> kill_after);
+  void signal(int number, std::optional<std::chrono::milliseconds> kill_after) override;
 
  private:
-  Attempt(EventLoop& loop, JobLog log, Ended ended) : loop_(loop), log_(std::move(log)), ended_(std::move(ended)) {}
+  Attempt(EventLoop& loop, Ended ended) : loop_(loop), ended_(std::move(ended)) {}
   void watch(Output& output, std::unique_ptr<EventLoop::Watch>& watch);
   void take_end();
 
   EventLoop& loop_;
-  JobLog log_;
   Ended ended_;
   std::optional<ChildProcess> process_;
   // Behind what they watch: they end first.

@@ -40,27 +40,52 @@ Status Daemon::open() {
     record_.next_job = std::max(record_.next_job, job.id + 1);
     jobs_.emplace(job.id, std::move(job));
   }
+  if (nodes_)
+    nodes_->serve({[this] { return own_state(); },
+                   [this] {
+                     schedule();
+                     end_where_idle();
+                   }});
   for (auto& [id, job] : jobs_) take_up(job);
   schedule();
   return {};
 }
 
-// Of a job that ran, processes may be left, or just about to end.
+// Of a job that ran, processes may be left, or just about to end; on other nodes they live as long as they may without
+// an answer.
 void Daemon::take_up(Job& job) {
   if (job.state == JobState::kWaiting) return wait_until_start(job);
   if (job.state != JobState::kRunning) return;
+  if (job.fence_ms > 0) {
+    const milliseconds fence(std::exchange(job.fence_ms, 0));
+    activities_[job.id].timer = loop_.after(fence, [this, &job] { take_up(job); });
+    return;
+  }
   settle(job.id, [this, &job] {
     if (job.cancelling) finish(job, JobState::kCancelled, "cancelled; piperd ended meanwhile");
     else if (saves(job)) requeue(job, "piperd ended while it ran");
     else finish(job, JobState::kFailed, "piperd ended while it ran, and it saves no checkpoints");
     schedule();
+    end_where_idle();
   });
 }
 
+Status Daemon::fits(const JobSpec& spec) const {
+  if (spec.nodes > 1) {
+    if (!nodes_)
+      return Status::failure("L0135",
+                             "a job of several nodes cannot be submitted: this piperd knows of no other "
+                             "node, start it with --nodes");
+    const std::string why = never_fits(nodes_->states(), spec.nodes, spec.ranks / spec.nodes, {});
+    return why.empty() ? Status() : Status::failure("L0134", "the job does not fit: " + why);
+  }
+  if (spec.ranks <= options_.slots) return {};
+  return Status::failure("L0134", std::to_string(spec.ranks) + " ranks do not fit on this node, which has " +
+                                      std::to_string(options_.slots) + " slots");
+}
+
 Result<int64_t> Daemon::submit(JobSpec spec) {
-  if (spec.ranks > options_.slots)
-    return Status::failure("L0134", std::to_string(spec.ranks) + " ranks do not fit on this node, which has " +
-                                        std::to_string(options_.slots) + " slots");
+  PIPER_RETURN_IF_ERROR(fits(spec));
   Job job;
   job.id = record_.next_job;
   job.spec = std::move(spec);
@@ -105,10 +130,11 @@ Status Daemon::drain(bool on) {
   }
   for (auto& [id, job] : jobs_) {
     if (job.state == JobState::kWaiting) requeue(job, "drained while it waited for its next start");
-    if (job.state != JobState::kRunning || job.cancelling || !saves(job)) continue;
+    if (job.state != JobState::kRunning || job.cancelling || !saves(job) || has_own_part(job)) continue;
     Activity& activity = activities_[id];
     if (!std::exchange(activity.interrupted, true) && activity.attempt) activity.attempt->signal(SIGUSR1, {});
   }
+  if (nodes_) nodes_->parts().drain();
   return {};
 }
 
@@ -117,24 +143,61 @@ void Daemon::end() {
   for (auto& [id, job] : jobs_)
     if (job.state == JobState::kRunning) {
       activities_[id].interrupted = true;
-      interrupt(id, SIGTERM);
+      if (!has_own_part(job)) interrupt(id, SIGTERM);
     }
+  if (nodes_) nodes_->parts().end();
   end_where_idle();
+}
+
+// Its ranks here are asked to stop as every part of this node is, and agree on it with the others.
+bool Daemon::has_own_part(const Job& job) const {
+  return nodes_ && job.spec.nodes > 1 &&
+         std::find(job.placed.begin(), job.placed.end(), nodes_->own()) != job.placed.end();
+}
+
+NodeState Daemon::own_state() const {
+  NodeState state;
+  state.name = nodes_ ? nodes_->own() : "";
+  state.slots = options_.slots;
+  state.used = slots_used();
+  state.answers = true;
+  state.drained = record_.draining || ending_;
+  return state;
 }
 
 int32_t Daemon::slots_used() const {
   int32_t used = 0;
-  for (const auto& [id, job] : jobs_) used += holds_slots(job.state) ? job.spec.ranks : 0;
-  return used;
+  for (const auto& [id, job] : jobs_) used += holds_slots(job.state) && job.spec.nodes == 1 ? job.spec.ranks : 0;
+  return used + (nodes_ ? nodes_->parts().slots_used() : 0);
 }
 
 void Daemon::schedule() {
   if (record_.draining || ending_) return;
   for (auto& [id, job] : jobs_) {
     if (job.state != JobState::kQueued) continue;
-    if (slots_used() + job.spec.ranks > options_.slots) return;
+    if (job.spec.nodes > 1) {
+      if (!find_place(job)) return;
+      if (has_ended(job.state)) continue;
+    } else if (slots_used() + job.spec.ranks > options_.slots) {
+      return;
+    }
     start(job);
   }
+}
+
+// Whether it need not wait: it has a place, or has failed because it will never have one.
+bool Daemon::find_place(Job& job) {
+  if (job.next_start_ms > now_ms()) return false;
+  const int32_t ranks = job.spec.ranks / job.spec.nodes;
+  const std::vector<NodeState> states = nodes_ ? nodes_->states() : std::vector{own_state()};
+  if (const std::string never = never_fits(states, job.spec.nodes, ranks, job.excluded); !never.empty()) {
+    finish(job, JobState::kFailed, never);
+    return true;
+  }
+  Placement placement = place(states, job.spec.nodes, ranks, job.excluded);
+  job.placed = std::move(placement.nodes);
+  if (job.placed.empty()) job.why = std::move(placement.why);
+  return !job.placed.empty();
 }
 
 void Daemon::start(Job& job) {
@@ -142,16 +205,36 @@ void Daemon::start(Job& job) {
   job.started_ms = now_ms();
   job.next_start_ms = 0;
   ++job.attempts;
+  job.fence_ms = job.spec.nodes > 1 ? nodes_->fence().count() : 0;
+  job.why.clear();
   // Before it runs: the next daemon looks for what this one may leave.
   save(job);
-  const AttemptStart how{options_.launcher, folder_of(job.id), options_.log, options_.blocked};
-  auto attempt = Attempt::start(loop_, how, job, [this, id = job.id](int status) { attempt_ended(id, status); });
+  auto attempt = start_attempt(job);
   if (!attempt.ok()) {
     job.exit_status = 1;
     return finish(job, JobState::kFailed, "error[" + attempt.error().code + "]: " + attempt.error().message);
   }
   activities_[job.id] = {std::move(attempt).value(), nullptr, false};
   say(job, "attempt " + std::to_string(job.attempts) + (job.resume ? " goes on from the newest checkpoint" : ""));
+}
+
+Result<std::unique_ptr<RunningAttempt>> Daemon::start_attempt(const Job& job) {
+  const auto ended = [this, id = job.id](const AttemptEnd& end) { attempt_ended(id, end); };
+  if (job.spec.nodes > 1)
+    return nodes_->start(job, folder_of(job.id), ended, [this, id = job.id](const std::string& node) {
+      activities_.at(id).interrupted = true;
+      say(jobs_.at(id), node + " takes its ranks away: it is drained, or its piperd ends");
+    });
+  PIPER_ASSIGN(JobLog opened, JobLog::open(folder_of(job.id), options_.log));
+  const auto log = std::make_shared<JobLog>(std::move(opened));
+  AttemptStart how;
+  how.launcher = options_.launcher;
+  how.folder = folder_of(job.id);
+  how.incidents = how.folder + "/hangs";
+  how.line = [log](const std::string& line) { log->append(line); };
+  how.blocked = options_.blocked;
+  PIPER_ASSIGN(std::unique_ptr<Attempt> attempt, Attempt::start(loop_, how, job, ended));
+  return std::unique_ptr<RunningAttempt>(std::move(attempt));
 }
 
 // Ranks hold their checkpoint folder, ports and memory until they are gone.
@@ -165,21 +248,35 @@ void Daemon::settle(int64_t id, std::function<void()> next) {
   next();
 }
 
-void Daemon::attempt_ended(int64_t id, int exit_status) {
+void Daemon::attempt_ended(int64_t id, const AttemptEnd& end) {
   Job& job = jobs_.at(id);
   activities_.at(id).attempt.reset();
-  job.exit_status = exit_status;
-  settle(id, [this, &job] {
+  if (!end.refused) job.exit_status = end.exit_status;
+  settle(id, [this, &job, end] {
     const bool interrupted = activities_[job.id].interrupted;
     activities_.erase(job.id);
-    decide(job, interrupted);
+    if (end.refused) try_again_later(job, end.why);
+    else decide(job, end, interrupted);
     schedule();
     end_where_idle();
   });
 }
 
-void Daemon::decide(Job& job, bool interrupted) {
-  const std::string ended = exit_text(job.exit_status);
+// No attempt at all: nothing of it ran.
+void Daemon::try_again_later(Job& job, const std::string& why) {
+  --job.attempts;
+  if (job.cancelling) return finish(job, JobState::kCancelled, "cancelled before it ran");
+  job.state = JobState::kQueued;
+  job.why = why;
+  const milliseconds pause(1000 + std::uniform_int_distribution<int>(0, 1000)(chance_));
+  job.next_start_ms = now_ms() + pause.count();
+  save(job);
+  say(job, "does not start: " + why);
+  retry_ = loop_.after(pause + milliseconds(1), [this] { schedule(); });
+}
+
+void Daemon::decide(Job& job, const AttemptEnd& end, bool interrupted) {
+  const std::string ended = exit_text(job.exit_status) + (end.why.empty() ? "" : ", " + end.why);
   const bool again = saves(job) && (job.exit_status == kStoppedOnRequest || worth_restarting(job.exit_status));
   if (job.exit_status == 0) return finish(job, JobState::kDone, "");
   if (job.cancelling) return finish(job, JobState::kCancelled, "cancelled, " + ended);
@@ -189,6 +286,7 @@ void Daemon::decide(Job& job, bool interrupted) {
   if (job.exit_status != kStoppedOnRequest) {
     ++record_.incidents;
     keep(write_incident(folder_of(job.id), job, ++job.incidents));
+    if (job.spec.nodes > 1) blame(job, end.node);
   }
   if (!again)
     return finish(job, JobState::kFailed,
@@ -198,10 +296,17 @@ void Daemon::decide(Job& job, bool interrupted) {
     return finish(job, JobState::kFailed,
                   ended + ", behind " + std::to_string(job.restarted_ms.size()) + " restarts in " +
                       std::to_string(job.spec.window_s) + " s, as many as it may have");
-  wait_for_restart(job);
+  wait_for_restart(job, ended);
 }
 
-void Daemon::wait_for_restart(Job& job) {
+void Daemon::blame(Job& job, const std::string& node) {
+  if (!fails_too_often(job.failing, node)) return;
+  job.excluded.push_back(node);
+  say(job,
+      "failed " + std::to_string(kExcludeAfter) + " times in a row on " + node + ", which gets no part of it any more");
+}
+
+void Daemon::wait_for_restart(Job& job, const std::string& why) {
   const auto pause = pause_before(static_cast<int32_t>(job.restarted_ms.size()) + 1,
                                   std::uniform_real_distribution<double>(0, 1)(chance_));
   const int64_t now = now_ms();
@@ -209,7 +314,7 @@ void Daemon::wait_for_restart(Job& job) {
   ++job.restarts;
   ++record_.restarts;
   job.state = JobState::kWaiting;
-  job.why = exit_text(job.exit_status);
+  job.why = why;
   job.next_start_ms = now + pause.count();
   job.resume = true;
   save(job);
@@ -223,9 +328,12 @@ void Daemon::wait_until_start(Job& job) {
   const int64_t left = std::clamp<int64_t>(job.next_start_ms - now_ms(), 0, 600'000);
   activities_[job.id].timer = loop_.after(milliseconds(left), [this, &job] {
     activities_.erase(job.id);
-    // Its slots are still its own.
-    if (record_.draining || ending_) requeue(job, job.why);
-    else start(job);
+    if (record_.draining || ending_) return requeue(job, job.why);
+    if (job.spec.nodes == 1) return start(job);  // its slots are still its own
+    job.state = JobState::kQueued;
+    job.next_start_ms = 0;
+    save(job);
+    schedule();
   });
 }
 
@@ -260,7 +368,7 @@ void Daemon::interrupt(int64_t id, int signal) {
 void Daemon::end_where_idle() {
   const bool runs = std::any_of(jobs_.begin(), jobs_.end(),
                                 [](const auto& entry) { return entry.second.state == JobState::kRunning; });
-  if (ending_ && !runs) loop_.end();
+  if (ending_ && !runs && (!nodes_ || nodes_->parts().idle())) loop_.end();
 }
 
 void Daemon::save(const Job& job) { keep(state_.save(job)); }

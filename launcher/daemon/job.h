@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cluster/placement.h"
+
 namespace piper::launcher {
 
 enum class JobState : uint8_t {
@@ -28,10 +30,11 @@ struct JobSpec {
   std::vector<std::string> arguments;    // the first is the path of the program
   std::string folder;                    // where it starts
   std::vector<std::string> environment;  // "NAME=value", all of it
-  int32_t ranks = 1;
-  int64_t grace_s = 30;     // from SIGTERM to SIGKILL
-  int32_t restarts = 0;     // behind failures, in `window_s`
-  int64_t window_s = 3600;  // seconds
+  int32_t ranks = 1;                     // of all nodes
+  int32_t nodes = 1;                     // as many ranks on each; 1: the daemon's own node
+  int64_t grace_s = 30;                  // from SIGTERM to SIGKILL
+  int32_t restarts = 0;                  // behind failures, in `window_s`
+  int64_t window_s = 3600;               // seconds
 };
 
 struct Job {
@@ -49,6 +52,11 @@ struct Job {
   std::string why;          // one line about that
   bool resume = false;      // the next start goes on from the newest valid checkpoint
   bool cancelling = false;  // it was asked to end
+  // Of a job of several nodes:
+  std::vector<std::string> placed;    // where the last attempt was, by the node's number in the job
+  FailingNode failing;                // on which the last attempts failed
+  std::vector<std::string> excluded;  // nodes that get no part any more
+  int64_t fence_ms = 0;               // so long may its parts live behind the daemon
 };
 
 }  // namespace piper::launcher

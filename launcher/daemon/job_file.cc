@@ -19,6 +19,15 @@ JobState state_of(const std::string& name) {
   throw std::runtime_error("no state is called '" + name + "'");
 }
 
+void read_nodes(const Json& json, Job& job) {
+  json.at("nodes").get_to(job.spec.nodes);
+  json.at("placed").get_to(job.placed);
+  json.at("failing_node").get_to(job.failing.name);
+  json.at("failing_times").get_to(job.failing.times);
+  json.at("excluded").get_to(job.excluded);
+  json.at("fence_ms").get_to(job.fence_ms);
+}
+
 }  // namespace
 
 const char* name_of(JobState state) { return kStates[static_cast<size_t>(state)]; }
@@ -32,6 +41,7 @@ std::string job_text(const Job& job) {
                      {"folder", spec.folder},
                      {"environment", spec.environment},
                      {"ranks", spec.ranks},
+                     {"nodes", spec.nodes},
                      {"grace_s", spec.grace_s},
                      {"most_restarts", spec.restarts},
                      {"window_s", spec.window_s},
@@ -47,7 +57,12 @@ std::string job_text(const Job& job) {
                      {"exit_status", job.exit_status},
                      {"why", job.why},
                      {"resume", job.resume},
-                     {"cancelling", job.cancelling}};
+                     {"cancelling", job.cancelling},
+                     {"placed", job.placed},
+                     {"failing_node", job.failing.name},
+                     {"failing_times", job.failing.times},
+                     {"excluded", job.excluded},
+                     {"fence_ms", job.fence_ms}};
   return text.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -79,7 +94,9 @@ Result<Job> read_job(const std::string& text, const std::string& where) {
     json.at("why").get_to(job.why);
     json.at("resume").get_to(job.resume);
     json.at("cancelling").get_to(job.cancelling);
-    if (job.id <= 0 || spec.arguments.empty() || spec.ranks <= 0) throw std::runtime_error("values that no job has");
+    if (json.contains("nodes")) read_nodes(json, job);  // what an older piperd wrote is of one
+    if (job.id <= 0 || spec.arguments.empty() || spec.ranks <= 0 || spec.nodes <= 0 || spec.ranks % spec.nodes != 0)
+      throw std::runtime_error("values that no job has");
     return job;
   } catch (const std::exception& failure) {
     return Status::failure("L0133", where + " is no file of a job: " + failure.what());

@@ -1,5 +1,6 @@
 #include "launcher/daemon/metrics.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -54,6 +55,14 @@ void node(Text& text, const Daemon& daemon) {
   text.sample("", daemon.record().draining ? 1 : 0);
   text.family("disk_failure", "gauge", "1: the last write to the state folder failed.");
   text.sample("", daemon.disk_failure().empty() ? 0 : 1);
+  if (daemon.nodes() != nullptr) {
+    const std::vector<NodeState> states = daemon.nodes()->states();
+    text.family("nodes", "gauge", "Nodes that jobs are spread over, this one among them.");
+    text.sample("", static_cast<double>(states.size()));
+    text.family("nodes_answering", "gauge", "Of these, the ones that answer.");
+    text.sample("", static_cast<double>(std::count_if(states.begin(), states.end(),
+                                                      [](const NodeState& node) { return node.answers; })));
+  }
   std::array<int64_t, kNumJobStates> counts{};
   for (const auto& [id, job] : daemon.jobs()) ++counts[static_cast<size_t>(job.state)];
   text.family("jobs", "gauge", "Jobs that have not ended, by state.");

@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
 
+#include "launcher/cluster/nodes.h"
 #include "launcher/daemon/control_server.h"
 #include "launcher/daemon/daemon.h"
 #include "launcher/daemon/http_server.h"
@@ -16,6 +18,7 @@
 #include "launcher/daemon/requests.h"
 #include "launcher/find_program.h"
 #include "launcher/signals.h"
+#include "schemas/plan/file_bytes.h"
 
 namespace piper::launcher {
 namespace {
@@ -28,12 +31,54 @@ struct Flags {
   uint16_t http_port = 9431;
   double log_mib = 64;
   int log_files = 4;
+  // Of several nodes:
+  std::string nodes, node, listen, token;
+  double lease_s = 10;
 };
 
 int usable_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+std::string own_name() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return host;
+}
+
+Result<std::vector<NodeAddress>> list_of_nodes(const Flags& flags, int32_t slots, uint16_t port) {
+  if (flags.nodes == "slurm") return slurm_node_list(port, slots);
+  const auto file = plan::map_file(flags.nodes);
+  if (!file.ok()) return Status::failure("L0138", file.error().message);
+  return read_node_list(std::string(file->text()), flags.nodes);
+}
+
+// Of the others; this node's slots are what the list says.
+Result<NodesOptions> nodes_options(const Flags& flags, DaemonOptions& daemon, const std::string& state) {
+  NodesOptions options;
+  if (flags.listen.empty() || flags.token.empty())
+    return Status::failure("L0138",
+                           "--nodes wants --listen ADDRESS[:PORT], where this node hears the others, and --token "
+                           "FILE, by which they know each other");
+  if (!read_address(flags.listen, options.listen_host, options.listen_port))
+    return Status::failure("L0138", "--listen is '" + flags.listen + "', not ADDRESS[:PORT]");
+  PIPER_ASSIGN(options.list, list_of_nodes(flags, daemon.slots, options.listen_port));
+  options.own = flags.node.empty() ? own_name() : flags.node;
+  const auto own = std::find_if(options.list.begin(), options.list.end(),
+                                [&](const NodeAddress& node) { return node.name == options.own; });
+  if (own == options.list.end())
+    return Status::failure("L0138",
+                           "this node, '" + options.own + "', is not in the list of nodes; --node says its name");
+  daemon.slots = own->slots;
+  options.token = flags.token;
+  options.lease = std::chrono::milliseconds(static_cast<int64_t>(flags.lease_s * 1000));
+  options.state_folder = state;
+  options.launcher = daemon.launcher;
+  options.log = daemon.log;
+  options.blocked = daemon.blocked;
+  return options;
 }
 
 Status run(const Flags& flags) {
@@ -48,7 +93,13 @@ Status run(const Flags& flags) {
   options.blocked = signals.before();
 
   EventLoop loop;
+  std::unique_ptr<Nodes> nodes;
+  if (!flags.nodes.empty()) {
+    PIPER_ASSIGN(NodesOptions others, nodes_options(flags, options, state.path()));
+    PIPER_ASSIGN(nodes, Nodes::open(loop, std::move(others)));
+  }
   Daemon daemon(loop, state, options);
+  if (nodes) daemon.join(std::move(nodes));
   PIPER_ASSIGN(const std::unique_ptr<HttpServer> http, HttpServer::open(loop, flags.http_port,
                                                                         {[&daemon] { return daemon.disk_failure(); },
                                                                          [&daemon] { return metrics_text(daemon); }}));
@@ -84,6 +135,17 @@ int main(int argc, char** argv) {
   app.add_option("--log-mib", flags.log_mib, "a job's log begins a new file at this size; default 64")
       ->check(CLI::Range(0.001, 1e6));
   app.add_option("--log-files", flags.log_files, "as many are kept of each job; default 4")->check(CLI::Range(1, 1000));
+  app.add_option(
+      "--nodes", flags.nodes,
+      "file of the nodes of jobs with --nnodes, a line each: NAME ADDRESS[:PORT] SLOTS; or 'slurm': those of "
+      "this Slurm job, with --slots each");
+  app.add_option("--node", flags.node, "the name of this node among them; default: the host's");
+  app.add_option("--listen", flags.listen, "ADDRESS[:PORT] of this node, for the others; the port is 9432 by default");
+  app.add_option("--token", flags.token, "file of mode 0600 with a secret of 32 bytes or more, the same on all nodes");
+  app.add_option(
+         "--lease", flags.lease_s,
+         "seconds without an answer from which on a node counts as lost, and ends its parts of jobs; default 10")
+      ->check(CLI::Range(1.0, 3600.0));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

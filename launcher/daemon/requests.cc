@@ -53,14 +53,14 @@ std::vector<std::string> texts(const Json& request, const char* key) {
 JobSpec spec_of(const Json& request) {
   only(request,
        {"op", "name", "arguments", "folder", "environment", "ranks", "nodes", "grace_s", "restarts", "window_s"});
-  if (integer(request, "nodes", 1, 65536) > 1)
-    refuse("L0135", "a job of several nodes cannot be submitted: piperd starts ranks on its own node alone");
   JobSpec spec;
   spec.name = plain(request.at("name"), "name");
   spec.arguments = texts(request, "arguments");
   spec.folder = plain(request.at("folder"), "folder");
   spec.environment = texts(request, "environment");
   spec.ranks = static_cast<int32_t>(integer(request, "ranks", 1, 65536));
+  spec.nodes = static_cast<int32_t>(integer(request, "nodes", 1, spec.ranks));
+  if (spec.ranks % spec.nodes != 0) refuse("L0132", "'ranks' do not divide among 'nodes'");
   spec.grace_s = integer(request, "grace_s", 0, 1'000'000);
   spec.restarts = static_cast<int32_t>(integer(request, "restarts", 0, 1000));
   spec.window_s = integer(request, "window_s", 1, 10'000'000);
@@ -92,6 +92,9 @@ Json job_json(const Daemon& daemon, const Job& job, bool whole) {
                {"name", job.spec.name},
                {"state", name_of(job.state)},
                {"ranks", job.spec.ranks},
+               {"nodes", job.spec.nodes},
+               {"placed", job.state == JobState::kQueued ? std::vector<std::string>() : job.placed},
+               {"excluded", job.excluded},
                {"activity", live::name_of(view.activity)},
                {"step", view.step},
                {"steps", view.steps},
@@ -122,8 +125,12 @@ Json job_json(const Daemon& daemon, const Job& job, bool whole) {
   json["arguments"] = job.spec.arguments;
   json["folder"] = job.spec.folder;
   json["rank_states"] = Json::array();
-  for (size_t rank = 0; rank < view.ranks.size(); ++rank)
-    json["rank_states"].push_back(rank_json(static_cast<int32_t>(rank), view.ranks[rank]));
+  const size_t of_node = static_cast<size_t>(job.spec.ranks / job.spec.nodes);
+  for (size_t rank = 0; rank < view.ranks.size(); ++rank) {
+    Json told = rank_json(static_cast<int32_t>(rank), view.ranks[rank]);
+    if (const size_t node = rank / of_node; node < job.placed.size()) told["node"] = job.placed[node];
+    json["rank_states"].push_back(std::move(told));
+  }
   return json;
 }
 
@@ -132,6 +139,27 @@ const Job& job_of(const Daemon& daemon, const Json& request) {
   const auto found = daemon.jobs().find(id);
   if (found == daemon.jobs().end()) refuse("L0132", "there is no job " + std::to_string(id));
   return found->second;
+}
+
+// Of all nodes, and of the parts of other daemons' jobs that are here.
+void add_nodes(Json& json, const Nodes& nodes) {
+  json["host"] = nodes.own();
+  json["nodes"] = Json::array();
+  for (const NodeState& node : nodes.states())
+    json["nodes"].push_back({{"name", node.name},
+                             {"slots", node.slots},
+                             {"used", node.used},
+                             {"answers", node.answers},
+                             {"drained", node.drained},
+                             {"why", node.why}});
+  json["parts"] = Json::array();
+  constexpr const char* kStates[] = {"held", "running", "ended"};
+  for (const PartView& part : nodes.parts().views())
+    json["parts"].push_back({{"coordinator", part.coordinator},
+                             {"job", part.job},
+                             {"name", part.name},
+                             {"ranks", part.ranks},
+                             {"state", kStates[static_cast<size_t>(part.state)]}});
 }
 
 Json status(const Daemon& daemon, const Json& request, uint16_t http_port) {
@@ -147,6 +175,7 @@ Json status(const Daemon& daemon, const Json& request, uint16_t http_port) {
                {"http_port", http_port},
                {"pid", getpid()},
                {"jobs", Json::array()}};
+  if (daemon.nodes() != nullptr) add_nodes(json, *daemon.nodes());
   if (request.contains("job")) {
     json["jobs"].push_back(job_json(daemon, job_of(daemon, request), true));
     return json;

@@ -94,15 +94,19 @@ Result<Page> Page::map(const std::string& path, int64_t rank) {
 
 // Words are released and acquired one by one, so that a reader who sees one of a later state sees its count, too; on
 // x86-64 and with fences on others that is what a sequence lock does.
-void Page::write(RankStatus status) {
+void Page::copy(const RankStatus& status) {
   if (image_ == nullptr) return;
-  status.monotonic_ns = now_ns(CLOCK_MONOTONIC);
-  status.wall_ns = now_ns(CLOCK_REALTIME);
   const auto words = std::bit_cast<Words>(status);
   const uint64_t count = image_->written.load(std::memory_order_relaxed) + 1;
   for (size_t i = 0; i < kWords; ++i) image_->states[count % 2][i].store(words[i], std::memory_order_release);
   image_->version.store(kVersion, std::memory_order_relaxed);
   image_->written.store(count, std::memory_order_release);
+}
+
+void Page::write(RankStatus status) {
+  status.monotonic_ns = now_ns(CLOCK_MONOTONIC);
+  status.wall_ns = now_ns(CLOCK_REALTIME);
+  copy(status);
 }
 
 std::optional<RankStatus> Page::read(int64_t rank) const {

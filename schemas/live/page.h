@@ -55,6 +55,8 @@ class Page {
 
   // One thread of one process at a time. Fills in the two times.
   void write(RankStatus status);
+  // The same, of a rank of another machine, by which the times are.
+  void copy(const RankStatus& status);
   // The newest state; nothing where none was written, or what is there cannot be a state of `rank`. Any process. The
   // file may be cut under it: SIGBUS, so a reader owns the file.
   std::optional<RankStatus> read(int64_t rank) const;
