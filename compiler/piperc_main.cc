@@ -1,4 +1,4 @@
-// piperc: model + strategy -> plan bundle. Flags, driver, exit status; nothing else.
+// piperc: model + strategy -> plan bundle, or a better strategy. Flags, driver, exit status; nothing else.
 #include <CLI/CLI.hpp>
 
 #include <charconv>
@@ -14,6 +14,7 @@
 #include "compiler/diag/explain.h"
 #include "compiler/directives/directive_table.h"
 #include "compiler/driver/compile.h"
+#include "compiler/tune/tune.h"
 #include "schemas/base/check.h"
 
 namespace {
@@ -79,6 +80,18 @@ int run(int argc, char** argv) {
   app.add_flag("--checkpoints", options.checkpoints,
                "runs will save checkpoints: the predicted peak of CPU ranks has the copy that one is written from");
   app.add_option("--target", options.machine, "machine to price a step for: strategies/targets/*.yaml");
+  piper::tune::TuneOptions tuned;
+  auto* const tune = app.add_option("--tune", tuned.output,
+                                    "write a strategy that is faster on --target within --memory-limit to this file; "
+                                    "no bundle is made")
+                         ->needs("--target")
+                         ->excludes("--output");
+  app.add_option("--kernel-times", tuned.kernel_times, "of --tune: times measured by piper-run --calibrate")
+      ->needs(tune);
+  app.add_option("--candidates", tuned.candidates, "of --tune: strategies that are compiled at most")
+      ->needs(tune)
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--route", options.route, "how to read ONNX: by FX text, by operators, or what the file has")
       ->check(CLI::IsMember({"auto", "fx", "onnx"}));
   app.add_flag("--time-phases", options.time_phases, "print the time of each pass");
@@ -145,7 +158,9 @@ int run(int argc, char** argv) {
 
   piper::diag::Diagnostics diags;
   options.process_ends_next = true;
-  const piper::Status status = piper::driver::compile(options, diags, std::cout, std::cerr);
+  tuned.compile = options;
+  const piper::Status status = tuned.output.empty() ? piper::driver::compile(options, diags, std::cout, std::cerr)
+                                                    : piper::tune::tune(tuned, diags, std::cout);
   if (diagnostics == "json") std::cerr << diags.render_json();
   else std::cerr << diags.render_text(verbose);
   std::cout.flush();

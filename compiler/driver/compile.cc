@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <optional>
 #include <ostream>
+#include <sstream>
 
 #include "compiler/directives/directive_table.h"
 #include "compiler/driver/compilation.h"
@@ -21,23 +22,10 @@
 
 namespace piper::driver {
 
-Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& diags) {
-  Status strategy_read, model_read;
-  diag::Diagnostics of_model;
-  parallel_invoke(
-      [&] {
-        auto model = frontend::open_model(options.model, options.route, of_model);
-        if (model.ok()) c.model = std::move(model).value();
-        else model_read = model.take_status();
-      },
-      [&] {
-        auto strategy = strategy::load_strategy(options.strategy, options.overrides, directives::all_specs(), diags);
-        if (strategy.ok()) c.strategy = std::move(strategy).value();
-        else strategy_read = strategy.take_status();
-      });
-  PIPER_RETURN_IF_ERROR(std::move(strategy_read));
-  diags.append(std::move(of_model));
-  PIPER_RETURN_IF_ERROR(std::move(model_read));
+namespace {
+
+// What the compilation takes from the options, and a strategy's own table, once strategy and model are there.
+Status finish_loading(const CompileOptions& options, Compilation& c, diag::Diagnostics& diags) {
   if (!c.strategy.optimizer) {
     auto error = diags.error("P0238");
     error << "the strategy has no optimizer";
@@ -60,6 +48,29 @@ Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& di
   for (const strategy::StreamConfig& stream : c.strategy.streams)
     if (c.target.device == plan::DeviceKind::kCpu)
       diags.remark("resources of stream '" + stream.name + "' have no effect on CPU ranks", stream.span);
+  return Status();
+}
+
+}  // namespace
+
+Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& diags) {
+  Status strategy_read, model_read;
+  diag::Diagnostics of_model;
+  parallel_invoke(
+      [&] {
+        auto model = frontend::open_model(options.model, options.route, of_model);
+        if (model.ok()) c.model = std::move(model).value();
+        else model_read = model.take_status();
+      },
+      [&] {
+        auto strategy = strategy::load_strategy(options.strategy, options.overrides, directives::all_specs(), diags);
+        if (strategy.ok()) c.strategy = std::move(strategy).value();
+        else strategy_read = strategy.take_status();
+      });
+  PIPER_RETURN_IF_ERROR(std::move(strategy_read));
+  diags.append(std::move(of_model));
+  PIPER_RETURN_IF_ERROR(std::move(model_read));
+  PIPER_RETURN_IF_ERROR(finish_loading(options, c, diags));
   // Where the system has no thread left, std::async computes the digests at once.
   c.digests = std::async([&c] { return Digests{c.model->sha256(), c.strategy.sha256()}; });
   return Status();
@@ -161,6 +172,22 @@ Status run(const CompileOptions& options, Compilation& c, diag::Diagnostics& dia
 }
 
 }  // namespace
+
+Status compile_in_memory(const CompileOptions& options, const std::string& text, Compilation& c,
+                         diag::Diagnostics& diags) {
+  PIPER_ASSIGN(c.strategy,
+               strategy::parse_strategy(options.strategy, text, options.overrides, directives::all_specs(), diags));
+  PIPER_RETURN_IF_ERROR(finish_loading(options, c, diags));
+  bool stopped = false;
+  std::ostringstream unprinted;
+  FrameOptions frame;
+  frame.verify_each = options.verify_each || kVerifiesAlways;
+  PIPER_RETURN_IF_ERROR(run_pipeline(c, frame, diags, unprinted, [](std::string_view) {}, stopped));
+  if (options.checkpoints) count_snapshots(c.emitted.bundle);
+  return Status();
+}
+
+void prove(const plan::Bundle& bundle) { (void)verify(bundle); }
 
 const std::vector<std::string>& stops() {
   static const std::vector<std::string> names = [] {

@@ -57,4 +57,12 @@ Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& di
 // in `diags` where they have a place, else in the Status.
 Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err);
 
+// For whoever compiles many strategies of one model (compiler/tune): `text`, a strategy named options.strategy, goes
+// through all passes into `c`, whose model is set. Nothing is printed, written or proved, no limit of memory holds, and
+// the plans have no digests. A bug throws PassFailure (run_pipeline.h).
+Status compile_in_memory(const CompileOptions& options, const std::string& text, Compilation& c,
+                         diag::Diagnostics& diags);
+// The proof of plans that were made. A refutation is a bug: throws.
+void prove(const plan::Bundle& bundle);
+
 }  // namespace piper::driver

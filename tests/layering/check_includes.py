@@ -35,6 +35,7 @@ FOLDERS = {
     "compiler/directives": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
     "compiler/emit": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
     "compiler/driver": [BASE, PLAN, VERIFY, CHECKPOINT, TIMELINE, "compiler"],
+    "compiler/tune": [BASE, PLAN, TIMELINE, "compiler"],
     "compiler": [BASE, PLAN, "compiler"],
     "runtime/hal": [BASE, PLAN],
     "runtime/trace": [BASE, PLAN, DIGEST, PERFETTO, LIVE],

@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include "compiler/tune/list_schedule.h"
+#include "compiler/tune/pass_table.h"
+#include "compiler/tune/proposals.h"
+
+namespace piper::tune {
+namespace {
+
+using strategy::Action;
+using strategy::Pass;
+using strategy::ScheduleTable;
+using strategy::Slot;
+
+// The trial outlives its proposals.
+Proposal of_table(const Trial& trial, const PassTable& old, ScheduleTable now, std::string what) {
+  return {std::move(what), [&trial, old, now = std::move(now)](const std::string& comment) {
+            return with_passes(trial.text, *trial.compilation, old, now, comment);
+          }};
+}
+
+std::string described(const ListScheduleOptions& options) {
+  std::string text = "passes by list scheduling";
+  const int32_t more = options.more_in_flight;
+  if (more != 0)
+    text += ", " + std::to_string(std::abs(more)) + (more > 0 ? " more" : " fewer") + " forwards in flight";
+  if (options.backward == ListScheduleOptions::Backward::kHalves) text += ", backwards in halves";
+  switch (options.overlap) {
+    case ListScheduleOptions::Overlap::kNone: break;
+    case ListScheduleOptions::Overlap::kOpposite: text += ", forwards overlap backwards"; break;
+    case ListScheduleOptions::Overlap::kAny: text += ", passes overlap"; break;
+  }
+  return text;
+}
+
+// Passes whose sequence is kept: of one kind of a stage, those that add to its gradients, and those of one microbatch.
+bool same_queue(const Action& a, const Action& b) {
+  const auto closes = [](Pass pass) { return pass == Pass::kB || pass == Pass::kBW; };
+  const auto kind = [](Pass pass) { return pass == Pass::kBI ? Pass::kB : pass; };
+  return a.stage == b.stage &&
+         (kind(a.pass) == kind(b.pass) || (closes(a.pass) && closes(b.pass)) || a.microbatch == b.microbatch);
+}
+bool any_same_queue(const Slot& a, const Slot& b) {
+  return std::any_of(a.begin(), a.end(), [&](const Action& x) {
+    return std::any_of(b.begin(), b.end(), [&](const Action& y) { return same_queue(x, y); });
+  });
+}
+bool needs(const Slot& a, const Slot& b) {
+  return std::any_of(a.begin(), a.end(), [&](const Action& x) {
+    return std::any_of(b.begin(), b.end(),
+                       [&](const Action& y) { return x.microbatch == y.microbatch && x.stage == y.stage; });
+  });
+}
+
+std::string told(const Slot& slot) {
+  std::string text;
+  for (const Action& a : slot) {
+    static constexpr const char* kNames[] = {"F", "B", "BI", "BW"};
+    text += (text.empty() ? "" : "+") + std::string(kNames[static_cast<size_t>(a.pass)]) + std::to_string(a.stage) +
+            "." + std::to_string(a.microbatch);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<Proposal> moved_passes(const Trial& trial) {
+  std::vector<Proposal> proposals;
+  const auto passes = pass_table_of(*trial.compilation);
+  if (!passes) return proposals;
+  const PassTimes times(trial.compilation->emitted.bundle, trial.timeline, passes->tag,
+                        static_cast<int32_t>(passes->table.stage_rank.size()));
+  const auto in_flight = most_in_flight(passes->table);
+  const int32_t most = *std::max_element(in_flight.begin(), in_flight.end());
+  const auto rows = static_cast<int32_t>(passes->table.rows.size());
+  std::vector<int32_t> changes;  // of forwards in flight
+  for (int32_t more = 0; more <= std::max(2, rows); more = more < 2 ? more + 1 : 2 * more) changes.push_back(more);
+  if (trial.excess_bytes > 0)
+    for (int32_t fewer = 1; fewer < most; fewer = fewer < 2 ? fewer + 1 : 2 * fewer) changes.push_back(-fewer);
+  std::vector<ScheduleTable> seen = {passes->table};
+  using Options = ListScheduleOptions;
+  for (const int32_t more : changes)
+    for (const auto overlap : {Options::Overlap::kNone, Options::Overlap::kOpposite, Options::Overlap::kAny})
+      for (const auto backward : {Options::Backward::kAsGiven, Options::Backward::kHalves})
+        for (const auto urgent : {Options::Urgent::kBackward, Options::Urgent::kLongestPath}) {
+          const Options options{urgent, overlap, backward, more};
+          ScheduleTable table = list_schedule(passes->table, times, options);
+          if (std::any_of(seen.begin(), seen.end(), [&](const auto& other) { return other.rows == table.rows; }))
+            continue;
+          seen.push_back(table);
+          proposals.push_back(of_table(trial, *passes, std::move(table), described(options)));
+        }
+  return proposals;
+}
+
+std::vector<Proposal> neighbours(const Trial& trial) {
+  std::vector<Proposal> proposals;
+  const auto passes = pass_table_of(*trial.compilation);
+  if (!passes) return proposals;
+  const auto propose = [&](size_t r, std::vector<Slot> row, std::string what) {
+    ScheduleTable table = passes->table;
+    table.rows[r] = std::move(row);
+    proposals.push_back(of_table(trial, *passes, std::move(table), std::move(what)));
+  };
+  for (size_t r = 0; r < passes->table.rows.size(); ++r) {
+    const auto& row = passes->table.rows[r];
+    for (size_t k = 0; k < row.size(); ++k) {
+      if (row[k].size() == 2) {
+        auto apart = row;
+        apart[k] = {row[k][0]};
+        apart.insert(apart.begin() + static_cast<std::ptrdiff_t>(k) + 1, Slot{row[k][1]});
+        propose(r, std::move(apart), "slot " + told(row[k]) + " taken apart");
+      }
+      if (k + 1 == row.size() || needs(row[k], row[k + 1])) continue;
+      if (row[k].size() == 1 && row[k + 1].size() == 1) {
+        auto joined = row;
+        joined[k].push_back(row[k + 1][0]);
+        joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(k) + 1);
+        propose(r, std::move(joined), told(row[k]) + " and " + told(row[k + 1]) + " in one slot");
+      }
+      if (any_same_queue(row[k], row[k + 1])) continue;
+      auto swapped = row;
+      std::swap(swapped[k], swapped[k + 1]);
+      propose(r, std::move(swapped), told(row[k + 1]) + " in front of " + told(row[k]));
+    }
+  }
+  return proposals;
+}
+
+}  // namespace piper::tune

@@ -1,0 +1,73 @@
+#include "compiler/tune/trial.h"
+
+#include <algorithm>
+
+#include "schemas/timeline/assess.h"
+#include "schemas/timeline/priced.h"
+
+namespace piper::tune {
+namespace {
+
+// A machine's prices for what ranks do themselves; what goes between them takes no time.
+class FreeLinks : public timeline::Priced {
+ public:
+  using Priced::Priced;
+  timeline::Task transfer(std::span<const timeline::TransferEnd>) const override { return {}; }
+};
+
+}  // namespace
+
+Judge::Judge(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
+             timeline::KernelTimes times, int64_t limit)
+    : options_(std::move(options)),
+      model_(std::move(model)),
+      machine_(std::move(machine)),
+      times_(std::move(times)),
+      limit_(limit) {}
+
+Result<Trial> Judge::price(const std::string& text, bool reference, diag::Diagnostics& diags) {
+  ++compiled_;
+  Trial trial;
+  trial.text = text;
+  trial.compilation = std::make_unique<driver::Compilation>();
+  trial.compilation->model = model_;
+  driver::CompileOptions options = options_;
+  options.reference = reference;
+  PIPER_RETURN_IF_ERROR(driver::compile_in_memory(options, text, *trial.compilation, diags));
+  const plan::Bundle& bundle = trial.compilation->emitted.bundle;
+  PIPER_ASSIGN(trial.timeline, timeline::simulate_on(bundle, timeline::Priced(bundle, machine_, 1, times_)));
+  trial.step_us = trial.timeline.step;
+  for (const plan::RankSummary& rank : bundle.manifest.ranks)
+    trial.peak_bytes = std::max(trial.peak_bytes, rank.peak_bytes);
+  trial.excess_bytes = std::max<int64_t>(0, trial.peak_bytes - limit_);
+  return trial;
+}
+
+Result<Trial> Judge::judge(const std::string& text, diag::Diagnostics& diags) { return price(text, false, diags); }
+
+std::optional<Trial> Judge::judge(const std::string& text) {
+  diag::Diagnostics unheard;
+  auto trial = price(text, false, unheard);
+  return trial.ok() ? std::optional<Trial>(std::move(trial).value()) : std::nullopt;
+}
+
+Result<bool> Judge::prove(const Trial& trial, diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const Trial again, price(trial.text, options_.reference, diags));
+  driver::prove(again.compilation->emitted.bundle);
+  return again.step_us == trial.step_us && again.peak_bytes == trial.peak_bytes;
+}
+
+double Judge::without_links_us(const Trial& trial) const {
+  const plan::Bundle& bundle = trial.compilation->emitted.bundle;
+  const auto timeline = timeline::simulate_on(bundle, FreeLinks(bundle, machine_, 1, times_));
+  return timeline.ok() ? timeline->step : 0;
+}
+
+double Judge::busiest_rank_us(const Trial& trial) const {
+  double most = 0;
+  for (const auto& rank : timeline::rank_times(trial.compilation->emitted.bundle, trial.timeline))
+    most = std::max(most, rank.busy);
+  return most;
+}
+
+}  // namespace piper::tune

@@ -1,0 +1,59 @@
+// Compiles a strategy's text in memory and prices its plans: the one judge of every change that tune.h tries.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "compiler/driver/compile.h"
+#include "compiler/driver/compilation.h"
+#include "schemas/timeline/kernel_times.h"
+#include "schemas/timeline/machine.h"
+#include "schemas/timeline/timeline.h"
+
+namespace piper::tune {
+
+// A strategy that compiles, and what it costs.
+struct Trial {
+  std::string text;
+  std::unique_ptr<driver::Compilation> compilation;
+  timeline::Timeline timeline;  // priced
+  double step_us = 0;
+  int64_t peak_bytes = 0;    // of the rank that needs most
+  int64_t excess_bytes = 0;  // over the limit
+};
+
+class Judge {
+ public:
+  // `options`: the model's file, the strategy's name, overrides and what plans are made for. `limit`: bytes a rank.
+  Judge(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
+        timeline::KernelTimes times, int64_t limit);
+
+  // Fails where it does not compile; what is wrong is in `diags`.
+  Result<Trial> judge(const std::string& text, diag::Diagnostics& diags);
+  // The same of a text that a search made up: nothing where it does not compile.
+  std::optional<Trial> judge(const std::string& text);
+  // Compiles it once more, with the model's own step, and proves the plans; a refutation is a bug and throws. Whether
+  // it costs what the trial says.
+  Result<bool> prove(const Trial& trial, diag::Diagnostics& diags);
+  // Of the trial's plans where links take no time.
+  double without_links_us(const Trial& trial) const;
+  // Of the trial's plans: the work of the rank that has most. No order of passes is shorter.
+  double busiest_rank_us(const Trial& trial) const;
+
+  int64_t compiled() const { return compiled_; }
+  int64_t limit() const { return limit_; }
+  const timeline::Machine& machine() const { return machine_; }
+
+ private:
+  Result<Trial> price(const std::string& text, bool reference, diag::Diagnostics& diags);
+
+  driver::CompileOptions options_;
+  std::shared_ptr<frontend::ModelFile> model_;
+  timeline::Machine machine_;
+  timeline::KernelTimes times_;
+  int64_t limit_;
+  int64_t compiled_ = 0;
+};
+
+}  // namespace piper::tune

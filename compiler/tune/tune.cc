@@ -1,0 +1,178 @@
+#include "compiler/tune/tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "compiler/frontend/model_file.h"
+#include "compiler/machine/load_machine.h"
+#include "compiler/tune/proposals.h"
+#include "schemas/base/check.h"
+#include "schemas/base/parallel.h"
+#include "schemas/plan/file_bytes.h"
+
+namespace piper::tune {
+namespace {
+
+constexpr double kLeastGain = 1e-3;  // of the start's step: what gains less is not worth a line
+constexpr int kMostRounds = 4;
+// Stands for the comment of a change of which the gain is not known yet; no strategy holds this character.
+const std::string kGainToCome = "\x01";
+
+std::string milliseconds(double us) { return fmt::format("{:.4g}", us / 1000); }
+std::string mebibytes(int64_t bytes) { return fmt::format("{:.4g}", static_cast<double>(bytes) / (1 << 20)); }
+
+class Search {
+ public:
+  Search(Judge& judge, Trial start, int64_t candidates, diag::Diagnostics& diags)
+      : judge_(judge),
+        best_(std::move(start)),
+        candidates_(candidates),
+        diags_(diags),
+        least_us_(kLeastGain * best_.step_us) {}
+
+  Status run() {
+    for (int round = 0; round < kMostRounds; ++round) {
+      const size_t before = changes_.size();
+      PIPER_RETURN_IF_ERROR(best_of(moved_passes));
+      PIPER_RETURN_IF_ERROR(climb());
+      for (auto* const kind : {buckets, prefetches, recomputations}) PIPER_RETURN_IF_ERROR(while_better(kind));
+      if (changes_.size() == before) break;
+    }
+    return {};
+  }
+
+  const Trial& best() const { return best_; }
+  const std::vector<std::string>& changes() const { return changes_; }
+
+ private:
+  using Kind = std::vector<Proposal> (*)(const Trial&);
+
+  bool better(const Trial& a, const Trial& b) const {
+    if (a.excess_bytes != b.excess_bytes) return a.excess_bytes < b.excess_bytes;
+    return a.step_us < b.step_us - least_us_;
+  }
+  bool has_budget() const { return judge_.compiled() < candidates_; }
+
+  // Keeps the best change of a kind, if it is better than what there is.
+  Status best_of(Kind kind) {
+    std::optional<Trial> found;
+    const Proposal* of = nullptr;
+    const auto proposals = kind(best_);
+    for (const Proposal& proposal : proposals) {
+      if (!has_budget()) break;
+      auto trial = tried(proposal, kGainToCome);
+      if (!trial || !better(*trial, found ? *found : best_)) continue;
+      found = std::move(trial);
+      of = &proposal;
+    }
+    return found ? keep(std::move(*found), of->what) : Status();
+  }
+  Status while_better(Kind kind) {
+    for (size_t before = changes_.size() + 1; before != changes_.size();) {
+      before = changes_.size();
+      PIPER_RETURN_IF_ERROR(best_of(kind));
+    }
+    return {};
+  }
+  // Change after change between neighbours, as one change of the file.
+  Status climb() {
+    std::optional<Trial> at;
+    int64_t moves = 0;
+    auto proposals = neighbours(best_);
+    for (size_t next = 0, since = 0; since < proposals.size() && has_budget();
+         next = (next + 1) % proposals.size(), ++since) {
+      next = std::min(next, proposals.size() - 1);
+      auto trial = tried(proposals[next], moves == 0 ? kGainToCome : "");
+      if (!trial || !better(*trial, at ? *at : best_)) continue;
+      at = std::move(trial);
+      proposals = neighbours(*at);
+      since = 0;
+      ++moves;
+    }
+    if (!at) return {};
+    return keep(std::move(*at), fmt::format("{} {} of neighbouring passes", moves, moves == 1 ? "move" : "moves"));
+  }
+
+  std::optional<Trial> tried(const Proposal& proposal, const std::string& comment) {
+    const auto text = proposal.edit(comment);
+    return text.ok() ? judge_.judge(*text) : std::nullopt;
+  }
+
+  // Proves it, and writes into its text what it gained.
+  Status keep(Trial trial, const std::string& what) {
+    const std::string change =
+        fmt::format("{}: {} -> {} ms a step, {} -> {} MiB", what, milliseconds(best_.step_us),
+                    milliseconds(trial.step_us), mebibytes(best_.peak_bytes), mebibytes(trial.peak_bytes));
+    const size_t at = trial.text.find(kGainToCome);
+    PIPER_CHECK(at != std::string::npos, "a change has no comment: ", what);
+    trial.text.replace(at, kGainToCome.size(), "tuned: " + change);
+    PIPER_ASSIGN(const bool same, judge_.prove(trial, diags_));
+    PIPER_CHECK(same, "a comment changed what a strategy costs: ", change);
+    best_ = std::move(trial);
+    changes_.push_back(change);
+    return {};
+  }
+
+  Judge& judge_;
+  Trial best_;
+  int64_t candidates_;
+  diag::Diagnostics& diags_;
+  double least_us_;
+  std::vector<std::string> changes_;
+};
+
+struct Start {
+  double step_us = 0, free_links_us = 0;
+  int64_t peak_bytes = 0;
+};
+
+std::string told(const TuneOptions& options, const Judge& judge, const Search& search, const Start& start) {
+  const Trial& best = search.best();
+  const auto costs = [](double us, int64_t bytes) {
+    return milliseconds(us) + " ms a step, " + mebibytes(bytes) + " MiB";
+  };
+  std::string text = "on " + judge.machine().name + ", at most " + mebibytes(judge.limit()) + " MiB a rank\n" +
+                     "start: " + costs(start.step_us, start.peak_bytes) + "\n";
+  for (const std::string& change : search.changes()) text += "  " + change + "\n";
+  if (search.changes().empty()) text += "  nothing that was tried is better\n";
+  text += "tuned: " + costs(best.step_us, best.peak_bytes) +
+          fmt::format(" ({:+.1f} %)\n", 100 * (best.step_us / start.step_us - 1)) +
+          "bounds: the start with links of no cost " + milliseconds(start.free_links_us) + " ms; the tuned one " +
+          milliseconds(judge.without_links_us(best)) + " ms, of which its busiest rank computes " +
+          milliseconds(judge.busiest_rank_us(best)) + " ms\n";
+  return text + options.output + ": written, its plans are proved; " + std::to_string(judge.compiled()) +
+         " strategies were compiled\n";
+}
+
+}  // namespace
+
+Status tune(const TuneOptions& options, diag::Diagnostics& diags, std::ostream& out) {
+  const KeptHelpers helpers(loop_threads() - 1);
+  PIPER_ASSIGN(const timeline::Machine machine, machine::load_machine(options.compile.machine, diags));
+  timeline::KernelTimes times;
+  if (!options.kernel_times.empty()) {
+    PIPER_ASSIGN(times, timeline::read_kernel_times(options.kernel_times));
+  }
+  PIPER_ASSIGN(auto model, frontend::open_model(options.compile.model, options.compile.route, diags));
+  const auto given = plan::map_file(options.compile.strategy);
+  if (!given.ok()) return diags.error("P0101").help("check the path given to --strategy") << given.error().message;
+  const int64_t limit =
+      options.compile.memory_limit > 0 ? options.compile.memory_limit : static_cast<int64_t>(machine.memory_bytes);
+  Judge judge(options.compile, std::move(model), machine, std::move(times), limit);
+  PIPER_ASSIGN(Trial first, judge.judge(std::string(given->text()), diags));
+  const Start start{first.step_us, judge.without_links_us(first), first.peak_bytes};
+  Search search(judge, std::move(first), options.candidates, diags);
+  PIPER_RETURN_IF_ERROR(search.run());
+  if (search.best().excess_bytes > 0)
+    return diags.error("P0520").help("shard more, use more microbatches or more ranks")
+           << "nothing that was tried needs at most " << limit << " bytes a rank; the least is "
+           << search.best().peak_bytes;
+  if (search.changes().empty()) PIPER_RETURN_IF_ERROR(judge.prove(search.best(), diags).status());
+  PIPER_RETURN_IF_ERROR(plan::write_file(options.output, search.best().text));
+  out << told(options, judge, search, start);
+  return {};
+}
+
+}  // namespace piper::tune

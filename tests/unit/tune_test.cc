@@ -1,0 +1,158 @@
+// Strategies that are tuned: they are never worse, fit, are proved, and say what changed.
+#include "compiler/tune/tune.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/frontend/model_file.h"
+#include "compiler/machine/load_machine.h"
+#include "compiler/tune/trial.h"
+#include "tests/unit/temp_folder.h"
+
+namespace piper::tune {
+namespace {
+
+constexpr const char* kPipeline = R"(piper: 1
+model: {batch: 8}
+annotate: [{tag: PP, starts: ["h.0", "h.1"]}]
+# kept as it is
+schedule: {family: 1f1b, microbatches: 4}
+optimizer: {sgd: {lr: 0.1}}
+)";
+
+constexpr const char* kReplicas = R"(piper: 1
+model: {batch: 8}
+directives:
+  - {op: replicate, filter: {}, devices: [0, 1], bucket_size: 1}
+optimizer: {sgd: {lr: 0.1}}
+)";
+
+std::string machine(const TempFolder& folder) {
+  return folder.write("m.yaml", R"(name: two slow ones
+ranks_per_node: 1
+flops: {f32: 1.0e9}
+memory_bytes: 1.0e9
+memory_bytes_per_second: 1.0e9
+efficiency: {product: 1, grouped_product: 1, attention: 1, memory: 1}
+kernel_us: 0
+host_us: 0
+inside_node: {latency_us: 1, bytes_per_second: 1.0e8}
+between_nodes: {latency_us: 1, bytes_per_second: 1.0e8}
+)");
+}
+
+struct Tuned {
+  Status status;
+  std::string text, told, errors;
+};
+Tuned tuned(const TempFolder& folder, const std::string& strategy, int64_t limit = 0, int64_t candidates = 150) {
+  TuneOptions options;
+  options.compile.model = std::string(PIPER_TEST_MODELS) + "/tiny_gpt.onnx";
+  options.compile.strategy = folder.write("s.yaml", strategy);
+  options.compile.machine = machine(folder);
+  options.compile.memory_limit = limit;
+  options.output = folder / "tuned.yaml";
+  options.candidates = candidates;
+  diag::Diagnostics diags;
+  std::ostringstream out;
+  Tuned done;
+  done.status = tune(options, diags, out);
+  std::ifstream file(options.output);
+  done.text.assign(std::istreambuf_iterator<char>(file), {});
+  done.told = out.str();
+  done.errors = diags.render_text(false);
+  return done;
+}
+
+// What a strategy costs, by whoever did not tune it.
+Trial judged(const TempFolder& folder, const std::string& text) {
+  diag::Diagnostics diags;
+  driver::CompileOptions options;
+  options.strategy = "s.yaml";
+  auto model = frontend::open_model(std::string(PIPER_TEST_MODELS) + "/tiny_gpt.onnx", "auto", diags);
+  REQUIRE(model.ok());
+  const auto target = machine::load_machine(machine(folder), diags);
+  REQUIRE(target.ok());
+  Judge judge(options, std::move(model).value(), *target, {}, 0);
+  auto trial = judge.judge(text, diags);
+  INFO(diags.render_text(false));
+  REQUIRE(trial.ok());
+  return std::move(trial).value();
+}
+
+bool holds(const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a pipeline's passes are moved, and every change says what it gained") {
+  const TempFolder folder;
+  const Tuned done = tuned(folder, kPipeline);
+  INFO(done.errors << done.told << done.text);
+  REQUIRE(done.status.ok());
+  CHECK(holds(done.text, "# kept as it is\n# schedule: {family: 1f1b, microbatches: 4}\n"));
+  CHECK(holds(done.text, "  # tuned: passes by list scheduling"));
+  CHECK(holds(done.told, "tuned: "));
+  const Trial before = judged(folder, kPipeline), after = judged(folder, done.text);
+  CHECK(after.step_us < before.step_us);
+  // The same input, the same file.
+  CHECK(tuned(folder, kPipeline).text == done.text);
+  // What was tuned is a start like any other, and is never made worse.
+  const Tuned again = tuned(folder, done.text);
+  REQUIRE(again.status.ok());
+  CHECK(judged(folder, again.text).step_us <= after.step_us);
+}
+
+// All gradients in one bucket leave behind the backward; in small ones most of them leave beside it. The first smaller
+// sizes hold all of them, too.
+TEST_CASE("buckets become smaller where reductions are exposed") {
+  const TempFolder folder;
+  const Tuned done = tuned(folder, kReplicas);
+  INFO(done.errors << done.told << done.text);
+  REQUIRE(done.status.ok());
+  CHECK(holds(done.text, "  # tuned: bucket_size 1 -> 0.00"));
+  CHECK(judged(folder, done.text).step_us < judged(folder, kReplicas).step_us);
+}
+
+TEST_CASE("what does not fit is made to fit, and what cannot be is refused") {
+  const TempFolder folder;
+  const Trial start = judged(folder, kPipeline);
+  const int64_t limit = start.peak_bytes - 4096;
+  const Tuned done = tuned(folder, kPipeline, limit);
+  INFO(done.errors << done.told << done.text);
+  REQUIRE(done.status.ok());
+  CHECK(judged(folder, done.text).peak_bytes <= limit);
+  const Tuned refused = tuned(folder, kPipeline, 1000);
+  CHECK(!refused.status.ok());
+  CHECK(holds(refused.errors, "error[P0520]: nothing that was tried needs at most 1000 bytes a rank; the least is "));
+}
+
+// A recomputation that the machine's memory does not need.
+TEST_CASE("recomputation is left out where there is memory for what it saves") {
+  const TempFolder folder;
+  std::string strategy = kPipeline;
+  strategy += "directives:\n  - {op: recompute, filter: {PP: 0}}\n";
+  const Tuned done = tuned(folder, strategy);
+  INFO(done.errors << done.told << done.text);
+  REQUIRE(done.status.ok());
+  CHECK(holds(done.text, "# tuned: without {op: recompute, filter: {PP: 0}}: "));
+  CHECK(!holds(done.text, "\n  - {op: recompute"));
+}
+
+TEST_CASE("a start that does not compile is told as piperc tells it") {
+  const TempFolder folder;
+  const Tuned done =
+      tuned(folder, "piper: 1\nmodel: {batch: 8}\ndirectives: [{op: plaze}]\noptimizer: {sgd: {lr: 1}}\n");
+  CHECK(!done.status.ok());
+  CHECK(holds(done.errors, "s.yaml:3:19: error[P0205]"));
+}
+
+TEST_CASE("as many strategies are compiled as one asks for") {
+  const TempFolder folder;
+  const Tuned done = tuned(folder, kPipeline, 0, 1);
+  REQUIRE(done.status.ok());
+  CHECK(holds(done.told, "nothing that was tried is better"));
+  CHECK(done.text == kPipeline);
+}
+
+}  // namespace piper::tune
