@@ -6,6 +6,7 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/file_bytes.h"
 #include "tests/unit/plan_bundle_example.h"
 #include "tests/unit/temp_folder.h"
 #include "tools/piper_plan/commands.h"
@@ -127,6 +128,31 @@ TEST_CASE("report sets a predicted step beside a measured one") {
   CHECK(holds(text(tools::report_lines(plans, profile, options)), "is of 1 ranks, the bundle has 2"));
   options.log = profile;
   CHECK(holds(text(tools::report_lines(plans, profile, options)), "it is no log of a run that ended"));
+}
+
+// The compiler tunes; which one, with what, the bundle says.
+TEST_CASE("tune calls piperc for the bundle's device and strategy") {
+  TempFolder dir;
+  const std::string strategy = dir.write("s.yaml", "piper: 1\n");
+  auto bundle = plan::example::pipeline(2, 2);
+  bundle.manifest.strategy_sha256 = plan::sha256(std::string("piper: 1\n\0model.batch=4", 23));
+  bundle.manifest.target = {plan::DeviceKind::kCuda, plan::Summing::kLibrary};
+  const auto plans = write(dir, "p", bundle);
+  tools::TuneOptions options;
+  options.strategy = strategy;
+  options.target = "t.yaml";
+  const auto another = tools::tune_command(plans, options);
+  REQUIRE(!another.ok());
+  CHECK(holds(another.error().message, "is another text: compile it"));
+  options.sets = {"model.batch=4"};
+  options.limit = 7;
+  const auto words = tools::tune_command(plans, options);
+  REQUIRE(words.ok());
+  std::string line;
+  for (const std::string& word : *words) line += word + " ";
+  CHECK(holds(line, "/piperc m.onnx --strategy " + strategy +
+                        " --tune s.tuned.yaml --target t.yaml --device cuda --reduction library --memory-limit 7 "
+                        "--set model.batch=4 "));
 }
 
 // The file of a machine is the caller's; what it is made of is told, as text and as JSON.

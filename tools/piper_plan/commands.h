@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "schemas/base/status.h"
 #include "schemas/timeline/timeline.h"
@@ -62,6 +63,21 @@ struct ReportOptions {
 // What each line of the strategy costs, predicted and as `piper-run --profile` measured it (report.h).
 Result<std::string> report_lines(const std::string& directory, const std::string& profile,
                                  const ReportOptions& options);
+
+struct TuneOptions {
+  std::string model, strategy;  // "": those that the bundle names, in this folder
+  std::string target;           // the file of a machine
+  std::string kernel_times;     // a file of `piper-run --calibrate`, or ""
+  std::string output;           // "": the strategy's name with ".tuned.yaml", in this folder
+  std::vector<std::string> sets;
+  int64_t limit = 0, candidates = 0;  // 0: the machine's memory; piperc's own number
+  bool checkpoints = false;
+};
+// The words of the piperc that tunes the strategy of a bundle, for the same device: strategies are compiled there, and
+// this program knows plans alone. Fails where the bundle was not made from this strategy.
+Result<std::vector<std::string>> tune_command(const std::string& directory, const TuneOptions& options);
+// Becomes that program. Returns where it cannot be started.
+Status run_instead(const std::vector<std::string>& words);
 
 struct Difference {
   std::string text;

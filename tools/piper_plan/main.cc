@@ -83,6 +83,40 @@ int run_report(ReportCommand& report) {
   return print(piper::tools::report_lines(report.directory, report.profile, report.options));
 }
 
+struct TuneCommand {
+  std::string directory;
+  piper::tools::TuneOptions options;
+};
+CLI::App* add_tune(CLI::App& app, TuneCommand& tune) {
+  piper::tools::TuneOptions& options = tune.options;
+  auto* const command = app.add_subcommand(
+      "tune", "write a faster strategy: moves passes, buckets, prefetch and recomputation (calls piperc --tune)");
+  command->add_option("DIR", tune.directory, "plan bundle of the strategy to start from")->required();
+  command->add_option("--target", options.target, "the machine that plans are priced for: strategies/targets/*.yaml")
+      ->required();
+  command->add_option("--limit", options.limit, "bytes per rank; default: the machine's memory")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::PositiveNumber);
+  command->add_option("--model", options.model, "the model's file; default: the one that DIR names, in this folder");
+  command->add_option("--strategy", options.strategy, "the strategy's file; default: the one that DIR names");
+  command->add_option("--set", options.sets, "KEY=VALUE, as piperc had them")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command->add_option("--kernel-times", options.kernel_times, "times measured by piper-run --calibrate");
+  command->add_option("--candidates", options.candidates, "strategies that are compiled at most; default: 300")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--checkpoints", options.checkpoints, "runs will save checkpoints, as piperc --checkpoints");
+  command->add_option("-o,--output", options.output,
+                      "the strategy file that is written; default: NAME.tuned.yaml in this folder");
+  return command;
+}
+int run_tune(const TuneCommand& tune) {
+  const auto words = piper::tools::tune_command(tune.directory, tune.options);
+  if (!words.ok()) return print(piper::Result<std::string>(words.status()));
+  return print(piper::Result<std::string>(piper::tools::run_instead(*words)));
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Looks at plan bundles: what will run, why, how long, and the proof that it can", "piper-plan");
   app.require_subcommand(1);
@@ -149,6 +183,8 @@ int run(int argc, char** argv) {
   explain->add_option("--rank", explained.rank, "one rank")->check(CLI::NonNegativeNumber);
   ReportCommand reported;
   auto* const report = add_report(app, reported);
+  TuneCommand tuned;
+  auto* const tune = add_tune(app, tuned);
   auto* const checkpoints = app.add_subcommand("checkpoint", "checkpoints that piper-run has saved");
   checkpoints->require_subcommand(1);
   auto* const list = checkpoints->add_subcommand("ls", "which there are");
@@ -191,6 +227,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (*report) return run_report(reported);
+  if (*tune) return run_tune(tuned);
   if (*verify) return print(piper::tools::verify_bundle(directory, proof));
   if (*show && !html.empty()) return write_picture(html, piper::tools::draw_html(directory, {shown.costs, profile}));
   if (*show && !svg.empty()) return write_picture(svg, piper::tools::draw_svg(directory, shown.costs));
