@@ -25,6 +25,33 @@ def images(x):
     return x.view(-1, 4, 2, 2)
 
 
+def cut(p, *shapes):
+    """Weights of these shapes, made of p by repeating it."""
+    sizes = [torch.Size(shape).numel() for shape in shapes]
+    whole = torch.cat([p * (0.2 + 0.1 * i) for i in range(-(-sum(sizes) // WIDTH))])
+    return [part.view(shape) for part, shape in zip(whole[:sum(sizes)].split(sizes), shapes)]
+
+
+def recurrent(call, x, p, gates, states, layers=1, both=False, first=True, biases=True):
+    """All results of a network of 4 features over 4 steps, flat; `first`: the batch is the first axis."""
+    sides, features = 1 + both, 4
+    x = x.view(-1, 4, 4) if first else x.view(-1, 4, 4).transpose(0, 1)
+    shapes = []
+    for layer in range(layers):
+        inputs = 4 if layer == 0 else sides * features
+        shapes += sides * ([(gates * features, inputs), (gates * features, features)] + biases * 2 * [(gates * features,)])
+    begin = torch.zeros(layers * sides, x.shape[1 - first], features)
+    out, *last = call(x, (begin, begin + 0.5) if states == 2 else begin + 0.5, cut(p, *shapes), biases, layers, 0.0, True, both, first)
+    return torch.cat([(out if first else out.transpose(0, 1)).flatten(1), *(state.transpose(0, 1).flatten(1) for state in last)], 1)
+
+
+def projected(x, p):
+    """An LSTM of 4 features whose output is projected to 2."""
+    begin = torch.zeros(1, x.shape[0], 4)
+    weights = cut(p, (16, 4), (16, 2), (16,), (16,), (2, 4))
+    return torch.lstm(x.view(-1, 4, 4), (begin[..., :2], begin), weights, True, 1, 0.0, True, False, True)[0].flatten(1)
+
+
 CALLS = {
     "outer": lambda x, p: x * torch.outer(p[:4], p[4:8]).flatten(),
     "tensor_split": lambda x, p: torch.cat([a * (i + 1) for i, a in enumerate(x.tensor_split(3, -1) + x.tensor_split((2, 5), 1))], 1),
@@ -53,6 +80,16 @@ CALLS = {
     "adaptive_pool": lambda x, p: F.adaptive_avg_pool1d(x.view(-1, 2, 8), 5).flatten(1) * p[:10] + F.adaptive_avg_pool1d(x, 10),
     "adaptive_pool_evenly": lambda x, p: F.adaptive_avg_pool1d(x.view(-1, 2, 8), 4).flatten(1) * p[:8] + F.adaptive_avg_pool1d(x, 1) + F.adaptive_avg_pool1d(x, 8),
     "adaptive_pool_of_images": lambda x, p: F.adaptive_avg_pool2d(x.view(-1, 1, 4, 4), (3, 2)).flatten(1) * p[:6],
+    "pool_without_padding": lambda x, p: F.avg_pool2d(x.view(-1, 1, 4, 4), 3, 1, 1, count_include_pad=False).flatten(1) * p
+                            + F.avg_pool2d(x.view(-1, 1, 4, 4), 3, 2, 1, ceil_mode=True, count_include_pad=False).flatten(1).repeat(1, 4)[:, :16]
+                            + F.avg_pool1d(x.view(-1, 1, 16), 3, 1, 1, count_include_pad=False).flatten(1),
+    "im2col": lambda x, p: F.unfold(x.view(-1, 1, 4, 4), (3, 2), dilation=(1, 2), padding=1, stride=2).flatten(1)[:, :16] * p,
+    "weight_norm": lambda x, p: x @ torch._weight_norm(p.view(4, 4).repeat(4, 1), p[:16].view(16, 1), 0) + torch._weight_norm(p, p[:1], -1)[:4],
+    "lstm": lambda x, p: recurrent(torch.lstm, x, p, 4, 2),
+    "lstm_both_ways": lambda x, p: recurrent(torch.lstm, x, p, 4, 2, layers=2, both=True),
+    "lstm_projected": lambda x, p: projected(x, p),
+    "gru": lambda x, p: recurrent(torch.gru, x, p, 3, 1, layers=2),
+    "rnn": lambda x, p: recurrent(torch.rnn_tanh, x, p, 1, 1, both=True) + recurrent(torch.rnn_relu, x, p, 1, 1, both=True, first=False, biases=False),
     "new_empty": lambda x, p: x * x.new_empty(x.shape).fill_(2.0) + p,
     "one_head_of_keys": lambda x, p: F.scaled_dot_product_attention(x.view(-1, 4, 2, 2), x.view(-1, 1, 8, 2), (x * p).view(-1, 1, 8, 2)).flatten(1),
     "conv_transpose": lambda x, p: F.conv_transpose2d(images(x), p.view(4, 1, 2, 2), stride=2, groups=2, padding=1, output_padding=1, dilation=2),

@@ -145,4 +145,14 @@ Item softmax(Call& c) {
 }
 Item softmax_half(Call& c) { return soft(c, c.kind(), c.dtype(c.tensor("self"))); }
 
+// v g / |v|, the norm over all axes but `dim` (torch.nn.utils.weight_norm); over all of them where `dim` is -1.
+Item weight_norm(Call& c) {
+  const ValueId v = c.tensor("v");
+  std::vector<int64_t> axes;
+  for (int64_t axis = 0; axis < c.rank(v); ++axis)
+    if (axis != c.integer("dim")) axes.push_back(axis);
+  const ValueId norm = c.op(OpKind::kSqrt, {c.sum(c.op(OpKind::kMul, {v, v}), axes, true)});
+  return made(c.binary(OpKind::kMul, v, c.binary(OpKind::kDiv, c.tensor("g"), norm)));
+}
+
 }  // namespace piper::frontend::aten

@@ -1,4 +1,6 @@
 // ATen calls that pool over one axis or two.
+#include <algorithm>
+
 #include "compiler/frontend/aten/table.h"
 
 namespace piper::frontend::aten {
@@ -44,13 +46,37 @@ std::vector<ValueId> max_pool(Call& c, size_t axes) {
   return r;
 }
 
+// By what a mean of whole windows along one axis is multiplied to become that of the elements inside of the operand:
+// how much of the padded operand a window covers, and how much of the operand.
+struct Covered {
+  std::vector<int64_t> padded, own;
+};
+Covered covered(int64_t extent, int64_t windows, const ir::PoolAttrs& attrs, size_t i) {
+  Covered out;
+  for (int64_t w = 0; w < windows; ++w) {
+    const int64_t begin = w * attrs.stride[i] - attrs.padding[i],
+                  end = std::min(begin + attrs.kernel[i], extent + attrs.padding[i]);
+    out.padded.push_back(end - begin);
+    out.own.push_back(std::min(end, extent) - std::max<int64_t>(begin, 0));
+  }
+  return out;
+}
+
 Item avg_pool(Call& c, size_t axes) {
-  const ValueId x = c.tensor("self");
-  ir::PoolAttrs attrs = window(c, axes);
-  const bool padded = attrs.padding[0] != 0 || attrs.padding[1] != 0;
-  if ((padded || attrs.ceil_mode) && !c.flag("count_include_pad"))
-    return c.fail("average pooling with padding is supported with count_include_pad=True");
-  const ValueId y = c.op(OpKind::kAvgPool2d, {as_images(c, x, axes)}, std::move(attrs));
+  const ValueId x = c.tensor("self"), images = as_images(c, x, axes);
+  const ir::PoolAttrs attrs = window(c, axes);
+  ValueId y = c.op(OpKind::kAvgPool2d, {images}, attrs);
+  if (c.flag("count_include_pad")) return made(like_operand(c, y, x, axes));
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t axis = static_cast<int64_t>(i) + 2, windows = c.extent(y, axis);
+    const Covered all = covered(c.extent(images, axis), windows, attrs, i);
+    if (all.padded == all.own) continue;
+    const std::vector<int64_t> shape = i == 0 ? std::vector<int64_t>{windows, 1} : std::vector<int64_t>{windows};
+    const auto counts = [&](const std::vector<int64_t>& of) {
+      return c.cast(c.builder().constant_i64(shape, of), c.dtype(y));
+    };
+    y = c.binary(OpKind::kMul, y, c.binary(OpKind::kDiv, counts(all.padded), counts(all.own)));
+  }
   return made(like_operand(c, y, x, axes));
 }
 

@@ -116,4 +116,37 @@ Item unfold(Call& c) {
   return made(c.cat(std::move(windows), c.rank(x)));
 }
 
+// Windows over the last two axes as columns: [N, C, H, W] -> [N, C x kernel, windows].
+Item im2col(Call& c) {
+  const ValueId whole = c.tensor("self");
+  if (c.rank(whole) != 3 && c.rank(whole) != 4) return c.fail("im2col wants images of three or four axes");
+  const std::vector<int64_t> kernel = c.ints("kernel_size", 2), dilation = c.ints("dilation", 2),
+                             padding = c.ints("padding", 2), stride = c.ints("stride", 2);
+  ValueId x = c.rank(whole) == 3 ? c.unsqueeze(whole, 0) : whole;
+  if (padding[0] != 0 || padding[1] != 0) {
+    ir::PadAttrs attrs;
+    attrs.low = attrs.high = {0, 0, padding[0], padding[1]};
+    x = c.op(OpKind::kPad, {x}, std::move(attrs));
+  }
+  std::vector<int64_t> windows;
+  for (size_t i = 0; i < 2; ++i) {
+    if (kernel[i] < 1 || dilation[i] < 1 || stride[i] < 1) return c.fail("im2col: a window or a step of nothing");
+    const int64_t room = c.extent(x, static_cast<int64_t>(i) + 2) - dilation[i] * (kernel[i] - 1) - 1;
+    if (room < 0) return c.fail("im2col: the window does not fit the image");
+    windows.push_back(room / stride[i] + 1);
+  }
+  const auto along = [&](ValueId v, size_t i, int64_t at) {  // element `at` of every window
+    const int64_t begin = at * dilation[i];
+    return c.slice(v, static_cast<int64_t>(i) + 2, begin, begin + (windows[i] - 1) * stride[i] + 1, stride[i]);
+  };
+  std::vector<ValueId> places;
+  for (int64_t row = 0; row < kernel[0]; ++row)
+    for (int64_t column = 0; column < kernel[1]; ++column)
+      places.push_back(c.unsqueeze(along(along(x, 0, row), 1, column), 2));
+  const ValueId y = c.reshape(
+      c.cat(std::move(places), 2),
+      {c.extent(x, 0), c.product(c.extent(x, 1), c.product(kernel[0], kernel[1])), c.product(windows[0], windows[1])});
+  return made(c.rank(whole) == 3 ? c.squeeze(y, 0) : y);
+}
+
 }  // namespace piper::frontend::aten

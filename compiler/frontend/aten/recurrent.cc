@@ -1,0 +1,132 @@
+// ATen calls of recurrent networks, written out step by step: aten.lstm, aten.gru, aten.rnn_tanh, aten.rnn_relu.
+//
+// Products with the inputs of all steps are one; each step adds its product with the state before. A model of many
+// steps becomes as many operators, so that the number of steps has a bound.
+#include "compiler/frontend/aten/dropout.h"
+#include "compiler/frontend/aten/table.h"
+
+namespace piper::frontend::aten {
+namespace {
+
+constexpr int64_t kMostSteps = 2048;
+
+Item made(ValueId v) { return Item::of_tensor(v); }
+
+// The weights of one direction of one layer, as torch.nn keeps them: gates one below the other.
+struct Cell {
+  ValueId input, state, input_bias, state_bias;
+  ValueId projection;  // of LSTMs with proj_size: [projected, hidden]
+};
+struct State {
+  ValueId hidden, memory;  // [batch, features]; memory: of LSTMs alone
+};
+// The state behind one step; `x`: what its inputs add to the gates.
+using Step = State (*)(Call& c, const Cell& cell, ValueId x, const State& before);
+
+ValueId gate(Call& c, OpKind kind, ValueId gates, int64_t index, int64_t features) {
+  return c.op(kind, {c.slice(gates, 1, index * features, (index + 1) * features)});
+}
+ValueId times(Call& c, ValueId a, ValueId b) { return c.op(OpKind::kMul, {a, b}); }
+ValueId plus(Call& c, ValueId a, ValueId b) { return c.op(OpKind::kAdd, {a, b}); }
+ValueId of_state(Call& c, const Cell& cell, const State& before) {
+  return c.op(OpKind::kLinear, {before.hidden, cell.state, cell.state_bias});
+}
+
+// Gates i, f, g, o: c' = f c + i g, h' = o tanh(c') (torch.nn.LSTM).
+State lstm_step(Call& c, const Cell& cell, ValueId x, const State& before) {
+  const ValueId gates = plus(c, x, of_state(c, cell, before));
+  const int64_t n = c.extent(gates, 1) / 4;
+  const ValueId in = gate(c, OpKind::kSigmoid, gates, 0, n), forget = gate(c, OpKind::kSigmoid, gates, 1, n),
+                next = gate(c, OpKind::kTanh, gates, 2, n), out = gate(c, OpKind::kSigmoid, gates, 3, n);
+  State after;
+  after.memory = plus(c, times(c, forget, before.memory), times(c, in, next));
+  after.hidden = times(c, out, c.op(OpKind::kTanh, {after.memory}));
+  if (cell.projection.valid()) after.hidden = c.op(OpKind::kLinear, {after.hidden, cell.projection, ValueId()});
+  return after;
+}
+
+// Gates r, z, n: n = tanh(x_n + r h_n), h' = n + z (h - n) (torch.nn.GRU).
+State gru_step(Call& c, const Cell& cell, ValueId x, const State& before) {
+  const ValueId h = of_state(c, cell, before);
+  const int64_t n = c.extent(h, 1) / 3;
+  const ValueId both = plus(c, c.slice(x, 1, 0, 2 * n), c.slice(h, 1, 0, 2 * n));
+  const ValueId reset = gate(c, OpKind::kSigmoid, both, 0, n), update = gate(c, OpKind::kSigmoid, both, 1, n);
+  const ValueId next =
+      c.op(OpKind::kTanh, {plus(c, c.slice(x, 1, 2 * n, 3 * n), times(c, reset, c.slice(h, 1, 2 * n, 3 * n)))});
+  return {plus(c, next, times(c, update, c.op(OpKind::kSub, {before.hidden, next}))), ValueId()};
+}
+
+// h' = tanh(x + h), or relu (torch.nn.RNN).
+template <OpKind kind>
+State rnn_step(Call& c, const Cell& cell, ValueId x, const State& before) {
+  return {c.op(kind, {plus(c, x, of_state(c, cell, before))}), ValueId()};
+}
+
+// One direction of one layer over x [.., steps, ..]: its outputs, in the order of the steps, and its last state.
+ValueId run(Call& c, Step step, const Cell& cell, ValueId x, int64_t time, bool backwards, State& state) {
+  const ValueId inputs = c.op(OpKind::kLinear, {x, cell.input, cell.input_bias});
+  const int64_t steps = c.extent(x, time);
+  std::vector<ValueId> outputs(static_cast<size_t>(steps));
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t at = backwards ? steps - 1 - i : i;
+    state = step(c, cell, c.squeeze(c.slice(inputs, time, at, at + 1), time), state);
+    outputs[static_cast<size_t>(at)] = c.unsqueeze(state.hidden, time);
+  }
+  return c.cat(std::move(outputs), time);
+}
+
+ValueId of_index(Call& c, ValueId states, int64_t index) { return c.squeeze(c.slice(states, 0, index, index + 1), 0); }
+ValueId stacked(Call& c, std::vector<ValueId> states) {
+  for (ValueId& v : states) v = c.unsqueeze(v, 0);
+  return c.cat(std::move(states), 0);
+}
+
+// Output, last hidden states [layers x directions, batch, features], and last memories of an LSTM.
+Item recurrent(Call& c, Step step, ValueId hidden, ValueId memory) {
+  ValueId x = c.tensor("input");
+  const std::vector<ValueId> weights = c.tensors("params");
+  const int64_t layers = c.integer("num_layers"), directions = c.flag("bidirectional") ? 2 : 1,
+                time = c.flag("batch_first") ? 1 : 0;
+  const size_t biases = c.flag("has_biases") ? 2 : 0, cells = static_cast<size_t>(layers * directions);
+  if (c.rank(x) != 3 || layers < 1) return c.fail("a recurrent network wants an input of three axes");
+  const bool projects = memory.valid() && weights.size() == cells * (3 + biases);
+  const size_t each = 2 + biases + (projects ? 1 : 0);
+  if (weights.size() != cells * each) return c.fail("the number of weights does not fit the number of layers");
+  if (c.extent(x, time) < 1 || c.extent(x, time) > kMostSteps)
+    return c.fail("a recurrent network is written out step by step, for 1 to " + std::to_string(kMostSteps) +
+                  " steps, not " + std::to_string(c.extent(x, time)));
+  std::vector<ValueId> last_hidden, last_memory;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    std::vector<ValueId> sides;
+    for (int64_t side = 0; side < directions; ++side) {
+      const int64_t index = layer * directions + side;
+      const ValueId* w = weights.data() + static_cast<size_t>(index) * each;
+      const Cell cell{w[0], w[1], biases ? w[2] : ValueId(), biases ? w[3] : ValueId(),
+                      projects ? w[2 + biases] : ValueId()};
+      State state{of_index(c, hidden, index), memory.valid() ? of_index(c, memory, index) : ValueId()};
+      sides.push_back(run(c, step, cell, x, time, side == 1, state));
+      last_hidden.push_back(state.hidden);
+      if (memory.valid()) last_memory.push_back(state.memory);
+    }
+    x = sides.size() == 1 ? sides[0] : c.cat(std::move(sides), 2);
+    if (layer + 1 < layers && c.flag("train") && c.real("dropout") > 0) x = dropped(c, x, c.real("dropout"));
+  }
+  std::vector<Item> results{made(x), made(stacked(c, std::move(last_hidden)))};
+  if (memory.valid()) results.push_back(made(stacked(c, std::move(last_memory))));
+  return Item::of_list(std::move(results));
+}
+
+}  // namespace
+
+Item lstm(Call& c) {
+  const std::vector<ValueId> states = c.tensors("hx");
+  if (states.size() != 2) return c.fail("an LSTM wants two states");
+  return recurrent(c, lstm_step, states[0], states[1]);
+}
+Item gru(Call& c) { return recurrent(c, gru_step, c.tensor("hx"), ValueId()); }
+Item rnn(Call& c) {
+  return recurrent(c, c.kind() == OpKind::kRelu ? rnn_step<OpKind::kRelu> : rnn_step<OpKind::kTanh>, c.tensor("hx"),
+                   ValueId());
+}
+
+}  // namespace piper::frontend::aten
