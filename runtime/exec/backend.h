@@ -25,8 +25,9 @@ using MakeBackend = std::function<Result<Backend>(const plan::RankPlan& plan)>;
 
 struct CpuBackendOptions {
   hal::DeviceOptions device;
-  int threads = 1;                           // intra-op threads of the rank
-  std::optional<hal::LinkDelay> link_delay;  // for benchmarks and tests
+  int threads = 1;                                  // intra-op threads of the rank
+  std::optional<hal::LinkDelay> link_delay;         // for benchmarks and tests
+  std::shared_ptr<const kernels::Library> kernels;  // instead of the CPU's own, for comparisons; nullptr: these
 };
 // `transport` outlives the backend.
 MakeBackend cpu_backend(hal::Transport& transport, CpuBackendOptions options);

@@ -7,7 +7,8 @@ namespace piper::exec {
 MakeBackend cpu_backend(hal::Transport& transport, CpuBackendOptions options) {
   return [&transport, options = std::move(options)](const plan::RankPlan& plan) -> Result<Backend> {
     Backend backend;
-    backend.kernels = {std::shared_ptr<void>(), &kernels::cpu_library()};  // nobody's
+    backend.kernels = options.kernels;
+    if (backend.kernels == nullptr) backend.kernels = {std::shared_ptr<void>(), &kernels::cpu_library()};  // nobody's
     hal::DeviceOptions device = options.device;
     device.enter_thread = [threads = options.threads] { kernels::enter_worker_thread(threads); };
     backend.device = hal::make_cpu_device(device, hal::queues_of(plan));

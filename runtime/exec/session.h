@@ -32,6 +32,7 @@ struct SessionOptions {
   std::optional<hal::LinkDelay> link_delay;        // all ranks must have the same
   std::string log, save, save_gradients, profile;  // files; empty: none
   std::string calibrate;                           // the file of kernel times; empty: none
+  std::string kernel_times;                        // the file that kernels wait by; empty: they compute
   std::string tensorboard;                         // the folder of event files; empty: none
   std::string rings;                               // the folder of the ranks' rings; empty: in memory alone
   std::string status_pages;                        // the file of schemas/live/page.h; empty: none

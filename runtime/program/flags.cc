@@ -149,6 +149,16 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
       ->excludes(profile)
       ->excludes(digest)
       ->excludes(gradients);
+  app.add_option(
+         "--kernel-times", flags.kernel_times,
+         "wait instead of computing: each kernel call as long as this file of --calibrate says, to compare a run of "
+         "many ranks with piper-plan simulate; trains nothing; on CPU ranks")
+      ->excludes("--calibrate")
+      ->excludes(digest)
+      ->excludes(gradients)
+      ->excludes(folder)
+      ->excludes("--save")
+      ->excludes("--save-best");
   app.add_option("--digest-steps", texts.digest_steps, "digests of these steps alone")->check(steps)->needs(digest);
   auto* const trace =
       app.add_option("--trace", flags.trace, "write steps as they were to this file, for https://ui.perfetto.dev");

@@ -8,12 +8,14 @@
 
 #include "runtime/bootstrap/rendezvous.h"
 #include "runtime/bootstrap/threads.h"
+#include "runtime/kernels/waiting_library.h"
 #include "runtime/program/exit_status.h"
 #include "runtime/program/outcome.h"
 #include "runtime/program/ranks.h"
 #include "runtime/program/ring_dump.h"
 #include "runtime/program/signals.h"
 #include "schemas/launch/variables.h"
+#include "schemas/plan/kernel_times.h"
 
 namespace piper::program {
 namespace {
@@ -52,6 +54,10 @@ int run(const Flags& flags, const WrapRanks& wrap) {
     std::fprintf(stderr, "piper-run: --calibrate measures the kernels of CPU ranks, not those of --device cuda\n");
     return kCommandLine;
   }
+  if (on_gpus && !flags.kernel_times.empty()) {
+    std::fprintf(stderr, "piper-run: --kernel-times waits on CPU ranks, not on those of --device cuda\n");
+    return kCommandLine;
+  }
   const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);
   // Before MPI runs, the launcher's rank tells which process speaks.
   const bool speaks = !environment.ok() || environment->rank == 0;
@@ -82,8 +88,15 @@ int run(const Flags& flags, const WrapRanks& wrap) {
   session.options.save_gradients = flags.save_gradients;
   session.options.profile = flags.profile;
   session.options.calibrate = flags.calibrate;
+  session.options.kernel_times = flags.kernel_times;
+  if (!flags.kernel_times.empty()) {
+    auto times = plan::read_kernel_times(flags.kernel_times);
+    if (!times.ok()) return refuse(times.error());
+    cpu.kernels = kernels::waiting_library(std::move(times).value());
+    if (speaks) std::fprintf(stderr, "piper-run: note: kernels wait and compute nothing: losses mean nothing\n");
+  }
   session.options.checkpoints = {flags.every, flags.every_minutes};
-  session.options.stop_on_nan = flags.stop_on_nan;
+  session.options.stop_on_nan = flags.stop_on_nan && flags.kernel_times.empty();
   session.options.check_replicas = flags.check_replicas;
   session.options.peak_flops = flags.peak_flops;
   session.options.digests = {flags.digest, flags.digest_steps.first, flags.digest_steps.second};

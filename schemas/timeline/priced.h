@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "schemas/timeline/kernel_times.h"
+#include "schemas/plan/kernel_times.h"
 #include "schemas/timeline/kernel_work.h"
 #include "schemas/timeline/machine.h"
 #include "schemas/timeline/play.h"
@@ -23,7 +23,8 @@ class Priced : public Pricing {
  public:
   // `efficiency`: factor on the efficiencies of all kernels, for the range of an estimate. `measured` stand for the
   // roofline where they have a call; what ranks lose by sharing memory is in them. `bundle` must outlive it.
-  Priced(const plan::Bundle& bundle, const Machine& machine, double efficiency = 1, const KernelTimes& measured = {});
+  Priced(const plan::Bundle& bundle, const Machine& machine, double efficiency = 1,
+         const plan::KernelTimes& measured = {});
 
   size_t resources() const override;
   Task local(size_t plan, size_t instruction) const override;
@@ -46,7 +47,7 @@ class Priced : public Pricing {
     std::array<double, kNumDTypes> by_type{};
     size_t calls = 0;
   };
-  ProgramPrice price(const plan::Program& program, const KernelTimes& measured);
+  ProgramPrice price(const plan::Program& program, const plan::KernelTimes& measured);
   double peak(DType type) const;
   // The task of what takes so many microseconds of each resource. Adds up what stands twice.
   static Task shared_task(double fixed_us, std::vector<Use> resource_us);

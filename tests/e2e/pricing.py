@@ -86,6 +86,19 @@ def main():
 
     report(args, ran, plans, data)
 
+    # Kernels that wait: no rank is faster than what the table says that its kernels take, and nothing is computed.
+    log = args.work / "log.jsonl"
+    said = ran("piper-run", plans, "--data", data, "--steps", 4, "--threads", 1, "--kernel-times", times, "--log", log)
+    assert "kernels wait and compute nothing" in said, said
+    steps = [row for row in map(json.loads, log.read_text().splitlines()) if "step_ms" in row]
+    least = max(rank["busy_us"] for rank in measured["ranks"]) / 1e3
+    assert len(steps) == 4 and all(row["step_ms"] > 0.99 * least and row["loss"] == 0 for row in steps[1:]), (least, steps)
+    short = args.work / "short.jsonl"
+    short.write_text("\n".join(line for line in times.read_text().splitlines() if json.loads(line)["call"] != rows[0]["call"]))
+    said = ran("piper-run", plans, "--data", data, "--kernel-times", short, "--steps", 1, status=1)
+    assert "R0408" in said and "has no time of the call" in said, said
+    ran("piper-run", plans, "--data", data, "--kernel-times", times, "--save", args.work / "w.safetensors", status=2)
+
     wrong = args.work / "wrong.yaml"
     wrong.write_text(CPU.read_text().replace("kernel_us", "kernel_time"))
     said = ran("piper-plan", "simulate", plans, "--target", wrong, status=1)
@@ -94,6 +107,8 @@ def main():
     assert "P0201" in said and not (args.work / "none").exists(), said
     said = ran("piper-run", plans, "--data", data, "--device", "cuda", "--calibrate", times, status=2)
     assert "--calibrate measures the kernels of CPU ranks" in said, said
+    said = ran("piper-run", plans, "--data", data, "--device", "cuda", "--kernel-times", times, status=2)
+    assert "--kernel-times waits on CPU ranks" in said, said
     print("piperc, piper-plan and piper-run agree on", measured["distinct_calls"], "calls")
 
 

@@ -197,6 +197,26 @@ TEST_CASE("an exchange takes longer under a reduction of gradients") {
   CHECK(sum_alone == Approx(60 + 3072));
 }
 
+// Of two transfers that use one link fully, of A and B microseconds alone and begun at once, each has half of the link
+// until the shorter is over: the first takes A + min(A, B), 1 + min(1, B / A) times as long. So the paper's 1.46 is an
+// exchange that reductions go beside for 0.46 of its time, and twice as long is the most that one of them costs.
+TEST_CASE("a transfer is slowed down by as much as another one has of its link meanwhile") {
+  Machine machine = slow(4);
+  machine.inside.latency_us = 0;
+  const double alone = step_of(4, exchange_of(128), machine);
+  CHECK(alone == Approx(3 * 512));
+  for (const double part : {0.25, 0.46, 1.0, 4.0}) {
+    const auto floats = static_cast<int64_t>(part * alone / 1.5 / 4);
+    const double other = step_of(4, sum_of(floats), machine);
+    CHECK(other == Approx(part * alone).epsilon(0.01));
+    const auto bundle = all_do(4, {sum_of(floats), exchange_of(128, 1)});
+    const auto together = simulate_on(bundle, Priced(bundle, machine));
+    REQUIRE(together.ok());
+    CHECK(together->transfers[1].end / alone == Approx(1 + std::min(1.0, other / alone)));
+    CHECK(together->step == Approx(alone + other));
+  }
+}
+
 TEST_CASE("a rank's time is its work, what it waits for on links, and the rest") {
   auto bundle = all_do(2, {Run{0, 0, {}}, sum_of(100)});
   bundle.programs.push_back({"c0.F.b1", {}, 0, {call("linear", {dense({2, 4})}, {dense({2, 3}), dense({4, 3})})}});

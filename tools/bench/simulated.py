@@ -2,12 +2,17 @@
 """Simulated against measured steps of ten strategies on the cores of this machine.
 
   simulated.py --bin build/release/bin --work DIR [--rounds 3] [--steps 12]
+  simulated.py --bin build/release/bin --work DIR --waiting [--link 1000,200000000]
 
 A GPT on two ranks, each with one thread; at most as many ranks as cores, so that kernels run as they are. Kernel times come from
 `piper-run --calibrate` of bundles that are not among those predicted; calls that these lack are priced by the roofline of
 strategies/targets/cpu_two_cores.yaml. Prints for each strategy the measured step (the least of the rounds' medians: others on the machine
 only add to it), what is simulated without and with the table, with signed errors; the processor time of a rank's kernels beside what is
 simulated; the predicted and measured peak memory. At last the median errors of the step, and the rank correlation (Spearman).
+
+With --waiting 4 to 16 ranks run on however few cores there are: kernels wait (`piper-run --kernel-times`) for the times that the
+same table gives the simulation, every message takes what --link says, and the machine that is simulated has a device and a link
+of that kind a rank. What is compared then is the executor, its streams and its messages, and what the simulation takes them for.
 """
 import argparse
 import json
@@ -16,6 +21,7 @@ import pathlib
 import statistics
 import subprocess
 
+import kinds
 import programs
 from programs import Programs
 
@@ -46,6 +52,70 @@ CALIBRATION = {"cal2": pipeline("gpipe", 8, 2), "cal4": pipeline("zb_v", 4, 4).r
                "cal8": replicas(", bucket_size: 4")}
 
 
+def grid(family, microbatches, pipeline_ranks, copies, flags=""):
+    """A pipeline of `pipeline_ranks`, each stage on `copies` replicas."""
+    stages = pipeline_ranks * (2 if family in ("interleaved_1f1b", "zb_v", "dualpipev") else 1)
+    text = pipeline(family, microbatches, stages).replace("{batch: 16}", f"{{batch: {2 * microbatches * copies}}}")
+    owner = {"interleaved_1f1b": lambda s: s % pipeline_ranks, "zb_v": lambda s: min(s, stages - 1 - s),
+             "dualpipev": lambda s: min(s, stages - 1 - s)}.get(family, lambda s: s)
+    lines = ["directives:"]
+    for p in range(pipeline_ranks):
+        own, group = [s for s in range(stages) if owner(s) == p], list(range(p * copies, (p + 1) * copies))
+        lines.append(f"  - {{op: place, filter: {{PP: {own}}}, devices: {group}}}")
+        if copies > 1:
+            lines.append(f"  - {{op: replicate, filter: {{PP: {own}}}, devices: {group}{flags}}}")
+    return text.replace("schedule:", "\n".join(lines) + "\nschedule:")
+
+
+WAITING = {
+    "gpipe, 4": grid("gpipe", 8, 4, 1), "1f1b, 4": grid("1f1b", 8, 4, 1), "zero_bubble, 4": grid("zero_bubble", 8, 4, 1),
+    "interleaved, 2 x 2": grid("interleaved_1f1b", 4, 2, 2), "zb_v, 2 x 2": grid("zb_v", 4, 2, 2),
+    "dualpipev, 2 x 2": grid("dualpipev", 8, 2, 2), "1f1b, 4 x 2": grid("1f1b", 8, 4, 2),
+    "1f1b, shard_optimizer, 4 x 2": grid("1f1b", 8, 4, 2, ", shard_optimizer: true"),
+    "1f1b, 4 x 4": grid("1f1b", 4, 4, 4), "zero_bubble, shard_optimizer, 4 x 4": grid("zero_bubble", 4, 4, 4, ", shard_optimizer: true"),
+}
+
+
+def machine(ranks, link):
+    """A device and a port a rank. Rates of kernels do not matter: every call has a measured time."""
+    latency, rate = link.split(",")
+    level = f"{{latency_us: {latency}, bytes_per_second: {float(rate):.1f}, ports_per_node: {ranks}}}"
+    return (f"name: ranks that wait, links of {link}\nranks_per_node: {ranks}\nflops: {{f32: 1.0e9}}\nmemory_bytes: 1.0e9\n"
+            "memory_bytes_per_second: 1.0e9\nefficiency: {product: 1, grouped_product: 1, attention: 1, memory: 1}\n"
+            f"kernel_us: 0\nhost_us: 0\ninside_node: {level}\nbetween_nodes: {level}\n")
+
+
+def spearman(a, b):
+    x, y, n = ranks_of(a), ranks_of(b), len(a)
+    return 1 - 6 * sum((i - j) ** 2 for i, j in zip(x, y)) / (n * (n * n - 1))
+
+
+def waiting(own, args):
+    rows = []
+    print("| strategy | ranks | measured, ms | simulated, ms | error | kernels, ms: measured, simulated | exposed transfers | waiting |\n"
+          "|---|---|---|---|---|---|---|---|", flush=True)
+    for name, text in WAITING.items():
+        plans = own.compile(args.model or "untied", text, name.replace(", ", ".").replace(" ", ""))
+        ranks = len(own.predicted_memory(plans))
+        times, target, profile = (own.work / file for file in ("waiting.times", "waiting.yaml", "waiting.profile"))
+        own.run(plans, args.steps, "--calibrate", times)
+        target.write_text(machine(ranks, args.link))
+        flags = ("--kernel-times", times, "--link-delay", args.link)
+        real = min(own.run(plans, args.steps, *flags).step_ms for _ in range(args.rounds))
+        own.run(plans, args.steps, *flags, "--profile", profile)
+        done = subprocess.run([own.bin / "piper-plan", "simulate", plans, "--target", target, "--kernel-times", times, "--json"],
+                              capture_output=True, text=True, check=True)
+        got = json.loads(done.stdout)
+        parts = [statistics.mean(rank[key] for rank in got["ranks"]) for key in ("busy_us", "exposed_communication_us", "waiting_us")]
+        rows.append((real, got["step_us"] / 1e3))
+        print(f"| {name} | {ranks} | {real:.1f} | {rows[-1][1]:.1f} | {100 * (rows[-1][1] / real - 1):+.1f} % | "
+              + " | ".join(f"{m / 1e3:.1f}, {s / 1e3:.1f}" for m, s in zip(kinds.measured(plans, profile), parts)) + " |", flush=True)
+    errors = [simulated / real - 1 for real, simulated in rows]
+    print(f"step: median error {100 * statistics.median(map(abs, errors)):.1f} %, largest {100 * max(map(abs, errors)):.1f} %, "
+          f"rank correlation {spearman(*zip(*rows)):.2f}")
+    print(programs.load())
+
+
 def ranks_of(values):
     order = sorted(range(len(values)), key=values.__getitem__)
     places = [0] * len(values)
@@ -58,12 +128,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--work", required=True)
-    parser.add_argument("--model", default="tied", help="of tools/bench/models.py")
+    parser.add_argument("--model", help="of tools/bench/models.py")
+    parser.add_argument("--waiting", action="store_true", help="4 to 16 ranks whose kernels wait")
+    parser.add_argument("--link", default="1000,200000000", help="with --waiting: microseconds of every message, and bytes per second")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=12)
     args = parser.parse_args()
     own = Programs(args.bin, args.work)
     print(programs.load(), f"{os.cpu_count()} cores")
+    if args.waiting:
+        return waiting(own, args)
+    args.model = args.model or "tied"
     times = own.work / "kernel.times"
     lines = []
     for name, text in CALIBRATION.items():
@@ -97,10 +172,8 @@ def main():
               f"{kernels:.1f} | {100 * (priced / kernels - 1):+.1f} % | {table['measured_calls']} of {table['distinct_calls']} | "
               f"{max(own.predicted_memory(plans)) / max(runs[0].peak_memory):.3f} |", flush=True)
     for what, column in (("roofline", 2), ("calibrated", 3)):
-        a, b = ranks_of([row[1] for row in rows]), ranks_of([row[column] for row in rows])
-        n = len(rows)
         print(f"{what}: median error {100 * statistics.median(abs(row[column] / row[1] - 1) for row in rows):.1f} %, "
-              f"rank correlation {1 - 6 * sum((x - y) ** 2 for x, y in zip(a, b)) / (n * (n * n - 1)):.2f}")
+              f"rank correlation {spearman([row[1] for row in rows], [row[column] for row in rows]):.2f}")
     print(programs.load())
 
 

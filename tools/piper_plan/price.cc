@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "compiler/diag/diagnostics.h"
 #include "compiler/machine/load_machine.h"
@@ -18,6 +19,12 @@ using namespace timeline;
 
 constexpr double kRange = 0.2;  // of all kernel efficiencies, up and down
 
+// All messages, or all collectives of a kind.
+struct KindOfTransfers {
+  int64_t count = 0;
+  double us = 0, alone_us = 0;  // that they take, and would where each had its links alone
+};
+
 struct Estimate {
   double step_us = 0, fastest_us = 0, slowest_us = 0;
   double tokens_per_s = 0;  // 0: the model has no tokens
@@ -29,6 +36,7 @@ struct Estimate {
   bool routes = false;             // rows of experts are counted
   std::vector<RankTime> ranks;
   std::vector<LineTime> lines;
+  std::map<Kind, KindOfTransfers> transfers;  // by the kind of their first end
 };
 
 // Elements of a sample of the first whole-number input that has an axis: what a language model reads.
@@ -42,7 +50,7 @@ int64_t tokens_of_sample(const plan::Manifest& manifest) {
   return 0;
 }
 
-Result<Estimate> estimate(const plan::Bundle& bundle, const Machine& machine, const KernelTimes& measured) {
+Result<Estimate> estimate(const plan::Bundle& bundle, const Machine& machine, const plan::KernelTimes& measured) {
   Estimate out;
   const Priced prices(bundle, machine, 1, measured);
   PIPER_ASSIGN(const Timeline timeline, simulate_on(bundle, prices));
@@ -53,6 +61,16 @@ Result<Estimate> estimate(const plan::Bundle& bundle, const Machine& machine, co
   out.slowest_us = slow.step;
   out.ranks = rank_times(bundle, timeline);
   out.lines = by_line(bundle, critical_path(bundle, timeline));
+  for (const Transfer& transfer : timeline.transfers) {
+    const TransferEnd& first = timeline.ends_of(transfer)[0];
+    KindOfTransfers& all =
+        out.transfers[timeline.activities[static_cast<size_t>(first.plan)][static_cast<size_t>(first.instruction)]
+                          .kind];
+    const Task alone = prices.transfer(timeline.ends_of(transfer));
+    ++all.count;
+    all.us += transfer.end - transfer.begin;
+    all.alone_us += alone.fixed + alone.shared;
+  }
   out.work_flops = prices.flops();
   out.calls = prices.distinct_calls();
   out.measured = prices.measured_calls();
@@ -123,6 +141,12 @@ std::string as_text(const plan::Bundle& bundle, const Machine& machine, const Es
                     percent(e.ranks[p].waiting), human_bytes(bytes), fits(bytes, machine) ? "ok" : "oom"});
   }
   text += format_table({"rank", "busy", "exposed communication", "waiting", "peak memory", "fits"}, merge_ranks(rows));
+  text += "transfers, each with its links alone and as they are shared:\n";
+  rows.clear();
+  for (const auto& [kind, all] : e.transfers)
+    rows.push_back({name_of(kind), std::to_string(all.count), milliseconds(all.alone_us) + " ms",
+                    milliseconds(all.us) + " ms", formatted("%.2f", all.alone_us > 0 ? all.us / all.alone_us : 1)});
+  text += format_table({"kind", "count", "alone", "shared", "times as long"}, rows);
   text += "critical path by line of the strategy:\n";
   rows.clear();
   double on_path = 0;
@@ -161,6 +185,18 @@ std::string as_json(const plan::Bundle& bundle, const Machine& machine, const Es
   json.number(e.measured);
   string("collectives", "ring");
   string("router", e.routes ? "balanced" : "none");
+  json.begin_lines("transfers", '[');
+  for (const auto& [kind, all] : e.transfers) {
+    json.line();
+    json.raw("{");
+    string("kind", name_of(kind));
+    json.key("count");
+    json.number(all.count);
+    real("us", all.us);
+    real("alone_us", all.alone_us);
+    json.raw("}");
+  }
+  json.end_lines(']');
   json.begin_lines("ranks", '[');
   for (size_t p = 0; p < e.ranks.size(); ++p) {
     json.line();
@@ -198,9 +234,9 @@ Result<std::string> price(const std::string& directory, const PriceOptions& opti
   std::fputs(diags.render_text(false).c_str(), stderr);
   if (!machine.ok()) return Status::reported(machine.error().code);
   PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
-  KernelTimes measured;
+  plan::KernelTimes measured;
   if (!options.kernel_times.empty()) {
-    PIPER_ASSIGN(measured, read_kernel_times(options.kernel_times));
+    PIPER_ASSIGN(measured, plan::read_kernel_times(options.kernel_times));
   }
   PIPER_ASSIGN(const Estimate result, estimate(bundle, *machine, measured));
   return options.json ? as_json(bundle, *machine, result) : as_text(bundle, *machine, result, options.lines);

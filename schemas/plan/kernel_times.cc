@@ -1,4 +1,4 @@
-#include "schemas/timeline/kernel_times.h"
+#include "schemas/plan/kernel_times.h"
 
 #include <algorithm>
 #include <string_view>
@@ -6,10 +6,10 @@
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/json_reader.h"
 
-namespace piper::timeline {
+namespace piper::plan {
 
 Result<KernelTimes> read_kernel_times(const std::string& path) {
-  PIPER_ASSIGN(const auto file, plan::map_file(path));
+  PIPER_ASSIGN(const auto file, map_file(path));
   struct Sum {
     double us = 0, count = 0;
   };
@@ -17,7 +17,7 @@ Result<KernelTimes> read_kernel_times(const std::string& path) {
   const std::string_view text = file.text();
   for (size_t begin = 0, line = 1; begin < text.size(); ++line) {
     const size_t end = std::min(text.find('\n', begin), text.size());
-    plan::JsonReader reader(text.substr(begin, end - begin), path);
+    JsonReader reader(text.substr(begin, end - begin), path);
     begin = end + 1;
     reader.open_object();
     reader.key("call");
@@ -37,4 +37,4 @@ Result<KernelTimes> read_kernel_times(const std::string& path) {
   return times;
 }
 
-}  // namespace piper::timeline
+}  // namespace piper::plan
