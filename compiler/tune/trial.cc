@@ -18,7 +18,7 @@ class FreeLinks : public timeline::Priced {
 }  // namespace
 
 Judge::Judge(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
-             timeline::KernelTimes times, int64_t limit)
+             plan::KernelTimes times, int64_t limit)
     : options_(std::move(options)),
       model_(std::move(model)),
       machine_(std::move(machine)),

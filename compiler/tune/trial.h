@@ -7,7 +7,7 @@
 
 #include "compiler/driver/compile.h"
 #include "compiler/driver/compilation.h"
-#include "schemas/timeline/kernel_times.h"
+#include "schemas/plan/kernel_times.h"
 #include "schemas/timeline/machine.h"
 #include "schemas/timeline/timeline.h"
 
@@ -27,7 +27,7 @@ class Judge {
  public:
   // `options`: the model's file, the strategy's name, overrides and what plans are made for. `limit`: bytes a rank.
   Judge(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
-        timeline::KernelTimes times, int64_t limit);
+        plan::KernelTimes times, int64_t limit);
 
   // Fails where it does not compile; what is wrong is in `diags`.
   Result<Trial> judge(const std::string& text, diag::Diagnostics& diags);
@@ -51,7 +51,7 @@ class Judge {
   driver::CompileOptions options_;
   std::shared_ptr<frontend::ModelFile> model_;
   timeline::Machine machine_;
-  timeline::KernelTimes times_;
+  plan::KernelTimes times_;
   int64_t limit_;
   int64_t compiled_ = 0;
 };

@@ -151,9 +151,9 @@ std::string told(const TuneOptions& options, const Judge& judge, const Search& s
 Status tune(const TuneOptions& options, diag::Diagnostics& diags, std::ostream& out) {
   const KeptHelpers helpers(loop_threads() - 1);
   PIPER_ASSIGN(const timeline::Machine machine, machine::load_machine(options.compile.machine, diags));
-  timeline::KernelTimes times;
+  plan::KernelTimes times;
   if (!options.kernel_times.empty()) {
-    PIPER_ASSIGN(times, timeline::read_kernel_times(options.kernel_times));
+    PIPER_ASSIGN(times, plan::read_kernel_times(options.kernel_times));
   }
   PIPER_ASSIGN(auto model, frontend::open_model(options.compile.model, options.compile.route, diags));
   const auto given = plan::map_file(options.compile.strategy);

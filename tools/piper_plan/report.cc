@@ -47,9 +47,9 @@ Result<Timeline> predict(const plan::Bundle& bundle, const ReportOptions& option
   auto machine = machine::load_machine(options.target, diags);
   std::fputs(diags.render_text(false).c_str(), stderr);
   if (!machine.ok()) return Status::reported(machine.error().code);
-  KernelTimes times;
+  plan::KernelTimes times;
   if (!options.kernel_times.empty()) {
-    PIPER_ASSIGN(times, read_kernel_times(options.kernel_times));
+    PIPER_ASSIGN(times, plan::read_kernel_times(options.kernel_times));
   }
   const Priced prices(bundle, *machine, 1, times);
   std::snprintf(text, sizeof text, ", %zu of %zu distinct calls measured", prices.measured_calls(),
