@@ -296,8 +296,8 @@ TEST_CASE("casts are held to the model without them") {
   REQUIRE(sound.reference.size() == 2);
   const auto whole = verify::check_equality(sound);
   REQUIRE(whole.ok());
-  CHECK((whole->whole() && whole->uncast == kTensorsOfGpt + 1));
-  CHECK_THAT(describe(*whole), Contains("29 of them as before `precision` inserted casts"));
+  CHECK((whole->whole() && whole->casts.held == kTensorsOfGpt + 1 && whole->casts.open == 0));
+  CHECK_THAT(describe(*whole), Contains("29 of the reference as before `precision` inserted casts"));
   const std::string text = print_reference(sound.reference[1]);
   CHECK_THAT(text, !Contains("bf16") && !Contains("f16"));
   CHECK(print_reference(*parse_reference(text, "reference.uncast.json")) == text);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "schemas/plan/convert_elements.h"
@@ -43,7 +44,7 @@ class OneType {
 
   Reference make() {
     Program& program = reference_.program;
-    types_.assign(program.slots.size(), kOne);
+    types_.assign(program.slots.size(), std::nullopt);
     for (KernelCall& call : program.calls) {
       for (Operand& operand : call.inputs) rewrite(operand);
       for (Operand& operand : call.outputs) rewrite(operand);
@@ -53,7 +54,7 @@ class OneType {
       if (call.inputs[0].dtype == kOne && call.outputs[0].dtype == kOne) call.kernel = "copy";
     }
     for (size_t s = 0; s < program.slots.size(); ++s)
-      program.slots[s].bytes = scaled(program.slots[s].bytes, types_[s]);
+      if (types_[s]) program.slots[s].bytes = scaled(program.slots[s].bytes, *types_[s]);
     return std::move(reference_);
   }
 
@@ -83,7 +84,7 @@ class OneType {
 
   Reference reference_;
   DType narrow_;
-  std::vector<DType> types_;  // [slot] of what lies there; f32 where no call reads or makes it, or it is not floating
+  std::vector<std::optional<DType>> types_;  // [slot] of the floating values that lie there; else nothing
 };
 
 // What leaves read of a manifest, in one type.
@@ -117,7 +118,7 @@ std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
 }  // namespace
 
-Result<int64_t> check_casts(const Bundle& bundle) {
+Result<HeldCasts> check_casts(const Bundle& bundle) {
   const Reference &cast = bundle.reference[0], &model = bundle.reference[1];
   const DType narrow = narrowest(cast.program);
   const Reference of_model = OneType(model, narrow).make();
@@ -134,17 +135,21 @@ Result<int64_t> check_casts(const Bundle& bundle) {
         " what the model does not; the difference begins at its " + tell_call(cast.program, call) +
         (cast.lines[static_cast<size_t>(call)].empty() ? "" : " at " + cast.lines[static_cast<size_t>(call)]));
   };
-  int64_t same = 0;
+  HeldCasts answer;
   for (const auto& [name, terms] : wanted) {
     const auto with_casts = found.find(name);
     if (with_casts == found.end()) return refuted("with casts the reference adds nothing to " + quoted(name));
-    if (unknown_in(terms, table) != nullptr) continue;
+    if (const Number* const unknown = unknown_in(terms, table)) {
+      if (answer.open == 0) answer.why = unknown->why;
+      answer.open += is_result(name) ? 1 : 0;
+      continue;
+    }
     if (const Number* const unknown = unknown_in(with_casts->second, table))
       return story(name, unknown->call >= 0 ? unknown->call : with_casts->second.front().call);
     Terms missing, foreign;
     differences(terms, with_casts->second, missing, foreign);
     if (missing.empty() && foreign.empty()) {
-      same += is_result(name) ? 1 : 0;
+      answer.held += is_result(name) ? 1 : 0;
       continue;
     }
     const Term& term = foreign.empty() ? missing.front() : foreign.front();
@@ -156,7 +161,7 @@ Result<int64_t> check_casts(const Bundle& bundle) {
   for (const auto& [name, terms] : found)
     if (wanted.count(name) == 0)
       return refuted("with casts the reference adds to " + quoted(name) + ", the model does not");
-  return same;
+  return answer;
 }
 
 }  // namespace piper::verify

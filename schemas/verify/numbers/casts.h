@@ -8,14 +8,19 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::verify {
 
-// How many gradients and losses are the same; those that kernels without a row make are not compared. P0641 with the
-// call at which the difference begins. Needs both references.
-Result<int64_t> check_casts(const plan::Bundle& bundle);
+struct HeldCasts {
+  int64_t held = 0;  // gradients and losses that are the same
+  int64_t open = 0;  // ... of which the model's own are not covered, the first for this reason
+  std::string why;
+};
+// P0641 with the call at which the difference begins. Needs both references.
+Result<HeldCasts> check_casts(const plan::Bundle& bundle);
 
 }  // namespace piper::verify

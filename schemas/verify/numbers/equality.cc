@@ -5,7 +5,6 @@
 #include <set>
 
 #include "schemas/plan/names.h"
-#include "schemas/verify/numbers/casts.h"
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/link.h"
 #include "schemas/verify/numbers/pieces.h"
@@ -217,7 +216,7 @@ Result<EqualityReport> check_equality(const Bundle& bundle) {
   if (bundle.reference.empty() || bundle.manifest.evaluates) return EqualityReport();
   PIPER_ASSIGN(EqualityReport report, Comparison(bundle).make());
   if (bundle.reference.size() > 1) {
-    PIPER_ASSIGN(report.uncast, check_casts(bundle));
+    PIPER_ASSIGN(report.casts, check_casts(bundle));
   }
   return report;
 }
@@ -233,8 +232,12 @@ std::string describe(const EqualityReport& report) {
       text += (kernel == *report.mixing.begin() ? ", which are read together by " : ", ") + kernel;
     text += "\n";
   }
-  if (report.uncast > 0)
-    text += "  " + std::to_string(report.uncast) + " of them as before `precision` inserted casts, up to rounding\n";
+  const HeldCasts& casts = report.casts;
+  if (casts.held > 0)
+    text +=
+        "  " + std::to_string(casts.held) + " of the reference as before `precision` inserted casts, up to rounding\n";
+  if (casts.open > 0)
+    text += "  not held to the model without casts: " + std::to_string(casts.open) + ": " + casts.why + "\n";
   for (const auto& open : report.open)
     text += "  not proved for " + std::to_string(open.count) + ", as " + quoted(open.first) + ": " + open.why + "\n";
   return text;

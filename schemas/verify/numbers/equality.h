@@ -14,6 +14,7 @@
 
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
+#include "schemas/verify/numbers/casts.h"
 
 namespace piper::verify {
 
@@ -21,7 +22,7 @@ struct EqualityReport {
   bool looked = false;  // there was a reference
   int64_t proved = 0;   // gradients and losses that are the reference's
   int64_t numbers = 0;  // distinct ones, of reference and plan
-  int64_t uncast = 0;   // gradients and losses of the reference that are those of the model without casts (casts.h)
+  HeldCasts casts;      // of the reference, to the model without them
   // Of a reference for pieces: so many samples have each, and these kernels read them together; 0: none of that.
   int64_t piece = 0;
   std::set<std::string> mixing;

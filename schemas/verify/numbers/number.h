@@ -47,7 +47,7 @@ struct Number {
   int64_t bytes = 0;             // dense; over kEach of one sample
   std::string why;               // kUnknown: what is not covered, or, of one that is
   bool unfit = false;            // ... unfit, what no sound call does
-  bool constant = false;         // a constant of the model, or made of such alone
+  bool constant = false;         // a constant of the model or of the step, or made of such alone
   int32_t program = -1;          // of the call that made it first; -1: none, kReferenceProgram
   int32_t call = -1;             // index into the program's calls
   std::vector<View> operands;    // of that call
