@@ -17,7 +17,7 @@ struct Proposal {
 };
 
 // Passes in other orders by list scheduling, with halves of backwards and slots that overlap, more or, over the limit,
-// fewer forwards in flight. None where the strategy does not order passes one by one.
+// fewer forwards in flight. None where pass_table.h finds no table.
 std::vector<Proposal> moved_passes(const Trial& trial);
 // One change between neighbours of a row: two slots exchanged, joined, or one taken apart. The sequence of passes of
 // one kind of a stage is kept.

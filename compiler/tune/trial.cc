@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "schemas/timeline/assess.h"
 #include "schemas/timeline/priced.h"
 
 namespace piper::tune {
@@ -63,11 +62,18 @@ double Judge::without_links_us(const Trial& trial) const {
   return timeline.ok() ? timeline->step : 0;
 }
 
-double Judge::busiest_rank_us(const Trial& trial) const {
-  double most = 0;
-  for (const auto& rank : timeline::rank_times(trial.compilation->emitted.bundle, trial.timeline))
-    most = std::max(most, rank.busy);
-  return most;
+Judge::LeastTime Judge::least_time(const Trial& trial) const {
+  const plan::Bundle& bundle = trial.compilation->emitted.bundle;
+  const timeline::Priced prices(bundle, machine_, 1, times_);
+  std::vector<double> work(prices.resources()), moved(prices.resources());
+  const auto add = [](const timeline::Task& task, std::vector<double>& to) {
+    for (const timeline::Use& use : task.uses) to[static_cast<size_t>(use.resource)] += task.shared * use.part;
+  };
+  for (size_t p = 0; p < bundle.ranks.size(); ++p)
+    for (size_t i = 0; i < bundle.ranks[p].instructions.size(); ++i) add(prices.local(p, i), work);
+  for (const timeline::Transfer& transfer : trial.timeline.transfers)
+    add(prices.transfer(trial.timeline.ends_of(transfer)), moved);
+  return {*std::max_element(work.begin(), work.end()), *std::max_element(moved.begin(), moved.end())};
 }
 
 }  // namespace piper::tune

@@ -38,8 +38,12 @@ class Judge {
   Result<bool> prove(const Trial& trial, diag::Diagnostics& diags);
   // Of the trial's plans where links take no time.
   double without_links_us(const Trial& trial) const;
-  // Of the trial's plans: the work of the rank that has most. No order of passes is shorter.
-  double busiest_rank_us(const Trial& trial) const;
+  // Of the trial's plans: what the processor, and the port of a link, that have most to do need for it alone. A step
+  // is never shorter than either, whatever the order of its passes is.
+  struct LeastTime {
+    double processor_us = 0, link_us = 0;
+  };
+  LeastTime least_time(const Trial& trial) const;
 
   int64_t compiled() const { return compiled_; }
   int64_t limit() const { return limit_; }

@@ -130,6 +130,7 @@ struct Start {
 
 std::string told(const TuneOptions& options, const Judge& judge, const Search& search, const Start& start) {
   const Trial& best = search.best();
+  const Judge::LeastTime least = judge.least_time(best);
   const auto costs = [](double us, int64_t bytes) {
     return milliseconds(us) + " ms a step, " + mebibytes(bytes) + " MiB";
   };
@@ -139,9 +140,10 @@ std::string told(const TuneOptions& options, const Judge& judge, const Search& s
   if (search.changes().empty()) text += "  nothing that was tried is better\n";
   text += "tuned: " + costs(best.step_us, best.peak_bytes) +
           fmt::format(" ({:+.1f} %)\n", 100 * (best.step_us / start.step_us - 1)) +
-          "bounds: the start with links of no cost " + milliseconds(start.free_links_us) + " ms; the tuned one " +
-          milliseconds(judge.without_links_us(best)) + " ms, of which its busiest rank computes " +
-          milliseconds(judge.busiest_rank_us(best)) + " ms\n";
+          fmt::format(
+              "bounds of any order: {} ms for its busiest processor, {} ms for its busiest link; with links of no "
+              "cost the start takes {} ms\n",
+              milliseconds(least.processor_us), milliseconds(least.link_us), milliseconds(start.free_links_us));
   return text + options.output + ": written, its plans are proved; " + std::to_string(judge.compiled()) +
          " strategies were compiled\n";
 }
