@@ -36,8 +36,9 @@ class Search {
     for (int round = 0; round < kMostRounds; ++round) {
       const size_t before = changes_.size();
       PIPER_RETURN_IF_ERROR(best_of(moved_passes));
-      PIPER_RETURN_IF_ERROR(climb());
       for (auto* const kind : {buckets, prefetches, recomputations}) PIPER_RETURN_IF_ERROR(while_better(kind));
+      // Behind the others: of a long step it takes all tries that are left.
+      PIPER_RETURN_IF_ERROR(climb());
       if (changes_.size() == before) break;
     }
     return {};

@@ -47,6 +47,26 @@ def report(args, ran, plans, data):
     assert "this is no line of a profile" in said, said
 
 
+def tune(args, ran, model, strategy, plans, times):
+    """A strategy that is tuned on measured kernels is one, and is not slower by them; `tests/e2e/tuning.py` has more."""
+    tuned, again = args.work / "tuned.yaml", args.work / "again"
+    said = ran("piper-plan", "tune", plans, "--model", model, "--strategy", strategy, "--target", CPU, "--kernel-times", times,
+               "--limit", "100MB", "--candidates", 60, "-o", tuned)
+    assert "at most 95.37 MiB a rank" in said and f"{tuned}: written, its plans are proved; " in said, said
+    ran("piperc", model, "--strategy", tuned, "-o", again)
+    before, after = (json.loads(ran("piper-plan", "simulate", bundle, "--target", CPU, "--kernel-times", times, "--json"))
+                     for bundle in (plans, again))
+    assert after["step_us"] <= before["step_us"], (before, after)
+    number = float(f"{after['step_us'] / 1000:.4g}")
+    assert f"tuned: {number:g} ms a step" in said, (after, said)
+    said = ran("piper-plan", "tune", plans, "--model", model, "--strategy", strategy, "--target", CPU, "--limit", 1000,
+               "-o", args.work / "none.yaml", status=1)
+    assert "error[P0520]: nothing that was tried needs at most 1000 bytes a rank" in said, said
+    assert not (args.work / "none.yaml").exists()
+    said = ran("piperc", model, "--strategy", strategy, "--tune", tuned, status=2)
+    assert "--tune requires --target" in said, said
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True)
@@ -85,6 +105,7 @@ def main():
     assert measured["step_us_efficient"] < measured["step_us"] < measured["step_us_inefficient"]
 
     report(args, ran, plans, data)
+    tune(args, ran, model, strategy, plans, times)
 
     # Kernels that wait: no rank is faster than what the table says that its kernels take, and nothing is computed.
     log = args.work / "log.jsonl"
