@@ -144,6 +144,41 @@ Result<std::string> add(const Text& text, const std::vector<std::string>& yaml, 
   return edited.insert(*end - 1, (list->items.empty() ? "\n" : ",\n") + commented(comment, 2) + items + "\n  ");
 }
 
+struct CommentedOut {
+  std::string text;
+  size_t behind = 0;  // the lines of the comment
+};
+// A key of the file with its value, of lines of their own, as a comment.
+Result<CommentedOut> as_comment(const std::string& text, std::string_view key) {
+  PIPER_ASSIGN(const Text parsed, Text::parse(text));
+  const Value& root = parsed.root();
+  size_t place = 0;
+  while (place < root.keys.size() && root.keys[place].text != key) ++place;
+  if (place == root.keys.size() || parsed.is_flow(root)) return no("'" + std::string(key) + "' has no line of its own");
+  const size_t begin = parsed.offset(root.keys[place].span);
+  const auto end = parsed.end_of(root.items[place]);
+  if (!end || parsed.line_begin(begin) != begin) return no("the end of '" + std::string(key) + "' is not clear");
+  const size_t last = parsed.line_end(*end - 1);
+  std::string old, edited = parsed.text();
+  for (size_t at = begin; at <= last; at = parsed.line_end(at) + 1)
+    old += "# " + edited.substr(at, parsed.line_end(at) - at) + "\n";
+  edited.replace(begin, last + 1 - begin, old);
+  return CommentedOut{std::move(edited), begin + old.size()};
+}
+
+// Whether a list of devices, here or below, is written as axes of the mesh.
+bool names_axes(const Value* value) {
+  if (value == nullptr) return false;
+  for (size_t i = 0; i < value->items.size(); ++i) {
+    const bool devices = value->kind == Value::Kind::kMap && value->keys[i].text == "devices";
+    const Value& item = value->items[i];
+    const auto is_map = [](const Value& one) { return one.kind == Value::Kind::kMap; };
+    if (devices && (is_map(item) || std::any_of(item.items.begin(), item.items.end(), is_map))) return true;
+    if (!devices && names_axes(&item)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string wrapped(const std::string& yaml, size_t indent) {
@@ -230,22 +265,16 @@ Result<std::string> with_directives(const std::string& text, const std::vector<s
 
 Result<std::string> with_directives_for_schedule(const std::string& text, const std::vector<std::string>& yaml,
                                                  const std::string& comment) {
-  PIPER_ASSIGN(const Text parsed, Text::parse(text));
-  const Value& root = parsed.root();
-  size_t place = 0;
-  while (place < root.keys.size() && root.keys[place].text != "schedule") ++place;
-  if (place == root.keys.size() || parsed.is_flow(root)) return no("the schedule has no line of its own");
-  const size_t begin = parsed.offset(root.keys[place].span);
-  const Value& schedule = root.items[place];
-  auto end = parsed.end_of(schedule);
-  if (!end || parsed.line_begin(begin) != begin) return no("the end of the schedule is not clear");
-  const size_t last = parsed.line_end(*end - 1);
-  std::string old, edited = parsed.text();
-  for (size_t at = begin; at <= last; at = parsed.line_end(at) + 1)
-    old += "# " + edited.substr(at, parsed.line_end(at) - at) + "\n";
-  edited.replace(begin, last + 1 - begin, old);
-  PIPER_ASSIGN(const Text rest, Text::parse(edited));
-  return add(rest, yaml, comment, begin + old.size());
+  PIPER_ASSIGN(const CommentedOut without, as_comment(text, "schedule"));
+  PIPER_ASSIGN(const Text rest, Text::parse(without.text));
+  PIPER_ASSIGN(std::string edited, add(rest, yaml, comment, without.behind));
+  if (rest.root().find("mesh") == nullptr || names_axes(rest.directives())) return edited;
+  for (const char* key : {"mesh", "node"}) {
+    if (rest.root().find(key) == nullptr) continue;
+    PIPER_ASSIGN(CommentedOut more, as_comment(edited, key));
+    edited = std::move(more.text);
+  }
+  return edited;
 }
 
 }  // namespace piper::tune

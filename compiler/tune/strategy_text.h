@@ -26,7 +26,8 @@ Result<std::string> without_directive(const std::string& text, size_t directive,
 // `yaml`: flow mappings, "{op: order, ..}"; they stand behind the directives that are there.
 Result<std::string> with_directives(const std::string& text, const std::vector<std::string>& yaml,
                                     const std::string& comment);
-// `yaml` in place of the schedule, which stays as a comment.
+// `yaml` in place of the schedule, which stays as a comment, as do `mesh` and `node` where no device list is left that
+// names axes.
 Result<std::string> with_directives_for_schedule(const std::string& text, const std::vector<std::string>& yaml,
                                                  const std::string& comment);
 

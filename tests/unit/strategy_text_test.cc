@@ -87,6 +87,19 @@ TEST_CASE("a schedule becomes a comment") {
   CHECK(!with_directives_for_schedule("{schedule: {family: 1f1b}}", {"{op: split}"}, "why").ok());
 }
 
+// A mesh that nothing reads is an error of the language.
+TEST_CASE("a mesh goes with the schedule that was its only reader") {
+  const std::string mesh = "mesh: {pp: 2, dp: 2}\nnode: {ranks: 2, inside: [dp]}\nschedule: {ranks: {pp: each}}\n";
+  CHECK(text(with_directives_for_schedule(mesh, {"{op: split}"}, "why")) ==
+        "# mesh: {pp: 2, dp: 2}\n# node: {ranks: 2, inside: [dp]}\n# schedule: {ranks: {pp: each}}\ndirectives:\n  # "
+        "why\n"
+        "  - {op: split}\n");
+  const std::string read = "directives:\n- {op: shard, devices: {pp: 0, dp: each}}\n";
+  CHECK(text(with_directives_for_schedule(mesh + read, {"{op: split}"}, "why")).find("\nnode: ") != std::string::npos);
+  const std::string listed = "directives:\n- {op: shard, devices: [[0, 1], {pp: 1}]}\n";
+  CHECK(text(with_directives_for_schedule(mesh + listed, {"{op: split}"}, "why")).find("mesh: ") == 0);
+}
+
 TEST_CASE("long orders are broken between groups") {
   std::string order = "{op: order, filters: [[a]";
   for (int k = 0; k < 40; ++k) order += ", [{MB: 1, PASS: F}]";
