@@ -1,6 +1,7 @@
 #include "compiler/tune/trial.h"
 
 #include <algorithm>
+#include <map>
 
 #include "schemas/timeline/priced.h"
 
@@ -71,8 +72,16 @@ Judge::LeastTime Judge::least_time(const Trial& trial) const {
   };
   for (size_t p = 0; p < bundle.ranks.size(); ++p)
     for (size_t i = 0; i < bundle.ranks[p].instructions.size(); ++i) add(prices.local(p, i), work);
-  for (const timeline::Transfer& transfer : trial.timeline.transfers)
-    add(prices.transfer(trial.timeline.ends_of(transfer)), moved);
+  std::map<std::pair<int32_t, int32_t>, double> streams;  // by loaded rank
+  for (const timeline::Transfer& transfer : trial.timeline.transfers) {
+    const timeline::Task task = prices.transfer(trial.timeline.ends_of(transfer));
+    add(task, moved);
+    for (const timeline::TransferEnd& end : trial.timeline.ends_of(transfer)) {
+      const auto& plan = bundle.ranks[static_cast<size_t>(end.plan)];
+      streams[{end.plan, plan.instructions[static_cast<size_t>(end.instruction)].stream}] += task.fixed + task.shared;
+    }
+  }
+  for (const auto& [stream, us] : streams) moved.push_back(us);
   return {*std::max_element(work.begin(), work.end()), *std::max_element(moved.begin(), moved.end())};
 }
 

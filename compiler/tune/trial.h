@@ -38,8 +38,8 @@ class Judge {
   Result<bool> prove(const Trial& trial, diag::Diagnostics& diags);
   // Of the trial's plans where links take no time.
   double without_links_us(const Trial& trial) const;
-  // Of the trial's plans: what the processor, and the port of a link, that have most to do need for it alone. A step
-  // is never shorter than either, whatever the order of its passes is.
+  // Of the trial's plans: what the processor that has most to do needs for it alone, and what the port of a link, or the
+  // stream that sends one transfer after the other. A step is never shorter, whatever the order of its passes is.
   struct LeastTime {
     double processor_us = 0, link_us = 0;
   };
