@@ -85,7 +85,11 @@ int run(int argc, char** argv) {
                                     "write a strategy that is faster on --target within --memory-limit to this file; "
                                     "no bundle is made")
                          ->needs("--target")
-                         ->excludes("--output");
+                         ->excludes("--output")
+                         ->excludes("--emit")
+                         ->excludes("--expand")
+                         ->excludes("--stop-after")
+                         ->excludes("--print-ir-after");
   app.add_option("--kernel-times", tuned.kernel_times, "of --tune: times measured by piper-run --calibrate")
       ->needs(tune);
   app.add_option("--candidates", tuned.candidates, "of --tune: strategies that are compiled at most")

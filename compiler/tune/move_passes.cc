@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 
 #include "compiler/tune/list_schedule.h"
 #include "compiler/tune/pass_table.h"
@@ -53,6 +54,31 @@ bool needs(const Slot& a, const Slot& b) {
   });
 }
 
+// Of the slot at this place of a row, and the one behind it.
+struct Move {
+  size_t row = 0, slot = 0;
+  enum Kind : uint8_t { kPart, kJoin, kSwap } kind = kSwap;
+};
+ScheduleTable moved(ScheduleTable table, const Move& move) {
+  auto& row = table.rows[move.row];
+  const auto behind = row.begin() + static_cast<std::ptrdiff_t>(move.slot) + 1;
+  Slot& slot = row[move.slot];
+  switch (move.kind) {
+    case Move::kPart: {
+      Slot second = {slot[1]};
+      slot.pop_back();
+      row.insert(behind, std::move(second));
+      break;
+    }
+    case Move::kJoin:
+      slot.push_back((*behind)[0]);
+      row.erase(behind);
+      break;
+    case Move::kSwap: std::swap(slot, *behind); break;
+  }
+  return table;
+}
+
 std::string told(const Slot& slot) {
   std::string text;
   for (const Action& a : slot) {
@@ -96,33 +122,25 @@ std::vector<Proposal> moved_passes(const Trial& trial) {
 
 std::vector<Proposal> neighbours(const Trial& trial) {
   std::vector<Proposal> proposals;
-  const auto passes = pass_table_of(*trial.compilation);
-  if (!passes) return proposals;
-  const auto propose = [&](size_t r, std::vector<Slot> row, std::string what) {
-    ScheduleTable table = passes->table;
-    table.rows[r] = std::move(row);
-    proposals.push_back(of_table(trial, *passes, std::move(table), std::move(what)));
+  auto found = pass_table_of(*trial.compilation);
+  if (!found) return proposals;
+  // A step of many ranks has as many moves as passes: each is made when it is tried.
+  const auto passes = std::make_shared<const PassTable>(std::move(*found));
+  const auto propose = [&](const Move& move, std::string what) {
+    proposals.push_back({std::move(what), [&trial, passes, move](const std::string& comment) {
+                           return with_passes(trial.text, *trial.compilation, *passes, moved(passes->table, move),
+                                              comment);
+                         }});
   };
   for (size_t r = 0; r < passes->table.rows.size(); ++r) {
     const auto& row = passes->table.rows[r];
     for (size_t k = 0; k < row.size(); ++k) {
-      if (row[k].size() == 2) {
-        auto apart = row;
-        apart[k] = {row[k][0]};
-        apart.insert(apart.begin() + static_cast<std::ptrdiff_t>(k) + 1, Slot{row[k][1]});
-        propose(r, std::move(apart), "slot " + told(row[k]) + " taken apart");
-      }
+      if (row[k].size() == 2) propose({r, k, Move::kPart}, "slot " + told(row[k]) + " taken apart");
       if (k + 1 == row.size() || needs(row[k], row[k + 1])) continue;
-      if (row[k].size() == 1 && row[k + 1].size() == 1) {
-        auto joined = row;
-        joined[k].push_back(row[k + 1][0]);
-        joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(k) + 1);
-        propose(r, std::move(joined), told(row[k]) + " and " + told(row[k + 1]) + " in one slot");
-      }
-      if (any_same_queue(row[k], row[k + 1])) continue;
-      auto swapped = row;
-      std::swap(swapped[k], swapped[k + 1]);
-      propose(r, std::move(swapped), told(row[k + 1]) + " in front of " + told(row[k]));
+      if (row[k].size() == 1 && row[k + 1].size() == 1)
+        propose({r, k, Move::kJoin}, told(row[k]) + " and " + told(row[k + 1]) + " in one slot");
+      if (!any_same_queue(row[k], row[k + 1]))
+        propose({r, k, Move::kSwap}, told(row[k + 1]) + " in front of " + told(row[k]));
     }
   }
   return proposals;

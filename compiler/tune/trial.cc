@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 
+#include "compiler/driver/run_pipeline.h"
 #include "schemas/timeline/priced.h"
 
 namespace piper::tune {
@@ -33,7 +35,11 @@ Result<Trial> Judge::price(const std::string& text, bool reference, diag::Diagno
   trial.compilation->model = model_;
   driver::CompileOptions options = options_;
   options.reference = reference;
-  PIPER_RETURN_IF_ERROR(driver::compile_in_memory(options, text, *trial.compilation, diags));
+  try {
+    PIPER_RETURN_IF_ERROR(driver::compile_in_memory(options, text, *trial.compilation, diags));
+  } catch (const driver::PassFailure& bug) {
+    throw std::runtime_error(bug.pass() + ": " + bug.what() + "\nwith this strategy:\n" + text);
+  }
   const plan::Bundle& bundle = trial.compilation->emitted.bundle;
   PIPER_ASSIGN(trial.timeline, timeline::simulate_on(bundle, timeline::Priced(bundle, machine_, 1, times_)));
   trial.step_us = trial.timeline.step;
@@ -51,8 +57,9 @@ std::optional<Trial> Judge::judge(const std::string& text) {
   return trial.ok() ? std::optional<Trial>(std::move(trial).value()) : std::nullopt;
 }
 
-Result<bool> Judge::prove(const Trial& trial, diag::Diagnostics& diags) {
-  PIPER_ASSIGN(const Trial again, price(trial.text, options_.reference, diags));
+Result<bool> Judge::prove(const Trial& trial) {
+  diag::Diagnostics unheard;  // what can be said of the strategy was said when it was tried
+  PIPER_ASSIGN(const Trial again, price(trial.text, options_.reference, unheard));
   driver::prove(again.compilation->emitted.bundle);
   return again.step_us == trial.step_us && again.peak_bytes == trial.peak_bytes;
 }

@@ -35,11 +35,11 @@ class Judge {
   std::optional<Trial> judge(const std::string& text);
   // Compiles it once more, with the model's own step, and proves the plans; a refutation is a bug and throws. Whether
   // it costs what the trial says.
-  Result<bool> prove(const Trial& trial, diag::Diagnostics& diags);
+  Result<bool> prove(const Trial& trial);
   // Of the trial's plans where links take no time.
   double without_links_us(const Trial& trial) const;
-  // Of the trial's plans: what the processor that has most to do needs for it alone, and what the port of a link, or the
-  // stream that sends one transfer after the other. A step is never shorter, whatever the order of its passes is.
+  // Of the trial's plans: what the processor that has most to do needs for it alone, and what the port of a link, or
+  // the stream that sends one transfer after the other. A step is never shorter, whatever the order of its passes is.
   struct LeastTime {
     double processor_us = 0, link_us = 0;
   };

@@ -25,12 +25,8 @@ std::string mebibytes(int64_t bytes) { return fmt::format("{:.4g}", static_cast<
 
 class Search {
  public:
-  Search(Judge& judge, Trial start, int64_t candidates, diag::Diagnostics& diags)
-      : judge_(judge),
-        best_(std::move(start)),
-        candidates_(candidates),
-        diags_(diags),
-        least_us_(kLeastGain * best_.step_us) {}
+  Search(Judge& judge, Trial start, int64_t candidates)
+      : judge_(judge), best_(std::move(start)), candidates_(candidates), least_us_(kLeastGain * best_.step_us) {}
 
   Status run() {
     for (int round = 0; round < kMostRounds; ++round) {
@@ -109,7 +105,7 @@ class Search {
     const size_t at = trial.text.find(kGainToCome);
     PIPER_CHECK(at != std::string::npos, "a change has no comment: ", what);
     trial.text.replace(at, kGainToCome.size(), "tuned: " + change);
-    PIPER_ASSIGN(const bool same, judge_.prove(trial, diags_));
+    PIPER_ASSIGN(const bool same, judge_.prove(trial));
     PIPER_CHECK(same, "a comment changed what a strategy costs: ", change);
     best_ = std::move(trial);
     changes_.push_back(change);
@@ -119,7 +115,6 @@ class Search {
   Judge& judge_;
   Trial best_;
   int64_t candidates_;
-  diag::Diagnostics& diags_;
   double least_us_;
   std::vector<std::string> changes_;
 };
@@ -166,13 +161,13 @@ Status tune(const TuneOptions& options, diag::Diagnostics& diags, std::ostream& 
   Judge judge(options.compile, std::move(model), machine, std::move(times), limit);
   PIPER_ASSIGN(Trial first, judge.judge(std::string(given->text()), diags));
   const Start start{first.step_us, judge.without_links_us(first), first.peak_bytes};
-  Search search(judge, std::move(first), options.candidates, diags);
+  Search search(judge, std::move(first), options.candidates);
   PIPER_RETURN_IF_ERROR(search.run());
   if (search.best().excess_bytes > 0)
     return diags.error("P0520").help("shard more, use more microbatches or more ranks")
            << "nothing that was tried needs at most " << limit << " bytes a rank; the least is "
            << search.best().peak_bytes;
-  if (search.changes().empty()) PIPER_RETURN_IF_ERROR(judge.prove(search.best(), diags).status());
+  if (search.changes().empty()) PIPER_RETURN_IF_ERROR(judge.prove(search.best()).status());
   PIPER_RETURN_IF_ERROR(plan::write_file(options.output, search.best().text));
   out << told(options, judge, search, start);
   return {};
