@@ -85,6 +85,7 @@ Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
   if (!options.master.empty()) PIPER_RETURN_IF_ERROR(read_master(options.master, plan));
   // All nodes must call the run by the same name, and two runs of one machine by two.
   plan.run_id = "piper-launch." + (options.nodes > 1 ? options.master : std::to_string(getpid()));
+  plan.lease = options.lease;
   plan.store_socket = options.store_socket;
   plan.tag_output = options.tag_output;
   plan.grace = options.grace;

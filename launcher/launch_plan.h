@@ -18,6 +18,7 @@ struct LaunchOptions {
   std::optional<int32_t> ranks;  // of this node
   int32_t nodes = 1, node = 0;
   std::string master;                  // "HOST:PORT", "" for one node
+  std::string lease;                   // a file of piperd, by which the ranks live; "": by nobody's
   int store_socket = -1;               // an inherited descriptor that listens at --master's port; of node 0
   std::vector<std::string> arguments;  // the program and its own
   bool tag_output = false;
@@ -33,6 +34,7 @@ struct LaunchPlan {
   int32_t world_size = 1, first_rank = 0, ranks_here = 1;
   std::string master_host;   // loopback for one node
   uint16_t master_port = 0;  // 0: a free one of this machine
+  std::string lease;         // a file of piperd; empty: none
   int store_socket = -1;     // that listens there, inherited; -1: none
   std::string run_id;
   bool tag_output = false;

@@ -95,6 +95,7 @@ void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
       ->check(CLI::Range(1, 65536));
   app.add_option("--node-rank", options.node, "which of them this is, from 0")->check(CLI::Range(0, 65535));
   app.add_option("--master", options.master, "HOST:PORT of the first node, where the ranks meet");
+  app.add_option("--lease", options.lease, "of piperd: a file that says until when the ranks may live");
   app.add_option("--store-socket", options.store_socket,
                  "of piperd: a descriptor that listens at the port of --master, for rank 0")
       ->check(CLI::Range(0, 1'000'000));

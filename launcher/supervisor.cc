@@ -17,6 +17,10 @@ Result<Outcome> Supervisor::run(const std::vector<std::string>& arguments, int32
   outcome_ = {};
   kill_at_.reset();
   PIPER_RETURN_IF_ERROR(watch());
+  if (!plan_.lease.empty() && !lease_) {
+    PIPER_ASSIGN(Lease lease, Lease::open(plan_.lease));
+    lease_.emplace(std::move(lease));
+  }
   if (Status started = start(arguments, attempt); !started.ok()) {
     ranks_.clear();
     return started;
@@ -97,6 +101,10 @@ void Supervisor::wait_for_something() {
     const auto look = static_cast<int>(HangWatch::kEvery.count());
     timeout_ms = timeout_ms < 0 ? look : std::min(timeout_ms, look);
   }
+  if (lease_) {
+    const auto look = static_cast<int>(kLookAtLease.count());
+    timeout_ms = timeout_ms < 0 ? look : std::min(timeout_ms, look);
+  }
   (void)poll(descriptors.data(), descriptors.size(), timeout_ms);
   take_signals();
   for (ChildProcess& process : ranks_) {
@@ -106,6 +114,7 @@ void Supervisor::wait_for_something() {
   for (size_t i = 0; i < ranks_.size(); ++i)
     if (ranks_[i].descriptor() >= 0 && descriptors[1 + 3 * i].revents != 0) take_end(i);
   look_for_hang();
+  look_at_lease();
   if (kill_at_ && Clock::now() >= *kill_at_) {
     signal_all(SIGKILL);
     kill_at_.reset();
@@ -126,6 +135,14 @@ void Supervisor::look_for_hang() {
   if (plan_.over_mpi) hangs_->kill_ranks();
   hangs_.reset();
   kill_behind(plan_.over_mpi ? kAfterFailure : std::chrono::milliseconds(0));
+}
+
+// Elsewhere the run may begin anew from now on.
+void Supervisor::look_at_lease() {
+  if (!lease_ || !lease_->is_over()) return;
+  std::fprintf(stderr, "piper-launch: piperd has not let the ranks live any longer: they are ended\n");
+  lease_.reset();
+  signal_all(SIGKILL);
 }
 
 void Supervisor::take_signals() {

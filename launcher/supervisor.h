@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/child_process.h"
+#include "launcher/cluster/lease.h"
 #include "launcher/launch_plan.h"
 #include "launcher/ring_folder.h"
 #include "launcher/signals.h"
@@ -31,6 +32,8 @@ class Supervisor {
 
   // What the other ranks have between SIGTERM and SIGKILL once one has failed: they have nothing left to finish.
   static constexpr std::chrono::milliseconds kAfterFailure{5000};
+  // How often a lease is looked at.
+  static constexpr std::chrono::milliseconds kLookAtLease{200};
   // Exit status of a run that hangs.
   static constexpr int kHang = 81;
 
@@ -45,6 +48,7 @@ class Supervisor {
   void take_signals();
   void take_end(size_t local);
   void look_for_hang();
+  void look_at_lease();
   std::chrono::milliseconds grace() const;
   void kill_behind(std::chrono::milliseconds time);
   void signal_all(int number);
@@ -55,6 +59,7 @@ class Supervisor {
   std::vector<ChildProcess> ranks_;  // of this node
   std::optional<RingFolder> rings_;  // none: nobody watches
   std::optional<HangWatch> hangs_;
+  std::optional<Lease> lease_;  // none: the ranks live by themselves
   Outcome outcome_;
   std::optional<Clock::time_point> kill_at_;
 };

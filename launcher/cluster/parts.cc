@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "launcher/cluster/lease.h"
 #include "launcher/cluster/part_log.h"
 #include "launcher/daemon/left_processes.h"
 #include "launcher/report.h"
@@ -36,7 +37,8 @@ struct Parts::Part {
   bool ran = false;
   bool leaving = false, forsaken = false;  // forsaken: its coordinator is not heard of, or wants no more of it
   int64_t signals = 0;
-  Clock::time_point lease_until, report_at;
+  std::optional<Lease> lease;
+  Clock::time_point report_at;
   bool asking = false;  // a report is under way
   std::unique_ptr<EventLoop::Watch> timer, settling;
 };
@@ -80,7 +82,10 @@ HoldAnswer Parts::hold(const Hold& hold) {
     part->socket.emplace(std::move(socket).value());
   }
   if (mkdir(part->folder.c_str(), 0700) != 0) return {false, "its state folder takes nothing", 0};
-  part->lease_until = Clock::now() + milliseconds(hold.lease_ms);
+  auto lease = Lease::create(part->folder + "/lease");
+  if (!lease.ok()) return {false, lease.error().message, 0};
+  part->lease.emplace(std::move(lease).value());
+  part->lease->set_until(Lease::now() + milliseconds(hold.lease_ms));
   part->report_at = Clock::now();
   Part& held = *parts_.emplace(hold.epoch, std::move(part)).first->second;
   held.timer = loop_.after(milliseconds(0), [this, &held] { tick(held); });
@@ -121,8 +126,7 @@ void Parts::leave(Part& part, int number) {
 
 // The lease is looked at here, whatever answers come or do not.
 void Parts::tick(Part& part) {
-  const Clock::time_point now = Clock::now();
-  if (now > part.lease_until && !part.forsaken) {
+  if (part.lease->is_over() && !part.forsaken) {
     std::fprintf(stderr, "piperd: job %lld of %s: not heard of its coordinator for %lld ms; its part here is ended\n",
                  static_cast<long long>(part.hold.job), part.hold.from.c_str(),
                  static_cast<long long>(part.hold.lease_ms));
@@ -130,14 +134,14 @@ void Parts::tick(Part& part) {
     kill(part);
   }
   if (part.forsaken && part.state == PartState::kEnded) return drop(part.hold.epoch);
-  if (now >= part.report_at && !part.asking) report(part);
+  if (Clock::now() >= part.report_at && !part.asking) report(part);
   part.timer = loop_.after(kTick, [this, &part] { tick(part); });
 }
 
 void Parts::report(Part& part) {
   part.asking = true;
   // The lease counts from before the coordinator could answer, so its own count of it ends later.
-  const Clock::time_point sent = Clock::now();
+  const std::chrono::nanoseconds sent = Lease::now();
   const auto take = [this, epoch = part.hold.epoch, sent,
                      alive = std::weak_ptr<int>(alive_)](const PeerAnswer& answer) {
     const auto found = alive.expired() ? parts_.end() : parts_.find(epoch);
@@ -147,7 +151,9 @@ void Parts::report(Part& part) {
     asked.report_at = Clock::now() + (asked.state == PartState::kRunning ? kReportEvery : kTick);
     ReportAnswer told;
     if (!answer.body || !read_message(*answer.body, told)) return;
-    if (told.go != Go::kEnd) asked.lease_until = sent + milliseconds(asked.hold.lease_ms);
+    // One that is over is never renewed: the coordinator may count on that.
+    if (told.go != Go::kEnd && !asked.forsaken && !asked.lease->is_over())
+      asked.lease->set_until(sent + milliseconds(asked.hold.lease_ms));
     answered(asked, told);
   };
   send_(part.hold.from, "/report", text_of(report_of(part)), take);
@@ -187,7 +193,8 @@ void Parts::answered(Part& part, const ReportAnswer& answer) {
     ++part.signals;
     if (part.attempt) part.attempt->signal(number, {});
   }
-  if (part.state == PartState::kHeld && answer.go == Go::kStart) return start(part, answer);
+  if (part.state == PartState::kHeld && answer.go == Go::kStart && !part.forsaken && !part.lease->is_over())
+    return start(part, answer);
   if (answer.go != Go::kEnd) return;
   if (part.state == PartState::kEnded && part.log.empty()) return drop(part.hold.epoch);
   if (part.state != PartState::kEnded) kill(part);
@@ -212,6 +219,7 @@ void Parts::start(Part& part, const ReportAnswer& answer) {
   how.blocked = options_.blocked;
   how.node = part.hold.part;
   how.master = answer.master;
+  how.lease = part.folder + "/lease";
   how.store_socket = part.socket ? part.socket->descriptor() : -1;
   auto attempt =
       Attempt::start(loop_, how, job, [this, &part](const AttemptEnd& end) { attempt_ended(part, end.exit_status); });

@@ -22,6 +22,7 @@ std::vector<std::string> launch_arguments(const AttemptStart& start, const Job& 
     for (const std::string& word : {std::string("--nnodes"), std::to_string(job.spec.nodes), std::string("--node-rank"),
                                     std::to_string(start.node), std::string("--master"), start.master})
       arguments.push_back(word);
+  if (!start.lease.empty()) arguments.push_back("--lease=" + start.lease);
   if (start.store_socket >= 0) arguments.push_back("--store-socket=" + std::to_string(start.store_socket));
   arguments.emplace_back("--");
   for (const std::string& argument : job.resume ? resuming(job.spec.arguments) : job.spec.arguments)

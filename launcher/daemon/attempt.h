@@ -26,6 +26,7 @@ struct AttemptStart {
   // Of a part of a job of several nodes:
   int32_t node = 0;       // its number
   std::string master;     // HOST:PORT where the ranks meet
+  std::string lease;      // the file by which the ranks live
   int store_socket = -1;  // that listens there, where rank 0 is of this node
 };
 

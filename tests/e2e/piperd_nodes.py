@@ -66,8 +66,11 @@ class Node:
         assert self.process.poll() is None, self.output.read_text()
         return self
 
-    def kill(self, number=signal.SIGKILL):
+    def send(self, number):
         self.host.kill(self.state.with_suffix(".pid").read_text().strip(), number)
+
+    def kill(self, number=signal.SIGKILL):
+        self.send(number)
         return self.process.wait(timeout=PATIENCE)
 
     def call(self, command, *arguments):
@@ -140,6 +143,8 @@ def nodes(bench, *names, slots=1):
                 until(lambda: all(other["answers"] for other in node.status()["nodes"]), "all nodes answer")
             yield all_nodes
         finally:
+            for node in all_nodes:
+                node.process.kill()  # nsenter, which is stopped where the daemon was, and would keep its host from ending
             if faults or sys.exc_info()[0]:
                 for node in all_nodes:
                     print(f"--- {node.output}\n{node.output.read_text()}")
@@ -323,25 +328,50 @@ def a_host_is_killed(bench):
         check("a killed host: on those that are left", done["placed"] == ["node1", "node3"], str(done))
 
 
-def a_link_is_cut(bench):
-    """The part behind it still runs, and must not when the job begins anew."""
+def silent(bench, what, name, quiet, loud):
+    """A part whose node is not heard of still runs, and must not when the job begins anew."""
     with nodes(bench, "node1", "node2", "node3") as (one, two, three):
-        mark = bench.work / "mark"
-        script = f'echo $PPID >> {mark}.$(hostname); trap "" TERM; sleep 1000 & while :; do sleep 0.2; done'
+        mark = bench.work / f"mark.{name}"
+        script = f'trap "" TERM; echo >> {mark}.$(hostname); sleep 1000 & while :; do sleep 0.2; done'
         job = one.submit("--nnodes", 2, "-n", 1, "sh", "-c", script, "x", "--checkpoint", "c")
         marks = lambda host: pathlib.Path(f"{mark}.{host}").exists()
         until(lambda: marks("node1") and marks("node2"), "both ranks have begun")
-        two.host.link(up=False)
+        quiet(two)
         until(lambda: one.status(job)["attempts"] == 2, "the next attempt")
         left = two.host.run(["sh", "-c", "pgrep -x sleep || true"], stdout=subprocess.PIPE).stdout
-        check("a cut link: what is behind it has ended before the job begins anew", left == "", left)
+        check(f"{what}: what runs there has ended before the job begins anew", left == "", left)
         again = until(lambda: marks("node3") and one.status(job), "a rank on the third node")
-        check("a cut link: the job goes on with the nodes that are left", again["placed"] == ["node1", "node3"] and "node2 has not answered" in one.output.read_text(), str(again))
-        two.host.link(up=True)
+        check(f"{what}: the job goes on with the nodes that are left", again["placed"] == ["node1", "node3"] and "node2 has not answered" in one.output.read_text(), str(again))
+        loud(two)
         until(lambda: all(node["answers"] for node in one.status()["nodes"]), "the node is back")
-        one.call("cancel", job)
-        one.call("cancel", job)
-        one.call("drain")
+        until(lambda: two.status()["parts"] == [], "its part is forgotten")
+        for _ in range(2):
+            one.call("cancel", job)
+
+
+def a_link_is_cut(bench):
+    silent(bench, "a cut link", "link", lambda two: two.host.link(up=False), lambda two: two.host.link(up=True))
+
+
+def a_daemon_is_stopped(bench):
+    silent(bench, "a stopped piperd", "stopped", lambda two: two.send(signal.SIGSTOP), lambda two: two.send(signal.SIGCONT))
+
+
+def daemons_end(bench):
+    """Which is no failure of what they run."""
+    with nodes(bench, "node1", "node2", "node3") as (one, two, three):
+        job, _ = under_way(one, bench, "end_of_part")
+        check("a piperd that is asked to end does", two.kill(signal.SIGTERM) == 0)
+        check("and nothing of its parts is left", two.ranks() == [])
+        done = goes_on(one, bench, job, "end_of_part", "a piperd that ended", restarts=0)
+        check("a piperd that ended: on the nodes that are left", done["placed"] == ["node1", "node3"] and done["incidents"] == 0, str(done))
+        job, _ = under_way(one, bench, "end_of_coordinator")
+        check("a coordinator that is asked to end does", one.kill(signal.SIGTERM) == 0)
+        check("and nothing of its job is left", one.ranks() == three.ranks() == [])
+        kept = json.loads((one.state / "jobs" / f"{job:06}" / "job.json").read_text())
+        check("its job is queued", kept["state"] == "queued" and kept["resume"] and kept["exit_status"] == 75, str(kept))
+        one.start()
+        goes_on(one, bench, job, "end_of_coordinator", "a coordinator that ended", restarts=0)
 
 
 def a_node_fails_again_and_again(bench):
@@ -355,7 +385,8 @@ def a_node_fails_again_and_again(bench):
 
 
 FAST = {"network": on_one_network}
-SLOW = {"daemon": its_daemon_is_killed, "host": a_host_is_killed, "link": a_link_is_cut, "exclusion": a_node_fails_again_and_again}
+SLOW = {"daemon": its_daemon_is_killed, "host": a_host_is_killed, "link": a_link_is_cut, "stopped": a_daemon_is_stopped, "ends": daemons_end,
+        "exclusion": a_node_fails_again_and_again}
 
 
 def main():

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/cluster/lease.h"
 #include "launcher/cluster/message_auth.h"
 #include "launcher/cluster/messages.h"
 #include "launcher/cluster/node_list.h"
@@ -197,6 +198,24 @@ TEST_CASE("an attempt is judged by the part that failed by itself") {
   CHECK(cause({{"a", 3, false, false}, {"b", 137, false, false}}) == "a");
   CHECK(cause({{"a", 75, false, false}, {"b", 75, false, false}}) == "a");
   CHECK(cause({{"a", 137, false, false}, {"b", 76, true, false}}) == "b");
+}
+
+TEST_CASE("a lease is over when its time is, for whoever reads it") {
+  const TempFolder folder;
+  const std::string path = folder / "lease";
+  CHECK_FALSE(Lease::open(path).ok());
+  auto lease = Lease::create(path);
+  REQUIRE(lease.ok());
+  CHECK_FALSE(Lease::create(path).ok());
+  const auto read = Lease::open(path);  // as another process does
+  REQUIRE(read.ok());
+  CHECK(read->is_over());  // until it is set
+  lease->set_until(Lease::now() + std::chrono::hours(1));
+  CHECK_FALSE(read->is_over());
+  lease->set_until(Lease::now() - std::chrono::nanoseconds(1));
+  CHECK(read->is_over());
+  std::ofstream(path, std::ios::trunc) << "short";
+  CHECK_FALSE(Lease::open(path).ok());
 }
 
 TEST_CASE("a part's log is kept until it is acknowledged") {

@@ -54,6 +54,23 @@ TEST_CASE("a page has what was written last, for the rank that wrote it") {
   CHECK_FALSE(neighbour->read(0));
 }
 
+TEST_CASE("a page of a rank of another machine has that machine's times") {
+  const TempFolder folder;
+  const std::string path = folder / "pages";
+  REQUIRE(create_pages(path, 2).ok());
+  auto page = Page::map(path, 1);
+  REQUIRE(page.ok());
+  RankStatus status = numbered(3);
+  status.monotonic_ns = 5;
+  status.wall_ns = 6;
+  page->copy(status);
+  const auto told = page->read(1);
+  REQUIRE(told);
+  CHECK(told->step == 3);
+  CHECK(told->monotonic_ns == 5);
+  CHECK(told->wall_ns == 6);
+}
+
 TEST_CASE("a reader never sees half of a state") {
   const TempFolder folder;
   const std::string path = folder / "pages";
