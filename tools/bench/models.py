@@ -261,10 +261,10 @@ class ExpertGpt(nn.Module):
         return F.cross_entropy(self.head(self.ln_f(x)).flatten(0, 1), targets.flatten())
 
 
-def _experts(layers, width, hidden, sequence):
+def _experts(layers, width, hidden, sequence, experts=EXPERTS):
     torch.manual_seed(1)
     example = torch.randint(256, (2, sequence))
-    return ExpertGpt(layers, width, hidden, EXPERTS, sequence), {"idx": example, "targets": example.clone()}
+    return ExpertGpt(layers, width, hidden, experts, sequence), {"idx": example, "targets": example.clone()}
 
 
 def experts():
@@ -274,6 +274,11 @@ def experts():
 def experts_deep():
     """16 small blocks: one for each stage of a V on eight ranks."""
     return _experts(16, 32, 32, 8)
+
+
+def experts_deep_eight():
+    """The same with eight experts a block, to part over eight ranks."""
+    return _experts(16, 32, 32, 8, experts=8)
 
 
 def experts_three_a_stage():

@@ -4,7 +4,8 @@
     python tools/piper_export.py tools/bench/paper/models.py:qwen3_9b -o qwen3_9b.pt2 --no-weights
 
 Every layer has experts, of which a token takes two; sequences are 512 tokens long. PIPER_SEQUENCE in the environment says
-another length. `make` is for sizes of one's own.
+another length. `make` is for sizes of one's own. The `_padded` ones are what the paper's programs do to them: every expert
+computes on all tokens, two (1B) and four (9B) times the rows that the router sends.
 """
 import os
 
@@ -25,13 +26,13 @@ class Loss(torch.nn.Module):
         return self.net(input_ids=input_ids, labels=labels, use_cache=False).loss
 
 
-def make(layers, width, heads, key_heads, experts, expert_width, sequence=None, vocabulary=VOCABULARY):
-    """(model, example inputs), as tools/piper_export.py takes them."""
+def make(layers, width, heads, key_heads, experts, expert_width, sequence=None, vocabulary=VOCABULARY, padded=False):
+    """(model, example inputs), as tools/piper_export.py takes them. `padded`: a token takes all experts."""
     sequence = sequence or int(os.environ.get("PIPER_SEQUENCE", "512"))
     config = transformers.Qwen3MoeConfig(
         vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
         num_key_value_heads=key_heads, head_dim=HEAD_WIDTH, intermediate_size=expert_width, moe_intermediate_size=expert_width,
-        num_experts=experts, num_experts_per_tok=EXPERTS_OF_A_TOKEN, norm_topk_prob=True, decoder_sparse_step=1,
+        num_experts=experts, num_experts_per_tok=experts if padded else EXPERTS_OF_A_TOKEN, norm_topk_prob=True, decoder_sparse_step=1,
         tie_word_embeddings=False, max_position_embeddings=4096)
     config._attn_implementation = "sdpa"
     net = transformers.Qwen3MoeForCausalLM(config)
@@ -40,12 +41,20 @@ def make(layers, width, heads, key_heads, experts, expert_width, sequence=None, 
     return Loss(net), {"input_ids": ids, "labels": ids}
 
 
-def qwen3_1b():
-    return make(layers=16, width=1024, heads=16, key_heads=8, experts=4, expert_width=3584)
+def qwen3_1b(padded=False):
+    return make(layers=16, width=1024, heads=16, key_heads=8, experts=4, expert_width=3584, padded=padded)
 
 
-def qwen3_9b():
-    return make(layers=24, width=2048, heads=32, key_heads=8, experts=8, expert_width=7168)
+def qwen3_9b(padded=False):
+    return make(layers=24, width=2048, heads=32, key_heads=8, experts=8, expert_width=7168, padded=padded)
+
+
+def qwen3_1b_padded():
+    return qwen3_1b(padded=True)
+
+
+def qwen3_9b_padded():
+    return qwen3_9b(padded=True)
 
 
 def tiny():
