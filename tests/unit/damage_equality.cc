@@ -1,6 +1,8 @@
 // Damages to what programs compute that rule 12 of the proof must find: all bytes are right, the numbers are not.
 #include <algorithm>
+#include <string_view>
 #include <utility>
+#include <variant>
 
 #include "schemas/plan/chunk_names.h"
 #include "schemas/verify/numbers/equality.h"
@@ -65,6 +67,21 @@ bool derivative_of_another_function(Bundle& b) {
   });
 }
 
+// What reads the samples of a piece together is held to the model too.
+bool changed_in_a_norm_over_the_batch(Bundle& b, std::string_view attribute) {
+  if (!is_covered(b)) return false;
+  for (Program& program : b.programs)
+    for (KernelCall& call : program.calls)
+      for (Attr& attr : call.attrs)
+        if (call.kernel == "batch_norm" && attr.name == attribute && std::holds_alternative<double>(attr.value)) {
+          attr.value = std::get<double>(attr.value) * 2;
+          return true;
+        }
+  return false;
+}
+bool statistics_of_another_momentum(Bundle& b) { return changed_in_a_norm_over_the_batch(b, "momentum"); }
+bool norm_over_the_batch_by_another_epsilon(Bundle& b) { return changed_in_a_norm_over_the_batch(b, "eps"); }
+
 // Tokens as labels, labels as tokens: each is predicted from what it is.
 bool feeds_exchanged(Bundle& b) {
   if (!is_covered(b)) return false;
@@ -95,6 +112,8 @@ std::vector<Damage> of_equality() {
       PIPER_DAMAGE(labels_are_the_tokens, "P0641"),
       PIPER_DAMAGE(labels_that_count_ignored_in_the_backward, "P0641"),
       PIPER_DAMAGE(square_weight_read_transposed_in_the_backward, "P0641"),
+      PIPER_DAMAGE(statistics_of_another_momentum, "P0641"),
+      PIPER_DAMAGE(norm_over_the_batch_by_another_epsilon, "P0641"),
       PIPER_DAMAGE(operands_of_a_product_exchanged, "P0641"),
       PIPER_DAMAGE(derivative_of_another_function, "P0641"),
   };

@@ -36,7 +36,7 @@ KernelCall call(const std::string& kernel, std::vector<Operand> outputs, std::ve
 class Numbering {
  public:
   // Runs calls on a piece of n samples.
-  NumberedProgram run(int64_t n, std::vector<KernelCall> calls) {
+  NumberedProgram run(int64_t n, std::vector<KernelCall> calls, bool by_pieces = false) {
     programs_.push_back(std::make_unique<Program>());
     Program& program = *programs_.back();
     program.slots.resize(8);
@@ -47,6 +47,7 @@ class Numbering {
     NumberedProgram run;
     run.program = &program;
     run.samples = n;
+    run.by_pieces = by_pieces;
     run.slots.resize(8);
     run.slots[kX].put(0, {16 * n, 0, table.leaf("x", Over::kEach, 16)});
     run.slots[kY].put(0, {16 * n, 0, table.leaf("y", Over::kEach, 16)});
@@ -56,6 +57,7 @@ class Numbering {
   }
   // The number of the last value that a call made in a slot.
   int32_t made(int64_t n, std::vector<KernelCall> calls) { return run(n, std::move(calls)).made.back(); }
+  int32_t of_pieces(int64_t n, std::vector<KernelCall> calls) { return run(n, std::move(calls), true).made.back(); }
   Terms terms(int64_t n, std::vector<KernelCall> calls) {
     Terms terms;
     for (const Contribution& contribution : run(n, std::move(calls)).contributions)
@@ -260,4 +262,70 @@ TEST_CASE("samples may stand between the axes of a value") {
   CHECK(made(operand(kValue, {3, 2, 2}, {4, 2, 1})) == 1);  // as if samples were outermost
   CHECK(made(operand(kValue, {3, 2}, {2, 1}, 8)) == 1);     // from the second sample on
   CHECK(made(operand(kValue, {3, 2}, {2, 1}, 24)) == 2);    // the second half of each
+}
+
+namespace {
+KernelCall fill(int slot, double value) {
+  KernelCall made = call("fill", {operand(slot, {})}, {});
+  made.attrs = {{"value", value}};
+  return made;
+}
+}  // namespace
+
+TEST_CASE("constants of one element are their values") {
+  Numbering numbers;
+  const auto scaled = [&](std::vector<KernelCall> factor, const std::string& by) {
+    factor.push_back(call(by, {value(4)}, {value(4, kX), operand(5, {4, 4}, {0, 0})}));
+    return numbers.made(4, std::move(factor));
+  };
+  const int32_t quarter = scaled({fill(5, 0.25)}, "mul");
+  CHECK(scaled({fill(6, 1), fill(7, 4), call("div", {operand(5, {})}, {operand(6, {}), operand(7, {})})}, "mul") ==
+        quarter);
+  CHECK(scaled({fill(6, 0.75), fill(7, 0.5), call("sub", {operand(5, {})}, {operand(6, {}), operand(7, {})})}, "mul") ==
+        quarter);
+  CHECK(scaled({fill(5, 4)}, "div") == quarter);  // up to rounding
+  CHECK(scaled({fill(5, 4)}, "mul") != quarter);
+  CHECK(scaled({fill(5, 0.25)}, "div") != quarter);
+  CHECK(scaled({fill(5, 0.25000003)}, "mul") != quarter);
+  CHECK(scaled({fill(5, 0)}, "div") != scaled({fill(5, 0)}, "mul"));
+  // A constant of no known value is no other one.
+  const auto other = [&](const std::string& by) {
+    return numbers.made(4, {call(by, {value(4)}, {value(4, kX), operand(kW, {4, 4}, {0, 0})})});
+  };
+  CHECK(other("div") != other("mul"));
+}
+
+TEST_CASE("a mean over samples is their sum by how many there are") {
+  Numbering numbers;
+  const auto reduced = [&](const std::string& kernel, int64_t n) {
+    KernelCall made = call(kernel, {operand(kValue, {})}, {value(n, kX)});
+    made.attrs = {{"dims", std::vector<int64_t>{0, 1}}, {"keepdim", false}};
+    return made;
+  };
+  const auto divided = [&](int64_t n, double by) {
+    return numbers.made(
+        n, {reduced("sum", n), fill(5, by), call("div", {operand(6, {})}, {operand(kValue, {}), operand(5, {})})});
+  };
+  CHECK(numbers.made(4, {reduced("mean", 4)}) == divided(4, 16));
+  CHECK(numbers.made(4, {reduced("mean", 4)}) != divided(4, 12));
+  CHECK(numbers.made(3, {reduced("mean", 3)}) != divided(4, 16));  // of another piece it is another mean
+  CHECK(numbers.run(Reference::kSamples, {reduced("mean", Reference::kSamples)}).made.empty());
+}
+
+// Only pieces of the very size are alike, and only where a reference is for pieces.
+TEST_CASE("what reads the samples of a piece together is a value of that piece") {
+  Numbering numbers;
+  const auto made = [&](int64_t n, const std::string& kernel, double eps) {
+    KernelCall norm = call(kernel, {value(n)}, {value(n, kX)});
+    norm.attrs = {{"eps", eps}};
+    return numbers.of_pieces(n, {norm, call("relu", {value(n, 5)}, {value(n)})});
+  };
+  const int32_t plain = made(4, "batch_norm", 0.1);
+  CHECK(numbers.over(plain) == Over::kPiece);
+  CHECK(made(4, "batch_norm", 0.1) == plain);
+  CHECK(made(2, "batch_norm", 0.1) != plain);
+  CHECK(made(4, "batch_norm", 0.2) != plain);
+  CHECK(made(4, "another", 0.1) != plain);
+  CHECK(numbers.over(numbers.of_pieces(4, {call("relu", {value(4)}, {value(4, kX)})})) == Over::kEach);
+  CHECK(numbers.run(4, {call("batch_norm", {value(4)}, {value(4, kX)})}).made.empty());
 }

@@ -40,6 +40,8 @@ class Comparison {
       other_pieces_ = other_pieces_ || (run.program != nullptr && reference_.by_pieces && run.samples != report_.piece);
       ambiguous_ = ambiguous_ || (run.program != nullptr && run.samples == 1);
       for (const int32_t number : run.made) made_[static_cast<size_t>(number)] = 1;
+      for (const HeldValues& slot : run.slots)  // constants that piperc has computed
+        for (const auto& [begin, value] : slot.all()) made_[static_cast<size_t>(value.number)] = 1;
     }
     collect();
     report_.looked = true;
@@ -155,10 +157,12 @@ class Comparison {
       const int32_t number = left.back();
       left.pop_back();
       const Number& of = table_[number];
-      if (made_[static_cast<size_t>(number)] != 0 || of.call < 0 || !seen.insert(number).second) continue;
+      const bool made_by_call = of.call >= 0 || of.folded;
+      if (made_[static_cast<size_t>(number)] != 0 || !made_by_call || !seen.insert(number).second) continue;
       if (of.constant) return true;
-      for (const View& view : of.operands)
-        if (view.number >= 0) left.push_back(view.number);
+      const auto end = of.divided ? of.operands.begin() + 1 : of.operands.end();  // the reciprocal is no call's
+      for (auto view = of.operands.begin(); view != end; ++view)
+        if (view->number >= 0) left.push_back(view->number);
     }
     return false;
   }

@@ -68,8 +68,6 @@ int32_t Leaves::of_slot(const Slot& slot, int64_t samples, const std::string& sh
     case SlotRole::kState: return table.leaf("state " + slot.name, Over::kNothing, slot.bytes);
     case SlotRole::kScalar:
       if (slot.name != "seed_step" && slot.name != "sample_offset" && slot.name != "loss_scale") return -1;
-      // The scale is a number of the whole step: what is made of it and constants, piperc may have put otherwise.
-      if (slot.name == "loss_scale") return table.constant("scalar " + slot.name, slot.bytes);
       return table.leaf("scalar " + slot.name, Over::kNothing, slot.bytes);
     case SlotRole::kOutput:
     case SlotRole::kSaved:

@@ -50,11 +50,13 @@ int32_t NumberTable::leaf(const std::string& key, Over over, int64_t bytes) {
   return intern("leaf " + key, std::move(number));
 }
 
-int32_t NumberTable::constant(const std::string& key, int64_t bytes) {
+int32_t NumberTable::constant(const std::string& key, int64_t bytes, std::optional<float> value) {
   Number number;
   number.bytes = bytes;
   number.constant = true;
-  return intern("leaf " + key, std::move(number));
+  const int32_t id = intern("leaf " + key, std::move(number));
+  if (value) numbers_[static_cast<size_t>(id)].value = value;
+  return id;
 }
 
 int32_t NumberTable::unknown(const std::string& why) {
@@ -87,6 +89,7 @@ int32_t NumberTable::result(Made made) {
   number.addends = std::move(made.addends);
   number.over = made.over;
   number.bytes = made.bytes;
+  number.divided = made.divided;
   number.program = made.program;
   number.call = made.call;
   number.constant = !made.operands.empty() &&

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -47,7 +48,10 @@ struct Number {
   int64_t bytes = 0;             // dense; over kEach of one sample
   std::string why;               // kUnknown: what is not covered, or, of one that is
   bool unfit = false;            // ... unfit, what no sound call does
-  bool constant = false;         // a constant of the model or of the step, or made of such alone
+  bool constant = false;         // a constant of the model, or made of such alone
+  bool divided = false;          // a quotient, told as a product with a reciprocal (constants.h)
+  bool folded = false;           // a constant that was made ... by a call that stands for itself no more (constants.h)
+  std::optional<float> value;    // of a constant of one element, where it is known (constants.h)
   int32_t program = -1;          // of the call that made it first; -1: none, kReferenceProgram
   int32_t call = -1;             // index into the program's calls
   std::vector<View> operands;    // of that call
@@ -59,7 +63,8 @@ class NumberTable {
  public:
   // What a step begins with: `key` tells leaves apart.
   int32_t leaf(const std::string& key, Over over, int64_t bytes);
-  int32_t constant(const std::string& key, int64_t bytes);
+  void fold(int32_t constant) { numbers_[static_cast<size_t>(constant)].folded = true; }
+  int32_t constant(const std::string& key, int64_t bytes, std::optional<float> value = std::nullopt);
   int32_t unknown(const std::string& why);
   // The same, where the call itself is at fault, and no missing row or rule.
   int32_t unfit(const std::string& why, int32_t program, int32_t call);
@@ -71,6 +76,7 @@ class NumberTable {
     Over over = Over::kNothing;
     int64_t bytes = 0;
     int32_t program = -1, call = -1;
+    bool divided = false;
   };
   int32_t result(Made made);
   const Number& operator[](int32_t id) const { return numbers_[static_cast<size_t>(id)]; }

@@ -11,6 +11,7 @@
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/signature.h"
+#include "schemas/verify/numbers/constants.h"
 #include "schemas/verify/numbers/copies.h"
 #include "schemas/verify/numbers/linear.h"
 #include "schemas/verify/numbers/pieces.h"
@@ -65,20 +66,6 @@ std::string attrs_text(const KernelCall& call, bool with_samples = false) {
   for (const auto& attr : call.attrs)
     if (with_samples || !is_of_samples(attr)) text += attr.name + "=" + std::visit(Text(), attr.value) + ";";
   return text;
-}
-
-// What a fill makes is the constant of that one element, where bytes of the type are known here.
-std::string fill_key(const KernelCall& fill) {
-  const DType dtype = fill.outputs[0].dtype;
-  for (const auto& attr : fill.attrs) {
-    const auto* const number = std::get_if<double>(&attr.value);
-    if (attr.name != "value" || number == nullptr || !can_convert_elements(DType::kF32, dtype)) continue;
-    const auto value = static_cast<float>(*number);
-    char bytes[sizeof value];
-    convert_elements(DType::kF32, &value, dtype, bytes, 1);
-    return "constant " + plan::sha256({bytes, static_cast<size_t>(dtype_bytes(dtype))});
-  }
-  return "fill " + attrs_text(fill) + " " + std::string(dtype_name(dtype));
 }
 
 // Bytes from the operand's first to behind its last element.
@@ -182,6 +169,23 @@ class Evaluation {
     return known >= 0 ? known : table_.unknown("a sum over the step");
   }
 
+  // What a fill makes is the constant of that one element, where bytes of the type are known here.
+  int32_t filled(const KernelCall& fill) {
+    const DType dtype = fill.outputs[0].dtype;
+    for (const auto& attr : fill.attrs) {
+      const auto* const number = std::get_if<double>(&attr.value);
+      if (attr.name != "value" || number == nullptr || !can_convert_elements(DType::kF32, dtype)) continue;
+      const auto value = static_cast<float>(*number);
+      if (dtype == DType::kF32) return constant_of(value, table_);
+      char bytes[sizeof value];
+      convert_elements(DType::kF32, &value, dtype, bytes, 1);
+      const auto size = static_cast<size_t>(dtype_bytes(dtype));
+      return table_.constant("constant " + plan::sha256({bytes, size}), dtype_bytes(dtype));
+    }
+    const std::string what = attrs_text(fill) + " " + std::string(dtype_name(dtype));
+    return table_.constant("fill " + what, dtype_bytes(dtype));
+  }
+
   // `value`: how its elements lie there.
   void put(const Operand& out, int32_t number, HeldValue value = {}) {
     value.end = out.offset + span_bytes(out);
@@ -223,7 +227,11 @@ class Evaluation {
     if (call.kernel == "fill" && !call.accumulate && call.outputs.size() == 1) {
       HeldValue value;
       value.period = 1;
-      put(call.outputs[0], table_.constant(fill_key(call), dtype_bytes(call.outputs[0].dtype)), value);
+      put(call.outputs[0], filled(call), value);
+      return;
+    }
+    if (is_mean_of_samples(call, operands)) {
+      mean_of_samples(call, std::move(operands));
       return;
     }
     int32_t none = -1;  // the number of all results, where nothing is known of them
@@ -233,20 +241,49 @@ class Evaluation {
       if (out.slot == Operand::kAbsent) continue;
       HeldValue held;
       const int32_t number = none >= 0 ? none : made(call, operands, results[std::min(i, results.size() - 1)], i, held);
-      if (!call.accumulate) {
-        put(out, number, held);
-        continue;
-      }
-      View view;
-      view.number = number;
-      view.dtype = out.dtype;
-      const auto strides = plan::contiguous_strides(out.shape);
-      for (size_t axis = 0; axis < out.shape.size(); ++axis)
-        view.axes.push_back({out.shape[axis], out.shape[axis] == 1 ? 0 : strides[axis], false});
-      add(out, std::move(view));
+      keep(call, out, number, held);
     }
     for (size_t i = 0; i < call.inputs.size(); ++i)
       if (is_state(call.inputs[i])) change_state(call, operands, i);
+  }
+
+  void keep(const KernelCall& call, const Operand& out, int32_t number, const HeldValue& held) {
+    if (call.accumulate) add(out, as_rows(out, number));
+    else put(out, number, held);
+  }
+  // All of a value of the output's shape, which has no samples of its own.
+  static View as_rows(const Operand& out, int32_t number) {
+    View view;
+    view.number = number;
+    view.dtype = out.dtype;
+    const auto strides = plan::contiguous_strides(out.shape);
+    for (size_t axis = 0; axis < out.shape.size(); ++axis)
+      view.axes.push_back({out.shape[axis], out.shape[axis] == 1 ? 0 : strides[axis], false});
+    return view;
+  }
+
+  // A mean over the samples of a piece, of which it is known how many there are (constants.h).
+  bool is_mean_of_samples(const KernelCall& call, const std::vector<View>& operands) const {
+    if (call.kernel != "mean" || run_.samples == plan::Reference::kSamples || operands.size() != 1) return false;
+    const Operand& out = call.outputs[0];
+    if (out.dtype != DType::kF32 || out.strides != plan::contiguous_strides(out.shape)) return false;
+    std::vector<View> read = operands;
+    return read[0].number >= 0 && table_[read[0].number].over == Over::kEach &&
+           apply_row(*find_row("sum"), call, table_, run_.samples, read)[0].over == Over::kSum;
+  }
+  void mean_of_samples(const KernelCall& call, std::vector<View> operands) {
+    const Operand& out = call.outputs[0];
+    const int64_t count = plan::elements(call.inputs[0]) / std::max<int64_t>(plan::elements(out), 1);
+    KernelCall sum = call, product;
+    sum.kernel = "sum";
+    product.kernel = "mul";
+    product.outputs = call.outputs;
+    HeldValue held;
+    const RowResult over_samples{Over::kSum, -1, ""};
+    View factor;
+    factor.number = constant_of(1 / static_cast<float>(count), table_);
+    View added = as_rows(out, made(sum, std::move(operands), over_samples, 0, held));
+    keep(call, out, made(product, {std::move(added), std::move(factor)}, over_samples, 0, held), held);
   }
 
   bool is_state(const Operand& operand) const {
@@ -349,6 +386,13 @@ class Evaluation {
     made.bytes = product(shape, 0) * dtype_bytes(out.dtype);
     made.program = run_.index;
     made.call = static_cast<int32_t>(call_);
+    if (out.dtype == DType::kF32 && in_rows) {
+      if (const auto constant = folded(made, table_)) {
+        run_.made.push_back(*constant);
+        return *constant;
+      }
+      take_reciprocal(made, table_);
+    }
     if (!take_apart(made, table_, run_.made)) return table_.unknown("a sum of too many values");
     run_.made.push_back(table_.result(std::move(made)));
     return run_.made.back();

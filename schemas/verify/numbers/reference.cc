@@ -5,6 +5,7 @@
 
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/file_bytes.h"
+#include "schemas/verify/numbers/constants.h"
 
 namespace piper::verify {
 
@@ -12,10 +13,11 @@ using namespace plan;
 
 namespace {
 
-// The reference's own constants that grow with the samples, at the step's batch.
-std::string constant_of(const Reference::Constant& constant, int64_t batch) {
+// SHA-256 of a constant; of those that grow with the samples, at the step's batch.
+std::string digest_of(const Reference::Constant& constant, int64_t batch, NumberTable& table) {
   if (!constant.sha256.empty()) return constant.sha256;
   const auto value = static_cast<float>(constant.per_sample * static_cast<double>(batch));
+  (void)constant_of(value, table);  // known from now on
   return sha256({reinterpret_cast<const char*>(&value), sizeof value});
 }
 
@@ -34,7 +36,7 @@ NumberedProgram number_reference(const Reference& reference, const Leaves& leave
     const Slot& slot = reference.program.slots[s];
     std::string sha256;
     if (constant != reference.constants.end() && constant->slot == static_cast<int32_t>(s))
-      sha256 = constant_of(*constant++, leaves.batch());
+      sha256 = digest_of(*constant++, leaves.batch(), table);
     const int32_t leaf = leaves.of_slot(slot, run.samples, sha256, table);
     if (leaf >= 0) run.slots[s].put(0, {slot.bytes, 0, leaf});
   }

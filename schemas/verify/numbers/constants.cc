@@ -1,0 +1,58 @@
+#include "schemas/verify/numbers/constants.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "schemas/plan/file_bytes.h"
+
+namespace piper::verify {
+namespace {
+
+// Of operators that are exact up to one rounding.
+std::optional<float> computed(const std::string& kernel, const std::vector<float>& x) {
+  if (x.size() == 2) {
+    if (kernel == "add") return x[0] + x[1];
+    if (kernel == "sub") return x[0] - x[1];
+    if (kernel == "mul") return x[0] * x[1];
+    if (kernel == "div") return x[0] / x[1];
+  }
+  if (x.size() == 1) {
+    if (kernel == "neg") return -x[0];
+    if (kernel == "reciprocal") return 1 / x[0];
+    if (kernel == "sqrt") return std::sqrt(x[0]);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int32_t constant_of(float value, NumberTable& table) {
+  const std::string bytes(reinterpret_cast<const char*>(&value), sizeof value);
+  return table.constant("constant " + plan::sha256(bytes), sizeof value, value);
+}
+
+void take_reciprocal(NumberTable::Made& made, NumberTable& table) {
+  if (made.kernel != "div" || made.operands.size() != 2 || made.operands[1].number < 0) return;
+  const std::optional<float> by = table[made.operands[1].number].value;
+  if (!by || made.operands[1].dtype != DType::kF32 || !std::isnormal(*by) || !std::isnormal(1 / *by)) return;
+  made.kernel = "mul";
+  made.divided = true;
+  made.operands[1].number = constant_of(1 / *by, table);
+}
+
+std::optional<int32_t> folded(const NumberTable::Made& made, NumberTable& table) {
+  if (made.over != Over::kNothing || made.bytes != sizeof(float)) return std::nullopt;
+  std::vector<float> values;
+  for (const View& view : made.operands) {
+    if (view.number < 0 || view.dtype != DType::kF32 || !table[view.number].value) return std::nullopt;
+    values.push_back(*table[view.number].value);
+  }
+  const std::optional<float> value = computed(made.kernel, values);
+  if (!value) return std::nullopt;
+  const int32_t constant = constant_of(*value, table);
+  table.fold(constant);
+  return constant;
+}
+
+}  // namespace piper::verify
