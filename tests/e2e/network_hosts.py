@@ -1,5 +1,5 @@
-"""Hosts of a network, made of Linux namespaces on one machine: each has a name, an address on a switch, processes, shared memory
-and an end of its own; the file system is the one of the machine, as a cluster shares one.
+"""Hosts of a network, made of Linux namespaces on one machine: each has a name, an address on a switch, processes, shared memory, a
+time since its start and an end of its own; the file system is the one of the machine, as a cluster shares one.
 
   with network("node1", "node2") as (one, two):
       one.run(["hostname"])                  # subprocess.run on that host
@@ -29,6 +29,8 @@ print("ready", flush=True)
 sys.stdin.read()
 """
 UNSHARE = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"]
+# Linux has had clocks of its own for a namespace since 5.6.
+OWN_CLOCKS = os.path.exists("/proc/self/ns/time")
 # Of containers that have networks of their own, and one memory.
 UNSHARE_NETWORK = ["unshare", "--net", "--mount", "--uts", "--fork", "--kill-child"]
 
@@ -39,10 +41,12 @@ def end_with_parent():
 
 
 class Host:
-    def __init__(self, name, address, hosts_file, apart=True):
+    def __init__(self, name, address, hosts_file, apart=True, up_s=0):
+        """`up_s`: since when it is up, by its own clocks, beside the machine's own time."""
         self.name, self.address = name, address
-        self.spaces = ["--net", "--mount", "--uts", *(["--ipc", "--pid"] if apart else [])]
-        self.unshare = subprocess.Popen([*(UNSHARE if apart else UNSHARE_NETWORK), sys.executable, "-c", INIT, name, hosts_file,
+        clocks = ["--time", "--monotonic", str(up_s), "--boottime", str(up_s)] if apart and OWN_CLOCKS else []
+        self.spaces = ["--net", "--mount", "--uts", *(["--ipc", "--pid"] if apart else []), *clocks[:1]]
+        self.unshare = subprocess.Popen([*(UNSHARE if apart else UNSHARE_NETWORK), *clocks, sys.executable, "-c", INIT, name, hosts_file,
                                          "apart" if apart else "one memory"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         preexec_fn=end_with_parent)
         assert self.unshare.stdout.readline() == "ready\n", f"host {name} does not start"
@@ -98,8 +102,8 @@ def network(folder, *names, apart=True):
     with open(hosts_file, "w") as file:
         file.write("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items()))
     with contextlib.ExitStack() as stack:
-        def host(name, address):
-            made = Host(name, address, hosts_file, apart)
+        def host(name, address, number=0):
+            made = Host(name, address, hosts_file, apart, 10000 * number)
             stack.callback(made.power_off)
             made.ip("link", "set", "lo", "up")
             return made
@@ -109,7 +113,7 @@ def network(folder, *names, apart=True):
         switch.ip("link", "set", "bridge", "up")
         hosts = []
         for number, (name, address) in enumerate(addresses.items(), 1):
-            made = host(name, address)
+            made = host(name, address, number)
             switch.ip("link", "add", f"port{number}", "type", "veth", "peer", "name", "eth0", "netns", made.init)
             switch.ip("link", "set", f"port{number}", "master", "bridge", "up")
             made.ip("address", "add", f"{address}/24", "dev", "eth0")

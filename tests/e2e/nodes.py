@@ -7,9 +7,11 @@
 """
 import argparse
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import time
 
 from network_hosts import network, why_not
 
@@ -34,10 +36,10 @@ class Bench:
         self.whole = self.work / "whole.safetensors"
         subprocess.run([*map(str, self.command()), "--save", self.whole], check=True, stderr=subprocess.DEVNULL)
 
-    def command(self):
+    def command(self, steps=STEPS):
         p = self.work / "p"
         return [self.bin / "piper-run", p / "plans", "--data", p / "data.safetensors", "--load", p / "weights.safetensors",
-                "--no-stop-on-nan", "--steps", STEPS]
+                "--no-stop-on-nan", "--steps", steps]
 
     def same_bits(self, name):
         saved = self.work / f"{name}.safetensors"
@@ -73,7 +75,36 @@ def two_containers(bench):
         check("to the bits of one process, too", bench.same_bits("two_containers"))
 
 
-CASES = {"hosts": two_hosts, "containers": two_containers}
+def a_hang_over_two_hosts(bench):
+    """Each launcher has the rings of its own ranks, and piper-plan those of both."""
+    with network(bench.work, "node1", "node2") as hosts:
+        saved, kept = bench.work / "hang.checkpoints", [bench.work / f"hang.{host.name}" for host in hosts]
+        runs = [host.start([bench.bin / "piper-launch", "--nnodes", 2, "--node-rank", rank, "--master", "node1:29400", "--hang-after", 4,
+                            "--incidents", kept[rank], *bench.command(steps=100000), "--link-delay", 50000, "--checkpoint", saved,
+                            "--every", 3], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                for rank, host in enumerate(hosts)]
+        end = time.monotonic() + PATIENCE
+        while not list(saved.glob("step-*")) and time.monotonic() < end:
+            time.sleep(0.05)
+        hosts[1].run(["pkill", "-STOP", "-x", "piper-run"])
+        texts = [run.communicate(timeout=PATIENCE)[0] for run in runs]
+        check("a stopped rank is named by the launcher of its host", runs[1].returncode == 81 and "stopped process: rank 1" in texts[1], texts[1])
+        check("that of the other host ends, too", runs[0].returncode in (76, 81), texts[0])
+        folders = [folder for place in kept for folder in place.glob("hang-*")]
+        whole = why_hang(bench, *folders)
+        check("piper-plan takes the rings of all hosts", whole.returncode == 0 and "stopped process: rank 1" in whole.stdout, whole.stdout)
+        twice = why_hang(bench, *folders, folders[-1])
+        check("but each rank's once", twice.returncode == 1 and "R0911" in twice.stdout and "this rank, too" in twice.stdout, twice.stdout)
+        ages = [float(age) for age in re.findall(r", (\d+\.\d) s ago", why_hang(bench, *folders, "--events", "1").stdout)]
+        check("of clocks that differ", len(ages) >= len(folders) and max(ages) < PATIENCE, str(ages))
+
+
+def why_hang(bench, *folders):
+    return subprocess.run([bench.bin / "piper-plan", "whyhang", bench.work / "p" / "plans", *folders], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
+
+
+CASES = {"hosts": two_hosts, "containers": two_containers, "hang": a_hang_over_two_hosts}
 
 
 def main():

@@ -113,7 +113,8 @@ struct ExportOptions {
 // The weights of a step under the model's own names. P0621.
 Result<std::string> export_checkpoint(const std::string& path, const ExportOptions& options);
 
-// Who keeps a run from going on, by the rings of its ranks; `events`: of each thread that are shown, 0: none. R0911.
-Result<std::string> why_hang(const std::string& directory, const std::string& rings, int64_t events);
+// Who keeps a run from going on, by the rings of its ranks, in a folder or in one of each node; `events`: of each
+// thread that are shown, 0: none. R0911.
+Result<std::string> why_hang(const std::string& directory, const std::vector<std::string>& rings, int64_t events);
 
 }  // namespace piper::tools

@@ -196,7 +196,10 @@ int run(int argc, char** argv) {
   compare->add_option("OTHER", other, "that to compare with")->required();
   auto* const hang = app.add_subcommand("whyhang", "who keeps a run from going on, by the rings of its ranks");
   hang->add_option("DIR", directory, "plan bundle")->required();
-  hang->add_option("RINGS", other, "folder of rings: of piper-run --rings, or what piper-launch has kept")->required();
+  std::vector<std::string> rings;
+  hang->add_option("RINGS", rings,
+                   "folders of rings: of piper-run --rings, or what piper-launch has kept, on each node")
+      ->required();
   int64_t events = 0;
   hang->add_option("--events", events, "show so many of the last events of every thread")
       ->check(CLI::NonNegativeNumber);
@@ -238,7 +241,7 @@ int run(int argc, char** argv) {
   if (*compare) return print_diff(piper::tools::diff_checkpoints(directory, other), true);
   if (*write) return print(piper::tools::export_checkpoint(directory, exported));
   if (*bisect) return print_diff(piper::tools::bisect(directory, other, tolerance), true);
-  if (*hang) return print(piper::tools::why_hang(directory, other, events));
+  if (*hang) return print(piper::tools::why_hang(directory, rings, events));
   using piper::tools::TableForm;
   const auto meaning = [&](TableForm form) { return piper::tools::diff_steps(directory, other, form, costs); };
   if (*diff && (as_json || as_markdown))
