@@ -235,9 +235,16 @@ class Player {
     }
     Transfer& transfer = timeline_.transfers[static_cast<size_t>(flow.transfer)];
     transfer.end = now_;
+    double last = 0, last_but_one = 0;  // when the ends came
+    const auto came = [&](const TransferEnd& end) { return streams_[static_cast<size_t>(stream_of(end))].reached; };
     for (const TransferEnd& end : timeline_.ends_of(transfer)) {
+      last_but_one = std::max(last_but_one, std::min(last, came(end)));
+      last = std::max(last, came(end));
+    }
+    for (const TransferEnd& end : timeline_.ends_of(transfer)) {
+      const double others = came(end) == last ? last_but_one : last;
       const double behind =
-          pricing_.behind_transfer(static_cast<size_t>(end.plan), static_cast<size_t>(end.instruction));
+          pricing_.behind_transfer(static_cast<size_t>(end.plan), static_cast<size_t>(end.instruction), now_ - others);
       transfer.end = std::max(transfer.end, now_ + behind);
       const int32_t stream = stream_of(end);
       if (behind > 0) {

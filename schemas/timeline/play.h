@@ -28,8 +28,9 @@ class Pricing {
   virtual Task local(size_t plan, size_t instruction) const = 0;
   // Of a message (sender, receiver) or a collective (its loaded members).
   virtual Task transfer(std::span<const TransferEnd> ends) const = 0;
-  // How long an end of a transfer keeps its stream when the transfer is over.
-  virtual double behind_transfer(size_t, size_t) const { return 0; }
+  // How long an end of a transfer keeps its stream when the transfer is over. `under_way`: for how long all of the
+  // other ends had been there by then.
+  virtual double behind_transfer(size_t, size_t, double) const { return 0; }
   // When the rank's host has issued an instruction, if no stream ever made it wait.
   virtual double issued(size_t, size_t) const { return 0; }
 };

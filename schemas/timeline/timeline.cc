@@ -46,28 +46,29 @@ class MeasuredTimes : public Pricing {
   Task local(size_t p, size_t i) const override { return {measured_.cost_us[p][i], 0}; }
   Task transfer(std::span<const TransferEnd>) const override { return {}; }
   // An end of a transfer has its own measured time, so each ends by itself.
-  double behind_transfer(size_t p, size_t i) const override {
-    return measured_.cost_us[p][i] + travel_us(bundle_.ranks[p], bundle_.ranks[p].instructions[i].action);
+  double behind_transfer(size_t p, size_t i, double under_way) const override {
+    return measured_.cost_us[p][i] + travel_us(bundle_.ranks[p], bundle_.ranks[p].instructions[i].action, under_way);
   }
 
  private:
-  // Sends are over when the receiver's end begins to travel. A sum is two rounds of messages, each of one part.
-  double travel_us(const RankPlan& plan, const Action& action) const {
+  // A message travels from when its sender came, whether or not its receiver is there. Sends are over when both are. A
+  // sum is two rounds of messages, each of one part; the second is sent when the first has arrived.
+  double travel_us(const RankPlan& plan, const Action& action, double under_way) const {
     if (std::holds_alternative<Send>(action)) return 0;
     const Link& link = measured_.link;
-    const bool sum = std::holds_alternative<AllReduce>(action);
     int64_t bytes = 0;
     if (const auto* recv = std::get_if<Recv>(&action)) bytes = recv->bytes();
     if (const auto* exchange = std::get_if<AllToAll>(&action)) bytes = exchange->bytes();
     if (const auto* gather = std::get_if<AllGather>(&action)) bytes = gather->bytes();
     if (const auto* scatter = std::get_if<ReduceScatter>(&action))
       bytes = scatter->count * dtype_bytes(scatter->types.message);
-    if (const auto* reduce = std::get_if<AllReduce>(&action))
-      bytes = 2 * reduce->count * dtype_bytes(reduce->types.message) /
+    const auto* reduce = std::get_if<AllReduce>(&action);
+    if (reduce != nullptr)
+      bytes = reduce->count * dtype_bytes(reduce->types.message) /
               static_cast<int64_t>(plan.communicators.at(static_cast<size_t>(reduce->communicator)).ranks.size());
-    const double transmission =
-        link.bytes_per_second > 0 ? 1e6 * static_cast<double>(bytes) / link.bytes_per_second : 0;
-    return (sum ? 2 : 1) * link.latency_us + transmission;
+    const double round =
+        link.latency_us + (link.bytes_per_second > 0 ? 1e6 * static_cast<double>(bytes) / link.bytes_per_second : 0);
+    return std::max(0.0, round - under_way) + (reduce != nullptr ? round : 0);
   }
 
   const Bundle& bundle_;

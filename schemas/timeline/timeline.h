@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "schemas/base/status.h"
+#include "schemas/plan/kernel_times.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::timeline {
@@ -36,6 +37,9 @@ struct Measured {
 // Reads what `piper-run --profile` wrote of this bundle: cost_us is the time that an instruction's thread computed. An
 // error tells the line that does not fit, or that a rank is missing.
 Result<Measured> read_profile(const plan::Bundle& bundle, const std::string& path);
+// What `piper-run --kernel-times` waits for: the times of a table for each kernel call, nothing for the rest. An error
+// tells a call that the table lacks.
+Result<Measured> times_by_table(const plan::Bundle& bundle, const plan::KernelTimes& times);
 
 struct Span {
   int32_t instruction = -1;

@@ -6,6 +6,7 @@
 import argparse
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -112,12 +113,20 @@ def main():
     said = ran("piper-run", plans, "--data", data, "--steps", 4, "--threads", 1, "--kernel-times", times, "--log", log)
     assert "kernels wait and compute nothing" in said, said
     steps = [row for row in map(json.loads, log.read_text().splitlines()) if "step_ms" in row]
-    least = max(rank["busy_us"] for rank in measured["ranks"]) / 1e3
-    assert len(steps) == 4 and all(row["step_ms"] > 0.99 * least and row["loss"] == 0 for row in steps[1:]), (least, steps)
+    said = ran("piper-plan", "simulate", plans, "--kernel-times", times, "--latency-us", 100, "--bytes-per-second", 1e9)
+    least = float(re.match(r"step: (\S+) us \(kernel times of a table; links: 100 us, 1e\+09 bytes/s\)\nof a rank: ", said)[1]) / 1e3
+    assert len(steps) == 4 and all(row["loss"] == 0 for row in steps), steps
+    ran("piper-run", plans, "--data", data, "--steps", 4, "--threads", 1, "--kernel-times", times, "--link-delay", "100,1000000000", "--log", log)
+    delayed = [row["step_ms"] for row in map(json.loads, log.read_text().splitlines()) if "step_ms" in row]
+    assert all(step > 0.95 * least for step in delayed[1:]), (least, delayed)
     short = args.work / "short.jsonl"
     short.write_text("\n".join(line for line in times.read_text().splitlines() if json.loads(line)["call"] != rows[0]["call"]))
     said = ran("piper-run", plans, "--data", data, "--kernel-times", short, "--steps", 1, status=1)
     assert "R0408" in said and "has no time of the call" in said, said
+    said = ran("piper-plan", "simulate", plans, "--kernel-times", short, status=1)
+    assert "the table has no time of the call" in said, said
+    said = ran("piper-plan", "simulate", plans, "--latency-us", 1, status=2)
+    assert "links of a delay need times" in said, said
     ran("piper-run", plans, "--data", data, "--kernel-times", times, "--save", args.work / "w.safetensors", status=2)
 
     wrong = args.work / "wrong.yaml"

@@ -177,6 +177,40 @@ TEST_CASE("a message takes the links between its ends") {
   CHECK(step_of(bundle, slow(1)) == Approx(100 + 200));
 }
 
+// Links of a delay, as piper-run --link-delay has them: a message travels from when it is sent, also while its receiver
+// does something else; the second of two goes beside the first.
+TEST_CASE("a delayed message travels from when its sender came") {
+  Bundle bundle = all_do(2, {});
+  for (int32_t r = 0; r < 2; ++r) {
+    auto& plan = bundle.ranks[static_cast<size_t>(r)];
+    plan.streams.edit().push_back({"s"});
+    plan.channels = {{"there", 1 - r, 0}};
+    plan.instructions.edit().push_back({0, Run{0, 0, {}}});
+    for (int k = 0; k < 2; ++k)
+      plan.instructions.edit().push_back(
+          {0, r == 0 ? Action(Send{{0, 0}, 25, 0, DType::kF32}) : Action(Recv{{0, 0}, 25, 0, DType::kF32})});
+  }
+  const auto step = [&](double sender_us, double receiver_us, const Link& link) {
+    const auto timeline = simulate_times(bundle, {{{sender_us, 0, 0}, {receiver_us, 0, 0}}, {}, {}, link});
+    REQUIRE(timeline.ok());
+    return timeline->step;
+  };
+  CHECK(step(10, 0, {20, 0}) == Approx(30));
+  CHECK(step(10, 25, {20, 0}) == Approx(45));  // a send ends when both are there: the second one is sent then
+  CHECK(step(10, 10, {20, 0}) == Approx(30));
+  CHECK(step(10, 10, {20, 10e6}) == Approx(40));
+}
+
+TEST_CASE("kernel times of a table are those of an instruction's calls") {
+  auto bundle = all_do(2, {Run{0, 0, {}}, sum_of(64)});
+  const auto small = call("linear", {dense({2, 4})}, {dense({2, 3}), dense({4, 3})});
+  bundle.programs.push_back({"c0.F.b1", {}, 0, {small, small}});
+  const auto measured = times_by_table(bundle, {{plan::call_key(small), 3}});
+  REQUIRE(measured.ok());
+  CHECK(measured->cost_us == std::vector<std::vector<double>>{{6, 0}, {6, 0}});
+  CHECK(!times_by_table(bundle, {}).ok());
+}
+
 // What "Piper" (arXiv 2606.11169) measures as 1.46: expert exchanges under gradient reductions. Here the exchange has
 // 4 x 64 bytes of every link to move and the reduction 1.5 x 512: while both go on, each has half of the rate.
 TEST_CASE("an exchange takes longer under a reduction of gradients") {

@@ -45,8 +45,8 @@ def union(intervals):
 
 
 def measured(plans, profile):
-    """(kernels, exposed transfers, waiting) in microseconds, the mean over ranks, of a file of `piper-run --profile`. A transfer
-    goes on from when the last of its ends has come to it."""
+    """(kernels, exposed transfers, waiting) in microseconds, the mean over ranks, of a file of `piper-run --profile`. As in
+    the simulation a transfer goes on, for all of its ends, from when the last of them has come to when the last goes on."""
     rows = [json.loads(line) for line in profile.read_text().splitlines()]
     world = 1 + max(row["rank"] for row in rows)
     times = {(row["rank"], row["instruction"]): (row["begin_us"], row["end_us"]) for row in rows}
@@ -57,9 +57,9 @@ def measured(plans, profile):
             busy[row["rank"]].append((row["begin_us"], row["end_us"]))
     moving = [list(intervals) for intervals in busy]
     for ends in transfers(plans, world):
-        begin = max(times[end][0] for end in ends)
-        for end in ends:
-            moving[end[0]].append((min(begin, times[end][1]), times[end][1]))
+        begin, end = max(times[one][0] for one in ends), max(times[one][1] for one in ends)
+        for one in ends:
+            moving[one[0]].append((begin, end))
     kernels = sum(union(intervals) for intervals in busy) / world
     covered = sum(union(intervals) for intervals in moving) / world
     return kernels, covered - kernels, step - covered

@@ -11,13 +11,14 @@ only add to it), what is simulated without and with the table, with signed error
 simulated; the predicted and measured peak memory. At last the median errors of the step, and the rank correlation (Spearman).
 
 With --waiting 4 to 16 ranks run on however few cores there are: kernels wait (`piper-run --kernel-times`) for the times that the
-same table gives the simulation, every message takes what --link says, and the machine that is simulated has a device and a link
-of that kind a rank. What is compared then is the executor, its streams and its messages, and what the simulation takes them for.
+same table gives the simulation, and every message takes what --link says in both. What is compared then is the executor, its streams
+and its messages, and what the simulation takes them for.
 """
 import argparse
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 
@@ -76,15 +77,6 @@ WAITING = {
 }
 
 
-def machine(ranks, link):
-    """A device and a port a rank. Rates of kernels do not matter: every call has a measured time."""
-    latency, rate = link.split(",")
-    level = f"{{latency_us: {latency}, bytes_per_second: {float(rate):.1f}, ports_per_node: {ranks}}}"
-    return (f"name: ranks that wait, links of {link}\nranks_per_node: {ranks}\nflops: {{f32: 1.0e9}}\nmemory_bytes: 1.0e9\n"
-            "memory_bytes_per_second: 1.0e9\nefficiency: {product: 1, grouped_product: 1, attention: 1, memory: 1}\n"
-            f"kernel_us: 0\nhost_us: 0\ninside_node: {level}\nbetween_nodes: {level}\n")
-
-
 def spearman(a, b):
     x, y, n = ranks_of(a), ranks_of(b), len(a)
     return 1 - 6 * sum((i - j) ** 2 for i, j in zip(x, y)) / (n * (n * n - 1))
@@ -97,17 +89,16 @@ def waiting(own, args):
     for name, text in WAITING.items():
         plans = own.compile(args.model or "untied", text, name.replace(", ", ".").replace(" ", ""))
         ranks = len(own.predicted_memory(plans))
-        times, target, profile = (own.work / file for file in ("waiting.times", "waiting.yaml", "waiting.profile"))
+        times, profile, (latency, rate) = own.work / "waiting.times", own.work / "waiting.profile", args.link.split(",")
         own.run(plans, args.steps, "--calibrate", times)
-        target.write_text(machine(ranks, args.link))
         flags = ("--kernel-times", times, "--link-delay", args.link)
         real = min(own.run(plans, args.steps, *flags).step_ms for _ in range(args.rounds))
         own.run(plans, args.steps, *flags, "--profile", profile)
-        done = subprocess.run([own.bin / "piper-plan", "simulate", plans, "--target", target, "--kernel-times", times, "--json"],
-                              capture_output=True, text=True, check=True)
-        got = json.loads(done.stdout)
-        parts = [statistics.mean(rank[key] for rank in got["ranks"]) for key in ("busy_us", "exposed_communication_us", "waiting_us")]
-        rows.append((real, got["step_us"] / 1e3))
+        done = subprocess.run([own.bin / "piper-plan", "simulate", plans, "--kernel-times", times, "--latency-us", latency,
+                               "--bytes-per-second", rate], capture_output=True, text=True, check=True)
+        step = float(re.match(r"step: ([0-9.e+]+) us", done.stdout)[1])
+        parts = map(float, re.search(r"of a rank: (\S+) us kernels, (\S+) us exposed transfers, (\S+) us", done.stdout).groups())
+        rows.append((real, step / 1e3))
         print(f"| {name} | {ranks} | {real:.1f} | {rows[-1][1]:.1f} | {100 * (rows[-1][1] / real - 1):+.1f} % | "
               + " | ".join(f"{m / 1e3:.1f}, {s / 1e3:.1f}" for m, s in zip(kinds.measured(plans, profile), parts)) + " |", flush=True)
     errors = [simulated / real - 1 for real, simulated in rows]

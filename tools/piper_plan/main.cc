@@ -155,24 +155,31 @@ int run(int argc, char** argv) {
   add_costs(simulate, costs);
   auto* const measured = simulate->add_option("--profile", profile, "times measured by piper-run --profile");
   measured->excludes("--forward")->excludes("--backward");
-  simulate->add_option("--latency-us", link.latency_us, "of every message between ranks")
-      ->check(CLI::NonNegativeNumber)
-      ->needs(measured);
-  simulate->add_option("--bytes-per-second", link.bytes_per_second, "of every link")
-      ->check(CLI::NonNegativeNumber)
-      ->needs(measured);
+  auto* const latency = simulate->add_option("--latency-us", link.latency_us, "of every message between ranks")
+                            ->check(CLI::NonNegativeNumber);
+  auto* const rate =
+      simulate->add_option("--bytes-per-second", link.bytes_per_second, "of every link")->check(CLI::NonNegativeNumber);
   auto* const target = simulate->add_option("--target", priced.target, "price for a machine: strategies/targets/*.yaml")
                            ->excludes(measured)
+                           ->excludes(latency)
+                           ->excludes(rate)
                            ->excludes("--forward")
                            ->excludes("--backward");
-  simulate->add_option("--kernel-times", priced.kernel_times, "times measured by piper-run --calibrate")->needs(target);
+  simulate
+      ->add_option(
+          "--kernel-times", priced.kernel_times,
+          "times measured by piper-run --calibrate; without a machine, what piper-run --kernel-times waits for")
+      ->excludes(measured)
+      ->excludes("--forward")
+      ->excludes("--backward");
   simulate->add_flag("--json", priced.json, "as JSON")->needs(target);
   simulate->add_option("--lines", priced.lines, "of the critical path, 0 = all")
       ->check(CLI::NonNegativeNumber)
       ->needs(target);
   std::string trace;
   simulate->add_option("--trace", trace, "also write the step to this file, for https://ui.perfetto.dev")
-      ->excludes(target);
+      ->excludes(target)
+      ->excludes("--kernel-times");
   diff->add_option("OTHER", other, "plan bundle to compare with")->required();
   diff->add_flag("--exit-code", exit_code, "exit 1 when they differ");
   bool as_json = false, as_markdown = false;
@@ -229,6 +236,10 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if ((*latency || *rate) && profile.empty() && priced.kernel_times.empty()) {
+    std::fprintf(stderr, "piper-plan: links of a delay need times: --profile or --kernel-times\n");
+    return 2;
+  }
   if (*report) return run_report(reported);
   if (*tune) return run_tune(tuned);
   if (*verify) return print(piper::tools::verify_bundle(directory, proof));
@@ -255,6 +266,8 @@ int run(int argc, char** argv) {
     if (const int status = write_picture(trace, piper::tools::trace_bundle(directory, costs, profile, link));
         status != 0)
       return status;
+  if (*simulate && !priced.kernel_times.empty())
+    return print(piper::tools::simulate_by_table(directory, priced.kernel_times, link));
   if (*simulate && !profile.empty()) return print(piper::tools::simulate_measured(directory, profile, link));
   if (*simulate) return print(piper::tools::simulate_bundle(directory, costs));
   return print(piper::tools::explain(directory, explained));

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "schemas/plan/bundle_io.h"
+#include "schemas/timeline/assess.h"
 #include "schemas/verify/verify.h"
 #include "tools/piper_plan/commands.h"
 #include "tools/piper_plan/text_table.h"
@@ -26,6 +27,17 @@ std::string table_of_ranks(const plan::Bundle& bundle, const Timeline& timeline)
   return format_table({"rank", "busy", "idle"}, merge_ranks(rows));
 }
 
+std::string step_line(const Timeline& timeline, const char* times, const Link& link) {
+  char line[160];
+  std::snprintf(line, sizeof line, "step: %.6g us (%s; links: %g us", timeline.step, times, link.latency_us);
+  std::string text = line;
+  if (link.bytes_per_second > 0) {
+    std::snprintf(line, sizeof line, ", %g bytes/s", link.bytes_per_second);
+    text += line;
+  }
+  return text + ")\n";
+}
+
 }  // namespace
 
 Result<std::string> simulate_bundle(const std::string& directory, const Costs& costs) {
@@ -42,14 +54,25 @@ Result<std::string> simulate_measured(const std::string& directory, const std::s
   PIPER_ASSIGN(auto measured, read_profile(bundle, profile));
   measured.link = link;
   PIPER_ASSIGN(const auto timeline, simulate_times(bundle, measured));
-  char line[160];
-  std::snprintf(line, sizeof line, "step: %.6g us (measured runs; links: %g us", timeline.step, link.latency_us);
-  std::string text = line;
-  if (link.bytes_per_second > 0) {
-    std::snprintf(line, sizeof line, ", %g bytes/s", link.bytes_per_second);
-    text += line;
+  return step_line(timeline, "measured runs", link) + table_of_ranks(bundle, timeline);
+}
+
+Result<std::string> simulate_by_table(const std::string& directory, const std::string& kernel_times, const Link& link) {
+  PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
+  PIPER_ASSIGN(const auto times, plan::read_kernel_times(kernel_times));
+  PIPER_ASSIGN(auto measured, times_by_table(bundle, times));
+  measured.link = link;
+  PIPER_ASSIGN(const auto timeline, simulate_times(bundle, measured));
+  RankTime mean;
+  for (const RankTime& rank : rank_times(bundle, timeline)) {
+    mean.busy += rank.busy / static_cast<double>(bundle.ranks.size());
+    mean.communication += rank.communication / static_cast<double>(bundle.ranks.size());
+    mean.waiting += rank.waiting / static_cast<double>(bundle.ranks.size());
   }
-  return text + ")\n" + table_of_ranks(bundle, timeline);
+  char line[160];
+  std::snprintf(line, sizeof line, "of a rank: %.6g us kernels, %.6g us exposed transfers, %.6g us waiting\n",
+                mean.busy, mean.communication, mean.waiting);
+  return step_line(timeline, "kernel times of a table", link) + line + table_of_ranks(bundle, timeline);
 }
 
 Result<std::string> verify_bundle(const std::string& directory, const VerifyOptions& options) {
