@@ -1,8 +1,10 @@
 #include "schemas/verify/numbers/linear.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "schemas/verify/numbers/copies.h"
+#include "schemas/verify/numbers/rows.h"
 
 namespace piper::verify {
 namespace {
@@ -66,17 +68,31 @@ class Apart {
   std::vector<int32_t>& new_numbers_;
 };
 
+bool linear_in(const std::string& kernel, size_t operand) {
+  const Row* const row = find_row(kernel);
+  return row != nullptr && ((row->form == RowForm::kLinear && operand == 0) || row->form == RowForm::kMultiply);
+}
+
+// The operand that is a sum which the call is a linear function of, where there is one: over samples, or of numbers of
+// a piece, of which no row says what they are sums of.
+std::optional<size_t> sum_taken_apart(const NumberTable::Made& made, const NumberTable& table) {
+  std::vector<size_t> sums;
+  for (size_t i = 0; i < made.operands.size(); ++i)
+    if (made.operands[i].number >= 0 && table[made.operands[i].number].over == made.over) sums.push_back(i);
+  if (sums.size() != 1 || table[made.operands[sums[0]].number].addends.empty()) return std::nullopt;
+  const size_t sum = sums[0];
+  const bool single = made.bytes == dtype_bytes(made.operands[sum].dtype);
+  if (made.over == Over::kSum || (made.over == Over::kPiece && single && linear_in(made.kernel, sum))) return sum;
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool take_apart(NumberTable::Made& made, NumberTable& table, std::vector<int32_t>& new_numbers) {
-  std::vector<size_t> sums;
-  for (size_t i = 0; i < made.operands.size(); ++i)
-    if (made.operands[i].number >= 0 && table[made.operands[i].number].over == Over::kSum) sums.push_back(i);
-  const bool of_sum =
-      made.over == Over::kSum && sums.size() == 1 && !table[made.operands[sums[0]].number].addends.empty();
+  const std::optional<size_t> sum = sum_taken_apart(made, table);
   Apart apart(made, table, new_numbers);
-  if (made.kernel == "add" || (made.kernel == "copy" && of_sum)) made.addends = apart.of_addition();
-  else if (of_sum) made.addends = apart.of_function(sums[0]);
+  if (made.kernel == "add" || (made.kernel == "copy" && sum)) made.addends = apart.of_addition();
+  else if (sum) made.addends = apart.of_function(*sum);
   std::sort(made.addends.begin(), made.addends.end());
   return made.addends.size() <= kMostAddends;
 }
