@@ -189,6 +189,21 @@ class TinyStatistic(nn.Module):
         return F.mse_loss(self.last(x) * scale, target)
 
 
+class TinyBalanced(nn.Module):
+    """A loss with terms of the batch's mean that every layer makes, as routers are balanced."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 3)])
+
+    def forward(self, x, target):
+        balance = 0
+        for layer in self.layers[:-1]:
+            x = torch.tanh(layer(x))
+            balance = balance + x.mean(0).square().sum()
+        return F.mse_loss(self.layers[-1](x), target) + 0.1 * balance
+
+
 class TinyShared(nn.Module):
     """Both layers add what one weight makes of another, without any input."""
 
@@ -242,6 +257,7 @@ def main():
     export(TinyExperts(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_experts.onnx")
     export(TinyShared(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 8)}, out / "tiny_shared.onnx")
     export(TinyRouted(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_routed.onnx")
+    export(TinyBalanced(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_balanced.onnx")
     for path in out.glob("*.onnx"):
         shrink(path)
 

@@ -399,6 +399,34 @@ TEST_CASE("plans of a model that normalises over a batch compute what it compute
   }
 }
 
+TEST_CASE("terms of a loss that stages add up apart are the model's, of a piece as of the step") {
+  const std::string of_pieces = "per_microbatch: [\"*\"]\n" + kOptimizer;
+  const Bundle sound = compiled::bundle("tiny_balanced.onnx",
+                                        "piper: 1\nmodel: {batch: 8}\n"
+                                        "annotate:\n  - {tag: PP, starts: [layers.0, layers.1]}\n"
+                                        "schedule: {family: 1f1b, microbatches: 2, ranks: [[0], [1]]}\n" +
+                                            of_pieces);
+  CHECK(answer(sound) == "proved 7");
+  CHECK(answer(compiled::bundle("tiny_balanced.onnx",
+                                "piper: 1\nmodel: {batch: 8}\ndirectives: [{op: split, num_microbatches: 2}]\n" +
+                                    of_pieces)) == "proved 7");
+  Bundle b = sound;
+  std::vector<KernelCall>& calls = program_of(b, "F").calls;
+  const auto add = std::find_if(calls.begin(), calls.end(), [](const auto& call) { return call.kernel == "add_into"; });
+  REQUIRE(add != calls.end());
+  SECTION("a term that is added twice") {
+    calls.insert(add, KernelCall(*add));
+    CHECK_THAT(answer(b), Contains("rule 12"));
+  }
+  SECTION("a term with another weight") {
+    auto weighted = std::make_reverse_iterator(add);
+    weighted = std::find_if(weighted, calls.rend(), [](const auto& call) { return call.kernel == "mul"; });
+    REQUIRE(weighted != calls.rend());
+    weighted->inputs[1] = weighted->inputs[0];
+    CHECK_THAT(answer(b), Contains("rule 12"));
+  }
+}
+
 TEST_CASE("a model whose batch is fixed has a reference for pieces of that size") {
   const Bundle b = compiled::bundle("fixed_batch.onnx", "piper: 1\n" + kOptimizer);
   const auto report = verify::check_equality(b);
