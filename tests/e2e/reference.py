@@ -6,7 +6,8 @@
 Of each of the tests' models: bundles of several compositions have one reference.json, whose digest their manifests name, and `piper-plan verify`
 proves each equal to it: all gradients and the loss. The bundle of `--emit=reference` has one rank, the same
 reference.json, is proved equal to it, and trains to the losses and gradients of PyTorch's own loop. All files in strategies/ give
-the GPT one reference.json. `--reference=none` leaves it out, and verify says so.
+the GPT one reference.json. With a precision there is a second file, the same without casts, to which verify holds the first. `--reference=none`
+leaves it out, and verify says so.
 """
 import argparse
 import hashlib
@@ -20,11 +21,11 @@ import strategies_train
 COMPOSITIONS = ("one", "dp2_mb2", "pp2_1f1b", "pp2_dp2", "pp2_nested")
 
 
-def reference_of(plans):
+def reference_of(plans, name="reference.json"):
     """The bytes of reference.json, which the manifest must name."""
-    text = (plans / "reference.json").read_bytes()
+    text = (plans / name).read_bytes()
     files = {file["file"]: file["sha256"] for file in json.loads((plans / "manifest.json").read_text())["files"]}
-    assert files["reference.json"] == hashlib.sha256(text).hexdigest(), plans
+    assert files[name] == hashlib.sha256(text).hexdigest(), plans
     return text
 
 
@@ -54,6 +55,20 @@ def faults_of_model(bench, model):
     return faults
 
 
+def faults_of_precision(bench, model):
+    faults, texts = [], set()
+    for name in COMPOSITIONS:
+        text = harness.strategy_text(model, name, "sgd") + "precision: {compute: bf16}\n"
+        plans = bench.compile(model, text, f"{model}-{name}-bf16")
+        texts.add((reference_of(plans), reference_of(plans, "reference.uncast.json")))
+        said = equality(bench, plans)
+        if not said.startswith("equality with the model: proved: ") or "as before `precision` inserted casts" not in said or "not held" in said:
+            faults.append(f"{name} in bf16: {said}")
+    if len(texts) > 1:
+        faults.append("the references of bf16 differ between strategies")
+    return faults
+
+
 def faults_of_strategies(bench, folder):
     """Of the files that do not shard experts: these are for one model."""
     texts = {}
@@ -73,7 +88,7 @@ def main():
     parser.add_argument("--strategies", type=pathlib.Path, required=True)
     args = parser.parse_args()
     bench = harness.Bench(args.bin.resolve(), args.work)
-    faults = [f"{model}: {fault}" for model in args.models for fault in faults_of_model(bench, model)]
+    faults = [f"{model}: {fault}" for model in args.models for fault in faults_of_model(bench, model) + faults_of_precision(bench, model)]
     faults += faults_of_strategies(bench, args.strategies)
     plans = bench.compile("mlp", harness.strategy_text("mlp", "one", "sgd"), "without", "--reference=none")
     if (plans / "reference.json").exists() or "not proved, the bundle has no reference" not in equality(bench, plans):

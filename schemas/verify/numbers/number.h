@@ -50,7 +50,7 @@ struct Number {
   bool unfit = false;            // ... unfit, what no sound call does
   bool constant = false;         // a constant of the model, or made of such alone
   bool divided = false;          // a quotient, told as a product with a reciprocal (constants.h)
-  bool folded = false;           // a constant that was made ... by a call that stands for itself no more (constants.h)
+  bool folded = false;           // ... of which a call made it: folded into a value (constants.h)
   std::optional<float> value;    // of a constant of one element, where it is known (constants.h)
   int32_t program = -1;          // of the call that made it first; -1: none, kReferenceProgram
   int32_t call = -1;             // index into the program's calls
@@ -63,6 +63,7 @@ class NumberTable {
  public:
   // What a step begins with: `key` tells leaves apart.
   int32_t leaf(const std::string& key, Over over, int64_t bytes);
+  // A call makes this constant of others.
   void fold(int32_t constant) { numbers_[static_cast<size_t>(constant)].folded = true; }
   int32_t constant(const std::string& key, int64_t bytes, std::optional<float> value = std::nullopt);
   int32_t unknown(const std::string& why);

@@ -13,7 +13,7 @@ bool reads_piece(const std::vector<View>& operands, const NumberTable& table) {
 }  // namespace
 
 bool is_of_piece(const std::vector<View>& operands, const std::vector<RowResult>& rows, const NumberTable& table) {
-  return rows.empty() || reads_piece(operands, table) ||
+  return reads_piece(operands, table) ||
          std::any_of(rows.begin(), rows.end(), [](const RowResult& row) { return row.over == Over::kUnknown; });
 }
 

@@ -18,8 +18,8 @@
 
 namespace piper::verify {
 
-// Whether results of a call on these operands, of which `rows` is what its row says, are values of the piece. No row:
-// empty.
+// Whether results of a call on these operands, of which `rows` is what its row says, are values of the piece. Those of
+// a kernel without a row always are.
 bool is_of_piece(const std::vector<View>& operands, const std::vector<RowResult>& rows, const NumberTable& table);
 
 // Kernels that made a value of the piece out of others.
