@@ -151,6 +151,8 @@ Result<Judge> Judge::make(const Subject& subject, const Options& options) {
   PIPER_ASSIGN(Ran ran, judge.run(subject));
   if (ran.end != End::kDone) return Status::failure("", subject.name() + " does not train: " + ran.said);
   judge.expected_ = std::move(ran.numbers);
+  PIPER_ASSIGN(const auto proved, verify::verify(subject.bundle()));
+  judge.sum_order_ = proved.sum_order;
   return judge;
 }
 
@@ -213,7 +215,8 @@ Result<Judgement> Judge::judge(Subject& subject, const Draft& draft, bool reorde
   if (!proved.ok()) return Judgement{Verdict::kRefused, proved.error().code + " " + proved.error().message};
   PIPER_ASSIGN(const Ran ran, run(subject));
   if (ran.end == End::kRefused) return Judgement{Verdict::kAtLoad, ran.said};
-  std::string wrong = ran.end == End::kFailed ? ran.said : difference(expected_, ran.numbers, reorders_sums);
+  const bool rounds = reorders_sums || proved->sum_order != sum_order_;
+  std::string wrong = ran.end == End::kFailed ? ran.said : difference(expected_, ran.numbers, rounds);
   if (ran.end == End::kFailed && wrong.empty()) wrong = "it crashes, or never ends";
   if (wrong.empty()) return Judgement{Verdict::kHarmless, ""};
   const bool believed = !proved->equality.whole() && only_calculates_otherwise(subject, *read);

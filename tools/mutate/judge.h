@@ -60,6 +60,8 @@ class Judge {
   Options options_;
   std::string beside_;  // prefix of the files that runs read and write
   Numbers expected_;
+  // Of the subject, as the proof tells it: of sums in another order the numbers are the same up to rounding.
+  std::string sum_order_;
 };
 
 }  // namespace piper::mutate
