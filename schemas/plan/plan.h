@@ -398,8 +398,8 @@ struct ProvenanceEntry {
 };
 
 // The training step of the model on one device, as the proof compares plans with it: kernel calls on values that are
-// written once each, made before any directive, cut or fusion. It is a program for kSamples samples: an extent, a
-// stride or an offset of c * kSamples is c times the number of samples, whatever that is in a plan.
+// written once each, made before any directive, cut or fusion. It is a program for kSamples samples: c * kSamples is c
+// times the number of samples, whatever that is in a plan. Where inputs are of fewer, it is for pieces of that size.
 struct Reference {
   static constexpr int64_t kSamples = int64_t{1} << 32;
   // Of a constant in a slot either the SHA-256 of its bytes, or, where that is "", its one element: so much for each
@@ -432,7 +432,7 @@ struct Bundle {
   std::vector<Program> programs;
   std::vector<RankPlan> ranks;  // the reader can load one rank only
   std::vector<ProvenanceEntry> provenance;
-  std::vector<Reference> reference;        // one, or none where piperc was told to leave it out or could not make it
+  std::vector<Reference> reference;        // none; one; with a precision a second, the same without the casts of it
   std::vector<ConstantContent> constants;  // by name; read only beside a reference
   std::vector<Bundle> evaluation;  // one where the manifest has `eval`, with the ranks that this one has; else none
 };
