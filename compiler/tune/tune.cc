@@ -21,7 +21,10 @@ constexpr int kMostRounds = 4;
 const std::string kGainToCome = "\x01";
 
 std::string milliseconds(double us) { return fmt::format("{:.4g}", us / 1000); }
-std::string mebibytes(int64_t bytes) { return fmt::format("{:.4g}", static_cast<double>(bytes) / (1 << 20)); }
+std::string mebibytes(int64_t bytes) {
+  const double number = static_cast<double>(bytes) / (1 << 20);
+  return number < 1000 ? fmt::format("{:.4g}", number) : fmt::format("{:.0f}", number);
+}
 
 class Search {
  public:
