@@ -6,7 +6,8 @@
 Every file in strategies/, and 1F1B with experts, on the tests' models. `piper-run --calibrate` measures the kernels of both bundles;
 the table, --slower times as long so that the executor's own time is small beside it, prices the tuning and the simulation, and is
 what the ranks wait for (`piper-run --kernel-times`): so that more ranks than cores run as if each had a device. Every message
-takes what --link says. Steps are the least of the rounds' medians, the two strategies run in turn.
+takes what --link says; in the simulation, as on a machine, those that share a port share its rate, and an exchange is one message
+after the other. Steps are the least of the rounds' medians, the two strategies run in turn.
 """
 import argparse
 import json
@@ -18,8 +19,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 import harness  # noqa: E402
 import programs  # noqa: E402
-import simulated  # noqa: E402
 import tuning  # noqa: E402
+
+
+def machine(ranks, link):
+    """A device and a port a rank. Rates of kernels do not matter: every call has a measured time."""
+    latency, rate = link.split(",")
+    level = f"{{latency_us: {latency}, bytes_per_second: {float(rate):.1f}, ports_per_node: {ranks}}}"
+    return (f"name: ranks that wait, links of {link}\nranks_per_node: {ranks}\nflops: {{f32: 1.0e9}}\nmemory_bytes: 1.0e9\n"
+            "memory_bytes_per_second: 1.0e9\nefficiency: {product: 1, grouped_product: 1, attention: 1, memory: 1}\n"
+            f"kernel_us: 0\nhost_us: 0\ninside_node: {level}\nbetween_nodes: {level}\n")
 
 
 def run(bench, plans, model, args, *flags):
@@ -45,7 +54,7 @@ def compare(bench, strategy, args):
     plans = tuning.compiled(bench, model, strategy)
     world = json.loads((plans / "manifest.json").read_text())["world_size"]
     target, table = bench.work / "waiting.yaml", bench.work / "waiting.jsonl"
-    target.write_text(simulated.machine(world, args.link))
+    target.write_text(machine(world, args.link))
     lines = calibrated(bench, plans, model, args)
     table.write_text("\n".join(lines) + "\n")
     out, _ = tuning.tuned(bench, model, plans, strategy, target, "--kernel-times", table)
