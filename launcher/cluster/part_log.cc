@@ -24,7 +24,7 @@ std::string PartLog::piece() const {
   if (text_.size() <= kPieceBytes) return text_;
   const size_t end = text_.rfind('\n', kPieceBytes);
   // A line is no longer than that, but for its tag.
-  return text_.substr(0, end == std::string::npos ? text_.find('\n') + 1 : end + 1);
+  return text_.substr(0, end == std::string::npos ? kPieceBytes : end + 1);
 }
 
 }  // namespace piper::launcher

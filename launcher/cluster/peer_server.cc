@@ -48,7 +48,7 @@ class Server : public PeerServer {
     server_.set_tcp_nodelay(true);
     server_.Post(".*",
                  [this](const httplib::Request& request, httplib::Response& response) { take(request, response); });
-    if (!server_.bind_to_port(host.c_str(), port))
+    if (!server_.bind_to_port(host, port))
       return Status::failure("L0136", "port " + std::to_string(port) + " of " + host +
                                           " cannot be had for other nodes; --listen says which address of this node");
     thread_ = std::thread([this] {

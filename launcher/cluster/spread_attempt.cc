@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr milliseconds kTick{100};
-constexpr int kPeerGone = 76, kNeverStarted = -1;
+constexpr int kPeerGone = 76, kNeverStarted = -1, kBySignal = 128;
 
 }  // namespace
 
@@ -109,7 +109,8 @@ ReportAnswer SpreadAttempt::take(const Report& report) {
     if (!part.ended) part_ended(part, report);
     return answer;
   }
-  if (kill_ || part.lost || !refused_.empty()) return answer;
+  const bool too_late = asked_to_stop_ && report.state == PartState::kHeld;
+  if (kill_ || part.lost || too_late || !refused_.empty()) return answer;
   for (auto at = static_cast<size_t>(report.signals); at < signals_.size(); ++at)
     answer.signals.push_back(signals_[at]);
   const bool all_held = std::all_of(parts_.begin(), parts_.end(), [](const Part& other) { return other.held; });
@@ -131,13 +132,22 @@ void SpreadAttempt::keep(Part& part, size_t index, const Report& report) {
   part.heard = Clock::now();
   const int64_t known =
       std::clamp<int64_t>(part.log_next - report.log_from, 0, static_cast<int64_t>(report.log.size()));
-  if (const std::string text = report.log.substr(static_cast<size_t>(known)); !text.empty()) log_.append(text);
+  if (const std::string text = report.log.substr(static_cast<size_t>(known)); !text.empty()) append(text);
   part.log_next = std::max(part.log_next, report.log_from + static_cast<int64_t>(report.log.size()));
   const int64_t ranks = job_.spec.ranks / job_.spec.nodes;
   const int64_t first = static_cast<int64_t>(index) * ranks;
   for (const live::RankStatus& status : report.pages) {
     if (status.rank < first || status.rank >= first + ranks) continue;
     if (auto page = live::Page::map(start_.folder + "/pages", status.rank); page.ok()) page->copy(status);
+  }
+}
+
+// Line by line, as its size is looked at.
+void SpreadAttempt::append(const std::string& text) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    log_.append(text.substr(begin, end - begin));
+    begin = end;
   }
 }
 
@@ -203,8 +213,8 @@ void SpreadAttempt::finish() {
     end.exit_status = cause->exit_status;
     end.why = cause->lost ? cause->node + " has not answered for " + std::to_string(start_.lease.count()) + " ms"
                           : "on " + cause->node;
-    // Where all say only that their peers are gone, no node is to blame.
-    if (cause->lost || cause->exit_status != kPeerGone) end.node = cause->node;
+    // A hang, a storage or a peer that is gone is told by a node that need not be to blame.
+    if (cause->lost || cause->exit_status > kBySignal) end.node = cause->node;
     write_report_of_all(cause);
   } else if (!refused_.empty()) {
     end.exit_status = kPeerGone;

@@ -66,6 +66,7 @@ class SpreadAttempt : public RunningAttempt {
   void ask_for_slots();
   void hold_answered(size_t index, const PeerAnswer& answer);
   void keep(Part& part, size_t index, const Report& report);
+  void append(const std::string& text);
   void part_ended(Part& part, const Report& report);
   void failed(int exit_status);
   void refuse(const std::string& why);

@@ -189,8 +189,14 @@ void Daemon::schedule() {
 bool Daemon::find_place(Job& job) {
   if (job.next_start_ms > now_ms()) return false;
   const int32_t ranks = job.spec.ranks / job.spec.nodes;
-  const std::vector<NodeState> states = nodes_ ? nodes_->states() : std::vector{own_state()};
-  if (const std::string never = never_fits(states, job.spec.nodes, ranks, job.excluded); !never.empty()) {
+  if (!nodes_) {
+    job.why = "waits for other nodes: this piperd was started without --nodes";
+    return false;
+  }
+  const std::vector<NodeState> states = nodes_->states();
+  // It fitted when it was submitted; a list of nodes that has changed since may change back.
+  const std::string never = never_fits(states, job.spec.nodes, ranks, job.excluded);
+  if (!never.empty() && !job.excluded.empty()) {
     finish(job, JobState::kFailed, never);
     return true;
   }

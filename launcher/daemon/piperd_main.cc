@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdio>
+#include <cstdlib>
 
 #include "launcher/cluster/nodes.h"
 #include "launcher/daemon/control_server.h"
@@ -42,7 +43,10 @@ int usable_cores() {
   return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
-std::string own_name() {
+// Slurm's own names of its nodes need not be their hosts'.
+std::string own_name(bool of_slurm) {
+  const char* const node = of_slurm ? std::getenv("SLURMD_NODENAME") : nullptr;
+  if (node != nullptr) return node;
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   return host;
@@ -65,7 +69,7 @@ Result<NodesOptions> nodes_options(const Flags& flags, DaemonOptions& daemon, co
   if (!read_address(flags.listen, options.listen_host, options.listen_port))
     return Status::failure("L0138", "--listen is '" + flags.listen + "', not ADDRESS[:PORT]");
   PIPER_ASSIGN(options.list, list_of_nodes(flags, daemon.slots, options.listen_port));
-  options.own = flags.node.empty() ? own_name() : flags.node;
+  options.own = flags.node.empty() ? own_name(flags.nodes == "slurm") : flags.node;
   const auto own = std::find_if(options.list.begin(), options.list.end(),
                                 [&](const NodeAddress& node) { return node.name == options.own; });
   if (own == options.list.end())
