@@ -4,7 +4,8 @@
 // rounded on the way is a strategy's to choose. So a stage may take its part of a gradient through what it computes of
 // parameters alone, and the parts be added up behind that, where the model adds them in front.
 // Of values of a piece (pieces.h) it holds where the kernel is linear by its row, and is followed for single numbers:
-// the terms of a loss, which the stages that have them add up apart. (Gradients of residual connections would have 2^n.)
+// the terms of a loss, which the stages that have them add up apart. (Gradients of residual connections would have
+// 2^n.)
 //
 // The normal form is the sum: every number over kSum says what is added up in it, and nothing of that is a sum itself.
 #pragma once
