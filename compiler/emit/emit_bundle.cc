@@ -1,8 +1,6 @@
 #include "compiler/emit/emit_bundle.h"
 
 #include <algorithm>
-#include <map>
-#include <thread>
 
 #include "compiler/emit/bind_rank.h"
 #include "compiler/emit/emit_shared.h"
@@ -102,28 +100,6 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const plan::Bundle& bun
   return s;
 }
 
-// Roles with the same nodes side by side, in blocks small enough to keep every core busy.
-std::vector<std::vector<uint32_t>> blocks_with_same_nodes(const std::vector<Role>& roles) {
-  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const size_t most = std::max<size_t>(2, roles.size() / (4 * cores));
-  std::vector<std::vector<uint32_t>> blocks;
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> open;  // (nodes, the first of them) -> blocks with room
-  for (uint32_t role = 0; role < roles.size(); ++role) {
-    const std::vector<ir::NodeId>& nodes = roles[role].nodes;
-    std::vector<size_t>& candidates = open[{static_cast<uint32_t>(nodes.size()), nodes.empty() ? 0 : nodes[0].index}];
-    const auto like = std::find_if(candidates.begin(), candidates.end(),
-                                   [&](size_t block) { return roles[blocks[block][0]].nodes == nodes; });
-    const size_t block = like == candidates.end() ? blocks.size() : *like;
-    if (block == blocks.size()) {
-      blocks.emplace_back();
-      candidates.push_back(block);
-    }
-    blocks[block].push_back(role);
-    if (blocks[block].size() == most) candidates.erase(std::find(candidates.begin(), candidates.end(), block));
-  }
-  return blocks;
-}
-
 }  // namespace
 
 Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags) {
@@ -134,14 +110,10 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   Roles roles = find_roles(module, shared.connections);
   std::vector<RolePlan> plans(roles.roles.size());
   std::vector<Status> statuses(roles.roles.size());
-  const std::vector<std::vector<uint32_t>> blocks = blocks_with_same_nodes(roles.roles);
-  parallel_for(blocks.size(), [&](size_t block) {
-    PlacedArena guess;
-    for (uint32_t role : blocks[block]) {
-      auto plan = RoleEmitter(shared, roles.roles[role], roles.first[role], guess).emit();
-      if (plan.ok()) plans[role] = std::move(plan).value();
-      else statuses[role] = plan.take_status();
-    }
+  parallel_for(roles.roles.size(), [&](size_t role) {
+    auto plan = RoleEmitter(shared, roles.roles[role], roles.first[role]).emit();
+    if (plan.ok()) plans[role] = std::move(plan).value();
+    else statuses[role] = plan.take_status();
   });
   for (const Status& status : statuses)
     if (!status.ok()) return diags.error(status.error().code) << status.error().message;

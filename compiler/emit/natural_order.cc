@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <unordered_map>
 
 namespace piper::emit {
 namespace {
@@ -47,7 +46,9 @@ struct Key {
   int32_t index = -1;
 };
 
-std::vector<int32_t> order_by_keys(const std::vector<std::string_view>& names) {
+}  // namespace
+
+std::vector<int32_t> natural_order(const std::vector<std::string_view>& names) {
   size_t longest = 0;
   for (const std::string_view name : names) longest += 2 * name.size();
   const auto text = std::make_unique_for_overwrite<char[]>(longest);
@@ -63,56 +64,6 @@ std::vector<int32_t> order_by_keys(const std::vector<std::string_view>& names) {
   std::vector<int32_t> order;
   order.reserve(names.size());
   for (const Key& key : keys) order.push_back(key.index);
-  return order;
-}
-
-// A name without the number at its end.
-struct Stem {
-  std::string_view text;
-  std::vector<std::pair<int32_t, int32_t>> names;  // number, -1 where there is none; index
-};
-
-// The name's stem and number; a run of digits that its value does not give back is part of the stem.
-std::pair<std::string_view, int32_t> split(std::string_view name) {
-  constexpr size_t kMost = 9;
-  size_t begin = name.size();
-  while (begin > 0 && is_digit(name[begin - 1])) --begin;
-  const size_t digits = name.size() - begin;
-  if (digits == 0 || digits > kMost || (name[begin] == '0' && digits > 1)) return {name, -1};
-  int32_t number = 0;
-  for (size_t i = begin; i < name.size(); ++i) number = 10 * number + (name[i] - '0');
-  return {name.substr(0, begin), number};
-}
-
-}  // namespace
-
-std::vector<int32_t> natural_order(const std::vector<std::string_view>& names) {
-  std::vector<Stem> stems;
-  std::unordered_map<std::string_view, size_t> known;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const auto [text, number] = split(names[i]);
-    const auto [found, fresh] = known.try_emplace(text, stems.size());
-    if (fresh) stems.push_back({text, {}});
-    stems[found->second].names.emplace_back(number, static_cast<int32_t>(i));
-  }
-  // Where there are few names to a stem, the detour does not pay.
-  if (2 * stems.size() > names.size()) return order_by_keys(names);
-
-  std::vector<std::string_view> texts;
-  for (const Stem& stem : stems) texts.push_back(stem.text);
-  const std::vector<int32_t> by_text = order_by_keys(texts);
-  std::vector<int32_t> order;
-  order.reserve(names.size());
-  for (size_t s = 0; s < by_text.size(); ++s) {
-    Stem& stem = stems[by_text[s]];
-    if (!std::is_sorted(stem.names.begin(), stem.names.end())) std::sort(stem.names.begin(), stem.names.end());
-    // A longer stem may belong between this one's names: where its next character comes in front of a digit or is one
-    // ("m-x" is before "m2"). Then all names are compared whole.
-    if (stem.names.back().first >= 0)
-      for (size_t next = s + 1; next < by_text.size() && texts[by_text[next]].starts_with(stem.text); ++next)
-        if (static_cast<unsigned char>(texts[by_text[next]][stem.text.size()]) <= '9') return order_by_keys(names);
-    for (const auto& [number, index] : stem.names) order.push_back(index);
-  }
   return order;
 }
 

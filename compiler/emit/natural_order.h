@@ -8,8 +8,7 @@
 namespace piper::emit {
 
 // The indices of `names`, in natural order: byte by byte, but runs of digits by their length first (nine and more are
-// alike). Equal names keep their order. Names that differ in a number at their end are sorted as one, so that a buffer
-// of every microbatch costs little more than one.
+// alike). Equal names keep their order.
 std::vector<int32_t> natural_order(const std::vector<std::string_view>& names);
 
 }  // namespace piper::emit

@@ -147,45 +147,45 @@ class HeldBytes {
   std::vector<Held> held_;
 };
 
-ArenaQuestion question_of(const plan::RankPlan& plan, Trace& trace, int64_t alignment) {
-  ArenaQuestion q;
-  q.num_streams = plan.streams.size();
-  q.steps.reserve(trace.size() + 1);
-  for (const Trace::Traced& traced : trace.instructions)
-    q.steps.push_back(
-        {traced.instruction.stream, std::holds_alternative<plan::Run>(traced.instruction.action), traced.first_access});
-  q.steps.push_back({0, false, static_cast<uint32_t>(trace.accesses.size())});
-  q.accesses = std::move(trace.accesses);
-  q.ordered = std::move(trace.ordered);
-  q.buffers.reserve(plan.buffers.size());
-  for (const plan::Buffer& buffer : plan.buffers)
-    q.buffers.push_back(
-        {align_up(std::max<int64_t>(buffer.bytes, 1), alignment), buffer.cls == plan::BufferClass::kArena});
-  return q;
-}
+struct Placement {
+  int64_t arena_bytes = 0;
+  std::vector<int64_t> offsets;  // [buffer], 0 outside the arena
+  std::vector<uint32_t> waits,
+      first_wait;              // instruction i waits for waits[first_wait[i]] .. waits[first_wait[i + 1] - 1]
+  std::vector<bool> recorded;  // [instruction]: an event follows it
+};
 
-ArenaAnswer place(const ArenaQuestion& q) {
-  const size_t n = q.steps.size() - 1, num_streams = q.num_streams;
+Placement place(const plan::RankPlan& plan, const Trace& trace, int64_t alignment) {
+  const std::vector<plan::Buffer>& buffers = plan.buffers.get();
+  const auto stream_of = [&](size_t i) { return trace.instructions[i].instruction.stream; };
+  const auto is_run = [&](size_t i) {
+    return std::holds_alternative<plan::Run>(trace.instructions[i].instruction.action);
+  };
+  const auto in_arena = [&](int32_t b) { return buffers[static_cast<size_t>(b)].cls == plan::BufferClass::kArena; };
+  const auto bytes_of = [&](int32_t b) {
+    return align_up(std::max<int64_t>(buffers[static_cast<size_t>(b)].bytes, 1), alignment);
+  };
+  const size_t n = trace.size(), num_streams = plan.streams.size();
   constexpr uint32_t kNever = 0xffffffffu;
-  std::vector<uint32_t> first(q.buffers.size(), kNever), last(q.buffers.size(), 0);
+  std::vector<uint32_t> first(buffers.size(), kNever), last(buffers.size(), 0);
   for (uint32_t i = 0; i < n; ++i)
-    for (const Access& a : q.accesses_of(i)) {
+    for (const Access& a : trace.accesses_of(i)) {
       if (first[a.buffer] == kNever) first[a.buffer] = i;
       last[a.buffer] = i;
     }
 
-  ArenaAnswer out;
-  out.offsets.assign(q.buffers.size(), 0);
+  Placement out;
+  out.offsets.assign(buffers.size(), 0);
   out.first_wait.assign(n + 1, 0);
   out.recorded.assign(n, false);
   OffsetAllocator arena;
   std::vector<Past> past;  // of buffers that gave their bytes back
   FreedBytes freed(past);
   HeldBytes held(past);
-  Histories history(q.buffers.size());
+  Histories history(buffers.size());
   // clock[i * num_streams + s] = 1 + the last instruction of stream s known to be complete once i is.
   std::vector<uint32_t> clock(n * num_streams, 0), stream_clock(num_streams * num_streams, 0);
-  std::vector<bool> placed(q.buffers.size(), false);
+  std::vector<bool> placed(buffers.size(), false);
   std::vector<uint32_t> after;
   std::vector<uint32_t> recent_runs;  // issue positions
   size_t at_ordered = 0;
@@ -193,7 +193,7 @@ ArenaAnswer place(const ArenaQuestion& q) {
     std::sort(after.begin(), after.end(), std::greater<>());
     uint32_t* known = &stream_clock[static_cast<size_t>(stream) * num_streams];
     for (uint32_t j : after) {
-      const int32_t other = q.steps[j].stream;
+      const int32_t other = stream_of(j);
       if (other == stream || known[other] > j) continue;
       out.waits.push_back(j);
       out.recorded[j] = true;
@@ -203,16 +203,16 @@ ArenaAnswer place(const ArenaQuestion& q) {
     after.clear();
   };
   for (uint32_t i = 0; i < n; ++i) {
-    const std::span<const Access> accesses = q.accesses_of(i);
-    const int32_t stream = q.steps[i].stream;
+    const std::span<const Access> accesses = trace.accesses_of(i);
+    const int32_t stream = stream_of(i);
     const auto after_other = [&](const Past& access) {
       if (access.stream != stream) after.push_back(access.instruction);
     };
     uint32_t* known = &stream_clock[static_cast<size_t>(stream) * num_streams];
-    if (q.steps[i].is_run) recent_runs.push_back(i);
-    for (; at_ordered < q.ordered.size() && q.ordered[at_ordered].first == i; ++at_ordered) {
-      const uint32_t j = q.ordered[at_ordered].second;
-      after_other({q.steps[j].stream, j});
+    if (is_run(i)) recent_runs.push_back(i);
+    for (; at_ordered < trace.ordered.size() && trace.ordered[at_ordered].first == i; ++at_ordered) {
+      const uint32_t j = trace.ordered[at_ordered].second;
+      after_other({stream_of(j), j});
     }
     for (const Access& a : accesses) {
       history.each_write(a.buffer, after_other);
@@ -220,14 +220,14 @@ ArenaAnswer place(const ArenaQuestion& q) {
     }
     order_after(stream);
     // A message's own stream knows that it is through, the runs that would take its bytes do not.
-    if (q.steps[i].is_run)
+    if (is_run(i))
       held.release(known, recent_runs.size() > kPatienceRuns ? recent_runs[recent_runs.size() - 1 - kPatienceRuns] : 0,
                    arena);
     for (const Access& a : accesses) {
-      if (!q.buffers[a.buffer].in_arena || first[a.buffer] != i || placed[a.buffer]) continue;
+      if (!in_arena(a.buffer) || first[a.buffer] != i || placed[a.buffer]) continue;
       placed[a.buffer] = true;
-      out.offsets[a.buffer] = arena.allocate(q.buffers[a.buffer].bytes);
-      freed.take(out.offsets[a.buffer], q.buffers[a.buffer].bytes, after);
+      out.offsets[a.buffer] = arena.allocate(bytes_of(a.buffer));
+      freed.take(out.offsets[a.buffer], bytes_of(a.buffer), after);
     }
     order_after(stream);
     std::sort(out.waits.begin() + out.first_wait[i], out.waits.end());
@@ -238,8 +238,8 @@ ArenaAnswer place(const ArenaQuestion& q) {
       if (a.writes) history.write(a.buffer, {stream, i});
       else history.read(a.buffer, {stream, i});
     for (const Access& a : accesses) {
-      if (!q.buffers[a.buffer].in_arena || last[a.buffer] != i || first[a.buffer] == kNever) continue;
-      const int64_t offset = out.offsets[a.buffer], bytes = q.buffers[a.buffer].bytes;
+      if (!in_arena(a.buffer) || last[a.buffer] != i || first[a.buffer] == kNever) continue;
+      const int64_t offset = out.offsets[a.buffer], bytes = bytes_of(a.buffer);
       Stretch ends{static_cast<uint32_t>(past.size()), 0};
       const auto keep = [&](const Past& access) { past.push_back(access); };
       history.each_write(a.buffer, keep);
@@ -247,7 +247,7 @@ ArenaAnswer place(const ArenaQuestion& q) {
       ends.end = static_cast<uint32_t>(past.size());
       freed.put(offset, bytes, ends);
       if (std::any_of(past.begin() + ends.begin, past.end(),
-                      [&](const Past& access) { return !q.steps[access.instruction].is_run; }))
+                      [&](const Past& access) { return !is_run(access.instruction); }))
         held.put(offset, bytes, ends, i);
       else arena.release(offset, bytes);
       first[a.buffer] = kNever;  // a buffer named twice by one instruction is given back once
@@ -269,31 +269,27 @@ void place_persistent(plan::RankPlan& plan, int64_t alignment) {
   }
 }
 
-void place_buffers(plan::RankPlan& plan, Trace&& trace, int64_t alignment, PlacedArena& last) {
-  if (ArenaQuestion question = question_of(plan, trace, alignment); question != last.question) {
-    last.question = std::move(question);
-    last.answer = place(last.question);
-  }
-  const ArenaAnswer& answer = last.answer;
+void place_buffers(plan::RankPlan& plan, const Trace& trace, int64_t alignment) {
+  const Placement placement = place(plan, trace, alignment);
   const auto n = static_cast<uint32_t>(trace.size());
-  plan.arena_bytes = answer.arena_bytes;
+  plan.arena_bytes = placement.arena_bytes;
   std::vector<plan::Buffer>& buffers = plan.buffers.edit();
-  for (size_t b = 0; b < buffers.size(); ++b) buffers[b].offset = answer.offsets[b];
+  for (size_t b = 0; b < buffers.size(); ++b) buffers[b].offset = placement.offsets[b];
   EventNames names(plan);
   std::vector<int32_t> event_of(n, -1);
   for (uint32_t i = 0; i < n; ++i)
-    if (answer.recorded[i]) {
+    if (placement.recorded[i]) {
       event_of[i] = static_cast<int32_t>(plan.events.size());
       plan.events.push_back(names.name(trace.instructions[i].instruction.action));
     }
   std::vector<plan::Instruction>& instructions = plan.instructions.edit();
-  instructions.reserve(n + answer.waits.size() + plan.events.size());
+  instructions.reserve(n + placement.waits.size() + plan.events.size());
   for (uint32_t i = 0; i < n; ++i) {
     const plan::Instruction& instruction = trace.instructions[i].instruction;
-    for (uint32_t w = answer.first_wait[i]; w < answer.first_wait[i + 1]; ++w)
-      instructions.push_back({instruction.stream, plan::Wait{event_of[answer.waits[w]]}, instruction.provenance});
+    for (uint32_t w = placement.first_wait[i]; w < placement.first_wait[i + 1]; ++w)
+      instructions.push_back({instruction.stream, plan::Wait{event_of[placement.waits[w]]}, instruction.provenance});
     instructions.push_back(instruction);
-    if (answer.recorded[i])
+    if (placement.recorded[i])
       instructions.push_back({instruction.stream, plan::Record{event_of[i]}, instruction.provenance});
   }
 }

@@ -144,7 +144,7 @@ Result<RolePlan> RoleEmitter::emit() {
   }
   place_model();
   const int64_t alignment = plan::buffer_alignment(s_.request.target.device);
-  place_buffers(plan_, std::move(trace_), alignment, guess_);
+  place_buffers(plan_, trace_, alignment);
   const std::vector<int32_t> sorted = sort_declarations(plan_);
   for (SampleOrigin& origin : out_.samples) origin.buffer = sorted[origin.buffer];
   place_persistent(plan_, alignment);

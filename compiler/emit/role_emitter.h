@@ -42,10 +42,9 @@ struct RolePlan {
 
 class RoleEmitter {
  public:
-  // `number`: of a program that is the role's own. `guess`: the buffer offsets of a role with the same
-  // nodes, which often fit this role as well; emit() replaces them by this role's own.
-  RoleEmitter(EmitShared& shared, const Role& role, int32_t number, PlacedArena& guess)
-      : s_(shared), module_(shared.module), role_(role), number_(number), guess_(guess) {}
+  // `number`: of a program that is the role's own.
+  RoleEmitter(EmitShared& shared, const Role& role, int32_t number)
+      : s_(shared), module_(shared.module), role_(role), number_(number) {}
   Result<RolePlan> emit();
 
  private:
@@ -145,7 +144,6 @@ class RoleEmitter {
   const ir::Module& module_;
   const Role& role_;
   const int32_t number_;
-  PlacedArena& guess_;
   RolePlan out_;
   plan::RankPlan& plan_ = out_.plan;
   Trace trace_;

@@ -50,12 +50,6 @@ class JsonWriter {
     reserve(6 * text.size());
     body(text);
   }
-  // Bytes [from, from + count) of the text once more.
-  void again(size_t from, size_t count) {
-    reserve(count);
-    std::memcpy(at_, begin_.get() + from, count);
-    at_ += count;
-  }
   template <class Integer>
   void number(Integer value) {
     reserve(24);
@@ -125,30 +119,12 @@ class JsonWriter {
     at_ += text.size();
   }
   void body(std::string_view text) {
-    size_t i = 0;
-    for (; i + 8 <= text.size() && eight_clean(text.data() + i); i += 8) std::memcpy(at_ + i, text.data() + i, 8);
-    if (const size_t last = text.size() - 8; text.size() >= 8 && i > last && eight_clean(text.data() + last)) {
-      std::memcpy(at_ + last, text.data() + last, 8);  // overlaps the eight before
-      i = text.size();
-    }
-    at_ += i;
-    for (; i < text.size(); ++i) {
-      const auto c = static_cast<unsigned char>(text[i]);
+    for (const char byte : text) {
+      const auto c = static_cast<unsigned char>(byte);
       if (c >= 0x20 && c != '"' && c != '\\') [[likely]]
-        *at_++ = text[i];
+        *at_++ = byte;
       else escape(c);
     }
-  }
-  // Whether none of eight bytes is a control character, a quote or a backslash. A byte that is 0 after `exclusive or`
-  // borrows from its top bit (https://graphics.stanford.edu/~seander/bithacks.html#ZeroInWord); a hit next to a real
-  // one may be a false one.
-  static bool eight_clean(const char* bytes) {
-    uint64_t word;
-    std::memcpy(&word, bytes, 8);
-    constexpr uint64_t kOnes = 0x0101010101010101u, kTops = 0x8080808080808080u;
-    const auto zero = [](uint64_t w) { return (w - kOnes) & ~w & kTops; };
-    const uint64_t control = (word - kOnes * 0x20) & ~word & kTops;
-    return (control | zero(word ^ (kOnes * '"')) | zero(word ^ (kOnes * '\\'))) == 0;
   }
   void escape(unsigned char c) {
     if (c == '"' || c == '\\') {

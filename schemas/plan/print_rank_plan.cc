@@ -12,25 +12,16 @@ const auto& at(const Items& items, int32_t index, const char* what) {
   return items[static_cast<size_t>(index)];
 }
 
-// The names of a list, which stand in a text many times: where one was printed first it is copied from.
+// The names of a list, by the index of an item.
 template <class Items>
 class PrintedNames {
  public:
-  PrintedNames(const Items& items, const char* what, JsonWriter& json)
-      : items_(items), what_(what), json_(json), first_(items.size()) {}
+  PrintedNames(const Items& items, const char* what, JsonWriter& json) : items_(items), what_(what), json_(json) {}
 
   // As a JSON string, `open` without its closing quote.
-  void print(int32_t index, bool open = false) {
-    const auto& item = at(items_, index, what_);
-    First& first = first_[static_cast<size_t>(index)];
-    if (first.size == 0) {
-      first.at = json_.size();
-      json_.raw("\"");
-      json_.string_body(name(item));
-      first.size = json_.size() - first.at;
-    } else {
-      json_.again(first.at, first.size);
-    }
+  void print(int32_t index, bool open = false) const {
+    json_.raw("\"");
+    json_.string_body(name(at(items_, index, what_)));
     if (!open) json_.raw("\"");
   }
 
@@ -40,13 +31,9 @@ class PrintedNames {
     else if constexpr (requires { item.key; }) return item.key;
     else return item;
   }
-  struct First {
-    size_t at = 0, size = 0;
-  };
   const Items& items_;
   const char* what_;
   JsonWriter& json_;
-  std::vector<First> first_;
 };
 
 // Prints one rank plan; the instructions one method a kind.
@@ -110,7 +97,7 @@ class RankPlanPrinter {
     json_.string(value);
   }
   template <class Items>
-  void name(std::string_view key, PrintedNames<Items>& names, int32_t index) {
+  void name(std::string_view key, const PrintedNames<Items>& names, int32_t index) {
     json_.key(key);
     names.print(index);
   }

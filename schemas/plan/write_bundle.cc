@@ -105,7 +105,7 @@ class BundleWriter {
       } else {
         const RankPlan& rank = bundle_.ranks[i - 1 - programs];
         const int32_t first = like[i - 1 - programs];
-        thread_local JsonWriter json;
+        JsonWriter json;
         print_rank_plan(rank, bundle_.provenance, bundle_.programs,
                         first < 0 ? nullptr : &bundle_.ranks[static_cast<size_t>(first)], json);
         statuses[i] = text_file(entries_[i], rank_file(rank.rank), json.text());

@@ -82,7 +82,6 @@ namespace {
 struct Traced {
   plan::RankPlan plan;
   emit::Trace trace;
-  emit::PlacedArena placed;
 
   Traced() {
     plan.streams = {{"compute"}, {"pp:0>1"}};
@@ -101,7 +100,7 @@ struct Traced {
   }
   void run(int32_t buffer) { add(0, plan::Run{.arguments = 0}, {buffer, true, true}); }
   void send(int32_t buffer) { add(1, plan::Send{.data = {buffer, 0}, .channel = 0}, {buffer, true, false}); }
-  void place() { emit::place_buffers(plan, emit::Trace(trace), 64, placed); }
+  void place() { emit::place_buffers(plan, trace, 64); }
   int64_t waits_of_compute() const {
     int64_t count = 0;
     for (const plan::Instruction& i : plan.instructions)
