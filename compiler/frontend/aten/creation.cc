@@ -7,8 +7,6 @@
 namespace piper::frontend::aten {
 namespace {
 
-Item made(ValueId v) { return Item::of_tensor(v); }
-
 DType dtype_of_number(const Item& x) {
   if (x.kind == Item::Kind::kBool) return DType::kBool;
   return x.kind == Item::Kind::kInt ? DType::kI64 : DType::kF32;

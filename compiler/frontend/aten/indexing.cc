@@ -7,8 +7,6 @@
 namespace piper::frontend::aten {
 namespace {
 
-Item made(ValueId v) { return Item::of_tensor(v); }
-
 // The axis along which an index tensor with known elements counts 0, 1, .. extent - 1, every other
 // axis having extent 1 or repeating it; -1 where it does not.
 int64_t counting_axis(Call& c, ValueId index, int64_t extent) {

@@ -6,8 +6,6 @@
 namespace piper::frontend::aten {
 namespace {
 
-Item made(ValueId v) { return Item::of_tensor(v); }
-
 std::string reduction_name(Call& c) {
   const int64_t r = c.integer("reduction");
   if (r < 0 || r > 2) c.fail("an unknown reduction");

@@ -6,8 +6,6 @@
 namespace piper::frontend::aten {
 namespace {
 
-Item made(ValueId v) { return Item::of_tensor(v); }
-
 Item all_of(const std::vector<ValueId>& values) {
   std::vector<Item> out;
   for (ValueId v : values) out.push_back(made(v));

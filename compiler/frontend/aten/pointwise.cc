@@ -7,8 +7,6 @@
 namespace piper::frontend::aten {
 namespace {
 
-Item made(ValueId v) { return Item::of_tensor(v); }
-
 // Operators on floats take integers too: PyTorch computes them in the default dtype.
 ValueId floating(Call& c, std::string_view name) {
   const ValueId x = c.tensor(name);

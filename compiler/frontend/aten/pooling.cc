@@ -6,8 +6,6 @@
 namespace piper::frontend::aten {
 namespace {
 
-Item made(ValueId v) { return Item::of_tensor(v); }
-
 // Windows over the last `axes` axes; one axis becomes the second of two, the first having extent 1.
 std::vector<int64_t> over_two(Call& c, std::string_view name, size_t axes, int64_t lone) {
   std::vector<int64_t> out = c.ints(name, axes);

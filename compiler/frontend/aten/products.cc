@@ -5,8 +5,6 @@
 namespace piper::frontend::aten {
 namespace {
 
-Item made(ValueId v) { return Item::of_tensor(v); }
-
 // torch.matmul for any ranks: a vector gets an axis of extent 1 that the result loses again.
 ValueId product(Call& c, ValueId a, ValueId b) {
   const bool row = c.rank(a) == 1, column = c.rank(b) == 1;

@@ -10,8 +10,6 @@ namespace {
 
 constexpr int64_t kMostSteps = 2048;
 
-Item made(ValueId v) { return Item::of_tensor(v); }
-
 // The weights of one direction of one layer, as torch.nn keeps them: gates one below the other.
 struct Cell {
   ValueId input, state, input_bias, state_bias;

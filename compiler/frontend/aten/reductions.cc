@@ -6,8 +6,6 @@
 namespace piper::frontend::aten {
 namespace {
 
-Item made(ValueId v) { return Item::of_tensor(v); }
-
 // The operand in the dtype that the call asks for; sums of integers and bools are int64.
 ValueId summand(Call& c) {
   const ValueId x = c.tensor("self");

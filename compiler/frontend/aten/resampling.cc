@@ -5,8 +5,6 @@
 namespace piper::frontend::aten {
 namespace {
 
-Item made(ValueId v) { return Item::of_tensor(v); }
-
 // `factor` - 1 zeros between neighbours of the axis.
 ValueId spaced(Call& c, ValueId x, int64_t axis, int64_t factor) {
   if (factor == 1) return x;

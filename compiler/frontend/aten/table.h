@@ -20,6 +20,9 @@ struct TableRow {
   Handler handler;
 };
 
+// A handler's result that is one tensor.
+inline Item made(ValueId v) { return Item::of_tensor(v); }
+
 // The row of a target ("aten.linear.default"), or null.
 const TableRow* find_row(const std::string& target);
 // Targets of the table that resemble `target`: the overloads of the same operator, else the nearest names.

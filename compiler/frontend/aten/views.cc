@@ -9,8 +9,6 @@
 namespace piper::frontend::aten {
 namespace {
 
-Item made(ValueId v) { return Item::of_tensor(v); }
-
 // One slice per size along `dim`.
 Item pieces(Call& c, ValueId x, int64_t dim, const std::vector<int64_t>& sizes) {
   std::vector<Item> out;
