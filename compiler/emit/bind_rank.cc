@@ -21,7 +21,13 @@ class RankBinder {
       if (const SampleOrigin* origin = origin_of(input.where.buffer)) input.first = first_sample(*origin);
     for (plan::ScalarValue& scalar : plan_.scalars)
       if (const SampleOrigin* origin = origin_of(scalar.buffer)) scalar.values = {first_sample(*origin)};
-    for (size_t i = 0; i < role_.held.size(); ++i) hold(plan_.placements[i], role_.held[i]);
+    std::vector<plan::Placement> placements;
+    for (size_t i = 0; i < plan_.placements.size(); ++i) {
+      if (i < role_.held.size() && !hold(plan_.placements[i], role_.held[i])) continue;
+      placements.push_back(std::move(plan_.placements[i]));
+    }
+    plan_.placements = std::move(placements);
+    bind_parts();
     return std::move(plan_);
   }
 
@@ -68,9 +74,45 @@ class RankBinder {
     return std::find(first.begin(), first.end(), binding_.rank) != first.end();
   }
 
-  void hold(plan::Placement& placement, const HeldTensor& held) const {
+  ir::Stretch part_of(const ir::Bucket& bucket) const {
+    return bucket.part(connections_.place(bucket.teams, binding_.rank).position);
+  }
+
+  // Argument lists that name the rank's own parts; those of a first part are the role's.
+  void bind_parts() {
+    for (size_t i = 0; i < role_.parts.size();) {
+      const int32_t list = role_.parts[i].list;
+      plan::ArgumentList own = role_.plan.arguments[static_cast<size_t>(list)];
+      bool other = false;
+      for (; i < role_.parts.size() && role_.parts[i].list == list; ++i) {
+        const PartArgument& part = role_.parts[i];
+        const int64_t offset = connections_.place(part.teams, binding_.rank).position * part.part_bytes;
+        own.arguments[part.slot].offset += offset;
+        other = other || offset != 0;
+      }
+      if (other) plan_.arguments.set_own(static_cast<size_t>(list), std::move(own));
+    }
+  }
+
+  // Whether the rank has anything of the tensor.
+  bool cut(plan::Placement& placement, const HeldTensor& held) const {
+    const ir::Accumulator& a = module_.state.accumulators[held.use.index];
+    const ir::Bucket& bucket = module_.state.buckets[a.bucket.index];
+    const ir::Stretch own = part_of(bucket);
+    const int64_t begin = std::max(a.offset, own.begin), end = std::min(a.offset + a.bytes, own.end);
+    if (begin >= end) return false;
+    const int64_t offset = begin - (held.kept == ir::Kept::kPart ? own.begin : 0);
+    placement.part.where.offset = held.read ? bucket.read_offset(offset) : offset;
+    placement.part.first = bucket.elements(begin - a.offset);
+    placement.part.count = bucket.elements(end - begin);
+    return true;
+  }
+
+  bool hold(plan::Placement& placement, const HeldTensor& held) const {
+    if (held.cut && !cut(placement, held)) return false;
     place(placement, held);
     if (module_.evaluates) placement.part.owner = false;  // what it reads, the training's plan saves
+    return true;
   }
 
   void place(plan::Placement& placement, const HeldTensor& held) const {

@@ -24,46 +24,24 @@ int32_t RoleEmitter::buffer(const BufferKey& key) {
   return known >= 0 ? known : declare(key, s_.buffers.declaration(key));
 }
 
-RoleEmitter::Home RoleEmitter::parameter_home(ir::BucketId id) {
-  const ir::Bucket& b = bucket(id);
-  return {buffer({BufferKind::kParameters, id.index}), b.kept(b.trained(), position(b)).begin};
-}
-
-RoleEmitter::Home RoleEmitter::working_home(ir::BucketId id) {
-  const ir::Bucket& b = bucket(id);
-  const BufferKind kind = b.working ? BufferKind::kWorking : BufferKind::kParameters;
-  return {buffer({kind, id.index}), b.read_offset(b.kept(b.parameters, position(b)).begin)};
+BufferKey RoleEmitter::read_of(ir::BucketId id) const {
+  return {bucket(id).working ? BufferKind::kWorking : BufferKind::kParameters, id.index};
 }
 
 // Where summed gradients stand.
-RoleEmitter::Home RoleEmitter::gradient_home(ir::BucketId id) {
-  const ir::Bucket& b = bucket(id);
-  const BufferKey key =
-      b.gradients == ir::Kept::kPart ? BufferKey{BufferKind::kSummedPart, id.index} : s_.buffers.gradients(id, -1);
-  return {buffer(key), b.kept(b.gradients, position(b)).begin};
+BufferKey RoleEmitter::summed_of(ir::BucketId id) const {
+  return bucket(id).gradients == ir::Kept::kPart ? BufferKey{BufferKind::kSummedPart, id.index}
+                                                 : s_.buffers.gradients(id, -1);
 }
 
-RoleEmitter::Home RoleEmitter::moment_home(ir::BucketId id, int32_t which) {
-  const ir::Bucket& b = bucket(id);
-  const BufferKind kind = which == 0 ? BufferKind::kFirstMoment : BufferKind::kSecondMoment;
-  return {buffer({kind, id.index}), b.kept(b.moments, position(b)).begin};
+BufferKey RoleEmitter::moment_of(ir::BucketId id, int32_t which) {
+  return {which == 0 ? BufferKind::kFirstMoment : BufferKind::kSecondMoment, id.index};
 }
 
-// What is updated here of a parameter.
-RoleEmitter::Piece RoleEmitter::piece_of(ir::AccumulatorId use) {
-  const ir::Accumulator& a = module_.state.accumulators[use.index];
-  const ir::Bucket& b = bucket(a.bucket);
-  const ir::Stretch kept = b.kept(b.moments, position(b));
-  const int64_t begin = std::max(a.offset, kept.begin), end = std::min(a.offset + a.bytes, kept.end);
-  if (begin >= end) return {};
-  Piece piece{begin,
-              b.elements(begin - a.offset),
-              b.elements(end - begin),
-              parameter_home(a.bucket).at(begin),
-              gradient_home(a.bucket).at(begin),
-              {}};
-  if (b.working) piece.working = working_home(a.bucket).at(b.read_offset(begin));
-  return piece;
+ir::Stretch RoleEmitter::own_part(const ir::Bucket& bucket) const {
+  const int32_t position = role_.position[bucket.teams.index];
+  PIPER_CHECK(position >= 0, "a role that does not know its part of ", bucket.name);
+  return bucket.part(position);
 }
 
 // Where a compute reads a parameter.
@@ -72,7 +50,7 @@ BufferRange RoleEmitter::parameter(uint32_t p, const Visit& reader) {
   if (!use.valid()) return start_of({BufferKind::kFrozen, p});
   const ir::Accumulator& a = module_.state.accumulators[use.index];
   const int64_t offset = bucket(a.bucket).read_offset(a.offset);
-  if (bucket(a.bucket).parameters == ir::Kept::kWhole) return working_home(a.bucket).at(offset);
+  if (bucket(a.bucket).parameters == ir::Kept::kWhole) return {buffer(read_of(a.bucket)), offset};
   const ir::NodeId gather = module_.state.gathers.at({a.bucket, reader.id});
   const int32_t gathered =
       find(s_.buffers.gathered_for(a.bucket, gather, ir::chunk_pass(reader.node.payload)->microbatch));
@@ -90,7 +68,7 @@ BufferRange RoleEmitter::summed_gradient(ir::AccumulatorId use) {
   const ir::Accumulator& a = module_.state.accumulators[use.index];
   const ir::Bucket& b = bucket(a.bucket);
   if (b.moments == ir::Kept::kWhole) return gradient(use, -1);
-  return gradient_home(a.bucket).at(b.part(position(b)).begin);
+  return {buffer(summed_of(a.bucket)), b.gradients == ir::Kept::kPart ? 0 : own_part(b).begin};
 }
 
 // One workspace a stream: programs of two streams run at the same time.

@@ -107,7 +107,7 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   out.bundle.manifest = manifest_of(request);
   const ir::Module& module = *request.module;
   EmitShared shared(request);
-  Roles roles = find_roles(module, shared.connections);
+  Roles roles = find_roles(module, shared.connections, request.decay_group);
   std::vector<RolePlan> plans(roles.roles.size());
   std::vector<Status> statuses(roles.roles.size());
   parallel_for(roles.roles.size(), [&](size_t role) {

@@ -35,7 +35,7 @@ void RoleEmitter::all_reduce(const Visit& at, const ir::CollectiveNode& n) {
     where = value(value_sum->value, value_sum->at.microbatch, variant);
     count = graph(variant).type(value_sum->value).elements();
   } else if (const auto* gradients = std::get_if<ir::GradientOperand>(&n.what)) {
-    where = gradient_home(gradients->bucket).at(0);
+    where = start_of(summed_of(gradients->bucket));
     count = bucket(gradients->bucket).elements(bucket(gradients->bucket).bytes);
   } else if (const auto* sum = std::get_if<ir::ScalarOperand>(&n.what)) {
     where = scalar(sum->scalar);
@@ -57,8 +57,7 @@ void RoleEmitter::reduce_scatter(const Visit& at, const ir::CollectiveNode& n, c
   reduce.communicator = lane.index;
   reduce.reduction = n.reduction;
   if (b.gradients == ir::Kept::kWhole) {
-    reduce.data = gradient_home(gradients.bucket).at(0);
-    reduce.out = gradient_home(gradients.bucket).at(b.part(position(b)).begin);
+    reduce.data = start_of(summed_of(gradients.bucket));
     add(lane.stream, reduce, {{reduce.data.buffer, true, true}}, at.provenance);
     return;
   }
@@ -80,14 +79,13 @@ void RoleEmitter::reduce_scatter(const Visit& at, const ir::CollectiveNode& n, c
 void RoleEmitter::all_gather(const Visit& at, const ir::ParameterOperand& parameters) {
   const ir::Bucket& b = bucket(parameters.bucket);
   const Lane lane = communicator(at.communicator, at.node.stream);
-  const Home kept = working_home(parameters.bucket);
+  const BufferRange kept = start_of(read_of(parameters.bucket));
   plan::AllGather gather;
   gather.count = b.elements(b.part_bytes());
   gather.dtype = b.read();
   gather.communicator = lane.index;
-  gather.part = kept.at(b.read_offset(b.part(position(b)).begin));
   if (parameters.readers.empty()) {
-    gather.data = kept.at(0);
+    gather.data = kept;
     add(lane.stream, gather, {{gather.data.buffer, true, true}}, at.provenance);
     return;
   }
@@ -97,6 +95,7 @@ void RoleEmitter::all_gather(const Visit& at, const ir::ParameterOperand& parame
         return role_.is_member(module_.distribution.group(reader.chunk, reader.microbatch));
       });
   const ir::ComputeNode& reader = own == parameters.readers.end() ? parameters.readers[0] : *own;
+  gather.part = kept;
   gather.data = {declare(s_.buffers.gathered_for(parameters.bucket, at.id, reader.microbatch),
                          s_.buffers.gathered(parameters.bucket, reader)),
                  0};

@@ -30,33 +30,30 @@ void RoleEmitter::place_model() {
     const HeldTensor held{HeldTensor::Kind::kTrained, p, use};
     const ir::Accumulator& a = module_.state.accumulators[use.index];
     const ir::Bucket& b = bucket(a.bucket);
+    // Of what the bucket's members divide the parts are cut when the plan is bound. What is not there is not updated.
+    const auto place_in = [&](const BufferKey& key, ir::Kept divided, ir::Kept kept, bool read, PlacementKind kind,
+                              const ir::TensorType& whole) {
+      const int32_t there = find(key);
+      if (there < 0) return;
+      const auto at = [&](int64_t offset) { return read ? b.read_offset(offset) : offset; };
+      HeldTensor of = held;
+      if (divided == ir::Kept::kPart) of.cut = true, of.kept = kept, of.read = read;
+      const bool cut = of.cut;
+      place(of, info.names[0], kind, whole, {{there, cut ? 0 : at(a.offset)}, 0, cut ? 0 : type.elements(), false});
+    };
+    const PlacementKind working = b.working ? PlacementKind::kWorking : PlacementKind::kValue;
     if (module_.evaluates) {  // what programs read, where they do
-      if (find({b.working ? BufferKind::kWorking : BufferKind::kParameters, a.bucket.index}) < 0) continue;
-      const ir::Stretch kept = b.kept(b.parameters, position(b));
-      const int64_t begin = std::max(a.offset, kept.begin), end = std::min(a.offset + a.bytes, kept.end);
-      if (begin < end)
-        place(held, info.names[0], b.working ? PlacementKind::kWorking : PlacementKind::kValue, read,
-              {working_home(a.bucket).at(b.read_offset(begin)), b.elements(begin - a.offset), b.elements(end - begin),
-               false});
+      place_in(read_of(a.bucket), b.parameters, b.parameters, true, working, read);
       continue;
     }
-    const Piece piece = piece_of(use);
-    const auto trained = b.working ? PlacementKind::kMaster : PlacementKind::kValue;
-    if (b.trained() == ir::Kept::kWhole)
-      place(held, info.names[0], trained, whole, {parameter_home(a.bucket).at(a.offset), 0, type.elements(), false});
-    else if (piece.count != 0)
-      place(held, info.names[0], trained, whole, {piece.value, piece.first, piece.count, false});
-    if (b.working && b.parameters == ir::Kept::kWhole)
-      place(held, info.names[0], PlacementKind::kWorking, read,
-            {working_home(a.bucket).at(b.read_offset(a.offset)), 0, type.elements(), false});
-    else if (b.working && piece.count != 0)
-      place(held, info.names[0], PlacementKind::kWorking, read, {piece.working, piece.first, piece.count, false});
-    if (piece.count == 0) continue;
-    place(held, info.names[0], PlacementKind::kGradient, {b.dtype, whole.shape},
-          {piece.gradient, piece.first, piece.count, false});
+    place_in(parameters_of(a.bucket), b.trained(), b.trained(), false,
+             b.working ? PlacementKind::kMaster : PlacementKind::kValue, whole);
+    if (b.working) place_in(read_of(a.bucket), b.parameters, b.parameters, true, working, read);
+    const ir::TensorType updated{b.dtype, whole.shape};
+    place_in(summed_of(a.bucket), b.moments, b.gradients, false, PlacementKind::kGradient, updated);
     for (int32_t which = 0; which < s_.moments; ++which)
-      place(held, info.names[0], which == 0 ? PlacementKind::kFirstMoment : PlacementKind::kSecondMoment,
-            {b.dtype, whole.shape}, {moment_home(a.bucket, which).at(piece.begin), piece.first, piece.count, false});
+      place_in(moment_of(a.bucket, which), b.moments, b.moments, false,
+               which == 0 ? PlacementKind::kFirstMoment : PlacementKind::kSecondMoment, updated);
   }
   for (uint32_t b = 0; b < graph().buffers().size(); ++b) {
     const ir::Parameter& state = graph().buffers()[b];

@@ -72,10 +72,13 @@ void RoleEmitter::emit(const Visit& at, const ir::CombineUses& work) {
 std::vector<OwnedGradient> RoleEmitter::owned_gradients(std::vector<BufferRange>& arguments) {
   std::vector<OwnedGradient> owned;
   for (uint32_t p : role_.measures) {
-    const Piece piece = piece_of(primary(p));
-    if (piece.count == 0) continue;
-    owned.push_back({p, graph().parameters()[p].names[0], piece.count, module_.state.bucket_of(primary(p)).dtype});
-    arguments.push_back(piece.gradient);
+    const ir::Accumulator& a = module_.state.accumulators[primary(p).index];
+    const ir::Bucket& b = bucket(a.bucket);
+    const ir::Stretch here = b.moments == ir::Kept::kPart ? own_part(b) : ir::Stretch{0, b.bytes};
+    const int64_t begin = std::max(a.offset, here.begin), end = std::min(a.offset + a.bytes, here.end);
+    if (begin >= end) continue;
+    owned.push_back({p, graph().parameters()[p].names[0], b.elements(end - begin), b.dtype});
+    arguments.push_back({buffer(summed_of(a.bucket)), begin - (b.gradients == ir::Kept::kPart ? here.begin : 0)});
   }
   return owned;
 }
@@ -121,57 +124,44 @@ void RoleEmitter::emit(const Visit& at, const ir::AdvanceOptimizer&) {
       {step, plan_.loss_scale, start_of({BufferKind::kGoodSteps}), plan_.overflow}, at.provenance);
 }
 
-// Runs of parameters whose weights stand in this bucket and that share a group become one update, cut to what is
-// updated here.
 void RoleEmitter::emit(const Visit& at, const ir::UpdateNode& n) {
   const ir::Bucket& b = bucket(n.bucket);
-  const ir::Stretch here = b.kept(b.moments, position(b));
-  // Weights of later uses stand in the bucket of the first one.
-  const auto has_weights = [&](AccumulatorId id) {
-    return primary(module_.state.accumulators[id.index].parameter) == id;
-  };
-  for (size_t i = 0; i < b.accumulators.size();) {
-    const ir::Accumulator& first = module_.state.accumulators[b.accumulators[i].index];
-    if (!has_weights(b.accumulators[i])) {
-      ++i;
-      continue;
-    }
-    const int32_t group = s_.request.decay_group[first.parameter];
-    ir::Stretch updated{first.offset, first.offset};
-    for (; i < b.accumulators.size() && has_weights(b.accumulators[i]); ++i) {
-      const ir::Accumulator& a = module_.state.accumulators[b.accumulators[i].index];
-      if (s_.request.decay_group[a.parameter] != group) break;
-      updated.end = a.offset + a.bytes;
-    }
-    updated = {std::max(updated.begin, here.begin), std::min(updated.end, here.end)};
-    if (updated.begin < updated.end) update(at, n, group, updated);
-  }
+  for (const UpdatePiece& piece : at.updates) update(at, n, piece);
   // Updates clear what they use; the rest of a gradient that every member holds whole is cleared here.
   if (b.moments == ir::Kept::kPart && b.gradients == ir::Kept::kWhole)
-    run(s_.intern_program(clear_program(b.bytes, b.dtype)), "clear " + b.name, {gradient_home(n.bucket).at(0)},
+    run(s_.intern_program(clear_program(b.bytes, b.dtype)), "clear " + b.name, {start_of(summed_of(n.bucket))},
         at.provenance, stream_of(0));
 }
 
-void RoleEmitter::update(const Visit& at, const ir::UpdateNode& n, int32_t group, ir::Stretch updated) {
-  const BufferRange parameter = parameter_home(n.bucket).at(updated.begin);
-  std::vector<BufferRange> arguments = {parameter, gradient_home(n.bucket).at(updated.begin)};
+void RoleEmitter::update(const Visit& at, const ir::UpdateNode& n, const UpdatePiece& piece) {
+  const ir::Bucket& b = bucket(n.bucket);
+  const auto list = static_cast<int32_t>(plan_.arguments.size());
+  const int64_t begin = piece.stretch.begin;
+  std::vector<BufferRange> arguments;
+  // Of what is kept whole, the piece lies in the device's own part.
+  const auto add = [&](const BufferKey& key, ir::Kept kept, int64_t offset, int64_t part_bytes) {
+    if (b.moments == ir::Kept::kPart && kept == ir::Kept::kWhole)
+      out_.parts.push_back({list, arguments.size(), b.teams, part_bytes});
+    arguments.push_back({buffer(key), offset});
+  };
+  add(parameters_of(n.bucket), b.trained(), begin, b.part_bytes());
+  add(summed_of(n.bucket), b.gradients, begin, b.part_bytes());
   for (int32_t which = 0; which < s_.moments; ++which)
-    arguments.push_back(moment_home(n.bucket, which).at(updated.begin));
+    add(moment_of(n.bucket, which), b.moments, begin, b.part_bytes());
   plan_.learning_rate = start_of({BufferKind::kLearningRate});
   arguments.push_back(plan_.learning_rate);
   arguments.push_back(start_of({BufferKind::kOptimizerStep}));
-  const ir::Bucket& b = bucket(n.bucket);
   const bool skips = module_.precision.scales(), scales = module_.training.clips() || skips;
   if (scales) arguments.push_back(scalar(s_.gradient_scale()));
   if (skips) arguments.push_back(scalar(s_.overflow()));
-  if (b.working) arguments.push_back(working_home(n.bucket).at(b.read_offset(updated.begin)));
+  if (b.working) add(read_of(n.bucket), b.parameters, b.read_offset(begin), b.read_offset(b.part_bytes()));
   plan::Update action;
   action.program = s_.intern_program(update_program(
-      {s_.request.optimizer.kind, b.elements(updated.bytes()), b.dtype, b.working, s_.moments, scales, skips}));
-  action.group = group;
-  const std::string place = parameter.offset == 0 ? "" : "+" + std::to_string(parameter.offset);
-  launch(action, "update " + plan_.buffers[parameter.buffer].name + place, std::move(arguments), at.provenance,
-         stream_of(0));
+      {s_.request.optimizer.kind, b.elements(piece.stretch.bytes()), b.dtype, b.working, s_.moments, scales, skips}));
+  action.group = piece.group;
+  std::string name = "update " + plan_.buffers[arguments[0].buffer].name;
+  if (begin != 0) name += "+" + std::to_string(begin);
+  launch(action, std::move(name), std::move(arguments), at.provenance, stream_of(0));
 }
 
 }  // namespace piper::emit

@@ -2,7 +2,9 @@
 // Binding says: RoleEmitter sees the role alone, so that replicas differ in peers, samples and parts of the model, and
 // in nothing else, whatever is added to the emitter.
 //
-// Channels and communicators stand in it by the numbers of their names (connections.h), which replicas share.
+// Channels and communicators stand in it by the numbers of their names (connections.h), which replicas share. Which
+// part of a bucket a device updates does not stand in it: replicas that divide an optimizer's work are alike as long as
+// parameters of equal groups meet at the same places of their parts.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +26,36 @@ struct RoleMessage {
   friend bool operator==(const RoleMessage&, const RoleMessage&) = default;
 };
 
+// What an update does at once: bytes [begin, end) of what the device updates of a bucket, counted from where that
+// begins, which are of parameters of one group.
+struct UpdatePiece {
+  int32_t group = 0;
+  ir::Stretch stretch;
+  friend bool operator==(const UpdatePiece& a, const UpdatePiece& b) {
+    return a.group == b.group && a.stretch.begin == b.stretch.begin && a.stretch.end == b.stretch.end;
+  }
+};
+
 struct Role {
   std::vector<ir::NodeId> nodes;        // what involves the device, in the order of the DAG
   std::vector<uint32_t> communicators;  // [place in nodes] of a collective
   std::vector<RoleMessage> messages;    // of all transfers
   std::vector<uint32_t> first_message;  // [place in nodes], and the end
   std::vector<bool> member;             // [group]
-  std::vector<int32_t> position;        // [teams] of those that keep parts; -1: no member, or it does not matter
-  std::vector<uint32_t> keeps_unread;   // parameters that no program reads, which it keeps
-  std::vector<uint32_t> measures;       // parameters whose gradient it counts in the norm of all
+  std::vector<UpdatePiece> updates;     // of all UpdateNodes
+  std::vector<uint32_t> first_update;   // [place in nodes], and the end
+  std::vector<int32_t> position;       // [teams] of those that keep parts, where `counts_parts`; -1: it does not matter
+  std::vector<uint32_t> keeps_unread;  // parameters that no program reads, which it keeps
+  std::vector<uint32_t> measures;      // parameters whose gradient it counts in the norm of all
+  bool counts_parts = false;           // it measures, sends or combines parts of gradients, each by itself
   friend bool operator==(const Role&, const Role&) = default;
 
   bool is_member(ir::GroupId group) const { return member[group.index]; }
   std::span<const RoleMessage> messages_of(size_t place) const {
     return {messages.data() + first_message[place], messages.data() + first_message[place + 1]};
+  }
+  std::span<const UpdatePiece> updates_of(size_t place) const {
+    return {updates.data() + first_update[place], updates.data() + first_update[place + 1]};
   }
   // The first use of a parameter here, invalid where it is not trained here.
   ir::AccumulatorId primary(const ir::StateLayout& state, uint32_t parameter) const;
@@ -56,6 +74,7 @@ struct Roles {
   std::vector<int32_t> first;     // [role] the first rank that has it
   std::vector<Binding> bindings;  // [rank]
 };
-Roles find_roles(const ir::Module& module, const Connections& connections);
+// `decay_group`: [parameter] the optimizer's group.
+Roles find_roles(const ir::Module& module, const Connections& connections, const std::vector<int32_t>& decay_group);
 
 }  // namespace piper::emit

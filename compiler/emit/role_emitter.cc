@@ -135,8 +135,8 @@ Result<RolePlan> RoleEmitter::emit() {
     const ir::NodeId id = role_.nodes[place];
     const ir::Node& node = module_.dag.nodes[id.index];
     const auto first = static_cast<uint32_t>(trace_.size());
-    PIPER_RETURN_IF_ERROR(
-        visit({id, node, role_.communicators[place], role_.messages_of(place), s_.provenance(node.prov)}));
+    PIPER_RETURN_IF_ERROR(visit({id, node, role_.communicators[place], role_.messages_of(place),
+                                 role_.updates_of(place), s_.provenance(node.prov)}));
     if (!several_streams || trace_.size() == first) continue;
     for (ir::NodeId from : ordered_after[id.index])
       if (const auto it = last.find(from.index); it != last.end()) trace_.ordered.emplace_back(first, it->second);
@@ -145,8 +145,11 @@ Result<RolePlan> RoleEmitter::emit() {
   place_model();
   const int64_t alignment = plan::buffer_alignment(s_.request.target.device);
   place_buffers(plan_, trace_, alignment);
-  const std::vector<int32_t> sorted = sort_declarations(plan_);
-  for (SampleOrigin& origin : out_.samples) origin.buffer = sorted[origin.buffer];
+  const SortedDeclarations sorted = sort_declarations(plan_);
+  for (SampleOrigin& origin : out_.samples) origin.buffer = sorted.buffers[origin.buffer];
+  for (PartArgument& part : out_.parts) part.list = sorted.arguments[part.list];
+  std::stable_sort(out_.parts.begin(), out_.parts.end(),
+                   [](const PartArgument& a, const PartArgument& b) { return a.list < b.list; });
   place_persistent(plan_, alignment);
   return std::move(out_);
 }

@@ -31,13 +31,27 @@ struct HeldTensor {
   enum class Kind : uint8_t { kTrained, kFrozen, kState } kind = Kind::kTrained;
   uint32_t index = 0;     // into the graph's parameters, or its buffers
   ir::AccumulatorId use;  // kTrained: by which it is held
+  // The placement is of what the device's part of the bucket has of it: where a device with the first part would have
+  // the bucket's first byte. The buffer holds the bucket, or only that part; elements of what programs read, or of what
+  // is trained.
+  bool cut = false;
+  ir::Kept kept = ir::Kept::kWhole;
+  bool read = false;
+};
+// An argument that lies in the device's own part of a whole bucket.
+struct PartArgument {
+  int32_t list = -1;  // index into the plan's argument lists
+  size_t slot = 0;
+  ir::TeamsId teams;       // whose members have the parts
+  int64_t part_bytes = 0;  // of each
 };
 // A plan without what a Binding says: peers, samples; `first` and `owner` of placements are those of a device that has
-// the first slice and saves nothing.
+// the first slice and saves nothing, arguments and placements of parts those of one that has the first part.
 struct RolePlan {
   plan::RankPlan plan;
   std::vector<SampleOrigin> samples;
-  std::vector<HeldTensor> held;  // [placement of the model]
+  std::vector<HeldTensor> held;     // [placement of the model]
+  std::vector<PartArgument> parts;  // lists in ascending order
 };
 
 class RoleEmitter {
@@ -54,19 +68,8 @@ class RoleEmitter {
     const ir::Node& node;
     uint32_t communicator = 0;
     std::span<const RoleMessage> messages;
+    std::span<const UpdatePiece> updates;
     int32_t provenance = -1;
-  };
-  // Elements [first, first + count) of a parameter that are updated here; `begin`: their first byte in the bucket.
-  struct Piece {
-    int64_t begin = 0, first = 0, count = 0;
-    plan::BufferRange value, gradient;
-    plan::BufferRange working;  // buffer = -1: programs read the value itself
-  };
-  // A buffer that has some bytes of a bucket, and the first of them.
-  struct Home {
-    int32_t buffer = -1;
-    int64_t begin = 0;
-    plan::BufferRange at(int64_t offset) const { return {buffer, offset - begin}; }
   };
   // A channel or communicator of the plan, and the stream that is its own.
   struct Lane {
@@ -93,7 +96,7 @@ class RoleEmitter {
   void emit(const Visit& at, const ir::CheckGradients& work);
   void emit(const Visit& at, const ir::UnscaleGradients& work);
   void emit(const Visit& at, const ir::UpdateNode& n);
-  void update(const Visit& at, const ir::UpdateNode& n, int32_t group, ir::Stretch updated);
+  void update(const Visit& at, const ir::UpdateNode& n, const UpdatePiece& piece);
   void clear_gradients(ir::BucketId bucket, int32_t microbatch, int32_t provenance, int32_t stream_index);
   void log(ir::ScalarId scalar);
   // --- instructions
@@ -121,24 +124,24 @@ class RoleEmitter {
   plan::BufferRange parameter(uint32_t p, const Visit& reader);
   plan::BufferRange gradient(ir::AccumulatorId use, int32_t microbatch);
   plan::BufferRange summed_gradient(ir::AccumulatorId use);
-  // `begin` counts bytes of what is trained in all of them but working_home, which programs read.
-  Home parameter_home(ir::BucketId bucket);
-  Home working_home(ir::BucketId bucket);
-  Home gradient_home(ir::BucketId bucket);
-  Home moment_home(ir::BucketId bucket, int32_t which);  // 0: the first
+  // The buffers that have a bucket, or the part of it that the device keeps.
+  static BufferKey parameters_of(ir::BucketId id) { return {BufferKind::kParameters, id.index}; }
+  BufferKey read_of(ir::BucketId id) const;  // what programs read: working copies, or the parameters
+  BufferKey summed_of(ir::BucketId id) const;
+  static BufferKey moment_of(ir::BucketId id, int32_t which);  // 0: the first
   plan::BufferRange bind(const ir::SlotHolds& holds, const plan::Slot& slot, size_t variant,
                          const ir::ComputeNode& pass, const Visit& at);
   plan::BufferRange bind_input(uint32_t index, size_t variant, int32_t microbatch, ir::GroupId group);
   plan::BufferRange bind_constant(uint32_t index, size_t variant);
   plan::BufferRange workspace(int64_t bytes, int32_t stream_index);
   void place_model();
-  Piece piece_of(ir::AccumulatorId use);
   std::vector<OwnedGradient> owned_gradients(std::vector<plan::BufferRange>& arguments);
   // --- facts
   ir::AccumulatorId primary(uint32_t p) const { return role_.primary(module_.state, p); }
   const ir::Bucket& bucket(ir::BucketId id) const { return module_.state.buckets[id.index]; }
   const ir::Graph& graph(size_t variant = 0) const { return module_.variants[variant].chunked.graph; }
-  int64_t position(const ir::Bucket& bucket) const { return role_.position[bucket.teams.index]; }
+  // The device's part of a bucket. Only where the role counts parts.
+  ir::Stretch own_part(const ir::Bucket& bucket) const;
 
   EmitShared& s_;
   const ir::Module& module_;

@@ -72,7 +72,7 @@ struct Renumbering {
 
 }  // namespace
 
-std::vector<int32_t> sort_declarations(plan::RankPlan& plan) {
+SortedDeclarations sort_declarations(plan::RankPlan& plan) {
   auto named = [](const auto& item) { return std::string_view(item.name); };
   Renumbering to;
   to.buffers = sort_by_name(plan.buffers.edit(), named);
@@ -102,7 +102,7 @@ std::vector<int32_t> sort_declarations(plan::RankPlan& plan) {
   });
   std::sort(plan.scalars.begin(), plan.scalars.end(),
             [](const plan::ScalarValue& a, const plan::ScalarValue& b) { return a.buffer < b.buffer; });
-  return std::move(to.buffers);
+  return {std::move(to.buffers), std::move(to.arguments)};
 }
 
 }  // namespace piper::emit

@@ -10,8 +10,10 @@
 
 namespace piper::emit {
 
+struct SortedDeclarations {
+  std::vector<int32_t> buffers, arguments;  // [index before] its place afterwards
+};
 // Every index in the plan is renumbered; nothing else changes.
-// [buffer] its place afterwards.
-std::vector<int32_t> sort_declarations(plan::RankPlan& plan);
+SortedDeclarations sort_declarations(plan::RankPlan& plan);
 
 }  // namespace piper::emit

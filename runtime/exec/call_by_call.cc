@@ -5,6 +5,7 @@
 #include "runtime/trace/digest_values.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/own_part.h"
 
 namespace piper::exec {
 
@@ -35,7 +36,7 @@ struct BroughtTo {
   }
   Values operator()(const plan::Recv& a) const { return at(a.data, a.dtype, a.count); }
   Values operator()(const plan::AllReduce& a) const { return at(a.data, a.types.data, a.count); }
-  Values operator()(const plan::ReduceScatter& a) const { return at(a.out, a.types.data, a.count); }
+  Values operator()(const plan::ReduceScatter& a) const { return at(own_part(*rank.plan, a), a.types.data, a.count); }
   Values operator()(const plan::AllGather& a) const { return at(a.data, a.dtype, a.count * members(a.communicator)); }
   Values operator()(const plan::AllToAll& a) const {
     if (a.row > 0) return {};

@@ -1,5 +1,6 @@
 // `reduce_scatter`: each rank's own part of the sum over a communicator's ranks.
 #include "runtime/exec/prepare.h"
+#include "schemas/plan/own_part.h"
 
 namespace piper::exec {
 
@@ -7,7 +8,7 @@ hal::MadeCommand prepare_reduce_scatter(const plan::ReduceScatter& reduce_scatte
                                         PrepareContext& context) {
   hal::SumOperands operands;
   operands.data = context.at(reduce_scatter.data);
-  operands.out = context.at(reduce_scatter.out);
+  operands.out = context.at(plan::own_part(*context.plan, reduce_scatter));
   operands.count = reduce_scatter.count;
   operands.types = reduce_scatter.types;
   operands.scratch = context.scratch.at(static_cast<size_t>(stream));

@@ -7,6 +7,7 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/call_origin.h"
 #include "schemas/plan/chunk_names.h"
+#include "schemas/plan/own_part.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/match.h"
 
@@ -36,7 +37,7 @@ struct BroughtBy {
   Brought operator()(const plan::Recv& a) const { return {"recv", a.data, a.count, a.dtype}; }
   Brought operator()(const plan::AllReduce& a) const { return {"all_reduce", a.data, a.count, a.types.data, true}; }
   Brought operator()(const plan::ReduceScatter& a) const {
-    return {"reduce_scatter", a.out, a.count, a.types.data, true};
+    return {"reduce_scatter", own_part(plan, a), a.count, a.types.data, true};
   }
   Brought operator()(const plan::AllGather& a) const {
     return {"all_gather", a.data, a.count * members(a.communicator), a.dtype};

@@ -31,15 +31,11 @@ std::string unaligned(const RankPlan& plan, const BufferRange& where, DType dtyp
 
 bool overlap(int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
 
-// A part that shares bytes with all parts must be this rank's own.
-std::string not_own(const RankPlan& plan, const BufferRange& part, const BufferRange& data, int64_t part_bytes,
-                    int32_t communicator) {
+// A part that is named shares no bytes with all parts. `part_bytes` fits `parts` times into a buffer.
+std::string inside(const BufferRange& part, const BufferRange& data, int64_t part_bytes, size_t parts) {
   if (part.buffer != data.buffer) return "";
-  const auto& group = ranks(plan, communicator);
-  if (!overlap(part.offset, part_bytes, data.offset, part_bytes * static_cast<int64_t>(group.size()))) return "";
-  const int64_t own = data.offset + (std::find(group.begin(), group.end(), plan.rank) - group.begin()) * part_bytes;
-  if (part.offset == own) return "";
-  return "a part inside of all parts must be the rank's own, which is at " + std::to_string(own);
+  if (!overlap(part.offset, part_bytes, data.offset, part_bytes * static_cast<int64_t>(parts))) return "";
+  return "a part inside of all parts is not named: in place it is the rank's own";
 }
 
 std::string first_of(std::initializer_list<std::string> texts) {
@@ -63,18 +59,21 @@ std::string misfit(const RankPlan& plan, const AllReduce& reduce) {
 
 std::string misfit(const RankPlan& plan, const ReduceScatter& reduce) {
   const int64_t bytes = part_bytes(reduce.count, reduce.types.data);
-  const auto text = first_of({outside(plan, reduce.data, bytes, ranks(plan, reduce.communicator).size()),
-                              outside(plan, reduce.out, bytes, 1), unaligned(plan, reduce.data, reduce.types.data),
-                              unaligned(plan, reduce.out, reduce.types.data)});
-  return text.empty() ? not_own(plan, reduce.out, reduce.data, bytes, reduce.communicator) : text;
+  const size_t parts = ranks(plan, reduce.communicator).size();
+  const auto text =
+      first_of({outside(plan, reduce.data, bytes, parts), unaligned(plan, reduce.data, reduce.types.data)});
+  if (!text.empty() || reduce.out.buffer < 0) return text;
+  const auto apart = first_of({outside(plan, reduce.out, bytes, 1), unaligned(plan, reduce.out, reduce.types.data)});
+  return apart.empty() ? inside(reduce.out, reduce.data, bytes, parts) : apart;
 }
 
 std::string misfit(const RankPlan& plan, const AllGather& gather) {
   const int64_t bytes = part_bytes(gather.count, gather.dtype);
-  const auto text = first_of({outside(plan, gather.part, bytes, 1),
-                              outside(plan, gather.data, bytes, ranks(plan, gather.communicator).size()),
-                              unaligned(plan, gather.part, gather.dtype), unaligned(plan, gather.data, gather.dtype)});
-  return text.empty() ? not_own(plan, gather.part, gather.data, bytes, gather.communicator) : text;
+  const size_t parts = ranks(plan, gather.communicator).size();
+  const auto text = first_of({outside(plan, gather.data, bytes, parts), unaligned(plan, gather.data, gather.dtype)});
+  if (!text.empty() || gather.part.buffer < 0) return text;
+  const auto apart = first_of({outside(plan, gather.part, bytes, 1), unaligned(plan, gather.part, gather.dtype)});
+  return apart.empty() ? inside(gather.part, gather.data, bytes, parts) : apart;
 }
 
 std::string misfit(const RankPlan& plan, const AllToAll& exchange) {

@@ -6,6 +6,38 @@
 
 namespace piper::plan {
 
+namespace {
+
+// Why the list cannot stand for the other plan's; "" where it can: it names the same buffers, in the arena the same
+// bytes of them, so that only persistent buffers have parts of a rank's own.
+std::string why_other_list(const RankPlan& plan, const ArgumentList& list, const ArgumentList& first) {
+  const std::string what = "argument list \"" + list.name.substr(0, 200) + "\" ";
+  if (list.name != first.name || list.arguments.size() != first.arguments.size())
+    return what + "is another one, or of another length";
+  for (size_t i = 0; i < list.arguments.size(); ++i) {
+    const BufferRange &here = list.arguments[i], &there = first.arguments[i];
+    if (here.buffer != there.buffer) return what + "names other buffers";
+    if (here.offset != there.offset && plan.buffers[static_cast<size_t>(here.buffer)].cls == BufferClass::kArena)
+      return what + "names other bytes of the arena";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<size_t> own_lists(const RankPlan& plan, const RankPlan& first) {
+  std::vector<size_t> differ;
+  const auto add = [&](const ArgumentLists& lists) {
+    for (const ArgumentLists::Own& own : lists.own())
+      if (!(plan.arguments[own.index] == first.arguments[own.index])) differ.push_back(own.index);
+  };
+  add(plan.arguments);
+  add(first.arguments);
+  std::sort(differ.begin(), differ.end());
+  differ.erase(std::unique(differ.begin(), differ.end()), differ.end());
+  return differ;
+}
+
 std::string why_other_work(const RankPlan& plan, const RankPlan& first) {
   const std::string other = "rank " + std::to_string(first.rank);
   if (plan.arena_bytes != first.arena_bytes) return "arena_bytes is not that of " + other;
@@ -18,6 +50,10 @@ std::string why_other_work(const RankPlan& plan, const RankPlan& first) {
         return a.name == b.name && a.ranks.size() == b.ranks.size();
       }))
     return "the communicators differ from those of " + other + " in name or size";
+  if (plan.arguments.size() != first.arguments.size()) return "its argument lists are not those of " + other;
+  for (const size_t list : own_lists(plan, first))
+    if (const auto why = why_other_list(plan, plan.arguments[list], first.arguments[list]); !why.empty())
+      return why + " than that of " + other;
   return "";
 }
 

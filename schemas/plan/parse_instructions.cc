@@ -36,33 +36,37 @@ Launch RankPlanParser::launch() {
   run.arguments = resolve(argument_index_, "argument list");
   if (!reader_.ok()) return run;
   const auto& program = (*shared_.all_programs)[static_cast<size_t>(run.program)];
-  const auto& list = plan_.arguments[static_cast<size_t>(run.arguments)];
   run.workspace = optional("workspace", program.workspace_bytes);
   if (run.workspace.buffer < 0 && program.workspace_bytes > 0)
     reader_.fail(kRange, instruction_at_, "program " + quoted(program.name) + " needs a workspace");
-  if (list.arguments.size() != program.slots.size()) {
-    reader_.fail(kArguments, instruction_at_,
-                 "argument list " + quoted(list.name) + " has " + std::to_string(list.arguments.size()) +
-                     " entries, program " + quoted(program.name) + " has " + std::to_string(program.slots.size()) +
-                     " slots");
-    return run;
-  }
-  const auto& alignments = shared_.alignments[static_cast<size_t>(run.program)];
+  if (check_arguments(run.program, run.arguments, instruction_at_))
+    need_multiple(run.workspace, shared_.alignments[static_cast<size_t>(run.program)].back(), instruction_at_);
+  return run;
+}
+
+bool RankPlanParser::check_arguments(int32_t program_index, int32_t arguments, size_t at) {
+  const auto& program = (*shared_.all_programs)[static_cast<size_t>(program_index)];
+  const auto& list = plan_.arguments[static_cast<size_t>(arguments)];
+  if (list.arguments.size() != program.slots.size())
+    return reader_.fail(kArguments, at,
+                        "argument list " + quoted(list.name) + " has " + std::to_string(list.arguments.size()) +
+                            " entries, program " + quoted(program.name) + " has " +
+                            std::to_string(program.slots.size()) + " slots");
+  const auto& alignments = shared_.alignments[static_cast<size_t>(program_index)];
   for (size_t i = 0; i < list.arguments.size(); ++i) {
     const auto& where = list.arguments[i];
     const auto& slot = program.slots[i];
     if (!range_inside(where.offset, slot.bytes, buffer(where).bytes))
-      reader_.fail(kRange, instruction_at_,
+      reader_.fail(kRange, at,
                    "slot " + quoted(slot.name) + " of program " + quoted(program.name) + " needs " +
                        std::to_string(slot.bytes) + " bytes, buffer " + quoted(buffer(where).name) + " has " +
                        std::to_string(buffer(where).bytes - where.offset));
     else if (where.offset % alignments[i] != 0)
-      reader_.fail(kRange, instruction_at_,
+      reader_.fail(kRange, at,
                    "slot " + quoted(slot.name) + " of program " + quoted(program.name) + ": " +
                        no_multiple(where.offset, alignments[i], buffer(where).name));
   }
-  need_multiple(run.workspace, alignments.back(), instruction_at_);
-  return run;
+  return reader_.ok();
 }
 
 template <class Message>
@@ -111,7 +115,7 @@ AllReduce RankPlanParser::all_reduce() {
 ReduceScatter RankPlanParser::reduce_scatter() {
   ReduceScatter reduce;
   reduce.data = range();
-  reduce.out = range("out");
+  if (reader_.optional_key("out")) reduce.out = range();
   reduce.count = at_least_zero("count");
   reduce.types = summed();
   return over_ranks(reduce);
@@ -119,8 +123,11 @@ ReduceScatter RankPlanParser::reduce_scatter() {
 
 AllGather RankPlanParser::all_gather() {
   AllGather gather;
-  gather.part = range();
-  gather.data = range("data");
+  gather.data = range();
+  if (reader_.optional_key("data")) {
+    gather.part = gather.data;
+    gather.data = range();
+  }
   gather.count = at_least_zero("count");
   gather.dtype = dtype();
   return over_ranks(gather);

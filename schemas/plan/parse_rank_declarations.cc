@@ -202,16 +202,21 @@ void RankPlanParser::tensors() {
   });
 }
 
+ArgumentList RankPlanParser::argument_list() {
+  ArgumentList list;
+  reader_.open_object();
+  reader_.key("args");
+  list.name = reader_.string();
+  reader_.key("in");
+  reader_.open_array();
+  while (reader_.next_item()) list.arguments.push_back(range());
+  reader_.close_object();
+  return list;
+}
+
 void RankPlanParser::arguments() {
   section("arguments", [&](size_t at) {
-    auto& list = plan_.arguments.emplace_back();
-    reader_.open_object();
-    reader_.key("args");
-    list.name = reader_.string();
-    reader_.key("in");
-    reader_.open_array();
-    while (reader_.next_item()) list.arguments.push_back(range());
-    reader_.close_object();
+    plan_.arguments.push_back(argument_list());
     declared_at_.push_back(at);
   });
   index_declared(argument_index_, plan_.arguments, "argument list");

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "schemas/plan/bundle_io.h"
-#include "schemas/plan/check_collectives.h"
 #include "schemas/plan/like_ranks.h"
 #include "schemas/plan/rank_plan_parser.h"
 
@@ -90,25 +89,42 @@ Status RankPlanParser::own_part_of(const RankPlan& first) {
     for (auto& placement : plan_.placements) placement.part.owner = false;
   }
   tensors();
+  own_arguments();
   reader_.close_object();
   reader_.end_of_text();
   if (!reader_.ok()) return reader_.status();
   if (const auto why = why_other_work(plan_, first); !why.empty()) return reader_.failure_at(kManifest, like_at_, why);
-  // Where a part of a collective stands can depend on the rank's position.
-  for (size_t i = 0; i < plan_.instructions.size(); ++i)
-    if (const auto wrong = misfit_of(plan_.instructions[i].action); !wrong.empty())
-      return reader_.failure_at(
-          kRange, like_at_,
-          "instruction " + std::to_string(i) + " of rank " + std::to_string(first.rank) + ": " + wrong);
   return {};
 }
 
-std::string RankPlanParser::misfit_of(const Action& action) const {
-  if (const auto* a = std::get_if<AllReduce>(&action)) return misfit(plan_, *a);
-  if (const auto* a = std::get_if<ReduceScatter>(&action)) return misfit(plan_, *a);
-  if (const auto* a = std::get_if<AllGather>(&action)) return misfit(plan_, *a);
-  if (const auto* a = std::get_if<AllToAll>(&action)) return misfit(plan_, *a);
-  return "";
+// Lists of its own, which stand for those that the other rank has: as long as their runs need them.
+void RankPlanParser::own_arguments() {
+  if (!reader_.optional_key("arguments")) return;
+  for (size_t i = 0; i < plan_.arguments.size(); ++i)
+    argument_index_.emplace(plan_.arguments[i].name, static_cast<int32_t>(i));
+  std::vector<size_t> own_at(plan_.arguments.size());  // 0: the other rank's
+  lines([&](size_t at) {
+    ArgumentList list = argument_list();
+    if (!reader_.ok()) return;
+    const auto found = argument_index_.find(list.name);
+    if (found == argument_index_.end()) {
+      reader_.fail(kName, at, "there is no argument list " + quoted(list.name));
+      return;
+    }
+    const auto index = static_cast<size_t>(found->second);
+    if (own_at[index] > 0) reader_.fail(kName, at, "two argument lists are called " + quoted(list.name));
+    own_at[index] = at;
+    plan_.arguments.set_own(index, std::move(list));
+  });
+  for (size_t i = 0; i < plan_.instructions.size() && reader_.ok(); ++i) {
+    const Action& action = plan_.instructions[i].action;
+    const auto* const run = std::get_if<Run>(&action);
+    const auto* const update = std::get_if<Update>(&action);
+    if (run == nullptr && update == nullptr) continue;
+    const int32_t list = run != nullptr ? run->arguments : update->arguments;
+    if (const size_t at = own_at[static_cast<size_t>(list)]; at > 0)
+      check_arguments(run != nullptr ? run->program : update->program, list, at);
+  }
 }
 
 void RankPlanParser::specials() {

@@ -18,11 +18,12 @@
 
 #include "schemas/base/ids.h"
 #include "schemas/base/shared_vector.h"
+#include "schemas/plan/argument_lists.h"
 #include "schemas/plan/dtype.h"
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 6;
+inline constexpr int kFormatVersion = 7;
 
 // ------------------------------------------------------------------ programs
 struct Operand {
@@ -96,12 +97,6 @@ struct Buffer {
   std::vector<int64_t> shape;  // empty for mixed contents
 };
 
-// A range of a buffer.
-struct BufferRange {
-  int32_t buffer = -1;  // index into RankPlan::buffers
-  int64_t offset = 0;   // bytes
-};
-
 // Elements [first, first + count) of a tensor, in row-major order of the whole tensor.
 struct Part {
   BufferRange where;
@@ -149,11 +144,6 @@ struct Mean {
   BufferRange sum, count;
 };
 
-struct ArgumentList {  // one BufferRange per slot of the program
-  std::string name;    // "c0.F m0"
-  std::vector<BufferRange> arguments;
-};
-
 struct Run {
   int32_t program = -1;
   int32_t arguments = -1;
@@ -190,8 +180,9 @@ struct AllReduce {
   int64_t bytes() const { return count * dtype_bytes(types.data); }
 };
 // `data` holds one part of `count` elements for each position of the communicator. Position j's `out`
-// becomes the sum over the members of part j. `out` is the own part inside `data`, or does not overlap `data`. Parts of
-// `data` that are not `out` keep their values.
+// becomes the sum over the members of part j. In place, `out` is the own part inside of `data`, whichever that is for a
+// rank, and is not named (buffer = -1; own_part() says where it is); else it does not overlap `data`. Other parts of
+// `data` keep their values.
 struct ReduceScatter {
   BufferRange data, out;
   int64_t count = 0;
@@ -200,8 +191,8 @@ struct ReduceScatter {
   Reduction reduction = Reduction::kSum;
   int64_t bytes() const { return count * dtype_bytes(types.data); }  // of a part
 };
-// The `part` of `count` elements of each position j becomes part j of every member's `data`. `part` is the own part
-// inside `data`, or does not overlap `data`.
+// The `part` of `count` elements of each position j becomes part j of every member's `data`. In place, `part` is the
+// own part inside of `data`, and not named (buffer = -1), as with ReduceScatter; else it does not overlap `data`.
 struct AllGather {
   BufferRange part, data;
   int64_t count = 0;
@@ -263,7 +254,8 @@ struct Channel {
 };
 
 // What a rank does (streams, events, buffers, arguments, instructions), and for whom: its peers, its samples, its parts
-// of the model. Instructions name no rank, so that ranks which do the same work on other data share it (like_ranks.h).
+// of the model. Instructions name no rank, so that ranks which do the same work on other data share it (like_ranks.h);
+// where they name a part that only this rank has, an argument list of the rank's own says it.
 struct RankPlan {
   int32_t rank = 0;
   int64_t arena_bytes = 0;
@@ -276,7 +268,7 @@ struct RankPlan {
   std::vector<InputSlice> inputs;
   std::vector<ScalarValue> scalars;
   std::vector<Mean> means;  // of a plan that evaluates, on the ranks that have them; the reporting rank does
-  SharedVector<ArgumentList> arguments;
+  ArgumentLists arguments;
   SharedVector<Instruction> instructions;
   BufferRange seed_step;      // i64 [2]; buffer -1: not used on this rank
   BufferRange learning_rate;  // f64 []: the step's rate; on ranks that update

@@ -67,7 +67,9 @@ class RankPlanPrinter {
       buffers();
     }
     tensors();
-    if (like_ == nullptr) {
+    if (like_ != nullptr) {
+      own_arguments();
+    } else {
       json_.next_member();
       arguments();
       instructions();
@@ -243,19 +245,28 @@ class RankPlanPrinter {
     });
   }
 
+  void argument_list(size_t index) {
+    const std::vector<BufferRange>& ranges = plan_.arguments[index].arguments;
+    json_.raw("{");
+    name("args", arguments_, static_cast<int32_t>(index));
+    json_.key("in");
+    json_.raw("[");
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      if (i > 0) json_.raw(",");
+      range_body(ranges[i]);
+    }
+    json_.raw("]}");
+  }
   void arguments() {
-    int32_t next = 0;
-    section("arguments", plan_.arguments, [&](const ArgumentList& list) {
-      json_.raw("{");
-      name("args", arguments_, next++);
-      json_.key("in");
-      json_.raw("[");
-      for (size_t i = 0; i < list.arguments.size(); ++i) {
-        if (i > 0) json_.raw(",");
-        range_body(list.arguments[i]);
-      }
-      json_.raw("]}");
-    });
+    size_t next = 0;
+    section("arguments", plan_.arguments, [&](const ArgumentList&) { argument_list(next++); });
+  }
+  // Of a plan that is like another: the lists that differ from that one's, left out where none does.
+  void own_arguments() {
+    const std::vector<size_t> differ = own_lists(plan_, *like_);
+    if (differ.empty()) return;
+    json_.next_member();
+    last_section("arguments", differ, [&](size_t index) { argument_list(index); });
   }
 
   void action(const Run& run) {
@@ -291,12 +302,13 @@ class RankPlanPrinter {
   }
   void action(const ReduceScatter& reduce) {
     range("reduce_scatter", reduce.data);
-    range("out", reduce.out);
+    optional_range("out", reduce.out);
     summed(reduce);
   }
   void action(const AllGather& gather) {
-    range("all_gather", gather.part);
-    range("data", gather.data);
+    const bool in_place = gather.part.buffer < 0;
+    range("all_gather", in_place ? gather.data : gather.part);
+    if (!in_place) range("data", gather.data);
     elements(gather.count, gather.dtype);
     communicator(gather.communicator);
   }
@@ -345,7 +357,7 @@ class RankPlanPrinter {
   const RankPlan* like_;
   JsonWriter& json_;
   PrintedNames<SharedVector<Buffer>> buffers_;
-  PrintedNames<SharedVector<ArgumentList>> arguments_;
+  PrintedNames<ArgumentLists> arguments_;
   PrintedNames<SharedVector<std::string>> events_;
   PrintedNames<SharedVector<Stream>> streams_;
   PrintedNames<std::vector<Channel>> channels_;

@@ -45,7 +45,7 @@ class RankPlanParser {
   // A plan that does what another rank's does.
   Result<RankPlan> like_plan() const;
   Status own_part_of(const RankPlan& first);
-  std::string misfit_of(const Action& action) const;
+  void own_arguments();
 
   // parse_rank_declarations.cc
   void streams();
@@ -57,6 +57,7 @@ class RankPlanParser {
   void means();
   void tensors();
   void arguments();
+  ArgumentList argument_list();
   void check_members(const Communicator& communicator, size_t at);
   Part part(DType dtype, int64_t elements, size_t at);
 
@@ -64,6 +65,8 @@ class RankPlanParser {
   void instruction();
   template <class Launch>
   Launch launch();
+  // Whether the list fits the program's slots; `at`: the place of a failure.
+  bool check_arguments(int32_t program, int32_t arguments, size_t at);
   template <class Message>
   Message message();
   SumTypes summed();

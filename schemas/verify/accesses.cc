@@ -1,5 +1,7 @@
 #include "schemas/verify/accesses.h"
 
+#include "schemas/plan/own_part.h"
+
 namespace piper::verify {
 namespace {
 
@@ -29,21 +31,18 @@ struct Collect {
   int64_t members(int32_t communicator) const {
     return static_cast<int64_t>(plan.communicators.at(static_cast<size_t>(communicator)).ranks.size());
   }
-  // Whether a part is one of the parts behind `data`: then it is the own one.
-  static bool inside(const BufferRange& part, const BufferRange& data, int64_t bytes) {
-    return part.buffer == data.buffer && part.offset >= data.offset && part.offset < data.offset + bytes;
-  }
   void operator()(const ReduceScatter& reduce) const {
     const int64_t part = reduce.bytes(), all = part * members(reduce.communicator);
     add(reduce.data, all, true, false);
-    add(reduce.out, part, false, true);
+    add(own_part(plan, reduce), part, false, true);
   }
   void operator()(const AllGather& gather) const {
     const int64_t all = gather.bytes() * members(gather.communicator);
-    add(gather.part, gather.bytes(), true, false);
-    if (!inside(gather.part, gather.data, all)) return add(gather.data, all, false, true);
-    const BufferRange behind{gather.data.buffer, gather.part.offset + gather.bytes()};
-    add(gather.data, gather.part.offset - gather.data.offset, false, true);
+    const BufferRange part = own_part(plan, gather);
+    add(part, gather.bytes(), true, false);
+    if (gather.part.buffer >= 0) return add(gather.data, all, false, true);
+    const BufferRange behind{gather.data.buffer, part.offset + gather.bytes()};
+    add(gather.data, part.offset - gather.data.offset, false, true);
     add(behind, gather.data.offset + all - behind.offset, false, true);
   }
   void operator()(const AllToAll& exchange) const {

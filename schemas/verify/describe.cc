@@ -1,5 +1,7 @@
 #include "schemas/verify/describe.h"
 
+#include "schemas/plan/own_part.h"
+
 namespace piper::verify {
 namespace {
 
@@ -28,12 +30,12 @@ class Describe {
            std::to_string(reduce.count) + " " + std::string(dtype_name(reduce.types.data));
   }
   std::string operator()(const ReduceScatter& reduce) const {
-    return "reduce_scatter " + range(reduce.data) + " to " + range(reduce.out) + " over " +
+    return "reduce_scatter " + range(reduce.data) + " to " + range(own_part(plan_, reduce)) + " over " +
            communicator(reduce.communicator) + ", " + std::to_string(reduce.count) + " " +
            std::string(dtype_name(reduce.types.data)) + " a member";
   }
   std::string operator()(const AllGather& gather) const {
-    return "all_gather " + range(gather.part) + " to " + range(gather.data) + " over " +
+    return "all_gather " + range(own_part(plan_, gather)) + " to " + range(gather.data) + " over " +
            communicator(gather.communicator) + ", " + std::to_string(gather.bytes()) + " bytes a member";
   }
   std::string operator()(const AllToAll& exchange) const {

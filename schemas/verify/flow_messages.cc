@@ -1,6 +1,7 @@
 // Collectives: all members have arrived; their contents are moved and added at once.
 #include <algorithm>
 
+#include "schemas/plan/own_part.h"
 #include "schemas/verify/flow.h"
 
 namespace piper::verify {
@@ -83,17 +84,18 @@ Status Flow::collective(int32_t transfer) {
     for (size_t j = 0; j < members.size(); ++j) {
       scratch_.clear();
       cut_out(sum, part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
-      members[j].rank->contents.put(std::get<ReduceScatter>(*members[j].action).out, scratch_);
+      members[j].rank->contents.put(own_part(std::get<ReduceScatter>(*members[j].action), static_cast<int64_t>(j)),
+                                    scratch_);
     }
   } else if (std::holds_alternative<AllGather>(*members[0].action)) {
     const int64_t part = std::get<AllGather>(*members[0].action).bytes();
     scratch_.clear();
-    for (const auto& member : members) {
-      const auto& gather = std::get<AllGather>(*member.action);
+    for (size_t j = 0; j < members.size(); ++j) {
+      const auto& gather = std::get<AllGather>(*members[j].action);
       sent_.resize(1);
       sent_[0].clear();
-      member.rank->contents.take(gather.part, part, sent_[0]);
-      PIPER_RETURN_IF_ERROR(check_elements(*member.rank, sent_[0], gather.dtype));
+      members[j].rank->contents.take(own_part(gather, static_cast<int64_t>(j)), part, sent_[0]);
+      PIPER_RETURN_IF_ERROR(check_elements(*members[j].rank, sent_[0], gather.dtype));
       for (const Piece& piece : sent_[0]) append(scratch_, piece);
     }
     for (const auto& member : members) member.rank->contents.put(std::get<AllGather>(*member.action).data, scratch_);

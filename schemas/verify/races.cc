@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "schemas/plan/like_ranks.h"
 #include "schemas/verify/accesses.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/order.h"
@@ -27,12 +28,28 @@ struct Segment {
   std::vector<Touch> readers;  // since the last write, the latest of each stream
 };
 
+// Of a run or an update; -1: something else.
+int32_t argument_list_of(const Action& action) {
+  if (const auto* run = std::get_if<Run>(&action)) return run->arguments;
+  if (const auto* update = std::get_if<Update>(&action)) return update->arguments;
+  return -1;
+}
+// All parts of a collective whose own part lies among them; null: something else.
+const BufferRange* in_place(const Action& action) {
+  if (const auto* reduce = std::get_if<ReduceScatter>(&action)) return reduce->out.buffer < 0 ? &reduce->data : nullptr;
+  if (const auto* gather = std::get_if<AllGather>(&action)) return gather->part.buffer < 0 ? &gather->data : nullptr;
+  return nullptr;
+}
+
 // Lays the arena and the persistent buffers into one line of addresses and walks the accesses in
 // issue order. Looking at the last write and the reads since is enough: what came before is ordered
 // before those, or was refuted there.
 class RaceChecker {
  public:
-  RaceChecker(const Bundle& bundle, const RankPlan& plan) : bundle_(bundle), plan_(plan), clocks_(plan) {
+  // `own`: [argument list] whether it names parts of the rank's own, which then stand for their whole buffers, as do
+  // parts of collectives in place; null: everything counts as it is.
+  RaceChecker(const Bundle& bundle, const RankPlan& plan, const std::vector<char>* own)
+      : bundle_(bundle), plan_(plan), clocks_(plan), own_(own) {
     int64_t next = plan.arena_bytes;
     for (const auto& buffer : plan.buffers) {
       if (buffer.cls == BufferClass::kArena) {
@@ -45,6 +62,20 @@ class RaceChecker {
     segments_[0].end = next;
   }
 
+  // Rule 7's overlaps in the runs of some argument lists.
+  Status check_slots(const std::vector<char>& lists) {
+    std::vector<Access> accesses;
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      const Action& action = plan_.instructions[i].action;
+      const int32_t list = argument_list_of(action);
+      if (list < 0 || !lists[static_cast<size_t>(list)]) continue;
+      accesses.clear();
+      collect_accesses(bundle_, plan_, action, accesses);
+      PIPER_RETURN_IF_ERROR(check_slots(accesses, i));
+    }
+    return {};
+  }
+
   Status check(int64_t& num_accesses) {
     std::vector<Access> accesses;
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
@@ -54,8 +85,8 @@ class RaceChecker {
       collect_accesses(bundle_, plan_, instruction.action, accesses);
       num_accesses += static_cast<int64_t>(accesses.size());
       PIPER_RETURN_IF_ERROR(check_written(accesses, i));
-      if (std::holds_alternative<Run>(instruction.action) || std::holds_alternative<Update>(instruction.action))
-        PIPER_RETURN_IF_ERROR(check_slots(accesses, i));
+      if (argument_list_of(instruction.action) >= 0) PIPER_RETURN_IF_ERROR(check_slots(accesses, i));
+      if (own_ != nullptr) take_parts_for_wholes(instruction.action, accesses);
       for (const auto& access : accesses)
         if (access.reads) PIPER_RETURN_IF_ERROR(read(access, touch));
       for (const auto& access : accesses)
@@ -124,6 +155,20 @@ class RaceChecker {
                                             quoted(access.where.buffer) + ", which " + (run ? "runs" : "it may") +
                                             " only read");
     return {};
+  }
+
+  void take_parts_for_wholes(const Action& action, std::vector<Access>& accesses) const {
+    if (const int32_t list = argument_list_of(action); list >= 0) {
+      if (!(*own_)[static_cast<size_t>(list)]) return;
+      for (Access& access : accesses)
+        if (buffer(access).cls != BufferClass::kArena)
+          access = {{access.where.buffer, 0}, buffer(access).bytes, access.reads, access.writes};
+    } else if (in_place(action) != nullptr) {
+      const int64_t begin = in_place(action)->offset;
+      int64_t end = begin;
+      for (const Access& access : accesses) end = std::max(end, access.where.offset + access.bytes);
+      if (end > begin) accesses.assign(1, {*in_place(action), end - begin, true, true});
+    }
   }
 
   // Rule 7's overlaps.
@@ -201,6 +246,7 @@ class RaceChecker {
   const Bundle& bundle_;
   const RankPlan& plan_;
   VectorClocks clocks_;
+  const std::vector<char>* own_;
   std::vector<int64_t> base_;  // address of each buffer
   Segments segments_;          // by first address, without gaps
   std::vector<Access> order_;
@@ -208,8 +254,35 @@ class RaceChecker {
 
 }  // namespace
 
-Status check_races(const Bundle& bundle, const RankPlan& plan, int64_t& num_accesses) {
-  return RaceChecker(bundle, plan).check(num_accesses);
+Status check_races(const Bundle& bundle, std::span<const RankPlan* const> alike, int64_t& num_accesses) {
+  const RankPlan& first = *alike[0];
+  std::vector<char> own(first.arguments.size());
+  bool any = false, together = true;
+  for (const RankPlan* plan : alike.subspan(1))
+    for (const size_t list : own_lists(*plan, first)) {
+      own[list] = 1;
+      any = true;
+    }
+  for (const Instruction& instruction : first.instructions)
+    if (const BufferRange* data = in_place(instruction.action); data != nullptr && alike.size() > 1) {
+      any = true;
+      // What is gathered in the arena need not have been there before: of the whole, that could not be told.
+      together = together && first.buffers[static_cast<size_t>(data->buffer)].cls != BufferClass::kArena;
+    }
+  if (!any) return RaceChecker(bundle, first, nullptr).check(num_accesses);
+  int64_t counted = 0;
+  if (together && RaceChecker(bundle, first, &own).check(counted).ok()) {
+    num_accesses += counted;
+    for (const RankPlan* plan : alike.subspan(1))
+      PIPER_RETURN_IF_ERROR(RaceChecker(bundle, *plan, nullptr).check_slots(own));
+    return {};
+  }
+  for (const RankPlan* plan : alike) {
+    counted = 0;
+    PIPER_RETURN_IF_ERROR(RaceChecker(bundle, *plan, nullptr).check(counted));
+  }
+  num_accesses += counted;
+  return {};
 }
 
 }  // namespace piper::verify

@@ -70,8 +70,10 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
   report.ranks = static_cast<int64_t>(ranks);
   report.complete = report.ranks == bundle.manifest.world_size;
   // Races rank by rank, beside them the walk through all ranks' contents. Of several refutations the first in this
-  // order is told. Who a rank's peers are is nothing to its races: ranks that do the same work share the answer.
+  // order is told. Ranks that do the same work share the answer.
   const std::vector<int32_t> like = plan::like_ranks(bundle);
+  std::vector<std::vector<const plan::RankPlan*>> alike(ranks);  // [the first of them]
+  for (size_t i = 0; i < ranks; ++i) alike[like[i] < 0 ? i : static_cast<size_t>(like[i])].push_back(&bundle.ranks[i]);
   std::vector<Status> races(ranks);
   std::vector<int64_t> accesses(ranks, 0);
   std::vector<double> seconds(ranks + 1, 0);
@@ -81,7 +83,7 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
     if (i == 0) {
       if (report.complete) contents = check_contents(bundle, matching, programs.layouts, programs.slots);
     } else if (like[i - 1] < 0) {
-      races[i - 1] = check_races(bundle, bundle.ranks[i - 1], accesses[i - 1]);
+      races[i - 1] = check_races(bundle, alike[i - 1], accesses[i - 1]);
     }
     seconds[i] = seconds_since(start);
   });

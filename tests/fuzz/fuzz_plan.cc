@@ -27,8 +27,8 @@ void require(bool condition) {
 const Bundle& example_bundle() {
   static const Bundle bundle = [] {
     Bundle made = example::two_ranks();
-    // In place, so that what is like rank 0 depends on its own position.
-    example::append(made.ranks[0], 3, ReduceScatter{{4, 0}, {4, 0}, 16, DType::kF32, 0, Reduction::kSum});
+    // In place: where its own part lies depends on a rank's position.
+    example::append(made.ranks[0], 3, ReduceScatter{{4, 0}, {}, 16, DType::kF32, 0, Reduction::kSum});
     return made;
   }();
   return bundle;

@@ -239,7 +239,8 @@ plan::Bundle sharded() {
     const int32_t apart = add_buffer(rank, "grad w shard", BufferClass::kGradient, 0, {3});
     rank.events.push_back("w updated");
     rank.events.push_back("w gathered");
-    const plan::BufferRange half{w, 12 * r}, sum = r == 0 ? whole(gw) : whole(apart);
+    const bool in_place = r == 0;
+    const plan::BufferRange half{w, 12 * r}, sum = in_place ? whole(gw) : whole(apart);
     const plan::Part mine{half, 3 * r, 3, true}, theirs{{w, 12 * (1 - r)}, 3 * (1 - r), 3, false},
         gradient{sum, 3 * r, 3, true};
     rank.placements = {{"w", PlacementKind::kValue, DType::kF32, {3, 2}, theirs},
@@ -248,13 +249,14 @@ plan::Bundle sharded() {
     rank.instructions = {instruction(0, plan::Run{0, 0, whole(5)}),
                          instruction(0, plan::Record{0}),
                          instruction(1, plan::Wait{0}),
-                         instruction(1, plan::ReduceScatter{whole(gw), sum, 3, DType::kF32, 0, plan::Reduction::kSum}),
+                         instruction(1, plan::ReduceScatter{whole(gw), in_place ? plan::BufferRange() : sum, 3,
+                                                            DType::kF32, 0, plan::Reduction::kSum}),
                          instruction(1, plan::AllReduce{whole(loss), 1, DType::kF32, 0, plan::Reduction::kSum}),
                          instruction(1, plan::Record{1}),
                          instruction(0, plan::Wait{1})};
     append_updates(bundle, rank, {half, sum, 3});
     for (const plan::Instruction& last : {instruction(0, plan::Record{2}), instruction(1, plan::Wait{2}),
-                                          instruction(1, plan::AllGather{half, whole(w), 3, 0}),
+                                          instruction(1, plan::AllGather{{}, whole(w), 3, 0}),
                                           instruction(1, plan::Record{3}), instruction(0, plan::Wait{3})})
       rank.instructions.push_back(last);
   }

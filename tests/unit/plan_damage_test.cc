@@ -165,7 +165,7 @@ class Mutation {
       return "all_reduce " + changed("count", reduce->count, {1, reduce->count / 2, reduce->count + 1});
     }
     if (auto* reduce = std::get_if<ReduceScatter>(&chosen.action))
-      return "reduce_scatter " + range(pick(2) == 0 ? reduce->data : reduce->out);
+      return "reduce_scatter " + range(reduce->out.buffer < 0 || pick(2) == 0 ? reduce->data : reduce->out);
     if (auto* exchange = std::get_if<AllToAll>(&chosen.action)) {
       if (pick(3) == 0)
         return "all_to_all " + changed("count", exchange->count, {1, exchange->count / 2, exchange->count * 2});

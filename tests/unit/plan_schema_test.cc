@@ -118,18 +118,23 @@ TEST_CASE("the schema knows every instruction and parts of tensors") {
   for (int kind = 0; !plan::kind_name(static_cast<plan::PlacementKind>(kind)).empty(); ++kind)
     plan.placements.push_back(
         {"w", static_cast<plan::PlacementKind>(kind), DType::kF32, {4, 8}, {{1, 0}, 8, 16, kind % 2 == 0}});
-  plan::example::append(plan, 0, plan::ReduceScatter{{4, 0}, {4, 0}, 16, DType::kF32, 0, plan::Reduction::kSum}, 0);
-  plan::example::append(plan, 0, plan::AllGather{{4, 0}, {4, 0}, 16, 0});
+  plan::example::append(plan, 0, plan::ReduceScatter{{4, 0}, {5, 0}, 16, DType::kF32, 0, plan::Reduction::kSum}, 0);
+  plan::example::append(plan, 0, plan::AllGather{{5, 0}, {4, 0}, 16, 0});
   plan::example::append(plan, 0, plan::AllToAll{{4, 0}, {5, 0}, 16, {}, {}, 0, 0});
   plan::example::append(plan, 0, plan::AllToAll{{4, 0}, {5, 0}, 16, {3, 0}, {3, 16}, 4, 0}, 1);
   const auto good = Json::parse(plan::print_rank_plan(plan, bundle.provenance, bundle.programs));
   CHECK(schema.valid_as(good, "rank_plan"));
   const size_t count = good["instructions"].size();
   for (const auto& [from_end, key] :
-       {std::pair(4, "out"), std::pair(3, "data"), std::pair(2, "recv"), std::pair(1, "count")}) {
+       {std::pair(4, "op"), std::pair(3, "dtype"), std::pair(2, "recv"), std::pair(1, "count")}) {
     auto changed = good;
     changed["instructions"][count - static_cast<size_t>(from_end)].erase(key);
     CHECK(!schema.valid(changed));
+  }
+  for (const auto& [from_end, key] : {std::pair(4, "out"), std::pair(3, "data")}) {  // in place
+    auto changed = good;
+    changed["instructions"][count - static_cast<size_t>(from_end)].erase(key);
+    CHECK(schema.valid(changed));
   }
 }
 

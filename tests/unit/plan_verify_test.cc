@@ -303,7 +303,7 @@ TEST_CASE("collectives of parts") {
   // The own part inside of all parts is not written by a gather in place.
   for (auto& plan : changed.ranks) {
     plan.arguments.edit()[1].arguments = {{0, 64 * plan.rank}};
-    plan.instructions = {{0, AllGather{{0, 64 * plan.rank}, {0, 0}, 16, 0}, -1}, {1, Run{1, 1, {}}, -1}};
+    plan.instructions = {{0, AllGather{{}, {0, 0}, 16, 0}, -1}, {1, Run{1, 1, {}}, -1}};
   }
   CHECK(refutation(changed) == "ok");
   changed.ranks[0].arguments.edit()[1].arguments = {{0, 64}};
@@ -318,8 +318,8 @@ TEST_CASE("collectives in opposite order deadlock") {
       add_buffer(plan,
                  {name, BufferClass::kGradient, 128, 128 * static_cast<int64_t>(plan.buffers.size()), DType::kF32, {}});
     plan.communicators = {{"dp", {0, 1}}, {"ep", {0, 1}}};
-    const Instruction scatter{0, ReduceScatter{{0, 0}, {0, 64 * plan.rank}, 16, DType::kF32, 0, Reduction::kSum}, -1};
-    const Instruction exchange{0, AllGather{{1, 64 * plan.rank}, {1, 0}, 64, 1}, -1};
+    const Instruction scatter{0, ReduceScatter{{0, 0}, {}, 16, DType::kF32, 0, Reduction::kSum}, -1};
+    const Instruction exchange{0, AllGather{{}, {1, 0}, 16, 1}, -1};
     plan.instructions =
         plan.rank == 0 ? std::vector<Instruction>{scatter, exchange} : std::vector<Instruction>{exchange, scatter};
   }
