@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "launcher/orphans.h"
 #include "launcher/restarts.h"
 #include "schemas/launch/variables.h"
 
@@ -16,6 +17,7 @@ Result<Outcome> Supervisor::run(const std::vector<std::string>& arguments, int32
   ranks_.clear();
   outcome_ = {};
   kill_at_.reset();
+  adopt_orphans();
   PIPER_RETURN_IF_ERROR(watch());
   if (!plan_.lease.empty() && !lease_) {
     PIPER_ASSIGN(Lease lease, Lease::open(plan_.lease));
@@ -26,6 +28,8 @@ Result<Outcome> Supervisor::run(const std::vector<std::string>& arguments, int32
     return started;
   }
   while (alive() > 0) wait_for_something();
+  // mpirun kills its ranks and does not wait for their end.
+  if (!end_children(kOrphans)) std::fputs("piper-launch: a process of the run cannot be killed\n", stderr);
   for (ChildProcess& process : ranks_) {
     process.out().finish();
     process.err().finish();

@@ -32,6 +32,8 @@ class Supervisor {
 
   // What the other ranks have between SIGTERM and SIGKILL once one has failed: they have nothing left to finish.
   static constexpr std::chrono::milliseconds kAfterFailure{5000};
+  // What processes that outlive their rank have to die in.
+  static constexpr std::chrono::milliseconds kOrphans{2000};
   // How often a lease is looked at.
   static constexpr std::chrono::milliseconds kLookAtLease{200};
   // Exit status of a run that hangs.

@@ -51,6 +51,9 @@ expect 3 "rank 0 ended first" "$launch" -n 2 sh -c '[ $RANK = 0 ] && { sleep 0.5
 wait_for gone "$(cat "$dir/child")"    # what a rank started
 expect 0 "" "$launch" -n 1 sh -c 'sleep 1000 & echo $! > '"$dir"'/child'
 wait_for gone "$(cat "$dir/child")"    # what a rank started that ended well
+# What has left its rank's group, and ignores that it is asked to end, is gone when piper-launch is.
+expect 0 "" "$launch" -n 2 sh -c 'setsid sh -c "trap \"\" TERM; echo \$\$ > '"$dir"'/far.$RANK; while :; do sleep 0.1; done" & while [ ! -s '"$dir"'/far.$RANK ]; do sleep 0.05; done'
+for rank in 0 1; do gone "$(cat "$dir/far.$rank")" || fail "what rank $rank started in a session of its own is left"; done
 
 # Refusals.
 expect 1 "error[L0101]: nothing says how many ranks" "$launch" sh -c true
