@@ -1,8 +1,10 @@
 // The conformance cases on the CPU.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <vector>
 
 #include "tests/conformance/device_cases.h"
 
@@ -30,6 +32,26 @@ TEST_CASE("memory begins at the boundaries that plans for it assume") {
     const auto place = reinterpret_cast<uintptr_t>((*region)->base().in_device());
     CHECK(place % static_cast<uintptr_t>(plan::buffer_alignment(plan::DeviceKind::kCuda)) == 0);
   }
+}
+
+// Large ones go past the caches, line by line: what comes before the first line and behind the last one, and nothing
+// beside it.
+TEST_CASE("reads of any size and alignment") {
+  constexpr int64_t kBytes = 1 << 18, kGuard = 128;
+  const auto device = hal::make_cpu_device({}, {});
+  const auto region = std::move(device->allocate(kBytes)).value();
+  std::vector<uint8_t> written(kBytes);
+  for (int64_t i = 0; i < kBytes; ++i) written[static_cast<size_t>(i)] = static_cast<uint8_t>(i * 7 + i / 251);
+  REQUIRE(device->write(region->base(), written.data(), kBytes).ok());
+  for (const int64_t bytes :
+       {int64_t{0}, int64_t{1}, int64_t{65'535}, int64_t{65'536}, int64_t{65'537}, int64_t{100'003}})
+    for (const int64_t from : {0, 1, 63})
+      for (const int64_t to : {0, 5, 64}) {
+        std::vector<uint8_t> expected(static_cast<size_t>(bytes + 2 * kGuard), 0xcd), got = expected;
+        std::copy_n(written.begin() + from, bytes, expected.begin() + kGuard / 2 + to);
+        REQUIRE(device->read(got.data() + kGuard / 2 + to, region->base() + from, bytes).ok());
+        CHECK((got == expected));
+      }
 }
 
 // Where the host waits for events, it does not wait for ever.

@@ -7,6 +7,7 @@
 #include "runtime/hal/cpu/cpu_memory.h"
 #include "runtime/hal/cpu/cpu_recording.h"
 #include "runtime/hal/cpu/queue_threads.h"
+#include "runtime/hal/cpu/stream_copy.h"
 #include "runtime/hal/device.h"
 
 namespace piper::hal {
@@ -122,7 +123,7 @@ class CpuDevice : public Device {
     return {};
   }
   Status read(void* to, Address from, int64_t bytes) override {
-    std::memcpy(to, from.in_device(), static_cast<size_t>(bytes));
+    stream_copy(to, from.in_device(), bytes);
     return {};
   }
   Result<std::unique_ptr<Upload>> make_upload(Address to, int64_t) override {
