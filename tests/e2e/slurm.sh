@@ -6,8 +6,9 @@
 #   slurm.sh --bin BIN --work DIR     (DIR receives the plan, logs and the state of Slurm's daemons)
 set -euo pipefail
 
-models=$(cd "$(dirname "$0")/../models" && pwd)
-tools=$(cd "$(dirname "$0")/../../tools" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+models=$(cd "$here/../models" && pwd)
+tools=$(cd "$here/../../tools" && pwd)
 bin= work=
 while [ $# -gt 0 ]; do
   case $1 in
@@ -68,38 +69,10 @@ chmod 400 "$state/munge/key"
 host=$(hostname -s)
 port=$((20000 + $$ % 20000 / 8 * 8))
 
-cat > "$state/slurm.conf" <<CONF
-ClusterName=piper
+sed "s|@state@|$state|g; s|@mpi@|pmix|" "$here/slurm.conf" > "$state/slurm.conf"
+cat >> "$state/slurm.conf" <<CONF
 SlurmctldHost=$host(127.0.0.1)
 SlurmctldPort=$port
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-# A requeued job waits until its credentials are older than this.
-AuthInfo=socket=$state/munge/socket,cred_expire=5
-CredType=cred/munge
-MpiDefault=pmix
-# Neither control groups nor accounting: none of them is there in a container.
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-SchedulerType=sched/builtin
-SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0
-ReturnToService=2
-KillWait=5
-MailProg=/bin/true
-# Nodes may claim more cores than the machine has.
-SlurmdParameters=config_overrides
-StateSaveLocation=$state/jobs
-SlurmdSpoolDir=$state/spool.%n
-TmpFS=$state/tmp.%n
-SlurmctldPidFile=$state/slurmctld.pid
-SlurmdPidFile=$state/slurmd.%n.pid
-SlurmctldLogFile=$state/log/slurmctld
-SlurmdLogFile=$state/log/slurmd.%n
 NodeName=n[1-3] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 3))] CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=2000 State=UNKNOWN
 PartitionName=test Nodes=n[1-3] Default=YES State=UP MaxTime=5
 CONF
