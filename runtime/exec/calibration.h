@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/exec/call_by_call.h"
-#include "runtime/exec/session.h"
+#include "runtime/exec/checks/call_by_call.h"
+#include "runtime/exec/session/session.h"
 
 namespace piper::exec {
 

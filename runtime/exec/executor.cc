@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include "runtime/exec/instruction_text.h"
-#include "runtime/exec/prepare.h"
+#include "runtime/exec/instructions/prepare.h"
 
 namespace piper::exec {
 

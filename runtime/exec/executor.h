@@ -2,7 +2,7 @@
 // shared Stop with rank, step, instruction and provenance; it wakes every other queue and rank of the process.
 #pragma once
 
-#include "runtime/exec/call_by_call.h"
+#include "runtime/exec/checks/call_by_call.h"
 #include "runtime/exec/load_rank.h"
 #include "runtime/exec/ring_waits.h"
 #include "runtime/trace/profile.h"

@@ -8,9 +8,9 @@
 
 #include "runtime/checkpoint/training_state.h"
 #include "runtime/checkpoint/weights.h"
-#include "runtime/exec/backend.h"
+#include "runtime/exec/backends/backend.h"
 #include "runtime/exec/gradient_capture.h"
-#include "runtime/exec/prepare.h"
+#include "runtime/exec/instructions/prepare.h"
 #include "runtime/hal/device.h"
 #include "schemas/checkpoint/open_checkpoint.h"
 

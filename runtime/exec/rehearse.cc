@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/exec/instruction_text.h"
-#include "runtime/exec/prepare.h"
+#include "runtime/exec/instructions/prepare.h"
 
 namespace piper::exec {
 

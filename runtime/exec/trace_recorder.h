@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/exec/session.h"
+#include "runtime/exec/session/session.h"
 #include "runtime/trace/step_trace.h"
 
 namespace piper::exec {

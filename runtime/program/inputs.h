@@ -8,7 +8,7 @@
 #include "runtime/checkpoint/choose_start.h"
 #include "runtime/checkpoint/weights.h"
 #include "runtime/data/data_source.h"
-#include "runtime/exec/session.h"
+#include "runtime/exec/session/session.h"
 #include "runtime/program/flags.h"
 #include "schemas/plan/bundle_io.h"
 

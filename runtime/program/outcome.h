@@ -1,7 +1,7 @@
 // What a process says at its end, and its exit status.
 #pragma once
 
-#include "runtime/exec/session.h"
+#include "runtime/exec/session/session.h"
 #include "runtime/hal/control_channel.h"
 
 namespace piper::program {

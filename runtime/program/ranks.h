@@ -5,9 +5,9 @@
 #include <functional>
 
 #include "runtime/bootstrap/rank_environment.h"
-#include "runtime/exec/backend.h"
+#include "runtime/exec/backends/backend.h"
 #include "runtime/program/flags.h"
-#include "runtime/exec/session.h"
+#include "runtime/exec/session/session.h"
 #include "schemas/plan/bundle_io.h"
 
 namespace piper::program {

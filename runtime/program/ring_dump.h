@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-#include "runtime/exec/session.h"
+#include "runtime/exec/session/session.h"
 
 namespace piper::program {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "runtime/bootstrap/rendezvous.h"
-#include "runtime/exec/open_cuda.h"
+#include "runtime/exec/backends/open_cuda.h"
 #include "runtime/program/ranks.h"
 
 namespace piper::program {

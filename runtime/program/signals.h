@@ -3,7 +3,7 @@
 // period. SIGBUS says which file was cut under the run. docs/stopping.md.
 #pragma once
 
-#include "runtime/exec/stop_requests.h"
+#include "runtime/exec/session/stop_requests.h"
 #include "runtime/hal/stop.h"
 
 namespace piper::program {

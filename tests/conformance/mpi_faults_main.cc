@@ -16,7 +16,7 @@
 #include <mutex>
 #include <new>
 
-#include "runtime/exec/session.h"
+#include "runtime/exec/session/session.h"
 #include "runtime/hal/transport_channel.h"
 #include "runtime/hal/link_delay.h"
 #include "runtime/hal/mpi/mpi_transport.h"

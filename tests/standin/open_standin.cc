@@ -1,7 +1,7 @@
-// In place of runtime/exec/open_cuda.cc: piper-run on the stand-ins, without a library to open. What tests choose in
-// its environment: PIPER_STANDIN_DEVICES, the number of GPUs, and PIPER_STANDIN_KERNELS=cpu for the CPU's kernels on
-// them, which have the CPU's bits, instead of CUDA's own. Races, and barriers that not all threads of a block
-// came to, end the process with a message and status 86.
+// In place of runtime/exec/backends/open_cuda.cc: piper-run on the stand-ins, without a library to open. What tests
+// choose in its environment: PIPER_STANDIN_DEVICES, the number of GPUs, and PIPER_STANDIN_KERNELS=cpu for the CPU's
+// kernels on them, which have the CPU's bits, instead of CUDA's own. Races, and barriers that not all threads of a
+// block came to, end the process with a message and status 86.
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "runtime/bootstrap/rank_environment.h"
-#include "runtime/exec/open_cuda.h"
+#include "runtime/exec/backends/open_cuda.h"
 #include "runtime/hal/cuda/cuda_device.h"
 #include "runtime/hal/cuda/local_collectives.h"
 #include "runtime/hal/nccl/nccl_collectives.h"

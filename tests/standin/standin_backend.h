@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/exec/backend.h"
+#include "runtime/exec/backends/backend.h"
 #include "runtime/hal/position_group.h"
 #include "tests/standin/standin.h"
 #include "tests/standin/watched_device.h"

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <thread>
 
-#include "runtime/exec/session.h"
+#include "runtime/exec/session/session.h"
 #include "runtime/hal/local/local_transport.h"
 #include "runtime/hal/transport_channel.h"
 #include "tests/standin/race_detector.h"

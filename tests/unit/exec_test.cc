@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "runtime/exec/lr_schedule.h"
-#include "runtime/exec/session.h"
+#include "runtime/exec/session/session.h"
 #include "runtime/hal/local/local_transport.h"
 #include "runtime/hal/transport_channel.h"
 #include "schemas/plan/safetensors.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "runtime/exec/evaluation.h"
+#include "runtime/exec/session/evaluation.h"
 
 using piper::exec::MeanLoss;
 

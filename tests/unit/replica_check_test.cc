@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/exec/replica_check.h"
+#include "runtime/exec/checks/replica_check.h"
 #include "runtime/hal/local/local_transport.h"
 #include "runtime/hal/transport_channel.h"
 

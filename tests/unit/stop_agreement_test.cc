@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/exec/stop_agreement.h"
+#include "runtime/exec/session/stop_agreement.h"
 #include "runtime/hal/local/local_transport.h"
 #include "runtime/hal/transport_channel.h"
 #include "runtime/program/exit_status.h"

@@ -1,0 +1,12 @@
+// In place of open_cuda.cc where the build has no CUDA.
+#include "runtime/exec/backends/open_cuda.h"
+
+namespace piper::exec {
+
+Result<OpenedCuda> open_cuda() {
+  return Status::failure("R0106",
+                         "this piper-run was built without CUDA (PIPER_WITH_CUDA): it executes plans on CPU ranks, "
+                         "--device cpu, with --comm local or mpi");
+}
+
+}  // namespace piper::exec

@@ -1,0 +1,104 @@
+#include "runtime/exec/session/evaluation.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "runtime/checkpoint/save.h"
+#include "runtime/exec/gradient_capture.h"
+
+namespace piper::exec {
+
+namespace {
+
+Result<std::unique_ptr<hal::Download>> download(const LoadedRank& rank, const plan::BufferRange& range) {
+  if (range.buffer < 0) return std::unique_ptr<hal::Download>();
+  return rank.device().make_download(rank.at(range), sizeof(float));
+}
+
+Result<float> read(hal::Download& download) {
+  PIPER_RETURN_IF_ERROR(download.begin());
+  PIPER_ASSIGN(const std::byte* bytes, download.wait());
+  float value = 0;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+void MeanLoss::add(size_t mean, float sum, std::optional<float> count) {
+  terms_[mean].sum += static_cast<double>(sum);
+  terms_[mean].count += static_cast<double>(count.value_or(1));
+}
+
+double MeanLoss::value() const {
+  double loss = 0;
+  for (const Term& term : terms_) loss += term.sum / term.count;
+  return loss;
+}
+
+Evaluation::Evaluation(Session& session, LoadedRank& rank, hal::ControlChannel& control, StepInputs inputs,
+                       const trace::RingWriter* ring)
+    : session_(session),
+      rank_(rank),
+      control_(control),
+      wait_{&session.stop, session.options.timeout},
+      inputs_(std::move(inputs)),
+      executor_(*rank.evaluation, session.stop, session.options.timeout, ring, "evaluation behind step") {}
+
+Result<std::unique_ptr<Evaluation>> Evaluation::make(Session& session, LoadedRank& rank, hal::ControlChannel& control,
+                                                     const trace::RingWriter* ring) {
+  const LoadedRank& program = *rank.evaluation;
+  PIPER_ASSIGN(StepInputs inputs, StepInputs::bind(program, *session.evaluation.data, session.options.seed));
+  std::unique_ptr<Evaluation> made(new Evaluation(session, rank, control, std::move(inputs), ring));
+  if (program.plan->rank != program.bundle->manifest.reporting_rank) return made;
+  for (const plan::Mean& mean : program.plan->means) {
+    Downloads& downloads = made->means_.emplace_back();
+    PIPER_ASSIGN(downloads.sum, download(program, mean.sum));
+    PIPER_ASSIGN(downloads.count, download(program, mean.count));
+  }
+  return made;
+}
+
+bool Evaluation::due(int64_t step) const {
+  const int64_t every = session_.evaluation.every;
+  return step == session_.options.steps || (every > 0 && step % every == 0);
+}
+
+Result<std::optional<double>> Evaluation::run(int64_t step) {
+  MeanLoss loss(means_.size());
+  inputs_.read_ahead(1, session_.evaluation.batches);
+  for (int64_t batch = 1; batch <= session_.evaluation.batches; ++batch) {
+    PIPER_RETURN_IF_ERROR(inputs_.write(batch));
+    PIPER_RETURN_IF_ERROR(executor_.run_step(step));
+    PIPER_RETURN_IF_ERROR(add_batch(loss));
+  }
+  return means_.empty() ? std::nullopt : std::optional<double>(loss.value());
+}
+
+Status Evaluation::add_batch(MeanLoss& loss) {
+  for (size_t m = 0; m < means_.size(); ++m) {
+    PIPER_ASSIGN(const float sum, read(*means_[m].sum));
+    std::optional<float> count;
+    if (means_[m].count != nullptr) {
+      PIPER_ASSIGN(count, read(*means_[m].count));
+    }
+    loss.add(m, sum, count);
+  }
+  return {};
+}
+
+// A loss that is not a number is never the best.
+Status Evaluation::keep_best(std::optional<double> loss, const plan::RankPlan& training) {
+  const std::string& path = session_.evaluation.save_best;
+  if (path.empty()) return {};
+  const bool better = loss && *loss < best_;
+  if (better) best_ = *loss;
+  PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(better ? "better" : "", wait_));
+  if (all.at(static_cast<size_t>(session_.bundle->manifest.reporting_rank)).empty()) return {};
+  const plan::Manifest& manifest = session_.bundle->manifest;
+  return checkpoint::save_tensors({path, session_.weights}, manifest, weight_pieces(manifest, training, rank_.buffers),
+                                  rank_.device(), control_, hal::patient(wait_));
+}
+
+}  // namespace piper::exec
