@@ -1,0 +1,315 @@
+#include "runtime/exec/session/rank_run.h"
+
+#include <cstdio>
+
+#include "runtime/bootstrap/agreement.h"
+#include "runtime/exec/graph_cuts.h"
+#include "runtime/exec/instruction_text.h"
+#include "runtime/exec/session/agreed_options.h"
+
+namespace piper::exec {
+
+using std::chrono::steady_clock;
+
+RankRun::RankRun(Session& session, const plan::RankPlan& plan, hal::ControlChannel& control,
+                 hal::ControlChannel* checkpoint_control)
+    : session_(session),
+      plan_(plan),
+      control_(control),
+      checkpoint_control_(checkpoint_control),
+      wait_{&session.stop, session.options.timeout},
+      status_(session, plan.rank) {}
+
+Status RankRun::run(const MakeBackend& make_backend) {
+  PIPER_RETURN_IF_ERROR(meet());
+  PIPER_RETURN_IF_ERROR(load(make_backend));
+  PIPER_ASSIGN(StepInputs inputs, StepInputs::bind(*rank_, *session_.data, session_.options.seed));
+  PIPER_RETURN_IF_ERROR(go_on(inputs));
+  PIPER_RETURN_IF_ERROR(open_checkpointer());
+  PIPER_RETURN_IF_ERROR(open_reports());
+  Executor executor(*rank_, session_.stop, session_.options.timeout, ring_);
+  PIPER_RETURN_IF_ERROR(watch(executor));
+  PIPER_RETURN_IF_ERROR(control_.barrier(wait_));
+  inputs.read_ahead(first_step_, session_.options.steps, ring_->loader());
+  session_.started = true;
+  status_.enter(live::RankState::kTraining);
+  PIPER_ASSIGN(const bool stopped, all_steps(executor, inputs));
+  if (!verdict_.ok()) return end_with_verdict();
+  return end(executor, stopped);
+}
+
+Status RankRun::meet() {
+  const plan::Manifest& manifest = session_.bundle->manifest;
+  PIPER_ASSIGN(ring_,
+               session_.rings.open(session_.options.rings, {plan_.rank, manifest.world_size, session_.bundle_digest,
+                                                            static_cast<int32_t>(plan_.streams.size())}));
+  ring_->host(live::EventKind::kStarting, 0);
+  messages_.emplace(ring_->host_track());
+  wait_.messages = &*messages_;
+  return bootstrap::check_agreement(control_, {session_.bundle_digest, agreed_options(session_)}, wait_);
+}
+
+Status RankRun::load(const MakeBackend& make_backend) {
+  for (const std::string* path :
+       {&session_.options.save, &session_.options.save_gradients, &session_.evaluation.save_best})
+    if (!path->empty() && control_.rank() == 0) PIPER_RETURN_IF_ERROR(checkpoint::check_writable(*path));
+  PIPER_ASSIGN(Backend backend, make_backend(plan_));
+  PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights, std::move(backend), control_, wait_,
+                                !session_.options.save_gradients.empty(), session_.resume));
+  return {};
+}
+
+Status RankRun::open_reports() {
+  if (plan_.rank == session_.bundle->manifest.reporting_rank) {
+    PIPER_ASSIGN(reporter_, Reporter::open(session_, *rank_));
+    if (checkpointer_ != nullptr) reporter_->tell_checkpoints(checkpointer_->total_bytes(), checkpointer_->bytes());
+  }
+  for (const std::string& line : graph_cuts(*rank_)) std::fprintf(stderr, "piper-run: note: %s\n", line.c_str());
+  return {};
+}
+
+Status RankRun::watch(Executor& executor) {
+  if (rank_->evaluation != nullptr) {
+    PIPER_ASSIGN(evaluation_, Evaluation::make(session_, *rank_, control_, ring_));
+  }
+  if (!session_.options.profile.empty()) {
+    profile_ = std::make_unique<trace::Profile>(plan_.instructions.size());
+    executor.set_profile(profile_.get());
+  }
+  if (!session_.options.trace.file.empty()) {
+    PIPER_ASSIGN(trace_, TraceRecorder::make(session_, plan_, control_, wait_));
+    executor.set_trace(&trace_->steps());
+  }
+  if (!session_.options.calibrate.empty()) {
+    PIPER_ASSIGN(calibration_, Calibration::make(*rank_));
+  }
+  if (session_.options.check_replicas > 0) {
+    PIPER_ASSIGN(replicas_, ReplicaCheck::make(*rank_, control_, wait_));
+  }
+  if (!session_.options.digests.file.empty()) {
+    PIPER_ASSIGN(digests_, DigestRecorder::make(session_, *rank_, control_));
+  }
+  return {};
+}
+
+Status RankRun::end(Executor& executor, bool stopped) {
+  host(live::EventKind::kEnding, session_.options.steps);
+  PIPER_RETURN_IF_ERROR(save_resharded());
+  status_.enter(stopped ? live::RankState::kStopping : live::RankState::kCheckpointing);
+  if (checkpointer_ != nullptr) {
+    PIPER_RETURN_IF_ERROR(checkpointer_->finish());
+    status_.committed(*checkpointer_);
+  }
+  if (stopped) session_.stopped = true;
+  if (!session_.options.save.empty() && !stopped)
+    PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save, session_.weights}, session_.bundle->manifest,
+                                                   weight_pieces(session_.bundle->manifest, plan_, rank_->buffers),
+                                                   rank_->device(), control_, hal::patient(wait_)));
+  PIPER_RETURN_IF_ERROR(finish(executor));
+  digests_.reset();
+  if (!stopped) status_.enter(live::RankState::kDone);
+  rank_->close();
+  ring_->host(live::EventKind::kEnded, session_.options.steps);
+  return {};
+}
+
+Status RankRun::go_on(StepInputs& inputs) {
+  if (session_.resume == nullptr) return {};
+  const checkpoint::Manifest& from = session_.resume->manifest();
+  const int64_t batch = session_.bundle->manifest.batch;
+  if (batch <= 0 || from.samples % batch != 0)
+    return Status::failure("R0703", "the checkpoint ends behind " + std::to_string(from.samples) +
+                                        " samples, which are no whole steps of " + std::to_string(batch));
+  first_step_ = from.step + 1;
+  data_shift_ = from.samples / batch - from.step;
+  inputs.shift_data(data_shift_);
+  return {};
+}
+
+Status RankRun::open_checkpointer() {
+  if (session_.storage == nullptr) return {};
+  const hal::WaitControl writing{&session_.stop, std::chrono::hours(24)};
+  checkpoint::WriterOptions options = session_.writer;
+  options.track = ring_->writer();
+  PIPER_ASSIGN(checkpointer_, checkpoint::Checkpointer::make(session_.bundle->manifest, plan_, rank_->buffers,
+                                                             rank_->device(), *checkpoint_control_, writing,
+                                                             *session_.storage, session_.identity, std::move(options)));
+  return {};
+}
+
+Status RankRun::save_resharded() {
+  const bool idle = session_.resume != nullptr && first_step_ == session_.options.steps + 1;
+  if (checkpointer_ == nullptr || !idle || session_.resume->manifest().plan_sha256 == session_.bundle_digest) return {};
+  return checkpointer_->save(first_step_ - 1, session_.resume->manifest().samples);
+}
+
+Result<bool> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
+  const int64_t last = session_.options.steps;
+  CheckpointClock clock(session_.options.checkpoints, first_step_, last);
+  if (first_step_ <= last) {
+    PIPER_ASSIGN([[maybe_unused]] const StopAction none, agreed_behind(first_step_ - 1));
+  }
+  StopAction action = StopAction::kGoOn;
+  for (int64_t step = first_step_; step <= last && action < StopAction::kStop; ++step) {
+    PIPER_RETURN_IF_ERROR(one_step(executor, inputs, step));
+    PIPER_RETURN_IF_ERROR(evaluate(step));
+    PIPER_RETURN_IF_ERROR(compare_replicas(step));
+    if (!verdict_.ok()) return false;
+    PIPER_ASSIGN(action, step < last ? agreed_behind(step) : StopAction::kGoOn);
+    if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step, action));
+  }
+  if (first_step_ > last) PIPER_RETURN_IF_ERROR(evaluate(last));
+  PIPER_RETURN_IF_ERROR(look_for_nan(executor));
+  return action == StopAction::kStop;
+}
+
+Status RankRun::compare_replicas(int64_t step) {
+  if (replicas_ == nullptr || step % session_.options.check_replicas != 0) return {};
+  PIPER_ASSIGN(const std::string difference, replicas_->run(step));
+  if (!difference.empty()) verdict_ = Status::failure("R0811", difference);
+  return {};
+}
+
+Status RankRun::look_for_nan(Executor& executor) {
+  if (session_.stopping == nullptr || !session_.options.stop_on_nan) return {};
+  const std::string mine = nan_.step == 0 ? "" : std::to_string(nan_.step) + " " + nan_.what;
+  PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(mine, hal::patient(wait_)));
+  const std::string& told = all.at(static_cast<size_t>(session_.bundle->manifest.reporting_rank));
+  if (told.empty()) return {};
+  const size_t space = told.find(' ');
+  nan_ = {std::stoll(told.substr(0, space)), told.substr(space + 1)};
+  if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
+  executor.set_profile(nullptr);
+  executor.set_trace(nullptr);
+  NanReplay replay(session_, *rank_, control_, executor, data_shift_);
+  Status found = replay.run(nan_, committed());
+  if (found.error().code != "R0801") return found;
+  verdict_ = std::move(found);
+  return {};
+}
+
+Status RankRun::end_with_verdict() {
+  if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
+  digests_.reset();
+  rank_->close();
+  session_.end_with(std::move(verdict_));
+  return {};
+}
+
+void RankRun::host(live::EventKind kind, int64_t step) {
+  ring_->host(kind, step);
+  if (trace_ != nullptr) trace_->steps().host(kind, step);
+}
+
+Result<StopAction> RankRun::agreed_behind(int64_t step) {
+  if (session_.stopping == nullptr) return StopAction::kGoOn;
+  host(live::EventKind::kAgree, step);
+  return session_.stopping->behind(step, checkpointer_ == nullptr ? 0 : checkpointer_->write_seconds());
+}
+
+Status RankRun::save_checkpoint(CheckpointClock& clock, int64_t step, StopAction action) {
+  PIPER_RETURN_IF_ERROR(checkpointer_->failure());
+  host(live::EventKind::kAgree, step);
+  PIPER_ASSIGN(const bool due, clock.due(step, control_, wait_));
+  if (!due && (action == StopAction::kGoOn || action == StopAction::kReplay)) return {};
+  if (nan_.step > 0) return checkpointer_->refuse(step);
+  host(live::EventKind::kSave, step);
+  status_.enter(action == StopAction::kStop ? live::RankState::kStopping : live::RankState::kCheckpointing);
+  PIPER_RETURN_IF_ERROR(checkpointer_->save(step, (step + data_shift_) * session_.bundle->manifest.batch));
+  if (action != StopAction::kStop) status_.enter(live::RankState::kTraining);
+  return {};
+}
+
+Status RankRun::run_step(Executor& executor, int64_t step, bool digests) {
+  if (digests) return executor.run_step(step, digests_->calls(), *digests_);
+  if (calibration_ == nullptr) return executor.run_step(step);
+  calibration_->begin_step(step);
+  return executor.run_step(step, calibration_->calls(), *calibration_);
+}
+
+Status RankRun::one_step(Executor& executor, StepInputs& inputs, int64_t step) {
+  const plan::Manifest& manifest = session_.bundle->manifest;
+  const auto begin = steady_clock::now();
+  const bool digests = digests_ != nullptr && digests_->due(step);
+  host(live::EventKind::kData, step);
+  PIPER_RETURN_IF_ERROR(inputs.write(step));
+  host(live::EventKind::kStep, step);
+  PIPER_RETURN_IF_ERROR(run_step(executor, step, digests));
+  host(live::EventKind::kReport, step);
+  const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
+  if (session_.stopping != nullptr) session_.stopping->tell_step_time(plan_.rank, seconds * 1e3);
+  PIPER_RETURN_IF_ERROR(report(step, seconds, inputs));
+  session_.steps_done.store(step, std::memory_order_relaxed);
+  if (digests) PIPER_RETURN_IF_ERROR(digests_->end_step(step));
+  status_.step(step, seconds, reporter_.get(), checkpointer_.get());
+  if (step == first_step_ && rank_->gradients != nullptr)
+    PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
+                                                   rank_->gradients->pieces(manifest), rank_->device(), control_,
+                                                   hal::patient(wait_)));
+  return {};
+}
+
+Status RankRun::report(int64_t step, double seconds, const StepInputs& inputs) {
+  if (reporter_ == nullptr || nan_.step > 0) return {};
+  Status status = reporter_->step(step, step + data_shift_, seconds, inputs);
+  if (status.ok() || status.error().code != "R0801" || session_.stopping == nullptr) return status;
+  nan_ = {step, status.error().message};
+  std::fprintf(stderr, "piper-run: %s: all ranks end their steps to look for what made it\n", nan_.what.c_str());
+  session_.requests.replay = true;
+  return {};
+}
+
+int64_t RankRun::read_ahead_bytes() const {
+  const plan::Manifest& manifest = session_.bundle->manifest;
+  if (manifest.target.device != plan::DeviceKind::kCpu) return 0;
+  const LoadedRank* evaluation = rank_->evaluation.get();
+  return plan::read_ahead_bytes(manifest, plan_) +
+         (evaluation == nullptr ? 0 : plan::read_ahead_bytes(evaluation->bundle->manifest, *evaluation->plan));
+}
+
+Status RankRun::evaluate(int64_t step) {
+  if (evaluation_ == nullptr || !evaluation_->due(step)) return {};
+  host(live::EventKind::kEvaluate, step);
+  status_.enter(live::RankState::kEvaluating);
+  PIPER_ASSIGN(const std::optional<double> loss, evaluation_->run(step));
+  if (loss && reporter_ != nullptr && nan_.step == 0) reporter_->evaluation(step, *loss);
+  return evaluation_->keep_best(loss, plan_);
+}
+
+Status RankRun::finish(Executor& executor) {
+  const int64_t peak = rank_->allocated_bytes() + executor.scratch_high_water() +
+                       rank_->backend->kernels->memory_bytes() + rank_->backend->collectives->buffer_bytes() +
+                       read_ahead_bytes() + (checkpointer_ == nullptr ? 0 : checkpointer_->bytes());
+  PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(std::to_string(peak), hal::patient(wait_)));
+  if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());
+  if (trace_ != nullptr) PIPER_RETURN_IF_ERROR(trace_->write(hal::patient(wait_)));
+  if (calibration_ != nullptr)
+    PIPER_RETURN_IF_ERROR(write_of_all_ranks(session_.options.calibrate, calibration_->lines()));
+  if (reporter_ == nullptr) return {};
+  std::vector<int64_t> peaks;
+  for (const std::string& text : all) peaks.push_back(std::stoll(text));
+  session_.log_failure = reporter_->finish(std::move(peaks));
+  return {};
+}
+
+Status RankRun::write_profile() {
+  std::string lines;
+  for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+    if (i > 0) lines += '\n';
+    lines += profile_->line({plan_.rank, static_cast<int32_t>(i),
+                             plan_.streams.at(static_cast<size_t>(plan_.instructions[i].stream)).name,
+                             action_text(*session_.bundle, plan_, static_cast<int32_t>(i))});
+  }
+  return write_of_all_ranks(session_.options.profile, lines);
+}
+
+Status RankRun::write_of_all_ranks(const std::string& path, const std::string& lines) {
+  PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(lines, hal::patient(wait_)));
+  if (reporter_ == nullptr) return {};
+  PIPER_ASSIGN(trace::StepLog file, trace::StepLog::open(path));
+  for (const std::string& text : all)
+    if (!text.empty()) PIPER_RETURN_IF_ERROR(file.write(text));
+  return {};
+}
+
+}  // namespace piper::exec
