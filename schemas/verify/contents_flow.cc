@@ -149,11 +149,11 @@ Status Flow::advance(size_t r, std::vector<size_t>& ready) {
   return {};
 }
 
-Result<OrdersOfSums> check_contents(const Bundle& bundle, const Matching& matching, Layouts& layouts,
-                                    const std::vector<SlotLayouts>& slots) {
+Result<FoundContents> check_contents(const Bundle& bundle, const Matching& matching, Layouts& layouts,
+                                     const std::vector<SlotLayouts>& slots) {
   Flow flow(bundle, matching, layouts, slots);
   PIPER_RETURN_IF_ERROR(flow.play());
-  return flow.orders_of_sums();
+  return FoundContents{flow.orders_of_sums(), flow.exchanges()};
 }
 
 }  // namespace piper::verify

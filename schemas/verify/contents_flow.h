@@ -26,14 +26,19 @@
 
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
+#include "schemas/verify/exchanges.h"
 #include "schemas/verify/match.h"
 #include "schemas/verify/program_bytes.h"
 #include "schemas/verify/sum_order.h"
 
 namespace piper::verify {
 
+struct FoundContents {
+  OrdersOfSums orders;
+  Exchanges exchanges;
+};
 // All ranks must be there, and rules 1 to 7 hold. `slots`: [program] what rule 7 found of its slots, in `layouts`.
-Result<OrdersOfSums> check_contents(const plan::Bundle& bundle, const Matching& matching, Layouts& layouts,
-                                    const std::vector<SlotLayouts>& slots);
+Result<FoundContents> check_contents(const plan::Bundle& bundle, const Matching& matching, Layouts& layouts,
+                                     const std::vector<SlotLayouts>& slots);
 
 }  // namespace piper::verify

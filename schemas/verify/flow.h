@@ -10,6 +10,7 @@
 
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
+#include "schemas/verify/exchanges.h"
 #include "schemas/verify/ledger.h"
 #include "schemas/verify/match.h"
 #include "schemas/verify/program_bytes.h"
@@ -24,7 +25,9 @@ class Flow {
   // `slots`: [program] what it reads and leaves in its slots.
   Flow(const plan::Bundle& bundle, const Matching& matching, Layouts& layouts, const std::vector<SlotLayouts>& slots);
   Status play();
-  OrdersOfSums orders_of_sums();  // after play()
+  // After play().
+  OrdersOfSums orders_of_sums();
+  Exchanges exchanges() const;
 
  private:
   struct PlacedGradient {
@@ -84,6 +87,9 @@ class Flow {
                                     const Content& parameter);
   Status check_moments(Rank& rank, const Updating& call, const Content& parameter, int64_t done, int64_t bytes);
   Status collective(int32_t transfer);
+  Status exchange();  // of `members_`
+  void note_exchange(Rank& rank, const plan::AllToAll& action, int32_t label, int64_t devices);
+  std::string counts_label(Rank& rank, const plan::BufferRange& where, int64_t devices);
 
   // --- parts of a run
   struct Seen {
@@ -147,7 +153,8 @@ class Flow {
   OrdersOfSums orders_;
   std::vector<char> made_;                // [label] a program makes it
   std::map<int32_t, int32_t> exchanged_;  // label of a value that came by an exchange, at its readers -> at its arrival
-  std::map<int32_t, Place> measured_;     // by sum: where the first that clips or skips by it stands
+  std::map<int32_t, Exchange> exchanges_;  // by the label at arrival
+  std::map<int32_t, Place> measured_;      // by sum: where the first that clips or skips by it stands
   Pieces scratch_, scratch_more_, scratch_sum_;
   std::vector<Member> members_;         // of the collective at hand, by position
   std::vector<Pieces> sent_, arrived_;  // of an exchange, by position

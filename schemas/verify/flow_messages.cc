@@ -100,38 +100,75 @@ Status Flow::collective(int32_t transfer) {
     }
     for (const auto& member : members) member.rank->contents.put(std::get<AllGather>(*member.action).data, scratch_);
   } else if (std::holds_alternative<AllToAll>(*members[0].action)) {
-    const int64_t part = std::get<AllToAll>(*members[0].action).bytes();
-    for (auto* pieces : {&sent_, &arrived_}) {
-      pieces->resize(members.size());
-      for (auto& list : *pieces) list.clear();
-    }
-    for (size_t i = 0; i < members.size(); ++i) {
-      const auto& exchange = std::get<AllToAll>(*members[i].action);
-      members[i].rank->contents.take(exchange.send, part * num_members, sent_[i]);
-      PIPER_RETURN_IF_ERROR(check_elements(*members[i].rank, sent_[i], exchange.dtype));
-    }
-    for (size_t j = 0; j < members.size(); ++j)
-      for (size_t i = 0; i < members.size(); ++i) {
-        scratch_.clear();
-        cut_out(sent_[i], part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
-        for (auto& piece : scratch_) {
-          auto& content = piece.content;
-          if (content.kind != Kind::kValue) continue;
-          // Rows that came in parts go back in parts, other values go to every member for all of their samples.
-          content.at = content.parts > 0 ? -1 : static_cast<int32_t>(j);
-          if (content.parts > 0) content.how = samples_of(piece);
-          if (content.how < 0) return refuted("P0637", *members[i].rank, "a part begins or ends inside of a sample");
-          content.what = ledger_.exchanged(content.what);
-          content.parts = static_cast<int32_t>(num_members);
-          content.origin = 0;
-          content.size = piece.bytes;
-        }
-        arrived_[j].insert(arrived_[j].end(), scratch_.begin(), scratch_.end());
-      }
-    for (size_t j = 0; j < members.size(); ++j)
-      members[j].rank->contents.put(std::get<AllToAll>(*members[j].action).recv, arrived_[j]);
+    return exchange();
   }
   return {};
+}
+
+// Parts of equal size: part j of what member i sends becomes part i of what member j has.
+Status Flow::exchange() {
+  const auto& members = members_;
+  const auto num_members = static_cast<int64_t>(members.size());
+  const int64_t part = std::get<AllToAll>(*members[0].action).bytes();
+  for (auto* pieces : {&sent_, &arrived_}) {
+    pieces->resize(members.size());
+    for (auto& list : *pieces) list.clear();
+  }
+  for (size_t i = 0; i < members.size(); ++i) {
+    const auto& exchange = std::get<AllToAll>(*members[i].action);
+    members[i].rank->contents.take(exchange.send, part * num_members, sent_[i]);
+    PIPER_RETURN_IF_ERROR(check_elements(*members[i].rank, sent_[i], exchange.dtype));
+  }
+  for (size_t j = 0; j < members.size(); ++j)
+    for (size_t i = 0; i < members.size(); ++i) {
+      scratch_.clear();
+      cut_out(sent_[i], part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
+      for (auto& piece : scratch_) {
+        auto& content = piece.content;
+        if (content.kind != Kind::kValue) continue;
+        const int32_t sent = content.what;
+        // Rows that came in parts go back in parts, other values go to every member for all of their samples.
+        content.at = content.parts > 0 ? -1 : static_cast<int32_t>(j);
+        if (content.parts > 0) content.how = samples_of(piece);
+        if (content.how < 0) return refuted("P0637", *members[i].rank, "a part begins or ends inside of a sample");
+        content.what = ledger_.exchanged(content.what);
+        note_exchange(*members[i].rank, std::get<AllToAll>(*members[i].action), sent, num_members);
+        content.parts = static_cast<int32_t>(num_members);
+        content.origin = 0;
+        content.size = piece.bytes;
+      }
+      arrived_[j].insert(arrived_[j].end(), scratch_.begin(), scratch_.end());
+    }
+  for (size_t j = 0; j < members.size(); ++j)
+    members[j].rank->contents.put(std::get<AllToAll>(*members[j].action).recv, arrived_[j]);
+  return {};
+}
+
+// The name of the one value that stands there; "" where it is none.
+std::string Flow::counts_label(Rank& rank, const BufferRange& where, int64_t devices) {
+  if (where.buffer < 0) return "";
+  Pieces counts;
+  rank.contents.take(where, devices * dtype_bytes(DType::kI64), counts);
+  const bool one = counts.size() == 1 && counts[0].content.kind == Kind::kValue && counts[0].content.origin == 0 &&
+                   counts[0].content.what >= 0;
+  return one ? ledger_.labels[counts[0].content.what] : "";
+}
+
+void Flow::note_exchange(Rank& rank, const AllToAll& action, int32_t label, int64_t devices) {
+  if (label < 0) return;
+  const Exchange found{ledger_.labels[label], devices, action.dtype, counts_label(rank, action.send_counts, devices),
+                       counts_label(rank, action.recv_counts, devices)};
+  const auto [known, fresh] = exchanges_.emplace(ledger_.exchanged(label), found);
+  if (fresh || known->second == found) return;
+  known->second.devices = 0;
+}
+
+Exchanges Flow::exchanges() const {
+  Exchanges by_reader;
+  for (const auto& [reader, arrived] : exchanged_)
+    if (const auto known = exchanges_.find(arrived); known != exchanges_.end())
+      by_reader.emplace(ledger_.labels[reader], known->second);
+  return by_reader;
 }
 
 }  // namespace piper::verify

@@ -97,6 +97,8 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
     if (first < 0) first = here;
     alike = alike && here == first;
     parts = std::max(parts, content.parts);
+    if (at >= 0 && content.at >= 0 && content.at != at)
+      return refuted("P0637", rank, "reads " + quoted(slot) + " of rows that others sent to different parts");
     at = std::max(at, content.at);
     seen.scaled = seen.scaled || content.scaled;
     samples = ledger_.samples.append(samples, here);
@@ -109,6 +111,10 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
                    "reads " + quoted(slot) + " for " + text(ledger_.samples.ranges(samples)) + ", other values for " +
                        text(ledger_.samples.ranges(seen.samples)));
   seen.samples = samples;
+  if (seen.at >= 0 && at >= 0 && seen.at != at)
+    return refuted("P0637", rank,
+                   "reads " + quoted(slot) + " as sent to part " + std::to_string(at) + ", other values to part " +
+                       std::to_string(seen.at));
   seen.parts = std::max(seen.parts, parts);
   seen.at = std::max(seen.at, at);
   return {};

@@ -77,7 +77,7 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
   std::vector<Status> races(ranks);
   std::vector<int64_t> accesses(ranks, 0);
   std::vector<double> seconds(ranks + 1, 0);
-  Result<OrdersOfSums> contents = OrdersOfSums();
+  Result<FoundContents> contents = FoundContents();
   parallel_for(ranks + 1, [&](size_t i) {
     const Clock::time_point start = Clock::now();
     if (i == 0) {
@@ -91,14 +91,14 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
     PIPER_RETURN_IF_ERROR(std::move(races[i]));
     report.accesses += accesses[like[i] < 0 ? i : static_cast<size_t>(like[i])];
   }
-  PIPER_ASSIGN(OrdersOfSums orders, std::move(contents));
-  if (report.complete && !bundle.manifest.evaluates) report.sum_order = sum_order(bundle, std::move(orders));
+  PIPER_ASSIGN(FoundContents found, std::move(contents));
+  if (report.complete && !bundle.manifest.evaluates) report.sum_order = sum_order(bundle, std::move(found.orders));
   const double all_races = std::accumulate(seconds.begin() + 1, seconds.end(), 0.0);
   report.parts.push_back({"5 and 6, races, and 7, slots", all_races, report.accesses, "accesses"});
   if (report.complete) {
     report.parts.push_back({"8 to 10, contents", seconds[0], report.instructions, "instructions"});
     const Clock::time_point start = Clock::now();
-    PIPER_ASSIGN(report.equality, check_equality(bundle));
+    PIPER_ASSIGN(report.equality, check_equality(bundle, found.exchanges));
     report.parts.push_back({"12, equality", seconds_since(start), report.instructions, "instructions"});
   }
   if (bundle.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_reads_only(bundle));

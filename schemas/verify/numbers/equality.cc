@@ -21,12 +21,12 @@ std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
 class Comparison {
  public:
-  explicit Comparison(const Bundle& bundle)
+  Comparison(const Bundle& bundle, const Exchanges& exchanges)
       : bundle_(bundle),
         leaves_(bundle),
         reference_(number_reference(bundle.reference.front(), leaves_, table_)),
         num_known_(table_.size()),
-        plan_(bundle, leaves_, reference_.by_pieces, table_) {}
+        plan_(bundle, leaves_, exchanges, reference_.by_pieces, table_) {}
 
   Result<EqualityReport> make() {
     PIPER_RETURN_IF_ERROR(check_feeds());
@@ -216,9 +216,9 @@ class Comparison {
 
 }  // namespace
 
-Result<EqualityReport> check_equality(const Bundle& bundle) {
+Result<EqualityReport> check_equality(const Bundle& bundle, const Exchanges& exchanges) {
   if (bundle.reference.empty() || bundle.manifest.evaluates) return EqualityReport();
-  PIPER_ASSIGN(EqualityReport report, Comparison(bundle).make());
+  PIPER_ASSIGN(EqualityReport report, Comparison(bundle, exchanges).make());
   if (bundle.reference.size() > 1) {
     PIPER_ASSIGN(report.casts, check_casts(bundle));
   }

@@ -14,6 +14,7 @@
 
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
+#include "schemas/verify/exchanges.h"
 #include "schemas/verify/numbers/casts.h"
 
 namespace piper::verify {
@@ -37,8 +38,9 @@ struct EqualityReport {
   bool whole() const { return looked && open.empty(); }
 };
 
-// P0641 with the call, its operator in the model and the line of the model's source.
-Result<EqualityReport> check_equality(const plan::Bundle& bundle);
+// P0641 with the call, its operator in the model and the line of the model's source. `exchanges`: what rules 8 to 10
+// found (contents_flow.h); of values that came by others nothing is proved.
+Result<EqualityReport> check_equality(const plan::Bundle& bundle, const Exchanges& exchanges = {});
 
 // One line or more: what `piper-plan verify` says of it.
 std::string describe(const EqualityReport& report);

@@ -53,9 +53,22 @@ int32_t Leaves::parameter(const Slot& slot, NumberTable& table) const {
   if (tensor == manifest_.tensors.end()) return -1;
   const auto working = working_.find(slot.name);
   const DType dtype = working == working_.end() ? tensor->dtype : working->second;
-  if (slot.bytes != element_count(tensor->shape).value_or(0) * dtype_bytes(dtype))
-    return table.unknown("a part of a parameter");
-  return table.leaf("parameter " + slot.name, Over::kNothing, slot.bytes);
+  const int64_t bytes = element_count(tensor->shape).value_or(0) * dtype_bytes(dtype);
+  const bool of_experts = !tensor->shape.empty() && slot.bytes > 0 && bytes % slot.bytes == 0 &&
+                          tensor->shape[0] % (bytes / slot.bytes) == 0;
+  if (slot.bytes != bytes && !of_experts) return table.unknown("a part of a parameter");
+  return table.leaf("parameter " + slot.name, Over::kNothing, bytes);
+}
+
+HeldValue Leaves::held(const Slot& slot, int32_t leaf, const NumberTable& table) const {
+  HeldValue value{slot.bytes, 0, leaf};
+  const int64_t bytes = table[leaf].bytes;
+  if (slot.role != SlotRole::kParameter || bytes == slot.bytes || table[leaf].over != Over::kNothing) return value;
+  value.spread.devices = bytes / slot.bytes;
+  const auto tensor = std::find_if(manifest_.tensors.begin(), manifest_.tensors.end(),
+                                   [&](const TensorInfo& info) { return info.name == slot.name; });
+  value.spread.part = element_count(tensor->shape).value_or(0) / value.spread.devices;
+  return value;
 }
 
 int32_t Leaves::of_slot(const Slot& slot, int64_t samples, const std::string& sha256, NumberTable& table) const {

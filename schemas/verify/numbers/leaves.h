@@ -7,6 +7,7 @@
 #include <string>
 
 #include "schemas/plan/plan.h"
+#include "schemas/verify/numbers/held.h"
 #include "schemas/verify/numbers/number.h"
 
 namespace piper::verify {
@@ -16,6 +17,9 @@ class Leaves {
   explicit Leaves(const plan::Bundle& bundle);
   // The leaf in a slot; -1 where it holds none. `samples`: of a piece; `sha256`: of what a constant slot holds.
   int32_t of_slot(const plan::Slot& slot, int64_t samples, const std::string& sha256, NumberTable& table) const;
+
+  // How that leaf lies in the slot: of a parameter of experts a rank may have a part.
+  HeldValue held(const plan::Slot& slot, int32_t leaf, const NumberTable& table) const;
 
   int64_t batch() const { return manifest_.batch; }
   // Of how many samples a program's inputs are; Reference::kSamples where it has none that are of any.

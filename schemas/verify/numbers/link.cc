@@ -5,6 +5,7 @@
 
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/names.h"
+#include "schemas/verify/numbers/exchange.h"
 #include "schemas/verify/numbers/sums.h"
 
 namespace piper::verify {
@@ -61,8 +62,10 @@ std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle
 
 }  // namespace
 
-LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, bool by_pieces, NumberTable& table)
+LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, const Exchanges& exchanges, bool by_pieces,
+                               NumberTable& table)
     : leaves_(leaves),
+      exchanges_(exchanges),
       table_(table),
       runs_(bundle.programs.size()),
       chunks_(bundle.programs.size()),
@@ -121,9 +124,12 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
     held = {};
     held.put(0, {reader.bytes, 0, table_.unknown(why)});
   };
-  const auto makers = makers_.find(name);
+  auto makers = makers_.find(name);
+  const auto exchange = makers == makers_.end() ? exchanges_.find(name) : exchanges_.end();
+  if (exchange != exchanges_.end()) makers = makers_.find(exchange->second.sent);
   if (makers == makers_.end())
     return unknown("a value that no program of a chunk makes: an exchange, or a count of terms");
+  const std::string& made_as = exchange != exchanges_.end() ? exchange->second.sent : name;
   bool first = true;
   for (const int32_t maker : makers->second) {
     if (maker == program) continue;
@@ -132,7 +138,8 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
     if (reader.role == SlotRole::kSaved && !same_size) continue;
     if (state_[static_cast<size_t>(maker)] == 1) return unknown("a value that depends on itself");
     evaluate(maker);
-    HeldValues left = left_by(maker, name, run.samples, reader.bytes);
+    HeldValues left = left_by(maker, made_as, run.samples, reader.bytes);
+    if (exchange != exchanges_.end()) left = exchanged(left, exchange->second, reader.bytes, run.samples, table_);
     if (first) {
       held = std::move(left);
       first = false;
@@ -195,7 +202,7 @@ void LinkedPrograms::evaluate(int32_t program) {
       leaf = table_.unknown("running statistics that several chunks change");
     if (leaf >= 0 && makers_.count(slot.name) != 0)
       leaf = table_.unknown("a value called like what a step begins with");
-    if (leaf >= 0) run.slots[s].put(0, {slot.bytes, 0, leaf});
+    if (leaf >= 0) run.slots[s].put(0, leaves_.held(slot, leaf, table_));
     else fill_from_makers(program, static_cast<int32_t>(s));
   }
   number_program(run, table_);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "schemas/plan/plan.h"
+#include "schemas/verify/exchanges.h"
 #include "schemas/verify/numbers/number.h"
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/program.h"
@@ -17,7 +18,9 @@ namespace piper::verify {
 
 class LinkedPrograms {
  public:
-  LinkedPrograms(const plan::Bundle& bundle, const Leaves& leaves, bool by_pieces, NumberTable& table);
+  // `exchanges`: what values become between ranks.
+  LinkedPrograms(const plan::Bundle& bundle, const Leaves& leaves, const Exchanges& exchanges, bool by_pieces,
+                 NumberTable& table);
   // Evaluates all programs of chunks.
   void make();
 
@@ -33,6 +36,7 @@ class LinkedPrograms {
   HeldValues left_by(int32_t maker, const std::string& slot, int64_t samples, int64_t bytes);
 
   const Leaves& leaves_;
+  const Exchanges& exchanges_;
   NumberTable& table_;
   std::vector<NumberedProgram> runs_;                   // [program]
   std::vector<std::string> chunks_;                     // [program] "" where it is of none

@@ -13,6 +13,7 @@
 #include "schemas/plan/signature.h"
 #include "schemas/verify/numbers/constants.h"
 #include "schemas/verify/numbers/copies.h"
+#include "schemas/verify/numbers/experts.h"
 #include "schemas/verify/numbers/linear.h"
 #include "schemas/verify/numbers/pieces.h"
 #include "schemas/verify/numbers/repetitions.h"
@@ -23,25 +24,6 @@ namespace piper::verify {
 
 using plan::KernelCall;
 using plan::Operand;
-
-void HeldValues::put(int64_t begin, HeldValue value) {
-  auto it = values_.upper_bound(begin);
-  if (it != values_.begin()) {
-    const auto before = std::prev(it);
-    if (before->second.end > begin) it = before;
-  }
-  // Whoever reads what is left of an overwritten value reads no whole value: the bytes' own rule refuses it.
-  while (it != values_.end() && it->first < value.end) it = values_.erase(it);
-  values_.emplace(begin, std::move(value));
-}
-
-const HeldValue* HeldValues::find(int64_t begin, int64_t end, int64_t& at) const {
-  auto it = values_.upper_bound(begin);
-  if (it == values_.begin()) return nullptr;
-  --it;
-  at = it->first;
-  return end <= it->second.end ? &it->second : nullptr;
-}
 
 namespace {
 
@@ -110,7 +92,7 @@ std::optional<std::vector<ViewAxis>> in_memory_order(const Operand& out, const s
 
 class Evaluation {
  public:
-  Evaluation(NumberedProgram& run, NumberTable& table) : run_(run), table_(table) {}
+  Evaluation(NumberedProgram& run, NumberTable& table) : run_(run), table_(table), samples_(run.samples) {}
 
   void make() {
     for (call_ = 0; call_ < run_.program->calls.size(); ++call_) visit(run_.program->calls[call_]);
@@ -144,12 +126,31 @@ class Evaluation {
     if (number.over == Over::kUnknown) return view;
     const int64_t size = dtype_bytes(operand.dtype);
     StridedElements elements{value->first + (operand.offset - begin) / size, operand.shape, operand.strides};
+    if (value->spread.is_spread()) return read_spread(std::move(elements), *value, view);
     std::string why = value->period > 0 ? within_period(elements, value->period) : "";
     if (why.empty())
       why = value->block > 0 ? view_between(elements, number.bytes / size, value->block, run_.samples, view)
                              : view_of(elements, number.over, number.bytes / size, run_.samples, view);
     if (!why.empty()) return value->period > 0 || value->block > 0 ? unknown(table_.unknown(why)) : unfit(why);
     through_copies(view, table_);
+    return view;
+  }
+
+  // Of a value that ranks share: which axes are shared stands in `where_`.
+  View read_spread(StridedElements elements, const HeldValue& value, View view) {
+    const Number& number = table_[value.number];
+    const int64_t parts = value.spread.part > 0 ? value.spread.devices : 1;
+    const int64_t size = number.bytes / dtype_bytes(view.dtype) / parts;
+    where_.resize(num_read_ + 1);
+    spread_ = true;
+    const std::string why =
+        view_of_spread(std::move(elements), value, number.over, size, run_.samples, view, where_.back());
+    if (why.empty()) {
+      through_copies(view, table_);
+      return view;
+    }
+    view.number = table_.unknown(why);
+    view.axes.clear();
     return view;
   }
 
@@ -218,7 +219,14 @@ class Evaluation {
 
   void visit(const KernelCall& call) {
     std::vector<View> operands;
-    for (const Operand& input : call.inputs) operands.push_back(read(input));
+    spread_ = false;
+    where_.clear();
+    for (num_read_ = 0; num_read_ < call.inputs.size(); ++num_read_) operands.push_back(read(call.inputs[num_read_]));
+    if (spread_) {
+      where_.resize(operands.size());
+      visit_spread(call, operands);
+      return;
+    }
     if (call.accumulate && (call.kernel == "add_into" || call.kernel == "copy") && operands.size() == 1 &&
         call.outputs.size() == 1 && call.inputs[0].shape == call.outputs[0].shape) {
       add(call.outputs[0], std::move(operands[0]));
@@ -245,6 +253,68 @@ class Evaluation {
     }
     for (size_t i = 0; i < call.inputs.size(); ++i)
       if (is_state(call.inputs[i])) change_state(call, operands, i);
+  }
+
+  // A call on what ranks share, as the call that one device makes (experts.h).
+  void visit_spread(const KernelCall& call, const std::vector<View>& operands) {
+    int32_t none = -1;
+    for (const View& view : operands)
+      if (none < 0 && view.number >= 0 && table_[view.number].over == Over::kUnknown) none = view.number;
+    WholeCall whole;
+    if (none < 0) {
+      whole = whole_call(call, operands, where_, table_, run_.samples);
+      if (!whole.why.empty()) none = table_.unknown(whole.why);
+    }
+    const bool added = call.accumulate && (call.kernel == "add_into" || call.kernel == "copy") && operands.size() == 1;
+    samples_ = whole.samples;
+    std::vector<RowResult> results;
+    if (none < 0 && !added) results = apply(whole.call, whole.operands, none);
+    if (none < 0 && !added && results[0].over == Over::kPiece)
+      none = table_.unknown("experts of samples that are read together");
+    for (size_t i = 0; i < call.outputs.size(); ++i) {
+      const Operand& out = call.outputs[i];
+      if (out.slot == Operand::kAbsent) continue;
+      HeldValue held;
+      int32_t number = none;
+      if (number < 0 && added) {
+        add_spread(whole, out, whole.operands[0]);
+        continue;
+      }
+      if (number < 0) {
+        const RowResult& result = results[std::min(i, results.size() - 1)];
+        number = made(whole.call, whole.operands, result, i, held);
+        const bool dense = is_dense(out) || out.strides == plan::contiguous_strides(out.shape);
+        const int32_t axis = result.over == Over::kEach ? result.sample_axis : -1;
+        std::string why = dense ? "" : "a result of " + call.kernel + " with gaps";
+        if (why.empty() && !call.accumulate) why = lay_out(whole, out, i, axis, samples_, held);
+        if (!why.empty()) number = table_.unknown(why);
+      }
+      if (number >= 0 && table_[number].over == Over::kUnknown) held = {};
+      if (call.accumulate)
+        add_spread(whole, out, as_rows(whole.call.outputs.empty() ? out : whole.call.outputs[i], number));
+      else put(out, number, held);
+    }
+    samples_ = run_.samples;
+  }
+
+  // What a rank adds to its part of a gradient is its part of what one device adds to all of it.
+  void add_spread(const WholeCall& whole, const Operand& out, View view) {
+    const auto refuse = [&](const std::string& why) {
+      view = {};
+      view.number = table_.unknown(why);
+      add(out, view);
+    };
+    if (table_[view.number].over == Over::kUnknown) return add(out, std::move(view));
+    if (whole.spread.share) return refuse("a rank's share of a sum over experts, as a gradient");
+    if (whole.part < 0) return add(out, std::move(view));
+    const Operand& all = whole.call.outputs[0];
+    const auto part = static_cast<size_t>(whole.part);
+    const bool outermost = std::all_of(all.strides.begin(), all.strides.end(),
+                                       [&](int64_t stride) { return stride <= all.strides[part]; });
+    if (out.slot < 0 || out.offset != 0 || !outermost ||
+        span_bytes(out) != run_.program->slots[static_cast<size_t>(out.slot)].bytes)
+      return refuse("a gradient of a part of a rank's experts");
+    add(all, std::move(view));
   }
 
   void keep(const KernelCall& call, const Operand& out, int32_t number, const HeldValue& held) {
@@ -328,11 +398,11 @@ class Evaluation {
         none = unfit("a shape that is not its result's");
     std::vector<View> as_read;
     if (run_.by_pieces) as_read = operands;
-    std::vector<RowResult> results = apply_row(*row, call, table_, run_.samples, operands);
+    std::vector<RowResult> results = apply_row(*row, call, table_, samples_, operands);
     if (run_.whole && std::any_of(results.begin(), results.end(), is_unknown)) {
       for (View& view : operands)
         if (view.number >= 0) take_total(view, table_);
-      results = apply_row(*row, call, table_, run_.samples, operands);
+      results = apply_row(*row, call, table_, samples_, operands);
     }
     if (run_.by_pieces && is_of_piece(as_read, results, table_)) {
       operands = as_read;
@@ -356,21 +426,20 @@ class Evaluation {
       if (result.sample_axis < 0 || static_cast<size_t>(result.sample_axis) >= shape.size())
         return unfit("a result without samples");
       const auto axis = static_cast<size_t>(result.sample_axis);
-      if (shape[axis] % run_.samples != 0) return unfit("a result of other samples than its operands");
-      shape[axis] /= run_.samples;
+      if (shape[axis] % samples_ != 0) return unfit("a result of other samples than its operands");
+      shape[axis] /= samples_;
       const int64_t each = product(shape, 0), block = in_rows ? product(shape, axis) : shape[axis] * out.strides[axis];
       if (block != each && !in_rows && out.shape[axis] > 1)
         return table_.unknown("samples that are not the outermost axis of what " + call.kernel + " makes");
-      if (in_rows && block != each && run_.samples > 1) held.block = block;
+      if (in_rows && block != each && samples_ > 1) held.block = block;
     } else if (result.over == Over::kNothing && in_rows && !call.accumulate) {
       const size_t repeated = take_repetitions(call, operands);
       std::fill_n(shape.begin(), repeated, 1);
       if (repeated > 0) held.period = product(shape, 0);
     }
     const bool of_piece = result.over == Over::kPiece;
-    std::string what = attrs_text(call, of_piece) + "\n" +
-                       (of_piece ? "of " + std::to_string(run_.samples) + " " : "") + std::to_string(i) + " " +
-                       std::string(dtype_name(out.dtype));
+    std::string what = attrs_text(call, of_piece) + "\n" + (of_piece ? "of " + std::to_string(samples_) + " " : "") +
+                       std::to_string(i) + " " + std::string(dtype_name(out.dtype));
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       const bool samples = result.over == Over::kEach && static_cast<int32_t>(axis) == result.sample_axis;
       what += (samples ? ",n" : ",") + std::to_string(shape[axis]);
@@ -400,7 +469,11 @@ class Evaluation {
 
   NumberedProgram& run_;
   NumberTable& table_;
+  int64_t samples_;  // of the call at hand
   HeldValues workspace_;
+  std::vector<SpreadView> where_;  // of operands of the call at hand
+  bool spread_ = false;            // ranks share one of them
+  size_t num_read_ = 0;
   size_t call_ = 0;
 };
 

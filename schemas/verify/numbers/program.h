@@ -2,35 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "schemas/plan/plan.h"
+#include "schemas/verify/numbers/held.h"
 #include "schemas/verify/numbers/number.h"
 #include "schemas/verify/numbers/views.h"
 
 namespace piper::verify {
-
-// The values in a slot or workspace, by the byte where they begin.
-struct HeldValue {
-  int64_t end = 0;    // behind its last byte
-  int64_t first = 0;  // the element of the value that lies at the beginning
-  int32_t number = -1;
-  int64_t period = 0;  // elements: the value is repeated (repetitions.h); 0: it is not
-  int64_t block = 0;   // elements of a sample behind which the next sample's stand; 0: all of them
-  friend bool operator==(const HeldValue&, const HeldValue&) = default;
-};
-class HeldValues {
- public:
-  void put(int64_t begin, HeldValue value);
-  // The value that holds all of [begin, end), or nullptr; `at`: where it begins.
-  const HeldValue* find(int64_t begin, int64_t end, int64_t& at) const;
-  const std::map<int64_t, HeldValue>& all() const { return values_; }
-
- private:
-  std::map<int64_t, HeldValue> values_;
-};
 
 // What a run adds to the bytes [begin, end) of a slot: elements of a value in the order in which they are added.
 struct Contribution {

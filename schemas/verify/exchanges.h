@@ -1,0 +1,24 @@
+// What values become on their way between the ranks of an expert group, by the names that programs have for them.
+// Rules 8 to 10 find it, as they follow every part from the rank that sent it to the run that reads it; the rule about
+// equality with the model puts programs together by it. It says nothing of what is in the values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "schemas/plan/plan.h"
+
+namespace piper::verify {
+
+struct Exchange {
+  std::string sent;     // the name that its maker has for the value
+  int64_t devices = 0;  // D of the group: part j of D equal ones went to position j. 0: not the same everywhere
+  DType dtype = DType::kF32;
+  // Names of the values that say how many rows of each part were sent, and came; "" where whole parts travel.
+  std::string rows_sent, rows_received;
+  friend bool operator==(const Exchange&, const Exchange&) = default;
+};
+using Exchanges = std::map<std::string, Exchange>;  // by the name that its readers have for the value
+
+}  // namespace piper::verify

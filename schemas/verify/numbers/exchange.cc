@@ -1,0 +1,145 @@
+#include "schemas/verify/numbers/exchange.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schemas/plan/dtype.h"
+
+namespace piper::verify {
+namespace {
+
+class Exchanged {
+ public:
+  Exchanged(const HeldValue& sent, const Exchange& exchange, int64_t bytes, int64_t samples, NumberTable& table)
+      : sent_(sent),
+        dtype_(exchange.dtype),
+        devices_(exchange.devices),
+        samples_(samples),
+        size_(table[sent.number].bytes / dtype_bytes(exchange.dtype)),
+        table_(table) {
+    result_.end = bytes;
+    result_.spread.devices = devices_;
+  }
+
+  HeldValue make() {
+    if (table_[sent_.number].over != Over::kEach) return unknown("an exchange of what has no samples");
+    if (!sent_.spread.is_spread()) return to_experts();
+    if (sent_.spread.sources && sent_.spread.devices == devices_) return from_experts();
+    return unknown("an exchange of what an exchange brought");
+  }
+
+ private:
+  HeldValue unknown(const std::string& why) const { return {result_.end, 0, table_.unknown(why)}; }
+
+  // Part j for rank j.
+  HeldValue to_experts() {
+    const int64_t block = sent_.block > 0 ? sent_.block : size_, outer = samples_ == 1 ? devices_ : size_ / block;
+    if (outer % devices_ != 0 || size_ % devices_ != 0) return unknown("an exchange of parts of samples");
+    result_.spread.sources = true;
+    if (outer > devices_) {  // ranks, other axes, samples
+      result_.spread.apart = true;
+      result_.block = block;
+    }
+    const auto copied = through_copy();
+    result_.number = copied ? *copied : sent_.number;
+    if (!copied) result_.spread.part = size_ / devices_;
+    return result_;
+  }
+
+  // Parts are copied to the front before they travel: the number without that copy, with the part of a rank where it is
+  // in what was copied. Nothing where it cannot be told.
+  std::optional<int32_t> through_copy() {
+    const Number& copy = table_[sent_.number];
+    if (copy.kernel != "copy") return std::nullopt;
+    View source = copy.operands[0];
+    std::vector<ViewAxis>& axes = source.axes;
+    if (axes.empty() || axes[0].extent != devices_ || axes[0].samples || source.dtype != dtype_ ||
+        table_[source.number].over != Over::kEach)
+      return std::nullopt;
+    for (const ViewAxis& axis : axes)
+      if (axis.extent == 0) return std::nullopt;
+    const int64_t stride = axes[0].stride;
+    axes.erase(axes.begin());
+    if (stride == 0) return copied(std::move(source));  // all ranks get the same
+    size_t at = 0;
+    while (at < axes.size() && (axes[at].extent == 1 || axes[at].stride * axes[at].extent != stride)) ++at;
+    if (at < axes.size()) {
+      axes[at].extent *= devices_;
+    } else {  // a rank has one place along it
+      for (at = 0; at < axes.size() && (axes[at].extent == 1 || axes[at].stride > stride);) ++at;
+      axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(at), {devices_, stride, false});
+    }
+    int64_t behind = 1;
+    for (size_t axis = at; axis < axes.size(); ++axis) behind *= axes[axis].extent;
+    result_.spread.part = behind / devices_;
+    return copied(std::move(source));
+  }
+
+  // What the ranks made for this rank's samples, rank by rank.
+  HeldValue from_experts() {
+    const Spread& spread = sent_.spread;
+    const int64_t each = spread.part > 0 ? size_ / devices_ : size_, block = sent_.block > 0 ? sent_.block : each;
+    if (!spread.apart && block != each) return unknown("an exchange of parts of samples");
+    result_.number = sent_.number;
+    if (samples_ > 1) result_.block = block;
+    if (spread.share) {
+      if (block == each) result_.block = 0;
+      result_.spread.shares = true;
+      return result_;
+    }
+    if (spread.part == 0) return unknown("a value that comes back alike from all ranks");
+    result_.spread = {};
+    if (each == spread.part) return result_;
+    View view;  // rank by rank, where the value has the ranks' parts inside of an axis
+    view.number = sent_.number;
+    view.dtype = dtype_;
+    view.axes = {{1, 0, true},
+                 {devices_, spread.part, false},
+                 {each / spread.part, spread.part * devices_, false},
+                 {spread.part, spread.part == 1 ? 0 : 1, false}};
+    result_.number = copied(std::move(view));
+    return result_;
+  }
+
+  int32_t copied(View view) {
+    if (is_whole(view, table_)) return view.number;
+    NumberTable::Made made;
+    made.kernel = "copy";
+    made.what = "of an exchange";
+    made.over = Over::kEach;
+    made.bytes = dtype_bytes(dtype_);
+    for (const ViewAxis& axis : view.axes) made.bytes *= axis.extent;
+    made.operands = {std::move(view)};
+    return table_.result(std::move(made));
+  }
+
+  const HeldValue& sent_;
+  const DType dtype_;
+  const int64_t devices_, samples_, size_;  // size: elements of a sample
+  NumberTable& table_;
+  HeldValue result_;
+};
+
+}  // namespace
+
+HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, int64_t bytes, int64_t samples,
+                     NumberTable& table) {
+  HeldValues held;
+  const auto unknown = [&](const std::string& why) {
+    held.put(0, {bytes, 0, table.unknown(why)});
+    return held;
+  };
+  if (exchange.devices < 2) return unknown("an exchange among groups of different size");
+  if (!exchange.rows_sent.empty() || !exchange.rows_received.empty())
+    return unknown("an exchange of as many rows as the data say");
+  if (sent.all().size() != 1) return unknown("an exchange of what no program makes as one value");
+  const auto& [begin, value] = *sent.all().begin();
+  if (table[value.number].over == Over::kUnknown) held.put(0, {bytes, 0, value.number});
+  else if (begin != 0 || value.first != 0 || value.period > 0) return unknown("an exchange of a part of a value");
+  else held.put(0, Exchanged(value, exchange, bytes, samples, table).make());
+  return held;
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,439 @@
+#include "schemas/verify/numbers/experts.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "schemas/plan/names.h"
+#include "schemas/verify/numbers/rows.h"
+
+namespace piper::verify {
+
+using plan::KernelCall;
+using plan::Operand;
+
+namespace {
+
+// ---------------------------------------------------------------- views
+
+// Takes out the axis along which a rank after the other stands, `stride` elements apart; -1: there is none.
+int32_t take_ranks(StridedElements& elements, int64_t devices, int64_t stride) {
+  for (size_t i = 0; i < elements.shape.size(); ++i) {
+    if (elements.shape[i] != devices || elements.strides[i] != stride) continue;
+    elements.shape[i] = 1;
+    elements.strides[i] = 0;
+    return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+// Elements of samples of one rank, the axis of ranks taken out: as those of a value for these samples alone.
+std::string view_of_rank(const StridedElements& elements, int64_t size, int64_t block, int64_t samples, View& view) {
+  return block == size ? view_of(elements, Over::kEach, size, samples, view)
+                       : view_between(elements, size, block, samples, view);
+}
+
+std::string view_of_sources(StridedElements elements, const HeldValue& value, int64_t size, int64_t samples, View& view,
+                            SpreadView& where) {
+  const int64_t devices = value.spread.devices, block = value.block > 0 ? value.block : size;
+  if (value.spread.apart) {
+    where.sources = take_ranks(elements, devices, samples * size);
+    if (where.sources < 0 || elements.offset >= samples * size)
+      return "samples of several ranks that are not read rank by rank";
+    return view_of_rank(elements, size, block, samples, view);
+  }
+  std::string why = view_of_rank(elements, size, block, devices * samples, view);
+  if (why.empty() || samples == 1) return why;
+  // By two axes, of the ranks and of the samples of each.
+  where.sources = take_ranks(elements, devices, samples * block);
+  if (where.sources < 0) return why;
+  const int64_t outer = devices * samples * block;
+  for (int64_t& stride : elements.strides)
+    if (stride % outer == 0) stride /= devices;
+  if (elements.offset % outer >= samples * block) return "samples of some ranks";
+  elements.offset = elements.offset / outer * (samples * block) + elements.offset % outer;
+  return view_of_rank(elements, size, block, samples, view);
+}
+
+// A view of what a rank has, as the view of what all ranks have together.
+std::string of_all_parts(const StridedElements& elements, const Spread& spread, View& view, int32_t& part) {
+  const int64_t rows = spread.part;
+  int64_t last = view.offset % rows;
+  for (size_t i = 0; i < view.axes.size() && part < 0; ++i) {
+    const ViewAxis& axis = view.axes[i];
+    // Of one expert: the first axis that could be of the experts.
+    const bool one = elements.shape[i] == 1 && !axis.samples && elements.strides[i] >= rows;
+    if (one || (axis.extent > 1 && axis.stride > 0 && axis.extent * axis.stride == rows))
+      part = static_cast<int32_t>(i);
+  }
+  if (part < 0) return "experts of one rank that are told apart from those of others";
+  for (size_t i = 0; i < view.axes.size(); ++i) {
+    ViewAxis& axis = view.axes[i];
+    if (static_cast<int32_t>(i) == part) {
+      last += (axis.extent - 1) * axis.stride;
+      if (axis.extent == 1) axis.stride = rows;
+      axis.extent *= spread.devices;
+    } else if (axis.stride % rows == 0) {
+      axis.stride *= spread.devices;
+    } else {
+      last += (axis.extent - 1) * axis.stride;
+    }
+  }
+  view.offset = view.offset / rows * rows * spread.devices + view.offset % rows;
+  return last < rows ? "" : "an operand that names experts of several ranks in parts";
+}
+
+// ---------------------------------------------------------------- calls
+
+bool is_each(const View& view, const NumberTable& table) {
+  return view.number >= 0 && table[view.number].over == Over::kEach;
+}
+
+class Whole {
+ public:
+  Whole(const KernelCall& call, const std::vector<View>& operands, const std::vector<SpreadView>& where,
+        const NumberTable& table, int64_t samples)
+      : where_(where),
+        table_(table),
+        own_samples_(samples),
+        row_(find_row(call.kernel == "add_into" ? "copy" : call.kernel)) {
+    result_.call = call;
+    result_.operands = operands;
+    result_.samples = samples;
+  }
+
+  WholeCall make() {
+    result_.why = check();
+    return std::move(result_);
+  }
+
+ private:
+  std::string check() {
+    Spread& spread = result_.spread;
+    for (const SpreadView& operand : where_) {
+      if (!operand.spread.is_spread()) continue;
+      if (spread.is_spread() && spread.devices != operand.spread.devices) return "values of groups of different size";
+      spread.devices = operand.spread.devices;
+    }
+    if (std::any_of(where_.begin(), where_.end(), [](const SpreadView& w) { return w.shares >= 0; }))
+      return add_shares();
+    if (row_ == nullptr) return "kernel " + result_.call.kernel + " has no row";
+    if (std::string why = one_order_of_samples(); !why.empty()) return why;
+    if (std::string why = leave_out_ranks(); !why.empty()) return why;
+    if (std::string why = find_part(); !why.empty()) return why;
+    if (std::string why = shares_are_linear(); !why.empty()) return why;
+    widen();
+    return "";
+  }
+
+  bool by_places() const {
+    return (row_->form == RowForm::kElementwise || row_->form == RowForm::kLinear || row_->form == RowForm::kAdd ||
+            row_->form == RowForm::kMultiply) &&
+           result_.call.kernel != "dropout";
+  }
+  size_t rank() const { return result_.call.outputs[0].shape.size(); }
+  bool present(size_t i) const { return result_.operands[i].number >= 0; }
+  // Of the axis of experts, counted from the last; 0: there is none.
+  int64_t part_of(size_t i) const {
+    return i >= where_.size() || where_[i].part < 0
+               ? 0
+               : static_cast<int64_t>(result_.operands[i].axes.size()) - where_[i].part;
+  }
+
+  // The sum of all ranks' shares is the sum over all experts.
+  std::string add_shares() {
+    KernelCall& call = result_.call;
+    if (call.kernel != "sum" || call.outputs.size() != 1) return "shares of a sum that are not added up";
+    const auto axis = static_cast<int64_t>(where_[0].shares);
+    std::vector<int64_t>* dims = nullptr;
+    for (plan::Attr& attr : call.attrs)
+      if (attr.name == "dims") dims = std::get_if<std::vector<int64_t>>(&attr.value);
+    if (dims == nullptr || std::count(dims->begin(), dims->end(), axis) != 1)
+      return "shares of a sum that are not added up";
+    Operand &in = call.inputs[0], &out = call.outputs[0];
+    if (out.shape.size() == in.shape.size()) erase(out, axis);
+    erase(in, axis);
+    View& view = result_.operands[0];
+    view.axes.erase(view.axes.begin() + axis);
+    std::erase(*dims, axis);
+    for (int64_t& dim : *dims) dim -= dim > axis ? 1 : 0;
+    if (dims->empty()) {
+      call.kernel = "copy";
+      call.attrs.clear();
+    }
+    result_.spread = {};
+    return "";
+  }
+  static void erase(Operand& operand, int64_t axis) {
+    operand.shape.erase(operand.shape.begin() + axis);
+    operand.strides.erase(operand.strides.begin() + axis);
+  }
+
+  std::string one_order_of_samples() {
+    for (size_t i = 0; i < where_.size(); ++i) {
+      if (!is_each(result_.operands[i], table_)) continue;
+      if (where_[i].spread.sources) result_.spread.sources = true;
+    }
+    for (size_t i = 0; i < where_.size(); ++i)
+      if (is_each(result_.operands[i], table_) && where_[i].spread.sources != result_.spread.sources)
+        return "samples of a rank beside those of its group";
+    if (result_.spread.sources) result_.samples = own_samples_ * result_.spread.devices;
+    return "";
+  }
+
+  // Ranks and samples by two axes: the call on the samples of each rank by itself.
+  std::string leave_out_ranks() {
+    int64_t from_end = 0;
+    for (size_t i = 0; i < where_.size(); ++i) {
+      if (!is_each(result_.operands[i], table_)) continue;
+      const int64_t here =
+          where_[i].sources < 0 ? 0 : static_cast<int64_t>(result_.operands[i].axes.size()) - where_[i].sources;
+      if (i > 0 && from_end != here && from_end > 0) return "operands that number ranks by different axes";
+      if (here == 0 && from_end > 0) return "operands that number ranks by different axes";
+      from_end = here;
+    }
+    if (from_end == 0) return "";
+    if (!by_places() || result_.call.outputs.size() != 1) return "ranks by an axis of their own";
+    const auto take_out = [&](Operand& operand) {
+      const auto axis = static_cast<int64_t>(operand.shape.size()) - from_end;
+      if (axis >= 0) erase(operand, axis);
+    };
+    for (size_t i = 0; i < where_.size(); ++i) {
+      View& view = result_.operands[i];
+      const auto axis = static_cast<int64_t>(view.axes.size()) - from_end;
+      if (axis < 0 || !present(i)) continue;
+      if (view.axes[static_cast<size_t>(axis)].stride != 0) return "an operand that is not the same for all ranks";
+      view.axes.erase(view.axes.begin() + axis);
+      take_out(result_.call.inputs[i]);
+      SpreadView& operand = where_[i];
+      if (operand.part > axis) --operand.part;
+    }
+    result_.sources = static_cast<int32_t>(static_cast<int64_t>(rank()) - from_end);
+    take_out(result_.call.outputs[0]);
+    result_.samples = own_samples_;
+    return "";
+  }
+
+  // The axis of the results that has the experts, and whether these are shares of a sum over them.
+  std::string find_part() {
+    int64_t from_end = 0;  // of operands that have experts
+    bool any = false, one_place = true;
+    for (size_t i = 0; i < where_.size(); ++i) {
+      const int64_t here = part_of(i);
+      if (here == 0) continue;
+      one_place = one_place && (!any || here == from_end);
+      from_end = here;
+      any = true;
+    }
+    if (!any) return "";
+    switch (row_->form) {
+      case RowForm::kElementwise:
+      case RowForm::kLinear:
+      case RowForm::kAdd:
+      case RowForm::kMultiply:
+        if (!one_place || !by_places()) return "operands that number experts by different axes";
+        return at_end(from_end);
+      case RowForm::kSumOverAxes:
+      case RowForm::kAlongAxes: return along_axes(one_place, from_end);
+      case RowForm::kRowsByMatrix: return rows_by_matrix();
+      case RowForm::kSumOfRowProducts: return sum_of_row_products();
+      case RowForm::kMatmul: return matmul();
+      case RowForm::kBySample: break;
+    }
+    return "experts in what " + result_.call.kernel + " makes";
+  }
+  std::string at_end(int64_t from_end) {
+    result_.part = static_cast<int32_t>(static_cast<int64_t>(rank()) - from_end);
+    return result_.part < 0 ? "a result without experts" : "";
+  }
+  std::string in_share() {
+    result_.spread.share = true;
+    return "";
+  }
+
+  std::string along_axes(bool one_place, int64_t from_end) {
+    std::vector<int64_t> dims;
+    for (const plan::Attr& attr : result_.call.attrs) {
+      if (const auto* list = std::get_if<std::vector<int64_t>>(&attr.value); attr.name == "dims") dims = *list;
+      if (const auto* one = std::get_if<int64_t>(&attr.value); attr.name == "dim") dims = {*one};
+    }
+    const size_t from = result_.operands[0].axes.size();
+    const auto axis = static_cast<int64_t>(from) - from_end;
+    if (!one_place || dims.empty() || axis < 0) return "operands that number experts by different axes";
+    if (std::find(dims.begin(), dims.end(), axis) != dims.end())
+      return row_->form == RowForm::kSumOverAxes ? in_share() : "experts along an axis that is read as a whole";
+    const auto gone = rank() >= from ? 0 : std::count_if(dims.begin(), dims.end(), [&](int64_t d) { return d < axis; });
+    result_.part = static_cast<int32_t>(axis - gone);
+    return "";
+  }
+
+  // linear: [.., I] by [O, I]; linear_backward_input: [.., O] by [O, I].
+  std::string rows_by_matrix() {
+    const int64_t of_rows = part_of(0), of_matrix = part_of(1), summed = result_.call.kernel == "linear" ? 1 : 2;
+    const bool bias = present(result_.operands.size() - 1) && result_.operands.size() > 2;
+    if (of_rows > 1 && of_matrix == 0 && part_of(2) == 0) return at_end(of_rows);
+    if (of_rows == 1 && of_matrix == summed && !bias) return in_share();
+    const bool of_columns = of_rows == 0 && of_matrix == 3 - summed && (!bias || part_of(2) == 1);
+    return of_columns ? at_end(1) : "experts in a product";
+  }
+  // [.., O] and [.., I] to [O, I], over all rows.
+  std::string sum_of_row_products() {
+    const int64_t a = part_of(0), b = part_of(1);
+    if (a > 1 && a == b) return in_share();
+    if (a == 1 && b == 0) return at_end(2);
+    return a == 0 && b == 1 ? at_end(1) : "experts in a product";
+  }
+  std::string matmul() {
+    const int64_t a = part_of(0), b = part_of(1);
+    if (a == 1 && b == 2) return in_share();
+    if (a > 2 && (b == a || b == 0)) return at_end(a);
+    if (b > 2 && a == 0) return at_end(b);
+    if (a == 2 && b == 0) return at_end(2);
+    return a == 0 && b == 1 ? at_end(1) : "experts in a product";
+  }
+
+  // f(a + b) = f(a) + f(b) in the operand that is a share; all others are the same on every rank.
+  std::string shares_are_linear() {
+    size_t shares = 0, others = 0, first = 0;
+    for (size_t i = 0; i < where_.size(); ++i) {
+      if (!present(i)) continue;
+      if (where_[i].spread.share) {
+        if (shares++ == 0) first = i;
+      } else {
+        ++others;
+      }
+    }
+    if (shares == 0) return "";
+    const std::string why = "no linear function of a rank's share of a sum over experts";
+    if (result_.part >= 0 || result_.spread.share) return why;
+    result_.spread.share = true;
+    if (row_->form == RowForm::kAdd) return others == 0 ? "" : why;
+    if (shares != 1) return why;
+    if (row_->form == RowForm::kMultiply || row_->form == RowForm::kMatmul || row_->form == RowForm::kSumOverAxes)
+      return "";
+    const std::string& kernel = result_.call.kernel;
+    const bool product =
+        kernel == "linear_backward_input" || (kernel == "linear" && (result_.operands.size() < 3 || !present(2)));
+    const bool of_first = row_->form == RowForm::kLinear || product || kernel == "mean" || kernel == "slice_backward";
+    return of_first && first == 0 ? "" : why;
+  }
+
+  // All experts' extents.
+  void widen() {
+    const int64_t devices = result_.spread.devices;
+    const int64_t from_end = result_.part < 0 ? 0 : static_cast<int64_t>(rank()) - result_.part;
+    for (size_t i = 0; i < where_.size(); ++i) {
+      View& view = result_.operands[i];
+      Operand& operand = result_.call.inputs[i];
+      if (!present(i)) continue;
+      if (where_[i].part >= 0) {
+        operand.shape[static_cast<size_t>(where_[i].part)] *= devices;
+      } else if (const auto axis = static_cast<int64_t>(view.axes.size()) - from_end;
+                 from_end > 0 && axis >= 0 && is_repeated(i, axis)) {
+        operand.shape[static_cast<size_t>(axis)] *= devices;
+        view.axes[static_cast<size_t>(axis)].extent *= devices;
+      }
+    }
+    if (result_.part < 0) return;
+    for (Operand& out : result_.call.outputs) {
+      const std::vector<int64_t> local = out.shape;
+      if (out.slot == Operand::kAbsent) continue;
+      widen(out);
+      for (plan::Attr& attr : result_.call.attrs)
+        if (auto* shape = std::get_if<std::vector<int64_t>>(&attr.value); attr.name == "shape" && *shape == local)
+          *shape = out.shape;
+    }
+  }
+  // Axes at one place correspond, apart from products' last two.
+  bool is_repeated(size_t i, int64_t axis) const {
+    const bool batch =
+        row_->form != RowForm::kMatmul || static_cast<int64_t>(result_.operands[i].axes.size()) - axis > 2;
+    const ViewAxis& there = result_.operands[i].axes[static_cast<size_t>(axis)];
+    return batch && (by_places() || row_->form == RowForm::kMatmul) && there.extent > 1 && there.stride == 0;
+  }
+  // Strides of the whole in the order of the part's memory.
+  void widen(Operand& out) const {
+    std::vector<size_t> order(out.shape.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return out.strides[a] > out.strides[b]; });
+    out.shape[static_cast<size_t>(result_.part)] *= result_.spread.devices;
+    int64_t next = 1;
+    for (size_t k = order.size(); k-- > 0;) {
+      out.strides[order[k]] = next;
+      next *= out.shape[order[k]];
+    }
+  }
+
+  std::vector<SpreadView> where_;
+  const NumberTable& table_;
+  const int64_t own_samples_;
+  const Row* const row_;
+  WholeCall result_;
+};
+
+}  // namespace
+
+std::string view_of_spread(StridedElements elements, const HeldValue& value, Over over, int64_t size, int64_t samples,
+                           View& view, SpreadView& where) {
+  where.spread = value.spread;
+  if (value.period > 0) return "a repeated value of experts";
+  const StridedElements as_read = elements;
+  std::string why;
+  if (value.spread.shares) {
+    const int64_t all = size * (over == Over::kEach ? samples : 1);
+    where.shares = take_ranks(elements, value.spread.devices, all);
+    if (where.shares < 0 || elements.offset != 0) return "shares of a sum that are not added up";
+    where.spread = {value.spread.devices};
+  }
+  if (over == Over::kEach && value.spread.sources)
+    why = view_of_sources(std::move(elements), value, size, samples, view, where);
+  else if (over == Over::kEach && value.block > 0) why = view_between(elements, size, value.block, samples, view);
+  else why = view_of(elements, over, size, samples, view);
+  if (why.empty() && value.spread.part > 0) why = of_all_parts(as_read, value.spread, view, where.part);
+  return why;
+}
+
+WholeCall whole_call(const KernelCall& call, const std::vector<View>& operands, const std::vector<SpreadView>& where,
+                     const NumberTable& table, int64_t samples) {
+  return Whole(call, operands, where, table, samples).make();
+}
+
+std::string lay_out(const WholeCall& whole, const Operand& out, size_t i, int32_t sample_axis, int64_t samples,
+                    HeldValue& held) {
+  const Operand& all = whole.call.outputs[i];
+  held.spread = whole.spread;
+  if (sample_axis < 0) held.spread.sources = false;
+  std::vector<size_t> order(all.shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return all.strides[a] > all.strides[b]; });
+  const auto each = [&](size_t axis) {  // of one sample
+    return static_cast<int32_t>(axis) == sample_axis ? all.shape[axis] / samples : all.shape[axis];
+  };
+  int64_t inside = 1, block = 0, size = 1;  // block: elements of a sample in a row
+  for (size_t k = order.size(); k-- > 0;) {
+    const size_t axis = order[k];
+    inside *= each(axis);
+    if (static_cast<int32_t>(axis) == whole.part) {
+      if (held.period > 0) return "a repeated value of experts";
+      held.spread.part = inside / whole.spread.devices;
+      inside /= whole.spread.devices;
+    }
+    if (static_cast<int32_t>(axis) == sample_axis) block = inside;
+    size = inside;
+  }
+  if (held.block > 0) held.block = block;
+  if (whole.sources < 0 || sample_axis < 0) return "";
+  // A rank after the other: right in front of the samples, or of all axes.
+  if (out.strides != plan::contiguous_strides(out.shape)) return "ranks by an axis of a result in another order";
+  const auto has_places = [&](int32_t from, int32_t to) {
+    return std::any_of(out.shape.begin() + from, out.shape.begin() + to, [](int64_t extent) { return extent != 1; });
+  };
+  held.block = block == size ? 0 : block;
+  const int32_t behind = sample_axis < whole.sources ? sample_axis : sample_axis + 1;  // the samples' axis in `out`
+  if (behind < whole.sources) return "ranks by an axis behind their samples";
+  if (!has_places(whole.sources + 1, behind)) return "";
+  if (has_places(0, whole.sources)) return "ranks by an axis between others";
+  held.spread.apart = true;
+  return "";
+}
+
+}  // namespace piper::verify

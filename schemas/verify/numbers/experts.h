@@ -1,0 +1,57 @@
+// Rule on numbers: what ranks that share experts compute is what one device computes for all of them. Of E experts each
+// of D ranks has E/D, and their weights; a program is the same for all D, so it is evaluated once, for any of them.
+//
+// A value of such a program is a part of a value of one device, or a share of one (Spread). Right because
+// - of a kernel that computes each place along some axis by itself, a part of its operands along that axis makes that
+//   part of its result, whatever rank has it: its number is the one of the whole call, which has all experts' extents;
+// - a kernel that sums over that axis makes a rank's share of the sum; the sum of all shares is the sum over all
+// experts,
+//   and a function that is linear in the shares may come before it;
+// - samples of several ranks are samples: a row's argument (rows.cc) does not ask whose.
+// That all parts of a run are the same rank's is rule 9: a run reads of a parameter the part that belongs to the place
+// in the group to which others sent the rows that it reads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schemas/plan/plan.h"
+#include "schemas/verify/numbers/held.h"
+#include "schemas/verify/numbers/number.h"
+#include "schemas/verify/numbers/views.h"
+
+namespace piper::verify {
+
+// Which axes of a view name what ranks share; -1: none. Counted before any is left out.
+struct SpreadView {
+  Spread spread;
+  int32_t part = -1;     // the experts, all of them in the view
+  int32_t sources = -1;  // the ranks whose samples they are, where it is not the samples' own axis
+  int32_t shares = -1;
+};
+
+// The view of elements of a value that is spread. `size`: elements of a sample that the rank has, or of all where it is
+// not over samples; `samples`: of each rank. "" or why it is none.
+std::string view_of_spread(StridedElements elements, const HeldValue& value, Over over, int64_t size, int64_t samples,
+                           View& view, SpreadView& where);
+
+// A call as one device makes it, for all experts, and where its results have what a rank has of them.
+struct WholeCall {
+  plan::KernelCall call;
+  std::vector<View> operands;
+  int64_t samples = 1;   // that operands have
+  Spread spread;         // of all results; without part
+  int32_t part = -1;     // axis of the results
+  int32_t sources = -1;  // axis of the results that the whole call lacks
+  std::string why;       // what is not covered; "" where all is
+};
+WholeCall whole_call(const plan::KernelCall& call, const std::vector<View>& operands,
+                     const std::vector<SpreadView>& where, const NumberTable& table, int64_t samples);
+
+// How a rank's part of result `i` lies in its memory; `held` has how the whole one would. `sample_axis`: of the whole
+// call's result, -1: none. "" or what is not covered.
+std::string lay_out(const WholeCall& whole, const plan::Operand& out, size_t i, int32_t sample_axis, int64_t samples,
+                    HeldValue& held);
+
+}  // namespace piper::verify

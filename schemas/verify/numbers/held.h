@@ -1,0 +1,45 @@
+// Which values stand where in the slots and the workspace of a program.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+namespace piper::verify {
+
+// What a rank of a group of D, each with its part of the experts, has of a value that one device has whole (experts.h).
+// With one rank all of it.
+struct Spread {
+  int64_t devices = 1;  // D
+  // Elements of a sample that a rank has in a row, those of its own experts; in the value those of all D ranks stand
+  // there, rank by rank. 0: what the rank has does not depend on which experts it has.
+  int64_t part = 0;
+  bool sources = false;  // of the samples of all D ranks, rank by rank, and not only of its own
+  bool apart = false;    // ... the ranks' samples are the outermost axis, other axes stand between them and the samples
+  bool share = false;    // what its own experts add to a sum over all experts
+  bool shares = false;   // the shares of all D ranks, one behind the other
+  bool is_spread() const { return devices > 1; }
+  friend bool operator==(const Spread&, const Spread&) = default;
+};
+
+// The values in a slot or workspace, by the byte where they begin.
+struct HeldValue {
+  int64_t end = 0;    // behind its last byte
+  int64_t first = 0;  // the element of the value that lies at the beginning
+  int32_t number = -1;
+  int64_t period = 0;  // elements: the value is repeated (repetitions.h); 0: it is not
+  int64_t block = 0;   // elements of a sample behind which the next sample's stand; 0: all of them
+  Spread spread;       // over the ranks that share experts
+  friend bool operator==(const HeldValue&, const HeldValue&) = default;
+};
+class HeldValues {
+ public:
+  void put(int64_t begin, HeldValue value);
+  // The value that holds all of [begin, end), or nullptr; `at`: where it begins.
+  const HeldValue* find(int64_t begin, int64_t end, int64_t& at) const;
+  const std::map<int64_t, HeldValue>& all() const { return values_; }
+
+ private:
+  std::map<int64_t, HeldValue> values_;
+};
+
+}  // namespace piper::verify
