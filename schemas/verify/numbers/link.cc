@@ -104,11 +104,12 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
     if (run.slots[s].all().size() != 1) return values;
     const auto& [begin, value] = *run.slots[s].all().begin();
     const Number& number = table_[value.number];
-    if (begin != 0 || value.first != 0 || value.block > 0 || number.over == Over::kSum || number.over == Over::kPiece)
+    if (begin != 0 || value.first != 0 || value.block > 0 || value.spread.is_spread() || number.over == Over::kSum ||
+        number.over == Over::kPiece)
       return values;
     HeldValue other = value;
     if (number.over == Over::kEach) other.end = number.bytes * samples;
-    if (value.period > 0) other.end = bytes;
+    if (value.period > 0 || number.over == Over::kUnknown) other.end = bytes;
     values.put(0, std::move(other));
     return values;
   }

@@ -1,0 +1,104 @@
+// Rule 12 on experts that ranks share: sound plans are proved, and programs that compute something else are refused.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "schemas/verify/verify.h"
+#include "tests/unit/compiled_plans.h"
+
+using namespace piper;
+using namespace piper::plan;
+
+namespace {
+
+std::string sharing(const std::string& more, const std::string& microbatches = "2") {
+  return "piper: 1\nmodel: {batch: 8}\nannotate: [{tag: EP, modules: [mixtures.0, mixtures.1]}]\ndirectives:\n" + more +
+         "  - {op: split, num_microbatches: " + microbatches + "}\noptimizer: {sgd: {lr: 0.1}}\n";
+}
+const std::string kTwoRanks = sharing(
+    "  - {op: replicate, filter: {}, devices: [0, 1]}\n"
+    "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1]}\n");
+const std::string kGroups = sharing(
+    "  - {op: replicate, filter: {}, devices: [0, 1, 2, 3], shard_grads: true}\n"
+    "  - {op: shard, filter: {EP: \"*\"}, devices: [[0, 1], [3, 2]]}\n",
+    "1");
+
+Bundle experts(const std::string& strategy) { return compiled::bundle("tiny_experts.onnx", strategy); }
+
+Program& program(Bundle& bundle, const std::string& name) {
+  const auto found = std::find_if(bundle.programs.begin(), bundle.programs.end(),
+                                  [&](const Program& one) { return one.name == name; });
+  REQUIRE(found != bundle.programs.end());
+  return *found;
+}
+KernelCall& call(Program& program, const std::string& kernel, size_t skip = 0) {
+  for (KernelCall& one : program.calls)
+    if (one.kernel == kernel && skip-- == 0) return one;
+  FAIL("no " << kernel << " in " << program.name);
+  return program.calls[0];
+}
+int32_t slot(const Program& program, const std::string& name) {
+  for (size_t s = 0; s < program.slots.size(); ++s)
+    if (program.slots[s].name == name) return static_cast<int32_t>(s);
+  FAIL("no slot " << name << " in " << program.name);
+  return -1;
+}
+// The code of the refutation of what `change` makes of a sound plan.
+std::string refusal(const std::function<void(Bundle&)>& change) {
+  Bundle bundle = experts(kTwoRanks);
+  change(bundle);
+  const auto report = verify::verify(bundle);
+  return report.ok() ? "accepted: " + describe(report->equality) : report.error().code;
+}
+
+}  // namespace
+
+TEST_CASE("plans whose ranks share experts compute the model's gradients and loss") {
+  for (const std::string& strategy : {kTwoRanks, kGroups}) {
+    const auto report = verify::verify(experts(strategy));
+    REQUIRE(report.ok());
+    INFO(describe(report->equality));
+    CHECK(report->equality.whole());
+    CHECK(report->equality.proved == 13);
+  }
+}
+
+TEST_CASE("programs of experts that compute something else are refused") {
+  CHECK(refusal([](Bundle& b) {  // rows by the weights of the other product
+          Program& forward = program(b, "EP0.experts.F.b2");
+          call(forward, "matmul", 1).inputs[1].slot = slot(forward, "mixtures.0.up");
+        })
+            .substr(0, 1) == "P");
+  CHECK(refusal([](Bundle& b) {  // the derivative of another value
+          auto& inputs = call(program(b, "EP0.experts.B.b2"), "tanh_backward").inputs;
+          std::swap(inputs[0], inputs[1]);
+        })
+            .substr(0, 1) == "P");
+  CHECK(refusal([](Bundle& b) {  // combined by scores instead of routing weights
+          Program& router = program(b, "EP0.F.b2");
+          const Operand scores = call(router, "softmax").inputs[0];
+          Operand& gate = call(router, "copy", 1).inputs[0];
+          gate.slot = scores.slot;
+          gate.offset = scores.offset;
+        })
+            .substr(0, 1) == "P");
+  CHECK(refusal([](Bundle& b) {  // gradients of routing weights that experts of the ranks exchanged
+          auto& strides = call(program(b, "EP0.B.b2"), "copy").inputs[0].strides;
+          std::swap(strides[1], strides[2]);
+        }) == "P0641");
+  CHECK(refusal([](Bundle& b) {  // a gradient twice
+          Program& backward = program(b, "EP0.experts.B.b2");
+          backward.calls.push_back(call(backward, "add_into"));
+        })
+            .substr(0, 1) == "P");
+  CHECK(refusal([](Bundle& b) {  // the gradient of an expert's weight twice, added up before
+          Program& backward = program(b, "EP0.experts.B.b2");
+          KernelCall& add = call(backward, "add_into");
+          add.kernel = "matmul";
+          add.inputs = call(backward, "matmul", 3).inputs;
+          add.outputs = call(backward, "matmul", 3).outputs;
+        })
+            .substr(0, 1) == "P");
+}
