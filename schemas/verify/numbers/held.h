@@ -28,7 +28,7 @@ struct HeldValue {
   int32_t number = -1;
   int64_t period = 0;  // elements: the value is repeated (repetitions.h); 0: it is not
   int64_t block = 0;   // elements of a sample behind which the next sample's stand; 0: all of them
-  Spread spread;       // over the ranks that share experts
+  Spread spread = {};  // over the ranks that share experts
   friend bool operator==(const HeldValue&, const HeldValue&) = default;
 };
 class HeldValues {
