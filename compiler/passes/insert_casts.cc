@@ -94,6 +94,7 @@ class Casts {
   DType wanted(OpId id, ValueId operand, const std::vector<ValueId>& operands) const {
     const DType own = to_.type(operand).dtype;
     if (!is_floating(own) || to_.value(operand).kind == ValueKind::kBuffer) return own;
+    if (!precision_.compute) return own;  // the model's own types fit each other
     const DType narrowed = narrows(own) ? *precision_.compute : own;
     switch (takes_[id.index]) {
       case Takes::kAny: return own;
