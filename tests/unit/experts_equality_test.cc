@@ -25,6 +25,11 @@ const std::string kGroups = sharing(
     "  - {op: shard, filter: {EP: \"*\"}, devices: [[0, 1], [3, 2]]}\n",
     "1");
 
+const std::string kOneEach = sharing(
+    "  - {op: replicate, filter: {}, devices: [0, 1, 2, 3]}\n"
+    "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1, 2, 3]}\n",
+    "1");
+
 Bundle experts(const std::string& strategy) { return compiled::bundle("tiny_experts.onnx", strategy); }
 
 Program& program(Bundle& bundle, const std::string& name) {
@@ -63,6 +68,13 @@ TEST_CASE("plans whose ranks share experts compute the model's gradients and los
     CHECK(report->equality.whole());
     CHECK(report->equality.proved == 13);
   }
+}
+
+// An axis of one place looks like any other, so what cannot be told apart is open.
+TEST_CASE("plans whose ranks have one expert each are not refused") {
+  const auto report = verify::verify(experts(kOneEach));
+  REQUIRE(report.ok());
+  CHECK(report->equality.looked);
 }
 
 TEST_CASE("programs of experts that compute something else are refused") {

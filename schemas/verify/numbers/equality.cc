@@ -39,6 +39,7 @@ class Comparison {
     for (const NumberedProgram& run : plan_.programs()) {
       other_pieces_ = other_pieces_ || (run.program != nullptr && reference_.by_pieces && run.samples != report_.piece);
       ambiguous_ = ambiguous_ || (run.program != nullptr && run.samples == 1);
+      ambiguous_ = ambiguous_ || has_one_expert(run);
       for (const int32_t number : run.made) made_[static_cast<size_t>(number)] = 1;
       for (const HeldValues& slot : run.slots)  // constants that piperc has computed
         for (const auto& [begin, value] : slot.all()) made_[static_cast<size_t>(value.number)] = 1;
@@ -72,6 +73,11 @@ class Comparison {
   }
   static std::string told(Feed feed) {
     return feed == Feed::kNone ? "tensors of its own" : quoted(std::string(feed_name(feed))) + " of a token stream";
+  }
+
+  bool has_one_expert(const NumberedProgram& run) const {
+    return run.program != nullptr && std::any_of(run.program->slots.begin(), run.program->slots.end(),
+                                                 [&](const Slot& slot) { return leaves_.is_of_one_expert(slot); });
   }
 
   // What is added to each sum: by the reference, and by the programs of each chunk.
@@ -129,7 +135,7 @@ class Comparison {
       return {};
     }
     if (ambiguous_) {
-      leave_open("pieces of one sample, whose views do not always show which axis numbers the samples", name);
+      leave_open("pieces of one sample, or ranks of one expert, whose views do not always show which axis it is", name);
       return {};
     }
     if (std::any_of(missing.begin(), missing.end(),
@@ -206,9 +212,9 @@ class Comparison {
   NumberedProgram reference_;
   int32_t num_known_;  // numbers of the reference are below
   LinkedPrograms plan_;
-  bool ambiguous_ = false;                       // which axis numbers the samples was a choice in some program
-  bool other_pieces_ = false;                    // than a reference for pieces is for
-  std::vector<char> made_;                       // [number] by the plan
+  bool ambiguous_ = false;     // which axis numbers the samples, or the experts, was a choice in some program
+  bool other_pieces_ = false;  // than a reference for pieces is for
+  std::vector<char> made_;     // [number] by the plan
   std::map<std::string, Terms> wanted_, found_;  // by slot
   std::map<std::string, int32_t> differing_;     // slots to which programs of a chunk add differently: one of these
   EqualityReport report_;

@@ -71,6 +71,16 @@ HeldValue Leaves::held(const Slot& slot, int32_t leaf, const NumberTable& table)
   return value;
 }
 
+bool Leaves::is_of_one_expert(const Slot& slot) const {
+  if (slot.role != SlotRole::kParameter) return false;
+  const auto tensor = std::find_if(manifest_.tensors.begin(), manifest_.tensors.end(),
+                                   [&](const TensorInfo& info) { return info.name == slot.name; });
+  if (tensor == manifest_.tensors.end() || tensor->shape.empty() || tensor->shape[0] < 2) return false;
+  const auto working = working_.find(slot.name);
+  const DType dtype = working == working_.end() ? tensor->dtype : working->second;
+  return slot.bytes * tensor->shape[0] == element_count(tensor->shape).value_or(0) * dtype_bytes(dtype);
+}
+
 int32_t Leaves::of_slot(const Slot& slot, int64_t samples, const std::string& sha256, NumberTable& table) const {
   switch (slot.role) {
     case SlotRole::kInput: return input(slot, samples, table);

@@ -21,6 +21,9 @@ class Leaves {
   // How that leaf lies in the slot: of a parameter of experts a rank may have a part.
   HeldValue held(const plan::Slot& slot, int32_t leaf, const NumberTable& table) const;
 
+  // Whether a slot has a part of a parameter that is one place along its first axis, which then looks like any other.
+  bool is_of_one_expert(const plan::Slot& slot) const;
+
   int64_t batch() const { return manifest_.batch; }
   // Of how many samples a program's inputs are; Reference::kSamples where it has none that are of any.
   int64_t samples_of(const plan::Program& program) const;
