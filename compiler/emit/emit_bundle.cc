@@ -72,7 +72,7 @@ std::vector<int64_t> scratch_of_programs(const plan::Bundle& bundle) {
     int64_t most = 0;
     for (const plan::KernelCall& call : program.calls)
       if (const plan::KernelInfo* kernel = plan::find_kernel(call.kernel))
-        most = std::max(most, plan::scratch_bytes(*kernel, call));
+        most = std::max(most, plan::scratch_bytes(*kernel, call, bundle.manifest.target.device));
     scratch.push_back(most);
   }
   return scratch;

@@ -32,14 +32,18 @@ at::Tensor view_of(const BoundOperand& bound, at::Device device) {
       .make_tensor();
 }
 
+plan::DeviceKind kind_of(const OperatorDevice& device) {
+  return device.device().is_cpu() ? plan::DeviceKind::kCpu : plan::DeviceKind::kCuda;
+}
+
 }  // namespace
 
 Call::Call(const plan::KernelCall& call, const plan::KernelInfo& info, const std::vector<BoundOperand>& outputs,
            const std::vector<BoundOperand>& inputs, const TrainingNumbers& numbers, const OperatorDevice& device)
     : CallReader(call, info, outputs, inputs, numbers),
       device_(device),
-      scratch_bound_(plan::scratch_bytes(info, call)),
-      scratch_per_thread_(plan::scratch_bytes(info, call, 2) - scratch_bound_) {
+      scratch_bound_(plan::scratch_bytes(info, call, kind_of(device))),
+      scratch_per_thread_(plan::scratch_bytes(info, call, kind_of(device), 2) - scratch_bound_) {
   for (const BoundOperand& bound : outputs) out_.push_back(view_of(bound, device.device()));
   for (const BoundOperand& bound : inputs) in_.push_back(view_of(bound, device.device()));
 }

@@ -51,6 +51,23 @@ void attend(Ints q, Ints k, const at::Tensor& mask, bool causal) {
       {some(q), some(q), some(k), some(k), some(q), lse, mask}, attrs);
 }
 
+// Products of matrices that lie in rows, in columns, and in neither; rows that are one row.
+void multiply_as_they_lie() {
+  const at::Tensor rows = some({256, 96}), columns = some({96, 256}).t(),
+                   neither = some({256, 192}).slice(1, 0, 192, 2), one_row = some({1, 96}).expand({256, 96});
+  const at::Tensor weight = some({384, 96}), bias = some({384});
+  for (const at::Tensor& x : {rows, columns, neither, one_row}) {
+    run("linear", {some({256, 384})}, {x, weight, bias});
+    run("linear", {some({384, 256}).t()}, {x, weight});
+    run("linear", {some({256, 768}).slice(1, 0, 768, 2)}, {x, weight});
+    run("linear_backward_weight", {some({384, 96})}, {some({256, 384}), x});
+    run("matmul", {some({8, 256, 256})}, {x.unsqueeze(0).expand({8, 256, 96}), some({8, 96, 256})});
+    run("matmul", {some({8, 256, 512}).slice(2, 0, 512, 2)},
+        {x.unsqueeze(0).expand({8, 256, 96}), some({8, 256, 96}).mT()});
+  }
+  run("linear_backward_input", {some({256, 96})}, {some({384, 256}).t(), weight});
+}
+
 }  // namespace
 
 TEST_CASE_METHOD(Fixture, "kernels stay within their scratch bounds at the sizes of real models") {
@@ -83,6 +100,8 @@ TEST_CASE_METHOD(Fixture, "kernels stay within their scratch bounds at the sizes
     attend({8, 4, 128, 64}, {8, 4, 128, 64}, at::ones({8, 1, 1, 128}, at::kBool).expand({8, 1, 128, 128}), false);
     attend({8, 4, 128, 64}, {8, 4, 128, 64}, at::ones({8, 1, 128, 128}, at::kBool), false);
     attend({2, 2, 16, 8}, {2, 2, 16, 8}, {}, false);
+    attend({1, 2, 1500, 64}, {1, 2, 1500, 64}, {}, true);
+    multiply_as_they_lie();
 
     const at::Tensor x = some({8, 256, 384}), w = some({384}), row = some({8 * 256});
     const std::vector<Attr> norm{{"axes", int64_t{1}}, {"eps", 1e-5}}, last{{"dim", int64_t{2}}},
