@@ -76,6 +76,14 @@ RouterLoad balanced_load(const Bundle& bundle) {
   return load;
 }
 
+double filled_part(const RankPlan& plan, const AllToAll& exchange, const RouterLoad& load) {
+  if (exchange.row <= 0) return 1;
+  const auto members =
+      static_cast<int64_t>(plan.communicators[static_cast<size_t>(exchange.communicator)].ranks.size());
+  const auto full = load.find(exchange.count / exchange.row * members);
+  return full != load.end() ? full->second : 1;
+}
+
 KernelWork kernel_work(const KernelCall& call, const RouterLoad& load) {
   KernelWork work;
   work.bytes = moved_bytes(call);

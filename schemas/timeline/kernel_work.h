@@ -23,6 +23,8 @@ struct KernelWork {
 using RouterLoad = std::map<int64_t, double>;
 // Of the expert_order calls of a bundle: rows there are, by places they are put into.
 RouterLoad balanced_load(const plan::Bundle& bundle);
+// The part of an exchange's bytes that is rows; 1 where whole parts travel.
+double filled_part(const plan::RankPlan& plan, const plan::AllToAll& exchange, const RouterLoad& load);
 
 // Products: 2 M N K. Attention: two products of all queries with all keys, half of it where it is causal; its backward
 // five (Dao 2023, arXiv 2307.08691, section 3.1.2: the scores are computed again). Bytes: every operand once, stored

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schemas/plan/chunk_names.h"
+#include "schemas/timeline/kernel_work.h"
 #include "schemas/timeline/play.h"
 #include "schemas/timeline/stages.h"
 
@@ -41,7 +42,8 @@ class UnitCosts : public Pricing {
 
 class MeasuredTimes : public Pricing {
  public:
-  MeasuredTimes(const Bundle& bundle, const Measured& measured) : bundle_(bundle), measured_(measured) {}
+  MeasuredTimes(const Bundle& bundle, const Measured& measured)
+      : bundle_(bundle), measured_(measured), load_(balanced_load(bundle)) {}
 
   Task local(size_t p, size_t i) const override { return {measured_.cost_us[p][i], 0}; }
   Task transfer(std::span<const TransferEnd>) const override { return {}; }
@@ -58,7 +60,8 @@ class MeasuredTimes : public Pricing {
     const Link& link = measured_.link;
     int64_t bytes = 0;
     if (const auto* recv = std::get_if<Recv>(&action)) bytes = recv->bytes();
-    if (const auto* exchange = std::get_if<AllToAll>(&action)) bytes = exchange->bytes();
+    if (const auto* exchange = std::get_if<AllToAll>(&action))
+      bytes = static_cast<int64_t>(filled_part(plan, *exchange, load_) * static_cast<double>(exchange->bytes()));
     if (const auto* gather = std::get_if<AllGather>(&action)) bytes = gather->bytes();
     if (const auto* scatter = std::get_if<ReduceScatter>(&action))
       bytes = scatter->count * dtype_bytes(scatter->types.message);
@@ -73,6 +76,7 @@ class MeasuredTimes : public Pricing {
 
   const Bundle& bundle_;
   const Measured& measured_;
+  RouterLoad load_;
 };
 
 }  // namespace
