@@ -92,6 +92,9 @@ int run(int argc, char** argv) {
                          ->excludes("--print-ir-after");
   app.add_option("--kernel-times", tuned.kernel_times, "of --tune: times measured by piper-run --calibrate")
       ->needs(tune);
+  app.add_option("--profile", tuned.profile,
+                 "of --tune: times measured by piper-run --profile of this strategy's plans")
+      ->needs(tune);
   app.add_option("--candidates", tuned.candidates, "of --tune: strategies that are compiled at most")
       ->needs(tune)
       ->check(CLI::PositiveNumber)

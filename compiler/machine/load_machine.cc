@@ -83,6 +83,12 @@ Machine read_machine(ReadContext& context, const Value& root) {
   read_flops(context, reader.require("flops"), machine);
   machine.memory_bytes = positive(context, reader, "memory_bytes");
   machine.memory_bytes_per_second = positive(context, reader, "memory_bytes_per_second");
+  if (const Value* core = reader.get("core_bytes_per_second")) {
+    machine.core_bytes_per_second = positive(context, reader, "core_bytes_per_second");
+    if (machine.cores == 0 || machine.core_bytes_per_second > machine.memory_bytes_per_second)
+      context.diags.error("P0207", core->span)
+          << "'core_bytes_per_second' is what one of 'cores' has of 'memory_bytes_per_second', at most all";
+  }
   read_efficiency(context, reader.require("efficiency"), machine);
   machine.kernel_us = positive(context, reader, "kernel_us", true);
   machine.host_us = positive(context, reader, "host_us", true);

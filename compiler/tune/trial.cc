@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "compiler/driver/run_pipeline.h"
-#include "schemas/timeline/priced.h"
 
 namespace piper::tune {
 namespace {
@@ -27,6 +26,12 @@ Judge::Judge(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile
       times_(std::move(times)),
       limit_(limit) {}
 
+void Judge::measure(timeline::ProfiledTimes measured) {
+  measured.times.merge(times_);
+  times_ = std::move(measured.times);
+  factors_ = std::move(measured.factors);
+}
+
 Result<Trial> Judge::price(const std::string& text, bool reference, diag::Diagnostics& diags) {
   ++compiled_;
   Trial trial;
@@ -41,7 +46,7 @@ Result<Trial> Judge::price(const std::string& text, bool reference, diag::Diagno
     throw std::runtime_error(bug.pass() + ": " + bug.what() + "\nwith this strategy:\n" + text);
   }
   const plan::Bundle& bundle = trial.compilation->emitted.bundle;
-  PIPER_ASSIGN(trial.timeline, timeline::simulate_on(bundle, timeline::Priced(bundle, machine_, 1, times_)));
+  PIPER_ASSIGN(trial.timeline, timeline::simulate_on(bundle, prices(bundle)));
   trial.step_us = trial.timeline.step;
   for (const plan::RankSummary& rank : bundle.manifest.ranks)
     trial.peak_bytes = std::max(trial.peak_bytes, rank.peak_bytes);
@@ -66,22 +71,22 @@ Result<bool> Judge::prove(const Trial& trial) {
 
 double Judge::without_links_us(const Trial& trial) const {
   const plan::Bundle& bundle = trial.compilation->emitted.bundle;
-  const auto timeline = timeline::simulate_on(bundle, FreeLinks(bundle, machine_, 1, times_));
+  const auto timeline = timeline::simulate_on(bundle, FreeLinks(bundle, machine_, 1, times_, factors_));
   return timeline.ok() ? timeline->step : 0;
 }
 
 Judge::LeastTime Judge::least_time(const Trial& trial) const {
   const plan::Bundle& bundle = trial.compilation->emitted.bundle;
-  const timeline::Priced prices(bundle, machine_, 1, times_);
-  std::vector<double> work(prices.resources()), moved(prices.resources());
+  const timeline::Priced priced = prices(bundle);
+  std::vector<double> work(priced.resources()), moved(priced.resources());
   const auto add = [](const timeline::Task& task, std::vector<double>& to) {
     for (const timeline::Use& use : task.uses) to[static_cast<size_t>(use.resource)] += task.shared * use.part;
   };
   for (size_t p = 0; p < bundle.ranks.size(); ++p)
-    for (size_t i = 0; i < bundle.ranks[p].instructions.size(); ++i) add(prices.local(p, i), work);
+    for (size_t i = 0; i < bundle.ranks[p].instructions.size(); ++i) add(priced.local(p, i), work);
   std::map<std::pair<int32_t, int32_t>, double> streams;  // by loaded rank
   for (const timeline::Transfer& transfer : trial.timeline.transfers) {
-    const timeline::Task task = prices.transfer(trial.timeline.ends_of(transfer));
+    const timeline::Task task = priced.transfer(trial.timeline.ends_of(transfer));
     add(task, moved);
     for (const timeline::TransferEnd& end : trial.timeline.ends_of(transfer)) {
       const auto& plan = bundle.ranks[static_cast<size_t>(end.plan)];

@@ -9,6 +9,8 @@
 #include "compiler/driver/compilation.h"
 #include "schemas/plan/kernel_times.h"
 #include "schemas/timeline/machine.h"
+#include "schemas/timeline/priced.h"
+#include "schemas/timeline/profile_times.h"
 #include "schemas/timeline/timeline.h"
 
 namespace piper::tune {
@@ -29,6 +31,9 @@ class Judge {
   Judge(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
         plan::KernelTimes times, int64_t limit);
 
+  // From here on these times stand in front of those that there were, and their factors behind.
+  void measure(timeline::ProfiledTimes measured);
+
   // Fails where it does not compile; what is wrong is in `diags`.
   Result<Trial> judge(const std::string& text, diag::Diagnostics& diags);
   // The same of a text that a search made up: nothing where it does not compile.
@@ -48,6 +53,7 @@ class Judge {
   int64_t compiled() const { return compiled_; }
   int64_t limit() const { return limit_; }
   const timeline::Machine& machine() const { return machine_; }
+  timeline::Priced prices(const plan::Bundle& bundle) const { return {bundle, machine_, 1, times_, factors_}; }
 
  private:
   Result<Trial> price(const std::string& text, bool reference, diag::Diagnostics& diags);
@@ -56,6 +62,7 @@ class Judge {
   std::shared_ptr<frontend::ModelFile> model_;
   timeline::Machine machine_;
   plan::KernelTimes times_;
+  timeline::RooflineFactors factors_;
   int64_t limit_;
   int64_t compiled_ = 0;
 };

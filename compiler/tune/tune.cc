@@ -11,6 +11,7 @@
 #include "schemas/base/check.h"
 #include "schemas/base/parallel.h"
 #include "schemas/plan/file_bytes.h"
+#include "schemas/timeline/profile_times.h"
 
 namespace piper::tune {
 namespace {
@@ -125,6 +126,7 @@ class Search {
 struct Start {
   double step_us = 0, free_links_us = 0;
   int64_t peak_bytes = 0;
+  size_t measured_calls = 0, distinct_calls = 0;
 };
 
 std::string told(const TuneOptions& options, const Judge& judge, const Search& search, const Start& start) {
@@ -135,6 +137,9 @@ std::string told(const TuneOptions& options, const Judge& judge, const Search& s
   };
   std::string text = "on " + judge.machine().name + ", at most " + mebibytes(judge.limit()) + " MiB a rank\n" +
                      "start: " + costs(start.step_us, start.peak_bytes) + "\n";
+  if (start.measured_calls > 0)
+    text += fmt::format("  {} of its {} distinct kernel calls have measured times\n", start.measured_calls,
+                        start.distinct_calls);
   for (const std::string& change : search.changes()) text += "  " + change + "\n";
   if (search.changes().empty()) text += "  nothing that was tried is better\n";
   text += "tuned: " + costs(best.step_us, best.peak_bytes) +
@@ -163,7 +168,17 @@ Status tune(const TuneOptions& options, diag::Diagnostics& diags, std::ostream& 
       options.compile.memory_limit > 0 ? options.compile.memory_limit : static_cast<int64_t>(machine.memory_bytes);
   Judge judge(options.compile, std::move(model), machine, std::move(times), limit);
   PIPER_ASSIGN(Trial first, judge.judge(std::string(given->text()), diags));
-  const Start start{first.step_us, judge.without_links_us(first), first.peak_bytes};
+  if (!options.profile.empty()) {
+    const plan::Bundle& bundle = first.compilation->emitted.bundle;
+    PIPER_ASSIGN(const timeline::Measured measured, timeline::read_profile(bundle, options.profile));
+    judge.measure(timeline::times_by_profile(bundle, measured, judge.prices(bundle)));
+    auto again = judge.judge(first.text);
+    PIPER_CHECK(again.has_value(), "a strategy compiled once only");
+    first = std::move(*again);
+  }
+  const timeline::Priced prices = judge.prices(first.compilation->emitted.bundle);
+  const Start start{first.step_us, judge.without_links_us(first), first.peak_bytes, prices.measured_calls(),
+                    prices.distinct_calls()};
   Search search(judge, std::move(first), options.candidates);
   PIPER_RETURN_IF_ERROR(search.run());
   if (search.best().excess_bytes > 0)

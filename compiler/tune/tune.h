@@ -17,9 +17,14 @@ struct TuneOptions {
   driver::CompileOptions compile;  // model, strategy, overrides, machine, memory_limit (0: the machine's), target
   std::string output;              // the strategy file that is written
   std::string kernel_times;        // a file of `piper-run --calibrate`, or ""
+  std::string profile;             // a file of `piper-run --profile` of the start, or ""
   int64_t candidates = 300;        // strategies that are compiled at most
 };
 
+// Kernel calls take the times of the profile (profile_times.h), those that it lacks the times of the table, and the
+// others what the machine's roofline says, times what profiled calls of the same kernel took beside theirs; links and
+// memory are the machine's.
+//
 // Better is what is less over the limit, then what is faster, by a thousandth of the start at least. Writes the
 // strategy with a comment for each change, which says what it gained, and tells the same on `out`. Every strategy that
 // is kept was proved. Errors: those of compiling the start, P0520 where nothing that was tried fits, P0602. A bug

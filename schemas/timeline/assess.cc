@@ -30,8 +30,6 @@ double length(const std::vector<Interval>& all) {
   return sum;
 }
 
-bool computes(Kind kind) { return kind == Kind::kRun || kind == Kind::kUpdate; }
-
 }  // namespace
 
 std::vector<RankTime> rank_times(const Bundle& bundle, const Timeline& timeline) {

@@ -17,7 +17,6 @@ std::string place_of(const ProvenanceEntry& entry) {
   return entry.key.substr(at + 1, entry.key.find('@', at + 1) - at - 1);
 }
 
-bool computes(Kind kind) { return kind == Kind::kRun || kind == Kind::kUpdate; }
 bool is_message(Kind kind) { return kind == Kind::kSend || kind == Kind::kRecv; }
 
 class Accounts {

@@ -28,6 +28,7 @@ struct Machine {
   std::array<double, kNumDTypes> flops{};
   double memory_bytes = 0;             // for one rank
   double memory_bytes_per_second = 0;  // of a rank's device; with cores, of the node, which its ranks share
+  double core_bytes_per_second = 0;    // what one of the cores can have of that alone; 0: all
   int32_t cores = 0;                   // of a node, shared by its ranks, a run on one; 0: every rank has its own device
   // The part of the peak that a kernel of this kind reaches.
   double product_efficiency = 1, grouped_efficiency = 1, attention_efficiency = 1, memory_efficiency = 1;

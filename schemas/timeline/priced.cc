@@ -15,19 +15,24 @@ const Instruction& instruction_of(const Bundle& bundle, const TransferEnd& end) 
   return bundle.ranks[static_cast<size_t>(end.plan)].instructions[static_cast<size_t>(end.instruction)];
 }
 
-// Of a run or an update; -1: something else.
+}  // namespace
+
 int32_t program_of(const Action& action) {
   if (const auto* run = std::get_if<Run>(&action)) return run->program;
   if (const auto* update = std::get_if<Update>(&action)) return update->program;
   return -1;
 }
 
-}  // namespace
-
-Priced::Priced(const Bundle& bundle, const Machine& machine, double efficiency, const KernelTimes& measured)
-    : bundle_(bundle), machine_(machine), efficiency_(efficiency), load_(balanced_load(bundle)) {
+Priced::Priced(const Bundle& bundle, const Machine& machine, double efficiency, const KernelTimes& measured,
+               const RooflineFactors& factors)
+    : bundle_(bundle),
+      machine_(machine),
+      efficiency_(efficiency),
+      measured_(measured),
+      factors_(factors),
+      load_(balanced_load(bundle)) {
   num_nodes_ = node_of(std::max(1, bundle.manifest.world_size) - 1) + 1;
-  for (const Program& program : bundle.programs) prices_.push_back(price(program, measured));
+  for (const Program& program : bundle.programs) prices_.push_back(price(program));
   std::array<double, kNumDTypes> by_type{};
   for (const RankPlan& plan : bundle.ranks) {
     double host = 0;
@@ -56,26 +61,43 @@ double Priced::peak(DType type) const {
   return own > 0 ? own : machine_.flops[static_cast<size_t>(DType::kF32)];
 }
 
-Priced::ProgramPrice Priced::price(const Program& program, const KernelTimes& measured) {
+Priced::Roofline Priced::roofline(const KernelWork& work) const {
+  double part = machine_.product_efficiency;
+  if (work.kind == KernelKind::kGroupedProduct) part = machine_.grouped_efficiency;
+  if (work.kind == KernelKind::kAttention) part = machine_.attention_efficiency;
+  const double product_us = 1e6 * work.flops / (peak(work.dtype) * part * efficiency_);
+  const double memory_us =
+      1e6 * work.bytes / (machine_.memory_bytes_per_second * machine_.memory_efficiency * efficiency_);
+  const double own = machine_.core_bytes_per_second, slower = own > 0 ? machine_.memory_bytes_per_second / own : 1;
+  return {std::max(product_us, slower * memory_us) + machine_.kernel_us, memory_us};
+}
+
+double Priced::factor_of(const std::string& kernel) const {
+  auto found = factors_.find(kernel);
+  if (found == factors_.end()) found = factors_.find(kEveryKernel);
+  return found != factors_.end() ? found->second : 1;
+}
+
+double Priced::call_us(const KernelCall& call) const {
+  const auto known = measured_.find(call_key(call));
+  return known != measured_.end() ? known->second / efficiency_ : factor_of(call.kernel) * roofline_us(call);
+}
+
+Priced::ProgramPrice Priced::price(const Program& program) {
   ProgramPrice price;
   price.calls = program.calls.size();
   double issued_us = 0;
   for (const KernelCall& call : program.calls) {
     const KernelWork work = kernel_work(call, load_);
-    double part = machine_.product_efficiency;
-    if (work.kind == KernelKind::kGroupedProduct) part = machine_.grouped_efficiency;
-    if (work.kind == KernelKind::kAttention) part = machine_.attention_efficiency;
-    const double product_us = 1e6 * work.flops / (peak(work.dtype) * part * efficiency_);
-    const double memory_us =
-        1e6 * work.bytes / (machine_.memory_bytes_per_second * machine_.memory_efficiency * efficiency_);
     const std::string key = call_key(call);
-    const auto known = measured.find(key);
-    if (keys_.insert(key).second && known != measured.end()) ++measured_calls_;
-    if (known != measured.end()) {
+    const auto known = measured_.find(key);
+    if (keys_.insert(key).second && known != measured_.end()) ++measured_calls_;
+    if (known != measured_.end()) {
       price.us += known->second / efficiency_;
     } else {
-      price.us += std::max(product_us, memory_us) + machine_.kernel_us;
-      price.memory_us += memory_us;
+      const Roofline alone = roofline(work);
+      price.us += factor_of(call.kernel) * alone.us;
+      price.memory_us += alone.memory_us;
     }
     issued_us += machine_.host_us;
     price.us = std::max(price.us, issued_us);
@@ -221,13 +243,8 @@ Task Priced::transfer(std::span<const TransferEnd> ends) const {
     return ring(members(a->communicator), 1, (n - 1) * static_cast<double>(a->bytes()));
   }
   if (const auto* a = std::get_if<AllToAll>(&action)) {
-    double part = static_cast<double>(a->bytes());
-    const auto& group = members(a->communicator);
-    if (a->row > 0) {
-      const auto full = load_.find(a->count / a->row * static_cast<int64_t>(group.size()));
-      if (full != load_.end()) part *= full->second;
-    }
-    return exchange(group, part);
+    const double part = static_cast<double>(a->bytes()) * filled_part(plan, *a, load_);
+    return exchange(members(a->communicator), part);
   }
   return {};
 }

@@ -9,6 +9,7 @@
 // What leaves a node is spread over the ports of its members.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -19,18 +20,26 @@
 
 namespace piper::timeline {
 
+// What calls without a measured time take beside their roofline, by the kernel's name, or by kEveryKernel where it is
+// not there; nothing: the roofline itself.
+using RooflineFactors = std::map<std::string, double>;
+inline constexpr const char* kEveryKernel = "";
+
 class Priced : public Pricing {
  public:
   // `efficiency`: factor on the efficiencies of all kernels, for the range of an estimate. `measured` stand for the
   // roofline where they have a call; what ranks lose by sharing memory is in them. `bundle` must outlive it.
   Priced(const plan::Bundle& bundle, const Machine& machine, double efficiency = 1,
-         const plan::KernelTimes& measured = {});
+         const plan::KernelTimes& measured = {}, const RooflineFactors& factors = {});
 
   size_t resources() const override;
   Task local(size_t plan, size_t instruction) const override;
   Task transfer(std::span<const TransferEnd> ends) const override;
   double issued(size_t plan, size_t instruction) const override;
 
+  // Of one kernel call, alone on the device, by the roofline or by its measured time.
+  double call_us(const plan::KernelCall& call) const;
+  double roofline_us(const plan::KernelCall& call) const { return roofline(kernel_work(call, load_)).us; }
   // Product flops of the kernel calls of one step, all loaded ranks: more than the model's where work is done again.
   double flops() const { return flops_; }
   // Distinct kernel calls of the bundle's programs, and how many of them are priced by a measured time.
@@ -42,12 +51,18 @@ class Priced : public Pricing {
  private:
   struct ProgramPrice {
     double us = 0;         // all calls, alone on the device
-    double memory_us = 0;  // in which memory is what they wait for
+    double memory_us = 0;  // of the memory's whole bandwidth
     double flops = 0;
     std::array<double, kNumDTypes> by_type{};
     size_t calls = 0;
   };
-  ProgramPrice price(const plan::Program& program, const plan::KernelTimes& measured);
+  // Of one call: what it takes alone by the roofline, and what it would take of the memory's whole bandwidth alone.
+  struct Roofline {
+    double us = 0, memory_us = 0;
+  };
+  Roofline roofline(const KernelWork& work) const;
+  double factor_of(const std::string& kernel) const;
+  ProgramPrice price(const plan::Program& program);
   double peak(DType type) const;
   // The task of what takes so many microseconds of each resource. Adds up what stands twice.
   static Task shared_task(double fixed_us, std::vector<Use> resource_us);
@@ -67,6 +82,8 @@ class Priced : public Pricing {
   const plan::Bundle& bundle_;
   Machine machine_;
   double efficiency_;
+  plan::KernelTimes measured_;
+  RooflineFactors factors_;
   RouterLoad load_;
   int32_t num_nodes_ = 1;
   std::vector<ProgramPrice> prices_;         // by program
@@ -76,6 +93,9 @@ class Priced : public Pricing {
   double flops_ = 0;
   DType product_type_ = DType::kF32;
 };
+
+// The program that a run or an update runs; -1: the action is something else.
+int32_t program_of(const plan::Action& action);
 
 // Never fails for a bundle that verify() accepts.
 Result<Timeline> simulate_on(const plan::Bundle& bundle, const Priced& prices);

@@ -58,6 +58,8 @@ enum class Kind : uint8_t {  // in the order of plan::Action
   kWait,
   kUpdate,
 };
+// Whether an instruction of this kind keeps the device's arithmetic busy, unlike messages, events and waits.
+constexpr bool computes(Kind kind) { return kind == Kind::kRun || kind == Kind::kUpdate; }
 // An instruction's time on its stream: from when the stream came to it to when the stream goes on. Of a send, a
 // receive, a collective and a wait it holds the time in which the others were not there yet.
 struct Activity {

@@ -6,11 +6,13 @@
 Every file in strategies/ is tuned for a machine of slow links, with the memory that it takes already: the result, compiled and
 priced by the programs that did not tune it, is no slower and takes no more than the limit. A pipeline with experts gets back most of
 what its communication costs, where links are not what takes longest. Weights after three steps are the same bits as those of the
-strategy that was tuned, but where gradients are clipped and buckets changed.
+strategy that was tuned, but where gradients are clipped and buckets changed. By the profile of a run (--profile) the start takes what
+`piper-plan simulate --profile` says of that run, and ten times as long by a profile of ten times its times.
 """
 import argparse
 import json
 import pathlib
+import re
 import sys
 
 import harness
@@ -125,6 +127,41 @@ def hides_exchanges(bench):
     return faults
 
 
+def by_profile(bench):
+    """Links of no cost, so that all of a step is what was measured."""
+    strategy = bench.work / "profiled.yaml"
+    strategy.write_text(EXPERTS)
+    plans, profile = compiled(bench, "moe_dense", strategy), bench.work / "profiled.jsonl"
+    bench.call([bench.bin / "piper-run", plans, "--data", bench.work / "moe_dense.safetensors", "--steps", 12, "--threads", 1,
+                "--profile", profile])
+    target, rows = machine(bench, 1e18, 0), [json.loads(line) for line in profile.read_text().splitlines()]
+    played = float(re.match(r"step: (\S+) us", bench.call([bench.bin / "piper-plan", "simulate", plans, "--profile", profile]))[1]) / 1e3
+    steps = []
+    for factor in (1, 10):
+        profile.write_text("".join(json.dumps(row | {"cpu_us": row["cpu_us"] * factor}, separators=(",", ":")) + "\n" for row in rows))
+        out, said = tuned(bench, "moe_dense", plans, strategy, target, "--profile", profile)
+        steps.append([float(re.search(rf"{what}: (\S+) ms a step", said)[1]) for what in ("start", "tuned")])
+    print(f"1f1b x experts by its profile: {steps}, played {played:.2f} ms\n{said}", flush=True)
+    faults = []
+    if not 0.8 < steps[0][0] / played < 1.2:
+        faults.append(f"by its profile a step takes {steps[0][0]} ms, but {played} ms as it was measured")
+    if abs(steps[1][0] / steps[0][0] - 10) > 0.01 or abs(steps[1][1] / steps[0][1] - 10) > 0.01:
+        faults.append(f"ten times the measured times are not ten times the step: {steps}")
+    if any(after > before for before, after in steps):
+        faults.append(f"tuned by its profile a step is longer: {steps}")
+    found = re.search(r"(\d+) of its (\d+) distinct kernel calls have measured times", said)
+    if not found or found[1] != found[2]:
+        faults.append(f"not every call of the start was measured: {said}")
+    profile.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows[:-1]))
+    try:
+        tuned(bench, "moe_dense", plans, strategy, target, "--profile", profile)
+        faults.append("the profile of another plan was taken")
+    except AssertionError as error:
+        if "it is of another plan" not in str(error):
+            faults.append(str(error))
+    return faults
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
@@ -137,7 +174,7 @@ def main():
     paths = [p for p in sorted(args.strategies.glob("*.yaml")) if not args.only or p.stem in args.only]
     faults = [fault for path in paths for fault in never_worse(bench, path, target)]
     if not args.only:
-        faults += hides_exchanges(bench)
+        faults += hides_exchanges(bench) + by_profile(bench)
     print(f"{len(paths)} strategies, {len(faults)} faults", *faults, sep="\n")
     sys.exit(1 if faults or not paths else 0)
 

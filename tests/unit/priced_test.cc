@@ -5,6 +5,7 @@
 #include "schemas/plan/call_key.h"
 #include "schemas/timeline/assess.h"
 #include "schemas/timeline/priced.h"
+#include "schemas/timeline/profile_times.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper::timeline {
@@ -148,6 +149,41 @@ TEST_CASE("ranks share cores and memory") {
   CHECK(step_of(ranks(4), machine) == Approx(96));
   machine.memory_bytes_per_second = 1e6;
   CHECK(step_of(ranks(2), machine) == Approx(2 * 104));
+  // One core has half of the bandwidth at most: two do not feel each other.
+  machine.core_bytes_per_second = 0.5e6;
+  CHECK(step_of(ranks(1), machine) == Approx(208));
+  CHECK(step_of(ranks(2), machine) == Approx(208));
+  CHECK(step_of(ranks(4), machine) == Approx(416));
+}
+
+// Two programs share a call. Its time, and those of the others, are such that the programs take what was measured.
+TEST_CASE("a profile of runs gives times of calls") {
+  const KernelCall shared = call("linear", {dense({2, 4})}, {dense({2, 3}), dense({4, 3})});
+  const KernelCall relu = call("relu", {dense({10})}, {dense({10})}), other = call("neg", {dense({10})}, {dense({10})});
+  Bundle bundle = all_do(2, {Run{0, 0, {}}, Run{1, 0, {}}, Run{2, 0, {}}});
+  bundle.programs.push_back({"c0.F.b1", {}, 0, {shared, relu}});
+  bundle.programs.push_back({"c1.F.b1", {}, 0, {shared, shared, other}});
+  bundle.programs.push_back({"c2.F.b1", {}, 0, {other}});
+  Measured measured;
+  measured.cost_us = {{40, 65, 5}, {40, 75, 5}};
+  const Priced prices(bundle, slow(2));
+  const ProfiledTimes profiled = times_by_profile(bundle, measured, prices);
+  const KernelTimes& times = profiled.times;
+  REQUIRE(times.size() == 3);
+  const auto us = [&](const KernelCall& one) { return times.at(call_key(one)); };
+  CHECK(us(other) == Approx(5).epsilon(0.02));
+  CHECK(us(shared) == Approx(32.5).epsilon(0.02));
+  CHECK(us(relu) == Approx(7.5).epsilon(0.05));
+  const Priced again(bundle, slow(2), 1, times);
+  CHECK(again.measured_calls() == 3);
+  CHECK(again.local(0, 0).shared == Approx(40).epsilon(0.02));
+  CHECK(again.local(1, 1).shared == Approx(70).epsilon(0.02));
+  // What was not measured takes as much longer than its roofline as calls of its kernel do, or all calls.
+  const KernelCall longer = call("relu", {dense({20})}, {dense({20})}),
+                   unknown = call("abs", {dense({10})}, {dense({10})});
+  const Priced scaled(bundle, slow(2), 1, times, profiled.factors);
+  CHECK(scaled.call_us(longer) == Approx(2 * us(relu)));
+  CHECK(scaled.call_us(unknown) == Approx(80 * (230.0 / (2 * (3 * 104 + 3 * 80)))).epsilon(0.02));
 }
 
 TEST_CASE("collectives take the time of their rings") {

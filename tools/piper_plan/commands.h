@@ -70,6 +70,7 @@ struct TuneOptions {
   std::string model, strategy;  // "": those that the bundle names, in this folder
   std::string target;           // the file of a machine
   std::string kernel_times;     // a file of `piper-run --calibrate`, or ""
+  std::string profile;          // a file of `piper-run --profile` of this bundle, or ""
   std::string output;           // "": the strategy's name with ".tuned.yaml", in this folder
   std::vector<std::string> sets;
   int64_t limit = 0, candidates = 0;  // 0: the machine's memory; piperc's own number

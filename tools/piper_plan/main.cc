@@ -271,6 +271,7 @@ Subcommand add_tune(CLI::App& app) {
       ->expected(1)
       ->allow_extra_args(false);
   command->add_option("--kernel-times", options.kernel_times, "times measured by piper-run --calibrate");
+  command->add_option("--profile", options.profile, "times of a run of DIR, measured by piper-run --profile");
   command->add_option("--candidates", options.candidates, "strategies that are compiled at most; default: 300")
       ->check(CLI::PositiveNumber);
   command->add_flag("--checkpoints", options.checkpoints, "runs will save checkpoints, as piperc --checkpoints");

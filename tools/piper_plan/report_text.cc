@@ -16,14 +16,14 @@ std::string number(double value, const char* format) {
   std::snprintf(text, sizeof text, format, value);
   return text;
 }
-std::string milliseconds(double us) { return number(std::round(us) / 1000, "%.6g ms"); }
+std::string measured_time(double us) { return number(std::round(us) / 1000, "%.6g ms"); }
 std::string predicted_time(const Report& report, double time) {
-  return report.units ? number(time, "%.6g units") : milliseconds(time);
+  return report.units ? number(time, "%.6g units") : measured_time(time);
 }
 
 std::string heading(const Report& report) {
   return "step: predicted " + predicted_time(report, report.predicted.step) + " by " + report.priced_by +
-         "; measured " + milliseconds(report.measured.step) + "\n";
+         "; measured " + measured_time(report.measured.step) + "\n";
 }
 
 const std::vector<std::string> kRankHeadings = {"rank", "step", "busy", "exposed communication", "waiting", "peak"};
@@ -51,7 +51,7 @@ std::vector<std::string> line_row(const Report& report, const std::string& line,
   std::vector<std::string> row = {line, predicted ? "predicted" : "measured"};
   for (const double time :
        {cost.lost, cost.on_path, cost.exposed, cost.kernel, cost.message, cost.collective, cost.wait})
-    row.push_back(time == 0 ? "" : predicted ? predicted_time(report, time) : milliseconds(time));
+    row.push_back(time == 0 ? "" : predicted ? predicted_time(report, time) : measured_time(time));
   row.push_back(cost.bytes > 0 ? human_bytes(cost.bytes) : "");
   return row;
 }

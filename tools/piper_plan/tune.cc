@@ -51,6 +51,7 @@ Result<std::vector<std::string>> tune_command(const std::string& directory, cons
   add("--reduction", manifest.target.summing == plan::Summing::kPosition ? "position" : "library");
   if (options.limit > 0) add("--memory-limit", std::to_string(options.limit));
   if (!options.kernel_times.empty()) add("--kernel-times", options.kernel_times);
+  if (!options.profile.empty()) add("--profile", options.profile);
   if (options.candidates > 0) add("--candidates", std::to_string(options.candidates));
   for (const std::string& set : options.sets) add("--set", set);
   if (options.checkpoints) words.emplace_back("--checkpoints");
