@@ -19,9 +19,9 @@ std::string pass_text(const ComputeNode& n) {
   return std::string(phase_text(n.phase)) + " " + id_text(n.chunk) + " " + std::to_string(n.microbatch);
 }
 
-class Printer {
+class DagPrinter {
  public:
-  Printer(const Module& module, std::ostream& out) : module_(module), dag_(module.dag), out_(out) {}
+  DagPrinter(const Module& module, std::ostream& out) : module_(module), dag_(module.dag), out_(out) {}
 
   void print() {
     out_ << "dag {\n";
@@ -111,9 +111,9 @@ class Printer {
   std::ostream& out_;
 };
 
-class Parser {
+class DagParser {
  public:
-  Parser(ModuleReader& in, Module& module) : in_(in), module_(module), dag_(module.dag) {}
+  DagParser(ModuleReader& in, Module& module) : in_(in), module_(module), dag_(module.dag) {}
 
   Status run() {
     PIPER_RETURN_IF_ERROR(in_.block([&] { return entry(); }));
@@ -332,9 +332,9 @@ class Parser {
 }  // namespace
 
 void print_dag_section(const Module& module, std::ostream& out) {
-  if (!module.dag.nodes.empty()) Printer(module, out).print();
+  if (!module.dag.nodes.empty()) DagPrinter(module, out).print();
 }
 
-Status parse_dag_section(ModuleReader& in, Module& module) { return Parser(in, module).run(); }
+Status parse_dag_section(ModuleReader& in, Module& module) { return DagParser(in, module).run(); }
 
 }  // namespace piper::ir

@@ -57,9 +57,9 @@ void print_row(const ChunkProperties& row, size_t index, size_t num_microbatches
   out << "  }\n";
 }
 
-class Parser {
+class DistributionParser {
  public:
-  Parser(ModuleReader& in, Module& module) : in_(in), module_(module), to_(module.distribution) {}
+  DistributionParser(ModuleReader& in, Module& module) : in_(in), module_(module), to_(module.distribution) {}
 
   Status run() {
     to_.streams.clear();
@@ -223,6 +223,6 @@ void print_distribution_section(const Module& module, std::ostream& out) {
   out << "}\n";
 }
 
-Status parse_distribution_section(ModuleReader& in, Module& module) { return Parser(in, module).run(); }
+Status parse_distribution_section(ModuleReader& in, Module& module) { return DistributionParser(in, module).run(); }
 
 }  // namespace piper::ir

@@ -8,9 +8,9 @@
 namespace piper::ir {
 namespace {
 
-class Parser {
+class ModuleParser {
  public:
-  Parser(std::string_view text, std::string_view file_name) : in_(text, file_name) {}
+  ModuleParser(std::string_view text, std::string_view file_name) : in_(text, file_name) {}
 
   Result<ModuleText> run() {
     PIPER_RETURN_IF_ERROR(in_.start());
@@ -191,7 +191,7 @@ class Parser {
 }  // namespace
 
 Result<ModuleText> parse_module_text(std::string_view text, std::string_view file_name) {
-  return Parser(text, file_name).run();
+  return ModuleParser(text, file_name).run();
 }
 
 Result<Module> parse_module(std::string_view text, std::string_view file_name) {

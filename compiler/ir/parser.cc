@@ -17,9 +17,9 @@ constexpr int64_t kMostExtent = int64_t{1} << 40;
 constexpr int64_t kMostElements = int64_t{1} << 48;
 constexpr int64_t kMostShards = 2048;
 
-class Parser {
+class GraphParser {
  public:
-  explicit Parser(TextReader& in) : in_(in) {}
+  explicit GraphParser(TextReader& in) : in_(in) {}
 
   Result<Graph> run() {
     PIPER_RETURN_IF_ERROR(in_.want_word("graph"));
@@ -267,7 +267,7 @@ class Parser {
 
   // ---------------------------------------------------------------- ops
   struct AttrReader {
-    Parser& parser;
+    GraphParser& parser;
     const std::string& key;
     bool found = false;
     Status status;
@@ -281,25 +281,25 @@ class Parser {
       else status = result.take_status();
     }
     void operator()(const char* name, int64_t& v) {
-      take(name, v, [](Parser& p) { return p.in_.integer(); });
+      take(name, v, [](GraphParser& p) { return p.in_.integer(); });
     }
     void operator()(const char* name, double& v) {
-      take(name, v, [](Parser& p) { return p.in_.number(); });
+      take(name, v, [](GraphParser& p) { return p.in_.number(); });
     }
     void operator()(const char* name, bool& v) {
-      take(name, v, [](Parser& p) { return p.boolean(); });
+      take(name, v, [](GraphParser& p) { return p.boolean(); });
     }
     void operator()(const char* name, std::string& v) {
-      take(name, v, [](Parser& p) { return p.in_.string(); });
+      take(name, v, [](GraphParser& p) { return p.in_.string(); });
     }
     void operator()(const char* name, DType& v) {
-      take(name, v, [](Parser& p) { return p.in_.dtype(); });
+      take(name, v, [](GraphParser& p) { return p.in_.dtype(); });
     }
     void operator()(const char* name, std::vector<int64_t>& v) {
-      take(name, v, [](Parser& p) { return p.in_.integers(); });
+      take(name, v, [](GraphParser& p) { return p.in_.integers(); });
     }
     void operator()(const char* name, ValueId& v) {
-      take(name, v, [](Parser& p) { return p.value(); });
+      take(name, v, [](GraphParser& p) { return p.value(); });
     }
   };
   Result<bool> boolean() {
@@ -407,7 +407,7 @@ class Parser {
 
 }  // namespace
 
-Result<Graph> parse_graph(TextReader& in) { return Parser(in).run(); }
+Result<Graph> parse_graph(TextReader& in) { return GraphParser(in).run(); }
 
 Result<Graph> parse_graph(std::string_view text, std::string_view file_name) {
   TextReader in(text, file_name);

@@ -22,9 +22,9 @@ std::string float_text(T value) {
   return text;
 }
 
-class Printer {
+class GraphPrinter {
  public:
-  Printer(const Graph& graph, std::ostream& out, std::string_view margin)
+  GraphPrinter(const Graph& graph, std::ostream& out, std::string_view margin)
       : graph_(graph), out_(out), margin_(margin), indent_(std::string(margin) + "  ") {}
 
   void run() {
@@ -167,7 +167,7 @@ class Printer {
 
 }  // namespace
 
-void print(const Graph& graph, std::ostream& out, std::string_view margin) { Printer(graph, out, margin).run(); }
+void print(const Graph& graph, std::ostream& out, std::string_view margin) { GraphPrinter(graph, out, margin).run(); }
 
 std::string print(const Graph& graph) {
   std::ostringstream out;

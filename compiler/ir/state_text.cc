@@ -22,9 +22,9 @@ void print_bucket(const Bucket& b, size_t index, std::ostream& out) {
   out << prov_text(b.prov) << "\n";
 }
 
-class Parser {
+class StateParser {
  public:
-  Parser(ModuleReader& in, Module& module) : in_(in), module_(module), state_(module.state) {}
+  StateParser(ModuleReader& in, Module& module) : in_(in), module_(module), state_(module.state) {}
 
   Status run() {
     if (module_.variants.empty()) return in_.fail("state is of a model, whose variant must stand before");
@@ -171,6 +171,6 @@ void print_state_section(const Module& module, std::ostream& out) {
   out << "}\n";
 }
 
-Status parse_state_section(ModuleReader& in, Module& module) { return Parser(in, module).run(); }
+Status parse_state_section(ModuleReader& in, Module& module) { return StateParser(in, module).run(); }
 
 }  // namespace piper::ir

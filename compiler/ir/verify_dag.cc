@@ -9,9 +9,9 @@
 namespace piper::ir {
 namespace {
 
-class Verifier {
+class DagVerifier {
  public:
-  explicit Verifier(const Module& module) : module_(module), dag_(module.dag) {}
+  explicit DagVerifier(const Module& module) : module_(module), dag_(module.dag) {}
 
   Status run() {
     if (dag_.nodes.empty()) return {};
@@ -147,15 +147,15 @@ class Verifier {
     for (size_t i = 0; i < dag_.order.size(); ++i) {
       const NodeId n = dag_.order[i];
       if (n.index >= place.size() || place[n.index] != SIZE_MAX)
-        return broken(kRuleOrder, "node " + std::to_string(n.index) + " is not there, or twice");
+        return broken(kRuleExtension, "node " + std::to_string(n.index) + " is not there, or twice");
       place[n.index] = i;
     }
     for (size_t n = 0; n < place.size(); ++n)
-      if (place[n] == SIZE_MAX) return broken(kRuleOrder, "node " + std::to_string(n) + " is not in the order");
+      if (place[n] == SIZE_MAX) return broken(kRuleExtension, "node " + std::to_string(n) + " is not in the order");
     for (const Edge& edge : dag_.edges)
       if (place[edge.from.index] > place[edge.to.index])
-        return broken(kRuleOrder, "node " + std::to_string(edge.to.index) + " stands before " +
-                                      std::to_string(edge.from.index) + ", which has an edge to it");
+        return broken(kRuleExtension, "node " + std::to_string(edge.to.index) + " stands before " +
+                                          std::to_string(edge.from.index) + ", which has an edge to it");
     return {};
   }
 
@@ -183,6 +183,6 @@ class Verifier {
 
 }  // namespace
 
-Status verify_dag(const Module& module) { return Verifier(module).run(); }
+Status verify_dag(const Module& module) { return DagVerifier(module).run(); }
 
 }  // namespace piper::ir

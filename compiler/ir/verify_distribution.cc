@@ -8,9 +8,9 @@
 namespace piper::ir {
 namespace {
 
-class Verifier {
+class DistributionVerifier {
  public:
-  explicit Verifier(const Module& module) : module_(module), d_(module.distribution) {}
+  explicit DistributionVerifier(const Module& module) : module_(module), d_(module.distribution) {}
 
   Status run() {
     PIPER_RETURN_IF_ERROR(streams());
@@ -149,6 +149,6 @@ class Verifier {
 
 }  // namespace
 
-Status verify_distribution(const Module& module) { return Verifier(module).run(); }
+Status verify_distribution(const Module& module) { return DistributionVerifier(module).run(); }
 
 }  // namespace piper::ir

@@ -8,9 +8,9 @@
 namespace piper::ir {
 namespace {
 
-class Verifier {
+class GraphVerifier {
  public:
-  explicit Verifier(const Graph& graph) : graph_(graph) {}
+  explicit GraphVerifier(const Graph& graph) : graph_(graph) {}
 
   Status run() {
     PIPER_RETURN_IF_ERROR(values());
@@ -183,6 +183,6 @@ class Verifier {
 
 }  // namespace
 
-Status verify(const Graph& graph) { return Verifier(graph).run(); }
+Status verify(const Graph& graph) { return GraphVerifier(graph).run(); }
 
 }  // namespace piper::ir

@@ -8,9 +8,9 @@
 namespace piper::ir {
 namespace {
 
-class Verifier {
+class StateVerifier {
  public:
-  explicit Verifier(const Module& module) : module_(module), state_(module.state) {}
+  explicit StateVerifier(const Module& module) : module_(module), state_(module.state) {}
 
   Status run() {
     for (size_t a = 0; a < state_.accumulators.size(); ++a)
@@ -61,7 +61,7 @@ class Verifier {
       const DType read = module_.graph().type(parameters[p].value).dtype;
       if (parameters[p].master.value_or(read) != b.dtype || parameters[p].master.has_value() != b.working.has_value() ||
           read != b.read())
-        return broken(kRuleTypes, "'" + parameters[p].names[0] + "' has other types than its bucket");
+        return broken(kRuleBucketTypes, "'" + parameters[p].names[0] + "' has other types than its bucket");
     }
     return {};
   }
@@ -115,7 +115,7 @@ class Verifier {
 
 Status verify_state(const Module& module) {
   if (module.state.parameter_uses.empty()) return {};
-  return Verifier(module).run();
+  return StateVerifier(module).run();
 }
 
 }  // namespace piper::ir

@@ -16,7 +16,7 @@ inline constexpr const char* kRuleGathers =
     "P0464";  // L5: a reader of a bucket has an all_gather of it, whose parameters are kept in parts
 inline constexpr const char* kRuleOwners =
     "P0465";  // L6: owners are ranks, one of each parameter; what is cleared is added up a microbatch at a time
-inline constexpr const char* kRuleTypes = "P0466";  // L7: the parameters of a bucket are of its types: of what is
-                                                    // trained, and of the copies that programs read
+inline constexpr const char* kRuleBucketTypes = "P0466";  // L7: the parameters of a bucket are of its types: of what is
+                                                          // trained, and of the copies that programs read
 
 }  // namespace piper::ir

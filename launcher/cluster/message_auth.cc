@@ -16,7 +16,7 @@ namespace piper::launcher {
 
 namespace {
 
-Status refused(const std::string& path, const std::string& why) {
+Status token_refused(const std::string& path, const std::string& why) {
   return Status::failure("L0139", "token file '" + path + "': " + why);
 }
 
@@ -34,22 +34,22 @@ std::string hexadecimal(const unsigned char* bytes, size_t count) {
 
 Result<Token> Token::read(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return refused(path, std::strerror(errno));
+  if (file < 0) return token_refused(path, std::strerror(errno));
   struct stat about{};
   const bool known = fstat(file, &about) == 0;
   std::string secret(kMostBytes + 1, '\0');
   const ssize_t count = known && S_ISREG(about.st_mode) ? ::read(file, secret.data(), secret.size()) : -1;
   close(file);
-  if (!known || !S_ISREG(about.st_mode)) return refused(path, "is no file");
-  if (about.st_uid != geteuid()) return refused(path, "belongs to another user");
-  if ((about.st_mode & 077) != 0) return refused(path, "others can read it: chmod 600");
-  if (count < 0) return refused(path, "cannot be read");
+  if (!known || !S_ISREG(about.st_mode)) return token_refused(path, "is no file");
+  if (about.st_uid != geteuid()) return token_refused(path, "belongs to another user");
+  if ((about.st_mode & 077) != 0) return token_refused(path, "others can read it: chmod 600");
+  if (count < 0) return token_refused(path, "cannot be read");
   secret.resize(static_cast<size_t>(count));
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   if (secret.size() < kLeastBytes || secret.size() > kMostBytes)
-    return refused(path, "has " + std::to_string(secret.size()) + " bytes, and a token from " +
-                             std::to_string(kLeastBytes) + " to " + std::to_string(kMostBytes) +
-                             ": head -c 32 /dev/urandom | base64");
+    return token_refused(path, "has " + std::to_string(secret.size()) + " bytes, and a token from " +
+                                   std::to_string(kLeastBytes) + " to " + std::to_string(kMostBytes) +
+                                   ": head -c 32 /dev/urandom | base64");
   return Token(std::move(secret));
 }
 

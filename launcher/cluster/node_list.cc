@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kLongestName = 64, kLongestHost = 253;
 constexpr int32_t kMostSlots = 65536;
 
-Status refused(const std::string& where, const std::string& why) {
+Status list_refused(const std::string& where, const std::string& why) {
   return Status::failure("L0138", where + ": " + why);
 }
 
@@ -38,9 +38,9 @@ bool read_number(const std::string& text, Number least, Number most, Number& val
 
 Status add(std::vector<NodeAddress>& nodes, NodeAddress node, const std::string& where) {
   for (const NodeAddress& other : nodes) {
-    if (other.name == node.name) return refused(where, "node '" + node.name + "' stands there twice");
+    if (other.name == node.name) return list_refused(where, "node '" + node.name + "' stands there twice");
     if (other.host == node.host && other.port == node.port)
-      return refused(where, "nodes '" + other.name + "' and '" + node.name + "' have one address");
+      return list_refused(where, "nodes '" + other.name + "' and '" + node.name + "' have one address");
   }
   nodes.push_back(std::move(node));
   return {};
@@ -48,12 +48,12 @@ Status add(std::vector<NodeAddress>& nodes, NodeAddress node, const std::string&
 
 Result<std::string> output_of(const char* command) {
   FILE* const pipe = popen(command, "re");
-  if (pipe == nullptr) return refused(command, "cannot be started");
+  if (pipe == nullptr) return list_refused(command, "cannot be started");
   std::string text;
   std::array<char, 4096> piece;
   for (size_t count = 0; (count = fread(piece.data(), 1, piece.size(), pipe)) > 0;) text.append(piece.data(), count);
   const int status = pclose(pipe);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return refused(command, "it fails; is this a job of Slurm?");
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return list_refused(command, "it fails; is this a job of Slurm?");
   return text;
 }
 
@@ -78,33 +78,34 @@ Result<std::vector<NodeAddress>> read_node_list(const std::string& text, const s
     std::istringstream words(line.substr(0, line.find('#')));
     std::string name, address, slots, more;
     if (!(words >> name)) continue;
-    if (!(words >> address >> slots) || words >> more) return refused(here, "a node is NAME ADDRESS[:PORT] SLOTS");
+    if (!(words >> address >> slots) || words >> more) return list_refused(here, "a node is NAME ADDRESS[:PORT] SLOTS");
     NodeAddress node;
     node.name = name;
     node.port = kNodePort;
-    if (!is_name(name, kLongestName, "-_.")) return refused(here, "'" + name.substr(0, 100) + "' is no name of a node");
+    if (!is_name(name, kLongestName, "-_."))
+      return list_refused(here, "'" + name.substr(0, 100) + "' is no name of a node");
     if (!read_address(address, node.host, node.port))
-      return refused(here, "'" + address.substr(0, 300) + "' is no ADDRESS[:PORT]");
+      return list_refused(here, "'" + address.substr(0, 300) + "' is no ADDRESS[:PORT]");
     if (!read_number<int32_t>(slots, 1, kMostSlots, node.slots))
-      return refused(here, "'" + slots.substr(0, 100) + "' is no number of slots");
+      return list_refused(here, "'" + slots.substr(0, 100) + "' is no number of slots");
     PIPER_RETURN_IF_ERROR(add(nodes, std::move(node), here));
   }
-  if (nodes.empty()) return refused(where, "there is no node in it");
+  if (nodes.empty()) return list_refused(where, "there is no node in it");
   return nodes;
 }
 
 Result<std::vector<NodeAddress>> slurm_node_list(uint16_t port, int32_t slots) {
   const char* const variable = std::getenv("SLURM_JOB_NODELIST");
   if (variable == nullptr || *variable == '\0')
-    return refused("SLURM_JOB_NODELIST", "is not set: this is no job of Slurm");
+    return list_refused("SLURM_JOB_NODELIST", "is not set: this is no job of Slurm");
   PIPER_ASSIGN(const std::string text, output_of("scontrol show hostnames \"$SLURM_JOB_NODELIST\""));
   std::vector<NodeAddress> nodes;
   std::istringstream names(text);
   for (std::string name; names >> name;) {
-    if (!is_name(name, kLongestName, "-_.")) return refused("scontrol show hostnames", "says '" + name + "'");
+    if (!is_name(name, kLongestName, "-_.")) return list_refused("scontrol show hostnames", "says '" + name + "'");
     PIPER_RETURN_IF_ERROR(add(nodes, {name, name, port, slots}, "scontrol show hostnames"));
   }
-  if (nodes.empty()) return refused("scontrol show hostnames", "says nothing");
+  if (nodes.empty()) return list_refused("scontrol show hostnames", "says nothing");
   return nodes;
 }
 

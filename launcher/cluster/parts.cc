@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kTick{100}, kReportEvery{500}, kSettle{20}, kBehindGrace{10000};
+constexpr milliseconds kTick{100}, kReportEvery{500};
 constexpr size_t kLongestTailLine = 2000;
 
 }  // namespace

@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kTick{100};
+constexpr milliseconds kLookEvery{100};
 constexpr int kPeerGone = 76, kNeverStarted = -1, kBySignal = 128;
 
 }  // namespace
@@ -199,7 +199,7 @@ void SpreadAttempt::tick() {
     timer_ = loop_.after(milliseconds(0), [this] { finish(); });
     return;
   }
-  timer_ = loop_.after(kTick, [this] { tick(); });
+  timer_ = loop_.after(kLookEvery, [this] { tick(); });
 }
 
 void SpreadAttempt::finish() {

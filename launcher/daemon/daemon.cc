@@ -16,9 +16,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kSettle{20};
-constexpr milliseconds kBehindGrace{10000};  // piper-launch kills at the end of the grace period itself
-
 // Another start goes on where it was.
 bool saves(const Job& job) { return has_flag(job.spec.arguments, "--checkpoint"); }
 

@@ -9,6 +9,11 @@
 
 namespace piper::launcher {
 
+// How soon it is looked again whether what an attempt left behind has ended.
+inline constexpr std::chrono::milliseconds kSettle{20};
+// How long an attempt has behind its grace period before the daemon kills it: piper-launch kills at its end itself.
+inline constexpr std::chrono::milliseconds kBehindGrace{10000};
+
 struct AttemptEnd {
   int exit_status = 0;
   // Of several nodes:

@@ -29,7 +29,7 @@ using Json = nlohmann::json;
 constexpr const char *kJobs = "jobs", *kJobFile = "job.json", *kRecordFile = "daemon.json";
 constexpr int64_t kLargestFile = int64_t{4} << 20;
 
-Status refused(const std::string& path, const std::string& why) {
+Status folder_refused(const std::string& path, const std::string& why) {
   return Status::failure("L0133", "state folder '" + path + "': " + why);
 }
 
@@ -61,8 +61,8 @@ Status make_folder(const std::string& path) {
   const fs::path parent = fs::path(path).parent_path();
   if (!parent.empty()) fs::create_directories(parent, error);
   if (!error && mkdir(path.c_str(), 0700) == 0) error = plan::sync_directory(parent.empty() ? "." : parent);
-  else if (!error && errno != EEXIST) return refused(path, last_error());
-  return error ? refused(path, error.message()) : Status();
+  else if (!error && errno != EEXIST) return folder_refused(path, last_error());
+  return error ? folder_refused(path, error.message()) : Status();
 }
 
 }  // namespace
@@ -70,17 +70,17 @@ Status make_folder(const std::string& path) {
 Result<StateFolder> StateFolder::open(const std::string& path) {
   PIPER_RETURN_IF_ERROR(make_folder(path));
   struct stat about{};
-  if (stat(path.c_str(), &about) != 0) return refused(path, last_error());
-  if (!S_ISDIR(about.st_mode)) return refused(path, "is no folder");
-  if (about.st_uid != geteuid()) return refused(path, "belongs to another user");
-  if ((about.st_mode & 077) != 0) return refused(path, "others can look into it: chmod 700");
+  if (stat(path.c_str(), &about) != 0) return folder_refused(path, last_error());
+  if (!S_ISDIR(about.st_mode)) return folder_refused(path, "is no folder");
+  if (about.st_uid != geteuid()) return folder_refused(path, "belongs to another user");
+  if ((about.st_mode & 077) != 0) return folder_refused(path, "others can look into it: chmod 700");
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);
   const std::string lock = path + "/LOCK";
   StateFolder folder(error ? path : absolute.string(), ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (folder.lock_ < 0) return refused(path, last_error());
+  if (folder.lock_ < 0) return folder_refused(path, last_error());
   if (flock(folder.lock_, LOCK_EX | LOCK_NB) != 0)
-    return refused(path, errno == EWOULDBLOCK ? "a piperd has it already" : last_error());
+    return folder_refused(path, errno == EWOULDBLOCK ? "a piperd has it already" : last_error());
   PIPER_RETURN_IF_ERROR(make_folder(folder.path_ + "/" + kJobs));
   return folder;
 }
@@ -104,7 +104,7 @@ Result<std::vector<Job>> StateFolder::load_jobs(const std::function<void(const s
     else if (folder_of(job->id) != at->path().string()) note("'" + file + "' is of another job");
     else jobs.push_back(std::move(job).value());
   }
-  if (error) return refused(folder, error.message());
+  if (error) return folder_refused(folder, error.message());
   std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.id < b.id; });
   return jobs;
 }
@@ -135,7 +135,7 @@ Status StateFolder::save(const DaemonRecord& record) const {
 Status StateFolder::remove(int64_t job) const {
   std::error_code error;
   fs::remove_all(folder_of(job), error);
-  return error ? refused(folder_of(job), error.message()) : Status();
+  return error ? folder_refused(folder_of(job), error.message()) : Status();
 }
 
 std::string StateFolder::folder_of(int64_t job) const {
@@ -162,7 +162,7 @@ Status write_durably(const std::string& path, const std::string& text) {
   const std::string partial = path + ".partial";
   unlink(partial.c_str());
   const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (file < 0) return refused(partial, last_error());
+  if (file < 0) return folder_refused(partial, last_error());
   size_t done = 0;
   bool failed = false;
   while (!failed && done < text.size()) {
@@ -172,9 +172,9 @@ Status write_durably(const std::string& path, const std::string& text) {
   }
   failed = failed || fsync(file) != 0;
   const std::string why = failed ? last_error() : "";
-  if (close(file) != 0 || failed) return refused(partial, failed ? why : last_error());
+  if (close(file) != 0 || failed) return folder_refused(partial, failed ? why : last_error());
   const std::error_code error = plan::put_file(partial, path);
-  return error ? refused(path, error.message()) : Status();
+  return error ? folder_refused(path, error.message()) : Status();
 }
 
 }  // namespace piper::launcher

@@ -16,7 +16,7 @@ namespace piper::checkpoint {
 namespace {
 
 // "kind dtype first count owner axes extent...", then the name, a line each.
-std::string encode(const std::vector<StatePart>& parts) {
+std::string encode_parts(const std::vector<StatePart>& parts) {
   std::ostringstream text;
   for (const StatePart& part : parts) {
     if (part.copy) continue;
@@ -28,7 +28,7 @@ std::string encode(const std::vector<StatePart>& parts) {
   return text.str();
 }
 
-std::vector<StatePart> decode(const std::string& text) {
+std::vector<StatePart> decode_parts(const std::string& text) {
   std::vector<StatePart> parts;
   std::istringstream in(text);
   int kind = 0, dtype = 0;
@@ -70,9 +70,9 @@ std::vector<StoredTensor> all_tensors(const std::vector<std::vector<StatePart>>&
 Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPlan& plan,
                              const std::vector<hal::Address>& buffers, hal::ControlChannel& control) {
   const std::vector<StatePart> all_mine = state_parts(plan);
-  PIPER_ASSIGN(const std::vector<std::string> texts, control.allgather(encode(all_mine), wait_));
+  PIPER_ASSIGN(const std::vector<std::string> texts, control.allgather(encode_parts(all_mine), wait_));
   std::vector<std::vector<StatePart>> by_rank;
-  for (const std::string& text : texts) by_rank.push_back(decode(text));
+  for (const std::string& text : texts) by_rank.push_back(decode_parts(text));
   manifest_.tensors = all_tensors(by_rank, manifest);
 
   std::map<TensorKey, int64_t> index;
@@ -93,7 +93,7 @@ Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPla
   PIPER_ASSIGN(const std::vector<Chosen> chosen, choose_pieces(pieces, infos));
 
   // Every rank computes all files alike, so that rank 0 needs to be told of digests alone.
-  std::vector<const StatePart*> mine;  // as encode() lists them
+  std::vector<const StatePart*> mine;  // as encode_parts() lists them
   for (const StatePart& part : all_mine)
     if (!part.copy) mine.push_back(&part);
   std::vector<std::vector<plan::TensorToWrite>> entries(by_rank.size());

@@ -24,7 +24,7 @@ std::string encode(const std::vector<Piece>& pieces) {
   return text.str();
 }
 
-std::vector<Piece> decode(const std::string& text) {
+std::vector<Piece> decode_pieces(const std::string& text) {
   std::vector<Piece> pieces;
   std::istringstream in(text);
   for (Piece p; in >> p.tensor >> p.offset >> p.bytes >> p.owner;) pieces.push_back(p);
@@ -143,7 +143,7 @@ Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, 
                     hal::Device& device, hal::ControlChannel& control, const hal::WaitControl& wait) {
   PIPER_ASSIGN(std::vector<std::string> encoded, control.allgather(encode(mine), wait));
   std::vector<std::vector<Piece>> by_rank;
-  for (const std::string& text : encoded) by_rank.push_back(decode(text));
+  for (const std::string& text : encoded) by_rank.push_back(decode_pieces(text));
   PIPER_ASSIGN(const std::vector<Chosen> chosen, choose_pieces(by_rank, manifest.tensors));
 
   if (control.rank() != 0) {

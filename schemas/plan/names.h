@@ -1,5 +1,6 @@
-// The words of the bundle's text format for its enumerations, and how operands and buffer ranges
-// are spelt. One place for the printers and the parsers of this folder; nobody else needs it.
+// The words of the bundle's text format for its enumerations, how operands and buffer ranges are spelt, and how
+// messages quote a name. One place for the printers and the parsers of this folder and for the proof's messages; it
+// reads nothing.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,9 @@
 namespace piper::plan {
 
 inline constexpr std::string_view kWorkspaceWord = "workspace";  // as an operand; no slot may be called so
+
+// "NAME" as messages show it; a damaged file's name is cut off behind 200 bytes.
+inline std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
 
 constexpr std::string_view class_name(BufferClass cls) {
   switch (cls) {

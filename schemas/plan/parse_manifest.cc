@@ -8,13 +8,12 @@
 #include "schemas/plan/json_reader.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/provenance_text.h"
+#include "schemas/plan/reader_codes.h"
 
 namespace piper::plan {
 namespace {
 
-constexpr std::string_view kSyntax = "P0605", kName = "P0606", kRange = "P0607", kVersion = "P0608";
-
-std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
+constexpr std::string_view kVersion = "P0608";
 
 // A file of the bundle: relative, forward slashes, never up and out of it.
 bool is_safe_path(std::string_view path) {

@@ -5,14 +5,12 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/json_reader.h"
 #include "schemas/plan/names.h"
+#include "schemas/plan/reader_codes.h"
 
 namespace piper::plan {
 namespace {
 
-constexpr std::string_view kSyntax = "P0605", kName = "P0606", kRange = "P0607";
 constexpr size_t kMaxAxes = 16;
-
-std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
 
 // A number at the beginning of `text`, which is moved behind it; `by_samples`: also "n" and "3n", multiples of a
 // reference's samples.

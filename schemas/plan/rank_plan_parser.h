@@ -12,6 +12,7 @@
 #include "schemas/plan/json_reader.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/parse_rank_plan.h"
+#include "schemas/plan/reader_codes.h"
 
 namespace piper::plan {
 
@@ -25,8 +26,7 @@ class RankPlanParser {
   Result<RankPlan> parse();
 
  private:
-  static constexpr std::string_view kSyntax = "P0605", kName = "P0606", kRange = "P0607", kArguments = "P0609",
-                                    kManifest = "P0611";
+  static constexpr std::string_view kArguments = "P0609", kManifest = "P0611";
   struct Special {
     const char* key;
     int64_t bytes, element;
@@ -79,7 +79,7 @@ class RankPlanParser {
   Update update();
 
   // ---- names and ranges, which every part reads
-  static std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
+  static std::string quoted(std::string_view name) { return plan::quoted(name); }  // before std::quoted of <iomanip>
   bool declare(NameIndex& index, const std::string& name, size_t count, const char* what, size_t at) {
     if (!reader_.ok()) return false;
     if (name.empty()) return reader_.fail(kName, at, std::string(what) + " without a name");

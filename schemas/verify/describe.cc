@@ -1,13 +1,12 @@
 #include "schemas/verify/describe.h"
 
+#include "schemas/plan/names.h"
 #include "schemas/plan/own_part.h"
 
 namespace piper::verify {
 namespace {
 
 using namespace plan;
-
-std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
 class Describe {
  public:

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "schemas/plan/names.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/flow.h"
 
@@ -12,7 +13,6 @@ using Kind = Content::Kind;
 
 namespace {
 
-std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 const char* kind_text(PlacementKind kind) {
   switch (kind) {
     case PlacementKind::kFirstMoment: return "first moment";

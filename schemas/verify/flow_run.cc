@@ -1,6 +1,8 @@
 // Runs: what they read must be what their slots name, for the same samples; what they make is of those samples.
 #include "schemas/verify/flow.h"
 
+#include "schemas/plan/names.h"
+
 namespace piper::verify {
 
 using namespace plan;
@@ -18,7 +20,6 @@ bool is_loss_scale(const Pieces& pieces) {
 // A slot may be longer than what was written by less than this.
 constexpr int64_t kRounding = 64;
 
-std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 // Labels of saved blocks are CHUNK\nSLOT.
 std::string shown(std::string label) {
   const size_t line = label.find('\n');

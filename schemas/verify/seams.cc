@@ -19,9 +19,7 @@ namespace {
 
 using namespace plan;
 
-std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\""; }
-
-Status refuted(const std::string& what) { return Status::failure("P0639", "rule 11: " + what); }
+Status seam_refuted(const std::string& what) { return Status::failure("P0639", "rule 11: " + what); }
 
 bool may_write(BufferClass cls) { return cls == BufferClass::kArena || cls == BufferClass::kGradient; }
 
@@ -30,14 +28,14 @@ Status check_writes(const Bundle& evaluation, const RankPlan& plan) {
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Action& action = plan.instructions[i].action;
     if (std::holds_alternative<Update>(action))
-      return refuted(describe_instruction(evaluation, plan, i) + " updates a parameter");
+      return seam_refuted(describe_instruction(evaluation, plan, i) + " updates a parameter");
     accesses.clear();
     collect_accesses(evaluation, plan, action, accesses);
     for (const Access& access : accesses) {
       const Buffer& buffer = plan.buffers[static_cast<size_t>(access.where.buffer)];
       if (access.writes && !may_write(buffer.cls))
-        return refuted(describe_instruction(evaluation, plan, i) + " writes " + quoted(buffer.name) + ", a buffer of " +
-                       std::string(class_name(buffer.cls)) + "s, which steps alone may change");
+        return seam_refuted(describe_instruction(evaluation, plan, i) + " writes " + quoted(buffer.name) +
+                            ", a buffer of " + std::string(class_name(buffer.cls)) + "s, which steps alone may change");
     }
   }
   return {};
@@ -64,7 +62,7 @@ class Seam {
 
  private:
   Status wrong(const std::string& what) const {
-    return refuted("the evaluation of rank " + std::to_string(training_.rank) + " " + what);
+    return seam_refuted("the evaluation of rank " + std::to_string(training_.rank) + " " + what);
   }
 
   // What the devices have opened for the training.
@@ -138,8 +136,8 @@ Status check_inputs(const Manifest& training, const Manifest& evaluation) {
     const auto known = std::find_if(training.inputs.begin(), training.inputs.end(),
                                     [&](const InputDecl& other) { return other.name == input.name; });
     if (known != training.inputs.end() && known->feed != input.feed)
-      return refuted("the evaluation feeds another part of a token stream to input " + quoted(input.name) +
-                     " than its training");
+      return seam_refuted("the evaluation feeds another part of a token stream to input " + quoted(input.name) +
+                          " than its training");
   }
   return {};
 }
@@ -161,8 +159,8 @@ Status check_reads_only(const Bundle& evaluation) {
 }
 
 Status check_seams(const Bundle& training, const Bundle& evaluation) {
-  if (!evaluation.manifest.evaluates) return refuted("what should evaluate trains");
-  if (training.ranks.size() != evaluation.ranks.size()) return refuted("the evaluation is of other ranks");
+  if (!evaluation.manifest.evaluates) return seam_refuted("what should evaluate trains");
+  if (training.ranks.size() != evaluation.ranks.size()) return seam_refuted("the evaluation is of other ranks");
   PIPER_RETURN_IF_ERROR(check_inputs(training.manifest, evaluation.manifest));
   std::vector<Status> statuses(training.ranks.size());
   parallel_for(statuses.size(), [&](size_t i) { statuses[i] = Seam(training.ranks[i], evaluation.ranks[i]).check(); });

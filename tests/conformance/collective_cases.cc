@@ -13,7 +13,7 @@ namespace piper::conformance {
 
 namespace {
 
-const hal::WaitControl kWait{nullptr, std::chrono::seconds(60)};
+const hal::WaitControl kCollectiveWait{nullptr, std::chrono::seconds(60)};
 
 // A vector that commands may point to.
 template <class T>
@@ -54,7 +54,7 @@ class TransportRank : public CollectiveRank {
   hal::Address address_of(std::byte* place) override { return hal::Address(place); }
   Status run(hal::Command& command) override {
     hal::Queue queue;
-    return command.issue(queue, {1, kWait});
+    return command.issue(queue, {1, kCollectiveWait});
   }
 
  private:

@@ -15,9 +15,9 @@ namespace {
 
 // expression := term (('+' | '-') term)*; term := unary (('*' | '//' | '/' | '%') unary)*;
 // unary := '-' unary | power; power := primary ('**' unary)?
-class Parser {
+class ExtentParser {
  public:
-  Parser(std::string_view text, const std::map<std::string, int64_t>& values) : text_(text), values_(values) {}
+  ExtentParser(std::string_view text, const std::map<std::string, int64_t>& values) : text_(text), values_(values) {}
 
   Result<int64_t> whole() {
     PIPER_ASSIGN(int64_t v, sum());
@@ -142,6 +142,6 @@ class Parser {
 
 }  // namespace
 
-Result<int64_t> Dims::evaluate(std::string_view expression) const { return Parser(expression, values_).whole(); }
+Result<int64_t> Dims::evaluate(std::string_view expression) const { return ExtentParser(expression, values_).whole(); }
 
 }  // namespace piper::frontend::aten

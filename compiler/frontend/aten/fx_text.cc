@@ -10,9 +10,9 @@ namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-class Parser {
+class FxParser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit FxParser(std::string_view text) : text_(text) {}
 
   Result<FxCall> call() {
     FxCall out;
@@ -161,8 +161,8 @@ std::string plain_target(std::string target) {
   return target;
 }
 
-Result<FxCall> parse_fx_text(std::string_view text) { return Parser(text).call(); }
-Result<Item> parse_fx_literal(std::string_view text) { return Parser(text).literal(); }
+Result<FxCall> parse_fx_text(std::string_view text) { return FxParser(text).call(); }
+Result<Item> parse_fx_literal(std::string_view text) { return FxParser(text).literal(); }
 
 void collect_refs(const Item& item, std::vector<std::string>& names) {
   if (item.kind == Item::Kind::kRef) names.push_back(item.text);

@@ -36,9 +36,9 @@ struct Routing {
   std::map<uint32_t, ValueId> sorted;  // the same -> [rows, ..] in the new graph
 };
 
-class Recogniser {
+class ExpertRecogniser {
  public:
-  explicit Recogniser(const ir::Graph& from) : from_(from) {}
+  explicit ExpertRecogniser(const ir::Graph& from) : from_(from) {}
 
   bool find() {
     for (size_t i = 0; i < from_.num_ops(); ++i) {
@@ -305,7 +305,7 @@ class Recogniser {
 
 ir::Graph recognise_experts(ir::Graph graph) {
   graph = experts::recognise_sorted(std::move(graph));
-  Recogniser recogniser(graph);
+  ExpertRecogniser recogniser(graph);
   return recogniser.find() ? recogniser.run() : std::move(graph);
 }
 

@@ -25,9 +25,9 @@ struct Sort {
   ValueId new_order, position, counts;
 };
 
-class Recogniser {
+class SortedExpertRecogniser {
  public:
-  explicit Recogniser(const ir::Graph& from) : from_(from) {}
+  explicit SortedExpertRecogniser(const ir::Graph& from) : from_(from) {}
 
   bool find() {
     bool any = false;
@@ -216,7 +216,7 @@ class Recogniser {
 }  // namespace
 
 ir::Graph recognise_sorted(ir::Graph graph) {
-  Recogniser recogniser(graph);
+  SortedExpertRecogniser recogniser(graph);
   return recogniser.find() ? recogniser.run() : std::move(graph);
 }
 

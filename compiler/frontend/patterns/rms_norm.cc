@@ -21,9 +21,9 @@ struct Norm {
   double eps = 0;
 };
 
-class Recogniser {
+class RmsNormRecogniser {
  public:
-  explicit Recogniser(const ir::Graph& graph) : from_(graph), uses_(graph.uses()) {}
+  explicit RmsNormRecogniser(const ir::Graph& graph) : from_(graph), uses_(graph.uses()) {}
 
   // By the op that gives the normalised value.
   std::unordered_map<uint32_t, Norm> find() const {
@@ -137,7 +137,7 @@ class Recogniser {
 }  // namespace
 
 ir::Graph recognise_rms_norm(ir::Graph graph) {
-  const Recogniser recogniser(graph);
+  const RmsNormRecogniser recogniser(graph);
   const auto norms = recogniser.find();
   return norms.empty() ? std::move(graph) : recogniser.copy(norms);
 }

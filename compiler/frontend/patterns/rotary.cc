@@ -20,9 +20,9 @@ struct Rotary {
   ValueId x, cos, sin;
 };
 
-class Recogniser {
+class RotaryRecogniser {
  public:
-  explicit Recogniser(const ir::Graph& graph) : from_(graph), trained_(graph.num_values(), false) {
+  explicit RotaryRecogniser(const ir::Graph& graph) : from_(graph), trained_(graph.num_values(), false) {
     for (const ir::Parameter& parameter : graph.parameters()) trained_[parameter.value.index] = parameter.trainable;
     for (size_t i = 0; i < graph.num_ops(); ++i) {
       const Op& op = graph.op(OpId(i));
@@ -107,7 +107,7 @@ class Recogniser {
 }  // namespace
 
 ir::Graph recognise_rotary(ir::Graph graph) {
-  const Recogniser recogniser(graph);
+  const RotaryRecogniser recogniser(graph);
   const auto found = recogniser.find();
   return found.empty() ? std::move(graph) : recogniser.copy(found);
 }

@@ -7,9 +7,9 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 
-class Parser {
+class SreprParser {
  public:
-  Parser(std::string_view text, const std::map<std::string, std::string>& names) : text_(text), names_(names) {}
+  SreprParser(std::string_view text, const std::map<std::string, std::string>& names) : text_(text), names_(names) {}
 
   std::string whole() {
     std::string out = expression();
@@ -117,7 +117,7 @@ class Parser {
 }  // namespace
 
 std::string extent_expression(std::string_view srepr, const std::map<std::string, std::string>& names) {
-  return Parser(srepr, names).whole();
+  return SreprParser(srepr, names).whole();
 }
 
 }  // namespace piper::frontend::pt2

@@ -8,17 +8,13 @@
 
 namespace piper::hal {
 
-namespace {
-
-struct Request {
+struct LocalWorld::Request {
   Transfer transfer;
   LocalWorld::Mailbox* mailbox = nullptr;
   Counter done;
   uint32_t generation = 0;  // one more each time the exchange runs; done reaches it when the copy is finished
   int64_t peer_bytes = -1;  // set by the peer where its size differs
 };
-
-}  // namespace
 
 // One per (source, destination, channel): the end that came first waits here for the other.
 struct LocalWorld::Mailbox {
@@ -30,6 +26,8 @@ struct LocalWorld::Mailbox {
 namespace {
 
 class LocalExchange : public Exchange {
+  using Request = LocalWorld::Request;
+
  public:
   LocalExchange(LocalWorld& world, int32_t rank, std::vector<Transfer> transfers) : requests_(transfers.size()) {
     for (size_t i = 0; i < transfers.size(); ++i) {

@@ -20,6 +20,7 @@ class LocalWorld {
   std::unique_ptr<Transport> transport(int32_t rank);
 
   struct Mailbox;
+  struct Request;  // a message that one end has asked for
   // Created on first use; the address stays.
   Mailbox* mailbox(int32_t source, int32_t destination, int32_t channel);
 

@@ -17,7 +17,7 @@ using namespace plan;
 
 namespace {
 
-Status refuted(const std::string& what) { return Status::failure("P0641", "rule 12: " + what); }
+Status casts_refuted(const std::string& what) { return Status::failure("P0641", "rule 12: " + what); }
 
 // All floating values are of this type.
 constexpr DType kOne = DType::kF32;
@@ -114,8 +114,6 @@ const Number* unknown_in(const Terms& terms, const NumberTable& table) {
   return nullptr;
 }
 
-std::string quoted(const std::string& name) { return "\"" + name + "\""; }
-
 }  // namespace
 
 Result<HeldCasts> check_casts(const Bundle& bundle) {
@@ -130,7 +128,7 @@ Result<HeldCasts> check_casts(const Bundle& bundle) {
   const int32_t num_known = table.size();
   const auto found = sums_of(number_reference(of_cast, leaves, table), table);
   const auto story = [&](const std::string& name, int32_t call) {
-    return refuted(
+    return casts_refuted(
         "with the casts that `precision` asks for, the reference adds to " + quoted(name) +
         " what the model does not; the difference begins at its " + tell_call(cast.program, call) +
         (cast.lines[static_cast<size_t>(call)].empty() ? "" : " at " + cast.lines[static_cast<size_t>(call)]));
@@ -138,7 +136,7 @@ Result<HeldCasts> check_casts(const Bundle& bundle) {
   HeldCasts answer;
   for (const auto& [name, terms] : wanted) {
     const auto with_casts = found.find(name);
-    if (with_casts == found.end()) return refuted("with casts the reference adds nothing to " + quoted(name));
+    if (with_casts == found.end()) return casts_refuted("with casts the reference adds nothing to " + quoted(name));
     if (const Number* const unknown = unknown_in(terms, table)) {
       if (answer.open == 0) answer.why = unknown->why;
       answer.open += is_result(name) ? 1 : 0;
@@ -155,12 +153,12 @@ Result<HeldCasts> check_casts(const Bundle& bundle) {
     const Term& term = foreign.empty() ? missing.front() : foreign.front();
     const int32_t number =
         foreign.empty() ? -1 : first_new(table, term.view.number, [&](int32_t n) { return n >= num_known; });
-    if (foreign.empty()) return refuted("with casts the reference leaves out a part of " + quoted(name));
+    if (foreign.empty()) return casts_refuted("with casts the reference leaves out a part of " + quoted(name));
     return story(name, table[number].call >= 0 ? table[number].call : term.call);
   }
   for (const auto& [name, terms] : found)
     if (wanted.count(name) == 0)
-      return refuted("with casts the reference adds to " + quoted(name) + ", the model does not");
+      return casts_refuted("with casts the reference adds to " + quoted(name) + ", the model does not");
   return answer;
 }
 

@@ -17,8 +17,6 @@ using namespace plan;
 
 namespace {
 
-std::string quoted(const std::string& name) { return "\"" + name + "\""; }
-
 class Comparison {
  public:
   Comparison(const Bundle& bundle, const Exchanges& exchanges)
