@@ -5,10 +5,10 @@
 #include <cstring>
 #include <limits>
 
+#include "schemas/plan/reader_codes.h"
+
 namespace piper::plan {
 namespace {
-
-constexpr std::string_view kSyntax = "P0605";
 
 // What stands at the cursor, short enough for a message.
 std::string describe(const char* at, const char* end) {
