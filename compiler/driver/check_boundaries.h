@@ -1,4 +1,5 @@
-// What chunks hand to each other, once every variant of the model is lowered. It changes nothing.
+// Checks what chunks hand to each other, once every variant of the model is lowered; a step of the pipeline
+// (driver/pipeline.cc). It changes nothing.
 //
 // Values that groups of different sizes exchange must be per sample: a value that is one for all samples of a piece, as
 // statistics under `per_microbatch` are, differs from piece to piece, and pieces of the two groups are not the same; a

@@ -1,7 +1,9 @@
 // What a buffer of a plan holds, as a key by which it is found, and from the key all that a plan declares of it: name,
 // class, bytes, element type. Names exist for plans and those who read them; nothing looks a buffer up by one.
 //
-// A key says nothing of devices: a buffer of the same key is declared alike by all of them.
+// The emitter of a role finds and declares its buffers by it, and what ranks share is put together by it
+// (role_emitter.h, emit_shared.h). A key says nothing of devices: a buffer of the same key is declared alike by all of
+// them.
 #pragma once
 
 #include <cstdint>

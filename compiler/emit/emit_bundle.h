@@ -1,8 +1,8 @@
 // Projects the ordered training DAG onto ranks: programs, buffers, instructions, manifest, provenance.
 //
 // Input: a module whose state is laid out (passes/lay_out_state.h). Each role is emitted once and bound to its ranks
-// (role.h). Output: a Bundle ready for write_bundle, and
-// the tensors that go into its weights. Deterministic; microseconds per instruction. Errors: P0510 a value that groups
+// (role.h). Output: a Bundle ready for write_bundle, and the tensors that go into its weights. Called by the driver,
+// for a training and for its evaluation. Deterministic; microseconds per instruction. Errors: P0510 a value that groups
 // of different sizes exchange is not cut along its outermost axis; P0511 such a gradient is not per sample.
 #pragma once
 

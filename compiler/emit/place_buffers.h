@@ -1,5 +1,5 @@
 // From a rank's instructions in issue order and what each touches: arena offsets, and the events that
-// order its streams.
+// order its streams. Called once a role, behind its last instruction (role_emitter.h).
 //
 // Buffers of class kArena share bytes over time: a buffer takes its bytes at its first access in issue order and gives
 // them back after its last; where that is a message, only when it is known to be through or several runs later, so that

@@ -1,4 +1,5 @@
-// The kernels of a rank on a GPU: what a backend takes.
+// The kernels of a rank on a GPU, as a backend takes them: runtime/exec/backends/cuda_backend, and the tests of kernels
+// on the shim and on GPUs. Which row is whose stands in kernels.def and the binders beside this.
 #pragma once
 
 #include <memory>
