@@ -248,6 +248,18 @@ def expanded(torch):
     return Expanded()
 
 
+def recurrent(torch):
+    class Recurrent(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.RNN(8, 8, batch_first=True)
+
+        def forward(self, x, target):
+            y, _ = self.layer(x.unsqueeze(1).expand(-1, 2049, -1))
+            return torch.nn.functional.mse_loss(y[:, -1], target)
+    return Recurrent()
+
+
 def traced(desk):
     import torch
     torch.jit.trace(torch.nn.Linear(3, 3), torch.randn(2, 3)).save(str(desk.work / "model.pt"))
@@ -261,6 +273,7 @@ model("pt2_lost_entry", "A .pt2 archive that does not list one of its weights", 
       prepare=archive("tiny_mlp.pt2", model_weights_config_json=("layers.1.weight", "layers.9.weight")))
 model("pt2_changes_a_buffer", "A model that keeps an average of its own", "model.pt2", prepare=saved(average))
 model("f64_parameters", "A model of which parameters are f64", "model.pt2", prepare=saved(in_f64))
+model("recurrent_steps", "A recurrent network of more steps than are written out", "model.pt2", prepare=saved(recurrent))
 model("pt2_in_place_through_expand", "A change in place that cannot be followed", "model.pt2", prepare=saved(expanded))
 model("pt2_open_extent", "A .pt2 archive with an extent that the strategy leaves open", "tiny_gpt_dropout.pt2")
 model("torchscript", "A traced model, given to piperc as it is", "model.pt", prepare=traced)
