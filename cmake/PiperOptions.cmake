@@ -28,7 +28,7 @@ if(PIPER_SANITIZE)
   target_link_options(piper_options INTERFACE -fsanitize=${PIPER_SANITIZE})
 endif()
 
-option(PIPER_UNITY "compile the sources of a library eight by eight: a build from nothing is sooner done, a change costs more" OFF)
+option(PIPER_UNITY "compile the sources of a library eight by eight: half the time from nothing, more for a change" OFF)
 
 # piper_library(NAME SOURCES ... LINK ... PRIVATE_LINK ...): a static library of one folder.
 function(piper_library name)

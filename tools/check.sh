@@ -63,8 +63,9 @@ tidy_changes() {
     { grep -v '^[0-9]* warnings\? generated' || true; }
 }
 
+# Each source by itself, also where tools/demo.sh has built before: so it must include what it uses.
 build() {
-  cmake --preset "$1" "${@:3}" >/dev/null
+  cmake --preset "$1" -DPIPER_UNITY=OFF "${@:3}" >/dev/null
   cmake --build --preset "$1" -j "$jobs" ${2:+--target $2}
 }
 
