@@ -19,29 +19,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 
-STEPS, PATIENCE = 60, 60
-faults = []
+from daemon import PATIENCE, Daemon, check, faults, until
 
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
-
-
-def until(condition, what):
-    """Its first result that is true."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"never: {what}")
-
+STEPS = 60
 
 def alive(pid):
     try:
@@ -54,7 +37,7 @@ def all_gone(pids):
     return not [pid for pid in pids if alive(pid)]
 
 
-class Node:
+class Node(Daemon):
     """A piperd and its folder, and piper-launch as its user calls it."""
 
     def __init__(self, bin_dir, *flags):
@@ -82,25 +65,8 @@ class Node:
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE, **options)
         return done.returncode, done.stdout
 
-    def submit(self, *arguments):
-        code, text = self.call("submit", *arguments)
-        assert code == 0 and re.fullmatch(r"job \d+\n", text), f"{code} {text}"
-        return int(text.split()[1])
-
-    def status(self, job=None):
-        code, text = self.call("status", "--json", *([job] if job else []))
-        assert code == 0, text
-        answer = json.loads(text)
-        return answer["jobs"][0] if job else answer
-
-    def until_state(self, job, *states):
-        return until(lambda: (found := self.status(job))["state"] in states and found, f"job {job} is {states}: {self.status(job)}")
-
     def pids(self, job):
         return [rank["pid"] for rank in self.status(job)["rank_states"] if "pid" in rank]
-
-    def log(self, job):
-        return self.call("logs", job)[1]
 
     def http(self, path, method="GET"):
         request = urllib.request.Request(f"http://127.0.0.1:{self.status()['http_port']}{path}", method=method)

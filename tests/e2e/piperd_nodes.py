@@ -22,30 +22,14 @@ import subprocess
 import sys
 import time
 
+from daemon import PATIENCE, Daemon, check, faults, until
 from network_hosts import network, why_not
 
-STEPS, PATIENCE, LEASE = 40, 60, 3
+STEPS, LEASE = 40, 3
 PORT = 9432
-faults = []
 
 
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
-
-
-def until(condition, what):
-    """Its first result that is true."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"never: {what() if callable(what) else what}")
-
-
-class Node:
+class Node(Daemon):
     """The piperd of a host, and piper-launch as a user calls it there."""
 
     def __init__(self, bench, host, *flags):
@@ -78,23 +62,6 @@ class Node:
         done = self.host.run([self.bench.bin / "piper-launch", command, "--state", self.state, *arguments],
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
         return done.returncode, done.stdout
-
-    def submit(self, *arguments):
-        code, text = self.call("submit", *arguments)
-        assert code == 0 and re.fullmatch(r"job \d+\n", text), f"{code} {text}"
-        return int(text.split()[1])
-
-    def status(self, job=None):
-        code, text = self.call("status", "--json", *([job] if job else []))
-        assert code == 0, text
-        answer = json.loads(text)
-        return answer["jobs"][0] if job else answer
-
-    def until_state(self, job, *states):
-        return until(lambda: (found := self.status(job))["state"] in states and found, lambda: f"job {job} is {states}: {self.status(job)}")
-
-    def log(self, job):
-        return self.call("logs", job)[1]
 
     def ranks(self):
         """The ranks that run on the host."""

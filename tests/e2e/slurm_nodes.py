@@ -15,9 +15,9 @@ import subprocess
 import sys
 import tempfile
 
-import piperd_nodes
+from daemon import PATIENCE, check, faults, until
 from network_hosts import network, why_not
-from piperd_nodes import Bench, Node, check, until
+from piperd_nodes import Bench, Node
 
 NAMES = ("node1", "node2")
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "scancel", "sinfo")
@@ -87,12 +87,12 @@ def run(bench):
             check("to the bits of one process", bench.same_bits("slurm"))
             check("each node has its daemon", all(running(host) for host in hosts))
             hosts[0].run([*configured, "scancel", "--name", "daemons"], check=True)
-            job.wait(timeout=piperd_nodes.PATIENCE)
+            job.wait(timeout=PATIENCE)
             left = until(lambda: not any(running(host) for host in hosts), "the daemons have ended with the Slurm job")
             check("the daemons end with the Slurm job", left)
         finally:
             job.kill()  # nsenter, if it is still there
-            if piperd_nodes.faults or sys.exc_info()[0]:
+            if faults or sys.exc_info()[0]:
                 print(f"--- {output}\n{output.read_text()}")
 
 
@@ -111,8 +111,8 @@ def main():
         print(f"[SKIP] {reason}")
         return 0
     run(Bench(args.bin, args.work, args.write_plans))
-    print(f"{len(piperd_nodes.faults)} faults")
-    return 1 if piperd_nodes.faults else 0
+    print(f"{len(faults)} faults")
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":
