@@ -146,8 +146,13 @@ def on_one_network(bench):
 def to_its_end(bench, one, three):
     job, seen = under_way(three, bench, "end")
     check("a job is placed on the first nodes with free slots", seen["placed"] == ["node1", "node2"] and seen["state"] == "running", str(seen))
-    text = three.call("status")[1]
-    check("status has the nodes", re.search(r"^node1 +1 +1$", text, re.M) and re.search(r"^node3 +1 +0$", text, re.M), text)
+
+    def shown():
+        """Other nodes tell of their slots with their next answer."""
+        text = three.call("status")[1]
+        return re.search(r"^node1 +1 +1$", text, re.M) and re.search(r"^node3 +1 +0$", text, re.M)
+
+    check("status has the nodes", until(shown, lambda: three.call("status")[1]))
     check("a node tells of the parts that it has", "here: 1 ranks of job 1 of node3, running" in one.call("status")[1], one.call("status")[1])
     done = three.until_state(job, "done", "failed")
     check("it runs to its end", done["state"] == "done" and done["attempts"] == 1, str(done))
