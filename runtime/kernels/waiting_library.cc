@@ -2,16 +2,11 @@
 
 #include <sys/prctl.h>
 
-#include <algorithm>
 #include <chrono>
-#include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include "runtime/kernels/call_reader.h"
 #include "schemas/plan/call_key.h"
-#include "schemas/plan/kernels.h"
 
 namespace piper::kernels {
 namespace {
@@ -52,57 +47,19 @@ class WaitingKernel : public PreparedKernel {
   Clock::duration time_;
 };
 
-// Counts of rows as a balanced router has them, so that exchanges move what a simulation takes them to move.
-class WaitingRouter : public WaitingKernel {
- public:
-  // `counts` [segments, experts of one].
-  WaitingRouter(Clock::duration time, const BoundOperand& counts, int64_t rows, int64_t capacity)
-      : WaitingKernel(time),
-        counts_(counts.data),
-        shape_(counts.operand->shape),
-        strides_(counts.operand->strides),
-        rows_(rows),
-        capacity_(capacity) {}
-
-  void run(hal::Queue& queue) override {
-    WaitingKernel::run(queue);
-    auto* const counts = counts_.in_device_as<int64_t>();
-    const int64_t experts = shape_[0] * shape_[1];
-    for (int64_t e = 0; e < experts; ++e) {
-      const int64_t rows = rows_ / experts + (e < rows_ % experts ? 1 : 0);
-      counts[e / shape_[1] * strides_[0] + e % shape_[1] * strides_[1]] = std::min(rows, capacity_);
-    }
-  }
-
- private:
-  hal::Address counts_;
-  std::vector<int64_t> shape_, strides_;
-  int64_t rows_, capacity_;
-};
-
-int64_t integer_attr(const plan::KernelCall& call, std::string_view name) {
-  for (const plan::Attr& attr : call.attrs)
-    if (attr.name == name && std::holds_alternative<int64_t>(attr.value)) return std::get<int64_t>(attr.value);
-  return 0;
-}
-
 class WaitingLibrary : public Library {
  public:
   explicit WaitingLibrary(plan::KernelTimes times) : times_(std::move(times)) {}
 
-  Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
+  Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>&,
                                                const std::vector<BoundOperand>&,
                                                const TrainingNumbers&) const override {
     const std::string key = plan::call_key(call);
     const auto found = times_.find(key);
     if (found == times_.end()) return Status::failure("R0408", "--kernel-times has no time of the call " + key);
-    const std::chrono::duration<double, std::micro> us(found->second);
-    const auto time = std::chrono::duration_cast<Clock::duration>(us);
-    if (call.kernel == "expert_order" && outputs.size() > 2 && is_present(outputs[2]) &&
-        outputs[2].operand->shape.size() == 2)
-      return std::unique_ptr<PreparedKernel>(std::make_unique<WaitingRouter>(
-          time, outputs[2], plan::elements(call.inputs[0]), integer_attr(call, "capacity")));
-    return std::unique_ptr<PreparedKernel>(std::make_unique<WaitingKernel>(time));
+    const std::chrono::duration<double, std::micro> time(found->second);
+    return std::unique_ptr<PreparedKernel>(
+        std::make_unique<WaitingKernel>(std::chrono::duration_cast<Clock::duration>(time)));
   }
 
  private:

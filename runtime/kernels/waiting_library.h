@@ -1,7 +1,7 @@
 // Kernels that take a stated time and compute nothing: more ranks than cores run with the streams, messages and waits
 // of their plans, as fast as their kernels were measured alone (piper-run --kernel-times, to compare with piper-plan
-// simulate). They write nothing, so values mean nothing: memory keeps what it had, zeros at first. A router alone
-// writes its counts of rows: those of a balanced one, as a simulation takes it to be.
+// simulate). They write nothing, so values mean nothing: memory keeps what it had, zeros at first, and rows that a
+// router would count are none.
 #pragma once
 
 #include <memory>
