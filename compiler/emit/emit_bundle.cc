@@ -13,6 +13,7 @@
 #include "schemas/plan/device_memory.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/read_ahead.h"
+#include "schemas/plan/kernel_scratch.h"
 
 namespace piper::emit {
 namespace {

@@ -1,4 +1,5 @@
 #include "runtime/kernels/binding.h"
+#include "schemas/plan/kernel_scratch.h"
 
 #include <ATen/TensorUtils.h>
 #include <ATen/ops/empty.h>

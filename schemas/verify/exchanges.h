@@ -15,8 +15,7 @@ struct Exchange {
   std::string sent;     // the name that its maker has for the value
   int64_t devices = 0;  // D of the group: part j of D equal ones went to position j. 0: not the same everywhere
   DType dtype = DType::kF32;
-  // Names of the values that say how many rows of each part were sent, and came; "" where whole parts travel.
-  std::string rows_sent, rows_received;
+  bool counted = false;  // of as many rows of each part as the data say; else whole parts travel
   friend bool operator==(const Exchange&, const Exchange&) = default;
 };
 using Exchanges = std::map<std::string, Exchange>;  // by the name that its readers have for the value

@@ -88,8 +88,7 @@ class Flow {
   Status check_moments(Rank& rank, const Updating& call, const Content& parameter, int64_t done, int64_t bytes);
   Status collective(int32_t transfer);
   Status exchange();  // of `members_`
-  void note_exchange(Rank& rank, const plan::AllToAll& action, int32_t label, int64_t devices);
-  std::string counts_label(Rank& rank, const plan::BufferRange& where, int64_t devices);
+  void note_exchange(const plan::AllToAll& action, int32_t label, int64_t devices);
 
   // --- parts of a run
   struct Seen {

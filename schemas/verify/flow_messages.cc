@@ -132,7 +132,7 @@ Status Flow::exchange() {
         if (content.parts > 0) content.how = samples_of(piece);
         if (content.how < 0) return refuted("P0637", *members[i].rank, "a part begins or ends inside of a sample");
         content.what = ledger_.exchanged(content.what);
-        note_exchange(*members[i].rank, std::get<AllToAll>(*members[i].action), sent, num_members);
+        note_exchange(std::get<AllToAll>(*members[i].action), sent, num_members);
         content.parts = static_cast<int32_t>(num_members);
         content.origin = 0;
         content.size = piece.bytes;
@@ -144,20 +144,10 @@ Status Flow::exchange() {
   return {};
 }
 
-// The name of the one value that stands there; "" where it is none.
-std::string Flow::counts_label(Rank& rank, const BufferRange& where, int64_t devices) {
-  if (where.buffer < 0) return "";
-  Pieces counts;
-  rank.contents.take(where, devices * dtype_bytes(DType::kI64), counts);
-  const bool one = counts.size() == 1 && counts[0].content.kind == Kind::kValue && counts[0].content.origin == 0 &&
-                   counts[0].content.what >= 0;
-  return one ? ledger_.labels[counts[0].content.what] : "";
-}
-
-void Flow::note_exchange(Rank& rank, const AllToAll& action, int32_t label, int64_t devices) {
+void Flow::note_exchange(const AllToAll& action, int32_t label, int64_t devices) {
   if (label < 0) return;
-  const Exchange found{ledger_.labels[label], devices, action.dtype, counts_label(rank, action.send_counts, devices),
-                       counts_label(rank, action.recv_counts, devices)};
+  const bool counted = action.send_counts.buffer >= 0 || action.recv_counts.buffer >= 0;
+  const Exchange found{ledger_.labels[label], devices, action.dtype, counted};
   const auto [known, fresh] = exchanges_.emplace(ledger_.exchanged(label), found);
   if (fresh || known->second == found) return;
   known->second.devices = 0;

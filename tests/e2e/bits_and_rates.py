@@ -15,17 +15,10 @@ import math
 import shutil
 import sys
 
+from checks import check, faults
 import harness
 import philox
 import zoo
-
-faults = []
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
 
 
 def same_bits(a, b):

@@ -22,16 +22,10 @@ import torch
 from safetensors import safe_open
 
 import gpu_ranks
+from checks import check, faults
 import harness
 
 STEPS = 6
-faults = []
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
 
 
 def strategies(model):

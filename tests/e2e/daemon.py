@@ -1,16 +1,9 @@
-"""What the tests of piperd share: a daemon as its user calls it by piper-launch, checks that are counted, waiting."""
+"""What the tests of piperd share: a daemon as its user calls it by piper-launch, and waiting."""
 import json
 import re
 import time
 
 PATIENCE = 60
-faults = []
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
 
 
 def until(condition, what):

@@ -20,19 +20,13 @@ import numpy
 import torch
 from torch import nn
 
+from checks import check, faults
 import harness
 import philox
 import piper_export
 
 TOKENS, VOCABULARY, END, BATCH, STEPS, SEED = 8, 41, 0, 8, 12, 23
 WEIGHTS = [3, 1, 0.5]
-faults = []
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
 
 
 # ------------------------------------------------------------------ which samples a run reads

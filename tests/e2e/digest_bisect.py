@@ -6,7 +6,6 @@ bit flipped is found at the first operator that reads it, under the same strateg
 """
 import argparse
 import json
-import pathlib
 import re
 import shutil
 import subprocess
@@ -16,16 +15,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import gpu_ranks
+from checks import check, faults
 import harness
 
 STEPS = 2
-faults = []
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
 
 
 class Digests:

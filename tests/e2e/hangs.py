@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 
+from checks import check, faults
 import harness
 from ring_words import FIRST_STEP, SEEN, STEP, RingWords
 
@@ -29,16 +30,8 @@ OWN = {"dp4": "", "dp4_sharded": "shard_params: true, "}
 PLANS = ("pp2_1f1b", "dp2_mb2", "pp2_dp2", "pp4_zb_v", *OWN)
 WRITERS = {"dp2_mb2": (0,), "pp2_dp2": (0, 2), "dp4": (0,)}     # of checkpoints; of the others all: a replica owns nothing
 READERS = {"pp4_zb_v": (0,)}      # of samples; of the others all: rank 0 has the first and the last stage
-faults = []
 late = []       # seconds from the deadline to the verdict
 LATEST = 5.0    # of these
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
-    return fine
 
 
 class Ring(RingWords):

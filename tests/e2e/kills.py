@@ -21,6 +21,7 @@ import sys
 import time
 
 import checkpoints
+from checks import check, faults
 import harness
 from ring_words import FIRST_STEP, HEADER, STEP, TRACK, RingWords
 
@@ -34,14 +35,6 @@ MARK = "PIPER_TEST_RUN"     # in the environment of all processes of a run
 # schemas/live/ring_layout.h
 HOST, WRITER = 1, 3         # TrackKind
 STARTING, DATA, IN_STEP, SAVE, WRITE, IDLE = 2, 3, 4, 7, 12, 14     # EventKind
-faults = []
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
-    return fine
 
 
 class Ring(RingWords):

@@ -15,18 +15,12 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from checks import check, faults
 import harness
 import zoo
 
 COMPOSITIONS = ("one", "dp2_mb2", "pp2_1f1b", "pp2_dp2")
 PEAK = 1e9
-faults = []
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
 
 
 def counted_by_torch(model, frozen=()):

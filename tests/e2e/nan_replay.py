@@ -22,17 +22,11 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import gpu_ranks
+from checks import check, faults
 import harness
 
 BATCH, STEPS, BAD, SAMPLE, WIDTH = 8, 6, 4, 5, 16
 NOT_FINITE = 82
-faults = []
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
 
 
 class First(nn.Module):

@@ -13,16 +13,10 @@ import subprocess
 import sys
 import time
 
+from checks import check, faults
 from network_hosts import network, why_not
 
 STEPS, PATIENCE = 60, 60
-faults = []
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
 
 
 class Bench:

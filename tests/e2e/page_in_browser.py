@@ -20,6 +20,8 @@ import sys
 import tempfile
 import urllib.request
 
+from checks import check, faults
+
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 ENTER, ESCAPE = "\ue007", "\ue00c"
 SMALL = """piper: 1
@@ -34,13 +36,6 @@ optimizer: {sgd: {lr: 0.1}}
 """
 # More than 50,000 instructions in the rows that are drawn.
 LARGE = SMALL.replace("batch: 8", "batch: 4200").replace("microbatches: 4", "microbatches: 2100")
-faults = []
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
 
 
 class Browser:

@@ -22,9 +22,11 @@ import tempfile
 import urllib.error
 import urllib.request
 
-from daemon import PATIENCE, Daemon, check, faults, until
+from checks import check, faults
+from daemon import PATIENCE, Daemon, until
 
 STEPS = 60
+
 
 def alive(pid):
     try:

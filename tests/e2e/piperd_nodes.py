@@ -22,7 +22,8 @@ import subprocess
 import sys
 import time
 
-from daemon import PATIENCE, Daemon, check, faults, until
+from checks import check, faults
+from daemon import PATIENCE, Daemon, until
 from network_hosts import network, why_not
 
 STEPS, LEASE = 40, 3

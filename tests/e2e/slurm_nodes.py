@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-from daemon import PATIENCE, check, faults, until
+from checks import check, faults
+from daemon import PATIENCE, until
 from network_hosts import network, why_not
 from piperd_nodes import Bench, Node
 

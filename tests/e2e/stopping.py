@@ -5,7 +5,6 @@ bits of one that never stopped. A loss that is no number ends a run before that 
   stopping.py --bin BIN --work DIR [--no-mpirun]
 """
 import argparse
-import json
 import os
 import pathlib
 import re
@@ -15,9 +14,9 @@ import subprocess
 import sys
 import time
 
-import torch
 from safetensors.torch import load_file, save_file
 
+from checks import check, faults
 import harness
 from checkpoints import difference, losses_of, step, tensors_of
 
@@ -25,13 +24,6 @@ MODEL, RANKS, FOR_EVER = "gpt_dropout", 4, 10000000
 STOPPED, NOT_FINITE, TERMINATED = 75, 82, 143
 # Of Open MPI: seconds between SIGTERM and SIGKILL, which it waits for in full, also where all ranks have ended.
 PATIENT = ["--mca", "odls_base_sigkill_timeout", "10"]
-faults = []
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
 
 
 class Run:

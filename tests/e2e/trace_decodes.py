@@ -13,6 +13,8 @@ import pathlib
 import subprocess
 import sys
 
+from checks import check, faults
+
 try:
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 except ImportError:
@@ -31,13 +33,6 @@ directives:
 schedule: {family: 1f1b, microbatches: 2}
 optimizer: {sgd: {lr: 0.1}}
 """
-faults = []
-
-
-def check(what, fine, why=""):
-    print(f"{'ok    ' if fine else 'FAILED'} {what}" + ("" if fine else f": {why}"), flush=True)
-    if not fine:
-        faults.append(what)
 
 
 def call(*command):

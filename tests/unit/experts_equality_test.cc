@@ -44,13 +44,7 @@ KernelCall& call(Program& program, const std::string& kernel, size_t skip = 0) {
   FAIL("no " << kernel << " in " << program.name);
   return program.calls[0];
 }
-int32_t slot(const Program& program, const std::string& name) {
-  for (size_t s = 0; s < program.slots.size(); ++s)
-    if (program.slots[s].name == name) return static_cast<int32_t>(s);
-  FAIL("no slot " << name << " in " << program.name);
-  return -1;
-}
-// The code of the refutation of what `change` makes of a sound plan.
+// The code of the refutation of what `change` makes of a sound plan, or how far that is proved.
 std::string refusal(const std::function<void(Bundle&)>& change) {
   Bundle bundle = experts(kTwoRanks);
   change(bundle);
@@ -78,39 +72,39 @@ TEST_CASE("plans whose ranks have one expert each are not refused") {
 }
 
 TEST_CASE("programs of experts that compute something else are refused") {
-  CHECK(refusal([](Bundle& b) {  // rows by the weights of the other product
-          Program& forward = program(b, "EP0.experts.F.b2");
-          call(forward, "matmul", 1).inputs[1].slot = slot(forward, "mixtures.0.up");
-        })
-            .substr(0, 1) == "P");
-  CHECK(refusal([](Bundle& b) {  // the derivative of another value
-          auto& inputs = call(program(b, "EP0.experts.B.b2"), "tanh_backward").inputs;
-          std::swap(inputs[0], inputs[1]);
-        })
-            .substr(0, 1) == "P");
+  CHECK(refusal([](Bundle& b) {  // another function of the rows
+          call(program(b, "EP0.experts.F.b2"), "tanh").kernel = "sigmoid";
+        }) == "P0641");
+  CHECK(refusal([](Bundle& b) {  // the derivative of another function
+          call(program(b, "EP0.experts.B.b2"), "tanh_backward").kernel = "sigmoid_backward";
+        }) == "P0641");
   CHECK(refusal([](Bundle& b) {  // combined by scores instead of routing weights
           Program& router = program(b, "EP0.F.b2");
           const Operand scores = call(router, "softmax").inputs[0];
           Operand& gate = call(router, "copy", 1).inputs[0];
           gate.slot = scores.slot;
           gate.offset = scores.offset;
-        })
-            .substr(0, 1) == "P");
+        }) == "P0641");
   CHECK(refusal([](Bundle& b) {  // gradients of routing weights that experts of the ranks exchanged
           auto& strides = call(program(b, "EP0.B.b2"), "copy").inputs[0].strides;
           std::swap(strides[1], strides[2]);
         }) == "P0641");
-  CHECK(refusal([](Bundle& b) {  // a gradient twice
+  CHECK(refusal([](Bundle& b) {  // a gradient twice: rule 8
           Program& backward = program(b, "EP0.experts.B.b2");
           backward.calls.push_back(call(backward, "add_into"));
-        })
-            .substr(0, 1) == "P");
-  CHECK(refusal([](Bundle& b) {  // the gradient of an expert's weight twice, added up before
-          Program& backward = program(b, "EP0.experts.B.b2");
-          KernelCall& add = call(backward, "add_into");
-          add.kernel = "matmul";
-          add.inputs = call(backward, "matmul", 3).inputs;
-          add.outputs = call(backward, "matmul", 3).outputs;
-        })
-            .substr(0, 1) == "P");
+        }) == "P0636");
+}
+
+// Of a call that treats the experts of one rank differently no rule says what one device's call is: such a plan is not
+// refused, and not called proved.
+TEST_CASE("programs that tell the experts of one rank apart are left open") {
+  const std::string open = "experts of one rank that are told apart from those of others";
+  CHECK_THAT(refusal([](Bundle& b) {  // both experts of a rank by the weights of its first
+               call(program(b, "EP0.experts.F.b2"), "matmul", 1).inputs[1].strides[0] = 0;
+             }),
+             Catch::Contains("proved in part") && Catch::Contains(open));
+  CHECK_THAT(refusal([](Bundle& b) {  // gradients of both experts' weights by the rows of the first
+               call(program(b, "EP0.experts.B.b2"), "matmul", 3).inputs[0].strides[0] = 0;
+             }),
+             Catch::Contains("proved in part") && Catch::Contains(open));
 }

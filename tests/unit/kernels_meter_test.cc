@@ -4,6 +4,7 @@
 
 #include "runtime/kernels/binding.h"
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/kernel_scratch.h"
 
 namespace piper::kernels {
 namespace {

@@ -1,6 +1,7 @@
 // Scratch bounds of kernels.def at sizes of real models: a kernel that takes more than its formula says
 // throws, so running is the test. Few threads and many, because tiles are per thread.
 #include "tests/unit/kernels_testing.h"
+#include "schemas/plan/kernel_scratch.h"
 
 namespace piper::kernels::testing {
 namespace {

@@ -132,8 +132,7 @@ HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, int64_t b
     return held;
   };
   if (exchange.devices < 2) return unknown("an exchange among groups of different size");
-  if (!exchange.rows_sent.empty() || !exchange.rows_received.empty())
-    return unknown("an exchange of as many rows as the data say");
+  if (exchange.counted) return unknown("an exchange of as many rows as the data say");
   if (sent.all().size() != 1) return unknown("an exchange of what no program makes as one value");
   const auto& [begin, value] = *sent.all().begin();
   if (table[value.number].over == Over::kUnknown) held.put(0, {bytes, 0, value.number});

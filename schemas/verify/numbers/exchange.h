@@ -3,8 +3,7 @@
 // part i of what rank j has (rules 2 and 9 say that it is this one, of the same samples, from the ranks in their
 // order).
 // - What a rank has of its own samples, cut into D parts along its outermost axis: rank j then has part j for the
-// samples
-//   of all ranks. Where that axis is one of the experts, each rank has the part of its own experts (experts.h).
+//   samples of all ranks. Where that axis is one of the experts, each rank has the part of its own experts (experts.h).
 // - What a rank has for the samples of all, rank by rank: it then has what the others made for its own samples, rank by
 //   rank: of a value of which each had the part of its experts, all parts; of a sum over experts, all shares.
 #pragma once

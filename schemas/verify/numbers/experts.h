@@ -5,8 +5,7 @@
 // - of a kernel that computes each place along some axis by itself, a part of its operands along that axis makes that
 //   part of its result, whatever rank has it: its number is the one of the whole call, which has all experts' extents;
 // - a kernel that sums over that axis makes a rank's share of the sum; the sum of all shares is the sum over all
-// experts,
-//   and a function that is linear in the shares may come before it;
+//   experts, and a function that is linear in the shares may come before it;
 // - samples of several ranks are samples: a row's argument (rows.cc) does not ask whose.
 // That all parts of a run are the same rank's is rule 9: a run reads of a parameter the part that belongs to the place
 // in the group to which others sent the rows that it reads.

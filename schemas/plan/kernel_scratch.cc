@@ -1,0 +1,117 @@
+#include "schemas/plan/kernel_scratch.h"
+
+#include <algorithm>
+
+namespace piper::plan {
+
+namespace {
+
+// Bytes of a grouped convolution's weight [o, i / groups, kernel..] as oneDNN's direct kernels for channels-last
+// activations lay it out: in f32, input and output channels of every group padded to 16 each. A depthwise weight grows
+// 256-fold. 0: not a grouped convolution.
+int64_t padded_weight_bytes(const KernelCall& call) {
+  int64_t groups = 1;
+  for (const Attr& attr : call.attrs)
+    if (attr.name == "groups" && std::holds_alternative<int64_t>(attr.value)) groups = std::get<int64_t>(attr.value);
+  const bool of_weight = call.kernel == "convolution_backward_weight";
+  const std::vector<Operand>& operands = of_weight ? call.outputs : call.inputs;
+  const size_t position = of_weight ? 0 : 1;
+  if (groups <= 1 || operands.size() <= position || operands[position].shape.size() < 2) return 0;
+  const auto padded = [](int64_t channels) { return (channels + 15) / 16 * 16; };
+  const std::vector<int64_t>& shape = operands[position].shape;
+  int64_t bytes = 4 * groups * padded(shape[0] / groups) * padded(shape[1]);
+  for (size_t axis = 2; axis < shape.size(); ++axis) bytes *= shape[axis];
+  return bytes;
+}
+
+// Whether a BLAS product reads or writes an operand in place: one of its last two axes has elements side by side, and
+// no other axis steps by less than what lies there.
+bool is_plain_matrix(const Operand& operand) {
+  const size_t rank = operand.shape.size();
+  if (operand.slot == Operand::kAbsent || rank < 2) return true;
+  if (operand.strides.size() != rank) return false;
+  for (const size_t unit : {rank - 1, rank - 2}) {
+    bool plain = operand.strides[unit] == 1;
+    for (size_t axis = 0; axis < rank; ++axis)
+      if (axis != unit && operand.shape[axis] > 1 && operand.strides[axis] < operand.shape[unit]) plain = false;
+    if (plain) return true;
+  }
+  return false;
+}
+
+// Of products and attention in f32 on CPU ranks: the bytes of the operands that are copied, but for an attention's
+// mask. Libraries take other types in other ways, and those of GPUs may take memory of their own.
+int64_t copied_bytes(const KernelInfo& info, const KernelCall& call, const Operand* mask) {
+  const bool attention = info.scratch == Scratch::kAttention;
+  int64_t copied = 0, largest = 0;
+  for (const auto* list : {&call.outputs, &call.inputs})
+    for (const Operand& operand : *list) {
+      if (&operand == mask) continue;
+      const bool heads = attention && operand.slot != Operand::kAbsent && operand.shape.size() == 4;
+      const bool in_place = heads ? operand.strides.size() == 4 && operand.strides[3] == 1 : is_plain_matrix(operand);
+      if (!in_place) copied += dense_bytes(operand);
+      if (heads) largest = std::max(largest, dense_bytes(operand));
+    }
+  // Gradients and statistics that the plan does not want are computed all the same.
+  for (const Operand& output : call.outputs)
+    if (attention && output.slot == Operand::kAbsent) copied += largest;
+  return copied;
+}
+
+// Of one thread: two score tiles and the accumulators of the flash kernels, of at most 768 query by 512 key rows; or of
+// the own kernels panels of at most 1024 keys and values, and the scores of 112 queries and their gradients.
+int64_t attention_tile_bytes(int64_t queries, int64_t keys, int64_t head_dim) {
+  const int64_t q = std::min<int64_t>(queries, 768), k = std::min<int64_t>(keys, 512);
+  const int64_t panel = (std::min<int64_t>(keys, 1024) + 31) / 32 * 32;
+  return 4 * std::max(2 * q * k + 4 * q * (head_dim + 4), 2 * panel * head_dim + 2 * 112 * (panel + 16));
+}
+// Of f32 on CPU ranks. The flash kernels' backward makes one operand dense in an order of its own.
+int64_t attention_bytes(const KernelInfo& info, const KernelCall& call, const Operand* mask, int64_t head_dim,
+                        int threads) {
+  const bool backward = info.max_inputs > 4;
+  const size_t key = backward ? 2 : 1;
+  if (call.inputs.size() <= key || call.inputs[0].shape.size() != 4 || call.inputs[key].shape.size() != 4) return 0;
+  return 2 * copied_bytes(info, call, mask) + (mask != nullptr ? elements(*mask, true) * 4 : 0) +
+         (backward ? dense_bytes(call.inputs[0]) : 0) +
+         threads * attention_tile_bytes(call.inputs[0].shape[2], call.inputs[key].shape[2], head_dim);
+}
+
+}  // namespace
+
+int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind device, int threads) {
+  int64_t operands = 0, largest = 0, head_dim = 0;
+  const bool f32 = device == DeviceKind::kCpu && !call.inputs.empty() && call.inputs[0].dtype == DType::kF32;
+  // The mask of an attention is the one operand that is not made dense: it is converted where it is bool.
+  const Operand* mask = nullptr;
+  if (info.scratch == Scratch::kAttention && call.inputs.size() == static_cast<size_t>(info.max_inputs))
+    mask = &call.inputs.back();
+  for (const auto* list : {&call.outputs, &call.inputs})
+    for (const Operand& operand : *list) {
+      if (&operand == mask) {
+        operands += elements(operand, true) * 4;
+        continue;
+      }
+      operands += dense_bytes(operand);
+      largest = std::max(largest, dense_bytes(operand));
+      if (operand.slot != Operand::kAbsent && operand.shape.size() == 4)
+        head_dim = std::max(head_dim, operand.shape[3]);
+    }
+  switch (info.scratch) {
+    case Scratch::kNone: return kScratchSlack;
+    case Scratch::kProduct: return 2 * (f32 ? copied_bytes(info, call, nullptr) : operands) + kScratchSlack;
+    case Scratch::kOperands: return 2 * operands + kScratchSlack;
+    case Scratch::kConvolution: {
+      const int64_t padded = padded_weight_bytes(call);
+      // Of grouped convolutions in 16 bits the library makes copies in f32 of all operands, and three of the weight.
+      const bool narrow = padded > 0 && !call.outputs.empty() && dtype_bytes(call.outputs[0].dtype) < 4;
+      const int64_t widths = narrow ? 2 : 1, weights = narrow ? 3 : 1;
+      return widths * 2 * operands + (widths * 16 * largest + weights * padded) * threads + kScratchSlack;
+    }
+    case Scratch::kAttention:
+      if (f32) return attention_bytes(info, call, mask, head_dim, threads) + kScratchSlack;
+      return 3 * operands + threads * attention_tile_bytes(768, 512, head_dim) + kScratchSlack;
+  }
+  return 0;
+}
+
+}  // namespace piper::plan

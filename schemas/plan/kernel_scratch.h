@@ -1,0 +1,20 @@
+// How much memory beside its operands a kernel call may take while it runs. piperc counts it in a rank's predicted
+// peak; runtime/kernels ends a call that takes more (R0403).
+#pragma once
+
+#include <cstdint>
+
+#include "schemas/plan/kernels.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::plan {
+
+// Bytes that any call may take, whatever its formula says.
+inline constexpr int64_t kScratchSlack = 64 * 1024;
+
+// Upper bound of the scratch of one call on such a device, in bytes, with `threads` intra-op threads. The formulas of
+// products and attention in f32 on CPUs are those of LibTorch 2.13 and of our own kernels; elsewhere all operands are
+// taken to be copied.
+int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind device, int threads = 1);
+
+}  // namespace piper::plan
