@@ -1,6 +1,6 @@
-// What a rank has started outlives it: a rank of mpirun's its mpirun, a helper that made a session of its own its rank.
-// Such processes become children of this one, which ends them. Used by the supervisor, behind an attempt; what piperd
-// finds of a piper-launch that was killed is daemon/left_processes.
+// Processes of a run that outlive their parent: ranks of an mpirun that has ended, helpers of a rank in a session of
+// their own. They become children of this process, which ends them. Used by the supervisor, behind an attempt. What a
+// piper-launch that was itself killed has left is found by piperd (daemon/left_processes).
 #pragma once
 
 #include <chrono>
