@@ -1,4 +1,4 @@
-// Where the threads of all ranks are, by their newest events, and who is in front of what. Used by wait_graph.cc and
+// Where the threads of all ranks are, by their newest events, and who is in front of what. Used by run_threads.h and
 // ring_text.cc.
 #pragma once
 

@@ -47,7 +47,7 @@ FOLDERS = {
     "runtime/program": [BASE, PLAN, VERIFY, LAUNCH, LIVE, "runtime"],
     "runtime": ["runtime"],
     "launcher": [BASE, PLAN, LAUNCH, LIVE, "launcher"],
-    "tools/mutate": [BASE, PLAN, VERIFY],
+    "tools/mutate": [BASE, PLAN, VERIFY, "runtime/kernels", "runtime/program"],
     "tools/piper_plan": [BASE, PLAN, VERIFY, TIMELINE, CHECKPOINT, DIGEST, PERFETTO, LIVE, DIAG, "compiler/machine"],
     "tools/piper_torchscript": [BASE],
     "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],

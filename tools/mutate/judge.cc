@@ -1,9 +1,6 @@
 #include "tools/mutate/judge.h"
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
@@ -14,6 +11,7 @@
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/chunk_names.h"
+#include "schemas/plan/file_bytes.h"
 #include "schemas/plan/safetensors.h"
 #include "schemas/verify/verify.h"
 
@@ -143,8 +141,9 @@ const char* verdict_name(Verdict verdict) {
   return "";
 }
 
-Result<Judge> Judge::make(const Subject& subject, const Options& options) {
+Result<Judge> Judge::make(const Subject& subject, const Trainer& trainer, const Options& options) {
   Judge judge;
+  judge.trainer_ = &trainer;
   judge.options_ = options;
   judge.beside_ = subject.directory() + ".";
   PIPER_RETURN_IF_ERROR(write_data(subject.bundle(), judge.beside_ + "data.safetensors"));
@@ -161,38 +160,10 @@ Result<Judge::Ran> Judge::run(const Subject& subject) const {
   std::error_code ignored;
   fs::remove(log, ignored);
   fs::remove(weights, ignored);
-  std::vector<std::string> words = {"timeout",
-                                    "-s",
-                                    "KILL",
-                                    std::to_string(options_.timeout_s),
-                                    options_.piper_run,
-                                    subject.directory(),
-                                    "--data",
-                                    beside_ + "data.safetensors",
-                                    "--steps",
-                                    std::to_string(options_.steps),
-                                    "--threads",
-                                    "1",
-                                    "--comm",
-                                    "local",
-                                    "--log",
-                                    log,
-                                    "--save",
-                                    weights,
-                                    "--timeout",
-                                    "10"};
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, 1, said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  posix_spawn_file_actions_adddup2(&files, 1, 2);
-  pid_t child = -1;
-  const int started = posix_spawnp(&child, arguments[0], &files, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  int status = 0;
-  if (started != 0 || waitpid(child, &status, 0) != child) return Status::failure("", "cannot start " + words[0]);
+  PIPER_ASSIGN(const int status, trainer_->run({subject.directory(), "--data", beside_ + "data.safetensors", "--steps",
+                                                std::to_string(options_.steps), "--threads", "1", "--comm", "local",
+                                                "--log", log, "--save", weights, "--timeout", "10"},
+                                               said, options_.timeout_s));
   Ran ran;
   ran.said = slurp(said);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
@@ -207,7 +178,20 @@ Result<Judge::Ran> Judge::run(const Subject& subject) const {
 
 Result<Judgement> Judge::judge(Subject& subject, const Draft& draft, bool reorders_sums) {
   const Texts texts = draft.texts.empty() ? print_texts(draft.bundle) : draft.texts;
-  if (texts == subject.texts()) return Judgement{Verdict::kSame, ""};
+  std::string changes;
+  for (const auto& [path, text] : texts)
+    if (const auto own = subject.texts().find(path); own == subject.texts().end() || own->second != text)
+      changes.append(path).append(1, '\0').append(text).append(1, '\0');
+  if (changes.empty() && texts.size() == subject.texts().size()) return Judgement{Verdict::kSame, ""};
+  changes.append(reorders_sums ? "reordered" : "");
+  const auto [known, is_new] = known_.try_emplace(sha256(changes));
+  if (is_new) {
+    PIPER_ASSIGN(known->second, judge_texts(subject, texts, reorders_sums));
+  }
+  return known->second;
+}
+
+Result<Judgement> Judge::judge_texts(Subject& subject, const Texts& texts, bool reorders_sums) const {
   PIPER_RETURN_IF_ERROR(subject.place(texts));
   const auto read = read_bundle(subject.directory());
   if (!read.ok()) return Judgement{Verdict::kRefused, read.error().code + " " + read.error().message};

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "schemas/base/status.h"
 #include "tools/mutate/mutation.h"
+#include "tools/mutate/trainer.h"
 
 namespace piper::mutate {
 
@@ -40,12 +42,13 @@ struct Numbers {
 class Judge {
  public:
   struct Options {
-    std::string piper_run;  // the program
     int steps = 3, timeout_s = 60;
   };
-  // Trains the unchanged bundle. Writes beside the subject's copy.
-  static Result<Judge> make(const Subject& subject, const Options& options);
+  // Trains the unchanged bundle. Writes beside the subject's copy. `trainer` must outlive the result.
+  static Result<Judge> make(const Subject& subject, const Trainer& trainer, const Options& options);
 
+  // A mutant that was judged before is not judged again: of many thousand small changes to one bundle most are not the
+  // first of their kind.
   Result<Judgement> judge(Subject& subject, const Draft& draft, bool reorders_sums);
 
  private:
@@ -55,13 +58,16 @@ class Judge {
     std::string said;
     Numbers numbers;
   };
+  Result<Judgement> judge_texts(Subject& subject, const Texts& texts, bool reorders_sums) const;
   Result<Ran> run(const Subject& subject) const;
 
+  const Trainer* trainer_ = nullptr;
   Options options_;
   std::string beside_;  // prefix of the files that runs read and write
   Numbers expected_;
   // Of the subject, as the proof tells it: of sums in another order the numbers are the same up to rounding.
   std::string sum_order_;
+  std::unordered_map<std::string, Judgement> known_;  // by the digest of what is changed
 };
 
 }  // namespace piper::mutate

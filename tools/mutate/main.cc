@@ -1,10 +1,14 @@
 // piper-mutate: changes bundles in one of many ways at a time and tells what becomes of each mutant. A mutant that is
 // accepted and trains to other numbers is a hole in the proof: exit status 1. Not installed: it tests the proof.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "tools/mutate/judge.h"
 
@@ -19,6 +23,7 @@ struct Flags {
   std::string work, kind;
   Judge::Options judge;
   uint64_t mutants = 2000, seed = 1;
+  unsigned jobs = 1;
   std::optional<uint64_t> only;
   bool verbose = false;
 };
@@ -30,74 +35,127 @@ struct Bench {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Mutant `number` of a seed is the same whatever else is asked for.
-Result<Judgement> judge_one(std::vector<Bench>& benches, const Mutation& mutation, uint64_t seed, uint64_t number,
-                            bool& applied, std::string& subject) {
-  Random random(seed * 0x9E3779B97F4A7C15u + number);
-  Bench& bench = benches[random.below(benches.size())];
-  subject = bench.subject.name();
-  Draft draft{bench.subject, random, bench.subject.bundle(), {}};
-  applied = mutation.apply(draft);
-  if (!applied) return Judgement{};
-  return bench.judge.judge(bench.subject, draft, mutation.reorders_sums);
-}
-
-int run(const Flags& flags) {
+// Of one thread: a copy of every bundle.
+Result<std::vector<Bench>> open_benches(const Flags& flags, unsigned job, const Trainer& trainer) {
   std::vector<Bench> benches;
   for (const std::string& bundle : flags.bundles) {
     const std::string name = fs::path(bundle).filename().string();
-    auto subject = Subject::open(name, bundle, (fs::path(flags.work) / name).string());
-    auto judge = subject.ok() ? Judge::make(*subject, flags.judge) : Result<Judge>(subject.status());
-    if (!judge.ok()) {
-      std::fprintf(stderr, "piper-mutate: %s: %s\n", bundle.c_str(), judge.error().message.c_str());
-      return 2;
-    }
+    const fs::path copy = fs::path(flags.work) / std::to_string(job) / name;
+    auto subject = Subject::open(name, bundle, copy.string());
+    auto judge = subject.ok() ? Judge::make(*subject, trainer, flags.judge) : Result<Judge>(subject.status());
+    if (!judge.ok()) return Status::failure("", bundle + ": " + judge.error().message);
     benches.push_back({std::move(*subject), std::move(*judge)});
   }
-  const auto& kinds = mutations();
-  std::vector<std::vector<uint64_t>> table(kinds.size(), std::vector<uint64_t>(kNumVerdicts));
-  for (uint64_t number = 0, made = 0; made < flags.mutants; ++number) {
-    if (number > 20 * flags.mutants) break;  // nothing to change
-    const size_t kind = number % kinds.size();
-    if (flags.only && number != *flags.only) continue;
-    if (!flags.kind.empty() && kinds[kind].name != flags.kind) continue;
-    bool applied = false;
-    std::string subject;
-    const auto judged = judge_one(benches, kinds[kind], flags.seed, number, applied, subject);
-    if (!judged.ok()) {
-      std::fprintf(stderr, "piper-mutate: mutant %llu: %s\n", static_cast<unsigned long long>(number),
-                   judged.error().message.c_str());
-      return 2;
-    }
-    if (!applied || judged->verdict == Verdict::kSame) {
-      if (flags.only) break;
-      continue;
-    }
-    ++made;
-    ++table[kind][static_cast<size_t>(judged->verdict)];
-    if (flags.verbose || judged->verdict == Verdict::kWrong)
-      std::printf("%s: mutant %llu, %s, %s: %s\n", verdict_name(judged->verdict),
-                  static_cast<unsigned long long>(number), subject.c_str(), kinds[kind].name,
-                  first_line(judged->why).c_str());
-    std::fflush(stdout);
-    if (flags.only) break;
+  return benches;
+}
+
+struct Outcome {
+  std::string subject;
+  Judgement judgement;  // kSame, too, where the kind has nothing to change
+  Status status;
+};
+
+// Mutant `number` of a seed is the same whatever else is asked for.
+Outcome make_and_judge(std::vector<Bench>& benches, const Mutation& mutation, uint64_t seed, uint64_t number) {
+  Random random(seed * 0x9E3779B97F4A7C15u + number);
+  Bench& bench = benches[random.below(benches.size())];
+  Draft draft{bench.subject, random, bench.subject.bundle(), {}};
+  Outcome outcome{bench.subject.name(), {}, {}};
+  if (!mutation.apply(draft)) return outcome;
+  auto judged = bench.judge.judge(bench.subject, draft, mutation.reorders_sums);
+  if (judged.ok()) outcome.judgement = std::move(*judged);
+  else outcome.status = judged.status();
+  return outcome;
+}
+
+// Outcomes of mutants, in their order, by as many threads as there are sets of benches.
+std::vector<Outcome> judge_all(std::vector<std::vector<Bench>>& benches, uint64_t seed,
+                               const std::vector<uint64_t>& numbers) {
+  std::vector<Outcome> outcomes(numbers.size());
+  std::atomic<size_t> next = 0;
+  std::vector<std::thread> threads;
+  for (std::vector<Bench>& own : benches)
+    threads.emplace_back([&] {
+      for (size_t i = next++; i < numbers.size(); i = next++)
+        outcomes[i] = make_and_judge(own, mutations()[numbers[i] % mutations().size()], seed, numbers[i]);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+// What became of the mutants of each kind.
+class Table {
+ public:
+  void count(uint64_t number, Verdict verdict) {
+    ++rows_[number % rows_.size()][static_cast<size_t>(verdict)];
+    ++sum_[static_cast<size_t>(verdict)];
   }
-  std::vector<uint64_t> sum(kNumVerdicts);
-  std::printf("%-56s", "kind of change");
-  for (int v = 1; v < kNumVerdicts; ++v) std::printf("%10s", verdict_name(static_cast<Verdict>(v)));
-  std::printf("\n");
-  const auto print_row = [](const char* name, const std::vector<uint64_t>& row) {
-    std::printf("%-56s", name);
-    for (int v = 1; v < kNumVerdicts; ++v)
-      std::printf("%10llu", static_cast<unsigned long long>(row[static_cast<size_t>(v)]));
+  uint64_t wrong() const { return sum_[static_cast<size_t>(Verdict::kWrong)]; }
+  void print() const {
+    std::printf("%-56s", "kind of change");
+    for (int v = 1; v < kNumVerdicts; ++v) std::printf("%10s", verdict_name(static_cast<Verdict>(v)));
     std::printf("\n");
-  };
-  for (size_t k = 0; k < kinds.size(); ++k) {
-    print_row(kinds[k].name, table[k]);
-    for (size_t v = 0; v < sum.size(); ++v) sum[v] += table[k][v];
+    for (size_t k = 0; k < rows_.size(); ++k) print_row(mutations()[k].name, rows_[k]);
+    print_row("all", sum_);
   }
-  print_row("all", sum);
-  return sum[static_cast<size_t>(Verdict::kWrong)] == 0 ? 0 : 1;
+
+ private:
+  using Row = std::array<uint64_t, kNumVerdicts>;
+  static void print_row(const char* name, const Row& row) {
+    std::printf("%-56s", name);
+    for (size_t v = 1; v < row.size(); ++v) std::printf("%10llu", static_cast<unsigned long long>(row[v]));
+    std::printf("\n");
+  }
+
+  std::vector<Row> rows_ = std::vector<Row>(mutations().size());
+  Row sum_{};
+};
+
+int failed(const Error& error) {
+  std::fprintf(stderr, "piper-mutate: %s\n", error.message.c_str());
+  return 2;
+}
+
+int run(const Flags& flags) {
+  std::vector<Trainer> trainers;
+  std::vector<std::vector<Bench>> benches;
+  for (unsigned job = 0; job < flags.jobs; ++job) {
+    auto trainer = Trainer::start();
+    if (!trainer.ok()) return failed(trainer.error());
+    trainers.push_back(std::move(*trainer));
+  }
+  for (unsigned job = 0; job < flags.jobs; ++job) {
+    auto own = open_benches(flags, job, trainers[job]);
+    if (!own.ok()) return failed(own.error());
+    benches.push_back(std::move(*own));
+  }
+  constexpr uint64_t kAtOnce = 1024;
+  const uint64_t first = flags.only.value_or(0), end = flags.only ? first + 1 : 20 * flags.mutants;
+  Table table;
+  uint64_t made = 0;
+  for (uint64_t from = first; from < end && made < flags.mutants; from += kAtOnce) {
+    std::vector<uint64_t> numbers;
+    for (uint64_t number = from; number < std::min(from + kAtOnce, end); ++number)
+      if (flags.kind.empty() || mutations()[number % mutations().size()].name == flags.kind) numbers.push_back(number);
+    const std::vector<Outcome> outcomes = judge_all(benches, flags.seed, numbers);
+    for (size_t i = 0; i < numbers.size() && made < flags.mutants; ++i) {
+      const auto& [subject, judgement, status] = outcomes[i];
+      const auto number = static_cast<unsigned long long>(numbers[i]);
+      if (!status.ok()) {
+        std::fprintf(stderr, "piper-mutate: mutant %llu: %s\n", number, status.error().message.c_str());
+        return 2;
+      }
+      if (judgement.verdict == Verdict::kSame) continue;
+      ++made;
+      table.count(numbers[i], judgement.verdict);
+      if (flags.verbose || judgement.verdict == Verdict::kWrong)
+        std::printf("%s: mutant %llu, %s, %s: %s\n", verdict_name(judgement.verdict), number, subject.c_str(),
+                    mutations()[numbers[i] % mutations().size()].name, first_line(judgement.why).c_str());
+      std::fflush(stdout);
+    }
+  }
+  table.print();
+  return table.wrong() == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -108,10 +166,10 @@ int main(int argc, char** argv) {
                "piper-mutate");
   app.add_option("BUNDLES", flags.bundles, "plan bundles, with weights")->required();
   app.add_option("--work", flags.work, "folder for changed copies")->required();
-  app.add_option("--run", flags.judge.piper_run, "the program piper-run")->required();
   app.add_option("--mutants", flags.mutants, "how many");
   app.add_option("--seed", flags.seed, "another one draws other mutants");
-  app.add_option("--only", flags.only, "one mutant, by the number that its line tells; its bundle stays in --work");
+  app.add_option("--jobs", flags.jobs, "threads, each with its own copies of the bundles")->check(CLI::Range(1, 64));
+  app.add_option("--only", flags.only, "one mutant, by the number that its line tells; its bundle stays in --work/0");
   app.add_option("--kind", flags.kind, "one kind of change, as the table calls it");
   app.add_flag("--verbose", flags.verbose, "a line for every mutant");
   try {
