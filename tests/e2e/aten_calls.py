@@ -99,6 +99,10 @@ CALLS = {
     "erf": lambda x, p: torch.erf(x) * p,
     "gates": lambda x, p: torch.sigmoid(x) * p + F.logsigmoid(x) + F.leaky_relu(x, 0.2),
     "conditions": lambda x, p: torch.where(torch.logical_not(x > 0.1), x, p) + torch.where(torch.isnan(x), p, x),
+    "pixel_shuffle": lambda x, p: F.pixel_shuffle(x.view(-1, 4, 2, 2), 2).flatten(1) * p + F.pixel_unshuffle(x.view(-1, 1, 4, 4), 2).flatten(1),
+    "channel_shuffle": lambda x, p: F.channel_shuffle(x.view(-1, 8, 2, 1), 4).flatten(1) * p,
+    "fourier": lambda x, p: torch.fft.fftn((x * p).view(-1, 4, 4), dim=(1, 2)).real.flatten(1) + torch.fft.fft(x, norm="ortho").imag
+                            + torch.view_as_real(torch.fft.fft2(x.view(-1, 2, 4), norm="forward")).flatten(1),
     "cumsum": lambda x, p: x.cumsum(-1) * p,
 }
 LOSSES = {

@@ -359,6 +359,14 @@ TEST_CASE("unknown operator") {
   CHECK(unknown.text.find("aten.tanh.default") != std::string::npos);
 }
 
+// The complex result of a Fourier transform is read by calls for complex numbers alone.
+TEST_CASE("complex numbers") {
+  const Failure complex =
+      edited("tiny_mlp", "torch.ops.aten.tanh.default", "torch.ops.aten.fft_fft.default", batch_of(4));
+  CHECK(complex.code == "P0306");
+  CHECK(complex.text.find("must be a tensor") != std::string::npos);
+}
+
 // Randomness without a key, and a probability that is none, are refused.
 TEST_CASE("random numbers") {
   CHECK(edited("tiny_mlp", "torch.ops.aten.tanh.default", "torch.ops.aten.rand.default", batch_of(4)).code == "P0321");
