@@ -80,6 +80,7 @@ CALLS = {
     "adaptive_pool": lambda x, p: F.adaptive_avg_pool1d(x.view(-1, 2, 8), 5).flatten(1) * p[:10] + F.adaptive_avg_pool1d(x, 10),
     "adaptive_pool_evenly": lambda x, p: F.adaptive_avg_pool1d(x.view(-1, 2, 8), 4).flatten(1) * p[:8] + F.adaptive_avg_pool1d(x, 1) + F.adaptive_avg_pool1d(x, 8),
     "adaptive_pool_of_images": lambda x, p: F.adaptive_avg_pool2d(x.view(-1, 1, 4, 4), (3, 2)).flatten(1) * p[:6],
+    "pool_to_one": lambda x, p: torch.as_strided(images(x).mean((-1, -2), True), (x.shape[0], 4, 1, 1), (4, 1, 4, 4)).flatten(1) * p[:4],
     "pool_without_padding": lambda x, p: F.avg_pool2d(x.view(-1, 1, 4, 4), 3, 1, 1, count_include_pad=False).flatten(1) * p
                             + F.avg_pool2d(x.view(-1, 1, 4, 4), 3, 2, 1, ceil_mode=True, count_include_pad=False).flatten(1).repeat(1, 4)[:, :16]
                             + F.avg_pool1d(x.view(-1, 1, 16), 3, 1, 1, count_include_pad=False).flatten(1),
