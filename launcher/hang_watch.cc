@@ -53,7 +53,7 @@ std::vector<live::Ring> HangWatch::read_all(Events events) const {
   return rings;
 }
 
-// How long a rank may do what it does.
+// How long a rank may stay in its present state.
 milliseconds HangWatch::limit(const live::Ring& ring) const {
   using live::Section;
   const live::RingEvent* const at = live::newest(ring, live::TrackKind::kHost);

@@ -61,9 +61,10 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
     with _as_trained(model, loss, allow_custom_functions):
         program = _traced(model, inputs, shapes)
         if path.suffix != ".pt2":
+            _fix_attention_layouts(program)
             onnx_program = torch.onnx.export(
                 program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
-                dynamic_shapes=shapes)
+                dynamic_shapes=shapes, custom_translation_table=_translations())
     if path.suffix == ".pt2":
         _save_pt2(program, path, shapes)
         return path
@@ -94,6 +95,43 @@ def _as_trained(model, loss, allow_custom_functions):
 def _traced(model, inputs, shapes):
     with torch.fx.traceback.preserve_node_meta():
         return torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
+
+
+def _fix_attention_layouts(program):
+    """Copies the result of attention with a mask. The exporter traces the graph twice, and PyTorch's attention by a trained
+    mask lays its result out in another way each time: views that fit the first layout are refused in the second."""
+    graph = program.graph_module.graph
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.scaled_dot_product_attention.default):
+        if (node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")) is None:
+            continue
+        with graph.inserting_after(node):
+            copied = graph.call_function(torch.ops.aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
+        copied.meta = dict(node.meta)
+        node.replace_all_uses_with(copied, delete_user_cb=lambda user, copied=copied: user is not copied)
+    program.graph_module.recompile()
+
+
+def _translations():
+    """What the exporter has no ONNX for: products of rows in groups, one group for each expert."""
+    from onnxscript import opset20 as op
+
+    def grouped_mm(rows, weight, offs, bias=None, out_dtype=None):
+        ends = op.Cast(offs, to=7)    # int64
+        start, products = op.Constant(value_ints=[0]), []
+        for expert in range(weight.shape[0]):
+            first, last = op.Constant(value_ints=[expert]), op.Constant(value_ints=[expert + 1])
+            axis, end = op.Constant(value_ints=[0]), op.Slice(ends, first, last)
+            matrix = op.Squeeze(op.Slice(weight, first, last, axis), axis)
+            products.append(op.MatMul(op.Slice(rows, start, end, axis), matrix))
+            start = end
+        return op.Concat(*products, axis=0)
+
+    table = {}
+    if hasattr(torch.ops.transformers, "grouped_mm_fallback"):
+        table[torch.ops.transformers.grouped_mm_fallback.default] = grouped_mm
+    if hasattr(torch.ops.aten, "_grouped_mm"):
+        table[torch.ops.aten._grouped_mm.default] = grouped_mm
+    return table
 
 
 @contextlib.contextmanager

@@ -54,6 +54,14 @@ size_t edit_distance(const std::string& a, const std::string& b) {
   return d[a.size()][b.size()];
 }
 
+Diagnostic begun(Severity severity, std::string code, Span span) {
+  Diagnostic d;
+  d.severity = severity;
+  d.code = std::move(code);
+  d.span = span;
+  return d;
+}
+
 }  // namespace
 
 InFlight::InFlight(Diagnostics& owner, Diagnostic diagnostic) : owner_(&owner), diagnostic_(std::move(diagnostic)) {}
@@ -107,25 +115,14 @@ std::string Diagnostics::place(Span span) const {
 }
 
 InFlight Diagnostics::error(std::string code, Span span) {
-  Diagnostic d;
-  d.severity = Severity::kError;
-  d.code = std::move(code);
-  d.span = span;
-  return InFlight(*this, std::move(d));
+  return InFlight(*this, begun(Severity::kError, std::move(code), span));
 }
-
 InFlight Diagnostics::warning(std::string code, Span span) {
-  Diagnostic d;
-  d.severity = Severity::kWarning;
-  d.code = std::move(code);
-  d.span = span;
-  return InFlight(*this, std::move(d));
+  return InFlight(*this, begun(Severity::kWarning, std::move(code), span));
 }
 
 void Diagnostics::remark(std::string text, Span span) {
-  Diagnostic d;
-  d.severity = Severity::kNote;
-  d.span = span;
+  Diagnostic d = begun(Severity::kNote, "", span);
   d.message = std::move(text);
   take(std::move(d));
 }

@@ -29,7 +29,7 @@ const strategy::DirectiveSpec& order_spec() {
 
 namespace {
 
-// A filter as what it matches.
+// The nodes that a filter matches.
 Result<ir::OrderMember> resolve_member(const strategy::Filter& filter, const Resolution& draft,
                                        diag::Diagnostics& diags) {
   PIPER_ASSIGN(Selection selection, draft.selector.select(filter, diags));

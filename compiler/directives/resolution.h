@@ -1,8 +1,8 @@
-// What all directives of a strategy together say of the model's regions: a draft that they are resolved into one by
-// one. A directive first checks everything it says, against the regions and against what stands in the draft; one that
-// has an error adds nothing, and the others are resolved all the same, so that the user sees all errors at once. The
-// module takes the draft over where no directive had one. No directive is read a second time: what it said is in typed
-// properties of regions from here on, and these are carried along where regions are cut or joined (ir/module.h).
+// The draft into which all directives of a strategy are resolved, one by one: properties of the model's regions. A
+// directive first checks its arguments against the regions and against the draft. One with an error adds nothing, and
+// the others are resolved all the same, so that the user sees all errors at once. The module takes the draft over where
+// no directive had an error. No directive is read a second time: passes read the properties of regions, which are
+// carried along where regions are cut or joined (ir/module.h).
 #pragma once
 
 #include <optional>

@@ -28,8 +28,8 @@ std::pair<size_t, const Claim*> nearest_claim(const Resolution& draft, size_t ch
   return {};
 }
 
-// Groups of one size cut a microbatch into the same pieces, so a device that is in two of them has one piece: it stands
-// at the same position.
+// Device groups of one size cut a microbatch into the same pieces. A device of two such groups must have the same
+// position in both, since it holds one piece.
 Status check_positions(const Resolution& draft, diag::Diagnostics& diags) {
   for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
     size_t alike = 0;

@@ -29,7 +29,7 @@ struct Compilation {
   bool reference = true;         // the bundle gets one
   double sample_flops = 0;       // of the model, a sample (passes/model_flops.h); 0: not known, bind_model did not run
   std::future<Digests> digests;  // made beside the passes; emit_plans waits for them
-  ExpandedSchedule schedule;     // the directives that the schedule stands for: what --expand prints
+  ExpandedSchedule schedule;     // the directives that the schedule was turned into; --expand prints them
   plan::Target target;
   ir::Module module;
   std::optional<ir::Module> evaluation;  // where the strategy has `eval`; behind derive_evaluation

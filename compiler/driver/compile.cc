@@ -100,7 +100,8 @@ void print_asked(const Compilation& c, const CompileOptions& options, std::strin
   if (phase == "emit" && options.emit == Emit::kPlan) out << print_plans(c.emitted.bundle);
 }
 
-// The independent checker reads only the bundle. What it refutes here is our bug, whatever the user wrote.
+// The independent checker reads only the bundle. A bundle that it refutes is a bug of the compiler, not of the
+// strategy.
 Status verify(const plan::Bundle& bundle) {
   const auto report = verify::verify(bundle);
   PIPER_CHECK(report.ok(), "the emitted plan was refuted: [", report.error().code, "] ", report.error().message);

@@ -1,7 +1,5 @@
-// Turns a `schedule` into the directives that it stands for: one `order` per rank, and `place` and `replicate` where
-// the file places none of the stages. The `split` that it also stands for is a number of microbatches, which is set
-// earlier.
-// --expand prints all of them.
+// Turns a `schedule` into directives: one `order` per rank, and `place` and `replicate` where the file places none of
+// the stages. Its `split`, a number of microbatches, is set earlier. --expand prints all of them.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// What stands in a rank's arena where most of it is live: what a user has to make smaller. Tells of placed plans; it
-// decides nothing.
+// The buffers that are live at a rank's peak of memory, the ones that a user has to make smaller: P0520 lists them.
+// Reads placed plans and changes nothing.
 #pragma once
 
 #include <cstddef>

@@ -94,7 +94,8 @@ Result<References> of_samples(const Compilation& c, diag::Diagnostics& diags) {
   return result;
 }
 
-// For the very pieces of the strategy: of models that compute what depends on the samples that stand together.
+// A reference for the strategy's own pieces: for models whose results depend on which samples share a piece, as batch
+// statistics do.
 Result<References> of_pieces(const Compilation& c, diag::Diagnostics& diags) {
   if (c.module.variants.size() != 1) return Status::failure("", "pieces are of several sizes");
   const int64_t samples = c.module.variants[0].local_batch;

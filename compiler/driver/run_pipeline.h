@@ -21,7 +21,7 @@ struct FrameOptions {
   std::string fail_in;       // a pass that fails as if it had a bug, so that tests see what follows; "": none
 };
 
-// A bug that a pass met: what it says, and in which pass. Thrown by run_pass.
+// A bug that a pass met: the failed check's message and the pass's name. Thrown by run_pass.
 class PassFailure : public std::runtime_error {
  public:
   PassFailure(std::string_view pass, const std::string& what) : std::runtime_error(what), pass_(pass) {}

@@ -111,7 +111,7 @@ class RankBinder {
   bool hold(plan::Placement& placement, const HeldTensor& held) const {
     if (held.cut && !cut(placement, held)) return false;
     place(placement, held);
-    if (module_.evaluates) placement.part.owner = false;  // what it reads, the training's plan saves
+    if (module_.evaluates) placement.part.owner = false;  // the training's plan saves the tensor
     return true;
   }
 

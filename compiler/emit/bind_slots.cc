@@ -28,7 +28,7 @@ BufferKey RoleEmitter::read_of(ir::BucketId id) const {
   return {bucket(id).working ? BufferKind::kWorking : BufferKind::kParameters, id.index};
 }
 
-// Where summed gradients stand.
+// The buffer of a bucket's summed gradients.
 BufferKey RoleEmitter::summed_of(ir::BucketId id) const {
   return bucket(id).gradients == ir::Kept::kPart ? BufferKey{BufferKind::kSummedPart, id.index}
                                                  : s_.buffers.gradients(id, -1);
@@ -63,7 +63,8 @@ BufferRange RoleEmitter::gradient(ir::AccumulatorId use, int32_t microbatch) {
   return {buffer(s_.buffers.gradients(a.bucket, microbatch)), a.offset};
 }
 
-// What stands here of a use's gradient when it is reduced: all of it, or a part of its bucket.
+// The part of a use's summed gradient that this device holds after the reduction: all of it, or the device's part of
+// the bucket.
 BufferRange RoleEmitter::summed_gradient(ir::AccumulatorId use) {
   const ir::Accumulator& a = module_.state.accumulators[use.index];
   const ir::Bucket& b = bucket(a.bucket);

@@ -3,7 +3,7 @@
 //
 // A channel is named after the two device groups, not the two ranks ("pp:0,1>2,3"), and a communicator after all teams
 // that do the same side by side ("ep:0..7/2", teams of 2), so that replicas have equal names and thereby equal plans.
-// Where such a name would stand for two things on one rank, it is that of the ranks themselves.
+// Where one rank would have two channels or two communicators of such a name, they are named after the ranks.
 #pragma once
 
 #include <cstdint>

@@ -38,8 +38,8 @@ class EmitShared {
   const ir::LoweredProgram* find(size_t variant, ir::ChunkId chunk, ir::Phase phase, int32_t microbatch) const;
   int32_t program_index(size_t variant, ir::ChunkId chunk, ir::Phase phase, int32_t microbatch);
   const ir::Exchange& find_exchange(size_t variant, ir::ChunkId chunk, ir::Phase phase) const;
-  // A constant by content, which several may share; and its name in the constants file, where it stands once it is
-  // used.
+  // The number of a constant's content, which several constants may share; and the content's name in the constants
+  // file, which holds the contents that were asked for.
   uint32_t constant_number(size_t variant, uint32_t constant) const { return constant_of_[variant][constant]; }
   const std::string& use_constant(uint32_t number);
   // The scalar that a mean loss's count is; the factor on gradients; the number of gradients that overflow.

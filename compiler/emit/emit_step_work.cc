@@ -68,7 +68,7 @@ void RoleEmitter::emit(const Visit& at, const ir::CombineUses& work) {
       std::move(arguments), at.provenance);
 }
 
-// The gradients that the role counts, and where they stand, behind the first argument.
+// The gradients that the role counts in the norm of all; their buffers are appended to `arguments`.
 std::vector<OwnedGradient> RoleEmitter::owned_gradients(std::vector<BufferRange>& arguments) {
   std::vector<OwnedGradient> owned;
   for (uint32_t p : role_.measures) {
@@ -127,7 +127,8 @@ void RoleEmitter::emit(const Visit& at, const ir::AdvanceOptimizer&) {
 void RoleEmitter::emit(const Visit& at, const ir::UpdateNode& n) {
   const ir::Bucket& b = bucket(n.bucket);
   for (const UpdatePiece& piece : at.updates) update(at, n, piece);
-  // Updates clear what they use; the rest of a gradient that every member holds whole is cleared here.
+  // An update clears the gradients that it uses. Of a gradient that every member holds whole, the other members' parts
+  // are cleared here.
   if (b.moments == ir::Kept::kPart && b.gradients == ir::Kept::kWhole)
     run(s_.intern_program(clear_program(b.bytes, b.dtype)), "clear " + b.name, {start_of(summed_of(n.bucket))},
         at.provenance, stream_of(0));

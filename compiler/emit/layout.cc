@@ -57,7 +57,7 @@ std::vector<int64_t> root_strides(const ir::Graph& graph, ir::ValueId id) {
   return ir::row_major_strides(shape);
 }
 
-// Whether every op that reads `value` stands in the chunk of `op`.
+// Whether every op that reads `value` is of the same chunk as `op`.
 bool read_in_own_chunk_only(const ir::Graph& graph, const ir::Uses& uses, ir::OpId op) {
   for (ir::OpId user : uses[graph.op(op).results[0].index])
     if (graph.op(user).chunk != graph.op(op).chunk) return false;

@@ -1,5 +1,6 @@
-// What all programs of a graph share while they are lowered: where each value's storage stands, who reads it, and which
-// kernels add into accumulators. Internal to compiler/emit: made once by lower_programs, read by ProgramBuilder.
+// Facts that all programs of a graph share while they are lowered: where each value is stored, which programs read it,
+// and which kernels add into accumulators. Internal to compiler/emit: made once by lower_programs, read by
+// ProgramBuilder.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@ namespace piper::emit {
 // A program under construction is identified by its chunk and phase.
 using ProgramKey = std::pair<uint32_t, ir::Phase>;
 
-// Where the storage of a root stands, seen from the program that makes it.
+// Where a root is stored, seen from the program that makes it.
 enum class Home : uint8_t { kLeaf, kWorkspace, kSaved, kOwnSlot, kCount, kStepValue };
 
 // The reads and homes of every root of the graph: what all programs of it share.

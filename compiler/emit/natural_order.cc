@@ -12,7 +12,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // Writes a key that compares byte by byte as names do: "m2" before "m10", so a run of digits is led by its length. At
 // most twice as long as the name; returns its end.
 char* write_key(std::string_view name, char* at) {
-  char* led_at = nullptr;  // where the length of the open run of digits stands
+  char* led_at = nullptr;  // where the length of the open run of digits is written
   for (const char c : name) {
     if (!is_digit(c)) {
       led_at = nullptr;

@@ -149,7 +149,7 @@ plan::Operand ProgramBuilder::read(ValueId v) {
   if (value.kind != ValueKind::kOpResult) return operand_in_slot(slot_of_leaf(r), v, 0);
   const ir::Op& producer = l_.graph.op(value.producer);
   const int64_t bytes = value.type.bytes();
-  // A slot is read where the program uses what it finds there; what it has written itself it may use anyway.
+  // A slot counts as read where the program uses a value that another program wrote, not one of its own.
   const bool own = ProgramKey{producer.chunk.index, producer.phase} == key_;
   switch (l_.usage.home[r.index]) {
     case Home::kWorkspace:

@@ -1,4 +1,5 @@
-// The training step of a differentiated graph as one flat list of kernel calls, for the proof (plan::Reference).
+// The training step of a differentiated graph as one flat list of kernel calls, for the proof (plan::Reference). Used
+// by driver/make_reference.
 //
 // Input: a graph after autodiff, whatever its chunks and phases are. Output: the calls that lower_programs would make
 // of it as one program, but with a slot for each value that a call makes: nothing shares memory, nothing is saved, and

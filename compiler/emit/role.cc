@@ -90,12 +90,12 @@ class RoleOfRank {
     if (bucket.moments == ir::Kept::kPart && bucket.gradients == ir::Kept::kWhole) role_.counts_parts = true;
   }
 
-  // Runs of parameters whose weights stand in this bucket and that share a group become one update, cut to what is
-  // updated here.
+  // Consecutive parameters of one decay group whose weights are in this bucket become one update, cut to the part
+  // that this device updates.
   void add_updates(ir::BucketId id) {
     const ir::Bucket& bucket = module_.state.buckets[id.index];
     const ir::Stretch here = bucket.kept(bucket.moments, connections_.place(bucket.teams, binding_.rank).position);
-    // Weights of later uses stand in the bucket of the first one.
+    // A parameter that several stages use has its weights in the bucket of the first use.
     const auto has_weights = [&](ir::AccumulatorId use) {
       return role_.primary(module_.state, module_.state.accumulators[use.index].parameter) == use;
     };

@@ -1,10 +1,10 @@
-// A role is everything of a device that its instructions depend on. Devices of equal roles have one plan but for what a
-// Binding says: RoleEmitter sees the role alone, so that replicas differ in peers, samples and parts of the model, and
-// in nothing else, whatever is added to the emitter.
+// A role holds everything of a device that its instructions depend on. Devices of equal roles have one plan; a Binding
+// holds the differences: peers, samples and parts of the model. RoleEmitter sees the role alone, so that nothing added
+// to the emitter can make replicas differ otherwise.
 //
-// Channels and communicators stand in it by the numbers of their names (connections.h), which replicas share. Which
-// part of a bucket a device updates does not stand in it: replicas that divide an optimizer's work are alike as long as
-// parameters of equal groups meet at the same places of their parts.
+// A role names channels and communicators by the numbers of their names (connections.h), which replicas share. It does
+// not say which part of a bucket a device updates: replicas that divide an optimizer's work have equal roles where
+// parameters of one group lie at the same places of their parts.
 #pragma once
 
 #include <cstdint>
@@ -44,10 +44,10 @@ struct Role {
   std::vector<bool> member;             // [group]
   std::vector<UpdatePiece> updates;     // of all UpdateNodes
   std::vector<uint32_t> first_update;   // [place in nodes], and the end
-  std::vector<int32_t> position;       // [teams] of those that keep parts, where `counts_parts`; -1: it does not matter
-  std::vector<uint32_t> keeps_unread;  // parameters that no program reads, which it keeps
-  std::vector<uint32_t> measures;      // parameters whose gradient it counts in the norm of all
-  bool counts_parts = false;           // it measures, sends or combines parts of gradients, each by itself
+  std::vector<int32_t> position;        // [teams] of the device in teams that keep parts, where `counts_parts`; else -1
+  std::vector<uint32_t> keeps_unread;   // parameters that no program reads, which it keeps
+  std::vector<uint32_t> measures;       // parameters whose gradient it counts in the norm of all
+  bool counts_parts = false;            // it measures, sends or combines parts of gradients, each by itself
   friend bool operator==(const Role&, const Role&) = default;
 
   bool is_member(ir::GroupId group) const { return member[group.index]; }

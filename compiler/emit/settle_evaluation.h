@@ -1,6 +1,6 @@
-// Puts the plans of an evaluation into the place of the training's: what they read there has its place, sums and
-// constants that only they have lie behind the training's, and streams are numbered as there. Used where both are
-// emitted; schemas/verify proves the result (rule 11).
+// Fits the plans of an evaluation into the memory of the training's plans: tensors that both have get the training's
+// places, sums and constants of the evaluation alone lie behind the training's, and streams have the training's
+// numbers. Used where both are emitted; schemas/verify proves the result (rule 11).
 #pragma once
 
 #include <cstdint>

@@ -28,6 +28,7 @@ struct Token {
 class Lexer {
  public:
   Lexer(std::string_view text, std::string_view file_name) : text_(text), file_name_(file_name) {}
+  // kEnd at the end, again and again. P0402: a character that begins no token, or a string without its end.
   Result<Token> next();
   // A P0402 failure "file:line:column: message".
   Status fail(const Token& at, const std::string& message) const;

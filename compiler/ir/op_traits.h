@@ -57,7 +57,7 @@ enum class AxisRule : uint8_t {
 enum class Takes : uint8_t {
   kAny,        // as they come: one operand, or one that may not be converted
   kWidest,     // all in the widest among them
-  kAsReaders,  // moves elements: what its readers want, as the same is wanted of its operand
+  kAsReaders,  // moves elements: its operand takes the type that its readers want
   kCompute,    // in the type of products
   kF32,        // where bf16 or f16 loses too much: exponentials, squares, sums, losses
 };

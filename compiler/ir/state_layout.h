@@ -55,8 +55,8 @@ struct Bucket {
   std::optional<DType> working;  // parameters are masters: programs read copies of this type
   int64_t bytes = 0;  // of elements of `dtype`; a multiple of the team's size where a member keeps a part of anything
   // How much a member keeps of the optimizer's moments, and so updates; of summed gradients; of parameters between
-  // steps. What is kept in parts has what stands before it in parts too. Gradients kept in parts are added up whole
-  // within a microbatch and then reduced; parameters kept in parts are gathered for their readers.
+  // steps. Gradients in parts want moments in parts, and parameters in parts want both. Gradients kept in parts are
+  // added up whole within a microbatch and then reduced; parameters kept in parts are gathered for their readers.
   Kept moments = Kept::kWhole, gradients = Kept::kWhole, parameters = Kept::kWhole;
   Residency residency = Residency::kUse;
   int32_t prefetch = 1;                    // computes ahead of the reader

@@ -101,7 +101,7 @@ void copy_to_readers(const ir::Graph& graph, const std::vector<OpRole>& roles,
         wanted.insert(std::move(key));
       }
     }
-    if (wanted.empty()) {  // an output of the graph: stays where it stands
+    if (wanted.empty()) {  // an output of the graph keeps its chunk
       RegionKey key = own;
       for (size_t p = 0; p < own.size(); ++p) {
         const TagColumn& column = regions.columns[regions.partitions[p]];

@@ -1,5 +1,7 @@
-// Marks through matrix products (see expert_marks.h). A product is where weights meet tokens: it decides which axis of
-// the activation carries the tokens, and it is where experts are contracted.
+// Transfer rules of matrix products for expert marks. Used by the table of rules in expert_marks.cc alone; they edit
+// nothing and report nothing: a product that cannot be cut gives ExpertTransfer::Kind::kStops. A product is
+// where weights meet tokens: it decides which axis of the activation carries the tokens, and whether experts are
+// contracted.
 #pragma once
 
 #include <vector>

@@ -4,7 +4,7 @@
 // Weights indexed by expert are parameters [E, ..] with at least three axes that a product uses expert by expert, and
 // parameters [E, ..] that are combined element by element with what such products make. From them, marks
 // (expert_marks.h) run forward as far as every op can work on some experts and on the tokens of several sources:
-//   - where an op contracts the experts (a gate that weighs and sums them), ranks make shares of the result that are
+//   - where an op contracts the experts (a gate that weighs and sums them), ranks make parts of the sum, which are
 //   added;
 //   - where an op mixes tokens (a combine matrix), or leaves the chunk, the value returns to the tokens' ranks whole;
 //   - operands that no expert made are entries: sent to every rank, or cut by experts where they have them.

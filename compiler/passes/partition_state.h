@@ -1,5 +1,6 @@
-// What the rewriters of partition_experts share: the graph that they append to, what stands for an old value, and what
-// cut_at_exchanges is told. Old ops stay in place until the end, so that their values and types can be read meanwhile.
+// State that the rewriters of partition_experts share: the graph that they append to, the value that replaces an old
+// one, and what cut_at_exchanges is told. Old ops stay in place until the end, so that their values and types can be
+// read meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ class PartitionState {
     const auto found = outside.find(v.index);
     return found == outside.end() ? v : found->second;
   }
-  // What an op of a part reads for a value of the part; a weight is what it was, with another type.
+  // The operand that an op of a part reads in place of an old value; a weight is the old value, with another type.
   ir::ValueId local(ir::ValueId v) const {
     const auto found = inside.find(v.index);
     return found == inside.end() ? v : found->second;

@@ -36,6 +36,15 @@ bool add_index(ReadContext& context, const Value& value, const std::string& tag,
   return true;
 }
 
+std::optional<Pass> pass_from_name(std::string_view name) {
+  for (Pass pass : {Pass::kF, Pass::kB, Pass::kBI, Pass::kBW}) {
+    if (pass_name(pass) == name) return pass;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::string_view pass_name(Pass pass) {
   switch (pass) {
     case Pass::kF: return "F";
@@ -45,15 +54,6 @@ std::string_view pass_name(Pass pass) {
   }
   return "";
 }
-
-std::optional<Pass> pass_from_name(std::string_view name) {
-  for (Pass pass : {Pass::kF, Pass::kB, Pass::kBI, Pass::kBW}) {
-    if (pass_name(pass) == name) return pass;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 bool parse_range(std::string_view text, std::pair<int64_t, int64_t>& out, bool& is_range) {
   const size_t dots = text.find("..");

@@ -191,7 +191,7 @@ class Scheduler {
     row.free = end;
     return slot;
   }
-  // Of a whole backward both halves, where it stands as such.
+  // Removes an action from the queues; of a whole backward both halves where it was queued as two.
   void remove(Row& row, const Action& a) {
     for (auto& queue : row.queues[a.stage])
       for (size_t k = queue.size(); k-- > 0;) {
@@ -208,7 +208,7 @@ class Scheduler {
   ListScheduleOptions options_;
   std::vector<int32_t> bound_;  // by row
   std::vector<Row> rows_;
-  std::map<Key, double> ended_;  // an input half stands as the backward that others wait for
+  std::map<Key, double> ended_;  // by action; an input half counts as the backward that others wait for
   size_t left_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/strategy/directive_args.h"
+#include "compiler/strategy/filter.h"
 #include "compiler/tune/strategy_text.h"
 
 namespace piper::tune {
@@ -94,16 +95,6 @@ PassTable of_microbatches(int32_t count) {
   return passes;
 }
 
-const char* word(Pass pass) {
-  switch (pass) {
-    case Pass::kF: return "F";
-    case Pass::kB: return "B";
-    case Pass::kBI: return "BI";
-    case Pass::kBW: return "BW";
-  }
-  return "";
-}
-
 std::string order_of(const std::vector<Slot>& row, const std::string& tag) {
   std::string text = "{op: order, filters: [";
   for (size_t k = 0; k < row.size(); ++k) {
@@ -112,7 +103,8 @@ std::string order_of(const std::vector<Slot>& row, const std::string& tag) {
       const Action& action = row[k][i];
       text += i > 0 ? ", {" : "{";
       if (!tag.empty()) text += tag + ": " + std::to_string(action.stage) + ", ";
-      text += "MB: " + std::to_string(action.microbatch) + ", PASS: " + word(action.pass) + "}";
+      text +=
+          "MB: " + std::to_string(action.microbatch) + ", PASS: " + std::string(strategy::pass_name(action.pass)) + "}";
     }
     text += "]";
   }

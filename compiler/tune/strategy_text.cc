@@ -38,7 +38,7 @@ class Text {
     const char first = text_[offset(value.span)];
     return first == '{' || first == '[';
   }
-  // Whether only blanks, and "- " of a list, stand in front of it on its line.
+  // Whether the line has nothing but blanks and a list's "- " in front of position `at`.
   bool begins_line(size_t at) const {
     return text_.substr(line_begin(at), at - line_begin(at)).find_first_not_of(" -") == std::string::npos;
   }

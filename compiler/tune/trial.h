@@ -15,7 +15,7 @@
 
 namespace piper::tune {
 
-// A strategy that compiles, and what it costs.
+// A strategy that compiles, with its simulated time and its peak memory.
 struct Trial {
   std::string text;
   std::unique_ptr<driver::Compilation> compilation;
@@ -31,7 +31,8 @@ class Judge {
   Judge(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
         plan::KernelTimes times, int64_t limit);
 
-  // From here on these times stand in front of those that there were, and their factors behind.
+  // Adds measured kernel times, which go before the given ones, and takes their correction factors in place of earlier
+  // ones.
   void measure(timeline::ProfiledTimes measured);
 
   // Fails where it does not compile; what is wrong is in `diags`.

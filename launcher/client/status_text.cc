@@ -40,7 +40,7 @@ bool of_run(const Json& job) {
   return state == "running" || state == "waiting";
 }
 
-// What it is doing, where the state says too little.
+// The job's present work, where the name of its state does not say it.
 std::string state_of(const Json& job) {
   const auto state = job.at("state").get<std::string>();
   if (job.at("cancelling").get<bool>() && state == "running") return "ending";

@@ -46,7 +46,7 @@ struct Report {
   Outcome outcome;       // of an ended one
   int64_t log_from = 0;  // bytes of the part's log before `log`
   std::string log;
-  int64_t signals = 0;  // as many of those that it was told of it has passed on
+  int64_t signals = 0;  // the number of signals that it has passed on to its ranks
   std::vector<live::RankStatus> pages;
 };
 

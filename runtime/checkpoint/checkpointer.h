@@ -50,7 +50,7 @@ class Checkpointer {
   double write_seconds();
   // A failure that is known by now: R0701. Does not wait.
   Status failure();
-  // Of the copy, and of those of all ranks.
+  // The bytes of this rank's copy, and of all ranks' copies.
   int64_t bytes() const { return bytes_; }
   int64_t total_bytes() const { return total_bytes_; }
 

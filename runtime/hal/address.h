@@ -1,4 +1,4 @@
-// A place in the memory of a device. Opaque: what stands there is reached by the device's queues, kernels and
+// A place in the memory of a device. Opaque: its bytes are reached by the device's queues, kernels and
 // collectives, and by the host through Device::read() and write() alone. in_device() is for the code of the device
 // (runtime/hal, runtime/kernels); a layering test holds that nobody else calls it.
 #pragma once

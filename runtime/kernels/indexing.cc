@@ -118,31 +118,30 @@ void check_scatter(const Call& call) {
   want_same_dtype(call.in(2), call.in(0));
   want_axis(call.in(0), call.attr_int("dim"));
 }
+// y = x, then write(y, dim, index, source).
+template <class Write>
+std::unique_ptr<PreparedKernel> bind_written(const Call& call, Write write) {
+  check_scatter(call);
+  return make_kernel(call, [y = call.out(0), x = call.in(0), index = call.in(1), source = call.in(2),
+                            dim = call.attr_int("dim"), write]() mutable {
+    copy_base(y, x);
+    write(y, dim, index, source);
+  });
+}
 }  // namespace
 
 std::unique_ptr<PreparedKernel> bind_scatter(const Call& call) {
-  check_scatter(call);
-  return make_kernel(call, [y = call.out(0), x = call.in(0), index = call.in(1), source = call.in(2),
-                            dim = call.attr_int("dim")]() mutable {
-    copy_base(y, x);
+  return bind_written(call, [](at::Tensor& y, int64_t dim, const at::Tensor& index, const at::Tensor& source) {
     y.scatter_(dim, index, source);
   });
 }
-
 std::unique_ptr<PreparedKernel> bind_scatter_add(const Call& call) {
-  check_scatter(call);
-  return make_kernel(call, [y = call.out(0), x = call.in(0), index = call.in(1), source = call.in(2),
-                            dim = call.attr_int("dim")]() mutable {
-    copy_base(y, x);
+  return bind_written(call, [](at::Tensor& y, int64_t dim, const at::Tensor& index, const at::Tensor& source) {
     y.scatter_add_(dim, index, source);
   });
 }
-
 std::unique_ptr<PreparedKernel> bind_index_add(const Call& call) {
-  check_scatter(call);
-  return make_kernel(call, [y = call.out(0), x = call.in(0), index = call.in(1), source = call.in(2),
-                            dim = call.attr_int("dim")]() mutable {
-    copy_base(y, x);
+  return bind_written(call, [](at::Tensor& y, int64_t dim, const at::Tensor& index, const at::Tensor& source) {
     y.index_add_(dim, index, source);
   });
 }

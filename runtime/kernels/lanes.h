@@ -63,7 +63,7 @@ PIPER_INLINE void load_lanes(Lanes<T, kBytes>& out, const T* x, int64_t stride, 
   for (int lane = 0; lane < kLanes; ++lane) values[lane] = i + lane < count ? x[(i + lane) * stride] : rest;
   std::memcpy(out.part, values, sizeof(out.part));
 }
-// Writes those of them that stand before `count`.
+// Writes the lanes of the elements before `count`; lane k is element i + k.
 template <class T, int kBytes>
 PIPER_INLINE void store_lanes(T* y, int64_t stride, int64_t i, int64_t count, const Lanes<T, kBytes>& lanes) {
   if (stride == 1 && i + kLanes <= count) {

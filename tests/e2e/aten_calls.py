@@ -80,6 +80,7 @@ CALLS = {
     "adaptive_pool": lambda x, p: F.adaptive_avg_pool1d(x.view(-1, 2, 8), 5).flatten(1) * p[:10] + F.adaptive_avg_pool1d(x, 10),
     "adaptive_pool_evenly": lambda x, p: F.adaptive_avg_pool1d(x.view(-1, 2, 8), 4).flatten(1) * p[:8] + F.adaptive_avg_pool1d(x, 1) + F.adaptive_avg_pool1d(x, 8),
     "adaptive_pool_of_images": lambda x, p: F.adaptive_avg_pool2d(x.view(-1, 1, 4, 4), (3, 2)).flatten(1) * p[:6],
+    "pool_to_one": lambda x, p: torch.as_strided(images(x).mean((-1, -2), True), (x.shape[0], 4, 1, 1), (4, 1, 4, 4)).flatten(1) * p[:4],
     "pool_without_padding": lambda x, p: F.avg_pool2d(x.view(-1, 1, 4, 4), 3, 1, 1, count_include_pad=False).flatten(1) * p
                             + F.avg_pool2d(x.view(-1, 1, 4, 4), 3, 2, 1, ceil_mode=True, count_include_pad=False).flatten(1).repeat(1, 4)[:, :16]
                             + F.avg_pool1d(x.view(-1, 1, 16), 3, 1, 1, count_include_pad=False).flatten(1),
@@ -99,6 +100,10 @@ CALLS = {
     "erf": lambda x, p: torch.erf(x) * p,
     "gates": lambda x, p: torch.sigmoid(x) * p + F.logsigmoid(x) + F.leaky_relu(x, 0.2),
     "conditions": lambda x, p: torch.where(torch.logical_not(x > 0.1), x, p) + torch.where(torch.isnan(x), p, x),
+    "pixel_shuffle": lambda x, p: F.pixel_shuffle(x.view(-1, 4, 2, 2), 2).flatten(1) * p + F.pixel_unshuffle(x.view(-1, 1, 4, 4), 2).flatten(1),
+    "channel_shuffle": lambda x, p: F.channel_shuffle(x.view(-1, 8, 2, 1), 4).flatten(1) * p,
+    "fourier": lambda x, p: torch.fft.fftn((x * p).view(-1, 4, 4), dim=(1, 2)).real.flatten(1) + torch.fft.fft(x, norm="ortho").imag
+                            + torch.view_as_real(torch.fft.fft2(x.view(-1, 2, 4), norm="forward")).flatten(1),
     "cumsum": lambda x, p: x.cumsum(-1) * p,
 }
 LOSSES = {

@@ -359,6 +359,13 @@ TEST_CASE("unknown operator") {
   CHECK(unknown.text.find("aten.tanh.default") != std::string::npos);
 }
 
+// Calls for complex numbers refuse real ones by name.
+TEST_CASE("complex numbers") {
+  const Failure real = edited("tiny_mlp", "torch.ops.aten.tanh.default", "torch.ops.aten.imag.default", batch_of(4));
+  CHECK(real.code == "P0306");
+  CHECK(real.text.find("imag of a real tensor") != std::string::npos);
+}
+
 // Randomness without a key, and a probability that is none, are refused.
 TEST_CASE("random numbers") {
   CHECK(edited("tiny_mlp", "torch.ops.aten.tanh.default", "torch.ops.aten.rand.default", batch_of(4)).code == "P0321");

@@ -222,6 +222,23 @@ TEST_CASE("windows of one and two axes are imported with their padding") {
   CHECK(ops_of(line).back() == "reshape(y.2) f32[2, 3, 4]");
 }
 
+// Channels of a block become pixels: outermost among the channels in mode DCR, innermost in CRD.
+TEST_CASE("depth and space are exchanged by blocks") {
+  const auto rearranged = [](const std::string& op, const std::vector<std::string>& shape, const std::string& mode) {
+    ModelWriter m = with_input(shape);
+    std::vector<Attribute> attributes = {int_attribute("blocksize", 2)};
+    if (!mode.empty()) attributes.push_back(string_attribute("mode", mode));
+    m.node(op, {"x"}, {"y"}, attributes);
+    return ops_of(m);
+  };
+  CHECK(rearranged("DepthToSpace", {"B", "8", "3", "5"}, "") ==
+        Ops{"reshape(x) f32[2, 2, 2, 2, 3, 5]", "permute(y.1) f32[2, 2, 3, 2, 5, 2]", "reshape(y.2) f32[2, 2, 6, 10]"});
+  CHECK(rearranged("DepthToSpace", {"B", "12", "3", "5"}, "CRD") ==
+        Ops{"reshape(x) f32[2, 3, 2, 2, 3, 5]", "permute(y.1) f32[2, 3, 3, 2, 5, 2]", "reshape(y.2) f32[2, 3, 6, 10]"});
+  CHECK(rearranged("SpaceToDepth", {"B", "3", "4", "6"}, "") ==
+        Ops{"reshape(x) f32[2, 3, 2, 2, 3, 2]", "permute(y.1) f32[2, 2, 2, 3, 2, 3]", "reshape(y.2) f32[2, 12, 2, 3]"});
+}
+
 TEST_CASE("losses keep reduction and ignored label") {
   ModelWriter m = with_input({"B", "9"});
   m.input("t", ElemCode::kInt64, {"B"});

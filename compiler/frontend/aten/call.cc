@@ -360,6 +360,12 @@ ValueId Call::mean(ValueId x, std::vector<int64_t> dims, bool keepdim) {
 
 ValueId Call::scalar(double value, DType dtype) { return builder_.scalar(value, dtype); }
 
+ValueId Call::constant(ConstantTensor tensor) {
+  ir::WeightSource source;
+  source.bytes = static_cast<int64_t>(tensor.data->size());
+  source.data = std::move(tensor.data);
+  return state_.graph->add_constant(next_name(), std::move(tensor.type), std::move(source));
+}
 ValueId Call::filled(std::vector<int64_t> shape, double value, DType dtype) {
   return expand(scalar(value, dtype), std::move(shape));
 }

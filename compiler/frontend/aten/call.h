@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "compiler/frontend/aten/item.h"
@@ -40,6 +41,7 @@ struct ImportState {
   ir::Graph* graph = nullptr;
   int64_t local_batch = 1;
   std::map<std::string, int64_t> dropouts;            // module path -> dropouts seen
+  std::map<std::pair<int64_t, bool>, ValueId> waves;  // matrices of Fourier transforms: (points, of sines)
   std::function<bool(const std::string&)> per_piece;  // of a module: it computes with the extent of a piece
   // Results of ops on constants. The ops stay in the graph: what becomes a constant, and what stays
   // a view of a small one, is decided when the whole graph is folded.
@@ -103,6 +105,7 @@ class Call {
   ValueId sum(ValueId x, std::vector<int64_t> dims, bool keepdim);
   ValueId mean(ValueId x, std::vector<int64_t> dims, bool keepdim);
   ValueId scalar(double value, DType dtype);
+  ValueId constant(ConstantTensor tensor);
   ValueId filled(std::vector<int64_t> shape, double value, DType dtype);
   ValueId range(int64_t start, int64_t count, int64_t step, DType dtype);
   // Element-wise on two operands of any dtypes: promoted as PyTorch does.

@@ -48,6 +48,13 @@ Item soft(Call& c, OpKind kind, DType to) {
   return made(c.op(kind, {x}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
 }
 
+std::vector<ValueId> normalised_groups(Call& c, int64_t groups) {
+  ir::GroupNormAttrs attrs;
+  attrs.groups = groups;
+  attrs.eps = c.real("eps");
+  return c.ops(OpKind::kGroupNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs);
+}
+
 }  // namespace
 
 Item layer_norm(Call& c) {
@@ -74,30 +81,14 @@ Item rms_norm(Call& c) {
   return all_of(r);
 }
 
-Item group_norm(Call& c) {
-  ir::GroupNormAttrs attrs;
-  attrs.groups = c.integer("num_groups");
-  attrs.eps = c.real("eps");
-  return made(
-      c.op(OpKind::kGroupNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs));
-}
-Item native_group_norm(Call& c) {
-  ir::GroupNormAttrs attrs;
-  attrs.groups = c.integer("num_groups");
-  attrs.eps = c.real("eps");
-  return all_of(
-      c.ops(OpKind::kGroupNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs));
-}
+Item group_norm(Call& c) { return made(normalised_groups(c, c.integer("num_groups"))[0]); }
+Item native_group_norm(Call& c) { return all_of(normalised_groups(c, c.integer("num_groups"))); }
 
 // One group per channel.
 Item instance_norm(Call& c) {
-  const ValueId x = c.tensor("input");
   if (!c.flag("use_input_stats") || c.has("running_mean"))
     return c.fail("instance_norm with running statistics is not supported");
-  ir::GroupNormAttrs attrs;
-  attrs.groups = c.extent(x, 1);
-  attrs.eps = c.real("eps");
-  return made(c.op(OpKind::kGroupNorm, {x, c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs));
+  return made(normalised_groups(c, c.extent(c.tensor("input"), 1))[0]);
 }
 
 Item batch_norm(Call& c) {

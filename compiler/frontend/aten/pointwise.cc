@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/frontend/aten/fourier.h"
 #include "compiler/frontend/aten/table.h"
 
 namespace piper::frontend::aten {
@@ -299,6 +300,7 @@ Item masked_fill(Call& c) {
 }
 
 Item to_copy(Call& c) {
+  if (c.arg("dtype").text == "torch.complex64") return complex_of_real(c);
   const ValueId x = c.tensor("self");
   return made(c.cast(x, c.dtype_or("dtype", c.dtype(x))));
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/frontend/aten/table.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::aten {
 namespace {
@@ -141,5 +142,20 @@ Item avg_pool2d(Call& c) {
 
 Item adaptive_avg_pool1d(Call& c) { return adaptive_avg_pool(c, 1); }
 Item adaptive_avg_pool2d(Call& c) { return adaptive_avg_pool(c, 2); }
+
+// PyTorch's pooling to one element is a mean whose result is given a layout. That leaves the elements as they are; what
+// other strides read depends on a layout of the operand that a model file does not hold.
+Item as_strided(Call& c) {
+  const ValueId x = c.tensor("self");
+  const std::vector<int64_t> size = c.ints("size"), stride = c.ints("stride");
+  const ir::Value& value = c.graph().value(x);
+  const bool is_mean = value.kind == ir::ValueKind::kOpResult && c.graph().op(value.producer).kind == OpKind::kMean;
+  bool keeps = is_mean && size == c.shape(x) && stride.size() == size.size() &&
+               (!c.has("storage_offset") || c.integer("storage_offset") == 0);
+  const ir::Shape dense = ir::row_major_strides(size);
+  for (size_t d = 0; keeps && d < size.size(); ++d) keeps = size[d] == 1 || stride[d] == dense[d];
+  if (!keeps) return c.fail("as_strided is supported where it states the layout of a mean, elements as they are");
+  return made(x);
+}
 
 }  // namespace piper::frontend::aten

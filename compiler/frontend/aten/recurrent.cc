@@ -18,7 +18,7 @@ struct Cell {
 struct State {
   ValueId hidden, memory;  // [batch, features]; memory: of LSTMs alone
 };
-// The state behind one step; `x`: what its inputs add to the gates.
+// The state after one step; `x`: the contribution of the step's input to the gates.
 using Step = State (*)(Call& c, const Cell& cell, ValueId x, const State& before);
 
 ValueId gate(Call& c, OpKind kind, ValueId gates, int64_t index, int64_t features) {

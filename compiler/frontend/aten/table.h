@@ -1,6 +1,6 @@
 // The table of ATen calls: target -> schema and the function that turns the call into ops of the
-// op set. Rows stand in call_table.def, functions in one file per family. Used by the importer
-// of FX text; a second container of ATen calls would use the same table.
+// op set. Rows are in call_table.def, functions in one file per family. Used by import_calls, for the
+// calls of `.pt2` archives and for those whose text ONNX nodes carry.
 #pragma once
 
 #include <string>

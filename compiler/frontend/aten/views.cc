@@ -1,5 +1,6 @@
 // ATen calls that move, cut or join elements without computing anything.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 
@@ -27,6 +28,33 @@ std::vector<int64_t> even_sizes(int64_t extent, int64_t size) {
   std::vector<int64_t> sizes;
   for (int64_t at = 0; at < extent; at += size) sizes.push_back(std::min(size, extent - at));
   return sizes;
+}
+
+// x with its last three axes viewed as `apart`, permuted by `order` and viewed as `joined`.
+Item images(Call& c, ValueId x, const std::array<int64_t, 5>& apart, const std::array<int64_t, 5>& order,
+            const std::array<int64_t, 3>& joined) {
+  const int64_t lead = c.rank(x) - 3;
+  std::vector<int64_t> viewed = c.shape(x), dims;
+  viewed.resize(static_cast<size_t>(lead));
+  std::vector<int64_t> result = viewed;
+  viewed.insert(viewed.end(), apart.begin(), apart.end());
+  result.insert(result.end(), joined.begin(), joined.end());
+  for (int64_t d = 0; d < lead; ++d) dims.push_back(d);
+  for (const int64_t d : order) dims.push_back(lead + d);
+  return made(c.reshape(c.permute(c.reshape(x, std::move(viewed)), std::move(dims)), std::move(result)));
+}
+
+// Tensor i of a stack along d, where the axis was made by putting tensors of extent 1 together: what stands beside it
+// need not be computed. An invalid id elsewhere.
+ValueId stacked_part(Call& c, ValueId x, int64_t d, int64_t i) {
+  const ir::Value& value = c.graph().value(x);
+  if (value.kind != ir::ValueKind::kOpResult) return ValueId();
+  const ir::Op& op = c.graph().op(value.producer);
+  if (op.kind != OpKind::kCat || std::get<ir::DimAttrs>(op.attrs).dim != d ||
+      op.operands.size() != static_cast<size_t>(c.extent(x, d)))
+    return ValueId();
+  const ValueId part = op.operands[static_cast<size_t>(i)];
+  return c.extent(part, d) == 1 ? c.squeeze(part, d) : ValueId();
 }
 
 int64_t bound_or(Call& c, std::string_view name, int64_t fallback) { return c.has(name) ? c.integer(name) : fallback; }
@@ -185,6 +213,7 @@ Item select(Call& c) {
   int64_t i = c.integer("index");
   if (i < 0) i += c.extent(x, d);
   if (i < 0 || i >= c.extent(x, d)) return c.fail("select: the index lies outside of the axis");
+  if (const ValueId part = stacked_part(c, x, d, i); part.valid()) return made(part);
   return made(c.squeeze(c.slice(x, d, i, i + 1), d));
 }
 
@@ -367,6 +396,37 @@ Item diag(Call& c) {
   const int64_t n = std::min(c.extent(x, 0), c.extent(x, 1));
   const ValueId flat = c.reshape(x, {-1});
   return made(c.slice(flat, 0, 0, (n - 1) * (c.extent(x, 1) + 1) + 1, c.extent(x, 1) + 1));
+}
+
+// [.., C r r, H, W] -> [.., C, H r, W r]: each group of r r channels becomes a square of r by r pixels.
+Item pixel_shuffle(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t r = c.integer("upscale_factor"), rank = c.rank(x);
+  if (rank < 3 || r < 1 || r > c.extent(x, rank - 3) || c.extent(x, rank - 3) % (r * r) != 0)
+    return c.fail("pixel_shuffle wants [.., C, H, W] with channels that are a multiple of the factor's square");
+  const int64_t n = c.extent(x, rank - 3) / (r * r), h = c.extent(x, rank - 2), w = c.extent(x, rank - 1);
+  return images(c, x, {n, r, r, h, w}, {0, 3, 1, 4, 2}, {n, h * r, w * r});
+}
+// The inverse: [.., C, H r, W r] -> [.., C r r, H, W].
+Item pixel_unshuffle(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t r = c.integer("downscale_factor"), rank = c.rank(x);
+  if (rank < 3 || r < 1 || c.extent(x, rank - 2) % r != 0 || c.extent(x, rank - 1) % r != 0)
+    return c.fail("pixel_unshuffle wants [.., C, H, W] with H and W multiples of the factor");
+  const int64_t n = c.extent(x, rank - 3), h = c.extent(x, rank - 2) / r, w = c.extent(x, rank - 1) / r;
+  return images(c, x, {n, h, r, w, r}, {0, 2, 4, 1, 3}, {c.product(c.product(n, r), r), h, w});
+}
+// Channel i of group g becomes channel i * groups + g.
+Item channel_shuffle(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t groups = c.integer("groups");
+  if (c.rank(x) < 3 || groups < 1 || c.extent(x, 1) % groups != 0)
+    return c.fail("channel_shuffle wants [N, C, ..] with channels that are a multiple of the groups");
+  const std::vector<int64_t> shape = c.shape(x);
+  std::vector<int64_t> apart = shape;
+  apart[1] /= groups;
+  apart.insert(apart.begin() + 1, groups);
+  return made(c.reshape(c.transpose(c.reshape(x, std::move(apart)), 1, 2), shape));
 }
 
 Item flip(Call& c) {

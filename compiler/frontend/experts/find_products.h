@@ -11,7 +11,7 @@ namespace piper::frontend::experts {
 
 struct Product {
   ir::ValueId weight;       // [E, A, B], made of parameters and constants alone
-  bool transposed = false;  // attribute of the grouped_matmul that stands for it
+  bool transposed = false;  // attribute of the grouped_matmul that replaces it
   ir::ValueId index;        // i64 [N], as the index_select reads it
   ir::ValueId row;          // the other operand: one row of K elements for each index
   size_t prefix = 0;        // leading axes of the result; their extents multiply to N

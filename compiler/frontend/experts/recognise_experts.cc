@@ -26,7 +26,7 @@ using ir::OpKind;
 using ir::Shape;
 using ir::ValueId;
 
-// One list of expert ids, and what stands in the order of its experts.
+// One list of expert ids, and the values whose rows are in the order of its experts.
 struct Routing {
   ValueId root;  // of the graph as given
   int64_t rows = 0, experts = 0;
@@ -112,7 +112,7 @@ class ExpertRecogniser {
   ir::GraphBuilder builder(const Op& op) {
     return {*to_, copy_->moved_scope(op.scope), to_->provenance().derived("recognise_experts", {op.prov})};
   }
-  // A reshape of what stands below reshapes.
+  // Reshapes `v`, or the value below where `v` is made by reshapes itself.
   ValueId reshaped(ir::GraphBuilder& b, ValueId v, Shape shape) const {
     while (to_->value(v).kind == ir::ValueKind::kOpResult && to_->op(to_->value(v).producer).kind == OpKind::kReshape)
       v = to_->op(to_->value(v).producer).operands[0];

@@ -1,5 +1,6 @@
 // Constant indexing operators. An index outside its axis leaves the op unfolded.
 #include <algorithm>
+#include <utility>
 
 #include "compiler/frontend/fold/evaluator.h"
 #include "compiler/ir/shapes.h"
@@ -12,6 +13,17 @@ using ir::OpKind;
 bool inside(const ConstantTensor& index, int64_t extent) {
   const int64_t* at = elements<int64_t>(index);
   return std::all_of(at, at + index.type.elements(), [&](int64_t i) { return i >= 0 && i < extent; });
+}
+
+// Row-major strides without the indexed axis, on which `along` elements lie between neighbours.
+struct IndexedAxis {
+  Shape strides;
+  int64_t along = 0;
+};
+IndexedAxis apart(const Shape& shape, size_t dim) {
+  IndexedAxis axis{ir::row_major_strides(shape), 0};
+  axis.along = std::exchange(axis.strides[dim], 0);
+  return axis;
 }
 
 // index_select and embedding: whole slices of `inner` elements are copied.
@@ -36,16 +48,14 @@ Evaluated gather(const Call& c) {
   const ConstantTensor &x = c.x[0], &index = c.x[1];
   if (!inside(index, x.type.shape[dim])) return std::nullopt;
   Buffer y(c.results[0]);
-  Shape strides = ir::row_major_strides(x.type.shape);
-  int64_t along = strides[dim];
-  strides[dim] = 0;
+  const IndexedAxis axis = apart(x.type.shape, dim);
   const int64_t* at_index = elements<int64_t>(index);
   with_size(y.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T* from = elements<T>(x);
     T* out = y.data<T>();
-    for_each<1>(y.type.shape, {strides},
-                [&](int64_t i, const auto& at) { out[i] = from[at[0] + at_index[i] * along]; });
+    for_each<1>(y.type.shape, {axis.strides},
+                [&](int64_t i, const auto& at) { out[i] = from[at[0] + at_index[i] * axis.along]; });
   });
   return Tensors{y.done()};
 }
@@ -57,18 +67,17 @@ Evaluated scatter(const Call& c) {
   if (!inside(index, x.type.shape[dim])) return std::nullopt;
   Buffer y(c.results[0]);
   y.bytes = *x.data;
-  Shape strides = ir::row_major_strides(x.type.shape);
-  int64_t along = strides[dim];
-  strides[dim] = 0;
+  const IndexedAxis axis = apart(x.type.shape, dim);
   const int64_t* at_index = elements<int64_t>(index);
   bool known = with_type(y.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T* from = elements<T>(src);
     T* out = y.data<T>();
-    for_each<2>(index.type.shape, {strides, ir::row_major_strides(src.type.shape)}, [&](int64_t i, const auto& at) {
-      T& to = out[at[0] + at_index[i] * along];
-      to = c.kind == OpKind::kScatterAdd ? static_cast<T>(to + from[at[1]]) : from[at[1]];
-    });
+    for_each<2>(index.type.shape, {axis.strides, ir::row_major_strides(src.type.shape)},
+                [&](int64_t i, const auto& at) {
+                  T& to = out[at[0] + at_index[i] * axis.along];
+                  to = c.kind == OpKind::kScatterAdd ? static_cast<T>(to + from[at[1]]) : from[at[1]];
+                });
   });
   if (!known) return std::nullopt;
   return Tensors{y.done()};
@@ -80,9 +89,7 @@ Evaluated index_add(const Call& c) {
   if (!inside(index, x.type.shape[dim])) return std::nullopt;
   Buffer y(c.results[0]);
   y.bytes = *x.data;
-  Shape strides = ir::row_major_strides(x.type.shape);
-  int64_t along = strides[dim];
-  strides[dim] = 0;
+  const IndexedAxis axis = apart(x.type.shape, dim);
   Shape row(src.type.shape.size(), 0);  // position along the indexed axis
   row[dim] = 1;
   const int64_t* at_index = elements<int64_t>(index);
@@ -90,8 +97,8 @@ Evaluated index_add(const Call& c) {
     using T = decltype(zero);
     const T* from = elements<T>(src);
     T* out = y.data<T>();
-    for_each<2>(src.type.shape, {strides, row}, [&](int64_t i, const auto& at) {
-      T& to = out[at[0] + at_index[at[1]] * along];
+    for_each<2>(src.type.shape, {axis.strides, row}, [&](int64_t i, const auto& at) {
+      T& to = out[at[0] + at_index[at[1]] * axis.along];
       to = static_cast<T>(to + from[i]);
     });
   });

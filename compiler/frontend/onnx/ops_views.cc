@@ -177,6 +177,39 @@ void import_slice(NodeImport& n) {
   n.set(0, x);
 }
 
+// [N, C b b, H, W] -> [N, C, H b, W b]. Mode DCR: the channels of a square stand outermost, CRD: those of the result.
+void import_depth_to_space(NodeImport& n) {
+  const ValueId x = n.in(0);
+  const int64_t b = n.int_attr("blocksize", 0);
+  const std::string mode = n.string_attr("mode", "DCR");
+  if (!n.ok()) return;
+  const std::vector<int64_t> s = n.shape(x);
+  if (mode != "DCR" && mode != "CRD") return n.refuse("its mode '" + mode.substr(0, 40) + "' is neither DCR nor CRD");
+  if (s.size() != 4 || b < 1 || b > s[1] || s[1] % (b * b) != 0)
+    return n.refuse("it wants [N, C, H, W] with channels that are a multiple of the block's square");
+  const int64_t channels = s[1] / (b * b);
+  const bool squares_first = mode == "DCR";
+  const ValueId apart = squares_first ? n.reshape(x, {s[0], b, b, channels, s[2], s[3]})
+                                      : n.reshape(x, {s[0], channels, b, b, s[2], s[3]});
+  const ValueId turned =
+      n.permute(apart, squares_first ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3});
+  n.result(OpKind::kReshape, {turned}, ir::ReshapeAttrs{{s[0], channels, s[2] * b, s[3] * b}});
+}
+
+// [N, C, H b, W b] -> [N, b b C, H, W], the inverse of DepthToSpace in mode DCR.
+void import_space_to_depth(NodeImport& n) {
+  const ValueId x = n.in(0);
+  const int64_t b = n.int_attr("blocksize", 0);
+  if (!n.ok()) return;
+  const std::vector<int64_t> s = n.shape(x);
+  if (s.size() != 4 || b < 1 || s[2] % b != 0 || s[3] % b != 0)
+    return n.refuse("it wants [N, C, H, W] with H and W multiples of the block");
+  const int64_t height = s[2] / b, width = s[3] / b;
+  const ValueId turned =
+      n.permute(n.reshape(x, {s[0], s[1], height, b, width, b}), std::vector<int64_t>{0, 3, 5, 1, 2, 4});
+  n.result(OpKind::kReshape, {turned}, ir::ReshapeAttrs{{s[0], s[1] * b * b, height, width}});
+}
+
 void import_pad(NodeImport& n) {
   const ValueId x = n.in(0);
   const int64_t rank = n.rank(x);

@@ -1,6 +1,6 @@
 // A zip archive on disk: its directory, and entries read by name. Stored and deflated entries, also
-// beyond 4 GiB (zip64). Used for `.pt2` archives; it knows nothing of their contents. Every length
-// and offset is checked against the file, and every entry that is read against its CRC.
+// beyond 4 GiB (zip64). Used by the readers of `.pt2` archives; it knows nothing of their contents. Every length
+// and offset is checked against the file, and every entry that is read against its CRC. All failures are P0301.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +28,7 @@ class ZipArchive {
 
   const std::string& path() const { return path_; }
   const std::map<std::string, ZipEntry>& entries() const { return entries_; }
+  // Null where there is no such entry.
   const ZipEntry* find(const std::string& name) const;
   // The unpacked bytes. P0301: no such entry, a method that piper does not read, bytes cut off or damaged.
   Result<std::vector<std::byte>> read(const std::string& name) const;
