@@ -215,7 +215,8 @@ Task Priced::exchange(const std::vector<int32_t>& members, double part_bytes) co
       use_inside(uses, rank, near * part_bytes, near * part_bytes);
       if (far > 0) use_between(uses, {rank}, far * part_bytes);
     }
-    latency_us = std::max(latency_us, near * machine_.inside.latency_us + far * machine_.between.latency_us);
+    if (near > 0) latency_us = std::max(latency_us, machine_.inside.latency_us);
+    if (far > 0) latency_us = std::max(latency_us, machine_.between.latency_us);
   }
   return shared_task(latency_us, std::move(uses));
 }

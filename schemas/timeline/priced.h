@@ -5,8 +5,9 @@
 // Machine::kernel_us. Calls of a run follow each other; two runs of a rank at one time share its device.
 // Collectives are rings over members in the order of their nodes (Thakur, Rabenseifner, Gropp 2005): all-reduce 2 (n -
 // 1) steps and 2 (n - 1) / n of the bytes through every link of the ring, all-gather and reduce-scatter half of that. A
-// step between nodes has the latency of that level. An exchange is n - 1 messages of each member, one after the other.
-// What leaves a node is spread over the ports of its members.
+// step between nodes has the latency of that level. An exchange is n - 1 messages of each member, which are sent at once:
+// one latency, the longest, and all of their bytes through the member's port. What leaves a node is spread over the ports
+// of its members.
 #pragma once
 
 #include <map>

@@ -34,6 +34,18 @@ directives:
 schedule: {family: zero_bubble, microbatches: 4}
 optimizer: {sgd: {lr: 0.1}}
 """
+# A V of eight stages on four groups of four ranks, experts of every stage parted over its group.
+WIDE = """piper: 1
+model: {batch: 128}
+annotate:
+  - {tag: PP, starts: [first, mixtures.1, mixtures.2, mixtures.3, mixtures.4, mixtures.5, mixtures.6, mixtures.7]}
+  - {tag: EP, modules: ["mixtures.*"]}
+directives:
+""" + "".join(f"""  - {{op: replicate, filter: {{PP: [{p}, {7 - p}]}}, devices: {[*range(4 * p, 4 * p + 4)]}, shard_optimizer: true}}
+  - {{op: shard, filter: {{PP: [{p}, {7 - p}], EP: "*"}}, devices: {[*range(4 * p, 4 * p + 4)]}}}
+""" for p in range(4)) + """schedule: {family: dualpipev, microbatches: 8}
+optimizer: {adamw: {lr: 1.0e-3}}
+"""
 # More than 50,000 instructions in the rows that are drawn.
 LARGE = SMALL.replace("batch: 8", "batch: 4200").replace("microbatches: 4", "microbatches: 2100")
 
