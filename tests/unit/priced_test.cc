@@ -198,6 +198,10 @@ TEST_CASE("collectives take the time of their rings") {
   // through one port.
   CHECK(step_of(4, sum_of(64), slow(2)) == Approx(6 * (2 * 100 + 2 * 10) / 4.0 + 2 * 384));
   CHECK(step_of(4, exchange_of(16), slow(2)) == Approx(100 + 2 * (2 * 2 * 64)));
+  Machine direct = slow(4);
+  direct.collectives = Collectives::kDirect;
+  CHECK(step_of(4, sum_of(64), direct) == Approx(2 * 10 + 384));
+  CHECK(step_of(4, AllGather{{0, 0}, {1, 0}, 16, 0, DType::kF32}, direct) == Approx(10 + 3 * 64));
 }
 
 TEST_CASE("a message takes the links between its ends") {

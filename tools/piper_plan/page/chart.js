@@ -4,6 +4,7 @@
 
 const GUTTER = 150, AXIS = 24, LANE = 17, THIN = 9, CURVE = 34, GAP = 8, LETTER = 6.2;  // pixels
 const MOST_ARROWS = 4000;  // more are not drawn at once, but for those of the kept instruction
+const APART = 4;           // pixels between marks that have no length: closer ones would fill the row, and none could be read
 
 class Chart {
   constructor(canvas, step) {
@@ -124,13 +125,18 @@ class Chart {
     const begin = real ? (i) => row.measured.begin[i] : (i) => this.beginOf(row, i);
     const end = real ? (i) => row.measured.end[i] : (i) => this.endOf(row, i);
     const waits = this.layout === "time" && all.some((i) => row.kind[i] === RUN);  // where a wait is time lost
-    let reached = -Infinity, reachedClass = "";
+    let reached = -Infinity, reachedClass = "", lastMark = -Infinity;
     for (let k = firstAtLeast(all, end, this.from); k < all.length; ++k) {
       const i = all[k], x = this.x(begin(i));
       if (x > this.width) break;
       if (row.kind[i] === WAIT && !waits || !wanted(i)) continue;
       const right = Math.max(this.x(end(i)), x + (row.kind[i] === WAIT ? 0 : 1.2)), type = row.class[i];
       if (right <= reached + 0.4 && type === reachedClass || right <= x) continue;  // nothing of it would be seen
+      const transfer = this.step.transfers[row.transfer[i]];
+      if (transfer && !real && this.layout === "time" && this.x(end(i)) - this.x(Math.max(transfer.begin, begin(i))) < 1) {
+        if (right < lastMark + APART) continue;
+        lastMark = right;
+      }
       reached = right;
       reachedClass = type;
       c.globalAlpha = opacity;
@@ -208,11 +214,20 @@ class Chart {
         if (seen.length > MOST_ARROWS) return;
       }
     } else {
+      // By what goes one way, on one stream from one row to another: where most arrows would fall on their neighbours, none
+      // is drawn before one zooms in.
+      const ways = new Map();
       for (const { begin, end, ends } of this.step.transfers) {
         if (!this.isMessage(ends) || end < this.from || begin > this.to) continue;
-        seen.push([this.step.rows[ends[0]], ends[1], begin, this.step.rows[ends[2]], ends[3], end]);
-        if (seen.length > MOST_ARROWS) return;
+        const way = `${ends[0]} ${ends[2]} ${this.step.rows[ends[0]].stream[ends[1]]}`, x = this.x(begin);
+        if (!ways.has(way)) ways.set(way, { arrows: [], close: 0, last: -Infinity });
+        const known = ways.get(way);
+        known.close += Math.abs(x - known.last) < APART;
+        known.last = x;
+        known.arrows.push([this.step.rows[ends[0]], ends[1], begin, this.step.rows[ends[2]], ends[3], end]);
       }
+      for (const { arrows, close } of ways.values()) if (2 * close <= arrows.length) seen.push(...arrows);
+      if (seen.length > MOST_ARROWS) return;
     }
     for (const arrow of seen) this.drawArrow(...arrow);
   }
