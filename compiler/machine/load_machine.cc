@@ -101,7 +101,8 @@ Machine read_machine(ReadContext& context, const Value& root) {
   machine.host_us = positive(context, reader, "host_us", true);
   machine.inside = read_level(context, reader.require("inside_node"), "'inside_node'", machine.ranks_per_node);
   machine.between = read_level(context, reader.require("between_nodes"), "'between_nodes'", machine.ranks_per_node);
-  if (const Value* collectives = reader.get("collectives")) machine.collectives = read_collectives(context, *collectives);
+  if (const Value* collectives = reader.get("collectives"))
+    machine.collectives = read_collectives(context, *collectives);
   reader.finish();
   return machine;
 }

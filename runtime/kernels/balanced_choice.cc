@@ -11,10 +11,11 @@
 namespace piper::kernels {
 namespace {
 
-// One output: element i of its row-major order along `axis` last is the i-th choice among `places`; zero with one place.
+// One output: element i of its row-major order along `axis` last is the i-th choice among `places`; zero with one
+// place.
 struct Choice {
   hal::Address data;
-  plan::DType dtype = plan::DType::kI64;
+  DType dtype = plan::DType::kI64;
   std::vector<int64_t> shape, strides;  // the axis of the choice stands last
   int64_t count = 1, places = 1;
 
@@ -62,8 +63,7 @@ std::unique_ptr<PreparedKernel> balanced_choice(const plan::KernelCall& call, co
   const plan::Signature& signature = plan::signature_of(*info);
   std::vector<Choice> choices;
   for (size_t k = 0; k < outputs.size(); ++k) {
-    if (!is_present(outputs[k]) || plan::is_floating(outputs[k].operand->dtype) || signature.outputs.at(k).in_place)
-      continue;
+    if (!is_present(outputs[k]) || is_floating(outputs[k].operand->dtype) || signature.outputs.at(k).in_place) continue;
     choices.push_back(zeros(outputs[k]));
     if (call.kernel != "topk" && call.kernel != "max_dim") continue;
     const CallReader reader(call, *info, outputs, inputs, {});

@@ -56,9 +56,8 @@ class WaitingKernel : public PreparedKernel {
 };
 
 bool has_floating(const std::vector<BoundOperand>& operands) {
-  return std::any_of(operands.begin(), operands.end(), [](const BoundOperand& bound) {
-    return is_present(bound) && plan::is_floating(bound.operand->dtype);
-  });
+  return std::any_of(operands.begin(), operands.end(),
+                     [](const BoundOperand& bound) { return is_present(bound) && is_floating(bound.operand->dtype); });
 }
 
 class WaitingLibrary : public Library {

@@ -1,9 +1,9 @@
 // Kernels that take a stated time and compute nothing but whole numbers: more ranks than cores run with the streams,
 // messages and waits of their plans, as fast as their kernels were measured alone (piper-run --kernel-times, to compare
-// with piper-plan simulate). Floating values are not written and mean nothing: memory keeps what it had, zeros at first.
-// Whole numbers are the plan's: they say how many rows an exchange has, and both of its ends must say the same. Where a
-// call makes them of floating ones, they are those of a balanced router (balanced_choice.h), as a simulation takes it
-// to be.
+// with piper-plan simulate). Floating values are not written and mean nothing: memory keeps what it had, zeros at
+// first. Whole numbers are the plan's: they say how many rows an exchange has, and both of its ends must say the same.
+// Where a call makes them of floating ones, they are those of a balanced router (balanced_choice.h), as a simulation
+// takes it to be.
 #pragma once
 
 #include <memory>

@@ -12,8 +12,8 @@ namespace piper::plan {
 template <class Time>
 class LinkPort {
  public:
-  // Takes the first free time of that length that begins at `earliest` or behind it; when it ends. Whoever asks late, for
-  // what went through long ago, finds the times that were free then.
+  // Takes the first free time of that length that begins at `earliest` or behind it; when it ends. Whoever asks late,
+  // for what went through long ago, finds the times that were free then.
   Time take(Time earliest, Time length) {
     if (length <= 0) return earliest;
     auto next = taken_.upper_bound(earliest);

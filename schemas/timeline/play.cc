@@ -65,9 +65,9 @@ class Player {
  private:
   struct StreamState {
     int32_t plan = -1;
-    uint32_t next = 0;    // place in its list
-    double reached = 0;   // when it came to that instruction
-    bool counts = false;  // Task::counts of the run that goes on
+    uint32_t next = 0;       // place in its list
+    double reached = 0;      // when it came to that instruction
+    bool counts = false;     // Task::counts of the run that goes on
     Messages messages = {};  // of the transfer that it came to
     double sent = 0;         // when these are out of the rank's port
   };

@@ -1,8 +1,8 @@
 // The event simulation behind timeline.h: streams go through their instructions in issue order, a wait lasts until its
 // event is recorded, a transfer begins when the last of its ends has come, and activities that use one resource share
-// it (fair_shares.h). What things cost is the Pricing's business. Where a Pricing has messages that travel on their own,
-// every rank has one port out and one port in (schemas/plan/link_port.h), and an end of a transfer goes on when what the
-// others sent has come through.
+// it (fair_shares.h). What things cost is the Pricing's business. Where a Pricing has messages that travel on their
+// own, every rank has one port out and one port in (schemas/plan/link_port.h), and an end of a transfer goes on when
+// what the others sent has come through.
 #pragma once
 
 #include <span>

@@ -6,9 +6,9 @@
 // Collectives are rings over members in the order of their nodes (Thakur, Rabenseifner, Gropp 2005): all-reduce 2 (n -
 // 1) steps and 2 (n - 1) / n of the bytes through every link of the ring, all-gather and reduce-scatter half of that. A
 // step between nodes has the latency of that level. Where a machine has direct ones (machine.h), all-gather and
-// reduce-scatter are exchanges, and all-reduce is two. An exchange is n - 1 messages of each member, which are sent at once:
-// one latency, the longest, and all of their bytes through the member's port. What leaves a node is spread over the ports
-// of its members.
+// reduce-scatter are exchanges, and all-reduce is two. An exchange is n - 1 messages of each member, which are sent at
+// once: one latency, the longest, and all of their bytes through the member's port. What leaves a node is spread over
+// the ports of its members.
 #pragma once
 
 #include <map>

@@ -53,16 +53,18 @@ class MeasuredTimes : public Pricing {
     const RankPlan& plan = bundle_.ranks[p];
     const Action& action = plan.instructions[i].action;
     const Link& link = measured_.link;
-    const auto port_us = [&](double bytes) { return link.bytes_per_second > 0 ? 1e6 * bytes / link.bytes_per_second : 0; };
-    Messages messages;
-    messages.latency = link.latency_us;
-    messages.own = measured_.cost_us[p][i];
-    messages.receives = !std::holds_alternative<Send>(action);
-    if (std::holds_alternative<AllReduce>(action)) messages.rounds = 2;
-    if (const auto* send = std::get_if<Send>(&action)) messages.out = port_us(static_cast<double>(send->bytes()));
-    else if (const auto* recv = std::get_if<Recv>(&action)) messages.in = port_us(static_cast<double>(recv->bytes()));
-    else messages.out = messages.in = port_us(to_all_others(plan, action));
-    return messages;
+    const auto port_us = [&](double bytes) {
+      return link.bytes_per_second > 0 ? 1e6 * bytes / link.bytes_per_second : 0;
+    };
+    Messages own;
+    own.latency = link.latency_us;
+    own.own = measured_.cost_us[p][i];
+    own.receives = !std::holds_alternative<Send>(action);
+    if (std::holds_alternative<AllReduce>(action)) own.rounds = 2;
+    if (const auto* send = std::get_if<Send>(&action)) own.out = port_us(static_cast<double>(send->bytes()));
+    else if (const auto* recv = std::get_if<Recv>(&action)) own.in = port_us(static_cast<double>(recv->bytes()));
+    else own.out = own.in = port_us(to_all_others(plan, action));
+    return own;
   }
 
  private:
@@ -77,7 +79,8 @@ class MeasuredTimes : public Pricing {
     if (const auto* a = std::get_if<ReduceScatter>(&action))
       return sent(a->communicator, static_cast<double>(a->count * dtype_bytes(a->types.message)));
     if (const auto* a = std::get_if<AllReduce>(&action)) {
-      const auto members = static_cast<double>(plan.communicators.at(static_cast<size_t>(a->communicator)).ranks.size());
+      const auto members =
+          static_cast<double>(plan.communicators.at(static_cast<size_t>(a->communicator)).ranks.size());
       return sent(a->communicator, static_cast<double>(a->count * dtype_bytes(a->types.message)) / members);
     }
     return 0;

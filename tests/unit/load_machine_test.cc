@@ -77,7 +77,8 @@ TEST_CASE("a wrong machine is told with its place") {
   CHECK(holds(said_of(replaced("ports_per_node: 1", "ports_per_node: 3")),
               "a node of 2 ranks uses at most as many ports"));
   CHECK(holds(said_of(replaced("f32: 1.0e9", "bf16: 1.0e9")), "'flops' needs 'f32'"));
-  CHECK(holds(said_of(std::string(kRight) + "collectives: trees\n"), "'collectives' are 'rings' or 'direct', not 'trees'"));
+  CHECK(holds(said_of(std::string(kRight) + "collectives: trees\n"),
+              "'collectives' are 'rings' or 'direct', not 'trees'"));
   const std::string of_a_core = "'core_bytes_per_second' is what one of 'cores' has";
   CHECK(holds(said_of(replaced("kernel_us", "core_bytes_per_second: 0.5e9\nkernel_us")), of_a_core));
   CHECK(holds(said_of(replaced("kernel_us", "cores: 2\ncore_bytes_per_second: 2.0e9\nkernel_us")), of_a_core));
