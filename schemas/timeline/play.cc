@@ -45,6 +45,8 @@ class Player {
         ready_.pop_back();
         go_on(stream);
       }
+      // What begins and ends at one time changes the shares once.
+      if (unsettled_ && (queue_.empty() || queue_.top().time > now_)) set_rates();
       if (queue_.empty()) break;
       const Due due = queue_.top();
       queue_.pop();
@@ -215,19 +217,21 @@ class Player {
     if (flow.left <= 0) return finish(number);
     if (flow.uses.empty()) return schedule(now_ + flow.left, What::kFlowEnd, number, ++flow.version);
     shares_.add(number, flow.uses);
-    set_rates();
+    unsettled_ = true;
   }
 
   void end_shared(int32_t number) {
     if (!flows_[static_cast<size_t>(number)].uses.empty()) {
       shares_.remove(number);
-      set_rates();
+      unsettled_ = true;
     }
     finish(number);
   }
 
-  // Of the flows whose rates the last change of the shares touched: what is left by now, and when they end.
+  // Of the flows whose rates change: what is left by now, and when they end.
   void set_rates() {
+    unsettled_ = false;
+    shares_.settle();
     for (const int32_t number : shares_.touched()) {
       Flow& flow = flows_[static_cast<size_t>(number)];
       flow.left = std::max(0.0, flow.left - flow.rate * (now_ - flow.since));
@@ -297,6 +301,7 @@ class Player {
   const verify::Matching& matching_;
   const Pricing& pricing_;
   FairShares shares_;
+  bool unsettled_ = false;  // shares_ changed at now_
   Timeline timeline_;
   std::vector<int32_t> number_of_;         // the matching's transfer -> index into Timeline::transfers
   std::vector<int32_t> missing_;           // per transfer: ends that have not come

@@ -29,19 +29,25 @@ Timeline played(const plan::Bundle& bundle, const Pricing& pricing) {
 TEST_CASE("rates are max-min fair") {
   FairShares shares(3);
   shares.add(0, {{0, 1}});
+  shares.settle();
   CHECK(shares.rate(0) == 1);
   shares.add(1, {{0, 1}, {1, 1}});
+  shares.settle();
   CHECK(shares.rate(0) == 0.5);
   CHECK(shares.rate(1) == 0.5);
   shares.add(2, {{1, 1}});
   shares.add(3, {{1, 1}});
+  shares.settle();
+  CHECK(shares.touched().size() == 4);
   shares.add(4, {{2, 0.5}});
+  shares.settle();
   CHECK(shares.rate(1) == Approx(1.0 / 3));
   CHECK(shares.rate(2) == Approx(1.0 / 3));
   CHECK(shares.rate(0) == Approx(2.0 / 3));
   CHECK(shares.rate(4) == 1);
   CHECK(shares.touched() == std::vector<int32_t>{4});
   shares.remove(1);
+  shares.settle();
   CHECK(shares.rate(0) == 1);
   CHECK(shares.rate(2) == 0.5);
 }
@@ -51,9 +57,11 @@ TEST_CASE("activities are slowed down only where a resource is full") {
   FairShares shares(1);
   shares.add(0, {{0, 0.5}});
   shares.add(1, {{0, 0.5}});
+  shares.settle();
   CHECK(shares.rate(0) == 1);
   CHECK(shares.rate(1) == 1);
   shares.add(2, {{0, 1}});
+  shares.settle();
   CHECK(shares.rate(0) == 0.5);
   CHECK(shares.rate(2) == 0.5);
 }
