@@ -15,7 +15,7 @@ namespace {
 // place.
 struct Choice {
   hal::Address data;
-  DType dtype = plan::DType::kI64;
+  DType dtype = DType::kI64;
   std::vector<int64_t> shape, strides;  // the axis of the choice stands last
   int64_t count = 1, places = 1;
 

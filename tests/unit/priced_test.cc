@@ -277,12 +277,12 @@ TEST_CASE("an exchange takes longer under a reduction of gradients") {
   REQUIRE(together->transfers.size() == 2);
   const Transfer& sum = together->transfers[0];
   const Transfer& exchange = together->transfers[1];
-  // The exchange moves from 30 to 60 us alone, then shares: 30 + 30 + 2 x (1536 - 30).
-  CHECK(alone == Approx(30 + 1536));
-  CHECK(exchange.end == Approx(60 + 2 * (1536 - 30)));
+  // The exchange moves from 10 to 60 us alone, then shares: 10 + 50 + 2 x (1536 - 50).
+  CHECK(alone == Approx(10 + 1536));
+  CHECK(exchange.end == Approx(60 + 2 * (1536 - 50)));
   CHECK(exchange.end / alone == Approx(1.96).epsilon(0.01));
   // Nothing is lost: the links are busy until both are done.
-  CHECK(sum.end == Approx(30 + 1536 + 3072));
+  CHECK(sum.end == Approx(10 + 1536 + 3072));
   CHECK(sum_alone == Approx(60 + 3072));
 }
 
