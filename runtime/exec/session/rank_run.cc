@@ -1,5 +1,6 @@
 #include "runtime/exec/session/rank_run.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "runtime/bootstrap/agreement.h"
