@@ -74,6 +74,13 @@ timeline::LinkLevel read_level(ReadContext& context, const Value* value, const s
   return level;
 }
 
+timeline::Collectives read_collectives(ReadContext& context, const Value& value) {
+  const std::string name = read_string(context, value, "'collectives'").value_or("rings");
+  if (name != "rings" && name != "direct")
+    context.diags.error("P0207", value.span) << "'collectives' are 'rings' or 'direct', not '" << name << "'";
+  return name == "direct" ? timeline::Collectives::kDirect : timeline::Collectives::kRings;
+}
+
 Machine read_machine(ReadContext& context, const Value& root) {
   Machine machine;
   MapReader reader(context, root, "the machine");
@@ -94,6 +101,8 @@ Machine read_machine(ReadContext& context, const Value& root) {
   machine.host_us = positive(context, reader, "host_us", true);
   machine.inside = read_level(context, reader.require("inside_node"), "'inside_node'", machine.ranks_per_node);
   machine.between = read_level(context, reader.require("between_nodes"), "'between_nodes'", machine.ranks_per_node);
+  if (const Value* collectives = reader.get("collectives"))
+    machine.collectives = read_collectives(context, *collectives);
   reader.finish();
   return machine;
 }

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "runtime/exec/instruction_text.h"
-#include "schemas/live/process_state.h"
+#include "runtime/exec/meeting.h"
 
 namespace piper::exec {
 namespace {
@@ -30,27 +30,6 @@ Status cannot_write(const std::string& path) {
 
 Status append(std::FILE* file, const std::string& bytes, const std::string& path) {
   return std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size() ? Status() : cannot_write(path);
-}
-
-// What a rank's clock says when all ranks meet, and which machine's clock it is.
-struct ClockReading {
-  uint64_t machine = 0;
-  int64_t ns = 0;
-};
-
-// When the first rank of this rank's machine had met the others.
-Result<Clock::time_point> meeting(hal::ControlChannel& control, const hal::WaitControl& wait) {
-  PIPER_RETURN_IF_ERROR(control.barrier(wait));
-  const ClockReading mine{live::boot_id(), Clock::now().time_since_epoch().count()};
-  PIPER_ASSIGN(const std::vector<std::string> all,
-               control.allgather(std::string(reinterpret_cast<const char*>(&mine), sizeof(mine)), wait));
-  ClockReading first = mine;
-  for (size_t r = all.size(); r-- > 0;) {
-    ClockReading other;
-    std::memcpy(&other, all[r].data(), sizeof(other));
-    if (other.machine == mine.machine) first = other;
-  }
-  return Clock::time_point(Clock::duration(first.ns));
 }
 
 }  // namespace

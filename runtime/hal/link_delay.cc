@@ -3,9 +3,11 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <mutex>
 #include <thread>
 
 #include "schemas/base/check.h"
+#include "schemas/plan/link_port.h"
 
 namespace piper::hal {
 
@@ -17,30 +19,53 @@ int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
 }
 
+// What goes beside a message, on a channel of its own.
+struct Sent {
+  int64_t at_ns = 0;    // when it was sent
+  int64_t left_ns = 0;  // how much later the last of it was out of the sender's port
+};
 struct Message {
   bool received = false;
   int64_t bytes = 0;  // -1: not delayed
-  int64_t sent_ns = 0;
+  Sent sent = {};
 };
 using Messages = std::vector<Message>;
 
-// Beside each message goes the time at which it was sent, on a channel of its own.
+// One way through a rank's port, for all of its threads.
+class Port {
+ public:
+  int64_t take(int64_t earliest_ns, int64_t length_ns) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    port_.forget(now_ns() - kKeptNs);
+    return port_.take(earliest_ns, length_ns);
+  }
+
+ private:
+  static constexpr int64_t kKeptNs = 10'000'000'000;  // a receiver that comes later finds its port free
+  std::mutex mutex_;
+  plan::LinkPort<int64_t> port_;
+};
+
+struct Ports {
+  Port out, in;
+};
+
 class DelayedExchange : public Exchange {
  public:
-  DelayedExchange(Transport& below, const LinkDelay& delay, std::vector<Transfer> transfers)
-      : transport_(below), delay_(delay), owned_(std::make_shared<Messages>()), messages_(*owned_) {
+  DelayedExchange(Transport& below, const LinkDelay& delay, Ports& ports, std::vector<Transfer> transfers)
+      : transport_(below), delay_(delay), ports_(ports), owned_(std::make_shared<Messages>()), messages_(*owned_) {
     for (const Transfer& t : transfers) {
       PIPER_CHECK(t.channel == kHostChannel || t.channel < kPlanChannels + kGroupChannels, "channel ", t.channel,
                   " of a delayed message");
-      messages_.push_back({t.direction == Direction::kReceive, t.channel == kHostChannel ? -1 : t.bytes, 0});
+      messages_.push_back({t.direction == Direction::kReceive, t.channel == kHostChannel ? -1 : t.bytes});
     }
     const size_t count = transfers.size();
     for (size_t i = 0; i < count; ++i) {
       if (messages_[i].bytes < 0) continue;
       Transfer time = transfers[i];
       time.channel += kTimeChannels;
-      time.data = reinterpret_cast<std::byte*>(&messages_[i].sent_ns);
-      time.bytes = sizeof messages_[i].sent_ns;
+      time.data = reinterpret_cast<std::byte*>(&messages_[i].sent);
+      time.bytes = sizeof messages_[i].sent;
       transfers.push_back(time);
     }
     below_ = below.prepare(std::move(transfers));
@@ -52,26 +77,37 @@ class DelayedExchange : public Exchange {
   }
 
   Status run(const WaitControl& control) override {
-    const int64_t sent = now_ns();
+    const int64_t now = now_ns();
+    const Sent sent{now, ports_.out.take(now, in_port_ns(false)) - now};
     for (Message& message : messages_)
-      if (!message.received) message.sent_ns = sent;
+      if (!message.received) message.sent = sent;
     if (Status status = below_->run(control); !status.ok()) {
       transport_.keep(owned_);
       return status;
     }
-    const int64_t here = now_ns();
-    int64_t arrival = 0;
-    for (const Message& message : messages_)
-      if (message.received && message.bytes >= 0)
-        arrival = std::max(arrival, std::min(message.sent_ns, here) + travel_ns(message.bytes));
-    return wait_until(arrival, control);
+    return wait_until(arrival_ns(), control);
   }
 
  private:
-  int64_t travel_ns(int64_t bytes) const {
-    const double transmission =
-        delay_.bytes_per_second > 0 ? static_cast<double>(bytes) / static_cast<double>(delay_.bytes_per_second) : 0;
-    return std::chrono::nanoseconds(delay_.latency).count() + static_cast<int64_t>(transmission * 1e9);
+  // How long its messages of one direction take in the rank's port.
+  int64_t in_port_ns(bool received) const {
+    if (delay_.bytes_per_second <= 0) return 0;
+    int64_t bytes = 0;
+    for (const Message& message : messages_)
+      if (message.received == received) bytes += std::max<int64_t>(message.bytes, 0);
+    return static_cast<int64_t>(1e9 * static_cast<double>(bytes) / static_cast<double>(delay_.bytes_per_second));
+  }
+
+  // When the last of what it receives is there; 0: nothing of it is delayed.
+  int64_t arrival_ns() const {
+    const int64_t here = now_ns();
+    int64_t last = 0;
+    for (const Message& message : messages_)
+      if (message.received && message.bytes >= 0)
+        last = std::max(last, std::min(message.sent.at_ns, here) + message.sent.left_ns);
+    if (last == 0) return 0;
+    const int64_t length = in_port_ns(true);
+    return ports_.in.take(last + std::chrono::nanoseconds(delay_.latency).count() - length, length);
   }
 
   static Status wait_until(int64_t arrival, const WaitControl& control) {
@@ -89,6 +125,7 @@ class DelayedExchange : public Exchange {
 
   Transport& transport_;
   LinkDelay delay_;
+  Ports& ports_;
   std::shared_ptr<Messages> owned_;
   Messages& messages_;  // by transfer
   std::unique_ptr<Exchange> below_;
@@ -100,7 +137,7 @@ class DelayedTransport : public Transport {
   int32_t rank() const override { return below_.rank(); }
   int32_t world_size() const override { return below_.world_size(); }
   std::unique_ptr<Exchange> prepare(std::vector<Transfer> transfers) override {
-    return std::make_unique<DelayedExchange>(below_, delay_, std::move(transfers));
+    return std::make_unique<DelayedExchange>(below_, delay_, ports_, std::move(transfers));
   }
   int64_t buffer_bytes() const override { return below_.buffer_bytes(); }
   void keep(std::shared_ptr<const void> memory) override { below_.keep(std::move(memory)); }
@@ -108,6 +145,7 @@ class DelayedTransport : public Transport {
  private:
   Transport& below_;
   LinkDelay delay_;
+  Ports ports_;
 };
 
 }  // namespace

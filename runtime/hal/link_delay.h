@@ -1,7 +1,8 @@
-// A slower network than the machine has, for benchmarks and tests: a transport on top of another
-// one, whose messages arrive `latency` plus bytes / `bytes_per_second` after they were sent. Only the
-// thread that receives waits, so lanes do not hold each other up; every message has the full rate.
-// Sends end as early as those below. The host's own messages are not delayed. Ranks on several
+// A slower network than the machine has, for benchmarks and tests: a transport on top of another one. Every rank has
+// one port out and one port in, as a network adapter: what it sends leaves one after the other at `bytes_per_second`,
+// is there `latency` later, and comes in one after the other. What one exchange sends to several ranks, or receives of
+// them, shares the port, so that all of it is there at one time. Only the thread that receives waits, so lanes do not
+// hold each other up. Sends end as early as those below. The host's own messages are not delayed. Ranks on several
 // machines need clocks that agree; an arrival is at most one delay late.
 #pragma once
 
@@ -14,7 +15,7 @@ namespace piper::hal {
 
 struct LinkDelay {
   std::chrono::microseconds latency{0};
-  int64_t bytes_per_second = 0;  // 0: messages of any size take the latency alone
+  int64_t bytes_per_second = 0;  // of a port; 0: messages of any size take the latency alone
 };
 
 // All ranks must use the same. `below` must outlive the result, and the result its exchanges.

@@ -217,8 +217,10 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_option("--every-minutes", flags.every_minutes, "minutes from one checkpoint to the next")
       ->check(seconds)
       ->needs("--checkpoint");
-  app.add_option("--link-delay", texts.link_delay,
-                 "MICROSECONDS[,BYTES_PER_SECOND]: make every message between ranks take that long, for benchmarks")
+  app.add_option(
+         "--link-delay", texts.link_delay,
+         "MICROSECONDS[,BYTES_PER_SECOND]: make every message between ranks that much later, and the messages of a "
+         "rank share a port of that rate each way, for benchmarks")
       ->check(link_delay);
   app.add_option("--huge-pages", flags.huge_pages, "back the ranks' memory with huge pages")
       ->check(CLI::IsMember({"on", "off"}));

@@ -92,7 +92,7 @@ int run(const Flags& flags, const WrapRanks& wrap) {
   if (!flags.kernel_times.empty()) {
     auto times = plan::read_kernel_times(flags.kernel_times);
     if (!times.ok()) return refuse(times.error());
-    cpu.kernels = kernels::waiting_library(std::move(times).value());
+    cpu.kernels = kernels::waiting_library(std::move(times).value(), kernels::cpu_library());
     if (speaks) std::fprintf(stderr, "piper-run: note: kernels wait and compute nothing: losses mean nothing\n");
   }
   session.options.checkpoints = {flags.every, flags.every_minutes};

@@ -29,8 +29,9 @@ std::string Profile::line(const Subject& subject) const {
     json.key(name);
     json.real(steps_ > 0 ? std::round(1e-2 * static_cast<double>(ns) / static_cast<double>(steps_)) / 10 : 0);
   };
-  time("begin_us", times.begin_ns);
-  time("end_us", times.end_ns);
+  const int64_t moved = steps_ * behind_begin_.count();
+  time("begin_us", times.begin_ns - moved);
+  time("end_us", times.end_ns - moved);
   time("cpu_us", times.cpu_ns);
   json.raw("}");
   return json.str();

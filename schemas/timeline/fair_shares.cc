@@ -9,41 +9,46 @@ namespace piper::timeline {
 void FairShares::add(int32_t activity, std::vector<Use> uses) {
   const auto index = static_cast<size_t>(activity);
   if (active_.size() <= index) active_.resize(index + 1);
-  for (const Use& use : uses) users_[static_cast<size_t>(use.resource)].push_back(activity);
+  for (const Use& use : uses) {
+    users_[static_cast<size_t>(use.resource)].push_back(activity);
+    changed_.push_back(use.resource);
+  }
   active_[index] = {std::move(uses), 1, false, false};
-  spread_from(active_[index].uses);
-  fill();
 }
 
 void FairShares::remove(int32_t activity) {
-  const std::vector<Use> uses = std::move(active_[static_cast<size_t>(activity)].uses);
-  for (const Use& use : uses) {
+  for (const Use& use : active_[static_cast<size_t>(activity)].uses) {
     auto& users = users_[static_cast<size_t>(use.resource)];
     users.erase(std::find(users.begin(), users.end(), activity));
+    changed_.push_back(use.resource);
   }
-  spread_from(uses);
+}
+
+void FairShares::settle() {
+  spread();
+  changed_.clear();
   fill();
 }
 
-void FairShares::spread_from(const std::vector<Use>& uses) {
+void FairShares::spread() {
   reached_.resize(users_.size());
   for (const int32_t r : resources_) reached_[static_cast<size_t>(r)] = 0;
   for (const int32_t a : touched_) active_[static_cast<size_t>(a)].seen = false;
   touched_.clear();
   resources_.clear();
-  const auto reach = [&](const std::vector<Use>& from) {
-    for (const Use& use : from)
-      if (reached_[static_cast<size_t>(use.resource)]++ == 0) resources_.push_back(use.resource);
-      else reached_[static_cast<size_t>(use.resource)] = 1;
+  const auto reach = [&](int32_t resource) {
+    if (reached_[static_cast<size_t>(resource)] != 0) return;
+    reached_[static_cast<size_t>(resource)] = 1;
+    resources_.push_back(resource);
   };
-  reach(uses);
+  for (const int32_t resource : changed_) reach(resource);
   for (size_t k = 0; k < resources_.size(); ++k)
     for (const int32_t a : users_[static_cast<size_t>(resources_[k])]) {
       Active& active = active_[static_cast<size_t>(a)];
       if (active.seen) continue;
       active.seen = true;
       touched_.push_back(a);
-      reach(active.uses);
+      for (const Use& use : active.uses) reach(use.resource);
     }
 }
 

@@ -19,11 +19,14 @@ class FairShares {
  public:
   explicit FairShares(size_t resources) : users_(resources) {}
 
-  // `activity`: a small number of the caller's that is not in use. `uses` names a resource at most once.
+  // `activity`: a small number of the caller's that is not in use. `uses` names a resource at most once. Rates are
+  // those of the last settle(): what begins and ends at one time is settled at once.
   void add(int32_t activity, std::vector<Use> uses);
   void remove(int32_t activity);
-  // The activities whose rates may have changed by the last add or remove: all that are linked to it by shared
-  // resources. Their rates are up to date.
+  // New rates, if anything was added or removed.
+  void settle();
+  // The activities whose rates the last settle() may have changed: all that are linked to what was added or removed by
+  // shared resources.
   const std::vector<int32_t>& touched() const { return touched_; }
   double rate(int32_t activity) const { return active_[static_cast<size_t>(activity)].rate; }
 
@@ -33,13 +36,14 @@ class FairShares {
     double rate = 1;
     bool fixed = false, seen = false;
   };
-  void spread_from(const std::vector<Use>& uses);  // fills touched_ and resources_ with what `uses` reaches
-  void fill();                                     // new rates for touched_
+  void spread();  // fills touched_ and resources_ with what changed_ reaches
+  void fill();    // new rates for touched_
 
   std::vector<std::vector<int32_t>> users_;  // [resource] -> activities
   std::vector<Active> active_;               // by activity
   std::vector<int32_t> touched_, resources_;
-  std::vector<char> reached_;  // [resource]
+  std::vector<int32_t> changed_;  // resources whose users are others than at the last settle()
+  std::vector<char> reached_;     // [resource]
 };
 
 }  // namespace piper::timeline

@@ -20,6 +20,12 @@ struct LinkLevel {
   int32_t ports = 1;            // of a node; ranks of the node share them evenly, in their order
 };
 
+// How sums and gathers go among the ranks of a communicator.
+enum class Collectives : uint8_t {
+  kRings,   // from neighbour to neighbour in a ring, a step a part: libraries of GPUs, for all but few bytes
+  kDirect,  // every rank sends each other one its part at once, twice for a sum: piper's own on CPU ranks
+};
+
 struct Machine {
   std::string name;
   int32_t ranks_per_node = 1;
@@ -35,6 +41,7 @@ struct Machine {
   double kernel_us = 0;  // between two kernels on the device; every call takes it beside its work
   double host_us = 0;    // that the host needs to issue a kernel call or a transfer; streams do not wait for less
   LinkLevel inside, between;
+  Collectives collectives = Collectives::kRings;
 };
 
 }  // namespace piper::timeline

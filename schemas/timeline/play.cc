@@ -6,6 +6,7 @@
 
 #include "schemas/base/flat_lists.h"
 #include "schemas/plan/collective_costs.h"
+#include "schemas/plan/link_port.h"
 
 namespace piper::timeline {
 namespace {
@@ -26,6 +27,7 @@ class Player {
       timeline_.spans.emplace_back();
       timeline_.activities.emplace_back(plan.instructions.size());
       events_.emplace_back(plan.events.size());
+      ports_.emplace_back();
       first_stream_.push_back(streams_.size());
       for (size_t s = 0; s < plan.streams.size(); ++s) streams_.push_back({static_cast<int32_t>(p)});
       lists_.emplace_back(plan.streams.size(), [&](const auto& add) {
@@ -43,6 +45,8 @@ class Player {
         ready_.pop_back();
         go_on(stream);
       }
+      // What begins and ends at one time changes the shares once.
+      if (unsettled_ && (queue_.empty() || queue_.top().time > now_)) set_rates();
       if (queue_.empty()) break;
       const Due due = queue_.top();
       queue_.pop();
@@ -63,9 +67,14 @@ class Player {
  private:
   struct StreamState {
     int32_t plan = -1;
-    uint32_t next = 0;    // place in its list
-    double reached = 0;   // when it came to that instruction
-    bool counts = false;  // Task::counts of the run that goes on
+    uint32_t next = 0;       // place in its list
+    double reached = 0;      // when it came to that instruction
+    bool counts = false;     // Task::counts of the run that goes on
+    Messages messages = {};  // of the transfer that it came to
+    double sent = 0;         // when these are out of the rank's port
+  };
+  struct Ports {
+    LinkPort<double> out, in;
   };
   // A run, an update or a transfer that goes on.
   struct Flow {
@@ -150,7 +159,7 @@ class Player {
         ready_.insert(ready_.end(), event.waiting.begin(), event.waiting.end());
         event.waiting.clear();
       } else if (const int32_t t = matching_.transfer_of[p][i]; t >= 0) {
-        return arrive(number_of_[static_cast<size_t>(t)]);
+        return arrive(number_of_[static_cast<size_t>(t)], s, i);
       } else {
         Task task = pricing_.local(p, i);
         stream.counts = task.counts;
@@ -172,7 +181,13 @@ class Player {
     stream.reached = now_;
   }
 
-  void arrive(int32_t t) {
+  void arrive(int32_t t, int32_t s, size_t i) {
+    if (pricing_.has_messages()) {
+      auto& stream = streams_[static_cast<size_t>(s)];
+      const auto p = static_cast<size_t>(stream.plan);
+      stream.messages = pricing_.messages(p, i);
+      stream.sent = ports_[p].out.take(now_, stream.messages.out);
+    }
     if (--missing_[static_cast<size_t>(t)] > 0) return;
     Transfer& transfer = timeline_.transfers[static_cast<size_t>(t)];
     transfer.begin = now_;
@@ -202,19 +217,21 @@ class Player {
     if (flow.left <= 0) return finish(number);
     if (flow.uses.empty()) return schedule(now_ + flow.left, What::kFlowEnd, number, ++flow.version);
     shares_.add(number, flow.uses);
-    set_rates();
+    unsettled_ = true;
   }
 
   void end_shared(int32_t number) {
     if (!flows_[static_cast<size_t>(number)].uses.empty()) {
       shares_.remove(number);
-      set_rates();
+      unsettled_ = true;
     }
     finish(number);
   }
 
-  // Of the flows whose rates the last change of the shares touched: what is left by now, and when they end.
+  // Of the flows whose rates change: what is left by now, and when they end.
   void set_rates() {
+    unsettled_ = false;
+    shares_.settle();
     for (const int32_t number : shares_.touched()) {
       Flow& flow = flows_[static_cast<size_t>(number)];
       flow.left = std::max(0.0, flow.left - flow.rate * (now_ - flow.since));
@@ -235,20 +252,13 @@ class Player {
     }
     Transfer& transfer = timeline_.transfers[static_cast<size_t>(flow.transfer)];
     transfer.end = now_;
-    double last = 0, last_but_one = 0;  // when the ends came
-    const auto came = [&](const TransferEnd& end) { return streams_[static_cast<size_t>(stream_of(end))].reached; };
-    for (const TransferEnd& end : timeline_.ends_of(transfer)) {
-      last_but_one = std::max(last_but_one, std::min(last, came(end)));
-      last = std::max(last, came(end));
-    }
-    for (const TransferEnd& end : timeline_.ends_of(transfer)) {
-      const double others = came(end) == last ? last_but_one : last;
-      const double behind =
-          pricing_.behind_transfer(static_cast<size_t>(end.plan), static_cast<size_t>(end.instruction), now_ - others);
-      transfer.end = std::max(transfer.end, now_ + behind);
-      const int32_t stream = stream_of(end);
-      if (behind > 0) {
-        schedule(now_ + behind, What::kPassed, stream);
+    const auto ends = timeline_.ends_of(transfer);
+    const std::vector<double> over = pricing_.has_messages() ? received(ends) : std::vector<double>();
+    for (size_t k = 0; k < ends.size(); ++k) {
+      const int32_t stream = stream_of(ends[k]);
+      if (!over.empty() && over[k] > now_) {
+        transfer.end = std::max(transfer.end, over[k]);
+        schedule(over[k], What::kPassed, stream);
       } else {
         pass(stream);
         ready_.push_back(stream);
@@ -256,10 +266,42 @@ class Player {
     }
   }
 
+  // When each end of a transfer has what the others sent it; all of them are there.
+  std::vector<double> received(std::span<const TransferEnd> ends) {
+    std::vector<const Messages*> messages;
+    std::vector<double> sent, over(ends.size(), now_);
+    for (const TransferEnd& end : ends) {
+      const StreamState& stream = streams_[static_cast<size_t>(stream_of(end))];
+      messages.push_back(&stream.messages);
+      sent.push_back(stream.sent);
+    }
+    const auto ports = [&](size_t k) -> Ports& { return ports_[static_cast<size_t>(ends[k].plan)]; };
+    for (int round = 0; round < messages[0]->rounds; ++round) {
+      for (size_t k = 0; k < ends.size() && round > 0; ++k) sent[k] = ports(k).out.take(over[k], messages[k]->out);
+      for (size_t k = 0; k < ends.size(); ++k) {
+        if (!messages[k]->receives) continue;
+        const double there = latest_of_others(sent, k) + messages[k]->latency;
+        over[k] = std::max(over[k], ports(k).in.take(there - messages[k]->in, messages[k]->in));
+      }
+    }
+    for (size_t k = 0; k < ends.size(); ++k) over[k] += messages[k]->own;
+    return over;
+  }
+
+  // Of one alone, its own: members that are not loaded are like those that are.
+  static double latest_of_others(const std::vector<double>& times, size_t own) {
+    if (times.size() == 1) return times[0];
+    double latest = times[own == 0 ? 1 : 0];
+    for (size_t k = 0; k < times.size(); ++k)
+      if (k != own) latest = std::max(latest, times[k]);
+    return latest;
+  }
+
   const Bundle& bundle_;
   const verify::Matching& matching_;
   const Pricing& pricing_;
   FairShares shares_;
+  bool unsettled_ = false;  // shares_ changed at now_
   Timeline timeline_;
   std::vector<int32_t> number_of_;         // the matching's transfer -> index into Timeline::transfers
   std::vector<int32_t> missing_;           // per transfer: ends that have not come
@@ -267,6 +309,7 @@ class Player {
   std::vector<FlatLists<int32_t>> lists_;  // [loaded rank][stream] -> instructions
   std::vector<StreamState> streams_;       // of all ranks
   std::vector<std::vector<EventState>> events_;
+  std::vector<Ports> ports_;    // by loaded rank
   std::vector<int32_t> ready_;  // streams that may go on now
   std::vector<Flow> flows_;
   std::vector<int32_t> free_;  // flows that are over

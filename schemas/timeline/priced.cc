@@ -204,20 +204,28 @@ Task Priced::ring(const std::vector<int32_t>& members, double rounds, double byt
   return shared_task(rounds * (n - 1) * step_us, std::move(uses));
 }
 
-Task Priced::exchange(const std::vector<int32_t>& members, double part_bytes) const {
+// `rounds` times a part from every member to every other.
+Task Priced::exchange(const std::vector<int32_t>& members, double rounds, double part_bytes) const {
   const auto nodes = by_node(members);
   const auto n = static_cast<double>(members.size());
   std::vector<Use> uses;
   double latency_us = 0;
   for (const auto& [node, ranks] : nodes) {
     const auto near = static_cast<double>(ranks.size() - 1), far = n - 1 - near;
+    const double near_bytes = rounds * near * part_bytes, far_bytes = rounds * far * part_bytes;
     for (const int32_t rank : ranks) {
-      use_inside(uses, rank, near * part_bytes, near * part_bytes);
-      if (far > 0) use_between(uses, {rank}, far * part_bytes);
+      use_inside(uses, rank, near_bytes, near_bytes);
+      if (far > 0) use_between(uses, {rank}, far_bytes);
     }
-    latency_us = std::max(latency_us, near * machine_.inside.latency_us + far * machine_.between.latency_us);
+    if (near > 0) latency_us = std::max(latency_us, machine_.inside.latency_us);
+    if (far > 0) latency_us = std::max(latency_us, machine_.between.latency_us);
   }
-  return shared_task(latency_us, std::move(uses));
+  return shared_task(rounds * latency_us, std::move(uses));
+}
+
+Task Priced::collective(const std::vector<int32_t>& members, double rounds, double part_bytes) const {
+  if (machine_.collectives == Collectives::kDirect) return exchange(members, rounds, part_bytes);
+  return ring(members, rounds, static_cast<double>(members.size() - 1) * part_bytes);
 }
 
 Task Priced::transfer(std::span<const TransferEnd> ends) const {
@@ -232,19 +240,15 @@ Task Priced::transfer(std::span<const TransferEnd> ends) const {
   if (const auto* a = std::get_if<AllReduce>(&action)) {
     const auto n = static_cast<double>(members(a->communicator).size());
     const auto bytes = static_cast<double>(a->count * dtype_bytes(a->types.message));
-    return ring(members(a->communicator), 2, (n - 1) / n * bytes);
+    return collective(members(a->communicator), 2, bytes / n);
   }
-  if (const auto* a = std::get_if<ReduceScatter>(&action)) {
-    const auto n = static_cast<double>(members(a->communicator).size());
-    return ring(members(a->communicator), 1, (n - 1) * static_cast<double>(a->count * dtype_bytes(a->types.message)));
-  }
-  if (const auto* a = std::get_if<AllGather>(&action)) {
-    const auto n = static_cast<double>(members(a->communicator).size());
-    return ring(members(a->communicator), 1, (n - 1) * static_cast<double>(a->bytes()));
-  }
+  if (const auto* a = std::get_if<ReduceScatter>(&action))
+    return collective(members(a->communicator), 1, static_cast<double>(a->count * dtype_bytes(a->types.message)));
+  if (const auto* a = std::get_if<AllGather>(&action))
+    return collective(members(a->communicator), 1, static_cast<double>(a->bytes()));
   if (const auto* a = std::get_if<AllToAll>(&action)) {
     const double part = static_cast<double>(a->bytes()) * filled_part(plan, *a, load_);
-    return exchange(members(a->communicator), part);
+    return exchange(members(a->communicator), 1, part);
   }
   return {};
 }

@@ -5,8 +5,10 @@
 // Machine::kernel_us. Calls of a run follow each other; two runs of a rank at one time share its device.
 // Collectives are rings over members in the order of their nodes (Thakur, Rabenseifner, Gropp 2005): all-reduce 2 (n -
 // 1) steps and 2 (n - 1) / n of the bytes through every link of the ring, all-gather and reduce-scatter half of that. A
-// step between nodes has the latency of that level. An exchange is n - 1 messages of each member, one after the other.
-// What leaves a node is spread over the ports of its members.
+// step between nodes has the latency of that level. Where a machine has direct ones (machine.h), all-gather and
+// reduce-scatter are exchanges, and all-reduce is two. An exchange is n - 1 messages of each member, which are sent at
+// once: one latency, the longest, and all of their bytes through the member's port. What leaves a node is spread over
+// the ports of its members.
 #pragma once
 
 #include <map>
@@ -70,8 +72,9 @@ class Priced : public Pricing {
   void use_inside(std::vector<Use>& uses, int32_t rank, double out_bytes, double in_bytes) const;
   void use_between(std::vector<Use>& uses, const std::vector<int32_t>& ranks_of_node, double bytes) const;
   Task message(int32_t from, int32_t to, double bytes) const;
+  Task collective(const std::vector<int32_t>& members, double rounds, double part_bytes) const;
   Task ring(const std::vector<int32_t>& members, double rounds, double bytes) const;
-  Task exchange(const std::vector<int32_t>& members, double part_bytes) const;
+  Task exchange(const std::vector<int32_t>& members, double rounds, double part_bytes) const;
 
   int32_t node_of(int32_t rank) const { return rank / machine_.ranks_per_node; }
   std::map<int32_t, std::vector<int32_t>> by_node(const std::vector<int32_t>& members) const;

@@ -47,31 +47,43 @@ class MeasuredTimes : public Pricing {
 
   Task local(size_t p, size_t i) const override { return {measured_.cost_us[p][i], 0}; }
   Task transfer(std::span<const TransferEnd>) const override { return {}; }
-  // An end of a transfer has its own measured time, so each ends by itself.
-  double behind_transfer(size_t p, size_t i, double under_way) const override {
-    return measured_.cost_us[p][i] + travel_us(bundle_.ranks[p], bundle_.ranks[p].instructions[i].action, under_way);
+  bool has_messages() const override { return true; }
+  // Sends are over when both ends are there. A sum is two rounds of messages, each of one part for every other member.
+  Messages messages(size_t p, size_t i) const override {
+    const RankPlan& plan = bundle_.ranks[p];
+    const Action& action = plan.instructions[i].action;
+    const Link& link = measured_.link;
+    const auto port_us = [&](double bytes) {
+      return link.bytes_per_second > 0 ? 1e6 * bytes / link.bytes_per_second : 0;
+    };
+    Messages own;
+    own.latency = link.latency_us;
+    own.own = measured_.cost_us[p][i];
+    own.receives = !std::holds_alternative<Send>(action);
+    if (std::holds_alternative<AllReduce>(action)) own.rounds = 2;
+    if (const auto* send = std::get_if<Send>(&action)) own.out = port_us(static_cast<double>(send->bytes()));
+    else if (const auto* recv = std::get_if<Recv>(&action)) own.in = port_us(static_cast<double>(recv->bytes()));
+    else own.out = own.in = port_us(to_all_others(plan, action));
+    return own;
   }
 
  private:
-  // A message travels from when its sender came, whether or not its receiver is there. Sends are over when both are. A
-  // sum is two rounds of messages, each of one part; the second is sent when the first has arrived.
-  double travel_us(const RankPlan& plan, const Action& action, double under_way) const {
-    if (std::holds_alternative<Send>(action)) return 0;
-    const Link& link = measured_.link;
-    int64_t bytes = 0;
-    if (const auto* recv = std::get_if<Recv>(&action)) bytes = recv->bytes();
-    if (const auto* exchange = std::get_if<AllToAll>(&action))
-      bytes = static_cast<int64_t>(filled_part(plan, *exchange, load_) * static_cast<double>(exchange->bytes()));
-    if (const auto* gather = std::get_if<AllGather>(&action)) bytes = gather->bytes();
-    if (const auto* scatter = std::get_if<ReduceScatter>(&action))
-      bytes = scatter->count * dtype_bytes(scatter->types.message);
-    const auto* reduce = std::get_if<AllReduce>(&action);
-    if (reduce != nullptr)
-      bytes = reduce->count * dtype_bytes(reduce->types.message) /
-              static_cast<int64_t>(plan.communicators.at(static_cast<size_t>(reduce->communicator)).ranks.size());
-    const double round =
-        link.latency_us + (link.bytes_per_second > 0 ? 1e6 * static_cast<double>(bytes) / link.bytes_per_second : 0);
-    return std::max(0.0, round - under_way) + (reduce != nullptr ? round : 0);
+  // Bytes that a member of a collective sends in one round, and that it receives.
+  double to_all_others(const RankPlan& plan, const Action& action) const {
+    const auto sent = [&](int32_t communicator, double part) {
+      return part * static_cast<double>(plan.communicators.at(static_cast<size_t>(communicator)).ranks.size() - 1);
+    };
+    if (const auto* a = std::get_if<AllToAll>(&action))
+      return sent(a->communicator, filled_part(plan, *a, load_) * static_cast<double>(a->bytes()));
+    if (const auto* a = std::get_if<AllGather>(&action)) return sent(a->communicator, static_cast<double>(a->bytes()));
+    if (const auto* a = std::get_if<ReduceScatter>(&action))
+      return sent(a->communicator, static_cast<double>(a->count * dtype_bytes(a->types.message)));
+    if (const auto* a = std::get_if<AllReduce>(&action)) {
+      const auto members =
+          static_cast<double>(plan.communicators.at(static_cast<size_t>(a->communicator)).ranks.size());
+      return sent(a->communicator, static_cast<double>(a->count * dtype_bytes(a->types.message)) / members);
+    }
+    return 0;
   }
 
   const Bundle& bundle_;

@@ -23,9 +23,10 @@ struct Costs {
   double forward = 1, backward = 2;
 };
 
-// What a message takes beside the work of its ends; as `piper-run --link-delay`: every message has the full rate.
+// What messages take beside the work of their ends, as `piper-run --link-delay` (runtime/hal/link_delay.h): every rank
+// has a port out and a port in.
 struct Link {
-  double latency_us = 0, bytes_per_second = 0;  // 0 bytes/s: any size takes the latency alone
+  double latency_us = 0, bytes_per_second = 0;  // of a port; 0 bytes/s: any size takes the latency alone
 };
 
 // Microseconds of each instruction, [loaded rank][instruction], and the links between ranks.

@@ -34,6 +34,18 @@ directives:
 schedule: {family: zero_bubble, microbatches: 4}
 optimizer: {sgd: {lr: 0.1}}
 """
+# A V of eight stages on four groups of four ranks, experts of every stage parted over its group.
+WIDE = """piper: 1
+model: {batch: 128}
+annotate:
+  - {tag: PP, starts: [first, mixtures.1, mixtures.2, mixtures.3, mixtures.4, mixtures.5, mixtures.6, mixtures.7]}
+  - {tag: EP, modules: ["mixtures.*"]}
+directives:
+""" + "".join(f"""  - {{op: replicate, filter: {{PP: [{p}, {7 - p}]}}, devices: {[*range(4 * p, 4 * p + 4)]}, shard_optimizer: true}}
+  - {{op: shard, filter: {{PP: [{p}, {7 - p}], EP: "*"}}, devices: {[*range(4 * p, 4 * p + 4)]}}}
+""" for p in range(4)) + """schedule: {family: dualpipev, microbatches: 8}
+optimizer: {adamw: {lr: 1.0e-3}}
+"""
 # More than 50,000 instructions in the rows that are drawn.
 LARGE = SMALL.replace("batch: 8", "batch: 4200").replace("microbatches: 4", "microbatches: 2100")
 
@@ -115,9 +127,9 @@ def call(*command):
         raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stdout}")
 
 
-def page_of(args, name, strategy, *flags):
+def page_of(args, name, strategy, *flags, model="tiny_gpt.onnx"):
     (args.work / f"{name}.yaml").write_text(strategy)
-    call(args.bin / "piperc", args.models / "tiny_gpt.onnx", "--strategy", args.work / f"{name}.yaml", "-o", args.work / name)
+    call(args.bin / "piperc", args.models / model, "--strategy", args.work / f"{name}.yaml", "-o", args.work / name)
     page = args.work / f"{name}.html"
     call(args.bin / "piper-plan", "show", args.work / name, "--html", page, *flags)
     return page
@@ -162,14 +174,18 @@ def tells(page, measured):
     check("the curve tells what is alive", all(word in page.text("hover") for word in ("alive", "peak", "KiB")), page.text("hover"))
 
 
-def finds(page):
-    page.keys("/small.yaml:7:5")
+def finds_line(page, line, picture):
+    page.keys(f"/{line}")
     found = page.run("[...chart.matches.values()].map((m) => m.reduce((a, b) => a + b, 0))")
-    wanted = page.run("step.rows.map((row) => row.origin.filter((o) => step.origins[o]?.key.includes('small.yaml:7:5')).length)")
+    wanted = page.run(f"step.rows.map((row) => row.origin.filter((o) => step.origins[o]?.key.includes('{line}')).length)")
     check("a strategy line finds what it made", found == wanted and sum(found) > 0, f"{found} {wanted}")
     page.keys(ENTER)
-    check("Enter goes to the first find", page.text("found").startswith("1 of ") and "small.yaml:7:5" in page.text("kept"), page.text("kept"))
-    page.picture("found")
+    check("Enter goes to the first find", page.text("found").startswith("1 of ") and line in page.text("kept"), page.text("kept"))
+    page.picture(picture)
+
+
+def finds(page):
+    finds_line(page, "small.yaml:7:5", "found")
     page.keys(ESCAPE)
     check("Escape forgets the search", page.run("chart.matches === null && chart.kept === null"))
     page.run("document.querySelectorAll('#lines button')[0].click()")
@@ -189,6 +205,33 @@ def other_views(page):
     check("t changes between light and dark", first[1] != second[1], f"{first} {second}")
     page.picture("other-theme")
     page.keys("t")
+
+
+# Where the first exchange of rows is, in a lane of its own: [x, y], its name.
+EXCHANGE = "(() => {for (const row of step.rows) for (let i = 0; i < row.count; ++i) if (row.kind[i] === ALL_TO_ALL) { " \
+           "const place = chart.placeOf(row, i); return [chart.x(step.transfers[row.transfer[i]].end), place.y + place.height / 2, step.strings[row.name[i]]]; }})()"
+
+
+def sixteen_ranks(page):
+    check("all 16 ranks are in the rows", page.run("step.rows.reduce((sum, row) => sum + row.members, 0)") == 16)
+    page.picture("wide")
+    moves(page)
+    x, y, name = page.run(EXCHANGE)
+    page.pointer(x, y)
+    facts = page.text("hover")
+    check("hovering over an exchange tells its group, its size and its line", "all_to_all" in facts and name in facts and
+          all(word in facts for word in ("over", "size", "shard at wide.yaml:8:5")), facts)
+    page.picture("wide-hover")
+    finds_line(page, "wide.yaml:8:5", "wide-found")
+    page.keys(ESCAPE)
+    page.keys("0")
+
+
+# What part of the pixels of the first lane of messages has their colour.
+RED = "(() => {const row = step.rows[0], lane = row.lanes.findIndex((all) => all.some((i) => row.kind[i] === SEND)), place = chart.placeOf(row, row.lanes[lane][0]), " \
+      "ratio = canvas.width / chart.width, wide = canvas.width - GUTTER * ratio, y = Math.round((place.y + place.height / 2) * ratio), " \
+      "data = chart.context.getImageData(GUTTER * ratio, y, wide, 1).data, colour = chart.colours.message.match(/\\d+/g).map(Number); let red = 0; " \
+      "for (let k = 0; k < data.length; k += 4) red += colour.every((value, c) => Math.abs(data[k + c] - value) < 12); return 4 * red / data.length})()"
 
 
 def main():
@@ -217,9 +260,13 @@ def main():
         check("measured times are drawn below", page.run("chart.placed.some((band) => band.kind === 'measured')"))
         tells(page, measured=True)
         page.picture("measured")
+        page.open(page_of(args, "wide", WIDE, model="routed_chain.onnx"))
+        sixteen_ranks(page)
         page.open(page_of(args, "large", LARGE))
         check("a page holds 50,000 instructions", page.run("step.rows.reduce((sum, row) => sum + row.count, 0)") > 50000)
         page.picture("large")
+        red = page.run(RED)
+        check("messages that take no time do not fill their row", 0.02 < red < 0.5, f"{red}")
         moves(page)
         finds_in_large = page.run("(search('pp0.f m2000'), finds.length)")
         check("one pass of 2,100 is found", finds_in_large == 1, f"{finds_in_large}")

@@ -150,6 +150,16 @@ class TinyRouted(nn.Module):
         return F.mse_loss(self.last(x), target)
 
 
+class RoutedChain(nn.Module):
+    """Eight layers of routed experts between two others: pipelines of up to eight stages with experts in each."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.mixtures, self.last = nn.Linear(6, 6), nn.ModuleList(Routed() for _ in range(8)), nn.Linear(6, 3)
+
+    forward = TinyRouted.forward
+
+
 class Experts(nn.Module):
     """Every expert on every row, times a gate."""
 
@@ -258,6 +268,7 @@ def main():
     export(TinyShared(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 8)}, out / "tiny_shared.onnx")
     export(TinyRouted(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_routed.onnx")
     export(TinyBalanced(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_balanced.onnx")
+    export(RoutedChain(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "routed_chain.onnx")
     for path in out.glob("*.onnx"):
         shrink(path)
 

@@ -61,6 +61,10 @@ TEST_CASE("a machine is what its file says") {
   CHECK(machine->between.ports == 1);
   CHECK(machine->between.latency_us == 7);
   CHECK(machine->cores == 0);
+  CHECK(machine->collectives == timeline::Collectives::kRings);
+  const auto direct = load_machine(folder.write("d.yaml", std::string(kRight) + "collectives: direct\n"), diags);
+  REQUIRE(direct.ok());
+  CHECK(direct->collectives == timeline::Collectives::kDirect);
 }
 
 TEST_CASE("a wrong machine is told with its place") {
@@ -73,6 +77,8 @@ TEST_CASE("a wrong machine is told with its place") {
   CHECK(holds(said_of(replaced("ports_per_node: 1", "ports_per_node: 3")),
               "a node of 2 ranks uses at most as many ports"));
   CHECK(holds(said_of(replaced("f32: 1.0e9", "bf16: 1.0e9")), "'flops' needs 'f32'"));
+  CHECK(holds(said_of(std::string(kRight) + "collectives: trees\n"),
+              "'collectives' are 'rings' or 'direct', not 'trees'"));
   const std::string of_a_core = "'core_bytes_per_second' is what one of 'cores' has";
   CHECK(holds(said_of(replaced("kernel_us", "core_bytes_per_second: 0.5e9\nkernel_us")), of_a_core));
   CHECK(holds(said_of(replaced("kernel_us", "cores: 2\ncore_bytes_per_second: 2.0e9\nkernel_us")), of_a_core));

@@ -193,11 +193,15 @@ TEST_CASE("collectives take the time of their rings") {
   CHECK(step_of(4, AllGather{{0, 0}, {1, 0}, 16, 0, DType::kF32}, slow(4)) == Approx(3 * 10 + 3 * 64));
   CHECK(step_of(4, ReduceScatter{{0, 0}, {1, 0}, 16, DType::kF32, 0, Reduction::kSum}, slow(4)) ==
         Approx(3 * 10 + 3 * 64));
-  CHECK(step_of(4, exchange_of(16), slow(4)) == Approx(3 * 10 + 3 * 64));
+  CHECK(step_of(4, exchange_of(16), slow(4)) == Approx(10 + 3 * 64));
   // Two nodes of two: two of four steps cross, at half the rate; 1 near and 2 far messages, the far ones of both ranks
   // through one port.
   CHECK(step_of(4, sum_of(64), slow(2)) == Approx(6 * (2 * 100 + 2 * 10) / 4.0 + 2 * 384));
-  CHECK(step_of(4, exchange_of(16), slow(2)) == Approx(10 + 2 * 100 + 2 * (2 * 2 * 64)));
+  CHECK(step_of(4, exchange_of(16), slow(2)) == Approx(100 + 2 * (2 * 2 * 64)));
+  Machine direct = slow(4);
+  direct.collectives = Collectives::kDirect;
+  CHECK(step_of(4, sum_of(64), direct) == Approx(2 * 10 + 384));
+  CHECK(step_of(4, AllGather{{0, 0}, {1, 0}, 16, 0, DType::kF32}, direct) == Approx(10 + 3 * 64));
 }
 
 TEST_CASE("a message takes the links between its ends") {
@@ -214,7 +218,7 @@ TEST_CASE("a message takes the links between its ends") {
 }
 
 // Links of a delay, as piper-run --link-delay has them: a message travels from when it is sent, also while its receiver
-// does something else; the second of two goes beside the first.
+// does something else, and goes through its sender's port, then through its receiver's.
 TEST_CASE("a delayed message travels from when its sender came") {
   Bundle bundle = all_do(2, {});
   for (int32_t r = 0; r < 2; ++r) {
@@ -234,7 +238,22 @@ TEST_CASE("a delayed message travels from when its sender came") {
   CHECK(step(10, 0, {20, 0}) == Approx(30));
   CHECK(step(10, 25, {20, 0}) == Approx(45));  // a send ends when both are there: the second one is sent then
   CHECK(step(10, 10, {20, 0}) == Approx(30));
-  CHECK(step(10, 10, {20, 10e6}) == Approx(40));
+  CHECK(step(10, 10, {20, 10e6}) == Approx(50));  // 10 us in the port: the second leaves behind the first
+}
+
+TEST_CASE("delayed messages of a collective share the ports of its members") {
+  const auto step = [](const std::vector<Action>& actions) {
+    const Bundle bundle = all_do(4, actions);
+    const std::vector<double> free(actions.size());
+    const auto timeline = simulate_times(bundle, {{free, free, free, free}, {}, {}, {20, 1e6}});
+    REQUIRE(timeline.ok());
+    return timeline->step;
+  };
+  CHECK(step({exchange_of(16)}) == Approx(20 + 3 * 64));
+  CHECK(step({AllGather{{0, 0}, {1, 0}, 16, 0, DType::kF32}}) == Approx(20 + 3 * 64));
+  CHECK(step({ReduceScatter{{0, 0}, {1, 0}, 16, DType::kF32, 0, Reduction::kSum}}) == Approx(20 + 3 * 64));
+  CHECK(step({sum_of(64)}) == Approx(2 * (20 + 3 * 64)));
+  CHECK(step({exchange_of(16), exchange_of(16, 1)}) == Approx(20 + 2 * 3 * 64));  // two streams, one port
 }
 
 TEST_CASE("kernel times of a table are those of an instruction's calls") {
@@ -258,12 +277,12 @@ TEST_CASE("an exchange takes longer under a reduction of gradients") {
   REQUIRE(together->transfers.size() == 2);
   const Transfer& sum = together->transfers[0];
   const Transfer& exchange = together->transfers[1];
-  // The exchange moves from 30 to 60 us alone, then shares: 30 + 30 + 2 x (1536 - 30).
-  CHECK(alone == Approx(30 + 1536));
-  CHECK(exchange.end == Approx(60 + 2 * (1536 - 30)));
+  // The exchange moves from 10 to 60 us alone, then shares: 10 + 50 + 2 x (1536 - 50).
+  CHECK(alone == Approx(10 + 1536));
+  CHECK(exchange.end == Approx(60 + 2 * (1536 - 50)));
   CHECK(exchange.end / alone == Approx(1.96).epsilon(0.01));
   // Nothing is lost: the links are busy until both are done.
-  CHECK(sum.end == Approx(30 + 1536 + 3072));
+  CHECK(sum.end == Approx(10 + 1536 + 3072));
   CHECK(sum_alone == Approx(60 + 3072));
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "schemas/plan/link_port.h"
 #include "schemas/timeline/fair_shares.h"
 #include "schemas/timeline/play.h"
 #include "tests/unit/plan_bundle_example.h"
@@ -29,19 +30,25 @@ Timeline played(const plan::Bundle& bundle, const Pricing& pricing) {
 TEST_CASE("rates are max-min fair") {
   FairShares shares(3);
   shares.add(0, {{0, 1}});
+  shares.settle();
   CHECK(shares.rate(0) == 1);
   shares.add(1, {{0, 1}, {1, 1}});
+  shares.settle();
   CHECK(shares.rate(0) == 0.5);
   CHECK(shares.rate(1) == 0.5);
   shares.add(2, {{1, 1}});
   shares.add(3, {{1, 1}});
+  shares.settle();
+  CHECK(shares.touched().size() == 4);
   shares.add(4, {{2, 0.5}});
+  shares.settle();
   CHECK(shares.rate(1) == Approx(1.0 / 3));
   CHECK(shares.rate(2) == Approx(1.0 / 3));
   CHECK(shares.rate(0) == Approx(2.0 / 3));
   CHECK(shares.rate(4) == 1);
   CHECK(shares.touched() == std::vector<int32_t>{4});
   shares.remove(1);
+  shares.settle();
   CHECK(shares.rate(0) == 1);
   CHECK(shares.rate(2) == 0.5);
 }
@@ -51,11 +58,27 @@ TEST_CASE("activities are slowed down only where a resource is full") {
   FairShares shares(1);
   shares.add(0, {{0, 0.5}});
   shares.add(1, {{0, 0.5}});
+  shares.settle();
   CHECK(shares.rate(0) == 1);
   CHECK(shares.rate(1) == 1);
   shares.add(2, {{0, 1}});
+  shares.settle();
   CHECK(shares.rate(0) == 0.5);
   CHECK(shares.rate(2) == 0.5);
+}
+
+// Who asks late finds the times that were free then; times that touch are one.
+TEST_CASE("what goes through a port goes one after the other") {
+  plan::LinkPort<int64_t> port;
+  CHECK(port.take(10, 5) == 15);
+  CHECK(port.take(12, 5) == 20);
+  CHECK(port.take(30, 5) == 35);
+  CHECK(port.take(18, 10) == 30);
+  CHECK(port.take(0, 10) == 10);
+  CHECK(port.take(0, 1) == 36);
+  CHECK(port.take(7, 0) == 7);
+  port.forget(40);
+  CHECK(port.take(0, 1) == 1);
 }
 
 // Two ranks, two microbatches: every instruction has its time, every message both of its ends.

@@ -25,6 +25,14 @@ TEST_CASE("a profile holds means over the steps behind the warm-up") {
   const std::string line = profile.line({3, 1, "compute", "run \"a\""});
   CHECK(line.find(R"({"rank":3,"instruction":1,"stream":"compute","what":"run \"a\"","begin_us":)") == 0);
   CHECK(line.find(R"("cpu_us":15.0})") != std::string::npos);
+  const auto begin_of = [&] {
+    const std::string text = profile.line({3, 1, "compute", "x"});
+    return std::stod(text.substr(text.find("begin_us") + 10));
+  };
+  const double own = begin_of();
+  profile.count_from(microseconds(500));
+  CHECK(begin_of() == Approx(own - 500));
+  profile.count_from({});
   CHECK(profile.line({3, 0, "compute", "x"}).find(R"("end_us":0.0,"cpu_us":0.0})") != std::string::npos);
 }
 

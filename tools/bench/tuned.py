@@ -5,9 +5,8 @@
 
 Every file in strategies/, and 1F1B with experts, on the tests' models. `piper-run --calibrate` measures the kernels of both bundles;
 the table, --slower times as long so that the executor's own time is small beside it, prices the tuning and the simulation, and is
-what the ranks wait for (`piper-run --kernel-times`): so that more ranks than cores run as if each had a device. Every message
-takes what --link says; in the simulation, as on a machine, those that share a port share its rate, and an exchange is one message
-after the other. Steps are the least of the rounds' medians, the two strategies run in turn.
+what the ranks wait for (`piper-run --kernel-times`): so that more ranks than cores run as if each had a device. Every rank has
+one port out and one in of what --link says, when it runs and in the simulation. Steps are the least of the rounds' medians, the two strategies run in turn.
 """
 import argparse
 import json
@@ -28,7 +27,7 @@ def machine(ranks, link):
     level = f"{{latency_us: {latency}, bytes_per_second: {float(rate):.1f}, ports_per_node: {ranks}}}"
     return (f"name: ranks that wait, links of {link}\nranks_per_node: {ranks}\nflops: {{f32: 1.0e9}}\nmemory_bytes: 1.0e9\n"
             "memory_bytes_per_second: 1.0e9\nefficiency: {product: 1, grouped_product: 1, attention: 1, memory: 1}\n"
-            f"kernel_us: 0\nhost_us: 0\ninside_node: {level}\nbetween_nodes: {level}\n")
+            f"kernel_us: 0\nhost_us: 0\ninside_node: {level}\nbetween_nodes: {level}\ncollectives: direct\n")
 
 
 def run(bench, plans, model, args, *flags):

@@ -37,7 +37,7 @@ Result<std::string> verify_bundle(const std::string& directory, const VerifyOpti
 Result<std::string> simulate_bundle(const std::string& directory, const Costs& costs);
 // With the times of a profile (piper-run --profile).
 Result<std::string> simulate_measured(const std::string& directory, const std::string& profile, const Link& link);
-// As `piper-run --kernel-times` runs it, every message with the link's latency and its whole rate.
+// As `piper-run --kernel-times --link-delay` runs it.
 Result<std::string> simulate_by_table(const std::string& directory, const std::string& kernel_times, const Link& link);
 // The simulated step as the bytes of a Perfetto trace; with a profile, the run's own times beside it.
 Result<std::string> trace_bundle(const std::string& directory, const Costs& costs, const std::string& profile,

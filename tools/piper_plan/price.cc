@@ -115,8 +115,9 @@ std::string formatted(const char* format, Parts... parts) {
 }
 std::string milliseconds(double us) { return formatted("%.6g", std::round(us) / 1000); }
 
-std::string assumptions(const Estimate& estimate) {
-  return std::string("collectives: rings; exchanges: pairwise; links shared max-min fair\nrouter: ") +
+std::string assumptions(const Machine& machine, const Estimate& estimate) {
+  return std::string("collectives: ") + (machine.collectives == Collectives::kDirect ? "direct" : "rings") +
+         "; exchanges: pairwise; links shared max-min fair\nrouter: " +
          (estimate.routes ? "balanced, every expert has as many rows" : "none") +
          formatted("\nkernel times: %zu of %zu distinct calls measured, the others by roofline", estimate.measured,
                    estimate.calls) +
@@ -132,7 +133,7 @@ std::string as_text(const plan::Bundle& bundle, const Machine& machine, const Es
   if (e.mfu > 0)
     text += formatted("MFU: %.1f %% of %.6g TFLOP/s %s a rank\n", 100 * e.mfu, e.peak_flops / 1e12,
                       std::string(dtype_name(e.type)).c_str());
-  text += assumptions(e);
+  text += assumptions(machine, e);
   std::vector<std::vector<std::string>> rows;
   const auto percent = [&](double us) { return formatted("%.1f %%", e.step_us > 0 ? 100 * us / e.step_us : 0); };
   for (size_t p = 0; p < e.ranks.size(); ++p) {

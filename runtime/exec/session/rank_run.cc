@@ -1,10 +1,12 @@
 #include "runtime/exec/session/rank_run.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "runtime/bootstrap/agreement.h"
 #include "runtime/exec/graph_cuts.h"
 #include "runtime/exec/instruction_text.h"
+#include "runtime/exec/meeting.h"
 #include "runtime/exec/session/agreed_options.h"
 
 namespace piper::exec {
@@ -292,7 +294,15 @@ Status RankRun::finish(Executor& executor) {
   return {};
 }
 
+// Times count from when the last rank came to the step: what the others do before that belongs to the end of the step
+// in front of it, and is negative.
 Status RankRun::write_profile() {
+  PIPER_ASSIGN(const auto zero, meeting(control_, hal::patient(wait_)));
+  const int64_t mine = (profile_->mean_begin() - zero).count();
+  PIPER_ASSIGN(const std::vector<std::string> begins, control_.allgather(std::to_string(mine), hal::patient(wait_)));
+  int64_t last = mine;
+  for (const std::string& begin : begins) last = std::max<int64_t>(last, std::stoll(begin));
+  profile_->count_from(trace::Profile::Clock::duration(last - mine));
   std::string lines;
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
     if (i > 0) lines += '\n';

@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-LAYERS = {"1b": 16, "9b": 24}
+LAYERS = {"1b": 16, "9b": 24, "small_1b": 8, "small_9b": 8}
 ADAM = 'precision: {compute: bf16, keep: ["*.gate"]}\noptimizer: {adamw: {lr: 3.0e-4}}\n'
 OWNERS = {"1f1b": lambda s, p: s, "interleaved_1f1b": lambda s, p: s % p, "dualpipev": lambda s, p: min(s, 2 * p - 1 - s)}
 ZERO = {"none": "", "ZeRO-1": ", shard_optimizer: true", "ZeRO-2": ", shard_optimizer: true, shard_grads: true",

@@ -57,6 +57,16 @@ def qwen3_9b_padded():
     return qwen3_9b(padded=True)
 
 
+def small_1b():
+    """The 1B model's experts and proportions in eight layers of a width that two cores can run; its head is six layers' work, as there."""
+    return make(layers=8, width=64, heads=2, key_heads=1, experts=4, expert_width=224, sequence=32, vocabulary=8192)
+
+
+def small_9b():
+    """As small_1b with the 9B model's experts."""
+    return make(layers=8, width=64, heads=4, key_heads=1, experts=8, expert_width=224, sequence=32, vocabulary=8192)
+
+
 def tiny():
     """The same architecture for tests: two layers of width 64."""
     return make(layers=2, width=64, heads=2, key_heads=1, experts=4, expert_width=32, sequence=16, vocabulary=256)

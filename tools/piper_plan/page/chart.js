@@ -4,6 +4,8 @@
 
 const GUTTER = 150, AXIS = 24, LANE = 17, THIN = 9, CURVE = 34, GAP = 8, LETTER = 6.2;  // pixels
 const MOST_ARROWS = 4000;  // more are not drawn at once, but for those of the kept instruction
+const FADED = 0.18;        // how much is left of what a search does not find
+const APART = 4;           // pixels between marks that have no length: closer ones would fill the row, and none could be read
 
 class Chart {
   constructor(canvas, step) {
@@ -114,7 +116,7 @@ class Chart {
     const found = this.matches?.get(band.row);
     if (!this.matches) this.drawBoxes(band, y, () => true, 1);
     else {
-      this.drawBoxes(band, y, (i) => !found?.[i], 0.18);
+      this.drawBoxes(band, y, (i) => !found?.[i], FADED);
       if (found) this.drawBoxes(band, y, (i) => found[i], 1);
     }
   }
@@ -124,13 +126,18 @@ class Chart {
     const begin = real ? (i) => row.measured.begin[i] : (i) => this.beginOf(row, i);
     const end = real ? (i) => row.measured.end[i] : (i) => this.endOf(row, i);
     const waits = this.layout === "time" && all.some((i) => row.kind[i] === RUN);  // where a wait is time lost
-    let reached = -Infinity, reachedClass = "";
+    let reached = -Infinity, reachedClass = "", lastMark = -Infinity;
     for (let k = firstAtLeast(all, end, this.from); k < all.length; ++k) {
       const i = all[k], x = this.x(begin(i));
       if (x > this.width) break;
       if (row.kind[i] === WAIT && !waits || !wanted(i)) continue;
       const right = Math.max(this.x(end(i)), x + (row.kind[i] === WAIT ? 0 : 1.2)), type = row.class[i];
       if (right <= reached + 0.4 && type === reachedClass || right <= x) continue;  // nothing of it would be seen
+      const transfer = this.step.transfers[row.transfer[i]];
+      if (transfer && !real && this.layout === "time" && this.x(end(i)) - this.x(Math.max(transfer.begin, begin(i))) < 1) {
+        if (right < lastMark + APART) continue;
+        lastMark = right;
+      }
       reached = right;
       reachedClass = type;
       c.globalAlpha = opacity;
@@ -208,13 +215,27 @@ class Chart {
         if (seen.length > MOST_ARROWS) return;
       }
     } else {
+      // By what goes one way, on one stream from one row to another: where most arrows would fall on their neighbours, none
+      // is drawn before one zooms in.
+      const ways = new Map();
       for (const { begin, end, ends } of this.step.transfers) {
         if (!this.isMessage(ends) || end < this.from || begin > this.to) continue;
-        seen.push([this.step.rows[ends[0]], ends[1], begin, this.step.rows[ends[2]], ends[3], end]);
-        if (seen.length > MOST_ARROWS) return;
+        const way = `${ends[0]} ${ends[2]} ${this.step.rows[ends[0]].stream[ends[1]]}`, x = this.x(begin);
+        if (!ways.has(way)) ways.set(way, { arrows: [], close: 0, last: -Infinity });
+        const known = ways.get(way);
+        known.close += Math.abs(x - known.last) < APART;
+        known.last = x;
+        known.arrows.push([this.step.rows[ends[0]], ends[1], begin, this.step.rows[ends[2]], ends[3], end]);
       }
+      for (const { arrows, close } of ways.values()) if (2 * close <= arrows.length) seen.push(...arrows);
+      if (seen.length > MOST_ARROWS) return;
     }
-    for (const arrow of seen) this.drawArrow(...arrow);
+    for (const arrow of seen) {
+      const [fromRow, from, , toRow, to] = arrow;
+      c.globalAlpha = !this.matches || this.matches.get(fromRow)?.[from] || this.matches.get(toRow)?.[to] ? 1 : FADED;
+      this.drawArrow(...arrow);
+    }
+    c.globalAlpha = 1;
   }
   drawArrow(fromRow, from, begin, toRow, to, end) {
     const a = this.placeOf(fromRow, from), b = this.placeOf(toRow, to), c = this.context;
@@ -272,7 +293,7 @@ class Chart {
         c.font = "11px ui-monospace, Menlo, Consolas, monospace";
       }
       c.fillStyle = this.colours.faint;
-      const text = band.kind === "lane" ? band.row.streams[band.lane] : band.kind === "measured" ? "measured" : `memory ${bytesText(this.step.memory(band.row).peak)}`;
+      const text = band.kind === "lane" ? withRanges(band.row.streams[band.lane]) : band.kind === "measured" ? "measured" : `memory ${bytesText(this.step.memory(band.row).peak)}`;
       c.textAlign = "right";
       if (band.kind !== "measured" || band.height >= THIN) c.fillText(clipped(text, band.first ? 13 : 21), GUTTER - 6, y);
       c.textAlign = "left";
@@ -325,11 +346,13 @@ class Chart {
     const { row } = band, all = row.lanes[band.lane], slack = 2 * (this.to - this.from) / (this.width - GUTTER);
     const begin = band.kind === "measured" ? (i) => row.measured.begin[i] : (i) => this.beginOf(row, i);
     const end = band.kind === "measured" ? (i) => row.measured.end[i] : (i) => this.endOf(row, i);
-    let best = null, distance = slack;
+    let best = null, distance = slack, waiting = null;  // a wait only where nothing else is near
     for (let k = firstAtLeast(all, end, time - slack); k < all.length && begin(all[k]) <= time + slack; ++k) {
       const i = all[k], away = Math.max(begin(i) - time, time - end(i), 0);
-      if (away < distance || away === 0 && row.kind[i] !== WAIT) { best = i; distance = away; }
+      if (row.kind[i] === WAIT) waiting = away === 0 ? i : waiting;
+      else if (away < distance || away === 0) { best = i; distance = away; }
     }
+    best ??= waiting;
     return best === null ? null : { row, time, i: best };
   }
 
@@ -375,3 +398,10 @@ function firstAtLeast(all, value, wanted) {
   return low;
 }
 function clipped(text, letters) { return text.length <= letters ? text : `${text.slice(0, letters - 1)}…`; }
+// "ep:0,1,2,3" as "ep:0-3".
+function withRanges(text) {
+  return text.replace(/\d+(,\d+){2,}/g, (list) => {
+    const ranks = list.split(",").map(Number);
+    return ranks.every((rank, k) => rank === ranks[0] + k) ? `${ranks[0]}-${ranks.at(-1)}` : list;
+  });
+}

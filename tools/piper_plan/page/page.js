@@ -101,7 +101,7 @@ function toFind(direction) {
 // ------------------------------------------------------------------ panel
 function fillPanel() {
   element("title").textContent = document.title = step.title;
-  const classes = { F: "forward", B: "backward", I: "its input part", W: "its weight part", run: "other run", update: "update",
+  const classes = { F: "forward", B: "backward", I: "backward, input part", W: "backward, weight part", run: "other run", update: "update",
     message: "message", collective: "collective", wait: "wait" };
   const present = new Set(step.rows.flatMap((row) => [...new Set(row.class)]));
   for (const [name, meaning] of Object.entries(classes)) {
