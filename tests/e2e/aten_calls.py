@@ -62,6 +62,7 @@ CALLS = {
     "norm_of_zeros": lambda x, p: torch.stack([x, x * 0], 1).norm(dim=-1),
     "round": lambda x, p: x + (torch.round(4 * x) / 4 - x).detach() + torch.round(10 * x) * p,
     "floor": lambda x, p: p * torch.floor(5 * x) + torch.ceil(3 * x) * x + torch.trunc(7 * x) * x,
+    "quotients": lambda x, p: p * torch.div(torch.arange(-8, 8) * (x[:, :1] == x[:, :1]), 3, rounding_mode="trunc") + x,
     "half_to_even": lambda x, p: p * torch.round(torch.arange(-8, 8) / 2 + 0 * x) + x,
     "lerp": lambda x, p: torch.lerp(x, p.expand_as(x), 0.3) + torch.lerp(x, p.expand_as(x), p),
     "units": lambda x, p: F.selu(x) + F.celu(x, 0.7) + F.elu(x, 0.5) + F.hardshrink(x, 0.2) + F.softshrink(x, 0.1) + F.tanhshrink(x),
@@ -103,7 +104,7 @@ CALLS = {
     "pixel_shuffle": lambda x, p: F.pixel_shuffle(x.view(-1, 4, 2, 2), 2).flatten(1) * p + F.pixel_unshuffle(x.view(-1, 1, 4, 4), 2).flatten(1),
     "channel_shuffle": lambda x, p: F.channel_shuffle(x.view(-1, 8, 2, 1), 4).flatten(1) * p,
     "fourier": lambda x, p: torch.fft.fftn((x * p).view(-1, 4, 4), dim=(1, 2)).real.flatten(1) + torch.fft.fft(x, norm="ortho").imag
-                            + torch.view_as_real(torch.fft.fft2(x.view(-1, 2, 4), norm="forward")).flatten(1),
+                            + torch.view_as_real(torch.fft.fft2(x[:, :8].view(-1, 2, 4), norm="forward")).flatten(1),
     "cumsum": lambda x, p: x.cumsum(-1) * p,
 }
 LOSSES = {

@@ -258,9 +258,13 @@ Item divide(Call& c) {
 
 Item divide_rounded(Call& c) {
   if (!c.has("rounding_mode")) return divide(c);
-  if (c.text("rounding_mode") != "floor")
-    return c.fail("division with rounding_mode 'trunc' is not supported; use 'floor'");
-  return made(floor_quotient(c));
+  const ValueId floor = floor_quotient(c);
+  if (c.text("rounding_mode") == "floor") return made(floor);
+  // Towards zero: one more where the quotient is negative and has a rest.
+  const ValueId exact = c.binary(OpKind::kMul, made(floor), c.arg("other"));
+  const ValueId rest = c.binary(OpKind::kNe, made(exact), c.arg("self"));
+  const ValueId up = c.op(OpKind::kLogicalAnd, {c.binary(OpKind::kLt, floor, 0), rest});
+  return made(c.binary(OpKind::kAdd, floor, c.cast(up, c.dtype(floor))));
 }
 Item floor_divide(Call& c) { return made(floor_quotient(c)); }
 

@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 using aten::Item;
 
 constexpr int64_t kSchema = 8;
-constexpr int kMaxDepth = 32;
+constexpr int kMostRegions = 32;
 constexpr std::string_view kNoModule = "_empty_nn_module_stack_from_metadata_hook";
 
 // Higher-order operators whose sub-graph may be run in place, and how many arguments stand before the graph.
@@ -139,7 +139,7 @@ class Reader {
   }
 
   Status read_graph(const Json& graph, Scope& scope, const Region& region) {
-    if (region.depth > kMaxDepth) return Status::failure("P0301", "its sub-graphs are nested too deep");
+    if (region.depth > kMostRegions) return Status::failure("P0301", "its sub-graphs are nested too deep");
     for (const Json& node : graph.at("nodes")) PIPER_RETURN_IF_ERROR(read_node(node, scope, region));
     for (const auto& [name, meta] : graph.at("tensor_values").items())
       out_.program.declared.emplace(renamed(scope, name), declared_type(meta));

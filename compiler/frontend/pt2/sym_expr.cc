@@ -5,7 +5,7 @@
 namespace piper::frontend::pt2 {
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr int kMostNesting = 64;
 
 class SreprParser {
  public:
@@ -37,7 +37,7 @@ class SreprParser {
 
   // The function's name without its package, and its arguments; assumptions such as positive=True are dropped.
   std::string expression() {
-    if (failed_ || ++depth_ > kMaxDepth) return fail();
+    if (failed_ || ++depth_ > kMostNesting) return fail();
     std::string name = word();
     if (!take('(')) {
       --depth_;
