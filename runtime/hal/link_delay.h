@@ -1,9 +1,9 @@
 // A slower network than the machine has, for benchmarks and tests: a transport on top of another one. Every rank has
-// one port out and one port in, as a network adapter: what it sends leaves one after the other at `bytes_per_second`,
-// is there `latency` later, and comes in one after the other. What one exchange sends to several ranks, or receives of
-// them, shares the port, so that all of it is there at one time. Only the thread that receives waits, so lanes do not
-// hold each other up. Sends end as early as those below. The host's own messages are not delayed. Ranks on several
-// machines need clocks that agree; an arrival is at most one delay late.
+// one port out and one port in of `bytes_per_second`, as a network adapter, which what it sends and what it receives
+// share (schemas/plan/link_port.h), and a message is there `latency` later. What one exchange sends to several ranks,
+// or receives of them, is there at one time. Only the thread that receives waits, so lanes do not hold each other up.
+// Sends end as early as those below. The host's own messages are not delayed. Ranks on several machines need clocks
+// that agree; an arrival is at most one delay late.
 #pragma once
 
 #include <chrono>

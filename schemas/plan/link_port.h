@@ -1,4 +1,4 @@
-// A rank's way into the network, or out of it: what goes through it goes one after the other. Used by the simulation of
+// A rank's way into the network, or out of it, which everything that goes through it shares. Used by the simulation of
 // a plan (schemas/timeline) and by links of a stated speed (runtime/hal/link_delay.h), which have to agree.
 #pragma once
 
@@ -12,22 +12,14 @@ namespace piper::plan {
 template <class Time>
 class LinkPort {
  public:
-  // Takes the first free time of that length that begins at `earliest` or behind it; when it ends. Whoever asks late,
-  // for what went through long ago, finds the times that were free then.
+  // When something that comes at `earliest` and takes `length` alone is through: it has half of the port while
+  // something else goes through, so that of two that come at once one of A takes A + min(A, B) beside one of B. What
+  // came before was told its end already, and keeps it. Whoever asks late, for what went through long ago, finds the
+  // port as it was.
   Time take(Time earliest, Time length) {
     if (length <= 0) return earliest;
-    auto next = taken_.upper_bound(earliest);
-    if (next != taken_.begin()) earliest = std::max(earliest, std::prev(next)->second);
-    for (; next != taken_.end() && next->first < earliest + length; ++next) earliest = next->second;
-    const Time end = earliest + length;
-    const auto before = next == taken_.begin() ? taken_.end() : std::prev(next);
-    const bool joins = before != taken_.end() && before->second == earliest;
-    const auto own = joins ? before : taken_.emplace_hint(next, earliest, end);
-    own->second = end;
-    if (next != taken_.end() && next->first == end) {
-      own->second = next->second;
-      taken_.erase(next);
-    }
+    const Time end = end_of(earliest, length);
+    fill(earliest, length);
     return end;
   }
   // Times that end before count as free from now on.
@@ -36,7 +28,56 @@ class LinkPort {
   }
 
  private:
-  std::map<Time, Time> taken_;  // begin -> end, apart from each other
+  using Runs = std::map<Time, Time>;  // begin -> end, apart from each other
+
+  // The first run that ends behind the time.
+  typename Runs::iterator run_at(Time time) {
+    auto run = taken_.upper_bound(time);
+    if (run != taken_.begin() && std::prev(run)->second > time) --run;
+    return run;
+  }
+  Time end_of(Time time, Time left) {
+    while (true) {
+      const auto run = run_at(time);
+      if (run == taken_.end()) return time + left;
+      if (run->first > time) {
+        const Time alone = run->first - time;
+        if (left <= alone) return time + left;
+        left -= alone;
+        time = run->first;
+      } else {
+        const Time beside = run->second - time;
+        if (left <= beside) return time + left + left;
+        left -= beside;
+        time += beside + beside;
+      }
+    }
+  }
+  // The port is busy for as long as all of it takes.
+  void fill(Time time, Time left) {
+    while (left > 0) {
+      auto run = run_at(time);
+      if (run != taken_.end() && run->first <= time) {
+        time = run->second;
+        continue;
+      }
+      const Time part = run == taken_.end() ? left : std::min(left, run->first - time);
+      Time begin = time, end = time + part;
+      left -= part;
+      time = end;
+      if (run != taken_.begin() && std::prev(run)->second == begin) {
+        begin = std::prev(run)->first;
+        taken_.erase(std::prev(run));
+      }
+      if (run != taken_.end() && run->first == end) {
+        end = run->second;
+        taken_.erase(run);
+      }
+      taken_[begin] = end;
+    }
+  }
+
+  Runs taken_;
 };
 
 }  // namespace piper::plan

@@ -67,16 +67,18 @@ TEST_CASE("activities are slowed down only where a resource is full") {
   CHECK(shares.rate(2) == 0.5);
 }
 
-// Who asks late finds the times that were free then; times that touch are one.
-TEST_CASE("what goes through a port goes one after the other") {
+// Two that come at once share the port, a short one does not wait for a long one; who asks late finds the times that
+// were free then.
+TEST_CASE("what goes through a port shares it") {
   plan::LinkPort<int64_t> port;
   CHECK(port.take(10, 5) == 15);
-  CHECK(port.take(12, 5) == 20);
+  CHECK(port.take(12, 5) == 20);  // beside the 3 that are left, then alone
   CHECK(port.take(30, 5) == 35);
   CHECK(port.take(18, 10) == 30);
   CHECK(port.take(0, 10) == 10);
-  CHECK(port.take(0, 1) == 36);
+  CHECK(port.take(0, 1) == 2);  // all of 0 to 35 is taken
   CHECK(port.take(7, 0) == 7);
+  CHECK(port.take(35, 1) == 37);  // and so is the next one, of the one above
   port.forget(40);
   CHECK(port.take(0, 1) == 1);
 }

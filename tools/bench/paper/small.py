@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The grids of the paper's evaluation (Piper, arXiv 2606.11169) scaled down and run for real on CPU ranks: simulated against measured.
 
-  small.py --bin build/release/bin --work DIR [--only 7 8 9] [--link 2000,20000000] [--slower 100] [--steps 3]
+  small.py --bin build/release/bin --work DIR [--only 7 8 9] [--link 2000,20000000] [--slower 25] [--steps 3]
 
 Schedules, placements and levels of ZeRO are those of figures.py, on 4 to 16 ranks; the models are small_1b and small_9b of models.py,
 in f32, with one sequence a rank and microbatch. Every rank is a thread of one process, on however few cores there are. For Figures 7
@@ -108,16 +108,17 @@ def figure_7(small):
 
 
 def figure_8(small):
-    print(f"\n| Figure 8: small 9B, PP4 x DP4 | sequences of a microbatch |{simulated.MEMORY_HEAD}\n{'|---' * 3}|", flush=True)
+    print(f"\n| Figure 8: small 9B, PP4 x DP4 | sequences of a microbatch | largest peak, MiB: predicted, measured | of the rank with the largest gap |\n"
+          f"{'|---' * 4}|", flush=True)
     for size in (1, 4):
         peaks = []
         for zero in figures.FIGURE_8:
             plans = small.compiled("small_9b", "1f1b", 4, 4, zero, size)
             predicted, measured = small.own.predicted_memory(plans), small.own.run(plans, 1).peak_memory
             peaks.append((max(measured), max(predicted)))
-            print(f"| {zero} | {size} |{simulated.memory_cell(predicted, measured)}", flush=True)
+            print(f"| {zero} | {size} | {max(predicted) / 2**20:.1f}, {max(measured) / 2**20:.1f} |{simulated.memory_cell(predicted, measured)}", flush=True)
         print(f"smallest peak first, {size} a microbatch: measured {order(figures.FIGURE_8, [m for m, _ in peaks])}; "
-              f"predicted {order(figures.FIGURE_8, [p for _, p in peaks])}", file=sys.stderr, flush=True)
+              f"predicted {order(figures.FIGURE_8, [p for _, p in peaks])}", flush=True)
 
 
 def figure_9(small):
@@ -140,7 +141,7 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--link", default="2000,20000000", help="microseconds of every message, and bytes per second")
-    parser.add_argument("--slower", type=float, default=100, help="times the kernels' own time")
+    parser.add_argument("--slower", type=float, default=25, help="times the kernels' own time")
     parser.add_argument("--steps", type=int, default=3)
     small = Small(parser.parse_args())
     print(programs.load())
