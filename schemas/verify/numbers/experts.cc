@@ -121,6 +121,7 @@ class Whole {
     if (std::string why = leave_out_ranks(); !why.empty()) return why;
     if (std::string why = find_part(); !why.empty()) return why;
     if (std::string why = shares_are_linear(); !why.empty()) return why;
+    if (std::string why = sums_are_linear(); !why.empty()) return why;
     widen();
     return "";
   }
@@ -315,6 +316,25 @@ class Whole {
         kernel == "linear_backward_input" || (kernel == "linear" && (result_.operands.size() < 3 || !present(2)));
     const bool of_first = row_->form == RowForm::kLinear || product || kernel == "mean" || kernel == "slice_backward";
     return of_first && first == 0 ? "" : why;
+  }
+
+  // The same of what is summed over the ranks' samples.
+  std::string sums_are_linear() {
+    size_t sums = 0, others = 0;
+    for (size_t i = 0; i < where_.size(); ++i) {
+      if (!present(i)) continue;
+      if (where_[i].spread.summed) ++sums;
+      else if (table_[result_.operands[i].number].over == Over::kNothing) ++others;
+    }
+    if (sums == 0) return "";
+    result_.spread.summed = true;
+    const size_t operands = sums + others;
+    const bool all = static_cast<size_t>(std::count_if(result_.operands.begin(), result_.operands.end(),
+                                                       [](const View& view) { return view.number >= 0; })) == operands;
+    const bool linear = row_->form == RowForm::kAdd      ? others == 0
+                        : row_->form == RowForm::kLinear ? sums == 1 && where_[0].spread.summed
+                                                         : false;
+    return all && linear && !result_.spread.share ? "" : "no linear function of a sum over the samples of several ranks";
   }
 
   // All experts' extents.

@@ -28,6 +28,7 @@ struct SpreadView {
   int32_t part = -1;     // the experts, all of them in the view
   int32_t sources = -1;  // the ranks whose samples they are, where it is not the samples' own axis
   int32_t shares = -1;
+  int32_t rows = -1;  // rows in the order of their experts (ordered_rows.h)
 };
 
 // The view of elements of a value that is spread. `size`: elements of a sample that the rank has, or of all where it is

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "schemas/plan/chunk_names.h"
+#include "schemas/plan/dtype.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/numbers/exchange.h"
 #include "schemas/verify/numbers/sums.h"
@@ -116,6 +117,20 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
   return {};
 }
 
+HeldValues LinkedPrograms::made_as(const std::string& name, int64_t samples, int64_t bytes) {
+  HeldValues made;
+  const auto makers = makers_.find(name);
+  if (makers == makers_.end()) return made;
+  for (const int32_t maker : makers->second) {
+    if (state_[static_cast<size_t>(maker)] == 1) return {};
+    evaluate(maker);
+    HeldValues left = left_by(maker, name, samples, bytes);
+    if (maker != makers->second.front() && made.all() != left.all()) return {};
+    made = std::move(left);
+  }
+  return made;
+}
+
 void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
   NumberedProgram& run = runs_[static_cast<size_t>(program)];
   const Slot& reader = run.program->slots[static_cast<size_t>(slot)];
@@ -131,6 +146,12 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
   if (makers == makers_.end())
     return unknown("a value that no program of a chunk makes: an exchange, or a count of terms");
   const std::string& made_as = exchange != exchanges_.end() ? exchange->second.sent : name;
+  CountedRows counted;
+  if (exchange != exchanges_.end() && exchange->second.counted) {
+    const int64_t bytes = exchange->second.devices * dtype_bytes(DType::kI64);
+    counted.sent = made_as(exchange->second.sent_rows, run.samples, bytes);
+    counted.received = made_as(exchange->second.received_rows, run.samples, bytes);
+  }
   bool first = true;
   for (const int32_t maker : makers->second) {
     if (maker == program) continue;
@@ -140,7 +161,8 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
     if (state_[static_cast<size_t>(maker)] == 1) return unknown("a value that depends on itself");
     evaluate(maker);
     HeldValues left = left_by(maker, made_as, run.samples, reader.bytes);
-    if (exchange != exchanges_.end()) left = exchanged(left, exchange->second, reader.bytes, run.samples, table_);
+    if (exchange != exchanges_.end())
+      left = exchanged(left, exchange->second, counted, reader.bytes, run.samples, program, table_);
     if (first) {
       held = std::move(left);
       first = false;

@@ -15,6 +15,7 @@
 #include "schemas/verify/numbers/copies.h"
 #include "schemas/verify/numbers/experts.h"
 #include "schemas/verify/numbers/linear.h"
+#include "schemas/verify/numbers/ordered_rows.h"
 #include "schemas/verify/numbers/pieces.h"
 #include "schemas/verify/numbers/repetitions.h"
 #include "schemas/verify/numbers/rows.h"
@@ -127,6 +128,11 @@ class Evaluation {
     const int64_t size = dtype_bytes(operand.dtype);
     StridedElements elements{value->first + (operand.offset - begin) / size, operand.shape, operand.strides};
     if (value->spread.is_spread()) return read_spread(std::move(elements), *value, view);
+    if (value->spread.order.kind != RowOrder::Kind::kNone) {  // a rank's own counts, which are one device's
+      where_.resize(num_read_ + 1);
+      where_.back().spread = value->spread;
+      ordered_ = true;
+    }
     std::string why = value->period > 0 ? within_period(elements, value->period) : "";
     if (why.empty())
       why = value->block > 0 ? view_between(elements, number.bytes / size, value->block, run_.samples, view)
@@ -143,8 +149,11 @@ class Evaluation {
     const int64_t size = number.bytes / dtype_bytes(view.dtype) / parts;
     where_.resize(num_read_ + 1);
     spread_ = true;
+    const bool ordered = value.spread.order.kind != RowOrder::Kind::kNone;
+    ordered_ = ordered_ || ordered;
     const std::string why =
-        view_of_spread(std::move(elements), value, number.over, size, run_.samples, view, where_.back());
+        ordered ? view_of_ordered(elements, value, size, view, where_.back())
+                : view_of_spread(std::move(elements), value, number.over, size, run_.samples, view, where_.back());
     if (why.empty()) {
       through_copies(view, table_);
       return view;
@@ -219,11 +228,13 @@ class Evaluation {
 
   void visit(const KernelCall& call) {
     std::vector<View> operands;
-    spread_ = false;
+    spread_ = ordered_ = false;
     where_.clear();
     for (num_read_ = 0; num_read_ < call.inputs.size(); ++num_read_) operands.push_back(read(call.inputs[num_read_]));
+    where_.resize(operands.size());
+    if (run_.by_pieces && !spread_ && visit_order(call, operands)) return;
+    if (ordered_ && visit_ordered(call, operands)) return;
     if (spread_) {
-      where_.resize(operands.size());
       visit_spread(call, operands);
       return;
     }
@@ -255,11 +266,71 @@ class Evaluation {
       if (is_state(call.inputs[i])) change_state(call, operands, i);
   }
 
+  static int32_t unknown_among(const std::vector<View>& operands, const NumberTable& table) {
+    for (const View& view : operands)
+      if (view.number >= 0 && table[view.number].over == Over::kUnknown) return view.number;
+    return -1;
+  }
+
+  // An order of rows in several segments, as that of one device (ordered_rows.h). False: the call makes none.
+  bool visit_order(const KernelCall& call, const std::vector<View>& operands) {
+    std::optional<WholeOrder> whole = whole_order(call);
+    if (!whole || unknown_among(operands, table_) >= 0) return false;
+    const auto result = [&](size_t i, HeldValue& held) {
+      return made(whole->call, operands, {Over::kPiece, -1, ""}, i, held);
+    };
+    enum Result : size_t { kOrder, kPositions, kCounts };
+    HeldValue none;
+    whole->order.counts = result(kCounts, none);
+    for (size_t i = 0; i < call.outputs.size(); ++i) {
+      if (call.outputs[i].slot == Operand::kAbsent) continue;
+      HeldValue held;
+      const int32_t number = result(i, held);
+      if (i <= kCounts) {
+        held.spread.order = whole->order;
+        held.spread.order.kind = i == kOrder       ? RowOrder::Kind::kRows
+                                 : i == kPositions ? RowOrder::Kind::kPositions
+                                                   : RowOrder::Kind::kCounts;
+        // Counts lie as those of one device.
+        if (i != kCounts) held.spread.devices = whole->order.segments;
+      }
+      put(call.outputs[i], number, held);
+    }
+    return true;
+  }
+
+  // A call on what belongs to an order of rows. False: it is one that one device makes as it is.
+  bool visit_ordered(const KernelCall& call, const std::vector<View>& operands) {
+    int32_t none = unknown_among(operands, table_);
+    OrderedCall ordered;
+    if (none < 0) {
+      ordered = ordered_call(call, operands, where_, table_);
+      if (ordered.plain) return false;
+      const WholeCall& whole = ordered.whole;
+      if (!whole.why.empty()) none = ordered.wrong ? unfit(whole.why) : table_.unknown(whole.why);
+    }
+    const WholeCall& whole = ordered.whole;
+    for (size_t i = 0; i < call.outputs.size(); ++i) {
+      const Operand& out = call.outputs[i];
+      if (out.slot == Operand::kAbsent) continue;
+      HeldValue held;
+      int32_t number = none;
+      if (number < 0) {
+        number = made(whole.call, whole.operands, {Over::kPiece, -1, ""}, i, held);
+        held.spread = whole.spread;
+        const std::string why = whole.part < 0 || call.accumulate ? "" : lay_out(whole, out, i, -1, samples_, held);
+        if (!why.empty()) number = table_.unknown(why);
+      }
+      if (table_[number].over == Over::kUnknown) held = {};
+      if (call.accumulate) add_spread(whole, out, as_rows(none < 0 ? whole.call.outputs[i] : out, number));
+      else put(out, number, held);
+    }
+    return true;
+  }
+
   // A call on what ranks share, as the call that one device makes (experts.h).
   void visit_spread(const KernelCall& call, const std::vector<View>& operands) {
-    int32_t none = -1;
-    for (const View& view : operands)
-      if (none < 0 && view.number >= 0 && table_[view.number].over == Over::kUnknown) none = view.number;
+    int32_t none = unknown_among(operands, table_);
     WholeCall whole;
     if (none < 0) {
       whole = whole_call(call, operands, where_, table_, run_.samples);
@@ -269,7 +340,7 @@ class Evaluation {
     samples_ = whole.samples;
     std::vector<RowResult> results;
     if (none < 0 && !added) results = apply(whole.call, whole.operands, none);
-    if (none < 0 && !added && results[0].over == Over::kPiece)
+    if (none < 0 && !added && results[0].over == Over::kPiece && !whole.spread.summed)
       none = table_.unknown("experts of samples that are read together");
     for (size_t i = 0; i < call.outputs.size(); ++i) {
       const Operand& out = call.outputs[i];
@@ -377,11 +448,8 @@ class Evaluation {
   }
 
   std::vector<RowResult> apply(const KernelCall& call, std::vector<View>& operands, int32_t& none) {
-    for (const View& view : operands)
-      if (view.number >= 0 && table_[view.number].over == Over::kUnknown) {
-        none = view.number;
-        return {};
-      }
+    none = unknown_among(operands, table_);
+    if (none >= 0) return {};
     if (call.kernel == "copy" && call.inputs[0].shape != call.outputs[0].shape) {
       none = unfit("a copy of another shape");
       return {};
@@ -473,6 +541,7 @@ class Evaluation {
   HeldValues workspace_;
   std::vector<SpreadView> where_;  // of operands of the call at hand
   bool spread_ = false;            // ranks share one of them
+  bool ordered_ = false;           // one of them belongs to an order of rows
   size_t num_read_ = 0;
   size_t call_ = 0;
 };
