@@ -117,18 +117,21 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
   return {};
 }
 
-HeldValues LinkedPrograms::made_as(const std::string& name, int64_t samples, int64_t bytes) {
-  HeldValues made;
-  const auto makers = makers_.find(name);
-  if (makers == makers_.end()) return made;
+HeldValues LinkedPrograms::left_by_all(const std::string& label, int32_t reader, int64_t bytes) {
+  HeldValues held;
+  const auto makers = makers_.find(label);
+  if (makers == makers_.end()) return held;
+  bool first = true;
   for (const int32_t maker : makers->second) {
+    if (maker == reader) continue;
     if (state_[static_cast<size_t>(maker)] == 1) return {};
     evaluate(maker);
-    HeldValues left = left_by(maker, name, samples, bytes);
-    if (maker != makers->second.front() && made.all() != left.all()) return {};
-    made = std::move(left);
+    HeldValues left = left_by(maker, label, runs_[static_cast<size_t>(reader)].samples, bytes);
+    if (!first && held.all() != left.all()) return {};
+    held = std::move(left);
+    first = false;
   }
-  return made;
+  return held;
 }
 
 void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
@@ -149,8 +152,8 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
   CountedRows counted;
   if (exchange != exchanges_.end() && exchange->second.counted) {
     const int64_t bytes = exchange->second.devices * dtype_bytes(DType::kI64);
-    counted.sent = made_as(exchange->second.sent_rows, run.samples, bytes);
-    counted.received = made_as(exchange->second.received_rows, run.samples, bytes);
+    counted.sent = left_by_all(exchange->second.sent_rows, program, bytes);
+    counted.received = left_by_all(exchange->second.received_rows, program, bytes);
   }
   bool first = true;
   for (const int32_t maker : makers->second) {
