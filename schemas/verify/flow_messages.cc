@@ -184,8 +184,13 @@ void Flow::note_exchange(const AllToAll& action, int32_t label, int32_t sent_row
   if (label < 0) return;
   const bool counted = action.send_counts.buffer >= 0 || action.recv_counts.buffer >= 0;
   const auto name = [&](int32_t of) { return of < 0 ? std::string() : ledger_.labels[of]; };
-  const Exchange found{ledger_.labels[label], static_cast<int64_t>(members_.size()), action.dtype, counted,
-                       name(sent_rows),       name(received_rows),                   action.row};
+  const Exchange found{ledger_.labels[label],
+                       static_cast<int64_t>(members_.size()),
+                       action.dtype,
+                       counted,
+                       name(sent_rows),
+                       name(received_rows),
+                       action.row};
   const auto [known, fresh] = exchanges_.emplace(ledger_.exchanged(label), found);
   if (fresh || known->second == found) return;
   known->second.devices = 0;

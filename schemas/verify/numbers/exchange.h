@@ -17,7 +17,8 @@
 
 namespace piper::verify {
 
-// What is left in the slots by which an exchange counts its rows, as their makers name them; empty where it counts none.
+// What is left in the slots by which an exchange counts its rows, as their makers name them; empty where it counts
+// none.
 struct CountedRows {
   HeldValues sent, received;
 };

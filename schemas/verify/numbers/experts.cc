@@ -334,7 +334,8 @@ class Whole {
     const bool linear = row_->form == RowForm::kAdd      ? others == 0
                         : row_->form == RowForm::kLinear ? sums == 1 && where_[0].spread.summed
                                                          : false;
-    return all && linear && !result_.spread.share ? "" : "no linear function of a sum over the samples of several ranks";
+    return all && linear && !result_.spread.share ? ""
+                                                  : "no linear function of a sum over the samples of several ranks";
   }
 
   // All experts' extents.

@@ -59,9 +59,7 @@ class Ordered {
   bool is_plain(size_t i) const { return kind(i) == Kind::kNone && !where_[i].spread.is_spread(); }
   bool received(size_t i) const { return where_[i].spread.sources; }
   // Whole values of a rank's own, to any kernel.
-  bool is_own_count(size_t i) const {
-    return (kind(i) == Kind::kCounts || kind(i) == Kind::kTotals) && !received(i);
-  }
+  bool is_own_count(size_t i) const { return (kind(i) == Kind::kCounts || kind(i) == Kind::kTotals) && !received(i); }
   std::string wrong(const char* why) {
     result_.wrong = true;
     return why;
@@ -181,7 +179,8 @@ class Ordered {
     }
     const int64_t devices = order(0).segments;
     Operand& out = whole().call.outputs[0];
-    if (out.shape.empty() || !is_contiguous(out)) return "a sum over the rows of each expert that lies in another order";
+    if (out.shape.empty() || !is_contiguous(out))
+      return "a sum over the rows of each expert that lies in another order";
     std::vector<int64_t> shape = out.shape;
     shape[0] *= devices;
     reshape(out, std::move(shape));
@@ -211,7 +210,8 @@ class Ordered {
       if (!present(i)) continue;
       if (kind(i) == Kind::kRows) {
         if (first == where_.size()) first = i;
-        if (order(i).counts != order(first).counts) return wrong("rows in the order of one router beside those of another");
+        if (order(i).counts != order(first).counts)
+          return wrong("rows in the order of one router beside those of another");
         if (where_[i].spread != where_[first].spread) return "rows of experts of one rank beside those of all";
       } else if (!is_plain(i) || table_[whole().operands[i].number].over != Over::kNothing) {
         return "rows in an order beside what is not";
@@ -221,7 +221,8 @@ class Ordered {
     const std::vector<RowResult> results = apply_row(*row, local_, table_, order(first).places, posed);
     for (const RowResult& result : results) {
       if (result.over == Over::kUnknown) return "rows in an order: " + result.why;
-      if (result.over != Over::kEach || result.sample_axis != 0) return "what " + local_.kernel + " makes of rows in an order";
+      if (result.over != Over::kEach || result.sample_axis != 0)
+        return "what " + local_.kernel + " makes of rows in an order";
     }
     // What is the same for all rows is repeated as often as there are.
     for (size_t i = 0; i < where_.size(); ++i)
@@ -292,7 +293,9 @@ std::optional<WholeOrder> whole_order(const KernelCall& call) {
   const Operand& ids = call.inputs[0];
   if (ids.shape.size() != 1 || ids.shape[0] < 1) return std::nullopt;
   const int64_t rows = ids.shape[0];
-  const auto places = [&](int64_t of_experts) { return *capacity >= rows ? rows : std::min(rows, *capacity * of_experts); };
+  const auto places = [&](int64_t of_experts) {
+    return *capacity >= rows ? rows : std::min(rows, *capacity * of_experts);
+  };
   WholeOrder whole{call, {}};
   whole.order.segments = *segments;
   whole.order.rows = places(*experts);

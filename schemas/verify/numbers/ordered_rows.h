@@ -10,13 +10,15 @@
 // - Where a kernel computes each row by itself, from what is the same for all rows, it does so in any order: rows are
 //   like samples there, and a row's argument (rows.cc) says which kernels do.
 // - A product by groups takes the rows of each expert by the counts of their own order. One that sums over the rows of
-//   an expert makes, from the rows of D ranks, the sum of D values: of what it makes of the rows of each. Functions that
-//   are linear in it may follow (experts.cc).
+//   an expert makes, from the rows of D ranks, the sum of D values: of what it makes of the rows of each. Functions
+//   that are linear in it may follow (experts.cc).
 // - Counts of experts in one segment are those in D segments, in one memory.
-// - An exchange moves segments: segment j of what rank i has becomes segment i of what rank j has. By counts it moves as
-//   many rows of each segment as these say; where that is how many rows of this order stand in the segment, all of them.
-// Which rows are in an order depends on the samples that stand together, where there is a capacity; so this is a rule on
-// values of pieces (pieces.h).
+// - An exchange moves segments: segment j of what rank i has becomes segment i of what rank j has. By counts it moves
+// as
+//   many rows of each segment as these say; where that is how many rows of this order stand in the segment, all of
+//   them.
+// Which rows are in an order depends on the samples that stand together, where there is a capacity; so this is a rule
+// on values of pieces (pieces.h).
 #pragma once
 
 #include <cstdint>
