@@ -158,8 +158,8 @@ class Flow {
   std::map<int32_t, Exchange> exchanges_;  // by the label at arrival
   std::map<int32_t, Place> measured_;      // by sum: where the first that clips or skips by it stands
   Pieces scratch_, scratch_more_, scratch_sum_;
-  std::vector<Member> members_;         // of the collective at hand, by position
-  std::vector<Pieces> sent_, arrived_;  // of an exchange, by position
+  std::vector<Member> members_;                    // of the collective at hand, by position
+  std::vector<Pieces> sent_, arrived_;             // of an exchange, by position
   std::vector<std::pair<size_t, int32_t>> moved_;  // members and the labels of what they send
 };
 

@@ -184,16 +184,15 @@ void Flow::note_exchange(const AllToAll& action, int32_t label, int32_t sent_row
   if (label < 0) return;
   const bool counted = action.send_counts.buffer >= 0 || action.recv_counts.buffer >= 0;
   const auto name = [&](int32_t of) { return of < 0 ? std::string() : ledger_.labels[of]; };
-  const Exchange found{ledger_.labels[label],
-                       static_cast<int64_t>(members_.size()),
-                       action.dtype,
-                       counted,
-                       name(sent_rows),
-                       name(received_rows),
-                       action.row};
-  const auto [known, fresh] = exchanges_.emplace(ledger_.exchanged(label), found);
-  if (fresh || known->second == found) return;
-  known->second.devices = 0;
+  const std::string& sent = ledger_.labels[label];
+  const auto devices = static_cast<int64_t>(members_.size());
+  const auto found =
+      exchanges_.emplace(ledger_.exchanged(label), Exchange{sent, devices, action.dtype, counted, action.row});
+  Exchange& known = found.first->second;
+  if (known.sent != sent || known.devices != devices || known.dtype != action.dtype || known.counted != counted ||
+      known.row != action.row)
+    known.devices = 0;
+  if (counted) known.counts.emplace(name(sent_rows), name(received_rows));
 }
 
 Exchanges Flow::exchanges() const {

@@ -127,12 +127,12 @@ class Piece {
   const Number& number(const NumberedProgram& run, int slot) const { return table[left(run, slot)]; }
 
   // What rank j has of what the ranks of its group left in `slot`
-  HeldValues exchanged(const NumberedProgram& run, int slot, const CountedRows& counted = {}) {
+  HeldValues exchanged(const NumberedProgram& run, int slot, const std::vector<CountedRows>& counted = {}) {
     Exchange exchange;
     exchange.sent = "sent";
     exchange.devices = kDevices;
     exchange.dtype = slot == kCounts || slot == kOtherCounts ? DType::kI64 : DType::kF32;
-    exchange.counted = !counted.sent.all().empty();
+    exchange.counted = !counted.empty();
     exchange.row = exchange.counted ? kWidth : 0;
     const HeldValues& sent = run.slots[static_cast<size_t>(slot)];
     return verify::exchanged(sent, exchange, counted, sent.all().begin()->second.end, kSamples, 0, table);
@@ -246,7 +246,7 @@ TEST_CASE("an exchange by counts moves all rows where it counts those of their o
     return std::pair(sends.slots[kTotals], gets.slots[kTotals]);
   };
   const auto moved = [&](HeldValues sent, HeldValues received) {
-    const HeldValues held = piece.exchanged(sender, kInOrder, {std::move(sent), std::move(received)});
+    const HeldValues held = piece.exchanged(sender, kInOrder, {{std::move(sent), std::move(received)}});
     return answer(piece.table[held.all().begin()->second.number]);
   };
   const auto [sent, received] = counted_by(kCounts);

@@ -130,8 +130,8 @@ const HeldValue* only_value(const HeldValues& held) {
 
 }  // namespace
 
-HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const CountedRows& counted, int64_t bytes,
-                     int64_t samples, int32_t reader, NumberTable& table) {
+HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const std::vector<CountedRows>& counts,
+                     int64_t bytes, int64_t samples, int32_t reader, NumberTable& table) {
   HeldValues held;
   const auto unknown = [&](const std::string& why) {
     held.put(0, {bytes, 0, table.unknown(why)});
@@ -140,8 +140,9 @@ HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const Cou
   if (exchange.devices < 2) return unknown("an exchange among groups of different size");
   if (const HeldValue* const value = only_value(sent);
       value != nullptr && value->spread.order.kind != RowOrder::Kind::kNone) {
-    MovedRows moved =
-        exchanged_rows(*value, exchange, only_value(counted.sent), only_value(counted.received), bytes, table);
+    std::vector<CountedBy> counted;
+    for (const CountedRows& rows : counts) counted.push_back({only_value(rows.sent), only_value(rows.received)});
+    MovedRows moved = exchanged_rows(*value, exchange, counted, bytes, table);
     if (moved.wrong) held.put(0, {bytes, 0, table.unfit(moved.why, reader, -1)});
     else if (!moved.why.empty()) return unknown(moved.why);
     else held.put(0, std::move(moved.value));

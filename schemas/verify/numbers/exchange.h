@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "schemas/verify/exchanges.h"
 #include "schemas/verify/numbers/held.h"
@@ -17,15 +18,14 @@
 
 namespace piper::verify {
 
-// What is left in the slots by which an exchange counts its rows, as their makers name them; empty where it counts
-// none.
+// What is left in the slots by which an exchange counts its rows, as their makers name them.
 struct CountedRows {
   HeldValues sent, received;
 };
 
 // What stands behind `exchange` in a slot of `bytes` that `reader` reads, where its maker left `sent` in a program for
-// `samples` samples of each rank. What no rule covers is an unknown number.
-HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const CountedRows& counted, int64_t bytes,
-                     int64_t samples, int32_t reader, NumberTable& table);
+// `samples` samples of each rank. `counts`: of Exchange::counts. What no rule covers is an unknown number.
+HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const std::vector<CountedRows>& counts,
+                     int64_t bytes, int64_t samples, int32_t reader, NumberTable& table);
 
 }  // namespace piper::verify

@@ -149,11 +149,11 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
   if (makers == makers_.end())
     return unknown("a value that no program of a chunk makes: an exchange, or a count of terms");
   const std::string& made_as = exchange != exchanges_.end() ? exchange->second.sent : name;
-  CountedRows counted;
-  if (exchange != exchanges_.end() && exchange->second.counted) {
+  std::vector<CountedRows> counts;
+  if (exchange != exchanges_.end()) {
     const int64_t bytes = exchange->second.devices * dtype_bytes(DType::kI64);
-    counted.sent = left_by_all(exchange->second.sent_rows, program, bytes);
-    counted.received = left_by_all(exchange->second.received_rows, program, bytes);
+    for (const auto& [sent, received] : exchange->second.counts)
+      counts.push_back({left_by_all(sent, program, bytes), left_by_all(received, program, bytes)});
   }
   bool first = true;
   for (const int32_t maker : makers->second) {
@@ -165,7 +165,7 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
     evaluate(maker);
     HeldValues left = left_by(maker, made_as, run.samples, reader.bytes);
     if (exchange != exchanges_.end())
-      left = exchanged(left, exchange->second, counted, reader.bytes, run.samples, program, table_);
+      left = exchanged(left, exchange->second, counts, reader.bytes, run.samples, program, table_);
     if (first) {
       held = std::move(left);
       first = false;

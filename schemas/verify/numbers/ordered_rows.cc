@@ -284,32 +284,39 @@ std::string view_of_ordered(const StridedElements& elements, const HeldValue& va
 }
 
 std::optional<WholeOrder> whole_order(const KernelCall& call) {
-  const auto* experts = find_attr<int64_t>(call, "experts");
   const auto* segments = find_attr<int64_t>(call, "segments");
+  if (call.kernel != "expert_order" || segments == nullptr || *segments < 2) return std::nullopt;
+  WholeOrder whole;
+  whole.call = call;
+  whole.why = "an order of rows in a form of its own";
+  const auto* experts = find_attr<int64_t>(call, "experts");
   const auto* capacity = find_attr<int64_t>(call, "capacity");
-  if (call.kernel != "expert_order" || call.inputs.size() != 1 || call.outputs.size() != 4 || experts == nullptr ||
-      segments == nullptr || capacity == nullptr || *segments < 2 || *experts % *segments != 0 || *capacity < 1)
-    return std::nullopt;
-  const Operand& ids = call.inputs[0];
-  if (ids.shape.size() != 1 || ids.shape[0] < 1) return std::nullopt;
-  const int64_t rows = ids.shape[0];
+  if (call.inputs.size() != 1 || call.outputs.size() != 4 || experts == nullptr || capacity == nullptr ||
+      *experts % *segments != 0 || *capacity < 1 || call.inputs[0].shape.size() != 1 || call.inputs[0].shape[0] < 1)
+    return whole;
+  const int64_t rows = call.inputs[0].shape[0];
   const auto places = [&](int64_t of_experts) {
     return *capacity >= rows ? rows : std::min(rows, *capacity * of_experts);
   };
-  WholeOrder whole{call, {}};
   whole.order.segments = *segments;
   whole.order.rows = places(*experts);
   whole.order.places = *segments * places(*experts / *segments);
   *find_attr<int64_t>(whole.call, "segments") = 1;
+  const std::vector<int64_t> here[] = {{whole.order.places}, {rows}, {*segments, *experts / *segments}, {}};
   const std::vector<int64_t> shapes[] = {{whole.order.rows}, {rows}, {1, *experts}, {}};
   for (size_t i = 0; i < call.outputs.size(); ++i) {
+    const Operand& made = call.outputs[i];
+    if (made.slot != Operand::kAbsent && made.shape != here[i]) {
+      whole.wrong = true;
+      whole.why = "an order of rows that has not the places of its capacity";
+      return whole;
+    }
+    if (made.slot != Operand::kAbsent && !is_contiguous(made)) return whole;
     Operand& out = whole.call.outputs[i];
-    if (out.slot != Operand::kAbsent && !is_contiguous(call.outputs[i])) return std::nullopt;
     out.dtype = DType::kI64;
     reshape(out, shapes[i]);
   }
-  const Operand& order = call.outputs[0];
-  if (order.slot != Operand::kAbsent && order.shape != std::vector<int64_t>{whole.order.places}) return std::nullopt;
+  whole.why.clear();
   return whole;
 }
 
@@ -318,11 +325,14 @@ OrderedCall ordered_call(const KernelCall& call, const std::vector<View>& operan
   return Ordered(call, operands, where, table).make();
 }
 
-MovedRows exchanged_rows(const HeldValue& sent, const Exchange& exchange, const HeldValue* sent_rows,
-                         const HeldValue* received_rows, int64_t bytes, const NumberTable& table) {
+MovedRows exchanged_rows(const HeldValue& sent, const Exchange& exchange, const std::vector<CountedBy>& counts,
+                         int64_t bytes, const NumberTable& table) {
   const RowOrder& order = sent.spread.order;
+  const bool back = sent.spread.sources;
   MovedRows moved;
   moved.value = sent;
+  moved.value.spread.devices = exchange.devices;
+  moved.value.spread.sources = !back;
   const auto open = [&](const char* why) {
     moved.why = why;
     return moved;
@@ -333,23 +343,19 @@ MovedRows exchanged_rows(const HeldValue& sent, const Exchange& exchange, const 
   };
   if (exchange.devices != order.segments || sent.first != 0 || sent.end > bytes)
     return open("an exchange of a part of an order");
-  if (order.kind == Kind::kCounts) {
-    if (sent.spread.sources || exchange.counted) return open("an exchange of counts of rows that others sent");
-  } else if (order.kind != Kind::kRows) {
-    return open("an exchange of what is known of an order");
-  } else if (exchange.counted) {
-    if (exchange.row * order.rows * dtype_bytes(exchange.dtype) != table[sent.number].bytes)
-      return wrong("an exchange of rows of another length");
-    for (const HeldValue* const counts : {sent_rows, received_rows}) {
-      if (counts == nullptr || counts->spread.order.kind != Kind::kTotals)
+  if (order.kind == Kind::kCounts)
+    return back || exchange.counted ? open("an exchange of counts of rows that others sent") : moved;
+  if (order.kind != Kind::kRows) return open("an exchange of what is known of an order");
+  if (!exchange.counted) return moved;
+  if (exchange.row * order.rows * dtype_bytes(exchange.dtype) != table[sent.number].bytes)
+    return wrong("an exchange of rows of another length");
+  for (const CountedBy& by : counts)
+    for (const HeldValue* const rows : {by.sent, by.received}) {
+      if (rows == nullptr || rows->spread.order.kind != Kind::kTotals)
         return open("an exchange of as many rows as the data say");
-      if (counts->spread.order.counts != order.counts) return wrong(kOtherCounts);
+      if (rows->spread.order.counts != order.counts) return wrong(kOtherCounts);
+      if (rows->spread.sources != (rows == by.sent ? back : !back)) return wrong(kOtherRows);
     }
-    if (sent_rows->spread.sources != sent.spread.sources || received_rows->spread.sources == sent.spread.sources)
-      return wrong(kOtherRows);
-  }
-  moved.value.spread.devices = exchange.devices;
-  moved.value.spread.sources = !sent.spread.sources;
   return moved;
 }
 

@@ -40,11 +40,12 @@ namespace piper::verify {
 std::string view_of_ordered(const StridedElements& elements, const HeldValue& value, int64_t size, View& view,
                             SpreadView& where);
 
-// An expert_order of several segments as the one of one segment, and how its results are held but for RowOrder::counts.
-// Nothing where the call is none of its kind. All results are there, in the order of the kernel's outputs.
+// An expert_order of several segments as the one of one segment. Nothing where the call is none of several.
 struct WholeOrder {
-  plan::KernelCall call;
-  RowOrder order;
+  plan::KernelCall call;  // with all results' shapes, in the order of the kernel's outputs
+  RowOrder order;         // of the results, but for `kind` and `counts`
+  std::string why;        // what is not covered; "" where all is
+  bool wrong = false;     // ... what no sound call does
 };
 std::optional<WholeOrder> whole_order(const plan::KernelCall& call);
 
@@ -57,14 +58,18 @@ struct OrderedCall {
 OrderedCall ordered_call(const plan::KernelCall& call, const std::vector<View>& operands,
                          const std::vector<SpreadView>& where, NumberTable& table);
 
-// What stands behind an exchange of `sent`, which belongs to an order, in a slot of `bytes`. `sent_rows` and
-// `received_rows`: what the counts of the exchange are; nullptr where there are none, or nothing is known of them.
+// What is left in the slots by which an exchange counts its rows; nullptr where that is not known.
+struct CountedBy {
+  const HeldValue *sent = nullptr, *received = nullptr;
+};
+// What stands behind an exchange of `sent`, which belongs to an order, in a slot of `bytes`. `counts`: of all places
+// where the value travels.
 struct MovedRows {
   HeldValue value;
   std::string why;     // what is not covered; "" where all is
   bool wrong = false;  // ... what no sound exchange does
 };
-MovedRows exchanged_rows(const HeldValue& sent, const Exchange& exchange, const HeldValue* sent_rows,
-                         const HeldValue* received_rows, int64_t bytes, const NumberTable& table);
+MovedRows exchanged_rows(const HeldValue& sent, const Exchange& exchange, const std::vector<CountedBy>& counts,
+                         int64_t bytes, const NumberTable& table);
 
 }  // namespace piper::verify

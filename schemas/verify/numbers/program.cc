@@ -275,9 +275,11 @@ class Evaluation {
   // An order of rows in several segments, as that of one device (ordered_rows.h). False: the call makes none.
   bool visit_order(const KernelCall& call, const std::vector<View>& operands) {
     std::optional<WholeOrder> whole = whole_order(call);
-    if (!whole || unknown_among(operands, table_) >= 0) return false;
+    if (!whole) return false;
+    int32_t unknown = unknown_among(operands, table_);
+    if (unknown < 0 && !whole->why.empty()) unknown = whole->wrong ? unfit(whole->why) : table_.unknown(whole->why);
     const auto result = [&](size_t i, HeldValue& held) {
-      return made(whole->call, operands, {Over::kPiece, -1, ""}, i, held);
+      return unknown >= 0 ? unknown : made(whole->call, operands, {Over::kPiece, -1, ""}, i, held);
     };
     enum Result : size_t { kOrder, kPositions, kCounts };
     HeldValue none;
@@ -286,7 +288,7 @@ class Evaluation {
       if (call.outputs[i].slot == Operand::kAbsent) continue;
       HeldValue held;
       const int32_t number = result(i, held);
-      if (i <= kCounts) {
+      if (i <= kCounts && unknown < 0) {
         held.spread.order = whole->order;
         held.spread.order.kind = i == kOrder       ? RowOrder::Kind::kRows
                                  : i == kPositions ? RowOrder::Kind::kPositions
