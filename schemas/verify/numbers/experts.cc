@@ -54,18 +54,28 @@ std::string view_of_sources(StridedElements elements, const HeldValue& value, in
   return view_of_rank(elements, size, block, samples, view);
 }
 
+// The axes of a view that may be the experts', of elements of which a rank has `part` in a row.
+std::vector<int32_t> axes_of_experts(const StridedElements& elements, const View& view, int64_t part) {
+  std::vector<int32_t> axes, others;
+  for (size_t i = 0; i < view.axes.size(); ++i) {
+    const ViewAxis& axis = view.axes[i];
+    const bool one = elements.shape[i] == 1 && !axis.samples;
+    const bool whole = axis.extent > 1 && axis.stride > 0 && axis.extent * axis.stride == part;
+    if (whole || (one && elements.strides[i] >= part)) axes.push_back(static_cast<int32_t>(i));
+    else if (one) others.push_back(static_cast<int32_t>(i));
+  }
+  axes.insert(axes.end(), others.begin(), others.end());
+  return axes;
+}
+
 // A view of what a rank has, as the view of what all ranks have together.
-std::string of_all_parts(const StridedElements& elements, const Spread& spread, View& view, int32_t& part) {
+std::string of_all_parts(const StridedElements& elements, const Spread& spread, View& view, size_t choice,
+                         int32_t& part) {
   const int64_t rows = spread.part;
   int64_t last = view.offset % rows;
-  for (size_t i = 0; i < view.axes.size() && part < 0; ++i) {
-    const ViewAxis& axis = view.axes[i];
-    // Of one expert: the first axis that could be of the experts.
-    const bool one = elements.shape[i] == 1 && !axis.samples && elements.strides[i] >= rows;
-    if (one || (axis.extent > 1 && axis.stride > 0 && axis.extent * axis.stride == rows))
-      part = static_cast<int32_t>(i);
-  }
-  if (part < 0) return "experts of one rank that are told apart from those of others";
+  const std::vector<int32_t> axes = axes_of_experts(elements, view, rows);
+  if (choice >= axes.size()) return "experts of one rank that are told apart from those of others";
+  part = axes[choice];
   for (size_t i = 0; i < view.axes.size(); ++i) {
     ViewAxis& axis = view.axes[i];
     if (static_cast<int32_t>(i) == part) {
@@ -394,7 +404,8 @@ class Whole {
 }  // namespace
 
 std::string view_of_spread(StridedElements elements, const HeldValue& value, Over over, int64_t size, int64_t samples,
-                           View& view, SpreadView& where) {
+                           View& view, SpreadView& where, size_t choice) {
+  where = {};
   where.spread = value.spread;
   if (value.period > 0) return "a repeated value of experts";
   const StridedElements as_read = elements;
@@ -409,7 +420,7 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
     why = view_of_sources(std::move(elements), value, size, samples, view, where);
   else if (over == Over::kEach && value.block > 0) why = view_between(elements, size, value.block, samples, view);
   else why = view_of(elements, over, size, samples, view);
-  if (why.empty() && value.spread.part > 0) why = of_all_parts(as_read, value.spread, view, where.part);
+  if (why.empty() && value.spread.part > 0) why = of_all_parts(as_read, value.spread, view, choice, where.part);
   return why;
 }
 
