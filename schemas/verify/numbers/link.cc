@@ -82,6 +82,7 @@ LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, const
     run.samples = std::max<int64_t>(named->local_batch, 1);
     run.whole = run.samples == leaves_.batch();
     run.by_pieces = by_pieces;
+    run.known = table.size();
     run.slots.resize(run.program->slots.size());
     for (const Slot& slot : run.program->slots)
       if (slot.writes && is_value(slot.role)) makers_[label(chunks_[p], slot)].push_back(run.index);
