@@ -210,7 +210,8 @@ class Evaluation {
     if (run_.by_pieces && !spread_ && visit_order(call, operands)) return;
     if (ordered_ && visit_ordered(call, operands)) return;
     if (spread_) {
-      visit_spread(call, std::move(operands));
+      if (const auto wider = with_axis(call, operands)) visit(*wider);
+      else visit_spread(call, std::move(operands));
       return;
     }
     if (call.accumulate && (call.kernel == "add_into" || call.kernel == "copy") && operands.size() == 1 &&
@@ -239,6 +240,17 @@ class Evaluation {
     }
     for (size_t i = 0; i < call.inputs.size(); ++i)
       if (is_state(call.inputs[i])) change_state(call, operands, i);
+  }
+
+  // A copy whose operand shows no axis of experts, with one of one place.
+  std::optional<KernelCall> with_axis(const KernelCall& call, const std::vector<View>& operands) {
+    if (operands.size() != 1 || !ways_[0].empty()) return std::nullopt;
+    const Operand& in = call.inputs[0];
+    int64_t begin = 0;
+    const HeldValue* const value = held(in.slot).find(in.offset, in.offset + span_bytes(in), begin);
+    // Once: it then has such an axis.
+    const bool has_one = std::count(in.shape.begin(), in.shape.end(), 1) > 0;
+    return value == nullptr || has_one ? std::nullopt : with_axis_of_experts(call, *value);
   }
 
   static int32_t unknown_among(const std::vector<View>& operands, const NumberTable& table) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "schemas/plan/dtype.h"
+#include "schemas/plan/names.h"
 #include "schemas/verify/numbers/copies.h"
 
 namespace piper::verify {
@@ -77,6 +78,21 @@ std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldV
     for (const int32_t copy : copies)
       if (const auto held = as_part_of(value, copy, table)) add_all(*held);
   return ways;
+}
+
+std::optional<plan::KernelCall> with_axis_of_experts(const plan::KernelCall& call, const HeldValue& value) {
+  if (call.kernel != "copy" || call.accumulate || call.inputs.size() != 1 || call.outputs.size() != 1 ||
+      call.inputs[0].shape != call.outputs[0].shape || value.spread.part == 0)
+    return std::nullopt;
+  plan::KernelCall wider = call;
+  plan::Operand &in = wider.inputs[0], &out = wider.outputs[0];
+  size_t at = 0;  // behind all axes that stand outside of the experts
+  while (at < in.shape.size() && in.strides[at] >= value.spread.part) ++at;
+  const auto place = static_cast<std::ptrdiff_t>(at);
+  in.strides.insert(in.strides.begin() + place, value.spread.part);
+  for (plan::Operand* operand : {&in, &out}) operand->shape.insert(operand->shape.begin() + place, 1);
+  out.strides.insert(out.strides.begin() + place, plan::contiguous_strides(out.shape)[at]);
+  return wider;
 }
 
 }  // namespace piper::verify

@@ -6,12 +6,16 @@
 // - A copy that only moves the axis of experts has, of each expert, the same elements in the same order. So what holds
 // a
 //   rank's part of a value holds its part of such a copy, and a call may read either.
+// - A copy of elements without such an axis is the copy of these with one more axis of one place.
 // The numbers of all ways are numbers of what stands there (experts.h), so no choice proves what is not.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "schemas/plan/plan.h"
 #include "schemas/verify/numbers/experts.h"
 #include "schemas/verify/numbers/held.h"
 #include "schemas/verify/numbers/number.h"
@@ -29,5 +33,9 @@ struct WayToRead {
 std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldValue& value, DType dtype,
                                     int64_t samples, const std::vector<int32_t>& copies, const NumberTable& table,
                                     std::string& why);
+
+// A copy that reads elements of `value` with one more axis, of one place, where the experts' stands in memory. Of other
+// calls, and where it is not that of one device, nothing.
+std::optional<plan::KernelCall> with_axis_of_experts(const plan::KernelCall& call, const HeldValue& value);
 
 }  // namespace piper::verify
