@@ -28,14 +28,14 @@ struct WayToRead {
   SpreadView where;
 };
 
-// Ways to read elements of a value that is spread, the likeliest first, where `copies` of it may stand for it. `size`
-// and `samples` as in view_of_spread. Where there is none, `why` says why the first is none.
+// Ways to read elements of a value that is spread, the likeliest first, where `copies` of it may stand for it.
+// `samples`: of each rank. `why`: "", or why the first that was tried is none.
 std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldValue& value, DType dtype,
                                     int64_t samples, const std::vector<int32_t>& copies, const NumberTable& table,
                                     std::string& why);
 
 // A copy that reads elements of `value` with one more axis, of one place, where the experts' stands in memory. Of other
-// calls, and where it is not that of one device, nothing.
+// calls, and of a value of which each rank has all, nothing.
 std::optional<plan::KernelCall> with_axis_of_experts(const plan::KernelCall& call, const HeldValue& value);
 
 }  // namespace piper::verify
