@@ -11,7 +11,8 @@
 //   that its slots name, and parameters as they were when the step began: so forward and backward of a
 //   microbatch read the same version. Of a parameter that a rank has a part of, that part belongs to the rows that the
 //   run reads: member j of an exchange has part j, since part j of what others sent came to it. An addition to a
-//   gradient goes to the elements that the program reads as that parameter.
+//   gradient goes to the elements that the program reads as that parameter. Rows that an exchange moves by counts are
+//   counted by values of programs, for the samples of these rows.
 // - Every copy of a parameter that the next step reads is updated, from a gradient with the same addends; every
 //   element of a saved tensor has one owner.
 //

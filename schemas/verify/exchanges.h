@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "schemas/plan/plan.h"
 
@@ -16,7 +18,9 @@ struct Exchange {
   int64_t devices = 0;  // D of the group: part j of D equal ones went to position j. 0: not the same everywhere
   DType dtype = DType::kF32;
   bool counted = false;  // of as many rows of each part as the data say; else whole parts travel
-  friend bool operator==(const Exchange&, const Exchange&) = default;
+  int64_t row = 0;       // counted: elements of a row
+  // Counted: the names that makers have for how many rows are sent and received, wherever the value travels.
+  std::set<std::pair<std::string, std::string>> counts = {};
 };
 using Exchanges = std::map<std::string, Exchange>;  // by the name that its readers have for the value
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "schemas/base/status.h"
@@ -88,7 +89,9 @@ class Flow {
   Status check_moments(Rank& rank, const Updating& call, const Content& parameter, int64_t done, int64_t bytes);
   Status collective(int32_t transfer);
   Status exchange();  // of `members_`
-  void note_exchange(const plan::AllToAll& action, int32_t label, int64_t devices);
+  // The label of the value by which a member counts the rows that it sends or gets, of the same samples as these.
+  Result<int32_t> label_of_counts(Rank& rank, const plan::BufferRange& counts, const Pieces& rows);
+  void note_exchange(const plan::AllToAll& action, int32_t label, int32_t sent_rows, int32_t received_rows);
 
   // --- parts of a run
   struct Seen {
@@ -155,8 +158,9 @@ class Flow {
   std::map<int32_t, Exchange> exchanges_;  // by the label at arrival
   std::map<int32_t, Place> measured_;      // by sum: where the first that clips or skips by it stands
   Pieces scratch_, scratch_more_, scratch_sum_;
-  std::vector<Member> members_;         // of the collective at hand, by position
-  std::vector<Pieces> sent_, arrived_;  // of an exchange, by position
+  std::vector<Member> members_;                    // of the collective at hand, by position
+  std::vector<Pieces> sent_, arrived_;             // of an exchange, by position
+  std::vector<std::pair<size_t, int32_t>> moved_;  // members and the labels of what they send
 };
 
 }  // namespace piper::verify

@@ -119,6 +119,7 @@ Status Flow::exchange() {
     members[i].rank->contents.take(exchange.send, part * num_members, sent_[i]);
     PIPER_RETURN_IF_ERROR(check_elements(*members[i].rank, sent_[i], exchange.dtype));
   }
+  moved_.clear();
   for (size_t j = 0; j < members.size(); ++j)
     for (size_t i = 0; i < members.size(); ++i) {
       scratch_.clear();
@@ -126,31 +127,72 @@ Status Flow::exchange() {
       for (auto& piece : scratch_) {
         auto& content = piece.content;
         if (content.kind != Kind::kValue) continue;
-        const int32_t sent = content.what;
+        if (moved_.empty() || moved_.back() != std::pair(i, content.what)) moved_.emplace_back(i, content.what);
         // Rows that came in parts go back in parts, other values go to every member for all of their samples.
         content.at = content.parts > 0 ? -1 : static_cast<int32_t>(j);
         if (content.parts > 0) content.how = samples_of(piece);
         if (content.how < 0) return refuted("P0637", *members[i].rank, "a part begins or ends inside of a sample");
         content.what = ledger_.exchanged(content.what);
-        note_exchange(std::get<AllToAll>(*members[i].action), sent, num_members);
         content.parts = static_cast<int32_t>(num_members);
         content.origin = 0;
         content.size = piece.bytes;
       }
       arrived_[j].insert(arrived_[j].end(), scratch_.begin(), scratch_.end());
     }
+  for (size_t i = 0; i < members.size(); ++i) {
+    const auto& action = std::get<AllToAll>(*members[i].action);
+    PIPER_ASSIGN(const int32_t out, label_of_counts(*members[i].rank, action.send_counts, sent_[i]));
+    PIPER_ASSIGN(const int32_t in, label_of_counts(*members[i].rank, action.recv_counts, arrived_[i]));
+    for (const auto& [member, label] : moved_)
+      if (member == i) note_exchange(action, label, out, in);
+  }
   for (size_t j = 0; j < members.size(); ++j)
     members[j].rank->contents.put(std::get<AllToAll>(*members[j].action).recv, arrived_[j]);
   return {};
 }
 
-void Flow::note_exchange(const AllToAll& action, int32_t label, int64_t devices) {
+Result<int32_t> Flow::label_of_counts(Rank& rank, const BufferRange& counts, const Pieces& rows) {
+  if (counts.buffer < 0) return -1;
+  const auto samples_of_all = [&](const Pieces& pieces) {
+    int32_t samples = 0;
+    for (const Piece& piece : pieces)
+      if (piece.content.kind == Kind::kValue && samples >= 0) {
+        const int32_t here = samples_of(piece);
+        samples = here < 0 ? -1 : ledger_.samples.append(samples, here);
+      }
+    return samples;
+  };
+  const auto members = static_cast<int64_t>(members_.size());
+  scratch_.clear();
+  rank.contents.take(counts, members * dtype_bytes(DType::kI64), scratch_);
+  PIPER_RETURN_IF_ERROR(check_elements(rank, scratch_, DType::kI64));
+  const Content& content = scratch_[0].content;
+  for (const Piece& piece : scratch_)
+    if (piece.content.kind != Kind::kValue || piece.content.what != content.what)
+      return refuted("P0637", rank, "counts the rows that it moves by what is no value of a program");
+  // Rows that came from several ranks and went back to them are their own again.
+  const int32_t counted = scratch_[0].content.how, moved = samples_of_all(rows);
+  const bool alike = std::all_of(rows.begin(), rows.end(), [&](const Piece& p) { return samples_of(p) == counted; });
+  if (counted != 0 && moved > 0 && counted != moved && !alike)
+    return refuted("P0637", rank,
+                   "moves rows of " + text(ledger_.samples.ranges(moved)) + " by counts of " +
+                       text(ledger_.samples.ranges(counted)));
+  return content.what;
+}
+
+void Flow::note_exchange(const AllToAll& action, int32_t label, int32_t sent_rows, int32_t received_rows) {
   if (label < 0) return;
   const bool counted = action.send_counts.buffer >= 0 || action.recv_counts.buffer >= 0;
-  const Exchange found{ledger_.labels[label], devices, action.dtype, counted};
-  const auto [known, fresh] = exchanges_.emplace(ledger_.exchanged(label), found);
-  if (fresh || known->second == found) return;
-  known->second.devices = 0;
+  const auto name = [&](int32_t of) { return of < 0 ? std::string() : ledger_.labels[of]; };
+  const std::string& sent = ledger_.labels[label];
+  const auto devices = static_cast<int64_t>(members_.size());
+  const auto found =
+      exchanges_.emplace(ledger_.exchanged(label), Exchange{sent, devices, action.dtype, counted, action.row});
+  Exchange& known = found.first->second;
+  if (known.sent != sent || known.devices != devices || known.dtype != action.dtype || known.counted != counted ||
+      known.row != action.row)
+    known.devices = 0;
+  if (counted) known.counts.emplace(name(sent_rows), name(received_rows));
 }
 
 Exchanges Flow::exchanges() const {

@@ -1,6 +1,6 @@
 # Rules on numbers: of the verifier alone.
 piper_test(number_rules_test LABELS unit
-  SOURCES number_rules_test.cc
+  SOURCES number_rules_test.cc ordered_rows_test.cc ways_to_read_test.cc
   LINK piper_verify)
 
 # Compiles plans: reads the driver, as plan_damage_test does.

@@ -115,8 +115,9 @@ class Comparison {
     if (covered) unknown = unknown_in(found);
     if (covered && unknown != nullptr && unknown->unfit && !ambiguous_ && unknown->program >= 0) {
       const Program& program = bundle_.programs[static_cast<size_t>(unknown->program)];
-      return refuted("program " + quoted(program.name) + " " + tell_call(program, unknown->call) + ", on the way to " +
-                     quoted(name) + ": " + unknown->why);
+      const std::string where = unknown->call < 0 ? "reads what came by" : tell_call(program, unknown->call) + ":";
+      return refuted("on the way to " + quoted(name) + ", program " + quoted(program.name) + " " + where + " " +
+                     unknown->why);
     }
     if (unknown != nullptr) {
       leave_open(unknown->why, name);

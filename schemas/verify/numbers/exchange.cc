@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schemas/plan/dtype.h"
+#include "schemas/verify/numbers/ordered_rows.h"
 
 namespace piper::verify {
 namespace {
@@ -122,16 +123,31 @@ class Exchanged {
   HeldValue result_;
 };
 
+// The one value of a slot, or nullptr.
+const HeldValue* only_value(const HeldValues& held) {
+  return held.all().size() == 1 && held.all().begin()->first == 0 ? &held.all().begin()->second : nullptr;
+}
+
 }  // namespace
 
-HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, int64_t bytes, int64_t samples,
-                     NumberTable& table) {
+HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const std::vector<CountedRows>& counts,
+                     int64_t bytes, int64_t samples, int32_t reader, NumberTable& table) {
   HeldValues held;
   const auto unknown = [&](const std::string& why) {
     held.put(0, {bytes, 0, table.unknown(why)});
     return held;
   };
   if (exchange.devices < 2) return unknown("an exchange among groups of different size");
+  if (const HeldValue* const value = only_value(sent);
+      value != nullptr && value->spread.order.kind != RowOrder::Kind::kNone) {
+    std::vector<CountedBy> counted;
+    for (const CountedRows& rows : counts) counted.push_back({only_value(rows.sent), only_value(rows.received)});
+    MovedRows moved = exchanged_rows(*value, exchange, counted, bytes, table);
+    if (moved.wrong) held.put(0, {bytes, 0, table.unfit(moved.why, reader, -1)});
+    else if (!moved.why.empty()) return unknown(moved.why);
+    else held.put(0, std::move(moved.value));
+    return held;
+  }
   if (exchange.counted) return unknown("an exchange of as many rows as the data say");
   if (sent.all().size() != 1) return unknown("an exchange of what no program makes as one value");
   const auto& [begin, value] = *sent.all().begin();

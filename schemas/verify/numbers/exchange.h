@@ -6,9 +6,11 @@
 //   samples of all ranks. Where that axis is one of the experts, each rank has the part of its own experts (experts.h).
 // - What a rank has for the samples of all, rank by rank: it then has what the others made for its own samples, rank by
 //   rank: of a value of which each had the part of its experts, all parts; of a sum over experts, all shares.
+// Rows in the order of their experts travel in segments, as ordered_rows.h says.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "schemas/verify/exchanges.h"
 #include "schemas/verify/numbers/held.h"
@@ -16,9 +18,14 @@
 
 namespace piper::verify {
 
-// What stands behind `exchange` in a slot of `bytes`, where its maker left `sent` in a program for `samples` samples of
-// each rank. What no rule covers is an unknown number.
-HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, int64_t bytes, int64_t samples,
-                     NumberTable& table);
+// What is left in the slots by which an exchange counts its rows, as their makers name them.
+struct CountedRows {
+  HeldValues sent, received;
+};
+
+// What stands behind `exchange` in a slot of `bytes` that `reader` reads, where its maker left `sent` in a program for
+// `samples` samples of each rank. `counts`: of Exchange::counts. What no rule covers is an unknown number.
+HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const std::vector<CountedRows>& counts,
+                     int64_t bytes, int64_t samples, int32_t reader, NumberTable& table);
 
 }  // namespace piper::verify

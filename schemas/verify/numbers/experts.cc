@@ -54,18 +54,28 @@ std::string view_of_sources(StridedElements elements, const HeldValue& value, in
   return view_of_rank(elements, size, block, samples, view);
 }
 
+// The axes of a view that may be the experts', of elements of which a rank has `part` in a row.
+std::vector<int32_t> axes_of_experts(const StridedElements& elements, const View& view, int64_t part) {
+  std::vector<int32_t> axes, others;
+  for (size_t i = 0; i < view.axes.size(); ++i) {
+    const ViewAxis& axis = view.axes[i];
+    const bool one = elements.shape[i] == 1 && !axis.samples;
+    const bool whole = axis.extent > 1 && axis.stride > 0 && axis.extent * axis.stride == part;
+    if (whole || (one && elements.strides[i] >= part)) axes.push_back(static_cast<int32_t>(i));
+    else if (one) others.push_back(static_cast<int32_t>(i));
+  }
+  axes.insert(axes.end(), others.begin(), others.end());
+  return axes;
+}
+
 // A view of what a rank has, as the view of what all ranks have together.
-std::string of_all_parts(const StridedElements& elements, const Spread& spread, View& view, int32_t& part) {
+std::string of_all_parts(const StridedElements& elements, const Spread& spread, View& view, size_t choice,
+                         int32_t& part) {
   const int64_t rows = spread.part;
   int64_t last = view.offset % rows;
-  for (size_t i = 0; i < view.axes.size() && part < 0; ++i) {
-    const ViewAxis& axis = view.axes[i];
-    // Of one expert: the first axis that could be of the experts.
-    const bool one = elements.shape[i] == 1 && !axis.samples && elements.strides[i] >= rows;
-    if (one || (axis.extent > 1 && axis.stride > 0 && axis.extent * axis.stride == rows))
-      part = static_cast<int32_t>(i);
-  }
-  if (part < 0) return "experts of one rank that are told apart from those of others";
+  const std::vector<int32_t> axes = axes_of_experts(elements, view, rows);
+  if (choice >= axes.size()) return "experts of one rank that are told apart from those of others";
+  part = axes[choice];
   for (size_t i = 0; i < view.axes.size(); ++i) {
     ViewAxis& axis = view.axes[i];
     if (static_cast<int32_t>(i) == part) {
@@ -121,6 +131,7 @@ class Whole {
     if (std::string why = leave_out_ranks(); !why.empty()) return why;
     if (std::string why = find_part(); !why.empty()) return why;
     if (std::string why = shares_are_linear(); !why.empty()) return why;
+    if (std::string why = sums_are_linear(); !why.empty()) return why;
     widen();
     return "";
   }
@@ -317,6 +328,26 @@ class Whole {
     return of_first && first == 0 ? "" : why;
   }
 
+  // The same of what is summed over the ranks' samples.
+  std::string sums_are_linear() {
+    size_t sums = 0, others = 0;
+    for (size_t i = 0; i < where_.size(); ++i) {
+      if (!present(i)) continue;
+      if (where_[i].spread.summed) ++sums;
+      else if (table_[result_.operands[i].number].over == Over::kNothing) ++others;
+    }
+    if (sums == 0) return "";
+    result_.spread.summed = true;
+    const size_t operands = sums + others;
+    const bool all = static_cast<size_t>(std::count_if(result_.operands.begin(), result_.operands.end(),
+                                                       [](const View& view) { return view.number >= 0; })) == operands;
+    const bool linear = row_->form == RowForm::kAdd      ? others == 0
+                        : row_->form == RowForm::kLinear ? sums == 1 && where_[0].spread.summed
+                                                         : false;
+    return all && linear && !result_.spread.share ? ""
+                                                  : "no linear function of a sum over the samples of several ranks";
+  }
+
   // All experts' extents.
   void widen() {
     const int64_t devices = result_.spread.devices;
@@ -373,7 +404,8 @@ class Whole {
 }  // namespace
 
 std::string view_of_spread(StridedElements elements, const HeldValue& value, Over over, int64_t size, int64_t samples,
-                           View& view, SpreadView& where) {
+                           View& view, SpreadView& where, size_t choice) {
+  where = {};
   where.spread = value.spread;
   if (value.period > 0) return "a repeated value of experts";
   const StridedElements as_read = elements;
@@ -388,7 +420,7 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
     why = view_of_sources(std::move(elements), value, size, samples, view, where);
   else if (over == Over::kEach && value.block > 0) why = view_between(elements, size, value.block, samples, view);
   else why = view_of(elements, over, size, samples, view);
-  if (why.empty() && value.spread.part > 0) why = of_all_parts(as_read, value.spread, view, where.part);
+  if (why.empty() && value.spread.part > 0) why = of_all_parts(as_read, value.spread, view, choice, where.part);
   return why;
 }
 

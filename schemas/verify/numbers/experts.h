@@ -28,12 +28,14 @@ struct SpreadView {
   int32_t part = -1;     // the experts, all of them in the view
   int32_t sources = -1;  // the ranks whose samples they are, where it is not the samples' own axis
   int32_t shares = -1;
+  int32_t rows = -1;  // rows in the order of their experts (ordered_rows.h)
 };
 
 // The view of elements of a value that is spread. `size`: elements of a sample that the rank has, or of all where it is
-// not over samples; `samples`: of each rank. "" or why it is none.
+// not over samples; `samples`: of each rank. `choice`: which of the axes that may be the experts' is taken for it, the
+// likelier ones first. "" or why it is none.
 std::string view_of_spread(StridedElements elements, const HeldValue& value, Over over, int64_t size, int64_t samples,
-                           View& view, SpreadView& where);
+                           View& view, SpreadView& where, size_t choice = 0);
 
 // A call as one device makes it, for all experts, and where its results have what a rank has of them.
 struct WholeCall {

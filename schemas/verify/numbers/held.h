@@ -6,6 +6,24 @@
 
 namespace piper::verify {
 
+// Rows that an expert_order has put expert by expert, in `segments` segments with padding behind each (ordered_rows.h),
+// and what belongs to that order.
+struct RowOrder {
+  enum class Kind : uint8_t {
+    kNone,
+    kRows,       // rows, segment by segment; nothing is said of padding
+    kPositions,  // the place of each of the model's rows
+    kCounts,     // rows of each expert: [segments, experts of a segment]
+    kTotals,     // rows of each segment
+  };
+  Kind kind = Kind::kNone;
+  int32_t counts = -1;  // the number of its counts, by which orders are told apart
+  int64_t segments = 1;
+  int64_t rows = 0;    // places that one device's order has, in one segment
+  int64_t places = 0;  // of all segments
+  friend bool operator==(const RowOrder&, const RowOrder&) = default;
+};
+
 // What a rank of a group of D, each with its part of the experts, has of a value that one device has whole (experts.h).
 // With one rank all of it.
 struct Spread {
@@ -17,6 +35,8 @@ struct Spread {
   bool apart = false;    // ... the ranks' samples are the outermost axis, other axes stand between them and the samples
   bool share = false;    // what its own experts add to a sum over all experts
   bool shares = false;   // the shares of all D ranks, one behind the other
+  bool summed = false;   // the sum of what it is for the samples of each of the D ranks
+  RowOrder order = {};
   bool is_spread() const { return devices > 1; }
   friend bool operator==(const Spread&, const Spread&) = default;
 };

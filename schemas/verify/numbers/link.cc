@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "schemas/plan/chunk_names.h"
+#include "schemas/plan/dtype.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/numbers/exchange.h"
 #include "schemas/verify/numbers/sums.h"
@@ -81,6 +82,7 @@ LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, const
     run.samples = std::max<int64_t>(named->local_batch, 1);
     run.whole = run.samples == leaves_.batch();
     run.by_pieces = by_pieces;
+    run.known = table.size();
     run.slots.resize(run.program->slots.size());
     for (const Slot& slot : run.program->slots)
       if (slot.writes && is_value(slot.role)) makers_[label(chunks_[p], slot)].push_back(run.index);
@@ -116,6 +118,23 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
   return {};
 }
 
+HeldValues LinkedPrograms::left_by_all(const std::string& label, int32_t reader, int64_t bytes) {
+  HeldValues held;
+  const auto makers = makers_.find(label);
+  if (makers == makers_.end()) return held;
+  bool first = true;
+  for (const int32_t maker : makers->second) {
+    if (maker == reader) continue;
+    if (state_[static_cast<size_t>(maker)] == 1) return {};
+    evaluate(maker);
+    HeldValues left = left_by(maker, label, runs_[static_cast<size_t>(reader)].samples, bytes);
+    if (!first && held.all() != left.all()) return {};
+    held = std::move(left);
+    first = false;
+  }
+  return held;
+}
+
 void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
   NumberedProgram& run = runs_[static_cast<size_t>(program)];
   const Slot& reader = run.program->slots[static_cast<size_t>(slot)];
@@ -131,6 +150,12 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
   if (makers == makers_.end())
     return unknown("a value that no program of a chunk makes: an exchange, or a count of terms");
   const std::string& made_as = exchange != exchanges_.end() ? exchange->second.sent : name;
+  std::vector<CountedRows> counts;
+  if (exchange != exchanges_.end()) {
+    const int64_t bytes = exchange->second.devices * dtype_bytes(DType::kI64);
+    for (const auto& [sent, received] : exchange->second.counts)
+      counts.push_back({left_by_all(sent, program, bytes), left_by_all(received, program, bytes)});
+  }
   bool first = true;
   for (const int32_t maker : makers->second) {
     if (maker == program) continue;
@@ -140,7 +165,8 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
     if (state_[static_cast<size_t>(maker)] == 1) return unknown("a value that depends on itself");
     evaluate(maker);
     HeldValues left = left_by(maker, made_as, run.samples, reader.bytes);
-    if (exchange != exchanges_.end()) left = exchanged(left, exchange->second, reader.bytes, run.samples, table_);
+    if (exchange != exchanges_.end())
+      left = exchanged(left, exchange->second, counts, reader.bytes, run.samples, program, table_);
     if (first) {
       held = std::move(left);
       first = false;

@@ -33,6 +33,8 @@ class LinkedPrograms {
   void fill_from_makers(int32_t program, int32_t slot);
   bool is_changed_elsewhere(int32_t program, const plan::Slot& state) const;
   int32_t total_of_slot(const std::string& slot, int64_t bytes);
+  // What all programs but `reader` that make a value of this name leave there; empty where that is not one thing.
+  HeldValues left_by_all(const std::string& label, int32_t reader, int64_t bytes);
   HeldValues left_by(int32_t maker, const std::string& slot, int64_t samples, int64_t bytes);
 
   const Leaves& leaves_;

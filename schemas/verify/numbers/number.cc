@@ -97,7 +97,16 @@ int32_t NumberTable::result(Made made) {
                                 [&](const View& view) { return view.number < 0 || (*this)[view.number].constant; });
   number.operands = std::move(made.operands);
   number.kernel = std::move(made.kernel);
-  return intern(std::move(key), std::move(number));
+  const int32_t copied = number.kernel == "copy" && !number.operands.empty() ? number.operands[0].number : -1;
+  const int32_t fresh = size(), id = intern(std::move(key), std::move(number));
+  if (id == fresh && copied >= 0) copies_[copied].push_back(id);
+  return id;
+}
+
+const std::vector<int32_t>& NumberTable::copies_of(int32_t number) const {
+  static const std::vector<int32_t> kNone;
+  const auto found = copies_.find(number);
+  return found == copies_.end() ? kNone : found->second;
 }
 
 }  // namespace piper::verify

@@ -80,6 +80,8 @@ class NumberTable {
     bool divided = false;
   };
   int32_t result(Made made);
+  // The copies that have been made of a value.
+  const std::vector<int32_t>& copies_of(int32_t number) const;
   const Number& operator[](int32_t id) const { return numbers_[static_cast<size_t>(id)]; }
   int32_t size() const { return static_cast<int32_t>(numbers_.size()); }
 
@@ -88,6 +90,7 @@ class NumberTable {
 
   std::vector<Number> numbers_;
   std::unordered_map<std::string, int32_t> ids_;
+  std::unordered_map<int32_t, std::vector<int32_t>> copies_;  // by what was copied
 };
 
 // A view as the key of a table.

@@ -15,10 +15,13 @@
 #include "schemas/verify/numbers/copies.h"
 #include "schemas/verify/numbers/experts.h"
 #include "schemas/verify/numbers/linear.h"
+#include "schemas/verify/numbers/memory_order.h"
+#include "schemas/verify/numbers/ordered_rows.h"
 #include "schemas/verify/numbers/pieces.h"
 #include "schemas/verify/numbers/repetitions.h"
 #include "schemas/verify/numbers/rows.h"
 #include "schemas/verify/numbers/sums.h"
+#include "schemas/verify/numbers/ways_to_read.h"
 
 namespace piper::verify {
 
@@ -50,44 +53,9 @@ std::string attrs_text(const KernelCall& call, bool with_samples = false) {
   return text;
 }
 
-// Bytes from the operand's first to behind its last element.
-int64_t span_bytes(const Operand& operand) {
-  int64_t last = 0;
-  for (size_t axis = 0; axis < operand.shape.size(); ++axis) last += (operand.shape[axis] - 1) * operand.strides[axis];
-  return (last + 1) * dtype_bytes(operand.dtype);
-}
-
 int64_t product(const std::vector<int64_t>& extents, size_t from) {
   return std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(from), extents.end(), int64_t{1},
                          std::multiplies<>());
-}
-
-// The axes of an operand in the order of its memory.
-std::vector<size_t> axes_by_stride(const Operand& out) {
-  std::vector<size_t> order;
-  for (size_t axis = 0; axis < out.shape.size(); ++axis)
-    if (out.shape[axis] != 1) order.push_back(axis);
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return out.strides[a] > out.strides[b]; });
-  return order;
-}
-// Whether it fills its memory, each byte once.
-bool is_dense(const Operand& out) {
-  const std::vector<size_t> order = axes_by_stride(out);
-  int64_t dense = 1;
-  for (size_t i = order.size(); i-- > 0;) {
-    if (out.strides[order[i]] != dense) return false;
-    dense *= out.shape[order[i]];
-  }
-  return true;
-}
-
-// Axes in the order of the memory that `out` names; nothing where `out` is not dense. The values' own strides stand in
-// `axes`, axis by axis as out's.
-std::optional<std::vector<ViewAxis>> in_memory_order(const Operand& out, const std::vector<ViewAxis>& axes) {
-  if (!is_dense(out)) return std::nullopt;
-  std::vector<ViewAxis> result;
-  for (const size_t axis : axes_by_stride(out)) result.push_back(axes[axis]);
-  return joined_axes(result);
 }
 
 class Evaluation {
@@ -126,7 +94,12 @@ class Evaluation {
     if (number.over == Over::kUnknown) return view;
     const int64_t size = dtype_bytes(operand.dtype);
     StridedElements elements{value->first + (operand.offset - begin) / size, operand.shape, operand.strides};
-    if (value->spread.is_spread()) return read_spread(std::move(elements), *value, view);
+    if (value->spread.is_spread()) return read_spread(elements, *value, view);
+    if (value->spread.order.kind != RowOrder::Kind::kNone) {  // a rank's own counts, which are one device's
+      where_.resize(num_read_ + 1);
+      where_.back().spread = value->spread;
+      ordered_ = true;
+    }
     std::string why = value->period > 0 ? within_period(elements, value->period) : "";
     if (why.empty())
       why = value->block > 0 ? view_between(elements, number.bytes / size, value->block, run_.samples, view)
@@ -136,18 +109,28 @@ class Evaluation {
     return view;
   }
 
-  // Of a value that ranks share: which axes are shared stands in `where_`.
-  View read_spread(StridedElements elements, const HeldValue& value, View view) {
-    const Number& number = table_[value.number];
-    const int64_t parts = value.spread.part > 0 ? value.spread.devices : 1;
-    const int64_t size = number.bytes / dtype_bytes(view.dtype) / parts;
+  // Of a value that ranks share: which axes are shared stands in `where_`, further ways to read it in `ways_`.
+  View read_spread(const StridedElements& elements, const HeldValue& value, View view) {
     where_.resize(num_read_ + 1);
+    ways_.resize(num_read_ + 1);
     spread_ = true;
-    const std::string why =
-        view_of_spread(std::move(elements), value, number.over, size, run_.samples, view, where_.back());
-    if (why.empty()) {
-      through_copies(view, table_);
-      return view;
+    std::string why;
+    if (value.spread.order.kind != RowOrder::Kind::kNone) {
+      ordered_ = true;
+      const int64_t size = table_[value.number].bytes / dtype_bytes(view.dtype);
+      why = view_of_ordered(elements, value, size, view, where_.back());
+      if (why.empty()) {
+        through_copies(view, table_);
+        return view;
+      }
+    } else {
+      std::vector<int32_t> copies = table_.copies_of(value.number);
+      std::erase_if(copies, [&](int32_t copy) { return copy >= run_.known; });
+      ways_.back() = ways_to_read(elements, value, view.dtype, run_.samples, copies, table_, why);
+      if (!ways_.back().empty()) {
+        where_.back() = ways_.back().front().where;
+        return ways_.back().front().view;
+      }
     }
     view.number = table_.unknown(why);
     view.axes.clear();
@@ -219,12 +202,16 @@ class Evaluation {
 
   void visit(const KernelCall& call) {
     std::vector<View> operands;
-    spread_ = false;
+    spread_ = ordered_ = false;
     where_.clear();
+    ways_.clear();
     for (num_read_ = 0; num_read_ < call.inputs.size(); ++num_read_) operands.push_back(read(call.inputs[num_read_]));
+    where_.resize(operands.size());
+    if (run_.by_pieces && !spread_ && visit_order(call, operands)) return;
+    if (ordered_ && visit_ordered(call, operands)) return;
     if (spread_) {
-      where_.resize(operands.size());
-      visit_spread(call, operands);
+      if (const auto wider = with_axis(call, operands)) visit(*wider);
+      else visit_spread(call, std::move(operands));
       return;
     }
     if (call.accumulate && (call.kernel == "add_into" || call.kernel == "copy") && operands.size() == 1 &&
@@ -255,46 +242,162 @@ class Evaluation {
       if (is_state(call.inputs[i])) change_state(call, operands, i);
   }
 
-  // A call on what ranks share, as the call that one device makes (experts.h).
-  void visit_spread(const KernelCall& call, const std::vector<View>& operands) {
-    int32_t none = -1;
+  // A copy whose operand shows no axis of experts, with one of one place.
+  std::optional<KernelCall> with_axis(const KernelCall& call, const std::vector<View>& operands) {
+    if (operands.size() != 1 || !ways_[0].empty()) return std::nullopt;
+    const Operand& in = call.inputs[0];
+    int64_t begin = 0;
+    const HeldValue* const value = held(in.slot).find(in.offset, in.offset + span_bytes(in), begin);
+    // Once: it then has such an axis.
+    const bool has_one = std::count(in.shape.begin(), in.shape.end(), 1) > 0;
+    return value == nullptr || has_one ? std::nullopt : with_axis_of_experts(call, *value);
+  }
+
+  static int32_t unknown_among(const std::vector<View>& operands, const NumberTable& table) {
     for (const View& view : operands)
-      if (none < 0 && view.number >= 0 && table_[view.number].over == Over::kUnknown) none = view.number;
-    WholeCall whole;
-    if (none < 0) {
-      whole = whole_call(call, operands, where_, table_, run_.samples);
-      if (!whole.why.empty()) none = table_.unknown(whole.why);
+      if (view.number >= 0 && table[view.number].over == Over::kUnknown) return view.number;
+    return -1;
+  }
+
+  // An order of rows in several segments, as that of one device (ordered_rows.h). False: the call makes none.
+  bool visit_order(const KernelCall& call, const std::vector<View>& operands) {
+    std::optional<WholeOrder> whole = whole_order(call);
+    if (!whole) return false;
+    int32_t unknown = unknown_among(operands, table_);
+    if (unknown < 0 && !whole->why.empty()) unknown = whole->wrong ? unfit(whole->why) : table_.unknown(whole->why);
+    const auto result = [&](size_t i, HeldValue& held) {
+      return unknown >= 0 ? unknown : made(whole->call, operands, {Over::kPiece, -1, ""}, i, held);
+    };
+    enum Result : size_t { kOrder, kPositions, kCounts };
+    HeldValue none;
+    whole->order.counts = result(kCounts, none);
+    for (size_t i = 0; i < call.outputs.size(); ++i) {
+      if (call.outputs[i].slot == Operand::kAbsent) continue;
+      HeldValue held;
+      const int32_t number = result(i, held);
+      if (i <= kCounts && unknown < 0) {
+        held.spread.order = whole->order;
+        held.spread.order.kind = i == kOrder       ? RowOrder::Kind::kRows
+                                 : i == kPositions ? RowOrder::Kind::kPositions
+                                                   : RowOrder::Kind::kCounts;
+        // Counts lie as those of one device.
+        if (i != kCounts) held.spread.devices = whole->order.segments;
+      }
+      put(call.outputs[i], number, held);
     }
-    const bool added = call.accumulate && (call.kernel == "add_into" || call.kernel == "copy") && operands.size() == 1;
-    samples_ = whole.samples;
-    std::vector<RowResult> results;
-    if (none < 0 && !added) results = apply(whole.call, whole.operands, none);
-    if (none < 0 && !added && results[0].over == Over::kPiece)
-      none = table_.unknown("experts of samples that are read together");
+    return true;
+  }
+
+  // A call on what belongs to an order of rows. False: it is one that one device makes as it is.
+  bool visit_ordered(const KernelCall& call, const std::vector<View>& operands) {
+    int32_t none = unknown_among(operands, table_);
+    OrderedCall ordered;
+    if (none < 0) {
+      ordered = ordered_call(call, operands, where_, table_);
+      if (ordered.plain) return false;
+      const WholeCall& whole = ordered.whole;
+      if (!whole.why.empty()) none = ordered.wrong ? unfit(whole.why) : table_.unknown(whole.why);
+    }
+    const WholeCall& whole = ordered.whole;
     for (size_t i = 0; i < call.outputs.size(); ++i) {
       const Operand& out = call.outputs[i];
       if (out.slot == Operand::kAbsent) continue;
       HeldValue held;
       int32_t number = none;
-      if (number < 0 && added) {
-        add_spread(whole, out, whole.operands[0]);
-        continue;
-      }
       if (number < 0) {
-        const RowResult& result = results[std::min(i, results.size() - 1)];
-        number = made(whole.call, whole.operands, result, i, held);
-        const bool dense = is_dense(out) || out.strides == plan::contiguous_strides(out.shape);
-        const int32_t axis = result.over == Over::kEach ? result.sample_axis : -1;
-        std::string why = dense ? "" : "a result of " + call.kernel + " with gaps";
-        if (why.empty() && !call.accumulate) why = lay_out(whole, out, i, axis, samples_, held);
+        number = made(whole.call, whole.operands, {Over::kPiece, -1, ""}, i, held);
+        held.spread = whole.spread;
+        const std::string why = whole.part < 0 || call.accumulate ? "" : lay_out(whole, out, i, -1, samples_, held);
         if (!why.empty()) number = table_.unknown(why);
       }
-      if (number >= 0 && table_[number].over == Over::kUnknown) held = {};
-      if (call.accumulate)
-        add_spread(whole, out, as_rows(whole.call.outputs.empty() ? out : whole.call.outputs[i], number));
+      if (table_[number].over == Over::kUnknown) held = {};
+      if (call.accumulate) add_spread(whole, out, as_rows(none < 0 ? whole.call.outputs[i] : out, number));
       else put(out, number, held);
     }
+    return true;
+  }
+
+  // A call on what ranks share, as the call that one device makes (experts.h).
+  struct SpreadResults {
+    WholeCall whole;
+    int32_t none = -1;             // the number of all results, where nothing is known of them
+    std::vector<int32_t> numbers;  // [output]
+    std::vector<HeldValue> held;   // [output] how they lie in their memory
+  };
+  static bool adds_operand(const KernelCall& call) {
+    return call.accumulate && (call.kernel == "add_into" || call.kernel == "copy") && call.inputs.size() == 1;
+  }
+  SpreadResults evaluate_spread(const KernelCall& call, const std::vector<View>& operands) {
+    SpreadResults made_of;
+    WholeCall& whole = made_of.whole;
+    int32_t& none = made_of.none = unknown_among(operands, table_);
+    if (none < 0) {
+      whole = whole_call(call, operands, where_, table_, run_.samples);
+      if (!whole.why.empty()) none = table_.unknown(whole.why);
+    }
+    if (none >= 0 || adds_operand(call)) return made_of;
+    samples_ = whole.samples;
+    const std::vector<RowResult> results = apply(whole.call, whole.operands, none);
+    if (none < 0 && results[0].over == Over::kPiece && !whole.spread.summed)
+      none = table_.unknown("experts of samples that are read together");
+    made_of.held.resize(call.outputs.size());
+    for (size_t i = 0; i < call.outputs.size() && none < 0; ++i) {
+      const Operand& out = call.outputs[i];
+      made_of.numbers.push_back(-1);
+      if (out.slot == Operand::kAbsent) continue;
+      HeldValue& held = made_of.held[i];
+      const RowResult& result = results[std::min(i, results.size() - 1)];
+      int32_t& number = made_of.numbers.back() = made(whole.call, whole.operands, result, i, held);
+      const bool dense = is_dense(out) || out.strides == plan::contiguous_strides(out.shape);
+      const int32_t axis = result.over == Over::kEach ? result.sample_axis : -1;
+      std::string why = dense ? "" : "a result of " + call.kernel + " with gaps";
+      if (why.empty() && !call.accumulate) why = lay_out(whole, out, i, axis, samples_, held);
+      if (!why.empty()) number = table_.unknown(why);
+      if (table_[number].over == Over::kUnknown) held = {};
+    }
     samples_ = run_.samples;
+    return made_of;
+  }
+  bool is_of_reference(const SpreadResults& made_of) const {
+    return made_of.none < 0 &&
+           std::all_of(
+               made_of.numbers.begin(), made_of.numbers.end(), [&](int32_t number) { return number < run_.known; });
+  }
+
+  // Of several ways to read its operands, by the first that makes it a call of the reference (ways_to_read.h).
+  void visit_spread(const KernelCall& call, std::vector<View> operands) {
+    constexpr int kMostTried = 32;
+    ways_.resize(operands.size());
+    const size_t before = run_.made.size();
+    SpreadResults results = evaluate_spread(call, operands);
+    std::vector<int32_t> numbers(run_.made.begin() + static_cast<std::ptrdiff_t>(before), run_.made.end());
+    std::vector<size_t> chosen(operands.size());
+    for (int tried = 0; tried < kMostTried && !is_of_reference(results); ++tried) {
+      size_t next = 0;  // the next choice of all
+      while (next < chosen.size() && chosen[next] + 1 >= ways_[next].size()) ++next;
+      if (next == chosen.size()) break;
+      ++chosen[next];
+      std::fill_n(chosen.begin(), next, size_t{0});
+      for (size_t i = 0; i <= next; ++i)
+        if (!ways_[i].empty()) operands[i] = ways_[i][chosen[i]].view, where_[i] = ways_[i][chosen[i]].where;
+      run_.made.resize(before);
+      SpreadResults other = evaluate_spread(call, operands);
+      if (other.none >= 0 || (results.none < 0 && !is_of_reference(other))) continue;
+      numbers.assign(run_.made.begin() + static_cast<std::ptrdiff_t>(before), run_.made.end());
+      results = std::move(other);
+    }
+    run_.made.resize(before);
+    run_.made.insert(run_.made.end(), numbers.begin(), numbers.end());
+    for (size_t i = 0; i < call.outputs.size(); ++i) {
+      const Operand& out = call.outputs[i];
+      if (out.slot == Operand::kAbsent) continue;
+      const int32_t number = results.none >= 0 || adds_operand(call) ? results.none : results.numbers[i];
+      const WholeCall& whole = results.whole;
+      if (number < 0) add_spread(whole, out, whole.operands[0]);
+      else if (call.accumulate)
+        add_spread(whole, out, as_rows(whole.call.outputs.empty() ? out : whole.call.outputs[i], number));
+      else put(out, number, results.none >= 0 ? HeldValue() : results.held[i]);
+    }
   }
 
   // What a rank adds to its part of a gradient is its part of what one device adds to all of it.
@@ -307,13 +410,19 @@ class Evaluation {
     if (table_[view.number].over == Over::kUnknown) return add(out, std::move(view));
     if (whole.spread.share) return refuse("a rank's share of a sum over experts, as a gradient");
     if (whole.part < 0) return add(out, std::move(view));
-    const Operand& all = whole.call.outputs[0];
-    const auto part = static_cast<size_t>(whole.part);
-    const bool outermost = std::all_of(all.strides.begin(), all.strides.end(),
-                                       [&](int64_t stride) { return stride <= all.strides[part]; });
-    if (out.slot < 0 || out.offset != 0 || !outermost ||
+    if (out.slot < 0 || out.offset != 0 || !is_dense(out) || view.axes.size() != out.shape.size() ||
         span_bytes(out) != run_.program->slots[static_cast<size_t>(out.slot)].bytes)
       return refuse("a gradient of a part of a rank's experts");
+    // The ranks' parts of a gradient stand behind one another, whatever stands in front of the experts in the value.
+    const int64_t devices = whole.spread.devices;
+    ViewAxis& experts = view.axes[static_cast<size_t>(whole.part)];
+    experts.extent /= devices;
+    view.axes.insert(view.axes.begin(), {devices, experts.extent * experts.stride, false});
+    if (view.axes[static_cast<size_t>(whole.part) + 1].extent == 1)
+      view.axes[static_cast<size_t>(whole.part) + 1].stride = 0;
+    Operand all = out;
+    all.shape.insert(all.shape.begin(), devices);
+    all.strides.insert(all.strides.begin(), plan::elements(out));
     add(all, std::move(view));
   }
 
@@ -377,11 +486,8 @@ class Evaluation {
   }
 
   std::vector<RowResult> apply(const KernelCall& call, std::vector<View>& operands, int32_t& none) {
-    for (const View& view : operands)
-      if (view.number >= 0 && table_[view.number].over == Over::kUnknown) {
-        none = view.number;
-        return {};
-      }
+    none = unknown_among(operands, table_);
+    if (none >= 0) return {};
     if (call.kernel == "copy" && call.inputs[0].shape != call.outputs[0].shape) {
       none = unfit("a copy of another shape");
       return {};
@@ -472,7 +578,9 @@ class Evaluation {
   int64_t samples_;  // of the call at hand
   HeldValues workspace_;
   std::vector<SpreadView> where_;  // of operands of the call at hand
-  bool spread_ = false;            // ranks share one of them
+  std::vector<std::vector<WayToRead>> ways_;
+  bool spread_ = false;   // ranks share one of them
+  bool ordered_ = false;  // one of them belongs to an order of rows
   size_t num_read_ = 0;
   size_t call_ = 0;
 };

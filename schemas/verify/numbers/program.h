@@ -26,6 +26,7 @@ struct NumberedProgram {
   int64_t samples = 1;                      // of a piece; of a reference Reference::kSamples
   bool whole = false;                       // the piece is the whole step
   bool by_pieces = false;                   // samples of a piece may be read together (pieces.h)
+  int32_t known = 0;                        // numbers below are the reference's, to which a call's choices are held
   std::vector<HeldValues> slots;            // [slot] before: what it finds; after: what it leaves
   std::vector<int32_t> totals;              // [slot] a sum of the step that the program reads; -1: not known
   std::vector<Contribution> contributions;  // in the order of the calls

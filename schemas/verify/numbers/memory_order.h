@@ -1,0 +1,21 @@
+// How the results of calls lie in their memory, for those who number them (program.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "schemas/plan/plan.h"
+#include "schemas/verify/numbers/number.h"
+
+namespace piper::verify {
+
+// Bytes from the operand's first to behind its last element.
+int64_t span_bytes(const plan::Operand& operand);
+// Whether it fills its memory, each byte once.
+bool is_dense(const plan::Operand& operand);
+// Axes in the order of the memory that `out` names; nothing where `out` is not dense. The values' own strides stand in
+// `axes`, axis by axis as out's.
+std::optional<std::vector<ViewAxis>> in_memory_order(const plan::Operand& out, const std::vector<ViewAxis>& axes);
+
+}  // namespace piper::verify

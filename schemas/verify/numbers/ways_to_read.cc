@@ -1,0 +1,98 @@
+#include "schemas/verify/numbers/ways_to_read.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "schemas/plan/dtype.h"
+#include "schemas/plan/names.h"
+#include "schemas/verify/numbers/copies.h"
+
+namespace piper::verify {
+namespace {
+
+// More are not tried of one operand.
+constexpr size_t kMostWays = 8;
+
+// A rank's part of a value as its part of a copy that moves the axis of experts; nothing where the copy does more, or a
+// rank has several experts.
+std::optional<HeldValue> as_part_of(const HeldValue& value, int32_t copy, const NumberTable& table) {
+  const Number &of = table[value.number], &moved = table[copy];
+  const View& source = moved.operands[0];
+  const int64_t part = value.spread.part, devices = value.spread.devices;
+  const int64_t here = of.bytes / dtype_bytes(source.dtype) / devices;  // elements of a sample that the rank has
+  const bool in_rows = value.block == 0 || value.block == here;         // samples are outermost
+  if (moved.over != of.over || moved.bytes != of.bytes || source.offset != 0 || value.period > 0 ||
+      value.spread.apart || value.spread.shares || !in_rows)
+    return std::nullopt;
+  HeldValue result = value;
+  result.number = copy;
+  result.block = 0;
+  int64_t next = 1;  // elements behind an axis, of those that the rank has
+  bool experts = false;
+  for (size_t i = source.axes.size(); i-- > 0;) {
+    const ViewAxis& axis = source.axes[i];
+    if (axis.samples && (!experts || next * axis.extent != here)) return std::nullopt;  // not the outermost
+    if (axis.extent == 1) continue;
+    if (!experts && !axis.samples && axis.extent == devices && axis.stride == part) {
+      experts = true;
+      result.spread.part = next;
+      continue;
+    }
+    const bool outside = axis.stride % (part * devices) == 0;
+    if (!outside && axis.extent * axis.stride > part) return std::nullopt;
+    if ((outside ? axis.stride / devices : axis.stride) != next) return std::nullopt;
+    next *= axis.extent;
+  }
+  if (!experts || next != here) return std::nullopt;
+  return result;
+}
+
+}  // namespace
+
+std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldValue& value, DType dtype,
+                                    int64_t samples, const std::vector<int32_t>& copies, const NumberTable& table,
+                                    std::string& why) {
+  std::vector<WayToRead> ways;
+  const auto add_all = [&](const HeldValue& held) {
+    const Number& number = table[held.number];
+    const int64_t parts = held.spread.part > 0 ? held.spread.devices : 1;
+    const int64_t size = number.bytes / dtype_bytes(dtype) / parts;
+    for (size_t choice = 0; ways.size() < kMostWays; ++choice) {
+      WayToRead way;
+      way.view.number = held.number;
+      way.view.dtype = dtype;
+      std::string wrong = view_of_spread(elements, held, number.over, size, samples, way.view, way.where, choice);
+      if (choice == 0 && held.number == value.number) why = wrong;
+      // A value without an axis of experts has one way.
+      const bool last = way.where.part < 0;
+      if (wrong.empty()) {
+        through_copies(way.view, table);
+        ways.push_back(std::move(way));
+      }
+      if (last) return;
+    }
+  };
+  add_all(value);
+  if (value.spread.part > 0)
+    for (const int32_t copy : copies)
+      if (const auto held = as_part_of(value, copy, table)) add_all(*held);
+  return ways;
+}
+
+std::optional<plan::KernelCall> with_axis_of_experts(const plan::KernelCall& call, const HeldValue& value) {
+  if (call.kernel != "copy" || call.accumulate || call.inputs.size() != 1 || call.outputs.size() != 1 ||
+      call.inputs[0].shape != call.outputs[0].shape || value.spread.part == 0)
+    return std::nullopt;
+  plan::KernelCall wider = call;
+  plan::Operand &in = wider.inputs[0], &out = wider.outputs[0];
+  size_t at = 0;  // behind all axes that stand outside of the experts
+  while (at < in.shape.size() && in.strides[at] >= value.spread.part) ++at;
+  const auto place = static_cast<std::ptrdiff_t>(at);
+  in.strides.insert(in.strides.begin() + place, value.spread.part);
+  for (plan::Operand* operand : {&in, &out}) operand->shape.insert(operand->shape.begin() + place, 1);
+  out.strides.insert(out.strides.begin() + place, plan::contiguous_strides(out.shape)[at]);
+  return wider;
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,277 @@
+// The rule on rows in the order of their experts: however many segments they stand in, and whichever rank has them,
+// they have the numbers of one device. Programs are written by hand, for a piece of three samples of two rows each.
+#include <catch2/catch.hpp>
+
+#include <memory>
+#include <string>
+
+#include "schemas/plan/names.h"
+#include "schemas/verify/numbers/exchange.h"
+#include "schemas/verify/numbers/program.h"
+#include "schemas/verify/numbers/sums.h"
+
+using namespace piper;
+using namespace piper::plan;
+using namespace piper::verify;
+
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+constexpr int64_t kSamples = 3, kRows = 6, kWidth = 4, kExperts = 4, kDevices = 2;
+
+// Slots of every program, by what they hold.
+enum Slots : int {
+  kX,          // f32[6, 4], of each sample two rows
+  kIds,        // i64[6]
+  kOtherIds,   // i64[6]
+  kWeight,     // f32[4, 4, 4], or a rank's part of it
+  kGradient,   // of the weight
+  kOrder,      // i64[places]
+  kPositions,  // i64[6]
+  kCounts,     // i64[segments, experts of a segment]
+  kOtherOrder,
+  kOtherPositions,
+  kOtherCounts,
+  kInOrder,  // f32[places, 4]
+  kMade,     // f32[places, 4]
+  kOut,      // f32[6, 4]
+  kTotals,   // i64[segments]
+  kNumSlots
+};
+
+Operand floats(int slot, Shape shape, Shape strides = {}) {
+  if (strides.empty()) strides = contiguous_strides(shape);
+  return {slot, 0, DType::kF32, std::move(shape), std::move(strides)};
+}
+Operand integers(int slot, Shape shape) {
+  Shape strides = contiguous_strides(shape);
+  return {slot, 0, DType::kI64, std::move(shape), std::move(strides)};
+}
+KernelCall call(const std::string& kernel, std::vector<Operand> outputs, std::vector<Operand> inputs,
+                std::vector<Attr> attrs = {}, bool accumulate = false) {
+  KernelCall made;
+  made.kernel = kernel;
+  made.outputs = std::move(outputs);
+  made.inputs = std::move(inputs);
+  made.attrs = std::move(attrs);
+  made.accumulate = accumulate;
+  return made;
+}
+
+// One device's calls have one segment and all experts, those of a rank two segments and half of them.
+struct Layout {
+  int64_t segments = 1, capacity = kRows;
+  int64_t experts() const { return kExperts / segments; }
+  int64_t places() const {
+    return capacity >= kRows ? segments * kRows : segments * std::min(kRows, capacity * experts());
+  }
+  Operand rows(int slot) const { return floats(slot, {places(), kWidth}); }
+  Operand order(int slot = kOrder) const { return integers(slot, {places()}); }
+  Operand positions(int slot = kPositions) const { return integers(slot, {kRows}); }
+  Operand counts(int slot = kCounts) const { return integers(slot, {segments, experts()}); }
+  KernelCall ordered(int ids = kIds, int first = kOrder) const {
+    return call("expert_order", {order(first), positions(first + 1), counts(first + 2), {}}, {integers(ids, {kRows})},
+                {{"experts", kExperts}, {"segments", segments}, {"capacity", capacity}, {"strict", false}});
+  }
+  KernelCall enter() const {
+    return call("take_rows", {rows(kInOrder)}, {floats(kX, {kRows, kWidth}), order(), positions()},
+                {{"repeat", int64_t{1}}});
+  }
+  KernelCall leave(int from, int first = kOrder) const {
+    return call("take_rows", {floats(kOut, {kRows, kWidth})}, {rows(from), positions(first + 1), order(first)},
+                {{"repeat", int64_t{1}}});
+  }
+  KernelCall product(int counts_slot = kCounts) const {
+    return call("grouped_matmul", {rows(kMade)},
+                {rows(kInOrder), floats(kWeight, {experts(), kWidth, kWidth}), counts(counts_slot)},
+                {{"transposed", false}});
+  }
+  KernelCall gradient(int counts_slot = kCounts) const {
+    return call("grouped_matmul_weight", {floats(kGradient, {experts(), kWidth, kWidth})},
+                {rows(kInOrder), rows(kInOrder), counts(counts_slot)}, {}, true);
+  }
+};
+constexpr int64_t kWeightBytes = kExperts * kWidth * kWidth * 4;
+
+class Piece {
+ public:
+  // Runs calls on the piece. `before`: what slots hold beside the leaves.
+  NumberedProgram run(std::vector<KernelCall> calls, const Layout& layout,
+                      const std::vector<std::pair<int, HeldValues>>& before = {}) {
+    programs_.push_back(std::make_unique<Program>());
+    Program& program = *programs_.back();
+    program.slots.resize(kNumSlots);
+    program.slots[kGradient].role = SlotRole::kGradient;
+    program.slots[kGradient].bytes = kWeightBytes / layout.segments;
+    program.calls = std::move(calls);
+    NumberedProgram run;
+    run.program = &program;
+    run.samples = kSamples;
+    run.by_pieces = true;
+    run.slots.resize(kNumSlots);
+    run.slots[kX].put(0, {kRows * kWidth * 4, 0, table.leaf("x", Over::kEach, 2 * kWidth * 4)});
+    run.slots[kIds].put(0, {kRows * 8, 0, table.leaf("ids", Over::kEach, 16)});
+    run.slots[kOtherIds].put(0, {kRows * 8, 0, table.leaf("other ids", Over::kEach, 16)});
+    HeldValue weight{kWeightBytes / layout.segments, 0, table.leaf("weight", Over::kNothing, kWeightBytes)};
+    if (layout.segments > 1) weight.spread = {layout.segments, layout.experts() * kWidth * kWidth};
+    run.slots[kWeight].put(0, weight);
+    for (const auto& [slot, held] : before) run.slots[static_cast<size_t>(slot)] = held;
+    number_program(run, table);
+    return run;
+  }
+  int32_t left(const NumberedProgram& run, int slot) const {
+    const auto& values = run.slots[static_cast<size_t>(slot)].all();
+    return values.size() == 1 ? values.begin()->second.number : -1;
+  }
+  const Number& number(const NumberedProgram& run, int slot) const { return table[left(run, slot)]; }
+
+  // What rank j has of what the ranks of its group left in `slot`
+  HeldValues exchanged(const NumberedProgram& run, int slot, const std::vector<CountedRows>& counted = {}) {
+    Exchange exchange;
+    exchange.sent = "sent";
+    exchange.devices = kDevices;
+    exchange.dtype = slot == kCounts || slot == kOtherCounts ? DType::kI64 : DType::kF32;
+    exchange.counted = !counted.empty();
+    exchange.row = exchange.counted ? kWidth : 0;
+    const HeldValues& sent = run.slots[static_cast<size_t>(slot)];
+    return verify::exchanged(sent, exchange, counted, sent.all().begin()->second.end, kSamples, 0, table);
+  }
+  Terms terms(const NumberedProgram& run) const {
+    Terms terms;
+    for (const Contribution& contribution : run.contributions) append_terms(contribution, 0, table, terms);
+    return terms;
+  }
+
+  NumberTable table;
+
+ private:
+  std::vector<std::unique_ptr<Program>> programs_;
+};
+
+KernelCall silu(const Layout& layout, int to, int from) { return call("silu", {layout.rows(to)}, {layout.rows(from)}); }
+
+// Whether a value is not covered, and if so, whether the call itself is at fault.
+enum class Answer { kNumber, kOpen, kWrong };
+Answer answer(const Number& number) {
+  return number.over != Over::kUnknown ? Answer::kNumber : number.unfit ? Answer::kWrong : Answer::kOpen;
+}
+
+}  // namespace
+
+TEST_CASE("rows in segments have the numbers of rows in one segment") {
+  for (const int64_t capacity : {kRows, int64_t{1}, int64_t{2}}) {
+    Piece piece;
+    const auto through = [&](int64_t segments) {
+      const Layout layout{segments, capacity};
+      return piece.run({layout.ordered(), layout.enter(), silu(layout, kMade, kInOrder), layout.leave(kMade)}, layout);
+    };
+    const NumberedProgram one = through(1), two = through(2);
+    CHECK(answer(piece.number(one, kOut)) == Answer::kNumber);
+    for (const int slot : {kOrder, kPositions, kCounts, kInOrder, kMade, kOut})
+      CHECK(piece.left(one, slot) == piece.left(two, slot));
+  }
+}
+
+TEST_CASE("another capacity and other ids are other orders") {
+  Piece piece;
+  const auto out = [&](const Layout& layout, int ids) {
+    return piece.left(piece.run({layout.ordered(ids), layout.enter(), layout.leave(kInOrder)}, layout), kOut);
+  };
+  const int32_t two = out({2, 2}, kIds);
+  CHECK(two != out({2, 1}, kIds));
+  CHECK(two != out({1, 1}, kIds));
+  CHECK(two != out({2, kRows}, kIds));
+  CHECK(two != out({2, 2}, kOtherIds));
+}
+
+TEST_CASE("rows that the positions of another order take back are refused") {
+  Piece piece;
+  const Layout layout{kDevices};
+  const NumberedProgram run = piece.run(
+      {layout.ordered(), layout.ordered(kOtherIds, kOtherOrder), layout.enter(), layout.leave(kInOrder, kOtherOrder)},
+      layout);
+  CHECK(answer(piece.number(run, kOut)) == Answer::kWrong);
+}
+
+TEST_CASE("products by groups are those of one device, for the rows that all ranks sent") {
+  for (const int64_t capacity : {kRows, int64_t{1}}) {
+    Piece piece;
+    const Layout one{1, capacity}, two{kDevices, capacity};
+    const NumberedProgram whole =
+        piece.run({one.ordered(), one.enter(), one.product(), one.gradient(), one.leave(kMade)}, one);
+    const NumberedProgram sender = piece.run({two.ordered(), two.enter()}, two);
+    const NumberedProgram owner =
+        piece.run({two.product(), two.gradient()}, two,
+                  {{kInOrder, piece.exchanged(sender, kInOrder)}, {kCounts, piece.exchanged(sender, kCounts)}});
+    CHECK(piece.left(owner, kMade) == piece.left(whole, kMade));
+    CHECK(same_terms(piece.terms(owner), piece.terms(whole)));
+    const NumberedProgram again = piece.run({two.leave(kMade)}, two,
+                                            {{kMade, piece.exchanged(owner, kMade)},
+                                             {kOrder, sender.slots[kOrder]},
+                                             {kPositions, sender.slots[kPositions]}});
+    CHECK(answer(piece.number(again, kOut)) == Answer::kNumber);
+    CHECK(piece.left(again, kOut) == piece.left(whole, kOut));
+  }
+}
+
+TEST_CASE("products by the counts of another router, or of the rows that a rank sends, are refused") {
+  Piece piece;
+  const Layout layout{kDevices};
+  const NumberedProgram sender =
+      piece.run({layout.ordered(), layout.ordered(kOtherIds, kOtherOrder), layout.enter()}, layout);
+  const auto made = [&](HeldValues counts) {
+    return answer(piece.number(piece.run({layout.product()}, layout,
+                                         {{kInOrder, piece.exchanged(sender, kInOrder)}, {kCounts, std::move(counts)}}),
+                               kMade));
+  };
+  CHECK(made(piece.exchanged(sender, kCounts)) == Answer::kNumber);
+  CHECK(made(piece.exchanged(sender, kOtherCounts)) == Answer::kWrong);
+  CHECK(made(sender.slots[kCounts]) == Answer::kWrong);
+}
+
+TEST_CASE("an exchange by counts moves all rows where it counts those of their order") {
+  Piece piece;
+  const Layout layout{kDevices};
+  const auto totals = [&](int counts) {
+    return call("sum", {integers(kTotals, {kDevices})}, {layout.counts(counts)},
+                {{"dims", std::vector<int64_t>{1}}, {"keepdim", false}});
+  };
+  const NumberedProgram sender =
+      piece.run({layout.ordered(), layout.ordered(kOtherIds, kOtherOrder), layout.enter(), totals(kCounts)}, layout);
+  const auto counted_by = [&](int counts) {
+    const NumberedProgram sends =
+        piece.run({layout.ordered(), layout.ordered(kOtherIds, kOtherOrder), totals(counts)}, layout);
+    const NumberedProgram gets = piece.run({totals(kCounts)}, layout, {{kCounts, piece.exchanged(sender, counts)}});
+    return std::pair(sends.slots[kTotals], gets.slots[kTotals]);
+  };
+  const auto moved = [&](HeldValues sent, HeldValues received) {
+    const HeldValues held = piece.exchanged(sender, kInOrder, {{std::move(sent), std::move(received)}});
+    return answer(piece.table[held.all().begin()->second.number]);
+  };
+  const auto [sent, received] = counted_by(kCounts);
+  const auto [other_sent, other_received] = counted_by(kOtherCounts);
+  CHECK(moved(sent, received) == Answer::kNumber);
+  CHECK(moved(other_sent, received) == Answer::kWrong);
+  CHECK(moved(sent, other_received) == Answer::kWrong);
+  CHECK(moved(received, sent) == Answer::kWrong);
+  CHECK(moved(sender.slots[kCounts], received) == Answer::kOpen);  // no totals
+}
+
+TEST_CASE("what looks at several rows in an order, or at their places, is open") {
+  Piece piece;
+  const Layout layout{kDevices};
+  const auto made = [&](KernelCall read) {
+    const NumberedProgram run = piece.run({layout.ordered(), layout.enter(), std::move(read)}, layout);
+    return answer(piece.number(run, kMade));
+  };
+  const std::vector<int64_t> rows{0};
+  CHECK(made(call("sum", {floats(kMade, {kWidth})}, {layout.rows(kInOrder)}, {{"dims", rows}, {"keepdim", false}})) ==
+        Answer::kOpen);
+  CHECK(made(call("softmax", {layout.rows(kMade)}, {layout.rows(kInOrder)}, {{"dim", int64_t{0}}})) == Answer::kOpen);
+  CHECK(made(call("silu", {floats(kMade, {kRows, kWidth})}, {floats(kInOrder, {kRows, kWidth})})) == Answer::kOpen);
+  CHECK(made(call("neg", {integers(kMade, {kRows})}, {layout.positions()})) == Answer::kOpen);
+  CHECK(made(call("add", {layout.rows(kMade)}, {layout.rows(kInOrder), floats(kX, {kRows, kWidth})})) == Answer::kOpen);
+  // Along a row it may.
+  CHECK(made(call("softmax", {layout.rows(kMade)}, {layout.rows(kInOrder)}, {{"dim", int64_t{1}}})) == Answer::kNumber);
+}
