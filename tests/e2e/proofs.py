@@ -33,7 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ZOO = ("one", "mb4", "dp2_mb2", "pp2_gpipe", "pp4_1f1b", "pp2_dp2", "pp4_zb_v", "pp2_dualpipe_dp2")
 # Of sets where everything else is proved: dense experts on several ranks beside a statistic of a piece; forwards of which some
 # microbatches leave what others compute again.
-COVERED = ("matrix", "strategies", "mutation", "capacity")
+COVERED = ("matrix", "strategies", "mutation")
 IN_PART = {"pieces_experts", "recompute_some_params", "recompute_some_two_way"}
 GROUPED = ("moe_gathered", "qwen3_moe", "mixtral")
 
