@@ -14,9 +14,8 @@
 //   that are linear in it may follow (experts.cc).
 // - Counts of experts in one segment are those in D segments, in one memory.
 // - An exchange moves segments: segment j of what rank i has becomes segment i of what rank j has. By counts it moves
-// as
-//   many rows of each segment as these say; where that is how many rows of this order stand in the segment, all of
-//   them.
+//   as many rows of each segment as these say; where that is how many rows of this order stand in the segment, all
+//   of them.
 // Which rows are in an order depends on the samples that stand together, where there is a capacity; so this is a rule
 // on values of pieces (pieces.h).
 #pragma once
