@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schemas/plan/names.h"
+
 namespace piper::plan {
 
 namespace {
@@ -58,6 +60,15 @@ int64_t copied_bytes(const KernelInfo& info, const KernelCall& call, const Opera
   return copied;
 }
 
+// Of embeddings in f32 on CPU ranks, whose table is read or added to where it lies, if it is dense. The backward may
+// count how often each row is asked for, and weigh it.
+int64_t table_bytes(const KernelInfo& info, const KernelCall& call, int64_t operands) {
+  const std::vector<Operand>& list = info.can_accumulate ? call.outputs : call.inputs;
+  if (list.empty() || call.inputs.size() < 2 || list[0].shape.empty()) return 2 * operands;
+  const bool dense = list[0].strides == contiguous_strides(list[0].shape);
+  return 2 * (operands - (dense ? dense_bytes(list[0]) : 0)) + 8 * list[0].shape[0] + dense_bytes(call.inputs[1]);
+}
+
 // Of one thread: two score tiles and the accumulators of the flash kernels, of at most 768 query by 512 key rows; or of
 // the own kernels panels of at most 1024 keys and values, and the scores of 112 queries and their gradients.
 int64_t attention_tile_bytes(int64_t queries, int64_t keys, int64_t head_dim) {
@@ -99,6 +110,7 @@ int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
   switch (info.scratch) {
     case Scratch::kNone: return kScratchSlack;
     case Scratch::kProduct: return 2 * (f32 ? copied_bytes(info, call, nullptr) : operands) + kScratchSlack;
+    case Scratch::kTable: return (f32 ? table_bytes(info, call, operands) : 2 * operands) + kScratchSlack;
     case Scratch::kOperands: return 2 * operands + kScratchSlack;
     case Scratch::kConvolution: {
       const int64_t padded = padded_weight_bytes(call);

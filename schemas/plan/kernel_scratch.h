@@ -13,8 +13,8 @@ namespace piper::plan {
 inline constexpr int64_t kScratchSlack = 64 * 1024;
 
 // Upper bound of the scratch of one call on such a device, in bytes, with `threads` intra-op threads. The formulas of
-// products and attention in f32 on CPUs are those of LibTorch 2.13 and of our own kernels; elsewhere all operands are
-// taken to be copied.
+// products, embeddings and attention in f32 on CPUs are those of LibTorch 2.13 and of our own kernels; elsewhere all
+// operands are taken to be copied.
 int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind device, int threads = 1);
 
 }  // namespace piper::plan

@@ -15,6 +15,7 @@ enum class Scratch : uint8_t {
   kNone,         // nothing worth planning: at most kScratchSlack
   kOperands,     // dense copies: 2 x (all outputs + all inputs)
   kProduct,      // the same, of matrices alone that a product cannot take as they lie
+  kTable,        // the same, without the table of rows where it is dense
   kConvolution,  // layout changes of the convolution library, which pads channels to 16, and its workspace
   kAttention,    // copies of operands whose heads are not dense, and the tiles of the flash kernels
 };

@@ -69,6 +69,44 @@ void multiply_as_they_lie() {
   run("linear_backward_input", {some({256, 96})}, {some({384, 256}).t(), weight});
 }
 
+// The same for the rows of experts and their weights.
+void multiply_by_groups() {
+  const at::Tensor rows = some({512, 96}), columns = some({96, 512}).t(),
+                   neither = some({512, 192}).slice(1, 0, 192, 2);
+  const at::Tensor weights = some({4, 96, 384}), turned = some({4, 384, 96}).mT(),
+                   apart = some({4, 96, 768}).slice(2, 0, 768, 2), counts = at::full({1, 4}, 128, at::kLong);
+  for (const at::Tensor& x : {rows, columns, neither}) {
+    for (const at::Tensor& w : {weights, turned, apart})
+      run("grouped_matmul", {some({512, 384})}, {x, w, counts}, {{"transposed", false}});
+    run("grouped_matmul", {some({384, 512}).t()}, {x, some({4, 384, 96}), counts}, {{"transposed", true}});
+    for (const at::Tensor& w : {some({4, 96, 384}), some({4, 384, 96}).mT(), some({4, 96, 768}).slice(2, 0, 768, 2)})
+      run("grouped_matmul_weight", {w}, {x, some({512, 384}), counts});
+  }
+}
+
+// Large tables, few rows of them, many rows of a small one.
+void look_up_as_they_lie() {
+  const Attr shape{"shape", Ints{20000, 96}}, plain{"scale_grad_by_freq", false}, weighed{"scale_grad_by_freq", true};
+  const at::Tensor ids = integers(20000, {8, 256}), strided = integers(20000, {256, 8}).t();
+  const at::Tensor tables[] = {some({20000, 96}), some({96, 20000}).t(), some({20000, 192}).slice(1, 0, 192, 2)};
+  const at::Tensor gradients[] = {some({8, 256, 96}), some({96, 8, 256}).permute({1, 2, 0}),
+                                  some({256, 8, 96}).transpose(0, 1), some({1, 256, 96}).expand({8, 256, 96})};
+  for (const at::Tensor& table : tables)
+    for (const at::Tensor& index : {ids, strided}) {
+      const Attr no_padding{"padding_idx", int64_t{-1}};
+      run("embedding", {some({8, 256, 96})}, {table, index}, {no_padding, plain});
+      run("embedding", {some({256, 8, 96}).transpose(0, 1)}, {table, index}, {no_padding, plain});
+      for (const at::Tensor& g : gradients)
+        for (const Attr& padding : {no_padding, Attr{"padding_idx", int64_t{0}}})
+          for (const Attr& scale : {plain, weighed})
+            run("embedding_backward", {table}, {g, index}, {shape, padding, scale});
+    }
+  const at::Tensor many = integers(16, {64, 1024});
+  run("embedding", {some({64, 1024, 8})}, {some({16, 8}), many}, {{"padding_idx", int64_t{-1}}, plain});
+  run("embedding_backward", {some({16, 8})}, {some({64, 1024, 8}), many},
+      {{"shape", Ints{16, 8}}, {"padding_idx", int64_t{0}}, weighed});
+}
+
 }  // namespace
 
 TEST_CASE_METHOD(Fixture, "kernels stay within their scratch bounds at the sizes of real models") {
@@ -103,6 +141,8 @@ TEST_CASE_METHOD(Fixture, "kernels stay within their scratch bounds at the sizes
     attend({2, 2, 16, 8}, {2, 2, 16, 8}, {}, false);
     attend({1, 2, 1500, 64}, {1, 2, 1500, 64}, {}, true);
     multiply_as_they_lie();
+    multiply_by_groups();
+    look_up_as_they_lie();
 
     const at::Tensor x = some({8, 256, 384}), w = some({384}), row = some({8 * 256});
     const std::vector<Attr> norm{{"axes", int64_t{1}}, {"eps", 1e-5}}, last{{"dim", int64_t{2}}},
