@@ -61,8 +61,8 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
     const auto& content = piece.content;
     switch (content.kind) {
       case Kind::kValue: break;
-      case Kind::kNothing:  // rounding at the end
-        if (&piece == &scratch_.back() && piece.bytes < kRounding) continue;
+      case Kind::kNothing:  // rounding behind the value
+        if (scratch_.size() > 1 && &piece == &scratch_.back() && piece.bytes < kRounding) continue;
         return refuted("P0637", rank, "reads what nothing wrote where " + quoted(slot) + " should be");
       case Kind::kZero: return refuted("P0637", rank, "reads zeros where " + quoted(slot) + " should be");
       case Kind::kConstant:

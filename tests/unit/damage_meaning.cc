@@ -60,6 +60,18 @@ bool input_holds_other_samples(Bundle& b) {
       }
   return false;
 }
+// The smallest one: a few bytes at a buffer's end may be rounding, a whole value may not.
+bool input_is_not_fed(Bundle& b) {
+  RankPlan& plan = b.ranks.back();
+  const auto bytes = [&](const InputSlice& slice) {
+    return plan.buffers[static_cast<size_t>(slice.where.buffer)].bytes;
+  };
+  const auto smallest = std::min_element(plan.inputs.begin(), plan.inputs.end(),
+                                         [&](const auto& one, const auto& other) { return bytes(one) < bytes(other); });
+  if (smallest == plan.inputs.end()) return false;
+  plan.inputs.erase(smallest);
+  return true;
+}
 bool backward_reads_values_saved_for_another_microbatch(Bundle& b) {
   return change_argument(b, SlotRole::kSaved,
                          [](RankPlan& plan, const Program& program, size_t s, BufferRange& where, const Run&) {
@@ -157,6 +169,7 @@ std::vector<Damage> of_meaning() {
       PIPER_DAMAGE(run_reads_another_input, "P0637"),
       PIPER_DAMAGE(run_reads_a_constant_for_an_input, "P0637"),
       PIPER_DAMAGE(input_holds_other_samples, "P0637", "P0636"),
+      PIPER_DAMAGE(input_is_not_fed, "P0637"),
       // P0635: where the other microbatch's memory serves another slot of the run by then.
       PIPER_DAMAGE(backward_reads_values_saved_for_another_microbatch, "P0637", "P0634", "P0635"),
       PIPER_DAMAGE(run_reads_another_parameter, "P0637"),
