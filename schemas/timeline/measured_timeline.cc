@@ -11,8 +11,8 @@ Result<Timeline> measured_timeline(const plan::Bundle& bundle, const Measured& m
     timeline.spans[p].clear();
     for (size_t i = 0; i < timeline.activities[p].size(); ++i) {
       Activity& activity = timeline.activities[p][i];
-      activity.begin = std::max(measured.begin_us[p][i], 0.0);
-      activity.end = std::max(measured.end_us[p][i], 0.0);
+      activity.begin = measured.begin_us[p][i];
+      activity.end = measured.end_us[p][i];
       timeline.step = std::max(timeline.step, activity.end);
       if (activity.kind == Kind::kRun || activity.kind == Kind::kUpdate)
         timeline.spans[p].push_back({static_cast<int32_t>(i), activity.begin, activity.end});

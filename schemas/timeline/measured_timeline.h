@@ -6,9 +6,8 @@
 
 namespace piper::timeline {
 
-// In microseconds, from when the last rank comes to the step; what others do before that (it has negative times) is
-// left out, as it goes on while the step in front still does. A transfer begins when the last of its ends has come,
-// and ends with the last of them. Needs the begin_us and end_us of `measured`; errors: those of verify::match.
+// In microseconds, from the step's begin as read_profile() has it. A transfer begins when the last of its ends has
+// come, and ends with the last of them. Needs the begin_us and end_us of `measured`; errors: those of verify::match.
 Result<Timeline> measured_timeline(const plan::Bundle& bundle, const Measured& measured);
 
 }  // namespace piper::timeline

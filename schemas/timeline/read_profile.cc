@@ -44,8 +44,8 @@ Result<Measured> read_profile(const Bundle& bundle, const std::string& path) {
     const auto p = static_cast<size_t>(found - bundle.ranks.begin()), i = static_cast<size_t>(instruction);
     if (instruction < 0 || i >= found->instructions.size())
       return failure("rank " + std::to_string(rank) + " has no instruction " + std::to_string(instruction));
-    measured.begin_us[p][i] = times[0];
-    measured.end_us[p][i] = times[1];
+    measured.begin_us[p][i] = std::max(times[0], 0.0);
+    measured.end_us[p][i] = std::max(times[1], 0.0);
     measured.cost_us[p][i] = times[2];
   }
   for (size_t p = 0; p < measured.cost_us.size(); ++p)

@@ -32,11 +32,12 @@ struct Link {
 // Microseconds of each instruction, [loaded rank][instruction], and the links between ranks.
 struct Measured {
   std::vector<std::vector<double>> cost_us;
-  std::vector<std::vector<double>> begin_us = {}, end_us = {};  // when the run did it, from the step's begin
+  std::vector<std::vector<double>> begin_us = {}, end_us = {};  // when the run did it, of one step: at least 0
   Link link = {};
 };
-// Reads what `piper-run --profile` wrote of this bundle: cost_us is the time that an instruction's thread computed. An
-// error tells the line that does not fit, or that a rank is missing.
+// Reads what `piper-run --profile` wrote of this bundle: cost_us is the time that an instruction's thread computed. A
+// step begins when the last rank comes to it; what others do before that goes on while the step in front still does,
+// and counts as done at 0. An error tells the line that does not fit, or that a rank is missing.
 Result<Measured> read_profile(const plan::Bundle& bundle, const std::string& path);
 // What `piper-run --kernel-times` waits for: the times of a table for each kernel call, nothing for the rest. An error
 // tells a call that the table lacks.

@@ -1,5 +1,7 @@
 // What a step begins with and what it must leave for the next.
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <tuple>
 
 #include "schemas/plan/names.h"
@@ -137,6 +139,10 @@ Status Flow::begin_placements(Rank& rank) {
       return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " places the " + kind_text(placement.kind) +
                                           " of " + quoted(placement.name) + " as " +
                                           std::string(dtype_name(placement.dtype)) + ", " + wrong);
+    const auto whole = std::accumulate(placement.shape.begin(), placement.shape.end(), int64_t{1}, std::multiplies<>());
+    if (placement.kind == PlacementKind::kConstant && (placement.part.first != 0 || placement.part.count != whole))
+      return Status::failure(
+          "P0638", "rule 10: " + rank_name(*rank.plan) + " places a part of constant " + quoted(placement.name));
     content.size = dtype_bytes(placement.dtype);
     content.layout = layout_of(placement.dtype);
     switch (placement.kind) {

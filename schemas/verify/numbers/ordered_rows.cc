@@ -99,10 +99,20 @@ class Ordered {
     return "";
   }
 
+  // [segments, experts of a segment], as they lie in memory.
+  bool are_in_order(size_t i) const {
+    const Operand& counts = local_.inputs[i];
+    const std::vector<int64_t> dense = plan::contiguous_strides(counts.shape);
+    bool in_order =
+        counts.shape.size() == 2 && counts.shape[0] == order(i).segments && result_.whole.operands[i].offset == 0;
+    for (size_t axis = 0; axis < counts.shape.size(); ++axis)
+      in_order = in_order && (counts.shape[axis] == 1 || counts.strides[axis] == dense[axis]);
+    return in_order;
+  }
   // "" where operand `i` is what a kernel takes for the counts of `rows`' order.
   std::string counted_by(size_t rows, size_t i) {
     if (kind(i) != Kind::kCounts) return "rows in an order by what are no counts";
-    if (order(i).counts != order(rows).counts) return wrong(kOtherCounts);
+    if (order(i).counts != order(rows).counts || !are_in_order(i)) return wrong(kOtherCounts);
     if (received(i) != received(rows)) return wrong(kOtherRows);
     return received(i) ? "" : "rows of experts of other ranks";
   }
@@ -161,6 +171,7 @@ class Ordered {
   }
   std::string expand() {
     if (kind(1) != Kind::kCounts || !received(1)) return "rows of experts of other ranks";
+    if (!are_in_order(1)) return wrong(kOtherCounts);
     if (!is_of_experts(0) || where_[0].spread.devices != order(1).segments)
       return "rows of experts by what is not a rank's part of them";
     auto* rows = find_attr<int64_t>(whole().call, "rows");
