@@ -85,7 +85,9 @@ class RaceChecker {
       collect_accesses(bundle_, plan_, instruction.action, accesses);
       num_accesses += static_cast<int64_t>(accesses.size());
       PIPER_RETURN_IF_ERROR(check_written(accesses, i));
-      if (argument_list_of(instruction.action) >= 0) PIPER_RETURN_IF_ERROR(check_slots(accesses, i));
+      // An exchange sends a part to one rank while that of another comes in.
+      if (argument_list_of(instruction.action) >= 0 || std::holds_alternative<AllToAll>(instruction.action))
+        PIPER_RETURN_IF_ERROR(check_slots(accesses, i));
       if (own_ != nullptr) take_parts_for_wholes(instruction.action, accesses);
       for (const auto& access : accesses)
         if (access.reads) PIPER_RETURN_IF_ERROR(read(access, touch));
