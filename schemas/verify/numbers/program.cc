@@ -220,9 +220,11 @@ class Evaluation {
       return;
     }
     if (call.kernel == "fill" && !call.accumulate && call.outputs.size() == 1) {
+      const Operand& out = call.outputs[0];
+      const bool dense = is_dense(out) || out.strides == plan::contiguous_strides(out.shape);
       HeldValue value;
-      value.period = 1;
-      put(call.outputs[0], filled(call), value);
+      value.period = dense ? 1 : 0;
+      put(out, dense ? filled(call) : table_.unknown("a result of fill with gaps"), value);
       return;
     }
     if (is_mean_of_samples(call, operands)) {
