@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "schemas/plan/attrs.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/numbers/rows.h"
 
@@ -155,9 +156,7 @@ class Whole {
     KernelCall& call = result_.call;
     if (call.kernel != "sum" || call.outputs.size() != 1) return "shares of a sum that are not added up";
     const auto axis = static_cast<int64_t>(where_[0].shares);
-    std::vector<int64_t>* dims = nullptr;
-    for (plan::Attr& attr : call.attrs)
-      if (attr.name == "dims") dims = std::get_if<std::vector<int64_t>>(&attr.value);
+    auto* const dims = plan::find_attr<std::vector<int64_t>>(call, "dims");
     if (dims == nullptr || std::count(dims->begin(), dims->end(), axis) != 1)
       return "shares of a sum that are not added up";
     Operand &in = call.inputs[0], &out = call.outputs[0];
@@ -263,10 +262,8 @@ class Whole {
 
   std::string along_axes(bool one_place, int64_t from_end) {
     std::vector<int64_t> dims;
-    for (const plan::Attr& attr : result_.call.attrs) {
-      if (const auto* list = std::get_if<std::vector<int64_t>>(&attr.value); attr.name == "dims") dims = *list;
-      if (const auto* one = std::get_if<int64_t>(&attr.value); attr.name == "dim") dims = {*one};
-    }
+    if (const auto* list = plan::find_attr<std::vector<int64_t>>(result_.call, "dims")) dims = *list;
+    if (const auto* one = plan::find_attr<int64_t>(result_.call, "dim")) dims = {*one};
     const size_t from = result_.operands[0].axes.size();
     const auto axis = static_cast<int64_t>(from) - from_end;
     if (!one_place || dims.empty() || axis < 0) return "operands that number experts by different axes";

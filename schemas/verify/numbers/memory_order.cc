@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schemas/plan/dtype.h"
+#include "schemas/plan/names.h"
 #include "schemas/verify/numbers/views.h"
 
 namespace piper::verify {
@@ -37,6 +38,8 @@ bool is_dense(const Operand& out) {
   }
   return true;
 }
+
+bool has_no_gaps(const Operand& out) { return is_dense(out) || out.strides == plan::contiguous_strides(out.shape); }
 
 std::optional<std::vector<ViewAxis>> in_memory_order(const Operand& out, const std::vector<ViewAxis>& axes) {
   if (!is_dense(out)) return std::nullopt;

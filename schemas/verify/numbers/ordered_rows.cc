@@ -3,28 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "schemas/plan/attrs.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/numbers/rows.h"
 
 namespace piper::verify {
 
+using plan::find_attr;
 using plan::KernelCall;
 using plan::Operand;
 using Kind = RowOrder::Kind;
 
 namespace {
-
-template <class T>
-T* find_attr(KernelCall& call, std::string_view name) {
-  for (plan::Attr& attr : call.attrs)
-    if (attr.name == name) return std::get_if<T>(&attr.value);
-  return nullptr;
-}
-template <class T>
-const T* find_attr(const KernelCall& call, std::string_view name) {
-  return find_attr<T>(const_cast<KernelCall&>(call), name);
-}
 
 bool is_contiguous(const Operand& operand) { return operand.strides == plan::contiguous_strides(operand.shape); }
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "schemas/plan/attrs.h"
+
 namespace piper::verify {
 
+using plan::find_attr;
 using plan::KernelCall;
 
 namespace {
@@ -23,13 +26,6 @@ int32_t sample_axis(const View& view) {
 
 RowResult unknown(std::string why) { return {Over::kUnknown, -1, std::move(why)}; }
 RowResult by_each(int64_t axis) { return {Over::kEach, static_cast<int32_t>(axis), ""}; }
-
-template <class T>
-const T* find_attr(const KernelCall& call, std::string_view name) {
-  for (const plan::Attr& attr : call.attrs)
-    if (attr.name == name) return std::get_if<T>(&attr.value);
-  return nullptr;
-}
 
 class Applied {
  public:

@@ -1,0 +1,285 @@
+#include "schemas/verify/numbers/evaluation.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "schemas/plan/dtype.h"
+#include "schemas/plan/names.h"
+#include "schemas/verify/numbers/constants.h"
+#include "schemas/verify/numbers/copies.h"
+#include "schemas/verify/numbers/linear.h"
+#include "schemas/verify/numbers/memory_order.h"
+#include "schemas/verify/numbers/ordered_rows.h"
+#include "schemas/verify/numbers/pieces.h"
+#include "schemas/verify/numbers/repetitions.h"
+#include "schemas/verify/numbers/sums.h"
+
+namespace piper::verify {
+
+using plan::KernelCall;
+using plan::Operand;
+
+namespace {
+
+// Attributes that repeat extents of the call: they have the number of samples in them.
+bool is_of_samples(const plan::Attr& attr) { return attr.name == "shape" || attr.name == "batch"; }
+
+int64_t product(const std::vector<int64_t>& extents, size_t from) {
+  return std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(from), extents.end(), int64_t{1},
+                         std::multiplies<>());
+}
+
+std::vector<RowResult> of_piece() { return {{Over::kPiece, -1, ""}}; }
+bool is_unknown(const RowResult& result) { return result.over == Over::kUnknown; }
+
+}  // namespace
+
+std::string attrs_text(const KernelCall& call, bool with_samples) {
+  struct Text {
+    std::string operator()(int64_t value) const { return std::to_string(value); }
+    std::string operator()(double value) const {  // to the bit
+      return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+    }
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(const std::string& value) const { return value; }
+    std::string operator()(const std::vector<int64_t>& values) const {
+      std::string text = "[";
+      for (const int64_t value : values) text += std::to_string(value) + ",";
+      return text + "]";
+    }
+  };
+  std::string text;
+  for (const auto& attr : call.attrs)
+    if (with_samples || !is_of_samples(attr)) text += attr.name + "=" + std::visit(Text(), attr.value) + ";";
+  return text;
+}
+
+View as_rows(const Operand& out, int32_t number) {
+  View view;
+  view.number = number;
+  view.dtype = out.dtype;
+  const auto strides = plan::contiguous_strides(out.shape);
+  for (size_t axis = 0; axis < out.shape.size(); ++axis)
+    view.axes.push_back({out.shape[axis], out.shape[axis] == 1 ? 0 : strides[axis], false});
+  return view;
+}
+
+int32_t unknown_among(const std::vector<View>& operands, const NumberTable& table) {
+  for (const View& view : operands)
+    if (view.number >= 0 && table[view.number].over == Over::kUnknown) return view.number;
+  return -1;
+}
+
+bool adds_operand(const KernelCall& call) {
+  return call.accumulate && (call.kernel == "add_into" || call.kernel == "copy") && call.inputs.size() == 1;
+}
+
+std::vector<OperandRead> Evaluation::read(const KernelCall& call) {
+  std::vector<OperandRead> operands;
+  for (const Operand& operand : call.inputs) operands.push_back(read(operand));
+  return operands;
+}
+
+const HeldValue* Evaluation::held(const Operand& operand) {
+  int64_t begin = 0;
+  return slot(operand.slot).find(operand.offset, operand.offset + span_bytes(operand), begin);
+}
+
+OperandRead Evaluation::read(const Operand& operand) {
+  OperandRead result;
+  View& view = result.view;
+  view.dtype = operand.dtype;
+  if (operand.slot == Operand::kAbsent) return result;
+  const auto unknown = [&](int32_t number) {
+    view.number = number;
+    view.axes.clear();
+    return result;
+  };
+  const auto misfit = [&](const std::string& why) { return unknown(unfit(why)); };
+  int64_t begin = 0;
+  const HeldValue* const value = slot(operand.slot).find(operand.offset, operand.offset + span_bytes(operand), begin);
+  if (value == nullptr) {
+    if (!is_sum(operand)) return misfit("bytes that are no value of their own");
+    view.number = total(operand.slot);
+    if (table_[view.number].over != Over::kUnknown) view.axes.assign(operand.shape.size(), {});
+    return result;
+  }
+  view.number = value->number;
+  const Number& number = table_[value->number];
+  if (number.over == Over::kUnknown) return result;
+  const int64_t size = dtype_bytes(operand.dtype);
+  StridedElements elements{value->first + (operand.offset - begin) / size, operand.shape, operand.strides};
+  if (value->spread.is_spread()) return read_shared(elements, *value, view);
+  result.where.spread = value->spread;  // of an order: a rank's own counts, which are one device's
+  std::string why = value->period > 0 ? within_period(elements, value->period) : "";
+  if (why.empty())
+    why = value->block > 0 ? view_between(elements, number.bytes / size, value->block, run_.samples, view)
+                           : view_of(elements, number.over, number.bytes / size, run_.samples, view);
+  if (!why.empty()) return value->period > 0 || value->block > 0 ? unknown(table_.unknown(why)) : misfit(why);
+  through_copies(view, table_);
+  return result;
+}
+
+OperandRead Evaluation::read_shared(const StridedElements& elements, const HeldValue& value, View view) {
+  OperandRead result{std::move(view), {value.spread}, {}};
+  std::string why;
+  if (result.is_ordered()) {
+    const int64_t size = table_[value.number].bytes / dtype_bytes(result.view.dtype);
+    why = view_of_ordered(elements, value, size, result.view, result.where);
+    if (why.empty()) {
+      through_copies(result.view, table_);
+      return result;
+    }
+  } else {
+    std::vector<int32_t> copies = table_.copies_of(value.number);
+    std::erase_if(copies, [&](int32_t copy) { return copy >= run_.known; });
+    result.ways = ways_to_read(elements, value, result.view.dtype, run_.samples, copies, table_, why);
+    if (!result.ways.empty()) {
+      result.view = result.ways.front().view;
+      result.where = result.ways.front().where;
+      return result;
+    }
+  }
+  result.view.number = table_.unknown(why);
+  result.view.axes.clear();
+  return result;
+}
+
+bool Evaluation::is_sum(const Operand& operand) const {
+  return operand.slot >= 0 && run_.program->slots[static_cast<size_t>(operand.slot)].role == plan::SlotRole::kGradient;
+}
+
+// What a step has added up in a slot; of a reference, what it has added so far.
+int32_t Evaluation::total(int32_t slot) {
+  if (run_.index == kReferenceProgram) {
+    Terms terms;
+    for (const Contribution& contribution : run_.contributions)
+      if (contribution.slot == slot) append_terms(contribution, -1, table_, terms);
+    return total_of(std::move(terms), run_.program->slots[static_cast<size_t>(slot)].bytes, table_);
+  }
+  const int32_t known = run_.totals.empty() ? -1 : run_.totals[static_cast<size_t>(slot)];
+  return known >= 0 ? known : table_.unknown("a sum over the step");
+}
+
+void Evaluation::put(const Operand& out, int32_t number, HeldValue value) {
+  value.end = out.offset + span_bytes(out);
+  value.number = number;
+  slot(out.slot).put(out.offset, std::move(value));
+}
+
+void Evaluation::add(const Operand& out, View view) {
+  Contribution contribution{out.slot, out.offset, out.offset + span_bytes(out), std::move(view), call_};
+  View& added = contribution.view;
+  const auto refuse = [&](const std::string& why) {
+    added = {};
+    added.number = unfit(why);
+  };
+  const Over over = table_[added.number].over;
+  if (out.slot < 0) {
+    put(out, table_.unknown("a sum in the workspace"));
+    return;
+  }
+  if (over == Over::kEach) refuse("an accumulator of what stands apart for each sample");
+  if (over == Over::kNothing) refuse("an accumulator of what no sample is in");
+  if (over == Over::kSum || over == Over::kPiece) {
+    auto axes = in_memory_order(out, added.axes);
+    if (axes) added.axes = std::move(*axes);
+    else refuse("an accumulator that is added to in parts");
+  }
+  run_.contributions.push_back(std::move(contribution));
+}
+
+void Evaluation::keep(const KernelCall& call, const Operand& out, int32_t number, const HeldValue& held) {
+  if (call.accumulate) add(out, as_rows(out, number));
+  else put(out, number, held);
+}
+
+std::vector<RowResult> Evaluation::apply(const KernelCall& call, std::vector<View>& operands, int64_t samples,
+                                         int32_t& none) {
+  none = unknown_among(operands, table_);
+  if (none >= 0) return {};
+  if (call.kernel == "copy" && call.inputs[0].shape != call.outputs[0].shape) {
+    none = unfit("a copy of another shape");
+    return {};
+  }
+  const Row* const row = find_row(call.kernel);
+  if (row == nullptr && run_.by_pieces) return of_piece();
+  if (row == nullptr) {
+    none = table_.unknown("kernel " + call.kernel + " has no row");
+    return {};
+  }
+  for (const auto& attr : call.attrs)
+    if (const auto* shape = std::get_if<std::vector<int64_t>>(&attr.value);
+        attr.name == "shape" && shape != nullptr && *shape != call.outputs[0].shape)
+      none = unfit("a shape that is not its result's");
+  std::vector<View> as_read;
+  if (run_.by_pieces) as_read = operands;
+  std::vector<RowResult> results = apply_row(*row, call, table_, samples, operands);
+  if (run_.whole && std::any_of(results.begin(), results.end(), is_unknown)) {
+    for (View& view : operands)
+      if (view.number >= 0) take_total(view, table_);
+    results = apply_row(*row, call, table_, samples, operands);
+  }
+  if (run_.by_pieces && is_of_piece(as_read, results, table_)) {
+    operands = as_read;
+    return of_piece();
+  }
+  for (const RowResult& result : results)
+    if (none < 0 && result.over == Over::kUnknown) none = unfit(result.why);
+  return results;
+}
+
+int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, const RowResult& result, size_t i,
+                         int64_t samples, HeldValue& held) {
+  const Operand& out = call.outputs[i];
+  const bool in_rows = call.accumulate || out.strides == plan::contiguous_strides(out.shape);
+  if (!in_rows && !is_dense(out)) return table_.unknown("a result of " + call.kernel + " with gaps");
+  std::vector<int64_t> shape = out.shape;
+  if (result.over == Over::kEach) {
+    if (result.sample_axis < 0 || static_cast<size_t>(result.sample_axis) >= shape.size())
+      return unfit("a result without samples");
+    const auto axis = static_cast<size_t>(result.sample_axis);
+    if (shape[axis] % samples != 0) return unfit("a result of other samples than its operands");
+    shape[axis] /= samples;
+    const int64_t each = product(shape, 0), block = in_rows ? product(shape, axis) : shape[axis] * out.strides[axis];
+    if (block != each && !in_rows && out.shape[axis] > 1)
+      return table_.unknown("samples that are not the outermost axis of what " + call.kernel + " makes");
+    if (in_rows && block != each && samples > 1) held.block = block;
+  } else if (result.over == Over::kNothing && in_rows && !call.accumulate) {
+    const size_t repeated = take_repetitions(call, operands);
+    std::fill_n(shape.begin(), repeated, 1);
+    if (repeated > 0) held.period = product(shape, 0);
+  }
+  const bool of_piece = result.over == Over::kPiece;
+  std::string what = attrs_text(call, of_piece) + "\n" + (of_piece ? "of " + std::to_string(samples) + " " : "") +
+                     std::to_string(i) + " " + std::string(dtype_name(out.dtype));
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const bool of_samples = result.over == Over::kEach && static_cast<int32_t>(axis) == result.sample_axis;
+    what += (of_samples ? ",n" : ",") + std::to_string(shape[axis]);
+    // Its elements are counted in the order of their memory, so how it lies there is a part of what it is.
+    if (!in_rows) what += of_samples || shape[axis] == 1 ? "*" : "*" + std::to_string(out.strides[axis]);
+  }
+  NumberTable::Made made;
+  // Rules on copies and sums are about results whose elements lie in the order of their operands.
+  made.kernel = in_rows ? call.kernel : call.kernel + " in another order";
+  made.what = std::move(what);
+  made.operands = std::move(operands);
+  made.over = result.over;
+  made.bytes = product(shape, 0) * dtype_bytes(out.dtype);
+  made.program = run_.index;
+  made.call = call_;
+  if (out.dtype == DType::kF32 && in_rows) {
+    if (const auto constant = folded(made, table_)) {
+      run_.made.push_back(*constant);
+      return *constant;
+    }
+    take_reciprocal(made, table_);
+  }
+  if (!take_apart(made, table_, run_.made)) return table_.unknown("a sum of too many values");
+  run_.made.push_back(table_.result(std::move(made)));
+  return run_.made.back();
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,80 @@
+// A program that is being evaluated on numbers (program.h): what its slots and workspace hold, and the numbers of what
+// its calls make. Used by those who evaluate calls: program.cc, and shared_calls.cc for what ranks share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schemas/plan/plan.h"
+#include "schemas/verify/numbers/experts.h"
+#include "schemas/verify/numbers/held.h"
+#include "schemas/verify/numbers/number.h"
+#include "schemas/verify/numbers/program.h"
+#include "schemas/verify/numbers/rows.h"
+#include "schemas/verify/numbers/ways_to_read.h"
+
+namespace piper::verify {
+
+// An operand of the call at hand.
+struct OperandRead {
+  View view;                    // its number may be unknown
+  SpreadView where;             // of what ranks share, or of what belongs to an order of rows
+  std::vector<WayToRead> ways;  // of a part of experts: all, `view` and `where` are the first
+  bool is_shared() const { return where.spread.is_spread(); }
+  bool is_ordered() const { return where.spread.order.kind != RowOrder::Kind::kNone; }
+};
+
+// The attributes that have no extents of samples in them, as text.
+std::string attrs_text(const plan::KernelCall& call, bool with_samples = false);
+// All of a value of the output's shape, which has no samples of its own.
+View as_rows(const plan::Operand& out, int32_t number);
+// The first operand of which nothing is known; -1: none.
+int32_t unknown_among(const std::vector<View>& operands, const NumberTable& table);
+// Whether the call adds its operand to an accumulator, and makes nothing itself.
+bool adds_operand(const plan::KernelCall& call);
+
+class Evaluation {
+ public:
+  // Both must outlive it.
+  Evaluation(NumberedProgram& run, NumberTable& table) : run_(run), table_(table) {}
+
+  NumberedProgram& run() { return run_; }
+  NumberTable& table() { return table_; }
+  // Those that follow are for this call of the program.
+  void begin_call(int32_t call) { call_ = call; }
+  // A number of which nothing is known because the call is one that no model has.
+  int32_t unfit(const std::string& why) { return table_.unfit(why, run_.index, call_); }
+
+  std::vector<OperandRead> read(const plan::KernelCall& call);
+  // The value that holds all bytes of an operand, or nullptr.
+  const HeldValue* held(const plan::Operand& operand);
+  // `value`: how its elements lie there.
+  void put(const plan::Operand& out, int32_t number, HeldValue value = {});
+  // To an accumulator.
+  void add(const plan::Operand& out, View view);
+  // Puts the result there, or adds it, as the call says.
+  void keep(const plan::KernelCall& call, const plan::Operand& out, int32_t number, const HeldValue& held);
+
+  // What the call's row says of its results, one for all or one for each; where nothing is known of them, their number
+  // in `none`, which is -1 else. `samples`: that operands have, which may become totals.
+  std::vector<RowResult> apply(const plan::KernelCall& call, std::vector<View>& operands, int64_t samples,
+                               int32_t& none);
+  // The number of output `i`; `held`: how it lies in its memory.
+  int32_t made(const plan::KernelCall& call, std::vector<View> operands, const RowResult& result, size_t i,
+               int64_t samples, HeldValue& held);
+
+ private:
+  HeldValues& slot(int32_t slot) { return slot < 0 ? workspace_ : run_.slots[static_cast<size_t>(slot)]; }
+  OperandRead read(const plan::Operand& operand);
+  OperandRead read_shared(const StridedElements& elements, const HeldValue& value, View view);
+  bool is_sum(const plan::Operand& operand) const;
+  int32_t total(int32_t slot);
+
+  NumberedProgram& run_;
+  NumberTable& table_;
+  HeldValues workspace_;
+  int32_t call_ = 0;
+};
+
+}  // namespace piper::verify

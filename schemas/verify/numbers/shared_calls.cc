@@ -1,0 +1,252 @@
+#include "schemas/verify/numbers/shared_calls.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "schemas/plan/kernels.h"
+#include "schemas/verify/numbers/memory_order.h"
+#include "schemas/verify/numbers/ordered_rows.h"
+
+namespace piper::verify {
+
+using plan::KernelCall;
+using plan::Operand;
+
+namespace {
+
+// All results of a call.
+struct Results {
+  WholeCall whole;
+  int32_t none = -1;             // the number of all of them, where nothing is known of them
+  std::vector<int32_t> numbers;  // [output]
+  std::vector<HeldValue> held;   // [output] how they lie in their memory
+};
+
+class SharedCall {
+ public:
+  SharedCall(const KernelCall& call, const std::vector<OperandRead>& operands, Evaluation& evaluation)
+      : call_(call), read_(operands), evaluation_(evaluation), run_(evaluation.run()), table_(evaluation.table()) {
+    for (const OperandRead& operand : operands) {
+      views_.push_back(operand.view);
+      where_.push_back(operand.where);
+    }
+  }
+
+  // An order of rows in several segments, as that of one device (ordered_rows.h). False: the call makes none.
+  bool make_order() {
+    std::optional<WholeOrder> whole = whole_order(call_);
+    if (!whole) return false;
+    int32_t unknown = unknown_among(views_, table_);
+    if (unknown < 0 && !whole->why.empty()) unknown = unknown_because(whole->why, whole->wrong);
+    const auto result = [&](size_t i, HeldValue& held) {
+      return unknown >= 0 ? unknown : evaluation_.made(whole->call, views_, kOfPiece, i, run_.samples, held);
+    };
+    enum Result : size_t { kOrder, kPositions, kCounts };
+    HeldValue none;
+    whole->order.counts = result(kCounts, none);
+    for (size_t i = 0; i < call_.outputs.size(); ++i) {
+      if (call_.outputs[i].slot == Operand::kAbsent) continue;
+      HeldValue held;
+      const int32_t number = result(i, held);
+      if (i <= kCounts && unknown < 0) {
+        held.spread.order = whole->order;
+        held.spread.order.kind = i == kOrder       ? RowOrder::Kind::kRows
+                                 : i == kPositions ? RowOrder::Kind::kPositions
+                                                   : RowOrder::Kind::kCounts;
+        // Counts lie as those of one device.
+        if (i != kCounts) held.spread.devices = whole->order.segments;
+      }
+      evaluation_.put(call_.outputs[i], number, held);
+    }
+    return true;
+  }
+
+  // A call on what belongs to an order of rows. False: it is one that one device makes as it is.
+  bool make_of_ordered() {
+    int32_t none = unknown_among(views_, table_);
+    OrderedCall ordered;
+    if (none < 0) {
+      ordered = ordered_call(call_, views_, where_, table_);
+      if (ordered.plain) return false;
+      if (!ordered.whole.why.empty()) none = unknown_because(ordered.whole.why, ordered.wrong);
+    }
+    const WholeCall& whole = ordered.whole;
+    for (size_t i = 0; i < call_.outputs.size(); ++i) {
+      const Operand& out = call_.outputs[i];
+      if (out.slot == Operand::kAbsent) continue;
+      HeldValue held;
+      int32_t number = none;
+      if (number < 0) {
+        number = evaluation_.made(whole.call, whole.operands, kOfPiece, i, run_.samples, held);
+        held.spread = whole.spread;
+        const std::string why =
+            whole.part < 0 || call_.accumulate ? "" : lay_out(whole, out, i, -1, run_.samples, held);
+        if (!why.empty()) number = table_.unknown(why);
+      }
+      if (table_[number].over == Over::kUnknown) held = {};
+      if (call_.accumulate) add(whole, out, as_rows(none < 0 ? whole.call.outputs[i] : out, number));
+      else evaluation_.put(out, number, held);
+    }
+    return true;
+  }
+
+  // A copy whose operand shows no axis of experts, with one of one place; nothing of other calls.
+  std::optional<KernelCall> with_axis() const {
+    if (read_.size() != 1 || !read_[0].ways.empty()) return std::nullopt;
+    const Operand& in = call_.inputs[0];
+    const HeldValue* const value = evaluation_.held(in);
+    // Once: it then has such an axis.
+    const bool has_one = std::count(in.shape.begin(), in.shape.end(), 1) > 0;
+    return value == nullptr || has_one ? std::nullopt : with_axis_of_experts(call_, *value);
+  }
+
+  // Of several ways to read the operands, by the first that makes the call one of the reference (ways_to_read.h).
+  void make_of_parts() {
+    constexpr int kMostTried = 32;
+    const size_t before = run_.made.size();
+    const auto made_since = [&] {
+      return std::vector<int32_t>(run_.made.begin() + static_cast<std::ptrdiff_t>(before), run_.made.end());
+    };
+    Results results = evaluate();
+    std::vector<int32_t> numbers = made_since();
+    std::vector<size_t> chosen(read_.size());
+    for (int tried = 0; tried < kMostTried && !is_of_reference(results) && choose_next(chosen); ++tried) {
+      run_.made.resize(before);
+      Results other = evaluate();
+      if (other.none >= 0 || (results.none < 0 && !is_of_reference(other))) continue;
+      numbers = made_since();
+      results = std::move(other);
+    }
+    run_.made.resize(before);
+    run_.made.insert(run_.made.end(), numbers.begin(), numbers.end());
+    put(results);
+  }
+
+ private:
+  inline static const RowResult kOfPiece{Over::kPiece, -1, ""};
+
+  int32_t unknown_because(const std::string& why, bool wrong) {
+    return wrong ? evaluation_.unfit(why) : table_.unknown(why);
+  }
+
+  // The next choice of a way for each operand; false: there is none.
+  bool choose_next(std::vector<size_t>& chosen) {
+    size_t next = 0;
+    while (next < chosen.size() && chosen[next] + 1 >= read_[next].ways.size()) ++next;
+    if (next == chosen.size()) return false;
+    ++chosen[next];
+    std::fill_n(chosen.begin(), next, size_t{0});
+    for (size_t i = 0; i <= next; ++i) {
+      if (read_[i].ways.empty()) continue;
+      views_[i] = read_[i].ways[chosen[i]].view;
+      where_[i] = read_[i].ways[chosen[i]].where;
+    }
+    return true;
+  }
+
+  Results evaluate() {
+    Results results;
+    WholeCall& whole = results.whole;
+    int32_t& none = results.none = unknown_among(views_, table_);
+    if (none < 0) {
+      whole = whole_call(call_, views_, where_, table_, run_.samples);
+      if (!whole.why.empty()) none = table_.unknown(whole.why);
+    }
+    if (none >= 0 || adds_operand(call_)) return results;
+    const std::vector<RowResult> rows = evaluation_.apply(whole.call, whole.operands, whole.samples, none);
+    if (none < 0 && rows[0].over == Over::kPiece && !whole.spread.summed)
+      none = table_.unknown("experts of samples that are read together");
+    results.held.resize(call_.outputs.size());
+    for (size_t i = 0; i < call_.outputs.size() && none < 0; ++i) {
+      const Operand& out = call_.outputs[i];
+      results.numbers.push_back(-1);
+      if (out.slot == Operand::kAbsent) continue;
+      HeldValue& held = results.held[i];
+      const RowResult& row = rows[std::min(i, rows.size() - 1)];
+      int32_t& number = results.numbers.back() =
+          evaluation_.made(whole.call, whole.operands, row, i, whole.samples, held);
+      const int32_t axis = row.over == Over::kEach ? row.sample_axis : -1;
+      std::string why = has_no_gaps(out) ? "" : "a result of " + call_.kernel + " with gaps";
+      if (why.empty() && !call_.accumulate) why = lay_out(whole, out, i, axis, whole.samples, held);
+      if (!why.empty()) number = table_.unknown(why);
+      if (table_[number].over == Over::kUnknown) held = {};
+    }
+    return results;
+  }
+  bool is_of_reference(const Results& results) const {
+    return results.none < 0 &&
+           std::all_of(
+               results.numbers.begin(), results.numbers.end(), [&](int32_t number) { return number < run_.known; });
+  }
+
+  void put(const Results& results) {
+    const WholeCall& whole = results.whole;
+    for (size_t i = 0; i < call_.outputs.size(); ++i) {
+      const Operand& out = call_.outputs[i];
+      if (out.slot == Operand::kAbsent) continue;
+      const int32_t number = results.none >= 0 || adds_operand(call_) ? results.none : results.numbers[i];
+      if (number < 0) add(whole, out, whole.operands[0]);
+      else if (call_.accumulate)
+        add(whole, out, as_rows(whole.call.outputs.empty() ? out : whole.call.outputs[i], number));
+      else evaluation_.put(out, number, results.none >= 0 ? HeldValue() : results.held[i]);
+    }
+  }
+
+  // What a rank adds to its part of a gradient is its part of what one device adds to all of it.
+  void add(const WholeCall& whole, const Operand& out, View view) {
+    const auto refuse = [&](const std::string& why) {
+      view = {};
+      view.number = table_.unknown(why);
+      evaluation_.add(out, view);
+    };
+    if (table_[view.number].over == Over::kUnknown) return evaluation_.add(out, std::move(view));
+    if (whole.spread.share) return refuse("a rank's share of a sum over experts, as a gradient");
+    if (whole.part < 0) return evaluation_.add(out, std::move(view));
+    if (out.slot < 0 || out.offset != 0 || !is_dense(out) || view.axes.size() != out.shape.size() ||
+        span_bytes(out) != run_.program->slots[static_cast<size_t>(out.slot)].bytes)
+      return refuse("a gradient of a part of a rank's experts");
+    // The ranks' parts of a gradient stand behind one another, whatever stands in front of the experts in the value.
+    const int64_t devices = whole.spread.devices;
+    ViewAxis& experts = view.axes[static_cast<size_t>(whole.part)];
+    experts.extent /= devices;
+    view.axes.insert(view.axes.begin(), {devices, experts.extent * experts.stride, false});
+    if (view.axes[static_cast<size_t>(whole.part) + 1].extent == 1)
+      view.axes[static_cast<size_t>(whole.part) + 1].stride = 0;
+    Operand all = out;
+    all.shape.insert(all.shape.begin(), devices);
+    all.strides.insert(all.strides.begin(), plan::elements(out));
+    evaluation_.add(all, std::move(view));
+  }
+
+  const KernelCall& call_;
+  const std::vector<OperandRead>& read_;
+  Evaluation& evaluation_;
+  NumberedProgram& run_;
+  NumberTable& table_;
+  // The operands, as they are read now.
+  std::vector<View> views_;
+  std::vector<SpreadView> where_;
+};
+
+}  // namespace
+
+bool evaluate_shared(const KernelCall& call, const std::vector<OperandRead>& operands, Evaluation& evaluation) {
+  const auto any = [&](bool (OperandRead::*is)() const) {
+    return std::any_of(operands.begin(), operands.end(), [&](const OperandRead& operand) { return (operand.*is)(); });
+  };
+  const bool shared = any(&OperandRead::is_shared), ordered = any(&OperandRead::is_ordered);
+  const bool may_order = evaluation.run().by_pieces && call.kernel == "expert_order";
+  if (!shared && !ordered && !may_order) return false;
+  SharedCall made(call, operands, evaluation);
+  if (may_order && !shared && made.make_order()) return true;
+  if (ordered && made.make_of_ordered()) return true;
+  if (!shared) return false;
+  const std::optional<KernelCall> wider = made.with_axis();
+  if (wider) SharedCall(*wider, evaluation.read(*wider), evaluation).make_of_parts();
+  else made.make_of_parts();
+  return true;
+}
+
+}  // namespace piper::verify
