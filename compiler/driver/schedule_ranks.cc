@@ -16,7 +16,7 @@ std::string schedule_text(const strategy::Schedule& schedule) {
   return schedule.csv.empty() ? "the family '" + schedule.family + "'" : "the table '" + schedule.csv + "'";
 }
 
-std::string joined(const std::vector<std::string>& parts) {
+std::string told(const std::vector<std::string>& parts) {
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
   return text;
@@ -53,8 +53,8 @@ std::string layout_text(const strategy::ScheduleTable& table) {
         parts.push_back("stage " + std::to_string(s) + " (MB " + numbers + ")");
       }
     }
-    if (!whole.empty()) parts.insert(parts.begin(), (whole.size() == 1 ? "stage " : "stages ") + joined(whole));
-    text += (row > 0 ? "; " : "") + ("rank " + std::to_string(row) + ": " + joined(parts));
+    if (!whole.empty()) parts.insert(parts.begin(), (whole.size() == 1 ? "stage " : "stages ") + told(whole));
+    text += (row > 0 ? "; " : "") + ("rank " + std::to_string(row) + ": " + told(parts));
   }
   return text + (table.rows.size() > kMaxListed ? "; ..." : "");
 }

@@ -10,7 +10,6 @@
 namespace piper::frontend {
 namespace {
 
-constexpr std::string_view kTextKey = "pkg.torch.onnx.fx_node";
 constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
 constexpr size_t kMostNames = 10;
 
@@ -25,7 +24,7 @@ std::vector<TextCall> text_calls(const onnx::OnnxFile& file) {
   std::vector<TextCall> out;
   std::set<std::string_view> seen;
   for (const onnx::OnnxNode& node : file.nodes) {
-    const std::string_view* text = node.metadata.find(kTextKey);
+    const std::string_view* text = node.metadata.find(aten::kFxNodeKey);
     if (text == nullptr || !seen.insert(*text).second) continue;
     Result<aten::FxCall> call = aten::parse_fx_text(*text);
     if (!call.ok()) continue;

@@ -12,11 +12,7 @@
 #include "compiler/frontend/patterns/recognise.h"
 
 namespace piper::frontend {
-namespace {
-
-std::string last_word(const std::string& name) { return name.substr(name.rfind('.') + 1); }
-
-}  // namespace
+namespace {}  // namespace
 
 Result<std::unique_ptr<ModelFile>> OnnxModel::open(const std::string& path, const std::string& route,
                                                    diag::Diagnostics& diags) {
@@ -104,7 +100,7 @@ bool OnnxModel::is_parameter(const onnx::OnnxTensor& tensor) const {
   if (kind != kinds_.end()) return kind->second == "PARAMETER";
   if (metadata_.has_signature) return false;
   const std::optional<DType> dtype = onnx::dtype_of(tensor.elem_type);
-  const std::string word = last_word(tensor.name);
+  const std::string word = tensor.name.substr(tensor.name.rfind('.') + 1);
   return dtype && is_floating(*dtype) && !tensor.dims.empty() && word != "running_mean" && word != "running_var";
 }
 

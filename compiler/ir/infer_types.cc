@@ -4,20 +4,7 @@
 namespace piper::ir {
 namespace {
 
-// Bounds that keep all later arithmetic on extents and attributes inside int64_t: text and model
-// files may hold any number.
-constexpr int64_t kMostExtent = int64_t{1} << 40;
-constexpr int64_t kMostElements = int64_t{1} << 48;
 constexpr int64_t kMostWindow = int64_t{1} << 22;  // strides, paddings, kernels
-
-bool small_enough(const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t extent : shape) {
-    if (extent > kMostExtent || (extent > 0 && elements > kMostElements / extent)) return false;
-    elements *= extent > 0 ? extent : 1;
-  }
-  return true;
-}
 
 struct AttrBounds {
   bool ok = true;
@@ -25,7 +12,7 @@ struct AttrBounds {
     if (name != "key" && name != "ignore_index") ok = ok && v >= -kMostExtent && v <= kMostExtent;
   }
   void operator()(std::string_view name, const std::vector<int64_t>& v) {
-    if (name == "shape") ok = ok && small_enough(v);
+    if (name == "shape") ok = ok && is_within_bounds(v);
     else
       for (int64_t entry : v) ok = ok && entry >= -kMostWindow && entry <= kMostWindow;
   }
@@ -55,7 +42,7 @@ Result<std::vector<TensorType>> infer_types(OpKind kind, const Attrs& attrs,
   Result<std::vector<TensorType>> results = dispatch(call);
   if (!results.ok()) return results;
   for (const TensorType& type : *results)
-    if (!small_enough(type.shape)) return call.fail("too many elements");
+    if (!is_within_bounds(type.shape)) return call.fail("too many elements");
   return results;
 }
 

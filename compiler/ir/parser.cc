@@ -7,14 +7,12 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/ir/graph_text.h"
+#include "compiler/ir/shapes.h"
 #include "compiler/ir/text_reader.h"
 
 namespace piper::ir {
 namespace {
 
-// Larger shapes are refused, so that arithmetic on extents and sizes in bytes cannot overflow.
-constexpr int64_t kMostExtent = int64_t{1} << 40;
-constexpr int64_t kMostElements = int64_t{1} << 48;
 constexpr int64_t kMostShards = 2048;
 
 class GraphParser {
@@ -33,13 +31,9 @@ class GraphParser {
     TensorType t;
     PIPER_ASSIGN(t.dtype, in_.dtype());
     PIPER_ASSIGN(t.shape, in_.integers());
-    int64_t elements = 1;
-    for (int64_t extent : t.shape) {
+    for (const int64_t extent : t.shape)
       if (extent < 0) return in_.fail(at, "negative extent");
-      if (extent > kMostExtent || (extent > 0 && elements > kMostElements / extent))
-        return in_.fail(at, "too many elements");
-      elements *= std::max<int64_t>(extent, 1);
-    }
+    if (!is_within_bounds(t.shape)) return in_.fail(at, "too many elements");
     return t;
   }
   Result<ValueId> value() {

@@ -20,6 +20,12 @@ inline int64_t elements(const Shape& shape) { return elements(shape, 0, shape.si
 inline int64_t elements_before(const Shape& shape, size_t axis) { return elements(shape, 0, axis); }
 inline int64_t elements_behind(const Shape& shape, size_t axis) { return elements(shape, axis + 1, shape.size()); }
 
+// Bounds that keep all later arithmetic on extents, attributes and bytes inside int64_t: texts and model files may hold
+// any number.
+inline constexpr int64_t kMostExtent = int64_t{1} << 40;
+// Whether no extent, nor the number of elements, is beyond them.
+bool is_within_bounds(const Shape& shape);
+
 // Strides of a dense tensor, in elements.
 Shape row_major_strides(const Shape& shape);
 

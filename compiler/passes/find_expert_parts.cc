@@ -17,9 +17,9 @@ bool is_view_or_cast(OpKind kind) {
 }
 
 // One attempt: marks from a set of weights.
-class Search {
+class PartSearch {
  public:
-  Search(const ExpertFacts& facts, ir::ChunkId chunk, int64_t experts)
+  PartSearch(const ExpertFacts& facts, ir::ChunkId chunk, int64_t experts)
       : facts_(facts), graph_(facts.graph), rules_{facts.graph, experts, facts.same_for_all}, chunk_(chunk) {}
 
   // Readers of a weight that is cut must all stand in the chunk.
@@ -262,7 +262,7 @@ Result<std::vector<ExpertPart>> find_expert_parts(const ExpertFacts& facts, ir::
   };
   std::vector<Found> found;
   for (const auto& [experts, parameters] : by_count) {
-    Search search(facts, chunk, experts);
+    PartSearch search(facts, chunk, experts);
     std::set<uint32_t> weights;
     for (uint32_t v : parameters)
       if (search.may_be_cut(graph.parameters()[graph.value(ValueId(v)).payload])) weights.insert(v);

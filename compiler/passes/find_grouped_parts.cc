@@ -11,9 +11,9 @@ using ir::OpKind;
 using ir::ValueId;
 using Kind = ExpertTransfer::Kind;
 
-class Search {
+class GroupedSearch {
  public:
-  Search(const ExpertFacts& facts, OpId order)
+  GroupedSearch(const ExpertFacts& facts, OpId order)
       : graph_(facts.graph),
         uses_(facts.uses),
         order_(graph_.op(order)),
@@ -163,7 +163,7 @@ Result<std::vector<GroupedPart>> find_grouped_parts(const ExpertFacts& facts, ir
   for (OpId id : facts.ops[chunk.index]) {
     const ir::Op& op = graph.op(id);
     if (op.kind != OpKind::kExpertOrder || std::get<ir::ExpertOrderAttrs>(op.attrs).segments != 1) continue;
-    Search search(facts, id);
+    GroupedSearch search(facts, id);
     if (!search.run(facts.ops[chunk.index])) {
       const ir::Op& wrong = graph.op(search.wrong());
       auto error = diags.error("P0333", span);

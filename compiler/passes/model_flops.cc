@@ -10,19 +10,19 @@ namespace piper::passes {
 namespace {
 
 using ir::OpKind;
-using Marks = std::vector<bool>;  // [value]
+using ValueMarks = std::vector<bool>;  // [value]
 
-bool is_marked(const Marks& marks, ir::ValueId value) { return value.valid() && marks[value.index]; }
+bool is_marked(const ValueMarks& marks, ir::ValueId value) { return value.valid() && marks[value.index]; }
 
-bool any_marked(const Marks& marks, const std::vector<ir::ValueId>& values) {
+bool any_marked(const ValueMarks& marks, const std::vector<ir::ValueId>& values) {
   return std::any_of(values.begin(), values.end(), [&](ir::ValueId value) { return is_marked(marks, value); });
 }
 
 bool passes_gradients(const ir::Op& op) { return autodiff::derivative_of(op.kind) != autodiff::Derivative::kZero; }
 
 // A trained parameter, or what depends on one.
-Marks values_that_need_gradients(const ir::Graph& graph) {
-  Marks needs(graph.num_values(), false);
+ValueMarks values_that_need_gradients(const ir::Graph& graph) {
+  ValueMarks needs(graph.num_values(), false);
   for (const ir::Parameter& parameter : graph.parameters())
     needs[parameter.value.index] = parameter.trainable && is_floating(graph.type(parameter.value).dtype);
   for (size_t i = 0; i < graph.num_ops(); ++i) {
@@ -34,8 +34,8 @@ Marks values_that_need_gradients(const ir::Graph& graph) {
 }
 
 // What the loss is computed from; with `by_gradients`, through operators with a derivative alone.
-Marks values_behind_loss(const ir::Graph& graph, bool by_gradients) {
-  Marks behind(graph.num_values(), false);
+ValueMarks values_behind_loss(const ir::Graph& graph, bool by_gradients) {
+  ValueMarks behind(graph.num_values(), false);
   for (const ir::ValueId loss : graph.all_losses()) behind[loss.index] = true;
   for (size_t i = graph.num_ops(); i-- > 0;) {
     const ir::Op& op = graph.op(ir::OpId(i));
@@ -47,7 +47,7 @@ Marks values_behind_loss(const ir::Graph& graph, bool by_gradients) {
 }
 
 // Products of the backward, each as large as one of the forward's.
-double backward_products(const ir::Op& op, const Marks& needs) {
+double backward_products(const ir::Op& op, const ValueMarks& needs) {
   if (op.kind != OpKind::kSdpa) return is_marked(needs, op.operands[0]) + is_marked(needs, op.operands[1]);
   const int q = is_marked(needs, op.operands[0]), k = is_marked(needs, op.operands[1]);
   return is_marked(needs, op.operands[2]) + q + k + (q + k > 0 ? 1 : 0);  // the last one: the scores' gradient
@@ -76,8 +76,8 @@ double product_flops(const ir::Graph& graph, const ir::Op& op) {
 
 double model_flops(const ir::Graph& graph) {
   const std::vector<OpRole> roles = op_roles(graph);
-  const Marks needs = values_that_need_gradients(graph), read = values_behind_loss(graph, false),
-              with_gradient = values_behind_loss(graph, true);
+  const ValueMarks needs = values_that_need_gradients(graph), read = values_behind_loss(graph, false),
+                   with_gradient = values_behind_loss(graph, true);
   double flops = 0;
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(ir::OpId(i));

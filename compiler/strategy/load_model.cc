@@ -7,7 +7,6 @@
 namespace piper::strategy {
 namespace {
 
-constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMaxCount = 1 << 20;
 
 std::vector<Span> item_spans(const Value& value) {
@@ -42,7 +41,9 @@ void load_loss(ReadContext& context, const Value& value, LossChoice& loss) {
     loss.logits = read_or_empty(context, inner.require("logits"), "'logits'");
     loss.labels = read_or_empty(context, inner.require("labels"), "'labels'");
     if (const Value* ignore = inner.get("ignore_index")) {
-      loss.ignore_index = read_int(context, *ignore, "'ignore_index'", -kMaxInt, kMaxInt).value_or(-100);
+      loss.ignore_index = read_int(context, *ignore, "'ignore_index'", -std::numeric_limits<int64_t>::max(),
+                                   std::numeric_limits<int64_t>::max())
+                              .value_or(-100);
     }
     inner.finish();
   }

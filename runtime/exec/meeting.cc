@@ -9,8 +9,6 @@
 namespace piper::exec {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // What a rank's clock says when all ranks meet, and which machine's clock it is.
 struct ClockReading {
   uint64_t machine = 0;
@@ -21,7 +19,7 @@ struct ClockReading {
 
 Result<std::chrono::steady_clock::time_point> meeting(hal::ControlChannel& control, const hal::WaitControl& wait) {
   PIPER_RETURN_IF_ERROR(control.barrier(wait));
-  const ClockReading mine{live::boot_id(), Clock::now().time_since_epoch().count()};
+  const ClockReading mine{live::boot_id(), std::chrono::steady_clock::now().time_since_epoch().count()};
   PIPER_ASSIGN(const std::vector<std::string> all,
                control.allgather(std::string(reinterpret_cast<const char*>(&mine), sizeof(mine)), wait));
   ClockReading first = mine;
@@ -30,7 +28,7 @@ Result<std::chrono::steady_clock::time_point> meeting(hal::ControlChannel& contr
     std::memcpy(&other, all[r].data(), sizeof(other));
     if (other.machine == mine.machine) first = other;
   }
-  return Clock::time_point(Clock::duration(first.ns));
+  return std::chrono::steady_clock::time_point(std::chrono::steady_clock::duration(first.ns));
 }
 
 }  // namespace piper::exec

@@ -10,9 +10,9 @@ using namespace plan;
 
 std::string rank_name(int32_t rank) { return "rank " + std::to_string(rank); }
 
-class Words {
+class HangWords {
  public:
-  Words(const RunThreads& threads, int64_t now_ns) : threads_(threads), now_ns_(now_ns) {}
+  HangWords(const RunThreads& threads, int64_t now_ns) : threads_(threads), now_ns_(now_ns) {}
 
   Cause cause_of(const Thread& thread) const {
     if (threads_.ring(thread.rank) == nullptr) return Cause::kUnseen;
@@ -158,20 +158,20 @@ const char* cause_name(Cause cause) {
   return "";
 }
 
-Cause cause_of(const RunThreads& threads, const Thread& thread) { return Words(threads, 0).cause_of(thread); }
+Cause cause_of(const RunThreads& threads, const Thread& thread) { return HangWords(threads, 0).cause_of(thread); }
 
 Culprit describe(const RunThreads& threads, const Thread& thread, Cause cause) {
-  return Words(threads, 0).describe(thread, cause);
+  return HangWords(threads, 0).describe(thread, cause);
 }
 
 Hang blame(const RunThreads& threads, const Thread& found, int64_t now_ns) {
   Hang hang;
-  std::tie(hang.culprit, hang.message) = Words(threads, now_ns).culprit(found);
+  std::tie(hang.culprit, hang.message) = HangWords(threads, now_ns).culprit(found);
   return hang;
 }
 
 std::string waits_text(const RunThreads& threads, const Thread& thread, int64_t now_ns) {
-  return Words(threads, now_ns).waits(thread);
+  return HangWords(threads, now_ns).waits(thread);
 }
 
 }  // namespace piper::live

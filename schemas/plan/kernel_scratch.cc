@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schemas/plan/attrs.h"
 #include "schemas/plan/names.h"
 
 namespace piper::plan {
@@ -12,9 +13,8 @@ namespace {
 // activations lay it out: in f32, input and output channels of every group padded to 16 each. A depthwise weight grows
 // 256-fold. 0: not a grouped convolution.
 int64_t padded_weight_bytes(const KernelCall& call) {
-  int64_t groups = 1;
-  for (const Attr& attr : call.attrs)
-    if (attr.name == "groups" && std::holds_alternative<int64_t>(attr.value)) groups = std::get<int64_t>(attr.value);
+  const int64_t* const attr = find_attr<int64_t>(call, "groups");
+  const int64_t groups = attr == nullptr ? 1 : *attr;
   const bool of_weight = call.kernel == "convolution_backward_weight";
   const std::vector<Operand>& operands = of_weight ? call.outputs : call.inputs;
   const size_t position = of_weight ? 0 : 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "schemas/plan/attrs.h"
 #include "schemas/plan/kernels.h"
 
 namespace piper::timeline {
@@ -37,10 +38,8 @@ double moved_bytes(const KernelCall& call) {
 }
 
 bool is_causal(const KernelCall& call) {
-  return std::any_of(call.attrs.begin(), call.attrs.end(), [](const Attr& attr) {
-    const bool* const value = std::get_if<bool>(&attr.value);
-    return attr.name == "is_causal" && value != nullptr && *value;
-  });
+  const bool* const value = find_attr<bool>(call, "is_causal");
+  return value != nullptr && *value;
 }
 
 // Of products of all elements; 0: the call is no product.

@@ -9,6 +9,9 @@
 
 namespace piper::verify {
 
+// Bytes at the end of an access that nothing wrote, behind some that were, are rounding where they are fewer than this.
+inline constexpr int64_t kRounding = 64;
+
 struct Access {
   plan::BufferRange where;
   int64_t bytes = 0;

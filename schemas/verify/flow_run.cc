@@ -1,4 +1,5 @@
 // Runs: what they read must be what their slots name, for the same samples; what they make is of those samples.
+#include "schemas/verify/accesses.h"
 #include "schemas/verify/flow.h"
 
 #include "schemas/plan/names.h"
@@ -16,9 +17,6 @@ bool is_loss_scale(const Pieces& pieces) {
   return pieces.size() == 1 && pieces[0].content.kind == Content::Kind::kCounter && pieces[0].content.what == 1 &&
          pieces[0].content.how == 0;
 }
-
-// A slot may be longer than what was written by less than this.
-constexpr int64_t kRounding = 64;
 
 // Labels of saved blocks are CHUNK\nSLOT.
 std::string shown(std::string label) {

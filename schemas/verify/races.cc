@@ -13,9 +13,6 @@ namespace {
 
 using namespace plan;
 
-// Unwritten bytes up to this many at an access's end are rounding, not contents.
-constexpr int64_t kRounding = 64;
-
 struct Touch {
   Moment moment;
   int32_t instruction = -1;

@@ -4,34 +4,19 @@
 
 #include <memory>
 
-#include "schemas/plan/names.h"
 #include "schemas/verify/numbers/program.h"
 #include "schemas/verify/numbers/sums.h"
+#include "tests/unit/kernel_calls.h"
 
 using namespace piper;
 using namespace piper::plan;
+using namespace piper::plan::testing;
 using namespace piper::verify;
 
 namespace {
 
-using Shape = std::vector<int64_t>;
-
 // Slots: 0 "x" and 1 "y" f32[n, 4] with samples, 2 "w" f32[4, 4], 3 "grad w" f32[4, 4], 4 to 7 values f32[n, 4].
 constexpr int kX = 0, kY = 1, kW = 2, kGradient = 3, kValue = 4;
-
-Operand operand(int slot, Shape shape, Shape strides = {}, int64_t offset = 0) {
-  if (strides.empty()) strides = contiguous_strides(shape);
-  return {slot, offset, DType::kF32, std::move(shape), std::move(strides)};
-}
-KernelCall call(const std::string& kernel, std::vector<Operand> outputs, std::vector<Operand> inputs,
-                bool accumulate = false) {
-  KernelCall made;
-  made.kernel = kernel;
-  made.outputs = std::move(outputs);
-  made.inputs = std::move(inputs);
-  made.accumulate = accumulate;
-  return made;
-}
 
 class Numbering {
  public:

@@ -5,18 +5,17 @@
 #include <memory>
 #include <string>
 
-#include "schemas/plan/names.h"
 #include "schemas/verify/numbers/exchange.h"
 #include "schemas/verify/numbers/program.h"
 #include "schemas/verify/numbers/sums.h"
+#include "tests/unit/kernel_calls.h"
 
 using namespace piper;
 using namespace piper::plan;
+using namespace piper::plan::testing;
 using namespace piper::verify;
 
 namespace {
-
-using Shape = std::vector<int64_t>;
 
 constexpr int64_t kSamples = 3, kRows = 6, kWidth = 4, kExperts = 4, kDevices = 2;
 
@@ -40,25 +39,6 @@ enum Slots : int {
   kNumSlots
 };
 
-Operand floats(int slot, Shape shape, Shape strides = {}) {
-  if (strides.empty()) strides = contiguous_strides(shape);
-  return {slot, 0, DType::kF32, std::move(shape), std::move(strides)};
-}
-Operand integers(int slot, Shape shape) {
-  Shape strides = contiguous_strides(shape);
-  return {slot, 0, DType::kI64, std::move(shape), std::move(strides)};
-}
-KernelCall call(const std::string& kernel, std::vector<Operand> outputs, std::vector<Operand> inputs,
-                std::vector<Attr> attrs = {}, bool accumulate = false) {
-  KernelCall made;
-  made.kernel = kernel;
-  made.outputs = std::move(outputs);
-  made.inputs = std::move(inputs);
-  made.attrs = std::move(attrs);
-  made.accumulate = accumulate;
-  return made;
-}
-
 // One device's calls have one segment and all experts, those of a rank two segments and half of them.
 struct Layout {
   int64_t segments = 1, capacity = kRows;
@@ -66,7 +46,7 @@ struct Layout {
   int64_t places() const {
     return capacity >= kRows ? segments * kRows : segments * std::min(kRows, capacity * experts());
   }
-  Operand rows(int slot) const { return floats(slot, {places(), kWidth}); }
+  Operand rows(int slot) const { return operand(slot, {places(), kWidth}); }
   Operand order(int slot = kOrder) const { return integers(slot, {places()}); }
   Operand positions(int slot = kPositions) const { return integers(slot, {kRows}); }
   Operand counts(int slot = kCounts) const { return integers(slot, {segments, experts()}); }
@@ -75,20 +55,20 @@ struct Layout {
                 {{"experts", kExperts}, {"segments", segments}, {"capacity", capacity}, {"strict", false}});
   }
   KernelCall enter() const {
-    return call("take_rows", {rows(kInOrder)}, {floats(kX, {kRows, kWidth}), order(), positions()},
+    return call("take_rows", {rows(kInOrder)}, {operand(kX, {kRows, kWidth}), order(), positions()},
                 {{"repeat", int64_t{1}}});
   }
   KernelCall leave(int from, int first = kOrder) const {
-    return call("take_rows", {floats(kOut, {kRows, kWidth})}, {rows(from), positions(first + 1), order(first)},
+    return call("take_rows", {operand(kOut, {kRows, kWidth})}, {rows(from), positions(first + 1), order(first)},
                 {{"repeat", int64_t{1}}});
   }
   KernelCall product(int counts_slot = kCounts) const {
     return call("grouped_matmul", {rows(kMade)},
-                {rows(kInOrder), floats(kWeight, {experts(), kWidth, kWidth}), counts(counts_slot)},
+                {rows(kInOrder), operand(kWeight, {experts(), kWidth, kWidth}), counts(counts_slot)},
                 {{"transposed", false}});
   }
   KernelCall gradient(int counts_slot = kCounts) const {
-    return call("grouped_matmul_weight", {floats(kGradient, {experts(), kWidth, kWidth})},
+    return call("grouped_matmul_weight", {operand(kGradient, {experts(), kWidth, kWidth})},
                 {rows(kInOrder), rows(kInOrder), counts(counts_slot)}, {}, true);
   }
 };
@@ -266,12 +246,13 @@ TEST_CASE("what looks at several rows in an order, or at their places, is open")
     return answer(piece.number(run, kMade));
   };
   const std::vector<int64_t> rows{0};
-  CHECK(made(call("sum", {floats(kMade, {kWidth})}, {layout.rows(kInOrder)}, {{"dims", rows}, {"keepdim", false}})) ==
+  CHECK(made(call("sum", {operand(kMade, {kWidth})}, {layout.rows(kInOrder)}, {{"dims", rows}, {"keepdim", false}})) ==
         Answer::kOpen);
   CHECK(made(call("softmax", {layout.rows(kMade)}, {layout.rows(kInOrder)}, {{"dim", int64_t{0}}})) == Answer::kOpen);
-  CHECK(made(call("silu", {floats(kMade, {kRows, kWidth})}, {floats(kInOrder, {kRows, kWidth})})) == Answer::kOpen);
+  CHECK(made(call("silu", {operand(kMade, {kRows, kWidth})}, {operand(kInOrder, {kRows, kWidth})})) == Answer::kOpen);
   CHECK(made(call("neg", {integers(kMade, {kRows})}, {layout.positions()})) == Answer::kOpen);
-  CHECK(made(call("add", {layout.rows(kMade)}, {layout.rows(kInOrder), floats(kX, {kRows, kWidth})})) == Answer::kOpen);
+  CHECK(made(call("add", {layout.rows(kMade)}, {layout.rows(kInOrder), operand(kX, {kRows, kWidth})})) ==
+        Answer::kOpen);
   // Along a row it may.
   CHECK(made(call("softmax", {layout.rows(kMade)}, {layout.rows(kInOrder)}, {{"dim", int64_t{1}}})) == Answer::kNumber);
 }

@@ -5,32 +5,19 @@
 #include <memory>
 #include <vector>
 
-#include "schemas/plan/names.h"
 #include "schemas/verify/numbers/program.h"
+#include "tests/unit/kernel_calls.h"
 
 using namespace piper;
 using namespace piper::plan;
+using namespace piper::plan::testing;
 using namespace piper::verify;
 
 namespace {
 
-using Shape = std::vector<int64_t>;
-
 // Slots: "x" f32[n, 4], "y" f32[n, 8], "w" f32[2, 4, 8] of two experts or one rank's f32[4, 8], a copy, a product.
 enum Slots : int { kX, kY, kW, kCopy, kProduct, kNumSlots };
 constexpr int64_t kSamples = 3, kWeightBytes = 2 * 4 * 8 * 4;
-
-Operand operand(int slot, Shape shape, Shape strides = {}) {
-  if (strides.empty()) strides = contiguous_strides(shape);
-  return {slot, 0, DType::kF32, std::move(shape), std::move(strides)};
-}
-KernelCall call(const std::string& kernel, Operand out, std::vector<Operand> inputs) {
-  KernelCall made;
-  made.kernel = kernel;
-  made.outputs = {std::move(out)};
-  made.inputs = std::move(inputs);
-  return made;
-}
 
 class Ranks {
  public:
@@ -71,14 +58,14 @@ class Ranks {
 TEST_CASE("a part of one expert is the part of a copy that moves the axis of experts") {
   Ranks ranks;
   const auto rank_alone = ranks.run(
-      {call("matmul", operand(kProduct, {kSamples, 8}), {operand(kX, {kSamples, 4}), operand(kW, {4, 8})})}, false);
+      {call("matmul", {operand(kProduct, {kSamples, 8})}, {operand(kX, {kSamples, 4}), operand(kW, {4, 8})})}, false);
   CHECK(ranks.over(rank_alone) == Over::kUnknown);  // the model does nothing like it
   const auto model = ranks.run(
-      {call("copy", operand(kCopy, {4, 2, 8}), {operand(kW, {4, 2, 8}, {8, 32, 1})}),
-       call("matmul", operand(kProduct, {kSamples, 16}), {operand(kX, {kSamples, 4}), operand(kCopy, {4, 16})})},
+      {call("copy", {operand(kCopy, {4, 2, 8})}, {operand(kW, {4, 2, 8}, {8, 32, 1})}),
+       call("matmul", {operand(kProduct, {kSamples, 16})}, {operand(kX, {kSamples, 4}), operand(kCopy, {4, 16})})},
       true);
   const auto rank = ranks.run(
-      {call("matmul", operand(kProduct, {kSamples, 8}), {operand(kX, {kSamples, 4}), operand(kW, {4, 8})})}, false);
+      {call("matmul", {operand(kProduct, {kSamples, 8})}, {operand(kX, {kSamples, 4}), operand(kW, {4, 8})})}, false);
   CHECK(Ranks::product(rank).number == Ranks::product(model).number);
   CHECK(Ranks::product(rank).spread.part == 8);
 }
@@ -86,17 +73,17 @@ TEST_CASE("a part of one expert is the part of a copy that moves the axis of exp
 TEST_CASE("a part of one expert is no part of a copy that moves more") {
   Ranks ranks;
   const auto model = ranks.run(
-      {call("copy", operand(kCopy, {8, 2, 4}), {operand(kW, {8, 2, 4}, {1, 32, 8})}),
-       call("matmul", operand(kProduct, {kSamples, 8}), {operand(kY, {kSamples, 8}), operand(kCopy, {8, 8})})},
+      {call("copy", {operand(kCopy, {8, 2, 4})}, {operand(kW, {8, 2, 4}, {1, 32, 8})}),
+       call("matmul", {operand(kProduct, {kSamples, 8})}, {operand(kY, {kSamples, 8}), operand(kCopy, {8, 8})})},
       true);
   const auto rank = ranks.run(
-      {call("matmul", operand(kProduct, {kSamples, 4}), {operand(kY, {kSamples, 8}), operand(kW, {8, 4})})}, false);
+      {call("matmul", {operand(kProduct, {kSamples, 4})}, {operand(kY, {kSamples, 8}), operand(kW, {8, 4})})}, false);
   CHECK(Ranks::product(rank).number != Ranks::product(model).number);
 }
 
 TEST_CASE("of several axes of one place the model's is the experts'") {
   const auto silu = [](Shape shape, Shape strides) {
-    return call("silu", operand(kProduct, shape), {operand(kW, shape, std::move(strides))});
+    return call("silu", {operand(kProduct, shape)}, {operand(kW, shape, std::move(strides))});
   };
   // The same program of a rank, for two models.
   for (const bool first : {true, false}) {

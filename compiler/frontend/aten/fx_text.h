@@ -14,6 +14,9 @@
 
 namespace piper::frontend::aten {
 
+// Of the metadata of a node in an ONNX file, which has its FX node's text.
+inline constexpr std::string_view kFxNodeKey = "pkg.torch.onnx.fx_node";
+
 struct FxCall {
   std::string name;    // "add", without '%'
   std::string target;  // "aten.add.Tensor", "operator.getitem", "prims.convert_element_type.default"

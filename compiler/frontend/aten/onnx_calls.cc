@@ -10,8 +10,6 @@
 namespace piper::frontend::aten {
 namespace {
 
-constexpr std::string_view kTextKey = "pkg.torch.onnx.fx_node";
-
 DeclaredType declared_type(const onnx::OnnxValueInfo& info) {
   DeclaredType out;
   out.has_dtype = info.elem_type != 0;
@@ -44,7 +42,7 @@ std::vector<std::pair<std::string, size_t>> result_names(const onnx::OnnxFile& f
 bool every_node_has_text(const onnx::OnnxFile& file) {
   if (file.nodes.empty()) return false;
   return std::all_of(file.nodes.begin(), file.nodes.end(), [](const onnx::OnnxNode& n) {
-    const std::string_view* text = n.metadata.find(kTextKey);
+    const std::string_view* text = n.metadata.find(kFxNodeKey);
     return text != nullptr && text->find("call_function[target=") != std::string::npos;
   });
 }
@@ -59,7 +57,7 @@ Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata
   std::vector<Group> groups;
   std::unordered_map<std::string_view, size_t> by_text;
   for (size_t i = 0; i < file.nodes.size(); ++i) {
-    const std::string_view* text = file.nodes[i].metadata.find(kTextKey);
+    const std::string_view* text = file.nodes[i].metadata.find(kFxNodeKey);
     if (text == nullptr) return Status::failure("P0304", "node '" + file.nodes[i].name + "' carries no FX text");
     if (groups.empty() || groups.back().text != *text) {  // nearly always the nodes of a call stand together
       const auto [found, fresh] = by_text.emplace(*text, groups.size());

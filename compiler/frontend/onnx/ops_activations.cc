@@ -7,8 +7,6 @@
 namespace piper::frontend::onnx {
 namespace {
 
-void unary(NodeImport& n, OpKind kind) { n.result(kind, {n.in(0)}); }
-
 // x where positive, else scale * (exp(x / width) - 1). The exponent is bounded above, so that the
 // branch that is not taken has a finite gradient.
 ValueId exponential_unit(NodeImport& n, ValueId x, double scale, double width) {
@@ -70,10 +68,10 @@ std::optional<ValueId> match_gelu(NodeImport& n, ValueId a, ValueId b) {
   return std::nullopt;
 }
 
-void import_relu(NodeImport& n) { unary(n, OpKind::kRelu); }
-void import_sigmoid(NodeImport& n) { unary(n, OpKind::kSigmoid); }
-void import_softplus(NodeImport& n) { unary(n, OpKind::kSoftplus); }
-void import_tanh(NodeImport& n) { unary(n, OpKind::kTanh); }
+void import_relu(NodeImport& n) { n.unary(OpKind::kRelu); }
+void import_sigmoid(NodeImport& n) { n.unary(OpKind::kSigmoid); }
+void import_softplus(NodeImport& n) { n.unary(OpKind::kSoftplus); }
+void import_tanh(NodeImport& n) { n.unary(OpKind::kTanh); }
 void import_softmax(NodeImport& n) { along_axis(n, OpKind::kSoftmax); }
 void import_log_softmax(NodeImport& n) { along_axis(n, OpKind::kLogSoftmax); }
 

@@ -4,22 +4,18 @@
 #include "compiler/frontend/onnx/ops.h"
 
 namespace piper::frontend::onnx {
-namespace {
+namespace {}  // namespace
 
-void unary(NodeImport& n, OpKind kind) { n.result(kind, {n.in(0)}); }
-
-}  // namespace
-
-void import_abs(NodeImport& n) { unary(n, OpKind::kAbs); }
-void import_cos(NodeImport& n) { unary(n, OpKind::kCos); }
-void import_erf(NodeImport& n) { unary(n, OpKind::kErf); }
-void import_exp(NodeImport& n) { unary(n, OpKind::kExp); }
-void import_is_nan(NodeImport& n) { unary(n, OpKind::kIsNan); }
-void import_logical_not(NodeImport& n) { unary(n, OpKind::kLogicalNot); }
-void import_neg(NodeImport& n) { unary(n, OpKind::kNeg); }
-void import_sign(NodeImport& n) { unary(n, OpKind::kSign); }
-void import_sin(NodeImport& n) { unary(n, OpKind::kSin); }
-void import_sqrt(NodeImport& n) { unary(n, OpKind::kSqrt); }
+void import_abs(NodeImport& n) { n.unary(OpKind::kAbs); }
+void import_cos(NodeImport& n) { n.unary(OpKind::kCos); }
+void import_erf(NodeImport& n) { n.unary(OpKind::kErf); }
+void import_exp(NodeImport& n) { n.unary(OpKind::kExp); }
+void import_is_nan(NodeImport& n) { n.unary(OpKind::kIsNan); }
+void import_logical_not(NodeImport& n) { n.unary(OpKind::kLogicalNot); }
+void import_neg(NodeImport& n) { n.unary(OpKind::kNeg); }
+void import_sign(NodeImport& n) { n.unary(OpKind::kSign); }
+void import_sin(NodeImport& n) { n.unary(OpKind::kSin); }
+void import_sqrt(NodeImport& n) { n.unary(OpKind::kSqrt); }
 
 void import_tan(NodeImport& n) {
   const ValueId x = n.in(0);

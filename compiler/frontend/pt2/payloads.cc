@@ -12,12 +12,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kMostElements = int64_t{1} << 46;
+constexpr int64_t kMostStoredElements = int64_t{1} << 46;
 
 Result<int64_t> known_extent(const Json& extent) {
   if (!extent.contains("as_int")) return Status::failure("P0301", "a stored tensor has a symbolic extent");
   const int64_t v = integer(extent.at("as_int"));
-  if (v < 0 || v > kMostElements)
+  if (v < 0 || v > kMostStoredElements)
     return Status::failure("P0301", "a stored tensor has an extent of " + std::to_string(v));
   return v;
 }
@@ -126,9 +126,9 @@ Result<ir::WeightSource> payload_source(const ZipArchive& archive, const std::st
   int64_t elements = 1, last = payload.offset;
   for (size_t d = 0; d < payload.sizes.size(); ++d) {
     int64_t reach = 0;
-    if (__builtin_mul_overflow(elements, payload.sizes[d], &elements) || elements > kMostElements ||
+    if (__builtin_mul_overflow(elements, payload.sizes[d], &elements) || elements > kMostStoredElements ||
         __builtin_mul_overflow(payload.strides[d], std::max<int64_t>(payload.sizes[d] - 1, 0), &reach) ||
-        __builtin_add_overflow(last, reach, &last) || last > kMostElements)
+        __builtin_add_overflow(last, reach, &last) || last > kMostStoredElements)
       return Status::failure("P0301", "its extents are impossible");
   }
   if (elements * width > entry->bytes)

@@ -51,7 +51,7 @@ Result<double> real_number(const Json& x) {
 }
 
 // "key,path,type;key,path,type": the path of the last entry.
-std::string module_of(const std::string& stack) {
+std::string innermost_module(const std::string& stack) {
   const size_t start = stack.rfind(';') == std::string::npos ? 0 : stack.rfind(';') + 1;
   const size_t first = stack.find(',', start);
   if (first == std::string::npos) return "";
@@ -229,7 +229,7 @@ class Reader {
       return metadata.contains(key) && metadata.at(key).is_string() ? metadata.at(key).get<std::string>()
                                                                     : std::string();
     };
-    c.module = module_of(text("nn_module_stack"));
+    c.module = innermost_module(text("nn_module_stack"));
     if (c.module.empty()) c.module = region.module;
     c.line = python_line(text("stack_trace"));
     c.no_grad = region.no_grad;

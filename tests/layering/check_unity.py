@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Sources of one library can be compiled as one (PIPER_UNITY, which tools/demo.sh uses), whichever of them meet in a batch: of
+what stands in their unnamed namespaces no name is declared in two of them, but that of overloads, and an alias of one type.
+
+    check_unity.py ROOT
+"""
+import collections
+import pathlib
+import re
+import sys
+
+LIBRARY = re.compile(r"^piper_library\(\s*(\w+)([^)]*)\)", re.MULTILINE)
+# Comments, strings and lines of the preprocessor, in which braces mean nothing.
+SILENT = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|^[ \t]*#(?:\\\n|[^\n])*', re.DOTALL | re.MULTILINE)
+TYPE = re.compile(r"\b(?:class|struct|enum(?: class)?|union)\s+(\w+)[^;()]*$")
+ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*(.*)$", re.DOTALL)
+VALUE = re.compile(r"\b(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=[^=]|\{|;|$)")
+FUNCTION = re.compile(r"([\w~]+)\s*\(((?:[^()]|\([^()]*\))*)\)\s*(?:const|noexcept|\s)*$")
+
+
+def declared(text: str) -> dict[str, str]:
+    """What a source declares in unnamed namespaces: name -> a function's parameters as they are written, what an alias is for, else ""."""
+    text = SILENT.sub(lambda match: '""' if match.group(0).startswith(('"', "R")) else " ", text)
+    names, opened, begin = {}, [], 0
+    for at, char in enumerate(text):
+        if char not in "{};":
+            continue
+        head = text[begin:at].strip()
+        inside = bool(opened) and opened[-1] == "unnamed"
+        if char == "{" and re.search(r"\bnamespace$", head):
+            opened.append("unnamed")
+        elif char == "{":
+            named = re.search(r"\bnamespace\s+[\w:]+$", head)
+            if inside and not named:
+                declare(head, names)
+            opened.append("namespace" if named else "body")
+        else:
+            if inside and char == ";" and not head.startswith(("using namespace", "template <>")):
+                declare(head, names)
+            if char == "}" and opened:
+                opened.pop()
+        begin = at + 1
+    return names
+
+
+def declare(head: str, names: dict[str, str]):
+    head = re.sub(r"^\s*template\s*<[^<>]*(?:<[^<>]*>[^<>]*)*>", "", head)
+    if match := ALIAS.search(head):
+        names[match.group(1)] = "= " + " ".join(match.group(2).split())
+    elif (match := VALUE.search(head)) and re.search(r"\b(?:constexpr|const|inline|thread_local|std::atomic)\b[^(]*=[^=]", head):
+        names[match.group(1)] = ""
+    elif match := FUNCTION.search(re.sub(r"\s*->.*$", "", head)):
+        parameters = re.sub(r"\s*=[^,]*", "", match.group(2))
+        kinds = [re.sub(r"[\s&*]*\b\w+$", "", one.strip()) or one.strip() for one in parameters.split(",")]
+        names[match.group(1)] = "(" + ", ".join(kinds) + ")"
+    elif match := TYPE.search(head):
+        names[match.group(1)] = ""
+    elif re.search(r"\b(?:constexpr|const|inline|thread_local|std::atomic)\b", head) and (match := VALUE.search(head)):
+        names[match.group(1)] = ""
+
+
+def main() -> int:
+    root = pathlib.Path(sys.argv[1])
+    faults, libraries = [], 0
+    for lists in sorted(root.glob("*/**/CMakeLists.txt")):
+        if "build" in lists.relative_to(root).parts or "tests" in lists.relative_to(root).parts:
+            continue
+        text = lists.read_text()
+        for library in LIBRARY.finditer(text):
+            if re.search(rf"set_target_properties\({library.group(1)} PROPERTIES UNITY_BUILD OFF\)", text):
+                continue
+            libraries += 1
+            where = collections.defaultdict(list)
+            for source in re.findall(r"(?<=\s)\w[\w./]*\.cc\b", library.group(2)):
+                for name, parameters in declared((lists.parent / source).read_text()).items():
+                    where[name].append((source, parameters))
+            for name, places in sorted(where.items()):
+                kinds = [kind for _, kind in places]
+                functions = [kind for kind in kinds if kind.startswith("(")]
+                overloads = len(functions) == len(kinds) == len(set(functions))
+                one_alias = kinds[0].startswith("=") and len(set(kinds)) == 1
+                if len(places) > 1 and not overloads and not one_alias:
+                    faults.append(f"{lists.parent.relative_to(root)}: {library.group(1)}: {name} is declared in {', '.join(source for source, _ in places)}")
+    print("\n".join(faults))
+    print(f"{libraries} libraries, {len(faults)} faults")
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
