@@ -38,6 +38,13 @@ const BufferRange* in_place(const Action& action) {
   return nullptr;
 }
 
+// A collective that reads one range and writes another goes on with both at one time.
+bool moves_apart(const Action& action) {
+  const bool moves = std::holds_alternative<AllToAll>(action) || std::holds_alternative<AllGather>(action) ||
+                     std::holds_alternative<ReduceScatter>(action);
+  return moves && in_place(action) == nullptr;
+}
+
 // Lays the arena and the persistent buffers into one line of addresses and walks the accesses in
 // issue order. Looking at the last write and the reads since is enough: what came before is ordered
 // before those, or was refuted there.
@@ -82,8 +89,7 @@ class RaceChecker {
       collect_accesses(bundle_, plan_, instruction.action, accesses);
       num_accesses += static_cast<int64_t>(accesses.size());
       PIPER_RETURN_IF_ERROR(check_written(accesses, i));
-      // An exchange sends a part to one rank while that of another comes in.
-      if (argument_list_of(instruction.action) >= 0 || std::holds_alternative<AllToAll>(instruction.action))
+      if (argument_list_of(instruction.action) >= 0 || moves_apart(instruction.action))
         PIPER_RETURN_IF_ERROR(check_slots(accesses, i));
       if (own_ != nullptr) take_parts_for_wholes(instruction.action, accesses);
       for (const auto& access : accesses)

@@ -284,6 +284,16 @@ TEST_CASE("collectives of parts") {
   erase(changed.ranks[1].instructions, 2);
   CHECK(begins(refutation(changed), "P0631 rule 2: rank 1 takes no part in rank 0 instruction 2 (all_to_all"));
 
+  // What goes out and what comes in while it does are apart.
+  const auto over_what_it_reads = [&](auto change) {
+    changed = bundle;
+    for (auto& plan : changed.ranks) change(plan.instructions.edit());
+    return begins(refutation(changed), "P0635 rule 7: rank 0 instruction ");
+  };
+  CHECK(over_what_it_reads([](auto& instructions) { std::get<AllToAll>(instructions[2].action).recv = {0, 64}; }));
+  CHECK(over_what_it_reads([](auto& instructions) { std::get<ReduceScatter>(instructions[0].action).out = {0, 0}; }));
+  CHECK(over_what_it_reads([](auto& instructions) { std::get<AllGather>(instructions[1].action).part = {1, 64}; }));
+
   // What a collective reads must be there, and what it writes races with other streams.
   changed = bundle;
   erase(changed.ranks[0].instructions, 0);
