@@ -65,18 +65,9 @@ int run(int argc, char** argv) {
   app.add_option("--reduction", reduction,
                  "how sums over ranks are added: in the order of positions, or as the device's library does")
       ->check(CLI::IsMember({"position", "library"}));
-  const CLI::Validator bytes(
-      [](std::string& text) {
-        int64_t value = 0;
-        const char* const end = text.data() + text.size();
-        const auto read = std::from_chars(text.data(), end, value);
-        return read.ec == std::errc() && read.ptr == end && value > 0
-                   ? std::string()
-                   : "'" + text + "' is not a number of bytes above 0";
-      },
-      "BYTES");
   app.add_option("--memory-limit", options.memory_limit, "bytes per rank; a plan that needs more is refused")
-      ->check(bytes);
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::PositiveNumber);
   app.add_flag("--checkpoints", options.checkpoints,
                "runs will save checkpoints: the predicted peak of CPU ranks has the copy that one is written from");
   app.add_option("--target", options.machine, "machine to price a step for: strategies/targets/*.yaml");
@@ -117,7 +108,11 @@ int run(int argc, char** argv) {
   if (!explain.empty()) {
     const std::string page(piper::diag::explain(explain));
     if (page.empty()) {
-      std::cerr << "piperc: no error has the code '" << explain << "'\n";
+      const bool of_a_run = explain[0] == 'R' || explain[0] == 'L';
+      std::cerr << "piperc: " << explain
+                << (of_a_run ? " is an error of runs, or no error: see docs/errors/"
+                             : " is no error's code: see docs/errors/")
+                << (of_a_run ? explain + ".md\n" : "\n");
       return kUsage;
     }
     std::cout << page << "\n";
@@ -126,7 +121,9 @@ int run(int argc, char** argv) {
   if (!help_directive.empty()) {
     const std::string page = piper::directives::help_directive(help_directive);
     if (page.empty()) {
-      std::cerr << "piperc: there is no directive '" << help_directive << "'\n";
+      std::cerr << "piperc: there is no directive '" << help_directive << "'; there are";
+      for (const auto* spec : piper::directives::all_specs()) std::cerr << " " << spec->name;
+      std::cerr << "\n";
       return kUsage;
     }
     std::cout << page;

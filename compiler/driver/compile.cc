@@ -101,10 +101,11 @@ void print_asked(const Compilation& c, const CompileOptions& options, std::strin
 }
 
 // The independent checker reads only the bundle. A bundle that it refutes is a bug of the compiler, not of the
-// strategy.
-Status verify(const plan::Bundle& bundle) {
+// strategy. The manifest then says how much of it is proved to be the model.
+Status verify(plan::Bundle& bundle) {
   const auto report = verify::verify(bundle);
   PIPER_CHECK(report.ok(), "the emitted plan was refuted: [", report.error().code, "] ", report.error().message);
+  bundle.manifest.proved = report->equality.proved;
   return Status();
 }
 
@@ -166,7 +167,11 @@ Status run(const CompileOptions& options, Compilation& c, diag::Diagnostics& dia
   PIPER_RETURN_IF_ERROR(timed(last, options.time_phases, err, [&] { return verify_and_write(options, c.emitted); }));
   const bool prints = options.emit == Emit::kGraph || options.emit == Emit::kDag || options.emit == Emit::kPlan ||
                       options.expand != Expand::kNone;
-  if (options.output.empty() || options.stop_after == "verify" || prints) return Status();
+  if (options.stop_after == "verify" || prints) return Status();
+  if (options.output.empty()) {
+    out << options.strategy << ": compiles, and its plans are proved; -o DIR writes them\n";
+    return Status();
+  }
   PIPER_ASSIGN(const std::string line, summary(options.output, c.emitted.bundle, machine));
   out << line;
   return Status();
@@ -188,7 +193,7 @@ Status compile_in_memory(const CompileOptions& options, const std::string& text,
   return Status();
 }
 
-void prove(const plan::Bundle& bundle) { (void)verify(bundle); }
+void prove(plan::Bundle& bundle) { (void)verify(bundle); }
 
 const std::vector<std::string>& stops() {
   static const std::vector<std::string> names = [] {

@@ -63,6 +63,6 @@ Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ost
 Status compile_in_memory(const CompileOptions& options, const std::string& text, Compilation& c,
                          diag::Diagnostics& diags);
 // The proof of plans that were made. A refutation is a bug: throws.
-void prove(const plan::Bundle& bundle);
+void prove(plan::Bundle& bundle);
 
 }  // namespace piper::driver

@@ -26,20 +26,20 @@ enum class BufferKind : uint8_t {
   kSaved,         // what one program of a chunk leaves for a later one
   kStepValue,     // a root that exists once a step
   kScalar,        // a step scalar
-  kScalarSum,     // what forwards added to it so far
+  kScalarSum,     // the sum to which forwards add a scalar
   kParameters,    // of a bucket, as the device keeps them
-  kWorking,       // copies of these that programs read
+  kWorking,       // copies of a bucket's parameters in the type that programs read
   kGathered,      // of a bucket, for the readers of one gather
   kGradients,     // of a bucket, as they are added up
   kSummedPart,    // of a bucket's gradients where each member keeps a part
   kArrivingPart,  // the same of one microbatch, before it is added
-  kUse,           // the gradient of a use elsewhere, as it arrives
+  kUse,           // a gradient, made by another rank, of a parameter that this rank owns, as it arrives
   kFirstMoment,
   kSecondMoment,
   kLearningRate,   // of the step
   kOptimizerStep,  // how often the optimizer has updated
   kLossScale,      // what multiplies the gradient of the loss
-  kGoodSteps,      // steps without an overflow since that changed
+  kGoodSteps,      // steps without an overflow since the loss scale last changed
   kWorkspace,      // of a stream
 };
 
@@ -56,7 +56,7 @@ class Buffers {
  public:
   explicit Buffers(const ir::Module& module) : module_(module) {}
 
-  // All but kGathered, kConstant, kSaved and kWorkspace, which keys do not tell everything of.
+  // Of any kind but kGathered, kConstant, kSaved and kWorkspace, whose keys do not say their size: see below.
   plan::Buffer declaration(const BufferKey& key) const;
   plan::Buffer gathered(ir::BucketId bucket, const ir::ComputeNode& reader) const;
   plan::Buffer constant(const std::string& name, const ir::TensorType& type) const;
@@ -68,7 +68,7 @@ class Buffers {
   BufferKey gathered_for(ir::BucketId bucket, ir::NodeId gather, int32_t microbatch) const;
   // The key under which gradients of a bucket are added up on a microbatch.
   BufferKey gradients(ir::BucketId bucket, int32_t microbatch) const;
-  // " m3", " b2": of what a microbatch, of what another size of piece than the first has to itself.
+  // " m3" for a microbatch's own buffers, " b2" for those of a piece of another size than the first variant's.
   std::string microbatch_mark(int32_t microbatch) const;
   std::string variant_mark(size_t variant) const;
 

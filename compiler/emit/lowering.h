@@ -38,7 +38,7 @@ struct Contribution {
   uint32_t parameter = 0;
 };
 
-// Filled by the constructor.
+// Of one graph; the constructor fills everything.
 struct Lowering {
   Lowering(const ir::Graph& graph, size_t num_chunks, const std::vector<ir::Layout>* like);
 

@@ -13,7 +13,7 @@
 
 namespace piper::emit {
 
-// A scalar that forwards added up is taken. slots: its sum (read, cleared), itself (written).
+// Takes a scalar that forwards have added up. slots: the sum (read, cleared), the scalar (written).
 plan::Program finish_program(const std::string& what, DType dtype);
 // slots: one per use of the parameter, in use order. The sum of all uses, in that order, ends in slot `target`;
 // the other `local` slots are cleared for the next step, the rest are only read.
@@ -40,10 +40,10 @@ plan::Program unscale_program();
 plan::Program add_program(int64_t bytes, DType dtype);
 // slots: gradients that become 0.
 plan::Program clear_program(int64_t bytes, DType dtype);
-// The number of the optimizer's step is one more. slots: it (read, written).
+// Adds one to the optimizer's step. slots: the step (read, written).
 plan::Program advance_program();
-// The same unless there is an overflow, after which the loss scale follows. slots: optimizer_step, loss_scale,
-// good_steps (read, written), overflow (read).
+// The same, but leaves the step as it is after an overflow, and then adjusts the loss scale. slots: optimizer_step,
+// loss_scale, good_steps (read, written), overflow (read).
 plan::Program advance_program(const ir::Precision& precision);
 // What an update is about.
 struct UpdateShape {

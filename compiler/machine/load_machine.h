@@ -1,5 +1,5 @@
-// Reads a machine that plans are priced for from a YAML file, as those in strategies/targets/. Used by `piper-plan
-// simulate --target` and `piperc --target`. It knows no plan.
+// Reads a machine that plans are priced for from a YAML file, like those in strategies/targets/. Used by `piper-plan
+// simulate --target` and `piperc --target`. Does not read plans.
 #pragma once
 
 #include <string>

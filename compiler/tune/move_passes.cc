@@ -15,9 +15,9 @@ using strategy::ScheduleTable;
 using strategy::Slot;
 
 // The trial outlives its proposals.
-Proposal of_table(const Trial& trial, const PassTable& old, ScheduleTable now, std::string what) {
-  return {std::move(what), [&trial, old, now = std::move(now)](const std::string& comment) {
-            return with_passes(trial.text, *trial.compilation, old, now, comment);
+Proposal of_table(const Trial& trial, const PassTable& old, ScheduleTable changed, std::string what) {
+  return {std::move(what), [&trial, old, changed = std::move(changed)](const std::string& comment) {
+            return with_passes(trial.text, *trial.compilation, old, changed, comment);
           }};
 }
 

@@ -131,8 +131,8 @@ std::optional<PassTable> pass_table_of(const driver::Compilation& c) {
 }
 
 Result<std::string> with_passes(const std::string& text, const driver::Compilation& c, const PassTable& old,
-                                const ScheduleTable& now, const std::string& comment) {
-  std::vector<std::string> yaml = orders_of(now, old.tag);
+                                const ScheduleTable& changed, const std::string& comment) {
+  std::vector<std::string> yaml = orders_of(changed, old.tag);
   if (old.by_schedule) {
     std::vector<std::string> all = {"{op: split, num_microbatches: " + std::to_string(c.module.step.num_microbatches) +
                                     "}"};

@@ -17,13 +17,13 @@ struct PassTable {
   std::string tag;                // that numbers the stages; "": there is one stage, the whole model
   bool by_schedule = false;       // else the rows are the strategy's own orders, in the order of the file
 };
-// Of a compiled strategy. Nothing where passes are not ordered one by one, or where a hand-written slot fixes the
-// order of its chunks.
+// The passes of a compiled strategy; nothing where they are not ordered one by one, or where a hand-written slot fixes
+// the order of its chunks.
 std::optional<PassTable> pass_table_of(const driver::Compilation& c);
 
-// `text`, whose passes `old` are, with those of `now` in their place: orders for orders, or for a schedule all that it
-// stands for, as --expand prints it. Fails where strategy_text.h does.
+// `text` with the passes `old` replaced by those of `changed`: orders for orders, or for a schedule all that it stands
+// for, as --expand prints it. Fails where strategy_text.h does.
 Result<std::string> with_passes(const std::string& text, const driver::Compilation& c, const PassTable& old,
-                                const strategy::ScheduleTable& now, const std::string& comment);
+                                const strategy::ScheduleTable& changed, const std::string& comment);
 
 }  // namespace piper::tune

@@ -64,7 +64,7 @@ std::optional<Trial> Judge::judge(const std::string& text) {
 
 Result<bool> Judge::prove(const Trial& trial) {
   diag::Diagnostics unheard;  // what can be said of the strategy was said when it was tried
-  PIPER_ASSIGN(const Trial again, price(trial.text, options_.reference, unheard));
+  PIPER_ASSIGN(Trial again, price(trial.text, options_.reference, unheard));
   driver::prove(again.compilation->emitted.bundle);
   return again.step_us == trial.step_us && again.peak_bytes == trial.peak_bytes;
 }

@@ -39,13 +39,13 @@ class Judge {
   Result<Trial> judge(const std::string& text, diag::Diagnostics& diags);
   // The same of a text that a search made up: nothing where it does not compile.
   std::optional<Trial> judge(const std::string& text);
-  // Compiles it once more, with the model's own step, and proves the plans; a refutation is a bug and throws. Whether
-  // it costs what the trial says.
+  // Compiles the text again, with the model's own step, and proves the plans; a refutation is a bug and throws. Returns
+  // whether time and memory are those of the trial.
   Result<bool> prove(const Trial& trial);
-  // Of the trial's plans where links take no time.
+  // The step of the trial's plans where messages take no time, in microseconds; 0: they could not be played.
   double without_links_us(const Trial& trial) const;
-  // Of the trial's plans: what the processor that has most to do needs for it alone, and what the port of a link, or
-  // the stream that sends one transfer after the other. A step is never shorter, whatever the order of its passes is.
+  // Of the trial's plans, in microseconds: the work of the busiest processor alone, and that of the busiest port of a
+  // link, or stream that sends one transfer after the other. A step is never shorter, whatever the order of its passes.
   struct LeastTime {
     double processor_us = 0, link_us = 0;
   };

@@ -1,8 +1,8 @@
 // One random permutation of the samples per epoch in constant memory: a keyed Feistel network whose rounds are Philox,
-// over the smallest power of two that holds the samples; values outside are walked on from until one is inside (Black
+// over the smallest power of two that holds the samples; a value outside is permuted again until it is inside (Black
 // and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). The two parts take turns instead of changing
 // places, so that an odd number of bits is as good as an even one (as in NIST SP 800-38G, FF1). Where a position goes
-// depends on seed, epoch, position and number of samples alone; any position of any epoch is as near as the next one.
+// depends on seed, epoch, position and number of samples alone; any position of any epoch costs the same.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Each program of a rank, once on the stream that it is for, before the buffers hold anything: for kernels whose
-// library takes scratch by itself. So the library has that memory before a graph is captured, which must not ask the
+// Runs each program of a rank once, on its own stream, before the buffers hold anything: for kernels whose library
+// takes scratch by itself. So the library has that memory before a graph is captured, which must not ask the
 // device for any, and one that takes more than the plan counts is refused before the first step, by its kernel.
 #pragma once
 

@@ -28,9 +28,9 @@ class ControlChannel {
 
  protected:
   static constexpr int32_t kNobody = -1;
-  // Sends `out` to rank `to` and receives as many bytes as `in` has from rank `from`, at the same time; either may be
-  // kNobody. Both belong to the implementation from the call on; `in` is returned when it has come. R0301 the sender's
-  // message has another size, R0302 timed out, R0303 the library failed; stopped() after a failure elsewhere.
+  // Sends `out` to rank `to` and receives a message of `in` bytes from rank `from`, at the same time; either rank may
+  // be kNobody. `out` belongs to the implementation from the call on. Returns the received bytes. R0301: the sender's
+  // message has another size; R0302: timed out; R0303: the library failed; stopped() after a failure elsewhere.
   virtual Result<std::string> exchange(int32_t to, std::string out, int32_t from, size_t in,
                                        const WaitControl& wait) = 0;
 

@@ -1,4 +1,5 @@
-// The counts of an all_to_all whose rows are counted, before anything is sent.
+// The counts of an all_to_all whose rows are counted, before anything is sent. Used by the collectives of CPUs and
+// NCCL.
 #pragma once
 
 #include <vector>
@@ -9,12 +10,12 @@ namespace piper::hal {
 
 struct RowCounts {
   const std::vector<int32_t>& group;  // ranks, by position
-  int32_t position = 0;               // the own one
+  int32_t position = 0;               // of this rank in the group
   const int64_t* out = nullptr;       // rows to each position
-  const int64_t* in = nullptr;        // rows from each
-  int64_t most = 0;                   // for which a part has room
+  const int64_t* in = nullptr;        // rows from each position
+  int64_t most = 0;                   // rows that fit into one part
 };
-// R0304: a count is negative, beyond its part, or the two of the own position differ.
+// R0304: a count is negative, beyond its part, or the two of this rank's own position differ.
 Status check_row_counts(const RowCounts& counts);
 
 }  // namespace piper::hal

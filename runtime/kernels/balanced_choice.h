@@ -1,5 +1,5 @@
-// Whole numbers that stand for those a call would make of floating ones, for kernels that do not compute
-// (waiting_library.h): the choice of a balanced router, and zeros for everything else. Without LibTorch.
+// Kernels that do not compute (waiting_library.h) still need whole numbers, such as the experts that a router chooses:
+// those of a balanced router, and zeros elsewhere. Needs no LibTorch.
 #pragma once
 
 #include <memory>

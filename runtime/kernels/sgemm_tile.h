@@ -28,7 +28,7 @@ struct Lines {
   int64_t lanes, depth;
 };
 
-// Call them where the processor has the instructions alone (supported()).
+// Call multiply and pack only where supported() is true.
 struct Tiles {
   int64_t rows, columns;                                                  // of a full tile
   void (*multiply)(const TileOperands& tile, int64_t rows, bool direct);  // rows: 1 to `rows`

@@ -187,17 +187,20 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
         },
         "POSITIVE");
   };
-  const CLI::Validator seconds(
-      [](std::string& text) {
-        double value = 0;
-        const char* const end = text.data() + text.size();
-        const auto read = std::from_chars(text.data(), end, value);
-        const bool fits = read.ec == std::errc() && read.ptr == end && value > 0 && value <= kLongestWaitS;
-        return fits ? std::string()
-                    : "'" + text + "' is not a number of seconds above 0 and up to " +
-                          std::to_string(static_cast<int64_t>(kLongestWaitS));
-      },
-      "SECONDS");
+  const auto time = [](const char* unit, const char* type) {
+    return CLI::Validator(
+        [unit](std::string& text) {
+          double value = 0;
+          const char* const end = text.data() + text.size();
+          const auto read = std::from_chars(text.data(), end, value);
+          const bool fits = read.ec == std::errc() && read.ptr == end && value > 0 && value <= kLongestWaitS;
+          return fits ? std::string()
+                      : "'" + text + "' is not a number of " + unit + " above 0 and up to " +
+                            std::to_string(static_cast<int64_t>(kLongestWaitS));
+        },
+        type);
+  };
+  const CLI::Validator seconds = time("seconds", "SECONDS");
   app.add_option("--threads", flags.threads, "threads per rank; default: usable cores / ranks, at most OMP_NUM_THREADS")
       ->check(between(1, 1024));
   app.add_option("--grace", flags.grace_s,
@@ -215,7 +218,7 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
                "end the run where the loss or the norm of the gradients is no finite number; on by default");
   app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(seconds);
   app.add_option("--every-minutes", flags.every_minutes, "minutes from one checkpoint to the next")
-      ->check(seconds)
+      ->check(time("minutes", "MINUTES"))
       ->needs("--checkpoint");
   app.add_option(
          "--link-delay", texts.link_delay,

@@ -32,12 +32,12 @@ class SharedVector {
   const T& back() const { return items_->back(); }
   auto begin() const { return get().begin(); }
   auto end() const { return get().end(); }
-  // Whether both are one storage: a copy that nobody changed since. Never so where there is none.
+  // Whether both have the same storage: one is a copy of the other, unchanged. False where either has none.
   bool shares(const SharedVector& other) const { return items_ && items_ == other.items_; }
-  // Equal for two vectors that have one exactly where they share it; null where there is none.
+  // The address of the storage: equal for two vectors exactly where they share one; null for an empty one.
   const void* storage() const { return items_.get(); }
 
-  // The elements, to be changed. References into a shared storage are not references into this one.
+  // The elements, to be changed. References taken before may still point into a storage that others share.
   std::vector<T>& edit() {
     if (!items_) items_ = std::make_shared<std::vector<T>>();
     else if (items_.use_count() > 1) items_ = std::make_shared<std::vector<T>>(*items_);

@@ -41,6 +41,7 @@ class ManifestParser {
     manifest_.reporting_rank = static_cast<int32_t>(number("reporting_rank", 0, manifest_.world_size - 1));
     manifest_.batch = number("batch", 0, INT64_MAX);
     model_flops();
+    proved();
     if (reader_.optional_key("evaluates")) manifest_.evaluates = reader_.boolean();
     inputs();
     tensors();
@@ -267,6 +268,12 @@ class ManifestParser {
     manifest_.model_flops = reader_.real();
     if (reader_.ok() && !(manifest_.model_flops > 0 && std::isfinite(manifest_.model_flops)))
       reader_.fail(kRange, at, "model_flops is out of range");
+  }
+  void proved() {
+    if (!reader_.optional_key("proved")) return;
+    const size_t at = reader_.position();
+    manifest_.proved = reader_.integer();
+    if (reader_.ok() && manifest_.proved < 1) reader_.fail(kRange, at, "proved is out of range");
   }
   void ranks() {
     section("ranks", [&] {

@@ -27,6 +27,7 @@ class ManifestPrinter {
       json_.next_member();
       real("model_flops", manifest_.model_flops);
     }
+    if (manifest_.proved > 0) member("proved", manifest_.proved);
     if (manifest_.evaluates) {
       json_.next_member();
       boolean("evaluates", true);

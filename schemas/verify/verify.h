@@ -59,7 +59,7 @@ struct PartOfProof {
   const char* of_what;
 };
 
-// What was proved about.
+// What the proof looked at, and what it found.
 struct VerifyReport {
   int64_t ranks = 0, instructions = 0, messages = 0, collectives = 0, accesses = 0;
   bool complete = false;  // all ranks of the world were there

@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "schemas/plan/bundle_io.h"
-#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/safetensors.h"
 #include "schemas/verify/verify.h"
@@ -110,23 +109,6 @@ std::string difference(const Numbers& expected, const Numbers& found, bool round
   return "";
 }
 
-// Without what a chunk's kernels calculate: without its calls.
-std::string without_calculation(Program program) {
-  if (chunk_program(program.name)) program.calls.clear();
-  return print_program(program);
-}
-bool only_calculates_otherwise(const Subject& subject, const Bundle& mutant) {
-  const Bundle& own = subject.bundle();
-  if (own.programs.size() != mutant.programs.size()) return false;
-  Bundle changed = mutant;
-  for (size_t p = 0; p < own.programs.size(); ++p) {
-    if (without_calculation(own.programs[p]) != without_calculation(mutant.programs[p])) return false;
-    changed.programs[p] = own.programs[p];
-  }
-  changed.manifest.files = own.manifest.files;
-  return print_texts(changed) == subject.texts();
-}
-
 }  // namespace
 
 const char* verdict_name(Verdict verdict) {
@@ -135,7 +117,6 @@ const char* verdict_name(Verdict verdict) {
     case Verdict::kRefused: return "refused";
     case Verdict::kAtLoad: return "at load";
     case Verdict::kHarmless: return "harmless";
-    case Verdict::kBelieved: return "believed";
     case Verdict::kWrong: return "WRONG";
   }
   return "";
@@ -151,6 +132,8 @@ Result<Judge> Judge::make(const Subject& subject, const Trainer& trainer, const 
   if (ran.end != End::kDone) return Status::failure("", subject.name() + " does not train: " + ran.said);
   judge.expected_ = std::move(ran.numbers);
   PIPER_ASSIGN(const auto proved, verify::verify(subject.bundle()));
+  if (!proved.equality.whole())
+    return Status::failure("", subject.name() + " is not proved as a whole: a change of what is not would be accepted");
   judge.sum_order_ = proved.sum_order;
   return judge;
 }
@@ -197,14 +180,15 @@ Result<Judgement> Judge::judge_texts(Subject& subject, const Texts& texts, bool 
   if (!read.ok()) return Judgement{Verdict::kRefused, read.error().code + " " + read.error().message};
   const auto proved = verify::verify(*read);
   if (!proved.ok()) return Judgement{Verdict::kRefused, proved.error().code + " " + proved.error().message};
-  PIPER_ASSIGN(const Ran ran, run(subject));
-  if (ran.end == End::kRefused) return Judgement{Verdict::kAtLoad, ran.said};
   const bool rounds = reorders_sums || proved->sum_order != sum_order_;
-  std::string wrong = ran.end == End::kFailed ? ran.said : difference(expected_, ran.numbers, rounds);
-  if (ran.end == End::kFailed && wrong.empty()) wrong = "it crashes, or never ends";
-  if (wrong.empty()) return Judgement{Verdict::kHarmless, ""};
-  const bool believed = !proved->equality.whole() && only_calculates_otherwise(subject, *read);
-  return Judgement{believed ? Verdict::kBelieved : Verdict::kWrong, wrong};
+  for (int turn = 0; turn < options_.turns; ++turn) {
+    PIPER_ASSIGN(const Ran ran, run(subject));
+    if (ran.end == End::kRefused) return Judgement{Verdict::kAtLoad, ran.said};
+    std::string wrong = ran.end == End::kFailed ? ran.said : difference(expected_, ran.numbers, rounds);
+    if (ran.end == End::kFailed && wrong.empty()) wrong = "it crashes, or never ends";
+    if (!wrong.empty()) return Judgement{Verdict::kWrong, wrong};
+  }
+  return Judgement{Verdict::kHarmless, ""};
 }
 
 }  // namespace piper::mutate

@@ -19,12 +19,9 @@ enum class Verdict : uint8_t {
   kRefused,   // by the reader or the proof
   kAtLoad,    // by piper-run, when it bound the kernels
   kHarmless,  // trains to the same numbers
-  // Accepted, other numbers: nothing but what kernels of chunks calculate differs, and the proof says that it could not
-  // compare all of it with the model.
-  kBelieved,
-  kWrong,  // accepted, other numbers, or it never ends, or it crashes
+  kWrong,     // accepted, other numbers, or it never ends, or it crashes
 };
-inline constexpr int kNumVerdicts = 6;
+inline constexpr int kNumVerdicts = 5;
 const char* verdict_name(Verdict verdict);
 
 struct Judgement {
@@ -43,6 +40,7 @@ class Judge {
  public:
   struct Options {
     int steps = 3, timeout_s = 60;
+    int turns = 1;  // how often an accepted mutant trains: a race may be lost another time
   };
   // Trains the unchanged bundle. Writes beside the subject's copy. `trainer` must outlive the result.
   static Result<Judge> make(const Subject& subject, const Trainer& trainer, const Options& options);

@@ -162,13 +162,17 @@ int run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   Flags flags;
-  CLI::App app("Changes plan bundles in many ways: each mutant must be refused, or train to the same numbers",
-               "piper-mutate");
+  CLI::App app(
+      "Changes plan bundles, proved as a whole, in many ways: each mutant must be refused, or train to the same "
+      "numbers",
+      "piper-mutate");
   app.add_option("BUNDLES", flags.bundles, "plan bundles, with weights")->required();
   app.add_option("--work", flags.work, "folder for changed copies")->required();
   app.add_option("--mutants", flags.mutants, "how many");
   app.add_option("--seed", flags.seed, "another one draws other mutants");
   app.add_option("--jobs", flags.jobs, "threads, each with its own copies of the bundles")->check(CLI::Range(1, 64));
+  app.add_option("--turns", flags.judge.turns, "how often an accepted mutant trains: a race shows by chance")
+      ->check(CLI::Range(1, 100));
   app.add_option("--only", flags.only, "one mutant, by the number that its line tells; its bundle stays in --work/0");
   app.add_option("--kind", flags.kind, "one kind of change, as the table calls it");
   app.add_flag("--verbose", flags.verbose, "a line for every mutant");

@@ -125,7 +125,7 @@ std::string number(double value, const char* format = "%.6g") {
 }
 // "+12.5 %"; "" where there is none.
 std::string change(double a, double b) {
-  if (a == b) return "";
+  if (std::abs(b - a) <= 1e-9 * std::abs(a)) return "";  // sums of the same times in another order
   return a == 0 ? "new" : number(100 * (b - a) / a, "%+.1f %%");
 }
 
@@ -134,7 +134,8 @@ std::vector<std::vector<std::string>> figure_rows(const Meaning& m) {
   const auto idle = [](double share) { return number(100 * share, "%.1f %%"); };
   const auto count = [](int64_t value) { return static_cast<double>(value); };
   return {{"step, units", number(a.step), number(b.step), change(a.step, b.step)},
-          {"idle", idle(a.idle), idle(b.idle), a.idle == b.idle ? "" : number(100 * (b.idle - a.idle), "%+.1f points")},
+          {"idle", idle(a.idle), idle(b.idle),
+           std::abs(b.idle - a.idle) <= 1e-9 ? "" : number(100 * (b.idle - a.idle), "%+.1f points")},
           {"peak of a rank", human_bytes(a.peak_bytes), human_bytes(b.peak_bytes),
            change(count(a.peak_bytes), count(b.peak_bytes))},
           {"sent by all ranks", human_bytes(a.sent_bytes), human_bytes(b.sent_bytes),

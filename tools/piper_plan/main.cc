@@ -29,8 +29,8 @@ int print(const Result<std::string>& result) {
   }
   const auto& error = result.error();
   if (error.reported) return kRefuted;
-  std::fprintf(stderr, "piper-plan: %s%s%s\n", error.code.c_str(), error.code.empty() ? "" : ": ",
-               error.message.c_str());
+  const std::string code = error.code.empty() ? "" : "error[" + error.code + "]: ";
+  std::fprintf(stderr, "piper-plan: %s%s\n", code.c_str(), error.message.c_str());
   return kRefuted;
 }
 

@@ -4,7 +4,6 @@
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/timeline/assess.h"
-#include "schemas/verify/verify.h"
 #include "tools/piper_plan/commands.h"
 #include "tools/piper_plan/text_table.h"
 
@@ -73,29 +72,6 @@ Result<std::string> simulate_by_table(const std::string& directory, const std::s
   std::snprintf(line, sizeof line, "of a rank: %.6g us kernels, %.6g us exposed transfers, %.6g us waiting\n",
                 mean.busy, mean.communication, mean.waiting);
   return step_line(timeline, "kernel times of a table", link) + line + table_of_ranks(bundle, timeline);
-}
-
-Result<std::string> verify_bundle(const std::string& directory, const VerifyOptions& options) {
-  PIPER_ASSIGN(const auto opened, plan::open_bundle(directory));
-  PIPER_ASSIGN(const auto bundle, plan::read_bundle(opened));
-  PIPER_ASSIGN(const auto report, verify::verify(bundle));
-  PIPER_RETURN_IF_ERROR(plan::check_weights(opened));
-  std::string parts;
-  for (const verify::PartOfProof& part : report.parts) {
-    char line[160];
-    std::snprintf(line, sizeof line, "rules %-30s%10.1f ms %12lld %s\n", part.rules, 1000 * part.seconds,
-                  static_cast<long long>(part.looked_at), part.of_what);
-    if (options.verbose) parts += line;
-  }
-  return parts + "proved for " + std::to_string(report.ranks) + " ranks, " + std::to_string(report.instructions) +
-         " instructions: " + std::to_string(report.messages) + " messages and " + std::to_string(report.collectives) +
-         " collectives match; no deadlock, by streams, by communication and in issue order (D0, D1, D2); no data race "
-         "among " +
-         std::to_string(report.accesses) +
-         " accesses; what is read was written; every sum holds each sample once, every run reads what "
-         "its slots name, every copy of a parameter is updated once\n" +
-         verify::describe(report.equality) +
-         (report.sum_order.empty() ? "" : "order of sums " + report.sum_order + "\n");
 }
 
 }  // namespace piper::tools

@@ -182,7 +182,7 @@ class ExpertRecogniser {
     const Op& op = *producer(v);
     const std::vector<size_t> rows = prefixes(routing, op);
     const std::optional<RowWise> how = experts::row_wise(from_, op, rows);
-    PIPER_CHECK(how.has_value(), "an op that is row by row no longer");
+    PIPER_CHECK(how.has_value(), "an op that is not row by row");
     std::vector<ValueId> operands;
     size_t operand_prefix = how->prefix;
     for (size_t i = 0; i < op.operands.size(); ++i) {

@@ -445,7 +445,7 @@ void NodeImport::set_sequence(size_t i, std::vector<ValueId> items) {
 }
 
 void NodeImport::result(OpKind kind, std::vector<ValueId> operands, Attrs attrs) {
-  set(0, emit(kind, std::move(operands), std::move(attrs), node_.outputs.empty() ? "" : node_.outputs[0]));
+  set(0, emit(kind, std::move(operands), std::move(attrs), first_output()));
 }
 
 }  // namespace piper::frontend::onnx

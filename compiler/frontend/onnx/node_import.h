@@ -61,6 +61,8 @@ class NodeImport {
   NodeImport(ImportState& state, const OnnxNode& node, std::string module, ir::ScopeId scope, ir::ProvId prov);
 
   const OnnxNode& node() const { return node_; }
+  // The name of its first result, "" where it has none.
+  std::string first_output() const { return node_.outputs.empty() ? "" : node_.outputs[0]; }
   const std::string& module() const { return module_; }
   ImportState& state() { return state_; }
   int64_t opset() const { return state_.opset; }

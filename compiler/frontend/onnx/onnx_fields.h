@@ -88,7 +88,7 @@ enum class AttributeTypeCode : int32_t {
   kTensors = 9,
   kGraphs = 10,
 };
-// TensorProto.DataType, those that piper computes with.
+// TensorProto.DataType: the types that the importer reads. f16 is not among them.
 enum class ElemCode : int32_t {
   kFloat = 1,
   kInt32 = 6,

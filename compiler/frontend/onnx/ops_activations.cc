@@ -61,8 +61,7 @@ std::optional<ValueId> match_gelu(NodeImport& n, ValueId a, ValueId b) {
       if (!x || n.shape(*x) != n.shape(factors[gate])) continue;
       const ValueId left = factors[(gate + 1) % 3], right = factors[(gate + 2) % 3];
       const bool matches = (left == *x && n.known_number(right) == 0.5) || (right == *x && n.known_number(left) == 0.5);
-      if (matches)
-        return n.emit(OpKind::kGelu, {*x}, ir::GeluAttrs{}, n.node().outputs.empty() ? "" : n.node().outputs[0]);
+      if (matches) return n.emit(OpKind::kGelu, {*x}, ir::GeluAttrs{}, n.first_output());
     }
   }
   return std::nullopt;

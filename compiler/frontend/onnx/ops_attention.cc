@@ -144,8 +144,7 @@ std::optional<ValueId> match_attention(NodeImport& n, ValueId probabilities, Val
   const Mask m = mask.valid() ? read_mask(n, mask, shape[2], shape[3]) : Mask{};
   std::vector<ValueId> operands = {scores->q, transposed(n, scores->k), values};
   if (m.value.valid()) operands.push_back(m.value);
-  return n.emit(OpKind::kSdpa, operands, ir::SdpaAttrs{m.is_causal, scores->scale},
-                n.node().outputs.empty() ? "" : n.node().outputs[0]);
+  return n.emit(OpKind::kSdpa, operands, ir::SdpaAttrs{m.is_causal, scores->scale}, n.first_output());
 }
 
 // q, k, v [batch, heads, sequence, width], or [batch, sequence, heads * width] with both head counts

@@ -55,8 +55,7 @@ std::optional<ValueId> match_mse_loss(NodeImport& n, ValueId squares) {
     if (std::get<ir::ExponentAttrs>(pow->attrs).exponent == 2) parts = difference(n, pow->operands[0]);
   }
   if (!parts || !is_floating(n.dtype(squares)) || n.shape(parts->first) != n.shape(parts->second)) return std::nullopt;
-  return n.emit(OpKind::kMseLoss, {parts->first, parts->second}, ir::ReductionAttrs{"mean"},
-                n.node().outputs.empty() ? "" : n.node().outputs[0]);
+  return n.emit(OpKind::kMseLoss, {parts->first, parts->second}, ir::ReductionAttrs{"mean"}, n.first_output());
 }
 
 // Without training_mode dropout passes its operand on. It still counts among its module's dropouts,

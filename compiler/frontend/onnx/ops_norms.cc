@@ -7,8 +7,6 @@ namespace {
 
 const ir::GroupNormAttrs& group_attrs(const ir::Op& op) { return std::get<ir::GroupNormAttrs>(op.attrs); }
 
-std::string first_output(const NodeImport& n) { return n.node().outputs.empty() ? "" : n.node().outputs[0]; }
-
 // The vector [C] behind a value of shape [C, 1, ..] or [1, C, 1, ..]; nullopt where there is none.
 std::optional<ValueId> channel_vector(NodeImport& n, ValueId v, int64_t channels, int64_t rank) {
   const std::vector<int64_t> shape = n.shape(v);
@@ -115,7 +113,7 @@ std::optional<ValueId> match_group_norm_reshape(NodeImport& n, ValueId x, const 
   if (reshape == nullptr || grouped.size() != 3 || grouped[1] != attrs.groups || to.size() < 3) return std::nullopt;
   const ValueId original = reshape->operands[0];
   if (n.shape(original) != to || to[0] != grouped[0] || to[1] % attrs.groups != 0) return std::nullopt;
-  return n.emit(OpKind::kGroupNorm, {original}, attrs, first_output(n));
+  return n.emit(OpKind::kGroupNorm, {original}, attrs, n.first_output());
 }
 
 std::optional<ValueId> match_group_norm_scale(NodeImport& n, ValueId a, ValueId b) {
@@ -125,7 +123,7 @@ std::optional<ValueId> match_group_norm_scale(NodeImport& n, ValueId a, ValueId 
     const std::optional<ValueId> scale = channel_vector(n, other, n.shape(x)[1], n.rank(x));
     if (!scale) continue;
     const ir::GroupNormAttrs attrs = group_attrs(*norm);
-    return n.emit(OpKind::kGroupNorm, {norm->operands[0], *scale}, attrs, first_output(n));
+    return n.emit(OpKind::kGroupNorm, {norm->operands[0], *scale}, attrs, n.first_output());
   }
   return std::nullopt;
 }
@@ -138,7 +136,7 @@ std::optional<ValueId> match_group_norm_shift(NodeImport& n, ValueId a, ValueId 
     if (!shift) continue;
     const ir::GroupNormAttrs attrs = group_attrs(*norm);
     const ValueId inner = norm->operands[0], scale = norm->operands[1];
-    return n.emit(OpKind::kGroupNorm, {inner, scale, *shift}, attrs, first_output(n));
+    return n.emit(OpKind::kGroupNorm, {inner, scale, *shift}, attrs, n.first_output());
   }
   return std::nullopt;
 }

@@ -18,7 +18,7 @@ std::optional<ValueId> match_linear_bias(NodeImport& n, ValueId a, ValueId b) {
     if (linear == nullptr || linear->operands.size() != 2 || !n.is_parameter(bias)) continue;
     const ValueId x = linear->operands[0], w = linear->operands[1];
     if (n.shape(bias) != std::vector<int64_t>{n.shape(w)[0]}) continue;
-    return n.emit(OpKind::kLinear, {x, w, bias}, ir::NoAttrs{}, n.node().outputs.empty() ? "" : n.node().outputs[0]);
+    return n.emit(OpKind::kLinear, {x, w, bias}, ir::NoAttrs{}, n.first_output());
   }
   return std::nullopt;
 }
@@ -27,7 +27,7 @@ std::optional<ValueId> match_linear_bias(NodeImport& n, ValueId a, ValueId b) {
 void import_mat_mul(NodeImport& n) {
   const ValueId a = n.in(0), b = n.in(1);
   if (!n.ok()) return;
-  const std::string name = n.node().outputs.empty() ? "" : n.node().outputs[0];
+  const std::string name = n.first_output();
   if (const std::optional<ValueId> y = match_linear(n, a, b, name)) return n.set(0, *y);
   if (const std::optional<ValueId> y = match_attention(n, a, b)) return n.set(0, *y);
   const bool row = n.rank(a) == 1, column = n.rank(b) == 1;
@@ -55,8 +55,7 @@ void import_gemm(NodeImport& n) {
   if (alpha == 1 && transpose_b && (bias || !c.valid()))
     return n.result(OpKind::kLinear, bias ? std::vector<ValueId>{a, b, c} : std::vector<ValueId>{a, b});
   if (!transpose_b && alpha == 1 && !c.valid())
-    if (const std::optional<ValueId> y = match_linear(n, a, b, n.node().outputs.empty() ? "" : n.node().outputs[0]))
-      return n.set(0, *y);
+    if (const std::optional<ValueId> y = match_linear(n, a, b, n.first_output())) return n.set(0, *y);
   ValueId y = n.emit(OpKind::kMatmul, {a, transpose_b ? n.swap_last(b) : b});
   if (alpha != 1) y = n.emit(OpKind::kMul, {y, n.scalar_like(alpha, y)});
   if (!c.valid() || beta == 0) return n.set(0, y);

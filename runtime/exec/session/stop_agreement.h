@@ -1,5 +1,5 @@
-// Behind which step all ranks of a run save a checkpoint, or end with one, because a signal asked for it, or end to
-// look for what made a loss no number. No rank decides alone, and no step waits to ask the others:
+// Behind which step all ranks of a run save a checkpoint, or end with one, because a signal asked for it, or stop
+// training to look for the call that made the loss NaN. No rank decides alone, and no step waits to ask the others:
 // docs/decisions/0024-stopping.md.
 //
 // Processes meet every `period` on a control channel and a thread of their own, beside the steps. Where one of them was
@@ -27,11 +27,11 @@ enum class StopAction : uint8_t { kGoOn, kSave, kStop, kReplay };
 class StopAgreement {
  public:
   static constexpr std::chrono::milliseconds kPeriod{200};
-  // All outlive it. `control`: of this alone; nullptr: all ranks of the run are in this process, and there is no
-  // thread.
+  // The arguments outlive this object. `control`: of this alone; nullptr: all ranks of the run are in this process, and
+  // there is no thread.
   StopAgreement(hal::ControlChannel* control, hal::Stop& stop, StopRequests& requests,
                 std::chrono::milliseconds period = kPeriod);
-  // Where the run has not failed, behind end().
+  // Call end() first, unless the run has failed.
   ~StopAgreement();
   StopAgreement(const StopAgreement&) = delete;
   StopAgreement& operator=(const StopAgreement&) = delete;

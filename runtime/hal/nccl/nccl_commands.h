@@ -11,7 +11,8 @@
 
 namespace piper::hal {
 
-// One communicator, and all of them: whoever waits looks at every one. Both outlive the commands.
+// The communicator of a command, and all of the rank's: a thread that waits checks every one for errors. Both outlive
+// the commands.
 struct NcclPlace {
   NcclCommunicators* all = nullptr;
   NcclCommunicator* on = nullptr;

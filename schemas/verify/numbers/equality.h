@@ -24,7 +24,8 @@ struct EqualityReport {
   int64_t proved = 0;   // gradients and losses that are the reference's
   int64_t numbers = 0;  // distinct ones, of reference and plan
   HeldCasts casts;      // of the reference, to the model without them
-  // Of a reference for pieces: so many samples have each, and these kernels read them together; 0: none of that.
+  // Samples in each piece where the reference is for pieces (0: it is not), and the kernels that read these samples
+  // together.
   int64_t piece = 0;
   std::set<std::string> mixing;
   // Why the others are not known to be: distinct reasons, in the order in which they were met, each with how many
@@ -32,14 +33,15 @@ struct EqualityReport {
   struct Open {
     std::string why;
     int64_t count = 0;
-    std::string first;  // of them, for example
+    std::string first;  // one of them, as an example
   };
   std::vector<Open> open;
   bool whole() const { return looked && open.empty(); }
 };
 
-// P0641 with the call, its operator in the model and the line of the model's source. `exchanges`: what rules 8 to 10
-// found (contents_flow.h); of values that came by others nothing is proved.
+// Refuted: P0641 with the call, the model's operator and its line; also where fewer gradients and losses are proved
+// than the manifest says. `exchanges` are what rules 8 to 10 found (contents_flow.h); values that travelled by other
+// exchanges are not proved.
 Result<EqualityReport> check_equality(const plan::Bundle& bundle, const Exchanges& exchanges = {});
 
 // One line or more: what `piper-plan verify` says of it.
