@@ -1,7 +1,6 @@
 // piperc: model + strategy -> plan bundle, or a better strategy. Flags, driver, exit status; nothing else.
 #include <CLI/CLI.hpp>
 
-#include <charconv>
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -21,12 +20,24 @@ namespace {
 
 constexpr int kUserError = 1, kUsage = 2, kInternal = 70;
 
-int run(int argc, char** argv) {
-  CLI::App app("Compiles a model and a strategy into one plan per rank.", "piperc");
-  piper::driver::CompileOptions options;
+using piper::driver::CompileOptions;
+using piper::driver::Emit;
+using piper::driver::Expand;
+using piper::plan::DeviceKind;
+using piper::plan::Summing;
+using piper::plan::WeightMode;
+
+// The command line, as words where it has words.
+struct Flags {
+  CompileOptions options;
+  piper::tune::TuneOptions tuned;
   bool verbose = false;
   std::string diagnostics = "text", explain, help_directive, emit = "none", expand = "none", weights = "copy",
               device = "cpu", reference = "json", reduction;
+};
+
+void declare_inputs(CLI::App& app, Flags& flags) {
+  CompileOptions& options = flags.options;
   app.add_option("model", options.model, "the model, an .onnx or .pt2 file");
   app.add_option("--strategy", options.strategy, "the strategy, YAML or JSON");
   app.add_option("-o,--output", options.output, "directory of the plan bundle; a bundle there is replaced");
@@ -34,17 +45,32 @@ int run(int argc, char** argv) {
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
-  app.add_option("--emit", emit,
-                 "print the graph, the dag or the plan; reference: plan for one device, whatever the strategy says")
-      ->check(CLI::IsMember({"none", "graph", "dag", "plan", "reference"}));
-  app.add_option("--reference", reference, "the model's own step in the bundle, which the proof compares plans with")
+  app.add_option("--route", options.route, "how to read ONNX: by FX text, by operators, or what the file has")
+      ->check(CLI::IsMember({"auto", "fx", "onnx"}));
+}
+
+void declare_plans(CLI::App& app, Flags& flags) {
+  CompileOptions& options = flags.options;
+  app.add_option("--reference", flags.reference,
+                 "the model's own step in the bundle, which the proof compares plans with")
       ->check(CLI::IsMember({"json", "none"}));
-  app.add_option("--expand", expand, "print what the schedule expands to")
-      ->expected(0, 1)
-      ->default_str("yaml")
-      ->check(CLI::IsMember({"none", "yaml", "csv"}));
-  app.add_option("--stop-after", options.stop_after, "the last phase or pass to run")
-      ->check(CLI::IsMember(piper::driver::stops()));
+  app.add_option("--weights", flags.weights, "copy the weights into the bundle, link their file, or leave them out")
+      ->check(CLI::IsMember({"copy", "link", "none"}));
+  app.add_option("--device", flags.device, "what the plans are made for; a plan for cuda runs on CPU ranks, too")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--reduction", flags.reduction,
+                 "how sums over ranks are added: in the order of positions, or as the device's library does")
+      ->check(CLI::IsMember({"position", "library"}));
+  app.add_option("--memory-limit", options.memory_limit, "bytes per rank; a plan that needs more is refused")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--checkpoints", options.checkpoints,
+               "runs will save checkpoints: the predicted peak of CPU ranks has the copy that one is written from");
+  app.add_option("--target", options.machine, "machine to price a step for: strategies/targets/*.yaml");
+}
+
+void declare_views(CLI::App& app, Flags& flags) {
+  CompileOptions& options = flags.options;
   const CLI::Validator expression(
       [](std::string& text) {
         try {
@@ -55,23 +81,29 @@ int run(int argc, char** argv) {
         return std::string();
       },
       "REGEX");
+  app.add_option("--emit", flags.emit,
+                 "print the graph, the dag or the plan; reference: plan for one device, whatever the strategy says")
+      ->check(CLI::IsMember({"none", "graph", "dag", "plan", "reference"}));
+  app.add_option("--expand", flags.expand, "print what the schedule expands to")
+      ->expected(0, 1)
+      ->default_str("yaml")
+      ->check(CLI::IsMember({"none", "yaml", "csv"}));
+  app.add_option("--stop-after", options.stop_after, "the last phase or pass to run")
+      ->check(CLI::IsMember(piper::driver::stops()));
   app.add_option("--print-ir-after", options.print_ir_after,
                  "print the module after the passes and phases that match this regular expression")
       ->check(expression);
-  app.add_option("--weights", weights, "copy the weights into the bundle, link their file, or leave them out")
-      ->check(CLI::IsMember({"copy", "link", "none"}));
-  app.add_option("--device", device, "what the plans are made for; a plan for cuda runs on CPU ranks, too")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--reduction", reduction,
-                 "how sums over ranks are added: in the order of positions, or as the device's library does")
-      ->check(CLI::IsMember({"position", "library"}));
-  app.add_option("--memory-limit", options.memory_limit, "bytes per rank; a plan that needs more is refused")
-      ->transform(CLI::AsSizeValue(true))
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--checkpoints", options.checkpoints,
-               "runs will save checkpoints: the predicted peak of CPU ranks has the copy that one is written from");
-  app.add_option("--target", options.machine, "machine to price a step for: strategies/targets/*.yaml");
-  piper::tune::TuneOptions tuned;
+  app.add_flag("--time-phases", options.time_phases, "print the time of each pass");
+  app.add_flag("--verify-each", options.verify_each, "check the module after each pass");
+  app.add_option("--fail-in", options.fail_in, "fail in this pass as if it had a bug: shows what a reproducer is")
+      ->group("");
+  app.add_flag("--verbose", flags.verbose, "print remarks");
+  app.add_option("--diagnostics", flags.diagnostics, "text or json")->check(CLI::IsMember({"text", "json"}));
+  app.add_option("--explain", flags.explain, "explain an error code");
+  app.add_option("--help-directive", flags.help_directive, "describe a directive");
+}
+
+void declare_search(CLI::App& app, piper::tune::TuneOptions& tuned) {
   auto* const tune = app.add_option("--tune", tuned.output,
                                     "write a strategy that is faster on --target within --memory-limit to this file; "
                                     "no bundle is made")
@@ -90,83 +122,64 @@ int run(int argc, char** argv) {
       ->needs(tune)
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--route", options.route, "how to read ONNX: by FX text, by operators, or what the file has")
-      ->check(CLI::IsMember({"auto", "fx", "onnx"}));
-  app.add_flag("--time-phases", options.time_phases, "print the time of each pass");
-  app.add_flag("--verify-each", options.verify_each, "check the module after each pass");
-  app.add_option("--fail-in", options.fail_in, "fail in this pass as if it had a bug: shows what a reproducer is")
-      ->group("");
-  app.add_flag("--verbose", verbose, "print remarks");
-  app.add_option("--diagnostics", diagnostics, "text or json")->check(CLI::IsMember({"text", "json"}));
-  app.add_option("--explain", explain, "explain an error code");
-  app.add_option("--help-directive", help_directive, "describe a directive");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : kUsage;
-  }
-  if (!explain.empty()) {
-    const std::string page(piper::diag::explain(explain));
-    if (page.empty()) {
-      const bool of_a_run = explain[0] == 'R' || explain[0] == 'L';
-      std::cerr << "piperc: " << explain
-                << (of_a_run ? " is an error of runs, or no error: see docs/errors/"
-                             : " is no error's code: see docs/errors/")
-                << (of_a_run ? explain + ".md\n" : "\n");
-      return kUsage;
-    }
-    std::cout << page << "\n";
-    return 0;
-  }
-  if (!help_directive.empty()) {
-    const std::string page = piper::directives::help_directive(help_directive);
-    if (page.empty()) {
-      std::cerr << "piperc: there is no directive '" << help_directive << "'; there are";
-      for (const auto* spec : piper::directives::all_specs()) std::cerr << " " << spec->name;
-      std::cerr << "\n";
-      return kUsage;
-    }
-    std::cout << page;
-    return 0;
-  }
-  if (options.model.empty() || options.strategy.empty()) {
-    std::cerr << "piperc: a model and --strategy are needed; see piperc --help\n";
-    return kUsage;
-  }
-  if (app.count("--output") > 0 && options.output.empty()) {
-    std::cerr << "piperc: -o needs the name of a directory\n";
-    return kUsage;
-  }
-  using piper::driver::Emit;
-  using piper::driver::Expand;
-  using piper::plan::WeightMode;
+}
+
+// The options that flags say by a word.
+void read_words(Flags& flags) {
+  CompileOptions& options = flags.options;
   options.emit = std::map<std::string, Emit>{{"none", Emit::kNone},
                                              {"graph", Emit::kGraph},
                                              {"dag", Emit::kDag},
                                              {"plan", Emit::kPlan},
                                              {"reference", Emit::kReference}}
-                     .at(emit);
-  options.reference = reference == "json";
-  if (app.count("--expand") > 0 && expand == "none") expand = "yaml";
+                     .at(flags.emit);
+  options.reference = flags.reference == "json";
   options.expand =
-      std::map<std::string, Expand>{{"none", Expand::kNone}, {"yaml", Expand::kYaml}, {"csv", Expand::kCsv}}.at(expand);
+      std::map<std::string, Expand>{{"none", Expand::kNone}, {"yaml", Expand::kYaml}, {"csv", Expand::kCsv}}.at(
+          flags.expand);
   options.weights =
       std::map<std::string, WeightMode>{
           {"copy", WeightMode::kCopy}, {"link", WeightMode::kLink}, {"none", WeightMode::kNone}}
-          .at(weights);
-  using piper::plan::DeviceKind;
-  using piper::plan::Summing;
-  options.target.device = device == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
-  if (reduction.empty()) reduction = device == "cpu" ? "position" : "library";
-  options.target.summing = reduction == "position" ? Summing::kPosition : Summing::kLibrary;
+          .at(flags.weights);
+  options.target.device = flags.device == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
+  if (flags.reduction.empty()) flags.reduction = flags.device == "cpu" ? "position" : "library";
+  options.target.summing = flags.reduction == "position" ? Summing::kPosition : Summing::kLibrary;
+}
 
+int explain_code(const std::string& code) {
+  const std::string page(piper::diag::explain(code));
+  if (page.empty()) {
+    const bool of_a_run = code[0] == 'R' || code[0] == 'L';
+    std::cerr << "piperc: " << code
+              << (of_a_run ? " is an error of runs, or no error: see docs/errors/" + code + ".md\n"
+                           : " is no error's code: see docs/errors/\n");
+    return kUsage;
+  }
+  std::cout << page << "\n";
+  return 0;
+}
+
+int describe_directive(const std::string& name) {
+  const std::string page = piper::directives::help_directive(name);
+  if (page.empty()) {
+    std::cerr << "piperc: there is no directive '" << name << "'; there are";
+    for (const auto* spec : piper::directives::all_specs()) std::cerr << " " << spec->name;
+    std::cerr << "\n";
+    return kUsage;
+  }
+  std::cout << page;
+  return 0;
+}
+
+int compile_or_tune(Flags& flags) {
   piper::diag::Diagnostics diags;
-  options.process_ends_next = true;
-  tuned.compile = options;
-  const piper::Status status = tuned.output.empty() ? piper::driver::compile(options, diags, std::cout, std::cerr)
-                                                    : piper::tune::tune(tuned, diags, std::cout);
-  if (diagnostics == "json") std::cerr << diags.render_json();
-  else std::cerr << diags.render_text(verbose);
+  flags.options.process_ends_next = true;
+  flags.tuned.compile = flags.options;
+  const piper::Status status = flags.tuned.output.empty()
+                                   ? piper::driver::compile(flags.options, diags, std::cout, std::cerr)
+                                   : piper::tune::tune(flags.tuned, diags, std::cout);
+  if (flags.diagnostics == "json") std::cerr << diags.render_json();
+  else std::cerr << diags.render_text(flags.verbose);
   std::cout.flush();
   if (!std::cout) {
     std::cerr << "piperc: error[P0602]: standard output cannot be written\n";
@@ -178,6 +191,33 @@ int run(int argc, char** argv) {
     std::cerr << "piperc: error" << (code.empty() ? "" : "[" + code + "]") << ": " << status.error().message << "\n";
   }
   return kUserError;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Compiles a model and a strategy into one plan per rank.", "piperc");
+  Flags flags;
+  declare_inputs(app, flags);
+  declare_plans(app, flags);
+  declare_views(app, flags);
+  declare_search(app, flags.tuned);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : kUsage;
+  }
+  if (!flags.explain.empty()) return explain_code(flags.explain);
+  if (!flags.help_directive.empty()) return describe_directive(flags.help_directive);
+  if (flags.options.model.empty() || flags.options.strategy.empty()) {
+    std::cerr << "piperc: a model and --strategy are needed; see piperc --help\n";
+    return kUsage;
+  }
+  if (app.count("--output") > 0 && flags.options.output.empty()) {
+    std::cerr << "piperc: -o needs the name of a directory\n";
+    return kUsage;
+  }
+  if (app.count("--expand") > 0 && flags.expand == "none") flags.expand = "yaml";
+  read_words(flags);
+  return compile_or_tune(flags);
 }
 
 #ifdef PIPER_MIMALLOC

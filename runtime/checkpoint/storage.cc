@@ -26,11 +26,15 @@ int sync_unless_unknown(int fd) {
 
 class PosixStorage : public Storage {
  public:
-  PosixStorage(int folder, int lock) : folder_(folder), lock_(lock) {}
+  // Takes the open folder.
+  explicit PosixStorage(int folder) : folder_(folder) {}
   ~PosixStorage() override {
     ::close(folder_);
     if (lock_ >= 0) ::close(lock_);
   }
+
+  // Takes the open lock file, too: the lock is held as long as that is open.
+  void keep(int lock) { lock_ = lock; }
 
   int make_directory(const std::string& path) override { return done(::mkdirat(folder_, path.c_str(), 0700)); }
   int create_file(const std::string& path, int& file) override {
@@ -85,7 +89,7 @@ class PosixStorage : public Storage {
  private:
   static int done(int result) { return result == 0 ? 0 : errno; }
 
-  int folder_, lock_;
+  int folder_, lock_ = -1;
 };
 
 // The folder and those above it, each for good.
@@ -110,24 +114,17 @@ Result<std::unique_ptr<Storage>> open_storage(const std::string& folder, bool ow
   if (const std::error_code error = make_folder(path); error) return failure(error.value());
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return failure(errno);
-  auto storage = std::make_unique<PosixStorage>(fd, -1);
+  auto storage = std::make_unique<PosixStorage>(fd);
   if (::faccessat(fd, ".", W_OK | X_OK, 0) != 0) return failure(errno);
   if (!owner) return std::unique_ptr<Storage>(std::move(storage));
   const int lock = ::openat(fd, kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (lock < 0) return failure(errno);
+  storage->keep(lock);
   if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    const int number = errno;
-    ::close(lock);
-    if (number != EWOULDBLOCK) return failure(number);
+    if (errno != EWOULDBLOCK) return failure(errno);
     return Status::failure("R0704", "another run writes checkpoints to " + folder);
   }
-  const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (own < 0) {
-    const int number = errno;
-    ::close(lock);
-    return failure(number);
-  }
-  return std::unique_ptr<Storage>(std::make_unique<PosixStorage>(own, lock));
+  return std::unique_ptr<Storage>(std::move(storage));
 }
 
 }  // namespace piper::checkpoint

@@ -57,83 +57,146 @@ std::optional<int64_t> exact_step(const std::string& text) {
   return step;
 }
 
-void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
-  // CLI11's own check answers with the largest double, digit by digit.
-  const CLI::Validator whole_number(
+// CLI11's own check answers with the largest double, digit by digit.
+const CLI::Validator& whole_number() {
+  static const CLI::Validator check(
       [](std::string& text) {
         const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
         return digits ? std::string() : "'" + text + "' is not a whole number of at least 0";
       },
       "NONNEGATIVE");
-  const CLI::Validator link_delay(
-      [](std::string& text) {
-        return parse_link_delay(text)
-                   ? std::string()
-                   : "'" + text + "' is not microseconds, or microseconds,bytes per second: 500 or 500,1000000000";
+  return check;
+}
+
+// Of whole numbers with an upper bound; the message names both ends.
+CLI::Validator between(int least, int most) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        int value = 0;
+        const char* const end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, value);
+        const bool fits = read.ec == std::errc() && read.ptr == end && value >= least && value <= most;
+        return fits ? std::string()
+                    : "'" + text + "' is not a whole number from " + std::to_string(least) + " to " +
+                          std::to_string(most);
       },
-      "MICROSECONDS[,BYTES_PER_SECOND]");
-  const CLI::Validator resume(
-      [](std::string& text) {
-        return text == "latest-valid" || exact_step(text)
-                   ? std::string()
-                   : "'" + text + "' is neither latest-valid nor exact:STEP, as in exact:1200";
+      "POSITIVE");
+}
+
+CLI::Validator time_in(const char* unit, const char* type) {
+  return CLI::Validator(
+      [unit](std::string& text) {
+        double value = 0;
+        const char* const end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, value);
+        const bool fits = read.ec == std::errc() && read.ptr == end && value > 0 && value <= kLongestWaitS;
+        return fits ? std::string()
+                    : "'" + text + "' is not a number of " + unit + " above 0 and up to " +
+                          std::to_string(static_cast<int64_t>(kLongestWaitS));
       },
-      "latest-valid|exact:STEP");
-  const CLI::Validator steps(
-      [](std::string& text) {
-        return parse_steps(text) ? std::string()
-                                 : "'" + text + "' is neither a step nor a range of steps: 12 or 10..20";
-      },
-      "STEP|FIRST..LAST");
-  const CLI::Validator init(
-      [](std::string& text) {
-        return parse_init(text) ? std::string() : "'" + text + "' is no rule for parameters: write normal:0.02";
-      },
-      "normal:DEVIATION");
+      type);
+}
+
+// A text that `fits`, else what is wrong with it.
+template <class Fits>
+CLI::Validator well_formed(const Fits& fits, const char* wrong, const char* type) {
+  return CLI::Validator(
+      [fits, wrong](std::string& text) { return fits(text) ? std::string() : "'" + text + "' is " + wrong; }, type);
+}
+
+void declare_training(CLI::App& app, Flags& flags) {
   app.add_option("bundle", flags.bundle, "directory of the plan bundle")->required();
   app.add_option(
       "--data", flags.data,
       "tensor file (.safetensors or a directory of .npy), token file (.bin) or text, or a folder of such files");
   app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")
-      ->check(whole_number);
+      ->check(whole_number());
   app.add_option("--sampling", flags.sampling, "order of the samples")
       ->check(CLI::IsMember({"sequential", "shuffled"}));
   app.add_option("--seed", flags.seed, "seed of sampling and dropout");
   app.add_option("--token-dtype", flags.token_dtype, "tokens of a .bin file; default u16, u32 for *.u32.bin")
       ->check(CLI::IsMember({"u8", "u16", "u32"}));
-  app.add_option("--log", flags.log, "write one JSON object a step to this file");
-  app.add_option("--tensorboard", flags.tensorboard, "write an event file for TensorBoard to this folder");
-  app.add_option("--rings", flags.rings,
-                 "keep what every rank ran last in a file of this folder, for piper-plan whyhang; default: in memory");
   auto* const load = app.add_option(
       "--load", flags.load, "start from the weights of this .safetensors file, or folder of such files with an index");
   app.add_option("--init", flags.init,
                  "normal:DEVIATION: start from parameters drawn by --seed, where a model was exported without weights")
-      ->check(init)
+      ->check(well_formed(parse_init, "no rule for parameters: write normal:0.02", "normal:DEVIATION"))
       ->excludes(load);
   app.add_option("--save", flags.save, "write the weights after the last step to this .safetensors file");
+  app.add_flag("--stop-on-nan,!--no-stop-on-nan", flags.stop_on_nan,
+               "end the run where the loss or the norm of the gradients is no finite number; on by default");
+  app.add_option("--check-replicas", flags.check_replicas,
+                 "compare replicas of the parameters behind every so many steps, and end where they differ; 0: never")
+      ->check(whole_number());
+}
+
+void declare_evaluation(CLI::App& app, Flags& flags) {
   app.add_option("--eval-data", flags.eval_data, "evaluate on this data, of any form of --data");
   app.add_option("--eval-every", flags.eval_every,
                  "steps from one evaluation to the next, 0: behind the last step alone; default: the strategy's")
-      ->check(whole_number);
+      ->check(whole_number());
   app.add_option("--eval-batches", flags.eval_batches,
                  "batches of an evaluation, 0: as many as the data fill; default: the strategy's")
-      ->check(whole_number);
+      ->check(whole_number());
   app.add_flag("--eval-only", flags.eval_only, "evaluate once, without training");
   app.add_option("--save-best", flags.save_best,
                  "write the weights of the evaluation with the smallest loss to this .safetensors file");
+}
+
+void declare_checkpoints(CLI::App& app, Flags& flags, Texts& texts) {
   auto* const folder = app.add_option("--checkpoint", flags.checkpoints,
                                       "save checkpoints to this folder: after the last step, and by --every");
-  app.add_option("--every", flags.every, "steps from one checkpoint to the next")->check(whole_number)->needs(folder);
+  app.add_option("--every", flags.every, "steps from one checkpoint to the next")->check(whole_number())->needs(folder);
+  app.add_option("--every-minutes", flags.every_minutes, "minutes from one checkpoint to the next")
+      ->check(time_in("minutes", "MINUTES"))
+      ->needs(folder);
   app.add_option("--keep", flags.keep, "checkpoints that are kept, 0: all; default 3")
-      ->check(whole_number)
+      ->check(whole_number())
+      ->needs(folder);
+  app.add_option("--grace", flags.grace_s,
+                 "seconds that a run has behind SIGTERM to save a checkpoint and end; default 30")
+      ->check(between(1, 1000000))
       ->needs(folder);
   app.add_option("--resume", texts.resume,
                  "go on from the newest valid checkpoint, or from step STEP alone with exact:STEP")
       ->expected(0, 1)
       ->default_str("latest-valid")
-      ->check(resume)
+      ->check(well_formed([](const std::string& text) { return text == "latest-valid" || exact_step(text); },
+                          "neither latest-valid nor exact:STEP, as in exact:1200", "latest-valid|exact:STEP"))
       ->needs(folder);
+}
+
+void declare_ranks(CLI::App& app, Flags& flags, Texts& texts) {
+  app.add_option("--comm", flags.comm,
+                 "communicator; default: local for one process, mpi or ucx under a launcher, nccl for --device cuda")
+      ->check(CLI::IsMember({"local", "mpi", "ucx", "nccl"}));
+  app.add_option("--device", flags.device, "device of the ranks")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--threads", flags.threads, "threads per rank; default: usable cores / ranks, at most OMP_NUM_THREADS")
+      ->check(between(1, 1024));
+  app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")
+      ->check(time_in("seconds", "SECONDS"));
+  app.add_option(
+         "--link-delay", texts.link_delay,
+         "MICROSECONDS[,BYTES_PER_SECOND]: make every message between ranks that much later, and the messages of a "
+         "rank share a port of that rate each way, for benchmarks")
+      ->check(well_formed(parse_link_delay, "not microseconds, or microseconds,bytes per second: 500 or 500,1000000000",
+                          "MICROSECONDS[,BYTES_PER_SECOND]"));
+  app.add_option("--huge-pages", flags.huge_pages, "back the ranks' memory with huge pages")
+      ->check(CLI::IsMember({"on", "off"}));
+}
+
+// What a run writes about itself; much of it excludes much else.
+void declare_records(CLI::App& app, Flags& flags, Texts& texts) {
+  const CLI::Validator steps =
+      well_formed(parse_steps, "neither a step nor a range of steps: 12 or 10..20", "STEP|FIRST..LAST");
+  app.add_option("--log", flags.log, "write one JSON object a step to this file");
+  app.add_option("--tensorboard", flags.tensorboard, "write an event file for TensorBoard to this folder");
+  app.add_option("--peak-flops", flags.peak_flops,
+                 "FLOP/s that the device of a rank can do at most, e.g. 989.4e12: the log tells what part of it the "
+                 "model's products use (MFU)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--rings", flags.rings,
+                 "keep what every rank ran last in a file of this folder, for piper-plan whyhang; default: in memory");
   auto* const gradients =
       app.add_option("--save-gradients", flags.save_gradients,
                      "write the gradients of the first step that the run does to this .safetensors file");
@@ -143,6 +206,7 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
       "--digest", flags.digest,
       "write digests of all values of the steps to this file, for piper-plan bisect; calls run one by one");
   digest->excludes(profile)->excludes(gradients);
+  app.add_option("--digest-steps", texts.digest_steps, "digests of these steps alone")->check(steps)->needs(digest);
   app.add_option("--calibrate", flags.calibrate,
                  "write the median time of every distinct kernel call to this file, for piper-plan simulate "
                  "--kernel-times; calls run one by one, on CPU ranks")
@@ -156,77 +220,18 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
       ->excludes("--calibrate")
       ->excludes(digest)
       ->excludes(gradients)
-      ->excludes(folder)
+      ->excludes("--checkpoint")
       ->excludes("--save")
       ->excludes("--save-best");
-  app.add_option("--digest-steps", texts.digest_steps, "digests of these steps alone")->check(steps)->needs(digest);
   auto* const trace =
       app.add_option("--trace", flags.trace, "write steps as they were to this file, for https://ui.perfetto.dev");
   trace->excludes(digest)->excludes("--calibrate");
   app.add_option("--trace-steps", texts.trace_steps, "these steps; default 4..6")->check(steps)->needs(trace);
-  app.add_option("--comm", flags.comm,
-                 "communicator; default: local for one process, mpi or ucx under a launcher, nccl for --device cuda")
-      ->check(CLI::IsMember({"local", "mpi", "ucx", "nccl"}));
-  app.add_option("--device", flags.device, "device of the ranks")->check(CLI::IsMember({"cpu", "cuda"}));
   // Times are taken between the instructions of a step, which a graph does not have.
   app.add_flag("--cuda-graph", flags.cuda_graph,
                "with --device cuda: capture a step once and replay it; what prevents a single graph is said")
       ->excludes(profile)
       ->excludes(trace);
-  // Of whole numbers with an upper bound; the message names both ends.
-  const auto between = [](int least, int most) {
-    return CLI::Validator(
-        [=](std::string& text) {
-          int value = 0;
-          const char* const end = text.data() + text.size();
-          const auto read = std::from_chars(text.data(), end, value);
-          const bool fits = read.ec == std::errc() && read.ptr == end && value >= least && value <= most;
-          return fits ? std::string()
-                      : "'" + text + "' is not a whole number from " + std::to_string(least) + " to " +
-                            std::to_string(most);
-        },
-        "POSITIVE");
-  };
-  const auto time = [](const char* unit, const char* type) {
-    return CLI::Validator(
-        [unit](std::string& text) {
-          double value = 0;
-          const char* const end = text.data() + text.size();
-          const auto read = std::from_chars(text.data(), end, value);
-          const bool fits = read.ec == std::errc() && read.ptr == end && value > 0 && value <= kLongestWaitS;
-          return fits ? std::string()
-                      : "'" + text + "' is not a number of " + unit + " above 0 and up to " +
-                            std::to_string(static_cast<int64_t>(kLongestWaitS));
-        },
-        type);
-  };
-  const CLI::Validator seconds = time("seconds", "SECONDS");
-  app.add_option("--threads", flags.threads, "threads per rank; default: usable cores / ranks, at most OMP_NUM_THREADS")
-      ->check(between(1, 1024));
-  app.add_option("--grace", flags.grace_s,
-                 "seconds that a run has behind SIGTERM to save a checkpoint and end; default 30")
-      ->check(between(1, 1000000))
-      ->needs(folder);
-  app.add_option("--check-replicas", flags.check_replicas,
-                 "compare replicas of the parameters behind every so many steps, and end where they differ; 0: never")
-      ->check(whole_number);
-  app.add_option("--peak-flops", flags.peak_flops,
-                 "FLOP/s that the device of a rank can do at most, e.g. 989.4e12: the log tells what part of it the "
-                 "model's products use (MFU)")
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--stop-on-nan,!--no-stop-on-nan", flags.stop_on_nan,
-               "end the run where the loss or the norm of the gradients is no finite number; on by default");
-  app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")->check(seconds);
-  app.add_option("--every-minutes", flags.every_minutes, "minutes from one checkpoint to the next")
-      ->check(time("minutes", "MINUTES"))
-      ->needs("--checkpoint");
-  app.add_option(
-         "--link-delay", texts.link_delay,
-         "MICROSECONDS[,BYTES_PER_SECOND]: make every message between ranks that much later, and the messages of a "
-         "rank share a port of that rate each way, for benchmarks")
-      ->check(link_delay);
-  app.add_option("--huge-pages", flags.huge_pages, "back the ranks' memory with huge pages")
-      ->check(CLI::IsMember({"on", "off"}));
 }
 
 }  // namespace
@@ -234,7 +239,11 @@ void declare_flags(CLI::App& app, Flags& flags, Texts& texts) {
 std::optional<int> read_flags(int argc, const char* const* argv, Flags& flags) {
   CLI::App app{"Executes a plan bundle written by piperc.", "piper-run"};
   Texts texts;
-  declare_flags(app, flags, texts);
+  declare_training(app, flags);
+  declare_evaluation(app, flags);
+  declare_checkpoints(app, flags, texts);
+  declare_ranks(app, flags, texts);
+  declare_records(app, flags, texts);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -289,6 +289,24 @@ TEST_CASE("what has no row is said to be open, and refuses nothing") {
   CHECK(answer(b) == "no reference");
 }
 
+TEST_CASE("less than the manifest says was proved refutes") {
+  Bundle b = mlp(kMicrobatches);
+  b.manifest.proved = 7;
+  CHECK(answer(b) == "proved 7");
+  b.manifest.proved = 8;
+  CHECK(answer(b) ==
+        "rule 12: of the 8 gradients and losses that the manifest says are the model's, 7 are proved; "
+        "there are no more");
+  b.manifest.proved = 1;
+  for (Reference& reference : b.reference)
+    for (KernelCall& call : reference.program.calls)
+      if (call.kernel == "sub") call.kernel = "batch_norm";
+  CHECK_THAT(answer(b), Contains("rule 12: of the 1 gradients") && Contains("0 are proved; not \"") &&
+                            Contains("kernel batch_norm has no row"));
+  b.reference.clear();
+  CHECK_THAT(answer(b), Contains("0 are proved; the bundle has no reference"));
+}
+
 // The reference and all plans are made behind the pass that inserts casts; this is what holds that pass.
 TEST_CASE("casts are held to the model without them") {
   const std::string precision = GENERATE(as<std::string>(), "{compute: bf16}", "{compute: f16, loss_scale: 1024}");

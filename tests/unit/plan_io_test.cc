@@ -90,6 +90,7 @@ TEST_CASE("plan text round trip") {
   }
   bundle.manifest.files = {{"ranks/rank-00000.json", "00", 3}};
   bundle.manifest.model_flops = 2.5e19;
+  bundle.manifest.proved = 7;
   const auto text = print_manifest(bundle.manifest);
   const auto parsed = parse_manifest(text, "m");
   REQUIRE(message(parsed.status()) == "ok");
@@ -437,6 +438,7 @@ TEST_CASE("damaged manifests") {
   CHECK(manifest_damage(",\"weight\":0.5", "").ends_with("or up to 2^20 of which each has a weight"));
   CHECK(manifest_damage("\"document_end\":50256", "\"document_end\":-1").ends_with("document_end is no token"));
   CHECK(manifest_damage("\"batch\":8,", "\"batch\":8,\n\"model_flops\":0.0,").ends_with("model_flops is out of range"));
+  CHECK(manifest_damage("\"batch\":8,", "\"batch\":8,\n\"proved\":0,").ends_with("proved is out of range"));
   CHECK(manifest_damage("\"kind\":\"sgd\"", "\"kind\":\"lion\"") == "P0605 m:17: unknown optimizer \"lion\"");
 }
 
