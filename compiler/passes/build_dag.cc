@@ -124,27 +124,17 @@ std::vector<ir::ScalarId> add_count_scalars(ir::Module& module, ChunkId chunk) {
   return added;
 }
 
-}  // namespace
-
-void build_dag(ir::Module& module) {
+// The passes of all chunks on all microbatches, and between chunks of experts their exchanges.
+void add_computes(ir::Module& module) {
   const std::vector<ir::ChunkShape>& shapes = module.shapes;
   const size_t num_chunks = module.chunks().size();
-  const int32_t m_count = module.step.num_microbatches;
-  module.dag.compute.resize(num_chunks);
-  for (size_t c = 0; c < num_chunks; ++c)
-    for (auto& row : module.dag.compute[c]) row.assign(m_count, NodeId());
-
-  const std::vector<ir::StepSum> sums = ir::step_sums(module.graph());
-  for (const ir::StepSum& sum : sums)
-    module.dag.scalars.push_back(
-        {sum.name, sum.title, sum.what, sum.dtype, {}, plan::Reduction::kSum, ir::ScalarReader::kLog, {}});
   std::map<std::pair<uint32_t, Phase>, ir::ValueId> exchanged;  // (chunk, phase) -> what its all_to_all makes
   for (const ir::Exchange& exchange : module.variants[0].lowered.exchanges)
     exchanged[{exchange.chunk.index, exchange.phase}] = exchange.to;
-
   const std::vector<ir::ProvId> origins = origins_of_computes(module);
-  auto add_computes = [&](size_t c, Phase phase) {
-    for (int32_t m = 0; m < m_count; ++m) {
+  const auto add = [&](size_t c, Phase phase) {
+    if (!shapes[c].has_phase(phase)) return;
+    for (int32_t m = 0; m < module.step.num_microbatches; ++m) {
       const ComputeNode at{ChunkId(c), phase, m};
       NodeId& node = module.dag.compute[c][static_cast<size_t>(phase)][m];
       if (module.chunks()[c].exchange) {
@@ -161,50 +151,54 @@ void build_dag(ir::Module& module) {
       }
     }
   };
-  for (size_t c = 0; c < num_chunks; ++c) {
-    if (shapes[c].has_phase(Phase::kCount)) add_computes(c, Phase::kCount);
-    if (shapes[c].has_phase(Phase::kForward)) add_computes(c, Phase::kForward);
-  }
-  for (size_t c = num_chunks; c-- > 0;) {
-    if (shapes[c].has_phase(Phase::kBackward)) add_computes(c, Phase::kBackward);
-    if (shapes[c].has_phase(Phase::kBackwardWeight)) add_computes(c, Phase::kBackwardWeight);
-  }
-
-  auto node = [&](size_t c, Phase phase, int32_t m) { return module.dag.node_of(ChunkId(c), phase, m); };
-  // Counts: summed over microbatches on each rank, over ranks by an all_reduce, then inverted once.
-  for (size_t c = 0; c < num_chunks; ++c) {
-    if (!shapes[c].has_phase(Phase::kCount)) continue;
-    const ir::GroupId everyone = module.distribution.intern_group(union_of_groups(module, ChunkId(c)));
-    const ir::ProvId counted =
-        module.provenance.derived("count of a mean loss", {module.distribution.chunks[c].placed_by});
-    const std::vector<ir::ScalarId> counts = add_count_scalars(module, ChunkId(c));
-    std::vector<NodeId> summed;
-    if (module.distribution.ranks(everyone).size() > 1)
-      for (ir::ScalarId count : counts) summed.push_back(add_all_reduce(module, count, everyone, "loss", counted));
-    const NodeId finish = module.dag.add_node(ir::StepNode{ir::FinishCounts{ChunkId(c)}}, everyone, 0, counted);
-    for (int32_t m = 0; m < m_count; ++m) {
-      if (summed.empty()) module.dag.add_edge(node(c, Phase::kCount, m), finish);
-      for (NodeId sum : summed) module.dag.add_edge(node(c, Phase::kCount, m), sum);
-    }
-    for (NodeId sum : summed) module.dag.add_edge(sum, finish);
-    for (size_t reader = 0; reader < num_chunks; ++reader) {
-      if (module.chunks()[reader].region != module.chunks()[c].region) continue;
-      for (int32_t m = 0; m < m_count; ++m)
-        for (Phase phase : {Phase::kForward, Phase::kBackward, Phase::kBackwardWeight})
-          if (node(reader, phase, m).valid()) module.dag.add_edge(finish, node(reader, phase, m));
-    }
-  }
   for (size_t c = 0; c < num_chunks; ++c)
-    for (int32_t m = 0; m < m_count; ++m) {
-      NodeId before = node(c, Phase::kForward, m);
+    for (Phase phase : {Phase::kCount, Phase::kForward}) add(c, phase);
+  for (size_t c = num_chunks; c-- > 0;)
+    for (Phase phase : {Phase::kBackward, Phase::kBackwardWeight}) add(c, phase);
+}
+
+// Counts: summed over microbatches on each rank, over ranks by an all_reduce, then inverted once.
+void add_counts(ir::Module& module, ChunkId chunk) {
+  if (!module.shapes[chunk.index].has_phase(Phase::kCount)) return;
+  const int32_t m_count = module.step.num_microbatches;
+  const auto node = [&](ChunkId c, Phase phase, int32_t m) { return module.dag.node_of(c, phase, m); };
+  const ir::GroupId everyone = module.distribution.intern_group(union_of_groups(module, chunk));
+  const ir::ProvId counted =
+      module.provenance.derived("count of a mean loss", {module.distribution.chunks[chunk.index].placed_by});
+  const std::vector<ir::ScalarId> counts = add_count_scalars(module, chunk);
+  std::vector<NodeId> summed;
+  if (module.distribution.ranks(everyone).size() > 1)
+    for (ir::ScalarId count : counts) summed.push_back(add_all_reduce(module, count, everyone, "loss", counted));
+  const NodeId finish = module.dag.add_node(ir::StepNode{ir::FinishCounts{chunk}}, everyone, 0, counted);
+  for (int32_t m = 0; m < m_count; ++m) {
+    if (summed.empty()) module.dag.add_edge(node(chunk, Phase::kCount, m), finish);
+    for (NodeId sum : summed) module.dag.add_edge(node(chunk, Phase::kCount, m), sum);
+  }
+  for (NodeId sum : summed) module.dag.add_edge(sum, finish);
+  for (size_t reader = 0; reader < module.chunks().size(); ++reader) {
+    if (module.chunks()[reader].region != module.chunks()[chunk.index].region) continue;
+    for (int32_t m = 0; m < m_count; ++m)
+      for (Phase phase : {Phase::kForward, Phase::kBackward, Phase::kBackwardWeight})
+        if (node(ChunkId(reader), phase, m).valid()) module.dag.add_edge(finish, node(ChunkId(reader), phase, m));
+  }
+}
+
+// Forward, backward and its weight part of one chunk follow each other on each microbatch.
+void add_edges_in_chunks(ir::Module& module) {
+  for (size_t c = 0; c < module.chunks().size(); ++c)
+    for (int32_t m = 0; m < module.step.num_microbatches; ++m) {
+      NodeId before = module.dag.node_of(ChunkId(c), Phase::kForward, m);
       for (Phase phase : {Phase::kBackward, Phase::kBackwardWeight}) {
-        const NodeId after = node(c, phase, m);
+        const NodeId after = module.dag.node_of(ChunkId(c), phase, m);
         if (!after.valid()) continue;
         if (before.valid()) module.dag.add_edge(before, after);
         before = after;
       }
     }
-  // One edge per pair of chunks, whatever the number of values; transfers look the values up.
+}
+
+// One edge per pair of chunks, whatever the number of values; transfers look the values up.
+void add_edges_between_chunks(ir::Module& module) {
   size_t last_from = SIZE_MAX, last_to = SIZE_MAX;
   Phase last_phase = Phase::kCount;
   for (const ir::Crossing& crossing : module.crossings()) {
@@ -215,13 +209,30 @@ void build_dag(ir::Module& module) {
     last_phase = crossing.phase;
     // A backward value is read by backwards; a forward value by the forward, or by the backward alone where there is no
     // forward. Later passes of the reader follow that one.
-    for (int32_t m = 0; m < m_count; ++m) {
-      NodeId reader = node(to, crossing.phase, m);
+    for (int32_t m = 0; m < module.step.num_microbatches; ++m) {
+      NodeId reader = module.dag.node_of(crossing.to, crossing.phase, m);
       for (Phase phase : {Phase::kBackward, Phase::kBackwardWeight})
-        if (!reader.valid()) reader = node(to, phase, m);
-      module.dag.add_edge(node(from, crossing.phase, m), reader);
+        if (!reader.valid()) reader = module.dag.node_of(crossing.to, phase, m);
+      module.dag.add_edge(module.dag.node_of(crossing.from, crossing.phase, m), reader);
     }
   }
+}
+
+}  // namespace
+
+void build_dag(ir::Module& module) {
+  const size_t num_chunks = module.chunks().size();
+  module.dag.compute.resize(num_chunks);
+  for (auto& chunk : module.dag.compute)
+    for (auto& row : chunk) row.assign(module.step.num_microbatches, NodeId());
+  const std::vector<ir::StepSum> sums = ir::step_sums(module.graph());
+  for (const ir::StepSum& sum : sums)
+    module.dag.scalars.push_back(
+        {sum.name, sum.title, sum.what, sum.dtype, {}, plan::Reduction::kSum, ir::ScalarReader::kLog, {}});
+  add_computes(module);
+  for (size_t c = 0; c < num_chunks; ++c) add_counts(module, ChunkId(c));
+  add_edges_in_chunks(module);
+  add_edges_between_chunks(module);
   for (size_t s = 0; s < sums.size(); ++s) add_step_sum(module, ir::ScalarId(s), sums[s]);
 }
 

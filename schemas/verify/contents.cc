@@ -13,6 +13,11 @@ bool continues(const Content& a, int64_t bytes, const Content& b) {
 
 }  // namespace
 
+bool is_loss_scale(const Pieces& pieces) {
+  return pieces.size() == 1 && pieces[0].content.kind == Content::Kind::kCounter && pieces[0].content.what == 1 &&
+         pieces[0].content.how == 0;
+}
+
 void append(Pieces& pieces, const Piece& piece) {
   if (piece.bytes <= 0) return;
   if (!pieces.empty() && continues(pieces.back().content, pieces.back().bytes, piece.content))

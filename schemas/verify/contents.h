@@ -58,6 +58,7 @@ struct Piece {
 // One after the other, without gaps.
 using Pieces = std::vector<Piece>;
 void append(Pieces& pieces, const Piece& piece);  // joins what continues
+bool is_loss_scale(const Pieces& pieces);         // as the step began with it
 
 // The contents of one buffer. A rank has thousands, nearly all of them one segment, or one for each rank that sent a
 // part.

@@ -74,6 +74,8 @@ class Flow {
   // --- instructions
   Status advance(size_t rank, std::vector<size_t>& ready);
   Status run(Rank& rank, const plan::Run& run);
+  class StepProgram;
+  // A program that works on sums, norms and counters, call by call (flow_step_programs.cc).
   Status follow(Rank& rank, const ProgramEffects& effects, const plan::Program& program,
                 const std::vector<plan::BufferRange>& arguments);
   Status update(Rank& rank, const plan::Update& update);
@@ -83,6 +85,7 @@ class Flow {
   Status update(Rank& rank, const Updating& call, int32_t group);
   Status write_working(Rank& rank, const Updating& call, const Pieces& updated);
   bool scales() const { return bundle_.manifest.loss_scale > 0; }
+  Place place_of(const Rank& rank) const;  // the instruction at `next`
   std::string take_overflow(const Rank& rank, const Pieces& pieces);
   static bool takes_placed_gradient(Rank& rank, const plan::BufferRange& where, int64_t bytes,
                                     const Content& parameter);

@@ -12,12 +12,6 @@ using Do = ProgramEffects::Do;
 
 namespace {
 
-// The loss scale as the step began with it.
-bool is_loss_scale(const Pieces& pieces) {
-  return pieces.size() == 1 && pieces[0].content.kind == Content::Kind::kCounter && pieces[0].content.what == 1 &&
-         pieces[0].content.how == 0;
-}
-
 // Labels of saved blocks are CHUNK\nSLOT.
 std::string shown(std::string label) {
   const size_t line = label.find('\n');
@@ -277,8 +271,7 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
   }
   const auto addend = static_cast<size_t>(what.addend);
   if (first_adder_.size() <= addend) first_adder_.resize(addend + 1);
-  if (first_adder_[addend].instruction < 0)
-    first_adder_[addend] = {static_cast<size_t>(&rank - ranks_.data()), static_cast<int32_t>(rank.next)};
+  if (first_adder_[addend].instruction < 0) first_adder_[addend] = place_of(rank);
   const int32_t tensor = ledger_.addends[what.addend].tensor;
   if (tensor >= 0 && scales() != seen.scaled)
     return refuted("P0637", rank,
@@ -360,125 +353,6 @@ Status Flow::run(Rank& rank, const Run& run) {
     rank.contents.put(where(index), bytes, value);
   }
   return {};
-}
-
-// Whether each rank skips by all gradients is a matter of the end of the step.
-std::string Flow::take_overflow(const Rank& rank, const Pieces& pieces) {
-  int32_t overflow = 0;
-  const std::string wrong = ledger_.measured(Ledger::Measure::kOverflow, pieces, overflow);
-  measured_.emplace(overflow, Place{static_cast<size_t>(&rank - ranks_.data()), static_cast<int32_t>(rank.next)});
-  return wrong;
-}
-
-Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& program,
-                    const std::vector<BufferRange>& arguments) {
-  std::pmr::monotonic_buffer_resource memory;
-  BufferContents workspace(std::max<int64_t>(program.workspace_bytes, 1), memory);
-  const auto bound = [&](const ProgramEffects::Place& place) {
-    BufferRange where = arguments[static_cast<size_t>(place.slot)];
-    where.offset += place.offset;
-    return where;
-  };
-  Status mistaken;  // elements of one type for those of another
-  const auto read = [&](const ProgramEffects::Place& place, Pieces& pieces) {
-    pieces.clear();
-    if (place.slot < 0) workspace.read(place.offset, place.offset + place.bytes, pieces);
-    else rank.contents.take(bound(place), place.bytes, pieces);
-  };
-  const auto take = [&](const ProgramEffects::Place& place, Pieces& pieces) {
-    read(place, pieces);
-    if (mistaken.ok()) mistaken = check_elements(rank, pieces, place.dtype);
-  };
-  const auto put = [&](const ProgramEffects::Place& place, const Pieces& pieces) {
-    if (place.slot < 0) workspace.write(place.offset, pieces);
-    else rank.contents.put(bound(place), pieces);
-  };
-  using Op = ProgramEffects::Op;
-  Content zero;
-  zero.kind = Kind::kZero;
-  Pieces a, b, sum;
-  for (const auto& call : effects.calls) {
-    std::string wrong;
-    switch (call.op) {
-      case Op::kAdvance:
-      case Op::kAdvanceLossScale:
-        for (size_t i = 0; i < call.outputs.size(); ++i) {
-          take(call.outputs[i], a);
-          const bool follows = call.op == Op::kAdvanceLossScale, scale = follows && i == 0;
-          for (auto& piece : a) {
-            if (piece.content.kind != Kind::kCounter || piece.content.how != 0 || (piece.content.what == 1) != scale)
-              return refuted("P0638", rank, "counts what is no counter, or counted before in this step");
-            piece.content.how = 1;
-            if (follows && !scale) piece.content.what = 2;
-          }
-          put(call.outputs[i], a);
-        }
-        if (call.inputs.empty() == scales())
-          return refuted("P0638", rank,
-                         scales() ? "counts steps that are skipped" : "skips steps of unscaled gradients");
-        if (call.inputs.empty()) continue;
-        take(call.inputs[0], a);
-        wrong = take_overflow(rank, a);
-        if (wrong.empty()) continue;
-        break;
-      case Op::kClear: put(call.outputs[0], {{call.outputs[0].bytes, zero}}); continue;
-      case Op::kCopy:  // bytes, whatever they are elements of
-        read(call.inputs[0], a);
-        put(call.outputs[0], a);
-        continue;
-      case Op::kAdd:
-        take(call.inputs[0], a);
-        take(call.inputs[1], b);
-        wrong = ledger_.add(a, b, sum);
-        break;
-      case Op::kAddInto:
-        take(call.outputs[0], a);
-        take(call.inputs[0], b);
-        wrong = ledger_.add(a, b, sum);
-        break;
-      case Op::kSquareSum:
-      case Op::kOverflows:
-        take(call.inputs[0], a);
-        take(call.outputs[0], sum);
-        wrong = ledger_.add_measured(call.op == Op::kSquareSum ? Ledger::Measure::kNorm : Ledger::Measure::kOverflow, a,
-                                     sum);
-        break;
-      case Op::kUnscale: {
-        take(call.inputs[0], a);
-        if (!is_loss_scale(a)) wrong = "unscales by what is no loss scale of this step";
-        Content factor;
-        factor.kind = Kind::kClip;
-        factor.what = factor.how = 1;
-        factor.layout = layout_of(DType::kF32);
-        put(call.outputs[0], {{call.outputs[0].bytes, factor}});
-        if (wrong.empty()) continue;
-        break;
-      }
-      case Op::kClip: {
-        take(call.inputs[0], a);
-        int32_t norm = 0;
-        wrong = ledger_.measured(Ledger::Measure::kNorm, a, norm);
-        measured_.emplace(norm, Place{static_cast<size_t>(&rank - ranks_.data()), static_cast<int32_t>(rank.next)});
-        Content clip;
-        clip.kind = Kind::kClip;
-        if (call.inputs.size() > 1) {
-          take(call.inputs[1], b);
-          if (!is_loss_scale(b)) wrong = "unscales by what is no loss scale of this step";
-          clip.how = 1;
-        }
-        clip.layout = layout_of(DType::kF32);
-        for (clip.what = 0; clip.what < 2; ++clip.what) {
-          const auto& output = call.outputs[static_cast<size_t>(clip.what)];
-          put(output, {{output.bytes, clip}});
-        }
-        if (!wrong.empty()) break;
-        continue;
-      }
-    }
-    if (!wrong.empty()) return refuted("P0636", rank, wrong);
-    put(call.outputs[0], sum);
-  }
-  return mistaken;
 }
 
 }  // namespace piper::verify

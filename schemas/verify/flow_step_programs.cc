@@ -1,0 +1,174 @@
+// Programs of the step, which add, clear, clip and count: they are followed call by call, through their workspace.
+#include "schemas/verify/flow.h"
+
+namespace piper::verify {
+
+using namespace plan;
+using Kind = Content::Kind;
+
+class Flow::StepProgram {
+ public:
+  StepProgram(Flow& flow, Rank& rank, const Program& program, const std::vector<BufferRange>& arguments)
+      : flow_(flow),
+        rank_(rank),
+        arguments_(arguments),
+        workspace_(std::max<int64_t>(program.workspace_bytes, 1), memory_) {}
+
+  Status follow(const ProgramEffects& effects) {
+    for (const ProgramEffects::Call& call : effects.calls) PIPER_RETURN_IF_ERROR(follow(call));
+    return std::move(mistaken_);
+  }
+
+ private:
+  using Place = ProgramEffects::Place;
+  using Call = ProgramEffects::Call;
+  using Op = ProgramEffects::Op;
+
+  Status follow(const Call& call) {
+    switch (call.op) {
+      case Op::kAdvance:
+      case Op::kAdvanceLossScale: return advance(call);
+      case Op::kClear: put(call.outputs[0], {{call.outputs[0].bytes, zero()}}); return {};
+      case Op::kCopy:  // bytes, whatever they are elements of
+        read(call.inputs[0], a_);
+        put(call.outputs[0], a_);
+        return {};
+      case Op::kAdd:
+        take(call.inputs[0], a_);
+        take(call.inputs[1], b_);
+        return sum_into(call.outputs[0], flow_.ledger_.add(a_, b_, sum_));
+      case Op::kAddInto:
+        take(call.outputs[0], a_);
+        take(call.inputs[0], b_);
+        return sum_into(call.outputs[0], flow_.ledger_.add(a_, b_, sum_));
+      case Op::kSquareSum:
+      case Op::kOverflows: {
+        take(call.inputs[0], a_);
+        take(call.outputs[0], sum_);
+        const auto measure = call.op == Op::kSquareSum ? Ledger::Measure::kNorm : Ledger::Measure::kOverflow;
+        return sum_into(call.outputs[0], flow_.ledger_.add_measured(measure, a_, sum_));
+      }
+      case Op::kUnscale: return unscale(call);
+      case Op::kClip: return clip(call);
+    }
+    return {};
+  }
+
+  // --- bytes of slots and of the workspace
+  BufferRange bound(const Place& place) const {
+    BufferRange where = arguments_[static_cast<size_t>(place.slot)];
+    where.offset += place.offset;
+    return where;
+  }
+  void read(const Place& place, Pieces& pieces) {
+    pieces.clear();
+    if (place.slot < 0) workspace_.read(place.offset, place.offset + place.bytes, pieces);
+    else rank_.contents.take(bound(place), place.bytes, pieces);
+  }
+  // As elements of the place's type.
+  void take(const Place& place, Pieces& pieces) {
+    read(place, pieces);
+    if (mistaken_.ok()) mistaken_ = flow_.check_elements(rank_, pieces, place.dtype);
+  }
+  void put(const Place& place, const Pieces& pieces) {
+    if (place.slot < 0) workspace_.write(place.offset, pieces);
+    else rank_.contents.put(bound(place), pieces);
+  }
+
+  // --- calls
+  static Content zero() {
+    Content zero;
+    zero.kind = Kind::kZero;
+    return zero;
+  }
+  Status wrong_sum(const std::string& wrong) const {
+    return wrong.empty() ? Status() : flow_.refuted("P0636", rank_, wrong);
+  }
+  Status sum_into(const Place& place, const std::string& wrong) {
+    PIPER_RETURN_IF_ERROR(wrong_sum(wrong));
+    put(place, sum_);
+    return {};
+  }
+
+  // Outputs: the optimizer's step; or the loss scale and the steps without an overflow, by whether there was one.
+  Status advance(const Call& call) {
+    const bool by_scale = call.op == Op::kAdvanceLossScale;
+    for (size_t i = 0; i < call.outputs.size(); ++i) {
+      take(call.outputs[i], a_);
+      const bool is_scale = by_scale && i == 0;
+      for (Piece& piece : a_) {
+        if (piece.content.kind != Kind::kCounter || piece.content.how != 0 || (piece.content.what == 1) != is_scale)
+          return flow_.refuted("P0638", rank_, "counts what is no counter, or counted before in this step");
+        piece.content.how = 1;
+        if (by_scale && !is_scale) piece.content.what = 2;
+      }
+      put(call.outputs[i], a_);
+    }
+    if (call.inputs.empty() == flow_.scales())
+      return flow_.refuted("P0638", rank_,
+                           flow_.scales() ? "counts steps that are skipped" : "skips steps of unscaled gradients");
+    if (call.inputs.empty()) return {};
+    take(call.inputs[0], a_);
+    return wrong_sum(flow_.take_overflow(rank_, a_));
+  }
+
+  // What is read as the loss scale must be that of this step.
+  Status check_scale(const Place& scale, Pieces& pieces) {
+    take(scale, pieces);
+    return wrong_sum(is_loss_scale(pieces) ? "" : "unscales by what is no loss scale of this step");
+  }
+  static Content factor(int32_t what, bool unscales) {
+    Content factor;
+    factor.kind = Kind::kClip;
+    factor.what = what;
+    factor.how = unscales ? 1 : 0;
+    factor.layout = layout_of(DType::kF32);
+    return factor;
+  }
+  Status unscale(const Call& call) {
+    PIPER_RETURN_IF_ERROR(check_scale(call.inputs[0], a_));
+    put(call.outputs[0], {{call.outputs[0].bytes, factor(1, true)}});
+    return {};
+  }
+  // Outputs: the norm of all gradients, and the factor that clips by it.
+  Status clip(const Call& call) {
+    take(call.inputs[0], a_);
+    int32_t norm = 0;
+    const std::string wrong = flow_.ledger_.measured(Ledger::Measure::kNorm, a_, norm);
+    flow_.measured_.emplace(norm, flow_.place_of(rank_));
+    const bool unscales = call.inputs.size() > 1;
+    if (unscales) PIPER_RETURN_IF_ERROR(check_scale(call.inputs[1], b_));
+    for (const int32_t what : {0, 1}) {
+      const Place& output = call.outputs[static_cast<size_t>(what)];
+      put(output, {{output.bytes, factor(what, unscales)}});
+    }
+    return wrong_sum(wrong);
+  }
+
+  Flow& flow_;
+  Rank& rank_;
+  const std::vector<BufferRange>& arguments_;
+  std::pmr::monotonic_buffer_resource memory_;
+  BufferContents workspace_;  // in `memory_`
+  Status mistaken_;           // the first: elements of one type for those of another
+  Pieces a_, b_, sum_;
+};
+
+Flow::Place Flow::place_of(const Rank& rank) const {
+  return {static_cast<size_t>(&rank - ranks_.data()), static_cast<int32_t>(rank.next)};
+}
+
+// Whether each rank skips by all gradients is a matter of the end of the step.
+std::string Flow::take_overflow(const Rank& rank, const Pieces& pieces) {
+  int32_t overflow = 0;
+  const std::string wrong = ledger_.measured(Ledger::Measure::kOverflow, pieces, overflow);
+  measured_.emplace(overflow, place_of(rank));
+  return wrong;
+}
+
+Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& program,
+                    const std::vector<BufferRange>& arguments) {
+  return StepProgram(*this, rank, program, arguments).follow(effects);
+}
+
+}  // namespace piper::verify
