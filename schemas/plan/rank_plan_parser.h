@@ -4,6 +4,7 @@
 // meets stops the reader, and what follows reads nothing more.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -83,6 +84,8 @@ class RankPlanParser {
   bool declare(NameIndex& index, const std::string& name, size_t count, const char* what, size_t at) {
     if (!reader_.ok()) return false;
     if (name.empty()) return reader_.fail(kName, at, std::string(what) + " without a name");
+    if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < ' '; }))
+      return reader_.fail(kName, at, std::string("the name of a ") + what + " has a control character");
     if (!index.emplace(name, static_cast<int32_t>(count - 1)).second)
       return reader_.fail(kName, at, std::string("two ") + what + "s are called " + quoted(name));
     return true;

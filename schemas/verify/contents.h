@@ -32,17 +32,18 @@ struct Content {
   bool relied : 1 = false;      // ... and used as such
   bool scaled : 1 = false;      // kValue: the loss scale entered it
   LayoutId layout = kNoLayout;  // of what elements it consists, from the start of the value, tensor or accumulator
-  // kValue: label, -1 any. kParameter, kMaster, kMoment, kStatistic: tensor. kConstant: name. kClip: 0 norm, 1 factor.
-  // kSum: >= 0 its only addend, else a list of addends. kCounter: 1 the loss scale, 2 once found to count steps without
-  // an overflow.
+  // kValue: label, -1 any. kParameter, kMaster, kMoment, kStatistic: tensor. kConstant: name. kClip: 0 norm, 1 factor
+  // that clips, 2 one that takes the loss scale back alone. kSum: >= 0 its only addend, else a list of addends.
+  // kCounter: 1 the loss scale, 2 once found to count steps without an overflow.
   int32_t what = -1;
   // kValue: samples; kStatistic: samples that it took in this step. kParameter, kMaster: version. kSum with one addend:
   // the sum, with a list of them: in which order they were added (Ledger). kMoment: 1 the first, 2 the second.
   // kCounter: how often it was advanced in this step. kClip: 1 where the factor takes the loss scale back.
   int32_t how = 0;
-  int32_t parts =
-      0;            // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known
-  int32_t at = -1;  // kValue: what other ranks sent to this one as that part of theirs; -1: its own rows
+  // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known. kMoment: 1 once
+  // an update of this step has brought it forward.
+  int32_t parts = 0;
+  int32_t at = -1;     // kValue: what other ranks sent to this one as that part of theirs; -1: its own rows
   int64_t origin = 0;  // bytes from the start of the value, tensor or accumulator
   int64_t size = 0;    // kValue: bytes of the whole value. kParameter, kMaster: of an element
 

@@ -56,13 +56,18 @@ class Flow {
 
   // --- start and end of a step
   Status begin();
+  Status check_loss_scales() const;
   Status begin_inputs(Rank& rank);
-  void begin_scalars(Rank& rank);
+  Status begin_scalars(Rank& rank);
   Status begin_placements(Rank& rank);
   std::string wrong_type(const plan::Placement& placement);
   Status check_end();
   Status check_owners() const;
   Status check_next_step(const Rank& rank) const;
+  Status check_kept(const Rank& rank, const plan::Placement& placement) const;
+  Status check_counters(const Rank& rank) const;
+  static int32_t samples_taken(const Rank& rank, int32_t tensor);
+  Status check_overflow(const Rank& rank);
   Status check_loss();
   Status check_means();
   Status check_dropped();
@@ -70,10 +75,15 @@ class Flow {
   Status check_all_trained() const;
   Status check_statistics();
   Status check_addends() const;
+  Status check_all_added() const;
+  // Notes that a sum of this name is used, with which addends; "" or what it lacks.
+  std::string use_sum(const std::string& name, const Content& sum);
 
   // --- instructions
   Status advance(size_t rank, std::vector<size_t>& ready);
   Status run(Rank& rank, const plan::Run& run);
+  // What a run writes through a slot lies in the arena or with gradients; running statistics with their like.
+  Status check_written(const Rank& rank, const plan::Slot& slot, const plan::BufferRange& where) const;
   class StepProgram;
   // A program that works on sums, norms and counters, call by call (flow_step_programs.cc).
   Status follow(Rank& rank, const ProgramEffects& effects, const plan::Program& program,
@@ -159,7 +169,9 @@ class Flow {
   std::vector<char> made_;                // [label] a program makes it
   std::map<int32_t, int32_t> exchanged_;  // label of a value that came by an exchange, at its readers -> at its arrival
   std::map<int32_t, Exchange> exchanges_;  // by the label at arrival
-  std::map<int32_t, Place> measured_;      // by sum: where the first that clips or skips by it stands
+  // By name: the addends that every use of a sum of this name had.
+  std::map<std::string, std::vector<int32_t>> used_sums_;
+  std::map<int32_t, Place> measured_;  // by sum: where the first that clips or skips by it stands
   Pieces scratch_, scratch_more_, scratch_sum_;
   std::vector<Member> members_;                    // of the collective at hand, by position
   std::vector<Pieces> sent_, arrived_;             // of an exchange, by position

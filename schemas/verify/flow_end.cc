@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include "schemas/plan/names.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/flow.h"
+#include "schemas/verify/numbers/evaluation.h"
 
 namespace piper::verify {
 
@@ -45,10 +47,27 @@ std::string rank_name(const RankPlan& plan) { return "rank " + std::to_string(pl
 
 }  // namespace
 
+// By which rules the loss scale goes on, all ranks alike.
+Status Flow::check_loss_scales() const {
+  const Program* first = nullptr;
+  std::string rules;
+  for (const Program& program : bundle_.programs)
+    for (const KernelCall& call : program.calls) {
+      if (call.kernel != "advance_loss_scale") continue;
+      const std::string own = attrs_text(call);
+      if (first == nullptr) first = &program, rules = own;
+      if (own != rules)
+        return Status::failure("P0638", "rule 10: programs " + quoted(first->name) + " and " + quoted(program.name) +
+                                            " bring the loss scale forward by different rules");
+    }
+  return {};
+}
+
 Status Flow::begin() {
+  PIPER_RETURN_IF_ERROR(check_loss_scales());
   for (auto& rank : ranks_) {
     PIPER_RETURN_IF_ERROR(begin_inputs(rank));
-    begin_scalars(rank);
+    PIPER_RETURN_IF_ERROR(begin_scalars(rank));
     PIPER_RETURN_IF_ERROR(begin_placements(rank));
   }
   return {};
@@ -73,6 +92,12 @@ Status Flow::begin_inputs(Rank& rank) {
     const auto& buffer = rank.plan->buffers[static_cast<size_t>(slice.where.buffer)];
     if (slice.where.offset + bytes > buffer.bytes)
       return wrong("its samples do not fit into buffer " + quoted(buffer.name));
+    if (buffer.cls != BufferClass::kInput)
+      return wrong("its samples go into " + quoted(buffer.name) + ", which is not for inputs");
+    Pieces before;
+    rank.contents.at(slice.where.buffer).read(slice.where.offset, slice.where.offset + bytes, before);
+    if (std::any_of(before.begin(), before.end(), [](const Piece& p) { return p.content.kind != Kind::kNothing; }))
+      return wrong("its samples go into " + quoted(buffer.name) + " over others");
     Content value;
     value.kind = Kind::kValue;
     value.what = ledger_.labels.id(slice.input);
@@ -87,29 +112,40 @@ Status Flow::begin_inputs(Rank& rank) {
 
 // Scalars that the executor fills are called after what it fills in; one that the plan sets is the
 // position of a first sample.
-void Flow::begin_scalars(Rank& rank) {
+Status Flow::begin_scalars(Rank& rank) {
   const auto& plan = *rank.plan;
-  const auto call = [&](int32_t buffer, const char* name, DType dtype) {
-    if (buffer < 0) return;
+  const auto check = [&](const BufferRange& where, BufferClass cls, const char* name) {
+    const Buffer& buffer = plan.buffers[static_cast<size_t>(where.buffer)];
+    return buffer.cls == cls ? Status()
+                             : Status::failure("P0637", "rule 9: " + rank_name(plan) + " has " + quoted(name) + " in " +
+                                                            quoted(buffer.name) + ", a buffer of another class");
+  };
+  const auto call = [&](const BufferRange& where, const char* name, DType dtype, int64_t count) -> Status {
+    if (where.buffer < 0) return {};
+    PIPER_RETURN_IF_ERROR(check(where, BufferClass::kScalar, name));
     Content value;
     value.kind = Kind::kValue;
     value.what = ledger_.labels.id(name);
-    value.size = plan.buffers[static_cast<size_t>(buffer)].bytes;
+    value.size = count * dtype_bytes(dtype);
     value.layout = layout_of(dtype);
-    rank.contents.begin({buffer, 0}, value.size, value);
+    rank.contents.begin(where, value.size, value);
+    return {};
   };
   for (const auto& scalar : plan.scalars) {
-    call(scalar.buffer, "sample_offset", DType::kI64);
+    PIPER_RETURN_IF_ERROR(
+        call({scalar.buffer, 0}, "sample_offset", DType::kI64, static_cast<int64_t>(scalar.values.size())));
     rank.scalars.emplace(scalar.buffer, &scalar.values);
   }
-  call(plan.seed_step.buffer, "seed_step", DType::kI64);
-  call(plan.learning_rate.buffer, "learning_rate", DType::kF64);
-  if (plan.loss_scale.buffer < 0) return;
+  PIPER_RETURN_IF_ERROR(call(plan.seed_step, "seed_step", DType::kI64, 2));
+  PIPER_RETURN_IF_ERROR(call(plan.learning_rate, "learning_rate", DType::kF64, 1));
+  if (plan.loss_scale.buffer < 0) return {};
+  PIPER_RETURN_IF_ERROR(check(plan.loss_scale, BufferClass::kTraining, "loss_scale"));
   Content scale;
   scale.kind = Kind::kCounter;
   scale.what = 1;
   scale.layout = layout_of(DType::kF32);
   rank.contents.begin(plan.loss_scale, dtype_bytes(DType::kF32), scale);
+  return {};
 }
 
 // All that is kept of a tensor has its type, but for working copies, which have one of their own: "" or what is wrong.
@@ -178,7 +214,12 @@ Status Flow::check_end() {
   PIPER_RETURN_IF_ERROR(bundle_.manifest.evaluates ? check_means() : check_loss());
   PIPER_RETURN_IF_ERROR(check_dropped());
   PIPER_RETURN_IF_ERROR(check_addends());
-  for (const auto& rank : ranks_) PIPER_RETURN_IF_ERROR(check_next_step(rank));
+  PIPER_RETURN_IF_ERROR(check_all_added());
+  for (const auto& rank : ranks_) {
+    PIPER_RETURN_IF_ERROR(check_next_step(rank));
+    if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_counters(rank));
+    PIPER_RETURN_IF_ERROR(check_overflow(rank));
+  }
   PIPER_RETURN_IF_ERROR(check_measures());
   PIPER_RETURN_IF_ERROR(check_statistics());
   if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_all_trained());
@@ -195,10 +236,10 @@ Status Flow::check_loss() {
     return first_adder_.empty() ? Status() : Status::failure("P0636", "rule 8: the reporting rank has no loss");
   Pieces pieces, sum;
   reporting->contents.take(reporting->plan->loss, 4, pieces);
-  std::string wrong = ledger_.add({{4, Content{Kind::kZero}}}, pieces, sum);
-  if (wrong.empty() && sum[0].content.kind != Kind::kSum) wrong = "is never computed";
-  else if (wrong.empty())
-    if (wrong = ledger_.use(sum[0].content); !wrong.empty()) wrong = "has " + wrong;
+  const bool is_sum = pieces.size() == 1 && pieces[0].content.kind == Kind::kSum;
+  std::string wrong = is_sum ? ledger_.add({{4, Content{Kind::kZero}}}, pieces, sum) : "is never computed";
+  if (wrong.empty())
+    if (wrong = use_sum("loss", sum[0].content); !wrong.empty()) wrong = "has " + wrong;
   if (wrong.empty())
     for (const auto& [addend, samples] : ledger_.terms(sum[0].content))
       if (ledger_.addends[addend].slot != "loss") wrong = "holds " + quoted(ledger_.addends[addend].slot);
@@ -221,17 +262,24 @@ Status Flow::check_means() {
   });
   if (reporting == ranks_.end() || reporting->plan->means.empty())
     return Status::failure("P0636", "rule 8: the reporting rank has no mean");
+  std::set<std::string> reported;
   for (const Mean& mean : reporting->plan->means)
     for (const BufferRange& where : {mean.sum, mean.count}) {
       if (where.buffer < 0) continue;
       Pieces pieces;
       reporting->contents.take(where, dtype_bytes(DType::kF32), pieces);
       const bool is_sum = pieces.size() == 1 && pieces[0].content.kind == Kind::kSum;
-      const std::string wrong = is_sum ? ledger_.use(pieces[0].content) : "";
-      if (is_sum && wrong.empty()) continue;
+      std::string wrong = is_sum ? "" : "is never computed";
+      if (is_sum) {
+        const std::string slot = ledger_.addends[ledger_.terms(pieces[0].content)[0].first].slot;
+        const std::string lacks = use_sum(slot, pieces[0].content);
+        if (!lacks.empty()) wrong = "has " + lacks;
+        else if (!reported.insert(slot).second) wrong = "is reported twice";
+      }
+      if (wrong.empty()) continue;
       const std::string& name = reporting->plan->buffers[static_cast<size_t>(where.buffer)].name;
-      return Status::failure("P0636", "rule 8: " + quoted(name) + ", which " + rank_name(*reporting->plan) +
-                                          " reports, " + (is_sum ? "has " + wrong : "is never computed"));
+      return Status::failure(
+          "P0636", "rule 8: " + quoted(name) + ", which " + rank_name(*reporting->plan) + " reports, " + wrong);
     }
   return {};
 }
@@ -251,7 +299,7 @@ Status Flow::check_dropped() {
   if (pieces.size() != 1 || pieces[0].content.kind != Kind::kSum) return wrong("is never computed");
   for (const auto& [addend, sum] : ledger_.terms(pieces[0].content))
     if (ledger_.addends[addend].slot != "dropped") return wrong("holds \"" + ledger_.addends[addend].slot + "\"");
-  const std::string missing = ledger_.use(pieces[0].content);
+  const std::string missing = use_sum("dropped", pieces[0].content);
   return missing.empty() ? Status() : wrong("has " + missing);
 }
 
@@ -264,6 +312,25 @@ Status Flow::check_addends() const {
                                         describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
                                                              static_cast<size_t>(first_adder_[a].instruction)) +
                                         " adds to " + quoted(addend.slot));
+  }
+  return {};
+}
+
+// A result holds what every chunk adds to it: of a gradient all addends of its tensor, of a sum all of its name.
+Status Flow::check_all_added() const {
+  for (size_t a = 0; a < first_adder_.size(); ++a) {
+    if (first_adder_[a].instruction < 0) continue;
+    const auto id = static_cast<int32_t>(a);
+    const Addend& addend = ledger_.addends[id];
+    const std::vector<int32_t>* held = nullptr;
+    if (const auto updated = updated_.find(addend.tensor); updated != updated_.end()) held = &updated->second.addends;
+    else if (const auto used = used_sums_.find(addend.slot); addend.tensor < 0 && used != used_sums_.end())
+      held = &used->second;
+    if (held == nullptr || std::find(held->begin(), held->end(), id) != held->end()) continue;
+    return Status::failure("P0636", "rule 8: " + quoted(addend.slot) + " is used without what " +
+                                        describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
+                                                             static_cast<size_t>(first_adder_[a].instruction)) +
+                                        " adds to it");
   }
   return {};
 }
@@ -313,30 +380,91 @@ Status Flow::check_next_step(const Rank& rank) const {
     if (content.kind != Kind::kCounter || content.what != 1 || content.how != 1)
       return Status::failure("P0638", "rule 10: the loss scale of " + rank_name(plan) + " does not follow the step");
   }
-  // A tensor with an accumulator is trained, and what a rank saves is the new version.
-  std::vector<char> has_gradient(tensors_.size());
+  // A tensor with an accumulator is trained.
   for (const auto& placement : plan.placements) {
     const int32_t tensor = tensors_.find(placement.name);
-    if (tensor < 0 || placement.kind != PlacementKind::kGradient) continue;
-    has_gradient[static_cast<size_t>(tensor)] = 1;
-    if (updated_.count(tensor) == 0)
+    if (tensor >= 0 && placement.kind == PlacementKind::kGradient && updated_.count(tensor) == 0)
       return Status::failure("P0638", "rule 10: " + rank_name(plan) + " has a gradient of " + quoted(placement.name) +
                                           ", but nothing updates it");
   }
-  for (const auto& placement : plan.placements) {
-    const int32_t tensor = tensors_.find(placement.name);
-    const bool master = placement.kind == PlacementKind::kMaster, working = placement.kind == PlacementKind::kWorking;
-    const bool read_or_trained = placement.kind == PlacementKind::kValue || master || working;
-    if (tensor < 0 || !read_or_trained || updated_.count(tensor) == 0) continue;
-    const Part& part = placement.part;
-    if (!part.owner && !has_gradient[static_cast<size_t>(tensor)]) continue;
-    Content parameter;
-    parameter.kind = master ? Kind::kMaster : Kind::kParameter;
-    parameter.what = tensor;
-    parameter.size = dtype_bytes(placement.dtype);
-    parameter.origin = part.first * dtype_bytes(placement.dtype);
-    PIPER_RETURN_IF_ERROR(check(part.where.buffer, part.where.offset,
-                                part.where.offset + part.count * dtype_bytes(placement.dtype), parameter));
+  for (const auto& placement : plan.placements) PIPER_RETURN_IF_ERROR(check_kept(rank, placement));
+  return {};
+}
+
+// What training counts is counted once a step, wherever a step reads it.
+Status Flow::check_counters(const Rank& rank) const {
+  for (size_t b = 0; b < rank.plan->buffers.size(); ++b) {
+    const Buffer& buffer = rank.plan->buffers[b];
+    if (buffer.cls != BufferClass::kTraining) continue;
+    for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
+      if (segment.content.kind != Kind::kCounter || segment.content.how != 1)
+        return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) + " keeps " + quoted(buffer.name) +
+                                            " for training, but does not count it in a step");
+  }
+  return {};
+}
+
+// The executor counts skipped steps by the number of elements that are not finite.
+Status Flow::check_overflow(const Rank& rank) {
+  const BufferRange& where = rank.plan->overflow;
+  if (where.buffer < 0) return {};
+  Pieces pieces;
+  rank.contents.at(where.buffer).read(where.offset, where.offset + dtype_bytes(DType::kF32), pieces);
+  int32_t sum = 0;
+  const std::string wrong = ledger_.measured(Ledger::Measure::kOverflow, pieces, sum);
+  return wrong.empty()
+             ? Status()
+             : Status::failure("P0636", "rule 8: the overflow that " + rank_name(*rank.plan) + " reports " + wrong);
+}
+
+// The samples by which a step's runs have brought a running statistic forward on this rank, 0: none did.
+int32_t Flow::samples_taken(const Rank& rank, int32_t tensor) {
+  for (size_t b = 0; b < rank.plan->buffers.size(); ++b)
+    if (rank.plan->buffers[b].cls == BufferClass::kState)
+      for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
+        if (segment.content.kind == Kind::kStatistic && segment.content.what == tensor && segment.content.how != 0)
+          return segment.content.how;
+  return 0;
+}
+
+// What is placed, and so may be saved or evaluated, is behind the step still of its own tensor, and the newest.
+Status Flow::check_kept(const Rank& rank, const Placement& placement) const {
+  if (placement.kind == PlacementKind::kGradient || placement.kind == PlacementKind::kConstant) return {};
+  const int32_t tensor = tensors_.find(placement.name);
+  const bool updated = updated_.count(tensor) > 0;
+  const Part& part = placement.part;
+  const int64_t element = dtype_bytes(placement.dtype), begin = part.where.offset, end = begin + part.count * element;
+  Pieces left;
+  rank.contents.at(part.where.buffer).read(begin, end, left);
+  int64_t origin = part.first * element;
+  for (const Piece& piece : left) {
+    const Content& content = piece.content;
+    bool right = content.what == tensor && content.origin == origin;
+    switch (placement.kind) {
+      case PlacementKind::kValue:
+      case PlacementKind::kWorking:
+        right = right && content.kind == Kind::kParameter && content.how == (updated ? 1 : 0);
+        break;
+      case PlacementKind::kMaster:
+        right = right && content.kind == Kind::kMaster && content.how == (updated ? 1 : 0);
+        break;
+      case PlacementKind::kFirstMoment:
+      case PlacementKind::kSecondMoment:
+        right = right && content.kind == Kind::kMoment && content.parts == (updated ? 1 : 0) &&
+                content.how == (placement.kind == PlacementKind::kFirstMoment ? 1 : 2);
+        break;
+      case PlacementKind::kState:
+        right = right && content.kind == Kind::kStatistic && content.how == samples_taken(rank, tensor);
+        break;
+      case PlacementKind::kGradient:
+      case PlacementKind::kConstant: break;
+    }
+    if (!right)
+      return Status::failure("P0638", "rule 10: " + rank_name(*rank.plan) +
+                                          " leaves something else, or old, where the " + kind_text(placement.kind) +
+                                          " of " + quoted(placement.name) + " is placed, in " +
+                                          quoted(rank.plan->buffers[static_cast<size_t>(part.where.buffer)].name));
+    origin += piece.bytes;
   }
   return {};
 }

@@ -1,4 +1,6 @@
 // Runs: what they read must be what their slots name, for the same samples; what they make is of those samples.
+#include <algorithm>
+
 #include "schemas/verify/accesses.h"
 #include "schemas/verify/flow.h"
 
@@ -65,6 +67,10 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
         const bool made = static_cast<size_t>(label) < made_.size() && made_[static_cast<size_t>(label)];
         const bool gradient =
             content.kind == Kind::kSum && ledger_.addends[ledger_.terms(content)[0].first].tensor >= 0;
+        const std::string lacks = content.kind == Kind::kSum && !made && !gradient
+                                      ? use_sum(ledger_.addends[ledger_.terms(content)[0].first].slot, content)
+                                      : "";
+        if (!lacks.empty()) return refuted("P0636", rank, "reads " + quoted(slot) + " with " + lacks);
         if (!made && !gradient) continue;
         return refuted("P0637", rank,
                        (gradient ? "reads a gradient where " : "reads a sum where ") + quoted(slot) + " should be");
@@ -84,6 +90,9 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
     if (!is_called(content.what, label))
       return refuted("P0637", rank,
                      "reads " + shown(ledger_.labels[content.what]) + " where " + quoted(slot) + " should be");
+    const bool saved = label >= 0 && ledger_.labels[label].find('\n') != std::string::npos;
+    if (saved && (content.origin != 0 || content.size != bytes))
+      return refuted("P0637", rank, "reads a part of a saved block as " + quoted(slot));
     const int32_t here = samples_of(piece);
     if (here < 0)
       return refuted("P0637", rank, "reads a part of " + quoted(slot) + " that begins or ends inside of a sample");
@@ -172,10 +181,16 @@ Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, in
     seen.scaled = true;
     return is_loss_scale(scratch_) ? Status() : refuted("P0637", rank, "reads what is no loss scale of this step");
   }
-  for (const auto& piece : scratch_)
+  for (const auto& piece : scratch_) {
     if (piece.content.kind != Kind::kValue || (piece.content.what >= 0 && piece.content.what != label))
       return refuted("P0637", rank, "reads something else where " + quoted(slot) + " should be");
-  return {};
+    if (piece.content.how != 0) return refuted("P0637", rank, "reads samples where " + quoted(slot) + " should be");
+  }
+  if (slot != "learning_rate" && slot != "seed_step" && slot != "sample_offset") return {};
+  const auto* set = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes);
+  const bool by_executor = set != nullptr && set->content.start && set->begin == where.offset;
+  return by_executor ? Status()
+                     : refuted("P0637", rank, "reads what a program made where " + quoted(slot) + " should be");
 }
 
 Status Flow::read_constant(Rank& rank, const BufferRange& where, ProgramEffects::Bound& bound,
@@ -258,10 +273,13 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
       for (const auto& piece : scratch_) {
         if (piece.content.kind != Kind::kSum) continue;
         any = true;
-        for (const auto& [addend, sum] : ledger_.terms(piece.content))
+        for (const auto& [addend, sum] : ledger_.terms(piece.content)) {
           if (const std::string& added = ledger_.addends[addend].slot; added != slot)
             return refuted("P0636", rank, "uses " + quoted(slot) + " with what is added to " + quoted(added));
-        if (const auto wrong = ledger_.use(piece.content); !wrong.empty())
+          if (ledger_.addends[addend].tensor >= 0)
+            return refuted("P0636", rank, "reads the gradient " + quoted(slot) + ", which is for updates alone");
+        }
+        if (const auto wrong = use_sum(slot, piece.content); !wrong.empty())
           return refuted("P0636", rank, "uses " + quoted(slot) + " with " + wrong);
       }
       return any ? Status() : refuted("P0636", rank, "uses " + quoted(slot) + ", to which nothing was added");
@@ -306,11 +324,34 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
   return {};
 }
 
+std::string Flow::use_sum(const std::string& name, const Content& sum) {
+  std::vector<int32_t> addends;
+  for (const auto& term : ledger_.terms(sum)) addends.push_back(term.first);  // ascending
+  const auto [known, fresh] = used_sums_.emplace(name, addends);
+  if (!fresh)
+    std::erase_if(known->second, [&](int32_t a) { return !std::binary_search(addends.begin(), addends.end(), a); });
+  return ledger_.use(sum);
+}
+
+Status Flow::check_written(const Rank& rank, const Slot& slot, const BufferRange& where) const {
+  const Buffer& buffer = rank.plan->buffers[static_cast<size_t>(where.buffer)];
+  const bool right = slot.role == SlotRole::kState
+                         ? buffer.cls == BufferClass::kState
+                         : buffer.cls == BufferClass::kArena || buffer.cls == BufferClass::kGradient;
+  return right ? Status()
+               : refuted("P0637", rank,
+                         "writes slot " + quoted(slot.name) + " into " + quoted(buffer.name) +
+                             ", which is kept for something else");
+}
+
 Status Flow::run(Rank& rank, const Run& run) {
   auto& effects = effects_[static_cast<size_t>(run.program)];
   const auto& program = bundle_.programs[static_cast<size_t>(run.program)];
   const auto& arguments = rank.plan->arguments[static_cast<size_t>(run.arguments)].arguments;
   if (effects.follow) return follow(rank, effects, program, arguments);
+  if (!effects.not_run.empty()) return refuted("P0637", rank, "is of " + effects.not_run);
+  for (size_t s = 0; s < program.slots.size(); ++s)
+    if (program.slots[s].writes) PIPER_RETURN_IF_ERROR(check_written(rank, program.slots[s], arguments[s]));
   const auto name = [&](int32_t index) -> const std::string& { return program.slots[static_cast<size_t>(index)].name; };
   const auto where = [&](int32_t index) -> const BufferRange& { return arguments[static_cast<size_t>(index)]; };
   const SlotLayouts& layouts = slots_[static_cast<size_t>(run.program)];
@@ -329,9 +370,12 @@ Status Flow::run(Rank& rank, const Run& run) {
   for (auto& bound : effects.constants)
     PIPER_RETURN_IF_ERROR(read_constant(rank, where(bound.slot), bound, name(bound.slot)));
   for (const int32_t index : effects.sample_offsets) {
+    if (index < 0) return refuted("P0637", rank, "draws its dropout by something else than a sample's position");
+    if (seen.samples == 0) continue;
+    const auto& samples = ledger_.samples.ranges(seen.samples);
     const auto set = rank.scalars.find(where(index).buffer);
-    const bool one = set != rank.scalars.end() && set->second->size() == 1;
-    if (seen.samples != 0 && (!one || set->second->front() != ledger_.samples.ranges(seen.samples)[0].first))
+    const bool one = set != rank.scalars.end() && set->second->size() == 1 && where(index).offset == 0;
+    if (!one || set->second->front() != samples[0].first || samples.size() != 1)
       return refuted("P0637", rank, "draws its dropout for another sample than its first");
   }
   for (const auto& bound : effects.statistics)

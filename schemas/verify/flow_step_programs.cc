@@ -1,4 +1,5 @@
 // Programs of the step, which add, clear, clip and count: they are followed call by call, through their workspace.
+#include "schemas/plan/names.h"
 #include "schemas/verify/flow.h"
 
 namespace piper::verify {
@@ -25,6 +26,8 @@ class Flow::StepProgram {
   using Op = ProgramEffects::Op;
 
   Status follow(const Call& call) {
+    const bool counts = call.op == Op::kAdvance || call.op == Op::kAdvanceLossScale;
+    for (const Place& output : call.outputs) PIPER_RETURN_IF_ERROR(check_written(output, counts));
     switch (call.op) {
       case Op::kAdvance:
       case Op::kAdvanceLossScale: return advance(call);
@@ -75,6 +78,17 @@ class Flow::StepProgram {
     else rank_.contents.put(bound(place), pieces);
   }
 
+  // What outlasts a step is brought forward by counting and updates alone.
+  Status check_written(const Place& place, bool counts) const {
+    if (place.slot < 0) return {};
+    const Buffer& buffer = rank_.plan->buffers[static_cast<size_t>(bound(place).buffer)];
+    const bool right = counts ? buffer.cls == BufferClass::kTraining
+                              : buffer.cls == BufferClass::kArena || buffer.cls == BufferClass::kGradient;
+    return right
+               ? Status()
+               : flow_.refuted("P0638", rank_, "writes " + quoted(buffer.name) + ", which is kept for something else");
+  }
+
   // --- calls
   static Content zero() {
     Content zero;
@@ -117,6 +131,7 @@ class Flow::StepProgram {
     take(scale, pieces);
     return wrong_sum(is_loss_scale(pieces) ? "" : "unscales by what is no loss scale of this step");
   }
+  // `what`: Content::what of what a gradient is multiplied by, or of the norm.
   static Content factor(int32_t what, bool unscales) {
     Content factor;
     factor.kind = Kind::kClip;
@@ -127,7 +142,7 @@ class Flow::StepProgram {
   }
   Status unscale(const Call& call) {
     PIPER_RETURN_IF_ERROR(check_scale(call.inputs[0], a_));
-    put(call.outputs[0], {{call.outputs[0].bytes, factor(1, true)}});
+    put(call.outputs[0], {{call.outputs[0].bytes, factor(2, true)}});
     return {};
   }
   // Outputs: the norm of all gradients, and the factor that clips by it.

@@ -101,6 +101,9 @@ Status Flow::check_moments(Rank& rank, const Updating& call, const Content& para
                            "\", where they are not placed");
       origin += piece.bytes;
     }
+    if (parameter.kind == Kind::kNothing) continue;
+    for (auto& segment : rank.contents.buffer(where.buffer).cut(where.offset + done, where.offset + done + bytes))
+      segment.content.parts = 1;
   }
   return {};
 }
@@ -244,7 +247,8 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
   if (call.scale.buffer >= 0) {
     scratch_.clear();
     rank.contents.take(call.scale, 4, scratch_);
-    if (scratch_.empty() || scratch_[0].content.kind != Kind::kClip || scratch_[0].content.what != 1 ||
+    const int32_t factor = bundle_.manifest.clip_grad_norm > 0 ? 1 : 2;
+    if (scratch_.empty() || scratch_[0].content.kind != Kind::kClip || scratch_[0].content.what != factor ||
         scratch_[0].content.how != (scales() ? 1 : 0))
       return refuted("P0638", rank, "scales by what is no factor of clipping");
   }

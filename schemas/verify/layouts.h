@@ -26,7 +26,7 @@ struct LayoutPart {
 };
 using Layout = std::vector<LayoutPart>;
 
-using LayoutId = int16_t;
+using LayoutId = int32_t;
 inline constexpr LayoutId kNoLayout = -1;  // nothing is known, or nothing asked for
 // Elements of one type, as many as there are.
 constexpr LayoutId layout_of(DType dtype) { return static_cast<LayoutId>(dtype); }

@@ -111,9 +111,18 @@ class Matcher {
     return {};
   }
 
+  // Floating sums may be taken, and travel, as other floating types; numbers of other types as what they are.
+  static bool are_sums(const SumTypes& types) {
+    if (!is_floating(types.data)) return types == SumTypes(types.data);
+    return is_floating(types.message) && is_floating(types.sum);
+  }
   Status check_types(int32_t p, int32_t index) const {
     const auto& plan = bundle_.ranks[static_cast<size_t>(p)];
-    const Typed typed = typed_ranges(plan.instructions[static_cast<size_t>(index)].action);
+    const Action& action = plan.instructions[static_cast<size_t>(index)].action;
+    if (const auto collective = collective_of(action); collective && !are_sums(collective->types))
+      return refuted("rule 2: " + name(p, index) + " adds " + std::string(dtype_name(collective->types.data)) +
+                     " as elements of another kind");
+    const Typed typed = typed_ranges(action);
     for (const BufferRange* where : {&typed.first, &typed.second}) {
       if (where->buffer < 0) continue;
       const Buffer& buffer = plan.buffers[static_cast<size_t>(where->buffer)];

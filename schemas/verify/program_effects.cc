@@ -6,6 +6,7 @@
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/names.h"
 
 namespace piper::verify {
 
@@ -91,6 +92,7 @@ class Summary {
   ProgramEffects make() {
     if (!chunk_ && follow()) return std::move(effects_);
     effects_ = {};
+    if (!chunk_) effects_.not_run = "a program of no chunk that does more than copy, add, clear, clip and count";
     for (size_t s = 0; s < program_.slots.size(); ++s) bind(static_cast<int32_t>(s));
     for (const auto& call : program_.calls) visit(call);
     return std::move(effects_);
@@ -117,6 +119,12 @@ class Summary {
 
   void bind(int32_t index) {
     const auto& slot = program_.slots[static_cast<size_t>(index)];
+    const bool only_read =
+        slot.role == SlotRole::kInput || slot.role == SlotRole::kParameter || slot.role == SlotRole::kConstant;
+    if (effects_.not_run.empty() && slot.role == SlotRole::kMoment)
+      effects_.not_run = "a program that has a moment of the optimizer in slot " + quoted(slot.name);
+    if (effects_.not_run.empty() && only_read && slot.writes)
+      effects_.not_run = "a program that writes slot " + quoted(slot.name) + ", whose role is to be read";
     switch (slot.role) {
       case SlotRole::kInput:
       case SlotRole::kOutput:
@@ -165,10 +173,11 @@ class Summary {
         act(output.slot, call.accumulate      ? ProgramEffects::Do::kAdd
                          : is_zero_fill(call) ? ProgramEffects::Do::kClear
                                               : ProgramEffects::Do::kAssign);
-    if (call.kernel == "dropout" && call.inputs.size() == 3 && call.inputs[2].slot >= 0) {
+    if (call.kernel == "dropout" && call.inputs.size() == 3) {
       auto& slots = effects_.sample_offsets;
-      if (std::find(slots.begin(), slots.end(), call.inputs[2].slot) == slots.end())
-        slots.push_back(call.inputs[2].slot);
+      const Operand& offset = call.inputs[2];
+      const int32_t slot = offset.slot >= 0 && offset.offset == 0 ? offset.slot : -1;
+      if (std::find(slots.begin(), slots.end(), slot) == slots.end()) slots.push_back(slot);
     }
   }
 

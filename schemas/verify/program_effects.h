@@ -45,6 +45,9 @@ class Addends {
 };
 
 struct ProgramEffects {
+  // Why no run may be of this program, or "": it belongs to no chunk and does more than can be followed, or has slots
+  // in roles that runs have no use for.
+  std::string not_run;
   struct Bound {
     int32_t slot = -1, what = -1;
     int64_t bytes = 0;
@@ -66,9 +69,10 @@ struct ProgramEffects {
   std::vector<Bound> scalars;        // read; what = label
   std::vector<Bound> parameters;     // what = tensor, -1 where the model has none of that name
   std::vector<Bound> constants;
-  std::vector<Bound> statistics;        // what = tensor
-  std::vector<OnSum> sums;              // in order
-  std::vector<int32_t> sample_offsets;  // slots that dropout reads as the position of its first sample
+  std::vector<Bound> statistics;  // what = tensor
+  std::vector<OnSum> sums;        // in order
+  // Slots that dropout reads as the position of its first sample; -1: it reads something else.
+  std::vector<int32_t> sample_offsets;
   // Programs to follow.
   enum class Op : uint8_t {
     kClear,

@@ -97,7 +97,7 @@ class RaceChecker {
       for (const auto& access : accesses)
         if (access.writes) PIPER_RETURN_IF_ERROR(write(access, touch));
     }
-    return {};
+    return check_reported();
   }
 
  private:
@@ -159,6 +159,23 @@ class RaceChecker {
         return Status::failure("P0634", "rule 6: " + name(static_cast<int32_t>(instruction)) + " writes " +
                                             quoted(access.where.buffer) + ", which " + (run ? "runs" : "it may") +
                                             " only read");
+    return {};
+  }
+
+  // Rule 6: what the executor reads when all streams are through is still there.
+  Status check_reported() {
+    std::vector<BufferRange> reported{plan_.loss, plan_.grad_norm, plan_.dropped, plan_.overflow};
+    for (const Mean& mean : plan_.means) reported.insert(reported.end(), {mean.sum, mean.count});
+    for (const BufferRange& where : reported) {
+      if (where.buffer < 0 || plan_.buffers[static_cast<size_t>(where.buffer)].cls != BufferClass::kArena) continue;
+      const int64_t at = base_[static_cast<size_t>(where.buffer)] + where.offset;
+      const Segment& segment = std::prev(segments_.upper_bound(at))->second;
+      if (segment.writer.instruction < 0)
+        return Status::failure("P0634", "rule 6: nothing wrote " + quoted(where.buffer) + ", which is reported");
+      if (segment.buffer != where.buffer)
+        return Status::failure("P0634", "rule 6: " + name(segment.writer.instruction) + " overwrote " +
+                                            quoted(where.buffer) + ", which is reported, as " + quoted(segment.buffer));
+    }
     return {};
   }
 

@@ -42,6 +42,7 @@ class Comparison {
       for (const HeldValues& slot : run.slots)  // constants that piperc has computed
         for (const auto& [begin, value] : slot.all()) made_[static_cast<size_t>(value.number)] = 1;
     }
+    PIPER_RETURN_IF_ERROR(check_statistics());
     collect();
     report_.looked = true;
     report_.numbers = table_.size();
@@ -55,6 +56,9 @@ class Comparison {
   // An input is one value to programs, whatever it is fed with: labels in the place of tokens are found here alone.
   Status check_feeds() const {
     const Reference& reference = bundle_.reference.front();
+    const int64_t most = reference_.by_pieces ? bundle_.manifest.batch : Reference::kSamples;
+    if (reference_.samples > most)
+      return refuted("the manifest says that a sample of an input is smaller than one of the model");
     for (size_t s = 0; s < reference.program.slots.size(); ++s) {
       const Slot& slot = reference.program.slots[s];
       if (slot.role != SlotRole::kInput) continue;
@@ -71,6 +75,36 @@ class Comparison {
   }
   static std::string told(Feed feed) {
     return feed == Feed::kNone ? "tensors of its own" : quoted(std::string(feed_name(feed))) + " of a token stream";
+  }
+
+  // What a program leaves in a running statistic is what the model leaves there behind the same samples.
+  Status check_statistics() {
+    std::map<std::string, const HeldValues*> left;
+    for (size_t s = 0; s < reference_.slots.size(); ++s)
+      if (const Slot& slot = reference_.program->slots[s]; slot.role == SlotRole::kState)
+        left.emplace(slot.name, &reference_.slots[s]);
+    for (const NumberedProgram& run : plan_.programs())
+      for (size_t s = 0; s < run.slots.size(); ++s) {
+        const Slot& slot = run.program->slots[s];
+        if (slot.role != SlotRole::kState || !slot.writes) continue;
+        const auto model = left.find(slot.name);
+        if (model == left.end())
+          return refuted("program " + quoted(run.program->name) + " changes the running statistic " +
+                         quoted(slot.name) + ", the model does not");
+        const HeldValues& found = run.slots[s];
+        if (found.all() == model->second->all()) continue;
+        const Number* const unknown = unknown_in(found);
+        if (unknown == nullptr || unknown->unfit)
+          return refuted("program " + quoted(run.program->name) + " leaves something else in the running statistic " +
+                         quoted(slot.name) + " than the model");
+        if (!other_pieces_) leave_open(unknown->why, slot.name);
+      }
+    return {};
+  }
+  const Number* unknown_in(const HeldValues& values) const {
+    for (const auto& [begin, value] : values.all())
+      if (const Number& number = table_[value.number]; number.over == Over::kUnknown) return &number;
+    return nullptr;
   }
 
   bool has_one_expert(const NumberedProgram& run) const {

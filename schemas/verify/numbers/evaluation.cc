@@ -163,8 +163,20 @@ int32_t Evaluation::total(int32_t slot) {
   return known >= 0 ? known : table_.unknown("a sum over the step");
 }
 
+void Evaluation::clear(const Operand& out) {
+  const auto slot = static_cast<size_t>(out.slot);
+  if (run_.totals.empty() || run_.totals[slot] < 0) return put(out, unfit("an accumulator that is cleared in between"));
+  run_.totals[slot] = unfit("a sum that was cleared before");
+}
+
 void Evaluation::put(const Operand& out, int32_t number, HeldValue value) {
   value.end = out.offset + span_bytes(out);
+  if (is_sum(out)) {  // to which others have added
+    View replaced;
+    replaced.number = unfit("an accumulator that is written over");
+    run_.contributions.push_back({out.slot, out.offset, value.end, std::move(replaced), call_});
+    return;
+  }
   value.number = number;
   slot(out.slot).put(out.offset, std::move(value));
 }

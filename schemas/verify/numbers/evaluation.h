@@ -53,6 +53,9 @@ class Evaluation {
   void put(const plan::Operand& out, int32_t number, HeldValue value = {});
   // To an accumulator.
   void add(const plan::Operand& out, View view);
+  // An accumulator, behind those calls of the program that read it.
+  void clear(const plan::Operand& out);
+  bool is_sum(const plan::Operand& operand) const;
   // Puts the result there, or adds it, as the call says.
   void keep(const plan::KernelCall& call, const plan::Operand& out, int32_t number, const HeldValue& held);
 
@@ -68,7 +71,6 @@ class Evaluation {
   HeldValues& slot(int32_t slot) { return slot < 0 ? workspace_ : run_.slots[static_cast<size_t>(slot)]; }
   OperandRead read(const plan::Operand& operand);
   OperandRead read_shared(const StridedElements& elements, const HeldValue& value, View view);
-  bool is_sum(const plan::Operand& operand) const;
   int32_t total(int32_t slot);
 
   NumberedProgram& run_;

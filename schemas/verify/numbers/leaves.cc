@@ -63,7 +63,8 @@ int32_t Leaves::parameter(const Slot& slot, NumberTable& table) const {
 HeldValue Leaves::held(const Slot& slot, int32_t leaf, const NumberTable& table) const {
   HeldValue value{slot.bytes, 0, leaf};
   const int64_t bytes = table[leaf].bytes;
-  if (slot.role != SlotRole::kParameter || bytes == slot.bytes || table[leaf].over != Over::kNothing) return value;
+  if (slot.role != SlotRole::kParameter || bytes == slot.bytes || slot.bytes == 0 || table[leaf].over != Over::kNothing)
+    return value;
   value.spread.devices = bytes / slot.bytes;
   const auto tensor = std::find_if(manifest_.tensors.begin(), manifest_.tensors.end(),
                                    [&](const TensorInfo& info) { return info.name == slot.name; });

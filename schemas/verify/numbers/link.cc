@@ -31,6 +31,23 @@ bool is_read(const Program& program, int32_t slot) {
   });
 }
 
+bool is_added_to(const Program& program, int32_t slot) {
+  return std::any_of(program.calls.begin(), program.calls.end(), [&](const KernelCall& call) {
+    return call.accumulate &&
+           std::any_of(call.outputs.begin(), call.outputs.end(), [&](const Operand& out) { return out.slot == slot; });
+  });
+}
+
+// [program] whether a rank runs it: of others nothing is made.
+std::vector<char> programs_run(const Bundle& bundle) {
+  std::vector<char> run(bundle.programs.size());
+  for (const auto& rank : bundle.ranks)
+    for (const auto& instruction : rank.instructions)
+      if (const auto* const launch = std::get_if<Run>(&instruction.action))
+        run[static_cast<size_t>(launch->program)] = 1;
+  return run;
+}
+
 // What constant slots hold, by the first run of each program; rule 9 says that all runs of it read the same.
 std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle) {
   std::vector<std::vector<std::string>> constants(bundle.programs.size());
@@ -72,9 +89,10 @@ LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, const
       chunks_(bundle.programs.size()),
       state_(bundle.programs.size()),
       constants_(constants_of_programs(bundle)) {
+  const std::vector<char> is_run = programs_run(bundle);
   for (size_t p = 0; p < bundle.programs.size(); ++p) {
     const auto named = chunk_program(bundle.programs[p].name);
-    if (!named) continue;
+    if (!named || !is_run[p]) continue;
     chunks_[p] = named->chunk;
     NumberedProgram& run = runs_[p];
     run.program = &bundle.programs[p];
@@ -215,12 +233,15 @@ void LinkedPrograms::evaluate(int32_t program) {
   const auto p = static_cast<size_t>(program);
   if (state_[p] != 0) return;
   state_[p] = 1;
+  const int32_t depth = depth_++;
   NumberedProgram& run = runs_[p];
   for (size_t s = 0; s < run.program->slots.size(); ++s) {
     const Slot& slot = run.program->slots[s];
     if (slot.role == SlotRole::kGradient && is_read(*run.program, static_cast<int32_t>(s))) {
       run.totals.resize(run.slots.size(), -1);
-      run.totals[s] = total_of_slot(slot.name, slot.bytes);
+      run.totals[s] = is_added_to(*run.program, static_cast<int32_t>(s))
+                          ? table_.unfit("a sum to which its reader adds", program, 0)
+                          : total_of_slot(slot.name, slot.bytes);
     }
     if (!slot.reads || slot.role == SlotRole::kGradient) continue;
     const std::string& constant = constants_[p].empty() ? std::string() : constants_[p][s];
@@ -229,11 +250,13 @@ void LinkedPrograms::evaluate(int32_t program) {
       leaf = table_.unknown("running statistics that several chunks change");
     if (leaf >= 0 && makers_.count(slot.name) != 0)
       leaf = table_.unknown("a value called like what a step begins with");
+    if (leaf < 0 && depth == kDeepest) leaf = table_.unknown("a chain of more programs than the proof follows");
     if (leaf >= 0) run.slots[s].put(0, leaves_.held(slot, leaf, table_));
     else fill_from_makers(program, static_cast<int32_t>(s));
   }
   number_program(run, table_);
   state_[p] = 2;
+  --depth_;
 }
 
 }  // namespace piper::verify

@@ -29,6 +29,9 @@ class LinkedPrograms {
   const std::string& chunk(size_t program) const { return chunks_[program]; }
 
  private:
+  // Programs on the way from a value to what it is made of, each of which is a frame of the stack.
+  static constexpr int32_t kDeepest = 4000;
+
   void evaluate(int32_t program);
   void fill_from_makers(int32_t program, int32_t slot);
   bool is_changed_elsewhere(int32_t program, const plan::Slot& state) const;
@@ -43,6 +46,7 @@ class LinkedPrograms {
   std::vector<NumberedProgram> runs_;                   // [program]
   std::vector<std::string> chunks_;                     // [program] "" where it is of none
   std::vector<uint8_t> state_;                          // [program] 0 to do, 1 under way, 2 done
+  int32_t depth_ = 0;                                   // programs under way
   std::map<std::string, std::vector<int32_t>> makers_;  // by label: the programs that write such a slot
   std::vector<std::vector<std::string>> constants_;     // [program][slot] SHA-256 of what a constant slot holds
 };

@@ -294,7 +294,8 @@ std::optional<WholeOrder> whole_order(const KernelCall& call) {
   const auto* experts = find_attr<int64_t>(call, "experts");
   const auto* capacity = find_attr<int64_t>(call, "capacity");
   if (call.inputs.size() != 1 || call.outputs.size() != 4 || experts == nullptr || capacity == nullptr ||
-      *experts % *segments != 0 || *capacity < 1 || call.inputs[0].shape.size() != 1 || call.inputs[0].shape[0] < 1)
+      *experts < *segments || *experts % *segments != 0 || *capacity < 1 || call.inputs[0].shape.size() != 1 ||
+      call.inputs[0].shape[0] < 1)
     return whole;
   const int64_t rows = call.inputs[0].shape[0];
   const auto places = [&](int64_t of_experts) {
