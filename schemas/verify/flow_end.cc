@@ -236,9 +236,11 @@ Status Flow::check_loss() {
     return first_adder_.empty() ? Status() : Status::failure("P0636", "rule 8: the reporting rank has no loss");
   Pieces pieces, sum;
   reporting->contents.take(reporting->plan->loss, 4, pieces);
-  const bool is_sum = pieces.size() == 1 && pieces[0].content.kind == Kind::kSum;
-  std::string wrong = is_sum ? ledger_.add({{4, Content{Kind::kZero}}}, pieces, sum) : "is never computed";
-  if (wrong.empty())
+  // A value called "loss" may be one where nothing says what the model's is.
+  const bool added = pieces.size() == 1 && (pieces[0].content.kind == Kind::kSum || bundle_.reference.empty());
+  std::string wrong = added ? ledger_.add({{4, Content{Kind::kZero}}}, pieces, sum) : "is never computed";
+  if (wrong.empty() && sum[0].content.kind != Kind::kSum) wrong = "is never computed";
+  else if (wrong.empty())
     if (wrong = use_sum("loss", sum[0].content); !wrong.empty()) wrong = "has " + wrong;
   if (wrong.empty())
     for (const auto& [addend, samples] : ledger_.terms(sum[0].content))

@@ -84,15 +84,16 @@ std::optional<ProgramEffects::Call> followed(const KernelCall& call) {
 
 class Summary {
  public:
-  Summary(const Program& program, const Names& tensors, Names& labels, Addends& addends)
-      : program_(program), tensors_(tensors), labels_(labels), addends_(addends) {
+  Summary(const Program& program, bool compared, const Names& tensors, Names& labels, Addends& addends)
+      : program_(program), compared_(compared), tensors_(tensors), labels_(labels), addends_(addends) {
     if (auto named = chunk_program(program.name)) chunk_ = std::move(named->chunk);
   }
 
   ProgramEffects make() {
     if (!chunk_ && follow()) return std::move(effects_);
     effects_ = {};
-    if (!chunk_) effects_.not_run = "a program of no chunk that does more than copy, add, clear, clip and count";
+    if (!chunk_ && compared_)
+      effects_.not_run = "a program of no chunk that does more than copy, add, clear, clip and count";
     for (size_t s = 0; s < program_.slots.size(); ++s) bind(static_cast<int32_t>(s));
     for (const auto& call : program_.calls) visit(call);
     return std::move(effects_);
@@ -182,6 +183,7 @@ class Summary {
   }
 
   const Program& program_;
+  const bool compared_;  // with the model: what programs of chunks calculate is looked at
   const Names& tensors_;
   Names& labels_;
   Addends& addends_;
@@ -194,7 +196,8 @@ class Summary {
 std::vector<ProgramEffects> program_effects(const Bundle& bundle, const Names& tensors, Names& labels,
                                             Addends& addends) {
   std::vector<ProgramEffects> effects;
-  for (const auto& program : bundle.programs) effects.push_back(Summary(program, tensors, labels, addends).make());
+  for (const auto& program : bundle.programs)
+    effects.push_back(Summary(program, !bundle.reference.empty(), tensors, labels, addends).make());
   return effects;
 }
 

@@ -179,7 +179,7 @@ TEST_CASE("an evaluation that meddles with its training is refused") {
             run.program = static_cast<int32_t>(evaluation.programs.size()) - 1;
             run.arguments = static_cast<int32_t>(plan.arguments.size()) - 1;
             plan.instructions.edit().push_back({0, run, -1});
-          }) == "P0639");
+          }) == "P0638");
   }
   SECTION("a training in its place") {
     CHECK(refused([](Bundle& b) {
