@@ -18,8 +18,8 @@
 //     lowest level that fails and tells the shortest cycle of waits.
 //   5 (P0633) No data race: conflicting accesses to overlapping bytes of a rank are ordered by
 //     streams and events. The step's end waits for all streams.
-//   6 (P0634) Contents: what is read from a buffer was written through that buffer and not
-//     overwritten through another since; arena bytes are written before they are read; only updates
+//   6 (P0634) Contents: what is read from a buffer, by an instruction or when the step is reported, was written through
+//     that buffer and not overwritten through another since; arena bytes are written before they are read; only updates
 //     write moments, runs never write parameters, nothing writes constants, inputs or scalars.
 //   7 (P0635) Programs: calls access slots as the slots declare; slots that are written in a run
 //     overlap no other slot and not the workspace. Inside of a program: bytes are written before they are read, as
@@ -27,17 +27,21 @@
 //     says that they may (program_bytes.h).
 // With all ranks loaded, contents are followed through a step (contents_flow.h says what that rests on):
 //   8 (P0636) Sums: a gradient, a count of terms, the loss and the gradients' norm hold each sample, or
-//     element, exactly once when they are used; what is added somewhere is used; the next step starts cleared.
+//     element, of every chunk that adds to them, exactly once when they are used; what is added somewhere is used; the
+//     next step starts cleared.
 //   9 (P0637) Meaning: a run reads the values, parameters and constants that its slots name, all for the same
-//     samples; parameters whole, and as they were when the step began.
+//     samples; parameters and saved blocks whole, parameters as they were when the step began. What the executor
+//     writes before a step lies in buffers for that, where it is read.
 //  10 (P0638) Updates: every copy of a trained parameter that is read or saved is updated once, every element of
-//     a tensor saved by one rank, moments are not shared, gradients are clipped where the optimizer says so.
+//     a tensor saved by one rank, moments are not shared, gradients are clipped where the optimizer says so. Counters
+//     are counted once; wherever a tensor is kept it is the newest.
 // Of a bundle with an evaluation, this is proved like any other, and
 //  11 (P0639) Seams: it changes nothing that outlasts a step, and uses what the training uses: places of tensors,
 //     streams, channels, communicators (seams.h).
 // Of a bundle with a reference:
-//  12 (P0641) Equality with the model: each gradient and the loss is a sum of the values that the reference adds up, as
-//     far as kernels and rewrites are covered (numbers/equality.h). The report says what is not.
+//  12 (P0641) Equality with the model: each gradient and the loss is a sum of the values that the reference adds up, and
+//     running statistics are what it leaves, as far as kernels and rewrites are covered (numbers/equality.h). The report
+//     says what is not.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,36 @@
 #include "schemas/verify/verify.h"
 
 #include <cstdio>
+#include <set>
 
 #include "schemas/plan/bundle_io.h"
 #include "tools/piper_plan/commands.h"
 
 namespace piper::tools {
+
+namespace {
+
+// Sums over ranks whose elements travel, or are added up, as another type than theirs: the strategy's word for it,
+// which no rule compares with the model.
+std::string sums_as_other_types(const plan::Bundle& bundle) {
+  std::set<std::string> lines;
+  const auto note = [&](const plan::SumTypes& types) {
+    const auto name = [](DType dtype) { return std::string(dtype_name(dtype)); };
+    if (types != plan::SumTypes(types.data))
+      lines.insert("sums over ranks: of " + name(types.data) + ", sent as " + name(types.message) + ", added up in " +
+                   name(types.sum) + "\n");
+  };
+  for (const plan::RankPlan& rank : bundle.ranks)
+    for (const plan::Instruction& instruction : rank.instructions) {
+      if (const auto* sum = std::get_if<plan::AllReduce>(&instruction.action)) note(sum->types);
+      if (const auto* sum = std::get_if<plan::ReduceScatter>(&instruction.action)) note(sum->types);
+    }
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  return text;
+}
+
+}  // namespace
 
 Result<std::string> verify_bundle(const std::string& directory, const VerifyOptions& options) {
   PIPER_ASSIGN(const auto opened, plan::open_bundle(directory));
@@ -26,7 +51,9 @@ Result<std::string> verify_bundle(const std::string& directory, const VerifyOpti
          std::to_string(report.accesses) +
          " accesses; what is read was written; every sum holds each sample once, every run reads what "
          "its slots name, every copy of a parameter is updated once\n" +
-         verify::describe(report.equality) +
+         verify::describe(report.equality) + sums_as_other_types(bundle) +
+         (bundle.evaluation.empty() ? ""
+                                    : "evaluation: proved, too; what it calculates is not compared with the model\n") +
          (report.sum_order.empty() ? "" : "order of sums " + report.sum_order + "\n");
 }
 
