@@ -2,7 +2,7 @@
 """Compiles compositions/*.yaml, changes the bundles in thousands of ways (tools/mutate), and fails where a changed bundle
 is accepted and trains to other numbers.
 
-    mutate_plans.py --bin BIN --work DIR [--mutants N] [--seed S] [--jobs J] [--turns T] [--only NAME,...]
+    mutate_plans.py --bin BIN --work DIR [--mutants N] [--seed S] [--jobs J] [--turns T] [--changes C] [--only NAME,...]
 """
 import argparse
 import pathlib
@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="threads that judge")
     parser.add_argument("--turns", type=int, default=1, help="how often an accepted mutant trains: a race shows by chance")
+    parser.add_argument("--changes", type=int, default=1, help="a mutant that does no harm is changed again, so often in all")
     parser.add_argument("--only", default="", help="names of compositions; default: all")
     args = parser.parse_args()
     shutil.rmtree(args.work, ignore_errors=True)
@@ -37,7 +38,7 @@ def main() -> int:
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         bundles.append(bundle)
     command = [args.bin / "piper-mutate", *bundles, "--work", args.work / "mutants",
-               "--mutants", str(args.mutants), "--seed", str(args.seed), "--jobs", str(args.jobs), "--turns", str(args.turns)]
+               "--mutants", str(args.mutants), "--seed", str(args.seed), "--jobs", str(args.jobs), "--turns", str(args.turns), "--changes", str(args.changes)]
     status = subprocess.run(command, check=False).returncode
     if status == 0:
         shutil.rmtree(args.work)

@@ -1,5 +1,6 @@
-// piper-mutate: changes bundles in one of many ways at a time and tells what becomes of each mutant. A mutant that is
-// accepted and trains to other numbers is a hole in the proof: exit status 1. Not installed: it tests the proof.
+// piper-mutate: changes bundles in one of many ways, or several behind each other, and tells what becomes of each
+// mutant. A mutant that is accepted and trains to other numbers is a hole in the proof: exit status 1. Not installed:
+// it tests the proof.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -23,7 +24,7 @@ struct Flags {
   std::string work, kind;
   Judge::Options judge;
   uint64_t mutants = 2000, seed = 1;
-  unsigned jobs = 1;
+  unsigned jobs = 1, changes = 1;
   std::optional<uint64_t> only;
   bool verbose = false;
 };
@@ -52,32 +53,47 @@ Result<std::vector<Bench>> open_benches(const Flags& flags, unsigned job, const 
 struct Outcome {
   std::string subject;
   Judgement judgement;  // kSame, too, where the kind has nothing to change
+  std::string kinds;    // of all changes
   Status status;
 };
 
-// Mutant `number` of a seed is the same whatever else is asked for.
-Outcome make_and_judge(std::vector<Bench>& benches, const Mutation& mutation, uint64_t seed, uint64_t number) {
-  Random random(seed * 0x9E3779B97F4A7C15u + number);
+// Mutant `number` of a seed is the same whatever else is asked for. A harmless one is changed again, `changes` times in
+// all: what a single change cannot break, one that prepares for it may.
+Outcome make_and_judge(std::vector<Bench>& benches, const Flags& flags, uint64_t number) {
+  Random random(flags.seed * 0x9E3779B97F4A7C15u + number);
   Bench& bench = benches[random.below(benches.size())];
   Draft draft{bench.subject, random, bench.subject.bundle(), {}};
-  Outcome outcome{bench.subject.name(), {}, {}};
-  if (!mutation.apply(draft)) return outcome;
-  auto judged = bench.judge.judge(bench.subject, draft, mutation.reorders_sums);
-  if (judged.ok()) outcome.judgement = std::move(*judged);
-  else outcome.status = judged.status();
+  Outcome outcome{bench.subject.name(), {}, {}, {}};
+  bool reorders_sums = false;
+  for (unsigned change = 0; change < flags.changes; ++change) {
+    const Mutation& mutation =
+        mutations()[change == 0 ? number % mutations().size() : random.below(mutations().size())];
+    if (!draft.texts.empty() && !mutation.of_texts) continue;
+    if (!mutation.apply(draft)) continue;
+    reorders_sums = reorders_sums || mutation.reorders_sums;
+    outcome.kinds += (outcome.kinds.empty() ? "" : "; ") + std::string(mutation.name);
+    draft.changed = true;
+    auto judged = bench.judge.judge(bench.subject, draft, reorders_sums);
+    if (!judged.ok()) {
+      outcome.status = judged.status();
+      return outcome;
+    }
+    if (judged->verdict == Verdict::kSame) continue;
+    outcome.judgement = std::move(*judged);
+    if (outcome.judgement.verdict != Verdict::kHarmless) break;
+  }
   return outcome;
 }
 
 // Outcomes of mutants, in their order, by as many threads as there are sets of benches.
-std::vector<Outcome> judge_all(std::vector<std::vector<Bench>>& benches, uint64_t seed,
+std::vector<Outcome> judge_all(std::vector<std::vector<Bench>>& benches, const Flags& flags,
                                const std::vector<uint64_t>& numbers) {
   std::vector<Outcome> outcomes(numbers.size());
   std::atomic<size_t> next = 0;
   std::vector<std::thread> threads;
   for (std::vector<Bench>& own : benches)
     threads.emplace_back([&] {
-      for (size_t i = next++; i < numbers.size(); i = next++)
-        outcomes[i] = make_and_judge(own, mutations()[numbers[i] % mutations().size()], seed, numbers[i]);
+      for (size_t i = next++; i < numbers.size(); i = next++) outcomes[i] = make_and_judge(own, flags, numbers[i]);
     });
   for (std::thread& thread : threads) thread.join();
   return outcomes;
@@ -137,9 +153,9 @@ int run(const Flags& flags) {
     std::vector<uint64_t> numbers;
     for (uint64_t number = from; number < std::min(from + kAtOnce, end); ++number)
       if (flags.kind.empty() || mutations()[number % mutations().size()].name == flags.kind) numbers.push_back(number);
-    const std::vector<Outcome> outcomes = judge_all(benches, flags.seed, numbers);
+    const std::vector<Outcome> outcomes = judge_all(benches, flags, numbers);
     for (size_t i = 0; i < numbers.size() && made < flags.mutants; ++i) {
-      const auto& [subject, judgement, status] = outcomes[i];
+      const auto& [subject, judgement, kinds, status] = outcomes[i];
       const auto number = static_cast<unsigned long long>(numbers[i]);
       if (!status.ok()) {
         std::fprintf(stderr, "piper-mutate: mutant %llu: %s\n", number, status.error().message.c_str());
@@ -150,7 +166,7 @@ int run(const Flags& flags) {
       table.count(numbers[i], judgement.verdict);
       if (flags.verbose || judgement.verdict == Verdict::kWrong)
         std::printf("%s: mutant %llu, %s, %s: %s\n", verdict_name(judgement.verdict), number, subject.c_str(),
-                    mutations()[numbers[i] % mutations().size()].name, first_line(judgement.why).c_str());
+                    kinds.c_str(), first_line(judgement.why).c_str());
       std::fflush(stdout);
     }
   }
@@ -171,6 +187,8 @@ int main(int argc, char** argv) {
   app.add_option("--mutants", flags.mutants, "how many");
   app.add_option("--seed", flags.seed, "another one draws other mutants");
   app.add_option("--jobs", flags.jobs, "threads, each with its own copies of the bundles")->check(CLI::Range(1, 64));
+  app.add_option("--changes", flags.changes, "a mutant that does no harm is changed again, so often in all")
+      ->check(CLI::Range(1, 100));
   app.add_option("--turns", flags.judge.turns, "how often an accepted mutant trains: a race shows by chance")
       ->check(CLI::Range(1, 100));
   app.add_option("--only", flags.only, "one mutant, by the number that its line tells; its bundle stays in --work/0");

@@ -57,7 +57,8 @@ bool is_request(const std::string& line) {
   static const char* const kKeys[] = {
       "\"optimizer\":", "\"optimizer_groups\":", "{\"group\":",    "\"lr_schedule\":", "\"clip_grad_norm\":",
       "\"run\":",       "\"loss_scale\":",       "\"model\":",     "\"strategy\":",    "\"format\":",
-      "\"version\":",   "\"device\":",           "\"reduction\":", "\"eval\":",        "{\"file\":"};
+      "\"version\":",   "\"device\":",           "\"reduction\":", "\"eval\":",        "{\"file\":",
+      "\"proved\":"};
   return std::any_of(std::begin(kKeys), std::end(kKeys), [&](const char* key) { return line.rfind(key, 0) == 0; });
 }
 
@@ -74,12 +75,13 @@ struct Chosen {
 };
 // A line of a file of this kind; entries of lists only where `entry`.
 bool choose(Draft& draft, File kind, bool entry, Chosen& chosen) {
+  if (draft.texts.empty()) draft.texts = draft.changed ? print_texts(draft.bundle) : draft.subject.texts();
   std::vector<std::string> paths;
-  for (const auto& [path, text] : draft.subject.texts())
+  for (const auto& [path, text] : draft.texts)
     if (is_kind(path, kind)) paths.push_back(path);
   if (paths.empty()) return false;
   chosen.path = draft.random.of(paths);
-  chosen.lines = split(draft.subject.texts().at(chosen.path));
+  chosen.lines = split(draft.texts.at(chosen.path));
   std::vector<size_t> candidates;
   for (size_t i = 0; i < chosen.lines.size(); ++i)
     if ((!entry || chosen.lines[i].entry) && !is_request(chosen.lines[i].text)) candidates.push_back(i);
@@ -88,7 +90,6 @@ bool choose(Draft& draft, File kind, bool entry, Chosen& chosen) {
   return true;
 }
 bool put(Draft& draft, const Chosen& chosen) {
-  draft.texts = draft.subject.texts();
   draft.texts[chosen.path] = join(chosen.lines);
   return true;
 }
@@ -205,7 +206,7 @@ bool flag_changed(Draft& draft) {
 }  // namespace
 
 std::vector<Mutation> of_lines() {
-  return {
+  std::vector<Mutation> kinds = {
       {"a program's line dropped", dropped<File::kProgram>},
       {"a program's line doubled", doubled<File::kProgram>},
       {"a program's lines exchanged", exchanged<File::kProgram>},
@@ -224,6 +225,8 @@ std::vector<Mutation> of_lines() {
       {"the manifest's word changed", word_changed<File::kManifest>},
       {"the manifest's flag changed", flag_changed<File::kManifest>},
   };
+  for (Mutation& kind : kinds) kind.of_texts = true;
+  return kinds;
 }
 
 }  // namespace piper::mutate

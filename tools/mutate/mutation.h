@@ -18,7 +18,8 @@ struct Draft {
   const Subject& subject;
   Random& random;
   plan::Bundle bundle;
-  Texts texts;  // empty: those of `bundle`
+  Texts texts;           // empty: those of `bundle`
+  bool changed = false;  // by an earlier kind
 };
 
 struct Mutation {
@@ -26,6 +27,7 @@ struct Mutation {
   bool (*apply)(Draft& draft);  // false: this bundle has nothing to change so
   // What the same numbers are: to the bit, or within the rounding of sums that are taken in another order.
   bool reorders_sums = false;
+  bool of_texts = false;  // changes texts, and those of an earlier change, too; the others change the bundle
 };
 
 const std::vector<Mutation>& mutations();
