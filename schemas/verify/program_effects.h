@@ -45,8 +45,8 @@ class Addends {
 };
 
 struct ProgramEffects {
-  // Why no run may be of this program, or "": it has slots in roles that runs have no use for, or, beside a reference, it
-  // belongs to no chunk and does more than can be followed.
+  // Why no run may be of this program, or "": it has slots in roles that runs have no use for, or, beside a reference,
+  // it belongs to no chunk and does more than can be followed.
   std::string not_run;
   struct Bound {
     int32_t slot = -1, what = -1;

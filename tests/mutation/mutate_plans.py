@@ -37,8 +37,9 @@ def main() -> int:
         subprocess.run([args.bin / "piperc", HERE.parents[1] / model, "--strategy", strategy, "-o", bundle], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         bundles.append(bundle)
-    command = [args.bin / "piper-mutate", *bundles, "--work", args.work / "mutants",
-               "--mutants", str(args.mutants), "--seed", str(args.seed), "--jobs", str(args.jobs), "--turns", str(args.turns), "--changes", str(args.changes)]
+    command = [args.bin / "piper-mutate", *bundles, "--work", args.work / "mutants"]
+    for flag in ("mutants", "seed", "jobs", "turns", "changes"):
+        command += [f"--{flag}", str(getattr(args, flag))]
     status = subprocess.run(command, check=False).returncode
     if status == 0:
         shutil.rmtree(args.work)

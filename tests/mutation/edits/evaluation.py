@@ -1,0 +1,59 @@
+"""Evaluations that change the training, or measure something else."""
+from edits.bundle import Bundle, buffer, edit, only, put
+from edits.kept_tensors import FAR, says
+
+
+@edit("replicas_evaluated", "P0636", 'the evaluation: rule 8: "loss", which rank 0 reports, is reported twice')
+def mean_reported_twice(bundle: Bundle):
+    """A mean counts twice in what an evaluation reports."""
+    rank = bundle.evaluation.ranks[0]
+    rank["means"].append(only(rank["means"], sum="loss"))
+
+
+@edit("replicas_evaluated", "P0637", 'its samples go into "param all/1/wpe.weight", which is not for inputs')
+def evaluation_loads_over_parameter(bundle: Bundle):
+    """An evaluation loads the labels of a sample over a parameter."""
+    inputs = bundle.evaluation.ranks[0]["inputs"]
+    put(inputs, [{"input": "labels", "first": 0, "count": 1, "in": "param all/1/wpe.weight"}], before=inputs[0])
+
+
+@edit("replicas_evaluated", "P0637", 'rank 0 has "learning_rate" in "optimizer_step", a buffer of another class')
+def evaluation_sets_rate_over_step(bundle: Bundle):
+    """Before an evaluation the executor writes the rate over the training's number of the optimizer's step."""
+    for trained, rank in zip(bundle.ranks, bundle.evaluation.ranks):
+        rank.add_header("learning_rate", "optimizer_step", before="streams")
+        rank.add_buffer(only(trained["buffers"], buffer="optimizer_step"), trained["offsets"]["optimizer_step"])
+
+
+def add_copy(bundle: Bundle, kind: str, new: dict, tensor: str):
+    """Rank 0 has a copy of a tensor that no step updates, which is placed in training and in evaluations."""
+    for part in bundle.parts:
+        rank = part.ranks[0]
+        rank.add_buffer(new, FAR)
+        placement = {"tensor": tensor, "kind": kind, "dtype": new["dtype"], "shape": new["shape"], "in": "stale"}
+        put(rank["placements"], [placement], before=rank["placements"][0])
+
+
+@edit("running_statistics_evaluated", "P0638", says('value of "norm.running_mean"', "stale"))
+def statistic_evaluated_from_copy(bundle: Bundle):
+    """An evaluation reads a copy of a running statistic that no step updates."""
+    add_copy(bundle, "state", buffer("stale", "state", 24, "f32", [6]), "norm.running_mean")
+    bundle.evaluation.ranks[0].exchange_argument("state norm.running_mean", "stale", "")
+
+
+@edit("gpipe_evaluated", "P0638", says('value of "h.1.out.weight"', "stale"))
+def parameter_evaluated_from_copy_of_other_stage(bundle: Bundle):
+    """In an evaluation the first stage sends a copy of a parameter that no step updates to the second, which uses it."""
+    shape, size = [8, 16], 512
+    add_copy(bundle, "value", buffer("stale", "parameter", size, "f32", shape), "h.1.out.weight")
+    first, second = bundle.evaluation.ranks
+    send, receive = first.first("send"), second.first("recv")
+    put(first["instructions"], [{**send, "send": "stale", "count": 128}], before=first["instructions"][0])
+    put(second["instructions"], [{**receive, "recv": "got", "count": 128}], before=second["instructions"][0])
+    second.add_buffer(buffer("got", "arena", size, "f32", shape), second["arena_bytes"])
+    second["arena_bytes"] += size
+    bundle.evaluation.manifest["ranks"][1]["arena_bytes"] += size
+    used = [item["slot"] for item in bundle.evaluation.programs["PP1.F.b2"]["slots"]].index("h.1.out.weight")
+    for items in second["arguments"]:
+        if items["args"].startswith("PP1.F m"):
+            items["in"][used] = "got"

@@ -1,0 +1,89 @@
+"""Gradients and counts that lack an addend, have another, or are added as something else."""
+from edits.bundle import Bundle, add_to, call, edit, fill, only, put, slot
+
+GRADIENT = "grad lm_head.weight f32[152]"
+COUNT_OF_TARGETS = call("cross_entropy_count", ["workspace f32[]"], ["labels i64[48]"], ignore_index=-1,
+                        label_smoothing=0.0)
+READS_GRADIENT = 'reads the gradient "grad lm_head.weight", which is for updates alone'
+
+
+@edit("one_device", "P0636", READS_GRADIENT)
+def gradient_assigned(bundle: Bundle):
+    """A program of the chunk assigns a gradient anew behind the backward, with the other sign."""
+    rank = bundle.ranks[0]
+    bundle.add_program("all.N.b8", [slot("grad lm_head.weight", "gradient", 608, "read_write")],
+                       [call("neg", [GRADIENT], [GRADIENT])])
+    rank.add_arguments("turn", ["grad all/lm_head.weight"])
+    rank.add_run("all.N.b8", "turn", before=rank.instruction(run="advance"))
+
+
+@edit("one_device", "P0636", READS_GRADIENT)
+def gradient_assigned_by_a_reader_of_samples(bundle: Bundle):
+    """A program of the chunk that reads the labels multiplies a gradient by their number."""
+    rank = bundle.ranks[0]
+    slots = [slot("labels", "input", 384, "read"), slot("grad lm_head.weight", "gradient", 608, "read_write")]
+    bundle.add_program("all.N.b8", slots, [COUNT_OF_TARGETS, call("mul", [GRADIENT], [GRADIENT, "workspace f32[]"])], 64)
+    rank.add_arguments("multiply", ["labels", "grad all/lm_head.weight"])
+    rank.add_run("all.N.b8", "multiply", before=rank.instruction(run="advance"), workspace=True)
+
+
+@edit("one_device", "P0641", "an accumulator that is written over")
+def gradient_cleared_between_two_uses(bundle: Bundle):
+    """The backward clears a tied weight's gradient between what its two uses add to it."""
+    calls = bundle.programs["all.B.b8"]["calls"]
+    _, second = [item for item in calls if item["out"][0].startswith("grad lm_head.weight ")]
+    put(calls, [fill("grad lm_head.weight f32[19,8]", 0.0)], before=second)
+
+
+@edit("gpipe", "P0636", READS_GRADIENT)
+def tied_weight_updated_by_one_use(bundle: Bundle):
+    """Both copies of a tied weight are updated by what the first stage adds; the second stage's is read, not added."""
+    first, second = bundle.ranks
+    combine = bundle.programs["combine.lm_head.weight.rl"]
+    combine["calls"][0] = call("copy", combine["calls"][0]["out"], combine["calls"][0]["in"])
+    only(combine["slots"], slot="grad use 1")["access"] = "write"
+    first["instructions"].remove(first.instruction(run="combine.lm_head.weight.lr"))
+    bundle.add_program("PP1.BW.b2", [slot("grad lm_head.weight", "gradient", 608, "read")],
+                       [call("neg", ["workspace f32[152]"], [GRADIENT])], 608)
+    second.add_arguments("read", ["grad PP1/lm_head.weight"])
+    second.add_run("PP1.BW.b2", "read", after=second.instruction(run="PP1.B.b2", args="PP1.B m3"), workspace=True)
+
+
+@edit("replicas", "P0641", "a sum to which its reader adds")
+def count_added_to_by_its_reader(bundle: Bundle):
+    """The program that takes the reciprocal of the count of targets adds 5 to the count first."""
+    reciprocal = bundle.programs["all/7.N.b2"]
+    put(reciprocal["slots"], [slot("five", "output", 4, "write")], before=reciprocal["slots"][0])
+    put(reciprocal["calls"], [fill("five f32[]", 5.0), add_to("step_sum f32[]", "five f32[]")], before=reciprocal["calls"][0])
+    for rank in bundle.spelt_out:
+        rank.arguments("all/7.count").insert(0, "workspace")
+
+
+@edit("replicas", "P0636", 'reads "step_sum" with samples')
+def count_read_before_its_sum(bundle: Bundle):
+    """The count of targets is read as a value before it is added up over the ranks."""
+    reciprocal = bundle.programs["all/7.N.b2"]
+    only(reciprocal["slots"], slot="step_sum").update(role="input", access="read")
+    reciprocal["calls"].remove(only(reciprocal["calls"], call="fill"))
+    bundle.add_program("all/7.BW.b2", [slot("step_sum", "gradient", 4, "read_write"), slot("negated", "output", 4, "write")],
+                       [call("neg", ["negated f32[]"], ["step_sum f32[]"]), fill("step_sum f32[]", 0.0)])
+    for rank in bundle.spelt_out:
+        run = rank.instruction(run="all/7.N.b2")
+        start = rank["instructions"].index(rank.instruction(all_reduce="count step_sum"))
+        adding = rank["instructions"][start:start + 3]
+        del rank["instructions"][start:start + 3]
+        put(rank["instructions"], [{"record": "N", "stream": "compute", "at": run["at"]},
+                                   {"wait": "N", "stream": "loss:0,1", "at": run["at"]}, *adding], after=run)
+        rank["events"].insert(0, "N")
+        rank.add_arguments("use", ["count step_sum", "workspace"])
+        rank.add_run("all/7.BW.b2", "use", after=adding[-1])
+
+
+@edit("replicas", "P0631", "adds f32 as elements of another kind")
+def gradients_added_as_integers(bundle: Bundle):
+    """Gradients of f32 are added up over the ranks as if their elements were integers."""
+    for rank in bundle.spelt_out:
+        for i, item in enumerate(rank["instructions"]):
+            if item.get("all_reduce", "").startswith("grad "):
+                head = {"all_reduce": item["all_reduce"], "count": item["count"], "dtype": "f32", "message": "f32", "sum": "i32"}
+                rank["instructions"][i] = {**head, **{name: value for name, value in item.items() if name not in head}}
