@@ -26,12 +26,12 @@
 //     elements of the same type; what leaves a program is written whole; outputs lie over inputs where kernels.def
 //     says that they may (program_bytes.h).
 // With all ranks loaded, contents are followed through a step (contents_flow.h says what that rests on):
-//   8 (P0636) Sums: a gradient, a count of terms, the loss and the gradients' norm hold each sample, or
-//     element, of every chunk that adds to them, exactly once when they are used; what is added somewhere is used; the
-//     next step starts cleared.
-//   9 (P0637) Meaning: a run reads the values, parameters and constants that its slots name, all for the same
-//     samples; parameters and saved blocks whole, parameters as they were when the step began. What the executor
-//     writes before a step lies in buffers for that, where it is read.
+//   8 (P0636) Sums: a gradient, a count of terms, the loss and the gradients' norm hold each sample, or element, of every
+//     chunk that adds to them, exactly once when they are used; what is added somewhere is used; the next step starts
+//     cleared.
+//   9 (P0637) Meaning: a run reads the values, parameters and constants that its slots name, all for the same samples;
+//     parameters and saved blocks whole, parameters as they were when the step began. What the executor writes before a
+//     step lies in buffers for that, where it is read.
 //  10 (P0638) Updates: every copy of a trained parameter that is read or saved is updated once, every element of
 //     a tensor saved by one rank, moments are not shared, gradients are clipped where the optimizer says so. Counters
 //     are counted once; wherever a tensor is kept it is the newest.
