@@ -26,9 +26,9 @@
 //     elements of the same type; what leaves a program is written whole; outputs lie over inputs where kernels.def
 //     says that they may (program_bytes.h).
 // With all ranks loaded, contents are followed through a step (contents_flow.h says what that rests on):
-//   8 (P0636) Sums: a gradient, a count of terms, the loss and the gradients' norm hold each sample, or element, of every
-//     chunk that adds to them, exactly once when they are used; what is added somewhere is used; the next step starts
-//     cleared.
+//   8 (P0636) Sums: a gradient, a count of terms, the loss and the gradients' norm hold each sample, or element, of
+//     every chunk that adds to them, exactly once when they are used; what is added somewhere is used; the next step
+//     starts cleared.
 //   9 (P0637) Meaning: a run reads the values, parameters and constants that its slots name, all for the same samples;
 //     parameters and saved blocks whole, parameters as they were when the step began. What the executor writes before a
 //     step lies in buffers for that, where it is read.
@@ -39,9 +39,9 @@
 //  11 (P0639) Seams: it changes nothing that outlasts a step, and uses what the training uses: places of tensors,
 //     streams, channels, communicators (seams.h).
 // Of a bundle with a reference:
-//  12 (P0641) Equality with the model: each gradient and the loss is a sum of the values that the reference adds up, and
-//     running statistics are what it leaves, as far as kernels and rewrites are covered (numbers/equality.h). The report
-//     says what is not.
+//  12 (P0641) Equality with the model: each gradient and the loss is a sum of the values that the reference adds up,
+//     and running statistics are what it leaves, as far as kernels and rewrites are covered (numbers/equality.h). The
+//     report says what is not.
 #pragma once
 
 #include <cstdint>
