@@ -128,11 +128,9 @@ int64_t most_devices(const strategy::Strategy& strategy) {
 Status does_not_divide(const ir::Step& step, int64_t most, const diag::Span& span, diag::Diagnostics& diags) {
   const int64_t pieces = step.num_microbatches * most;
   auto error = diags.error("P0223", span);
-  const auto many = [](int64_t count, const char* what) {
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-  };
-  error << "a batch of " << step.batch << " does not divide into " << many(step.num_microbatches, "microbatch")
-        << (most == 1 ? "" : " on " + many(most, "replica"));
+  error << "a batch of " << step.batch << " does not divide into " << step.num_microbatches
+        << (step.num_microbatches == 1 ? " microbatch" : " microbatches");
+  if (most > 1) error << " on " << most << " replicas";
   std::string good;
   for (int64_t m = 1; m <= 64 && m * most <= step.batch; ++m)
     if (step.batch % (m * most) == 0) good += (good.empty() ? "" : ", ") + std::to_string(m);
