@@ -61,9 +61,17 @@ void declare_plans(CLI::App& app, Flags& flags) {
   app.add_option("--reduction", flags.reduction,
                  "how sums over ranks are added: in the order of positions, or as the device's library does")
       ->check(CLI::IsMember({"position", "library"}));
+  // CLI11's own check answers with the largest double, digit by digit.
+  const CLI::Validator bytes(
+      [](std::string& text) {
+        const bool positive = text.find_first_not_of("0123456789") == std::string::npos &&
+                              text.find_first_not_of('0') != std::string::npos;
+        return positive ? std::string() : "'" + text + "' is not a number of bytes above 0, as 80GB or 70000000000";
+      },
+      "BYTES");
   app.add_option("--memory-limit", options.memory_limit, "bytes per rank; a plan that needs more is refused")
       ->transform(CLI::AsSizeValue(true))
-      ->check(CLI::PositiveNumber);
+      ->check(bytes);
   app.add_flag("--checkpoints", options.checkpoints,
                "runs will save checkpoints: the predicted peak of CPU ranks has the copy that one is written from");
   app.add_option("--target", options.machine, "machine to price a step for: strategies/targets/*.yaml");

@@ -53,11 +53,16 @@ void* DeviceMemory::allocate(size_t size) {
   return nullptr;
 }
 
-size_t DeviceMemory::release(void* place) {
+size_t DeviceMemory::size_at(void* place) {
   std::lock_guard lock(mutex_);
   const auto found = taken_.find(static_cast<size_t>(static_cast<std::byte*>(place) - guarded_));
-  if (!contains(place) || found == taken_.end()) return 0;
-  const size_t released = found->second;
+  return !contains(place) || found == taken_.end() ? 0 : found->second;
+}
+
+void DeviceMemory::release(void* place) {
+  std::lock_guard lock(mutex_);
+  const auto found = taken_.find(static_cast<size_t>(static_cast<std::byte*>(place) - guarded_));
+  if (!contains(place) || found == taken_.end()) return;
   auto [offset, bytes] = *found;
   taken_.erase(found);
   const auto next = free_.lower_bound(offset);
@@ -69,11 +74,10 @@ size_t DeviceMemory::release(void* place) {
     --before;
     if (before->first + before->second == offset) {
       before->second += bytes;
-      return released;
+      return;
     }
   }
   free_[offset] = bytes;
-  return released;
 }
 
 bool DeviceMemory::contains(const void* place) const {
@@ -164,9 +168,10 @@ cudaError_t cudaMalloc(void** place, size_t size) {
 cudaError_t cudaFree(void* place) {
   if (const cudaError_t error = unsafe_call(); error != cudaSuccess) return error;
   Streams::instance().wait_for_all(device_of_thread());
-  const size_t bytes = DeviceMemory::instance().release(place);
+  const size_t bytes = DeviceMemory::instance().size_at(place);
   if (bytes == 0) return cudaErrorInvalidValue;
-  RaceDetector::instance().forget({place, bytes});
+  RaceDetector::instance().forget({place, bytes});  // before another thread can be given these bytes
+  DeviceMemory::instance().release(place);
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** place, size_t size, unsigned int) {

@@ -15,8 +15,9 @@ class DeviceMemory {
  public:
   static DeviceMemory& instance();
   void* allocate(size_t size);
-  // The bytes that were there; 0: nothing begins there.
-  size_t release(void* place);
+  // The bytes that begin there, allocated and not freed; 0: none.
+  size_t size_at(void* place);
+  void release(void* place);
   bool contains(const void* place) const;
   // Whether all of it is memory that was allocated and not freed, in one piece.
   bool holds(const void* place, size_t bytes);
@@ -34,7 +35,7 @@ class PageLocked {
  public:
   static PageLocked& instance();
   void add(void* place, size_t bytes);
-  size_t remove(void* place);  // as DeviceMemory::release()
+  size_t remove(void* place);  // the bytes that were there; 0: nothing begins there
   bool holds(const void* place, size_t bytes);
 
  private:
