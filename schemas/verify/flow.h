@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <optional>
 #include <string>
 #include <utility>
@@ -171,7 +172,8 @@ class Flow {
   std::map<int32_t, Exchange> exchanges_;  // by the label at arrival
   // By name: the addends that every use of a sum of this name had.
   std::map<std::string, std::vector<int32_t>> used_sums_;
-  std::map<int32_t, Place> measured_;  // by sum: where the first that clips or skips by it stands
+  std::set<std::pair<int32_t, int32_t>> checked_sums_;  // (what, how) of those that were read as values
+  std::map<int32_t, Place> measured_;                   // by sum: where the first that clips or skips by it stands
   Pieces scratch_, scratch_more_, scratch_sum_;
   std::vector<Member> members_;                    // of the collective at hand, by position
   std::vector<Pieces> sent_, arrived_;             // of an exchange, by position

@@ -436,12 +436,12 @@ Status Flow::check_kept(const Rank& rank, const Placement& placement) const {
   const bool updated = updated_.count(tensor) > 0;
   const Part& part = placement.part;
   const int64_t element = dtype_bytes(placement.dtype), begin = part.where.offset, end = begin + part.count * element;
-  Pieces left;
-  rank.contents.at(part.where.buffer).read(begin, end, left);
-  int64_t origin = part.first * element;
-  for (const Piece& piece : left) {
-    const Content& content = piece.content;
-    bool right = content.what == tensor && content.origin == origin;
+  const auto segments = rank.contents.at(part.where.buffer).segments();
+  auto at = std::partition_point(segments.begin(), segments.end(), [&](const auto& s) { return s.end <= begin; });
+  for (; at != segments.end() && at->begin < end; ++at) {
+    const auto& segment = *at;
+    const Content& content = segment.content;
+    bool right = content.what == tensor && content.origin - segment.begin == part.first * element - begin;
     switch (placement.kind) {
       case PlacementKind::kValue:
       case PlacementKind::kWorking:
@@ -466,7 +466,6 @@ Status Flow::check_kept(const Rank& rank, const Placement& placement) const {
                                           " leaves something else, or old, where the " + kind_text(placement.kind) +
                                           " of " + quoted(placement.name) + " is placed, in " +
                                           quoted(rank.plan->buffers[static_cast<size_t>(part.where.buffer)].name));
-    origin += piece.bytes;
   }
   return {};
 }

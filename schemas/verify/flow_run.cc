@@ -67,10 +67,10 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
         const bool made = static_cast<size_t>(label) < made_.size() && made_[static_cast<size_t>(label)];
         const bool gradient =
             content.kind == Kind::kSum && ledger_.addends[ledger_.terms(content)[0].first].tensor >= 0;
-        const std::string lacks = content.kind == Kind::kSum && !made && !gradient
-                                      ? use_sum(ledger_.addends[ledger_.terms(content)[0].first].slot, content)
-                                      : "";
-        if (!lacks.empty()) return refuted("P0636", rank, "reads " + quoted(slot) + " with " + lacks);
+        if (content.kind == Kind::kSum && !made && !gradient && checked_sums_.emplace(content.what, content.how).second)
+          if (const std::string lacks = use_sum(ledger_.addends[ledger_.terms(content)[0].first].slot, content);
+              !lacks.empty())
+            return refuted("P0636", rank, "reads " + quoted(slot) + " with " + lacks);
         if (!made && !gradient) continue;
         return refuted("P0637", rank,
                        (gradient ? "reads a gradient where " : "reads a sum where ") + quoted(slot) + " should be");
@@ -350,8 +350,9 @@ Status Flow::run(Rank& rank, const Run& run) {
   const auto& arguments = rank.plan->arguments[static_cast<size_t>(run.arguments)].arguments;
   if (effects.follow) return follow(rank, effects, program, arguments);
   if (!effects.not_run.empty()) return refuted("P0637", rank, "is of " + effects.not_run);
-  for (size_t s = 0; s < program.slots.size(); ++s)
-    if (program.slots[s].writes) PIPER_RETURN_IF_ERROR(check_written(rank, program.slots[s], arguments[s]));
+  for (const int32_t s : effects.written)
+    PIPER_RETURN_IF_ERROR(
+        check_written(rank, program.slots[static_cast<size_t>(s)], arguments[static_cast<size_t>(s)]));
   const auto name = [&](int32_t index) -> const std::string& { return program.slots[static_cast<size_t>(index)].name; };
   const auto where = [&](int32_t index) -> const BufferRange& { return arguments[static_cast<size_t>(index)]; };
   const SlotLayouts& layouts = slots_[static_cast<size_t>(run.program)];
