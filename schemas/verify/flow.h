@@ -65,7 +65,7 @@ class Flow {
   Status check_end();
   Status check_owners() const;
   Status check_next_step(const Rank& rank) const;
-  Status check_kept(const Rank& rank, const plan::Placement& placement) const;
+  Status check_kept(const Rank& rank, const plan::Placement& placement, int32_t tensor, bool updated) const;
   Status check_counters(const Rank& rank) const;
   static int32_t samples_taken(const Rank& rank, int32_t tensor);
   Status check_overflow(const Rank& rank);

@@ -94,10 +94,10 @@ Status Flow::begin_inputs(Rank& rank) {
       return wrong("its samples do not fit into buffer " + quoted(buffer.name));
     if (buffer.cls != BufferClass::kInput)
       return wrong("its samples go into " + quoted(buffer.name) + ", which is not for inputs");
-    Pieces before;
-    rank.contents.at(slice.where.buffer).read(slice.where.offset, slice.where.offset + bytes, before);
-    if (std::any_of(before.begin(), before.end(), [](const Piece& p) { return p.content.kind != Kind::kNothing; }))
-      return wrong("its samples go into " + quoted(buffer.name) + " over others");
+    for (const auto& segment : rank.contents.at(slice.where.buffer).segments())
+      if (segment.end > slice.where.offset && segment.begin < slice.where.offset + bytes &&
+          segment.content.kind != Kind::kNothing)
+        return wrong("its samples go into " + quoted(buffer.name) + " over others");
     Content value;
     value.kind = Kind::kValue;
     value.what = ledger_.labels.id(slice.input);
@@ -382,14 +382,15 @@ Status Flow::check_next_step(const Rank& rank) const {
     if (content.kind != Kind::kCounter || content.what != 1 || content.how != 1)
       return Status::failure("P0638", "rule 10: the loss scale of " + rank_name(plan) + " does not follow the step");
   }
-  // A tensor with an accumulator is trained.
   for (const auto& placement : plan.placements) {
     const int32_t tensor = tensors_.find(placement.name);
-    if (tensor >= 0 && placement.kind == PlacementKind::kGradient && updated_.count(tensor) == 0)
+    const bool updated = updated_.count(tensor) > 0;
+    // A tensor with an accumulator is trained.
+    if (tensor >= 0 && placement.kind == PlacementKind::kGradient && !updated)
       return Status::failure("P0638", "rule 10: " + rank_name(plan) + " has a gradient of " + quoted(placement.name) +
                                           ", but nothing updates it");
+    PIPER_RETURN_IF_ERROR(check_kept(rank, placement, tensor, updated));
   }
-  for (const auto& placement : plan.placements) PIPER_RETURN_IF_ERROR(check_kept(rank, placement));
   return {};
 }
 
@@ -430,10 +431,8 @@ int32_t Flow::samples_taken(const Rank& rank, int32_t tensor) {
 }
 
 // What is placed, and so may be saved or evaluated, is behind the step still of its own tensor, and the newest.
-Status Flow::check_kept(const Rank& rank, const Placement& placement) const {
+Status Flow::check_kept(const Rank& rank, const Placement& placement, int32_t tensor, bool updated) const {
   if (placement.kind == PlacementKind::kGradient || placement.kind == PlacementKind::kConstant) return {};
-  const int32_t tensor = tensors_.find(placement.name);
-  const bool updated = updated_.count(tensor) > 0;
   const Part& part = placement.part;
   const int64_t element = dtype_bytes(placement.dtype), begin = part.where.offset, end = begin + part.count * element;
   const auto segments = rank.contents.at(part.where.buffer).segments();
