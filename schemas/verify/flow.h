@@ -83,8 +83,6 @@ class Flow {
   // --- instructions
   Status advance(size_t rank, std::vector<size_t>& ready);
   Status run(Rank& rank, const plan::Run& run);
-  // What a run writes through a slot lies in the arena or with gradients; running statistics with their like.
-  Status check_written(const Rank& rank, const plan::Slot& slot, const plan::BufferRange& where) const;
   class StepProgram;
   // A program that works on sums, norms and counters, call by call (flow_step_programs.cc).
   Status follow(Rank& rank, const ProgramEffects& effects, const plan::Program& program,

@@ -333,26 +333,12 @@ std::string Flow::use_sum(const std::string& name, const Content& sum) {
   return ledger_.use(sum);
 }
 
-Status Flow::check_written(const Rank& rank, const Slot& slot, const BufferRange& where) const {
-  const Buffer& buffer = rank.plan->buffers[static_cast<size_t>(where.buffer)];
-  const bool right = slot.role == SlotRole::kState
-                         ? buffer.cls == BufferClass::kState
-                         : buffer.cls == BufferClass::kArena || buffer.cls == BufferClass::kGradient;
-  return right ? Status()
-               : refuted("P0637", rank,
-                         "writes slot " + quoted(slot.name) + " into " + quoted(buffer.name) +
-                             ", which is kept for something else");
-}
-
 Status Flow::run(Rank& rank, const Run& run) {
   auto& effects = effects_[static_cast<size_t>(run.program)];
   const auto& program = bundle_.programs[static_cast<size_t>(run.program)];
   const auto& arguments = rank.plan->arguments[static_cast<size_t>(run.arguments)].arguments;
   if (effects.follow) return follow(rank, effects, program, arguments);
   if (!effects.not_run.empty()) return refuted("P0637", rank, "is of " + effects.not_run);
-  for (const int32_t s : effects.written)
-    PIPER_RETURN_IF_ERROR(
-        check_written(rank, program.slots[static_cast<size_t>(s)], arguments[static_cast<size_t>(s)]));
   const auto name = [&](int32_t index) -> const std::string& { return program.slots[static_cast<size_t>(index)].name; };
   const auto where = [&](int32_t index) -> const BufferRange& { return arguments[static_cast<size_t>(index)]; };
   const SlotLayouts& layouts = slots_[static_cast<size_t>(run.program)];

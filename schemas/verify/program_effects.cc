@@ -126,7 +126,6 @@ class Summary {
       effects_.not_run = "a program that has a moment of the optimizer in slot " + quoted(slot.name);
     if (effects_.not_run.empty() && only_read && slot.writes)
       effects_.not_run = "a program that writes slot " + quoted(slot.name) + ", whose role is to be read";
-    if (slot.writes) effects_.written.push_back(index);
     switch (slot.role) {
       case SlotRole::kInput:
       case SlotRole::kOutput:

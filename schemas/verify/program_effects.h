@@ -71,7 +71,6 @@ struct ProgramEffects {
   std::vector<Bound> constants;
   std::vector<Bound> statistics;  // what = tensor
   std::vector<OnSum> sums;        // in order
-  std::vector<int32_t> written;   // slots
   // Slots that dropout reads as the position of its first sample; -1: it reads something else.
   std::vector<int32_t> sample_offsets;
   // Programs to follow.
