@@ -70,8 +70,7 @@ Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
   } else if (plan.bundle.empty()) {
     return refused(
         "nothing says how many ranks to start: none of the program's arguments is the folder of a plan bundle. Check "
-        "how "
-        "they are written, or give the number of ranks by -n");
+        "their spelling, or give the number of ranks by -n");
   } else {
     PIPER_ASSIGN(const plan::OpenBundle bundle, plan::open_bundle(plan.bundle));
     const int32_t world = bundle.manifest.world_size;

@@ -62,7 +62,8 @@ Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ost
 // the plans have no digests. A bug throws PassFailure (run_pipeline.h).
 Status compile_in_memory(const CompileOptions& options, const std::string& text, Compilation& c,
                          diag::Diagnostics& diags);
-// The proof of plans that were made. A refutation is a bug: throws.
+// Proves plans that were made, and lets their manifest say how much of them is the model. A refutation is a bug:
+// throws.
 void prove(plan::Bundle& bundle);
 
 }  // namespace piper::driver

@@ -82,4 +82,20 @@ std::string describe_instruction(const Bundle& bundle, const RankPlan& plan, siz
   return text + ")";
 }
 
+std::string describe_rank(const RankPlan& plan) { return "rank " + std::to_string(plan.rank); }
+
+const char* describe_kind(PlacementKind kind) {
+  switch (kind) {
+    case PlacementKind::kFirstMoment: return "first moment";
+    case PlacementKind::kSecondMoment: return "second moment";
+    case PlacementKind::kGradient: return "gradient";
+    case PlacementKind::kMaster: return "master";
+    case PlacementKind::kWorking: return "working copy";
+    case PlacementKind::kValue:
+    case PlacementKind::kState:
+    case PlacementKind::kConstant: break;
+  }
+  return "value";
+}
+
 }  // namespace piper::verify

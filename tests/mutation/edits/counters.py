@@ -9,8 +9,7 @@ def step_cleared(bundle: Bundle):
     """The number of the optimizer's step is cleared behind the updates: each step is Adam's first."""
     rank = bundle.ranks[0]
     bundle.add_program("clear.step", [slot("step", "output", 8, "write")], [fill("step i64[]", 0.0)])
-    rank.add_arguments("clear.step", ["optimizer_step"])
-    rank.add_run("clear.step", "clear.step")
+    rank.add_run("clear.step", ["optimizer_step"])
 
 
 @edit("one_device", "P0638", KEPT)
@@ -20,8 +19,7 @@ def step_copied_from_other_counter(bundle: Bundle):
     bundle.add_program("back", [slot("other", "input", 8, "read"), slot("step", "output", 8, "write")],
                        [call("copy", ["step i64[]"], ["other i64[]"])])
     rank.add_buffer(buffer("other_step", "training", 8, "i64", []), 64)
-    rank.add_arguments("back", ["other_step", "optimizer_step"])
-    rank.add_run("back", "back", before=rank.instruction(run="advance"))
+    rank.add_run("back", ["other_step", "optimizer_step"], before=rank.instruction(run="advance"))
 
 
 @edit("gpipe", "P0638", 'rank 0 keeps "optimizer_step" for training, but does not count it in a step')

@@ -10,8 +10,7 @@ def scale_taken_back_without_clipping(bundle: Bundle):
     bundle.add_program("unscale", [slot("loss_scale", "scalar", 4, "read"), slot("grad_scale", "output", 4, "write")],
                        [call("unscale", ["grad_scale f32[]"], ["loss_scale f32[]"])])
     for rank in bundle.spelt_out:
-        rank.add_arguments("unscale", ["loss_scale", "grad_scale"])
-        rank.add_run("unscale", "unscale", after=rank.instruction(run="clip"))
+        rank.add_run("unscale", ["loss_scale", "grad_scale"], after=rank.instruction(run="clip"))
 
 
 @edit("f16_scaled_clipped", "P0638", NO_FACTOR)

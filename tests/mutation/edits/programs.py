@@ -13,8 +13,7 @@ def sign_of_gradient_turned(bundle: Bundle):
     gradient = "grad lm_head.weight f32[152]"
     bundle.add_program("turn", [slot("grad lm_head.weight", "gradient", 608, "read_write")],
                        [call("neg", [gradient], [gradient])])
-    rank.add_arguments("turn", ["grad all/lm_head.weight"])
-    rank.add_run("turn", "turn", before=rank.instruction(run="advance"))
+    rank.add_run("turn", ["grad all/lm_head.weight"], before=rank.instruction(run="advance"))
 
 
 @edit("gpipe", "P0637", FOREIGN)
@@ -23,8 +22,7 @@ def activation_made_by_foreign_program(bundle: Bundle):
     rank = bundle.ranks[0]
     bundle.add_program("zeros", [slot("input_ids", "input", 96, "read"), slot("add_106", "output", 384, "write")],
                        [call("cast", ["add_106 f32[12]"], ["input_ids i64[12]"], to="f32"), fill("add_106 f32[96]", 0.0)])
-    rank.add_arguments("zeros", ["input_ids m0", "add_106 m0"])
-    rank.add_run("zeros", "zeros", after=rank.instruction(run="PP0.F.b2", args="PP0.F m0"))
+    rank.add_run("zeros", ["input_ids m0", "add_106 m0"], after=rank.instruction(run="PP0.F.b2", args="PP0.F m0"))
 
 
 def into_workspace(operand: str | None, saved_at: int, workspace_at: int) -> str | None:

@@ -21,7 +21,5 @@ def number_of_targets_for_loss(bundle: Bundle):
                        [call("cross_entropy_count", ["loss f32[]"], ["labels i64[48]"], ignore_index=-1, label_smoothing=0.0)])
     bundle.add_program("all.C.b8", [slot("loss", "gradient", 4, "read"), slot("negated", "output", 4, "write")],
                        [call("neg", ["negated f32[]"], ["loss f32[]"])])
-    rank.add_arguments("count", ["labels", "loss"])
-    rank.add_arguments("read", ["loss sum", "workspace"])
-    rank.add_run("all.C.b8", "read", before=rank.instruction(run="loss.finish"))
-    rank.add_run("all.N.b8", "count", before=rank.instruction(run="advance"))
+    rank.add_run("all.C.b8", ["loss sum", "workspace"], before=rank.instruction(run="loss.finish"))
+    rank.add_run("all.N.b8", ["labels", "loss"], before=rank.instruction(run="advance"))

@@ -26,8 +26,7 @@ def gradient_written_as_moment(bundle: Bundle):
     """A program of the chunk writes over a gradient through a slot that is said to be a moment."""
     rank = bundle.ranks[0]
     bundle.add_program(RUN_AT_ADVANCE, [slot("x", "moment", 608, "write")], [fill("x f32[152]", 0.5)])
-    rank.add_arguments("set", ["grad all/lm_head.weight"])
-    rank.add_run(RUN_AT_ADVANCE, "set", before=rank.instruction(run="advance"))
+    rank.add_run(RUN_AT_ADVANCE, ["grad all/lm_head.weight"], before=rank.instruction(run="advance"))
 
 
 @edit("sharded_parameters", "P0637", 'is of a program that writes slot "lm_head.weight", whose role is to be read')
@@ -35,5 +34,5 @@ def parameter_written_before_its_use(bundle: Bundle):
     """A program of the chunk writes over the gathered copy of a parameter before a forward reads it."""
     rank = bundle.ranks[0]
     bundle.add_program("all/1.C.b2", [slot("lm_head.weight", "parameter", 608, "write")], [fill("lm_head.weight f32[152]", 0.5)])
-    rank.add_arguments("set", ["param all/1/lm_head.weight for all/1.F m0"])
-    rank.add_run("all/1.C.b2", "set", before=rank.instruction(run="all/1.F.b2", args="all/1.F m0"))
+    rank.add_run("all/1.C.b2", ["param all/1/lm_head.weight for all/1.F m0"],
+                 before=rank.instruction(run="all/1.F.b2", args="all/1.F m0"))

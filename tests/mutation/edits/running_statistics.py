@@ -13,8 +13,7 @@ def statistic_cleared(bundle: Bundle):
     """A running statistic is cleared at the end of each step."""
     rank = bundle.ranks[0]
     bundle.add_program("clear.mean", [slot("mean", "output", 24, "write")], [fill("mean f32[6]", 0.0)])
-    rank.add_arguments("clear.mean", ["state norm.running_mean"])
-    rank.add_run("clear.mean", "clear.mean")
+    rank.add_run("clear.mean", ["state norm.running_mean"])
 
 
 @edit("running_statistics", "P0638", KEPT)
@@ -24,10 +23,8 @@ def statistic_put_back(bundle: Bundle):
     bundle.add_program("copy", [slot("old", "input", 24, "read"), slot("new", "output", 24, "write")],
                        [call("copy", ["new f32[6]"], ["old f32[6]"])])
     rank.add_buffer(buffer("kept", "gradient", 24, "f32", [6]), 1 << 20)
-    rank.add_arguments("keep", ["state norm.running_mean", "kept"])
-    rank.add_arguments("put back", ["kept", "state norm.running_mean"])
-    rank.add_run("copy", "keep", before=rank["instructions"][0])
-    rank.add_run("copy", "put back")
+    rank.add_run("copy", ["state norm.running_mean", "kept"], before=rank["instructions"][0])
+    rank.add_run("copy", ["kept", "state norm.running_mean"])
 
 
 @edit("running_statistics", "P0641", OTHER)

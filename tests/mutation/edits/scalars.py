@@ -10,8 +10,7 @@ def rate_made_by_program(bundle: Bundle):
     rank = bundle.ranks[0]
     bundle.add_program("all.N.b8", [slot("learning_rate", "output", 8, "write")], [fill("learning_rate f64[]", 0.5)])
     rank.exchange_argument("learning_rate", "workspace", "update")
-    rank.add_arguments("set", ["workspace"])
-    rank.add_run("all.N.b8", "set", before=rank.instruction(run="advance"))
+    rank.add_run("all.N.b8", ["workspace"], before=rank.instruction(run="advance"))
 
 
 @edit("one_device", "P0637", ELSEWHERE.format("learning_rate"))

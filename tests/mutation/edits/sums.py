@@ -13,8 +13,7 @@ def gradient_assigned(bundle: Bundle):
     rank = bundle.ranks[0]
     bundle.add_program("all.N.b8", [slot("grad lm_head.weight", "gradient", 608, "read_write")],
                        [call("neg", [GRADIENT], [GRADIENT])])
-    rank.add_arguments("turn", ["grad all/lm_head.weight"])
-    rank.add_run("all.N.b8", "turn", before=rank.instruction(run="advance"))
+    rank.add_run("all.N.b8", ["grad all/lm_head.weight"], before=rank.instruction(run="advance"))
 
 
 @edit("one_device", "P0636", READS_GRADIENT)
@@ -23,8 +22,7 @@ def gradient_assigned_by_a_reader_of_samples(bundle: Bundle):
     rank = bundle.ranks[0]
     slots = [slot("labels", "input", 384, "read"), slot("grad lm_head.weight", "gradient", 608, "read_write")]
     bundle.add_program("all.N.b8", slots, [COUNT_OF_TARGETS, call("mul", [GRADIENT], [GRADIENT, "workspace f32[]"])], 64)
-    rank.add_arguments("multiply", ["labels", "grad all/lm_head.weight"])
-    rank.add_run("all.N.b8", "multiply", before=rank.instruction(run="advance"), workspace=True)
+    rank.add_run("all.N.b8", ["labels", "grad all/lm_head.weight"], before=rank.instruction(run="advance"), workspace=True)
 
 
 @edit("one_device", "P0641", "an accumulator that is written over")
@@ -45,8 +43,8 @@ def tied_weight_updated_by_one_use(bundle: Bundle):
     first["instructions"].remove(first.instruction(run="combine.lm_head.weight.lr"))
     bundle.add_program("PP1.BW.b2", [slot("grad lm_head.weight", "gradient", 608, "read")],
                        [call("neg", ["workspace f32[152]"], [GRADIENT])], 608)
-    second.add_arguments("read", ["grad PP1/lm_head.weight"])
-    second.add_run("PP1.BW.b2", "read", after=second.instruction(run="PP1.B.b2", args="PP1.B m3"), workspace=True)
+    second.add_run("PP1.BW.b2", ["grad PP1/lm_head.weight"], after=second.instruction(run="PP1.B.b2", args="PP1.B m3"),
+                   workspace=True)
 
 
 @edit("replicas", "P0641", "a sum to which its reader adds")
@@ -75,8 +73,7 @@ def count_read_before_its_sum(bundle: Bundle):
         put(rank["instructions"], [{"record": "N", "stream": "compute", "at": run["at"]},
                                    {"wait": "N", "stream": "loss:0,1", "at": run["at"]}, *adding], after=run)
         rank["events"].insert(0, "N")
-        rank.add_arguments("use", ["count step_sum", "workspace"])
-        rank.add_run("all/7.BW.b2", "use", after=adding[-1])
+        rank.add_run("all/7.BW.b2", ["count step_sum", "workspace"], after=adding[-1])
 
 
 @edit("replicas", "P0631", "adds f32 as elements of another kind")

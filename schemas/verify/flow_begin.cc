@@ -1,0 +1,180 @@
+// What a step begins with: what the executor has written, and what earlier steps have left.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <tuple>
+
+#include "schemas/plan/names.h"
+#include "schemas/verify/describe.h"
+#include "schemas/verify/flow.h"
+
+namespace piper::verify {
+
+using namespace plan;
+using Kind = Content::Kind;
+
+namespace {
+
+BufferClass class_of(PlacementKind kind) {
+  switch (kind) {
+    case PlacementKind::kValue:
+    case PlacementKind::kMaster:
+    case PlacementKind::kWorking: return BufferClass::kParameter;
+    case PlacementKind::kFirstMoment:
+    case PlacementKind::kSecondMoment: return BufferClass::kOptimizer;
+    case PlacementKind::kState: return BufferClass::kState;
+    case PlacementKind::kConstant: return BufferClass::kConstant;
+    case PlacementKind::kGradient: break;
+  }
+  return BufferClass::kGradient;
+}
+
+}  // namespace
+
+Status Flow::begin() {
+  for (auto& rank : ranks_) {
+    PIPER_RETURN_IF_ERROR(begin_inputs(rank));
+    PIPER_RETURN_IF_ERROR(begin_scalars(rank));
+    PIPER_RETURN_IF_ERROR(begin_placements(rank));
+  }
+  return {};
+}
+
+Status Flow::begin_inputs(Rank& rank) {
+  for (const auto& slice : rank.plan->inputs) {
+    const auto declared = std::find_if(bundle_.manifest.inputs.begin(), bundle_.manifest.inputs.end(),
+                                       [&](const auto& input) { return input.name == slice.input; });
+    const auto wrong = [&](const std::string& what) {
+      return Status::failure("P0637",
+                             "rule 9: " + describe_rank(*rank.plan) + ": input " + quoted(slice.input) + ": " + what);
+    };
+    if (declared == bundle_.manifest.inputs.end()) return wrong("the model has none of this name");
+    int64_t bytes = dtype_bytes(declared->dtype);
+    for (const int64_t extent : declared->sample_shape) bytes *= extent;
+    if (declared->batched) {
+      if (slice.count <= 0 || slice.first < 0 || slice.first + slice.count > bundle_.manifest.batch)
+        return wrong("samples outside of the step's batch");
+      bytes *= slice.count;
+    }
+    const auto& buffer = rank.plan->buffers[static_cast<size_t>(slice.where.buffer)];
+    if (slice.where.offset + bytes > buffer.bytes)
+      return wrong("its samples do not fit into buffer " + quoted(buffer.name));
+    if (buffer.cls != BufferClass::kInput)
+      return wrong("its samples go into " + quoted(buffer.name) + ", which is not for inputs");
+    for (const auto& segment : rank.contents.at(slice.where.buffer).segments())
+      if (segment.end > slice.where.offset && segment.begin < slice.where.offset + bytes &&
+          segment.content.kind != Kind::kNothing)
+        return wrong("its samples go into " + quoted(buffer.name) + " over others");
+    Content value;
+    value.kind = Kind::kValue;
+    value.what = ledger_.labels.id(slice.input);
+    value.how = declared->batched ? ledger_.samples.range(slice.first, slice.count) : 0;
+    value.size = bytes;
+    value.layout = layout_of(declared->dtype);
+    value.parts = 1;  // samples one after the other: unlike those of other values, parts of it are parts of the samples
+    rank.contents.begin(slice.where, bytes, value);
+  }
+  return {};
+}
+
+// Scalars that the executor fills are called after what it fills in; one that the plan sets is the
+// position of a first sample.
+Status Flow::begin_scalars(Rank& rank) {
+  const auto& plan = *rank.plan;
+  const auto check = [&](const BufferRange& where, BufferClass cls, const char* name) {
+    const Buffer& buffer = plan.buffers[static_cast<size_t>(where.buffer)];
+    return buffer.cls == cls
+               ? Status()
+               : Status::failure("P0637", "rule 9: " + describe_rank(plan) + " has " + quoted(name) + " in " +
+                                              quoted(buffer.name) + ", a buffer of another class");
+  };
+  const auto call = [&](const BufferRange& where, const char* name, DType dtype, int64_t count) -> Status {
+    if (where.buffer < 0) return {};
+    PIPER_RETURN_IF_ERROR(check(where, BufferClass::kScalar, name));
+    Content value;
+    value.kind = Kind::kValue;
+    value.what = ledger_.labels.id(name);
+    value.size = count * dtype_bytes(dtype);
+    value.layout = layout_of(dtype);
+    rank.contents.begin(where, value.size, value);
+    return {};
+  };
+  for (const auto& scalar : plan.scalars) {
+    PIPER_RETURN_IF_ERROR(
+        call({scalar.buffer, 0}, "sample_offset", DType::kI64, static_cast<int64_t>(scalar.values.size())));
+    rank.scalars.emplace(scalar.buffer, &scalar.values);
+  }
+  PIPER_RETURN_IF_ERROR(call(plan.seed_step, "seed_step", DType::kI64, 2));
+  PIPER_RETURN_IF_ERROR(call(plan.learning_rate, "learning_rate", DType::kF64, 1));
+  if (plan.loss_scale.buffer < 0) return {};
+  PIPER_RETURN_IF_ERROR(check(plan.loss_scale, BufferClass::kTraining, "loss_scale"));
+  Content scale;
+  scale.kind = Kind::kCounter;
+  scale.what = 1;
+  scale.layout = layout_of(DType::kF32);
+  rank.contents.begin(plan.loss_scale, dtype_bytes(DType::kF32), scale);
+  return {};
+}
+
+// All that is kept of a tensor has its type, but for working copies, which have one of their own: "" or what is wrong.
+std::string Flow::wrong_type(const Placement& placement) {
+  const int32_t tensor = tensors_.find(placement.name);
+  if (placement.kind == PlacementKind::kConstant || tensor < 0) return "";
+  const auto t = static_cast<size_t>(tensor);
+  const DType own = bundle_.manifest.tensors[t].dtype;
+  if (placement.kind != PlacementKind::kWorking)
+    return placement.dtype == own ? "" : "the model has it as " + std::string(dtype_name(own));
+  if (placement.dtype == own) return "which is the type of its master";
+  if (!working_types_[t]) working_types_[t] = placement.dtype;
+  return placement.dtype == *working_types_[t] ? "" : "elsewhere as " + std::string(dtype_name(*working_types_[t]));
+}
+
+Status Flow::begin_placements(Rank& rank) {
+  for (const auto& placement : rank.plan->placements) {
+    Content content;
+    content.origin = placement.part.first * dtype_bytes(placement.dtype);
+    const Buffer& buffer = rank.plan->buffers[static_cast<size_t>(placement.part.where.buffer)];
+    // A gradient that is assigned anew in each step may lie anywhere.
+    if (placement.kind != PlacementKind::kGradient && buffer.cls != class_of(placement.kind))
+      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places the " +
+                                          describe_kind(placement.kind) + " of " + quoted(placement.name) + " in " +
+                                          quoted(buffer.name) + ", a buffer of another class");
+    if (const auto wrong = wrong_type(placement); !wrong.empty())
+      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places the " +
+                                          describe_kind(placement.kind) + " of " + quoted(placement.name) + " as " +
+                                          std::string(dtype_name(placement.dtype)) + ", " + wrong);
+    const auto whole = std::accumulate(placement.shape.begin(), placement.shape.end(), int64_t{1}, std::multiplies<>());
+    if (placement.kind == PlacementKind::kConstant && (placement.part.first != 0 || placement.part.count != whole))
+      return Status::failure(
+          "P0638", "rule 10: " + describe_rank(*rank.plan) + " places a part of constant " + quoted(placement.name));
+    content.size = dtype_bytes(placement.dtype);
+    content.layout = layout_of(placement.dtype);
+    switch (placement.kind) {
+      case PlacementKind::kValue:
+      case PlacementKind::kWorking: content.kind = Kind::kParameter; break;
+      case PlacementKind::kMaster: content.kind = Kind::kMaster; break;
+      case PlacementKind::kFirstMoment:
+      case PlacementKind::kSecondMoment:
+        content.kind = Kind::kMoment;
+        content.how = placement.kind == PlacementKind::kFirstMoment ? 1 : 2;
+        break;
+      case PlacementKind::kConstant: content.kind = Kind::kConstant; break;
+      case PlacementKind::kGradient:
+        rank.gradients.push_back({placement.part.where, placement.part.count * dtype_bytes(placement.dtype),
+                                  content.origin, tensors_.find(placement.name)});
+        continue;
+      case PlacementKind::kState: content.kind = Kind::kStatistic; break;
+    }
+    content.what = content.kind == Kind::kConstant ? constants_.id(placement.name) : tensors_.find(placement.name);
+    if (content.what < 0)
+      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places " + quoted(placement.name) +
+                                          ", which the model does not have");
+    rank.contents.begin(placement.part.where, placement.part.count * dtype_bytes(placement.dtype), content);
+  }
+  std::sort(rank.gradients.begin(), rank.gradients.end(), [](const PlacedGradient& a, const PlacedGradient& b) {
+    return std::tie(a.where.buffer, a.where.offset) < std::tie(b.where.buffer, b.where.offset);
+  });
+  return {};
+}
+
+}  // namespace piper::verify
