@@ -97,14 +97,11 @@ class Rank:
     def arguments(self, name: str) -> list[str]:
         return only(self["arguments"], args=name)["in"]
 
-    def add_arguments(self, name: str, buffers: list[str]):
-        put(self["arguments"], [{"args": name, "in": buffers}], before=self["arguments"][0])
-
     def add_run(self, program: str, buffers: list[str], *, before: dict | None = None, after: dict | None = None,
                 workspace: bool = False):
         """A run on the compute stream, at the line of the strategy of the instruction that it stands beside; else at the end."""
         name = f"{program} by hand {len(self['arguments'])}"
-        self.add_arguments(name, buffers)
+        put(self["arguments"], [{"args": name, "in": buffers}], before=self["arguments"][0])
         run = {"run": program, "args": name, **({"workspace": "workspace"} if workspace else {}), "stream": "compute",
                "at": (before or after or self["instructions"][-1])["at"]}
         put(self["instructions"], [run], before, after)

@@ -38,9 +38,7 @@ def saved_block_read_in_halves(bundle: Bundle):
     rank = bundle.ranks[0]
     whole = rank.instruction(run="PP0.B.b4", args="PP0.B m0")
     names = rank.arguments("PP0.B m0")
-    rank.add_arguments("first half", list(names))
-    rank.add_arguments("second half", [name if item["role"] in SHARED else f"{name}+{item['bytes']}"
-                                       for name, item in zip(names, slots)])
-    for half in ("second half", "first half"):
+    second = [name if item["role"] in SHARED else f"{name}+{item['bytes']}" for name, item in zip(names, slots)]
+    for half in (second, list(names)):
         rank.add_run("PP0.B.b2", half, after=whole, workspace=True)
     rank["instructions"].remove(whole)
