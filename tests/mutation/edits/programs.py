@@ -6,14 +6,19 @@ from edits.bundle import Bundle, call, edit, fill, only, put, slot
 FOREIGN = "is of a program of no chunk that does more than copy, add, clear, clip and count"
 
 
+def turn_gradient(bundle: Bundle, program: str):
+    """A new program of this name turns a gradient's sign before its update."""
+    gradient = "grad lm_head.weight f32[152]"
+    bundle.add_program(program, [slot("grad lm_head.weight", "gradient", 608, "read_write")],
+                       [call("neg", [gradient], [gradient])])
+    rank = bundle.ranks[0]
+    rank.add_run(program, ["grad all/lm_head.weight"], before=rank.instruction(run="advance"))
+
+
 @edit("one_device", "P0637", FOREIGN)
 def sign_of_gradient_turned(bundle: Bundle):
     """A program of no chunk turns a gradient's sign before its update."""
-    rank = bundle.ranks[0]
-    gradient = "grad lm_head.weight f32[152]"
-    bundle.add_program("turn", [slot("grad lm_head.weight", "gradient", 608, "read_write")],
-                       [call("neg", [gradient], [gradient])])
-    rank.add_run("turn", ["grad all/lm_head.weight"], before=rank.instruction(run="advance"))
+    turn_gradient(bundle, "turn")
 
 
 @edit("gpipe", "P0637", FOREIGN)

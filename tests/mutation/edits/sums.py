@@ -1,5 +1,6 @@
 """Gradients and counts that lack an addend, have another, or are added as something else."""
 from edits.bundle import Bundle, add_to, call, edit, fill, only, put, slot
+from edits.programs import turn_gradient
 
 GRADIENT = "grad lm_head.weight f32[152]"
 COUNT_OF_TARGETS = call("cross_entropy_count", ["workspace f32[]"], ["labels i64[48]"], ignore_index=-1,
@@ -10,10 +11,7 @@ READS_GRADIENT = 'reads the gradient "grad lm_head.weight", which is for updates
 @edit("one_device", "P0636", READS_GRADIENT)
 def gradient_assigned(bundle: Bundle):
     """A program of the chunk assigns a gradient anew behind the backward, with the other sign."""
-    rank = bundle.ranks[0]
-    bundle.add_program("all.N.b8", [slot("grad lm_head.weight", "gradient", 608, "read_write")],
-                       [call("neg", [GRADIENT], [GRADIENT])])
-    rank.add_run("all.N.b8", ["grad all/lm_head.weight"], before=rank.instruction(run="advance"))
+    turn_gradient(bundle, "all.N.b8")
 
 
 @edit("one_device", "P0636", READS_GRADIENT)
