@@ -65,7 +65,7 @@ tidy_changes() {
 
 # Each source by itself, also where tools/demo.sh has built before: so it must include what it uses.
 build() {
-  cmake --preset "$1" -DPIPER_UNITY=OFF "${@:3}" >/dev/null
+  cmake --preset "$1" -DPIPER_QUICK_BUILD=OFF "${@:3}" >/dev/null
   cmake --build --preset "$1" -j "$jobs" ${2:+--target $2}
 }
 

@@ -36,7 +36,7 @@ show() { printf '$ %s\n' "$*"; "$@"; }
 if [ -z "${PIPER_BIN:-}" ]; then
   tools/setup.sh
   title "Build"
-  [ -f build/release/build.ninja ] || cmake --preset release -DPIPER_UNITY=ON >/dev/null
+  [ -f build/release/build.ninja ] || cmake --preset release -DPIPER_QUICK_BUILD=ON >/dev/null
   cmake --build --preset release --target piperc piper-run piper-plan -j "${PIPER_JOBS:-$(nproc)}"
   PIPER_BIN=build/release/bin
 fi

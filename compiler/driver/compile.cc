@@ -106,6 +106,8 @@ Status verify(plan::Bundle& bundle) {
   const auto report = verify::verify(bundle);
   PIPER_CHECK(report.ok(), "the emitted plan was refuted: [", report.error().code, "] ", report.error().message);
   bundle.manifest.proved = report->equality.proved;
+  for (size_t i = 0; i < bundle.evaluation.size(); ++i)
+    bundle.evaluation[i].manifest.proved = report->evaluations[i].proved;
   return Status();
 }
 

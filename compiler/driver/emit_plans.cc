@@ -73,16 +73,16 @@ Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
   request.feeds = token_feeds(graph, c.strategy.model);
   PIPER_ASSIGN(c.emitted, emit::emit_bundle(request, diags));
   c.emitted.bundle.manifest.model_flops = c.sample_flops * static_cast<double>(c.module.step.batch);
-  if (c.reference) PIPER_RETURN_IF_ERROR(make_reference(c, diags));
-  if (!c.evaluation) return Status();
-  request.module = &*c.evaluation;
-  request.training = &c.emitted.bundle;
-  PIPER_ASSIGN(emit::Emitted evaluation, emit::emit_bundle(request, diags));
-  plan::Evaluation& eval = c.emitted.bundle.manifest.eval.emplace(*c.strategy.eval);
-  const std::vector<ir::Graph::Mean>& means = c.evaluation->graph().means;
-  eval.perplexity = means.size() == 1 && means[0].cross_entropy;
-  emit::add_evaluation(c.emitted, std::move(evaluation));
-  return Status();
+  if (c.evaluation) {
+    request.module = &*c.evaluation;
+    request.training = &c.emitted.bundle;
+    PIPER_ASSIGN(emit::Emitted evaluation, emit::emit_bundle(request, diags));
+    plan::Evaluation& eval = c.emitted.bundle.manifest.eval.emplace(*c.strategy.eval);
+    const std::vector<ir::Graph::Mean>& means = c.evaluation->graph().means;
+    eval.perplexity = means.size() == 1 && means[0].cross_entropy;
+    emit::add_evaluation(c.emitted, std::move(evaluation));
+  }
+  return c.reference ? make_reference(c, diags) : Status();
 }
 
 std::string print_plans(const plan::Bundle& bundle) {

@@ -5,9 +5,11 @@
 #include <string_view>
 #include <utility>
 
+#include "compiler/directives/place.h"
 #include "compiler/directives/shard.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/reference_program.h"
+#include "compiler/passes/keep_forwards.h"
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::driver {
@@ -39,13 +41,14 @@ struct Differentiated {
   ir::Graph graph;
   std::optional<ir::Graph> uncast;  // where the strategy has a precision: without insert_casts
 };
-Result<Differentiated> differentiated(const Compilation& c, const Bound& step, diag::Diagnostics& diags) {
+Result<Differentiated> differentiated(const Compilation& c, const Bound& step, const diag::Diagnostics& diags) {
+  diag::Diagnostics unheard = diags;  // what can be said of the model was said when the plans were made
   Compilation one = one_device(c, step), other = one_device(c, step);
   const ir::Precision& precision = one.module.precision;
   bool casts = false;
   for (const Pass& pass : pipeline()) {
     if (pass.name == "leave_exchanges") break;
-    if (casts) PIPER_RETURN_IF_ERROR(pass.run(other, diags));
+    if (casts) PIPER_RETURN_IF_ERROR(pass.run(other, unheard));
     if (pass.name == "insert_casts" && (precision.compute || precision.master)) {
       casts = true;
       other.module = one.module;
@@ -53,13 +56,24 @@ Result<Differentiated> differentiated(const Compilation& c, const Bound& step, d
       for (ir::ModelVariant& variant : other.module.variants)
         if (precision.scales()) (void)variant.chunked.graph.loss_scale();
     }
-    PIPER_RETURN_IF_ERROR(pass.run(one, diags));
+    PIPER_RETURN_IF_ERROR(pass.run(one, unheard));
     if (pass.name == "choose_step") one.module.step.num_microbatches = static_cast<int32_t>(step.pieces);
   }
   if (one.module.variants.size() != 1) return Status::failure("", "it has no piece of its own");
   Differentiated result{std::move(one.module.variants[0].chunked.graph), std::nullopt};
   if (casts) result.uncast = std::move(other.module.variants[0].chunked.graph);
   return result;
+}
+
+// What an evaluation of it computes.
+Result<Differentiated> forwards_of(const Compilation& c, const Differentiated& model, const diag::Diagnostics& diags) {
+  diag::Diagnostics unheard = diags;
+  Differentiated forwards;
+  PIPER_ASSIGN(forwards.graph, passes::forwards_of(model.graph, c.strategy.eval_span, unheard));
+  if (model.uncast) {
+    PIPER_ASSIGN(forwards.uncast, passes::forwards_of(*model.uncast, c.strategy.eval_span, unheard));
+  }
+  return forwards;
 }
 
 struct References {
@@ -72,44 +86,78 @@ bool bounds_rows(const strategy::Directive& directive) {
          strategy::find_arg<strategy::Capacity>(directive, "capacity") != nullptr;
 }
 
-// For any number of samples.
-Result<References> of_samples(const Compilation& c, diag::Diagnostics& diags) {
+// The model for steps of two sizes.
+struct TwoSizes {
+  Bound few, many;
+  Differentiated fewer, more;
+};
+Result<TwoSizes> of_two_sizes(const Compilation& c, const diag::Diagnostics& diags) {
   if (c.model->fixed_batch() > 0) return Status::failure("", "the model's batch is fixed");
   if (!c.strategy.per_microbatch.empty()) return Status::failure("", "per_microbatch makes the loss one of pieces");
   if (std::any_of(c.strategy.directives.begin(), c.strategy.directives.end(), bounds_rows))
     return Status::failure("", "a capacity drops rows of pieces");
   const int64_t least = std::max<int64_t>(c.model->declared_min_batch(), 1) - 1;
-  const Bound few{kFewer + least, kPieces}, many{kMore + least, kPieces};
-  PIPER_ASSIGN(const Differentiated fewer, differentiated(c, few, diags));
-  PIPER_ASSIGN(const Differentiated more, differentiated(c, many, diags));
-  const auto merged = [&](const ir::Graph& a, const ir::Graph& b) {
-    return emit::merge_references(emit::reference_program(a, few.samples, few.batch()),
-                                  emit::reference_program(b, many.samples, many.batch()));
+  TwoSizes model{{kFewer + least, kPieces}, {kMore + least, kPieces}, {}, {}};
+  PIPER_ASSIGN(model.fewer, differentiated(c, model.few, diags));
+  PIPER_ASSIGN(model.more, differentiated(c, model.many, diags));
+  return model;
+}
+
+// For any number of samples.
+Result<References> of_samples(const TwoSizes& model) {
+  const auto merged = [&](const ir::Graph& fewer, const ir::Graph& more) {
+    return emit::merge_references(emit::reference_program(fewer, model.few.samples, model.few.batch()),
+                                  emit::reference_program(more, model.many.samples, model.many.batch()));
   };
   References result;
-  PIPER_ASSIGN(result.reference, merged(fewer.graph, more.graph));
-  if (fewer.uncast) {
-    PIPER_ASSIGN(result.uncast, merged(*fewer.uncast, *more.uncast));
+  PIPER_ASSIGN(result.reference, merged(model.fewer.graph, model.more.graph));
+  if (model.fewer.uncast) {
+    PIPER_ASSIGN(result.uncast, merged(*model.fewer.uncast, *model.more.uncast));
   }
   return result;
 }
 
 // A reference for the strategy's own pieces: for models whose results depend on which samples share a piece, as batch
 // statistics do.
-Result<References> of_pieces(const Compilation& c, diag::Diagnostics& diags) {
-  if (c.module.variants.size() != 1) return Status::failure("", "pieces are of several sizes");
-  const int64_t samples = c.module.variants[0].local_batch;
-  const Bound step{samples, c.module.step.batch / samples};
-  PIPER_ASSIGN(const Differentiated made, differentiated(c, step, diags));
+Result<References> of_pieces(const Differentiated& model, const Bound& step) {
   const auto reference = [&](const ir::Graph& graph) {
-    return emit::reference_for_pieces(emit::reference_program(graph, samples, step.batch()));
+    return emit::reference_for_pieces(emit::reference_program(graph, step.samples, step.batch()));
   };
   References result;
-  PIPER_ASSIGN(result.reference, reference(made.graph));
-  if (made.uncast) {
-    PIPER_ASSIGN(result.uncast, reference(*made.uncast));
+  PIPER_ASSIGN(result.reference, reference(model.graph));
+  if (model.uncast) {
+    PIPER_ASSIGN(result.uncast, reference(*model.uncast));
   }
   return result;
+}
+
+enum class Part { kStep, kEvaluation };
+
+Result<References> references(const Compilation& c, const Result<TwoSizes>& sizes, Part part,
+                              const diag::Diagnostics& diags) {
+  const auto made_of_samples = [&]() -> Result<References> {
+    if (!sizes.ok()) return sizes.status();
+    if (part == Part::kStep) return of_samples(*sizes);
+    TwoSizes forwards{sizes->few, sizes->many, {}, {}};
+    PIPER_ASSIGN(forwards.fewer, forwards_of(c, sizes->fewer, diags));
+    PIPER_ASSIGN(forwards.more, forwards_of(c, sizes->more, diags));
+    return of_samples(forwards);
+  };
+  const auto made_of_pieces = [&]() -> Result<References> {
+    if (c.module.variants.size() != 1) return Status::failure("", "pieces are of several sizes");
+    const int64_t samples = c.module.variants[0].local_batch;
+    const Bound step{samples, c.module.step.batch / samples};
+    PIPER_ASSIGN(Differentiated model, differentiated(c, step, diags));
+    if (part == Part::kEvaluation) {
+      PIPER_ASSIGN(model, forwards_of(c, model, diags));
+    }
+    return of_pieces(model, step);
+  };
+  auto made = made_of_samples();
+  if (made.ok()) return made;
+  auto of_one_size = made_of_pieces();
+  if (of_one_size.ok()) return of_one_size;
+  return Status::failure("", made.error().message + "; " + of_one_size.error().message);
 }
 
 // What of a token stream the manifest feeds to the inputs that the model reads.
@@ -123,6 +171,18 @@ std::vector<plan::Reference::Input> feeds_of(const plan::Program& program, const
   return feeds;
 }
 
+// On device 0. Shards say it of their experts alone.
+strategy::Directive place_all(const diag::Span& span) {
+  strategy::Directive place;
+  place.spec = &directives::place_spec();
+  place.span = span;
+  place.args.resize(place.spec->args.size());
+  place.arg_spans.resize(place.spec->args.size(), span);
+  place.args[strategy::arg_index(*place.spec, "filter")] = strategy::Filter();
+  place.args[strategy::arg_index(*place.spec, "devices")] = strategy::Devices{{0}, span};
+  return place;
+}
+
 }  // namespace
 
 void leave_one_device(strategy::Strategy& strategy) {
@@ -132,28 +192,31 @@ void leave_one_device(strategy::Strategy& strategy) {
     shard.args[strategy::arg_index(*shard.spec, "stream")] = std::monostate();
   }
   if (strategy.directives.empty()) strategy.annotations.clear();
+  else strategy.directives.push_back(place_all(strategy.directives.front().span));
   strategy.streams.clear();
   strategy.schedule.reset();
 }
 
 Status make_reference(Compilation& c, diag::Diagnostics& diags) {
   if (c.model == nullptr) return {};  // a module read from text
-  diag::Diagnostics unheard = diags;  // what can be said of the model was said when the plans were made
-  auto made = of_samples(c, unheard);
-  if (!made.ok()) {
-    const std::string why = made.error().message;
-    made = of_pieces(c, unheard);
+  const Result<TwoSizes> sizes = of_two_sizes(c, diags);
+  plan::Bundle& bundle = c.emitted.bundle;
+  const auto put = [&](plan::Bundle& to, Part part, const std::string& of) -> Status {
+    auto made = references(c, sizes, part, diags);
     if (!made.ok()) {
-      diags.remark("the bundle has no reference, and equality with the model is not proved: " + why + "; " +
-                   made.error().message);
+      diags.remark("the " + of +
+                   " has no reference, and equality with the model is not proved: " + made.error().message);
       return {};
     }
-  }
-  plan::Bundle& bundle = c.emitted.bundle;
-  PIPER_ASSIGN(bundle.constants, plan::constant_contents(c.emitted.constants));
-  made->reference.inputs = feeds_of(made->reference.program, bundle.manifest);
-  bundle.reference.push_back(std::move(made->reference));
-  if (made->uncast) bundle.reference.push_back(std::move(*made->uncast));
+    PIPER_ASSIGN(to.constants, plan::constant_contents(c.emitted.constants));
+    made->reference.inputs = feeds_of(made->reference.program, to.manifest);
+    to.reference.push_back(std::move(made->reference));
+    if (made->uncast) to.reference.push_back(std::move(*made->uncast));
+    return {};
+  };
+  PIPER_RETURN_IF_ERROR(put(bundle, Part::kStep, "bundle"));
+  for (plan::Bundle& evaluation : bundle.evaluation)
+    PIPER_RETURN_IF_ERROR(put(evaluation, Part::kEvaluation, "evaluation"));
   return {};
 }
 

@@ -4,7 +4,7 @@
 // the passes up to add_backward; what differs between the two must be a multiple of the samples. So nothing that a
 // directive does enters it, and its bytes are the same under every strategy of one model, loss and precision. Where
 // there is a precision, the same is made once more without the pass that inserts casts, for the proof to hold the casts
-// to it.
+// to it. An evaluation has a reference of its own, of the same model's forwards (passes/keep_forwards.h).
 #pragma once
 
 #include "compiler/driver/compilation.h"
@@ -15,8 +15,8 @@ namespace piper::driver {
 // as they say which rows are dropped.
 void leave_one_device(strategy::Strategy& strategy);
 
-// Fills the reference, and the constants beside it, of an emitted bundle. Where the model has none (its batch is fixed,
-// or a size is no multiple of the samples), a remark says so and the bundle goes without.
+// Fills the references, and the constants beside them, of an emitted bundle and of its evaluation. Where the model has
+// none (its batch is fixed, or a size is no multiple of the samples), a remark says so and the bundle goes without.
 Status make_reference(Compilation& c, diag::Diagnostics& diags);
 
 }  // namespace piper::driver

@@ -32,7 +32,7 @@ struct AttrPrinter {
   }
   void operator()(const char* name, const std::string& v) {
     key(name);
-    out << quoted(v);
+    out << string_literal(v);
   }
   void operator()(const char* name, DType v) {
     key(name);
@@ -78,10 +78,10 @@ std::string value_text(std::string_view name) {
   for (char c : name)
     plain = plain && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
                       c == '.' || c == '/' || c == '-');
-  return plain ? "%" + std::string(name) : "%" + quoted(name);
+  return plain ? "%" + std::string(name) : "%" + string_literal(name);
 }
 
-std::string quoted(std::string_view text) {
+std::string string_literal(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';

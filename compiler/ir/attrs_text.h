@@ -21,7 +21,7 @@ std::string number_text(double value);
 // "%name", or "%\"name\"" where the name holds characters that the grammar uses.
 std::string value_text(std::string_view name);
 // "text" with `"`, `\` and line ends escaped by a backslash.
-std::string quoted(std::string_view text);
+std::string string_literal(std::string_view text);
 // "[A, B]": `text` makes an entry's text.
 template <class List, class Text>
 std::string list_text(const List& list, const Text& text) {

@@ -79,8 +79,8 @@ class DagPrinter {
     std::visit(*this, what);
   }
   void scalar(size_t index, const StepScalar& s) {
-    out_ << "  scalar " << index << " " << quoted(s.name) << " " << quoted(s.title) << " " << quoted(s.what) << " "
-         << dtype_name(s.dtype) << " " << list_text(s.shape) << " read by "
+    out_ << "  scalar " << index << " " << string_literal(s.name) << " " << string_literal(s.title) << " "
+         << string_literal(s.what) << " " << dtype_name(s.dtype) << " " << list_text(s.shape) << " read by "
          << kReaderWords[static_cast<size_t>(s.reader)];
     if (s.value.valid()) out_ << " value " << value(s.value);
     out_ << "\n";

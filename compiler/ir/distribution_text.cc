@@ -206,7 +206,7 @@ void print_distribution_section(const Module& module, std::ostream& out) {
       d.streams == Distribution().streams)
     return;
   out << "distribution {\n  world " << d.world_size << "\n";
-  for (size_t s = 0; s < d.streams.size(); ++s) out << "  stream " << s << " " << quoted(d.streams[s]) << "\n";
+  for (size_t s = 0; s < d.streams.size(); ++s) out << "  stream " << s << " " << string_literal(d.streams[s]) << "\n";
   for (size_t g = 0; g < d.groups.size(); ++g) out << "  group " << g << " " << ranges_text(d.groups[g].ranks) << "\n";
   for (size_t t = 0; t < d.teams.size(); ++t) out << "  teams " << t << " " << rank_lists_text(d.teams[t]) << "\n";
   for (size_t e = 0; e < d.expert_groups.size(); ++e) {

@@ -21,7 +21,7 @@ void print_precision(const Precision& precision, std::ostream& out) {
   if (precision.scales())
     out << " loss_scale " << kScalingWords[static_cast<size_t>(precision.scaling)] << " "
         << number_text(precision.loss_scale);
-  if (!precision.keep.empty()) out << " keep " << list_text(precision.keep, quoted);
+  if (!precision.keep.empty()) out << " keep " << list_text(precision.keep, string_literal);
   out << prov_text(precision.prov);
 }
 
@@ -30,7 +30,8 @@ void print_header(const Module& module, std::ostream& out) {
   out << "module {\n  step batch " << step.batch << " microbatches " << step.num_microbatches
       << (step.split ? " split" : "") << (step.cut ? " cut" : "")
       << (step.cut_by == diag::Span() ? "" : " by " + span_text(step.cut_by)) << "\n";
-  if (!step.per_microbatch.empty()) out << "  per_microbatch " << list_text(step.per_microbatch, quoted) << "\n";
+  if (!step.per_microbatch.empty())
+    out << "  per_microbatch " << list_text(step.per_microbatch, string_literal) << "\n";
   out << "  training clip " << number_text(module.training.clip_grad_norm) << prov_text(module.training.clip_prov);
   if (module.training.update_prov.valid()) out << " update " << module.training.update_prov.index;
   print_precision(module.precision, out);
@@ -38,8 +39,10 @@ void print_header(const Module& module, std::ostream& out) {
 }
 
 void print_chunk(const Chunk& chunk, size_t index, std::ostream& out) {
-  out << "  chunk " << index << " " << quoted(chunk.name);
-  const auto tag_text = [](const TagValue& value) { return quoted(value.tag) + " " + std::to_string(value.index); };
+  out << "  chunk " << index << " " << string_literal(chunk.name);
+  const auto tag_text = [](const TagValue& value) {
+    return string_literal(value.tag) + " " + std::to_string(value.index);
+  };
   if (!chunk.tags.empty()) out << " tags " << list_text(chunk.tags, tag_text);
   if (chunk.region != -1) out << " region " << chunk.region;
   if (chunk.exchange) out << " exchange";
@@ -67,7 +70,7 @@ void print_variant(const ModelVariant& variant, std::ostream& out) {
   const ChunkedGraph& chunked = variant.chunked;
   out << "variant " << variant.local_batch << " {\n";
   for (const ChunkedGraph::TagExtent& extent : chunked.tags)
-    out << "  tag " << quoted(extent.tag) << " " << extent.count << "\n";
+    out << "  tag " << string_literal(extent.tag) << " " << extent.count << "\n";
   for (size_t c = 0; c < chunked.chunks.size(); ++c) print_chunk(chunked.chunks[c], c, out);
   print(chunked.graph, out, "  ");
   print_gradients(variant, out);

@@ -33,7 +33,7 @@ class GraphPrinter {
     for (size_t i = 0; i < graph_.num_values(); ++i) leaf(graph_.value(ValueId(i)));
     for (size_t i = 0; i < graph_.num_ops(); ++i) op(graph_.op(OpId(i)));
     for (const Graph::Output& output : graph_.outputs)
-      out_ << indent_ << "output " << quoted(output.name) << " = " << name(output.value) << "\n";
+      out_ << indent_ << "output " << string_literal(output.name) << " = " << name(output.value) << "\n";
     for (ValueId number : graph_.dropped) out_ << indent_ << "dropped " << name(number) << "\n";
     for (ValueId term : graph_.loss_terms) out_ << indent_ << "loss_term " << name(term) << "\n";
     if (graph_.loss.valid()) out_ << indent_ << "loss " << name(graph_.loss) << "\n";
@@ -49,7 +49,8 @@ class GraphPrinter {
     switch (v.kind) {
       case ValueKind::kInput: {
         const Input& input = graph_.inputs()[v.payload];
-        out_ << "input " << quoted(input.name) << " : " << to_string(v.type) << (input.batched ? "" : " static");
+        out_ << "input " << string_literal(input.name) << " : " << to_string(v.type)
+             << (input.batched ? "" : " static");
         break;
       }
       case ValueKind::kParameter: {
@@ -72,7 +73,7 @@ class GraphPrinter {
   }
 
   void named(const char* what, const Parameter& p, const TensorType& type) {
-    out_ << what << " " << list_text(p.names, quoted) << " : " << to_string(type);
+    out_ << what << " " << list_text(p.names, string_literal) << " : " << to_string(type);
     if (p.shards > 1) out_ << " shards " << p.shards << " by " << p.shard;
     if (p.master) out_ << " master " << dtype_name(*p.master);
     if (p.stored) out_ << " stored " << dtype_name(*p.stored);
@@ -80,7 +81,7 @@ class GraphPrinter {
   }
 
   void source(const WeightSource& s, const TensorType& type) {
-    if (!s.file.empty()) out_ << " file " << quoted(s.file) << " offset " << s.offset << " bytes " << s.bytes;
+    if (!s.file.empty()) out_ << " file " << string_literal(s.file) << " offset " << s.offset << " bytes " << s.bytes;
     else if (s.data) data(*s.data, type);
     if (!s.permutation.empty()) out_ << " permutation " << list_text(s.permutation);
   }
@@ -154,7 +155,7 @@ class GraphPrinter {
       case Phase::kBackwardWeight: out_ << " phase backward_weight"; break;
     }
     if (op.chunk.valid()) out_ << " chunk " << op.chunk.index;
-    if (op.scope.valid()) out_ << " scope " << quoted(graph_.scope(op.scope));
+    if (op.scope.valid()) out_ << " scope " << string_literal(graph_.scope(op.scope));
     if (op.prov.valid()) out_ << " prov " << op.prov.index;
     out_ << "\n";
   }
@@ -180,14 +181,15 @@ void print_provenance(const Provenance& provenance, std::ostream& out, std::stri
     out << indent << "prov " << i << " ";
     const ProvEntry& e = provenance.entry(ProvId(i));
     if (const auto* model = std::get_if<ModelOrigin>(&e)) {
-      out << "model " << quoted(model->node) << " " << quoted(model->scope) << " " << quoted(model->source);
+      out << "model " << string_literal(model->node) << " " << string_literal(model->scope) << " "
+          << string_literal(model->source);
     } else if (const auto* directive = std::get_if<DirectiveOrigin>(&e)) {
-      out << "directive " << quoted(directive->directive) << " " << quoted(directive->place);
+      out << "directive " << string_literal(directive->directive) << " " << string_literal(directive->place);
     } else if (const auto* derived = std::get_if<DerivedOrigin>(&e)) {
       const auto text = [](ProvId parent) { return parent.valid() ? std::to_string(parent.index) : "-1"; };
-      out << "derived " << quoted(derived->pass) << " " << list_text(derived->parents, text);
+      out << "derived " << string_literal(derived->pass) << " " << list_text(derived->parents, text);
     } else {
-      out << "unknown " << quoted(std::get<UnknownOrigin>(e).why);
+      out << "unknown " << string_literal(std::get<UnknownOrigin>(e).why);
     }
     out << "\n";
   }

@@ -8,7 +8,7 @@ namespace piper::ir {
 namespace {
 
 void print_member(const OrderMember& member, std::ostream& out) {
-  out << "      member " << quoted(member.text) << " chunks " << ranges_text(member.chunks) << " microbatches "
+  out << "      member " << string_literal(member.text) << " chunks " << ranges_text(member.chunks) << " microbatches "
       << ranges_text(member.microbatches) << " phases " << list_text(member.phases, phase_text)
       << (member.half ? " half " : " ") << span_text(member.span) << "\n";
 }
@@ -57,7 +57,8 @@ void print_schedule_section(const Module& module, std::ostream& out) {
   const Schedule& schedule = module.schedule;
   if (schedule == Schedule()) return;
   out << "schedule {\n";
-  if (!schedule.told_apart_by.empty()) out << "  told_apart_by " << list_text(schedule.told_apart_by, quoted) << "\n";
+  if (!schedule.told_apart_by.empty())
+    out << "  told_apart_by " << list_text(schedule.told_apart_by, string_literal) << "\n";
   for (const Order& order : schedule.orders) {
     out << "  order " << (order.made_at ? span_text(*order.made_at) + " " : "") << "{\n";
     for (const OrderSlot& slot : order.slots) {

@@ -12,11 +12,11 @@ constexpr std::string_view kKeptWords[] = {"whole", "part"};
 
 void print_bucket(const Bucket& b, size_t index, std::ostream& out) {
   const auto kept = [](Kept how) { return kKeptWords[static_cast<size_t>(how)]; };
-  out << "  bucket " << index << " " << quoted(b.name) << " group " << id_text(b.group) << " teams " << id_text(b.teams)
-      << " of " << b.team_size << " accumulators " << ranges_text(b.accumulators) << " bytes " << b.bytes << " moments "
-      << kept(b.moments) << " gradients " << kept(b.gradients) << " parameters " << kept(b.parameters) << " residency "
-      << kResidencyWords[static_cast<size_t>(b.residency)] << " prefetch " << b.prefetch << " stream " << b.stream
-      << " gather " << b.gather_stream;
+  out << "  bucket " << index << " " << string_literal(b.name) << " group " << id_text(b.group) << " teams "
+      << id_text(b.teams) << " of " << b.team_size << " accumulators " << ranges_text(b.accumulators) << " bytes "
+      << b.bytes << " moments " << kept(b.moments) << " gradients " << kept(b.gradients) << " parameters "
+      << kept(b.parameters) << " residency " << kResidencyWords[static_cast<size_t>(b.residency)] << " prefetch "
+      << b.prefetch << " stream " << b.stream << " gather " << b.gather_stream;
   if (b.dtype != DType::kF32) out << " dtype " << dtype_name(b.dtype);
   if (b.working) out << " working " << dtype_name(*b.working);
   out << prov_text(b.prov) << "\n";

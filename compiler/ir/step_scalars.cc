@@ -1,6 +1,7 @@
 #include "compiler/ir/step_scalars.h"
 
 #include "compiler/ir/shapes.h"
+#include "schemas/plan/chunk_names.h"
 
 namespace piper::ir {
 
@@ -14,10 +15,10 @@ std::vector<StepSum> step_sums(const Graph& graph) {
   // Summed over the devices of all terms, as the loss of a step is: over the same communicators.
   std::vector<StepSum> sums;
   for (size_t m = 0; m < graph.means.size(); ++m) {
-    const std::string number = graph.means.size() == 1 ? "" : " " + std::to_string(m);
-    sums.push_back({"loss" + number, "a term of the loss", "the loss", DType::kF32, Heard::kByMessage, "loss",
-                    graph.means[m].sums, graph.all_losses()});
-    sums.push_back({"loss" + number + " count", "what a term of the loss counts", "the count", DType::kF32,
+    const size_t terms = graph.means.size();
+    sums.push_back({plan::term_slot_name(m, terms), "a term of the loss", "the loss", DType::kF32, Heard::kByMessage,
+                    "loss", graph.means[m].sums, graph.all_losses()});
+    sums.push_back({plan::count_slot_name(m, terms), "what a term of the loss counts", "the count", DType::kF32,
                     Heard::kByMessage, "loss", graph.means[m].counts, graph.all_losses()});
   }
   return sums;

@@ -12,7 +12,7 @@ using ir::OpKind;
 using ir::ValueId;
 using Kind = ExpertTransfer::Kind;
 
-bool is_view_or_cast(OpKind kind) {
+bool keeps_values(OpKind kind) {
   return kind == OpKind::kReshape || kind == OpKind::kPermute || kind == OpKind::kExpand || kind == OpKind::kCast;
 }
 
@@ -117,7 +117,7 @@ class PartSearch {
     ValueId at = v;
     while (graph_.value(at).kind == ir::ValueKind::kOpResult) {
       const OpId producer = graph_.value(at).producer;
-      if (!is_view_or_cast(graph_.op(producer).kind) || graph_.op(producer).chunk != chunk_) return {};
+      if (!keeps_values(graph_.op(producer).kind) || graph_.op(producer).chunk != chunk_) return {};
       chain.push_back(producer);
       at = graph_.op(producer).operands[0];
     }

@@ -65,11 +65,15 @@ class ForwardCopy {
 
 }  // namespace
 
+Result<ir::Graph> forwards_of(const ir::Graph& step, const diag::Span& asked, diag::Diagnostics& diags) {
+  ir::Graph forwards = ForwardCopy(step).make();
+  PIPER_RETURN_IF_ERROR(take_means(forwards, asked, diags));
+  return forwards;
+}
+
 Status keep_forwards(ir::Module& module, const diag::Span& asked, diag::Diagnostics& diags) {
   for (ir::ModelVariant& variant : module.variants) {
-    ir::Graph forwards = ForwardCopy(variant.chunked.graph).make();
-    PIPER_RETURN_IF_ERROR(take_means(forwards, asked, diags));
-    variant.chunked.graph = std::move(forwards);
+    PIPER_ASSIGN(variant.chunked.graph, forwards_of(variant.chunked.graph, asked, diags));
     variant.gradients.clear();
     variant.repeating.reset();
     variant.lowered = {};

@@ -91,4 +91,7 @@ std::optional<std::string_view> tensor_of_gradient_slot(std::string_view slot) {
   return slot.substr(kGradient.size());
 }
 
+std::string term_slot_name(size_t term, size_t terms) { return terms == 1 ? "loss" : "loss " + std::to_string(term); }
+std::string count_slot_name(size_t term, size_t terms) { return term_slot_name(term, terms) + " count"; }
+
 }  // namespace piper::plan

@@ -17,7 +17,7 @@ namespace piper::plan {
 inline constexpr std::string_view kWorkspaceWord = "workspace";  // as an operand; no slot may be called so
 
 // "NAME" as messages show it; a damaged file's name is cut off behind 200 bytes.
-inline std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
+inline std::string in_quotes(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
 
 constexpr std::string_view class_name(BufferClass cls) {
   switch (cls) {

@@ -20,7 +20,7 @@ void RankPlanParser::instruction() {
   else if (kind == "all_gather") instruction.action = all_gather();
   else if (kind == "all_to_all") instruction.action = all_to_all();
   else if (kind == "update") instruction.action = update();
-  else reader_.fail(kSyntax, instruction_at_, "unknown instruction " + quoted(kind));
+  else reader_.fail(kSyntax, instruction_at_, "unknown instruction " + in_quotes(kind));
   reader_.key("stream");
   instruction.stream = resolve(stream_index_, "stream");
   if (reader_.optional_key("at")) instruction.provenance = resolve(shared_.provenance, "provenance entry");
@@ -38,7 +38,7 @@ Launch RankPlanParser::launch() {
   const auto& program = (*shared_.all_programs)[static_cast<size_t>(run.program)];
   run.workspace = optional("workspace", program.workspace_bytes);
   if (run.workspace.buffer < 0 && program.workspace_bytes > 0)
-    reader_.fail(kRange, instruction_at_, "program " + quoted(program.name) + " needs a workspace");
+    reader_.fail(kRange, instruction_at_, "program " + in_quotes(program.name) + " needs a workspace");
   if (check_arguments(run.program, run.arguments, instruction_at_))
     need_multiple(run.workspace, shared_.alignments[static_cast<size_t>(run.program)].back(), instruction_at_);
   return run;
@@ -49,8 +49,8 @@ bool RankPlanParser::check_arguments(int32_t program_index, int32_t arguments, s
   const auto& list = plan_.arguments[static_cast<size_t>(arguments)];
   if (list.arguments.size() != program.slots.size())
     return reader_.fail(kArguments, at,
-                        "argument list " + quoted(list.name) + " has " + std::to_string(list.arguments.size()) +
-                            " entries, program " + quoted(program.name) + " has " +
+                        "argument list " + in_quotes(list.name) + " has " + std::to_string(list.arguments.size()) +
+                            " entries, program " + in_quotes(program.name) + " has " +
                             std::to_string(program.slots.size()) + " slots");
   const auto& alignments = shared_.alignments[static_cast<size_t>(program_index)];
   for (size_t i = 0; i < list.arguments.size(); ++i) {
@@ -58,12 +58,12 @@ bool RankPlanParser::check_arguments(int32_t program_index, int32_t arguments, s
     const auto& slot = program.slots[i];
     if (!range_inside(where.offset, slot.bytes, buffer(where).bytes))
       reader_.fail(kRange, at,
-                   "slot " + quoted(slot.name) + " of program " + quoted(program.name) + " needs " +
-                       std::to_string(slot.bytes) + " bytes, buffer " + quoted(buffer(where).name) + " has " +
+                   "slot " + in_quotes(slot.name) + " of program " + in_quotes(program.name) + " needs " +
+                       std::to_string(slot.bytes) + " bytes, buffer " + in_quotes(buffer(where).name) + " has " +
                        std::to_string(buffer(where).bytes - where.offset));
     else if (where.offset % alignments[i] != 0)
       reader_.fail(kRange, at,
-                   "slot " + quoted(slot.name) + " of program " + quoted(program.name) + ": " +
+                   "slot " + in_quotes(slot.name) + " of program " + in_quotes(program.name) + ": " +
                        no_multiple(where.offset, alignments[i], buffer(where).name));
   }
   return reader_.ok();
@@ -91,7 +91,7 @@ SumTypes RankPlanParser::summed() {
   reader_.key("op");
   const size_t at = reader_.position();
   if (const auto op = reader_.string(); op != "sum")
-    reader_.fail(kSyntax, at, "unknown reduction " + quoted(op) + "; sum is the one there is");
+    reader_.fail(kSyntax, at, "unknown reduction " + in_quotes(op) + "; sum is the one there is");
   return types;
 }
 

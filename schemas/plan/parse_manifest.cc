@@ -77,7 +77,7 @@ class ManifestParser {
     const size_t at = reader_.position();
     const auto text = reader_.string();
     const auto known = enum_from_name<Enum>(text, name_of);
-    if (!known) reader_.fail(kSyntax, at, "unknown " + std::string(key) + " " + quoted(text));
+    if (!known) reader_.fail(kSyntax, at, "unknown " + std::string(key) + " " + in_quotes(text));
     return known.value_or(Enum{});
   }
   void source(const char* key, std::string& name, std::string& digest) {
@@ -114,7 +114,7 @@ class ManifestParser {
     const size_t at = reader_.position();
     const auto name = reader_.string();
     const auto known = dtype_from_name(name);
-    if (!known) reader_.fail(kSyntax, at, "unknown dtype " + quoted(name));
+    if (!known) reader_.fail(kSyntax, at, "unknown dtype " + in_quotes(name));
     return known.value_or(DType::kF32);
   }
   std::vector<int64_t> shape(const char* key) {
@@ -137,7 +137,7 @@ class ManifestParser {
   }
   void unique(const std::string& name, const char* what) {
     if (reader_.ok() && !names_.insert(name).second)
-      reader_.fail(kName, reader_.position(), std::string("two ") + what + " are called " + quoted(name));
+      reader_.fail(kName, reader_.position(), std::string("two ") + what + " are called " + in_quotes(name));
   }
 
   void inputs() {
@@ -152,7 +152,7 @@ class ManifestParser {
       const size_t at = reader_.position();
       const auto feed = reader_.string();
       const auto known = enum_from_name<Feed>(feed, feed_name);
-      if (!known && !feed.empty()) reader_.fail(kSyntax, at, "unknown feed " + quoted(feed));
+      if (!known && !feed.empty()) reader_.fail(kSyntax, at, "unknown feed " + in_quotes(feed));
       input.feed = known.value_or(Feed::kNone);
     });
   }
@@ -179,7 +179,7 @@ class ManifestParser {
     size_t at = reader_.position();
     optimizer.kind = text("kind");
     if (optimizer.kind != "sgd" && optimizer.kind != "adam" && optimizer.kind != "adamw")
-      reader_.fail(kSyntax, at, "unknown optimizer " + quoted(optimizer.kind));
+      reader_.fail(kSyntax, at, "unknown optimizer " + in_quotes(optimizer.kind));
     optimizer.lr = real("lr");
     optimizer.momentum = real("momentum");
     optimizer.beta1 = real("beta1");
@@ -198,7 +198,7 @@ class ManifestParser {
     at = reader_.position();
     schedule.kind = text("kind");
     if (schedule.kind != "constant" && schedule.kind != "cosine" && schedule.kind != "linear")
-      reader_.fail(kSyntax, at, "unknown learning-rate schedule " + quoted(schedule.kind));
+      reader_.fail(kSyntax, at, "unknown learning-rate schedule " + in_quotes(schedule.kind));
     schedule.warmup = number("warmup", 0, INT64_MAX);
     schedule.until = number("until", 0, INT64_MAX);
     schedule.to = real("to");
@@ -295,12 +295,12 @@ class ManifestParser {
     for (const std::string& text : reader_.strings()) {
       uint32_t& digest = file.chunks.emplace_back();
       if (text.size() != 8 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
-        reader_.fail(kSyntax, at, "the digest of a chunk is 8 hexadecimal digits, not " + quoted(text));
+        reader_.fail(kSyntax, at, "the digest of a chunk is 8 hexadecimal digits, not " + in_quotes(text));
       else std::from_chars(text.data(), text.data() + text.size(), digest, 16);
     }
     if (reader_.ok() && static_cast<int64_t>(file.chunks.size()) != chunk_count(file.bytes))
       reader_.fail(kRange, at,
-                   quoted(file.path) + " has " + std::to_string(file.chunks.size()) + " digests, its " +
+                   in_quotes(file.path) + " has " + std::to_string(file.chunks.size()) + " digests, its " +
                        std::to_string(file.bytes) + " bytes are " + std::to_string(chunk_count(file.bytes)) +
                        " chunks");
   }
@@ -311,7 +311,7 @@ class ManifestParser {
       file.path = text("file");
       unique(file.path, "files");
       if (reader_.ok() && !is_safe_path(file.path))
-        reader_.fail(kName, at, "a bundle cannot hold the file " + quoted(file.path));
+        reader_.fail(kName, at, "a bundle cannot hold the file " + in_quotes(file.path));
       file.bytes = number("bytes", 0, INT64_MAX);
       file.sha256 = text("sha256");
       if (file.path.starts_with(kWeightFolder)) chunks(file);
@@ -339,7 +339,7 @@ Result<std::vector<ProvenanceEntry>> parse_provenance(std::string_view text, con
   std::string_view key;
   while (reader.next_key(key)) {
     const size_t at = reader.position();
-    if (!keys.emplace(key).second) reader.fail("P0606", at, "two entries are called " + quoted(key));
+    if (!keys.emplace(key).second) reader.fail("P0606", at, "two entries are called " + in_quotes(key));
     entries.push_back({std::string(key), std::string(reader.string())});
   }
   reader.close_object();

@@ -123,12 +123,12 @@ class ProgramParser {
   bool check_slot(size_t at, Slot& slot, std::string_view role) {
     if (!reader_.ok()) return false;
     if (slot.name.empty() || slot.name == kWorkspaceWord)
-      return reader_.fail(kName, at, "a slot cannot be called " + quoted(slot.name));
+      return reader_.fail(kName, at, "a slot cannot be called " + in_quotes(slot.name));
     if (!slot_names_.insert(slot.name).second)
-      return reader_.fail(kName, at, "two slots are called " + quoted(slot.name));
-    if (slot.bytes < 0) return reader_.fail(kRange, at, "slot " + quoted(slot.name) + " has a negative size");
+      return reader_.fail(kName, at, "two slots are called " + in_quotes(slot.name));
+    if (slot.bytes < 0) return reader_.fail(kRange, at, "slot " + in_quotes(slot.name) + " has a negative size");
     const auto known = enum_from_name<SlotRole>(role, role_name);
-    if (!known) return reader_.fail(kSyntax, at, "unknown slot role " + quoted(role));
+    if (!known) return reader_.fail(kSyntax, at, "unknown slot role " + in_quotes(role));
     slot.role = *known;
     return true;
   }
@@ -148,7 +148,7 @@ class ProgramParser {
     const size_t at = reader_.position();
     const std::string_view name = reader_.string();
     const auto known = enum_from_name<Feed>(name, feed_name);
-    if (!known || *known == Feed::kNone) reader_.fail(kSyntax, at, "unknown feed " + quoted(name));
+    if (!known || *known == Feed::kNone) reader_.fail(kSyntax, at, "unknown feed " + in_quotes(name));
     return known.value_or(Feed::kNone);
   }
 
@@ -159,7 +159,7 @@ class ProgramParser {
     auto bytes = reader_.string();
     if (reader_.ok() && (!take_number(bytes, true, slot.bytes) || !bytes.empty()))
       reader_.fail(kSyntax, at,
-                   "slot " + quoted(slot.name) + ": bytes are a number, or \"3n\": so many for each sample");
+                   "slot " + in_quotes(slot.name) + ": bytes are a number, or \"3n\": so many for each sample");
     Reference::Constant constant{static_cast<int32_t>(program_.slots.size()) - 1, "", 0};
     const bool digest = reader_.optional_key("sha256"), scalar = !digest && reader_.optional_key("per_sample");
     if (digest) constant.sha256 = reader_.string();
@@ -170,12 +170,12 @@ class ProgramParser {
     reader_.close_object();
     if (!check_slot(at, slot, role)) return;
     if (fed && slot.role != SlotRole::kInput)
-      reader_.fail(kSyntax, at, "slot " + quoted(slot.name) + ": only an input is fed");
+      reader_.fail(kSyntax, at, "slot " + in_quotes(slot.name) + ": only an input is fed");
     if (fed) reference.inputs.push_back(input);
     slot.reads = slot.role != SlotRole::kOutput;
     slot.writes = slot.role == SlotRole::kOutput || slot.role == SlotRole::kGradient;
     if ((slot.role == SlotRole::kConstant) != (digest || scalar) || (digest && constant.sha256.empty()))
-      reader_.fail(kSyntax, at, "slot " + quoted(slot.name) + ": a constant, and nothing else, says what it holds");
+      reader_.fail(kSyntax, at, "slot " + in_quotes(slot.name) + ": a constant, and nothing else, says what it holds");
     if (digest || scalar) reference.constants.push_back(std::move(constant));
   }
 
@@ -189,7 +189,7 @@ class ProgramParser {
     reader_.close_object();
     if (!check_slot(at, slot, role)) return;
     if (access != "read" && access != "write" && access != "read_write" && access != "none")
-      reader_.fail(kSyntax, at, "unknown access " + quoted(access) + "; read, write, read_write or none");
+      reader_.fail(kSyntax, at, "unknown access " + in_quotes(access) + "; read, write, read_write or none");
     slot.reads = access == "read" || access == "read_write";
     slot.writes = access == "write" || access == "read_write";
   }
@@ -224,7 +224,7 @@ class ProgramParser {
   bool parse_operand(std::string_view text, size_t at, Operand& operand) {
     const auto malformed = [&] {
       return reader_.fail(kSyntax, at,
-                          "operand " + quoted(text) + " is not of the form \"name+offset dtype[shape]{strides}\"");
+                          "operand " + in_quotes(text) + " is not of the form \"name+offset dtype[shape]{strides}\"");
     };
     const size_t space = text.rfind(' ');
     if (space == std::string_view::npos) return malformed();
@@ -251,18 +251,20 @@ class ProgramParser {
     if (place->name != kWorkspaceWord) {
       const auto found = by_name_.find(place->name);
       if (found == by_name_.end())
-        return reader_.fail(kName, at, "operand " + quoted(text) + ": the program has no slot " + quoted(place->name));
+        return reader_.fail(kName, at,
+                            "operand " + in_quotes(text) + ": the program has no slot " + in_quotes(place->name));
       operand.slot = found->second;
       room = program_.slots[static_cast<size_t>(operand.slot)].bytes;
     }
     const auto count = element_count(operand.shape);
     const auto bytes = extent_bytes(operand);
     if (!count || !bytes || !range_inside(operand.offset, *bytes, room))
-      return reader_.fail(
-          kRange, at,
-          "operand " + quoted(text) + " goes beyond the " + std::to_string(room) + " bytes of " + quoted(place->name));
+      return reader_.fail(kRange, at,
+                          "operand " + in_quotes(text) + " goes beyond the " + std::to_string(room) + " bytes of " +
+                              in_quotes(place->name));
     if (operand.offset % dtype_bytes(operand.dtype) != 0)
-      return reader_.fail(kRange, at, "operand " + quoted(text) + ": the offset is not a multiple of the element size");
+      return reader_.fail(kRange, at,
+                          "operand " + in_quotes(text) + ": the offset is not a multiple of the element size");
     return true;
   }
 
@@ -272,7 +274,7 @@ class ProgramParser {
     while (reader_.next_key(name)) {
       for (const auto& attr : list)
         if (attr.name == name)
-          reader_.fail(kName, reader_.position(), "the attribute " + quoted(name) + " stands twice");
+          reader_.fail(kName, reader_.position(), "the attribute " + in_quotes(name) + " stands twice");
       Attr& attr = list.emplace_back();
       attr.name = name;
       switch (reader_.peek()) {

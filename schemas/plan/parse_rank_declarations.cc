@@ -61,8 +61,8 @@ void RankPlanParser::peers() {
     if (channel.peer < 0 || channel.peer == plan_.rank)
       reader_.fail(
           kRange, at,
-          "rank " + std::to_string(channel.peer) + " cannot be the other end of channel " + quoted(channel.name));
-    if (channel.id < 0) reader_.fail(kRange, at, "channel " + quoted(channel.name) + " has a negative id");
+          "rank " + std::to_string(channel.peer) + " cannot be the other end of channel " + in_quotes(channel.name));
+    if (channel.id < 0) reader_.fail(kRange, at, "channel " + in_quotes(channel.name) + " has a negative id");
     declared_at_.push_back(at);
   });
   index_declared(channel_index_, plan_.channels, "channel");
@@ -80,12 +80,12 @@ void RankPlanParser::check_members(const Communicator& communicator, size_t at) 
   auto members = communicator.ranks;
   std::sort(members.begin(), members.end());
   if (!members.empty() && members.front() < 0)
-    reader_.fail(kRange, at, "communicator " + quoted(communicator.name) + " has a negative rank");
+    reader_.fail(kRange, at, "communicator " + in_quotes(communicator.name) + " has a negative rank");
   if (std::adjacent_find(members.begin(), members.end()) != members.end())
-    reader_.fail(kName, at, "communicator " + quoted(communicator.name) + " has a rank twice");
+    reader_.fail(kName, at, "communicator " + in_quotes(communicator.name) + " has a rank twice");
   if (!std::binary_search(members.begin(), members.end(), plan_.rank))
     reader_.fail(kRange, at,
-                 "communicator " + quoted(communicator.name) + " does not hold rank " + std::to_string(plan_.rank));
+                 "communicator " + in_quotes(communicator.name) + " does not hold rank " + std::to_string(plan_.rank));
 }
 
 void RankPlanParser::buffers() {
@@ -104,10 +104,10 @@ void RankPlanParser::buffers() {
     declared_at_.push_back(at);
     if (!reader_.ok()) return;
     const auto known = enum_from_name<BufferClass>(cls, class_name);
-    if (!known) reader_.fail(kSyntax, at, "unknown buffer class " + quoted(cls));
+    if (!known) reader_.fail(kSyntax, at, "unknown buffer class " + in_quotes(cls));
     buffer.cls = known.value_or(BufferClass::kArena);
     if (!buffer.shape.empty() && tensor_bytes(buffer.dtype, buffer.shape, at) > buffer.bytes)
-      reader_.fail(kRange, at, "the shape of buffer " + quoted(buffer.name) + " needs more than its bytes");
+      reader_.fail(kRange, at, "the shape of buffer " + in_quotes(buffer.name) + " needs more than its bytes");
   });
   buffer_at_ = declared_at_;
   index_declared(buffer_index_, plan_.buffers, "buffer");
@@ -145,7 +145,7 @@ void RankPlanParser::placements() {
     const size_t kind_at = reader_.position();
     const auto kind = reader_.string();
     const auto known = enum_from_name<PlacementKind>(kind, kind_name);
-    if (!known) reader_.fail(kSyntax, kind_at, "unknown kind of placement " + quoted(kind));
+    if (!known) reader_.fail(kSyntax, kind_at, "unknown kind of placement " + in_quotes(kind));
     placement.kind = known.value_or(PlacementKind::kValue);
     placement.dtype = dtype();
     reader_.key("shape");
@@ -193,12 +193,12 @@ void RankPlanParser::tensors() {
     if (!reader_.ok()) return;
     const auto i = static_cast<size_t>(scalar.buffer);
     const auto& target = plan_.buffers[i];
-    if (set[i]++) reader_.fail(kName, at, "buffer " + quoted(target.name) + " is set twice");
+    if (set[i]++) reader_.fail(kName, at, "buffer " + in_quotes(target.name) + " is set twice");
     if (target.cls != BufferClass::kScalar || target.dtype != DType::kI64 || scalar.values.empty() ||
         scalar.values.size() > static_cast<size_t>(target.bytes) / 8)
       reader_.fail(
           kRange, at,
-          "buffer " + quoted(target.name) + " cannot hold these values: one to as many i64 scalars as it is large");
+          "buffer " + in_quotes(target.name) + " cannot hold these values: one to as many i64 scalars as it is large");
   });
 }
 

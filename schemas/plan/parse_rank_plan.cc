@@ -108,11 +108,11 @@ void RankPlanParser::own_arguments() {
     if (!reader_.ok()) return;
     const auto found = argument_index_.find(list.name);
     if (found == argument_index_.end()) {
-      reader_.fail(kName, at, "there is no argument list " + quoted(list.name));
+      reader_.fail(kName, at, "there is no argument list " + in_quotes(list.name));
       return;
     }
     const auto index = static_cast<size_t>(found->second);
-    if (own_at[index] > 0) reader_.fail(kName, at, "two argument lists are called " + quoted(list.name));
+    if (own_at[index] > 0) reader_.fail(kName, at, "two argument lists are called " + in_quotes(list.name));
     own_at[index] = at;
     plan_.arguments.set_own(index, std::move(list));
   });
@@ -133,7 +133,7 @@ void RankPlanParser::specials() {
     const auto parts = split_offset(special.text);
     const auto found = parts ? buffer_index_.find(parts->name) : buffer_index_.end();
     if (found == buffer_index_.end()) {
-      reader_.fail(kName, special.at, "there is no buffer " + quoted(special.text));
+      reader_.fail(kName, special.at, "there is no buffer " + in_quotes(special.text));
       return;
     }
     special.where = {found->second, parts->offset};
@@ -159,21 +159,21 @@ void RankPlanParser::offsets() {
     const int64_t offset = reader_.integer();
     const auto found = buffer_index_.find(name);
     if (found == buffer_index_.end()) {
-      reader_.fail(kName, at, "an offset for " + quoted(name) + ", but there is no such buffer");
+      reader_.fail(kName, at, "an offset for " + in_quotes(name) + ", but there is no such buffer");
       return;
     }
     const auto i = static_cast<size_t>(found->second);
-    if (seen[i]++) reader_.fail(kName, at, "two offsets for buffer " + quoted(name));
+    if (seen[i]++) reader_.fail(kName, at, "two offsets for buffer " + in_quotes(name));
     buffers[i].offset = offset;
     if (offset < 0 || offset % buffer_alignment(DeviceKind::kCpu) != 0)
-      reader_.fail(kRange, at, "the offset of buffer " + quoted(name) + " is not a multiple of 64 from 0 up");
+      reader_.fail(kRange, at, "the offset of buffer " + in_quotes(name) + " is not a multiple of 64 from 0 up");
     if (buffers[i].cls == BufferClass::kArena && !range_inside(offset, buffers[i].bytes, plan_.arena_bytes))
       reader_.fail(
           kRange, at,
-          "buffer " + quoted(name) + " goes beyond the arena's " + std::to_string(plan_.arena_bytes) + " bytes");
+          "buffer " + in_quotes(name) + " goes beyond the arena's " + std::to_string(plan_.arena_bytes) + " bytes");
   }
   for (size_t i = 0; i < seen.size(); ++i)
-    if (!seen[i]) reader_.fail(kName, reader_.position(), "no offset for buffer " + quoted(buffers[i].name));
+    if (!seen[i]) reader_.fail(kName, reader_.position(), "no offset for buffer " + in_quotes(buffers[i].name));
 }
 
 // Persistent buffers of a class never share bytes: they live through the whole run.
@@ -181,8 +181,9 @@ Status RankPlanParser::check_memory() {
   int64_t total = plan_.arena_bytes;
   for (size_t i = 0; i < plan_.buffers.size(); ++i)
     if (plan_.buffers[i].cls != BufferClass::kArena && __builtin_add_overflow(total, plan_.buffers[i].bytes, &total))
-      return reader_.failure_at(kRange, buffer_at_[i],
-                                "the buffers up to " + quoted(plan_.buffers[i].name) + " are larger than any memory");
+      return reader_.failure_at(
+          kRange, buffer_at_[i],
+          "the buffers up to " + in_quotes(plan_.buffers[i].name) + " are larger than any memory");
   std::vector<size_t> order;
   for (size_t i = 0; i < plan_.buffers.size(); ++i)
     if (plan_.buffers[i].cls != BufferClass::kArena && plan_.buffers[i].bytes > 0) order.push_back(i);
@@ -196,13 +197,13 @@ Status RankPlanParser::check_memory() {
     int64_t end = 0;
     if (__builtin_add_overflow(buffer.offset, buffer.bytes, &end))
       return reader_.failure_at(kRange, buffer_at_[order[k]],
-                                "buffer " + quoted(buffer.name) + " ends beyond every address");
+                                "buffer " + in_quotes(buffer.name) + " ends beyond every address");
     if (k + 1 == order.size()) break;
     const auto& next = plan_.buffers[order[k + 1]];
     if (next.cls == buffer.cls && next.offset < end)
       return reader_.failure_at(
           kRange, buffer_at_[order[k + 1]],
-          "the persistent buffers " + quoted(buffer.name) + " and " + quoted(next.name) + " overlap");
+          "the persistent buffers " + in_quotes(buffer.name) + " and " + in_quotes(next.name) + " overlap");
   }
   return {};
 }

@@ -80,14 +80,13 @@ class RankPlanParser {
   Update update();
 
   // ---- names and ranges, which every part reads
-  static std::string quoted(std::string_view name) { return plan::quoted(name); }  // before std::quoted of <iomanip>
   bool declare(NameIndex& index, const std::string& name, size_t count, const char* what, size_t at) {
     if (!reader_.ok()) return false;
     if (name.empty()) return reader_.fail(kName, at, std::string(what) + " without a name");
     if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < ' '; }))
       return reader_.fail(kName, at, std::string("the name of a ") + what + " has a control character");
     if (!index.emplace(name, static_cast<int32_t>(count - 1)).second)
-      return reader_.fail(kName, at, std::string("two ") + what + "s are called " + quoted(name));
+      return reader_.fail(kName, at, std::string("two ") + what + "s are called " + in_quotes(name));
     return true;
   }
   int32_t resolve(const NameIndex& index, const char* what) {
@@ -97,7 +96,7 @@ class RankPlanParser {
     if (!reader_.ok()) return -1;
     const auto found = index.find(name);
     if (found != index.end()) return found->second;
-    reader_.fail(kName, at, std::string("there is no ") + what + " " + quoted(name));
+    reader_.fail(kName, at, std::string("there is no ") + what + " " + in_quotes(name));
     return -1;
   }
   const Buffer& buffer(const BufferRange& where) const { return plan_.buffers[static_cast<size_t>(where.buffer)]; }
@@ -111,7 +110,7 @@ class RankPlanParser {
     const auto parts = split_offset(text);
     const auto found = parts ? buffer_index_.find(parts->name) : buffer_index_.end();
     if (found == buffer_index_.end()) {
-      reader_.fail(kName, at_, "there is no buffer " + quoted(parts ? parts->name : text));
+      reader_.fail(kName, at_, "there is no buffer " + in_quotes(parts ? parts->name : text));
       return {};
     }
     const BufferRange where{found->second, parts->offset};
@@ -130,7 +129,7 @@ class RankPlanParser {
       return true;
     return reader_.fail(kRange, at,
                         std::to_string(bytes) + " bytes at " + std::to_string(where.offset) + " go beyond the " +
-                            std::to_string(target.bytes) + " bytes of buffer " + quoted(target.name));
+                            std::to_string(target.bytes) + " bytes of buffer " + in_quotes(target.name));
   }
   // Elements of `size` bytes from `where` on; buffers themselves begin at multiples of 64.
   bool need_multiple(const BufferRange& where, int64_t size, size_t at) {
@@ -169,7 +168,7 @@ class RankPlanParser {
     const size_t at = reader_.position();
     const auto name = reader_.string();
     const auto known = dtype_from_name(name);
-    if (!known) reader_.fail(kSyntax, at, "unknown dtype " + quoted(name));
+    if (!known) reader_.fail(kSyntax, at, "unknown dtype " + in_quotes(name));
     return known.value_or(DType::kF32);
   }
   // The bytes of a whole tensor; a failure when the shape is nonsense.

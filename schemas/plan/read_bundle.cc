@@ -83,13 +83,24 @@ class BundleReader {
       PIPER_ASSIGN(auto uncast, parse_reference(text.text(), path_of(kUncastFile)));
       bundle_.reference.push_back(std::move(uncast));
     }
-    if (files_.count(std::string(kConstantWeights)) == 0) return {};
+    PIPER_ASSIGN(bundle_.constants, constants());
+    return {};
+  }
+
+  // Those of an evaluation are its training's, in the folder around it.
+  Result<std::vector<ConstantContent>> constants() {
+    std::vector<ConstantContent> contents;
+    if (bundle_.manifest.evaluates) {
+      PIPER_ASSIGN(const OpenBundle training, open_bundle(path_of("..")));
+      return BundleReader(training).constants();
+    }
+    if (files_.count(std::string(kConstantWeights)) == 0) return contents;
     PIPER_ASSIGN(const auto bytes, checked_file(std::string(kConstantWeights)));
     const auto checked = [](const std::byte*, int64_t) { return Status(); };
-    PIPER_ASSIGN(const auto constants, SafetensorsFile::open(bytes, path_of(kConstantWeights), checked));
-    for (const auto& [name, tensor] : constants.tensors())
-      bundle_.constants.push_back({name, sha256(text_of(tensor.data, tensor.bytes)), tensor.dtype, tensor.shape});
-    return {};
+    PIPER_ASSIGN(const auto file, SafetensorsFile::open(bytes, path_of(kConstantWeights), checked));
+    for (const auto& [name, tensor] : file.tensors())
+      contents.push_back({name, sha256(text_of(tensor.data, tensor.bytes)), tensor.dtype, tensor.shape});
+    return contents;
   }
 
   Status programs() {

@@ -14,7 +14,7 @@ class Describe {
 
   std::string operator()(const Run& run) const {
     return "run " + bundle_.programs.at(static_cast<size_t>(run.program)).name + " with " +
-           quoted(plan_.arguments.at(static_cast<size_t>(run.arguments)).name);
+           in_quotes(plan_.arguments.at(static_cast<size_t>(run.arguments)).name);
   }
   std::string operator()(const Send& send) const {
     return "send " + range(send.data) + " to rank " + peer(send.channel) + " on channel " + channel(send.channel) +
@@ -46,7 +46,7 @@ class Describe {
   std::string operator()(const Wait& wait) const { return "wait " + event(wait.event); }
   std::string operator()(const Update& update) const {
     return "update by " + bundle_.programs.at(static_cast<size_t>(update.program)).name + " with " +
-           quoted(plan_.arguments.at(static_cast<size_t>(update.arguments)).name);
+           in_quotes(plan_.arguments.at(static_cast<size_t>(update.arguments)).name);
   }
 
  private:
@@ -55,13 +55,13 @@ class Describe {
   }
   std::string range(const BufferRange& where) const {
     const auto& name = plan_.buffers.at(static_cast<size_t>(where.buffer)).name;
-    return quoted(where.offset == 0 ? name : name + "+" + std::to_string(where.offset));
+    return in_quotes(where.offset == 0 ? name : name + "+" + std::to_string(where.offset));
   }
   std::string communicator(int32_t index) const {
-    return quoted(plan_.communicators.at(static_cast<size_t>(index)).name);
+    return in_quotes(plan_.communicators.at(static_cast<size_t>(index)).name);
   }
-  std::string channel(int32_t index) const { return quoted(plan_.channels.at(static_cast<size_t>(index)).name); }
-  std::string event(int32_t index) const { return quoted(plan_.events.at(static_cast<size_t>(index))); }
+  std::string channel(int32_t index) const { return in_quotes(plan_.channels.at(static_cast<size_t>(index)).name); }
+  std::string event(int32_t index) const { return in_quotes(plan_.events.at(static_cast<size_t>(index))); }
 
   const Bundle& bundle_;
   const RankPlan& plan_;
@@ -77,7 +77,7 @@ std::string describe_instruction(const Bundle& bundle, const RankPlan& plan, siz
   const auto& instruction = plan.instructions.at(index);
   std::string text = "rank " + std::to_string(plan.rank) + " instruction " + std::to_string(index) + " (" +
                      describe_action(bundle, plan, instruction.action) + ", on stream " +
-                     quoted(plan.streams.at(static_cast<size_t>(instruction.stream)).name);
+                     in_quotes(plan.streams.at(static_cast<size_t>(instruction.stream)).name);
   if (instruction.provenance >= 0) text += "; " + bundle.provenance.at(static_cast<size_t>(instruction.provenance)).key;
   return text + ")";
 }

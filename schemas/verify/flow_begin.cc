@@ -45,8 +45,8 @@ Status Flow::begin_inputs(Rank& rank) {
     const auto declared = std::find_if(bundle_.manifest.inputs.begin(), bundle_.manifest.inputs.end(),
                                        [&](const auto& input) { return input.name == slice.input; });
     const auto wrong = [&](const std::string& what) {
-      return Status::failure("P0637",
-                             "rule 9: " + describe_rank(*rank.plan) + ": input " + quoted(slice.input) + ": " + what);
+      return Status::failure(
+          "P0637", "rule 9: " + describe_rank(*rank.plan) + ": input " + in_quotes(slice.input) + ": " + what);
     };
     if (declared == bundle_.manifest.inputs.end()) return wrong("the model has none of this name");
     int64_t bytes = dtype_bytes(declared->dtype);
@@ -58,13 +58,13 @@ Status Flow::begin_inputs(Rank& rank) {
     }
     const auto& buffer = rank.plan->buffers[static_cast<size_t>(slice.where.buffer)];
     if (slice.where.offset + bytes > buffer.bytes)
-      return wrong("its samples do not fit into buffer " + quoted(buffer.name));
+      return wrong("its samples do not fit into buffer " + in_quotes(buffer.name));
     if (buffer.cls != BufferClass::kInput)
-      return wrong("its samples go into " + quoted(buffer.name) + ", which is not for inputs");
+      return wrong("its samples go into " + in_quotes(buffer.name) + ", which is not for inputs");
     for (const auto& segment : rank.contents.at(slice.where.buffer).segments())
       if (segment.end > slice.where.offset && segment.begin < slice.where.offset + bytes &&
           segment.content.kind != Kind::kNothing)
-        return wrong("its samples go into " + quoted(buffer.name) + " over others");
+        return wrong("its samples go into " + in_quotes(buffer.name) + " over others");
     Content value;
     value.kind = Kind::kValue;
     value.what = ledger_.labels.id(slice.input);
@@ -85,8 +85,8 @@ Status Flow::begin_scalars(Rank& rank) {
     const Buffer& buffer = plan.buffers[static_cast<size_t>(where.buffer)];
     return buffer.cls == cls
                ? Status()
-               : Status::failure("P0637", "rule 9: " + describe_rank(plan) + " has " + quoted(name) + " in " +
-                                              quoted(buffer.name) + ", a buffer of another class");
+               : Status::failure("P0637", "rule 9: " + describe_rank(plan) + " has " + in_quotes(name) + " in " +
+                                              in_quotes(buffer.name) + ", a buffer of another class");
   };
   const auto call = [&](const BufferRange& where, const char* name, DType dtype, int64_t count) -> Status {
     if (where.buffer < 0) return {};
@@ -137,16 +137,16 @@ Status Flow::begin_placements(Rank& rank) {
     // A gradient that is assigned anew in each step may lie anywhere.
     if (placement.kind != PlacementKind::kGradient && buffer.cls != class_of(placement.kind))
       return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places the " +
-                                          describe_kind(placement.kind) + " of " + quoted(placement.name) + " in " +
-                                          quoted(buffer.name) + ", a buffer of another class");
+                                          describe_kind(placement.kind) + " of " + in_quotes(placement.name) + " in " +
+                                          in_quotes(buffer.name) + ", a buffer of another class");
     if (const auto wrong = wrong_type(placement); !wrong.empty())
       return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places the " +
-                                          describe_kind(placement.kind) + " of " + quoted(placement.name) + " as " +
+                                          describe_kind(placement.kind) + " of " + in_quotes(placement.name) + " as " +
                                           std::string(dtype_name(placement.dtype)) + ", " + wrong);
     const auto whole = std::accumulate(placement.shape.begin(), placement.shape.end(), int64_t{1}, std::multiplies<>());
     if (placement.kind == PlacementKind::kConstant && (placement.part.first != 0 || placement.part.count != whole))
       return Status::failure(
-          "P0638", "rule 10: " + describe_rank(*rank.plan) + " places a part of constant " + quoted(placement.name));
+          "P0638", "rule 10: " + describe_rank(*rank.plan) + " places a part of constant " + in_quotes(placement.name));
     content.size = dtype_bytes(placement.dtype);
     content.layout = layout_of(placement.dtype);
     switch (placement.kind) {
@@ -167,7 +167,7 @@ Status Flow::begin_placements(Rank& rank) {
     }
     content.what = content.kind == Kind::kConstant ? constants_.id(placement.name) : tensors_.find(placement.name);
     if (content.what < 0)
-      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places " + quoted(placement.name) +
+      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places " + in_quotes(placement.name) +
                                           ", which the model does not have");
     rank.contents.begin(placement.part.where, placement.part.count * dtype_bytes(placement.dtype), content);
   }

@@ -1,7 +1,8 @@
 // What must hold when a step ends: of sums and of what is reported here, of what is kept in flow_kept.cc.
 #include <algorithm>
-#include <set>
+#include <utility>
 
+#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/flow.h"
@@ -47,7 +48,7 @@ Status Flow::check_loss() {
     if (wrong = use_sum("loss", sum[0].content); !wrong.empty()) wrong = "has " + wrong;
   if (wrong.empty())
     for (const auto& [addend, samples] : ledger_.terms(sum[0].content))
-      if (ledger_.addends[addend].slot != "loss") wrong = "holds " + quoted(ledger_.addends[addend].slot);
+      if (ledger_.addends[addend].slot != "loss") wrong = "holds " + in_quotes(ledger_.addends[addend].slot);
   if (!wrong.empty())
     return Status::failure("P0636", "rule 8: the loss that " + describe_rank(*reporting->plan) + " reports " + wrong);
   orders_.loss = ledger_.order(sum[0].content);
@@ -60,31 +61,33 @@ Status Flow::check_loss() {
                                              " reports what is no norm of the gradients");
 }
 
-// Of an evaluation: each reported sum and each count is one over all samples.
+// Of an evaluation: each reported sum and each count is one over all samples, of the term that it is reported as.
 Status Flow::check_means() {
   const auto reporting = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
     return rank.plan->rank == bundle_.manifest.reporting_rank;
   });
   if (reporting == ranks_.end() || reporting->plan->means.empty())
     return Status::failure("P0636", "rule 8: the reporting rank has no mean");
-  std::set<std::string> reported;
-  for (const Mean& mean : reporting->plan->means)
-    for (const BufferRange& where : {mean.sum, mean.count}) {
+  const std::vector<Mean>& means = reporting->plan->means;
+  for (size_t m = 0; m < means.size(); ++m)
+    for (const auto& [where, slot] : {std::pair(means[m].sum, term_slot_name(m, means.size())),
+                                      std::pair(means[m].count, count_slot_name(m, means.size()))}) {
       if (where.buffer < 0) continue;
       Pieces pieces;
       reporting->contents.take(where, dtype_bytes(DType::kF32), pieces);
       const bool is_sum = pieces.size() == 1 && pieces[0].content.kind == Kind::kSum;
       std::string wrong = is_sum ? "" : "is never computed";
       if (is_sum) {
-        const std::string slot = ledger_.addends[ledger_.terms(pieces[0].content)[0].first].slot;
+        for (const auto& [addend, samples] : ledger_.terms(pieces[0].content))
+          if (const std::string& holds = ledger_.addends[addend].slot; holds != slot)
+            wrong = "holds " + in_quotes(holds) + " as " + in_quotes(slot);
         const std::string lacks = use_sum(slot, pieces[0].content);
-        if (!lacks.empty()) wrong = "has " + lacks;
-        else if (!reported.insert(slot).second) wrong = "is reported twice";
+        if (wrong.empty() && !lacks.empty()) wrong = "has " + lacks;
       }
       if (wrong.empty()) continue;
       const std::string& name = reporting->plan->buffers[static_cast<size_t>(where.buffer)].name;
       return Status::failure(
-          "P0636", "rule 8: " + quoted(name) + ", which " + describe_rank(*reporting->plan) + " reports, " + wrong);
+          "P0636", "rule 8: " + in_quotes(name) + ", which " + describe_rank(*reporting->plan) + " reports, " + wrong);
     }
   return {};
 }
@@ -129,7 +132,7 @@ Status Flow::check_addends() const {
     return Status::failure("P0636", "rule 8: nothing uses what " +
                                         describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
                                                              static_cast<size_t>(first_adder_[a].instruction)) +
-                                        " adds to " + quoted(addend.slot));
+                                        " adds to " + in_quotes(addend.slot));
   }
   return {};
 }
@@ -145,7 +148,7 @@ Status Flow::check_all_added() const {
     else if (const auto used = used_sums_.find(addend.slot); addend.tensor < 0 && used != used_sums_.end())
       held = &used->second;
     if (held == nullptr || std::find(held->begin(), held->end(), id) != held->end()) continue;
-    return Status::failure("P0636", "rule 8: " + quoted(addend.slot) + " is used without what " +
+    return Status::failure("P0636", "rule 8: " + in_quotes(addend.slot) + " is used without what " +
                                         describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
                                                              static_cast<size_t>(first_adder_[a].instruction)) +
                                         " adds to it");

@@ -24,14 +24,15 @@ Status Flow::check_next_step(const Rank& rank) const {
     for (const auto& piece : left) {
       const auto& content = piece.content;
       if (found.kind == Kind::kZero && content.kind != Kind::kZero)
-        return Status::failure("P0636", "rule 8: " + describe_rank(plan) + " adds to " + quoted(buffer.name) +
+        return Status::failure("P0636", "rule 8: " + describe_rank(plan) + " adds to " + in_quotes(buffer.name) +
                                             " from zero on, but leaves it uncleared for the next step");
       if (found.kind == Kind::kParameter || found.kind == Kind::kMaster) {
         const bool trained = updated_.count(found.what) > 0;
         if (content.kind != found.kind || content.what != found.what || content.origin != origin ||
             content.how != (trained ? 1 : 0))
-          return Status::failure("P0638", "rule 10: " + describe_rank(plan) + " reads " + quoted(tensors_[found.what]) +
-                                              " in " + quoted(buffer.name) + ", but leaves elements from " +
+          return Status::failure("P0638", "rule 10: " + describe_rank(plan) + " reads " +
+                                              in_quotes(tensors_[found.what]) + " in " + in_quotes(buffer.name) +
+                                              ", but leaves elements from " +
                                               std::to_string(origin / std::max<int64_t>(found.size, 1)) +
                                               " on without their update for the next step");
       }
@@ -48,7 +49,7 @@ Status Flow::check_next_step(const Rank& rank) const {
   for (const auto& gradient : rank.gradients)
     if (gradient.tensor >= 0 && updated_.count(gradient.tensor) > 0 && gradient.taken != gradient.bytes)
       return Status::failure("P0638", "rule 10: " + describe_rank(plan) + " places a gradient of " +
-                                          quoted(tensors_[gradient.tensor]) + " that no update takes");
+                                          in_quotes(tensors_[gradient.tensor]) + " that no update takes");
   if (scales()) {
     Pieces scale;
     const int64_t at = plan.loss_scale.offset;
@@ -65,7 +66,7 @@ Status Flow::check_next_step(const Rank& rank) const {
     // A tensor with an accumulator is trained.
     if (tensor >= 0 && placement.kind == PlacementKind::kGradient && !updated)
       return Status::failure("P0638", "rule 10: " + describe_rank(plan) + " has a gradient of " +
-                                          quoted(placement.name) + ", but nothing updates it");
+                                          in_quotes(placement.name) + ", but nothing updates it");
     PIPER_RETURN_IF_ERROR(check_kept(rank, placement, tensor, updated));
   }
   return {};
@@ -78,7 +79,7 @@ Status Flow::check_counters(const Rank& rank) const {
     if (buffer.cls != BufferClass::kTraining) continue;
     for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
       if (segment.content.kind != Kind::kCounter || segment.content.how != 1)
-        return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " keeps " + quoted(buffer.name) +
+        return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " keeps " + in_quotes(buffer.name) +
                                             " for training, but does not count it in a step");
   }
   return {};
@@ -97,7 +98,8 @@ Status Flow::check_loss_scales() const {
       if (call.kernel != "advance_loss_scale") continue;
       if (first == nullptr) first = &program, rules = &call;
       if (!equal(*rules, call))
-        return Status::failure("P0638", "rule 10: programs " + quoted(first->name) + " and " + quoted(program.name) +
+        return Status::failure("P0638", "rule 10: programs " + in_quotes(first->name) + " and " +
+                                            in_quotes(program.name) +
                                             " bring the loss scale forward by different rules");
     }
   return {};
@@ -136,8 +138,8 @@ Status Flow::check_kept(const Rank& rank, const Placement& placement, int32_t te
     if (!right)
       return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) +
                                           " leaves something else, or old, where the " + describe_kind(placement.kind) +
-                                          " of " + quoted(placement.name) + " is placed, in " +
-                                          quoted(rank.plan->buffers[static_cast<size_t>(part.where.buffer)].name));
+                                          " of " + in_quotes(placement.name) + " is placed, in " +
+                                          in_quotes(rank.plan->buffers[static_cast<size_t>(part.where.buffer)].name));
   }
   return {};
 }
@@ -169,7 +171,7 @@ Status Flow::check_all_trained() const {
     const int64_t missing = begins ? std::prev(range)->first + std::prev(range)->count : first;
     if (missing < end)
       return Status::failure("P0638", "rule 10: nothing updates element " + std::to_string(missing - first) + " of " +
-                                          quoted(tensors_[static_cast<int32_t>(t)]) +
+                                          in_quotes(tensors_[static_cast<int32_t>(t)]) +
                                           ", which the manifest says is trained");
   }
   return {};
@@ -185,7 +187,8 @@ Status Flow::check_statistics() {
           sums[segment.content.what] = ledger_.add_samples(sums[segment.content.what], segment.content.how);
   for (const auto& [tensor, sum] : sums)
     if (const std::string wrong = ledger_.lacks(sum); !wrong.empty())
-      return Status::failure("P0638", "rule 10: the running statistic " + quoted(tensors_[tensor]) + " has " + wrong);
+      return Status::failure("P0638",
+                             "rule 10: the running statistic " + in_quotes(tensors_[tensor]) + " has " + wrong);
   return {};
 }
 
@@ -204,19 +207,19 @@ Status Flow::check_owners() const {
       if (placement.kind == PlacementKind::kConstant) {
         if (placement.part.owner)
           return Status::failure(
-              "P0638", "rule 10: " + describe_rank(*rank.plan) + " saves the constant " + quoted(placement.name));
+              "P0638", "rule 10: " + describe_rank(*rank.plan) + " saves the constant " + in_quotes(placement.name));
         continue;
       }
       if (placement.kind == PlacementKind::kWorking) {
         if (placement.part.owner)
           return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " saves the working copy of " +
-                                              quoted(placement.name) + ", not its master");
+                                              in_quotes(placement.name) + ", not its master");
         continue;
       }
       const int32_t tensor = tensors_.find(placement.name);
       if (tensor < 0 && placement.part.owner)
-        return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " saves " + quoted(placement.name) +
-                                            ", which the model does not have");
+        return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " saves " +
+                                            in_quotes(placement.name) + ", which the model does not have");
       // Nothing of a tensor is owned where it is only placed: an entry without elements stands for that.
       if (tensor >= 0)
         owned.push_back(
@@ -233,7 +236,7 @@ Status Flow::check_owners() const {
                                    ? ""
                                    : "the " + std::string(describe_kind(all.kind)) + " of ";
       return Status::failure("P0638", "rule 10: " + std::string(what) + " saves element " + std::to_string(element) +
-                                          " of " + kind + quoted(tensors_[all.tensor]));
+                                          " of " + kind + in_quotes(tensors_[all.tensor]));
     };
     for (; at < owned.size() && owned[at].key() == all.key(); ++at) {
       if (owned[at].count == 0) continue;

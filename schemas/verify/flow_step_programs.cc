@@ -84,9 +84,9 @@ class Flow::StepProgram {
     const Buffer& buffer = rank_.plan->buffers[static_cast<size_t>(bound(place).buffer)];
     const bool right = counts ? buffer.cls == BufferClass::kTraining
                               : buffer.cls == BufferClass::kArena || buffer.cls == BufferClass::kGradient;
-    return right
-               ? Status()
-               : flow_.refuted("P0638", rank_, "writes " + quoted(buffer.name) + ", which is kept for something else");
+    return right ? Status()
+                 : flow_.refuted("P0638", rank_,
+                                 "writes " + in_quotes(buffer.name) + ", which is kept for something else");
   }
 
   // --- calls

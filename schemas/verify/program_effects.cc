@@ -123,9 +123,9 @@ class Summary {
     const bool only_read =
         slot.role == SlotRole::kInput || slot.role == SlotRole::kParameter || slot.role == SlotRole::kConstant;
     if (effects_.not_run.empty() && slot.role == SlotRole::kMoment)
-      effects_.not_run = "a program that has a moment of the optimizer in slot " + quoted(slot.name);
+      effects_.not_run = "a program that has a moment of the optimizer in slot " + in_quotes(slot.name);
     if (effects_.not_run.empty() && only_read && slot.writes)
-      effects_.not_run = "a program that writes slot " + quoted(slot.name) + ", whose role is to be read";
+      effects_.not_run = "a program that writes slot " + in_quotes(slot.name) + ", whose role is to be read";
     switch (slot.role) {
       case SlotRole::kInput:
       case SlotRole::kOutput:

@@ -110,7 +110,7 @@ class RaceChecker {
   std::string name(int32_t instruction) const {
     return describe_instruction(bundle_, plan_, static_cast<size_t>(instruction));
   }
-  std::string quoted(int32_t buffer) const { return "\"" + plan_.buffers[static_cast<size_t>(buffer)].name + "\""; }
+  std::string in_quotes(int32_t buffer) const { return "\"" + plan_.buffers[static_cast<size_t>(buffer)].name + "\""; }
 
   // Cuts so that a segment begins at `address`; the segment there.
   Segments::iterator cut(int64_t address) {
@@ -131,9 +131,9 @@ class RaceChecker {
   }
 
   Status race(const Touch& earlier, const char* did, const Touch& later, const char* does, const Access& access) const {
-    return Status::failure("P0633", "rule 5: data race on " + quoted(access.where.buffer) + ": nothing orders what " +
-                                        name(earlier.instruction) + " " + did + " and what " + name(later.instruction) +
-                                        " " + does);
+    return Status::failure("P0633", "rule 5: data race on " + in_quotes(access.where.buffer) +
+                                        ": nothing orders what " + name(earlier.instruction) + " " + did +
+                                        " and what " + name(later.instruction) + " " + does);
   }
 
   // Rule 6: what no instruction of this kind may write.
@@ -157,7 +157,7 @@ class RaceChecker {
     for (const auto& access : accesses)
       if (access.writes && !may_write(buffer(access).cls))
         return Status::failure("P0634", "rule 6: " + name(static_cast<int32_t>(instruction)) + " writes " +
-                                            quoted(access.where.buffer) + ", which " + (run ? "runs" : "it may") +
+                                            in_quotes(access.where.buffer) + ", which " + (run ? "runs" : "it may") +
                                             " only read");
     return {};
   }
@@ -171,10 +171,11 @@ class RaceChecker {
       const int64_t at = base_[static_cast<size_t>(where.buffer)] + where.offset;
       const Segment& segment = std::prev(segments_.upper_bound(at))->second;
       if (segment.writer.instruction < 0)
-        return Status::failure("P0634", "rule 6: nothing wrote " + quoted(where.buffer) + ", which is reported");
+        return Status::failure("P0634", "rule 6: nothing wrote " + in_quotes(where.buffer) + ", which is reported");
       if (segment.buffer != where.buffer)
         return Status::failure("P0634", "rule 6: " + name(segment.writer.instruction) + " overwrote " +
-                                            quoted(where.buffer) + ", which is reported, as " + quoted(segment.buffer));
+                                            in_quotes(where.buffer) + ", which is reported, as " +
+                                            in_quotes(segment.buffer));
     }
     return {};
   }
@@ -204,7 +205,7 @@ class RaceChecker {
       const Access* other = from < written_end ? last_written : access.writes && from < end ? last : nullptr;
       if (other != nullptr)
         return Status::failure("P0635", "rule 7: " + name(static_cast<int32_t>(instruction)) + ": its slots in " +
-                                            quoted(other->where.buffer) + " and " + quoted(access.where.buffer) +
+                                            in_quotes(other->where.buffer) + " and " + in_quotes(access.where.buffer) +
                                             " overlap, and one is written");
       if (to > end) {
         end = to;
@@ -229,11 +230,12 @@ class RaceChecker {
       const bool tail = at->first > from && segment.end >= to && to - at->first < kRounding;
       if (arena && segment.writer.instruction < 0 && !tail)
         return Status::failure("P0634", "rule 6: " + name(touch.instruction) + " reads bytes of " +
-                                            quoted(access.where.buffer) + " that nothing wrote in this step");
+                                            in_quotes(access.where.buffer) + " that nothing wrote in this step");
       if (arena && segment.writer.instruction >= 0 && segment.buffer != access.where.buffer)
-        return Status::failure("P0634", "rule 6: " + name(touch.instruction) + " reads " + quoted(access.where.buffer) +
-                                            ", whose bytes " + name(segment.writer.instruction) + " overwrote as " +
-                                            quoted(segment.buffer));
+        return Status::failure("P0634", "rule 6: " + name(touch.instruction) + " reads " +
+                                            in_quotes(access.where.buffer) + ", whose bytes " +
+                                            name(segment.writer.instruction) + " overwrote as " +
+                                            in_quotes(segment.buffer));
       const auto same = std::find_if(segment.readers.begin(), segment.readers.end(),
                                      [&](const Touch& reader) { return reader.moment.stream == touch.moment.stream; });
       if (same != segment.readers.end()) *same = touch;

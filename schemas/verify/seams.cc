@@ -34,7 +34,7 @@ Status check_writes(const Bundle& evaluation, const RankPlan& plan) {
     for (const Access& access : accesses) {
       const Buffer& buffer = plan.buffers[static_cast<size_t>(access.where.buffer)];
       if (access.writes && !may_write(buffer.cls))
-        return seam_refuted(describe_instruction(evaluation, plan, i) + " writes " + quoted(buffer.name) +
+        return seam_refuted(describe_instruction(evaluation, plan, i) + " writes " + in_quotes(buffer.name) +
                             ", a buffer of " + std::string(class_name(buffer.cls)) + "s, which steps alone may change");
     }
   }
@@ -75,12 +75,12 @@ class Seam {
       if (std::none_of(training_.channels.begin(), training_.channels.end(), [&](const Channel& known) {
             return std::tie(known.name, known.peer, known.id) == std::tie(channel.name, channel.peer, channel.id);
           }))
-        return wrong("has the channel " + quoted(channel.name) + ", which its training has not, or elsewhere");
+        return wrong("has the channel " + in_quotes(channel.name) + ", which its training has not, or elsewhere");
     for (const Communicator& communicator : evaluation_.communicators)
       if (std::none_of(training_.communicators.begin(), training_.communicators.end(), [&](const Communicator& known) {
             return known.name == communicator.name && known.ranks == communicator.ranks;
           }))
-        return wrong("has the communicator " + quoted(communicator.name) + ", which its training has not");
+        return wrong("has the communicator " + in_quotes(communicator.name) + ", which its training has not");
     return {};
   }
 
@@ -98,9 +98,9 @@ class Seam {
     if (buffer.cls == BufferClass::kArena) return {};
     const bool behind = buffer.offset >= ends_[static_cast<size_t>(buffer.cls)];
     if (buffer.cls == BufferClass::kGradient)
-      return behind ? Status() : wrong("adds up in " + quoted(buffer.name) + ", where the training adds up, too");
+      return behind ? Status() : wrong("adds up in " + in_quotes(buffer.name) + ", where the training adds up, too");
     if (same(buffer) != nullptr || (buffer.cls == BufferClass::kConstant && behind)) return {};
-    return wrong("has " + quoted(buffer.name) + " in another place, or otherwise, than its training");
+    return wrong("has " + in_quotes(buffer.name) + " in another place, or otherwise, than its training");
   }
 
   Status check_placement(const Placement& placement) const {
@@ -114,14 +114,14 @@ class Seam {
              training_.buffers[static_cast<size_t>(known.part.where.buffer)].name == buffer.name;
     };
     if (std::any_of(training_.placements.begin(), training_.placements.end(), equal)) return {};
-    return wrong("has " + quoted(placement.name) + " in " + quoted(buffer.name) + ", where the training has not");
+    return wrong("has " + in_quotes(placement.name) + " in " + in_quotes(buffer.name) + ", where the training has not");
   }
 
   Status check_scalar(const ScalarValue& scalar) const {
     const std::string& name = evaluation_.buffers[static_cast<size_t>(scalar.buffer)].name;
     for (const ScalarValue& known : training_.scalars)
       if (training_.buffers[static_cast<size_t>(known.buffer)].name == name && known.values == scalar.values) return {};
-    return wrong("sets " + quoted(name) + " to what the training does not");
+    return wrong("sets " + in_quotes(name) + " to what the training does not");
   }
 
   const RankPlan& training_;
@@ -136,7 +136,7 @@ Status check_inputs(const Manifest& training, const Manifest& evaluation) {
     const auto known = std::find_if(training.inputs.begin(), training.inputs.end(),
                                     [&](const InputDecl& other) { return other.name == input.name; });
     if (known != training.inputs.end() && known->feed != input.feed)
-      return seam_refuted("the evaluation feeds another part of a token stream to input " + quoted(input.name) +
+      return seam_refuted("the evaluation feeds another part of a token stream to input " + in_quotes(input.name) +
                           " than its training");
   }
   return {};

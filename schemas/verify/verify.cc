@@ -107,7 +107,9 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
     auto proved = verify(evaluation);
     if (!proved.ok()) return proved.take_status().with_context("the evaluation");
     PIPER_RETURN_IF_ERROR(check_seams(bundle, evaluation));
-    report.parts.push_back({"rules 1 to 11, evaluation", seconds_since(start), proved->instructions, "instructions"});
+    report.evaluations.push_back(std::move(proved->equality));
+    report.parts.push_back(
+        {"all rules, of the evaluation", seconds_since(start), proved->instructions, "instructions"});
   }
   return report;
 }

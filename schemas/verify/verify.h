@@ -70,6 +70,7 @@ struct VerifyReport {
   std::string sum_order;  // sum_order.h; "" where ranks are missing
   std::vector<PartOfProof> parts;
   EqualityReport equality;
+  std::vector<EqualityReport> evaluations;  // [Bundle::evaluation]
 };
 
 Result<VerifyReport> verify(const plan::Bundle& bundle);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How many sound bundles of the tests are proved equal to their model, and that none is refused.
+"""How many sound bundles of the tests, and their evaluations, are proved equal to their model, and that none is refused.
 
   proofs.py --bin BIN --work DIR [--sets matrix,strategies,mutation,shards,capacity,zoo] [--fast]
 
@@ -10,8 +10,9 @@ Compiles bundles of these sets and asks `piper-plan verify` about each:
   shards      every model and strategy of shards_match_torch.py (--fast: its experts by rows)
   capacity    every model and strategy of capacity_matches_torch.py (--fast: one model)
   zoo         every model of zoo.py in eight compositions of harness.py
-Prints for each set how many are proved, proved in part and without a reference, and why; for those that share experts also by
-themselves. Exit status 0: none is refused, and of the sets whose models are known to be covered, all but IN_PART are proved.
+Each evaluates, where its loss can be evaluated. Prints for each set how many are proved, proved in part and without a reference,
+and why, of trainings and of evaluations; for those that share experts also by themselves. Exit status 0: none is refused, and of the
+sets whose models are known to be covered, all but IN_PART are proved, and all evaluations.
 """
 import argparse
 import collections
@@ -38,8 +39,31 @@ IN_PART = {"pieces_experts", "recompute_some_params", "recompute_some_two_way"}
 GROUPED = ("moe_gathered", "qwen3_moe", "mixtral")
 
 
+class Evaluating:
+    """A bench whose bundles evaluate; but for losses that are none of several batches (P0335)."""
+    EVALUATION = ("--set", "eval.data=held_out.safetensors", "--set", "eval.every=1", "--set", "eval.batches=1")
+
+    def call(self, command, **kw):
+        if command[0].name != "piperc":
+            return super().call(command, **kw)
+        try:
+            return super().call([*command, *self.EVALUATION], **kw)
+        except AssertionError as error:
+            if "P0335" not in str(error):
+                raise
+            return super().call(command, **kw)
+
+
+class Bench(Evaluating, harness.Bench):
+    pass
+
+
+class Matrix(Evaluating, compositions.Matrix):
+    pass
+
+
 def matrix(bench, fast):
-    bench = compositions.Matrix(bench.bin, bench.work / "matrix", "pt2")
+    bench = Matrix(bench.bin, bench.work / "matrix", "pt2")
     for row in compositions_table.ROWS.values():
         for optimizer in ("sgd",) if fast else ("adamw", "sgd"):
             if not fast or row.experts:
@@ -98,16 +122,20 @@ SETS = {"matrix": matrix, "strategies": strategies, "mutation": mutation, "shard
 NOT_COMPILED = "not compiled"
 
 
-def verdict(bench, make):
-    """The word for a bundle, and why it is not proved; one that is refused raises."""
+def verdicts(bench, make):
+    """The word for a bundle, and why it is not proved, and both of its evaluation; one that is refused raises."""
     try:
         plans = make()
     except AssertionError as error:
         # piperc proves what it compiles: a refutation there is a bug of the proof or of piperc, all else the strategy's.
         if re.search(r"P06\d\d|bug in piperc", str(error)):
             raise
-        return NOT_COMPILED, re.findall(r"error\[?.*", str(error))[:1]
-    text = bench.call([bench.bin / "piper-plan", "verify", plans])
+        return (NOT_COMPILED, re.findall(r"error\[?.*", str(error))[:1]), ("no evaluation", [])
+    training, _, evaluation = bench.call([bench.bin / "piper-plan", "verify", plans]).partition("evaluation: ")
+    return said(training), said(evaluation) if evaluation else ("no evaluation", [])
+
+
+def said(text):
     word = re.search(r"equality with the model: (proved in part|proved|not proved)", text).group(1)
     return word, re.findall(r"not proved for \d+, as .*?: (.*)", text)
 
@@ -122,23 +150,29 @@ def main():
     warnings.simplefilter("ignore")
     faults, every, sharing = [], collections.Counter(), collections.Counter()
     for chosen in args.sets.split(","):
-        bench = harness.Bench(args.bin, pathlib.Path(args.work) / chosen)
-        words, reasons = collections.Counter(), collections.Counter()
+        bench = Bench(args.bin, pathlib.Path(args.work) / chosen)
+        words, of_evaluations, reasons = collections.Counter(), collections.Counter(), collections.Counter()
         for name, shares, make in SETS[chosen](bench, args.fast):
             try:
-                word, why = verdict(bench, make)
+                (word, why), (evaluated, why_not) = verdicts(bench, make)
             except AssertionError as error:
-                word, why = "REFUSED", []
+                word, why, evaluated, why_not = "REFUSED", [], "no evaluation", []
                 faults.append(f"{chosen} {name}: {error}")
             if word == "proved in part" and chosen in COVERED and name not in IN_PART:
                 faults.append(f"{chosen} {name}: {'; '.join(why)}")
+            if evaluated == "proved in part" and chosen in COVERED:
+                faults.append(f"{chosen} {name}, its evaluation: {'; '.join(why_not)}")
             words[word] += 1
+            of_evaluations[evaluated] += 1
             if word != NOT_COMPILED:
                 every[word] += 1
                 sharing[word] += shares
             for reason in why:
                 reasons[f"{word}: {reason}"] += 1
-        print(f"{chosen}: " + ", ".join(f"{n} {word}" for word, n in words.most_common()), flush=True)
+            for reason in why_not:
+                reasons[f"evaluation {evaluated}: {reason}"] += 1
+        for title, counts in ((chosen, words), ("    evaluations", of_evaluations)):
+            print(f"{title}: " + ", ".join(f"{n} {word}" for word, n in counts.most_common()), flush=True)
         for reason, n in reasons.most_common():
             print(f"    {n} {reason}", flush=True)
     for title, counts in (("all", every), ("of these share experts", sharing)):

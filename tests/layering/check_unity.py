@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Sources of one library can be compiled as one (PIPER_UNITY, which tools/demo.sh uses), whichever of them meet in a batch: of
-what stands in their unnamed namespaces no name is declared in two of them, but that of overloads, and an alias of one type.
+"""Sources of one library can be compiled as one (PIPER_QUICK_BUILD, which tools/demo.sh uses), whichever of them meet in a batch: of
+what stands in their unnamed namespaces no name is declared in two of them, but that of overloads, and an alias of one type. Nor is an
+alias of another type outside of these.
 
     check_unity.py ROOT
 """
 import collections
+import itertools
 import pathlib
 import re
 import sys
@@ -37,21 +39,32 @@ def declared(text: str) -> dict[str, str]:
         else:
             if inside and char == ";" and not head.startswith(("using namespace", "template <>")):
                 declare(head, names)
+            if char == ";" and head.startswith("using ") and all(scope == "namespace" for scope in opened):
+                declare(head, names)
             if char == "}" and opened:
                 opened.pop()
         begin = at + 1
     return names
 
 
+def one_call_means_both(a: str, b: str) -> bool:
+    """Whether parameters begin alike and the rest has defaults."""
+    a, b = sorted((kinds.strip("()").split(", ") for kinds in (a, b)), key=len)
+    common = [kind.rstrip("=") for kind in a] == [kind.rstrip("=") for kind in b[:len(a)]]
+    return common and all(kind.endswith("=") for kind in b[len(a):])
+
+
 def declare(head: str, names: dict[str, str]):
     head = re.sub(r"^\s*template\s*<[^<>]*(?:<[^<>]*>[^<>]*)*>", "", head)
     if match := ALIAS.search(head):
         names[match.group(1)] = "= " + " ".join(match.group(2).split())
-    elif (match := VALUE.search(head)) and re.search(r"\b(?:constexpr|const|inline|thread_local|std::atomic)\b[^(]*=[^=]", head):
+    elif (match := VALUE.search(head)) and re.search(r"^[^(]*\b(?:constexpr|const|inline|thread_local|std::atomic)\b[^(]*=[^=]", head):
         names[match.group(1)] = ""
     elif match := FUNCTION.search(re.sub(r"\s*->.*$", "", head)):
-        parameters = re.sub(r"\s*=[^,]*", "", match.group(2))
-        kinds = [re.sub(r"[\s&*]*\b\w+$", "", one.strip()) or one.strip() for one in parameters.split(",")]
+        kinds = []
+        for one in match.group(2).split(","):
+            one, equals, _ = (part.strip() for part in one.partition("="))
+            kinds.append(re.sub(r"\bconst |\w+::", "", re.sub(r"[\s&*]*\b\w+$", "", one) or one) + equals)
         names[match.group(1)] = "(" + ", ".join(kinds) + ")"
     elif match := TYPE.search(head):
         names[match.group(1)] = ""
@@ -77,7 +90,7 @@ def main() -> int:
             for name, places in sorted(where.items()):
                 kinds = [kind for _, kind in places]
                 functions = [kind for kind in kinds if kind.startswith("(")]
-                overloads = len(functions) == len(kinds) == len(set(functions))
+                overloads = len(functions) == len(kinds) and not any(one_call_means_both(a, b) for a, b in itertools.combinations(functions, 2))
                 one_alias = kinds[0].startswith("=") and len(set(kinds)) == 1
                 if len(places) > 1 and not overloads and not one_alias:
                     faults.append(f"{lists.parent.relative_to(root)}: {library.group(1)}: {name} is declared in {', '.join(source for source, _ in places)}")

@@ -3,6 +3,9 @@
 is accepted and trains to other numbers.
 
     mutate_plans.py --bin BIN --work DIR [--mutants N] [--seed S] [--jobs J] [--turns T] [--changes C] [--only NAME,...]
+                    [--evaluations]
+
+With --evaluations the compositions evaluate at every step, and their evaluations are changed.
 """
 import argparse
 import pathlib
@@ -12,6 +15,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+EVALUATION = ("eval.data=held_out.safetensors", "eval.every=1", "eval.batches=2")
 
 
 def main() -> int:
@@ -24,6 +28,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=1, help="how often an accepted mutant trains: a race shows by chance")
     parser.add_argument("--changes", type=int, default=1, help="a mutant that does no harm is changed again, so often in all")
     parser.add_argument("--only", default="", help="names of compositions; default: all")
+    parser.add_argument("--evaluations", action="store_true")
     args = parser.parse_args()
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
@@ -34,12 +39,14 @@ def main() -> int:
             continue
         model = re.match(r"# of (\S+)\n", strategy.read_text()).group(1)
         bundle = args.work / "plans" / strategy.stem
-        subprocess.run([args.bin / "piperc", HERE.parents[1] / model, "--strategy", strategy, "-o", bundle], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        evaluation = [word for key in EVALUATION for word in ("--set", key)] if args.evaluations else []
+        subprocess.run([args.bin / "piperc", HERE.parents[1] / model, "--strategy", strategy, "-o", bundle, *evaluation],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         bundles.append(bundle)
     command = [args.bin / "piper-mutate", *bundles, "--work", args.work / "mutants"]
     for flag in ("mutants", "seed", "jobs", "turns", "changes"):
         command += [f"--{flag}", str(getattr(args, flag))]
+    command += ["--evaluations"] if args.evaluations else []
     status = subprocess.run(command, check=False).returncode
     if status == 0:
         shutil.rmtree(args.work)

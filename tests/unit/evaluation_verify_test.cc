@@ -96,14 +96,16 @@ TEST_CASE("an evaluation is read as it was written, and its files are checked wi
   REQUIRE(read.ok());
   CHECK(print_manifest(read->manifest) == print_manifest(bundle.manifest));
   REQUIRE(read->evaluation.size() == 1);
-  const Bundle &written = bundle.evaluation[0], &found = read->evaluation[0];
-  CHECK(print_manifest(found.manifest) == print_manifest(written.manifest));
+  const Bundle &evaluation = bundle.evaluation[0], &found = read->evaluation[0];
+  CHECK(print_manifest(found.manifest) == print_manifest(evaluation.manifest));
   REQUIRE(found.ranks.size() == 1);
   CHECK(print_rank_plan(found.ranks[0], found.provenance, found.programs) ==
-        print_rank_plan(written.ranks[1], written.provenance, written.programs));
-  // It is a bundle of its own.
-  const auto alone = read_bundle(plans + "/eval");
+        print_rank_plan(evaluation.ranks[1], evaluation.provenance, evaluation.programs));
+  // It is a bundle of its own, but for constants, which are its training's and were not written here.
+  auto alone = read_bundle(plans + "/eval");
   REQUIRE(alone.ok());
+  CHECK(alone->constants.empty());
+  alone->constants = evaluation.constants;
   CHECK(verify::verify(*alone).ok());
   SECTION("another manifest") {
     std::ofstream(plans + "/eval/manifest.json", std::ios::app) << "\n";
@@ -143,8 +145,14 @@ TEST_CASE("an evaluation that meddles with its training is refused") {
           }) == "P0639");
   }
   SECTION("labels fed as tokens") {
-    CHECK(refused([](Bundle& b) {
-            for (InputDecl& input : b.evaluation[0].manifest.inputs) input.feed = Feed::kTokens;
+    const auto feed_tokens = [](Bundle& b) {
+      for (InputDecl& input : b.evaluation[0].manifest.inputs) input.feed = Feed::kTokens;
+    };
+    CHECK(refused(feed_tokens) == "P0641");
+    CHECK(refused([&](Bundle& b) {
+            feed_tokens(b);
+            b.evaluation[0].reference.clear();
+            b.evaluation[0].manifest.proved = 0;
           }) == "P0639");
   }
   SECTION("another part of a tensor") {
@@ -187,6 +195,50 @@ TEST_CASE("an evaluation that meddles with its training is refused") {
             training.evaluation.clear();
             b.evaluation[0] = std::move(training);
           }) == "P0639");
+  }
+}
+
+TEST_CASE("an evaluation is compared with what the model computes in its own") {
+  const auto proof = [](const Bundle& bundle) {
+    const auto report = verify::verify(bundle);
+    REQUIRE(report.ok());
+    REQUIRE(report->evaluations.size() == 1);
+    return report->evaluations[0];
+  };
+  const auto refused_with = [](const Bundle& bundle) {
+    const auto report = verify::verify(bundle);
+    return report.ok() ? "" : report.error().message;
+  };
+  Bundle bundle = pipeline();
+  CHECK(proof(bundle).whole());
+  CHECK(proof(bundle).proved == 2);  // a sum and its count
+  CHECK(bundle.evaluation[0].manifest.proved == 2);
+  SECTION("another activation") {
+    for (Program& program : bundle.evaluation[0].programs)
+      for (KernelCall& call : program.calls)
+        if (call.kernel == "gelu") call.attrs = {{"approximate", std::string("tanh")}};
+    CHECK_THAT(refused_with(bundle), Catch::Matchers::Contains("rule 12") && Catch::Matchers::Contains("(gelu of"));
+  }
+  SECTION("a count in the place of its sum") {
+    Mean& mean = evaluation_of(bundle, 0).means[0];
+    std::swap(mean.sum, mean.count);
+    CHECK_THAT(refused_with(bundle), Catch::Matchers::Contains("holds \"loss count\" as \"loss\""));
+  }
+  SECTION("less than was proved") {
+    bundle.evaluation[0].manifest.proved = 2;
+    bundle.evaluation[0].reference.clear();
+    CHECK_THAT(refused_with(bundle), Catch::Matchers::Contains("of the 2 terms of the loss and counts"));
+  }
+  SECTION("a tensor without elements") {
+    for (TensorInfo& tensor : bundle.evaluation[0].manifest.tensors) tensor.shape = {0};
+    CHECK(refused_with(bundle) != "");
+  }
+  SECTION("running statistics, and no sum over pieces") {
+    const Bundle normed = compiled::bundle("hazards.onnx", kHead +
+                                                               "per_microbatch: [norm]\ndirectives:\n"
+                                                               "  - {op: split, num_microbatches: 2}\n");
+    CHECK(proof(normed).whole());
+    CHECK(proof(normed).mixing.empty());
   }
 }
 

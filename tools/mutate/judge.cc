@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -64,6 +65,10 @@ Result<Numbers> read_numbers(const std::string& log, const std::string& weights)
   for (std::string line; std::getline(lines, line);) {
     const auto entry = nlohmann::json::parse(line, nullptr, false);
     if (!entry.is_object() || !entry.contains("step")) continue;
+    if (entry.contains("eval_loss")) {
+      numbers.evaluated.push_back(entry["eval_loss"].is_number() ? entry["eval_loss"].get<double>() : std::nan(""));
+      continue;
+    }
     const auto number = [&](const char* key) {
       return entry.contains(key) && entry[key].is_number() ? entry[key].get<double>() : std::nan("");
     };
@@ -94,6 +99,10 @@ std::string difference(const Numbers& expected, const Numbers& found, bool round
       return "the loss" + step + std::to_string(found.losses[i]) + ", not " + std::to_string(expected.losses[i]);
     if (!equal(found.grad_norms[i], expected.grad_norms[i])) return "the gradients' norm" + step + "another";
   }
+  // Orders of sums are told of the training alone.
+  if (!std::equal(expected.evaluated.begin(), expected.evaluated.end(), found.evaluated.begin(), found.evaluated.end(),
+                  close))
+    return "what it evaluates";
   if (expected.weights.size() != found.weights.size()) return "other tensors are saved";
   for (const auto& [name, bytes] : expected.weights) {
     const auto other = found.weights.find(name);
@@ -127,12 +136,12 @@ Result<Judge> Judge::make(const Subject& subject, const Trainer& trainer, const 
   judge.trainer_ = &trainer;
   judge.options_ = options;
   judge.beside_ = subject.directory() + ".";
-  PIPER_RETURN_IF_ERROR(write_data(subject.bundle(), judge.beside_ + "data.safetensors"));
+  PIPER_RETURN_IF_ERROR(write_data(subject.whole(), judge.beside_ + "data.safetensors"));
   PIPER_ASSIGN(Ran ran, judge.run(subject));
   if (ran.end != End::kDone) return Status::failure("", subject.name() + " does not train: " + ran.said);
   judge.expected_ = std::move(ran.numbers);
-  PIPER_ASSIGN(const auto proved, verify::verify(subject.bundle()));
-  if (!proved.equality.whole())
+  PIPER_ASSIGN(const auto proved, verify::verify(subject.whole()));
+  if (!(subject.changed() == Changed::kTraining ? proved.equality : proved.evaluations.front()).whole())
     return Status::failure("", subject.name() + " is not proved as a whole: a change of what is not would be accepted");
   judge.sum_order_ = proved.sum_order;
   return judge;
@@ -143,10 +152,24 @@ Result<Judge::Ran> Judge::run(const Subject& subject) const {
   std::error_code ignored;
   fs::remove(log, ignored);
   fs::remove(weights, ignored);
-  PIPER_ASSIGN(const int status, trainer_->run({subject.directory(), "--data", beside_ + "data.safetensors", "--steps",
-                                                std::to_string(options_.steps), "--threads", "1", "--comm", "local",
-                                                "--log", log, "--save", weights, "--timeout", "10"},
-                                               said, options_.timeout_s));
+  const std::string data = beside_ + "data.safetensors";
+  std::vector<std::string> arguments{subject.directory(),
+                                     "--data",
+                                     data,
+                                     "--steps",
+                                     std::to_string(options_.steps),
+                                     "--threads",
+                                     "1",
+                                     "--comm",
+                                     "local",
+                                     "--log",
+                                     log,
+                                     "--save",
+                                     weights,
+                                     "--timeout",
+                                     "10"};
+  if (subject.whole().manifest.eval) arguments.insert(arguments.end(), {"--eval-data", data});
+  PIPER_ASSIGN(const int status, trainer_->run(arguments, said, options_.timeout_s));
   Ran ran;
   ran.said = slurp(said);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {

@@ -31,7 +31,7 @@ struct Judgement {
 
 // What a run of a few steps leaves behind.
 struct Numbers {
-  std::vector<double> losses, grad_norms;
+  std::vector<double> losses, grad_norms, evaluated;
   std::map<std::string, std::string> weights;  // by name: shape, type and bytes
   std::map<std::string, std::vector<float>> values;
 };

@@ -26,7 +26,7 @@ struct Flags {
   uint64_t mutants = 2000, seed = 1;
   unsigned jobs = 1, changes = 1;
   std::optional<uint64_t> only;
-  bool verbose = false;
+  bool evaluations = false, verbose = false;
 };
 
 struct Bench {
@@ -42,7 +42,8 @@ Result<std::vector<Bench>> open_benches(const Flags& flags, unsigned job, const 
   for (const std::string& bundle : flags.bundles) {
     const std::string name = fs::path(bundle).filename().string();
     const fs::path copy = fs::path(flags.work) / std::to_string(job) / name;
-    auto subject = Subject::open(name, bundle, copy.string());
+    auto subject =
+        Subject::open(name, bundle, copy.string(), flags.evaluations ? Changed::kEvaluation : Changed::kTraining);
     auto judge = subject.ok() ? Judge::make(*subject, trainer, flags.judge) : Result<Judge>(subject.status());
     if (!judge.ok()) return Status::failure("", bundle + ": " + judge.error().message);
     benches.push_back({std::move(*subject), std::move(*judge)});
@@ -193,6 +194,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100));
   app.add_option("--only", flags.only, "one mutant, by the number that its line tells; its bundle stays in --work/0");
   app.add_option("--kind", flags.kind, "one kind of change, as the table calls it");
+  app.add_flag("--evaluations", flags.evaluations, "changes the bundles' evaluations, not their trainings");
   app.add_flag("--verbose", flags.verbose, "a line for every mutant");
   try {
     app.parse(argc, argv);

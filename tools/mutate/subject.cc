@@ -51,8 +51,10 @@ Texts print_texts(const Bundle& bundle) {
   return texts;
 }
 
-Result<Subject> Subject::open(const std::string& name, const std::string& directory, const std::string& copy) {
+Result<Subject> Subject::open(const std::string& name, const std::string& directory, const std::string& copy,
+                              Changed changed) {
   Subject subject;
+  subject.changed_ = changed;
   subject.name_ = name;
   subject.copy_ = copy;
   std::error_code error;
@@ -60,9 +62,11 @@ Result<Subject> Subject::open(const std::string& name, const std::string& direct
   fs::create_directories(copy, error);
   fs::copy(directory, copy, fs::copy_options::recursive, error);
   if (error) return Status::failure("", "cannot copy " + directory + " to " + copy + ": " + error.message());
-  PIPER_ASSIGN(subject.bundle_, read_bundle(copy));
-  PIPER_RETURN_IF_ERROR(verify::verify(subject.bundle_).status());
-  subject.texts_ = print_texts(subject.bundle_);
+  PIPER_ASSIGN(subject.whole_, read_bundle(copy));
+  PIPER_RETURN_IF_ERROR(verify::verify(subject.whole_).status());
+  if (changed == Changed::kEvaluation && subject.whole_.evaluation.empty())
+    return Status::failure("", "it has no evaluation");
+  subject.texts_ = print_texts(subject.bundle());
   return subject;
 }
 
@@ -73,9 +77,14 @@ Status Subject::place(const Texts& texts) {
   Texts all = texts_;
   for (const auto& [path, text] : differ) all[path] = text;
   differ[kManifest] = with_digests(all[kManifest], all);
+  const fs::path root(copy_), folder = changed_ == Changed::kTraining ? root : root / kEvaluationFolder;
   for (const auto& [path, text] : placed_)
-    if (differ.count(path) == 0) PIPER_RETURN_IF_ERROR(write(fs::path(copy_) / path, texts_[path]));
-  for (const auto& [path, text] : differ) PIPER_RETURN_IF_ERROR(write(fs::path(copy_) / path, text));
+    if (differ.count(path) == 0) PIPER_RETURN_IF_ERROR(write(folder / path, texts_[path]));
+  for (const auto& [path, text] : differ) PIPER_RETURN_IF_ERROR(write(folder / path, text));
+  if (changed_ == Changed::kEvaluation)
+    PIPER_RETURN_IF_ERROR(
+        write(root / kManifest,
+              with_digests(print_manifest(whole_.manifest), {{std::string(kEvaluationManifest), differ[kManifest]}})));
   placed_ = std::move(differ);
   return {};
 }

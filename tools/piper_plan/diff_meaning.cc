@@ -1,12 +1,12 @@
 #include "tools/piper_plan/diff_meaning.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <set>
 
 #include "schemas/plan/json_writer.h"
 #include "tools/piper_plan/subject.h"
+#include "tools/piper_plan/number_text.h"
 #include "tools/piper_plan/text_table.h"
 
 namespace piper::tools {
@@ -118,24 +118,19 @@ class StepDiff {
   std::map<std::string, LineChange> changes_;
 };
 
-std::string number(double value, const char* format = "%.6g") {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 // "+12.5 %"; "" where there is none.
 std::string change(double a, double b) {
   if (std::abs(b - a) <= 1e-9 * std::abs(a)) return "";  // sums of the same times in another order
-  return a == 0 ? "new" : number(100 * (b - a) / a, "%+.1f %%");
+  return a == 0 ? "new" : number_text(100 * (b - a) / a, "%+.1f %%");
 }
 
 std::vector<std::vector<std::string>> figure_rows(const Meaning& m) {
   const StepFigures &a = m.a, &b = m.b;
-  const auto idle = [](double share) { return number(100 * share, "%.1f %%"); };
+  const auto idle = [](double share) { return number_text(100 * share, "%.1f %%"); };
   const auto count = [](int64_t value) { return static_cast<double>(value); };
-  return {{"step, units", number(a.step), number(b.step), change(a.step, b.step)},
+  return {{"step, units", number_text(a.step), number_text(b.step), change(a.step, b.step)},
           {"idle", idle(a.idle), idle(b.idle),
-           std::abs(b.idle - a.idle) <= 1e-9 ? "" : number(100 * (b.idle - a.idle), "%+.1f points")},
+           std::abs(b.idle - a.idle) <= 1e-9 ? "" : number_text(100 * (b.idle - a.idle), "%+.1f points")},
           {"peak of a rank", human_bytes(a.peak_bytes), human_bytes(b.peak_bytes),
            change(count(a.peak_bytes), count(b.peak_bytes))},
           {"sent by all ranks", human_bytes(a.sent_bytes), human_bytes(b.sent_bytes),

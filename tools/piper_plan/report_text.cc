@@ -3,6 +3,7 @@
 
 #include "schemas/plan/json_writer.h"
 #include "tools/piper_plan/report.h"
+#include "tools/piper_plan/number_text.h"
 #include "tools/piper_plan/text_table.h"
 
 namespace piper::tools {
@@ -11,14 +12,9 @@ namespace {
 using namespace timeline;
 using Rows = std::vector<std::vector<std::string>>;
 
-std::string number(double value, const char* format) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-std::string measured_time(double us) { return number(std::round(us) / 1000, "%.6g ms"); }
+std::string measured_time(double us) { return number_text(std::round(us) / 1000, "%.6g ms"); }
 std::string predicted_time(const Report& report, double time) {
-  return report.units ? number(time, "%.6g units") : measured_time(time);
+  return report.units ? number_text(time, "%.6g units") : measured_time(time);
 }
 
 std::string heading(const Report& report) {
@@ -34,7 +30,7 @@ Rows rank_rows(const Report& report) {
       const StepAccount& account = predicted ? report.predicted : report.measured;
       const RankTime& time = account.ranks[p];
       const auto share = [&](double part) {
-        return number(account.step > 0 ? 100 * part / account.step : 0, "%.1f %%");
+        return number_text(account.step > 0 ? 100 * part / account.step : 0, "%.1f %%");
       };
       std::string peak = predicted ? human_bytes(report.predicted_peak[p]) : "";
       if (!predicted && p < report.measured_peak.size()) peak = human_bytes(report.measured_peak[p]);

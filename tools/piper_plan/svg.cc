@@ -32,7 +32,7 @@ constexpr const char* kStyle =
     ".g{stroke:#454a54}.F{fill:#6fa0e0}.B{fill:#62b56f}.I{fill:#5fc0d2}.W{fill:#d6bb4e}.c rect{stroke:#16181d}}\n"
     "</style>\n";
 
-std::string number(double value) {
+std::string coordinate(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f", value);
   std::string digits = text;
@@ -88,8 +88,8 @@ class Drawing {
     std::string body;
     for (const ScheduleRow& row : rows_) body += draw_row(row, top);
     const double height = top + kBottom, width = right_ + 2 * kMargin;
-    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(width) + "\" height=\"" + number(height) +
-           "\" viewBox=\"0 0 " + number(width) + " " + number(height) + "\">\n" + kStyle +
+    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + coordinate(width) + "\" height=\"" +
+           coordinate(height) + "\" viewBox=\"0 0 " + coordinate(width) + " " + coordinate(height) + "\">\n" + kStyle +
            "<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n" + heading() + axis(top) + body + "</svg>\n";
   }
 
@@ -104,8 +104,8 @@ class Drawing {
                                         {'I', "backward: input part"},
                                         {'W', "backward: weight part"}}) {
       if (!present(pass)) continue;
-      text += "<rect class=\"" + std::string(1, pass) + "\" x=\"" + number(at) +
-              "\" y=\"26\" width=\"12\" height=\"12\"/><text x=\"" + number(at + 17) + "\" y=\"36\">" + pass + " " +
+      text += "<rect class=\"" + std::string(1, pass) + "\" x=\"" + coordinate(at) +
+              "\" y=\"26\" width=\"12\" height=\"12\"/><text x=\"" + coordinate(at + 17) + "\" y=\"36\">" + pass + " " +
               meaning + "</text>\n";
       at += 17 + kLetter * static_cast<double>(std::string(meaning).size() + 4);
     }
@@ -125,9 +125,9 @@ class Drawing {
       if (step_ / mark > 12) mark *= factor;
     std::string text;
     for (int i = 0; i * mark <= step_ * (1 + 1e-9); ++i) {
-      const std::string at = number(x(i * mark));
-      text += "<path class=\"g\" d=\"M" + at + " " + number(kTop - 4) + "V" + number(bottom) +
-              "\"/><text class=\"m\" x=\"" + at + "\" y=\"" + number(bottom + 14) + "\">" + number(i * mark) +
+      const std::string at = coordinate(x(i * mark));
+      text += "<path class=\"g\" d=\"M" + at + " " + coordinate(kTop - 4) + "V" + coordinate(bottom) +
+              "\"/><text class=\"m\" x=\"" + at + "\" y=\"" + coordinate(bottom + 14) + "\">" + coordinate(i * mark) +
               "</text>\n";
     }
     return text;
@@ -137,10 +137,10 @@ class Drawing {
     size_t count = 1;
     for (const size_t lane : lanes) count = std::max(count, lane + 1);
     const double height = kLane * static_cast<double>(count);
-    std::string text = "<text class=\"e\" x=\"" + number(left_ - 6) + "\" y=\"" + number(top + height / 2 + 4) + "\">" +
-                       rank_list(row.ranks) + "</text><rect class=\"r\" x=\"" + number(left_) + "\" y=\"" +
-                       number(top) + "\" width=\"" + number(right_ - left_) + "\" height=\"" + number(height) +
-                       "\"/>\n<g class=\"c\">\n";
+    std::string text = "<text class=\"e\" x=\"" + coordinate(left_ - 6) + "\" y=\"" + coordinate(top + height / 2 + 4) +
+                       "\">" + rank_list(row.ranks) + "</text><rect class=\"r\" x=\"" + coordinate(left_) + "\" y=\"" +
+                       coordinate(top) + "\" width=\"" + coordinate(right_ - left_) + "\" height=\"" +
+                       coordinate(height) + "\"/>\n<g class=\"c\">\n";
     std::map<std::string, size_t> stages;
     for (const Cell& cell : row.cells) stages.emplace(cell.stage, stages.size());
     for (size_t i = 0; i < row.cells.size(); ++i)
@@ -153,13 +153,13 @@ class Drawing {
   std::string draw_cell(const Cell& cell, double top, bool lighter) const {
     const double width = (cell.end - cell.begin) * scale_;
     std::string text = "<rect class=\"" + std::string(1, cell.pass) + (lighter ? " l" : "") + "\" x=\"" +
-                       number(x(cell.begin)) + "\" y=\"" + number(top) + "\" width=\"" + number(width) +
-                       "\" height=\"" + number(kLane) + "\"><title>" + escaped(cell.stage) + " " + cell.pass +
-                       " of microbatch " + std::to_string(cell.microbatch) + ", " + number(cell.begin) + " to " +
-                       number(cell.end) + "</title></rect>";
+                       coordinate(x(cell.begin)) + "\" y=\"" + coordinate(top) + "\" width=\"" + coordinate(width) +
+                       "\" height=\"" + coordinate(kLane) + "\"><title>" + escaped(cell.stage) + " " + cell.pass +
+                       " of microbatch " + std::to_string(cell.microbatch) + ", " + coordinate(cell.begin) + " to " +
+                       coordinate(cell.end) + "</title></rect>";
     if (kLetter * static_cast<double>(cell.label.size()) + 2 <= width)
-      text += "<text x=\"" + number(x(cell.begin) + width / 2) + "\" y=\"" + number(top + kLane / 2 + 4) + "\">" +
-              escaped(cell.label) + "</text>";
+      text += "<text x=\"" + coordinate(x(cell.begin) + width / 2) + "\" y=\"" + coordinate(top + kLane / 2 + 4) +
+              "\">" + escaped(cell.label) + "</text>";
     return text + "\n";
   }
 
@@ -175,7 +175,7 @@ Result<std::string> draw_svg(const std::string& directory, const Costs& costs) {
   PIPER_ASSIGN(const auto timeline, timeline::simulate(bundle, costs));
   const auto& manifest = bundle.manifest;
   return Drawing(manifest.model_name + " with " + manifest.strategy_name + ": " + std::to_string(manifest.world_size) +
-                     (manifest.world_size == 1 ? " rank" : " ranks") + ", step " + number(timeline.step) + " units",
+                     (manifest.world_size == 1 ? " rank" : " ranks") + ", step " + coordinate(timeline.step) + " units",
                  merge_like_rows(schedule_rows(bundle, timeline)), timeline.step)
       .draw();
 }

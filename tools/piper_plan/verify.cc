@@ -44,6 +44,9 @@ Result<std::string> verify_bundle(const std::string& directory, const VerifyOpti
                   static_cast<long long>(part.looked_at), part.of_what);
     if (options.verbose) parts += line;
   }
+  std::string evaluations;
+  for (const verify::EqualityReport& evaluation : report.evaluations)
+    evaluations += "evaluation: proved, too; " + verify::describe(evaluation);
   return parts + "proved for " + std::to_string(report.ranks) + " ranks, " + std::to_string(report.instructions) +
          " instructions: " + std::to_string(report.messages) + " messages and " + std::to_string(report.collectives) +
          " collectives match; no deadlock, by streams, by communication and in issue order (D0, D1, D2); no data race "
@@ -51,9 +54,7 @@ Result<std::string> verify_bundle(const std::string& directory, const VerifyOpti
          std::to_string(report.accesses) +
          " accesses; what is read was written; every sum holds each sample once, every run reads what "
          "its slots name, every copy of a parameter is updated once\n" +
-         verify::describe(report.equality) + sums_as_other_types(bundle) +
-         (bundle.evaluation.empty() ? ""
-                                    : "evaluation: proved, too; what it calculates is not compared with the model\n") +
+         verify::describe(report.equality) + sums_as_other_types(bundle) + evaluations +
          (report.sum_order.empty() ? "" : "order of sums " + report.sum_order + "\n");
 }
 

@@ -129,17 +129,17 @@ Result<HeldCasts> check_casts(const Bundle& bundle) {
   const auto found = sums_of(number_reference(of_cast, leaves, table), table);
   const auto story = [&](const std::string& name, int32_t call) {
     return casts_refuted(
-        "with the casts that `precision` asks for, the reference adds to " + quoted(name) +
+        "with the casts that `precision` asks for, the reference adds to " + in_quotes(name) +
         " what the model does not; the difference begins at its " + tell_call(cast.program, call) +
         (cast.lines[static_cast<size_t>(call)].empty() ? "" : " at " + cast.lines[static_cast<size_t>(call)]));
   };
   HeldCasts answer;
   for (const auto& [name, terms] : wanted) {
     const auto with_casts = found.find(name);
-    if (with_casts == found.end()) return casts_refuted("with casts the reference adds nothing to " + quoted(name));
+    if (with_casts == found.end()) return casts_refuted("with casts the reference adds nothing to " + in_quotes(name));
     if (const Number* const unknown = unknown_in(terms, table)) {
       if (answer.open == 0) answer.why = unknown->why;
-      answer.open += is_result(name) ? 1 : 0;
+      answer.open += is_result(bundle.manifest, name) ? 1 : 0;
       continue;
     }
     if (const Number* const unknown = unknown_in(with_casts->second, table))
@@ -147,18 +147,18 @@ Result<HeldCasts> check_casts(const Bundle& bundle) {
     Terms missing, foreign;
     differences(terms, with_casts->second, missing, foreign);
     if (missing.empty() && foreign.empty()) {
-      answer.held += is_result(name) ? 1 : 0;
+      answer.held += is_result(bundle.manifest, name) ? 1 : 0;
       continue;
     }
     const Term& term = foreign.empty() ? missing.front() : foreign.front();
     const int32_t number =
         foreign.empty() ? -1 : first_new(table, term.view.number, [&](int32_t n) { return n >= num_known; });
-    if (foreign.empty()) return casts_refuted("with casts the reference leaves out a part of " + quoted(name));
+    if (foreign.empty()) return casts_refuted("with casts the reference leaves out a part of " + in_quotes(name));
     return story(name, table[number].call >= 0 ? table[number].call : term.call);
   }
   for (const auto& [name, terms] : found)
     if (wanted.count(name) == 0)
-      return casts_refuted("with casts the reference adds to " + quoted(name) + ", the model does not");
+      return casts_refuted("with casts the reference adds to " + in_quotes(name) + ", the model does not");
   return answer;
 }
 

@@ -17,6 +17,10 @@ using namespace plan;
 
 namespace {
 
+std::string results_of(const Bundle& bundle) {
+  return bundle.manifest.evaluates ? "terms of the loss and counts" : "gradients and losses";
+}
+
 class Comparison {
  public:
   Comparison(const Bundle& bundle, const Exchanges& exchanges)
@@ -27,6 +31,7 @@ class Comparison {
         plan_(bundle, leaves_, exchanges, reference_.by_pieces, table_) {}
 
   Result<EqualityReport> make() {
+    report_.results = results_of(bundle_);
     PIPER_RETURN_IF_ERROR(check_feeds());
     if (reference_.by_pieces) {
       report_.piece = reference_.samples;
@@ -47,7 +52,8 @@ class Comparison {
     report_.numbers = table_.size();
     for (const auto& [name, wanted] : wanted_) PIPER_RETURN_IF_ERROR(compare(name, wanted, found_[name]));
     for (const auto& [name, found] : found_)
-      if (wanted_.count(name) == 0 && is_result(name)) PIPER_RETURN_IF_ERROR(compare(name, {}, found));
+      if (wanted_.count(name) == 0 && is_result(bundle_.manifest, name))
+        PIPER_RETURN_IF_ERROR(compare(name, {}, found));
     if (!other_pieces_) PIPER_RETURN_IF_ERROR(check_statistics());
     return report_;
   }
@@ -68,13 +74,13 @@ class Comparison {
       const Feed wanted = fed == reference.inputs.end() ? Feed::kNone : fed->feed;
       for (const InputDecl& input : bundle_.manifest.inputs)
         if (input.name == slot.name && input.feed != wanted)
-          return refuted("the manifest feeds " + told(input.feed) + " to input " + quoted(input.name) +
+          return refuted("the manifest feeds " + told(input.feed) + " to input " + in_quotes(input.name) +
                          ", the model takes " + told(wanted));
     }
     return {};
   }
   static std::string told(Feed feed) {
-    return feed == Feed::kNone ? "tensors of its own" : quoted(std::string(feed_name(feed))) + " of a token stream";
+    return feed == Feed::kNone ? "tensors of its own" : in_quotes(std::string(feed_name(feed))) + " of a token stream";
   }
 
   // What a program leaves in a running statistic is what the model leaves there behind the same samples.
@@ -89,14 +95,14 @@ class Comparison {
         if (slot.role != SlotRole::kState || !slot.writes) continue;
         const auto model = left.find(slot.name);
         if (model == left.end())
-          return refuted("program " + quoted(run.program->name) + " changes the running statistic " +
-                         quoted(slot.name) + ", the model does not");
+          return refuted("program " + in_quotes(run.program->name) + " changes the running statistic " +
+                         in_quotes(slot.name) + ", the model does not");
         const HeldValues& found = run.slots[s];
         if (found.all() == model->second->all()) continue;
         const Number* const unknown = unknown_in(found);
         if (unknown == nullptr || unknown->unfit)
-          return refuted("program " + quoted(run.program->name) + " leaves something else in the running statistic " +
-                         quoted(slot.name) + " than the model");
+          return refuted("program " + in_quotes(run.program->name) +
+                         " leaves something else in the running statistic " + in_quotes(slot.name) + " than the model");
         leave_open(unknown->why, slot.name);
       }
     return {};
@@ -115,13 +121,13 @@ class Comparison {
   // What is added to each sum: by the reference, and by the programs of each chunk.
   void collect() {
     for (const Contribution& contribution : reference_.contributions)
-      if (const std::string& name = slot_of(reference_, contribution); is_result(name))
+      if (const std::string& name = slot_of(reference_, contribution); is_result(bundle_.manifest, name))
         append_terms(contribution, -1, table_, wanted_[name]);
     std::map<std::pair<std::string, std::string>, Terms> of_chunk;  // (chunk, slot)
     for (size_t p = 0; p < plan_.programs().size(); ++p) {
       std::map<std::string, Terms> of_program;
       for (const Contribution& contribution : plan_.programs()[p].contributions)
-        if (const std::string& name = slot_of(plan_.programs()[p], contribution); is_result(name))
+        if (const std::string& name = slot_of(plan_.programs()[p], contribution); is_result(bundle_.manifest, name))
           append_terms(contribution, static_cast<int32_t>(p), table_, of_program[name]);
       // Of the programs of a chunk that add to a sum each microbatch runs one: all must add the same.
       for (auto& [name, terms] : of_program) {
@@ -150,7 +156,7 @@ class Comparison {
     if (covered && unknown != nullptr && unknown->unfit && !ambiguous_ && unknown->program >= 0) {
       const Program& program = bundle_.programs[static_cast<size_t>(unknown->program)];
       const std::string where = unknown->call < 0 ? "reads what came by" : tell_call(program, unknown->call) + ":";
-      return refuted("on the way to " + quoted(name) + ", program " + quoted(program.name) + " " + where + " " +
+      return refuted("on the way to " + in_quotes(name) + ", program " + in_quotes(program.name) + " " + where + " " +
                      unknown->why);
     }
     if (unknown != nullptr) {
@@ -159,8 +165,8 @@ class Comparison {
     }
     const auto other = differing_.find(name);
     if (other != differing_.end())
-      return refuted("program " + quoted(bundle_.programs[static_cast<size_t>(other->second)].name) + " adds to " +
-                     quoted(name) + " something else than other programs of its chunk");
+      return refuted("program " + in_quotes(bundle_.programs[static_cast<size_t>(other->second)].name) + " adds to " +
+                     in_quotes(name) + " something else than other programs of its chunk");
     Terms missing, foreign;
     differences(wanted, found, missing, foreign);
     if (missing.empty() && foreign.empty()) {
@@ -216,14 +222,14 @@ class Comparison {
 
   std::string tell_foreign(const Term& term, const std::string& name) const {
     const Program& adder = bundle_.programs[static_cast<size_t>(term.program)];
-    std::string story = "program " + quoted(adder.name) + " " + tell_call(adder, term.call) + " adds to " +
-                        quoted(name) + " what the model does not";
+    std::string story = "program " + in_quotes(adder.name) + " " + tell_call(adder, term.call) + " adds to " +
+                        in_quotes(name) + " what the model does not";
     const int32_t number = first_new(table_, term.view.number, [&](int32_t n) { return n >= num_known_; });
     if (number < num_known_) return story;
     const Number& begin = table_[number];
     if (begin.program < 0 || (begin.program == term.program && begin.call == term.call)) return story;
     const Program& maker = bundle_.programs[static_cast<size_t>(begin.program)];
-    return story + "; the difference begins at program " + quoted(maker.name) + " " + tell_call(maker, begin.call);
+    return story + "; the difference begins at program " + in_quotes(maker.name) + " " + tell_call(maker, begin.call);
   }
 
   std::string tell_missing(const Term& term, const std::string& name) const {
@@ -233,8 +239,8 @@ class Comparison {
     const Number& lacking = table_[number];
     const int32_t call = made_[static_cast<size_t>(number)] != 0 || lacking.call < 0 ? term.call : lacking.call;
     const std::string& line = reference.lines[static_cast<size_t>(call)];
-    return (call == term.call ? " adds to " + quoted(name) + " the model's "
-                              : " makes for " + quoted(name) + " the model's ") +
+    return (call == term.call ? " adds to " + in_quotes(name) + " the model's "
+                              : " makes for " + in_quotes(name) + " the model's ") +
            tell_call(reference.program, call) +
            (reference.program.calls[static_cast<size_t>(call)].origin.ends_with(line) ? "" : " at " + line);
   }
@@ -259,17 +265,19 @@ Status check_claim(const EqualityReport& report, int64_t claimed) {
   if (report.proved >= claimed) return {};
   std::string why = "the bundle has no reference";
   if (report.looked)
-    why = report.open.empty() ? "there are no more" : "not " + quoted(report.open[0].first) + ": " + report.open[0].why;
-  return Status::failure("P0641", "rule 12: of the " + std::to_string(claimed) +
-                                      " gradients and losses that the manifest says are the model's, " +
-                                      std::to_string(report.proved) + " are proved; " + why);
+    why = report.open.empty() ? "there are no more"
+                              : "not " + in_quotes(report.open[0].first) + ": " + report.open[0].why;
+  return Status::failure("P0641", "rule 12: of the " + std::to_string(claimed) + " " + report.results +
+                                      " that the manifest says are the model's, " + std::to_string(report.proved) +
+                                      " are proved; " + why);
 }
 
 }  // namespace
 
 Result<EqualityReport> check_equality(const Bundle& bundle, const Exchanges& exchanges) {
   EqualityReport report;
-  if (!bundle.reference.empty() && !bundle.manifest.evaluates) {
+  report.results = results_of(bundle);
+  if (!bundle.reference.empty()) {
     PIPER_ASSIGN(report, Comparison(bundle, exchanges).make());
     if (bundle.reference.size() > 1) {
       PIPER_ASSIGN(report.casts, check_casts(bundle));
@@ -282,7 +290,7 @@ Result<EqualityReport> check_equality(const Bundle& bundle, const Exchanges& exc
 std::string describe(const EqualityReport& report) {
   if (!report.looked) return "equality with the model: not proved, the bundle has no reference\n";
   std::string text = "equality with the model: " + std::string(report.whole() ? "proved: " : "proved in part: ") +
-                     std::to_string(report.proved) + " gradients and losses are sums of the model's own values, " +
+                     std::to_string(report.proved) + " " + report.results + " are sums of the model's own values, " +
                      std::to_string(report.numbers) + " in all\n";
   if (report.piece > 0) {
     text += "  of each piece of " + std::to_string(report.piece) + " samples by itself";
@@ -297,7 +305,7 @@ std::string describe(const EqualityReport& report) {
   if (casts.open > 0)
     text += "  not held to the model without casts: " + std::to_string(casts.open) + ": " + casts.why + "\n";
   for (const auto& open : report.open)
-    text += "  not proved for " + std::to_string(open.count) + ", as " + quoted(open.first) + ": " + open.why + "\n";
+    text += "  not proved for " + std::to_string(open.count) + ", as " + in_quotes(open.first) + ": " + open.why + "\n";
   return text;
 }
 

@@ -1,7 +1,8 @@
 // Rule 12: equality with the model. The programs of a plan, put together by what they hand to each other, compute for
 // each parameter the gradient, and for the step the loss, that the reference computes: sums of the same numbers, one
-// of each for every sample. Who hands what to whom, for which samples, is rules 8 to 10, which must hold; so only what
-// stands inside of programs is looked at here, once for each program, whatever the number of ranks.
+// of each for every sample. So do those of an evaluation for what it reports. Who hands what to whom, for which
+// samples, is rules 8 to 10, which must hold; so only what stands inside of programs is looked at here, once for each
+// program, whatever the number of ranks.
 //
 // Each gradient, and the loss, is one of three: proved; not covered, with the reason; or refuted. A kernel without a
 // row (rows.def), or a rewrite without a rule, makes what depends on it not covered and refuses nothing.
@@ -21,7 +22,8 @@ namespace piper::verify {
 
 struct EqualityReport {
   bool looked = false;  // there was a reference
-  int64_t proved = 0;   // gradients and losses that are the reference's
+  std::string results;  // what is compared: "gradients and losses", of an evaluation what it reports
+  int64_t proved = 0;   // of these, how many are the reference's
   int64_t numbers = 0;  // distinct ones, of reference and plan
   HeldCasts casts;      // of the reference, to the model without them
   // Samples in each piece where the reference is for pieces (0: it is not), and the kernels that read these samples

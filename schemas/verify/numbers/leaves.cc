@@ -54,7 +54,7 @@ int32_t Leaves::parameter(const Slot& slot, NumberTable& table) const {
   const auto working = working_.find(slot.name);
   const DType dtype = working == working_.end() ? tensor->dtype : working->second;
   const int64_t bytes = element_count(tensor->shape).value_or(0) * dtype_bytes(dtype);
-  const bool of_experts = !tensor->shape.empty() && slot.bytes > 0 && bytes % slot.bytes == 0 &&
+  const bool of_experts = !tensor->shape.empty() && bytes > 0 && slot.bytes > 0 && bytes % slot.bytes == 0 &&
                           tensor->shape[0] % (bytes / slot.bytes) == 0;
   if (slot.bytes != bytes && !of_experts) return table.unknown("a part of a parameter");
   return table.leaf("parameter " + slot.name, Over::kNothing, bytes);

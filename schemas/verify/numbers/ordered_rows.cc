@@ -13,7 +13,7 @@ namespace piper::verify {
 using plan::find_attr;
 using plan::KernelCall;
 using plan::Operand;
-using Kind = RowOrder::Kind;
+using RowKind = RowOrder::Kind;
 
 namespace {
 
@@ -46,11 +46,13 @@ class Ordered {
   WholeCall& whole() { return result_.whole; }
   bool present(size_t i) const { return i < where_.size() && result_.whole.operands[i].number >= 0; }
   const RowOrder& order(size_t i) const { return where_[i].spread.order; }
-  Kind kind(size_t i) const { return present(i) ? order(i).kind : Kind::kNone; }
-  bool is_plain(size_t i) const { return kind(i) == Kind::kNone && !where_[i].spread.is_spread(); }
+  RowKind kind(size_t i) const { return present(i) ? order(i).kind : RowKind::kNone; }
+  bool is_plain(size_t i) const { return kind(i) == RowKind::kNone && !where_[i].spread.is_spread(); }
   bool received(size_t i) const { return where_[i].spread.sources; }
   // Whole values of a rank's own, to any kernel.
-  bool is_own_count(size_t i) const { return (kind(i) == Kind::kCounts || kind(i) == Kind::kTotals) && !received(i); }
+  bool is_own_count(size_t i) const {
+    return (kind(i) == RowKind::kCounts || kind(i) == RowKind::kTotals) && !received(i);
+  }
   std::string wrong(const char* why) {
     result_.wrong = true;
     return why;
@@ -58,7 +60,7 @@ class Ordered {
 
   std::string check() {
     const std::string& kernel = local_.kernel;
-    if (kernel == "sum" && kind(0) == Kind::kCounts && is_sum_of_segments()) return totals();
+    if (kernel == "sum" && kind(0) == RowKind::kCounts && is_sum_of_segments()) return totals();
     if (kernel == "take_rows" && local_.inputs.size() == 3) return take_rows();
     if (kernel == "grouped_matmul" && local_.inputs.size() == 3) return product();
     if (kernel == "grouped_expand" && local_.inputs.size() == 2) return expand();
@@ -66,7 +68,7 @@ class Ordered {
     if (kernel == "grouped_sum" && local_.inputs.size() == 2) return sum_of_rows(1);
     bool rows = false, own_counts_alone = true;
     for (size_t i = 0; i < where_.size(); ++i) {
-      rows = rows || kind(i) == Kind::kRows;
+      rows = rows || kind(i) == RowKind::kRows;
       own_counts_alone = own_counts_alone && (is_own_count(i) || !present(i) || is_plain(i));
     }
     result_.plain = own_counts_alone;
@@ -86,7 +88,7 @@ class Ordered {
   }
   std::string totals() {
     whole().spread = where_[0].spread;
-    whole().spread.order.kind = Kind::kTotals;
+    whole().spread.order.kind = RowKind::kTotals;
     return "";
   }
 
@@ -102,7 +104,7 @@ class Ordered {
   }
   // "" where operand `i` is what a kernel takes for the counts of `rows`' order.
   std::string counted_by(size_t rows, size_t i) {
-    if (kind(i) != Kind::kCounts) return "rows in an order by what are no counts";
+    if (kind(i) != RowKind::kCounts) return "rows in an order by what are no counts";
     if (order(i).counts != order(rows).counts || !are_in_order(i)) return wrong(kOtherCounts);
     if (received(i) != received(rows)) return wrong(kOtherRows);
     return received(i) ? "" : "rows of experts of other ranks";
@@ -111,20 +113,20 @@ class Ordered {
   // ---------------------------------------------------------------- rows in and out
 
   std::string take_rows() {
-    if (kind(1) == Kind::kRows && is_plain(0)) return enter();
-    if (kind(1) == Kind::kPositions && kind(0) == Kind::kRows) return leave();
+    if (kind(1) == RowKind::kRows && is_plain(0)) return enter();
+    if (kind(1) == RowKind::kPositions && kind(0) == RowKind::kRows) return leave();
     return "rows that are taken by what is no order of theirs";
   }
   std::string enter() {
-    if (kind(2) != Kind::kPositions) return "rows that are taken by what is no order of theirs";
+    if (kind(2) != RowKind::kPositions) return "rows that are taken by what is no order of theirs";
     if (order(1).counts != order(2).counts) return wrong(kOtherOrder);
     if (received(1)) return "rows that are taken by an order of several ranks";
     return in_rows(where_[1].spread);
   }
   std::string leave() {
     if (order(0).counts != order(1).counts) return wrong(kOtherOrder);
-    if (kind(2) == Kind::kRows && order(2).counts != order(1).counts) return wrong(kOtherOrder);
-    if (kind(2) != Kind::kRows || received(2)) return "rows that are taken by what is no order of theirs";
+    if (kind(2) == RowKind::kRows && order(2).counts != order(1).counts) return wrong(kOtherOrder);
+    if (kind(2) != RowKind::kRows || received(2)) return "rows that are taken by what is no order of theirs";
     return received(0) ? wrong(kOtherRows) : "";
   }
 
@@ -153,7 +155,7 @@ class Ordered {
            !where_[i].spread.summed && table_[result_.whole.operands[i].number].over == Over::kNothing;
   }
   std::string product() {
-    if (kind(0) != Kind::kRows) return "a product by groups of what is not in their order";
+    if (kind(0) != RowKind::kRows) return "a product by groups of what is not in their order";
     if (std::string why = counted_by(0, 2); !why.empty()) return why;
     if (!is_of_experts(1) || where_[1].spread.devices != order(0).segments)
       return "rows of experts by what is not a rank's part of them";
@@ -161,7 +163,7 @@ class Ordered {
     return in_rows(where_[0].spread);
   }
   std::string expand() {
-    if (kind(1) != Kind::kCounts || !received(1)) return "rows of experts of other ranks";
+    if (kind(1) != RowKind::kCounts || !received(1)) return "rows of experts of other ranks";
     if (!are_in_order(1)) return wrong(kOtherCounts);
     if (!is_of_experts(0) || where_[0].spread.devices != order(1).segments)
       return "rows of experts by what is not a rank's part of them";
@@ -170,13 +172,13 @@ class Ordered {
     *rows = order(1).rows;
     take_counts(1);
     Spread spread = where_[1].spread;
-    spread.order.kind = Kind::kRows;
+    spread.order.kind = RowKind::kRows;
     return in_rows(spread);
   }
   // Of each expert the sum over its rows, those of all ranks.
   std::string sum_of_rows(size_t counts) {
     for (size_t i = 0; i < counts; ++i) {
-      if (kind(i) != Kind::kRows) return "a sum by groups of what is not in their order";
+      if (kind(i) != RowKind::kRows) return "a sum by groups of what is not in their order";
       if (std::string why = counted_by(i, counts); !why.empty()) return why;
     }
     const int64_t devices = order(0).segments;
@@ -210,7 +212,7 @@ class Ordered {
     size_t first = where_.size();
     for (size_t i = 0; i < where_.size(); ++i) {
       if (!present(i)) continue;
-      if (kind(i) == Kind::kRows) {
+      if (kind(i) == RowKind::kRows) {
         if (first == where_.size()) first = i;
         if (order(i).counts != order(first).counts)
           return wrong("rows in the order of one router beside those of another");
@@ -228,7 +230,7 @@ class Ordered {
     }
     // What is the same for all rows is repeated as often as there are.
     for (size_t i = 0; i < where_.size(); ++i)
-      for (size_t axis = 0; axis < posed[i].axes.size() && present(i) && kind(i) != Kind::kRows; ++axis)
+      for (size_t axis = 0; axis < posed[i].axes.size() && present(i) && kind(i) != RowKind::kRows; ++axis)
         if (ViewAxis& repeated = whole().operands[i].axes[axis];
             posed[i].axes[axis].extent == 0 && repeated.extent % order(first).places == 0)
           repeated.extent = repeated.extent / order(first).places * order(first).rows;
@@ -242,8 +244,8 @@ class Ordered {
     std::vector<View> posed = whole().operands;
     for (size_t i = 0; i < where_.size(); ++i) {
       if (!present(i)) continue;
-      posed[i].number = kind(i) == Kind::kRows ? apart : alike;
-      if (kind(i) != Kind::kRows) continue;
+      posed[i].number = kind(i) == RowKind::kRows ? apart : alike;
+      if (kind(i) != RowKind::kRows) continue;
       ViewAxis& rows = posed[i].axes[static_cast<size_t>(where_[i].rows)];
       rows.samples = true;
       rows.extent /= order(first).rows;
@@ -264,7 +266,7 @@ std::string view_of_ordered(const StridedElements& elements, const HeldValue& va
                             SpreadView& where) {
   const RowOrder& order = value.spread.order;
   where.spread = value.spread;
-  const bool rows = order.kind == Kind::kRows;
+  const bool rows = order.kind == RowKind::kRows;
   const int64_t row = rows ? size / order.rows : 0;
   if (std::string why = view_of(elements, Over::kPiece, rows ? row * order.places : size, 1, view); !why.empty())
     return why;
@@ -346,15 +348,15 @@ MovedRows exchanged_rows(const HeldValue& sent, const Exchange& exchange, const 
   };
   if (exchange.devices != order.segments || sent.first != 0 || sent.end > bytes)
     return open("an exchange of a part of an order");
-  if (order.kind == Kind::kCounts)
+  if (order.kind == RowKind::kCounts)
     return back || exchange.counted ? open("an exchange of counts of rows that others sent") : moved;
-  if (order.kind != Kind::kRows) return open("an exchange of what is known of an order");
+  if (order.kind != RowKind::kRows) return open("an exchange of what is known of an order");
   if (!exchange.counted) return moved;
   if (exchange.row * order.rows * dtype_bytes(exchange.dtype) != table[sent.number].bytes)
     return wrong("an exchange of rows of another length");
   for (const CountedBy& by : counts)
     for (const HeldValue* const rows : {by.sent, by.received}) {
-      if (rows == nullptr || rows->spread.order.kind != Kind::kTotals)
+      if (rows == nullptr || rows->spread.order.kind != RowKind::kTotals)
         return open("an exchange of as many rows as the data say");
       if (rows->spread.order.counts != order.counts) return wrong(kOtherCounts);
       if (rows->spread.sources != (rows == by.sent ? back : !back)) return wrong(kOtherRows);

@@ -44,7 +44,9 @@ NumberedProgram number_reference(const Reference& reference, const Leaves& leave
   return run;
 }
 
-bool is_result(const std::string& slot) { return slot == "loss" || tensor_of_gradient_slot(slot).has_value(); }
+bool is_result(const Manifest& manifest, const std::string& slot) {
+  return manifest.evaluates || slot == "loss" || tensor_of_gradient_slot(slot).has_value();
+}
 
 int32_t first_new(const NumberTable& table, int32_t from, const std::function<bool(int32_t)>& is_new) {
   std::set<int32_t> seen;

@@ -16,8 +16,9 @@ namespace piper::verify {
 // `reference` must outlive what is returned.
 NumberedProgram number_reference(const plan::Reference& reference, const Leaves& leaves, NumberTable& table);
 
-// Whether a sum is a result of the step, a gradient or the loss; others (counts) are what these are made of.
-bool is_result(const std::string& slot);
+// Whether a sum is a result: of a step a gradient or the loss, as others (counts) are what these are made of; of an
+// evaluation every one, as it is reported.
+bool is_result(const plan::Manifest& manifest, const std::string& slot);
 
 // A number below `from` that `is_new`, all of whose operands are not: where a difference begins.
 int32_t first_new(const NumberTable& table, int32_t from, const std::function<bool(int32_t)>& is_new);

@@ -3,7 +3,7 @@ from edits.bundle import Bundle, buffer, edit, only, put
 from edits.kept_tensors import FAR, says
 
 
-@edit("replicas_evaluated", "P0636", 'the evaluation: rule 8: "loss", which rank 0 reports, is reported twice')
+@edit("replicas_evaluated", "P0636", 'the evaluation: rule 8: "loss", which rank 0 reports, holds "loss" as "loss 0"')
 def mean_reported_twice(bundle: Bundle):
     """A mean counts twice in what an evaluation reports."""
     rank = bundle.evaluation.ranks[0]
@@ -57,3 +57,41 @@ def parameter_evaluated_from_copy_of_other_stage(bundle: Bundle):
     for items in second["arguments"]:
         if items["args"].startswith("PP1.F m"):
             items["in"][used] = "got"
+
+
+@edit("gpipe_evaluated", "P0636", 'rule 8: "loss count", which rank 0 reports, holds "loss count" as "loss"')
+def count_reported_as_sum(bundle: Bundle):
+    """An evaluation reports what its loss is divided by as the loss, and divides it by the loss."""
+    mean = bundle.evaluation.ranks[0]["means"][0]
+    mean["sum"], mean["count"] = mean["count"], mean["sum"]
+
+
+def last_forward(bundle: Bundle) -> list[dict]:
+    """The calls that make the loss of an evaluation."""
+    return bundle.evaluation.programs["PP1.F.b2"]["calls"]
+
+
+@edit("gpipe_evaluated", "P0641", 'the difference begins at program "PP1.F.b2" call 7 (gelu')
+def evaluation_of_other_activation(bundle: Bundle):
+    """An evaluation approximates the activation, which the training does not."""
+    only(last_forward(bundle), call="gelu")["attrs"]["approximate"] = "tanh"
+
+
+@edit("gpipe_evaluated", "P0641", 'the difference begins at program "PP1.F.b2" call 13 (cross_entropy_sum')
+def evaluation_ignores_token(bundle: Bundle):
+    """An evaluation leaves a token out that the training learns."""
+    for name in ("cross_entropy_count", "cross_entropy_sum"):
+        only(last_forward(bundle), call=name)["attrs"]["ignore_index"] = 3
+
+
+@edit("gpipe_evaluated", "P0641", 'adds to "loss count" what the model does not')
+def evaluation_counts_loss(bundle: Bundle):
+    """The loss of an evaluation is divided by itself."""
+    only(last_forward(bundle), out=["loss count f32[]"])["in"] = only(last_forward(bundle), out=["loss f32[]"])["in"]
+
+
+@edit("gpipe_evaluated", "P0641", 'the difference begins at program "PP1.F.b2" call 5 (layer_norm')
+def evaluation_exchanges_parameters(bundle: Bundle):
+    """Two normalisations of an evaluation read one another's weights."""
+    norms = [item["in"] for item in last_forward(bundle) if item["call"] == "layer_norm"]
+    norms[1][1:], norms[2][1:] = norms[2][1:], norms[1][1:]
