@@ -64,7 +64,7 @@ void prove_with(const std::string& path, std::string_view text) {
   static mutate::Subject subject = [] {
     Bundle bundle = proved_bundle();
     require(write_bundle(folder / "plans", bundle, {}, {}, WeightMode::kNone).ok());
-    auto opened = mutate::Subject::open("example", folder / "plans", folder / "copy");
+    auto opened = mutate::Subject::open("example", folder / "plans", folder / "copy", mutate::Changed::kTraining);
     require(opened.ok());
     return std::move(*opened);
   }();

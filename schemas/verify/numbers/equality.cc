@@ -18,7 +18,11 @@ using namespace plan;
 namespace {
 
 std::string results_of(const Bundle& bundle) {
-  return bundle.manifest.evaluates ? "terms of the loss and counts" : "gradients and losses";
+  if (bundle.manifest.evaluates) return "terms of the loss and counts";
+  const bool drops = !bundle.reference.empty() && std::any_of(bundle.reference.front().program.slots.begin(),
+                                                              bundle.reference.front().program.slots.end(),
+                                                              [](const Slot& slot) { return slot.name == "dropped"; });
+  return drops ? "gradients, losses and numbers of dropped rows" : "gradients and losses";
 }
 
 class Comparison {

@@ -1,6 +1,6 @@
 // Rule 12: equality with the model. The programs of a plan, put together by what they hand to each other, compute for
-// each parameter the gradient, and for the step the loss, that the reference computes: sums of the same numbers, one
-// of each for every sample. So do those of an evaluation for what it reports. Who hands what to whom, for which
+// each parameter the gradient, and for the step the loss and the number of dropped rows, that the reference computes:
+// sums of the same numbers, one of each for every sample. So do those of an evaluation for what it reports. Who hands what to whom, for which
 // samples, is rules 8 to 10, which must hold; so only what stands inside of programs is looked at here, once for each
 // program, whatever the number of ranks.
 //
@@ -22,7 +22,7 @@ namespace piper::verify {
 
 struct EqualityReport {
   bool looked = false;  // there was a reference
-  std::string results;  // what is compared: "gradients and losses", of an evaluation what it reports
+  std::string results;  // what is compared: "gradients and losses", and whatever else is reported
   int64_t proved = 0;   // of these, how many are the reference's
   int64_t numbers = 0;  // distinct ones, of reference and plan
   HeldCasts casts;      // of the reference, to the model without them

@@ -45,7 +45,7 @@ NumberedProgram number_reference(const Reference& reference, const Leaves& leave
 }
 
 bool is_result(const Manifest& manifest, const std::string& slot) {
-  return manifest.evaluates || slot == "loss" || tensor_of_gradient_slot(slot).has_value();
+  return manifest.evaluates || slot == "loss" || slot == "dropped" || tensor_of_gradient_slot(slot).has_value();
 }
 
 int32_t first_new(const NumberTable& table, int32_t from, const std::function<bool(int32_t)>& is_new) {

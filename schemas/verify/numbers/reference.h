@@ -16,8 +16,8 @@ namespace piper::verify {
 // `reference` must outlive what is returned.
 NumberedProgram number_reference(const plan::Reference& reference, const Leaves& leaves, NumberTable& table);
 
-// Whether a sum is a result: of a step a gradient or the loss, as others (counts) are what these are made of; of an
-// evaluation every one, as it is reported.
+// Whether a sum is a result: of a step a gradient, the loss or the number of dropped rows, as others (counts) are what
+// these are made of; of an evaluation every one, as it is reported.
 bool is_result(const plan::Manifest& manifest, const std::string& slot);
 
 // A number below `from` that `is_new`, all of whose operands are not: where a difference begins.

@@ -23,3 +23,9 @@ def number_of_targets_for_loss(bundle: Bundle):
                        [call("neg", ["negated f32[]"], ["loss f32[]"])])
     rank.add_run("all.C.b8", ["loss sum", "workspace"], before=rank.instruction(run="loss.finish"))
     rank.add_run("all.N.b8", ["labels", "loss"], before=rank.instruction(run="advance"))
+
+
+@edit("experts_capacity", "P0641", 'adds to "dropped" what the model does not')
+def rows_sent_for_rows_dropped(bundle: Bundle):
+    """The number of rows that a rank gets is reported as the number of those that were dropped."""
+    only(bundle.programs["EP0.rest.2.F.b2"]["calls"], out=["dropped i64[]"])["in"] = ["sum_5 i64[]"]
