@@ -2,11 +2,10 @@
 // The emitter makes them here; the verifier and piper-plan read them here. The runtime looks at no name.
 //
 //   program   CHUNK.PASS.bN    pass PASS of a chunk on N samples: "PP0.EP1.B.b4"; "B-recomputing": repeats its forward
-//   first run       CHUNK.PASS mI    ... on microbatch I; " mI" is absent where the batch is not split: "PP0.EP1.B m2"
+//   run       CHUNK.PASS mI    ... on microbatch I; " mI" is absent where the batch is not split: "PP0.EP1.B m2"
 //   slot      grad TENSOR      in a program: where its gradient of a tensor of the model is added up
-//   slot      loss T, loss T count   ... of an evaluation: term T of the loss, and what it is divided by; " T" is
-//   absent
-//             where there is one term
+//   slot      loss T           ... of an evaluation: term T of the loss; "loss" where there is one term
+//   slot      loss T count     ... what that term is divided by
 //
 //   chunk     TAGn.TAGn...     its values of the model's tags; behind them what tells pieces of it apart:
 //   "EP1.PP0.rest", "PP0/2"
@@ -52,7 +51,7 @@ std::string gradient_slot_name(std::string_view tensor);
 // The tensor of a slot of that form.
 std::optional<std::string_view> tensor_of_gradient_slot(std::string_view slot);
 
-// Of one of so many terms.
+// Of an evaluation, whose loss has so many terms.
 std::string term_slot_name(size_t term, size_t terms);
 std::string count_slot_name(size_t term, size_t terms);
 
