@@ -27,23 +27,14 @@ if(PIPER_SANITIZE)
   target_compile_options(piper_options INTERFACE -fsanitize=${PIPER_SANITIZE})
   target_link_options(piper_options INTERFACE -fsanitize=${PIPER_SANITIZE})
 endif()
+include(PiperQuickBuild)
 
-option(PIPER_QUICK_BUILD "compile many sources as one, and what runs in no step with -O1: quicker from nothing, slower for a change" OFF)
-
-# A target of what runs in no training step, by its folder.
-function(piper_optimise_less target)
-  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
-  if(PIPER_QUICK_BUILD AND NOT folder MATCHES "^(runtime|schemas/digest|schemas/live)")
-    target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
-  endif()
-endfunction()
-
-# piper_library(NAME SOURCES ... LINK ... PRIVATE_LINK ...): a static library of one folder.
+# piper_library(NAME [OPTIMISED] SOURCES ... LINK ... PRIVATE_LINK ...): a static library of one folder. OPTIMISED: in a quick
+# build too.
 function(piper_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  cmake_parse_arguments(arg "OPTIMISED" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ${PIPER_QUICK_BUILD} UNITY_BUILD_BATCH_SIZE 24)
-  piper_optimise_less(${name})
+  piper_build_quickly(${name} ${arg_OPTIMISED})
   target_link_libraries(${name} PUBLIC piper_options ${arg_LINK} PRIVATE ${arg_PRIVATE_LINK})
 endfunction()
 
@@ -51,7 +42,7 @@ endfunction()
 function(piper_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
-  piper_optimise_less(${name})
+  piper_build_quickly(${name} FALSE)
   target_link_libraries(${name} PRIVATE piper_options ${arg_LINK})
   install(TARGETS ${name} RUNTIME DESTINATION bin)
 endfunction()

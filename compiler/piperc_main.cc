@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <map>
-#include <regex>
 
 #ifdef PIPER_MIMALLOC
 #include <mimalloc.h>
@@ -13,6 +12,7 @@
 #include "compiler/diag/explain.h"
 #include "compiler/directives/directive_table.h"
 #include "compiler/driver/compile.h"
+#include "compiler/driver/run_pipeline.h"
 #include "compiler/tune/tune.h"
 #include "schemas/base/check.h"
 
@@ -81,12 +81,7 @@ void declare_views(CLI::App& app, Flags& flags) {
   CompileOptions& options = flags.options;
   const CLI::Validator expression(
       [](std::string& text) {
-        try {
-          (void)std::regex(text);
-        } catch (const std::regex_error&) {
-          return "'" + text + "' is no regular expression";
-        }
-        return std::string();
+        return piper::driver::is_regular_expression(text) ? std::string() : "'" + text + "' is no regular expression";
       },
       "REGEX");
   app.add_option("--emit", flags.emit,

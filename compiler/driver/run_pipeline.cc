@@ -49,6 +49,15 @@ Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnosti
   return Status();
 }
 
+bool is_regular_expression(const std::string& text) {
+  try {
+    (void)std::regex(text);
+    return true;
+  } catch (const std::regex_error&) {
+    return false;
+  }
+}
+
 std::vector<std::string> stop_names() {
   std::vector<std::string> names;
   for (const Pass& pass : pipeline()) {

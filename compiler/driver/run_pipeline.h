@@ -39,6 +39,9 @@ Status run_pass(const Pass& pass, Compilation& c, const FrameOptions& options, d
 Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnostics& diags, std::ostream& err,
                     const std::function<void(std::string_view phase)>& behind_phase, bool& stopped);
 
+// Whether `text` can be a FrameOptions::print_ir_after.
+bool is_regular_expression(const std::string& text);
+
 // Names of passes, and in front of the first pass of each phase the phase's, in order.
 std::vector<std::string> stop_names();
 

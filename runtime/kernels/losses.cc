@@ -143,11 +143,11 @@ concept Half = std::is_same_v<T, at::BFloat16> || std::is_same_v<T, at::Half>;
 constexpr int64_t kBlock = 1024;
 
 template <Half T>
-constexpr DType kTypeOf = std::is_same_v<T, at::Half> ? DType::kF16 : DType::kBF16;
+constexpr DType kHalfType = std::is_same_v<T, at::Half> ? DType::kF16 : DType::kBF16;
 
 template <Half T>
 void widen(const T* x, int64_t s, float* to, int64_t count) {
-  if (s == 1) return convert_elements(kTypeOf<T>, x, DType::kF32, to, count);
+  if (s == 1) return convert_elements(kHalfType<T>, x, DType::kF32, to, count);
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(x[i * s]);
 }
 // Calls body(first class of the block, its values, how many).
@@ -187,7 +187,7 @@ void row_gradient(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t 
   for_each_block(x, s, count, [&](int64_t i, const float* values, int64_t n) {
     if (w != nullptr) widen(w + i * ws, ws, weights, n);
     row_gradient(values, 1, gradient, 1, w != nullptr ? weights : nullptr, 1, n, lse, total, even);
-    if (ds == 1) return convert_elements(DType::kF32, gradient, kTypeOf<T>, dx + i, n);
+    if (ds == 1) return convert_elements(DType::kF32, gradient, kHalfType<T>, dx + i, n);
     for (int64_t c = 0; c < n; ++c) dx[(i + c) * ds] = static_cast<T>(gradient[c]);
   });
 }

@@ -10,7 +10,7 @@
 namespace piper::kernels {
 namespace {
 
-constexpr int64_t kBlock = 256;  // elements of a half that are turned at a time
+constexpr int64_t kTurnBlock = 256;  // elements of a half that are turned at a time
 
 // The two halves of a row, or of a block of it.
 template <class T>
@@ -81,7 +81,7 @@ constexpr DType kTypeOf = std::is_same_v<T, double> ? DType::kF64 : DType::kF32;
 // they have another type or are `apart`, in `block`.
 template <class T>
 Halves<const T> halves(const std::byte* row, DType dtype, int64_t half, int64_t first, int64_t count, bool apart,
-                       std::array<T, 2 * kBlock>& block) {
+                       std::array<T, 2 * kTurnBlock>& block) {
   const int64_t bytes = dtype_bytes(dtype);
   const std::byte *a = row + first * bytes, *b = a + half * bytes;
   if (dtype == kTypeOf<T> && !apart) return {reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b)};
@@ -104,13 +104,13 @@ void turn_rows(const at::Tensor& y_view, const at::Tensor& x_view, const at::Ten
                const at::Tensor& sin_view, Turn turn) {
   const View y(y_view), x(x_view), cos(cos_view), sin(sin_view);
   const int64_t half = y_view.size(-1) / 2, bytes = dtype_bytes(y.dtype);
-  std::array<T, 2 * kBlock> x_block, cos_block, sin_block, y_block;
+  std::array<T, 2 * kTurnBlock> x_block, cos_block, sin_block, y_block;
   at::DimVector index(y.strides.size(), 0);
   for (int64_t rows = half == 0 ? 0 : y_view.numel() / (2 * half); rows-- > 0;) {
     const std::byte *x_row = x.row(index), *cos_row = cos.row(index), *sin_row = sin.row(index);
     std::byte* y_row = y.row(index);
-    for (int64_t first = 0; first < half; first += kBlock) {
-      const int64_t count = std::min(kBlock, half - first);
+    for (int64_t first = 0; first < half; first += kTurnBlock) {
+      const int64_t count = std::min(kTurnBlock, half - first);
       std::byte *y1 = y_row + first * bytes, *y2 = y1 + half * bytes;
       const bool direct = y.dtype == kTypeOf<T>;
       const Halves<T> out = direct ? Halves<T>{reinterpret_cast<T*>(y1), reinterpret_cast<T*>(y2)}
@@ -134,7 +134,7 @@ void turn_rows(const at::Tensor& y_view, const at::Tensor& x_view, const at::Ten
 }
 
 // The view itself where its last axis is dense, else a copy.
-at::Tensor dense_rows(const at::Tensor& t) { return t.stride(-1) == 1 ? t : dense(t); }
+at::Tensor dense_last_axis(const at::Tensor& t) { return t.stride(-1) == 1 ? t : dense(t); }
 
 std::unique_ptr<PreparedKernel> bind(const Call& call, TurnF32 f32, TurnF64 f64) {
   const at::Tensor y = call.out(0), x = call.in(0);
@@ -150,7 +150,7 @@ std::unique_ptr<PreparedKernel> bind(const Call& call, TurnF32 f32, TurnF64 f64)
   };
   (void)View(y);
   return make_kernel(call, [=, cos = table(1), sin = table(2)] {
-    const at::Tensor rows = dense_rows(x), cos_rows = dense_rows(cos), sin_rows = dense_rows(sin);
+    const at::Tensor rows = dense_last_axis(x), cos_rows = dense_last_axis(cos), sin_rows = dense_last_axis(sin);
     const at::Tensor result = y.stride(-1) == 1 ? y : scratch_like(y);
     if (y.scalar_type() == at::kDouble) turn_rows<double>(result, rows, cos_rows, sin_rows, f64);
     else turn_rows<float>(result, rows, cos_rows, sin_rows, f32);

@@ -11,6 +11,9 @@ import pathlib
 import re
 import sys
 
+# Sources with flags of their own, which CMake compiles by themselves.
+APART = re.compile(r"^\s*(?:piper_element_loops\(([^)]*)\)|set_(?:source_files_properties\(|property\(SOURCE )([^)]*?)\s(?:PROPERTIES|APPEND PROPERTY)\s+COMPILE_)",
+                   re.MULTILINE)
 LIBRARY = re.compile(r"^piper_library\(\s*(\w+)([^)]*)\)", re.MULTILINE)
 # Comments, strings and lines of the preprocessor, in which braces mean nothing.
 SILENT = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|^[ \t]*#(?:\\\n|[^\n])*', re.DOTALL | re.MULTILINE)
@@ -79,12 +82,11 @@ def main() -> int:
         if "build" in lists.relative_to(root).parts or "tests" in lists.relative_to(root).parts:
             continue
         text = lists.read_text()
+        apart = {source for sources in APART.findall(text) for source in " ".join(sources).split()}
         for library in LIBRARY.finditer(text):
-            if re.search(rf"set_target_properties\({library.group(1)} PROPERTIES UNITY_BUILD OFF\)", text):
-                continue
             libraries += 1
             where = collections.defaultdict(list)
-            for source in re.findall(r"(?<=\s)\w[\w./]*\.cc\b", library.group(2)):
+            for source in sorted(set(re.findall(r"(?<=\s)\w[\w./]*\.cc\b", library.group(2))) - apart):
                 for name, parameters in declared((lists.parent / source).read_text()).items():
                     where[name].append((source, parameters))
             for name, places in sorted(where.items()):

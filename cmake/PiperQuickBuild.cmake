@@ -1,0 +1,33 @@
+# PIPER_QUICK_BUILD: the programs in a quarter of the processor time from nothing, for who builds once. A change costs more, and
+# piperc runs slower. Sources are compiled as they are: tests/layering/check_unity.py holds that those of a library can be one.
+include_guard()
+option(PIPER_QUICK_BUILD "compile each library as one source, and all but loops over elements of tensors with -O1" OFF)
+
+# The standard headers that many sources read, read once for all of -O1: g++ 12 breaks down over a source of -O3 that reads headers
+# compiled with -O1.
+if(PIPER_QUICK_BUILD)
+  file(WRITE ${PROJECT_BINARY_DIR}/standard_headers.cc "")
+  add_library(piper_standard_headers OBJECT ${PROJECT_BINARY_DIR}/standard_headers.cc)
+  target_link_libraries(piper_standard_headers PRIVATE piper_options)
+  target_compile_options(piper_standard_headers PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+  target_precompile_headers(piper_standard_headers PRIVATE <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <condition_variable>
+    <cstdint> <cstdio> <cstring> <deque> <exception> <filesystem> <fstream> <functional> <iostream> <limits> <map> <memory> <mutex> <numeric>
+    <optional> <set> <span> <sstream> <string> <string_view> <thread> <tuple> <unordered_map> <unordered_set> <utility> <variant> <vector>)
+endif()
+
+# piper_build_quickly(TARGET OPTIMISED): does so where PIPER_QUICK_BUILD is on. OPTIMISED: whether the whole target loops over elements.
+function(piper_build_quickly target optimised)
+  if(PIPER_QUICK_BUILD)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+    if(NOT optimised)
+      target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+      target_precompile_headers(${target} REUSE_FROM piper_standard_headers)
+    endif()
+  endif()
+endfunction()
+
+# piper_element_loops(SOURCES ...): these of the folder loop over elements of tensors: -O3 in every build, each by itself.
+function(piper_element_loops)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-O3>)
+  set_property(SOURCE ${ARGN} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
