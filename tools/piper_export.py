@@ -112,7 +112,8 @@ def _fix_attention_layouts(program):
 
 
 def _translations():
-    """What the exporter has no ONNX for: products of rows in groups, one group for each expert."""
+    """What the exporter has no ONNX for, or takes apart: products of rows in groups, one group for each expert; the cross entropy
+    of probabilities, whose own gradient is a number where they are 0 or 1, and that of its parts is none."""
     from onnxscript import opset20 as op
 
     def grouped_mm(rows, weight, offs, bias=None, out_dtype=None):
@@ -126,7 +127,17 @@ def _translations():
             start = end
         return op.Concat(*products, axis=0)
 
-    table = {}
+    def log_above(x):    # max(log(x), -100)
+        zero, least = op.Equal(x, op.CastLike(0.0, x)), op.CastLike(-100.0, x)
+        return op.Where(zero, least, op.Max(op.Log(op.Where(zero, op.CastLike(1.0, x), x)), least))
+
+    def binary_cross_entropy(p, target, weight=None, reduction=1):
+        one = op.CastLike(1.0, p)
+        terms = op.Neg(op.Add(op.Mul(target, log_above(p)), op.Mul(op.Sub(one, target), log_above(op.Sub(one, p)))))
+        terms = terms if weight is None else op.Mul(terms, weight)
+        return terms if reduction == 0 else (op.ReduceMean if reduction == 1 else op.ReduceSum)(terms, keepdims=0)
+
+    table = {torch.ops.aten.binary_cross_entropy.default: binary_cross_entropy}
     if hasattr(torch.ops.transformers, "grouped_mm_fallback"):
         table[torch.ops.transformers.grouped_mm_fallback.default] = grouped_mm
     if hasattr(torch.ops.aten, "_grouped_mm"):

@@ -4,7 +4,8 @@
   aten_calls.py --bin BIN --work DIR
 
 One model holds them all, so a gradient that differs names the call by its layer. Losses of 3 steps to 1e-5, gradients of the
-first to 2e-5 of their norms. Through .pt2, on one device and in two microbatches on two replicas.
+first to 2e-5 of their norms. Through .pt2, on one device and in two microbatches on two replicas; those with values or gradients
+of their own at bounds, of infinities and of zeros also through .onnx.
 """
 import argparse
 import json
@@ -50,6 +51,16 @@ def projected(x, p):
     begin = torch.zeros(1, x.shape[0], 4)
     weights = cut(p, (16, 4), (16, 2), (16,), (16,), (2, 4))
     return torch.lstm(x.view(-1, 4, 4), (begin[..., :2], begin), weights, True, 1, 0.0, True, False, True)[0].flatten(1)
+
+
+def saturated(x):
+    """x, of which sigmoid is 1 where x was above 0.2, 0 where it was below -0.2."""
+    return x + 50 * (x.detach() > 0.2) - 150 * (x.detach() < -0.2)
+
+
+def integers(p):
+    """-8 to 7, with the gradient of p: bounds of activations are among them."""
+    return torch.arange(-8.0, 8.0) + (p - p.detach())
 
 
 CALLS = {
@@ -106,7 +117,14 @@ CALLS = {
     "fourier": lambda x, p: torch.fft.fftn((x * p).view(-1, 4, 4), dim=(1, 2)).real.flatten(1) + torch.fft.fft(x, norm="ortho").imag
                             + torch.view_as_real(torch.fft.fft2(x[:, :8].view(-1, 2, 4), norm="forward")).flatten(1),
     "cumsum": lambda x, p: x.cumsum(-1) * p,
+    "saturated_cross_entropy": lambda x, p: 0.1 * F.binary_cross_entropy(saturated(x).sigmoid(), torch.full_like(x, 0.3), reduction="none")
+                            + F.binary_cross_entropy((p * 0 + 200).sigmoid(), torch.full_like(p, 0.9), p.detach() ** 2),
+    "cross_entropy_at_bounds": lambda x, p: x + 1e-12 * F.binary_cross_entropy((integers(p) > 0) + (p - p.detach()), torch.full_like(p, 0.25), reduction="none"),
+    "cross_entropy_of_both": lambda x, p: F.binary_cross_entropy(x.sigmoid(), p.sigmoid().expand_as(x), reduction="none"),
 }
+# Of the nodes of an .onnx file, without the calls that they were made from, and by those calls.
+BY_NODES = ["saturated_cross_entropy", "cross_entropy_of_both"]
+BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds"]
 LOSSES = {
     "nll_loss": lambda x, p: 0.1 * F.nll_loss(-(x * p).pow(2), x.detach().argmax(-1), reduction="sum"),
 }
@@ -129,18 +147,18 @@ class Model(nn.Module):
         return loss
 
 
-def check(bench, names, title, keys):
+def check(bench, names, title, keys, container="pt2", *flags):
     from safetensors.torch import save_file
     torch.manual_seed(2)
     model = Model(names).train()
     data = torch.randn(BATCH * STEPS, WIDTH, generator=torch.Generator().manual_seed(3))
     save_file({"x": data}, bench.work / f"{title}.safetensors")
-    path = bench.work / f"{title}.pt2"
+    path = bench.work / f"{title}.{container}"
     piper_export.export(model, {"x": data[:BATCH]}, path)
     strategy = bench.work / f"{title}.json"
     strategy.write_text(json.dumps({"model": {"batch": BATCH}, "optimizer": {"sgd": {"lr": 0.01}}} | keys))
     plans = bench.work / f"{title}.plans"
-    bench.call([bench.bin / "piperc", path, "--strategy", strategy, "-o", plans])
+    bench.call([bench.bin / "piperc", path, "--strategy", strategy, "-o", plans, *flags])
     result = bench.run(plans, title, 0, "local", STEPS)
     optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.01), []
     for step in range(STEPS):
@@ -174,6 +192,8 @@ def main():
     failed = check(bench, names, "one", {})
     failed += check(bench, names, "pieces", {"directives": [
         {"op": "replicate", "filter": {}, "devices": [0, 1]}, {"op": "split", "num_microbatches": 2}]})
+    failed += check(bench, BY_CALLS, "onnx", {}, "onnx")
+    failed += check(bench, BY_NODES, "nodes", {}, "onnx", "--route", "onnx")
     sys.exit(1 if failed else 0)
 
 

@@ -120,15 +120,20 @@ Item bce_with_logits(Call& c) {
   return reduced(c, terms);
 }
 
-// -(t max(log p, -100) + (1 - t) max(log(1 - p), -100))
+// -(t max(log p, -100) + (1 - t) max(log(1 - p), -100)). The derivative by p is ATen's,
+// (p - t) / max(p (1 - p), 1e-12): that of the logarithms is no number where p is 0 or 1. It multiplies p minus itself,
+// which adds 0 to the value.
 Item binary_cross_entropy(Call& c) {
   const ValueId p = c.tensor("self"), t = c.tensor("target");
-  const ValueId one = c.scalar(1, c.dtype(p));
-  const ValueId yes = at_least(c, c.op(OpKind::kLog, {p}), -100);
-  const ValueId no = at_least(c, c.op(OpKind::kLog, {c.binary(OpKind::kSub, one, p)}), -100);
+  const ValueId one = c.scalar(1, c.dtype(p)), fixed = c.op(OpKind::kDetach, {p});
+  const ValueId rest = c.binary(OpKind::kSub, one, fixed);
+  const ValueId yes = at_least(c, c.op(OpKind::kLog, {fixed}), -100);
+  const ValueId no = at_least(c, c.op(OpKind::kLog, {rest}), -100);
   ValueId terms = c.binary(OpKind::kMul, t, yes);
   terms = c.binary(OpKind::kAdd, terms, c.binary(OpKind::kMul, c.binary(OpKind::kSub, one, t), no));
-  terms = c.op(OpKind::kNeg, {terms});
+  const ValueId spread = at_least(c, c.binary(OpKind::kMul, fixed, rest), 1e-12);
+  const ValueId slope = c.binary(OpKind::kDiv, c.binary(OpKind::kSub, fixed, c.op(OpKind::kDetach, {t})), spread);
+  terms = c.binary(OpKind::kSub, c.binary(OpKind::kMul, c.binary(OpKind::kSub, p, fixed), slope), terms);
   if (c.has("weight")) terms = c.binary(OpKind::kMul, terms, c.tensor("weight"));
   return reduced(c, terms);
 }
