@@ -63,6 +63,19 @@ def integers(p):
     return torch.arange(-8.0, 8.0) + (p - p.detach())
 
 
+def without(x, remainder, step):
+    """-inf in every step-th column."""
+    return x.masked_fill(torch.arange(x.shape[-1]) % step == remainder, -torch.inf)
+
+
+def attention_of_none(x, p):
+    """By a trained mask, and with a dropout that drops one in 10^9; the second row may attend to nothing, the third not to the first."""
+    q, k, v = (x.view(-1, 1, 4, 4) * (i + 1) for i in range(3))
+    mask = without(p, 8, 16).view(4, 4).masked_fill(torch.arange(4)[:, None] == 1, -torch.inf)
+    return (F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            + F.scaled_dot_product_attention(q, k, v, attn_mask=mask.detach() > -torch.inf, dropout_p=1e-9)).flatten(1)
+
+
 CALLS = {
     "outer": lambda x, p: x * torch.outer(p[:4], p[4:8]).flatten(),
     "tensor_split": lambda x, p: torch.cat([a * (i + 1) for i, a in enumerate(x.tensor_split(3, -1) + x.tensor_split((2, 5), 1))], 1),
@@ -121,10 +134,12 @@ CALLS = {
                             + F.binary_cross_entropy((p * 0 + 200).sigmoid(), torch.full_like(p, 0.9), p.detach() ** 2),
     "cross_entropy_at_bounds": lambda x, p: x + 1e-12 * F.binary_cross_entropy((integers(p) > 0) + (p - p.detach()), torch.full_like(p, 0.25), reduction="none"),
     "cross_entropy_of_both": lambda x, p: F.binary_cross_entropy(x.sigmoid(), p.sigmoid().expand_as(x), reduction="none"),
+    "attention_of_none": attention_of_none,
+    "safe_softmax": lambda x, p: torch._safe_softmax(without((x * p).view(-1, 4, 4).transpose(1, 2), 2, 4).transpose(1, 2), -1).flatten(1),
 }
 # Of the nodes of an .onnx file, without the calls that they were made from, and by those calls.
 BY_NODES = ["saturated_cross_entropy", "cross_entropy_of_both"]
-BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds"]
+BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none"]
 LOSSES = {
     "nll_loss": lambda x, p: 0.1 * F.nll_loss(-(x * p).pow(2), x.detach().argmax(-1), reduction="sum"),
 }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/frontend/aten/dropout.h"
+#include "compiler/frontend/aten/softmax.h"
 #include "compiler/frontend/aten/table.h"
 
 namespace piper::frontend::aten {
@@ -52,7 +53,7 @@ ValueId written_out(Call& c, ValueId q, ValueId k, ValueId v, ValueId mask, bool
     if (c.dtype(mask) == DType::kBool) scores = c.op(OpKind::kWhere, {mask, scores, low});
     else scores = c.binary(OpKind::kAdd, scores, mask);
   }
-  const ValueId weights = c.op(OpKind::kSoftmax, {scores}, ir::DimAttrs{3});
+  const ValueId weights = mask.valid() ? safe_softmax(c, scores, 3) : c.op(OpKind::kSoftmax, {scores}, ir::DimAttrs{3});
   return c.op(OpKind::kMatmul, {p > 0 ? dropped(c, weights, p) : weights, v});
 }
 

@@ -1,6 +1,7 @@
 // ATen calls that normalise: layer, RMS, group and batch norm, softmax.
 #include <limits>
 
+#include "compiler/frontend/aten/softmax.h"
 #include "compiler/frontend/aten/table.h"
 
 namespace piper::frontend::aten {
@@ -133,6 +134,19 @@ Item softmax(Call& c) {
   return soft(c, c.kind(), c.dtype_or("dtype", is_floating(own) ? own : DType::kF32));
 }
 Item softmax_half(Call& c) { return soft(c, c.kind(), c.dtype(c.tensor("self"))); }
+
+ValueId safe_softmax(Call& c, ValueId x, int64_t dim) {
+  const ValueId top = c.op(OpKind::kDetach, {c.op(OpKind::kAmax, {x}, ir::ReduceAttrs{{dim}, true})});
+  const ValueId dead = c.binary(OpKind::kEq, top, -std::numeric_limits<double>::infinity());
+  const ValueId zero = c.scalar(0, c.dtype(x));
+  const ValueId y = c.op(OpKind::kSoftmax, {c.op(OpKind::kWhere, {dead, zero, x})}, ir::DimAttrs{dim});
+  return c.op(OpKind::kWhere, {dead, zero, y});
+}
+Item safe_softmax_call(Call& c) {
+  const ValueId x = c.tensor("self"), y = c.cast(x, c.dtype_or("dtype", c.dtype(x)));
+  if (c.rank(y) == 0) return c.fail("a softmax of a scalar");
+  return made(safe_softmax(c, y, c.dim("dim", c.shape(y).size())));
+}
 
 // v g / |v|, the norm over all axes but `dim` (torch.nn.utils.weight_norm); over all of them where `dim` is -1.
 Item weight_norm(Call& c) {
