@@ -136,10 +136,14 @@ CALLS = {
     "cross_entropy_of_both": lambda x, p: F.binary_cross_entropy(x.sigmoid(), p.sigmoid().expand_as(x), reduction="none"),
     "attention_of_none": attention_of_none,
     "safe_softmax": lambda x, p: torch._safe_softmax(without((x * p).view(-1, 4, 4).transpose(1, 2), 2, 4).transpose(1, 2), -1).flatten(1),
+    "bounds": lambda x, p: 0.1 * (x + F.hardtanh(integers(p)) - 2 * F.hardtanh(integers(p), 2, 5) + 3 * F.relu6(integers(p))),
+    "hard_gates": lambda x, p: 0.1 * F.hardswish(integers(p)) + F.hardswish(2 * x) - 0.5 * F.hardsigmoid(integers(p)) + F.hardsigmoid(x),
+    "clamp_at_bounds": lambda x, p: x + 0.1 * torch.clamp(integers(p), -2, 5) - 0.1 * torch.clamp(integers(p), min=1),
+    "units_at_zero": lambda x, p: x + 0.1 * (F.elu(integers(p), 0.5) + 2 * F.selu(integers(p)) - F.celu(integers(p), 0.7)),
 }
 # Of the nodes of an .onnx file, without the calls that they were made from, and by those calls.
-BY_NODES = ["saturated_cross_entropy", "cross_entropy_of_both"]
-BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none"]
+BY_NODES = ["saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero"]
+BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds"]
 LOSSES = {
     "nll_loss": lambda x, p: 0.1 * F.nll_loss(-(x * p).pow(2), x.detach().argmax(-1), reduction="sum"),
 }

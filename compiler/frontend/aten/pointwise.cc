@@ -4,6 +4,7 @@
 
 #include "compiler/frontend/aten/fourier.h"
 #include "compiler/frontend/aten/table.h"
+#include "compiler/frontend/formulas.h"
 
 namespace piper::frontend::aten {
 namespace {
@@ -148,17 +149,15 @@ Item lerp(Call& c) {
                        c.binary(OpKind::kMul, c.binary(OpKind::kSub, b, a), c.as(c.arg("weight"), c.dtype(a)))));
 }
 
-Item hardtanh(Call& c) { return made(clamped(c, c.tensor("self"), c.real("min_val"), c.real("max_val"))); }
-Item relu6(Call& c) { return made(clamped(c, c.tensor("self"), 0, 6)); }
+Item hardtanh(Call& c) {
+  return made(clamped_inside(c.builder(), c.tensor("self"), c.real("min_val"), c.real("max_val")));
+}
+Item relu6(Call& c) { return made(clamped_inside(c.builder(), c.tensor("self"), 0, 6)); }
 Item hardsigmoid(Call& c) {
-  const ValueId x = floating(c, "self");
-  return made(c.binary(OpKind::kDiv, clamped(c, c.binary(OpKind::kAdd, x, 3), 0, 6), 6));
+  const ValueId bounded = clamped_inside(c.builder(), floating(c, "self"), -3, 3);
+  return made(c.binary(OpKind::kDiv, c.binary(OpKind::kAdd, bounded, 3), 6));
 }
-Item hardswish(Call& c) {
-  const ValueId x = floating(c, "self");
-  const ValueId gate = clamped(c, c.binary(OpKind::kAdd, x, 3), 0, 6);
-  return made(c.binary(OpKind::kDiv, c.binary(OpKind::kMul, x, gate), 6));
-}
+Item hardswish(Call& c) { return made(hard_swish(c.builder(), floating(c, "self"))); }
 Item log1p(Call& c) { return made(c.op(OpKind::kLog, {c.binary(OpKind::kAdd, floating(c, "self"), 1)})); }
 Item expm1(Call& c) { return made(c.binary(OpKind::kSub, c.op(OpKind::kExp, {floating(c, "self")}), 1)); }
 

@@ -1,27 +1,23 @@
 // Activations; those that the op set does not have are written out by their formulas in the ONNX
 // operator reference.
 #include <cmath>
+#include <limits>
 
+#include "compiler/frontend/formulas.h"
 #include "compiler/frontend/onnx/ops.h"
 
 namespace piper::frontend::onnx {
 namespace {
 
 // x where positive, else scale * (exp(x / width) - 1). The exponent is bounded above, so that the
-// branch that is not taken has a finite gradient.
+// branch that is not taken has a finite gradient; at 0 the bound passes it whole.
 ValueId exponential_unit(NodeImport& n, ValueId x, double scale, double width) {
   const ValueId zero = n.scalar_like(0, x);
-  ValueId low = n.emit(OpKind::kMinimum, {x, zero});
+  ValueId low = n.emit(OpKind::kClamp, {x}, ir::ClampAttrs{-std::numeric_limits<double>::infinity(), 0});
   if (width != 1) low = n.emit(OpKind::kMul, {low, n.scalar_like(1 / width, x)});
   ValueId curve = n.emit(OpKind::kSub, {n.emit(OpKind::kExp, {low}), n.scalar_like(1, x)});
   if (scale != 1) curve = n.emit(OpKind::kMul, {curve, n.scalar_like(scale, x)});
   return n.emit(OpKind::kWhere, {n.emit(OpKind::kGt, {x, zero}), x, curve});
-}
-
-ValueId hard_sigmoid(NodeImport& n, ValueId x, double alpha, double beta) {
-  const ValueId line =
-      n.emit(OpKind::kAdd, {n.emit(OpKind::kMul, {x, n.scalar_like(alpha, x)}), n.scalar_like(beta, x)});
-  return n.emit(OpKind::kClamp, {line}, ir::ClampAttrs{0, 1});
 }
 
 // x, where v = 1 + erf(x / sqrt(2)).
@@ -103,12 +99,15 @@ void import_softsign(NodeImport& n) {
 }
 
 void import_hard_sigmoid(NodeImport& n) {
-  n.set(0, hard_sigmoid(n, n.in(0), n.float_attr("alpha", 0.2), n.float_attr("beta", 0.5)));
+  const ValueId x = n.in(0), slope = n.scalar_like(n.float_attr("alpha", 0.2), x);
+  const ValueId line =
+      n.emit(OpKind::kAdd, {n.emit(OpKind::kMul, {x, slope}), n.scalar_like(n.float_attr("beta", 0.5), x)});
+  if (n.ok()) n.set(0, clamped_inside(n.builder(), line, 0, 1));
 }
 
 void import_hard_swish(NodeImport& n) {
   const ValueId x = n.in(0);
-  n.result(OpKind::kMul, {x, hard_sigmoid(n, x, 1.0 / 6, 0.5)});
+  if (n.ok()) n.set(0, hard_swish(n.builder(), x));
 }
 
 void import_elu(NodeImport& n) { n.set(0, exponential_unit(n, n.in(0), n.float_attr("alpha", 1), 1)); }

@@ -1,0 +1,16 @@
+// Formulas of several ops that both import routes write, where the first that comes to mind has other values or
+// gradients than PyTorch's function: at a bound.
+// Operands are floating-point numbers.
+#pragma once
+
+#include "compiler/ir/graph.h"
+
+namespace piper::frontend {
+
+// min(max(x, low), high) whose gradient is 0 at the bounds, too, where that of kClamp is 1.
+ir::ValueId clamped_inside(ir::GraphBuilder& builder, ir::ValueId x, double low, double high);
+
+// x min(max(x + 3, 0), 6) / 6; its derivative is 0 at -3 and 1 at 3.
+ir::ValueId hard_swish(ir::GraphBuilder& builder, ir::ValueId x);
+
+}  // namespace piper::frontend
