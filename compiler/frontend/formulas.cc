@@ -24,4 +24,13 @@ ValueId hard_swish(ir::GraphBuilder& builder, ValueId x) {
   return builder.add1(OpKind::kWhere, {off, builder.scalar(0, t), right});
 }
 
+// The square root is taken of 1 where the sum is 0: a gradient of 0 times its derivative there, inf, is no number.
+ValueId root_of_squares(ir::GraphBuilder& builder, ValueId squares) {
+  const DType t = builder.type(squares).dtype;
+  const ValueId none = builder.scalar(0, t);
+  const ValueId zero = builder.add1(OpKind::kEq, {squares, none});
+  const ValueId safe = builder.add1(OpKind::kWhere, {zero, builder.scalar(1, t), squares});
+  return builder.add1(OpKind::kWhere, {zero, none, builder.add1(OpKind::kSqrt, {safe})});
+}
+
 }  // namespace piper::frontend

@@ -1,5 +1,5 @@
 // Formulas of several ops that both import routes write, where the first that comes to mind has other values or
-// gradients than PyTorch's function: at a bound.
+// gradients than PyTorch's function: at a bound, of a row of zeros.
 // Operands are floating-point numbers.
 #pragma once
 
@@ -12,5 +12,8 @@ ir::ValueId clamped_inside(ir::GraphBuilder& builder, ir::ValueId x, double low,
 
 // x min(max(x + 3, 0), 6) / 6; its derivative is 0 at -3 and 1 at 3.
 ir::ValueId hard_swish(ir::GraphBuilder& builder, ir::ValueId x);
+
+// A norm as the square root of its sum of squares; where that is 0, the gradient is 0.
+ir::ValueId root_of_squares(ir::GraphBuilder& builder, ir::ValueId squares);
 
 }  // namespace piper::frontend

@@ -142,7 +142,7 @@ CALLS = {
     "units_at_zero": lambda x, p: x + 0.1 * (F.elu(integers(p), 0.5) + 2 * F.selu(integers(p)) - F.celu(integers(p), 0.7)),
 }
 # Of the nodes of an .onnx file, without the calls that they were made from, and by those calls.
-BY_NODES = ["saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero"]
+BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero"]
 BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds"]
 LOSSES = {
     "nll_loss": lambda x, p: 0.1 * F.nll_loss(-(x * p).pow(2), x.detach().argmax(-1), reduction="sum"),

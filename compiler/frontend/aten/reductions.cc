@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "compiler/frontend/aten/table.h"
+#include "compiler/frontend/formulas.h"
 
 namespace piper::frontend::aten {
 namespace {
@@ -23,13 +24,6 @@ int64_t count_of(Call& c, ValueId x, const std::vector<int64_t>& dims) {
   int64_t n = 1;
   for (int64_t d : dims) n *= c.extent(x, d);
   return n;
-}
-
-// The square root of a sum of squares; where that is 0, torch gives the norm the gradient 0.
-ValueId root(Call& c, ValueId squares) {
-  const ValueId zero = c.binary(OpKind::kEq, squares, 0);
-  const ValueId safe = c.op(OpKind::kWhere, {zero, c.scalar(1, c.dtype(squares)), squares});
-  return c.op(OpKind::kWhere, {zero, c.scalar(0, c.dtype(squares)), c.op(OpKind::kSqrt, {safe})});
 }
 
 // values, indices along one axis of the greatest (sign 1) or least (-1) element.
@@ -161,7 +155,7 @@ Item variance(Call& c) {
   const ValueId centred = c.binary(OpKind::kSub, x, c.mean(x, dims, true));
   const ValueId total = c.sum(c.binary(OpKind::kMul, centred, centred), dims, c.flag("keepdim"));
   const ValueId var = c.binary(OpKind::kDiv, total, n - correction);
-  return made(c.kind() == OpKind::kSqrt ? root(c, var) : var);
+  return made(c.kind() == OpKind::kSqrt ? root_of_squares(c.builder(), var) : var);
 }
 Item variance_and_mean(Call& c) {
   const ValueId x = c.tensor("self");
@@ -187,7 +181,7 @@ Item vector_norm(Call& c) {
   const double order = c.real("ord");
   if (order == 1) return made(c.sum(c.op(OpKind::kAbs, {x}), dims, c.flag("keepdim")));
   if (order != 2) return c.fail("a vector norm is supported with ord 1 and 2");
-  return made(root(c, c.sum(c.binary(OpKind::kMul, x, x), dims, c.flag("keepdim"))));
+  return made(root_of_squares(c.builder(), c.sum(c.binary(OpKind::kMul, x, x), dims, c.flag("keepdim"))));
 }
 
 Item any_of(Call& c) { return counted(c, c.all_dims(c.tensor("self")), false); }

@@ -1,6 +1,7 @@
 // Reductions, scans and top-k.
 #include <algorithm>
 
+#include "compiler/frontend/formulas.h"
 #include "compiler/frontend/onnx/ops.h"
 
 namespace piper::frontend::onnx {
@@ -77,7 +78,9 @@ void import_reduce_sum_square(NodeImport& n) {
 
 void import_reduce_l2(NodeImport& n) {
   const Reduction r = read(n);
-  if (n.ok()) n.result(OpKind::kSqrt, {reduce(n, OpKind::kSum, r, n.emit(OpKind::kMul, {r.x, r.x}))});
+  if (!n.ok()) return;
+  const ValueId squares = reduce(n, OpKind::kSum, r, n.emit(OpKind::kMul, {r.x, r.x}));
+  if (n.ok()) n.set(0, root_of_squares(n.builder(), squares));
 }
 
 void import_reduce_log_sum(NodeImport& n) {
