@@ -1,5 +1,7 @@
 #include "compiler/frontend/formulas.h"
 
+#include <limits>
+
 namespace piper::frontend {
 
 using ir::OpKind;
@@ -31,6 +33,20 @@ ValueId root_of_squares(ir::GraphBuilder& builder, ValueId squares) {
   const ValueId zero = builder.add1(OpKind::kEq, {squares, none});
   const ValueId safe = builder.add1(OpKind::kWhere, {zero, builder.scalar(1, t), squares});
   return builder.add1(OpKind::kWhere, {zero, none, builder.add1(OpKind::kSqrt, {safe})});
+}
+
+// m + log(sum(exp(x - m))) with m = max(x) as a constant for the gradient, which it does not change. Where the greatest
+// is infinite m is 0, as in PyTorch: inf - inf is no number.
+ValueId log_sum_exp(ir::GraphBuilder& builder, ValueId x, const std::vector<int64_t>& dims, bool keepdim) {
+  if (dims.empty()) return x;
+  const DType t = builder.type(x).dtype;
+  const ValueId top = builder.add1(OpKind::kDetach, {builder.add1(OpKind::kAmax, {x}, ir::ReduceAttrs{dims, true})});
+  const ValueId infinity = builder.scalar(std::numeric_limits<double>::infinity(), t);
+  const ValueId infinite = builder.add1(OpKind::kEq, {builder.add1(OpKind::kAbs, {top}), infinity});
+  const ValueId m = builder.add1(OpKind::kWhere, {infinite, builder.scalar(0, t), top});
+  const ValueId powers = builder.add1(OpKind::kExp, {builder.add1(OpKind::kSub, {x, m})});
+  const ValueId total = builder.add1(OpKind::kLog, {builder.sum(powers, dims, keepdim)});
+  return builder.add1(OpKind::kAdd, {total, builder.reshape(m, builder.type(total).shape)});
 }
 
 }  // namespace piper::frontend

@@ -1,7 +1,9 @@
 // Formulas of several ops that both import routes write, where the first that comes to mind has other values or
-// gradients than PyTorch's function: at a bound, of a row of zeros.
+// gradients than PyTorch's function: at a bound, of a row of zeros, of infinities.
 // Operands are floating-point numbers.
 #pragma once
+
+#include <vector>
 
 #include "compiler/ir/graph.h"
 
@@ -15,5 +17,8 @@ ir::ValueId hard_swish(ir::GraphBuilder& builder, ir::ValueId x);
 
 // A norm as the square root of its sum of squares; where that is 0, the gradient is 0.
 ir::ValueId root_of_squares(ir::GraphBuilder& builder, ir::ValueId squares);
+
+// log(sum(exp(x))) along axes; -inf or inf where the greatest is that.
+ir::ValueId log_sum_exp(ir::GraphBuilder& builder, ir::ValueId x, const std::vector<int64_t>& dims, bool keepdim);
 
 }  // namespace piper::frontend

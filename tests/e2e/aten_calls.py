@@ -140,10 +140,13 @@ CALLS = {
     "hard_gates": lambda x, p: 0.1 * F.hardswish(integers(p)) + F.hardswish(2 * x) - 0.5 * F.hardsigmoid(integers(p)) + F.hardsigmoid(x),
     "clamp_at_bounds": lambda x, p: x + 0.1 * torch.clamp(integers(p), -2, 5) - 0.1 * torch.clamp(integers(p), min=1),
     "units_at_zero": lambda x, p: x + 0.1 * (F.elu(integers(p), 0.5) + 2 * F.selu(integers(p)) - F.celu(integers(p), 0.7)),
+    "logsumexp": lambda x, p: torch.logsumexp(x * p, -1, keepdim=True) + torch.logsumexp((x * 2).view(-1, 4, 4), (1, 2), keepdim=True).flatten(1),
+    "logsumexp_of_none": lambda x, p: torch.exp(torch.logsumexp(without((x * p).view(-1, 4, 4), 1, 4), 1)),
+    "logaddexp": lambda x, p: torch.exp(torch.logaddexp(without(x, 1, 4), without(p, 1, 2))) + torch.logaddexp(x, x.detach()) + torch.logaddexp(p, p * 1),
 }
 # Of the nodes of an .onnx file, without the calls that they were made from, and by those calls.
-BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero"]
-BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds"]
+BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero", "logsumexp", "logsumexp_of_none"]
+BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds", "logaddexp"]
 LOSSES = {
     "nll_loss": lambda x, p: 0.1 * F.nll_loss(-(x * p).pow(2), x.detach().argmax(-1), reduction="sum"),
 }

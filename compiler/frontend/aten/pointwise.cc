@@ -136,10 +136,13 @@ Item softshrink(Call& c) {
   const ValueId x = floating(c, "self");
   return made(c.binary(OpKind::kSub, x, clamped(c, x, -c.real("lambd"), c.real("lambd"))));
 }
-// log(exp(a) + exp(b)) = max + softplus(-|a - b|)
+// log(exp(a) + exp(b)) = max + softplus(-|a - b|); the difference of equal infinities is no number.
 Item logaddexp(Call& c) {
   const ValueId a = floating(c, "self"), b = floating(c, "other");
-  const ValueId apart = c.op(OpKind::kNeg, {c.op(OpKind::kAbs, {c.binary(OpKind::kSub, a, b)})});
+  const ValueId difference = c.binary(OpKind::kSub, a, b);
+  const ValueId distance =
+      c.op(OpKind::kWhere, {c.binary(OpKind::kEq, a, b), c.scalar(0, c.dtype(difference)), difference});
+  const ValueId apart = c.op(OpKind::kNeg, {c.op(OpKind::kAbs, {distance})});
   return made(c.binary(OpKind::kAdd, c.binary(OpKind::kMaximum, a, b), c.op(OpKind::kSoftplus, {apart})));
 }
 // self + weight * (end - self)

@@ -163,16 +163,10 @@ Item variance_and_mean(Call& c) {
   return Item::of_list({first, made(c.mean(x, c.dims("dim", c.shape(x).size()), c.flag("keepdim")))});
 }
 
-// m + log(sum(exp(x - m))) with m = max(x) as a constant for the gradient, which it does not change.
 Item logsumexp(Call& c) {
-  const ValueId x = c.tensor("self");
-  const std::vector<int64_t> dims = c.dims("dim", c.shape(x).size());
-  const ValueId m = c.op(OpKind::kDetach, {greatest(c, x, dims, true)});
-  ValueId y = c.sum(c.op(OpKind::kExp, {c.binary(OpKind::kSub, x, m)}), dims, true);
-  y = c.binary(OpKind::kAdd, c.op(OpKind::kLog, {y}), m);
-  if (!c.flag("keepdim"))
-    for (auto d = dims.rbegin(); d != dims.rend(); ++d) y = c.squeeze(y, *d);
-  return made(y);
+  ValueId x = c.tensor("self");
+  if (!is_floating(c.dtype(x))) x = c.cast(x, DType::kF32);
+  return made(log_sum_exp(c.builder(), x, c.dims("dim", c.shape(x).size()), c.flag("keepdim")));
 }
 
 Item vector_norm(Call& c) {

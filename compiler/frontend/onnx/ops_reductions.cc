@@ -88,16 +88,11 @@ void import_reduce_log_sum(NodeImport& n) {
   if (n.ok()) n.result(OpKind::kLog, {reduce(n, OpKind::kSum, r, r.x)});
 }
 
-// m + log(sum(exp(x - m))) with m = max(x), which no gradient flows through.
 void import_reduce_log_sum_exp(NodeImport& n) {
   const Reduction r = read(n);
   if (!n.ok()) return;
-  if (r.none || r.dims.empty()) return n.set(0, r.x);
-  const ValueId top = n.emit(OpKind::kDetach, {n.emit(OpKind::kAmax, {r.x}, ir::ReduceAttrs{r.dims, true})});
-  const ValueId shifted = n.emit(OpKind::kExp, {n.emit(OpKind::kSub, {r.x, top})});
-  const ValueId total = n.emit(OpKind::kLog, {n.emit(OpKind::kSum, {shifted}, ir::ReduceAttrs{r.dims, r.keepdim})});
-  if (!n.ok()) return;
-  n.result(OpKind::kAdd, {total, n.reshape(top, n.shape(total))});
+  if (!is_floating(n.dtype(r.x))) return n.refuse("it is supported on floating-point numbers");
+  n.set(0, r.none ? r.x : log_sum_exp(n.builder(), r.x, r.dims, r.keepdim));
 }
 
 void import_reduce_prod(NodeImport& n) {
