@@ -143,10 +143,12 @@ CALLS = {
     "logsumexp": lambda x, p: torch.logsumexp(x * p, -1, keepdim=True) + torch.logsumexp((x * 2).view(-1, 4, 4), (1, 2), keepdim=True).flatten(1),
     "logsumexp_of_none": lambda x, p: torch.exp(torch.logsumexp(without((x * p).view(-1, 4, 4), 1, 4), 1)),
     "logaddexp": lambda x, p: torch.exp(torch.logaddexp(without(x, 1, 4), without(p, 1, 2))) + torch.logaddexp(x, x.detach()) + torch.logaddexp(p, p * 1),
+    "small_arguments": lambda x, p: 1e6 * (torch.log1p(1e-6 * x) + torch.expm1(1e-6 * x * p)) + torch.log1p(3 * x.abs()) + torch.expm1(2 * x)
+                            + torch.log1p(1e-3 * x) - torch.expm1(1e-3 * p),
 }
 # Of the nodes of an .onnx file, without the calls that they were made from, and by those calls.
 BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero", "logsumexp", "logsumexp_of_none"]
-BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds", "logaddexp"]
+BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds", "logaddexp", "small_arguments"]
 LOSSES = {
     "nll_loss": lambda x, p: 0.1 * F.nll_loss(-(x * p).pow(2), x.detach().argmax(-1), reduction="sum"),
 }

@@ -161,8 +161,24 @@ Item hardsigmoid(Call& c) {
   return made(c.binary(OpKind::kDiv, c.binary(OpKind::kAdd, bounded, 3), 6));
 }
 Item hardswish(Call& c) { return made(hard_swish(c.builder(), floating(c, "self"))); }
-Item log1p(Call& c) { return made(c.op(OpKind::kLog, {c.binary(OpKind::kAdd, floating(c, "self"), 1)})); }
-Item expm1(Call& c) { return made(c.binary(OpKind::kSub, c.op(OpKind::kExp, {floating(c, "self")}), 1)); }
+// log(u) + (x - (u - 1)) / u with u = 1 + x rounded: what the rounding took from a small x, to the first order. No
+// gradient flows through it, so that the derivative is 1 / u.
+Item log1p(Call& c) {
+  const ValueId x = floating(c, "self"), u = c.binary(OpKind::kAdd, x, 1);
+  const ValueId lost = c.binary(OpKind::kSub, x, c.binary(OpKind::kSub, u, 1));
+  const ValueId small = c.binary(OpKind::kLt, c.op(OpKind::kAbs, {x}), 1);
+  const ValueId rest = c.op(OpKind::kWhere, {small, c.binary(OpKind::kDiv, lost, u), c.scalar(0, c.dtype(x))});
+  return made(c.binary(OpKind::kAdd, c.op(OpKind::kLog, {u}), c.op(OpKind::kDetach, {rest})));
+}
+// exp(x) - 1, near 0 as tanh(x / 2) (exp(x) + 1), which cancels nothing.
+Item expm1(Call& c) {
+  const ValueId x = floating(c, "self");
+  const ValueId near = c.binary(OpKind::kLt, c.op(OpKind::kAbs, {x}), 1);
+  const ValueId small = c.op(OpKind::kWhere, {near, x, c.scalar(0, c.dtype(x))});
+  const ValueId product = c.binary(OpKind::kMul, c.op(OpKind::kTanh, {c.binary(OpKind::kMul, small, 0.5)}),
+                                   c.binary(OpKind::kAdd, c.op(OpKind::kExp, {small}), 1));
+  return made(c.op(OpKind::kWhere, {near, product, c.binary(OpKind::kSub, c.op(OpKind::kExp, {x}), 1)}));
+}
 
 Item square(Call& c) {
   const ValueId x = c.tensor("self");
