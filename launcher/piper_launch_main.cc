@@ -32,16 +32,16 @@ void tell_failure(const LaunchPlan& plan, const Outcome& outcome) {
   print_error({"L0103", rank + " ended first, with " + exit_text(outcome.exit_status), false});
 }
 
-// Whether nobody wants the run to end meanwhile.
-bool pause_for(std::chrono::milliseconds time, Signals& signals) {
+// 0, or the signal by which somebody wants the run to end meanwhile.
+int pause_for(std::chrono::milliseconds time, Signals& signals) {
   const auto end = std::chrono::steady_clock::now() + time;
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return true;
+    if (left.count() <= 0) return 0;
     pollfd descriptor{signals.descriptor(), POLLIN, 0};
     (void)poll(&descriptor, 1, static_cast<int>(left.count()) + 1);
     const int number = signals.take();
-    if (number == SIGTERM || number == SIGINT || number == SIGHUP) return false;
+    if (number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGUSR1) return number;
   }
 }
 
@@ -69,12 +69,16 @@ int run(const LaunchOptions& options) {
     // Of a run that was asked to end its ranks have told what became of it.
     if (!outcome->asked_to_stop && outcome->exit_status != kStoppedOnRequest && outcome->hang.ok())
       tell_failure(*plan, *outcome);
-    if (outcome->asked_to_stop || attempt >= plan->restarts || !worth_restarting(outcome->exit_status))
+    // A rank that had no handler for the signal yet had nothing to save either.
+    if (outcome->asked_to_save && outcome->exit_status == 128 + SIGUSR1) return kStoppedOnRequest;
+    if (outcome->asked_to_stop || outcome->asked_to_save || attempt >= plan->restarts ||
+        !worth_restarting(outcome->exit_status))
       return outcome->exit_status;
     const auto pause = pause_before(attempt + 1, std::uniform_real_distribution<double>(0, 1)(chance));
     std::fprintf(stderr, "piper-launch: restart %d of %d in %.1f s, from the newest valid checkpoint\n", attempt + 1,
                  plan->restarts, static_cast<double>(pause.count()) / 1e3);
-    if (!pause_for(pause, *signals)) return outcome->exit_status;
+    if (const int number = pause_for(pause, *signals); number != 0)
+      return number == SIGUSR1 ? kStoppedOnRequest : outcome->exit_status;
     arguments = resuming(plan->arguments);
   }
 }

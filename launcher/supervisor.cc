@@ -159,6 +159,7 @@ void Supervisor::take_signals() {
     // A second one ends the ranks at once.
     if (ends) kill_behind(outcome_.asked_to_stop ? kAfterFailure : grace());
     outcome_.asked_to_stop = outcome_.asked_to_stop || ends;
+    outcome_.asked_to_save = outcome_.asked_to_save || number == SIGUSR1;
     signal_all(number == SIGHUP ? SIGTERM : number);
   }
 }

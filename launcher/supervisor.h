@@ -19,7 +19,8 @@ struct Outcome {
   int exit_status = 0;            // of the first rank that failed
   int32_t failed_rank = -1;       // -1: none
   std::vector<std::string> tail;  // of what that rank printed to standard error
-  bool asked_to_stop = false;     // by a signal
+  bool asked_to_stop = false;     // by a signal that ends the ranks
+  bool asked_to_save = false;     // by SIGUSR1: a checkpoint, then the end
   Status hang;                    // L0121, where the run was ended because of one
   std::vector<int> statuses;      // of each rank of this node
 };

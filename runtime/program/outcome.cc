@@ -23,8 +23,7 @@ void tell_stop(const exec::Session& session, int signal_number) {
 }  // namespace
 
 int signal_status(const exec::Session& session) {
-  if (session.stop.signal_number() != SIGINT) return kTerminated;
-  return session.started ? kFailed : kRefused;
+  return session.stop.signal_number() == SIGINT ? kFailed : kTerminated;
 }
 
 void print_error(const Error& error) {

@@ -103,14 +103,17 @@ int run(const Flags& flags, const WrapRanks& wrap) {
   session.options.trace = {flags.trace, flags.trace_steps.first, flags.trace_steps.second};
   session.options.status_pages = bootstrap::process_variable(launch::kStatusPages).value_or("");
   session.options.restarts = restarts();
+  // From the first signal on: a request to stop that comes while ranks meet is kept until a step is done.
+  session.requests.checkpoints = !flags.checkpoints.empty();
   session.requests.grace_s = static_cast<unsigned>(flags.grace_s);
+  Inputs inputs;  // read by the dump until the process ends
   const SignalHandlers handlers(session.stop, session.requests);
   const RingDump dump(session);
-  if (on_gpus) return run_gpus(flags, *opened, *environment, *transport, refuse, session);
+  if (on_gpus) return run_gpus(flags, *opened, *environment, *transport, refuse, inputs, session);
   MakeRank make = [&](hal::Transport* links, int32_t) { return exec::cpu_backend(*links, cpu); };
   if (wrap) make = wrap(make, session);
-  if (*transport == bootstrap::Transport::kLocal) return run_here(flags, *opened, make, true, session);
-  return run_processes(flags, *opened, make, true, *environment, *transport, session);
+  if (*transport == bootstrap::Transport::kLocal) return run_here(flags, *opened, make, true, inputs, session);
+  return run_processes(flags, *opened, make, true, *environment, *transport, inputs, session);
 }
 
 }  // namespace piper::program

@@ -7,7 +7,8 @@
 namespace piper::program {
 
 int run_gpus(const Flags& flags, const plan::OpenBundle& opened, const bootstrap::RankEnvironment& environment,
-             bootstrap::Transport transport, const std::function<int(const Error&)>& refuse, exec::Session& session) {
+             bootstrap::Transport transport, const std::function<int(const Error&)>& refuse, Inputs& inputs,
+             exec::Session& session) {
   const int32_t world_size = opened.manifest.world_size;
   const auto cuda = exec::open_cuda();
   if (!cuda.ok()) return refuse(cuda.error());
@@ -43,9 +44,10 @@ int run_gpus(const Flags& flags, const plan::OpenBundle& opened, const bootstrap
     options.transport = links;
     return cuda->backend(options);
   };
-  if (alone) return run_here(flags, opened, make, !by_nccl, session);
-  if (by_mpi) return run_processes(flags, opened, make, false, environment, bootstrap::Transport::kMpi, session);
-  return run_nccl(flags, opened, environment, make, session);
+  if (alone) return run_here(flags, opened, make, !by_nccl, inputs, session);
+  if (by_mpi)
+    return run_processes(flags, opened, make, false, environment, bootstrap::Transport::kMpi, inputs, session);
+  return run_nccl(flags, opened, environment, make, inputs, session);
 }
 
 }  // namespace piper::program

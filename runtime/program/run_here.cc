@@ -11,12 +11,10 @@
 namespace piper::program {
 
 int run_here(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
-             exec::Session& session) {
+             Inputs& inputs, exec::Session& session) {
   const int32_t world_size = opened.manifest.world_size;
-  session.requests.checkpoints = !flags.checkpoints.empty();
   exec::StopAgreement stopping(nullptr, session.stop, session.requests);
   session.stopping = &stopping;
-  Inputs inputs;
   Status status = choose_start(flags, nullptr, {}, inputs);
   if (status.ok()) status = read_inputs(flags, opened, {}, inputs, session);
   if (!status.ok()) {

@@ -38,11 +38,9 @@ std::chrono::milliseconds stop_period(int32_t world_size) {
 // 0: the rank has run, and what failed is in session.stop; else the exit status with which all ranks are refused. A
 // failure is one of the channels. `stopping`: made here, of `session` until it ends.
 Result<int> run_one(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, Channels& channels,
-                    std::optional<exec::StopAgreement>& stopping, exec::Session& session) {
+                    std::optional<exec::StopAgreement>& stopping, Inputs& inputs, exec::Session& session) {
   const hal::WaitControl wait{&session.stop, session.options.timeout};
   hal::ControlChannel& control = *channels.steps;
-  session.requests.checkpoints = !flags.checkpoints.empty();
-  Inputs inputs;
   Status status = choose_start(flags, &control, wait, inputs);
   if (status.ok()) status = read_inputs(flags, opened, {control.rank()}, inputs, session);
   PIPER_ASSIGN(const int refused, all_ready(status, control, wait));
@@ -64,11 +62,12 @@ Result<int> run_one(const Flags& flags, const plan::OpenBundle& opened, const Ma
 }  // namespace
 
 int run_nccl(const Flags& flags, const plan::OpenBundle& opened, const bootstrap::RankEnvironment& environment,
-             const MakeRank& make, exec::Session& session) {
+             const MakeRank& make, Inputs& inputs, exec::Session& session) {
   const hal::WaitControl wait{&session.stop, session.options.timeout};
-  const auto refuse = [](const Status& status) {
-    if (!hal::is_stopped(status)) print_error(status.error());
-    return kRefused;
+  const auto refuse = [&](const Status& status) {
+    if (hal::is_stopped(status)) return signal_status(session);
+    print_error(status.error());
+    return exit_of(status.error().code, kRefused);
   };
   const auto address = bootstrap::read_rendezvous(environment, bootstrap::process_variable);
   if (!address.ok()) return refuse(address.status());
@@ -78,7 +77,7 @@ int run_nccl(const Flags& flags, const plan::OpenBundle& opened, const bootstrap
   if (!watch.ok()) return refuse(watch.status());
 
   std::optional<exec::StopAgreement> stopping;
-  const auto ran = run_one(flags, opened, make, *channels, stopping, session);
+  const auto ran = run_one(flags, opened, make, *channels, stopping, inputs, session);
   if (!ran.ok() && !hal::is_stopped(ran.status())) session.stop.raise(ran.status());
   if (!session.stop.raised()) {
     watch->reset();

@@ -28,15 +28,13 @@ bool ended_by_cause(const Status& failure, const hal::Stop& stop) {
 }
 
 int run_in(bootstrap::ProcessWorld& world, const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make,
-           bool by_transport, exec::Session& session) {
+           bool by_transport, Inputs& inputs, exec::Session& session) {
   hal::Transport& transport = world.transport();
   hal::TransportChannel control(transport);
   if (Status status = bootstrap::check_world_size(transport.world_size(), opened.manifest.world_size); !status.ok()) {
     if (transport.rank() == 0) print_error(status.error());
     return kRefused;
   }
-  session.requests.checkpoints = !flags.checkpoints.empty();
-  Inputs inputs;
   const hal::WaitControl wait{&session.stop, session.options.timeout};
   Status status = choose_start(flags, &control, wait, inputs);
   if (status.ok()) status = read_inputs(flags, opened, {transport.rank()}, inputs, session);
@@ -78,14 +76,15 @@ int run_in(bootstrap::ProcessWorld& world, const Flags& flags, const plan::OpenB
 }  // namespace
 
 int run_processes(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
-                  const bootstrap::RankEnvironment& environment, bootstrap::Transport transport,
+                  const bootstrap::RankEnvironment& environment, bootstrap::Transport transport, Inputs& inputs,
                   exec::Session& session) {
   const hal::WaitControl wait{&session.stop, session.options.timeout};
   const auto world = transport == bootstrap::Transport::kUcx ? bootstrap::join_by_ucx(environment, opened.digest, wait)
                                                              : bootstrap::join_by_mpi();
-  if (world.ok()) return run_in(**world, flags, opened, make, by_transport, session);
-  if (!hal::is_stopped(world.status())) print_error(world.error());
-  return kRefused;
+  if (world.ok()) return run_in(**world, flags, opened, make, by_transport, inputs, session);
+  if (hal::is_stopped(world.status())) return signal_status(session);
+  print_error(world.error());
+  return exit_of(world.error().code, kRefused);
 }
 
 }  // namespace piper::program

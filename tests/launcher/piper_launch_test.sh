@@ -55,6 +55,22 @@ wait_for gone "$(cat "$dir/child")"    # what a rank started that ended well
 expect 0 "" "$launch" -n 2 sh -c 'setsid sh -c "trap \"\" TERM; echo \$\$ > '"$dir"'/far.$RANK; while :; do sleep 0.1; done" & while [ ! -s '"$dir"'/far.$RANK ]; do sleep 0.05; done'
 for rank in 0 1; do gone "$(cat "$dir/far.$rank")" || fail "what rank $rank started in a session of its own is left"; done
 
+# Behind SIGUSR1 nothing is started again: not where it comes in the pause, nor where a rank had no handler for it.
+"$launch" -n 1 --restarts 3 sh -c 'kill -9 $$' sh --checkpoint "$dir/c" > "$dir/out" 2>&1 &
+pid=$!
+wait_for has "restart 1 of 3" "$dir/out"
+kill -USR1 $pid
+wait $pid
+got=$?
+[ $got = 75 ] || { fail "exit $got after SIGUSR1 between two attempts"; cat "$dir/out"; }
+"$launch" -n 1 --restarts 3 sh -c 'echo $$ > "$0"; sleep 100' "$dir/unhandled" --checkpoint "$dir/c" > "$dir/out" 2>&1 &
+pid=$!
+wait_for [ -s "$dir/unhandled" ]
+kill -USR1 $pid
+wait $pid
+got=$?
+[ $got = 75 ] && ! has "restart 1" "$dir/out" || { fail "exit $got after SIGUSR1 to a rank without a handler"; cat "$dir/out"; }
+
 # Refusals.
 expect 1 "error[L0101]: nothing says how many ranks" "$launch" sh -c true
 expect 1 "error[L0102]: there is no program 'no-such-program'" "$launch" -n 1 no-such-program
@@ -192,6 +208,33 @@ has "restart 1 of 2" "$dir/out" || { fail "no word about the restart"; cat "$dir
 cmp -s "$dir/whole.safetensors" "$dir/restarted.safetensors" || fail "a run that was started again gives other weights"
 expect 137 "restart 1 of 1" "$launch" -n 2 --restarts 1 sh -c '[ $RANK = 1 ] && kill -9 $$; sleep 100' --checkpoint "$dir/c"
 [ "$(grep -c "error\[L0103\]" "$dir/out")" = 2 ] || { fail "not two attempts"; cat "$dir/out"; }
+
+# SIGUSR1 while ranks meet: rank 0 waits for rank 1, keeps the request, and both end behind a step.
+handles_user_1() { [ -s "$1" ] && [ $((0x$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$(cat "$1")/status") & 0x200)) != 0 ]; }
+cat > "$dir/meeting" <<'SCRIPT'
+echo $$ > "$0.$RANK"
+while [ "$RANK" = 1 ] && [ ! -e "$0.go" ]; do sleep 0.1; done
+exec "$@"
+SCRIPT
+meet() {
+  rm -f "$dir"/meeting.*
+  "$launch" -n 2 sh "$dir/meeting" "$@" --steps 100000000 --no-stop-on-nan --checkpoint "$dir/met" > "$dir/out" 2>&1 &
+  pid=$!
+  wait_for handles_user_1 "$dir/meeting.0"
+}
+meet "$@"
+kill -USR1 "$(cat "$dir/meeting.0")"
+touch "$dir/meeting.go"
+wait $pid
+got=$?
+[ $got = 75 ] && ls "$dir/met" | grep -q "^step-" || { fail "exit $got after SIGUSR1 while ranks met"; cat "$dir/out"; ls "$dir/met"; }
+# SIGTERM then has nothing to save: whoever started the run starts it again.
+rm -rf "$dir/met"
+meet "$@"
+kill -TERM "$(cat "$dir/meeting.0")"
+wait $pid
+got=$?
+[ $got = 143 ] || { fail "exit $got after SIGTERM while ranks met"; cat "$dir/out"; }
 
 [ $failures = 0 ] && echo "all as expected"
 exit $((failures > 0))
