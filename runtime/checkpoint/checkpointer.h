@@ -37,6 +37,8 @@ class Checkpointer {
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
+  // In front of the first step of a run that does some: CheckpointWriter::begin_line().
+  void begin_line() { writer_.begin_line(); }
   // Behind a step; nothing may be under way on the device. Waits until the checkpoint before is written, copies, and
   // returns: writing goes on. R0701 of the one before.
   Status save(int64_t step, int64_t samples);

@@ -102,13 +102,21 @@ std::string CheckpointWriter::write_file(const std::string& path, std::string_vi
   return closed == 0 ? std::string() : failed("cannot close " + path, closed);
 }
 
+void CheckpointWriter::begin_line() {
+  std::vector<std::string> names;
+  if (control_.rank() != 0 || storage_.list(".", names) != 0) return;
+  for (const std::string& name : names)
+    if (of_other_line(step_of_folder(name)))
+      (void)storage_.rename(name, std::string(kAbandoned) + name + "-" + options_.run);
+}
+
 // What is in the way of the new one's name, and, at the first commit, what belongs to another line of the run.
 std::string CheckpointWriter::set_aside(const std::string& folder, int64_t step) {
   std::vector<std::string> names;
   if (const int number = storage_.list(".", names); number != 0) return failed("cannot list the folder", number);
   for (const std::string& name : names) {
     const int64_t there = step_of_folder(name);
-    const bool other_line = !alone_ && there > options_.from && options_.damaged.count(there) == 0;
+    const bool other_line = !alone_ && of_other_line(there);
     if (there < 0 || (there != step && !other_line)) continue;
     // Found again by clear_leavings(), should the new one not come to its name.
     const bool replaced = there == step && options_.damaged.count(there) == 0;
@@ -125,6 +133,7 @@ std::string CheckpointWriter::give_name(const std::string& folder, int64_t step)
   if (const int number = storage_.rename(folder, name); number != 0) return failed("cannot rename " + folder, number);
   if (const int number = storage_.sync_directory("."); number != 0) return failed("cannot sync the folder", number);
   alone_ = true;
+  options_.damaged.erase(step);
   return {};
 }
 

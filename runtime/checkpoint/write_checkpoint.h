@@ -37,11 +37,14 @@ class CheckpointWriter {
   CheckpointWriter(Storage& storage, hal::ControlChannel& control, WriterOptions options)
       : storage_(storage), control_(control), options_(std::move(options)) {}
 
+  // By every rank, in front of the first step. Checkpoints that are later than what the run goes on from belong to
+  // another line of the run: they are set aside, lest a run that is started again goes on from them. What fails of it
+  // the first commit does again.
+  void begin_line();
   // Collective. `manifest`: its files have a name and a size, in the order of `file` of parts; the rest of them is
   // filled in. `shard`: this rank's file, whole; empty `name`: it has none. Checkpoints beyond `keep` are removed
-  // afterwards. One of this step is replaced. Other ones that are later than what the run went on from belong to
-  // another line of the run: they are set aside at the first commit, and `keep` holds for them, too. R0701: three
-  // attempts failed, the same message on every rank; what was committed before is untouched.
+  // afterwards, and of those set aside, too. One of this step is replaced. R0701: three attempts failed, the same
+  // message on every rank; what was committed before is untouched.
   Status write(Manifest manifest, const std::string& name, std::string_view shard, const hal::WaitControl& wait);
   // The same by a rank that keeps the step from being committed: the others call either. Nothing is left of it, and
   // that is no failure.
@@ -58,6 +61,7 @@ class CheckpointWriter {
                               std::optional<std::string_view> shard, const hal::WaitControl& wait);
   std::string commit(Manifest& manifest, const std::string& folder, const std::vector<std::string>& records);
   std::string write_file(const std::string& path, std::string_view bytes);
+  bool of_other_line(int64_t step) const { return step > options_.from && options_.damaged.count(step) == 0; }
   std::string set_aside(const std::string& folder, int64_t step);
   std::string give_name(const std::string& folder, int64_t step);
   void remove_old(int64_t step);

@@ -56,6 +56,10 @@ class DataSource {
   // Samples of one pass; of a mix, of all sources together.
   virtual int64_t num_samples() const = 0;
   virtual Sampling sampling() const = 0;
+  // Whether the n-th sample of a run is one and the same for every batch. Else samples are drawn by their step and
+  // their place in it, and a run that goes on with another batch draws on with its next step, lest it draws what it has
+  // seen.
+  virtual bool numbers_samples() const { return true; }
   // Positions of a token sample, 0 where samples are no tokens.
   virtual int64_t tokens_per_sample() const = 0;
 

@@ -28,6 +28,7 @@ class TokenSource : public DataSource {
   }
   int64_t num_samples() const override { return (file.tokens - 1) / sample_tokens; }
   Sampling sampling() const override { return mode; }
+  bool numbers_samples() const override { return mode == Sampling::kSequential; }
   int64_t tokens_per_sample() const override { return sample_tokens; }
 
  private:

@@ -132,11 +132,12 @@ def torch_losses(sources, steps):
 
 
 def strategy(work, more="", batch=BATCH, weights=WEIGHTS):
+    """Of no weights: without data, which the command line names."""
     paths = [work / "web.bin", work / "code.bin", work / "books"]
-    data = "".join(f"    - {{path: \"{path}\", weight: {weight}}}\n" for path, weight in zip(paths, weights))
+    data = "  data:\n" * bool(weights) + "".join(f"    - {{path: \"{path}\", weight: {weight}}}\n" for path, weight in zip(paths, weights))
     return (f"piper: 1\nmodel:\n  batch: {batch}\n"
             "  inputs: {tokens: tokens, positions: positions, documents: documents, labels: next_tokens}\n"
-            f"optimizer: {{sgd: {{lr: 0.2}}}}\nrun:\n  seed: {SEED}\n  document_end: {END}\n  data:\n{data}{more}")
+            f"optimizer: {{sgd: {{lr: 0.2}}}}\nrun:\n  seed: {SEED}\n  document_end: {END}\n{data}{more}")
 
 
 MICROBATCHES = "directives:\n  - {op: split, num_microbatches: 4}\n"
@@ -218,6 +219,17 @@ def main():
     check("half the batch goes on behind the same samples", [row["samples_fingerprint"] for row in half] == [
         sources.fingerprint(5 * BATCH + 4 * i, 4) for i in range(4)], half)
 
+    # Samples of one file begin anywhere, drawn by step and place: twice the batch draws on, and nothing that was drawn before.
+    shutil.rmtree(folder)
+    one_file = ("--data", work / "web.bin")
+    run(compiled("one_file", weights=[]), 6, *one_file, "--checkpoint", folder)
+    twice = compiled("one_file_twice_the_batch", weights=[], batch=2 * BATCH)
+    drawn_anew = [row["samples_fingerprint"] for row in run(twice, 9, *one_file)]
+    drawn_on = [row["samples_fingerprint"] for row in run(twice, 9, *one_file, "--checkpoint", folder, "--resume")]
+    check("twice the batch of one file draws on", drawn_on == drawn_anew[6:], f"{drawn_on} {drawn_anew}")
+
+    shutil.rmtree(folder)
+    run("one", 5, "--checkpoint", folder)
     compiled("other_weights", weights=[3, 1, 0.25])
     done = subprocess.run([bench.bin / "piper-run", work / "other_weights", "--steps", "20", "--checkpoint", folder, "--resume"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

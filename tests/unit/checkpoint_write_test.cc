@@ -180,6 +180,7 @@ class OneTensor {
   explicit OneTensor(Storage& storage, WriterOptions options = {"run", 2, {}, "", 0})
       : writer_(storage, control_, std::move(options)) {}
 
+  void begin_line() { writer_.begin_line(); }
   Status write(int64_t step) {
     const std::vector<float> values(64, static_cast<float>(step));
     Manifest manifest;
@@ -319,6 +320,21 @@ TEST_CASE("what is later than where a run went on from is set aside at its first
   // Step 6 is known to be damaged, and left alone.
   CHECK(names_in(disk) == std::vector<std::string>{"abandoned-step-000000003-new", "abandoned-step-000000005-new",
                                                    "step-000000002", "step-000000004", "step-000000006"});
+}
+
+TEST_CASE("what is later is set aside when the run begins, before it has saved anything") {
+  UnsureDisk disk;
+  OneTensor before(disk, {"old", 0, {}, "", 0});
+  for (int64_t step = 1; step <= 4; ++step) REQUIRE(before.write(step).ok());
+  OneTensor run(disk, {"new", 2, {4}, "", 2});
+  run.begin_line();
+  const std::vector<std::string> begun{"abandoned-step-000000003-new", "step-000000001", "step-000000002",
+                                       "step-000000004"};
+  CHECK(names_in(disk) == begun);
+  // What was damaged is written anew, and counted from then on.
+  REQUIRE(run.write(4).ok());
+  REQUIRE(run.write(5).ok());
+  CHECK(names_in(disk) == std::vector<std::string>{"abandoned-step-000000003-new", "step-000000004", "step-000000005"});
 }
 
 TEST_CASE("a checkpoint of the same step is replaced, and found again where the new one never got its name") {

@@ -123,7 +123,8 @@ Status RankRun::go_on(StepInputs& inputs) {
     return Status::failure("R0703", "the checkpoint ends behind " + std::to_string(from.samples) +
                                         " samples, which are no whole steps of " + std::to_string(batch));
   first_step_ = from.step + 1;
-  data_shift_ = from.samples / batch - from.step;
+  samples_shift_ = from.samples / batch - from.step;
+  if (session_.data->numbers_samples()) data_shift_ = samples_shift_;
   inputs.shift_data(data_shift_);
   return {};
 }
@@ -149,6 +150,7 @@ Result<bool> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
   const int64_t last = session_.options.steps;
   CheckpointClock clock(session_.options.checkpoints, first_step_, last);
   if (first_step_ <= last) {
+    if (checkpointer_ != nullptr) checkpointer_->begin_line();
     PIPER_ASSIGN([[maybe_unused]] const StopAction none, agreed_behind(first_step_ - 1));
   }
   StopAction action = StopAction::kGoOn;
@@ -217,7 +219,7 @@ Status RankRun::save_checkpoint(CheckpointClock& clock, int64_t step, StopAction
   if (nan_.step > 0) return checkpointer_->refuse(step);
   host(live::EventKind::kSave, step);
   status_.enter(action == StopAction::kStop ? live::RankState::kStopping : live::RankState::kCheckpointing);
-  PIPER_RETURN_IF_ERROR(checkpointer_->save(step, (step + data_shift_) * session_.bundle->manifest.batch));
+  PIPER_RETURN_IF_ERROR(checkpointer_->save(step, (step + samples_shift_) * session_.bundle->manifest.batch));
   if (action != StopAction::kStop) status_.enter(live::RankState::kTraining);
   return {};
 }

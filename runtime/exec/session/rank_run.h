@@ -72,7 +72,9 @@ class RankRun {
   hal::ControlChannel* checkpoint_control_;
   hal::WaitControl wait_;
   StatusReport status_;
-  int64_t first_step_ = 1, data_shift_ = 0;  // data_shift_: steps by which the data are ahead
+  int64_t first_step_ = 1;
+  // Steps of this batch by which the samples seen are ahead of the steps done, and by which the data are.
+  int64_t samples_shift_ = 0, data_shift_ = 0;
   trace::RingWriter* ring_ = nullptr;
   std::optional<RingWaits> messages_;  // of the host, which is the thread of this
   std::unique_ptr<LoadedRank> rank_;
