@@ -334,7 +334,8 @@ TEST_CASE("what is later is set aside when the run begins, before it has saved a
   // What was damaged is written anew, and counted from then on.
   REQUIRE(run.write(4).ok());
   REQUIRE(run.write(5).ok());
-  CHECK(names_in(disk) == std::vector<std::string>{"abandoned-step-000000003-new", "step-000000004", "step-000000005"});
+  CHECK(names_in(disk) == std::vector<std::string>{"abandoned-step-000000003-new", "abandoned-step-000000004-new",
+                                                   "step-000000004", "step-000000005"});
 }
 
 TEST_CASE("a checkpoint of the same step is replaced, and found again where the new one never got its name") {
