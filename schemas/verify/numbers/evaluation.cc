@@ -182,6 +182,9 @@ void Evaluation::put(const Operand& out, int32_t number, HeldValue value) {
 }
 
 void Evaluation::add(const Operand& out, View view) {
+  if (!is_sum(out))  // what stood there stands there no more
+    return put(out,
+               out.slot < 0 ? table_.unknown("a sum in the workspace") : unfit("a value that is added to in place"));
   Contribution contribution{out.slot, out.offset, out.offset + span_bytes(out), std::move(view), call_};
   View& added = contribution.view;
   const auto refuse = [&](const std::string& why) {
@@ -189,10 +192,6 @@ void Evaluation::add(const Operand& out, View view) {
     added.number = unfit(why);
   };
   const Over over = table_[added.number].over;
-  if (out.slot < 0) {
-    put(out, table_.unknown("a sum in the workspace"));
-    return;
-  }
   if (over == Over::kEach) refuse("an accumulator of what stands apart for each sample");
   if (over == Over::kNothing) refuse("an accumulator of what no sample is in");
   if (over == Over::kSum || over == Over::kPiece) {

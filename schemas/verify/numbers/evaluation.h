@@ -51,7 +51,7 @@ class Evaluation {
   const HeldValue* held(const plan::Operand& operand);
   // `value`: how its elements lie there.
   void put(const plan::Operand& out, int32_t number, HeldValue value = {});
-  // To an accumulator.
+  // To an accumulator; of what becomes of anything else nothing is known.
   void add(const plan::Operand& out, View view);
   // An accumulator, behind those calls of the program that read it.
   void clear(const plan::Operand& out);
