@@ -1,6 +1,7 @@
 #include "schemas/verify/check_programs.h"
 
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/signature.h"
 
 namespace piper::verify {
 namespace {
@@ -16,19 +17,27 @@ Status check_operand(const Program& program, size_t call, const Operand& operand
                                       " slot \"" + slot.name + "\", which does not declare it");
 }
 
+bool is_in_place(const std::vector<OperandSignature>& operands, size_t index) {
+  return index < operands.size() && operands[index].in_place;
+}
+
 }  // namespace
 
 Status check_program(const Program& program) {
   std::vector<char> written(program.slots.size()), read(program.slots.size());
   for (size_t c = 0; c < program.calls.size(); ++c) {
     const auto& call = program.calls[c];
-    for (const auto& input : call.inputs) {
+    const KernelInfo* const kernel = find_kernel(call.kernel);
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      const Operand& input = call.inputs[i];
       // What the program itself wrote it may read: a saved value, an output used further on.
       const bool own = input.slot >= 0 && written.at(static_cast<size_t>(input.slot));
-      PIPER_RETURN_IF_ERROR(check_operand(program, c, input, !own, false));
-      if (input.slot >= 0) read[static_cast<size_t>(input.slot)] = 1;
+      const bool changed = kernel != nullptr && is_in_place(signature_of(*kernel).inputs, i);
+      PIPER_RETURN_IF_ERROR(check_operand(program, c, input, !own, changed));
+      if (input.slot < 0) continue;
+      read[static_cast<size_t>(input.slot)] = 1;
+      if (changed) written[static_cast<size_t>(input.slot)] = 1;
     }
-    const KernelInfo* const kernel = find_kernel(call.kernel);
     const bool in_place = kernel != nullptr && kernel->reads_outputs;
     for (const auto& output : call.outputs) {
       const bool own = output.slot >= 0 && written.at(static_cast<size_t>(output.slot));

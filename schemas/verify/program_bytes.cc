@@ -198,6 +198,8 @@ class Walk {
       for (size_t o = 0; o < call.outputs.size(); ++o)
         if (call.accumulate || signature.outputs[o].in_place) PIPER_RETURN_IF_ERROR(check_read(call.outputs[o], {}));
     for (size_t o = 0; o < call.outputs.size(); ++o) PIPER_RETURN_IF_ERROR(check_places(call, *info, o));
+    for (size_t i = 0; i < signature.inputs.size() && i < call.inputs.size(); ++i)
+      if (signature.inputs[i].in_place) PIPER_RETURN_IF_ERROR(check_changed(call, i));
     const std::string_view copied = call.kernel == "copy" ? name_there(call.inputs[0]) : std::string_view();
     for (size_t i = 0; i < call.inputs.size(); ++i)
       if (i < signature.inputs.size() && signature.inputs[i].in_place) write(call.inputs[i], {});
@@ -285,6 +287,15 @@ class Walk {
       if (share(output, call.outputs[o]))
         return refuse("writes outputs " + std::to_string(index) + " and " + std::to_string(o) +
                       " over one another, in " + name(output));
+    return {};
+  }
+
+  // An input that is written in place against all others.
+  Status check_changed(const KernelCall& call, size_t index) const {
+    for (size_t i = 0; i < call.inputs.size(); ++i)
+      if (i != index && share(call.inputs[index], call.inputs[i]))
+        return refuse("changes input " + std::to_string(index) + " over bytes of input " + std::to_string(i) + ", in " +
+                      name(call.inputs[index]));
     return {};
   }
 

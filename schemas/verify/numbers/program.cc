@@ -38,7 +38,7 @@ class ProgramCalls {
  private:
   void evaluate(const KernelCall& call) {
     const std::vector<OperandRead> read = evaluation_.read(call);
-    if (evaluate_shared(call, read, evaluation_)) return;
+    if (evaluate_shared(call, read, evaluation_)) return change_inputs(call, {});
     std::vector<View> operands;
     for (const OperandRead& operand : read) operands.push_back(operand.view);
     if (adds_operand(call) && call.outputs.size() == 1 && call.inputs[0].shape == call.outputs[0].shape)
@@ -58,8 +58,7 @@ class ProgramCalls {
       }
       evaluation_.keep(call, out, number, held);
     }
-    for (size_t i = 0; i < call.inputs.size(); ++i)
-      if (is_state(call.inputs[i])) change_state(call, operands, i);
+    change_inputs(call, operands);
   }
 
   void fill(const KernelCall& call) {
@@ -122,12 +121,20 @@ class ProgramCalls {
   bool is_state(const Operand& operand) const {
     return operand.slot >= 0 && run_.program->slots[static_cast<size_t>(operand.slot)].role == plan::SlotRole::kState;
   }
-  // A statistic that a call reads and writes in place is another one behind it.
-  void change_state(const KernelCall& call, const std::vector<View>& operands, size_t i) {
+  // What a call reads and writes in place is another value behind it; the model has such of running statistics alone.
+  void change_inputs(const KernelCall& call, const std::vector<View>& operands) {
     const plan::KernelInfo* const info = plan::find_kernel(call.kernel);
     if (info == nullptr) return;
     const auto& signature = plan::signature_of(*info).inputs;
-    if (i >= signature.size() || !signature[i].in_place) return;
+    for (size_t i = 0; i < call.inputs.size() && i < signature.size(); ++i) {
+      const Operand& input = call.inputs[i];
+      if (!signature[i].in_place || input.slot == Operand::kAbsent) continue;
+      evaluation_.put(input, is_state(input) ? changed_state(call, operands, i)
+                                             : evaluation_.unfit("a value that is changed in place"));
+    }
+  }
+  int32_t changed_state(const KernelCall& call, const std::vector<View>& operands, size_t i) {
+    if (!run_.by_pieces) return table_.unknown("running statistics");
     NumberTable::Made made;
     made.kernel = call.kernel + " in place";
     made.what = attrs_text(call, true) + " " + std::to_string(i) + " of " + std::to_string(run_.samples);
@@ -136,8 +143,7 @@ class ProgramCalls {
     made.bytes = plan::elements(call.inputs[i]) * dtype_bytes(call.inputs[i].dtype);
     made.program = run_.index;
     made.call = at_;
-    evaluation_.put(call.inputs[i],
-                    run_.by_pieces ? table_.result(std::move(made)) : table_.unknown("running statistics"));
+    return table_.result(std::move(made));
   }
 
   NumberedProgram& run_;
