@@ -29,6 +29,13 @@ BufferClass class_of(PlacementKind kind) {
   return BufferClass::kGradient;
 }
 
+bool is_empty(const RankContents& contents, const BufferRange& where, int64_t bytes) {
+  Pieces pieces;
+  contents.at(where.buffer).read(where.offset, where.offset + bytes, pieces);
+  return std::all_of(pieces.begin(), pieces.end(),
+                     [](const Piece& piece) { return piece.content.kind == Kind::kNothing; });
+}
+
 }  // namespace
 
 Status Flow::begin() {
@@ -169,7 +176,11 @@ Status Flow::begin_placements(Rank& rank) {
     if (content.what < 0)
       return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places " + in_quotes(placement.name) +
                                           ", which the model does not have");
-    rank.contents.begin(placement.part.where, placement.part.count * dtype_bytes(placement.dtype), content);
+    const int64_t bytes = placement.part.count * dtype_bytes(placement.dtype);
+    if (placement.kind == PlacementKind::kConstant && !is_empty(rank.contents, placement.part.where, bytes))
+      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places constant " +
+                                          in_quotes(placement.name) + " over another in " + in_quotes(buffer.name));
+    rank.contents.begin(placement.part.where, bytes, content);
   }
   std::sort(rank.gradients.begin(), rank.gradients.end(), [](const PlacedGradient& a, const PlacedGradient& b) {
     return std::tie(a.where.buffer, a.where.offset) < std::tie(b.where.buffer, b.where.offset);

@@ -198,10 +198,10 @@ Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, in
 Status Flow::read_constant(Rank& rank, const BufferRange& where, ProgramEffects::Bound& bound,
                            const std::string& slot) {
   scratch_.clear();
-  rank.contents.take(where, 1, scratch_);
+  rank.contents.take(where, bound.bytes, scratch_);
   if (scratch_.empty()) return {};
   const auto& content = scratch_[0].content;
-  if (content.kind != Kind::kConstant || content.origin != 0)
+  if (scratch_.size() != 1 || content.kind != Kind::kConstant || content.origin != 0)
     return refuted("P0637", rank, "reads what is no constant where " + in_quotes(slot) + " should be");
   // All runs of a program read the same.
   if (bound.what < 0) bound.what = content.what;

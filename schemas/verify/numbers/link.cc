@@ -1,6 +1,7 @@
 #include "schemas/verify/numbers/link.h"
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
 
 #include "schemas/plan/chunk_names.h"
@@ -55,10 +56,13 @@ std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle
   for (const auto& constant : bundle.constants) contents.emplace(constant.name, &constant);
   std::vector<char> seen(bundle.programs.size());
   for (const auto& rank : bundle.ranks) {
-    std::map<std::pair<int32_t, int64_t>, const std::string*> placed;
+    // By buffer, offset and bytes: one without elements may stand where another begins.
+    std::map<std::tuple<int32_t, int64_t, int64_t>, const std::string*> placed;
     for (const auto& placement : rank.placements)
       if (placement.kind == PlacementKind::kConstant)
-        placed.emplace(std::pair(placement.part.where.buffer, placement.part.where.offset), &placement.name);
+        placed.emplace(std::tuple(placement.part.where.buffer, placement.part.where.offset,
+                                  placement.part.count * dtype_bytes(placement.dtype)),
+                       &placement.name);
     for (const auto& instruction : rank.instructions) {
       const auto* const run = std::get_if<Run>(&instruction.action);
       if (run == nullptr || seen[static_cast<size_t>(run->program)]) continue;
@@ -69,7 +73,7 @@ std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle
       list.resize(slots.size());
       for (size_t s = 0; s < slots.size(); ++s) {
         if (slots[s].role != SlotRole::kConstant) continue;
-        const auto name = placed.find({arguments[s].buffer, arguments[s].offset});
+        const auto name = placed.find({arguments[s].buffer, arguments[s].offset, slots[s].bytes});
         const auto content = name == placed.end() ? contents.end() : contents.find(*name->second);
         if (content != contents.end()) list[s] = content->second->sha256;
       }
