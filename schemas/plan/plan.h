@@ -370,7 +370,7 @@ struct Manifest {
   int32_t reporting_rank = 0;
   int64_t batch = 0;       // samples of one step on all ranks
   double model_flops = 0;  // of the model's products in one step, all ranks together; 0: not known
-  int64_t proved = 0;      // gradients and losses that rule 12 proves to be the model's; fewer refute the bundle
+  int64_t proved = 0;      // results that rule 12 proves to be the model's; fewer refute the bundle
   std::vector<InputDecl> inputs;
   std::vector<TensorInfo> tensors;  // parameters and buffers of the model, canonical order
   Optimizer optimizer;

@@ -4,8 +4,9 @@
 // what to whom, for which samples, is rules 8 to 10, which must hold; so only what stands inside of programs is looked
 // at here, once for each program, whatever the number of ranks.
 //
-// Each gradient, and the loss, is one of three: proved; not covered, with the reason; or refuted. A kernel without a
-// row (rows.def), or a rewrite without a rule, makes what depends on it not covered and refuses nothing.
+// Each gradient, the loss and each running statistic is one of three: proved; not covered, with the reason; or refuted.
+// A kernel without a row (rows.def), or a rewrite without a rule, makes what depends on it not covered and refuses
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ struct EqualityReport {
   int64_t piece = 0;
   std::set<std::string> mixing;
   // Why the others are not known to be: distinct reasons, in the order in which they were met, each with how many
-  // gradients and losses it concerns.
+  // results it concerns.
   struct Open {
     std::string why;
     int64_t count = 0;
@@ -41,9 +42,9 @@ struct EqualityReport {
   bool whole() const { return looked && open.empty(); }
 };
 
-// Refuted: P0641 with the call, the model's operator and its line; also where fewer gradients and losses are proved
-// than the manifest says. `exchanges` are what rules 8 to 10 found (contents_flow.h); values that travelled by other
-// exchanges are not proved.
+// Refuted: P0641 with the call, the model's operator and its line; also where fewer results are proved than the
+// manifest says. `exchanges` are what rules 8 to 10 found (contents_flow.h); values that travelled by other exchanges
+// are not proved.
 Result<EqualityReport> check_equality(const plan::Bundle& bundle, const Exchanges& exchanges = {});
 
 // One line or more: what `piper-plan verify` says of it.

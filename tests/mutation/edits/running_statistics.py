@@ -34,6 +34,12 @@ def statistic_filled(bundle: Bundle):
     put(calls, [fill("norm.running_mean f32[6]", 5.0)], after=only(calls, call="batch_norm"))
 
 
+@edit("running_statistics", "P0641", 'are proved; not "norm.running_mean": a result of fill with gaps')
+def statistic_filled_in_part(bundle: Bundle):
+    """The forward sets every other element of the running mean to a number behind its normalisation."""
+    put(bundle.programs["PP0.F.b2"]["calls"], [call("fill", ["norm.running_mean f32[3]{2}"], [], shape=[3], value=5.0, to="f32")])
+
+
 @edit("running_statistics", "P0641", OTHER)
 def statistic_taken_twice(bundle: Bundle):
     """The normalisation is called twice, so its running statistics take each piece twice."""
