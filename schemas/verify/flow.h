@@ -68,11 +68,12 @@ class Flow {
   Status check_kept(const Rank& rank, const plan::Placement& placement, int32_t tensor, bool updated) const;
   Status check_counters(const Rank& rank) const;
   static int32_t samples_taken(const Rank& rank, int32_t tensor);
-  Status check_overflow(const Rank& rank);
+  std::vector<SampleRange> elements_updated() const;
+  Status check_overflow(const Rank& rank, const std::vector<SampleRange>& updated);
   Status check_loss();
   Status check_means();
   Status check_dropped();
-  Status check_measures() const;
+  Status check_measures(const std::vector<SampleRange>& updated) const;
   Status check_all_trained() const;
   Status check_statistics();
   Status check_addends() const;

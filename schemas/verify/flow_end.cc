@@ -19,12 +19,13 @@ Status Flow::check_end() {
   PIPER_RETURN_IF_ERROR(check_loss_scales());
   PIPER_RETURN_IF_ERROR(check_addends());
   PIPER_RETURN_IF_ERROR(check_all_added());
+  const std::vector<SampleRange> updated = elements_updated();
   for (const auto& rank : ranks_) {
     PIPER_RETURN_IF_ERROR(check_next_step(rank));
     if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_counters(rank));
-    PIPER_RETURN_IF_ERROR(check_overflow(rank));
+    PIPER_RETURN_IF_ERROR(check_overflow(rank, updated));
   }
-  PIPER_RETURN_IF_ERROR(check_measures());
+  PIPER_RETURN_IF_ERROR(check_measures(updated));
   PIPER_RETURN_IF_ERROR(check_statistics());
   if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_all_trained());
   return bundle_.manifest.evaluates ? Status() : check_owners();  // what it reads, its training saves
@@ -55,7 +56,8 @@ Status Flow::check_loss() {
   if (reporting->plan->grad_norm.buffer < 0) return {};
   pieces.clear();
   reporting->contents.take(reporting->plan->grad_norm, 4, pieces);
-  const bool norm = pieces[0].content.kind == Kind::kClip && pieces[0].content.what == 0;
+  const Content& reported = pieces[0].content;
+  const bool norm = reported.kind == Kind::kClip && reported.what == 0 && reported.how == (scales() ? 1 : 0);
   return norm ? Status()
               : Status::failure("P0636", "rule 8: " + describe_rank(*reporting->plan) +
                                              " reports what is no norm of the gradients");
@@ -111,14 +113,19 @@ Status Flow::check_dropped() {
   return missing.empty() ? Status() : wrong("has " + missing);
 }
 
-// The executor counts skipped steps by the number of elements that are not finite.
-Status Flow::check_overflow(const Rank& rank) {
+// The executor counts skipped steps by the number of elements that are not finite, of all gradients.
+Status Flow::check_overflow(const Rank& rank, const std::vector<SampleRange>& updated) {
   const BufferRange& where = rank.plan->overflow;
-  if (where.buffer < 0) return {};
+  if (where.buffer < 0)
+    return rank.plan->loss_scale.buffer < 0
+               ? Status()
+               : Status::failure("P0636", "rule 8: " + describe_rank(*rank.plan) +
+                                              " reports the loss scale without the overflow by which it skips steps");
   Pieces pieces;
   rank.contents.at(where.buffer).read(where.offset, where.offset + dtype_bytes(DType::kF32), pieces);
   int32_t sum = 0;
-  const std::string wrong = ledger_.measured(Ledger::Measure::kOverflow, pieces, sum);
+  std::string wrong = ledger_.measured(Ledger::Measure::kOverflow, pieces, sum);
+  if (wrong.empty()) wrong = ledger_.check_measured(sum, updated);
   return wrong.empty()
              ? Status()
              : Status::failure("P0636", "rule 8: the overflow that " + describe_rank(*rank.plan) + " reports " + wrong);
@@ -156,15 +163,20 @@ Status Flow::check_all_added() const {
   return {};
 }
 
-Status Flow::check_measures() const {
+// In order, each once.
+std::vector<SampleRange> Flow::elements_updated() const {
   std::vector<SampleRange> elements;
   for (const auto& range : updated_elements_) {
     if (!elements.empty() && range.first <= elements.back().first + elements.back().count)
       elements.back().count = std::max(elements.back().count, range.first + range.count - elements.back().first);
     else elements.push_back(range);
   }
+  return elements;
+}
+
+Status Flow::check_measures(const std::vector<SampleRange>& updated) const {
   for (const auto& [measure, place] : measured_)
-    if (const auto wrong = ledger_.check_measured(measure, elements); !wrong.empty())
+    if (const auto wrong = ledger_.check_measured(measure, updated); !wrong.empty())
       return Status::failure(
           "P0636",
           "rule 8: " + describe_instruction(bundle_, *ranks_[place.rank].plan, static_cast<size_t>(place.instruction)) +

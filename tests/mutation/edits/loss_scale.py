@@ -1,5 +1,6 @@
 """The scale of the loss: what takes it back, and the overflow by which a step is left out."""
-from edits.bundle import Bundle, call, edit, only, slot
+from edits.bundle import Bundle, buffer, call, edit, only, slot
+from edits.kept_tensors import FAR
 
 NO_FACTOR = "scales by what is no factor of clipping"
 
@@ -32,3 +33,29 @@ def overflow_reported_from_factor(bundle: Bundle):
     """Steps are left out by the factor on gradients, which is never 0, in place of their overflow."""
     for rank in bundle.ranks:
         rank["overflow"] = "grad_scale"
+
+
+@edit("f16_scaled", "P0636", "rule 8: rank 0 reports the loss scale without the overflow by which it skips steps")
+def overflow_not_reported(bundle: Bundle):
+    """Nothing says which steps are left out."""
+    for rank in bundle.ranks:
+        del rank.members["overflow"]
+
+
+@edit("f16_scaled", "P0636", 'the overflow that rank 0 reports lacks element 0 of "wpe.weight"')
+def overflow_reported_from_gradient(bundle: Bundle):
+    """What is reported as the overflow is a gradient behind its update, which is always 0: no step counts as left out."""
+    for rank in bundle.ranks:
+        rank["overflow"] = "grad all/1/lm_head.weight"
+
+
+@edit("f16_scaled_clipped", "P0636", "rank 0 reports what is no norm of the gradients")
+def norm_of_scaled_gradients(bundle: Bundle):
+    """The norm that is reported is that of the gradients as they are, times the loss scale."""
+    slots = [slot("norms", "input", 112, "read"), slot("norm", "output", 4, "write"), slot("factor", "output", 4, "write")]
+    bundle.add_program("scaled norm", slots, [call("clip_scale", ["norm f32[]", "factor f32[]"], ["norms f32[28]"])])
+    rank = bundle.ranks[0]
+    for name, offset in (("norm", FAR), ("factor", FAR + 64)):
+        rank.add_buffer(buffer(f"scaled {name}", "gradient", 4, "f32", []), offset)
+    rank.add_run("scaled norm", ["grad norms", "scaled norm", "scaled factor"], before=rank.instruction(run="clip"))
+    rank["grad_norm"] = "scaled norm"
