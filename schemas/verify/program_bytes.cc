@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@ using namespace plan;
 struct Bytes {
   int64_t begin = 0, end = 0;
 };
+
+// Runs of two operands that are compared one by one, where nothing simpler tells whether they share bytes.
+constexpr int64_t kMostCompared = int64_t{1} << 20;
 
 // The bytes of an operand: equal runs, `count` of them at every combination of the axes that no run covers.
 class Footprint {
@@ -50,6 +54,24 @@ class Footprint {
   Bytes whole() const { return {begin_, begin_ + span_ + run_}; }
   int64_t runs() const { return empty_ ? 0 : runs_; }
 
+  // Whether it lies apart from another because their runs, or stretches of several, come back in one and the same step
+  // and lie apart within it, as slices of one tensor do. False: that does not tell.
+  bool is_apart(const Footprint& other) const {
+    int64_t mine = run_;
+    for (size_t i = 0; i <= steps_.size(); ++i) {
+      int64_t others = other.run_;
+      for (size_t j = 0; j <= other.steps_.size(); ++j) {
+        const int64_t step = std::gcd(step_from(i), other.step_from(j));
+        if (step == 0) break;  // one stretch each
+        const int64_t ahead = ((other.begin_ - begin_) % step + step) % step;
+        if (mine <= ahead && ahead + others <= step) return true;
+        if (j < other.steps_.size()) others += (other.steps_[j].first - 1) * other.steps_[j].second;
+      }
+      if (i < steps_.size()) mine += (steps_[i].first - 1) * steps_[i].second;
+    }
+    return false;
+  }
+
   // Calls visit(Bytes) for the first `most` runs, until one returns false.
   template <class Visit>
   bool each_run(int64_t most, Visit visit) const {
@@ -68,6 +90,13 @@ class Footprint {
   }
 
  private:
+  // Of which all steps from this axis on are multiples; 0: there are none.
+  int64_t step_from(size_t axis) const {
+    int64_t step = 0;
+    for (; axis < steps_.size(); ++axis) step = std::gcd(step, steps_[axis].second);
+    return step;
+  }
+
   int64_t begin_ = 0, run_ = 0, span_ = 0, runs_ = 1;
   std::vector<std::pair<int64_t, int64_t>> steps_;  // (extent, stride in bytes) of the axes over runs, innermost first
   bool empty_ = false;
@@ -307,12 +336,14 @@ class Walk {
     if (!meet(first.whole(), second.whole())) return false;
     if (first.runs() == 1 && second.runs() == 1) return true;
     // Slices of one matrix lie between one another.
+    if (first.is_apart(second)) return false;
+    if (first.runs() > kMostCompared || second.runs() > kMostCompared) return true;
     Written taken;
-    first.each_run(kMostRuns, [&](Bytes at) {
+    first.each_run(kMostCompared, [&](Bytes at) {
       taken.write(at, {});
       return true;
     });
-    return !second.each_run(kMostRuns, [&](Bytes at) { return !taken.meets(at); });
+    return !second.each_run(kMostCompared, [&](Bytes at) { return !taken.meets(at); });
   }
 
   void write(const Operand& operand, std::string_view by_name) {

@@ -23,7 +23,8 @@ using SlotLayouts = std::vector<SlotLayout>;
 
 // P0635, with the call and the operator of the model that it computes. The program's operands lie inside of their slots
 // and its workspace, as read_bundle() makes sure. An operand that lies in more than kMostRuns separate runs of bytes is
-// looked at as one from its first to its last byte where it is written, and in its first kMostRuns where it is read.
+// looked at as one from its first to its last byte where it is written, and in its first kMostRuns where it is read;
+// whether it shares bytes with another operand of its call is told for all of it.
 inline constexpr int64_t kMostRuns = 4096;
 Result<SlotLayouts> check_program_bytes(const plan::Program& program, Layouts& layouts);
 

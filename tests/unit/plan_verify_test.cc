@@ -429,6 +429,37 @@ TEST_CASE("programs that do what they do not declare") {
         "overlap, and one is written");
 }
 
+TEST_CASE("operands in many runs of bytes share some or none") {
+  auto bundle = empty_ranks(1, {"a"});
+  const auto answer = [&](Operand out, Operand in) {
+    const Operand all{Operand::kWorkspace, 0, DType::kF32, {40000}, {1}};
+    bundle.programs = {Program{"p", {}, 160000, {}}};
+    bundle.programs[0].calls = {{"fill", false, {all}, {}, {{"value", 1.0}}, ""},
+                                {"neg", false, {std::move(out)}, {std::move(in)}, {}, ""}};
+    return refutation(bundle);
+  };
+  const auto every_other = [](int64_t offset, int64_t count) {
+    return Operand{Operand::kWorkspace, offset, DType::kF32, {count}, {2}};
+  };
+  const std::string shared =
+      "P0635 rule 7: program p call 1 (neg) writes output 0 over bytes of input 0, in the workspace";
+  CHECK(answer(every_other(4, 10000), every_other(0, 10000)) == "ok");
+  CHECK(answer(every_other(40000, 10000), every_other(0, 10000)) == shared);
+  CHECK(answer({Operand::kWorkspace, 36000, DType::kF32, {5000}, {1}}, every_other(0, 5000)) == shared);
+  // Halves of heads, which lie between one another; those of the other half of the heads; and one head further on.
+  const auto halves = [](int64_t offset) {
+    return Operand{Operand::kWorkspace, offset, DType::kF32, {1000, 5, 2}, {40, 4, 1}};
+  };
+  CHECK(answer(halves(8), halves(0)) == "ok");
+  CHECK(answer(halves(80), halves(0)) == "ok");
+  CHECK(answer(halves(64), halves(0)) == shared);
+  // Other steps, whose places have to be compared.
+  CHECK(answer({Operand::kWorkspace, 4, DType::kF32, {5000}, {6}},
+               {Operand::kWorkspace, 0, DType::kF32, {5000}, {4}}) == "ok");
+  CHECK(answer({Operand::kWorkspace, 4, DType::kF32, {5000}, {3}},
+               {Operand::kWorkspace, 0, DType::kF32, {5000}, {2}}) == shared);
+}
+
 TEST_CASE("lists of samples") {
   verify::SampleTable samples;
   const int32_t low = samples.range(0, 2), high = samples.range(2, 2);
