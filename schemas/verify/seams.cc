@@ -161,6 +161,9 @@ Status check_reads_only(const Bundle& evaluation) {
 Status check_seams(const Bundle& training, const Bundle& evaluation) {
   if (!evaluation.manifest.evaluates) return seam_refuted("what should evaluate trains");
   if (training.ranks.size() != evaluation.ranks.size()) return seam_refuted("the evaluation is of other ranks");
+  if (training.manifest.reporting_rank != evaluation.manifest.reporting_rank)
+    return seam_refuted("the evaluation is reported by rank " + std::to_string(evaluation.manifest.reporting_rank) +
+                        ", its training by rank " + std::to_string(training.manifest.reporting_rank));
   PIPER_RETURN_IF_ERROR(check_inputs(training.manifest, evaluation.manifest));
   std::vector<Status> statuses(training.ranks.size());
   parallel_for(statuses.size(), [&](size_t i) { statuses[i] = Seam(training.ranks[i], evaluation.ranks[i]).check(); });

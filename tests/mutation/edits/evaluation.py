@@ -95,3 +95,9 @@ def evaluation_exchanges_parameters(bundle: Bundle):
     """Two normalisations of an evaluation read one another's weights."""
     norms = [item["in"] for item in last_forward(bundle) if item["call"] == "layer_norm"]
     norms[1][1:], norms[2][1:] = norms[2][1:], norms[1][1:]
+
+
+@edit("replicas_evaluated", "P0639", "the evaluation is reported by rank 1, its training by rank 0")
+def evaluation_reported_by_other_rank(bundle: Bundle):
+    """The rank that tells what an evaluation measured is another than the one that writes the log."""
+    bundle.evaluation.manifest["reporting_rank"] = 1
