@@ -12,6 +12,7 @@
 #include "schemas/verify/contributions.h"
 #include "schemas/verify/deadlock.h"
 #include "schemas/verify/match.h"
+#include "schemas/verify/numbers/reference.h"
 #include "schemas/verify/program_bytes.h"
 #include "schemas/verify/races.h"
 #include "schemas/verify/seams.h"
@@ -98,6 +99,7 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
   if (report.complete) {
     report.parts.push_back({"rules 8 to 10, contents", seconds[0], report.instructions, "instructions"});
     const Clock::time_point start = Clock::now();
+    for (const plan::Reference& reference : bundle.reference) PIPER_RETURN_IF_ERROR(check_reference(reference));
     PIPER_ASSIGN(report.equality, check_equality(bundle, found.exchanges));
     report.parts.push_back({"rule 12, equality", seconds_since(start), report.instructions, "instructions"});
   }

@@ -9,6 +9,8 @@
 #include "schemas/plan/bundle_files.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/provenance_text.h"
+#include "schemas/verify/numbers/equality.h"
+#include "schemas/verify/numbers/reference.h"
 #include "schemas/verify/verify.h"
 #include "tests/unit/hand_written_plans.h"
 #include "tests/unit/plan_bundle_example.h"
@@ -93,16 +95,29 @@ void fuzz_manifest(std::string_view text) {
   prove_with(std::string(kManifestFile), printed);
 }
 
+void fuzz_reference(std::string_view text) {
+  const auto reference = parse_reference(text, "f");
+  if (!reference.ok()) return;
+  const auto printed = print_reference(*reference);
+  const auto again = parse_reference(printed, "f");
+  require(again.ok() && print_reference(*again) == printed);
+  Bundle changed = proved_bundle();
+  changed.reference = {*reference};
+  // Its programs are no chunks' and would be refused before they are compared.
+  if (verify::check_reference(*reference).ok()) (void)verify::check_equality(changed).ok();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 4) {
+  switch (data[0] % 8) {
     case 0: fuzz_rank(text); break;
     case 1: fuzz_program(text); break;
     case 2: fuzz_manifest(text); break;
     case 3: (void)parse_provenance(text, "f").ok(); break;
+    case 4: fuzz_reference(text); break;
   }
   return 0;
 }

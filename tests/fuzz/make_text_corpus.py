@@ -11,7 +11,8 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 # The first byte of an input of fuzz_plan, and which file of a bundle stands behind it.
 KINDS = {"rank": ("0", "ranks/rank-00000.json"), "like": ("0", "ranks/rank-00001.json"),
-         "manifest": ("2", "manifest.json"), "provenance": ("3", "provenance.json")}
+         "manifest": ("2", "manifest.json"), "provenance": ("3", "provenance.json"),
+         "reference": ("4", "reference.json")}
 STRATEGY = """piper: 1
 model: {batch: 8}
 directives:

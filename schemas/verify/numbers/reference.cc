@@ -5,6 +5,8 @@
 
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/file_bytes.h"
+#include "schemas/plan/kernels.h"
+#include "schemas/plan/signature.h"
 #include "schemas/verify/numbers/constants.h"
 
 namespace piper::verify {
@@ -22,6 +24,18 @@ std::string digest_of(const Reference::Constant& constant, int64_t batch, Number
 }
 
 }  // namespace
+
+Status check_reference(const Reference& reference) {
+  for (const KernelCall& call : reference.program.calls) {
+    const KernelInfo* const kernel = find_kernel(call.kernel);
+    const std::string wrong = kernel == nullptr ? "is no kernel" : misfit(*kernel, call);
+    if (wrong.empty()) continue;
+    const auto index = static_cast<int32_t>(&call - reference.program.calls.data());
+    return Status::failure("P0641", "rule 12: the model's " + tell_call(reference.program, index) +
+                                        (kernel == nullptr ? " " : " does not fit its kernel: ") + wrong);
+  }
+  return {};
+}
 
 NumberedProgram number_reference(const Reference& reference, const Leaves& leaves, NumberTable& table) {
   NumberedProgram run;

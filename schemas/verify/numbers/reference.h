@@ -5,12 +5,16 @@
 #include <functional>
 #include <string>
 
+#include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/number.h"
 #include "schemas/verify/numbers/program.h"
 
 namespace piper::verify {
+
+// Calls fit their kernels' signatures, as those of programs do (program_bytes.h). P0641.
+Status check_reference(const plan::Reference& reference);
 
 // A reference whose inputs are of so many samples, and not of any number, is for pieces of that size (pieces.h).
 // `reference` must outlive what is returned.

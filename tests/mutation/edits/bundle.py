@@ -130,7 +130,7 @@ class Rank:
 
 
 class Bundle:
-    """The manifest, the ranks and the programs by name; `evaluation` is the bundle in eval/, where there is one."""
+    """The manifest, the ranks, the programs by name and the reference; `evaluation` is the bundle in eval/, where there is one."""
 
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
@@ -138,6 +138,8 @@ class Bundle:
         self.ranks = [Rank(json.loads(file.read_text())) for file in sorted((folder / "ranks").iterdir())]
         programs = [json.loads(file.read_text()) for file in sorted((folder / "programs").iterdir())]
         self.programs = {program["program"]: program for program in programs}
+        reference = folder / "reference.json"
+        self.reference = json.loads(reference.read_text()) if reference.exists() else None
         self.evaluation = Bundle(folder / "eval") if (folder / "eval").exists() else None
 
     @property
@@ -161,7 +163,8 @@ class Bundle:
     def texts(self) -> dict[str, str]:
         """Of each file that may have been changed, but for the manifest."""
         return {**{f"ranks/rank-{i:05}.json": text_of(rank.members) for i, rank in enumerate(self.ranks)},
-                **{file_of(name): text_of(program) for name, program in self.programs.items()}}
+                **{file_of(name): text_of(program) for name, program in self.programs.items()},
+                **({"reference.json": text_of(self.reference)} if self.reference else {})}
 
     def save(self):
         texts = self.texts()
@@ -192,4 +195,4 @@ def value_text(name: str, value) -> str:
 
 
 def line(value) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("Infinity", "1e999")

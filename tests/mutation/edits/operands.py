@@ -1,4 +1,4 @@
-"""Operands of a call that share bytes where they may not, or that do not fit the call."""
+"""Operands that share bytes where they may not, or do not fit their call, of programs and of the reference."""
 from edits.bundle import Bundle, call, edit, fill, put
 from edits.running_statistics import give_workspace
 
@@ -11,3 +11,26 @@ def output_over_last_elements_of_input(bundle: Bundle):
                            call("neg", ["workspace+36000 f32[5000]"], ["workspace f32[5000]{2}"])])
     program["workspace_bytes"] = 56000
     give_workspace(bundle, 56000)
+
+
+def first_call(bundle: Bundle, kernel: str) -> dict:
+    """Of the reference."""
+    return next(item for item in bundle.reference["calls"] if item["call"] == kernel)
+
+
+@edit("gpipe", "P0641", "does not fit its kernel: input x is absent")
+def reference_without_operands(bundle: Bundle):
+    """A call of the reference has no operands."""
+    first_call(bundle, "linear")["in"] = []
+
+
+@edit("gpipe", "P0641", "does not fit its kernel: output y is absent")
+def reference_without_results(bundle: Bundle):
+    """A call of the reference makes nothing."""
+    first_call(bundle, "gelu")["out"] = []
+
+
+@edit("gpipe", "P0641", "(none of \"gelu (h.0) at make_models.py:44\") is no kernel")
+def reference_of_no_kernel(bundle: Bundle):
+    """A call of the reference is of no kernel."""
+    first_call(bundle, "gelu")["call"] = "none"
