@@ -232,7 +232,7 @@ class Applied {
       }
       // The same for every sample: repeated along the first axis, or without it. Axes correspond from the last on,
       // those of indices from the first on.
-      const bool has_first = is_lookup() ? !view.axes.empty() : view.axes.size() >= operands_[0].axes.size();
+      const bool has_first = !view.axes.empty() && (is_lookup() || view.axes.size() >= operands_[0].axes.size());
       if (has_first && !repeat(view.axes[0])) return {unknown("an operand without samples beside one that has them")};
     }
     return results;

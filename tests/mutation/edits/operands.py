@@ -34,3 +34,12 @@ def reference_without_results(bundle: Bundle):
 def reference_of_no_kernel(bundle: Bundle):
     """A call of the reference is of no kernel."""
     first_call(bundle, "gelu")["call"] = "none"
+
+
+@edit("gpipe")
+def statistic_without_axes(bundle: Bundle):
+    """The first stage ends with the derivative of a cross entropy whose sums of exponentials are one number without axes."""
+    loss = call("cross_entropy_sum", ["workspace f32[]", "workspace+64 f32[]"], ["lm_head.weight f32[6,8]", "arange i64[6]"])
+    operands = ["workspace+128 f32[]", "saved f32[2,8,6]{48,1,8}", "input_ids i64[2,6]", "workspace+64 f32[]", None]
+    put(bundle.programs["PP0.F.b2"]["calls"], [
+        loss, fill("workspace+128 f32[]", 1.0), call("cross_entropy_backward", ["workspace+192 f32[2,8,6]"], operands)])
