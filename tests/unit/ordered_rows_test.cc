@@ -256,3 +256,22 @@ TEST_CASE("what looks at several rows in an order, or at their places, is open")
   // Along a row it may.
   CHECK(made(call("softmax", {layout.rows(kMade)}, {layout.rows(kInOrder)}, {{"dim", int64_t{1}}})) == Answer::kNumber);
 }
+
+TEST_CASE("orders of more experts than can be counted, and exchanges of no elements, are open") {
+  Piece piece;
+  const Layout layout{kDevices};
+  constexpr int64_t kSegments = 4, kMany = int64_t{1} << 62, kPlaces = kSegments * kRows;
+  const NumberedProgram run =
+      piece.run({call("expert_order", {integers(kOrder, {kPlaces}), integers(kPositions, {kRows}), {}, {}},
+                      {integers(kIds, {kRows})},
+                      {{"experts", kMany}, {"segments", kSegments}, {"capacity", int64_t{4}}, {"strict", false}}),
+                 call("take_rows", {operand(kInOrder, {kPlaces, kWidth})},
+                      {operand(kX, {kRows, kWidth}), integers(kOrder, {kPlaces}), integers(kPositions, {kRows})},
+                      {{"repeat", int64_t{1}}})},
+                layout);
+  CHECK(answer(piece.number(run, kInOrder)) == Answer::kOpen);
+  HeldValues half;  // of an element of the type in which it travels
+  half.put(0, {kSamples * 4, 0, piece.table.leaf("half", Over::kEach, 4)});
+  const HeldValues held = piece.exchanged(piece.run({}, layout, {{kCounts, half}}), kCounts);
+  CHECK(answer(piece.table[held.all().begin()->second.number]) == Answer::kOpen);
+}

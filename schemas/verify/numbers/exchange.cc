@@ -26,6 +26,7 @@ class Exchanged {
 
   HeldValue make() {
     if (table_[sent_.number].over != Over::kEach) return unknown("an exchange of what has no samples");
+    if (size_ < 1) return unknown("an exchange of samples without elements");
     if (!sent_.spread.is_spread()) return to_experts();
     if (sent_.spread.sources && sent_.spread.devices == devices_) return from_experts();
     return unknown("an exchange of what an exchange brought");

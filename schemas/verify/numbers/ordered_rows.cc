@@ -300,12 +300,16 @@ std::optional<WholeOrder> whole_order(const KernelCall& call) {
       call.inputs[0].shape[0] < 1)
     return whole;
   const int64_t rows = call.inputs[0].shape[0];
-  const auto places = [&](int64_t of_experts) {
-    return *capacity >= rows ? rows : std::min(rows, *capacity * of_experts);
+  const auto places = [&](int64_t of_experts) {  // so many that they overflow are more than there are rows
+    int64_t all = 0;
+    return __builtin_mul_overflow(*capacity, of_experts, &all) ? rows : std::min(rows, all);
   };
   whole.order.segments = *segments;
   whole.order.rows = places(*experts);
-  whole.order.places = *segments * places(*experts / *segments);
+  int64_t counted = 0;
+  if (__builtin_mul_overflow(*segments, places(*experts / *segments), &whole.order.places) ||
+      __builtin_mul_overflow(*experts, dtype_bytes(DType::kI64), &counted))
+    return whole;
   *find_attr<int64_t>(whole.call, "segments") = 1;
   const std::vector<int64_t> here[] = {{whole.order.places}, {rows}, {*segments, *experts / *segments}, {}};
   const std::vector<int64_t> shapes[] = {{whole.order.rows}, {rows}, {1, *experts}, {}};
