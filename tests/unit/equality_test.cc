@@ -290,6 +290,23 @@ TEST_CASE("what has no row is said to be open, and refuses nothing") {
   CHECK(answer(b) == "no reference");
 }
 
+TEST_CASE("a chain of sums through more programs than the proof follows is open") {
+  constexpr int kPrograms = 4100;
+  Bundle b = mlp(kOneDevice);
+  b.manifest.proved = 0;
+  for (int p = 0; p < kPrograms; ++p) {  // each adds what the next has added up
+    const std::string to = p == 0 ? gradient_slot_name("layers.0.bias") : "sum " + std::to_string(p);
+    const Operand sum{1, 0, DType::kF32, {10}, {1}}, of_next{0, 0, DType::kF32, {10}, {1}};
+    b.programs.push_back({"c" + std::to_string(p) + ".F.b12",
+                          {{"sum " + std::to_string(p + 1), SlotRole::kGradient, 40, true, false},
+                           {to, SlotRole::kGradient, 40, true, true}},
+                          0,
+                          {{"add_into", true, {sum}, {of_next}, {}, ""}}});
+    b.ranks[0].instructions.edit().push_back({0, Run{static_cast<int32_t>(b.programs.size()) - 1, 0, {}}, -1});
+  }
+  CHECK_THAT(answer(b), Contains("a chain of more programs than the proof follows"));
+}
+
 TEST_CASE("less than the manifest says was proved refutes") {
   Bundle b = mlp(kMicrobatches);
   b.manifest.proved = 7;

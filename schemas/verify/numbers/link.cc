@@ -16,6 +16,8 @@ using namespace plan;
 
 namespace {
 
+constexpr char kTooDeep[] = "a chain of more programs than the proof follows";
+
 bool is_value(SlotRole role) {
   return role == SlotRole::kInput || role == SlotRole::kOutput || role == SlotRole::kSaved || role == SlotRole::kScalar;
 }
@@ -237,7 +239,7 @@ void LinkedPrograms::evaluate(int32_t program) {
   const auto p = static_cast<size_t>(program);
   if (state_[p] != 0) return;
   state_[p] = 1;
-  const int32_t depth = depth_++;
+  const bool deepest = depth_++ >= kDeepest;
   NumberedProgram& run = runs_[p];
   for (size_t s = 0; s < run.program->slots.size(); ++s) {
     const Slot& slot = run.program->slots[s];
@@ -245,7 +247,8 @@ void LinkedPrograms::evaluate(int32_t program) {
       run.totals.resize(run.slots.size(), -1);
       run.totals[s] = is_added_to(*run.program, static_cast<int32_t>(s))
                           ? table_.unfit("a sum to which its reader adds", program, 0)
-                          : total_of_slot(slot.name, slot.bytes);
+                      : deepest ? table_.unknown(kTooDeep)
+                                : total_of_slot(slot.name, slot.bytes);
     }
     if (!slot.reads || slot.role == SlotRole::kGradient) continue;
     const std::string& constant = constants_[p].empty() ? std::string() : constants_[p][s];
@@ -254,7 +257,7 @@ void LinkedPrograms::evaluate(int32_t program) {
       leaf = table_.unknown("running statistics that several chunks change");
     if (leaf >= 0 && makers_.count(slot.name) != 0)
       leaf = table_.unknown("a value called like what a step begins with");
-    if (leaf < 0 && depth == kDeepest) leaf = table_.unknown("a chain of more programs than the proof follows");
+    if (leaf < 0 && deepest) leaf = table_.unknown(kTooDeep);
     if (leaf >= 0) run.slots[s].put(0, leaves_.held(slot, leaf, table_));
     else fill_from_makers(program, static_cast<int32_t>(s));
   }
