@@ -5,6 +5,13 @@
 
 namespace piper::plan {
 
+namespace {
+
+// Whoever orders a rank's instructions has a number for each pair of streams, and one for each stream at each event.
+constexpr size_t kMostStreams = 4096, kMostEventsByStreams = size_t{1} << 26;
+
+}  // namespace
+
 void RankPlanParser::streams() {
   section("streams", [&](size_t at) {
     Stream stream;
@@ -21,6 +28,8 @@ void RankPlanParser::streams() {
     reader_.close_object();
     plan_.streams.push_back(std::move(stream));
     declared_at_.push_back(at);
+    if (plan_.streams.size() > kMostStreams)
+      reader_.fail(kRange, at, "a rank has at most " + std::to_string(kMostStreams) + " streams");
   });
   index_declared(stream_index_, plan_.streams, "stream");
 }
@@ -72,6 +81,10 @@ void RankPlanParser::events() {
   section("events", [&](size_t at) {
     plan_.events.emplace_back(reader_.string());
     declared_at_.push_back(at);
+    if (plan_.events.size() * plan_.streams.size() > kMostEventsByStreams)
+      reader_.fail(kRange, at,
+                   "a rank of " + std::to_string(plan_.streams.size()) + " streams has at most " +
+                       std::to_string(kMostEventsByStreams / plan_.streams.size()) + " events");
   });
   index_declared(event_index_, plan_.events, "event");
 }

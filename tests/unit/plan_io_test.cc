@@ -398,6 +398,25 @@ TEST_CASE("damaged rank plans") {
         "P0605 r:3: expected an integer, found '99999999999999999999,'");
 }
 
+TEST_CASE("more streams and events than can be put in order are refused") {
+  auto bundle = example::two_ranks();
+  RankPlan& plan = bundle.ranks[1];
+  const auto answer = [&] {
+    const auto text = print_rank_plan(plan, bundle.provenance, bundle.programs);
+    return message(parse_rank_plan(text, "r", bundle.provenance, bundle.programs).status());
+  };
+  auto& streams = plan.streams.edit();
+  while (streams.size() < 4096) streams.push_back({"stream " + std::to_string(streams.size())});
+  CHECK(answer() == "ok");
+  auto& events = plan.events.edit();
+  while (events.size() < 16384) events.push_back("event " + std::to_string(events.size()));
+  CHECK(answer() == "ok");
+  events.push_back("one more");
+  CHECK(answer().find("a rank of 4096 streams has at most 16384 events") != std::string::npos);
+  streams.push_back({"one more"});
+  CHECK(answer().find("a rank has at most 4096 streams") != std::string::npos);
+}
+
 TEST_CASE("damaged programs") {
   CHECK(program_damage("\"x f32[4,4]\"", "\"z f32[4,4]\"") ==
         "P0606 p:10: operand \"z f32[4,4]\": the program has no slot \"z\"");
