@@ -314,3 +314,17 @@ TEST_CASE("what reads the samples of a piece together is a value of that piece")
   CHECK(numbers.over(numbers.of_pieces(4, {call("relu", {value(4)}, {value(4, kX)})})) == Over::kEach);
   CHECK(numbers.run(4, {call("batch_norm", {value(4)}, {value(4, kX)})}).made.empty());
 }
+
+TEST_CASE("a value without bytes stands in nobody's way") {
+  HeldValues values;
+  int64_t at = -1;
+  values.put(64, {64, 0, 1});
+  REQUIRE(values.find(64, 64, at) != nullptr);
+  values.put(64, {128, 0, 2});
+  REQUIRE(values.find(64, 128, at) != nullptr);
+  CHECK(values.find(64, 128, at)->number == 2);
+  values.put(64, {64, 0, 3});
+  values.put(80, {80, 0, 4});
+  REQUIRE(values.find(96, 128, at) != nullptr);
+  CHECK(values.find(96, 128, at)->number == 2);
+}

@@ -9,11 +9,14 @@ void HeldValues::put(int64_t begin, HeldValue value) {
   auto it = values_.upper_bound(begin);
   if (it != values_.begin()) {
     const auto before = std::prev(it);
-    if (before->second.end > begin) it = before;
+    if (before->second.end > begin) {
+      if (value.end <= begin) return;  // a value without bytes takes nothing from one that has some
+      it = before;
+    }
   }
   // Whoever reads what is left of an overwritten value reads no whole value: the bytes' own rule refuses it.
   while (it != values_.end() && it->first < value.end) it = values_.erase(it);
-  values_.emplace(begin, std::move(value));
+  values_.insert_or_assign(begin, std::move(value));  // one without bytes may have begun there
 }
 
 const HeldValue* HeldValues::find(int64_t begin, int64_t end, int64_t& at) const {
