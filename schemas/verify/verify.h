@@ -37,7 +37,7 @@
 //     are counted once; wherever a tensor is kept it is the newest.
 // Of a bundle with an evaluation, this is proved like any other, and
 //  11 (P0639) Seams: it changes nothing that outlasts a step, and uses what the training uses: places of tensors,
-//     streams, channels, communicators (seams.h).
+//     streams, channels, communicators, the rank that reports (seams.h).
 // Of a bundle with a reference:
 //  12 (P0641) Equality with the model: each gradient and the loss is a sum of the values that the reference adds up,
 //     and running statistics are what it leaves, as far as kernels and rewrites are covered (numbers/equality.h). The
