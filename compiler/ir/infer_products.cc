@@ -171,11 +171,12 @@ Result<Types> attention(const Call& c) {
   if (kv_heads == 0 || heads % kv_heads) return c.fail("heads of q must be a multiple of those of k");
   if (const TensorType* mask = c.optional(mask_at)) {
     if (mask->dtype != DType::kBool && mask->dtype != q.dtype) return c.fail("the mask must be bool or of q's dtype");
+  if (v.shape[3] != q.shape[3]) return c.fail("v wants the width of q and k: the kernels compute with one");
     const Shape scores{q.shape[0], heads, q.shape[2], k.shape[2]};
     if (broadcast_shape(mask->shape, scores) != scores)
       return c.fail("the mask cannot be broadcast to [batch, heads, S, T]");
   }
-  TensorType y{q.dtype, {q.shape[0], heads, q.shape[2], v.shape[3]}};
+  TensorType y = q;
   TensorType lse{DType::kF32, {q.shape[0], heads, q.shape[2]}};
   if (!backward) return Types{y, lse};
   PIPER_RETURN_IF_ERROR(c.want(0, y));

@@ -69,6 +69,8 @@ TEST_CASE("operand types that do not fit are refused by name") {
   CHECK(inferred(OpKind::kEmbedding, EmbeddingAttrs{}, {f32({5, 2}), f32({3})}) ==
         "embedding(f32[5, 2], f32[3]; padding_idx=-1, scale_grad_by_freq=false): operand 1 must be i64");
 }
+  CHECK(inferred(OpKind::kSdpa, SdpaAttrs{}, {f32({2, 4, 3, 8}), f32({2, 4, 5, 8}), f32({2, 4, 5, 6})})
+            .ends_with("v wants the width of q and k: the kernels compute with one"));
 
 TEST_CASE("the builder names, shortens and keeps the first misfit") {
   Graph graph;

@@ -54,9 +54,10 @@ TEST_CASE("products with vectors drop the added axis") {
 namespace {
 
 // The exporter's scaled_dot_product_attention for opsets below 23.
-ModelWriter attention(const std::string& mask_kind) {
+ModelWriter attention(const std::string& mask_kind, const std::string& width_of_values = "4") {
   ModelWriter m(20);
-  for (const char* name : {"q", "k", "v"}) m.input(name, ElemCode::kFloat, {"B", "2", "5", "4"});
+  for (const char* name : {"q", "k"}) m.input(name, ElemCode::kFloat, {"B", "2", "5", "4"});
+  m.input("v", ElemCode::kFloat, {"B", "2", "5", width_of_values});
   if (mask_kind == "run time") m.input("keep", ElemCode::kBool, {"B", "1", "5", "5"});
   m.output("y");
   m.number("c", 0.70710677f);
@@ -109,6 +110,22 @@ TEST_CASE("attention is put together with its mask") {
     CHECK(attrs.scale == 0.5);
     CHECK(attrs.is_causal == (std::string(kind) == "causal"));
   }
+}
+
+// The operator has one width.
+TEST_CASE("attention whose values are narrower stays in parts") {
+  const Ops ops = ops_of(attention("causal", "3"));
+  REQUIRE(ops.size() > 2);
+  CHECK(ops.back() == "matmul(p, v) f32[2, 2, 5, 3]");
+
+  ModelWriter m(23);
+  for (const char* name : {"q", "k"}) m.input(name, ElemCode::kFloat, {"B", "2", "5", "4"});
+  m.input("v", ElemCode::kFloat, {"B", "2", "5", "3"});
+  m.output("y");
+  m.node("Attention", {"q", "k", "v"}, {"y"});
+  const Refusal r = refusal(m);
+  CHECK(r.code == "P0306");
+  CHECK(has(r.text, "its values are 3 wide, its queries 4"));
 }
 
 // Opsets below 20 write gelu with erf; exporters differ in where the half stands.

@@ -36,7 +36,8 @@ bool is_trained(const ir::Graph& graph, ValueId mask) {
 }
 
 // Attention written out: softmax(q k^T scale + mask), dropped, times v. For what the fused operator has
-// no derivative of: dropout on the probabilities, a mask that is trained.
+// no derivative of (dropout on the probabilities, a mask that is trained), and for values of another width
+// than the keys, which its kernels do not take.
 ValueId written_out(Call& c, ValueId q, ValueId k, ValueId v, ValueId mask, bool causal, double scale, double p) {
   const int64_t heads = c.extent(q, 1), rows = c.extent(q, 2), columns = c.extent(k, 2);
   k = with_heads(c, k, heads);
@@ -82,7 +83,8 @@ Item attention(Call& c) {
   const double p = c.real("dropout_p");
   if (p < 0 || p >= 1) return c.refuse("P0325", "attention dropout with probability " + std::to_string(p));
   ValueId y;
-  if (p > 0 || (mask.valid() && is_trained(c.graph(), mask))) {
+  const bool one_width = c.extent(v, 3) == c.extent(q, 3);
+  if (p > 0 || !one_width || (mask.valid() && is_trained(c.graph(), mask))) {
     y = written_out(c, q, k, v, mask, c.flag("is_causal"), scale, p);
   } else {
     std::vector<ValueId> operands{q, k, v};

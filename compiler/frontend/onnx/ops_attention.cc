@@ -139,7 +139,7 @@ std::optional<ValueId> match_attention(NodeImport& n, ValueId probabilities, Val
   }
   const std::vector<int64_t> q = n.shape(scores->q), k = n.shape(scores->k);
   if (q[0] != k[0] || q[0] != value_shape[0] || k[1] != value_shape[1] || k[3] != value_shape[2] || k[1] < 1 ||
-      q[1] % k[1] != 0)
+      q[1] % k[1] != 0 || q[3] != value_shape[3])
     return std::nullopt;
   const Mask m = mask.valid() ? read_mask(n, mask, shape[2], shape[3]) : Mask{};
   std::vector<ValueId> operands = {scores->q, transposed(n, scores->k), values};
@@ -177,6 +177,10 @@ void import_attention(NodeImport& n) {
   }
   if (!n.ok()) return;
   if (n.rank(q) != 4 || n.rank(k) != 4 || n.rank(v) != 4) return n.refuse("it wants q, k and v of three or four axes");
+  if (n.shape(v)[3] != n.shape(q)[3])
+    return n.refuse("its values are " + std::to_string(n.shape(v)[3]) + " wide, its queries " +
+                    std::to_string(n.shape(q)[3]) +
+                    "; write it as products and a softmax, or export with torch.export");
   const int64_t width = n.shape(q)[3], rows = n.shape(q)[2], columns = n.shape(k)[2];
   const double usual = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(width, 1)));
   Mask m = mask.valid() ? read_mask(n, mask, rows, columns) : Mask{};
