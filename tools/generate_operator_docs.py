@@ -96,7 +96,8 @@ def operators() -> list[str]:
 def aten_calls() -> list[str]:
     rows = sections(read("compiler/frontend/aten/call_table.def"), "PIPER_ATEN")
     lines = ["", f"## ATen calls ({len(rows)})", "",
-             "As `torch.onnx.export` writes them into its files. Arguments about device, layout and memory format are dropped."]
+             "As `torch.onnx.export` writes them into its files. Arguments about device, layout and memory format are dropped.",
+             "The result is a view of an operand `Tensor(a)`, and may be one of an operand `Tensor(a?)`."]
     current = None
     for heading, _, args, _ in rows:
         if heading != current:

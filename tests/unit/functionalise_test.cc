@@ -32,7 +32,7 @@ Program program(const std::vector<std::string>& lines, const std::string& output
     REQUIRE(call.ok());
     frontend::aten::ProgramCall c;
     c.call = *call;
-    if (line.find("split") != std::string::npos)
+    if (line.find("split") != std::string::npos || line.find("meshgrid") != std::string::npos)
       for (size_t i = 0; i < 2; ++i) c.results.emplace_back(c.call.name + "_" + std::to_string(i), i);
     out.calls.push_back(std::move(c));
   }
@@ -80,6 +80,11 @@ TEST_CASE("a change through views is written back") {
                   "z") ==
         "z = zeros_like.default(x)\nt = permute.default(z, [2 0 1])\ns = select.int(t, 0, 3)\nk = add.Tensor(s, 1)\n"
         "t_v1 = select_scatter.default(t, k, 0, 3)\nz_v2 = permute.default(t_v1, [1 2 0])\nz_v2");
+  CHECK(rewritten(
+            {"z = aten.zeros_like.default(%x)", "t = aten.swapaxes.default(%z, 0, 1)", "k = aten.add_.Tensor(%t, 1)"},
+            "z") ==
+        "z = zeros_like.default(x)\nt = swapaxes.default(z, 0, 1)\nk = add.Tensor(t, 1)\nz_v1 = "
+        "swapaxes.default(k, 0, 1)\nz_v1");
 }
 
 // A view that was made before a change of its base is made again when it is read.
@@ -94,6 +99,56 @@ TEST_CASE("views follow their base") {
                   "r") ==
         "z = exp.default(x)\nk = mul.Tensor(z, 2)\ns_1_v1 = split.Tensor(k, 2)\ns_1_v2 = tor.getitem(s_1_v1, 1)\nr = "
         "neg.default(s_1_v2)\nr");
+}
+
+// Every row of the table of calls that names an operand (a) follows it.
+TEST_CASE("the table of calls says what is a view") {
+  std::vector<std::string> views, maybe;
+#define PIPER_ATEN(handler, kind, schema)                                        \
+  {                                                                              \
+    const std::string text = schema;                                             \
+    const std::string target = text.substr(0, text.find('('));                   \
+    if (text.find("(Tensor(a) ") != std::string::npos) views.push_back(target);  \
+    if (text.find("(Tensor(a?) ") != std::string::npos) maybe.push_back(target); \
+  }
+#include "compiler/frontend/aten/call_table.def"
+#undef PIPER_ATEN
+  REQUIRE(views.size() > 30);
+  REQUIRE(maybe.size() > 10);
+  for (const std::string& target : views) {
+    INFO(target);
+    const bool split = target.find("split") != std::string::npos;
+    const std::string name = split ? "v_1" : "v";
+    const std::string text = rewritten({"z = aten.exp.default(%x)", "v = " + target + "(%z, 1, 2)",
+                                        "k = aten.mul_.Tensor(%z, 2)", "r = aten.neg.default(%" + name + ")"},
+                                       "r");
+    CHECK(text.find("(k, 1, 2)") != std::string::npos);
+  }
+  // Without the types of its operands, none of these is known to copy; a call of no dropout is no view.
+  for (const std::string& target : maybe) {
+    INFO(target);
+    const std::vector<std::string> lines = {"z = aten.exp.default(%x)", "v = " + target + "(%z, 1, 2)",
+                                            "k = aten.mul_.Tensor(%z, 2)", "r = aten.neg.default(%v)"};
+    CHECK((rewritten(lines, "r") == "P0313") == (target != "aten.dropout.default"));
+  }
+}
+
+// A list of operands: result i shares the memory of operand i, and a single result that of a single operand.
+TEST_CASE("views of operands in a list") {
+  const std::vector<std::string> lines = {"a = aten.exp.default(%x)", "b = aten.exp.default(%y)",
+                                          "m = aten.meshgrid.default([%a, %b])", "k = aten.mul_.Tensor(%b, 2)"};
+  const auto read = [&](const std::string& name) {
+    std::vector<std::string> all = lines;
+    all.push_back("r = aten.neg.default(%" + name + ")");
+    return rewritten(all, "r");
+  };
+  CHECK(read("m_0") == "a = exp.default(x)\nb = exp.default(y)\nm = meshgrid.default([a b])\nr = neg.default(m_0)\nr");
+  CHECK(read("m_1") == "P0313");
+  CHECK(rewritten({"a = aten.exp.default(%x)", "e = aten.einsum.default(ij->ji, [%a])", "k = aten.mul_.Tensor(%a, 2)"},
+                  "e") == "P0313");
+  CHECK(rewritten(
+            {"a = aten.exp.default(%x)", "e = aten.einsum.default(ij,jk->ik, [%a, %a])", "k = aten.mul_.Tensor(%a, 2)"},
+            "e") != "P0313");
 }
 
 TEST_CASE("operators with a second name") {
@@ -116,6 +171,8 @@ TEST_CASE("changes that cannot be followed") {
   CHECK(with({"r = aten.reshape.default(%z, [8])", "k = aten.add_.Tensor(%r, 1)"}, "k") ==
         "z = exp.default(x)\nr = reshape.default(z, [8])\nk = add.Tensor(r, 1)\nk");
   CHECK(with({"k = aten.unsqueeze_.default(%z, 0)"}, "k") == "P0313");
+  // A view that piper lacks is named where it is read, and is no copy where it is written.
+  CHECK(with({"d = aten.diagonal.default(%z)", "k = aten.add_.Tensor(%d, 1)"}, "z") == "P0313");
 }
 
 TEST_CASE("the model's own state is not changed") {

@@ -24,12 +24,16 @@ using ir::Attrs;
 using ir::OpKind;
 using ir::ValueId;
 
+// How the result of a call shares memory with an operand: not, always, or in some cases.
+enum class Sharing : uint8_t { kNone, kView, kMaybe };
+
 // One parameter of an ATen schema: `int dim=-1`.
 struct Parameter {
   std::string type;  // "Tensor", "Tensor?", "Tensor[]", "Operand" (tensor or number), "int", "int[]", ...
   std::string name;
   bool has_default = false;
   Item fallback;
+  Sharing sharing = Sharing::kNone;  // "Tensor(a)", "Tensor(a?)"
 };
 struct Schema {
   std::string target;  // "aten.linear.default"

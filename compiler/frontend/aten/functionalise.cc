@@ -1,18 +1,17 @@
 #include "compiler/frontend/aten/functionalise.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
+#include "compiler/frontend/aten/table.h"
 #include "compiler/ir/shapes.h"
 
 namespace piper::frontend::aten {
 namespace {
 
 constexpr int kMostViews = 1000;
-
-// How the result of a call shares memory with its first argument.
-enum class Sharing : uint8_t { kNone, kView, kMaybe };
 
 // "aten.add_.Tensor" -> "aten.add."; the part that overloads share.
 std::string operator_of(const std::string& target) {
@@ -33,6 +32,13 @@ std::string without_place(const std::string& op) {
   const size_t n = op.size();
   const bool underscored = op.rfind("aten.", 0) == 0 && n > 6 && op[n - 1] == '_' && op[n - 2] != '_';
   return underscored ? op.substr(0, n - 1) : "";
+}
+
+// Views that the table of calls lacks: a change through one is refused, also where nothing reads the view itself.
+bool is_other_view(const std::string& op) {
+  return is_one_of(
+      op, {"aten.adjoint", "aten.broadcast_to", "aten.diagonal", "aten.dsplit", "aten.hsplit", "aten.linalg_diagonal",
+           "aten.mH", "aten.matrix_H", "aten.positive", "aten.view_as_complex", "aten.vsplit"});
 }
 
 const Item* argument(const FxCall& call, size_t position, const char* name) {
@@ -181,7 +187,7 @@ class Functionaliser {
       for (const Item& x : c.call.args) gradient = gradient || carries_gradient(x);
     if (!functional.empty()) return change(c, written, op, functional);
     bool is_same = false;  // the result is its first argument
-    const Sharing sharing = sharing_of(op, written, c, is_same);
+    const SharedOperand shared = shared_operand(op, written, c, is_same);
     ProgramCall copy = c;
     out_.push_back(std::move(copy));
     std::vector<std::pair<std::string, size_t>> made = c.results;
@@ -189,10 +195,8 @@ class Functionaliser {
     if (!is_list) made.emplace_back(c.call.name, 0);
     for (const auto& [name, index] : made) {
       if (gradient && is_floating_or_unknown(name)) differentiable_.insert(name);
-      if (sharing == Sharing::kNone) continue;
-      const Item* self = argument(written, 0, "self");
-      if (self == nullptr) self = argument(written, 0, "input");
-      if (self == nullptr || self->kind != Item::Kind::kRef) continue;
+      const Item* self = owner_of(shared, is_list, index);
+      if (self == nullptr) continue;
       Tensor& parent = tensor(self->text);
       const size_t storage = parent.storage;
       const int depth = parent.depth + 1;
@@ -202,26 +206,52 @@ class Functionaliser {
       t.version = storages_[storage].version;
       t.is_root = false;
       t.depth = depth;
-      t.view = {self->text, written, index, is_list, sharing};
+      t.view = {self->text, written, index, is_list, shared.sharing};
       if (is_same) t.view.call = FxCall();
     }
     return Status();
   }
 
-  Sharing sharing_of(const std::string& op, const FxCall& call, const ProgramCall& c, bool& is_same) const {
-    if (is_one_of(op, {"aten.alias",        "aten.view",      "aten.view_as",
-                       "aten._unsafe_view", "aten.transpose", "aten.t",
-                       "aten.mT",           "aten.numpy_T",   "aten.permute",
-                       "aten.movedim",      "aten.slice",     "aten.narrow",
-                       "aten.select",       "aten.squeeze",   "aten.unsqueeze",
-                       "aten.expand",       "aten.expand_as", "aten.detach",
-                       "aten.unbind",       "aten.split",     "aten.split_with_sizes",
-                       "aten.chunk",        "aten.unflatten", "aten.lift_fresh",
-                       "aten.diagonal"}))
-      return Sharing::kView;
-    if (is_one_of(op, {"aten.reshape", "aten.flatten", "aten.contiguous", "aten.broadcast_tensors", "aten.pad",
-                       "aten.as_strided", "aten.meshgrid", "aten.ravel"}))
-      return Sharing::kMaybe;
+  // An operand that the result of a call shares memory with.
+  struct SharedOperand {
+    Sharing sharing = Sharing::kNone;
+    const Item* operand = nullptr;
+  };
+
+  // The tensor that result `index` shares memory with; null where there is none. Of a list of operands, each has a
+  // result of its own, or the only one has the only result.
+  static const Item* owner_of(const SharedOperand& shared, bool is_list, size_t index) {
+    const Item* owner = shared.operand;
+    if (shared.sharing == Sharing::kNone || owner == nullptr) return nullptr;
+    if (owner->is_list()) {
+      const std::vector<Item>& list = owner->list;
+      if (is_list ? index >= list.size() : list.size() != 1) return nullptr;
+      owner = &list[is_list ? index : 0];
+    }
+    return owner->kind == Item::Kind::kRef ? owner : nullptr;
+  }
+
+  SharedOperand shared_operand(const std::string& op, const FxCall& written, const ProgramCall& c,
+                               bool& is_same) const {
+    if (is_other_view(op)) return {Sharing::kMaybe, argument(written, 0, "self")};
+    const TableRow* row = find_operator(c.call.target);
+    if (row == nullptr) return {};
+    const std::vector<Parameter>& parameters = row->schema.parameters;
+    const auto shared = std::find_if(parameters.begin(), parameters.end(),
+                                     [](const Parameter& p) { return p.sharing != Sharing::kNone; });
+    if (shared == parameters.end()) return {};
+    const auto position = static_cast<size_t>(shared - parameters.begin());
+    SharedOperand found{shared->sharing, argument(written, position, shared->name.c_str())};
+    if (const std::optional<Sharing> known = sharing_of(op, written, c, is_same)) found.sharing = *known;
+    // A view is made again by another first argument.
+    if (found.sharing == Sharing::kView && (written.args.empty() || found.operand != &written.args[0]))
+      found.sharing = Sharing::kMaybe;
+    return found;
+  }
+
+  // Of operators whose sharing the call tells; nullopt: the table does.
+  std::optional<Sharing> sharing_of(const std::string& op, const FxCall& call, const ProgramCall& c,
+                                    bool& is_same) const {
     if (op == "aten.dropout") {
       const Item *p = argument(call, 1, "p"), *train = argument(call, 2, "train");
       is_same =
@@ -241,7 +271,7 @@ class Functionaliser {
       is_same = from->second.dtype == to->second.dtype;
       return is_same ? Sharing::kView : Sharing::kNone;
     }
-    return Sharing::kNone;
+    return std::nullopt;
   }
 
   // ---- changes in place
@@ -340,7 +370,8 @@ class Functionaliser {
                        "aten.unflatten"})) {
       back.target = "aten.view_as.default";
       back.args = {Item::of_ref(now), Item::of_ref(parent)};
-    } else if (is_one_of(op, {"aten.transpose", "aten.t", "aten.mT"})) {
+    } else if (is_one_of(op,
+                         {"aten.transpose", "aten.t", "aten.mT", "aten.numpy_T", "aten.swapaxes", "aten.swapdims"})) {
       back = view.call;
       back.args[0] = Item::of_ref(now);
     } else if (op == "aten.permute") {

@@ -28,6 +28,14 @@ Schema parse_schema(std::string_view text) {
     const size_t space = field.find(' ');
     PIPER_CHECK(space != std::string_view::npos, "schema ", std::string(text));
     p.type = std::string(field.substr(0, space));
+    if (const size_t note = p.type.find('('); note != std::string::npos) {
+      const size_t close = p.type.find(')', note);
+      PIPER_CHECK(close != std::string::npos, "schema ", std::string(text));
+      const std::string sharing = p.type.substr(note, close + 1 - note);
+      PIPER_CHECK(sharing == "(a)" || sharing == "(a?)", "sharing ", sharing, " in schema ", std::string(text));
+      p.sharing = sharing == "(a)" ? Sharing::kView : Sharing::kMaybe;
+      p.type.erase(note, close + 1 - note);
+    }
     const std::string_view rest = field.substr(space + 1);
     const size_t equals = rest.find('=');
     p.name = std::string(rest.substr(0, equals));
@@ -101,6 +109,13 @@ bool is_placement(const std::string& name) {
 const TableRow* find_row(const std::string& target) {
   const auto found = table().find(target);
   return found == table().end() ? nullptr : &found->second.get();
+}
+
+const TableRow* find_operator(const std::string& target) {
+  if (const TableRow* row = find_row(target)) return row;
+  const std::string_view prefix = operator_prefix(target);
+  const auto found = table().lower_bound(prefix);
+  return found == table().end() || !found->first.starts_with(prefix) ? nullptr : &found->second.get();
 }
 
 std::vector<std::string> resembling_targets(const std::string& target) {

@@ -25,6 +25,8 @@ inline Item made(ValueId v) { return Item::of_tensor(v); }
 
 // The row of a target ("aten.linear.default"), or null.
 const TableRow* find_row(const std::string& target);
+// That row, or one of another overload of the same operator; null where the table has neither.
+const TableRow* find_operator(const std::string& target);
 // Targets of the table that resemble `target`: the overloads of the same operator, else the nearest names.
 std::vector<std::string> resembling_targets(const std::string& target);
 
