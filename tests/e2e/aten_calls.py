@@ -111,6 +111,8 @@ CALLS = {
     "moveaxis": lambda x, p: torch.moveaxis(x.view(-1, 2, 4, 2), (1, 2), (3, 1)).flatten(1) * p,
     "unfold": lambda x, p: (x.unfold(1, 3, 2) * p[:3]).sum(-1),
     "argsort": lambda x, p: x.gather(1, x.detach().argsort(-1)) * p,
+    "stable_sorts": lambda x, p: x.repeat(1, 4).gather(1, torch.argsort((x.detach() > 0).long().repeat(1, 4), dim=-1, stable=True))[:, :WIDTH] * p
+                    + x.repeat(1, 4).gather(1, (x.detach() > 0).float().repeat(1, 4).sort(dim=-1, descending=True, stable=True).indices)[:, -WIDTH:],
     "one_of_a_row": lambda x, p: x.view(-1, 4, 4)[torch.arange(x.shape[0]), x.detach().argmax(-1) // 4 - 4] * p[:4],
     "argmin": lambda x, p: x.gather(1, x.argmin(1, keepdim=True)),
     "embedding_bag": lambda x, p: F.embedding_bag((x.detach() > 0).long(), p.view(2, 8), mode="mean") * x[:, :8],

@@ -152,6 +152,8 @@ TEST_CASE_METHOD(Fixture, "kernels stay within their scratch bounds at the sizes
     run("softmax", {some(x.sizes())}, {x}, first);
     run("cumsum", {some(x.sizes())}, {x}, first);
     run("topk", {some({8, 256, 2}), integers(2, {8, 256, 2})}, {x}, {{"dim", int64_t{2}}, {"k", int64_t{2}}});
+    for (const Attr& axis : {last[0], first[0]})
+      run("topk", {some(x.sizes()), integers(2, x.sizes())}, {x}, {axis, {"k", x.size(std::get<int64_t>(axis.value))}});
     run("max_dim", {some({8, 1, 384}), integers(2, {8, 1, 384})}, {x}, {{"dim", int64_t{1}}, {"k", int64_t{1}}});
     run("sum", {some({384})}, {x}, {{"dims", Ints{0, 1}}, {"keepdim", false}});
     run("sum", {some({})}, {x}, {{"dims", Ints{0, 1, 2}}, {"keepdim", false}});

@@ -131,6 +131,12 @@ TEST_CASE_METHOD(Fixture, "reductions and scans equal LibTorch") {
            const auto [values, indices] = at::topk(in[0], 3, 2);
            return Tensors{values, indices};
          }});
+  // All elements of an axis: ties in index order, on any axis.
+  for (const int64_t dim : {0, 1})
+    check({"topk", {{"dim", dim}, {"k", int64_t{96}}}, {integers(4, {96, 96})}, [=](const Tensors& in) {
+             const auto [values, indices] = at::sort(in[0], /*stable=*/true, dim, /*descending=*/true);
+             return Tensors{values, indices};
+           }});
 }
 
 TEST_CASE_METHOD(Fixture, "indexing kernels equal LibTorch") {
