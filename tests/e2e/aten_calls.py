@@ -141,6 +141,7 @@ CALLS = {
     "gates": lambda x, p: torch.sigmoid(x) * p + F.logsigmoid(x) + F.leaky_relu(x, 0.2),
     "conditions": lambda x, p: torch.where(torch.logical_not(x > 0.1), x, p) + torch.where(torch.isnan(x), p, x),
     "pixel_shuffle": lambda x, p: F.pixel_shuffle(x.view(-1, 4, 2, 2), 2).flatten(1) * p + F.pixel_unshuffle(x.view(-1, 1, 4, 4), 2).flatten(1),
+    "large_integers": lambda x, p: x.gather(1, (x.detach() > 0).long().masked_fill(x.detach() > 0.5, torch.iinfo(torch.int64).max).clamp(0, 15)) * p,
     "channel_shuffle": lambda x, p: F.channel_shuffle(x.view(-1, 8, 2, 1), 4).flatten(1) * p,
     "fourier": lambda x, p: torch.fft.fftn((x * p).view(-1, 4, 4), dim=(1, 2)).real.flatten(1) + torch.fft.fft(x, norm="ortho").imag
                             + torch.view_as_real(torch.fft.fft2(x[:, :8].view(-1, 2, 4), norm="forward")).flatten(1),

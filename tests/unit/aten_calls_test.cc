@@ -2,13 +2,32 @@
 #include <catch2/catch.hpp>
 
 #include <cstdint>
+#include <cstring>
+#include <limits>
 
+#include "compiler/frontend/fold.h"
 #include "tests/unit/aten_model.h"
 
 using namespace piper;
 using frontend::aten::Item;
 using ir::OpKind;
 using Model = test::AtenModel;
+
+namespace {
+
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
+
+// The number of a known tensor of int64 without axes.
+int64_t number(const Model& m, ir::ValueId v) {
+  const auto known = frontend::constant_of(m.graph, v);
+  REQUIRE(known);
+  REQUIRE(known->type == ir::TensorType{DType::kI64, {}});
+  int64_t out = 0;
+  std::memcpy(&out, known->data->data(), sizeof out);
+  return out;
+}
+
+}  // namespace
 
 TEST_CASE("attention whose values are narrower is written out") {
   Model m;
@@ -19,4 +38,39 @@ TEST_CASE("attention whose values are narrower is written out") {
   REQUIRE(m.status.ok());
   CHECK_FALSE(m.has(OpKind::kSdpa));
   CHECK(m.graph.type(y.tensor) == ir::TensorType{DType::kF32, {2, 4, 5, 3}});
+}
+
+// A double rounds integers beyond 2^53, and 2^63 is no int64 at all.
+TEST_CASE("large integers are kept exactly") {
+  for (const int64_t n : {kMost, kLeast, (int64_t{1} << 53) + 1, int64_t{7}}) {
+    INFO(n);
+    Model m;
+    const Item x = m.input("x", DType::kI64, {3}), mask = m.input("mask", DType::kBool, {3});
+    const Item filled = m.call("aten.masked_fill.Scalar", {x, mask, Item::of_int(n)});
+    const Item shape = Item::of_list({Item::of_int(3)});
+    const std::vector<Item> all = {m.call("aten.full.default", {shape, Item::of_int(n)}),
+                                   m.call("aten.full_like.default", {x, Item::of_int(n)}),
+                                   m.call("aten.new_full.default", {x, shape, Item::of_int(n)})};
+    const Item least = m.call("aten.clamp.default", {x, Item::none(), Item::of_int(n)});
+    REQUIRE(m.status.ok());
+    CHECK(number(m, m.producer(filled).operands[1]) == n);
+    CHECK(number(m, m.producer(least).operands[1]) == n);
+    for (const Item& y : all) CHECK(number(m, m.producer(y).operands[0]) == n);
+  }
+}
+
+TEST_CASE("numbers that an integer tensor does not hold are refused") {
+  const auto refused = [](DType dtype, const Item& n) {
+    Model m;
+    m.call("aten.masked_fill.Scalar", {m.input("x", dtype, {3}), m.input("mask", DType::kBool, {3}), n});
+    return !m.status.ok() && m.status.error().code == "P0306";
+  };
+  CHECK(refused(DType::kI32, Item::of_int(int64_t{1} << 31)));
+  CHECK_FALSE(refused(DType::kI32, Item::of_int(-(int64_t{1} << 31))));
+  CHECK(refused(DType::kI64, Item::of_float(-std::numeric_limits<double>::infinity())));
+  CHECK_FALSE(refused(DType::kF32, Item::of_float(-std::numeric_limits<double>::infinity())));
+  Model m;
+  m.call("aten.constant_pad_nd.default",
+         {m.input("x", DType::kI64, {3}), Item::of_list({Item::of_int(1), Item::of_int(1)}), Item::of_int(kMost)});
+  CHECK_FALSE(m.status.ok());
 }

@@ -285,6 +285,20 @@ TEST_CASE("dropout is keyed by module and ordinal") {
   m.node("Dropout", {"x", "p"}, {"a"}, {}, scope);
   m.node("Dropout", {"a", "p", "training"}, {"y"}, {}, scope);
   const Imported g = import_model(m);
+// An attribute is a double, which rounds the greatest int64 to what is none.
+TEST_CASE("a bound that a double does not hold stays a tensor") {
+  const auto clipped = [](int64_t bound) {
+    ModelWriter m(20);
+    m.input("x", ElemCode::kInt64, {"B", "4"});
+    m.output("y");
+    m.ints("bound", {bound});
+    m.node("Clip", {"x", "", "bound"}, {"y"});
+    return ops_of(m);
+  };
+  CHECK(clipped(7) == Ops{"clamp(x) i64[2, 4]"});
+  CHECK(clipped(INT64_MAX) == Ops{"minimum(x, const) i64[2, 4]"});
+}
+
   REQUIRE(g.ops.size() == 1);
   const auto attrs = attributes_of_last<ir::DropoutAttrs>(g);
   CHECK(attrs.p == 0.25);

@@ -1,6 +1,7 @@
 #include "compiler/frontend/aten/call.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "compiler/ir/shapes.h"
@@ -13,6 +14,7 @@ constexpr int64_t kMaxFoldedBytes = int64_t{1} << 26;
 constexpr int64_t kMostExtent = int64_t{1} << 40;
 constexpr int64_t kMostElements = int64_t{1} << 46;
 constexpr int64_t kMaxRange = int64_t{1} << 28;
+constexpr double kMostExact = 0x1p53;  // below it a double is every integer
 
 int category(DType t) {
   if (t == DType::kBool) return 0;
@@ -358,7 +360,22 @@ ValueId Call::mean(ValueId x, std::vector<int64_t> dims, bool keepdim) {
   return op(OpKind::kMean, {x}, ir::ReduceAttrs{std::move(dims), keepdim});
 }
 
-ValueId Call::scalar(double value, DType dtype) { return builder_.scalar(value, dtype); }
+ValueId Call::scalar(double value, DType dtype) {
+  const bool fits = dtype == DType::kI64   ? std::abs(value) < kMostExact
+                    : dtype == DType::kI32 ? value >= -0x1p31 && value < 0x1p31
+                                           : true;
+  if (!fits) {
+    fail("the number " + std::to_string(value) + " in a tensor of integers, which it does not fit");
+    value = 0;
+  }
+  return builder_.scalar(value, dtype);
+}
+
+ValueId Call::scalar_i64(int64_t value) {
+  if (std::abs(static_cast<double>(value)) < kMostExact)
+    return builder_.scalar(static_cast<double>(value), DType::kI64);
+  return builder_.constant_i64({}, {value});
+}
 
 ValueId Call::constant(ConstantTensor tensor) {
   ir::WeightSource source;
@@ -387,6 +404,7 @@ ValueId Call::as(const Item& item, DType dtype) {
 }
 
 // The root computes with the step's batch in any case: it is where sums over samples are divided to become the loss.
+  if (item.kind == Item::Kind::kInt && dtype == DType::kI64 && !item.varies) return scalar_i64(item.integer);
 double Call::value(const Item& number) const {
   const bool of_piece = number.varies && !module_.empty() && state_.per_piece && state_.per_piece(module_);
   return of_piece ? number.number() : number.of_step();

@@ -108,7 +108,8 @@ class Call {
   ValueId cat(std::vector<ValueId> parts, int64_t dim);
   ValueId sum(ValueId x, std::vector<int64_t> dims, bool keepdim);
   ValueId mean(ValueId x, std::vector<int64_t> dims, bool keepdim);
-  ValueId scalar(double value, DType dtype);
+  ValueId scalar(double value, DType dtype);  // a failure where an integer type does not hold it
+  ValueId scalar_i64(int64_t value);          // exact, where a double would round
   ValueId constant(ConstantTensor tensor);
   ValueId filled(std::vector<int64_t> shape, double value, DType dtype);
   ValueId range(int64_t start, int64_t count, int64_t step, DType dtype);

@@ -21,6 +21,15 @@ Item fresh(Call& c, double value) {
   return made(c.filled(c.ints("size"), value, c.dtype_or("dtype", c.dtype(x))));
 }
 
+// The number that a tensor is filled with; an integer in a tensor of int64 as it is written.
+ValueId fill_value(Call& c, DType dtype) {
+  const Item& x = c.arg("fill_value");
+  return x.is_number() ? c.as(x, dtype) : c.scalar(c.real("fill_value"), dtype);
+}
+Item filled(Call& c, std::vector<int64_t> shape, DType dtype) {
+  return made(c.expand(fill_value(c, dtype), std::move(shape)));
+}
+
 }  // namespace
 
 Item arange(Call& c) {
@@ -61,17 +70,17 @@ Item eye(Call& c) {
 
 Item zeros(Call& c) { return made(c.filled(c.ints("size"), 0, c.dtype_or("dtype", DType::kF32))); }
 Item ones(Call& c) { return made(c.filled(c.ints("size"), 1, c.dtype_or("dtype", DType::kF32))); }
-Item full(Call& c) {
-  const Item& value = c.arg("fill_value");
-  return made(c.filled(c.ints("size"), c.real("fill_value"), c.dtype_or("dtype", dtype_of_number(value))));
-}
-Item scalar_tensor(Call& c) { return made(c.scalar(c.real("fill_value"), c.dtype_or("dtype", DType::kF32))); }
+Item full(Call& c) { return filled(c, c.ints("size"), c.dtype_or("dtype", dtype_of_number(c.arg("fill_value")))); }
+Item scalar_tensor(Call& c) { return made(fill_value(c, c.dtype_or("dtype", DType::kF32))); }
 Item zeros_like(Call& c) { return like(c, 0); }
 Item ones_like(Call& c) { return like(c, 1); }
-Item full_like(Call& c) { return like(c, c.real("fill_value")); }
+Item full_like(Call& c) {
+  const ValueId x = c.tensor("self");
+  return filled(c, c.shape(x), c.dtype_or("dtype", c.dtype(x)));
+}
 Item new_zeros(Call& c) { return fresh(c, 0); }
 Item new_ones(Call& c) { return fresh(c, 1); }
-Item new_full(Call& c) { return fresh(c, c.real("fill_value")); }
+Item new_full(Call& c) { return filled(c, c.ints("size"), c.dtype_or("dtype", c.dtype(c.tensor("self")))); }
 
 Item fill(Call& c) {
   const ValueId x = c.tensor("self");

@@ -1,6 +1,7 @@
 // ATen calls that move, cut or join elements without computing anything.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -335,6 +336,8 @@ Item pad(Call& c) {
   attrs.value = c.has("value") ? c.real("value") : 0;
   return made(c.op(OpKind::kPad, {x}, std::move(attrs)));
 }
+  if (!is_floating(c.dtype(x)) && !(std::abs(attrs.value) < 0x1p53))
+    return c.fail("padding of integers with a number that a double does not hold exactly");
 
 Item slice_scatter(Call& c) {
   const ValueId x = c.tensor("self"), src = c.tensor("src");

@@ -1,4 +1,5 @@
 // Element-wise operators of one operand.
+#include <cmath>
 #include <limits>
 
 #include "compiler/frontend/onnx/ops.h"
@@ -80,7 +81,8 @@ void import_clip(NodeImport& n) {
   for (const size_t i : {size_t{1}, size_t{2}}) {
     if (!n.has(i)) continue;
     const std::optional<double> v = n.known_number(n.in(i));
-    if (v) (i == 1 ? low : high) = *v;
+    // An attribute is a double, which does not hold every integer.
+    if (v && (is_floating(n.dtype(x)) || std::abs(*v) < 0x1p53)) (i == 1 ? low : high) = *v;
     else numbers = false;
   }
   if (!n.ok()) return;

@@ -227,6 +227,8 @@ void import_pad(NodeImport& n) {
   }
   if (!n.ok()) return;
   if (pads.size() != 2 * axes.size()) return n.refuse("it wants two numbers per axis");
+  if (!is_floating(n.dtype(x)) && !(std::abs(value) < 0x1p53))
+    return n.refuse("it pads integers with a number that a double does not hold exactly");
   ir::PadAttrs attrs{std::vector<int64_t>(static_cast<size_t>(rank), 0),
                      std::vector<int64_t>(static_cast<size_t>(rank), 0), value};
   for (size_t i = 0; i < axes.size(); ++i) {
