@@ -74,3 +74,12 @@ TEST_CASE("numbers that an integer tensor does not hold are refused") {
          {m.input("x", DType::kI64, {3}), Item::of_list({Item::of_int(1), Item::of_int(1)}), Item::of_int(kMost)});
   CHECK_FALSE(m.status.ok());
 }
+
+// The square of this factor is 0 in 64 bits.
+TEST_CASE("a pixel shuffle by a factor whose square overflows is refused") {
+  Model m;
+  const int64_t factor = int64_t{1} << 32;
+  m.call("aten.pixel_shuffle.default", {m.input("x", DType::kF32, {1, factor, 1, 1}), Item::of_int(factor)});
+  REQUIRE_FALSE(m.status.ok());
+  CHECK(m.status.error().message.find("pixel_shuffle wants") != std::string::npos);
+}

@@ -221,6 +221,15 @@ TEST_CASE("P0420 no derivative") {
   CHECK(f.message.find("net") != std::string::npos);
 }
 
+// Rows are counted by their axes: the elements of an empty inner axis say nothing.
+TEST_CASE("a product over an empty axis") {
+  Model m;
+  const ValueId x = m.input("x", {2, 3, 0}), w = m.parameter("w", {0, 4});
+  const ValueId y = m.b.add1(OpKind::kMatmul, {x, w});
+  const std::string text = m.differentiated(m.total(y));
+  CHECK(text.find("accumulate_grad") != std::string::npos);
+}
+
 // P0420: a float mask of attention that depends on a trained parameter.
 TEST_CASE("P0420 attention mask with a gradient") {
   Model m;

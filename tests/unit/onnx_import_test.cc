@@ -256,6 +256,15 @@ TEST_CASE("depth and space are exchanged by blocks") {
         Ops{"reshape(x) f32[2, 3, 2, 2, 3, 2]", "permute(y.1) f32[2, 2, 2, 3, 2, 3]", "reshape(y.2) f32[2, 12, 2, 3]"});
 }
 
+// The square of this block is 0 in 64 bits.
+TEST_CASE("a block whose square overflows is refused") {
+  ModelWriter m = with_input({"B", "1", "1", "1"});
+  m.ints("wide", {2, int64_t{1} << 32, 1, 1});
+  m.node("Expand", {"x", "wide"}, {"z"});
+  m.node("DepthToSpace", {"z"}, {"y"}, {int_attribute("blocksize", int64_t{1} << 32)});
+  CHECK(has(refusal(m).text, "multiple of the block's square"));
+}
+
 TEST_CASE("losses keep reduction and ignored label") {
   ModelWriter m = with_input({"B", "9"});
   m.input("t", ElemCode::kInt64, {"B"});
@@ -276,15 +285,6 @@ TEST_CASE("losses keep reduction and ignored label") {
 }
 
 // Keys are made of the module path and the position among the module's dropouts.
-TEST_CASE("dropout is keyed by module and ordinal") {
-  ModelWriter m = with_input({"B", "4"});
-  m.number("p", 0.25f);
-  m.initializer(tensor_bytes("training", ElemCode::kBool, {}, std::string(1, '\1')));
-  const std::vector<std::pair<std::string, std::string>> scope = {
-      {"pkg.torch.onnx.name_scopes", "['', 'h.0.drop', 'dropout']"}};
-  m.node("Dropout", {"x", "p"}, {"a"}, {}, scope);
-  m.node("Dropout", {"a", "p", "training"}, {"y"}, {}, scope);
-  const Imported g = import_model(m);
 // An attribute is a double, which rounds the greatest int64 to what is none.
 TEST_CASE("a bound that a double does not hold stays a tensor") {
   const auto clipped = [](int64_t bound) {
@@ -299,6 +299,15 @@ TEST_CASE("a bound that a double does not hold stays a tensor") {
   CHECK(clipped(INT64_MAX) == Ops{"minimum(x, const) i64[2, 4]"});
 }
 
+TEST_CASE("dropout is keyed by module and ordinal") {
+  ModelWriter m = with_input({"B", "4"});
+  m.number("p", 0.25f);
+  m.initializer(tensor_bytes("training", ElemCode::kBool, {}, std::string(1, '\1')));
+  const std::vector<std::pair<std::string, std::string>> scope = {
+      {"pkg.torch.onnx.name_scopes", "['', 'h.0.drop', 'dropout']"}};
+  m.node("Dropout", {"x", "p"}, {"a"}, {}, scope);
+  m.node("Dropout", {"a", "p", "training"}, {"y"}, {}, scope);
+  const Imported g = import_model(m);
   REQUIRE(g.ops.size() == 1);
   const auto attrs = attributes_of_last<ir::DropoutAttrs>(g);
   CHECK(attrs.p == 0.25);

@@ -397,6 +397,13 @@ TEST_CASE("a broken program") {
   const std::string whole = program(node("torch.ops.aten.neg.default", {tensor("x")}, tensor("neg")), "neg");
   REQUIRE(frontend::pt2::read_program(whole, {}).ok());
   for (size_t n = 0; n < whole.size(); ++n) CHECK_FALSE(frontend::pt2::read_program(whole.substr(0, n), {}).ok());
+  // What stands in the place of a number may be of any depth.
+  const size_t levels = 200000;
+  const std::string number = R"({"as_float": )" + std::string(levels, '[') + std::string(levels, ']') + "}";
+  const auto no_number = frontend::pt2::read_program(
+      program(node("torch.ops.aten.add.Tensor", {tensor("x"), number}, tensor("add")), "add"), {});
+  REQUIRE_FALSE(no_number.ok());
+  CHECK(no_number.error().message.find("a value of type array stands where a number should") != std::string::npos);
   std::string nested = graph("", "", "");
   for (int i = 0; i < 40; ++i) nested = graph("", node("torch.ops.higher_order.wrap", {sub_graph(nested)}, ""), "");
   const auto deep =

@@ -14,7 +14,8 @@ std::vector<ValueId> matmul(const RuleContext& ctx) {
   if (ctx.needs[0]) result[0] = to_operand(ctx, ctx.b.add1(OpKind::kMatmul, {g, ctx.b.transpose(b, -1, -2)}), 0);
   if (!ctx.needs[1]) return result;
   if (b_shape.size() == 2 && a_shape.size() > 2) {
-    const int64_t rows = operand_type(ctx, 0).elements() / a_shape.back();
+    int64_t rows = 1;
+    for (size_t d = 0; d + 1 < a_shape.size(); ++d) rows *= a_shape[d];
     const ValueId flat_a = ctx.b.reshape(a, {rows, b_shape[0]}), flat_g = ctx.b.reshape(g, {rows, b_shape[1]});
     result[1] = ctx.b.add1(OpKind::kMatmul, {ctx.b.transpose(flat_a, 0, 1), flat_g});
   } else {

@@ -405,9 +405,10 @@ Item diag(Call& c) {
 Item pixel_shuffle(Call& c) {
   const ValueId x = c.tensor("self");
   const int64_t r = c.integer("upscale_factor"), rank = c.rank(x);
-  if (rank < 3 || r < 1 || r > c.extent(x, rank - 3) || c.extent(x, rank - 3) % (r * r) != 0)
+  if (rank < 3 || r < 1 || r > c.extent(x, rank - 3) || c.extent(x, rank - 3) % r != 0 ||
+      c.extent(x, rank - 3) / r % r != 0)
     return c.fail("pixel_shuffle wants [.., C, H, W] with channels that are a multiple of the factor's square");
-  const int64_t n = c.extent(x, rank - 3) / (r * r), h = c.extent(x, rank - 2), w = c.extent(x, rank - 1);
+  const int64_t n = c.extent(x, rank - 3) / r / r, h = c.extent(x, rank - 2), w = c.extent(x, rank - 1);
   return images(c, x, {n, r, r, h, w}, {0, 3, 1, 4, 2}, {n, h * r, w * r});
 }
 // The inverse: [.., C, H r, W r] -> [.., C r r, H, W].

@@ -185,9 +185,9 @@ void import_depth_to_space(NodeImport& n) {
   if (!n.ok()) return;
   const std::vector<int64_t> s = n.shape(x);
   if (mode != "DCR" && mode != "CRD") return n.refuse("its mode '" + mode.substr(0, 40) + "' is neither DCR nor CRD");
-  if (s.size() != 4 || b < 1 || b > s[1] || s[1] % (b * b) != 0)
+  if (s.size() != 4 || b < 1 || b > s[1] || s[1] % b != 0 || s[1] / b % b != 0)
     return n.refuse("it wants [N, C, H, W] with channels that are a multiple of the block's square");
-  const int64_t channels = s[1] / (b * b);
+  const int64_t channels = s[1] / b / b;
   const bool squares_first = mode == "DCR";
   const ValueId apart = squares_first ? n.reshape(x, {s[0], b, b, channels, s[2], s[3]})
                                       : n.reshape(x, {s[0], channels, b, b, s[2], s[3]});
