@@ -40,9 +40,12 @@ std::string pooled(const Shape& x, const A& a, bool dilated, Shape& y) {
     if (a.kernel[i] < 1 || a.stride[i] < 1 || dilation < 1) return "kernel, stride and dilation must be positive";
     if (a.padding[i] < 0 || a.padding[i] > a.kernel[i] / 2) return "padding must be at most half the kernel";
     int64_t room = x[i + 2] + 2 * a.padding[i] - dilation * (a.kernel[i] - 1) - 1;
-    if (room < 0) return "the kernel is larger than the padded input";
-    int64_t extent = (room + (a.ceil_mode ? a.stride[i] - 1 : 0)) / a.stride[i] + 1;
+    const int64_t span =
+        room + (a.ceil_mode ? a.stride[i] - 1 : 0);  // a last window may hang over, by less than a stride
+    if (span < 0) return "the kernel is larger than the padded input";
+    int64_t extent = span / a.stride[i] + 1;
     if (a.ceil_mode && (extent - 1) * a.stride[i] >= x[i + 2] + a.padding[i]) --extent;
+    if (extent < 1) return "no window begins inside of the padded input";
     y.push_back(extent);
   }
   return "";
@@ -168,10 +171,10 @@ Result<Types> attention(const Call& c) {
   if (k.shape[0] != q.shape[0] || k.shape[3] != q.shape[3] || v.shape[0] != q.shape[0] || v.shape[1] != kv_heads ||
       v.shape[2] != k.shape[2])
     return c.fail("q, k and v do not fit together");
+  if (v.shape[3] != q.shape[3]) return c.fail("v wants the width of q and k: the kernels compute with one");
   if (kv_heads == 0 || heads % kv_heads) return c.fail("heads of q must be a multiple of those of k");
   if (const TensorType* mask = c.optional(mask_at)) {
     if (mask->dtype != DType::kBool && mask->dtype != q.dtype) return c.fail("the mask must be bool or of q's dtype");
-  if (v.shape[3] != q.shape[3]) return c.fail("v wants the width of q and k: the kernels compute with one");
     const Shape scores{q.shape[0], heads, q.shape[2], k.shape[2]};
     if (broadcast_shape(mask->shape, scores) != scores)
       return c.fail("the mask cannot be broadcast to [batch, heads, S, T]");

@@ -133,15 +133,18 @@ CALLS = {
     "rnn": lambda x, p: recurrent(torch.rnn_tanh, x, p, 1, 1, both=True) + recurrent(torch.rnn_relu, x, p, 1, 1, both=True, first=False, biases=False),
     "new_empty": lambda x, p: x * x.new_empty(x.shape).fill_(2.0) + p,
     "one_head_of_keys": lambda x, p: F.scaled_dot_product_attention(x.view(-1, 4, 2, 2), x.view(-1, 1, 8, 2), (x * p).view(-1, 1, 8, 2)).flatten(1),
+    "narrow_values": lambda x, p: F.scaled_dot_product_attention((x * p).view(-1, 2, 2, 4), x.view(-1, 2, 2, 4), x.view(-1, 2, 2, 4)[..., 1:]).flatten(1)
+                     + F.scaled_dot_product_attention(x.view(-1, 4, 4), x.view(-1, 4, 4), (x * p).view(-1, 4, 4)[..., :3], is_causal=True).flatten(1),
     "conv_transpose": lambda x, p: F.conv_transpose2d(images(x), p.view(4, 1, 2, 2), stride=2, groups=2, padding=1, output_padding=1, dilation=2),
     "conv_transpose1d": lambda x, p: F.conv_transpose1d(x.view(-1, 4, 4), p.view(4, 2, 2), bias=p[:2], stride=3),
     "extremes": lambda x, p: torch.minimum(x, p) + x.amax(-1, keepdim=True),
     "avg_pool2d": lambda x, p: F.avg_pool2d(images(x), 2).flatten(1),
+    "window_over_the_edge": lambda x, p: F.max_pool2d(images(x), 3, 2, ceil_mode=True).flatten(1) * p[:4] + F.avg_pool2d(images(x), 3, 2, ceil_mode=True).flatten(1),
     "erf": lambda x, p: torch.erf(x) * p,
+    "large_integers": lambda x, p: x.gather(1, (x.detach() > 0).long().masked_fill(x.detach() > 0.5, torch.iinfo(torch.int64).max).clamp(0, 15)) * p,
     "gates": lambda x, p: torch.sigmoid(x) * p + F.logsigmoid(x) + F.leaky_relu(x, 0.2),
     "conditions": lambda x, p: torch.where(torch.logical_not(x > 0.1), x, p) + torch.where(torch.isnan(x), p, x),
     "pixel_shuffle": lambda x, p: F.pixel_shuffle(x.view(-1, 4, 2, 2), 2).flatten(1) * p + F.pixel_unshuffle(x.view(-1, 1, 4, 4), 2).flatten(1),
-    "large_integers": lambda x, p: x.gather(1, (x.detach() > 0).long().masked_fill(x.detach() > 0.5, torch.iinfo(torch.int64).max).clamp(0, 15)) * p,
     "channel_shuffle": lambda x, p: F.channel_shuffle(x.view(-1, 8, 2, 1), 4).flatten(1) * p,
     "fourier": lambda x, p: torch.fft.fftn((x * p).view(-1, 4, 4), dim=(1, 2)).real.flatten(1) + torch.fft.fft(x, norm="ortho").imag
                             + torch.view_as_real(torch.fft.fft2(x[:, :8].view(-1, 2, 4), norm="forward")).flatten(1),
@@ -167,8 +170,6 @@ BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both",
 BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds", "logaddexp", "small_arguments"]
 LOSSES = {
     "nll_loss": lambda x, p: 0.1 * F.nll_loss(-(x * p).pow(2), x.detach().argmax(-1), reduction="sum"),
-    "narrow_values": lambda x, p: F.scaled_dot_product_attention((x * p).view(-1, 2, 2, 4), x.view(-1, 2, 2, 4), x.view(-1, 2, 2, 4)[..., 1:]).flatten(1)
-                     + F.scaled_dot_product_attention(x.view(-1, 4, 4), x.view(-1, 4, 4), (x * p).view(-1, 4, 4)[..., :3], is_causal=True).flatten(1),
 }
 
 
@@ -222,10 +223,6 @@ def check(bench, names, title, keys, container="pt2", *flags):
     return len(faults)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", required=True)
-    parser.add_argument("--work", required=True)
 # Results that share memory with an operand though ATen's schema does not say so.
 UNSAID = {"aten._unsafe_view", "aten.unsafe_split", "aten.unsafe_chunk", "prims.broadcast_in_dim"}
 
@@ -245,6 +242,10 @@ def check_sharing():
     return failed
 
 
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--work", required=True)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

@@ -83,3 +83,30 @@ TEST_CASE("a pixel shuffle by a factor whose square overflows is refused") {
   REQUIRE_FALSE(m.status.ok());
   CHECK(m.status.error().message.find("pixel_shuffle wants") != std::string::npos);
 }
+
+TEST_CASE("flip and squeeze of no axes leave their operand") {
+  for (const char* target : {"aten.flip.default", "aten.squeeze.dims"}) {
+    Model m;
+    const Item x = m.input("x", DType::kF32, {3, 1, 4});
+    const Item y = m.call(target, {x, Item::of_list({})});
+    REQUIRE(m.status.ok());
+    CHECK(y.tensor == x.tensor);
+  }
+  Model m;
+  const Item x = m.input("x", DType::kF32, {3, 1, 4});
+  CHECK(m.graph.type(m.call("aten.sum.dim_IntList", {x, Item::of_list({})}).tensor).shape.empty());
+}
+
+TEST_CASE("only a stack of tensors of extent 1 is taken apart by its operands") {
+  const auto selected = [](const std::vector<int64_t>& extents, int64_t i) {
+    Model m;
+    std::vector<Item> parts;
+    for (const int64_t n : extents) parts.push_back(m.input("x" + std::to_string(parts.size()), DType::kF32, {n, 4}));
+    const Item whole = m.call("aten.cat.default", {Item::of_list(parts), Item::of_int(0)});
+    m.call("aten.select.int", {whole, Item::of_int(0), Item::of_int(i)});
+    REQUIRE(m.status.ok());
+    return m.has(OpKind::kSlice);
+  };
+  CHECK(selected({2, 1, 0}, 1));
+  CHECK_FALSE(selected({1, 1, 1}, 1));
+}

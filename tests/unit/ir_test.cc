@@ -51,6 +51,9 @@ TEST_CASE("result types of each family") {
                  {f32({1, 3, 8, 8}), f32({6, 3, 3, 3})}) == "f32[1, 6, 4, 4]");
   CHECK(inferred(OpKind::kMaxPool2d, PoolAttrs{{2, 2}, {2, 2}, {0, 0}, {1, 1}, true}, {f32({1, 1, 5, 5})}) ==
         "f32[1, 1, 3, 3], i64[1, 1, 3, 3]");
+  // A window that hangs over by less than a stride.
+  CHECK(inferred(OpKind::kMaxPool2d, PoolAttrs{{3, 3}, {2, 2}, {0, 0}, {1, 1}, true}, {f32({1, 1, 2, 2})}) ==
+        "f32[1, 1, 1, 1], i64[1, 1, 1, 1]");
   CHECK(inferred(OpKind::kLayerNorm, LayerNormAttrs{1, 1e-5}, {f32({2, 3, 4}), f32({4}), f32({4})}) ==
         "f32[2, 3, 4], f32[6], f32[6]");
   CHECK(inferred(OpKind::kSdpa, SdpaAttrs{}, {f32({2, 4, 3, 8}), f32({2, 2, 5, 8}), f32({2, 2, 5, 8})}) ==
@@ -66,11 +69,16 @@ TEST_CASE("operand types that do not fit are refused by name") {
   CHECK(inferred(OpKind::kExp, NoAttrs{}, {i64({2})}) == "exp(i64[2]): operand 0 must be floating point");
   CHECK(inferred(OpKind::kRelu, NoAttrs{}, {}) == "relu(): takes 1 operands");
   CHECK(inferred(OpKind::kSoftmax, NoAttrs{}, {f32({2})}) == "softmax(f32[2]): attributes of another operator");
-  CHECK(inferred(OpKind::kEmbedding, EmbeddingAttrs{}, {f32({5, 2}), f32({3})}) ==
-        "embedding(f32[5, 2], f32[3]; padding_idx=-1, scale_grad_by_freq=false): operand 1 must be i64");
-}
   CHECK(inferred(OpKind::kSdpa, SdpaAttrs{}, {f32({2, 4, 3, 8}), f32({2, 4, 5, 8}), f32({2, 4, 5, 6})})
             .ends_with("v wants the width of q and k: the kernels compute with one"));
+  CHECK(inferred(OpKind::kEmbedding, EmbeddingAttrs{}, {f32({5, 2}), f32({3})}) ==
+        "embedding(f32[5, 2], f32[3]; padding_idx=-1, scale_grad_by_freq=false): operand 1 must be i64");
+  for (const bool ceil_mode : {false, true})
+    CHECK(inferred(OpKind::kMaxPool2d, PoolAttrs{{4, 4}, {2, 2}, {0, 0}, {1, 1}, ceil_mode}, {f32({1, 1, 3, 3})})
+              .ends_with("the kernel is larger than the padded input") != ceil_mode);
+  CHECK(inferred(OpKind::kMaxPool2d, PoolAttrs{{5, 5}, {2, 2}, {0, 0}, {1, 1}, true}, {f32({1, 1, 2, 2})})
+            .ends_with("the kernel is larger than the padded input"));
+}
 
 TEST_CASE("the builder names, shortens and keeps the first misfit") {
   Graph graph;

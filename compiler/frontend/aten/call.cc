@@ -191,14 +191,18 @@ int64_t Call::dim(std::string_view name, size_t rank) {
 
 std::vector<int64_t> Call::dims(std::string_view name, size_t rank) {
   std::vector<int64_t> out;
-  const int64_t r = static_cast<int64_t>(rank);
+  if (!arg(name).is_none() && !(arg(name).is_list() && arg(name).list.empty())) return listed_dims(name, rank);
+  for (size_t d = 0; d < rank; ++d) out.push_back(static_cast<int64_t>(d));
+  return out;
+}
+
+std::vector<int64_t> Call::listed_dims(std::string_view name, size_t rank) {
+  std::vector<int64_t> out;
   for (int64_t d : ints(name)) {
     const std::optional<int64_t> axis = ir::known_axis(d, std::max<size_t>(rank, 1));
     if (!axis) fail("axis " + std::to_string(d) + " does not exist in a tensor of " + std::to_string(rank) + " axes");
-    else if (r > 0) out.push_back(*axis);
+    else if (rank > 0) out.push_back(*axis);
   }
-  if (arg(name).is_none() || (arg(name).is_list() && arg(name).list.empty()))
-    for (int64_t d = 0; d < r; ++d) out.push_back(d);
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
@@ -400,11 +404,11 @@ ValueId Call::range(int64_t start, int64_t count, int64_t step, DType dtype) {
 ValueId Call::as(const Item& item, DType dtype) {
   if (item.is_tensor()) return cast(item.tensor, dtype);
   if (!item.is_number()) fail("an operand must be a tensor or a number");
+  if (item.kind == Item::Kind::kInt && dtype == DType::kI64 && !item.varies) return scalar_i64(item.integer);
   return scalar(value(item), dtype);
 }
 
 // The root computes with the step's batch in any case: it is where sums over samples are divided to become the loss.
-  if (item.kind == Item::Kind::kInt && dtype == DType::kI64 && !item.varies) return scalar_i64(item.integer);
 double Call::value(const Item& number) const {
   const bool of_piece = number.varies && !module_.empty() && state_.per_piece && state_.per_piece(module_);
   return of_piece ? number.number() : number.of_step();

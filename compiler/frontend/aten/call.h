@@ -75,8 +75,9 @@ class Call {
   std::string text(std::string_view name);
   std::vector<int64_t> ints(std::string_view name, size_t count = 0);  // one value is repeated to `count`
   DType dtype_or(std::string_view name, DType fallback);
-  int64_t dim(std::string_view name, size_t rank);                // non-negative
-  std::vector<int64_t> dims(std::string_view name, size_t rank);  // sorted; all where None or empty
+  int64_t dim(std::string_view name, size_t rank);                       // non-negative
+  std::vector<int64_t> dims(std::string_view name, size_t rank);         // sorted; all where None or empty
+  std::vector<int64_t> listed_dims(std::string_view name, size_t rank);  // sorted; none where empty
 
   // --- failures
   Item fail(const std::string& message);  // the first one is kept

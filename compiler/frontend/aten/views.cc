@@ -54,8 +54,10 @@ ValueId stacked_part(Call& c, ValueId x, int64_t d, int64_t i) {
   if (op.kind != OpKind::kCat || std::get<ir::DimAttrs>(op.attrs).dim != d ||
       op.operands.size() != static_cast<size_t>(c.extent(x, d)))
     return ValueId();
+  for (const ValueId part : op.operands)
+    if (c.extent(part, d) != 1) return ValueId();
   const ValueId part = op.operands[static_cast<size_t>(i)];
-  return c.extent(part, d) == 1 ? c.squeeze(part, d) : ValueId();
+  return c.squeeze(part, d);
 }
 
 int64_t bound_or(Call& c, std::string_view name, int64_t fallback) { return c.has(name) ? c.integer(name) : fallback; }
@@ -185,7 +187,7 @@ Item squeeze_all(Call& c) {
 }
 Item squeeze(Call& c) {
   const ValueId x = c.tensor("self");
-  const std::vector<int64_t> dims = c.dims("dim", c.shape(x).size());
+  const std::vector<int64_t> dims = c.listed_dims("dim", c.shape(x).size());
   std::vector<int64_t> shape;
   for (int64_t d = 0; d < c.rank(x); ++d)
     if (c.extent(x, d) != 1 || std::find(dims.begin(), dims.end(), d) == dims.end()) shape.push_back(c.extent(x, d));
@@ -334,10 +336,10 @@ Item pad(Call& c) {
     attrs.high[r - 1 - i] = pairs[2 * i + 1];
   }
   attrs.value = c.has("value") ? c.real("value") : 0;
-  return made(c.op(OpKind::kPad, {x}, std::move(attrs)));
-}
   if (!is_floating(c.dtype(x)) && !(std::abs(attrs.value) < 0x1p53))
     return c.fail("padding of integers with a number that a double does not hold exactly");
+  return made(c.op(OpKind::kPad, {x}, std::move(attrs)));
+}
 
 Item slice_scatter(Call& c) {
   const ValueId x = c.tensor("self"), src = c.tensor("src");
@@ -435,7 +437,7 @@ Item channel_shuffle(Call& c) {
 
 Item flip(Call& c) {
   ValueId x = c.tensor("self");
-  for (int64_t d : c.dims("dims", c.shape(x).size()))
+  for (int64_t d : c.listed_dims("dims", c.shape(x).size()))
     x = c.op(OpKind::kIndexSelect, {x, c.range(c.extent(x, d) - 1, c.extent(x, d), -1, DType::kI64)}, ir::DimAttrs{d});
   return made(x);
 }
