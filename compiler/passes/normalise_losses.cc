@@ -240,7 +240,14 @@ class Normaliser {
 
   // The value of v on the whole batch; v itself where it is the same for every piece.
   Result<ValueId> step_wide(const ir::Op& reader, ValueId v) {
-    return same_for_all(v) ? Result<ValueId>(v) : count_finish(reader, v);
+    if (same_for_all(v)) return v;
+    PIPER_ASSIGN(const ValueId made, count_finish(reader, v));
+    if (graph_.made_by(made, OpKind::kStepSum) == nullptr) return made;
+    // Forwards read what a program makes of a sum over the step, not the sum.
+    ir::GraphBuilder b = builder(reader, Phase::kCountFinish);
+    const ValueId result = b.add1(OpKind::kReshape, {made}, ir::ReshapeAttrs{graph_.type(made).shape});
+    step_values_[{reader.chunk.index, v.index}] = result;
+    return finish(b, result);
   }
   // v by ops of the phases kCount and kCountFinish.
   Result<ValueId> count_finish(const ir::Op& reader, ValueId v) {
