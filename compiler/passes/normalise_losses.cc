@@ -79,7 +79,8 @@ class Normaliser {
     parameter_free_.assign(graph_.num_values(), false);
     for (size_t i = 0; i < graph_.num_values(); ++i) {
       ir::ValueKind kind = graph_.value(ValueId(i)).kind;
-      parameter_free_[i] = kind == ir::ValueKind::kInput || kind == ir::ValueKind::kConstant;
+      parameter_free_[i] =
+          kind == ir::ValueKind::kInput || kind == ir::ValueKind::kConstant || kind == ir::ValueKind::kSampleOffset;
     }
     size_t next = 0;
     for (size_t i = 0; i < graph_.num_ops(); ++i) {
@@ -463,7 +464,9 @@ Status normalise_losses(ir::Module& module, diag::Diagnostics& diags) {
     ir::Graph& graph = module.variants[v].chunked.graph;
     const int64_t local = module.variants[v].local_batch;
     const StepShape shape{step.batch / local, step.cut, step.cut_by};
-    PIPER_RETURN_IF_ERROR(normalise_losses(graph, track_batch(graph, local), shape, step.per_microbatch, diags));
+    const BatchMap batch = track_batch(module.variants[v]);
+    PIPER_RETURN_IF_ERROR(normalise_losses(graph, batch, shape, step.per_microbatch, diags));
+    module.variants[v].like.reset();
   }
   return Status();
 }
