@@ -146,6 +146,20 @@ bool is_of_pieces(const Compilation& c, const Bound& step) {
          orders_rows(c.module.variants[0].chunked.graph);
 }
 
+// Whether constants of several elements have the batch in their shape. A step of one piece holds them whole, and no
+// kernel says what each sample has of them.
+bool holds_constants_of_samples(const ir::Graph& graph) {
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    const auto* expand = std::get_if<ir::ExpandAttrs>(&op.attrs);
+    if (expand != nullptr && expand->samples >= 0 && graph.type(op.operands[0]).elements() > 1 &&
+        graph.value(op.operands[0]).kind == ir::ValueKind::kConstant)
+      return true;
+    if (op.kind == ir::OpKind::kAdd && graph.value(op.operands[1]).kind == ir::ValueKind::kSampleOffset) return true;
+  }
+  return false;
+}
+
 enum class Part { kStep, kEvaluation };
 
 Result<References> references(const Compilation& c, const Result<TwoSizes>& sizes, Part part,
@@ -169,7 +183,9 @@ Result<References> references(const Compilation& c, const Result<TwoSizes>& size
     }
     return of_pieces(model, step);
   };
-  auto made = made_of_samples();
+  const bool is_one_piece = c.module.variants[0].local_batch == c.module.step.batch;
+  const bool for_pieces = sizes.ok() && is_one_piece && holds_constants_of_samples(sizes->fewer.graph);
+  auto made = for_pieces ? made_of_pieces() : made_of_samples();
   if (made.ok()) return made;
   auto of_one_size = made_of_pieces();
   if (of_one_size.ok()) return of_one_size;

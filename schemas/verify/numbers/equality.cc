@@ -56,7 +56,7 @@ class Comparison {
     made_.assign(static_cast<size_t>(table_.size()), 0);
     for (const NumberedProgram& run : plan_.programs()) {
       other_pieces_ = other_pieces_ || (run.program != nullptr && reference_.by_pieces && run.samples != report_.piece);
-      one_piece_ = one_piece_ || (run.program != nullptr && run.whole);
+      one_piece_ = one_piece_ || (run.program != nullptr && run.takes_totals);
       ambiguous_ = ambiguous_ || (run.program != nullptr && run.samples == 1);
       ambiguous_ = ambiguous_ || has_one_expert(run);
       for (const int32_t number : run.made) made_[static_cast<size_t>(number)] = 1;
@@ -293,7 +293,7 @@ class Comparison {
   int32_t num_known_;  // numbers of the reference are below
   LinkedPrograms plan_;
   bool ambiguous_ = false;     // which axis numbers the samples, or the experts, was a choice in some program
-  bool one_piece_ = false;     // some program's piece is the step
+  bool one_piece_ = false;     // the piece of some program is the step, and it reads a sum over it
   bool other_pieces_ = false;  // than a reference for pieces is for
   std::vector<char> made_;     // [number] by the plan
   std::map<std::string, Terms> wanted_, found_;  // by slot

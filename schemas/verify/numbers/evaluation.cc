@@ -32,11 +32,6 @@ int64_t product(const std::vector<int64_t>& extents, size_t from) {
 }
 
 std::vector<RowResult> of_piece() { return {{Over::kPiece, -1, ""}}; }
-// A constant of a run that is the step may have what each sample of the step has.
-bool reads_constant(const std::vector<View>& operands, const NumberTable& table) {
-  return std::any_of(operands.begin(), operands.end(),
-                     [&](const View& view) { return view.number >= 0 && table[view.number].constant; });
-}
 bool is_unknown(const RowResult& result) { return result.over == Over::kUnknown; }
 
 }  // namespace
@@ -252,14 +247,14 @@ std::vector<RowResult> Evaluation::apply(const KernelCall& call, std::vector<Vie
       results = apply_row(*row, call, table_, samples, by_total);
     }
     operands = std::move(by_total);
+    run_.takes_totals = run_.takes_totals || std::none_of(results.begin(), results.end(), is_unknown);
   }
   if (run_.by_pieces && is_of_piece(as_read, results, table_)) {
     operands = as_read;
     return of_piece();
   }
   for (const RowResult& result : results)
-    if (none < 0 && result.over == Over::kUnknown)
-      none = run_.whole && reads_constant(operands, table_) ? table_.unknown(result.why) : unfit(result.why);
+    if (none < 0 && result.over == Over::kUnknown) none = unfit(result.why);
   return results;
 }
 

@@ -50,9 +50,9 @@ int32_t NumberTable::leaf(const std::string& key, Over over, int64_t bytes) {
   return intern("leaf " + key, std::move(number));
 }
 
-int32_t NumberTable::total(const std::string& key, int64_t bytes) {
+int32_t NumberTable::total(const std::string& key, int64_t bytes, bool marked) {
   const int32_t id = leaf(key, Over::kNothing, bytes);
-  numbers_[static_cast<size_t>(id)].total = true;
+  numbers_[static_cast<size_t>(id)].total = marked;
   return id;
 }
 

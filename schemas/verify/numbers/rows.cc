@@ -94,8 +94,12 @@ class Applied {
     for (size_t i = 0; i < operands_.size(); ++i)
       if ((row_.shared >> i & 1) != 0 && over(operands_[i]) != Over::kNothing) return unknown("a factor with samples");
     // A mask is drawn by the place of an element in its sample, and the sample's in the step.
+    // What has no samples has one mask, by a constant in the place of the sample's.
     const auto *outer = find_attr<int64_t>(call_, "outer"), *batch = find_attr<int64_t>(call_, "batch");
-    if (outer != nullptr && (*outer != 1 || (batch != nullptr && *batch != samples_)))
+    const bool by_constant =
+        outer != nullptr && operands_.size() > 2 && operands_[2].number >= 0 && table_[operands_[2].number].constant;
+    if (by_constant && over(operands_[0]) != Over::kNothing) return unknown("one mask for samples that have their own");
+    if (outer != nullptr && !by_constant && (*outer != 1 || (batch != nullptr && *batch != samples_)))
       return unknown("samples that are not the outermost axis");
     int64_t from_end = 0;
     if (auto why = align(from_end); !why.empty()) return unknown(std::move(why));

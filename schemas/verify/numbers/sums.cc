@@ -52,11 +52,15 @@ void differences(Terms wanted, Terms found, Terms& missing, Terms& foreign) {
 int32_t total_of(Terms terms, int64_t bytes, NumberTable& table) {
   std::sort(terms.begin(), terms.end(), less);
   std::string key = "total of";
+  bool counts = true;  // of the terms of a loss that is one kernel, which every plan divides by in one way
   for (const Term& term : terms) {
-    if (const Number& number = table[term.view.number]; number.over == Over::kUnknown) return table.unknown(number.why);
+    const Number& number = table[term.view.number];
+    if (number.over == Over::kUnknown) return table.unknown(number.why);
+    counts = counts && number.kernel == "cross_entropy_count";
     key += '\n' + term.key;
   }
-  return terms.empty() ? table.unknown("a sum over the step that nothing is added to") : table.total(key, bytes);
+  return terms.empty() ? table.unknown("a sum over the step that nothing is added to")
+                       : table.total(key, bytes, !counts);
 }
 
 void take_total(View& view, NumberTable& table) {
