@@ -144,7 +144,7 @@ strategy("dimension_unknown", "A dimension that the model does not have", edited
 strategy("override_typo", "--set with a key that does not exist", SINGLE, flags="--set optimizer.sgd.rate=0.2")
 strategy("override_without_value", "--set without a value", SINGLE, flags="--set model.batch")
 strategy("memory_limit", "More memory than --memory-limit allows", PIPELINE, flags="--memory-limit 20000")
-ALL.append(Case("flag_regex", STRATEGY, "--print-ir-after with half of an expression", "piperc tiny_gpt.onnx --strategy strategy.yaml -o plans --print-ir-after=(",
+ALL.append(Case("flag_glob", STRATEGY, "--print-ir-after with a glob that matches no pass", "piperc tiny_gpt.onnx --strategy strategy.yaml -o plans --print-ir-after=insert",
                 {"strategy.yaml": SINGLE}))
 ALL.append(Case("flag_memory_limit", STRATEGY, "A memory limit below zero", "piperc tiny_gpt.onnx --strategy strategy.yaml -o plans --memory-limit -5",
                 {"strategy.yaml": SINGLE}))
