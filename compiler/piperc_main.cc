@@ -81,8 +81,9 @@ void declare_views(CLI::App& app, Flags& flags) {
   CompileOptions& options = flags.options;
   const CLI::Validator passes(
       [](std::string& glob) {
-        return piper::driver::names_a_pass(glob) ? std::string()
-                                                 : "'" + glob + "' matches no pass and no phase; piper-opt --list-passes names them";
+        return piper::driver::names_a_pass(glob)
+                   ? std::string()
+                   : "'" + glob + "' matches no pass and no phase; piper-opt --list-passes names them";
       },
       "GLOB");
   app.add_option("--emit", flags.emit,
