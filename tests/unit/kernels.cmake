@@ -17,3 +17,5 @@ foreach(choice library own.avx2 own.avx512)
     SKIP_REGULAR_EXPRESSION "asks for own products, but this processor"
     ENVIRONMENT "${variables};TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
 endforeach()
+set_property(TEST kernels_test waiting_kernels_test kernels_test.library kernels_test.own.avx2 kernels_test.own.avx512
+  APPEND PROPERTY LABELS group:kernels)
