@@ -8,6 +8,15 @@ if(PIPER_TIME)
   set(piper_measure ${PIPER_TIME} --quiet --append --output=${PROJECT_BINARY_DIR}/test_times.txt)
 endif()
 
+# The processor seconds of tests that take more than a few, lines "SECONDS NAME": they begin first.
+set(piper_costs ${PROJECT_SOURCE_DIR}/tests/costs.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${piper_costs})
+file(STRINGS ${piper_costs} lines REGEX "^[0-9]")
+foreach(line ${lines})
+  string(REGEX MATCH "^([0-9]+) +(.+)$" line "${line}")
+  set(piper_cost_of_${CMAKE_MATCH_2} ${CMAKE_MATCH_1})
+endforeach()
+
 # piper_add_test(NAME [GROUP group] [LABELS ...] [TIMEOUT seconds] [SKIP regex of what it prints] [ENVIRONMENT ...] COMMAND program
 # arguments...): a test of one group of tests/budget.txt, by default the one that `piper_test_group` names, a variable of the folder.
 function(piper_add_test name)
@@ -32,6 +41,9 @@ function(piper_add_test name)
   add_test(NAME ${name} COMMAND ${measure} ${program} ${arg_COMMAND})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS};group:${arg_GROUP}" TIMEOUT ${arg_TIMEOUT}
     ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${arg_ENVIRONMENT}")
+  if(DEFINED piper_cost_of_${name})
+    set_tests_properties(${name} PROPERTIES COST ${piper_cost_of_${name}})
+  endif()
   if(arg_SKIP)
     set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "${arg_SKIP}")
   endif()

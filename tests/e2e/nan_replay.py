@@ -99,8 +99,7 @@ class Bench(harness.Bench):
         bad["x"][(BAD - 1) * BATCH + SAMPLE, 1] = float("nan")
         self.write("nan_in_data", bad)
         torch.manual_seed(2)
-        self.model = self.work / "levels.onnx"
-        harness.piper_export.export(Levels(), {k: v[:BATCH] for k, v in self.data.items()}, self.model)
+        self.model = self.export(Levels(), {k: v[:BATCH] for k, v in self.data.items()}, "levels.onnx")
 
     def write(self, name, tensors):
         save_file(tensors, self.work / f"{name}.safetensors")

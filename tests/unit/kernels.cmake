@@ -8,7 +8,7 @@ piper_test(kernels_test GROUP kernels LABELS unit
           ${kernels_test_directory}/kernels_own_test.cc ${kernels_test_directory}/kernels_scratch_test.cc
           ${kernels_test_directory}/kernels_sgemm_test.cc ${kernels_test_directory}/kernels_testing.cc
   LINK piper_kernels piper_torch)
-piper_test(waiting_kernels_test LABELS unit SOURCES ${kernels_test_directory}/waiting_kernels_test.cc LINK piper_waiting_kernels piper_kernels)
+piper_test(waiting_kernels_test GROUP kernels LABELS unit SOURCES ${kernels_test_directory}/waiting_kernels_test.cc LINK piper_waiting_kernels piper_kernels)
 # Once more with the library's products and with own ones on each instruction set, whatever this processor's own choice is.
 foreach(choice library own.avx2 own.avx512)
   string(REPLACE "." ";PIPER_TILES=" variables "PIPER_SGEMM=${choice}")
