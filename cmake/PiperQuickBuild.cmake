@@ -10,7 +10,8 @@ function(piper_precompile name)
   file(WRITE ${PROJECT_BINARY_DIR}/${name}.cc "")
   add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/${name}.cc)
   target_link_libraries(${name} PRIVATE piper_options)
-  target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+  # clang: headers are compared by content, so that a compiled header may come out of ccache.
+  target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
   target_precompile_headers(${name} PRIVATE <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <condition_variable>
     <cstdint> <cstdio> <cstring> <deque> <exception> <filesystem> <fstream> <functional> <iostream> <limits> <map> <memory> <mutex> <numeric>
     <optional> <set> <span> <sstream> <string> <string_view> <thread> <tuple> <unordered_map> <unordered_set> <utility> <variant> <vector>
