@@ -17,7 +17,7 @@ def main() -> int:
     root = pathlib.Path(sys.argv[1]).resolve()
     tests = root / "tests"
     builds = sorted([*tests.rglob("CMakeLists.txt"), *tests.rglob("*.cmake")])
-    text = "\n".join(file.read_text() for file in builds)
+    text = "\n".join(re.sub(r"^\s*#.*$", "", file.read_text(), flags=re.MULTILINE) for file in builds)
     layering = re.search(r"foreach\(check ([\w ]+)\)", text)
     named = set(re.findall(r"[\w./-]+\.(?:cc|py|sh)\b", text)) | {f"check_{word}.py" for word in layering.group(1).split()}
     # "${part}_test.cc" of a foreach, and a script that another one imports.
