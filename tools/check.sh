@@ -77,7 +77,7 @@ fuzz() {
 
 if [ "$mode" = --sanitize ]; then
   for preset in asan tsan; do
-    phase "$preset-build" build "$preset"
+    phase "$preset-build" build "$preset" "" -DPIPER_QUICK_BUILD=ON
     phase "$preset-tests" run_tests "build/$preset" -L 'unit|golden' -LE 'e2e|slow'
   done
   cat "$phases"
