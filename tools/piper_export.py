@@ -81,7 +81,7 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
             _check_outputs(exported)
             reason = _Check(model, exported, inputs, state, causes).compare() if check else None
         finally:
-            state.restore()
+            state.restore_all()
     if path.suffix == ".pt2":
         _save_pt2(program, path, shapes)
     else:
@@ -113,7 +113,8 @@ def _tracing(model, allow_custom_functions, allow_hooks, causes):
     is in place only while forward runs: what torch itself looks up meanwhile is as ever."""
     def wrap(forward):
         def watched(*args, **kwargs):
-            with (_recording_no_grad(), _replacing_functions(allow_custom_functions, causes),
+            inside: list[bool] = []
+            with (_recording_no_grad(inside), _replacing_functions(allow_custom_functions, causes, inside),
                   _refusing_autograd(allow_hooks, causes)):
                 return forward(*args, **kwargs)
         return watched
@@ -318,8 +319,9 @@ def _replaced(*places):
 
 
 @contextlib.contextmanager
-def _recording_no_grad():
-    """Annotates what the model computes without gradient, by whichever switch: exports keep no trace of it.
+def _recording_no_grad(inside):
+    """Annotates what the model computes without gradient, by whichever switch: exports keep no trace of it. `inside`: whether
+    gradients were on outside of each torch.autograd.Function that runs; its forward always runs without.
 
     The switches work, but the tracer does not see them: it would move the region into a sub-graph whose nodes lose their
     module path. Each node that is made while they are off has the mark.
@@ -332,7 +334,7 @@ def _recording_no_grad():
 
     def marked(tracer, *args, **kwargs):
         node = create_node(tracer, *args, **kwargs)
-        if not torch.is_grad_enabled():
+        if not (inside[0] if inside else torch.is_grad_enabled()):
             node.meta["custom"] = {**node.meta.get("custom", {}), _NO_GRAD: True}
         return node
 
@@ -363,7 +365,7 @@ def _without_cache(model):
 
 
 @contextlib.contextmanager
-def _replacing_functions(allowed, causes):
+def _replacing_functions(allowed, causes, inside):
     """Functions with a backward of their own: a reentrant checkpoint becomes what it computes, others are refused."""
     from torch.utils.checkpoint import CheckpointFunction
     original = torch.autograd.Function.__dict__["apply"]
@@ -381,7 +383,11 @@ def _replacing_functions(allowed, causes):
                     "loses its backward. Write it with ordinary operators, or pass allow_custom_functions=True "
                     "where the backward is the derivative of the forward")
             causes.append(f"the torch.autograd.Function '{cls.__qualname__}', whose backward is not the derivative of its forward")
-        return original.__get__(None, cls)(*args, **kwargs)
+        inside.append(torch.is_grad_enabled())
+        try:
+            return original.__get__(None, cls)(*args, **kwargs)
+        finally:
+            inside.pop()
 
     with _replaced((torch.autograd.Function, "apply", classmethod(apply))):
         yield
@@ -415,7 +421,8 @@ def _refusing_autograd(allow_hooks, causes):
                    (torch.Tensor, "register_post_accumulate_grad_hook",
                     hook_on("a parameter's gradient", torch.Tensor.register_post_accumulate_grad_hook)),
                    (torch.autograd.graph, "register_multi_grad_hook", multi_hook), (torch.autograd, "grad", backward),
-                   (torch.autograd, "backward", backward), (saved, "__enter__", enter_saved)):
+                   (torch.autograd, "backward", backward), (saved, "__enter__", enter_saved),
+                   (torch.Tensor, "data", property(lambda tensor: tensor.detach(), torch.Tensor.data.__set__))):
         yield
 
 
@@ -467,28 +474,29 @@ class _State:
         self.others = random.getstate(), sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
 
     def restore(self, attributes=True):
-        if attributes:
-            for module, values, tables in self.modules:
+        """All but Python's and numpy's random numbers. Without `attributes` what the last step has left in them stays."""
+        for module, values, tables in self.modules:
+            if attributes:
                 vars(module).clear()
                 vars(module).update(values)
-                for name, table in tables.items():
-                    values[name].clear()
-                    values[name].update(table)
+            for name, table in tables.items():
+                values[name].clear()
+                values[name].update(table)
         for tensor, value, gradient, requires_grad in self.tensors:
             if not tensor.is_leaf:
                 tensor.detach_()
             tensor.requires_grad_(requires_grad)
             tensor.data = value.clone() if tensor.shape != value.shape else tensor.data.copy_(value)
             tensor.grad = gradient
-        self.restore_random()
-        random.setstate(self.others[0])
-        if self.others[1] is not None:
-            sys.modules["numpy"].random.set_state(self.others[1])
-
-    def restore_random(self):
         torch.set_rng_state(self.random[0])
         if self.random[1] is not None:
             torch.cuda.set_rng_state_all(self.random[1])
+
+    def restore_all(self):
+        self.restore()
+        random.setstate(self.others[0])
+        if self.others[1] is not None:
+            sys.modules["numpy"].random.set_state(self.others[1])
 
     def changed_attributes(self):
         names = {module: name for name, module in self.model.named_modules()}
@@ -502,6 +510,11 @@ class _Marked(torch.fx.Interpreter):
     def run_node(self, n):
         with torch.set_grad_enabled(torch.is_grad_enabled() and not (n.meta.get("custom") or {}).get(_NO_GRAD)):
             return super().run_node(n)
+
+    def call_function(self, target, args, kwargs):
+        if target is torch.ops.aten.copy.default:    # what a write in place becomes; PyTorch has no derivative for it
+            return args[1].to(args[0].dtype).expand(args[0].shape).clone()
+        return super().call_function(target, args, kwargs)
 
     def get_attr(self, target, args, kwargs):
         value = super().get_attr(target, args, kwargs)
@@ -667,10 +680,7 @@ class _Check:
         return ""
 
     def _error(self, what):
-        causes = list(self.causes)
-        if any((node.meta.get("custom") or {}).get(_NO_GRAD) for node in self.exported.graph.nodes):
-            causes.append("a write into a tensor that has a gradient, where gradients are off")
-        causes = causes or ["a hook on a grad_fn, or a write through .data, which no tracer sees"]
+        causes = self.causes or ["a hook on a grad_fn, or a write through .data, which no tracer sees"]
         return ExportError(f"{what}. The likely cause: {'; or '.join(causes)}")
 
     def _compare_moved(self):
