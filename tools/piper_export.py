@@ -475,7 +475,8 @@ class _State:
         self.tensors = [(t, t.detach().clone(), t.is_leaf, t.grad if t.is_leaf else None, t.requires_grad)
                         for t in {id(t): t for t in tensors if values}.values()]
         self.random = (torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None)
-        self.others = random.getstate(), sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
+        self.numpy = sys.modules.get("numpy")
+        self.others = random.getstate(), self.numpy and self.numpy.random.get_state()
 
     def restore(self, attributes=True):
         """All but Python's and numpy's random numbers. Without `attributes` what the last step has left in them stays."""
@@ -498,8 +499,11 @@ class _State:
     def restore_all(self):
         self.restore()
         random.setstate(self.others[0])
-        if self.others[1] is not None:
-            sys.modules["numpy"].random.set_state(self.others[1])
+        if self.numpy:
+            self.numpy.random.set_state(self.others[1])
+
+    def drew_others(self):
+        return random.getstate() != self.others[0] or bool(self.numpy and str(self.numpy.random.get_state()) != str(self.others[1]))
 
     def changed_attributes(self):
         names = {module: name for name, module in self.model.named_modules()}
@@ -586,6 +590,7 @@ class _Check:
         """Why nothing could be compared, or None. Raises ExportError where the program is another one."""
         if any(tensor.device.type == "meta" for tensor in self.tensors.values()):
             return "it has tensors on the meta device"
+        self.state.restore_all()
         try:
             own = self._own_step()
             again = self._own_step(1.1 * 2**20, attributes=False)
@@ -612,6 +617,8 @@ class _Check:
         del own, program
         if still and not self.moved:
             self._compare_moved()
+        if self.state.drew_others():
+            return "it draws random numbers of Python or numpy, and a file holds those of one step"
         return None
 
     def _named(self):

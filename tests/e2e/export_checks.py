@@ -191,6 +191,14 @@ def _(s, x, y):
     return ends(s, s.m(h + (h.round() - h).detach()), y)
 
 
+@case("no gradient: a write into a part of what has one", "P0313.*changes, without gradient|has no gradient in it")
+def _(s, x, y):
+    h = s.m(hidden(s, x))
+    with torch.no_grad():
+        h[:, 0] = 0
+    return ends(s, h, y)
+
+
 # ---------------------------------------------------------------- hooks
 def tenth(gradient):
     return 0.1 * gradient
@@ -542,6 +550,9 @@ class Trial:
         def drawn(s, x, y):
             return ends(s, hidden(s, x), y) * random.random()
 
+        def once(s, x, y):
+            return ends(s, hidden(s, x), y) * (1.0 + 0.0 * random.random())
+
         def strict(s, x, y):
             if not torch.compiler.is_compiling():
                 raise ValueError("labels are out of range")
@@ -550,6 +561,7 @@ class Trial:
         changing = dict(prepare=lambda s: s.a.weight.register_hook(tenth))
         for why, net, words, options in (
                 ("two runs differ", lambda: Net(drawn), "not checked .*two runs of it on the same inputs differ\n$", {}),
+                ("Python's random numbers are drawn", lambda: Net(once), "not checked .*draws random numbers of Python or numpy", {}),
                 ("the model fails on the example", lambda: Net(strict), "not checked .*fails: ValueError: labels are out of range\n$", {}),
                 ("it has no weights", lambda: Net(plain), "not checked .*written without weights\n$", {"weights": False}),
                 ("that is asked for", lambda: Net(plain, **changing), "^$", {"allow_hooks": True, "check": False})):
