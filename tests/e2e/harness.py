@@ -19,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import exports  # noqa: E402
 import piper_export  # noqa: E402
 import zoo  # noqa: E402
+from forked_runs import forked_runs  # noqa: E402
 
 logging.getLogger("torch.onnx").setLevel(logging.ERROR)
 BATCH = 8
@@ -149,13 +150,21 @@ class Bench:
         modules = [zoo, *(sys.modules[function.__module__] for function in (spec.build, spec.draw))]
         return self.exported_once(f"{model}.{self.container}", modules, {"seed": spec.seed, "batch": BATCH}, lambda path: write_export(model, path))
 
-    def call(self, command, **kw):
+    def end_of(self, command, cwd=None) -> tuple[int, str]:
+        """Exit status and what it prints; a run of piper-run alone may be forked (forked_runs.py)."""
+        words, seconds = [str(word) for word in command], 600
+        if words[0] == str(self.bin / "piper-run") and (forks := forked_runs(self.bin / "piper-run")):
+            return forks.call(words, os.path.abspath(cwd or "."), seconds)
         environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=600, env=environment, **kw)
-        if done.returncode:
-            raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stdout}")
-        return done.stdout
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, env=environment, cwd=cwd)
+        return done.returncode, done.stdout
+
+    def call(self, command, cwd=None) -> str:
+        """What it prints; it must end with 0."""
+        code, text = self.end_of(command, cwd)
+        if code:
+            raise AssertionError(f"exit {code}: {' '.join(map(str, command))}\n{text}")
+        return text
 
     def compile(self, model, text, tag, *flags):
         path = self.exported(model)

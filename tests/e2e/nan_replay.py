@@ -110,11 +110,8 @@ class Bench(harness.Bench):
         return self.work / f"{name}.plans"
 
     def run_piper(self, plans, *flags, data="bad", launch=(), more=(), steps=STEPS):
-        environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        command = [*launch, self.bin / "piper-run", plans, "--data", self.work / f"{data}.safetensors", "--threads", 1, "--steps", steps,
-                   "--sampling", "sequential", *flags, *more]
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, env=environment)
-        return done.returncode, done.stdout + done.stderr
+        return self.end_of([*launch, self.bin / "piper-run", plans, "--data", self.work / f"{data}.safetensors", "--threads", 1, "--steps", steps,
+                            "--sampling", "sequential", *flags, *more])
 
     def launches(self, ranks):
         yield "local", (), ()
