@@ -18,17 +18,19 @@
 namespace piper::autodiff {
 
 // [value] -> its total gradient, invalid where none. A parameter read in several chunks has no total: its
-// accumulate_grad ops name the sum of each chunk. Errors: P0420 an operator on the path to a parameter has no rule
-// (named with node and module), P0421 the loss does not depend on any trained parameter, P0422 the loss is not a
-// scalar.
+// accumulate_grad ops name the sum of each chunk. Errors: P0420 an operator on the path to a parameter has no rule, or
+// one that leaves out a result whose gradient is not zero (named with node and module), P0421 the loss does not depend
+// on any trained parameter, P0422 the loss is not a scalar.
 Result<std::vector<ir::ValueId>> differentiate(ir::Graph& graph, diag::Diagnostics& diags);
 
 // --- rules: one file per operator family under rules/, one function per operator, named in its row of ops.def.
 struct RuleContext {
   ir::GraphBuilder& b;  // phase kBackward, the op's scope and chunk, derived provenance
   const ir::Op& op;
-  const std::vector<ir::ValueId>& grad_results;  // gradient of each result; invalid = zero (at least one is valid)
-  const std::vector<bool>& needs;                // [operand] its gradient is wanted
+  // Gradient of each result; invalid = zero, but for that of a floating result 0. Read by rules/operand_gradients.h.
+  const std::vector<ir::ValueId>& grad_results;
+  const std::vector<bool>& needs;  // [operand] its gradient is wanted
+  std::vector<bool>& read;         // [result] a rule has asked for its gradient; one that none asks for would be lost
 };
 // Gradients of the operands, in operand order; invalid = none (not wanted, or not differentiable).
 using Rule = std::vector<ir::ValueId> (*)(const RuleContext&);

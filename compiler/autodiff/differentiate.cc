@@ -135,7 +135,15 @@ class ReverseWalk {
     GraphBuilder builder = builder_for(op);
     std::vector<ValueId> grad_results;
     for (ValueId result : op.results) grad_results.push_back(total(builder, result));
-    const std::vector<ValueId> gradients = rule(RuleContext{builder, op, grad_results, wanted});
+    const ir::TensorType first = graph_.type(op.results[0]);
+    if (!grad_results[0].valid() && is_floating(first.dtype))
+      grad_results[0] = builder.add1(OpKind::kFill, {}, ir::FillAttrs{first.shape, 0.0, first.dtype});
+    std::vector<bool> read(op.results.size(), false);
+    const std::vector<ValueId> gradients = rule(RuleContext{builder, op, grad_results, wanted, read});
+    for (size_t r = 1; r < op.results.size(); ++r)
+      if (grad_results[r].valid() && !read[r])
+        return not_differentiable(op, "has no derivative by way of its result " + std::to_string(r) + " ('" +
+                                          graph_.value(op.results[r]).name + "')");
     PIPER_CHECK(builder.status().ok(), "the derivative of ", op_name(op.kind),
                 " does not fit: ", builder.status().ok() ? "" : builder.status().error().message);
     PIPER_CHECK(gradients.size() == op.operands.size(), "the derivative of ", op_name(op.kind), " gives ",

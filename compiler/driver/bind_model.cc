@@ -159,10 +159,22 @@ Status check_local_batch(const Compilation& c, int64_t local, int64_t pieces, di
                std::to_string(pieces * c.model->fixed_batch()));
     return error;
   }
-  if (local < c.model->declared_min_batch())
+  if (local < c.model->declared_min_batch() && c.model->samples_like(local, c.module.step.batch) == local)
     diags.warning("P0223", span) << "pieces of " << local << " sample(s) are below the exporter's declared minimum of "
                                  << c.model->declared_min_batch() << "; the model may have been specialised";
   return Status();
+}
+
+// Slots of programs are called after values, and after sums and numbers of the step, which a value of the model may not
+// be taken for.
+void rename_reserved(ir::Graph& graph) {
+  static const std::set<std::string> kReserved = {"loss",          "dropped",    "seed_step",
+                                                  "sample_offset", "loss_scale", "saved"};
+  for (size_t v = 0; v < graph.num_values(); ++v) {
+    ir::Value& value = graph.value(ir::ValueId(v));
+    if (value.kind != ir::ValueKind::kOpResult && value.kind != ir::ValueKind::kConstant) continue;
+    if (kReserved.contains(value.name)) value.name += ".of_model";
+  }
 }
 
 Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag::Diagnostics& diags) {
@@ -180,6 +192,7 @@ Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag
   variant.local_batch = local_batch;
   PIPER_ASSIGN(variant.chunked.graph, c.model->bind(request, diags));
   PIPER_RETURN_IF_ERROR(choose_loss(variant.chunked.graph, c.strategy.model.loss, diags));
+  rename_reserved(variant.chunked.graph);
   return variant;
 }
 
@@ -187,6 +200,13 @@ Status cut_variant(const Compilation& c, ir::ModelVariant& variant, diag::Diagno
   const passes::ModelTags tags = c.model == nullptr ? passes::ModelTags() : c.model->node_tags();
   PIPER_ASSIGN(variant.chunked,
                passes::cut_chunks(std::move(variant.chunked.graph), c.strategy.annotations, diags, tags));
+  if (c.model == nullptr || !c.module.step.cut) return Status();
+  variant.like_batch = c.model->samples_like(variant.local_batch, c.module.step.batch);
+  if (variant.like_batch == variant.local_batch) return Status();
+  diag::Diagnostics unheard = diags;  // it is the same model
+  PIPER_ASSIGN(ir::ModelVariant like, bind_at(c, variant.like_batch, unheard));
+  PIPER_ASSIGN(like.chunked, passes::cut_chunks(std::move(like.chunked.graph), c.strategy.annotations, unheard, tags));
+  variant.like = std::move(like.chunked.graph);
   return Status();
 }
 

@@ -102,9 +102,13 @@ void print_asked(const Compilation& c, const CompileOptions& options, std::strin
 
 // The independent checker reads only the bundle. A bundle that it refutes is a bug of the compiler, not of the
 // strategy. The manifest then says how much of it is proved to be the model.
-Status verify(plan::Bundle& bundle) {
+Status verify(plan::Bundle& bundle, std::string& unproved) {
   const auto report = verify::verify(bundle);
   PIPER_CHECK(report.ok(), "the emitted plan was refuted: [", report.error().code, "] ", report.error().message);
+  unproved = verify::not_proved(report->equality);
+  for (const verify::EqualityReport& evaluation : report->evaluations)
+    if (const std::string line = verify::not_proved(evaluation); unproved.empty() && !line.empty())
+      unproved = "of the evaluation, " + line;
   bundle.manifest.proved = report->equality.proved;
   for (size_t i = 0; i < bundle.evaluation.size(); ++i)
     bundle.evaluation[i].manifest.proved = report->evaluations[i].proved;
@@ -125,8 +129,8 @@ Status check_weights(const CompileOptions& options, const emit::Emitted& emitted
 }
 
 // The proof runs beside the writing where there is one.
-Status verify_and_write(const CompileOptions& options, emit::Emitted& emitted) {
-  const auto proof = [&] { return verify(emitted.bundle); };
+Status verify_and_write(const CompileOptions& options, emit::Emitted& emitted, std::string& unproved) {
+  const auto proof = [&] { return verify(emitted.bundle, unproved); };
   if (options.output.empty() || options.stop_after == "verify") return proof();
   return plan::write_bundle(options.output, emitted.bundle, emitted.parameters, emitted.constants, options.weights,
                             proof);
@@ -166,7 +170,11 @@ Status run(const CompileOptions& options, Compilation& c, diag::Diagnostics& dia
   PIPER_RETURN_IF_ERROR(check_memory(c.emitted.bundle, options.memory_limit, diags));
   PIPER_RETURN_IF_ERROR(check_weights(options, c.emitted, diags));
   const char* last = options.output.empty() ? "verify" : "write";
-  PIPER_RETURN_IF_ERROR(timed(last, options.time_phases, err, [&] { return verify_and_write(options, c.emitted); }));
+  std::string unproved;
+  PIPER_RETURN_IF_ERROR(
+      timed(last, options.time_phases, err, [&] { return verify_and_write(options, c.emitted, unproved); }));
+  if (c.reference && !unproved.empty())
+    err << "note: " << unproved << (c.no_reference.empty() ? "" : ": " + c.no_reference) << "\n";
   const bool prints = options.emit == Emit::kGraph || options.emit == Emit::kDag || options.emit == Emit::kPlan ||
                       options.expand != Expand::kNone;
   if (options.stop_after == "verify" || prints) return Status();
@@ -195,7 +203,10 @@ Status compile_in_memory(const CompileOptions& options, const std::string& text,
   return Status();
 }
 
-void prove(plan::Bundle& bundle) { (void)verify(bundle); }
+void prove(plan::Bundle& bundle) {
+  std::string unproved;
+  (void)verify(bundle, unproved);
+}
 
 const std::vector<std::string>& stops() {
   static const std::vector<std::string> names = [] {

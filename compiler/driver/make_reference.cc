@@ -15,9 +15,9 @@
 namespace piper::driver {
 namespace {
 
-// Sizes of pieces of which neither is a multiple of the other, each one of two of its step: so that sums over a piece
-// and over the step differ, and so do numbers that depend on the samples.
-constexpr int32_t kPieces = 2;
+// Sizes of pieces of which neither is a multiple of the other, each one of seven of its step, which hardly any strategy
+// has: so that sums over a piece and over the step differ, and so do numbers that depend on the samples or the pieces.
+constexpr int32_t kPieces = 7;
 constexpr int64_t kFewer = 3, kMore = 5;
 
 // A step of so many pieces of so many samples.
@@ -117,8 +117,8 @@ Result<References> of_samples(const TwoSizes& model) {
   return result;
 }
 
-// A reference for the strategy's own pieces: for models whose results depend on which samples share a piece, as batch
-// statistics do.
+// A reference for the strategy's own pieces. It says what they compute and not what the whole batch does, so it is for
+// the steps of is_of_pieces alone.
 Result<References> of_pieces(const Differentiated& model, const Bound& step) {
   const auto reference = [&](const ir::Graph& graph) {
     return emit::reference_for_pieces(emit::reference_program(graph, step.samples, step.batch()));
@@ -129,6 +129,21 @@ Result<References> of_pieces(const Differentiated& model, const Bound& step) {
     PIPER_ASSIGN(result.uncast, reference(*model.uncast));
   }
   return result;
+}
+
+// Rows of a piece in the order of their experts are of all its samples together, and no number of samples says where.
+bool orders_rows(const ir::Graph& graph) {
+  for (size_t i = 0; i < graph.num_ops(); ++i)
+    if (graph.op(ir::OpId(i)).kind == ir::OpKind::kExpertOrder) return true;
+  return false;
+}
+
+// Whether pieces may be held to the model each by itself: the step is one piece, or the strategy, or the file, asks for
+// a computation of pieces, which no step of the whole batch is, or experts order the rows of pieces.
+bool is_of_pieces(const Compilation& c, const Bound& step) {
+  return step.pieces == 1 || c.model->fixed_batch() > 0 || !c.strategy.per_microbatch.empty() ||
+         std::any_of(c.strategy.directives.begin(), c.strategy.directives.end(), bounds_rows) ||
+         orders_rows(c.module.variants[0].chunked.graph);
 }
 
 enum class Part { kStep, kEvaluation };
@@ -147,6 +162,7 @@ Result<References> references(const Compilation& c, const Result<TwoSizes>& size
     if (c.module.variants.size() != 1) return Status::failure("", "pieces are of several sizes");
     const int64_t samples = c.module.variants[0].local_batch;
     const Bound step{samples, c.module.step.batch / samples};
+    if (!is_of_pieces(c, step)) return Status::failure("", "a piece by itself is not the model");
     PIPER_ASSIGN(Differentiated model, differentiated(c, step, diags));
     if (part == Part::kEvaluation) {
       PIPER_ASSIGN(model, forwards_of(c, model, diags));
@@ -204,6 +220,7 @@ Status make_reference(Compilation& c, diag::Diagnostics& diags) {
   const auto put = [&](plan::Bundle& to, Part part, const std::string& of) -> Status {
     auto made = references(c, sizes, part, diags);
     if (!made.ok()) {
+      c.no_reference = made.error().message;
       diags.remark("the " + of +
                    " has no reference, and equality with the model is not proved: " + made.error().message);
       return {};

@@ -87,6 +87,7 @@ std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* l
     const std::vector<int64_t>& shape = graph.type(out).shape;
     const Layout& source = layouts[in.index];
     if (is_exchanged(graph, uses, out)) continue;
+    if (graph.made_by(in, OpKind::kStepSum) != nullptr) continue;
     if (op.kind == OpKind::kReshape && like != nullptr && out.index < like->size() && (*like)[out.index].root == out)
       continue;
     switch (op.kind) {

@@ -44,9 +44,13 @@ class ModelFile {
   // Tags that the model itself carries (torch.fx.traceback.annotate, kept by tools/piper_export.py), by
   // the node name of an op's ModelOrigin. A strategy's `annotate` goes before them.
   virtual std::map<std::string, ir::TagSet> node_tags() const { return {}; }
-  // The graph for one local batch: imported, folded, causal masks recognised, dead ops removed, inputs
-  // that nothing reads kept in inputs(). Errors are diagnostics (P03xx) that name node and Python line.
+  // The graph for one local batch, the slice of the step's (slice_of_step.h): imported, folded, causal masks
+  // recognised, dead ops removed, inputs that nothing reads kept in inputs(). Errors are diagnostics (P03xx) that name
+  // node and Python line.
   virtual Result<ir::Graph> bind(const BindRequest& request, diag::Diagnostics& diags) const = 0;
+  // A number of samples for which the graph has the operators and values that it has for `piece`, and axes of which no
+  // other can pass for the batch; `piece` itself where it is such a number, or the file allows none.
+  virtual int64_t samples_like(int64_t piece, int64_t step_batch) const = 0;
 };
 
 // Opens by content, not by suffix. Damaged exports are refused here (P0310..) by the names of the lost

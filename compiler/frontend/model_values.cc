@@ -121,9 +121,9 @@ Status add_inputs(const ModelValues& values, BoundModel& model, diag::Diagnostic
   return Status();
 }
 
-// True where no pattern freezes it; patterns that match are taken off `unmatched`.
+// True where it has elements and no pattern freezes it; patterns that match are taken off `unmatched`.
 bool stays_trainable(const StoredTensor& t, const BindRequest& request, std::set<std::string>& unmatched) {
-  bool trainable = t.trainable && is_floating(t.type.dtype);
+  bool trainable = t.trainable && is_floating(t.type.dtype) && t.type.elements() > 0;
   for (const std::string& name : t.names)
     for (const std::string& glob : request.freeze)
       if (freezes(glob, name)) {

@@ -7,10 +7,10 @@
 #include "compiler/frontend/aten/onnx_calls.h"
 #include "compiler/frontend/aten/running_statistics.h"
 #include "compiler/frontend/damage.h"
+#include "compiler/frontend/bind_slice.h"
 #include "compiler/frontend/file_digest.h"
 #include "compiler/frontend/onnx/import_nodes.h"
 #include "compiler/frontend/onnx/node_origin.h"
-#include "compiler/frontend/patterns/recognise.h"
 
 namespace piper::frontend {
 namespace {}  // namespace
@@ -155,6 +155,15 @@ Status OnnxModel::check_changed_state(diag::Diagnostics& diags) const {
 }
 
 Result<ir::Graph> OnnxModel::bind(const BindRequest& request, diag::Diagnostics& diags) const {
+  const auto import = [this](const BindRequest& asked, diag::Diagnostics& into) { return this->import(asked, into); };
+  return bind_slice(values_, request, import, diags);
+}
+
+int64_t OnnxModel::samples_like(int64_t piece, int64_t step_batch) const {
+  return frontend::samples_like(values_, piece, step_batch);
+}
+
+Result<ir::Graph> OnnxModel::import(const BindRequest& request, diag::Diagnostics& diags) const {
   BoundModel model;
   model.file = &file_;
   model.local_batch = request.local_batch;
@@ -164,7 +173,7 @@ Result<ir::Graph> OnnxModel::bind(const BindRequest& request, diag::Diagnostics&
     model.embeddings = embedding_texts(file_);
     PIPER_RETURN_IF_ERROR(onnx::import_nodes(model, diags));
   }
-  return recognise(std::move(model.graph));
+  return std::move(model.graph);
 }
 
 }  // namespace piper::frontend

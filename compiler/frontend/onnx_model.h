@@ -32,9 +32,11 @@ class OnnxModel final : public ModelFile {
   std::map<std::string, ir::TagSet> node_tags() const override;
   // Errors: P0302 an extent without a value, P0303 a batch that the file cannot have, and those of the route.
   Result<ir::Graph> bind(const BindRequest& request, diag::Diagnostics& diags) const override;
+  int64_t samples_like(int64_t piece, int64_t step_batch) const override;
 
  private:
   OnnxModel() = default;
+  Result<ir::Graph> import(const BindRequest& request, diag::Diagnostics& diags) const;
   Status read_inputs(diag::Diagnostics& diags);
   Status read_tensors(diag::Diagnostics& diags);
   Status check_changed_state(diag::Diagnostics& diags) const;

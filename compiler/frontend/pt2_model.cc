@@ -8,8 +8,8 @@
 #include "compiler/frontend/aten/functionalise.h"
 #include "compiler/frontend/aten/import_calls.h"
 #include "compiler/frontend/aten/running_statistics.h"
+#include "compiler/frontend/bind_slice.h"
 #include "compiler/frontend/file_digest.h"
-#include "compiler/frontend/patterns/recognise.h"
 #include "compiler/frontend/pt2/payloads.h"
 
 namespace piper::frontend {
@@ -252,11 +252,20 @@ std::map<std::string, ir::TagSet> Pt2Model::node_tags() const {
 }
 
 Result<ir::Graph> Pt2Model::bind(const BindRequest& request, diag::Diagnostics& diags) const {
+  const auto import = [this](const BindRequest& asked, diag::Diagnostics& into) { return this->import(asked, into); };
+  return bind_slice(values_, request, import, diags);
+}
+
+int64_t Pt2Model::samples_like(int64_t piece, int64_t step_batch) const {
+  return frontend::samples_like(values_, piece, step_batch);
+}
+
+Result<ir::Graph> Pt2Model::import(const BindRequest& request, diag::Diagnostics& diags) const {
   BoundModel model;
   model.local_batch = request.local_batch;
   PIPER_RETURN_IF_ERROR(bind_values(values_, request, model, diags));
   PIPER_RETURN_IF_ERROR(aten::import_calls(model, program_, diags));
-  return recognise(std::move(model.graph));
+  return std::move(model.graph);
 }
 
 }  // namespace piper::frontend

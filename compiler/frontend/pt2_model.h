@@ -31,9 +31,11 @@ class Pt2Model final : public ModelFile {
   int64_t declared_min_batch() const override { return declared_min_batch_; }
   std::map<std::string, ir::TagSet> node_tags() const override;
   Result<ir::Graph> bind(const BindRequest& request, diag::Diagnostics& diags) const override;
+  int64_t samples_like(int64_t piece, int64_t step_batch) const override;
 
  private:
   Pt2Model() = default;
+  Result<ir::Graph> import(const BindRequest& request, diag::Diagnostics& diags) const;
   Status read(const pt2::ZipArchive& archive);
   Status read_inputs(const std::vector<pt2::Placeholder>& placeholders);
   Status read_tensors(const pt2::ZipArchive& archive, const std::string& top, const std::string& name,

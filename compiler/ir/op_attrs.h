@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -36,7 +37,12 @@ struct PermuteAttrs {
 };
 struct ExpandAttrs {
   std::vector<int64_t> shape;
-  PIPER_FIELDS(PIPER_FIELD(shape))
+  int64_t samples = -1;  // the axis that is the batch, though what is repeated has no samples; -1: none is
+  template <class Self, class V>
+  static void fields(Self& self, V&& v) {
+    v("shape", self.shape);
+    if (!std::is_const_v<Self> || self.samples >= 0) v("samples", self.samples);
+  }
 };
 struct SliceAttrs {
   int64_t dim = 0, start = 0, end = 0, step = 1;

@@ -10,8 +10,10 @@ namespace {
 
 using ir::NodeId;
 
-// Where a half that was asked for has no work of its own (an embedding has no input part), it is left out.
-Result<std::vector<NodeId>> match(const ir::OrderMember& member, const ir::Module& module, diag::Diagnostics& diags) {
+// Where a half that was asked for has no work of its own (an embedding has no input part), it is left out, and so is
+// what a schedule names before it is known: the backward of a stage that trains nothing.
+Result<std::vector<NodeId>> match(const ir::OrderMember& member, bool made_by_schedule, const ir::Module& module,
+                                  diag::Diagnostics& diags) {
   std::vector<NodeId> nodes;
   for (ir::ChunkId chunk : member.chunks)
     for (ir::Phase phase : member.phases)
@@ -19,7 +21,7 @@ Result<std::vector<NodeId>> match(const ir::OrderMember& member, const ir::Modul
         const NodeId node = module.dag.node_of(chunk, phase, m);
         if (node.valid()) nodes.push_back(node);
       }
-  if (nodes.empty() && !member.half) {
+  if (nodes.empty() && !member.half && !made_by_schedule) {
     auto error = diags.error("P0204", member.span);
     error << "the filter " << member.text << " matches no compute";
     return error;
@@ -160,7 +162,7 @@ Status find_edges(const ir::Order& order, const ir::Module& module, const DataPa
   for (size_t g = 0; g < order.slots.size(); ++g) {
     std::vector<std::vector<NodeId>> members;
     for (const ir::OrderMember& member : order.slots[g].members) {
-      PIPER_ASSIGN(std::vector<NodeId> nodes, match(member, module, diags));
+      PIPER_ASSIGN(std::vector<NodeId> nodes, match(member, order.made_at.has_value(), module, diags));
       const NodeId between = outsider(paths, module, nodes, marks.members);
       if (between.valid())
         return diags.error("P0220", member.span)

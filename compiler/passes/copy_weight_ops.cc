@@ -77,7 +77,10 @@ void copy_weight_ops(ir::Module& module) {
     for (ir::GroupId group : row.groups)
       devices.back().push_back(static_cast<int64_t>(module.distribution.ranks(group).size()));
   }
-  for (ir::ModelVariant& variant : module.variants) WeightOps(variant.chunked.graph, devices).run();
+  for (ir::ModelVariant& variant : module.variants) {
+    WeightOps(variant.chunked.graph, devices).run();
+    if (variant.like) WeightOps(*variant.like, devices).run();
+  }
 }
 
 }  // namespace piper::passes

@@ -79,7 +79,8 @@ class Normaliser {
     parameter_free_.assign(graph_.num_values(), false);
     for (size_t i = 0; i < graph_.num_values(); ++i) {
       ir::ValueKind kind = graph_.value(ValueId(i)).kind;
-      parameter_free_[i] = kind == ir::ValueKind::kInput || kind == ir::ValueKind::kConstant;
+      parameter_free_[i] =
+          kind == ir::ValueKind::kInput || kind == ir::ValueKind::kConstant || kind == ir::ValueKind::kSampleOffset;
     }
     size_t next = 0;
     for (size_t i = 0; i < graph_.num_ops(); ++i) {
@@ -240,7 +241,14 @@ class Normaliser {
 
   // The value of v on the whole batch; v itself where it is the same for every piece.
   Result<ValueId> step_wide(const ir::Op& reader, ValueId v) {
-    return same_for_all(v) ? Result<ValueId>(v) : count_finish(reader, v);
+    if (same_for_all(v)) return v;
+    PIPER_ASSIGN(const ValueId made, count_finish(reader, v));
+    if (graph_.made_by(made, OpKind::kStepSum) == nullptr) return made;
+    // Forwards read what a program makes of a sum over the step, not the sum.
+    ir::GraphBuilder b = builder(reader, Phase::kCountFinish);
+    const ValueId result = b.add1(OpKind::kReshape, {made}, ir::ReshapeAttrs{graph_.type(made).shape});
+    step_values_[{reader.chunk.index, v.index}] = result;
+    return finish(b, result);
   }
   // v by ops of the phases kCount and kCountFinish.
   Result<ValueId> count_finish(const ir::Op& reader, ValueId v) {
@@ -456,7 +464,9 @@ Status normalise_losses(ir::Module& module, diag::Diagnostics& diags) {
     ir::Graph& graph = module.variants[v].chunked.graph;
     const int64_t local = module.variants[v].local_batch;
     const StepShape shape{step.batch / local, step.cut, step.cut_by};
-    PIPER_RETURN_IF_ERROR(normalise_losses(graph, track_batch(graph, local), shape, step.per_microbatch, diags));
+    const BatchMap batch = track_batch(module.variants[v]);
+    PIPER_RETURN_IF_ERROR(normalise_losses(graph, batch, shape, step.per_microbatch, diags));
+    module.variants[v].like.reset();
   }
   return Status();
 }

@@ -44,6 +44,7 @@ class Tracker {
 
   void look_at(ir::OpId id) {
     const ir::Op& op = graph_.op(id);
+    if (is_for_samples(op)) return;
     bool any_axis = false, any_mixed = false;
     for (size_t i = 0; i < op.operands.size(); ++i) {
       any_axis = any_axis || has_axis(factor(op, i));
@@ -65,9 +66,31 @@ class Tracker {
           (f.axis >= static_cast<int64_t>(s.size()) || s[static_cast<size_t>(f.axis)] != f.outer * batch_ * f.inner))
         f = mixed();
       map_.values[op.results[r].index] = f;
-      bool mixes = (f.kind == BatchKind::kMixed && op.kind != OpKind::kExpertOrder) || op.kind == OpKind::kBatchNorm;
+      bool mixes = (f.kind == BatchKind::kMixed && op.kind != OpKind::kExpertOrder) || op.kind == OpKind::kBatchNorm ||
+                   gradient_mixes(op);
       if (mixes && (map_.mixers.empty() || map_.mixers.back() != id)) map_.mixers.push_back(id);
     }
+  }
+
+  // Operators of which each result is of one sample, and the gradient of an operand no sum over samples: a row's is
+  // divided by how often the whole batch names it.
+  static bool gradient_mixes(const ir::Op& op) {
+    const auto* embedding = std::get_if<ir::EmbeddingAttrs>(&op.attrs);
+    return embedding != nullptr && embedding->scale_grad_by_freq;
+  }
+
+  // What has the batch in its shape and is made of what has not: the numbers of the samples, and what is repeated once
+  // for each (frontend/slice_of_step). Of what has samples already, a second such axis would mix them.
+  bool is_for_samples(const ir::Op& op) {
+    const auto* expand = std::get_if<ir::ExpandAttrs>(&op.attrs);
+    const bool numbers = op.kind == OpKind::kAdd && graph_.value(op.operands[1]).kind == ir::ValueKind::kSampleOffset;
+    if (!numbers && (expand == nullptr || expand->samples < 0)) return false;
+    const int64_t axis = numbers ? 0 : expand->samples;
+    const int64_t each = shape(op.results[0])[static_cast<size_t>(axis)] / batch_;
+    const bool of_samples = map_.of(op.operands[0]).kind != BatchKind::kNone;
+    map_.values[op.results[0].index] = of_samples ? mixed() : BatchFactor{BatchKind::kAxis, axis, 1, each};
+    if (of_samples) map_.mixers.push_back(ir::OpId(graph_.value(op.results[0]).producer));
+    return true;
   }
 
   // The op that made v, where it is an expert_order and v its result `first` or a later one.
@@ -345,6 +368,17 @@ BatchMap track_batch(const ir::Graph& graph, int64_t local_batch) {
   return Tracker(graph, local_batch).run();
 }
 
+BatchMap track_batch(const ir::ModelVariant& variant) {
+  const ir::Graph& graph = variant.chunked.graph;
+  if (!variant.like) return track_batch(graph, variant.local_batch);
+  PIPER_CHECK(graph.num_ops() == variant.like->num_ops(), "a graph of ", graph.num_ops(), " ops that is like one of ",
+              variant.like->num_ops());
+  for (size_t i = 0; i < graph.num_ops(); ++i)
+    PIPER_CHECK(graph.op(ir::OpId(i)).results == variant.like->op(ir::OpId(i)).results, "op ", i,
+                " makes other values than that of the graph that its graph is like");
+  return track_batch(*variant.like, variant.like_batch);
+}
+
 Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_batch, int64_t pieces,
                        diag::Diagnostics& diags) {
   ValueId zero;
@@ -391,7 +425,8 @@ Status lay_out_dropout(ir::Module& module, diag::Diagnostics& diags) {
   for (size_t v = module.variants.size(); v-- > 0;) {
     ir::Graph& graph = module.variants[v].chunked.graph;
     const int64_t local = module.variants[v].local_batch;
-    PIPER_RETURN_IF_ERROR(lay_out_dropout(graph, track_batch(graph, local), local, module.step.batch / local, diags));
+    const BatchMap batch = track_batch(module.variants[v]);
+    PIPER_RETURN_IF_ERROR(lay_out_dropout(graph, batch, local, module.step.batch / local, diags));
   }
   return Status();
 }

@@ -33,6 +33,8 @@ struct BatchMap {
 };
 // Where no rule says where the batch axis of an operand goes, the result is kMixed: safe, refused under a split.
 BatchMap track_batch(const ir::Graph& graph, int64_t local_batch);
+// Of the variant's graph, from the one that it is like where it has such.
+BatchMap track_batch(const ir::ModelVariant& variant);
 // Sets outer, batch, inner of every dropout. Error P0330: a dropout on a kMixed value under several pieces.
 Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_batch, int64_t pieces,
                        diag::Diagnostics& diags);

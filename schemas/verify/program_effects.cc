@@ -174,12 +174,20 @@ class Summary {
         act(output.slot, call.accumulate      ? ProgramEffects::Do::kAdd
                          : is_zero_fill(call) ? ProgramEffects::Do::kClear
                                               : ProgramEffects::Do::kAssign);
-    if (call.kernel == "dropout" && call.inputs.size() == 3) {
-      auto& slots = effects_.sample_offsets;
-      const Operand& offset = call.inputs[2];
-      const int32_t slot = offset.slot >= 0 && offset.offset == 0 ? offset.slot : -1;
-      if (std::find(slots.begin(), slots.end(), slot) == slots.end()) slots.push_back(slot);
-    }
+    // What no sample is in has one mask for all of them, by a constant: rule 12 compares what it holds.
+    if (call.kernel == "dropout" && call.inputs.size() == 3 && !is_constant(call.inputs[2]))
+      add_sample_offset(call.inputs[2]);
+    for (const Operand& input : call.inputs)
+      if (input.slot >= 0 && program_.slots[static_cast<size_t>(input.slot)].name == "sample_offset")
+        add_sample_offset(input);
+  }
+  bool is_constant(const Operand& operand) const {
+    return operand.slot >= 0 && program_.slots[static_cast<size_t>(operand.slot)].role == SlotRole::kConstant;
+  }
+  void add_sample_offset(const Operand& offset) {
+    auto& slots = effects_.sample_offsets;
+    const int32_t slot = offset.slot >= 0 && offset.offset == 0 ? offset.slot : -1;
+    if (std::find(slots.begin(), slots.end(), slot) == slots.end()) slots.push_back(slot);
   }
 
   const Program& program_;

@@ -5,7 +5,10 @@
 
 namespace piper::autodiff::rules {
 
-ValueId grad(const RuleContext& ctx) { return ctx.grad_results[0]; }
+ValueId grad(const RuleContext& ctx, size_t result) {
+  ctx.read[result] = true;
+  return ctx.grad_results[result];
+}
 
 const ir::TensorType& operand_type(const RuleContext& ctx, size_t operand) {
   return ctx.b.type(ctx.op.operands[operand]);

@@ -9,8 +9,8 @@ namespace piper::autodiff::rules {
 using ir::OpKind;  // for the rules
 using ir::ValueId;
 
-// The gradient of result 0. Rules of operators with one differentiable result use this one.
-ValueId grad(const RuleContext& ctx);
+// The gradient of a result. Rules of operators with one differentiable result use result 0.
+ValueId grad(const RuleContext& ctx, size_t result = 0);
 const ir::TensorType& operand_type(const RuleContext& ctx, size_t operand);
 
 // g summed to the shape of an operand that was broadcast.

@@ -34,7 +34,6 @@ std::vector<ValueId> amax(const RuleContext& ctx) {
 namespace {
 // Results (values, indices): the gradient of values goes back to the indices.
 std::vector<ValueId> selected_along(const RuleContext& ctx, int64_t dim) {
-  if (!ctx.grad_results[0].valid()) return {ValueId()};
   return {ctx.b.add1(OpKind::kScatter, {zeros(ctx, operand_type(ctx, 0)), ctx.op.results[1], grad(ctx)},
                      ir::DimAttrs{dim})};
 }

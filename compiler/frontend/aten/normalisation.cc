@@ -51,6 +51,15 @@ std::vector<ValueId> normalised_groups(Call& c, int64_t groups) {
 
 }  // namespace
 
+// Statistics of rows as ATen has them: the axes before the normalised ones, and these with extent 1. PyTorch gives them
+// no gradient, other than those of groups.
+Item with_statistics_of_rows(Call& c, ValueId x, std::vector<ValueId> results, int64_t axes) {
+  std::vector<int64_t> shape = c.shape(x);
+  std::fill(shape.end() - std::min(axes, c.rank(x)), shape.end(), 1);
+  for (size_t i = 1; i < results.size(); ++i) results[i] = c.op(OpKind::kDetach, {c.reshape(results[i], shape)});
+  return all_of(results);
+}
+
 Item layer_norm(Call& c) {
   ir::LayerNormAttrs attrs;
   attrs.axes = static_cast<int64_t>(c.ints("normalized_shape").size());
@@ -58,7 +67,7 @@ Item layer_norm(Call& c) {
   const std::vector<ValueId> r =
       c.ops(OpKind::kLayerNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, attrs);
   if (c.kind() == OpKind::kLayerNorm) return made(r[0]);
-  return all_of(r);
+  return with_statistics_of_rows(c, c.tensor("input"), r, attrs.axes);
 }
 
 Item rms_norm(Call& c) {
@@ -72,7 +81,7 @@ Item rms_norm(Call& c) {
   attrs.eps = c.has("eps") ? c.real("eps") : smallest;
   const std::vector<ValueId> r = c.ops(OpKind::kRmsNorm, {x, c.tensor_or_none("weight")}, attrs);
   if (c.kind() == OpKind::kRmsNorm) return made(r[0]);
-  return all_of(r);
+  return with_statistics_of_rows(c, x, r, attrs.axes);
 }
 
 Item group_norm(Call& c) { return made(normalised_groups(c, c.integer("num_groups"))[0]); }

@@ -20,21 +20,31 @@ DeclaredType declared_type(const onnx::OnnxValueInfo& info) {
   return out;
 }
 
-// Nodes with several results carry one text: result i is output i of the node that makes them, or
-// the i-th output named getitem.
-std::vector<std::pair<std::string, size_t>> result_names(const onnx::OnnxFile& file, const std::vector<size_t>& nodes) {
+bool is_getitem(const std::string& name) { return name.rfind("getitem", 0) == 0; }
+
+std::vector<std::pair<std::string, size_t>> outputs_in_turn(const onnx::OnnxNode& node) {
   std::vector<std::pair<std::string, size_t>> out;
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    if (!node.outputs[i].empty()) out.emplace_back(node.outputs[i], i);
+  return out;
+}
+
+// Nodes with several results carry one text: result i is output i of the node that makes them, or
+// the i-th output named getitem. A node with several outputs may also be a part of what makes one result, such as a
+// loop, where others are named getitem.
+std::vector<std::pair<std::string, size_t>> result_names(const onnx::OnnxFile& file, const std::vector<size_t>& nodes) {
+  const onnx::OnnxNode* several = nullptr;
+  std::vector<std::pair<std::string, size_t>> named;
   for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
-    const std::vector<std::string>& outputs = file.nodes[*n].outputs;
-    if (outputs.size() < 2) continue;
-    for (size_t i = 0; i < outputs.size(); ++i)
-      if (!outputs[i].empty()) out.emplace_back(outputs[i], i);
-    return out;
+    const onnx::OnnxNode& node = file.nodes[*n];
+    if (node.outputs.size() < 2) continue;
+    if (std::any_of(node.outputs.begin(), node.outputs.end(), is_getitem)) return outputs_in_turn(node);
+    if (several == nullptr) several = &node;
   }
   for (size_t n : nodes)
     for (const std::string& name : file.nodes[n].outputs)
-      if (name.rfind("getitem", 0) == 0) out.emplace_back(name, out.size());
-  return out;
+      if (is_getitem(name)) named.emplace_back(name, named.size());
+  return named.empty() && several != nullptr ? outputs_in_turn(*several) : named;
 }
 
 }  // namespace

@@ -203,6 +203,8 @@ Item pow_scalar(Call& c) {
 Item pow_of_scalar(Call& c) {
   const double base = c.real("self");
   if (base <= 0) return c.fail("a number to the power of a tensor is supported for positive numbers");
+  if (!is_floating(c.dtype(c.tensor("exponent"))) && c.arg("self").kind != Item::Kind::kFloat)
+    return c.fail("a whole number to the power of a tensor of integers is not supported; write pow(2.0, x), or cast x");
   return made(c.op(OpKind::kExp, {c.binary(OpKind::kMul, floating(c, "exponent"), std::log(base))}));
 }
 

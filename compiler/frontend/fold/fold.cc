@@ -91,8 +91,10 @@ class Folder {
   ValueId simplified(const ir::Op& op) const {
     const std::vector<ValueId>& x = op.operands;
     switch (op.kind) {
-      case OpKind::kReshape:
       case OpKind::kExpand:
+        if (std::get<ir::ExpandAttrs>(op.attrs).samples >= 0) return {};
+        [[fallthrough]];
+      case OpKind::kReshape:
       case OpKind::kSlice:
       case OpKind::kCast: return x[0];  // nothing changes where the types agree
       case OpKind::kPermute: {
@@ -196,7 +198,9 @@ class Folder {
         auto first = std::make_shared<const std::vector<std::byte>>(
             t.data->begin(), t.data->begin() + static_cast<std::ptrdiff_t>(bytes));
         ValueId element = add(from_.value(v).name + ".element", {{t.type.dtype, {}}, std::move(first)});
-        copy_.append_like(producer, OpKind::kExpand, ir::ExpandAttrs{t.type.shape}, {element});
+        ir::ExpandAttrs attrs{t.type.shape};
+        if (op.kind == OpKind::kExpand) attrs.samples = std::get<ir::ExpandAttrs>(op.attrs).samples;
+        copy_.append_like(producer, OpKind::kExpand, std::move(attrs), {element});
         return;
       }
       if (is_view(op.kind) && is_repeated(v)) {

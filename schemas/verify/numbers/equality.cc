@@ -56,6 +56,7 @@ class Comparison {
     made_.assign(static_cast<size_t>(table_.size()), 0);
     for (const NumberedProgram& run : plan_.programs()) {
       other_pieces_ = other_pieces_ || (run.program != nullptr && reference_.by_pieces && run.samples != report_.piece);
+      one_piece_ = one_piece_ || (run.program != nullptr && run.whole);
       ambiguous_ = ambiguous_ || (run.program != nullptr && run.samples == 1);
       ambiguous_ = ambiguous_ || has_one_expert(run);
       for (const int32_t number : run.made) made_[static_cast<size_t>(number)] = 1;
@@ -172,7 +173,9 @@ class Comparison {
     const Number* unknown = unknown_in(wanted);
     const bool covered = unknown == nullptr;  // the model's own
     if (covered) unknown = unknown_in(found);
-    if (covered && unknown != nullptr && unknown->unfit && !ambiguous_ && unknown->program >= 0) {
+    // Pieces take a total from the step before, one piece makes it on the way: the same numbers in another order.
+    const bool by_totals = one_piece_ && (has_total(wanted) || has_total(found));
+    if (covered && unknown != nullptr && unknown->unfit && !ambiguous_ && !by_totals && unknown->program >= 0) {
       const Program& program = bundle_.programs[static_cast<size_t>(unknown->program)];
       const std::string where = unknown->call < 0 ? "reads what came by" : tell_call(program, unknown->call) + ":";
       return refuted("on the way to " + in_quotes(name) + ", program " + in_quotes(program.name) + " " + where + " " +
@@ -196,6 +199,10 @@ class Comparison {
       leave_open("pieces of one sample, or ranks of one expert, whose views do not always show which axis it is", name);
       return {};
     }
+    if (by_totals) {
+      leave_open("a sum over the step as a factor or a divisor, in a plan of one piece", name);
+      return {};
+    }
     if (std::any_of(missing.begin(), missing.end(),
                     [&](const Term& term) { return lacks_constant(term.view.number); })) {
       leave_open("what is made of constants alone, which piperc may have computed", name);
@@ -212,6 +219,21 @@ class Comparison {
     for (const Term& term : terms)
       if (const Number& number = table_[term.view.number]; number.over == Over::kUnknown) return &number;
     return nullptr;
+  }
+  // Whether a sum over the step, which is no more a sum, enters.
+  bool has_total(const Terms& terms) const {
+    std::vector<int32_t> left;
+    for (const Term& term : terms) left.push_back(term.view.number);
+    std::set<int32_t> seen;
+    while (!left.empty()) {
+      const int32_t number = left.back();
+      left.pop_back();
+      if (number < 0 || !seen.insert(number).second) continue;
+      if (table_[number].total) return true;
+      for (const View& view : table_[number].operands) left.push_back(view.number);
+      left.insert(left.end(), table_[number].addends.begin(), table_[number].addends.end());
+    }
+    return false;
   }
   // Whether something that no program makes is made of constants alone, among what makes a number of the reference.
   bool lacks_constant(int32_t from) const {
@@ -271,6 +293,7 @@ class Comparison {
   int32_t num_known_;  // numbers of the reference are below
   LinkedPrograms plan_;
   bool ambiguous_ = false;     // which axis numbers the samples, or the experts, was a choice in some program
+  bool one_piece_ = false;     // some program's piece is the step
   bool other_pieces_ = false;  // than a reference for pieces is for
   std::vector<char> made_;     // [number] by the plan
   std::map<std::string, Terms> wanted_, found_;  // by slot
@@ -304,6 +327,17 @@ Result<EqualityReport> check_equality(const Bundle& bundle, const Exchanges& exc
   }
   PIPER_RETURN_IF_ERROR(check_claim(report, bundle.manifest.proved));
   return report;
+}
+
+std::string not_proved(const EqualityReport& report) {
+  if (report.whole()) return "";
+  if (!report.looked) return "equality with the model is not proved: the bundle has no reference";
+  int64_t open = 0;
+  for (const EqualityReport::Open& reason : report.open) open += reason.count;
+  const EqualityReport::Open& first = report.open.front();
+  return "equality with the model is not proved for " + std::to_string(open) + " of " +
+         std::to_string(open + report.proved) + " " + report.results + ", as " + in_quotes(first.first) + ": " +
+         first.why;
 }
 
 std::string describe(const EqualityReport& report) {

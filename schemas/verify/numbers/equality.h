@@ -47,6 +47,8 @@ struct EqualityReport {
 // are not proved.
 Result<EqualityReport> check_equality(const plan::Bundle& bundle, const Exchanges& exchanges = {});
 
+// One line without an end: of what it is not proved, and why; "" where all is proved.
+std::string not_proved(const EqualityReport& report);
 // One line or more: what `piper-plan verify` says of it.
 std::string describe(const EqualityReport& report);
 

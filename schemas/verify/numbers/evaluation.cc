@@ -32,6 +32,11 @@ int64_t product(const std::vector<int64_t>& extents, size_t from) {
 }
 
 std::vector<RowResult> of_piece() { return {{Over::kPiece, -1, ""}}; }
+// A constant of a run that is the step may have what each sample of the step has.
+bool reads_constant(const std::vector<View>& operands, const NumberTable& table) {
+  return std::any_of(operands.begin(), operands.end(),
+                     [&](const View& view) { return view.number >= 0 && table[view.number].constant; });
+}
 bool is_unknown(const RowResult& result) { return result.over == Over::kUnknown; }
 
 }  // namespace
@@ -193,7 +198,12 @@ void Evaluation::add(const Operand& out, View view) {
   };
   const Over over = table_[added.number].over;
   if (over == Over::kEach) refuse("an accumulator of what stands apart for each sample");
-  if (over == Over::kNothing) refuse("an accumulator of what no sample is in");
+  if (over == Over::kNothing && !run_.whole) refuse("an accumulator of what no sample is in");
+  // The samples of a run that is the step may all be in it: a total is no sum any more.
+  if (over == Over::kNothing && run_.whole) {
+    added = {};
+    added.number = table_.unknown("a number of the step that is no sum over its samples");
+  }
   if (over == Over::kSum || over == Over::kPiece) {
     auto axes = in_memory_order(out, added.axes);
     if (axes) added.axes = std::move(*axes);
@@ -229,16 +239,27 @@ std::vector<RowResult> Evaluation::apply(const KernelCall& call, std::vector<Vie
   if (run_.by_pieces) as_read = operands;
   std::vector<RowResult> results = apply_row(*row, call, table_, samples, operands);
   if (run_.whole && std::any_of(results.begin(), results.end(), is_unknown)) {
-    for (View& view : operands)
-      if (view.number >= 0) take_total(view, table_);
-    results = apply_row(*row, call, table_, samples, operands);
+    // A sum by a total is the sum of its addends by that total, as pieces add it up.
+    std::vector<View> by_total = operands;
+    if (call.kernel == "div" && by_total[1].number >= 0) {
+      take_total(by_total[1], table_);
+      results = apply_row(*row, call, table_, samples, by_total);
+    }
+    if (std::any_of(results.begin(), results.end(), is_unknown)) {
+      by_total = operands;
+      for (View& view : by_total)
+        if (view.number >= 0) take_total(view, table_);
+      results = apply_row(*row, call, table_, samples, by_total);
+    }
+    operands = std::move(by_total);
   }
   if (run_.by_pieces && is_of_piece(as_read, results, table_)) {
     operands = as_read;
     return of_piece();
   }
   for (const RowResult& result : results)
-    if (none < 0 && result.over == Over::kUnknown) none = unfit(result.why);
+    if (none < 0 && result.over == Over::kUnknown)
+      none = run_.whole && reads_constant(operands, table_) ? table_.unknown(result.why) : unfit(result.why);
   return results;
 }
 

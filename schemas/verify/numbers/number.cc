@@ -50,6 +50,12 @@ int32_t NumberTable::leaf(const std::string& key, Over over, int64_t bytes) {
   return intern("leaf " + key, std::move(number));
 }
 
+int32_t NumberTable::total(const std::string& key, int64_t bytes) {
+  const int32_t id = leaf(key, Over::kNothing, bytes);
+  numbers_[static_cast<size_t>(id)].total = true;
+  return id;
+}
+
 int32_t NumberTable::constant(const std::string& key, int64_t bytes, std::optional<float> value) {
   Number number;
   number.bytes = bytes;

@@ -56,8 +56,7 @@ int32_t total_of(Terms terms, int64_t bytes, NumberTable& table) {
     if (const Number& number = table[term.view.number]; number.over == Over::kUnknown) return table.unknown(number.why);
     key += '\n' + term.key;
   }
-  return terms.empty() ? table.unknown("a sum over the step that nothing is added to")
-                       : table.leaf(key, Over::kNothing, bytes);
+  return terms.empty() ? table.unknown("a sum over the step that nothing is added to") : table.total(key, bytes);
 }
 
 void take_total(View& view, NumberTable& table) {

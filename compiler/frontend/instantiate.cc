@@ -1,0 +1,167 @@
+#include "compiler/frontend/instantiate.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "compiler/frontend/fold.h"
+#include "compiler/ir/attrs_text.h"
+
+namespace piper::frontend {
+namespace {
+
+using ir::OpId;
+using ir::ValueId;
+
+class Line {
+ public:
+  Line(int64_t few, int64_t many, int64_t at) : few_(few), many_(many), at_(at) {}
+  // False where no whole number is on it.
+  bool move(int64_t& number, int64_t of_more) const {
+    const int64_t rise = of_more - number, run = many_ - few_;
+    if (rise % run != 0) return false;
+    number += rise / run * (at_ - few_);
+    return number >= 0 || rise == 0;
+  }
+  bool move(std::vector<int64_t>& numbers, const std::vector<int64_t>& of_more) const {
+    bool fits = numbers.size() == of_more.size();
+    for (size_t i = 0; fits && i < numbers.size(); ++i) fits = move(numbers[i], of_more[i]);
+    return fits;
+  }
+
+ private:
+  int64_t few_, many_, at_;
+};
+
+// Which axis has the samples is no extent.
+bool is_extent(std::string_view name) { return name != "samples"; }
+
+struct Integers {
+  std::vector<std::vector<int64_t>> all;
+  template <class T>
+  void operator()(const char* name, const T& value) {
+    if (!is_extent(name)) return;
+    if constexpr (std::is_same_v<T, int64_t>) all.push_back({value});
+    if constexpr (std::is_same_v<T, std::vector<int64_t>>) all.push_back(value);
+  }
+};
+struct Mover {
+  const Line& line;
+  const Integers& of_more;
+  size_t next = 0;
+  bool fits = true;
+  template <class T>
+  void operator()(const char* name, T& value) {
+    if (!is_extent(name)) return;
+    if constexpr (std::is_same_v<T, int64_t>) fits = fits && line.move(value, of_more.all[next++][0]);
+    if constexpr (std::is_same_v<T, std::vector<int64_t>>) fits = fits && line.move(value, of_more.all[next++]);
+  }
+};
+
+class Instance {
+ public:
+  Instance(ir::Graph fewer, const ir::Graph& more, Line line)
+      : graph_(std::move(fewer)), more_(more), line_(line), of_more_(graph_.num_values()) {}
+
+  std::optional<ir::Graph> make() {
+    if (graph_.num_ops() != more_.num_ops() || graph_.inputs().size() != more_.inputs().size() ||
+        graph_.parameters().size() != more_.parameters().size() || graph_.buffers().size() != more_.buffers().size() ||
+        graph_.outputs.size() != more_.outputs.size())
+      return std::nullopt;
+    const auto pair = [&](const auto& a, const auto& b) {
+      for (size_t i = 0; i < a.size(); ++i) of_more_[a[i].value.index] = b[i].value;
+    };
+    pair(graph_.inputs(), more_.inputs());
+    pair(graph_.parameters(), more_.parameters());
+    pair(graph_.buffers(), more_.buffers());
+    for (size_t i = 0; i < graph_.num_ops(); ++i)
+      if (!move(OpId(i))) return std::nullopt;
+    for (size_t i = 0; i < graph_.outputs.size(); ++i)
+      if (!matches(graph_.outputs[i].value, more_.outputs[i].value)) return std::nullopt;
+    for (size_t v = 0; v < of_more_.size(); ++v)
+      if (of_more_[v].valid() && !line_.move(graph_.value(ValueId(v)).type.shape, more_.type(of_more_[v]).shape))
+        return std::nullopt;
+    return std::move(graph_);
+  }
+
+ private:
+  bool move(OpId id) {
+    const ir::Op& of_more = more_.op(id);
+    if (graph_.op(id).kind != of_more.kind || graph_.op(id).operands.size() != of_more.operands.size() ||
+        graph_.op(id).results.size() != of_more.results.size())
+      return false;
+    for (size_t k = 0; k < of_more.operands.size(); ++k) {
+      ValueId v = graph_.op(id).operands[k];
+      if (!matches(v, of_more.operands[k])) return false;
+      graph_.op(id).operands[k] = v;
+    }
+    ir::Op& op = graph_.op(id);
+    for (size_t r = 0; r < op.results.size(); ++r) of_more_[op.results[r].index] = of_more.results[r];
+    // What a dropout says of samples is set by lay_out_dropout.
+    return op.kind == ir::OpKind::kDropout || move(op.attrs, of_more.attrs);
+  }
+
+  bool move(ir::Attrs& attrs, const ir::Attrs& of_more) const {
+    if (attrs.index() != of_more.index()) return false;
+    if (ir::equal(attrs, of_more)) return true;
+    Integers numbers;
+    std::visit([&](const auto& a) { std::decay_t<decltype(a)>::fields(a, numbers); }, of_more);
+    Mover mover{line_, numbers};
+    std::visit([&](auto& a) { std::decay_t<decltype(a)>::fields(a, mover); }, attrs);
+    return mover.fits;
+  }
+
+  // Whether v is to the graph of fewer samples what `other` is to that of more. A constant may take another's place.
+  bool matches(ValueId& v, ValueId other) {
+    if (!v.valid() || !other.valid()) return v.valid() == other.valid();
+    const ir::ValueKind kind = graph_.value(v).kind;
+    if (kind != more_.value(other).kind) return false;
+    if (kind == ir::ValueKind::kConstant) return matches_constant(v, other);
+    if (kind == ir::ValueKind::kSeedStep || kind == ir::ValueKind::kSampleOffset) return true;
+    return v.index < of_more_.size() && of_more_[v.index] == other;
+  }
+
+  bool matches_constant(ValueId& v, ValueId other) {
+    const ir::TensorType type = graph_.type(v), type_of_more = more_.type(other);
+    const std::optional<ConstantTensor> few = constant_of(graph_, v), many = constant_of(more_, other);
+    if (!few || !many) return !few && !many && type == type_of_more;
+    if (type == type_of_more) return few->data == many->data || *few->data == *many->data;
+    // Numbers of samples, which begin alike.
+    const auto key = std::pair(v.index, other.index);
+    if (const auto found = begins_.find(key); found != begins_.end()) {
+      v = found->second;
+      return true;
+    }
+    ir::TensorType wanted = type;
+    if (type.shape.size() != 1 || !line_.move(wanted.shape, type_of_more.shape)) return false;
+    const auto bytes = static_cast<size_t>(wanted.bytes());
+    if (few->data->size() > many->data->size() || bytes > few->data->size() ||
+        !std::equal(few->data->begin(), few->data->end(), many->data->begin()))
+      return false;
+    ir::WeightSource source;
+    source.bytes = wanted.bytes();
+    source.data = std::make_shared<const std::vector<std::byte>>(
+        few->data->begin(), few->data->begin() + static_cast<std::ptrdiff_t>(bytes));
+    v = graph_.add_constant(graph_.value(v).name, wanted, std::move(source));
+    begins_.emplace(key, v);
+    return true;
+  }
+
+  ir::Graph graph_;
+  const ir::Graph& more_;
+  const Line line_;
+  std::vector<ValueId> of_more_;  // [value] the same in the graph of more samples; constants have none
+  std::map<std::pair<uint32_t, uint32_t>, ValueId> begins_;
+};
+
+}  // namespace
+
+std::optional<ir::Graph> instantiate(ir::Graph fewer, int64_t few, const ir::Graph& more, int64_t many,
+                                     int64_t samples) {
+  return Instance(std::move(fewer), more, Line(few, many, samples)).make();
+}
+
+}  // namespace piper::frontend

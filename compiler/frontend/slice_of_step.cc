@@ -1,0 +1,326 @@
+#include "compiler/frontend/slice_of_step.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "compiler/frontend/fold.h"
+#include "compiler/ir/attrs_text.h"
+#include "compiler/ir/shapes.h"
+
+namespace piper::frontend {
+namespace {
+
+using ir::OpId;
+using ir::OpKind;
+using ir::Shape;
+using ir::ValueId;
+
+// A value of which the samples differ is kept for the whole batch up to this size.
+constexpr int64_t kMostBytes = int64_t{1} << 26;
+
+// Where the batch is in a value: extent of `axis` = batch x each.
+struct Place {
+  size_t axis = 0;
+  int64_t each = 1;
+};
+
+class Slicer {
+ public:
+  Slicer(ir::Graph piece, const ir::Graph& whole, const SliceOfStep& step, diag::Diagnostics& diags)
+      : piece_(std::move(piece)),
+        whole_(whole),
+        step_(step),
+        diags_(diags),
+        num_values_(piece_.num_values()),
+        in_piece_(num_values_),
+        in_whole_(num_values_),
+        sampled_(num_values_, false) {}
+
+  Result<ir::Graph> run() {
+    PIPER_RETURN_IF_ERROR(compare());
+    for (const ir::Input& input : piece_.inputs()) sampled_[input.value.index] = input.batched;
+    for (size_t v = 0; v < num_values_; ++v) {
+      in_piece_[v] = constant_of(piece_, ValueId(v));
+      in_whole_[v] = constant_of(whole_, ValueId(v));
+    }
+    const size_t num_ops = piece_.num_ops();
+    for (size_t i = 0; i < num_ops; ++i)
+      if (!evaluates(OpId(i))) PIPER_RETURN_IF_ERROR(slice(OpId(i)));
+    for (ir::Graph::Output& output : piece_.outputs) {
+      if (!differs(output.value)) continue;
+      PIPER_ASSIGN(output.value, sliced(output.value, ir::ScopeId(), ir::ProvId()));
+    }
+    if (piece_.num_ops() > num_ops) piece_.sort_ops();
+    return std::move(piece_);
+  }
+
+ private:
+  // ---- whether both are one program
+  Status compare() const {
+    const size_t num_ops = std::min(piece_.num_ops(), whole_.num_ops());
+    for (size_t i = 0; i < num_ops; ++i) {
+      const ir::Op &a = piece_.op(OpId(i)), &b = whole_.op(OpId(i));
+      if (a.kind != b.kind || a.operands != b.operands || a.results != b.results)
+        return refuse(a, "is '" + std::string(ir::op_name(a.kind)) + "' for " + std::to_string(step_.piece) +
+                             " samples and another operator, or of other values, for " + std::to_string(step_.whole));
+    }
+    if (piece_.num_ops() == whole_.num_ops() && num_values_ == whole_.num_values()) return {};
+    return refuse(piece_.op(OpId(num_ops - 1)), "is followed by other operators for " + std::to_string(step_.piece) +
+                                                    " samples than for " + std::to_string(step_.whole));
+  }
+
+  Status refuse(const ir::Op& op, const std::string& why) const {
+    auto error = diags_.error("P0336");
+    error << piece_.provenance().describe(op.prov) << " " << why;
+    error.help("make it of the samples' own values, or compile with one piece (no split, one replica)");
+    return error;
+  }
+
+  // ---- values without samples
+  // What an operator on known values makes; such operators are left to the fold.
+  bool evaluates(OpId id) {
+    const ir::Op &op = piece_.op(id), &other = whole_.op(id);
+    std::vector<ConstantTensor> a, b;
+    for (ValueId operand : op.operands) {
+      if (!operand.valid() || !in_piece_[operand.index] || !in_whole_[operand.index]) return false;
+      a.push_back(*in_piece_[operand.index]);
+      b.push_back(*in_whole_[operand.index]);
+    }
+    const auto of_piece = evaluate(op.kind, op.attrs, a), of_whole = evaluate(other.kind, other.attrs, b);
+    if (!of_piece || !of_whole) return false;
+    for (size_t r = 0; r < op.results.size(); ++r) {
+      in_piece_[op.results[r].index] = (*of_piece)[r];
+      in_whole_[op.results[r].index] = (*of_whole)[r];
+    }
+    return true;
+  }
+  bool differs(ValueId v) const {
+    if (!v.valid() || v.index >= num_values_ || !in_piece_[v.index] || !in_whole_[v.index]) return false;
+    const ConstantTensor &a = *in_piece_[v.index], &b = *in_whole_[v.index];
+    return !(a.type == b.type) || (a.data != b.data && *a.data != *b.data);
+  }
+  bool varies(ValueId v) const { return !(piece_.type(v) == whole_.type(v)); }
+
+  // ---- an operator that is computed
+  Status slice(OpId id) {
+    for (size_t k = 0; k < piece_.op(id).operands.size(); ++k) {
+      const ir::Op& op = piece_.op(id);
+      const ValueId v = op.operands[k];
+      if (!differs(v) || is_index_of_samples(op, k) || (!varies(v) && is_per_piece(op))) continue;
+      PIPER_ASSIGN(const ValueId slice, sliced(v, op.scope, op.prov));  // moves the list of ops
+      piece_.op(id).operands[k] = slice;
+    }
+    ir::Op& op = piece_.op(id);
+    bool sampled = std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
+      return v.valid() && (v.index >= num_values_ ? made_for_samples_[v.index] : bool(sampled_[v.index]));
+    });
+    PIPER_RETURN_IF_ERROR(check_numbers(op, whole_.op(id), sampled));
+    for (ValueId result : op.results) {
+      if (!sampled && varies(result))
+        return refuse(op,
+                      "makes a value that has the batch in its shape, and no sample in it, in a way that piper "
+                      "does not cut");
+      sampled_[result.index] = sampled;
+    }
+    return {};
+  }
+  bool is_per_piece(const ir::Op& op) const {
+    const std::string& module = piece_.scope(op.scope);
+    return !module.empty() && step_.per_piece && step_.per_piece(module);
+  }
+  // Rows of a piece are named by their places in the piece.
+  bool is_index_of_samples(const ir::Op& op, size_t operand) const {
+    const bool indexes = op.kind == OpKind::kIndexSelect || op.kind == OpKind::kGather || op.kind == OpKind::kScatter ||
+                         op.kind == OpKind::kScatterAdd || op.kind == OpKind::kIndexAdd;
+    if (!indexes || operand != 1 || in_piece_[op.operands[0].index]) return false;
+    const auto dim = static_cast<size_t>(std::get<ir::DimAttrs>(op.attrs).dim);
+    const Shape &a = piece_.type(op.operands[0]).shape, &b = whole_.type(whole_operand(op, 0)).shape;
+    return dim < a.size() && a[dim] != b[dim];
+  }
+  // Operands that are not replaced are the whole's by number.
+  ValueId whole_operand(const ir::Op& op, size_t operand) const {
+    return whole_.op(piece_.value(op.results[0]).producer).operands[operand];
+  }
+
+  // Numbers in attributes are extents, or the same. An expand may repeat what it reads once for each sample.
+  Status check_numbers(ir::Op& op, const ir::Op& of_whole, bool& sampled) {
+    // What a dropout says of samples is set by lay_out_dropout.
+    if (op.kind == OpKind::kReshape || op.kind == OpKind::kDropout || ir::equal(op.attrs, of_whole.attrs)) return {};
+    if (op.kind == OpKind::kExpand) {
+      const Shape &from = whole_.type(of_whole.operands[0]).shape, &to = whole_.type(of_whole.results[0]).shape;
+      const Shape& here = piece_.type(op.results[0]).shape;
+      for (size_t d = 0; d < to.size(); ++d) {
+        const size_t lead = to.size() - from.size();
+        const bool repeats = d < lead || from[d - lead] == 1;
+        if (!repeats || here[d] == to[d]) continue;
+        auto& attrs = std::get<ir::ExpandAttrs>(op.attrs);
+        if (attrs.samples >= 0 || here[d] % step_.piece != 0 || here[d] / step_.piece * step_.whole != to[d])
+          return refuse(op, "expands over the batch in a way that piper does not cut");
+        attrs.samples = static_cast<int64_t>(d);
+        sampled = true;
+      }
+      return {};
+    }
+    if (const auto* slice = std::get_if<ir::SliceAttrs>(&op.attrs)) {
+      const auto dim = static_cast<size_t>(slice->dim);
+      if (piece_.type(op.operands[0]).shape[dim] != whole_.type(of_whole.operands[0]).shape[dim]) return {};
+    }
+    if (is_per_piece(op)) return {};
+    return refuse(op, "depends on the number of samples: " + ir::to_string(op.attrs) + " for " +
+                          std::to_string(step_.piece) + ", " + ir::to_string(of_whole.attrs) + " for " +
+                          std::to_string(step_.whole));
+  }
+
+  // ---- the slice of a known value
+  Result<ValueId> sliced(ValueId v, ir::ScopeId scope, ir::ProvId prov) {
+    if (const auto found = slices_.find(v.index); found != slices_.end()) return found->second;
+    const ir::Value value = piece_.value(v);
+    if (value.kind == ir::ValueKind::kOpResult) {
+      scope = piece_.op(value.producer).scope;
+      prov = piece_.op(value.producer).prov;
+    }
+    ir::GraphBuilder b(piece_, scope, prov);
+    PIPER_ASSIGN(const ValueId made, make_slice(b, v, prov));
+    if (!b.status().ok()) return Status(b.status().error());
+    if (made != v && made.index >= num_values_) {
+      if (made_for_samples_.size() < piece_.num_values()) made_for_samples_.resize(piece_.num_values(), false);
+      made_for_samples_[made.index] = varies(v);
+    }
+    slices_.emplace(v.index, made);
+    return made;
+  }
+
+  Result<ValueId> make_slice(ir::GraphBuilder& b, ValueId v, ir::ProvId prov) {
+    const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
+    const bool of_step = step_.whole == step_.step;
+    if (part.type == all.type && of_step) return constant(v, all.type, *all.data);
+    const std::optional<Place> place = place_of(part.type.shape, all.type.shape);
+    if (!place && part.type == all.type)
+      return cannot(prov, "the file was exported for smaller batches than the step's");
+    if (!place) return cannot(prov, "the batch is not one factor of one of its axes");
+    if (is_one_element(all)) return repeated(b, v, *place);
+    if (samples_agree(all, *place)) return expanded_row(b, v, *place);
+    if (!of_step) return cannot(prov, "the file was exported for smaller batches than the step's");
+    if (all.type.bytes() > kMostBytes) return cannot(prov, "it has more than 64 MiB");
+    return rows(b, v, *place);
+  }
+  Status cannot(ir::ProvId prov, const std::string& why) const {
+    auto error = diags_.error("P0336");
+    error << "a constant of " << piece_.provenance().describe(prov)
+          << " has the batch in its shape and cannot be cut: " << why;
+    error.help("make it of the samples' own values, or compile with one piece (no split, one replica)");
+    return error;
+  }
+
+  std::optional<Place> place_of(const Shape& part, const Shape& all) const {
+    std::optional<Place> place;
+    if (part.size() != all.size()) return std::nullopt;
+    for (size_t d = 0; d < part.size(); ++d) {
+      if (part[d] == all[d]) continue;
+      const int64_t each = part[d] / step_.piece;
+      if (place || each * step_.piece != part[d] || each * step_.whole != all[d]) return std::nullopt;
+      place = {d, each};
+    }
+    return place;
+  }
+  static bool is_one_element(const ConstantTensor& t) {
+    const auto size = static_cast<size_t>(dtype_bytes(t.type.dtype));
+    // Bits are compared, as the fold does.
+    return t.data->size() >= size && std::memcmp(t.data->data(), t.data->data() + size, t.data->size() - size) == 0;
+  }
+  static int64_t row_bytes(const ConstantTensor& t, const Place& place) {
+    return place.each * ir::elements_behind(t.type.shape, place.axis) * dtype_bytes(t.type.dtype);
+  }
+  bool samples_agree(const ConstantTensor& all, const Place& place) const {
+    const auto row = static_cast<size_t>(row_bytes(all, place)), block = row * static_cast<size_t>(step_.whole);
+    for (size_t at = 0; at < all.data->size(); at += block)
+      if (std::memcmp(all.data->data() + at, all.data->data() + at + row, block - row) != 0) return false;
+    return true;
+  }
+
+  ValueId repeated(ir::GraphBuilder& b, ValueId v, const Place& place) {
+    const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
+    const auto size = static_cast<size_t>(dtype_bytes(all.type.dtype));
+    const auto axis = static_cast<int64_t>(place.axis);
+    const ir::Value& value = piece_.value(v);
+    if (value.kind == ir::ValueKind::kOpResult && std::memcmp(part.data->data(), all.data->data(), size) == 0)
+      if (ir::Op& op = piece_.op(value.producer); op.kind == OpKind::kExpand) {
+        std::get<ir::ExpandAttrs>(op.attrs).samples = axis;
+        sampled_[v.index] = true;
+        return v;
+      }
+    const ValueId element =
+        constant(v, {all.type.dtype, {}}, {all.data->begin(), all.data->begin() + static_cast<std::ptrdiff_t>(size)});
+    return named_as(v, b.add1(OpKind::kExpand, {element}, ir::ExpandAttrs{part.type.shape, axis}));
+  }
+
+  ValueId expanded_row(ir::GraphBuilder& b, ValueId v, const Place& place) {
+    const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
+    const auto row = static_cast<size_t>(row_bytes(all, place)), block = row * static_cast<size_t>(step_.whole);
+    std::vector<std::byte> bytes;
+    for (size_t at = 0; at < all.data->size(); at += block)
+      bytes.insert(bytes.end(), all.data->begin() + static_cast<std::ptrdiff_t>(at),
+                   all.data->begin() + static_cast<std::ptrdiff_t>(at + row));
+    const ValueId one = constant(v, {all.type.dtype, split(part.type.shape, place, 1)}, std::move(bytes));
+    const ir::ExpandAttrs attrs{split(part.type.shape, place, step_.piece), static_cast<int64_t>(place.axis)};
+    return named_as(v, b.reshape(b.add1(OpKind::kExpand, {one}, attrs), part.type.shape));
+  }
+
+  ValueId rows(ir::GraphBuilder& b, ValueId v, const Place& place) {
+    const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
+    const ValueId table = constant(v, {all.type.dtype, split(all.type.shape, place, step_.whole)}, *all.data);
+    const ir::DimAttrs dim{static_cast<int64_t>(place.axis)};
+    const ValueId selected = b.add1(OpKind::kIndexSelect, {table, numbers_of_samples(b)}, dim);
+    return named_as(v, b.reshape(selected, part.type.shape));
+  }
+  ValueId numbers_of_samples(ir::GraphBuilder& b) {
+    if (numbers_.valid()) return numbers_;
+    std::vector<int64_t> range(static_cast<size_t>(step_.piece));
+    for (size_t i = 0; i < range.size(); ++i) range[i] = static_cast<int64_t>(i);
+    const ValueId offset = piece_.sample_offset();
+    return numbers_ = b.add1(OpKind::kAdd, {b.constant_i64({step_.piece}, range), offset});
+  }
+
+  // The axis of the batch in two, [samples, each]; only the first where each is 1.
+  static Shape split(Shape shape, const Place& place, int64_t samples) {
+    const auto at = shape.begin() + static_cast<std::ptrdiff_t>(place.axis);
+    *at = samples;
+    if (place.each > 1) shape.insert(at + 1, place.each);
+    return shape;
+  }
+  ValueId constant(ValueId like, ir::TensorType type, std::vector<std::byte> bytes) {
+    ir::WeightSource source;
+    source.bytes = static_cast<int64_t>(bytes.size());
+    source.data = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+    return piece_.add_constant(piece_.value(like).name + ".of_step", std::move(type), std::move(source));
+  }
+  // What stands for v has its name: others go by it.
+  ValueId named_as(ValueId v, ValueId made) {
+    if (piece_.value(v).kind == ir::ValueKind::kOpResult) std::swap(piece_.value(v).name, piece_.value(made).name);
+    return made;
+  }
+
+  ir::Graph piece_;
+  const ir::Graph& whole_;
+  const SliceOfStep& step_;
+  diag::Diagnostics& diags_;
+  const size_t num_values_;                                         // as imported
+  std::vector<std::optional<ConstantTensor>> in_piece_, in_whole_;  // [value] where it is known
+  std::vector<bool> sampled_;                                       // [value] a sample is in it, or it is of one
+  std::vector<bool> made_for_samples_;                              // [value] the same, of those made here
+  std::map<uint32_t, ValueId> slices_;
+  ValueId numbers_;  // of the piece's samples in the step
+};
+
+}  // namespace
+
+Result<ir::Graph> slice_of_step(ir::Graph piece, const ir::Graph& whole, const SliceOfStep& step,
+                                diag::Diagnostics& diags) {
+  return Slicer(std::move(piece), whole, step, diags).run();
+}
+
+}  // namespace piper::frontend

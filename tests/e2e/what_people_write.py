@@ -1,0 +1,358 @@
+#!/usr/bin/env python3
+"""Small models in the style of what people write train as in PyTorch on one process, however the batch is cut, or are refused with a code.
+
+  what_people_write.py --bin BIN --work DIR [--only WORD]
+
+Each model is exported by both routes and compiled under its strategies; three steps of SGD are compared with PyTorch's. `forms` of a
+case are numbers of microbatches, 8 being pieces of one sample, or whole strategies; `refused` maps a form to the code that it must be
+refused with, and an empty map means that it trains in every form.
+"""
+import argparse
+import dataclasses
+import json
+import logging
+import pathlib
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from torch import nn
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import piper_export  # noqa: E402
+
+BATCH, LR, STEPS = 8, 0.1, 3
+
+
+def small_data(n):
+    return {"x": torch.randn(n, 4), "y": torch.randn(n, 3), "mask": (torch.rand(n) < 0.6).float() + 0.1}
+
+
+@dataclasses.dataclass
+class Case:
+    loss: Callable                     # (module, prediction, y, mask) -> loss; or a whole forward, where `model` says how it is made
+    forms: tuple = (1, 2, 4, 8)
+    spread: bool = False               # also under replicas and stages
+    refused: dict = dataclasses.field(default_factory=dict)
+    more: Callable = lambda module: None   # parameters and buffers beside the two layers
+    kinds: tuple = ("pt2", "onnx")
+    data: Callable = small_data
+    model: type | None = None
+    own_masks: bool = False            # dropout draws other masks than PyTorch's: all forms must agree with the first
+
+
+class TwoLayers(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 3)
+        self.case = [case]
+        case.more(self)
+
+    def forward(self, x, y, mask):
+        return self.case[0].loss(self, self.b(torch.tanh(self.a(x))), y, mask)
+
+
+def error(p, y):
+    return (p - y).pow(2).mean(-1)
+
+
+def last_position_left_out(m, p, y, mask):
+    e = (p - y).pow(2)
+    counted = torch.ones_like(e)
+    counted[:, -1] = 0
+    return (e * counted).sum() / counted.sum()
+
+
+def first_sample_left_out(m, p, y, mask):
+    e = error(p, y)
+    counted = torch.ones_like(e)
+    counted[0] = 0
+    return (e * counted).sum() / counted.sum()
+
+
+def in_batch_negatives(m, p, y, mask):
+    logits = 5 * F.normalize(p, dim=-1) @ F.normalize(y, dim=-1).t()
+    return F.cross_entropy(logits, torch.arange(logits.shape[0]))
+
+
+def with_parameter(*shape):
+    def add(module):
+        count = torch.Size(shape).numel()
+        module.w = nn.Parameter(torch.linspace(-1, 1, count).reshape(shape) if count else torch.zeros(shape))
+    return add
+
+
+def frozen_first(module):
+    module.a.requires_grad_(False)
+
+
+def family(name, microbatches=2, stages=2):
+    starts = ["a", "b", "c", "d"][:stages]
+    return (f"piper: 1\nmodel: {{batch: {BATCH}}}\nannotate:\n  - {{tag: PP, starts: {json.dumps(starts)}}}\n"
+            f"schedule: {{family: {name}, microbatches: {microbatches}}}\noptimizer: {{sgd: {{lr: {LR}}}}}\n")
+
+
+REPLICAS = (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split, num_microbatches: 2}}\n"
+            f"  - {{op: place, filter: {{}}, devices: [0, 1]}}\n  - {{op: replicate, filter: {{}}, devices: [0, 1]}}\n"
+            f"optimizer: {{sgd: {{lr: {LR}}}}}\n")
+MIXES = {form: "P0331" for form in (2, 4, 8)}
+
+CASES = {
+    # numbers of the step as divisors and factors
+    "masked_mean": Case(lambda m, p, y, mask: (error(p, y) * mask).sum() / mask.sum(), spread=True),
+    "masked_mean_kept_axis": Case(lambda m, p, y, mask: ((error(p, y) * mask).sum(0, keepdim=True) / mask.sum(0, keepdim=True)).sum()),
+    "clamped_divisor": Case(lambda m, p, y, mask: (error(p, y) * mask).sum() / mask.sum().clamp(min=1e-6)),
+    "rooted_divisor": Case(lambda m, p, y, mask: error(p, y).sum() / mask.sum().sqrt()),
+    "data_as_factor": Case(lambda m, p, y, mask: mask.mean() * error(p, y).mean()),
+    "factor_and_divisor": Case(lambda m, p, y, mask: error(p, y).sum() / mask.sum() * y.abs().mean()),
+    # constants in a shape that has the batch: each sample has the same
+    "ones_counted": Case(last_position_left_out, spread=True),
+    "ones_like_summed": Case(lambda m, p, y, mask: error(p, y).sum() / torch.ones_like(mask).sum()),
+    "new_full_summed": Case(lambda m, p, y, mask: error(p, y).sum() / y.new_full((y.shape[0], 2), 0.5).sum()),
+    "zeros_concatenated": Case(lambda m, p, y, mask: torch.cat([p - y, torch.zeros(y.shape[0], 2)], 1).pow(2).mean()),
+    "a_term_of_ones": Case(lambda m, p, y, mask: error(p, y).mean() + (0.1 * torch.ones_like(mask)).sum()),
+    "parameter_expanded": Case(lambda m, p, y, mask: error(p, y).sum() + m.w.expand(y.shape[0], 4).pow(2).sum(), more=with_parameter(4), spread=True),
+    "parameter_repeated": Case(lambda m, p, y, mask: error(p, y).sum() + (m.w * torch.ones(y.shape[0], 4)).pow(2).sum(), more=with_parameter(4)),
+    # ... and positions in the batch
+    "first_half": Case(lambda m, p, y, mask: (error(p, y) * (torch.arange(p.shape[0]) < 4)).mean(), spread=True),
+    "a_sample_left_out": Case(first_sample_left_out, spread=True),
+    "weights_by_position": Case(lambda m, p, y, mask: (error(p, y) * torch.arange(p.shape[0]).float()).sum() / 28, spread=True),
+    "position_and_feature": Case(lambda m, p, y, mask: ((p - y) * torch.arange(3 * p.shape[0]).reshape(-1, 3) / 10).pow(2).mean()),
+    "cumulated_ones": Case(lambda m, p, y, mask: (error(p, y) * torch.ones_like(mask).cumsum(0)).mean()),
+    "table_by_position": Case(lambda m, p, y, mask: error(p + m.w[torch.arange(p.shape[0])], y).mean(), more=with_parameter(16, 3), kinds=("pt2",)),
+    "one_hot_of_positions": Case(lambda m, p, y, mask: error(p * F.one_hot(torch.arange(p.shape[0]) % 3, 3), y).mean()),
+    # what reads several samples is refused under a cut, with one sample in a piece as well
+    "in_batch_negatives": Case(in_batch_negatives, refused=MIXES),
+    "gram": Case(lambda m, p, y, mask: (p @ p.t()).pow(2).mean(), refused=MIXES),
+    "pairwise": Case(lambda m, p, y, mask: (p.unsqueeze(0) - y.unsqueeze(1)).pow(2).mean(), refused=MIXES),
+    "flipped": Case(lambda m, p, y, mask: error(p, y.flip(0)).mean(), refused=MIXES | {8: "P0336"}),
+    "rolled": Case(lambda m, p, y, mask: error(p, y.roll(1, 0)).mean(), refused=MIXES),
+    "first_row": Case(lambda m, p, y, mask: error(p, y).mean() + p[0].sum(), refused=MIXES),
+    "first_rows": Case(lambda m, p, y, mask: error(p, y).mean() + p[:1].sum(), refused=MIXES),
+    "expanded_pairs": Case(lambda m, p, y, mask: p.unsqueeze(1).expand(p.shape[0], p.shape[0], 3).pow(2).sum(), refused=MIXES),
+    # parameters of nothing
+    "empty_parameter": Case(lambda m, p, y, mask: error(p + m.w.sum(0), y).mean(), more=with_parameter(0, 3), forms=(1, 2)),
+    
+    # a power of whole numbers is refused by name
+    "whole_power": Case(lambda m, p, y, mask: error(p * 2 ** (mask > 0.5).long().unsqueeze(1), y).mean(), forms=(1,), refused={1: "P0306"}, kinds=("pt2",)),
+    # a first stage that trains nothing
+    **{f"frozen_first_{name}": Case(lambda m, p, y, mask: error(p, y).mean(), more=frozen_first, forms=(family(name),))
+       for name in ("gpipe", "1f1b", "zero_bubble")},
+}
+
+
+class Attention(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.MultiheadAttention(4, 2, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.b(self.a(x, x, x, need_weights=False)[0]), y)
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.b(self.a(x)), y)
+
+
+class SequenceFirst(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.GRU(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.b(self.a(x.transpose(0, 1))[0].transpose(0, 1)), y)
+
+
+class ByFrequency(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.Embedding(5, 4, scale_grad_by_freq=True), nn.Linear(4, 3)
+
+    def forward(self, ids, y):
+        return F.mse_loss(self.b(self.a(ids)), y)
+
+
+class DropoutOfPositions(nn.Module):
+    """Its masks are not PyTorch's: it must train, and alike in pieces."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.pos, self.drop, self.b = nn.Embedding(5, 4), nn.Dropout(0.3), nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.b(x + self.drop(self.pos(torch.arange(5)))), y)
+
+
+class GroupStatistics(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(8, 12), nn.Linear(12, 1)
+
+    def forward(self, x, y):
+        h = self.inner(x)
+        out, mean, rstd = torch.native_group_norm(h.unsqueeze(2), None, None, h.shape[0], 12, 1, 3, 1e-3)
+        return (self.outer(out.squeeze(2)).squeeze(1) + mean.sum(1) + 0.1 * rstd.sum(1) - y).square().mean()
+
+
+class RowStatistics(nn.Module):
+    """`read`: which results of the norm the loss depends on."""
+    read = (0, 1, 2)
+
+    def __init__(self, case):
+        super().__init__()
+        self.inner, self.norm, self.outer = nn.Linear(8, 12), nn.LayerNorm(12, eps=1e-3), nn.Linear(12, 1)
+
+    def forward(self, x, y):
+        h = self.inner(x)
+        results = torch.native_layer_norm(h, (12,), self.norm.weight, self.norm.bias, 1e-3)
+        out = results[0] if 0 in self.read else self.norm.weight * h + self.norm.bias
+        made = self.outer(out).squeeze(1) + sum(0.1 * results[i].squeeze(1) for i in self.read if i > 0)
+        return (made - y).square().mean()
+
+
+class MeanOfRows(RowStatistics):
+    read = (0, 1)
+
+
+class DeviationOfRows(RowStatistics):
+    read = (0, 2)
+
+
+class StatisticsAlone(RowStatistics):
+    read = (1, 2)
+
+
+class Bags(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.EmbeddingBag(7, 4, mode=self.mode), nn.Linear(4, 3)
+
+    def forward(self, ids, y):
+        return F.mse_loss(self.b(self.a(ids)), y)
+
+
+class MeanBags(Bags):
+    mode = "mean"
+
+
+class SumBags(Bags):
+    mode = "sum"
+
+
+def rows(n):
+    return {"x": torch.randn(n, 8), "y": torch.randn(n)}
+
+
+def bags(n):
+    return {"ids": torch.randint(0, 7, (n, 5)), "y": torch.randn(n, 3)}
+
+
+def sequences(n):
+    return {"x": torch.randn(n, 5, 4), "y": torch.randn(n, 5, 3)}
+
+
+CASES["dropout_of_positions"] = Case(None, model=DropoutOfPositions, data=sequences, own_masks=True)
+for name, model in (("attention", Attention), ("encoder_layer", EncoderLayer), ("sequence_first_gru", SequenceFirst)):
+    CASES[name] = Case(None, model=model, data=sequences, kinds=("pt2",))
+for name, model in (("group_statistics", GroupStatistics), ("row_statistics", RowStatistics), ("mean_of_rows", MeanOfRows),
+                    ("deviation_of_rows", DeviationOfRows), ("statistics_alone", StatisticsAlone)):
+    CASES[name] = Case(None, model=model, data=rows, forms=(1, 2), kinds=("pt2",))
+for name, model in (("mean_bags", MeanBags), ("sum_bags", SumBags)):
+    CASES[name] = Case(None, model=model, data=bags, forms=(1,))
+CASES["scale_grad_by_freq"] = Case(None, model=ByFrequency, refused=MIXES, data=lambda n: {"ids": torch.randint(0, 5, (n,)), "y": torch.randn(n, 3)})
+
+
+def strategy(form):
+    if isinstance(form, str):
+        return form
+    split = f"directives:\n  - {{op: split, num_microbatches: {form}}}\n" if form > 1 else ""
+    return f"piper: 1\nmodel: {{batch: {BATCH}}}\n{split}optimizer: {{sgd: {{lr: {LR}}}}}\n"
+
+
+def made(case):
+    torch.manual_seed(1)
+    return (case.model or TwoLayers)(case)
+
+
+def trained_by_torch(case, data):
+    module = made(case)
+    optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=LR)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = module(**{k: v[step * BATCH:(step + 1) * BATCH] for k, v in data.items()})
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def called(*command):
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300)
+
+
+def logged(folder):
+    return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines() if '"loss":' in line]
+
+
+def outcome(bins, folder, model, form, wanted):
+    """"right", the code of a refusal, or what is wrong."""
+    (folder / "s.yaml").write_text(strategy(form))
+    done = called(bins / "piperc", model, "--strategy", folder / "s.yaml", "-o", folder / "plans")
+    if done.returncode == 1:
+        return next((word[:5] for word in done.stderr.split("error[")[1:]), done.stderr)
+    if done.returncode:
+        return f"piperc exits with {done.returncode}: {done.stderr}"
+    done = called(bins / "piper-run", folder / "plans", "--data", folder / "data.safetensors", "--steps", STEPS, "--log", folder / "log.jsonl", "--threads", 1)
+    if done.returncode:
+        return f"piper-run exits with {done.returncode}: {done.stderr}"
+    losses = logged(folder)
+    if wanted is None:
+        return "right" if len(losses) == STEPS and all(0 < loss < 10 for loss in losses) else f"losses {losses}"
+    near = len(losses) == STEPS and all(abs(a - b) <= 2e-5 * abs(b) + 1e-6 for a, b in zip(losses, wanted))
+    return "right" if near else f"losses {losses}, of PyTorch {wanted}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True, type=pathlib.Path)
+    parser.add_argument("--work", required=True, type=pathlib.Path)
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    torch.set_num_threads(1)
+    args.work.mkdir(parents=True, exist_ok=True)
+    faults, runs = [], 0
+    for name, case in CASES.items():
+        if args.only not in name:
+            continue
+        torch.manual_seed(0)
+        data = case.data(STEPS * BATCH)
+        save_file({k: v.contiguous() for k, v in data.items()}, args.work / "data.safetensors")
+        for kind in case.kinds:
+            wanted = None if case.own_masks else trained_by_torch(case, data)
+            model = args.work / f"{name}.{kind}"
+            piper_export.export(made(case), {k: v[:6].clone() for k, v in data.items()}, model)
+            for form in case.forms + ((REPLICAS, family("1f1b"), family("gpipe", 8)) if case.spread else ()):
+                runs += 1
+                found, expected = outcome(args.bin, args.work, model, form, wanted), case.refused.get(form, "right")
+                wanted = wanted or logged(args.work)
+                if found != expected:
+                    faults.append(f"{name}, {kind}, {form}: {found}, expected {expected}")
+                    print("FAILED", faults[-1], flush=True)
+    print(f"{runs} runs, {len(faults)} not as expected")
+    sys.exit(1 if faults or not runs else 0)
+
+
+if __name__ == "__main__":
+    main()
