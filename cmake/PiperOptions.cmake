@@ -9,19 +9,28 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(PIPER_CCACHE ccache)
 if(PIPER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Paths relative to the checkout: a second clone of the same sources finds the objects of the first.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${PIPER_CCACHE})
+  # Paths relative to the checkout: a second clone of the same sources finds the objects of the first. What ccache asks for to
+  # take sources with precompiled headers: such headers are compared by content, and no source uses __TIME__.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${PIPER_CCACHE})
 endif()
 # Installed programs find LibTorch where the build found it.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 find_package(Threads REQUIRED)
 
+set(warnings_as_errors ${PIPER_WARNINGS_AS_ERRORS})
+if(PIPER_WARNINGS_AS_ERRORS STREQUAL "AUTO")
+  set(warnings_as_errors OFF)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12 AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    set(warnings_as_errors ON)
+  endif()
+endif()
 add_library(piper_options INTERFACE)
 target_include_directories(piper_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(piper_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers
   # g++ 12 reports these for standard containers at -O2 where nothing is wrong (GCC bugs 105329, 105562).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
-  -fno-omit-frame-pointer $<$<BOOL:${PIPER_WARNINGS_AS_ERRORS}>:-Werror>)
+  -fno-omit-frame-pointer $<$<BOOL:${warnings_as_errors}>:-Werror>)
 target_link_libraries(piper_options INTERFACE Threads::Threads)
 if(PIPER_SANITIZE)
   target_compile_options(piper_options INTERFACE -fsanitize=${PIPER_SANITIZE})
@@ -45,14 +54,4 @@ function(piper_program name)
   piper_build_quickly(${name} FALSE)
   target_link_libraries(${name} PRIVATE piper_options ${arg_LINK})
   install(TARGETS ${name} RUNTIME DESTINATION bin)
-endfunction()
-
-# piper_test(NAME LABELS ... SOURCES ... LINK ...): one Catch2 program, one ctest entry.
-function(piper_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINK;LABELS" ${ARGN})
-  add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE piper_options piper_test_main ${arg_LINK})
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 600
-    ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
 endfunction()

@@ -3,17 +3,21 @@
 include_guard()
 option(PIPER_QUICK_BUILD "compile each library as one source, and all but loops over elements of tensors with -O1" OFF)
 
-# The standard headers that many sources read, read once for all of -O1: g++ 12 breaks down over a source of -O3 that reads headers
-# compiled with -O1.
-if(PIPER_QUICK_BUILD)
-  file(WRITE ${PROJECT_BINARY_DIR}/standard_headers.cc "")
-  add_library(piper_standard_headers OBJECT ${PROJECT_BINARY_DIR}/standard_headers.cc)
-  target_link_libraries(piper_standard_headers PRIVATE piper_options)
-  target_compile_options(piper_standard_headers PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
-  target_precompile_headers(piper_standard_headers PRIVATE <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <condition_variable>
+# piper_precompile(NAME HEADERS ...): an object library whose headers are compiled once, with -O1, for all targets that
+# target_precompile_headers(TARGET REUSE_FROM NAME): the standard headers that many sources read, and HEADERS. Such targets have -O1,
+# too: g++ 12 breaks down over a source of -O3 that reads headers compiled with -O1.
+function(piper_precompile name)
+  file(WRITE ${PROJECT_BINARY_DIR}/${name}.cc "")
+  add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/${name}.cc)
+  target_link_libraries(${name} PRIVATE piper_options)
+  # clang: headers are compared by content, so that a compiled header may come out of ccache.
+  target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+  target_precompile_headers(${name} PRIVATE <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <condition_variable>
     <cstdint> <cstdio> <cstring> <deque> <exception> <filesystem> <fstream> <functional> <iostream> <limits> <map> <memory> <mutex> <numeric>
-    <optional> <set> <span> <sstream> <string> <string_view> <thread> <tuple> <unordered_map> <unordered_set> <utility> <variant> <vector>)
-endif()
+    <optional> <set> <span> <sstream> <string> <string_view> <thread> <tuple> <unordered_map> <unordered_set> <utility> <variant> <vector>
+    ${ARGN})
+endfunction()
+piper_precompile(piper_standard_headers)
 
 # piper_build_quickly(TARGET OPTIMISED): does so where PIPER_QUICK_BUILD is on. OPTIMISED: whether the whole target loops over elements.
 function(piper_build_quickly target optimised)

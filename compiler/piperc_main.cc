@@ -79,11 +79,13 @@ void declare_plans(CLI::App& app, Flags& flags) {
 
 void declare_views(CLI::App& app, Flags& flags) {
   CompileOptions& options = flags.options;
-  const CLI::Validator expression(
-      [](std::string& text) {
-        return piper::driver::is_regular_expression(text) ? std::string() : "'" + text + "' is no regular expression";
+  const CLI::Validator passes(
+      [](std::string& glob) {
+        return piper::driver::names_a_pass(glob)
+                   ? std::string()
+                   : "'" + glob + "' matches no pass and no phase; piper-opt --list-passes names them";
       },
-      "REGEX");
+      "GLOB");
   app.add_option("--emit", flags.emit,
                  "print the graph, the dag or the plan; reference: plan for one device, whatever the strategy says")
       ->check(CLI::IsMember({"none", "graph", "dag", "plan", "reference"}));
@@ -94,8 +96,8 @@ void declare_views(CLI::App& app, Flags& flags) {
   app.add_option("--stop-after", options.stop_after, "the last phase or pass to run")
       ->check(CLI::IsMember(piper::driver::stops()));
   app.add_option("--print-ir-after", options.print_ir_after,
-                 "print the module after the passes and phases that match this regular expression")
-      ->check(expression);
+                 "print the module after the passes and phases whose names match this glob, as in 'insert_*'")
+      ->check(passes);
   app.add_flag("--time-phases", options.time_phases, "print the time of each pass");
   app.add_flag("--verify-each", options.verify_each, "check the module after each pass");
   app.add_option("--fail-in", options.fail_in, "fail in this pass as if it had a bug: shows what a reproducer is")

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Sets up, builds and passes the tests: what continuous integration runs.
 #
-#   tools/check.sh            format; release build: all tests but the slow ones; clang-tidy on what changed; fuzzers,
-#                             30 s a reader
-#   tools/check.sh --quick    format, release build and its fast tests only
-#   tools/check.sh --slow     the slow tests too
+#   tools/check.sh            format; the build of tools/demo.sh and the tests beside it; lint of what changed; fuzzers, 30 s a
+#                             reader; all tests but the slow ones; where the time went
+#   tools/check.sh --quick    format, build, and the tests that a change since their last success can have broken
+#   tools/check.sh --slow     what users get, preset `release` with -O3 and each source by itself, passes the slow tests, too
 #   tools/check.sh --cuda     what drives GPUs, by CUDA's compiler and against LibTorch's build for CUDA (tools/setup_cuda.sh says
 #                             where they come from); its tests, which without a GPU say that there is none
 #   tools/check.sh --sanitize fast tests under AddressSanitizer + UndefinedBehaviorSanitizer, then ThreadSanitizer
@@ -23,57 +23,64 @@ case "$mode" in
   -h|--help) usage 0 ;;
   *) echo "check: unknown argument: $mode" >&2; usage 2 >&2 ;;
 esac
-tools/setup.sh
+phases="$(mktemp)"
+trap 'rm -f "$phases"' EXIT
+
+# phase NAME COMMAND...: runs the command, notes its seconds and returns its status. Commands are joined by && in what it runs:
+# `set -e` does not hold there.
+phase() {
+  local name="$1" begin=$SECONDS status=0
+  shift
+  "$@" || status=$?
+  echo "$name $((SECONDS - begin))" >>"$phases"
+  return "$status"
+}
+
+phase set-up tools/setup.sh check
 export PIPER_PYTHON="${PIPER_PYTHON:-$(tools/find_python.sh)}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 jobs="${PIPER_JOBS:-$(nproc)}"
 
 # The tool of version 19, whose verdict differs from that of others.
-version_19() {
-  command -v "$1-19" && return
-  [[ "$("$1" --version 2>/dev/null)" == *"version 19."* ]] && command -v "$1" && return
-  echo "check: $1 19 is missing; tools/setup.sh installs it on Debian" >&2
+clang_format_19() {
+  command -v clang-format-19 && return
+  [[ "$(clang-format --version 2>/dev/null)" == *"version 19."* ]] && command -v clang-format && return
+  echo "check: clang-format 19 is missing; tools/setup.sh installs it on Debian" >&2
   return 1
 }
 
 check_format() {
   local format
   git rev-parse --git-dir >/dev/null 2>&1 || return 0  # an archive of the sources
-  format="$(version_19 clang-format)"
+  format="$(clang_format_19)" || return
   git ls-files -z '*.cc' '*.h' '*.cu' | xargs -0 "$format" --dry-run -Werror
 }
 
-# clang-tidy on the sources that differ from the main branch, or, on that branch itself, from the commit before. In a
-# clone that knows neither there is nothing to compare with.
-tidy_changes() {
-  local tidy base changed=() compiled=() most="${PIPER_TIDY_FILES:-24}"
-  git rev-parse --git-dir >/dev/null 2>&1 || return 0
-  base="$(git merge-base HEAD origin/main 2>/dev/null)" || base=""
-  [ "$base" != "$(git rev-parse HEAD)" ] || base=""
-  [ -n "$base" ] || base="$(git rev-parse --quiet --verify HEAD~1)" || return 0
-  mapfile -t changed < <(git diff --name-only --diff-filter=d "$base" -- {compiler,schemas,runtime,tools}/'*.cc' \
-    ':!runtime/kernels' ':!tools/piper_torchscript')
-  for file in "${changed[@]}"; do
-    ! grep -qF "\"file\": \"$PWD/$file\"" build/release/compile_commands.json || compiled+=("$file")
-  done
-  [ ${#compiled[@]} -gt 0 ] || return 0
-  tidy="$(version_19 clang-tidy)"
-  echo "check: clang-tidy on ${#compiled[@]} changed files, $most at most"
-  printf '%s\0' "${compiled[@]:0:$most}" | xargs -0 -n 1 -P "$jobs" "$tidy" -p build/release --quiet 2>&1 |
-    { grep -v '^[0-9]* warnings\? generated' || true; }
+# build PRESET TARGETS OPTIONS...
+build() {
+  cmake --preset "$1" "${@:3}" >/dev/null &&
+    cmake --build --preset "$1" -j "$jobs" ${2:+--target $2}
 }
 
-# Each source by itself, also where tools/demo.sh has built before: so it must include what it uses.
-build() {
-  cmake --preset "$1" -DPIPER_QUICK_BUILD=OFF "${@:3}" >/dev/null
-  cmake --build --preset "$1" -j "$jobs" ${2:+--target $2}
+# ctest on a build folder. Its JUnit file has all results, also where tests fail.
+run_tests() {
+  local folder="$1"
+  shift
+  rm -f "$folder/tests.xml"
+  ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$PWD/$folder/tests.xml" "$@"
+}
+
+fuzz() {
+  build fuzz fuzzers -DPIPER_QUICK_BUILD=ON &&
+    ctest --test-dir build/fuzz -L fuzz --output-on-failure --no-tests=error -j "$jobs"
 }
 
 if [ "$mode" = --sanitize ]; then
   for preset in asan tsan; do
-    build "$preset"
-    ctest --test-dir "build/$preset" -L 'unit|golden' -LE 'e2e|slow' --output-on-failure --no-tests=error -j "$jobs"
+    phase "$preset-build" build "$preset" "" -DPIPER_QUICK_BUILD=ON
+    phase "$preset-tests" run_tests "build/$preset" -L 'unit|golden' -LE 'e2e|slow'
   done
+  cat "$phases"
   exit
 fi
 if [ "$mode" = --cuda ]; then
@@ -83,7 +90,7 @@ if [ "$mode" = --cuda ]; then
   }
   plans=()
   if nvidia-smi -L >/dev/null 2>&1; then
-    build release "piperc"
+    build release "piperc" -DPIPER_QUICK_BUILD=ON
     "$PIPER_PYTHON" tests/gpu/train_on_gpu.py --bin build/release/bin --strategies strategies --plans build/gpu_plans
     plans=(-DPIPER_GPU_PLANS="$PWD/build/gpu_plans")
   fi
@@ -92,14 +99,35 @@ if [ "$mode" = --cuda ]; then
   ctest --test-dir build/cuda -L gpu --output-on-failure --no-tests=error
   exit
 fi
-check_format
-build release "" -DPIPER_TORCHSCRIPT=ON -DPIPER_WARNINGS_AS_ERRORS=ON
-if [ "$mode" != --quick ]; then
-  tidy_changes
-  build fuzz fuzzers
-  ctest --test-dir build/fuzz -L fuzz --output-on-failure --no-tests=error -j "$jobs"
+
+phase format check_format
+# The demo's build, whose objects it finds; --slow: each source by itself, as users build.
+quick=ON
+[ "$mode" != --slow ] || quick=OFF
+phase build build release "" -DPIPER_QUICK_BUILD=$quick -DPIPER_BUILD_TESTS=ON -DPIPER_TORCHSCRIPT=ON
+if [ "$mode" = --quick ]; then
+  tools/check/affected.py select --build build/release
+  if [ -s build/release/affected.txt ]; then
+    status=0
+    phase tests run_tests build/release -I "$PWD/build/release/affected.txt" || status=$?
+    tools/check/affected.py record --build build/release
+    [ "$status" = 0 ] || exit "$status"
+  fi
+  cat "$phases"
+  exit
 fi
-# Last, so that its summary closes the run.
+all=()
+[ "$mode" != --slow ] || all=(--all)
+phase lint "$PIPER_PYTHON" tools/check/lint.py --jobs "$jobs" "${all[@]}"
+phase fuzzers fuzz
+calibration="$(tools/check/report.py --calibrate)"
 exclude=(-LE slow)
-[ "$mode" = --slow ] && exclude=()
-ctest --test-dir build/release --output-on-failure --no-tests=error -j "$jobs" "${exclude[@]}"
+[ "$mode" != --slow ] || exclude=()
+rm -f build/release/test_times.txt
+status=0
+phase tests run_tests build/release "${exclude[@]}" || status=$?
+tools/check/affected.py record --build build/release
+# Last, so that its summary closes the run. The budget is that of the fast tests.
+[ "$mode" != --slow ] || calibration=0
+tools/check/report.py --phases "$phases" --build build/release --calibration "$calibration" || [ "$status" != 0 ] || status=1
+exit "$status"

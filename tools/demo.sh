@@ -34,9 +34,9 @@ title() { printf '\n== %s\n' "$*"; }
 show() { printf '$ %s\n' "$*"; "$@"; }
 
 if [ -z "${PIPER_BIN:-}" ]; then
-  tools/setup.sh
+  tools/setup.sh demo
   title "Build"
-  [ -f build/release/build.ninja ] || cmake --preset release -DPIPER_QUICK_BUILD=ON >/dev/null
+  [ -f build/release/build.ninja ] || cmake --preset release -DPIPER_QUICK_BUILD=ON -DPIPER_BUILD_TESTS=OFF >/dev/null
   cmake --build --preset release --target piperc piper-run piper-plan -j "${PIPER_JOBS:-$(nproc)}"
   PIPER_BIN=build/release/bin
 fi

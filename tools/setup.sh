@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Installs what piper needs to build and test on Debian 12: packages, and LibTorch where none is found.
-# A second run finds everything in place and does nothing. Called by tools/check.sh and tools/demo.sh.
+# Installs what piper needs on Debian 12: packages, and LibTorch where none is found.
+# A second run finds everything in place and does nothing. Called by tools/demo.sh and tools/check.sh.
+#
+#   tools/setup.sh demo    what building the programs, exporting a model and training it need
+#   tools/setup.sh check   all that the tests need as well: Catch2, clang, a browser, Slurm, transformers, TensorBoard (the default)
 #
 #   PIPER_TORCH_DIR   directory of an existing LibTorch (holds include/ and lib/): used as it is
 set -euo pipefail
@@ -11,16 +14,21 @@ usage() {
   exit "$1"
 }
 
-case "${1:-}" in
-  "") ;;
+[ $# -le 1 ] || { echo "setup: takes one argument, got: $*" >&2; usage 2 >&2; }
+purpose="${1:-check}"
+packages="build-essential ccache cmake libasio-dev libcli11-dev libcpp-httplib-dev libfmt-dev libmimalloc-dev libopenmpi-dev libprotozero-dev libssl-dev
+ libucx-dev libxxhash-dev libyaml-cpp-dev ninja-build nlohmann-json3-dev openmpi-bin python3-venv zlib1g-dev"
+python_packages="numpy onnx==1.23.2 onnxscript==0.7.2 safetensors"
+python_modules="torch, numpy, onnx, onnxscript, safetensors"
+case "$purpose" in
+  demo) ;;
+  check)
+    packages="$packages catch2 chromium chromium-driver clang-14 clang-format-19 clang-tidy-19 iproute2 libclang-rt-14-dev munge slurm-client slurm-wlm time"
+    python_packages="$python_packages perfetto==0.59.1 tensorboard==2.21.0 transformers==5.23.0"
+    python_modules="$python_modules, perfetto, tensorboard, transformers" ;;
   -h|--help) usage 0 ;;
-  *) echo "setup: takes no argument, got: $*" >&2; usage 2 >&2 ;;
+  *) echo "setup: unknown argument: $1" >&2; usage 2 >&2 ;;
 esac
-
-packages="build-essential ccache catch2 chromium chromium-driver clang-14 clang-format-19 clang-tidy-19 cmake iproute2 libasio-dev libcli11-dev libclang-rt-14-dev
- libcpp-httplib-dev libfmt-dev libmimalloc-dev libopenmpi-dev libprotozero-dev libssl-dev libucx-dev libxxhash-dev libyaml-cpp-dev munge ninja-build nlohmann-json3-dev openmpi-bin
- python3-venv slurm-client slurm-wlm zlib1g-dev"
-python_packages="numpy onnx==1.23.2 onnxscript==0.7.2 perfetto==0.59.1 safetensors tensorboard==2.21.0 transformers==5.23.0"
 
 fail() {
   printf 'setup: %s\n' "$*" >&2
@@ -49,7 +57,10 @@ install_packages() {
   apt-get install -y -qq --no-install-recommends $missing >/dev/null || fail "apt-get could not install:$missing"
 }
 
-has_modules() { "$1" -c 'import torch, numpy, onnx, onnxscript, perfetto, safetensors, tensorboard, transformers' 2>/dev/null; }
+# Looks for the modules without importing them, which takes seconds.
+has_modules() {
+  "$1" -c 'import importlib.util, sys; sys.exit(any(importlib.util.find_spec(m) is None for m in sys.argv[1].split(", ")))' "$python_modules" 2>/dev/null
+}
 
 # The python with torch that tests and exports use: the project's own environment, or an active one that has all of it.
 install_python() {
@@ -57,7 +68,7 @@ install_python() {
   if command -v python3 >/dev/null && has_modules python3; then return 0; fi
   command -v python3 >/dev/null || fail "python3 is missing"
   echo "setup: making .venv with torch==2.13.0 (about 200 MB as a CPU build; an index that only has CUDA builds sends gigabytes) and: $python_packages"
-  python3 -m venv .venv || fail "python3 cannot make a virtual environment; install python3-venv"
+  [ -x .venv/bin/python ] || python3 -m venv .venv || fail "python3 cannot make a virtual environment; install python3-venv"
   .venv/bin/python -m pip install --quiet torch==2.13.0 || fail "pip could not install torch==2.13.0; set PIPER_TORCH_DIR to an existing LibTorch, or check the package index"
   # shellcheck disable=SC2086
   .venv/bin/python -m pip install --quiet $python_packages || fail "pip could not install: $python_packages"

@@ -34,7 +34,7 @@ struct CompileOptions {
   bool process_ends_next =
       false;  // what the compilation holds is left to the system: freeing it piece by piece costs a tenth of a run
   std::string stop_after;      // a name of stops(), or ""
-  std::string print_ir_after;  // a regular expression over names of passes and phases, or ""
+  std::string print_ir_after;  // a glob over names of passes and phases, or ""
   plan::WeightMode weights = plan::WeightMode::kCopy;
   plan::Target target;                               // what the plans are made for
   bool reference = true;                             // the bundle holds the model's step, for the proof

@@ -1,11 +1,12 @@
 #include "compiler/driver/run_pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <iomanip>
 #include <ostream>
-#include <regex>
 
 #include "compiler/ir/module_text.h"
+#include "compiler/passes/glob.h"
 #include "schemas/base/check.h"
 
 namespace piper::driver {
@@ -28,7 +29,6 @@ Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnosti
   stopped = false;
   const std::span<const Pass> passes = pipeline();
   const bool prints = !options.print_ir_after.empty();
-  const std::regex printed(options.print_ir_after);
   for (size_t i = 0; i < passes.size(); ++i) {
     const Pass& pass = passes[i];
     const bool ends_phase = i + 1 == passes.size() || passes[i + 1].phase != pass.phase;
@@ -37,7 +37,9 @@ Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnosti
     if (options.time_passes)
       err << std::left << std::setw(24) << pass.name
           << std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() << " ms\n";
-    const auto matches = [&](std::string_view name) { return std::regex_search(name.begin(), name.end(), printed); };
+    const auto matches = [&](std::string_view name) {
+      return passes::glob_matches(options.print_ir_after, std::string(name));
+    };
     if (prints && (matches(pass.name) || (ends_phase && matches(pass.phase)))) {
       err << "// after " << pass.name << "\n";
       err << ir::print(c.module);
@@ -49,13 +51,10 @@ Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnosti
   return Status();
 }
 
-bool is_regular_expression(const std::string& text) {
-  try {
-    (void)std::regex(text);
-    return true;
-  } catch (const std::regex_error&) {
-    return false;
-  }
+bool names_a_pass(const std::string& glob) {
+  const std::vector<std::string> names = stop_names();
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return passes::glob_matches(glob, name); });
 }
 
 std::vector<std::string> stop_names() {

@@ -15,7 +15,7 @@ namespace piper::driver {
 
 struct FrameOptions {
   std::string stop_after;      // a pass or a phase; "": all run
-  std::string print_ir_after;  // a regular expression over names of passes and phases; "": nothing is printed
+  std::string print_ir_after;  // a glob over names of passes and phases; "": nothing is printed
   bool time_passes = false;
   bool verify_each = false;  // checks the module after each pass, by the rules of its parts
   std::string fail_in;       // a pass that fails as if it had a bug, so that tests see what follows; "": none
@@ -39,8 +39,8 @@ Status run_pass(const Pass& pass, Compilation& c, const FrameOptions& options, d
 Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnostics& diags, std::ostream& err,
                     const std::function<void(std::string_view phase)>& behind_phase, bool& stopped);
 
-// Whether `text` can be a FrameOptions::print_ir_after.
-bool is_regular_expression(const std::string& text);
+// Whether a pass or a phase has a name that FrameOptions::print_ir_after `glob` matches.
+bool names_a_pass(const std::string& glob);
 
 // Names of passes, and in front of the first pass of each phase the phase's, in order.
 std::vector<std::string> stop_names();

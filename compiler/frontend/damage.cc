@@ -158,7 +158,7 @@ Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, 
     const auto placeholder = std::find_if(metadata.inputs.begin(), metadata.inputs.end(),
                                           [&](const SignatureEntry& in) { return in.target == e->target; });
     const bool read = placeholder != metadata.inputs.end() && used.count(placeholder->name) != 0;
-    if (!read && initializer_names(file).count(e->target) == 0)
+    if (optimized && !read && initializer_names(file).count(e->target) == 0)
       return diags.error("P0311").help(
                  "export again with torch.onnx.export(..., optimize=False), or with tools/piper_export.py")
              << "the step of this model changes '" << e->target

@@ -5,6 +5,7 @@
 
 #include "compiler/frontend/aten/import_calls.h"
 #include "compiler/frontend/aten/onnx_calls.h"
+#include "compiler/frontend/aten/running_statistics.h"
 #include "compiler/frontend/damage.h"
 #include "compiler/frontend/bind_slice.h"
 #include "compiler/frontend/file_digest.h"
@@ -40,6 +41,7 @@ Result<std::unique_ptr<ModelFile>> OnnxModel::open(const std::string& path, cons
   } else {
     PIPER_RETURN_IF_ERROR(check_operator_route(model->file_, diags));
   }
+  PIPER_RETURN_IF_ERROR(model->check_changed_state(diags));
   return std::unique_ptr<ModelFile>(std::move(model));
 }
 
@@ -122,6 +124,32 @@ Status OnnxModel::read_tensors(diag::Diagnostics& diags) {
     for (const std::string& name : stored.names)
       if (metadata_.frozen.count(name) != 0) stored.trainable = false;
     values_.tensors.push_back(std::move(stored));
+  }
+  return Status();
+}
+
+// The file holds a change of state by name alone: the operator that makes it is there where something else reads its
+// result.
+Status OnnxModel::check_changed_state(diag::Diagnostics& diags) const {
+  std::set<std::string> statistics;
+  if (program_) {
+    for (const std::string& placeholder : aten::running_statistics(*program_))
+      if (const auto found = metadata_.placeholders.find(placeholder); found != metadata_.placeholders.end())
+        statistics.insert(found->second);
+  } else {
+    for (const onnx::OnnxNode& node : file_.nodes)
+      if (node.op_type == "BatchNormalization" && node.inputs.size() == 5)
+        statistics.insert(node.inputs.begin() + 3, node.inputs.end());
+  }
+  std::set<std::string> initializers;
+  for (const onnx::OnnxTensor& t : file_.initializers) initializers.insert(t.name);
+  for (const SignatureEntry& e : metadata_.outputs) {
+    if (e.kind != "BUFFER_MUTATION" && e.kind != "PARAMETER_MUTATION") continue;
+    const bool counts_batches = e.target.substr(e.target.rfind('.') + 1) == "num_batches_tracked";
+    if (counts_batches && initializers.count(e.target) == 0) continue;  // nothing reads it
+    if (statistics.count(e.target) != 0 && (!program_ || aten::is_made_by_batch_norm(*program_, e.name))) continue;
+    return diags.error("P0314") << values_.base_name << ": a step of the model changes the "
+                                << (e.kind == "BUFFER_MUTATION" ? "buffer '" : "parameter '") << e.target << "'";
   }
   return Status();
 }

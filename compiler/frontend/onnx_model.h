@@ -19,7 +19,7 @@ namespace piper::frontend {
 
 class OnnxModel final : public ModelFile {
  public:
-  // Errors: P0301 unreadable, P0304 a text of a node, P0310-P0312 a damaged export.
+  // Errors: P0301 unreadable, P0304 a text of a node, P0310-P0312 a damaged export, P0314 state that a step changes.
   static Result<std::unique_ptr<ModelFile>> open(const std::string& path, const std::string& route,
                                                  diag::Diagnostics& diags);
 
@@ -39,6 +39,7 @@ class OnnxModel final : public ModelFile {
   Result<ir::Graph> import(const BindRequest& request, diag::Diagnostics& diags) const;
   Status read_inputs(diag::Diagnostics& diags);
   Status read_tensors(diag::Diagnostics& diags);
+  Status check_changed_state(diag::Diagnostics& diags) const;
   bool is_parameter(const onnx::OnnxTensor& tensor) const;
   bool is_running_statistic(const std::string& name) const;
 

@@ -7,6 +7,7 @@
 
 #include "compiler/frontend/aten/functionalise.h"
 #include "compiler/frontend/aten/import_calls.h"
+#include "compiler/frontend/aten/running_statistics.h"
 #include "compiler/frontend/bind_slice.h"
 #include "compiler/frontend/file_digest.h"
 #include "compiler/frontend/pt2/payloads.h"
@@ -85,20 +86,6 @@ std::map<std::string, std::string> tied_names(const pt2::ZipArchive& archive, co
   std::map<std::string, std::string> out;
   for (const std::vector<std::string>& names : lines_of_extra(archive, top + "extra/piper.tied"))
     for (const std::string& name : names) out[name] = names[0];
-  return out;
-}
-
-// Buffers that a normalisation in training mode updates: their placeholders.
-std::set<std::string> running_statistics(const aten::Program& program) {
-  std::set<std::string> out;
-  for (const aten::ProgramCall& c : program.calls) {
-    const std::string& t = c.call.target;
-    const bool updates = t.find("batch_norm") != std::string::npos || t.find("instance_norm") != std::string::npos;
-    if (!updates || c.call.args.size() < 6) continue;
-    const bool training = c.call.args[5].kind == aten::Item::Kind::kBool && c.call.args[5].flag;
-    for (size_t i : {3, 4})
-      if (training && c.call.args[i].kind == aten::Item::Kind::kRef) out.insert(c.call.args[i].text);
-  }
   return out;
 }
 
@@ -192,7 +179,7 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
     if (!payloads.ok()) return payloads.take_status().with_context("'" + path + "'");
     folders.push_back({top + folder, std::move(payloads).value()});
   }
-  const std::set<std::string> statistics = running_statistics(program_);
+  const std::set<std::string> statistics = aten::running_statistics(program_);
   const std::map<std::string, std::string> tied = tied_names(archive, top);
   std::map<std::pair<std::string, std::string>, size_t>
       stored;  // folder and entry -> position in values_.tensors, of parameters
@@ -249,8 +236,7 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
 Status Pt2Model::check_changed_buffers(const std::map<std::string, std::string>& changed) const {
   for (const auto& [buffer, value] : changed) {
     if (buffer.substr(buffer.rfind('.') + 1) == "num_batches_tracked") continue;
-    const auto made = program_.producer.find(value);
-    if (made == program_.producer.end() || program_.calls[made->second].call.target.find("norm") == std::string::npos)
+    if (!aten::is_made_by_batch_norm(program_, value))
       return Status::failure("P0314", "a step of the model changes the buffer '" + buffer + "'");
   }
   return Status();

@@ -117,7 +117,8 @@ void of_ranks(Text& text, const std::vector<Running>& running) {
   text.family("rank_seconds_since_progress", "gauge", "Since the rank last did something that it tells of.");
   const int64_t now = now_ms();
   each([&](const std::string& labels, const live::RankStatus& rank) {
-    text.sample(labels, static_cast<double>(now - rank.wall_ns / 1'000'000) / 1e3);
+    const int64_t quiet_ms = now - rank.wall_ns / 1'000'000;
+    text.sample(labels, static_cast<double>(quiet_ms) / 1e3);
   });
   text.family("rank_state", "gauge", "1 for the state that the rank is in.");
   each([&](const std::string& labels, const live::RankStatus& rank) {

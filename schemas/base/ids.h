@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <typeindex>  // std::hash, in the smallest header that has it
 
 namespace piper {
 

@@ -4,7 +4,6 @@
 // shared; a change through edit() takes all lists for this plan alone. Used wherever plans are; knows no rank.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -46,8 +45,7 @@ class ArgumentLists {
   const ArgumentList& operator[](size_t i) const {
     if (own_.empty()) [[likely]]
       return shared_[i];
-    const auto at = place(i);
-    return at != own_.end() && at->index == i ? at->list : shared_[i];
+    return own_or_shared(i);
   }
   const ArgumentList& at(size_t i) const { return i < size() ? (*this)[i] : shared_.at(i); }
   const ArgumentList& front() const { return (*this)[0]; }
@@ -82,19 +80,10 @@ class ArgumentLists {
   bool shares(const ArgumentLists& other) const { return shared_.shares(other.shared_); }
   const std::vector<Own>& own() const { return own_; }  // by index
   // `index` < size(). The list is this plan's alone.
-  void set_own(size_t index, ArgumentList list) {
-    const auto at = own_.begin() + (place(index) - own_.cbegin());
-    if (at != own_.end() && at->index == index) at->list = std::move(list);
-    else own_.insert(at, {index, std::move(list)});
-  }
+  void set_own(size_t index, ArgumentList list);
 
   // All lists, to be changed: none is shared or own afterwards.
-  std::vector<ArgumentList>& edit() {
-    std::vector<ArgumentList>& lists = shared_.edit();
-    for (Own& own : own_) lists[own.index] = std::move(own.list);
-    own_.clear();
-    return lists;
-  }
+  std::vector<ArgumentList>& edit();
   void push_back(ArgumentList list) { edit().push_back(std::move(list)); }
   ArgumentList& emplace_back() { return edit().emplace_back(); }
   void clear() {
@@ -103,9 +92,8 @@ class ArgumentLists {
   }
 
  private:
-  std::vector<Own>::const_iterator place(size_t index) const {
-    return std::lower_bound(own_.begin(), own_.end(), index, [](const Own& own, size_t i) { return own.index < i; });
-  }
+  std::vector<Own>::const_iterator place(size_t index) const;
+  const ArgumentList& own_or_shared(size_t index) const;
 
   SharedVector<ArgumentList> shared_;
   std::vector<Own> own_;

@@ -19,7 +19,6 @@ import torch.nn.functional as F
 from torch import nn
 
 import harness
-import piper_export
 
 BATCH, STEPS, WIDTH = 8, 3, 16
 
@@ -190,14 +189,18 @@ class Model(nn.Module):
         return loss
 
 
-def check(bench, names, title, keys, container="pt2", *flags):
-    from safetensors.torch import save_file
+def exported(bench, names, container="pt2"):
+    """A model of these calls, and its file."""
     torch.manual_seed(2)
     model = Model(names).train()
+    return model, bench.export(model, {"x": torch.randn(BATCH, WIDTH)}, f"calls.{container}", calls=names)
+
+
+def check(bench, names, title, keys, container="pt2", *flags):
+    from safetensors.torch import save_file
+    model, path = exported(bench, names, container)
     data = torch.randn(BATCH * STEPS, WIDTH, generator=torch.Generator().manual_seed(3))
     save_file({"x": data}, bench.work / f"{title}.safetensors")
-    path = bench.work / f"{title}.{container}"
-    piper_export.export(model, {"x": data[:BATCH]}, path)
     strategy = bench.work / f"{title}.json"
     strategy.write_text(json.dumps({"model": {"batch": BATCH}, "optimizer": {"sgd": {"lr": 0.01}}} | keys))
     plans = bench.work / f"{title}.plans"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs in the bare form, a JSON list of directives, train as PyTorch does on one device.
 
-  bare_lists.py --bin BIN --work DIR
+  bare_lists.py --bin BIN --work DIR [--launched NAME,...]
 
 They are written as their generators write them: `device` for `devices`, quoted indices, device numbers as labels, keys left
 empty. Batch, tags and optimizer come from the command line. Tolerances: those of strategies_train.py.
@@ -94,6 +94,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--work", required=True)
+    parser.add_argument("--launched", type=lambda names: names.split(","), help="as of strategies_train.py")
     args = parser.parse_args()
     bench = harness.Bench(args.bin, args.work)
     strategies = []
@@ -106,7 +107,7 @@ def main():
         adamw = {"lr": 3e-4, "betas": [0.9, 0.95], "weight_decay": 0.1, "no_decay": ["*.bias", "*ln*"]}
         strategies.append((path.stem, path, ["model.batch=16", f"annotate={json.dumps(tags)}",
                                              f"optimizer={json.dumps({'adamw': adamw})}"]))
-    sys.exit(1 if strategies_train.train(bench, strategies) else 0)
+    sys.exit(1 if strategies_train.train(bench, strategies, launched=args.launched) else 0)
 
 
 if __name__ == "__main__":

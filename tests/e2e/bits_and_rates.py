@@ -77,7 +77,7 @@ def bytes_of_plans(bench):
     shutil.copytree(first, kept)
     again = bench.compile("gpt", text, "same")
     check("compiling twice gives the same bytes", filecmp.cmpfiles(kept, again, files_of(kept), shallow=False)[0] == files_of(kept))
-    shutil.copy(bench.work / "gpt.onnx", elsewhere)
+    shutil.copy(bench.exported("gpt"), elsewhere)
     shutil.copy(bench.work / "same.yaml", elsewhere)
     bench.call([bench.bin / "piperc", "gpt.onnx", "--strategy", "same.yaml", "-o", "moved.plans"], cwd=elsewhere)
     moved = elsewhere / "moved.plans"

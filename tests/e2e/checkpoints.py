@@ -90,8 +90,7 @@ class Runs:
 
     def fails(self, name, folder, *flags):
         """Exit status and text of a run that is refused."""
-        done = subprocess.run(self.command(name, folder, *flags), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
-        return done.returncode, done.stdout
+        return self.bench.end_of(self.command(name, folder, *flags))
 
     def fresh(self, name):
         folder = self.bench.work / f"{self.model}-{name}.checkpoints"
@@ -417,8 +416,8 @@ def refusals(runs, other):
         for flag in ("--sampling", "--data", "--steps"):
             if flag in flags:
                 del command[command.index(flag):command.index(flag) + 2]
-        done = subprocess.run([*command, *map(str, flags)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
-        check(f"{what}: refused", done.returncode == status and word in done.stdout, f"{done.returncode} {done.stdout}")
+        code, said = runs.bench.end_of([*command, *flags])
+        check(f"{what}: refused", code == status and word in said, f"{code} {said}")
     text = harness.strategy_text(runs.model, "one", "sgd")
     runs.compile("sgd", text, 1)
     code, said = runs.fails("sgd", folder, "--resume", "--steps", 3)

@@ -23,7 +23,6 @@ from torch import nn
 from checks import check, faults
 import harness
 import philox
-import piper_export
 
 TOKENS, VOCABULARY, END, BATCH, STEPS, SEED = 8, 41, 0, 8, 12, 23
 WEIGHTS = [3, 1, 0.5]
@@ -174,11 +173,11 @@ def main():
     bench = harness.Bench(arguments.bin, work)
     sources = write_data(work)
     example = sources.batch(0, BATCH)
-    piper_export.export(Packed(), example, work / "packed.onnx")
+    model = bench.export(Packed(), example, "packed.onnx")
 
     def compiled(name, *text, **options):
         (work / f"{name}.yaml").write_text(strategy(work, *text, **options))
-        bench.call([bench.bin / "piperc", work / "packed.onnx", "--strategy", work / f"{name}.yaml", "-o", work / name])
+        bench.call([bench.bin / "piperc", model, "--strategy", work / f"{name}.yaml", "-o", work / name])
         return name
 
     def run(name, steps, *flags):

@@ -13,7 +13,6 @@ import argparse
 import json
 import math
 import shutil
-import subprocess
 import sys
 
 import torch
@@ -154,9 +153,9 @@ def refusal_faults(case):
     for code, *command in (("R0212", without, "--eval-data", data), ("R0212", without, "--eval-only"), ("R0212", plans, "--eval-only"),
                            ("R0211", plans, "--eval-data", few), ("R0211", plans, "--eval-data", data, "--eval-batches", 1000),
                            ("R0201", plans, "--eval-data", bench.work / "nothing.bin")):
-        done = subprocess.run([str(c) for c in (bench.bin / "piper-run", *command, "--data", data)], capture_output=True, text=True)
-        if done.returncode != 1 or f"error[{code}]" not in done.stderr:
-            faults.append(f"{command[1:]}: exit {done.returncode}, not {code}: {done.stderr[-300:]}")
+        status, said = bench.end_of([bench.bin / "piper-run", *command, "--data", data])
+        if status != 1 or f"error[{code}]" not in said:
+            faults.append(f"{command[1:]}: exit {status}, not {code}: {said[-300:]}")
     return faults
 
 

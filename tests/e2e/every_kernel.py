@@ -13,11 +13,8 @@ import re
 import sys
 import warnings
 
-import torch
-
 import aten_calls
 import harness
-import piper_export
 import shards_match_torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -34,9 +31,9 @@ def compositions(bench):
 
 def models(bench):
     names = [*aten_calls.CALLS, *aten_calls.LOSSES]
-    piper_export.export(aten_calls.Model(names).train(), {"x": torch.randn(harness.BATCH, aten_calls.WIDTH)}, bench.work / "calls.pt2")
+    _, exported = aten_calls.exported(bench, names)
     (bench.work / "calls.yaml").write_text(f"piper: 1\nmodel: {{batch: {harness.BATCH}}}\noptimizer: {{adam: {{lr: 0.001}}}}\n")
-    bench.call([bench.bin / "piperc", bench.work / "calls.pt2", "--strategy", bench.work / "calls.yaml", "-o", bench.work / "calls.plans"])
+    bench.call([bench.bin / "piperc", exported, "--strategy", bench.work / "calls.yaml", "-o", bench.work / "calls.plans"])
     yield "calls", bench.work / "calls.plans"
     for model, composition, optimizer in MODELS:
         yield model, bench.compile(model, harness.strategy_text(model, composition, optimizer), model)

@@ -256,7 +256,7 @@ def starts_again(bench, plans, world):
     folder = bench.work / "again.checkpoints"
     shutil.rmtree(folder, ignore_errors=True)
     run = Run(bench, plans, world, "piper-launch", "--steps", 3000, "--checkpoint", folder, "--every", 20, launcher=("--restarts", 1))
-    run.until(lambda: any(folder.glob("step-*/MANIFEST.json")))
+    run.until(lambda: any(".tmp-" not in path.parent.name for path in folder.glob("step-*/MANIFEST.json")))
     rings = run.rings()
     if check("--restarts: a checkpoint is there", world - 1 in rings, run.output.read_text()):
         os.kill(rings[world - 1].process, signal.SIGSTOP)

@@ -16,9 +16,10 @@ import sys
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import exports  # noqa: E402
 import piper_export  # noqa: E402
 import zoo  # noqa: E402
-import zoo_experts  # noqa: E402
+from forked_runs import forked_runs  # noqa: E402
 
 logging.getLogger("torch.onnx").setLevel(logging.ERROR)
 BATCH = 8
@@ -113,12 +114,6 @@ class Result:
     log: str
 
 
-def is_current(path: pathlib.Path, *modules) -> bool:
-    """Whether an export is there and younger than the modules that say what is in it, and than what makes it."""
-    makers = [__file__, *(module.__file__ for module in (piper_export, *modules))]
-    return path.exists() and path.stat().st_mtime > max(pathlib.Path(maker).stat().st_mtime for maker in makers)
-
-
 def require_predicted_memory(plans: pathlib.Path, rows: list[dict]) -> None:
     """No rank took more memory than the manifest says that it will."""
     ranks = json.loads((plans / "manifest.json").read_text())["ranks"]
@@ -129,34 +124,47 @@ def require_predicted_memory(plans: pathlib.Path, rows: list[dict]) -> None:
 
 
 class Bench:
-    """The programs and a folder for exported models and plans."""
+    """The programs, a folder for data and plans, and that of the exported models, which all tests of a build share."""
 
     def __init__(self, bin_dir, work, container="onnx"):
         self.bin, self.work, self.container = pathlib.Path(bin_dir), pathlib.Path(work), container
         self.work.mkdir(parents=True, exist_ok=True)
+        self.drawn = set()
+
+    def export(self, model: torch.nn.Module, example, name: str, **arguments) -> pathlib.Path:
+        """A test's own model as `name`, whose ending says the container. What it is must follow from the test's text and `arguments`."""
+        def write(path):
+            piper_export.export(model, example, path)
+        return self.exported_once(name, [sys.modules[type(model).__module__]], arguments, write)
+
+    def exported_once(self, name, modules, arguments, write) -> pathlib.Path:
+        return exports.exported_once(self.bin.resolve().parent / "exports", name, [piper_export, *modules], arguments, write)
 
     def exported(self, model: str) -> pathlib.Path:
-        """The model's file, beside its data."""
-        path = self.work / f"{model}.{self.container}"
-        if not is_current(path, zoo, zoo_experts):
+        """The file of a model of the zoo; its data are in the folder of the test."""
+        spec = zoo.MODELS[model]
+        if model not in self.drawn:
             from safetensors.torch import save_file
-            example = zoo.draw(model, BATCH)
-            if self.container == "plain.pt2":    # without piper's helper, as its documentation says
-                batch = torch.export.Dim("B", min=2)
-                program = torch.export.export(zoo.build(model), (), kwargs=example, dynamic_shapes={k: {0: batch} for k in example})
-                torch.export.save(program, path)
-            else:
-                piper_export.export(zoo.build(model), example, path)
-            save_file(zoo.draw(model, BATCH * zoo.MODELS[model].steps), self.work / f"{model}.safetensors")
-        return path
+            save_file(zoo.draw(model, BATCH * spec.steps), self.work / f"{model}.safetensors")
+            self.drawn.add(model)
+        modules = [zoo, *(sys.modules[function.__module__] for function in (spec.build, spec.draw))]
+        return self.exported_once(f"{model}.{self.container}", modules, {"seed": spec.seed, "batch": BATCH}, lambda path: write_export(model, path))
 
-    def call(self, command, **kw):
+    def end_of(self, command, cwd=None) -> tuple[int, str]:
+        """Exit status and what it prints; a run of piper-run alone may be forked (forked_runs.py)."""
+        words, seconds = [str(word) for word in command], 600
+        if words[0] == str(self.bin / "piper-run") and (forks := forked_runs(self.bin / "piper-run")):
+            return forks.call(words, os.path.abspath(cwd or "."), seconds)
         environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=600, env=environment, **kw)
-        if done.returncode:
-            raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stdout}")
-        return done.stdout
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, env=environment, cwd=cwd)
+        return done.returncode, done.stdout
+
+    def call(self, command, cwd=None) -> str:
+        """What it prints; it must end with 0."""
+        code, text = self.end_of(command, cwd)
+        if code:
+            raise AssertionError(f"exit {code}: {' '.join(map(str, command))}\n{text}")
+        return text
 
     def compile(self, model, text, tag, *flags):
         path = self.exported(model)
@@ -187,6 +195,16 @@ class Bench:
     def train(self, model, name, optimizer, launch="local", extra="", *flags) -> Result:
         plans = self.compile(model, strategy_text(model, name, optimizer, extra), f"{model}-{name}-{optimizer}", *flags)
         return self.run(plans, model, world_size(name), launch)
+
+
+def write_export(model: str, path: pathlib.Path):
+    example = zoo.draw(model, BATCH)
+    if not path.name.endswith(".plain.pt2"):
+        piper_export.export(zoo.build(model), example, path)
+        return
+    batch = torch.export.Dim("B", min=2)    # without piper's helper, as its documentation says
+    program = torch.export.export(zoo.build(model), (), kwargs=example, dynamic_shapes={k: {0: batch} for k in example})
+    torch.export.save(program, path)
 
 
 def torch_training(model: str, optimizer: str, *, schedule=None, clip=None, around=None):

@@ -99,8 +99,7 @@ class Bench(harness.Bench):
         bad["x"][(BAD - 1) * BATCH + SAMPLE, 1] = float("nan")
         self.write("nan_in_data", bad)
         torch.manual_seed(2)
-        self.model = self.work / "levels.onnx"
-        harness.piper_export.export(Levels(), {k: v[:BATCH] for k, v in self.data.items()}, self.model)
+        self.model = self.export(Levels(), {k: v[:BATCH] for k, v in self.data.items()}, "levels.onnx")
 
     def write(self, name, tensors):
         save_file(tensors, self.work / f"{name}.safetensors")
@@ -111,11 +110,8 @@ class Bench(harness.Bench):
         return self.work / f"{name}.plans"
 
     def run_piper(self, plans, *flags, data="bad", launch=(), more=(), steps=STEPS):
-        environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        command = [*launch, self.bin / "piper-run", plans, "--data", self.work / f"{data}.safetensors", "--threads", 1, "--steps", steps,
-                   "--sampling", "sequential", *flags, *more]
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, env=environment)
-        return done.returncode, done.stdout + done.stderr
+        return self.end_of([*launch, self.bin / "piper-run", plans, "--data", self.work / f"{data}.safetensors", "--threads", 1, "--steps", steps,
+                            "--sampling", "sequential", *flags, *more])
 
     def launches(self, ranks):
         yield "local", (), ()

@@ -43,15 +43,15 @@ class Evaluating:
     """A bench whose bundles evaluate; but for losses that are none of several batches (P0335)."""
     EVALUATION = ("--set", "eval.data=held_out.safetensors", "--set", "eval.every=1", "--set", "eval.batches=1")
 
-    def call(self, command, **kw):
+    def call(self, command, cwd=None):
         if command[0].name != "piperc":
-            return super().call(command, **kw)
+            return super().call(command, cwd)
         try:
-            return super().call([*command, *self.EVALUATION], **kw)
+            return super().call([*command, *self.EVALUATION], cwd)
         except AssertionError as error:
             if "P0335" not in str(error):
                 raise
-            return super().call(command, **kw)
+            return super().call(command, cwd)
 
 
 class Bench(Evaluating, harness.Bench):

@@ -126,8 +126,11 @@ def signals(bench, plans, launch):
     label = f"{launch} SIGUSR2"
     folder, log, run = start("SIGUSR2")
     run.signal(signal.SIGUSR2)
-    run.until(lambda: any(folder.glob("step-*/MANIFEST.json")))
-    there = {path.name for path in folder.glob("step-*") if ".tmp-" not in path.name}
+
+    def saved():    # without what is being written, which has a manifest before it has its name
+        return {path.name for path in folder.glob("step-*") if ".tmp-" not in path.name}
+    run.until(saved)
+    there = saved()
     more = steps_in(log) + 5
     run.until(lambda: steps_in(log) > more)
     check(f"{label}: a checkpoint, and training goes on", len(there) == 1 and run.process.poll() is None, str(there))

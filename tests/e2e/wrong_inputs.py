@@ -18,6 +18,7 @@ import sys
 import time
 
 import wrong_cases
+from forked_runs import forked_runs
 
 EXPECTED = pathlib.Path(__file__).resolve().parent / "wrong_inputs" / "expected"
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "errors" / "examples.md"
@@ -33,7 +34,7 @@ class Desk:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         self.environment = os.environ | {
-            "PATH": f"{bin_dir}:{os.environ['PATH']}", "LC_ALL": "C", "OMP_NUM_THREADS": "1",
+            "PATH": f"{bin_dir}:{os.environ['PATH']}",
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
     def write(self, name: str, content: str | bytes):
@@ -42,7 +43,10 @@ class Desk:
         return path
 
     def call(self, command: str) -> tuple[int, str]:
-        done = subprocess.run(command.split(), cwd=self.work, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        words = command.split()
+        if words[0] == "piper-run" and (forks := forked_runs(self.bin / "piper-run")):
+            return forks.call(words, str(self.work), LIMIT_S)
+        done = subprocess.run(words, cwd=self.work, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, errors="replace", timeout=LIMIT_S)
         return done.returncode, done.stdout
 
@@ -147,6 +151,7 @@ def main():
     if args.page:
         PAGE.write_text(page(wrong_cases.ALL))
         return
+    os.environ |= {"LC_ALL": "C", "OMP_NUM_THREADS": "1"}
     EXPECTED.mkdir(parents=True, exist_ok=True)
     failed = 0
     for case in cases:

@@ -1,3 +1,3 @@
 piper_test(durable_files_test LABELS unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/durable_files_test.cc ${CMAKE_CURRENT_LIST_DIR}/plan_bundle_example.cc ${CMAKE_CURRENT_LIST_DIR}/plan_updates.cc
-  LINK piper_plan)
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/durable_files_test.cc
+  LINK piper_plan piper_test_plans)

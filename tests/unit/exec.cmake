@@ -1,3 +1,3 @@
 piper_test(exec_test LABELS unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/exec_test.cc ${CMAKE_CURRENT_LIST_DIR}/hand_written_plans.cc ${CMAKE_CURRENT_LIST_DIR}/plan_updates.cc ${CMAKE_CURRENT_LIST_DIR}/checkpoint_test.cc ${CMAKE_CURRENT_LIST_DIR}/trace_test.cc ${CMAKE_CURRENT_LIST_DIR}/mean_loss_test.cc
-  LINK piper_exec)
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/exec_test.cc ${CMAKE_CURRENT_LIST_DIR}/checkpoint_test.cc ${CMAKE_CURRENT_LIST_DIR}/trace_test.cc ${CMAKE_CURRENT_LIST_DIR}/mean_loss_test.cc
+  LINK piper_exec piper_test_plans)

@@ -292,6 +292,43 @@ TEST_CASE("an export that lost running statistics") {
   CHECK(lost.text.find("'norm.running_mean'") != std::string::npos);
 }
 
+// A buffer that a step changes is a running statistic where a batch norm in training mode makes its value, and else
+// refused: by the ATen calls, by the ONNX operators, and where nothing reads the old value.
+TEST_CASE("a buffer that forward changes") {
+  const auto opened = [](const std::string& call, const std::string& target, const std::string& made, bool texts) {
+    const bool norm = call.find("norm") != std::string::npos;
+    test::ModelWriter m;
+    m.input("x", ElemCode::kFloat, {"B", "4"});
+    m.output("y");
+    m.weight("kept", {4});
+    std::vector<std::pair<std::string, std::string>> text;
+    if (texts)
+      text = {{"pkg.torch.onnx.fx_node",
+               "%y : [num_users=1] = call_function[target=torch.ops.aten." + call + ", kwargs = {})"}};
+    if (norm) m.node("BatchNormalization", {"x", "kept", "kept", "kept", "kept"}, {"y"}, {}, text);
+    else m.node("Add", {"x", "kept"}, {"y"}, {}, text);
+    m.metadata("pkg.torch.export.ExportedProgram.graph_signature",
+               "# inputs\nx: USER_INPUT\nb_kept: BUFFER target='kept' persistent=True\n# outputs\n" + made +
+                   ": BUFFER_MUTATION target='" + target + "'\ny: USER_OUTPUT\n");
+    const TempFolder folder;
+    const std::string path = folder.write("changing.onnx", m.bytes());
+    diag::Diagnostics diags;
+    const auto model = frontend::open_model(path, texts ? "fx" : "onnx", diags);
+    return model.ok() ? std::string("read") : model.error().code;
+  };
+  const std::string add = "add.Tensor](args = (%x, %b_kept)";
+  const std::string norm =
+      "_native_batch_norm_legit_functional.default](args = (%x, None, None, %b_kept, %b_kept, True, 0.1, 1e-05)";
+  CHECK(opened(norm, "kept", "getitem_3", true) == "read");
+  CHECK(opened(norm, "kept", "y", true) == "read");
+  CHECK(opened(norm, "kept", "mul", true) == "P0314");
+  CHECK(opened(add, "kept", "y", true) == "P0314");
+  CHECK(opened(add, "seen", "y", true) == "P0314");
+  CHECK(opened(add, "n.num_batches_tracked", "add_1", true) == "read");
+  CHECK(opened(norm, "kept", "getitem_3", false) == "read");
+  CHECK(opened(add, "kept", "y", false) == "P0314");
+}
+
 // Text cannot be fed: the message names the input.
 TEST_CASE("an input of a type that is no number") {
   constexpr auto kString = static_cast<ElemCode>(8);

@@ -1,4 +1,4 @@
 piper_test(plan_tool_test LABELS unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/plan_tool_test.cc ${CMAKE_CURRENT_LIST_DIR}/plan_bundle_example.cc ${CMAKE_CURRENT_LIST_DIR}/plan_updates.cc
-  LINK piper_plan_commands)
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/plan_tool_test.cc
+  LINK piper_plan_commands piper_test_plans)
 target_compile_definitions(plan_tool_test PRIVATE PIPER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

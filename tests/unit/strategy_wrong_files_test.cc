@@ -45,7 +45,7 @@ std::vector<Expected> expectations(const std::string& text) {
 }  // namespace
 
 TEST_CASE("wrong strategy files give their expected errors") {
-  const std::string folder = std::string(PIPER_SOURCE_DIR) + "/tests/golden/strategy";
+  const std::string folder = PIPER_SOURCE_DIR "/tests/golden/strategy";
   std::vector<std::string> names;
   DIR* dir = opendir(folder.c_str());
   REQUIRE(dir != nullptr);

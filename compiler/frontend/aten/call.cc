@@ -1,9 +1,9 @@
 #include "compiler/frontend/aten/call.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
+#include "compiler/frontend/exact_integers.h"
 #include "compiler/ir/shapes.h"
 
 namespace piper::frontend::aten {
@@ -14,7 +14,6 @@ constexpr int64_t kMaxFoldedBytes = int64_t{1} << 26;
 constexpr int64_t kMostExtent = int64_t{1} << 40;
 constexpr int64_t kMostElements = int64_t{1} << 46;
 constexpr int64_t kMaxRange = int64_t{1} << 28;
-constexpr double kMostExact = 0x1p53;  // below it a double is every integer
 
 int category(DType t) {
   if (t == DType::kBool) return 0;
@@ -365,9 +364,7 @@ ValueId Call::mean(ValueId x, std::vector<int64_t> dims, bool keepdim) {
 }
 
 ValueId Call::scalar(double value, DType dtype) {
-  const bool fits = dtype == DType::kI64   ? std::abs(value) < kMostExact
-                    : dtype == DType::kI32 ? value >= -0x1p31 && value < 0x1p31
-                                           : true;
+  const bool fits = dtype == DType::kI32 ? value >= -0x1p31 && value < 0x1p31 : is_exact(dtype, value);
   if (!fits) {
     fail("the number " + std::to_string(value) + " in a tensor of integers, which it does not fit");
     value = 0;
@@ -376,8 +373,8 @@ ValueId Call::scalar(double value, DType dtype) {
 }
 
 ValueId Call::scalar_i64(int64_t value) {
-  if (std::abs(static_cast<double>(value)) < kMostExact)
-    return builder_.scalar(static_cast<double>(value), DType::kI64);
+  const auto number = static_cast<double>(value);
+  if (is_exact(DType::kI64, number)) return builder_.scalar(number, DType::kI64);
   return builder_.constant_i64({}, {value});
 }
 

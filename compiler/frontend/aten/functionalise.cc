@@ -332,11 +332,19 @@ class Functionaliser {
                                                                                   : "constant '") +
                                             name + "' inside of the model");
     }
-    if (c.no_grad && differentiable_.count(self) != 0)
+    if (c.no_grad && shows_gradient(self))
       return Status::failure(
           "P0313",
           c.call.target + " changes, without gradient, a tensor that carries one; piper cannot keep its gradient");
     return Status();
+  }
+
+  // Whether a tensor, or one that it is a view of, carries a gradient: a view that was made without gradient does not
+  // itself.
+  bool shows_gradient(const std::string& name) const {
+    if (differentiable_.count(name) != 0) return true;
+    const Tensor& t = tensors_.at(name);
+    return !t.is_root && shows_gradient(t.view.parent);
   }
 
   // Gives `self` the value `now`, and what it is a view of the value that follows from it.

@@ -1,7 +1,6 @@
-// ATen calls that normalise: layer, RMS, group and batch norm, softmax.
+// ATen calls that normalise: layer, RMS, group, batch and weight norm, cosine similarity.
 #include <limits>
 
-#include "compiler/frontend/aten/softmax.h"
 #include "compiler/frontend/aten/table.h"
 
 namespace piper::frontend::aten {
@@ -41,12 +40,6 @@ std::vector<ValueId> batch_norm_values(Call& c, bool has_statistics) {
       c.refuse("P0324", "the running statistics of a batch norm in training mode must be buffers of the model");
   return c.ops(OpKind::kBatchNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias"), mean, var},
                attrs);
-}
-
-Item soft(Call& c, OpKind kind, DType to) {
-  const ValueId x = c.cast(c.tensor("self"), to);
-  if (c.rank(x) == 0) return c.fail("a softmax of a scalar");
-  return made(c.op(kind, {x}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
 }
 
 std::vector<ValueId> normalised_groups(Call& c, int64_t groups) {
@@ -136,25 +129,6 @@ Item cosine_similarity(Call& c) {
     scaled.push_back(c.binary(OpKind::kMul, x, c.op(OpKind::kRsqrt, {c.op(OpKind::kClamp, {squares}, attrs)})));
   }
   return made(c.sum(c.binary(OpKind::kMul, scaled[0], scaled[1]), {d}, false));
-}
-
-Item softmax(Call& c) {
-  const DType own = c.dtype(c.tensor("self"));
-  return soft(c, c.kind(), c.dtype_or("dtype", is_floating(own) ? own : DType::kF32));
-}
-Item softmax_half(Call& c) { return soft(c, c.kind(), c.dtype(c.tensor("self"))); }
-
-ValueId safe_softmax(Call& c, ValueId x, int64_t dim) {
-  const ValueId top = c.op(OpKind::kDetach, {c.op(OpKind::kAmax, {x}, ir::ReduceAttrs{{dim}, true})});
-  const ValueId dead = c.binary(OpKind::kEq, top, -std::numeric_limits<double>::infinity());
-  const ValueId zero = c.scalar(0, c.dtype(x));
-  const ValueId y = c.op(OpKind::kSoftmax, {c.op(OpKind::kWhere, {dead, zero, x})}, ir::DimAttrs{dim});
-  return c.op(OpKind::kWhere, {dead, zero, y});
-}
-Item safe_softmax_call(Call& c) {
-  const ValueId x = c.tensor("self"), y = c.cast(x, c.dtype_or("dtype", c.dtype(x)));
-  if (c.rank(y) == 0) return c.fail("a softmax of a scalar");
-  return made(safe_softmax(c, y, c.dim("dim", c.shape(y).size())));
 }
 
 // v g / |v|, the norm over all axes but `dim` (torch.nn.utils.weight_norm); over all of them where `dim` is -1.

@@ -1,11 +1,12 @@
 // ATen calls that move, cut or join elements without computing anything.
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <numeric>
 
 #include "compiler/frontend/aten/table.h"
+#include "compiler/frontend/exact_integers.h"
 #include "compiler/ir/shapes.h"
 
 namespace piper::frontend::aten {
@@ -336,7 +337,7 @@ Item pad(Call& c) {
     attrs.high[r - 1 - i] = pairs[2 * i + 1];
   }
   attrs.value = c.has("value") ? c.real("value") : 0;
-  if (!is_floating(c.dtype(x)) && !(std::abs(attrs.value) < 0x1p53))
+  if (!is_exact(c.dtype(x), attrs.value))
     return c.fail("padding of integers with a number that a double does not hold exactly");
   return made(c.op(OpKind::kPad, {x}, std::move(attrs)));
 }

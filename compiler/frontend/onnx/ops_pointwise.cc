@@ -1,7 +1,7 @@
 // Element-wise operators of one operand.
-#include <cmath>
 #include <limits>
 
+#include "compiler/frontend/exact_integers.h"
 #include "compiler/frontend/onnx/ops.h"
 
 namespace piper::frontend::onnx {
@@ -81,8 +81,7 @@ void import_clip(NodeImport& n) {
   for (const size_t i : {size_t{1}, size_t{2}}) {
     if (!n.has(i)) continue;
     const std::optional<double> v = n.known_number(n.in(i));
-    // An attribute is a double, which does not hold every integer.
-    if (v && (is_floating(n.dtype(x)) || std::abs(*v) < 0x1p53)) (i == 1 ? low : high) = *v;
+    if (v && is_exact(n.dtype(x), *v)) (i == 1 ? low : high) = *v;
     else numbers = false;
   }
   if (!n.ok()) return;

@@ -1,6 +1,7 @@
 // Operators that change the shape or select a box of their operand.
 #include <algorithm>
 
+#include "compiler/frontend/exact_integers.h"
 #include "compiler/frontend/onnx/ops.h"
 #include "compiler/ir/shapes.h"
 
@@ -227,7 +228,7 @@ void import_pad(NodeImport& n) {
   }
   if (!n.ok()) return;
   if (pads.size() != 2 * axes.size()) return n.refuse("it wants two numbers per axis");
-  if (!is_floating(n.dtype(x)) && !(std::abs(value) < 0x1p53))
+  if (!is_exact(n.dtype(x), value))
     return n.refuse("it pads integers with a number that a double does not hold exactly");
   ir::PadAttrs attrs{std::vector<int64_t>(static_cast<size_t>(rank), 0),
                      std::vector<int64_t>(static_cast<size_t>(rank), 0), value};
