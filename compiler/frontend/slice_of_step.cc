@@ -38,7 +38,8 @@ class Slicer {
         num_values_(piece_.num_values()),
         in_piece_(num_values_),
         in_whole_(num_values_),
-        sampled_(num_values_, false) {}
+        sampled_(num_values_, false),
+        places_in_step_(num_values_, false) {}
 
   Result<ir::Graph> run() {
     PIPER_RETURN_IF_ERROR(compare());
@@ -48,8 +49,11 @@ class Slicer {
       in_whole_[v] = constant_of(whole_, ValueId(v));
     }
     const size_t num_ops = piece_.num_ops();
+    std::vector<bool> is_known(num_ops);
+    for (size_t i = 0; i < num_ops; ++i) is_known[i] = evaluates(OpId(i));
+    find_names_of_rows();
     for (size_t i = 0; i < num_ops; ++i)
-      if (!evaluates(OpId(i))) PIPER_RETURN_IF_ERROR(slice(OpId(i)));
+      if (!is_known[i]) PIPER_RETURN_IF_ERROR(slice(OpId(i)));
     for (ir::Graph::Output& output : piece_.outputs) {
       if (!differs(output.value)) continue;
       PIPER_ASSIGN(output.value, sliced(output.value, ir::ScopeId(), ir::ProvId()));
@@ -107,10 +111,16 @@ class Slicer {
 
   // ---- an operator that is computed
   Status slice(OpId id) {
+    bool places_in_step = false;
     for (size_t k = 0; k < piece_.op(id).operands.size(); ++k) {
       const ir::Op& op = piece_.op(id);
       const ValueId v = op.operands[k];
-      if (!differs(v) || is_index_of_samples(op, k) || (!varies(v) && is_per_piece(op))) continue;
+      if (v.valid() && v.index < num_values_ && places_in_step_[v.index]) {
+        if (is_index_of_samples(op, k)) return refuse(op, "reads samples by numbers that are also read as values");
+        places_in_step = places_in_step || moves_names(op.kind, k);
+      }
+      if (!differs(v) || names_rows(op, k) || (is_per_piece(op) && !is_same_in_all_pieces(v))) continue;
+      places_in_step = places_in_step || (moves_names(op.kind, k) && !is_same_in_all_pieces(v));
       PIPER_ASSIGN(const ValueId slice, sliced(v, op.scope, op.prov));  // moves the list of ops
       piece_.op(id).operands[k] = slice;
     }
@@ -119,12 +129,14 @@ class Slicer {
       return v.valid() && (v.index >= num_values_ ? made_for_samples_[v.index] : bool(sampled_[v.index]));
     });
     PIPER_RETURN_IF_ERROR(check_numbers(op, whole_.op(id), sampled));
+    const bool local = is_per_piece(op);
     for (ValueId result : op.results) {
-      if (!sampled && varies(result))
+      if (!sampled && varies(result) && !local && !names_rows_[result.index])
         return refuse(op,
                       "makes a value that has the batch in its shape, and no sample in it, in a way that piper "
                       "does not cut");
       sampled_[result.index] = sampled;
+      places_in_step_[result.index] = places_in_step;
     }
     return {};
   }
@@ -132,11 +144,59 @@ class Slicer {
     const std::string& module = piece_.scope(op.scope);
     return !module.empty() && step_.per_piece && step_.per_piece(module);
   }
-  // Rows of a piece are named by their places in the piece.
+  // Rows of a piece are named by their places in the piece, and so is what such names are made of. A value that is read
+  // otherwise as well names nothing.
+  void find_names_of_rows() {
+    std::vector<bool> is_read(num_values_, false);
+    names_rows_.assign(num_values_, true);
+    for (const ir::Graph::Output& output : piece_.outputs) names_rows_[output.value.index] = false;
+    for (size_t i = piece_.num_ops(); i-- > 0;) {
+      const ir::Op& op = piece_.op(OpId(i));
+      for (ValueId result : op.results)
+        if (!is_read[result.index]) names_rows_[result.index] = false;
+      for (size_t k = 0; k < op.operands.size(); ++k) {
+        const ValueId v = op.operands[k];
+        if (!v.valid()) continue;
+        is_read[v.index] = true;
+        if (!names_rows(op, k) && !is_sign_test(op)) names_rows_[v.index] = false;
+      }
+    }
+  }
+  // The operator that is not yet changed reads rows of samples, or what names them, by this operand.
+  bool names_rows(const ir::Op& op, size_t operand) const {
+    return is_index_of_samples(op, operand) || (moves_names(op.kind, operand) && names_rows_[op.results[0].index]);
+  }
+  // The result's places move with those of the operand.
+  static bool moves_names(OpKind kind, size_t operand) {
+    switch (kind) {
+      case OpKind::kReshape:
+      case OpKind::kExpand:
+      case OpKind::kPermute:
+      case OpKind::kSlice:
+      case OpKind::kCast:
+      case OpKind::kDetach:
+      case OpKind::kSub:
+      case OpKind::kDiv:
+      case OpKind::kIndexSelect:
+      case OpKind::kGather: return operand == 0;
+      case OpKind::kAdd:
+      case OpKind::kMul:
+      case OpKind::kCat: return true;
+      case OpKind::kWhere: return operand > 0;
+      default: return false;
+    }
+  }
+  // index < 0, as exporters write it before they add the extent to indices that count from the end.
+  bool is_sign_test(const ir::Op& op) const {
+    if (op.kind != OpKind::kLt) return false;
+    const std::optional<ConstantTensor>& than = in_piece_[op.operands[1].index];
+    return than && than->type.elements() == 1 &&
+           std::all_of(than->data->begin(), than->data->end(), [](std::byte b) { return b == std::byte{0}; });
+  }
   bool is_index_of_samples(const ir::Op& op, size_t operand) const {
     const bool indexes = op.kind == OpKind::kIndexSelect || op.kind == OpKind::kGather || op.kind == OpKind::kScatter ||
                          op.kind == OpKind::kScatterAdd || op.kind == OpKind::kIndexAdd;
-    if (!indexes || operand != 1 || in_piece_[op.operands[0].index]) return false;
+    if (!indexes || operand != 1) return false;
     const auto dim = static_cast<size_t>(std::get<ir::DimAttrs>(op.attrs).dim);
     const Shape &a = piece_.type(op.operands[0]).shape, &b = whole_.type(whole_operand(op, 0)).shape;
     return dim < a.size() && a[dim] != b[dim];
@@ -242,6 +302,18 @@ class Slicer {
     return true;
   }
 
+  // Whether each piece's slice of the whole's value is the piece's value.
+  bool is_same_in_all_pieces(ValueId v) const {
+    const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
+    const std::optional<Place> place = place_of(part.type.shape, all.type.shape);
+    if (!place || !samples_agree(all, *place)) return false;
+    const auto row = static_cast<size_t>(row_bytes(all, *place)), samples = static_cast<size_t>(step_.piece),
+               more = static_cast<size_t>(step_.whole);
+    for (size_t at = 0, of_all = 0; at < part.data->size(); at += row * samples, of_all += row * more)
+      if (std::memcmp(part.data->data() + at, all.data->data() + of_all, row * samples) != 0) return false;
+    return true;
+  }
+
   ValueId repeated(ir::GraphBuilder& b, ValueId v, const Place& place) {
     const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
     const auto size = static_cast<size_t>(dtype_bytes(all.type.dtype));
@@ -312,6 +384,8 @@ class Slicer {
   std::vector<std::optional<ConstantTensor>> in_piece_, in_whole_;  // [value] where it is known
   std::vector<bool> sampled_;                                       // [value] a sample is in it, or it is of one
   std::vector<bool> made_for_samples_;                              // [value] the same, of those made here
+  std::vector<bool> names_rows_;      // [value] it is read as an index into rows of samples, and as nothing else
+  std::vector<bool> places_in_step_;  // [value] it is moved from slices that differ by piece
   std::map<uint32_t, ValueId> slices_;
   ValueId numbers_;  // of the piece's samples in the step
 };
