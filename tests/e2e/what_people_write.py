@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """Small models in the style of what people write train as in PyTorch on one process, however the batch is cut, or are refused with a code.
 
-  what_people_write.py --bin BIN --work DIR [--only WORD]
+  what_people_write.py --bin BIN --work DIR [--only WORD] [--all]
 
-Each model is exported by both routes and compiled under its strategies; three steps of SGD are compared with PyTorch's. `forms` of a
-case are numbers of microbatches, 8 being pieces of one sample, or whole strategies; `refused` maps a form to the code that it must be
-refused with, and an empty map means that it trains in every form.
+Each model is exported and compiled under its strategies; three steps of SGD are compared with PyTorch's. `forms` of a case are numbers
+of microbatches, 8 being pieces of one sample, or whole strategies; `refused` maps a form to the code that it must be refused with, and
+an empty map means that it trains in every form. Every case has two microbatches and pieces of one sample from the first of its
+containers, those that are `spread` also the other container and replicas; --all has every form from both.
 """
 import argparse
 import dataclasses
 import json
 import logging
 import pathlib
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -22,8 +22,8 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import nn
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-import piper_export  # noqa: E402
+import harness
+import piper_export
 
 BATCH, LR, STEPS = 8, 0.1, 3
 
@@ -296,25 +296,23 @@ def trained_by_torch(case, data):
     return losses
 
 
-def called(*command):
-    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300)
-
-
 def logged(folder):
     return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines() if '"loss":' in line]
 
 
-def outcome(bins, folder, model, form, wanted):
+def outcome(bench, model, form, wanted):
     """"right", the code of a refusal, or what is wrong."""
+    folder = bench.work
     (folder / "s.yaml").write_text(strategy(form))
-    done = called(bins / "piperc", model, "--strategy", folder / "s.yaml", "-o", folder / "plans")
-    if done.returncode == 1:
-        return next((word[:5] for word in done.stderr.split("error[")[1:]), done.stderr)
-    if done.returncode:
-        return f"piperc exits with {done.returncode}: {done.stderr}"
-    done = called(bins / "piper-run", folder / "plans", "--data", folder / "data.safetensors", "--steps", STEPS, "--log", folder / "log.jsonl", "--threads", 1)
-    if done.returncode:
-        return f"piper-run exits with {done.returncode}: {done.stderr}"
+    code, text = bench.end_of([bench.bin / "piperc", model, "--strategy", folder / "s.yaml", "-o", folder / "plans"])
+    if code == 1:
+        return next((word[:5] for word in text.split("error[")[1:]), text)
+    if code:
+        return f"piperc exits with {code}: {text}"
+    code, text = bench.end_of([bench.bin / "piper-run", folder / "plans", "--data", folder / "data.safetensors", "--steps", STEPS,
+                               "--log", folder / "log.jsonl", "--threads", 1])
+    if code:
+        return f"piper-run exits with {code}: {text}"
     losses = logged(folder)
     if wanted is None:
         return "right" if len(losses) == STEPS and all(0 < loss < 10 for loss in losses) else f"losses {losses}"
@@ -322,31 +320,50 @@ def outcome(bins, folder, model, form, wanted):
     return "right" if near else f"losses {losses}, of PyTorch {wanted}"
 
 
+def exported(bench, name, case, kind, data):
+    """The exporter's own check of what it wrote is another test's (export_checks.py)."""
+    def write(path):
+        piper_export.export(made(case), {k: v[:6].clone() for k, v in data.items()}, path, check=False)
+    return bench.exported_once(f"people_{name}.{kind}", [sys.modules[__name__]], {"case": name}, write)
+
+
+def containers(case, every):
+    return case.kinds if every or case.spread else case.kinds[:1]
+
+
+def forms(case, every):
+    if every:
+        return case.forms + ((REPLICAS, family("1f1b"), family("gpipe", 8)) if case.spread else ())
+    some = tuple(form for form in case.forms if form in (2, 8) or isinstance(form, str)) or case.forms
+    return some + ((REPLICAS,) if case.spread else ())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True, type=pathlib.Path)
     parser.add_argument("--work", required=True, type=pathlib.Path)
     parser.add_argument("--only", default="")
+    parser.add_argument("--all", action="store_true")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     torch.set_num_threads(1)
-    args.work.mkdir(parents=True, exist_ok=True)
+    bench = harness.Bench(args.bin, args.work)
     faults, runs = [], 0
     for name, case in CASES.items():
         if args.only not in name:
             continue
         torch.manual_seed(0)
         data = case.data(STEPS * BATCH)
-        save_file({k: v.contiguous() for k, v in data.items()}, args.work / "data.safetensors")
-        for kind in case.kinds:
-            wanted = None if case.own_masks else trained_by_torch(case, data)
-            model = args.work / f"{name}.{kind}"
-            piper_export.export(made(case), {k: v[:6].clone() for k, v in data.items()}, model)
-            for form in case.forms + ((REPLICAS, family("1f1b"), family("gpipe", 8)) if case.spread else ()):
+        save_file({k: v.contiguous() for k, v in data.items()}, bench.work / "data.safetensors")
+        wanted_of_torch = None if case.own_masks else trained_by_torch(case, data)
+        for kind in containers(case, args.all):
+            wanted = wanted_of_torch
+            model = exported(bench, name, case, kind, data)
+            for form in forms(case, args.all):
                 runs += 1
-                found, expected = outcome(args.bin, args.work, model, form, wanted), case.refused.get(form, "right")
-                wanted = wanted or logged(args.work)
+                found, expected = outcome(bench, model, form, wanted), case.refused.get(form, "right")
+                wanted = wanted or logged(bench.work)
                 if found != expected:
                     faults.append(f"{name}, {kind}, {form}: {found}, expected {expected}")
                     print("FAILED", faults[-1], flush=True)
