@@ -61,9 +61,9 @@ struct Precision {
 struct ModelVariant {
   int64_t local_batch = 1;
   ChunkedGraph chunked;
-  // The same graph, op by op, bound to `like_batch` samples (ids of values differ where constants do): where pieces have
-  // so few that any axis can pass for the batch, it says which one is. Up to normalise_losses; unset where the graph
-  // itself says so.
+  // The same graph, op by op, bound to `like_batch` samples (ids of values differ where constants do): where pieces
+  // have so few that any axis can pass for the batch, it says which one is. Up to normalise_losses; unset where the
+  // graph itself says so.
   std::optional<Graph> like;
   int64_t like_batch = 1;
   // [value of the forward] its total gradient, invalid where none; empty before add_backward.
