@@ -62,6 +62,16 @@ TEST_CASE("random numbers, data-dependent shapes and odd statistics have codes o
   }
 }
 
+// How far a query sees is another computation.
+TEST_CASE("an attribute of Attention that is not known is refused by name") {
+  ModelWriter m(23);
+  for (const char* name : {"q", "k", "v"}) m.input(name, ElemCode::kFloat, {"B", "5", "8"});
+  m.output("y");
+  m.node("Attention", {"q", "k", "v"}, {"y"},
+         {int_attribute("left_window_size", 2), int_attribute("q_num_heads", 2), int_attribute("kv_num_heads", 2)});
+  CHECK(has(refusal(m).text, "its attribute 'left_window_size' is not supported"));
+}
+
 TEST_CASE("malformed graphs are refused, not followed") {
   {
     ModelWriter m = with_input({"B", "4"});
