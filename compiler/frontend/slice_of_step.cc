@@ -31,22 +31,19 @@ struct Place {
 class Slicer {
  public:
   Slicer(ir::Graph piece, const ir::Graph& whole, const SliceOfStep& step, diag::Diagnostics& diags)
-      : piece_(std::move(piece)),
-        whole_(whole),
-        step_(step),
-        diags_(diags),
-        num_values_(piece_.num_values()),
-        in_piece_(num_values_),
-        in_whole_(num_values_),
-        sampled_(num_values_, false),
-        places_in_step_(num_values_, false) {}
+      : piece_(std::move(piece)), whole_(whole), step_(step), diags_(diags) {}
 
   Result<ir::Graph> run() {
-    PIPER_RETURN_IF_ERROR(compare());
+    PIPER_RETURN_IF_ERROR(pair());
+    num_values_ = piece_.num_values();
+    in_piece_.resize(num_values_);
+    in_whole_.resize(num_values_);
+    sampled_.resize(num_values_, false);
+    places_in_step_.resize(num_values_, false);
     for (const ir::Input& input : piece_.inputs()) sampled_[input.value.index] = input.batched;
     for (size_t v = 0; v < num_values_; ++v) {
       in_piece_[v] = constant_of(piece_, ValueId(v));
-      in_whole_[v] = constant_of(whole_, ValueId(v));
+      if (of_whole_[v].valid()) in_whole_[v] = constant_of(whole_, of_whole_[v]);
     }
     const size_t num_ops = piece_.num_ops();
     std::vector<bool> is_known(num_ops);
@@ -63,18 +60,62 @@ class Slicer {
   }
 
  private:
-  // ---- whether both are one program
-  Status compare() const {
+  // ---- which value of the whole each of the piece's is
+  // Both are one program: operators in one order, of values that stand for each other.
+  Status pair() {
+    of_whole_.assign(piece_.num_values(), ValueId());
+    const auto same = [&](const auto& a, const auto& b) {
+      for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) of_whole_[a[i].value.index] = b[i].value;
+    };
+    same(piece_.inputs(), whole_.inputs());
+    same(piece_.parameters(), whole_.parameters());
+    same(piece_.buffers(), whole_.buffers());
     const size_t num_ops = std::min(piece_.num_ops(), whole_.num_ops());
-    for (size_t i = 0; i < num_ops; ++i) {
-      const ir::Op &a = piece_.op(OpId(i)), &b = whole_.op(OpId(i));
-      if (a.kind != b.kind || a.operands != b.operands || a.results != b.results)
-        return refuse(a, "is '" + std::string(ir::op_name(a.kind)) + "' for " + std::to_string(step_.piece) +
-                             " samples and another operator, or of other values, for " + std::to_string(step_.whole));
-    }
-    if (piece_.num_ops() == whole_.num_ops() && num_values_ == whole_.num_values()) return {};
+    for (size_t i = 0; i < num_ops; ++i)
+      if (!pair_op(OpId(i)))
+        return refuse(piece_.op(OpId(i)), "is '" + std::string(ir::op_name(piece_.op(OpId(i)).kind)) + "' for " +
+                                              std::to_string(step_.piece) +
+                                              " samples and another operator, or of other values, for " +
+                                              std::to_string(step_.whole));
+    bool paired = piece_.outputs.size() == whole_.outputs.size();
+    for (size_t i = 0; paired && i < piece_.outputs.size(); ++i)
+      paired = pair_value(piece_.outputs[i].value, whole_.outputs[i].value);
+    if (piece_.num_ops() == whole_.num_ops() && paired) return {};
     return refuse(piece_.op(OpId(num_ops - 1)), "is followed by other operators for " + std::to_string(step_.piece) +
                                                     " samples than for " + std::to_string(step_.whole));
+  }
+  bool pair_op(OpId id) {
+    const ir::Op& of_whole = whole_.op(id);
+    if (piece_.op(id).kind != of_whole.kind || piece_.op(id).operands.size() != of_whole.operands.size() ||
+        piece_.op(id).results.size() != of_whole.results.size())
+      return false;
+    for (size_t k = 0; k < of_whole.operands.size(); ++k) {
+      ValueId v = piece_.op(id).operands[k];
+      if (!pair_value(v, of_whole.operands[k])) return false;
+      piece_.op(id).operands[k] = v;
+    }
+    for (size_t r = 0; r < of_whole.results.size(); ++r)
+      of_whole_[piece_.op(id).results[r].index] = of_whole.results[r];
+    return true;
+  }
+  // Two numbers that are equal for the piece may be two for the whole: one of them is then a constant of its own.
+  bool pair_value(ValueId& v, ValueId of_whole) {
+    if (!v.valid() || !of_whole.valid()) return v.valid() == of_whole.valid();
+    const ir::Value value = piece_.value(v);
+    if (value.kind != whole_.value(of_whole).kind) return false;
+    if (value.kind == ir::ValueKind::kConstant && of_whole_[v.index].valid() && of_whole_[v.index] != of_whole) {
+      auto [own, is_new] = own_constants_.try_emplace({v.index, of_whole.index});
+      if (is_new) {
+        own->second = piece_.add_constant(value.name, value.type, piece_.constants()[value.payload].source);
+        of_whole_.push_back(of_whole);
+      }
+      v = own->second;
+      return true;
+    }
+    const bool is_leaf = value.kind == ir::ValueKind::kConstant || value.kind == ir::ValueKind::kSeedStep ||
+                         value.kind == ir::ValueKind::kSampleOffset;
+    if (is_leaf) of_whole_[v.index] = of_whole;
+    return of_whole_[v.index] == of_whole;
   }
 
   Status refuse(const ir::Op& op, const std::string& why) const {
@@ -107,7 +148,7 @@ class Slicer {
     const ConstantTensor &a = *in_piece_[v.index], &b = *in_whole_[v.index];
     return !(a.type == b.type) || (a.data != b.data && *a.data != *b.data);
   }
-  bool varies(ValueId v) const { return !(piece_.type(v) == whole_.type(v)); }
+  bool varies(ValueId v) const { return !(piece_.type(v) == whole_.type(of_whole_[v.index])); }
 
   // ---- an operator that is computed
   Status slice(OpId id) {
@@ -380,7 +421,9 @@ class Slicer {
   const ir::Graph& whole_;
   const SliceOfStep& step_;
   diag::Diagnostics& diags_;
-  const size_t num_values_;                                         // as imported
+  size_t num_values_ = 0;                                           // as imported
+  std::vector<ValueId> of_whole_;                                   // [value] of the piece, as imported
+  std::map<std::pair<uint32_t, uint32_t>, ValueId> own_constants_;  // by the piece's and the whole's
   std::vector<std::optional<ConstantTensor>> in_piece_, in_whole_;  // [value] where it is known
   std::vector<bool> sampled_;                                       // [value] a sample is in it, or it is of one
   std::vector<bool> made_for_samples_;                              // [value] the same, of those made here
