@@ -21,6 +21,7 @@ class Production:
     init: str = ""
     weight: float = 1.0
     mixes: bool = False
+    limit: str = ""      # a code that it may be refused with where the batch is cut, though it reads no other sample
 
 
 LINEAR = "self.m# = nn.Linear(D, D)"
@@ -77,18 +78,18 @@ HIDDEN = [
     ("self.m#(<H>)[0]", "self.m# = nn.{GRU|LSTM|RNN}(D, D, batch_first=True)"),
     ("self.m#(<H>.transpose(0, 1))[0].transpose(0, 1)", "self.m# = nn.{GRU|LSTM}(D, D)", 0.5),
     ("s, outs = torch.zeros(B, D), []\nfor t in range(S):\n    s = torch.tanh(self.m#(<H:1>[:, t]) + 0.5 * s)\n    outs.append(s)\n$ = torch.stack(outs, 1)", LINEAR),
-    ("s, outs = <P>, []\nfor step in <H:1>.unbind(1):\n    s = self.m#(step, s)\n    outs.append(s)\n$ = torch.stack(outs, dim=1)", "self.m# = nn.GRUCell(D, D)", 0.5),
+    ("s, outs = <P>, []\nfor step in <H:1>.unbind(1):\n    s = self.m#(step, s)\n    outs.append(s)\n$ = torch.stack(outs, dim=1)", "self.m# = nn.GRUCell(D, D)", 0.2),
     # in place
     ("$ = <H>.clone()\n$[:, {0|-1}] = 0",), ("$ = <H> * 1.0\n$[:, -1] += <P>",), ("$ = <H>.clone()\n$.mul_(0.5).add_(<V>)",), ("$ = <H> * 1.0\n$[..., 0].add_(1.0)",),
     ("$ = torch.zeros_like(<H:1>)\n$[:, 1:] = <H:1>[:, :-1]",), ("$ = torch.zeros(B, S, D)\n$[..., :1] = <H>[..., :1]",), ("$ = <H> * 1.0\na = $[:, :2]\na *= 2",),
     ("$ = <H>.clone()\n$.masked_fill_(~<K>[..., None], 0.0)",), ("$ = <H>.clone()\n$[:, 0] = <V>",), ("$ = <H> * 1.0\n$.view(B, -1)[:, 0] = 1.0",),
-    ("$ = <H>.clone()\n$[0] = 0",), ("$ = self.m#(<G>)", "self.m# = nn.ReLU(inplace=True)", 0.3), ("$ = <G:1>.add_(0.5)", "", 0.3), ("$ = <H>.clone()\n$[<K>] = 0", "", 0.3),
+    ("$ = <H>.clone()\n$[0] = 0", "", 0.3, False, "P0331"), ("$ = self.m#(<G>)", "self.m# = nn.ReLU(inplace=True)", 0.3), ("$ = <G:1>.add_(0.5)", "", 0.3), ("$ = <H>.clone()\n$[<K>] = 0", "", 0.3),
     ("$ = <H> + 1\n$ -= <T>",), ("$ = torch.empty(B, S, D)\n$.copy_(<H>)",), ("$ = <H>.clone()\nfor t in range(1, S):\n    $[:, t] = $[:, t] + 0.5 * $[:, t - 1].clone()", "", 0.5),
     # constants in a shape that has the batch
-    ("<H> + torch.zeros(B, S, D)",), ("<H> + 0.1 * torch.ones_like(<H>)",), ("<H> * torch.linspace(0, 1, B)[:, None, None]",), ("<H> + torch.arange(B)[:, None, None] / 8",),
+    ("<H> + torch.zeros(B, S, D)",), ("<H> + 0.1 * torch.ones_like(<H>)",), ("<H> * (torch.arange(B) / B)[:, None, None]",), ("<H> + torch.arange(B)[:, None, None] / 8",),
     ("<H> * (torch.arange(B * S).view(B, S, 1) / 50)",), ("<H> * <H>.new_full((B, S, 1), 0.5)",), ("torch.cat([<H>[:, :-1], torch.zeros(B, 1, D)], 1)",),
     ("torch.cat([<V>.expand(B, 1, D), <H>[:, 1:]], 1)", "", 2), ("<T>.expand(B, S, D) * <H>",), ("<T>.unsqueeze(0).repeat(B, 1, 1) + <H>",),
-    ("a = torch.ones_like(<H:1>)\na[{0|:2|:, 0|..., -1}] = 0\n$ = <H:1> * a", "", 2), ("F.one_hot(<I>, 7).to(x.dtype) @ self.w#", "self.w# = nn.Parameter(torch.randn(7, D))"),
+    ("a = torch.ones_like(<H:1>)\na[{0|:, 0|..., -1}] = 0\n$ = <H:1> * a", "", 2), ("F.one_hot(<I>, 7).to(x.dtype) @ self.w#", "self.w# = nn.Parameter(torch.randn(7, D))"),
     ("<H> * (torch.arange(B) % 2)[:, None, None]",), ("<H> + torch.outer(torch.arange(B) * 0.1, <V>).unsqueeze(1)",),
     # gradients stopped, computed again, hooked
     ("<H>.detach() + <G>",), ("with torch.no_grad():\n    a = <G>.abs()\n$ = <G> * a",), ("<G:1> + (torch.sign(<G:1>) - <G:1>).detach()",), ("<H> * (<G> > 0)",),
@@ -134,7 +135,7 @@ PER_TOKEN = [
 PER_TOKEN_MIXING = ["<F> - <F:1>.mean()", "<F:1> / <F:1>.sum(0)", "<F>.flip(0)", "<F>.softmax(0)", "<F> / <F:1>.max()", "<F>.sort(0)[0]", "(<F:1>.flatten().cumsum(0)).view(B, S) / 9"]
 MASKS = [
     ("<K>.to(x.dtype)", "", 2), ("<K> * 1.0",), ("torch.ones(B, S)",), ("torch.ones_like(<M>)", "", 2), ("(torch.arange(S) < S - 1).to(x.dtype).expand(B, S)",), ("<M> * torch.arange(1, S + 1)",), ("1 - 0.5 * <M>",), ("$ = torch.ones_like(<M>)\n$[:, -1] = 0", "", 2),
-    ("$ = torch.ones(B, S)\n$[{0|:2|-1|1:}] = 0", "", 2), ("torch.zeros(B, S) + 0.5",), ("(<I> != 0).to(x.dtype)", "", 2), ("<M>.cumsum(1) / S",), ("torch.linspace(0.5, 1, B).unsqueeze(1) * <M>",), ("<M>.new_ones(B, S)",), ("<M>.new_full((B, S), 0.3)",), ("(torch.arange(B) % 2).unsqueeze(1) + <M>",),
+    ("$ = torch.ones(B, S)\n$[{0|-1|1:}] = 0", "", 2), ("$ = torch.ones(B, S)\n$[:2] = 0", "", 0.5, False, "P0336"), ("torch.zeros(B, S) + 0.5",), ("(<I> != 0).to(x.dtype)", "", 2), ("<M>.cumsum(1) / S",), ("(torch.arange(B) * 0.1 + 0.5).unsqueeze(1) * <M>",), ("<M>.new_ones(B, S)",), ("<M>.new_full((B, S), 0.3)",), ("(torch.arange(B) % 2).unsqueeze(1) + <M>",),
     ("torch.ones(B, S).cumsum(0) / 8",), ("torch.full((B, S), 0.3)",), ("torch.tril(torch.ones(S, S))[-1].expand(B, S)",), ("torch.where(<K>, 1.0, 0.25)",), ("<M> / <M:1>.sum(1, keepdim=True).clamp(min=1)",), ("<M> * <M>",), ("(labels != -100).to(x.dtype)", "", 2), ("F.one_hot(torch.arange(B) % S, S).to(x.dtype) + <M>",),
     ("torch.ones(S).unsqueeze(0).repeat(B, 1) * <M>",), ("x[..., 0].abs()",), ("y.norm(dim=-1)",), ("torch.outer(torch.ones(B), torch.arange(S) / S)",), ("<M>.max(1, keepdim=True).values.expand(B, S)",), ("torch.eye(S)[<I> % S].sum(-1)",), ("torch.stack([<M>, <M>]).sum(0)",),
 ]
@@ -159,13 +160,13 @@ LOSSES = [
     ("<F>.sum() / B",), ("<F>.sum() / (B * S)",), ("<F:1>.sum() / <F:1>.numel()",), ("<F:1>.sum() / <F:1>.shape[0]",), ("((<F> * <M:1>).sum(0) / <M:1>.sum(0).clamp(min=1)).{sum|mean}()",), ("<F>[<K>].mean()", "", 0.3), ("torch.masked_select(<F>, <K>).sum() / <E>", "", 0.2), ("F.binary_cross_entropy_with_logits(<F>, <K>.to(x.dtype))",),
     ("F.binary_cross_entropy_with_logits(<F>, <K>.to(x.dtype), weight=<M>, pos_weight=torch.tensor(2.0))",), ("F.kl_div(<G>.log_softmax(-1), y.softmax(-1), reduction='{batchmean|sum|mean}')",), ("F.gaussian_nll_loss(<G>, y, <G>.exp())", "", 0.5), ("F.triplet_margin_loss(<P>, <P>, <P>)", "", 0.5), ("F.cosine_embedding_loss(<P>, z, torch.ones(B))",),
     ("0.01 * sum(p.pow(2).sum() for p in self.parameters())",), ("<T>.pow(2).sum()",), ("<V>.expand(B, D).pow(2).sum() / B",), ("<V>.expand(B, D).pow(2).sum()",), ("(<F>.mean(1) ** 2).mean()",), ("<C>",), ("(<F> * <C>).mean()",), ("torch.logsumexp(<F>, 1).mean()",), ("-<F>.log_softmax(1)[:, 0].mean()",), ("<H>.std(1).mean()", "", 0.5),
-    ("(<F> * <M> / <M:1>.sum()).sum()", "", 2), ("<F>.sum() / <E> + <F>.mean()",), ("torch.stack([<L>, <L>]).{sum|mean}()",), ("<L> * 0.5 + <L>",), ("<L> / <E>",), ("<L> * <C>",), ("<L> * <C>.detach()",), ("torch.where(<E> > 0, <L>, 0.0)",), ("<L> if S > 3 else 2 * <L>",), ("torch.exp(-<C:1>) * <L> + <C:1>",), ("<L> * <E>",), ("<P>.{mean|sum}() * 0.1",),
-    ("((<P> - z) ** 2).sum(-1).mean(0)",), ("(<F> * torch.linspace(0, 1, B)[:, None]).mean()",), ("(<F> * (torch.arange(B) < 4)[:, None]).sum()",), ("$ = x.new_zeros(())\nfor t in range(S):\n    $ = $ + F.mse_loss(<G:1>[:, t], y[:, t]) / S",), ("torch.cat([<F>, <F>], 1).mean()",), ("torch.cat([<F>, <F>], 0).mean()",), ("<F>.max(1)[0].mean()",),
-    ("(0.1 * torch.ones_like(<M>)).sum() + <L>",), ("(<G>.softmax(-1) * <G>.log_softmax(-1)).sum(-1).mean()",), ("<F>.view(-1).mean()",), ("<F>.t().sum(1).mean()",), ("torch.dot(<F>.reshape(-1), <M>.reshape(-1)) / <E>",), ("(<F> * <M>).sum().div(<M>.sum())",), ("torch.mean(<F>[:, 1:] - <F>[:, :-1])",), ("<F:1>.{sum|mean}() + <F:1>.pow(2).mean()",),
+    ("(<F> * <M> / <M:1>.sum()).sum()", "", 1, False, "P0331"), ("<F>.sum() / <E> + <F>.mean()",), ("torch.stack([<L>, <L>]).{sum|mean}()",), ("<L> * 0.5 + <L>",), ("<L> / <E>",), ("<L> * <C>",), ("<L> * <C>.detach()",), ("torch.where(<E> > 0, <L>, 0.0)", "", 0.5, False, "P0331"), ("<L> if S > 3 else 2 * <L>",), ("torch.exp(-<C:1>) * <L> + <C:1>",), ("<L> * <E>",), ("<P>.{mean|sum}() * 0.1",),
+    ("((<P> - z) ** 2).sum(-1).mean(0)",), ("(<F> * torch.arange(B).to(x.dtype)[:, None]).mean() / 8",), ("(<F> * (torch.arange(B) < 4)[:, None]).sum()",), ("$ = x.new_zeros(())\nfor t in range(S):\n    $ = $ + F.mse_loss(<G:1>[:, t], y[:, t]) / S",), ("torch.cat([<F>, <F>], 1).mean()",), ("<F>.max(1)[0].mean()",),
+    ("(0.1 * torch.ones_like(<M>)).sum() + <L>",), ("(<G>.softmax(-1) * <G>.log_softmax(-1)).sum(-1).mean()",), ("<F>.view(-1).mean()",), ("<F>.t().sum(1).mean()",), ("torch.dot(<F>.reshape(-1), <M>.reshape(-1)) / <E>", "", 0.5, False, "P0331"), ("(<F> * <M>).sum().div(<M>.sum())",), ("torch.mean(<F>[:, 1:] - <F>[:, :-1])",), ("<F:1>.{sum|mean}() + <F:1>.pow(2).mean()",),
     ("<F>.sum(dim=(0, 1)) / <E>",), ("(<G> - y).norm(dim=-1).mean()", "", 0.5), ("F.l1_loss(<G> * <M:1>[..., None], y * <M:1>[..., None], reduction='sum') / <M:1>.sum()", "", 2), ("sum(F.mse_loss(<G>, t) for t in (x, y)) / 2",), ("<F>.mean(0).mean()",), ("<F>.{sum|mean}(0)[0] + <L>",),
 ]
 LOSSES_MIXING = ["<L> * <L>", "(1 + <L>.pow(2)).sqrt()", "torch.log(1 + <L> ** 2)", "<L:1> / (1 + <L:1>.detach() ** 2)", "<F>.max()", "<F>.var()", "F.cross_entropy(<P> @ <P>.t(), torch.arange(B))", "(<P> - <P:1>.mean(0)).pow(2).mean()", "(<P:1>.unsqueeze(0) - <P:1>.unsqueeze(1)).pow(2).mean()", "<F>.sum() / (1 + <F>.pow(2).sum())",
-                 "<P>[0].sum() + <L>", "<F>[:4].mean()", "<P>.mean(0).pow(2).sum()", "(<F:1> * (<F:1> > 0)).sum() / (1 + (<F:1> > 0).sum())", "<F>[1:].sum()",
+                 "<P>[0].sum() + <L>", "<F>[:4].mean()", "<P>.mean(0).pow(2).sum()", "(<F:1> * (<F:1> > 0)).sum() / (1 + (<F:1> > 0).sum())", "<F>[1:].sum()", "torch.cat([<F>, <F>], 0).mean()",
                  "(<F:1> * (<G:2>.argmax(-1) == labels)).sum() / (1 + (<G:2>.argmax(-1) == labels).sum())"]
 
 

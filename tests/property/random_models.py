@@ -12,6 +12,7 @@ import re
 from model_statements import BASES, HEAD, PRODUCTIONS, Production
 
 BATCH = 8
+MIXING = {"P0331", "P0336"}
 INPUTS = ("x", "y", "z", "mask", "ids", "labels")
 PLACE = re.compile(r"<([A-Z])(?::(\d))?>")
 CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
@@ -28,6 +29,7 @@ class Statement:
     init: str = ""
     reads: tuple = ()            # ((types that may be read there, name), ...)
     mixes: bool = False
+    limit: str = ""
 
     def lines(self):
         text = self.code
@@ -52,7 +54,7 @@ def statement(name, number, production, choose, draw):
             known[key] = len(reads) - 1
         return f"\0{known[key]}\0"
     code = PLACE.sub(read, chosen(production.code))
-    return Statement(name, production.type, code, chosen(production.init), tuple(reads), production.mixes)
+    return Statement(name, production.type, code, chosen(production.init), tuple(reads), production.mixes, production.limit)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +77,10 @@ class Model:
         borrowed = {"first", "last"} & set(re.findall(r"self\.(\w+)", "\n".join(s.code for s in found)))
         return found, borrowed
 
-    def mixes(self):
-        return any(s.mixes for s in self.live()[0])
+    def may_meet(self):
+        """Codes of refusals for reading several samples together that its statements give a reason for."""
+        live = self.live()[0]
+        return MIXING if any(s.mixes for s in live) else {s.limit for s in live if s.limit}
 
     def inputs(self):
         words = set(re.findall(r"\w+", "\n".join(s.lines() for s in self.live()[0])))
@@ -173,7 +177,7 @@ class Maker:
                 self.grow("F")
             self.grow("L")
         losses = [name for name in self.values["L"] if name != "base"]
-        if r.random() < 0.6:
+        if r.random() < 0.8:
             self.add(statement("head", 0, Production("L", *HEAD), r.choice, lambda _: ("G", self.values["G"][-1])))
             losses.append("head")
         terms = tuple((r.choice((1, 1, 1, 0.5, 0.1)), name) for name in losses)
