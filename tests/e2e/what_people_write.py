@@ -108,6 +108,8 @@ CASES = {
     "clamped_divisor": Case(lambda m, p, y, mask: (error(p, y) * mask).sum() / mask.sum().clamp(min=1e-6)),
     "rooted_divisor": Case(lambda m, p, y, mask: error(p, y).sum() / mask.sum().sqrt()),
     "data_as_factor": Case(lambda m, p, y, mask: mask.mean() * error(p, y).mean()),
+    "loss_of_data": Case(lambda m, p, y, mask: error(p, y).mean() + 0.5 * F.cross_entropy(y, y.argmax(-1), reduction="none").pow(2).mean()),
+    "error_of_data": Case(lambda m, p, y, mask: error(p, y).mean() + 0.5 * F.mse_loss(y, 2 * y, reduction="none").mean(1).pow(2).mean()),
     "factor_and_divisor": Case(lambda m, p, y, mask: error(p, y).sum() / mask.sum() * y.abs().mean()),
     # constants in a shape that has the batch: each sample has the same
     "ones_counted": Case(last_position_left_out, spread=True),
