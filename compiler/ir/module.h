@@ -61,8 +61,9 @@ struct Precision {
 struct ModelVariant {
   int64_t local_batch = 1;
   ChunkedGraph chunked;
-  // The same graph, op by op and value by value, bound to `like_batch` samples: where pieces have so few that any axis
-  // can pass for the batch, it says which one is. Up to normalise_losses; unset where the graph itself says so.
+  // The same graph, op by op, bound to `like_batch` samples: where pieces have so few that any axis can pass for the
+  // batch, it says which one is. Its values have other ids where it has another number of constants: the numbers of two
+  // samples may be a constant of the model, too. Up to normalise_losses; unset where the graph itself says so.
   std::optional<Graph> like;
   int64_t like_batch = 1;
   // [value of the forward] its total gradient, invalid where none; empty before add_backward.

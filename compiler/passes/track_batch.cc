@@ -371,12 +371,21 @@ BatchMap track_batch(const ir::Graph& graph, int64_t local_batch) {
 BatchMap track_batch(const ir::ModelVariant& variant) {
   const ir::Graph& graph = variant.chunked.graph;
   if (!variant.like) return track_batch(graph, variant.local_batch);
-  PIPER_CHECK(graph.num_ops() == variant.like->num_ops(), "a graph of ", graph.num_ops(), " ops that is like one of ",
-              variant.like->num_ops());
-  for (size_t i = 0; i < graph.num_ops(); ++i)
-    PIPER_CHECK(graph.op(ir::OpId(i)).results == variant.like->op(ir::OpId(i)).results, "op ", i,
-                " makes other values than that of the graph that its graph is like");
-  return track_batch(*variant.like, variant.like_batch);
+  const ir::Graph& like = *variant.like;
+  PIPER_CHECK(graph.num_ops() == like.num_ops(), "a graph of ", graph.num_ops(), " ops that is like one of ",
+              like.num_ops());
+  BatchMap of_like = track_batch(like, variant.like_batch), map;
+  map.values.resize(graph.num_values());
+  for (size_t i = 0; i < graph.inputs().size(); ++i)
+    map.values[graph.inputs()[i].value.index] = of_like.of(like.inputs()[i].value);
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op &op = graph.op(ir::OpId(i)), &other = like.op(ir::OpId(i));
+    PIPER_CHECK(op.kind == other.kind && op.results.size() == other.results.size(), "op ", i,
+                " is another than that of the graph that its graph is like");
+    for (size_t r = 0; r < op.results.size(); ++r) map.values[op.results[r].index] = of_like.of(other.results[r]);
+  }
+  map.mixers = std::move(of_like.mixers);
+  return map;
 }
 
 Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_batch, int64_t pieces,

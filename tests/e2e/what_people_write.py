@@ -250,6 +250,18 @@ class SumBags(Bags):
     mode = "sum"
 
 
+class PositionsInBothStages(nn.Module):
+    """Each stage computes the numbers of its samples, so its graph is made anew."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b, self.w = nn.Linear(4, 4), nn.Linear(4, 3), nn.Parameter(torch.linspace(0.5, 1.5, 4))
+
+    def forward(self, x, y, mask):
+        h = torch.tanh(self.a(x)) + torch.outer(torch.arange(x.shape[0]) * 0.1, self.w)
+        return (error(self.b(h), y) * mask * (torch.arange(x.shape[0]) < 4)).mean()
+
+
 def rows(n):
     return {"x": torch.randn(n, 8), "y": torch.randn(n)}
 
@@ -263,6 +275,7 @@ def sequences(n):
 
 
 CASES["dropout_of_positions"] = Case(None, model=DropoutOfPositions, data=sequences, own_masks=True)
+CASES["positions_in_both_stages"] = Case(None, model=PositionsInBothStages, forms=(1, family("gpipe", 8), family("1f1b", 8)))
 for name, model in (("attention", Attention), ("encoder_layer", EncoderLayer), ("sequence_first_gru", SequenceFirst)):
     CASES[name] = Case(None, model=model, data=sequences, kinds=("pt2",))
 for name, model in (("group_statistics", GroupStatistics), ("row_statistics", RowStatistics), ("mean_of_rows", MeanOfRows),
