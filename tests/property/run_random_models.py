@@ -177,7 +177,7 @@ class End:
 
 class Runner:
     def __init__(self, args):
-        self.args, self.bin, self.work = args, args.bin, args.work
+        self.args, self.bin, self.work = args, args.bin.resolve(), args.work.resolve()
         self.work.mkdir(parents=True, exist_ok=True)
         self.refusals, self.runs, self.failures, self.unfit = collections.Counter(), collections.Counter(), [], collections.Counter()
 
@@ -186,7 +186,7 @@ class Runner:
         words = [str(c) for c in command]
         if words[0] == str(self.bin / "piper-run") and (forks := forked_runs(self.bin / "piper-run")):
             return forks.call(words, os.getcwd(), 120)
-        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, cwd=self.work)
         return done.returncode, done.stdout
 
     def exported(self, model, container):
