@@ -297,6 +297,7 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--results", type=pathlib.Path, help="lines of JSON, a seed each; seeds in it are left out")
+    parser.add_argument("--most-refused", type=float, default=100, help="percent of the runs that may be refused, 100 by default")
     parser.add_argument("--shrink-seconds", type=float, default=60)
     parser.add_argument("--print", action="store_true", help="the models' texts, and no run")
     args = parser.parse_args()
@@ -323,7 +324,10 @@ def main():
     ran, runs = args.count - len(known & set(seeds)), sum(runner.runs.values())
     print(f"{ran} models, {sum(runner.unfit.values())} of them left out, {runs} runs: "
           + ", ".join(f"{n} {kind}" for kind, n in sorted(runner.runs.items())) + f"; {len(runner.failures)} failures")
-    sys.exit(1 if runner.failures or (ran and not runs) else 0)
+    refused = 100 * runner.runs["refused"] / max(runs, 1)
+    if refused > args.most_refused:
+        print(f"{refused:.0f} % of the runs are refused, more than {args.most_refused:g} %")
+    sys.exit(1 if runner.failures or (ran and not runs) or refused > args.most_refused else 0)
 
 
 if __name__ == "__main__":
