@@ -382,7 +382,7 @@ class Normaliser {
       const ir::Op op = graph_.op(OpId(i));
       bool class_loss = op.kind == OpKind::kCrossEntropyLoss || op.kind == OpKind::kNllLoss;
       if (!class_loss && op.kind != OpKind::kMseLoss) continue;
-      ir::GraphBuilder b = builder(op);
+      ir::GraphBuilder b = builder(op, op.phase);  // one of data alone may be of a count
       ValueId result;
       if (!class_loss) {
         result = expand_squared_error(b, op, 1);

@@ -108,6 +108,8 @@ CASES = {
     "clamped_divisor": Case(lambda m, p, y, mask: (error(p, y) * mask).sum() / mask.sum().clamp(min=1e-6)),
     "rooted_divisor": Case(lambda m, p, y, mask: error(p, y).sum() / mask.sum().sqrt()),
     "data_as_factor": Case(lambda m, p, y, mask: mask.mean() * error(p, y).mean()),
+    "loss_of_data": Case(lambda m, p, y, mask: error(p, y).mean() + 0.5 * F.cross_entropy(y, y.argmax(-1), reduction="none").pow(2).mean()),
+    "error_of_data": Case(lambda m, p, y, mask: error(p, y).mean() + 0.5 * F.mse_loss(y, 2 * y, reduction="none").mean(1).pow(2).mean()),
     "factor_and_divisor": Case(lambda m, p, y, mask: error(p, y).sum() / mask.sum() * y.abs().mean()),
     # constants in a shape that has the batch: each sample has the same
     "ones_counted": Case(last_position_left_out, spread=True),
@@ -248,6 +250,18 @@ class SumBags(Bags):
     mode = "sum"
 
 
+class PositionsInBothStages(nn.Module):
+    """Each stage computes the numbers of its samples, so its graph is made anew."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b, self.w = nn.Linear(4, 4), nn.Linear(4, 3), nn.Parameter(torch.linspace(0.5, 1.5, 4))
+
+    def forward(self, x, y, mask):
+        h = torch.tanh(self.a(x)) + torch.outer(torch.arange(x.shape[0]) * 0.1, self.w)
+        return (error(self.b(h), y) * mask * (torch.arange(x.shape[0]) < 4)).mean()
+
+
 def rows(n):
     return {"x": torch.randn(n, 8), "y": torch.randn(n)}
 
@@ -261,6 +275,7 @@ def sequences(n):
 
 
 CASES["dropout_of_positions"] = Case(None, model=DropoutOfPositions, data=sequences, own_masks=True)
+CASES["positions_in_both_stages"] = Case(None, model=PositionsInBothStages, forms=(1, family("gpipe", 8), family("1f1b", 8)))
 for name, model in (("attention", Attention), ("encoder_layer", EncoderLayer), ("sequence_first_gru", SequenceFirst)):
     CASES[name] = Case(None, model=model, data=sequences, kinds=("pt2",))
 for name, model in (("group_statistics", GroupStatistics), ("row_statistics", RowStatistics), ("mean_of_rows", MeanOfRows),
