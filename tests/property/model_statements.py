@@ -101,7 +101,7 @@ HIDDEN = [
     ("q, k, v = self.m#(<H>).chunk(3, -1)\nq, k, v = (t.view(B, S, 2, D // 2).transpose(1, 2) for t in (q, k, v))\n"
      "$ = F.scaled_dot_product_attention(q, k, v, is_causal={True|False}).transpose(1, 2).reshape(B, S, D)", "self.m# = nn.Linear(D, 3 * D)", 2),
     ("q = <H>.view(B, S, 2, -1).transpose(1, 2)\n$ = F.scaled_dot_product_attention(q, q, q, attn_mask=<K>[:, None, None, :] | "
-     "torch.eye(S, dtype=torch.bool)).transpose(1, 2).reshape(B, S, D)",),
+     "torch.eye(S, dtype=torch.bool)).transpose(1, 2).reshape(B, S, D)", "", 0.3),
     ("self.m#(<H:1>, <H:1>, <H:1>, need_weights=False)[0]", "self.m# = nn.MultiheadAttention(D, 2, batch_first=True)"),
     ("self.m#(<H>)", "self.m# = nn.TransformerEncoderLayer(D, 2, 2 * D, dropout=0.0, batch_first=True{|, norm_first=True})", 0.5),
     ("self.m#(<H>)[0]", "self.m# = nn.{GRU|LSTM|RNN}(D, D, batch_first=True)"),
@@ -124,7 +124,7 @@ HIDDEN = [
     ("$ = <G:1>.add_(0.5)", "", 0.3),
     ("$ = <H>.clone()\n$[<K>] = 0", "", 0.3),
     ("$ = <H> + 1\n$ -= <T>",),
-    ("$ = torch.empty(B, S, D)\n$.copy_(<H>)",),
+    ("$ = torch.empty(B, S, D)\n$.copy_(<H>)", "", 0.2),
     ("$ = <H>.clone()\nfor t in range(1, S):\n    $[:, t] = $[:, t] + 0.5 * $[:, t - 1].clone()", "", 0.5),
     # constants in a shape that has the batch
     ("<H> + torch.zeros(B, S, D)",),
@@ -289,7 +289,7 @@ MASKS = [
     ("1 - 0.5 * <M>",),
     ("$ = torch.ones_like(<M>)\n$[:, -1] = 0", "", 2),
     ("$ = torch.ones(B, S)\n$[{0|-1|1:}] = 0", "", 2),
-    ("$ = torch.ones(B, S)\n$[:2] = 0", "", 0.5, False, "P0336"),
+    ("$ = torch.ones(B, S)\n$[:2] = 0", "", 0.2, False, "P0336"),
     ("torch.zeros(B, S) + 0.5",),
     ("(<I> != 0).to(x.dtype)", "", 2),
     ("<M>.cumsum(1) / S",),
@@ -310,7 +310,7 @@ MASKS = [
     ("y.norm(dim=-1)",),
     ("torch.outer(torch.ones(B), torch.arange(S) / S)",),
     ("<M>.max(1, keepdim=True).values.expand(B, S)",),
-    ("torch.eye(S)[<I> % S].sum(-1)",),
+    ("torch.eye(S)[<I> % S].sum(-1)", "", 0.3),
     ("torch.stack([<M>, <M>]).sum(0)",),
 ]
 BOOLEANS = [
@@ -328,7 +328,7 @@ BOOLEANS = [
     ("labels != -100", "", 2),
     ("(<I> != 0) & (<I> != 6)",),
     ("<K>.logical_not()",),
-    ("torch.isin(<I>, torch.tensor([1, 2, 3]))", "", 0.5),
+    ("torch.isin(<I>, torch.tensor([1, 2, 3]))", "", 0.2),
     ("$ = torch.ones_like(<K>)\n$[:, 0] = False",),
 ]
 INTEGERS = [
@@ -439,7 +439,7 @@ LOSSES = [
     ("<F>.sum() / (B * S)",),
     ("<F:1>.sum() / <F:1>.numel()",),
     ("<F:1>.sum() / <F:1>.shape[0]",),
-    ("((<F> * <M:1>).sum(0) / <M:1>.sum(0).clamp(min=1)).{sum|mean}()", "", 0.5, False, "P0331"),
+    ("((<F> * <M:1>).sum(0) / <M:1>.sum(0).clamp(min=1)).{sum|mean}()", "", 0.2, False, "P0331"),
     ("<F>[<K>].mean()", "", 0.3),
     ("torch.masked_select(<F>, <K>).sum() / <E>", "", 0.2),
     ("F.binary_cross_entropy_with_logits(<F>, <K>.to(x.dtype))",),
@@ -447,7 +447,7 @@ LOSSES = [
     ("F.kl_div(<G>.log_softmax(-1), y.softmax(-1), reduction='{batchmean|sum|mean}')",),
     ("F.gaussian_nll_loss(<G>, y, <G>.exp())", "", 0.5),
     ("F.triplet_margin_loss(<P>, <P>, <P>)", "", 0.5),
-    ("F.cosine_embedding_loss(<P>, z, torch.ones(B))",),
+    ("F.cosine_embedding_loss(<P>, z, torch.ones(B))", "", 0.2),
     ("0.01 * sum(p.pow(2).sum() for p in self.parameters())",),
     ("<T>.pow(2).sum()",),
     ("<V>.expand(B, D).pow(2).sum() / B",),
@@ -458,14 +458,14 @@ LOSSES = [
     ("torch.logsumexp(<F>, 1).mean()",),
     ("-<F>.log_softmax(1)[:, 0].mean()",),
     ("<H>.std(1).mean()", "", 0.5),
-    ("(<F> * <M> / <M:1>.sum()).sum()", "", 1, False, "P0331"),
+    ("(<F> * <M> / <M:1>.sum()).sum()", "", 0.2, False, "P0331"),
     ("<F>.sum() / <E> + <F>.mean()",),
     ("torch.stack([<L>, <L>]).{sum|mean}()",),
     ("<L> * 0.5 + <L>",),
     ("<L> / <E>",),
     ("<L> * <C>",),
     ("<L> * <C>.detach()",),
-    ("torch.where(<E> > 0, <L>, 0.0)", "", 0.5, False, "P0331"),
+    ("torch.where(<E> > 0, <L>, 0.0)", "", 0.2, False, "P0331"),
     ("<L> if S > 3 else 2 * <L>",),
     ("torch.exp(-<C:1>) * <L> + <C:1>",),
     ("<L> * <E>",),
@@ -480,7 +480,7 @@ LOSSES = [
     ("(<G>.softmax(-1) * <G>.log_softmax(-1)).sum(-1).mean()",),
     ("<F>.view(-1).mean()",),
     ("<F>.t().sum(1).mean()",),
-    ("torch.dot(<F>.reshape(-1), <M>.reshape(-1)) / <E>", "", 0.5, False, "P0331"),
+    ("torch.dot(<F>.reshape(-1), <M>.reshape(-1)) / <E>", "", 0.2, False, "P0331"),
     ("(<F> * <M>).sum().div(<M>.sum())",),
     ("torch.mean(<F>[:, 1:] - <F>[:, :-1])",),
     ("<F:1>.{sum|mean}() + <F:1>.pow(2).mean()",),
@@ -515,7 +515,7 @@ LOSSES_MIXING = [
 def table(type_, rows, mixing=()):
     def init_of(text):
         return "self.m# = nn.Sequential(nn.BatchNorm1d(D))" if "self.m#" in text else ""
-    return [Production(type_, *row) for row in rows] + [Production(type_, text, init_of(text), 0.15, True) for text in mixing]
+    return [Production(type_, *row) for row in rows] + [Production(type_, text, init_of(text), 0.06, True) for text in mixing]
 
 
 PRODUCTIONS = (table("G", HIDDEN, HIDDEN_MIXING) + table("P", POOLED, POOLED_MIXING) + table("F", PER_TOKEN, PER_TOKEN_MIXING)

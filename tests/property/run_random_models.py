@@ -141,7 +141,7 @@ class Reference:
             if mine is None and wanted.numel():
                 faults.append(f"no weight {name}")
             elif wanted.numel() and not (differs := norm(mine.double() - wanted)) <= (
-                    OF_VALUE * (norm(wanted) + self.largest) + OF_CHANGE * norm(wanted - exact.start[name]) + OF_ERROR * error):
+                    OF_VALUE * (norm(wanted) / 4 + STEPS * LR * self.largest) + OF_CHANGE * norm(wanted - exact.start[name]) + OF_ERROR * error):
                 faults.append(f"the weight {name} differs by {differs:.3g}, it changed by {norm(wanted - exact.start[name]):.3g}")
         return faults
 
