@@ -113,6 +113,7 @@ CASES = {
     "factor_and_divisor": Case(lambda m, p, y, mask: error(p, y).sum() / mask.sum() * y.abs().mean()),
     # constants in a shape that has the batch: each sample has the same
     "ones_counted": Case(last_position_left_out, spread=True),
+    "two_terms_of_one_error": Case(lambda m, p, y, mask: (error(p, y) * m.w).mean() + last_position_left_out(m, p, y, mask), more=with_parameter()),
     "ones_like_summed": Case(lambda m, p, y, mask: error(p, y).sum() / torch.ones_like(mask).sum()),
     "new_full_summed": Case(lambda m, p, y, mask: error(p, y).sum() / y.new_full((y.shape[0], 2), 0.5).sum()),
     "zeros_concatenated": Case(lambda m, p, y, mask: torch.cat([p - y, torch.zeros(y.shape[0], 2)], 1).pow(2).mean()),

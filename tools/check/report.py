@@ -14,7 +14,9 @@ group above its share is named; one above twice its share fails the check (exit 
 import argparse
 import collections
 import hashlib
+import json
 import pathlib
+import subprocess
 import sys
 import time
 import xml.etree.ElementTree
@@ -38,6 +40,16 @@ def shares() -> dict[str, float]:
     return {line.split()[0]: float(line.split()[1]) for line in lines if line.strip() and not line.startswith("#")}
 
 
+def groups_of(build: pathlib.Path) -> dict[str, str]:
+    """The group of each test: its label "group:NAME"."""
+    shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, capture_output=True, text=True)
+    found = {}
+    for test in json.loads(shown.stdout)["tests"]:
+        labels = next((item["value"] for item in test.get("properties", []) if item["name"] == "LABELS"), [])
+        found[test["name"]] = next((label.removeprefix("group:") for label in labels if label.startswith("group:")), "none")
+    return found
+
+
 def tests_of(build: pathlib.Path, ends: collections.Counter) -> list[tuple[str, str, float, float]]:
     """Of each test that ran: its group, its name, processor seconds, seconds on the wall. Counts in `ends` how tests ended."""
     measured = {}
@@ -46,9 +58,9 @@ def tests_of(build: pathlib.Path, ends: collections.Counter) -> list[tuple[str, 
         name, user, system, _ = line.rsplit(" ", 3)
         measured[name] = float(user) + float(system)
     found = []
+    groups = groups_of(build)
     for case in xml.etree.ElementTree.parse(build / "tests.xml").getroot().iter("testcase"):
-        labels = next((item.get("value", "") for item in case.iter("property") if item.get("name") == "cmake_labels"), "")
-        group = next((label.removeprefix("group:") for label in labels.split(";") if label.startswith("group:")), "none")
+        group = groups.get(case.get("name"), "none")
         end = {"run": "passed", "fail": "failed"}.get(case.get("status"), "skipped")
         ends[end] += 1
         if end != "skipped":

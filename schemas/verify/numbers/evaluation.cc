@@ -254,7 +254,8 @@ std::vector<RowResult> Evaluation::apply(const KernelCall& call, std::vector<Vie
     return of_piece();
   }
   for (const RowResult& result : results)
-    if (none < 0 && result.over == Over::kUnknown) none = unfit(result.why);
+    if (none < 0 && result.over == Over::kUnknown)
+      none = run_.whole && result.numbers_for_each ? table_.unknown(result.why) : unfit(result.why);
   return results;
 }
 

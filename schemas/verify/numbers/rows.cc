@@ -24,6 +24,8 @@ int32_t sample_axis(const View& view) {
   return -1;
 }
 
+constexpr const char* kNumbersForEach = "an operand without samples beside one that has them";
+
 RowResult unknown(std::string why) { return {Over::kUnknown, -1, std::move(why)}; }
 RowResult by_each(int64_t axis) { return {Over::kEach, static_cast<int32_t>(axis), ""}; }
 
@@ -75,7 +77,7 @@ class Applied {
     for (View& view : operands_) {
       const auto axis = static_cast<int64_t>(view.axes.size()) - from_end;
       if (from_end == 0 || view.number < 0 || axis < 0 || over(view) == Over::kEach) continue;
-      if (!repeat(view.axes[static_cast<size_t>(axis)])) return "an operand without samples beside one that has them";
+      if (!repeat(view.axes[static_cast<size_t>(axis)])) return kNumbersForEach;
     }
     return "";
   }
@@ -102,7 +104,11 @@ class Applied {
     if (outer != nullptr && !by_constant && (*outer != 1 || (batch != nullptr && *batch != samples_)))
       return unknown("samples that are not the outermost axis");
     int64_t from_end = 0;
-    if (auto why = align(from_end); !why.empty()) return unknown(std::move(why));
+    if (auto why = align(from_end); !why.empty()) {
+      RowResult result = unknown(std::move(why));
+      result.numbers_for_each = result.why == kNumbersForEach;
+      return result;
+    }
     return from_end == 0 ? RowResult() : by_each(static_cast<int64_t>(rank()) - from_end);
   }
 

@@ -34,6 +34,9 @@ struct RowResult {
   Over over = Over::kNothing;
   int32_t sample_axis = -1;  // of an output over kEach: which of its axes numbers the samples
   std::string why;           // of kUnknown
+  // Of kUnknown: an operand without samples has numbers of its own for each of them, as a table that the model makes
+  // for its batch. Sound where the piece is the step, whose samples are all there.
+  bool numbers_for_each = false;
 };
 
 // nullptr: the kernel has no row.
