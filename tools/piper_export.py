@@ -573,7 +573,7 @@ class _Check:
     rounding makes of it. Where a gradient is nothing but rounding (a key's bias), ten times what another scale of the loss does.
 
     The model runs twice, the second time with its loss scaled and its attributes as the first has left them: so a gradient that is
-    clipped on its way is seen, and a forward that depends on what it has changed itself. Where a gradient is 0 (behind a weight
+    clipped on its way is seen, and a forward that depends on what it has changed itself. Where a gradient is 0 (after a weight
     that starts at 0) nothing is compared, so all is done again with weights and inputs that are moved a little.
     """
 
