@@ -9,6 +9,7 @@
 
 #include "compiler/passes/cut_chunks.h"
 #include "compiler/passes/expand_losses.h"
+#include "compiler/passes/step_totals.h"
 #include "schemas/base/check.h"
 
 namespace piper::passes {
@@ -28,16 +29,19 @@ class Normaliser {
         step_(step),
         cut_(step.cut || step.pieces > 1),
         per_microbatch_(per_microbatch),
+        totals_(graph, batch, step.pieces, diags),
         diags_(diags) {}
 
   Status run() {
     PIPER_CHECK(graph_.loss.valid(), "the graph has no loss");
     find_taints();
+    const size_t given = graph_.num_ops();
     PIPER_ASSIGN(ValueId loss, cut_ ? share(graph_.loss, OpId()) : Result<ValueId>(graph_.loss));
     for (ir::Graph::Output& output : graph_.outputs)
       if (output.value == graph_.loss) output.value = loss;
     std::erase_if(graph_.outputs, [&](const ir::Graph::Output& o) { return o.value != loss; });
     graph_.loss = loss;
+    if (cut_) PIPER_RETURN_IF_ERROR(read_totals(given));
     PIPER_RETURN_IF_ERROR(replace_remaining_losses());
     if (const ir::Value& value = graph_.value(graph_.loss); !value.type.shape.empty()) {
       ir::GraphBuilder b = builder(graph_.op(value.producer));
@@ -76,12 +80,7 @@ class Normaliser {
   // taint_[v]: an op that mixes samples, that v depends on and that `per_microbatch` does not cover.
   void find_taints() {
     taint_.assign(graph_.num_values(), OpId());
-    parameter_free_.assign(graph_.num_values(), false);
-    for (size_t i = 0; i < graph_.num_values(); ++i) {
-      ir::ValueKind kind = graph_.value(ValueId(i)).kind;
-      parameter_free_[i] =
-          kind == ir::ValueKind::kInput || kind == ir::ValueKind::kConstant || kind == ir::ValueKind::kSampleOffset;
-    }
+    shares_.assign(graph_.num_ops(), false);
     size_t next = 0;
     for (size_t i = 0; i < graph_.num_ops(); ++i) {
       const ir::Op& op = graph_.op(OpId(i));
@@ -92,12 +91,7 @@ class Normaliser {
         ++next;
         if (!taint.valid() && !covered(op)) taint = OpId(i);
       }
-      bool free = std::all_of(op.operands.begin(), op.operands.end(),
-                              [&](ValueId v) { return !v.valid() || parameter_free_[v.index]; });
-      for (ValueId result : op.results) {
-        taint_[result.index] = taint;
-        parameter_free_[result.index] = free;
-      }
+      for (ValueId result : op.results) taint_[result.index] = taint;
     }
   }
 
@@ -154,8 +148,11 @@ class Normaliser {
     const ir::Op op = graph_.op(id);
     switch (op.kind) {
       case OpKind::kCrossEntropyLoss:
-      case OpKind::kNllLoss: return class_loss(op);
-      case OpKind::kMseLoss: return squared_error(op);
+      case OpKind::kNllLoss:
+      case OpKind::kMseLoss: {
+        PIPER_ASSIGN(const ir::Op wide, with_totals(op));
+        return op.kind == OpKind::kMseLoss ? squared_error(wide) : class_loss(wide);
+      }
       case OpKind::kAdd:
       case OpKind::kSub: {
         PIPER_ASSIGN(ValueId a, share(op.operands[0], id));
@@ -163,19 +160,31 @@ class Normaliser {
         return rebuilt(op, {a, b});
       }
       case OpKind::kMul:
-        if (same_for_all(op.operands[0]) || known_before_forward(op.operands[0])) {
-          PIPER_ASSIGN(ValueId a, step_wide(op, op.operands[0]));
+        if (same_for_all(op.operands[0])) {
+          PIPER_ASSIGN(ValueId a, totals_.wide(op, op.operands[0]));
           PIPER_ASSIGN(ValueId b, share(op.operands[1], id));
           return rebuilt(op, {a, b});
         }
         [[fallthrough]];
       case OpKind::kDiv:
-        if (same_for_all(op.operands[1]) || known_before_forward(op.operands[1])) {
+        if (same_for_all(op.operands[1])) {
           PIPER_ASSIGN(ValueId a, share(op.operands[0], id));
-          PIPER_ASSIGN(ValueId b, step_wide(op, op.operands[1]));
+          PIPER_ASSIGN(ValueId b, totals_.wide(op, op.operands[1]));
           return rebuilt(op, {a, b});
         }
         break;
+      case OpKind::kWhere:
+        if (same_for_all(op.operands[0])) {
+          PIPER_ASSIGN(ValueId condition, totals_.wide(op, op.operands[0]));
+          PIPER_ASSIGN(ValueId a, share(op.operands[1], id));
+          PIPER_ASSIGN(ValueId b, share(op.operands[2], id));
+          return rebuilt(op, {condition, a, b});
+        }
+        break;
+      case OpKind::kMatmul:
+        if (!adds_samples(graph_, op, batch_)) break;
+        for (ValueId operand : op.operands) PIPER_RETURN_IF_ERROR(want_clean(operand));
+        return v;
       case OpKind::kCat: {
         if (std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId x) { return per_sample(x); })) break;
         std::vector<ValueId> parts;
@@ -212,76 +221,16 @@ class Normaliser {
       default: break;
     }
     PIPER_RETURN_IF_ERROR(want_clean(v));
-    return weighted(v, id);
+    PIPER_ASSIGN(const ValueId wide, totals_.wide(op, v));
+    return weighted(wide, id);
   }
 
   bool per_sample(ValueId v) const {
     return batch_.of(v).kind == BatchKind::kAxis || batch_.of(v).kind == BatchKind::kGrouped;
   }
-  bool same_for_all(ValueId v) const { return batch_.of(v).kind == BatchKind::kNone; }
-
-  // ---------------------------------------------------------------- counts of a step
-  // v is made of sums and means over the batch of values that no parameter enters, such as the number
-  // of positions of a loss mask: then its value on the whole batch is computed before the first forward.
-  bool known_before_forward(ValueId v) const {
-    const ir::Value& value = graph_.value(v);
-    if (value.kind == ir::ValueKind::kConstant) return true;
-    BatchKind kind = batch_.of(v).kind;
-    if (value.kind == ir::ValueKind::kInput) return kind == BatchKind::kNone;
-    if (value.kind != ir::ValueKind::kOpResult || per_sample(v) || !parameter_free_[v.index]) return false;
-    const ir::Op& op = graph_.op(value.producer);
-    if (reduces_batch(op)) return value.type.elements() == 1 && !taint_[op.operands[0].index].valid();
-    return op.results.size() == 1 && std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId operand) {
-             return operand.valid() && known_before_forward(operand);
-           });
-  }
-  bool reduces_batch(const ir::Op& op) const {
-    return (op.kind == OpKind::kSum || op.kind == OpKind::kMean) && batch_.of(op.operands[0]).kind == BatchKind::kAxis;
-  }
-
-  // The value of v on the whole batch; v itself where it is the same for every piece.
-  Result<ValueId> step_wide(const ir::Op& reader, ValueId v) {
-    if (same_for_all(v)) return v;
-    PIPER_ASSIGN(const ValueId made, count_finish(reader, v));
-    if (graph_.made_by(made, OpKind::kStepSum) == nullptr) return made;
-    // Forwards read what a program makes of a sum over the step, not the sum.
-    ir::GraphBuilder b = builder(reader, Phase::kCountFinish);
-    const ValueId result = b.add1(OpKind::kReshape, {made}, ir::ReshapeAttrs{graph_.type(made).shape});
-    step_values_[{reader.chunk.index, v.index}] = result;
-    return finish(b, result);
-  }
-  // v by ops of the phases kCount and kCountFinish.
-  Result<ValueId> count_finish(const ir::Op& reader, ValueId v) {
-    const ir::Value value = graph_.value(v);
-    if (value.kind != ir::ValueKind::kOpResult) return v;
-    if (auto found = step_values_.find({reader.chunk.index, v.index}); found != step_values_.end())
-      return found->second;
-    const ir::Op op = graph_.op(value.producer);
-    ir::GraphBuilder b = builder(op, Phase::kCount);
-    b.set_chunk(reader.chunk);
-    ValueId result;
-    if (reduces_batch(op)) {
-      const auto& a = std::get<ir::ReduceAttrs>(op.attrs);
-      std::map<uint32_t, ValueId> copies;
-      PIPER_ASSIGN(ValueId x, count_copy(reader, op.operands[0], copies));
-      result = b.cast(b.reshape(b.sum(x, a.dims, false), {}), DType::kF32);
-      result = b.add1(OpKind::kStepSum, {result});
-      b.set_phase(Phase::kCountFinish);
-      int64_t terms = 1;
-      for (int64_t dim : a.dims) terms *= graph_.type(op.operands[0]).shape[static_cast<size_t>(dim)];
-      if (op.kind == OpKind::kMean) result = divide(b, result, terms * step_.pieces);
-      result = b.reshape(b.cast(result, value.type.dtype), value.type.shape);
-    } else {
-      std::vector<ValueId> operands;
-      for (ValueId operand : op.operands) {
-        PIPER_ASSIGN(ValueId moved, count_finish(reader, operand));
-        operands.push_back(moved);
-      }
-      b.set_phase(Phase::kCountFinish);
-      result = b.add1(op.kind, std::move(operands), op.attrs);
-    }
-    step_values_.emplace(std::make_pair(reader.chunk.index, v.index), result);
-    return finish(b, result);
+  // On every piece, once totals are of the step.
+  bool same_for_all(ValueId v) const {
+    return batch_.of(v).kind == BatchKind::kNone || batch_.of(v).kind == BatchKind::kTotal;
   }
 
   // v x 1/pieces, in the chunk of `at`.
@@ -292,7 +241,10 @@ class Normaliser {
   }
 
   ValueId rebuilt(const ir::Op& op, std::vector<ValueId> operands) {
-    if (operands == op.operands) return op.results[0];
+    if (operands == op.operands) {
+      shares_[graph_.value(op.results[0]).producer.index] = true;
+      return op.results[0];
+    }
     ir::GraphBuilder b = builder(op);
     return finish(b, b.add1(op.kind, std::move(operands), op.attrs));
   }
@@ -328,10 +280,10 @@ class Normaliser {
     ValueId weight = op.operands.size() > 2 ? op.operands[2] : ValueId();
     auto key = std::make_tuple(op.chunk.index, op.operands[1].index, weight.index, a.ignore_index);
     if (auto found = counts_.find(key); found != counts_.end()) return found->second;
-    std::map<uint32_t, ValueId> copies;
-    PIPER_ASSIGN(ValueId labels, count_copy(op, op.operands[1], copies));
+    StepTotals::Copies copies;
+    PIPER_ASSIGN(ValueId labels, totals_.copy(op, op.operands[1], copies));
     if (weight.valid()) {
-      PIPER_ASSIGN(weight, count_copy(op, weight, copies));
+      PIPER_ASSIGN(weight, totals_.copy(op, weight, copies));
     }
     ir::GraphBuilder b = builder(op, Phase::kCount);
     std::vector<ValueId> operands{labels};
@@ -345,32 +297,30 @@ class Normaliser {
     return finish(b, inverse);
   }
 
-  // v as made by ops of phase kCount alone, in the chunk of the loss op.
-  Result<ValueId> count_copy(const ir::Op& loss, ValueId v, std::map<uint32_t, ValueId>& copies) {
-    const ir::Value& value = graph_.value(v);
-    if (value.kind == ir::ValueKind::kParameter)
-      return diags_.error("P0332").help("use labels and class weights that are inputs or constants")
-             << "the number of labels that " << graph_.provenance().describe(loss.prov)
-             << " divides by depends on the parameter '" << value.name
-             << "', so it is not known before the first forward";
-    if (value.kind != ir::ValueKind::kOpResult) return v;
-    if (auto found = copies.find(v.index); found != copies.end()) return found->second;
-    const ir::Op op = graph_.op(value.producer);
-    std::vector<ValueId> operands;
-    for (ValueId operand : op.operands) {
+  // ---------------------------------------------------------------- the rest
+  // The op, reading totals of the step.
+  Result<ir::Op> with_totals(ir::Op op) {
+    for (ValueId& operand : op.operands)
       if (operand.valid()) {
-        PIPER_ASSIGN(operand, count_copy(loss, operand, copies));
+        PIPER_ASSIGN(operand, totals_.wide(op, operand));
       }
-      operands.push_back(operand);
+    return op;
+  }
+  // What reads a total otherwise than on the linear way to the loss, among the first `given` ops.
+  Status read_totals(size_t given) {
+    mark_live();
+    const std::vector<bool> live = live_;
+    const size_t before = graph_.num_ops();
+    for (size_t i = 0; i < given; ++i) {
+      const ir::Op op = graph_.op(OpId(i));
+      if (!live[i] || shares_[i] || batch_.of(op.results[0]).kind == BatchKind::kTotal) continue;
+      PIPER_ASSIGN(const ir::Op wide, with_totals(op));
+      graph_.op(OpId(i)).operands = wide.operands;
     }
-    ir::GraphBuilder b = builder(op, Phase::kCount);
-    b.set_chunk(loss.chunk);
-    std::vector<ValueId> results = b.add(op.kind, std::move(operands), op.attrs);
-    for (size_t i = 0; i < results.size(); ++i) copies.emplace(op.results[i].index, results[i]);
-    return finish(b, copies.at(v.index));
+    if (graph_.num_ops() != before) graph_.sort_ops();
+    return Status();
   }
 
-  // ---------------------------------------------------------------- the rest
   // Loss operators that are read otherwise: statistics of a piece, or unreduced. Their readers are
   // redirected; a mean divides by the piece's own count.
   Status replace_remaining_losses() {
@@ -441,11 +391,11 @@ class Normaliser {
   StepShape step_;
   bool cut_;
   const std::vector<std::string>& per_microbatch_;
+  StepTotals totals_;
   diag::Diagnostics& diags_;
   std::vector<OpId> taint_;             // [value of the graph as given]
-  std::vector<bool> parameter_free_;    // [value of the graph as given] made of inputs and constants alone
+  std::vector<bool> shares_;            // [op of the graph as given] reads of a total what it is on the piece
   std::map<uint32_t, ValueId> shared_;  // value -> share()
-  std::map<std::pair<uint32_t, uint32_t>, ValueId> step_values_;  // (chunk, value) -> count_finish()
   std::map<std::tuple<uint32_t, uint32_t, uint32_t, int64_t>, ValueId> counts_;
   std::vector<bool> live_;  // [op]
   Status failure_;

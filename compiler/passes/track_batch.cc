@@ -25,13 +25,26 @@ class Tracker {
  public:
   Tracker(const ir::Graph& graph, int64_t local_batch) : graph_(graph), batch_(local_batch) {
     map_.values.resize(graph.num_values());
+    of_data_.resize(graph.num_values());
+    for (size_t v = 0; v < graph.num_values(); ++v) {
+      const ir::ValueKind kind = graph.value(ValueId(v)).kind;
+      of_data_[v] = kind == ir::ValueKind::kInput || kind == ir::ValueKind::kConstant ||
+                    kind == ir::ValueKind::kSampleOffset;
+    }
   }
 
   BatchMap run() {
     for (const ir::Input& input : graph_.inputs())
       if (input.batched && !shape(input.value).empty())
         map_.values[input.value.index] = {BatchKind::kAxis, 0, shape(input.value)[0] / batch_, 1};
-    for (size_t i = 0; i < graph_.num_ops(); ++i) look_at(ir::OpId(i));
+    for (size_t i = 0; i < graph_.num_ops(); ++i) {
+      const ir::Op& op = graph_.op(ir::OpId(i));
+      const bool of_data = std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
+        return !v.valid() || (of_data_[v.index] && map_.of(v).kind != BatchKind::kTotal);
+      });
+      for (ValueId result : op.results) of_data_[result.index] = of_data;
+      look_at(ir::OpId(i));
+    }
     return std::move(map_);
   }
 
@@ -41,14 +54,20 @@ class Tracker {
     if (operand >= op.operands.size() || !op.operands[operand].valid()) return {};
     return map_.of(op.operands[operand]);
   }
+  // Whether all pieces read the same here.
+  bool is_same(const ir::Op& op, size_t operand) const {
+    const BatchKind kind = factor(op, operand).kind;
+    return kind == BatchKind::kNone || kind == BatchKind::kTotal;
+  }
 
   void look_at(ir::OpId id) {
     const ir::Op& op = graph_.op(id);
     if (is_for_samples(op)) return;
-    bool any_axis = false, any_mixed = false;
+    bool any_axis = false, any_mixed = false, any_total = false;
     for (size_t i = 0; i < op.operands.size(); ++i) {
       any_axis = any_axis || has_axis(factor(op, i));
       any_mixed = any_mixed || factor(op, i).kind == BatchKind::kMixed;
+      any_total = any_total || factor(op, i).kind == BatchKind::kTotal;
     }
     // How many rows each expert has depends on all samples. The groups may, anything else mixes samples.
     bool of_counts = false;
@@ -56,6 +75,7 @@ class Tracker {
     if (!any_axis && !of_counts) {
       for (ValueId result : op.results)
         if (any_mixed) map_.values[result.index] = mixed();
+      if (any_total && !any_mixed && is_of_totals(op)) map_.values[op.results[0].index] = {BatchKind::kTotal};
       return;
     }
     for (size_t r = 0; r < op.results.size(); ++r) {
@@ -65,11 +85,25 @@ class Tracker {
       if (has_axis(f) &&
           (f.axis >= static_cast<int64_t>(s.size()) || s[static_cast<size_t>(f.axis)] != f.outer * batch_ * f.inner))
         f = mixed();
+      if (f.kind == BatchKind::kMixed && is_total(op)) f = {BatchKind::kTotal};
       map_.values[op.results[r].index] = f;
       bool mixes = (f.kind == BatchKind::kMixed && op.kind != OpKind::kExpertOrder) || op.kind == OpKind::kBatchNorm ||
                    gradient_mixes(op);
       if (mixes && (map_.mixers.empty() || map_.mixers.back() != id)) map_.mixers.push_back(id);
     }
+  }
+
+  // A sum of what no parameter and no other total enters: one pass over the step's data, before the first forward.
+  bool is_total(const ir::Op& op) const {
+    return adds_samples(graph_, op, map_) && of_data_[op.results[0].index] &&
+           graph_.type(op.results[0]).elements() <= kMostTotals;
+  }
+  // Made of totals, and of what is the same for every piece, by which it can be made of them in front of forwards.
+  bool is_of_totals(const ir::Op& op) const {
+    return op.results.size() == 1 && graph_.type(op.results[0]).elements() <= kMostTotals &&
+           std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
+             return v.valid() && (map_.of(v).kind == BatchKind::kTotal || of_data_[v.index]);
+           });
   }
 
   // Operators of which each result is of one sample, and the gradient of an operand no sum over samples: a row's is
@@ -87,7 +121,8 @@ class Tracker {
     if (!numbers && (expand == nullptr || expand->samples < 0)) return false;
     const int64_t axis = numbers ? 0 : expand->samples;
     const int64_t each = shape(op.results[0])[static_cast<size_t>(axis)] / batch_;
-    const bool of_samples = map_.of(op.operands[0]).kind != BatchKind::kNone;
+    const BatchKind kind = map_.of(op.operands[0]).kind;
+    const bool of_samples = kind != BatchKind::kNone && kind != BatchKind::kTotal;
     map_.values[op.results[0].index] = of_samples ? mixed() : BatchFactor{BatchKind::kAxis, axis, 1, each};
     if (of_samples) map_.mixers.push_back(ir::OpId(graph_.value(op.results[0]).producer));
     return true;
@@ -112,7 +147,7 @@ class Tracker {
     if (back) return x.kind == BatchKind::kAxis ? mixed() : ids;
     x.inner *= std::get<ir::TakeRowsAttrs>(op.attrs).repeat;
     bool fits =
-        x.kind == BatchKind::kNone || (x.kind == BatchKind::kAxis && x.outer == ids.outer && x.inner == ids.inner);
+        is_same(op, 0) || (x.kind == BatchKind::kAxis && x.outer == ids.outer && x.inner == ids.inner);
     return fits ? map_.of(op.operands[1]) : mixed();
   }
 
@@ -147,14 +182,14 @@ class Tracker {
       case AxisRule::kChoose: return x.axis == std::get<ir::TopkAttrs>(op.attrs).dim ? mixed() : x;
       case AxisRule::kScan: return x.axis == std::get<ir::DimAttrs>(op.attrs).dim ? mixed() : x;
       case AxisRule::kTable:
-        if (x.kind != BatchKind::kNone) return mixed();
+        if (!is_same(op, 0)) return mixed();
         return factor(op, 1);
       case AxisRule::kGather: return gathered(op);
       case AxisRule::kScatter: return scattered(op, shape(y));
       case AxisRule::kIndexSelect: return index_select(op);
       case AxisRule::kIndexAdd: {
         BatchFactor f = same(op, {0, 2});
-        bool moves = factor(op, 1).kind != BatchKind::kNone || f.axis == std::get<ir::DimAttrs>(op.attrs).dim;
+        bool moves = !is_same(op, 1) || f.axis == std::get<ir::DimAttrs>(op.attrs).dim;
         return moves ? mixed() : f;
       }
       case AxisRule::kCat: {
@@ -171,7 +206,7 @@ class Tracker {
       }
       case AxisRule::kMatmul: return matmul(op, shape(y));
       case AxisRule::kLinear: {
-        bool weights = factor(op, 1).kind != BatchKind::kNone || factor(op, 2).kind != BatchKind::kNone;
+        bool weights = !is_same(op, 1) || !is_same(op, 2);
         return weights || x.axis + 1 == static_cast<int64_t>(shape(y).size()) ? mixed() : x;
       }
       case AxisRule::kExpertOrder:
@@ -179,9 +214,9 @@ class Tracker {
         return {BatchKind::kGrouped, 0, 1, shape(y)[0] / batch_};
       case AxisRule::kTakeRows: return take_rows(op);
       case AxisRule::kGroupedMatmul:
-        return x.kind == BatchKind::kGrouped && x.axis == 0 && factor(op, 1).kind == BatchKind::kNone ? x : mixed();
+        return x.kind == BatchKind::kGrouped && x.axis == 0 && is_same(op, 1) ? x : mixed();
       case AxisRule::kGroupedExpand:
-        if (x.kind != BatchKind::kNone || !is_count(op.operands[1])) return mixed();
+        if (!is_same(op, 0) || !is_count(op.operands[1])) return mixed();
         return {BatchKind::kGrouped, 0, 1, shape(y)[0] / batch_};
       case AxisRule::kPerSample: return only_first(op) && x.axis == 0 ? x : mixed();
       case AxisRule::kBatchStatistics: return r == 0 && only_first(op) && x.axis == 0 ? x : mixed();
@@ -199,8 +234,8 @@ class Tracker {
       case AxisRule::kAttention: {
         BatchFactor f = same(op, {0, 1, 2});
         if (!has_axis(f) || f.axis != 0) return mixed();
+        if (is_same(op, 3)) return f;
         BatchFactor mask = factor(op, 3);
-        if (mask.kind == BatchKind::kNone) return f;
         bool fits = has_axis(mask) && mask.axis + 4 == static_cast<int64_t>(shape(op.operands[3]).size());
         return fits ? f : mixed();
       }
@@ -312,7 +347,7 @@ class Tracker {
     int64_t dim = std::get<ir::DimAttrs>(op.attrs).dim;
     BatchFactor x = factor(op, 0), index = factor(op, 1);
     if (has_axis(index)) {
-      if (x.kind != BatchKind::kNone) return mixed();
+      if (!is_same(op, 0)) return mixed();
       index.axis = dim;
       return index;
     }
@@ -359,9 +394,25 @@ class Tracker {
   const ir::Graph& graph_;
   int64_t batch_;
   BatchMap map_;
+  std::vector<bool> of_data_;  // [value] made of inputs and constants alone, no total among them
 };
 
 }  // namespace
+
+bool adds_samples(const ir::Graph& graph, const ir::Op& op, const BatchMap& batch) {
+  if (op.kind == OpKind::kMatmul) {
+    const BatchFactor a = batch.of(op.operands[0]), b = batch.of(op.operands[1]);
+    const auto rank = [&](size_t i) { return static_cast<int64_t>(graph.type(op.operands[i]).shape.size()); };
+    return a.kind == BatchKind::kAxis && b.kind == BatchKind::kAxis && a.axis == rank(0) - 1 && b.axis == rank(1) - 2 &&
+           a.outer == b.outer && a.inner == b.inner;
+  }
+  if (op.kind == OpKind::kSum || op.kind == OpKind::kMean) {
+    const BatchFactor x = batch.of(op.operands[0]);
+    const std::vector<int64_t>& dims = std::get<ir::ReduceAttrs>(op.attrs).dims;
+    return x.kind == BatchKind::kAxis && std::find(dims.begin(), dims.end(), x.axis) != dims.end();
+  }
+  return false;
+}
 
 BatchMap track_batch(const ir::Graph& graph, int64_t local_batch) {
   PIPER_CHECK(local_batch > 0, "local batch ", local_batch);
@@ -409,7 +460,8 @@ Status lay_out_dropout(ir::Graph& graph, const BatchMap& batch, int64_t local_ba
         attrs.inner = f.inner * ir::elements_behind(shape, axis);
         break;
       }
-      case BatchKind::kNone: {
+      case BatchKind::kNone:
+      case BatchKind::kTotal: {
         // One mask for all samples of the step: it must not follow the piece's offset.
         if (!zero.valid()) {
           ir::GraphBuilder b(graph, ir::ScopeId(), op.prov);

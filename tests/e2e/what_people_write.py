@@ -111,6 +111,25 @@ CASES = {
     "loss_of_data": Case(lambda m, p, y, mask: error(p, y).mean() + 0.5 * F.cross_entropy(y, y.argmax(-1), reduction="none").pow(2).mean()),
     "error_of_data": Case(lambda m, p, y, mask: error(p, y).mean() + 0.5 * F.mse_loss(y, 2 * y, reduction="none").mean(1).pow(2).mean()),
     "factor_and_divisor": Case(lambda m, p, y, mask: error(p, y).sum() / mask.sum() * y.abs().mean()),
+    # ... read sample by sample, or as vectors
+    "mask_by_its_sum": Case(lambda m, p, y, mask: (error(p, y) * mask / mask.sum()).sum(), spread=True),
+    "mask_by_its_mean": Case(lambda m, p, y, mask: (error(p, y) * (mask / mask.mean()).sqrt()).mean()),
+    "centred_labels": Case(lambda m, p, y, mask: error(p, y - y.mean(0)).mean(), spread=True),
+    "centred_before_a_layer": Case(lambda m, p, y, mask: error(p + m.b(F.pad(y - y.mean(0, keepdim=True), (0, 1))), y).mean()),
+    "labels_by_their_size": Case(lambda m, p, y, mask: error(p, y / y.pow(2).mean(0).sqrt()).mean()),
+    "columns_by_their_counts": Case(lambda m, p, y, mask: (((p - y) * (y > 0)).pow(2).sum(0) / (y > 0).sum(0).clamp(min=1)).mean(), spread=True),
+    "weights_of_classes": Case(lambda m, p, y, mask: (F.cross_entropy(p, y.argmax(-1), reduction="none")
+                                                     / F.one_hot(y.argmax(-1), 3).sum(0)[y.argmax(-1)].clamp(min=1)).sum()),
+    "total_times_parameter": Case(lambda m, p, y, mask: error(p, y).mean() + 0.1 * (m.w * y.mean(0)).pow(2).sum(), more=with_parameter(3)),
+    "total_expanded": Case(lambda m, p, y, mask: (error(p, y) * mask / mask.sum().expand(p.shape[0])).sum()),
+    "nothing_where_no_mask": Case(lambda m, p, y, mask: torch.where(mask.sum() > 0, (error(p, y) * mask).sum() / mask.sum(), 0.0), spread=True),
+    "dot_of_mask": Case(lambda m, p, y, mask: torch.dot(error(p, y), mask) / mask.sum()),
+    "dot_of_masks": Case(lambda m, p, y, mask: torch.dot(error(p, y), mask) / torch.dot(mask, mask)),
+    "product_over_samples": Case(lambda m, p, y, mask: ((p - y).t() @ y).diagonal().sum() / 10 + error(p, y).mean()),
+    "total_as_target": Case(lambda m, p, y, mask: F.mse_loss(p, y.mean(0).expand_as(p))),
+    # a total of totals is not known in one pass over the data
+    "standardised": Case(lambda m, p, y, mask: error(p, (y - y.mean(0)) / y.std(0)).mean(), refused=MIXES),
+    "labels_by_a_total": Case(lambda m, p, y, mask: F.cross_entropy(p, (mask > mask.mean()).long()), refused={form: "P0332" for form in (2, 4, 8)}),
     # constants in a shape that has the batch: each sample has the same
     "ones_counted": Case(last_position_left_out, spread=True),
     "two_terms_of_one_error": Case(lambda m, p, y, mask: (error(p, y) * m.w).mean() + last_position_left_out(m, p, y, mask), more=with_parameter()),
@@ -263,6 +282,18 @@ class PositionsInBothStages(nn.Module):
         return (error(self.b(h), y) * mask * (torch.arange(x.shape[0]) < 4)).mean()
 
 
+class TotalInBothStages(nn.Module):
+    """Stages that both read the mean of the labels."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x, y, mask):
+        mean = y.mean(0)
+        return error(self.b(torch.tanh(self.a(x)) * mean.sum()), y - mean).mean()
+
+
 def rows(n):
     return {"x": torch.randn(n, 8), "y": torch.randn(n)}
 
@@ -276,6 +307,7 @@ def sequences(n):
 
 
 CASES["dropout_of_positions"] = Case(None, model=DropoutOfPositions, data=sequences, own_masks=True)
+CASES["total_in_both_stages"] = Case(None, model=TotalInBothStages, forms=(1, family("gpipe", 4), family("1f1b", 8)))
 CASES["positions_in_both_stages"] = Case(None, model=PositionsInBothStages, forms=(1, family("gpipe", 8), family("1f1b", 8)))
 for name, model in (("attention", Attention), ("encoder_layer", EncoderLayer), ("sequence_first_gru", SequenceFirst)):
     CASES[name] = Case(None, model=model, data=sequences, kinds=("pt2",))
