@@ -159,9 +159,6 @@ Status check_local_batch(const Compilation& c, int64_t local, int64_t pieces, di
                std::to_string(pieces * c.model->fixed_batch()));
     return error;
   }
-  if (local < c.model->declared_min_batch() && c.model->samples_like(local, c.module.step.batch) == local)
-    diags.warning("P0223", span) << "pieces of " << local << " sample(s) are below the exporter's declared minimum of "
-                                 << c.model->declared_min_batch() << "; the model may have been specialised";
   return Status();
 }
 
@@ -190,7 +187,9 @@ Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag
   request.freeze = c.strategy.model.freeze;
   ir::ModelVariant variant;
   variant.local_batch = local_batch;
-  PIPER_ASSIGN(variant.chunked.graph, c.model->bind(request, diags));
+  PIPER_ASSIGN(frontend::BoundGraph bound, c.model->bind(request, diags));
+  variant.chunked.graph = std::move(bound.graph);
+  variant.like_batch = bound.like;
   PIPER_RETURN_IF_ERROR(choose_loss(variant.chunked.graph, c.strategy.model.loss, diags));
   rename_reserved(variant.chunked.graph);
   return variant;
@@ -200,9 +199,7 @@ Status cut_variant(const Compilation& c, ir::ModelVariant& variant, diag::Diagno
   const passes::ModelTags tags = c.model == nullptr ? passes::ModelTags() : c.model->node_tags();
   PIPER_ASSIGN(variant.chunked,
                passes::cut_chunks(std::move(variant.chunked.graph), c.strategy.annotations, diags, tags));
-  if (c.model == nullptr || !c.module.step.cut) return Status();
-  variant.like_batch = c.model->samples_like(variant.local_batch, c.module.step.batch);
-  if (variant.like_batch == variant.local_batch) return Status();
+  if (c.model == nullptr || !c.module.step.cut || variant.like_batch == variant.local_batch) return Status();
   diag::Diagnostics unheard = diags;  // it is the same model
   PIPER_ASSIGN(ir::ModelVariant like, bind_at(c, variant.like_batch, unheard));
   PIPER_ASSIGN(like.chunked, passes::cut_chunks(std::move(like.chunked.graph), c.strategy.annotations, unheard, tags));
@@ -319,6 +316,10 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(check_local_batch(c, local, pieces, diags));
   step.cut = local < step.batch;
   PIPER_ASSIGN(ir::ModelVariant variant, bind_at(c, local, diags));
+  if (local < c.model->declared_min_batch() && variant.like_batch == local)
+    diags.warning("P0223", c.strategy.model.batch_span)
+        << "pieces of " << local << " sample(s) are below the exporter's declared minimum of "
+        << c.model->declared_min_batch() << "; the model may have been specialised";
   PIPER_RETURN_IF_ERROR(check_input_names(c.strategy.model, variant.chunked.graph, diags));
   PIPER_RETURN_IF_ERROR(check_no_f64(variant.chunked.graph, diags));
   PIPER_RETURN_IF_ERROR(check_kept_modules(c, variant.chunked.graph, diags));

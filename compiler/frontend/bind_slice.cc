@@ -44,34 +44,55 @@ Result<ir::Graph> slice_at(const BindRequest& request, int64_t samples, int64_t 
   return recognise(std::move(piece));
 }
 
-}  // namespace
-
-int64_t samples_like(const ModelValues& values, int64_t piece, int64_t step_batch) {
-  const Allowed allowed = allowed_samples(values);
-  if (piece >= step_batch || values.fixed_batch >= 0 || piece >= std::max<int64_t>(allowed.least, 2)) return piece;
-  const int64_t few = std::max(kFew, allowed.least), wanted = few == step_batch ? few + 1 : few;
-  return wanted + 2 <= allowed.most ? wanted : piece;
-}
-
-Result<ir::Graph> bind_slice(const ModelValues& values, const BindRequest& request, const Import& import,
-                             diag::Diagnostics& diags) {
-  const int64_t most = allowed_samples(values).most, piece = request.local_batch;
-  if (request.step_batch <= piece || values.fixed_batch >= 0 || most < 2) {
-    PIPER_ASSIGN(ir::Graph graph, import(request, diags));
-    return recognise(std::move(graph));
-  }
-  const int64_t few = samples_like(values, piece, request.step_batch);
-  if (few == piece) return slice_at(request, piece, most, import, diags);
-  const int64_t many = few + 1 == request.step_batch ? few + 2 : few + 1;
+// As at two other numbers of samples, by a line through each extent; nullopt where that is none, or the file allows no
+// such numbers. `least`: below it extents meet the batch's by chance.
+Result<std::optional<BoundGraph>> like_larger_pieces(const BindRequest& request, int64_t least, int64_t most,
+                                                     const Import& import, diag::Diagnostics& diags) {
+  const int64_t piece = request.local_batch, step = request.step_batch;
+  const int64_t few = least == step ? least + 1 : least, many = few + 1 == step ? few + 2 : few + 1;
+  if (many > most) return std::optional<BoundGraph>();
   PIPER_ASSIGN(ir::Graph fewer, slice_at(request, few, most, import, diags));
   PIPER_ASSIGN(const ir::Graph more, slice_at(request, many, most, import, diags));
-  std::optional<ir::Graph> one = instantiate(std::move(fewer), few, more, many, piece);
-  if (one) return std::move(*one);
+  std::optional<ir::Graph> made = instantiate(std::move(fewer), few, more, many, piece);
+  if (!made) return std::optional<BoundGraph>();
+  return std::optional<BoundGraph>({std::move(*made), few});
+}
+
+Status not_on_a_line(const std::string& file, int64_t piece, diag::Diagnostics& diags) {
   auto error = diags.error("P0336");
-  error << "the operators of " << values.base_name << ", or their extents, depend on the number of samples in a way "
+  error << "the operators of " << file << ", or their extents, depend on the number of samples in a way "
         << "that does not say what a piece of " << piece << (piece == 1 ? " sample is" : " samples is");
   error.help("cut the batch into fewer pieces");
   return error;
+}
+
+}  // namespace
+
+Result<BoundGraph> bind_slice(const ModelValues& values, const BindRequest& request, const Import& import,
+                              diag::Diagnostics& diags) {
+  const auto [least, most] = allowed_samples(values);
+  const int64_t piece = request.local_batch;
+  if (request.step_batch <= piece || values.fixed_batch >= 0 || most < 2) {
+    PIPER_ASSIGN(ir::Graph graph, import(request, diags));
+    return BoundGraph{recognise(std::move(graph)), piece};
+  }
+  const int64_t larger = std::max({kFew, least, piece + 1});
+  if (piece < std::max<int64_t>(least, 2) && larger + 2 <= most) {
+    PIPER_ASSIGN(std::optional<BoundGraph> made, like_larger_pieces(request, larger, most, import, diags));
+    if (made) return std::move(*made);
+    return not_on_a_line(values.base_name, piece, diags);
+  }
+  diag::Diagnostics heard = diags, unheard = diags;
+  Result<ir::Graph> graph = slice_at(request, piece, most, import, heard);
+  // An extent of the model may be the piece's by chance, and an operator of the whole is none for the piece.
+  if (!graph.ok() && graph.error().code == "P0336")
+    if (auto made = like_larger_pieces(request, larger, most, import, unheard); made.ok() && made.value()) {
+      diags = std::move(unheard);
+      return std::move(*made.value());
+    }
+  diags = std::move(heard);
+  PIPER_RETURN_IF_ERROR(graph.take_status());
+  return BoundGraph{std::move(graph).value(), piece};
 }
 
 }  // namespace piper::frontend

@@ -32,6 +32,15 @@ struct BindRequest {
   std::vector<std::string> freeze;      // globs of parameter names
 };
 
+// A model bound to one number of samples.
+struct BoundGraph {
+  ir::Graph graph;
+  // The samples of another binding that has the same operators and values, and in which no extent is the batch's by
+  // chance: p[:2] takes nothing from two samples, and with one every axis of extent 1 can pass for the batch. The
+  // graph's own number where it is such a binding itself.
+  int64_t like = 1;
+};
+
 class ModelFile {
  public:
   virtual ~ModelFile() = default;
@@ -47,10 +56,7 @@ class ModelFile {
   // The graph for one local batch, the slice of the step's (slice_of_step.h): imported, folded, causal masks
   // recognised, dead ops removed, inputs that nothing reads kept in inputs(). Errors are diagnostics (P03xx) that name
   // node and Python line.
-  virtual Result<ir::Graph> bind(const BindRequest& request, diag::Diagnostics& diags) const = 0;
-  // A number of samples for which the graph has the operators and values that it has for `piece`, and axes of which no
-  // other can pass for the batch; `piece` itself where it is such a number, or the file allows none.
-  virtual int64_t samples_like(int64_t piece, int64_t step_batch) const = 0;
+  virtual Result<BoundGraph> bind(const BindRequest& request, diag::Diagnostics& diags) const = 0;
 };
 
 // Opens by content, not by suffix. Damaged exports are refused here (P0310..) by the names of the lost

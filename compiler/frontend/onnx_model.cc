@@ -154,13 +154,9 @@ Status OnnxModel::check_changed_state(diag::Diagnostics& diags) const {
   return Status();
 }
 
-Result<ir::Graph> OnnxModel::bind(const BindRequest& request, diag::Diagnostics& diags) const {
+Result<BoundGraph> OnnxModel::bind(const BindRequest& request, diag::Diagnostics& diags) const {
   const auto import = [this](const BindRequest& asked, diag::Diagnostics& into) { return this->import(asked, into); };
   return bind_slice(values_, request, import, diags);
-}
-
-int64_t OnnxModel::samples_like(int64_t piece, int64_t step_batch) const {
-  return frontend::samples_like(values_, piece, step_batch);
 }
 
 Result<ir::Graph> OnnxModel::import(const BindRequest& request, diag::Diagnostics& diags) const {

@@ -31,8 +31,7 @@ class OnnxModel final : public ModelFile {
   int64_t declared_min_batch() const override { return metadata_.declared_min_batch; }
   std::map<std::string, ir::TagSet> node_tags() const override;
   // Errors: P0302 an extent without a value, P0303 a batch that the file cannot have, and those of the route.
-  Result<ir::Graph> bind(const BindRequest& request, diag::Diagnostics& diags) const override;
-  int64_t samples_like(int64_t piece, int64_t step_batch) const override;
+  Result<BoundGraph> bind(const BindRequest& request, diag::Diagnostics& diags) const override;
 
  private:
   OnnxModel() = default;

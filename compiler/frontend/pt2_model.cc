@@ -251,13 +251,9 @@ std::map<std::string, ir::TagSet> Pt2Model::node_tags() const {
   return out;
 }
 
-Result<ir::Graph> Pt2Model::bind(const BindRequest& request, diag::Diagnostics& diags) const {
+Result<BoundGraph> Pt2Model::bind(const BindRequest& request, diag::Diagnostics& diags) const {
   const auto import = [this](const BindRequest& asked, diag::Diagnostics& into) { return this->import(asked, into); };
   return bind_slice(values_, request, import, diags);
-}
-
-int64_t Pt2Model::samples_like(int64_t piece, int64_t step_batch) const {
-  return frontend::samples_like(values_, piece, step_batch);
 }
 
 Result<ir::Graph> Pt2Model::import(const BindRequest& request, diag::Diagnostics& diags) const {

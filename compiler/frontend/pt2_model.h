@@ -30,8 +30,7 @@ class Pt2Model final : public ModelFile {
   int64_t fixed_batch() const override { return values_.fixed_batch; }
   int64_t declared_min_batch() const override { return declared_min_batch_; }
   std::map<std::string, ir::TagSet> node_tags() const override;
-  Result<ir::Graph> bind(const BindRequest& request, diag::Diagnostics& diags) const override;
-  int64_t samples_like(int64_t piece, int64_t step_batch) const override;
+  Result<BoundGraph> bind(const BindRequest& request, diag::Diagnostics& diags) const override;
 
  private:
   Pt2Model() = default;

@@ -1,7 +1,7 @@
-// Numbers of the whole step that forwards read: sums over its samples of what no parameter enters, such as the number of
-// positions of a loss mask or the mean of an input, and what is made of them (BatchKind::kTotal). Each chunk that reads
-// one adds it up from its own copy of the operators, over microbatches and devices, before its first forward: operators
-// of phase kCount up to step_sum, and of kCountFinish after it.
+// Numbers of the whole step that forwards read: sums over its samples of what no parameter enters, such as the number
+// of positions of a loss mask or the mean of an input, and what is made of them (BatchKind::kTotal). Each chunk that
+// reads one adds it up from its own copy of the operators, over microbatches and devices, before its first forward:
+// operators of phase kCount up to step_sum, and of kCountFinish after it.
 //
 // Input level: chunked forward graph. Operators are appended; nothing is changed or dropped.
 #pragma once

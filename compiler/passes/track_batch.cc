@@ -28,8 +28,8 @@ class Tracker {
     of_data_.resize(graph.num_values());
     for (size_t v = 0; v < graph.num_values(); ++v) {
       const ir::ValueKind kind = graph.value(ValueId(v)).kind;
-      of_data_[v] = kind == ir::ValueKind::kInput || kind == ir::ValueKind::kConstant ||
-                    kind == ir::ValueKind::kSampleOffset;
+      of_data_[v] =
+          kind == ir::ValueKind::kInput || kind == ir::ValueKind::kConstant || kind == ir::ValueKind::kSampleOffset;
     }
   }
 
@@ -146,8 +146,7 @@ class Tracker {
     if (ids.kind != BatchKind::kAxis || x.kind == BatchKind::kMixed || (has_axis(x) && x.axis != 0)) return mixed();
     if (back) return x.kind == BatchKind::kAxis ? mixed() : ids;
     x.inner *= std::get<ir::TakeRowsAttrs>(op.attrs).repeat;
-    bool fits =
-        is_same(op, 0) || (x.kind == BatchKind::kAxis && x.outer == ids.outer && x.inner == ids.inner);
+    bool fits = is_same(op, 0) || (x.kind == BatchKind::kAxis && x.outer == ids.outer && x.inner == ids.inner);
     return fits ? map_.of(op.operands[1]) : mixed();
   }
 

@@ -33,8 +33,8 @@ struct BatchMap {
   std::vector<ir::OpId> mixers;
   BatchFactor of(ir::ValueId v) const { return v.index < values.size() ? values[v.index] : BatchFactor{}; }
 };
-// The op's result is the sum, or the mean, of what it is on the pieces of a batch: it reduces the batch axis, or contracts
-// that of both operands.
+// The op's result is the sum, or the mean, of what it is on the pieces of a batch: it reduces the batch axis, or
+// contracts that of both operands.
 bool adds_samples(const ir::Graph& graph, const ir::Op& op, const BatchMap& batch);
 // Numbers of a kTotal value at most: a device has them in front of its first forward, summed over all others.
 inline constexpr int64_t kMostTotals = 4096;

@@ -74,6 +74,12 @@ def first_sample_left_out(m, p, y, mask):
     return (e * counted).sum() / counted.sum()
 
 
+def two_samples_left_out(m, p, y, mask):
+    counted = torch.ones(p.shape[0])
+    counted[:2] = 0
+    return (error(p, y) * counted).sum() / counted.sum()
+
+
 def in_batch_negatives(m, p, y, mask):
     logits = 5 * F.normalize(p, dim=-1) @ F.normalize(y, dim=-1).t()
     return F.cross_entropy(logits, torch.arange(logits.shape[0]))
@@ -125,7 +131,7 @@ CASES = {
     "nothing_where_no_mask": Case(lambda m, p, y, mask: torch.where(mask.sum() > 0, (error(p, y) * mask).sum() / mask.sum(), 0.0), spread=True),
     "dot_of_mask": Case(lambda m, p, y, mask: torch.dot(error(p, y), mask) / mask.sum()),
     "dot_of_masks": Case(lambda m, p, y, mask: torch.dot(error(p, y), mask) / torch.dot(mask, mask)),
-    "product_over_samples": Case(lambda m, p, y, mask: ((p - y).t() @ y).diagonal().sum() / 10 + error(p, y).mean()),
+    "product_over_samples": Case(lambda m, p, y, mask: ((p - y).t() @ y).sum() / 10 + error(p, y).mean()),
     "total_as_target": Case(lambda m, p, y, mask: F.mse_loss(p, y.mean(0).expand_as(p))),
     # a total of totals is not known in one pass over the data
     "standardised": Case(lambda m, p, y, mask: error(p, (y - y.mean(0)) / y.std(0)).mean(), refused=MIXES),
@@ -142,6 +148,7 @@ CASES = {
     # ... and positions in the batch
     "first_half": Case(lambda m, p, y, mask: (error(p, y) * (torch.arange(p.shape[0]) < 4)).mean(), spread=True),
     "a_sample_left_out": Case(first_sample_left_out, spread=True),
+    "two_samples_left_out": Case(two_samples_left_out, spread=True),
     "weights_by_position": Case(lambda m, p, y, mask: (error(p, y) * torch.arange(p.shape[0]).float()).sum() / 28, spread=True),
     "position_and_feature": Case(lambda m, p, y, mask: ((p - y) * torch.arange(3 * p.shape[0]).reshape(-1, 3) / 10).pow(2).mean()),
     "cumulated_ones": Case(lambda m, p, y, mask: (error(p, y) * torch.ones_like(mask).cumsum(0)).mean()),

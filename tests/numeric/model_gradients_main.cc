@@ -75,7 +75,7 @@ Status run(int argc, char** argv, bool& agrees) {
   if (!model.ok()) return shown(model.take_status());
   auto bound = (*model)->bind(request_for(**model, data, batch), diags);
   if (!bound.ok()) return shown(bound.take_status());
-  ir::Graph& graph = *bound;
+  ir::Graph& graph = bound->graph;
   PIPER_RETURN_IF_ERROR(set_loss(graph));
   if (Status status = passes::normalise_losses(graph, passes::track_batch(graph, batch), {1}, {}, diags); !status.ok())
     return shown(std::move(status));

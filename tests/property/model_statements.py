@@ -289,7 +289,7 @@ MASKS = [
     ("1 - 0.5 * <M>",),
     ("$ = torch.ones_like(<M>)\n$[:, -1] = 0", "", 2),
     ("$ = torch.ones(B, S)\n$[{0|-1|1:}] = 0", "", 2),
-    ("$ = torch.ones(B, S)\n$[:2] = 0", "", 0.2, False, "P0336"),
+    ("$ = torch.ones(B, S)\n$[:2] = 0",),
     ("torch.zeros(B, S) + 0.5",),
     ("(<I> != 0).to(x.dtype)", "", 2),
     ("<M>.cumsum(1) / S",),

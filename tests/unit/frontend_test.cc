@@ -36,7 +36,7 @@ ir::Graph bound(const ModelFile& model, const BindRequest& request) {
   auto graph = model.bind(request, diags);
   INFO(diags.render_text(true));
   REQUIRE(graph.ok());
-  return std::move(graph).value();
+  return std::move(graph).value().graph;
 }
 
 BindRequest batch_of(int64_t n) {

@@ -25,6 +25,7 @@ std::string factor(const ir::Graph& graph, int64_t batch, const std::string& nam
   BatchFactor f = track_batch(graph, batch).of(named(graph, name));
   if (f.kind == BatchKind::kNone) return "none";
   if (f.kind == BatchKind::kMixed) return "mixed";
+  if (f.kind == BatchKind::kTotal) return "total";
   return std::to_string(f.axis) + ":" + std::to_string(f.outer) + "x" + std::to_string(f.inner);
 }
 
@@ -48,7 +49,9 @@ TEST_CASE("the batch axis is followed through merged axes") {
                              "%row = slice(%x) {dim=1, start=0, end=1}"
                              "%soft = softmax(%x) {dim=2}"
                              "%mean = mean(%x) {dims=[2]}"
-                             "%whole = sum(%x) {dims=[0]}"
+                             "%p = parameter [\"p\"] : f32[3, 8]"
+                             "%changed = mul(%x, %p)"
+                             "%whole = sum(%changed) {dims=[0]}"
                              "%y, %a, %r = layer_norm(%x)");
     CAPTURE(b);
     CHECK(factor(graph, b, "flat") == "0:1x3");
@@ -77,6 +80,7 @@ TEST_CASE("products, broadcasts and constant indices keep or mix the batch") {
     %turned = permute(%x) {dims=[1, 0]}
     %gram = matmul(%x, %turned)
     %inner = matmul(%turned, %x)
+    %changed = matmul(%turned, %ww)
     %flat = reshape(%mask) {shape=[6]}
     %kept = index_select(%flat, %all) {dim=0}
     %mixed = index_select(%flat, %swapped) {dim=0}
@@ -89,12 +93,58 @@ TEST_CASE("products, broadcasts and constant indices keep or mix the batch") {
   CHECK(factor(graph, 2, "ww") == "0:1x1");
   CHECK(factor(graph, 2, "turned") == "1:1x1");
   CHECK(factor(graph, 2, "gram") == "mixed");
-  CHECK(factor(graph, 2, "inner") == "mixed");
+  CHECK(factor(graph, 2, "inner") == "total");
+  CHECK(factor(graph, 2, "changed") == "mixed");
   CHECK(factor(graph, 2, "kept") == "0:1x3");
   CHECK(factor(graph, 2, "mixed") == "mixed");
   CHECK(factor(graph, 2, "pairs") == "mixed");
   CHECK(factor(graph, 2, "square") == "none");
   CHECK(factor(graph, 2, "cat") == "mixed");
+}
+
+TEST_CASE("what data alone add up is a total, and so is what is made of totals") {
+  ir::Graph graph = parsed(R"(
+    %x = input "x" : f32[2, 3]
+    %mask = input "mask" : f32[2]
+    %long = input "long" : f32[2, 5000]
+    %w = parameter ["w"] : f32[3]
+    %one = constant : f32[] data [1.0]
+    %count = sum(%mask) {dims=[0]}
+    %clamped = maximum(%count, %one)
+    %means = mean(%x) {dims=[0]}
+    %ratios = div(%means, %clamped)
+    %centred = sub(%x, %means)
+    %again = sum(%centred) {dims=[0]}
+    %scaled = mul(%w, %means)
+    %mine = mul(%x, %w)
+    %of_parameters = sum(%mine) {dims=[0]}
+    %largest = amax(%x) {dims=[0]}
+    %many = sum(%long) {dims=[0]})");
+  for (const char* total : {"count", "clamped", "means", "ratios"}) CHECK(factor(graph, 2, total) == "total");
+  CHECK(factor(graph, 2, "centred") == "0:1x1");
+  CHECK(factor(graph, 2, "scaled") == "none");
+  // A total of totals takes two passes over the data, the others a parameter, a maximum and a buffer of their own.
+  for (const char* mixed : {"again", "of_parameters", "largest", "many"}) CHECK(factor(graph, 2, mixed) == "mixed");
+}
+
+TEST_CASE("a total that is read sample by sample is one of the step") {
+  ir::Graph graph = parsed(R"(
+    %x = input "x" : f32[2, 3]
+    %w = parameter ["w"] : f32[3]
+    %means = mean(%x) {dims=[0]}
+    %centred = sub(%x, %means)
+    %y = mul(%centred, %w)
+    %square = mul(%y, %y)
+    %loss = sum(%square) {dims=[0, 1]}
+    loss %loss)");
+  diag::Diagnostics diags;
+  BatchMap map = track_batch(graph, 2);
+  REQUIRE(normalise_losses(graph, map, {4}, {}, diags).ok());
+  const Status checked = ir::verify(graph);
+  if (!checked.ok()) FAIL(checked.error().message);
+  const std::string printed = ir::print(graph);
+  CHECK(printed.find("= mean(") == std::string::npos);
+  CHECK(printed.find("step_sum(") != std::string::npos);
 }
 
 TEST_CASE("mean losses of the model graph are gone, whatever reads them") {

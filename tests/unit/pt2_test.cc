@@ -39,7 +39,7 @@ ir::Graph bound(const ModelFile& model, int64_t batch, std::map<std::string, int
   auto graph = model.bind(request, diags);
   INFO(diags.render_text(true));
   REQUIRE(graph.ok());
-  return std::move(graph).value();
+  return std::move(graph).value().graph;
 }
 
 std::map<std::string, int> op_counts(const ir::Graph& graph) {

@@ -65,15 +65,12 @@ int32_t total_of(Terms terms, int64_t bytes, NumberTable& table) {
 
 void take_total(View& view, NumberTable& table) {
   const Number& number = table[view.number];
-  if (number.over != Over::kSum || !is_whole(view, table)) return;
-  const int64_t bytes = number.bytes;
+  if (number.over != Over::kSum) return;
+  const int64_t bytes = number.bytes, elements = bytes / dtype_bytes(view.dtype);
   Contribution contribution;
   contribution.end = bytes;
-  contribution.view = view;
-  std::vector<ViewAxis>& axes = contribution.view.axes;
-  const int64_t elements = bytes / dtype_bytes(view.dtype);
-  axes.clear();
-  if (elements != 1) axes.push_back({elements, 1, false});
+  contribution.view = {view.number, view.dtype, 0, {}};
+  if (elements != 1) contribution.view.axes.push_back({elements, 1, false});
   Terms terms;
   append_terms(contribution, -1, table, terms);
   view.number = total_of(std::move(terms), bytes, table);

@@ -25,8 +25,8 @@ bool same_terms(Terms a, Terms b);
 // What is in one of them more often than in the other.
 void differences(Terms wanted, Terms found, Terms& missing, Terms& foreign);
 
-// A sum over the samples of a piece that is the whole step is the step's sum: the same elements are added up. Nothing
-// is changed where the view is no whole sum.
+// A sum over the samples of a piece that is the whole step is the step's sum: the same elements are added up, and the
+// view names the same of them.
 void take_total(View& view, NumberTable& table);
 // The number of a whole sum over the step, which programs read: a count of terms. Unknown where a term is.
 int32_t total_of(Terms terms, int64_t bytes, NumberTable& table);
